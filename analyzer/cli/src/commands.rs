@@ -11,6 +11,7 @@ pub(crate) mod query;
 mod redact;
 mod serve;
 mod sql;
+pub(crate) mod unknown;
 
 use std::thread;
 

@@ -9,7 +9,7 @@ mod shell;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::CommandFactory;
 use clap_complete::CompleteEnv;
 use stallmap_console::{args, output};
 
@@ -23,8 +23,9 @@ fn main() -> ExitCode {
         std::panic::set_hook(Box::new(|_| ()));
     }
     CompleteEnv::with_factory(args::Cli::command).var(commands::completions::VARIABLE).complete();
-    let cli = args::Cli::parse_from(args::order::in_order(std::env::args_os().collect()));
+    let cli = commands::unknown::parsed(args::order::in_order(std::env::args_os().collect()));
     output::paint::choose(cli.color);
+    output::widen(cli.wide);
     interrupt::watch(cli.command.as_ref());
     match commands::run(cli) {
         Ok(code) => ExitCode::from(code),

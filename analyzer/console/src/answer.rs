@@ -4,7 +4,9 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field, Schema};
+use arrow::error::ArrowError;
 use arrow::json::ArrayWriter;
 use stallmap::session::Session;
 
@@ -44,9 +46,14 @@ pub async fn answers(
     wanted: &[Query],
     parameters: &[(&str, u64)],
 ) -> Outcome<Vec<Answer>> {
+    answers_of(session, wanted.iter().map(|section| (*section, section.sql(parameters))).collect()).await
+}
+
+/// Queries sections by their statements.
+pub async fn answers_of(session: &Session, texts: Vec<(Query, String)>) -> Outcome<Vec<Answer>> {
     let progress = Progress::start("asking");
-    let texts = wanted.iter().map(|section| (*section, section.sql(parameters)));
-    let found: Vec<_> = texts.map(|(section, sql)| (section, session.remembered(&sql), sql)).collect();
+    let found: Vec<_> =
+        texts.into_iter().map(|(section, sql)| (section, session.remembered(&sql), sql)).collect();
     let is_new = |section: &Query, rows: &Option<_>| rows.is_none() && section.is_whole();
     let whole: Vec<&str> = found
         .iter()
@@ -150,23 +157,61 @@ pub fn json_rows(rows: &[RecordBatch]) -> Outcome<Vec<u8>> {
     Ok(writer.into_inner())
 }
 
-/// Writes CSV: one section is plain CSV, several are separated by comment lines.
-pub fn csv(out: &mut dyn Write, answers: &[Answer]) -> Outcome<()> {
+/// Writes answers in the format of a program: one JSON object, or the rows of each section.
+pub fn for_program(
+    out: &mut dyn Write,
+    capture: &Path,
+    answers: &[Answer],
+    format: RowFormat,
+) -> Outcome<()> {
+    match format {
+        RowFormat::Json => json(out, capture, answers),
+        format => sections(out, answers, format),
+    }
+}
+
+/// Writes the rows of each section. Several sections of CSV are separated by comment lines, those of markdown by titles,
+/// and rows of JSON lines name theirs.
+pub fn sections(out: &mut dyn Write, answers: &[Answer], format: RowFormat) -> Outcome<()> {
+    let is_one = answers.len() == 1;
     for (index, answer) in answers.iter().enumerate() {
-        if answers.len() > 1 {
-            let gap = if index > 0 { "\n" } else { "" };
-            written(writeln!(out, "{gap}# {}", answer.section.name))?;
+        let gap = if index > 0 { "\n" } else { "" };
+        match format {
+            RowFormat::Markdown => written(writeln!(out, "{gap}## {}\n", answer.section.title()))?,
+            RowFormat::Csv if !is_one => written(writeln!(out, "{gap}# {}", answer.section.name))?,
+            _ => {}
         }
         written(out.flush())?;
-        let style = Style { format: RowFormat::Csv, canvas: output::sheet(), limit: None };
-        let wrong = |error| match error {
-            rows::WriteError::Io(error) => Failure::io(error, "write to standard output"),
-            other => Failure::new(QUERY, other),
-        };
-        let Some(first) = answer.rows.first() else { continue };
-        let mut writer = rows::writer(output::data(), &first.schema(), style).map_err(wrong)?;
-        answer.rows.iter().try_for_each(|batch| writer.write(batch)).map_err(wrong)?;
-        writer.finish().map_err(wrong)?;
+        let is_named = format == RowFormat::Jsonl && !is_one;
+        let name = |batch: &RecordBatch| named(batch, answer.section.name);
+        let batches = answer.rows.iter().map(|batch| if is_named { name(batch) } else { Ok(batch.clone()) });
+        let batches = batches.collect::<Result<Vec<_>, _>>().map_err(arrow_failure)?;
+        write_rows(&batches, format)?;
     }
     Ok(())
+}
+
+/// Rows with the name of their section as the first column.
+fn named(batch: &RecordBatch, section: &str) -> Result<RecordBatch, ArrowError> {
+    let name: ArrayRef =
+        Arc::new(StringArray::from_iter_values(std::iter::repeat_n(section, batch.num_rows())));
+    let schema = batch.schema();
+    let fields = std::iter::once(Arc::new(Field::new("section", DataType::Utf8, false)))
+        .chain(schema.fields().iter().map(Arc::clone));
+    let columns = std::iter::once(name).chain(batch.columns().iter().map(Arc::clone)).collect();
+    RecordBatch::try_new(Arc::new(Schema::new(fields.collect::<Vec<_>>())), columns)
+}
+
+/// Writes rows to standard output in a format.
+pub fn write_rows(rows: &[RecordBatch], format: RowFormat) -> Outcome<()> {
+    let wrong = |error| match error {
+        rows::WriteError::Io(error) => Failure::io(error, "write to standard output"),
+        other => Failure::new(QUERY, other),
+    };
+    let style = Style { format, canvas: output::sheet(), limit: None };
+    let Some(first) = rows.first() else { return Ok(()) };
+    let mut writer =
+        rows::writer(output::stdout_as(format == RowFormat::Table), &first.schema(), style).map_err(wrong)?;
+    rows.iter().try_for_each(|batch| writer.write(batch)).map_err(wrong)?;
+    writer.finish().map_err(wrong)
 }

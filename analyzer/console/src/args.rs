@@ -2,6 +2,7 @@
 
 pub mod diff;
 pub mod export;
+pub mod filter;
 pub mod forest;
 pub mod gate;
 pub mod import;
@@ -87,6 +88,9 @@ pub struct Cli {
         help_heading = "Global options"
     )]
     pub color: ColorChoice,
+    /// Text with full names and every column, wider than the terminal if they need it
+    #[arg(short, long, global = true, help_heading = "Global options")]
+    pub wide: bool,
 }
 
 /// The commands.

@@ -19,12 +19,16 @@ pub mod value;
 
 use std::fmt::Display;
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use gate::Gate;
 use paint::{Paint, Role};
 pub use table::Canvas;
 
 use crate::exit::{Failure, Outcome};
+
+/// True if text is as wide as its names and columns need.
+static WIDE: AtomicBool = AtomicBool::new(false);
 
 /// Columns of text that is not for a terminal.
 const PAGE_WIDTH: usize = 120;
@@ -57,8 +61,21 @@ pub fn is_terminal() -> bool {
     io::stdout().is_terminal()
 }
 
+/// Decides if text is as wide as its names and columns need, as `--wide` asks.
+pub fn widen(is_wide: bool) {
+    WIDE.store(is_wide, Ordering::Relaxed);
+}
+
+/// True if text is as wide as its names and columns need.
+pub fn is_wide() -> bool {
+    WIDE.load(Ordering::Relaxed)
+}
+
 /// The canvas of reports: as wide as the terminal, or a page.
 pub fn page() -> Canvas {
+    if is_wide() {
+        return Canvas { width: None, paint: Paint::for_stream(&io::stdout()) };
+    }
     let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let width = terminal_width().or(columns).unwrap_or(PAGE_WIDTH).max(40);
     Canvas { width: Some(width), paint: Paint::for_stream(&io::stdout()) }
@@ -66,7 +83,7 @@ pub fn page() -> Canvas {
 
 /// The canvas of query results: they are data, and complete unless a terminal limits them.
 pub fn sheet() -> Canvas {
-    Canvas { width: terminal_width(), paint: Paint::for_stream(&io::stdout()) }
+    Canvas { width: terminal_width().filter(|_| !is_wide()), paint: Paint::for_stream(&io::stdout()) }
 }
 
 fn terminal_width() -> Option<usize> {

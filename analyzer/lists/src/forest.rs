@@ -21,9 +21,9 @@ use std::path::Path;
 use stallmap::session::Session;
 
 use self::read::{Other, Relation, Tensor};
-use crate::top::write_rows;
 use stallmap::library::queries::draw as queries;
 use stallmap_console::answer::rows;
+use stallmap_console::answer::write_rows;
 use stallmap_console::args::forest::Forest as Args;
 use stallmap_console::context::{Context, runtime};
 use stallmap_console::exit::{Failure, OK, Outcome, USAGE};
@@ -60,8 +60,8 @@ pub fn run(context: &Context, args: &Args) -> Outcome {
     if let Some((path, draw)) = files.into_iter().find_map(|(path, draw)| Some((path?, draw))) {
         return write(path, &draw(&picture)).map(|()| OK);
     }
-    known.say(&args.capture, args.format)?;
-    match args.format.for_programs() {
+    known.say(&args.capture, args.format())?;
+    match args.format().for_programs() {
         Some(format) => write_rows(&[export::batch(&picture).map_err(arrow_failure)?], format)?,
         None => show(&picture)?,
     }

@@ -1,6 +1,8 @@
 //! Ranked lists and trees: `stallmap top`, `tree`, `forest` and `diff`.
 
 pub mod diff;
+pub mod filter;
 pub mod forest;
+pub mod kernel;
 pub mod top;
 pub mod tree;

@@ -4,22 +4,23 @@ use std::path::Path;
 
 use arrow::array::RecordBatch;
 
+use crate::filter::Filter;
 use stallmap::library::queries::{Query, top as queries};
 use stallmap_console::absent;
-use stallmap_console::answer::{asked, nothing};
-use stallmap_console::args::RowFormat;
+use stallmap_console::answer::{asked, nothing, write_rows};
 use stallmap_console::args::top::{Ranked, Top, TopSort};
 use stallmap_console::context::{Context, runtime};
-use stallmap_console::exit::{Failure, OK, Outcome, QUERY, USAGE};
+use stallmap_console::exit::{Failure, OK, Outcome, USAGE};
 use stallmap_console::explain::arrow_failure;
 use stallmap_console::known::known;
 use stallmap_console::output::paint::Role;
 use stallmap_console::output::progress::Progress;
-use stallmap_console::output::rows::{self as written_rows, Style, WriteError};
 use stallmap_console::output::table::Table;
 use stallmap_console::output::value::Look;
 use stallmap_console::output::{self, written};
 
+/// Base of shares.
+const ALL: &str = "all samples";
 /// Columns for programs only.
 const DETAILS: &[&str] = &["full_name", "label_source"];
 /// Columns of findings for programs only.
@@ -34,15 +35,18 @@ pub fn run(context: &Context, args: &Top) -> Outcome {
         let _progress = Progress::start(format!("opening {}", args.capture.display()));
         context.open(&[(None, args.capture.clone())])?
     };
+    let runtime = runtime()?;
+    let filter = runtime.block_on(Filter::of(&session, &args.filter))?;
+    let sql = filter.as_ref().map_or(sql.clone(), |filter| filter.sql(&sql));
     if args.sql {
         return output::print(&sql).map(|()| OK);
     }
-    let runtime = runtime()?;
     let (known, rows) = {
         let _progress = Progress::start(format!("querying {}", section.name));
         (runtime.block_on(known(&session))?, runtime.block_on(asked(&session, section, &sql))?)
     };
     known.say(&args.capture, args.format())?;
+    filter.iter().try_for_each(|filter| filter.say(args.format(), ALL))?;
     let is_empty = rows.iter().all(|batch| batch.num_rows() == 0);
     let absence = if is_empty { runtime.block_on(absent::why(&session, &sql)) } else { None };
     match args.format().for_programs() {
@@ -96,7 +100,11 @@ fn show(args: &Top, section: Query, rows: &[RecordBatch], absence: Option<&str>)
     for line in section.doc() {
         heading += &(canvas.paint.text(Role::Dim, line) + "\n");
     }
-    let mut table = Table::of(rows, Look::Report).map_err(arrow_failure)?.without(DETAILS);
+    let mut table = Table::of(rows, Look::Report).map_err(arrow_failure)?.without(if output::is_wide() {
+        &[]
+    } else {
+        DETAILS
+    });
     if table.rows() == 0 {
         return output::print(&(heading + &nothing(section, absence)));
     }
@@ -113,19 +121,4 @@ fn hint(capture: &Path, section: Query) -> String {
     let what = if section == queries::ABLATED { "tensors --ablated" } else { section.name };
     let text = format!("stallmap top {what} {capture} --sql   prints the query");
     format!("\n{}\n", output::page().paint.text(Role::Dim, &text))
-}
-
-/// Writes rows for programs.
-pub fn write_rows(rows: &[RecordBatch], format: RowFormat) -> Outcome<()> {
-    let wrong = |error| match error {
-        WriteError::Io(error) => Failure::io(error, "write to standard output"),
-        other => Failure::new(QUERY, other),
-    };
-    let style = Style { format, canvas: output::sheet(), limit: None };
-    let Some(first) = rows.first() else { return Ok(()) };
-    let mut writer =
-        written_rows::writer(output::stdout_as(format == RowFormat::Table), &first.schema(), style)
-            .map_err(wrong)?;
-    rows.iter().try_for_each(|batch| writer.write(batch)).map_err(wrong)?;
-    writer.finish().map_err(wrong)
 }

@@ -32,9 +32,10 @@ use self::forest::Forest;
 use self::judge::Question;
 use self::path::Launch;
 use self::row::{Choice, Row};
-use crate::top::write_rows;
-use stallmap::library::queries;
+use crate::filter::Filter;
+use stallmap::library::queries::{self, Query};
 use stallmap_console::answer::asked;
+use stallmap_console::answer::write_rows;
 use stallmap_console::args::tree::{Metric, Tree, TreeSort};
 use stallmap_console::context::{Context, runtime};
 use stallmap_console::exit::{OK, Outcome};
@@ -54,6 +55,7 @@ struct Asked {
     session: Session,
     launches: Vec<Launch>,
     known: Known,
+    filter: Option<Filter>,
 }
 
 /// Prints the tree, or its query.
@@ -61,9 +63,11 @@ pub fn run(context: &Context, args: &Tree) -> Outcome {
     if args.sql {
         return show_sql(context, args);
     }
-    let Asked { session, launches, known } = ask(context, args, &args.capture)?;
+    let Asked { session, launches, known, filter } = ask(context, args, &args.capture)?;
     let before = args.diff.as_ref().map(|other| ask(context, args, other)).transpose()?;
     say(args, &known, before.as_ref().map(|before| &before.known))?;
+    let filters = before.iter().filter_map(|before| before.filter.as_ref()).chain(&filter);
+    filters.into_iter().try_for_each(|filter| filter.say(args.format(), "these"))?;
     let mut sides = Vec::new();
     sides.extend(before.map(|before| (Side::Before, before.launches)));
     sides.push((Side::After, launches));
@@ -73,7 +77,7 @@ pub fn run(context: &Context, args: &Tree) -> Outcome {
     if args.diff.is_some() {
         compare(args, &session, &paths, &mut rows)?;
     }
-    match args.format.for_programs() {
+    match args.format().for_programs() {
         Some(format) => {
             let batch = export::batch(&rows, &paths.steps, &args.metrics, args.diff.is_some());
             write_rows(&[batch.map_err(arrow_failure)?], format)?;
@@ -85,12 +89,20 @@ pub fn run(context: &Context, args: &Tree) -> Outcome {
 
 fn show_sql(context: &Context, args: &Tree) -> Outcome {
     // The capture is opened anyway, to report a wrong path.
-    context.open(&[(None, args.capture.clone())])?;
+    let session = context.open(&[(None, args.capture.clone())])?;
+    let filter = runtime()?.block_on(Filter::of(&session, &args.filter))?;
+    let filtered = |query: Query| filtered(filter.as_ref(), query);
     if args.diff.is_none() {
-        return output::print(&queries::tree::LAUNCHES.sql(&[])).map(|()| OK);
+        return output::print(&filtered(queries::tree::LAUNCHES)).map(|()| OK);
     }
-    let queries = [queries::diff::TREE_LAUNCHES, queries::diff::TREE_NODES].map(|query| query.sql(&[]));
+    let queries = [filtered(queries::diff::TREE_LAUNCHES), queries::diff::TREE_NODES.sql(&[])];
     output::print(&queries.join("\n")).map(|()| OK)
+}
+
+/// A query, restricted to the launches of a filter if there is one.
+fn filtered(filter: Option<&Filter>, query: Query) -> String {
+    let sql = query.sql(&[]);
+    filter.map_or(sql.clone(), |filter| filter.sql(&sql))
 }
 
 fn ask(context: &Context, args: &Tree, capture: &Location) -> Outcome<Asked> {
@@ -102,8 +114,9 @@ fn ask(context: &Context, args: &Tree, capture: &Location) -> Outcome<Asked> {
     let query = if args.diff.is_some() { queries::diff::TREE_LAUNCHES } else { queries::tree::LAUNCHES };
     let runtime = runtime()?;
     let known = runtime.block_on(known(&session))?;
-    let rows = runtime.block_on(asked(&session, query, &query.sql(&[])))?;
-    Ok(Asked { launches: read::launches(&rows)?, session, known })
+    let filter = runtime.block_on(Filter::of(&session, &args.filter))?;
+    let rows = runtime.block_on(asked(&session, query, &filtered(filter.as_ref(), query)))?;
+    Ok(Asked { launches: read::launches(&rows)?, session, known, filter })
 }
 
 /// Unknown times.
@@ -154,7 +167,7 @@ fn choice(args: &Tree) -> Choice<'_> {
 /// Coverage of both captures, and warnings about comparability and missing times.
 fn say(args: &Tree, after: &Known, before: Option<&Known>) -> Outcome<()> {
     if let (Some(before), Some(path)) = (before, &args.diff) {
-        before.say(path, args.format)?;
+        before.say(path, args.format())?;
         let differ = |what: &str, one: &str, other: &str, so: &str| {
             let (one, other) = (printable(one), printable(other));
             output::note(format_args!("warning: {what}: {one} before, {other} after; {so}"));
@@ -169,7 +182,7 @@ fn say(args: &Tree, after: &Known, before: Option<&Known>) -> Outcome<()> {
             differ("different sampling periods in cycles", &before.periods, &after.periods, so);
         }
     }
-    after.say(&args.capture, args.format)?;
+    after.say(&args.capture, args.format())?;
     Ok(())
 }
 

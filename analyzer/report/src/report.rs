@@ -12,13 +12,14 @@ use stallmap::location::Location;
 use stallmap::session::Session;
 
 use stallmap::library::queries::{Query, report as queries};
-use stallmap_console::answer::{Answer, answers, csv, json, rows};
+use stallmap_console::answer::{Answer, answers, answers_of, for_program, rows};
 use stallmap_console::args::{Report, ReportFormat};
 use stallmap_console::context::{Context, runtime};
 use stallmap_console::exit::{Failure, OK, Outcome, USAGE};
 use stallmap_console::names::nearest;
 use stallmap_console::output;
 use stallmap_console::output::progress::Progress;
+use stallmap_lists::filter::Filter;
 
 use stallmap_verdict::Verdict;
 
@@ -46,23 +47,35 @@ const REPLACED: &[&str] = &["findings", "why", "counters", "replays"];
 /// Sections that are printed if they have rows, or on request.
 const OPTIONAL: &[&str] = &["ranks", "counters", "replays"];
 
+/// Sections that a filter of launches restricts. All other sections are about the whole capture.
+const FILTERED: &[&str] = &["findings", "tensors", "kernels", "lines", "ops"];
+
 /// Prints the report, some sections of it, or their queries.
 pub fn run(context: &Context, args: &Report) -> Outcome {
     let is_brief = args.is_brief();
     let mut wanted = wanted(&args.section)?;
-    wanted.retain(|section| !is_brief || !REPLACED.contains(&section.name));
+    wanted.retain(|section| !is_brief || !args.filter.is_empty() || !REPLACED.contains(&section.name));
     let top = top(args.top.unwrap_or(if is_brief { BRIEF_TOP } else { DEFAULT_TOP }));
-    if args.sql {
-        // The capture is opened anyway, to report a wrong path.
-        context.open(&[(None, args.capture.clone())])?;
-        let texts: Vec<String> = wanted.iter().map(|section| section.sql(&top)).collect();
-        return output::print(&texts.join("\n")).map(|()| OK);
-    }
     let session = {
         let _progress = Progress::start(format!("opening {}", args.capture.display()));
         context.open(&[(None, args.capture.clone())])?
     };
     let runtime = runtime()?;
+    let filter = runtime.block_on(Filter::of(&session, &args.filter))?;
+    if filter.is_some() {
+        wanted = filtered(wanted, &args.section)?;
+    }
+    let sql = |section: Query| {
+        let sql = section.sql(&top);
+        filter
+            .as_ref()
+            .filter(|_| FILTERED.contains(&section.name))
+            .map_or(sql.clone(), |filter| filter.sql(&sql))
+    };
+    if args.sql {
+        let texts: Vec<String> = wanted.iter().map(|section| sql(*section)).collect();
+        return output::print(&texts.join("\n")).map(|()| OK);
+    }
     let subject = runtime.block_on(subject::subject(&session))?;
     if let Some(path) = &args.html {
         let verdict = runtime.block_on(Verdict::of(&session))?;
@@ -75,24 +88,27 @@ pub fn run(context: &Context, args: &Report) -> Outcome {
         output::note(format_args!("wrote {}", path.display()));
         return Ok(OK);
     }
-    let verdict = if args.section.is_empty() && args.format() == ReportFormat::Text {
+    let verdict = if args.section.is_empty() && filter.is_none() && args.format() == ReportFormat::Text {
         Some(runtime.block_on(Verdict::of(&session))?)
     } else {
         None
     };
-    let mut answers = runtime.block_on(answers(&session, &wanted, &top))?;
+    let texts = wanted.iter().map(|section| (*section, sql(*section)));
+    let mut answers = runtime.block_on(answers_of(&session, texts.collect()))?;
     let is_asked_for = |section: Query| args.section.iter().any(|name| name == section.name);
     answers.retain(|answer| {
         answer.count() > 0 || !OPTIONAL.contains(&answer.section.name) || is_asked_for(answer.section)
     });
-    match args.format() {
-        ReportFormat::Text => {
+    if let Some(filter) = &filter {
+        filter.say(args.format().list(), "all samples")?;
+    }
+    match args.format().list().for_programs() {
+        None => {
             let mut out = output::paged();
             let screen = verdict.map(|verdict| verdict.screen(&args.capture, output::page()));
             write::text(&mut *out, &args.capture, &subject, screen.as_deref(), is_brief, &answers)
         }
-        ReportFormat::Json => json(&mut output::data(), &args.capture, &answers),
-        ReportFormat::Csv => csv(&mut output::data(), &answers),
+        Some(format) => for_program(&mut output::data(), &args.capture, &answers, format),
     }?;
     if !wanted.iter().any(|section| section.name == "losses") {
         runtime.block_on(warn_of_losses(&session, &args.capture))?;
@@ -162,6 +178,16 @@ fn wanted(names: &[String]) -> Outcome<Vec<Query>> {
         .into_iter()
         .filter(|section| names.is_empty() || names.iter().any(|name| name == section.name))
         .collect())
+}
+
+/// The sections of some launches, and the losses.
+fn filtered(wanted: Vec<Query>, named: &[String]) -> Outcome<Vec<Query>> {
+    if let Some(name) = named.iter().find(|name| !FILTERED.contains(&name.as_str())) {
+        return Err(Failure::message(USAGE, format!("section `{name}` is about the whole capture"))
+            .hint(format!("--kernel, --line and --op restrict {}", FILTERED.join(", "))));
+    }
+    let is_shown = |section: &Query| FILTERED.contains(&section.name) || section.name == "losses";
+    Ok(wanted.into_iter().filter(is_shown).collect())
 }
 
 /// Warns about losses when a single section is requested, on standard error.

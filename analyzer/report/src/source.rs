@@ -4,7 +4,6 @@ mod chain;
 mod file;
 mod fold;
 mod group;
-mod kernel;
 mod listing;
 mod page;
 mod terminal;
@@ -18,14 +17,16 @@ use self::file::Files;
 use self::listing::Listing;
 use self::terminal::Page;
 use stallmap::library::queries::{Query, source as queries};
-use stallmap_console::answer::{Answer, answers, csv, json};
-use stallmap_console::args::{ReportFormat, Source, SourceSort};
+use stallmap_console::answer::{Answer, answers, for_program};
+use stallmap_console::args::{Source, SourceSort};
 use stallmap_console::context::{Context, runtime};
 use stallmap_console::exit::{Failure, OK, Outcome, QUERY};
 use stallmap_console::explain::explain;
 use stallmap_console::output::html::Html;
 use stallmap_console::output::progress::Progress;
 use stallmap_console::output::{self, written};
+use stallmap_lists::filter::Filter;
+use stallmap_lists::kernel;
 
 pub use self::page::STYLE;
 
@@ -55,7 +56,8 @@ pub fn run(context: &Context, args: &Source) -> Outcome {
         context.open(&[(None, args.capture.clone())])?
     };
     let runtime = runtime()?;
-    let Some(kernel) = runtime.block_on(kernel::choose(&session, args.kernel.as_deref()))? else {
+    let filter = runtime.block_on(Filter::of(&session, &args.filter))?;
+    let Some(kernel) = runtime.block_on(kernel::choose(&session, filter.as_ref()))? else {
         return output::print("(the capture has no kernels)\n").map(|()| OK);
     };
     let parameters = [("$function", kernel)];
@@ -64,11 +66,8 @@ pub fn run(context: &Context, args: &Source) -> Outcome {
         return output::print(&texts.join("\n")).map(|()| OK);
     }
     let answers = runtime.block_on(asked(&session, kernel))?;
-    let mut out = output::data();
-    match args.format {
-        ReportFormat::Text => {}
-        ReportFormat::Json => return json(&mut out, &args.capture, &answers).map(|()| OK),
-        ReportFormat::Csv => return csv(&mut out, &answers).map(|()| OK),
+    if let Some(format) = args.format().list().for_programs() {
+        return for_program(&mut output::data(), &args.capture, &answers, format).map(|()| OK);
     }
     let listing = Listing::of(&answers)?
         .ok_or_else(|| Failure::message(QUERY, format!("function {kernel:#x} is not in the capture")))?;

@@ -11,6 +11,7 @@ mod command;
 mod diff;
 mod examples;
 mod export;
+mod filter;
 mod flight;
 mod forest;
 mod hostile;

@@ -33,13 +33,23 @@ pub struct Forest {
     /// Output format
     #[arg(long, value_enum, default_value_t = ListFormat::Table)]
     pub format: ListFormat,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
     /// Write Graphviz text to this file. - is standard output
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["svg", "format", "sql"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["svg", "format", "json", "sql"])]
     pub dot: Option<PathBuf>,
     /// Write SVG to this file. - is standard output
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "sql"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "json", "sql"])]
     pub svg: Option<PathBuf>,
     /// Print the queries instead of running them
     #[arg(long)]
     pub sql: bool,
+}
+
+impl Forest {
+    /// The output format.
+    pub fn format(&self) -> ListFormat {
+        if self.json { ListFormat::Json } else { self.format }
+    }
 }

@@ -7,6 +7,8 @@ use clap_complete::ArgValueCandidates;
 use stallmap::location::Location;
 
 use super::examples;
+use super::filter::Filter;
+use super::list::ListFormat;
 use crate::complete;
 
 /// `stallmap report`
@@ -16,6 +18,7 @@ use crate::complete;
     ("stallmap report train.stallmap --all", "every section, with findings and the costliest waits"),
     ("stallmap report train.stallmap --section tensors --top 50", "more rows of one section"),
     ("stallmap report train.stallmap --section tensors --sql", "its query, to run or to change"),
+    ("stallmap report train.stallmap --line :31", "the launches of one line: findings, tensors, kernels, ops"),
     ("stallmap report train.stallmap --format json > report.json", "for programs, with complete values"),
     ("stallmap report train.stallmap --html report.html", "an HTML page with drawings, which opens offline"),
 ]))]
@@ -36,6 +39,9 @@ pub struct Report {
     /// coverage
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "", add = ArgValueCandidates::new(complete::sections))]
     pub section: Vec<String>,
+    /// Launches to show: findings, tensors, kernels, lines and ops of them.
+    #[command(flatten)]
+    pub filter: Filter,
     /// Every section, also those that the verdict replaces
     #[arg(long)]
     pub all: bool,
@@ -44,7 +50,7 @@ pub struct Report {
     pub sql: bool,
     /// Write everything to this file as an HTML page, with call paths, code, stalls and memory. The page needs no
     /// network
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "json", "sql", "section", "all"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "json", "sql", "section", "all", "kernel", "line", "op"])]
     pub html: Option<PathBuf>,
     /// With --html: compare with this capture, and show the changes since then
     #[arg(long, value_name = "OTHER.stallmap", requires = "html")]
@@ -77,4 +83,22 @@ pub enum ReportFormat {
     Json,
     /// All rows as CSV. Several sections are separated by `# section` lines
     Csv,
+    /// One object per line. With several sections, each has its name as `section`
+    Jsonl,
+    /// Tables for comments and documents, each below its title
+    #[value(alias = "md")]
+    Markdown,
+}
+
+impl ReportFormat {
+    /// The format of the same rows as a list.
+    pub const fn list(self) -> ListFormat {
+        match self {
+            Self::Text => ListFormat::Table,
+            Self::Json => ListFormat::Json,
+            Self::Csv => ListFormat::Csv,
+            Self::Jsonl => ListFormat::Jsonl,
+            Self::Markdown => ListFormat::Markdown,
+        }
+    }
 }

@@ -3,18 +3,18 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use clap_complete::ArgValueCandidates;
 use stallmap::location::Location;
 
 use super::examples;
+use super::filter::Filter;
 use super::report::ReportFormat;
-use crate::complete;
 
 /// `stallmap source`
 #[derive(Args, Debug)]
 #[command(after_help = examples(&[
     ("stallmap source train.stallmap", "the hottest kernel: its hottest lines, and their producers"),
     ("stallmap source train.stallmap --kernel softmax --top 3", "a kernel by a part of its name"),
+    ("stallmap source train.stallmap --line :31", "the hottest kernel of a Python line"),
     ("stallmap source train.stallmap --kernel softmax --all", "every instruction in program order"),
     ("stallmap source train.stallmap --html softmax.html --source-root ~/project", "an HTML page with the source next to it"),
     ("stallmap source train.stallmap --sql", "its queries, to run or to change"),
@@ -23,9 +23,9 @@ pub struct Source {
     /// Capture
     #[arg(value_name = "NAME.stallmap")]
     pub capture: Location,
-    /// Kernel: its name, a part of it, a regular expression, or its function_id [default: the hottest]
-    #[arg(short, long, value_name = "KERNEL", add = ArgValueCandidates::new(complete::kernels))]
-    pub kernel: Option<String>,
+    /// Launches whose hottest kernel is shown, by default all.
+    #[command(flatten)]
+    pub filter: Filter,
     /// Locations to show, the rest as one row
     #[arg(short = 'n', long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub top: u32,
@@ -39,14 +39,24 @@ pub struct Source {
     #[arg(long = "source-root", value_name = "DIR")]
     pub root: Option<PathBuf>,
     /// Write an HTML page to this file, including the text of the source files. The page needs no network
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "sql", "all"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "json", "sql", "all"])]
     pub html: Option<PathBuf>,
     /// Output format
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     pub format: ReportFormat,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
     /// Print the queries instead of running them
     #[arg(long)]
     pub sql: bool,
+}
+
+impl Source {
+    /// The output format.
+    pub fn format(&self) -> ReportFormat {
+        if self.json { ReportFormat::Json } else { self.format }
+    }
 }
 
 /// Ranking of locations in the code.

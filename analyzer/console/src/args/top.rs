@@ -4,6 +4,7 @@ use clap::{Args, ValueEnum};
 use stallmap::location::Location;
 
 use super::examples;
+use super::filter::Filter;
 use super::list::ListFormat;
 
 /// `stallmap top`
@@ -14,6 +15,7 @@ use super::list::ListFormat;
     ("stallmap top findings train.stallmap", "inefficiencies and recommended changes, by saving"),
     ("stallmap top lines train.stallmap --format csv", "for programs, with complete values"),
     ("stallmap top ops train.stallmap --sql", "its query, to run or to change"),
+    ("stallmap top tensors train.stallmap --line :31", "the tensors that the launches of one line waited for"),
     ("stallmap top tensors train.stallmap --ablated", "the tensors by the time that experiments measured"),
 ]))]
 pub struct Top {
@@ -30,8 +32,11 @@ pub struct Top {
     #[arg(long, value_enum, value_name = "METRIC")]
     pub sort: Option<TopSort>,
     /// Rank tensors by measured time: launches without their accesses, of `stallmap-record replay --ablate`
-    #[arg(long, conflicts_with = "sort")]
+    #[arg(long, conflicts_with_all = ["sort", "kernel", "line", "op"])]
     pub ablated: bool,
+    /// Launches to show.
+    #[command(flatten)]
+    pub filter: Filter,
     /// Output format
     #[arg(long, value_enum, default_value_t = ListFormat::Table)]
     pub format: ListFormat,

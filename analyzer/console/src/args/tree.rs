@@ -6,6 +6,7 @@ use regex::Regex;
 use stallmap::location::Location;
 
 use super::examples;
+use super::filter::Filter;
 use super::list::ListFormat;
 
 /// `stallmap tree`
@@ -71,15 +72,26 @@ pub struct Tree {
     /// With --diff: variation of a launch between repetitions, for captures with too few repeated launches
     #[arg(long, value_name = "SHARE", value_parser = share, default_value = "5%", requires = "diff")]
     pub spread: f64,
+    /// Launches to show.
+    #[command(flatten)]
+    pub filter: Filter,
     /// Output format
     #[arg(long, value_enum, default_value_t = ListFormat::Table)]
     pub format: ListFormat,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
     /// Print the query for the tree's rows instead of running it. With --diff, also the comparison query
     #[arg(long)]
     pub sql: bool,
 }
 
 impl Tree {
+    /// The output format.
+    pub fn format(&self) -> ListFormat {
+        if self.json { ListFormat::Json } else { self.format }
+    }
+
     /// The names of frames.
     pub fn frame(&self) -> FrameName {
         let usual = if self.diff.is_some() { FrameName::FileFunction } else { FrameName::FileFunctionLine };

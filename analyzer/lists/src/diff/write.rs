@@ -14,7 +14,8 @@ use super::{github, markdown, sarif, screen};
 use clap::ValueEnum;
 use serde_json::{Value, json};
 use stallmap::library::queries::diff as queries;
-use stallmap_console::answer::{Answer, csv, json_rows};
+use stallmap_console::answer::{Answer, json_rows, sections};
+use stallmap_console::args::RowFormat;
 use stallmap_console::args::diff::{DiffFormat, DiffMetric, Part, Per};
 use stallmap_console::exit::Outcome;
 use stallmap_console::explain::arrow_failure;
@@ -58,7 +59,7 @@ pub(super) fn write(subject: &Subject<'_>, found: &Found) -> Outcome<()> {
     match subject.format {
         DiffFormat::Text => screen_or_tables(subject, found),
         DiffFormat::Json => json(&mut output::stdout_as(false), subject, found),
-        DiffFormat::Csv => csv(&mut output::stdout_as(false), &found.answers),
+        DiffFormat::Csv => sections(&mut output::stdout_as(false), &found.answers, RowFormat::Csv),
         DiffFormat::Markdown => output::print(&markdown::markdown(subject, found)),
         DiffFormat::Github => output::print(&github::github(subject, found)),
         DiffFormat::Sarif => {

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use stallmap::location::Location;
 use stallmap::session::Session;
+use stallmap_console::args::filter::Filter;
 use stallmap_console::args::{Report, ReportFormat};
 use stallmap_console::exit::Outcome;
 use stallmap_console::output::html::Html;
@@ -36,6 +37,7 @@ pub(crate) fn report(capture: &Location) -> Report {
         format: ReportFormat::Text,
         json: false,
         all: false,
+        filter: Filter::default(),
         top: None,
         section: Vec::new(),
         sql: false,

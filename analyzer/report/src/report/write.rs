@@ -44,7 +44,7 @@ pub(super) fn text(
             "findings" | "why" => PLACES,
             _ => &[],
         };
-        let table = table.without(IDENTITIES).without(hidden);
+        let table = table.without(if output::is_wide() { &[] } else { IDENTITIES }).without(hidden);
         let table = table.prose("why", canvas).advice("sentence", "advice", canvas);
         if table.rows() > 0 {
             written(table.draw(out, canvas))?;

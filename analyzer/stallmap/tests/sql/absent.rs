@@ -28,7 +28,10 @@ async fn failures(session: &Session, packages: Option<&[&str]>) -> Vec<String> {
                 .replace("$top", "2")
                 .replace("$function", "1")
                 .replace("$sort", "samples")
-                .replace("$tensors", "1");
+                .replace("$tensors", "1")
+                .replace("$filter", "true")
+                .replace("$keys", "l.function_id, l.kernel")
+                .replace("$view", "launch");
             queries.push((format!("{command}/{}", query.name), sql));
         }
     }

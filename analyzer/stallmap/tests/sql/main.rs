@@ -15,6 +15,7 @@ mod craft;
 mod dice;
 mod diff;
 mod elf;
+mod filter;
 mod filtered;
 mod finding;
 mod finding_crafted;

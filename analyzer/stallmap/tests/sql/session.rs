@@ -278,7 +278,10 @@ async fn sections_add_up_where_only_replays_were_sampled() {
             .replace("$top", "2")
             .replace("$function", &function)
             .replace("$sort", "samples")
-            .replace("$tensors", "1");
+            .replace("$tensors", "1")
+            .replace("$filter", "true")
+            .replace("$keys", "l.function_id, l.kernel")
+            .replace("$view", "call_path_cost");
         let rows = answer(&session, &sql).await;
         assert!(rows.is_ok(), "{name}: {rows:?}");
         // One execution of each launch at 64 cycles: 120 samples, and 110 * 4 / 5.

@@ -1,11 +1,11 @@
-//! Selection of a kernel: by name, by a part of it, by a pattern, by its identity, or the hottest.
+//! Selection of kernels: by name, by a part of it, by a pattern, by identity, or the hottest.
 
-use arrow::array::RecordBatch;
 use regex::Regex;
 use stallmap::session::Session;
 
+use crate::filter::Filter;
 use stallmap::library::queries;
-use stallmap_console::answer::answers;
+use stallmap_console::answer;
 use stallmap_console::exit::{Failure, Outcome, USAGE};
 use stallmap_console::output;
 use stallmap_console::output::number::measured;
@@ -21,37 +21,62 @@ const NAME_WIDTH: usize = 90;
 rows! {
     /// A kernel of the capture.
     #[derive(Clone, Debug)]
-    struct Kernel {
-        function_id: u64,
-        name: Option<String> as "kernel",
-        full_name: Option<String>,
-        samples: f64,
+    pub struct Kernel {
+        /// Its function.
+        pub function_id: u64,
+        /// Its label.
+        pub name: Option<String> as "kernel",
+        /// Its full name.
+        pub full_name: Option<String>,
+        /// Samples of all its launches.
+        pub samples: f64,
     }
 }
 
-/// The hottest of the requested kernels, by default of all. None if the capture has no kernels.
-pub(super) async fn choose(session: &Session, wanted: Option<&str>) -> Outcome<Option<u64>> {
-    let answers = answers(session, &[queries::source::KERNELS], &[]).await?;
-    let batches: Vec<RecordBatch> = answers.into_iter().flat_map(|answer| answer.rows).collect();
-    let kernels = Kernel::read(queries::source::KERNELS.name, &batches)?;
-    let Some(wanted) = wanted else { return Ok(kernels.first().map(|kernel| kernel.function_id)) };
-    let found = find(&kernels, wanted)?;
-    match found.as_slice() {
-        [kernel] => Ok(Some(kernel.function_id)),
-        [] => Err(Failure::message(USAGE, format!("no kernel `{wanted}`")).hint(others(&kernels))),
-        [hottest, ..] => {
-            let count = found.len();
-            output::note(format!(
-                "{count} kernels match `{wanted}`: the hottest is shown.{}",
-                listed(&found)
-            ));
-            Ok(Some(hottest.function_id))
-        }
+/// The kernels of a capture, the hottest first.
+///
+/// # Errors
+/// Fails if the query fails.
+pub async fn kernels(session: &Session) -> Outcome<Vec<Kernel>> {
+    let query = queries::source::KERNELS;
+    Kernel::read(query.name, &answer::rows(session, &query.sql(&[])).await?)
+}
+
+/// The hottest of the kernels that a filter chooses, by default of all. None if the capture has no kernels.
+///
+/// # Errors
+/// Fails if the query fails.
+pub async fn choose(session: &Session, filter: Option<&Filter>) -> Outcome<Option<u64>> {
+    let Some(filter) = filter else {
+        return Ok(kernels(session).await?.first().map(|kernel| kernel.function_id));
+    };
+    let query = queries::source::KERNELS;
+    let rows = answer::fresh_kept_rows(session, &filter.sql(&query.sql(&[]))).await?;
+    let found = Kernel::read(query.name, &rows)?;
+    if found.len() > 1 {
+        output::note(format!(
+            "{} kernels match {}: the hottest is shown.{}",
+            found.len(),
+            filter.words(),
+            listed(&found)
+        ));
     }
+    Ok(found.first().map(|kernel| kernel.function_id))
 }
 
 /// The matching kernels: by identity, else by label or full name, else by a part of one, else by a pattern.
-fn find(kernels: &[Kernel], wanted: &str) -> Outcome<Vec<Kernel>> {
+///
+/// # Errors
+/// Fails if no kernel matches, with the hottest kernels as a hint.
+pub fn find(kernels: &[Kernel], wanted: &str) -> Outcome<Vec<Kernel>> {
+    let found = matching(kernels, wanted);
+    if found.is_empty() {
+        return Err(Failure::message(USAGE, format!("no kernel `{wanted}`")).hint(others(kernels)));
+    }
+    Ok(found)
+}
+
+fn matching(kernels: &[Kernel], wanted: &str) -> Vec<Kernel> {
     let named = |is_meant: &dyn Fn(&str) -> bool| -> Vec<Kernel> {
         let is_named = |kernel: &&Kernel| {
             [&kernel.name, &kernel.full_name].into_iter().flatten().any(|name| is_meant(name))
@@ -64,16 +89,15 @@ fn find(kernels: &[Kernel], wanted: &str) -> Outcome<Vec<Kernel>> {
     let by_id: Vec<Kernel> =
         kernels.iter().filter(|kernel| Some(kernel.function_id) == id).cloned().collect();
     if !by_id.is_empty() {
-        return Ok(by_id);
+        return by_id;
     }
     let whole = named(&|name| name == wanted);
     let part = if whole.is_empty() { named(&|name| name.contains(wanted)) } else { whole };
     if !part.is_empty() {
-        return Ok(part);
+        return part;
     }
-    let pattern = Regex::new(wanted)
-        .map_err(|_| Failure::message(USAGE, format!("no kernel `{wanted}`")).hint(others(kernels)))?;
-    Ok(named(&|name| pattern.is_match(name)))
+    // A text that is no pattern matches nothing.
+    Regex::new(wanted).map(|pattern| named(&|name| pattern.is_match(name))).unwrap_or_default()
 }
 
 /// Kernels as a hint.
@@ -113,7 +137,7 @@ mod tests {
             kernel(11, "add_strided", "add_strided"),
             kernel(12, "void gemm<float>(int)", "gemm[f32]"),
         ];
-        let found = find(&kernels, wanted).unwrap();
+        let found = matching(&kernels, wanted);
         let found: Vec<u64> = found.iter().map(|kernel| kernel.function_id).collect();
         assert_eq!(found, expected, "{wanted}");
     }
