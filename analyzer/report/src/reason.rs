@@ -46,11 +46,10 @@ pub(crate) const HATCH: &str = "<svg class=\"defs\" aria-hidden=\"true\" width=\
 
 /// A part of a bar, by its position and width as parts of one.
 pub(crate) fn part(html: &mut Html, reason: &str, is_memory: bool, (x, width): (f64, f64)) {
-    html.markup("<rect class=\"").text(&class(reason, is_memory)).markup("\" x=\"").percent(x);
-    html.markup("\" width=\"").percent(width).markup("\" height=\"18\"/>");
+    html.markup("<rect class=").text(&class(reason, is_memory)).markup(" x=").percent(x);
+    html.markup(" width=").percent(width).markup(" />");
     if is_memory {
-        html.markup("<rect fill=\"url(#hatch)\" x=\"").percent(x).markup("\" width=\"").percent(width);
-        html.markup("\" height=\"18\"/>");
+        html.markup("<rect fill=url(#hatch) x=").percent(x).markup(" width=").percent(width).markup(" />");
     }
 }
 

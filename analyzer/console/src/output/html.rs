@@ -31,13 +31,14 @@ impl Html {
     /// A number.
     pub fn number(&mut self, number: impl Into<f64>) -> &mut Self {
         let number: f64 = number.into();
-        self.0.extend([format!("{number:.3}")]);
+        self.0 += short(&format!("{number:.3}"));
         self
     }
 
     /// A number as a part of one, in percent: for widths and positions in a drawing.
     pub fn percent(&mut self, share: f64) -> &mut Self {
-        self.0.extend([format!("{:.2}%", share.clamp(0.0, 1.0) * 100.0)]);
+        self.0 += short(&format!("{:.2}", share.clamp(0.0, 1.0) * 100.0));
+        self.0.push('%');
         self
     }
 
@@ -66,6 +67,11 @@ impl Html {
     }
 }
 
+/// A number without zeros behind its point.
+fn short(number: &str) -> &str {
+    number.trim_end_matches('0').trim_end_matches('.')
+}
+
 /// True for a character with an effect instead of a glyph.
 pub fn is_hidden(char: char) -> bool {
     char.is_control() && !matches!(char, '\n' | '\t')
@@ -80,7 +86,7 @@ mod tests {
     fn parts_never_leave_the_picture() {
         let mut html = Html::default();
         html.percent(0.123_45).markup(" ").percent(7.0).markup(" ").heat(0.001).markup(" ").heat(-1.0);
-        assert_eq!(html.finish(), "12.35% 100.00% h1 h0");
+        assert_eq!(html.finish(), "12.35% 100% h1 h0");
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod heat;
 mod json;
 mod life;
 mod links;
+mod numbers;
 mod paths;
 mod sql;
 mod stalls;

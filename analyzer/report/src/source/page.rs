@@ -277,7 +277,11 @@ impl Page<'_> {
     }
 
     fn id(&self, place: Place) -> String {
-        format!("{}i{:x}-{:x}", self.prefix, place.0, place.1)
+        // Short: a page has thousands of them.
+        let functions = self.listing.instructions.chunk_by(|a, b| a.place().0 == b.place().0);
+        let function =
+            functions.into_iter().position(|rows| rows.first().is_some_and(|row| row.place().0 == place.0));
+        format!("{}i{}-{:x}", self.prefix, function.unwrap_or(0), place.1)
     }
 
     fn link(&self, html: &mut Html, place: Place) {

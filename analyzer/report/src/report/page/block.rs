@@ -20,6 +20,8 @@ pub(crate) struct Block {
     pub(crate) queries: Vec<(String, String)>,
     /// Data of its drawing, by the name that the script uses.
     pub(crate) data: Option<(&'static str, Value)>,
+    /// Its tables that the script makes, by the names of their places.
+    pub(crate) tables: Vec<(&'static str, Value)>,
 }
 
 impl Block {

@@ -14,8 +14,13 @@ use stallmap_console::rows;
 
 /// Kernels.
 const KERNELS: usize = 4;
-/// Size of each part.
-const SIZE: Size = Size { places: 8, rows: 250 };
+/// Hottest locations of each kernel.
+const PLACES: usize = 8;
+/// Rows of code of all kernels together, by their samples.
+const ROWS: f64 = 400.0;
+/// Rows of code of one kernel.
+const MOST_ROWS: usize = 250;
+const LEAST_ROWS: usize = 40;
 
 rows! {
     /// A kernel of the list.
@@ -34,14 +39,25 @@ pub(super) async fn parts(
 ) -> Outcome<Vec<(u64, Part)>> {
     let mut parts = Vec::new();
     let hot = read::<Kernel>(kernels)?.into_iter().filter(|kernel| kernel.samples > 0.0);
-    for (place, function) in hot.filter_map(|kernel| kernel.function_id).take(KERNELS).enumerate() {
+    let hot = hot.filter_map(|kernel| Some((kernel.function_id?, kernel.samples)));
+    let hot: Vec<(u64, f64)> = hot.take(KERNELS).collect();
+    let all: f64 = hot.iter().map(|(_, samples)| samples).sum();
+    for (place, (function, samples)) in hot.into_iter().enumerate() {
         asker.say(&format!("code {}", place + 1));
         let prefix = format!("k{place}-");
-        if let Some(part) = source::part(asker.session(), function, SIZE, root, &prefix).await? {
+        if let Some(part) =
+            source::part(asker.session(), function, size(samples / all), root, &prefix).await?
+        {
             parts.push((function, part));
         }
     }
     Ok(parts)
+}
+
+/// The size of a kernel's part, by its part of the shown kernels' samples.
+fn size(share: f64) -> Size {
+    let rows = (LEAST_ROWS..=MOST_ROWS).rev().find(|rows| *rows as f64 <= ROWS * share);
+    Size { places: PLACES, rows: rows.unwrap_or(LEAST_ROWS) }
 }
 
 /// Adds the anchors of kernels and of their rows.

@@ -53,11 +53,12 @@ fn page(subject: &Subject, blocks: &[Block], sql: Option<[&'static str; 2]>) -> 
         block.write(&mut main);
     }
     let main = main.finish();
-    let data: Map<String, Value> = blocks
-        .iter()
-        .filter_map(|block| block.data.clone())
-        .map(|(name, data)| (name.to_owned(), data))
-        .collect();
+    let named = |(name, data): (&'static str, Value)| (name.to_owned(), data);
+    let mut data: Map<String, Value> =
+        blocks.iter().filter_map(|block| block.data.clone()).map(named).collect();
+    let tables: Map<String, Value> =
+        blocks.iter().flat_map(|block| block.tables.clone()).map(named).collect();
+    data.insert("tables".to_owned(), Value::Object(tables));
     let data = embedded(&Value::Object(data));
     let nonce = nonce(subject, &main, &data);
     let forms = "form-action 'none'";
@@ -81,7 +82,7 @@ fn page(subject: &Subject, blocks: &[Block], sql: Option<[&'static str; 2]>) -> 
     let mut html = Html::default();
     html.markup("</script>\n<script nonce=\"").text(&nonce).markup("\">\n\"use strict\";\n");
     for script in SCRIPTS.into_iter().chain(sql.map(|[script, _]| script)) {
-        html.markup(script);
+        html.drawing(&compact(script));
     }
     html.markup("</script>\n</body>\n</html>\n");
     Served { text: page + &html.finish(), policy }
@@ -117,7 +118,19 @@ fn head(html: &mut Html, subject: &Subject, nonce: &str, policy: &str) {
     html.markup("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
     html.markup("<meta name=\"referrer\" content=\"no-referrer\">\n<title>").text(&subject.title);
     html.markup(" - stallmap</title>\n<style nonce=\"").text(nonce).markup("\">\n");
-    html.markup(CODE_STYLE).markup(FOREST_STYLE).markup(include_str!("page.css"));
+    for style in [CODE_STYLE, FOREST_STYLE, include_str!("page.css")] {
+        html.drawing(&compact(style));
+    }
+}
+
+/// A script or style of the page without indents and lines of comment.
+fn compact(text: &str) -> String {
+    let lines = text.lines().map(str::trim_start);
+    let is_comment = |line: &&str| {
+        line.starts_with("//")
+            || line.starts_with("/*") && line.find("*/").is_some_and(|end| end + 2 == line.len())
+    };
+    lines.filter(|line| !line.is_empty() && !is_comment(line)).flat_map(|line| [line, "\n"]).collect()
 }
 
 fn contents(html: &mut Html, blocks: &[Block]) {
@@ -145,4 +158,26 @@ fn nonce(subject: &Subject, main: &str, data: &str) -> String {
         hasher.update(part.as_bytes()).update(&[0]);
     }
     hasher.finalize().to_hex().chars().take(32).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_and_indents_are_left_out() {
+        let text = "/** A sum. */\n  let a = 1; // One.\n\n  // Two.\n  /* x */ let b = 2;\n";
+        assert_eq!(compact(text), "let a = 1; // One.\n/* x */ let b = 2;\n");
+    }
+
+    /// Lines of a text or comment that goes on would lose their indents, or their begin.
+    #[test]
+    fn no_text_and_no_comment_spans_lines() {
+        for script in SCRIPTS {
+            assert!(script.lines().all(|line| line.matches('`').count() % 2 == 0));
+        }
+        for text in SCRIPTS.into_iter().chain([CODE_STYLE, FOREST_STYLE, include_str!("page.css")]) {
+            assert!(text.lines().all(|line| line.matches("/*").count() == line.matches("*/").count()));
+        }
+    }
 }

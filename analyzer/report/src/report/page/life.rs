@@ -3,7 +3,8 @@
 use super::ask::read;
 use super::block::Block;
 use super::links::Links;
-use super::table::{Layout, table};
+use super::numbers;
+use super::table::{Layout, data};
 use stallmap_console::answer::Answer;
 use stallmap_console::exit::Outcome;
 use stallmap_console::output::html::Html;
@@ -67,7 +68,8 @@ pub(super) fn block(memory: &Answer, objects: &Answer) -> Outcome<Option<Block>>
         [(memory, "memory", "Bytes in use"), (objects, "object", "Lifetimes of objects")]
     {
         let layout = Layout { caption, name, ..Layout::default() };
-        html.piece(&table(&answer.rows, &layout, &Links::default())?);
+        numbers::place(html, name, caption);
+        block.tables.push((name, data(&answer.rows, &layout, &Links::default())?));
     }
     html.markup("</details>\n");
     Ok(Some(block))

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::block::Block;
 use super::links::{Links, code_anchor, kernel_anchor, reason_anchor};
-use super::table::{Layout, link, table};
+use super::numbers;
+use super::table::{Layout, data, link};
 use crate::glossary::meaning;
 use crate::reason;
 use crate::report::page::ask::read;
@@ -69,8 +70,9 @@ pub(super) fn block(answer: &Answer, links: &Links) -> Outcome<Block> {
         bar: "share",
         ..Layout::default()
     };
-    let table = table(&answer.rows, &layout, links)?;
-    html.piece(&table).markup("</details>\n");
+    numbers::place(html, "stalls", layout.caption);
+    html.markup("</details>\n");
+    block.tables.push(("stalls", data(&answer.rows, &layout, links)?));
     Ok(block)
 }
 
@@ -119,10 +121,8 @@ fn kernel(html: &mut Html, rows: &[Row], links: &Links) {
             .markup("</title>");
         reason::part(html, &row.stall_reason, row.is_memory(), (x, row.share()));
         if row.share() >= LABELLED_SHARE {
-            html.markup("<svg x=\"").percent(x).markup("\" width=\"").percent(row.share());
-            html.markup("\" height=\"18\"><text x=\"5\" y=\"13\">")
-                .text(&row.stall_reason)
-                .markup("</text></svg>");
+            html.markup("<svg x=").percent(x).markup(" width=").percent(row.share());
+            html.markup(" height=18><text x=5 y=13>").text(&row.stall_reason).markup("</text></svg>");
         }
         html.markup("</g>");
         x += row.share();

@@ -19,12 +19,17 @@ function sortable(table, fold) {
   });
 }
 
+/** The number of a cell: in `data-v`, or as its text. Null if there is none. */
+function numberIn({ dataset, textContent }) {
+  const number = dataset.v === "" ? parseFloat(textContent.replaceAll(",", "")) : Number(dataset.v);
+  return Number.isNaN(number) ? null : number;
+}
+
 /** Rows by a column. Missing values come last in both directions. */
 function sorted(rows, at, isDown) {
   const value = (row) => {
-    const { dataset, textContent } = row.cells[at];
-    if (dataset.v === undefined) return textContent;
-    return dataset.v === "" ? null : Number(dataset.v);
+    const cell = row.cells[at];
+    return cell.dataset.v === undefined ? cell.textContent : numberIn(cell);
   };
   const compare = (a, b) => (typeof a === "number" ? a - b : a.localeCompare(b, "en", { numeric: true }));
   return rows
@@ -43,7 +48,7 @@ function filterable(table, fold) {
   const [share, samples] = [heads.indexOf("share"), heads.indexOf("samples")];
   const output = element("output", { ariaLive: "polite" });
   const input = element("input", { type: "search", placeholder: "filter rows", ariaLabel: `filter ${table.caption.textContent}` });
-  const sum = (matching, at) => matching.reduce((total, row) => total + Number(row.cells[at].dataset.v), 0);
+  const sum = (matching, at) => matching.reduce((total, row) => total + (numberIn(row.cells[at]) ?? 0), 0);
   input.addEventListener("input", () => {
     const wanted = input.value.trim().toLowerCase();
     const matching = rows.filter((row) => {
@@ -83,6 +88,29 @@ function named(table) {
   const heads = [...table.tHead.rows[0].cells].map((head) => head.textContent);
   table.classList.add("cards-of");
   for (const row of table.tBodies[0].rows) [...row.cells].forEach((cell, at) => (cell.dataset.label = heads[at]));
+}
+
+/** Tables of columns in the page's data: those that say in numbers what a drawing shows. */
+for (const place of document.querySelectorAll("[data-table]")) {
+  const { caption, columns } = DATA.tables[place.dataset.table];
+  const words = columns.map(({ words, at }) => (at ? at.map((index) => words[index]) : words));
+  const head = element("tr", {}, ...columns.map(({ name, is_number }) => element("th", { scope: "col", className: is_number ? "n" : "", textContent: name })));
+  const cell = ({ links, is_number, is_name }, text) => {
+    const link = links?.[text];
+    const content = link ? element("a", { className: "text", href: `#${link}`, textContent: text }) : text;
+    const made = element(is_name ? "th" : "td", { className: is_name ? "name" : "" }, content);
+    if (is_name) made.scope = "row";
+    if (is_number) made.dataset.v = "";
+    return made;
+  };
+  const rows = words[0].map((_, row) => element("tr", {}, ...columns.map((column, at) => cell(column, words[at][row]))));
+  const table = element("table", {}, element("caption", { textContent: caption }), element("thead", {}, head), element("tbody", {}, ...rows));
+  place.replaceChildren(table);
+}
+
+/** The style cuts long names: the complete name is their tooltip. */
+for (const name of document.querySelectorAll(".name .text:not([title])")) {
+  if (name.textContent.length > 80) name.title = name.textContent;
 }
 
 for (const table of document.querySelectorAll("main table")) {

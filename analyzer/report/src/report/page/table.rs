@@ -5,7 +5,10 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float64Type, UInt64Type};
 use arrow::error::ArrowError;
 
+use serde_json::Value;
+
 use super::links::{Links, finding_anchor, line_anchor, reason_anchor, tensor_anchor};
+use super::numbers;
 use crate::glossary::meaning;
 use stallmap_console::exit::Outcome;
 use stallmap_console::explain::arrow_failure;
@@ -51,10 +54,10 @@ pub(super) enum Rows {
 }
 
 /// A column of cells.
-struct Column {
-    name: String,
-    is_number: bool,
-    texts: Vec<String>,
+pub(super) struct Column {
+    pub(super) name: String,
+    pub(super) is_number: bool,
+    pub(super) texts: Vec<String>,
     numbers: Vec<Option<f64>>,
 }
 
@@ -74,15 +77,42 @@ const DETAILS: [&str; 5] = [FUNCTION, TENSOR, CODE, "full_name", "label_source"]
 /// The column of the most frequent stall reason, explained in its cells.
 const REASON: &str = "main_stall";
 
-/// Minimum bytes of a name that may not fit.
-const LONG_NAME: usize = 80;
-
 /// A table of the rows. Kernels are links if the page has details of them.
 pub(super) fn table(rows: &[RecordBatch], layout: &Layout, links: &Links) -> Outcome<Html> {
+    with_picture(rows, layout, links, |picture| {
+        let mut html = Html::default();
+        html.markup("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"")
+            .text(layout.caption);
+        html.markup("\"><table").markup(if layout.is_long { " class=\"long\"" } else { "" });
+        html.markup("><caption>").text(layout.caption).markup("</caption>\n<thead><tr>");
+        for column in picture.ordered() {
+            html.markup("<th scope=\"col\"").markup(if column.is_number { " class=\"n\">" } else { ">" });
+            html.text(&value::header(&column.name)).markup("</th>");
+        }
+        html.markup("</tr></thead>\n<tbody>\n");
+        for row in 0..picture.columns.first().map_or(0, |column| column.texts.len()) {
+            picture.row(&mut html, row);
+        }
+        html.markup("</tbody></table></div>\n");
+        html
+    })
+}
+
+/// The same table as data of the page's script.
+pub(super) fn data(rows: &[RecordBatch], layout: &Layout, links: &Links) -> Outcome<Value> {
+    with_picture(rows, layout, links, numbers::columns)
+}
+
+fn with_picture<T>(
+    rows: &[RecordBatch],
+    layout: &Layout,
+    links: &Links,
+    draw: impl FnOnce(&Picture<'_>) -> T,
+) -> Outcome<T> {
     let columns = columns(rows).map_err(arrow_failure)?;
-    let identities = [FUNCTION, TENSOR, CODE, PC].map(|name| numbers(rows, name).map_err(arrow_failure));
+    let identities = [FUNCTION, TENSOR, CODE, PC].map(|name| identities(rows, name).map_err(arrow_failure));
     let [functions, tensors, codes, pcs] = identities;
-    let picture = Picture {
+    Ok(draw(&Picture {
         columns: &columns,
         functions: &functions?,
         tensors: &tensors?,
@@ -90,36 +120,23 @@ pub(super) fn table(rows: &[RecordBatch], layout: &Layout, links: &Links) -> Out
         pcs: &pcs?,
         layout,
         links,
-    };
-    let mut html = Html::default();
-    html.markup("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"").text(layout.caption);
-    html.markup("\"><table").markup(if layout.is_long { " class=\"long\"" } else { "" });
-    html.markup("><caption>").text(layout.caption).markup("</caption>\n<thead><tr>");
-    for column in picture.ordered() {
-        html.markup("<th scope=\"col\"").markup(if column.is_number { " class=\"n\">" } else { ">" });
-        html.text(&value::header(&column.name)).markup("</th>");
-    }
-    html.markup("</tr></thead>\n<tbody>\n");
-    for row in 0..columns.first().map_or(0, |column| column.texts.len()) {
-        picture.row(&mut html, row);
-    }
-    html.markup("</tbody></table></div>\n");
-    Ok(html)
+    }))
 }
 
-struct Picture<'a> {
+/// A table's rows with their identities, layout and links.
+pub(super) struct Picture<'a> {
     columns: &'a [Column],
-    functions: &'a [Option<u64>],
+    pub(super) functions: &'a [Option<u64>],
     tensors: &'a [Option<u64>],
     codes: &'a [Option<u64>],
     pcs: &'a [Option<u64>],
-    layout: &'a Layout,
-    links: &'a Links,
+    pub(super) layout: &'a Layout,
+    pub(super) links: &'a Links,
 }
 
 impl Picture<'_> {
     /// The columns side by side: the one with bars, the names, the rest.
-    fn ordered(&self) -> impl Iterator<Item = &Column> {
+    pub(super) fn ordered(&self) -> impl Iterator<Item = &Column> {
         let is_below = |name: &str| self.layout.below.iter().any(|(below, _)| *below == name);
         let first = [self.layout.bar, self.layout.name];
         let named = move |wanted: &'static str| self.columns.iter().find(move |column| column.name == wanted);
@@ -175,20 +192,16 @@ impl Picture<'_> {
             let Some(&number) = column.numbers.get(row) else {
                 html.markup("<td>");
                 self.word(html, column, text);
-                html.markup("</td>");
                 continue;
             };
-            html.markup("<td class=\"n\" data-v=\"");
-            if let Some(number) = number {
-                html.text(&brief(number));
-            }
-            html.markup("\">");
+            sortable(html, text, number);
             if column.name == self.layout.bar {
                 self.bar(html, column, row);
             }
-            html.text(text).markup("</td>");
+            html.text(text);
         }
-        html.markup("</tr>\n");
+        // Ends of cells and rows are optional, and each page has thousands.
+        html.markup("\n");
     }
 
     /// A row's anchor.
@@ -223,8 +236,7 @@ impl Picture<'_> {
     fn bar(&self, html: &mut Html, column: &Column, row: usize) {
         let share = column.numbers.get(row).copied().flatten().unwrap_or(0.0);
         if share > 0.0 && !self.is_rest(row) {
-            html.markup("<svg class=\"bar\" aria-hidden=\"true\"><rect width=\"").percent(share.min(1.0));
-            html.markup("\" height=\"12\"/></svg>");
+            bar(html, share);
         }
     }
 
@@ -232,34 +244,33 @@ impl Picture<'_> {
     fn name(&self, html: &mut Html, column: &Column, row: usize) {
         let text = column.texts.get(row).map_or("", String::as_str);
         let function = self.functions.get(row).copied().flatten().filter(|_| !self.is_linked());
-        html.markup("<th scope=\"row\" class=\"name\">");
+        html.markup("<th scope=row class=name>");
         let anchor = function.and_then(|function| self.links.kernel(function));
         match &anchor {
-            Some(anchor) => html.markup("<a class=\"text\" href=\"#").text(anchor).markup("\""),
-            None => html.markup("<span class=\"text\""),
+            Some(anchor) => html.markup("<a class=text href=\"#").text(anchor).markup("\""),
+            None => html.markup("<span class=text"),
         };
-        // The style cuts long names. The complete name is there for search, copy and tooltip.
+        // The style cuts long names, which the script makes tooltips.
         let full = self.column("full_name").and_then(|column| column.texts.get(row));
         let full = full.map(String::as_str).filter(|full| *full != "-");
-        if let Some(title) = full.or_else(|| (text.len() > LONG_NAME).then_some(text)) {
+        if let Some(title) = full.filter(|full| *full != text) {
             html.markup(" title=\"").text(title).markup("\"");
         }
         html.markup(">").text(text).markup(if anchor.is_some() { "</a>" } else { "</span>" });
         for (name, words) in self.layout.below {
             let summary = self.column(name).and_then(|column| column.texts.get(row));
             if let Some(summary) = summary.filter(|summary| !summary.is_empty() && *summary != "-") {
-                html.markup("<span class=\"below\"><span>").text(words).markup("</span> ");
+                html.markup("<small><i>").text(words).markup("</i> ");
                 match self.links.line(summary).filter(|_| self.layout.rows != Rows::Lines) {
                     Some(anchor) => link(html, anchor, summary),
                     None => html.text(summary),
                 };
-                html.markup("</span>");
+                html.markup("</small>");
             }
         }
         if self.is_linked() {
             self.targets(html, row);
         }
-        html.markup("</th>");
     }
 
     /// Links to what a sentence is about: its line, kernel, instruction and tensor.
@@ -281,17 +292,32 @@ impl Picture<'_> {
                 .and_then(|tensor| self.links.found(tensor_anchor(tensor)))
                 .map(|anchor| (anchor, "tensor".to_owned())),
         ];
-        html.markup("<span class=\"below targets\">");
+        html.markup("<small class=targets>");
         for (anchor, words) in targets.iter().flatten() {
             link(html, anchor, words).markup(" ");
         }
-        html.markup("</span>");
+        html.markup("</small>");
     }
 }
 
 /// A link within the page.
 pub(super) fn link<'a>(html: &'a mut Html, anchor: &str, words: &str) -> &'a mut Html {
     html.markup("<a href=\"#").text(anchor).markup("\">").text(words).markup("</a>")
+}
+
+/// The begin of a cell of a number, with the number for sorting where the text is another.
+fn sortable(html: &mut Html, text: &str, number: Option<f64>) {
+    let number = number.map(brief).filter(|number| *number != text.replace(',', ""));
+    html.markup("<td data-v");
+    if let Some(number) = number {
+        html.markup("=").text(&number);
+    }
+    html.markup(">");
+}
+
+/// A bar of a part of all samples.
+fn bar(html: &mut Html, share: f64) {
+    html.markup("<svg class=bar aria-hidden=true><rect width=").percent(share.min(1.0)).markup(" /></svg>");
 }
 
 /// A number for sorting: seven digits.
@@ -325,7 +351,7 @@ fn columns(rows: &[RecordBatch]) -> Result<Vec<Column>, ArrowError> {
 }
 
 /// A column of identities, exactly.
-fn numbers(rows: &[RecordBatch], name: &str) -> Result<Vec<Option<u64>>, ArrowError> {
+fn identities(rows: &[RecordBatch], name: &str) -> Result<Vec<Option<u64>>, ArrowError> {
     let mut numbers = Vec::new();
     for batch in rows {
         if let Some(array) = batch.column_by_name(name) {

@@ -86,19 +86,15 @@ impl Page<'_> {
 
     fn plain_line(&self, html: &mut Html, file: &str, line: u32) {
         let Some(text) = self.files.line(file, line) else { return };
-        html.markup("<div><span class=\"count\"></span><span class=\"count\"></span><span class=\"place\">");
-        html.text(&line.to_string())
-            .markup("</span><span class=\"what dim\">")
-            .text(text)
-            .markup("</span></div>\n");
+        html.markup("<div><i></i><i></i><u>").text(&line.to_string());
+        html.markup("</u><code class=\"dim\">").text(text).markup("</code></div>\n");
     }
 
     fn warm_line(&self, html: &mut Html, line: &Line) {
         let heat = self.listing.share(line.samples);
         html.markup("<div id=\"").text(&self.line_id(&line.file, line.number)).markup("\" class=\"");
-        html.heat(heat).markup("\"><span class=\"count\">").text(&count(line.samples));
-        html.markup("</span><span class=\"count charged\">").text(&count(line.charged_samples));
-        html.markup("</span><span class=\"place\">");
+        html.heat(heat).markup("\"><i>").text(&count(line.samples));
+        html.markup("</i><i>").text(&count(line.charged_samples)).markup("</i><u>");
         let is_its = |row: &&Instruction| row.source() == Some((&line.file, line.number));
         match self.listing.instructions.iter().find(is_its) {
             Some(first) if self.excerpt.has(first.place()) => {
@@ -108,7 +104,7 @@ impl Page<'_> {
             _ => html.text(&line.number.to_string()),
         };
         let text = self.files.line(&line.file, line.number).unwrap_or_default();
-        html.markup("</span><span class=\"what\">").text(text).markup("</span></div>\n");
+        html.markup("</u><code>").text(text).markup("</code></div>\n");
     }
 
     /// A function's instructions with arrows.
@@ -161,21 +157,18 @@ impl Page<'_> {
 
     fn row(&self, html: &mut Html, row: &Instruction) {
         html.markup("<div id=\"").text(&self.id(row.place())).markup("\" class=\"");
-        html.heat(self.listing.share(row.samples)).markup("\"><span class=\"count\">");
-        html.text(&count(row.samples)).markup("</span><span class=\"count charged\">");
-        html.text(&count(row.charged_samples))
-            .markup("</span><span class=\"count\">")
-            .text(&words::sectors(row).unwrap_or_default())
-            .markup("</span><span class=\"place\">")
-            .text(&words::pc(row.pc));
-        html.markup("</span><span class=\"what\">").text(words::text(row)).markup("</span>");
+        html.heat(self.listing.share(row.samples)).markup("\"><i>").text(&count(row.samples));
+        html.markup("</i><i>").text(&count(row.charged_samples));
+        html.markup("</i><i>").text(&words::sectors(row).unwrap_or_default());
+        html.markup("</i><u>").text(&words::pc(row.pc));
+        html.markup("</u><code>").text(words::text(row)).markup("</code>");
         match (row.source(), words::source(row)) {
             (Some((file, line)), Some(summary)) if self.excerpt.has_line(file, line) => {
-                html.markup("<a class=\"what\" href=\"#").text(&self.line_id(file, line)).markup("\">");
+                html.markup("<a href=\"#").text(&self.line_id(file, line)).markup("\">");
                 html.text(&summary).markup("</a>");
             }
             (_, Some(summary)) => {
-                html.markup("<span class=\"what dim\">").text(&summary).markup("</span>");
+                html.markup("<code class=\"dim\">").text(&summary).markup("</code>");
             }
             _ => {}
         }
@@ -183,7 +176,10 @@ impl Page<'_> {
         notes.extend(words::touches(self.listing, row));
         notes.extend(words::call_path(row));
         notes.retain(|note| !note.is_empty());
-        html.markup("<span class=\"dim\">").text(&notes.join("; ")).markup("</span></div>\n");
+        if !notes.is_empty() {
+            html.markup("<small>").text(&notes.join("; ")).markup("</small>");
+        }
+        html.markup("</div>\n");
     }
 }
 
