@@ -96,7 +96,7 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Show what the GPU waited for: the verdict, then tensors, kernels, lines and ops by stall cost, and coverage
+    /// Show what the GPU waited for: the verdict, then tensors, kernels, lines and ops by stall cost, and losses
     Report(Report),
     /// Explain one finding of the verdict: its evidence, its instructions, its tensor
     Why(verdict::Why),
@@ -126,7 +126,7 @@ pub enum Command {
     Mcp(mcp::Mcp),
     /// Query one capture, or several by name, in SQL: interactively, or with statements
     Sql(Sql),
-    /// Show the content of a capture: runs, devices, tables and views. Or document one table or view
+    /// Show the content of a capture: runs and devices, tables or views. Or document one table or view
     Info(Info),
     /// Verify captures: container, hashes, schema, references, conservation of stalls
     Check(Check),
@@ -166,7 +166,8 @@ pub enum Command {
 /// `stallmap info`
 #[derive(Args, Debug)]
 #[command(after_help = examples(&[
-    ("stallmap info train.stallmap", "runs, devices, tables with rows and bytes, views"),
+    ("stallmap info train.stallmap", "the capture, its runs and devices"),
+    ("stallmap info train.stallmap --tables", "its tables with rows and bytes"),
     ("stallmap info train.stallmap tensor_stall_cost", "one view: description, columns, SQL"),
 ]))]
 pub struct Info {
@@ -176,6 +177,12 @@ pub struct Info {
     /// Table or view
     #[arg(value_name = "TABLE|VIEW", add = ArgValueCandidates::new(complete::relations))]
     pub name: Option<String>,
+    /// List the tables with their rows and bytes instead
+    #[arg(long, conflicts_with = "name")]
+    pub tables: bool,
+    /// List the views instead
+    #[arg(long, conflicts_with = "name")]
+    pub views: bool,
 }
 
 /// `stallmap check`

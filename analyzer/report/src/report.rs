@@ -1,4 +1,4 @@
-//! `stallmap report`: the verdict, stalls by cost, coverage last.
+//! `stallmap report`: the verdict, stalls by cost, losses last.
 
 pub(crate) mod page;
 pub mod served;
@@ -42,8 +42,9 @@ const SECTIONS: [Query; 11] = [
     queries::LOSSES,
     queries::COVERAGE,
 ];
-/// Sections that the text without a choice of sections leaves to `--all`: the verdict has the first findings.
-const REPLACED: &[&str] = &["findings", "why", "counters", "replays"];
+/// Sections that the text without a choice of sections leaves to `--all`: the verdict has the first findings, the losses
+/// and the part of the stalls with a tensor.
+const REPLACED: &[&str] = &["findings", "why", "counters", "replays", "coverage"];
 /// Sections that are printed if they have rows, or on request.
 const OPTIONAL: &[&str] = &["ranks", "counters", "replays"];
 

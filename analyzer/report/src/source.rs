@@ -80,7 +80,7 @@ fn show(args: &Source, listing: &Listing) -> Outcome {
     let groups = group::groups(listing, args.sort);
     let top = usize::try_from(args.top).unwrap_or(usize::MAX);
     if let Some(path) = &args.html {
-        let text = page::page(listing, &files, &groups, top, &words::facts(&listing.kernel));
+        let text = page::page(listing, &files, &groups, top, &args.capture);
         write_page(path, &text)?;
         output::note(format_args!("wrote {}", path.display()));
         return Ok(OK);

@@ -35,6 +35,7 @@ pub(super) fn run(context: &Context, args: &Info) -> Outcome {
     let runtime = runtime()?;
     let text = match &args.name {
         Some(name) => runtime.block_on(describe::document(&session, name))?,
+        None if args.tables || args.views => lists(&session, args)?,
         None => runtime.block_on(overview(&session))?,
     };
     output::print(&text).map(|()| OK)
@@ -46,10 +47,22 @@ async fn overview(session: &Session) -> Outcome<String> {
         part(&mut text, "Capture", &facts(capture.reader.manifest()))?;
     }
     part(&mut text, "Runs", &rows(session, RUNS).await?.transposed())?;
-    part(&mut text, "Devices", &rows(session, DEVICES).await?)?;
-    part(&mut text, "Tables", &describe::tables(session))?;
-    part(&mut text, "Views", &describe::views(session)?)?;
-    text.extend_from_slice(b"\nstallmap info NAME.stallmap TABLE|VIEW documents one of them.\n");
+    part(&mut text, "Devices", &rows(session, DEVICES).await?.transposed())?;
+    text.extend_from_slice(
+        b"\n--tables and --views list what a query can read, and a name behind the capture documents one.\n",
+    );
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// The tables and the views, as they were asked for.
+fn lists(session: &Session, args: &Info) -> Outcome<String> {
+    let mut text = Vec::new();
+    if args.tables {
+        part(&mut text, "Tables", &describe::tables(session))?;
+    }
+    if args.views {
+        part(&mut text, "Views", &describe::views(session)?)?;
+    }
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 

@@ -157,8 +157,21 @@ fn what_is_wrong_with_a_bucket_is_said() {
 fn nobody_there_is_an_error() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let text = error(&format!("http://127.0.0.1:{port}/a.stallmap"), &[]);
-    assert!(text.starts_with("error: open capture: cannot connect: "), "{text}");
+    assert!(
+        text.starts_with(&format!("error: open capture: cannot connect to 127.0.0.1:{port}: ")),
+        "{text}"
+    );
     assert!(text.contains("hint: check the address and the network"), "{text}");
+    let root = format!("http://127.0.0.1:{port}");
+    let text = error("s3://bucket/a.stallmap", &[("AWS_ENDPOINT_URL", &root)]);
+    assert!(
+        text.starts_with(&format!("error: open capture: cannot connect to 127.0.0.1:{port}: ")),
+        "{text}"
+    );
+    assert!(text.contains("set AWS_ENDPOINT_URL for a server that is not Amazon's"), "{text}");
+    // No network has names below `.invalid`.
+    let text = error("https://name.invalid/a.stallmap", &[]);
+    assert!(text.starts_with("error: open capture: cannot find the server name.invalid: "), "{text}");
 }
 
 #[test]

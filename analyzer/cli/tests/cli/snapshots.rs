@@ -47,6 +47,7 @@ snapshot!(source_ambiguous_kernel, ["source", "tiny.stallmap", "--kernel", "."])
 snapshot!(source_page_without_folder, ["source", "tiny.stallmap", "--html", "missing/page.html"]);
 
 snapshot!(info, ["info", "tiny.stallmap"]);
+snapshot!(info_lists, ["info", "tiny.stallmap", "--tables", "--views"]);
 snapshot!(info_table, ["info", "tiny.stallmap", "pc_sample"]);
 snapshot!(info_view, ["info", "tiny.stallmap", "tensor_stall_cost"]);
 snapshot!(info_unknown, ["info", "tiny.stallmap", "pc_smaple"]);

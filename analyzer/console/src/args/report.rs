@@ -14,8 +14,8 @@ use crate::complete;
 /// `stallmap report`
 #[derive(Args, Debug)]
 #[command(after_help = examples(&[
-    ("stallmap report train.stallmap", "the verdict, tensors, kernels, lines, ops, losses and coverage"),
-    ("stallmap report train.stallmap --all", "every section, with findings and the costliest waits"),
+    ("stallmap report train.stallmap", "the verdict, tensors, kernels, lines, ops and losses"),
+    ("stallmap report train.stallmap --all", "every section, with findings, the costliest waits and coverage"),
     ("stallmap report train.stallmap --section tensors --top 50", "more rows of one section"),
     ("stallmap report train.stallmap --section tensors --sql", "its query, to run or to change"),
     ("stallmap report train.stallmap --line :31", "the launches of one line: findings, tensors, kernels, ops"),

@@ -85,7 +85,7 @@ fn heading(
 fn footer(out: &mut dyn Write, canvas: Canvas, capture: &Path) -> io::Result<()> {
     let capture = printable(&capture.display().to_string());
     let hints = [
-        format!("stallmap report {capture} --all   has all sections with more rows"),
+        format!("stallmap report {capture} --all   has all sections with more rows, and the coverage"),
         format!("stallmap report {capture} --section tensors --sql   prints the query of a section"),
         format!("stallmap sql {capture}   runs your own queries"),
     ];

@@ -6,6 +6,7 @@ mod code;
 mod excerpt;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use self::excerpt::Excerpt;
 use super::chain::{Link, Node, chain};
@@ -18,6 +19,7 @@ use crate::glossary::meaning;
 use crate::reason;
 use stallmap_console::output::html::Html;
 use stallmap_console::output::number::percent;
+use stallmap_console::output::shorten::printable;
 
 /// Reasons in the bar.
 const MOST_REASONS: usize = 8;
@@ -31,8 +33,11 @@ pub(super) fn page(
     files: &Files,
     groups: &[Group<'_>],
     top: usize,
-    facts: &str,
+    capture: &Path,
 ) -> String {
+    let capture = capture.file_name().unwrap_or(capture.as_os_str()).to_string_lossy();
+    let capture = printable(&capture);
+
     let page =
         Page { listing, files, prefix: "", headings: ALONE, excerpt: Excerpt::of(listing, usize::MAX) };
     let nonce = nonce(listing);
@@ -45,6 +50,8 @@ pub(super) fn page(
     html.text(&nonce).markup("'; base-uri 'none'; form-action 'none'\">\n");
     html.markup("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>");
     html.text(&listing.kernel.name)
+        .markup(" - ")
+        .text(&capture)
         .markup(" - stallmap</title>\n<style nonce=\"")
         .text(&nonce)
         .markup("\">\n");
@@ -54,12 +61,15 @@ pub(super) fn page(
         html.markup("<div class=\"dim code\">").text(&listing.kernel.full_name).markup("</div>\n");
     }
     html.markup("<div class=\"dim\">");
-    html.text(facts)
+    html.text(&words::facts(&listing.kernel))
         .markup("<br>")
         .text(&words::code(&listing.kernel))
         .markup("</div>\n</header>\n")
         .markup(reason::HATCH);
     page.body(&mut html, groups, top);
+    html.markup("<footer class=\"dim\"><p>One kernel of <code>").text(&capture);
+    html.markup("</code>. <code>stallmap open ").text(&capture);
+    html.markup("</code> shows the page of all: findings, tensors, lines, memory.</p></footer>\n");
     html.markup("</main>\n</body>\n</html>\n");
     html.finish()
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 use object_store::Error as StoreError;
 use stallmap_schema::capture::error::CaptureError;
 
+use super::store;
 use crate::location::Url;
 
 const NO_RANGES: &str = "download the file, with curl -LO for example, and open the copy";
@@ -14,6 +15,7 @@ const FORBIDDEN_HTTP: &str = "use a link without login, such as a freshly signed
 const FORBIDDEN_S3: &str = "set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, for temporary ones, AWS_SESSION_TOKEN to credentials that may read it";
 const NOT_FOUND: &str = "check the URL";
 const NOT_REACHED: &str = "check the address and the network";
+const NOT_REACHED_S3: &str = "check the network, and set AWS_ENDPOINT_URL for a server that is not Amazon's, AWS_REGION for another region";
 const TRY_AGAIN: &str = "try again, or download the file and open the copy";
 const CHANGED: &str = "run the command again, or read a copy that does not change";
 
@@ -55,17 +57,18 @@ pub(super) fn refused(cause: impl Into<String>, hint: &'static str, path: &Path)
 }
 
 fn of(action: &'static str, error: &StoreError, forbidden: &'static str, path: &Path) -> CaptureError {
+    let not_reached = if path.starts_with("s3:") { NOT_REACHED_S3 } else { NOT_REACHED };
     let (cause, hint) = match error {
         StoreError::NotFound { .. } => ("HTTP status 404 Not Found".to_owned(), NOT_FOUND),
         StoreError::PermissionDenied { .. } => ("HTTP status 403 Forbidden".to_owned(), forbidden),
         StoreError::Unauthenticated { .. } => ("HTTP status 401 Unauthorized".to_owned(), forbidden),
-        other => generic(&chain(other)),
+        other => generic(&chain(other), &store::server(path), not_reached),
     };
     CaptureError::Remote { action, cause, hint: Some(hint), path: path.to_owned() }
 }
 
 /// The category of causes by their text: the store gives no kinds for these.
-fn generic(chain: &[String]) -> (String, &'static str) {
+fn generic(chain: &[String], server: &str, not_reached: &'static str) -> (String, &'static str) {
     let says = |words: &str| chain.iter().find(|cause| cause.contains(words));
     let without_ranges =
         ["Range request not supported", "non-partial response", "Content-Range header not present"];
@@ -89,8 +92,11 @@ fn generic(chain: &[String]) -> (String, &'static str) {
         return ("the server did not answer in time".to_owned(), TRY_AGAIN);
     }
     let last = chain.last().cloned().unwrap_or_default();
+    if says("failed to lookup address").is_some() || says("dns error").is_some() {
+        return (format!("cannot find the server {server}: {last}"), not_reached);
+    }
     if says("error trying to connect").is_some() || says("tcp connect error").is_some() {
-        return (format!("cannot connect: {last}"), NOT_REACHED);
+        return (format!("cannot connect to {server}: {last}"), not_reached);
     }
     (last, TRY_AGAIN)
 }

@@ -57,8 +57,7 @@ fn s3(
     if bucket.is_empty() || key.is_empty() {
         return Err(error::refused("it names no object", "write s3://BUCKET/KEY", path));
     }
-    let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let endpoint = set("AWS_ENDPOINT_URL").or_else(|| set("AWS_ENDPOINT"));
+    let endpoint = endpoint();
     let is_plain = endpoint.as_deref().is_some_and(|endpoint| endpoint.starts_with("http://"));
     if is_plain && !endpoint.as_deref().is_some_and(is_local) && set("AWS_ALLOW_HTTP").is_none() {
         let cause = "AWS_ENDPOINT_URL is not encrypted, and its server is remote";
@@ -71,7 +70,7 @@ fn s3(
     if let Some(endpoint) = endpoint {
         builder = builder.with_endpoint(endpoint);
     }
-    if set("AWS_REGION").is_none() && set("AWS_DEFAULT_REGION").is_none() {
+    if region().is_none() {
         builder = builder.with_region(REGION);
     }
     if CREDENTIALS.iter().all(|name| set(name).is_none()) {
@@ -81,6 +80,29 @@ fn s3(
     let object = object_store::path::Path::parse(key)
         .map_err(|cause| error::refused(cause.to_string(), "write s3://BUCKET/KEY", path))?;
     Ok((Arc::new(store), object))
+}
+
+/// A variable of the environment that is set and not empty.
+fn set(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+fn endpoint() -> Option<String> {
+    set("AWS_ENDPOINT_URL").or_else(|| set("AWS_ENDPOINT"))
+}
+
+fn region() -> Option<String> {
+    set("AWS_REGION").or_else(|| set("AWS_DEFAULT_REGION"))
+}
+
+/// The server of a URL as messages name it: without user, path and query.
+pub(super) fn server(path: &Path) -> String {
+    let path = path.to_string_lossy();
+    let url = if path.starts_with("s3:") { endpoint() } else { Some(path.into_owned()) };
+    let url = url.unwrap_or_else(|| format!("s3.{}.amazonaws.com", region().as_deref().unwrap_or(REGION)));
+    let rest = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
+    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    host.rsplit('@').next().unwrap_or_default().to_owned()
 }
 
 /// True if an endpoint is on this machine.
@@ -119,6 +141,13 @@ fn bad_url(cause: &object_store::Error, path: &Path) -> CaptureError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn servers_are_named_without_users_and_queries() {
+        let name = |url: &str| server(Path::new(url));
+        assert_eq!(name("https://me:secret@example.org:8443/a.stallmap?token=x"), "example.org:8443");
+        assert_eq!(name("http://[::1]:80"), "[::1]:80");
+    }
 
     #[test]
     fn only_this_machine_is_local() {
