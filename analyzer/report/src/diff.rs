@@ -68,6 +68,9 @@ pub fn run(context: &Context, args: &Diff) -> Outcome {
     blocks.push(table::facts(&shown));
     write_page(path, &document(&subject, &blocks))?;
     output::note(format_args!("wrote {}", path.display()));
+    if args.open {
+        crate::open::shown(path);
+    }
     shown.failures.iter().for_each(output::note);
     Ok(if shown.failures.is_empty() { OK } else { GATE })
 }

@@ -23,10 +23,15 @@ pub fn run(context: &Context, args: &Open) -> Outcome {
     let report = Report { html: Some(path.clone()), root, ..report(&args.capture) };
     crate::report::run(context, &report)?;
     output::print(&format!("{}\n", printable(&path.display().to_string())))?;
-    if !show(&path) {
+    shown(&path);
+    Ok(OK)
+}
+
+/// Shows a file in the browser, or notes that no program took it.
+pub(crate) fn shown(path: &Path) {
+    if !show(path) {
         output::note("no program opened the page: open the file in a browser");
     }
-    Ok(OK)
 }
 
 /// Shows a file in the browser. False if no program took it.

@@ -87,6 +87,9 @@ pub fn run(context: &Context, args: &Report) -> Outcome {
         let text = runtime.block_on(page::page(args, &session, (subject, change), &verdict))?;
         page::save(path, &text)?;
         output::note(format_args!("wrote {}", path.display()));
+        if args.open {
+            crate::open::shown(path);
+        }
         return Ok(OK);
     }
     let verdict = if args.section.is_empty() && filter.is_none() && args.format() == ReportFormat::Text {

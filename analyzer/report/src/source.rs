@@ -83,6 +83,9 @@ fn show(args: &Source, listing: &Listing) -> Outcome {
         let text = page::page(listing, &files, &groups, top, &args.capture);
         write_page(path, &text)?;
         output::note(format_args!("wrote {}", path.display()));
+        if args.open {
+            crate::open::shown(path);
+        }
         return Ok(OK);
     }
     let mut out = output::stdout();

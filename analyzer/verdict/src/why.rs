@@ -101,7 +101,15 @@ fn show(title: &str, rows: &[RecordBatch]) -> Outcome<()> {
     }
     let canvas = output::page();
     output::print(&format!("\n{}\n", canvas.paint.text(Role::Heading, title)))?;
-    written(table.draw(&mut output::stdout(), canvas))
+    let (differing, equal) = table.differing();
+    written(differing.draw(&mut output::stdout(), canvas))?;
+    if equal.is_empty() {
+        return Ok(());
+    }
+    let equal: Vec<String> = equal.into_iter().map(|(header, cell)| format!("{header} {cell}")).collect();
+    let columns = canvas.width.unwrap_or(usize::MAX);
+    let text = wrap(&format!("in all rows: {}", equal.join(", ")), columns);
+    output::print(&(canvas.paint.text(Role::Dim, &text) + "\n"))
 }
 
 fn footer(capture: &Path, number: u32) -> String {

@@ -61,11 +61,12 @@ pub(super) fn run(context: &Context, args: &Sql) -> Outcome {
 
 /// The requested format, by option or by the file's extension.
 fn format(args: &Sql) -> Outcome<RowFormat> {
+    let named = if args.json { Some(RowFormat::Json) } else { args.format };
     let by_ending = match args.output.as_deref().and_then(Path::extension) {
-        Some(ending) if args.format.is_none() => Some(of_ending(&ending.to_string_lossy())?),
+        Some(ending) if named.is_none() => Some(of_ending(&ending.to_string_lossy())?),
         _ => None,
     };
-    let format = args.format.or(by_ending).unwrap_or(RowFormat::Table);
+    let format = named.or(by_ending).unwrap_or(RowFormat::Table);
     if format == RowFormat::Parquet && args.output.is_none() && output::is_terminal() {
         let failure = Failure::message(USAGE, "Parquet cannot be shown on a terminal");
         return Err(failure.hint("write it to a file with -o FILE.parquet".to_owned()));

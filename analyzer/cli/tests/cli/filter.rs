@@ -135,6 +135,22 @@ fn sections_have_every_format() {
         "{text}"
     );
     assert_eq!(run("table"), run("text"));
+    let diff = place.run(&["diff", "tiny.stallmap", "tiny.stallmap", "--format", "jsonl"]);
+    assert!(
+        diff.expect_ok()
+            .stdout
+            .lines()
+            .all(|line| serde_json::from_str::<Value>(line).is_ok_and(|row| row["section"].is_string()))
+    );
+    let select = ["sql", "tiny.stallmap", "-c", "SELECT name FROM op ORDER BY op_id"];
+    let two = place.run(&[&select[..], &["-n", "2"]].concat());
+    assert!(
+        two.expect_ok().stdout.contains("2 of 4 rows") || two.stderr.contains("2 more"),
+        "{}{}",
+        two.stdout,
+        two.stderr
+    );
+    assert_eq!(rows(&place, &[&select[..], &["--json"]].concat()).len(), 4);
     let wide = place.run(&["top", "kernels", "tiny.stallmap", "-w"]);
     assert!(wide.expect_ok().stdout.contains("full name"), "{}", wide.stdout);
 }

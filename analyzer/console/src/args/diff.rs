@@ -28,7 +28,7 @@ pub struct Diff {
     /// Captures: each is compared with the first. In SQL they are a, b, c and so on, or NAME from NAME=CAPTURE
     #[arg(value_name = "[NAME=]NAME.stallmap", required = true, num_args = 2..)]
     pub captures: Vec<NamedCapture>,
-    /// Parts to compare as tables, comma-separated [default: lines, and with --all, json or csv all but instructions]
+    /// Parts to compare as tables, comma-separated [default: lines, and with --all, json, jsonl or csv all but instructions]
     #[arg(long, value_enum, value_name = "PART", value_delimiter = ',')]
     pub by: Vec<Part>,
     /// Metric to compare [default: time, or samples if the captures do not know time alike]
@@ -66,6 +66,9 @@ pub struct Diff {
     /// Write the comparison to this file as an HTML page, with the code of changed lines. The page needs no network
     #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "json", "sql", "by", "all"])]
     pub html: Option<PathBuf>,
+    /// With --html: show the page in the browser
+    #[arg(long, requires = "html")]
+    pub open: bool,
     /// Folder that file names of annotations and of SARIF are relative to, and folder of source files with --html
     #[arg(long = "source-root", value_name = "DIR")]
     pub root: Option<PathBuf>,
@@ -84,6 +87,8 @@ pub enum DiffFormat {
     Json,
     /// All rows as CSV. Several sections are separated by `# section` lines
     Csv,
+    /// All rows as one object per line. With several sections, each has its name as `section`
+    Jsonl,
     /// Verdict, changes and gates as markdown, for a comment
     #[value(alias = "md")]
     Markdown,
@@ -164,6 +169,7 @@ impl Diff {
             format: DiffFormat::Text,
             json: false,
             html: None,
+            open: false,
             root: None,
             sql: false,
         }
@@ -176,7 +182,9 @@ impl Diff {
 
     /// True if parts are printed as tables.
     pub fn is_tables(&self) -> bool {
-        self.all || !self.by.is_empty() || matches!(self.format(), DiffFormat::Json | DiffFormat::Csv)
+        self.all
+            || !self.by.is_empty()
+            || matches!(self.format(), DiffFormat::Json | DiffFormat::Csv | DiffFormat::Jsonl)
     }
 }
 

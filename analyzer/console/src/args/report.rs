@@ -12,6 +12,7 @@ use super::list::ListFormat;
 use crate::complete;
 
 /// `stallmap report`
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 #[derive(Args, Debug)]
 #[command(after_help = examples(&[
     ("stallmap report train.stallmap", "the verdict, tensors, kernels, lines, ops and losses"),
@@ -52,6 +53,9 @@ pub struct Report {
     /// network
     #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "json", "sql", "section", "all", "kernel", "line", "op"])]
     pub html: Option<PathBuf>,
+    /// With --html: show the page in the browser
+    #[arg(long, requires = "html")]
+    pub open: bool,
     /// With --html: compare with this capture, and show the changes since then
     #[arg(long, value_name = "OTHER.stallmap", requires = "html")]
     pub baseline: Option<Location>,

@@ -10,6 +10,7 @@ use super::filter::Filter;
 use super::report::ReportFormat;
 
 /// `stallmap source`
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 #[derive(Args, Debug)]
 #[command(after_help = examples(&[
     ("stallmap source train.stallmap", "the hottest kernel: its hottest lines, and their producers"),
@@ -27,7 +28,7 @@ pub struct Source {
     #[command(flatten)]
     pub filter: Filter,
     /// Locations to show, the rest as one row
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub top: u32,
     /// Ranking of locations
     #[arg(long, value_enum, default_value_t = SourceSort::Samples)]
@@ -41,6 +42,9 @@ pub struct Source {
     /// Write an HTML page to this file, including the text of the source files. The page needs no network
     #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "json", "sql", "all"])]
     pub html: Option<PathBuf>,
+    /// With --html: show the page in the browser
+    #[arg(long, requires = "html")]
+    pub open: bool,
     /// Output format
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     pub format: ReportFormat,

@@ -47,11 +47,14 @@ pub struct Sql {
     /// Output format of rows. With an output file, its extension decides
     #[arg(long, value_enum)]
     pub format: Option<RowFormat>,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
     /// Write the rows of the only statement to this file
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Maximum rows of a table, 0 for all. The rest are counted [default: 100 on a terminal, otherwise all]
-    #[arg(long, value_name = "N")]
+    #[arg(short = 'n', long, visible_alias = "top", value_name = "N")]
     pub rows: Option<usize>,
 }
 
@@ -59,6 +62,7 @@ pub struct Sql {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum RowFormat {
     /// Aligned columns
+    #[value(alias = "text")]
     Table,
     /// Comma-separated values with a header
     Csv,

@@ -153,6 +153,19 @@ impl Table {
         self
     }
 
+    /// The columns that differ between rows, and the header and cell of each that does not. All columns of a single row.
+    #[must_use]
+    pub fn differing(self) -> (Self, Vec<(String, String)>) {
+        let is_equal = |column: &Column| {
+            column.cells.len() > 1 && column.cells.windows(2).all(|pair| pair[0] == pair[1])
+        };
+        let (equal, columns): (Vec<Column>, Vec<Column>) = self.columns.into_iter().partition(is_equal);
+        let equal = equal
+            .into_iter()
+            .map(|column| (column.header, column.cells.into_iter().next().unwrap_or_default()));
+        (Self { columns, can_fold: self.can_fold }, equal.collect())
+    }
+
     /// Width that the canvas leaves for one column.
     fn room(&self, header: &str, canvas: Canvas) -> usize {
         let others = self.columns.iter().filter(|column| column.header != header);
@@ -385,6 +398,19 @@ other (1)  It is slow.
 ";
         check(&table, canvas.width, expected);
         assert_eq!(table.without(&["finding"]).columns.len(), 1);
+    }
+
+    #[test]
+    fn equal_cells_are_one() {
+        let rows = [["a", "1", "x"], ["b", "1", "x"]].map(|row| row.map(str::to_owned));
+        let (table, equal) = Table::of_text(["name", "device", "limit"], rows.to_vec()).differing();
+        check(&table, None, "name\n────\na\nb\n");
+        assert_eq!(
+            equal,
+            [("device", "1"), ("limit", "x")].map(|(name, cell)| (name.to_owned(), cell.to_owned()))
+        );
+        let one = Table::of_text(["name"], vec![["a".to_owned()]]);
+        assert_eq!(one.differing().1, []);
     }
 
     #[test]

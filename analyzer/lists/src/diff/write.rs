@@ -60,6 +60,7 @@ pub(super) fn write(subject: &Subject<'_>, found: &Found) -> Outcome<()> {
         DiffFormat::Text => screen_or_tables(subject, found),
         DiffFormat::Json => json(&mut output::stdout_as(false), subject, found),
         DiffFormat::Csv => sections(&mut output::stdout_as(false), &found.answers, RowFormat::Csv),
+        DiffFormat::Jsonl => sections(&mut output::stdout_as(false), &found.answers, RowFormat::Jsonl),
         DiffFormat::Markdown => output::print(&markdown::markdown(subject, found)),
         DiffFormat::Github => output::print(&github::github(subject, found)),
         DiffFormat::Sarif => {

@@ -42,6 +42,7 @@ pub(crate) fn report(capture: &Location) -> Report {
         section: Vec::new(),
         sql: false,
         html: None,
+        open: false,
         baseline: None,
         root: None,
     }
