@@ -186,9 +186,9 @@ impl RowWriter for TableRows {
         Table::of(&self.collected, Look::Exact)?.draw(&mut self.sink, self.style.canvas)?;
         self.sink.flush()?;
         if self.seen > self.shown {
-            let left = super::number::grouped((self.seen - self.shown) as i128);
+            let left = super::number::counted((self.seen - self.shown) as u64, "more row", "more rows");
             super::note(format_args!(
-                "… {left} more rows of {}; --rows 0 (in the shell: .rows 0) shows all",
+                "… {left} of {}; --rows 0 (in the shell: .rows 0) shows all",
                 self.seen
             ));
         }

@@ -83,7 +83,10 @@ fn curve(html: &mut Html, stretches: &[Stretch]) {
         .fold(first, |peak, next| if next.most_bytes > peak.most_bytes { next } else { peak });
     let most = peak.most_bytes.max(1.0);
     let last = first.launches.max(1) as f64;
-    let (x, y) = (|ordinal: u64| WIDTH * ordinal as f64 / last, |bytes: f64| HEIGHT * (1.0 - bytes / most));
+    // Tenths of a pixel, or less: the drawing is stretched.
+    let tenths = |length: f64| (length * 10.0).round() / 10.0;
+    let x = |ordinal: u64| tenths(WIDTH * ordinal as f64 / last);
+    let y = |bytes: f64| tenths(HEIGHT * (1.0 - bytes / most));
     let note = format!(
         "{} on device {}: peak {} from launch {} of {}",
         first.memory,
@@ -106,7 +109,7 @@ fn curve(html: &mut Html, stretches: &[Stretch]) {
         html.markup("H").number(begin).markup("V").number(y(stretch.most_bytes));
         // The maximum is drawn at least one pixel wide to keep peaks visible.
         html.markup("H").number((begin + 1.0).min(WIDTH)).markup("V").number(y(stretch.left_bytes));
-        html.markup("H").number(WIDTH * end / last);
+        html.markup("H").number(tenths(WIDTH * end / last));
     }
     html.markup("V120Z\"/></svg></div>\n<div class=\"axis\"><span>launch 0</span><span>");
     html.text(&grouped(first.launches.into())).markup("</span></div></figure>\n");
@@ -140,10 +143,7 @@ fn life(html: &mut Html, object: &Object, alloc: u64) {
     let end = object.free_ordinal.map_or(1.0, |free| free as f64 / last);
     let begin = alloc as f64 / last;
     let note = note(object, alloc);
-    html.markup("<svg class=\"life\" role=\"img\" aria-label=\"")
-        .text(&note)
-        .markup("\"><title>")
-        .text(&note);
+    html.markup("<svg class=\"life\" role=\"img\"><title>").text(&note);
     html.markup("</title><rect class=\"ground\" width=\"100%\" height=\"12\"/><rect class=\"");
     html.markup(if object.free_ordinal.is_none() { "unfreed" } else { "freed" })
         .markup("\" x=\"")
