@@ -7,7 +7,8 @@ mod write;
 
 use std::path::Path;
 
-use arrow::array::RecordBatch;
+use arrow::array::{BooleanArray, RecordBatch};
+use arrow::compute::filter_record_batch;
 use stallmap::location::Location;
 use stallmap::session::Session;
 
@@ -16,9 +17,11 @@ use stallmap_console::answer::{Answer, answers, answers_of, for_program, rows};
 use stallmap_console::args::{Report, ReportFormat};
 use stallmap_console::context::{Context, runtime};
 use stallmap_console::exit::{Failure, OK, Outcome, USAGE};
+use stallmap_console::explain::arrow_failure;
 use stallmap_console::names::nearest;
 use stallmap_console::output;
 use stallmap_console::output::progress::Progress;
+use stallmap_console::row::column;
 use stallmap_lists::filter::Filter;
 
 use stallmap_verdict::Verdict;
@@ -42,9 +45,8 @@ const SECTIONS: [Query; 11] = [
     queries::LOSSES,
     queries::COVERAGE,
 ];
-/// Sections that the text without a choice of sections leaves to `--all`: the verdict has the first findings, the losses
-/// and the part of the stalls with a tensor.
-const REPLACED: &[&str] = &["findings", "why", "counters", "replays", "coverage"];
+/// Sections that the text without a choice of sections leaves to `--all`: the verdict has the first findings.
+const REPLACED: &[&str] = &["findings", "why", "counters", "replays"];
 /// Sections that are printed if they have rows, or on request.
 const OPTIONAL: &[&str] = &["ranks", "counters", "replays"];
 
@@ -100,6 +102,9 @@ pub fn run(context: &Context, args: &Report) -> Outcome {
     let texts = wanted.iter().map(|section| (*section, sql(*section)));
     let mut answers = runtime.block_on(answers_of(&session, texts.collect()))?;
     let is_asked_for = |section: Query| args.section.iter().any(|name| name == section.name);
+    if is_brief {
+        answers = without_coverage(answers)?;
+    }
     answers.retain(|answer| {
         answer.count() > 0 || !OPTIONAL.contains(&answer.section.name) || is_asked_for(answer.section)
     });
@@ -182,6 +187,23 @@ fn wanted(names: &[String]) -> Outcome<Vec<Query>> {
         .into_iter()
         .filter(|section| names.is_empty() || names.iter().any(|name| name == section.name))
         .collect())
+}
+
+/// Answers with the flaws of the coverage instead of all of it, if it has any.
+fn without_coverage(mut answers: Vec<Answer>) -> Outcome<Vec<Answer>> {
+    for answer in answers.iter_mut().filter(|answer| answer.section == queries::COVERAGE) {
+        answer.rows = answer.rows.iter().map(flaws).collect::<Outcome<_>>()?;
+    }
+    answers.retain(|answer| answer.section != queries::COVERAGE || answer.count() > 0);
+    Ok(answers)
+}
+
+/// The rows of coverage that mark themselves as flaws. Losses have a section of their own.
+fn flaws(rows: &RecordBatch) -> Outcome<RecordBatch> {
+    let known = column::<Option<String>>(queries::COVERAGE.name, rows, "known")?;
+    let is_flaw = |known: String| known.starts_with("! ") && !known.starts_with("! lost");
+    let mask: BooleanArray = known.into_iter().map(|known| Some(known.is_some_and(is_flaw))).collect();
+    filter_record_batch(rows, &mask).map_err(arrow_failure)
 }
 
 /// The sections of some launches, and the losses.
