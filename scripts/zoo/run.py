@@ -37,7 +37,7 @@ def parse(words):
     parser.add_argument("--passes", type=names, default=names(environment("ZOO_PASSES", "accesses,samples,timeline")))
     parser.add_argument("--jobs", type=int, default=int(environment("ZOO_JOBS", "4")))
     parser.add_argument("--samples-jobs", type=int, default=int(environment("ZOO_SAMPLES_JOBS", "1")))
-    parser.add_argument("--timeout", type=float, default=float(environment("ZOO_TIMEOUT", "60")))
+    parser.add_argument("--timeout", type=float, default=float(environment("ZOO_TIMEOUT", "90")))
     parser.add_argument("--out", type=pathlib.Path, default=environment("ZOO_OUT", toolkit.ROOT / "target/zoo/out"))
     parser.add_argument("--debugger", default=environment("ZOO_DEBUGGER", ""))
     parser.add_argument("--keep", action="store_true")
