@@ -72,7 +72,7 @@ def losses(result, passes):
             words += [f"{others} other kinds"] if others else []
             if words:
                 texts.append(f"{name if name != 'both' else instrument}: {', '.join(words)}")
-    return "; ".join(texts)
+    return " / ".join(texts)
 
 
 def code(ended):

@@ -50,7 +50,6 @@ mod summary;
 pub mod table;
 mod tensor_map;
 mod touch;
-mod words;
 
 pub use stallmap_memory::{grid, life, lru, request, shape, view};
 pub use stallmap_tables::derived;

@@ -9,7 +9,7 @@ use stallmap_schema::id::KernelId;
 use super::access::{Accesses, Instructions, Places};
 use super::analysis::{Analysis, Ready, Sampler};
 use super::derived::{BlockFootprint, SectorSharing};
-use super::words::Interned;
+use stallmap_tables::words::Interned;
 
 /// Level of a result row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,7 +183,7 @@ impl Analysis for Sharing {
     fn add(&mut self, batch: &RecordBatch) -> Result<()> {
         let (accesses, places) = (Accesses::new(batch)?, Places::new(batch)?);
         let instructions = Instructions::new(batch)?;
-        let kinds = self.kinds.codes(&instructions.kind);
+        let kinds = self.kinds.codes(instructions.kind.words.iter().copied());
         for row in (0..batch.num_rows()).filter(|&row| accesses.is_global(row)) {
             self.kernel_id = accesses.kernel_id[row];
             let kind = kinds.get(instructions.kind.code(row)).copied().unwrap_or_default();

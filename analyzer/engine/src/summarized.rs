@@ -22,8 +22,8 @@ use super::index::{TensorIndex, column};
 use super::parameters::Parameters;
 use super::resolve::{Resolver, Target};
 use super::summary::{self, Counted, Counts, Instruction, Pieces, Ranges};
-use super::words::Interned;
 use stallmap_tables::plain;
+use stallmap_tables::words::Interned;
 
 /// The columns of `launch` that are needed, in the order of the table.
 pub(super) const LAUNCH: [&str; 2] = ["kernel_id", "accesses_of"];

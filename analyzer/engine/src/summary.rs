@@ -13,7 +13,7 @@ use super::access::{Accesses, Instructions};
 use super::index::column;
 use super::request::{Request, SECTOR_BYTES};
 use super::resolve::{Resolver, Share, Target};
-use super::words::Interned;
+use stallmap_tables::words::Interned;
 
 /// The columns of `access_summary` that are needed, in the order of the table.
 pub(super) const COLUMNS: [&str; 12] = [
@@ -82,7 +82,10 @@ pub(super) fn read(batch: &RecordBatch, words: &mut Interned) -> Result<(Vec<Cou
     let [requests, lanes, sectors, unique, ideal] =
         ["request_count", "lane_count", "sectors", "unique_bytes", "ideal_sectors"].map(number);
     let counts = [requests?, lanes?, sectors?, unique?, ideal?];
-    let (kinds, spaces) = (words.codes(&instructions.kind), words.codes(&instructions.space));
+    let (kinds, spaces) = (
+        words.codes(instructions.kind.words.iter().copied()),
+        words.codes(instructions.space.words.iter().copied()),
+    );
     let mut rows: Vec<(u64, Counted)> = (0..batch.num_rows())
         .map(|row| {
             let instruction = instruction(&instructions, row, &kinds, &spaces);
@@ -145,7 +148,10 @@ impl Pieces {
         is_wanted: impl Fn(u64) -> bool,
     ) -> Result<()> {
         let (accesses, instructions) = (Accesses::new(batch)?, Instructions::new(batch)?);
-        let (kinds, spaces) = (words.codes(&instructions.kind), words.codes(&instructions.space));
+        let (kinds, spaces) = (
+            words.codes(instructions.kind.words.iter().copied()),
+            words.codes(instructions.space.words.iter().copied()),
+        );
         for row in (0..batch.num_rows()).filter(|&row| is_wanted(accesses.kernel_id[row])) {
             let instruction = instruction(&instructions, row, &kinds, &spaces);
             let kernel_id = accesses.kernel_id[row];

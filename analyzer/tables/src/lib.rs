@@ -11,6 +11,8 @@ pub mod location;
 mod reader;
 pub mod remote;
 mod renumber;
+pub mod spread;
+pub mod words;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;

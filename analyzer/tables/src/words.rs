@@ -1,18 +1,17 @@
 //! Enum values as small numbers that are stable from batch to batch.
 
-use super::access::Words;
 use super::derived::Word;
 
 /// Values seen, by number. The 256th and all later ones are one.
 #[derive(Debug, Default)]
-pub(super) struct Interned {
+pub struct Interned {
     words: Vec<Word>,
 }
 
 impl Interned {
     /// The number of each value of a batch, by its code there.
-    pub(super) fn codes(&mut self, words: &Words<'_>) -> Vec<u8> {
-        words.words.iter().map(|word| self.code(word)).collect()
+    pub fn codes<'a>(&mut self, words: impl IntoIterator<Item = &'a str>) -> Vec<u8> {
+        words.into_iter().map(|word| self.code(word)).collect()
     }
 
     fn code(&mut self, word: &str) -> u8 {
@@ -28,7 +27,7 @@ impl Interned {
     }
 
     /// The value of a number.
-    pub(super) fn word(&self, code: u8) -> Word {
+    pub fn word(&self, code: u8) -> Word {
         self.words.get(usize::from(code)).cloned().unwrap_or_else(|| Word("other".into()))
     }
 }
