@@ -28,6 +28,7 @@ _python = torch._C.DispatchKey.Python
 _exclude = torch._C._dispatch_tls_set_dispatch_key_excluded
 _is_excluded = torch._C._dispatch_tls_is_dispatch_key_excluded
 
+
 class Dispatch:
     """A handler for each op. Errors here are counted and never reach the program."""
 
@@ -136,11 +137,13 @@ class Dispatch:
             self._library.lose_tensor(f"results of {operator.name} could not be described", error)
             self._library.op_end([op[0]])
 
+
 def _pass_higher_order():
     """Lets operators that take functions pass the key. Ops of these functions are seen."""
     torch._ops._HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS.append(_key)
     for operator in list(torch._ops._higher_order_ops.values()):
         operator.fallthrough(_key)
+
 
 def _hook_constructor():
     """Leaves out the ops that make a tensor of a class of the program's: PyTorch needs a result without an object."""

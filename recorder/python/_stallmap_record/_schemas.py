@@ -12,29 +12,38 @@ _NUMBERS = (int, float, bool, complex)
 class Operator:
     """One op of the dispatcher, by the name `namespace::op` or `namespace::op.overload`."""
 
-    __slots__ = ("_overload", "_packet", "_schema", "_tensors", "name", "redispatch")
+    __slots__ = ("_op", "_overload", "_packet", "_schema", "_tensors", "name", "redispatch")
 
     def __init__(self, name):
         self.name = name
         self._packet, _, self._overload = name.partition(".")
-        self._schema = self._tensors = None
+        self._op = self._schema = self._tensors = None
         # Runs the op from the next key on.
         self.redispatch = torch._C._dispatch_find_schema_or_throw(self._packet, self._overload).redispatch_boxed
 
     def run(self, *args, **kwargs):
         """Runs the op from its first key on, as a call by the program does."""
-        return torch._C._get_operation_overload(self._packet, self._overload)[0](*args, **kwargs)
+        if self._op is None:
+            self._op, _, _ = torch._C._get_operation_overload(self._packet, self._overload)
+        return self._op(*args, **kwargs)
 
     def has_number(self, args):
         """True if a number stands for a tensor."""
         if self._tensors is None:
-            arguments = enumerate(self._facts().arguments)
-            self._tensors = [index for index, argument in arguments if str(argument.type) in _ONE_TENSOR]
+            self._tensors = self._places()
         count = len(args)
         for index in self._tensors:
             if index < count and type(args[index]) in _NUMBERS:
                 return True
         return False
+
+    def _places(self):
+        try:
+            arguments = enumerate(self._facts().arguments)
+            return [index for index, argument in arguments if str(argument.type) in _ONE_TENSOR]
+        except RuntimeError:
+            # An op that only C++ knows takes no number.
+            return []
 
     def schema(self, library):
         """Its schema, with texts of the library."""
