@@ -5,6 +5,7 @@ mod context;
 pub mod every;
 mod first_words;
 mod hex_text;
+mod nulls;
 mod remembered;
 pub mod resources;
 pub(crate) mod stored;

@@ -15,6 +15,7 @@ use stallmap_tables::guard::GuardScans;
 use super::CATALOG;
 use super::first_words::FirstWords;
 use super::hex_text::HexText;
+use super::nulls;
 use super::resources::Resources;
 use crate::error::AnalyzeError;
 
@@ -39,6 +40,7 @@ pub(super) fn context(first: &str, resources: &Resources) -> Result<SessionConte
         .with_config(config)
         .with_runtime_env(resources.runtime()?)
         .with_analyzer_rules(rules)
+        .with_optimizer_rules(nulls::rules())
         .with_physical_optimizer_rules(stallmap_joins::rule::rules())
         .with_physical_optimizer_rule(Arc::new(KeysOfJoins::new(of_launches)))
         .with_physical_optimizer_rule(Arc::new(GuardScans))

@@ -73,6 +73,24 @@ async fn filters_behind_outer_joins_lose_no_rows() {
     assert_eq!(found, answer(&session, &count("coalesce(forward_line, '')")).await.unwrap());
 }
 
+/// DataFusion joins all keys of nested joins by one rule for nulls.
+#[tokio::test]
+async fn each_join_has_its_own_rule_for_nulls() {
+    let folder = tempfile::tempdir().unwrap();
+    let session = Session::open(&[(None, tiny_folder(folder.path()))]).unwrap();
+    let pairs = "WITH a(x, y) AS (VALUES (1, 'p'), (2, 'q'), (NULL, NULL)), b AS (SELECT * FROM a)";
+    let joins = [
+        ("b ON (a.x IS NOT DISTINCT FROM b.x) CROSS JOIN (SELECT sum(x) AS s FROM b) c", "3"),
+        ("b ON a.x = b.x JOIN b c ON (a.y IS NOT DISTINCT FROM c.y)", "2"),
+        ("b ON (a.x IS NOT DISTINCT FROM b.x) WHERE a.y = b.y", "2"),
+        ("b ON (a.x IS NOT DISTINCT FROM b.x) JOIN b c ON (b.x IS NOT DISTINCT FROM c.x)", "3"),
+    ];
+    for (join, count) in joins {
+        let query = format!("{pairs} SELECT count(*) FROM a JOIN {join}");
+        assert_eq!(answer(&session, &query).await.unwrap(), [count], "{join}");
+    }
+}
+
 #[tokio::test]
 async fn a_capture_is_only_read() {
     let folder = tempfile::tempdir().unwrap();
