@@ -20,13 +20,12 @@ from _stallmap_record._tensors import is_plain
 from _stallmap_record._threads import KEY
 
 # PyTorch makes tensors of other classes from their results, which must not have an object yet.
-_UNSEEN = ("aten::detach", "aten::alias")
+_UNSEEN = ("aten::detach", "aten::alias", "aten::lift_fresh")
 
 _key = torch._C._parse_dispatch_key(KEY)
 _after = torch._C._dispatch_keyset_full_after(_key)
 _python = torch._C.DispatchKey.Python
 _exclude = torch._C._dispatch_tls_set_dispatch_key_excluded
-_is_excluded = torch._C._dispatch_tls_is_dispatch_key_excluded
 
 
 class Dispatch:
@@ -49,7 +48,6 @@ class Dispatch:
             self._add(name)
         self._watch_namespaces()
         _pass_higher_order()
-        _hook_constructor()
 
     def _namespace(self, name):
         namespace = self._namespaces.get(name)
@@ -143,22 +141,6 @@ def _pass_higher_order():
     torch._ops._HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS.append(_key)
     for operator in list(torch._ops._higher_order_ops.values()):
         operator.fallthrough(_key)
-
-
-def _hook_constructor():
-    """Leaves out the ops that make a tensor of a class of the program's: PyTorch needs a result without an object."""
-    new = torch.Tensor.__new__
-
-    def __new__(cls, *args, **kwargs):
-        if cls is torch.Tensor or _is_excluded(KEY):
-            return new(cls, *args, **kwargs)
-        _exclude(KEY, True)
-        try:
-            return new(cls, *args, **kwargs)
-        finally:
-            _exclude(KEY, False)
-
-    torch.Tensor.__new__ = __new__
 
 
 def _is_abstract(args, kwargs):
