@@ -40,5 +40,8 @@ else:
 
     def of(tensor):
         """(address, bytes) of the storage."""
-        words = _words(_object(tensor))
+        place = _object(tensor)
+        if not place:
+            raise ValueError("a tensor without a storage")
+        words = _words(place)
         return words[_ADDRESS], words[_SIZE]
