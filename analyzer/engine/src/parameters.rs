@@ -11,23 +11,29 @@ use super::index::{column, wrong};
 pub(super) const COLUMNS: [&str; 2] = ["kernel_id", "bytes"];
 
 /// Bytes of a word: one address.
-const WORD_BYTES: usize = size_of::<u64>();
+pub(super) const WORD_BYTES: usize = size_of::<u64>();
 
 /// The parameters of launches, as words at multiples of 8 bytes.
 #[derive(Debug, Default)]
-pub(super) struct Parameters(HashMap<u64, Box<[u64]>>);
+pub(super) struct Parameters(HashMap<u64, Vec<u64>>);
+
+/// The words of parameters of launches that are wanted, in the order of the table. Zeros alone are parameters that `redact`
+/// removed: they are not known.
+pub(super) fn words(batch: &RecordBatch, is_wanted: impl Fn(u64) -> bool) -> Result<Vec<(u64, Vec<u64>)>> {
+    let kernels = column::<UInt64Type>(batch, "kernel_id")?;
+    let bytes = batch.column_by_name("bytes").and_then(|array| array.as_binary_opt::<i32>());
+    let bytes = bytes.ok_or_else(|| wrong("bytes"))?;
+    let rows = (0..batch.num_rows()).filter(|&row| is_wanted(kernels.value(row)));
+    let word = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_le_bytes);
+    let words = |row| bytes.value(row).chunks_exact(WORD_BYTES).map(word).collect();
+    let known = rows.filter(|&row| bytes.value(row).iter().any(|byte| *byte != 0));
+    Ok(known.map(|row| (kernels.value(row), words(row))).collect())
+}
 
 impl Parameters {
-    /// Parameters of the launches that are wanted. Zeros alone are parameters that `redact` removed: they are not known.
+    /// Parameters of the launches that are wanted.
     pub(super) fn read(batch: &RecordBatch, is_wanted: impl Fn(u64) -> bool) -> Result<Self> {
-        let kernels = column::<UInt64Type>(batch, "kernel_id")?;
-        let bytes = batch.column_by_name("bytes").and_then(|array| array.as_binary_opt::<i32>());
-        let bytes = bytes.ok_or_else(|| wrong("bytes"))?;
-        let rows = (0..batch.num_rows()).filter(|&row| is_wanted(kernels.value(row)));
-        let word = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_le_bytes);
-        let words = |row| bytes.value(row).chunks_exact(WORD_BYTES).map(word).collect();
-        let known = rows.filter(|&row| bytes.value(row).iter().any(|byte| *byte != 0));
-        Ok(Self(known.map(|row| (kernels.value(row), words(row))).collect()))
+        Ok(Self(words(batch, is_wanted)?.into_iter().collect()))
     }
 
     /// The word of a launch that points from nearest below to an address within a block of memory, first and last byte.
@@ -55,7 +61,7 @@ mod tests {
 
     #[test]
     fn the_nearest_word_below_an_address_leads_to_it() {
-        let words = |words: &[u64]| words.to_vec().into_boxed_slice();
+        let words = |words: &[u64]| words.to_vec();
         let known = [(1, words(&[7, 100, 140, 190])), (2, words(&[7, 500, 640, 90]))];
         let parameters = Parameters(known.into_iter().collect());
         let nearest = |address| parameters.nearest(1, (100, 199), address);

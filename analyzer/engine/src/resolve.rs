@@ -28,6 +28,11 @@ impl Target {
     /// The texts for [`Target::word`]'s values.
     pub const WORDS: [&str; 5] = ["tensor", "storage", "outside any tensor", "unknown address", "not global"];
 
+    /// The text of its kind.
+    pub fn text(self) -> &'static str {
+        Self::WORDS[usize::from(self.word())]
+    }
+
     /// Its kind's position in [`Target::WORDS`].
     pub fn word(self) -> u8 {
         match self {

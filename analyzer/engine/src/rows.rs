@@ -84,7 +84,7 @@ impl Rows {
         let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
         let ids = targets.iter().map(|&target| Resolver::ids(self.resolver.index(), target));
         match name {
-            "target" => words(targets.iter().map(|target| Target::WORDS[usize::from(target.word())])),
+            "target" => words(targets.iter().map(|target| target.text())),
             "storage_id" => numbers(ids.map(|(storage, ..)| storage)),
             "tensor_id" => numbers(ids.map(|(_, tensor, _)| tensor)),
             "allocation_id" => numbers(ids.map(|(.., allocation)| allocation)),

@@ -310,7 +310,7 @@ impl Rows {
             pc: Pc(instruction.pc),
             kind: self.summarized.words.word(instruction.kind),
             space: self.summarized.words.word(instruction.space),
-            target: Word(Target::WORDS[usize::from(target.word())].into()),
+            target: Word(target.text().into()),
             evidence: Word(evidence.into()),
             storage_id: storage.map(StorageId),
             tensor_id: tensor.map(TensorId),

@@ -34,10 +34,10 @@ pub(super) fn rows(maps: &RecordBatch, mut resolver: Resolver) -> Result<RecordB
 fn targets(map: &TensorMap, resolver: &mut Resolver) -> Vec<TensorMapTensor> {
     resolver.move_to(map.kernel_id.0);
     let mut counted: Vec<(Target, u32)> = Vec::new();
-    let (addresses, mut total) = (spread::addresses(map), 0_u32);
+    let addresses = spread::addresses(map);
+    let total = addresses.len() as f64;
     for address in addresses {
         let target = resolver.target(address);
-        total += 1;
         match counted.iter_mut().find(|(known, _)| *known == target) {
             Some((_, count)) => *count += 1,
             None => counted.push((target, 1)),
@@ -48,11 +48,11 @@ fn targets(map: &TensorMap, resolver: &mut Resolver) -> Vec<TensorMapTensor> {
         TensorMapTensor {
             kernel_id: KernelId(map.kernel_id.0),
             parameter_offset: map.parameter_offset,
-            target: Word(Target::WORDS[usize::from(target.word())].into()),
+            target: Word(target.text().into()),
             storage_id: storage.map(StorageId),
             tensor_id: tensor.map(TensorId),
             allocation_id: allocation.map(AllocationId),
-            share: f64::from(count) / f64::from(total),
+            share: f64::from(count) / total,
         }
     };
     counted.into_iter().map(row).collect()

@@ -156,7 +156,7 @@ impl Touches {
         let found = Object::of(index, *target).map(|object| self.memory.found(object, view));
         let of = |count: fn(&Found) -> u64| found.as_ref().map(|found| self.memory.scale(count(found)));
         self.ready.push(TargetTouch {
-            target: Word(Target::WORDS[usize::from(target.word())].into()),
+            target: Word(target.text().into()),
             storage_id: storage.map(StorageId),
             tensor_id: tensor.map(TensorId),
             allocation_id: allocation.map(AllocationId),
