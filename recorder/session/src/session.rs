@@ -278,11 +278,12 @@ where
 }
 
 /// Records rows of one table as a batch, which costs the threads that record single rows nothing.
-pub fn emit_all<R>(rows: Vec<R>)
+pub fn emit_all<R>(rows: impl IntoIterator<Item = R, IntoIter: ExactSizeIterator>)
 where
     R: Row,
 {
-    let Some(session) = session().filter(|_| !rows.is_empty()) else { return };
+    let rows = rows.into_iter();
+    let Some(session) = session().filter(|_| rows.len() > 0) else { return };
     if session.shared.has_failed() {
         session.shared.lose_rows(rows.len());
     } else if let Ok(rows) = R::batch(rows) {

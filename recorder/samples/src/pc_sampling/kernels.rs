@@ -1,4 +1,4 @@
-//! Facts about a kernel that all its launches share, by thread: a launch costs no lock and no look at its name.
+//! Facts that many launches share, by thread: a launch costs no lock, no look at its kernel's name, no call of the driver.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use stallmap_schema::id::FunctionId;
 use stallmap_session::gpu::name::text;
+use stallmap_sys::cuda::Handle;
 
 /// A kernel.
 #[derive(Debug)]
@@ -20,11 +21,23 @@ pub(super) struct Kernel {
     pub(super) function_id: OnceLock<FunctionId>,
 }
 
-/// Kernels by the function's handle and the address of its name, while the modules stay the same.
+/// Kernels by the function's handle and the address of its name, and devices by context, while the modules stay the same.
 #[derive(Default)]
 struct Known {
     modules: u64,
     kernels: HashMap<(usize, usize), Arc<Kernel>>,
+    devices: HashMap<usize, i32>,
+}
+
+impl Known {
+    /// Forgets all if modules have changed since.
+    fn renewed(&mut self) -> &Self {
+        let modules = MODULES.load(Ordering::Acquire);
+        if self.modules != modules {
+            *self = Self { modules, ..Self::default() };
+        }
+        self
+    }
 }
 
 /// Changes with every module that is loaded or unloaded: handles and addresses may come back as others.
@@ -34,7 +47,7 @@ thread_local! {
     static KNOWN: RefCell<Known> = RefCell::default();
 }
 
-/// Modules have changed.
+/// Modules have changed, or a context ends.
 pub(super) fn forget() {
     MODULES.fetch_add(1, Ordering::AcqRel);
 }
@@ -50,26 +63,28 @@ pub(super) fn find(
         let taken = taken(&name);
         Arc::new(Kernel { name, taken, function_id: OnceLock::new() })
     };
-    let modules = MODULES.load(Ordering::Acquire);
-    let find = |known: &RefCell<Known>| {
-        let mut known = known.try_borrow_mut().ok()?;
-        if known.modules != modules {
-            *known = Known { modules, kernels: HashMap::new() };
-        }
-        known.kernels.get(&(function, symbol.addr())).cloned()
-    };
-    // A thread that is ending has no memory any more.
-    if let Some(kernel) = KNOWN.try_with(find).ok().flatten() {
-        return kernel;
-    }
-    let kernel = make();
-    let keep = |known: &RefCell<Known>| {
-        if let Ok(mut known) = known.try_borrow_mut() {
-            known.kernels.insert((function, symbol.addr()), Arc::clone(&kernel));
-        }
-    };
-    KNOWN.try_with(keep).unwrap_or_default();
-    kernel
+    let key = (function, symbol.addr());
+    let found = with_known(|known| known.renewed().kernels.get(&key).cloned());
+    found.unwrap_or_else(|| {
+        let kernel = make();
+        with_known(|known| known.kernels.insert(key, Arc::clone(&kernel)));
+        kernel
+    })
+}
+
+/// The device of a launch's context; `ask` the driver for that of a new one.
+pub(super) fn device(context: Handle, ask: impl FnOnce() -> i32) -> i32 {
+    let found = with_known(|known| known.renewed().devices.get(&context.key()).copied());
+    found.unwrap_or_else(|| {
+        let device = ask();
+        with_known(|known| known.devices.insert(context.key(), device));
+        device
+    })
+}
+
+/// `None` also in a thread that is ending: it has no memory any more.
+fn with_known<T>(look: impl FnOnce(&mut Known) -> Option<T>) -> Option<T> {
+    KNOWN.try_with(|known| look(&mut *known.try_borrow_mut().ok()?)).ok().flatten()
 }
 
 #[cfg(test)]
@@ -90,5 +105,14 @@ mod tests {
         forget();
         find(c"_Z1av");
         assert_eq!(asked.get(), 2);
+    }
+
+    #[test]
+    fn the_device_of_a_context_is_asked_for_once() {
+        let context = Handle::of_key(9);
+        assert_eq!((device(context, || 1), device(context, || 2)), (1, 1));
+        assert_eq!(device(Handle::of_key(10), || 0), 0);
+        forget();
+        assert_eq!(device(context, || 3), 3);
     }
 }

@@ -45,6 +45,7 @@ struct Pending {
     ordinal: u64,
     kernel: Arc<Kernel>,
     call: Call,
+    context: Handle,
     begin_ns: i64,
     /// True if the selection takes it, and it can be measured.
     is_recorded: bool,
@@ -175,6 +176,7 @@ impl Instrument {
             ordinal,
             kernel,
             call,
+            context: data.context,
             begin_ns,
             is_recorded,
             sampling,
@@ -259,7 +261,7 @@ impl Instrument {
             shared_bytes: launch.call.shared_bytes,
             context: context::current(),
         };
-        let device_id = self.device();
+        let device_id = kernels::device(launch.context, || self.device());
         let function_id = self.function_of(launch, &kernel, records);
         let row = function_id.map(|function_id| rows::launch(&kernel, function_id, device_id));
         if let Some(reading) = &reading {

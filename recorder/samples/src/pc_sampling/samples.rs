@@ -59,7 +59,7 @@ impl Reasons {
     /// Writes records that were taken in a window of time.
     pub(super) fn emit_window(&self, records: &[Record], window_id: u32) {
         let rows = self.rows(records).map(|row| RawSample { window_id: Some(window_id), ..row });
-        session::emit_all(rows.collect());
+        session::emit_all(rows.collect::<Vec<_>>());
     }
 
     fn rows(&self, records: &[Record]) -> impl Iterator<Item = RawSample> {

@@ -1,6 +1,6 @@
 //! Rows of launches on their way to the session: a launch call only appends to a list, a thread of its own writes it.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -13,11 +13,18 @@ const PAUSE: Duration = Duration::from_millis(50);
 const MOST_WAITING: usize = 1 << 16;
 
 /// Rows that wait.
-static WAITING: Mutex<Waiting> = Mutex::new(Waiting { launches: Vec::new(), runs: Vec::new() });
+static WAITING: Mutex<Waiting> = Mutex::new(Waiting::NONE);
+
+/// Memory of rows that were written, for the next ones: new memory would cost page faults in launch calls.
+static SPARE: Mutex<Waiting> = Mutex::new(Waiting::NONE);
 
 struct Waiting {
     launches: Vec<Launch>,
     runs: Vec<LaunchRun>,
+}
+
+impl Waiting {
+    const NONE: Self = Self { launches: Vec::new(), runs: Vec::new() };
 }
 
 /// Starts the thread that writes. Without it, launching threads write.
@@ -36,7 +43,7 @@ pub(super) fn start() {
 /// Records a launch. Without a function it has no row of its own.
 pub(crate) fn add(launch: Option<Launch>, run: LaunchRun) {
     let count = {
-        let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = lock(&WAITING);
         waiting.launches.extend(launch);
         waiting.runs.push(run);
         waiting.runs.len()
@@ -48,10 +55,13 @@ pub(crate) fn add(launch: Option<Launch>, run: LaunchRun) {
 
 /// Writes all rows that wait.
 pub(super) fn flush() {
-    let (launches, runs) = {
-        let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
-        (std::mem::take(&mut waiting.launches), std::mem::take(&mut waiting.runs))
-    };
-    session::emit_all(launches);
-    session::emit_all(runs);
+    let spare = std::mem::replace(&mut *lock(&SPARE), Waiting::NONE);
+    let mut rows = std::mem::replace(&mut *lock(&WAITING), spare);
+    session::emit_all(rows.launches.drain(..));
+    session::emit_all(rows.runs.drain(..));
+    *lock(&SPARE) = rows;
+}
+
+fn lock(rows: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
+    rows.lock().unwrap_or_else(PoisonError::into_inner)
 }
