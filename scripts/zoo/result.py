@@ -9,6 +9,7 @@ INSTRUMENTS = {
     "accesses": ["accesses"],
     "samples": ["pc_samples"],
     "timeline": ["timeline"],
+    "bundles": ["accesses"],
     "both": ["accesses", "pc_samples"],
     "all": ["accesses", "pc_samples", "timeline"],
 }

@@ -26,6 +26,9 @@ from zoo.result import INSTRUMENTS, Count, Pass, Result  # noqa: E402
 
 # Limit of a native run. torch.compile with cold caches takes most of a minute.
 NATIVE_LIMIT_S = 180
+# Options of passes that are more than the name of a run.
+OPTIONS = {"all": [], "both": ["--only", "accesses,samples"], "bundles": ["--only", "accesses", "--replay"]}
+SAMPLING = {"samples", "both", "all"}
 
 
 def parse(words):
@@ -164,11 +167,11 @@ class Zoo:
     def recorded(self, name, command, folder, env, result):
         """One run under the recorder."""
         path = folder / f"{name}.stallmap"
-        side = {"all": [], "both": ["--only", "accesses,samples"]}.get(name, ["--only", name])
-        extra = [] if name in ("accesses", "timeline") else result.program.sampling
+        side = OPTIONS.get(name, ["--only", name])
+        extra = result.program.sampling if name in SAMPLING else []
         full = [str(self.recorder), "-o", str(path), *side, *extra, "--", *command]
         limit = self.options.timeout + 10 * result.native.seconds
-        with self.sampling if name not in ("accesses", "timeline") else contextlib.nullcontext():
+        with self.sampling if name in SAMPLING else contextlib.nullcontext():
             ended = self.go(full, folder, env, limit)
         record = Pass(ended, path.exists())
         if self.can_read and path.exists():

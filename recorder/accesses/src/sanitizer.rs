@@ -103,7 +103,7 @@ pub fn attach() -> Result<(), String> {
         selector,
         bundles: Bundles::new(config)?,
         state: Mutex::default(),
-        graphs: Graphs::default(),
+        graphs: Graphs::new(config.bundles.is_some()),
         kinds: Kinds::default(),
         turn: Turn::default(),
         has_unpatched: AtomicBool::new(false),

@@ -49,6 +49,15 @@ pub fn current() -> Option<Context> {
     STACK.try_with(last).ok().flatten()
 }
 
+/// Runs `body` as if this thread were in another context, or in none.
+pub fn within<T>(context: Option<Context>, body: impl FnOnce() -> T) -> T {
+    let mut own = Vec::from_iter(context);
+    with_stack(|stack| std::mem::swap(stack, &mut own));
+    let result = body();
+    with_stack(|stack| std::mem::swap(stack, &mut own));
+    result
+}
+
 /// Begins a region named by the user, for the selection of launches.
 pub fn region_enter(name: &str) {
     if let Err(_gone) = REGIONS.try_with(|regions| regions.borrow_mut().push(name.to_owned())) {
@@ -103,6 +112,16 @@ mod tests {
         assert_eq!(current(), Some(op(1)));
         pop(OpId(1));
         assert_eq!(current(), None);
+    }
+
+    #[test]
+    fn another_context_lasts_as_long_as_its_body() {
+        let op = |id| Context { op_id: OpId(id), pystates_hash: None, shapes_hash: 0 };
+        push(op(7));
+        assert_eq!(within(Some(op(8)), current), Some(op(8)));
+        assert_eq!(within(None, current), None);
+        assert_eq!(current(), Some(op(7)));
+        pop(OpId(7));
     }
 
     #[test]

@@ -115,6 +115,70 @@ crate::functions! {
     }
 }
 
+crate::functions! {
+    /// Functions of `libcuda.so.1` that run the nodes of a graph one by one, of CUDA 12.3 and later. All return a CUresult,
+    /// 0 for success.
+    Steps from "CUDA driver library (libcuda.so.1)" {
+        /// (graph, first nodes, second nodes, 8 bytes of data each, how many): an edge joins two nodes
+        edges: cuGraphGetEdges_v2(Handle, *mut Handle, *mut Handle, *mut u64, *mut usize) -> c_int;
+        /// (node, id, value)
+        attribute: cuGraphKernelNodeGetAttribute(Handle, c_int, *mut [u8; 64]) -> c_int;
+        /// (node, copy)
+        copy_node: cuGraphMemcpyNodeGetParams(Handle, *mut CopyNode) -> c_int;
+        /// (node, fill)
+        fill_node: cuGraphMemsetNodeGetParams(Handle, *mut FillNode) -> c_int;
+        /// (configuration, function, pointers to parameters, extra)
+        launch: cuLaunchKernelEx(
+            *const LaunchConfig, Handle, *const *const c_void, *const *const c_void
+        ) -> c_int;
+        /// (copy, stream)
+        copy: cuMemcpy3DAsync_v2(*const CopyNode, Handle) -> c_int;
+        /// (address, bytes from row to row, value, elements of a row, rows, stream)
+        fill_8: cuMemsetD2D8Async(u64, usize, u8, usize, usize, Handle) -> c_int;
+        /// As `fill_8`, for elements of two bytes.
+        fill_16: cuMemsetD2D16Async(u64, usize, u16, usize, usize, Handle) -> c_int;
+        /// As `fill_8`, for elements of four bytes.
+        fill_32: cuMemsetD2D32Async(u64, usize, u32, usize, usize, Handle) -> c_int;
+        /// Waits for all work of this thread's context.
+        synchronize: cuCtxSynchronize() -> c_int;
+    }
+}
+
+/// CUDA_MEMCPY3D, with the fields that are looked at.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CopyNode {
+    /// Source, and x, y, z and level of the destination.
+    pub source: [u64; 15],
+    /// CUmemorytype of the destination.
+    pub destination_type: c_uint,
+    /// Nothing.
+    pub padding: c_uint,
+    /// Destination and size.
+    pub destination: [u64; 9],
+}
+
+/// The memory type of arrays, CU_MEMORYTYPE_ARRAY.
+pub const MEMORY_ARRAY: c_uint = 3;
+
+/// CUDA_MEMSET_NODE_PARAMS.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct FillNode {
+    /// First address.
+    pub address: u64,
+    /// Bytes from row to row.
+    pub pitch_bytes: usize,
+    /// The value of each element.
+    pub value: c_uint,
+    /// 1, 2 or 4.
+    pub element_bytes: c_uint,
+    /// Elements of a row.
+    pub width: usize,
+    /// Rows.
+    pub height: usize,
+}
+
 /// Types of graph nodes, CUgraphNodeType.
 pub mod node_type {
     /// [`super::KernelNode`].
@@ -238,6 +302,8 @@ pub mod graph_id {
     pub const SET_NODE: u32 = 714;
     /// cuGraphExecChildGraphNodeSetParams (executable graph, node, graph).
     pub const SET_CHILD: u32 = 586;
+    /// cuGraphExecMemcpyNodeSetParams and cuGraphExecMemsetNodeSetParams (executable graph, node, ...).
+    pub const SET_MEMORY: [u32; 2] = [562, 563];
     /// cuGraphNodeSetEnabled (executable graph, node, enabled).
     pub const SET_ENABLED: u32 = 650;
     /// cuGraphExecDestroy (executable graph).

@@ -1,6 +1,6 @@
 //! Contents of a cubin: architecture, sections of code, functions in them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use crate::word::Sm;
@@ -32,6 +32,8 @@ pub struct Section {
     pub branch_targets: BTreeMap<u32, Vec<u32>>,
     /// By offset of an instruction that a relocation completes: the function whose address it takes.
     pub references: BTreeMap<u32, String>,
+    /// Names of functions that it calls and that are in no cubin, such as `vprintf`: the driver has them.
+    pub driver_calls: BTreeSet<String>,
     /// The kernel's parameters, by ordinal. Empty for functions.
     pub parameters: Vec<Parameter>,
     /// Start of the kernel's parameters in constant bank 0, bytes.

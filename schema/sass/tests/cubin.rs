@@ -44,6 +44,15 @@ fn a_kernel_ends_where_the_functions_in_its_section_begin() {
 }
 
 #[test]
+fn functions_of_the_driver_are_known_by_their_callers() {
+    let cubin = Cubin::read(&bytes("driver_calls.sm_90.abi8.cubin")).unwrap();
+    let calls = |kernel| Vec::from_iter(&section(&cubin, kernel).driver_calls);
+    assert_eq!(calls(".text._Z6printsPj"), ["vprintf"]);
+    assert_eq!(calls(".text._Z9allocatesPPj"), ["malloc"]);
+    assert!(calls(".text._Z5plainPj").is_empty());
+}
+
+#[test]
 fn both_flavours_say_what_the_driver_is_told() {
     for (name, sm, parameters_offset, registers) in [
         ("nested.sm_80.abi7.cubin", 80, 0x160, [18, 14, 24]),

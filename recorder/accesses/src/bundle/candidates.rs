@@ -60,7 +60,7 @@ pub fn find(
 }
 
 /// Every eight bytes of the parameters that could be a pointer: they may begin at any multiple of four.
-fn words(parameters: &[u8]) -> impl Iterator<Item = u64> {
+pub fn words(parameters: &[u8]) -> impl Iterator<Item = u64> {
     let starts = (0..parameters.len()).step_by(4);
     starts.filter_map(|start| parameters.get(start..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes)))
 }

@@ -12,13 +12,15 @@ pub struct Uses {
     pub tensor_maps: bool,
     /// Other accesses that no patch sees. Also where the code cannot be read.
     pub others: bool,
+    /// True if it may print.
+    pub prints: bool,
     /// An effect that no bundle can hold.
     pub refusal: Option<&'static str>,
 }
 
 impl Uses {
     /// Code that cannot be read: anything may happen.
-    pub const UNKNOWN: Self = Self { tensor_maps: false, others: true, refusal: None };
+    pub const UNKNOWN: Self = Self { tensor_maps: false, others: true, prints: false, refusal: None };
 
     /// True if every access to device memory is seen.
     pub fn is_observed(self) -> bool {
@@ -46,6 +48,7 @@ pub fn of_kernel(bytes: &[u8], kernel: &str) -> Uses {
     Uses {
         tensor_maps: counts.tensor_map > 0,
         others: counts.other_uncovered > 0,
+        prints: called.contains("vprintf"),
         refusal: refusal(counts, &called),
     }
 }
@@ -76,6 +79,7 @@ fn reached(cubin: &Cubin, kernel: usize) -> (Vec<&Section>, BTreeSet<&str>) {
     let (mut seen, mut waiting, mut called) = (BTreeSet::new(), vec![kernel], BTreeSet::new());
     while let Some(at) = waiting.pop() {
         let Some(section) = cubin.sections.get(at).filter(|_| seen.insert(at)) else { continue };
+        called.extend(section.driver_calls.iter().map(String::as_str));
         for name in section.references.values() {
             called.insert(name.as_str());
             waiting.extend(by_name.get(name.as_str()));

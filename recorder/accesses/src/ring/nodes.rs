@@ -81,22 +81,19 @@ impl Nodes {
             }
             None => return Err("its graph has more nodes than were instantiated".to_owned()),
         };
-        self.set(place, position, block_stride, at)?;
-        Ok(self.entries[position].offset)
-    }
-
-    /// Lets the node that the grid of this number runs record nothing.
-    pub(super) fn skip(&mut self, place: Place, grid: u64) -> Result<(), String> {
-        self.positions.get(&grid).copied().map_or(Ok(()), |position| self.set(place, position, 0, 0))
-    }
-
-    fn set(&mut self, place: Place, position: usize, block_stride: u32, at: u32) -> Result<(), String> {
         let entry = &mut self.entries[position];
-        if (entry.block_stride, entry.position) == (block_stride, at) {
-            return Ok(());
+        let (offset, is_same) = (entry.offset, (entry.block_stride, entry.position) == (block_stride, at));
+        if known.is_none() || !is_same {
+            (entry.block_stride, entry.position) = (block_stride, at);
+            copy(place, self.address + (position * size_of::<Entry>()) as u64, &[*entry])?;
         }
-        (entry.block_stride, entry.position) = (block_stride, at);
-        copy(place, self.address + (position * size_of::<Entry>()) as u64, &[*entry])
+        Ok(offset)
+    }
+
+    /// Lets the node that the grid of this number runs record nothing. The device must know it too: it counts the
+    /// requests of grids that it does not know as lost.
+    pub(super) fn skip(&mut self, place: Place, grid: u64) -> Result<(), String> {
+        self.place(place, grid, 0, 0).map(drop)
     }
 }
 

@@ -33,9 +33,13 @@ use stallmap_session::{context, session, torch};
 
 mod copies;
 mod recorder;
+mod snapshot;
+mod steps;
 
+use copies::Source;
 pub(super) use recorder::Bundles;
 use recorder::Recorder;
+pub(super) use steps::{Stepped, stepped};
 
 /// Most memory that is saved before a launch.
 const MOST_SAVED_BYTES: u64 = 16 << 30;
@@ -140,7 +144,9 @@ impl Instrument {
         if let Some(reason) = prepared.uses.refusal {
             return Err(Refusal::of(reason));
         }
-        prepared.symbols = recorder.symbols(code, data.module);
+        let variables = recorder.variables(data.module);
+        prepared.symbols =
+            variables.ok_or_else(|| Refusal::of("its module's variables were not looked for"))?;
         if prepared.symbols.iter().map(|symbol| symbol.bytes).sum::<usize>() > MOST_VARIABLE_BYTES {
             return Err(Refusal::of("its module's variables have more than 16 MiB"));
         }
@@ -168,9 +174,10 @@ impl Instrument {
         let buffers = recorder.buffers.entry(data.context.key()).or_default();
         self.reserve(&mut buffers.saved, pages, data.context)?;
         self.reserve(&mut buffers.window, buffer::CHUNK_PAGES, data.context)?;
-        let mut read = |pages: Range<u64>, target: &mut [Page]| self.read_pages(data, memory, pages, target);
+        let mut read =
+            |pages: Range<u64>, target: &mut [Page]| self.read_pages(data.into(), memory, pages, target);
         buffers.saved.load(&prepared.candidates.saved, &mut read)?;
-        prepared.variables = self.read_variables(data, &prepared.symbols)?;
+        prepared.variables = self.read_variables(data.into(), &prepared.symbols)?;
         Ok(())
     }
 
@@ -218,7 +225,8 @@ impl Instrument {
         let Recorder { contents, buffers, .. } = recorder;
         let buffers = buffers.entry(data.context.key()).or_default();
         let saved = Saved { numbered: &prepared.numbered, buffer: &buffers.saved };
-        let mut read = |pages: Range<u64>, target: &mut [Page]| self.read_pages(data, memory, pages, target);
+        let mut read =
+            |pages: Range<u64>, target: &mut [Page]| self.read_pages(data.into(), memory, pages, target);
         let mut keep = |page: &Page| recorded::add(contents, page, session::emit_pages);
         let changed = recorded::changes(&touched, &saved, &mut buffers.window, &mut read, &mut keep)?;
         let mut all = touched.all;
@@ -252,7 +260,7 @@ impl Instrument {
         add: &mut dyn FnMut(&Page) -> Result<Stored, Refusal>,
     ) -> Result<Vec<BundleSymbol>, Refusal> {
         let after = self
-            .read_variables(data, &prepared.symbols)
+            .read_variables(data.into(), &prepared.symbols)
             .map_err(|error| Refusal::with(reason::UNREADABLE, error))?;
         let mut rows = Vec::new();
         for ((symbol, before), after) in prepared.symbols.iter().zip(&prepared.variables).zip(&after) {

@@ -18,7 +18,7 @@ use super::{Instrument, Key, own};
 use crate::ring::{Armed, Failure, Place};
 use stallmap_session::context;
 use stallmap_session::gpu::device;
-use stallmap_session::gpu::graphs::{GraphLaunch, Node};
+use stallmap_session::gpu::graphs::{self, GraphLaunch, Node};
 use stallmap_session::gpu::name::text;
 use stallmap_session::gpu::parameters::Parameters;
 use stallmap_session::{replayed, session};
@@ -28,12 +28,41 @@ const UNKNOWN_NODES: u32 = 512;
 
 /// Plan for a kernel node.
 #[derive(Clone, Copy)]
-struct Expected {
-    index: u32,
-    ordinal: u64,
+pub(super) struct Expected {
+    pub(super) index: u32,
+    pub(super) ordinal: u64,
     /// The reason, if it is left out.
-    decision: Result<(), &'static str>,
+    pub(super) decision: Result<(), &'static str>,
+    /// True if it was recorded as a step, where there are bundles. Else the reason why it was not.
+    pub(super) step: Result<(), &'static str>,
 }
+
+/// A graph launch that is being called.
+pub(super) struct Planned {
+    exec: Key,
+    pub(super) launch: Option<GraphLaunch>,
+    /// Ordinal of the first node.
+    first: u64,
+    /// Kernel nodes, by the handle that they are expected to be announced by.
+    pub(super) nodes: BTreeMap<Key, Expected>,
+}
+
+impl Planned {
+    /// The graph, and the number of its launch.
+    pub(super) fn place(&self) -> (u64, u32) {
+        self.launch.as_ref().map_or((u64::MAX, 0), |launch| (launch.graph_id, launch.graph_launch))
+    }
+
+    /// No further node is recorded as a step.
+    pub(super) fn refuse_steps(&mut self, reason: &'static str) {
+        for node in self.nodes.values_mut().filter(|node| node.step == Err(NO_STEP)) {
+            node.step = Err(reason);
+        }
+    }
+}
+
+/// The reason why a node was not recorded as a step, where there is no better one.
+const NO_STEP: &str = "launched by a CUDA graph";
 
 /// A graph launch that runs on this thread.
 struct Running {
@@ -47,6 +76,7 @@ struct Running {
 }
 
 thread_local! {
+    static PLANNED: RefCell<Option<Box<Planned>>> = const { RefCell::new(None) };
     static RUNNING: RefCell<Option<Box<Running>>> = const { RefCell::new(None) };
 }
 
@@ -60,16 +90,37 @@ impl Instrument {
         RUNNING.with_borrow_mut(|slot| *slot = Some(Box::new(running)));
     }
 
-    fn begin(&self, data: &GraphLaunchData, running: &mut Running) {
-        let launch = self.graphs.launch_begins(data.exec);
+    /// A graph launch is being called. It is no launch where its stream is capturing.
+    pub(super) fn graph_call(&self, id: u32, exec: Handle, stream: Handle) {
+        self.place_graph(exec);
+        if self.bundles.is_none() || replayed::is_silent() || graphs::capture(id, stream).is_some() {
+            return;
+        }
+        self.begin_turn();
+        let mut planned = Box::new(self.plan(exec));
+        self.step_graph(exec, graphs::stream_of_call(id, stream), &mut planned);
+        PLANNED.with_borrow_mut(|slot| *slot = Some(planned));
+    }
+
+    fn plan(&self, exec: Handle) -> Planned {
+        let launch = self.graphs.launch_begins(exec);
         let enabled: Vec<&Node> =
             launch.iter().flat_map(|launch| launch.nodes.iter()).filter(|node| node.is_enabled).collect();
         let first = session::take_ordinals(enabled.len() as u64);
+        let mut nodes = BTreeMap::new();
         for (ordinal, node) in (first..).zip(enabled) {
-            let expected =
-                Expected { index: node.index, ordinal, decision: self.selector.decide(&node.name) };
-            running.nodes.insert(node.alias.unwrap_or(node.handle), expected);
+            let decision = self.selector.decide(&node.name);
+            let expected = Expected { index: node.index, ordinal, decision, step: Err(NO_STEP) };
+            nodes.insert(node.alias.unwrap_or(node.handle), expected);
         }
+        Planned { exec: exec.key(), launch, first, nodes }
+    }
+
+    fn begin(&self, data: &GraphLaunchData, running: &mut Running) {
+        let planned = PLANNED.with_borrow_mut(Option::take).filter(|planned| planned.exec == running.exec);
+        let planned = planned.map_or_else(|| self.plan(data.exec), |planned| *planned);
+        let Planned { launch, first, nodes, .. } = planned;
+        running.nodes = nodes;
         let context = context::current();
         let stream_id = self.lock().stream(data.stream_handle);
         running.row = Some(GraphLaunchRow {
@@ -85,7 +136,7 @@ impl Instrument {
             op_id: context.map(|context| context.op_id),
             pystates_hash: context.and_then(|context| context.pystates_hash),
         });
-        let is_wanted = running.nodes.values().any(|node| node.decision.is_ok());
+        let is_wanted = running.nodes.values().any(|node| node.decision.is_ok() && node.step.is_err());
         let count = u32::try_from(running.nodes.len()).unwrap_or(u32::MAX);
         running.launch = launch;
         if !is_wanted && running.launch.is_some() {
@@ -146,11 +197,17 @@ impl Instrument {
             self.graphs.alias(running.exec, found.index, node.node.key());
             Some(found)
         });
-        let Expected { index, ordinal, decision } = expected.unwrap_or_else(|| {
+        let Expected { index, ordinal, decision, step } = expected.unwrap_or_else(|| {
             // A node that was not seen comes behind those that were.
             let index = row.kernel_count - 1;
-            Expected { index, ordinal: session::take_ordinal(), decision: self.selector.decide(&name) }
+            let decision = self.selector.decide(&name);
+            Expected { index, ordinal: session::take_ordinal(), decision, step: Err(NO_STEP) }
         });
+        let Err(no_step) = step else {
+            running.row = Some(row);
+            self.skip_node(data, running);
+            return;
+        };
         if let Err(reason) = decision {
             session::lose(LossKind::Launch, reason, 1, None);
         }
@@ -191,7 +248,7 @@ impl Instrument {
             self.kinds.recorded(kinds, ordinal);
         }
         if self.bundles.is_some() {
-            session::lose(LossKind::Bundle, "launched by a CUDA graph", 1, Some(name));
+            session::lose(LossKind::Bundle, no_step, 1, Some(name));
         }
     }
 
@@ -234,6 +291,27 @@ impl Instrument {
                 session::lose(LossKind::Access, "node could not be left out", 1, Some(error));
             }
         }
+        // The lock is still held: the call needs none of it.
+        self.set_node_data(data, armed) && writes
+    }
+
+    /// Makes a node write nothing.
+    fn skip_node(&self, data: &LaunchData, running: &Running) {
+        let Some(armed) = &running.armed else {
+            self.leave_out(data);
+            return;
+        };
+        let place = self.place_of(data.context, data.api_stream_handle);
+        if let Some(ring) = self.lock().rings.get_mut(&data.context.key())
+            && let Err(error) = own(|| ring.skip_node(place, running.exec, data.grid_id))
+        {
+            session::lose(LossKind::Access, "node could not be left out", 1, Some(error));
+        }
+        self.set_node_data(data, armed);
+    }
+
+    /// Gives a node the control block of its graph launch. Returns whether that worked.
+    fn set_node_data(&self, data: &LaunchData, armed: &Armed) -> bool {
         // SAFETY: the launch is this callback's. The control block lives as long as its context.
         let code = unsafe {
             (self.api.set_launch_data)(data.launch, data.function, data.stream_handle, armed.userdata())
@@ -242,7 +320,7 @@ impl Instrument {
             let detail = Some(format!("sanitizer error {code}"));
             session::lose(LossKind::Access, "launch could not be instrumented", 1, detail);
         }
-        writes && code == 0
+        code == 0
     }
 
     pub(super) fn graph_ends(&self, data: &GraphLaunchData) {
@@ -251,7 +329,7 @@ impl Instrument {
         let place = self.place_of(data.context, data.stream_handle);
         if let Some(armed) = armed {
             if self.waits() {
-                // Losses are counted with the launch. There are no bundles of nodes.
+                // Losses are counted with the launch.
                 settle(&armed, place).ok();
             } else {
                 own(|| armed.submitted(place));

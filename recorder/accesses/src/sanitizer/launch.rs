@@ -11,10 +11,10 @@ use stallmap_schema::cell::Blob;
 use stallmap_schema::id::{FunctionId, KernelId, RunId};
 use stallmap_schema::tables::launch::{Launch, LaunchParameter, LaunchRun};
 use stallmap_schema::word::{LossKind, Match};
-use stallmap_sys::cuda::{SYNCHRONIZE_IDS, graph_id, launch_id};
+use stallmap_sys::cuda::{Handle, SYNCHRONIZE_IDS, graph_id, launch_id};
 use stallmap_sys::sanitizer::{ApiData, LaunchData};
 
-use super::bundle::{Beginning, Prepared};
+use super::bundle::{Beginning, Prepared, Stepped, stepped};
 use super::{Instrument, State, check, own};
 use crate::bundle::refusal::Refusal;
 use crate::kinds::{self, Arguments, Kind};
@@ -90,9 +90,11 @@ impl Instrument {
             id if launch_id::GRAPH.contains(&id) => {
                 if data.site != ENTER {
                     Self::abandon_graph();
+                    self.end_turn();
                 } else if !data.parameters.is_null() {
-                    // SAFETY: the first parameter is the executable graph.
-                    self.place_graph(unsafe { *data.parameters.cast() });
+                    // SAFETY: the parameters are the executable graph and the stream.
+                    let [exec, stream] = unsafe { *data.parameters.cast::<[Handle; 2]>() };
+                    self.graph_call(id, exec, stream);
                 }
             }
             id if graphs::CALLBACKS.contains(&id) => {
@@ -127,14 +129,17 @@ impl Instrument {
         }
         if data.site != ENTER {
             let was_begun = GIVEN.with_borrow_mut(Option::take).is_none();
-            self.abandon_launch();
-            if has_failed && !was_begun {
+            Self::abandon_launch();
+            self.end_turn();
+            if has_failed && !was_begun && stepped().is_none() {
                 session::lose(LossKind::Launch, "refused by the driver", 1, None);
             }
             return;
         }
         self.patch_before_launch(call.function);
         let function = call.function;
+        self.find_variables(function);
+        self.begin_turn();
         let known = self.lock().layouts.get(&function.key()).cloned();
         let layout = known.unwrap_or_else(|| {
             let layout = parameters::layout(function);
@@ -151,17 +156,20 @@ impl Instrument {
     }
 
     pub(super) fn launch_begins(&self, data: &LaunchData) {
-        if replayed::is_silent() {
+        let stepped = stepped();
+        if replayed::is_silent() || matches!(stepped, Some(Stepped::Silent)) {
             self.leave_out(data);
             return;
         }
-        if self.bundles.is_some() {
-            self.turn.wait();
-        }
         let begin_ns = session::now_ns();
-        let ordinal = session::take_ordinal();
         let name = text(data.name);
-        let decision = self.selector.decide(&name);
+        // A node of a graph was selected with its graph.
+        let (ordinal, decision, mut origin) = match stepped {
+            Some(Stepped::Node(ordinal, node, captured)) => {
+                (ordinal, Ok(()), Origin { node: Some(node), captured, ..Origin::default() })
+            }
+            _ => (session::take_ordinal(), self.selector.decide(&name), Origin::default()),
+        };
         if let Err(reason) = decision {
             session::lose(LossKind::Launch, reason, 1, None);
         }
@@ -183,7 +191,7 @@ impl Instrument {
         match &code {
             Some(_) if replayed::current().is_some() => {}
             Some(code) => {
-                let origin = Origin { context: context::current(), accesses_of, ..Origin::default() };
+                (origin.context, origin.accesses_of) = (context::current(), accesses_of);
                 emit_launch(data, code, (&name, ordinal), origin, given, resources);
             }
             None => {
@@ -328,13 +336,10 @@ impl Instrument {
         if let Some(bundle) = bundle {
             self.bundle_ends(data, bundle, completed);
         }
-        if self.bundles.is_some() {
-            self.turn.end();
-        }
     }
 
     /// A launch that began on this thread and never ended was refused by the driver.
-    fn abandon_launch(&self) {
+    fn abandon_launch() {
         let Some(running) = RUNNING.with_borrow_mut(Option::take) else { return };
         let reason = "refused by the driver";
         if let Some(armed) = &running.armed {
@@ -345,9 +350,6 @@ impl Instrument {
         }
         if running.bundle.is_some() {
             session::lose(LossKind::Bundle, reason, 1, None);
-        }
-        if self.bundles.is_some() {
-            self.turn.end();
         }
     }
 }

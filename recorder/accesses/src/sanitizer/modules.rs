@@ -98,6 +98,16 @@ impl Instrument {
         }
     }
 
+    /// Looks for the variables of the module of a launch that is being called, where bundles need them.
+    pub(super) fn find_variables(&self, function: Handle) {
+        let Some(bundles) = &self.bundles else { return };
+        let Some(module) = device::module_of(function) else { return };
+        let code = Self::code_of(&self.lock(), module);
+        if let Some((code, _)) = code {
+            bundles.find_variables(&code, module);
+        }
+    }
+
     /// The kernels of an executable graph keep the code that they have when it is made: all that may ever be
     /// recorded is patched now.
     pub(super) fn graph_is_made(&self, data: &GraphExecData) {

@@ -8,12 +8,7 @@ use stallmap_session::gpu::device;
 
 /// The current device.
 pub(super) fn current_device() -> i32 {
-    let mut device = 0;
-    if let Some(cuda) = device::driver() {
-        // SAFETY: `device` outlives the call.
-        unsafe { (cuda.context_get_device)(&raw mut device) };
-    }
-    device
+    device::current().unwrap_or(0)
 }
 
 /// The UUID of a context's GPU.

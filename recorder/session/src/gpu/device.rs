@@ -29,6 +29,14 @@ pub fn current_context() -> Option<Handle> {
     (code == 0 && context != Handle::NULL).then_some(context)
 }
 
+/// The device of this thread's context; `None` without one.
+pub fn current() -> Option<i32> {
+    let mut device = 0;
+    // SAFETY: `device` outlives the call.
+    let code = unsafe { (driver()?.context_get_device)(&raw mut device) };
+    (code == 0).then_some(device)
+}
+
 /// Does something with a context as this thread's: streams without a name are those of the current one. `None` if it
 /// cannot be entered.
 pub fn within<T>(context: Handle, action: impl FnOnce() -> T) -> Option<T> {

@@ -6,7 +6,9 @@
 //! bodies of conditional nodes in their place: a node's number is the same in every run of the program.
 #![expect(unsafe_code, reason = "calls of the CUDA driver, and parameters of the driver's functions")]
 
+mod kernel;
 mod registry;
+mod steps;
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::null;
@@ -15,15 +17,17 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use stallmap_sys::cuda::{self, Handle, KernelNode, graph_id, launch_id, node_type};
 
 use super::device;
-use super::name::text;
-use super::parameters::{self, Parameters};
 use crate::{context, session};
 
+pub use kernel::kernel_name;
+use kernel::{Kernel, child, kernel, nodes};
 use registry::Registry;
 pub use registry::{Captured, GraphLaunch, Node};
+use steps::{CHANGED, UNREAD};
+pub use steps::{Step, Steps, synchronize};
 
 /// Driver calls that change graphs, by callback number: they go to [`Graphs::called`] at their exit.
-pub const CALLBACKS: [u32; 19] = [
+pub const CALLBACKS: [u32; 21] = [
     graph_id::INSTANTIATE[0],
     graph_id::INSTANTIATE[1],
     graph_id::INSTANTIATE[2],
@@ -35,6 +39,8 @@ pub const CALLBACKS: [u32; 19] = [
     graph_id::SET_KERNEL[1],
     graph_id::SET_NODE,
     graph_id::SET_CHILD,
+    graph_id::SET_MEMORY[0],
+    graph_id::SET_MEMORY[1],
     graph_id::SET_ENABLED,
     graph_id::DESTROY,
     graph_id::ADD_KERNEL[0],
@@ -57,7 +63,11 @@ const PER_THREAD_STREAM: usize = 2;
 
 /// Known facts about the graphs of this process.
 #[derive(Default)]
-pub struct Graphs(Mutex<Registry>);
+pub struct Graphs {
+    registry: Mutex<Registry>,
+    /// True if graphs are read as steps too.
+    has_steps: bool,
+}
 
 /// The driver's functions on graphs; `None` where the driver has none of CUDA 12.
 fn driver() -> Option<&'static cuda::Graphs> {
@@ -71,6 +81,12 @@ fn driver() -> Option<&'static cuda::Graphs> {
 pub struct Capture {
     /// The node that was added last, where only one is: at the exit of a launch call, the launch's.
     pub node: Option<Handle>,
+}
+
+/// The stream of a launch call, by a handle that means the same in every call. `id` is the callback number of the call.
+pub fn stream_of_call(id: u32, stream: Handle) -> Handle {
+    let is_default = stream == Handle::NULL && launch_id::PER_THREAD.contains(&id);
+    if is_default { Handle::of_key(PER_THREAD_STREAM) } else { stream }
 }
 
 /// The capture of a launch call's stream, if it captures. `id` is the callback number of the launch function.
@@ -119,8 +135,13 @@ pub fn relaxed<T>(body: impl FnOnce() -> T) -> T {
 }
 
 impl Graphs {
+    /// No graphs yet. `has_steps` if [`Self::steps`] will be asked for.
+    pub fn new(has_steps: bool) -> Self {
+        Self { has_steps, ..Self::default() }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Registry> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Remembers where the node was captured that a launch call just became, at the call's exit. The node takes an
@@ -161,19 +182,20 @@ impl Graphs {
             }
             graph_id::SET_CHILD => self.child_set(word(0), word(1), word(2)),
             graph_id::SET_NODE => self.node_set(word(0), word(1), word(2).0),
+            id if graph_id::SET_MEMORY.contains(&id) => self.lock().refuse_steps(word(0).key(), CHANGED),
             id if graph_id::SET_KERNEL.contains(&id) => {
                 // SAFETY: the third parameter points to the node's new parameters.
                 unsafe { self.kernel_set(word(0), word(1), word(2).0.cast(), id == graph_id::SET_KERNEL[1]) };
             }
             id if graph_id::INSTANTIATE.contains(&id) => {
                 if let Some(exec) = made() {
-                    let nodes = self.read(word(1));
-                    self.lock().instantiate(exec.key(), nodes);
+                    let (nodes, steps) = self.read_steps(word(1));
+                    self.lock().instantiate(exec.key(), nodes, steps);
                 }
             }
             id if graph_id::UPDATE.contains(&id) => {
-                let nodes = self.read(word(1));
-                self.lock().update(word(0).key(), nodes);
+                let (nodes, steps) = self.read_steps(word(1));
+                self.lock().update(word(0).key(), nodes, steps);
             }
             id if graph_id::ADD_KERNEL.contains(&id) => {
                 if let Some(node) = made() {
@@ -203,6 +225,16 @@ impl Graphs {
     /// The kernel nodes of an executable graph, by number; `None` where it was never seen.
     pub fn nodes(&self, exec: Handle) -> Option<Arc<Vec<Node>>> {
         self.lock().nodes(exec.key())
+    }
+
+    /// The steps of an executable graph.
+    pub fn steps(&self, exec: Handle) -> Steps {
+        self.lock().steps(exec.key()).unwrap_or(Err(UNREAD))
+    }
+
+    /// The steps of an executable graph are not to be run, for this reason.
+    pub fn refuse_steps(&self, exec: Handle, reason: &'static str) {
+        self.lock().refuse_steps(exec.key(), reason);
     }
 
     /// The number of an executable graph; `None` where it was never seen.
@@ -268,6 +300,13 @@ impl Graphs {
         }
     }
 
+    /// The kernel nodes of a graph, and its steps.
+    fn read_steps(&self, graph: Handle) -> (Vec<Node>, Steps) {
+        let nodes = self.read(graph);
+        let steps = if self.has_steps { steps::read(graph, &nodes) } else { Err(UNREAD) };
+        (nodes, steps)
+    }
+
     /// The kernel nodes of a graph.
     fn read(&self, graph: Handle) -> Vec<Node> {
         let mut found = Vec::new();
@@ -310,6 +349,7 @@ impl Graphs {
         let Some(child) = child(node) else { return };
         let (before, after) = (self.read(child), self.read(graph));
         let mut registry = self.lock();
+        registry.refuse_steps(exec.key(), CHANGED);
         for (old, new) in before.iter().zip(after) {
             registry.set(exec.key(), old.handle, new);
         }
@@ -322,6 +362,8 @@ impl Graphs {
         unsafe {
             if !parameters.is_null() && *parameters.cast::<c_int>() == node_type::KERNEL {
                 self.kernel_set(exec, node, parameters.byte_add(UNION).cast(), true);
+            } else {
+                self.lock().refuse_steps(exec.key(), CHANGED);
             }
         }
     }
@@ -350,100 +392,6 @@ impl Graphs {
         let new = kernel.into_node(node.key(), 0, None);
         self.lock().set(exec.key(), node.key(), new);
     }
-}
-
-/// A kernel node as the driver describes it.
-struct Kernel {
-    function: Handle,
-    name: String,
-    shape: [u32; 6],
-    shared_bytes: u32,
-    parameters: Parameters,
-}
-
-impl Kernel {
-    /// # Safety
-    /// Memory that `node` points to lives, and its parameters are those of its function.
-    unsafe fn read(node: KernelNode) -> Self {
-        let function = if node.function == Handle::NULL { node.kernel } else { node.function };
-        let layout = parameters::layout(function);
-        // SAFETY: by this function's contract.
-        let parameters = unsafe { parameters::read(node.parameters, node.extra, &layout) };
-        Self {
-            function,
-            name: kernel_name(function),
-            shape: node.shape,
-            shared_bytes: node.shared_bytes,
-            parameters,
-        }
-    }
-
-    fn into_node(self, handle: usize, index: usize, captured: Option<Captured>) -> Node {
-        Node {
-            handle,
-            index: u32::try_from(index).unwrap_or(u32::MAX),
-            function: self.function.key(),
-            name: self.name,
-            shape: self.shape,
-            shared_bytes: self.shared_bytes,
-            parameters: Arc::new(self.parameters),
-            captured,
-            is_enabled: true,
-            alias: None,
-        }
-    }
-}
-
-fn kernel(node: Handle) -> Option<Kernel> {
-    let mut given = KernelNode {
-        function: Handle::NULL,
-        shape: [0; 6],
-        shared_bytes: 0,
-        parameters: null(),
-        extra: null(),
-        kernel: Handle::NULL,
-        context: Handle::NULL,
-    };
-    // SAFETY: the node is a kernel's. The output outlives the call.
-    let code = unsafe { (driver()?.kernel_node)(node, &raw mut given) };
-    // SAFETY: the driver filled it, and what it points to lives as long as the node's parameters.
-    (code == 0).then(|| unsafe { Kernel::read(given) })
-}
-
-fn child(node: Handle) -> Option<Handle> {
-    let mut graph = Handle::NULL;
-    // SAFETY: the node lives. The driver answers with an error if it has no graph. The output outlives the call.
-    let code = unsafe { (driver()?.child_graph)(node, &raw mut graph) };
-    (code == 0).then_some(graph)
-}
-
-fn nodes(graph: Handle) -> Vec<Handle> {
-    let Some(driver) = driver() else { return Vec::new() };
-    let mut count = 0;
-    // SAFETY: the graph lives. Without an array the driver only counts.
-    if unsafe { (driver.nodes)(graph, std::ptr::null_mut(), &raw mut count) } != 0 {
-        return Vec::new();
-    }
-    let mut nodes = vec![Handle::NULL; count.min(MOST_NODES)];
-    let mut count = nodes.len();
-    // SAFETY: there is room for `count` nodes.
-    if unsafe { (driver.nodes)(graph, nodes.as_mut_ptr(), &raw mut count) } != 0 {
-        return Vec::new();
-    }
-    nodes.truncate(count);
-    nodes
-}
-
-/// The mangled name of a function or kernel. Empty where the driver does not say.
-pub fn kernel_name(function: Handle) -> String {
-    let Some(driver) = driver() else { return String::new() };
-    let mut name = null();
-    // SAFETY: the handle is a function's or a kernel's. The driver answers with an error where it is the other's.
-    let known = unsafe {
-        (driver.function_name)(&raw mut name, function) == 0
-            || (driver.kernel_name)(&raw mut name, function) == 0
-    };
-    if known { text(name) } else { String::new() }
 }
 
 /// The result of a driver call in a callback at its exit: 0 for success.

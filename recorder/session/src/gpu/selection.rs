@@ -60,6 +60,11 @@ impl Selector {
         Ok(())
     }
 
+    /// True if a kernel waits for other GPUs, by its mangled name.
+    pub fn is_collective(&self, kernel: &str) -> bool {
+        self.collectives.hold(kernel)
+    }
+
     fn is_time(&self) -> Result<(), &'static str> {
         if session::has_failed() {
             return Err("recording had stopped");

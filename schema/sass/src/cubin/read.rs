@@ -20,6 +20,8 @@ const STO_CUDA_ENTRY: u8 = 0x10;
 /// Prefix of the names of code sections.
 const TEXT: &str = ".text.";
 const INFO: &str = ".nv.info";
+/// The section of calls: pairs of symbols, caller and callee, as 32-bit words. Entries about no callee are negative.
+const CALLS: &str = ".nv.callgraph";
 /// Names of called functions may take this many times the file's size: each is a copy.
 const MOST_NAMES: usize = 16;
 /// Maximum number of damage reports.
@@ -41,6 +43,7 @@ fn parse(bytes: &[u8]) -> Result<Cubin, CubinError> {
     let mut reader = Reader::new(&elf, bytes.len());
     reader.find_functions();
     reader.read_references();
+    reader.read_calls();
     reader.read_info();
     let Reader { code, damage, .. } = reader;
     let mut sections: Vec<Section> = code.into_values().collect();
@@ -159,6 +162,35 @@ impl<'a> Reader<'a> {
                 section.references.insert(place - place % INSTRUCTION_BYTES, name);
             }
             None => self.report("a relocation lies outside its section".to_owned()),
+        }
+    }
+
+    /// Reads which functions of the driver the code calls. Their addresses lie in tables that the kernels share.
+    fn read_calls(&mut self) {
+        let Some(symbols) = self.symbols.take() else { return };
+        for index in 0..self.elf.sections().len() {
+            if self.elf.section_name(index) != Some(CALLS) {
+                continue;
+            }
+            let words = info::words(self.elf.section_bytes(index).unwrap_or_default());
+            let words: Vec<u32> = words.collect();
+            for [by, of] in words.as_chunks().0 {
+                self.add_call(&symbols, *by, *of);
+            }
+        }
+        self.symbols = Some(symbols);
+    }
+
+    fn add_call(&mut self, symbols: &Symbols<'_>, by: u32, of: u32) {
+        const UNDEFINED: usize = 0;
+        let called = symbols.get(of as usize).filter(|symbol| symbol.st_shndx == UNDEFINED);
+        let name = called.and_then(|called| symbols.name(&called)).filter(|name| !name.is_empty());
+        let section = symbols.get(by as usize).map(|caller| caller.st_shndx);
+        if let (Some(name), Some(section)) = (name, section)
+            && let Some(name) = self.copy_name(name)
+            && let Some(section) = self.code.get_mut(&section)
+        {
+            section.driver_calls.insert(name);
         }
     }
 

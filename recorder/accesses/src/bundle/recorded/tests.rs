@@ -57,8 +57,8 @@ fn list(pages: &Ranges) -> Vec<u64> {
     pages.iter().flatten().map(|page| page - FIRST).collect()
 }
 
-const OBSERVED: Uses = Uses { tensor_maps: false, others: false, refusal: None };
-const COPIES: Uses = Uses { tensor_maps: true, others: false, refusal: None };
+const OBSERVED: Uses = Uses { tensor_maps: false, others: false, prints: false, refusal: None };
+const COPIES: Uses = Uses { tensor_maps: true, others: false, prints: false, refusal: None };
 
 fn of(uses: Uses, candidates: &Candidates, read: &[u64], wrote: &[u64]) -> Result<Touched, Refusal> {
     let far = |pages: &[u64]| pages.iter().map(|page| page + FIRST).collect::<Vec<_>>();

@@ -14,6 +14,19 @@ use crate::bundle::buffer::{self, Buffer};
 use crate::bundle::memory::Map;
 use crate::bundle::symbols::Symbol;
 
+/// A device, and the stream that its memory is copied on: null for that of this thread's context.
+#[derive(Clone, Copy)]
+pub(super) struct Source {
+    pub(super) device: i32,
+    pub(super) stream: Handle,
+}
+
+impl From<&LaunchData> for Source {
+    fn from(data: &LaunchData) -> Self {
+        Self { device: data.device, stream: data.stream_handle }
+    }
+}
+
 impl Instrument {
     /// Makes room in a buffer.
     pub(super) fn reserve(&self, buffer: &mut Buffer, pages: usize, context: Handle) -> Result<(), String> {
@@ -24,35 +37,39 @@ impl Instrument {
     /// Reads pages. Parts that are not memory of the program are zeros.
     pub(super) fn read_pages(
         &self,
-        data: &LaunchData,
+        source: Source,
         memory: &Map,
         pages: Range<u64>,
         target: &mut [Page],
     ) -> Result<(), String> {
-        let pieces = memory.pieces(pages.clone(), data.device);
-        buffer::fill(pages, target, &pieces, &mut |part, address| self.read_bytes(data, address, part))
+        let pieces = memory.pieces(pages.clone(), source.device);
+        buffer::fill(pages, target, &pieces, &mut |part, address| self.read_bytes(source, address, part))
     }
 
     /// Reads complete variables.
-    pub(super) fn read_variables(
-        &self,
-        data: &LaunchData,
-        symbols: &[Symbol],
-    ) -> Result<Vec<Vec<u8>>, String> {
+    pub(super) fn read_variables(&self, source: Source, symbols: &[Symbol]) -> Result<Vec<Vec<u8>>, String> {
         let read = |symbol: &Symbol| {
             let mut bytes = vec![0; symbol.bytes];
-            self.read_bytes(data, symbol.address, &mut bytes)
+            self.read_bytes(source, symbol.address, &mut bytes)
                 .map_err(|error| format!("{error}: variable `{}`", symbol.name))?;
             Ok(bytes)
         };
         symbols.iter().map(read).collect()
     }
 
-    fn read_bytes(&self, data: &LaunchData, address: u64, target: &mut [u8]) -> Result<(), String> {
+    fn read_bytes(&self, source: Source, address: u64, target: &mut [u8]) -> Result<(), String> {
         let (to, from) = (target.as_mut_ptr().cast(), address as *const c_void);
         // SAFETY: the target has that many bytes. The call returns when it is filled, or with an error.
-        let code = own(|| unsafe { (self.api.copy_to_host)(to, from, target.len(), data.stream_handle) });
+        let code = own(|| unsafe { (self.api.copy_to_host)(to, from, target.len(), source.stream) });
         check(code, "copy memory").map_err(|error| format!("{error} at {address:#x}"))
+    }
+
+    /// Writes bytes to memory of the device, of this thread's context. They are there once the context was waited for.
+    pub(super) fn write_bytes(&self, address: u64, bytes: &[u8]) -> Result<(), String> {
+        let (to, from) = (address as *mut c_void, bytes.as_ptr().cast());
+        // SAFETY: the caller has the program's own memory there, and keeps `bytes` until it has waited.
+        let code = own(|| unsafe { (self.api.copy_to_device)(to, from, bytes.len(), Handle::NULL) });
+        check(code, "copy memory back").map_err(|error| format!("{error} at {address:#x}"))
     }
 
     fn allocate_host(&self, context: Handle, bytes: usize) -> Result<*mut c_void, String> {

@@ -42,7 +42,7 @@ pub(super) struct Recorder {
     /// Saved memory, and memory to look at afterwards, by context.
     pub(super) buffers: BTreeMap<Key, Buffers>,
     /// Variables, by module.
-    symbols: BTreeMap<Key, Arc<Vec<Symbol>>>,
+    variables: BTreeMap<Key, Arc<Vec<Symbol>>>,
     /// Memory effects of kernels that patches do not see.
     uses: BTreeMap<(ModuleId, String), Uses>,
     /// Functions that wrote where their parameters do not point to.
@@ -56,6 +56,8 @@ pub(super) struct Buffers {
     pub(super) saved: Buffer,
     /// Room for the contents after the launch.
     pub(super) window: Buffer,
+    /// All device memory, while the nodes of a graph run one by one.
+    pub(super) all: Buffer,
 }
 
 impl Bundles {
@@ -67,7 +69,7 @@ impl Bundles {
             contents: Contents::new(bundles.budget_bytes),
             is_spent: false,
             buffers: BTreeMap::new(),
-            symbols: BTreeMap::new(),
+            variables: BTreeMap::new(),
             uses: BTreeMap::new(),
             wanderers: BTreeSet::new(),
         };
@@ -89,6 +91,19 @@ impl Bundles {
         self.ended.lock().unwrap_or_else(PoisonError::into_inner).push(key);
     }
 
+    /// Looks for the variables of a module, once. The driver waits for launches here: it must not be called in one, nor
+    /// with a lock that a launch waits for.
+    pub(in crate::sanitizer) fn find_variables(&self, code: &Code, module: Handle) {
+        if self.recorder().variables(module).is_some() {
+            return;
+        }
+        let (found, missing) = own(|| symbols::find(module, &code.variables));
+        if missing > 0 {
+            session::lose(LossKind::Bundle, "variable of a module was not found", missing, None);
+        }
+        self.recorder().variables.insert(module.key(), Arc::new(found));
+    }
+
     /// The launching thread's state.
     pub(super) fn recorder(&self) -> MutexGuard<'_, Recorder> {
         let mut recorder = self.recorder.lock().unwrap_or_else(PoisonError::into_inner);
@@ -96,7 +111,7 @@ impl Bundles {
         for key in ended {
             // A context's pinned memory went with it.
             recorder.buffers.remove(&key);
-            recorder.symbols.remove(&key);
+            recorder.variables.remove(&key);
         }
         recorder
     }
@@ -112,16 +127,9 @@ impl Recorder {
         *self.uses.entry((code.module_id, name.to_owned())).or_insert_with(read)
     }
 
-    /// The variables of a module. Their addresses are queried once.
-    pub(super) fn symbols(&mut self, code: &Code, module: Handle) -> Arc<Vec<Symbol>> {
-        let find = || {
-            let (symbols, missing) = own(|| symbols::find(module, &code.variables));
-            if missing > 0 {
-                session::lose(LossKind::Bundle, "variable of a module was not found", missing, None);
-            }
-            Arc::new(symbols)
-        };
-        Arc::clone(self.symbols.entry(module.key()).or_insert_with(find))
+    /// The variables of a module; `None` where [`Bundles::find_variables`] has not looked for them.
+    pub(super) fn variables(&self, module: Handle) -> Option<Arc<Vec<Symbol>>> {
+        self.variables.get(&module.key()).map(Arc::clone)
     }
 
     /// Draws the consequences of a refusal, and counts it.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::steps::{CHANGED, Steps};
 use crate::context::Context;
 use crate::gpu::parameters::Parameters;
 
@@ -57,6 +58,7 @@ struct Exec {
     graph_id: u64,
     launches: u32,
     nodes: Arc<Vec<Node>>,
+    steps: Steps,
 }
 
 /// Everything known, by handle.
@@ -94,16 +96,17 @@ impl Registry {
         self.bodies.get(&node).cloned().unwrap_or_default()
     }
 
-    pub(super) fn instantiate(&mut self, exec: usize, nodes: Vec<Node>) {
+    pub(super) fn instantiate(&mut self, exec: usize, nodes: Vec<Node>, steps: Steps) {
         let graph_id = self.next_graph;
         self.next_graph += 1;
-        self.execs.insert(exec, Exec { graph_id, launches: 0, nodes: Arc::new(nodes) });
+        self.execs.insert(exec, Exec { graph_id, launches: 0, nodes: Arc::new(nodes), steps });
     }
 
     /// The nodes of an updated graph replace those of the executable one in order, and launches go on being reported by
     /// the handles of the graph that was instantiated.
-    pub(super) fn update(&mut self, exec: usize, nodes: Vec<Node>) {
+    pub(super) fn update(&mut self, exec: usize, nodes: Vec<Node>, steps: Steps) {
         let Some(exec) = self.execs.get_mut(&exec) else { return };
+        exec.steps = steps;
         let old = Arc::clone(&exec.nodes);
         let keep = |node: Node| match old.get(node.index as usize) {
             Some(old) => Node { handle: old.handle, is_enabled: old.is_enabled, alias: old.alias, ..node },
@@ -123,6 +126,17 @@ impl Registry {
 
     pub(super) fn enable(&mut self, exec: usize, handle: usize, is_enabled: bool) {
         self.change(exec, handle, |node| node.is_enabled = is_enabled);
+    }
+
+    /// The steps of a graph are not to be run, until it is updated.
+    pub(super) fn refuse_steps(&mut self, exec: usize, reason: &'static str) {
+        if let Some(exec) = self.execs.get_mut(&exec) {
+            exec.steps = Err(reason);
+        }
+    }
+
+    pub(super) fn steps(&self, exec: usize) -> Option<Steps> {
+        self.execs.get(&exec).map(|exec| exec.steps.clone())
     }
 
     /// Launches of a node are announced by another handle than its own.
@@ -155,14 +169,16 @@ impl Registry {
     fn change(&mut self, exec: usize, handle: usize, change: impl FnOnce(&mut Node)) {
         let Some(exec) = self.execs.get_mut(&exec) else { return };
         let nodes = Arc::make_mut(&mut exec.nodes);
-        if let Some(node) = nodes.iter_mut().find(|node| node.handle == handle) {
-            change(node);
+        match nodes.iter_mut().find(|node| node.handle == handle) {
+            Some(node) => change(node),
+            None => exec.steps = Err(CHANGED),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::steps::Step;
     use super::*;
 
     fn node(handle: usize, index: u32, name: &str, ordinal: Option<u64>) -> Node {
@@ -180,12 +196,29 @@ mod tests {
         }
     }
 
+    fn none() -> Arc<Vec<Step>> {
+        Arc::default()
+    }
+
+    #[test]
+    fn steps_hold_until_a_node_that_is_no_kernel_changes() {
+        let mut registry = Registry::default();
+        registry.instantiate(7, vec![node(1, 0, "a", None)], Ok(none()));
+        registry.set(7, 1, node(1, 0, "b", None));
+        registry.enable(7, 1, false);
+        assert!(registry.steps(7).unwrap().is_ok());
+        registry.enable(7, 5, false);
+        assert_eq!(registry.steps(7).unwrap().err(), Some(CHANGED));
+        registry.update(7, vec![node(1, 0, "a", None)], Ok(none()));
+        assert!(registry.steps(7).unwrap().is_ok());
+    }
+
     #[test]
     fn an_update_keeps_handles_and_what_is_disabled() {
         let mut registry = Registry::default();
-        registry.instantiate(7, vec![node(1, 0, "a", Some(3)), node(2, 1, "b", Some(4))]);
+        registry.instantiate(7, vec![node(1, 0, "a", Some(3)), node(2, 1, "b", Some(4))], Ok(none()));
         registry.enable(7, 2, false);
-        registry.update(7, vec![node(11, 0, "a", Some(8)), node(12, 1, "b", Some(9))]);
+        registry.update(7, vec![node(11, 0, "a", Some(8)), node(12, 1, "b", Some(9))], Ok(none()));
         let launch = registry.launch(7).unwrap();
         let seen: Vec<_> = launch.nodes.iter().map(|node| (node.handle, node.is_enabled)).collect();
         assert_eq!(seen, [(1, true), (2, false)]);
@@ -195,10 +228,10 @@ mod tests {
     #[test]
     fn launches_are_counted_by_graph_and_a_running_launch_keeps_its_nodes() {
         let mut registry = Registry::default();
-        registry.instantiate(7, vec![node(1, 0, "a", Some(3))]);
+        registry.instantiate(7, vec![node(1, 0, "a", Some(3))], Ok(none()));
         let first = registry.launch(7).unwrap();
         registry.set(7, 1, node(0, 9, "c", None));
-        registry.instantiate(8, Vec::new());
+        registry.instantiate(8, Vec::new(), Ok(none()));
         let second = registry.launch(7).unwrap();
         assert_eq!((first.graph_launch, second.graph_launch, second.graph_id), (0, 1, 0));
         assert_eq!((first.nodes[0].name.as_str(), second.nodes[0].name.as_str()), ("a", "c"));
