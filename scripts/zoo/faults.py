@@ -76,7 +76,7 @@ class Campaign:
         return [word.format(bin=toolkit.BUILT) for word in program.command]
 
     def recorded(self, one, path):
-        extra = one.program.sampling if one.side == "samples" else ()
+        extra = one.program.serial if one.side == "samples" else ()
         return [str(self.recorder), "-o", str(path), "--only", one.side, *extra, "--", *self.command(one.program)]
 
     def run(self):

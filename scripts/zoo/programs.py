@@ -35,7 +35,7 @@ class Program:
     dies: bool = False  # its last launches may be lost with it, and the count of those that ran is
     uncounted: str = ""  # why more kernels may run than CUPTI reports
     repeats: str = ""  # why one launch may be several kernels
-    sampling: tuple = ()  # options of the recorder that the sampling pass needs, see docs/src/guide/volume.md
+    serial: tuple = ()  # options that passes need which run kernels one at a time, see docs/src/guide/volume.md
     varies: str = ""  # why launches of two runs need not be equal
     prepared: bool = False  # one more run comes first, and fills caches
     sampled: bool = False  # no launch is so short that it may have no sample
@@ -84,7 +84,7 @@ PROGRAMS = (
         "flag_wait",
         "a kernel that waits for one launched later on another stream",
         timed=True,
-        sampling=("--exclude", "wait_for|set"),
+        serial=("--exclude", "wait_for|set"),
     ),
     cuda("streams", "capture_global", "launches of one thread while another captures in the strict mode"),
     cuda("streams", "capture_thread_local", "the same in the mode that watches one thread"),

@@ -29,6 +29,8 @@ NATIVE_LIMIT_S = 180
 # Options of passes that are more than the name of a run.
 OPTIONS = {"all": [], "both": ["--only", "accesses,samples"], "bundles": ["--only", "accesses", "--replay"]}
 SAMPLING = {"samples", "both", "all"}
+# Passes that run kernels one at a time.
+SERIAL = {*SAMPLING, "bundles"}
 
 
 def parse(words):
@@ -168,7 +170,7 @@ class Zoo:
         """One run under the recorder."""
         path = folder / f"{name}.stallmap"
         side = OPTIONS.get(name, ["--only", name])
-        extra = result.program.sampling if name in SAMPLING else []
+        extra = result.program.serial if name in SERIAL else []
         full = [str(self.recorder), "-o", str(path), *side, *extra, "--", *command]
         limit = self.options.timeout + 10 * result.native.seconds
         with self.sampling if name in SAMPLING else contextlib.nullcontext():

@@ -76,7 +76,7 @@ impl Instrument {
         }
     }
 
-    /// True if any node is to become a bundle. Says of the others why not.
+    /// True if any node is to become a bundle. Says of each other one why not.
     fn wants_any(&self, bundles: &Bundles, nodes: &[Node], planned: &mut Planned) -> bool {
         let recorder = bundles.recorder();
         let mut is_wanted = false;

@@ -109,8 +109,8 @@ fn edges(api: &cuda::Steps, graph: Handle) -> Result<Vec<(usize, usize)>, &'stat
     if count > MOST_NODES {
         return Err(UNREADABLE);
     }
-    let (mut from, mut to) = (vec![Handle::NULL; count], vec![Handle::NULL; count]);
-    let mut data = vec![0_u64; count];
+    let none = || Vec::from_iter(std::iter::repeat_n(Handle::NULL, count));
+    let (mut from, mut to, mut data) = (none(), none(), vec![0; count]);
     // SAFETY: there is room for `count` edges in each array.
     let code =
         unsafe { (api.edges)(graph, from.as_mut_ptr(), to.as_mut_ptr(), data.as_mut_ptr(), &raw mut count) };
@@ -121,8 +121,8 @@ fn edges(api: &cuda::Steps, graph: Handle) -> Result<Vec<(usize, usize)>, &'stat
 /// Nodes such that every edge leads forward, else in the order that they have.
 fn order(nodes: &[usize], edges: &[(usize, usize)]) -> Vec<usize> {
     let places: BTreeMap<usize, usize> = nodes.iter().copied().zip(0..).collect();
-    let mut waits = vec![0_usize; nodes.len()];
-    let mut followers = vec![Vec::new(); nodes.len()];
+    let mut waits: Vec<usize> = nodes.iter().map(|_| 0).collect();
+    let mut followers: Vec<Vec<usize>> = nodes.iter().map(|_| Vec::new()).collect();
     for (from, to) in edges {
         if let (Some(&from), Some(&to)) = (places.get(from), places.get(to))
             && let (Some(followers), Some(waits)) = (followers.get_mut(from), waits.get_mut(to))
