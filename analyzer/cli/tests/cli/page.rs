@@ -71,8 +71,11 @@ fn every_section_says_the_queries_whose_rows_it_shows() {
 #[test]
 fn a_page_needs_nothing_and_its_links_lead_somewhere() {
     let place = Place::new();
-    let path = Path::new(TESTDATA).join("training_parts.stallmap");
-    check_whole(&page(&place, path.to_str().unwrap()));
+    for name in ["training_parts.stallmap", "transformer_step.stallmap"] {
+        let page = page(&place, Path::new(TESTDATA).join(name).to_str().unwrap());
+        assert!(page.len() <= 600_000, "{name}: {} bytes", page.len());
+        check_whole(&page);
+    }
 }
 
 #[track_caller]

@@ -42,6 +42,8 @@ use stallmap_verdict::Verdict;
 
 /// Default rows of a table. The rest is aggregated.
 const DEFAULT_TOP: u32 = 100;
+/// Default sentences about single waits, which repeat names of tensors and kernels.
+const SENTENCES: u32 = 30;
 /// Kernels with a bar of stalls.
 const STALL_BARS: u64 = 24;
 /// Stretches of launches in curves.
@@ -99,7 +101,11 @@ async fn blocks(asker: &Asker<'_>, args: &Report, verdict: &Verdict) -> Outcome<
     let findings = asker.ask(queries::report::FINDINGS, &top).await?;
     let mut costs = Vec::new();
     for (query, layout) in COSTS {
-        let answer = if query.name == "kernels" { kernels.clone() } else { asker.ask(*query, &top).await? };
+        let answer = match layout.rows {
+            Rows::Plain if query.name == kernels.section.name => kernels.clone(),
+            Rows::Sentences => asker.ask(*query, &[("$top", args.top.unwrap_or(SENTENCES).into())]).await?,
+            _ => asker.ask(*query, &top).await?,
+        };
         costs.push((answer, layout));
     }
     let mut links = Links::default();

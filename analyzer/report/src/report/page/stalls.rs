@@ -17,6 +17,8 @@ use stallmap_console::rows;
 
 /// The smallest part that its name is written in.
 const LABELLED_SHARE: f64 = 0.09;
+/// The smallest part that is drawn: a pixel of a wide bar. The table has all.
+const DRAWN_SHARE: f64 = 0.001;
 /// Reasons that are named below a bar.
 const NAMED: usize = 6;
 
@@ -109,16 +111,11 @@ fn kernel(html: &mut Html, rows: &[Row], links: &Links) {
         html.markup(" · ");
         link(html, &code, "code");
     }
-    let note = rows.iter().map(|row| format!("{} {}", row.stall_reason, percent(row.share())));
-    let note: Vec<String> = note.collect();
-    html.markup("</div>\n<svg class=\"stack\" role=\"img\" aria-label=\"")
-        .text(&note.join(", "))
-        .markup("\">");
+    html.markup("</div>\n<svg class=stack role=img aria-label=\"").text(&named(rows)).markup("\">");
     let mut x = 0.0;
-    for (row, note) in rows.iter().zip(&note) {
-        html.markup("<g><title>")
-            .text(&format!("{note}, {} samples", measured(row.samples)))
-            .markup("</title>");
+    for row in rows.iter().filter(|row| row.share() >= DRAWN_SHARE) {
+        html.markup("<g><title>").text(&row.stall_reason).markup(" ").text(&percent(row.share()));
+        html.markup(", ").text(&measured(row.samples)).markup(" samples</title>");
         reason::part(html, &row.stall_reason, row.is_memory(), (x, row.share()));
         if row.share() >= LABELLED_SHARE {
             html.markup("<svg x=").percent(x).markup(" width=").percent(row.share());

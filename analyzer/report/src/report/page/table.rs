@@ -320,9 +320,9 @@ fn bar(html: &mut Html, share: f64) {
     html.markup("<svg class=bar aria-hidden=true><rect width=").percent(share.min(1.0)).markup(" /></svg>");
 }
 
-/// A number for sorting: seven digits.
+/// A number for sorting: six digits, two more than are shown.
 fn brief(number: f64) -> String {
-    format!("{number:.6e}").parse::<f64>().map_or_else(|_| String::new(), |number| number.to_string())
+    format!("{number:.5e}").parse::<f64>().map_or_else(|_| String::new(), |number| number.to_string())
 }
 
 fn columns(rows: &[RecordBatch]) -> Result<Vec<Column>, ArrowError> {

@@ -86,9 +86,8 @@ impl Warp {
         html.markup("</svg>\n<div>ideal: ").text(&self.ideal().to_string());
         html.markup("</div>\n<svg viewBox=\"0 0 640 18\" preserveAspectRatio=\"none\" aria-hidden=\"true\">");
         let cell = self.cell();
-        for place in 0..self.ideal().min(MOST_SECTORS as u64) {
-            rectangle(html, "need", (place as f64 * cell, 0.0), (cell - 1.0, SECTOR_HEIGHT));
-        }
+        let ideal = (0..self.ideal().min(MOST_SECTORS as u64)).map(|place| (place as f64 * cell, cell - 1.0));
+        rectangles(html, "need", (0.0, SECTOR_HEIGHT), ideal);
         html.markup("</svg></div>\n");
         if self.sectors() > MOST_SECTORS {
             html.markup("<p class=\"small dim\">The first 64 sectors are drawn.</p>\n");
@@ -117,30 +116,40 @@ impl Warp {
             }
         }
         html.markup("\"/>");
-        for lane in 0..LANES {
-            let class = if self.lanes.contains_key(&lane) { "lane" } else { "idle" };
-            rectangle(html, class, (f64::from(lane) * step, 0.0), (step - 2.0, LANE_HEIGHT));
+        for (class, is_active) in [("lane", true), ("idle", false)] {
+            let lanes = (0..LANES).filter(|lane| self.lanes.contains_key(lane) == is_active);
+            let places = lanes.map(|lane| (f64::from(lane) * step, step - 2.0));
+            rectangles(html, class, (0.0, LANE_HEIGHT), places);
         }
     }
 
     /// The sectors. The filled part of each is its used bytes.
     fn draw_sectors(&self, html: &mut Html) {
-        let (cell, top) = (self.cell(), LANE_HEIGHT + REACH_HEIGHT);
-        for (place, bytes) in self.sectors.values().take(MOST_SECTORS).enumerate() {
-            let left = place as f64 * cell;
-            rectangle(html, "moved", (left, top), (cell - 1.0, SECTOR_HEIGHT));
-            for (first, count) in runs(*bytes) {
-                let byte = (cell - 1.0) / SECTOR_BYTES as f64;
-                let at = (left + f64::from(first) * byte, top);
-                rectangle(html, "need", at, (f64::from(count) * byte, SECTOR_HEIGHT));
-            }
-        }
+        let (cell, row) = (self.cell(), (LANE_HEIGHT + REACH_HEIGHT, SECTOR_HEIGHT));
+        let byte = (cell - 1.0) / SECTOR_BYTES as f64;
+        let sectors = || self.sectors.values().take(MOST_SECTORS).zip(0_u32..);
+        let left = |place: u32| f64::from(place) * cell;
+        rectangles(html, "moved", row, sectors().map(|(_, place)| (left(place), cell - 1.0)));
+        let used = sectors().flat_map(|(bytes, place)| runs(*bytes).map(move |run| (place, run)));
+        let used = used
+            .map(|(place, (first, count))| (left(place) + f64::from(first) * byte, f64::from(count) * byte));
+        rectangles(html, "need", row, used);
     }
 }
 
-fn rectangle(html: &mut Html, class: &'static str, (x, y): (f64, f64), (width, height): (f64, f64)) {
-    html.markup("<rect class=\"").markup(class).markup("\" x=\"").number(x).markup("\" y=\"").number(y);
-    html.markup("\" width=\"").number(width).markup("\" height=\"").number(height).markup("\"/>");
+/// Rectangles of one row, by their left edges and widths, as one path. The row has its top and its height.
+fn rectangles(
+    html: &mut Html,
+    class: &'static str,
+    (top, height): (f64, f64),
+    places: impl Iterator<Item = (f64, f64)>,
+) {
+    html.markup("<path class=").markup(class).markup(" d=\"");
+    for (left, width) in places {
+        html.markup("M").number(left).markup(" ").number(top).markup("h").number(width);
+        html.markup("v").number(height).markup("h").number(-width).markup("z");
+    }
+    html.markup("\"/>");
 }
 
 /// Runs of set bits: the first bit and the length.
@@ -168,6 +177,13 @@ mod tests {
         assert_eq!(counts(Warp::of([(0, 30)], 4)), (1, 2, 4, 1));
         assert_eq!(counts(Warp::of([(40, 0), (3, u64::MAX)], 16)), (1, 1, 1, 1));
         assert_eq!(counts(Warp::default()), (0, 0, 0, 0));
+    }
+
+    #[test]
+    fn a_row_of_rectangles_is_one_path() {
+        let mut html = Html::default();
+        rectangles(&mut html, "need", (40.0, 18.0), [(0.0, 1.1875), (20.0, 19.0)].into_iter());
+        assert_eq!(html.finish(), "<path class=need d=\"M0 40h1.188v18h-1.188zM20 40h19v18h-19z\"/>");
     }
 
     #[test]
