@@ -15,7 +15,7 @@ use crate::complete;
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 #[derive(Args, Debug)]
 #[command(after_help = examples(&[
-    ("stallmap report train.stallmap", "the verdict, tensors, kernels, lines, ops and losses"),
+    ("stallmap report train.stallmap", "up to 60 lines: the verdict, losses, and costs of tensors, lines and more as they fit"),
     ("stallmap report train.stallmap --all", "every section, with findings, the costliest waits and coverage"),
     ("stallmap report train.stallmap --section tensors --top 50", "more rows of one section"),
     ("stallmap report train.stallmap --section tensors --sql", "its query, to run or to change"),
@@ -33,7 +33,8 @@ pub struct Report {
     /// The same as --format json
     #[arg(long, conflicts_with = "format")]
     pub json: bool,
-    /// Rows per section, the rest as one row [default: 5, with --all, --section or another format 10, with --html 100]
+    /// Rows per section, the rest as one row [default: 5, with --all, --section or another format 10, with --html 100, of
+    /// its waits 30]
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub top: Option<u32>,
     /// Only this section (repeatable): findings, tensors, why, kernels, lines, ops, ranks, counters, replays, losses,
@@ -43,8 +44,8 @@ pub struct Report {
     /// Launches to show: findings, tensors, kernels, lines and ops of them.
     #[command(flatten)]
     pub filter: Filter,
-    /// Every section, also those that the verdict replaces
-    #[arg(long)]
+    /// Every section with more rows, also those that the verdict replaces
+    #[arg(long, short = 'v', visible_alias = "verbose")]
     pub all: bool,
     /// Print the sections' queries instead of running them
     #[arg(long)]

@@ -3,14 +3,18 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use stallmap::library::queries::report as queries;
 use stallmap_console::answer::{Answer, nothing};
 use stallmap_console::exit::Outcome;
 use stallmap_console::explain::arrow_failure;
+use stallmap_console::output::number::{measured, percent};
 use stallmap_console::output::paint::Role;
 use stallmap_console::output::shorten::printable;
 use stallmap_console::output::table::{Canvas, Table};
 use stallmap_console::output::value::Look;
 use stallmap_console::output::{self, written};
+use stallmap_console::row::Row as _;
+use stallmap_console::rows;
 
 /// Columns that programs and the page identify rows by. The text report has names.
 const IDENTITIES: &[&str] = &["function_id", "full_name", "label_source", "tensor_id"];
@@ -21,6 +25,23 @@ const PLACES: &[&str] = &["line", "code_function_id", "pc"];
 /// Columns of tensors that the report without a choice of sections leaves to `--all`.
 const BRIEFLY: &[&str] = &["low", "high", "op", "born_at"];
 
+/// Columns that fold below a tensor on a narrow canvas, which the same report leaves out there.
+const FOLDED: &[&str] = &["type"];
+const NARROW: usize = 100;
+
+rows! {
+    /// A row of the coverage that marks itself as a flaw.
+    #[derive(Clone, Debug)]
+    struct Flaw { known: String, count: Option<f64>, of: Option<f64>, share: Option<f64> }
+}
+
+/// Lines of the report without a choice of sections, with the verdict. A section that exceeds them is only named.
+const MOST_LINES: usize = 60;
+/// Lines behind the sections.
+const FOOTER_LINES: usize = 2;
+/// Sections by what they add to the verdict.
+const ORDER: &[&str] = &["findings", "losses", "coverage", "tensors", "ranks", "lines", "kernels", "ops"];
+
 /// Writes the text report, the verdict first.
 pub(super) fn text(
     out: &mut dyn Write,
@@ -30,27 +51,75 @@ pub(super) fn text(
     is_brief: bool,
     answers: &[Answer],
 ) -> Outcome<()> {
-    let canvas = output::page();
-    written(write!(out, "{}", verdict.unwrap_or_default()))?;
+    let verdict = verdict.unwrap_or_default();
+    let mut sections = Vec::new();
+    for answer in answers {
+        sections.push((answer.section.name, section(subject, is_brief, answer)?));
+    }
+    let named = if is_brief { excess(&sections, verdict.lines().count()) } else { Vec::new() };
+    sections.retain(|(name, _)| !named.contains(name));
+    let blank = if verdict.is_empty() { "" } else { "\n" };
+    let texts: Vec<&str> = sections.iter().map(|(_, text)| text.as_str()).collect();
+    written(write!(out, "{verdict}{blank}{}", texts.join("\n")))?;
+    written(footer(out, output::page(), capture, &named).and_then(|()| out.flush()))
+}
 
-    for (index, answer) in answers.iter().enumerate() {
-        if index > 0 || verdict.is_some() {
-            written(writeln!(out))?;
-        }
-        written(heading(out, canvas, subject, is_brief, answer))?;
-        let table = Table::of(&answer.rows, Look::Report).map_err(arrow_failure)?;
-        let hidden = match answer.section.name {
-            "tensors" if is_brief => BRIEFLY,
-            "findings" | "why" => PLACES,
-            _ => &[],
+/// A section with its heading.
+fn section(subject: &str, is_brief: bool, answer: &Answer) -> Outcome<String> {
+    let canvas = output::page();
+    let mut out = Vec::new();
+    if is_brief && answer.section == queries::COVERAGE {
+        return flaws(canvas, answer);
+    }
+    let is_narrow = canvas.width.is_some_and(|width| width < NARROW);
+    written(heading(&mut out, canvas, subject, is_brief, answer))?;
+    let hidden = match answer.section.name {
+        "tensors" if is_brief => BRIEFLY,
+        "findings" | "why" => PLACES,
+        _ => &[],
+    };
+    let folded = if is_brief && is_narrow && answer.section.name == "tensors" { FOLDED } else { &[] };
+    let table = Table::of(&answer.rows, Look::Report).map_err(arrow_failure)?;
+    let table = table.without(if output::is_wide() { &[] } else { IDENTITIES }).without(hidden);
+    let table = table.without(folded).prose("why", canvas).advice("sentence", "advice", canvas);
+    if table.rows() > 0 {
+        written(table.draw(&mut out, canvas))?;
+    }
+    Ok(String::from_utf8_lossy(&out).into_owned())
+}
+
+/// Flaws of the coverage, a line each.
+fn flaws(canvas: Canvas, answer: &Answer) -> Outcome<String> {
+    let mut out = String::new();
+    for Flaw { known, count, of, share } in Flaw::read(answer.section.name, &answer.rows)? {
+        let numbers = match (count, of, share) {
+            (Some(count), Some(of), Some(share)) => {
+                format!(": {} of {}, {}", measured(count), measured(of), percent(share))
+            }
+            _ => String::new(),
         };
-        let table = table.without(if output::is_wide() { &[] } else { IDENTITIES }).without(hidden);
-        let table = table.prose("why", canvas).advice("sentence", "advice", canvas);
-        if table.rows() > 0 {
-            written(table.draw(out, canvas))?;
+        out += &canvas.paint.text(Role::Warning, &format!("{known}{numbers}"));
+        out.push('\n');
+    }
+    Ok(out)
+}
+
+/// The sections that do not fit below a verdict of some lines. The first one always does.
+fn excess(sections: &[(&'static str, String)], verdict: usize) -> Vec<&'static str> {
+    let mut left = MOST_LINES.saturating_sub(verdict + FOOTER_LINES);
+    let mut named = Vec::new();
+    let place = |name: &str| ORDER.iter().position(|other| *other == name).unwrap_or(ORDER.len());
+    let mut ordered: Vec<&(&'static str, String)> = sections.iter().collect();
+    ordered.sort_by_key(|(name, _)| place(name));
+    for (at, (name, text)) in ordered.into_iter().enumerate() {
+        let lines = text.lines().count() + 1;
+        if at > 0 && lines > left {
+            named.push(*name);
+        } else {
+            left = left.saturating_sub(lines);
         }
     }
-    written(footer(out, canvas, capture).and_then(|()| out.flush()))
+    named
 }
 
 fn heading(
@@ -82,13 +151,37 @@ fn heading(
     if is_empty { write!(out, "{}", nothing(answer.section, answer.absence.as_deref())) } else { Ok(()) }
 }
 
-fn footer(out: &mut dyn Write, canvas: Canvas, capture: &Path) -> io::Result<()> {
+fn footer(out: &mut dyn Write, canvas: Canvas, capture: &Path, named: &[&str]) -> io::Result<()> {
     let capture = printable(&capture.display().to_string());
-    let hints = [
-        format!("stallmap report {capture} --all   has all sections with more rows, and the coverage"),
-        format!("stallmap report {capture} --section tensors --sql   prints the query of a section"),
-        format!("stallmap sql {capture}   runs your own queries"),
-    ];
-    writeln!(out)?;
-    hints.iter().try_for_each(|hint| writeln!(out, "{}", canvas.paint.text(Role::Dim, hint)))
+    let all = if named.is_empty() {
+        "has all sections with more rows, and the coverage".to_owned()
+    } else {
+        format!("has more rows, and {}", and(named))
+    };
+    let hint = format!("stallmap report {capture} --all   {all} (--sql prints the queries)");
+    writeln!(out, "\n{}", canvas.paint.text(Role::Dim, &hint))
+}
+
+/// A list of words.
+fn and(words: &[&str]) -> String {
+    match words {
+        [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
+        words => words.concat(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sections_that_say_least_give_way() {
+        let section = |name, lines: usize| (name, "line\n".repeat(lines));
+        let sections =
+            [section("tensors", 15), section("kernels", 10), section("lines", 9), section("losses", 5)];
+        assert_eq!(excess(&sections, 20), ["kernels"]);
+        assert_eq!(excess(&sections, 0), Vec::<&str>::new());
+        assert_eq!(excess(&sections, 100), ["tensors", "lines", "kernels"], "one section is always there");
+        assert_eq!(and(&["kernels", "lines", "ops"]), "kernels, lines and ops");
+    }
 }
