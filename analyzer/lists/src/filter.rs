@@ -124,8 +124,11 @@ impl Filter {
         for view in PER_LAUNCH.into_iter().filter(|view| reads(view)) {
             parts.push((view, queries::LAUNCHES.body().replace("$view", view)));
         }
-        if reads("object_cost") {
+        if reads("object_cost") || reads("tensor_node") {
             parts.push(("object_cost", queries::OBJECTS.body()));
+        }
+        if reads("tensor_node") {
+            parts.push(("tensor_node", queries::NODES.body()));
         }
         if reads("finding") {
             parts.push(("finding", queries::FINDINGS.body().replace("$filter", &self.findings)));

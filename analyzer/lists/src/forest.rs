@@ -21,6 +21,7 @@ use std::path::Path;
 use stallmap::session::Session;
 
 use self::read::{Other, Relation, Tensor};
+use crate::filter::Filter;
 use stallmap::library::queries::draw as queries;
 use stallmap_console::answer::rows;
 use stallmap_console::answer::write_rows;
@@ -46,13 +47,15 @@ pub fn run(context: &Context, args: &Args) -> Outcome {
         let _progress = Progress::start(format!("opening {}", args.capture.display()));
         context.open(&[(None, args.capture.clone())])?
     };
-    if args.sql {
-        return output::print(&sql().join("\n")).map(|()| OK);
-    }
     let runtime = runtime()?;
+    let filter = runtime.block_on(Filter::of(&session, &args.filter))?;
+    if args.sql {
+        return output::print(&filtered(filter.as_ref()).join("\n")).map(|()| OK);
+    }
     let (known, forest) = {
         let _progress = Progress::start("querying tensors");
-        (runtime.block_on(known(&session))?, runtime.block_on(forest(&session, args.each))?)
+        let queries = filtered(filter.as_ref());
+        (runtime.block_on(known(&session))?, runtime.block_on(asked(&session, args.each, &queries))?)
     };
     let choice = Choice { top: usize::try_from(args.top).unwrap_or(usize::MAX), tensor: args.tensor.clone() };
     let picture = forest.choose(&choice).ok_or_else(|| no_such_tensor(args))?;
@@ -61,6 +64,7 @@ pub fn run(context: &Context, args: &Args) -> Outcome {
         return write(path, &draw(&picture)).map(|()| OK);
     }
     known.say(&args.capture, args.format())?;
+    filter.iter().try_for_each(|filter| filter.say(args.format(), "these"))?;
     match args.format().for_programs() {
         Some(format) => write_rows(&[export::batch(&picture).map_err(arrow_failure)?], format)?,
         None => show(&picture)?,
@@ -70,10 +74,13 @@ pub fn run(context: &Context, args: &Args) -> Outcome {
 
 /// The forest of a capture: all its tensors, separate with `each`, otherwise grouped.
 pub async fn forest(session: &Session, each: bool) -> Outcome<Forest> {
-    let [nodes, edges, others] = sql();
-    let nodes = Tensor::read("nodes", &rows(session, &nodes).await?)?;
-    let edges = Relation::read("edges", &rows(session, &edges).await?)?;
-    let others = Other::read("others", &rows(session, &others).await?)?;
+    asked(session, each, &sql()).await
+}
+
+async fn asked(session: &Session, each: bool, [nodes, edges, others]: &[String; 3]) -> Outcome<Forest> {
+    let nodes = Tensor::read("nodes", &rows(session, nodes).await?)?;
+    let edges = Relation::read("edges", &rows(session, edges).await?)?;
+    let others = Other::read("others", &rows(session, others).await?)?;
     let others = others.into_iter().map(|other| (other.remainder, other.samples)).collect();
     Ok(Forest::of(&nodes, &edges, others, each))
 }
@@ -81,6 +88,11 @@ pub async fn forest(session: &Session, each: bool) -> Outcome<Forest> {
 /// The queries of the forest: tensors, relations, and costs outside the trees.
 pub fn sql() -> [String; 3] {
     [queries::NODES, queries::EDGES, queries::OTHERS].map(|query| query.sql(&[]))
+}
+
+/// The queries, restricted to the launches of a filter if there is one.
+fn filtered(filter: Option<&Filter>) -> [String; 3] {
+    sql().map(|sql| filter.map_or(sql.clone(), |filter| filter.sql(&sql)))
 }
 
 fn file(picture: &Picture) -> String {

@@ -133,7 +133,14 @@ fn warn(args: &Tree, sides: &[(Side, Vec<Launch>)]) {
 
 /// Computes the significance of each row among all rows, shown or not.
 fn compare(args: &Tree, session: &Session, paths: &path::Paths, rows: &mut [Row]) -> Outcome<()> {
-    let whole = Choice { include: None, exclude: None, threshold: 0.0, depth: usize::MAX, ..choice(args) };
+    let whole = Choice {
+        include: None,
+        exclude: None,
+        threshold: 0.0,
+        depth: usize::MAX,
+        top: usize::MAX,
+        ..choice(args)
+    };
     let all = choose(args, paths, &whole);
     let family: Vec<Costs> = all.iter().map(|row| row.total).collect();
     let question = Question { family: &family, metrics: &args.metrics, spread: args.spread };
@@ -158,6 +165,7 @@ fn choice(args: &Tree) -> Choice<'_> {
         exclude: args.exclude.as_ref(),
         threshold: args.threshold,
         depth: args.depth.map_or(usize::MAX, |depth| usize::try_from(depth).unwrap_or(usize::MAX)),
+        top: args.top.map_or(usize::MAX, |top| usize::try_from(top).unwrap_or(usize::MAX)),
         metric,
         sort: args.sort.unwrap_or(TreeSort::Metric(metric)),
         is_diff: args.diff.is_some(),

@@ -197,7 +197,7 @@ pub(super) fn trust(run: &Run, losses: &[Loss], attributed: Option<(f64, &str)>)
 }
 
 impl Loss {
-    fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let reason = self.reason.trim_end_matches('.');
         if self.kind == "run" {
             return reason.to_owned();

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::Verdict;
+use super::{Finding, Verdict};
 
 /// Version of the object's form. It grows when a field changes or goes.
 const VERSION: u32 = 1;
@@ -18,12 +18,10 @@ pub(super) fn json(verdict: &Verdict, capture: &Path) -> String {
             "waited_at": share.place, "share": share.part, "percent": share.percent,
         })
     });
-    let findings = verdict.findings.iter().map(|finding| {
-        json!({
-            "number": finding.number, "alike": finding.alike, "finding": finding.class, "fact": finding.fact,
-            "sentence": finding.sentence, "advice": finding.advice, "line": finding.line, "text": finding.text,
-            "tensor_id": finding.tensor_id, "saving_share": finding.saving_share, "query": finding.query,
-        })
+    let findings = verdict.findings.iter().map(|found| {
+        let mut finding = finding(found);
+        finding.insert("alike".to_owned(), found.alike.into());
+        Value::from(finding)
     });
     let losses = verdict.losses.iter();
     let losses = losses.map(|loss| json!({"count": loss.count, "kind": loss.kind, "reason": loss.reason}));
@@ -47,4 +45,21 @@ pub(super) fn json(verdict: &Verdict, capture: &Path) -> String {
         "queries": queries.collect::<serde_json::Map<_, _>>(),
     });
     format!("{object:#}\n")
+}
+
+/// The fields of a finding.
+pub(super) fn finding(finding: &Finding) -> Map<String, Value> {
+    let fields = [
+        ("number", finding.number.into()),
+        ("finding", finding.class.as_str().into()),
+        ("fact", finding.fact.as_deref().into()),
+        ("sentence", finding.sentence.as_deref().into()),
+        ("advice", finding.advice.as_deref().into()),
+        ("line", finding.line.as_deref().into()),
+        ("text", finding.text.as_deref().into()),
+        ("tensor_id", finding.tensor_id.into()),
+        ("saving_share", finding.saving_share.into()),
+        ("query", finding.query.as_str().into()),
+    ];
+    fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }

@@ -34,6 +34,8 @@ const TENSORS: u64 = 3;
 const LINES: u64 = 4;
 /// Findings on the screen.
 const FINDINGS: u64 = 3;
+/// More than there are kinds of findings.
+const ALL_FINDINGS: u64 = 1_000;
 /// Bars are tensors if the costliest together have this part of all samples.
 const TENSORS_LEAST: f64 = 0.3;
 
@@ -66,26 +68,30 @@ pub fn run(context: &Context, args: &Args) -> Outcome {
         context.open(&[(None, capture.clone())])?
     };
     if args.sql {
-        return output::print(&texts().join("\n")).map(|()| OK);
+        return output::print(&texts(FINDINGS).join("\n")).map(|()| OK);
     }
     let verdict = {
         let _progress = Progress::start("looking for the verdict");
-        runtime()?.block_on(Verdict::of(&session))?
+        runtime()?
+            .block_on(Verdict::of_findings(&session, if args.verbose { ALL_FINDINGS } else { FINDINGS }))?
     };
     if args.json || args.format == Some(VerdictFormat::Json) {
         return output::print(&json::json(&verdict, capture)).map(|()| OK);
+    }
+    if args.verbose {
+        return output::print(&screen::whole(&verdict, capture, output::page())).map(|()| OK);
     }
     output::print(&verdict.screen(capture, output::page())).map(|()| OK)
 }
 
 /// Every query that can take part, as a user can run it.
-fn texts() -> Vec<String> {
+fn texts(findings: u64) -> Vec<String> {
     let all = [
         (queries::RUN, 0),
         (queries::TENSORS, TENSORS),
         (queries::LINES, LINES),
         (queries::REASONS, 0),
-        (queries::GROUPS, FINDINGS),
+        (queries::GROUPS, findings),
         (report::LOSSES, 0),
     ];
     all.map(|(query, top)| query.sql(&[("$top", top)])).into()
@@ -94,7 +100,12 @@ fn texts() -> Vec<String> {
 impl Verdict {
     /// Queries a capture.
     pub async fn of(session: &Session) -> Outcome<Self> {
-        let texts = texts();
+        Self::of_findings(session, FINDINGS).await
+    }
+
+    /// The same with the first finding of this many kinds.
+    async fn of_findings(session: &Session, findings: u64) -> Outcome<Self> {
+        let texts = texts(findings);
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         session.keep_views_of(&texts).await.map_err(|error| explain(error, Some(session)))?;
         let mut ask = Ask { session, sql: Vec::new() };
@@ -104,7 +115,7 @@ impl Verdict {
         let tensor_share: f64 =
             tensors.iter().filter(|row| row.kind == "tensor").filter_map(|row| row.share).sum();
         let lines = ask.rows::<LineShare>(queries::LINES, LINES).await?;
-        let findings = ask.rows::<Finding>(queries::GROUPS, FINDINGS).await?;
+        let findings = ask.rows::<Finding>(queries::GROUPS, findings).await?;
         let mut losses = ask.rows::<Loss>(report::LOSSES, 0).await?;
         // Launches without a bundle touch no number here.
         losses.sort_by_key(|loss| loss.kind == "bundle");

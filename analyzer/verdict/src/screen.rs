@@ -1,5 +1,6 @@
 //! The verdict as one screen of text.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use stallmap_console::output::Canvas;
@@ -7,7 +8,7 @@ use stallmap_console::output::paint::Role;
 use stallmap_console::output::shorten::{Shorten, printable, shorten, width, wrap};
 
 use super::Verdict;
-use super::facts::Finding;
+use super::facts::{Finding, Loss};
 use super::shares::{Kind, Share, place};
 
 /// Most lines of the screen.
@@ -29,30 +30,41 @@ const EIGHTHS: [char; 7] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉'];
 
 /// The screen.
 pub(super) fn screen(verdict: &Verdict, capture: &Path, canvas: Canvas) -> String {
-    let columns = canvas.width.unwrap_or(PAGE);
-    let screen = Screen { verdict, canvas, columns };
-    let mut lines = screen.head();
-    if !verdict.shares.is_empty() {
-        lines.push(String::new());
-        lines.extend(screen.bars());
-    }
-    let room = MOST_LINES.saturating_sub(lines.len() + 2);
-    let (found, shown) = screen.findings(room);
-    if !found.is_empty() {
-        lines.push(String::new());
-        lines.extend(found);
-    }
-    lines.push(screen.next(capture, shown));
-    lines.join("\n") + "\n"
+    Screen { verdict, canvas, columns: canvas.width.unwrap_or(PAGE), is_whole: false }
+        .text(capture, MOST_LINES)
+}
+
+/// The same with every finding of the verdict and each loss in full, longer than a screen.
+pub(super) fn whole(verdict: &Verdict, capture: &Path, canvas: Canvas) -> String {
+    Screen { verdict, canvas, columns: canvas.width.unwrap_or(PAGE), is_whole: true }
+        .text(capture, usize::MAX)
 }
 
 struct Screen<'a> {
     verdict: &'a Verdict,
     canvas: Canvas,
     columns: usize,
+    /// True if it may be longer than a screen.
+    is_whole: bool,
 }
 
 impl Screen<'_> {
+    fn text(&self, capture: &Path, most_lines: usize) -> String {
+        let mut lines = self.head();
+        if !self.verdict.shares.is_empty() {
+            lines.push(String::new());
+            lines.extend(self.bars());
+        }
+        let room = most_lines.saturating_sub(lines.len() + 2);
+        let (found, shown) = self.findings(room);
+        if !found.is_empty() {
+            lines.push(String::new());
+            lines.extend(found);
+        }
+        lines.push(self.next(capture, shown));
+        lines.join("\n") + "\n"
+    }
+
     fn paint(&self, role: Role, text: &str) -> String {
         self.canvas.paint.text(role, &printable(text))
     }
@@ -60,7 +72,13 @@ impl Screen<'_> {
     /// The run, its completeness, and the verdict.
     fn head(&self) -> Vec<String> {
         let subject = self.joined(&self.verdict.subject());
-        let mut lines = vec![self.paint(Role::Heading, &subject), self.trust(), String::new()];
+        let mut lines = vec![self.paint(Role::Heading, &subject)];
+        if self.is_whole {
+            lines.extend(self.trust_in_full());
+        } else {
+            lines.push(self.trust());
+        }
+        lines.push(String::new());
         let sentence = wrap(&printable(&self.verdict.sentence), self.columns);
         lines.extend(sentence.lines().map(|line| self.canvas.paint.text(Role::Heading, line)));
         lines
@@ -97,6 +115,21 @@ impl Screen<'_> {
         let line = format!("{}{}", if is_lossy { "! " } else { "" }, text.join(" · "));
         let role = if is_lossy { Role::Warning } else { Role::Good };
         self.paint(role, &fit(&line, self.columns))
+    }
+
+    /// Losses and coverage, a line each.
+    fn trust_in_full(&self) -> Vec<String> {
+        // Instruments can lose the same.
+        let losses: BTreeSet<String> = self.verdict.losses.iter().map(Loss::text).collect();
+        let losses = losses.into_iter().map(|text| (true, text));
+        // The first loss and the number of the others are there already.
+        let others = self.verdict.trust().into_iter().skip(self.verdict.losses.len().min(2));
+        let paint = |(is_loss, text): (bool, String)| {
+            let (mark, role) = if is_loss { ("! ", Role::Warning) } else { ("", Role::Good) };
+            let text = wrap(&format!("{mark}{}", printable(&text)), self.columns);
+            text.lines().map(|line| self.canvas.paint.text(role, line)).collect::<Vec<_>>()
+        };
+        losses.chain(others).flat_map(paint).collect()
     }
 
     /// One bar per share, all of one scale: the full width is all samples.
@@ -147,7 +180,15 @@ impl Screen<'_> {
         let fact = finding.fact.as_deref().unwrap_or_default();
         let fact = wrap(&printable(fact), room);
         lines.extend(fact.lines().map(|line| format!("{INDENT}{line}")));
-        let advice = format!("→ {}", first_sentence(finding.advice.as_deref().unwrap_or_default()));
+        let advice = finding.advice.as_deref().unwrap_or_default();
+        if self.is_whole {
+            let advice = wrap(&format!("→ {}", printable(advice)), room.saturating_sub(GAP));
+            let indented =
+                |(at, line): (usize, &str)| format!("{INDENT}{}{line}", if at > 0 { "  " } else { "" });
+            lines.extend(advice.lines().enumerate().map(indented));
+            return lines;
+        }
+        let advice = format!("→ {}", first_sentence(advice));
         lines.push(format!("{INDENT}{}", self.paint(Role::Plain, &fit(&advice, room))));
         lines
     }

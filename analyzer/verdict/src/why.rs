@@ -3,12 +3,14 @@
 use std::path::Path;
 
 use arrow::array::RecordBatch;
+use serde_json::Value;
 use stallmap::library::queries::verdict as queries;
 use stallmap::session::Session;
-use stallmap_console::answer::{asked, rows};
-use stallmap_console::args::verdict::Why;
+use stallmap_console::answer::{asked, json_rows, rows};
+use stallmap_console::args::list::ListFormat;
+use stallmap_console::args::verdict::{Why, WhyFormat};
 use stallmap_console::context::{Context, runtime};
-use stallmap_console::exit::{Failure, OK, Outcome, USAGE};
+use stallmap_console::exit::{Failure, OK, Outcome, QUERY, USAGE};
 use stallmap_console::explain::arrow_failure;
 use stallmap_console::order::ordered;
 use stallmap_console::output::number::counted;
@@ -16,11 +18,26 @@ use stallmap_console::output::paint::Role;
 use stallmap_console::output::progress::Progress;
 use stallmap_console::output::shorten::{printable, wrap};
 use stallmap_console::output::table::Table;
-use stallmap_console::output::value::Look;
+use stallmap_console::output::value::{Look, with_hex};
 use stallmap_console::output::{self, written};
 use stallmap_console::row::Row as _;
 
-use crate::Finding;
+use stallmap_lists::filter::Filter;
+
+use crate::{Finding, json};
+
+/// Version of the object's form. It grows when a field changes or goes.
+const VERSION: u32 = 1;
+
+/// A finding with the rows behind it.
+struct Explained {
+    finding: Finding,
+    /// Words about the order of the evidence.
+    order: String,
+    evidence: Vec<RecordBatch>,
+    instructions: Vec<RecordBatch>,
+    tensor: Vec<RecordBatch>,
+}
 
 /// Prints the finding, or the query of its evidence.
 pub fn run(context: &Context, args: &Why) -> Outcome {
@@ -29,44 +46,85 @@ pub fn run(context: &Context, args: &Why) -> Outcome {
         context.open(&[(None, args.capture.clone())])?
     };
     let runtime = runtime()?;
+    let filter = runtime.block_on(Filter::of(&session, &args.filter))?;
     let finding = {
         let _progress = Progress::start("querying findings");
-        runtime.block_on(finding(&session, args.number))?
+        runtime.block_on(finding(&session, filter.as_ref(), args.number))?
     };
     if args.sql {
         return output::print(&format!("{};\n", finding.query)).map(|()| OK);
     }
-    head(&finding)?;
-    let most = usize::try_from(args.rows).unwrap_or(usize::MAX);
-    let evidence = runtime.block_on(ordered(&session, &finding.query, Some(most)))?;
-    let order = if evidence.order.is_empty() { String::new() } else { format!(" {}", evidence.order) };
-    show(&format!("Evidence{order}"), &evidence.rows)?;
-    if let Some(sql) = instructions(&finding, args.rows) {
-        // A query of evidence without instructions has no columns for them.
-        if let Ok(found) = runtime.block_on(rows(&session, &sql)) {
-            show("Instructions", &found)?;
-        }
+    let is_json = args.json || args.format == Some(WhyFormat::Json);
+    let format = if is_json { ListFormat::Json } else { ListFormat::Table };
+    filter.iter().try_for_each(|filter| filter.say(format, "all samples"))?;
+    let explained = runtime.block_on(explained(&session, finding, args.rows))?;
+    if is_json {
+        return output::print(&json(&explained, &args.capture)?).map(|()| OK);
     }
-    if let Some(tensor) = finding.tensor_id {
-        show(
-            "Tensor",
-            &runtime.block_on(rows(&session, &queries::WHY_TENSOR.sql(&[("$tensors", tensor)])))?,
-        )?;
-    }
-    output::print(&footer(&args.capture, args.number)).map(|()| OK)
+    head(&explained.finding)?;
+    show(&format!("Evidence{}", explained.order), &explained.evidence)?;
+    show("Instructions", &explained.instructions)?;
+    show("Tensor", &explained.tensor)?;
+    let options = filter.map_or_else(String::new, |filter| format!(" {}", filter.words()));
+    output::print(&footer(&args.capture, explained.finding.number, &printable(&options))).map(|()| OK)
 }
 
-/// The finding of a rank.
-async fn finding(session: &Session, number: u32) -> Outcome<Finding> {
+/// Queries the rows behind a finding, up to `rows` each.
+async fn explained(session: &Session, finding: Finding, most: u32) -> Outcome<Explained> {
+    let evidence =
+        ordered(session, &finding.query, Some(usize::try_from(most).unwrap_or(usize::MAX))).await?;
+    let order = if evidence.order.is_empty() { String::new() } else { format!(" {}", evidence.order) };
+    let instructions = match instructions(&finding, most) {
+        // A query of evidence without instructions has no columns for them.
+        Some(sql) => rows(session, &sql).await.unwrap_or_default(),
+        None => Vec::new(),
+    };
+    let tensor = match finding.tensor_id {
+        Some(tensor) => rows(session, &queries::WHY_TENSOR.sql(&[("$tensors", tensor)])).await?,
+        None => Vec::new(),
+    };
+    Ok(Explained { finding, order, evidence: evidence.rows, instructions, tensor })
+}
+
+/// One JSON object: the fields of the finding, and the rows behind it. Shares are parts of all samples.
+fn json(explained: &Explained, capture: &Path) -> Outcome<String> {
+    let mut object = json::finding(&explained.finding);
+    object.insert("version".to_owned(), VERSION.into());
+    object.insert("capture".to_owned(), capture.display().to_string().into());
+    let parts = [
+        ("evidence", &explained.evidence),
+        ("instructions", &explained.instructions),
+        ("tensor", &explained.tensor),
+    ];
+    for (name, rows) in parts {
+        let rows = rows.iter().map(with_hex).collect::<Result<Vec<_>, _>>().map_err(arrow_failure)?;
+        let rows: Value = serde_json::from_slice(&json_rows(&rows)?)
+            .map_err(|error| Failure::message(QUERY, format!("rows of {name} are no JSON: {error}")))?;
+        object.insert(name.to_owned(), rows);
+    }
+    Ok(format!("{:#}\n", Value::from(object)))
+}
+
+/// The finding of a rank, of those that a filter chooses.
+async fn finding(session: &Session, filter: Option<&Filter>, number: u32) -> Outcome<Finding> {
     let sql = queries::FINDINGS.sql(&[("$top", number.into())]);
+    let sql = filter.map_or(sql.clone(), |filter| filter.sql(&sql));
     let batches = asked(session, queries::FINDINGS, &sql).await?;
     let mut findings = Finding::read(queries::FINDINGS.name, &batches)?;
     let found = findings.first().map_or(0, |finding| finding.found);
     let last = findings.pop().filter(|finding| finding.number == u64::from(number));
     last.ok_or_else(|| {
-        let message =
-            format!("no finding {number}: the capture has {}", counted(found, "finding", "findings"));
-        Failure::message(USAGE, message).hint("`stallmap top findings` lists them".to_owned())
+        let count = counted(found, "finding", "findings");
+        let (whose, options) = match filter {
+            Some(filter) => ("these launches have", format!(" {}", filter.words())),
+            None => ("the capture has", String::new()),
+        };
+        let message = format!("no finding {number}: {whose} {count}");
+        let hint = match (found, filter) {
+            (0, Some(_)) => "without the filter, `stallmap why` has those of all launches".to_owned(),
+            _ => format!("`stallmap top findings{options}` lists them"),
+        };
+        Failure::message(USAGE, message).hint(hint)
     })
 }
 
@@ -112,8 +170,8 @@ fn show(title: &str, rows: &[RecordBatch]) -> Outcome<()> {
     output::print(&(canvas.paint.text(Role::Dim, &text) + "\n"))
 }
 
-fn footer(capture: &Path, number: u32) -> String {
+fn footer(capture: &Path, number: u64, options: &str) -> String {
     let capture = printable(&capture.display().to_string());
-    let hint = format!("stallmap why {capture} {number} --sql   prints the query of the evidence");
+    let hint = format!("stallmap why {capture} {number}{options} --sql   prints the query of the evidence");
     format!("\n{}\n", output::page().paint.text(Role::Dim, &hint))
 }

@@ -63,6 +63,8 @@ fn a_line_has_the_same_samples_in_every_list() {
         }
         let tree = rows(&place, &["tree", &path, "--json", "--line", &number]);
         check_equal(tree[0]["samples"].as_f64().unwrap(), line["samples"].as_f64().unwrap(), name);
+        let forest = rows(&place, &["forest", &path, "--json", "--line", &number]);
+        check_equal(sum(&forest, "self_samples"), line["samples"].as_f64().unwrap(), name);
     }
 }
 
@@ -90,7 +92,13 @@ fn the_part_is_printed() {
     let place = Place::new();
     let path = path("inference_views");
     let shown = "Only --line :31: 1 of 3 launches, 1 of 3 kernels, 46.6 % of all samples.";
-    for command in [&["report", &path][..], &["top", "ops", &path], &["tree", &path]] {
+    for command in [
+        &["report", &path][..],
+        &["top", "ops", &path],
+        &["tree", &path],
+        &["forest", &path],
+        &["why", &path],
+    ] {
         let ran = place.run(&[command, &["--line", ":31"]].concat());
         assert!(ran.expect_ok().stdout.contains(shown), "{}", ran.stdout);
         let ran = place.run(&[command, &["--line", ":31", "--json"]].concat());
@@ -114,8 +122,10 @@ fn what_chooses_nothing_is_explained() {
     assert!(shown(&["--kernel", "nothing"]).contains("no kernel `nothing`"));
     let section = place.run(&["report", &path, "--section", "coverage", "--line", ":31"]);
     assert!(section.expect_error(2).stderr.contains("is about the whole capture"), "{}", section.stderr);
-    let forest = place.run(&["forest", &path, "--line", ":31"]);
-    assert!(forest.expect_error(2).stderr.contains("--line is an option of report, "), "{}", forest.stderr);
+    let diff = place.run(&["diff", &path, &path, "--line", ":31"]);
+    assert!(diff.expect_error(2).stderr.contains("--line is an option of report, "), "{}", diff.stderr);
+    let why = place.run(&["why", &path, "9", "--line", ":31"]);
+    assert!(why.expect_error(2).stderr.contains("no finding 9: these launches have"), "{}", why.stderr);
 }
 
 #[test]

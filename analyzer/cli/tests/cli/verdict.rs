@@ -44,6 +44,41 @@ fn a_screen_is_24_lines_of_80_columns() {
 }
 
 #[test]
+fn a_verbose_screen_has_every_kind_of_finding() {
+    let run = |arguments: &[&str]| {
+        let ran = command(Path::new(TESTDATA)).args(arguments).env("COLUMNS", "80").output().unwrap();
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+        String::from_utf8(ran.stdout).unwrap()
+    };
+    let kinds = run(&["sql", "two_ranks.stallmap", "--json", "-c", "SELECT DISTINCT finding FROM finding"]);
+    let kinds: Vec<Value> = serde_json::from_str(&kinds).unwrap();
+    let text = run(&["two_ranks.stallmap", "-v"]);
+    assert!(kinds.len() > 3 && text.contains("! 16 launches: collective"), "{text}");
+    for kind in kinds {
+        let kind = kind["finding"].as_str().unwrap().replace('_', " ");
+        assert!(text.contains(&kind), "{kind} is not in {text}");
+    }
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    assert!(text.lines().filter(|line| line.starts_with("   ")).all(|line| !line.ends_with('…')), "{text}");
+}
+
+#[test]
+fn a_finding_for_programs_has_the_rows_of_its_evidence() {
+    let place = Place::new();
+    let path = format!("{TESTDATA}/inference_views.stallmap");
+    let ran = place.run(&["why", &path, "1", "--line", ":31", "-n", "2", "--json"]);
+    let finding: Value = serde_json::from_str(&ran.expect_ok().stdout).unwrap();
+    assert_eq!(finding["finding"], "uncoalesced_view");
+    let query = finding["query"].as_str().unwrap();
+    let rows = place.run(&["sql", &path, "-n", "2", "--json", "-c", query]);
+    let rows: Vec<Value> = serde_json::from_str(&rows.expect_ok().stdout).unwrap();
+    let evidence = finding["evidence"].as_array().unwrap();
+    assert_eq!((evidence.len(), evidence[0]["pc"].is_null()), (2, rows[0]["pc"].is_null()));
+    assert!(!finding["instructions"].as_array().unwrap().is_empty(), "{finding}");
+    assert_eq!(finding["tensor"].as_array().unwrap().len(), 1);
+}
+
+#[test]
 fn screens_of_three_programs() {
     let mut all = String::new();
     for (capture, columns) in [

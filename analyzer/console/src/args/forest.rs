@@ -6,6 +6,7 @@ use clap::Args;
 use stallmap::location::Location;
 
 use super::examples;
+use super::filter::Filter;
 use super::list::ListFormat;
 
 /// `stallmap forest`
@@ -13,6 +14,7 @@ use super::list::ListFormat;
 #[command(after_help = examples(&[
     ("stallmap forest train.stallmap", "the costliest tensors with their bases and sources"),
     ("stallmap forest train.stallmap --tensor wte.weight", "trees of tensors by a part of their name"),
+    ("stallmap forest train.stallmap --line :31", "the tensors that the launches of one line waited for"),
     ("stallmap forest train.stallmap --svg forest.svg", "a drawing, which any browser opens"),
     ("stallmap forest train.stallmap --dot - | dot -Tpdf > forest.pdf", "for Graphviz"),
     ("stallmap forest train.stallmap --format json", "for programs, with complete values"),
@@ -30,6 +32,9 @@ pub struct Forest {
     /// Show each tensor separately instead of grouping tensors with the same line and the same views
     #[arg(long)]
     pub each: bool,
+    /// Launches to show.
+    #[command(flatten)]
+    pub filter: Filter,
     /// Output format
     #[arg(long, value_enum, default_value_t = ListFormat::Table)]
     pub format: ListFormat,

@@ -14,6 +14,7 @@ use super::list::ListFormat;
 #[command(group = ArgGroup::new("direction"), after_help = examples(&[
     ("stallmap tree train.stallmap -t 1%", "call paths: Python frames, ops, kernels, with nodes below 1 % aggregated"),
     ("stallmap tree train.stallmap --by module,op -m time,launches", "modules of the model, with their ops"),
+    ("stallmap tree train.stallmap -n 20", "the twenty costliest rows"),
     ("stallmap tree train.stallmap --bottom-up -d 3", "each kernel with its callers"),
     ("stallmap tree train.stallmap -i attention -e layer_norm", "paths through one name and not through another"),
     ("stallmap tree new.stallmap --diff old.stallmap -m time", "slower and faster paths, with significance"),
@@ -56,6 +57,9 @@ pub struct Tree {
     /// Aggregate nodes below this share of the total, such as 0.01 or 1%
     #[arg(short, long, value_name = "SHARE", value_parser = share, default_value = "0")]
     pub threshold: f64,
+    /// Rows to show, the costliest with the paths to them. The rest is aggregated [default: all]
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub top: Option<u32>,
     /// Levels to show. Deeper ones are aggregated
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "flat")]
     pub depth: Option<u32>,

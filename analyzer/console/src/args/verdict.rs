@@ -4,6 +4,7 @@ use clap::{Args, ValueEnum};
 use stallmap::location::Location;
 
 use super::examples;
+use super::filter::Filter;
 
 /// `stallmap NAME.stallmap`
 #[derive(Args, Debug)]
@@ -20,6 +21,9 @@ pub struct Verdict {
     /// Print the queries instead of running them
     #[arg(long)]
     pub sql: bool,
+    /// More than a screen: the first finding of every kind, and each loss in full
+    #[arg(short, long)]
+    pub verbose: bool,
 }
 
 /// Output format of the verdict.
@@ -36,6 +40,8 @@ pub enum VerdictFormat {
 #[derive(Args, Debug)]
 #[command(after_help = examples(&[
     ("stallmap why train.stallmap 1", "the first finding: its sentence, advice, evidence and instructions"),
+    ("stallmap why train.stallmap --line :31", "the first finding of the launches of one line"),
+    ("stallmap why train.stallmap 2 --json", "for programs: the finding with its evidence as rows"),
     ("stallmap why train.stallmap 2 --sql", "the query of its evidence, to run or to change"),
 ]))]
 pub struct Why {
@@ -48,9 +54,28 @@ pub struct Why {
     /// Rows of evidence
     #[arg(short = 'n', long = "top", value_name = "ROWS", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
     pub rows: u32,
+    /// Only findings of some launches.
+    #[command(flatten)]
+    pub filter: Filter,
+    /// Output format
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub format: Option<WhyFormat>,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
     /// Print the query of its evidence instead of running it
     #[arg(long)]
     pub sql: bool,
+}
+
+/// Output format of a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum WhyFormat {
+    /// Text, as wide as the terminal [default]
+    #[value(alias = "table")]
+    Text,
+    /// One object: the finding, with rows of evidence, instructions and tensor
+    Json,
 }
 
 /// `stallmap open`
@@ -74,6 +99,6 @@ pub struct Open {
 impl Verdict {
     /// True if nothing of it was typed.
     pub fn is_empty(&self) -> bool {
-        self.captures.is_empty() && self.format.is_none() && !self.json && !self.sql
+        self.captures.is_empty() && self.format.is_none() && !self.json && !self.sql && !self.verbose
     }
 }

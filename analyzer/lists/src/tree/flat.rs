@@ -55,6 +55,14 @@ pub(super) fn rows(paths: &Paths, choice: &Choice<'_>) -> Vec<Row> {
             shown.push((step, entry));
         }
     }
+    let whole = shown.len();
+    if choice.top < whole {
+        shown.sort_by(|(_, one), (_, other)| {
+            let weight = |entry: &Entry| entry.total.weight(choice.metric, choice.is_diff);
+            weight(other).total_cmp(&weight(one))
+        });
+        shown.split_off(choice.top).iter().for_each(|(_, entry)| hide(Why::More, &entry.own));
+    }
     sort(&mut shown, paths, choice);
     let row = |parent, depth, what, own, total| Row {
         parent,

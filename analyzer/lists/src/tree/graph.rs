@@ -43,6 +43,7 @@ pub fn graph(rows: &[RecordBatch], levels: &[Level], most_nodes: usize) -> Outco
             exclude: None,
             threshold,
             depth: usize::MAX,
+            top: usize::MAX,
             metric,
             sort: TreeSort::Metric(metric),
             is_diff: false,

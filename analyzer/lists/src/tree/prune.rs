@@ -42,6 +42,8 @@ struct Pruner<'a> {
     weight: Vec<f64>,
     /// Value for the order.
     rank: Vec<f64>,
+    /// True if a node is among the costliest, of those that nothing else hides.
+    is_top: Vec<bool>,
 }
 
 /// The rows of a forest, parents before children.
@@ -100,7 +102,36 @@ impl<'a> Pruner<'a> {
             }
             TreeSort::Name => vec![0.0; forest.nodes().len()],
         };
-        Self { forest, steps, choice, included, excluded, leads, weight: weights(choice.metric), rank }
+        let (weight, is_top) = (weights(choice.metric), vec![true; forest.nodes().len()]);
+        let mut pruner = Self { forest, steps, choice, included, excluded, leads, weight, rank, is_top };
+        if choice.top < forest.nodes().len() {
+            pruner.is_top = pruner.costliest();
+        }
+        pruner
+    }
+
+    /// Marks the costliest nodes of those that nothing else hides. A node weighs no less than those below it, and comes
+    /// before them if it weighs as much.
+    fn costliest(&self) -> Vec<bool> {
+        let mut found = Vec::new();
+        let mut tasks = vec![(ROOT, 0, false)];
+        while let Some((at, depth, is_inside)) = tasks.pop() {
+            let node = &self.forest.nodes()[at];
+            let is_inside = is_inside || node.step.is_some_and(|step| self.included[step]);
+            for &child in &node.children {
+                if self.hides(child, depth + 1, is_inside).is_none() {
+                    found.push((child, depth + 1));
+                    tasks.push((child, depth + 1, is_inside));
+                }
+            }
+        }
+        let order = |(one, above): &(usize, usize), (other, below): &(usize, usize)| {
+            self.weight[*other].total_cmp(&self.weight[*one]).then(above.cmp(below)).then(one.cmp(other))
+        };
+        found.sort_by(order);
+        let mut is_top = vec![false; self.forest.nodes().len()];
+        found.iter().take(self.choice.top).for_each(|(node, _)| is_top[*node] = true);
+        is_top
     }
 
     /// Rows below a node: the shown children in order, then the hidden ones by reason.
@@ -149,8 +180,10 @@ impl<'a> Pruner<'a> {
             Some(Why::NotIncluded)
         } else if depth > self.choice.depth {
             Some(Why::Deep)
+        } else if self.weight[node] < self.choice.threshold * self.whole() {
+            Some(Why::Small)
         } else {
-            (self.weight[node] < self.choice.threshold * self.whole()).then_some(Why::Small)
+            (!self.is_top[node]).then_some(Why::More)
         }
     }
 

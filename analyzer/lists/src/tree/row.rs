@@ -16,6 +16,8 @@ pub(super) struct Choice<'a> {
     pub(super) threshold: f64,
     /// Levels.
     pub(super) depth: usize,
+    /// Steps: the costliest with those above them.
+    pub(super) top: usize,
     /// Metric of the threshold.
     pub(super) metric: Metric,
     /// Sort key.
@@ -35,10 +37,12 @@ pub(super) enum Why {
     Small,
     /// It is deeper than `--depth`.
     Deep,
+    /// It is beyond `--top`.
+    More,
 }
 
 /// All reasons, in row order.
-pub(super) const WHYS: [Why; 4] = [Why::Small, Why::NotIncluded, Why::Excluded, Why::Deep];
+pub(super) const WHYS: [Why; 5] = [Why::Small, Why::NotIncluded, Why::Excluded, Why::Deep, Why::More];
 
 /// Kind of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,6 +126,7 @@ impl What {
                     Why::NotIncluded => "not included",
                     Why::Small => "below the threshold",
                     Why::Deep => "deeper",
+                    Why::More => "more",
                 };
                 format!("({count} {why})")
             }

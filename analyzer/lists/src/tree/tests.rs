@@ -20,6 +20,7 @@ const EVERYTHING: Choice<'static> = Choice {
     exclude: None,
     threshold: 0.0,
     depth: usize::MAX,
+    top: usize::MAX,
     metric: Metric::Samples,
     sort: TreeSort::Metric(Metric::Samples),
     is_diff: false,
@@ -132,6 +133,7 @@ proptest! {
         (include, exclude) in (any_regex(), any_regex()),
         threshold in prop::sample::select(vec![0.0, 0.01, 0.2, 1.0]),
         depth in prop::sample::select(vec![1, 2, 5, usize::MAX]),
+        top in prop::sample::select(vec![1, 4, usize::MAX]),
         sort in any_sort(),
         (is_diff, is_bottom_up) in any::<(bool, bool)>(),
     ) {
@@ -141,13 +143,18 @@ proptest! {
             exclude: exclude.as_ref(),
             threshold,
             depth,
+            top,
             metric: Metric::Samples,
             sort,
             is_diff,
         };
         let rows = tree(&paths, is_bottom_up, &choice);
         check_totals(&paths, &rows, true);
-        check_totals(&paths, &flat::rows(&paths, &choice), false);
+        let names = flat::rows(&paths, &choice);
+        check_totals(&paths, &names, false);
+        for rows in [&rows, &names] {
+            prop_assert!(rows.iter().filter(|row| matches!(row.what, What::Step(_))).count() <= top);
+        }
         prop_assert!(rows.iter().all(|row| row.depth <= depth.saturating_add(1)));
         let lines = picture(&paths, &rows, is_diff).lines().count();
         prop_assert!(lines <= rows.len() + 2 && lines >= 3);
@@ -234,6 +241,30 @@ fn what_filters_hide_has_rows_of_its_own() {
  20.0 %       20     -  └─ (2 below the threshold)
 ";
     check_picture(&paths, &tree(&paths, false, &excluded), false, expected);
+}
+
+#[test]
+fn the_costliest_rows_have_the_paths_to_them() {
+    let paths = of(step());
+    let expected = "  share  samples  self  path
+───────  ───────  ────  ────
+100.0 %      100     -  all launches
+100.0 %      100     -  t.py:9 main
+ 80.0 %       80     -  ├─ t.py:3 f
+ 60.0 %       60     -  │  ├─ aten::mm
+ 60.0 %       60     -  │  │  (1 more)
+ 20.0 %       20     -  │  └─ (1 more)
+ 20.0 %       20     -  └─ (2 more)
+";
+    let few = Choice { top: 3, ..EVERYTHING };
+    check_picture(&paths, &tree(&paths, false, &few), false, expected);
+    let names = |top| {
+        let rows = flat::rows(&paths, &Choice { top, ..EVERYTHING });
+        check_totals(&paths, &rows, false);
+        rows.iter().map(|row| row.what.name(&paths.steps)).collect::<Vec<_>>()
+    };
+    assert_eq!(names(2), ["all launches", "t.py:9 main", "t.py:3 f", "(7 more)"]);
+    assert_eq!(names(8).len(), names(usize::MAX).len());
 }
 
 #[test]
