@@ -44,7 +44,8 @@ pub struct Sql {
     /// Set a parameter of the saved query
     #[arg(long, value_name = "NAME=VALUE", requires = "query")]
     pub set: Vec<Setting>,
-    /// Output format of rows. With an output file, its extension decides
+    /// Output format of rows. With an output file, its extension decides: csv, json, jsonl, md, parquet, or txt for a
+    /// text table, whose longest cells are cut without --wide
     #[arg(long, value_enum)]
     pub format: Option<RowFormat>,
     /// The same as --format json

@@ -183,7 +183,10 @@ impl RowWriter for TableRows {
     }
 
     fn finish(mut self: Box<Self>) -> Result<(), WriteError> {
-        Table::of(&self.collected, Look::Exact)?.draw(&mut self.sink, self.style.canvas)?;
+        let table = Table::of(&self.collected, Look::Exact)?;
+        let is_whole = self.style.canvas.width.is_some() || super::is_wide();
+        let table = if is_whole { table } else { table.bounded() };
+        table.draw(&mut self.sink, self.style.canvas)?;
         self.sink.flush()?;
         if self.seen > self.shown {
             let left = super::number::counted((self.seen - self.shown) as u64, "more row", "more rows");

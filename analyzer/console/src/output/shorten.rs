@@ -38,6 +38,20 @@ pub fn shorten(text: &str, limit: usize, how: Shorten) -> String {
     )
 }
 
+/// A text in `limit` columns, whose cut middle is counted. The limit leaves room for the count.
+pub fn cut(text: &str, limit: usize) -> String {
+    if width(text) <= limit {
+        return text.to_owned();
+    }
+    let all = text.chars().count();
+    let mark = |cut: usize| format!("…{} characters…", super::number::grouped(cut as i128));
+    let room = limit.saturating_sub(width(&mark(all)));
+    let head = take(text.chars(), room - room / 2);
+    let tail = take(text.chars().rev(), room / 2);
+    let left = all.saturating_sub(head.chars().count() + tail.chars().count());
+    format!("{head}{}{}", mark(left), tail.chars().rev().collect::<String>())
+}
+
 fn take(chars: impl Iterator<Item = char>, limit: usize) -> String {
     let mut used = 0;
     chars

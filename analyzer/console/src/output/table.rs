@@ -1,5 +1,6 @@
 //! Tables: aligned columns that fit the terminal.
 
+mod bound;
 mod fold;
 
 use std::io::{self, Write};
