@@ -10,11 +10,14 @@ mod settings;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustyline::Editor;
 use rustyline::error::ReadlineError;
+use rustyline::history::FileHistory;
 use stallmap::session::Session;
 use stallmap::statements;
 use tokio::runtime::{Builder, Runtime};
 
+use self::editor::Assistant;
 use crate::commands::query::Statement;
 use crate::commands::query::Target;
 use crate::commands::query::run_statement;
@@ -27,6 +30,10 @@ use stallmap_console::output::number::{grouped, nanoseconds};
 use stallmap_console::output::pager::Pager;
 use stallmap_console::output::progress::Progress;
 use stallmap_console::output::rows::Style;
+use stallmap_console::output::table::Shape;
+
+/// The end of a statement whose rows are records.
+const RECORDS: &str = "\\G";
 
 /// A shorter query shows no progress.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -69,8 +76,15 @@ impl Shell {
     /// Runs a dot-command, or statements.
     fn run(&mut self, text: &str) -> Outcome<Next> {
         let line = text.trim();
-        if line.starts_with('.') || dot::is_alias(line) {
+        if line.starts_with(['.', '\\']) || dot::is_alias(line) {
             return dot::run(self, line);
+        }
+        if let Some(text) = line.strip_suffix(RECORDS) {
+            let usual = self.style.shape;
+            self.style.shape = Shape::Records;
+            let done = self.run(text);
+            self.style.shape = usual;
+            return done;
         }
         for statement in statements::split(text) {
             let done = self.run_statement(statement)?;
@@ -130,8 +144,8 @@ impl Shell {
             return done.unwrap_or_else(|error| Err(Failure::new(QUERY, error)));
         }
         abort.abort();
-        // After the ^C that the terminal echoed.
-        output::note("");
+        progress.voice().end();
+        output::clear_line();
         // Tasks that do not stop at once end by themselves, on detached threads.
         std::mem::replace(&mut self.runtime, runtime()?).shutdown_background();
         Err(Failure::message(QUERY, "cancelled"))
@@ -140,7 +154,11 @@ impl Shell {
     /// Destination of rows in interactive mode.
     fn paged_target(&self) -> Target {
         match &self.target {
-            Target::Stdout if self.pager.is_on => Target::Pager(self.pager.clone()),
+            Target::Stdout if self.pager.is_on => {
+                let mut pager = self.pager.clone();
+                pager.is_sideways = self.style.shape == Shape::Columns;
+                Target::Pager(pager)
+            }
             target => target.clone(),
         }
     }
@@ -184,7 +202,7 @@ pub(crate) fn interactive(mut shell: Shell) -> Outcome<()> {
     greet(&shell);
     let mut interrupts = 0;
     loop {
-        let text = match editor.readline(editor::PROMPT) {
+        let text = match lines(&mut editor) {
             Ok(text) => text,
             Err(ReadlineError::Interrupted) => {
                 interrupts += 1;
@@ -212,6 +230,22 @@ pub(crate) fn interactive(mut shell: Shell) -> Outcome<()> {
         if let Some(assistant) = editor.helper_mut() {
             assistant.learn(&shell.names);
         }
+    }
+}
+
+/// Reads the lines of a dot-command or of statements.
+fn lines(editor: &mut Editor<Assistant, FileHistory>) -> rustyline::Result<String> {
+    let mut text = String::new();
+    loop {
+        if let Some(assistant) = editor.helper_mut() {
+            assistant.continue_below(&text);
+        }
+        let prompt = if text.is_empty() { editor::PROMPT } else { editor::CONTINUED };
+        text += &editor.readline(prompt)?;
+        if editor::is_complete(&text) {
+            return Ok(text);
+        }
+        text.push('\n');
     }
 }
 

@@ -16,6 +16,7 @@ use crate::args::RowFormat;
 use crate::exit::{Failure, Outcome, QUERY};
 use crate::output::progress::Progress;
 use crate::output::rows::{self, Style};
+use crate::output::table::Shape;
 use crate::output::value::with_hex;
 use crate::output::{self, written};
 use stallmap::library::queries::Query;
@@ -208,7 +209,7 @@ pub fn write_rows(rows: &[RecordBatch], format: RowFormat) -> Outcome<()> {
         rows::WriteError::Io(error) => Failure::io(error, "write to standard output"),
         other => Failure::new(QUERY, other),
     };
-    let style = Style { format, canvas: output::sheet(), limit: None };
+    let style = Style { format, canvas: output::sheet(), shape: Shape::default(), limit: None };
     let Some(first) = rows.first() else { return Ok(()) };
     let mut writer =
         rows::writer(output::stdout_as(format == RowFormat::Table), &first.schema(), style).map_err(wrong)?;

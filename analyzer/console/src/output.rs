@@ -93,6 +93,14 @@ fn terminal_width() -> Option<usize> {
         .map(|(width, _)| usize::from(width.0))
 }
 
+/// Clears the line of the terminal on standard error, such as one with a ^C that the terminal echoed.
+pub fn clear_line() {
+    if io::stderr().is_terminal() {
+        // Without a terminal to write to, nothing has to be cleared.
+        drop(io::stderr().write_all(b"\r\x1b[2K"));
+    }
+}
+
 /// Writes text to standard output.
 pub fn print(text: &str) -> Outcome<()> {
     let mut out = stdout();

@@ -10,6 +10,7 @@ use stallmap_console::args::RowFormat;
 use stallmap_console::exit::{Failure, IO, Outcome, QUERY};
 use stallmap_console::output;
 use stallmap_console::output::rows::{self, Style, WriteError};
+use stallmap_console::output::table::Shape;
 
 /// A new folder, into which files are written.
 pub(crate) struct Folder(PathBuf);
@@ -44,7 +45,7 @@ impl Folder {
         };
         let Some(first) = batches.first() else { return Ok(()) };
         let file = File::create_new(&path).map_err(WriteError::Io).map_err(wrong)?;
-        let style = Style { format, canvas: output::sheet(), limit: None };
+        let style = Style { format, canvas: output::sheet(), shape: Shape::default(), limit: None };
         let mut writer =
             rows::writer(Box::new(BufWriter::new(file)), &first.schema(), style).map_err(wrong)?;
         batches.iter().try_for_each(|batch| writer.write(batch)).map_err(wrong)?;

@@ -128,7 +128,7 @@ fn unknown(error: stallmap::error::AnalyzeError, name: &str, session: &Session) 
     }
     let known = names.relations().chain(names.functions.iter().map(String::as_str));
     let hint = nearest(plain, known).map_or_else(
-        || "without a name, `stallmap info NAME.stallmap` lists tables and views".to_owned(),
+        || "`.tables` and `.views` list names in the shell, `stallmap info NAME.stallmap --views` outside of it".to_owned(),
         |near| format!("did you mean `{near}`?"),
     );
     Failure::message(USAGE, format!("no table or view `{name}`")).hint(hint)

@@ -9,6 +9,7 @@ use stallmap_console::context::{Context, runtime};
 use stallmap_console::exit::{Failure, IO, OK, Outcome, USAGE};
 use stallmap_console::output;
 use stallmap_console::output::rows::Style;
+use stallmap_console::output::table::Shape;
 
 use crate::commands::query::Target;
 use stallmap_console::library::saved_query;
@@ -24,7 +25,7 @@ pub(super) fn run(context: &Context, args: &Sql) -> Outcome {
         Some(rows) => Some(rows),
         None => output::is_terminal().then_some(TERMINAL_ROWS),
     };
-    let style = Style { format, canvas: output::sheet(), limit };
+    let style = Style { format, canvas: output::sheet(), shape: Shape::default(), limit };
     let target = args.output.clone().map_or(Target::Stdout, Target::File);
     let captures: Vec<_> =
         args.captures.iter().map(|capture| (capture.name.clone(), capture.path.clone())).collect();

@@ -96,18 +96,20 @@ pub(super) fn complete(names: &Names, line: &str, at: usize) -> (usize, Vec<Stri
         Some((last, _)) if last.is_open || last.kind == Kind::Comment => return (at, Vec::new()),
         _ => ("", before.len(), tokens.as_slice()),
     };
-    let mut found: Vec<String> = candidates(names, context, line)
+    let mut found: Vec<String> = candidates(names, context, line, !prefix.is_empty())
         .into_iter()
         .filter(|name| starts_with(name, prefix))
         .map(|name| if is_keyword(&name) { in_case_of(prefix, name) } else { name })
         .collect();
-    found.sort();
+    // Columns before keywords.
+    found.sort_by_key(|name| (is_keyword(name) && prefix.is_empty(), name.clone()));
     found.dedup();
     (start, found)
 }
 
-/// Candidates after these tokens.
-fn candidates(names: &Names, context: &[Token<'_>], line: &str) -> Vec<String> {
+/// Candidates after these tokens. Without a letter, an expression begins with columns and keywords: tables and functions
+/// are hundreds.
+fn candidates(names: &Names, context: &[Token<'_>], line: &str, has_letter: bool) -> Vec<String> {
     let owned = |names: &mut dyn Iterator<Item = &str>| names.map(str::to_owned).collect::<Vec<_>>();
     if let [.., owner, dot] = context
         && dot.text == "."
@@ -123,12 +125,15 @@ fn candidates(names: &Names, context: &[Token<'_>], line: &str) -> Vec<String> {
     let expects_table = expects_table.is_some_and(|token| {
         Some(token.text) == previous && BEFORE_TABLES.iter().any(|word| word.eq_ignore_ascii_case(token.text))
     });
-    let mut found = owned(&mut names.relations());
-    found.extend(names.captures.iter().cloned());
+    let mut found = Vec::new();
+    if expects_table || has_letter {
+        found.extend(owned(&mut names.relations()));
+        found.extend(names.captures.iter().cloned());
+    }
     if !expects_table {
         let read = lexer::tokens(line).filter(|token| token.kind == Kind::Word);
         found.extend(read.flat_map(|token| names.columns(token.text).iter().cloned()));
-        found.extend(names.functions.iter().cloned());
+        found.extend(names.functions.iter().filter(|_| has_letter).cloned());
         found.extend(KEYWORDS.iter().map(|&keyword| keyword.to_owned()));
     }
     found
@@ -192,6 +197,15 @@ mod tests {
         check("SELECT ker| FROM coverage", &[]);
         check("SELECT l.g| FROM launch l", &["grid_x"]);
         check("SELECT l.g| FROM launch AS l", &["grid_x"]);
+    }
+
+    #[test]
+    fn an_expression_begins_with_columns() {
+        let line = "SELECT * FROM launch WHERE ";
+        let found = complete(&names(), line, line.len()).1;
+        assert_eq!(found[..2], ["grid_x", "kernel_id"]);
+        assert!(found[2..].iter().all(|name| is_keyword(name)), "{found:?}");
+        check("SELECT * FROM launch WHERE sq|", &["sqrt"]);
     }
 
     #[test]

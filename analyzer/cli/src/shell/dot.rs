@@ -38,6 +38,7 @@ enum Argument {
     MaybeFile,
     Format,
     Switch,
+    Shape,
     Pager,
     Number,
 }
@@ -53,6 +54,7 @@ impl Argument {
             Self::MaybeFile => " [FILE]",
             Self::Format => " FORMAT",
             Self::Switch => " on|off",
+            Self::Shape => " [on|off|auto]",
             Self::Pager => " [on|off|PROGRAM]",
             Self::Number => " N",
         }
@@ -60,7 +62,10 @@ impl Argument {
 
     /// True if it can be omitted.
     const fn is_optional(self) -> bool {
-        matches!(self, Self::Nothing | Self::Example | Self::MaybeFile | Self::Switch | Self::Pager)
+        matches!(
+            self,
+            Self::Nothing | Self::Example | Self::MaybeFile | Self::Switch | Self::Shape | Self::Pager
+        )
     }
 }
 
@@ -128,6 +133,12 @@ const COMMANDS: &[Command] = &[
         run: settings::set_format,
     },
     Command {
+        name: ".expanded",
+        argument: Argument::Shape,
+        doc: "show rows as records, as columns (the pager scrolls), or as they fit. \\G does so once",
+        run: settings::set_expanded,
+    },
+    Command {
         name: ".rows",
         argument: Argument::Number,
         doc: "set the maximum rows of a table, 0 for all",
@@ -167,6 +178,15 @@ const ALIASES: &[(&str, &str)] = &[
     (".exit", ".quit"),
     (".q", ".quit"),
     ("\\q", ".quit"),
+    ("\\?", ".help"),
+    ("\\h", ".help"),
+    ("\\d", ".tables"),
+    ("\\dt", ".tables"),
+    ("\\dv", ".views"),
+    ("\\i", ".read"),
+    ("\\o", ".output"),
+    ("\\x", ".expanded"),
+    ("\\timing", ".timing"),
 ];
 
 /// True if a line without a dot is a dot-command.
@@ -178,6 +198,7 @@ pub(super) fn is_alias(line: &str) -> bool {
 pub(super) fn run(shell: &mut Shell, line: &str) -> Outcome<Next> {
     let line = line.trim().trim_end_matches(';').trim_end();
     let (word, argument) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    let word = if word == "\\d" && !argument.trim().is_empty() { ".doc" } else { word };
     let word = ALIASES.iter().find(|(alias, _)| *alias == word).map_or(word, |&(_, name)| name);
     let Some(command) = COMMANDS.iter().find(|command| command.name == word) else {
         let near = nearest(word, COMMANDS.iter().map(|command| command.name));
@@ -216,6 +237,7 @@ pub(super) fn complete(names: &Names, before: &str) -> (usize, Vec<String>) {
         Argument::File | Argument::MaybeFile => return files(before),
         Argument::Format => settings::formats(),
         Argument::Switch | Argument::Pager => switch(),
+        Argument::Shape => switch().into_iter().chain(["auto".to_owned()]).collect(),
         Argument::Nothing | Argument::Number => Vec::new(),
     };
     (start, starting_with(prefix, all.into_iter()))

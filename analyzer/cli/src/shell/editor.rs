@@ -7,16 +7,18 @@ use rustyline::completion::Completer;
 use rustyline::highlight::{CmdKind, Highlighter};
 use rustyline::hint::Hinter;
 use rustyline::history::FileHistory;
-use rustyline::validate::{ValidationContext, ValidationResult, Validator};
+use rustyline::validate::Validator;
 use rustyline::{CompletionType, Config, Context, Editor, Helper};
 use stallmap::lexer::{self, Kind};
 
-use super::complete;
+use super::{RECORDS, complete, dot};
 use stallmap_console::names::Names;
 use stallmap_console::output::paint::{Paint, Role};
 
 /// The prompt of the first line.
 pub(super) const PROMPT: &str = "stallmap> ";
+/// The prompt of further lines of a statement.
+pub(super) const CONTINUED: &str = "     ...> ";
 
 /// An editor with the names of a session.
 pub(super) fn editor(names: Names) -> rustyline::Result<Editor<Assistant, FileHistory>> {
@@ -26,15 +28,19 @@ pub(super) fn editor(names: Names) -> rustyline::Result<Editor<Assistant, FileHi
         .max_history_size(10_000)?
         .build();
     let mut editor = Editor::with_config(config)?;
-    editor.set_helper(Some(Assistant { names, paint: Paint::for_stream(&io::stdout()) }));
+    let paint = Paint::for_stream(&io::stdout());
+    editor.set_helper(Some(Assistant { names, above: String::new(), paint }));
     Ok(editor)
 }
 
-/// True if a text can be run: a dot-command, nothing, or statements up to a semicolon.
+/// True if a text can be run: a dot-command, one of another shell, nothing, or statements up to a semicolon or `\G`.
 pub(super) fn is_complete(text: &str) -> bool {
     let trimmed = text.trim();
-    if trimmed.is_empty() || trimmed.starts_with('.') {
+    if trimmed.is_empty() || trimmed.starts_with(['.', '\\']) || dot::is_alias(trimmed) {
         return true;
+    }
+    if let Some(statement) = trimmed.strip_suffix(RECORDS) {
+        return !lexer::tokens(statement).any(|token| token.is_open);
     }
     let significant = |token: &lexer::Token<'_>| !matches!(token.kind, Kind::Space | Kind::Comment);
     let last = lexer::tokens(trimmed).filter(significant).last();
@@ -42,9 +48,11 @@ pub(super) fn is_complete(text: &str) -> bool {
     !is_open && last.is_none_or(|token| token.text == ";" && token.kind == Kind::Other)
 }
 
-/// Completes, colours and validates lines.
+/// Completes and colours lines.
 pub(super) struct Assistant {
     names: Names,
+    /// The lines of the statement above.
+    above: String,
     paint: Paint,
 }
 
@@ -52,6 +60,11 @@ impl Assistant {
     /// Replaces the known names.
     pub(super) fn learn(&mut self, names: &Names) {
         self.names.clone_from(names);
+    }
+
+    /// Sets the lines of the statement above the next one.
+    pub(super) fn continue_below(&mut self, above: &str) {
+        above.clone_into(&mut self.above);
     }
 }
 
@@ -65,18 +78,14 @@ impl Completer for Assistant {
     type Candidate = String;
 
     fn complete(&self, line: &str, at: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<String>)> {
-        Ok(complete::complete(&self.names, line, at))
+        let whole = format!("{}{line}", self.above);
+        let (start, found) = complete::complete(&self.names, &whole, self.above.len() + at);
+        // What is completed is part of this line.
+        Ok((start.saturating_sub(self.above.len()), found))
     }
 }
 
-impl Validator for Assistant {
-    fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
-        // Commands of other shells need no semicolon here either.
-        let text = context.input().trim();
-        let is_complete = is_complete(text) || super::dot::is_alias(text);
-        Ok(if is_complete { ValidationResult::Valid(None) } else { ValidationResult::Incomplete })
-    }
-}
+impl Validator for Assistant {}
 
 impl Highlighter for Assistant {
     fn highlight<'l>(&self, line: &'l str, _: usize) -> Cow<'l, str> {
@@ -107,12 +116,23 @@ mod tests {
 
     #[test]
     fn a_semicolon_ends_a_statement() {
-        for text in
-            ["", "  ", ".help", "SELECT 1;", "SELECT 1; -- done", "SELECT 1;\nSELECT 2;", "-- only a comment"]
-        {
+        for text in [
+            "",
+            "  ",
+            ".help",
+            "SELECT 1;",
+            "SELECT 1; -- done",
+            "SELECT 1;\nSELECT 2;",
+            "-- only a comment",
+            "\\d",
+            "help",
+            "SELECT 1\\G",
+        ] {
             assert!(is_complete(text), "{text}");
         }
-        for text in ["SELECT 1", "SELECT ';", "SELECT 1 -- ;", "SELECT 1; SELECT 2", "/* open ;"] {
+        for text in
+            ["SELECT 1", "SELECT '\\G", "SELECT ';", "SELECT 1 -- ;", "SELECT 1; SELECT 2", "/* open ;"]
+        {
             assert!(!is_complete(text), "{text}");
         }
     }

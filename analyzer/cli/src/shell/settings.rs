@@ -9,6 +9,7 @@ use crate::commands::query::Target;
 use stallmap_console::args::RowFormat;
 use stallmap_console::exit::{Failure, Outcome, USAGE};
 use stallmap_console::output;
+use stallmap_console::output::table::Shape;
 
 /// The formats of the shell.
 pub(super) fn formats() -> Vec<String> {
@@ -37,6 +38,18 @@ pub(super) fn set_rows(shell: &mut Shell, number: &str) -> Outcome<Next> {
     let rows: usize =
         number.parse().map_err(|_| Failure::message(USAGE, format!("`{number}` is not a number of rows")))?;
     shell.style.limit = (rows > 0).then_some(rows);
+    Ok(Next::Line)
+}
+
+/// `.expanded on|off|auto`. Without an argument it switches between on and auto.
+pub(super) fn set_expanded(shell: &mut Shell, argument: &str) -> Outcome<Next> {
+    shell.style.shape = match argument {
+        "off" => Shape::Columns,
+        "" if shell.style.shape == Shape::Records => Shape::Fitting,
+        "auto" => Shape::Fitting,
+        "on" | "" => Shape::Records,
+        other => return Err(Failure::message(USAGE, format!("`{other}` is neither on, off nor auto"))),
+    };
     Ok(Next::Line)
 }
 

@@ -7,9 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::gate::Gate;
 use super::paint::Paint;
+use super::shorten::width;
 
 /// The default pager: quits if all fits, preserves colours, cuts long lines, leaves the text on the screen.
 const DEFAULT: &str = "less -FRSX";
+/// The same for lines that are longer than the screen: it stays, because -F would leave at once, and scrolls sideways.
+const SIDEWAYS: &str = "less -RSX";
 
 /// Which pager is used, and whether.
 #[derive(Clone, Debug)]
@@ -18,6 +21,8 @@ pub struct Pager {
     command: Vec<String>,
     /// True if the user wants it.
     pub is_on: bool,
+    /// True if it takes lines that are longer than the screen, too, and scrolls sideways.
+    pub is_sideways: bool,
     /// True while it has the terminal.
     has_terminal: Arc<AtomicBool>,
 }
@@ -27,7 +32,8 @@ impl Pager {
     /// paging.
     pub fn of_environment(variable: impl Fn(&str) -> Option<String>) -> Self {
         let command = variable("STALLMAP_PAGER").or_else(|| variable("PAGER"));
-        let mut pager = Self { command: Vec::new(), is_on: true, has_terminal: Arc::default() };
+        let mut pager =
+            Self { command: Vec::new(), is_on: true, is_sideways: false, has_terminal: Arc::default() };
         pager.use_command(command.as_deref().unwrap_or(DEFAULT));
         pager
     }
@@ -55,11 +61,12 @@ impl Pager {
 
     fn paged(&self) -> Option<Paged> {
         let stdout = io::stdout();
-        let (_, height) = terminal_size::terminal_size_of(&stdout).filter(|_| stdout.is_terminal())?;
+        let (columns, height) = terminal_size::terminal_size_of(&stdout).filter(|_| stdout.is_terminal())?;
         (self.is_on && io::stdin().is_terminal()).then(|| Paged {
             pager: self.clone(),
             // The prompt needs one.
             room: usize::from(height.0).saturating_sub(1),
+            columns: columns.0.into(),
             lines: 0,
             state: State::Held(Vec::new()),
         })
@@ -70,6 +77,7 @@ impl Pager {
 pub struct Paged {
     pager: Pager,
     room: usize,
+    columns: usize,
     lines: usize,
     state: State,
 }
@@ -88,8 +96,11 @@ impl Paged {
     /// Passes the held text to the pager, or to the terminal without one.
     fn start(&mut self) -> io::Result<()> {
         let State::Held(held) = std::mem::replace(&mut self.state, State::Plain) else { return Ok(()) };
-        let mut words = self.pager.command.iter();
-        let program = words.next().map_or("", String::as_str);
+        let command = self.pager.command();
+        let is_sideways = self.pager.is_sideways && command == DEFAULT;
+        let command = if is_sideways { SIDEWAYS } else { &command };
+        let mut words = command.split(' ');
+        let program = words.next().unwrap_or_default();
         // Without LESS, less shows neither tilde nor bell.
         let started = Command::new(program).args(words).stdin(Stdio::piped()).spawn();
         match started {
@@ -131,8 +142,25 @@ impl Write for Paged {
     }
 }
 
+/// True if a line is longer than the screen. Colours have no width.
+fn is_broad(text: &[u8], columns: usize) -> bool {
+    let visible = |line: &str| {
+        let mut parts = line.split('\u{1b}');
+        let first = parts.next().map_or(0, width);
+        let rest = parts.map(|part| part.split_once('m').map_or(0, |(_, rest)| width(rest)));
+        first + rest.sum::<usize>()
+    };
+    String::from_utf8_lossy(text).lines().any(|line| visible(line) > columns)
+}
+
 impl Drop for Paged {
     fn drop(&mut self) {
+        let is_held_back = self.pager.is_sideways
+            && matches!(&self.state, State::Held(held) if is_broad(held, self.columns));
+        if is_held_back {
+            // A closed pager is ignored.
+            drop(self.start());
+        }
         match &mut self.state {
             State::Held(held) => {
                 let mut out = io::stdout().lock();
@@ -153,6 +181,12 @@ impl Drop for Paged {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn colours_are_not_broad() {
+        assert!(!is_broad("\u{1b}[1m1234\u{1b}[0m\n12345\n".as_bytes(), 5));
+        assert!(is_broad("\u{1b}[1m1234\u{1b}[0m\n──────\n".as_bytes(), 5));
+    }
 
     #[test]
     fn the_environment_names_a_pager() {

@@ -15,7 +15,7 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 
 use super::markdown::MarkdownRows;
-use super::table::{Canvas, Table};
+use super::table::{Canvas, Shape, Table};
 use super::value::{Look, with_hex};
 use crate::args::RowFormat;
 
@@ -29,6 +29,8 @@ pub struct Style {
     pub format: RowFormat,
     /// For tables: size and style.
     pub canvas: Canvas,
+    /// For tables: columns or records.
+    pub shape: Shape,
     /// For tables: maximum rows. None for all.
     pub limit: Option<usize>,
 }
@@ -186,7 +188,7 @@ impl RowWriter for TableRows {
         let table = Table::of(&self.collected, Look::Exact)?;
         let is_whole = self.style.canvas.width.is_some() || super::is_wide();
         let table = if is_whole { table } else { table.bounded() };
-        table.draw(&mut self.sink, self.style.canvas)?;
+        table.draw_as(self.style.shape, &mut self.sink, self.style.canvas)?;
         self.sink.flush()?;
         if self.seen > self.shown {
             let left = super::number::counted((self.seen - self.shown) as u64, "more row", "more rows");

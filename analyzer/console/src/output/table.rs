@@ -57,6 +57,18 @@ pub struct Canvas {
     pub paint: Paint,
 }
 
+/// Shape of a table of rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Shape {
+    /// Columns if they fit the canvas, else records.
+    #[default]
+    Fitting,
+    /// Columns of any width.
+    Columns,
+    /// A line for each cell.
+    Records,
+}
+
 impl Table {
     /// A table of a query's rows.
     pub fn of(batches: &[RecordBatch], look: Look) -> Result<Self, ArrowError> {
@@ -219,6 +231,15 @@ impl Table {
             return self.draw_records(out, canvas, limit);
         }
         self.draw_columns(out, canvas.paint, &narrow)
+    }
+
+    /// Draws the table in a shape.
+    pub fn draw_as(&self, shape: Shape, out: &mut dyn Write, canvas: Canvas) -> io::Result<()> {
+        match shape {
+            Shape::Fitting => self.draw(out, canvas),
+            Shape::Columns => self.draw(out, Canvas { width: None, ..canvas }),
+            Shape::Records => self.draw_records(out, canvas, canvas.width.unwrap_or(usize::MAX)),
+        }
     }
 
     fn is_ranked(&self) -> bool {
