@@ -99,6 +99,9 @@ const PARTS: &[Part] = &[
     },
 ];
 
+/// A derived table whose rows are added to those of others: alone it leaves nothing without rows.
+const ADDED: &str = "tensor_map_tensor";
+
 /// Logs the reason for an empty result to standard error, if the capture causes it.
 pub async fn note(session: &Session, sql: &str) {
     if let Some(why) = why(session, sql).await {
@@ -147,7 +150,12 @@ async fn causes(session: &Session, sql: &str) -> Option<BTreeSet<(String, String
         return Some(causes);
     }
     let sources = session.sources(sql).await.ok()?;
-    Some(sources.into_iter().filter(|(_, name)| !is_captured(name)).collect())
+    let mut derived: BTreeSet<(String, String)> =
+        sources.into_iter().filter(|(_, name)| !is_captured(name)).collect();
+    if derived.iter().any(|(_, name)| name != ADDED) {
+        derived.retain(|(_, name)| name != ADDED);
+    }
+    Some(derived)
 }
 
 fn is_captured(name: &str) -> bool {

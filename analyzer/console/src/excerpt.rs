@@ -47,7 +47,8 @@ pub fn end(sql: &str) -> Option<String> {
     place(sql, sql.len(), 1)
 }
 
-fn place(sql: &str, start: usize, length: usize) -> Option<String> {
+/// The line of the bytes at an offset, with carets below.
+pub fn place(sql: &str, start: usize, length: usize) -> Option<String> {
     let begin = sql.get(..start)?.rfind('\n').map_or(0, |at| at + 1);
     let line = sql.get(begin..)?.lines().next().unwrap_or_default();
     Some(draw(line, start - begin, length))

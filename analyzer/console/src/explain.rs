@@ -1,5 +1,7 @@
 //! Errors of the library as failures of a command: exit code, one line, a hint.
 
+mod outer;
+
 use std::io::ErrorKind;
 use std::path::Path;
 
@@ -176,7 +178,7 @@ fn planning(message: &str, names: &Names, sql: &str) -> Failure {
         let failure = Failure::message(QUERY, format!("no table is called `{alias}` here"));
         return failure.excerpt(excerpt::of_name(sql, alias, false));
     }
-    if let Some(failure) = values(message, sql) {
+    if let Some(failure) = values(message, sql).or_else(|| outer::reworded(message, names, sql)) {
         return failure;
     }
     Failure::message(QUERY, message)

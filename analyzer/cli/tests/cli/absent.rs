@@ -54,6 +54,28 @@ fn a_capture_without_rows_is_said_to_be_one() {
 }
 
 #[test]
+fn what_other_rows_are_added_to_is_no_reason() {
+    // No finding is of this kind, with tensor maps or without.
+    let path = format!("{}/../../testdata/inference_views.stallmap", env!("CARGO_MANIFEST_DIR"));
+    let ran = Place::new().run(&[
+        "sql",
+        &path,
+        "-c",
+        "SELECT sentence FROM finding WHERE finding = 'bank_conflict'",
+    ]);
+    assert!(!ran.expect_ok().stderr.contains("tensor_map"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_column_of_the_outer_query_is_named() {
+    let sql = "SELECT * FROM launch WHERE kernel_id IN (SELECT kernel_id FROM kernel_cost)";
+    let ran = Place::new().run(&["sql", "tiny.stallmap", "-c", sql]);
+    let expected = "the subquery takes `kernel_id` from `launch` outside of it: `kernel_cost` has no column of that name";
+    assert!(ran.expect_error(4).stderr.contains(expected), "{}", ran.stderr);
+    assert!(ran.stderr.contains("hint: columns of `kernel_cost`: function_id"), "{}", ran.stderr);
+}
+
+#[test]
 fn what_was_not_recorded_is_named_with_the_option_that_records_it() {
     let place = Place::new();
     let ask = |capture: &str, sql: &str| place.run(&["sql", capture, "--format", "csv", "-c", sql]).stderr;

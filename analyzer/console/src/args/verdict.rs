@@ -26,13 +26,13 @@ pub struct Verdict {
     pub verbose: bool,
 }
 
-/// Output format of the verdict.
+/// Output format of the verdict, and of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum VerdictFormat {
-    /// One screen of text, as wide as the terminal [default]
+    /// Text, as wide as the terminal [default]
     #[value(alias = "table")]
     Text,
-    /// One object: sentence, shares, findings, losses, queries
+    /// One object, with the queries or the rows behind it
     Json,
 }
 
@@ -59,23 +59,13 @@ pub struct Why {
     pub filter: Filter,
     /// Output format
     #[arg(long, value_enum, value_name = "FORMAT")]
-    pub format: Option<WhyFormat>,
+    pub format: Option<VerdictFormat>,
     /// The same as --format json
     #[arg(long, conflicts_with = "format")]
     pub json: bool,
     /// Print the query of its evidence instead of running it
     #[arg(long)]
     pub sql: bool,
-}
-
-/// Output format of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum WhyFormat {
-    /// Text, as wide as the terminal [default]
-    #[value(alias = "table")]
-    Text,
-    /// One object: the finding, with rows of evidence, instructions and tensor
-    Json,
 }
 
 /// `stallmap open`

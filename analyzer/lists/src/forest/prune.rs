@@ -57,6 +57,8 @@ impl Forest {
     /// The selected tensors: the costliest, or those of the named trees.
     fn chosen(&self, choice: &Choice) -> Option<BTreeSet<usize>> {
         let mut meant: Vec<usize> = match &choice.tensor {
+            // Without samples, tensors are all that is known.
+            None if self.nodes.iter().all(|node| node.samples <= 0.0) => (0..self.nodes.len()).collect(),
             None => (0..self.nodes.len()).filter(|&node| self.nodes[node].samples > 0.0).collect(),
             Some(name) => {
                 let trees: BTreeSet<usize> = (0..self.nodes.len())

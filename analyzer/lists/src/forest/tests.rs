@@ -73,6 +73,14 @@ fn the_way_to_the_costliest_goes_through_copies() {
 }
 
 #[test]
+fn tensors_without_samples_are_shown() {
+    let tensors = [tensor(1, None, "weight", 0.0), tensor(2, Some(1), "row", 0.0), tensor(3, None, "x", 0.0)];
+    let forest = Forest::of(&tensors, &[], Vec::new(), false);
+    assert_eq!(names(&forest.choose(&choice(9)).unwrap()), ["weight", "row", "x"]);
+    assert_eq!(forest.choose(&choice(1)).unwrap().hidden.0, 1);
+}
+
+#[test]
 fn trees_are_found_by_a_part_of_a_name() {
     let named = |name: &str| Choice { top: 9, tensor: Some(name.into()) };
     let forest = steps();
