@@ -1,0 +1,140 @@
+//! The launches, their runs and parameters.
+
+use super::python::inner_state;
+use super::python::outer_state;
+use super::{ACCESSES, COUNTERS, REUSED, SAMPLES, add, at, gather, kernel, op};
+use stallmap_schema::capture::error::CaptureError;
+use stallmap_schema::capture::writer::CaptureWriter;
+use stallmap_schema::cell::Blob;
+use stallmap_schema::id::{Address, RunId};
+use stallmap_schema::tables::activity::GpuActivity;
+use stallmap_schema::tables::launch::{GraphLaunch, Launch, LaunchParameter, LaunchRun, TensorMap};
+use stallmap_schema::word::{ActivityKind, Match, SynchronizationKind};
+
+pub(super) fn launches(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
+    // Of each launch: the function, its op, its n-th occurrence.
+    let launches = [(gather(), 2, inner_state()), (add(), 3, outer_state()), (add(), 4, outer_state())];
+    writer.append_rows((0_u64..).zip(launches).map(|(ordinal, (function_id, number, state))| Launch {
+        kernel_id: kernel(ordinal),
+        run_id: ACCESSES,
+        function_id,
+        ordinal,
+        occurrence: 0,
+        grid_x: 1,
+        grid_y: 1,
+        grid_z: 1,
+        block_x: 64,
+        block_y: 1,
+        block_z: 1,
+        cluster_x: None,
+        cluster_y: None,
+        cluster_z: None,
+        dynamic_shared_bytes: Some(0),
+        static_shared_bytes: Some(0),
+        local_bytes: Some(0),
+        register_count: Some(16),
+        device_id: 0,
+        op_id: Some(op(number)),
+        pystates_hash: Some(state),
+        graph_id: None,
+        graph_launch: None,
+        graph_node: None,
+        capture_ordinal: None,
+        accesses_of: None,
+    }))?;
+    launch_runs(writer)?;
+    parameters(writer)
+}
+
+fn launch_runs(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
+    let requests = [(4, 128), (4, 128), (3, 65)];
+    let sample_counts = [(100, Some(4)), (10, Some(0)), (12, Some(0))];
+    let run = |run_id: RunId, ordinal: u64| LaunchRun {
+        run_id,
+        ordinal,
+        kernel_id: kernel(ordinal),
+        matched: if run_id == ACCESSES { Match::Reference } else { Match::Matched },
+        match_reason: None,
+        thread_id: 0,
+        stream_id: 0,
+        correlation_id: (run_id == SAMPLES).then_some(ordinal + 1),
+        begin_ns: at(10 + 10 * i64::try_from(ordinal).unwrap_or(0)),
+        end_ns: Some(at(12 + 10 * i64::try_from(ordinal).unwrap_or(0))),
+        recorded: true,
+        request_count: None,
+        lane_access_count: None,
+        lost_request_count: None,
+        sample_count: None,
+        lost_sample_count: None,
+        sampling_period_cycles: None,
+        samples_are_split: None,
+    };
+    writer.append_rows((0_u64..).zip(requests).map(|(ordinal, (request_count, lanes))| LaunchRun {
+        request_count: Some(request_count),
+        lane_access_count: Some(lanes),
+        lost_request_count: Some(0),
+        ..run(ACCESSES, ordinal)
+    }))?;
+    writer.append_rows((0_u64..).zip(sample_counts).map(|(ordinal, (taken, lost))| LaunchRun {
+        sample_count: Some(taken),
+        lost_sample_count: lost,
+        ..run(SAMPLES, ordinal)
+    }))?;
+    writer.append_rows([LaunchRun {
+        ordinal: 0,
+        matched: Match::Replayed,
+        begin_ns: at(210),
+        end_ns: Some(at(211)),
+        ..run(COUNTERS, 1)
+    }])
+}
+
+fn parameters(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
+    // A graph without kernels.
+    writer.append_rows([GraphLaunch {
+        run_id: ACCESSES,
+        graph_id: 0,
+        graph_launch: 0,
+        ordinal: 3,
+        kernel_count: 0,
+        thread_id: 0,
+        stream_id: 0,
+        begin_ns: at(60),
+        end_ns: Some(at(61)),
+        op_id: None,
+        pystates_hash: None,
+    }])?;
+    // A wait: no launch has a measured time.
+    writer.append_rows([GpuActivity {
+        run_id: ACCESSES,
+        activity_id: 0,
+        kind: ActivityKind::Synchronization,
+        kernel_id: None,
+        kernel_name: None,
+        device_id: None,
+        stream_id: Some(0),
+        begin_ns: at(60),
+        end_ns: Some(at(61)),
+        size_bytes: None,
+        copy_kind: None,
+        peer_device_id: None,
+        synchronization: Some(SynchronizationKind::Stream),
+        correlation_id: Some(7),
+    }])?;
+    writer.append_rows((0..3).map(|ordinal| LaunchParameter {
+        kernel_id: kernel(ordinal),
+        bytes: Blob(REUSED.to_le_bytes().to_vec()),
+        offsets: vec![0],
+        sizes: vec![8],
+    }))?;
+    writer.append_rows([TensorMap {
+        kernel_id: kernel(2),
+        parameter_offset: 0,
+        address: Address(REUSED),
+        sizes: vec![16, 4],
+        strides: vec![64],
+        box_sizes: vec![16, 2],
+        element_type: Some(7),
+        element_bytes: Some(4),
+    }])
+}

@@ -1,0 +1,106 @@
+//! Python frames and states, and the ops that they call.
+
+use super::{ACCESSES, at, op, tensor};
+use stallmap_schema::capture::error::CaptureError;
+use stallmap_schema::capture::writer::CaptureWriter;
+use stallmap_schema::hash;
+use stallmap_schema::id::PystatesHash;
+use stallmap_schema::tables::python::{PythonFrame, PythonState, SourceLine};
+use stallmap_schema::tables::tensor::{Op, OpTensor};
+use stallmap_schema::word::{Direction, OpKind, Phase};
+
+fn frames() -> [PythonFrame; 2] {
+    let frame = |file: &str, function: &str, first_line, line| PythonFrame {
+        frame_id: hash::frame_id(file, function, first_line, line),
+        file: file.to_owned(),
+        original_file: format!("/home/user/{file}"),
+        function: function.to_owned(),
+        first_line,
+        line,
+    };
+    [frame("model.py", "Model.forward", 10, 12), frame("train.py", "<module>", 1, 30)]
+}
+
+/// `Model.forward`, called by the script.
+pub(super) fn inner_state() -> PystatesHash {
+    hash::pystates_hash(&frames().map(|frame| frame.frame_id))
+}
+
+/// The script itself.
+pub(super) fn outer_state() -> PystatesHash {
+    hash::pystates_hash(&[frames()[1].frame_id])
+}
+
+pub(super) fn python(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
+    let [inner, outer] = frames();
+    let state = |pystates_hash, depth, frame: &PythonFrame| PythonState {
+        pystates_hash,
+        depth,
+        frame_id: frame.frame_id,
+        run_id: ACCESSES,
+    };
+    let mut states =
+        [state(inner_state(), 0, &inner), state(inner_state(), 1, &outer), state(outer_state(), 0, &outer)];
+    states.sort_by_key(|state| (state.pystates_hash, state.depth));
+    let mut frames = [inner, outer];
+    frames.sort_by_key(|frame| frame.frame_id);
+    writer.append_rows(frames)?;
+    writer.append_rows(states)?;
+    let line = |file: &str, line, text: &str| SourceLine { file: file.into(), line, text: Some(text.into()) };
+    writer.append_rows([
+        line("/home/user/model.py", 12, "        hidden = self.embedding(tokens)"),
+        line("/home/user/train.py", 30, "train(Model())"),
+    ])
+}
+
+pub(super) fn ops(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
+    let call = |number, name: &str, begin: i64, end: i64| Op {
+        op_id: op(number),
+        run_id: ACCESSES,
+        kind: OpKind::Torch,
+        name: name.to_owned(),
+        parent_op_id: Some(op(1)),
+        thread_id: 0,
+        begin_ns: at(begin),
+        end_ns: Some(at(end)),
+        phase: Phase::Forward,
+        step: 0,
+        sequence_number: None,
+        autograd_node: None,
+        forward_op_id: None,
+        module_path: None,
+        pystates_hash: Some(outer_state()),
+    };
+    writer.append_rows([
+        Op { kind: OpKind::Region, parent_op_id: None, phase: Phase::Other, ..call(1, "step", 5, 50) },
+        Op {
+            module_path: Some("embedding".to_owned()),
+            sequence_number: Some(0),
+            pystates_hash: Some(inner_state()),
+            ..call(2, "aten::embedding", 9, 15)
+        },
+        Op { sequence_number: Some(1), ..call(3, "aten::add_.Tensor", 19, 25) },
+        Op {
+            phase: Phase::Backward,
+            sequence_number: Some(1),
+            autograd_node: Some("AddBackward0".to_owned()),
+            forward_op_id: Some(op(3)),
+            ..call(4, "aten::mul.Tensor", 29, 35)
+        },
+    ])?;
+    let part = |number, direction, position, tensor_number| OpTensor {
+        op_id: op(number),
+        direction,
+        position,
+        element: 0,
+        tensor_id: tensor(tensor_number),
+        argument: (direction != Direction::Out).then(|| "self".to_owned()),
+    };
+    writer.append_rows([
+        part(2, Direction::In, 0, 1),
+        part(2, Direction::Out, 0, 2),
+        part(3, Direction::InOut, 0, 2),
+        part(4, Direction::In, 0, 4),
+        part(4, Direction::Out, 0, 3),
+    ])
+}
