@@ -6,20 +6,12 @@ WITH charged AS (
     kernel_id, stall_reason, charge, target, tensor_id, storage_id, allocation_id, sum(samples) AS samples
   FROM stall_charge
   GROUP BY kernel_id, stall_reason, charge, target, tensor_id, storage_id, allocation_id
+), remainders AS (
+  SELECT DISTINCT charge, target, remainder FROM tensor_cost WHERE remainder IS NOT NULL
 ), named AS (
   SELECT
     c.kernel_id, c.stall_reason,
-    CASE
-      WHEN o.object_id IS NOT NULL THEN o.label
-      WHEN c.charge = 'self' THEN '(not memory)'
-      WHEN c.charge = 'no producer' THEN '(no matching access)'
-      WHEN c.target = 'not global' THEN '(shared, local or constant memory)'
-      WHEN c.target = 'signal' THEN '(signals of other warps)'
-      WHEN c.target = 'mbarrier' THEN '(mbarrier, unattributed)'
-      WHEN c.target = 'no memory' THEN '(non-memory instructions)'
-      WHEN c.target = 'not observed' THEN '(accesses not recorded)'
-      ELSE '(' || coalesce(c.target, c.charge) || ')'
-    END AS object,
+    coalesce(o.label, r.remainder, '(' || coalesce(c.target, c.charge) || ')') AS object,
     c.samples
   FROM charged c
   LEFT JOIN target_context o
@@ -29,6 +21,8 @@ WITH charged AS (
       WHEN c.storage_id IS NOT NULL THEN 'storage'
       ELSE 'outside any tensor'
     END
+  LEFT JOIN remainders r
+    ON o.object_id IS NULL AND r.charge = c.charge AND coalesce(r.target, '') = coalesce(c.target, '')
 )
 SELECT n.kernel_id, p.frames, p.ops, p.kernel, n.stall_reason, n.object, sum(n.samples) AS samples
 FROM named n

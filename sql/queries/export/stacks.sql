@@ -13,20 +13,12 @@ WITH charged AS (
   LEFT JOIN cost_time t ON t.run_id = c.run_id AND t.kernel_id = c.kernel_id
   GROUP BY p.frames, p.ops, p.kernel, i.file, i.line, c.stall_reason, c.is_memory, c.charge, c.target, c.tensor_id,
     c.storage_id, c.allocation_id
+), remainders AS (
+  SELECT DISTINCT charge, target, remainder FROM tensor_cost WHERE remainder IS NOT NULL
 ), named AS (
   SELECT
     c.frames, c.ops, c.kernel, c.file, c.line, c.stall_reason, c.is_memory,
-    CASE
-      WHEN o.object_id IS NOT NULL THEN o.label
-      WHEN c.charge = 'self' THEN '(not memory)'
-      WHEN c.charge = 'no producer' THEN '(no matching access)'
-      WHEN c.target = 'not global' THEN '(shared, local or constant memory)'
-      WHEN c.target = 'signal' THEN '(signals of other warps)'
-      WHEN c.target = 'mbarrier' THEN '(mbarrier, unattributed)'
-      WHEN c.target = 'no memory' THEN '(non-memory instructions)'
-      WHEN c.target = 'not observed' THEN '(accesses not recorded)'
-      ELSE '(' || coalesce(c.target, c.charge) || ')'
-    END AS object,
+    coalesce(o.label, r.remainder, '(' || coalesce(c.target, c.charge) || ')') AS object,
     c.samples, c.time_ns
   FROM charged c
   LEFT JOIN target_context o
@@ -36,6 +28,8 @@ WITH charged AS (
       WHEN c.storage_id IS NOT NULL THEN 'storage'
       ELSE 'outside any tensor'
     END
+  LEFT JOIN remainders r
+    ON o.object_id IS NULL AND r.charge = c.charge AND coalesce(r.target, '') = coalesce(c.target, '')
 )
 SELECT
   frames, ops, kernel, file, line, stall_reason, object,
