@@ -7,8 +7,18 @@ use cpp_demangle::{DemangleOptions, DemangleWrite, Symbol};
 /// Longer names are given as they are: substitutions can make a short mangled name endlessly long.
 const LONGEST: usize = 1 << 18;
 
-/// A function's name, demangled. As it is where it is not mangled, damaged, or too long.
+/// A function's name, demangled. As it is where it is not mangled, damaged, or too long. A function that is compiled for
+/// one kernel only, `$kernel$function`, is one in a kernel.
 pub fn demangle(name: &str) -> String {
+    if let Some((kernel, function)) = name.strip_prefix('$').and_then(|local| local.rsplit_once('$'))
+        && function.starts_with("_Z")
+    {
+        return format!("{} in {}", demangled(function), demangled(kernel));
+    }
+    demangled(name)
+}
+
+fn demangled(name: &str) -> String {
     let mut text = Bounded(String::new());
     let symbol = Some(name).filter(|name| name.len() <= LONGEST).and_then(|name| Symbol::new(name).ok());
     match symbol.map(|symbol| symbol.structured_demangle(&mut text, &DemangleOptions::new())) {
@@ -27,5 +37,19 @@ impl DemangleWrite for Bounded {
         }
         self.0.push_str(text);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::demangle;
+
+    #[test]
+    fn a_function_of_one_kernel_names_it() {
+        assert_eq!(demangle("$callee$_Z5fetchPKjj"), "fetch(unsigned int const*, unsigned int) in callee");
+        assert_eq!(demangle("$_Z1kPf$_Z1fv"), "f() in k(float*)");
+        for name in ["$", "$a$b", "plain", "$_Z1fv"] {
+            assert_eq!(demangle(name), name);
+        }
     }
 }

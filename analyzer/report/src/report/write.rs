@@ -9,7 +9,7 @@ use stallmap_console::exit::Outcome;
 use stallmap_console::explain::arrow_failure;
 use stallmap_console::output::number::{measured, percent};
 use stallmap_console::output::paint::Role;
-use stallmap_console::output::shorten::printable;
+use stallmap_console::output::shorten::{printable, width};
 use stallmap_console::output::table::{Canvas, Table};
 use stallmap_console::output::value::Look;
 use stallmap_console::output::{self, written};
@@ -37,6 +37,8 @@ rows! {
 
 /// Lines of the report without a choice of sections, with the verdict. A section that exceeds them is only named.
 const MOST_LINES: usize = 60;
+/// The end of the last line, if it fits.
+const SQL: &str = " (--sql prints the queries)";
 /// Lines behind the sections.
 const FOOTER_LINES: usize = 2;
 /// Sections by what they add to the verdict.
@@ -158,8 +160,12 @@ fn footer(out: &mut dyn Write, canvas: Canvas, capture: &Path, named: &[&str]) -
     } else {
         format!("has more rows, and {}", and(named))
     };
-    let hint = format!("stallmap report {capture} --all   {all} (--sql prints the queries)");
-    writeln!(out, "\n{}", canvas.paint.text(Role::Dim, &hint))
+    // A path that is too long is typed above already.
+    let line = |file: &str, rest: &str| format!("stallmap report {file} --all   {all}{rest}");
+    let texts = [line(&capture, SQL), line(&capture, ""), line("FILE", SQL), line("FILE", "")];
+    let columns = canvas.width.unwrap_or(usize::MAX);
+    let fitting = texts.iter().find(|text| width(text) <= columns).unwrap_or(&texts[3]);
+    writeln!(out, "\n{}", canvas.paint.text(Role::Dim, fitting))
 }
 
 /// A list of words.
