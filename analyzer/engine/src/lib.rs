@@ -24,7 +24,6 @@ mod analysis;
 mod analyze;
 mod cells;
 mod copies;
-mod distinct;
 pub mod exec;
 pub mod index;
 pub mod launches;
@@ -51,5 +50,5 @@ pub mod table;
 mod tensor_map;
 mod touch;
 
-pub use stallmap_memory::{grid, life, lru, request, shape, view};
+pub use stallmap_memory::{distinct, grid, life, lru, request, sampler, shape, view};
 pub use stallmap_tables::derived;

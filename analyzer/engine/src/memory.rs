@@ -2,10 +2,10 @@
 
 use datafusion::common::HashMap;
 
-use super::analysis::Sampler;
 use super::copies::Copy;
 use super::index::TensorIndex;
 use super::resolve::Target;
+use super::sampler::Sampler;
 use super::view::View;
 
 /// Maximum of pieces of memory per launch, and of chunks of 64 pieces per capture. Beyond it, chunks are sampled.

@@ -13,9 +13,10 @@ use stallmap_schema::id::{FunctionId, KernelId, Pc};
 use stallmap_schema::word::AccessKind;
 
 use super::access::{Accesses, Instructions, Places};
-use super::analysis::{Analysis, Ready, Sampler};
+use super::analysis::{Analysis, Ready};
 use super::derived::LoadRedundancy;
 use super::request::SECTOR_BYTES;
+use super::sampler::Sampler;
 use super::sector::{Requests, SCOPES, Sector};
 
 /// Maximum of lane accesses per launch. Beyond it, sectors are sampled.
@@ -24,6 +25,11 @@ const MOST_ACCESSES: usize = 1 << 23;
 const MOST_TOUCHES: usize = 1 << 25;
 /// Accesses processed before other tasks may run.
 const TOUCHES_AT_A_TIME: usize = 1 << 16;
+/// Adjacent sectors that are numbered together: neighbors cost one search.
+const PAGE_SECTORS: u32 = 8;
+/// Length up to which a list keeps its memory for the next launch.
+const MOST_SPARE: usize = 1 << 20;
+
 /// One warp request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
@@ -69,16 +75,22 @@ pub(super) struct Redundancy {
     requests: Vec<Request>,
     lanes: Vec<Lane>,
     sampler: Sampler,
-    running: Option<Pass>,
+    is_running: bool,
+    pass: Pass,
     ready: Ready<LoadRedundancy>,
 }
 
 /// The walk over the sectors that a launch's requests touch.
+#[derive(Default)]
 struct Pass {
+    /// In the order of requests.
+    unsorted: Vec<Touch>,
     /// By sector, then in the order of requests.
     touches: Vec<Touch>,
-    /// The number of each sector among all sectors of memory.
-    sectors: Vec<u64>,
+    /// The numbers of pages in memory, in the order of appearance.
+    pages: Vec<u64>,
+    /// Their positions.
+    numbers: HashMap<u64, u32>,
     next: usize,
     /// Past the touches of the sector at hand.
     end: usize,
@@ -90,7 +102,7 @@ struct Pass {
 /// Consecutive lanes of one request that touch one sector.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Touch {
-    /// The sector's number in the order of appearance.
+    /// The sector's number, by pages in the order of appearance.
     sector: u32,
     pub(super) request: u32,
     begin: u32,
@@ -111,7 +123,8 @@ impl Redundancy {
             requests: Vec::new(),
             lanes: Vec::new(),
             sampler: Sampler::default(),
-            running: None,
+            is_running: false,
+            pass: Pass::default(),
             ready: Ready::default(),
         }
     }
@@ -142,55 +155,39 @@ impl Redundancy {
         self.lanes = in_sample;
     }
 
-    fn start(&mut self) -> Pass {
+    fn start(&mut self) {
         self.requests.sort_unstable_by_key(|request| (request.sequence, request.block, request.warp));
-        let (mut touches, mut sectors) = self.touches();
-        while touches.len() > MOST_TOUCHES {
+        self.pass.read(&self.requests, &self.lanes);
+        while self.pass.unsorted.len() > MOST_TOUCHES {
             self.halve();
-            (touches, sectors) = self.touches();
+            self.pass.read(&self.requests, &self.lanes);
         }
-        let fresh = vec![0; self.lanes.len()];
-        let touches = by_sector(touches, sectors.len());
-        Pass { touches, sectors, next: 0, end: 0, fresh, sector: Sector::default() }
+        self.pass.sort();
+        self.pass.fresh.resize(self.lanes.len(), 0);
+        self.is_running = true;
     }
 
-    /// The touches in the order of requests, and the sectors.
-    fn touches(&self) -> (Vec<Touch>, Vec<u64>) {
-        let (mut touches, mut sectors, mut numbers) = (Vec::<Touch>::new(), Vec::new(), HashMap::new());
-        let mut last = None;
-        for (request, number) in self.requests.iter().zip(0..) {
-            let lanes = self.lanes.get(request.lanes()).unwrap_or_default();
-            for (lane, place) in lanes.iter().zip(request.begin..) {
-                for address in lane.sectors(request) {
-                    let next = position(sectors.len());
-                    let sector = match last {
-                        Some((known, sector)) if known == address => sector,
-                        _ => *numbers.entry(address).or_insert(next),
-                    };
-                    if sector == next {
-                        sectors.push(address);
-                    }
-                    last = Some((address, sector));
-                    let next = Touch { sector, request: number, begin: place, end: place + 1 };
-                    match touches.last_mut() {
-                        Some(last) if last.precedes(next) => last.end = next.end,
-                        _ => touches.push(next),
-                    }
-                }
-            }
-        }
-        (touches, sectors)
+    /// Ends a launch. Memory for a usual one is reused: new memory is slower than the walk.
+    fn finish(&mut self) {
+        self.push();
+        self.pass.clear();
+        emptied(&mut self.requests);
+        emptied(&mut self.lanes);
+        self.instructions.clear();
+        self.sampler = Sampler::default();
+        self.is_running = false;
     }
 
-    fn push(&mut self, pass: &Pass) {
+    fn push(&mut self) {
         let mut seen = vec![Seen::default(); self.instructions.len()];
         for request in self.requests.iter().filter(|request| !request.is_store) {
             let Some(seen) = seen.get_mut(request.instruction as usize) else { continue };
-            for fresh in pass.fresh.get(request.lanes()).unwrap_or_default() {
-                seen.loads += 1;
-                for (scope, count) in seen.redundant.iter_mut().enumerate() {
-                    *count += u64::from(fresh >> scope & 1 == 0);
-                }
+            let fresh = self.pass.fresh.get(request.lanes()).unwrap_or_default();
+            seen.loads += fresh.len() as u64;
+            // A request has up to 32 lanes: each count has a part of 16 bits.
+            let redundant: u64 = fresh.iter().map(|fresh| REDUNDANT[usize::from(fresh % 16)]).sum();
+            for (scope, count) in seen.redundant.iter_mut().enumerate() {
+                *count += redundant >> (16 * scope) & 0xffff;
             }
         }
         for (instruction, seen) in self.instructions.iter().zip(seen).filter(|(one, _)| one.loads > 0) {
@@ -216,22 +213,31 @@ impl Redundancy {
     }
 }
 
-/// Sorts touches by their sectors, and keeps the order of each sector's.
-fn by_sector(touches: Vec<Touch>, sectors: usize) -> Vec<Touch> {
-    let mut starts: Vec<usize> = std::iter::repeat_n(0, sectors + 1).collect();
-    for touch in &touches {
-        starts[touch.sector as usize + 1] += 1;
+/// Per set of scopes with a new byte, 1 for each other scope, in parts of 16 bits.
+const REDUNDANT: [u64; 1 << SCOPES] = {
+    let mut counts = [0; 1 << SCOPES];
+    let mut fresh = 0;
+    while fresh < counts.len() {
+        let mut scope = 0;
+        while scope < SCOPES {
+            counts[fresh] |= ((!fresh >> scope & 1) as u64) << (16 * scope);
+            scope += 1;
+        }
+        fresh += 1;
     }
-    for sector in 0..sectors {
-        starts[sector + 1] += starts[sector];
-    }
-    let mut sorted = vec![Touch::default(); touches.len()];
-    for touch in touches {
-        let place = &mut starts[touch.sector as usize];
-        sorted[*place] = touch;
-        *place += 1;
-    }
-    sorted
+    counts
+};
+
+/// Removes all items, and the memory of an unusually long list.
+fn emptied<T>(list: &mut Vec<T>) {
+    list.clear();
+    list.shrink_to(MOST_SPARE);
+}
+
+/// The page of a sector of memory, and its position there.
+fn place_of(sector: u64) -> (u64, u32) {
+    let page = u64::from(PAGE_SECTORS);
+    (sector / page, u32::try_from(sector % page).unwrap_or(0))
 }
 
 /// The position of a lane. The limit on lanes makes it fit.
@@ -262,18 +268,83 @@ impl Touch {
     pub(super) fn lanes(self) -> Range<usize> {
         self.begin as usize..self.end as usize
     }
-
-    /// True if another is of the same sector and request, and follows.
-    fn precedes(self, next: Self) -> bool {
-        (self.sector, self.request, self.end) == (next.sector, next.request, next.begin)
-    }
 }
 
 impl Pass {
+    /// The touches in the order of requests.
+    fn read(&mut self, requests: &[Request], lanes: &[Lane]) {
+        self.unsorted.clear();
+        self.pages.clear();
+        self.numbers.clear();
+        let (mut page, mut first, mut open) = (None, 0, u64::MAX);
+        for (request, number) in requests.iter().zip(0..) {
+            let lanes = lanes.get(request.lanes()).unwrap_or_default();
+            for (lane, place) in lanes.iter().zip(request.begin..) {
+                for sector in lane.sectors(request) {
+                    if sector == open
+                        && let Some(last) = self.unsorted.last_mut()
+                        && (last.request, last.end) == (number, place)
+                    {
+                        last.end += 1;
+                        continue;
+                    }
+                    let (own, within) = place_of(sector);
+                    if page != Some(own) {
+                        first = *self.numbers.entry(own).or_insert_with(|| {
+                            self.pages.push(own);
+                            position(self.pages.len() - 1)
+                        });
+                        page = Some(own);
+                    }
+                    let sector_number = first * PAGE_SECTORS + within;
+                    let touch =
+                        Touch { sector: sector_number, request: number, begin: place, end: place + 1 };
+                    self.unsorted.push(touch);
+                    open = sector;
+                }
+            }
+        }
+    }
+
+    /// Sorts touches by their sectors. Those of a sector stay in order.
+    fn sort(&mut self) {
+        let sectors = self.pages.len() * PAGE_SECTORS as usize;
+        let mut starts: Vec<u32> = vec![0; sectors + 1];
+        for touch in &self.unsorted {
+            starts[touch.sector as usize + 1] += 1;
+        }
+        for sector in 0..sectors {
+            starts[sector + 1] += starts[sector];
+        }
+        self.touches.resize(self.unsorted.len(), Touch::default());
+        for touch in &self.unsorted {
+            let place = &mut starts[touch.sector as usize];
+            self.touches[*place as usize] = *touch;
+            *place += 1;
+        }
+    }
+
+    /// The number of a touch's sector in memory.
+    fn sector_of(&self, touch: &Touch) -> u64 {
+        let (page, within) = (touch.sector / PAGE_SECTORS, touch.sector % PAGE_SECTORS);
+        self.pages.get(page as usize).map_or(0, |page| page * u64::from(PAGE_SECTORS) + u64::from(within))
+    }
+
+    fn clear(&mut self) {
+        emptied(&mut self.unsorted);
+        emptied(&mut self.touches);
+        emptied(&mut self.pages);
+        self.numbers.clear();
+        self.numbers.shrink_to(MOST_SPARE);
+        emptied(&mut self.fresh);
+        (self.next, self.end) = (0, 0);
+    }
+
     fn bytes(&self) -> usize {
-        let touches =
-            self.touches.capacity() * size_of::<Touch>() + self.sectors.capacity() * size_of::<u64>();
-        touches + self.fresh.capacity() + self.sector.bytes()
+        let touches = (self.unsorted.capacity() + self.touches.capacity()) * size_of::<Touch>();
+        let pages =
+            self.pages.capacity() * size_of::<u64>() + self.numbers.capacity() * size_of::<(u64, u32)>();
+        touches + pages + self.fresh.capacity() + self.sector.bytes()
     }
 
     /// Continues for a while. Returns true if work remains.
@@ -283,8 +354,14 @@ impl Pass {
             let rest = self.touches.get(self.next..).unwrap_or_default();
             let Some(touch) = rest.first() else { return false };
             if self.next == self.end {
-                self.end += rest.iter().take_while(|other| other.sector == touch.sector).count();
-                self.sector.enter(self.sectors.get(touch.sector as usize).copied().unwrap_or(0));
+                let own = rest.iter().take_while(|other| other.sector == touch.sector).count();
+                self.end += own;
+                if own == 1 {
+                    all.first_in_sector(touch, &mut self.fresh);
+                    self.next += 1;
+                    continue;
+                }
+                self.sector.enter(self.sector_of(touch));
             }
             let own = self.touches.get(self.next..self.end).unwrap_or_default();
             self.next += self.sector.step(own, all, &mut self.fresh);
@@ -341,27 +418,20 @@ impl Analysis for Redundancy {
     }
 
     fn end_launch(&mut self) {
-        self.running = Some(self.start());
+        self.start();
     }
 
     fn work(&mut self) -> bool {
-        let Some(mut pass) = self.running.take() else { return false };
-        let all = Requests { requests: &self.requests, lanes: &self.lanes };
-        if pass.walk(all) {
-            self.running = Some(pass);
-        } else {
-            self.push(&pass);
-            self.requests = Vec::new();
-            self.lanes = Vec::new();
-            self.instructions.clear();
-            self.sampler = Sampler::default();
+        if self.is_running && !self.pass.walk(Requests { requests: &self.requests, lanes: &self.lanes }) {
+            self.finish();
+            return true;
         }
-        true
+        self.is_running
     }
 
     fn bytes(&self) -> usize {
-        let pass = self.running.as_ref().map_or(0, Pass::bytes);
-        self.requests.capacity() * size_of::<Request>() + self.lanes.capacity() * size_of::<Lane>() + pass
+        let requests = self.requests.capacity() * size_of::<Request>();
+        requests + self.lanes.capacity() * size_of::<Lane>() + self.pass.bytes()
     }
 
     fn take(&mut self, least: usize) -> Result<Option<RecordBatch>> {

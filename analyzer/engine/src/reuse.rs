@@ -12,10 +12,11 @@ use datafusion::error::Result;
 use stallmap_schema::id::{FunctionId, KernelId, Pc};
 
 use super::access::{Accesses, Instructions, Places};
-use super::analysis::{Analysis, Ready, Sampler};
+use super::analysis::{Analysis, Ready};
 use super::derived::{InstructionReuse, ReuseDistance, Word};
 use super::lru::{Histogram, Stack};
 use super::request::SECTOR_BYTES;
+use super::sampler::Sampler;
 use super::shape::LINE_BYTES;
 
 /// Maximum of sector touches per launch. Beyond it, lines are sampled.

@@ -69,6 +69,13 @@ impl<'a> Requests<'a> {
         self.requests.get(touch.request as usize)
     }
 
+    /// A load of a sector that nothing else touches has new bytes only.
+    pub(super) fn first_in_sector(self, touch: &Touch, fresh: &mut [u8]) {
+        if self.of(touch).is_some_and(|request| !request.is_store) {
+            set(fresh, touch, EVERY_SCOPE);
+        }
+    }
+
     /// The lanes of a touch with the bytes of its sector that they access.
     fn bytes(self, touch: &Touch, first_byte: u64) -> impl Iterator<Item = (usize, Bytes)> {
         let lanes = self.lanes.get(touch.lanes()).unwrap_or_default();
@@ -100,18 +107,9 @@ impl Sector {
     /// Processes the first of the remaining touches, together with those at the same time. Sets, per lane, one bit per
     /// scope in which a byte of a load was not loaded before. Returns the number of processed touches.
     pub(super) fn step(&mut self, touches: &[Touch], all: Requests<'_>, fresh: &mut [u8]) -> usize {
-        let Some((touch, request)) = touches.first().and_then(|touch| Some((touch, all.of(touch)?))) else {
-            return 1;
-        };
+        let Some(request) = touches.first().and_then(|touch| all.of(touch)) else { return 1 };
         let is_now = |other: &&Touch| all.of(other).is_some_and(|other| other.sequence == request.sequence);
         let count = 1 + touches.iter().skip(1).take_while(is_now).count();
-        if touches.len() == 1 && self.loaded == 0 {
-            // Nothing came before, and nothing follows.
-            if !request.is_store {
-                set(fresh, touch, EVERY_SCOPE);
-            }
-            return 1;
-        }
         let now = touches.iter().take(count).filter_map(|touch| Some((touch, all.of(touch)?)));
         now.clone().filter(|(_, request)| !request.is_store).for_each(|(touch, request)| {
             self.compare(touch, request, all, fresh);
@@ -134,6 +132,11 @@ impl Sector {
             _ => None,
         };
         let own = lanes.and_then(|place| self.lanes.get(place));
+        if own.is_none()
+            && let Some(bits) = same_for_all(bytes, [0, warp_bytes, block, self.loaded])
+        {
+            return set(fresh, touch, bits);
+        }
         let fresh = fresh.get_mut(touch.lanes()).unwrap_or_default();
         for ((lane, bytes), fresh) in all.bytes(touch, self.first_byte).zip(fresh) {
             let thread = own.and_then(|own| own.get(lane)).copied().unwrap_or(0);
@@ -227,6 +230,19 @@ impl Sector {
             + places.capacity() * size_of::<((u64, u32), usize)>()
             + self.lanes.capacity() * size_of::<[Bytes; 32]>()
     }
+}
+
+/// The scopes with new bytes, if they are the same for all lanes: a scope has loaded all bytes of a touch, or none.
+fn same_for_all(bytes: Bytes, scopes: [Bytes; SCOPES]) -> Option<u8> {
+    let mut bits = 0;
+    for (scope, loaded) in scopes.into_iter().enumerate() {
+        match bytes & loaded {
+            0 => bits |= 1 << scope,
+            all if all == bytes => {}
+            _ => return None,
+        }
+    }
+    Some(bits)
 }
 
 /// Sets bits of all lanes of a touch.

@@ -7,8 +7,9 @@ use datafusion::error::Result;
 use stallmap_schema::id::KernelId;
 
 use super::access::{Accesses, Instructions, Places};
-use super::analysis::{Analysis, Ready, Sampler};
+use super::analysis::{Analysis, Ready};
 use super::derived::{BlockFootprint, SectorSharing};
+use super::sampler::Sampler;
 use stallmap_tables::words::Interned;
 
 /// Level of a result row.

@@ -1,13 +1,13 @@
 //! Number of distinct blocks and warps of a launch that touch an item.
 
-use super::analysis::Sampler;
+use super::sampler::Sampler;
 
 /// Maximum of touches, distinct or not. If half of them are distinct, blocks are sampled.
 const MOST_TOUCHES: usize = 1 << 23;
 
 /// Items with the blocks and warps that touched them.
 #[derive(Debug)]
-pub(super) struct Distinct<T> {
+pub struct Distinct<T> {
     most_touches: usize,
     touches: Vec<Touch<T>>,
     sampler: Sampler,
@@ -23,9 +23,11 @@ struct Touch<T> {
 
 /// Distinct blocks and warps of an item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Crowd {
-    pub(super) blocks: u64,
-    pub(super) warps: u64,
+pub struct Crowd {
+    /// Blocks, scaled to all of them.
+    pub blocks: u64,
+    /// Warps, scaled alike.
+    pub warps: u64,
 }
 
 impl<T> Default for Distinct<T> {
@@ -36,7 +38,7 @@ impl<T> Default for Distinct<T> {
 
 impl<T: Copy + Ord> Distinct<T> {
     /// Adds a warp of a block.
-    pub(super) fn add(&mut self, item: T, block: u64, warp: u16) {
+    pub fn add(&mut self, item: T, block: u64, warp: u16) {
         if !self.sampler.keeps(block) {
             return;
         }
@@ -61,7 +63,7 @@ impl<T: Copy + Ord> Distinct<T> {
     }
 
     /// Distinct blocks and warps of each item, by item, and the sampled part of the blocks. Resets the counter.
-    pub(super) fn count(&mut self) -> (Vec<(T, Crowd)>, f64) {
+    pub fn count(&mut self) -> (Vec<(T, Crowd)>, f64) {
         self.tidy();
         let sampler = std::mem::take(&mut self.sampler);
         let crowd = |touches: &[Touch<T>]| {
@@ -77,13 +79,13 @@ impl<T: Copy + Ord> Distinct<T> {
     }
 
     /// Bytes of memory that it holds.
-    pub(super) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.touches.capacity() * size_of::<Touch<T>>()
     }
 }
 
 /// The crowd of an item.
-pub(super) fn crowd_of<T: Copy + Ord>(crowds: &[(T, Crowd)], item: T) -> Option<Crowd> {
+pub fn crowd_of<T: Copy + Ord>(crowds: &[(T, Crowd)], item: T) -> Option<Crowd> {
     let place = crowds.binary_search_by_key(&item, |&(item, _)| item).ok()?;
     crowds.get(place).map(|&(_, crowd)| crowd)
 }
