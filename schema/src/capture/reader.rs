@@ -30,6 +30,8 @@ use crate::table::Row;
 
 /// Most bytes that a cubin may have when decompressed.
 pub const MAX_CUBIN_BYTES: u64 = 1 << 30;
+/// Bytes of a cubin for each compressed one that are reserved at once. Most of a large cubin is zeros, and 272 were seen.
+const MOST_RATIO: usize = 1 << 10;
 
 /// An open capture. Cheap to clone the entries of: they share the memory map.
 #[derive(Clone, Debug)]
@@ -307,7 +309,11 @@ impl CaptureReader {
         let packed = self.entry(&entry::cubin(content_hash))?;
         let corrupt =
             |cause: String| CaptureError::corrupt(format!("cubin {content_hash}"), cause, &self.path);
-        let mut cubin = Vec::new();
+        // Growing copies everything again and again. The header's size may be wrong.
+        let said = zstd::zstd_safe::get_frame_content_size(&packed).ok().flatten().unwrap_or(0);
+        let most = packed.len().saturating_mul(MOST_RATIO);
+        let mut cubin =
+            Vec::with_capacity(usize::try_from(said.min(MAX_CUBIN_BYTES)).unwrap_or(most).min(most));
         let decoder = zstd::Decoder::new(&packed[..]).map_err(|cause| corrupt(cause.to_string()))?;
         decoder
             .take(MAX_CUBIN_BYTES + 1)
