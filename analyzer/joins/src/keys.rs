@@ -17,7 +17,7 @@ use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::filter::FilterExec;
-use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
+use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, PartitionMode};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
@@ -142,6 +142,10 @@ fn source(plan: &Arc<dyn ExecutionPlan>, column: usize) -> Option<(usize, usize)
         let groups = aggregate.group_expr();
         let (group, _) = groups.expr().get(column).filter(|_| groups.is_single())?;
         return Some((0, position(group)?));
+    }
+    if let Some(join) = plan.downcast_ref::<CrossJoinExec>() {
+        let left = join.left().schema().fields().len();
+        return Some(column.checked_sub(left).map_or((0, column), |column| (1, column)));
     }
     let join = plan.downcast_ref::<HashJoinExec>()?;
     side(join, projected(join.projection.as_deref(), column)?)

@@ -33,13 +33,19 @@ CREATE VIEW finding_redundant_load (
   -- SQL that shows its evidence.
   query
 ) AS
-WITH again AS (
+WITH charged AS (
+  -- Without the other launches, the analysis of loads reads half of the accesses.
+  SELECT *
+  FROM access_cost
+  WHERE memory_kind = 'read' AND object_id IS NOT NULL AND (memory_space IS DISTINCT FROM 'shared')
+), again AS (
   SELECT
     kernel_id, function_id, pc,
     first_value(scope ORDER BY place) AS scope, first_value(redundant_share ORDER BY place) AS redundant_share
   FROM (
-    SELECT *, CASE scope WHEN 'thread' THEN 1 WHEN 'warp' THEN 2 ELSE 3 END AS place
-    FROM redundant_load
+    SELECT r.*, CASE scope WHEN 'thread' THEN 1 WHEN 'warp' THEN 2 ELSE 3 END AS place
+    FROM (SELECT DISTINCT kernel_id FROM charged) c
+    JOIN redundant_load r ON r.kernel_id = c.kernel_id
     WHERE scope <> 'grid' AND redundant_share >= 0.5
   )
   GROUP BY kernel_id, function_id, pc
@@ -51,11 +57,10 @@ WITH again AS (
     first_value(a.tensor_id ORDER BY a.samples DESC, a.object_id) AS tensor_id,
     sum(a.samples) AS samples, sum(a.samples * g.redundant_share) AS saving_samples,
     sum(a.time_ns) AS time_ns
-  FROM access_cost a
+  FROM charged a
   JOIN again g ON g.kernel_id = a.kernel_id AND g.function_id = a.function_id AND g.pc = a.pc
   JOIN launch_context l ON l.kernel_id = a.kernel_id
   LEFT JOIN target_context c ON c.target = a.target AND c.object_id = a.object_id
-  WHERE a.memory_kind = 'read' AND a.object_id IS NOT NULL AND (a.memory_space IS DISTINCT FROM 'shared')
   GROUP BY a.kernel_function_id, g.scope, l.op, coalesce(l.forward_line || ' (grad)', l.line), c.name, c.type
 )
 SELECT
