@@ -17,7 +17,7 @@ use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::metadata::KeyValue;
-use parquet::file::properties::WriterProperties;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use stallmap_code::Cache;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::source::EntryBytes;
@@ -175,6 +175,7 @@ fn encode_with(stored: &Stored, compression: Compression) -> parquet::errors::Re
     let sources = stored.sources.iter().map(String::as_str).collect::<Vec<_>>().join(" ");
     let properties = WriterProperties::builder()
         .set_compression(compression)
+        .set_statistics_enabled(EnabledStatistics::None)
         .set_key_value_metadata(Some(vec![KeyValue::new(SOURCES.to_owned(), sources)]))
         .build();
     let mut writer = ArrowWriter::try_new(Vec::new(), Arc::clone(&stored.schema), Some(properties))?;
