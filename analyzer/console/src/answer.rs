@@ -52,28 +52,36 @@ pub async fn answers(
 
 /// Queries sections by their statements.
 pub async fn answers_of(session: &Session, texts: Vec<(Query, String)>) -> Outcome<Vec<Answer>> {
-    let progress = Progress::start("asking");
-    let found: Vec<_> =
-        texts.into_iter().map(|(section, sql)| (section, session.remembered(&sql), sql)).collect();
-    let is_new = |section: &Query, rows: &Option<_>| rows.is_none() && section.is_whole();
-    let whole: Vec<&str> = found
-        .iter()
-        .filter(|(section, rows, _)| is_new(section, rows))
-        .map(|(_, _, sql)| sql.as_str())
-        .collect();
-    session.keep_views_of(&whole).await.map_err(|error| explain(error, Some(session)))?;
+    let _progress = Progress::start("asking");
+    let found = rows_of_all(session, &texts).await?;
     let mut answers = Vec::new();
-    for (section, remembered, sql) in found {
-        progress.say(format!("querying {}", section.name));
-        let rows = match remembered {
-            Some(rows) => rows,
-            None => computed(session, &sql).await?,
-        };
+    for ((section, sql), rows) in texts.into_iter().zip(found) {
         let is_empty = rows.iter().all(|batch| batch.num_rows() == 0);
         let absence = if is_empty { absent::why(session, &sql).await } else { None };
         answers.push(Answer { section, sql, rows, absence });
     }
     Ok(answers)
+}
+
+/// Computes the views of queries that are to be asked, all at the same time. Queries whose rows are stored need none.
+pub async fn prepare(session: &Session, texts: &[(Query, String)]) -> Outcome<()> {
+    let is_new = |(query, sql): &&(Query, String)| query.is_whole() && session.remembered(sql).is_none();
+    let new: Vec<&str> = texts.iter().filter(is_new).map(|(_, sql)| sql.as_str()).collect();
+    session.keep_views_of(&new).await.map_err(|error| explain(error, Some(session)))
+}
+
+/// The rows of queries of the library, filled in, asked at the same time. They are stored for later commands.
+pub async fn rows_of_all(session: &Session, texts: &[(Query, String)]) -> Outcome<Vec<Vec<RecordBatch>>> {
+    prepare(session, texts).await?;
+    let mut found: Vec<_> = texts.iter().map(|(_, sql)| session.remembered(sql)).collect();
+    let new = texts.iter().zip(&found).filter(|(_, rows)| rows.is_none());
+    let new: Vec<&str> = new.map(|((_, sql), _)| sql.as_str()).collect();
+    let computed = session.rows_of_all(&new).await.map_err(|error| explain(error, Some(session)))?;
+    for (sql, rows) in new.iter().zip(&computed) {
+        session.remember(sql, rows);
+    }
+    let mut computed = computed.into_iter();
+    Ok(found.iter_mut().filter_map(|rows| rows.take().or_else(|| computed.next())).collect())
 }
 
 /// The line printed instead of rows if there are none.

@@ -13,7 +13,7 @@ use stallmap::location::Location;
 use stallmap::session::Session;
 
 use stallmap::library::queries::{Query, report as queries};
-use stallmap_console::answer::{Answer, answers, answers_of, for_program, rows};
+use stallmap_console::answer::{Answer, answers, answers_of, for_program, prepare as prepare_views, rows};
 use stallmap_console::args::{Report, ReportFormat};
 use stallmap_console::context::{Context, runtime};
 use stallmap_console::exit::{Failure, OK, Outcome, USAGE};
@@ -81,6 +81,7 @@ pub fn run(context: &Context, args: &Report) -> Outcome {
     }
     let subject = runtime.block_on(subject::subject(&session))?;
     if let Some(path) = &args.html {
+        runtime.block_on(prepare_views(&session, &page::texts()))?;
         let verdict = runtime.block_on(Verdict::of(&session))?;
         let change = match &args.baseline {
             Some(base) => Some(crate::diff::since(context, base, &args.capture)?),
@@ -94,13 +95,14 @@ pub fn run(context: &Context, args: &Report) -> Outcome {
         }
         return Ok(OK);
     }
-    let verdict = if args.section.is_empty() && filter.is_none() && args.format() == ReportFormat::Text {
-        Some(runtime.block_on(Verdict::of(&session))?)
-    } else {
-        None
-    };
-    let texts = wanted.iter().map(|section| (*section, sql(*section)));
-    let mut answers = runtime.block_on(answers_of(&session, texts.collect()))?;
+    let has_verdict = args.section.is_empty() && filter.is_none() && args.format() == ReportFormat::Text;
+    let texts: Vec<_> = wanted.iter().map(|section| (*section, sql(*section))).collect();
+    if has_verdict {
+        let all: Vec<_> = texts.iter().cloned().chain(stallmap_verdict::texts()).collect();
+        runtime.block_on(prepare_views(&session, &all))?;
+    }
+    let verdict = if has_verdict { Some(runtime.block_on(Verdict::of(&session))?) } else { None };
+    let mut answers = runtime.block_on(answers_of(&session, texts))?;
     let is_asked_for = |section: Query| args.section.iter().any(|name| name == section.name);
     if is_brief {
         answers = without_coverage(answers)?;

@@ -17,8 +17,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use arrow::array::RecordBatch;
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, SchemaProvider};
 use datafusion::common::config::Dialect;
+use datafusion::error::DataFusionError;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{DdlStatement, LogicalPlan};
 use datafusion::prelude::{DataFrame, SessionContext};
@@ -27,6 +29,7 @@ use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use stallmap_schema::table::{ColumnDef, Row as _, TableDef};
+use tokio::task::JoinSet;
 
 use self::context::context;
 use self::every::{EVERY, Every};
@@ -36,7 +39,7 @@ use self::stored::Store;
 use self::views::empty::causes;
 use self::views::inline::{expanded, sources};
 use self::views::lazy::PlannedSchema;
-use self::views::materialize::{keep_again, keep_views};
+use self::views::materialize::{keep_again, keep_views, named};
 use crate::error::AnalyzeError;
 use crate::lexer::{self, Kind as TokenKind};
 use crate::library::fault::Fault;
@@ -291,13 +294,26 @@ impl Session {
 
     /// Computes views now, for statements that will read them once each.
     pub fn keep<'a>(&'a self, views: &'a [&'a str]) -> Planning<'a, ()> {
+        Box::pin(async move { Ok(keep_views(&self.context, named(&self.context, views).await?).await?) })
+    }
+
+    /// The rows of queries, all planned and run at the same time: one batch or more each, for the column types.
+    ///
+    /// # Errors
+    /// Fails with the error of the first query that fails.
+    pub fn rows_of_all<'a>(&'a self, queries: &'a [&'a str]) -> Planning<'a, Vec<Vec<RecordBatch>>> {
         Box::pin(async move {
-            let mut providers = Vec::new();
-            for view in views {
-                // The statement itself reports a name that means nothing.
-                providers.extend(self.context.table_provider(*view).await.ok());
+            let mut tasks = JoinSet::new();
+            for (at, sql) in queries.iter().enumerate() {
+                let (context, sql) = (self.context.clone(), (*sql).to_owned());
+                tasks.spawn(async move { (at, rows_of(&context, &sql).await) });
             }
-            Ok(keep_views(&self.context, providers).await?)
+            let mut all: BTreeMap<usize, Result<Vec<RecordBatch>, AnalyzeError>> = BTreeMap::new();
+            while let Some(task) = tasks.join_next().await {
+                let (at, rows) = task.map_err(|error| DataFusionError::External(Box::new(error)))?;
+                all.insert(at, rows);
+            }
+            all.into_values().collect()
         })
     }
 
@@ -348,6 +364,17 @@ impl Session {
         capture.clone_into(&mut state.config_mut().options_mut().catalog.default_schema);
         state
     }
+}
+
+/// The rows of a query: one batch or more.
+async fn rows_of(context: &SessionContext, sql: &str) -> Result<Vec<RecordBatch>, AnalyzeError> {
+    let plan = context.state().create_logical_plan(&hex_numbers(sql)).await?;
+    Session::check_reads_only(&plan)?;
+    keep_again(context, &plan).await?;
+    let frame = context.execute_logical_plan(expanded(plan)?).await?;
+    let schema = Arc::clone(frame.schema().inner());
+    let rows = frame.collect().await?;
+    Ok(if rows.is_empty() { vec![RecordBatch::new_empty(schema)] } else { rows })
 }
 
 impl OpenCapture {

@@ -13,13 +13,13 @@ pub mod why;
 
 use std::path::Path;
 
+use arrow::array::RecordBatch;
 use stallmap::library::queries::{Query, report, verdict as queries};
 use stallmap::session::Session;
-use stallmap_console::answer::rows;
+use stallmap_console::answer::rows_of_all;
 use stallmap_console::args::verdict::{Verdict as Args, VerdictFormat};
 use stallmap_console::context::{Context, runtime};
 use stallmap_console::exit::{Failure, OK, Outcome, USAGE};
-use stallmap_console::explain::explain;
 use stallmap_console::output::progress::Progress;
 use stallmap_console::output::{self, Canvas};
 use stallmap_console::row::Row;
@@ -68,7 +68,8 @@ pub fn run(context: &Context, args: &Args) -> Outcome {
         context.open(&[(None, capture.clone())])?
     };
     if args.sql {
-        return output::print(&texts(FINDINGS).join("\n")).map(|()| OK);
+        let texts: Vec<String> = texts(FINDINGS).into_iter().map(|(_, sql)| sql).collect();
+        return output::print(&texts.join("\n")).map(|()| OK);
     }
     let verdict = {
         let _progress = Progress::start("looking for the verdict");
@@ -85,16 +86,16 @@ pub fn run(context: &Context, args: &Args) -> Outcome {
 }
 
 /// Every query that can take part, as a user can run it.
-fn texts(findings: u64) -> Vec<String> {
+pub fn texts(findings: u64) -> Vec<(Query, String)> {
     let all = [
         (queries::RUN, 0),
         (queries::TENSORS, TENSORS),
-        (queries::LINES, LINES),
         (queries::REASONS, 0),
+        (queries::LINES, LINES),
         (queries::GROUPS, findings),
         (report::LOSSES, 0),
     ];
-    all.map(|(query, top)| query.sql(&[("$top", top)])).into()
+    all.map(|(query, top)| (query, query.sql(&[("$top", top)]))).into()
 }
 
 impl Verdict {
@@ -105,18 +106,16 @@ impl Verdict {
 
     /// The same with the first finding of this many kinds.
     async fn of_findings(session: &Session, findings: u64) -> Outcome<Self> {
-        let texts = texts(findings);
-        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-        session.keep_views_of(&texts).await.map_err(|error| explain(error, Some(session)))?;
-        let mut ask = Ask { session, sql: Vec::new() };
-        let run = ask.rows::<Run>(queries::RUN, 0).await?.into_iter().next().unwrap_or_default();
-        let tensors = ask.rows::<TensorShare>(queries::TENSORS, TENSORS).await?;
-        let reasons = ask.rows::<Reason>(queries::REASONS, 0).await?;
+        let sql = texts(findings);
+        let answers = Answers { rows: rows_of_all(session, &sql).await?, sql };
+        let run = answers.rows::<Run>(queries::RUN)?.into_iter().next().unwrap_or_default();
+        let tensors = answers.rows::<TensorShare>(queries::TENSORS)?;
+        let reasons = answers.rows::<Reason>(queries::REASONS)?;
         let tensor_share: f64 =
             tensors.iter().filter(|row| row.kind == "tensor").filter_map(|row| row.share).sum();
-        let lines = ask.rows::<LineShare>(queries::LINES, LINES).await?;
-        let findings = ask.rows::<Finding>(queries::GROUPS, findings).await?;
-        let mut losses = ask.rows::<Loss>(report::LOSSES, 0).await?;
+        let lines = answers.rows::<LineShare>(queries::LINES)?;
+        let findings = answers.rows::<Finding>(queries::GROUPS)?;
+        let mut losses = answers.rows::<Loss>(report::LOSSES)?;
         // Launches without a bundle touch no number here.
         losses.sort_by_key(|loss| loss.kind == "bundle");
         let shares = if tensor_share >= TENSORS_LEAST {
@@ -132,7 +131,7 @@ impl Verdict {
             findings: &findings,
         });
         let (attributed, noun) = (attributed(&tensors), shares::noun(&tensors, 1));
-        Ok(Self { run, shares, sentence, findings, losses, attributed, noun, sql: ask.sql })
+        Ok(Self { run, shares, sentence, findings, losses, attributed, noun, sql: answers.sql })
     }
 
     /// The queries behind it, with their titles.
@@ -169,17 +168,15 @@ fn attributed(tensors: &[TensorShare]) -> Option<f64> {
     (all > 0.0).then(|| known / all)
 }
 
-/// A session that is asked, and the queries so far.
-struct Ask<'a> {
-    session: &'a Session,
+/// The queries with their rows.
+struct Answers {
     sql: Vec<(Query, String)>,
+    rows: Vec<Vec<RecordBatch>>,
 }
 
-impl Ask<'_> {
-    async fn rows<T: Row>(&mut self, query: Query, top: u64) -> Outcome<Vec<T>> {
-        let sql = query.sql(&[("$top", top)]);
-        let found = T::read(query.name, &rows(self.session, &sql).await?)?;
-        self.sql.push((query, sql));
-        Ok(found)
+impl Answers {
+    fn rows<T: Row>(&self, query: Query) -> Outcome<Vec<T>> {
+        let found = self.sql.iter().zip(&self.rows).find(|((asked, _), _)| *asked == query);
+        T::read(query.name, found.map(|(_, rows)| rows.as_slice()).unwrap_or_default())
     }
 }

@@ -91,6 +91,20 @@ fn subject(args: &Report, verdict: &Verdict, program: &str, command: &str) -> Su
     }
 }
 
+/// The queries that read most views.
+pub(super) fn texts() -> Vec<(Query, String)> {
+    let top = [("$top", DEFAULT_TOP.into())];
+    let costs = COSTS.iter().chain(REPLAYED).map(|(query, _)| *query);
+    let others = [
+        queries::report::FINDINGS,
+        queries::tree::LAUNCHES,
+        queries::report::LOSSES,
+        queries::report::COVERAGE,
+    ];
+    let own = costs.chain(others).map(|query| (query, query.sql(&top)));
+    stallmap_verdict::texts().into_iter().chain(own).collect()
+}
+
 /// The sections in reading order: verdict, call paths, findings, costs, drawings, then losses and coverage.
 async fn blocks(asker: &Asker<'_>, args: &Report, verdict: &Verdict) -> Outcome<Vec<Block>> {
     let top = [("$top", args.top.unwrap_or(DEFAULT_TOP).into())];

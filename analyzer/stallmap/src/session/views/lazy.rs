@@ -15,6 +15,7 @@ use datafusion::datasource::TableType;
 use datafusion::error::Result;
 use datafusion::execution::SessionState;
 use datafusion::execution::session_state::SessionStateBuilder;
+use tokio::sync::OnceCell;
 
 use super::inline::{self, View};
 use crate::library::ViewDoc;
@@ -27,6 +28,8 @@ pub(crate) struct PlannedSchema {
     made: MemorySchemaProvider,
     /// The unused views, by name.
     waiting: Mutex<BTreeMap<String, &'static ViewDoc>>,
+    /// Views that are planned, or were: a view that several threads name is planned once.
+    planning: Mutex<BTreeMap<String, Arc<OnceCell<()>>>>,
     /// Plans views with the names of this schema.
     state: SessionState,
     /// Rows of views from earlier sessions.
@@ -47,6 +50,7 @@ impl PlannedSchema {
         let schema = Arc::new(Self {
             made: MemorySchemaProvider::new(),
             waiting: Mutex::new(views.iter().map(|view| (view.name.clone(), view)).collect()),
+            planning: Mutex::default(),
             state: SessionStateBuilder::new_from_existing(state).with_catalog_list(catalogs).build(),
             store,
         });
@@ -62,6 +66,14 @@ impl PlannedSchema {
     /// Plans a view, if it waits and its rows are not stored.
     async fn plan(&self, name: &str) -> Result<()> {
         let Some(view) = self.waiting().get(name).copied() else { return Ok(()) };
+        let planned = {
+            let mut planning = self.planning.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(planning.entry(name.to_owned()).or_default())
+        };
+        planned.get_or_try_init(|| self.plan_now(name, view)).await.copied()
+    }
+
+    async fn plan_now(&self, name: &str, view: &ViewDoc) -> Result<()> {
         let table = match View::stored(view, &self.store)? {
             Some(table) => table,
             None => inline::planned(&self.state, view)
@@ -69,7 +81,7 @@ impl PlannedSchema {
                 .map_err(|error| error.context(format!("view `{name}` of the library")))?
                 .storing(&self.store, name),
         };
-        // Another thread may have been as fast.
+        // The session may have replaced it.
         let mut waiting = self.waiting();
         if waiting.remove(name).is_some() {
             self.made.register_table(name.to_owned(), Arc::new(table))?;

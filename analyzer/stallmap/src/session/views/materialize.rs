@@ -4,7 +4,8 @@
 //! `finding` reads `python_stack` in more than forty places. Planning takes one thread and most of the time, so tables
 //! that do not read each other are planned and computed at the same time.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap};
 use std::iter::repeat_n;
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use datafusion::prelude::SessionContext;
 use futures::TryStreamExt as _;
 use stallmap_engine::table::DerivedTable;
 use tokio::runtime::Handle;
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, spawn};
 
 use super::inline::{Rows, View, expanded};
 
@@ -26,41 +27,74 @@ use super::inline::{Rows, View, expanded};
 pub(crate) const MOST_KEPT_ROWS: usize = 500_000;
 /// Inputs of a union that are computed each for itself.
 const LONG_UNION: usize = 3;
+/// Tables that are computed at the same time: some of them wait for machine code, or for another's rows.
+const TASKS_PER_THREAD: usize = 2;
+
+/// Tables and views by name, planned at the same time. The statement itself reports a name that means nothing.
+pub(crate) async fn named(context: &SessionContext, names: &[&str]) -> Result<Vec<Arc<dyn TableProvider>>> {
+    let find = |name: &str| {
+        let (context, name) = (context.clone(), name.to_owned());
+        async move { context.table_provider(name.as_str()).await.ok() }
+    };
+    let mut found = Vec::new();
+    if Handle::try_current().is_ok() {
+        let tasks: Vec<_> = names.iter().map(|name| spawn(find(name))).collect();
+        for task in tasks {
+            found.extend(task.await.map_err(|error| DataFusionError::External(Box::new(error)))?);
+        }
+    } else {
+        for name in names {
+            found.extend(find(name).await);
+        }
+    }
+    Ok(found)
+}
 
 /// Computes the views that statements name, with all that these views read more than once.
 pub(crate) async fn keep_views(context: &SessionContext, views: Vec<Arc<dyn TableProvider>>) -> Result<()> {
-    let plans: Vec<&LogicalPlan> =
-        views.iter().filter_map(|view| view.downcast_ref::<View>()).map(View::plan).collect();
-    for level in read_again(&[], &views)? {
-        keep_all(context, level).await?;
-    }
-    keep_all(context, parts(&plans)?).await?;
-    keep_all(context, views).await
+    keep_all(context, steps(&[], &views)?).await
 }
 
 /// Computes what a statement reads more than once.
 pub(crate) async fn keep_again(context: &SessionContext, plan: &LogicalPlan) -> Result<()> {
-    for level in read_again(&[plan], &[])? {
-        keep_all(context, level).await?;
-    }
-    Ok(())
+    keep_all(context, steps(&[plan], &[])?).await
 }
 
-/// Computes tables that do not read each other, each on a thread of its own.
-async fn keep_all(context: &SessionContext, tables: Vec<Arc<dyn TableProvider>>) -> Result<()> {
+/// Computes tables, each as soon as the ones that it reads are cached. Tables that do not read each other are computed
+/// at the same time.
+async fn keep_all(context: &SessionContext, steps: Vec<Step>) -> Result<()> {
     // Without a runtime there is one thread.
-    if tables.len() < 2 || Handle::try_current().is_err() {
-        for table in tables {
-            keep(context.clone(), table).await?;
+    if steps.len() < 2 || Handle::try_current().is_err() {
+        for step in steps {
+            keep(context.clone(), step.provider).await?;
         }
         return Ok(());
     }
-    let mut tasks: JoinSet<Result<()>> =
-        tables.into_iter().map(|table| keep(context.clone(), table)).collect();
-    while let Some(task) = tasks.join_next().await {
-        task.map_err(|error| DataFusionError::External(Box::new(error)))??;
+    let most = context.copied_config().target_partitions() * TASKS_PER_THREAD;
+    let mut missing: Vec<usize> = steps.iter().map(|step| step.reads.len()).collect();
+    let mut ready: BTreeSet<(Reverse<usize>, usize)> = steps
+        .iter()
+        .enumerate()
+        .filter(|(_, step)| step.reads.is_empty())
+        .map(|(at, step)| (Reverse(step.height), at))
+        .collect();
+    let mut tasks: JoinSet<Result<usize>> = JoinSet::new();
+    loop {
+        while tasks.len() < most
+            && let Some((_, at)) = ready.pop_first()
+        {
+            let computed = keep(context.clone(), Arc::clone(&steps[at].provider));
+            tasks.spawn(async move { computed.await.map(|()| at) });
+        }
+        let Some(task) = tasks.join_next().await else { return Ok(()) };
+        let done = task.map_err(|error| DataFusionError::External(Box::new(error)))??;
+        for (at, step) in steps.iter().enumerate().filter(|(_, step)| step.reads.contains(&done)) {
+            missing[at] -= 1;
+            if missing[at] == 0 {
+                ready.insert((Reverse(step.height), at));
+            }
+        }
     }
-    Ok(())
 }
 
 async fn keep(context: SessionContext, table: Arc<dyn TableProvider>) -> Result<()> {
@@ -94,9 +128,10 @@ fn parts(plans: &[&LogicalPlan]) -> Result<Vec<Arc<dyn TableProvider>>> {
     let mut parts = Vec::new();
     for plan in plans {
         plan.apply_with_subqueries(|node| {
-            let LogicalPlan::Union(union) = node else { return Ok(TreeNodeRecursion::Continue) };
-            if union.inputs.len() >= LONG_UNION {
-                for input in &union.inputs {
+            let LogicalPlan::Union(_) = node else { return Ok(TreeNodeRecursion::Continue) };
+            let inputs = inputs_of_union(node);
+            if inputs.len() >= LONG_UNION {
+                for input in inputs {
                     parts.extend(views_of(input)?);
                 }
             }
@@ -104,6 +139,14 @@ fn parts(plans: &[&LogicalPlan]) -> Result<Vec<Arc<dyn TableProvider>>> {
         })?;
     }
     Ok(parts)
+}
+
+/// The inputs of a union. SQL makes a union of a union and the last input.
+fn inputs_of_union(plan: &LogicalPlan) -> Vec<&LogicalPlan> {
+    match plan {
+        LogicalPlan::Union(union) => union.inputs.iter().flat_map(|input| inputs_of_union(input)).collect(),
+        plan => vec![plan],
+    }
 }
 
 /// The views that a plan reads itself and that take work.
@@ -114,6 +157,7 @@ fn views_of(plan: &LogicalPlan) -> Result<Vec<Arc<dyn TableProvider>>> {
             && let Ok(provider) = source_as_provider(&scan.source)
             && let Some(view) = provider.downcast_ref::<View>()
             && takes_work(view.plan())?
+            && has_types(view.plan())
         {
             views.push(provider);
         }
@@ -122,39 +166,50 @@ fn views_of(plan: &LogicalPlan) -> Result<Vec<Arc<dyn TableProvider>>> {
     Ok(views)
 }
 
-/// Views and derived tables that are read more than once by plans, and by statements that read whole views. By level:
-/// each after the levels that it reads.
-fn read_again(
-    plans: &[&LogicalPlan],
-    views: &[Arc<dyn TableProvider>],
-) -> Result<Vec<Vec<Arc<dyn TableProvider>>>> {
+/// The tables to compute for plans, and for statements that read whole views: those views, the parts of their long
+/// unions, and all that is read more than once. Each is behind the ones that it reads.
+fn steps(plans: &[&LogicalPlan], views: &[Arc<dyn TableProvider>]) -> Result<Vec<Step>> {
     let mut readings = Readings::default();
     let mut places = Vec::new();
     for plan in plans {
         let reads = readings.of(plan)?;
         places.extend(reads.into_iter().enumerate().flat_map(|(place, count)| repeat_n(place, count)));
     }
+    let named: Vec<&LogicalPlan> =
+        views.iter().filter_map(|view| view.downcast_ref::<View>()).map(View::plan).collect();
+    let (mut chosen, mut others) = (Vec::new(), Vec::new());
     for view in views {
-        places.extend(readings.place(Arc::clone(view))?);
-    }
-    let mut named: Vec<usize> = readings.known.iter().map(|_| 0).collect();
-    for place in places {
-        named[place] += 1;
-    }
-    let is_kept = readings.cached(named);
-    let mut levels: Vec<Vec<_>> = Vec::new();
-    let mut level_of: Vec<usize> = Vec::new();
-    for (reading, is_kept) in readings.known.into_iter().zip(&is_kept) {
-        let below = reading.reads.iter().enumerate().filter(|(_, count)| **count > 0);
-        let level = below.map(|(below, _)| level_of[below]).max().unwrap_or_default();
-        if *is_kept {
-            levels.resize_with(levels.len().max(level + 1), Vec::new);
-            levels[level].push(reading.provider);
+        match readings.place(Arc::clone(view))? {
+            Some(place) => {
+                places.push(place);
+                chosen.push(place);
+            }
+            // It has no rows, or they are cached.
+            None => others.push(Step { provider: Arc::clone(view), reads: Vec::new(), height: 0 }),
         }
-        level_of.push(level + usize::from(*is_kept));
     }
-    Ok(levels)
+    for part in parts(&named)? {
+        chosen.extend(readings.place(part)?);
+    }
+    let mut steps = readings.steps(&places, &chosen);
+    steps.extend(others);
+    Ok(steps)
 }
+
+/// A table to compute.
+struct Step {
+    provider: Arc<dyn TableProvider>,
+    /// Positions of the steps that it waits for.
+    reads: Vec<usize>,
+    /// The number of steps in the longest chain that waits for it.
+    height: usize,
+}
+
+/// True if all columns have types. A plan for a statement may still give one to NULL.
+fn has_types(plan: &LogicalPlan) -> bool {
+    plan.schema().fields().iter().all(|field| !field.data_type().is_null())
+}
+
 /// Views and derived tables of a statement, each after the ones that it reads.
 #[derive(Default)]
 struct Readings {
@@ -174,14 +229,48 @@ struct Reading {
 }
 
 impl Readings {
-    /// True for each known table that is to be cached, from the number of reads by the statements themselves.
-    fn cached(&self, mut named: Vec<usize>) -> Vec<bool> {
+    /// The tables to compute, from the places that statements name, and those that are computed in any case.
+    fn steps(self, places: &[usize], chosen: &[usize]) -> Vec<Step> {
+        let is_kept = self.cached(places, chosen);
+        let mut steps: Vec<Step> = Vec::new();
+        // Per known table, the steps that it waits for, or itself.
+        let mut step_of: Vec<BTreeSet<usize>> = Vec::new();
+        for (reading, is_kept) in self.known.into_iter().zip(is_kept) {
+            let below = reading.reads.iter().enumerate().filter(|(_, count)| **count > 0);
+            let reads: BTreeSet<usize> =
+                below.flat_map(|(below, _)| step_of[below].iter().copied()).collect();
+            if is_kept {
+                step_of.push(BTreeSet::from([steps.len()]));
+                let reads = reads.into_iter().collect();
+                steps.push(Step { provider: reading.provider, reads, height: 0 });
+            } else {
+                step_of.push(reads);
+            }
+        }
+        for at in (0..steps.len()).rev() {
+            let above = steps[at].height + 1;
+            for below in steps[at].reads.clone() {
+                steps[below].height = steps[below].height.max(above);
+            }
+        }
+        steps
+    }
+
+    /// True for each known table that is to be cached.
+    fn cached(&self, places: &[usize], chosen: &[usize]) -> Vec<bool> {
+        let mut named: Vec<usize> = self.known.iter().map(|_| 0).collect();
+        for place in places {
+            named[*place] += 1;
+        }
         let mut uses = named.clone();
         let mut is_kept: Vec<bool> = self.known.iter().map(|_| false).collect();
+        for place in chosen {
+            is_kept[*place] = true;
+        }
         // Top-down: the number of reads of a view determines that of its sources.
         for (at, reading) in self.known.iter().enumerate().rev() {
             // A derived table is cached for other statements, too, if cached views hide the number of its references.
-            is_kept[at] = reading.is_worth && (uses[at] > 1 || reading.is_derived && named[at] > 1);
+            is_kept[at] |= reading.is_worth && (uses[at] > 1 || reading.is_derived && named[at] > 1);
             let times = if is_kept[at] { 1 } else { uses[at] };
             for (below, count) in reading.reads.iter().enumerate() {
                 named[below] = count.saturating_mul(named[at]).saturating_add(named[below]);
