@@ -33,7 +33,8 @@ pub(super) struct Asked {
 impl Asked {
     /// True if the scan reads a column. Expensive columns are computed only then.
     fn wants(&self, column: &str) -> bool {
-        self.schema.field_with_name(column).is_ok()
+        // `field_with_name` would write an error for each absent column of each row.
+        self.schema.column_with_name(column).is_some()
     }
 
     /// True if the scan reads rows of a section.
