@@ -15,9 +15,12 @@ use datafusion::datasource::TableType;
 use datafusion::error::Result;
 use datafusion::execution::SessionState;
 use datafusion::execution::session_state::SessionStateBuilder;
+use tokio::runtime::Handle;
 use tokio::sync::OnceCell;
+use tokio::task::spawn;
 
 use super::inline::{self, View};
+use crate::lexer::{self, Kind};
 use crate::library::ViewDoc;
 use crate::session::stored::Store;
 
@@ -73,13 +76,33 @@ impl PlannedSchema {
         planned.get_or_try_init(|| self.plan_now(name, view)).await.copied()
     }
 
+    /// Begins to plan the views that a view names, each on a thread of its own. The view waits for those that it reads.
+    fn plan_sources(&self, view: &ViewDoc) {
+        let names = &self.state.config_options().catalog;
+        let catalog = self.state.catalog_list().catalog(&names.default_catalog);
+        let schema = catalog.and_then(|catalog| catalog.schema(&names.default_schema));
+        let Some(schema) = schema.filter(|_| Handle::try_current().is_ok()) else { return };
+        let words =
+            || lexer::tokens(&view.sql).filter(|token| token.kind == Kind::Word).map(|token| token.text);
+        let is_source = |before: &str| ["FROM", "JOIN"].iter().any(|word| before.eq_ignore_ascii_case(word));
+        let sources = words().zip(words().skip(1)).filter(|(before, _)| is_source(before));
+        let sources: BTreeSet<&str> = sources.map(|(_, name)| name).collect();
+        for name in sources.into_iter().filter(|name| self.waiting().contains_key(*name)) {
+            let (schema, name) = (Arc::clone(&schema), name.to_owned());
+            // The view itself reports an error.
+            spawn(async move { drop(schema.table(&name).await) });
+        }
+    }
+
     async fn plan_now(&self, name: &str, view: &ViewDoc) -> Result<()> {
-        let table = match View::stored(view, &self.store)? {
-            Some(table) => table,
-            None => inline::planned(&self.state, view)
+        let table = if let Some(table) = View::stored(view, &self.store)? {
+            table
+        } else {
+            self.plan_sources(view);
+            inline::planned(&self.state, view)
                 .await
                 .map_err(|error| error.context(format!("view `{name}` of the library")))?
-                .storing(&self.store, name),
+                .storing(&self.store, name)
         };
         // The session may have replaced it.
         let mut waiting = self.waiting();
