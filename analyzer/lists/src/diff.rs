@@ -33,6 +33,7 @@ use stallmap_console::args::gate::Gate;
 use stallmap_console::args::named::NamedCapture;
 use stallmap_console::context::{Context, runtime};
 use stallmap_console::exit::{Failure, GATE, NOT_COMPARABLE, OK, Outcome, USAGE};
+use stallmap_console::explain::explain;
 use stallmap_console::output;
 use stallmap_console::output::progress::Progress;
 use stallmap_console::row::Row as _;
@@ -187,6 +188,7 @@ impl<'a> Comparison<'a> {
     /// Everything that the output needs.
     async fn find(&self, facts: Answer, parts: &[Part], progress: &Progress) -> Outcome<Found> {
         progress.say("querying totals");
+        self.prepare(parts).await?;
         let totals = self.totals().await?;
         let headlines = self.headlines(&Row::read(queries::COMPARE.name, &totals.rows)?);
         let mut answers = vec![facts, totals];
@@ -264,7 +266,17 @@ impl<'a> Comparison<'a> {
         Ok(Answer { section, sql: script.text(), rows, absence: None })
     }
 
-    fn print_sql(&self, parts: &[Part]) -> Outcome {
+    /// Computes the views of all that will be asked, at the same time.
+    async fn prepare(&self, parts: &[Part]) -> Outcome<()> {
+        let mut scripts = self.scripts(parts);
+        scripts.retain(|(_, script)| self.session.remembered_script(&script.text()).is_none());
+        let texts = scripts.iter().flat_map(|(_, script)| script.tables.iter().chain([&script.query]));
+        let texts: Vec<&str> = texts.map(String::as_str).collect();
+        self.session.keep_views_of(&texts).await.map_err(|error| explain(error, Some(self.session)))
+    }
+
+    /// The statements of the sections, those of the facts first.
+    fn scripts(&self, parts: &[Part]) -> Vec<(library::Query, Script)> {
         let mut scripts = vec![(queries::COMPARABLE, self.script.clone())];
         scripts.push((queries::TOTALS, self.query.totals(&self.decision.unknown)));
         let lines = self.query.part(Part::Lines, self.measure());
@@ -274,8 +286,12 @@ impl<'a> Comparison<'a> {
             scripts.push((keys(Part::Lines), lines.clone()));
             scripts.push((queries::LINE_KERNELS, self.query.line_kernels(&lines)));
         }
+        scripts
+    }
+
+    fn print_sql(&self, parts: &[Part]) -> Outcome {
         let (mut made, mut texts) = (Vec::new(), Vec::new());
-        for (section, mut script) in scripts {
+        for (section, mut script) in self.scripts(parts) {
             // A table is created once for all queries.
             script.tables.retain(|table| !made.contains(table));
             made.extend(script.tables.iter().cloned());
