@@ -81,7 +81,7 @@ pub fn run(context: &Context, args: &Report) -> Outcome {
     }
     let subject = runtime.block_on(subject::subject(&session))?;
     if let Some(path) = &args.html {
-        runtime.block_on(prepare_views(&session, &page::texts()))?;
+        runtime.block_on(page::prepare(args, &session))?;
         let verdict = runtime.block_on(Verdict::of(&session))?;
         let change = match &args.baseline {
             Some(base) => Some(crate::diff::since(context, base, &args.capture)?),

@@ -58,7 +58,7 @@ pub(super) async fn page(
     (program, change): (String, Option<Block>),
     verdict: &Verdict,
 ) -> Outcome<String> {
-    let mut blocks = blocks(&Asker::of(session), args, verdict).await?;
+    let mut blocks = blocks(&ahead(session, args).await?, args, verdict).await?;
     let place = blocks.len().min(1);
     blocks.splice(place..place, change);
     Ok(document::document(&subject(args, verdict, &program, "report"), &blocks))
@@ -71,7 +71,7 @@ pub(crate) async fn served(
     program: &str,
     verdict: &Verdict,
 ) -> Outcome<document::Served> {
-    let mut blocks = blocks(&Asker::of(session), args, verdict).await?;
+    let mut blocks = blocks(&ahead(session, args).await?, args, verdict).await?;
     let place = blocks.len().min(1);
     blocks.insert(place, sql::block());
     Ok(document::served(&subject(args, verdict, program, "serve"), &blocks))
@@ -91,18 +91,36 @@ fn subject(args: &Report, verdict: &Verdict, program: &str, command: &str) -> Su
     }
 }
 
+/// Computes the views of the verdict and of the sections, all at the same time.
+pub(super) async fn prepare(args: &Report, session: &Session) -> Outcome<()> {
+    let all: Vec<_> = stallmap_verdict::texts().into_iter().chain(texts(args)).collect();
+    stallmap_console::answer::prepare(session, &all).await
+}
+
 /// The queries that read most views.
-pub(super) fn texts() -> Vec<(Query, String)> {
-    let top = [("$top", DEFAULT_TOP.into())];
+fn texts(args: &Report) -> Vec<(Query, String)> {
+    let top = [("$top", args.top.unwrap_or(DEFAULT_TOP).into())];
     let costs = COSTS.iter().chain(REPLAYED).map(|(query, _)| *query);
-    let others = [
-        queries::report::FINDINGS,
-        queries::tree::LAUNCHES,
-        queries::report::LOSSES,
-        queries::report::COVERAGE,
-    ];
+    let others = [queries::report::FINDINGS, queries::report::LOSSES, queries::report::COVERAGE];
     let own = costs.chain(others).map(|query| (query, query.sql(&top)));
-    stallmap_verdict::texts().into_iter().chain(own).collect()
+    own.chain([(queries::tree::LAUNCHES, queries::tree::LAUNCHES.sql(&[]))]).collect()
+}
+
+/// An asker of a session, with the answers of the queries that depend on no other.
+async fn ahead<'a>(session: &'a Session, args: &Report) -> Outcome<Asker<'a>> {
+    let mut asker = Asker::of(session);
+    let accessed = heat::sql_of_accessed(&asker).await?;
+    let drawings = [
+        (queries::page::STALLS, STALL_BARS),
+        (queries::page::WARPS, warps::PICTURES),
+        (queries::page::TIMELINE, timeline::STREAMS),
+        (queries::page::MEMORY, BINS),
+        (queries::page::OBJECTS, OBJECTS),
+    ];
+    let drawings = drawings.map(|(query, top)| (query, query.sql(&[("$top", top)])));
+    let all = accessed.into_iter().chain(drawings).chain(texts(args));
+    asker.ask_ahead(all.collect()).await?;
+    Ok(asker)
 }
 
 /// The sections in reading order: verdict, call paths, findings, costs, drawings, then losses and coverage.

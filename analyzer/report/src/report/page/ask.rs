@@ -3,7 +3,7 @@
 use stallmap::session::Session;
 
 use stallmap::library::queries::Query;
-use stallmap_console::answer::{Answer, asked};
+use stallmap_console::answer::{Answer, asked, rows_of_all};
 use stallmap_console::exit::Outcome;
 use stallmap_console::output::progress::Progress;
 use stallmap_console::row::Row;
@@ -12,12 +12,14 @@ use stallmap_console::row::Row;
 pub(super) struct Asker<'a> {
     session: &'a Session,
     progress: Progress,
+    /// Answers that wait for their question.
+    known: Vec<Answer>,
 }
 
 impl<'a> Asker<'a> {
     /// An asker of this session.
     pub(super) fn of(session: &'a Session) -> Self {
-        Self { session, progress: Progress::start("asking") }
+        Self { session, progress: Progress::start("asking"), known: Vec::new() }
     }
 
     /// The session.
@@ -30,6 +32,14 @@ impl<'a> Asker<'a> {
         self.progress.say(format!("querying {what}"));
     }
 
+    /// Asks queries at the same time. Their answers wait for [`Asker::ask`].
+    pub(super) async fn ask_ahead(&mut self, texts: Vec<(Query, String)>) -> Outcome<()> {
+        let rows = rows_of_all(self.session, &texts).await?;
+        let answers = texts.into_iter().zip(rows);
+        self.known.extend(answers.map(|((section, sql), rows)| Answer { section, sql, rows, absence: None }));
+        Ok(())
+    }
+
     /// The result of a query.
     pub(super) async fn ask(&self, section: Query, parameters: &[(&str, u64)]) -> Outcome<Answer> {
         self.run(section, section.sql(parameters)).await
@@ -37,15 +47,23 @@ impl<'a> Asker<'a> {
 
     /// The answer of a query about these tensors.
     pub(super) async fn of_tensors(&self, section: Query, tensors: &[u64]) -> Outcome<Answer> {
-        let tensors: Vec<String> = tensors.iter().map(u64::to_string).collect();
-        self.run(section, section.sql(&[]).replace("$tensors", &tensors.join(", "))).await
+        self.run(section, sql_of_tensors(section, tensors)).await
     }
 
     async fn run(&self, section: Query, sql: String) -> Outcome<Answer> {
+        if let Some(answer) = self.known.iter().find(|known| known.section == section && known.sql == sql) {
+            return Ok(answer.clone());
+        }
         self.say(section.name);
         let rows = asked(self.session, section, &sql).await?;
         Ok(Answer { section, sql, rows, absence: None })
     }
+}
+
+/// The statement of a query about these tensors.
+pub(super) fn sql_of_tensors(section: Query, tensors: &[u64]) -> String {
+    let tensors: Vec<String> = tensors.iter().map(u64::to_string).collect();
+    section.sql(&[]).replace("$tensors", &tensors.join(", "))
 }
 
 /// A result's rows.

@@ -1,9 +1,9 @@
 //! Heat maps of the costliest tensors, or of the most accessed ones, drawn by the page's script.
 
 use serde_json::{Value, json};
-use stallmap::library::queries;
+use stallmap::library::queries::{self, Query};
 
-use super::ask::{Asker, read};
+use super::ask::{Asker, read, sql_of_tensors};
 use super::block::Block;
 use super::links::Links;
 use super::table::{Layout, table};
@@ -90,6 +90,14 @@ const LAYERS: [&str; 5] = ["touches", "requests", "blocks", "sectors", "blamed s
 /// Text for a capture without tensors, which has no heat maps.
 const NO_TENSORS: &str = "Pictures are of tensors (the views `tensor_cell` and `launch_cell`), and no access to one was \
     recorded: programs without a framework have none. What kernels accessed of each allocation is in `pc_tensor`.";
+
+/// The statement that takes longest: of the accesses of the drawn tensors. None without any.
+pub(super) async fn sql_of_accessed(asker: &Asker<'_>) -> Outcome<Option<(Query, String)>> {
+    let tensors: Vec<Drawn> = read(&asker.ask(queries::page::DRAWN, &[("$top", TENSORS)]).await?)?;
+    let tensors: Vec<u64> = tensors.iter().map(|tensor| tensor.tensor_id).collect();
+    let sql = || sql_of_tensors(queries::page::ACCESSED, &tensors);
+    Ok((!tensors.is_empty()).then(|| (queries::page::ACCESSED, sql())))
+}
 
 /// The section. None without recorded accesses.
 pub(super) async fn block(asker: &Asker<'_>, links: &Links) -> Outcome<Option<Block>> {

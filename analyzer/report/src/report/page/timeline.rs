@@ -10,7 +10,7 @@ use stallmap_console::output::number::{counted, nanoseconds, percent};
 use stallmap_console::rows;
 
 /// Streams with a row of their own.
-const STREAMS: u64 = 16;
+pub(super) const STREAMS: u64 = 16;
 /// Width of a drawing.
 const WIDTH: f64 = 1000.0;
 /// Its height: the whole stretch is work.

@@ -13,7 +13,7 @@ use stallmap_console::output::number::{counted, grouped, measured};
 use stallmap_console::rows;
 
 /// Pictures.
-const PICTURES: u64 = 6;
+pub(super) const PICTURES: u64 = 6;
 /// A picture shows sectors that exceed the ideal by a tenth.
 const EXCESS: f64 = 1.1;
 
