@@ -68,7 +68,7 @@ pub fn run(context: &Context, args: &Args) -> Outcome {
         context.open(&[(None, capture.clone())])?
     };
     if args.sql {
-        let texts: Vec<String> = texts(FINDINGS).into_iter().map(|(_, sql)| sql).collect();
+        let texts: Vec<String> = texts().into_iter().map(|(_, sql)| sql).collect();
         return output::print(&texts.join("\n")).map(|()| OK);
     }
     let verdict = {
@@ -86,7 +86,11 @@ pub fn run(context: &Context, args: &Args) -> Outcome {
 }
 
 /// Every query that can take part, as a user can run it.
-pub fn texts(findings: u64) -> Vec<(Query, String)> {
+pub fn texts() -> Vec<(Query, String)> {
+    texts_of(FINDINGS)
+}
+
+fn texts_of(findings: u64) -> Vec<(Query, String)> {
     let all = [
         (queries::RUN, 0),
         (queries::TENSORS, TENSORS),
@@ -106,7 +110,7 @@ impl Verdict {
 
     /// The same with the first finding of this many kinds.
     async fn of_findings(session: &Session, findings: u64) -> Outcome<Self> {
-        let sql = texts(findings);
+        let sql = texts_of(findings);
         let answers = Answers { rows: rows_of_all(session, &sql).await?, sql };
         let run = answers.rows::<Run>(queries::RUN)?.into_iter().next().unwrap_or_default();
         let tensors = answers.rows::<TensorShare>(queries::TENSORS)?;
