@@ -310,10 +310,10 @@ impl CaptureReader {
         let corrupt =
             |cause: String| CaptureError::corrupt(format!("cubin {content_hash}"), cause, &self.path);
         // Growing copies everything again and again. The header's size may be wrong.
-        let said = zstd::zstd_safe::get_frame_content_size(&packed).ok().flatten().unwrap_or(0);
+        let declared = zstd::zstd_safe::get_frame_content_size(&packed).ok().flatten().unwrap_or(0);
         let most = packed.len().saturating_mul(MOST_RATIO);
         let mut cubin =
-            Vec::with_capacity(usize::try_from(said.min(MAX_CUBIN_BYTES)).unwrap_or(most).min(most));
+            Vec::with_capacity(usize::try_from(declared.min(MAX_CUBIN_BYTES)).unwrap_or(most).min(most));
         let decoder = zstd::Decoder::new(&packed[..]).map_err(|cause| corrupt(cause.to_string()))?;
         decoder
             .take(MAX_CUBIN_BYTES + 1)
