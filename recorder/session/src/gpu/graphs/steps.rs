@@ -109,7 +109,7 @@ fn edges(api: &cuda::Steps, graph: Handle) -> Result<Vec<(usize, usize)>, &'stat
     if count > MOST_NODES {
         return Err(UNREADABLE);
     }
-    let none = || Vec::from_iter(std::iter::repeat_n(Handle::NULL, count));
+    let none = || std::iter::repeat_n(Handle::NULL, count).collect::<Vec<_>>();
     let (mut from, mut to, mut data) = (none(), none(), vec![0; count]);
     // SAFETY: there is room for `count` edges in each array.
     let code =
