@@ -15,7 +15,6 @@ pub mod context;
 pub mod excerpt;
 pub mod exit;
 pub mod explain;
-pub mod known;
 pub mod library;
 pub mod names;
 pub mod order;

@@ -133,7 +133,7 @@ impl Sector {
         };
         let own = lanes.and_then(|place| self.lanes.get(place));
         if own.is_none()
-            && let Some(bits) = same_for_all(bytes, [0, warp_bytes, block, self.loaded])
+            && let Some(bits) = same_for_all(bytes, &[0, warp_bytes, block, self.loaded])
         {
             return set(fresh, touch, bits);
         }
@@ -233,9 +233,9 @@ impl Sector {
 }
 
 /// The scopes with new bytes, if they are the same for all lanes: a scope has loaded all bytes of a touch, or none.
-fn same_for_all(bytes: Bytes, scopes: [Bytes; SCOPES]) -> Option<u8> {
+fn same_for_all(bytes: Bytes, scopes: &[Bytes]) -> Option<u8> {
     let mut bits = 0;
-    for (scope, loaded) in scopes.into_iter().enumerate() {
+    for (scope, &loaded) in scopes.iter().enumerate() {
         match bytes & loaded {
             0 => bits |= 1 << scope,
             all if all == bytes => {}

@@ -22,6 +22,7 @@ use stallmap::session::Session;
 
 use self::read::{Other, Relation, Tensor};
 use crate::filter::Filter;
+use crate::known::known;
 use stallmap::library::queries::draw as queries;
 use stallmap_console::answer::rows;
 use stallmap_console::answer::write_rows;
@@ -29,7 +30,6 @@ use stallmap_console::args::forest::Forest as Args;
 use stallmap_console::context::{Context, runtime};
 use stallmap_console::exit::{Failure, OK, Outcome, USAGE};
 use stallmap_console::explain::arrow_failure;
-use stallmap_console::known::known;
 use stallmap_console::output;
 use stallmap_console::output::paint::Role;
 use stallmap_console::output::progress::Progress;

@@ -4,5 +4,6 @@ pub mod diff;
 pub mod filter;
 pub mod forest;
 pub mod kernel;
+mod known;
 pub mod top;
 pub mod tree;

@@ -5,6 +5,7 @@ use std::path::Path;
 use arrow::array::RecordBatch;
 
 use crate::filter::Filter;
+use crate::known::known;
 use stallmap::library::queries::{Query, top as queries};
 use stallmap_console::absent;
 use stallmap_console::answer::{asked, nothing, write_rows};
@@ -12,7 +13,6 @@ use stallmap_console::args::top::{Ranked, Top, TopSort};
 use stallmap_console::context::{Context, runtime};
 use stallmap_console::exit::{Failure, OK, Outcome, USAGE};
 use stallmap_console::explain::arrow_failure;
-use stallmap_console::known::known;
 use stallmap_console::output::paint::Role;
 use stallmap_console::output::progress::Progress;
 use stallmap_console::output::table::Table;

@@ -122,7 +122,7 @@ impl Screen<'_> {
         // Instruments can lose the same.
         let losses: BTreeSet<String> = self.verdict.losses.iter().map(Loss::text).collect();
         let losses = losses.into_iter().map(|text| (true, text));
-        // The first loss and the number of the others are there already.
+        // The first loss and the number of further ones are there already.
         let others = self.verdict.trust().into_iter().skip(self.verdict.losses.len().min(2));
         let paint = |(is_loss, text): (bool, String)| {
             let (mark, role) = if is_loss { ("! ", Role::Warning) } else { ("", Role::Good) };

@@ -102,7 +102,8 @@ impl<'a> Pruner<'a> {
             }
             TreeSort::Name => vec![0.0; forest.nodes().len()],
         };
-        let (weight, is_top) = (weights(choice.metric), vec![true; forest.nodes().len()]);
+        let weight = weights(choice.metric);
+        let is_top = forest.nodes().iter().map(|_| true).collect();
         let mut pruner = Self { forest, steps, choice, included, excluded, leads, weight, rank, is_top };
         if choice.top < forest.nodes().len() {
             pruner.is_top = pruner.costliest();
@@ -129,7 +130,7 @@ impl<'a> Pruner<'a> {
             self.weight[*other].total_cmp(&self.weight[*one]).then(above.cmp(below)).then(one.cmp(other))
         };
         found.sort_by(order);
-        let mut is_top = vec![false; self.forest.nodes().len()];
+        let mut is_top: Vec<bool> = self.forest.nodes().iter().map(|_| false).collect();
         found.iter().take(self.choice.top).for_each(|(node, _)| is_top[*node] = true);
         is_top
     }

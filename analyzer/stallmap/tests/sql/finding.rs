@@ -48,8 +48,11 @@ async fn findings(session: &Session) -> Vec<Finding> {
 async fn findings_cost_no_more_than_was_sampled_and_show_their_evidence() {
     for capture in captures() {
         let session = Session::open(&[(None, capture.clone())]).unwrap();
-        let taken = answer(&session, "SELECT sum(samples) FROM sample").await.unwrap();
+        let taken = answer(&session, "SELECT coalesce(sum(samples), 0) FROM sample").await.unwrap();
         let taken: f64 = taken[0].parse().unwrap();
+        if taken == 0.0 {
+            continue;
+        }
         let mut asked = BTreeSet::new();
         for Finding { kind, query, numbers } in findings(&session).await {
             let [samples, saving, share, saving_share] = numbers;

@@ -39,8 +39,8 @@ mod tests {
             let cell = &table.columns[column].cells[0];
             assert!((most - 2..=most).contains(&width(cell)), "{cell}");
             assert!(cell.starts_with("begin") && cell.ends_with("end"), "{cell}");
-            let kept: usize = cell.split('…').step_by(2).map(width).sum();
-            let cut = format!("…{} characters…", grouped((5_008 - kept) as i128));
+            let shown: usize = cell.split('…').step_by(2).map(width).sum();
+            let cut = format!("…{} characters…", grouped((5_008 - shown) as i128));
             assert!(cell.contains(&cut), "{cell} has no {cut}");
         }
         assert_eq!(width(&table.columns[2].cells[0]), 500, "numbers are whole");

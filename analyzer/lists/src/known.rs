@@ -4,19 +4,19 @@ use std::path::Path;
 
 use stallmap::session::Session;
 
-use super::answer;
-use crate::args::list::ListFormat;
-use crate::exit::Outcome;
-use crate::output::paint::Role;
-use crate::output::shorten::printable;
-use crate::output::{self, number};
-use crate::row::Row as _;
-use crate::rows;
 use stallmap::library::queries;
+use stallmap_console::answer;
+use stallmap_console::args::list::ListFormat;
+use stallmap_console::exit::Outcome;
+use stallmap_console::output::paint::Role;
+use stallmap_console::output::shorten::printable;
+use stallmap_console::output::{self, number};
+use stallmap_console::row::Row as _;
+use stallmap_console::rows;
 
 /// Completeness of a capture's costs.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Known {
+pub(crate) struct Known {
     launches: f64,
     sampled_launches: f64,
     collected_samples: f64,
@@ -43,7 +43,7 @@ rows! {
 }
 
 /// Queries the completeness.
-pub async fn known(session: &Session) -> Outcome<Known> {
+pub(crate) async fn known(session: &Session) -> Outcome<Known> {
     let query = queries::top::KNOWN;
     let found =
         Found::read(query.name, &answer::asked(session, query, &query.sql(&[])).await?)?.into_iter().next();
@@ -94,7 +94,7 @@ impl Known {
     }
 
     /// Prints it before a list, on standard output. For programs, logs only losses, to standard error.
-    pub fn say(&self, capture: &Path, format: ListFormat) -> Outcome<()> {
+    pub(crate) fn say(&self, capture: &Path, format: ListFormat) -> Outcome<()> {
         let capture = printable(&capture.display().to_string());
         let warning = format!(
             "the capture is incomplete; `stallmap report {capture} --section losses` lists the losses"
