@@ -51,9 +51,9 @@ mod tests {
             hinted(error).to_string()
         };
         let text = message_of("stallmap info a.stallmap --kernel x");
-        assert!(text.contains("--kernel is an option of report, top, tree, source"), "{text}");
+        assert!(text.contains("--kernel is an option of report, why, top, tree, forest, source"), "{text}");
         let text = message_of("stallmap check -k x");
-        assert!(text.contains("-k is an option of report, top"), "{text}");
+        assert!(text.contains("-k is an option of report, why, top"), "{text}");
         assert!(!message_of("stallmap info a.stallmap --nothing").contains("is an option of"));
     }
 }

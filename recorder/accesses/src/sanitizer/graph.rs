@@ -261,37 +261,26 @@ impl Instrument {
         running: &Running,
         is_patched: bool,
     ) -> bool {
-        let Some(armed) = &running.armed else {
+        let armed = running.armed.as_ref().filter(|_| row.recorded && is_patched);
+        let Some(armed) = armed else {
             if row.recorded {
-                session::lose(LossKind::Launch, "launch could not be instrumented", 1, None);
-            }
-            session::emit(LaunchRun { recorded: false, ..row });
-            self.leave_out(data);
-            return false;
-        };
-        let place = self.place_of(data.context, data.api_stream_handle);
-        let state = &mut *self.lock();
-        let Some(ring) = state.rings.get_mut(&data.context.key()) else { return false };
-        let mut writes = row.recorded && is_patched;
-        if writes {
-            let part = (self.block_stride(data), position);
-            let added = own(|| ring.add_node(place, (running.exec, armed), data.grid_id, part, row));
-            if let Err((row, error)) = added {
-                writes = false;
-                session::lose(LossKind::Launch, "launch could not be instrumented", 1, Some(error));
-                session::emit(LaunchRun { recorded: false, ..*row });
-            }
-        } else {
-            if row.recorded {
-                let detail = Some("its module is not patched".to_owned());
+                let detail = (!is_patched).then(|| "its module is not patched".to_owned());
                 session::lose(LossKind::Launch, "launch could not be instrumented", 1, detail);
             }
             session::emit(LaunchRun { recorded: false, ..row });
-            if let Err(error) = own(|| ring.skip_node(place, running.exec, data.grid_id)) {
-                session::lose(LossKind::Access, "node could not be left out", 1, Some(error));
-            }
+            self.skip_node(data, running);
+            return false;
+        };
+        let place = self.place_of(data.context, data.api_stream_handle);
+        let part = (self.block_stride(data), position);
+        let state = &mut *self.lock();
+        let Some(ring) = state.rings.get_mut(&data.context.key()) else { return false };
+        let added = own(|| ring.add_node(place, (running.exec, armed), data.grid_id, part, row));
+        let writes = added.is_ok();
+        if let Err((row, error)) = added {
+            session::lose(LossKind::Launch, "launch could not be instrumented", 1, Some(error));
+            session::emit(LaunchRun { recorded: false, ..*row });
         }
-        // The lock is still held: the call needs none of it.
         self.set_node_data(data, armed) && writes
     }
 

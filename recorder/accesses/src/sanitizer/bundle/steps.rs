@@ -181,17 +181,20 @@ fn run_steps(bundles: &Bundles, walk: &Walk, planned: &mut Planned) -> Result<()
         let decision = bundles.recorder().selection.decide(&kind_of(node));
         let place = planned.place();
         let expected = planned.nodes.values_mut().find(|expected| expected.index == *number);
-        let recorded = expected.filter(|expected| expected.decision.is_ok() && decision.is_ok());
-        let stepped = recorded.as_ref().map_or(Stepped::Silent, |expected| {
-            Stepped::Node(expected.ordinal, (place.0, place.1, *number), node.captured)
-        });
+        let expected = expected.filter(|expected| expected.decision.is_ok());
+        let stepped = match (&expected, decision) {
+            (Some(expected), Ok(())) => {
+                Stepped::Node(expected.ordinal, (place.0, place.1, *number), node.captured)
+            }
+            _ => Stepped::Silent,
+        };
         STEPPED.set(Some(stepped));
         let context = node.captured.and_then(|captured| captured.context);
         let run = context::within(context, || step.run(walk.nodes, walk.stream));
         STEPPED.set(None);
         run.map_err(failed)?;
-        if let Some(expected) = recorded {
-            expected.step = Ok(());
+        if let Some(expected) = expected {
+            expected.step = decision;
         }
     }
     Ok(())
