@@ -117,7 +117,7 @@ pub fn run(context: &Context, args: &Report) -> Outcome {
         None => {
             let mut out = output::paged();
             let screen = verdict.map(|verdict| verdict.screen(&args.capture, output::page()));
-            write::text(&mut *out, &args.capture, &subject, screen.as_deref(), is_brief, &answers)
+            write::text(&mut *out, &subject, screen.as_deref(), is_brief, &answers)
         }
         Some(format) => for_program(&mut output::data(), &args.capture, &answers, format),
     }?;

@@ -1,7 +1,6 @@
 //! The report as text.
 
 use std::io::{self, Write};
-use std::path::Path;
 
 use stallmap::library::queries::report as queries;
 use stallmap_console::answer::{Answer, nothing};
@@ -9,7 +8,7 @@ use stallmap_console::exit::Outcome;
 use stallmap_console::explain::arrow_failure;
 use stallmap_console::output::number::{measured, percent};
 use stallmap_console::output::paint::Role;
-use stallmap_console::output::shorten::{printable, width};
+use stallmap_console::output::shorten::width;
 use stallmap_console::output::table::{Canvas, Table};
 use stallmap_console::output::value::Look;
 use stallmap_console::output::{self, written};
@@ -47,7 +46,6 @@ const ORDER: &[&str] = &["findings", "losses", "coverage", "tensors", "ranks", "
 /// Writes the text report, the verdict first.
 pub(super) fn text(
     out: &mut dyn Write,
-    capture: &Path,
     subject: &str,
     verdict: Option<&str>,
     is_brief: bool,
@@ -63,7 +61,7 @@ pub(super) fn text(
     let blank = if verdict.is_empty() { "" } else { "\n" };
     let texts: Vec<&str> = sections.iter().map(|(_, text)| text.as_str()).collect();
     written(write!(out, "{verdict}{blank}{}", texts.join("\n")))?;
-    written(footer(out, output::page(), capture, &named).and_then(|()| out.flush()))
+    written(footer(out, output::page(), &named).and_then(|()| out.flush()))
 }
 
 /// A section with its heading.
@@ -153,19 +151,16 @@ fn heading(
     if is_empty { write!(out, "{}", nothing(answer.section, answer.absence.as_deref())) } else { Ok(()) }
 }
 
-fn footer(out: &mut dyn Write, canvas: Canvas, capture: &Path, named: &[&str]) -> io::Result<()> {
-    let capture = printable(&capture.display().to_string());
+fn footer(out: &mut dyn Write, canvas: Canvas, named: &[&str]) -> io::Result<()> {
     let all = if named.is_empty() {
         "has all sections with more rows, and the coverage".to_owned()
     } else {
         format!("has more rows, and {}", and(named))
     };
-    // A path that is too long is typed above already.
-    let line = |file: &str, rest: &str| format!("stallmap report {file} --all   {all}{rest}");
-    let texts = [line(&capture, SQL), line(&capture, ""), line("FILE", SQL), line("FILE", "")];
-    let columns = canvas.width.unwrap_or(usize::MAX);
-    let fitting = texts.iter().find(|text| width(text) <= columns).unwrap_or(&texts[3]);
-    writeln!(out, "\n{}", canvas.paint.text(Role::Dim, fitting))
+    let short = format!("stallmap report FILE --all   {all}");
+    let full = format!("{short}{SQL}");
+    let fits = canvas.width.is_none_or(|columns| width(&full) <= columns);
+    writeln!(out, "\n{}", canvas.paint.text(Role::Dim, if fits { &full } else { &short }))
 }
 
 /// A list of words.
