@@ -33,7 +33,8 @@ fn a_screen_is_24_lines_of_80_columns() {
             .any(|name| path.contains(name));
         let is_partly = text.contains("(estimated)") || text.contains(" measured)");
         assert_ne!(is_measured, is_partly, "{path}: {text}");
-        // The percents of the bars add up to 100, less one for each that rounds to nothing. Without samples there are none.
+        // The percents of the bars add up to 100, less one for each that rounds to nothing. Without samples, there
+        // are none.
         let bars = text
             .lines()
             .filter_map(|line| line.split_once(" %  "))

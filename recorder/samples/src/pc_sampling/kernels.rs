@@ -1,4 +1,5 @@
-//! Facts that many launches share, by thread: a launch costs no lock, no look at its kernel's name, no call of the driver.
+//! Facts that many launches share, by thread: a launch costs no lock, no look at its kernel's name, and no call of the
+//! driver.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -21,7 +22,8 @@ pub(super) struct Kernel {
     pub(super) function_id: OnceLock<FunctionId>,
 }
 
-/// Kernels by the function's handle and the address of its name, and devices by context, while the modules stay the same.
+/// Kernels by the function's handle and the address of its name, and devices by context, while the modules stay the
+/// same.
 #[derive(Default)]
 struct Known {
     modules: u64,

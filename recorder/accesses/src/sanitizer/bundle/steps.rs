@@ -1,8 +1,8 @@
 //! Bundles of the nodes of a CUDA graph.
 //!
-//! Before a graph is launched, its nodes run one by one on its stream, as launches of their own. Those that are to become
-//! bundles are recorded. Then all device memory gets its contents back, and the graph runs as the program launched it.
-//! A node that was recorded as a step is not recorded again.
+//! Before a graph is launched, its nodes run one by one on its stream, as launches of their own. Those that are to
+//! become bundles are recorded. Then all device memory gets its contents back, and the graph runs as the program
+//! launched it. A node that was recorded as a step is not recorded again.
 
 use std::cell::Cell;
 
