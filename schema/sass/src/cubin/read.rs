@@ -168,15 +168,12 @@ impl<'a> Reader<'a> {
     /// Reads which functions of the driver the code calls. Their addresses lie in tables that the kernels share.
     fn read_calls(&mut self) {
         let Some(symbols) = self.symbols.take() else { return };
-        for index in 0..self.elf.sections().len() {
-            if self.elf.section_name(index) != Some(CALLS) {
-                continue;
-            }
-            let words = info::words(self.elf.section_bytes(index).unwrap_or_default());
-            let words: Vec<u32> = words.collect();
-            for [by, of] in words.as_chunks().0 {
-                self.add_call(&symbols, *by, *of);
-            }
+        let mut sections = 0..self.elf.sections().len();
+        let index = sections.find(|index| self.elf.section_name(*index) == Some(CALLS));
+        let bytes = index.and_then(|index| self.elf.section_bytes(index)).unwrap_or_default();
+        let words: Vec<u32> = info::words(bytes).collect();
+        for [by, of] in words.as_chunks().0 {
+            self.add_call(&symbols, *by, *of);
         }
         self.symbols = Some(symbols);
     }
