@@ -184,7 +184,7 @@ impl Redundancy {
             let Some(seen) = seen.get_mut(request.instruction as usize) else { continue };
             let fresh = self.pass.fresh.get(request.lanes()).unwrap_or_default();
             seen.loads += fresh.len() as u64;
-            // A request has up to 32 lanes: each count has a part of 16 bits.
+            // A warp request has up to 32 lanes: each count has a part of 16 bits.
             let redundant: u64 = fresh.iter().map(|fresh| REDUNDANT[usize::from(fresh % 16)]).sum();
             for (scope, count) in seen.redundant.iter_mut().enumerate() {
                 *count += redundant >> (16 * scope) & 0xffff;

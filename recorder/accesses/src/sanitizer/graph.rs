@@ -18,7 +18,7 @@ use super::{Instrument, Key, own};
 use crate::ring::{Armed, Failure, Place};
 use stallmap_session::context;
 use stallmap_session::gpu::device;
-use stallmap_session::gpu::graphs::{self, GraphLaunch, Node};
+use stallmap_session::gpu::graphs::{self, GraphLaunch, Node, UNREAD};
 use stallmap_session::gpu::name::text;
 use stallmap_session::gpu::parameters::Parameters;
 use stallmap_session::{replayed, session};
@@ -55,14 +55,11 @@ impl Planned {
 
     /// No further node is recorded as a step.
     pub(super) fn refuse_steps(&mut self, reason: &'static str) {
-        for node in self.nodes.values_mut().filter(|node| node.step == Err(NO_STEP)) {
+        for node in self.nodes.values_mut().filter(|node| node.step == Err(UNREAD)) {
             node.step = Err(reason);
         }
     }
 }
-
-/// The reason why a node was not recorded as a step, where there is no better one.
-const NO_STEP: &str = "launched by a CUDA graph";
 
 /// A graph launch that runs on this thread.
 struct Running {
@@ -110,7 +107,7 @@ impl Instrument {
         let mut nodes = BTreeMap::new();
         for (ordinal, node) in (first..).zip(enabled) {
             let decision = self.selector.decide(&node.name);
-            let expected = Expected { index: node.index, ordinal, decision, step: Err(NO_STEP) };
+            let expected = Expected { index: node.index, ordinal, decision, step: Err(UNREAD) };
             nodes.insert(node.alias.unwrap_or(node.handle), expected);
         }
         Planned { exec: exec.key(), launch, first, nodes }
@@ -201,7 +198,7 @@ impl Instrument {
             // A node that was not seen comes behind those that were.
             let index = row.kernel_count - 1;
             let decision = self.selector.decide(&name);
-            Expected { index, ordinal: session::take_ordinal(), decision, step: Err(NO_STEP) }
+            Expected { index, ordinal: session::take_ordinal(), decision, step: Err(UNREAD) }
         });
         let Err(no_step) = step else {
             running.row = Some(row);

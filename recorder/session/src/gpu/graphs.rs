@@ -23,8 +23,8 @@ pub use kernel::kernel_name;
 use kernel::{Kernel, child, kernel, nodes};
 use registry::Registry;
 pub use registry::{Captured, GraphLaunch, Node};
-use steps::{CHANGED, UNREAD};
-pub use steps::{Step, Steps, synchronize};
+use steps::CHANGED;
+pub use steps::{Step, Steps, UNREAD, synchronize};
 
 /// Driver calls that change graphs, by callback number: they go to [`Graphs::called`] at their exit.
 pub const CALLBACKS: [u32; 21] = [

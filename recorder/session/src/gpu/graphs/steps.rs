@@ -33,8 +33,8 @@ pub type Steps = Result<Arc<Vec<Step>>, &'static str>;
 
 /// The graph is not the one that was instantiated any more.
 pub(super) const CHANGED: &str = "nodes of its CUDA graph were changed after instantiation";
-/// The graph was not read.
-pub(super) const UNREAD: &str = "launched by a CUDA graph";
+/// The graph was not read: the reason where there is no better one.
+pub const UNREAD: &str = "launched by a CUDA graph";
 
 const OLD_DRIVER: &str = "launched by a CUDA graph, with a driver older than CUDA 12.3";
 const UNREADABLE: &str = "the driver does not describe its CUDA graph";
