@@ -34,7 +34,7 @@ use crate::blocks::Range;
 use crate::bundle::pages::PageSet;
 use counts::Counts;
 use nodes::Nodes;
-use record::{TAGS, Tag};
+use record::{Slot, TAGS, Tag};
 use stallmap_session::guard::say;
 use stallmap_session::session;
 use tags::Tags;
@@ -186,7 +186,7 @@ impl Armed {
 
 /// State that the launching threads and the reader thread share.
 struct Shared {
-    slots: *mut [u8; SLOT_BYTES],
+    slots: *mut Slot,
     /// The same, by words.
     words: *const AtomicU32,
     slot_shift: u32,

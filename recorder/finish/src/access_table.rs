@@ -1,15 +1,17 @@
 //! The table `memory_access`: launch by launch, several at once where they are small.
+//!
+//! All threads convert launches and encode row groups. One thread writes these, in order.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use arrow::array::RecordBatch;
 use rayon::prelude::*;
+use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::segment::{FrameRef, SegmentReader};
-use stallmap_schema::capture::writer::CaptureWriter;
+use stallmap_schema::capture::writer::{CaptureWriter, GroupEncoder, RowGroup};
 use stallmap_schema::id::FunctionId;
-use stallmap_schema::table::Row;
 use stallmap_schema::tables::launch::LaunchRun;
 use stallmap_schema::tables::memory::MemoryAccess;
 use stallmap_schema::word::{Instrument, LossKind};
@@ -20,15 +22,13 @@ use crate::error::FinishError;
 use crate::loss::Losses;
 use crate::runs::RunState;
 
-/// Bytes of records that are converted at once where launches are small.
-const WINDOW_BYTES: u64 = 32 << 20;
+/// Bytes of records that are converted at once where launches are small: some row groups for each thread.
+const WINDOW_BYTES: u64 = 128 << 20;
 
 /// Inputs of the table other than the run.
 pub(crate) struct Surroundings<'a> {
     pub(crate) segment: &'a SegmentReader,
     pub(crate) code: &'a CodeMap,
-    /// The folder for temporary files.
-    pub(crate) scratch: &'a Path,
     /// Called with the number of bytes of records that are done.
     pub(crate) progress: &'a dyn Fn(u64),
 }
@@ -55,38 +55,82 @@ pub(crate) fn write(
         let detail = losses.add(run_id, LossKind::Access, "their launch was not recorded", 1);
         detail.get_or_insert_with(|| format!("frames with {bytes} bytes of records"));
     }
-    // One thread writes the sorted batches. A window that is ready waits for it, so memory stays bounded.
+    let encoder = writer.encoder::<MemoryAccess>()?;
+    // Groups that are ready wait for the thread that writes, so memory stays bounded.
     std::thread::scope(|scope| {
-        let (send, batches) = sync_channel(1);
-        let appended = scope.spawn(move || append_all(&batches, writer));
-        let converted = convert_all(&mut waiting, around, &send, losses);
-        drop(send);
+        let (send, groups) = sync_channel(1);
+        let appended = scope.spawn(move || append_all(&groups, writer));
+        let converted = convert_all(&mut waiting, around, Groups::new(encoder, send), losses);
         // Where writing failed, converting failed too, for want of a receiver: the cause is the one to report.
         appended.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         converted
     })
 }
 
-type Batches = Vec<RecordBatch>;
-
-fn append_all(batches: &Receiver<Batches>, writer: &mut CaptureWriter) -> Result<(), FinishError> {
-    for batch in batches.iter().flatten() {
-        writer.append(MemoryAccess::TABLE.name, &batch)?;
-    }
-    Ok(())
+fn append_all(groups: &Receiver<Vec<RowGroup>>, writer: &mut CaptureWriter) -> Result<(), CaptureError> {
+    groups.iter().flatten().try_for_each(|group| writer.append_group(group))
 }
 
-/// Converts launches, window by window, and sends their batches in order. The functions that the rows name.
+/// Rows on their way into row groups.
+struct Groups {
+    encoder: Arc<GroupEncoder>,
+    send: SyncSender<Vec<RowGroup>>,
+    /// Rows that make no group yet.
+    rest: Vec<RecordBatch>,
+    rest_rows: usize,
+}
+
+impl Groups {
+    fn new(encoder: Arc<GroupEncoder>, send: SyncSender<Vec<RowGroup>>) -> Self {
+        Self { encoder, send, rest: Vec::new(), rest_rows: 0 }
+    }
+
+    /// Adds rows. Complete groups are encoded, at the same time, and sent.
+    fn push(&mut self, batches: Vec<RecordBatch>) -> Result<(), FinishError> {
+        let mut complete = Vec::new();
+        for batch in batches {
+            let mut from = 0;
+            while from < batch.num_rows() {
+                let length = (batch.num_rows() - from).min(self.encoder.group_rows() - self.rest_rows);
+                self.rest.push(batch.slice(from, length));
+                self.rest_rows += length;
+                from += length;
+                if self.rest_rows == self.encoder.group_rows() {
+                    complete.push(self.take());
+                }
+            }
+        }
+        self.encode(&complete)
+    }
+
+    /// Encodes the rows that are left.
+    fn finish(mut self) -> Result<(), FinishError> {
+        let rest = self.take();
+        if rest.is_empty() { Ok(()) } else { self.encode(&[rest]) }
+    }
+
+    fn take(&mut self) -> Vec<RecordBatch> {
+        self.rest_rows = 0;
+        std::mem::take(&mut self.rest)
+    }
+
+    fn encode(&self, groups: &[Vec<RecordBatch>]) -> Result<(), FinishError> {
+        let encoded = groups.par_iter().map(|batches| self.encoder.encode(batches));
+        self.send.send(encoded.collect::<Result<_, _>>()?).map_err(|_| FinishError::Stopped)
+    }
+}
+
+/// Converts launches, window by window. The functions that the rows name.
 fn convert_all(
     mut rest: &mut [(&mut LaunchRun, Vec<FrameRef>)],
     around: &Surroundings<'_>,
-    send: &SyncSender<Batches>,
+    mut groups: Groups,
     losses: &mut Losses,
 ) -> Result<BTreeSet<FunctionId>, FinishError> {
     let mut functions = BTreeSet::new();
     while !rest.is_empty() {
         let (window, after) = std::mem::take(&mut rest).split_at_mut(window(rest));
-        let converted = convert(window, around, send)?;
+        let converted = convert(window, around, &mut groups)?;
         for ((row, frames), converted) in window.iter_mut().zip(converted) {
             count(row, &converted, losses);
             functions.extend(&converted.functions);
@@ -94,10 +138,11 @@ fn convert_all(
         }
         rest = after;
     }
+    groups.finish()?;
     Ok(functions)
 }
 
-/// Number of launches that are converted at once: a few for each thread, at least one.
+/// Number of launches that are converted at once, at least one.
 fn window(launches: &[(&mut LaunchRun, Vec<FrameRef>)]) -> usize {
     let mut bytes = 0;
     let fits = |(_, frames): &&(&mut LaunchRun, Vec<FrameRef>)| {
@@ -110,25 +155,24 @@ fn window(launches: &[(&mut LaunchRun, Vec<FrameRef>)]) -> usize {
 fn convert(
     window: &[(&mut LaunchRun, Vec<FrameRef>)],
     around: &Surroundings<'_>,
-    send: &SyncSender<Batches>,
+    groups: &mut Groups,
 ) -> Result<Vec<Converted>, FinishError> {
-    let stopped = |_| FinishError::Stopped;
     if let [(row, frames)] = window {
-        let mut emit = |batch| send.send(vec![batch]).map_err(stopped);
-        return Ok(vec![accesses::convert(&source(row, frames, around), &mut emit)?]);
+        let mut push = |batches| groups.push(batches);
+        return Ok(vec![accesses::convert(&source(row, frames, around), &mut push)?]);
     }
     let sources: Vec<_> = window.iter().map(|(row, frames)| source(row, frames, around)).collect();
     let collected = sources.par_iter().map(|source| {
-        let mut batches = Vec::new();
-        let mut keep = |batch| {
-            batches.push(batch);
+        let mut all = Vec::new();
+        let mut keep = |batches: Vec<RecordBatch>| {
+            all.extend(batches);
             Ok(())
         };
-        accesses::convert(source, &mut keep).map(|converted| (converted, batches))
+        accesses::convert(source, &mut keep).map(|converted| (converted, all))
     });
     let (converted, batches): (Vec<_>, Vec<_>) =
         collected.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
-    send.send(batches.into_iter().flatten().collect()).map_err(stopped)?;
+    groups.push(batches.concat())?;
     Ok(converted)
 }
 
@@ -139,7 +183,6 @@ fn source<'a>(row: &LaunchRun, frames: &'a [FrameRef], around: &Surroundings<'a>
         segment: around.segment,
         frames,
         code: around.code,
-        scratch: around.scratch,
     }
 }
 

@@ -1,17 +1,17 @@
 //! The GPU's records of one launch, turned into sorted rows of `memory_access`.
 //!
-//! A launch's records are sorted in memory if they fit, else in sorted runs on disk that are merged. Memory stays
-//! bounded however large the launch is.
+//! A first look at a launch's frames finds their instructions. Launches that are too large for memory are sorted in
+//! parts, and each part reads all frames again: to unpack them takes less time than to store them once more.
 
 mod columns;
-mod external;
+mod order;
+mod places;
 mod record;
-mod sorted;
+mod survey;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use arrow::array::RecordBatch;
 use stallmap_schema::capture::segment::{Frame, FrameRef, SegmentReader};
@@ -19,6 +19,9 @@ use stallmap_schema::id::{FunctionId, KernelId};
 
 use crate::code::CodeMap;
 use crate::error::FinishError;
+
+use order::{Between, Part};
+use survey::Survey;
 
 pub(crate) use record::{kind as access_kind, space as access_space};
 
@@ -40,8 +43,6 @@ pub(crate) struct Source<'a> {
     pub(crate) frames: &'a [FrameRef],
     /// Address ranges of the run's functions.
     pub(crate) code: &'a CodeMap,
-    /// The folder for temporary files.
-    pub(crate) scratch: &'a Path,
 }
 
 impl Source<'_> {
@@ -64,16 +65,26 @@ pub(crate) struct Converted {
     pub(crate) functions: BTreeSet<FunctionId>,
 }
 
-/// Converts a launch's records into batches of `memory_access`, in the table's order.
+/// Converts a launch's records into batches of `memory_access`, in the table's order, on all threads.
 pub(crate) fn convert(
     source: &Source<'_>,
-    emit: &mut dyn FnMut(RecordBatch) -> Result<(), FinishError>,
+    emit: &mut dyn FnMut(Vec<RecordBatch>) -> Result<(), FinishError>,
 ) -> Result<Converted, FinishError> {
-    if source.raw_bytes() <= SORT_BYTES {
-        sorted::convert(source, emit)
-    } else {
-        external::convert(source, emit)
+    convert_in_parts(source, SORT_BYTES, emit)
+}
+
+fn convert_in_parts(
+    source: &Source<'_>,
+    part_bytes: u64,
+    emit: &mut dyn FnMut(Vec<RecordBatch>) -> Result<(), FinishError>,
+) -> Result<Converted, FinishError> {
+    let parts = usize::try_from(source.raw_bytes().div_ceil(part_bytes)).unwrap_or(usize::MAX);
+    let Survey { mut frames, places } = Survey::new(source, parts <= 1);
+    let converted = survey::counts(&frames, &places);
+    for part in Between::all(&survey::borders(&frames, &places, parts)) {
+        Part::read(source, &places, &mut frames, part).emit(source.kernel_id, emit)?;
     }
+    Ok(converted)
 }
 
 /// The records of a frame; `None` where they cannot be read.

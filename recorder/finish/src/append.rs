@@ -112,10 +112,10 @@ impl<'a> Appending<'a> {
             let Some((segment, code)) = segment.zip(self.maps.get(&run.row.run_id)) else { continue };
             let Some(row) = run.rows.launch_runs.get_mut(launch) else { continue };
             let frames = run.rows.requests.remove(&row.ordinal).unwrap_or_default();
-            let scratch = self.folder.scratch();
-            let source = Source { kernel_id, ordinal: row.ordinal, segment, frames: &frames, code, scratch };
+            let source = Source { kernel_id, ordinal: row.ordinal, segment, frames: &frames, code };
             let writer = &mut self.writer;
-            let converted = accesses::convert(&source, &mut |batch| merge.push(&batch, writer))?;
+            let mut push = |batches: Vec<_>| batches.iter().try_for_each(|batch| merge.push(batch, writer));
+            let converted = accesses::convert(&source, &mut push)?;
             access_table::count(row, &converted, &mut self.losses);
             self.used.extend(&converted.functions);
         }

@@ -103,7 +103,7 @@ impl<'a> Assembly<'a> {
             let summaries = summaries::take(run, code, &mut self.losses);
             self.used.extend(summaries.iter().map(|row| row.function_id));
             append(writer, summaries)?;
-            let around = Surroundings { segment, code, scratch: self.folder.scratch(), progress: &report };
+            let around = Surroundings { segment, code, progress: &report };
             self.used.extend(access_table::write(run, &around, writer, &mut self.losses)?);
             summaries::settle_models(run, &mut self.losses);
         }

@@ -105,11 +105,6 @@ impl Folder {
     pub(crate) fn cubins(&self) -> Vec<PathBuf> {
         self.parts.iter().map(|part| part.path.join("cubins")).collect()
     }
-
-    /// A folder for temporary files.
-    pub(crate) fn scratch(&self) -> &Path {
-        self.parts.first().map_or(Path::new("."), |part| &part.path)
-    }
 }
 
 impl Part {

@@ -4,24 +4,28 @@
 //! result into place, so a capture is complete or absent. The folder is removed in every case except a kill: see
 //! [`super::unfinished`].
 
+mod table;
+
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::collections::btree_map::Entry;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use arrow::array::{RecordBatch, new_null_array};
-use arrow::datatypes::{Field, SchemaRef};
-use parquet::arrow::ArrowWriter;
-use parquet::errors::ParquetError;
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
 
 use super::error::CaptureError;
 use super::manifest::{FileEntry, Manifest, TableEntry};
 use super::reader::{CaptureReader, TableFile};
-use super::{container, encoding, entry, stored, unfinished};
+use super::{container, entry, stored, unfinished};
 use crate::table::{Row, TableDef};
 use crate::tables;
+
+use table::TableWriter;
+pub use table::{GroupEncoder, RowGroup};
 
 const CUBIN_ZSTD_LEVEL: i32 = 9;
 
@@ -71,18 +75,40 @@ impl CaptureWriter {
 
     /// Appends rows to a table. Rows must come in the table's order. Tables may grow side by side.
     pub fn append(&mut self, table: &str, batch: &RecordBatch) -> Result<(), CaptureError> {
+        self.table(table, || batch.schema())?.write(batch)
+    }
+
+    /// The encoder of a known table's row groups, for threads that encode at the same time. Groups go to
+    /// [`CaptureWriter::append_group`] in the table's order.
+    pub fn encoder<R: Row>(&mut self) -> Result<Arc<GroupEncoder>, CaptureError> {
+        Ok(self.table(R::TABLE.name, || R::TABLE.schema())?.encoder())
+    }
+
+    /// Appends an encoded row group to its table, behind the rows that were appended before.
+    pub fn append_group(&mut self, group: RowGroup) -> Result<(), CaptureError> {
+        match self.tables.get_mut(group.table()) {
+            Some(writer) => writer.write_group(group),
+            None => Err(CaptureError::refused("row group", "another capture encoded it", &self.output)),
+        }
+    }
+
+    /// The writer of a table that grows.
+    fn table(
+        &mut self,
+        table: &str,
+        schema: impl FnOnce() -> SchemaRef,
+    ) -> Result<&mut TableWriter, CaptureError> {
         if self.copied.contains_key(table) {
             let thing = format!("rows of table `{table}`");
             return Err(CaptureError::refused(thing, "it was copied from another capture", &self.output));
         }
-        if !self.tables.contains_key(table) {
-            let schema = tables::by_name(table).map_or_else(|| batch.schema(), TableDef::schema);
-            let writer = TableWriter::create(&self.staging.0, table, schema)?;
-            self.tables.insert(table.to_owned(), writer);
-        }
-        match self.tables.get_mut(table) {
-            Some(writer) => writer.write(table, batch, &self.output),
-            None => Ok(()),
+        match self.tables.entry(table.to_owned()) {
+            Entry::Occupied(writer) => Ok(writer.into_mut()),
+            Entry::Vacant(vacant) => {
+                let schema = tables::by_name(table).map_or_else(schema, TableDef::schema);
+                let writer = TableWriter::create(&self.staging.0, table, schema, &self.output)?;
+                Ok(vacant.insert(writer))
+            }
         }
     }
 
@@ -175,7 +201,7 @@ impl CaptureWriter {
     ) -> Result<Manifest, CaptureError> {
         for table in tables::ALL {
             if !self.tables.contains_key(table.name) && !self.copied.contains_key(table.name) {
-                let writer = TableWriter::create(&self.staging.0, table.name, table.schema())?;
+                let writer = TableWriter::create(&self.staging.0, table.name, table.schema(), &self.output)?;
                 self.tables.insert(table.name.to_owned(), writer);
             }
         }
@@ -194,7 +220,7 @@ impl CaptureWriter {
     fn manifest(&mut self) -> Result<Manifest, CaptureError> {
         let mut entries: Vec<_> = std::mem::take(&mut self.copied).into_values().collect();
         for (name, writer) in std::mem::take(&mut self.tables) {
-            entries.push(writer.finish(name, &self.output)?);
+            entries.push(writer.finish(name)?);
         }
         // In reading order. Tables that this release does not know come last.
         let position = |name: &str| tables::ALL.iter().position(|table| table.name == name);
@@ -219,95 +245,6 @@ impl CaptureWriter {
         let entries: Vec<_> = manifest.entries().map(|(name, _, _)| name).collect();
         container::write(&self.staging.0, &entries, &zip, true)?;
         Ok(zip)
-    }
-}
-
-/// One table's Parquet file.
-struct TableWriter {
-    writer: ArrowWriter<HashedFile>,
-    schema: SchemaRef,
-    rows: u64,
-}
-
-impl TableWriter {
-    fn create(staging: &Path, table: &str, schema: SchemaRef) -> Result<Self, CaptureError> {
-        let name = entry::table(table);
-        let path = staging.join(&name);
-        if !entry::is_table(&name) || !entry::is_allowed(&name) {
-            return Err(CaptureError::refused(format!("table `{table}`"), "the name is not allowed", &path));
-        }
-        let file = File::create_new(&path).map_err(CaptureError::io("create table", &path))?;
-        let properties = encoding::properties(tables::by_name(table));
-        let writer = ArrowWriter::try_new(HashedFile::new(file), schema.clone(), Some(properties))
-            .map_err(|cause| parquet_error(table, &cause, &path))?;
-        Ok(Self { writer, schema, rows: 0 })
-    }
-
-    fn write(&mut self, table: &str, batch: &RecordBatch, output: &Path) -> Result<(), CaptureError> {
-        let refused =
-            |cause: String| CaptureError::refused(format!("rows of table `{table}`"), cause, output);
-        // The declared schema carries the docs, which batches from segments have lost. Rows of a capture of an earlier
-        // release lack the columns that were added since.
-        let column = |field: &Arc<Field>| match batch.column_by_name(field.name()) {
-            Some(column) => Ok(column.clone()),
-            None if tables::is_added_column(table, field.name()) => {
-                Ok(new_null_array(field.data_type(), batch.num_rows()))
-            }
-            None => Err(refused(format!("column `{}` is missing", field.name()))),
-        };
-        let columns = self.schema.fields().iter().map(column).collect::<Result<_, CaptureError>>()?;
-        let batch =
-            RecordBatch::try_new(self.schema.clone(), columns).map_err(|cause| refused(cause.to_string()))?;
-        self.rows += batch.num_rows() as u64;
-        self.writer.write(&batch).map_err(|cause| parquet_error(table, &cause, output))
-    }
-
-    fn finish(mut self, name: String, output: &Path) -> Result<TableEntry, CaptureError> {
-        self.writer.finish().map_err(|cause| parquet_error(&name, &cause, output))?;
-        let (bytes, blake3) =
-            self.writer.inner_mut().finish().map_err(CaptureError::io("write table of", output))?;
-        Ok(TableEntry { name, rows: self.rows, bytes, blake3 })
-    }
-}
-
-fn parquet_error(table: &str, cause: &ParquetError, path: &Path) -> CaptureError {
-    if let ParquetError::External(inner) = cause
-        && let Some(source) = inner.downcast_ref::<io::Error>()
-    {
-        let source = source.raw_os_error().map_or_else(|| source.kind().into(), io::Error::from_raw_os_error);
-        return CaptureError::Io { action: "write table of", path: path.to_owned(), source };
-    }
-    CaptureError::refused(format!("table `{table}`"), cause.to_string(), path)
-}
-
-/// A file that is hashed as it is written.
-struct HashedFile {
-    file: BufWriter<File>,
-    hasher: blake3::Hasher,
-    bytes: u64,
-}
-
-impl HashedFile {
-    fn new(file: File) -> Self {
-        Self { file: BufWriter::with_capacity(1 << 16, file), hasher: blake3::Hasher::new(), bytes: 0 }
-    }
-
-    fn finish(&mut self) -> io::Result<(u64, String)> {
-        self.file.flush()?;
-        Ok((self.bytes, self.hasher.finalize().to_hex().to_string()))
-    }
-}
-
-impl Write for HashedFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.file.write(bytes)?;
-        self.hasher.update(&bytes[..written]);
-        self.bytes += written as u64;
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
     }
 }
 

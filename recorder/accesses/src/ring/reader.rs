@@ -11,7 +11,7 @@ use stallmap_schema::capture::request::{Request, SLOT_BYTES};
 use stallmap_schema::tables::launch::LaunchRun;
 use stallmap_schema::word::LossKind;
 
-use super::record::{self, TAGS, Tag};
+use super::record::{self, Slot, TAGS, Tag};
 use super::{Failure, Settled, Shared, Started, Work};
 use crate::bundle::pages::PageSet;
 use stallmap_session::session;
@@ -19,8 +19,12 @@ use stallmap_session::session;
 /// Limit of slots that are read before the GPU is notified, and of their part of the ring.
 const PIECE_SLOTS: u64 = 64 << 10;
 const PIECES: u64 = 4;
+/// Slots that are read before they are emptied, while they are in the processor's nearest cache.
+const CLEARED_SLOTS: u64 = 256;
 /// Bytes of records of one launch that go to the writer in one piece.
 const PIECE_BYTES: usize = 4 << 20;
+/// Most bytes of a record: a header and 32 distances of 8 bytes.
+const MOST_RECORD_BYTES: usize = 9 * SLOT_BYTES;
 /// Interval at which the reader looks for records and ended launches while there is nothing to read.
 const POLL: Duration = Duration::from_micros(100);
 /// Silence after which the records of a launch that has ended are all read, though another launch runs: a warp that has
@@ -179,6 +183,7 @@ impl Reader {
     fn read(&mut self) -> (bool, bool) {
         let start = self.position;
         let mut position = start;
+        let mut cleared = start;
         let piece = PIECE_SLOTS.min((1 << self.shared.slot_shift) / PIECES);
         let is_dry = loop {
             if position - start >= piece {
@@ -186,15 +191,18 @@ impl Reader {
             }
             let Some(slot) = self.shared.complete(position) else { break true };
             let (tag, header) = record::split(slot);
-            let request = Request::read(&header);
-            let next = position + request.slots() as u64;
-            self.take(tag, &header, &request, position + 1..next);
+            let next = position + 1 + record::slots_behind(&header);
+            self.take(tag, &header, position + 1..next);
             position = next;
+            if position - cleared >= CLEARED_SLOTS {
+                self.shared.clear(cleared, position);
+                cleared = position;
+            }
         };
         if position == start {
             return (false, is_dry);
         }
-        self.shared.clear(start, position);
+        self.shared.clear(cleared, position);
         // SAFETY: the word lives as long as the process.
         unsafe { &*self.shared.tail }.store(position, Ordering::Release);
         self.position = position;
@@ -203,7 +211,7 @@ impl Reader {
         (true, is_dry)
     }
 
-    fn take(&mut self, tag: Tag, header: &[u8; SLOT_BYTES], request: &Request, rest: std::ops::Range<u64>) {
+    fn take(&mut self, tag: Tag, header: &Slot, rest: std::ops::Range<u64>) {
         if self.kernels.get(tag.0 as usize).is_none_or(Option::is_none) {
             // Its launch began since the reader last heard.
             let shared = Arc::clone(&self.shared);
@@ -215,18 +223,21 @@ impl Reader {
             return;
         };
         kernel.requests += 1;
-        kernel.lanes += u64::from(request.lane_mask.count_ones());
-        kernel.records.extend_from_slice(header);
+        kernel.lanes += u64::from(record::lanes(header).count_ones());
         let begin = kernel.records.len();
+        kernel.records.extend_from_slice(&record::bytes(header));
         for position in rest {
-            kernel.records.extend_from_slice(&self.shared.slot(position));
+            kernel.records.extend_from_slice(&record::bytes(&self.shared.slot(position)));
         }
         if let Some(pages) = &mut kernel.pages {
-            let slots = kernel.records.get(begin..).unwrap_or_default();
-            pages.add(request, slots.as_chunks().0.iter());
+            let record = kernel.records.get(begin..).unwrap_or_default();
+            if let Some((header, slots)) = record.as_chunks().0.split_first() {
+                pages.add(&Request::read(header), slots.iter());
+            }
         }
         if kernel.records.len() >= PIECE_BYTES {
-            session::emit_requests(kernel.row.ordinal, std::mem::take(&mut kernel.records));
+            let room = Vec::with_capacity(PIECE_BYTES + MOST_RECORD_BYTES);
+            session::emit_requests(kernel.row.ordinal, std::mem::replace(&mut kernel.records, room));
         }
     }
 
@@ -310,7 +321,7 @@ fn finish_kernel(kernel: Kernel, launch: &Open) -> Option<(u64, PageSet)> {
 
 impl Shared {
     /// The slot at a position.
-    fn slot(&self, position: u64) -> [u8; SLOT_BYTES] {
+    fn slot(&self, position: u64) -> Slot {
         let index = position & ((1 << self.slot_shift) - 1);
         // SAFETY: the index is below the slot count. The GPU wrote the slot before its record's last word and does not
         // write it again before `tail` goes past it.
@@ -318,7 +329,7 @@ impl Shared {
     }
 
     /// The header at a position, where the record that begins there is complete.
-    fn complete(&self, position: u64) -> Option<[u8; SLOT_BYTES]> {
+    fn complete(&self, position: u64) -> Option<Slot> {
         /// The word of a header that is written last.
         const LAST_WORD: usize = 7;
         let index = position & ((1 << self.slot_shift) - 1);

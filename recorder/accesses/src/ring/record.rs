@@ -1,6 +1,6 @@
 //! Records in the ring: a segment's record with its launch's tag in bits that a segment's leaves 0.
 
-use stallmap_schema::capture::request::SLOT_BYTES;
+use stallmap_schema::capture::request::{OFFSETS_32, OFFSETS_64, SLOT_BYTES};
 
 /// Number of tags: a tag has 15 bits.
 pub(super) const TAGS: u32 = 1 << 15;
@@ -16,23 +16,48 @@ impl Tag {
     }
 }
 
-/// Bits of byte 15 with a request's flags. The upper 4 bits hold bits 0-3 of the tag.
-const FLAGS: u8 = 0x0f;
-/// Bits of byte 30 with a request's address space. The upper 6 bits hold bits 4-9 of the tag.
-const SPACE: u8 = 0x03;
-/// Bits of byte 31 with a request's encoding. The next 5 bits hold bits 10-14 of the tag, and bit 7 marks a complete
-/// record.
-const ENCODING: u8 = 0x03;
+/// A slot as the reader takes it from the ring: four words.
+pub(super) type Slot = [u64; 4];
 
-/// Splits a header into its tag and the header as segments have it.
-pub(super) fn split(mut slot: [u8; SLOT_BYTES]) -> (Tag, [u8; SLOT_BYTES]) {
-    let low = u32::from(slot[15] >> 4);
-    let middle = u32::from(slot[30] >> 2);
-    let high = u32::from(slot[31] >> 2 & 0x1f);
-    slot[15] &= FLAGS;
-    slot[30] &= SPACE;
-    slot[31] &= ENCODING;
-    (Tag(low | middle << 4 | high << 10), slot)
+/// Bits of word 1 with bits 0-3 of the tag, above the request's flags.
+const LOW: u64 = 0xf << 60;
+/// Bits of word 3 with bits 4-9 of the tag, above the request's address space.
+const MIDDLE: u64 = 0x3f << 50;
+/// Bits of word 3 with bits 10-14 of the tag, above the request's encoding.
+const HIGH: u64 = 0x1f << 58;
+/// Bit of word 3 that marks a complete record.
+const COMPLETE: u64 = 1 << 63;
+
+/// The tag of a header, and the header as segments have it.
+pub(super) fn split([address, code, lanes, block]: Slot) -> (Tag, Slot) {
+    let (low, middle, high) = ((code & LOW) >> 60, (block & MIDDLE) >> 50, (block & HIGH) >> 58);
+    let tag = u32::try_from(low | middle << 4 | high << 10).unwrap_or(0);
+    (Tag(tag), [address, code & !LOW, lanes, block & !(MIDDLE | HIGH | COMPLETE)])
+}
+
+/// The lane mask of a header without its tag.
+pub(super) fn lanes([_, _, lanes, _]: &Slot) -> u32 {
+    u32::try_from(lanes & u64::from(u32::MAX)).unwrap_or(0)
+}
+
+/// Slots behind a header without its tag: those of the lanes' distances.
+pub(super) fn slots_behind(header: &Slot) -> u64 {
+    let lanes = u64::from(lanes(header).count_ones());
+    let bytes = match header[3] >> 56 {
+        encoding if encoding == u64::from(OFFSETS_32) => lanes * 4,
+        encoding if encoding == u64::from(OFFSETS_64) => lanes * 8,
+        _ => 0,
+    };
+    bytes.div_ceil(SLOT_BYTES as u64)
+}
+
+/// The bytes of a slot.
+pub(super) fn bytes(slot: &Slot) -> [u8; SLOT_BYTES] {
+    let mut bytes = [0; SLOT_BYTES];
+    for (eight, word) in bytes.as_chunks_mut().0.iter_mut().zip(slot) {
+        *eight = word.to_le_bytes();
+    }
+    bytes
 }
 
 #[cfg(test)]
@@ -61,8 +86,12 @@ mod tests {
             let request = Request {
                 address, pc, access_bytes, flags, lane_mask, stride, block, warp, space, encoding,
             };
-            let (found, slot) = split(join(tag, request.write()));
-            prop_assert_eq!((found, Request::read(&slot)), (Tag(tag), request));
+            let joined = join(tag, request.write());
+            let word = |at: usize| u64::from_le_bytes(*joined[at * 8..].first_chunk().unwrap());
+            let (found, slot) = split([word(0), word(1), word(2), word(3)]);
+            prop_assert_eq!((found, Request::read(&bytes(&slot))), (Tag(tag), request));
+            prop_assert_eq!(lanes(&slot), request.lane_mask);
+            prop_assert_eq!(slots_behind(&slot) + 1, request.slots() as u64);
         }
     }
 }

@@ -9,25 +9,15 @@ use arrow::array::{
 };
 use arrow::datatypes::UInt8Type;
 use arrow::error::ArrowError;
-use stallmap_schema::id::{FunctionId, KernelId};
+use stallmap_schema::id::{FunctionId, KernelId, Pc};
 use stallmap_schema::table::Row;
 use stallmap_schema::tables::memory::MemoryAccess;
 use stallmap_schema::word::{AccessKind, Space};
 
+use super::order::Position;
 use super::record::Record;
 
-/// Position of a request in its launch: the table's order behind `kernel_id`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Key {
-    pub(super) function_id: FunctionId,
-    pub(super) pc: u32,
-    pub(super) block: u64,
-    pub(super) warp: u8,
-    pub(super) sequence: u64,
-}
-
 /// Rows of one launch.
-#[derive(Default)]
 pub(super) struct Columns {
     function_id: Vec<u64>,
     pc: Vec<u32>,
@@ -46,37 +36,57 @@ pub(super) struct Columns {
 }
 
 impl Columns {
+    /// Columns for so many requests.
+    pub(super) fn with_capacity(requests: usize) -> Self {
+        Self {
+            function_id: Vec::with_capacity(requests),
+            pc: Vec::with_capacity(requests),
+            block: Vec::with_capacity(requests),
+            warp: Vec::with_capacity(requests),
+            sequence: Vec::with_capacity(requests),
+            kind: Vec::with_capacity(requests),
+            space: Vec::with_capacity(requests),
+            access_bytes: Vec::with_capacity(requests),
+            lane_mask: Vec::with_capacity(requests),
+            address: Vec::with_capacity(requests),
+            span_bytes: Vec::with_capacity(requests),
+            stride_bytes: Int32Builder::with_capacity(requests),
+            offsets: ListBuilder::with_capacity(UInt32Builder::new(), requests),
+            offset_shift: Vec::with_capacity(requests),
+        }
+    }
+
     /// Adds a request: one row, or more where its lanes lie too far apart.
-    pub(super) fn append(&mut self, key: &Key, record: &Record<'_>) {
+    pub(super) fn append(
+        &mut self,
+        (function_id, pc): (FunctionId, Pc),
+        position: Position,
+        record: &Record<'_>,
+    ) {
         record.for_each_piece(|piece| {
-            self.function_id.push(key.function_id.0);
-            self.pc.push(key.pc);
-            self.block.push(key.block);
-            self.warp.push(key.warp.into());
-            self.sequence.push(key.sequence);
-            self.kind.push(position(AccessKind::ALL, &record.kind()));
-            self.space.push(position(Space::ALL, &record.space()));
+            self.function_id.push(function_id.0);
+            self.pc.push(pc.0);
+            self.block.push(position.block());
+            self.warp.push(position.warp());
+            self.sequence.push(position.sequence());
+            self.kind.push(index(AccessKind::ALL, &record.kind()));
+            self.space.push(index(Space::ALL, &record.space()));
             self.access_bytes.push(record.request.access_bytes);
             self.lane_mask.push(piece.lane_mask);
             self.address.push(piece.address);
             self.span_bytes.push(piece.span_bytes);
             self.stride_bytes.append_option(piece.stride_bytes);
-            self.offsets.values().append_slice(&piece.offsets);
+            self.offsets.values().append_slice(piece.offsets);
             self.offsets.append(piece.stride_bytes.is_none());
             self.offset_shift.push(piece.offset_shift);
         });
     }
 
-    /// Rows so far.
-    pub(super) fn len(&self) -> usize {
-        self.pc.len()
-    }
-
-    /// The rows as a batch. The columns are empty afterwards.
-    pub(super) fn take(&mut self, kernel_id: KernelId) -> Result<RecordBatch, ArrowError> {
-        let mut rows = std::mem::take(self);
+    /// The rows as a batch.
+    pub(super) fn finish(self, kernel_id: KernelId) -> Result<RecordBatch, ArrowError> {
+        let mut rows = self;
         let columns: Vec<ArrayRef> = vec![
-            Arc::new(UInt64Array::from_value(kernel_id.0, rows.len())),
+            Arc::new(UInt64Array::from_value(kernel_id.0, rows.pc.len())),
             Arc::new(UInt64Array::from(rows.function_id)),
             Arc::new(UInt32Array::from(rows.pc)),
             Arc::new(UInt64Array::from(rows.block)),
@@ -96,7 +106,7 @@ impl Columns {
     }
 }
 
-fn position<T: PartialEq>(all: &[T], value: &T) -> u8 {
+fn index<T: PartialEq>(all: &[T], value: &T) -> u8 {
     all.iter().position(|other| other == value).and_then(|index| u8::try_from(index).ok()).unwrap_or(0)
 }
 

@@ -6,6 +6,9 @@ use stallmap_schema::capture::request::{
 };
 use stallmap_schema::word::{AccessKind, Space};
 
+/// Lanes of a warp.
+const LANES: usize = 32;
+
 /// A record with its header read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record<'a> {
@@ -16,12 +19,12 @@ pub(crate) struct Record<'a> {
 
 /// The columns of a row that say where its lanes access memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Piece {
+pub(crate) struct Piece<'a> {
     pub(crate) lane_mask: u32,
     pub(crate) address: u64,
     pub(crate) span_bytes: u64,
     pub(crate) stride_bytes: Option<i32>,
-    pub(crate) offsets: Vec<u32>,
+    pub(crate) offsets: &'a [u32],
     pub(crate) offset_shift: u8,
 }
 
@@ -72,27 +75,33 @@ impl<'a> Record<'a> {
     }
 
     /// The row's, or rows', addresses: at least one piece, whose masks are disjoint and together the request's.
-    pub(crate) fn for_each_piece(&self, mut take: impl FnMut(Piece)) {
+    pub(crate) fn for_each_piece(&self, mut take: impl FnMut(Piece<'_>)) {
         if self.request.encoding == REGULAR {
             return take(self.regular());
         }
-        let mut lanes = self.lane_addresses();
-        if fits(&lanes) {
-            return take(self.piece(&lanes));
+        let mut all = [(0, 0); LANES];
+        let lanes = self.lane_addresses(&mut all);
+        if fits(lanes) {
+            return take(self.piece(lanes, &mut [0; LANES]));
         }
         lanes.sort_unstable();
-        let mut rest = &mut lanes[..];
+        let mut rest = lanes;
         while !rest.is_empty() {
             // Fewer lanes share at least the alignment of more, so the largest count that fits is the one to take.
             let count = (1..=rest.len()).rev().find(|count| fits(&rest[..*count])).unwrap_or(1);
             let (near, far) = rest.split_at_mut(count);
             near.sort_unstable_by_key(|(_, lane)| *lane);
-            take(self.piece(near));
+            take(self.piece(near, &mut [0; LANES]));
             rest = far;
         }
     }
 
-    fn regular(&self) -> Piece {
+    /// Bytes of the record.
+    pub(crate) fn bytes(&self) -> usize {
+        SLOT_BYTES + self.distances.len()
+    }
+
+    fn regular(&self) -> Piece<'static> {
         let Request { address, lane_mask, access_bytes, stride, .. } = self.request;
         let lanes_apart = i64::from(lane_mask.ilog2()) - i64::from(lane_mask.trailing_zeros());
         // A lane alone has no stride.
@@ -103,38 +112,45 @@ impl<'a> Record<'a> {
             address: address.wrapping_add(reach.min(0).cast_unsigned()),
             span_bytes: reach.unsigned_abs() + u64::from(access_bytes),
             stride_bytes: Some(stride),
-            offsets: Vec::new(),
+            offsets: &[],
             offset_shift: 0,
         }
     }
 
-    /// (address, lane) of every active lane.
-    fn lane_addresses(&self) -> Vec<(u64, u32)> {
+    /// (address, lane) of every active lane, in the lanes' order.
+    fn lane_addresses<'b>(&self, lanes: &'b mut [(u64, u32); LANES]) -> &'b mut [(u64, u32)] {
         let width = if self.request.encoding == OFFSETS_64 { 8 } else { 4 };
         let distance = |bytes: &[u8]| match *bytes {
             [a, b, c, d] => i64::from(i32::from_le_bytes([a, b, c, d])),
             _ => bytes.first_chunk().map_or(0, |bytes| i64::from_le_bytes(*bytes)),
         };
-        let active = (0..32).filter(|lane| self.request.lane_mask >> lane & 1 == 1);
-        let addresses = self
-            .distances
-            .chunks_exact(width)
-            .map(|bytes| self.request.address.wrapping_add(distance(bytes).cast_unsigned()));
-        addresses.zip(active).collect()
+        let mut count = 0;
+        let mut mask = self.request.lane_mask;
+        for (lane, bytes) in lanes.iter_mut().zip(self.distances.chunks_exact(width)) {
+            if mask == 0 {
+                break;
+            }
+            *lane =
+                (self.request.address.wrapping_add(distance(bytes).cast_unsigned()), mask.trailing_zeros());
+            mask &= mask - 1;
+            count += 1;
+        }
+        &mut lanes[..count]
     }
 
     /// A row of lanes, lowest lane first, that are near enough to each other.
-    fn piece(&self, lanes: &[(u64, u32)]) -> Piece {
+    fn piece<'b>(&self, lanes: &[(u64, u32)], offsets: &'b mut [u32; LANES]) -> Piece<'b> {
         let Extent { first, last, shift } = Extent::of(lanes);
-        let offset =
-            |(address, _): &(u64, u32)| u32::try_from((address - first) >> shift).unwrap_or(u32::MAX);
+        for (offset, (address, _)) in offsets.iter_mut().zip(lanes) {
+            *offset = u32::try_from((address - first) >> shift).unwrap_or(u32::MAX);
+        }
         let alone = lanes.len() == 1;
         Piece {
             lane_mask: lanes.iter().fold(0, |mask, (_, lane)| mask | 1 << lane),
             address: first,
             span_bytes: (last - first).saturating_add(self.request.access_bytes.into()),
             stride_bytes: alone.then_some(0),
-            offsets: if alone { Vec::new() } else { lanes.iter().map(offset).collect() },
+            offsets: if alone { &[] } else { &offsets[..lanes.len()] },
             offset_shift: if alone { 0 } else { shift },
         }
     }

@@ -91,7 +91,7 @@ fn request() -> impl Strategy<Value = Sample> {
 }
 
 struct Example {
-    folder: tempfile::TempDir,
+    _folder: tempfile::TempDir,
     code: CodeMap,
     segment: SegmentReader,
 }
@@ -114,7 +114,7 @@ fn example(requests: &[Sample]) -> Example {
         ordinal: 0,
     };
     let code = CodeMap::new(&[range], &Modules::default());
-    Example { folder, code, segment: SegmentReader::open(&path).unwrap() }
+    Example { _folder: folder, code, segment: SegmentReader::open(&path).unwrap() }
 }
 
 impl Example {
@@ -125,17 +125,20 @@ impl Example {
             segment: &self.segment,
             frames: self.segment.frames(),
             code: &self.code,
-            scratch: self.folder.path(),
         }
     }
 }
 
 fn rows(
-    convert: impl FnOnce(&mut dyn FnMut(RecordBatch) -> Result<(), FinishError>) -> Result<Converted, FinishError>,
+    convert: impl FnOnce(
+        &mut dyn FnMut(Vec<RecordBatch>) -> Result<(), FinishError>,
+    ) -> Result<Converted, FinishError>,
 ) -> (Vec<MemoryAccess>, Converted) {
     let mut rows = Vec::new();
-    let converted = convert(&mut |batch| {
-        rows.extend(MemoryAccess::read_all(&batch)?);
+    let converted = convert(&mut |batches| {
+        for batch in batches {
+            rows.extend(MemoryAccess::read_all(&batch)?);
+        }
         Ok(())
     });
     (rows, converted.unwrap())
@@ -171,11 +174,12 @@ proptest! {
     }
 
     #[test]
-    fn runs_on_disk_give_the_same_rows(requests in proptest::collection::vec(request(), 1..60), run in 32..4000_u64) {
+    fn parts_give_the_same_rows(requests in proptest::collection::vec(request(), 1..60), part in 32..4000_u64) {
         let example = example(&requests);
-        let (in_memory, _) = rows(|emit| sorted::convert(&example.source(), emit));
-        let (on_disk, _) = rows(|emit| external::convert_in_runs(&example.source(), run, emit));
-        prop_assert_eq!(in_memory, on_disk);
+        let (at_once, counted) = rows(|emit| convert(&example.source(), emit));
+        let (in_parts, again) = rows(|emit| convert_in_parts(&example.source(), part, emit));
+        prop_assert_eq!(at_once, in_parts);
+        prop_assert_eq!(format!("{counted:?}"), format!("{again:?}"));
     }
 }
 

@@ -1,0 +1,236 @@
+//! One table's Parquet file, row group by row group.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::array::{RecordBatch, new_null_array};
+use arrow::datatypes::{Field, SchemaRef};
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_writer::{
+    ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves,
+};
+use parquet::errors::ParquetError;
+use parquet::file::writer::SerializedFileWriter;
+
+use super::super::error::CaptureError;
+use super::super::manifest::TableEntry;
+use super::super::{encoding, entry};
+use crate::tables;
+
+/// Encodes row groups of one table, on any thread.
+pub struct GroupEncoder {
+    table: String,
+    schema: SchemaRef,
+    factory: ArrowRowGroupWriterFactory,
+    group_rows: usize,
+    /// The capture that errors name.
+    output: PathBuf,
+}
+
+impl GroupEncoder {
+    /// Most rows of a row group.
+    pub fn group_rows(&self) -> usize {
+        self.group_rows
+    }
+
+    /// Encodes rows as one row group.
+    pub fn encode(self: &Arc<Self>, batches: &[RecordBatch]) -> Result<RowGroup, CaptureError> {
+        let conform = |batch| self.conform(batch);
+        self.encode_conforming(&batches.iter().map(conform).collect::<Result<Vec<_>, _>>()?)
+    }
+
+    fn encode_conforming(self: &Arc<Self>, batches: &[RecordBatch]) -> Result<RowGroup, CaptureError> {
+        let rows = batches.iter().map(RecordBatch::num_rows).sum();
+        let columns = self.columns(batches).map_err(|cause| self.error(&cause))?;
+        Ok(RowGroup { encoder: Arc::clone(self), rows, columns })
+    }
+
+    fn columns(&self, batches: &[RecordBatch]) -> Result<Vec<ArrowColumnChunk>, ParquetError> {
+        // Only encrypted files differ by the row group's position.
+        let mut writers = self.factory.create_column_writers(0)?;
+        for batch in batches {
+            let mut leaves = writers.iter_mut();
+            for (field, column) in self.schema.fields().iter().zip(batch.columns()) {
+                for (leaf, writer) in compute_leaves(field, column)?.iter().zip(leaves.by_ref()) {
+                    writer.write(leaf)?;
+                }
+            }
+        }
+        writers.into_iter().map(ArrowColumnWriter::close).collect()
+    }
+
+    /// A batch with the declared schema, which carries the docs that batches from segments have lost. Rows of a capture
+    /// of an earlier release lack the columns that were added since.
+    fn conform(&self, batch: &RecordBatch) -> Result<RecordBatch, CaptureError> {
+        let column = |field: &Arc<Field>| match batch.column_by_name(field.name()) {
+            Some(column) => Ok(column.clone()),
+            None if tables::is_added_column(&self.table, field.name()) => {
+                Ok(new_null_array(field.data_type(), batch.num_rows()))
+            }
+            None => Err(self.refused(format!("column `{}` is missing", field.name()))),
+        };
+        let columns = self.schema.fields().iter().map(column).collect::<Result<_, CaptureError>>()?;
+        RecordBatch::try_new(self.schema.clone(), columns).map_err(|cause| self.refused(cause.to_string()))
+    }
+
+    fn refused(&self, cause: String) -> CaptureError {
+        CaptureError::refused(format!("rows of table `{}`", self.table), cause, &self.output)
+    }
+
+    fn error(&self, cause: &ParquetError) -> CaptureError {
+        parquet_error(&self.table, cause, &self.output)
+    }
+}
+
+/// An encoded row group, on its way into its table.
+pub struct RowGroup {
+    encoder: Arc<GroupEncoder>,
+    rows: usize,
+    columns: Vec<ArrowColumnChunk>,
+}
+
+impl RowGroup {
+    /// The table's name.
+    pub(super) fn table(&self) -> &str {
+        &self.encoder.table
+    }
+}
+
+/// A table that grows.
+pub(super) struct TableWriter {
+    file: SerializedFileWriter<HashedFile>,
+    encoder: Arc<GroupEncoder>,
+    /// Rows of the next row group.
+    waiting: Vec<RecordBatch>,
+    waiting_rows: usize,
+    rows: u64,
+}
+
+impl TableWriter {
+    /// Creates the file of a table in the staging folder. Errors behind that name the output.
+    pub(super) fn create(
+        staging: &Path,
+        table: &str,
+        schema: SchemaRef,
+        output: &Path,
+    ) -> Result<Self, CaptureError> {
+        let name = entry::table(table);
+        let path = staging.join(&name);
+        if !entry::is_table(&name) || !entry::is_allowed(&name) {
+            return Err(CaptureError::refused(format!("table `{table}`"), "the name is not allowed", &path));
+        }
+        let file = File::create_new(&path).map_err(CaptureError::io("create table", &path))?;
+        let properties = encoding::properties(tables::by_name(table));
+        let group_rows = properties.max_row_group_row_count().unwrap_or(encoding::ROW_GROUP_ROWS);
+        let (file, factory) = ArrowWriter::try_new(HashedFile::new(file), schema.clone(), Some(properties))
+            .and_then(ArrowWriter::into_serialized_writer)
+            .map_err(|cause| parquet_error(table, &cause, &path))?;
+        let (table, output) = (table.to_owned(), output.to_owned());
+        let encoder = Arc::new(GroupEncoder { table, schema, factory, group_rows, output });
+        Ok(Self { file, encoder, waiting: Vec::new(), waiting_rows: 0, rows: 0 })
+    }
+
+    /// The encoder of the table's row groups.
+    pub(super) fn encoder(&self) -> Arc<GroupEncoder> {
+        Arc::clone(&self.encoder)
+    }
+
+    /// Appends rows. They are encoded when a row group is complete.
+    pub(super) fn write(&mut self, batch: &RecordBatch) -> Result<(), CaptureError> {
+        let batch = self.encoder.conform(batch)?;
+        let mut from = 0;
+        while from < batch.num_rows() {
+            let length = (batch.num_rows() - from).min(self.encoder.group_rows - self.waiting_rows);
+            self.waiting.push(batch.slice(from, length));
+            self.waiting_rows += length;
+            from += length;
+            if self.waiting_rows == self.encoder.group_rows {
+                self.flush()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends a row group behind all rows so far.
+    pub(super) fn write_group(&mut self, group: RowGroup) -> Result<(), CaptureError> {
+        self.flush()?;
+        self.append(group)
+    }
+
+    /// Completes the file.
+    pub(super) fn finish(mut self, name: String) -> Result<TableEntry, CaptureError> {
+        self.flush()?;
+        self.file.finish().map_err(|cause| self.encoder.error(&cause))?;
+        let written = self.file.inner_mut().finish();
+        let (bytes, blake3) = written.map_err(CaptureError::io("write table of", &self.encoder.output))?;
+        Ok(TableEntry { name, rows: self.rows, bytes, blake3 })
+    }
+
+    fn flush(&mut self) -> Result<(), CaptureError> {
+        if self.waiting_rows == 0 {
+            return Ok(());
+        }
+        self.waiting_rows = 0;
+        let group = self.encoder.encode_conforming(&std::mem::take(&mut self.waiting))?;
+        self.append(group)
+    }
+
+    fn append(&mut self, group: RowGroup) -> Result<(), CaptureError> {
+        self.rows += group.rows as u64;
+        append(&mut self.file, group.columns).map_err(|cause| self.encoder.error(&cause))
+    }
+}
+
+fn append(
+    file: &mut SerializedFileWriter<HashedFile>,
+    columns: Vec<ArrowColumnChunk>,
+) -> Result<(), ParquetError> {
+    let mut group = file.next_row_group()?;
+    for column in columns {
+        column.append_to_row_group(&mut group)?;
+    }
+    group.close().map(drop)
+}
+
+fn parquet_error(table: &str, cause: &ParquetError, path: &Path) -> CaptureError {
+    if let ParquetError::External(inner) = cause
+        && let Some(source) = inner.downcast_ref::<io::Error>()
+    {
+        let source = source.raw_os_error().map_or_else(|| source.kind().into(), io::Error::from_raw_os_error);
+        return CaptureError::Io { action: "write table of", path: path.to_owned(), source };
+    }
+    CaptureError::refused(format!("table `{table}`"), cause.to_string(), path)
+}
+
+/// A file that is hashed as it is written.
+struct HashedFile {
+    file: BufWriter<File>,
+    hasher: blake3::Hasher,
+    bytes: u64,
+}
+
+impl HashedFile {
+    fn new(file: File) -> Self {
+        Self { file: BufWriter::with_capacity(1 << 16, file), hasher: blake3::Hasher::new(), bytes: 0 }
+    }
+
+    fn finish(&mut self) -> io::Result<(u64, String)> {
+        self.file.flush()?;
+        Ok((self.bytes, self.hasher.finalize().to_hex().to_string()))
+    }
+}
+
+impl Write for HashedFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.hasher.update(&bytes[..written]);
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
