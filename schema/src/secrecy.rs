@@ -97,6 +97,7 @@ const LISTED: &[(&str, &str, Secrecy)] = &[
     ("access_summary", "address", Secrecy::Address),
     ("access_summary", "block_address", Secrecy::Address),
     ("access_summary", "function_id", Secrecy::Identity),
+    ("access_histogram", "function_id", Secrecy::Identity),
     ("pc_sample", "function_id", Secrecy::Identity),
     ("pc_sample", "stall_reason", Secrecy::Open),
     ("bundle", "refusal", Secrecy::Open),

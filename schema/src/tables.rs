@@ -38,6 +38,7 @@ pub const ALL: &[TableDef] = &[
     memory::Memset::TABLE,
     memory::MemoryAccess::TABLE,
     memory::AccessSummary::TABLE,
+    memory::AccessHistogram::TABLE,
     sample::PcSample::TABLE,
     replay::Bundle::TABLE,
     replay::BundlePage::TABLE,
@@ -64,6 +65,7 @@ const ADDED: &[&[TableDef]] = &[
     &[launch::GraphLaunch::TABLE],
     &[activity::GpuActivity::TABLE],
     &[memory::AccessSummary::TABLE],
+    &[memory::AccessHistogram::TABLE],
     &[python::SourceLine::TABLE],
     &[replay::Ablation::TABLE, replay::AblationInstruction::TABLE],
 ];

@@ -62,6 +62,19 @@ words! {
         /// A prefetch: no data reaches a register.
         Prefetch = "prefetch",
     }
+    /// The pattern of a warp request's lanes.
+    LanePattern {
+        /// All lanes at one address, or a single lane.
+        Broadcast = "broadcast",
+        /// Adjacent lanes, ascending or descending.
+        Unit = "unit",
+        /// Equal distances from lane to lane.
+        Strided = "strided",
+        /// Few distances from lane to lane: up to one per four lanes.
+        Tiled = "tiled",
+        /// Any other pattern.
+        Gather = "gather",
+    }
     /// The address space of an access.
     Space {
         /// Device memory, by device virtual address.

@@ -10,8 +10,9 @@
 // read. A writer waits until its slots lie less than one ring ahead of it. A writer that waits too long for a host that
 // reads nothing declares the ring abandoned: from then on writers do not wait and nothing is read.
 //
-// A launch may have its requests counted too, all of them, by instruction and block of memory, in a hash table in
-// device memory (`struct Counts`). Then only some blocks write records, up to a limit, and nothing is lost uncounted.
+// A launch may have its requests counted too, all of them, by instruction and block of memory, and by instruction and
+// shape, in a hash table in device memory (`struct Counts`). Then only some blocks write records, up to a limit, and
+// nothing is lost uncounted.
 //
 // Compiled at run time for the GPU at hand, so it includes no header.
 
@@ -46,13 +47,13 @@ struct Range {
     u64 end;
 };
 
-// Sums over the requests of one instruction of one launch to one block of memory. Each is a part: several entries with
-// other copies of the place have the rest.
+// Sums over the requests of one instruction of one launch to one block of memory, or with one shape. Each is a part:
+// several entries with other copies of the place have the rest.
 struct Count {
     u64 place;    // pc, kind << 48, space << 52, copy << 54, and bit 63. 0: free
-    u64 owner;    // the launch's ordinal << 32, and the range's position + 1, or NO_RANGE. 0: being claimed
+    u64 owner;    // the launch's ordinal << 32, and the range's position + 1, NO_RANGE, or a shape. 0: being claimed
     u64 requests;
-    u64 shared;   // of these, requests whose lowest lane lies in another range
+    u64 shared;   // of these, requests whose lowest lane lies in another range. Of a shape: lines
     u64 lanes;
     u64 sectors;
     u64 unique_bytes;
@@ -66,6 +67,7 @@ struct Counts {
     u64 mask;             // entries, less 1
     u64 claimed;          // entries in use
     u64 uncounted;        // requests that found no entry
+    u64 shapeless;        // requests whose shape found no entry
     volatile u64 *seen;   // host memory: `claimed`, about
 };
 
@@ -93,7 +95,12 @@ enum { READ = 1, WRITE = 2, ATOMIC = 4, PREFETCH = 8 };
 enum { REGULAR = 0, OFFSETS_32 = 1, OFFSETS_64 = 2, COMPLETE = 128 };
 enum { GLOBAL = 0, GLOBAL_ASYNC = 1, SHARED = 2, LOCAL = 3 };
 
+// Patterns of lanes: `LanePattern` in `schema/src/word.rs`.
+enum { BROADCAST = 0, UNIT = 1, STRIDED = 2, TILED = 3, GATHER = 4 };
+
 static const u32 NO_RANGE = 0xffffffff;
+// A shape: this bit, access_bytes << 16, pattern << 8, misaligned << 7, sectors.
+static const u32 SHAPE = 0x80000000;
 // Entries of each place, for the multiprocessors to share: one would be hit by all of them at once.
 static const u32 COPIES = 4;
 
@@ -214,45 +221,97 @@ static __device__ __forceinline__ Count *entry_of(Counts *counts, u64 place, u64
     return 0;
 }
 
-// Sectors and bytes that the lanes of `members` touch, each once. Called by these lanes only.
-static __device__ __forceinline__ void measure(u32 members, u32 lane, u64 address, u32 bytes, u32 *sectors, u32 *unique) {
+// Units of 1 << `shift` bytes, and bytes, that the lanes of `members` touch, each once. Called by these lanes only.
+static __device__ __forceinline__ void measure(u32 members, u32 lane, u64 address, u32 bytes, u32 shift, u32 *units,
+                                               u32 *unique) {
     u32 below = members & ((1u << lane) - 1);
     bool is_plain = bytes <= 32 && !(bytes & (bytes - 1)) && !(address & (bytes - 1));
     if (__all_sync(members, is_plain)) {
         // Lanes access the same bytes, or none in common.
         bool is_new = !(__match_any_sync(members, address) & below);
-        bool opens = !(__match_any_sync(members, address >> 5) & below);
+        bool opens = !(__match_any_sync(members, address >> shift) & below);
         *unique = __popc(__ballot_sync(members, is_new)) * bytes;
-        *sectors = __popc(__ballot_sync(members, opens));
+        *units = __popc(__ballot_sync(members, opens));
         return;
     }
     // Intervals in the order of their beginnings: each adds what lies past all those before it.
-    u64 first = address >> 5, last = (address + bytes - 1) >> 5;
-    u64 covered = 0, covered_sector = 0;
+    u64 first = address >> shift, last = (address + bytes - 1) >> shift;
+    u64 covered = 0, covered_unit = 0;
     for (u32 rest = members; rest; rest &= rest - 1) {
         u32 other = __ffs(rest) - 1;
         u64 theirs = broadcast(members, address, other);
         if (theirs < address || (theirs == address && other < lane)) {
-            u64 end = theirs + bytes, sector = ((end - 1) >> 5) + 1;
+            u64 end = theirs + bytes, unit = ((end - 1) >> shift) + 1;
             covered = end > covered ? end : covered;
-            covered_sector = sector > covered_sector ? sector : covered_sector;
+            covered_unit = unit > covered_unit ? unit : covered_unit;
         }
     }
     u64 from = covered > address ? covered : address;
-    u64 from_sector = covered_sector > first ? covered_sector : first;
+    u64 from_unit = covered_unit > first ? covered_unit : first;
     u32 new_bytes = address + bytes > from ? (u32)(address + bytes - from) : 0;
-    u32 new_sectors = last + 1 > from_sector ? (u32)(last + 1 - from_sector) : 0;
-    *unique = *sectors = 0;
+    u32 new_units = last + 1 > from_unit ? (u32)(last + 1 - from_unit) : 0;
+    *unique = *units = 0;
     for (u32 rest = members; rest; rest &= rest - 1) {
         *unique += __shfl_sync(members, new_bytes, __ffs(rest) - 1);
-        *sectors += __shfl_sync(members, new_sectors, __ffs(rest) - 1);
+        *units += __shfl_sync(members, new_units, __ffs(rest) - 1);
     }
 }
 
-// Counts a request in the entries of the blocks of memory that its lanes meet.
+// The pattern of the lanes of a request. `stride` is that of regular ones.
+static __device__ __forceinline__ u32 pattern(u32 mask, u32 lane, u64 address, u32 bytes, bool regular, long long stride) {
+    u32 lanes = __popc(mask);
+    if (!regular) {
+        u32 below = mask & ((1u << lane) - 1);
+        u32 others = mask & (mask - 1);
+        u64 before = broadcast(mask, address, below ? 31 - __clz(below) : lane);
+        long long distance = (long long)(address - before);
+        bool opens = below && !(__match_any_sync(mask, below ? distance : ~0ull >> 1) & others & below);
+        u32 different = __popc(__ballot_sync(mask, opens));
+        stride = (long long)broadcast(mask, distance, __ffs(others) - 1);
+        if (different > 1) return different * 4 <= lanes ? TILED : GATHER;
+    }
+    if (lanes < 2 || !stride) return BROADCAST;
+    return (stride < 0 ? -stride : stride) == bytes ? UNIT : STRIDED;
+}
+
+// The place of an instruction in the table, in the copy of this multiprocessor.
+static __device__ __forceinline__ u64 own_copy(u64 place) { return place | (u64)(multiprocessor() & (COPIES - 1)) << 54; }
+
+// Counts a request in the entry of its shape. `sectors` and `unique` are of all its lanes.
+static __device__ __forceinline__ void count_shape(Launch *launch, u32 ordinal, u64 place, u64 address, u32 bytes, u32 mask,
+                                                   bool regular, int stride, u32 sectors, u32 unique) {
+    u32 lane = lane_id(), leader = __ffs(mask) - 1, last = 31 - __clz(mask);
+    u32 class_ = pattern(mask, lane, address, bytes, regular, stride);
+    u64 from = broadcast(mask, address, leader), to = broadcast(mask, address, last);
+    u64 low = to < from ? to : from;
+    u32 lines, lanes = __popc(mask);
+    if (class_ == UNIT && unique == lanes * bytes) {
+        // No gaps: lanes in a row, or as if they were.
+        lines = (u32)(((low + unique - 1) >> 7) - (low >> 7) + 1);
+    } else {
+        measure(mask, lane, address, bytes, 7, &lines, &unique);
+    }
+    if (lane != leader) return;
+    u32 is_misaligned = class_ == UNIT && (low & 31);
+    u32 shape = SHAPE | bytes << 16 | class_ << 8 | is_misaligned << 7 | (sectors < 127 ? sectors : 127);
+    Count *entry = entry_of(launch->counts, own_copy(place), (u64)ordinal << 32 | shape);
+    if (!entry) {
+        atomicAdd(&launch->counts->shapeless, 1ull);
+        return;
+    }
+    atomicAdd(&entry->requests, 1ull);
+    atomicAdd(&entry->shared, (u64)lines);
+    atomicAdd(&entry->lanes, (u64)lanes);
+    atomicAdd(&entry->unique_bytes, (u64)unique);
+    atomicAdd(&entry->ideal_sectors, (u64)((unique + 31) / 32));
+}
+
+// Counts a request in the entries of the blocks of memory that its lanes meet, and in that of its shape.
 static __device__ __forceinline__ void count(Launch *launch, u32 ordinal, u64 place, u64 address, u32 bytes, u32 mask,
                                              bool has_ranges, bool regular, int stride) {
     u32 lane = lane_id();
+    u32 sectors = 0, unique = 0;
+    bool is_one_part = false;
     for (u32 rest = mask; rest;) {
         u32 leader = __ffs(rest) - 1;
         u64 at = broadcast(mask, address, leader);
@@ -272,20 +331,20 @@ static __device__ __forceinline__ void count(Launch *launch, u32 ordinal, u64 pl
         bool is_member = (rest >> lane & 1) && address >= start && address < end;
         u32 members = __ballot_sync(mask, is_member);
         rest &= ~members;
+        is_one_part = members == mask;
         if (!is_member) continue;
 
-        u32 sectors, unique, lanes = __popc(members);
+        u32 lanes = __popc(members);
         u32 ones = members >> leader;
         if (regular && stride == (int)bytes && !(ones & (ones + 1))) {
             unique = lanes * bytes;
             sectors = (u32)(((at + unique - 1) >> 5) - (at >> 5) + 1);
         } else {
-            measure(members, lane, address, bytes, &sectors, &unique);
+            measure(members, lane, address, bytes, 5, &sectors, &unique);
         }
         u64 entry_bits = 0;
         if (lane == leader) {
-            u64 copy = (u64)(multiprocessor() & (COPIES - 1)) << 54;
-            Count *entry = entry_of(launch->counts, place | copy, (u64)ordinal << 32 | range);
+            Count *entry = entry_of(launch->counts, own_copy(place), (u64)ordinal << 32 | range);
             entry_bits = (u64)entry;
             if (!entry) {
                 atomicAdd(&launch->counts->uncounted, 1ull);
@@ -306,6 +365,9 @@ static __device__ __forceinline__ void count(Launch *launch, u32 ordinal, u64 pl
             if (address + bytes > *(volatile u64 *)&entry->end) atomicMax(&entry->end, address + bytes);
         }
     }
+    __syncwarp(mask);
+    if (!is_one_part) measure(mask, lane, address, bytes, 5, &sectors, &unique);
+    count_shape(launch, ordinal, place, address, bytes, mask, regular, stride, sectors, unique);
 }
 
 static __device__ __forceinline__ void record(void *userdata, u64 pc, u64 address, u32 bytes, u32 flags, u32 space) {

@@ -103,6 +103,7 @@ impl<'a> Assembly<'a> {
             let summaries = summaries::take(run, code, &mut self.losses);
             self.used.extend(summaries.iter().map(|row| row.function_id));
             append(writer, summaries)?;
+            append(writer, summaries::take_shapes(run, code, &mut self.losses))?;
             let around = Surroundings { segment, code, progress: &report };
             self.used.extend(access_table::write(run, &around, writer, &mut self.losses)?);
             summaries::settle_models(run, &mut self.losses);

@@ -10,7 +10,7 @@ use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
 use stallmap_schema::capture::recording::{
     AccessCount, ActivityName, AllocationEvent, CodeRange, GraphNodeNumber, LossTotal, OpEnd, RawActivity,
-    RawSample, RunFact, SampleWindow, StorageEvent, TensorName,
+    RawSample, RunFact, SampleWindow, ShapeCount, StorageEvent, TensorName,
 };
 use stallmap_schema::capture::segment::{Frame, FrameRef, Kind, SegmentReader};
 use stallmap_schema::id::RunId;
@@ -88,6 +88,7 @@ run_rows! {
     allocation_events: AllocationEvent,
     allocations: DeviceAllocation,
     access_counts: AccessCount,
+    shape_counts: ShapeCount,
     copies: Memcpy,
     fills: Memset,
     code_ranges: CodeRange,

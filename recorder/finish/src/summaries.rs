@@ -1,12 +1,12 @@
-//! The table `access_summary`, and what its counts imply: requests that are not in rows, and launches that refer to
-//! others.
+//! The tables `access_summary` and `access_histogram`, and what counts imply: requests that are not in rows, and launches
+//! that refer to others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use stallmap_schema::capture::recording::AccessCount;
+use stallmap_schema::capture::recording::{AccessCount, ShapeCount};
 use stallmap_schema::id::{Address, FunctionId, KernelId, Pc};
-use stallmap_schema::tables::memory::AccessSummary;
-use stallmap_schema::word::{AccessKind, LossKind, Space};
+use stallmap_schema::tables::memory::{AccessHistogram, AccessSummary};
+use stallmap_schema::word::{AccessKind, LanePattern, LossKind, Space};
 
 use crate::accesses::{access_kind, access_space};
 use crate::code::CodeMap;
@@ -52,6 +52,24 @@ pub(crate) fn take(run: &mut RunState, code: &CodeMap, losses: &mut Losses) -> V
     rows
 }
 
+/// The key of a row of `access_histogram`, in the table's order.
+type ShapeKey = (KernelId, FunctionId, Pc, &'static str, &'static str, u8, LanePattern, bool, u32);
+
+/// The rows of `access_histogram` of a run.
+pub(crate) fn take_shapes(run: &mut RunState, code: &CodeMap, losses: &mut Losses) -> Vec<AccessHistogram> {
+    let run_id = run.run_id();
+    let mut rows: BTreeMap<ShapeKey, AccessHistogram> = BTreeMap::new();
+    for count in std::mem::take(&mut run.rows.shape_counts) {
+        match shape(&count, run.bases.ordinal(count.kernel_id), code) {
+            Ok(row) => add_shape(&mut rows, row),
+            Err(reason) => {
+                losses.add_at(run_id, LossKind::Access, reason, count.request_count, Some(count.kernel_id));
+            }
+        }
+    }
+    rows.into_values().collect()
+}
+
 /// Launches refer to launches whose accesses are in the capture, or to none.
 pub(crate) fn settle_models(run: &mut RunState, losses: &mut Losses) {
     let recorded = run.rows.launch_runs.iter().filter(|row| row.recorded);
@@ -72,11 +90,62 @@ pub(crate) fn settle_models(run: &mut RunState, losses: &mut Losses) {
     }
 }
 
-fn row(count: &AccessCount, ordinal: u64, code: &CodeMap) -> Result<AccessSummary, &'static str> {
-    let kind = access_kind(count.flags).ok_or("counts of a kind that is not known")?;
-    let space = access_space(count.space).ok_or("counts of a kind that is not known")?;
-    let place = code.find(count.pc_address.0, ordinal);
+/// Kind and space of counted requests, and their instruction.
+fn place(
+    (flags, space): (u8, u8),
+    pc_address: Address,
+    ordinal: u64,
+    code: &CodeMap,
+) -> Result<(AccessKind, Space, FunctionId, Pc), &'static str> {
+    let (kind, space) =
+        access_kind(flags).zip(access_space(space)).ok_or("counts of a kind that is not known")?;
+    let place = code.find(pc_address.0, ordinal);
     let (function_id, pc) = place.ok_or("code of the instruction is not known")?;
+    Ok((kind, space, function_id, pc))
+}
+
+fn shape(count: &ShapeCount, ordinal: u64, code: &CodeMap) -> Result<AccessHistogram, &'static str> {
+    let (kind, space, function_id, pc) = place((count.flags, count.space), count.pc_address, ordinal, code)?;
+    Ok(AccessHistogram {
+        kernel_id: count.kernel_id,
+        function_id,
+        pc,
+        kind,
+        space,
+        access_bytes: count.access_bytes,
+        class: count.class,
+        is_misaligned: count.is_misaligned,
+        sectors: count.sectors,
+        request_count: count.request_count,
+        lane_count: count.lane_count,
+        line_count: count.line_count,
+        unique_bytes: count.unique_bytes,
+        ideal_sectors: count.ideal_sectors,
+    })
+}
+
+/// Adds a row, to another one of the same shape where their flags differ only.
+fn add_shape(rows: &mut BTreeMap<ShapeKey, AccessHistogram>, row: AccessHistogram) {
+    let (kind, space) = (row.kind.word(), row.space.word());
+    let shape = (row.access_bytes, row.class, row.is_misaligned, row.sectors);
+    let key = (row.kernel_id, row.function_id, row.pc, kind, space, shape.0, shape.1, shape.2, shape.3);
+    let Some(sum) = rows.get_mut(&key) else {
+        rows.insert(key, row);
+        return;
+    };
+    for (sum, part) in [
+        (&mut sum.request_count, row.request_count),
+        (&mut sum.lane_count, row.lane_count),
+        (&mut sum.line_count, row.line_count),
+        (&mut sum.unique_bytes, row.unique_bytes),
+        (&mut sum.ideal_sectors, row.ideal_sectors),
+    ] {
+        *sum = sum.saturating_add(part);
+    }
+}
+
+fn row(count: &AccessCount, ordinal: u64, code: &CodeMap) -> Result<AccessSummary, &'static str> {
+    let (kind, space, function_id, pc) = place((count.flags, count.space), count.pc_address, ordinal, code)?;
     Ok(AccessSummary {
         kernel_id: count.kernel_id,
         function_id,

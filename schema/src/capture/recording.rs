@@ -5,7 +5,7 @@
 //! disk, and names that are resolved when all is known.
 
 use crate::id::{Address, AllocationId, FunctionId, KernelId, ModuleId, OpId, Pc, StorageId, TensorId};
-use crate::word::{ActivityKind, CopyKind, LossKind, StorageOrigin, SynchronizationKind};
+use crate::word::{ActivityKind, CopyKind, LanePattern, LossKind, StorageOrigin, SynchronizationKind};
 
 /// The reason of a loss that marks a launch whose function is a guess: several modules share its kernel's name.
 pub const AMBIGUOUS_FUNCTION: &str = "function of the launch is ambiguous";
@@ -95,6 +95,35 @@ crate::tables! {
         /// As in `access_summary`.
         unique_bytes: u64,
         /// As in `access_summary`.
+        ideal_sectors: u64,
+    }
+    /// Counts of the requests of one instruction of one launch that have one shape: a row of `access_histogram`.
+    ShapeCount "shape_count" key [] sort [] {
+        /// The launch.
+        kernel_id: KernelId,
+        /// The instruction's absolute address.
+        pc_address: Address,
+        /// The flags of its requests, as in [`super::request`].
+        flags: u8,
+        /// Their address space, as in [`super::request`].
+        space: u8,
+        /// As in `access_histogram`.
+        access_bytes: u8,
+        /// As in `access_histogram`.
+        class: LanePattern,
+        /// As in `access_histogram`.
+        is_misaligned: bool,
+        /// As in `access_histogram`.
+        sectors: u32,
+        /// As in `access_histogram`.
+        request_count: u64,
+        /// As in `access_histogram`.
+        lane_count: u64,
+        /// As in `access_histogram`.
+        line_count: u64,
+        /// As in `access_histogram`.
+        unique_bytes: u64,
+        /// As in `access_histogram`.
         ideal_sectors: u64,
     }
     /// An allocation or a free by the driver.

@@ -1,7 +1,7 @@
 //! Device memory: allocations of the driver, copies, and the accesses of kernels.
 
 use crate::id::{Address, AllocationId, FunctionId, KernelId, OpId, Pc, RunId};
-use crate::word::{AccessKind, CopyKind, Space};
+use crate::word::{AccessKind, CopyKind, LanePattern, Space};
 
 crate::tables! {
     /// One allocation of the driver: half-open in both times.
@@ -139,6 +139,39 @@ crate::tables! {
         lane_count: u64,
         /// Sectors of 32 bytes that they touch, distinct in each request.
         sectors: u64,
+        /// Bytes of the union of their accesses, in each request.
+        unique_bytes: u64,
+        /// The fewest sectors that hold those bytes.
+        ideal_sectors: u64,
+    }
+    /// Requests of one instruction of one launch that have one shape, counted on the GPU.
+    ///
+    /// A launch with rows in `access_summary` has all its requests here too.
+    AccessHistogram "access_histogram" key [] sort [kernel_id, function_id, pc, kind, space] {
+        /// The launch.
+        kernel_id: KernelId => "launch"."kernel_id",
+        /// The function that holds the instruction: the kernel, or a function that it called.
+        function_id: FunctionId => "function"."function_id",
+        /// The instruction.
+        pc: Pc,
+        /// The kind of access.
+        kind: AccessKind,
+        /// The address space.
+        space: Space,
+        /// Bytes that each lane accesses.
+        access_bytes: u8,
+        /// The pattern of the active lanes.
+        class: LanePattern,
+        /// True if the lanes are adjacent but do not begin on a sector.
+        is_misaligned: bool,
+        /// Sectors of 32 bytes that each of the requests touches, each once.
+        sectors: u32,
+        /// Warp requests.
+        request_count: u64,
+        /// Their active lanes.
+        lane_count: u64,
+        /// Lines of 128 bytes that they touch, distinct in each request.
+        line_count: u64,
         /// Bytes of the union of their accesses, in each request.
         unique_bytes: u64,
         /// The fewest sectors that hold those bytes.

@@ -30,7 +30,7 @@ use stallmap_schema::tables::activity::GpuActivity;
 use stallmap_schema::tables::code::Module;
 use stallmap_schema::tables::launch::{Launch, LaunchParameter, LaunchRun};
 use stallmap_schema::tables::loss::Loss;
-use stallmap_schema::tables::memory::{AccessSummary, MemoryAccess};
+use stallmap_schema::tables::memory::{AccessHistogram, AccessSummary, MemoryAccess};
 use stallmap_schema::tables::replay::{Bundle, BundleContent, BundlePage, BundleSymbol, Counter};
 use stallmap_schema::tables::sample::PcSample;
 
@@ -58,7 +58,9 @@ impl Part {
     /// Its tables.
     fn tables(self) -> &'static [&'static str] {
         match self {
-            Self::Accesses => const { &[MemoryAccess::TABLE.name, AccessSummary::TABLE.name] },
+            Self::Accesses => {
+                const { &[MemoryAccess::TABLE.name, AccessSummary::TABLE.name, AccessHistogram::TABLE.name] }
+            }
             Self::Bundles => {
                 const { &[BundlePage::TABLE.name, BundleSymbol::TABLE.name, BundleContent::TABLE.name] }
             }

@@ -1,4 +1,5 @@
-//! Counts of requests, by launch, instruction and block of memory: a hash table in device memory that patches fill.
+//! Counts of requests, by launch, instruction and block of memory, and by shape: a hash table in device memory that
+//! patches fill.
 //!
 //! It is read where no launch that counts is running: after the program itself has waited for the GPU, and at the end.
 //! A launch is counted against the blocks of memory that are alive when it is called. Their list is written behind the
@@ -10,9 +11,9 @@ use std::ffi::c_void;
 use std::ptr::read_volatile;
 use std::time::{Duration, Instant};
 
-use stallmap_schema::capture::recording::AccessCount;
+use stallmap_schema::capture::recording::{AccessCount, ShapeCount};
 use stallmap_schema::id::{Address, KernelId};
-use stallmap_schema::word::LossKind;
+use stallmap_schema::word::{LanePattern, LossKind};
 use stallmap_session::session;
 use stallmap_sys::cuda::Handle;
 use stallmap_sys::sanitizer::Sanitizer;
@@ -31,6 +32,8 @@ const BLOCKS: usize = 1 << 20;
 const INTERVAL: Duration = Duration::from_secs(2);
 /// Position for lanes in no known block.
 const NO_BLOCK: u32 = u32::MAX;
+/// Bit of a position that is a shape.
+const SHAPE: u32 = 1 << 31;
 
 /// Requests of a launch that write records, where all are counted.
 const MOST_RECORDS: u32 = 1 << 16;
@@ -61,6 +64,7 @@ struct Control {
     mask: u64,
     claimed: u64,
     uncounted: u64,
+    shapeless: u64,
     seen: u64,
 }
 
@@ -162,9 +166,13 @@ impl Counts {
         copy_back(place.api, place.stream, self.entries, &mut entries)?;
         // SAFETY: so many blocks are listed.
         let blocks = unsafe { std::slice::from_raw_parts(self.staged, self.used) };
-        session::emit_all(rows(&entries, blocks));
+        let sums = sums(&entries);
+        session::emit_all(rows(&sums, blocks));
+        session::emit_all(shapes(&sums));
         let reason = "request that was not counted: the table of counts was full";
         session::lose(LossKind::Access, reason, control.uncounted, None);
+        let reason = "request whose shape was not counted: the table of counts was full";
+        session::lose(LossKind::Access, reason, control.shapeless, None);
         self.clear(place)?;
         self.used = 0;
         self.last = Listed::default();
@@ -260,11 +268,13 @@ fn copy_back<T: Copy>(api: &Sanitizer, stream: Handle, source: u64, values: &mut
     check(unsafe { (api.copy_to_host)(values.as_mut_ptr().cast(), source, size_of_val(values), stream) })
 }
 
-/// One row for the entries of each launch, place and block, in this order.
-fn rows(entries: &[Entry], blocks: &[Range]) -> Vec<AccessCount> {
+/// Sums by owner and place, without its copy.
+type Sums = BTreeMap<(u64, u64), Entry>;
+
+fn sums(entries: &[Entry]) -> Sums {
     /// Bits of `place` with the copy.
     const COPIES: u64 = 0xff << 54;
-    let mut sums: BTreeMap<(u64, u64), Entry> = BTreeMap::new();
+    let mut sums = Sums::new();
     for entry in entries.iter().filter(|entry| entry.place != 0 && entry.owner != 0) {
         let sum = sums.entry((entry.owner, entry.place & !COPIES)).or_default();
         sum.requests += entry.requests;
@@ -276,7 +286,42 @@ fn rows(entries: &[Entry], blocks: &[Range]) -> Vec<AccessCount> {
         sum.not_low = sum.not_low.max(entry.not_low);
         sum.end = sum.end.max(entry.end);
     }
-    sums.into_iter().map(|((owner, place), sum)| row(owner, place, &sum, blocks)).collect()
+    sums
+}
+
+/// The shape that an owner names.
+fn shape(owner: u64) -> Option<u32> {
+    let position = u32::try_from(owner & u64::from(u32::MAX)).ok()?;
+    (position & SHAPE != 0 && position != NO_BLOCK).then_some(position & !SHAPE)
+}
+
+/// One row for the requests of each launch, place and block, in this order.
+fn rows(sums: &Sums, blocks: &[Range]) -> Vec<AccessCount> {
+    let of_blocks = sums.iter().filter(|((owner, _), _)| shape(*owner).is_none());
+    of_blocks.map(|((owner, place), sum)| row(*owner, *place, sum, blocks)).collect()
+}
+
+/// One row for the requests of each launch, place and shape.
+fn shapes(sums: &Sums) -> Vec<ShapeCount> {
+    let row = |((owner, place), sum): (&(u64, u64), &Entry)| {
+        let shape = shape(*owner)?;
+        Some(ShapeCount {
+            kernel_id: KernelId(owner >> 32),
+            pc_address: Address(place & 0xffff_ffff_ffff),
+            flags: u8::try_from(place >> 48 & 0xf).unwrap_or(0),
+            space: u8::try_from(place >> 52 & 3).unwrap_or(0),
+            access_bytes: u8::try_from(shape >> 16 & 0xff).unwrap_or(0),
+            class: *LanePattern::ALL.get((shape >> 8 & 0xff) as usize)?,
+            is_misaligned: shape >> 7 & 1 == 1,
+            sectors: shape & 0x7f,
+            request_count: sum.requests,
+            lane_count: sum.lanes,
+            line_count: sum.shared,
+            unique_bytes: sum.unique_bytes,
+            ideal_sectors: sum.ideal_sectors,
+        })
+    };
+    sums.iter().filter_map(row).collect()
 }
 
 fn row(owner: u64, place: u64, sum: &Entry, blocks: &[Range]) -> AccessCount {
@@ -328,7 +373,7 @@ mod tests {
             entry(place(0x7f10, 0), 6 << 32 | 1, 0x100, 0x180),
         ];
         let blocks = [Range { start: 0x100, end: 0x200 }, Range { start: 0x200, end: 0x400 }];
-        let rows = rows(&entries, &blocks);
+        let rows = rows(&sums(&entries), &blocks);
         let facts = |row: &AccessCount| {
             let block = row.block_address.map(|address| address.0);
             (row.kernel_id.0, block, row.address.0, row.span_bytes, row.request_count)
@@ -337,5 +382,24 @@ mod tests {
             [(5, Some(0x200), 0x200, 0x100, 4), (5, None, 0x900, 0x80, 2), (6, Some(0x100), 0x100, 0x80, 2)];
         assert_eq!(rows.iter().map(facts).collect::<Vec<_>>(), expected);
         assert_eq!((rows[0].pc_address.0, rows[0].flags, rows[0].space), (0x7f10, 1, 0));
+    }
+
+    #[test]
+    fn shapes_are_rows_of_their_own() {
+        let place = 1 << 63 | 2 << 54 | 1 << 52 | 1 << 48 | 0x7f10;
+        // 16 bytes a lane, unit, misaligned, 17 sectors.
+        let shape = SHAPE | 16 << 16 | 1 << 8 | 1 << 7 | 0x11;
+        let entry = |owner| Entry { place, owner, requests: 3, shared: 15, lanes: 96, ..Entry::default() };
+        let sums = sums(&[
+            entry(5 << 32 | u64::from(shape)),
+            entry(5 << 32 | 1),
+            entry(5 << 32 | u64::from(NO_BLOCK)),
+        ]);
+        let rows = shapes(&sums);
+        let facts = |row: &ShapeCount| (row.access_bytes, row.class, row.is_misaligned, row.sectors);
+        let expected = (16, LanePattern::Unit, true, 17);
+        assert_eq!(rows.iter().map(facts).collect::<Vec<_>>(), [expected]);
+        assert_eq!((rows[0].kernel_id.0, rows[0].space, rows[0].line_count), (5, 1, 15));
+        assert_eq!(super::rows(&sums, &[]).len(), 2);
     }
 }

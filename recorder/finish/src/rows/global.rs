@@ -125,6 +125,7 @@ impl RunRows {
             tensor_names: [tensor_id];
             op_tensors: [op_id, tensor_id];
             access_counts: [kernel_id];
+            shape_counts: [kernel_id];
             allocation_events: [allocation_id];
             allocations: [allocation_id];
             copies: [op_id];
