@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import io
+import json
 import zipfile
 
 # Reasons of rows of kind `launch` that stand for no kernel: it never ran.
@@ -114,3 +115,9 @@ def rows_of(archive, table, *columns):
         return iter(())
     read = parquet.read_table(io.BytesIO(data), columns=list(columns))
     return zip(*(read.column(column).to_pylist() for column in columns))
+
+
+def rows(path):
+    """Rows of all tables of a capture."""
+    with zipfile.ZipFile(path) as archive:
+        return sum(table["rows"] for table in json.loads(archive.read("manifest.json"))["tables"])

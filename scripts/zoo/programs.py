@@ -11,6 +11,7 @@ SOURCES = {
     "streams": (),
     "launches": (),
     "deaths": (),
+    "exhaustion": (),
     "memory": ("-lcuda",),
     "modules": ("-lcuda",),
     "device_launches": ("-rdc=true", "-lcudadevrt"),
