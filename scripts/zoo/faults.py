@@ -44,7 +44,7 @@ LEFT_MIB = (0, 2, 8, 32, 64, 128, 512)
 EXHAUSTING = tuple(
     programs.cuda("exhaustion", "memory_taken", f"all memory but {mib} MiB is taken", str(mib)) for mib in LEFT_MIB
 ) + (programs.cuda("exhaustion", "memory_runs_out", "allocates until there is no memory"),)
-# One process samples a GPU, the others count their launches as lost: fewer tries of that pass say as much.
+# One process samples a GPU, and the rest count their launches as lost: fewer tries of that pass show as much.
 PASSES = {"accesses": 5, "timeline": 4, "samples": 2}
 FAULTS = {"SIGKILL": 4, "SIGSEGV": 3, "abort": 3, "recorder killed": 4, "full disk": 3, "host memory": 3}
 FAULTS |= {"recorder's memory": 2, "reader ended": 2, "own end": 2}
@@ -105,7 +105,7 @@ class Campaign:
         return [str(self.recorder), "-o", str(path), "--only", one.side, *extra, "--", *self.words(one.program)[0]]
 
     def run(self):
-        """Runs all tries, as far as there is time."""
+        """Runs all tries while there is time."""
         end = time.monotonic() + self.options.seconds
         small, large = self.wanted()
         tries = draw_all(self.options, small, large, end_of=EXHAUSTING if self.has_device_tries() else ())
@@ -241,7 +241,7 @@ class Campaign:
         facts |= {"code": run.code, "seconds": round(run.seconds, 2), "err": run.err[-600:]}
         if run.hung:
             facts["threads"] = run.threads[-4000:]
-        said = re.search(r"^launches: (\d+)$", run.err, re.M)
+        stated = re.search(r"^launches: (\d+)$", run.err, re.M)
         return judge.Seen(
             fault=one.fault,
             is_struck=facts["is_struck"],
@@ -256,7 +256,7 @@ class Campaign:
             recovered=None,
             launches=None,
             missing=0,
-            said=int(said.group(1)) if said else None,
+            stated=int(stated.group(1)) if stated else None,
         )
 
     def look(self, one, path, folder, seen, facts):
@@ -340,7 +340,7 @@ def hit(one, recorder, ids, facts):
 
 def table(results):
     """Rows of Markdown, one a fault, and a sum."""
-    head = ["fault", "tries", "struck before the end", "failures", "rows kept", "rows lost and counted"]
+    head = ["fault", "tries", "struck before the end", "failures", "rows found", "rows lost and counted"]
     head += ["written rows missing", "most seconds"]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     done = [one for one in results if "skipped" not in one and one["fault"] != "none"]

@@ -37,7 +37,7 @@ class Seen:
     launches: int | None  # recorded or counted as lost, where there is a capture
     missing: int  # rows that were written and are gone
     ended_early: bool = False  # recording ended before the program, and says so
-    said: int | None = None  # launches that the program itself counted
+    stated: int | None = None  # launches that the program itself counted
 
 
 @dataclasses.dataclass
@@ -93,9 +93,9 @@ def of_capture(seen, native):
     if seen.launches is None:
         must_have = seen.fault not in OF_RECORDER | OF_MEMORY | {"full disk"}
         return ["no capture"] if must_have and "nothing was recorded" not in seen.err else []
-    if seen.said is not None:
-        right = seen.launches == seen.said
-        return [] if right else [f"{seen.launches} launches, the program counted {seen.said}"]
+    if seen.stated is not None:
+        right = seen.launches == seen.stated
+        return [] if right else [f"{seen.launches} launches, the program counted {seen.stated}"]
     if seen.launches > native.launches:
         return [f"{seen.launches} launches, {native.launches} without a fault"]
     # The program ended as it does alone: each launch must have a row or a loss.

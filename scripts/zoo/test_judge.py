@@ -47,8 +47,8 @@ class Judge(unittest.TestCase):
         self.assertEqual(judged(launches=19), ["1 of 20 launches have neither a row nor a loss"])
         self.assertEqual(judged(launches=19, native=dataclasses.replace(NATIVE, dies=True)), [])
         self.assertEqual(judged(launches=19, fault="reader ended", is_struck=True), judged(launches=19))
-        self.assertEqual(judged(launches=321, said=321), [])
-        self.assertEqual(judged(launches=320, said=321), ["320 launches, the program counted 321"])
+        self.assertEqual(judged(launches=321, stated=321), [])
+        self.assertEqual(judged(launches=320, stated=321), ["320 launches, the program counted 321"])
 
     def test_written_rows_are_never_missing(self):
         gone = {"fault": "recorder killed", "is_struck": True, "has_capture": False, "recovered": 0, "code": 137}

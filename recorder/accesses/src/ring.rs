@@ -19,8 +19,9 @@ mod tags;
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use stallmap_config::{Config, WhenFull};
@@ -198,6 +199,8 @@ struct Shared {
     marks: *const AtomicU32,
     work: Mutex<Work>,
     changed: Condvar,
+    /// The reader's folder below /proc, which goes with it.
+    reader: OnceLock<PathBuf>,
 }
 
 // SAFETY: the pointers are to pinned memory that lives as long as the process. The GPU's side of the protocol and the
@@ -236,6 +239,8 @@ struct Work {
     free: Vec<(Tag, u32)>,
     /// Launches that are started and not done.
     outstanding: usize,
+    /// Rows of those launches.
+    open_rows: usize,
     /// Counts the slots that the reader has read: a waiting thread sees progress.
     progress: u64,
     /// Pages of a launch that has ended.
@@ -281,6 +286,7 @@ impl Ring {
             marks: marks.cast_const().cast(),
             work: Mutex::default(),
             changed: Condvar::new(),
+            reader: OnceLock::new(),
         });
         reader::start(&shared)?;
         Ok(Self {
@@ -400,6 +406,10 @@ impl Ring {
             let waited = shared.changed.wait_timeout(work, BEHIND);
             work = waited.unwrap_or_else(PoisonError::into_inner).0;
             if work.progress == before {
+                if !shared.has_reader() {
+                    shared.give_up(&mut work, true);
+                    continue;
+                }
                 return Err("too many launches are running".to_owned());
             }
         };
@@ -412,6 +422,7 @@ impl Ring {
     fn start(&self, started: Started) {
         self.shared.change(|work| {
             work.outstanding += 1;
+            work.open_rows += started.rows.iter().flatten().count();
             if started.gathers {
                 work.gathered = None;
             }
@@ -494,6 +505,7 @@ impl Work {
         }
         if let Some(slot) = rows.get_mut(offset as usize) {
             *slot = Some(row);
+            self.open_rows += 1;
         }
     }
 }
@@ -517,6 +529,8 @@ impl Shared {
             work = waited.unwrap_or_else(PoisonError::into_inner).0;
             if work.progress != seen {
                 (seen, since) = (work.progress, Instant::now());
+            } else if !self.has_reader() {
+                self.give_up(&mut work, true);
             } else if since.elapsed() > LAST_PATIENCE {
                 // Its kernel hangs, or failed without a reported error.
                 work.ends = true;
@@ -534,17 +548,24 @@ impl Shared {
         waited.unwrap_or_else(PoisonError::into_inner).0.outstanding == 0
     }
 
-    /// Stops the reader. From now on warps do not wait.
-    fn give_up(&self) {
+    /// False once the reader's thread is gone, however that came about: then nothing reports its end.
+    fn has_reader(&self) -> bool {
+        // A program that sees another root has no /proc, and a reader nevertheless.
+        self.reader.get().is_none_or(|folder| folder.exists() || !Path::new("/proc/self").exists())
+    }
+
+    /// Reads nothing more. From now on warps do not wait. `is_gone` if the reader has ended, and the launches with it that
+    /// it knew.
+    fn give_up(&self, work: &mut Work, is_gone: bool) {
         // SAFETY: the word lives as long as the process.
         unsafe { &*self.tail }.store(u64::MAX >> 1, Ordering::Release);
-        let mut work = self.lock();
         if !std::mem::replace(&mut work.dead, true) {
             say("memory accesses are recorded no longer, the program runs on");
         }
-        let lost = work.started.drain(..).flat_map(|started| started.rows).flatten().count();
+        let waiting = work.started.drain(..).flat_map(|started| started.rows).flatten().count();
+        let lost = if is_gone { work.open_rows } else { waiting };
+        work.open_rows = work.open_rows.saturating_sub(lost);
         session::lose(LossKind::Launch, "its records could not be read", lost as u64, None);
-        drop(work);
         self.changed.notify_all();
     }
 }
@@ -578,4 +599,28 @@ fn zeroed(api: &Sanitizer, context: Handle, bytes: usize) -> Result<*mut c_void,
 
 fn check(code: i32) -> Result<(), String> {
     if code == 0 { Ok(()) } else { Err(format!("sanitizer error {code}")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_waits_for_a_reader_that_is_gone() {
+        let tail: &'static AtomicU64 = Box::leak(Box::default());
+        let shared = Shared {
+            slots: std::ptr::null_mut(),
+            words: std::ptr::null(),
+            slot_shift: 0,
+            tail,
+            abandoned: std::ptr::null(),
+            marks: std::ptr::null(),
+            work: Mutex::new(Work { outstanding: 2, open_rows: 3, ..Work::default() }),
+            changed: Condvar::new(),
+            reader: OnceLock::from(PathBuf::from("/proc/self/task/0")),
+        };
+        let work = shared.drain();
+        assert!(work.dead);
+        assert_eq!((work.open_rows, tail.load(Ordering::Acquire) > 1 << 60), (0, true));
+    }
 }

@@ -31,7 +31,7 @@ use crate::folder::{self, Folder};
 use crate::message::{self, Messages};
 use crate::passes::now_ns;
 pub(crate) use confinement::probe as probe_sandbox;
-use options::{Cache, Instrument as Wanted};
+use options::{Cache, Instrument as Wanted, Sandbox};
 pub(crate) use options::{Replay, Worker};
 pub(crate) use worker::work;
 use workers::Workers;
@@ -69,11 +69,14 @@ pub(crate) fn replay(options: &Replay) -> Result<ExitCode, Failure> {
     let signals = Signals::take_ending().context("take over signals").map_err(Failure::before)?;
     let folder = Folder::of_replays(&output, options.force)?;
     let recover = format!("stallmap-record recover {}", folder.path().display());
-    if let Err(failure) = confinement::announce(options, &bundles, &folder, messages) {
-        remove(&folder);
-        return Err(failure);
-    }
-    let mut round = Round::new(options, &folder, &signals, messages);
+    let sandbox = match confinement::announce(options, &bundles, &folder, messages) {
+        Ok(sandbox) => sandbox,
+        Err(failure) => {
+            remove(&folder);
+            return Err(failure);
+        }
+    };
+    let mut round = Round::new(options, sandbox, &folder, &signals, messages);
     let outcomes = match round.all(&capture, &bundles) {
         Ok(outcomes) => outcomes,
         Err(failure) if round.has_replayed => {
@@ -229,6 +232,7 @@ fn export(
 /// All replays of one call.
 struct Round<'a> {
     options: &'a Replay,
+    sandbox: Sandbox,
     folder: &'a Folder,
     signals: &'a Signals,
     messages: Messages,
@@ -240,9 +244,24 @@ struct Round<'a> {
 }
 
 impl<'a> Round<'a> {
-    fn new(options: &'a Replay, folder: &'a Folder, signals: &'a Signals, messages: Messages) -> Self {
+    fn new(
+        options: &'a Replay,
+        sandbox: Sandbox,
+        folder: &'a Folder,
+        signals: &'a Signals,
+        messages: Messages,
+    ) -> Self {
         let recording = describe(options);
-        Self { options, folder, signals, messages, recording, has_replayed: false, has_failed: false }
+        Self {
+            options,
+            sandbox,
+            folder,
+            signals,
+            messages,
+            recording,
+            has_replayed: false,
+            has_failed: false,
+        }
     }
 
     /// Every instrument in turn. Returns the outcome of each launch without an instrument. If one fails, the rest
@@ -371,7 +390,7 @@ impl<'a> Round<'a> {
             patience,
             has_replayed: &mut self.has_replayed,
             experiment: None,
-            sandbox: self.options.sandbox,
+            sandbox: self.sandbox,
         };
         let outcomes = workers.run(&config, plan);
         progress.finish_and_clear();

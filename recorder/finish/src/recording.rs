@@ -1,11 +1,13 @@
 //! The folder of a recording: its description, its cubins, and one folder for each run.
 
 use std::fs;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use stallmap_config::Instrument;
 use stallmap_config::folder::{RunName, host_word};
 use stallmap_config::recording::{Pass, RECORDING_FILE, Recording};
+use stallmap_schema::capture::progress::{self, Progress};
 use stallmap_schema::capture::segment::{self, Frame, Kind, SegmentReader};
 use stallmap_schema::table::Row;
 use stallmap_schema::tables::run::Run;
@@ -46,6 +48,8 @@ pub(crate) struct RunFolder {
     pub(crate) segment: Result<SegmentReader, String>,
     /// Rows that were written when the disk was full.
     pub(crate) reserve: Option<SegmentReader>,
+    /// The counts of its rows. Null where its folder has none.
+    pub(crate) progress: Option<Progress>,
     /// The process's own row. Null where it was lost.
     row: Option<Run>,
 }
@@ -132,7 +136,8 @@ impl RunFolder {
         // A reserve that was never needed is all zero, and not a segment.
         let reserve = SegmentReader::open(&path.join(segment::RESERVE_FILE_NAME)).ok();
         let row = segment.as_ref().ok().and_then(own_row);
-        Some(Self { name, part, segment, reserve, row })
+        let progress = read_progress(&path.join(progress::FILE_NAME));
+        Some(Self { name, part, segment, reserve, progress, row })
     }
 
     /// Sort key of kinds of runs: a run refers to one of an earlier kind.
@@ -164,6 +169,14 @@ impl RunFolder {
             && pass.process_id == self.name.process_id
             && self.name.origin.as_ref().is_none_or(is_host)
     }
+}
+
+/// The counts of a run, from a file that anyone may have put there.
+fn read_progress(path: &Path) -> Option<Progress> {
+    let file = fs::File::open(path).ok().filter(|file| file.metadata().is_ok_and(|facts| facts.is_file()))?;
+    let mut bytes = [0; progress::BYTES];
+    file.read_exact_at(&mut bytes, 0).ok()?;
+    Progress::read(&bytes)
 }
 
 /// The row that the process wrote about itself.

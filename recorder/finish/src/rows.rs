@@ -45,6 +45,8 @@ macro_rules! run_rows {
             /// Frames of accesses, by launch ordinal.
             pub(crate) requests: BTreeMap<u64, Vec<FrameRef>>,
             pub(crate) pages: PageFrames,
+            /// Rows and frames that were read, but for losses.
+            pub(crate) found: (u64, u64),
         }
 
         impl RunRows {
@@ -147,11 +149,20 @@ impl RunRows {
     /// Adds a frame's content, or notes its location. The error is the reason with its detail if neither works.
     fn add_frame(&mut self, segment: &SegmentReader, frame: &FrameRef) -> Result<(), (&'static str, String)> {
         match frame.kind {
-            Some(Kind::Requests) => self.requests.entry(frame.aux).or_default().push(*frame),
-            Some(Kind::Pages) => self.pages.add_contents(frame),
+            Some(Kind::Requests) => {
+                self.found.1 += 1;
+                self.requests.entry(frame.aux).or_default().push(*frame);
+            }
+            Some(Kind::Pages) => {
+                self.found.1 += 1;
+                self.pages.add_contents(frame);
+            }
             Some(Kind::Rows) | None => {
                 let read = segment.read(frame).map_err(|error| ("damaged frame", error.to_string()))?;
                 let Frame::Rows { table, batch } = read else { return Ok(()) };
+                if table != LossTotal::TABLE.name {
+                    self.found.0 += batch.num_rows() as u64;
+                }
                 let added = if table == BundlePage::TABLE.name {
                     self.pages.add(frame, &batch).map(|()| true)
                 } else {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use stallmap_config::{Instrument as Pass, RecordingOption};
+use stallmap_schema::capture::progress::Progress;
 use stallmap_schema::capture::recording::RunFact;
 use stallmap_schema::id::{ModuleId, RunId};
 use stallmap_schema::tables::run::{Run, RunOption};
@@ -123,6 +124,9 @@ fn read_run(
     }
     if !clean_end {
         losses.add(run_id, LossKind::Segment, "the process ended before it had written everything", 1);
+        if let Some(progress) = &run.progress {
+            lose_unwritten(run_id, progress, rows.found, losses);
+        }
     }
     rows.options = options(run_id, &rows.options, &folder.recording(run).options);
     let mut crcs: BTreeMap<u64, BTreeSet<ModuleId>> = BTreeMap::new();
@@ -142,6 +146,19 @@ fn read_run(
         folder_index,
         crcs,
         unusable,
+    }
+}
+
+/// Counts what a process had recorded that is not among the rows and frames found.
+fn lose_unwritten(run_id: RunId, progress: &Progress, (rows, frames): (u64, u64), losses: &mut Losses) {
+    let (missing_rows, missing_frames) = progress.missing(rows, frames);
+    let (unwritten_rows, unwritten_frames) = progress.unwritten(rows, frames);
+    for (reason, count) in [
+        ("written row is missing", missing_rows.saturating_add(missing_frames)),
+        ("row was not written when the process ended", unwritten_rows),
+        ("records were not written when the process ended", unwritten_frames),
+    ] {
+        losses.add(run_id, LossKind::Segment, reason, count);
     }
 }
 

@@ -7,11 +7,14 @@ use stallmap_instruments as instruments;
 use stallmap_session::guard::guard;
 use stallmap_session::session;
 
+use crate::memory;
+
 /// Called by the driver at `cuInit`, before the first context. 1 means success.
 #[unsafe(no_mangle)]
 pub extern "C" fn InitializeInjection() -> c_int {
     guard((), || {
         if session::start() {
+            memory::set_aside();
             instruments::attach();
         }
     });

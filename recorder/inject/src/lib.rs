@@ -4,4 +4,5 @@
 //! loaded it earlier. What they do is in `recorder/instruments`.
 
 pub mod entry;
+mod memory;
 pub mod torch;

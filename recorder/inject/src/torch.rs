@@ -9,6 +9,8 @@ use stallmap_session::session;
 use stallmap_session::torch::calls::{self, ABI_VERSION};
 use stallmap_session::torch::texts;
 
+use crate::memory;
+
 /// The version of the interface.
 #[unsafe(no_mangle)]
 pub extern "C" fn stallmap_abi_version() -> u32 {
@@ -18,7 +20,13 @@ pub extern "C" fn stallmap_abi_version() -> u32 {
 /// Mode of the recording. Starts the session where `start` is not 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn stallmap_mode(start: u32) -> u32 {
-    guard(0, || calls::mode(start != 0))
+    guard(0, || {
+        let mode = calls::mode(start != 0);
+        if start != 0 && mode != 0 {
+            memory::set_aside();
+        }
+        mode
+    })
 }
 
 /// The number of a text.

@@ -9,6 +9,8 @@ use stallmap_schema::word::LossKind;
 use crate::session;
 
 static BROKEN: AtomicBool = AtomicBool::new(false);
+/// Set where memory ran out, until that is counted.
+static NO_MEMORY: AtomicBool = AtomicBool::new(false);
 
 /// Runs `body` for the host program: a panic becomes `fallback`, is reported and counted once, and ends recording.
 pub fn guard<T>(fallback: T, body: impl FnOnce() -> T) -> T {
@@ -23,6 +25,17 @@ pub fn guard_always(body: impl FnOnce()) {
 /// True if a panic has ended recording.
 pub fn is_broken() -> bool {
     BROKEN.load(Ordering::Acquire)
+}
+
+/// Ends recording, because the process got no memory. For an allocator: this allocates nothing and takes no lock.
+pub fn memory_ran_out() {
+    BROKEN.store(true, Ordering::Release);
+    NO_MEMORY.store(true, Ordering::Release);
+}
+
+/// True once after memory ran out.
+pub(crate) fn take_memory_ran_out() -> bool {
+    NO_MEMORY.swap(false, Ordering::AcqRel)
 }
 
 fn caught<T>(body: impl FnOnce() -> T) -> Option<T> {

@@ -33,6 +33,7 @@ use writer::{Message, Shared, Writer};
 mod compress;
 mod host;
 mod losses;
+mod progress;
 mod reserve;
 mod switch;
 mod tables;
@@ -117,7 +118,7 @@ impl Session {
             |error: &dyn std::fmt::Display| format!("failed to create `{}`: {error}", directory.display());
         std::fs::create_dir_all(config.directory.join("cubins")).map_err(|error| failed(&error))?;
         std::fs::create_dir(&directory).map_err(|error| failed(&error))?;
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(Shared::new(&directory));
         shared.set_paused(config.selection.paused);
         let mut switch = config.selection.has_switch.then(|| Switch::new(&config.directory));
         if let Some(switch) = &mut switch {
@@ -287,6 +288,7 @@ where
     if session.shared.has_failed() {
         session.shared.lose_rows(rows.len());
     } else if let Ok(rows) = R::batch(rows) {
+        session.shared.count_rows(rows.num_rows());
         session.send(Message::Rows(Batch { table: R::TABLE.name, rows }));
     }
 }
@@ -298,6 +300,7 @@ pub fn emit_requests(ordinal: u64, records: Vec<u8>) {
         session.shared.lose(LossKind::Access, "recording had stopped", request_count(&records), None);
         return;
     }
+    session.shared.count_frame();
     session.send(Message::Frame(session.compressors.compress(Raw::Requests { ordinal, records })));
 }
 
@@ -318,6 +321,7 @@ pub fn emit_pages(first_content_id: u64, bytes: Vec<u8>) {
         session.shared.lose_rows(1);
         return;
     }
+    session.shared.count_frame();
     session.send(Message::Frame(session.compressors.compress(Raw::Pages { first_content_id, bytes })));
 }
 

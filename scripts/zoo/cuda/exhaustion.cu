@@ -35,14 +35,14 @@ static int end() {
 }
 
 static int memory_taken(const char *argument) {
-    size_t kept = (argument ? strtoul(argument, nullptr, 10) : 64) * MIB;
+    size_t left = (argument ? strtoul(argument, nullptr, 10) : 64) * MIB;
     load();
     uint32_t *data = device_memory(COUNT, 0);
     for (size_t bytes = 1024 * MIB; bytes >= 2 * MIB; bytes /= 2) {
         size_t free_bytes, all_bytes;
         void *taken;
         CHECK(cudaMemGetInfo(&free_bytes, &all_bytes));
-        while (free_bytes >= kept + bytes && cudaMalloc(&taken, bytes) == cudaSuccess)
+        while (free_bytes >= left + bytes && cudaMalloc(&taken, bytes) == cudaSuccess)
             CHECK(cudaMemGetInfo(&free_bytes, &all_bytes));
         cudaGetLastError(); // an allocation that failed is no error of the next call
     }

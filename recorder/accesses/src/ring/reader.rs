@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::ptr::{read_volatile, write_bytes};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -35,10 +36,13 @@ const QUIET: Duration = Duration::from_millis(200);
 pub(super) fn start(shared: &Arc<Shared>) -> Result<(), String> {
     let shared = Arc::clone(shared);
     let body = move || {
+        if let Ok(folder) = std::fs::read_link("/proc/thread-self") {
+            shared.reader.get_or_init(|| Path::new("/proc").join(folder));
+        }
         let reader = Reader::new(Arc::clone(&shared));
         if catch_unwind(AssertUnwindSafe(|| reader.run())).is_err() {
             session::lose(LossKind::Source, "the reader of accesses ended: internal error", 1, None);
-            shared.give_up();
+            shared.give_up(&mut shared.lock(), true);
         }
     };
     let thread = std::thread::Builder::new().name("stallmap-reader".into());
@@ -101,7 +105,7 @@ impl Reader {
                     1,
                     None,
                 );
-                self.shared.give_up();
+                self.shared.give_up(&mut self.shared.lock(), false);
                 return self.finish_all("its records could not be read in time");
             }
             // Once the last launch is done its context may go, and the ring's memory with it: nothing below reads it.
@@ -273,7 +277,7 @@ impl Reader {
 
     fn finish(&mut self, tag: Tag) {
         let Some(launch) = self.launches.remove(&tag) else { return };
-        let mut gathered = None;
+        let (mut gathered, mut rows) = (None, 0);
         if launch.count > 1 {
             let reason = "request of a graph's kernels that was left out or dropped";
             session::lose(LossKind::Access, reason, launch.lost_requests, None);
@@ -281,12 +285,14 @@ impl Reader {
         for offset in 0..launch.count {
             let slot = self.kernels.get_mut(tag.plus(offset).0 as usize);
             if let Some(kernel) = slot.and_then(Option::take) {
+                rows += 1;
                 gathered = finish_kernel(*kernel, &launch).or(gathered);
             }
         }
         self.shared.change(|work| {
             work.free.push((tag, launch.count));
             work.outstanding = work.outstanding.saturating_sub(1);
+            work.open_rows = work.open_rows.saturating_sub(rows);
             work.progress += 1;
             work.gathered = gathered.or(work.gathered.take());
         });

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context as _, anyhow};
 use stallmap_replay::bundle::Bundles;
@@ -22,6 +23,25 @@ use crate::probe;
 const SCRATCH: &str = "scratch";
 /// The driver's descriptions of the machine's GPUs.
 const GPUS: &str = "/proc/driver/nvidia/gpus";
+/// The variables that a confined worker has of its parent's: they choose GPUs and libraries. Others may hold secrets, and
+/// machine code of a capture could write them into its results.
+const PASSED: [&str; 10] = [
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_DEVICE_ORDER",
+    "CUDA_DEVICE_MAX_CONNECTIONS",
+    "CUDA_MODULE_LOADING",
+    "CUDA_LAUNCH_BLOCKING",
+    "LD_LIBRARY_PATH",
+    "STALLMAP_DRIVER",
+    "STALLMAP_SANITIZER",
+    "STALLMAP_CUPTI",
+    "STALLMAP_NVRTC",
+];
+/// Names the folder of the MPS server, through which all programs of a user may share a GPU.
+const MPS_FOLDER: &str = "CUDA_MPS_PIPE_DIRECTORY";
+const MPS_DEFAULT: &str = "/tmp/nvidia-mps";
+/// The pipe of a server that runs.
+const MPS_PIPE: &str = "control";
 /// A device that the driver makes when the first program of CUDA runs.
 const UNIFIED_MEMORY: &str = "/dev/nvidia-uvm";
 
@@ -53,9 +73,19 @@ fn policy(folder: &Path, capture: Option<&Path>) -> Policy {
     policy
 }
 
+/// Gives a worker its variables. A confined one has those that it needs, and `/proc/self/environ` shows no other.
+pub(super) fn set_variables(command: &mut Command, sandbox: Sandbox, folder: &Path) -> anyhow::Result<()> {
+    if sandbox != Sandbox::Off {
+        command.env_clear();
+        command.envs(PASSED.into_iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
+    }
+    command.envs(variables(folder)?).env_remove("CUDA_INJECTION64_PATH");
+    Ok(())
+}
+
 /// Variables of a worker: its folder for temporary files, no cache of compiled code, and the libraries, which it cannot
 /// search for where a sandbox hides their folders.
-pub(super) fn variables(folder: &Path) -> anyhow::Result<Vec<(&'static str, OsString)>> {
+fn variables(folder: &Path) -> anyhow::Result<Vec<(&'static str, OsString)>> {
     let scratch = folder.join(SCRATCH);
     fs::create_dir_all(&scratch).with_context(|| format!("make `{}`", scratch.display()))?;
     let mut variables =
@@ -71,13 +101,27 @@ pub(super) fn variables(folder: &Path) -> anyhow::Result<Vec<(&'static str, OsSt
 }
 
 /// Prints what runs, and in which sandbox. Refuses one that is not whole where the options demand it.
+/// Returns the workers' sandbox.
 pub(super) fn announce(
     options: &Replay,
     bundles: &Bundles,
     folder: &Folder,
     messages: Messages,
-) -> Result<(), Failure> {
-    let state = match options.sandbox {
+) -> Result<Sandbox, Failure> {
+    let server = mps_server(std::env::var_os(MPS_FOLDER)).filter(|_| options.sandbox != Sandbox::Off);
+    if let Some(folder) = &server {
+        let cause =
+            format!("the MPS server of `{}` runs, and a confined worker cannot connect", folder.display());
+        if options.sandbox == Sandbox::Require {
+            let text = anyhow!("there is no sandbox, and --sandbox requires it: {cause}");
+            return Err(Failure::before(text).hint(
+                "to replay without the server, set CUDA_MPS_PIPE_DIRECTORY to an empty folder. `--sandbox auto` runs without a sandbox",
+            ));
+        }
+        message::warning(format_args!("there is no sandbox: {cause}"));
+    }
+    let sandbox = if server.is_some() { Sandbox::Off } else { options.sandbox };
+    let state = match sandbox {
         Sandbox::Off => None,
         Sandbox::Auto | Sandbox::Require => {
             make_devices();
@@ -85,7 +129,7 @@ pub(super) fn announce(
         }
     };
     if let Some(state) = state.as_ref().filter(|state| !state.is_whole())
-        && options.sandbox == Sandbox::Require
+        && sandbox == Sandbox::Require
     {
         let text = anyhow!("the sandbox is not whole, and --sandbox requires it: {state}");
         return Err(Failure::before(text).hint(
@@ -94,11 +138,18 @@ pub(super) fn announce(
     }
     messages.result(content(&options.capture, bundles));
     match state {
+        None if server.is_some() => {}
         None => messages.result("sandbox: off"),
         Some(state) if state.is_whole() => messages.result(format_args!("sandbox: {state}")),
         Some(state) => message::warning(format_args!("the sandbox is not whole: {state}")),
     }
-    Ok(())
+    Ok(sandbox)
+}
+
+/// The folder of the MPS server that a program with this variable connects to, where one runs.
+fn mps_server(variable: Option<OsString>) -> Option<PathBuf> {
+    let folder = variable.filter(|value| !value.is_empty()).map_or_else(|| MPS_DEFAULT.into(), PathBuf::from);
+    folder.join(MPS_PIPE).exists().then_some(folder)
 }
 
 /// The state of the sandbox, found in a process of its own.
@@ -167,6 +218,15 @@ impl Sandbox {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_is_one_that_has_its_pipe() {
+        let folder = tempfile::tempdir().unwrap();
+        let variable = || Some(folder.path().as_os_str().to_owned());
+        assert_eq!(mps_server(variable()), None);
+        fs::write(folder.path().join(MPS_PIPE), "").unwrap();
+        assert_eq!(mps_server(variable()).as_deref(), Some(folder.path()));
+    }
 
     #[test]
     fn the_model_is_read_from_the_drivers_text() {

@@ -203,10 +203,10 @@ impl Workers<'_> {
         fs::write(&path, serde_json::to_vec(plan)?).with_context(|| format!("write `{}`", path.display()))?;
         let executable = std::env::current_exe().context("find this executable")?;
         let mut command = Command::new(executable);
+        confinement::set_variables(&mut command, self.sandbox, self.folder.path())?;
         command.arg("replay-worker").arg(&path).env(VARIABLE, config.to_json()?);
         command.args(["--sandbox", self.sandbox.word()]).arg("--capture").arg(&plan.capture);
-        command.envs(confinement::variables(self.folder.path())?);
-        command.env_remove("CUDA_INJECTION64_PATH").stdin(Stdio::null()).stdout(Stdio::piped());
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
         self.signals.start(&mut command).context("start a worker")
     }
 }

@@ -52,6 +52,17 @@ static void thread(void) {
     say("name a thread", comm < 0 ? comm : write(comm, "named", 5));
 }
 
+// The variables that it has now, and those that it began with.
+static void variables(void) {
+    errno = EACCES;
+    say("read a variable", getenv("ACCESS_TOKEN") || getenv("HOME") ? 0 : -1);
+    char text[1 << 16];
+    int begin = open("/proc/self/environ", O_RDONLY);
+    ssize_t length = begin < 0 ? 0 : read(begin, text, sizeof text);
+    errno = EACCES;
+    say("read a variable of the beginning", memmem(text, length > 0 ? length : 0, "secret", 6) ? 0 : -1);
+}
+
 static void parent(void) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/environ", getppid());
@@ -72,7 +83,7 @@ __attribute__((constructor)) static void attempt(void) {
     file("read a file next to it", NULL, "secret", O_RDONLY);
     file("write a file next to it", NULL, "secret", O_WRONLY);
     file("make a file next to it", NULL, "made", O_WRONLY | O_CREAT);
-    file("make a file at home", getenv("HOME"), "made", O_WRONLY | O_CREAT);
+    file("make a file at home", "home", "made", O_WRONLY | O_CREAT);
     file("make a file in the replays", NULL, "a.stallmap.replays/made", O_WRONLY | O_CREAT);
     file("make a temporary file", getenv("TMPDIR"), "made", O_WRONLY | O_CREAT);
     file("write a setting of the kernel", NULL, "/proc/sys/kernel/core_pattern", O_WRONLY);
@@ -88,6 +99,7 @@ __attribute__((constructor)) static void attempt(void) {
     say("connect to a process", to_listener());
     say("type into the terminal", ioctl(2, TIOCSTI, "x"));
     say("make memory with a file", memfd_create("memory", 0));
+    variables();
     parent();
     thread();
     say("remove a file", unlink("secret"));

@@ -38,6 +38,7 @@ fn attempts(place: &Place, sandbox: &str) -> String {
     let mut command = Command::new("sh");
     command.args(["-c", &script]).current_dir(place.path("")).env_remove("CUDA_INJECTION64_PATH");
     command.env("LD_LIBRARY_PATH", place.path("lib")).env("HOME", place.path("home"));
+    command.env("ACCESS_TOKEN", "secret");
     let output = command.output().unwrap();
     drop(listener);
     assert_eq!(output.status.code(), Some(125), "{output:?}");
@@ -82,6 +83,8 @@ fn a_worker_reads_its_libraries_and_writes_its_folder_only() {
     connect to a process: Operation not permitted
     type into the terminal: Operation not permitted
     make memory with a file: allowed
+    read a variable: Permission denied
+    read a variable of the beginning: Permission denied
     read variables of the parent: Permission denied
     read what describes the machine: allowed
     read what describes itself: allowed
@@ -128,6 +131,32 @@ fn a_kernel_without_landlock_is_said_or_refused() {
     assert!(warned.contains(warning) && warned.contains("error: a worker failed: "), "{warned}");
 }
 
+#[test]
+fn an_mps_server_that_a_sandbox_hides_is_said_or_refused() {
+    let place = Place::new();
+    tiny::write(&place.path("a.stallmap"), Form::File).unwrap();
+    fs::create_dir(place.path("mps")).unwrap();
+    let replay = |sandbox: &str| {
+        let mut command = place.command(&["replay", "a.stallmap", "--sandbox", sandbox]);
+        place.show(&command.env("CUDA_MPS_PIPE_DIRECTORY", "mps").output().unwrap())
+    };
+    // A folder is left where no server runs any more.
+    assert!(!replay("auto").contains("MPS"));
+    fs::write(place.path("mps/control"), "").unwrap();
+    assert_snapshot!(replay("require"), @r"
+    exit code 125
+    --- stdout
+    --- stderr
+    stallmap-record: error: there is no sandbox, and --sandbox requires it: the MPS server of `mps` runs, and a confined worker cannot connect
+    stallmap-record: hint: to replay without the server, set CUDA_MPS_PIPE_DIRECTORY to an empty folder. `--sandbox auto` runs without a sandbox
+    ");
+    assert_eq!(place.names(), ["a.stallmap", "mps"]);
+    let warning = "stallmap-record: warning: there is no sandbox: the MPS server of `mps` runs, and a confined worker cannot connect\n";
+    let warned = replay("auto");
+    assert!(warned.contains(warning) && warned.contains("error: a worker failed: "), "{warned}");
+    assert!(!replay("off").contains("MPS"));
+}
+
 /// The same attempts succeed without the sandbox: it is the sandbox that refuses them.
 #[test]
 fn without_the_sandbox_nothing_is_refused() {
@@ -141,6 +170,8 @@ fn without_the_sandbox_nothing_is_refused() {
         "read an inherited file",
         "open a socket of the Internet",
         "connect to a process",
+        "read a variable",
+        "read a variable of the beginning",
         "send a signal to the parent",
         "remove a file",
         "start a process",

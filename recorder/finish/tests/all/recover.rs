@@ -9,6 +9,7 @@ use proptest::sample::Index;
 use stallmap_check::check;
 use stallmap_finish::error::FinishError;
 use stallmap_finish::recover;
+use stallmap_schema::capture::progress::{self, MAGIC};
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::segment::{Frame, SegmentReader};
 use stallmap_schema::table::Row;
@@ -73,6 +74,53 @@ proptest! {
             prop_assert!(losses.iter().any(|loss| loss.reason.contains("before it had written everything")));
         }
     }
+}
+
+/// Rows and frames of a segment, but for losses.
+fn found(segment: &Path) -> (u64, u64) {
+    let reader = SegmentReader::open(segment).unwrap();
+    let (mut rows, mut frames) = (0, 0);
+    for frame in reader.frames() {
+        match reader.read(frame).unwrap() {
+            Frame::Rows { batch, .. } => rows += batch.num_rows() as u64,
+            Frame::Requests { .. } | Frame::Pages { .. } => frames += 1,
+        }
+    }
+    (rows, frames)
+}
+
+#[test]
+fn what_a_process_had_recorded_and_not_written_is_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let partial = recording::write_with(folder.path(), bundles::record);
+    let run = partial.join("run-accesses-10");
+    // Without its end, the process has died.
+    let bytes = fs::read(run.join("rows.seg")).unwrap();
+    fs::write(run.join("rows.seg"), &bytes[..bytes.len() - 1]).unwrap();
+    let (rows, frames) = found(&run.join("rows.seg"));
+    let losses = |words: [u64; 6]| {
+        let words = words.into_iter().flat_map(u64::to_le_bytes);
+        let file: Vec<u8> = MAGIC.into_iter().chain(words).chain([0; 4096]).collect();
+        fs::write(run.join(progress::FILE_NAME), &file[..progress::BYTES]).unwrap();
+        let output = folder.path().join("recovered.stallmap");
+        let summary = recover(&partial, &output).unwrap();
+        fs::remove_file(&output).unwrap();
+        let of_rows = |loss: &&Loss| loss.reason.contains("written") && !loss.reason.contains("everything");
+        summary
+            .losses
+            .iter()
+            .filter(of_rows)
+            .map(|loss| (loss.reason.clone(), loss.lost_count))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(losses([rows, rows, 0, frames, frames, 0]), []);
+    let [records, row] =
+        ["records were", "row was"].map(|what| format!("{what} not written when the process ended"));
+    assert_eq!(losses([rows + 7, rows - 1, 2, frames + 3, frames, 0]), [(records.clone(), 3), (row, 5)]);
+    let missing = ("written row is missing".to_owned(), 5);
+    assert_eq!(losses([rows + 4, rows + 4, 0, frames + 2, frames + 1, 0]), [(records, 1), missing]);
+    // A file that says nonsense costs nothing.
+    assert_eq!(losses([0, 0, u64::MAX, 0, 0, u64::MAX]), []);
 }
 
 #[test]

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 mod forked;
 mod public;
-mod rows;
+pub(crate) mod rows;
 mod start;
 mod training;
 
@@ -61,7 +61,7 @@ fn search_path(folders: &[&Path]) -> OsString {
 }
 
 /// The injected library, which cargo builds next to the tests.
-fn library() -> PathBuf {
+pub(crate) fn library() -> PathBuf {
     let tests = std::env::current_exe().unwrap();
     tests.with_file_name("libstallmap_inject.so")
 }

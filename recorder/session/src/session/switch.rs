@@ -42,7 +42,7 @@ mod tests {
     #[test]
     fn each_change_counts_once() {
         let folder = tempfile::tempdir().unwrap();
-        let (mut switch, shared) = (Switch::new(folder.path()), Shared::default());
+        let (mut switch, shared) = (Switch::new(folder.path()), Shared::new(folder.path()));
         shared.set_paused(true);
         let mut state_after = |text: Option<&str>| {
             text.inspect(|text| fs::write(folder.path().join(stallmap_config::SWITCH), text).unwrap());

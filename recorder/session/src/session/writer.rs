@@ -1,11 +1,13 @@
 //! The writer thread: rows and frames to the segment file, each at the latest [`FLUSH`] after it was recorded.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use stallmap_schema::capture::error::CaptureError;
+use stallmap_schema::capture::progress::Word;
 use stallmap_schema::capture::recording::{LossTotal, RunFact};
 use stallmap_schema::capture::segment::SegmentWriter;
 use stallmap_schema::table::Row;
@@ -13,10 +15,11 @@ use stallmap_schema::word::LossKind;
 
 use super::compress::Compressed;
 use super::losses::Losses;
+use super::progress::Counts;
 use super::reserve::Reserve;
 use super::switch::Switch;
 use super::tables::{Batch, Tables};
-use crate::guard::say;
+use crate::guard::{self, say};
 
 /// Longest time until rows and losses reach the disk.
 const FLUSH: Duration = Duration::from_millis(100);
@@ -32,16 +35,28 @@ pub(super) enum Message {
 }
 
 /// State that the writer shares with the threads that record.
-#[derive(Default)]
 pub(super) struct Shared {
     tables: Mutex<Tables>,
     losses: Mutex<Losses>,
     has_failed: AtomicBool,
     is_paused: AtomicBool,
     written_bytes: AtomicU64,
+    counts: Counts,
 }
 
 impl Shared {
+    /// Nothing yet. Counts of a run are in its folder.
+    pub(super) fn new(folder: &Path) -> Self {
+        Self {
+            tables: Mutex::default(),
+            losses: Mutex::default(),
+            has_failed: AtomicBool::new(false),
+            is_paused: AtomicBool::new(false),
+            written_bytes: AtomicU64::new(0),
+            counts: Counts::create(folder),
+        }
+    }
+
     /// Bytes of the segment so far.
     pub(super) fn written_bytes(&self) -> u64 {
         self.written_bytes.load(Ordering::Relaxed)
@@ -68,7 +83,21 @@ impl Shared {
         R: Row + 'static,
         R::Builder: Send,
     {
-        self.tables.lock().unwrap_or_else(PoisonError::into_inner).append(row)
+        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        self.counts.add(Word::GivenRows, 1);
+        tables.append(row)
+    }
+
+    /// Counts rows that come as a batch.
+    pub(super) fn count_rows(&self, count: usize) {
+        // The lock is the count's: single rows are counted under it, without a slower instruction.
+        let _tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        self.counts.add(Word::GivenRows, count);
+    }
+
+    /// Counts a frame that comes.
+    pub(super) fn count_frame(&self) {
+        self.counts.add_shared(Word::GivenFrames);
     }
 
     /// Counts things that are not recorded.
@@ -131,7 +160,9 @@ impl Writer {
             Message::Frame(frame) => {
                 // A compressing thread that is gone has reported why.
                 let Ok(frame) = frame.recv() else { return };
-                self.write(|file| file.append_frame(&frame?));
+                let is_written = self.write(|file| file.append_frame(&frame?));
+                let word = if is_written { Word::WrittenFrames } else { Word::RefusedFrames };
+                self.shared.counts.add(word, 1);
                 if self.shared.has_failed() {
                     self.shared.lose(LossKind::Segment, "frame after the recording stopped", 1, None);
                 }
@@ -145,6 +176,10 @@ impl Writer {
 
     /// Writes waiting rows, whose table is not full, and losses.
     fn write_waiting(&mut self) {
+        if guard::take_memory_ran_out() {
+            say("the program's memory ran out: recording has ended, the program runs on");
+            self.shared.lose(LossKind::Segment, "memory ran out and recording ended", 1, None);
+        }
         for batch in self.shared.take_rows() {
             self.write_batch(&batch);
         }
@@ -159,11 +194,9 @@ impl Writer {
     }
 
     fn write_batch(&mut self, batch: &Batch) {
-        if self.shared.has_failed() {
-            self.shared.lose_rows(batch.rows.num_rows());
-            return;
-        }
-        self.write(|file| file.append_batch(batch.table, &batch.rows));
+        let is_written = self.write(|file| file.append_batch(batch.table, &batch.rows));
+        let word = if is_written { Word::WrittenRows } else { Word::RefusedRows };
+        self.shared.counts.add(word, batch.rows.num_rows());
         if self.shared.has_failed() {
             self.shared.lose_rows(batch.rows.num_rows());
         }
@@ -179,19 +212,23 @@ impl Writer {
         }
     }
 
-    /// Writes to the segment, and never again once that failed.
-    fn write(&mut self, write: impl FnOnce(&mut SegmentWriter) -> Result<(), CaptureError>) {
+    /// Writes to the segment, and never again once that failed. Returns whether it was written.
+    fn write(&mut self, write: impl FnOnce(&mut SegmentWriter) -> Result<(), CaptureError>) -> bool {
         if self.shared.has_failed() {
-            return;
+            return false;
         }
         match write(&mut self.file) {
-            Ok(()) => self.shared.written_bytes.store(self.file.bytes(), Ordering::Relaxed),
+            Ok(()) => {
+                self.shared.written_bytes.store(self.file.bytes(), Ordering::Relaxed);
+                return true;
+            }
             Err(error @ CaptureError::Io { .. }) => self.fail(&error),
             // One frame cannot be written. The next one can.
             Err(error) => {
                 self.shared.lose(LossKind::Segment, "frame was refused", 1, Some(error.to_string()));
             }
         }
+        false
     }
 
     fn fail(&mut self, error: &CaptureError) {
@@ -223,4 +260,40 @@ fn batch<R: Row>(rows: Vec<R>) -> Option<arrow::array::RecordBatch> {
 
 fn append<R: Row>(file: &mut SegmentWriter, rows: Vec<R>) -> Result<(), CaptureError> {
     batch(rows).map_or(Ok(()), |rows| file.append_batch(R::TABLE.name, &rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::sync_channel;
+
+    use stallmap_schema::capture::progress::{self, Progress};
+    use stallmap_schema::capture::segment;
+
+    use super::*;
+
+    #[test]
+    fn the_counts_tell_what_is_written_from_what_waits() {
+        let folder = tempfile::tempdir().unwrap();
+        let shared = Arc::new(Shared::new(folder.path()));
+        let file = SegmentWriter::create(&folder.path().join(segment::FILE_NAME)).unwrap();
+        let writer = Writer { file, reserve: None, switch: None, shared: Arc::clone(&shared) };
+        let (sender, messages) = sync_channel(8);
+        let thread = std::thread::spawn(move || writer.run(&messages));
+        let fact = || RunFact { name: "a".into(), value: "b".into() };
+        let rows = RunFact::batch([fact(), fact()]).unwrap();
+        shared.count_rows(2);
+        sender.send(Message::Rows(Batch { table: RunFact::TABLE.name, rows })).unwrap();
+        let (answer, done) = sync_channel(1);
+        sender.send(Message::End(vec![fact()], answer)).unwrap();
+        done.recv().unwrap();
+        // The process could die here: a row waits, and a frame was never compressed.
+        assert!(shared.append(fact()).is_none());
+        shared.count_frame();
+        let Ok(bytes) = std::fs::read(folder.path().join(progress::FILE_NAME)) else { return };
+        let found = Progress::read(&bytes).unwrap();
+        drop(sender);
+        thread.join().unwrap();
+        assert_eq!((found.given_rows, found.written_rows, found.given_frames), (3, 2, 1));
+        assert_eq!(found.unwritten(2, 0), (1, 1));
+    }
 }

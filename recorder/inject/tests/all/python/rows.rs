@@ -6,7 +6,7 @@ use stallmap_schema::capture::segment::{FILE_NAME, Frame, SegmentReader};
 use stallmap_schema::table::Row;
 
 /// Every row of a table, of every process.
-pub(super) fn read<R: Row>(recording: &Path) -> Vec<R> {
+pub(crate) fn read<R: Row>(recording: &Path) -> Vec<R> {
     segments(recording).iter().flat_map(|segment| read_segment(segment)).collect()
 }
 
