@@ -23,6 +23,18 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 fn main() -> ExitCode {
+    // A reader's panic on damaged bytes becomes an error or a counted loss, which says what the panic would print.
+    if std::env::var_os("RUST_BACKTRACE").is_none_or(|value| value == "0") {
+        std::panic::set_hook(Box::new(|_| ()));
+    }
+    std::panic::catch_unwind(begin).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no text");
+        exit::Failure::not_written(anyhow::anyhow!("internal error: {text}")).report()
+    })
+}
+
+fn begin() -> ExitCode {
     match args::Arguments::try_parse() {
         Ok(arguments) => run(arguments).unwrap_or_else(|failure| failure.report()),
         Err(error) => exit::usage(&error),

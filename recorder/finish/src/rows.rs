@@ -3,6 +3,7 @@
 mod global;
 pub(crate) mod pages;
 mod samples;
+mod unique;
 
 use std::collections::BTreeMap;
 
@@ -47,6 +48,9 @@ macro_rules! run_rows {
             pub(crate) pages: PageFrames,
             /// Rows and frames that were read, but for losses.
             pub(crate) found: (u64, u64),
+            keys: unique::Keys,
+            /// Rows whose key an earlier row has.
+            repeated: u64,
         }
 
         impl RunRows {
@@ -118,6 +122,8 @@ impl RunRows {
             let detail = format!("{} bytes from byte {}", damage.bytes, damage.offset);
             losses.add(run_id, LossKind::Segment, reason, 1).get_or_insert(detail);
         }
+        losses.add(run_id, LossKind::Segment, "row with the key of an earlier row", rows.repeated);
+        rows.keys = unique::Keys::default();
         rows
     }
 
@@ -163,6 +169,10 @@ impl RunRows {
                 if table != LossTotal::TABLE.name {
                     self.found.0 += batch.num_rows() as u64;
                 }
+                let count = batch.num_rows();
+                let batch =
+                    self.keys.first(&table, batch).map_err(|error| ("damaged frame", error.to_string()))?;
+                self.repeated += (count - batch.num_rows()) as u64;
                 let added = if table == BundlePage::TABLE.name {
                     self.pages.add(frame, &batch).map(|()| true)
                 } else {

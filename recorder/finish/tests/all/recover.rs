@@ -123,6 +123,49 @@ fn what_a_process_had_recorded_and_not_written_is_counted() {
     assert_eq!(losses([0, 0, u64::MAX, 0, 0, u64::MAX]), []);
 }
 
+/// The bytes of a segment's frames.
+fn frames(bytes: &[u8], segment: &Path) -> Vec<Vec<u8>> {
+    let reader = SegmentReader::open(segment).unwrap();
+    let starts: Vec<usize> =
+        reader.frames().iter().map(|frame| usize::try_from(frame.offset).unwrap()).collect();
+    let ends = starts.iter().skip(1).copied().chain([bytes.len()]);
+    starts.iter().zip(ends).map(|(&start, end)| bytes[start..end].to_vec()).collect()
+}
+
+#[test]
+fn a_frame_that_stands_there_twice_counts_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let partial = recording::write_with(folder.path(), bundles::record);
+    let segment = partial.join("run-accesses-10/rows.seg");
+    let bytes = fs::read(&segment).unwrap();
+    let output = folder.path().join("recovered.stallmap");
+    recover(&partial, &output).unwrap();
+    let rows = |path: &Path| {
+        CaptureReader::open(path)
+            .unwrap()
+            .tables()
+            .iter()
+            .map(|table| (table.name.clone(), table.rows))
+            .collect::<Vec<_>>()
+    };
+    let expected = rows(&output);
+    let parts = frames(&bytes, &segment);
+    let is_rows = |part: &&Vec<u8>| part[4] == 1;
+    for twice in parts.iter().filter(is_rows) {
+        fs::write(&segment, [&bytes[..], twice].concat()).unwrap();
+        fs::remove_file(&output).unwrap();
+        recover(&partial, &output).unwrap();
+        let reader = CaptureReader::open(&output).unwrap();
+        assert_eq!(check(&reader), []);
+        let found = rows(&output);
+        let differs = |(table, count): &&(String, u64)| !found.contains(&(table.clone(), *count));
+        let keyless = ["memory_access", "memcpy", "memset", "loss"];
+        let wrong: Vec<_> =
+            expected.iter().filter(differs).filter(|(table, _)| !keyless.contains(&table.as_str())).collect();
+        assert!(wrong.is_empty(), "{wrong:?}");
+    }
+}
+
 #[test]
 fn an_empty_run_is_a_run() {
     let folder = tempfile::tempdir().unwrap();
