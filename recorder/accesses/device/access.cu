@@ -265,8 +265,9 @@ static __device__ __forceinline__ u32 pattern(u32 mask, u32 lane, u64 address, u
         u32 others = mask & (mask - 1);
         u64 before = broadcast(mask, address, below ? 31 - __clz(below) : lane);
         long long distance = (long long)(address - before);
-        bool opens = below && !(__match_any_sync(mask, below ? distance : ~0ull >> 1) & others & below);
-        u32 different = __popc(__ballot_sync(mask, opens));
+        // All lanes must call this. The first one has no distance.
+        u32 same = __match_any_sync(mask, (u64)distance) & others & below;
+        u32 different = __popc(__ballot_sync(mask, below && !same));
         stride = (long long)broadcast(mask, distance, __ffs(others) - 1);
         if (different > 1) return different * 4 <= lanes ? TILED : GATHER;
     }

@@ -25,8 +25,8 @@ use survey::Survey;
 
 pub(crate) use record::{kind as access_kind, space as access_space};
 
-/// Bytes of records that are sorted in memory at once: 4 M regular requests.
-const SORT_BYTES: u64 = 128 << 20;
+/// Bytes of records that are sorted in memory at once: 16 M regular requests. Larger launches are unpacked once a part.
+const SORT_BYTES: u64 = 512 << 20;
 /// Rows of a batch.
 const BATCH_ROWS: usize = 64 << 10;
 

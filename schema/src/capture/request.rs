@@ -62,6 +62,7 @@ impl Request {
     ///
     /// Words: 0-1 address; 2 pc low; 3 pc high (16 bits), access_bytes, flags; 4 lane mask; 5 stride;
     /// 6 block low; 7 block high (8 bits), warp, space, encoding.
+    #[inline]
     pub fn read(slot: &[u8; SLOT_BYTES]) -> Self {
         let word = |index: usize| {
             u32::from_le_bytes([
@@ -102,6 +103,7 @@ impl Request {
     }
 
     /// Slots of the record, header and distances.
+    #[inline]
     pub fn slots(&self) -> usize {
         let lanes = self.lane_mask.count_ones() as usize;
         let distances = match self.encoding {
