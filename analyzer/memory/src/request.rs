@@ -194,7 +194,7 @@ fn merge(runs: &mut Vec<(u64, u64)>) {
 }
 
 /// True if the set bits have no gap.
-fn contiguous(mask: u32) -> bool {
+pub(crate) fn contiguous(mask: u32) -> bool {
     mask != 0 && (u64::from(mask >> mask.trailing_zeros()) + 1).is_power_of_two()
 }
 

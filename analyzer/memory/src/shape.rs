@@ -1,6 +1,6 @@
 //! The shape of one warp request: touched memory, lane pattern, and wavefronts of shared memory.
 
-use super::request::{Lanes, Request, SECTOR_BYTES, distinct};
+use super::request::{Lanes, Request, SECTOR_BYTES, contiguous, distinct};
 
 /// Bytes of a line of the caches: four sectors.
 pub const LINE_BYTES: u64 = 128;
@@ -69,6 +69,33 @@ pub struct Banked {
     pub passes: u32,
 }
 
+/// Bytes from one lane number to the next, while all distances agree.
+#[derive(Clone, Copy, Debug, Default)]
+enum Stride {
+    /// No distance yet.
+    #[default]
+    Open,
+    /// So many bytes.
+    Equal(i64),
+    /// Distances differ.
+    Different,
+}
+
+impl Stride {
+    /// Adds a distance over some lane numbers.
+    fn add(&mut self, bytes: i64, lanes: i64) {
+        *self = match *self {
+            Self::Open if bytes % lanes == 0 => Self::Equal(bytes / lanes),
+            Self::Equal(stride) if stride.checked_mul(lanes) == Some(bytes) => *self,
+            _ => Self::Different,
+        };
+    }
+
+    fn bytes(self) -> Option<i64> {
+        if let Self::Equal(stride) = self { Some(stride) } else { None }
+    }
+}
+
 impl Request<'_> {
     /// Its shape. Lines are omitted on request.
     pub fn shape(&self, wants_lines: bool) -> Shape {
@@ -94,30 +121,36 @@ impl Request<'_> {
             Lanes::Regular(stride) if u64::from(stride.unsigned_abs()) == width => {
                 (Class::Unit, Some(stride.into()))
             }
-            Lanes::Regular(stride) => (Class::Strided, Some(stride.into())),
-            Lanes::Irregular(..) => self.irregular_class(),
+            Lanes::Regular(stride) if contiguous(self.lane_mask) => (Class::Strided, Some(stride.into())),
+            Lanes::Regular(_) | Lanes::Irregular(..) => self.class_by_distances(),
         }
     }
 
-    /// The class by the distances from lane to lane.
-    fn irregular_class(&self) -> (Class, Option<i64>) {
+    /// The class by the distances between active lanes, whichever way a row holds them. Lanes are at equal distances if
+    /// their numbers give their addresses, or if each active lane is as far from the one before.
+    fn class_by_distances(&self) -> (Class, Option<i64>) {
         let (mut distances, mut known, mut before) = ([0; 32], 0, None);
-        for (_, address) in self.addresses() {
-            if let (Some(before), Some(place)) = (before.replace(address), distances.get_mut(known)) {
+        let mut by_number = Stride::default();
+        for (lane, address) in self.addresses() {
+            if let (Some((last, before)), Some(place)) =
+                (before.replace((lane, address)), distances.get_mut(known))
+            {
                 *place = address.wrapping_sub(before).cast_signed();
+                by_number.add(*place, i64::from(lane - last));
                 known += 1;
             }
         }
         let distances = &distances[..known];
         let different = usize::try_from(distinct(distances.iter().map(|d| d.cast_unsigned()))).unwrap_or(32);
-        match distances.first() {
-            None | Some(0) if different < 2 => (Class::Broadcast, Some(0)),
-            Some(&stride) if different < 2 && stride.unsigned_abs() == self.access_bytes => {
-                (Class::Unit, Some(stride))
-            }
-            Some(&stride) if different < 2 => (Class::Strided, Some(stride)),
-            _ if different * 4 <= known + 1 => (Class::Tiled, None),
-            _ => (Class::Gather, None),
+        let strides = [distances.first().copied().filter(|_| different < 2), by_number.bytes()];
+        let is_unit = |stride: &&i64| stride.unsigned_abs() == self.access_bytes;
+        match strides.iter().flatten().find(is_unit).or_else(|| strides.iter().rev().flatten().next()) {
+            None if known == 0 => (Class::Broadcast, Some(0)),
+            Some(0) => (Class::Broadcast, Some(0)),
+            Some(&stride) if stride.unsigned_abs() == self.access_bytes => (Class::Unit, Some(stride)),
+            Some(&stride) => (Class::Strided, Some(stride)),
+            None if different * 4 <= known + 1 => (Class::Tiled, None),
+            None => (Class::Gather, None),
         }
     }
 

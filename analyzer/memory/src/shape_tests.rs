@@ -44,6 +44,34 @@ fn only_unit_strides_are_misaligned() {
     assert!(!regular(0x1004, 4, 8, u32::MAX).shape(true).is_misaligned);
 }
 
+/// The class and the stride of lanes at equal distances, and of the same lanes with each one's distance.
+#[track_caller]
+fn check_both(mask: u32, size: u64, stride: i32, expected: (Class, i64)) {
+    let regular = regular(0x1000, size, stride, mask);
+    let shape = regular.shape(false);
+    assert_eq!((shape.class, shape.stride_bytes), (expected.0, Some(expected.1)), "{mask:#x}");
+    let lowest = regular.addresses().map(|(_, address)| address).min().unwrap();
+    let offset = |(_, address): (u32, u64)| u32::try_from(address - lowest).unwrap();
+    let offsets: Vec<u32> = regular.addresses().map(offset).collect();
+    let irregular = Request { lanes: Lanes::Irregular(&offsets, 0), address: lowest, ..regular };
+    assert_eq!(irregular.shape(false), shape, "{mask:#x}");
+}
+
+#[test]
+fn a_class_does_not_depend_on_how_a_row_holds_the_lanes() {
+    // Active lanes side by side, others between them.
+    check_both(0x11, 4, 1, (Class::Unit, 4));
+    check_both(0x1111, 8, 2, (Class::Unit, 8));
+    check_both(0x11, 4, -1, (Class::Unit, -4));
+    // Holes where lanes are inactive.
+    check_both(0b1011, 4, 4, (Class::Unit, 4));
+    check_both(0x5555_5555, 4, 4, (Class::Unit, 4));
+    check_both(0b1011, 4, 8, (Class::Strided, 8));
+    check_both(0x5555_5555, 4, 32, (Class::Strided, 32));
+    check_both(0b1011, 4, 0, (Class::Broadcast, 0));
+    check_both(0xffff, 4, 12, (Class::Strided, 12));
+}
+
 #[test]
 fn golden_wavefronts() {
     let banked = |size, stride| {

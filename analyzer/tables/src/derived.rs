@@ -107,6 +107,7 @@ stallmap_schema::tables! {
         ideal_sectors: u32,
         /// Lane pattern: broadcast (all at one address, or a single lane), unit (adjacent, ascending or descending),
         /// strided (at equal distances), tiled (few distances from lane to lane, up to one per four lanes), gather.
+        /// Lanes are adjacent, or at equal distances, by their numbers or by the order of the active ones.
         class: Word,
         /// Bytes from lane to lane, if these distances are equal.
         lane_stride_bytes: Option<i64>,
