@@ -333,8 +333,9 @@ fn touch_lanes(request: &Request<'_>, share: Share, view: &View, grid: &Grid, to
             for address in elements(address, request.access_bytes, view.low, view.element_bytes()) {
                 touch(grid.number(grid.cell(view, address)), address);
             }
-        } else if view.low <= address && address < view.high {
-            // Its neighbours in the warp access the tensor. This lane falls between its elements.
+        } else if view.low <= address && address < view.high && !view.holds(address) {
+            // Its neighbours in the warp access the tensor. This lane falls between its elements. An element that another
+            // view has too is no hole.
             touch(grid.number(None), address);
         }
     }
