@@ -8,6 +8,7 @@ use datafusion::common::HashMap;
 use datafusion::error::{DataFusionError, Result};
 
 use super::life::{Life, Lives};
+use super::parameters;
 use super::view::View;
 
 /// Source tables of the index, complete, with the columns that [`SOURCES`] names or more.
@@ -27,6 +28,8 @@ pub struct Sources {
     pub tensor: RecordBatch,
     /// Allocations of the driver.
     pub device_allocation: RecordBatch,
+    /// Parameters of launches, with the columns [`parameters::COLUMNS`]. Only launches outside ops need them.
+    pub launch_parameter: Option<RecordBatch>,
 }
 
 /// The tables and columns that the index reads, in the order of [`Sources`].
@@ -101,6 +104,8 @@ pub struct TensorIndex {
     /// Start of the views of each op in `op_views`, and the end.
     pub(super) op_view_starts: Vec<u32>,
     pub(super) op_views: Vec<u32>,
+    /// By launch outside any op: the words of its parameters, sorted. Views that begin there are those that it was given.
+    pub(super) given: HashMap<u64, Vec<u64>>,
 }
 
 impl TensorIndex {
@@ -115,7 +120,21 @@ impl TensorIndex {
         index.add_lives(sources, &runs)?;
         let tensors = index.add_views(sources, &ops)?;
         index.add_op_views(&sources.op_tensor, &ops, &tensors)?;
+        if let Some(launch_parameter) = &sources.launch_parameter {
+            index.add_given(launch_parameter)?;
+        }
         Ok(index)
+    }
+
+    fn add_given(&mut self, launch_parameter: &RecordBatch) -> Result<()> {
+        let launches = &self.launches;
+        let is_alone = |kernel_id: u64| launches.get(&kernel_id).is_some_and(|launch| launch.op.is_none());
+        for (kernel_id, mut words) in parameters::words(launch_parameter, is_alone)? {
+            words.sort_unstable();
+            words.dedup();
+            self.given.insert(kernel_id, words);
+        }
+        Ok(())
     }
 
     fn add_ops(&mut self, op: &RecordBatch) -> Result<HashMap<u64, u32>> {

@@ -94,6 +94,7 @@ impl Program {
             storage: self.storages(),
             tensor: self.tensors(),
             device_allocation: self.allocations(),
+            launch_parameter: None,
         }
     }
 

@@ -336,6 +336,12 @@ impl Resolver {
             let depths = self.depths.get_or_insert_with(|| depths(&index, launch.op));
             // Stable: among equals the index has the preferred one first.
             order.sort_by_key(|view| depths.get(view).copied().unwrap_or(u32::MAX));
+            if let Some(given) = self.kernel_id.and_then(|kernel_id| index.given.get(&kernel_id)) {
+                // A view that the launch was not given may be a temporary of long ago.
+                let is_given =
+                    |view: &u32| given.binary_search(&index.views[*view as usize].view.low).is_ok();
+                order.sort_by_key(|view| !is_given(view));
+            }
         }
         order
     }

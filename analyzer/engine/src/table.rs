@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::{Array as _, RecordBatch};
 use arrow::datatypes::{Int32Type, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
@@ -140,8 +140,20 @@ impl Engine {
             }
             let [launch, launch_run, op, op_tensor, storage, tensor, device_allocation] =
                 <[_; 7]>::try_from(batches).map_err(|_| super::index::wrong("sources"))?;
-            let sources = Sources { launch, launch_run, op, op_tensor, storage, tensor, device_allocation };
-            Ok(Arc::new(TensorIndex::build(&sources)?))
+            // Ops know their tensors. Where there is none, the parameters do.
+            let is_outside_ops = launch.column_by_name("op_id").is_none_or(|op| op.null_count() > 0);
+            let launch_parameter =
+                is_outside_ops.then(|| self.parameter.read(&parameters::COLUMNS)).transpose()?;
+            Ok(Arc::new(TensorIndex::build(&Sources {
+                launch,
+                launch_run,
+                op,
+                op_tensor,
+                storage,
+                tensor,
+                device_allocation,
+                launch_parameter,
+            })?))
         };
         self.index.get_or_try_init(build).await.map(Arc::clone)
     }

@@ -17,6 +17,9 @@ use stallmap_schema::tables::tensor::Storage;
 use stallmap_subset::blocks::Blocks;
 use stallmap_subset::counts::Counter;
 
+/// Addresses of launches of a kind agree in it.
+const ALIGNMENT: u64 = 128;
+
 /// The parts of the accesses that the capture holds.
 #[derive(Clone, Copy, Debug)]
 pub struct How {
@@ -81,10 +84,14 @@ impl Accesses {
         pairs.collect()
     }
 
-    /// The words of a launch's parameters, without those that are addresses.
-    fn plain_words(&self, launch: KernelId) -> Option<Vec<Option<u64>>> {
+    /// The words of a launch's parameters, of addresses their alignment alone: the recorder compares these.
+    fn plain_words(&self, launch: KernelId) -> Option<Vec<(bool, u64)>> {
         let (words, blocks) = (self.parameters.get(&launch)?, self.blocks.get(&launch)?);
-        Some(words.iter().map(|&word| blocks.find(word).is_none().then_some(word)).collect())
+        let plain = |&word: &u64| match blocks.find(word) {
+            Some(_) => (true, word % ALIGNMENT),
+            None => (false, word),
+        };
+        Some(words.iter().map(plain).collect())
     }
 
     /// Writes the capture with a part of the accesses.
