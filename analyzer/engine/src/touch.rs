@@ -148,12 +148,25 @@ impl Touches {
         }
     }
 
+    /// Adds the wanted tensors that no lane belongs to: other views of their storage may have touched them.
+    fn add_others(&mut self) {
+        let count = u32::try_from(self.resolver.index().views.len()).unwrap_or(u32::MAX);
+        for target in (0..count).filter(|view| self.asked.wants(*view)).map(Target::Tensor) {
+            if !self.places.contains_key(&key(target)) {
+                self.sums.push((target, Sum::default()));
+            }
+        }
+    }
+
     fn push(&mut self, place: usize) {
         let Some((target, sum)) = self.sums.get(place) else { return };
         let index = self.resolver.index();
         let (storage, tensor, allocation) = Resolver::ids(index, *target);
         let (size_bytes, view) = extent(index, *target);
         let found = Object::of(index, *target).map(|object| self.memory.found(object, view));
+        if sum.requests == 0 && found.as_ref().is_none_or(|found| found.touched == 0) {
+            return;
+        }
         let of = |count: fn(&Found) -> u64| found.as_ref().map(|found| self.memory.scale(count(found)));
         self.ready.push(TargetTouch {
             target: Word(target.text().into()),
@@ -272,6 +285,7 @@ impl Analysis for Touches {
         let asked = Arc::clone(&self.asked);
         asked.copies.runs().for_each(|run| self.copy(run, u64::MAX));
         self.memory.end();
+        self.add_others();
         self.left = Some(0);
     }
 

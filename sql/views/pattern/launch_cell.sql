@@ -1,7 +1,8 @@
 -- One bin of a tensor's heat map for one launch and one kind of access: accesses, and samples of stalls.
 --
 -- See `tensor_cell`, which sums over launches. Accesses are those of the rows that the capture holds: if
--- `launch_access` says so, a sample of blocks.
+-- `launch_access` says so, a sample of blocks. Stalls for copies by tensor maps and pointers have no bin: no instrument
+-- observes which elements they copy. `tensor_stall_cost` has them.
 CREATE VIEW launch_cell (
   -- The launch.
   kernel_id,

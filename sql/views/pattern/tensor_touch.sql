@@ -1,7 +1,7 @@
 -- Accesses of all launches of a capture to one tensor, with the order of reads and writes.
 --
 -- Loads, stores, blocks and similar counts are of lanes that belong to this tensor rather than to another view of its
--- storage. Bytes are those of its elements, accessed through any view. `target_touch` has storages and allocations too.
+-- storage: 0 where only other views accessed it. Bytes are those of its elements, accessed through any view. `target_touch` has storages and allocations too.
 -- Memcpys and memsets count if the capture recorded them. Where it holds the requests of a sample of blocks, or a launch
 -- has those of an earlier one (`launch_access`), all numbers are of the rows that it holds: lower bounds. What was not
 -- read or not written is null if a launch during the storage's lifetime was not observed completely (`launch_observed`).
