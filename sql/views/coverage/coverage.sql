@@ -128,7 +128,9 @@ WITH seen AS (
   UNION ALL
   SELECT * FROM code_coverage
   UNION ALL
-  SELECT 40, 'samples collected', collected, collected + lost, lost = 0, NULL FROM collected CROSS JOIN dropped
+  -- Costs are scaled to one execution.
+  SELECT 40, 'samples collected' || CASE WHEN replayed > 0 THEN ', in all repeats' ELSE '' END, collected, collected + lost,
+    lost = 0, NULL FROM collected CROSS JOIN dropped CROSS JOIN costed
   UNION ALL
   SELECT 41, 'samples of memory stalls', memory, samples, NULL, NULL FROM sampled
   UNION ALL
@@ -147,11 +149,12 @@ WITH seen AS (
   FROM replay_coverage
   WHERE item <> 'launches not bundled'
   UNION ALL
-  SELECT 60, 'lost' || CASE WHEN p.run_id IS NULL THEN '' ELSE ' in replays' END || ': ' || CAST(l.kind AS VARCHAR),
+  -- Each instrument loses launches of its own, and what one loses another may have.
+  SELECT 60, 'lost' || CASE WHEN p.run_id IS NULL THEN '' ELSE ' in replays' END || ' under ' || r.instrument || ': ' || l.kind,
     sum(l.lost_count), NULL, false, l.reason
-  FROM loss l
+  FROM loss l JOIN run r ON r.run_id = l.run_id
   LEFT JOIN (SELECT DISTINCT run_id FROM replay) p ON p.run_id = l.run_id
-  GROUP BY p.run_id IS NULL, l.kind, l.reason
+  GROUP BY p.run_id IS NULL, r.instrument, l.kind, l.reason
   UNION ALL
   SELECT 70, 'missing table', 1, NULL, false, name FROM capture_table WHERE is_missing
   UNION ALL

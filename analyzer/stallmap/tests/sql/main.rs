@@ -25,6 +25,7 @@ mod graphs;
 mod hex_text;
 mod label;
 mod life;
+mod lost;
 mod observed;
 mod page;
 mod planted;
