@@ -48,9 +48,10 @@ SELECT
   END,
   CAST(NULL AS VARCHAR) AS kernel, line || ' (grad)', op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id,
   backward_samples, backward_samples - 2 * forward_samples, backward_ns,
-  'SELECT kernel_id, kernel, op, phase, forward_line, samples, memory_samples FROM launch_context JOIN sample_cost USING '
-    || '(kernel_id) WHERE coalesce(forward_line, '''') = ''' || replace(coalesce(line, ''), '''', '''''') || ''''
-    || ' ORDER BY samples DESC'
+  'SELECT kernel_id, kernel, l.op, l.phase, forward_line, samples, memory_samples FROM launch_context l JOIN sample_cost USING '
+    || '(kernel_id) JOIN op o ON o.op_id = l.op_id JOIN op f ON f.op_id = o.forward_op_id WHERE f.name = '''
+    || replace(op, '''', '''''') || ''' AND coalesce(forward_line, '''') = ''' || replace(coalesce(line, ''), '''', '''''')
+    || ''' ORDER BY samples DESC'
 FROM forward_backward
 WHERE backward_samples > 2 * forward_samples
   AND (forward_samples > 0.0 OR regexp_like(op, '::(unbind|split|chunk|slice|select|expand|index|gather)'))
