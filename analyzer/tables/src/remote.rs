@@ -15,7 +15,7 @@ use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, mpsc};
 
 use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _};
-use object_store::{GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore};
+use object_store::{GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore, ObjectStoreExt as _};
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::source::RangeSource;
 use tokio::runtime::Runtime;
@@ -81,10 +81,9 @@ impl Remote {
             return Ok(Arc::clone(open));
         }
         let (store, object) = store::of(url, path)?;
-        let options = GetOptions { range: Some(GetRange::Suffix(TAIL_BYTES)), ..GetOptions::default() };
         let (meta, range, tail) = {
             let (store, object) = (Arc::clone(&store), object.clone());
-            wait(async move { read_all(store.get_opts(&object, options).await?).await })
+            wait(async move { tail(store.as_ref(), &object).await })
                 .map_err(|cause| error::failure("open capture", &cause, url, path))?
         };
         let version = Version::of(&meta);
@@ -174,6 +173,27 @@ impl Version {
         // With a tag, times are irrelevant: mirrors of one object differ in them.
         let modified_ns = meta.last_modified.timestamp_nanos_opt().filter(|_| tag.is_none());
         Self { size: meta.size, tag, modified_ns }
+    }
+}
+
+/// The last bytes of an object. Servers that know no ranges from the end are asked for the size first.
+async fn tail(
+    store: &dyn ObjectStore,
+    object: &object_store::path::Path,
+) -> object_store::Result<(ObjectMeta, Range<u64>, Bytes)> {
+    let get = async |range: GetRange| {
+        let options = GetOptions { range: Some(range), ..GetOptions::default() };
+        read_all(store.get_opts(object, options).await?).await
+    };
+    match get(GetRange::Suffix(TAIL_BYTES)).await {
+        // The error is that of the first request: it says what is wrong with the object.
+        Err(cause) if error::refuses_ranges_from_the_end(&cause) => match store.head(object).await {
+            Ok(meta) if meta.size > 0 => {
+                get((meta.size.saturating_sub(TAIL_BYTES)..meta.size).into()).await.map_err(|_| cause)
+            }
+            _ => Err(cause),
+        },
+        answer => answer,
     }
 }
 

@@ -182,6 +182,15 @@ fn a_server_that_stumbles_is_asked_again() {
 }
 
 #[test]
+fn a_server_without_ranges_from_the_end_is_asked_for_the_size() {
+    let server = served("known_truth.stallmap", Manner::NoSuffixes);
+    let ran = run(&["top", "kernels", &server.url("a.stallmap")], &[]);
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let asked = server.heads().iter().filter(|head| head.starts_with("head ")).count();
+    assert_eq!(asked, 1);
+}
+
+#[test]
 fn other_files_at_a_url_are_not_captures() {
     let text = error(&Server::start(vec![b'x'; 100_000], Manner::Ranges).url("a.stallmap"), &[]);
     assert!(text.starts_with("error: not a stallmap capture: it is not a ZIP file"), "{text}");

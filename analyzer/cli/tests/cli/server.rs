@@ -12,6 +12,8 @@ use std::thread;
 pub(crate) enum Manner {
     /// Ranges, as requested.
     Ranges,
+    /// Ranges, but none that count from the end: status 400.
+    NoSuffixes,
     /// Always the complete file.
     NoRanges,
     /// Half of the announced bytes.
@@ -86,6 +88,7 @@ fn answer(mut stream: &TcpStream, file: &[u8], manner: Manner, log: &Log) -> Opt
     let status = match manner {
         _ if !target.ends_with("a.stallmap") => Some(404),
         Manner::Status(status) => Some(status),
+        Manner::NoSuffixes if head.contains("range: bytes=-") => Some(400),
         Manner::Stumbles if count.is_multiple_of(2) => Some(503),
         _ => None,
     };

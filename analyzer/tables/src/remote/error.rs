@@ -56,6 +56,15 @@ pub(super) fn refused(cause: impl Into<String>, hint: &'static str, path: &Path)
     CaptureError::Remote { action: "open capture", cause, hint: Some(hint), path: path.to_owned() }
 }
 
+/// True if a server answers a range from the end with a status that says so, or says nothing.
+pub(super) fn refuses_ranges_from_the_end(error: &StoreError) -> bool {
+    let statuses = ["400 ", "416 ", "501 "].map(|status| format!("non-2xx status code: {status}"));
+    let chain = chain(error);
+    chain.iter().any(|cause| {
+        cause.contains("416 Range Not Satisfiable") || statuses.iter().any(|status| cause.contains(status))
+    })
+}
+
 fn of(action: &'static str, error: &StoreError, forbidden: &'static str, path: &Path) -> CaptureError {
     let not_reached = if path.starts_with("s3:") { NOT_REACHED_S3 } else { NOT_REACHED };
     let (cause, hint) = match error {
