@@ -46,7 +46,7 @@ stallmap_schema::tables! {
         /// Which unit executes it: alu, fma, half, double, tensor, special, uniform, constant, global, local, shared,
         /// texture, async, shuffle, sync, control, misc, unknown.
         class: String,
-        /// Guard, name, bits of a memory access, registers written `<-` registers read.
+        /// Guard, name with modifiers as nvdisasm prints it, registers written `<-` registers read, immediate or constant.
         text: String,
         /// The predicate that enables it. Null if it always executes.
         guard: Option<String>,
@@ -155,7 +155,8 @@ stallmap_schema::tables! {
         /// Offset of the tensor map among that kernel's parameters, bytes, as in `tensor_map`.
         parameter_offset: u32,
     }
-    /// A bulk copy and a pointer among the kernel's parameters, from which its address in device memory may be computed.
+    /// A copy and a pointer among the kernel's parameters: a bulk copy's address in device memory may be computed from it,
+    /// or the kernel stores it into a tensor-map copy's tensor map.
     ///
     /// The distance from the pointer is not known: the copy is taken to stay within the pointer's tensor.
     PointerUse "pointer_use" key [function_id, pc, parameter_offset] sort [] {
@@ -168,5 +169,18 @@ stallmap_schema::tables! {
         /// Offset of the pointer among that kernel's parameters, bytes. Another number of eight bytes that is added to
         /// the address has a row too.
         parameter_offset: u32,
+    }
+    /// One instruction of the work before a signal: before a warp arrives at an mbarrier that other warps wait for.
+    ///
+    /// In a loop it is the work since the signal before, else since the start. See `producer`.
+    SignalWork "signal_work" key [function_id, pc, work_function_id, work_pc] sort [] {
+        /// The function.
+        function_id: FunctionId => "function"."function_id",
+        /// The instruction that arrives at the mbarrier.
+        pc: Pc,
+        /// The function of the work. It differs if it is called before the signal.
+        work_function_id: FunctionId => "function"."function_id",
+        /// An instruction of the work.
+        work_pc: Pc,
     }
 }

@@ -3,12 +3,12 @@
 //! Input is untrusted: a file that is truncated, unrecognized, of another version or of another section is ignored.
 
 use stallmap_sass::instruction::{Class, Space};
-use stallmap_slice::analysis::{Block, Confidence, Link, PointerUse, Producer, TensorMapUse, Wait};
+use stallmap_slice::analysis::{Block, Confidence, Link, PointerUse, Producer, Signal, TensorMapUse, Wait};
 
 use super::findings::{Findings, MemoryInstruction};
 
 /// The first bytes of a file. The last of them is the version of this layout.
-const MAGIC: [u8; 16] = *b"stallmap code 3\n";
+const MAGIC: [u8; 16] = *b"stallmap code 4\n";
 /// Bytes of a BLAKE3 hash.
 const HASH_BYTES: usize = 32;
 /// Placeholder for a missing distance: no path of a section is that long.
@@ -45,6 +45,10 @@ pub(super) fn encode(key: &blake3::Hash, findings: &Findings) -> Vec<u8> {
     body.list(&findings.pointers, |body, pointer| {
         body.number(pointer.offset);
         body.number(pointer.parameter_offset);
+    });
+    body.list(&findings.signals, |body, signal| {
+        body.number(signal.offset);
+        body.list(&signal.work, |body, offset| body.number(*offset));
     });
     let mut bytes = MAGIC.to_vec();
     bytes.extend(key.as_bytes());
@@ -84,6 +88,8 @@ pub(super) fn decode(key: &blake3::Hash, bytes: &[u8]) -> Option<Findings> {
             .list(|body| Some(TensorMapUse { offset: body.number()?, parameter_offset: body.number()? }))?,
         pointers: body
             .list(|body| Some(PointerUse { offset: body.number()?, parameter_offset: body.number()? }))?,
+        signals: body
+            .list(|body| Some(Signal { offset: body.number()?, work: body.list(Reader::number)? }))?,
     };
     body.0.is_empty().then_some(findings)
 }
@@ -202,6 +208,7 @@ mod tests {
             }],
             tensor_maps: vec![TensorMapUse { offset: 0x10, parameter_offset: 128 }],
             pointers: vec![PointerUse { offset: 0x20, parameter_offset: 8 }],
+            signals: vec![Signal { offset: 0x30, work: vec![0x10, 0x30] }],
         }
     }
 

@@ -2,7 +2,7 @@
 
 use stallmap_sass::instruction::{Class, Space};
 use stallmap_sass::word::INSTRUCTION_BYTES;
-use stallmap_slice::analysis::{Analysis, Block, PointerUse, Producer, TensorMapUse};
+use stallmap_slice::analysis::{Analysis, Block, PointerUse, Producer, Signal, TensorMapUse};
 
 /// Analysis result. All positions are byte offsets in the section, in order.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -17,8 +17,10 @@ pub struct Findings {
     pub producers: Vec<Producer>,
     /// Tensor-map copies with their parameters.
     pub tensor_maps: Vec<TensorMapUse>,
-    /// Bulk copies with pointers among the parameters.
+    /// Copies with pointers among the parameters.
     pub pointers: Vec<PointerUse>,
+    /// Signals with the work before them.
+    pub signals: Vec<Signal>,
 }
 
 /// An instruction that accesses memory.
@@ -43,8 +45,8 @@ impl Findings {
             Some(MemoryInstruction { offset, class: instruction.class, space })
         });
         let memory = memory.collect();
-        let Analysis { blocks, producers, tensor_maps, pointers, .. } = analysis;
-        Self { unknown, memory, blocks, producers, tensor_maps, pointers }
+        let Analysis { blocks, producers, tensor_maps, pointers, signals, .. } = analysis;
+        Self { unknown, memory, blocks, producers, tensor_maps, pointers, signals }
     }
 
     /// Memory access of the instruction at an offset. `None` without one.

@@ -10,10 +10,11 @@ use stallmap_sass::observable::{self, MemoryInstructions};
 use stallmap_sass::word::INSTRUCTION_BYTES;
 use stallmap_schema::id::{FunctionId, Pc};
 use stallmap_schema::table::Row;
-use stallmap_slice::analysis::{Block, Link, Producer};
+use stallmap_slice::analysis::{Block, Link, Producer, Signal};
 
 use super::derived::{
-    BasicBlock, BasicBlockEdge, FunctionCode, Instruction, PointerUse, ProducerCandidate, TensorMapUse,
+    BasicBlock, BasicBlockEdge, FunctionCode, Instruction, PointerUse, ProducerCandidate, SignalWork,
+    TensorMapUse,
 };
 use super::findings::MemoryInstruction;
 use super::section::{Placed, SectionCode};
@@ -324,4 +325,19 @@ pub(super) fn pointers(section: &SectionCode, asked: &Asked) -> Result<RecordBat
         asked.wants_function(function_id).then_some(row)
     });
     asked.batch(rows)
+}
+
+/// Rows of `signal_work`.
+pub(super) fn signals(section: &SectionCode, asked: &Asked) -> Result<RecordBatch> {
+    let of_signal = |signal: &Signal| {
+        let place =
+            section.place(signal.offset).filter(|(function_id, _)| asked.wants_function(*function_id));
+        let row = move |offset: &u32| {
+            let (function_id, pc) = place?;
+            let (work_function_id, work_pc) = section.place(*offset)?;
+            Some(SignalWork { function_id, pc, work_function_id, work_pc })
+        };
+        signal.work.iter().filter_map(row).collect::<Vec<_>>()
+    };
+    asked.batch(section.findings.signals.iter().flat_map(of_signal))
 }

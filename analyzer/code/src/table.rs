@@ -21,7 +21,8 @@ use stallmap_schema::id::FunctionId;
 use stallmap_schema::table::{Row as _, TableDef};
 
 use super::derived::{
-    BasicBlock, BasicBlockEdge, FunctionCode, Instruction, PointerUse, ProducerCandidate, TensorMapUse,
+    BasicBlock, BasicBlockEdge, FunctionCode, Instruction, PointerUse, ProducerCandidate, SignalWork,
+    TensorMapUse,
 };
 use super::rows::{self, Asked};
 use super::{Analyzed, Code, SectionCode};
@@ -44,11 +45,13 @@ pub enum Kind {
     TensorMap,
     /// `pointer_use`.
     Pointer,
+    /// `signal_work`.
+    Signal,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Function,
         Self::Instruction,
         Self::Block,
@@ -56,6 +59,7 @@ impl Kind {
         Self::Candidate,
         Self::TensorMap,
         Self::Pointer,
+        Self::Signal,
     ];
 
     /// Its declaration.
@@ -68,6 +72,7 @@ impl Kind {
             Self::Candidate => ProducerCandidate::TABLE,
             Self::TensorMap => TensorMapUse::TABLE,
             Self::Pointer => PointerUse::TABLE,
+            Self::Signal => SignalWork::TABLE,
         }
     }
 
@@ -81,6 +86,7 @@ impl Kind {
             Self::Candidate => rows::candidates(section, asked),
             Self::TensorMap => rows::tensor_maps(section, asked),
             Self::Pointer => rows::pointers(section, asked),
+            Self::Signal => rows::signals(section, asked),
         }
     }
 }

@@ -25,8 +25,11 @@ pub struct Analysis {
     pub producers: Vec<Producer>,
     /// Tensor-map copies whose tensor map was followed back to a kernel parameter, by offset.
     pub tensor_maps: Vec<TensorMapUse>,
-    /// Bulk copies whose address in device memory was followed back to kernel parameters, by offset.
+    /// Bulk copies whose address in device memory, and tensor-map copies whose tensor map's content, was followed back to
+    /// kernel parameters, by offset.
     pub pointers: Vec<PointerUse>,
+    /// Signals of warps that others wait for, by offset.
+    pub signals: Vec<Signal>,
     /// Steps that the analysis took.
     pub steps: u64,
 }
@@ -161,13 +164,23 @@ pub struct TensorMapUse {
     pub parameter_offset: u32,
 }
 
-/// A bulk copy and a pointer among the kernel's parameters, from which its address may be computed.
+/// A copy and a pointer among the kernel's parameters: a bulk copy's address may be computed from it, or the kernel
+/// stores it into a tensor-map copy's tensor map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PointerUse {
     /// The copy's offset.
     pub offset: u32,
     /// The pointer's offset among the kernel's parameters, bytes. It may be another word of eight bytes that is added.
     pub parameter_offset: u32,
+}
+
+/// An instruction by which a warp arrives at an mbarrier that others wait for, and the work before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signal {
+    /// Its offset.
+    pub offset: u32,
+    /// Offsets of the instructions since the signal before it, in order. Outside loops, since the start.
+    pub work: Vec<u32>,
 }
 
 /// Analyzes a section's code. Bytes behind the last complete instruction are left out. An error if the answers are more
@@ -184,6 +197,7 @@ pub fn analyze(code: &[u8], section: &Section, sm: Sm) -> Result<Analysis, TooMu
         blocks: blocks(&flow),
         tensor_maps: copies.tensor_maps(section),
         pointers: copies.pointers(section),
+        signals: copies.signals(),
         steps: work.spent(),
         instructions,
     })

@@ -6,9 +6,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::analysis::{PointerUse, TensorMapUse, offset};
+use crate::analysis::{PointerUse, Signal, TensorMapUse, offset};
 use crate::definitions::Definitions;
+use crate::descriptors;
 use crate::graph::FlowGraph;
+use crate::signals::{Signals, signals};
 use crate::value::{Base, Question, Value};
 use crate::work::{TooMuchWork, Work};
 use stallmap_sass::cubin::Section;
@@ -30,8 +32,11 @@ pub(crate) struct Copies {
     arriving: BTreeMap<usize, Vec<usize>>,
     /// By tensor-map copy: where its tensor map may lie.
     tensor_maps: BTreeMap<usize, BTreeSet<Value>>,
-    /// By bulk copy: words of constant bank 0 in the sum that is its address in device memory.
+    /// By bulk copy: words of constant bank 0 in the sum that is its address in device memory. By tensor-map copy: the
+    /// words that the kernel stores into its tensor map.
     pointers: BTreeMap<usize, BTreeSet<u32>>,
+    /// By instruction that arrives at an awaited mbarrier: the work before it.
+    signals: Signals,
 }
 
 impl Copies {
@@ -62,22 +67,44 @@ impl Copies {
                 pointers.insert(index, question.bank_words(index, address)?);
             }
         }
-        let mut arriving = BTreeMap::new();
+        pointers.extend(descriptors::made(instructions, flow, &tensor_maps, &mut question, work)?);
+        let (mut arriving, mut groups) = (BTreeMap::new(), BTreeSet::new());
         for (index, instruction) in instructions.iter().enumerate().filter(|(_, one)| tests_mbarrier(one)) {
             let places = memory_places(&mut question, index, instruction)?;
             let mut met = met(&copies, &places, work)?;
             if met.is_empty() {
                 met = self::met(&warps, &places, work)?;
+                groups.insert(met.clone());
             }
             arriving.insert(index, met);
         }
-        Ok(Self { arriving, tensor_maps, pointers })
+        let signals = signals(flow, &groups, work)?;
+        Ok(Self { arriving, tensor_maps, pointers, signals })
     }
 
     /// Copies that signal the mbarrier that an instruction tests, else the arrivals of warps. None for other
     /// instructions.
     pub(crate) fn arriving(&self, index: usize) -> &[usize] {
         self.arriving.get(&index).map_or(&[], Vec::as_slice)
+    }
+
+    /// The work before each signal of a warp that others wait for.
+    pub(crate) fn signals(&self) -> Vec<Signal> {
+        let signal = |(signal, before): (&usize, &Vec<usize>)| Signal {
+            offset: offset(*signal),
+            work: before.iter().map(|index| offset(*index)).collect(),
+        };
+        self.signals.iter().map(signal).collect()
+    }
+
+    /// The memory that a copy reads, as the code shows: copies of one source are alternatives, those of several
+    /// are awaited together.
+    pub(crate) fn source(&self, copy: usize) -> Source<'_> {
+        match (self.tensor_maps.get(&copy), self.pointers.get(&copy)) {
+            (Some(maps), _) => Source::TensorMap(maps),
+            (None, Some(words)) => Source::Pointer(words),
+            (None, None) => Source::Unknown,
+        }
     }
 
     /// Copies whose tensor map is a parameter of the kernel, and which.
@@ -111,6 +138,17 @@ impl Copies {
     }
 }
 
+/// The memory that a copy reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Source<'c> {
+    /// Nothing is known of it, as of the arrival of a warp.
+    Unknown,
+    /// The places of its tensor map.
+    TensorMap(&'c BTreeSet<Value>),
+    /// The pointers of its address.
+    Pointer(&'c BTreeSet<u32>),
+}
+
 /// Start of an mbarrier: a constant, alone or added to an unknown value.
 type Place = (bool, i64);
 
@@ -139,7 +177,7 @@ fn tests_mbarrier(instruction: &Instruction) -> bool {
         && instruction.writes.iter().any(|register| register.file == File::Predicate)
 }
 
-fn memory_places(
+pub(crate) fn memory_places(
     question: &mut Question<'_>,
     index: usize,
     instruction: &Instruction,
@@ -159,7 +197,7 @@ fn memory_places(
 }
 
 /// The register that holds the address of a copy's tensor map.
-fn tensor_map(instruction: &Instruction) -> Option<Register> {
+pub(crate) fn tensor_map(instruction: &Instruction) -> Option<Register> {
     let is_tensor_map_copy = instruction.class == Class::Async
         && instruction.mnemonic.is_some_and(|name| name.starts_with("UTMA"));
     instruction.memory.filter(|_| is_tensor_map_copy)?.uniform

@@ -13,6 +13,8 @@ pub mod work;
 
 mod copies;
 mod definitions;
+mod descriptors;
 mod scoreboard;
+mod signals;
 mod slice;
 mod value;

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use crate::analysis::{Confidence, Link, Producer, Wait, offset};
-use crate::copies::Copies;
+use crate::copies::{Copies, Source};
 use crate::definitions::Definitions;
 use crate::graph::FlowGraph;
 use crate::scoreboard::{Candidate, Through, Waiting, for_each_waiting};
@@ -97,18 +97,12 @@ impl Slice<'_> {
         for (linked, slot) in chosen.into_iter().zip(slots) {
             let weight = nearness(linked.cycles) / total;
             let producer = Producer { slot, ..self.producer(linked, weight, confidence, &newest) };
-            work.spend(PRODUCER_STEPS * copies.arriving(linked.producer).len().max(1))?;
-            match copies.arriving(linked.producer) {
-                [] => found.push(producer),
-                arriving => found.extend(arriving.iter().map(|copy| Producer {
-                    producer: offset(*copy),
-                    link: Link::Mbarrier,
-                    distance_cycles: None,
-                    covered_cycles: None,
-                    weight: weight / arriving.len() as f64,
-                    confidence: Confidence::Approximate,
-                    ..producer
-                })),
+            let arriving = copies.arriving(linked.producer);
+            work.spend(PRODUCER_STEPS * arriving.len().max(1))?;
+            if arriving.is_empty() {
+                found.push(producer);
+            } else {
+                found.extend(signalling(copies, arriving, producer));
             }
         }
         Ok(())
@@ -264,6 +258,35 @@ impl Slice<'_> {
             && one.negated != other.negated
             && self.definitions.within(first..last, one.register).is_empty()
     }
+}
+
+/// Slots of a wait before those of copies that signal an mbarrier.
+const OWN_SLOTS: u32 = 1 << 16;
+
+/// Copies and arrivals that signal the mbarrier that a producer tests. Copies from one source are alternatives, since a ring is filled
+/// from several places of the code. Copies from several are awaited together.
+fn signalling(copies: &Copies, arriving: &[usize], test: Producer) -> Vec<Producer> {
+    let mut by_source: BTreeMap<Source<'_>, Vec<usize>> = BTreeMap::new();
+    for one in arriving {
+        by_source.entry(copies.source(*one)).or_default().push(*one);
+    }
+    let sources = by_source.len() as f64;
+    let of_source = |(slot, (_, alternatives)): (u32, (Source<'_>, Vec<usize>))| {
+        let weight = test.weight / sources / alternatives.len() as f64;
+        let slot = test.slot.saturating_add(slot.saturating_mul(OWN_SLOTS));
+        let signal = move |one| Producer {
+            producer: offset(one),
+            link: Link::Mbarrier,
+            distance_cycles: None,
+            covered_cycles: None,
+            slot,
+            weight,
+            confidence: Confidence::Approximate,
+            ..test
+        };
+        alternatives.into_iter().map(signal).collect::<Vec<_>>()
+    };
+    (0..).zip(by_source).flat_map(of_source).collect()
 }
 
 /// The candidates with the strongest link. Groups of copies are waited for whatever registers say.

@@ -3,7 +3,7 @@
 -- From recorded addresses, by LRU caches of the GPU's sizes: L1 sees the blocks of its multiprocessor, L2 all blocks of
 -- the launch. The first touch of a sector in a launch finds it in L2 with the part of its object that the launch before
 -- on that object touched, if the memory touched since fits into L2. Sets, other traffic and another order of blocks
--- change this. `instruction_reuse` has the distances.
+-- change this. `instruction_reuse` has the distances, `object_residency` what launches find in L2.
 CREATE VIEW launch_request_level (
   -- The launch.
   kernel_id,
@@ -26,10 +26,6 @@ CREATE VIEW launch_request_level (
 ) AS
 WITH gpu AS (
   SELECT kernel_id, l1_bytes / 32.0 AS l1_sectors, l2_bytes / 32.0 AS l2_sectors, resident_warps FROM launch_cache
-), object AS (
-  SELECT true AS is_storage, storage_id AS object_id, max(size_bytes) / 32.0 AS sectors FROM storage GROUP BY storage_id
-  UNION ALL
-  SELECT false, allocation_id, max(size_bytes) / 32.0 FROM device_allocation GROUP BY allocation_id
 ), part AS (
   -- Allocations are objects where no storage is known.
   SELECT
@@ -37,38 +33,11 @@ WITH gpu AS (
     coalesce(storage_id, allocation_id) AS object_id, sum(unique_bytes) / 32.0 AS sectors
   FROM pc_tensor
   GROUP BY kernel_id, function_id, pc, storage_id IS NOT NULL, coalesce(storage_id, allocation_id)
-), bounded AS (
-  -- The sectors of each object that a launch touches, no more than the object has.
-  SELECT
-    p.kernel_id, p.is_storage, p.object_id, least(sum(p.sectors), max(o.sectors)) AS sectors,
-    max(o.sectors) AS object_sectors
-  FROM part p
-  JOIN object o ON o.is_storage = p.is_storage AND o.object_id = p.object_id
-  GROUP BY p.kernel_id, p.is_storage, p.object_id
-), traffic AS (
-  SELECT kernel_id, sum(sum(sectors)) OVER (ORDER BY kernel_id) AS until, sum(sectors) AS sectors
-  FROM bounded
-  GROUP BY kernel_id
-), before AS (
-  -- The launch before that touched the object, and the sectors touched since it began.
-  SELECT
-    b.kernel_id, b.is_storage, b.object_id, b.object_sectors, t.until - t.sectors AS begin,
-    lag(b.sectors) OVER (PARTITION BY b.is_storage, b.object_id ORDER BY b.kernel_id) AS held,
-    lag(t.until - t.sectors) OVER (PARTITION BY b.is_storage, b.object_id ORDER BY b.kernel_id) AS touched
-  FROM bounded b
-  JOIN traffic t ON t.kernel_id = b.kernel_id
-), resident AS (
-  SELECT
-    b.kernel_id, b.is_storage, b.object_id,
-    CASE WHEN b.begin - b.touched < g.l2_sectors THEN least(b.held / nullif(b.object_sectors, 0.0), 1.0) ELSE 0.0 END
-      AS share
-  FROM before b
-  JOIN gpu g ON g.kernel_id = b.kernel_id
 ), first_touch AS (
   SELECT
-    p.kernel_id, p.function_id, p.pc, sum(coalesce(r.share, 0.0) * p.sectors) / nullif(sum(p.sectors), 0) AS l2_share
+    p.kernel_id, p.function_id, p.pc, sum(coalesce(r.l2_share, 0.0) * p.sectors) / nullif(sum(p.sectors), 0) AS l2_share
   FROM part p
-  LEFT JOIN resident r ON r.kernel_id = p.kernel_id AND r.is_storage = p.is_storage AND r.object_id = p.object_id
+  LEFT JOIN object_residency r ON r.kernel_id = p.kernel_id AND r.is_storage = p.is_storage AND r.object_id = p.object_id
   GROUP BY p.kernel_id, p.function_id, p.pc
 ), counted AS (
   SELECT

@@ -1,11 +1,8 @@
 -- One producer of one stall: W(producer | function, reason, stalled pc), which sums to 1 with its remainder.
 --
--- From the machine code: long_scoreboard, short_scoreboard, drain and membar are shifted to the instructions that the
--- stalled one waits for, throttles stay with the instruction whose queue is full. Producers that are awaited together
--- share a stall by the time for which each is the last one on its way: see `producer_latency`. Alternatives share it by
--- their sectors, if accesses cover all of them, and by their distance, as do producers of unknown latency: see
--- `producer_by_sectors`. A stall without a candidate is `no producer`. The rule that needs no code is
--- `producer_nearest`.
+-- From the machine code, as in `producer_awaited`. A wait for a signal of other warps is followed to what those warps
+-- waited for before they arrived: see `signal_cause`. The part of their time that they did not wait for memory stays with
+-- the signal.
 CREATE VIEW producer (
   -- The function.
   function_id,
@@ -25,18 +22,28 @@ CREATE VIEW producer (
   -- together, by their latencies), shared (one of several), approximate (not proved by the code), low (no candidate
   -- fits the reason), none.
   confidence,
-  -- The dependency between the two, as in `producer_candidate`. self or none without a producer.
+  -- The dependency between the two, as in `producer_candidate`. signal: other warps waited for the producer before
+  -- they signalled. self or none without a producer.
   link,
   -- Memory space that the producer accesses, as in `producer_candidate`. none: no memory. null: unknown.
   producer_space,
   -- A sentence with the reason. Null without a producer.
   explanation
 ) AS
+SELECT * FROM producer_awaited WHERE coalesce(producer_space, '') <> 'signal'
+UNION ALL
+-- Several signals may have one cause.
 SELECT
-  s.function_id, s.pc, s.stall_reason, s.producer_function_id, s.producer_pc, s.remainder,
-  coalesce(l.weight, s.weight), CASE WHEN l.weight IS NULL THEN s.confidence ELSE 'latency' END, s.link,
-  s.producer_space, s.explanation
-FROM producer_by_sectors s
-LEFT JOIN producer_latency l
-  ON l.function_id = s.function_id AND l.pc = s.pc AND l.stall_reason = s.stall_reason
-  AND l.producer_function_id = s.producer_function_id AND l.producer_pc = s.producer_pc AND l.slot = s.slot
+  s.function_id, s.pc, s.stall_reason,
+  coalesce(c.producer_function_id, s.producer_function_id) AS producer_function_id,
+  coalesce(c.producer_pc, s.producer_pc) AS producer_pc, CAST(NULL AS VARCHAR) AS remainder,
+  sum(s.weight * coalesce(c.share, 1.0)) AS weight, s.confidence,
+  CASE WHEN c.producer_pc IS NULL THEN s.link ELSE 'signal' END AS link,
+  coalesce(c.producer_space, s.producer_space) AS producer_space,
+  min(s.explanation || coalesce('. Before it: ' || c.explanation, '')) AS explanation
+FROM producer_awaited s
+LEFT JOIN signal_cause c ON c.function_id = s.producer_function_id AND c.pc = s.producer_pc
+WHERE s.producer_space = 'signal'
+GROUP BY s.function_id, s.pc, s.stall_reason, coalesce(c.producer_function_id, s.producer_function_id),
+  coalesce(c.producer_pc, s.producer_pc), s.confidence, CASE WHEN c.producer_pc IS NULL THEN s.link ELSE 'signal' END,
+  coalesce(c.producer_space, s.producer_space)

@@ -5,7 +5,8 @@
 -- (a mixture of the levels that serve it, each of logistic distribution) less the cycles since its issue. A producer's
 -- part of the stall is the mean of the time waited if it comes last: the integral of t f(t) times the product of all
 -- other F(t) over t > 0, where F is the distribution of the time and f its density. Alternatives, which share a slot,
--- are one distribution, weighted as in `producer_by_sectors`.
+-- are one distribution, weighted as in `producer_by_sectors`. Copies by tensor maps and pointers come from L2 for the
+-- part of their object that launches before left there, or that the blocks read again.
 CREATE VIEW producer_latency (
   -- The function.
   function_id,
@@ -45,7 +46,7 @@ WITH gpu AS (
     max(slot) OVER (PARTITION BY function_id, pc, stall_reason) AS last_slot,
     sum(weight) OVER (PARTITION BY function_id, pc, stall_reason, slot) AS slot_weight
   FROM producer_by_sectors
-  WHERE confidence = 'shared'
+  WHERE confidence = 'shared' OR link = 'mbarrier'
 ), joint AS (
   SELECT * FROM shared WHERE first_slot < last_slot
 ), awaited AS (
@@ -67,6 +68,19 @@ WITH gpu AS (
   JOIN awaited a ON a.function_id = r.function_id AND a.pc = r.pc
   GROUP BY r.function_id, r.pc
   HAVING sum(r.sectors) > 0
+), copied AS (
+  -- No instrument counts the copies of a launch. Each block makes one of a line at least, and what it reads again is in L2.
+  SELECT
+    c.function_id, c.pc,
+    sum(c.share * (1.0 - (1.0 - coalesce(r.l2_share, 0.0))
+      * least(1.0, c.object_bytes / (128.0 * l.grid_x * l.grid_y * l.grid_z)))) / sum(c.share) AS l2_share
+  FROM launch_copy c
+  JOIN awaited a ON a.function_id = c.function_id AND a.pc = c.pc
+  JOIN launch l ON l.kernel_id = c.kernel_id
+  LEFT JOIN object_residency r
+    ON r.kernel_id = c.kernel_id AND r.is_storage = c.is_storage AND r.object_id = c.object_id
+  GROUP BY c.function_id, c.pc
+  HAVING sum(c.share) > 0
 ), level AS (
   SELECT
     j.function_id, j.pc, j.stall_reason, j.producer_function_id, j.producer_pc, j.slot,
@@ -77,7 +91,11 @@ WITH gpu AS (
       AS queue_cycles,
     CASE
       WHEN j.producer_space IN ('global', 'generic') THEN
-        CASE l.level WHEN 'L1' THEN r.l1_share WHEN 'L2' THEN r.l2_share WHEN 'device' THEN r.device_share ELSE 0.0 END
+        CASE l.level
+          WHEN 'L1' THEN coalesce(r.l1_share, c.l2_share * 0.0)
+          WHEN 'L2' THEN coalesce(r.l2_share, c.l2_share)
+          WHEN 'device' THEN coalesce(r.device_share, 1.0 - c.l2_share)
+          ELSE 0.0 END
       WHEN j.producer_space = 'shared' THEN CASE l.level WHEN 'shared' THEN 1.0 ELSE 0.0 END
       WHEN j.producer_space = 'local' THEN CASE l.level WHEN 'L1' THEN 1.0 ELSE 0.0 END
       WHEN j.producer_space IN ('none', 'constant') THEN CASE l.level WHEN 'unit' THEN 1.0 ELSE 0.0 END
@@ -85,6 +103,7 @@ WITH gpu AS (
   FROM joint j
   CROSS JOIN latency l
   LEFT JOIN request r ON r.function_id = j.producer_function_id AND r.pc = j.producer_pc
+  LEFT JOIN copied c ON c.function_id = j.producer_function_id AND c.pc = j.producer_pc
 ), known AS (
   -- A request comes at any place of the queue: the variance of even distribution is a twelfth of the square.
   SELECT

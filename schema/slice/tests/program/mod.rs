@@ -20,11 +20,18 @@ const TEMPLATES: &[(&str, u64, u64)] = &[
     ("BRA", 0x0000_0000_0380_0000, 0x0000_0000_0000_7947),
     ("CALL", 0x0000_0000_03c0_0000, 0x0000_0000_0000_7944),
     ("RET", 0x0000_0000_03c0_0000, 0x0000_0000_1400_7950),
+    ("LDC.64", 0x0000_0000_0000_0a00, 0x0000_0000_ff00_7b82),
+    ("ULDC.64", 0x0000_0000_0000_0a00, 0x0000_0000_0000_7ab9),
+    ("STS.64", 0x0000_0000_0000_0a00, 0x0000_0000_0000_7388),
+    ("STG.64", 0x0000_0000_0c10_1b06, 0x0000_0009_0200_7986),
+    ("UTMALDG", 0x0000_0000_0800_8000, 0x0000_0000_0000_75b4),
+    ("UTMACCTL.IV", 0x0000_0000_0800_0000, 0x0000_0000_0000_79b9),
+    ("UTMACCTL.PF", 0x0000_0000_0804_0000, 0x0000_0000_0000_79b9),
     ("EXIT", 0x0000_0000_0380_0000, 0x0000_0000_0000_794d),
 ];
 
 /// Assembles a line such as `@!P0 ADD R4 R2 R3 wait0 stall4`: destination, first and second source; `w` and `r` are
-/// barriers, `>3` is a target, `<=1` the copies that a DEPBAR leaves in flight.
+/// barriers, `>3` is a target, `<=1` the copies that a DEPBAR leaves in flight, `c528` a place in constant bank 0.
 pub(crate) fn assemble(index: usize, line: &str) -> u128 {
     let mut words = line.split_whitespace().peekable();
     let guard = words.next_if(|word| word.starts_with('@'));
@@ -43,7 +50,9 @@ pub(crate) fn assemble(index: usize, line: &str) -> u128 {
         set(start, width, value);
     }
     // Stores have no destination.
-    let places = if name == "STG" { &[24, 32][..] } else { &[16, 24, 32] };
+    let has_destination =
+        !["STG", "STG.64", "STS.64", "UTMALDG", "UTMACCTL.IV", "UTMACCTL.PF"].contains(&name);
+    let places = if has_destination { &[16, 24, 32][..] } else { &[24, 32] };
     let mut places = places.iter();
     for word in words {
         let digits = word.trim_start_matches(|c: char| !c.is_ascii_digit());
@@ -55,6 +64,7 @@ pub(crate) fn assemble(index: usize, line: &str) -> u128 {
             "stall" => set(105, 4, value),
             "wait" => digits.bytes().for_each(|digit| set(116 + u32::from(digit - b'0'), 1, 1)),
             "<=" => set(38, 6, value),
+            "c" => set(38, 16, value),
             ">" => {
                 let displacement =
                     (i64::try_from(value).unwrap() - i64::try_from(index).unwrap() - 1) * 16 / 4;

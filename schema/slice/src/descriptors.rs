@@ -1,0 +1,157 @@
+//! Tensor maps that a kernel makes in device memory: the pointers that it stores into them.
+//!
+//! A warp stores a tensor's address into the first word of a tensor map, in shared memory or where it shall be, and
+//! makes the map known to the unit that copies by UTMACCTL. Stores of eight bytes since the UTMACCTL before are the
+//! candidates: into the map itself, or the first place in shared memory. That is a rule, not a proof.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use petgraph::Direction;
+
+use crate::copies::{memory_places, tensor_map};
+use crate::graph::FlowGraph;
+use crate::value::{Question, Value};
+use crate::work::{TooMuchWork, Work};
+use stallmap_sass::instruction::{Access, Instruction, Space};
+use stallmap_sass::register::{File, Register};
+
+/// Bytes of a pointer.
+const POINTER_BYTES: u32 = 8;
+/// The place of an instruction's second source.
+const SECOND_SOURCE: u32 = 32;
+/// UTMACCTL brings a tensor map nearer (`.PF`), or forgets an old one (`.IV`).
+const CONTROL: &str = "UTMACCTL";
+/// Its bit of `.PF`.
+const PREFETCH: u32 = 82;
+
+/// An address of a tensor map: words of constant bank 0 in its sum, and the numbers that are added to them.
+type Address = (BTreeSet<u32>, BTreeSet<i64>);
+
+/// By tensor-map copy whose tensor map is no parameter: words of constant bank 0 that the kernel stores into it.
+pub(crate) fn made(
+    instructions: &[Instruction],
+    flow: &FlowGraph,
+    copies: &BTreeMap<usize, BTreeSet<Value>>,
+    question: &mut Question<'_>,
+    work: &Work,
+) -> Result<BTreeMap<usize, BTreeSet<u32>>, TooMuchWork> {
+    let mut made = BTreeMap::new();
+    let fences = instructions.iter().enumerate().filter(|(_, one)| is_fence(one));
+    let fences: Vec<usize> = fences.map(|(index, _)| index).collect();
+    if fences.is_empty() {
+        return Ok(made);
+    }
+    // By address of a tensor map: what is stored into it.
+    let mut stored: BTreeMap<Address, BTreeSet<u32>> = BTreeMap::new();
+    for fence in &fences {
+        if let Some(address) = address(instructions, question, *fence)? {
+            let words = Maker { instructions, flow, question, work, address: &address }.words(*fence)?;
+            stored.entry(address).or_default().extend(words);
+        }
+    }
+    for copy in copies.keys().filter(|copy| instructions[**copy].mnemonic != Some(CONTROL)) {
+        let address = address(instructions, question, *copy)?;
+        if let Some(words) = address.and_then(|address| stored.get(&address)) {
+            made.insert(*copy, words.clone());
+        }
+    }
+    Ok(made)
+}
+
+/// True if an instruction makes what was stored into a tensor map known to the unit that copies.
+fn is_fence(instruction: &Instruction) -> bool {
+    instruction.mnemonic == Some(CONTROL) && !instruction.word.bit(PREFETCH)
+}
+
+fn address(
+    instructions: &[Instruction],
+    question: &mut Question<'_>,
+    index: usize,
+) -> Result<Option<Address>, TooMuchWork> {
+    let Some(register) = tensor_map(&instructions[index]) else { return Ok(None) };
+    let words = question.bank_words(index, register)?;
+    let added = question.starts(index, register)?.into_iter().map(|value| value.constant).collect();
+    Ok((!words.is_empty()).then_some((words, added)))
+}
+
+/// A store of eight bytes: where it lies in shared memory, `None` in the tensor map itself, and what is stored.
+type Stored = (Option<i64>, usize, BTreeSet<u32>);
+
+struct Maker<'m, 'q> {
+    instructions: &'m [Instruction],
+    flow: &'m FlowGraph,
+    question: &'m mut Question<'q>,
+    work: &'m Work,
+    address: &'m Address,
+}
+
+impl Maker<'_, '_> {
+    /// Words that are stored into the tensor map that a fence makes known.
+    fn words(&mut self, fence: usize) -> Result<BTreeSet<u32>, TooMuchWork> {
+        let since = self.since_the_fence_before(fence)?;
+        let mut found: Vec<Stored> = Vec::new();
+        for index in since {
+            found.extend(self.stored(index)?);
+        }
+        // The map itself, else the first place in shared memory: an address is a tensor map's first word. The last of
+        // several stores there is the one that stays.
+        let Some(place) = found.iter().map(|(place, ..)| *place).min() else { return Ok(BTreeSet::new()) };
+        let there = found.into_iter().filter(|(other, ..)| *other == place);
+        let last = there.max_by_key(|(_, index, _)| (*index < fence, *index));
+        Ok(last.map(|(.., words)| words).unwrap_or_default())
+    }
+
+    /// The instructions between a fence and those before it.
+    fn since_the_fence_before(&self, fence: usize) -> Result<BTreeSet<usize>, TooMuchWork> {
+        let mut found = BTreeSet::new();
+        let Some(home) = self.flow.block_of.get(fence).copied() else { return Ok(found) };
+        let (mut seen, mut open) = (BTreeSet::new(), vec![(home, fence)]);
+        while let Some((block, end)) = open.pop() {
+            let range = self.flow.graph[block].start..end;
+            self.work.spend(1 + range.len())?;
+            let last = range.clone().rev().find(|index| is_fence(&self.instructions[*index]));
+            found.extend(last.map_or(range.start, |last| last + 1)..end);
+            if last.is_some() {
+                continue;
+            }
+            for earlier in self.flow.graph.neighbors_directed(block, Direction::Incoming) {
+                self.work.spend(1)?;
+                if seen.insert(earlier) {
+                    open.push((earlier, self.flow.graph[earlier].end));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn stored(&mut self, index: usize) -> Result<Option<Stored>, TooMuchWork> {
+        let instruction = &self.instructions[index];
+        let Some(memory) = instruction.memory else { return Ok(None) };
+        if memory.kind != Access::Write || memory.bytes != POINTER_BYTES {
+            return Ok(None);
+        }
+        let place = match memory.space {
+            Space::Shared => {
+                let places = memory_places(self.question, index, instruction)?;
+                let Some((_, place)) = places.into_iter().next() else { return Ok(None) };
+                Some(place)
+            }
+            Space::Global | Space::Generic if self.is_the_map(index, instruction)? => None,
+            _ => return Ok(None),
+        };
+        let data = Register { file: File::General, index: instruction.word.byte(SECOND_SOURCE) };
+        let words = self.question.bank_words(index, data)?;
+        Ok((!words.is_empty()).then_some((place, index, words)))
+    }
+
+    /// True if an instruction stores to the first word of the tensor map.
+    fn is_the_map(&mut self, index: usize, instruction: &Instruction) -> Result<bool, TooMuchWork> {
+        let Some(memory) = instruction.memory else { return Ok(false) };
+        let Some(register) = memory.address else { return Ok(false) };
+        let words = self.question.bank_words(index, register)?;
+        let offset = i64::from(memory.offset);
+        let starts = self.question.starts(index, register)?;
+        let added: BTreeSet<i64> = starts.into_iter().map(|value| value.constant + offset).collect();
+        Ok((words, added) == *self.address)
+    }
+}

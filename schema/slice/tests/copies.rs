@@ -1,0 +1,127 @@
+//! Copies and signals in small programs: the work before a signal, and tensor maps that a kernel makes.
+#![expect(clippy::unwrap_used, reason = "a test program that cannot be assembled is a broken test")]
+
+use stallmap_sass::cubin::{Function, Parameter, Section};
+use stallmap_slice::analysis::{Analysis, analyze};
+
+mod program;
+
+use program::{SM, assemble};
+
+/// The parameters begin there.
+const PARAMETERS: u32 = 528;
+
+fn run(program: &str) -> Analysis {
+    let lines: Vec<&str> = program.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let code: Vec<u8> =
+        lines.iter().enumerate().flat_map(|(index, line)| assemble(index, line).to_le_bytes()).collect();
+    let section = Section {
+        functions: vec![Function::default()],
+        parameters_offset: Some(PARAMETERS),
+        parameters: vec![Parameter { ordinal: 0, offset: 0, bytes: 64 }],
+        ..Section::default()
+    };
+    analyze(&code, &section, SM).unwrap()
+}
+
+/// Copies with the pointers that lead to their memory, by line and place among the parameters.
+#[track_caller]
+fn check_pointers(program: &str, expected: &[(u32, u32)]) {
+    let pointers: Vec<(u32, u32)> =
+        run(program).pointers.iter().map(|found| (found.offset / 16, found.parameter_offset)).collect();
+    assert_eq!(pointers, expected);
+}
+
+/// Signals with the work before them, by line.
+#[track_caller]
+fn check_signals(program: &str, expected: &[(u32, &[u32])]) {
+    let found = run(program).signals;
+    let lines: Vec<(u32, Vec<u32>)> = found
+        .iter()
+        .map(|signal| (signal.offset / 16, signal.work.iter().map(|offset| offset / 16).collect()))
+        .collect();
+    let lines: Vec<(u32, &[u32])> = lines.iter().map(|(signal, work)| (*signal, &work[..])).collect();
+    assert_eq!(lines, expected);
+}
+
+#[test]
+fn a_tensor_map_made_in_shared_memory_leads_to_its_pointer() {
+    // As Triton makes two: in one place of shared memory, one after the other.
+    check_pointers(
+        "ULDC.64 R28 c544
+         ULDC.64 R30 c552
+         LDC.64 R12 c528
+         STS.64 R8 R12
+         UTMACCTL.IV R28
+         LDC.64 R14 c536
+         STS.64 R8 R14
+         UTMACCTL.IV R30
+         UTMALDG R28 R20
+         UTMALDG R30 R16
+         EXIT",
+        &[(8, 0), (9, 8)],
+    );
+}
+
+#[test]
+fn a_tensor_map_made_in_device_memory_leads_to_its_pointer() {
+    let program = "ULDC.64 R28 c544
+         LDC.64 R2 c544
+         LDC.64 R12 c528
+         STG.64 R2 R12
+         UTMACCTL.IV R28
+         UTMALDG R28 R20
+         EXIT";
+    check_pointers(program, &[(5, 0)]);
+    // A store elsewhere is none into the map, and neither is one to a map that is only brought nearer.
+    check_pointers(&program.replace("LDC.64 R2 c544", "LDC.64 R2 c560"), &[]);
+    check_pointers(&program.replace("UTMACCTL.IV", "UTMACCTL.PF"), &[]);
+}
+
+#[test]
+fn the_last_of_two_pointers_stays() {
+    check_pointers(
+        "ULDC.64 R28 c544
+         LDC.64 R12 c528
+         STS.64 R8 R12
+         LDC.64 R14 c536
+         STS.64 R8 R14
+         UTMACCTL.IV R28
+         UTMALDG R28 R20
+         EXIT",
+        &[(6, 8)],
+    );
+}
+
+#[test]
+fn work_before_a_signal_in_a_loop_is_that_since_the_one_before() {
+    check_signals(
+        "@P1 BRA >5
+         SYNCS.TRYWAIT R0 R9 R3 w0
+         ADD R8 R2 R2 wait0
+         @P0 BRA >1
+         EXIT
+         ADD R4 R5 R5
+         LDG R2 R4 w1
+         ADD R6 R2 R2 wait1
+         SYNCS.ARRIVE R255 R9 R255
+         @P0 BRA >6
+         EXIT",
+        &[(8, &[6, 7, 8, 9])],
+    );
+}
+
+#[test]
+fn work_before_a_single_signal_is_all_before_it() {
+    check_signals(
+        "@P1 BRA >4
+         SYNCS.TRYWAIT R0 R9 R3 w0
+         ADD R8 R2 R2 wait0
+         EXIT
+         LDG R2 R4 w1
+         ADD R6 R2 R2 wait1
+         SYNCS.ARRIVE R255 R9 R255
+         EXIT",
+        &[(6, &[0, 4, 5, 6])],
+    );
+}
