@@ -213,6 +213,8 @@ words! {
         Line = "line",
         /// All instructions that access one block of memory: a tensor's storage, or an allocation.
         Tensor = "tensor",
+        /// All instructions that access several blocks of memory, because the blocks share instructions.
+        Tensors = "tensors",
     }
     /// The result of a replay.
     ReplayResult {

@@ -24,7 +24,7 @@ const OWN_PERCENT: u64 = 90;
 /// whichever it reads.
 const NEAR_BYTES: u64 = 32 << 10;
 
-const SHARED: &str = "its instructions access other tensors too";
+const SHARED: &str = "its instructions access other tensors too: all of them are left out together";
 const TOO_MANY: &str = "the launch has more experiments than are made";
 
 /// The kinds of experiments that are wanted.
@@ -156,20 +156,7 @@ impl Experiments {
     ) -> Vec<(u64, Experiment)> {
         let mut found = Vec::new();
         if targets.tensors {
-            let blocks: BTreeSet<u64> =
-                seen.values().flat_map(|seen| seen.by_block.keys().copied().flatten()).collect();
-            for block in blocks {
-                let touching = seen.iter().filter(|(_, seen)| seen.by_block.contains_key(&Some(block)));
-                let touching: Vec<_> = touching.collect();
-                let own: u64 = touching.iter().map(|(_, seen)| seen.by_block[&Some(block)]).sum();
-                let all: u64 = touching.iter().map(|(_, seen)| seen.lanes).sum();
-                let places = touching.iter().map(|(place, _)| **place);
-                let mut experiment = self.experiment(AblationTarget::Tensor, places);
-                experiment.block_address = Some(block);
-                let is_own = own.saturating_mul(100) >= all.saturating_mul(OWN_PERCENT);
-                experiment.refusal = (!is_own).then(|| SHARED.to_owned());
-                found.push((own, experiment));
-            }
+            found.extend(self.tensors(seen));
         }
         if targets.lines {
             let mut by_line: BTreeMap<(String, u32), Vec<(FunctionId, Pc)>> = BTreeMap::new();
@@ -190,6 +177,37 @@ impl Experiments {
                 }),
             );
         }
+        found
+    }
+
+    /// All accesses of one block of memory. Blocks that share instructions have an experiment together, too: the lanes of
+    /// one of them cannot be left out alone, since an instruction is left out for all of its lanes.
+    fn tensors(&self, seen: &BTreeMap<(FunctionId, Pc), Seen>) -> Vec<(u64, Experiment)> {
+        let blocks: BTreeSet<u64> =
+            seen.values().flat_map(|seen| seen.by_block.keys().copied().flatten()).collect();
+        let (mut found, mut groups) = (Vec::new(), Vec::<BTreeSet<u64>>::new());
+        for block in blocks {
+            let touching = seen.iter().filter(|(_, seen)| seen.by_block.contains_key(&Some(block)));
+            let touching: Vec<_> = touching.collect();
+            let own: u64 = touching.iter().map(|(_, seen)| seen.by_block[&Some(block)]).sum();
+            let all: u64 = touching.iter().map(|(_, seen)| seen.lanes).sum();
+            let places = touching.iter().map(|(place, _)| **place);
+            let mut experiment = self.experiment(AblationTarget::Tensor, places);
+            experiment.block_address = Some(block);
+            if own.saturating_mul(100) < all.saturating_mul(OWN_PERCENT) {
+                experiment.refusal = Some(SHARED.to_owned());
+                let sharing = touching.iter().flat_map(|(_, seen)| seen.by_block.keys().copied().flatten());
+                join(&mut groups, sharing.collect());
+            }
+            found.push((own, experiment));
+        }
+        found.extend(groups.into_iter().map(|group| {
+            let is_of = |seen: &Seen| seen.by_block.keys().flatten().any(|block| group.contains(block));
+            let touching = seen.iter().filter(|(_, seen)| is_of(seen));
+            let (places, lanes): (Vec<_>, Vec<u64>) =
+                touching.map(|(place, seen)| (*place, seen.lanes)).unzip();
+            (lanes.into_iter().sum(), self.experiment(AblationTarget::Tensors, places))
+        }));
         found
     }
 
@@ -215,6 +233,18 @@ impl Experiments {
         let function = self.functions.get(&function_id)?.name.clone();
         Some(Place { function, pc: pc.0 })
     }
+}
+
+/// Adds a group, joined with those that it has a member in common with.
+fn join(groups: &mut Vec<BTreeSet<u64>>, mut group: BTreeSet<u64>) {
+    groups.retain(|known| {
+        let is_apart = known.is_disjoint(&group);
+        if !is_apart {
+            group.extend(known);
+        }
+        is_apart
+    });
+    groups.push(group);
 }
 
 /// An experiment with the reason that it cannot be made, where there is one.

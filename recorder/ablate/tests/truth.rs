@@ -101,3 +101,26 @@ fn only_guards_change() {
     let nowhere = Place { function: "nowhere".to_owned(), pc: 0 };
     assert_eq!(code.without(&[nowhere].into()), cubin);
 }
+
+#[test]
+fn tensors_that_share_instructions_are_left_out_together() {
+    let all = &experiments("transformer_step.stallmap", Targets { lines: false, instructions: false, ..ALL });
+    let mut groups = 0;
+    for experiments in all.values() {
+        let shared = |one: &&Experiment| {
+            one.target == "tensor" && one.refusal.as_deref().is_some_and(|reason| reason.contains("together"))
+        };
+        let together = experiments.iter().filter(|one| one.target == "tensors");
+        let together: Vec<BTreeSet<Place>> = together.map(Experiment::places).collect();
+        for alone in experiments.iter().filter(shared) {
+            let places = alone.places();
+            let with = together.iter().filter(|group| places.is_subset(group)).count();
+            assert_eq!(with, 1, "{alone:?}");
+        }
+        // No instruction is in two groups.
+        let places: usize = together.iter().map(BTreeSet::len).sum();
+        assert_eq!(places, together.iter().flatten().collect::<BTreeSet<_>>().len());
+        groups += together.len();
+    }
+    assert!(groups > 0);
+}

@@ -1,5 +1,6 @@
 -- Tensors by measured cost
--- Launches that ran again without the accesses of one tensor (`stallmap-record replay --ablate`). share: part of their
+-- Launches that ran again without the accesses of one tensor (`stallmap-record replay --ablate`), or of several that share
+-- instructions. share: part of their
 -- time that its accesses cost, with warm caches. saved: that time. low to high is its 95 % confidence interval. cold: the
 -- share with flushed caches. charged: the share of the launches' samples that wait for it. Savings of different tensors
 -- can overlap and do not add up. refused: experiments that would change the launch's work.
@@ -11,7 +12,7 @@ WITH measured AS (
     sum(CASE WHEN saved_ns IS NOT NULL THEN charged_share * whole_ns END) AS charged_ns,
     max(refusal) AS refusal
   FROM ablation_cost
-  WHERE target = 'tensor'
+  WHERE target IN ('tensor', 'tensors')
   GROUP BY coalesce(label, 'memory that is not known'), is_cold
 ), both_states AS (
   SELECT

@@ -16,9 +16,10 @@ CREATE VIEW ablation_cost (
   is_cold,
   -- The launch's kernel.
   function_id,
-  -- The tensor with the most lanes of these instructions. Null if they access none.
+  -- The tensor with the most lanes of these instructions. Null if they access none, or if several are left out together.
   tensor_id,
-  -- The label of that tensor, or of the memory outside tensors. Null if it is not known.
+  -- The label of that tensor, or of the memory outside tensors. Of several that are left out together, all labels. Null if
+  -- it is not known.
   label,
   -- Source line of the first instruction. Null without line information.
   source_line,
@@ -74,11 +75,18 @@ WITH instruction_of AS (
     first_value(tensor_id ORDER BY lane_count DESC, object_id) AS tensor_id
   FROM accessed
   GROUP BY run_id, kernel_id, experiment
+), objects AS (
+  SELECT
+    a.run_id, a.kernel_id, a.experiment, string_agg(t.label, ', ' ORDER BY a.lane_count DESC, a.object_id) AS labels
+  FROM accessed a
+  JOIN target_context t ON t.target = a.target AND t.object_id = a.object_id
+  GROUP BY a.run_id, a.kernel_id, a.experiment
 ), total AS (
   SELECT kernel_id, sum(samples) AS samples FROM sample GROUP BY kernel_id
 )
 SELECT
-  a.run_id, a.kernel_id, a.experiment, a.target, a.is_cold, l.function_id, o.tensor_id, t.label,
+  a.run_id, a.kernel_id, a.experiment, a.target, a.is_cold, l.function_id,
+  CASE WHEN a.target <> 'tensors' THEN o.tensor_id END, CASE WHEN a.target = 'tensors' THEN n.labels ELSE t.label END,
   i.source_line, i.mnemonic, coalesce(i.instruction_count, 0), a.round_count, a.whole_ns, a.saved_ns, a.saved_low_ns,
   a.saved_high_ns, a.saved_ns / nullif(a.whole_ns, 0.0), coalesce(c.samples, 0.0),
   CASE WHEN s.samples > 0.0 THEN coalesce(c.samples, 0.0) / s.samples END, a.refusal
@@ -87,5 +95,6 @@ JOIN launch l ON l.kernel_id = a.kernel_id
 LEFT JOIN instruction_of i ON i.run_id = a.run_id AND i.kernel_id = a.kernel_id AND i.experiment = a.experiment
 LEFT JOIN charged c ON c.run_id = a.run_id AND c.kernel_id = a.kernel_id AND c.experiment = a.experiment
 LEFT JOIN object o ON o.run_id = a.run_id AND o.kernel_id = a.kernel_id AND o.experiment = a.experiment
+LEFT JOIN objects n ON n.run_id = a.run_id AND n.kernel_id = a.kernel_id AND n.experiment = a.experiment
 LEFT JOIN target_context t ON t.target = o.target AND t.object_id = o.object_id
 LEFT JOIN total s ON s.kernel_id = a.kernel_id
