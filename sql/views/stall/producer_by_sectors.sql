@@ -41,12 +41,21 @@ WITH stalled AS (
   JOIN stall_reason r ON r.reason = s.stall_reason
 ), executed AS (
   SELECT function_id, pc, CAST(sum(sectors) AS DOUBLE) AS sectors FROM pc_tensor GROUP BY function_id, pc
+), partly AS (
+  -- Kernels of which some requests are not known.
+  SELECT DISTINCT l.function_id
+  FROM launch_observed o
+  JOIN launch l ON l.kernel_id = o.kernel_id
+  WHERE o.reason IN ('not recorded', 'requests left out')
 ), observed AS (
-  SELECT DISTINCT function_id, CASE WHEN space = 'global_async' THEN 'global' ELSE CAST(space AS VARCHAR) END AS space
-  FROM memory_instruction
+  SELECT DISTINCT
+    m.function_id, CASE WHEN m.space = 'global_async' THEN 'global' ELSE CAST(m.space AS VARCHAR) END AS space
+  FROM memory_instruction m
+  LEFT JOIN function_code f ON f.function_id = m.function_id
+  LEFT ANTI JOIN partly p ON p.function_id = coalesce(f.kernel_function_id, m.function_id)
 ), counted AS (
   -- An instruction without accesses was not executed if other instructions of its function have accesses in that
-  -- memory.
+  -- memory, and no request of its kernel is missing.
   SELECT
     s.function_id, s.pc, s.stall_reason, c.producer_function_id, c.producer_pc, c.weight, c.confidence, c.link,
     c.producer_space, c.slot, c.covered_cycles, c.explanation,

@@ -73,3 +73,22 @@ async fn double_precision_is_expected_of_double_tensors() {
     let unused = ("op_tensor", "SELECT * FROM op_tensor WHERE false");
     assert_eq!(crafted("finding_truth", &[none, unused], double).await, ["0"]);
 }
+
+/// The accesses of every fourth block of `blame_truth`, as with `--blocks 4`: of `either`, those that load from `A`.
+const FOURTH_BLOCKS: [(&str, &str); 2] = [
+    ("memory_access", "SELECT * FROM memory_access WHERE block % 4 = 0"),
+    (
+        "launch_run",
+        "SELECT * REPLACE (CASE WHEN request_count IS NOT NULL THEN 3 * request_count END AS lost_request_count) \
+         FROM launch_run",
+    ),
+];
+
+#[tokio::test]
+async fn an_instruction_is_not_executed_only_if_no_request_is_missing() {
+    let producers = "SELECT count(DISTINCT p.producer_pc), bool_or(p.confidence = 'refined') FROM producer p \
+        JOIN function f ON f.function_id = p.function_id WHERE f.name = 'either' AND p.producer_space = 'global' \
+        AND p.stall_reason = 'long_scoreboard'";
+    let whole = crafted("blame_truth", &[], producers).await;
+    assert_eq!(crafted("blame_truth", &FOURTH_BLOCKS, producers).await, whole);
+}
