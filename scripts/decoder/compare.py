@@ -7,7 +7,7 @@ import oracle
 import tools
 
 # Fields of a line of decode_listing.
-NAME, CLASS, GUARD, WRITES, READS, FLOW, CONTROL = 1, 2, 3, 4, 5, 7, 8
+NAME, CLASS, GUARD, WRITES, READS, FLOW, CONTROL, FULL_NAME = 1, 2, 3, 4, 5, 7, 8, 9
 # Cubins of an architecture that are looked at.
 CUBINS = 16
 TARGETED = re.compile(r"\b(BRA|BSSY|CALL)\b.*`\((\.L_\w+)\)")
@@ -17,7 +17,8 @@ class Totals:
     """Results for an architecture."""
 
     def __init__(self):
-        self.compared = self.exact = self.partly = self.branches = 0
+        self.compared = self.exact = self.partly = self.branches = self.named = 0
+        self.names = collections.Counter()
         self.left_out = collections.Counter()
         self.disagreements = collections.defaultdict(list)
         self.barriers = collections.Counter()
@@ -71,6 +72,11 @@ def one_row(totals, sm, row, ours):
     totals.compared += 1
     compared = lambda registers: {one for one in registers if is_compared(sm, one) and one not in ignored}
     totals.partly += any(one[0] == "UR" and not is_compared(sm, one) for one in writes | reads)
+    full_name = oracle.full_name(row.text)
+    if ours[FULL_NAME] == full_name:
+        totals.named += 1
+    else:
+        totals.names[f"{ours[FULL_NAME]}, not {full_name}"] += 1
     wrong = []
     if ours[NAME] != name:
         wrong.append(f"name {ours[NAME]}")
@@ -157,12 +163,14 @@ def cover(totals, row, ours, pending, waited):
 
 def report(totals):
     """Prints the result. The exit code is 1 below 99.95 %."""
-    print("\narch\tcompared\texact\tshare\tbranches\tleft out\tpartly")
+    print("\narch\tcompared\texact\tshare\twith modifiers\tbranches\tleft out\tpartly")
     all_compared = all_exact = 0
     for sm, found in totals.items():
         share = found.exact / max(found.compared, 1)
         left_out = sum(count for reason, count in found.left_out.items() if reason.startswith("CALL"))
-        print(f"sm_{sm}\t{found.compared}\t{found.exact}\t{share:.5%}\t{found.branches}\t{left_out}\t{found.partly}")
+        named = found.named / max(found.compared, 1)
+        counts = f"{found.branches}\t{left_out}\t{found.partly}"
+        print(f"sm_{sm}\t{found.compared}\t{found.exact}\t{share:.5%}\t{named:.3%}\t{counts}")
         all_compared += found.compared
         all_exact += found.exact
     print(f"all\t{all_compared}\t{all_exact}\t{all_exact / max(all_compared, 1):.5%}")
@@ -170,6 +178,8 @@ def report(totals):
         print(f"\nsm_{sm}: " + ", ".join(f"{name} {count}" for name, count in sorted(found.barriers.items())))
         for reason, count in sorted(found.left_out.items()):
             print(f"  left out: {count} {reason}")
+        for name, count in found.names.most_common(12):
+            print(f"  name: {count} {name}")
         for name, rows in sorted(found.disagreements.items(), key=lambda entry: -len(entry[1])):
             print(f"  {name}: {len(rows)} disagree")
             for row, wrong in rows[:3]:

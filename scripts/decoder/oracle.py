@@ -109,6 +109,11 @@ def mnemonic(text):
     return re.split(r"[ .;]", unguarded(text), maxsplit=1)[0]
 
 
+def full_name(text):
+    """The name with modifiers."""
+    return re.split(r"[ ;]", unguarded(text), maxsplit=1)[0]
+
+
 def faults(sm, row, ours_written):
     """Known errors of the table here: a reason to leave the row out, and registers to ignore."""
     name, writes, reads = mnemonic(row.text), row.writes, row.reads

@@ -45,6 +45,7 @@ fn row(instruction: &Instruction) -> String {
             or_dash(control.read_barrier),
             control.wait_mask
         ),
+        instruction.full_name(),
     ]
     .join("\t")
 }

@@ -48,14 +48,15 @@ const ALWAYS: u8 = 7;
 pub fn decode(word: Word, sm: Sm) -> Instruction {
     match family::find(word, sm) {
         Some(family) => known(word, sm, family),
-        None => unknown(word),
+        None => unknown(word, sm),
     }
 }
 
-fn unknown(word: Word) -> Instruction {
+fn unknown(word: Word, sm: Sm) -> Instruction {
     let guard = guard(word, File::Predicate);
     Instruction {
         word,
+        sm,
         mnemonic: None,
         class: Class::Unknown,
         guard,
@@ -83,6 +84,7 @@ fn known(word: Word, sm: Sm, family: &'static Family) -> Instruction {
     }
     Instruction {
         word,
+        sm,
         mnemonic: Some(family.name),
         class: family.class,
         guard,

@@ -4,14 +4,17 @@ use std::fmt;
 
 use crate::control::Control;
 use crate::literal::Literal;
+use crate::modifiers;
 use crate::register::{File, Register, Registers};
-use crate::word::Word;
+use crate::word::{Sm, Word};
 
 /// A decoded instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instruction {
     /// Its bits.
     pub word: Word,
+    /// The architecture that it is of.
+    pub sm: Sm,
     /// Its name without modifiers, such as LDG; `None` where the operation is not known, and then it reads and writes
     /// no known register.
     pub mnemonic: Option<&'static str>,
@@ -35,6 +38,14 @@ impl Instruction {
     /// True if the guard lets it execute always: its writes then replace earlier ones.
     pub const fn is_unconditional(&self) -> bool {
         self.guard.is_none()
+    }
+
+    /// Its name with modifiers, as nvdisasm prints it, such as LDG.E.128.CONSTANT. Its opcode where it is not known.
+    pub fn full_name(&self) -> String {
+        match self.mnemonic {
+            Some(name) => name.to_owned() + &modifiers::of(self),
+            None => format!("?{:04x}", self.word.opcode()),
+        }
     }
 
     /// Its wait in addition to the barriers of its wait mask: DEPBAR and WARPGROUP.DEPBAR.
@@ -103,19 +114,13 @@ pub enum BarrierWait {
     },
 }
 
-/// `@!P0 LDG.128 R4-R7 <- R2-R3 UR4-UR5 !P0`: name, size, registers written and read.
+/// `@!P0 LDG.E.128 R4-R7 <- R2-R3 UR4-UR5`: name with modifiers, registers written and read.
 impl fmt::Display for Instruction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(guard) = self.guard {
             write!(f, "{guard} ")?;
         }
-        match self.mnemonic {
-            Some(name) => f.write_str(name)?,
-            None => write!(f, "?{:04x}", self.word.opcode())?,
-        }
-        if let Some(memory) = self.memory.filter(|memory| memory.bytes > 0) {
-            write!(f, ".{}", memory.bytes * 8)?;
-        }
+        f.write_str(&self.full_name())?;
         if !self.writes.is_empty() {
             write!(f, " {}", self.writes)?;
         }

@@ -20,6 +20,7 @@ pub mod word;
 mod decode;
 mod demangle;
 mod elf;
+mod modifiers;
 
 pub use decode::decode;
 pub use demangle::demangle;
