@@ -33,6 +33,7 @@ use super::sharing::{self, Sharing};
 use super::table::Engine;
 use super::touch::Touches;
 use stallmap_tables::plain;
+use tokio::sync::Mutex;
 
 /// Which analysis: one for each table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,17 +98,25 @@ impl Kind {
         matches!(self, Self::LaunchCells | Self::PcCells | Self::Touches)
     }
 
-    pub(super) fn start(self, resolver: Resolver, asked: &Arc<Asked>) -> Box<dyn Analysis> {
+    /// The analysis, with some bytes of memory for a launch.
+    pub(super) fn start(
+        self,
+        resolver: Resolver,
+        asked: &Arc<Asked>,
+        room_bytes: usize,
+    ) -> Box<dyn Analysis> {
         let asked = Arc::clone(asked);
         match self {
-            Self::LaunchCells => Box::new(Cells::new(resolver, asked, Grain::Launch)),
-            Self::PcCells => Box::new(Cells::new(resolver, asked, Grain::Instruction)),
-            Self::Touches => Box::new(Touches::new(resolver, asked)),
-            Self::BlockFootprints => Box::new(Sharing::new(sharing::Grain::Block)),
-            Self::SectorSharing => Box::new(Sharing::new(sharing::Grain::Sharing)),
-            Self::ReuseDistances => Box::new(Reuse::new(reuse::Grain::Launch)),
-            Self::InstructionReuse => Box::new(Reuse::new(reuse::Grain::Instruction(asked.multiprocessors))),
-            Self::LoadRedundancy => Box::new(Redundancy::new()),
+            Self::LaunchCells => Box::new(Cells::new(resolver, asked, Grain::Launch, room_bytes)),
+            Self::PcCells => Box::new(Cells::new(resolver, asked, Grain::Instruction, room_bytes)),
+            Self::Touches => Box::new(Touches::new(resolver, asked, room_bytes)),
+            Self::BlockFootprints => Box::new(Sharing::new(sharing::Grain::Block, room_bytes)),
+            Self::SectorSharing => Box::new(Sharing::new(sharing::Grain::Sharing, room_bytes)),
+            Self::ReuseDistances => Box::new(Reuse::new(reuse::Grain::Launch, room_bytes)),
+            Self::InstructionReuse => {
+                Box::new(Reuse::new(reuse::Grain::Instruction(asked.multiprocessors), room_bytes))
+            }
+            Self::LoadRedundancy => Box::new(Redundancy::new(room_bytes)),
         }
     }
 }
@@ -128,6 +137,8 @@ pub(super) struct Asked {
     pub(super) copies: Copies,
     /// Multiprocessors of the largest GPU, if the analysis needs them.
     pub(super) multiprocessors: u64,
+    /// The turn of the launch, of all analyses of the capture, that takes much memory.
+    pub(super) turn: Arc<Mutex<()>>,
 }
 
 impl Asked {
@@ -280,6 +291,7 @@ impl TableProvider for AnalysisTable {
         if self.kind == Kind::InstructionReuse {
             asked.multiprocessors = self.engine.multiprocessors()?;
         }
+        asked.turn = self.engine.turn();
         let access = self.engine.access();
         let schema = access.schema();
         let input: std::result::Result<Vec<usize>, _> =

@@ -1,5 +1,7 @@
 //! Tables that depend on a complete launch, or on a complete capture, and their computation.
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
 use arrow::array::RecordBatch;
 use datafusion::error::Result;
 use stallmap_schema::table::Row;
@@ -25,6 +27,56 @@ pub(super) const COLUMNS: [&str; 15] = [
     "offset_shift",
 ];
 
+/// A part of the work on a launch that needs no other part.
+pub(super) trait Job: Send {
+    /// Does a bit of it, small enough for a query to be cancelled in between. Returns true if more remains.
+    fn step(&mut self) -> bool;
+
+    /// Bytes of memory that it holds, without the data that jobs share.
+    fn bytes(&self) -> usize;
+}
+
+/// Something that is done to data, a bit at a time.
+pub(super) trait Step<D>: Send {
+    /// See [`Job::step`].
+    fn step(&mut self, data: &D) -> bool;
+
+    /// See [`Job::bytes`].
+    fn bytes(&self) -> usize;
+}
+
+/// Steps that an analysis gives away as a job, and takes back when it is done.
+pub(super) type Lent<S> = Arc<Mutex<S>>;
+
+/// Access to lent steps. A step that panicked ends the query, so its state is never read.
+pub(super) fn lent<S>(steps: &Lent<S>) -> MutexGuard<'_, S> {
+    steps.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The jobs of steps over the same data.
+pub(super) fn jobs<D: Send + Sync + 'static, S: Step<D> + 'static>(
+    data: &Arc<D>,
+    steps: &[Lent<S>],
+) -> Vec<Box<dyn Job>> {
+    let job = |steps: &Lent<S>| Over { data: Arc::clone(data), steps: Arc::clone(steps) };
+    steps.iter().map(|steps| Box::new(job(steps)) as _).collect()
+}
+
+struct Over<D, S> {
+    data: Arc<D>,
+    steps: Lent<S>,
+}
+
+impl<D: Send + Sync, S: Step<D>> Job for Over<D, S> {
+    fn step(&mut self) -> bool {
+        lent(&self.steps).step(&self.data)
+    }
+
+    fn bytes(&self) -> usize {
+        lent(&self.steps).bytes()
+    }
+}
+
 /// Something that is computed from accesses, launch by launch, in the order in which a capture stores them.
 pub(super) trait Analysis: Send {
     /// Adds accesses of one launch, which all have its kernel_id.
@@ -32,6 +84,14 @@ pub(super) trait Analysis: Send {
 
     /// Ends the current launch.
     fn end_launch(&mut self);
+
+    /// The next stage of the work on the ended launch, as up to about so many parts that may be done at the same time.
+    /// It is asked for the stage after that when all are done. None if no work remains.
+    ///
+    /// The rows are the same for every number of parts.
+    fn jobs(&mut self, _most: usize) -> Vec<Box<dyn Job>> {
+        Vec::new()
+    }
 
     /// Does a part of the remaining work, small enough for a query to be cancelled in between. Returns true if more
     /// remains.

@@ -9,7 +9,7 @@ use arrow::datatypes::{SchemaRef, UInt64Type};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::{Column, DynamicFilterPhysicalExpr};
 use datafusion::physical_expr::{
@@ -28,9 +28,12 @@ use datafusion::physical_plan::metrics::{
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::StreamExt;
+use tokio::runtime::Handle;
+use tokio::sync::{Mutex, OwnedMutexGuard};
+use tokio::task::JoinSet;
 
 use super::analyses::{Asked, Kind};
-use super::analysis::{Analysis, COLUMNS};
+use super::analysis::{Analysis, COLUMNS, Job};
 use super::index::{TensorIndex, wrong};
 use super::resolve::Resolver;
 
@@ -183,8 +186,9 @@ impl ExecutionPlan for AnalyzeExec {
         let running = Running {
             input: input.execute(0, Arc::clone(&context))?,
             launches: self.launches.clone(),
-            memory: consumer.register(context.memory_pool()),
-            analysis: self.kind.start(Resolver::new(Arc::clone(&self.index)), &self.asked),
+            memory: Memory::new(consumer.register(context.memory_pool()), &context, &self.asked),
+            analysis: self.kind.start(Resolver::new(Arc::clone(&self.index)), &self.asked, room(&context)),
+            most_jobs: context.session_config().target_partitions(),
             pieces: VecDeque::new(),
             kernel_id: None,
             has_ended: false,
@@ -233,8 +237,8 @@ struct Running {
     analysis: Box<dyn Analysis>,
     /// Filters of the input that are not complete yet.
     launches: Vec<Arc<DynamicFilterPhysicalExpr>>,
-    /// The analysis's share of the session's memory.
-    memory: MemoryReservation,
+    memory: Memory,
+    most_jobs: usize,
     /// Pending input: accesses of one launch each, or the input's end.
     pieces: VecDeque<Option<(u64, RecordBatch)>>,
     /// The launch that is open.
@@ -251,11 +255,11 @@ impl Running {
             launches.wait_complete().await;
         }
         loop {
-            while self.analysis.work() {
-                self.memory.try_resize(self.analysis.bytes())?;
-                tokio::task::yield_now().await;
-            }
-            if let Some(batch) = self.analysis.take(self.size)? {
+            self.work().await?;
+            // With the turn, rows wait: whoever reads them may wait for another partition, which waits for the turn.
+            if self.memory.turn.is_none()
+                && let Some(batch) = self.analysis.take(self.size)?
+            {
                 return Ok(Some(batch));
             }
             if self.has_ended {
@@ -270,7 +274,7 @@ impl Running {
                     } else {
                         self.kernel_id = Some(kernel_id);
                         self.analysis.add(&piece)?;
-                        self.memory.try_resize(self.analysis.bytes())?;
+                        self.memory.hold(self.analysis.bytes()).await?;
                     }
                 }
                 // The end is seen twice: work may remain after the first time.
@@ -288,6 +292,85 @@ impl Running {
                 },
             }
         }
+    }
+}
+
+impl Running {
+    /// Does the work on an ended launch.
+    async fn work(&mut self) -> Result<()> {
+        let mut has_worked = false;
+        loop {
+            let jobs = self.analysis.jobs(self.most_jobs);
+            if jobs.is_empty() {
+                break;
+            }
+            has_worked = true;
+            if jobs.len() == 1 || Handle::try_current().is_err() {
+                for job in jobs {
+                    run(job, self.memory.reservation.new_empty()).await?;
+                }
+            } else {
+                let mut tasks = JoinSet::new();
+                for job in jobs {
+                    tasks.spawn(run(job, self.memory.reservation.new_empty()));
+                }
+                while let Some(done) = tasks.join_next().await {
+                    done.map_err(|error| DataFusionError::External(Box::new(error)))??;
+                }
+            }
+            self.memory.hold(self.analysis.bytes()).await?;
+        }
+        while self.analysis.work() {
+            has_worked = true;
+            self.memory.hold(self.analysis.bytes()).await?;
+            tokio::task::yield_now().await;
+        }
+        let is_done = has_worked || self.memory.turn.is_some();
+        if is_done { self.memory.hold(self.analysis.bytes()).await } else { Ok(()) }
+    }
+}
+
+/// Does a job. Between two steps, the query can be cancelled.
+async fn run(mut job: Box<dyn Job>, memory: MemoryReservation) -> Result<()> {
+    while job.step() {
+        memory.try_resize(job.bytes())?;
+        tokio::task::yield_now().await;
+    }
+    Ok(())
+}
+
+/// The part of a limited pool that the data of one launch may take: a quarter. Jobs need as much again, and other
+/// partitions have the rest. It does not depend on the number of threads, because samples depend on it.
+fn room(context: &TaskContext) -> usize {
+    match context.memory_pool().memory_limit() {
+        MemoryLimit::Finite(bytes) => bytes / 4,
+        MemoryLimit::Infinite | MemoryLimit::Unknown => usize::MAX,
+    }
+}
+
+/// An analysis's share of the session's memory.
+struct Memory {
+    reservation: MemoryReservation,
+    /// A launch that takes more bytes waits for its turn: two would wait for the memory of each other.
+    most_bytes: usize,
+    turns: Arc<Mutex<()>>,
+    turn: Option<OwnedMutexGuard<()>>,
+}
+
+impl Memory {
+    fn new(reservation: MemoryReservation, context: &TaskContext, asked: &Asked) -> Self {
+        let partitions = context.session_config().target_partitions().max(1);
+        let most_bytes = room(context) / partitions;
+        Self { reservation, most_bytes, turns: Arc::clone(&asked.turn), turn: None }
+    }
+
+    async fn hold(&mut self, bytes: usize) -> Result<()> {
+        if bytes <= self.most_bytes {
+            self.turn = None;
+        } else if self.turn.is_none() {
+            self.turn = Some(Arc::clone(&self.turns).lock_owned().await);
+        }
+        self.reservation.try_resize(bytes)
     }
 }
 

@@ -101,7 +101,8 @@ impl Layer {
 }
 
 impl Cells {
-    pub(super) fn new(resolver: Resolver, asked: Arc<Asked>, grain: Grain) -> Self {
+    /// With some bytes of memory for a launch.
+    pub(super) fn new(resolver: Resolver, asked: Arc<Asked>, grain: Grain, room_bytes: usize) -> Self {
         Self {
             counts_blocks: grain == Grain::Launch && asked.has_any(&["blocks", "warps", "block_rate"]),
             resolver,
@@ -111,7 +112,7 @@ impl Cells {
             key: None,
             layers: Vec::new(),
             spare: Vec::new(),
-            crowds: Distinct::default(),
+            crowds: Distinct::new(room_bytes),
             shares: Vec::new(),
             touched: Vec::new(),
             by_launch: Ready::default(),

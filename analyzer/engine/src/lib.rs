@@ -39,7 +39,6 @@ pub mod resolve;
 mod reuse;
 mod rows;
 mod runs;
-mod sector;
 mod shapes;
 mod sharing;
 #[cfg(test)]

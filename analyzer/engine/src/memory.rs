@@ -11,6 +11,8 @@ use super::view::View;
 /// Maximum of pieces of memory per launch, and of chunks of 64 pieces per capture. Beyond it, chunks are sampled.
 const MOST_PIECES: usize = 1 << 22;
 const MOST_CHUNKS: usize = 1 << 22;
+/// Bytes of memory for a piece in a row of its own, or for a chunk.
+const ENTRY_BYTES: usize = 512;
 /// Maximum bytes of a piece, unless elements are smaller.
 const PIECE_BYTES: u64 = 4;
 /// Pieces of a chunk.
@@ -200,12 +202,15 @@ pub(super) struct Memory {
     /// The chunks in order, after the end.
     sorted: Vec<((Object, u64), Chunk)>,
     sampler: Sampler,
+    most_pieces: usize,
+    most_chunks: usize,
     /// Per run, the processed memcpys.
     pub(super) copied: HashMap<usize, usize>,
 }
 
 impl Memory {
-    pub(super) fn new(index: &TensorIndex) -> Self {
+    /// With some bytes of memory.
+    pub(super) fn new(index: &TensorIndex, room_bytes: usize) -> Self {
         let mut piece_bytes = vec![PIECE_BYTES; index.storage_ids.len()];
         for view in &index.views {
             if let Some(bytes) = piece_bytes.get_mut(view.storage as usize) {
@@ -214,7 +219,12 @@ impl Memory {
                 *bytes = (*bytes).min(1 << element.trailing_zeros().min(2));
             }
         }
-        Self { piece_bytes, ..Self::default() }
+        Self {
+            piece_bytes,
+            most_pieces: MOST_PIECES.min(room_bytes / ENTRY_BYTES),
+            most_chunks: MOST_CHUNKS.min(room_bytes / ENTRY_BYTES),
+            ..Self::default()
+        }
     }
 
     fn piece_bytes(&self, object: Object) -> u64 {
@@ -247,7 +257,7 @@ impl Memory {
             }
             self.rows.touch(object, piece, kind, sequence);
         }
-        while self.rows.touched > MOST_PIECES {
+        while self.rows.touched > self.most_pieces {
             self.halve();
         }
     }
@@ -264,7 +274,7 @@ impl Memory {
         for (key, row) in std::mem::take(&mut self.rows).all {
             self.settle(key, &row);
         }
-        while self.chunks.len() > MOST_CHUNKS {
+        while self.chunks.len() > self.most_chunks {
             self.halve();
         }
     }
@@ -358,7 +368,7 @@ mod tests {
     use super::*;
 
     fn memory() -> (Memory, Object) {
-        (Memory::default(), Object::Allocation(0))
+        (Memory::new(&TensorIndex::default(), usize::MAX), Object::Allocation(0))
     }
 
     #[test]

@@ -4,17 +4,18 @@
 //! stream of requests: those of a block, or of the complete launch, in the order in which the GPU queued them under the
 //! instrument. An LRU cache of N units holds the unit if the distance is below N.
 
-use std::ops::Range;
+use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use datafusion::common::HashMap;
 use datafusion::error::Result;
+use stallmap_memory::numbers::position;
+use stallmap_memory::streams::{Stream, Touches, Walk, line};
 use stallmap_schema::id::{FunctionId, KernelId, Pc};
 
 use super::access::{Accesses, Instructions, Places};
-use super::analysis::{Analysis, Ready};
+use super::analysis::{Analysis, Job, Lent, Ready, Step, jobs, lent};
 use super::derived::{InstructionReuse, ReuseDistance, Word};
-use super::lru::{Histogram, Stack};
+use super::lru::Histogram;
 use super::request::SECTOR_BYTES;
 use super::sampler::Sampler;
 use super::shape::LINE_BYTES;
@@ -23,29 +24,6 @@ use super::shape::LINE_BYTES;
 const MOST_TOUCHES: usize = 1 << 25;
 /// The same for instructions: latencies need the level of memory only, and every first question asks for them.
 const MOST_TOUCHES_OF_INSTRUCTIONS: usize = 1 << 20;
-/// Touches processed before other tasks may run.
-const TOUCHES_AT_A_TIME: usize = 1 << 16;
-
-/// One request with the sectors that it touches, ascending.
-#[derive(Clone, Copy, Debug)]
-struct Request {
-    block: u64,
-    sequence: u64,
-    /// The number of its instruction. 0 where instructions do not count.
-    site: u32,
-    /// The positions of its touches.
-    begin: u32,
-    end: u32,
-}
-
-/// Stream of consecutive requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stream {
-    Block,
-    /// Blocks are dealt to so many multiprocessors in turn.
-    Multiprocessor(u64),
-    Launch,
-}
 
 /// The rows of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,59 +34,31 @@ pub(super) enum Grain {
     Instruction(u64),
 }
 
-/// The streams and units of a launch, processed in sequence.
-const PASSES: [(Stream, u64); 4] = [
+/// The streams and units of a launch.
+const SUBJECTS: [(Stream, u64); 4] = [
     (Stream::Block, SECTOR_BYTES),
     (Stream::Block, LINE_BYTES),
     (Stream::Launch, SECTOR_BYTES),
     (Stream::Launch, LINE_BYTES),
 ];
 
-impl Stream {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Block => "block",
-            Self::Multiprocessor(_) => "multiprocessor",
-            Self::Launch => "launch",
-        }
-    }
-
-    /// The number of a request's stream.
-    fn number(self, block: u64) -> u64 {
-        match self {
-            Self::Block => block,
-            Self::Multiprocessor(count) => block % count.max(1),
-            Self::Launch => 0,
-        }
-    }
-
-    fn order(self, request: &Request) -> (u64, u64, u64) {
-        (self.number(request.block), request.sequence, request.block)
-    }
-
-    fn is_same(self, one: &Request, other: &Request) -> bool {
-        self.number(one.block) == self.number(other.block)
-    }
-}
-
 /// Collects the touches of a launch, then measures their distances.
 pub(super) struct Reuse {
     grain: Grain,
     most_touches: usize,
+    room_bytes: usize,
     kernel_id: u64,
-    requests: Vec<Request>,
-    /// The touched sectors, request by request, by their numbers in `units`.
-    touches: Vec<u32>,
-    units: Units,
+    touches: Arc<Touches>,
     /// The instructions of the launch, by number.
     sites: Vec<Site>,
     sampler: Sampler,
     /// All touches of sectors and of lines, in the sample or not.
     all: [u64; 2],
     touched: Vec<(u64, u64)>,
-    /// The remaining passes for the finished launch, and the progress of the current one.
-    passes: Vec<(Stream, u64)>,
-    running: Option<Pass>,
+    /// True if the launch is complete.
+    has_ended: bool,
+    /// The walks over its streams, in the order of rows.
+    walks: Vec<Lent<Walk>>,
     ready: Ready<ReuseDistance>,
     ready_sites: Ready<InstructionReuse>,
 }
@@ -123,38 +73,24 @@ struct Site {
     lines: u64,
 }
 
-/// The sectors of a launch and their lines, numbered in the order of appearance.
-#[derive(Debug, Default)]
-struct Units {
-    numbers: HashMap<u64, u32>,
-    sectors: Vec<u64>,
-    line_numbers: HashMap<u64, u32>,
-    /// The line of each sector.
-    lines: Vec<u32>,
-}
+impl Step<Touches> for Walk {
+    fn step(&mut self, touches: &Touches) -> bool {
+        Self::step(self, touches)
+    }
 
-/// One walk over the touches of a launch.
-struct Pass {
-    stream: Stream,
-    unit_bytes: u64,
-    /// The request that is next.
-    next: usize,
-    /// End of the open stream.
-    end: usize,
-    stack: Stack,
-    /// The units of the request at hand.
-    units: Vec<u32>,
-    /// By instruction.
-    distances: Vec<Histogram>,
+    fn bytes(&self) -> usize {
+        Self::bytes(self)
+    }
 }
 
 impl Reuse {
-    pub(super) fn new(grain: Grain) -> Self {
+    /// With some bytes of memory for a launch.
+    pub(super) fn new(grain: Grain, room_bytes: usize) -> Self {
         let most_touches = match grain {
             Grain::Launch => MOST_TOUCHES,
             Grain::Instruction(_) => MOST_TOUCHES_OF_INSTRUCTIONS,
         };
-        Self::with_room(grain, most_touches)
+        Self { room_bytes, ..Self::with_room(grain, most_touches) }
     }
 
     /// With smaller limits, for tests.
@@ -162,27 +98,26 @@ impl Reuse {
         Self {
             grain,
             most_touches,
+            room_bytes: usize::MAX,
             kernel_id: 0,
-            requests: Vec::new(),
-            touches: Vec::new(),
-            units: Units::default(),
+            touches: Arc::default(),
             sites: Vec::new(),
             sampler: Sampler::default(),
             all: [0; 2],
             touched: Vec::new(),
-            passes: Vec::new(),
-            running: None,
+            has_ended: false,
+            walks: Vec::new(),
             ready: Ready::default(),
             ready_sites: Ready::default(),
         }
     }
 
-    /// The streams and units of a launch.
-    fn passes(&self) -> Vec<(Stream, u64)> {
+    /// The streams and units of a launch, in the order of rows.
+    fn subjects(&self) -> Vec<(Stream, u64)> {
         match self.grain {
-            Grain::Launch => PASSES.into_iter().rev().collect(),
+            Grain::Launch => SUBJECTS.to_vec(),
             Grain::Instruction(count) => {
-                vec![(Stream::Launch, SECTOR_BYTES), (Stream::Multiprocessor(count), SECTOR_BYTES)]
+                vec![(Stream::Multiprocessor(count), SECTOR_BYTES), (Stream::Launch, SECTOR_BYTES)]
             }
         }
     }
@@ -201,14 +136,10 @@ impl Reuse {
 
     /// Adds the sample of the touched sectors of a warp request.
     fn add_request(&mut self, block: u64, sequence: u64, site: u32) {
-        let begin = position(self.touches.len());
         let mut lines = 0;
         for &(first, last) in &self.touched {
             self.all[0] += last - first + 1;
             lines += line(last) - line(first) + 1;
-            for sector in (first..=last).filter(|&sector| self.sampler.keeps(line(sector))) {
-                self.touches.push(self.units.number(sector));
-            }
         }
         // Two runs of sectors can lie in one line.
         lines -= self.touched.windows(2).filter(|pair| line(pair[0].1) == line(pair[1].0)).count() as u64;
@@ -216,45 +147,53 @@ impl Reuse {
         if let Some(site) = self.sites.get_mut(site as usize) {
             site.lines += lines;
         }
-        let request = Request { block, sequence, site, begin, end: position(self.touches.len()) };
-        if !request.touches().is_empty() {
-            self.requests.push(request);
-        }
-        while self.touches.len() > self.most_touches {
-            self.halve();
+        let sampler = self.sampler;
+        let sectors = self.touched.iter().flat_map(|&(first, last)| first..=last);
+        let in_sample = sectors.filter(|&sector| sampler.keeps(line(sector)));
+        Arc::make_mut(&mut self.touches).add((block, sequence), site, in_sample);
+        let is_full = |touches: &Touches| touches.need_bytes() > self.room_bytes && touches.count() > 0;
+        while self.touches.count() > self.most_touches || is_full(&self.touches) {
+            self.sampler.halve();
+            Arc::make_mut(&mut self.touches).keep(self.sampler);
         }
     }
 
-    /// Keeps half of the lines.
-    fn halve(&mut self) {
-        self.sampler.halve();
-        let (sampler, before) = (self.sampler, std::mem::take(&mut self.units));
-        let touches = std::mem::take(&mut self.touches);
-        for request in &mut self.requests {
-            let old = touches.get(request.touches()).unwrap_or_default().iter();
-            let old = old.filter_map(|&unit| before.sectors.get(unit as usize).copied());
-            request.begin = position(self.touches.len());
-            self.touches.extend(
-                old.filter(|&sector| sampler.keeps(line(sector))).map(|sector| self.units.number(sector)),
-            );
-            request.end = position(self.touches.len());
-        }
-        self.requests.retain(|request| !request.touches().is_empty());
+    /// Begins to walk over the streams of the launch.
+    fn start(&mut self, most: usize) -> Vec<Box<dyn Job>> {
+        let subjects = self.subjects();
+        let mut streams: Vec<Stream> = subjects.iter().map(|(stream, _)| *stream).collect();
+        streams.dedup();
+        Arc::make_mut(&mut self.touches).sort(&streams);
+        let walks = |(stream, unit_bytes)| self.touches.walks(stream, unit_bytes, self.sampler, most);
+        let walks = subjects.into_iter().flat_map(walks).map(|walk| Lent::new(walk.into()));
+        self.walks = walks.collect();
+        // The stream of all requests is the longest.
+        let mut jobs = jobs(&self.touches, &self.walks);
+        jobs.reverse();
+        jobs
     }
 
     /// Ends the launch.
-    fn clear(&mut self) {
-        self.requests = Vec::new();
-        self.touches = Vec::new();
-        self.units = Units::default();
+    fn finish(&mut self) {
+        let walks = std::mem::take(&mut self.walks);
+        for (stream, unit_bytes) in self.subjects() {
+            let own = walks.iter().map(lent).filter(|walk| walk.subject() == (stream, unit_bytes));
+            let distances = own.fold(Vec::new(), |all, walk| walk.add_to(all));
+            match self.grain {
+                Grain::Launch => self.push((stream, unit_bytes), &distances),
+                Grain::Instruction(_) => self.push_sites(stream, &distances),
+            }
+        }
+        self.touches = Arc::default();
         self.sites = Vec::new();
         self.sampler = Sampler::default();
         self.all = [0; 2];
+        self.has_ended = false;
     }
 
     /// The rows of instructions: those of which the sample contains nothing have none.
-    fn push_sites(&mut self, pass: &Pass) {
-        for (site, distances) in self.sites.iter().zip(&pass.distances) {
+    fn push_sites(&mut self, stream: Stream, distances: &[Histogram]) {
+        for (site, distances) in self.sites.iter().zip(distances) {
             for (range, count) in distances.rows() {
                 self.ready_sites.push(InstructionReuse {
                     kernel_id: KernelId(self.kernel_id),
@@ -262,7 +201,7 @@ impl Reuse {
                     pc: Pc(site.pc),
                     requests: site.requests,
                     lines: site.lines,
-                    stream: Word(pass.stream.word().into()),
+                    stream: Word(stream.word().into()),
                     reuse: Word(if range.is_some() { "reused" } else { "cold" }.into()),
                     distance_from: range.map(|(from, _)| from),
                     distance_to: range.and_then(|(_, to)| to),
@@ -273,10 +212,10 @@ impl Reuse {
         }
     }
 
-    fn push(&mut self, pass: &Pass) {
+    fn push(&mut self, (stream, unit_bytes): (Stream, u64), distances: &[Histogram]) {
         let none = Histogram::default();
-        let distances = pass.distances.first().unwrap_or(&none);
-        let all = self.all[usize::from(pass.unit_bytes == LINE_BYTES)];
+        let distances = distances.first().unwrap_or(&none);
+        let all = self.all[usize::from(unit_bytes == LINE_BYTES)];
         let seen = distances.cold + distances.counts.iter().sum::<u64>();
         // The part that the sample shows, of all.
         let of_all = |count: u64| {
@@ -286,8 +225,8 @@ impl Reuse {
         let line_rate = self.sampler.rate();
         let row = |reuse: &str, range: Option<(u64, Option<u64>)>, touches: u64, sum: u64| ReuseDistance {
             kernel_id: KernelId(self.kernel_id),
-            stream: Word(pass.stream.word().into()),
-            unit_bytes: pass.unit_bytes,
+            stream: Word(stream.word().into()),
+            unit_bytes,
             reuse: Word(reuse.into()),
             distance_from: range.map(|(from, _)| from),
             distance_to: range.and_then(|(_, to)| to),
@@ -327,147 +266,28 @@ impl Analysis for Reuse {
     }
 
     fn end_launch(&mut self) {
-        self.passes = self.passes();
+        self.has_ended = true;
     }
 
-    fn work(&mut self) -> bool {
-        if let Some(mut pass) = self.running.take() {
-            if pass.walk(&self.requests, &self.touches, &self.units, self.sampler) {
-                self.running = Some(pass);
-            } else {
-                match self.grain {
-                    Grain::Launch => self.push(&pass),
-                    Grain::Instruction(_) => self.push_sites(&pass),
-                }
-                if self.passes.is_empty() {
-                    self.clear();
-                }
-            }
-            return true;
+    fn jobs(&mut self, most: usize) -> Vec<Box<dyn Job>> {
+        if !self.has_ended {
+            return Vec::new();
         }
-        let Some((stream, unit_bytes)) = self.passes.pop() else { return false };
-        if unit_bytes == SECTOR_BYTES {
-            // Stable, for the pieces of a warp request that is too wide for one row.
-            self.requests.sort_by_key(|request| stream.order(request));
+        if self.walks.is_empty() && self.touches.count() > 0 {
+            return self.start(most);
         }
-        self.running = Some(Pass::new(stream, unit_bytes));
-        true
+        self.finish();
+        Vec::new()
     }
 
     fn bytes(&self) -> usize {
-        let units = self.units.bytes() + self.running.as_ref().map_or(0, |pass| pass.stack.bytes());
-        self.requests.capacity() * size_of::<Request>() + self.touches.capacity() * size_of::<u32>() + units
+        self.touches.bytes() + self.walks.iter().map(|walk| lent(walk).bytes()).sum::<usize>()
     }
 
     fn take(&mut self, least: usize) -> Result<Option<RecordBatch>> {
-        if self.passes.is_empty() && self.running.is_none() {
-            return match self.grain {
-                Grain::Launch => self.ready.take(least),
-                Grain::Instruction(_) => self.ready_sites.take(least),
-            };
-        }
-        Ok(None)
-    }
-}
-
-fn line(sector: u64) -> u64 {
-    sector / (LINE_BYTES / SECTOR_BYTES)
-}
-
-/// The position of a touch, or the number of a unit. The limit on touches makes it fit.
-fn position(count: usize) -> u32 {
-    u32::try_from(count).unwrap_or(u32::MAX)
-}
-
-impl Request {
-    fn touches(&self) -> Range<usize> {
-        self.begin as usize..self.end as usize
-    }
-
-    /// True if another row has more lanes of it.
-    fn continues(&self, next: &Self) -> bool {
-        (self.block, self.sequence) == (next.block, next.sequence)
-    }
-}
-
-impl Units {
-    /// The number of a sector.
-    fn number(&mut self, sector: u64) -> u32 {
-        let next = position(self.sectors.len());
-        let number = *self.numbers.entry(sector).or_insert(next);
-        if number == next {
-            let next_line = position(self.line_numbers.len());
-            self.lines.push(*self.line_numbers.entry(line(sector)).or_insert(next_line));
-            self.sectors.push(sector);
-        }
-        number
-    }
-
-    fn count(&self, unit_bytes: u64) -> usize {
-        if unit_bytes == LINE_BYTES { self.line_numbers.len() } else { self.sectors.len() }
-    }
-
-    fn bytes(&self) -> usize {
-        let entries = self.numbers.capacity() + self.line_numbers.capacity();
-        entries * size_of::<(u64, u32)>() + self.sectors.capacity() * 12
-    }
-}
-
-impl Pass {
-    fn new(stream: Stream, unit_bytes: u64) -> Self {
-        let (stack, units) = (Stack::default(), Vec::new());
-        Self { stream, unit_bytes, next: 0, end: 0, stack, units, distances: Vec::new() }
-    }
-
-    /// Continues for a while. Returns true if requests remain.
-    fn walk(&mut self, requests: &[Request], touches: &[u32], known: &Units, sampler: Sampler) -> bool {
-        let mut walked = 0;
-        while walked < TOUCHES_AT_A_TIME {
-            let Some(request) = requests.get(self.next) else { return false };
-            if self.next == self.end {
-                self.open(requests, request, known);
-            }
-            self.units.clear();
-            for row in requests.get(self.next..self.end).unwrap_or_default() {
-                if !request.continues(row) {
-                    break;
-                }
-                self.next += 1;
-                self.units.extend_from_slice(touches.get(row.touches()).unwrap_or_default());
-            }
-            walked += self.units.len().max(1);
-            self.touch(known, sampler, request.site as usize);
-        }
-        true
-    }
-
-    /// Begins the stream of a warp request.
-    fn open(&mut self, requests: &[Request], request: &Request, known: &Units) {
-        let rest = requests.get(self.next..).unwrap_or_default();
-        let length = rest.partition_point(|other| self.stream.is_same(request, other)).max(1);
-        self.end = self.next + length;
-        let touches = rest.iter().take(length).map(|request| request.touches().len()).sum();
-        self.stack.begin(touches, known.count(self.unit_bytes));
-    }
-
-    /// The touches of a request: each of its units once, by ascending address.
-    fn touch(&mut self, known: &Units, sampler: Sampler, site: usize) {
-        if self.distances.len() <= site {
-            self.distances.resize(site + 1, Histogram::default());
-        }
-        let Some(distances) = self.distances.get_mut(site) else { return };
-        let address = |&unit: &u32| known.sectors.get(unit as usize).copied().unwrap_or(0);
-        if !self.units.is_sorted_by_key(address) {
-            self.units.sort_unstable_by_key(address);
-        }
-        let is_line = self.unit_bytes == LINE_BYTES;
-        let mut last = None;
-        for &sector in &self.units {
-            let unit = if is_line { known.lines.get(sector as usize).copied().unwrap_or(0) } else { sector };
-            if last.replace(unit) == Some(unit) {
-                continue;
-            }
-            distances.count(self.stack.touch(unit).map(|distance| sampler.scale(distance)));
+        match self.grain {
+            Grain::Launch => self.ready.take(least),
+            Grain::Instruction(_) => self.ready_sites.take(least),
         }
     }
 }

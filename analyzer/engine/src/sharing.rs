@@ -1,13 +1,15 @@
 //! Sharing of memory between the blocks of a launch.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use datafusion::error::Result;
+use stallmap_memory::footprints::{Run, bounds, count_shared, tidy};
 use stallmap_schema::id::KernelId;
 
 use super::access::{Accesses, Instructions, Places};
-use super::analysis::{Analysis, Ready};
+use super::analysis::{Analysis, Job, Lent, Ready, Step, jobs, lent};
 use super::derived::{BlockFootprint, SectorSharing};
 use super::sampler::Sampler;
 use stallmap_tables::words::Interned;
@@ -23,16 +25,10 @@ pub(super) enum Grain {
 
 /// Maximum of runs of adjacent sectors. Beyond it, sectors are sampled.
 const MOST_RUNS: usize = 1 << 23;
-
-/// Adjacent sectors that a block touches with one kind of access.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Run {
-    kind: u8,
-    block: u64,
-    first: u64,
-    last: u64,
-}
-
+/// Fewer runs than this are not worth a thread.
+const RUNS_WORTH_A_THREAD: usize = 1 << 13;
+/// Bytes of memory for a run, while it moves to another list.
+const RUN_BYTES: usize = 4 * size_of::<Run>();
 /// Collects the sectors of a launch's blocks.
 pub(super) struct Sharing {
     grain: Grain,
@@ -42,36 +38,55 @@ pub(super) struct Sharing {
     runs: Vec<Run>,
     sampler: Sampler,
     touched: Vec<(u64, u64)>,
+    stage: Stage,
+    pieces: Vec<Lent<Piece>>,
     footprints: Ready<BlockFootprint>,
     shared: Ready<SectorSharing>,
 }
 
-impl Run {
-    fn sectors(self) -> u64 {
-        self.last - self.first + 1
-    }
+/// The work on a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// It is collected.
+    Open,
+    /// It has ended.
+    Ended,
+    /// The runs of blocks are merged.
+    Merging,
+    /// The blocks of sectors are counted.
+    Counting,
+}
 
-    /// Appends a run that begins in it or right after it. Returns true if so.
-    fn extend(&mut self, next: Self) -> bool {
-        let joins = (self.kind, self.block) == (next.kind, next.block)
-            && self.first <= next.first
-            && next.first <= self.last.saturating_add(1);
-        if joins {
-            self.last = self.last.max(next.last);
+/// Runs of some blocks, or of some sectors.
+#[derive(Default)]
+struct Piece {
+    runs: Vec<Run>,
+    /// True if the runs are of some sectors.
+    counts: bool,
+    /// Sectors by kind and number of blocks.
+    sectors: BTreeMap<(u8, u64), u64>,
+}
+
+impl Step<()> for Piece {
+    fn step(&mut self, (): &()) -> bool {
+        if self.counts {
+            count_shared(&mut self.runs, &mut self.sectors);
+            self.runs = Vec::new();
+        } else {
+            tidy(&mut self.runs);
         }
-        joins
+        false
     }
 
-    /// Its sectors in a sample.
-    fn sampled(self, sampler: Sampler) -> impl Iterator<Item = Self> {
-        let sectors = (self.first..=self.last).filter(move |&sector| sampler.keeps(sector));
-        sectors.map(move |sector| Self { first: sector, last: sector, ..self })
+    fn bytes(&self) -> usize {
+        self.runs.capacity() * size_of::<Run>()
     }
 }
 
 impl Sharing {
-    pub(super) fn new(grain: Grain) -> Self {
-        Self::with_room(grain, MOST_RUNS)
+    /// With some bytes of memory for a launch.
+    pub(super) fn new(grain: Grain, room_bytes: usize) -> Self {
+        Self::with_room(grain, MOST_RUNS.min(room_bytes / RUN_BYTES))
     }
 
     /// With smaller limits, for tests.
@@ -84,6 +99,8 @@ impl Sharing {
             runs: Vec::new(),
             sampler: Sampler::default(),
             touched: Vec::new(),
+            stage: Stage::Open,
+            pieces: Vec::new(),
             footprints: Ready::default(),
             shared: Ready::default(),
         }
@@ -106,15 +123,9 @@ impl Sharing {
         }
     }
 
-    /// Sorts the runs and merges those of the same block.
-    fn tidy(&mut self) {
-        self.runs.sort_unstable();
-        self.runs.dedup_by(|next, run| run.extend(*next));
-    }
-
     /// Merges runs, then keeps half of the sectors, repeatedly.
     fn make_room(&mut self) {
-        self.tidy();
+        tidy(&mut self.runs);
         while self.runs.len() > self.most_runs / 2 {
             let mut left = self.runs.iter().map(|run| run.sectors()).sum::<u64>();
             while left > self.most_runs as u64 / 2 {
@@ -126,58 +137,82 @@ impl Sharing {
         }
     }
 
+    /// Deals the runs to parts by their blocks.
+    fn merge(&mut self, most: usize) -> Vec<Box<dyn Job>> {
+        let runs = std::mem::take(&mut self.runs);
+        let count = most.min(runs.len() / RUNS_WORTH_A_THREAD).max(1);
+        let part = |run: &Run| usize::try_from(run.block % count as u64).unwrap_or(0);
+        self.pieces = dealt(count, runs.into_iter().map(|run| (part(&run), run)), false);
+        self.stage = Stage::Merging;
+        jobs(&Arc::new(()), &self.pieces)
+    }
+
+    /// Deals the merged runs to parts by their sectors.
+    fn count(&mut self) -> Vec<Box<dyn Job>> {
+        let merged: Vec<Vec<Run>> =
+            self.pieces.iter().map(|piece| std::mem::take(&mut lent(piece).runs)).collect();
+        let bounds = bounds(&merged, self.pieces.len());
+        let runs = merged.into_iter().flatten().flat_map(|run| run.cut(&bounds));
+        self.pieces = dealt(bounds.len() + 1, runs, true);
+        self.stage = Stage::Counting;
+        jobs(&Arc::new(()), &self.pieces)
+    }
+
+    /// Ends a launch.
+    fn finish(&mut self) {
+        match self.grain {
+            Grain::Block => self.push_footprints(),
+            Grain::Sharing => self.push_shared(),
+        }
+        self.pieces = Vec::new();
+        self.sampler = Sampler::default();
+        self.stage = Stage::Open;
+    }
+
     fn push_footprints(&mut self) {
-        for runs in self.runs.chunk_by(|run, other| (run.kind, run.block) == (other.kind, other.block)) {
-            let Some(&Run { kind, block, .. }) = runs.first() else { continue };
+        let mut all = BTreeMap::new();
+        for piece in &self.pieces {
+            for run in &lent(piece).runs {
+                *all.entry((run.kind, run.block)).or_insert(0) += run.sectors();
+            }
+        }
+        for ((kind, block), sectors) in all {
             self.footprints.push(BlockFootprint {
                 kernel_id: KernelId(self.kernel_id),
                 kind: self.kinds.word(kind),
                 block,
-                sectors: self.sampler.scale(runs.iter().map(|run| run.sectors()).sum()),
+                sectors: self.sampler.scale(sectors),
                 sector_rate: self.sampler.rate(),
             });
         }
     }
 
     fn push_shared(&mut self) {
-        self.runs.sort_unstable_by_key(|run| (run.kind, run.first));
-        for runs in self.runs.chunk_by(|run, other| run.kind == other.kind) {
-            let Some(&Run { kind, .. }) = runs.first() else { continue };
-            for (block_count, sectors) in shared(runs) {
-                self.shared.push(SectorSharing {
-                    kernel_id: KernelId(self.kernel_id),
-                    kind: self.kinds.word(kind),
-                    block_count,
-                    sectors: self.sampler.scale(sectors),
-                    sector_rate: self.sampler.rate(),
-                });
+        let mut all = BTreeMap::new();
+        for piece in &self.pieces {
+            for (key, sectors) in &lent(piece).sectors {
+                *all.entry(*key).or_insert(0) += sectors;
             }
         }
-    }
-}
-
-/// Sectors by the number of runs that hold them, of runs in the order of their first sectors. No two runs of a block
-/// overlap.
-fn shared(runs: &[Run]) -> BTreeMap<u64, u64> {
-    let mut ends: Vec<u64> = runs.iter().map(|run| run.last + 1).collect();
-    ends.sort_unstable();
-    let mut begins = runs.iter().map(|run| run.first).peekable();
-    let (mut counts, mut open, mut from) = (BTreeMap::new(), 0_u64, 0);
-    for end in ends {
-        while let Some(begin) = begins.next_if(|&begin| begin < end) {
-            count(&mut counts, open, begin - from);
-            (open, from) = (open + 1, begin);
+        for ((kind, block_count), sectors) in all {
+            self.shared.push(SectorSharing {
+                kernel_id: KernelId(self.kernel_id),
+                kind: self.kinds.word(kind),
+                block_count,
+                sectors: self.sampler.scale(sectors),
+                sector_rate: self.sampler.rate(),
+            });
         }
-        count(&mut counts, open, end - from);
-        (open, from) = (open - 1, end);
     }
-    counts
 }
 
-fn count(counts: &mut BTreeMap<u64, u64>, open: u64, sectors: u64) {
-    if open > 0 && sectors > 0 {
-        *counts.entry(open).or_default() += sectors;
+/// Runs in parts, by the number of each.
+fn dealt(count: usize, runs: impl Iterator<Item = (usize, Run)>, counts: bool) -> Vec<Lent<Piece>> {
+    let mut pieces: Vec<Piece> = (0..count).map(|_| Piece { counts, ..Piece::default() }).collect();
+    for (part, run) in runs {
+        pieces[part].runs.push(run);
     }
+    pieces.into_iter().map(|piece| Lent::new(piece.into())).collect()
 }
 
 impl Analysis for Sharing {
@@ -204,17 +239,22 @@ impl Analysis for Sharing {
     }
 
     fn end_launch(&mut self) {
-        self.tidy();
-        match self.grain {
-            Grain::Block => self.push_footprints(),
-            Grain::Sharing => self.push_shared(),
+        self.stage = Stage::Ended;
+    }
+
+    fn jobs(&mut self, most: usize) -> Vec<Box<dyn Job>> {
+        match (self.stage, self.grain) {
+            (Stage::Open, _) => return Vec::new(),
+            (Stage::Ended, _) => return self.merge(most),
+            (Stage::Merging, Grain::Sharing) => return self.count(),
+            (Stage::Merging, Grain::Block) | (Stage::Counting, _) => self.finish(),
         }
-        self.runs = Vec::new();
-        self.sampler = Sampler::default();
+        Vec::new()
     }
 
     fn bytes(&self) -> usize {
-        self.runs.capacity() * size_of::<Run>()
+        let pieces = self.pieces.iter().map(|piece| lent(piece).bytes()).sum::<usize>();
+        self.runs.capacity() * size_of::<Run>() + pieces
     }
 
     fn take(&mut self, least: usize) -> Result<Option<RecordBatch>> {

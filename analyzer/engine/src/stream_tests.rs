@@ -98,9 +98,22 @@ fn rows(mut analysis: impl Analysis, requests: &[Made]) -> Vec<RecordBatch> {
         analysis.add(&batch.slice(start, 17.min(batch.num_rows() - start))).unwrap();
     }
     analysis.end_launch();
-    while analysis.work() {}
+    finish(&mut analysis, 1);
     analysis.end();
     analysis.take(1).unwrap().into_iter().collect()
+}
+
+/// Does the work on a launch, one part after the other.
+fn finish(analysis: &mut impl Analysis, most: usize) {
+    loop {
+        let jobs = analysis.jobs(most);
+        if jobs.is_empty() {
+            return;
+        }
+        for mut job in jobs {
+            while job.step() {}
+        }
+    }
 }
 
 fn read<R: stallmap_schema::table::Row>(batches: &[RecordBatch]) -> Vec<R> {
@@ -170,7 +183,7 @@ fn stream(requests: &[Made], block: Option<u64>, unit: u64) -> Vec<u64> {
 proptest! {
     #[test]
     fn redundant_loads_are_those_of_the_definition(requests in made()) {
-        let found: BTreeMap<u32, [u64; 5]> = read::<LoadRedundancy>(&rows(Redundancy::new(), &requests))
+        let found: BTreeMap<u32, [u64; 5]> = read::<LoadRedundancy>(&rows(Redundancy::new(usize::MAX), &requests))
             .into_iter()
             .map(|row| {
                 let of = |count: Option<u64>| count.unwrap();
@@ -183,7 +196,7 @@ proptest! {
 
     #[test]
     fn reuse_distances_are_those_of_the_definition(requests in made()) {
-        let found = read::<ReuseDistance>(&rows(Reuse::new(Grain::Launch), &requests));
+        let found = read::<ReuseDistance>(&rows(Reuse::new(Grain::Launch, usize::MAX), &requests));
         for (word, unit) in [("block", 32), ("block", 128), ("launch", 32), ("launch", 128)] {
             let mut expected = BTreeMap::new();
             if word == "launch" {
@@ -205,7 +218,7 @@ proptest! {
 
     #[test]
     fn reuse_by_instruction_is_that_of_the_definition(requests in made(), count in 1..4_u64) {
-        let found = read::<InstructionReuse>(&rows(Reuse::new(Grain::Instruction(count)), &requests));
+        let found = read::<InstructionReuse>(&rows(Reuse::new(Grain::Instruction(count), usize::MAX), &requests));
         for (word, streams) in [("launch", 1), ("multiprocessor", count)] {
             // Per instruction and bucket, the touches of all streams.
             let mut expected: BTreeMap<(u32, Option<u64>), u64> = BTreeMap::new();
@@ -247,10 +260,10 @@ proptest! {
                 *footprints.entry(((*kind).to_owned(), *block)).or_insert(0_u64) += 1;
             }
         }
-        let found = rows(Sharing::new(sharing::Grain::Sharing), &requests);
+        let found = rows(Sharing::new(sharing::Grain::Sharing, usize::MAX), &requests);
         let found = read::<SectorSharing>(&found).into_iter().map(|row| ((row.kind.0.to_string(), row.block_count), row.sectors));
         prop_assert_eq!(found.collect::<BTreeMap<_, _>>(), shared);
-        let found = rows(Sharing::new(sharing::Grain::Block), &requests);
+        let found = rows(Sharing::new(sharing::Grain::Block, usize::MAX), &requests);
         let found = read::<BlockFootprint>(&found).into_iter().map(|row| ((row.kind.0.to_string(), row.block), row.sectors));
         prop_assert_eq!(found.collect::<BTreeMap<_, _>>(), footprints);
     }
@@ -272,7 +285,7 @@ fn sweeps(lines: u64, times: u64) -> Vec<Made> {
 
 #[test]
 fn a_sample_of_lines_estimates_distances() {
-    let exact = read::<ReuseDistance>(&rows(Reuse::new(Grain::Launch), &sweeps(2000, 3)));
+    let exact = read::<ReuseDistance>(&rows(Reuse::new(Grain::Launch, usize::MAX), &sweeps(2000, 3)));
     let sampled = read::<ReuseDistance>(&rows(Reuse::with_room(Grain::Launch, 6000), &sweeps(2000, 3)));
     let reused = |found: &[ReuseDistance]| {
         let lines = found.iter().filter(|row| row.stream.0.as_ref() == "block" && row.unit_bytes == 128);
@@ -315,4 +328,60 @@ fn nothing_is_lost_where_a_sample_is_empty() {
     let found = read::<ReuseDistance>(&rows(Reuse::with_room(Grain::Launch, 0), &sweeps(1, 2)));
     assert!(found.iter().all(|row| row.reuse.0.as_ref() == "unknown"));
     assert_eq!(found.iter().map(|row| row.touches).collect::<Vec<_>>(), [8, 2, 8, 2]);
+}
+
+/// Requests of many blocks to more memory than one part of the work has.
+fn many() -> Vec<Made> {
+    let request = |row: u64| {
+        let mixed = row.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let size = [4_u8, 4, 8, 16][usize::try_from(mixed >> 20 & 3).unwrap()];
+        Made {
+            pc: u32::try_from(row * 8 / 30_000).unwrap(),
+            block: mixed >> 30 & 63,
+            warp: u16::try_from(mixed >> 40 & 3).unwrap(),
+            mask: u32::MAX >> (mixed >> 50 & 7),
+            address: (1 << 20) + (mixed >> 8 & 0xfff) * 96 + (row & 1) * u64::from(size),
+            size,
+            stride: i32::try_from(mixed >> 55 & 3).unwrap() * i32::from(size),
+        }
+    };
+    (0..30_000).map(request).collect()
+}
+
+#[test]
+fn any_number_of_parts_has_the_rows_of_one() {
+    let kinds: [fn() -> Box<dyn Analysis>; 5] = [
+        || Box::new(Redundancy::new(usize::MAX)),
+        || Box::new(Reuse::new(Grain::Launch, usize::MAX)),
+        || Box::new(Reuse::new(Grain::Instruction(5), usize::MAX)),
+        || Box::new(Sharing::new(sharing::Grain::Block, usize::MAX)),
+        || Box::new(Sharing::new(sharing::Grain::Sharing, usize::MAX)),
+    ];
+    let batch = batch(&many());
+    for kind in kinds {
+        let rows = |most: usize| {
+            let mut analysis = kind();
+            analysis.add(&batch).unwrap();
+            analysis.end_launch();
+            let mut most_jobs = 0;
+            loop {
+                let jobs = analysis.jobs(most);
+                most_jobs = most_jobs.max(jobs.len());
+                if jobs.is_empty() {
+                    return (analysis.take(1).unwrap().unwrap(), most_jobs);
+                }
+                // In any order.
+                for mut job in jobs.into_iter().rev() {
+                    while job.step() {}
+                }
+            }
+        };
+        let (one, _) = rows(1);
+        assert!(one.num_rows() > 0);
+        for most in [2, 3, 7] {
+            let (several, jobs) = rows(most);
+            assert!(jobs > 1, "one part alone");
+            assert_eq!(several, one, "{most} parts");
+        }
+    }
 }

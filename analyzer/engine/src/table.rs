@@ -18,7 +18,7 @@ use datafusion::physical_plan::{ExecutionPlan, collect_partitioned, execute_stre
 use datafusion::prelude::SessionContext;
 use futures::TryStreamExt as _;
 use stallmap_schema::table::{Row as _, TableDef};
-use tokio::sync::OnceCell;
+use tokio::sync::{Mutex, OnceCell};
 
 use super::access::COLUMNS;
 use super::copies::{self, Copies};
@@ -56,6 +56,8 @@ pub struct Engine {
     summarized: OnceCell<Option<Arc<Summarized>>>,
     /// All of `pc_tensor_part`, if cached.
     parts: OnceCell<Vec<Vec<RecordBatch>>>,
+    /// See [`Asked::turn`](super::analyses::Asked::turn).
+    turn: Arc<Mutex<()>>,
     /// All of `tensor_map_tensor`.
     maps: OnceCell<RecordBatch>,
     /// All of `pointer_tensor`.
@@ -83,6 +85,7 @@ impl Engine {
             index: OnceCell::new(),
             summarized: OnceCell::new(),
             parts: OnceCell::new(),
+            turn: Arc::default(),
             maps: OnceCell::new(),
             pointers: OnceCell::new(),
         })
@@ -91,6 +94,11 @@ impl Engine {
     /// The accesses.
     pub(super) fn access(&self) -> &CapturedTable {
         &self.access
+    }
+
+    /// The turn of the launch that takes much memory.
+    pub(super) fn turn(&self) -> Arc<Mutex<()>> {
+        Arc::clone(&self.turn)
     }
 
     /// The multiprocessors of the largest GPU. 0 if none is known.

@@ -54,15 +54,16 @@ struct Sum {
 }
 
 impl Touches {
-    pub(super) fn new(resolver: Resolver, asked: Arc<Asked>) -> Self {
+    /// With some bytes of memory.
+    pub(super) fn new(resolver: Resolver, asked: Arc<Asked>, room_bytes: usize) -> Self {
         Self {
-            memory: Memory::new(resolver.index()),
+            memory: Memory::new(resolver.index(), room_bytes),
             resolver,
             asked,
             kernel_id: None,
             sums: Vec::new(),
             places: HashMap::new(),
-            crowds: Distinct::default(),
+            crowds: Distinct::new(room_bytes),
             crowd_rate: 1.0,
             shares: Vec::new(),
             sectors: 0,

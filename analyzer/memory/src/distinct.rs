@@ -37,6 +37,12 @@ impl<T> Default for Distinct<T> {
 }
 
 impl<T: Copy + Ord> Distinct<T> {
+    /// A counter with some bytes of memory.
+    pub fn new(room_bytes: usize) -> Self {
+        let most_touches = MOST_TOUCHES.min(room_bytes / (2 * size_of::<Touch<T>>()));
+        Self { most_touches, ..Self::default() }
+    }
+
     /// Adds a warp of a block.
     pub fn add(&mut self, item: T, block: u64, warp: u16) {
         if !self.sampler.keeps(block) {

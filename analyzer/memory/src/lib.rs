@@ -1,13 +1,18 @@
 //! Geometry of memory: ranges of addresses with lifetimes, strided views and their bins, the lanes of warp
-//! requests, distances of reuse, and samples.
+//! requests, redundant loads, distances of reuse, and samples.
 //!
 //! Numbers only, without tables: the engine joins them.
 
 pub mod distinct;
+pub mod footprints;
 pub mod grid;
 pub mod life;
+pub mod loads;
 pub mod lru;
+pub mod numbers;
 pub mod request;
 pub mod sampler;
+mod sector;
 pub mod shape;
+pub mod streams;
 pub mod view;

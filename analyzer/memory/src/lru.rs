@@ -4,7 +4,7 @@
 const BUCKETS: usize = 65;
 
 /// Touches by their distance.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Histogram {
     /// Touches by the bucket of their distance.
     pub counts: [u64; BUCKETS],
@@ -30,6 +30,13 @@ impl Histogram {
     /// The first distance of a bucket, and the first that is beyond it.
     pub fn range(bucket: u32) -> (u64, Option<u64>) {
         (if bucket == 0 { 0 } else { 1 << (bucket - 1) }, 1_u64.checked_shl(bucket))
+    }
+
+    /// Adds the touches of another one.
+    pub fn add(&mut self, other: &Self) {
+        self.counts.iter_mut().zip(other.counts).for_each(|(own, other)| *own += other);
+        self.sums.iter_mut().zip(other.sums).for_each(|(own, other)| *own = own.saturating_add(other));
+        self.cold += other.cold;
     }
 
     /// Counts a touch by its distance. `None` is the first of its unit.

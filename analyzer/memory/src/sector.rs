@@ -2,9 +2,8 @@
 
 use std::cmp::Ordering;
 
-use datafusion::common::HashMap;
-
-use super::redundancy::{Lane, Request, Touch};
+use super::loads::{Loads, Request, Touch};
+use super::numbers::NumberMap;
 use super::request::SECTOR_BYTES;
 
 /// Bytes of a sector, one bit each.
@@ -39,7 +38,7 @@ pub(super) struct Sector {
 struct Loaders {
     known: Vec<Loader>,
     /// The position of each, if they are more than a few.
-    places: HashMap<(u64, u32), usize>,
+    places: NumberMap<(u64, u32), usize>,
 }
 
 /// A warp or a block.
@@ -57,27 +56,20 @@ struct Loader {
     lanes: Option<usize>,
 }
 
-/// The requests of a launch, with all their lanes.
-#[derive(Clone, Copy)]
-pub(super) struct Requests<'a> {
-    pub(super) requests: &'a [Request],
-    pub(super) lanes: &'a [Lane],
-}
-
-impl<'a> Requests<'a> {
-    fn of(self, touch: &Touch) -> Option<&'a Request> {
+impl Loads {
+    fn of(&self, touch: &Touch) -> Option<&Request> {
         self.requests.get(touch.request as usize)
     }
 
     /// A load of a sector that nothing else touches has new bytes only.
-    pub(super) fn first_in_sector(self, touch: &Touch, fresh: &mut [u8]) {
+    pub(super) fn first_in_sector(&self, touch: &Touch, fresh: &mut [u8]) {
         if self.of(touch).is_some_and(|request| !request.is_store) {
             set(fresh, touch, EVERY_SCOPE);
         }
     }
 
     /// The lanes of a touch with the bytes of its sector that they access.
-    fn bytes(self, touch: &Touch, first_byte: u64) -> impl Iterator<Item = (usize, Bytes)> {
+    fn accessed(&self, touch: &Touch, first_byte: u64) -> impl Iterator<Item = (usize, Bytes)> {
         let lanes = self.lanes.get(touch.lanes()).unwrap_or_default();
         let bytes = self.of(touch).map_or(0, |request| u64::from(request.bytes));
         lanes.iter().map(move |lane| (usize::from(lane.lane), within(lane.address, bytes, first_byte)))
@@ -106,7 +98,7 @@ impl Sector {
 
     /// Processes the first of the remaining touches, together with those at the same time. Sets, per lane, one bit per
     /// scope in which a byte of a load was not loaded before. Returns the number of processed touches.
-    pub(super) fn step(&mut self, touches: &[Touch], all: Requests<'_>, fresh: &mut [u8]) -> usize {
+    pub(super) fn step(&mut self, touches: &[Touch], all: &Loads, fresh: &mut [u8]) -> usize {
         let Some(request) = touches.first().and_then(|touch| all.of(touch)) else { return 1 };
         let is_now = |other: &&Touch| all.of(other).is_some_and(|other| other.sequence == request.sequence);
         let count = 1 + touches.iter().skip(1).take_while(is_now).count();
@@ -119,8 +111,8 @@ impl Sector {
     }
 
     /// Compares a load with the earlier ones.
-    fn compare(&mut self, touch: &Touch, request: &Request, all: Requests<'_>, fresh: &mut [u8]) {
-        let bytes = all.bytes(touch, self.first_byte).fold(0, |bytes, (_, lane)| bytes | lane);
+    fn compare(&mut self, touch: &Touch, request: &Request, all: &Loads, fresh: &mut [u8]) {
+        let bytes = all.accessed(touch, self.first_byte).fold(0, |bytes, (_, lane)| bytes | lane);
         if bytes & self.loaded == 0 {
             return set(fresh, touch, EVERY_SCOPE);
         }
@@ -138,7 +130,7 @@ impl Sector {
             return set(fresh, touch, bits);
         }
         let fresh = fresh.get_mut(touch.lanes()).unwrap_or_default();
-        for ((lane, bytes), fresh) in all.bytes(touch, self.first_byte).zip(fresh) {
+        for ((lane, bytes), fresh) in all.accessed(touch, self.first_byte).zip(fresh) {
             let thread = own.and_then(|own| own.get(lane)).copied().unwrap_or(0);
             for (scope, loaded) in [thread, warp_bytes, block, self.loaded].into_iter().enumerate() {
                 *fresh |= u8::from(bytes & !loaded != 0) << scope;
@@ -147,8 +139,8 @@ impl Sector {
     }
 
     /// Applies a touch to what is known.
-    fn apply(&mut self, touch: &Touch, request: &Request, all: Requests<'_>) {
-        let bytes = all.bytes(touch, self.first_byte).fold(0, |bytes, (_, lane)| bytes | lane);
+    fn apply(&mut self, touch: &Touch, request: &Request, all: &Loads) {
+        let bytes = all.accessed(touch, self.first_byte).fold(0, |bytes, (_, lane)| bytes | lane);
         if request.is_store {
             return self.store(bytes);
         }
@@ -161,7 +153,7 @@ impl Sector {
             && let Some(lanes) = self.lanes_of(place, all)
             && let Some(lanes) = self.lanes.get_mut(lanes)
         {
-            for (lane, bytes) in all.bytes(touch, self.first_byte) {
+            for (lane, bytes) in all.accessed(touch, self.first_byte) {
                 lanes[lane % 32] |= bytes;
             }
         }
@@ -208,14 +200,14 @@ impl Sector {
     }
 
     /// The position of the lanes of a warp.
-    fn lanes_of(&mut self, place: usize, all: Requests<'_>) -> Option<usize> {
+    fn lanes_of(&mut self, place: usize, all: &Loads) -> Option<usize> {
         let next = self.lanes.len();
         let loader = self.loaders.known.get_mut(place)?;
         let lanes = *loader.lanes.get_or_insert(next);
         if lanes == next {
             let mut bytes = [0; 32];
             // Only the first touch has set the warp's bytes.
-            for (lane, loaded) in all.bytes(&loader.first, self.first_byte) {
+            for (lane, loaded) in all.accessed(&loader.first, self.first_byte) {
                 bytes[lane % 32] |= loaded & loader.bytes;
             }
             self.lanes.push(bytes);
@@ -276,7 +268,7 @@ impl Loaders {
     fn clear(&mut self) {
         self.known.clear();
         if self.places.capacity() > SMALL_MAP {
-            self.places = HashMap::new();
+            self.places = NumberMap::default();
         } else if !self.places.is_empty() {
             self.places.clear();
         }

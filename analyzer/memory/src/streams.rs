@@ -1,0 +1,304 @@
+//! Streams of the requests of a launch, and the distances of reuse in them.
+//!
+//! The distance of a touch is the number of distinct other units touched since the last touch of its unit in its stream.
+//! A stream needs no other: several are measured at the same time, and their distances are added.
+
+use std::ops::Range;
+
+use super::lru::{Histogram, Stack};
+use super::numbers::{NumberMap, position};
+use super::request::SECTOR_BYTES;
+use super::sampler::Sampler;
+use super::shape::LINE_BYTES;
+
+/// Touches processed before other tasks may run.
+const TOUCHES_AT_A_TIME: usize = 1 << 16;
+
+/// Bytes of memory for a sector, its line and their times in the streams.
+const UNIT_BYTES: usize = 128;
+
+/// Streams of consecutive requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// The requests of a block.
+    Block,
+    /// Blocks are dealt to so many multiprocessors in turn.
+    Multiprocessor(u64),
+    /// All requests of the launch.
+    Launch,
+}
+
+/// One request with the sectors that it touches, ascending.
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    block: u64,
+    sequence: u64,
+    site: u32,
+    /// The positions of its touches.
+    begin: u32,
+    end: u32,
+}
+
+/// The requests of a launch with the sectors that they touch.
+#[derive(Clone, Debug, Default)]
+pub struct Touches {
+    requests: Vec<Request>,
+    /// The requests in the order of streams.
+    orders: Vec<(Stream, Vec<Request>)>,
+    /// The touched sectors, request by request, by their numbers in `units`.
+    sectors: Vec<u32>,
+    units: Units,
+}
+
+/// The sectors of a launch and their lines, numbered in the order of appearance.
+#[derive(Clone, Debug, Default)]
+struct Units {
+    numbers: NumberMap<u64, u32>,
+    sectors: Vec<u64>,
+    line_numbers: NumberMap<u64, u32>,
+    /// The line of each sector.
+    lines: Vec<u32>,
+}
+
+/// A walk over some streams of a launch.
+#[derive(Debug)]
+pub struct Walk {
+    stream: Stream,
+    unit_bytes: u64,
+    /// The request that is next, and the end.
+    next: usize,
+    stop: usize,
+    /// End of the open stream.
+    end: usize,
+    sampler: Sampler,
+    stack: Stack,
+    /// The units of the request at hand.
+    units: Vec<u32>,
+    /// By instruction.
+    distances: Vec<Histogram>,
+}
+
+impl Stream {
+    /// Its name in SQL.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Block => "block",
+            Self::Multiprocessor(_) => "multiprocessor",
+            Self::Launch => "launch",
+        }
+    }
+
+    /// The number of a request's stream.
+    fn number(self, block: u64) -> u64 {
+        match self {
+            Self::Block => block,
+            Self::Multiprocessor(count) => block % count.max(1),
+            Self::Launch => 0,
+        }
+    }
+
+    fn order(self, request: &Request) -> (u64, u64, u64) {
+        (self.number(request.block), request.sequence, request.block)
+    }
+
+    fn is_same(self, one: &Request, other: &Request) -> bool {
+        self.number(one.block) == self.number(other.block)
+    }
+}
+
+impl Request {
+    fn touches(&self) -> Range<usize> {
+        self.begin as usize..self.end as usize
+    }
+
+    /// True if another row has more lanes of it.
+    fn continues(&self, next: &Self) -> bool {
+        (self.block, self.sequence) == (next.block, next.sequence)
+    }
+}
+
+impl Touches {
+    /// Adds a request of an instruction, by number, with the sectors that it touches, ascending. One without any is left
+    /// out.
+    pub fn add(&mut self, (block, sequence): (u64, u64), site: u32, sectors: impl Iterator<Item = u64>) {
+        let begin = position(self.sectors.len());
+        for sector in sectors {
+            self.sectors.push(self.units.number(sector));
+        }
+        let request = Request { block, sequence, site, begin, end: position(self.sectors.len()) };
+        if !request.touches().is_empty() {
+            self.requests.push(request);
+        }
+    }
+
+    /// The number of touches.
+    pub fn count(&self) -> usize {
+        self.sectors.len()
+    }
+
+    /// Keeps the lines of a sample.
+    pub fn keep(&mut self, sampler: Sampler) {
+        let before = std::mem::take(self);
+        for request in before.requests {
+            let old = before.sectors.get(request.touches()).unwrap_or_default().iter();
+            let old = old.filter_map(|&unit| before.units.sectors.get(unit as usize).copied());
+            let in_sample = old.filter(|&sector| sampler.keeps(line(sector)));
+            self.add((request.block, request.sequence), request.site, in_sample);
+        }
+    }
+
+    /// Puts the requests in the order of streams. Nothing is added afterwards.
+    pub fn sort(&mut self, streams: &[Stream]) {
+        let requests = std::mem::take(&mut self.requests);
+        for &stream in streams {
+            let mut requests = requests.clone();
+            // Stable, for the pieces of a warp request that is too wide for one row.
+            requests.sort_by_key(|request| stream.order(request));
+            self.orders.push((stream, requests));
+        }
+    }
+
+    /// Walks over all streams of an order, in up to so many parts with about equal numbers of touches.
+    pub fn walks(&self, stream: Stream, unit_bytes: u64, sampler: Sampler, most: usize) -> Vec<Walk> {
+        let requests = self.of(stream);
+        let wanted = most.min(self.sectors.len() / TOUCHES_AT_A_TIME).max(1);
+        let (mut walks, mut begin, mut end, mut touches) = (Vec::new(), 0, 0, 0);
+        for own in requests.chunk_by(|one, other| stream.is_same(one, other)) {
+            end += own.len();
+            touches += own.iter().map(|request| request.touches().len()).sum::<usize>();
+            if touches * wanted >= self.sectors.len() * (walks.len() + 1) || end == requests.len() {
+                walks.push(Walk::new(stream, unit_bytes, sampler, begin..end));
+                begin = end;
+            }
+        }
+        walks
+    }
+
+    fn of(&self, stream: Stream) -> &[Request] {
+        let order = self.orders.iter().find(|(known, _)| *known == stream);
+        order.map(|(_, requests)| requests.as_slice()).unwrap_or_default()
+    }
+
+    /// An upper bound of the memory of them and their walks. It does not depend on the room that lists have in reserve.
+    pub fn need_bytes(&self) -> usize {
+        // A request is in up to two orders besides. A list may have twice its length.
+        self.requests.len() * 4 * size_of::<Request>()
+            + self.sectors.len() * 2 * size_of::<u32>()
+            + self.units.sectors.len() * UNIT_BYTES
+    }
+
+    /// Bytes of memory that they take.
+    pub fn bytes(&self) -> usize {
+        let ordered = self.orders.iter().map(|(_, requests)| requests.capacity()).sum::<usize>();
+        (self.requests.capacity() + ordered) * size_of::<Request>()
+            + self.sectors.capacity() * size_of::<u32>()
+            + self.units.bytes()
+    }
+}
+
+/// The line of a sector.
+pub fn line(sector: u64) -> u64 {
+    sector / (LINE_BYTES / SECTOR_BYTES)
+}
+
+impl Units {
+    /// The number of a sector.
+    fn number(&mut self, sector: u64) -> u32 {
+        let next = position(self.sectors.len());
+        let number = *self.numbers.entry(sector).or_insert(next);
+        if number == next {
+            let next_line = position(self.line_numbers.len());
+            self.lines.push(*self.line_numbers.entry(line(sector)).or_insert(next_line));
+            self.sectors.push(sector);
+        }
+        number
+    }
+
+    fn count(&self, unit_bytes: u64) -> usize {
+        if unit_bytes == LINE_BYTES { self.line_numbers.len() } else { self.sectors.len() }
+    }
+
+    fn bytes(&self) -> usize {
+        let entries = self.numbers.capacity() + self.line_numbers.capacity();
+        entries * size_of::<(u64, u32)>() + self.sectors.capacity() * 12
+    }
+}
+
+impl Walk {
+    fn new(stream: Stream, unit_bytes: u64, sampler: Sampler, requests: Range<usize>) -> Self {
+        let (stack, units, distances) = (Stack::default(), Vec::new(), Vec::new());
+        let Range { start: next, end: stop } = requests;
+        Self { stream, unit_bytes, next, stop, end: next, sampler, stack, units, distances }
+    }
+
+    /// Its streams and units.
+    pub fn subject(&self) -> (Stream, u64) {
+        (self.stream, self.unit_bytes)
+    }
+
+    /// Adds its distances to others, by the number of the instruction. Instructions at the end without touches are left
+    /// out.
+    pub fn add_to(&self, mut all: Vec<Histogram>) -> Vec<Histogram> {
+        all.resize(all.len().max(self.distances.len()), Histogram::default());
+        all.iter_mut().zip(&self.distances).for_each(|(all, own)| all.add(own));
+        all
+    }
+
+    /// Continues for a while. Returns true if requests remain.
+    pub fn step(&mut self, all: &Touches) -> bool {
+        let requests = all.of(self.stream).get(..self.stop).unwrap_or_default();
+        let mut walked = 0;
+        while walked < TOUCHES_AT_A_TIME {
+            let Some(request) = requests.get(self.next) else { return false };
+            if self.next == self.end {
+                self.open(requests, request, &all.units);
+            }
+            self.units.clear();
+            for row in requests.get(self.next..self.end).unwrap_or_default() {
+                if !request.continues(row) {
+                    break;
+                }
+                self.next += 1;
+                self.units.extend_from_slice(all.sectors.get(row.touches()).unwrap_or_default());
+            }
+            walked += self.units.len().max(1);
+            self.touch(&all.units, request.site as usize);
+        }
+        true
+    }
+
+    /// Begins the stream of a warp request.
+    fn open(&mut self, requests: &[Request], request: &Request, known: &Units) {
+        let rest = requests.get(self.next..).unwrap_or_default();
+        let length = rest.partition_point(|other| self.stream.is_same(request, other)).max(1);
+        self.end = self.next + length;
+        let touches = rest.iter().take(length).map(|request| request.touches().len()).sum();
+        self.stack.begin(touches, known.count(self.unit_bytes));
+    }
+
+    /// The touches of a request: each of its units once, by ascending address.
+    fn touch(&mut self, known: &Units, site: usize) {
+        if self.distances.len() <= site {
+            self.distances.resize(site + 1, Histogram::default());
+        }
+        let Some(distances) = self.distances.get_mut(site) else { return };
+        let address = |&unit: &u32| known.sectors.get(unit as usize).copied().unwrap_or(0);
+        if !self.units.is_sorted_by_key(address) {
+            self.units.sort_unstable_by_key(address);
+        }
+        let is_line = self.unit_bytes == LINE_BYTES;
+        let mut last = None;
+        for &sector in &self.units {
+            let unit = if is_line { known.lines.get(sector as usize).copied().unwrap_or(0) } else { sector };
+            if last.replace(unit) == Some(unit) {
+                continue;
+            }
+            distances.count(self.stack.touch(unit).map(|distance| self.sampler.scale(distance)));
+        }
+    }
+
+    /// Bytes of memory that it holds.
+    pub fn bytes(&self) -> usize {
+        self.stack.bytes() + self.distances.capacity() * size_of::<Histogram>()
+    }
+}
