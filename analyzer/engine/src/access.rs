@@ -1,5 +1,7 @@
 //! The columns of a batch of `memory_access` that the engine reads.
 
+use std::ops::Deref;
+
 use arrow::array::{Array, AsArray, Int32Array, ListArray, RecordBatch};
 use arrow::datatypes::{ArrowPrimitiveType, Int32Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use datafusion::error::Result;
@@ -21,46 +23,37 @@ pub const COLUMNS: [&str; 9] = [
     "offset_shift",
 ];
 
-/// A batch of `memory_access`.
-pub(super) struct Accesses<'a> {
+/// Columns that hold the addresses of single lanes. They are most of the bytes of irregular accesses. A request whose
+/// lanes have one target does not need them.
+pub const LANES: [&str; 4] = ["access_bytes", "stride_bytes", "offsets", "offset_shift"];
+
+/// The bytes between the lowest and the highest address of each request of a batch of `memory_access`.
+pub(super) struct Spans<'a> {
     pub(super) kernel_id: &'a [u64],
     space: Words<'a>,
     /// Per enum value of the space, true for device memory.
     is_global: Vec<bool>,
     /// Per enum value of the space, true for shared memory.
     is_shared: Vec<bool>,
-    access_bytes: &'a [u8],
-    lane_mask: &'a [u32],
-    address: &'a [u64],
-    span_bytes: &'a [u64],
-    stride_bytes: &'a Int32Array,
-    offsets: &'a ListArray,
-    distances: &'a [u32],
-    offset_shift: &'a [u8],
+    pub(super) lane_mask: &'a [u32],
+    pub(super) address: &'a [u64],
+    pub(super) span_bytes: &'a [u64],
 }
 
-impl<'a> Accesses<'a> {
+impl<'a> Spans<'a> {
     /// The columns of a batch. An error names a column that is not as declared.
     pub(super) fn new(batch: &'a RecordBatch) -> Result<Self> {
         let space = Words::new(batch, "space")?;
         let is_global =
             |word: &str| matches!(Space::from_word(word), Some(Space::Global | Space::GlobalAsync));
-        let offsets = batch.column_by_name("offsets").and_then(|array| array.as_list_opt::<i32>());
-        let offsets = offsets.ok_or_else(|| wrong("offsets"))?;
-        let distances = offsets.values().as_primitive_opt::<UInt32Type>().ok_or_else(|| wrong("offsets"))?;
         Ok(Self {
             kernel_id: values::<UInt64Type>(batch, "kernel_id")?,
             is_global: space.words.iter().map(|word| is_global(word)).collect(),
             is_shared: space.words.iter().map(|word| Space::from_word(word) == Some(Space::Shared)).collect(),
             space,
-            access_bytes: values::<UInt8Type>(batch, "access_bytes")?,
             lane_mask: values::<UInt32Type>(batch, "lane_mask")?,
             address: values::<UInt64Type>(batch, "address")?,
             span_bytes: values::<UInt64Type>(batch, "span_bytes")?,
-            stride_bytes: column::<Int32Type>(batch, "stride_bytes")?,
-            offsets,
-            distances: distances.values(),
-            offset_shift: values::<UInt8Type>(batch, "offset_shift")?,
         })
     }
 
@@ -74,6 +67,41 @@ impl<'a> Accesses<'a> {
     #[inline]
     pub(super) fn is_shared(&self, row: usize) -> bool {
         self.is_shared.get(self.space.code(row)).copied().unwrap_or(false)
+    }
+}
+
+/// A batch of `memory_access` with the addresses of lanes.
+pub(super) struct Accesses<'a> {
+    pub(super) spans: Spans<'a>,
+    access_bytes: &'a [u8],
+    stride_bytes: &'a Int32Array,
+    offsets: &'a ListArray,
+    distances: &'a [u32],
+    offset_shift: &'a [u8],
+}
+
+impl<'a> Deref for Accesses<'a> {
+    type Target = Spans<'a>;
+
+    fn deref(&self) -> &Spans<'a> {
+        &self.spans
+    }
+}
+
+impl<'a> Accesses<'a> {
+    /// The columns of a batch. An error names a column that is not as declared.
+    pub(super) fn new(batch: &'a RecordBatch) -> Result<Self> {
+        let offsets = batch.column_by_name("offsets").and_then(|array| array.as_list_opt::<i32>());
+        let offsets = offsets.ok_or_else(|| wrong("offsets"))?;
+        let distances = offsets.values().as_primitive_opt::<UInt32Type>().ok_or_else(|| wrong("offsets"))?;
+        Ok(Self {
+            spans: Spans::new(batch)?,
+            access_bytes: values::<UInt8Type>(batch, "access_bytes")?,
+            stride_bytes: column::<Int32Type>(batch, "stride_bytes")?,
+            offsets,
+            distances: distances.values(),
+            offset_shift: values::<UInt8Type>(batch, "offset_shift")?,
+        })
     }
 
     /// The request of a row.
@@ -161,6 +189,10 @@ impl<'a> Words<'a> {
     }
 }
 
-fn values<'a, T: ArrowPrimitiveType>(batch: &'a RecordBatch, name: &str) -> Result<&'a [T::Native]> {
+/// The values of a column without nulls.
+pub(super) fn values<'a, T: ArrowPrimitiveType>(
+    batch: &'a RecordBatch,
+    name: &str,
+) -> Result<&'a [T::Native]> {
     Ok(column::<T>(batch, name)?.values())
 }

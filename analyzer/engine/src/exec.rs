@@ -1,5 +1,6 @@
 //! The operator in a plan: streams `memory_access` from its input, in its order, and returns targets or shapes.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -70,7 +71,8 @@ impl Grain {
 /// Address × lifetime -> tensor, or request -> shape, over a scan of `memory_access`.
 #[derive(Debug)]
 pub struct TensorExec {
-    input: Arc<dyn ExecutionPlan>,
+    /// The scan, and maybe a second one with the lanes of the requests that the first one's columns do not decide.
+    inputs: Vec<Arc<dyn ExecutionPlan>>,
     index: Arc<TensorIndex>,
     grain: Grain,
     /// The output columns, by position in the table.
@@ -82,9 +84,10 @@ pub struct TensorExec {
 }
 
 impl TensorExec {
-    /// The operator over an input with the columns that the grain needs.
+    /// The operator over an input with the columns that the grain needs. A second input has the same rows with the
+    /// addresses of lanes, or those of them that [`Straddles`](super::straddle::Straddles) selects.
     pub fn new(
-        input: Arc<dyn ExecutionPlan>,
+        inputs: Vec<Arc<dyn ExecutionPlan>>,
         index: Arc<TensorIndex>,
         grain: Grain,
         columns: Vec<usize>,
@@ -93,6 +96,7 @@ impl TensorExec {
         let sort =
             grain.table().sort.iter().map_while(|name| schema.index_of(name).ok().map(|at| (*name, at)));
         let sort = sort.map(|(name, at)| PhysicalSortExpr::new_default(Arc::new(Column::new(name, at))));
+        let Some(input) = inputs.first() else { return Err(wrong_inputs()) };
         let sort: Vec<_> = if input.output_ordering().is_some() { sort.collect() } else { Vec::new() };
         let properties = PlanProperties::new(
             EquivalenceProperties::new_with_orderings(schema, (!sort.is_empty()).then_some(sort)),
@@ -102,7 +106,7 @@ impl TensorExec {
         );
         let properties = Arc::new(properties);
         let metrics = ExecutionPlanMetricsSet::new();
-        Ok(Self { input, index, grain, columns, summarized: None, properties, metrics })
+        Ok(Self { inputs, index, grain, columns, summarized: None, properties, metrics })
     }
 
     /// The same without the rows of summarized launches.
@@ -127,17 +131,17 @@ impl ExecutionPlan for TensorExec {
     }
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
+        self.inputs.iter().collect()
     }
 
     // It does, as the properties state. But the rule that calls this would push a sort below, onto other columns.
     fn maintains_input_order(&self) -> Vec<bool> {
-        vec![false]
+        self.inputs.iter().map(|_| false).collect()
     }
 
     // The scan below is divided by row groups already. Redistributing its batches would separate neighbours.
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
+        self.inputs.iter().map(|_| false).collect()
     }
 
     fn apply_expressions(
@@ -157,18 +161,19 @@ impl ExecutionPlan for TensorExec {
 
     fn replace_children(
         self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
         _: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let (Some(input), true) = (children.pop(), children.is_empty()) else {
-            return Err(DataFusionError::Internal("TensorExec has one child".to_owned()));
-        };
-        let new = Self::new(input, Arc::clone(&self.index), self.grain, self.columns.clone())?;
+        if children.len() != self.inputs.len() {
+            return Err(wrong_inputs());
+        }
+        let new = Self::new(children, Arc::clone(&self.index), self.grain, self.columns.clone())?;
         Ok(Arc::new(new.without(self.summarized.clone())))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let input = self.input.execute(partition, Arc::clone(&context))?;
+        let Some(input) = self.inputs.first() else { return Err(wrong_inputs()) };
+        let input = input.execute(partition, Arc::clone(&context))?;
         let resolver = Resolver::new(Arc::clone(&self.index));
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let schema = self.schema();
@@ -185,7 +190,9 @@ impl ExecutionPlan for TensorExec {
             }
             Grain::Instruction => {
                 let rows = Runs::new(resolver, schema, columns, self.summarized.clone());
-                runs(input, rows, metrics, size)
+                let lanes = self.inputs.get(1).map(Arc::clone);
+                let lanes = Lanes { partition, context, plan: lanes, stream: None, batch: None };
+                runs(Reading { input, runs: rows, lanes, metrics, size })
             }
         };
         Ok(Box::pin(RecordBatchStreamAdapter::new(given, stream)))
@@ -196,7 +203,8 @@ impl ExecutionPlan for TensorExec {
     }
 
     fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
-        vec![ChildStats::At(partition)]
+        let of = |place: usize| if place == 0 { ChildStats::At(partition) } else { ChildStats::Skip };
+        (0..self.inputs.len()).map(of).collect()
     }
 
     fn statistics_from_inputs(
@@ -224,10 +232,18 @@ impl ExecutionPlan for TensorExec {
     ) -> Result<FilterDescription> {
         // Only columns that pass through unchanged: a filter on them means the same below.
         let schema = self.schema();
-        let allowed = PASSED.iter().filter_map(|name| schema.index_of(name).ok()).collect();
-        let child = ChildFilterDescription::from_child_with_allowed_indices(&filters, allowed, &self.input)?;
-        Ok(FilterDescription::new().with_child(child))
+        let allowed: HashSet<usize> = PASSED.iter().filter_map(|name| schema.index_of(name).ok()).collect();
+        self.inputs.iter().try_fold(FilterDescription::new(), |description, input| {
+            let child =
+                ChildFilterDescription::from_child_with_allowed_indices(&filters, allowed.clone(), input)?;
+            Ok(description.with_child(child))
+        })
     }
+}
+
+/// The error for a plan with other inputs than planned.
+fn wrong_inputs() -> DataFusionError {
+    DataFusionError::Internal("TensorExec keeps the number of its inputs".to_owned())
 }
 
 /// The columns passed through from the input.
@@ -250,22 +266,79 @@ fn requests(
     input.map(convert).boxed()
 }
 
-fn runs(input: SendableRecordBatchStream, runs: Runs, metrics: BaselineMetrics, size: usize) -> Batches {
-    let next = move |(mut input, mut runs, metrics): (SendableRecordBatchStream, Runs, BaselineMetrics)| async move {
-        loop {
-            let Some(batch) = input.next().await else {
-                runs.close();
-                let last = (runs.waiting() > 0).then(|| runs.take().record_output(&metrics));
-                return last.map(|batch| (batch, (input, runs, metrics)));
-            };
-            let timer = metrics.elapsed_compute().timer();
-            let added = batch.and_then(|batch| runs.add(&batch));
-            timer.done();
-            if added.is_err() || runs.waiting() >= size {
-                let batch = added.and_then(|()| runs.take());
-                return Some((batch.record_output(&metrics), (input, runs, metrics)));
+/// The second input. It runs only if the first one leaves requests undecided.
+struct Lanes {
+    partition: usize,
+    context: Arc<TaskContext>,
+    plan: Option<Arc<dyn ExecutionPlan>>,
+    stream: Option<SendableRecordBatchStream>,
+    /// A batch of which rows remain, and the first of these.
+    batch: Option<(RecordBatch, usize)>,
+}
+
+impl Lanes {
+    /// Counts the requests that closed runs wait for.
+    async fn complete(&mut self, runs: &mut Runs) -> Result<()> {
+        while runs.missing() > 0 {
+            if self.batch.is_none() {
+                self.batch = Some((self.next().await?, 0));
+            }
+            if let Some((batch, row)) = self.batch.take() {
+                let next = runs.add_lanes(&batch, row)?;
+                self.batch = (next < batch.num_rows()).then_some((batch, next));
             }
         }
+        Ok(())
+    }
+
+    async fn next(&mut self) -> Result<RecordBatch> {
+        let ends = || DataFusionError::Internal("the scan of lanes ends before the other".to_owned());
+        if self.stream.is_none() {
+            let plan = self.plan.take().ok_or_else(ends)?;
+            self.stream = Some(plan.execute(self.partition, Arc::clone(&self.context))?);
+        }
+        let stream = self.stream.as_mut().ok_or_else(ends)?;
+        stream.next().await.ok_or_else(ends)?
+    }
+}
+
+/// The rows of instructions, while they are read.
+struct Reading {
+    input: SendableRecordBatchStream,
+    runs: Runs,
+    lanes: Lanes,
+    metrics: BaselineMetrics,
+    size: usize,
+}
+
+impl Reading {
+    /// The next rows. `None` after the last.
+    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            let batch = self.input.next().await.transpose()?;
+            let timer = self.metrics.elapsed_compute().timer();
+            match &batch {
+                Some(batch) => self.runs.add(batch)?,
+                None => self.runs.close(),
+            }
+            timer.done();
+            self.lanes.complete(&mut self.runs).await?;
+            let waiting = self.runs.waiting();
+            if waiting >= self.size || (batch.is_none() && waiting > 0) {
+                return self.runs.take().map(Some);
+            }
+            if batch.is_none() {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+fn runs(reading: Reading) -> Batches {
+    let next = async |mut reading: Reading| {
+        let batch = reading.next().await?;
+        let batch = batch.map(|batch| Ok(batch).record_output(&reading.metrics)).transpose()?;
+        Ok(batch.map(|batch| (batch, reading)))
     };
-    futures::stream::unfold((input, runs, metrics), next).boxed()
+    futures::stream::try_unfold(reading, next).boxed()
 }

@@ -41,6 +41,7 @@ mod rows;
 mod runs;
 mod shapes;
 mod sharing;
+mod straddle;
 #[cfg(test)]
 mod stream_tests;
 mod summarized;

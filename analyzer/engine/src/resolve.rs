@@ -123,6 +123,11 @@ impl Resolver {
         }
     }
 
+    /// Another one over the same index.
+    pub(super) fn another(&self) -> Self {
+        Self::new(Arc::clone(&self.index))
+    }
+
     /// Its lookup index.
     pub fn index(&self) -> &TensorIndex {
         &self.index
@@ -156,10 +161,7 @@ impl Resolver {
     /// Splits a request's lanes by target at the current launch.
     pub fn resolve(&mut self, request: &Request<'_>, shares: &mut Vec<Share>) {
         shares.clear();
-        let stretch = self.stretch(request.address);
-        if let Ok(target) = stretch.answer
-            && request.address.saturating_add(request.span_bytes) <= stretch.high
-        {
+        if let Some(target) = self.whole(request.address, request.span_bytes) {
             shares.push(Share { target, lane_mask: request.lane_mask });
             return;
         }
@@ -170,6 +172,20 @@ impl Resolver {
                 None => shares.push(Share { target, lane_mask: 1 << lane }),
             }
         }
+    }
+
+    /// Target of all lanes of a request by its span alone. None if single lanes may have others.
+    #[inline]
+    pub(super) fn whole(&mut self, address: u64, span_bytes: u64) -> Option<Target> {
+        let (target, _, high) = self.around(address)?;
+        (address.saturating_add(span_bytes) <= high).then_some(target)
+    }
+
+    /// Target of an address, and of all others from a lowest one to below a highest one. None if views have gaps there.
+    #[inline]
+    pub(super) fn around(&mut self, address: u64) -> Option<(Target, u64, u64)> {
+        let Stretch { low, high, answer } = self.stretch(address);
+        answer.ok().map(|target| (target, low, high))
     }
 
     /// Target of one address at the current launch.

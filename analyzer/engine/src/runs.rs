@@ -3,23 +3,33 @@
 //! Rows of one instruction are neighbours in a capture: one sum is open at a time and nothing is hashed. If they are
 //! not neighbours, each run has one row, and the view `pc_tensor` adds them up.
 
+use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
-use datafusion::error::Result;
+use arrow::datatypes::{SchemaRef, UInt64Type};
+use datafusion::error::{DataFusionError, Result};
 use stallmap_schema::id::{AllocationId, FunctionId, KernelId, Pc, StorageId, TensorId};
 use stallmap_schema::table::Row as _;
 
-use super::access::{Accesses, Instructions};
+use super::access::{Accesses, Instructions, Spans, values};
 use super::derived::{PcTensorPart, Word};
 use super::request::{Request, SECTOR_BYTES};
 use super::resolve::{Resolver, Share, Target};
 use super::summarized::{OBSERVED, Summarized};
 
+/// Columns of `pc_tensor_part` that depend on the addresses of all lanes.
+pub(super) const MEASURES: [&str; 3] = ["sectors", "unique_bytes", "ideal_sectors"];
+
 /// Turns batches of `memory_access` into rows of `pc_tensor_part`.
+///
+/// If only lanes are counted, batches hold no lanes' addresses: the span of a request decides its target. Requests
+/// that meet several targets, or the gaps of a view, are counted by [`Runs::add_lanes`], from a scan of these alone.
 pub(super) struct Runs {
     resolver: Resolver,
+    /// For requests that are counted later.
+    late: Resolver,
     /// The output columns, by position in the table.
     columns: Vec<usize>,
     schema: SchemaRef,
@@ -29,15 +39,26 @@ pub(super) struct Runs {
     observed: Arc<str>,
     /// Launches whose rows come from elsewhere.
     summarized: Option<Arc<Summarized>>,
-    key: Option<Key>,
-    sums: Vec<Sum>,
+    open: Option<Run>,
+    /// Runs that wait for requests to be counted, and those behind them.
+    closed: VecDeque<Run>,
+    /// The requests that closed runs wait for.
+    missing: u64,
     shares: Vec<Share>,
     done: <PcTensorPart as stallmap_schema::table::Row>::Builder,
     done_count: usize,
 }
 
+/// Sums of adjacent accesses.
+struct Run {
+    key: Key,
+    sums: Vec<Sum>,
+    /// Requests that are still to be counted.
+    missing: u64,
+}
+
 /// One instruction of one launch.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Key {
     kernel_id: u64,
     function_id: u64,
@@ -56,6 +77,41 @@ struct Sum {
     ideal_sectors: u64,
 }
 
+/// The instructions of the rows of a batch.
+struct Keys<'a> {
+    kernel_id: &'a [u64],
+    instructions: Instructions<'a>,
+    /// Positions of their words in [`Runs::words`].
+    kinds: Vec<usize>,
+    spaces: Vec<usize>,
+}
+
+impl Keys<'_> {
+    fn key(&self, row: usize) -> Key {
+        let word = |known: &[usize], code: usize| known.get(code).copied().unwrap_or(0);
+        Key {
+            kernel_id: self.kernel_id[row],
+            function_id: self.instructions.function_id[row],
+            pc: self.instructions.pc[row],
+            kind: word(&self.kinds, self.instructions.kind.code(row)),
+            space: word(&self.spaces, self.instructions.space.code(row)),
+        }
+    }
+
+    /// Past the rows of the same instruction.
+    fn end(&self, row: usize) -> usize {
+        let own = &self.instructions;
+        let is_same = |other: &usize| {
+            own.pc[*other] == own.pc[row]
+                && self.kernel_id[*other] == self.kernel_id[row]
+                && own.function_id[*other] == own.function_id[row]
+                && own.kind.code(*other) == own.kind.code(row)
+                && own.space.code(*other) == own.space.code(row)
+        };
+        row + 1 + (row + 1..self.kernel_id.len()).take_while(is_same).count()
+    }
+}
+
 impl Runs {
     pub(super) fn new(
         resolver: Resolver,
@@ -63,17 +119,18 @@ impl Runs {
         columns: Vec<usize>,
         summarized: Option<Arc<Summarized>>,
     ) -> Self {
-        let wants = |name: &str| schema.field_with_name(name).is_ok();
         Self {
-            measures: ["sectors", "unique_bytes", "ideal_sectors"].into_iter().any(wants),
+            measures: measures(&schema),
+            late: resolver.another(),
             resolver,
             columns,
             schema,
             words: Target::WORDS.map(Arc::from).into(),
             observed: OBSERVED.into(),
             summarized,
-            key: None,
-            sums: Vec::new(),
+            open: None,
+            closed: VecDeque::new(),
+            missing: 0,
             shares: Vec::new(),
             done: <PcTensorPart as stallmap_schema::table::Row>::Builder::default(),
             done_count: 0,
@@ -82,29 +139,78 @@ impl Runs {
 
     /// Adds the accesses of a batch.
     pub(super) fn add(&mut self, batch: &RecordBatch) -> Result<()> {
-        let accesses = Accesses::new(batch)?;
-        let instructions = Instructions::new(batch)?;
-        let kinds: Vec<usize> = instructions.kind.words.iter().map(|word| self.intern(word)).collect();
-        let spaces: Vec<usize> = instructions.space.words.iter().map(|word| self.intern(word)).collect();
-        for row in 0..batch.num_rows() {
-            if self.is_elsewhere(accesses.kernel_id[row]) {
+        let keys = self.keys(batch)?;
+        let accesses = self.measures.then(|| Accesses::new(batch)).transpose()?;
+        let spans = if accesses.is_none() { Some(Spans::new(batch)?) } else { None };
+        let mut row = 0;
+        while row < batch.num_rows() {
+            let (key, rows) = (keys.key(row), row..keys.end(row));
+            row = rows.end;
+            if self.is_elsewhere(key.kernel_id) {
                 continue;
             }
-            let key = Key {
-                kernel_id: accesses.kernel_id[row],
-                function_id: instructions.function_id[row],
-                pc: instructions.pc[row],
-                kind: kinds.get(instructions.kind.code(row)).copied().unwrap_or(0),
-                space: spaces.get(instructions.space.code(row)).copied().unwrap_or(0),
-            };
-            if self.key != Some(key) {
+            if self.open.as_ref().is_none_or(|open| open.key != key) {
                 self.close();
-                self.key = Some(key);
                 self.resolver.move_to(key.kernel_id);
             }
-            self.add_request(&accesses.request(row), accesses.is_global(row));
+            let mut run = self.open.take().unwrap_or(Run { key, sums: Vec::new(), missing: 0 });
+            match (&accesses, &spans) {
+                (Some(accesses), _) => {
+                    for row in rows {
+                        let (request, is_global) = (accesses.request(row), accesses.is_global(row));
+                        add_request(
+                            &mut run,
+                            &request,
+                            is_global,
+                            (&mut self.resolver, &mut self.shares),
+                            true,
+                        );
+                    }
+                }
+                (None, Some(spans)) => add_spans(&mut run, spans, rows, &mut self.resolver),
+                (None, None) => {}
+            }
+            self.open = Some(run);
         }
         Ok(())
+    }
+
+    /// The requests that are to be counted by their lanes before rows can be taken.
+    pub(super) fn missing(&self) -> u64 {
+        self.missing
+    }
+
+    /// Counts such requests by their lanes, from a row of a batch on. Returns the row after the last that was needed.
+    pub(super) fn add_lanes(&mut self, batch: &RecordBatch, mut row: usize) -> Result<usize> {
+        let keys = self.keys(batch)?;
+        let accesses = Accesses::new(batch)?;
+        while row < batch.num_rows() && self.missing > 0 {
+            let (key, request) = (keys.key(row), accesses.request(row));
+            self.late.move_to(key.kernel_id);
+            let is_counted = self.is_elsewhere(key.kernel_id)
+                || !accesses.is_global(row)
+                || self.late.whole(request.address, request.span_bytes).is_some();
+            row += 1;
+            if is_counted {
+                continue;
+            }
+            let waiting = self.closed.iter_mut().find(|run| run.missing > 0).filter(|run| run.key == key);
+            let Some(run) = waiting else { return Err(apart()) };
+            add_request(run, &request, true, (&mut self.late, &mut self.shares), false);
+            run.missing -= 1;
+            self.missing -= 1;
+            if run.missing == 0 {
+                self.release();
+            }
+        }
+        Ok(row)
+    }
+
+    fn keys<'a>(&mut self, batch: &'a RecordBatch) -> Result<Keys<'a>> {
+        let instructions = Instructions::new(batch)?;
+        let kinds = instructions.kind.words.iter().map(|word| self.intern(word)).collect();
+        let spaces = instructions.space.words.iter().map(|word| self.intern(word)).collect();
+        Ok(Keys { kernel_id: values::<UInt64Type>(batch, "kernel_id")?, instructions, kinds, spaces })
     }
 
     /// True if a launch's rows come from elsewhere.
@@ -124,12 +230,12 @@ impl Runs {
         Word(self.words.get(place).map_or_else(|| "".into(), Arc::clone))
     }
 
-    /// Closed rows that wait to be taken.
+    /// Complete rows that wait to be taken.
     pub(super) fn waiting(&self) -> usize {
         self.done_count
     }
 
-    /// The closed rows.
+    /// The complete rows.
     pub(super) fn take(&mut self) -> Result<RecordBatch> {
         self.done_count = 0;
         let columns = PcTensorPart::finish(&mut self.done);
@@ -139,49 +245,111 @@ impl Runs {
 
     /// Ends the open run.
     pub(super) fn close(&mut self) {
-        let Some(key) = self.key.take() else { return };
-        for sum in std::mem::take(&mut self.sums) {
-            let (storage, tensor, allocation) = Resolver::ids(self.resolver.index(), sum.target);
-            let part = PcTensorPart {
-                kernel_id: KernelId(key.kernel_id),
-                function_id: FunctionId(key.function_id),
-                pc: Pc(key.pc),
-                kind: self.word(key.kind),
-                space: self.word(key.space),
-                target: self.word(sum.target.word().into()),
-                evidence: Word(Arc::clone(&self.observed)),
-                storage_id: storage.map(StorageId),
-                tensor_id: tensor.map(TensorId),
-                allocation_id: allocation.map(AllocationId),
-                request_count: sum.request_count,
-                lane_count: sum.lane_count,
-                sectors: sum.sectors,
-                unique_bytes: sum.unique_bytes,
-                ideal_sectors: sum.ideal_sectors,
-            };
-            part.append(&mut self.done);
-            self.done_count += 1;
+        let Some(run) = self.open.take() else { return };
+        self.missing += run.missing;
+        self.closed.push_back(run);
+        self.release();
+    }
+
+    /// Makes rows of the first closed runs, up to one that waits.
+    fn release(&mut self) {
+        while self.closed.front().is_some_and(|run| run.missing == 0)
+            && let Some(run) = self.closed.pop_front()
+        {
+            run.sums.iter().for_each(|sum| self.push(run.key, sum));
         }
     }
 
-    #[inline]
-    fn add_request(&mut self, request: &Request<'_>, is_global: bool) {
-        if is_global {
-            self.resolver.resolve(request, &mut self.shares);
-        } else {
-            self.shares.clear();
-            self.shares.push(Share { target: Target::NotGlobal, lane_mask: request.lane_mask });
-        }
-        for share in &self.shares {
-            let sum = open(&mut self.sums, share.target);
-            sum.request_count += 1;
-            sum.lane_count += u64::from(share.lane_mask.count_ones());
-            if self.measures {
-                let touched = request.touched_in(share.lane_mask);
-                sum.sectors += touched.sectors;
-                sum.unique_bytes += touched.unique_bytes;
-                sum.ideal_sectors += touched.unique_bytes.div_ceil(SECTOR_BYTES);
+    fn push(&mut self, key: Key, sum: &Sum) {
+        let (storage, tensor, allocation) = Resolver::ids(self.resolver.index(), sum.target);
+        let part = PcTensorPart {
+            kernel_id: KernelId(key.kernel_id),
+            function_id: FunctionId(key.function_id),
+            pc: Pc(key.pc),
+            kind: self.word(key.kind),
+            space: self.word(key.space),
+            target: self.word(sum.target.word().into()),
+            evidence: Word(Arc::clone(&self.observed)),
+            storage_id: storage.map(StorageId),
+            tensor_id: tensor.map(TensorId),
+            allocation_id: allocation.map(AllocationId),
+            request_count: sum.request_count,
+            lane_count: sum.lane_count,
+            sectors: sum.sectors,
+            unique_bytes: sum.unique_bytes,
+            ideal_sectors: sum.ideal_sectors,
+        };
+        part.append(&mut self.done);
+        self.done_count += 1;
+    }
+}
+
+/// True if columns of `pc_tensor_part` depend on the addresses of all lanes.
+pub(super) fn measures(schema: &SchemaRef) -> bool {
+    MEASURES.iter().any(|name| schema.field_with_name(name).is_ok())
+}
+
+/// The error for two scans of the same accesses that differ.
+fn apart() -> DataFusionError {
+    DataFusionError::Internal("two scans of `memory_access` have different requests".to_owned())
+}
+
+/// Counts the requests of a run by their spans.
+fn add_spans(run: &mut Run, spans: &Spans<'_>, rows: Range<usize>, resolver: &mut Resolver) {
+    let lanes = |rows: Range<usize>| {
+        spans.lane_mask[rows].iter().map(|mask| u64::from(mask.count_ones())).sum::<u64>()
+    };
+    if !spans.is_global(rows.start) {
+        let sum = open(&mut run.sums, Target::NotGlobal);
+        sum.request_count += rows.len() as u64;
+        sum.lane_count += lanes(rows);
+        return;
+    }
+    let (addresses, bytes) = (&spans.address[rows.clone()], &spans.span_bytes[rows.clone()]);
+    let mut at = 0;
+    while let Some(&address) = addresses.get(at) {
+        let around = resolver.around(address);
+        let own = around.map_or(0, |(_, low, high)| {
+            let own = addresses[at..].iter().zip(&bytes[at..]);
+            own.take_while(|(address, bytes)| low <= **address && address.saturating_add(**bytes) <= high)
+                .count()
+        });
+        match around.filter(|_| own > 0) {
+            Some((target, ..)) => {
+                let sum = open(&mut run.sums, target);
+                sum.request_count += own as u64;
+                sum.lane_count += lanes(rows.start + at..rows.start + at + own);
             }
+            None => run.missing += 1,
+        }
+        at += own.max(1);
+    }
+}
+
+/// Counts a request by its lanes.
+#[inline]
+fn add_request(
+    run: &mut Run,
+    request: &Request<'_>,
+    is_global: bool,
+    (resolver, shares): (&mut Resolver, &mut Vec<Share>),
+    measures: bool,
+) {
+    if is_global {
+        resolver.resolve(request, shares);
+    } else {
+        shares.clear();
+        shares.push(Share { target: Target::NotGlobal, lane_mask: request.lane_mask });
+    }
+    for share in shares {
+        let sum = open(&mut run.sums, share.target);
+        sum.request_count += 1;
+        sum.lane_count += u64::from(share.lane_mask.count_ones());
+        if measures {
+            let touched = request.touched_in(share.lane_mask);
+            sum.sectors += touched.sectors;
+            sum.unique_bytes += touched.unique_bytes;
+            sum.ideal_sectors += touched.unique_bytes.div_ceil(SECTOR_BYTES);
         }
     }
 }

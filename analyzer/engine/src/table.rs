@@ -1,6 +1,7 @@
 //! The derived tables in a schema: plans the scan below the operator and builds the index on first use.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::array::{Array as _, RecordBatch};
 use arrow::datatypes::{Int32Type, SchemaRef};
@@ -20,7 +21,7 @@ use futures::TryStreamExt as _;
 use stallmap_schema::table::{Row as _, TableDef};
 use tokio::sync::{Mutex, OnceCell};
 
-use super::access::COLUMNS;
+use super::access::{COLUMNS, LANES};
 use super::copies::{self, Copies};
 use super::derived::{PointerTensor, TensorMapTensor};
 use super::exec::{Grain, TensorExec};
@@ -28,6 +29,8 @@ use super::index::{SOURCES, Sources, TensorIndex, column};
 use super::parameters;
 use super::pointer;
 use super::resolve::Resolver;
+use super::runs::{MEASURES, measures};
+use super::straddle::Straddles;
 use super::summarized::{self, Summarized, SummarizedRows};
 use super::summary::{self, Pieces};
 use super::tensor_map;
@@ -54,8 +57,10 @@ pub struct Engine {
     index: OnceCell<Arc<TensorIndex>>,
     /// Launches whose rows of `pc_tensor_part` come from `access_summary` or another launch, if there are any.
     summarized: OnceCell<Option<Arc<Summarized>>>,
-    /// All of `pc_tensor_part`, if cached.
-    parts: OnceCell<Vec<Vec<RecordBatch>>>,
+    /// True if `pc_tensor_part` is computed once, with the columns that are asked for.
+    keeps_parts: AtomicBool,
+    /// Its rows, if cached: all columns, and those that take no lanes' addresses.
+    parts: [OnceCell<Vec<Vec<RecordBatch>>>; 2],
     /// See [`Asked::turn`](super::analyses::Asked::turn).
     turn: Arc<Mutex<()>>,
     /// All of `tensor_map_tensor`.
@@ -84,7 +89,8 @@ impl Engine {
             sources,
             index: OnceCell::new(),
             summarized: OnceCell::new(),
-            parts: OnceCell::new(),
+            keeps_parts: AtomicBool::new(false),
+            parts: [OnceCell::new(), OnceCell::new()],
             turn: Arc::default(),
             maps: OnceCell::new(),
             pointers: OnceCell::new(),
@@ -121,22 +127,13 @@ impl Engine {
         Copies::new(&tables, index)
     }
 
-    /// Computes `pc_tensor_part` once and caches it: it is small compared with the accesses, and a report's queries
-    /// read it repeatedly.
+    /// Makes scans of `pc_tensor_part` compute it once and cache it: it is small compared with the accesses, and a
+    /// report's queries read it repeatedly.
     pub async fn keep_parts(self: &Arc<Self>, context: &SessionContext) -> Result<()> {
         let summarized = self.summarized(&context.state()).await?;
-        if summarized.is_some_and(|summarized| summarized.row_count() > MOST_KEPT_ROWS) {
-            return Ok(());
-        }
-        let compute = async || {
-            let table = DerivedTable::new(Arc::clone(self), Grain::Instruction);
-            let state = context.state();
-            // This plan does not pass through the optimizer, which guards the scans of all others.
-            let plan =
-                GuardScans.optimize(table.scan(&state, None, &[], None).await?, state.config_options())?;
-            collect_partitioned(plan, context.task_ctx()).await
-        };
-        self.parts.get_or_try_init(compute).await.map(|_| ())
+        let is_short = summarized.is_none_or(|summarized| summarized.row_count() <= MOST_KEPT_ROWS);
+        self.keeps_parts.fetch_or(is_short, Ordering::Relaxed);
+        Ok(())
     }
 
     /// The index, built on first use.
@@ -301,19 +298,91 @@ impl DerivedTable {
     }
 
     /// The columns of `memory_access` that the operator needs for the requested columns.
-    fn input_columns(&self, columns: &[usize]) -> Vec<usize> {
+    fn input_columns(&self, columns: &[usize], has_lanes: bool) -> Vec<usize> {
         let asked = columns.iter().map(|&column| self.schema.field(column).name().as_str());
         let instruction: &[&str] = match self.grain {
             Grain::Request | Grain::Shape => &[],
             Grain::Instruction => &["function_id", "pc", "kind"],
         };
-        let names = asked.chain(COLUMNS).chain(instruction.iter().copied());
+        let needed = COLUMNS.into_iter().filter(|name| has_lanes || !LANES.contains(name));
+        let names = asked.chain(needed).chain(instruction.iter().copied());
         let access = self.engine.access.schema();
         let mut input: Vec<usize> = names.filter_map(|name| access.index_of(name).ok()).collect();
         input.sort_unstable();
         input.dedup();
         input
     }
+
+    /// Scans of the accesses for some columns: of all, and of those that need their lanes besides if the first scan has
+    /// no lanes.
+    fn inputs(
+        &self,
+        state: &dyn Session,
+        columns: &[usize],
+        index: &Arc<TensorIndex>,
+        limit: Option<usize>,
+    ) -> Result<Vec<Arc<dyn ExecutionPlan>>> {
+        let access = &self.engine.access;
+        let has_lanes = self.grain != Grain::Instruction || has_measures(&self.schema, columns)?;
+        let all = self.input_columns(columns, true);
+        if has_lanes {
+            // A shape has one row for each access.
+            let limit = limit.filter(|_| self.grain == Grain::Shape);
+            return Ok(vec![access.scan_plan(state, Some(&all), limit)?]);
+        }
+        let few = self.input_columns(columns, false);
+        let straddles = Straddles::new(&access.schema(), Arc::clone(index))?;
+        let late = access.scan_where(state, Some(&all), Arc::new(straddles))?;
+        Ok(vec![access.scan_plan(state, Some(&few), None)?, late])
+    }
+
+    /// The operator for some columns.
+    async fn plan(
+        &self,
+        state: &dyn Session,
+        projection: &Vec<usize>,
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        // A shape is independent of the owner of the memory.
+        let index = if self.grain == Grain::Shape { Arc::default() } else { self.engine.index().await? };
+        let inputs = self.inputs(state, projection, &index, limit)?;
+        let summarized = match self.grain {
+            Grain::Instruction => self.engine.summarized(state).await?,
+            Grain::Request | Grain::Shape => None,
+        };
+        let rows = TensorExec::new(inputs, Arc::clone(&index), self.grain, projection.clone())?;
+        let rows = rows.without(summarized.clone());
+        let Some(summarized) = summarized else { return Ok(Arc::new(rows)) };
+        let others = SummarizedRows::new(summarized, index);
+        let (schema, all) = (Arc::clone(&self.schema), Some(projection));
+        let others = StreamingTableExec::try_new(schema, vec![Arc::new(others)], all, [], false, None)?;
+        UnionExec::try_new(vec![Arc::new(rows), Arc::new(others)])
+    }
+
+    /// The cached rows for some columns, computed unless they are there.
+    async fn cached(&self, state: &dyn Session, projection: &[usize]) -> Result<Arc<dyn ExecutionPlan>> {
+        let [all, few] = &self.engine.parts;
+        let is_measured = has_measures(&self.schema, projection)? || all.get().is_some();
+        let is_in =
+            |column: &usize| is_measured || !MEASURES.contains(&self.schema.field(*column).name().as_str());
+        let columns: Vec<usize> = (0..self.schema.fields().len()).filter(is_in).collect();
+        let compute = async || {
+            // This plan does not pass through the optimizer, which guards the scans of all others.
+            let plan =
+                GuardScans.optimize(self.plan(state, &columns, None).await?, state.config_options())?;
+            collect_partitioned(plan, state.task_ctx()).await
+        };
+        let parts = (if is_measured { all } else { few }).get_or_try_init(compute).await?;
+        let place = |column: &usize| columns.iter().position(|known| known == column);
+        let places = projection.iter().filter_map(place).collect();
+        let schema = Arc::new(self.schema.project(&columns)?);
+        Ok(MemorySourceConfig::try_new_exec(parts, schema, Some(places))?)
+    }
+}
+
+/// True if columns of `pc_tensor_part` depend on the addresses of all lanes.
+fn has_measures(schema: &SchemaRef, columns: &[usize]) -> Result<bool> {
+    Ok(measures(&Arc::new(schema.project(columns)?)))
 }
 
 #[async_trait]
@@ -333,27 +402,10 @@ impl TableProvider for DerivedTable {
         _filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        if let (Grain::Instruction, Some(parts)) = (self.grain, self.engine.parts.get()) {
-            let schema = Arc::clone(&self.schema);
-            return Ok(MemorySourceConfig::try_new_exec(parts, schema, projection.cloned())?);
-        }
         let columns = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
-        // A shape has one row for each access.
-        let limit = limit.filter(|_| self.grain == Grain::Shape);
-        let input = self.engine.access.scan_plan(state, Some(&self.input_columns(&columns)), limit)?;
-        // A shape is independent of the owner of the memory.
-        let index = if self.grain == Grain::Shape { Arc::default() } else { self.engine.index().await? };
-        let summarized = match self.grain {
-            Grain::Instruction => self.engine.summarized(state).await?,
-            Grain::Request | Grain::Shape => None,
-        };
-        let rows =
-            TensorExec::new(input, Arc::clone(&index), self.grain, columns)?.without(summarized.clone());
-        let Some(summarized) = summarized else { return Ok(Arc::new(rows)) };
-        let others = SummarizedRows::new(summarized, index);
-        let schema = Arc::clone(&self.schema);
-        let others =
-            StreamingTableExec::try_new(schema, vec![Arc::new(others)], projection, [], false, None)?;
-        UnionExec::try_new(vec![Arc::new(rows), Arc::new(others)])
+        if self.grain == Grain::Instruction && self.engine.keeps_parts.load(Ordering::Relaxed) {
+            return self.cached(state, &columns).await;
+        }
+        self.plan(state, &columns, limit).await
     }
 }

@@ -270,6 +270,17 @@ impl CapturedTable {
         self.plan(state, projection, limit, (Division::Ranges(ranges), None))
     }
 
+    /// The same, divided alike, of the rows that match a predicate on the table's columns.
+    pub fn scan_where(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        predicate: Arc<dyn PhysicalExpr>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let ranges = self.ranges(state.config().target_partitions());
+        self.plan(state, projection, None, (Division::Ranges(ranges), Some(predicate)))
+    }
+
     /// A scan, in stored order, in one run, of the rows that match a predicate on the table's columns.
     pub fn scan_in_order(
         &self,

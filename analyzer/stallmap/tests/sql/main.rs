@@ -33,6 +33,7 @@ mod redact;
 mod repeated;
 mod replay;
 mod session;
+mod spans;
 mod sum;
 mod summarized;
 mod words;
