@@ -1,8 +1,11 @@
-//! Joins that DataFusion 55 lacks: by intervals, and filters by the keys of joins.
+//! Joins that DataFusion 55 lacks: by intervals, with filters by the keys of joins, and with pauses.
 
 mod intervals;
 mod join;
 #[cfg(test)]
 mod join_tests;
 pub mod keys;
+#[cfg(test)]
+mod pause_tests;
+pub mod pauses;
 pub mod rule;

@@ -9,6 +9,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use object_store::memory::InMemory;
 use stallmap_engine::launches::of_launches;
 use stallmap_joins::keys::KeysOfJoins;
+use stallmap_joins::pauses::Pauses;
 use stallmap_tables::captured::STORE;
 use stallmap_tables::guard::GuardScans;
 
@@ -43,6 +44,7 @@ pub(super) fn context(first: &str, resources: &Resources) -> Result<SessionConte
         .with_optimizer_rules(nulls::rules())
         .with_physical_optimizer_rules(stallmap_joins::rule::rules())
         .with_physical_optimizer_rule(Arc::new(KeysOfJoins::new(of_launches)))
+        .with_physical_optimizer_rule(Arc::new(Pauses))
         .with_physical_optimizer_rule(Arc::new(GuardScans))
         .build();
     let context = SessionContext::new_with_state(state);
