@@ -105,7 +105,7 @@ impl AggregateUDFImpl for Exact {
         if !is_exact(arguments.expr_fields, arguments.is_distinct) {
             return self.other.create_groups_accumulator(arguments);
         }
-        Ok(Box::new(Many { sums: Vec::new(), result: self.result }))
+        Ok(Box::new(Many { sums: Vec::new(), heap_bytes: 0, result: self.result }))
     }
 
     fn order_sensitivity(&self) -> AggregateOrderSensitivity {
@@ -199,7 +199,27 @@ impl Accumulator for One {
 #[derive(Debug)]
 struct Many {
     sums: Vec<ExactSum>,
+    /// Bytes that the sums have on the heap: DataFusion asks for the size after each batch of rows, and to visit all
+    /// groups then would be quadratic.
+    heap_bytes: usize,
     result: Outcome,
+}
+
+impl Many {
+    /// Changes the sum of one group.
+    fn change(&mut self, group: usize, change: impl FnOnce(&mut ExactSum)) {
+        let sum = &mut self.sums[group];
+        let before = sum.heap_bytes();
+        change(sum);
+        self.heap_bytes = (self.heap_bytes + sum.heap_bytes()).saturating_sub(before);
+    }
+
+    /// Takes the sums of groups that are complete.
+    fn take(&mut self, groups: EmitTo) -> Vec<ExactSum> {
+        let taken = groups.take_needed(&mut self.sums);
+        self.heap_bytes = self.heap_bytes.saturating_sub(taken.iter().map(ExactSum::heap_bytes).sum());
+        taken
+    }
 }
 
 impl GroupsAccumulator for Many {
@@ -216,7 +236,7 @@ impl GroupsAccumulator for Many {
             if let Some(term) = term
                 && is_selected(filter, row)
             {
-                self.sums[*group].add(term);
+                self.change(*group, |sum| sum.add(term));
             }
         }
         Ok(())
@@ -225,18 +245,18 @@ impl GroupsAccumulator for Many {
     fn merge_batch(&mut self, states: &[ArrayRef], groups: &[usize], total: usize) -> Result<()> {
         self.sums.resize_with(total, ExactSum::default);
         for_each_state(states, |row, count, parts| {
-            self.sums[groups[row]].merge(count, parts.iter().copied());
+            self.change(groups[row], |sum| sum.merge(count, parts.iter().copied()));
         });
         Ok(())
     }
 
     fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
-        let sums = emit_to.take_needed(&mut self.sums);
+        let sums = self.take(emit_to);
         Ok(Arc::new(sums.iter().map(|sum| self.result.of(sum)).collect::<Float64Array>()))
     }
 
     fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
-        Ok(state(&emit_to.take_needed(&mut self.sums)))
+        Ok(state(&self.take(emit_to)))
     }
 
     fn convert_to_state(&self, values: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
@@ -249,8 +269,7 @@ impl GroupsAccumulator for Many {
     }
 
     fn size(&self) -> usize {
-        self.sums.capacity() * size_of::<ExactSum>()
-            + self.sums.iter().map(ExactSum::heap_bytes).sum::<usize>()
+        self.sums.capacity() * size_of::<ExactSum>() + self.heap_bytes
     }
 }
 
@@ -277,5 +296,31 @@ fn for_each_state(states: &[ArrayRef], mut each: impl FnMut(usize, u64, &[f64]))
     for (row, (count, ends)) in counts.iter().zip(lists.value_offsets().windows(2)).enumerate() {
         let range = ends[0].unsigned_abs() as usize..ends[1].unsigned_abs() as usize;
         each(row, *count, &parts[range]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The size is known without a look at each group, and is that of the groups.
+    #[test]
+    fn the_size_is_kept_up_to_date() {
+        let mut many = Many { sums: Vec::new(), heap_bytes: 0, result: Outcome::Sum };
+        let is_true = |many: &Many| many.heap_bytes == many.sums.iter().map(ExactSum::heap_bytes).sum();
+        for scale in [1.0, 1e-20, 1e-40, 1e20, 1e40] {
+            let terms: ArrayRef =
+                Arc::new((1..100_u8).map(|term| Some(f64::from(term) * scale)).collect::<Float64Array>());
+            let groups: Vec<usize> = (0..99).map(|row| row % 7).collect();
+            many.update_batch(&[terms], &groups, None, 7).unwrap();
+            assert!(is_true(&many));
+        }
+        assert!(many.heap_bytes > 0, "some sums need more than two parts");
+        many.evaluate(EmitTo::First(3)).unwrap();
+        assert!(is_true(&many) && many.sums.len() == 4);
+        let states = many.state(EmitTo::All).unwrap();
+        assert_eq!(many.heap_bytes, 0);
+        many.merge_batch(&states, &[0, 1, 2, 1], 3).unwrap();
+        assert!(is_true(&many) && many.heap_bytes > 0);
     }
 }
