@@ -40,6 +40,7 @@ use self::views::empty::causes;
 use self::views::inline::{expanded, sources};
 use self::views::lazy::PlannedSchema;
 use self::views::materialize::{keep_again, keep_views, named};
+use self::views::small::context_for;
 use crate::error::AnalyzeError;
 use crate::lexer::{self, Kind as TokenKind};
 use crate::library::fault::Fault;
@@ -371,6 +372,7 @@ async fn rows_of(context: &SessionContext, sql: &str) -> Result<Vec<RecordBatch>
     let plan = context.state().create_logical_plan(&hex_numbers(sql)).await?;
     Session::check_reads_only(&plan)?;
     keep_again(context, &plan).await?;
+    let context = context_for(context, &plan);
     let frame = context.execute_logical_plan(expanded(plan)?).await?;
     let schema = Arc::clone(frame.schema().inner());
     let rows = frame.collect().await?;

@@ -8,3 +8,4 @@ pub(crate) mod empty;
 pub(crate) mod inline;
 pub(crate) mod lazy;
 pub(crate) mod materialize;
+pub(crate) mod small;

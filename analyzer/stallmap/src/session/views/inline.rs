@@ -38,6 +38,8 @@ pub(crate) struct View {
     sources: OnceLock<BTreeSet<String>>,
     /// The tables whose lack leaves it without rows, if it has none.
     causes: OnceLock<Option<Causes>>,
+    /// The number of its rows, if cached.
+    count: OnceLock<usize>,
     /// The memory of its rows.
     memory: OnceLock<MemoryReservation>,
     /// The place that keeps its rows for later sessions, and its name there.
@@ -58,6 +60,7 @@ impl View {
             rows: OnceCell::new(),
             sources: OnceLock::new(),
             causes: OnceLock::new(),
+            count: OnceLock::new(),
             memory: OnceLock::new(),
             store: None,
         }
@@ -66,10 +69,12 @@ impl View {
     /// A view of the library with its stored rows. None if none are stored.
     pub(crate) fn stored(view: &ViewDoc, store: &Store) -> Result<Option<Self>> {
         let Some(stored) = store.get(&view.name) else { return Ok(None) };
+        let count = stored.rows.iter().map(RecordBatch::num_rows).sum::<usize>();
         let rows = Arc::new(MemTable::try_new(stored.schema, vec![stored.rows])?);
         let source = provider_as_source(Arc::clone(&rows) as _);
         let view = Self::new(LogicalPlanBuilder::scan(&view.name, source, None)?.build()?, &view.sql);
-        Ok(Some(Self { rows: OnceCell::new_with(Some(Some(rows))), sources: stored.sources.into(), ..view }))
+        let (rows, sources) = (OnceCell::new_with(Some(Some(rows))), stored.sources.into());
+        Ok(Some(Self { rows, sources, count: count.into(), ..view }))
     }
 
     /// The same view, whose rows will be stored when they are cached.
@@ -90,6 +95,11 @@ impl View {
     /// The tables whose lack leaves it without rows. None if it may have some. This takes no planning.
     pub(crate) fn causes(&self) -> Option<&Causes> {
         self.causes.get_or_init(|| empty::causes(self.plan())).as_ref()
+    }
+
+    /// The number of its rows, if they are cached.
+    pub(crate) fn count(&self) -> Option<usize> {
+        self.count.get().copied()
     }
 
     /// True if its rows are cached.
@@ -113,6 +123,7 @@ impl View {
                 // Rows that cannot be stored are computed again by the next session.
                 store.put(name, &Stored { schema, rows, sources });
             }
+            self.count.get_or_init(|| rows.iter().map(RecordBatch::num_rows).sum());
             self.memory.get_or_init(|| memory);
             MemTable::try_new(schema, vec![rows]).map(|table| Some(Arc::new(table)))
         };

@@ -22,6 +22,7 @@ use tokio::runtime::Handle;
 use tokio::task::{JoinSet, spawn};
 
 use super::inline::{Rows, View, expanded};
+use super::small::context_for;
 
 /// A view with more rows is computed wherever it is read: memory is for views with many readers, and they are short.
 pub(crate) const MOST_KEPT_ROWS: usize = 500_000;
@@ -110,6 +111,7 @@ async fn keep(context: SessionContext, table: Arc<dyn TableProvider>) -> Result<
 /// All rows of a plan that reads views, with their memory. None if they are too many to cache.
 async fn rows(context: &SessionContext, plan: LogicalPlan) -> Result<Option<Rows>> {
     let memory = MemoryConsumer::new("cached view").register(&context.runtime_env().memory_pool);
+    let context = context_for(context, &plan);
     let frame = context.execute_logical_plan(expanded(plan)?).await?;
     let mut stream = frame.execute_stream().await?;
     let (mut batches, mut rows) = (Vec::new(), 0);
