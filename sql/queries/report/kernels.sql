@@ -2,7 +2,7 @@
 -- Samples taken in each kernel. memory: share of memory stalls. main stall: the most frequent stall reason.
 WITH reason AS (
   SELECT l.function_id, s.stall_reason, sum(s.samples) AS samples
-  FROM sample s
+  FROM launch_sample s
   JOIN launch l ON l.kernel_id = s.kernel_id
   WHERE s.stall_reason <> 'selected'
   GROUP BY l.function_id, s.stall_reason

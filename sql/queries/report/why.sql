@@ -79,7 +79,7 @@ WITH charged AS (
   FROM placed
 )
 SELECT
-  samples / (SELECT sum(CASE WHEN r.is_memory THEN s.samples ELSE 0.0 END) FROM sample s
+  samples / (SELECT sum(CASE WHEN r.is_memory THEN s.samples ELSE 0.0 END) FROM launch_sample s
     JOIN stall_reason r ON r.reason = s.stall_reason) AS memory_share,
   samples,
   stall_reason || ' at ' || place

@@ -4,7 +4,7 @@
 SELECT
   (SELECT count(*) FROM launch) AS launches,
   (SELECT count(DISTINCT kernel_id) FROM cost_run) AS sampled_launches,
-  (SELECT CAST(coalesce(sum(samples), 0) AS DOUBLE) FROM pc_sample WHERE run_id IN (SELECT DISTINCT run_id FROM cost_run))
+  (SELECT CAST(coalesce(sum(samples), 0) AS DOUBLE) FROM launch_stall WHERE run_id IN (SELECT DISTINCT run_id FROM cost_run))
     AS collected_samples,
   (SELECT count(*) FROM measured_time) AS measured_launches,
   (

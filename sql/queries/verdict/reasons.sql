@@ -6,7 +6,7 @@ WITH taken AS (
       WHEN 'selected' THEN 'issuing' WHEN 'not_selected' THEN 'issuing' WHEN 'math_pipe_throttle' THEN 'arithmetic units'
       WHEN 'wait' THEN 'fixed latencies' ELSE s.stall_reason END AS reason,
     r.is_memory, l.function_id, sum(s.samples) AS samples
-  FROM sample s
+  FROM launch_sample s
   JOIN stall_reason r ON r.reason = s.stall_reason
   JOIN launch l ON l.kernel_id = s.kernel_id
   GROUP BY 1, r.is_memory, l.function_id

@@ -33,14 +33,14 @@ WITH timed AS (
   WHERE kind = 'sample' AND kernel_id IS NOT NULL
   GROUP BY run_id, kernel_id
 ), collected AS (
-  SELECT run_id, kernel_id, CAST(sum(samples) AS DOUBLE) AS samples FROM pc_sample GROUP BY run_id, kernel_id
+  SELECT run_id, kernel_id, CAST(sum(samples) AS DOUBLE) AS samples FROM launch_stall GROUP BY run_id, kernel_id
 ), lost AS (
   SELECT o.run_id, o.kernel_id, (d.samples + o.lost) / d.samples AS factor
   FROM own o
   JOIN collected d ON d.run_id = o.run_id AND d.kernel_id = o.kernel_id
   WHERE d.samples > 0
 ), taken AS (
-  SELECT kernel_id, sum(samples) AS samples FROM sample GROUP BY kernel_id
+  SELECT kernel_id, sum(samples) AS samples FROM launch_sample GROUP BY kernel_id
 )
 SELECT
   k.kernel_id, k.run_id,

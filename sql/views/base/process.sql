@@ -44,7 +44,7 @@ WITH launched AS (
   FROM loss
   GROUP BY run_id
 ), collected AS (
-  SELECT run_id, sum(samples) AS samples FROM pc_sample GROUP BY run_id
+  SELECT run_id, sum(samples) AS samples FROM launch_stall GROUP BY run_id
 ), seen AS (
   SELECT
     s.run_id, sum(s.lost_sample_count) AS samples,

@@ -57,7 +57,7 @@ WITH replayed AS (
   WHERE kind = 'sample'
   GROUP BY run_id
 ), collected AS (
-  SELECT run_id, sum(samples) AS collected FROM pc_sample GROUP BY run_id
+  SELECT run_id, sum(samples) AS collected FROM launch_stall GROUP BY run_id
 ), dropped AS (
   -- The same loss can be recorded by launch and by run: the larger number counts.
   SELECT

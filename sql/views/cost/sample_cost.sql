@@ -18,7 +18,7 @@ WITH summed AS (
     s.run_id, s.kernel_id,
     sum(s.samples) AS samples,
     sum(CASE WHEN r.is_memory THEN s.samples ELSE 0.0 END) AS memory_samples
-  FROM sample s
+  FROM launch_sample s
   JOIN stall_reason r ON r.reason = s.stall_reason
   GROUP BY s.run_id, s.kernel_id
 )

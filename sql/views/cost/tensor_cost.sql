@@ -52,7 +52,7 @@ WITH launched AS (
     sum(CASE WHEN is_memory THEN samples ELSE 0.0 END) AS memory_samples,
     -- The variance of a sum of scaled counts is the sum of the scaled samples, each scaled once more.
     sum(samples * scale) AS variance
-  FROM stall_charge
+  FROM launch_charge
   GROUP BY run_id, kernel_id, charge, target, tensor_id, storage_id, allocation_id
 ), placed AS (
   SELECT

@@ -95,7 +95,7 @@ WITH found AS (
     CASE WHEN f.samples > 0.0 THEN f.saving_samples / t.samples END AS saving_share,
     f.samples = 0.0 OR poisson_low(f.samples / w.weight) * w.weight >= 0.001 * t.samples AS is_evident
   FROM bounded f
-  CROSS JOIN (SELECT sum(samples) AS samples FROM sample LIMIT 1) t
+  CROSS JOIN (SELECT sum(samples) AS samples FROM launch_sample LIMIT 1) t
   CROSS JOIN (SELECT coalesce(max(scale), 1.0) AS weight FROM cost_run LIMIT 1) w
 )
 SELECT

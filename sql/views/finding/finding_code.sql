@@ -66,7 +66,7 @@ WITH code AS (
 ), awaited AS (
   -- Operands come from global memory on tensor cores, too.
   SELECT kernel_id, sum(samples) AS samples
-  FROM sample
+  FROM launch_sample
   WHERE stall_reason IN ('long_scoreboard', 'lg_throttle', 'tex_throttle', 'drain', 'membar')
   GROUP BY kernel_id
 ), launched AS (

@@ -39,7 +39,7 @@ CREATE VIEW finding_occupancy (
   query
 ) AS
 WITH fixed AS (
-  SELECT kernel_id, sum(samples) AS samples FROM sample WHERE stall_reason = 'wait' GROUP BY kernel_id
+  SELECT kernel_id, sum(samples) AS samples FROM launch_sample WHERE stall_reason = 'wait' GROUP BY kernel_id
 ), launched AS (
   SELECT
     l.kernel_id, l.function_id, n.kernel, n.short_kernel, l.device_id, v.name AS gpu, l.op,

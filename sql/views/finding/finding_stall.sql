@@ -34,7 +34,7 @@ CREATE VIEW finding_stall (
 ) AS
 WITH reason AS (
   SELECT s.kernel_id, r.finding, sum(s.samples) AS samples
-  FROM sample s
+  FROM launch_sample s
   JOIN (VALUES ('barrier', 'barrier_wait'), ('no_instructions', 'instruction_fetch'), ('imc_miss', 'instruction_fetch'))
     AS r(reason, finding) ON r.reason = s.stall_reason
   GROUP BY s.kernel_id, r.finding

@@ -35,7 +35,7 @@ CREATE VIEW fusion_candidate (
 ) AS
 WITH fetch AS (
   SELECT kernel_id, sum(samples) AS samples
-  FROM sample
+  FROM launch_sample
   WHERE stall_reason IN ('no_instructions', 'imc_miss')
   GROUP BY kernel_id
 ), summed AS (

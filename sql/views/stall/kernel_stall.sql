@@ -18,7 +18,7 @@ CREATE VIEW kernel_stall (
 WITH summed AS (
   SELECT
     l.function_id, s.stall_reason, sum(s.samples) AS samples, sum(s.samples_not_issued) AS samples_not_issued
-  FROM sample s
+  FROM launch_sample s
   JOIN launch l ON l.kernel_id = s.kernel_id
   GROUP BY l.function_id, s.stall_reason
 )

@@ -23,7 +23,7 @@ CREATE VIEW producer_charge (
 SELECT
   run_id, kernel_id, producer_function_id, producer_pc, is_memory, CAST(target AS VARCHAR),
   coalesce(tensor_id, storage_id, allocation_id), tensor_id, sum(samples)
-FROM stall_charge
+FROM launch_charge
 WHERE producer_pc IS NOT NULL
 GROUP BY run_id, kernel_id, producer_function_id, producer_pc, is_memory, CAST(target AS VARCHAR),
   coalesce(tensor_id, storage_id, allocation_id), tensor_id

@@ -22,7 +22,7 @@ WITH charge AS (
     sum(CASE WHEN charge = 'tensor' THEN samples ELSE 0.0 END) AS tensor,
     sum(CASE WHEN charge = 'tensor' OR storage_id IS NOT NULL OR allocation_id IS NOT NULL THEN samples ELSE 0.0 END)
       AS named
-  FROM stall_charge
+  FROM launch_charge
   LIMIT 1
 )
 SELECT

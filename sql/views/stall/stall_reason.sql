@@ -17,6 +17,6 @@ WITH classed AS (
       WHEN stall_reason IN ('drain', 'membar') THEN 'stores'
       ELSE 'self'
     END AS class
-  FROM pc_sample
+  FROM launch_stall
 )
 SELECT reason, class, class <> 'self' FROM classed
