@@ -32,8 +32,13 @@ use stallmap_verdict::why;
 
 /// Runs a command on a thread with a large stack. Returns its exit code.
 pub(crate) fn run(cli: Cli) -> Outcome {
-    let context =
-        Context::of_environment(cli.library.as_deref(), cli.recompute, cli.trust_stored, cli.memory);
+    let context = Context::of_environment(
+        cli.library.as_deref(),
+        cli.recompute,
+        cli.trust_stored,
+        cli.memory,
+        cli.cost_from,
+    );
     let thread = thread::Builder::new().name("stallmap".to_owned()).stack_size(STACK_BYTES);
     let command = thread.spawn(move || dispatch(&context, cli)).map_err(no_threads)?;
     command.join().unwrap_or_else(|panic| {

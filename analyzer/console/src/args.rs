@@ -27,6 +27,7 @@ use std::path::PathBuf;
 use clap::{Args, ColorChoice, Parser, Subcommand};
 use clap_complete::ArgValueCandidates;
 use stallmap::location::Location;
+use stallmap::session::resources::CostFrom;
 
 use self::memory::Memory;
 use crate::{complete, exit};
@@ -77,6 +78,15 @@ pub struct Cli {
         help_heading = "Global options"
     )]
     pub memory: Memory,
+    /// Samples that count as the cost of a launch: program, replays or auto (verified replays if the program has few)
+    #[arg(
+        long,
+        global = true,
+        value_name = "RUNS",
+        default_value_t = CostFrom::Auto,
+        help_heading = "Global options"
+    )]
+    pub cost_from: CostFrom,
     /// Colours: auto, always or never. By default on a terminal that can, unless NO_COLOR is set, or with CLICOLOR_FORCE
     #[arg(
         long,

@@ -6,7 +6,7 @@ use stallmap::code::Cache;
 use stallmap::library::user::UserLibrary;
 use stallmap::location::Location;
 use stallmap::session::Session;
-use stallmap::session::resources::Resources;
+use stallmap::session::resources::{CostFrom, Resources};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::args::memory::Memory;
@@ -20,7 +20,7 @@ use crate::output::number::counted;
 /// Bytes of a thread's stack: reserved, and committed only as used.
 pub const STACK_BYTES: usize = 256 << 20;
 
-/// The user's library, the cache and the limit of memory.
+/// The user's library, the cache, the limit of memory, and the samples that count as cost.
 #[derive(Clone, Debug)]
 pub struct Context {
     library: Option<PathBuf>,
@@ -34,6 +34,7 @@ impl Context {
         recompute: bool,
         trusts_stored: bool,
         memory: Memory,
+        cost_from: CostFrom,
     ) -> Self {
         let cache = Cache::of_environment(|name| std::env::var_os(name).map(PathBuf::from));
         let variable = || std::env::var_os(VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
@@ -43,6 +44,7 @@ impl Context {
                 cache: if recompute { cache.replaced() } else { cache },
                 memory_bytes: memory.bytes(),
                 trusts_stored,
+                cost_from,
             },
         }
     }
@@ -79,7 +81,7 @@ impl Context {
         &self.resources.cache
     }
 
-    /// The cache, and the limit of memory.
+    /// The cache, the limit of memory, and the samples that count as cost.
     pub const fn resources(&self) -> &Resources {
         &self.resources
     }

@@ -1,6 +1,7 @@
 //! Functions that SQL lacks, one file each, and sums that do not depend on the order of rows.
 
 mod beta;
+pub mod cost_from;
 mod exact;
 mod gamma;
 mod hex;
@@ -19,6 +20,7 @@ use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 /// Every scalar function, with its documentation.
 pub fn functions() -> Vec<Arc<ScalarUDF>> {
     [
+        cost_from::CostFrom::default().function(),
         ScalarUDF::from(hex::Hex::default()),
         ScalarUDF::from(kernel_label::KernelLabel::default()),
         ScalarUDF::from(lane_count::LaneCount::default()),

@@ -17,6 +17,7 @@ rows! {
         pub(super) steps: u64,
         pub(super) launches: u64,
         pub(super) sampled_launches: u64,
+        pub(super) replayed_launches: u64,
         pub(super) samples: Option<f64>,
         pub(super) time_ns: Option<f64>,
         pub(super) timed_launches: u64,
@@ -183,6 +184,11 @@ pub(super) fn trust(run: &Run, losses: &[Loss], attributed: Option<(f64, &str)>)
     if run.samples.is_some() && run.sampled_launches < run.launches {
         let sampled = grouped(run.sampled_launches.into());
         pieces.push((true, format!("{sampled} of {} launches sampled", grouped(run.launches.into()))));
+    }
+    if run.replayed_launches > 0 {
+        let replayed = grouped(run.replayed_launches.into());
+        let launches = counted(run.launches, "launch", "launches");
+        pieces.push((false, format!("cost of {replayed} of {launches} from replays")));
     }
     if let Some((part, noun)) = attributed {
         let article = if noun.starts_with('a') { "an" } else { "a" };

@@ -33,8 +33,13 @@ WITH capture AS (
     k.capture,
     array_to_string(array_sort(array_agg(DISTINCT CAST(CAST(k.period_cycles AS BIGINT) AS VARCHAR))), ', ')
       AS period,
-    CASE WHEN bool_or(k.is_replay) THEN 'replays' ELSE 'the program' END AS source,
-    CASE WHEN bool_or(k.is_replay) THEN '1' ELSE CAST(count(DISTINCT k.run_id) AS VARCHAR) END AS runs,
+    CASE
+      WHEN bool_and(k.is_replay) THEN 'replays'
+      WHEN bool_or(k.is_replay) THEN 'the program and replays'
+      ELSE 'the program'
+    END AS source,
+    CASE WHEN bool_and(k.is_replay) THEN '1'
+      ELSE CAST(count(DISTINCT CASE WHEN NOT k.is_replay THEN k.run_id END) AS VARCHAR) END AS runs,
     count(DISTINCT k.kernel_id) AS launches
   FROM every.cost_run k
   GROUP BY k.capture

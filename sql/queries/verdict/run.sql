@@ -9,6 +9,7 @@ SELECT
   (SELECT count(DISTINCT step) FROM op WHERE phase = 'optimizer') AS steps,
   (SELECT count(*) FROM launch) AS launches,
   (SELECT count(DISTINCT kernel_id) FROM cost_run) AS sampled_launches,
+  (SELECT count(*) FROM cost_run WHERE is_replay) AS replayed_launches,
   (SELECT count(*) FROM memory_access) AS requests,
   (SELECT count(time_ns) FROM launch_time) AS timed_launches,
   (SELECT count(*) FROM measured_time) AS measured_launches,

@@ -60,15 +60,13 @@ WITH seen AS (
   SELECT count(*) AS ops, count(pystates_hash) AS with_stack FROM op LIMIT 1
 ), sampled AS (
   SELECT
-    coalesce(sum(s.samples), 0.0) AS samples,
-    coalesce(sum(CASE WHEN r.is_memory THEN s.samples ELSE 0.0 END), 0.0) AS memory
-  FROM sample s
-  JOIN stall_reason r ON r.reason = s.stall_reason
+    coalesce(sum(samples), 0.0) AS samples, coalesce(sum(memory_samples), 0.0) AS memory
+  FROM sample_cost
   LIMIT 1
 ), collected AS (
   -- Counts of the runs that provide costs.
   SELECT coalesce(sum(samples), 0) AS collected
-  FROM pc_sample
+  FROM launch_stall
   WHERE run_id IN (SELECT DISTINCT run_id FROM cost_run)
   LIMIT 1
 ), dropped AS (
@@ -99,7 +97,8 @@ WITH seen AS (
   FROM seen
   WHERE matchable > 0
   UNION ALL
-  SELECT 23, 'launches sampled in replays', replayed, launches, NULL, NULL FROM costed WHERE replayed > 0
+  SELECT 23, 'launches with the cost of replays', replayed, launches, NULL, '--cost-from ' || cost_from() || ' chose them'
+  FROM costed WHERE (SELECT count(*) FROM sampled_launch WHERE is_replay) > 0
   UNION ALL
   SELECT 24, 'launches with a measured time', measured, launches, CASE WHEN measured > replayed THEN measured = launches END,
     CASE

@@ -82,7 +82,8 @@ fn check(context: &Context, capture: &Location) -> Outcome<Vec<String>> {
         stallmap_check::check(&reader).iter().map(ToString::to_string).collect();
     progress.say(format!("adding up the stalls of {}", capture.display()));
     // Without the user's library, whose faults are not the capture's. Without stored rows, which are to be checked.
-    let resources = Resources { memory_bytes: context.resources().memory_bytes, ..Resources::NONE };
+    let Resources { memory_bytes, cost_from, .. } = *context.resources();
+    let resources = Resources { memory_bytes, cost_from, ..Resources::NONE };
     match Session::over(vec![(UNNAMED.to_owned(), reader)], &resources)
         .map_err(|error| explain(error, None))
         .and_then(|session| runtime()?.block_on(conservation(&session)))

@@ -13,7 +13,7 @@ use arrow::row::{RowConverter, SortField};
 use datafusion::error::DataFusionError;
 use stallmap_schema::capture::stored as table;
 
-use super::stored::{RULES, Stored, encode_small, read_bounded};
+use super::stored::{Stored, encode_small, read_bounded};
 use super::views::inline::typed;
 use super::{OpenCapture, Session};
 use crate::error::AnalyzeError;
@@ -31,7 +31,7 @@ impl Session {
                 answers.insert((*view).to_owned(), bytes);
             }
         }
-        table::write(&capture.reader, RULES, &answers)?;
+        table::write(&capture.reader, &capture.store.rules(), &answers)?;
         Ok(answers.len())
     }
 
@@ -40,7 +40,7 @@ impl Session {
     pub async fn differing_answers(&self) -> Result<Vec<String>, AnalyzeError> {
         let Some(capture) = self.captures.first() else { return Ok(Vec::new()) };
         let mut differing = Vec::new();
-        for (view, bytes) in table::read(&capture.reader, RULES)? {
+        for (view, bytes) in table::read(&capture.reader, &capture.store.rules())? {
             let is_known = self.views.iter().any(|known| known.name == view);
             let is_equal = match read_bounded(bytes).filter(|_| is_known) {
                 Some(stored) => self.has_rows(&view, &stored).await?,

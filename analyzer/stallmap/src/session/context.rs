@@ -51,6 +51,7 @@ pub(super) fn context(first: &str, resources: &Resources) -> Result<SessionConte
     for function in stallmap_functions::functions() {
         context.register_udf(function.as_ref().clone());
     }
+    context.register_udf(resources.cost_from.function());
     for aggregate in stallmap_functions::aggregates() {
         context.register_udaf(aggregate);
     }

@@ -1,4 +1,5 @@
-//! Rows of the library's queries on disk, by the content of all captures, the rules, and the text of the query.
+//! Rows of the library's queries on disk, by the content of all captures, the rules, the text of the query, and the
+//! samples that count as cost.
 //!
 //! A report is asked for again and again, and planning its queries takes longer than running them. As for views, the key
 //! holds content and rules, and nothing stored can be out of date.
@@ -33,7 +34,8 @@ impl Session {
 
     /// The rows of statements that read nothing but what they make themselves, and captures.
     pub fn remembered_script(&self, sql: &str) -> Option<Vec<RecordBatch>> {
-        let stored = load(self.cache()?, &self.answer_path(sql)?, sql)?;
+        let question = self.question(sql)?;
+        let stored = load(self.cache()?, &self.answer_path(&question)?, &question)?;
         let is_empty = stored.rows.is_empty();
         Some(if is_empty { vec![RecordBatch::new_empty(stored.schema)] } else { stored.rows })
     }
@@ -41,16 +43,22 @@ impl Session {
     /// The same, to leave them.
     pub fn remember_script(&self, sql: &str, rows: &[RecordBatch]) {
         let size_bytes: usize = rows.iter().map(RecordBatch::get_array_memory_size).sum();
-        let (Some(path), Some(first)) = (self.answer_path(sql), rows.first()) else { return };
+        let (Some(question), Some(first)) = (self.question(sql), rows.first()) else { return };
+        let Some(path) = self.answer_path(&question) else { return };
         if size_bytes <= MOST_BYTES {
             let schema = Arc::clone(first.schema_ref());
             // What cannot be written is computed again.
-            save(&path, sql, &Stored { schema, rows: rows.to_vec(), sources: BTreeSet::new() });
+            save(&path, &question, &Stored { schema, rows: rows.to_vec(), sources: BTreeSet::new() });
         }
     }
 
+    /// The text of a query, with the samples that count as cost.
+    fn question(&self, sql: &str) -> Option<String> {
+        Some(self.captures.first()?.store.name(sql))
+    }
+
     /// The file of a query's rows. None if they depend on more than the captures' content, or without a cache.
-    fn answer_path(&self, sql: &str) -> Option<PathBuf> {
+    fn answer_path(&self, question: &str) -> Option<PathBuf> {
         // Without a cache nothing is hashed.
         let cache = self.cache().filter(|cache| cache.folder().is_some())?;
         let is_extended = self.views.len() > library::views().ok()?.len() || !self.queries.is_empty();
@@ -63,7 +71,7 @@ impl Session {
             all.update(capture.name.as_bytes());
             all.update(capture.store.content()?.as_bytes());
         }
-        let name = blake3::hash(sql.as_bytes()).to_hex();
+        let name = blake3::hash(question.as_bytes()).to_hex();
         Some(folder(cache, "answers", &all.finalize())?.join(format!("{name}.parquet")))
     }
 

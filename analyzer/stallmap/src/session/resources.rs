@@ -1,10 +1,11 @@
-//! The resources that a session may use: a cache folder and memory.
+//! The resources that a session may use: a cache folder and memory. And the one choice that changes its answers.
 
 use std::sync::Arc;
 
 use datafusion::error::Result;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use stallmap_code::Cache;
+pub use stallmap_functions::cost_from::CostFrom;
 
 /// The resources of sessions.
 #[derive(Clone, Debug, Default)]
@@ -16,11 +17,14 @@ pub struct Resources {
     pub memory_bytes: Option<usize>,
     /// True to read answers that a capture holds. Its sender can write anything into them.
     pub trusts_stored: bool,
+    /// The samples that count as cost, where both the program and replays have some.
+    pub cost_from: CostFrom,
 }
 
 impl Resources {
     /// No cache, no limit.
-    pub const NONE: Self = Self { cache: Cache::NONE, memory_bytes: None, trusts_stored: false };
+    pub const NONE: Self =
+        Self { cache: Cache::NONE, memory_bytes: None, trusts_stored: false, cost_from: CostFrom::Auto };
 
     pub(super) fn runtime(&self) -> Result<Arc<RuntimeEnv>> {
         let builder = RuntimeEnvBuilder::new();

@@ -2,8 +2,8 @@
 //!
 //! The implications of a capture are computed once: a view that a session caches is written here, and later sessions read it.
 //! The key is the content of the capture's files as they are, not as its manifest describes them, and a hash of all
-//! code and SQL that takes part ([`RULES`]). So nothing stored can be out of date, and no capture can stand in for
-//! another. A file that cannot be read or written costs time and nothing else.
+//! code and SQL that takes part ([`RULES`]), and the samples that count as cost. So nothing stored can be out of date,
+//! and no capture can stand in for another. A file that cannot be read or written costs time and nothing else.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
@@ -25,7 +25,7 @@ use stallmap_schema::capture::stored::{self as answers, StoredAnswer};
 use stallmap_schema::capture::{bounds, entry, pages};
 use stallmap_schema::table::Row as _;
 
-use super::resources::Resources;
+use super::resources::{CostFrom, Resources};
 use super::views::materialize::MOST_KEPT_ROWS;
 
 include!(concat!(env!("OUT_DIR"), "/rules.rs"));
@@ -44,6 +44,8 @@ const HASH_BYTES: usize = blake3::OUT_LEN;
 pub(crate) struct Store {
     reader: CaptureReader,
     cache: Cache,
+    /// The samples that count as cost in these rows.
+    cost_from: CostFrom,
     /// True if answers in the capture are read.
     trusts: bool,
     /// The answers in the capture, by view.
@@ -64,8 +66,9 @@ pub(crate) struct Stored {
 impl Store {
     /// The store of a capture in a cache, and in the capture itself if its sender is trusted.
     pub(crate) fn new(reader: CaptureReader, resources: &Resources) -> Self {
-        let (cache, trusts) = (resources.cache.clone(), resources.trusts_stored);
-        Self { reader, cache, trusts, answers: OnceLock::new(), content: OnceLock::new() }
+        let (cache, cost_from) = (resources.cache.clone(), resources.cost_from);
+        let trusts = resources.trusts_stored;
+        Self { reader, cache, cost_from, trusts, answers: OnceLock::new(), content: OnceLock::new() }
     }
 
     /// The stored rows of a view.
@@ -81,24 +84,41 @@ impl Store {
     /// The answers in the capture, if they are trusted. Those that cannot be read are computed.
     pub(crate) fn answers(&self) -> &BTreeMap<String, Vec<u8>> {
         let read = || {
-            if self.trusts { answers::read(&self.reader, RULES).unwrap_or_default() } else { BTreeMap::new() }
+            if self.trusts {
+                answers::read(&self.reader, &self.rules()).unwrap_or_default()
+            } else {
+                BTreeMap::new()
+            }
         };
         self.answers.get_or_init(read)
     }
 
     fn cached(&self, view: &str, cache: &Cache) -> Option<Stored> {
-        load(cache, &self.path(view)?, view)
+        load(cache, &self.path(view)?, &self.name(view))
     }
 
     /// Stores the rows of a view. Returns false if there is no store, or it cannot be written.
     pub(crate) fn put(&self, view: &str, stored: &Stored) -> bool {
-        self.path(view).is_some_and(|path| save(&path, view, stored))
+        self.path(view).is_some_and(|path| save(&path, &self.name(view), stored))
     }
 
     fn path(&self, view: &str) -> Option<PathBuf> {
         // Without a cache nothing is hashed.
         self.cache.folder()?;
-        Some(folder(&self.cache, "views", &self.content()?)?.join(format!("{view}.parquet")))
+        Some(folder(&self.cache, "views", &self.content()?)?.join(format!("{}.parquet", self.name(view))))
+    }
+
+    /// The name of a thing that depends on the samples that count as cost: its own name where these are the default.
+    pub(super) fn name(&self, thing: &str) -> String {
+        match self.cost_from {
+            CostFrom::Auto => thing.to_owned(),
+            chosen => format!("{thing}.{chosen}"),
+        }
+    }
+
+    /// The version of rows that the capture holds.
+    pub(super) fn rules(&self) -> String {
+        self.name(RULES)
     }
 
     /// The hash of the capture's content.

@@ -10,6 +10,7 @@
 
 mod absent;
 mod blame;
+mod cost_from;
 mod counters;
 mod craft;
 mod dice;
@@ -48,6 +49,7 @@ use std::path::{Path, PathBuf};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use futures::executor::block_on;
 use stallmap::session::Session;
+use stallmap::session::resources::Resources;
 use stallmap_schema::capture::writer::Form;
 
 fn sql_folder() -> PathBuf {
@@ -55,8 +57,19 @@ fn sql_folder() -> PathBuf {
 }
 
 fn open(name: &str, folder: &Path) -> Session {
+    Session::open(&[(None, capture(name, folder))]).unwrap()
+}
+
+/// A session over the capture that a test file names, with the samples that count as cost if it names these.
+fn open_named(name: &str, folder: &Path) -> Session {
+    let (name, cost_from) = name.split_once(" --cost-from ").unwrap_or((name, "auto"));
+    let resources = Resources { cost_from: cost_from.parse().unwrap(), ..Resources::NONE };
+    Session::open_with(&[(None, capture(name, folder))], &resources).unwrap()
+}
+
+fn capture(name: &str, folder: &Path) -> PathBuf {
     let made = folder.join(format!("{name}.stallmap"));
-    let path = match name {
+    match name {
         "tiny" | "blame" | "counters" | "graphs" | "replays" | "sampled_replays" | "summarized"
             if made.exists() =>
         {
@@ -86,8 +99,7 @@ fn open(name: &str, folder: &Path) -> Session {
         recorded => {
             Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(format!("{recorded}.stallmap"))
         }
-    };
-    Session::open(&[(None, path)]).unwrap()
+    }
 }
 
 /// The rows of a result, columns separated by ` | `, or its error.
@@ -163,7 +175,8 @@ async fn views_give_their_golden_answers() {
         let text = fs::read_to_string(&file).unwrap();
         let capture = text.lines().next().and_then(|line| line.strip_prefix("# capture: "));
         let capture = capture.expect("a test file begins with `# capture: NAME`");
-        let session = sessions.entry(capture.to_owned()).or_insert_with(|| open(capture, folder.path()));
+        let session =
+            sessions.entry(capture.to_owned()).or_insert_with(|| open_named(capture, folder.path()));
         let given = run(&text, session).await;
         if given != text && std::env::var_os("UPDATE").is_some() {
             fs::write(&file, given).unwrap();
