@@ -217,7 +217,8 @@ impl Many {
     /// Takes the sums of groups that are complete.
     fn take(&mut self, groups: EmitTo) -> Vec<ExactSum> {
         let taken = groups.take_needed(&mut self.sums);
-        self.heap_bytes = self.heap_bytes.saturating_sub(taken.iter().map(ExactSum::heap_bytes).sum());
+        self.heap_bytes =
+            self.heap_bytes.saturating_sub(taken.iter().map(ExactSum::heap_bytes).sum::<usize>());
         taken
     }
 }
@@ -307,7 +308,8 @@ mod tests {
     #[test]
     fn the_size_is_kept_up_to_date() {
         let mut many = Many { sums: Vec::new(), heap_bytes: 0, result: Outcome::Sum };
-        let is_true = |many: &Many| many.heap_bytes == many.sums.iter().map(ExactSum::heap_bytes).sum();
+        let is_true =
+            |many: &Many| many.heap_bytes == many.sums.iter().map(ExactSum::heap_bytes).sum::<usize>();
         for scale in [1.0, 1e-20, 1e-40, 1e20, 1e40] {
             let terms: ArrayRef =
                 Arc::new((1..100_u8).map(|term| Some(f64::from(term) * scale)).collect::<Float64Array>());
