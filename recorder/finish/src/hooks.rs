@@ -2,13 +2,13 @@
 //!
 //! The hooks leave them where they cannot call the injected library: before it is loaded, or because it cannot be.
 
-use std::fs::{self, File};
-use std::io::Read as _;
+use std::fs;
 use std::path::Path;
 
 use serde::Deserialize;
 use stallmap_schema::word::LossKind;
 
+use crate::file;
 use crate::loss::Losses;
 use crate::runs::RunState;
 
@@ -44,11 +44,9 @@ pub(crate) fn read(folder: &Path) -> Vec<HookFailure> {
 }
 
 fn read_one(path: &Path) -> HookFailure {
-    let mut text = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(MOST_BYTES).read_to_end(&mut text));
-    let failure = read
+    let failure = file::read(path, MOST_BYTES)
         .map_err(|error| error.to_string())
-        .and_then(|_| serde_json::from_slice::<HookFailure>(&text).map_err(|error| error.to_string()));
+        .and_then(|text| serde_json::from_slice::<HookFailure>(&text).map_err(|error| error.to_string()));
     match failure {
         Ok(failure) => {
             HookFailure { reason: failure.reason.chars().take(MOST_CHARACTERS).collect(), ..failure }

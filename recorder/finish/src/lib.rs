@@ -24,6 +24,7 @@ mod assemble;
 mod bundles;
 mod code;
 pub mod error;
+mod file;
 mod hooks;
 mod launches;
 mod lives;

@@ -1,7 +1,6 @@
 //! The folder of a recording: its description, its cubins, and one folder for each run.
 
 use std::fs;
-use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use stallmap_config::Instrument;
@@ -13,6 +12,7 @@ use stallmap_schema::table::Row;
 use stallmap_schema::tables::run::Run;
 
 use crate::error::FinishError;
+use crate::file;
 use crate::hooks::{self, HookFailure};
 
 /// Frames at the start of a segment among which the run's own row is: a flush writes one for each table.
@@ -114,7 +114,7 @@ impl Folder {
 impl Part {
     fn open(path: &Path, index: usize) -> Result<(Self, Vec<RunFolder>), FinishError> {
         let entries = fs::read_dir(path).map_err(FinishError::io("open recording", path))?;
-        let recording = fs::read(path.join(RECORDING_FILE)).ok();
+        let recording = file::read(&path.join(RECORDING_FILE), file::MOST_BYTES).ok();
         let recording: Recording =
             recording.and_then(|json| serde_json::from_slice(&json).ok()).unwrap_or_default();
         let runs: Vec<RunFolder> = entries
@@ -173,10 +173,7 @@ impl RunFolder {
 
 /// The counts of a run, from a file that anyone may have put there.
 fn read_progress(path: &Path) -> Option<Progress> {
-    let file = fs::File::open(path).ok().filter(|file| file.metadata().is_ok_and(|facts| facts.is_file()))?;
-    let mut bytes = [0; progress::BYTES];
-    file.read_exact_at(&mut bytes, 0).ok()?;
-    Progress::read(&bytes)
+    Progress::read(&file::read(path, progress::BYTES as u64).ok()?)
 }
 
 /// The row that the process wrote about itself.

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use stallmap_sass::cubin::{Cubin, Function as Code, Section};
 use stallmap_sass::{demangle, observable};
 use stallmap_schema::capture::bounds;
-use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::capture::reader::{CaptureReader, MAX_CUBIN_BYTES};
 use stallmap_schema::capture::writer::CaptureWriter;
 use stallmap_schema::hash;
 use stallmap_schema::id::{FunctionId, ModuleId};
@@ -17,6 +17,7 @@ use stallmap_schema::tables::code::{Function, Module};
 use stallmap_source::Lines;
 
 use crate::error::FinishError;
+use crate::file;
 
 /// Every module of a recording.
 #[derive(Debug, Default)]
@@ -188,7 +189,7 @@ impl Modules {
 
 impl Known {
     fn read(mut row: Module, path: Option<PathBuf>) -> Self {
-        let cubin = match path.as_deref().map(fs::read) {
+        let cubin = match path.as_deref().map(|path| file::read(path, MAX_CUBIN_BYTES)) {
             None => Err("its cubin was not recorded".to_owned()),
             Some(Err(cause)) => Err(cause.to_string()),
             Some(Ok(bytes)) if blake3::hash(&bytes).to_hex().as_str() != row.content_hash => {
@@ -237,7 +238,7 @@ impl Known {
         match &self.source {
             Source::None => None,
             Source::File(path) => {
-                let bytes = fs::read(path).ok()?;
+                let bytes = file::read(path, MAX_CUBIN_BYTES).ok()?;
                 (blake3::hash(&bytes).to_hex().as_str() == self.row.content_hash).then_some(bytes)
             }
             Source::Capture(reader) => reader.cubin(&self.row.content_hash).ok(),

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::Path;
+use std::process::Command;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -164,6 +165,28 @@ fn a_frame_that_stands_there_twice_counts_once() {
             expected.iter().filter(differs).filter(|(table, _)| !keyless.contains(&table.as_str())).collect();
         assert!(wrong.is_empty(), "{wrong:?}");
     }
+}
+
+#[test]
+fn pipes_and_gigantic_files_in_the_place_of_files_are_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let partial = recording::write_with(folder.path(), bundles::record);
+    let cubins =
+        fs::read_dir(partial.join("cubins")).into_iter().flatten().map(|entry| entry.unwrap().path());
+    let mut places: Vec<_> = cubins.collect();
+    let names = ["recording.json", "hooks-1.json", "run-accesses-10/progress", "run-accesses-10/reserve.seg"];
+    places.extend(names.map(|name| partial.join(name)));
+    for (number, place) in places.iter().enumerate() {
+        drop(fs::remove_file(place));
+        if number % 2 == 0 {
+            assert!(Command::new("mkfifo").arg(place).status().unwrap().success());
+        } else {
+            File::create(place).unwrap().set_len(1 << 40).unwrap();
+        }
+    }
+    let output = folder.path().join("recovered.stallmap");
+    recover(&partial, &output).unwrap();
+    assert_eq!(check(&CaptureReader::open(&output).unwrap()), []);
 }
 
 #[test]
