@@ -1,0 +1,151 @@
+"""Attacks on imports: damaged recordings of other tools, bombs, deep nesting, gigantic numbers, steering names."""
+
+import functools
+import gzip
+import json
+import pickle
+import re
+import shutil
+import sqlite3
+import tempfile
+import pathlib
+
+from attacks.base import ROOT, Ran, flipped
+
+# Formats that `export` writes.
+EXPORTS = {"kineto": "json.gz", "perfetto": "pftrace", "memory-snapshot": "pickle", "operator-profiler": "json", "hatchet": "json"}
+NUMBERS = ["1e400", "-1", "0", "18446744073709551615", "9" * 400, "-9223372036854775808", "1e-320", "0.1", "2147483648"]
+STEERING = "\\u001b]0;title\\u0007\\u202etxt\\u009b2J\\r"
+# Most bytes of a bomb, and of a nest.
+BOMB_BYTES, DEEP = 1 << 28, 200_000
+
+
+@functools.cache
+def samples(stallmap):
+    """Small recordings of every format, by name."""
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        options = type("Options", (), {"stallmap": stallmap, "most_mb": 4096, "most_seconds": 60})
+        for name, ending in EXPORTS.items():
+            file = pathlib.Path(folder) / f"{name}.{ending}"
+            ran = Ran(options, ["export", name, ROOT / "testdata/time_truth.stallmap", "-o", file])
+            if ran.code:
+                raise SystemExit(f"campaign: export {name}: {ran.text}")
+            content = file.read_bytes()
+            found[name] = gzip.decompress(content) if ending.endswith("gz") else content
+        base = pathlib.Path(folder) / "nsys.sqlite"
+        database(base)
+        found["nsys"] = base.read_bytes()
+    for file in (ROOT / "testdata/ncu").glob("*.gz"):
+        found[file.name.removesuffix(".gz")] = gzip.decompress(file.read_bytes())
+    found["cutracer"] = "\n".join(map(json.dumps, cutracer())).encode()
+    found["rocprofv3"] = json.dumps(rocprof()).encode()
+    found["execution trace"] = json.dumps(execution()).encode()
+    return found
+
+
+def database(path):
+    base = sqlite3.connect(path)
+    base.executescript(
+        "CREATE TABLE StringIds (id, value);"
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, streamId, correlationId, globalPid, demangledName,"
+        " gridX, gridY, gridZ, blockX, blockY, blockZ);"
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start, end, globalTid, correlationId);"
+        "INSERT INTO StringIds VALUES (1, 'k(int*)');"
+    )
+    for number in range(20):
+        row = (1000 * number, 1000 * number + 100, number, 11 << 24)
+        base.execute("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?, ?, 0, 7, ?, ?, 1, 4, 1, 1, 32, 1, 1)", row)
+        base.execute("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (?, ?, ?, ?)", (*row[:2], 11 << 24 | 5, number))
+    base.commit()
+    base.close()
+
+
+def cutracer():
+    code = {"0": {"sass": "LDG.E.64 R4, [R2.64] ;"}, "1": {"sass": "STG.E [R2.64], R4 ;"}}
+    head = {"type": "kernel_metadata", "mangled_name": "_Z1kPf", "kernel_checksum": "c", "grid": [2, 1, 1], "block": [32, 1, 1]}
+    yield {**head, "sm_family": 90, "instructions": code}
+    for number in range(8):
+        record = {"type": "mem_addr_trace", "ctx": "0x5a", "grid_launch_id": 0, "cta": [number % 2, 0, 0], "warp": number % 2}
+        yield {**record, "pc": hex(16 * (number % 2)), "opcode_id": number % 2, "active_mask": "0xffffffff", "addrs": list(range(32))}
+
+
+def rocprof():
+    dispatches = [
+        {"start_timestamp": 100 * number, "end_timestamp": 100 * number + 50, "thread_id": 1, "correlation_id": {"internal": number},
+         "dispatch_info": {"agent_id": {"handle": 1}, "kernel_id": 5, "workgroup_size": {"x": 64, "y": 1, "z": 1},
+                           "grid_size": {"x": 640, "y": 1, "z": 1}}}
+        for number in range(10)
+    ]
+    symbols = [{"kernel_id": 5, "kernel_name": "_Z1kPi.kd", "formatted_kernel_name": "k(int*)"}]
+    agents = [{"id": {"handle": 1}, "type": 2, "name": "gfx950", "cu_count": 256}]
+    tool = {"metadata": {"pid": 1}, "buffer_records": {"kernel_dispatch": dispatches}, "kernel_symbols": symbols, "agents": agents}
+    return {"rocprofiler-sdk-tool": [tool]}
+
+
+def execution():
+    nodes = [{"name": "[pytorch|profiler|execution_trace|process]", "id": 1, "parent": 1, "rf_id": 0, "tid": 0}]
+    for number in range(6):
+        nodes.append({"name": "aten::mm", "id": 10 + number, "rf_id": 100 + number, "parent": 9 + number if number else 1, "tid": 1,
+                      "seq_id": number, "inputs": [[5, 6, 0, 4, 4, "cuda:0"]], "input_shapes": [[4]], "input_types": ["Tensor(float)"]})
+    return {"schema": "1.0.1", "pid": 77, "time": "2026-01-01", "start_ts": 5, "nodes": nodes}
+
+
+def mutated(content, chance):
+    """A recording with changed bytes, cut, repeated, nested, or with other numbers and names."""
+    kind = chance.randrange(9)
+    if kind == 0:
+        return content[: chance.randrange(len(content))]
+    if kind == 1:
+        return flipped(content, chance)
+    if kind == 2:
+        at, length = chance.randrange(len(content)), 1 + chance.randrange(4096)
+        return content[:at] + content[at : at + length] * chance.choice([2, 100]) + content[at + length :]
+    if kind == 3:
+        at = chance.choice([0, *(match.end() for match in re.finditer(rb"[:\[,]", content[: 1 << 16]))])
+        return content[:at] + chance.choice([b"[", b'{"a":', b"(", b"\x0a\xff\xff\xff\xff\x7f"]) * DEEP + content[at:]
+    if kind == 4:
+        return gzip.compress(content[:1] + b" " * (BOMB_BYTES * chance.randrange(1, 5) // 4) + content[1:], 1)
+    if kind == 5 and content[:1] == b"\x80":
+        return pickle.dumps({"segments": [], "device_traces": [[Planted()] * 3]})
+    if kind in (6, 7):
+        pattern, values = (rb"\d+", NUMBERS) if kind == 6 else (rb'(?<=")[^"\\]{2,40}(?=")', [STEERING, "x/" * 50_000, ""])
+        places = list(re.finditer(pattern, content[: 1 << 20]))
+        for match in sorted(chance.sample(places, min(len(places), 12)), key=lambda match: -match.start()):
+            content = content[: match.start()] + chance.choice(values).encode() + content[match.end() :]
+        return content
+    return content + flipped(content, chance)
+
+
+class Planted:
+    """Asks a careless reader of pickles to make a file."""
+
+    def __reduce__(self):
+        return (pathlib.Path.touch, (pathlib.Path("planted"),))
+
+
+def damaged_imports(counts, capture, place, chance):
+    """Imports a damaged recording. What it writes passes `check`, and its names steer nothing."""
+    name, content = chance.choice(list(samples(counts.options.stallmap).items()))
+    file, output = place / "trace", place / "out.stallmap"
+    file.write_bytes(mutated(content, chance))
+    ran = Ran(counts.options, ["import", file, "-o", output])
+    problem = ran.problem(counts.options)
+    left = [new.name for new in place.iterdir() if new not in (file, output)]
+    if ran.code and output.exists():
+        problem = problem or "an error, and an output"
+    counts.note(ran, problem or (f"left {left}" if left else None), [file])
+    if ran.code or not output.exists():
+        return
+    checked = Ran(counts.options, ["check", output])
+    counts.note(checked, checked.problem(counts.options, {0}), [file, output])
+    words = chance.choice([[output], ["report", output], ["info", output], ["tree", output], ["top", "kernels", output]])
+    shown = Ran(counts.options, words)
+    counts.note(shown, shown.problem(counts.options, CODES_OF_RESULTS), [file, output])
+    for new in place.iterdir():
+        shutil.rmtree(new) if new.is_dir() else new.unlink()
+
+
+# What a command on a capture that `check` accepts may end with.
+CODES_OF_RESULTS = {0, 1, 5, 6, 7}
+ATTACKS = {"imports": damaged_imports}
