@@ -24,7 +24,6 @@ pub mod manifest;
 pub mod numbering;
 pub mod pack;
 pub mod pages;
-pub mod progress;
 pub mod reader;
 pub mod recording;
 pub mod request;

@@ -3,6 +3,7 @@
 //! Nothing here touches files, processes or the GPU.
 
 pub mod folder;
+pub mod progress;
 pub mod rank;
 pub mod recording;
 

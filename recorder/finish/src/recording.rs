@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use stallmap_config::Instrument;
 use stallmap_config::folder::{RunName, host_word};
+use stallmap_config::progress::{self, Progress};
 use stallmap_config::recording::{Pass, RECORDING_FILE, Recording};
-use stallmap_schema::capture::progress::{self, Progress};
 use stallmap_schema::capture::segment::{self, Frame, Kind, SegmentReader};
 use stallmap_schema::table::Row;
 use stallmap_schema::tables::run::Run;

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use stallmap_config::progress::Progress;
 use stallmap_config::{Instrument as Pass, RecordingOption};
-use stallmap_schema::capture::progress::Progress;
 use stallmap_schema::capture::recording::RunFact;
 use stallmap_schema::id::{ModuleId, RunId};
 use stallmap_schema::tables::run::{Run, RunOption};

@@ -4,8 +4,8 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use stallmap_config::progress::{FILE_NAME, Progress};
 use stallmap_config::{Config, Instrument, VARIABLE};
-use stallmap_schema::capture::progress::{FILE_NAME, Progress};
 use stallmap_schema::capture::recording::{LossTotal, RunFact};
 use tempfile::TempDir;
 

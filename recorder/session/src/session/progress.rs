@@ -9,7 +9,7 @@ use std::path::Path;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use stallmap_schema::capture::progress::{self, MAGIC, WORDS, Word};
+use stallmap_config::progress::{self, MAGIC, WORDS, Word};
 
 /// File systems on which a page that was written once never needs more room: tmpfs, ramfs, ext2 to ext4, XFS, overlayfs.
 /// On others a store could end the program when the disk is full.
@@ -77,7 +77,7 @@ fn file_system(file: &File) -> io::Result<i64> {
 
 #[cfg(test)]
 mod tests {
-    use stallmap_schema::capture::progress::Progress;
+    use stallmap_config::progress::Progress;
 
     use super::*;
 

@@ -6,8 +6,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use stallmap_config::progress::Word;
 use stallmap_schema::capture::error::CaptureError;
-use stallmap_schema::capture::progress::Word;
 use stallmap_schema::capture::recording::{LossTotal, RunFact};
 use stallmap_schema::capture::segment::SegmentWriter;
 use stallmap_schema::table::Row;
@@ -266,7 +266,7 @@ fn append<R: Row>(file: &mut SegmentWriter, rows: Vec<R>) -> Result<(), CaptureE
 mod tests {
     use std::sync::mpsc::sync_channel;
 
-    use stallmap_schema::capture::progress::{self, Progress};
+    use stallmap_config::progress::{self, Progress};
     use stallmap_schema::capture::segment;
 
     use super::*;
