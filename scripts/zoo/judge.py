@@ -15,6 +15,8 @@ ENDED = {"memory ran out and recording ended"}
 OF_RECORDER = {"recorder killed", "recorder's memory"}
 # Faults after which the program may end otherwise, as it does without the recorder.
 OF_MEMORY = {"host memory"}
+# The recorder's exit code where the capture could not be written.
+NOT_WRITTEN = 124
 # What a program may say of an allocation that failed. Another text is the recorder's own.
 NO_MEMORY = re.compile(r"bad_alloc|MemoryError|out of memory|Cannot allocate memory|cannot allocate|ENOMEM", re.I)
 
@@ -83,6 +85,9 @@ def of_end(seen, native):
         # The program's own words for it.
         if NO_MEMORY.search(seen.err) and "memory allocation of" not in seen.err:
             return found
+    # The documented exit code where a program succeeded and its capture could not be written.
+    if seen.fault == "full disk" and native.code == 0:
+        allowed.add(NOT_WRITTEN)
     if seen.code not in allowed:
         found.append(f"exit code {seen.code}, not {sorted(allowed)}")
     return found
@@ -96,7 +101,8 @@ def of_capture(seen, native):
     if seen.stated is not None:
         right = seen.launches == seen.stated
         return [] if right else [f"{seen.launches} launches, the program counted {seen.stated}"]
-    if seen.launches > native.launches:
+    # A program that dies without its handlers has launches in flight, and more of them are known where it is struck.
+    if seen.launches > native.launches and not native.dies:
         return [f"{seen.launches} launches, {native.launches} without a fault"]
     # The program ended as it does alone: each launch must have a row or a loss.
     ended_alone = seen.code == native.code and not native.dies and not seen.ended_early

@@ -257,22 +257,25 @@ static __device__ __forceinline__ void measure(u32 members, u32 lane, u64 addres
     }
 }
 
-// The pattern of the lanes of a request. `stride` is that of regular ones.
+// The pattern of the lanes of a request, as `class` in `analyzer/memory/src/shape.rs`. Lanes are at equal distances if
+// their numbers give their addresses (regular ones, by `stride`), or if each active lane is as far from the one before.
 static __device__ __forceinline__ u32 pattern(u32 mask, u32 lane, u64 address, u32 bytes, bool regular, long long stride) {
-    u32 lanes = __popc(mask);
-    if (!regular) {
-        u32 below = mask & ((1u << lane) - 1);
-        u32 others = mask & (mask - 1);
-        u64 before = broadcast(mask, address, below ? 31 - __clz(below) : lane);
-        long long distance = (long long)(address - before);
-        // All lanes must call this. The first one has no distance.
-        u32 same = __match_any_sync(mask, (u64)distance) & others & below;
-        u32 different = __popc(__ballot_sync(mask, below && !same));
-        stride = (long long)broadcast(mask, distance, __ffs(others) - 1);
-        if (different > 1) return different * 4 <= lanes ? TILED : GATHER;
-    }
-    if (lanes < 2 || !stride) return BROADCAST;
-    return (stride < 0 ? -stride : stride) == bytes ? UNIT : STRIDED;
+    u32 lanes = __popc(mask), ones = mask >> (__ffs(mask) - 1);
+    bool is_unit = regular && (stride < 0 ? -stride : stride) == bytes;
+    if (lanes < 2 || (regular && !stride)) return BROADCAST;
+    if (is_unit) return UNIT;
+    if (regular && !(ones & (ones + 1))) return STRIDED;
+    u32 below = mask & ((1u << lane) - 1), others = mask & (mask - 1);
+    u64 before = broadcast(mask, address, below ? 31 - __clz(below) : lane);
+    u64 distance = address - before;
+    // All lanes must call this. The first one has no distance.
+    u32 same = __match_any_sync(mask, distance) & others & below;
+    u32 different = __popc(__ballot_sync(mask, below && !same));
+    long long equal = (long long)broadcast(mask, distance, __ffs(others) - 1);
+    if (different == 1 && (equal < 0 ? -equal : equal) == bytes) return UNIT;
+    if (regular) return STRIDED;
+    if (different == 1) return equal ? STRIDED : BROADCAST;
+    return different * 4 <= lanes ? TILED : GATHER;
 }
 
 // The place of an instruction in the table, in the copy of this multiprocessor.
@@ -284,10 +287,10 @@ static __device__ __forceinline__ void count_shape(Launch *launch, u32 ordinal, 
     u32 lane = lane_id(), leader = __ffs(mask) - 1, last = 31 - __clz(mask);
     u32 class_ = pattern(mask, lane, address, bytes, regular, stride);
     u64 from = broadcast(mask, address, leader), to = broadcast(mask, address, last);
-    u64 low = to < from ? to : from;
+    u64 low = to < from ? to : from, high = to < from ? from : to;
     u32 lines, lanes = __popc(mask);
-    if (class_ == UNIT && unique == lanes * bytes) {
-        // No gaps: lanes in a row, or as if they were.
+    if (class_ == UNIT && high - low + bytes == unique) {
+        // No gaps between the lanes.
         lines = (u32)(((low + unique - 1) >> 7) - (low >> 7) + 1);
     } else {
         measure(mask, lane, address, bytes, 7, &lines, &unique);

@@ -16,6 +16,11 @@ pub(crate) const NOT_FOUND: u8 = 127;
 /// `doctor` found something that keeps this machine from recording both sides.
 pub(crate) const CANNOT_RECORD: u8 = 1;
 
+/// The exit code where the capture could not be written: that of the program, if it failed itself.
+pub(crate) fn after(program_code: u8) -> u8 {
+    if program_code == 0 { NOT_WRITTEN } else { program_code }
+}
+
 /// A failure of the recorder itself: the error, a hint, the exit code.
 #[derive(Debug)]
 pub(crate) struct Failure {

@@ -18,6 +18,7 @@ use crate::folder::Folder;
 use crate::hot;
 use crate::injection::Injection;
 use crate::message::{self, Messages};
+use crate::record::code_of_all;
 
 /// Runs the program, once for each pass, and says how its runs ended.
 #[derive(Debug)]
@@ -64,8 +65,10 @@ impl Passes<'_> {
             let started_ns = now_ns();
             let end = self.start(&mut command)?;
             recording.passes.push(ended_pass(instrument, started_ns, end));
-            self.folder.describe(recording).map_err(|error| Failure::new(exit::NOT_WRITTEN, error))?;
             ends.push(end);
+            self.folder
+                .describe(recording)
+                .map_err(|error| Failure::not_written(error).with_code(exit::after(code_of_all(&ends))))?;
             if let Some(&next) = instruments.get(index + 1)
                 && !self.goes_on(instrument, next, end)
             {

@@ -69,12 +69,9 @@ pub(crate) fn record(options: &Record) -> Result<ExitCode, Failure> {
             }
             Ok(ExitCode::from(program_code))
         }
-        Err(failure) => {
-            let code = if program_code == 0 { exit::NOT_WRITTEN } else { program_code };
-            Err(failure
-                .with_code(code)
-                .hint(format_args!("to use what was recorded, run `{recover} -o NAME.stallmap`")))
-        }
+        Err(failure) => Err(failure
+            .with_code(exit::after(program_code))
+            .hint(format_args!("to use what was recorded, run `{recover} -o NAME.stallmap`"))),
     }
 }
 
@@ -126,7 +123,7 @@ fn remove_unless_it_holds_rows(folder: &Folder) {
 }
 
 /// The first run that failed says how the program ends.
-fn code_of_all(ends: &[Ended]) -> u8 {
+pub(crate) fn code_of_all(ends: &[Ended]) -> u8 {
     let codes: Vec<u8> = ends.iter().map(|end| exit::code_of(end.status)).collect();
     if codes.windows(2).any(|two| two[0] != two[1]) {
         let words: Vec<String> = ends.iter().map(|end| end.words()).collect();

@@ -3,6 +3,7 @@
 //! All threads convert launches and encode row groups. One thread writes these, in order.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
@@ -59,7 +60,9 @@ pub(crate) fn write(
     // Groups that are ready wait for the thread that writes, so memory stays bounded.
     std::thread::scope(|scope| {
         let (send, groups) = sync_channel(1);
-        let appended = scope.spawn(move || append_all(&groups, writer));
+        let begun = std::thread::Builder::new().spawn_scoped(scope, move || append_all(&groups, writer));
+        let appended =
+            begun.map_err(FinishError::io("start a thread to write", Path::new("memory_access")))?;
         let converted = convert_all(&mut waiting, around, Groups::new(encoder, send), losses);
         // Where writing failed, converting failed too, for want of a receiver: the cause is the one to report.
         appended.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;

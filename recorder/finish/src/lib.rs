@@ -40,6 +40,7 @@ mod source;
 mod summaries;
 pub mod summary;
 mod tensors;
+mod threads;
 mod timeline;
 mod windows;
 
@@ -51,12 +52,14 @@ use summary::{Progress, Summary};
 
 /// Makes a capture of a recording's folder.
 pub fn finish(partial: &Path, output: &Path, progress: &dyn Fn(Progress)) -> Result<Summary, FinishError> {
+    threads::share();
     assemble::assemble(&Folder::open(partial)?, output, progress)
 }
 
 /// Makes one capture of the folders of several recordings: of one program that ran on several hosts, or whose ranks were
 /// recorded each by a `stallmap-record` of its own. Runs are numbered in the order of rank and start.
 pub fn merge(partials: &[&Path], output: &Path, progress: &dyn Fn(Progress)) -> Result<Summary, FinishError> {
+    threads::share();
     assemble::assemble(&Folder::merge(partials)?, output, progress)
 }
 
@@ -71,6 +74,7 @@ pub fn append(
     output: &Path,
     progress: &dyn Fn(Progress),
 ) -> Result<Summary, FinishError> {
+    threads::share();
     append::append(capture, &Folder::open(folder)?, output, progress)
 }
 

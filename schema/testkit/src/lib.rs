@@ -2,6 +2,7 @@
 
 pub mod repeat;
 mod replay;
+mod shapes;
 pub mod summarized;
 pub mod tiny;
 pub mod tree;

@@ -1,6 +1,6 @@
 //! A capture as a recorder with `--accesses=auto` would have written it, from one with all accesses.
 //!
-//! Counts of `access_summary` are computed from the lanes of the rows and the storages and allocations that lived then,
+//! Counts of `access_summary` and `access_histogram` are computed from the lanes of the rows and the storages and allocations that lived then,
 //! without code of the analyzer.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,10 +12,12 @@ use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use stallmap_schema::id::KernelId;
 use stallmap_schema::table::Row;
 use stallmap_schema::tables::launch::{Launch, LaunchParameter, LaunchRun};
-use stallmap_schema::tables::memory::{AccessSummary, DeviceAllocation, MemoryAccess};
+use stallmap_schema::tables::memory::{AccessHistogram, AccessSummary, DeviceAllocation, MemoryAccess};
 use stallmap_schema::tables::tensor::Storage;
 use stallmap_subset::blocks::Blocks;
 use stallmap_subset::counts::Counter;
+
+use crate::shapes;
 
 /// Addresses of launches of a kind agree in it.
 const ALIGNMENT: u64 = 128;
@@ -38,6 +40,7 @@ pub struct Accesses {
     parameters: BTreeMap<KernelId, Vec<u64>>,
     rows: Vec<MemoryAccess>,
     summary: Vec<AccessSummary>,
+    histogram: Vec<AccessHistogram>,
     blocks: BTreeMap<KernelId, Blocks>,
 }
 
@@ -64,8 +67,9 @@ impl Accesses {
             counter.add(row.clone());
         }
         let summary = counter.finish();
+        let histogram = shapes::count(&rows);
         let runs = reader.read_rows::<LaunchRun>()?;
-        Ok(Self { launches, runs, parameters, rows, summary, blocks })
+        Ok(Self { launches, runs, parameters, rows, summary, histogram, blocks })
     }
 
     /// The launches of each kind that refer to the first one, with it.
@@ -106,7 +110,13 @@ impl Accesses {
         };
         let rows: Vec<&MemoryAccess> = self.rows.iter().filter(is_kept).collect();
         let mut writer = CaptureWriter::create(output, Form::File)?;
-        let changed = [MemoryAccess::TABLE, AccessSummary::TABLE, Launch::TABLE, LaunchRun::TABLE];
+        let changed = [
+            MemoryAccess::TABLE,
+            AccessSummary::TABLE,
+            AccessHistogram::TABLE,
+            Launch::TABLE,
+            LaunchRun::TABLE,
+        ];
         for table in
             reader.tables().iter().filter(|table| changed.iter().all(|changed| changed.name != table.name))
         {
@@ -120,6 +130,9 @@ impl Accesses {
         let summary =
             self.summary.iter().filter(|row| how.has_summary && !references.contains_key(&row.kernel_id));
         writer.append_rows(summary.cloned())?;
+        let histogram =
+            self.histogram.iter().filter(|row| how.has_summary && !references.contains_key(&row.kernel_id));
+        writer.append_rows(histogram.cloned())?;
         writer.append_rows(self.launches.iter().map(|launch| Launch {
             accesses_of: references.get(&launch.kernel_id).copied(),
             ..launch.clone()

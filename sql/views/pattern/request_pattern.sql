@@ -2,9 +2,10 @@
 --
 -- Sectors are units of 32 bytes, lines of 128, both distinct in each request. ideal is the fewest sectors that hold the
 -- bytes. `access_shape` has each request, and defines the classes. Sectors are meaningful for global and local memory.
--- For shared memory see `bank_conflict`. Instructions that no instrument observes have no row. Counts are of the rows
--- that the capture holds. Where these are a sample of blocks (`launch_access`), ratios are estimates, and `pc_tensor` has
--- the exact requests and sectors. Launches with the accesses of a model launch have no row.
+-- For shared memory see `bank_conflict`. Instructions that no instrument observes have no row. Where the GPU counted the
+-- shapes of a launch's requests (`access_histogram`), all of them are here. Other counts are of the rows that the capture
+-- holds: where these are a sample of blocks (`launch_access`), ratios are estimates, and `pc_tensor` has the exact requests
+-- and sectors. Launches with the accesses of a model launch have no row.
 CREATE VIEW request_pattern (
   -- The launch.
   kernel_id,
@@ -53,23 +54,42 @@ CREATE VIEW request_pattern (
   -- Requests of unit stride that do not begin on a sector.
   misaligned_count
 ) AS
-WITH summed AS (
+WITH shaped AS (
+  SELECT
+    kernel_id, function_id, pc, kind, space, access_bytes, request_count, lane_count, sectors * request_count AS sectors,
+    line_count, unique_bytes, ideal_sectors, class, CASE WHEN is_misaligned THEN request_count ELSE 0 END AS misaligned
+  FROM access_histogram
+  UNION ALL
+  SELECT
+    s.kernel_id, s.function_id, s.pc, s.kind, s.space, s.access_bytes, s.request_count, s.lane_count, s.sectors,
+    s.line_count, s.unique_bytes, s.ideal_sectors, s.class, s.misaligned
+  FROM (
+    SELECT
+      kernel_id, function_id, pc, kind, space, class, max(access_bytes) AS access_bytes, count(*) AS request_count,
+      sum(lane_count) AS lane_count, sum(sectors) AS sectors, sum(line_count) AS line_count,
+      sum(unique_bytes) AS unique_bytes, sum(ideal_sectors) AS ideal_sectors,
+      sum(CASE WHEN is_misaligned THEN 1 ELSE 0 END) AS misaligned
+    FROM access_shape
+    GROUP BY kernel_id, function_id, pc, kind, space, class
+  ) s
+  LEFT ANTI JOIN access_histogram h ON h.kernel_id = s.kernel_id
+), summed AS (
   SELECT
     kernel_id, function_id, pc, kind, space,
     max(access_bytes) AS access_bytes,
-    count(*) AS requests,
+    CAST(sum(request_count) AS BIGINT) AS requests,
     CAST(sum(lane_count) AS BIGINT) AS lanes,
     CAST(sum(sectors) AS BIGINT) AS sectors,
     CAST(sum(line_count) AS BIGINT) AS line_count,
     CAST(sum(unique_bytes) AS BIGINT) AS unique_bytes,
     CAST(sum(ideal_sectors) AS BIGINT) AS ideal,
-    sum(CASE WHEN class = 'broadcast' THEN 1 ELSE 0 END) AS broadcast,
-    sum(CASE WHEN class = 'unit' THEN 1 ELSE 0 END) AS unit,
-    sum(CASE WHEN class = 'strided' THEN 1 ELSE 0 END) AS strided,
-    sum(CASE WHEN class = 'tiled' THEN 1 ELSE 0 END) AS tiled,
-    sum(CASE WHEN class = 'gather' THEN 1 ELSE 0 END) AS gather,
-    sum(CASE WHEN is_misaligned THEN 1 ELSE 0 END) AS misaligned
-  FROM access_shape
+    CAST(sum(CASE WHEN class = 'broadcast' THEN request_count ELSE 0 END) AS BIGINT) AS broadcast,
+    CAST(sum(CASE WHEN class = 'unit' THEN request_count ELSE 0 END) AS BIGINT) AS unit,
+    CAST(sum(CASE WHEN class = 'strided' THEN request_count ELSE 0 END) AS BIGINT) AS strided,
+    CAST(sum(CASE WHEN class = 'tiled' THEN request_count ELSE 0 END) AS BIGINT) AS tiled,
+    CAST(sum(CASE WHEN class = 'gather' THEN request_count ELSE 0 END) AS BIGINT) AS gather,
+    CAST(sum(misaligned) AS BIGINT) AS misaligned
+  FROM shaped
   GROUP BY kernel_id, function_id, pc, kind, space
 )
 SELECT

@@ -1,7 +1,7 @@
 -- Requests of one instruction of one launch by the number of sectors of device memory that they touched.
 --
--- Counts are of the rows that the capture holds. Where these are a sample of blocks (`launch_access`), parts of them are
--- estimates.
+-- All requests of a launch whose shapes the GPU counted (`access_histogram`). Other counts are of the rows that the capture
+-- holds. Where these are a sample of blocks (`launch_access`), parts of them are estimates.
 CREATE VIEW sector_histogram (
   -- The launch.
   kernel_id,
@@ -16,7 +16,17 @@ CREATE VIEW sector_histogram (
   -- Requests with that number.
   request_count
 ) AS
-SELECT kernel_id, function_id, pc, kind, sectors, count(*)
-FROM access_shape
+WITH counted AS (
+  SELECT kernel_id, function_id, pc, kind, sectors, count(*) AS requests
+  FROM access_shape
+  WHERE space IN ('global', 'global_async')
+  GROUP BY kernel_id, function_id, pc, kind, sectors
+)
+SELECT kernel_id, function_id, pc, kind, sectors, requests
+FROM counted c
+LEFT ANTI JOIN access_histogram h ON h.kernel_id = c.kernel_id
+UNION ALL
+SELECT kernel_id, function_id, pc, kind, sectors, CAST(sum(request_count) AS BIGINT)
+FROM access_histogram
 WHERE space IN ('global', 'global_async')
 GROUP BY kernel_id, function_id, pc, kind, sectors

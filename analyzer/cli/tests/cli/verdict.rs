@@ -28,9 +28,16 @@ fn a_screen_is_24_lines_of_80_columns() {
         assert!(text.lines().count() <= 24, "{path}: {text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{path}: {text}");
         // A time without a source was measured.
-        let is_measured = ["time_truth", "blame_replays", "latency_truth", "ablation_truth", "graph_bundles"]
-            .iter()
-            .any(|name| path.contains(name));
+        let is_measured = [
+            "time_truth",
+            "blame_replays",
+            "latency_truth",
+            "ablation_truth",
+            "graph_bundles",
+            "pipeline_truth",
+        ]
+        .iter()
+        .any(|name| path.contains(name));
         let is_partly = text.contains("(estimated)") || text.contains(" measured)");
         assert_ne!(is_measured, is_partly, "{path}: {text}");
         // The percents of the bars add up to 100, less one for each that rounds to nothing. Without samples, there

@@ -39,6 +39,9 @@ const COSTS: &str = "SELECT charge, tensor_id, round(sum(samples), 6) FROM tenso
 const LANES: &str =
     "SELECT kernel_id, function_id, pc, kind, space, sum(lane_count) FROM pc_tensor GROUP BY 1, 2, 3, 4, 5";
 
+/// Patterns of requests, which the GPU counts by shape.
+const PATTERNS: [&str; 2] = ["SELECT * FROM request_pattern", "SELECT * FROM sector_histogram"];
+
 /// A capture, with all its accesses and with a part of them.
 struct Pair {
     original: Session,
@@ -108,6 +111,10 @@ async fn compare(name: &str, how: How) {
     let sharing = if is_exact { BTreeSet::new() } else { rows(&pair.original, SHARING).await };
     for sql in [PARTS, SHARES, if is_exact { CHARGES } else { SINGLE_CHARGES }] {
         let differs = pair.difference(sql, &sharing).await;
+        assert!(differs.is_empty(), "{name} {how:?}: {sql}\n{differs:#?}");
+    }
+    for sql in PATTERNS.iter().filter(|_| !how.refers) {
+        let differs = pair.difference(sql, &BTreeSet::new()).await;
         assert!(differs.is_empty(), "{name} {how:?}: {sql}\n{differs:#?}");
     }
     let differs = pair.difference(LANES, &BTreeSet::new()).await;

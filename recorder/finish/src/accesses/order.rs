@@ -98,7 +98,7 @@ pub(super) struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    /// Takes the records of a part out of all frames, which are read again where the survey has not kept them.
+    /// Takes the records of a part out of all frames, which are read again unless the survey holds them.
     pub(super) fn read(
         source: &Source<'_>,
         places: &'a Places,
@@ -108,8 +108,8 @@ impl<'a> Part<'a> {
         let frames = surveyed.par_iter_mut().zip(source.frames).enumerate();
         let (frames, entries): (Vec<_>, Vec<_>) = frames
             .map(|(index, (surveyed, frame))| {
-                let kept = surveyed.records.take();
-                let records = kept.or_else(|| super::records(source, frame)).unwrap_or_default();
+                let held = surveyed.records.take();
+                let records = held.or_else(|| super::records(source, frame)).unwrap_or_default();
                 select(places, part, (index, surveyed.first_sequence), records)
             })
             .unzip();

@@ -21,7 +21,7 @@ struct Executed {
 
 /// One frame.
 pub(super) struct Surveyed {
-    /// Its records, where they are kept.
+    /// Its records, where they fit in memory.
     pub(super) records: Option<Vec<u8>>,
     /// Position of its first record in the launch.
     pub(super) first_sequence: u64,
@@ -38,10 +38,10 @@ pub(super) struct Survey {
 }
 
 impl Survey {
-    /// Reads every frame once, and keeps the records if told to.
-    pub(super) fn new(source: &Source<'_>, keeps: bool) -> Self {
+    /// Reads every frame once, and holds the records on request.
+    pub(super) fn new(source: &Source<'_>, holds: bool) -> Self {
         let mut frames: Vec<Surveyed> =
-            source.frames.par_iter().map(|frame| Surveyed::new(source, frame, keeps)).collect();
+            source.frames.par_iter().map(|frame| Surveyed::new(source, frame, holds)).collect();
         let mut sequence = 0;
         for frame in &mut frames {
             frame.first_sequence = sequence;
@@ -88,7 +88,7 @@ pub(super) fn borders(frames: &[Surveyed], places: &Places, parts: usize) -> Vec
 }
 
 impl Surveyed {
-    fn new(source: &Source<'_>, place: &FrameRef, keeps: bool) -> Self {
+    fn new(source: &Source<'_>, place: &FrameRef, holds: bool) -> Self {
         let mut surveyed = Self {
             records: None,
             first_sequence: 0,
@@ -119,7 +119,7 @@ impl Surveyed {
             surveyed.count += 1;
         }
         surveyed.executed = executed.iter().map(|(pc, executed)| (pc, *executed)).collect();
-        surveyed.records = keeps.then_some(bytes);
+        surveyed.records = holds.then_some(bytes);
         surveyed
     }
 }

@@ -61,8 +61,8 @@ impl GroupEncoder {
         writers.into_iter().map(ArrowColumnWriter::close).collect()
     }
 
-    /// A batch with the declared schema, which carries the docs that batches from segments have lost. Rows of a capture
-    /// of an earlier release lack the columns that were added since.
+    /// A batch with the declared schema, which carries the docs that batches from segments have lost. Earlier releases
+    /// wrote fewer columns.
     fn conform(&self, batch: &RecordBatch) -> Result<RecordBatch, CaptureError> {
         let column = |field: &Arc<Field>| match batch.column_by_name(field.name()) {
             Some(column) => Ok(column.clone()),
