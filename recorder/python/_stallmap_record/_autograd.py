@@ -6,7 +6,8 @@ from _stallmap_record._session import SESSION
 from _stallmap_record._stacks import caller
 from _stallmap_record._threads import HERE
 
-_MOST = 1 << 20
+# Forward ops that are remembered: those of one graph of autograd, and of some before it. They take 26 MB.
+_MOST = 1 << 17
 
 _current_node = torch._C._current_autograd_node
 _sequence_number = torch.autograd._get_sequence_nr
@@ -19,12 +20,14 @@ class Autograd:
         self._library = library
         self._stacks = stacks
         self._forward = {}
+        self._last_forgotten = -1
         self._threads = set()
         self._calls = []
 
     def forget(self):
         """Forgets ops of an earlier session."""
         self._forward.clear()
+        self._last_forgotten = -1
         self._calls.clear()
 
     def forward_sequence(self):
@@ -44,7 +47,9 @@ class Autograd:
         self._threads.add(HERE.number)
         forward = self._forward
         if len(forward) >= _MOST:
-            del forward[next(iter(forward))]
+            first = next(iter(forward))
+            self._last_forgotten = max(self._last_forgotten, first[0])
+            del forward[first]
         # A number that is used again must move to the end.
         forward.pop((sequence, HERE.number), None)
         forward[sequence, HERE.number] = op_id
@@ -58,7 +63,10 @@ class Autograd:
         # Nodes that accumulate gradients have the largest number.
         if not 0 <= sequence < 1 << 62:
             return self._library.text(node.name()), -1, 0
-        return self._library.text(node.name()), sequence, self._forward_op(sequence)
+        op_id = self._forward_op(sequence)
+        if not op_id and sequence <= self._last_forgotten:
+            self._library.lose_op("the forward op of a gradient is no longer known")
+        return self._library.text(node.name()), sequence, op_id
 
     def _forward_op(self, sequence):
         """The forward op on the thread that called backward. On another thread only if no other has such a number."""
