@@ -3,9 +3,10 @@
 use std::cmp::Reverse;
 
 use arrow::array::{Array, AsArray, PrimitiveArray, RecordBatch};
-use arrow::datatypes::{ArrowPrimitiveType, Int64Type, UInt32Type, UInt64Type};
+use arrow::datatypes::{Int64Type, UInt32Type, UInt64Type};
 use datafusion::common::HashMap;
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
+pub(super) use stallmap_tables::column::{column, wrong};
 
 use super::life::{Life, Lives};
 use super::parameters;
@@ -277,21 +278,8 @@ fn ids(batch: &RecordBatch, name: &str) -> Result<Vec<u64>> {
     Ok(column::<UInt64Type>(batch, name)?.values().to_vec())
 }
 
-/// A column of numbers. An error if it is missing or of another type.
-pub(super) fn column<'a, T: ArrowPrimitiveType>(
-    batch: &'a RecordBatch,
-    name: &str,
-) -> Result<&'a PrimitiveArray<T>> {
-    batch.column_by_name(name).and_then(|array| array.as_primitive_opt::<T>()).ok_or_else(|| wrong(name))
-}
-
 fn numbers(batch: &RecordBatch, name: &str, row: usize) -> Result<PrimitiveArray<Int64Type>> {
     let list = batch.column_by_name(name).and_then(|array| array.as_list_opt::<i32>());
     let values = list.map(|list| list.value(row)).ok_or_else(|| wrong(name))?;
     values.as_primitive_opt::<Int64Type>().cloned().ok_or_else(|| wrong(name))
-}
-
-/// The error for a column that differs from the schema.
-pub(super) fn wrong(name: &str) -> DataFusionError {
-    DataFusionError::Execution(format!("column `{name}` is missing or of another type than declared"))
 }

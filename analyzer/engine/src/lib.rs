@@ -28,7 +28,6 @@ pub mod exec;
 pub mod index;
 pub mod launches;
 mod memory;
-mod parameters;
 #[cfg(test)]
 mod partition_tests;
 mod pointer;
@@ -52,3 +51,4 @@ mod touch;
 
 pub use stallmap_memory::{distinct, grid, life, lru, request, sampler, shape, view};
 pub use stallmap_tables::derived;
+use stallmap_tables::parameters;

@@ -2,12 +2,14 @@
 //! ranges.
 
 pub mod captured;
+pub mod column;
 mod cuts;
 pub mod derived;
 pub mod error;
 pub mod guard;
 pub mod listing;
 pub mod location;
+pub mod parameters;
 mod reader;
 pub mod remote;
 mod renumber;

@@ -96,7 +96,7 @@ fn waits_have_their_counts() {
 fn accesses_have_their_addresses() {
     // LDG.E.128.CONSTANT R4, desc[UR8][R10.64+-0x10]
     let load = sm_90(0x000e_a200_0c1e_9d00, 0xffff_f008_0a04_7981);
-    assert_eq!(load.to_string(), "LDG.128 R4-R7 <- R10-R11 UR8-UR9 -0x10");
+    assert_eq!(load.to_string(), "LDG.E.128.CONSTANT R4-R7 <- R10-R11 UR8-UR9 -0x10");
     let memory = load.memory.expect("a load");
     assert_eq!((memory.bytes, memory.offset), (16, -16));
     // LDCU.64 UR8, c[0x0][0x358] and ATOMG.E.ADD.F32.FTZ.RN.STRONG.GPU PT, RZ, desc[UR8][R2.64], R19 of sm_100

@@ -5,21 +5,21 @@ use arrow::datatypes::UInt64Type;
 use datafusion::common::HashMap;
 use datafusion::error::Result;
 
-use super::index::{column, wrong};
+use crate::column::{column, wrong};
 
 /// The columns of `launch_parameter` that are needed, in the order of the table.
-pub(super) const COLUMNS: [&str; 2] = ["kernel_id", "bytes"];
+pub const COLUMNS: [&str; 2] = ["kernel_id", "bytes"];
 
 /// Bytes of a word: one address.
-pub(super) const WORD_BYTES: usize = size_of::<u64>();
+pub const WORD_BYTES: usize = size_of::<u64>();
 
 /// The parameters of launches, as words at multiples of 8 bytes.
 #[derive(Debug, Default)]
-pub(super) struct Parameters(HashMap<u64, Vec<u64>>);
+pub struct Parameters(HashMap<u64, Vec<u64>>);
 
 /// The words of parameters of launches that are wanted, in the order of the table. Zeros alone are parameters that `redact`
 /// removed: they are not known.
-pub(super) fn words(batch: &RecordBatch, is_wanted: impl Fn(u64) -> bool) -> Result<Vec<(u64, Vec<u64>)>> {
+pub fn words(batch: &RecordBatch, is_wanted: impl Fn(u64) -> bool) -> Result<Vec<(u64, Vec<u64>)>> {
     let kernels = column::<UInt64Type>(batch, "kernel_id")?;
     let bytes = batch.column_by_name("bytes").and_then(|array| array.as_binary_opt::<i32>());
     let bytes = bytes.ok_or_else(|| wrong("bytes"))?;
@@ -32,13 +32,13 @@ pub(super) fn words(batch: &RecordBatch, is_wanted: impl Fn(u64) -> bool) -> Res
 
 impl Parameters {
     /// Parameters of the launches that are wanted.
-    pub(super) fn read(batch: &RecordBatch, is_wanted: impl Fn(u64) -> bool) -> Result<Self> {
+    pub fn read(batch: &RecordBatch, is_wanted: impl Fn(u64) -> bool) -> Result<Self> {
         Ok(Self(words(batch, is_wanted)?.into_iter().collect()))
     }
 
     /// The word of a launch that points from nearest below to an address within a block of memory, first and last byte.
     /// The nearest above if none does. The first of equal ones.
-    pub(super) fn nearest(&self, kernel_id: u64, (first, last): (u64, u64), address: u64) -> Option<u32> {
+    pub fn nearest(&self, kernel_id: u64, (first, last): (u64, u64), address: u64) -> Option<u32> {
         let words = (0..).zip(self.0.get(&kernel_id)?.iter().copied());
         let within = words.filter(|(_, word)| (first..=last).contains(word));
         let nearest = within.min_by_key(|(_, word)| (*word > address, word.abs_diff(address)));
@@ -47,7 +47,7 @@ impl Parameters {
 
     /// The distance from an address of one launch to that of another: of the word that points to it, or none if no word
     /// does. Null if it is not known.
-    pub(super) fn distance(&self, from: u64, to: u64, word: Option<u32>) -> Option<u64> {
+    pub fn distance(&self, from: u64, to: u64, word: Option<u32>) -> Option<u64> {
         let (from, to) = (self.0.get(&from)?, self.0.get(&to)?);
         let Some(word) = word else { return Some(0) };
         let place = usize::try_from(word).ok()?;
