@@ -188,6 +188,29 @@ async fn views_give_their_golden_answers() {
     assert!(wrong.is_empty(), "UPDATE=1 writes new results:\n{}", wrong.join("\n"));
 }
 
+/// Threads decide the order of rows that no query orders.
+#[test]
+fn queries_that_give_several_rows_order_them() {
+    for file in test_files() {
+        let text = fs::read_to_string(&file).unwrap();
+        for record in text.split("\n\n") {
+            let Some((sql, rows)) = record.split_once("\n----\n") else { continue };
+            let ordered = outside_parentheses(sql).contains("ORDER BY");
+            assert!(ordered || rows.trim().lines().count() < 2, "no order, {}: {sql}", file.display());
+        }
+    }
+}
+
+/// The text of a query outside of its parentheses.
+fn outside_parentheses(sql: &str) -> String {
+    let mut depth = 0_usize;
+    let outside = |c: &char| {
+        depth = if *c == ')' { depth.saturating_sub(1) } else { depth + usize::from(*c == '(') };
+        depth == 0
+    };
+    sql.chars().filter(outside).collect()
+}
+
 #[test]
 fn every_view_is_documented_and_tested() {
     let folder = tempfile::tempdir().unwrap();
