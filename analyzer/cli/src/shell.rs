@@ -116,7 +116,7 @@ impl Shell {
     }
 
     fn run_statement(&mut self, sql: &str) -> Outcome<Statement> {
-        let progress = Progress::after(PATIENCE, "running");
+        let progress = Progress::after(PATIENCE, self.session.work(), "running");
         if self.is_interactive {
             return self.run_until_interrupted(sql, &progress);
         }

@@ -52,7 +52,7 @@ pub async fn answers(
 
 /// Queries sections by their statements.
 pub async fn answers_of(session: &Session, texts: Vec<(Query, String)>) -> Outcome<Vec<Answer>> {
-    let _progress = Progress::start("asking");
+    let _progress = Progress::of(session.work(), "asking");
     let found = rows_of_all(session, &texts).await?;
     let mut answers = Vec::new();
     for ((section, sql), rows) in texts.into_iter().zip(found) {

@@ -29,7 +29,7 @@ pub(crate) fn run(context: &Context, args: &Folded) -> Outcome {
         return output::print(&sql).map(|()| OK);
     }
     let batches = {
-        let _progress = Progress::start("querying call paths");
+        let _progress = Progress::of(session.work(), "querying call paths");
         runtime()?.block_on(rows(&session, &sql))?
     };
     let stacks = Stack::read(queries::FOLDED.name, &batches)?;

@@ -60,7 +60,7 @@ impl Source {
 
     /// The rows of a query.
     pub(crate) fn read<R: Row>(&self, query: Query) -> Outcome<Vec<R>> {
-        let _progress = Progress::start(format!("querying {}", query.name));
+        let _progress = Progress::of(self.session.work(), format!("querying {}", query.name));
         R::read(query.name, &self.batches(&query.sql(&[]))?)
     }
 

@@ -40,7 +40,7 @@ pub(crate) fn run(context: &Context, args: &Tenprof) -> Outcome {
         return Ok(OK);
     }
     let folder = Folder::new(&args.folder)?;
-    let progress = Progress::start("asking");
+    let progress = Progress::of(session.work(), "asking");
     let runtime = runtime()?;
     for (name, sql) in [("tensor_stall_cost.csv", &cost), ("pc_samples.csv", &samples)] {
         progress.say(format!("querying {name}"));

@@ -118,7 +118,7 @@ pub async fn compared(session: &Session, part: Part, metric: DiffMetric, top: u3
 }
 
 async fn compare(args: &Diff, session: &Session, names: Vec<String>, parts: &[Part]) -> Outcome {
-    let progress = Progress::start("comparing facts");
+    let progress = Progress::of(session.work(), "comparing facts");
     let (comparison, facts) = Comparison::begin(args, session, names).await?;
     if args.sql {
         drop(progress);

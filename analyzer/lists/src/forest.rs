@@ -53,7 +53,7 @@ pub fn run(context: &Context, args: &Args) -> Outcome {
         return output::print(&filtered(filter.as_ref()).join("\n")).map(|()| OK);
     }
     let (known, forest) = {
-        let _progress = Progress::start("querying tensors");
+        let _progress = Progress::of(session.work(), "querying tensors");
         let queries = filtered(filter.as_ref());
         (runtime.block_on(known(&session))?, runtime.block_on(asked(&session, args.each, &queries))?)
     };

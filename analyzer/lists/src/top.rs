@@ -42,7 +42,7 @@ pub fn run(context: &Context, args: &Top) -> Outcome {
         return output::print(&sql).map(|()| OK);
     }
     let (known, rows) = {
-        let _progress = Progress::start(format!("querying {}", section.name));
+        let _progress = Progress::of(session.work(), format!("querying {}", section.name));
         (runtime.block_on(known(&session))?, runtime.block_on(asked(&session, section, &sql))?)
     };
     known.say(&args.capture, args.format())?;

@@ -110,7 +110,7 @@ fn ask(context: &Context, args: &Tree, capture: &Location) -> Outcome<Asked> {
         let _progress = Progress::start(format!("opening {}", capture.display()));
         context.open(&[(None, capture.clone())])?
     };
-    let _progress = Progress::start(format!("asking {} for call paths", capture.display()));
+    let _progress = Progress::of(session.work(), format!("asking {} for call paths", capture.display()));
     let query = if args.diff.is_some() { queries::diff::TREE_LAUNCHES } else { queries::tree::LAUNCHES };
     let runtime = runtime()?;
     let known = runtime.block_on(known(&session))?;
@@ -144,7 +144,7 @@ fn compare(args: &Tree, session: &Session, paths: &path::Paths, rows: &mut [Row]
     let all = choose(args, paths, &whole);
     let family: Vec<Costs> = all.iter().map(|row| row.total).collect();
     let question = Question { family: &family, metrics: &args.metrics, spread: args.spread };
-    let _progress = Progress::start("comparing call paths");
+    let _progress = Progress::of(session.work(), "comparing call paths");
     runtime()?.block_on(judge::judge(session, &queries::diff::TREE_NODES.sql(&[]), rows, question))
 }
 

@@ -56,6 +56,7 @@ use stallmap_engine::table::{DerivedTable, Engine, Places, PlacesTable};
 use stallmap_tables::captured::{CapturedTable, Presence};
 use stallmap_tables::listing::CaptureTable;
 use stallmap_tables::location::Location;
+pub use stallmap_tables::work::Work;
 
 /// The catalog that holds each capture as a schema.
 const CATALOG: &str = "stallmap";
@@ -316,6 +317,11 @@ impl Session {
             }
             all.into_values().collect()
         })
+    }
+
+    /// The work of its queries: the part that is done, for progress.
+    pub fn work(&self) -> Arc<Work> {
+        self.context.copied_config().get_extension().unwrap_or_default()
     }
 
     /// A plan, ready to run. Tables that it reads more than once are cached for it and for later statements.

@@ -1,5 +1,5 @@
 //! Guards every scan: captures are bytes from elsewhere. A panic of the Parquet decoder and a value beyond its bound
-//! become errors of the query.
+//! become errors of the query. What a scan has read counts as work that is done.
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
@@ -22,6 +22,7 @@ use datafusion::datasource::physical_plan::FileScanConfig;
 use stallmap_schema::capture::bounds;
 
 use crate::captured::{panic_text, unreadable};
+use crate::work::{Task, Work};
 
 /// Inserts a [`GuardExec`] above each scan, after all other rules.
 #[derive(Debug)]
@@ -31,8 +32,8 @@ impl PhysicalOptimizerRule for GuardScans {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         let guard = |plan: Arc<dyn ExecutionPlan>| {
             let Some(scan) = plan.downcast_ref::<DataSourceExec>() else { return Ok(Transformed::no(plan)) };
-            let table = table(scan);
-            Ok(Transformed::yes(Arc::new(GuardExec { table, input: plan }) as _))
+            let captured = captured(scan);
+            Ok(Transformed::yes(Arc::new(GuardExec { captured, input: plan }) as _))
         };
         plan.transform_up(guard).data()
     }
@@ -46,18 +47,27 @@ impl PhysicalOptimizerRule for GuardScans {
     }
 }
 
-/// The table of a capture that a scan reads. None if it reads memory.
-fn table(scan: &DataSourceExec) -> Option<String> {
+/// A table of a capture that a scan reads.
+#[derive(Clone, Debug)]
+struct Captured {
+    name: String,
+    rows: u64,
+}
+
+/// The table that a scan reads. None if it reads memory.
+fn captured(scan: &DataSourceExec) -> Option<Captured> {
     let files = scan.data_source().downcast_ref::<FileScanConfig>()?;
     let file = files.file_groups.first()?.files().first()?;
     let path = file.object_meta.location.as_ref();
-    Some(path.strip_prefix("tables/")?.strip_suffix(".parquet")?.to_owned())
+    let name = path.strip_prefix("tables/")?.strip_suffix(".parquet")?.to_owned();
+    let rows = files.statistics().num_rows.get_value().copied().unwrap_or_default() as u64;
+    Some(Captured { name, rows })
 }
 
 /// Passes its input's batches on. A panic of the input, or a value beyond its bound, ends the query with an error.
 #[derive(Debug)]
 struct GuardExec {
-    table: Option<String>,
+    captured: Option<Captured>,
     input: Arc<dyn ExecutionPlan>,
 }
 
@@ -106,18 +116,20 @@ impl ExecutionPlan for GuardExec {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let input =
             children.pop().ok_or_else(|| DataFusionError::Internal("GuardExec has one child".into()))?;
-        Ok(Arc::new(Self { table: self.table.clone(), input }))
+        Ok(Arc::new(Self { captured: self.captured.clone(), input }))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let mut task = self.task(&context);
         let input = self.input.execute(partition, context)?;
         let schema = input.schema();
-        let (table, mut row) = (self.table.clone(), 0);
+        let (captured, mut row) = (self.captured.clone(), 0);
         let checked = move |batch: RecordBatch| {
-            if let Some(table) = &table {
-                bounds::check(table, &batch, row).map_err(|reason| unreadable(table, reason))?;
+            if let Some(Captured { name, .. }) = &captured {
+                bounds::check(name, &batch, row).map_err(|reason| unreadable(name, reason))?;
             }
             row += batch.num_rows() as u64;
+            task.iter_mut().for_each(|task| task.read(batch.num_rows() as u64));
             Ok(batch)
         };
         let guarded = futures::stream::unfold((Some(input), checked), |(input, mut checked)| async {
@@ -134,5 +146,14 @@ impl ExecutionPlan for GuardExec {
             }
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, guarded)))
+    }
+}
+
+impl GuardExec {
+    /// The scan of a partition as work. None if its session counts none.
+    fn task(&self, context: &TaskContext) -> Option<Task> {
+        let work = context.session_config().get_extension::<Work>()?;
+        let partitions = self.properties().partitioning.partition_count().max(1);
+        Some(work.scan(self.captured.as_ref()?.rows / partitions as u64))
     }
 }

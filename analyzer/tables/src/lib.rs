@@ -15,6 +15,7 @@ pub mod remote;
 mod renumber;
 pub mod spread;
 pub mod words;
+pub mod work;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;

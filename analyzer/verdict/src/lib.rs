@@ -72,7 +72,7 @@ pub fn run(context: &Context, args: &Args) -> Outcome {
         return output::print(&texts.join("\n")).map(|()| OK);
     }
     let verdict = {
-        let _progress = Progress::start("looking for the verdict");
+        let _progress = Progress::of(session.work(), "looking for the verdict");
         runtime()?
             .block_on(Verdict::of_findings(&session, if args.verbose { ALL_FINDINGS } else { FINDINGS }))?
     };

@@ -48,7 +48,7 @@ pub fn run(context: &Context, args: &Why) -> Outcome {
     let runtime = runtime()?;
     let filter = runtime.block_on(Filter::of(&session, &args.filter))?;
     let finding = {
-        let _progress = Progress::start("querying findings");
+        let _progress = Progress::of(session.work(), "querying findings");
         runtime.block_on(finding(&session, filter.as_ref(), args.number))?
     };
     if args.sql {

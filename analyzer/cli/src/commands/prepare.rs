@@ -61,7 +61,8 @@ fn prepare(context: &Context, capture: &Location, in_place: bool) -> Outcome<Pre
     let reader = capture.open().map_err(|error| capture_failure(&error))?;
     let code = code::analyze(&reader, context.cache()).map_err(|error| explain(error.into(), None))?;
     let session = context.open(&[(None, capture.clone())])?;
-    progress.say(format!("computing views of {}", capture.display()));
+    drop(progress);
+    let progress = Progress::of(session.work(), format!("computing views of {}", capture.display()));
     let runtime = runtime()?;
     let views = runtime.block_on(session.prepare()).map_err(|error| explain(error, Some(&session)))?;
     progress.say(format!("answering the questions of reports of {}", capture.display()));

@@ -1,15 +1,22 @@
 //! Progress on a terminal during long tasks.
 
+use std::fmt::Write;
 use std::io::{self, IsTerminal};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use stallmap::session::Work;
 
 use super::shorten::printable;
 
 /// Delay before progress appears.
 const PATIENCE: Duration = Duration::from_millis(400);
+/// Delay before the time that is left appears.
+const LONG: Duration = Duration::from_secs(2);
+/// A smaller part of the work says little about the time that is left.
+const SMALLEST_SHARE: f64 = 0.02;
 
 /// A spinner on stderr that appears after a delay and disappears when dropped. Without a terminal, it does nothing.
 pub struct Progress(ProgressBar);
@@ -21,19 +28,29 @@ pub struct Voice(ProgressBar);
 impl Progress {
     /// Starts to wait.
     pub fn start(message: impl Into<String>) -> Self {
-        Self::after(PATIENCE, message)
+        Self::begin(PATIENCE, message.into(), None)
+    }
+
+    /// The same, for queries. After 2 s it shows the time that is left, estimated from the part of the work that is done.
+    pub fn of(work: Arc<Work>, message: impl Into<String>) -> Self {
+        Self::after(PATIENCE, work, message)
     }
 
     /// The same with another delay.
-    pub fn after(patience: Duration, message: impl Into<String>) -> Self {
+    pub fn after(patience: Duration, work: Arc<Work>, message: impl Into<String>) -> Self {
+        work.forget_done();
+        Self::begin(patience, message.into(), Some(work))
+    }
+
+    fn begin(patience: Duration, message: String, work: Option<Arc<Work>>) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
-        bar.set_message(printable(&message.into()));
+        bar.set_message(printable(&message));
         if io::stderr().is_terminal() {
             let late = bar.clone();
             thread::spawn(move || {
                 thread::sleep(patience);
                 if !late.is_finished() {
-                    show(&late);
+                    show(&late, work);
                 }
             });
         }
@@ -65,9 +82,13 @@ impl Voice {
     }
 }
 
-fn show(bar: &ProgressBar) {
-    if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}") {
-        bar.set_style(style);
+fn show(bar: &ProgressBar, work: Option<Arc<Work>>) {
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}{left}") {
+        bar.set_style(style.with_key("left", move |state: &ProgressState, out: &mut dyn Write| {
+            let left = work.as_ref().and_then(|work| time_left(state.elapsed(), work.share()));
+            // A line of progress that cannot be written is not worth an error.
+            drop(left.map(|left| write!(out, ", about {} s left", left.as_secs() + 1)));
+        }));
     }
     bar.set_draw_target(ProgressDrawTarget::stderr());
     bar.enable_steady_tick(Duration::from_millis(100));
@@ -75,6 +96,12 @@ fn show(bar: &ProgressBar) {
     if bar.is_finished() {
         end(bar);
     }
+}
+
+/// Time left after some time and a part of the work, 0 to 1. None where that is no time to speak of, or says little.
+fn time_left(elapsed: Duration, share: f64) -> Option<Duration> {
+    let is_known = elapsed >= LONG && (SMALLEST_SHARE..1.0).contains(&share);
+    is_known.then(|| elapsed.mul_f64((1.0 - share) / share))
 }
 
 fn end(bar: &ProgressBar) {
@@ -85,5 +112,18 @@ fn end(bar: &ProgressBar) {
 impl Drop for Progress {
     fn drop(&mut self) {
         end(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_is_left_in_proportion_to_the_work() {
+        assert_eq!(time_left(Duration::from_secs(3), 0.25), Some(Duration::from_secs(9)));
+        assert_eq!(time_left(Duration::from_secs(1), 0.25), None, "too short to speak of");
+        assert_eq!(time_left(Duration::from_secs(3), 0.001), None, "too little is known");
+        assert_eq!(time_left(Duration::from_secs(3), 1.0), None, "nothing is left");
     }
 }

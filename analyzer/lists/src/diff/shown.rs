@@ -100,7 +100,7 @@ pub fn shown(context: &Context, args: &Diff) -> Outcome<Shown> {
 }
 
 async fn compare(args: &Diff, session: &Session, captures: Vec<(String, Location)>) -> Outcome<Shown> {
-    let progress = Progress::start("comparing facts");
+    let progress = Progress::of(session.work(), "comparing facts");
     let names = captures.iter().map(|(name, _)| name.clone()).collect();
     let (comparison, facts) = Comparison::begin(args, session, names).await?;
     if let Some(refusal) = comparison.refusal() {

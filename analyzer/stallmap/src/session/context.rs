@@ -12,6 +12,7 @@ use stallmap_joins::keys::KeysOfJoins;
 use stallmap_joins::pauses::Pauses;
 use stallmap_tables::captured::STORE;
 use stallmap_tables::guard::GuardScans;
+use stallmap_tables::work::Work;
 
 use super::CATALOG;
 use super::first_words::FirstWords;
@@ -25,7 +26,8 @@ pub(super) fn context(first: &str, resources: &Resources) -> Result<SessionConte
     let mut config = SessionConfig::new()
         .with_information_schema(true)
         .with_create_default_catalog_and_schema(false)
-        .with_default_catalog_and_schema(CATALOG, first);
+        .with_default_catalog_and_schema(CATALOG, first)
+        .with_extension(Arc::new(Work::default()));
     config.options_mut().execution.parquet.pushdown_filters = true;
     // A file for each batch that a repartition puts aside. With longer files, two writers and a reader wait for each
     // other, and the query never ends (apache/datafusion#24883, mended after 55.2).

@@ -19,7 +19,7 @@ pub(super) struct Asker<'a> {
 impl<'a> Asker<'a> {
     /// An asker of this session.
     pub(super) fn of(session: &'a Session) -> Self {
-        Self { session, progress: Progress::start("asking"), known: Vec::new() }
+        Self { session, progress: Progress::of(session.work(), "asking"), known: Vec::new() }
     }
 
     /// The session.

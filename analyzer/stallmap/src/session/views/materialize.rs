@@ -18,6 +18,7 @@ use datafusion::logical_expr::{DdlStatement, LogicalPlan};
 use datafusion::prelude::SessionContext;
 use futures::TryStreamExt as _;
 use stallmap_engine::table::DerivedTable;
+use stallmap_tables::work::{Task, Work};
 use tokio::runtime::Handle;
 use tokio::task::{JoinSet, spawn};
 
@@ -71,7 +72,10 @@ async fn keep_all(context: &SessionContext, steps: Vec<Step>) -> Result<()> {
         }
         return Ok(());
     }
-    let most = context.copied_config().target_partitions() * TASKS_PER_THREAD;
+    let config = context.copied_config();
+    let most = config.target_partitions() * TASKS_PER_THREAD;
+    let work = config.get_extension::<Work>().unwrap_or_default();
+    let mut waiting: Vec<Option<Task>> = steps.iter().map(|_| Some(work.view())).collect();
     let mut missing: Vec<usize> = steps.iter().map(|step| step.reads.len()).collect();
     let mut ready: BTreeSet<(Reverse<usize>, usize)> = steps
         .iter()
@@ -89,6 +93,7 @@ async fn keep_all(context: &SessionContext, steps: Vec<Step>) -> Result<()> {
         }
         let Some(task) = tasks.join_next().await else { return Ok(()) };
         let done = task.map_err(|error| DataFusionError::External(Box::new(error)))??;
+        waiting[done] = None;
         for (at, step) in steps.iter().enumerate().filter(|(_, step)| step.reads.contains(&done)) {
             missing[at] -= 1;
             if missing[at] == 0 {
