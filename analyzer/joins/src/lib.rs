@@ -9,3 +9,6 @@ pub mod keys;
 mod pause_tests;
 pub mod pauses;
 pub mod rule;
+#[cfg(test)]
+mod size_tests;
+pub mod sizes;

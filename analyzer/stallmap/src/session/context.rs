@@ -34,6 +34,8 @@ pub(super) fn context(first: &str, resources: &Resources) -> Result<SessionConte
     config.options_mut().set("datafusion.execution.max_spill_file_size_bytes", "1")?;
     // DataFusion 55.2 pushes filters that a hash join finds at run time past outer joins, and loses rows that match.
     config.options_mut().set("datafusion.optimizer.enable_dynamic_filter_pushdown", "false")?;
+    // The sizes of `stallmap_joins::sizes`.
+    config.options_mut().optimizer.use_statistics_registry = true;
     // The filters of `KeysOfJoins`.
     config.options_mut().optimizer.enable_join_dynamic_filter_pushdown = true;
     let mut rules = Analyzer::new().rules;
@@ -42,6 +44,8 @@ pub(super) fn context(first: &str, resources: &Resources) -> Result<SessionConte
     let state = SessionStateBuilder::new_with_default_features()
         .with_config(config)
         .with_runtime_env(resources.runtime()?)
+        .with_statistics_registry(stallmap_joins::sizes::registry())
+        .with_query_planner(Arc::new(stallmap_joins::sizes::Planner))
         .with_analyzer_rules(rules)
         .with_optimizer_rules(nulls::rules())
         .with_physical_optimizer_rules(stallmap_joins::rule::rules())
