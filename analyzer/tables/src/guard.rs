@@ -129,7 +129,9 @@ impl ExecutionPlan for GuardExec {
                 bounds::check(name, &batch, row).map_err(|reason| unreadable(name, reason))?;
             }
             row += batch.num_rows() as u64;
-            task.iter_mut().for_each(|task| task.read(batch.num_rows() as u64));
+            if let Some(task) = &mut task {
+                task.read(batch.num_rows() as u64);
+            }
             Ok(batch)
         };
         let guarded = futures::stream::unfold((Some(input), checked), |(input, mut checked)| async {

@@ -1,4 +1,4 @@
-//! The work of a session's queries, as far as it is known: views to compute, and rows to scan.
+//! The known work of a session's queries: views to compute, and rows to scan.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -28,7 +28,7 @@ pub struct Voice(ProgressBar);
 impl Progress {
     /// Starts to wait.
     pub fn start(message: impl Into<String>) -> Self {
-        Self::begin(PATIENCE, message.into(), None)
+        Self::begin(PATIENCE, &message.into(), None)
     }
 
     /// The same, for queries. After 2 s it shows the time that is left, estimated from the part of the work that is done.
@@ -39,12 +39,12 @@ impl Progress {
     /// The same with another delay.
     pub fn after(patience: Duration, work: Arc<Work>, message: impl Into<String>) -> Self {
         work.forget_done();
-        Self::begin(patience, message.into(), Some(work))
+        Self::begin(patience, &message.into(), Some(work))
     }
 
-    fn begin(patience: Duration, message: String, work: Option<Arc<Work>>) -> Self {
+    fn begin(patience: Duration, message: &str, work: Option<Arc<Work>>) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
-        bar.set_message(printable(&message));
+        bar.set_message(printable(message));
         if io::stderr().is_terminal() {
             let late = bar.clone();
             thread::spawn(move || {
@@ -85,9 +85,10 @@ impl Voice {
 fn show(bar: &ProgressBar, work: Option<Arc<Work>>) {
     if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}{left}") {
         bar.set_style(style.with_key("left", move |state: &ProgressState, out: &mut dyn Write| {
-            let left = work.as_ref().and_then(|work| time_left(state.elapsed(), work.share()));
-            // A line of progress that cannot be written is not worth an error.
-            drop(left.map(|left| write!(out, ", about {} s left", left.as_secs() + 1)));
+            if let Some(left) = work.as_ref().and_then(|work| time_left(state.elapsed(), work.share())) {
+                // Progress that cannot be written is not worth an error.
+                write!(out, ", about {} s left", left.as_secs() + 1).unwrap_or_default();
+            }
         }));
     }
     bar.set_draw_target(ProgressDrawTarget::stderr());
