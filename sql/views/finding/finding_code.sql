@@ -43,10 +43,16 @@ WITH code AS (
 ), function_use AS (
   SELECT function_id, max(CASE WHEN is_tensor THEN 1 ELSE 0 END) AS has_tensor FROM code GROUP BY function_id
 ), doubled AS (
-  SELECT s.kernel_id, sum(s.samples) AS samples
-  FROM sample s
-  JOIN code c ON c.function_id = s.function_id AND c.pc = s.pc
-  WHERE c.is_double
+  -- Few instructions are of this kind: they select samples before these meet their weights.
+  SELECT s.kernel_id, sum(s.samples * k.scale) AS samples
+  FROM (
+    SELECT s.run_id, s.kernel_id, sum(s.samples) AS samples
+    FROM code c
+    JOIN pc_sample s ON s.function_id = c.function_id AND s.pc = c.pc
+    WHERE c.is_double
+    GROUP BY s.run_id, s.kernel_id
+  ) s
+  JOIN cost_run k ON k.run_id = s.run_id AND k.kernel_id = s.kernel_id
   GROUP BY s.kernel_id
 ), typed AS (
   SELECT

@@ -1,6 +1,7 @@
 -- Samples of one launch, attributed to one producer and target: `stall_charge` over all stalled instructions and reasons.
 --
 -- Views about launches read these rows instead of those of each stalled instruction, which are several times as many.
+-- Samples are added up by launch and producer before they meet targets.
 CREATE VIEW launch_charge (
   -- The run that took the samples.
   run_id,
@@ -18,6 +19,8 @@ CREATE VIEW launch_charge (
   charge,
   -- Target of the producer's lanes, as in `stall_charge`.
   target,
+  -- Evidence for the target, as in `stall_charge`.
+  evidence,
   -- The storage.
   storage_id,
   -- The tensor.
@@ -29,9 +32,56 @@ CREATE VIEW launch_charge (
   -- Weight of one sample of the run, as in `cost_run`.
   scale
 ) AS
+WITH caused AS (
+  -- One number for all columns of a producer: samples are grouped by it.
+  SELECT
+    *,
+    dense_rank() OVER (ORDER BY is_memory, producer_function_id, producer_pc, confidence, remainder, unseen) AS number
+  FROM (
+    SELECT
+      w.function_id, w.pc, w.stall_reason, w.weight, r.is_memory, w.producer_function_id, w.producer_pc, w.confidence,
+      w.remainder,
+      CASE WHEN w.remainder IS NOT NULL THEN NULL
+           WHEN w.producer_space = 'none' THEN 'no memory'
+           WHEN w.producer_space IN ('signal', 'mbarrier') THEN w.producer_space
+           WHEN w.producer_space IN ('local', 'shared', 'constant', 'tensor memory') THEN 'not global'
+           ELSE 'not observed' END AS unseen
+    FROM producer w
+    JOIN stall_reason r ON r.reason = w.stall_reason
+    WHERE r.class <> 'self'
+  )
+), cause AS (
+  SELECT DISTINCT number, is_memory, producer_function_id, producer_pc, confidence, remainder, unseen FROM caused
+), awaited AS (
+  SELECT s.run_id, s.kernel_id, c.number, sum(s.samples * c.weight) AS samples
+  FROM stall_reason r
+  JOIN pc_sample s ON s.stall_reason = r.reason
+  JOIN caused c ON c.function_id = s.function_id AND c.pc = s.pc AND c.stall_reason = s.stall_reason
+  WHERE r.class <> 'self'
+  GROUP BY s.run_id, s.kernel_id, c.number
+), own AS (
+  -- Warps that wait for no memory.
+  SELECT s.run_id, s.kernel_id, r.is_memory, sum(s.samples) AS samples
+  FROM launch_stall s
+  JOIN stall_reason r ON r.reason = s.stall_reason
+  WHERE r.class = 'self'
+  GROUP BY s.run_id, s.kernel_id, r.is_memory
+)
 SELECT
-  run_id, kernel_id, is_memory, producer_function_id, producer_pc, confidence, charge, target, storage_id, tensor_id,
-  allocation_id, sum(samples), scale
-FROM stall_charge
-GROUP BY run_id, kernel_id, is_memory, producer_function_id, producer_pc, confidence, charge, target, storage_id,
-  tensor_id, allocation_id, scale
+  a.run_id, a.kernel_id, c.is_memory, c.producer_function_id, c.producer_pc, c.confidence,
+  coalesce(c.remainder, CASE WHEN t.tensor_id IS NULL THEN 'no tensor' ELSE 'tensor' END),
+  CASE WHEN c.remainder IS NULL THEN coalesce(CAST(t.target AS VARCHAR), c.unseen) END,
+  t.evidence, t.storage_id, t.tensor_id, t.allocation_id,
+  a.samples * coalesce(t.share, 1.0) * k.scale, k.scale
+FROM awaited a
+JOIN cause c ON c.number = a.number
+JOIN cost_run k ON k.run_id = a.run_id AND k.kernel_id = a.kernel_id
+LEFT JOIN pc_tensor_share t
+  ON t.kernel_id = a.kernel_id AND t.function_id = c.producer_function_id AND t.pc = c.producer_pc
+UNION ALL
+SELECT
+  o.run_id, o.kernel_id, o.is_memory, CAST(NULL AS BIGINT UNSIGNED), CAST(NULL AS INT UNSIGNED), 'exact', 'self',
+  CAST(NULL AS VARCHAR), CAST(NULL AS VARCHAR), CAST(NULL AS BIGINT UNSIGNED), CAST(NULL AS BIGINT UNSIGNED),
+  CAST(NULL AS BIGINT UNSIGNED), o.samples * k.scale, k.scale
+FROM own o
+JOIN cost_run k ON k.run_id = o.run_id AND k.kernel_id = o.kernel_id

@@ -33,11 +33,11 @@ CREATE VIEW producer_by_sectors (
   explanation
 ) AS
 WITH stalled AS (
-  SELECT DISTINCT
+  SELECT
     s.function_id, s.pc, s.stall_reason, r.class,
     CASE r.class WHEN 'producer' THEN s.stall_reason WHEN 'stores' THEN 'stores' WHEN 'own tensor' THEN 'queue' END
       AS wait
-  FROM pc_sample s
+  FROM function_sample s
   JOIN stall_reason r ON r.reason = s.stall_reason
 ), executed AS (
   SELECT function_id, pc, CAST(sum(sectors) AS DOUBLE) AS sectors FROM pc_tensor GROUP BY function_id, pc

@@ -23,8 +23,8 @@ CREATE VIEW producer_nearest (
   method
 ) AS
 WITH stalled AS (
-  SELECT DISTINCT s.function_id, s.pc, s.stall_reason, r.class
-  FROM pc_sample s
+  SELECT s.function_id, s.pc, s.stall_reason, r.class
+  FROM function_sample s
   JOIN stall_reason r ON r.reason = s.stall_reason
 ), candidate AS (
   SELECT

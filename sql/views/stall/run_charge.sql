@@ -38,6 +38,17 @@ CREATE VIEW run_charge (
   -- Attributed samples: fractions, if several targets share them.
   samples
 ) AS
+-- Most samples are of warps that wait for no memory. They need no producer.
+SELECT
+  s.run_id, s.kernel_id, s.function_id, s.stall_reason, r.is_memory, s.pc,
+  CAST(NULL AS BIGINT UNSIGNED) AS producer_function_id, CAST(NULL AS INT UNSIGNED) AS producer_pc, 'exact' AS confidence,
+  CASE r.class WHEN 'self' THEN 'self' END AS charge, CAST(NULL AS VARCHAR) AS target, CAST(NULL AS VARCHAR) AS evidence,
+  CAST(NULL AS BIGINT UNSIGNED) AS storage_id, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id,
+  CAST(NULL AS BIGINT UNSIGNED) AS allocation_id, CAST(s.samples AS DOUBLE)
+FROM stall_reason r
+JOIN pc_sample s ON s.stall_reason = r.reason
+WHERE r.class = 'self'
+UNION ALL
 SELECT
   s.run_id,
   s.kernel_id,
@@ -48,7 +59,7 @@ SELECT
   w.producer_function_id,
   w.producer_pc,
   w.confidence,
-  CASE WHEN w.remainder IS NOT NULL THEN w.remainder WHEN p.tensor_id IS NULL THEN 'no tensor' ELSE 'tensor' END,
+  coalesce(w.remainder, CASE WHEN p.tensor_id IS NULL THEN 'no tensor' ELSE 'tensor' END),
   CASE WHEN w.remainder IS NOT NULL THEN NULL
        WHEN p.target IS NOT NULL THEN CAST(p.target AS VARCHAR)
        WHEN w.producer_space = 'none' THEN 'no memory'
@@ -65,3 +76,4 @@ JOIN stall_reason r ON r.reason = s.stall_reason
 JOIN producer w ON w.function_id = s.function_id AND w.pc = s.pc AND w.stall_reason = s.stall_reason
 LEFT JOIN pc_tensor_share p
   ON p.kernel_id = s.kernel_id AND p.function_id = w.producer_function_id AND p.pc = w.producer_pc
+WHERE r.class <> 'self'

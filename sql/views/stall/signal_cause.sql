@@ -27,7 +27,7 @@ WITH signal AS (
   SELECT w.function_id, w.pc, w.work_function_id, w.work_pc, s.stall_reason, CAST(sum(s.samples) AS DOUBLE) AS samples
   FROM signal g
   JOIN signal_work w ON w.function_id = g.function_id AND w.pc = g.pc
-  JOIN pc_sample s ON s.function_id = w.work_function_id AND s.pc = w.work_pc
+  JOIN function_sample s ON s.function_id = w.work_function_id AND s.pc = w.work_pc
   GROUP BY w.function_id, w.pc, w.work_function_id, w.work_pc, s.stall_reason
 ), caused AS (
   SELECT

@@ -5,10 +5,12 @@
 //! that do not read each other are planned and computed at the same time.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::iter::repeat_n;
 use std::sync::Arc;
 
+use arrow::array::{Array as _, AsArray as _, RecordBatch, StringViewArray};
+use arrow::buffer::Buffer;
 use datafusion::catalog::TableProvider;
 use datafusion::common::tree_node::{TreeNode as _, TreeNodeRecursion};
 use datafusion::datasource::source_as_provider;
@@ -25,8 +27,10 @@ use tokio::task::{JoinSet, spawn};
 use super::inline::{Rows, View, expanded};
 use super::small::context_for;
 
-/// A view with more rows is computed wherever it is read: memory is for views with many readers, and they are short.
-pub(crate) const MOST_KEPT_ROWS: usize = 500_000;
+/// A view with more rows is computed wherever it is read. Sums by launch of 100,000 launches have fewer.
+pub(crate) const MOST_KEPT_ROWS: usize = 4_000_000;
+/// A view with more bytes is computed wherever it is read.
+pub(crate) const MOST_KEPT_BYTES: usize = 512 << 20;
 /// Inputs of a union that are computed each for itself.
 const LONG_UNION: usize = 3;
 /// Tables that are computed at the same time: some of them wait for machine code, or for another's rows.
@@ -119,15 +123,54 @@ async fn rows(context: &SessionContext, plan: LogicalPlan) -> Result<Option<Rows
     let context = context_for(context, &plan);
     let frame = context.execute_logical_plan(expanded(plan)?).await?;
     let mut stream = frame.execute_stream().await?;
-    let (mut batches, mut rows) = (Vec::new(), 0);
+    let (mut batches, mut rows, mut texts) = (Vec::new(), 0, Texts::default());
     while let Some(batch) = stream.try_next().await? {
+        let (batch, bytes) = texts.add(&batch)?;
         rows += batch.num_rows();
-        if rows > MOST_KEPT_ROWS || memory.try_grow(batch.get_array_memory_size()).is_err() {
+        let is_granted = memory.try_grow(bytes).is_ok();
+        if !is_granted || rows > MOST_KEPT_ROWS || memory.size() > MOST_KEPT_BYTES {
             return Ok(None);
         }
         batches.push(batch);
     }
     Ok(Some(Rows { batches, memory }))
+}
+
+/// The memory of cached batches. Batches of a join share the texts of its input.
+#[derive(Default)]
+struct Texts {
+    /// Addresses of buffers.
+    known: HashSet<usize>,
+}
+
+impl Texts {
+    /// A batch without most texts that it only refers to, and the bytes that it adds.
+    fn add(&mut self, batch: &RecordBatch) -> Result<(RecordBatch, usize)> {
+        let (mut columns, mut bytes) = (Vec::new(), 0);
+        for column in batch.columns() {
+            let Some(texts) = column.as_string_view_opt() else {
+                // Batches of an aggregate are slices of the same buffers.
+                bytes += column.to_data().get_slice_memory_size()?;
+                columns.push(Arc::clone(column));
+                continue;
+            };
+            let held: usize = texts.data_buffers().iter().map(Buffer::capacity).sum();
+            let texts = if held / 2 > texts.total_buffer_bytes_used() && !self.knows(texts) {
+                texts.gc()
+            } else {
+                texts.clone()
+            };
+            let new = texts.data_buffers().iter().filter(|buffer| self.known.insert(buffer.as_ptr().addr()));
+            bytes += size_of_val::<[u128]>(texts.views()) + new.map(Buffer::capacity).sum::<usize>();
+            columns.push(Arc::new(texts));
+        }
+        Ok((RecordBatch::try_new(batch.schema(), columns)?, bytes))
+    }
+
+    /// True if an earlier batch holds all texts.
+    fn knows(&self, texts: &StringViewArray) -> bool {
+        texts.data_buffers().iter().all(|buffer| self.known.contains(&buffer.as_ptr().addr()))
+    }
 }
 
 /// The views that long unions in these plans read: one plan for all of them would take one thread.
