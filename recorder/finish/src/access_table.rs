@@ -11,11 +11,11 @@ use arrow::array::RecordBatch;
 use rayon::prelude::*;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::segment::{FrameRef, SegmentReader};
-use stallmap_schema::capture::writer::{CaptureWriter, GroupEncoder, RowGroup};
 use stallmap_schema::id::FunctionId;
 use stallmap_schema::tables::launch::LaunchRun;
 use stallmap_schema::tables::memory::MemoryAccess;
 use stallmap_schema::word::{Instrument, LossKind};
+use stallmap_write::{CaptureWriter, GroupEncoder, RowGroup};
 
 use crate::accesses::{self, Converted, Source};
 use crate::code::CodeMap;

@@ -23,7 +23,6 @@ use self::python::{ops, python};
 use crate::replay;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::manifest::Manifest;
-use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use stallmap_schema::hash;
 use stallmap_schema::id::{FunctionId, KernelId, OpId, Pc, RunId, StorageId, TensorId};
 use stallmap_schema::tables::code::{Function, Module};
@@ -31,6 +30,7 @@ use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::run::{Device, Run, RunOption};
 use stallmap_schema::tables::sample::PcSample;
 use stallmap_schema::word::{Instrument, LossKind};
+use stallmap_write::{CaptureWriter, Form};
 
 /// Start of the driver's one allocation.
 const POOL: u64 = 0x7f00_0000_0000;

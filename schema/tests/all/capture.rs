@@ -9,14 +9,14 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use stallmap_check::check;
 use stallmap_schema::capture::error::CaptureError;
-use stallmap_schema::capture::pack::{pack, unpack};
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use stallmap_schema::id::RunId;
 use stallmap_schema::table::Row;
 use stallmap_schema::tables;
 use stallmap_schema::tables::code::Module;
 use stallmap_schema::tables::run::RunOption;
+use stallmap_write::pack::{pack, unpack};
+use stallmap_write::{CaptureWriter, Form};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 

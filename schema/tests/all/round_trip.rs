@@ -11,9 +11,9 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, UInt8Type};
 use proptest::prelude::*;
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use stallmap_schema::table::{ColumnDef, TableDef};
 use stallmap_schema::tables;
+use stallmap_write::{CaptureWriter, Form};
 
 /// Values of a column: anything that its type can hold, nulls where it may.
 fn column(def: &ColumnDef, seeds: &[u64]) -> ArrayRef {

@@ -1,7 +1,7 @@
 //! Captures with missing data: every command succeeds, and names the missing data.
 
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::capture::writer::{CaptureWriter, Form};
+use stallmap_write::{CaptureWriter, Form};
 
 use crate::command::Place;
 

@@ -2,11 +2,11 @@
 
 use super::{ACCESSES, POOL, REUSED, STRAY, TABLE, add, at, gather, kernel, op, storage, tensor};
 use stallmap_schema::capture::error::CaptureError;
-use stallmap_schema::capture::writer::CaptureWriter;
 use stallmap_schema::id::{Address, AllocationId, Pc};
 use stallmap_schema::tables::memory::{AccessSummary, DeviceAllocation, Memcpy, MemoryAccess, Memset};
 use stallmap_schema::tables::tensor::{Storage, Tensor};
 use stallmap_schema::word::{AccessKind, CopyKind, Space, StorageOrigin};
+use stallmap_write::CaptureWriter;
 
 /// Storages and their tensors.
 pub(super) fn storages(writer: &mut CaptureWriter) -> Result<(), CaptureError> {

@@ -14,10 +14,12 @@ use parquet::arrow::arrow_writer::{
 use parquet::errors::ParquetError;
 use parquet::file::writer::SerializedFileWriter;
 
-use super::super::error::CaptureError;
-use super::super::manifest::TableEntry;
-use super::super::{encoding, entry};
-use crate::tables;
+use stallmap_schema::capture::entry;
+use stallmap_schema::capture::error::CaptureError;
+use stallmap_schema::capture::manifest::TableEntry;
+use stallmap_schema::tables;
+
+use crate::encoding;
 
 /// Encodes row groups of one table, on any thread.
 pub struct GroupEncoder {

@@ -4,10 +4,9 @@ use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::metadata::SortingColumn;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder};
 use parquet::schema::types::ColumnPath;
-
-use crate::table::{Row, TableDef};
-use crate::tables::memory::MemoryAccess;
-use crate::tables::replay::{BundleContent, BundlePage, BundleSymbol};
+use stallmap_schema::table::{Row, TableDef};
+use stallmap_schema::tables::memory::MemoryAccess;
+use stallmap_schema::tables::replay::{BundleContent, BundlePage, BundleSymbol};
 
 /// Rows of a row group: small enough that one launch is read from a large capture in milliseconds.
 pub const ROW_GROUP_ROWS: usize = 128 << 10;
