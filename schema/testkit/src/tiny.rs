@@ -18,9 +18,9 @@ mod python;
 use std::path::Path;
 
 use self::launches::launches;
-use self::memory::{accesses, memory, storages, summaries};
+use self::memory::{accesses, counted, memory, storages, summaries};
 use self::python::{ops, python};
-use crate::replay;
+use crate::{replay, shapes};
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::manifest::Manifest;
 use stallmap_schema::hash;
@@ -61,6 +61,7 @@ pub fn write(output: &Path, form: Form) -> Result<Manifest, CaptureError> {
     memory(&mut writer)?;
     writer.append_rows(accesses())?;
     writer.append_rows(summaries())?;
+    writer.append_rows(shapes::count(&counted()))?;
     writer.append_rows(samples())?;
     replay::write(&mut writer)?;
     writer.append_rows([Loss {

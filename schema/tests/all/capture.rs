@@ -72,9 +72,8 @@ fn every_table_is_there_and_every_entry_is_aligned() {
     let written: Vec<_> = reader.tables().iter().map(|table| table.name.as_str()).collect();
     let declared: Vec<_> = tables::ALL.iter().map(|table| table.name).collect();
     assert_eq!(written, declared);
-    // The example's counted launch has no shapes: its patterns are those of its rows.
     let empty: Vec<_> = reader.tables().iter().filter(|table| table.rows == 0).collect();
-    assert!(empty.iter().all(|table| table.name == "access_histogram"), "{empty:?}");
+    assert!(empty.is_empty(), "{empty:?}");
     let whole = fs::read(&path).unwrap();
     for name in reader.entry_names() {
         let entry = reader.entry(name).unwrap();

@@ -158,7 +158,12 @@ pub(super) fn accesses() -> Vec<MemoryAccess> {
     ]
 }
 
-/// The accesses of the second launch, counted: one block of 64 floats, read and written.
+/// The accesses of the second launch: the GPU counted them too.
+pub(super) fn counted() -> Vec<MemoryAccess> {
+    accesses().into_iter().filter(|row| row.kernel_id == kernel(1)).collect()
+}
+
+/// Their counts by block of memory: one block of 64 floats, read and written.
 pub(super) fn summaries() -> [AccessSummary; 2] {
     [(0x90, AccessKind::Read), (0xb0, AccessKind::Write)].map(|(pc, kind)| AccessSummary {
         kernel_id: kernel(1),
