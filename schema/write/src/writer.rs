@@ -26,7 +26,7 @@ use stallmap_schema::tables;
 use crate::container;
 
 use table::TableWriter;
-pub use table::{GroupEncoder, RowGroup};
+pub use table::{GroupEncoder, RowGroup, Rows};
 
 const CUBIN_ZSTD_LEVEL: i32 = 9;
 

@@ -32,11 +32,6 @@ pub struct GroupEncoder {
 }
 
 impl GroupEncoder {
-    /// Most rows of a row group.
-    pub fn group_rows(&self) -> usize {
-        self.group_rows
-    }
-
     /// Encodes rows as one row group.
     pub fn encode(self: &Arc<Self>, batches: &[RecordBatch]) -> Result<RowGroup, CaptureError> {
         let conform = |batch| self.conform(batch);
@@ -86,6 +81,42 @@ impl GroupEncoder {
     }
 }
 
+/// Rows on their way into row groups: they are cut at the borders of these.
+pub struct Rows {
+    /// Rows of a complete group.
+    most: usize,
+    /// Rows that make no complete group yet.
+    rest: Vec<RecordBatch>,
+    count: usize,
+}
+
+impl Rows {
+    /// For the row groups of an encoder.
+    pub fn new(encoder: &GroupEncoder) -> Self {
+        Self { most: encoder.group_rows, rest: Vec::new(), count: 0 }
+    }
+
+    /// Adds rows, and takes those of the groups that they complete. What is not taken is lost.
+    pub fn push(&mut self, batch: RecordBatch) -> impl Iterator<Item = Vec<RecordBatch>> {
+        let mut from = 0;
+        std::iter::from_fn(move || {
+            let length = (batch.num_rows() - from).min(self.most - self.count);
+            if length > 0 {
+                self.rest.push(batch.slice(from, length));
+                self.count += length;
+                from += length;
+            }
+            if self.count == self.most { self.rest() } else { None }
+        })
+    }
+
+    /// Takes the rows that make no complete group, if there are any.
+    pub fn rest(&mut self) -> Option<Vec<RecordBatch>> {
+        self.count = 0;
+        Some(std::mem::take(&mut self.rest)).filter(|rest| !rest.is_empty())
+    }
+}
+
 /// An encoded row group, on its way into its table.
 pub struct RowGroup {
     encoder: Arc<GroupEncoder>,
@@ -104,9 +135,7 @@ impl RowGroup {
 pub(super) struct TableWriter {
     file: SerializedFileWriter<HashedFile>,
     encoder: Arc<GroupEncoder>,
-    /// Rows of the next row group.
-    waiting: Vec<RecordBatch>,
-    waiting_rows: usize,
+    waiting: Rows,
     rows: u64,
 }
 
@@ -131,7 +160,8 @@ impl TableWriter {
             .map_err(|cause| parquet_error(table, &cause, &path))?;
         let (table, output) = (table.to_owned(), output.to_owned());
         let encoder = Arc::new(GroupEncoder { table, schema, factory, group_rows, output });
-        Ok(Self { file, encoder, waiting: Vec::new(), waiting_rows: 0, rows: 0 })
+        let waiting = Rows::new(&encoder);
+        Ok(Self { file, encoder, waiting, rows: 0 })
     }
 
     /// The encoder of the table's row groups.
@@ -142,17 +172,8 @@ impl TableWriter {
     /// Appends rows. They are encoded when a row group is complete.
     pub(super) fn write(&mut self, batch: &RecordBatch) -> Result<(), CaptureError> {
         let batch = self.encoder.conform(batch)?;
-        let mut from = 0;
-        while from < batch.num_rows() {
-            let length = (batch.num_rows() - from).min(self.encoder.group_rows - self.waiting_rows);
-            self.waiting.push(batch.slice(from, length));
-            self.waiting_rows += length;
-            from += length;
-            if self.waiting_rows == self.encoder.group_rows {
-                self.flush()?;
-            }
-        }
-        Ok(())
+        let complete: Vec<_> = self.waiting.push(batch).collect();
+        complete.iter().try_for_each(|group| self.encode(group))
     }
 
     /// Appends a row group behind all rows so far.
@@ -171,11 +192,11 @@ impl TableWriter {
     }
 
     fn flush(&mut self) -> Result<(), CaptureError> {
-        if self.waiting_rows == 0 {
-            return Ok(());
-        }
-        self.waiting_rows = 0;
-        let group = self.encoder.encode_conforming(&std::mem::take(&mut self.waiting))?;
+        self.waiting.rest().map_or(Ok(()), |group| self.encode(&group))
+    }
+
+    fn encode(&mut self, batches: &[RecordBatch]) -> Result<(), CaptureError> {
+        let group = self.encoder.encode_conforming(batches)?;
         self.append(group)
     }
 
