@@ -12,7 +12,8 @@ use stallmap_schema::tables::replay::{BundleContent, BundlePage, BundleSymbol};
 pub const ROW_GROUP_ROWS: usize = 128 << 10;
 /// Rows of a row group of contents: 32 MiB of them.
 pub const CONTENT_ROW_GROUP_ROWS: usize = 8 << 10;
-const PAGE_ROWS: usize = 16 << 10;
+/// Rows of a page.
+pub(crate) const PAGE_ROWS: usize = 16 << 10;
 const ZSTD_LEVEL: i32 = 3;
 /// Accesses are so many that compression bounds the rate of finalizing. Offsets of gathers alone are larger at this
 /// level, by 15 %.

@@ -4,6 +4,7 @@
 //! result into place, so a capture is complete or absent. The folder is removed in every case except a kill: see
 //! [`unfinished`].
 
+mod runs;
 mod table;
 
 use std::collections::BTreeMap;

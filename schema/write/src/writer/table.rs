@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow::array::{RecordBatch, new_null_array};
+use arrow::array::{ArrayRef, RecordBatch, new_null_array};
 use arrow::datatypes::{Field, SchemaRef};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::{
@@ -13,18 +13,22 @@ use parquet::arrow::arrow_writer::{
 };
 use parquet::errors::ParquetError;
 use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::ColumnDescPtr;
 
 use stallmap_schema::capture::entry;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::manifest::TableEntry;
 use stallmap_schema::tables;
 
+use super::runs::{self, RunsChunk};
 use crate::encoding;
 
 /// Encodes row groups of one table, on any thread.
 pub struct GroupEncoder {
     table: String,
     schema: SchemaRef,
+    /// Every column is one leaf.
+    leaves: Vec<ColumnDescPtr>,
     factory: ArrowRowGroupWriterFactory,
     group_rows: usize,
     /// The capture that errors name.
@@ -44,18 +48,18 @@ impl GroupEncoder {
         Ok(RowGroup { encoder: Arc::clone(self), rows, columns })
     }
 
-    fn columns(&self, batches: &[RecordBatch]) -> Result<Vec<ArrowColumnChunk>, ParquetError> {
+    fn columns(&self, batches: &[RecordBatch]) -> Result<Vec<Chunk>, ParquetError> {
         // Only encrypted files differ by the row group's position.
-        let mut writers = self.factory.create_column_writers(0)?;
-        for batch in batches {
-            let mut leaves = writers.iter_mut();
-            for (field, column) in self.schema.fields().iter().zip(batch.columns()) {
-                for (leaf, writer) in compute_leaves(field, column)?.iter().zip(leaves.by_ref()) {
-                    writer.write(leaf)?;
-                }
-            }
+        let writers = self.factory.create_column_writers(0)?;
+        let mut columns = Vec::new();
+        for (position, writer) in writers.into_iter().enumerate() {
+            let arrays: Vec<&ArrayRef> = batches.iter().map(|batch| batch.column(position)).collect();
+            columns.push(match runs::encode(&self.leaves[position], &arrays)? {
+                Some(chunk) => Chunk::Runs(chunk),
+                None => Chunk::Values(values(self.schema.field(position), &arrays, writer)?),
+            });
         }
-        writers.into_iter().map(ArrowColumnWriter::close).collect()
+        Ok(columns)
     }
 
     /// A batch with the declared schema, which carries the docs that batches from segments have lost. Earlier releases
@@ -121,7 +125,13 @@ impl Rows {
 pub struct RowGroup {
     encoder: Arc<GroupEncoder>,
     rows: usize,
-    columns: Vec<ArrowColumnChunk>,
+    columns: Vec<Chunk>,
+}
+
+/// An encoded column.
+enum Chunk {
+    Runs(RunsChunk),
+    Values(ArrowColumnChunk),
 }
 
 impl RowGroup {
@@ -159,7 +169,8 @@ impl TableWriter {
             .and_then(ArrowWriter::into_serialized_writer)
             .map_err(|cause| parquet_error(table, &cause, &path))?;
         let (table, output) = (table.to_owned(), output.to_owned());
-        let encoder = Arc::new(GroupEncoder { table, schema, factory, group_rows, output });
+        let leaves = file.schema_descr().columns().to_vec();
+        let encoder = Arc::new(GroupEncoder { table, schema, leaves, factory, group_rows, output });
         let waiting = Rows::new(&encoder);
         Ok(Self { file, encoder, waiting, rows: 0 })
     }
@@ -206,13 +217,27 @@ impl TableWriter {
     }
 }
 
-fn append(
-    file: &mut SerializedFileWriter<HashedFile>,
-    columns: Vec<ArrowColumnChunk>,
-) -> Result<(), ParquetError> {
+/// Encodes a column value by value.
+fn values(
+    field: &Field,
+    arrays: &[&ArrayRef],
+    mut writer: ArrowColumnWriter,
+) -> Result<ArrowColumnChunk, ParquetError> {
+    for array in arrays {
+        for leaf in compute_leaves(field, array)? {
+            writer.write(&leaf)?;
+        }
+    }
+    writer.close()
+}
+
+fn append(file: &mut SerializedFileWriter<HashedFile>, columns: Vec<Chunk>) -> Result<(), ParquetError> {
     let mut group = file.next_row_group()?;
     for column in columns {
-        column.append_to_row_group(&mut group)?;
+        match column {
+            Chunk::Runs(RunsChunk { bytes, close }) => group.append_column(&bytes, close)?,
+            Chunk::Values(chunk) => chunk.append_to_row_group(&mut group)?,
+        }
     }
     group.close().map(drop)
 }
