@@ -5,6 +5,7 @@ use arrow::error::ArrowError;
 use rayon::prelude::*;
 use stallmap_schema::capture::request::{Request, SLOT_BYTES};
 use stallmap_schema::id::KernelId;
+use stallmap_write::encoding::ROW_GROUP_ROWS;
 
 use super::columns::Columns;
 use super::places::{ByPc, Places};
@@ -181,10 +182,10 @@ impl<'a, K: Key> Part<'a, K> {
             .map(|(index, (surveyed, frame))| {
                 let held = surveyed.records.take();
                 let records = held.or_else(|| super::records(source, frame)).unwrap_or_default();
-                select((places, widths), part, (index, surveyed.first_sequence), records)
+                select((places, widths), part, (index, surveyed), records)
             })
             .unzip();
-        let mut entries = entries.concat();
+        let mut entries = joined(&entries);
         entries.par_sort_unstable_by_key(|entry| entry.key);
         Self { places, widths, frames, entries }
     }
@@ -195,8 +196,8 @@ impl<'a, K: Key> Part<'a, K> {
         kernel_id: KernelId,
         emit: &mut dyn FnMut(Vec<RecordBatch>) -> Result<(), FinishError>,
     ) -> Result<(), FinishError> {
-        // Rows are larger than records: each thread has one batch of them.
-        for some in self.entries.chunks(BATCH_ROWS * rayon::current_num_threads()) {
+        // Rows are larger than records: each thread has one row group of them, so all threads encode too.
+        for some in self.entries.chunks(ROW_GROUP_ROWS * rayon::current_num_threads()) {
             let batches = some.par_chunks(BATCH_ROWS).map(|entries| self.batch(kernel_id, entries));
             emit(batches.collect::<Result<_, _>>()?)?;
         }
@@ -234,18 +235,36 @@ impl<'a, K: Key> Part<'a, K> {
     }
 }
 
+/// All entries in a row, copied by all threads.
+fn joined<K: Key>(lists: &[Vec<Entry<K>>]) -> Vec<Entry<K>> {
+    let Some(any) = lists.iter().find_map(|list| list.first()).copied() else { return Vec::new() };
+    let count: usize = lists.iter().map(Vec::len).sum();
+    let mut all = Vec::new();
+    rayon::iter::repeat_n(any, count).collect_into_vec(&mut all);
+    let mut rest = all.as_mut_slice();
+    let mut places = Vec::with_capacity(lists.len());
+    for list in lists {
+        let (place, after) = std::mem::take(&mut rest).split_at_mut(list.len());
+        places.push((place, list));
+        rest = after;
+    }
+    places.into_par_iter().for_each(|(place, list)| place.copy_from_slice(list));
+    all
+}
+
 /// The records of a frame that lie in a part, with their bytes. Frame and records are counted in the launch.
 fn select<K: Key>(
     (places, widths): (&Places, Widths),
     part: Between,
-    (frame, first_sequence): (usize, u64),
+    (frame, surveyed): (usize, &Surveyed),
     records: Vec<u8>,
 ) -> (Vec<u8>, Vec<Entry<K>>) {
     let frame = u32::try_from(frame).unwrap_or(u32::MAX);
     let mut ranks = ByPc::default();
-    let mut entries = Vec::new();
+    let held = if part.is_whole() { surveyed.count } else { 0 };
+    let mut entries = Vec::with_capacity(usize::try_from(held).unwrap_or(0));
     let mut bytes = Vec::new();
-    for (sequence, record) in (first_sequence..).zip(record::records(&records)) {
+    for (sequence, record) in (surveyed.first_sequence..).zip(record::records(&records)) {
         let Ok((start, record)) = record else { break };
         let pc = record.request.pc;
         let Some(rank) = *ranks.get_or(pc, || places.rank(pc)) else { continue };

@@ -25,7 +25,8 @@ pub(super) struct Surveyed {
     pub(super) records: Option<Vec<u8>>,
     /// Position of its first record in the launch.
     pub(super) first_sequence: u64,
-    count: u64,
+    /// Its number of records.
+    pub(super) count: u64,
     /// Greatest number of a warp.
     last_warp: u64,
     executed: Vec<(u64, Executed)>,
