@@ -17,6 +17,8 @@ use stallmap_schema::tables::launch::Launch;
 const CODE: u64 = 0x1000;
 /// Instructions of the kernel. The second one gathers.
 const INSTRUCTIONS: u64 = 3;
+/// Bytes of records of a launch that the recorder writes at once. A thread unpacks no less than that.
+const PIECE_BYTES: usize = 4 << 20;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -89,6 +91,9 @@ fn record(
             if is_irregular {
                 let distance = |lane| (random.rotate_left(lane) % (1 << 24)).to_le_bytes();
                 records.extend((0..32_u32).flat_map(|lane| distance(lane).into_iter().take(4)));
+            }
+            if records.len() >= PIECE_BYTES {
+                segment.append_requests(ordinal, &std::mem::take(&mut records))?;
             }
         }
         segment.append_requests(ordinal, &records)?;
