@@ -1,6 +1,7 @@
 //! Throughput, CPU time and memory of finalizing accesses, where every third request is irregular, or one in so many:
 //! `cargo run --release -p stallmap-finish --example throughput -- FOLDER LAUNCHES REQUESTS_EACH [IRREGULAR_EVERY]`.
 
+use std::cell::RefCell;
 use std::error::Error;
 use std::fs;
 use std::path::Path;
@@ -41,7 +42,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     // The one of the run before.
     drop(fs::remove_file(&output));
     let (began, cpu_before) = (Instant::now(), cpu_seconds()?);
-    let summary = finish(&partial, &output, &|_| ())?;
+    let stages = RefCell::new(Vec::<(&str, Instant)>::new());
+    let summary = finish(&partial, &output, &|progress| {
+        let mut stages = stages.borrow_mut();
+        if stages.last().is_none_or(|(stage, _)| *stage != progress.stage) {
+            stages.push((progress.stage, Instant::now()));
+        }
+    })?;
+    stages.borrow_mut().push(("end", Instant::now()));
+    for pair in stages.borrow().windows(2) {
+        println!("{}: {:.3} s", pair[0].0, (pair[1].1 - pair[0].1).as_secs_f64());
+    }
     let seconds = began.elapsed().as_secs_f64();
     let lanes = summary.runs.iter().map(|run| run.lane_access_count).sum::<u64>();
     println!("capture: {} bytes of {lanes} lane accesses in {seconds:.1} s", summary.bytes);
