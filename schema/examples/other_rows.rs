@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, RecordBatch, StringArray, UInt64Array};
 use arrow::compute::{cast, concat_batches, interleave, take, take_record_batch};
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::capture::writer::{CaptureWriter, Form};
+use stallmap_write::{CaptureWriter, Form};
 
 type Failure = Box<dyn std::error::Error>;
 

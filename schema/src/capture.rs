@@ -1,8 +1,7 @@
 //! Layout on disk: the container of a capture, and the segments of a recording in progress.
 //!
-//! A capture is a ZIP file or the same tree as a folder. [`writer`] makes it, [`reader`] opens it,
-//! [`manifest`] lists its content, [`pack`](mod@pack) turns one form into the other. A recording in progress appends
-//! to [`segment`] files, whose frames carry the rows of [`recording`] and of [`mod@crate::tables`] and the GPU's own
+//! A capture is a ZIP file or the same tree as a folder. [`reader`] opens it, [`manifest`] lists its content, the crate
+//! `stallmap-write` makes it and turns one form into the other. A recording in progress appends to [`segment`] files, whose frames carry the rows of [`recording`] and of [`mod@crate::tables`] and the GPU's own
 //! records, [`request`].
 //!
 //! ```text
@@ -16,20 +15,16 @@
 
 pub mod bounds;
 mod container;
-pub mod encoding;
 pub mod entry;
 pub mod error;
 pub mod identity;
 pub mod manifest;
 pub mod numbering;
-pub mod pack;
 pub mod pages;
 pub mod reader;
 pub mod recording;
 pub mod request;
-pub mod rewrite;
 pub mod segment;
 pub mod source;
 pub mod stored;
 pub mod unfinished;
-pub mod writer;

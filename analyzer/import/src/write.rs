@@ -17,7 +17,6 @@ use stallmap_console::explain::capture_failure;
 use stallmap_formats::input::Input;
 use stallmap_readers::model::{Kernel, Requests, Trace};
 use stallmap_schema::capture::error::CaptureError;
-use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use stallmap_schema::cell::Blob;
 use stallmap_schema::id::{Address, KernelId, OpId, PystatesHash, RunId, StorageId};
 use stallmap_schema::tables::launch::{Launch, LaunchRun};
@@ -26,6 +25,7 @@ use stallmap_schema::tables::python::{PythonFrame, PythonState};
 use stallmap_schema::tables::replay;
 use stallmap_schema::tables::tensor;
 use stallmap_schema::word::{Instrument, Match, StorageOrigin};
+use stallmap_write::{CaptureWriter, Form};
 
 pub(crate) use self::into::into;
 use self::names::Names;

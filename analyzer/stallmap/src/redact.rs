@@ -18,13 +18,13 @@ use std::path::Path;
 
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::capture::rewrite::rewrite;
 use stallmap_schema::capture::unfinished;
-use stallmap_schema::capture::writer::Form;
 use stallmap_schema::table::Row as _;
 use stallmap_schema::tables::memory::AccessSummary;
 use stallmap_schema::tables::run::Run;
 use stallmap_subset::coarsen;
+use stallmap_write::Form;
+use stallmap_write::rewrite::rewrite;
 use tempfile::TempDir;
 
 use change::Redactor;

@@ -27,8 +27,8 @@ use datafusion::prelude::{DataFrame, SessionContext};
 use futures::future::BoxFuture;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use stallmap_schema::table::{ColumnDef, Row as _, TableDef};
+use stallmap_write::{CaptureWriter, Form};
 use tokio::task::JoinSet;
 
 use self::context::context;

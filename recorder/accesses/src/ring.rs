@@ -16,29 +16,27 @@ mod nodes;
 mod reader;
 mod record;
 mod tags;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use stallmap_config::{Config, WhenFull};
 use stallmap_schema::capture::request::SLOT_BYTES;
 use stallmap_schema::tables::launch::LaunchRun;
-use stallmap_schema::word::LossKind;
 use stallmap_sys::cuda::Handle;
 use stallmap_sys::sanitizer::Sanitizer;
 
 use crate::blocks::Range;
-use crate::bundle::pages::PageSet;
 use counts::Counts;
 use nodes::Nodes;
-use record::{Slot, TAGS, Tag};
-use stallmap_session::guard::say;
-use stallmap_session::session;
+use record::{TAGS, Tag};
 use tags::Tags;
+pub use watch::Gathering;
+use watch::{Settled, Shared, Started};
 
 const _: () = assert!(usize::BITS == 64, "slot counts are cast to usize");
 
@@ -181,74 +179,8 @@ impl Armed {
 
     /// Collector of the pages of its launch.
     pub fn gathering(&self) -> Gathering {
-        Gathering(Arc::clone(&self.shared))
+        Gathering::new(&self.shared)
     }
-}
-
-/// State that the launching threads and the reader thread share.
-struct Shared {
-    slots: *mut Slot,
-    /// The same, by words.
-    words: *const AtomicU32,
-    slot_shift: u32,
-    /// Slots that the host has read. The GPU reads it.
-    tail: *const AtomicU64,
-    /// 1 once a warp has waited too long. The GPU writes it.
-    abandoned: *const AtomicU64,
-    /// Not 0 once the launch of a tag has ended. The GPU writes it.
-    marks: *const AtomicU32,
-    work: Mutex<Work>,
-    changed: Condvar,
-    /// The reader's folder below /proc, which goes with it.
-    reader: OnceLock<PathBuf>,
-}
-
-// SAFETY: the pointers are to pinned memory that lives as long as the process. The GPU's side of the protocol and the
-// single reader thread order all access to it.
-unsafe impl Send for Shared {}
-// SAFETY: as above.
-unsafe impl Sync for Shared {}
-
-/// A launch, as announced to the reader.
-struct Started {
-    tag: Tag,
-    /// Number of its tags: one, or one for each node of a graph.
-    count: u32,
-    /// The rows of its kernels, by tag.
-    rows: Vec<Option<LaunchRun>>,
-    /// True if its pages are gathered.
-    gathers: bool,
-    /// True if its requests are counted: those without records are not lost.
-    counts: bool,
-}
-
-/// The end of a launch that the GPU cannot report.
-struct Settled {
-    tag: Tag,
-    /// The reason why it has no records, or not all.
-    failure: Option<Failure>,
-    /// Requests that it lost.
-    lost_requests: u64,
-}
-
-#[derive(Default)]
-struct Work {
-    started: Vec<Started>,
-    settled: Vec<Settled>,
-    /// Tags that the reader is done with.
-    free: Vec<(Tag, u32)>,
-    /// Launches that are started and not done.
-    outstanding: usize,
-    /// Rows of those launches.
-    open_rows: usize,
-    /// Counts the slots that the reader has read: a waiting thread sees progress.
-    progress: u64,
-    /// Pages of a launch that has ended.
-    gathered: Option<(u64, PageSet)>,
-    /// The reader is gone: nothing more is read.
-    dead: bool,
-    /// The process ends: launches that make no progress are given up.
-    ends: bool,
 }
 
 impl Ring {
@@ -480,96 +412,6 @@ fn launch_control(ring: u64, tag: u32) -> LaunchControl {
     LaunchControl { ring, tag, block_stride: 1, ..LaunchControl::default() }
 }
 
-/// Pages of a launch, left by the reader of a ring.
-pub struct Gathering(Arc<Shared>);
-
-impl Gathering {
-    /// Waits until all records of a launch are read, and takes the pages that they touch.
-    pub fn take(&self, ordinal: u64) -> Option<PageSet> {
-        let gathered = self.0.drain().gathered.take();
-        gathered.filter(|gathered| gathered.0 == ordinal).map(|gathered| gathered.1)
-    }
-}
-
-impl Work {
-    /// Adds a row to a launch of a graph, which may already be announced to the reader.
-    fn add(&mut self, tag: Tag, offset: u32, row: LaunchRun) {
-        let known = self.started.iter().rposition(|started| started.tag == tag);
-        let at = known.unwrap_or_else(|| {
-            self.started.push(Started { tag, count: 0, rows: Vec::new(), gathers: false, counts: false });
-            self.started.len() - 1
-        });
-        let Some(Started { rows, .. }) = self.started.get_mut(at) else { return };
-        if rows.len() <= offset as usize {
-            rows.resize_with(offset as usize + 1, || None);
-        }
-        if let Some(slot) = rows.get_mut(offset as usize) {
-            *slot = Some(row);
-            self.open_rows += 1;
-        }
-    }
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Work> {
-        self.work.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn change(&self, change: impl FnOnce(&mut Work)) {
-        change(&mut self.lock());
-        self.changed.notify_all();
-    }
-
-    /// Waits until the reader has nothing left to do, or makes no progress.
-    fn drain(&self) -> MutexGuard<'_, Work> {
-        let mut work = self.lock();
-        let (mut seen, mut since) = (work.progress, Instant::now());
-        while work.outstanding > 0 && !work.dead {
-            let waited = self.changed.wait_timeout(work, Duration::from_millis(50));
-            work = waited.unwrap_or_else(PoisonError::into_inner).0;
-            if work.progress != seen {
-                (seen, since) = (work.progress, Instant::now());
-            } else if !self.has_reader() {
-                self.give_up(&mut work, true);
-            } else if since.elapsed() > LAST_PATIENCE {
-                // Its kernel hangs, or failed without a reported error.
-                work.ends = true;
-                since = Instant::now();
-            }
-        }
-        work
-    }
-
-    /// Waits until the reader has nothing left to do; `false` if that takes too long.
-    fn is_idle(&self, patience: Duration) -> bool {
-        let work = self.lock();
-        let waited =
-            self.changed.wait_timeout_while(work, patience, |work| work.outstanding > 0 && !work.dead);
-        waited.unwrap_or_else(PoisonError::into_inner).0.outstanding == 0
-    }
-
-    /// False once the reader's thread is gone, however that came about: then nothing reports its end.
-    fn has_reader(&self) -> bool {
-        // A program that sees another root has no /proc, and a reader nevertheless.
-        self.reader.get().is_none_or(|folder| folder.exists() || !Path::new("/proc/self").exists())
-    }
-
-    /// Reads nothing more. From now on warps do not wait. `is_gone` if the reader has ended, and the launches with it that
-    /// it knew.
-    fn give_up(&self, work: &mut Work, is_gone: bool) {
-        // SAFETY: the word lives as long as the process.
-        unsafe { &*self.tail }.store(u64::MAX >> 1, Ordering::Release);
-        if !std::mem::replace(&mut work.dead, true) {
-            say("memory accesses are recorded no longer, the program runs on");
-        }
-        let waiting = work.started.drain(..).flat_map(|started| started.rows).flatten().count();
-        let lost = if is_gone { work.open_rows } else { waiting };
-        work.open_rows = work.open_rows.saturating_sub(lost);
-        session::lose(LossKind::Launch, "its records could not be read", lost as u64, None);
-        self.changed.notify_all();
-    }
-}
-
 /// Copies values to device memory, in the order of the stream.
 fn copy<T: Copy>(place: Place, target: u64, values: &[T]) -> Result<(), String> {
     let target = std::ptr::with_exposed_provenance_mut(target as usize);
@@ -599,28 +441,4 @@ fn zeroed(api: &Sanitizer, context: Handle, bytes: usize) -> Result<*mut c_void,
 
 fn check(code: i32) -> Result<(), String> {
     if code == 0 { Ok(()) } else { Err(format!("sanitizer error {code}")) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nothing_waits_for_a_reader_that_is_gone() {
-        let tail: &'static AtomicU64 = Box::leak(Box::default());
-        let shared = Shared {
-            slots: std::ptr::null_mut(),
-            words: std::ptr::null(),
-            slot_shift: 0,
-            tail,
-            abandoned: std::ptr::null(),
-            marks: std::ptr::null(),
-            work: Mutex::new(Work { outstanding: 2, open_rows: 3, ..Work::default() }),
-            changed: Condvar::new(),
-            reader: OnceLock::from(PathBuf::from("/proc/self/task/0")),
-        };
-        let work = shared.drain();
-        assert!(work.dead);
-        assert_eq!((work.open_rows, tail.load(Ordering::Acquire) > 1 << 60), (0, true));
-    }
 }

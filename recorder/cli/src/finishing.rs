@@ -8,9 +8,9 @@ use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use stallmap_finish::error::FinishError;
 use stallmap_finish::summary::{BundleSummary, Progress, RunSummary, Summary};
-use stallmap_schema::capture::writer::CaptureWriter;
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::word::{Instrument, ReplayResult};
+use stallmap_write::CaptureWriter;
 
 use crate::exit::Failure;
 use crate::folder;

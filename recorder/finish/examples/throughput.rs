@@ -1,6 +1,7 @@
-//! Throughput and memory of finalizing accesses:
-//! `cargo run --release -p stallmap-finish --example throughput -- FOLDER LAUNCHES REQUESTS_EACH`.
+//! Throughput, CPU time and memory of finalizing accesses, where every third request is irregular, or one in so many:
+//! `cargo run --release -p stallmap-finish --example throughput -- FOLDER LAUNCHES REQUESTS_EACH [IRREGULAR_EVERY]`.
 
+use std::cell::RefCell;
 use std::error::Error;
 use std::fs;
 use std::path::Path;
@@ -15,32 +16,68 @@ use stallmap_schema::table::Row;
 use stallmap_schema::tables::launch::Launch;
 
 const CODE: u64 = 0x1000;
+/// Instructions of the kernel. The second one gathers.
+const INSTRUCTIONS: u64 = 3;
+/// Bytes of records of a launch that the recorder writes at once. A thread unpacks no less than that.
+const PIECE_BYTES: usize = 4 << 20;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [folder, launches, requests] = &arguments[..] else {
-        return Err("usage: throughput FOLDER LAUNCHES REQUESTS_EACH".into());
+    let [folder, launches, requests, rest @ ..] = &arguments[..] else {
+        return Err("usage: throughput FOLDER LAUNCHES REQUESTS_EACH [IRREGULAR_EVERY]".into());
     };
     let (launches, requests) = (launches.parse()?, requests.parse()?);
+    let irregular_every = rest.first().map_or(Ok(INSTRUCTIONS), |every| every.parse())?;
     let partial = Path::new(folder).join("throughput.stallmap.partial");
-    fs::create_dir_all(partial.join("run-accesses-1"))?;
-    let began = Instant::now();
-    let bytes = record(&partial, launches, requests)?;
-    println!("segment: {bytes} bytes in {:.1} s", began.elapsed().as_secs_f64());
+    if partial.exists() {
+        println!("segment: that of the run before");
+    } else {
+        fs::create_dir_all(partial.join("run-accesses-1"))?;
+        let began = Instant::now();
+        let bytes = record(&partial, (launches, requests), irregular_every)?;
+        println!("segment: {bytes} bytes in {:.1} s", began.elapsed().as_secs_f64());
+    }
 
-    let began = Instant::now();
-    let summary = finish(&partial, &Path::new(folder).join("throughput.stallmap"), &|_| ())?;
+    let output = Path::new(folder).join("throughput.stallmap");
+    // The one of the run before.
+    drop(fs::remove_file(&output));
+    let (began, cpu_before) = (Instant::now(), cpu_seconds()?);
+    let stages = RefCell::new(Vec::<(&str, Instant)>::new());
+    let summary = finish(&partial, &output, &|progress| {
+        let mut stages = stages.borrow_mut();
+        if stages.last().is_none_or(|(stage, _)| *stage != progress.stage) {
+            stages.push((progress.stage, Instant::now()));
+        }
+    })?;
+    stages.borrow_mut().push(("end", Instant::now()));
+    for pair in stages.borrow().windows(2) {
+        println!("{}: {:.3} s", pair[0].0, (pair[1].1 - pair[0].1).as_secs_f64());
+    }
     let seconds = began.elapsed().as_secs_f64();
     let lanes = summary.runs.iter().map(|run| run.lane_access_count).sum::<u64>();
     println!("capture: {} bytes of {lanes} lane accesses in {seconds:.1} s", summary.bytes);
-    println!("{:.1} million requests a second", launches as f64 * requests as f64 / seconds / 1e6);
+    let requests = launches as f64 * requests as f64;
+    println!("{:.1} million requests a second", requests / seconds / 1e6);
+    println!("{:.0} ns of CPU time a request", (cpu_seconds()? - cpu_before) / requests * 1e9);
     let status = fs::read_to_string("/proc/self/status")?;
     println!("{}", status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or_default());
     Ok(())
 }
 
-/// Writes a run of launches whose every third request is irregular.
-fn record(partial: &Path, launches: u64, requests: u64) -> Result<u64, Box<dyn Error>> {
+/// CPU time of all threads of the process. The kernel counts in hundredths of a second.
+fn cpu_seconds() -> Result<f64, Box<dyn Error>> {
+    let stat = fs::read_to_string("/proc/self/stat")?;
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    let ticks: Vec<f64> = fields.skip(11).take(2).map(str::parse).collect::<Result<_, _>>()?;
+    Ok(ticks.iter().sum::<f64>() / 100.0)
+}
+
+/// Writes a run of launches. One in so many requests is irregular.
+fn record(
+    partial: &Path,
+    (launches, requests): (u64, u64),
+    irregular_every: u64,
+) -> Result<u64, Box<dyn Error>> {
     let mut segment = SegmentWriter::create(&partial.join("run-accesses-1/rows.seg"))?;
     let code = CodeRange {
         function_id: FunctionId(1),
@@ -59,11 +96,15 @@ fn record(partial: &Path, launches: u64, requests: u64) -> Result<u64, Box<dyn E
         for index in 0..requests {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             // Warps run in no order.
-            let warp = (index / 3) ^ (random >> 60);
-            records.extend(request(warp, index % 3).write());
-            if index % 3 == 1 {
+            let warp = (index / INSTRUCTIONS) ^ (random >> 60);
+            let is_irregular = index % irregular_every == 1;
+            records.extend(request(warp, index % INSTRUCTIONS, is_irregular).write());
+            if is_irregular {
                 let distance = |lane| (random.rotate_left(lane) % (1 << 24)).to_le_bytes();
                 records.extend((0..32_u32).flat_map(|lane| distance(lane).into_iter().take(4)));
+            }
+            if records.len() >= PIECE_BYTES {
+                segment.append_requests(ordinal, &std::mem::take(&mut records))?;
             }
         }
         segment.append_requests(ordinal, &records)?;
@@ -71,19 +112,18 @@ fn record(partial: &Path, launches: u64, requests: u64) -> Result<u64, Box<dyn E
     Ok(segment.bytes())
 }
 
-fn request(warp: u64, instruction: u64) -> Request {
-    let regular = instruction != 1;
+fn request(warp: u64, instruction: u64, is_irregular: bool) -> Request {
     Request {
         address: (1 << 40) + instruction * (1 << 30) + warp * 128,
         pc: CODE + instruction * 16,
         access_bytes: 4,
         flags: READ,
         lane_mask: u32::MAX,
-        stride: if regular { 4 } else { 0 },
+        stride: if is_irregular { 0 } else { 4 },
         block: warp / 8,
         warp: u8::try_from(warp % 8).unwrap_or(0),
         space: 0,
-        encoding: if regular { REGULAR } else { OFFSETS_32 },
+        encoding: if is_irregular { OFFSETS_32 } else { REGULAR },
     }
 }
 

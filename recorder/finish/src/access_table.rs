@@ -11,11 +11,11 @@ use arrow::array::RecordBatch;
 use rayon::prelude::*;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::segment::{FrameRef, SegmentReader};
-use stallmap_schema::capture::writer::{CaptureWriter, GroupEncoder, RowGroup};
 use stallmap_schema::id::FunctionId;
 use stallmap_schema::tables::launch::LaunchRun;
 use stallmap_schema::tables::memory::MemoryAccess;
 use stallmap_schema::word::{Instrument, LossKind};
+use stallmap_write::{CaptureWriter, GroupEncoder, RowGroup, Rows};
 
 use crate::accesses::{self, Converted, Source};
 use crate::code::CodeMap;
@@ -78,43 +78,27 @@ fn append_all(groups: &Receiver<Vec<RowGroup>>, writer: &mut CaptureWriter) -> R
 struct Groups {
     encoder: Arc<GroupEncoder>,
     send: SyncSender<Vec<RowGroup>>,
-    /// Rows that make no group yet.
-    rest: Vec<RecordBatch>,
-    rest_rows: usize,
+    waiting: Rows,
 }
 
 impl Groups {
     fn new(encoder: Arc<GroupEncoder>, send: SyncSender<Vec<RowGroup>>) -> Self {
-        Self { encoder, send, rest: Vec::new(), rest_rows: 0 }
+        let waiting = Rows::new(&encoder);
+        Self { encoder, send, waiting }
     }
 
     /// Adds rows. Complete groups are encoded, at the same time, and sent.
     fn push(&mut self, batches: Vec<RecordBatch>) -> Result<(), FinishError> {
         let mut complete = Vec::new();
         for batch in batches {
-            let mut from = 0;
-            while from < batch.num_rows() {
-                let length = (batch.num_rows() - from).min(self.encoder.group_rows() - self.rest_rows);
-                self.rest.push(batch.slice(from, length));
-                self.rest_rows += length;
-                from += length;
-                if self.rest_rows == self.encoder.group_rows() {
-                    complete.push(self.take());
-                }
-            }
+            complete.extend(self.waiting.push(batch));
         }
         self.encode(&complete)
     }
 
     /// Encodes the rows that are left.
     fn finish(mut self) -> Result<(), FinishError> {
-        let rest = self.take();
-        if rest.is_empty() { Ok(()) } else { self.encode(&[rest]) }
-    }
-
-    fn take(&mut self) -> Vec<RecordBatch> {
-        self.rest_rows = 0;
-        std::mem::take(&mut self.rest)
+        self.waiting.rest().map_or(Ok(()), |rest| self.encode(&[rest]))
     }
 
     fn encode(&self, groups: &[Vec<RecordBatch>]) -> Result<(), FinishError> {

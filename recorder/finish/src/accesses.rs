@@ -20,7 +20,7 @@ use stallmap_schema::id::{FunctionId, KernelId};
 use crate::code::CodeMap;
 use crate::error::FinishError;
 
-use order::{Between, Part};
+use order::{Between, Part, Position};
 use survey::Survey;
 
 pub(crate) use record::{kind as access_kind, space as access_space};
@@ -81,8 +81,14 @@ fn convert_in_parts(
     let parts = usize::try_from(source.raw_bytes().div_ceil(part_bytes)).unwrap_or(usize::MAX);
     let Survey { mut frames, places } = Survey::new(source, parts <= 1);
     let converted = survey::counts(&frames, &places);
+    let widths = survey::widths(&frames, &places);
     for part in Between::all(&survey::borders(&frames, &places, parts)) {
-        Part::read(source, &places, &mut frames, part).emit(source.kernel_id, emit)?;
+        if widths.is_narrow() {
+            Part::<u64>::read(source, &places, widths, &mut frames, part).emit(source.kernel_id, emit)?;
+        } else {
+            Part::<Position>::read(source, &places, widths, &mut frames, part)
+                .emit(source.kernel_id, emit)?;
+        }
     }
     Ok(converted)
 }

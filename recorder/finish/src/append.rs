@@ -12,7 +12,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use stallmap_schema::id::{FunctionId, KernelId, ModuleId, RunId};
 use stallmap_schema::table::{Row, TableDef};
 use stallmap_schema::tables::launch::LaunchRun;
@@ -21,6 +20,7 @@ use stallmap_schema::tables::memory::MemoryAccess;
 use stallmap_schema::tables::replay::{Ablation, AblationInstruction, Counter, Replay};
 use stallmap_schema::tables::run::{Device, Run, RunOption};
 use stallmap_schema::word::{Instrument, LossKind};
+use stallmap_write::{CaptureWriter, Form};
 
 use self::before::Before;
 use self::merge::Merge;

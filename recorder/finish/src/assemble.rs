@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use stallmap_schema::capture::manifest::Manifest;
-use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use stallmap_schema::id::{Address, FunctionId, KernelId, ModuleId, RunId};
 use stallmap_schema::table::Row;
 use stallmap_schema::tables::launch::{LaunchParameter, TensorMap};
@@ -12,6 +11,7 @@ use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tensor_map;
 use stallmap_schema::word::LossKind;
 use stallmap_source::Lines;
+use stallmap_write::{CaptureWriter, Form};
 
 use crate::access_table::{self, Surroundings};
 use crate::bundles;

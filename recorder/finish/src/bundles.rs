@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use stallmap_schema::capture::numbering::Space;
 use stallmap_schema::capture::segment::SegmentReader;
-use stallmap_schema::capture::writer::CaptureWriter;
 use stallmap_schema::id::KernelId;
 use stallmap_schema::tables::replay::{Bundle, BundleSymbol};
 use stallmap_schema::word::LossKind;
+use stallmap_write::CaptureWriter;
 
 use self::contents::Contents;
 use crate::error::FinishError;

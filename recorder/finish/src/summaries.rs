@@ -1,6 +1,7 @@
 //! The tables `access_summary` and `access_histogram`, and what counts imply: requests that are not in rows, and launches
 //! that refer to others.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use stallmap_schema::capture::recording::{AccessCount, ShapeCount};
@@ -25,7 +26,7 @@ pub(crate) fn take(run: &mut RunState, code: &CodeMap, losses: &mut Losses) -> V
         let total = totals.entry(count.kernel_id).or_default();
         *total = total.saturating_add(count.request_count.saturating_sub(count.shared_request_count));
         match row(&count, run.bases.ordinal(count.kernel_id), code) {
-            Ok(row) => add(&mut rows, row),
+            Ok(row) => add(&mut rows, key(&row), row, merge),
             Err(reason) => {
                 losses.add_at(run_id, LossKind::Access, reason, count.request_count, Some(count.kernel_id));
             }
@@ -61,7 +62,7 @@ pub(crate) fn take_shapes(run: &mut RunState, code: &CodeMap, losses: &mut Losse
     let mut rows: BTreeMap<ShapeKey, AccessHistogram> = BTreeMap::new();
     for count in std::mem::take(&mut run.rows.shape_counts) {
         match shape(&count, run.bases.ordinal(count.kernel_id), code) {
-            Ok(row) => add_shape(&mut rows, row),
+            Ok(row) => add(&mut rows, shape_key(&row), row, merge_shapes),
             Err(reason) => {
                 losses.add_at(run_id, LossKind::Access, reason, count.request_count, Some(count.kernel_id));
             }
@@ -124,22 +125,32 @@ fn shape(count: &ShapeCount, ordinal: u64, code: &CodeMap) -> Result<AccessHisto
     })
 }
 
-/// Adds a row, to another one of the same shape where their flags differ only.
-fn add_shape(rows: &mut BTreeMap<ShapeKey, AccessHistogram>, row: AccessHistogram) {
+fn shape_key(row: &AccessHistogram) -> ShapeKey {
     let (kind, space) = (row.kind.word(), row.space.word());
-    let shape = (row.access_bytes, row.class, row.is_misaligned, row.sectors);
-    let key = (row.kernel_id, row.function_id, row.pc, kind, space, shape.0, shape.1, shape.2, shape.3);
-    let Some(sum) = rows.get_mut(&key) else {
-        rows.insert(key, row);
-        return;
-    };
-    for (sum, part) in [
+    let (bytes, class, is_misaligned) = (row.access_bytes, row.class, row.is_misaligned);
+    (row.kernel_id, row.function_id, row.pc, kind, space, bytes, class, is_misaligned, row.sectors)
+}
+
+fn merge_shapes(sum: &mut AccessHistogram, row: &AccessHistogram) {
+    add_counts([
         (&mut sum.request_count, row.request_count),
         (&mut sum.lane_count, row.lane_count),
         (&mut sum.line_count, row.line_count),
         (&mut sum.unique_bytes, row.unique_bytes),
         (&mut sum.ideal_sectors, row.ideal_sectors),
-    ] {
+    ]);
+}
+
+/// Adds a row, to another one of the same key where their flags differ only.
+fn add<K: Ord, R>(rows: &mut BTreeMap<K, R>, key: K, row: R, merge: impl FnOnce(&mut R, &R)) {
+    match rows.entry(key) {
+        Entry::Vacant(vacant) => drop(vacant.insert(row)),
+        Entry::Occupied(sum) => merge(sum.into_mut(), &row),
+    }
+}
+
+fn add_counts<const COUNT: usize>(sums: [(&mut u64, u64); COUNT]) {
+    for (sum, part) in sums {
         *sum = sum.saturating_add(part);
     }
 }
@@ -164,25 +175,21 @@ fn row(count: &AccessCount, ordinal: u64, code: &CodeMap) -> Result<AccessSummar
     })
 }
 
-/// Adds a row, to another one of the same kind where their flags differ only.
-fn add(rows: &mut BTreeMap<Key, AccessSummary>, row: AccessSummary) {
-    let key = (row.kernel_id, row.function_id, row.pc, row.kind, row.space, row.block_address);
-    let Some(sum) = rows.get_mut(&key) else {
-        rows.insert(key, row);
-        return;
-    };
+fn key(row: &AccessSummary) -> Key {
+    (row.kernel_id, row.function_id, row.pc, row.kind, row.space, row.block_address)
+}
+
+fn merge(sum: &mut AccessSummary, row: &AccessSummary) {
     let end = |row: &AccessSummary| row.address.0.saturating_add(row.span_bytes);
-    let last = end(sum).max(end(&row));
+    let last = end(sum).max(end(row));
     sum.address = sum.address.min(row.address);
     sum.span_bytes = last - sum.address.0;
-    for (sum, part) in [
+    add_counts([
         (&mut sum.request_count, row.request_count),
         (&mut sum.shared_request_count, row.shared_request_count),
         (&mut sum.lane_count, row.lane_count),
         (&mut sum.sectors, row.sectors),
         (&mut sum.unique_bytes, row.unique_bytes),
         (&mut sum.ideal_sectors, row.ideal_sectors),
-    ] {
-        *sum = sum.saturating_add(part);
-    }
+    ]);
 }

@@ -6,12 +6,12 @@ use std::path::Path;
 use proptest::prelude::*;
 use stallmap_replay::bundle::{self, Bundles};
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use stallmap_schema::cell::Blob;
 use stallmap_schema::id::{Address, FunctionId, KernelId, ModuleId, RunId};
 use stallmap_schema::tables::code::{Function, Module};
 use stallmap_schema::tables::launch::{Launch, LaunchParameter};
 use stallmap_schema::tables::replay::{Bundle, BundleContent, BundlePage, BundleSymbol, PAGE_BYTES};
+use stallmap_write::{CaptureWriter, Form};
 
 /// Numbers with which sums go wrong, and ordinary ones.
 fn number() -> impl Strategy<Value = u64> {

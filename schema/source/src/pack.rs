@@ -8,12 +8,12 @@ use stallmap_sass::cubin::Cubin;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::manifest::Manifest;
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::capture::rewrite::{Fate, Rewrite, rewrite};
-use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use stallmap_schema::hash;
 use stallmap_schema::table::{Row as _, TableDef};
 use stallmap_schema::tables::code::{Function, Module};
 use stallmap_schema::tables::python::{PythonFrame, SourceLine};
+use stallmap_write::rewrite::{Fate, Rewrite, rewrite};
+use stallmap_write::{CaptureWriter, Form};
 
 use crate::{Lines, candidates};
 

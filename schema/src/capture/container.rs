@@ -5,14 +5,12 @@ mod directory;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::io::{self, Read};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use zip::write::SimpleFileOptions;
-use zip::{CompressionMethod, ZipWriter};
 
 use super::entry;
 use super::error::CaptureError;
@@ -20,48 +18,8 @@ use super::source::{EntryBytes, RangeSource};
 
 pub(super) use directory::{Place, Slot};
 
-/// Every entry's data begins at a multiple of this many bytes of the file.
-pub(super) const ALIGNMENT: u16 = 64;
-/// Entries of this size and more get ZIP64 fields.
-const LARGE_BYTES: u64 = 0xf000_0000;
 /// Bytes at the end of a table that are read ahead: most footers.
 const FOOTER_BYTES: u64 = 16 << 10;
-
-/// Writes the entries of a folder as a ZIP file, the manifest first. An entry's file is removed from the folder once
-/// it is written, where `consume` says so.
-pub(super) fn write(
-    folder: &Path,
-    entries: &[String],
-    file: &Path,
-    consume: bool,
-) -> Result<(), CaptureError> {
-    let output = File::create_new(file).map_err(CaptureError::io("create capture", file))?;
-    let mut zip = ZipWriter::new(BufWriter::with_capacity(1 << 20, output));
-    for name in std::iter::once(entry::MANIFEST).chain(entries.iter().map(String::as_str)) {
-        let path = folder.join(name);
-        append(&mut zip, name, &path).map_err(CaptureError::io("write capture", file))?;
-        if consume {
-            std::fs::remove_file(&path).map_err(CaptureError::io("remove", &path))?;
-        }
-    }
-    let finish = || {
-        let mut output = zip.finish()?;
-        output.flush()?;
-        output.get_ref().sync_all()
-    };
-    finish().map_err(CaptureError::io("write capture", file))
-}
-
-fn append(zip: &mut ZipWriter<BufWriter<File>>, name: &str, path: &Path) -> io::Result<()> {
-    let mut source = File::open(path)?;
-    let options = SimpleFileOptions::default()
-        .compression_method(CompressionMethod::Stored)
-        .with_alignment(ALIGNMENT)
-        .unix_permissions(0o644)
-        .large_file(source.metadata()?.len() >= LARGE_BYTES);
-    zip.start_file(name, options)?;
-    io::copy(&mut BufReader::with_capacity(1 << 20, &mut source), zip).map(drop)
-}
 
 /// The entries of a ZIP file, each a slice of it.
 pub(super) fn entries(whole: &Bytes, path: &Path) -> Result<BTreeMap<String, EntryBytes>, CaptureError> {

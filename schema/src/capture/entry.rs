@@ -2,6 +2,8 @@
 
 /// The manifest's entry.
 pub const MANIFEST: &str = "manifest.json";
+/// In the ZIP form an entry's data begins at a multiple of this many bytes of the file.
+pub const ALIGNMENT: u16 = 64;
 /// Most bytes of a name.
 const MOST_BYTES: usize = 255;
 

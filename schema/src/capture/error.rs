@@ -124,15 +124,18 @@ impl CaptureError {
         }
     }
 
-    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+    /// Wraps an error of the operating system, for `map_err`.
+    pub fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { action, path: path.to_owned(), source }
     }
 
-    pub(crate) fn corrupt(thing: impl Into<String>, cause: impl Into<String>, path: &Path) -> Self {
+    /// A damaged thing.
+    pub fn corrupt(thing: impl Into<String>, cause: impl Into<String>, path: &Path) -> Self {
         Self::Corrupt { thing: thing.into(), cause: cause.into(), path: path.to_owned() }
     }
 
-    pub(crate) fn refused(thing: impl Into<String>, cause: impl Into<String>, path: &Path) -> Self {
+    /// A thing that cannot be written.
+    pub fn refused(thing: impl Into<String>, cause: impl Into<String>, path: &Path) -> Self {
         Self::Refused { thing: thing.into(), cause: cause.into(), path: path.to_owned() }
     }
 }

@@ -6,12 +6,12 @@ use std::path::Path;
 use arrow::array::RecordBatch;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::capture::rewrite::{Fate, Rewrite, change_rows, rewrite};
-use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use stallmap_schema::id::KernelId;
 use stallmap_schema::table::{Row as _, TableDef};
 use stallmap_schema::tables::launch::LaunchRun;
 use stallmap_schema::tables::memory::{AccessSummary, MemoryAccess};
+use stallmap_write::rewrite::{Fate, Rewrite, change_rows, rewrite};
+use stallmap_write::{CaptureWriter, Form};
 
 use crate::counts::{self, Counter};
 use crate::losses::lose_requests;

@@ -20,8 +20,6 @@ use stallmap_schema::capture::entry;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::manifest::Manifest;
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::capture::rewrite::{Fate, Rewrite, change_rows, rewrite};
-use stallmap_schema::capture::writer::Form;
 use stallmap_schema::cell::Cell;
 use stallmap_schema::id::KernelId;
 use stallmap_schema::table::{Row, TableDef};
@@ -33,6 +31,8 @@ use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::memory::{AccessHistogram, AccessSummary, MemoryAccess};
 use stallmap_schema::tables::replay::{Bundle, BundleContent, BundlePage, BundleSymbol, Counter};
 use stallmap_schema::tables::sample::PcSample;
+use stallmap_write::Form;
+use stallmap_write::rewrite::{Fate, Rewrite, change_rows, rewrite};
 
 pub use coarsen::coarsen;
 pub use losses::REASON;

@@ -7,7 +7,7 @@ use stallmap_testkit::tiny;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use stallmap_schema::capture::writer::Form;
+use stallmap_write::Form;
 
 fn main() -> ExitCode {
     let Some(output) = std::env::args().nth(1) else {

@@ -9,8 +9,6 @@ use std::path::Path;
 
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::capture::rewrite::{Fate, Rewrite, change_rows, rewrite};
-use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use stallmap_schema::id::{AllocationId, KernelId, OpId, RunId, StorageId, TensorId};
 use stallmap_schema::table::{Row, TableDef};
 use stallmap_schema::tables::activity::GpuActivity;
@@ -20,6 +18,8 @@ use stallmap_schema::tables::replay::{Ablation, Counter, Replay};
 use stallmap_schema::tables::run::Run;
 use stallmap_schema::tables::sample::PcSample;
 use stallmap_schema::tables::tensor::{Op, OpTensor, Storage, Tensor};
+use stallmap_write::rewrite::{Fate, Rewrite, change_rows, rewrite};
+use stallmap_write::{CaptureWriter, Form};
 
 /// The shape of the repetition.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,6 @@
 //! The first addition as a bundle, with its replay and counters.
 
 use stallmap_schema::capture::error::CaptureError;
-use stallmap_schema::capture::writer::CaptureWriter;
 use stallmap_schema::cell::Blob;
 use stallmap_schema::hash;
 use stallmap_schema::id::{Address, Pc};
@@ -10,6 +9,7 @@ use stallmap_schema::tables::replay::{
     Replay,
 };
 use stallmap_schema::word::{AblationTarget, BundleMethod, ReplayResult};
+use stallmap_write::CaptureWriter;
 
 use crate::tiny::{ACCESSES, COUNTERS, REUSED, add, kernel};
 

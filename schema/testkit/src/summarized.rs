@@ -8,7 +8,6 @@ use std::path::Path;
 
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use stallmap_schema::id::KernelId;
 use stallmap_schema::table::Row;
 use stallmap_schema::tables::launch::{Launch, LaunchParameter, LaunchRun};
@@ -16,6 +15,7 @@ use stallmap_schema::tables::memory::{AccessHistogram, AccessSummary, DeviceAllo
 use stallmap_schema::tables::tensor::Storage;
 use stallmap_subset::blocks::Blocks;
 use stallmap_subset::counts::Counter;
+use stallmap_write::{CaptureWriter, Form};
 
 use crate::shapes;
 

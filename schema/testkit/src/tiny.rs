@@ -18,12 +18,11 @@ mod python;
 use std::path::Path;
 
 use self::launches::launches;
-use self::memory::{accesses, memory, storages, summaries};
+use self::memory::{accesses, counted, memory, storages, summaries};
 use self::python::{ops, python};
-use crate::replay;
+use crate::{replay, shapes};
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::manifest::Manifest;
-use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use stallmap_schema::hash;
 use stallmap_schema::id::{FunctionId, KernelId, OpId, Pc, RunId, StorageId, TensorId};
 use stallmap_schema::tables::code::{Function, Module};
@@ -31,6 +30,7 @@ use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::run::{Device, Run, RunOption};
 use stallmap_schema::tables::sample::PcSample;
 use stallmap_schema::word::{Instrument, LossKind};
+use stallmap_write::{CaptureWriter, Form};
 
 /// Start of the driver's one allocation.
 const POOL: u64 = 0x7f00_0000_0000;
@@ -61,6 +61,7 @@ pub fn write(output: &Path, form: Form) -> Result<Manifest, CaptureError> {
     memory(&mut writer)?;
     writer.append_rows(accesses())?;
     writer.append_rows(summaries())?;
+    writer.append_rows(shapes::count(&counted()))?;
     writer.append_rows(samples())?;
     replay::write(&mut writer)?;
     writer.append_rows([Loss {

@@ -7,7 +7,6 @@
 use std::path::Path;
 
 use stallmap_schema::capture::error::CaptureError;
-use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use stallmap_schema::hash;
 use stallmap_schema::id::{
     Address, FrameId, FunctionId, KernelId, ModuleId, Pc, PystatesHash, RunId, StorageId, TensorId,
@@ -19,6 +18,7 @@ use stallmap_schema::tables::run::Run;
 use stallmap_schema::tables::sample::PcSample;
 use stallmap_schema::tables::tensor::{Storage, Tensor};
 use stallmap_schema::word::{Instrument, Match, StorageOrigin};
+use stallmap_write::{CaptureWriter, Form};
 
 const KERNELS: u64 = 40;
 const ACCESSES: RunId = RunId(1);

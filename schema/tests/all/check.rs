@@ -3,7 +3,6 @@
 use parquet::arrow::ArrowWriter;
 use stallmap_check::{Rule, check};
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use stallmap_schema::id::{KernelId, OpId};
 use stallmap_schema::table::Row;
 use stallmap_schema::tables;
@@ -12,6 +11,7 @@ use stallmap_schema::tables::memory::{AccessSummary, MemoryAccess};
 use stallmap_schema::tables::replay::{BundleContent, BundlePage};
 use stallmap_schema::tables::sample::PcSample;
 use stallmap_schema::tables::tensor::Storage;
+use stallmap_write::{CaptureWriter, Form};
 
 use crate::tiny;
 

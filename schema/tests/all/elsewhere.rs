@@ -6,8 +6,8 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-use stallmap_schema::capture::pack::unpack;
-use stallmap_schema::capture::writer::Form;
+use stallmap_write::Form;
+use stallmap_write::pack::unpack;
 
 use crate::tiny;
 

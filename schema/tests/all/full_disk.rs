@@ -8,8 +8,8 @@ use std::process::Command;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::recording::RunFact;
 use stallmap_schema::capture::segment::{SegmentReader, SegmentWriter};
-use stallmap_schema::capture::writer::Form;
 use stallmap_schema::table::Row;
+use stallmap_write::Form;
 
 use crate::tiny;
 

@@ -14,9 +14,7 @@ use serde_json::{Value, json};
 use stallmap_check::{Rule, check};
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::manifest::Manifest;
-use stallmap_schema::capture::pack::unpack;
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use stallmap_schema::capture::{bounds, entry, unfinished};
 use stallmap_schema::hash;
 use stallmap_schema::table::Row;
@@ -26,6 +24,8 @@ use stallmap_schema::tables::python::PythonState;
 use stallmap_schema::tables::run::Run;
 use stallmap_schema::tables::sample::PcSample;
 use stallmap_schema::tables::tensor::{Op, Tensor};
+use stallmap_write::pack::unpack;
+use stallmap_write::{CaptureWriter, Form};
 
 use crate::tiny;
 

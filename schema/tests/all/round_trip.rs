@@ -9,11 +9,17 @@ use arrow::array::{
 };
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, UInt8Type};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::basic::Compression;
 use proptest::prelude::*;
+use stallmap_check::Rule;
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::capture::writer::{CaptureWriter, Form};
-use stallmap_schema::table::{ColumnDef, TableDef};
+use stallmap_schema::table::{ColumnDef, Row as _, TableDef};
 use stallmap_schema::tables;
+use stallmap_schema::tables::activity::GpuActivity;
+use stallmap_schema::tables::launch::LaunchRun;
+use stallmap_schema::tables::memory::MemoryAccess;
+use stallmap_write::{CaptureWriter, Form};
 
 /// Values of a column: anything that its type can hold, nulls where it may.
 fn column(def: &ColumnDef, seeds: &[u64]) -> ArrayRef {
@@ -109,22 +115,72 @@ proptest! {
         writer.finish().unwrap();
         let reader = CaptureReader::open(&path).unwrap();
         for table in tables::ALL {
-            let batches = reader.read_table(table.name).unwrap();
-            let schema = batches.schema().clone();
-            let read = concat_batches(&schema, &batches.collect::<Result<Vec<_>, _>>().unwrap()).unwrap();
-            let declared = table.schema();
-            prop_assert_eq!(schema.fields(), declared.fields());
-            let written = batch(table, &seeds);
-            for (def, (read, written)) in table.columns.iter().zip(read.columns().iter().zip(written.columns())) {
-                // Words may come back under other codes.
-                let (read, written) = match (def.data_type)() {
-                    DataType::Dictionary(..) => (plain(read), plain(written)),
-                    _ => (read.clone(), written.clone()),
-                };
-                prop_assert_eq!(&read, &written, "column {} of {}", def.name, table.name);
-            }
+            comes_back(&reader, table, &seeds)?;
         }
     }
+
+    #[test]
+    fn rows_that_repeat_come_back(runs in proptest::collection::vec((any::<u64>(), 1..9_000_usize), 1..12)) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("runs.stallmap");
+        let seeds: Vec<u64> = runs.iter().flat_map(|(seed, rows)| vec![*seed; *rows]).collect();
+        // Numbers of every width and sign, words, and nulls.
+        let repeating = [&MemoryAccess::TABLE, &GpuActivity::TABLE, &LaunchRun::TABLE];
+        let mut writer = CaptureWriter::create(&path, Form::File).unwrap();
+        for table in repeating {
+            for some in seeds.chunks(5_000) {
+                writer.append(table.name, &batch(table, some)).unwrap();
+            }
+        }
+        writer.finish().unwrap();
+        let reader = CaptureReader::open(&path).unwrap();
+        for table in repeating {
+            comes_back(&reader, table, &seeds)?;
+        }
+        let wrong = stallmap_check::check(&reader).into_iter().filter(|wrong| wrong.rule == Rule::Statistics);
+        prop_assert_eq!(wrong.map(|wrong| wrong.what).collect::<Vec<_>>(), Vec::<String>::new());
+    }
+}
+
+/// Checks that a table holds the rows of these seeds.
+fn comes_back(reader: &CaptureReader, table: &TableDef, seeds: &[u64]) -> Result<(), TestCaseError> {
+    let batches = reader.read_table(table.name).unwrap();
+    let schema = batches.schema().clone();
+    let read = concat_batches(&schema, &batches.collect::<Result<Vec<_>, _>>().unwrap()).unwrap();
+    let declared = table.schema();
+    prop_assert_eq!(schema.fields(), declared.fields());
+    let written = batch(table, seeds);
+    for (def, (read, written)) in table.columns.iter().zip(read.columns().iter().zip(written.columns())) {
+        // Words may come back under other codes.
+        let (read, written) = match (def.data_type)() {
+            DataType::Dictionary(..) => (plain(read), plain(written)),
+            _ => (read.clone(), written.clone()),
+        };
+        prop_assert_eq!(&read, &written, "column {} of {}", def.name, table.name);
+    }
+    Ok(())
+}
+
+#[test]
+fn constant_columns_are_not_compressed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("constant.stallmap");
+    let mut writer = CaptureWriter::create(&path, Form::File).unwrap();
+    let table = &MemoryAccess::TABLE;
+    writer.append(table.name, &batch(table, &vec![7; 40_000])).unwrap();
+    writer.finish().unwrap();
+    let reader = CaptureReader::open(&path).unwrap();
+    let entry = reader.table_entry(table.name).unwrap().clone();
+    let file = ParquetRecordBatchReaderBuilder::try_new(entry).unwrap();
+    let columns = file.metadata().row_group(0).columns();
+    let large = columns.iter().filter(|column| column.compression() != Compression::UNCOMPRESSED);
+    assert_eq!(large.map(|column| column.column_path().string()).collect::<Vec<_>>(), ["offsets.list.item"]);
+    assert!(
+        columns
+            .iter()
+            .all(|column| column.num_values() == 40_000
+                || column.column_path().string() == "offsets.list.item")
+    );
 }
 
 fn plain(words: &ArrayRef) -> ArrayRef {

@@ -1,13 +1,13 @@
 //! `stallmap pack` and `stallmap unpack`: a capture as a file and as a folder, complete or in part.
 
 use stallmap_schema::capture::error::CaptureError;
-use stallmap_schema::capture::pack;
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::capture::writer::Form;
 use stallmap_schema::id::KernelId;
 use stallmap_schema::tables::loss::Loss;
 use stallmap_source::pack_with_sources;
 use stallmap_subset::{self as subset, Launches, Part, REASON, Selection};
+use stallmap_write::Form;
+use stallmap_write::pack;
 
 use stallmap_console::args::share::{Kind, Pack, Unpack};
 use stallmap_console::exit::{Failure, OK, Outcome, USAGE};

@@ -41,7 +41,7 @@ fn answers(path: &Path) -> (String, Answers) {
 }
 
 fn write(path: &Path, rules: &str, answers: &Answers) {
-    stored::write(&CaptureReader::open(path).unwrap(), rules, answers).unwrap();
+    stallmap_write::stored::write(&CaptureReader::open(path).unwrap(), rules, answers).unwrap();
 }
 
 const FINDINGS: &str = "SELECT * FROM finding ORDER BY sentence, query";

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use stallmap_schema::capture::writer::Form;
+use stallmap_write::Form;
 use tempfile::TempDir;
 
 use crate::tiny;

@@ -6,10 +6,10 @@ use std::path::Path;
 use arrow::array::RecordBatch;
 use serde_json::{Map, Value};
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::capture::rewrite::{Fate, Rewrite, change_rows, rewrite};
-use stallmap_schema::capture::writer::Form;
 use stallmap_schema::table::TableDef;
 use stallmap_schema::tables::run::Device;
+use stallmap_write::Form;
+use stallmap_write::rewrite::{Fate, Rewrite, change_rows, rewrite};
 
 use crate::command::{Place, Ran};
 

@@ -5,10 +5,10 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use stallmap_schema::table::Row;
 use stallmap_schema::tables::tensor::{Op, Tensor};
 use stallmap_schema::text::steers;
+use stallmap_write::{CaptureWriter, Form};
 
 use crate::command::{Place, Ran, command};
 

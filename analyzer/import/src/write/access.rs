@@ -2,9 +2,9 @@
 
 use stallmap_readers::model::Access;
 use stallmap_schema::capture::error::CaptureError;
-use stallmap_schema::capture::writer::CaptureWriter;
 use stallmap_schema::id::{Address, FunctionId, KernelId, Pc};
 use stallmap_schema::tables::memory::MemoryAccess;
+use stallmap_write::CaptureWriter;
 
 use super::Writing;
 

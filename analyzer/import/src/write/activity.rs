@@ -2,10 +2,10 @@
 
 use stallmap_readers::model::{Kernel, Work};
 use stallmap_schema::capture::error::CaptureError;
-use stallmap_schema::capture::writer::CaptureWriter;
 use stallmap_schema::id::KernelId;
 use stallmap_schema::tables::activity::GpuActivity;
 use stallmap_schema::word::ActivityKind;
+use stallmap_write::CaptureWriter;
 
 use super::{Writing, run_id};
 

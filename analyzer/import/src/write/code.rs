@@ -6,10 +6,10 @@ use stallmap_sass::cubin::{Cubin, Function as Code, Section};
 use stallmap_sass::{demangle, observable};
 use stallmap_schema::capture::bounds;
 use stallmap_schema::capture::error::CaptureError;
-use stallmap_schema::capture::writer::CaptureWriter;
 use stallmap_schema::id::{FunctionId, ModuleId};
 use stallmap_schema::tables::code::{Function, Module};
 use stallmap_source::Lines;
+use stallmap_write::CaptureWriter;
 
 use super::{Writing, names};
 

@@ -11,8 +11,6 @@ use stallmap_readers::model::{Kernel, Trace};
 use stallmap_readers::name;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::capture::rewrite::{Fate, Rewrite, rewrite};
-use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use stallmap_schema::id::{FunctionId, KernelId, OpId, RunId};
 use stallmap_schema::table::{Row, TableDef};
 use stallmap_schema::tables::activity::GpuActivity;
@@ -22,6 +20,8 @@ use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::run::{Run, RunOption};
 use stallmap_schema::tables::tensor;
 use stallmap_schema::word::{Instrument, LossKind};
+use stallmap_write::rewrite::{Fate, Rewrite, rewrite};
+use stallmap_write::{CaptureWriter, Form};
 
 use super::matching::{Kind, Matched, matched};
 use super::{Writing, activity, runs};

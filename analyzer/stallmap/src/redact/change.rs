@@ -12,13 +12,13 @@ use arrow::compute::{SortColumn, lexsort_to_indices, take_record_batch};
 use stallmap_schema::capture::entry;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::{CaptureReader, MAX_CUBIN_BYTES};
-use stallmap_schema::capture::rewrite::{Fate, Rewrite};
 use stallmap_schema::secrecy::{Secrecy, secrecy};
 use stallmap_schema::table::{ColumnDef, Row as _, TableDef};
 use stallmap_schema::tables;
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::memory::MemoryAccess;
 use stallmap_schema::tables::python::SourceLine;
+use stallmap_write::rewrite::{Fate, Rewrite};
 
 use super::addresses::Rebase;
 use super::cubin;

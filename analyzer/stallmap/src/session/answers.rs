@@ -31,7 +31,7 @@ impl Session {
                 answers.insert((*view).to_owned(), bytes);
             }
         }
-        table::write(&capture.reader, &capture.store.rules(), &answers)?;
+        stallmap_write::stored::write(&capture.reader, &capture.store.rules(), &answers)?;
         Ok(answers.len())
     }
 

@@ -16,7 +16,6 @@
 
 use std::path::Path;
 
-use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use stallmap_schema::hash;
 use stallmap_schema::id::{Address, FunctionId, KernelId, Pc, RunId, StorageId, TensorId};
 use stallmap_schema::tables::code::{Function, Module};
@@ -26,6 +25,7 @@ use stallmap_schema::tables::run::Run;
 use stallmap_schema::tables::sample::PcSample;
 use stallmap_schema::tables::tensor::{Storage, Tensor};
 use stallmap_schema::word::{AccessKind, Instrument, Match, Space, StorageOrigin};
+use stallmap_write::{CaptureWriter, Form};
 
 pub(crate) const ACCESSES: RunId = RunId(1);
 const SAMPLES: RunId = RunId(2);

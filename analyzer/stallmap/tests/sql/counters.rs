@@ -15,7 +15,6 @@ mod random;
 
 use std::path::Path;
 
-use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use stallmap_schema::hash;
 use stallmap_schema::id::{FunctionId, KernelId, ModuleId, OpId, RunId};
 use stallmap_schema::tables::code::Function;
@@ -24,6 +23,7 @@ use stallmap_schema::tables::replay::{Counter, Replay};
 use stallmap_schema::tables::run::Run;
 use stallmap_schema::tables::tensor::Op;
 use stallmap_schema::word::{Instrument, OpKind, Phase, ReplayResult};
+use stallmap_write::{CaptureWriter, Form};
 
 const ACCESSES: RunId = RunId(1);
 const NATIVE: RunId = RunId(2);

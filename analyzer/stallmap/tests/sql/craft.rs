@@ -7,9 +7,9 @@ use arrow::compute::cast;
 use arrow::record_batch::RecordBatch;
 use stallmap::session::Session;
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use stallmap_schema::table::TableDef;
 use stallmap_schema::tables;
+use stallmap_write::{CaptureWriter, Form};
 
 use crate::answer;
 

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use stallmap::library::queries;
 use stallmap::session::Session;
-use stallmap_schema::capture::writer::Form;
+use stallmap_write::Form;
 
 use crate::{answer, tiny};
 

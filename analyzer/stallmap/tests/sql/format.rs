@@ -7,13 +7,13 @@ use stallmap::redact;
 use stallmap::session::Session;
 use stallmap_check::check;
 use stallmap_schema::capture::identity::Identity;
-use stallmap_schema::capture::pack::{pack_opened, unpack_opened};
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::capture::rewrite::{Fate, Rewrite, rewrite};
-use stallmap_schema::capture::writer::Form;
 use stallmap_schema::table::TableDef;
 use stallmap_schema::tables;
 use stallmap_subset::{Selection, pack_part};
+use stallmap_write::Form;
+use stallmap_write::pack::{pack_opened, unpack_opened};
+use stallmap_write::rewrite::{Fate, Rewrite, rewrite};
 
 use crate::answer;
 

@@ -15,7 +15,6 @@
 
 use std::path::Path;
 
-use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use stallmap_schema::id::{Address, KernelId, OpId, Pc, RunId, StorageId, TensorId};
 use stallmap_schema::tables::launch::{GraphLaunch, Launch, LaunchRun};
 use stallmap_schema::tables::loss::Loss;
@@ -24,6 +23,7 @@ use stallmap_schema::tables::run::{Device, Run, RunOption};
 use stallmap_schema::tables::sample::PcSample;
 use stallmap_schema::tables::tensor::{Op, OpTensor, Storage, Tensor};
 use stallmap_schema::word::{Direction, Instrument, LossKind, Match, OpKind, Phase, StorageOrigin};
+use stallmap_write::{CaptureWriter, Form};
 
 use crate::blame::{self, A, B};
 

@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use stallmap::session::Session;
-use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use stallmap_schema::id::{Address, KernelId, OpId, Pc, StorageId, TensorId};
 use stallmap_schema::tables::launch::{Launch, LaunchRun};
 use stallmap_schema::tables::memory::{Memcpy, MemoryAccess};
 use stallmap_schema::tables::run::Run;
 use stallmap_schema::tables::tensor::{Op, OpTensor, Storage, Tensor};
 use stallmap_schema::word::{AccessKind, CopyKind, Direction, Instrument, Match, OpKind, Phase, Space};
+use stallmap_write::{CaptureWriter, Form};
 
 use crate::dice::Dice;
 use crate::{answer, blame};

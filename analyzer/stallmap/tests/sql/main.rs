@@ -50,7 +50,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use futures::executor::block_on;
 use stallmap::session::Session;
 use stallmap::session::resources::Resources;
-use stallmap_schema::capture::writer::Form;
+use stallmap_write::Form;
 
 fn sql_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sql")

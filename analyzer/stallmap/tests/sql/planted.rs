@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use stallmap::redact::{Also, Options, redact};
 use stallmap_schema::capture::entry;
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use stallmap_schema::table::Row as _;
 use stallmap_schema::tables::code::Module;
+use stallmap_write::{CaptureWriter, Form};
 
 use crate::elf::{Elf, Place};
 use crate::tiny;

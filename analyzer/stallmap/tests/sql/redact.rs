@@ -13,14 +13,14 @@ use stallmap::session::Session;
 use stallmap_check::check;
 use stallmap_schema::capture::entry;
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::capture::rewrite::{Fate, Rewrite, rewrite};
-use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use stallmap_schema::id::FrameId;
 use stallmap_schema::secrecy::{Secrecy, secrecy};
 use stallmap_schema::table::{ColumnDef, Row, TableDef};
 use stallmap_schema::tables;
 use stallmap_schema::tables::python::PythonFrame;
 use stallmap_schema::tables::run::{Run, RunOption};
+use stallmap_write::rewrite::{Fate, Rewrite, rewrite};
+use stallmap_write::{CaptureWriter, Form};
 
 use crate::{answer, tiny};
 

@@ -10,7 +10,6 @@
 
 use std::path::Path;
 
-use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use stallmap_schema::cell::Blob;
 use stallmap_schema::hash;
 use stallmap_schema::id::{KernelId, Pc, RunId};
@@ -19,6 +18,7 @@ use stallmap_schema::tables::replay::{Bundle, BundleContent, BundleSymbol, PAGE_
 use stallmap_schema::tables::run::{Device, Run};
 use stallmap_schema::tables::sample::PcSample;
 use stallmap_schema::word::{BundleMethod, Instrument, Match, ReplayResult};
+use stallmap_write::{CaptureWriter, Form};
 
 use crate::blame::{self, ACCESSES};
 

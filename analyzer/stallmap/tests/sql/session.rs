@@ -8,7 +8,7 @@ use stallmap::error::AnalyzeError;
 use stallmap::library::queries::ALL;
 use stallmap::library::user::UserLibrary;
 use stallmap::session::Session;
-use stallmap_schema::capture::writer::{CaptureWriter, Form};
+use stallmap_write::{CaptureWriter, Form};
 
 use crate::{answer, blame, graphs, replay, tiny};
 

@@ -8,8 +8,8 @@ use stallmap::redact::{Keep, Options, redact};
 use stallmap::session::Session;
 use stallmap_check::check;
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::capture::writer::Form;
 use stallmap_testkit::summarized::{Accesses, How};
+use stallmap_write::Form;
 
 use crate::{answer, tiny};
 

@@ -12,8 +12,9 @@ use stallmap_schema::capture::request::{Request, SLOT_BYTES};
 use stallmap_schema::tables::launch::LaunchRun;
 use stallmap_schema::word::LossKind;
 
+use super::Failure;
 use super::record::{self, Slot, TAGS, Tag};
-use super::{Failure, Settled, Shared, Started, Work};
+use super::watch::{Settled, Shared, Started, Work};
 use crate::bundle::pages::PageSet;
 use stallmap_session::session;
 

@@ -11,11 +11,11 @@ use nix::unistd::Pid;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::recording::RunFact;
 use stallmap_schema::capture::segment::SegmentWriter;
-use stallmap_schema::capture::writer::Form;
 use stallmap_schema::id::{KernelId, RunId};
 use stallmap_schema::table::Row;
 use stallmap_schema::tables::replay::Replay;
 use stallmap_schema::word::ReplayResult;
+use stallmap_write::Form;
 
 use super::run::{EXECUTABLE, Place};
 use super::tiny;

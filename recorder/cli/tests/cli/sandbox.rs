@@ -6,7 +6,7 @@ use std::process::Command;
 
 use insta::assert_snapshot;
 use serde_json::Value;
-use stallmap_schema::capture::writer::Form;
+use stallmap_write::Form;
 
 use super::run::{EXECUTABLE, Place};
 use super::tiny;

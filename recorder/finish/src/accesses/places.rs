@@ -71,6 +71,11 @@ impl Places {
         self.ranks.get(&pc).copied().flatten()
     }
 
+    /// Number of instructions whose code is known.
+    pub(super) fn len(&self) -> usize {
+        self.known.len()
+    }
+
     /// The instruction at a position.
     pub(super) fn at(&self, rank: u32) -> Option<(FunctionId, Pc)> {
         self.known.get(rank as usize).copied()

@@ -9,6 +9,14 @@ use stallmap_schema::word::{AccessKind, Space};
 /// Lanes of a warp.
 const LANES: usize = 32;
 
+/// Most bytes of a record's distances.
+pub(crate) const DISTANCE_BYTES: usize = LANES * 8;
+
+/// Bytes behind the first slot of a record.
+pub(crate) fn distance_bytes(slot: &[u8; SLOT_BYTES]) -> usize {
+    (Request::read(slot).slots() - 1) * SLOT_BYTES
+}
+
 /// A record with its header read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record<'a> {
@@ -50,9 +58,14 @@ pub(crate) fn records(bytes: &[u8]) -> impl Iterator<Item = Result<(usize, Recor
 impl<'a> Record<'a> {
     /// The record at the start of bytes, and its length; `None` where there is none.
     pub(crate) fn read(bytes: &'a [u8]) -> Option<(Self, usize)> {
-        let slot: &[u8; SLOT_BYTES] = bytes.first_chunk()?;
+        let (slot, rest) = bytes.split_first_chunk()?;
+        let record = Self::of(slot, rest)?;
+        Some((record, record.bytes()))
+    }
+
+    /// The record with this first slot, before these bytes; `None` where there is none.
+    pub(crate) fn of(slot: &[u8; SLOT_BYTES], rest: &'a [u8]) -> Option<Self> {
         let request = Request::read(slot);
-        let length = request.slots() * SLOT_BYTES;
         let known = matches!(request.encoding, REGULAR | OFFSETS_32 | OFFSETS_64)
             && request.lane_mask != 0
             && space(request.space).is_some()
@@ -60,8 +73,8 @@ impl<'a> Record<'a> {
         if !known {
             return None;
         }
-        let distances = bytes.get(SLOT_BYTES..length)?;
-        Some((Self { request, distances }, length))
+        let distances = rest.get(..(request.slots() - 1) * SLOT_BYTES)?;
+        Some(Self { request, distances })
     }
 
     /// The column `kind`.

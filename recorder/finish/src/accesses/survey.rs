@@ -4,7 +4,7 @@ use rayon::prelude::*;
 use stallmap_schema::capture::request::SLOT_BYTES;
 use stallmap_schema::capture::segment::FrameRef;
 
-use super::order::Position;
+use super::order::{Position, Widths, warp_number};
 use super::places::{ByPc, Places};
 use super::record;
 use super::{Converted, Source};
@@ -25,7 +25,10 @@ pub(super) struct Surveyed {
     pub(super) records: Option<Vec<u8>>,
     /// Position of its first record in the launch.
     pub(super) first_sequence: u64,
-    count: u64,
+    /// Its number of records.
+    pub(super) count: u64,
+    /// Greatest number of a warp.
+    last_warp: u64,
     executed: Vec<(u64, Executed)>,
     sample: Vec<(u64, Position)>,
     lost: Option<&'static str>,
@@ -75,6 +78,13 @@ pub(super) fn counts(frames: &[Surveyed], places: &Places) -> Converted {
     converted
 }
 
+/// Bits of the launch's positions.
+pub(super) fn widths(frames: &[Surveyed], places: &Places) -> Widths {
+    let count = frames.iter().map(|frame| frame.count).sum();
+    let last_warp = frames.iter().map(|frame| frame.last_warp).max().unwrap_or(0);
+    Widths::new(count, last_warp, places.len() as u64)
+}
+
 /// Positions that divide the records into so many parts of about equal bytes.
 pub(super) fn borders(frames: &[Surveyed], places: &Places, parts: usize) -> Vec<Position> {
     let of_frame = |frame: &Surveyed| {
@@ -93,6 +103,7 @@ impl Surveyed {
             records: None,
             first_sequence: 0,
             count: 0,
+            last_warp: 0,
             executed: Vec::new(),
             sample: Vec::new(),
             lost: None,
@@ -112,6 +123,7 @@ impl Surveyed {
             let seen = executed.get_or(request.pc, Executed::default);
             seen.requests += 1;
             seen.lanes += u64::from(request.lane_mask.count_ones());
+            surveyed.last_warp = surveyed.last_warp.max(warp_number(request));
             if start >= next_sample {
                 surveyed.sample.push((request.pc, Position::new(0, request, surveyed.count)));
                 next_sample = start + SAMPLED_SLOTS * SLOT_BYTES;

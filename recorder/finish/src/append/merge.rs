@@ -5,8 +5,8 @@ use arrow::row::{Row, RowConverter, Rows, SortField};
 use stallmap_schema::capture::entry;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::{Batches, CaptureReader};
-use stallmap_schema::capture::writer::CaptureWriter;
 use stallmap_schema::table::TableDef;
+use stallmap_write::CaptureWriter;
 
 use crate::error::FinishError;
 

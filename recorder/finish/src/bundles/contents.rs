@@ -8,10 +8,10 @@ use arrow::error::ArrowError;
 use rayon::prelude::*;
 use stallmap_schema::capture::numbering::Space;
 use stallmap_schema::capture::segment::{Frame, FrameRef};
-use stallmap_schema::capture::writer::CaptureWriter;
 use stallmap_schema::hash;
 use stallmap_schema::table::Row;
 use stallmap_schema::tables::replay::{BundleContent, PAGE_BYTES};
+use stallmap_write::CaptureWriter;
 
 use super::Source;
 use crate::error::FinishError;

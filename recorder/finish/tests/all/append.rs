@@ -9,7 +9,6 @@ use stallmap_finish::summary::Summary;
 use stallmap_finish::{append, finish};
 use stallmap_schema::capture::entry;
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use stallmap_schema::hash;
 use stallmap_schema::id::KernelId;
 use stallmap_schema::table::Row;
@@ -21,6 +20,7 @@ use stallmap_schema::tables::replay::{Ablation, AblationInstruction, Counter, Re
 use stallmap_schema::tables::run::{Device, Run, RunOption};
 use stallmap_schema::tables::sample::PcSample;
 use stallmap_schema::word::{Instrument, LossKind, Match, ReplayResult};
+use stallmap_write::{CaptureWriter, Form};
 
 use crate::bundles;
 use crate::finish::{Finished, finished_with, kernel_id};

@@ -88,7 +88,7 @@ impl Slot {
     /// The last bytes of the data, about: where the header's end is not known, it may be a little less.
     pub(in super::super) fn tail(&self, bytes: u64) -> Range<u64> {
         let end =
-            self.head().end.saturating_add(self.size).saturating_add(super::ALIGNMENT.into()).min(self.end);
+            self.head().end.saturating_add(self.size).saturating_add(entry::ALIGNMENT.into()).min(self.end);
         end.saturating_sub(bytes.min(self.size)).max(self.header)..end
     }
 }

@@ -15,12 +15,12 @@ use kernel::Kernel;
 use memory::{Block, END};
 use random::Random;
 use stallmap_schema::capture::error::CaptureError;
-use stallmap_schema::capture::writer::{CaptureWriter, Form};
 use stallmap_schema::id::{Address, FunctionId, KernelId, RunId, StorageId, TensorId};
 use stallmap_schema::tables::launch::{Launch, LaunchRun};
 use stallmap_schema::tables::run::Run;
 use stallmap_schema::tables::tensor::{Storage, Tensor};
 use stallmap_schema::word::{Instrument, Match, StorageOrigin};
+use stallmap_write::{CaptureWriter, Form};
 
 const KERNELS: u64 = 2_000;
 const TENSORS: usize = 50_000;

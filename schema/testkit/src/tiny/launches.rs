@@ -4,12 +4,12 @@ use super::python::inner_state;
 use super::python::outer_state;
 use super::{ACCESSES, COUNTERS, REUSED, SAMPLES, add, at, gather, kernel, op};
 use stallmap_schema::capture::error::CaptureError;
-use stallmap_schema::capture::writer::CaptureWriter;
 use stallmap_schema::cell::Blob;
 use stallmap_schema::id::{Address, RunId};
 use stallmap_schema::tables::activity::GpuActivity;
 use stallmap_schema::tables::launch::{GraphLaunch, Launch, LaunchParameter, LaunchRun, TensorMap};
 use stallmap_schema::word::{ActivityKind, Match, SynchronizationKind};
+use stallmap_write::CaptureWriter;
 
 pub(super) fn launches(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
     // Of each launch: the function, its op, its n-th occurrence.

@@ -2,11 +2,11 @@
 
 use super::{ACCESSES, POOL, REUSED, STRAY, TABLE, add, at, gather, kernel, op, storage, tensor};
 use stallmap_schema::capture::error::CaptureError;
-use stallmap_schema::capture::writer::CaptureWriter;
 use stallmap_schema::id::{Address, AllocationId, Pc};
 use stallmap_schema::tables::memory::{AccessSummary, DeviceAllocation, Memcpy, MemoryAccess, Memset};
 use stallmap_schema::tables::tensor::{Storage, Tensor};
 use stallmap_schema::word::{AccessKind, CopyKind, Space, StorageOrigin};
+use stallmap_write::CaptureWriter;
 
 /// Storages and their tensors.
 pub(super) fn storages(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
@@ -158,7 +158,12 @@ pub(super) fn accesses() -> Vec<MemoryAccess> {
     ]
 }
 
-/// The accesses of the second launch, counted: one block of 64 floats, read and written.
+/// The accesses of the second launch: the GPU counted them too.
+pub(super) fn counted() -> Vec<MemoryAccess> {
+    accesses().into_iter().filter(|row| row.kernel_id == kernel(1)).collect()
+}
+
+/// Their counts by block of memory: one block of 64 floats, read and written.
 pub(super) fn summaries() -> [AccessSummary; 2] {
     [(0x90, AccessKind::Read), (0xb0, AccessKind::Write)].map(|(pc, kind)| AccessSummary {
         kernel_id: kernel(1),

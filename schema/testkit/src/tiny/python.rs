@@ -2,12 +2,12 @@
 
 use super::{ACCESSES, at, op, tensor};
 use stallmap_schema::capture::error::CaptureError;
-use stallmap_schema::capture::writer::CaptureWriter;
 use stallmap_schema::hash;
 use stallmap_schema::id::PystatesHash;
 use stallmap_schema::tables::python::{PythonFrame, PythonState, SourceLine};
 use stallmap_schema::tables::tensor::{Op, OpTensor};
 use stallmap_schema::word::{Direction, OpKind, Phase};
+use stallmap_write::CaptureWriter;
 
 fn frames() -> [PythonFrame; 2] {
     let frame = |file: &str, function: &str, first_line, line| PythonFrame {

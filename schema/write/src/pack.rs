@@ -6,10 +6,12 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::error::CaptureError;
-use super::reader::CaptureReader;
-use super::writer::{CaptureWriter, Form, Staging};
-use super::{container, entry};
+use stallmap_schema::capture::entry;
+use stallmap_schema::capture::error::CaptureError;
+use stallmap_schema::capture::reader::CaptureReader;
+
+use crate::container;
+use crate::writer::{CaptureWriter, Form, Staging};
 
 /// Packs the capture in a folder into a file.
 pub fn pack(folder: &Path, file: &Path) -> Result<(), CaptureError> {
@@ -69,7 +71,7 @@ fn convert(reader: &CaptureReader, output: &Path, form: Form) -> Result<(), Capt
     writer.finish().map(drop)
 }
 
-pub(super) fn write_entries(reader: &CaptureReader, folder: &Path) -> Result<(), CaptureError> {
+pub(crate) fn write_entries(reader: &CaptureReader, folder: &Path) -> Result<(), CaptureError> {
     let names = std::iter::once(entry::MANIFEST.to_owned());
     for name in names.chain(reader.manifest().entries().map(|(name, _, _)| name)) {
         let path = folder.join(&name);

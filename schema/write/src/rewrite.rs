@@ -4,13 +4,13 @@ use std::path::Path;
 
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
+use stallmap_schema::capture::error::CaptureError;
+use stallmap_schema::capture::manifest::{Manifest, TableEntry};
+use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::table::{Row, TableDef};
+use stallmap_schema::tables;
 
-use super::error::CaptureError;
-use super::manifest::{Manifest, TableEntry};
-use super::reader::CaptureReader;
-use super::writer::{CaptureWriter, Form};
-use crate::table::{Row, TableDef};
-use crate::tables;
+use crate::writer::{CaptureWriter, Form};
 
 /// The treatment of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

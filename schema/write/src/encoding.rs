@@ -4,16 +4,16 @@ use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::metadata::SortingColumn;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder};
 use parquet::schema::types::ColumnPath;
-
-use crate::table::{Row, TableDef};
-use crate::tables::memory::MemoryAccess;
-use crate::tables::replay::{BundleContent, BundlePage, BundleSymbol};
+use stallmap_schema::table::{Row, TableDef};
+use stallmap_schema::tables::memory::MemoryAccess;
+use stallmap_schema::tables::replay::{BundleContent, BundlePage, BundleSymbol};
 
 /// Rows of a row group: small enough that one launch is read from a large capture in milliseconds.
 pub const ROW_GROUP_ROWS: usize = 128 << 10;
 /// Rows of a row group of contents: 32 MiB of them.
 pub const CONTENT_ROW_GROUP_ROWS: usize = 8 << 10;
-const PAGE_ROWS: usize = 16 << 10;
+/// Rows of a page.
+pub(crate) const PAGE_ROWS: usize = 16 << 10;
 const ZSTD_LEVEL: i32 = 3;
 /// Accesses are so many that compression bounds the rate of finalizing. Offsets of gathers alone are larger at this
 /// level, by 15 %.

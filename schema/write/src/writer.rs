@@ -2,8 +2,9 @@
 //!
 //! Everything goes to a folder next to the output, whose name begins with a dot. [`CaptureWriter::finish`] renames the
 //! result into place, so a capture is complete or absent. The folder is removed in every case except a kill: see
-//! [`super::unfinished`].
+//! [`unfinished`].
 
+mod runs;
 mod table;
 
 use std::collections::BTreeMap;
@@ -16,16 +17,17 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use stallmap_schema::capture::error::CaptureError;
+use stallmap_schema::capture::manifest::{FileEntry, Manifest, TableEntry};
+use stallmap_schema::capture::reader::{CaptureReader, TableFile};
+use stallmap_schema::capture::{entry, stored, unfinished};
+use stallmap_schema::table::{Row, TableDef};
+use stallmap_schema::tables;
 
-use super::error::CaptureError;
-use super::manifest::{FileEntry, Manifest, TableEntry};
-use super::reader::{CaptureReader, TableFile};
-use super::{container, entry, stored, unfinished};
-use crate::table::{Row, TableDef};
-use crate::tables;
+use crate::container;
 
 use table::TableWriter;
-pub use table::{GroupEncoder, RowGroup};
+pub use table::{GroupEncoder, RowGroup, Rows};
 
 const CUBIN_ZSTD_LEVEL: i32 = 9;
 
@@ -249,10 +251,10 @@ impl CaptureWriter {
 }
 
 /// A folder next to the output that is removed when it is dropped.
-pub(super) struct Staging(pub(super) PathBuf);
+pub(crate) struct Staging(pub(crate) PathBuf);
 
 impl Staging {
-    pub(super) fn next_to(output: &Path) -> Result<Self, CaptureError> {
+    pub(crate) fn next_to(output: &Path) -> Result<Self, CaptureError> {
         if output.file_name().is_none() {
             return Err(CaptureError::refused("capture", "the path names no file", output));
         }

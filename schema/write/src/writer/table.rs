@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow::array::{RecordBatch, new_null_array};
+use arrow::array::{ArrayRef, RecordBatch, new_null_array};
 use arrow::datatypes::{Field, SchemaRef};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::{
@@ -13,16 +13,22 @@ use parquet::arrow::arrow_writer::{
 };
 use parquet::errors::ParquetError;
 use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::ColumnDescPtr;
 
-use super::super::error::CaptureError;
-use super::super::manifest::TableEntry;
-use super::super::{encoding, entry};
-use crate::tables;
+use stallmap_schema::capture::entry;
+use stallmap_schema::capture::error::CaptureError;
+use stallmap_schema::capture::manifest::TableEntry;
+use stallmap_schema::tables;
+
+use super::runs::{self, RunsChunk};
+use crate::encoding;
 
 /// Encodes row groups of one table, on any thread.
 pub struct GroupEncoder {
     table: String,
     schema: SchemaRef,
+    /// Every column is one leaf.
+    leaves: Vec<ColumnDescPtr>,
     factory: ArrowRowGroupWriterFactory,
     group_rows: usize,
     /// The capture that errors name.
@@ -30,11 +36,6 @@ pub struct GroupEncoder {
 }
 
 impl GroupEncoder {
-    /// Most rows of a row group.
-    pub fn group_rows(&self) -> usize {
-        self.group_rows
-    }
-
     /// Encodes rows as one row group.
     pub fn encode(self: &Arc<Self>, batches: &[RecordBatch]) -> Result<RowGroup, CaptureError> {
         let conform = |batch| self.conform(batch);
@@ -47,18 +48,18 @@ impl GroupEncoder {
         Ok(RowGroup { encoder: Arc::clone(self), rows, columns })
     }
 
-    fn columns(&self, batches: &[RecordBatch]) -> Result<Vec<ArrowColumnChunk>, ParquetError> {
+    fn columns(&self, batches: &[RecordBatch]) -> Result<Vec<Chunk>, ParquetError> {
         // Only encrypted files differ by the row group's position.
-        let mut writers = self.factory.create_column_writers(0)?;
-        for batch in batches {
-            let mut leaves = writers.iter_mut();
-            for (field, column) in self.schema.fields().iter().zip(batch.columns()) {
-                for (leaf, writer) in compute_leaves(field, column)?.iter().zip(leaves.by_ref()) {
-                    writer.write(leaf)?;
-                }
-            }
+        let writers = self.factory.create_column_writers(0)?;
+        let mut columns = Vec::new();
+        for (position, writer) in writers.into_iter().enumerate() {
+            let arrays: Vec<&ArrayRef> = batches.iter().map(|batch| batch.column(position)).collect();
+            columns.push(match runs::encode(&self.leaves[position], &arrays)? {
+                Some(chunk) => Chunk::Runs(chunk),
+                None => Chunk::Values(values(self.schema.field(position), &arrays, writer)?),
+            });
         }
-        writers.into_iter().map(ArrowColumnWriter::close).collect()
+        Ok(columns)
     }
 
     /// A batch with the declared schema, which carries the docs that batches from segments have lost. Earlier releases
@@ -84,11 +85,53 @@ impl GroupEncoder {
     }
 }
 
+/// Rows on their way into row groups: they are cut at the borders of these.
+pub struct Rows {
+    /// Rows of a complete group.
+    most: usize,
+    /// Rows that make no complete group yet.
+    rest: Vec<RecordBatch>,
+    count: usize,
+}
+
+impl Rows {
+    /// For the row groups of an encoder.
+    pub fn new(encoder: &GroupEncoder) -> Self {
+        Self { most: encoder.group_rows, rest: Vec::new(), count: 0 }
+    }
+
+    /// Adds rows, and takes those of the groups that they complete. What is not taken is lost.
+    pub fn push(&mut self, batch: RecordBatch) -> impl Iterator<Item = Vec<RecordBatch>> {
+        let mut from = 0;
+        std::iter::from_fn(move || {
+            let length = (batch.num_rows() - from).min(self.most - self.count);
+            if length > 0 {
+                self.rest.push(batch.slice(from, length));
+                self.count += length;
+                from += length;
+            }
+            if self.count == self.most { self.rest() } else { None }
+        })
+    }
+
+    /// Takes the rows that make no complete group, if there are any.
+    pub fn rest(&mut self) -> Option<Vec<RecordBatch>> {
+        self.count = 0;
+        Some(std::mem::take(&mut self.rest)).filter(|rest| !rest.is_empty())
+    }
+}
+
 /// An encoded row group, on its way into its table.
 pub struct RowGroup {
     encoder: Arc<GroupEncoder>,
     rows: usize,
-    columns: Vec<ArrowColumnChunk>,
+    columns: Vec<Chunk>,
+}
+
+/// An encoded column.
+enum Chunk {
+    Runs(RunsChunk),
+    Values(ArrowColumnChunk),
 }
 
 impl RowGroup {
@@ -102,9 +145,7 @@ impl RowGroup {
 pub(super) struct TableWriter {
     file: SerializedFileWriter<HashedFile>,
     encoder: Arc<GroupEncoder>,
-    /// Rows of the next row group.
-    waiting: Vec<RecordBatch>,
-    waiting_rows: usize,
+    waiting: Rows,
     rows: u64,
 }
 
@@ -128,8 +169,10 @@ impl TableWriter {
             .and_then(ArrowWriter::into_serialized_writer)
             .map_err(|cause| parquet_error(table, &cause, &path))?;
         let (table, output) = (table.to_owned(), output.to_owned());
-        let encoder = Arc::new(GroupEncoder { table, schema, factory, group_rows, output });
-        Ok(Self { file, encoder, waiting: Vec::new(), waiting_rows: 0, rows: 0 })
+        let leaves = file.schema_descr().columns().to_vec();
+        let encoder = Arc::new(GroupEncoder { table, schema, leaves, factory, group_rows, output });
+        let waiting = Rows::new(&encoder);
+        Ok(Self { file, encoder, waiting, rows: 0 })
     }
 
     /// The encoder of the table's row groups.
@@ -140,17 +183,8 @@ impl TableWriter {
     /// Appends rows. They are encoded when a row group is complete.
     pub(super) fn write(&mut self, batch: &RecordBatch) -> Result<(), CaptureError> {
         let batch = self.encoder.conform(batch)?;
-        let mut from = 0;
-        while from < batch.num_rows() {
-            let length = (batch.num_rows() - from).min(self.encoder.group_rows - self.waiting_rows);
-            self.waiting.push(batch.slice(from, length));
-            self.waiting_rows += length;
-            from += length;
-            if self.waiting_rows == self.encoder.group_rows {
-                self.flush()?;
-            }
-        }
-        Ok(())
+        let complete: Vec<_> = self.waiting.push(batch).collect();
+        complete.iter().try_for_each(|group| self.encode(group))
     }
 
     /// Appends a row group behind all rows so far.
@@ -169,11 +203,11 @@ impl TableWriter {
     }
 
     fn flush(&mut self) -> Result<(), CaptureError> {
-        if self.waiting_rows == 0 {
-            return Ok(());
-        }
-        self.waiting_rows = 0;
-        let group = self.encoder.encode_conforming(&std::mem::take(&mut self.waiting))?;
+        self.waiting.rest().map_or(Ok(()), |group| self.encode(&group))
+    }
+
+    fn encode(&mut self, batches: &[RecordBatch]) -> Result<(), CaptureError> {
+        let group = self.encoder.encode_conforming(batches)?;
         self.append(group)
     }
 
@@ -183,13 +217,27 @@ impl TableWriter {
     }
 }
 
-fn append(
-    file: &mut SerializedFileWriter<HashedFile>,
-    columns: Vec<ArrowColumnChunk>,
-) -> Result<(), ParquetError> {
+/// Encodes a column value by value.
+fn values(
+    field: &Field,
+    arrays: &[&ArrayRef],
+    mut writer: ArrowColumnWriter,
+) -> Result<ArrowColumnChunk, ParquetError> {
+    for array in arrays {
+        for leaf in compute_leaves(field, array)? {
+            writer.write(&leaf)?;
+        }
+    }
+    writer.close()
+}
+
+fn append(file: &mut SerializedFileWriter<HashedFile>, columns: Vec<Chunk>) -> Result<(), ParquetError> {
     let mut group = file.next_row_group()?;
     for column in columns {
-        column.append_to_row_group(&mut group)?;
+        match column {
+            Chunk::Runs(RunsChunk { bytes, close }) => group.append_column(&bytes, close)?,
+            Chunk::Values(chunk) => chunk.append_to_row_group(&mut group)?,
+        }
     }
     group.close().map(drop)
 }
