@@ -3,7 +3,6 @@
 import os
 import pathlib
 import re
-import shutil
 import signal
 import subprocess
 import threading
@@ -17,7 +16,7 @@ STEERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e
 class Ran:
     """A finished command: its code, text, seconds and MB."""
 
-    def __init__(self, options, words, disk_bytes=None, signal_after=None, given=b"", **environment):
+    def __init__(self, options, words, disk_bytes=None, signal_after=None, given=b"", program=None, **environment):
         def limit():
             import resource
 
@@ -31,7 +30,7 @@ class Ran:
         environment = {**os.environ, "STALLMAP_CACHE": "off", "RUST_BACKTRACE": "0", **environment}
         begin = time.monotonic()
         process = subprocess.Popen(
-            [options.stallmap, *self.words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, preexec_fn=limit, env=environment,
+            [program or options.stallmap, *self.words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, preexec_fn=limit, env=environment,
             stdin=subprocess.PIPE if given else subprocess.DEVNULL,
         )
         parts = []
@@ -87,9 +86,9 @@ class Attack:
         self.failures += 1
         place = ROOT / "target/campaign" / f"{self.name}-{self.options.seed}-{self.failures}"
         place.mkdir(parents=True, exist_ok=True)
+        # Pipes stay pipes, links stay links, and holes stay holes.
         for file in filter(os.path.exists, files):
-            copy = shutil.copytree if os.path.isdir(file) else shutil.copy
-            copy(file, place / pathlib.Path(file).name)
+            subprocess.run(["cp", "-a", "--sparse=always", file, place], check=True)
         (place / "command.txt").write_text(f"stallmap {' '.join(ran.words)}\n{problem}\n{ran.text}")
         self.texts.append(f"{self.name}: {problem}: stallmap {' '.join(ran.words)}: {place}")
 

@@ -1,4 +1,4 @@
-//! A folder of files, for formats of several files.
+//! A folder of files, for formats of several files: complete, or not there.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter};
@@ -6,25 +6,55 @@ use std::path::{Path, PathBuf};
 
 use arrow::array::RecordBatch;
 
+use stallmap_schema::capture::unfinished;
+
 use stallmap_console::args::RowFormat;
 use stallmap_console::exit::{Failure, IO, Outcome, QUERY};
 use stallmap_console::output;
 use stallmap_console::output::rows::{self, Style, WriteError};
 use stallmap_console::output::table::Shape;
 
-/// A new folder, into which files are written.
-pub(crate) struct Folder(PathBuf);
+/// A new folder, into which files are written. They are in their place after [`Folder::keep`]; without it, nothing is.
+pub(crate) struct Folder {
+    wanted: PathBuf,
+    /// The folder of the files until then: next to the wanted one, or inside where that exists already.
+    unfinished: PathBuf,
+    is_new: bool,
+}
 
 impl Folder {
-    /// Creates the folder, or uses an empty one.
+    /// Begins a folder that does not exist, or an empty one.
     pub(crate) fn new(path: &Path) -> Outcome<Self> {
         let wrong = |error: io::Error| Failure::io(error, format!("make `{}`", path.display()));
-        fs::create_dir_all(path).map_err(wrong)?;
-        if fs::read_dir(path).map_err(wrong)?.next().is_some() {
+        let is_new = !path.exists();
+        if !is_new && fs::read_dir(path).map_err(wrong)?.next().is_some() {
             return Err(Failure::message(IO, format!("`{}` is not empty", path.display()))
                 .hint("name a folder that does not exist".to_owned()));
         }
-        Ok(Self(path.to_owned()))
+        let mut name = if is_new { path.file_name().unwrap_or_default().to_owned() } else { "".into() };
+        name.push(format!(".{}.unfinished", std::process::id()));
+        let unfinished = if is_new { path.with_file_name(name) } else { path.join(name) };
+        let folder = Self { wanted: path.to_owned(), unfinished, is_new };
+        unfinished::begin(&folder.unfinished);
+        fs::create_dir_all(&folder.unfinished).map_err(wrong)?;
+        Ok(folder)
+    }
+
+    /// Puts the files into their place.
+    pub(crate) fn keep(self) -> Outcome<()> {
+        let path = &self.wanted;
+        self.move_files().map_err(|error| Failure::io(error, format!("write `{}`", path.display())))
+    }
+
+    fn move_files(&self) -> io::Result<()> {
+        if self.is_new {
+            return fs::rename(&self.unfinished, &self.wanted);
+        }
+        for file in fs::read_dir(&self.unfinished)? {
+            let file = file?;
+            fs::rename(file.path(), self.wanted.join(file.file_name()))?;
+        }
+        Ok(())
     }
 
     /// Writes rows as CSV. Text with commas, quotes or line ends is quoted.
@@ -38,9 +68,9 @@ impl Folder {
     }
 
     fn rows(&self, name: &str, format: RowFormat, batches: &[RecordBatch]) -> Outcome<()> {
-        let path = self.0.join(name);
+        let path = self.unfinished.join(name);
         let wrong = |error: WriteError| match error {
-            WriteError::Io(error) => Failure::io(error, format!("write `{}`", path.display())),
+            WriteError::Io(error) => self.unwritten(name, error),
             other => Failure::new(QUERY, other),
         };
         let Some(first) = batches.first() else { return Ok(()) };
@@ -54,7 +84,18 @@ impl Folder {
 
     /// Writes text.
     pub(crate) fn text(&self, name: &str, text: &str) -> Outcome<()> {
-        let path = self.0.join(name);
-        fs::write(&path, text).map_err(|error| Failure::io(error, format!("write `{}`", path.display())))
+        fs::write(self.unfinished.join(name), text).map_err(|error| self.unwritten(name, error))
+    }
+
+    fn unwritten(&self, name: &str, error: io::Error) -> Failure {
+        Failure::io(error, format!("write `{}`", self.wanted.join(name).display()))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // Gone already where it was renamed.
+        drop(fs::remove_dir_all(&self.unfinished));
+        unfinished::end(&self.unfinished);
     }
 }

@@ -33,6 +33,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> Outcome {
         let rows = rows.iter().map(|batch| documented(view, batch)).collect::<Outcome<Vec<_>>>()?;
         folder.parquet(&file(view), &rows)?;
     }
+    folder.keep()?;
     output::note(format_args!("wrote {}", args.folder.display()));
     Ok(OK)
 }

@@ -54,6 +54,7 @@ pub(crate) fn run(context: &Context, args: &Tenprof) -> Outcome {
     let forest = runtime.block_on(forest::forest(&session, true))?;
     let all = forest::Choice { top: usize::MAX, tensor: None };
     folder.text("blame.dot", &forest::dot(&forest.choose(&all).unwrap_or_default()))?;
+    folder.keep()?;
     drop(progress);
     output::note(format_args!("wrote {}", args.folder.display()));
     Ok(OK)

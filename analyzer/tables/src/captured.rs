@@ -29,12 +29,13 @@ use parquet::arrow::arrow_reader::{
 };
 use parquet::arrow::{ArrowWriter, ProjectionMask};
 use parquet::file::metadata::PageIndexPolicy;
-use stallmap_check::check_keys;
+use stallmap_check::{chained, check_keys};
 use stallmap_schema::capture::numbering::Numbering;
 use stallmap_schema::capture::source::EntryBytes;
 use stallmap_schema::capture::{bounds, pages};
 use stallmap_schema::table::TableDef;
 
+use super::column;
 use super::cuts::{self, Part};
 use super::reader::TableBytes;
 use super::renumber::Renumbering;
@@ -216,8 +217,10 @@ impl CapturedTable {
     fn check(&self) -> Result<(), String> {
         let TableBytes { bytes, metadata } = &self.file;
         pages::check(bytes, metadata, |_| true)?;
+        let definition = super::definition(&self.name);
+        column::check(definition, metadata.file_metadata().schema_descr())?;
         let is_near = bytes.in_memory().is_some() || bytes.size_bytes() <= SMALL_REMOTE_BYTES;
-        match super::definition(&self.name) {
+        match definition {
             Some(table) if is_near && !table.key.is_empty() && !REPEATING.contains(&table.name) => {
                 self.check_keys(table)
             }
@@ -228,7 +231,7 @@ impl CapturedTable {
     fn check_keys(&self, table: &TableDef) -> Result<(), String> {
         let text = |error: parquet::errors::ParquetError| error.to_string();
         let builder = ParquetRecordBatchReaderBuilder::try_new(self.file.bytes.clone()).map_err(text)?;
-        let names = table.key.iter().chain(table.sort).copied();
+        let names = table.key.iter().chain(table.sort).chain(chained(table)).copied();
         let mask = ProjectionMask::columns(builder.parquet_schema(), names);
         let batches = builder.with_projection(mask).build().map_err(text)?;
         check_keys(table, batches.map(|batch| batch.map_err(|error| error.to_string())))

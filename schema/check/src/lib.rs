@@ -5,6 +5,7 @@
 //! cannot be opened at all is an error of [`stallmap_schema::capture::reader::CaptureReader::open`], not a violation.
 
 mod access;
+mod chain;
 mod content;
 mod reference;
 mod sample;
@@ -12,6 +13,7 @@ mod statistics;
 mod summary;
 mod table;
 
+pub use chain::chained;
 pub use table::check_keys;
 
 use std::collections::BTreeMap;
@@ -54,7 +56,7 @@ pub enum Rule {
     Order,
     /// No two rows of a table have one key.
     Key,
-    /// Each reference leads to a row that exists.
+    /// Each reference leads to a row that exists, and views are nested up to a bound.
     Reference,
     /// Nothing ends before it begins.
     Life,

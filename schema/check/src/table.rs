@@ -6,6 +6,7 @@ use arrow::array::{Array as _, RecordBatch};
 use arrow::datatypes::Schema;
 use arrow::row::{OwnedRow, RowConverter, Rows, SortField};
 
+use crate::chain::Chains;
 use crate::{Found, Rule};
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::cell::Cell;
@@ -27,7 +28,7 @@ pub(super) fn check(reader: &CaptureReader, table: &TableDef, found: &mut Found)
     if !check_schema(table, batches.schema(), found) {
         return false;
     }
-    let mut order = Order::new(table);
+    let (mut order, mut chains) = (Order::new(table), Chains::default());
     let before = found.count(Rule::Order) + found.count(Rule::Key);
     let mut rows = 0;
     for batch in batches {
@@ -41,6 +42,7 @@ pub(super) fn check(reader: &CaptureReader, table: &TableDef, found: &mut Found)
         check_nulls(table, &batch, rows, found);
         rows += batch.num_rows() as u64;
         check_lives(table, &batch, found);
+        chains.add(table, &batch);
         if let Some(order) = &mut order {
             order.check(table, &batch, found);
         }
@@ -48,6 +50,9 @@ pub(super) fn check(reader: &CaptureReader, table: &TableDef, found: &mut Found)
             found.add(Rule::Unchecked, || format!("rows of table `{}` after row {rows}", table.name));
             return false;
         }
+    }
+    if let Some(violation) = chains.violation() {
+        found.add(Rule::Reference, || violation);
     }
     let stated = reader.tables().iter().find(|entry| entry.name == table.name).map(|entry| entry.rows);
     if stated != Some(rows) {
@@ -59,21 +64,23 @@ pub(super) fn check(reader: &CaptureReader, table: &TableDef, found: &mut Found)
     true
 }
 
-/// Keys without repetition and in order, of a table's key and order columns: what every query takes for granted. An
-/// error is the first violation.
+/// Keys without repetition and in order, of a table's key and order columns and [`crate::chained`] ones: what every
+/// query takes for granted. An error is the first violation.
 pub fn check_keys<E: From<String>>(
     table: &TableDef,
     batches: impl Iterator<Item = Result<RecordBatch, E>>,
 ) -> Result<(), E> {
     let Some(mut order) = Order::new(table) else { return Ok(()) };
-    let mut found = Found::default();
+    let (mut found, mut chains) = (Found::default(), Chains::default());
     for batch in batches {
-        order.check(table, &batch?, &mut found);
+        let batch = batch?;
+        chains.add(table, &batch);
+        order.check(table, &batch, &mut found);
         if let Some(violation) = std::mem::take(&mut found).finish().into_iter().next() {
             return Err(violation.what.into());
         }
     }
-    Ok(())
+    chains.violation().map_or(Ok(()), |violation| Err(violation.into()))
 }
 
 /// Values that a table must have.

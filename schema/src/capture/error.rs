@@ -103,6 +103,7 @@ const _: () = assert!(size_of::<CaptureError>() <= 128, "CaptureError is too lar
 impl CaptureError {
     /// An action that may help, where one is known.
     pub fn hint(&self) -> Option<String> {
+        let check = || Some("run `stallmap check` to list all problems of a capture".to_owned());
         match self {
             Self::Io { source, .. } => io_hint(source.kind()),
             Self::Remote { hint, .. } => hint.map(str::to_owned),
@@ -117,8 +118,12 @@ impl CaptureError {
             Self::NewerFormat { writer, .. } => {
                 Some(format!("install stallmap {writer} or later to read this capture"))
             }
-            Self::MissingTable { .. } | Self::MissingEntry { .. } | Self::Corrupt { .. } => {
-                Some("run `stallmap check` to list all problems of a capture".to_owned())
+            Self::Corrupt { thing, .. } if thing == "segment" || thing.starts_with("frame ") => None,
+            Self::MissingTable { .. } => check(),
+            Self::Corrupt { thing, .. } if thing.starts_with("table ") || thing.starts_with("cubin ") => check(),
+            // Such a capture is not opened, not even to check it.
+            Self::MissingEntry { .. } | Self::Corrupt { .. } => {
+                Some("copy the capture again, or ask its sender for another copy".to_owned())
             }
             Self::Refused { .. } => None,
         }

@@ -1,4 +1,4 @@
-//! Bounds on the pages of a Parquet file, before any of them is decompressed.
+//! Bounds on the columns and pages of a Parquet file, before any of them is decompressed.
 //!
 //! The decoder allocates what a page's header states, and a dictionary repeats a long text for every row of a batch:
 //! a file of a few KiB can ask for gigabytes. Headers are read here by themselves, in Thrift's compact protocol.
@@ -12,6 +12,8 @@ use parquet::file::serialized_reader::SerializedPageReader;
 
 use super::source::EntryBytes;
 
+/// Most columns of a file. The widest table has 37.
+const COLUMNS: usize = 1 << 10;
 /// Most bytes of a page, uncompressed. stallmap ends a page soon after 1 MiB.
 const PAGE_BYTES: u64 = 128 << 20;
 /// Most bytes of the texts of a batch of one column.
@@ -35,6 +37,10 @@ pub fn check(
     metadata: &ParquetMetaData,
     is_read: impl Fn(usize) -> bool,
 ) -> Result<(), String> {
+    let columns = metadata.file_metadata().schema_descr().num_columns();
+    if columns > COLUMNS {
+        return Err(format!("it has {columns} columns, and the bound is {COLUMNS}"));
+    }
     let is_here = bytes.in_memory().is_some();
     for (index, group) in metadata.row_groups().iter().enumerate() {
         let rows = u64::try_from(group.num_rows()).unwrap_or(0);

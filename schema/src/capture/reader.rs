@@ -29,7 +29,7 @@ use super::{bounds, container, entry, manifest, pages};
 use crate::table::Row;
 
 /// Most bytes that a cubin may have when decompressed.
-pub const MAX_CUBIN_BYTES: u64 = 1 << 30;
+pub const MAX_CUBIN_BYTES: u64 = 256 << 20;
 /// Bytes of a cubin for each compressed one that are reserved at once. Most of a large cubin is zeros, and 272 were seen.
 const MOST_RATIO: usize = 1 << 10;
 

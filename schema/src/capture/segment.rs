@@ -1,6 +1,6 @@
 //! Segments: append-only files of checksummed frames, readable up to the last complete one.
 //!
-//! A segment is a 16-byte header (magic `STALLSEG`, version as u32, four reserved bytes), then frames. A frame is a
+//! A segment is a 16-byte header (magic `STALLSEG`, version as u32, the version again), then frames. A frame is a
 //! 32-byte header and a zstd-compressed payload. All numbers are little endian:
 //!
 //! | bytes | field |

@@ -1,17 +1,22 @@
 //! The blocks of memory at one launch: live storages, and what of allocations lies between them.
 
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
 use stallmap_schema::tables::launch::Launch;
 use stallmap_schema::tables::memory::DeviceAllocation;
 use stallmap_schema::tables::tensor::Storage;
 
-/// A range of addresses with a lifetime.
+/// A range of addresses, and the preference for it: the smallest rank has an address.
 #[derive(Clone, Copy)]
 struct Life {
     low: u64,
     high: u64,
-    begin_ordinal: u64,
-    is_storage: bool,
+    rank: Rank,
 }
+
+/// Not a storage, bytes, newest first, place among all.
+type Rank = (bool, u64, Reverse<(u64, usize)>);
 
 /// A block: first address, and past the last.
 pub type Block = (u64, u64);
@@ -25,40 +30,19 @@ impl Blocks {
     pub fn new(launch: &Launch, storages: &[Storage], allocations: &[DeviceAllocation]) -> Self {
         let at = launch.capture_ordinal.unwrap_or(launch.ordinal);
         let is_alive = |begin: u64, end: Option<u64>| begin <= at && end.is_none_or(|end| at < end);
-        let life = |low: u64, bytes: u64, begin_ordinal: u64, is_storage: bool| Life {
-            low,
-            high: low.saturating_add(bytes),
-            begin_ordinal,
-            is_storage,
-        };
         let of_run = |run| run == launch.run_id;
         let storages =
             storages.iter().filter(|s| of_run(s.run_id) && is_alive(s.alloc_ordinal, s.free_ordinal));
         let allocations =
             allocations.iter().filter(|a| of_run(a.run_id) && is_alive(a.alloc_ordinal, a.free_ordinal));
-        let lives: Vec<Life> = storages
-            .map(|s| life(s.address.0, s.size_bytes, s.alloc_ordinal, true))
-            .chain(allocations.map(|a| life(a.address.0, a.size_bytes, a.alloc_ordinal, false)))
-            .collect();
-        let mut bounds: Vec<u64> = lives.iter().flat_map(|life| [life.low, life.high]).collect();
-        bounds.sort_unstable();
-        bounds.dedup();
-        let (mut blocks, mut before) = (Vec::<Block>::new(), None);
-        for (&low, &high) in bounds.iter().zip(bounds.iter().skip(1)) {
-            let holds = |(_, life): &(usize, &Life)| life.low <= low && high <= life.high;
-            let rank = |(place, life): &(usize, &Life)| {
-                let newest = std::cmp::Reverse((life.begin_ordinal, *place));
-                (!life.is_storage, life.high - life.low, newest)
-            };
-            let owner = lives.iter().enumerate().filter(holds).min_by_key(rank).map(|(place, _)| place);
-            match blocks.last_mut() {
-                Some(last) if owner.is_some() && owner == before => last.1 = high,
-                _ if owner.is_some() => blocks.push((low, high)),
-                _ => {}
-            }
-            before = owner;
-        }
-        Self(blocks)
+        let ranges = storages
+            .map(|s| (false, s.address.0, s.size_bytes, s.alloc_ordinal))
+            .chain(allocations.map(|a| (true, a.address.0, a.size_bytes, a.alloc_ordinal)));
+        let life = |(place, (is_rest, low, bytes, begin)): (usize, (bool, u64, u64, u64))| {
+            let high = low.saturating_add(bytes);
+            Life { low, high, rank: (is_rest, high - low, Reverse((begin, place))) }
+        };
+        Self(sweep(ranges.enumerate().map(life).filter(|life| life.low < life.high).collect()))
     }
 
     /// The block that holds an address.
@@ -66,5 +50,88 @@ impl Blocks {
         let after = self.0.partition_point(|&(low, _)| low <= address);
         let block = self.0.get(after.checked_sub(1)?)?;
         (address < block.1).then_some(*block)
+    }
+}
+
+/// Blocks by address, in near linear time: a capture may hold any number of ranges within each other.
+fn sweep(mut lives: Vec<Life>) -> Vec<Block> {
+    let mut bounds: Vec<u64> = lives.iter().flat_map(|life| [life.low, life.high]).collect();
+    bounds.sort_unstable();
+    bounds.dedup();
+    let mut ends = lives.clone();
+    ends.sort_unstable_by_key(|life| life.high);
+    lives.sort_unstable_by_key(|life| life.low);
+    let (mut begins, mut ends) = (lives.into_iter().peekable(), ends.into_iter().peekable());
+    let (mut alive, mut blocks, mut before) = (BTreeSet::new(), Vec::<Block>::new(), None);
+    for (&low, &high) in bounds.iter().zip(bounds.iter().skip(1)) {
+        while let Some(life) = ends.next_if(|life| life.high <= low) {
+            alive.remove(&life.rank);
+        }
+        while let Some(life) = begins.next_if(|life| life.low <= low) {
+            alive.insert(life.rank);
+        }
+        let owner = alive.first().copied();
+        match blocks.last_mut() {
+            Some(last) if owner.is_some() && owner == before => last.1 = high,
+            _ if owner.is_some() => blocks.push((low, high)),
+            _ => {}
+        }
+        before = owner;
+    }
+    blocks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn life(place: usize, is_rest: bool, low: u64, bytes: u64, begin: u64) -> Life {
+        Life { low, high: low + bytes, rank: (is_rest, bytes, Reverse((begin, place))) }
+    }
+
+    /// The owner of each address by itself.
+    fn owners(lives: &[Life], end: u64) -> Vec<Option<Rank>> {
+        let holds = |at: u64| lives.iter().filter(move |life| life.low <= at && at < life.high);
+        (0..end).map(|at| holds(at).map(|life| life.rank).min()).collect()
+    }
+
+    #[test]
+    fn every_address_is_in_the_block_of_its_owner() {
+        let mut seed = 1_u64;
+        let mut below = |limit: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 33) % limit
+        };
+        for _ in 0..200 {
+            let lives: Vec<Life> = (0..below(12))
+                .map(|place| {
+                    life(usize::try_from(place).unwrap(), below(2) > 0, below(40), 1 + below(24), below(3))
+                })
+                .collect();
+            let owners = owners(&lives, 64);
+            let mut expected: Vec<Block> = Vec::new();
+            let mut before = None;
+            for (at, owner) in (0..).zip(&owners) {
+                match expected.last_mut() {
+                    Some(last) if owner.is_some() && *owner == before => last.1 = at + 1,
+                    _ if owner.is_some() => expected.push((at, at + 1)),
+                    _ => {}
+                }
+                before = *owner;
+            }
+            assert_eq!(sweep(lives), expected);
+        }
+    }
+
+    #[test]
+    fn ranges_within_each_other_take_near_linear_time() {
+        let count = 200_000;
+        let nested = (0..count).map(|place| {
+            let low = u64::try_from(place).unwrap();
+            life(place, true, low, 2 * (1_000_000 - low), 0)
+        });
+        let started = std::time::Instant::now();
+        assert_eq!(sweep(nested.collect()).len(), 2 * count - 1);
+        assert!(started.elapsed() < std::time::Duration::from_secs(30), "{:?}", started.elapsed());
     }
 }

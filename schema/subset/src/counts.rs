@@ -137,7 +137,9 @@ fn add(row: &mut AccessSummary, mut ranges: Vec<(u64, u64)>, is_lowest: bool) {
     ranges.sort_unstable();
     let sectors: BTreeSet<u64> = ranges
         .iter()
-        .flat_map(|&(low, high)| low / SECTOR_BYTES..=high.max(low + 1).saturating_sub(1) / SECTOR_BYTES)
+        .flat_map(|&(low, high)| {
+            low / SECTOR_BYTES..=high.max(low.saturating_add(1)).saturating_sub(1) / SECTOR_BYTES
+        })
         .collect();
     let (mut bytes, mut end) = (0, 0);
     for &(low, high) in &ranges {

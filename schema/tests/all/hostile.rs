@@ -4,7 +4,12 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, StringArray, new_null_array};
+use arrow::array::{
+    ArrayRef, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray, UInt32Array, UInt64Array,
+    new_null_array,
+};
+use arrow::compute::take;
+use arrow::datatypes::{DataType, Field, Schema};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
@@ -17,6 +22,7 @@ use stallmap_schema::capture::manifest::Manifest;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::{bounds, entry, unfinished};
 use stallmap_schema::hash;
+use stallmap_schema::id::TensorId;
 use stallmap_schema::table::Row;
 use stallmap_schema::tables::code::{Function, Module};
 use stallmap_schema::tables::launch::LaunchRun;
@@ -75,7 +81,7 @@ fn with_column(batch: &RecordBatch, column: &str, array: ArrayRef) -> RecordBatc
     let index = batch.schema().index_of(column).unwrap();
     let mut columns = batch.columns().to_vec();
     columns[index] = array;
-    RecordBatch::try_new(Arc::new(arrow::datatypes::Schema::new(fields)), columns).unwrap()
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap()
 }
 
 /// The reader's error, and the same from `check`.
@@ -112,6 +118,72 @@ fn a_value_beyond_its_bound_is_named_with_its_row() {
 }
 
 #[test]
+fn a_number_that_no_program_reaches_is_named() {
+    let cases: [(&str, &str, ArrayRef, &str); 4] = [
+        ("launch_run", "begin_ns", Arc::new(Int64Array::from(vec![i64::MIN])), "-9223372036854775808"),
+        ("memory_access", "stride_bytes", Arc::new(Int32Array::from(vec![i32::MIN])), "-2147483648"),
+        ("pc_sample", "samples", Arc::new(UInt64Array::from(vec![u64::MAX])), "18446744073709551615"),
+        ("counter", "value", Arc::new(Float64Array::from(vec![f64::NAN])), "NaN"),
+    ];
+    for (table, column, value, text) in cases {
+        let folder = tempfile::tempdir().unwrap();
+        let reader = with_file(folder.path(), table, |batch| {
+            let values = take(&value, &UInt32Array::from(vec![0; batch.num_rows()]), None).unwrap();
+            parquet(&with_column(&batch, column, values))
+        });
+        let expected = format!("row 0 of `{table}`: `{column}` has the value {text}, and the bound is");
+        refused(&reader, table, &[&expected]);
+    }
+}
+
+#[test]
+fn a_number_that_a_null_hides_is_not_looked_at() {
+    let hidden = Int32Array::new(vec![i32::MIN].into(), Some(vec![false].into()));
+    let schema = Schema::new(vec![Field::new("stride_bytes", DataType::Int32, true)]);
+    let batch = RecordBatch::try_new(Arc::new(schema), vec![Arc::new(hidden)]).unwrap();
+    assert_eq!(bounds::check("memory_access", &batch, 0), Ok(()));
+}
+
+#[test]
+fn views_are_nested_up_to_a_bound() {
+    let folder = tempfile::tempdir().unwrap();
+    let views = |deep: u64, first: Option<u64>| {
+        move |rows: &mut Vec<Tensor>| {
+            let tensor = rows[0].clone();
+            rows.extend((0..deep).map(|index| Tensor {
+                tensor_id: TensorId(1_000_000 + index),
+                base_tensor_id: index.checked_sub(1).map(|base| 1_000_000 + base).or(first).map(TensorId),
+                ..tensor.clone()
+            }));
+        }
+    };
+    let listed = |reader: &CaptureReader| check(reader).iter().map(ToString::to_string).collect::<Vec<_>>();
+    let (sound, deep, circle) = (folder.path().join("0"), folder.path().join("1"), folder.path().join("2"));
+    for path in [&sound, &deep, &circle] {
+        fs::create_dir(path).unwrap();
+    }
+    assert_eq!(listed(&with_rows(&sound, views(1_025, None))), [""; 0]);
+    let found = listed(&with_rows(&deep, views(60_000, None)));
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].ends_with("is more than 1024 views deep, which is the bound"), "{found:?}");
+    assert_eq!(listed(&with_rows(&circle, views(500, Some(1_000_499)))), [""; 0]);
+}
+
+#[test]
+fn columns_are_bounded() {
+    let folder = tempfile::tempdir().unwrap();
+    let reader = with_file(folder.path(), Op::TABLE.name, |batch| {
+        let mut fields = batch.schema().fields().to_vec();
+        fields
+            .extend((0..2_000).map(|index| Arc::new(Field::new(format!("c{index}"), DataType::Int8, true))));
+        let nulls = new_null_array(&DataType::Int8, batch.num_rows());
+        let columns = batch.columns().iter().cloned().chain(std::iter::repeat_n(nulls, 2_000));
+        parquet(&RecordBatch::try_new(Arc::new(Schema::new(fields)), columns.collect()).unwrap())
+    });
+    refused(&reader, "op", &["columns, and the bound is 1024"]);
+}
+
+#[test]
 fn values_at_their_bounds_are_read() {
     let folder = tempfile::tempdir().unwrap();
     let name = "f".repeat(bounds::TEXT_BYTES);
@@ -145,7 +217,7 @@ fn a_page_that_would_unpack_to_much_memory_is_not_unpacked() {
 fn check_lists_nulls_where_there_must_be_none() {
     let folder = tempfile::tempdir().unwrap();
     let reader = with_file(folder.path(), Module::TABLE.name, |batch| {
-        let nulls = new_null_array(&arrow::datatypes::DataType::Utf8, batch.num_rows());
+        let nulls = new_null_array(&DataType::Utf8, batch.num_rows());
         parquet(&with_column(&batch, "content_hash", nulls))
     });
     let listed: Vec<String> = check(&reader).iter().map(ToString::to_string).collect();

@@ -13,6 +13,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::Compression;
 use proptest::prelude::*;
 use stallmap_check::Rule;
+use stallmap_schema::capture::bounds;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::table::{ColumnDef, Row as _, TableDef};
 use stallmap_schema::tables;
@@ -91,8 +92,12 @@ fn column(def: &ColumnDef, seeds: &[u64]) -> ArrayRef {
 
 fn batch(table: &TableDef, seeds: &[u64]) -> RecordBatch {
     let columns = table.columns.iter().zip(1..).map(|(def, salt)| {
-        // A stack is never deeper.
-        let end = if def.name == "depth" { 8_192 } else { u64::MAX };
+        let end = match (def.data_type)() {
+            // A stack is never deeper.
+            DataType::UInt32 if def.name == "depth" => 8_192,
+            DataType::UInt64 if !bounds::is_amount(def.name) => u64::MAX,
+            _ => bounds::AMOUNT,
+        };
         let seeds: Vec<_> = seeds.iter().map(|seed| seed.wrapping_mul(salt) % end).collect();
         column(def, &seeds)
     });

@@ -104,6 +104,30 @@ fn damaged_first_bytes_cost_no_frame() {
     assert!(error.contains("its first bytes are not a segment's"), "{error}");
 }
 
+#[test]
+fn a_wrong_bit_of_the_version_costs_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rows.seg");
+    example(&path);
+    let bytes = std::fs::read(&path).unwrap();
+    let whole = contents(&SegmentReader::open(&path).unwrap());
+    // Earlier releases leave the copy of the version zero.
+    for copy in [1, 0] {
+        for bit in 64..128 {
+            let mut damaged = bytes.clone();
+            damaged[12] = copy;
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            std::fs::write(&path, &damaged).unwrap();
+            assert_eq!(contents(&SegmentReader::open(&path).unwrap()), whole, "bit {bit}, copy {copy}");
+        }
+    }
+    let mut later = bytes;
+    (later[8], later[12]) = (2, 2);
+    std::fs::write(&path, &later).unwrap();
+    let error = SegmentReader::open(&path).unwrap_err().to_string();
+    assert!(error.contains("it has version 2, and this release reads 1"), "{error}");
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_pipe_is_not_waited_for() {

@@ -111,7 +111,39 @@ fn full_disk() {
     ran.expect_error(5).check("bad_full_disk");
 }
 
-/// A limit of the size of files is a full disk for each of the formats.
+/// Runs a command that finds the disk full: a limit of the size of files is one.
+#[cfg(target_os = "linux")]
+#[track_caller]
+fn on_a_full_disk(place: &Place, words: &[&str]) {
+    let blocks = if words[0] == "export" { "1" } else { "64" };
+    let script = format!("trap '' XFSZ && ulimit -f {blocks} && exec \"$0\" \"$@\"");
+    let ran = std::process::Command::new("sh")
+        .args(["-c", &script, env!("CARGO_BIN_EXE_stallmap")])
+        .args(words)
+        .current_dir(place.path(""))
+        .env("STALLMAP_CACHE", "off")
+        .output()
+        .unwrap();
+    let error = String::from_utf8(ran.stderr).unwrap();
+    assert_eq!(ran.status.code(), Some(5), "{words:?}: {error}");
+    assert!(error.contains("File too large"), "{words:?}: {error}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_leaves_no_half_of_a_folder() {
+    let place = Place::new();
+    fs::create_dir(place.path("empty")).unwrap();
+    for format in ["tenprof", "parquet"] {
+        on_a_full_disk(&place, &["export", format, "tiny.stallmap", "new"]);
+        on_a_full_disk(&place, &["export", format, "tiny.stallmap", "empty"]);
+        assert_eq!(fs::read_dir(place.path("")).unwrap().count(), 2, "{format} leaves a folder");
+        assert_eq!(fs::read_dir(place.path("empty")).unwrap().count(), 0, "{format} leaves files");
+    }
+    place.run(&["export", "tenprof", "tiny.stallmap", "empty"]).expect_ok();
+    assert_eq!(fs::read_dir(place.path("empty")).unwrap().count(), 4);
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_leaves_the_old_rows() {
@@ -119,18 +151,7 @@ fn a_full_disk_leaves_the_old_rows() {
     let sql = "SELECT value, value * 12345 AS product FROM generate_series(1, 200000)";
     for name in ["rows.csv", "rows.json", "rows.jsonl", "rows.parquet"] {
         place.file(name, "old");
-        let script =
-            format!("trap '' XFSZ && ulimit -f 64 && exec \"$0\" sql tiny.stallmap -c '{sql}' -o {name}");
-        let program = env!("CARGO_BIN_EXE_stallmap");
-        let ran = std::process::Command::new("sh")
-            .args(["-c", &script, program])
-            .current_dir(place.path(""))
-            .env("STALLMAP_CACHE", "off")
-            .output()
-            .unwrap();
-        let error = String::from_utf8(ran.stderr).unwrap();
-        assert_eq!(ran.status.code(), Some(5), "{name}: {error}");
-        assert!(error.contains("File too large"), "{name}: {error}");
+        on_a_full_disk(&place, &["sql", "tiny.stallmap", "-c", sql, "-o", name]);
         assert_eq!(fs::read(place.path(name)).unwrap(), b"old", "{name}");
     }
     assert_eq!(fs::read_dir(place.path("")).unwrap().count(), 5, "no temporary file is left");

@@ -21,6 +21,9 @@ use super::words::{Words, is_word};
 /// Shorter secrets occur in compressed bytes at random. Texts are searched for all of them.
 const SHORTEST_IN_BYTES: usize = 7;
 
+/// Longer secrets are searched for by their beginning: the memory of a search grows with the bytes of all secrets.
+const LONGEST: usize = 256;
+
 /// Searches a complete capture for secrets. An error names the location of a remaining one.
 pub(super) fn search(reader: &CaptureReader, words: &Words) -> Result<(), CaptureError> {
     let refused = |cause: String| CaptureError::Refused {
@@ -160,13 +163,22 @@ fn automaton<P: AsRef<[u8]>>(
     // Every occurrence is needed: one inside of another word must not hide one that is a word.
     let mut builder = AhoCorasickBuilder::new();
     builder.match_kind(MatchKind::Standard).ascii_case_insensitive(any_case);
+    let secrets: BTreeSet<Vec<u8>> =
+        secrets.into_iter().map(|secret| beginning(secret.as_ref()).to_vec()).collect();
     builder.build(secrets).map_err(|cause| cause.to_string())
 }
 
-/// True if a secret stands in a text as a word.
+fn beginning(secret: &[u8]) -> &[u8] {
+    secret.get(..LONGEST).unwrap_or(secret)
+}
+
+/// True if a secret stands in a text as a word, or the beginning of a long one.
 fn has_word(secrets: &AhoCorasick, text: &[u8]) -> bool {
     secrets.patterns_len() > 0
-        && secrets.find_overlapping_iter(text).any(|found| is_word(text, found.start()..found.end()))
+        && secrets.find_overlapping_iter(text).any(|found| {
+            let end = if found.len() == LONGEST { text.len() } else { found.end() };
+            is_word(text, found.start()..end)
+        })
 }
 
 #[cfg(test)]
@@ -179,6 +191,19 @@ mod tests {
             words.path(&format!("/home/alice/a/folder/of/fifty/characters/or/so/{number:06}/x.py"));
         }
         Secrets::new(&words).unwrap()
+    }
+
+    #[test]
+    fn long_secrets_are_searched_for_by_their_beginning() {
+        let mut words = Words::new(b"salt", false);
+        for number in 0..2_000 {
+            words.path(&format!("/srv/{number:06}{}/x.py", "a".repeat(60_000)));
+        }
+        let secrets = Secrets::new(&words).unwrap();
+        assert!(secrets.folders.memory_usage() < 1 << 30, "{} bytes", secrets.folders.memory_usage());
+        let text = format!("in /srv/001999{}, line 1", "a".repeat(60_000));
+        assert_eq!(secrets.in_text(text.as_bytes()), Some(FOLDER));
+        assert_eq!(secrets.in_text(&text.as_bytes()[1_000..]), None);
     }
 
     #[test]

@@ -164,8 +164,9 @@ impl SegmentReader {
         if header[..8] != FILE_MAGIC {
             return Ok(false);
         }
-        let version = u32_at(&header, 8);
-        if version != VERSION {
+        let (version, copy) = (u32_at(&header, 8), u32_at(&header, 12));
+        // One wrong bit must not cost all frames: a later version has a copy. The first releases wrote none, of version 1.
+        if version > VERSION && version == copy {
             let cause = format!("it has version {version}, and this release reads {VERSION}");
             return Err(CaptureError::corrupt("segment", cause, &self.path));
         }
@@ -232,12 +233,14 @@ impl SegmentReader {
         length: u64,
         buffer: &mut Vec<u8>,
     ) -> Result<Option<FrameRef>, CaptureError> {
-        let mut window = vec![0; SEARCH_BYTES];
+        let (mut window, zeros) = (vec![0; SEARCH_BYTES], vec![0; SEARCH_BYTES]);
         while length.saturating_sub(position) >= FRAME_HEADER_BYTES as u64 {
             let size = (length - position).min(SEARCH_BYTES as u64);
             let window = &mut window[..usize::try_from(size).unwrap_or(SEARCH_BYTES)];
             self.read_at(window, position)?;
-            for index in magics(window) {
+            // Where a file has holes or was never written, it is zero for gigabytes.
+            let is_empty = *window == zeros[..window.len()];
+            for index in magics(if is_empty { &[] } else { window }) {
                 if let Some(frame) = self.frame_at(position + index as u64, length, buffer)? {
                     return Ok(Some(frame));
                 }

@@ -73,6 +73,7 @@ impl<S: Sink> SegmentWriter<S> {
         let mut header = [0; FILE_HEADER_BYTES];
         header[..8].copy_from_slice(&FILE_MAGIC);
         header[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        header[12..].copy_from_slice(&VERSION.to_le_bytes());
         sink.write_all_at(&header, 0).map_err(CaptureError::io("write segment", path))?;
         let encoder = FrameEncoder::new(path)?;
         let end = FILE_HEADER_BYTES as u64;

@@ -50,6 +50,12 @@ pub(super) fn sections(file: &[u8]) -> Result<Vec<Section>, String> {
             section(header, file.len()).ok_or_else(|| format!("section {index} lies outside the file"))?,
         );
     }
+    // Each section is read and searched: without overlaps that is the file once.
+    let bytes =
+        sections.iter().fold(0, |sum: usize, section: &Section| sum.saturating_add(section.bytes.len()));
+    if bytes > file.len() {
+        return Err("its sections overlap".to_owned());
+    }
     let strings = usize::try_from(names).ok().and_then(|names| Some(sections.get(names)?.bytes.clone()));
     let strings = strings.and_then(|range| file.get(range)).unwrap_or_default();
     let with_name = |section: Section| Section { name: text(strings, section.name_at), ..section };
@@ -160,4 +166,27 @@ fn text(strings: &[u8], at: usize) -> String {
 pub(super) fn number<const BYTES: usize>(bytes: &[u8], at: usize) -> Option<u64> {
     let field = bytes.get(at..at.checked_add(BYTES)?)?;
     Some(field.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sections_that_overlap_are_refused() {
+        let file = |sizes: &[u8]| {
+            let mut file = vec![0; HEADER_BYTES];
+            file[..6].copy_from_slice(b"\x7fELF\x02\x01");
+            file[0x28] = 64;
+            file[0x3c] = u8::try_from(sizes.len()).unwrap();
+            for size in sizes {
+                let mut header = [0; HEADER_BYTES];
+                (header[4], header[32]) = (1, *size);
+                file.extend(header);
+            }
+            file
+        };
+        assert_eq!(sections(&file(&[64, 128])).unwrap().len(), 2);
+        assert_eq!(sections(&file(&[128, 128])).unwrap_err(), "its sections overlap");
+    }
 }
