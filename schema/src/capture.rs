@@ -1,8 +1,8 @@
 //! Layout on disk: the container of a capture, and the segments of a recording in progress.
 //!
 //! A capture is a ZIP file or the same tree as a folder. [`reader`] opens it, [`manifest`] lists its content, the crate
-//! `stallmap-write` makes it and turns one form into the other. A recording in progress appends to [`segment`] files, whose frames carry the rows of [`recording`] and of [`mod@crate::tables`] and the GPU's own
-//! records, [`request`].
+//! `stallmap-write` makes it and turns one form into the other. A recording in progress appends to [`segment`] files,
+//! whose frames carry the rows of [`recording`] and of [`mod@crate::tables`] and the GPU's own records, [`request`].
 //!
 //! ```text
 //! manifest.json                format, writer, tables and files with their BLAKE3 hashes

@@ -1,5 +1,5 @@
-//! Writing of captures: from rows ([`CaptureWriter`]), from another capture ([`mod@rewrite`]), from one form to the other
-//! ([`mod@pack`]).
+//! Writing of captures: from rows ([`CaptureWriter`]), from another capture ([`mod@rewrite`]), from one form to the
+//! other ([`mod@pack`]).
 //!
 //! The layout on disk is that of [`stallmap_schema::capture`]. Reading needs nothing of this crate.
 
