@@ -8,7 +8,7 @@ use arrow::datatypes::UInt64Type;
 use stallmap_schema::table::{Row as _, TableDef};
 use stallmap_schema::tables::tensor::Tensor;
 
-/// Most tensors from a view to the one that is no view. PyTorch's views name the tensor that owns the memory.
+/// Most views between a tensor and the one that owns its memory. PyTorch's views name that one.
 const MOST_VIEWS: u32 = 1 << 10;
 
 /// A tensor, and the one that it is a view of.
