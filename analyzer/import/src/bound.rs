@@ -1,9 +1,9 @@
-//! Texts of a recording within the bounds of a capture: a reader would refuse longer ones.
+//! Texts and numbers of a recording within the bounds of a capture: a reader would refuse others.
 
 use std::rc::Rc;
 
-use stallmap_readers::model::Trace;
-use stallmap_schema::capture::bounds::TEXT_BYTES;
+use stallmap_readers::model::{Call, Trace};
+use stallmap_schema::capture::bounds::{AMOUNT, FAR, TEXT_BYTES};
 use stallmap_schema::word::LossKind;
 
 /// Cuts texts that are too long, and counts them.
@@ -29,6 +29,52 @@ pub(crate) fn texts(trace: &mut Trace) {
         }
     }
     trace.losses.add_many(LossKind::Source, "names longer than 64 KiB, cut there", count, None);
+}
+
+/// Moves numbers beyond their bounds to the bounds, and counts them.
+pub(crate) fn numbers(trace: &mut Trace) {
+    let mut times = 0;
+    let mut time = |time: &mut i64| times += moved(time, -FAR, FAR);
+    let mut call = |call: &mut Call| [&mut call.begin_ns, &mut call.end_ns].into_iter().for_each(&mut time);
+    trace.ops.iter_mut().for_each(|op| call(&mut op.call));
+    trace.kernels.iter_mut().filter_map(|kernel| kernel.call.as_mut()).for_each(call);
+    for (begin, end) in trace.kernels.iter_mut().filter_map(|kernel| kernel.time_ns.as_mut()) {
+        [begin, end].into_iter().for_each(&mut time);
+    }
+    for work in &mut trace.works {
+        std::iter::once(&mut work.begin_ns).chain(&mut work.end_ns).for_each(&mut time);
+    }
+    for storage in &mut trace.storages {
+        storage.alloc_ns.iter_mut().chain(&mut storage.free_ns).for_each(&mut time);
+    }
+    trace.losses.add_many(LossKind::Source, "times beyond 2^62 ns, moved there", times, None);
+
+    let amounts = trace.works.iter_mut().filter_map(|work| work.bytes.as_mut());
+    let amounts = amounts.chain(trace.storages.iter_mut().map(|storage| &mut storage.bytes));
+    let amounts = amounts.chain(trace.accesses.iter_mut().map(|access| &mut access.span_bytes));
+    let amounts =
+        amounts.chain(trace.samples.iter_mut().flat_map(|row| [&mut row.samples, &mut row.not_issued]));
+    let amounts = amounts.chain(trace.samplings.iter_mut().flat_map(|row| [&mut row.taken, &mut row.lost]));
+    let amounts = amounts
+        .chain(trace.devices.iter_mut().flat_map(|device| [&mut device.memory_bytes, &mut device.l2_bytes]));
+    let mut count: u64 = amounts.map(|amount| moved(amount, 0, AMOUNT)).sum();
+    for row in &mut trace.samplings {
+        row.period_cycles = row.period_cycles.filter(|period| (1..=AMOUNT).contains(period));
+    }
+    for counter in &mut trace.counters {
+        let is_wrong = counter.value.is_some_and(|value| !value.is_finite());
+        counter.value = counter.value.filter(|_| !is_wrong);
+        count += u64::from(is_wrong);
+    }
+    trace.losses.add_many(LossKind::Source, "numbers beyond all bounds, moved there or dropped", count, None);
+}
+
+/// Moves a number into its bounds. Returns 1 if it was outside.
+fn moved<T: Ord + Copy>(number: &mut T, least: T, most: T) -> u64 {
+    let bounded = (*number).clamp(least, most);
+    let is_outside = bounded != *number;
+    *number = bounded;
+    u64::from(is_outside)
 }
 
 /// The part of a text within the bound. None if it is all of it.

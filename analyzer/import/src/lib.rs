@@ -40,6 +40,7 @@ pub fn run(args: &Import) -> Outcome {
         return Err(Failure::message(IO, message).hint("give the file that it belongs to first".to_owned()));
     }
     bound::texts(&mut trace);
+    bound::numbers(&mut trace);
     progress.say(format!("writing {}", args.output.display()));
     let rates = match &args.into {
         Some(capture) => Some(write::into(&trace, &inputs, capture, &args.output)?),

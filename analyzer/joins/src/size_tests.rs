@@ -47,7 +47,7 @@ async fn collected(sql: &str) -> String {
     text.expect("a join")
 }
 
-/// Rows of the first memory table in a text of a plan.
+/// Joins in a text of a plan.
 fn joins_in(text: &str) -> usize {
     text.matches("HashJoinExec").count()
 }
@@ -67,7 +67,7 @@ async fn the_smaller_side_of_a_join_of_joins_is_collected() {
 #[tokio::test]
 async fn sums_unions_and_filters_have_sizes() {
     let sql = "SELECT * FROM (SELECT m.k FROM many m JOIN some s ON s.k = m.k) j \
-               JOIN (SELECT k, count(*) AS n FROM few GROUP BY k UNION ALL SELECT k, k FROM some WHERE k > 3) u \
+               JOIN (SELECT k, count(*) AS n FROM few GROUP BY k UNION ALL SELECT k, k + 1 FROM some WHERE k > 3) u \
                ON u.k = j.k";
     let collected = collected(sql).await;
     assert!(collected.contains("UnionExec"), "{collected}");

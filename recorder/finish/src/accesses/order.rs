@@ -15,8 +15,7 @@ use super::{BATCH_ROWS, Source};
 use crate::error::FinishError;
 
 /// Records whose bytes are copied before any of them is understood. They lie anywhere in memory, and a processor waits
-/// for several at once where nothing else stands between the loads. One sample in seven of a profile was the first load
-/// of a record.
+/// for several at once where nothing else stands between the loads. The first load of a record was one sample in seven.
 const GATHERED: usize = 64;
 const SEQUENCE_BITS: u32 = 48;
 const WARP_BITS: u32 = 8;
