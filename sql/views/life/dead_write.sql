@@ -27,25 +27,10 @@ CREATE VIEW dead_write (
   -- True if the addresses of both prove it. If not, a launch may have written a part of its range several times.
   is_certain
 ) AS
-WITH followed AS (
-  SELECT
-    object_id, storage_id, kernel_id, ordinal, direction, evidence, op_id, written_address, size_bytes,
-    lead(kernel_id) OVER turn AS next_kernel_id,
-    lead(ordinal) OVER turn AS next_ordinal,
-    lead(direction) OVER turn AS next_direction,
-    lead(evidence) OVER turn AS next_evidence,
-    lead(op_id) OVER turn AS next_op_id,
-    lead(written_address) OVER turn AS next_address,
-    lead(size_bytes) OVER turn AS next_bytes
-  FROM object_use
-  -- In the order of execution, including launches of a CUDA graph.
-  WINDOW turn AS (PARTITION BY object_id ORDER BY ordinal, end_ordinal, called_ns)
-), pair AS (
-  SELECT * FROM followed WHERE direction = 'write' AND next_direction = 'write'
-), writer AS (
-  SELECT object_id, kernel_id FROM pair WHERE kernel_id IS NOT NULL
+WITH writer AS (
+  SELECT object_id, kernel_id FROM consecutive_write WHERE kernel_id IS NOT NULL
   UNION
-  SELECT object_id, next_kernel_id FROM pair WHERE next_kernel_id IS NOT NULL
+  SELECT object_id, next_kernel_id FROM consecutive_write WHERE next_kernel_id IS NOT NULL
 ), stored AS (
   SELECT kernel_id, address, address + span_bytes AS end_address FROM access_summary WHERE kind = 'write'
   UNION ALL
@@ -66,7 +51,7 @@ WITH followed AS (
     coalesce(a.end_address, p.written_address + p.size_bytes) AS end_address,
     coalesce(b.address, p.next_address) AS next_address,
     coalesce(b.end_address, p.next_address + p.next_bytes) AS next_end_address
-  FROM pair p
+  FROM consecutive_write p
   JOIN memory_object s ON s.object_id = p.object_id
   JOIN unobserved_before c ON c.run_id = s.run_id AND c.ordinal = p.ordinal
   JOIN unobserved_before d ON d.run_id = s.run_id
