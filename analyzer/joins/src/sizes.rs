@@ -4,6 +4,8 @@
 //! capture has them. Then it collects the input that the query names first: millions of samples, to look up a few
 //! producers. Rows are estimated here without them: most joins look up a key of the smaller side.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::common::stats::Precision;
@@ -24,7 +26,10 @@ use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner as _};
 
-use std::sync::Arc;
+/// The part of its input's rows that a filter keeps, as DataFusion assumes.
+const KEPT_ONE_IN: usize = 5;
+/// Rows of a group: views sum up samples, accesses and launches.
+const ROWS_OF_A_GROUP: usize = 8;
 
 /// Plans with the estimates of this module, or else without. DataFusion 55.2 rejects a plan of its own if a sort leaves
 /// out a column that is constant, and a join above it forgets this: that depends on the sides of joins.
@@ -48,12 +53,6 @@ impl QueryPlanner for Planner {
         planner.create_physical_plan(plan, &state).await
     }
 }
-
-/// The part of its input's rows that a filter keeps, as DataFusion assumes.
-const KEPT_ONE_IN: usize = 5;
-
-/// Rows of a group: views sum up samples, accesses and launches.
-const ROWS_OF_A_GROUP: usize = 8;
 
 /// The estimates of this module.
 pub fn registry() -> StatisticsRegistry {

@@ -22,7 +22,7 @@ const WARP_BITS: u32 = 8;
 const BLOCK_BITS: u32 = 40;
 const RANK_SHIFT: u32 = SEQUENCE_BITS + WARP_BITS + BLOCK_BITS;
 
-/// Block and warp of a request as one number.
+/// Linear block index and warp of a warp request, packed into one integer.
 pub(super) fn warp_number(request: &Request) -> u64 {
     request.block << WARP_BITS | u64::from(request.warp)
 }

@@ -171,7 +171,7 @@ proptest! {
     }
 }
 
-/// A request whose place does not matter.
+/// A warp request with one active lane, of warp 0 in block 0.
 fn any_request() -> Request {
     let (address, pc, access_bytes, flags, lane_mask) = (1 << 46, CODE, 4, READ, 1);
     let (stride, block, warp, space, encoding) = (0, 0, 0, 0, REGULAR);

@@ -30,7 +30,7 @@ use super::small::context_for;
 /// A view with more rows is computed wherever it is read. Sums by launch of 100,000 launches have fewer.
 pub(crate) const MOST_KEPT_ROWS: usize = 4_000_000;
 /// A view with more bytes is computed wherever it is read.
-pub(crate) const MOST_KEPT_BYTES: usize = 512 << 20;
+const MOST_KEPT_BYTES: usize = 512 << 20;
 /// Inputs of a union that are computed each for itself.
 const LONG_UNION: usize = 3;
 /// Tables that are computed at the same time: some of them wait for machine code, or for another's rows.
