@@ -1,19 +1,26 @@
 //! Throughput, CPU time and memory of finalizing accesses, where every third request is irregular, or one in so many:
 //! `cargo run --release -p stallmap-finish --example throughput -- FOLDER LAUNCHES REQUESTS_EACH [IRREGULAR_EVERY]`.
+//! With `FOLDER NAME.stallmap TIMES`, of the requests of a capture, so many times.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
 use stallmap_finish::finish;
+use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::recording::CodeRange;
-use stallmap_schema::capture::request::{OFFSETS_32, READ, REGULAR, Request};
+use stallmap_schema::capture::request::{
+    ATOMIC, OFFSETS_32, OFFSETS_64, READ, REGULAR, Request, SLOT_BYTES, SPACE_GLOBAL, SPACE_SHARED, WRITE,
+};
 use stallmap_schema::capture::segment::SegmentWriter;
 use stallmap_schema::id::{Address, FunctionId, KernelId, ModuleId, RunId};
 use stallmap_schema::table::Row;
 use stallmap_schema::tables::launch::Launch;
+use stallmap_schema::tables::memory::MemoryAccess;
+use stallmap_schema::word::{AccessKind, Space};
 
 const CODE: u64 = 0x1000;
 /// Instructions of the kernel. The second one gathers.
@@ -26,17 +33,24 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [folder, launches, requests, rest @ ..] = &arguments[..] else {
         return Err("usage: throughput FOLDER LAUNCHES REQUESTS_EACH [IRREGULAR_EVERY]".into());
     };
-    let (launches, requests) = (launches.parse()?, requests.parse()?);
-    let irregular_every = rest.first().map_or(Ok(INSTRUCTIONS), |every| every.parse())?;
     let partial = Path::new(folder).join("throughput.stallmap.partial");
+    let count = Path::new(folder).join("requests");
     if partial.exists() {
         println!("segment: that of the run before");
     } else {
         fs::create_dir_all(partial.join("run-accesses-1"))?;
         let began = Instant::now();
-        let bytes = record(&partial, (launches, requests), irregular_every)?;
-        println!("segment: {bytes} bytes in {:.1} s", began.elapsed().as_secs_f64());
+        let mut segment = SegmentWriter::create(&partial.join("run-accesses-1/rows.seg"))?;
+        let made = if launches.ends_with(".stallmap") {
+            repeat(&mut segment, Path::new(launches), requests.parse()?)?
+        } else {
+            let irregular_every = rest.first().map_or(Ok(INSTRUCTIONS), |every| every.parse())?;
+            record(&mut segment, (launches.parse()?, requests.parse()?), irregular_every)?
+        };
+        println!("segment: {} bytes in {:.1} s", segment.bytes(), began.elapsed().as_secs_f64());
+        fs::write(&count, made.to_string())?;
     }
+    let requests: f64 = fs::read_to_string(&count)?.parse()?;
 
     let output = Path::new(folder).join("throughput.stallmap");
     // The one of the run before.
@@ -56,7 +70,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     let seconds = began.elapsed().as_secs_f64();
     let lanes = summary.runs.iter().map(|run| run.lane_access_count).sum::<u64>();
     println!("capture: {} bytes of {lanes} lane accesses in {seconds:.1} s", summary.bytes);
-    let requests = launches as f64 * requests as f64;
     println!("{:.1} million requests a second", requests / seconds / 1e6);
     println!("{:.0} ns of CPU time a request", (cpu_seconds()? - cpu_before) / requests * 1e9);
     let status = fs::read_to_string("/proc/self/status")?;
@@ -72,23 +85,13 @@ fn cpu_seconds() -> Result<f64, Box<dyn Error>> {
     Ok(ticks.iter().sum::<f64>() / 100.0)
 }
 
-/// Writes a run of launches. One in so many requests is irregular.
+/// Writes a run of launches. One in so many requests is irregular. Returns the number of requests.
 fn record(
-    partial: &Path,
+    segment: &mut SegmentWriter,
     (launches, requests): (u64, u64),
     irregular_every: u64,
 ) -> Result<u64, Box<dyn Error>> {
-    let mut segment = SegmentWriter::create(&partial.join("run-accesses-1/rows.seg"))?;
-    let code = CodeRange {
-        function_id: FunctionId(1),
-        module_id: ModuleId(1),
-        name: "kernel".into(),
-        is_kernel: true,
-        address: Address(CODE),
-        code_bytes: 4096,
-        ordinal: 0,
-    };
-    segment.append_batch(CodeRange::TABLE.name, &CodeRange::batch([code])?)?;
+    segment.append_batch(CodeRange::TABLE.name, &CodeRange::batch([code(FunctionId(1), CODE)])?)?;
     for ordinal in 0..launches {
         segment.append_batch(Launch::TABLE.name, &Launch::batch([launch(ordinal)])?)?;
         let mut records = Vec::new();
@@ -109,7 +112,87 @@ fn record(
         }
         segment.append_requests(ordinal, &records)?;
     }
-    Ok(segment.bytes())
+    Ok(launches * requests)
+}
+
+/// Writes the requests of a capture so many times, each launch in the order in which the GPU queued them. Returns their
+/// number.
+fn repeat(segment: &mut SegmentWriter, capture: &Path, times: u64) -> Result<u64, Box<dyn Error>> {
+    let mut launches: BTreeMap<KernelId, Vec<MemoryAccess>> = BTreeMap::new();
+    let mut functions: BTreeMap<FunctionId, u64> = BTreeMap::new();
+    for row in CaptureReader::open(capture)?.read_rows::<MemoryAccess>()? {
+        let next = CODE + ((functions.len() as u64) << 32);
+        functions.entry(row.function_id).or_insert(next);
+        launches.entry(row.kernel_id).or_default().push(row);
+    }
+    let codes = functions.iter().map(|(function, address)| code(*function, *address));
+    segment.append_batch(CodeRange::TABLE.name, &CodeRange::batch(codes)?)?;
+    let (mut ordinal, mut count) = (0, 0);
+    for rows in launches.values_mut() {
+        rows.sort_unstable_by_key(|row| row.sequence);
+        for _ in 0..times {
+            segment.append_batch(Launch::TABLE.name, &Launch::batch([launch(ordinal)])?)?;
+            let mut records = Vec::new();
+            for row in &*rows {
+                append(&mut records, row, functions[&row.function_id]);
+                if records.len() >= PIECE_BYTES {
+                    segment.append_requests(ordinal, &std::mem::take(&mut records))?;
+                }
+            }
+            segment.append_requests(ordinal, &records)?;
+            (ordinal, count) = (ordinal + 1, count + rows.len() as u64);
+        }
+    }
+    Ok(count)
+}
+
+/// Adds a row as the record that the GPU writes.
+fn append(records: &mut Vec<u8>, row: &MemoryAccess, code: u64) {
+    let lanes_apart = row.lane_mask.ilog2() - row.lane_mask.trailing_zeros();
+    let reach = i64::from(row.stride_bytes.unwrap_or(0)) * i64::from(lanes_apart);
+    let offset = |offset: u32| i64::from(offset) << row.offset_shift;
+    let offsets = row.offsets.as_deref().unwrap_or_default();
+    let first = offsets.first().map_or(-reach.min(0), |first| offset(*first));
+    let distances: Vec<i64> = offsets.iter().map(|other| offset(*other) - first).collect();
+    let is_near = distances.iter().all(|distance| i32::try_from(*distance).is_ok());
+    let request = Request {
+        address: row.address.0.wrapping_add_signed(first),
+        pc: code + u64::from(row.pc.0),
+        access_bytes: row.access_bytes,
+        flags: match row.kind {
+            AccessKind::Write => WRITE,
+            AccessKind::Atomic => ATOMIC,
+            _ => READ,
+        },
+        lane_mask: row.lane_mask,
+        stride: row.stride_bytes.unwrap_or(0),
+        block: row.block,
+        warp: u8::try_from(row.warp).unwrap_or(0),
+        space: if row.space == Space::Shared { SPACE_SHARED } else { SPACE_GLOBAL },
+        encoding: match (row.offsets.is_some(), is_near) {
+            (false, _) => REGULAR,
+            (true, true) => OFFSETS_32,
+            (true, false) => OFFSETS_64,
+        },
+    };
+    records.extend(request.write());
+    let width = if is_near { 4 } else { 8 };
+    let begin = records.len();
+    records.extend(distances.iter().flat_map(|distance| distance.to_le_bytes().into_iter().take(width)));
+    let bytes = (records.len() - begin).next_multiple_of(SLOT_BYTES);
+    records.resize(begin + bytes, 0);
+}
+
+fn code(function_id: FunctionId, address: u64) -> CodeRange {
+    CodeRange {
+        function_id,
+        module_id: ModuleId(1),
+        name: format!("{:x}", function_id.0),
+        is_kernel: true,
+        address: Address(address),
+        code_bytes: 1 << 31,
+        ordinal: 0,
+    }
 }
 
 fn request(warp: u64, instruction: u64, is_irregular: bool) -> Request {

@@ -52,7 +52,7 @@ pub(crate) fn write(
         })
         .collect();
     for frames in requests.into_values() {
-        let bytes: u64 = frames.iter().map(|frame| u64::from(frame.raw_bytes)).sum();
+        let bytes = raw_bytes(&frames);
         let detail = losses.add(run_id, LossKind::Access, "their launch was not recorded", 1);
         detail.get_or_insert_with(|| format!("frames with {bytes} bytes of records"));
     }
@@ -109,34 +109,47 @@ impl Groups {
 
 /// Converts launches, window by window. The functions that the rows name.
 fn convert_all(
-    mut rest: &mut [(&mut LaunchRun, Vec<FrameRef>)],
+    launches: &mut [(&mut LaunchRun, Vec<FrameRef>)],
     around: &Surroundings<'_>,
     mut groups: Groups,
     losses: &mut Losses,
 ) -> Result<BTreeSet<FunctionId>, FinishError> {
     let mut functions = BTreeSet::new();
-    while !rest.is_empty() {
-        let (window, after) = std::mem::take(&mut rest).split_at_mut(window(rest));
+    let mut windows = Windows { rest: launches };
+    while let Some(window) = windows.next(|(_, frames)| raw_bytes(frames)) {
         let converted = convert(window, around, &mut groups)?;
         for ((row, frames), converted) in window.iter_mut().zip(converted) {
             count(row, &converted, losses);
             functions.extend(&converted.functions);
-            (around.progress)(frames.iter().map(|frame| u64::from(frame.raw_bytes)).sum());
+            (around.progress)(raw_bytes(frames));
         }
-        rest = after;
     }
     groups.finish()?;
     Ok(functions)
 }
 
-/// Number of launches that are converted at once, at least one.
-fn window(launches: &[(&mut LaunchRun, Vec<FrameRef>)]) -> usize {
-    let mut bytes = 0;
-    let fits = |(_, frames): &&(&mut LaunchRun, Vec<FrameRef>)| {
-        bytes += frames.iter().map(|frame| u64::from(frame.raw_bytes)).sum::<u64>();
-        bytes <= WINDOW_BYTES
-    };
-    launches.iter().take_while(fits).count().max(1)
+/// Launches in windows: those that are converted at once.
+struct Windows<'w, T> {
+    rest: &'w mut [T],
+}
+
+impl<'w, T> Windows<'w, T> {
+    /// The next window by the bytes of each launch: one launch at least. `None` at the end.
+    fn next(&mut self, bytes_of: impl Fn(&T) -> u64) -> Option<&'w mut [T]> {
+        let mut bytes = 0;
+        let fits = |launch: &&T| {
+            bytes += bytes_of(launch);
+            bytes <= WINDOW_BYTES
+        };
+        let count = self.rest.iter().take_while(fits).count().max(1);
+        let (window, after) = std::mem::take(&mut self.rest).split_at_mut_checked(count)?;
+        self.rest = after;
+        Some(window)
+    }
+}
+
+fn raw_bytes(frames: &[FrameRef]) -> u64 {
+    frames.iter().map(|frame| u64::from(frame.raw_bytes)).sum()
 }
 
 fn convert(
@@ -197,4 +210,18 @@ pub(crate) fn count(row: &mut LaunchRun, converted: &Converted, losses: &mut Los
 /// True if the run records accesses.
 pub(crate) fn has_accesses(run: &RunState) -> bool {
     run.row.instrument == Instrument::Accesses
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_launches_share_a_window_and_a_large_one_is_alone() {
+        let mut launches = [1, 2, WINDOW_BYTES, WINDOW_BYTES + 1, 5, WINDOW_BYTES - 5, 1];
+        let mut windows = Windows { rest: &mut launches };
+        let length = || Some(windows.next(|bytes| *bytes)?.len());
+        let lengths: Vec<usize> = std::iter::from_fn(length).collect();
+        assert_eq!(lengths, [2, 1, 1, 2, 1]);
+    }
 }
