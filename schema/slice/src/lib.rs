@@ -17,4 +17,5 @@ mod descriptors;
 mod scoreboard;
 mod signals;
 mod slice;
+mod slots;
 mod value;

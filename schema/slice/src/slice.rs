@@ -12,6 +12,7 @@ use crate::copies::{Copies, Source};
 use crate::definitions::Definitions;
 use crate::graph::FlowGraph;
 use crate::scoreboard::{Candidate, Through, Waiting, for_each_waiting};
+use crate::slots::by_order;
 use crate::work::{TooMuchWork, Work};
 use stallmap_sass::control::BARRIERS;
 use stallmap_sass::instruction::{Access, Class, Flow, Instruction};
@@ -92,7 +93,7 @@ impl Slice<'_> {
             _ => Confidence::Shared,
         };
         let total: f64 = chosen.iter().map(|linked| nearness(linked.cycles)).sum();
-        let slots = self.slots(&chosen);
+        let slots = self.slots(&chosen, work)?;
         let newest = self.newest();
         for (linked, slot) in chosen.into_iter().zip(slots) {
             let weight = nearness(linked.cycles) / total;
@@ -126,10 +127,13 @@ impl Slice<'_> {
         }
     }
 
-    /// The fewest cycles since the barrier of a candidate was set, by any instruction.
+    /// The fewest cycles since the barrier of a candidate was set, by any instruction. Where no register distinguishes
+    /// the setters, each is a producer of its own.
     fn since_set(&self, linked: Linked, newest: &Newest) -> Option<u32> {
         let barrier = self.instructions[linked.producer].control.write_barrier;
-        let others = barrier.and_then(|barrier| *newest.get(usize::from(barrier))?);
+        let others = barrier
+            .filter(|_| linked.link != Link::Barrier)
+            .and_then(|barrier| *newest.get(usize::from(barrier))?);
         linked.cycles.map(|cycles| others.map_or(cycles, |others| others.min(cycles)))
     }
 
@@ -147,8 +151,20 @@ impl Slice<'_> {
     }
 
     /// The slot of each producer. Those that supply one register are alternatives, as are copies at one place of
-    /// several groups: the oldest group is waited for. All others are taken for alternatives.
-    fn slots(&self, chosen: &[Linked]) -> Vec<u32> {
+    /// several groups: the oldest group is waited for. Without registers, paths decide: see [`by_order`]. All others
+    /// are taken for alternatives.
+    fn slots(&self, chosen: &[Linked], work: &Work) -> Result<Vec<u32>, TooMuchWork> {
+        let has_result = |linked: &Linked| {
+            linked.link == Link::Barrier && self.instructions[linked.producer].control.write_barrier.is_some()
+        };
+        if chosen.iter().all(has_result) {
+            let producers: Vec<usize> = chosen.iter().map(|linked| linked.producer).collect();
+            return by_order(self.flow, &producers, self.waiting.waiter, work);
+        }
+        Ok(self.slots_by_register(chosen))
+    }
+
+    fn slots_by_register(&self, chosen: &[Linked]) -> Vec<u32> {
         // Only those that supply a register which none before them does: a search finds the first.
         let (mut taken, mut all): (Vec<(Registers, u32)>, _) = (Vec::new(), Registers::NONE);
         let mut slots = Vec::new();
@@ -189,19 +205,26 @@ impl Slice<'_> {
         if fitting.is_empty() { (self.linked(barriers()), false) } else { (fitting, true) }
     }
 
-    /// Shared memory answers in order: an access of it in the waiter's own block covers all that were issued earlier.
+    /// Shared memory answers in order: an access of it covers those that the same block issued earlier, and one in the
+    /// waiter's own block covers all earlier ones.
     fn without_covered(&self, linked: Vec<Linked>) -> Vec<Linked> {
         let waiter = self.waiting.waiter;
-        let is_in_order = |linked: &&Linked| answers_in_order(&self.instructions[linked.producer]);
-        let covers = |linked: &&Linked| {
-            linked.producer < waiter
-                && self.flow.block_of.get(linked.producer) == self.flow.block_of.get(waiter)
-                && self.instructions[linked.producer].is_unconditional()
+        // A warp comes to the waiter before the rest of its block.
+        let part_of = |instruction: usize| (self.flow.block_of.get(instruction), instruction < waiter);
+        let own_part = (self.flow.block_of.get(waiter), true);
+        let is_in_order = |linked: &Linked| answers_in_order(&self.instructions[linked.producer]);
+        let mut last = BTreeMap::new();
+        for one in linked.iter().filter(|one| is_in_order(one)).map(|one| one.producer) {
+            if self.instructions[one].is_unconditional() {
+                last.entry(part_of(one)).and_modify(|last| *last = one.max(*last)).or_insert(one);
+            }
+        }
+        let is_covered = |one: usize| {
+            let by_own = last.get(&own_part).is_some_and(|last| !(*last..waiter).contains(&one));
+            by_own || last.get(&part_of(one)).is_some_and(|last| one < *last)
         };
-        let last = linked.iter().filter(is_in_order).filter(covers).map(|linked| linked.producer).max();
-        let Some(last) = last else { return linked };
         let is_kept = |linked: &Linked| {
-            !is_in_order(&linked) || linked.link == Link::Group || (last..waiter).contains(&linked.producer)
+            !is_in_order(linked) || linked.link == Link::Group || !is_covered(linked.producer)
         };
         linked.into_iter().filter(is_kept).collect()
     }

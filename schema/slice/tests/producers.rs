@@ -322,6 +322,41 @@ fn a_barrier_counts_the_newest_of_its_setters() {
 }
 
 #[test]
+fn setters_of_one_barrier_on_one_path_are_awaited_together_and_on_two_are_alternatives() {
+    let one_path = "LDG R2 R4 w0 stall2
+         @P0 BRA >3 stall2
+         LDG R3 R4 w0 stall2
+         ADD R8 R9 R9 wait0";
+    assert_eq!(slots(one_path), [(3, 0, 0, Some(4)), (3, 2, 1, Some(2))]);
+    let two_paths = "@P0 BRA >3 stall2
+         LDG R2 R4 w0 stall2
+         BRA >4 stall2
+         LDG R3 R4 w0 stall2
+         ADD R8 R9 R9 wait0";
+    assert_eq!(slots(two_paths), [(4, 1, 0, Some(4)), (4, 3, 0, Some(2))]);
+    // The second one follows the first by way of the loop.
+    let around = "@P0 BRA >3 stall2
+         LDG R2 R4 w0 stall2
+         BRA >4 stall2
+         LDG R3 R4 w0 stall2
+         @P1 BRA >0 stall2
+         ADD R8 R9 R9 wait0";
+    assert_eq!(slots(around), [(5, 1, 0, Some(6)), (5, 3, 1, Some(4))]);
+}
+
+#[test]
+fn shared_memory_answers_in_order_behind_a_branch_too() {
+    check(
+        "@P0 BRA >3
+         LDS R2 R4 w0
+         LDS R3 R4 w0
+         ADD R8 R9 R9 wait0",
+        Wait::ShortScoreboard,
+        "3 waits for 2: barrier, refined 1.00\n",
+    );
+}
+
+#[test]
 fn copies_of_one_group_are_awaited_together_and_groups_one_after_the_other() {
     let program = "LDGSTS R6 R8
          LDGSTS R6 R9
