@@ -25,6 +25,7 @@ mod analyze;
 mod cells;
 mod copies;
 pub mod exec;
+mod footprint;
 pub mod index;
 pub mod launches;
 mod memory;

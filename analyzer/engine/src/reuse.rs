@@ -15,6 +15,7 @@ use stallmap_schema::id::{FunctionId, KernelId, Pc};
 use super::access::{Accesses, Instructions, Places};
 use super::analysis::{Analysis, Job, Lent, Ready, Step, jobs, lent};
 use super::derived::{InstructionReuse, ReuseDistance, Word};
+use super::footprint::Footprint;
 use super::lru::Histogram;
 use super::request::SECTOR_BYTES;
 use super::sampler::Sampler;
@@ -64,13 +65,16 @@ pub(super) struct Reuse {
 }
 
 /// An instruction of a launch, with the warp requests that it made.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Site {
     function_id: u64,
     pc: u32,
     requests: u64,
     /// Distinct cache lines of each request, summed.
     lines: u64,
+    /// The same for sectors.
+    sectors: u64,
+    footprint: Footprint,
 }
 
 impl Step<Touches> for Walk {
@@ -127,25 +131,31 @@ impl Reuse {
         if self.grain == Grain::Launch {
             return 0;
         }
-        match self.sites.last_mut().filter(|last| (last.function_id, last.pc) == (function_id, pc)) {
-            Some(last) => last.requests += 1,
-            None => self.sites.push(Site { function_id, pc, requests: 1, lines: 0 }),
+        let is_same = |last: &&mut Site| (last.function_id, last.pc) == (function_id, pc);
+        if let Some(last) = self.sites.last_mut().filter(is_same) {
+            last.requests += 1;
+        } else {
+            let footprint = Footprint::default();
+            self.sites.push(Site { function_id, pc, requests: 1, lines: 0, sectors: 0, footprint });
         }
         position(self.sites.len() - 1)
     }
 
     /// Adds the sample of the touched sectors of a warp request.
     fn add_request(&mut self, block: u64, sequence: u64, site: u32) {
-        let mut lines = 0;
+        let (mut lines, mut sectors) = (0, 0);
         for &(first, last) in &self.touched {
-            self.all[0] += last - first + 1;
+            sectors += last - first + 1;
             lines += line(last) - line(first) + 1;
         }
+        self.all[0] += sectors;
         // Two runs of sectors can lie in one line.
         lines -= self.touched.windows(2).filter(|pair| line(pair[0].1) == line(pair[1].0)).count() as u64;
         self.all[1] += lines;
         if let Some(site) = self.sites.get_mut(site as usize) {
             site.lines += lines;
+            site.sectors += sectors;
+            self.touched.iter().for_each(|&(first, last)| site.footprint.add(first, last));
         }
         let sampler = self.sampler;
         let sectors = self.touched.iter().flat_map(|&(first, last)| first..=last);
@@ -191,9 +201,19 @@ impl Reuse {
         self.has_ended = false;
     }
 
-    /// The rows of instructions: those of which the sample contains nothing have none.
+    /// The rows of instructions. One that the sample does not show has an estimate where it touches few sectors, else
+    /// no rows.
     fn push_sites(&mut self, stream: Stream, distances: &[Histogram]) {
-        for (site, distances) in self.sites.iter().zip(distances) {
+        let streams = if let Stream::Multiprocessor(count) = stream { count } else { 1 };
+        let distinct = self.sampler.scale(self.touches.sectors() as u64 + 1);
+        let none = Histogram::default();
+        for (number, site) in self.sites.iter().enumerate() {
+            let sampled = distances.get(number).unwrap_or(&none);
+            let is_sampled = self.sampler.keeps_all() || sampled.rows().next().is_some();
+            let few = site.footprint.distances(site.sectors, self.all[0], distinct, streams);
+            let estimate = few.filter(|_| !is_sampled);
+            let scale = estimate.as_ref().map_or(self.sampler, |_| Sampler::default());
+            let distances = estimate.as_ref().unwrap_or(sampled);
             for (range, count) in distances.rows() {
                 self.ready_sites.push(InstructionReuse {
                     kernel_id: KernelId(self.kernel_id),
@@ -205,7 +225,7 @@ impl Reuse {
                     reuse: Word(if range.is_some() { "reused" } else { "cold" }.into()),
                     distance_from: range.map(|(from, _)| from),
                     distance_to: range.and_then(|(_, to)| to),
-                    touches: self.sampler.scale(count),
+                    touches: scale.scale(count),
                     line_rate: self.sampler.rate(),
                 });
             }

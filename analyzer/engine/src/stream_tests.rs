@@ -303,6 +303,27 @@ fn a_sample_of_lines_estimates_distances() {
 }
 
 #[test]
+fn a_small_table_that_the_sample_misses_has_a_distance() {
+    // A table of 2 sectors, one of which is read between two lines of a large array.
+    let table =
+        |place: u64| Made { pc: 16, address: (1 << 30) + place % 2 * 32, mask: 1, ..sweeps(1, 1).remove(0) };
+    let requests: Vec<Made> =
+        sweeps(2000, 3).into_iter().zip(0..).flat_map(|(line, place)| [line, table(place)]).collect();
+    let of_table = |most| {
+        let found = read::<InstructionReuse>(&rows(Reuse::with_room(Grain::Instruction(1), most), &requests));
+        let found = found.into_iter().filter(|row| row.pc.0 == 16 && row.stream.0.as_ref() == "launch");
+        found.map(|row| (row.distance_from, row.touches)).collect::<Vec<_>>()
+    };
+    assert_eq!(of_table(usize::MAX), [(None, 2), (Some(8), 5998)]);
+    let is_missed = |most: &usize| {
+        let found =
+            read::<InstructionReuse>(&rows(Reuse::with_room(Grain::Instruction(1), *most), &requests));
+        found.iter().all(|row| row.line_rate < 1.0) && of_table(*most) == [(None, 2), (Some(8), 5998)]
+    };
+    assert!([12_000, 6_000, 3_000, 1_500, 750].iter().all(is_missed));
+}
+
+#[test]
 fn a_sample_of_sectors_estimates_redundancy_and_sharing() {
     let found = read::<LoadRedundancy>(&rows(Redundancy::with_room(50_000), &sweeps(1000, 3)));
     assert_eq!(found.len(), 1);

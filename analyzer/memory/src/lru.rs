@@ -41,14 +41,18 @@ impl Histogram {
 
     /// Counts a touch by its distance. `None` is the first of its unit.
     pub fn count(&mut self, distance: Option<u64>) {
-        let Some(distance) = distance else {
-            self.cold += 1;
-            return;
-        };
+        match distance {
+            Some(distance) => self.count_many(distance, 1),
+            None => self.cold += 1,
+        }
+    }
+
+    /// Counts touches of one distance.
+    pub fn count_many(&mut self, distance: u64, touches: u64) {
         let bucket = usize::try_from(u64::BITS - distance.leading_zeros()).unwrap_or(0);
         if let (Some(count), Some(sum)) = (self.counts.get_mut(bucket), self.sums.get_mut(bucket)) {
-            *count += 1;
-            *sum = sum.saturating_add(distance);
+            *count += touches;
+            *sum = sum.saturating_add(distance.saturating_mul(touches));
         }
     }
 }

@@ -136,6 +136,11 @@ impl Touches {
         self.sectors.len()
     }
 
+    /// The number of distinct sectors.
+    pub fn sectors(&self) -> usize {
+        self.units.sectors.len()
+    }
+
     /// Keeps the lines of a sample.
     pub fn keep(&mut self, sampler: Sampler) {
         let before = std::mem::take(self);

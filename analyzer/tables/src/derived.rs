@@ -364,7 +364,9 @@ stallmap_schema::tables! {
         distance_to: Option<u64>,
         /// Touches.
         touches: u64,
-        /// Sampled part of all lines, from which distances and touches are scaled: 1 if they are exact.
+        /// Sampled part of all lines, from which distances and touches are scaled: 1 if they are exact. Where the sample
+        /// has no line of an instruction that touches up to 64 lines, touches are exact, and distances are those of even
+        /// touches.
         line_rate: f64,
     }
     /// Loads of one instruction of one launch, and the number of redundant ones, in four scopes.
