@@ -94,6 +94,18 @@ fn a_cubin_comes_back() {
 }
 
 #[test]
+fn a_file_that_another_process_wrote_in_the_meantime_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.stallmap");
+    let writer = CaptureWriter::create(&path, Form::File).unwrap();
+    fs::write(&path, "another capture").unwrap();
+    let error = writer.finish().unwrap_err().to_string();
+    assert!(error.contains("exists"), "{error}");
+    assert_eq!(fs::read(&path).unwrap(), b"another capture");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
 fn packing_what_was_unpacked_gives_the_same_bytes() {
     let Example { folder, path } = example();
     let (unpacked, packed) = (folder.path().join("unpacked"), folder.path().join("packed.stallmap"));
