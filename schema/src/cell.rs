@@ -22,6 +22,10 @@ pub trait Cell: Sized {
     fn append_null(builder: &mut Self::Builder);
     /// The value at a row; `None` where it is null or where the array has another type.
     fn read(array: &dyn Array, row: usize) -> Option<Self>;
+    /// Every text that the column may have; `None` where it may have any.
+    fn words() -> Option<Vec<&'static str>> {
+        None
+    }
     /// The value where a file of an earlier release has no such column; `None` where there must be one.
     fn absent() -> Option<Self> {
         None
@@ -143,6 +147,9 @@ impl<T: Cell> Cell for Option<T> {
     const NULLABLE: bool = true;
     fn data_type() -> DataType {
         T::data_type()
+    }
+    fn words() -> Option<Vec<&'static str>> {
+        T::words()
     }
     fn append(self, builder: &mut Self::Builder) {
         match self {

@@ -49,6 +49,7 @@ macro_rules! tables {
                         name: stringify!($column),
                         doc: concat!($($cdoc,)+),
                         data_type: <$type as $crate::cell::Cell>::data_type,
+                        words: <$type as $crate::cell::Cell>::words,
                         nullable: <$type as $crate::cell::Cell>::NULLABLE,
                         reference: $crate::tables!(@reference $($rtable . $rcolumn)?),
                     },)+],

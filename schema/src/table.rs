@@ -15,6 +15,8 @@ pub struct ColumnDef {
     pub doc: &'static str,
     /// Its Arrow type.
     pub data_type: fn() -> DataType,
+    /// Every text that it may have. None if any.
+    pub words: fn() -> Option<Vec<&'static str>>,
     /// True if it may be null.
     pub nullable: bool,
     /// The (table, column) whose values this one's must be among, nulls aside.

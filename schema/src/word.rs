@@ -33,6 +33,7 @@ macro_rules! words {
             fn read(array: &dyn arrow::array::Array, row: usize) -> Option<Self> {
                 crate::cell::read_text(array, row).and_then(|word| Self::from_word(&word))
             }
+            fn words() -> Option<Vec<&'static str>> { Some(Self::ALL.iter().map(|value| value.word()).collect()) }
         }
     )+};
 }

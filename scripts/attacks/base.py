@@ -5,6 +5,7 @@ import pathlib
 import re
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 
@@ -12,11 +13,14 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 CODES = {0, 1, 2, 3, 4, 5, 6, 7}
 STEERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
+# Words of commands whose output is for other programs.
+DATA = {"--json", "json", "sarif", "folded"}
+
 
 class Ran:
-    """A finished command: its code, text, seconds and MB."""
+    """A finished command: its code, text, seconds and MB. Of one whose output is not text, the text is its messages."""
 
-    def __init__(self, options, words, disk_bytes=None, signal_after=None, given=b"", program=None, **environment):
+    def __init__(self, options, words, disk_bytes=None, signal_after=None, given=b"", program=None, is_text=True, **environment):
         def limit():
             import resource
 
@@ -26,12 +30,12 @@ class Ran:
                 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
                 resource.setrlimit(resource.RLIMIT_FSIZE, (disk_bytes, disk_bytes))
 
-        self.words = list(map(str, words))
+        self.words, errors = list(map(str, words)), tempfile.TemporaryFile()
         environment = {**os.environ, "STALLMAP_CACHE": "off", "RUST_BACKTRACE": "0", **environment}
         begin = time.monotonic()
         process = subprocess.Popen(
-            [program or options.stallmap, *self.words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, preexec_fn=limit, env=environment,
-            stdin=subprocess.PIPE if given else subprocess.DEVNULL,
+            [program or options.stallmap, *self.words], stdout=subprocess.PIPE, preexec_fn=limit, env=environment,
+            stderr=subprocess.STDOUT if is_text else errors, stdin=subprocess.PIPE if given else subprocess.DEVNULL,
         )
         parts = []
         if given:
@@ -53,11 +57,13 @@ class Ran:
             time.sleep(0.002)
         process.returncode = self.code = os.waitstatus_to_exitcode(status)
         reader.join()
-        self.text = parts[0].decode(errors="replace")
+        errors.seek(0)
+        self.content = parts[0]
+        self.text = (self.content if is_text else errors.read()).decode(errors="replace")
         self.seconds, self.mb = time.monotonic() - begin, self.usage.ru_maxrss // 1024
 
     def problem(self, options, codes=CODES):
-        """The reason why the command failed the campaign, or None."""
+        """The reason why the command failed the campaign, or None. Data for other programs goes to a pipe as it is."""
         if self.is_hanging:
             return f"more than {options.most_seconds} s"
         if self.mb > options.most_mb:
@@ -66,7 +72,7 @@ class Ran:
             return "a panic"
         if self.code not in codes:
             return f"exit code {self.code}"
-        found = STEERS.search(self.text)
+        found = None if DATA & set(self.words) else STEERS.search(self.text)
         return f"the character {found.group()!r}" if found else None
 
 
@@ -77,6 +83,8 @@ class Attack:
         self.name, self.options = name, options
         self.tries, self.failures, self.mb, self.seconds = 0, 0, 0, 0.0
         self.texts = []
+        # When its time is over.
+        self.end = float("inf")
 
     def note(self, ran, problem, files=()):
         self.tries += 1

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use arrow::array::AsArray;
+use arrow::compute::cast;
+use arrow::datatypes::DataType;
 use stallmap::session::Session;
 use stallmap::tables::captured::Presence;
 
@@ -139,7 +142,38 @@ pub async fn why(session: &Session, sql: &str) -> Option<String> {
             format!("{of} holds {} (`{source}` is empty); {}", part.what, part.advice)
         });
     }
+    unrecorded_space(session, sql).await
+}
+
+/// An address space that a statement selects, and that no recorded access is in. Few recordings have others than global
+/// memory.
+async fn unrecorded_space(session: &Session, sql: &str) -> Option<String> {
+    if session.captures().len() > 1 {
+        return None;
+    }
+    let is_selected =
+        |plan: &str, space: &str| plan.contains(&format!("= {space}")) && plan.contains("space@");
+    let plan = texts(session, &format!("EXPLAIN {sql}")).await?.concat();
+    for space in ["shared", "local"].into_iter().filter(|space| is_selected(&plan, space)) {
+        let of_space = format!("SELECT kind FROM memory_access WHERE space = '{space}' LIMIT 1");
+        if texts(session, &of_space).await?.is_empty() {
+            return Some(format!(
+                "the capture holds no accesses to {space} memory; record with `--spaces global,{space}`"
+            ));
+        }
+    }
     None
+}
+
+/// The last column of a statement's rows.
+async fn texts(session: &Session, sql: &str) -> Option<Vec<String>> {
+    let batches = session.sql(sql).await.ok()?.collect().await.ok()?;
+    let mut texts = Vec::new();
+    for batch in &batches {
+        let column = cast(batch.columns().last()?, &DataType::Utf8).ok()?;
+        texts.extend(column.as_string::<i32>().iter().map(|text| text.unwrap_or_default().to_owned()));
+    }
+    Some(texts)
 }
 
 /// The tables that leave a statement without rows. Derived tables are not followed to what they are made from, which may

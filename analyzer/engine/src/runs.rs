@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{SchemaRef, UInt64Type};
 use datafusion::error::{DataFusionError, Result};
 use stallmap_schema::id::{AllocationId, FunctionId, KernelId, Pc, StorageId, TensorId};
@@ -240,7 +240,9 @@ impl Runs {
         self.done_count = 0;
         let columns = PcTensorPart::finish(&mut self.done);
         let asked = self.columns.iter().filter_map(|&column| columns.get(column).cloned()).collect();
-        Ok(RecordBatch::try_new(Arc::clone(&self.schema), asked)?)
+        // A count asks for no column.
+        let options = RecordBatchOptions::new().with_row_count(columns.first().map(|column| column.len()));
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), asked, &options)?)
     }
 
     /// Ends the open run.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use arrow::array::{Array as _, RecordBatch};
+use arrow::array::{Array as _, AsArray as _, RecordBatch};
 use arrow::datatypes::Schema;
 use arrow::row::{OwnedRow, RowConverter, Rows, SortField};
 
@@ -40,6 +40,7 @@ pub(super) fn check(reader: &CaptureReader, table: &TableDef, found: &mut Found)
             }
         };
         check_nulls(table, &batch, rows, found);
+        check_words(table, &batch, rows, found);
         rows += batch.num_rows() as u64;
         check_lives(table, &batch, found);
         chains.add(table, &batch);
@@ -93,6 +94,38 @@ fn check_nulls(table: &TableDef, batch: &RecordBatch, first_row: u64, found: &mu
             let row = first_row + row as u64;
             found.add(Rule::Schema, || {
                 format!("row {row} of table `{}`: `{}` is null", table.name, column.name)
+            });
+        }
+    }
+}
+
+/// Enums with values that they have. A reader of rows refuses others.
+fn check_words(table: &TableDef, batch: &RecordBatch, first_row: u64, found: &mut Found) {
+    for column in table.columns {
+        let Some(known) = (column.words)() else { continue };
+        let Some(array) = batch.column_by_name(column.name).and_then(|array| array.as_any_dictionary_opt())
+        else {
+            continue;
+        };
+        let Some(values) = array.values().as_string_opt::<i32>() else { continue };
+        let unknown = |place: &usize| values.is_valid(*place) && !known.contains(&values.value(*place));
+        let unknown: BTreeSet<usize> = (0..values.len()).filter(unknown).collect();
+        if unknown.is_empty() {
+            continue;
+        }
+        // A file may list values that no row has.
+        let keys = array.normalized_keys();
+        let used =
+            keys.iter().enumerate().find(|(row, key)| array.keys().is_valid(*row) && unknown.contains(key));
+        if let Some((row, key)) = used {
+            let row = first_row + row as u64;
+            found.add(Rule::Schema, || {
+                format!(
+                    "row {row} of table `{}`: `{}` has the unknown value `{}`",
+                    table.name,
+                    column.name,
+                    values.value(*key)
+                )
             });
         }
     }

@@ -5,7 +5,7 @@
 //! Parquet reader on invalid bytes, a panic too, ends as an error.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -30,6 +30,9 @@ use crate::table::Row;
 
 /// Most bytes that a cubin may have when decompressed.
 pub const MAX_CUBIN_BYTES: u64 = 256 << 20;
+/// Files up to this size are read, because a map ends the process if another one cuts the file. Reading them takes a few
+/// milliseconds, and a map of them no less memory.
+const READ_BYTES: u64 = 32 << 20;
 /// Bytes of a cubin for each compressed one that are reserved at once. Most of a large cubin is zeros, and 272 were seen.
 const MOST_RATIO: usize = 1 << 10;
 
@@ -432,6 +435,9 @@ fn map(path: &Path) -> Result<Bytes, CaptureError> {
             cause: "it is a device, a pipe or a socket".to_owned(),
             path: path.to_owned(),
         });
+    }
+    if found.len() <= READ_BYTES {
+        return Ok(fs::read(path).map_err(CaptureError::io("open capture", path))?.into());
     }
     #[expect(unsafe_code, reason = "a memory map is what serves entries without a copy")]
     // SAFETY: the map is read-only and private to this process, and no reference outlives it, because `Bytes` owns

@@ -93,6 +93,32 @@ fn a_cubin_comes_back() {
     assert!(matches!(reader.cubin("00"), Err(CaptureError::MissingEntry { .. })));
 }
 
+/// A map of the file would end the process by SIGBUS.
+#[test]
+fn a_file_that_is_cut_while_it_is_open_stays_readable() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, parts) = (folder.path().join("a.stallmap"), folder.path().join("parts"));
+    tiny::write(&file, Form::File).unwrap();
+    tiny::write(&parts, Form::Folder).unwrap();
+    for (capture, cut) in [(&file, file.clone()), (&parts, parts.join("tables/run_option.parquet"))] {
+        let reader = CaptureReader::open(capture).unwrap();
+        fs::File::options().write(true).open(cut).unwrap().set_len(0).unwrap();
+        assert!(!reader.read_rows::<RunOption>().unwrap().is_empty());
+    }
+}
+
+#[test]
+fn a_file_that_another_process_wrote_in_the_meantime_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.stallmap");
+    let writer = CaptureWriter::create(&path, Form::File).unwrap();
+    fs::write(&path, "another capture").unwrap();
+    let error = writer.finish().unwrap_err().to_string();
+    assert!(error.contains("exists"), "{error}");
+    assert_eq!(fs::read(&path).unwrap(), b"another capture");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
 #[test]
 fn packing_what_was_unpacked_gives_the_same_bytes() {
     let Example { folder, path } = example();

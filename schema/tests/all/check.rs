@@ -1,5 +1,9 @@
 //! Tests of `check`: each rule finds its violations.
 
+use std::sync::Arc;
+
+use arrow::array::{AsArray, RecordBatch, StringArray};
+use arrow::datatypes::UInt8Type;
 use parquet::arrow::ArrowWriter;
 use stallmap_check::{Rule, check};
 use stallmap_schema::capture::reader::CaptureReader;
@@ -51,17 +55,23 @@ fn a_sound_capture_has_no_violations() {
 
 /// The violations of the example after a column of the table `launch` was left out of its file.
 fn without_column(column: &str) -> Vec<String> {
+    rewritten::<Launch>(|batch| {
+        let schema = batch.schema();
+        let stored = (0..schema.fields().len()).filter(|index| schema.field(*index).name() != column);
+        batch.project(&stored.collect::<Vec<_>>()).unwrap()
+    })
+}
+
+/// The violations of the example after a change of the file of one table.
+fn rewritten<R: Row>(change: impl Fn(&RecordBatch) -> RecordBatch) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let (sound, changed) = (folder.path().join("sound"), folder.path().join("changed"));
     tiny::write(&sound, Form::Folder).unwrap();
     let reader = CaptureReader::open(&sound).unwrap();
     let mut writer = CaptureWriter::create(&changed, Form::File).unwrap();
     for mut file in reader.table_files().unwrap() {
-        if file.name == Launch::TABLE.name {
-            let batch = Launch::batch(reader.read_rows().unwrap()).unwrap();
-            let schema = batch.schema();
-            let stored = (0..schema.fields().len()).filter(|index| schema.field(*index).name() != column);
-            let batch = batch.project(&stored.collect::<Vec<_>>()).unwrap();
+        if file.name == R::TABLE.name {
+            let batch = change(&R::batch(reader.read_rows().unwrap()).unwrap());
             let mut bytes = Vec::new();
             let mut table = ArrowWriter::try_new(&mut bytes, batch.schema(), None).unwrap();
             table.write(&batch).unwrap();
@@ -85,6 +95,28 @@ fn only_columns_of_a_later_release_may_be_missing() {
         let missing = format!("schema: column `{column}` of table `launch` is missing");
         assert!(without_column(column).contains(&missing), "{column}");
     }
+}
+
+#[test]
+fn enums_have_the_values_of_the_format() {
+    let with = |value: &str| {
+        rewritten::<MemoryAccess>(|batch| {
+            let (index, _) = batch.schema().column_with_name("kind").unwrap();
+            let words = batch.column(index).as_dictionary::<UInt8Type>();
+            let values = words.values().as_string::<i32>().iter();
+            let values = StringArray::from_iter_values(
+                values.enumerate().map(|(place, known)| if place == 0 { value } else { known.unwrap() }),
+            );
+            let mut columns = batch.columns().to_vec();
+            columns[index] = Arc::new(words.with_values(Arc::new(values)));
+            RecordBatch::try_new(batch.schema(), columns).unwrap()
+        })
+    };
+    let unknown = "`kind` has the unknown value `tired`";
+    let found = with("tired");
+    assert!(found.iter().any(|violation| violation.contains(unknown)), "{found:#?}");
+    let found = with("prefetch");
+    assert!(!found.iter().any(|violation| violation.contains("unknown value")), "{found:#?}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
 
 use crate::container;
-use crate::writer::{CaptureWriter, Form, Staging};
+use crate::writer::{CaptureWriter, Form, Staging, put};
 
 /// Packs the capture in a folder into a file.
 pub fn pack(folder: &Path, file: &Path) -> Result<(), CaptureError> {
@@ -24,7 +24,7 @@ pub fn pack(folder: &Path, file: &Path) -> Result<(), CaptureError> {
     let zip = staging.0.join("capture.zip");
     let entries: Vec<_> = reader.manifest().entries().map(|(name, _, _)| name).collect();
     container::write(folder, &entries, &zip, false)?;
-    fs::rename(zip, file).map_err(CaptureError::io("create capture", file))
+    put(&zip, file)
 }
 
 /// Packs an open capture, wherever it is, into a file.
@@ -38,7 +38,7 @@ pub fn pack_opened(reader: &CaptureReader, file: &Path) -> Result<(), CaptureErr
     let zip = staging.0.join("capture.zip");
     let entries: Vec<_> = reader.manifest().entries().map(|(name, _, _)| name).collect();
     container::write(&staging.0, &entries, &zip, true)?;
-    fs::rename(zip, file).map_err(CaptureError::io("create capture", file))
+    put(&zip, file)
 }
 
 /// Unpacks a capture, file or folder, into a new folder.
@@ -54,7 +54,7 @@ pub fn unpack_opened(reader: &CaptureReader, folder: &Path) -> Result<(), Captur
     refuse_existing(folder)?;
     let staging = Staging::next_to(folder)?;
     write_entries(reader, &staging.0)?;
-    fs::rename(&staging.0, folder).map_err(CaptureError::io("create capture", folder))
+    put(&staging.0, folder)
 }
 
 /// Writes a capture of an earlier format in the present one.

@@ -215,7 +215,7 @@ impl CaptureWriter {
         fs::write(&path, json).map_err(CaptureError::io("write", &path))?;
         let complete = self.complete(&manifest)?;
         inspect(&CaptureReader::open(&complete)?)?;
-        fs::rename(complete, &self.output).map_err(CaptureError::io("create capture", &self.output))?;
+        put(&complete, &self.output)?;
         Ok(manifest)
     }
 
@@ -248,6 +248,21 @@ impl CaptureWriter {
         container::write(&self.staging.0, &entries, &zip, true)?;
         Ok(zip)
     }
+}
+
+/// Gives a complete capture its name, unless something has it. Of two processes that write one file, one fails: a link
+/// replaces nothing, as a rename would.
+pub(crate) fn put(complete: &Path, output: &Path) -> Result<(), CaptureError> {
+    let linked =
+        if complete.is_dir() { fs::rename(complete, output) } else { fs::hard_link(complete, output) };
+    match linked {
+        // Some file systems have no links. There, the name was free when the writing began.
+        Err(error) if !complete.is_dir() && error.kind() != io::ErrorKind::AlreadyExists => {
+            fs::rename(complete, output)
+        }
+        linked => linked,
+    }
+    .map_err(CaptureError::io("create capture", output))
 }
 
 /// A folder next to the output that is removed when it is dropped.

@@ -5,40 +5,46 @@ WITH charged AS (
   SELECT
     l.function_id AS kernel_function_id, l.kernel, coalesce(l.forward_line || ' (grad)', l.line) AS python_line,
     c.stall_reason, c.function_id, c.pc, c.producer_function_id, c.producer_pc, c.confidence, c.charge, c.target,
-    c.evidence, coalesce(c.tensor_id, c.storage_id, c.allocation_id) AS object_id,
+    c.evidence, coalesce(c.tensor_id, c.storage_id, c.allocation_id) AS object_id, c.kernel_id,
     sum(c.samples) AS samples
   FROM stall_charge c
   JOIN launch_context l ON l.kernel_id = c.kernel_id
   WHERE c.is_memory
   GROUP BY l.function_id, l.kernel, coalesce(l.forward_line || ' (grad)', l.line), c.stall_reason, c.function_id, c.pc,
     c.producer_function_id, c.producer_pc, c.confidence, c.charge, c.target, c.evidence,
-    coalesce(c.tensor_id, c.storage_id, c.allocation_id)
+    coalesce(c.tensor_id, c.storage_id, c.allocation_id), c.kernel_id
 ), listed AS (
   -- The tensor by which the section of tensors lists its group.
   SELECT object_id, min(object_id) OVER (PARTITION BY object, type, op, born_at) AS tensor_id
   FROM object_cost
   WHERE target = 'tensor'
+), accessed AS (
+  -- Of the same launches and objects as the samples.
+  SELECT
+    kernel_id, function_id, pc, target, coalesce(tensor_id, storage_id, allocation_id) AS object_id,
+    CAST(sum(request_count) AS DOUBLE) AS requests, CAST(sum(sectors) AS DOUBLE) AS sectors,
+    CAST(sum(ideal_sectors) AS DOUBLE) AS ideal_sectors
+  FROM pc_tensor_part
+  GROUP BY kernel_id, function_id, pc, target, coalesce(tensor_id, storage_id, allocation_id)
 ), cost AS (
   -- Objects with equal names are one: each step allocates its buffers again.
   SELECT
     c.kernel_function_id, c.kernel, c.python_line, c.stall_reason, c.function_id, c.pc, c.producer_function_id,
     c.producer_pc, c.confidence, c.charge, c.target, c.evidence, t.name, max(t.label) AS label, t.type,
-    max(o.tensor_id) AS tensor_id, sum(c.samples) AS samples
+    max(o.tensor_id) AS tensor_id, sum(c.samples) AS samples, sum(a.requests) AS requests, sum(a.sectors) AS sectors,
+    sum(a.ideal_sectors) AS ideal_sectors
   FROM charged c
   LEFT JOIN target_context t ON t.target = c.target AND t.object_id = c.object_id
   LEFT JOIN listed o ON c.target = 'tensor' AND o.object_id = c.object_id
+  LEFT JOIN accessed a
+    ON a.kernel_id = c.kernel_id AND a.function_id = c.producer_function_id AND a.pc = c.producer_pc
+    AND a.target = c.target AND a.object_id = c.object_id
   GROUP BY c.kernel_function_id, c.kernel, c.python_line, c.stall_reason, c.function_id, c.pc, c.producer_function_id,
     c.producer_pc, c.confidence, c.charge, c.target, c.evidence, t.name, t.type
 ), top AS (
   SELECT * FROM cost
   ORDER BY samples DESC, kernel, pc, stall_reason, producer_pc, name, type
   LIMIT $top
-), accessed AS (
-  SELECT
-    a.function_id, a.pc, CAST(sum(a.request_count) AS DOUBLE) AS requests, CAST(sum(a.sectors) AS DOUBLE) AS sectors,
-    CAST(sum(a.sectors - a.excess_sectors) AS DOUBLE) AS ideal_sectors
-  FROM access_pattern a
-  GROUP BY a.function_id, a.pc
 ), placed AS (
   SELECT
     t.*,
@@ -50,13 +56,12 @@ WITH charged AS (
       'an instruction') AS producer,
     p.memory_kind,
     coalesce(t.target IN ('signal', 'mbarrier'), false) AS mbarrier,
-    a.sectors / a.requests AS sectors_per_request,
-    a.ideal_sectors / a.requests AS ideal_sectors_per_request
+    t.sectors / t.requests AS sectors_per_request,
+    t.ideal_sectors / t.requests AS ideal_sectors_per_request
   FROM top t
   LEFT JOIN kernel_name k ON k.function_id = t.kernel_function_id
   LEFT JOIN instruction w ON w.function_id = t.function_id AND w.pc = t.pc
   LEFT JOIN instruction p ON p.function_id = t.producer_function_id AND p.pc = t.producer_pc
-  LEFT JOIN accessed a ON a.function_id = t.producer_function_id AND a.pc = t.producer_pc
 ), worded AS (
   SELECT
     *,

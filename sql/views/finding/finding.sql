@@ -1,7 +1,8 @@
 -- One inefficiency: its subject, location, cost, fix and evidence.
 --
 -- Each kind has a view of its own, with its rule, its thresholds and the formula of the saving. `samples` are part of
--- all samples, and `saving_samples` is the upper bound that a complete fix saves. Two findings can share samples, so
+-- all samples, and `saving_samples` is the upper bound that a complete fix saves. Those of too_few_blocks stand for parts
+-- of the time, because no sample shows idle multiprocessors. Two findings can share samples, so
 -- savings do not add up. Rank by `saving_samples`. Where experiments left out all accesses of the subject
 -- (`ablation_cost`), the saving is no more than they measured.
 --
@@ -102,7 +103,8 @@ SELECT
   finding, subject,
   sentence || CASE WHEN samples > 0.0 THEN ' It costs '
     || CASE WHEN share < 0.001 THEN 'less than 0.1' ELSE CAST(CAST(100 * share AS DECIMAL(9, 1)) AS VARCHAR) END
-    || ' % of all samples. A fix saves up to '
+    || CASE WHEN finding = 'too_few_blocks' AND time_ns IS NOT NULL THEN ' % of the time of all launches'
+      ELSE ' % of all samples' END || '. A fix saves up to '
     || CASE WHEN saving_share < 0.001 THEN 'less than 0.1' ELSE CAST(CAST(100 * saving_share AS DECIMAL(9, 1)) AS VARCHAR) END
     || ' %.' ELSE '' END || coalesce(' Measured: without these accesses its launches take '
     || CAST(CAST(100 * measured_share AS DECIMAL(9, 1)) AS VARCHAR) || ' % less time.', ''),

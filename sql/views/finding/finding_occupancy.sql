@@ -2,8 +2,9 @@
 -- multiprocessors, on one GPU), low_occupancy and tail_wave (one kernel).
 --
 -- too_few_blocks: a quarter or more of the multiprocessors get no block, and such launches take a twentieth or more of
--- the time of all launches. Spread over all of them, the work would take
--- at least the part of the time that is used now. Saving: the idle part. low_occupancy: registers, shared memory or the
+-- the time of all launches. Spread over all of them, the work would take at least the part of the time that is used now,
+-- in as many samples: samples do not show the idle part, so both numbers are parts of the time of all launches, as
+-- samples of the same part. Saving: the idle part of the time. low_occupancy: registers, shared memory or the
 -- number of blocks exclude half of the warps or more, the grid would fill them, and a quarter or more of the samples
 -- are memory stalls, which more warps would hide. Saving: these and the fixed latencies, times the part of the warps
 -- that is excluded.
@@ -29,7 +30,7 @@ CREATE VIEW finding_occupancy (
   op,
   -- No tensor: null.
   tensor_id,
-  -- Samples of the launches.
+  -- Samples of the launches. Of too_few_blocks, the part of all samples that the launches have of the time.
   samples,
   -- Upper bound of samples that a fix saves.
   saving_samples,
@@ -40,6 +41,8 @@ CREATE VIEW finding_occupancy (
 ) AS
 WITH fixed AS (
   SELECT kernel_id, sum(samples) AS samples FROM launch_sample WHERE stall_reason = 'wait' GROUP BY kernel_id
+), whole AS (
+  SELECT sum(samples) AS all_samples, sum(time_ns) AS all_ns, count(*) = count(time_ns) AS is_timed FROM sample_cost
 ), launched AS (
   SELECT
     l.kernel_id, l.function_id, n.kernel, n.short_kernel, l.device_id, v.name AS gpu, l.op,
@@ -62,11 +65,14 @@ WITH fixed AS (
 ), saved AS (
   SELECT
     *,
-    CASE finding WHEN 'too_few_blocks' THEN samples * idle_multiprocessor_share
+    CASE WHEN finding = 'too_few_blocks' AND is_timed THEN time_ns / all_ns * all_samples ELSE samples END AS part,
+    CASE finding WHEN 'too_few_blocks'
+      THEN CASE WHEN is_timed THEN time_ns / all_ns * all_samples ELSE samples END * idle_multiprocessor_share
       WHEN 'low_occupancy' THEN (memory_samples + fixed_samples) * (1 - occupancy) ELSE samples * tail_share END AS saving_samples,
     -- All launches that leave multiprocessors idle are one finding.
     CASE WHEN finding <> 'too_few_blocks' THEN function_id END AS subject_function_id
   FROM launched
+  CROSS JOIN whole
   WHERE finding IS NOT NULL
 ), summed AS (
   SELECT
@@ -86,7 +92,7 @@ WITH fixed AS (
     max(multiprocessor_count) AS multiprocessor_count,
     CASE WHEN count(DISTINCT line) = 1 THEN max(line) END AS line,
     CASE WHEN count(DISTINCT op) = 1 THEN max(op) END AS op,
-    sum(samples) AS samples, sum(saving_samples) AS saving_samples, sum(time_ns) AS time_ns
+    sum(part) AS samples, sum(saving_samples) AS saving_samples, sum(time_ns) AS time_ns
   FROM saved
   GROUP BY finding, device_id, gpu, subject_function_id
 )
@@ -130,6 +136,6 @@ SELECT
     WHEN 'too_few_blocks' THEN 'idle_multiprocessor_share >= 0.25 AND device_id = ' || CAST(device_id AS VARCHAR)
     ELSE 'function_id = ' || CAST(function_id AS VARCHAR) END
 FROM summed
-CROSS JOIN (SELECT sum(time_ns) AS all_ns FROM sample_cost)
+CROSS JOIN whole
 -- Launches that take no time to speak of cost nothing, however few their blocks.
 WHERE finding <> 'too_few_blocks' OR all_ns IS NULL OR time_ns IS NULL OR time_ns >= 0.05 * all_ns

@@ -1,8 +1,8 @@
 -- One use of one object, as in `memory_object`: by a launch, or by a memcpy or memset between launches.
 --
 -- For launches that were observed completely (`launch_observed`), from their accesses. For other launches, also from the
--- ranges of their tensor maps, the tensors of their op, and the accesses of an earlier launch of their kind: they may have
--- read less or more, so their direction is unknown. Memcpys and memsets belong to the object at their address at that time.
+-- ranges of their tensor maps, the pointers of their bulk copies, the tensors of their op, and the accesses of an earlier
+-- launch of their kind: they may have read less or more, so their direction is unknown. Memcpys and memsets belong to the object at their address at that time.
 CREATE VIEW object_use (
   -- The object.
   object_id,
@@ -16,8 +16,8 @@ CREATE VIEW object_use (
   end_ordinal,
   -- Direction: read, write, both (it read and wrote), unknown (it may have done either).
   direction,
-  -- Evidence for the use: accesses, model launch (as in `pc_tensor`), tensor maps, op (the op's arguments and results),
-  -- copy, fill.
+  -- Evidence for the use: accesses, model launch (as in `pc_tensor`), tensor maps, pointers (of bulk copies), op (the op's
+  -- arguments and results), copy, fill.
   evidence,
   -- The one tensor that was written. Null if several were, or if unknown.
   written_tensor_id,
@@ -52,12 +52,25 @@ WITH known AS (
   SELECT DISTINCT kernel_id, coalesce(storage_id, allocation_id) AS object_id, storage_id IS NULL AS is_allocation
   FROM tensor_map_tensor
   WHERE storage_id IS NOT NULL OR allocation_id IS NOT NULL
+), pointed AS (
+  -- Bulk copies, by the pointers that their addresses are computed from.
+  SELECT DISTINCT
+    t.kernel_id, coalesce(t.storage_id, t.allocation_id) AS object_id, t.storage_id IS NULL AS is_allocation
+  FROM pointer_use u
+  JOIN launch l ON l.function_id = u.kernel_function_id
+  JOIN pointer_tensor t ON t.kernel_id = l.kernel_id AND t.parameter_offset = u.parameter_offset
+  WHERE t.storage_id IS NOT NULL OR t.allocation_id IS NOT NULL
 ), launched AS (
   SELECT
     kernel_id, object_id, is_allocation, CAST(NULL AS BOOLEAN) AS is_read, CAST(NULL AS BOOLEAN) AS is_written,
     'tensor maps' AS evidence,
     CAST(NULL AS BIGINT UNSIGNED) AS tensor_id, CAST(NULL AS BIGINT UNSIGNED) AS written_bytes
   FROM mapped
+  UNION ALL
+  SELECT
+    kernel_id, object_id, is_allocation, CAST(NULL AS BOOLEAN), CAST(NULL AS BOOLEAN), 'pointers',
+    CAST(NULL AS BIGINT UNSIGNED), CAST(NULL AS BIGINT UNSIGNED)
+  FROM pointed
   UNION ALL
   SELECT
     kernel_id, object_id, is_allocation, is_read, is_written, evidence,

@@ -41,7 +41,7 @@ CREATE VIEW tensor_cell (
   -- Sectors of 32 bytes in the bin, distinct in each request.
   sectors,
   -- Samples attributed to the tensor through instructions of this kind, distributed by their sectors. 0 without
-  -- samples.
+  -- samples. Those of tensor maps and bulk copies, whose addresses no instrument observes, are in no bin.
   blamed_samples,
   -- Sampled part of the blocks, from which `blocks` and `warps` are scaled: 1 if they are exact.
   block_rate

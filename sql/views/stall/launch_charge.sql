@@ -53,11 +53,14 @@ WITH caused AS (
 ), cause AS (
   SELECT DISTINCT number, is_memory, producer_function_id, producer_pc, confidence, remainder, unseen FROM caused
 ), awaited AS (
-  SELECT s.run_id, s.kernel_id, c.number, sum(s.samples * c.weight) AS samples
+  SELECT s.run_id, s.kernel_id, c.number, sum(s.samples * c.weight * coalesce(x.factor, 1.0)) AS samples
   FROM stall_reason r
   JOIN pc_sample s ON s.stall_reason = r.reason
   JOIN caused c ON c.function_id = s.function_id AND c.pc = s.pc AND c.stall_reason = s.stall_reason
-  WHERE r.class <> 'self'
+  LEFT JOIN producer_launch x
+    ON x.kernel_id = s.kernel_id AND x.function_id = s.function_id AND x.pc = s.pc AND x.stall_reason = s.stall_reason
+    AND x.producer_function_id = c.producer_function_id AND x.producer_pc = c.producer_pc
+  WHERE r.class <> 'self' AND coalesce(x.factor, 1.0) > 0.0
   GROUP BY s.run_id, s.kernel_id, c.number
 ), own AS (
   -- Warps that wait for no memory.

@@ -70,10 +70,13 @@ SELECT
   p.storage_id,
   p.tensor_id,
   p.allocation_id,
-  s.samples * w.weight * coalesce(p.share, 1.0)
+  s.samples * w.weight * coalesce(x.factor, 1.0) * coalesce(p.share, 1.0)
 FROM pc_sample s
 JOIN stall_reason r ON r.reason = s.stall_reason
 JOIN producer w ON w.function_id = s.function_id AND w.pc = s.pc AND w.stall_reason = s.stall_reason
+LEFT JOIN producer_launch x
+  ON x.kernel_id = s.kernel_id AND x.function_id = s.function_id AND x.pc = s.pc AND x.stall_reason = s.stall_reason
+  AND x.producer_function_id = w.producer_function_id AND x.producer_pc = w.producer_pc
 LEFT JOIN pc_tensor_share p
   ON p.kernel_id = s.kernel_id AND p.function_id = w.producer_function_id AND p.pc = w.producer_pc
-WHERE r.class <> 'self'
+WHERE r.class <> 'self' AND coalesce(x.factor, 1.0) > 0.0

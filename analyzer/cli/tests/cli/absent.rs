@@ -54,6 +54,19 @@ fn a_capture_without_rows_is_said_to_be_one() {
 }
 
 #[test]
+fn memory_whose_accesses_were_not_recorded_is_a_reason() {
+    let note = |name: &str, sql: &str| {
+        let path = format!("{}/../../testdata/{name}.stallmap", env!("CARGO_MANIFEST_DIR"));
+        Place::new().run(&["sql", &path, "-c", sql]).stderr
+    };
+    let said = note("transformer_step", "SELECT * FROM bank_conflict");
+    assert!(said.contains("no accesses to shared memory; record with `--spaces global,shared`"), "{said}");
+    // Shared memory was recorded, and no kernel has this name.
+    let unnamed = "SELECT * FROM bank_conflict WHERE function_id = 1";
+    assert_eq!(note("finding_truth", unnamed), "");
+}
+
+#[test]
 fn what_other_rows_are_added_to_is_no_reason() {
     // No finding is of this kind, with tensor maps or without.
     let path = format!("{}/../../testdata/inference_views.stallmap", env!("CARGO_MANIFEST_DIR"));

@@ -138,3 +138,13 @@ fn files_of_tenprof_charge_each_stall_once() {
     assert!(dot.starts_with("digraph") && dot.contains("style=dashed") && dot.contains("color=red"));
     place.run(&["export", "tenprof", PARTS, "blame"]).expect_error(5);
 }
+
+/// `dot` does not finish a picture of all tensors of a training step.
+#[test]
+fn a_drawing_for_tenprof_has_the_costliest_tensors() {
+    let place = place(STEP);
+    place.run(&["export", "tenprof", STEP, "blame"]).expect_ok();
+    let dot = fs::read_to_string(place.path("blame/blame.dot")).unwrap();
+    let edges = dot.matches(" -> ").count();
+    assert!((100..300).contains(&edges), "{edges} edges");
+}

@@ -123,6 +123,13 @@ async fn a_cold_call_does_not_represent_two() {
     assert_eq!(crafted("transformer_step", &[], calls).await, ["2 | true"]);
 }
 
+/// `column_sums` is compiled in the run with accesses, and found in the compiler's cache in the run with samples.
+#[tokio::test]
+async fn a_call_counts_in_the_run_where_it_was_shortest() {
+    let calls = "SELECT call_count, cpu_ns < 5000000 FROM cpu_latency WHERE op = 'column_sums'";
+    assert_eq!(crafted("training_parts", &[], calls).await, ["1 | true"]);
+}
+
 #[tokio::test]
 async fn a_bound_needs_known_operations() {
     let unknown = "SELECT count(*) > 0, count(bound) FROM roofline WHERE flops IS NULL";

@@ -37,6 +37,7 @@ mod session;
 mod spans;
 mod sum;
 mod summarized;
+mod why;
 mod words;
 
 use stallmap_testkit::tiny;

@@ -38,6 +38,15 @@ async fn a_launch_with_unobserved_copies_may_be_the_last_use() {
     assert!(claimed.is_empty(), "{claimed:?}");
 }
 
+/// It reads `A` and the table of 512 bytes by bulk copies, whose addresses follow from pointers.
+#[tokio::test]
+async fn bulk_copies_use_memory() {
+    let uses = "SELECT l.size_bytes, u.evidence, l.last_use_ordinal FROM object_use u \
+        JOIN object_life l ON l.object_id = u.object_id JOIN launch_context k ON k.kernel_id = u.kernel_id \
+        WHERE k.kernel = 'bulk_copies' AND u.evidence <> 'accesses' ORDER BY l.size_bytes";
+    assert_eq!(crafted("blame_truth", &[], uses).await, ["512 | pointers | 13", "268435456 | pointers | 13"]);
+}
+
 #[tokio::test]
 async fn bytes_are_uninitialized_only_if_every_launch_was_observed() {
     let claimed = "SELECT count(*) FROM tensor_touch WHERE uninitialized_bytes > 0";

@@ -364,3 +364,16 @@ async fn damaged_tables_are_errors() {
         assert!(errors > 0, "{name}");
     }
 }
+
+/// A count asks for no column, and must have as many rows as all columns.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_relation_counts_its_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let session = Session::open(&[(None, tiny_folder(folder.path()))]).unwrap();
+    let names = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'capture' ORDER BY 1";
+    for name in answer(&session, names).await.unwrap() {
+        let rows = answer(&session, &format!("SELECT * FROM {name}")).await.unwrap().len();
+        let count = answer(&session, &format!("SELECT count(*) FROM {name}")).await;
+        assert_eq!(count, Ok(vec![rows.to_string()]), "{name}");
+    }
+}

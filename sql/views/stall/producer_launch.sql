@@ -1,0 +1,61 @@
+-- One producer of one stall in one launch that executed only some of its producers: the factor of its weight there.
+--
+-- `producer` weighs the producers of a function over all its launches. A launch that was observed completely and has no
+-- access of a producer did not execute it, and the others have its weight. A stall whose producers have no access at all
+-- keeps their weights, and has no rows.
+CREATE VIEW producer_launch (
+  -- The launch.
+  kernel_id,
+  -- The function.
+  function_id,
+  -- The stalled instruction.
+  pc,
+  -- Its stall reason.
+  stall_reason,
+  -- The function of the producer.
+  producer_function_id,
+  -- The producer.
+  producer_pc,
+  -- Factor of its weight in this launch: 0 if the launch did not execute it.
+  factor
+) AS
+WITH awaited AS (
+  SELECT DISTINCT function_id, producer_function_id, producer_pc
+  FROM producer
+  WHERE producer_space = 'global' AND weight < 1.0
+), sampled AS (
+  SELECT s.kernel_id, s.function_id
+  FROM pc_sample s
+  JOIN launch_observed o ON o.kernel_id = s.kernel_id
+  WHERE o.is_whole
+  GROUP BY s.kernel_id, s.function_id
+), missing AS (
+  SELECT s.kernel_id, a.function_id, a.producer_function_id, a.producer_pc
+  FROM sampled s
+  JOIN awaited a ON a.function_id = s.function_id
+  LEFT ANTI JOIN pc_tensor_share t
+    ON t.kernel_id = s.kernel_id AND t.function_id = a.producer_function_id AND t.pc = a.producer_pc
+), weighed AS (
+  SELECT
+    x.kernel_id, w.function_id, w.pc, w.stall_reason, w.producer_function_id, w.producer_pc,
+    m.producer_pc IS NOT NULL AS is_missing, w.weight
+  FROM (SELECT DISTINCT kernel_id, function_id FROM missing) x
+  JOIN producer w ON w.function_id = x.function_id
+  LEFT JOIN missing m
+    ON m.kernel_id = x.kernel_id AND m.function_id = w.function_id AND m.producer_function_id = w.producer_function_id
+    AND m.producer_pc = w.producer_pc
+  WHERE w.weight < 1.0
+), summed AS (
+  SELECT
+    *,
+    sum(CASE WHEN is_missing THEN 0.0 ELSE weight END) OVER (PARTITION BY kernel_id, function_id, pc, stall_reason)
+      AS executed,
+    sum(weight) OVER (PARTITION BY kernel_id, function_id, pc, stall_reason) AS whole
+  FROM weighed
+)
+SELECT
+  kernel_id, function_id, pc, stall_reason, producer_function_id, producer_pc,
+  CASE WHEN is_missing THEN 0.0 ELSE whole / executed END
+FROM summed
+WHERE executed > 1e-9 AND executed < whole
+GROUP BY kernel_id, function_id, pc, stall_reason, producer_function_id, producer_pc, is_missing, whole, executed
