@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{SchemaRef, UInt64Type};
 use datafusion::error::{DataFusionError, Result};
 use stallmap_schema::id::{AllocationId, FunctionId, KernelId, Pc, StorageId, TensorId};
@@ -237,10 +237,11 @@ impl Runs {
 
     /// The complete rows.
     pub(super) fn take(&mut self) -> Result<RecordBatch> {
-        self.done_count = 0;
+        // A count of rows asks for no column.
+        let options = RecordBatchOptions::new().with_row_count(Some(std::mem::take(&mut self.done_count)));
         let columns = PcTensorPart::finish(&mut self.done);
         let asked = self.columns.iter().filter_map(|&column| columns.get(column).cloned()).collect();
-        Ok(RecordBatch::try_new(Arc::clone(&self.schema), asked)?)
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), asked, &options)?)
     }
 
     /// Ends the open run.
