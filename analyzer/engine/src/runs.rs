@@ -237,11 +237,10 @@ impl Runs {
 
     /// The complete rows.
     pub(super) fn take(&mut self) -> Result<RecordBatch> {
-        self.done_count = 0;
+        // A count of rows asks for no column.
+        let options = RecordBatchOptions::new().with_row_count(Some(std::mem::take(&mut self.done_count)));
         let columns = PcTensorPart::finish(&mut self.done);
         let asked = self.columns.iter().filter_map(|&column| columns.get(column).cloned()).collect();
-        // A count asks for no column.
-        let options = RecordBatchOptions::new().with_row_count(columns.first().map(|column| column.len()));
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), asked, &options)?)
     }
 

@@ -1,16 +1,17 @@
 //! The join of rows with the rows whose interval holds a number of theirs: `a.x BETWEEN b.low AND b.high`.
 //!
-//! DataFusion 55 has no interval join: it compares every pair of rows. Here, one side's intervals are collected and
-//! sorted, and the other side streams. The complete condition is evaluated on the pairs found, so it may have more parts.
+//! DataFusion 55 has no interval join: it compares every pair of rows, or every pair with equal keys. Here, one side's
+//! intervals are collected and sorted, by their keys first, and the other side streams. The complete condition is evaluated
+//! on the pairs found, so it may have more parts.
 
 use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow::compute::{cast, concat_batches, filter, take};
-use arrow::datatypes::{DataType, Decimal128Type, Int64Type, UInt64Type};
-use datafusion::common::JoinSide;
+use arrow::datatypes::{DataType, Decimal128Type, Int64Type, SchemaRef, UInt64Type};
 use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{JoinSide, JoinType};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -18,7 +19,6 @@ use datafusion::physical_expr::{Distribution, EquivalenceProperties, PhysicalExp
 use datafusion::physical_plan::execution_plan::{
     Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions,
 };
-use datafusion::physical_plan::joins::NestedLoopJoinExec;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 use datafusion::physical_plan::metrics::{
     BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, RecordOutput,
@@ -30,6 +30,7 @@ use datafusion::physical_plan::{
 use futures::{StreamExt, TryStreamExt};
 use tokio::sync::OnceCell;
 
+use crate::groups::{Groups, in_group};
 use crate::intervals::{Finder, Intervals};
 
 /// Pairs whose condition is evaluated at once.
@@ -45,9 +46,25 @@ pub(super) struct Bounds {
     /// The ends of each row's interval, inclusive or not.
     pub(super) low: Arc<dyn PhysicalExpr>,
     pub(super) high: Arc<dyn PhysicalExpr>,
+    /// Keys that are equal in both rows of a pair: of the intervals, and of the points.
+    pub(super) keys: [Vec<Arc<dyn PhysicalExpr>>; 2],
+    /// True if a row with a point is wanted once, however many intervals it meets.
+    pub(super) is_semi: bool,
 }
 
-/// An inner join by intervals.
+impl Bounds {
+    /// True if a join of this type can be one by these bounds: an inner join, or a semi join that returns points.
+    pub(super) fn is_for(&self, kind: JoinType) -> bool {
+        match kind {
+            JoinType::Inner => true,
+            JoinType::LeftSemi => self.intervals == JoinSide::Right,
+            JoinType::RightSemi => self.intervals == JoinSide::Left,
+            _ => false,
+        }
+    }
+}
+
+/// An inner join or semi join by intervals.
 #[derive(Debug)]
 pub(super) struct IntervalJoinExec {
     /// Left and right.
@@ -65,23 +82,32 @@ pub(super) struct IntervalJoinExec {
 #[derive(Debug)]
 struct Collected {
     rows: RecordBatch,
+    groups: Groups,
     intervals: Intervals,
     _memory: MemoryReservation,
 }
 
 impl IntervalJoinExec {
-    /// The same as a nested loop, by the bounds that its condition has.
-    pub(super) fn new(join: &NestedLoopJoinExec, filter: JoinFilter, bounds: Bounds) -> Self {
-        let inputs = [Arc::clone(join.left()), Arc::clone(join.right())];
+    /// A join of two inputs, with these of their columns or all, by the bounds that its condition has.
+    pub(super) fn new(
+        inputs: [Arc<dyn ExecutionPlan>; 2],
+        projection: Option<&[usize]>,
+        schema: SchemaRef,
+        filter: JoinFilter,
+        bounds: Bounds,
+    ) -> Self {
         let of = |side: JoinSide, input: &Arc<dyn ExecutionPlan>| {
             (0..input.schema().fields().len()).map(move |column| (side, column))
         };
-        let all: Vec<_> = of(JoinSide::Left, &inputs[0]).chain(of(JoinSide::Right, &inputs[1])).collect();
-        let columns = match join.projection() {
+        let mut all: Vec<_> = of(JoinSide::Left, &inputs[0]).chain(of(JoinSide::Right, &inputs[1])).collect();
+        if bounds.is_semi {
+            all.retain(|(side, _)| *side != bounds.intervals);
+        }
+        let columns = match projection {
             Some(places) => places.iter().filter_map(|&place| all.get(place).copied()).collect(),
             None => all,
         };
-        let equivalences = EquivalenceProperties::new(join.schema());
+        let equivalences = EquivalenceProperties::new(schema);
         Self::over(inputs, bounds, filter, columns, equivalences)
     }
 
@@ -110,8 +136,10 @@ impl IntervalJoinExec {
 
 impl DisplayAs for IntervalJoinExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Bounds { intervals, point, low, high } = &self.bounds;
-        write!(f, "IntervalJoinExec: intervals={intervals}, point={point}, low={low}, high={high}")
+        let Bounds { intervals, point, low, high, keys, is_semi } = &self.bounds;
+        let semi = if *is_semi { " (semi)" } else { "" };
+        write!(f, "IntervalJoinExec{semi}: intervals={intervals}, point={point}, low={low}, high={high}")?;
+        keys[0].iter().zip(&keys[1]).try_for_each(|(key, other)| write!(f, ", {other} = {key}"))
     }
 }
 
@@ -223,10 +251,15 @@ impl Collect {
         }
         let rows = concat_batches(&self.input.schema(), &batches)?;
         drop(batches);
-        let low = numbers(&self.bounds.low, &rows)?;
-        let intervals = Intervals::new(&low, &numbers(&self.bounds.high, &rows)?);
-        memory.try_resize(rows.get_array_memory_size() + intervals.bytes())?;
-        Ok(Collected { rows, intervals, _memory: memory })
+        let (mut low, mut high) = (numbers(&self.bounds.low, &rows)?, numbers(&self.bounds.high, &rows)?);
+        let mut groups = Groups::default();
+        if let Some(of_rows) = groups.add(&self.bounds.keys[0], &rows)? {
+            in_group(&mut low, &of_rows);
+            in_group(&mut high, &of_rows);
+        }
+        let intervals = Intervals::new(&low, &high);
+        memory.try_resize(rows.get_array_memory_size() + groups.bytes() + intervals.bytes())?;
+        Ok(Collected { rows, groups, intervals, _memory: memory })
     }
 }
 
@@ -236,7 +269,7 @@ struct Joining {
     points: SendableRecordBatchStream,
     filter: JoinFilter,
     columns: Vec<(JoinSide, usize)>,
-    schema: arrow::datatypes::SchemaRef,
+    schema: SchemaRef,
     finder: Finder,
     open: Option<Open>,
 }
@@ -260,14 +293,18 @@ impl Joining {
         loop {
             let Some(open) = &mut self.open else {
                 let Some(rows) = self.points.try_next().await? else { return Ok(None) };
-                let points = numbers(&self.collect.bounds.point, &rows)?;
+                let mut points = numbers(&self.collect.bounds.point, &rows)?;
+                let groups = &self.collect.get().await?.groups;
+                if let Some(of_rows) = groups.find(&self.collect.bounds.keys[1], &rows)? {
+                    in_group(&mut points, &of_rows);
+                }
                 self.open = Some(Open { rows, points, next: 0 });
                 continue;
             };
             let collected = self.collect.get().await?;
             let pairs = open.pairs(&collected.intervals, &mut self.finder);
-            let sides =
-                Sides { side: self.collect.bounds.intervals, intervals: &collected.rows, points: &open.rows };
+            let Bounds { intervals: side, is_semi, .. } = self.collect.bounds;
+            let sides = Sides { side, is_semi, intervals: &collected.rows, points: &open.rows };
             let joined = sides.join(&pairs, &self.filter, &self.columns, &self.schema)?;
             if open.next >= open.points.len() {
                 self.open = None;
@@ -302,6 +339,7 @@ impl Open {
 struct Sides<'a> {
     /// The side with the intervals.
     side: JoinSide,
+    is_semi: bool,
     intervals: &'a RecordBatch,
     points: &'a RecordBatch,
 }
@@ -313,7 +351,7 @@ impl Sides<'_> {
         pairs: &Pairs,
         condition: &JoinFilter,
         columns: &[(JoinSide, usize)],
-        schema: &arrow::datatypes::SchemaRef,
+        schema: &SchemaRef,
     ) -> Result<RecordBatch> {
         let options = RecordBatchOptions::new().with_row_count(Some(pairs.points.len()));
         let needed =
@@ -325,7 +363,13 @@ impl Sides<'_> {
             .as_boolean_opt()
             .ok_or_else(|| DataFusionError::Internal("a condition of a join is true or false".to_owned()))?;
         let chosen = |rows: &UInt32Array| Ok::<_, DataFusionError>(filter(rows, met)?.as_primitive().clone());
-        let pairs = Pairs { intervals: chosen(&pairs.intervals)?, points: chosen(&pairs.points)? };
+        let mut pairs = Pairs { intervals: chosen(&pairs.intervals)?, points: chosen(&pairs.points)? };
+        if self.is_semi {
+            // All pairs of a row follow each other. No column of the intervals is asked for.
+            let mut points = pairs.points.values().to_vec();
+            points.dedup();
+            pairs.points = points.into();
+        }
         let columns = columns.iter().map(|&column| self.column(column, &pairs)).collect::<Result<_>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(pairs.points.len()));
         Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?)

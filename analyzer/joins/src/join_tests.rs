@@ -16,7 +16,7 @@ use proptest::prelude::*;
 use crate::rule;
 
 /// Conditions with bounds, on the tables `a` (x, y) and `b` (low, high, y).
-const JOINS: [&str; 7] = [
+const JOINS: [&str; 14] = [
     "SELECT * FROM a JOIN b ON a.x BETWEEN b.low AND b.high",
     "SELECT * FROM b JOIN a ON a.x BETWEEN b.low AND b.low + b.high - 1",
     "SELECT a.y, b.y, b.high FROM a JOIN b ON b.low < a.x AND b.high > a.x",
@@ -24,6 +24,13 @@ const JOINS: [&str; 7] = [
     "SELECT a.x FROM a JOIN b ON a.x >= b.low + b.y AND a.x <= b.high AND a.x + b.low > 7",
     "SELECT * FROM a JOIN b ON a.x + 1 >= b.low AND a.x + 1 <= b.high",
     "SELECT a.x, count(*) FROM a JOIN b ON a.y BETWEEN b.low AND b.high GROUP BY a.x ORDER BY a.x LIMIT 3",
+    "SELECT * FROM a JOIN b ON a.y = b.y AND a.x BETWEEN b.low AND b.high",
+    "SELECT b.high, a.x FROM b JOIN a ON a.y = b.y AND a.x >= b.low AND a.x < b.low + b.high AND a.x + b.low > 7",
+    "SELECT count(*) FROM a JOIN b ON a.y % 2 = b.y % 2 AND a.x + 1 = b.low + 1 AND a.x BETWEEN b.low AND b.high",
+    "SELECT * FROM b JOIN b c ON b.y = c.y AND b.low >= c.low AND b.low < c.high AND b.high <= c.high",
+    "SELECT * FROM a WHERE EXISTS (SELECT 1 FROM b WHERE b.low <= a.x AND b.high > a.x)",
+    "SELECT * FROM a LEFT SEMI JOIN b ON a.y = b.y AND a.x BETWEEN b.low AND b.high",
+    "SELECT x FROM b RIGHT SEMI JOIN a ON a.y = b.y AND a.x >= b.low AND a.x < b.low + b.high",
 ];
 
 type Point = (Option<u64>, Option<i64>);

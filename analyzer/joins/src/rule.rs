@@ -1,11 +1,11 @@
-//! Finds joins by intervals among the nested loops of a plan.
+//! Finds joins by intervals among the nested loops and hash joins of a plan.
 
 use std::sync::Arc;
 
 use arrow::datatypes::Schema;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{JoinSide, JoinType};
+use datafusion::common::{JoinSide, JoinType, NullEquality};
 use datafusion::error::Result;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Column};
@@ -14,10 +14,11 @@ use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::joins::NestedLoopJoinExec;
 use datafusion::physical_plan::joins::utils::JoinFilter;
+use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec};
 
 use crate::join::{Bounds, IntervalJoinExec, is_number};
+use crate::sizes;
 
 /// DataFusion's rule that passes on filters that operators find at run time: see [`crate::keys`].
 const DYNAMIC_FILTERS: &str = "FilterPushdown(Post)";
@@ -31,22 +32,19 @@ pub fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     rules
 }
 
-/// Replaces the nested loop of an inner join whose condition has the form `a.x >= b.low AND a.x <= b.high`, among other
-/// parts.
+/// Rows with intervals that are collected, although a hash join would collect the other side.
+const MOST_COLLECTED: usize = 4_000_000;
+
+/// Replaces the nested loop of an inner or semi join whose condition has the form `a.x >= b.low AND a.x <= b.high`, among other
+/// parts, and its hash join if it also has equal keys: these may be few, such as runs.
 #[derive(Debug)]
 struct IntervalJoins;
 
 impl PhysicalOptimizerRule for IntervalJoins {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        let replace = |plan: Arc<dyn ExecutionPlan>| {
-            let join = plan.downcast_ref::<NestedLoopJoinExec>();
-            let join = join.filter(|join| *join.join_type() == JoinType::Inner);
-            let Some((join, filter)) = join.and_then(|join| Some((join, join.filter()?))) else {
-                return Ok(Transformed::no(plan));
-            };
-            let Some(bounds) = bounds(filter)? else { return Ok(Transformed::no(plan)) };
-            let join = IntervalJoinExec::new(join, filter.clone(), bounds);
-            Ok(Transformed::yes(Arc::new(join) as _))
+        let replace = |plan: Arc<dyn ExecutionPlan>| match replaced(&plan)? {
+            Some(join) => Ok(Transformed::yes(Arc::new(join) as _)),
+            None => Ok(Transformed::no(plan)),
         };
         plan.transform_up(replace).data()
     }
@@ -58,6 +56,49 @@ impl PhysicalOptimizerRule for IntervalJoins {
     fn schema_check(&self) -> bool {
         true
     }
+}
+
+/// A join by intervals in place of a join, if it is one.
+fn replaced(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<IntervalJoinExec>> {
+    if let Some(join) = plan.downcast_ref::<NestedLoopJoinExec>() {
+        let Some((filter, bounds)) = with_bounds(join.filter(), *join.join_type())? else { return Ok(None) };
+        let inputs = [Arc::clone(join.left()), Arc::clone(join.right())];
+        let projection = join.projection().as_deref();
+        return Ok(Some(IntervalJoinExec::new(inputs, projection, join.schema(), filter, bounds)));
+    }
+    let Some(join) = plan.downcast_ref::<HashJoinExec>() else { return Ok(None) };
+    if join.null_equality() != NullEquality::NullEqualsNothing || join.fetch().is_some() || join.null_aware {
+        return Ok(None);
+    }
+    let Some((filter, mut bounds)) = with_bounds(join.filter(), *join.join_type())? else { return Ok(None) };
+    for (left, right) in join.on() {
+        let types = [left.data_type(&join.left().schema())?, right.data_type(&join.right().schema())?];
+        if types[0] != types[1] {
+            return Ok(None);
+        }
+        let is_left = bounds.intervals == JoinSide::Left;
+        let (of_intervals, of_points) = if is_left { (left, right) } else { (right, left) };
+        bounds.keys[0].push(Arc::clone(of_intervals));
+        bounds.keys[1].push(Arc::clone(of_points));
+    }
+    // The hash join collects its left side, the smaller one.
+    if bounds.intervals == JoinSide::Right {
+        let rows = sizes::registry().compute(join.right().as_ref())?.base().num_rows;
+        if rows.get_value().is_none_or(|rows| *rows > MOST_COLLECTED) {
+            return Ok(None);
+        }
+    }
+    let inputs = [Arc::clone(join.left()), Arc::clone(join.right())];
+    let projection = join.projection.as_deref();
+    Ok(Some(IntervalJoinExec::new(inputs, projection, join.schema(), filter, bounds)))
+}
+
+/// A condition that has bounds for a join of a type, with them.
+fn with_bounds(filter: Option<&JoinFilter>, kind: JoinType) -> Result<Option<(JoinFilter, Bounds)>> {
+    let Some(filter) = filter else { return Ok(None) };
+    let is_semi = kind != JoinType::Inner;
+    let bounds = bounds(filter)?.filter(|bounds| bounds.is_for(kind));
+    Ok(bounds.map(|bounds| (filter.clone(), Bounds { is_semi, ..bounds })))
 }
 
 /// `greater >= less`, or `greater > less`.
@@ -84,7 +125,14 @@ fn bounds(filter: &JoinFilter) -> Result<Option<Bounds>> {
         if let Some(high) = high.filter(is_usable) {
             let on_side = |expr| on_side(expr, filter);
             let (point, low, high) = (on_side(point)?, on_side(low.less)?, on_side(high.greater)?);
-            return Ok(Some(Bounds { intervals, point, low, high }));
+            return Ok(Some(Bounds {
+                intervals,
+                point,
+                low,
+                high,
+                keys: <[Vec<_>; 2]>::default(),
+                is_semi: false,
+            }));
         }
     }
     Ok(None)

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::common::stats::Precision;
 use datafusion::common::{JoinType, Statistics};
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionState;
 use datafusion::execution::context::QueryPlanner;
 use datafusion::logical_expr::LogicalPlan;
@@ -26,10 +26,14 @@ use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner as _};
 
+use crate::join::IntervalJoinExec;
+
 /// The part of its input's rows that a filter keeps, as DataFusion assumes.
 const KEPT_ONE_IN: usize = 5;
 /// Rows of a group: views sum up samples, accesses and launches.
 const ROWS_OF_A_GROUP: usize = 8;
+/// Keys by which most rows differ: launch, function, pc and target.
+const KEYS_OF_A_ROW: usize = 4;
 
 /// Plans with the estimates of this module, or else without. DataFusion 55.2 rejects a plan of its own if a sort leaves
 /// out a column that is constant, and a join above it forgets this: that depends on the sides of joins.
@@ -45,7 +49,11 @@ impl QueryPlanner for Planner {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let planner = DefaultPhysicalPlanner::default();
         let result = planner.create_physical_plan(plan, session).await;
-        let (Err(_), Some(state)) = (&result, session.as_any().downcast_ref::<SessionState>()) else {
+        // Its check of its own plan. A user's error comes earlier, or is of another kind.
+        let is_own = result.as_ref().is_err_and(|error| {
+            matches!(error.find_root(), DataFusionError::Plan(_) | DataFusionError::Internal(_))
+        });
+        let Some(state) = session.as_any().downcast_ref::<SessionState>().filter(|_| is_own) else {
             return result;
         };
         let mut state = state.clone();
@@ -95,6 +103,7 @@ fn of_one(plan: &dyn ExecutionPlan, input: Precision<usize>) -> Option<Precision
         return Some(match aggregate.mode() {
             _ if aggregate.group_expr().is_empty() => Precision::Inexact(1),
             AggregateMode::Partial | AggregateMode::PartialReduce => input,
+            _ if aggregate.group_expr().expr().len() >= KEYS_OF_A_ROW => input,
             _ => input.map(|rows| rows.div_ceil(ROWS_OF_A_GROUP)),
         });
     }
@@ -105,6 +114,9 @@ fn of_one(plan: &dyn ExecutionPlan, input: Precision<usize>) -> Option<Precision
 fn of_several(plan: &dyn ExecutionPlan, inputs: &[Precision<usize>]) -> Option<Precision<usize>> {
     if plan.is::<UnionExec>() {
         return Some(inputs.iter().fold(Precision::Inexact(0), |sum, rows| sum.add(rows)));
+    }
+    if plan.is::<IntervalJoinExec>() {
+        return inputs.iter().copied().reduce(|a, b| a.max(&b));
     }
     let of_loop = plan.downcast_ref::<NestedLoopJoinExec>().map(NestedLoopJoinExec::join_type);
     let kind = plan.downcast_ref::<HashJoinExec>().map(HashJoinExec::join_type).or(of_loop)?;

@@ -7,9 +7,8 @@ WITH charged AS (
     c.stall_reason, c.function_id, c.pc, c.producer_function_id, c.producer_pc, c.confidence, c.charge, c.target,
     c.evidence, coalesce(c.tensor_id, c.storage_id, c.allocation_id) AS object_id, c.kernel_id,
     sum(c.samples) AS samples
-  FROM stall_charge c
+  FROM memory_charge c
   JOIN launch_context l ON l.kernel_id = c.kernel_id
-  WHERE c.is_memory
   GROUP BY l.function_id, l.kernel, coalesce(l.forward_line || ' (grad)', l.line), c.stall_reason, c.function_id, c.pc,
     c.producer_function_id, c.producer_pc, c.confidence, c.charge, c.target, c.evidence,
     coalesce(c.tensor_id, c.storage_id, c.allocation_id), c.kernel_id

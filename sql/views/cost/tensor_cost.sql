@@ -45,29 +45,38 @@ CREATE VIEW tensor_cost (
   time_ns
 ) AS
 WITH launched AS (
-  -- First by launch: there are far fewer of these than attributions.
   SELECT
-    run_id, kernel_id, charge, target, tensor_id, storage_id, allocation_id,
-    sum(samples) AS samples,
-    sum(CASE WHEN is_memory THEN samples ELSE 0.0 END) AS memory_samples,
-    -- The variance of a sum of scaled counts is the sum of the scaled samples, each scaled once more.
-    sum(samples * scale) AS variance
-  FROM launch_charge
-  GROUP BY run_id, kernel_id, charge, target, tensor_id, storage_id, allocation_id
-), placed AS (
-  SELECT
-    c.charge, c.target, c.tensor_id, c.storage_id, c.allocation_id, l.function_id, l.kernel, l.op,
-    o.module_path, l.line, l.forward_line, l.phase, l.step,
-    sum(c.samples) AS samples,
-    sum(c.memory_samples) AS memory_samples,
-    sum(c.variance) AS variance,
-    sum(c.samples * t.sample_ns) AS time_ns
-  FROM launched c
-  LEFT JOIN launch_context l ON l.kernel_id = c.kernel_id
+    l.kernel_id, l.function_id, l.kernel, l.op, o.module_path, l.line, l.forward_line, l.phase, l.step
+  FROM launch_context l
   LEFT JOIN op_context o ON o.op_id = l.op_id
-  LEFT JOIN cost_time t ON t.run_id = c.run_id AND t.kernel_id = c.kernel_id
-  GROUP BY c.charge, c.target, c.tensor_id, c.storage_id, c.allocation_id, l.function_id, l.kernel, l.op,
-    o.module_path, l.line, l.forward_line, l.phase, l.step
+), place AS (
+  -- The first launch of a place stands for its texts: attributions are far more than places.
+  SELECT min(kernel_id) AS place, function_id, op, module_path, line, forward_line, phase, step
+  FROM launched
+  GROUP BY function_id, op, module_path, line, forward_line, phase, step
+), located AS (
+  SELECT t.run_id, t.kernel_id, t.sample_ns, p.place
+  FROM cost_time t
+  JOIN launched l ON l.kernel_id = t.kernel_id
+  JOIN place p ON (p.function_id IS NOT DISTINCT FROM l.function_id) AND (p.op IS NOT DISTINCT FROM l.op)
+    AND (p.module_path IS NOT DISTINCT FROM l.module_path) AND (p.line IS NOT DISTINCT FROM l.line)
+    AND (p.forward_line IS NOT DISTINCT FROM l.forward_line) AND (p.phase IS NOT DISTINCT FROM l.phase)
+    AND (p.step IS NOT DISTINCT FROM l.step)
+), summed AS (
+  SELECT
+    c.charge, c.target, c.tensor_id, c.storage_id, c.allocation_id, l.place,
+    sum(c.samples) AS samples,
+    sum(CASE WHEN c.is_memory THEN c.samples ELSE 0.0 END) AS memory_samples,
+    -- The variance of a sum of scaled counts is the sum of the scaled samples, each scaled once more.
+    sum(c.samples * c.scale) AS variance,
+    sum(c.samples * l.sample_ns) AS time_ns
+  FROM launch_charge c
+  LEFT JOIN located l ON l.run_id = c.run_id AND l.kernel_id = c.kernel_id
+  GROUP BY c.charge, c.target, c.tensor_id, c.storage_id, c.allocation_id, l.place
+), placed AS (
+  SELECT s.*, l.* EXCEPT (kernel_id)
+  FROM summed s
+  LEFT JOIN launched l ON l.kernel_id = s.place
 )
 SELECT
   charge, target,

@@ -44,17 +44,19 @@ CREATE VIEW access_cost (
   stride_bytes,
   -- Bytes of a stride that the instructions of its function with this stride access together, in this launch and
   -- target, each by its most frequent offset in the stride. Equal to the stride if together they leave no byte out,
-  -- although each alone does.
+  -- although each alone does. Null if lanes are irregular.
   covered_bytes
 ) AS
 WITH timed AS (
   SELECT
-    c.kernel_id, c.function_id, c.pc, c.target, c.object_id, c.tensor_id,
+    c.kernel_id, c.producer_function_id AS function_id, c.producer_pc AS pc, CAST(c.target AS VARCHAR) AS target,
+    coalesce(c.tensor_id, c.storage_id, c.allocation_id) AS object_id, c.tensor_id,
     sum(c.samples) AS samples, sum(c.samples * t.sample_ns) AS time_ns
-  FROM producer_charge c
+  FROM launch_charge c
   LEFT JOIN cost_time t ON t.run_id = c.run_id AND t.kernel_id = c.kernel_id
-  WHERE c.is_memory
-  GROUP BY c.kernel_id, c.function_id, c.pc, c.target, c.object_id, c.tensor_id
+  WHERE c.is_memory AND c.producer_pc IS NOT NULL
+  GROUP BY c.kernel_id, c.producer_function_id, c.producer_pc, CAST(c.target AS VARCHAR),
+    coalesce(c.tensor_id, c.storage_id, c.allocation_id), c.tensor_id
 ), touched AS (
   SELECT
     kernel_id, function_id, pc, CAST(kind AS VARCHAR) AS kind, CAST(target AS VARCHAR) AS target,
@@ -62,49 +64,45 @@ WITH timed AS (
     CAST(sum(request_count) AS DOUBLE) AS request_count, CAST(sum(sectors) AS DOUBLE) AS sectors,
     CAST(sum(ideal_sectors) AS DOUBLE) AS ideal_sectors
   FROM pc_tensor_part
+  WHERE coalesce(tensor_id, storage_id, allocation_id) IS NOT NULL
   GROUP BY kernel_id, function_id, pc, kind, target, coalesce(tensor_id, storage_id, allocation_id)
-), strided AS (
-  SELECT
-    kernel_id, function_id, pc, abs(stride_bytes) AS stride_bytes, access_bytes,
-    address % nullif(CAST(abs(stride_bytes) AS BIGINT UNSIGNED), 0) AS stride_offset,
-    count(*) AS requests,
-    sum(CASE WHEN abs(stride_bytes) = access_bytes AND address % 32 <> 0 THEN 1 ELSE 0 END) AS misaligned
-  FROM memory_access
-  GROUP BY kernel_id, function_id, pc, abs(stride_bytes), access_bytes,
-    address % nullif(CAST(abs(stride_bytes) AS BIGINT UNSIGNED), 0)
-), classed AS (
-  SELECT kernel_id, function_id, pc, first_value(class ORDER BY request_count DESC, class) AS class
-  FROM access_pattern
-  GROUP BY kernel_id, function_id, pc
-), pattern AS (
-  SELECT
-    s.kernel_id, s.function_id, s.pc, max(c.class) AS class,
-    first_value(stride_bytes ORDER BY requests DESC, stride_bytes, stride_offset) AS stride_bytes,
-    first_value(access_bytes ORDER BY requests DESC, stride_bytes, stride_offset) AS access_bytes,
-    first_value(stride_offset ORDER BY requests DESC, stride_bytes, stride_offset) AS stride_offset,
-    sum(misaligned) / CAST(sum(requests) AS DOUBLE) AS misaligned_share
-  FROM strided s
-  LEFT JOIN classed c ON c.kernel_id = s.kernel_id AND c.function_id = s.function_id AND c.pc = s.pc
-  GROUP BY s.kernel_id, s.function_id, s.pc
+), uneven AS (
+  -- Strides that instructions of a function access at several offsets, or with several sizes. Few are: all other
+  -- instructions cover what one of them accesses.
+  SELECT kernel_id, function_id, stride_bytes
+  FROM access_stride
+  WHERE stride_bytes IS NOT NULL
+  GROUP BY kernel_id, function_id, stride_bytes
+  HAVING min(access_bytes) < max(access_bytes) OR min(stride_offset) < max(stride_offset)
 ), placed AS (
+  -- Instructions at one offset access the same bytes of a stride.
   SELECT
-    t.*, p.class, p.misaligned_share, p.stride_bytes, p.access_bytes,
-    -- Instructions at one offset access the same bytes of a stride.
-    row_number() OVER (
-      PARTITION BY t.kernel_id, t.function_id, t.kind, t.target, t.object_id, p.stride_bytes, p.stride_offset
-      ORDER BY p.access_bytes DESC, t.pc
-    ) AS turn
-  FROM touched t
-  JOIN launch l ON l.kernel_id = t.kernel_id
-  LEFT JOIN pattern p
-    ON p.kernel_id = coalesce(l.accesses_of, t.kernel_id) AND p.function_id = t.function_id AND p.pc = t.pc
+    t.kernel_id, t.function_id, t.kind, t.target, coalesce(t.tensor_id, t.storage_id, t.allocation_id) AS object_id,
+    p.stride_bytes, p.stride_offset, max(p.access_bytes) AS access_bytes
+  FROM uneven u
+  JOIN access_stride p
+    ON p.kernel_id = u.kernel_id AND p.function_id = u.function_id AND p.stride_bytes = u.stride_bytes
+  JOIN launch l ON coalesce(l.accesses_of, l.kernel_id) = p.kernel_id
+  JOIN pc_tensor_part t ON t.kernel_id = l.kernel_id AND t.function_id = p.function_id AND t.pc = p.pc
+  GROUP BY t.kernel_id, t.function_id, t.kind, t.target, coalesce(t.tensor_id, t.storage_id, t.allocation_id),
+    p.stride_bytes, p.stride_offset
+), covered AS (
+  SELECT
+    kernel_id, function_id, CAST(kind AS VARCHAR) AS kind, CAST(target AS VARCHAR) AS target, object_id, stride_bytes,
+    sum(access_bytes) AS covered_bytes
+  FROM placed
+  GROUP BY kernel_id, function_id, kind, target, object_id, stride_bytes
 ), accessed AS (
   SELECT
-    *,
-    sum(CASE WHEN turn = 1 THEN access_bytes END) OVER (
-      PARTITION BY kernel_id, function_id, kind, target, object_id, stride_bytes
-    ) AS covered_bytes
-  FROM placed
+    t.*, p.class, p.misaligned_share, p.stride_bytes,
+    coalesce(c.covered_bytes, CASE WHEN p.stride_bytes IS NOT NULL THEN p.access_bytes END) AS covered_bytes
+  FROM touched t
+  JOIN launch l ON l.kernel_id = t.kernel_id
+  LEFT JOIN access_stride p
+    ON p.kernel_id = coalesce(l.accesses_of, t.kernel_id) AND p.function_id = t.function_id AND p.pc = t.pc
+  LEFT JOIN covered c
+    ON c.kernel_id = t.kernel_id AND c.function_id = t.function_id AND c.kind = t.kind AND c.target = t.target
+    AND c.object_id = t.object_id AND c.stride_bytes = p.stride_bytes
 )
 SELECT
   c.kernel_id, l.function_id, c.function_id, c.pc, i.memory_space, i.memory_kind, c.target, c.object_id, c.tensor_id,

@@ -32,7 +32,10 @@ CREATE VIEW consecutive_write (
   -- Bytes that the next write writes.
   next_bytes
 ) AS
-WITH followed AS (
+WITH written AS (
+  -- Most objects have one known write.
+  SELECT object_id FROM object_use WHERE direction = 'write' GROUP BY object_id HAVING count(*) > 1
+), followed AS (
   SELECT
     object_id, storage_id, kernel_id, ordinal, direction, evidence, op_id, written_address, size_bytes,
     lead(kernel_id) OVER turn AS next_kernel_id,
@@ -42,7 +45,8 @@ WITH followed AS (
     lead(op_id) OVER turn AS next_op_id,
     lead(written_address) OVER turn AS next_address,
     lead(size_bytes) OVER turn AS next_bytes
-  FROM object_use
+  FROM object_use u
+  LEFT SEMI JOIN written w ON w.object_id = u.object_id
   WINDOW turn AS (PARTITION BY object_id ORDER BY ordinal, end_ordinal, called_ns)
 )
 SELECT

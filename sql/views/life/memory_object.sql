@@ -40,4 +40,4 @@ SELECT
   CAST(NULL AS BIGINT UNSIGNED) AS op_id
 FROM device_allocation a
 JOIN run r ON r.run_id = a.run_id AND r.reference_run_id = r.run_id
-LEFT ANTI JOIN storage s ON s.run_id = a.run_id
+LEFT ANTI JOIN (SELECT DISTINCT run_id FROM storage) s ON s.run_id = a.run_id

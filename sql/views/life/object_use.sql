@@ -118,7 +118,5 @@ SELECT
   m.direction, m.evidence, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id, m.size_bytes,
   CASE WHEN m.direction = 'write' THEN m.address END, m.op_id, m.begin_ns, CAST(NULL AS BIGINT UNSIGNED) AS capture_ordinal
 FROM moved m
--- An equality of runs would make this a hash join: of each copy with every object.
-JOIN memory_object s ON m.address >= s.address AND m.address < s.address + s.size_bytes
+JOIN memory_object s ON s.run_id = m.run_id AND m.address >= s.address AND m.address < s.address + s.size_bytes
   AND m.begin_ns >= s.alloc_ns AND (s.free_ns IS NULL OR m.begin_ns < s.free_ns)
-  AND m.run_id <= s.run_id AND m.run_id >= s.run_id

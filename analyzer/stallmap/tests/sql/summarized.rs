@@ -255,3 +255,13 @@ async fn a_coarse_capture_has_the_costs_and_not_the_elements_that_were_read() {
 async fn launches_of_a_transformer_that_refer_to_another_charge_the_same_tensors() {
     compare("transformer_step", REFERRING).await;
 }
+
+#[tokio::test]
+async fn a_count_of_all_parts_reads_no_column() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tiny.stallmap");
+    tiny::write(&path, Form::File).unwrap();
+    let session = Session::open(&[(None, path)]).unwrap();
+    let counted = answer(&session, "SELECT count(*) FROM pc_tensor_part").await.unwrap();
+    assert_eq!(counted, answer(&session, "SELECT count(kernel_id) FROM pc_tensor_part").await.unwrap());
+}
