@@ -158,7 +158,7 @@ async fn unrecorded_space(session: &Session, sql: &str) -> Option<String> {
         let of_space = format!("SELECT kind FROM memory_access WHERE space = '{space}' LIMIT 1");
         if texts(session, &of_space).await?.is_empty() {
             return Some(format!(
-                "the capture holds no accesses to {space} memory; record with `--spaces global,{space}`"
+                "the capture holds no accesses to {space} memory: record with `--spaces global,{space}`"
             ));
         }
     }

@@ -18,7 +18,7 @@ WITH charged AS (
   FROM object_cost
   WHERE target = 'tensor'
 ), accessed AS (
-  -- Of the same launches and objects as the samples.
+  -- Accesses by the same launches to the same objects.
   SELECT
     kernel_id, function_id, pc, target, coalesce(tensor_id, storage_id, allocation_id) AS object_id,
     CAST(sum(request_count) AS DOUBLE) AS requests, CAST(sum(sectors) AS DOUBLE) AS sectors,

@@ -1,8 +1,8 @@
 -- One inefficiency: its subject, location, cost, fix and evidence.
 --
 -- Each kind has a view of its own, with its rule, its thresholds and the formula of the saving. `samples` are part of
--- all samples, and `saving_samples` is the upper bound that a complete fix saves. Those of too_few_blocks stand for parts
--- of the time, because no sample shows idle multiprocessors. Two findings can share samples, so
+-- all samples, and `saving_samples` is the upper bound that a complete fix saves. Samples of too_few_blocks
+-- stand for parts of the time, because no sample shows idle multiprocessors. Two findings can share samples, so
 -- savings do not add up. Rank by `saving_samples`. Where experiments left out all accesses of the subject
 -- (`ablation_cost`), the saving is no more than they measured.
 --

@@ -36,8 +36,8 @@ CREATE VIEW launch_cell (
   warps,
   -- Sectors of 32 bytes in the bin, distinct in each request.
   sectors,
-  -- Samples attributed to the tensor through these instructions, distributed by their sectors. 0 without samples. Those
-  -- of tensor maps and bulk copies, whose addresses no instrument observes, are in no bin.
+  -- Samples attributed to the tensor through these instructions, distributed by their sectors. 0 without samples.
+  -- Samples of tensor maps and bulk copies, whose addresses no instrument observes, are in no bin.
   blamed_samples,
   -- Sampled part of the blocks, from which `blocks` and `warps` are scaled: 1 if they are exact.
   block_rate

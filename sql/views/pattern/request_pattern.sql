@@ -19,8 +19,8 @@ CREATE VIEW request_pattern (
   space,
   -- Bytes that each lane accesses.
   access_bytes,
-  -- Warp requests. One whose lanes lie too far apart for one row of `memory_access`, 4 GiB or more, counts once for each
-  -- of its rows. Those share no sector.
+  -- Warp requests. One whose lanes lie too far apart for one row of `memory_access`, 4 GiB or more, counts once a
+  -- row. These rows share no sector.
   request_count,
   -- Lane accesses.
   lane_count,

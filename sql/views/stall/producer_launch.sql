@@ -1,8 +1,8 @@
 -- One producer of one stall in one launch that executed only some of its producers: the factor of its weight there.
 --
 -- `producer` weighs the producers of a function over all its launches. A launch that was observed completely and has no
--- access of a producer did not execute it, and the others have its weight. A stall whose producers have no access at all
--- keeps their weights, and has no rows.
+-- access of a producer did not execute it, and its weight goes to producers that it executed. A stall whose producers
+-- have no access at all keeps their weights, and has no rows.
 CREATE VIEW producer_launch (
   -- The launch.
   kernel_id,

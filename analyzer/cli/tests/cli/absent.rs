@@ -59,8 +59,8 @@ fn memory_whose_accesses_were_not_recorded_is_a_reason() {
         let path = format!("{}/../../testdata/{name}.stallmap", env!("CARGO_MANIFEST_DIR"));
         Place::new().run(&["sql", &path, "-c", sql]).stderr
     };
-    let said = note("transformer_step", "SELECT * FROM bank_conflict");
-    assert!(said.contains("no accesses to shared memory; record with `--spaces global,shared`"), "{said}");
+    let text = note("transformer_step", "SELECT * FROM bank_conflict");
+    assert!(text.contains("no accesses to shared memory: record with `--spaces global,shared`"), "{text}");
     // Shared memory was recorded, and no kernel has this name.
     let unnamed = "SELECT * FROM bank_conflict WHERE function_id = 1";
     assert_eq!(note("finding_truth", unnamed), "");
