@@ -25,7 +25,6 @@ mod analyze;
 mod cells;
 mod copies;
 pub mod exec;
-mod footprint;
 pub mod index;
 pub mod launches;
 mod memory;

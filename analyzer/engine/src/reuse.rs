@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use datafusion::error::Result;
+use stallmap_memory::few_sectors::FewSectors;
 use stallmap_memory::numbers::position;
 use stallmap_memory::streams::{Stream, Touches, Walk, line};
 use stallmap_schema::id::{FunctionId, KernelId, Pc};
@@ -15,7 +16,6 @@ use stallmap_schema::id::{FunctionId, KernelId, Pc};
 use super::access::{Accesses, Instructions, Places};
 use super::analysis::{Analysis, Job, Lent, Ready, Step, jobs, lent};
 use super::derived::{InstructionReuse, ReuseDistance, Word};
-use super::footprint::Footprint;
 use super::lru::Histogram;
 use super::request::SECTOR_BYTES;
 use super::sampler::Sampler;
@@ -74,7 +74,7 @@ struct Site {
     lines: u64,
     /// The same for sectors.
     sectors: u64,
-    footprint: Footprint,
+    few: FewSectors,
 }
 
 impl Step<Touches> for Walk {
@@ -135,8 +135,8 @@ impl Reuse {
         if let Some(last) = self.sites.last_mut().filter(is_same) {
             last.requests += 1;
         } else {
-            let footprint = Footprint::default();
-            self.sites.push(Site { function_id, pc, requests: 1, lines: 0, sectors: 0, footprint });
+            let few = FewSectors::default();
+            self.sites.push(Site { function_id, pc, requests: 1, lines: 0, sectors: 0, few });
         }
         position(self.sites.len() - 1)
     }
@@ -155,7 +155,7 @@ impl Reuse {
         if let Some(site) = self.sites.get_mut(site as usize) {
             site.lines += lines;
             site.sectors += sectors;
-            self.touched.iter().for_each(|&(first, last)| site.footprint.add(first, last));
+            self.touched.iter().for_each(|&(first, last)| site.few.add(first, last));
         }
         let sampler = self.sampler;
         let sectors = self.touched.iter().flat_map(|&(first, last)| first..=last);
@@ -210,8 +210,8 @@ impl Reuse {
         for (number, site) in self.sites.iter().enumerate() {
             let sampled = distances.get(number).unwrap_or(&none);
             let is_sampled = self.sampler.keeps_all() || sampled.rows().next().is_some();
-            let few = site.footprint.distances(site.sectors, self.all[0], distinct, streams);
-            let estimate = few.filter(|_| !is_sampled);
+            let spread = site.few.distances(site.sectors, self.all[0], distinct, streams);
+            let estimate = spread.filter(|_| !is_sampled);
             let scale = estimate.as_ref().map_or(self.sampler, |_| Sampler::default());
             let distances = estimate.as_ref().unwrap_or(sampled);
             for (range, count) in distances.rows() {

@@ -4,6 +4,7 @@
 //! Numbers only, without tables: the engine joins them.
 
 pub mod distinct;
+pub mod few_sectors;
 pub mod footprints;
 pub mod grid;
 pub mod life;

@@ -1,10 +1,9 @@
 //! The few sectors that an instruction touches again and again, such as a table in a loop.
 
-use stallmap_memory::lru::Histogram;
-use stallmap_memory::streams::line;
-
+use super::lru::Histogram;
 use super::request::SECTOR_BYTES;
 use super::shape::LINE_BYTES;
+use super::streams::line;
 
 /// Maximum number of lines. Of more lines, a sample that a launch of a real program needs contains some.
 const MOST_LINES: usize = 64;
@@ -12,17 +11,17 @@ const SECTORS_OF_LINE: u64 = LINE_BYTES / SECTOR_BYTES;
 
 /// The lines that an instruction touches, each with a bit for each of its sectors. `None` if they are many.
 #[derive(Clone, Debug)]
-pub(super) struct Footprint(Option<Vec<(u64, u8)>>);
+pub struct FewSectors(Option<Vec<(u64, u8)>>);
 
-impl Default for Footprint {
+impl Default for FewSectors {
     fn default() -> Self {
         Self(Some(Vec::new()))
     }
 }
 
-impl Footprint {
+impl FewSectors {
     /// Adds adjacent sectors.
-    pub(super) fn add(&mut self, first: u64, last: u64) {
+    pub fn add(&mut self, first: u64, last: u64) {
         let Some(lines) = &mut self.0 else { return };
         if line(last) - line(first) >= MOST_LINES as u64 {
             self.0 = None;
@@ -41,14 +40,14 @@ impl Footprint {
     }
 
     /// The number of sectors, where these are few.
-    pub(super) fn sectors(&self) -> Option<u64> {
+    pub fn sectors(&self) -> Option<u64> {
         let lines = self.0.as_ref()?;
         Some(lines.iter().map(|(_, sectors)| u64::from(sectors.count_ones())).sum())
     }
 
     /// The distances of an instruction's touches in some streams, if it touches its sectors evenly. A sector is touched
     /// again after its share of `all` touches, which are no more than `distinct` sectors. `None` for many sectors.
-    pub(super) fn distances(&self, own: u64, all: u64, distinct: u64, streams: u64) -> Option<Histogram> {
+    pub fn distances(&self, own: u64, all: u64, distinct: u64, streams: u64) -> Option<Histogram> {
         let sectors = self.sectors().filter(|_| own > 0)?;
         let between = u128::from(all) * u128::from(sectors) / u128::from(own);
         let distance = u64::try_from(between).unwrap_or(u64::MAX).saturating_sub(1).min(distinct);
@@ -65,13 +64,13 @@ mod tests {
 
     #[test]
     fn few_sectors_are_known_and_many_are_not() {
-        let mut footprint = Footprint::default();
-        footprint.add(8, 9);
-        footprint.add(9, 12);
-        assert_eq!(footprint.sectors(), Some(5));
-        (0..65).for_each(|line| footprint.add(4 * line, 4 * line));
-        assert_eq!(footprint.sectors(), None);
-        let mut wide = Footprint::default();
+        let mut few = FewSectors::default();
+        few.add(8, 9);
+        few.add(9, 12);
+        assert_eq!(few.sectors(), Some(5));
+        (0..65).for_each(|line| few.add(4 * line, 4 * line));
+        assert_eq!(few.sectors(), None);
+        let mut wide = FewSectors::default();
         wide.add(0, u64::MAX);
         assert_eq!(wide.sectors(), None);
     }
