@@ -210,8 +210,8 @@ impl Reuse {
         for (number, site) in self.sites.iter().enumerate() {
             let sampled = distances.get(number).unwrap_or(&none);
             let is_sampled = self.sampler.keeps_all() || sampled.rows().next().is_some();
-            let spread = site.few.distances(site.sectors, self.all[0], distinct, streams);
-            let estimate = spread.filter(|_| !is_sampled);
+            let spread = || site.few.distances(site.sectors, self.all[0], distinct, streams);
+            let estimate = if is_sampled { None } else { spread() };
             let scale = estimate.as_ref().map_or(self.sampler, |_| Sampler::default());
             let distances = estimate.as_ref().unwrap_or(sampled);
             for (range, count) in distances.rows() {
