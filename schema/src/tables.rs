@@ -74,7 +74,7 @@ const ADDED: &[&[TableDef]] = &[
 /// null.
 const ADDED_COLUMNS: &[(TableDef, &[&str])] = &[
     (run::Run::TABLE, &["parent_process_id", "rank", "local_rank", "world_size"]),
-    (run::Device::TABLE, &["uuid"]),
+    (run::Device::TABLE, &["uuid", "memory_bus_bits"]),
     (launch::Launch::TABLE, &["graph_id", "graph_launch", "graph_node", "capture_ordinal", "accesses_of"]),
     (launch::LaunchRun::TABLE, &["sampling_period_cycles", "samples_are_split"]),
 ];

@@ -59,9 +59,10 @@ pub fn run(context: &Context, args: &Top) -> Outcome {
 fn section(args: &Top) -> Outcome<Query> {
     Ok(match args.what {
         Ranked::Tensors if args.ablated => queries::ABLATED,
-        _ if args.ablated => {
-            return Err(Failure::message(USAGE, "experiments rank tensors only")
-                .hint("stallmap top tensors NAME.stallmap --ablated".to_owned()));
+        Ranked::Tensors if args.traffic => queries::TRAFFIC,
+        _ if args.ablated || args.traffic => {
+            return Err(Failure::message(USAGE, "experiments and traffic rank tensors only")
+                .hint("stallmap top tensors NAME.stallmap --traffic".to_owned()));
         }
         Ranked::Tensors => queries::TENSORS,
         Ranked::Ops => queries::OPS,
@@ -118,7 +119,11 @@ fn show(args: &Top, section: Query, rows: &[RecordBatch], absence: Option<&str>)
 
 fn hint(capture: &Path, section: Query) -> String {
     let capture = output::shorten::printable(&capture.display().to_string());
-    let what = if section == queries::ABLATED { "tensors --ablated" } else { section.name };
+    let what = match section {
+        queries::ABLATED => "tensors --ablated",
+        queries::TRAFFIC => "tensors --traffic",
+        _ => section.name,
+    };
     let text = format!("stallmap top {what} {capture} --sql   prints the query");
     format!("\n{}\n", output::page().paint.text(Role::Dim, &text))
 }

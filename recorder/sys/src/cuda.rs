@@ -41,6 +41,8 @@ pub const DEVICE_CLOCK_KHZ: c_int = 13;
 pub const DEVICE_MULTIPROCESSORS: c_int = 16;
 /// cuDeviceGetAttribute: memory clock in kHz.
 pub const DEVICE_MEMORY_CLOCK_KHZ: c_int = 36;
+/// `CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH`.
+pub const DEVICE_MEMORY_BUS_BITS: c_int = 37;
 /// cuDeviceGetAttribute: bytes of L2 cache.
 pub const DEVICE_L2_BYTES: c_int = 38;
 /// cuDeviceGetAttribute: compute capability, major.

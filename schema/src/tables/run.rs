@@ -89,5 +89,7 @@ crate::tables! {
         sm_clock_khz: i32,
         /// Largest memory clock.
         memory_clock_khz: i32,
+        /// Width of the memory bus. Null in captures of earlier releases.
+        memory_bus_bits: Option<i32>,
     }
 }

@@ -148,6 +148,7 @@ fn runs(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
         l2_bytes: 62_914_560,
         sm_clock_khz: 1_980_000,
         memory_clock_khz: 3_201_000,
+        memory_bus_bits: Some(6144),
         uuid: None,
     }))
 }

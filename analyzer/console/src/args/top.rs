@@ -8,6 +8,7 @@ use super::filter::Filter;
 use super::list::ListFormat;
 
 /// `stallmap top`
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Args, Debug)]
 #[command(after_help = examples(&[
     ("stallmap top tensors train.stallmap", "the ten tensors that the GPU waited for most, and the rest as one row"),
@@ -16,6 +17,7 @@ use super::list::ListFormat;
     ("stallmap top lines train.stallmap --format csv", "for programs, with complete values"),
     ("stallmap top ops train.stallmap --sql", "its query, to run or to change"),
     ("stallmap top tensors train.stallmap --line :31", "the tensors that the launches of one line waited for"),
+    ("stallmap top tensors train.stallmap --traffic", "the tensors that keep memory busy, stores among their accesses"),
     ("stallmap top tensors train.stallmap --ablated", "the tensors by the time that experiments measured"),
 ]))]
 pub struct Top {
@@ -34,6 +36,9 @@ pub struct Top {
     /// Rank tensors by measured time: launches without their accesses, of `stallmap-record replay --ablate`
     #[arg(long, conflicts_with_all = ["sort", "kernel", "line", "op"])]
     pub ablated: bool,
+    /// Rank tensors by their traffic where memory is busy, by waits elsewhere
+    #[arg(long, conflicts_with_all = ["ablated", "sort"])]
+    pub traffic: bool,
     /// Launches to show.
     #[command(flatten)]
     pub filter: Filter,

@@ -110,5 +110,6 @@ fn described(run: usize, device: &model::Device) -> Device {
         l2_bytes: device.l2_bytes,
         sm_clock_khz: device.clocks_khz.0,
         memory_clock_khz: device.clocks_khz.1,
+        memory_bus_bits: None,
     }
 }

@@ -87,6 +87,7 @@ fn device(run_id: RunId) -> Device {
         l2_bytes: 1 << 25,
         sm_clock_khz: 1_000_000,
         memory_clock_khz: 1_000_000,
+        memory_bus_bits: None,
         uuid: None,
     }
 }

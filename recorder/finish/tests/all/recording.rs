@@ -197,6 +197,7 @@ pub(crate) fn describe_run(segment: &mut SegmentWriter, instrument: Instrument, 
             l2_bytes: 1 << 25,
             sm_clock_khz: 1,
             memory_clock_khz: 1,
+            memory_bus_bits: None,
             uuid: None,
         }],
     );

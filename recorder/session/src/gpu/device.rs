@@ -85,6 +85,7 @@ pub fn describe(device_id: i32) -> Option<Device> {
         l2_bytes: u64::try_from(attribute(cuda::DEVICE_L2_BYTES)).unwrap_or(0),
         sm_clock_khz: attribute(cuda::DEVICE_CLOCK_KHZ),
         memory_clock_khz: attribute(cuda::DEVICE_MEMORY_CLOCK_KHZ),
+        memory_bus_bits: Some(attribute(cuda::DEVICE_MEMORY_BUS_BITS)).filter(|bits| *bits > 0),
         uuid: uuid(device_id),
     })
 }

@@ -1,0 +1,46 @@
+-- Memory's part of one launch's time: the shares that device memory, L2 and the busiest atomics need at their rates.
+--
+-- Bytes are those of `launch_traffic`. Those of device memory are counters of replays where these were measured. Shares
+-- are not more than 1. Launches without a measured time have no row.
+CREATE VIEW launch_limit (
+  -- The launch.
+  kernel_id,
+  -- Its measured time, nanoseconds.
+  time_ns,
+  -- The busiest: device memory, L2, atomics.
+  resource,
+  -- Its share of the time.
+  busy_share,
+  -- Share of device memory.
+  device_share,
+  -- Share of L2.
+  l2_share,
+  -- Share of the sectors of L2 at which lanes of atomics meet.
+  atomic_share
+) AS
+WITH busy AS (
+  SELECT kernel_id, sum(l2_ns) AS l2_ns, sum(device_ns) AS device_ns, sum(atomic_ns) AS atomic_ns
+  FROM launch_traffic
+  GROUP BY kernel_id
+), part AS (
+  SELECT
+    b.kernel_id, t.time_ns,
+    -- Nine tenths of the peak, as in `memory_rate`.
+    least(coalesce(
+      (w.dram_read_bytes + w.dram_write_bytes) / nullif(0.9 * w.dram_peak_bytes, 0.0), b.device_ns / t.time_ns
+    ), 1.0) AS device_share,
+    least(b.l2_ns / t.time_ns, 1.0) AS l2_share, least(b.atomic_ns / t.time_ns, 1.0) AS atomic_share
+  FROM busy b
+  JOIN measured_time t ON t.kernel_id = b.kernel_id
+  LEFT JOIN launch_work w ON w.kernel_id = b.kernel_id
+  WHERE t.time_ns > 0.0
+)
+SELECT
+  kernel_id, time_ns,
+  CASE
+    WHEN device_share >= l2_share AND device_share >= atomic_share THEN 'device memory'
+    WHEN l2_share >= atomic_share THEN 'L2'
+    ELSE 'atomics'
+  END,
+  greatest(device_share, l2_share, atomic_share), device_share, l2_share, atomic_share
+FROM part

@@ -1,0 +1,108 @@
+-- Traffic of one instruction of one launch to one target: bytes past L1 and past L2, and how long they keep memory busy.
+--
+-- Sectors are those of `pc_tensor`, their levels those of `launch_request_level`, of the model launch where a launch has
+-- its accesses. Stores and atomics always reach L2. An object that fits into L2 comes from device memory once. Copies by
+-- tensor maps and pointers, which no instrument observes, read their object once at least.
+CREATE VIEW launch_traffic (
+  -- The launch.
+  kernel_id,
+  -- The function.
+  function_id,
+  -- The instruction.
+  pc,
+  -- Target of the lanes, as in `pc_tensor`.
+  target,
+  -- The storage.
+  storage_id,
+  -- The tensor.
+  tensor_id,
+  -- The driver allocation, outside any tensor.
+  allocation_id,
+  -- Bytes between L1 and L2.
+  l2_bytes,
+  -- Bytes between L2 and device memory.
+  device_bytes,
+  -- Time of L2 for these bytes at its rate, nanoseconds.
+  l2_ns,
+  -- Time of device memory for these bytes at its rate, nanoseconds.
+  device_ns,
+  -- Time of a sector of L2 for the lanes of atomics that meet at it, nanoseconds. 0 for other instructions.
+  atomic_ns
+) AS
+WITH object AS (
+  SELECT true AS is_storage, storage_id AS object_id, CAST(max(size_bytes) AS DOUBLE) AS bytes
+  FROM storage
+  GROUP BY storage_id
+  UNION ALL
+  SELECT false, allocation_id, CAST(max(size_bytes) AS DOUBLE) FROM device_allocation GROUP BY allocation_id
+), place AS (
+  -- Sectors where lanes of an instruction meet.
+  SELECT
+    kernel_id, function_id, pc, CAST(sum(touches) AS DOUBLE) AS sectors, min(line_rate) < 1.0 AS is_sampled
+  FROM instruction_reuse
+  WHERE stream = 'launch' AND reuse = 'cold'
+  GROUP BY kernel_id, function_id, pc
+), access AS (
+  SELECT
+    kernel_id, function_id, pc, target, storage_id, tensor_id, allocation_id,
+    bool_or(kind IN ('write', 'atomic')) AS is_written, bool_or(kind = 'atomic') AS is_atomic,
+    CAST(sum(sectors) AS DOUBLE) AS sectors, CAST(sum(lane_count) AS DOUBLE) AS lanes
+  FROM pc_tensor
+  WHERE space IN ('global', 'global_async')
+  GROUP BY kernel_id, function_id, pc, target, storage_id, tensor_id, allocation_id
+), served AS (
+  SELECT
+    a.kernel_id, a.function_id, a.pc, a.target, a.storage_id, a.tensor_id, a.allocation_id,
+    32.0 * a.sectors * (1.0 - CASE WHEN a.is_written THEN 0.0 ELSE r.l1_sectors / r.sectors END) AS l2_bytes,
+    32.0 * a.sectors * (1.0 - r.l2_sectors / r.sectors) AS device_bytes,
+    CASE
+      WHEN NOT a.is_atomic THEN 0.0
+      -- A sample of lines says little about an object of few lines: its sectors are taken to be used evenly.
+      WHEN p.is_sampled AND o.bytes <= 8192.0 THEN a.lanes / ceil(o.bytes / 32.0)
+      ELSE a.lanes / greatest(p.sectors, 1.0)
+    END * CASE WHEN i.text LIKE '%.F%' THEN 2.0 ELSE 1.0 END AS meeting_lanes
+  FROM access a
+  JOIN launch l ON l.kernel_id = a.kernel_id
+  JOIN launch_request_level r
+    ON r.kernel_id = coalesce(l.accesses_of, l.kernel_id) AND r.function_id = a.function_id AND r.pc = a.pc
+  LEFT JOIN place p ON p.kernel_id = r.kernel_id AND p.function_id = r.function_id AND p.pc = r.pc
+  LEFT JOIN instruction i ON i.function_id = a.function_id AND i.pc = a.pc
+  LEFT JOIN object o
+    ON o.is_storage = (a.storage_id IS NOT NULL) AND o.object_id = coalesce(a.storage_id, a.allocation_id)
+  WHERE r.sectors > 0.0
+), copied AS (
+  SELECT
+    c.kernel_id, c.function_id, c.pc, CAST(c.target AS VARCHAR) AS target, c.storage_id, c.tensor_id, c.allocation_id,
+    o.bytes * c.share / sum(c.share) OVER (PARTITION BY c.kernel_id, o.is_storage, o.object_id) AS bytes,
+    coalesce(r.l2_share, 0.0) AS l2_share
+  FROM pc_tensor_share c
+  JOIN object o
+    ON o.is_storage = (c.storage_id IS NOT NULL) AND o.object_id = coalesce(c.storage_id, c.allocation_id)
+  LEFT JOIN object_residency r
+    ON r.kernel_id = c.kernel_id AND r.is_storage = o.is_storage AND r.object_id = o.object_id
+  WHERE c.evidence = 'derived'
+), moved AS (
+  SELECT
+    s.kernel_id, s.function_id, s.pc, CAST(s.target AS VARCHAR) AS target, s.storage_id, s.tensor_id, s.allocation_id,
+    s.l2_bytes, s.meeting_lanes,
+    s.device_bytes * CASE
+      WHEN o.bytes <= c.l2_bytes THEN least(1.0, o.bytes / nullif(sum(s.device_bytes) OVER (
+        PARTITION BY s.kernel_id, s.storage_id, coalesce(s.storage_id, s.allocation_id)), 0.0))
+      ELSE 1.0
+    END AS device_bytes
+  FROM served s
+  LEFT JOIN launch_cache c ON c.kernel_id = s.kernel_id
+  LEFT JOIN object o
+    ON o.is_storage = (s.storage_id IS NOT NULL) AND o.object_id = coalesce(s.storage_id, s.allocation_id)
+  UNION ALL
+  SELECT
+    kernel_id, function_id, pc, target, storage_id, tensor_id, allocation_id, bytes, 0.0, bytes * (1.0 - l2_share)
+  FROM copied
+)
+SELECT
+  m.kernel_id, m.function_id, m.pc, m.target, m.storage_id, m.tensor_id, m.allocation_id,
+  m.l2_bytes, coalesce(m.device_bytes, 0.0), m.l2_bytes / v.l2_bytes_per_ns,
+  coalesce(m.device_bytes, 0.0) / v.device_bytes_per_ns, m.meeting_lanes / v.atomic_lanes_per_ns
+FROM moved m
+JOIN launch l ON l.kernel_id = m.kernel_id
+JOIN memory_rate v ON v.run_id = l.run_id AND v.device_id = l.device_id

@@ -1,0 +1,33 @@
+-- One GPU of one run: the rates of its device memory, of its L2 and of atomics at one sector.
+--
+-- A bus transfers two words per cycle of the memory's clock. Some nine tenths of that rate are reached in practice. Where
+-- the width of the bus was not recorded, it is that of the largest GPU of the compute capability. A multiprocessor reads
+-- up to 42 bytes per cycle from L2: its line of 128 bytes takes three cycles (`memory_latency`). L2 adds one lane of an
+-- atomic to a sector per cycle, and of floats one in two cycles (measured on an H100 with 32-bit numbers).
+CREATE VIEW memory_rate (
+  -- The run.
+  run_id,
+  -- The device, as in `device`.
+  device_id,
+  -- Bytes of device memory per nanosecond, read and written.
+  device_bytes_per_ns,
+  -- Bytes of L2 per nanosecond, of all multiprocessors at their largest clock.
+  l2_bytes_per_ns,
+  -- Lanes of integer atomics at one sector per nanosecond, at the largest clock.
+  atomic_lanes_per_ns
+) AS
+SELECT
+  run_id, device_id,
+  0.9 * 2.0 * memory_clock_khz / 1e6 / 8.0 * coalesce(memory_bus_bits, CASE
+    WHEN compute_major = 7 AND compute_minor = 5 THEN 384
+    WHEN compute_major = 7 THEN 4096
+    WHEN compute_major = 8 AND compute_minor = 0 THEN 5120
+    WHEN compute_major = 9 AND memory_bytes > 100000000000 THEN 6144
+    WHEN compute_major = 9 THEN 5120
+    WHEN compute_major = 10 THEN 8192
+    WHEN compute_major = 12 THEN 512
+    ELSE 384
+  END),
+  128.0 / 3.0 * multiprocessor_count * sm_clock_khz / 1e6,
+  sm_clock_khz / 1e6
+FROM device
