@@ -71,12 +71,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let lanes = summary.runs.iter().map(|run| run.lane_access_count).sum::<u64>();
     println!("capture: {} bytes of {lanes} lane accesses in {seconds:.1} s", summary.bytes);
     println!("{:.1} million requests a second", requests / seconds / 1e6);
-    let used = Usage::now()?;
-    let (user, system) = (used.user_s - before.user_s, used.system_s - before.system_s);
+    let after = Usage::now()?;
+    let (user, kernel) = (after.user_s - before.user_s, after.system_s - before.system_s);
     let threads = std::thread::available_parallelism()?;
-    println!("{threads} threads: {user:.1} s of CPU time, and {system:.1} s of the kernel's");
-    println!("{:.0} ns of CPU time a request", (user + system) / requests * 1e9);
-    println!("{:.1} page faults per 1,000 requests", (used.faults - before.faults) / requests * 1e3);
+    println!("{threads} threads: {user:.1} s of CPU time, and {kernel:.1} s of the kernel's");
+    println!("{:.0} ns of CPU time a request", (user + kernel) / requests * 1e9);
+    println!("{:.1} page faults per 1,000 requests", (after.faults - before.faults) / requests * 1e3);
     let status = fs::read_to_string("/proc/self/status")?;
     println!("{}", status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or_default());
     Ok(())

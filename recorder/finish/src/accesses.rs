@@ -1,34 +1,65 @@
 //! The GPU's records of one launch, turned into sorted rows of `memory_access`.
 //!
-//! A first look at a launch's frames finds their instructions. Launches that are too large for memory are sorted in
-//! parts, and each part reads all frames again: to unpack them takes less time than to store them once more.
+//! ```text
+//! frames → pieces → chunks (entries, sorted) → parts (rows from one border to the next) → batches
+//! ```
+//!
+//! Pieces are read, and parts are written, by any thread. A launch whose entries are too large for memory is converted
+//! in rounds, each of which reads all frames again and keeps the entries between two borders: to unpack records takes
+//! less time than to store them once more.
 
+mod chunk;
 mod columns;
-mod order;
+mod parts;
+mod passes;
+mod piece;
 mod places;
 mod record;
-mod survey;
+mod sorting;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use arrow::array::RecordBatch;
-use stallmap_schema::capture::segment::{Frame, FrameRef, SegmentReader};
+use arrow::error::ArrowError;
+use rayon::prelude::*;
+use stallmap_schema::capture::request::SLOT_BYTES;
+use stallmap_schema::capture::segment::{FrameRef, SegmentReader};
 use stallmap_schema::id::{FunctionId, KernelId};
+use stallmap_write::encoding::ROW_GROUP_ROWS;
 
 use crate::code::CodeMap;
 use crate::error::FinishError;
 
-use order::{Between, Part, Position};
-use survey::Survey;
-
+use columns::Columns;
+pub(crate) use passes::{Passes, Sorted};
+pub(crate) use piece::{Keep, Piece};
 pub(crate) use record::{kind as access_kind, space as access_space};
 
-/// Bytes of records that are sorted in memory at once: 16 M regular requests. Larger launches are unpacked once a part.
-const SORT_BYTES: u64 = 512 << 20;
-/// Rows of a batch.
-const BATCH_ROWS: usize = 64 << 10;
+/// Sizes of what is held and done at once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Bytes of a launch's entries, about. Larger launches are converted in rounds.
+    pub(crate) held_bytes: u64,
+    /// Bytes of records that a thread reads at once.
+    pub(crate) piece_bytes: u64,
+    /// Rows of a part, about: a row group.
+    pub(crate) part_rows: usize,
+}
+
+impl Limits {
+    /// Those of a machine with 2 GB for it.
+    pub(crate) const USUAL: Self =
+        Self { held_bytes: 800 << 20, piece_bytes: 4 << 20, part_rows: ROW_GROUP_ROWS / 8 * 7 };
+}
+
+/// Memory that a thread uses again and again.
+#[derive(Default)]
+pub(crate) struct Memory {
+    pieces: piece::Memory,
+    parts: parts::Memory,
+}
 
 /// One launch whose records are to be converted.
 #[derive(Clone, Copy)]
@@ -70,33 +101,45 @@ pub(crate) fn convert(
     source: &Source<'_>,
     emit: &mut dyn FnMut(Vec<RecordBatch>) -> Result<(), FinishError>,
 ) -> Result<Converted, FinishError> {
-    convert_in_parts(source, SORT_BYTES, emit)
+    convert_within(source, Limits::USUAL, emit)
 }
 
-fn convert_in_parts(
+fn convert_within(
     source: &Source<'_>,
-    part_bytes: u64,
+    limits: Limits,
     emit: &mut dyn FnMut(Vec<RecordBatch>) -> Result<(), FinishError>,
 ) -> Result<Converted, FinishError> {
-    let parts = usize::try_from(source.raw_bytes().div_ceil(part_bytes)).unwrap_or(usize::MAX);
-    let Survey { mut frames, places } = Survey::new(source, parts <= 1);
-    let converted = survey::counts(&frames, &places);
-    let widths = survey::widths(&frames, &places);
-    for part in Between::all(&survey::borders(&frames, &places, parts)) {
-        if widths.is_narrow() {
-            Part::<u64>::read(source, &places, widths, &mut frames, part).emit(source.kernel_id, emit)?;
-        } else {
-            Part::<Position>::read(source, &places, widths, &mut frames, part)
-                .emit(source.kernel_id, emit)?;
+    let mut passes = Passes::new(*source, limits);
+    while let Some(keep) = passes.next() {
+        let pieces = (0..passes.pieces()).into_par_iter();
+        let pieces = pieces.map_init(Memory::default, |memory, piece| passes.read(piece, keep, memory));
+        let Some(sorted) = passes.end(pieces.collect()) else { continue };
+        let parts: Vec<usize> = (0..sorted.parts()).collect();
+        for some in parts.chunks(rayon::current_num_threads()) {
+            let batches =
+                some.par_iter().map_init(Memory::default, |memory, part| sorted.batch(*part, memory));
+            emit(batches.collect::<Result<_, _>>()?)?;
         }
     }
-    Ok(converted)
+    Ok(passes.converted)
 }
 
-/// The records of a frame; `None` where they cannot be read.
-fn records(source: &Source<'_>, frame: &FrameRef) -> Option<Vec<u8>> {
-    match source.segment.read(frame) {
-        Ok(Frame::Requests { records, .. }) => Some(records),
-        _ => None,
-    }
+/// Converts small launches, one after the other, on this thread. Their rows are one batch.
+pub(crate) fn convert_small(
+    sources: &[Source<'_>],
+    memory: &mut Memory,
+) -> Result<(Vec<Converted>, RecordBatch), ArrowError> {
+    let mut columns = Columns::default();
+    let bytes: u64 = sources.iter().map(Source::raw_bytes).sum();
+    // No record is shorter than a slot.
+    columns.reserve(usize::try_from(bytes / SLOT_BYTES as u64).unwrap_or(0));
+    let convert = |source: &Source<'_>| {
+        let mut converted = Converted::default();
+        let piece = Piece::read(source, source.frames, Keep::All, &mut memory.pieces);
+        piece.count(&mut converted);
+        parts::append(&piece.chunks, (None, None), source.kernel_id, &mut memory.parts, &mut columns);
+        converted
+    };
+    let converted = sources.iter().map(convert).collect();
+    Ok((converted, columns.finish()?))
 }

@@ -1,24 +1,38 @@
 //! Builders of `memory_access` columns: filled directly, because there are many more of these rows than of all
 //! others together.
 
+use std::iter::repeat_n;
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, DictionaryArray, Int32Builder, ListBuilder, RecordBatch, StringArray, UInt8Array, UInt16Array,
-    UInt32Array, UInt32Builder, UInt64Array,
+    ArrayRef, DictionaryArray, Int32Array, ListArray, NullBufferBuilder, RecordBatch, StringArray,
+    UInt8Array, UInt16Array, UInt32Array, UInt64Array,
 };
-use arrow::datatypes::UInt8Type;
+use arrow::buffer::{OffsetBuffer, ScalarBuffer};
+use arrow::datatypes::{DataType, Field, UInt8Type};
 use arrow::error::ArrowError;
-use stallmap_schema::id::{FunctionId, KernelId, Pc};
+use stallmap_schema::id::KernelId;
 use stallmap_schema::table::Row;
 use stallmap_schema::tables::memory::MemoryAccess;
 use stallmap_schema::word::{AccessKind, Space};
 
-use super::order::Position;
-use super::record::Record;
+use super::chunk::{Pattern, Place, block_and_warp};
 
-/// Rows of one launch.
+/// One row.
+pub(super) struct Line<'a> {
+    pub(super) place: Place,
+    /// Block and warp in one number.
+    pub(super) warp: u64,
+    pub(super) sequence: u64,
+    pub(super) address: u64,
+    pub(super) pattern: &'a Pattern,
+    pub(super) offsets: &'a [u32],
+}
+
+/// Rows of launches.
+#[derive(Default)]
 pub(super) struct Columns {
+    kernel_id: Vec<u64>,
     function_id: Vec<u64>,
     pc: Vec<u32>,
     block: Vec<u64>,
@@ -30,84 +44,110 @@ pub(super) struct Columns {
     lane_mask: Vec<u32>,
     address: Vec<u64>,
     span_bytes: Vec<u64>,
-    stride_bytes: Int32Builder,
-    offsets: ListBuilder<UInt32Builder>,
+    stride_bytes: Vec<i32>,
+    /// Rows with a stride, and those with offsets.
+    has_stride: Vec<bool>,
+    offsets: Vec<u32>,
+    offset_ends: Vec<i32>,
     offset_shift: Vec<u8>,
 }
 
 impl Columns {
-    /// Columns for so many requests.
-    pub(super) fn with_capacity(requests: usize) -> Self {
-        Self {
-            function_id: Vec::with_capacity(requests),
-            pc: Vec::with_capacity(requests),
-            block: Vec::with_capacity(requests),
-            warp: Vec::with_capacity(requests),
-            sequence: Vec::with_capacity(requests),
-            kind: Vec::with_capacity(requests),
-            space: Vec::with_capacity(requests),
-            access_bytes: Vec::with_capacity(requests),
-            lane_mask: Vec::with_capacity(requests),
-            address: Vec::with_capacity(requests),
-            span_bytes: Vec::with_capacity(requests),
-            stride_bytes: Int32Builder::with_capacity(requests),
-            offsets: ListBuilder::with_capacity(UInt32Builder::new(), requests),
-            offset_shift: Vec::with_capacity(requests),
+    /// Makes room for so many rows.
+    pub(super) fn reserve(&mut self, rows: usize) {
+        self.kernel_id.reserve(rows);
+        self.function_id.reserve(rows);
+        self.pc.reserve(rows);
+        self.block.reserve(rows);
+        self.warp.reserve(rows);
+        self.sequence.reserve(rows);
+        self.kind.reserve(rows);
+        self.space.reserve(rows);
+        self.access_bytes.reserve(rows);
+        self.lane_mask.reserve(rows);
+        self.address.reserve(rows);
+        self.span_bytes.reserve(rows);
+        self.stride_bytes.reserve(rows);
+        self.has_stride.reserve(rows);
+        self.offset_ends.reserve(rows);
+        self.offset_shift.reserve(rows);
+    }
+
+    /// Adds rows of a launch.
+    pub(super) fn append(&mut self, kernel_id: KernelId, lines: &[Line<'_>]) {
+        self.kernel_id.extend(repeat_n(kernel_id.0, lines.len()));
+        for same in lines.chunk_by(|a, b| a.place == b.place) {
+            let (function_id, pc) = same.first().map(|line| line.place).unwrap_or_default();
+            self.function_id.extend(repeat_n(function_id.0, same.len()));
+            self.pc.extend(repeat_n(pc.0, same.len()));
+        }
+        self.block.extend(lines.iter().map(|line| block_and_warp(line.warp).0));
+        self.warp.extend(lines.iter().map(|line| block_and_warp(line.warp).1));
+        self.sequence.extend(lines.iter().map(|line| line.sequence));
+        self.address.extend(lines.iter().map(|line| line.address));
+        self.kind.extend(lines.iter().map(|line| line.pattern.kind));
+        self.space.extend(lines.iter().map(|line| line.pattern.space));
+        self.access_bytes.extend(lines.iter().map(|line| line.pattern.access_bytes));
+        self.lane_mask.extend(lines.iter().map(|line| line.pattern.lane_mask));
+        self.span_bytes.extend(lines.iter().map(|line| line.pattern.span_bytes));
+        self.stride_bytes.extend(lines.iter().map(|line| line.pattern.stride_bytes.unwrap_or(0)));
+        self.has_stride.extend(lines.iter().map(|line| line.pattern.stride_bytes.is_some()));
+        self.offset_shift.extend(lines.iter().map(|line| line.pattern.offset_shift));
+        if lines.iter().all(|line| line.offsets.is_empty()) {
+            self.offset_ends.extend(repeat_n(end(&self.offsets), lines.len()));
+        } else {
+            self.offset_ends.extend(lines.iter().map(|line| {
+                self.offsets.extend_from_slice(line.offsets);
+                end(&self.offsets)
+            }));
         }
     }
 
-    /// Adds a request: one row, or more where its lanes lie too far apart.
-    pub(super) fn append(
-        &mut self,
-        (function_id, pc): (FunctionId, Pc),
-        position: Position,
-        record: &Record<'_>,
-    ) {
-        record.for_each_piece(|piece| {
-            self.function_id.push(function_id.0);
-            self.pc.push(pc.0);
-            self.block.push(position.block());
-            self.warp.push(position.warp());
-            self.sequence.push(position.sequence());
-            self.kind.push(index(AccessKind::ALL, &record.kind()));
-            self.space.push(index(Space::ALL, &record.space()));
-            self.access_bytes.push(record.request.access_bytes);
-            self.lane_mask.push(piece.lane_mask);
-            self.address.push(piece.address);
-            self.span_bytes.push(piece.span_bytes);
-            self.stride_bytes.append_option(piece.stride_bytes);
-            self.offsets.values().append_slice(piece.offsets);
-            self.offsets.append(piece.stride_bytes.is_none());
-            self.offset_shift.push(piece.offset_shift);
-        });
-    }
-
     /// The rows as a batch.
-    pub(super) fn finish(self, kernel_id: KernelId) -> Result<RecordBatch, ArrowError> {
-        let mut rows = self;
+    pub(super) fn finish(self) -> Result<RecordBatch, ArrowError> {
+        let rows = self.kernel_id.len();
+        let schema = MemoryAccess::TABLE.schema();
+        let (mut strides, mut lists) = (NullBufferBuilder::new(rows), NullBufferBuilder::new(rows));
+        for same in self.has_stride.chunk_by(|a, b| a == b) {
+            let [has_stride, ..] = *same else { continue };
+            let (some, none) =
+                if has_stride { (&mut strides, &mut lists) } else { (&mut lists, &mut strides) };
+            some.append_n_non_nulls(same.len());
+            none.append_n_nulls(same.len());
+        }
+        let DataType::List(item) = schema.field_with_name("offsets")?.data_type() else {
+            return Err(ArrowError::SchemaError("offsets are no list".to_owned()));
+        };
+        let ends = repeat_n(0, 1).chain(self.offset_ends).collect::<ScalarBuffer<i32>>();
+        let offsets = ListArray::try_new(
+            Arc::<Field>::clone(item),
+            OffsetBuffer::new(ends),
+            Arc::new(UInt32Array::from(self.offsets)),
+            lists.finish(),
+        )?;
         let columns: Vec<ArrayRef> = vec![
-            Arc::new(UInt64Array::from_value(kernel_id.0, rows.pc.len())),
-            Arc::new(UInt64Array::from(rows.function_id)),
-            Arc::new(UInt32Array::from(rows.pc)),
-            Arc::new(UInt64Array::from(rows.block)),
-            Arc::new(UInt16Array::from(rows.warp)),
-            Arc::new(UInt64Array::from(rows.sequence)),
-            words(rows.kind, AccessKind::ALL.iter().map(|kind| kind.word()))?,
-            words(rows.space, Space::ALL.iter().map(|space| space.word()))?,
-            Arc::new(UInt8Array::from(rows.access_bytes)),
-            Arc::new(UInt32Array::from(rows.lane_mask)),
-            Arc::new(UInt64Array::from(rows.address)),
-            Arc::new(UInt64Array::from(rows.span_bytes)),
-            Arc::new(rows.stride_bytes.finish()),
-            Arc::new(rows.offsets.finish()),
-            Arc::new(UInt8Array::from(rows.offset_shift)),
+            Arc::new(UInt64Array::from(self.kernel_id)),
+            Arc::new(UInt64Array::from(self.function_id)),
+            Arc::new(UInt32Array::from(self.pc)),
+            Arc::new(UInt64Array::from(self.block)),
+            Arc::new(UInt16Array::from(self.warp)),
+            Arc::new(UInt64Array::from(self.sequence)),
+            words(self.kind, AccessKind::ALL.iter().map(|kind| kind.word()))?,
+            words(self.space, Space::ALL.iter().map(|space| space.word()))?,
+            Arc::new(UInt8Array::from(self.access_bytes)),
+            Arc::new(UInt32Array::from(self.lane_mask)),
+            Arc::new(UInt64Array::from(self.address)),
+            Arc::new(UInt64Array::from(self.span_bytes)),
+            Arc::new(Int32Array::new(self.stride_bytes.into(), strides.finish())),
+            Arc::new(offsets),
+            Arc::new(UInt8Array::from(self.offset_shift)),
         ];
-        RecordBatch::try_new(MemoryAccess::TABLE.schema(), columns)
+        RecordBatch::try_new(schema, columns)
     }
 }
 
-fn index<T: PartialEq>(all: &[T], value: &T) -> u8 {
-    all.iter().position(|other| other == value).and_then(|index| u8::try_from(index).ok()).unwrap_or(0)
+fn end(offsets: &[u32]) -> i32 {
+    i32::try_from(offsets.len()).unwrap_or(i32::MAX)
 }
 
 fn words(keys: Vec<u8>, values: impl Iterator<Item = &'static str>) -> Result<ArrayRef, ArrowError> {
