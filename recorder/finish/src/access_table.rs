@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use stallmap_schema::capture::request::SLOT_BYTES;
 use stallmap_schema::capture::segment::{FrameRef, SegmentReader};
-use stallmap_schema::id::FunctionId;
+use stallmap_schema::id::{FunctionId, Pc};
 use stallmap_schema::tables::launch::LaunchRun;
 use stallmap_schema::tables::memory::MemoryAccess;
 use stallmap_schema::word::{Instrument, LossKind};
@@ -18,11 +18,13 @@ use stallmap_write::CaptureWriter;
 
 use self::queue::{Next, Queue};
 use self::units::{Size, units};
-use crate::accesses::{Converted, Limits, Source};
 use crate::code::CodeMap;
 use crate::error::FinishError;
 use crate::loss::Losses;
 use crate::runs::RunState;
+use stallmap_requests::{Converted, Limits, Source};
+
+type Find<'a> = dyn Fn(u64, u64) -> Option<(FunctionId, Pc)> + Sync + 'a;
 
 /// Inputs of the table other than the run.
 pub(crate) struct Surroundings<'a> {
@@ -48,8 +50,10 @@ pub(crate) fn write(
         let detail = losses.add(run_id, LossKind::Access, "their launch was not recorded", 1);
         detail.get_or_insert_with(|| format!("frames with {bytes} bytes of records"));
     }
+    let find = |pc, ordinal| around.code.find(pc, ordinal);
     let launches = run.rows.launch_runs.iter().zip(&frames);
-    let sources: Vec<Source<'_>> = launches.map(|(row, frames)| source(row, frames, around)).collect();
+    let sources: Vec<Source<'_>> =
+        launches.map(|(row, frames)| source(row, frames, (around, &find))).collect();
     let sizes = run.rows.launch_runs.iter().zip(&sources).map(|(row, source)| {
         let (bytes, most) = (source.raw_bytes(), source.raw_bytes() / SLOT_BYTES as u64);
         Size { requests: row.request_count.map_or(most, |count| count.min(most)), bytes }
@@ -93,14 +97,12 @@ pub(crate) fn write(
     Ok(functions)
 }
 
-fn source<'a>(row: &LaunchRun, frames: &'a [FrameRef], around: &Surroundings<'a>) -> Source<'a> {
-    Source {
-        kernel_id: row.kernel_id,
-        ordinal: row.ordinal,
-        segment: around.segment,
-        frames,
-        code: around.code,
-    }
+fn source<'a>(
+    row: &LaunchRun,
+    frames: &'a [FrameRef],
+    (around, find): (&Surroundings<'a>, &'a Find<'a>),
+) -> Source<'a> {
+    Source { kernel_id: row.kernel_id, ordinal: row.ordinal, segment: around.segment, frames, find }
 }
 
 /// Fills a launch's counts from its rows, and counts the difference to the GPU's own count.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
 
-use crate::accesses::{Converted, Keep, Limits, Memory, Passes, Piece, Sorted, Source};
+use stallmap_requests::{Converted, Keep, Limits, Memory, Passes, Piece, Sorted, Source};
 
 /// A launch on its way through its passes.
 pub(super) struct Large<'a> {

@@ -12,8 +12,8 @@ use stallmap_write::{GroupEncoder, RowGroup};
 
 use super::large::{Large, Step};
 use super::units::Unit;
-use crate::accesses::{Converted, Limits, Memory, Source, convert_small};
 use crate::error::FinishError;
+use stallmap_requests::{Converted, Limits, Memory, Source, convert_small};
 
 /// Bytes of row groups that wait for those before them.
 const WAITING_BYTES: u64 = 192 << 20;

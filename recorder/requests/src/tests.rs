@@ -3,17 +3,14 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use stallmap_schema::capture::recording::CodeRange;
 use stallmap_schema::capture::request::{
     ATOMIC, OFFSETS_32, OFFSETS_64, READ, REGULAR, Request, SLOT_BYTES, WRITE,
 };
 use stallmap_schema::capture::segment::SegmentWriter;
-use stallmap_schema::id::{Address, ModuleId};
 use stallmap_schema::table::Row;
 use stallmap_schema::tables::memory::MemoryAccess;
 
 use super::*;
-use crate::code::Modules;
 
 const CODE: u64 = 0x7000_0000;
 
@@ -92,7 +89,6 @@ fn request() -> impl Strategy<Value = Sample> {
 
 struct Example {
     _folder: tempfile::TempDir,
-    code: CodeMap,
     segment: SegmentReader,
 }
 
@@ -104,17 +100,13 @@ fn example(requests: &[Sample]) -> Example {
         let records: Vec<u8> = requests.iter().flat_map(Sample::bytes).collect();
         writer.append_requests(3, &records).unwrap();
     }
-    let range = CodeRange {
-        function_id: FunctionId(9),
-        module_id: ModuleId(1),
-        name: "f".into(),
-        is_kernel: true,
-        address: Address(CODE),
-        code_bytes: 256,
-        ordinal: 0,
-    };
-    let code = CodeMap::new(&[range], &Modules::default());
-    Example { _folder: folder, code, segment: SegmentReader::open(&path).unwrap() }
+    Example { _folder: folder, segment: SegmentReader::open(&path).unwrap() }
+}
+
+/// The code of one function.
+fn find(pc: u64, _: u64) -> Option<(FunctionId, Pc)> {
+    let offset = pc.checked_sub(CODE).filter(|offset| *offset < 256)?;
+    Some((FunctionId(9), Pc(u32::try_from(offset).unwrap())))
 }
 
 impl Example {
@@ -124,15 +116,15 @@ impl Example {
             ordinal: 3,
             segment: &self.segment,
             frames: self.segment.frames(),
-            code: &self.code,
+            find: &find,
         }
     }
 }
 
 fn rows(
     convert: impl FnOnce(
-        &mut dyn FnMut(Vec<RecordBatch>) -> Result<(), FinishError>,
-    ) -> Result<Converted, FinishError>,
+        &mut dyn FnMut(Vec<RecordBatch>) -> Result<(), ArrowError>,
+    ) -> Result<Converted, ArrowError>,
 ) -> (Vec<MemoryAccess>, Converted) {
     let mut rows = Vec::new();
     let converted = convert(&mut |batches| {

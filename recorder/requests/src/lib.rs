@@ -26,89 +26,87 @@ use arrow::error::ArrowError;
 use rayon::prelude::*;
 use stallmap_schema::capture::request::SLOT_BYTES;
 use stallmap_schema::capture::segment::{FrameRef, SegmentReader};
-use stallmap_schema::id::{FunctionId, KernelId};
+use stallmap_schema::id::{FunctionId, KernelId, Pc};
 use stallmap_write::encoding::ROW_GROUP_ROWS;
 
-use crate::code::CodeMap;
-use crate::error::FinishError;
-
+pub use chunk::Border;
 use columns::Columns;
-pub(crate) use passes::{Passes, Sorted};
-pub(crate) use piece::{Keep, Piece};
-pub(crate) use record::{kind as access_kind, space as access_space};
+pub use passes::{Passes, Sorted};
+pub use piece::{Keep, Piece};
+pub use record::{kind, space};
 
 /// Sizes of what is held and done at once.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub struct Limits {
     /// Bytes of a launch's entries, about. Larger launches are converted in rounds.
-    pub(crate) held_bytes: u64,
+    pub held_bytes: u64,
     /// Bytes of records that a thread reads at once.
-    pub(crate) piece_bytes: u64,
+    pub piece_bytes: u64,
     /// Rows of a part, about: a row group.
-    pub(crate) part_rows: usize,
+    pub part_rows: usize,
 }
 
 impl Limits {
     /// Those of a machine with 2 GB for it.
-    pub(crate) const USUAL: Self =
+    pub const USUAL: Self =
         Self { held_bytes: 800 << 20, piece_bytes: 4 << 20, part_rows: ROW_GROUP_ROWS / 8 * 7 };
 }
 
 /// Memory that a thread uses again and again.
 #[derive(Default)]
-pub(crate) struct Memory {
+pub struct Memory {
     pieces: piece::Memory,
     parts: parts::Memory,
 }
 
 /// One launch whose records are to be converted.
 #[derive(Clone, Copy)]
-pub(crate) struct Source<'a> {
+pub struct Source<'a> {
     /// The launch's row.
-    pub(crate) kernel_id: KernelId,
+    pub kernel_id: KernelId,
     /// Its position in its run.
-    pub(crate) ordinal: u64,
+    pub ordinal: u64,
     /// The segment with its records.
-    pub(crate) segment: &'a SegmentReader,
+    pub segment: &'a SegmentReader,
     /// The frames of its records, in the order in which they were written.
-    pub(crate) frames: &'a [FrameRef],
-    /// Address ranges of the run's functions.
-    pub(crate) code: &'a CodeMap,
+    pub frames: &'a [FrameRef],
+    /// The function that holds the instruction at an address when a launch with an ordinal runs, and its offset there.
+    pub find: &'a (dyn Fn(u64, u64) -> Option<(FunctionId, Pc)> + Sync),
 }
 
 impl Source<'_> {
     /// Bytes of all records.
-    pub(crate) fn raw_bytes(&self) -> u64 {
+    pub fn raw_bytes(&self) -> u64 {
         self.frames.iter().map(|frame| u64::from(frame.raw_bytes)).sum()
     }
 }
 
 /// Result of the conversion of a launch's records.
 #[derive(Debug, Default)]
-pub(crate) struct Converted {
+pub struct Converted {
     /// Requests that became rows.
-    pub(crate) request_count: u64,
+    pub request_count: u64,
     /// Their lane accesses.
-    pub(crate) lane_access_count: u64,
+    pub lane_access_count: u64,
     /// Requests that did not, by reason.
-    pub(crate) lost: BTreeMap<&'static str, u64>,
+    pub lost: BTreeMap<&'static str, u64>,
     /// Functions that the rows name.
-    pub(crate) functions: BTreeSet<FunctionId>,
+    pub functions: BTreeSet<FunctionId>,
 }
 
 /// Converts a launch's records into batches of `memory_access`, in the table's order, on all threads.
-pub(crate) fn convert(
+pub fn convert<E: From<ArrowError>>(
     source: &Source<'_>,
-    emit: &mut dyn FnMut(Vec<RecordBatch>) -> Result<(), FinishError>,
-) -> Result<Converted, FinishError> {
+    emit: &mut dyn FnMut(Vec<RecordBatch>) -> Result<(), E>,
+) -> Result<Converted, E> {
     convert_within(source, Limits::USUAL, emit)
 }
 
-fn convert_within(
+fn convert_within<E: From<ArrowError>>(
     source: &Source<'_>,
     limits: Limits,
-    emit: &mut dyn FnMut(Vec<RecordBatch>) -> Result<(), FinishError>,
-) -> Result<Converted, FinishError> {
+    emit: &mut dyn FnMut(Vec<RecordBatch>) -> Result<(), E>,
+) -> Result<Converted, E> {
     let mut passes = Passes::new(*source, limits);
     while let Some(keep) = passes.next() {
         let pieces = (0..passes.pieces()).into_par_iter();
@@ -118,14 +116,14 @@ fn convert_within(
         for some in parts.chunks(rayon::current_num_threads()) {
             let batches =
                 some.par_iter().map_init(Memory::default, |memory, part| sorted.batch(*part, memory));
-            emit(batches.collect::<Result<_, _>>()?)?;
+            emit(batches.collect::<Result<_, ArrowError>>()?)?;
         }
     }
     Ok(passes.converted)
 }
 
 /// Converts small launches, one after the other, on this thread. Their rows are one batch.
-pub(crate) fn convert_small(
+pub fn convert_small(
     sources: &[Source<'_>],
     memory: &mut Memory,
 ) -> Result<(Vec<Converted>, RecordBatch), ArrowError> {

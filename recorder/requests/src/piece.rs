@@ -12,7 +12,7 @@ const RECENT: usize = 4;
 
 /// The records that become entries.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Keep {
+pub enum Keep {
     /// All.
     All,
     /// One in so many.
@@ -23,7 +23,7 @@ pub(crate) enum Keep {
 
 /// Frames that were read.
 #[derive(Debug, Default)]
-pub(crate) struct Piece {
+pub struct Piece {
     pub(super) chunks: Vec<Chunk>,
     /// Number of records.
     pub(super) count: u64,
@@ -158,7 +158,7 @@ impl Reading<'_, '_> {
     fn add(&mut self, record: &Record<'_>, sequence: u64) {
         let request = &record.request;
         let make = || Code {
-            place: self.source.code.find(request.pc, self.source.ordinal),
+            place: (self.source.find)(request.pc, self.source.ordinal),
             executed: Executed::default(),
             recent: Default::default(),
             oldest: 0,

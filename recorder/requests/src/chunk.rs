@@ -17,11 +17,11 @@ const WARP_BITS: u32 = 8;
 const MOST_PATTERNS: usize = (1 << 16) - 32;
 
 /// A function and an instruction in it.
-pub(crate) type Place = (FunctionId, Pc);
+pub(super) type Place = (FunctionId, Pc);
 
 /// A position in the order of a launch's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Border {
+pub struct Border {
     pub(super) place: Place,
     /// See [`warp_number`].
     pub(super) warp: u64,
@@ -81,7 +81,7 @@ struct Slice {
 
 /// Records in the order of their rows.
 #[derive(Debug, Default)]
-pub(crate) struct Chunk {
+pub(super) struct Chunk {
     /// Position of its first record in the launch.
     pub(super) first_sequence: u64,
     first_warp: u64,

@@ -18,7 +18,7 @@ const LOOKED_AT: usize = 8;
 const SAMPLED: u64 = 64;
 
 /// A launch and the passes over its frames.
-pub(crate) struct Passes<'a> {
+pub struct Passes<'a> {
     source: Source<'a>,
     limits: Limits,
     pieces: Vec<Range<usize>>,
@@ -29,12 +29,12 @@ pub(crate) struct Passes<'a> {
     /// Rounds that have ended. `None` before the first look.
     ended: Option<usize>,
     /// Counts of the launch, once all pieces were read.
-    pub(crate) converted: Converted,
+    pub converted: Converted,
 }
 
 impl<'a> Passes<'a> {
     /// For a launch.
-    pub(crate) fn new(source: Source<'a>, limits: Limits) -> Self {
+    pub fn new(source: Source<'a>, limits: Limits) -> Self {
         let is_large = source.raw_bytes() > limits.held_bytes;
         Self {
             source,
@@ -48,12 +48,12 @@ impl<'a> Passes<'a> {
     }
 
     /// Number of pieces to read in the next pass.
-    pub(crate) fn pieces(&self) -> usize {
+    pub fn pieces(&self) -> usize {
         if self.ended.is_some() { self.pieces.len() } else { self.pieces.len().div_ceil(LOOKED_AT) }
     }
 
     /// Records to keep in the next pass. `None` at the end.
-    pub(crate) fn next(&self) -> Option<Keep> {
+    pub fn next(&self) -> Option<Keep> {
         let Some(ended) = self.ended else { return Some(Keep::Every(SAMPLED)) };
         let (from, to) = between(&self.borders, ended);
         (ended <= self.borders.len()).then(|| match (from, to) {
@@ -63,14 +63,14 @@ impl<'a> Passes<'a> {
     }
 
     /// Reads a piece.
-    pub(crate) fn read(&self, piece: usize, keep: Keep, memory: &mut Memory) -> Piece {
+    pub fn read(&self, piece: usize, keep: Keep, memory: &mut Memory) -> Piece {
         let piece = if self.ended.is_some() { piece } else { piece * LOOKED_AT };
         let frames = self.pieces.get(piece).and_then(|range| self.source.frames.get(range.clone()));
         Piece::read(&self.source, frames.unwrap_or_default(), keep, &mut memory.pieces)
     }
 
     /// Ends a pass with all pieces: entries in parts, unless it was the first look.
-    pub(crate) fn end(&mut self, mut pieces: Vec<Piece>) -> Option<Sorted> {
+    pub fn end(&mut self, mut pieces: Vec<Piece>) -> Option<Sorted> {
         let Some(ended) = &mut self.ended else {
             let chunks = || pieces.iter().flat_map(|piece| &piece.chunks);
             // Sampled records share fewer patterns than all do, so this is the most that all can have, about.
@@ -109,7 +109,7 @@ impl<'a> Passes<'a> {
 }
 
 /// Entries of a launch, cut into parts.
-pub(crate) struct Sorted {
+pub struct Sorted {
     kernel_id: KernelId,
     chunks: Vec<Chunk>,
     borders: Vec<Border>,
@@ -117,12 +117,12 @@ pub(crate) struct Sorted {
 
 impl Sorted {
     /// Number of parts.
-    pub(crate) fn parts(&self) -> usize {
+    pub fn parts(&self) -> usize {
         if self.chunks.is_empty() { 0 } else { self.borders.len() + 1 }
     }
 
     /// Rows of a part.
-    pub(crate) fn batch(&self, part: usize, memory: &mut Memory) -> Result<RecordBatch, ArrowError> {
+    pub fn batch(&self, part: usize, memory: &mut Memory) -> Result<RecordBatch, ArrowError> {
         let mut columns = Columns::default();
         let between = between(&self.borders, part);
         parts::append(&self.chunks, between, self.kernel_id, &mut memory.parts, &mut columns);

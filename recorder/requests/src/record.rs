@@ -214,7 +214,7 @@ fn fits(lanes: &[(u64, u32)]) -> bool {
 }
 
 /// The kind that a request's flags mean.
-pub(crate) fn kind(flags: u8) -> Option<AccessKind> {
+pub fn kind(flags: u8) -> Option<AccessKind> {
     let kinds = [
         (ATOMIC, AccessKind::Atomic),
         (PREFETCH, AccessKind::Prefetch),
@@ -225,7 +225,7 @@ pub(crate) fn kind(flags: u8) -> Option<AccessKind> {
 }
 
 /// The address space with a request's number.
-pub(crate) fn space(code: u8) -> Option<Space> {
+pub fn space(code: u8) -> Option<Space> {
     match code {
         SPACE_GLOBAL => Some(Space::Global),
         SPACE_GLOBAL_ASYNC => Some(Space::GlobalAsync),
