@@ -55,7 +55,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let output = Path::new(folder).join("throughput.stallmap");
     // The one of the run before.
     drop(fs::remove_file(&output));
-    let (began, cpu_before) = (Instant::now(), cpu_seconds()?);
+    let (began, before) = (Instant::now(), Usage::now()?);
     let stages = RefCell::new(Vec::<(&str, Instant)>::new());
     let summary = finish(&partial, &output, &|progress| {
         let mut stages = stages.borrow_mut();
@@ -71,18 +71,36 @@ fn main() -> Result<(), Box<dyn Error>> {
     let lanes = summary.runs.iter().map(|run| run.lane_access_count).sum::<u64>();
     println!("capture: {} bytes of {lanes} lane accesses in {seconds:.1} s", summary.bytes);
     println!("{:.1} million requests a second", requests / seconds / 1e6);
-    println!("{:.0} ns of CPU time a request", (cpu_seconds()? - cpu_before) / requests * 1e9);
+    let after = Usage::now()?;
+    let (user, kernel) = (after.user_s - before.user_s, after.system_s - before.system_s);
+    let threads = std::thread::available_parallelism()?;
+    println!("{threads} threads: {user:.1} s of CPU time, and {kernel:.1} s of the kernel's");
+    println!("{:.0} ns of CPU time a request", (user + kernel) / requests * 1e9);
+    println!("{:.1} page faults per 1,000 requests", (after.faults - before.faults) / requests * 1e3);
     let status = fs::read_to_string("/proc/self/status")?;
     println!("{}", status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or_default());
     Ok(())
 }
 
-/// CPU time of all threads of the process. The kernel counts in hundredths of a second.
-fn cpu_seconds() -> Result<f64, Box<dyn Error>> {
-    let stat = fs::read_to_string("/proc/self/stat")?;
-    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
-    let ticks: Vec<f64> = fields.skip(11).take(2).map(str::parse).collect::<Result<_, _>>()?;
-    Ok(ticks.iter().sum::<f64>() / 100.0)
+/// What all threads of the process used.
+struct Usage {
+    user_s: f64,
+    system_s: f64,
+    faults: f64,
+}
+
+impl Usage {
+    /// Up to now. The kernel counts CPU time in hundredths of a second.
+    fn now() -> Result<Self, Box<dyn Error>> {
+        let stat = fs::read_to_string("/proc/self/stat")?;
+        // Behind the program's name: state, 6 numbers, minor faults, 3 numbers, ticks of the program and of the kernel.
+        let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+        let numbers: Vec<f64> = fields.skip(7).take(6).map(str::parse).collect::<Result<_, _>>()?;
+        let [faults, _, _, _, user, system] = numbers[..] else {
+            return Err("/proc/self/stat is short".into());
+        };
+        Ok(Self { user_s: user / 100.0, system_s: system / 100.0, faults })
+    }
 }
 
 /// Writes a run of launches. One in so many requests is irregular. Returns the number of requests.

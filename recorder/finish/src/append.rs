@@ -25,7 +25,6 @@ use stallmap_write::{CaptureWriter, Form};
 use self::before::Before;
 use self::merge::Merge;
 use crate::access_table;
-use crate::accesses::{self, Source};
 use crate::code::{CodeMap, Modules};
 use crate::error::FinishError;
 use crate::loss::Losses;
@@ -33,6 +32,7 @@ use crate::recording::Folder;
 use crate::runs::{self, RunState};
 use crate::sampling;
 use crate::summary::{Progress, Summary};
+use stallmap_requests::Source;
 
 /// Rows of a batch of rows that are built one by one.
 const BATCH_ROWS: usize = 64 << 10;
@@ -112,10 +112,11 @@ impl<'a> Appending<'a> {
             let Some((segment, code)) = segment.zip(self.maps.get(&run.row.run_id)) else { continue };
             let Some(row) = run.rows.launch_runs.get_mut(launch) else { continue };
             let frames = run.rows.requests.remove(&row.ordinal).unwrap_or_default();
-            let source = Source { kernel_id, ordinal: row.ordinal, segment, frames: &frames, code };
+            let find = |pc, ordinal| code.find(pc, ordinal);
+            let source = Source { kernel_id, ordinal: row.ordinal, segment, frames: &frames, find: &find };
             let writer = &mut self.writer;
             let mut push = |batches: Vec<_>| batches.iter().try_for_each(|batch| merge.push(batch, writer));
-            let converted = accesses::convert(&source, &mut push)?;
+            let converted = stallmap_requests::convert(&source, &mut push)?;
             access_table::count(row, &converted, &mut self.losses);
             self.used.extend(&converted.functions);
         }

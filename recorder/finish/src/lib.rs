@@ -18,7 +18,6 @@
 //! segments becomes rows, and every thing that is not is counted in the table `loss`, so the two are one function.
 
 mod access_table;
-mod accesses;
 mod append;
 mod assemble;
 mod bundles;

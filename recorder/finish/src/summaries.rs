@@ -9,7 +9,6 @@ use stallmap_schema::id::{Address, FunctionId, KernelId, Pc};
 use stallmap_schema::tables::memory::{AccessHistogram, AccessSummary};
 use stallmap_schema::word::{AccessKind, LanePattern, LossKind, Space};
 
-use crate::accesses::{access_kind, access_space};
 use crate::code::CodeMap;
 use crate::loss::Losses;
 use crate::runs::RunState;
@@ -98,8 +97,9 @@ fn place(
     ordinal: u64,
     code: &CodeMap,
 ) -> Result<(AccessKind, Space, FunctionId, Pc), &'static str> {
-    let (kind, space) =
-        access_kind(flags).zip(access_space(space)).ok_or("counts of a kind that is not known")?;
+    let (kind, space) = stallmap_requests::kind(flags)
+        .zip(stallmap_requests::space(space))
+        .ok_or("counts of a kind that is not known")?;
     let place = code.find(pc_address.0, ordinal);
     let (function_id, pc) = place.ok_or("code of the instruction is not known")?;
     Ok((kind, space, function_id, pc))

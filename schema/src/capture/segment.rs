@@ -21,7 +21,7 @@
 mod reader;
 mod writer;
 
-pub use reader::{Damage, Frame, FrameRef, SegmentReader};
+pub use reader::{Damage, Frame, FrameBuffer, FrameRef, SegmentReader};
 pub use writer::{EncodedFrame, FrameEncoder, SegmentWriter, Sink};
 
 /// Name of the segment file in a run's folder of a recording in progress.

@@ -145,6 +145,26 @@ proptest! {
         let wrong = stallmap_check::check(&reader).into_iter().filter(|wrong| wrong.rule == Rule::Statistics);
         prop_assert_eq!(wrong.map(|wrong| wrong.what).collect::<Vec<_>>(), Vec::<String>::new());
     }
+
+    #[test]
+    fn rows_that_count_on_come_back(
+        (start, step) in (any::<u64>(), prop_oneof![0..5_u64, any::<u64>()]),
+        (rows, repeat) in (1..40_000_u64, 1..40_u64),
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("numbers.stallmap");
+        let seeds: Vec<u64> = (0..rows).map(|row| start.wrapping_add(row / repeat * step)).collect();
+        let table = &MemoryAccess::TABLE;
+        let mut writer = CaptureWriter::create(&path, Form::File).unwrap();
+        for some in seeds.chunks(7_000) {
+            writer.append(table.name, &batch(table, some)).unwrap();
+        }
+        writer.finish().unwrap();
+        let reader = CaptureReader::open(&path).unwrap();
+        comes_back(&reader, table, &seeds)?;
+        let wrong = stallmap_check::check(&reader).into_iter().filter(|wrong| wrong.rule == Rule::Statistics);
+        prop_assert_eq!(wrong.map(|wrong| wrong.what).collect::<Vec<_>>(), Vec::<String>::new());
+    }
 }
 
 /// Checks that a table holds the rows of these seeds.

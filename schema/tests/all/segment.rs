@@ -159,6 +159,39 @@ fn false_frames_end_the_search() {
 }
 
 #[test]
+fn threads_verify_parts_of_a_large_segment() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rows.seg");
+    let mut writer = SegmentWriter::create(&path).unwrap();
+    let mut encoder = FrameEncoder::new(&path).unwrap();
+    let mut random = 1_u64;
+    let mut bytes = || {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        random.to_be_bytes()
+    };
+    // Pages that do not compress.
+    for first in 0..40 {
+        let pages: Vec<u8> = std::iter::repeat_with(&mut bytes).take(PAGE_BYTES * 16).flatten().collect();
+        writer.append_frame(&encoder.pages(first * 128, &pages).unwrap()).unwrap();
+    }
+    assert!(writer.bytes() > 20 << 20, "two threads have something to verify");
+    let whole = SegmentReader::open(&path).unwrap();
+    assert_eq!((whole.frames().len(), whole.damages()), (40, &[][..]));
+    for damaged in [0, 9, 25, 39] {
+        let mut bytes = std::fs::read(&path).unwrap();
+        let frame = whole.frames()[damaged];
+        bytes[usize::try_from(frame.offset).unwrap() + 1000] ^= 1;
+        let other = folder.path().join(format!("{damaged}.seg"));
+        std::fs::write(&other, bytes).unwrap();
+        let reader = SegmentReader::open(&other).unwrap();
+        let mut expected = whole.frames().to_vec();
+        expected.remove(damaged);
+        assert_eq!(reader.frames(), expected);
+        assert_eq!(reader.damages().iter().map(|damage| damage.offset).collect::<Vec<_>>(), [frame.offset]);
+    }
+}
+
+#[test]
 fn requests_are_cut_between_records_only() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("rows.seg");

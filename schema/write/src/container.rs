@@ -1,13 +1,17 @@
 //! The ZIP form: stored entries, aligned, in the order of the manifest.
 
+mod sink;
+
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Write};
+use std::io::{self, BufReader, Write};
 use std::path::Path;
 
 use stallmap_schema::capture::entry;
 use stallmap_schema::capture::error::CaptureError;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
+
+use sink::Sink;
 
 /// Entries of this size and more get ZIP64 fields.
 const LARGE_BYTES: u64 = 0xf000_0000;
@@ -21,23 +25,22 @@ pub(crate) fn write(
     consume: bool,
 ) -> Result<(), CaptureError> {
     let output = File::create_new(file).map_err(CaptureError::io("create capture", file))?;
-    let mut zip = ZipWriter::new(BufWriter::with_capacity(1 << 20, output));
-    for name in std::iter::once(entry::MANIFEST).chain(entries.iter().map(String::as_str)) {
-        let path = folder.join(name);
-        append(&mut zip, name, &path).map_err(CaptureError::io("write capture", file))?;
-        if consume {
-            std::fs::remove_file(&path).map_err(CaptureError::io("remove", &path))?;
+    std::thread::scope(|scope| {
+        let mut zip = ZipWriter::new(Sink::new(&output, scope));
+        for name in std::iter::once(entry::MANIFEST).chain(entries.iter().map(String::as_str)) {
+            let path = folder.join(name);
+            append(&mut zip, name, &path).map_err(CaptureError::io("write capture", file))?;
+            if consume {
+                std::fs::remove_file(&path).map_err(CaptureError::io("remove", &path))?;
+            }
         }
-    }
-    let finish = || {
-        let mut output = zip.finish()?;
-        output.flush()?;
-        output.get_ref().sync_all()
-    };
-    finish().map_err(CaptureError::io("write capture", file))
+        let finish = || zip.finish()?.flush();
+        finish().map_err(CaptureError::io("write capture", file))
+    })?;
+    output.sync_all().map_err(CaptureError::io("write capture", file))
 }
 
-fn append(zip: &mut ZipWriter<BufWriter<File>>, name: &str, path: &Path) -> io::Result<()> {
+fn append(zip: &mut ZipWriter<Sink<'_>>, name: &str, path: &Path) -> io::Result<()> {
     let mut source = File::open(path)?;
     let options = SimpleFileOptions::default()
         .compression_method(CompressionMethod::Stored)

@@ -4,6 +4,11 @@
 //! result into place, so a capture is complete or absent. The folder is removed in every case except a kill: see
 //! [`unfinished`].
 
+mod delta;
+mod few;
+mod hybrid;
+mod lists;
+mod pages;
 mod runs;
 mod table;
 

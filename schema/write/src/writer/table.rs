@@ -11,6 +11,7 @@ use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::{
     ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves,
 };
+use parquet::basic::Encoding;
 use parquet::errors::ParquetError;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::ColumnDescPtr;
@@ -20,7 +21,8 @@ use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::manifest::TableEntry;
 use stallmap_schema::tables;
 
-use super::runs::{self, RunsChunk};
+use super::pages::{EncodedChunk, Form};
+use super::{delta, few, lists, runs};
 use crate::encoding;
 
 /// Encodes row groups of one table, on any thread.
@@ -28,7 +30,7 @@ pub struct GroupEncoder {
     table: String,
     schema: SchemaRef,
     /// Every column is one leaf.
-    leaves: Vec<ColumnDescPtr>,
+    leaves: Vec<(ColumnDescPtr, Form)>,
     factory: ArrowRowGroupWriterFactory,
     group_rows: usize,
     /// The capture that errors name.
@@ -50,14 +52,27 @@ impl GroupEncoder {
 
     fn columns(&self, batches: &[RecordBatch]) -> Result<Vec<Chunk>, ParquetError> {
         // Only encrypted files differ by the row group's position.
-        let writers = self.factory.create_column_writers(0)?;
+        let writers = || self.factory.create_column_writers(0);
+        let mut general: Vec<Option<ArrowColumnWriter>> = Vec::new();
         let mut columns = Vec::new();
-        for (position, writer) in writers.into_iter().enumerate() {
+        for (position, (leaf, form)) in self.leaves.iter().enumerate() {
             let arrays: Vec<&ArrayRef> = batches.iter().map(|batch| batch.column(position)).collect();
-            columns.push(match runs::encode(&self.leaves[position], &arrays)? {
-                Some(chunk) => Chunk::Runs(chunk),
-                None => Chunk::Values(values(self.schema.field(position), &arrays, writer)?),
-            });
+            let mut own = runs::encode(leaf, &arrays)?;
+            for encode in [delta::encode, few::encode, lists::encode] {
+                if own.is_none() {
+                    own = encode(leaf, *form, &arrays)?;
+                }
+            }
+            if let Some(chunk) = own {
+                columns.push(Chunk::Own(chunk));
+                continue;
+            }
+            if general.is_empty() {
+                general = writers()?.into_iter().map(Some).collect();
+            }
+            let writer = general.get_mut(position).and_then(Option::take);
+            let writer = writer.ok_or_else(|| ParquetError::General("a column has no writer".to_owned()))?;
+            columns.push(Chunk::General(values(self.schema.field(position), &arrays, writer)?));
         }
         Ok(columns)
     }
@@ -130,11 +145,22 @@ pub struct RowGroup {
 
 /// An encoded column.
 enum Chunk {
-    Runs(RunsChunk),
-    Values(ArrowColumnChunk),
+    /// By the encoders here.
+    Own(EncodedChunk),
+    /// Value by value.
+    General(ArrowColumnChunk),
 }
 
 impl RowGroup {
+    /// Bytes of its columns.
+    pub fn bytes(&self) -> u64 {
+        let bytes = |column: &Chunk| match column {
+            Chunk::Own(chunk) => chunk.close.bytes_written,
+            Chunk::General(chunk) => chunk.close().bytes_written,
+        };
+        self.columns.iter().map(bytes).sum()
+    }
+
     /// The table's name.
     pub(super) fn table(&self) -> &str {
         &self.encoder.table
@@ -165,11 +191,17 @@ impl TableWriter {
         let file = File::create_new(&path).map_err(CaptureError::io("create table", &path))?;
         let properties = encoding::properties(tables::by_name(table));
         let group_rows = properties.max_row_group_row_count().unwrap_or(encoding::ROW_GROUP_ROWS);
-        let (file, factory) = ArrowWriter::try_new(HashedFile::new(file), schema.clone(), Some(properties))
-            .and_then(ArrowWriter::into_serialized_writer)
-            .map_err(|cause| parquet_error(table, &cause, &path))?;
+        let (file, factory) =
+            ArrowWriter::try_new(HashedFile::new(file), schema.clone(), Some(properties.clone()))
+                .and_then(ArrowWriter::into_serialized_writer)
+                .map_err(|cause| parquet_error(table, &cause, &path))?;
         let (table, output) = (table.to_owned(), output.to_owned());
-        let leaves = file.schema_descr().columns().to_vec();
+        let form = |leaf: &ColumnDescPtr| Form {
+            encoding: properties.encoding(leaf.path()).unwrap_or(Encoding::PLAIN),
+            codec: properties.compression(leaf.path()),
+            has_dictionary: properties.dictionary_enabled(leaf.path()),
+        };
+        let leaves = file.schema_descr().columns().iter().map(|leaf| (leaf.clone(), form(leaf))).collect();
         let encoder = Arc::new(GroupEncoder { table, schema, leaves, factory, group_rows, output });
         let waiting = Rows::new(&encoder);
         Ok(Self { file, encoder, waiting, rows: 0 })
@@ -235,8 +267,8 @@ fn append(file: &mut SerializedFileWriter<HashedFile>, columns: Vec<Chunk>) -> R
     let mut group = file.next_row_group()?;
     for column in columns {
         match column {
-            Chunk::Runs(RunsChunk { bytes, close }) => group.append_column(&bytes, close)?,
-            Chunk::Values(chunk) => chunk.append_to_row_group(&mut group)?,
+            Chunk::Own(EncodedChunk { bytes, close }) => group.append_column(&bytes, close)?,
+            Chunk::General(chunk) => chunk.append_to_row_group(&mut group)?,
         }
     }
     group.close().map(drop)

@@ -3,18 +3,14 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use stallmap_schema::capture::recording::CodeRange;
 use stallmap_schema::capture::request::{
     ATOMIC, OFFSETS_32, OFFSETS_64, READ, REGULAR, Request, SLOT_BYTES, WRITE,
 };
 use stallmap_schema::capture::segment::SegmentWriter;
-use stallmap_schema::id::{Address, ModuleId};
 use stallmap_schema::table::Row;
 use stallmap_schema::tables::memory::MemoryAccess;
 
-use super::order::{Key, Widths};
 use super::*;
-use crate::code::Modules;
 
 const CODE: u64 = 0x7000_0000;
 
@@ -93,7 +89,6 @@ fn request() -> impl Strategy<Value = Sample> {
 
 struct Example {
     _folder: tempfile::TempDir,
-    code: CodeMap,
     segment: SegmentReader,
 }
 
@@ -105,17 +100,13 @@ fn example(requests: &[Sample]) -> Example {
         let records: Vec<u8> = requests.iter().flat_map(Sample::bytes).collect();
         writer.append_requests(3, &records).unwrap();
     }
-    let range = CodeRange {
-        function_id: FunctionId(9),
-        module_id: ModuleId(1),
-        name: "f".into(),
-        is_kernel: true,
-        address: Address(CODE),
-        code_bytes: 256,
-        ordinal: 0,
-    };
-    let code = CodeMap::new(&[range], &Modules::default());
-    Example { _folder: folder, code, segment: SegmentReader::open(&path).unwrap() }
+    Example { _folder: folder, segment: SegmentReader::open(&path).unwrap() }
+}
+
+/// The code of one function.
+fn find(pc: u64, _: u64) -> Option<(FunctionId, Pc)> {
+    let offset = pc.checked_sub(CODE).filter(|offset| *offset < 256)?;
+    Some((FunctionId(9), Pc(u32::try_from(offset).unwrap())))
 }
 
 impl Example {
@@ -125,15 +116,15 @@ impl Example {
             ordinal: 3,
             segment: &self.segment,
             frames: self.segment.frames(),
-            code: &self.code,
+            find: &find,
         }
     }
 }
 
 fn rows(
     convert: impl FnOnce(
-        &mut dyn FnMut(Vec<RecordBatch>) -> Result<(), FinishError>,
-    ) -> Result<Converted, FinishError>,
+        &mut dyn FnMut(Vec<RecordBatch>) -> Result<(), ArrowError>,
+    ) -> Result<Converted, ArrowError>,
 ) -> (Vec<MemoryAccess>, Converted) {
     let mut rows = Vec::new();
     let converted = convert(&mut |batches| {
@@ -143,39 +134,6 @@ fn rows(
         Ok(())
     });
     (rows, converted.unwrap())
-}
-
-proptest! {
-    #[test]
-    fn narrow_keys_are_positions_in_their_order(
-        bits in (0..24_u32, 0..33_u32, 0..8_u32),
-        numbers in proptest::collection::vec((any::<u64>(), any::<u64>(), any::<u32>()), 2..20),
-    ) {
-        let (sequence, warp, rank) = bits;
-        let low = |number: u64, bits: u32| number & ((1 << bits) - 1);
-        let widths = Widths::new(low(u64::MAX, sequence), low(u64::MAX, warp), low(u64::MAX, rank));
-        prop_assert!(widths.is_narrow());
-        let position = |numbers: &(u64, u64, u32)| {
-            let number = low(numbers.1, warp);
-            let block = number >> 8;
-            let warp = u8::try_from(number & 0xff).unwrap();
-            let rank = u32::try_from(low(numbers.2.into(), rank)).unwrap();
-            Position::new(rank, &Request { block, warp, ..any_request() }, low(numbers.0, sequence))
-        };
-        let mut positions: Vec<Position> = numbers.iter().map(position).collect();
-        let mut keys: Vec<u64> = positions.iter().map(|position| Key::pack(*position, widths)).collect();
-        keys.sort_unstable();
-        positions.sort_unstable();
-        prop_assert_eq!(keys.iter().map(|key| key.unpack(widths)).collect::<Vec<_>>(), positions);
-        prop_assert!(!Widths::new(1 << 20, 1 << 40, 8).is_narrow());
-    }
-}
-
-/// A warp request with one active lane, of warp 0 in block 0.
-fn any_request() -> Request {
-    let (address, pc, access_bytes, flags, lane_mask) = (1 << 46, CODE, 4, READ, 1);
-    let (stride, block, warp, space, encoding) = (0, 0, 0, 0, REGULAR);
-    Request { address, pc, access_bytes, flags, lane_mask, stride, block, warp, space, encoding }
 }
 
 proptest! {
@@ -208,11 +166,24 @@ proptest! {
     }
 
     #[test]
-    fn parts_give_the_same_rows(requests in proptest::collection::vec(request(), 1..60), part in 32..4000_u64) {
+    fn rounds_and_parts_give_the_same_rows(
+        requests in proptest::collection::vec(request(), 1..60),
+        (held_bytes, piece_bytes, part_rows) in (32..4000_u64, 32..1000_u64, 1..40_usize),
+    ) {
         let example = example(&requests);
         let (at_once, counted) = rows(|emit| convert(&example.source(), emit));
-        let (in_parts, again) = rows(|emit| convert_in_parts(&example.source(), part, emit));
-        prop_assert_eq!(at_once, in_parts);
+        let order = |row: &MemoryAccess| (row.function_id, row.pc, row.block, row.warp, row.sequence);
+        prop_assert!(at_once.is_sorted_by_key(order));
+        let limits = Limits { held_bytes, piece_bytes, part_rows };
+        let (in_parts, again) = rows(|emit| convert_within(&example.source(), limits, emit));
+        prop_assert_eq!(&at_once, &in_parts);
+        prop_assert_eq!(format!("{counted:?}"), format!("{again:?}"));
+        let (small, again) = rows(|emit| {
+            let (mut converted, batch) = convert_small(&[example.source()], &mut Memory::default())?;
+            emit(vec![batch])?;
+            Ok(converted.remove(0))
+        });
+        prop_assert_eq!(at_once, small);
         prop_assert_eq!(format!("{counted:?}"), format!("{again:?}"));
     }
 }

@@ -9,14 +9,6 @@ use stallmap_schema::word::{AccessKind, Space};
 /// Lanes of a warp.
 const LANES: usize = 32;
 
-/// Most bytes of a record's distances.
-pub(crate) const DISTANCE_BYTES: usize = LANES * 8;
-
-/// Bytes behind the first slot of a record.
-pub(crate) fn distance_bytes(slot: &[u8; SLOT_BYTES]) -> usize {
-    (Request::read(slot).slots() - 1) * SLOT_BYTES
-}
-
 /// A record with its header read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record<'a> {
@@ -77,6 +69,13 @@ impl<'a> Record<'a> {
         Some(Self { request, distances })
     }
 
+    /// Number of active lanes.
+    #[inline]
+    pub(crate) fn lanes(&self) -> u64 {
+        let mask = self.request.lane_mask;
+        if mask == u32::MAX { LANES as u64 } else { mask.count_ones().into() }
+    }
+
     /// The column `kind`.
     pub(crate) fn kind(&self) -> AccessKind {
         kind(self.request.flags).unwrap_or(AccessKind::Read)
@@ -107,6 +106,27 @@ impl<'a> Record<'a> {
             take(self.piece(near, &mut [0; LANES]));
             rest = far;
         }
+    }
+
+    /// All that records with the same rows have in common, but for address, warp and the lanes' distances. Two numbers,
+    /// because bytes that were just put together are slow to compare.
+    #[inline]
+    pub(crate) fn shape(&self) -> (u64, u32) {
+        let Request { access_bytes, flags, lane_mask, stride, space, encoding, .. } = self.request;
+        let rest = [access_bytes, flags, space, encoding].map(u32::from);
+        let lanes = u64::from(lane_mask) << 32 | u64::from(stride.cast_unsigned());
+        (lanes, rest[0] << 24 | rest[1] << 16 | rest[2] << 8 | rest[3])
+    }
+
+    /// The distances of the active lanes, without the bytes that fill the last slot.
+    #[inline]
+    pub(crate) fn lane_distances(&self) -> &'a [u8] {
+        let width = match self.request.encoding {
+            OFFSETS_32 => 4,
+            OFFSETS_64 => 8,
+            _ => return &[],
+        };
+        self.distances.get(..self.request.lane_mask.count_ones() as usize * width).unwrap_or_default()
     }
 
     /// Bytes of the record.
@@ -194,7 +214,7 @@ fn fits(lanes: &[(u64, u32)]) -> bool {
 }
 
 /// The kind that a request's flags mean.
-pub(crate) fn kind(flags: u8) -> Option<AccessKind> {
+pub fn kind(flags: u8) -> Option<AccessKind> {
     let kinds = [
         (ATOMIC, AccessKind::Atomic),
         (PREFETCH, AccessKind::Prefetch),
@@ -205,7 +225,7 @@ pub(crate) fn kind(flags: u8) -> Option<AccessKind> {
 }
 
 /// The address space with a request's number.
-pub(crate) fn space(code: u8) -> Option<Space> {
+pub fn space(code: u8) -> Option<Space> {
     match code {
         SPACE_GLOBAL => Some(Space::Global),
         SPACE_GLOBAL_ASYNC => Some(Space::GlobalAsync),

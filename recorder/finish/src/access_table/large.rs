@@ -1,0 +1,158 @@
+//! A large launch while it is converted: the stage of its present pass.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::error::ArrowError;
+
+use stallmap_requests::{Converted, Keep, Limits, Memory, Passes, Piece, Sorted, Source};
+
+/// A launch on its way through its passes.
+pub(super) struct Large<'a> {
+    stage: Stage<'a>,
+    /// Parts of the passes before this one.
+    parts: usize,
+}
+
+enum Stage<'a> {
+    /// Pieces are read.
+    Reading { passes: Arc<Passes<'a>>, keep: Keep, begun: usize, read: Vec<Option<Piece>>, left: usize },
+    /// A thread makes parts of the pieces.
+    Between,
+    /// Parts are written.
+    Writing { passes: Passes<'a>, sorted: Arc<Sorted>, begun: usize, left: usize },
+    /// After the last pass.
+    Ended(Passes<'a>),
+}
+
+/// What a thread can do.
+pub(super) enum Step<'a> {
+    Read(Read<'a>),
+    Write(Write),
+}
+
+/// A piece to read.
+pub(super) struct Read<'a> {
+    passes: Arc<Passes<'a>>,
+    keep: Keep,
+    at: usize,
+}
+
+/// A part to write.
+pub(super) struct Write {
+    sorted: Arc<Sorted>,
+    at: usize,
+    /// Its position among all parts of the launch.
+    pub(super) part: usize,
+}
+
+/// All pieces of a pass.
+pub(super) struct Pass<'a>(Passes<'a>, Vec<Piece>);
+
+impl Read<'_> {
+    /// Reads it.
+    pub(super) fn piece(self, memory: &mut Memory) -> (usize, Piece) {
+        (self.at, self.passes.read(self.at, self.keep, memory))
+    }
+}
+
+impl Write {
+    /// Its rows.
+    pub(super) fn batch(&self, memory: &mut Memory) -> Result<RecordBatch, ArrowError> {
+        self.sorted.batch(self.at, memory)
+    }
+}
+
+impl<'a> Pass<'a> {
+    /// Makes parts, unless it was the first look.
+    pub(super) fn end(self) -> (Passes<'a>, Option<Sorted>) {
+        let Self(mut passes, pieces) = self;
+        let sorted = passes.end(pieces);
+        (passes, sorted)
+    }
+}
+
+impl<'a> Large<'a> {
+    pub(super) fn new(source: Source<'a>, limits: Limits) -> Self {
+        Self { stage: Stage::of(Passes::new(source, limits)), parts: 0 }
+    }
+
+    /// The next step that no thread does yet.
+    pub(super) fn step(&mut self) -> Option<Step<'a>> {
+        match &mut self.stage {
+            Stage::Reading { passes, keep, begun, read, .. } if *begun < read.len() => {
+                let at = *begun;
+                *begun += 1;
+                Some(Step::Read(Read { passes: Arc::clone(passes), keep: *keep, at }))
+            }
+            Stage::Writing { sorted, begun, .. } if *begun < sorted.parts() => {
+                let at = *begun;
+                *begun += 1;
+                Some(Step::Write(Write { sorted: Arc::clone(sorted), at, part: self.parts + at }))
+            }
+            _ => None,
+        }
+    }
+
+    /// Adds a piece that was read. After the last one, its thread ends the pass.
+    pub(super) fn add(&mut self, (at, piece): (usize, Piece)) -> Option<Pass<'a>> {
+        let Stage::Reading { read, left, .. } = &mut self.stage else { return None };
+        if let Some(slot) = read.get_mut(at) {
+            *slot = Some(piece);
+        }
+        *left -= 1;
+        if *left > 0 {
+            return None;
+        }
+        match std::mem::replace(&mut self.stage, Stage::Between) {
+            // All threads that read have let go of it.
+            Stage::Reading { passes, read, .. } => {
+                Some(Pass(Arc::into_inner(passes)?, read.into_iter().flatten().collect()))
+            }
+            _ => None,
+        }
+    }
+
+    /// Goes on after the end of a pass.
+    pub(super) fn go_on(&mut self, (passes, sorted): (Passes<'a>, Option<Sorted>)) {
+        self.stage = match sorted.filter(|sorted| sorted.parts() > 0) {
+            Some(sorted) => {
+                let left = sorted.parts();
+                Stage::Writing { passes, sorted: Arc::new(sorted), begun: 0, left }
+            }
+            None => Stage::of(passes),
+        };
+    }
+
+    /// Counts a part that was written.
+    pub(super) fn wrote(&mut self) {
+        let Stage::Writing { left, sorted, .. } = &mut self.stage else { return };
+        *left -= 1;
+        if *left == 0 {
+            self.parts += sorted.parts();
+            if let Stage::Writing { passes, .. } = std::mem::replace(&mut self.stage, Stage::Between) {
+                self.stage = Stage::of(passes);
+            }
+        }
+    }
+
+    /// The number of parts, and the counts, after the last pass.
+    pub(super) fn end(&mut self) -> Option<(usize, Vec<Converted>)> {
+        let Stage::Ended(passes) = &mut self.stage else { return None };
+        Some((self.parts, vec![std::mem::take(&mut passes.converted)]))
+    }
+}
+
+impl<'a> Stage<'a> {
+    /// The beginning of the next pass.
+    fn of(passes: Passes<'a>) -> Self {
+        let left = passes.pieces();
+        match passes.next() {
+            Some(keep) => {
+                let read = std::iter::repeat_with(|| None).take(left).collect();
+                Self::Reading { passes: Arc::new(passes), keep, begun: 0, read, left }
+            }
+            None => Self::Ended(passes),
+        }
+    }
+}

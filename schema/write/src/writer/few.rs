@@ -1,0 +1,62 @@
+//! Columns of 16-bit numbers in short runs: a dictionary and positions in it.
+//!
+//! Warps of accesses are these. The general encoder hashes each value.
+
+use arrow::array::{ArrayRef, AsArray};
+use arrow::datatypes::UInt16Type;
+use parquet::basic::Encoding;
+use parquet::errors::ParquetError;
+use parquet::schema::types::ColumnDescPtr;
+
+use super::hybrid::{Hybrid, width};
+use super::pages::{EncodedChunk, EncodedPage, Form, Value, write};
+use crate::encoding::PAGE_ROWS;
+
+const UNKNOWN: u32 = u32::MAX;
+
+/// Encodes a column, given by batches. `None` where it has another encoding, nulls, or values of another type.
+pub(super) fn encode(
+    column: &ColumnDescPtr,
+    form: Form,
+    batches: &[&ArrayRef],
+) -> Result<Option<EncodedChunk>, ParquetError> {
+    let is_flat = column.max_rep_level() == 0 && column.max_def_level() == 0;
+    if !form.has_dictionary || !is_flat {
+        return Ok(None);
+    }
+    let arrays: Option<Vec<&[u16]>> =
+        batches.iter().map(|array| Some(&array.as_primitive_opt::<UInt16Type>()?.values()[..])).collect();
+    let Some(values) = arrays.map(|arrays| arrays.concat()).filter(|values| !values.is_empty()) else {
+        return Ok(None);
+    };
+    let mut known = vec![UNKNOWN; 1 << u16::BITS];
+    let mut dictionary = Vec::new();
+    for value in &values {
+        let known = &mut known[usize::from(*value)];
+        if *known == UNKNOWN {
+            *known = u32::try_from(dictionary.len()).unwrap_or(UNKNOWN);
+            dictionary.push(*value);
+        }
+    }
+    let width = width(dictionary.len() - 1);
+    let extremes: Vec<(Value, Value)> = values.chunks(PAGE_ROWS).map(extremes).collect();
+    let pages = values.chunks(PAGE_ROWS).zip(&extremes).map(|(values, (least, most))| {
+        let mut positions = Hybrid::new(width);
+        for same in values.chunk_by(|a, b| a == b) {
+            positions.put(same.first().map_or(0, |value| known[usize::from(*value)]), same.len());
+        }
+        let mut bytes = vec![u8::try_from(width).unwrap_or(u8::MAX)];
+        bytes.append(&mut positions.finish());
+        EncodedPage::flat(bytes, values.len(), Some((least, most)))
+    });
+    let count = u32::try_from(dictionary.len()).unwrap_or(UNKNOWN);
+    let plain = dictionary.iter().flat_map(|value| u32::from(*value).to_le_bytes()).collect();
+    let form = Form { encoding: Encoding::RLE_DICTIONARY, ..form };
+    write(column, (form, values.len()), Some((plain, count)), pages).map(Some)
+}
+
+fn extremes(values: &[u16]) -> (Value, Value) {
+    let least = values.iter().min().copied().unwrap_or(0);
+    let most = values.iter().max().copied().unwrap_or(0);
+    (Value::Unsigned(least.into()), Value::Unsigned(most.into()))
+}
