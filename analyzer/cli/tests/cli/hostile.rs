@@ -49,6 +49,34 @@ fn with_manifest(place: &Place, change: impl FnOnce(&mut serde_json::Value)) {
 }
 
 #[test]
+fn a_damaged_page_is_an_error_of_its_table() {
+    let place = Place::new();
+    place.run(&["unpack", "tiny.stallmap", "folder"]).expect_ok();
+    let path = place.path("folder/tables/memory_access.parquet");
+    let sound = fs::read(&path).unwrap();
+    let mut errors = 0;
+    for at in (4..sound.len() / 2).step_by(sound.len() / 60) {
+        let mut damaged = sound.clone();
+        damaged[at] ^= 0x55;
+        fs::write(&path, damaged).unwrap();
+        let ran = place.run(&["sql", "folder", "-c", "SELECT * FROM memory_access"]);
+        if ran.code != Some(0) {
+            assert!(ran.expect_error(3).stderr.contains("table `memory_access` "), "{at}: {}", ran.stderr);
+            errors += 1;
+        }
+    }
+    assert!(errors > 10, "{errors}");
+    // A condition that the scan computes is no damage.
+    let ran = place.run(&[
+        "sql",
+        "tiny.stallmap",
+        "-c",
+        "SELECT * FROM memory_access WHERE 1 / (address - address) > 0",
+    ]);
+    assert!(ran.expect_error(4).stderr.contains("division by zero"), "{}", ran.stderr);
+}
+
+#[test]
 fn names_of_a_capture_do_not_steer() {
     let place = Place::new();
     changed::<Op>(&place, "bad.stallmap", |rows| {
