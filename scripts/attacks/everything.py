@@ -110,7 +110,8 @@ def requests(names, counts, file, place, is_accepted):
         if kind == b"E" and is_accepted and not problem:
             failure = json.loads(body)
             if failure.get("code") in REFUSED:
-                problem = f"`check` accepts it, and a request fails: {asked[min(replies - 1, len(asked) - 1)]}: {failure}"
+                failed = asked[min(replies - 1, len(asked) - 1)]
+                problem = f"`check` accepts it, and `serve --stdio` answers {failed} with exit code {failure['code']}: {failure['error']}"
         replies += kind in b"HDE"
     counts.note(ran, problem, [file])
 
