@@ -77,6 +77,32 @@ fn a_damaged_page_is_an_error_of_its_table() {
 }
 
 #[test]
+fn a_result_beyond_a_bound_is_refused() {
+    let place = Place::new();
+    let run = |sql: &str| place.run(&["sql", "tiny.stallmap", "--format", "csv", "-c", sql]);
+    for call in [
+        "repeat('x', 1000000000)",
+        "repeat(name, 1000000000)",
+        "lpad('x', 1000000000)",
+        "rpad(name, 1000000000)",
+        "replace(repeat('a', 1000000), 'a', repeat('b', 1000000))",
+        "array_repeat('x', 1000000000)",
+        "list_repeat(1, 1000000000)",
+        "array_resize([1], 1000000000)",
+        "range(1, 1000000000)",
+        "generate_series(1, 1000000000)",
+    ] {
+        let ran = run(&format!("SELECT {call} FROM op"));
+        let text = &ran.expect_error(4).stderr;
+        assert!(text.contains(" makes more than 256 MiB at once: "), "{call}: {text}");
+    }
+    let calls = "repeat('x', 3), lpad('x', 3), replace('aba', 'a', 'cc'), range(3), array_repeat(1, 2)";
+    let ran = run(&format!("SELECT {calls}"));
+    let row = ran.expect_ok().stdout.lines().nth(1).unwrap().to_owned();
+    assert_eq!(row, r#"xxx,  x,ccbcc,"[0, 1, 2]","[1, 1]""#);
+}
+
+#[test]
 fn names_of_a_capture_do_not_steer() {
     let place = Place::new();
     changed::<Op>(&place, "bad.stallmap", |rows| {
