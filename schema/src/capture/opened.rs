@@ -63,7 +63,7 @@ pub(super) struct OpenFile {
     path: PathBuf,
 }
 
-/// What differs once another process wrote to a file. A file that is renamed, linked or removed stays as it is.
+/// Properties that differ once another process wrote to a file. Renaming, linking or removing it changes none of them.
 #[derive(Debug, PartialEq, Eq)]
 struct Version {
     size: u64,
