@@ -89,7 +89,7 @@ fn size(name: &str, args: &[ColumnarValue], rows: usize) -> Result<u64> {
             sum(&|row| natural(texts.at(row)).saturating_mul(natural(counts.at(row))))
         }
         "replace" => {
-            // Each character is found, at most, and one place more.
+            // Each character is found, and one place more.
             let (texts, from, to) = (lengths(0)?, lengths(1)?, lengths(2)?);
             let found = |row| natural(texts.at(row)) / natural(from.at(row)).max(1) + 1;
             sum(&|row| found(row).saturating_mul(natural(to.at(row)).saturating_sub(natural(from.at(row)))))

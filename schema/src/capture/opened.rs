@@ -1,8 +1,7 @@
 //! Files of a local capture: small ones in memory, larger ones read by ranges as they are requested.
 //!
 //! No file is mapped. A map ends the process by SIGBUS where another process cuts the file, and its bytes change under
-//! their readers where another process writes to it. Here both are an error that names the file, so that a server
-//! survives them.
+//! their readers where another process writes to it. Here both are an error that names the file, and a server goes on.
 
 use std::fs::{self, File, Metadata};
 use std::io::ErrorKind;
