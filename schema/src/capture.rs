@@ -10,8 +10,8 @@
 //! cubins/<hash>.cubin.zst      cubins by the BLAKE3 hash of the cubin as loaded, 64 hexadecimal digits
 //! ```
 //!
-//! In the ZIP every entry is stored, not compressed, and begins at a multiple of 64 bytes. A memory map then serves it
-//! without a copy, and any tool that reads ZIP opens it.
+//! In the ZIP every entry is stored, not compressed, and begins at a multiple of 64 bytes. It is read without
+//! unpacking, and any tool that reads ZIP opens it.
 
 pub mod bounds;
 mod container;
@@ -20,6 +20,7 @@ pub mod error;
 pub mod identity;
 pub mod manifest;
 pub mod numbering;
+mod opened;
 pub mod pages;
 pub mod reader;
 pub mod recording;

@@ -26,7 +26,7 @@ FORMS = [["IN", "-v"], ["top", "tensors", "IN", "--ablated"], ["report", "IN", "
          ["tree", "IN", "--op", "a"], ["top", "kernels", "IN", "--cost-from", "replays"],
          *(["diff", "IN", "IN", "--format", form] for form in ("text", "json", "markdown", "github", "sarif"))]
 FILES = [["check", "IN"], ["id", "IN"], ["info", "IN"], ["info", "IN", "--tables"], ["info", "IN", "--views"], ["info", "IN", "finding"],
-         ["prepare", "IN"], ["unpack", "IN", "OUT"], ["pack", "IN", "OUT.stallmap"], ["pack", "IN", "OUT.stallmap", "--launches", "0-9"],
+         ["prepare", "IN"], ["open", "IN"], ["unpack", "IN", "OUT"], ["pack", "IN", "OUT.stallmap"], ["pack", "IN", "OUT.stallmap", "--launches", "0-9"],
          ["pack", "IN", "OUT.stallmap", "--only", "pc_sample"], ["redact", "IN", "OUT.stallmap"], ["redact", "IN", "OUT.stallmap", "--coarsen"],
          ["redact", "IN", "OUT.stallmap", "--also", "symbols,names,files,times"],
          *(["pack", "IN", "OUT.stallmap", "--without", kind] for kind in ("accesses", "bundles", "samples", "counters", "code", "parameters"))]
@@ -86,7 +86,9 @@ def judge(counts, ran, file, is_accepted, codes=None):
 
 def command(words, counts, file, place, is_accepted):
     words = [str(file) if word == "IN" else word.replace("OUT", str(place / "out")) for word in words]
-    judge(counts, Ran(counts.options, words, STALLMAP_CACHE=str(place / "out of cache")), file, is_accepted)
+    # `open` leaves its page in the folder for temporary files, and finds no browser.
+    places = {"STALLMAP_CACHE": str(place / "out of cache"), "TMPDIR": str(place), "PATH": str(place)}
+    judge(counts, Ran(counts.options, words, **places), file, is_accepted)
 
 
 def statements(names, counts, file, place, is_accepted):
@@ -110,7 +112,8 @@ def requests(names, counts, file, place, is_accepted):
         if kind == b"E" and is_accepted and not problem:
             failure = json.loads(body)
             if failure.get("code") in REFUSED:
-                problem = f"`check` accepts it, and a request fails: {asked[min(replies - 1, len(asked) - 1)]}: {failure}"
+                failed = asked[min(replies - 1, len(asked) - 1)]
+                problem = f"`check` accepts it, and `serve --stdio` answers {failed} with exit code {failure['code']}: {failure['error']}"
         replies += kind in b"HDE"
     counts.note(ran, problem, [file])
 

@@ -4,6 +4,7 @@ import pathlib
 import re
 import shutil
 import signal
+import threading
 import zipfile
 
 from attacks.base import Ran, flipped
@@ -139,6 +140,40 @@ def interrupted(chance, _, seconds):
     return {"signal_after": chance.random() * seconds}
 
 
+# Above the size up to which captures are read at once.
+LARGE_BYTES = 33 << 20
+
+
+def changing(counts, capture, place, chance):
+    """A large capture is cut, or written to, while a command reads it: a result, or an error."""
+    file, own = place / "large.stallmap", capture.read_bytes()
+    with open(file, "wb") as made:
+        made.truncate(LARGE_BYTES)
+    with zipfile.ZipFile(capture) as source, zipfile.ZipFile(file, "a") as target:
+        for entry in source.infolist():
+            target.writestr(zipfile.ZipInfo(entry.filename), source.read(entry))
+
+    def change():
+        with open(file, "r+b") as opened:
+            kind, size = chance.randrange(3), file.stat().st_size
+            if kind == 0:
+                return opened.truncate(chance.choice([0, LARGE_BYTES, chance.randrange(LARGE_BYTES, size)]))
+            opened.seek(0 if kind == 1 else chance.randrange(LARGE_BYTES, size))
+            opened.write(own if kind == 1 else chance.randbytes(1 << 16))
+
+    words = chance.choice(READERS)
+    words = [str(file) if word == "IN" else word.replace("OUT", str(place / "out")) for word in words]
+    # Half of the tries come while it opens the file.
+    timer = threading.Timer(chance.random() * chance.choice([0.05, 2]), change)
+    timer.start()
+    ran = Ran(counts.options, words)
+    timer.cancel()
+    timer.join()
+    problem = ran.problem(counts.options, {0, 1, 3})
+    left = [new.name for new in place.iterdir() if new != file and not (new.name.startswith("out") and ran.code == 0)]
+    counts.note(ran, problem or (f"left {left}" if left else None))
+
+
 def rows(counts, capture, statement):
     """The rows of a query as lines of CSV."""
     return Ran(counts.options, ["sql", capture, "--format", "csv", "-c", statement]).text.splitlines()[1:]
@@ -174,4 +209,5 @@ ATTACKS = {
     "full disk": interfered(full_disk, {0, 5}),
     "interruption": interfered(interrupted, {0, 5, 130, -signal.SIGINT}),
     "redaction": redacted,
+    "changing files": changing,
 }

@@ -11,6 +11,8 @@ import tempfile
 import pathlib
 
 from attacks.base import ROOT, Ran, flipped
+from attacks.files import damaged_part
+from attacks.rows import changed_rows
 
 # Formats that `export` writes.
 EXPORTS = {"kineto": "json.gz", "perfetto": "pftrace", "memory-snapshot": "pickle", "operator-profiler": "json", "hatchet": "json"}
@@ -146,6 +148,29 @@ def damaged_imports(counts, capture, place, chance):
         shutil.rmtree(new) if new.is_dir() else new.unlink()
 
 
+def damaged_joins(counts, capture, place, chance):
+    """Adds a recording to a capture. One of both is damaged, or they are of different programs."""
+    _, content = chance.choice(list(samples(counts.options.stallmap).items()))
+    file, output, into = place / "trace", place / "out.stallmap", capture
+    kind = chance.randrange(4)
+    file.write_bytes(mutated(content, chance) if kind < 2 else content)
+    if kind > 1:
+        into = (damaged_part if kind == 2 else changed_rows)(capture, place, chance)
+    if into is None:
+        return
+    before = set(place.iterdir())
+    ran = Ran(counts.options, ["import", file, "--into", into, "-o", output])
+    problem = ran.problem(counts.options)
+    left = [new.name for new in set(place.iterdir()) - before if new != output]
+    if ran.code and output.exists():
+        problem = problem or "an error, and an output"
+    counts.note(ran, problem or (f"left {left}" if left else None), [file, into])
+    # Rows of a damaged capture are taken as they are.
+    if ran.code == 0 and Ran(counts.options, ["check", into]).code == 0:
+        checked = Ran(counts.options, ["check", output])
+        counts.note(checked, checked.problem(counts.options, {0}), [file, into, output])
+
+
 # What a command on a capture that `check` accepts may end with.
 CODES_OF_RESULTS = {0, 1, 5, 6, 7}
-ATTACKS = {"imports": damaged_imports}
+ATTACKS = {"imports": damaged_imports, "imports into captures": damaged_joins}

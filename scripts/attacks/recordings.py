@@ -6,6 +6,8 @@ import shutil
 import subprocess
 
 from attacks.base import ROOT, Ran, flipped
+from attacks.files import damaged_file, damaged_part
+from attacks.rows import changed_rows
 
 RECORDING = ROOT / "target/debug/examples/recording"
 # A capture was written, nothing can be used, or options are refused.
@@ -126,6 +128,26 @@ def merged(counts, _, place, chance):
     judge(counts, ["merge", *folders, "-o", place / "out.stallmap"], place, "; ".join(made))
 
 
+# Those with bundles.
+REPLAYED = ["blame_replays", "graph_bundles", "graph_replay"]
+
+
+def exported(counts, _, place, chance):
+    """Bundles of damaged captures as programs, which are written and not run."""
+    capture = ROOT / f"testdata/{chance.choice(REPLAYED)}.stallmap"
+    bad = chance.choice([damaged_file, damaged_part, damaged_part, changed_rows])(capture, place, chance)
+    if bad is None:
+        return
+    before = set(place.iterdir())
+    words = ["replay", bad, "--export", place / "programs"]
+    words += ["--launches", chance.choice(["0-9", "1", "a", "99999999999999999999", "5-2"])] if chance.randrange(2) else []
+    recorder = pathlib.Path(counts.options.stallmap).with_name("stallmap-record")
+    ran = Ran(counts.options, words, program=recorder)
+    left = [new.name for new in set(place.iterdir()) - before if new.name != "programs"]
+    problem = ran.problem(counts.options, CODES) or (f"left {left}" if left else None)
+    counts.note(ran, problem, [bad])
+
+
 def judge(counts, words, place, made):
     """Runs a command of the recorder. What it writes passes `check`, and nothing else is left."""
     output, before = place / "out.stallmap", set(place.iterdir())
@@ -143,4 +165,4 @@ def judge(counts, words, place, made):
         counts.note(checked, problem and f"{problem} ({made})", [output])
 
 
-ATTACKS = {"recovery": recovered, "merging": merged}
+ATTACKS = {"recovery": recovered, "merging": merged, "exported bundles": exported}

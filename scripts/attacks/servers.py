@@ -31,10 +31,10 @@ START_S, ANSWER_S, END_S = 60, 20, 20
 class Server:
     """A server of one capture that listens on the loopback."""
 
-    def __init__(self, options, capture, kind):
+    def __init__(self, options, capture, kind, more=()):
         self.begin = time.monotonic()
         environment = {**os.environ, "STALLMAP_CACHE": "off", "RUST_BACKTRACE": "0"}
-        command = [options.stallmap, "serve", str(capture), kind, "127.0.0.1:0"]
+        command = [options.stallmap, "serve", str(capture), kind, "127.0.0.1:0", *more]
         self.words = command[1:]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment)
         self.text = ""

@@ -2,6 +2,7 @@
 
 mod outer;
 
+use std::error::Error;
 use std::io::ErrorKind;
 use std::path::Path;
 
@@ -77,7 +78,7 @@ pub fn arrow_failure(error: ArrowError) -> Failure {
 /// Why a capture could not be opened or written.
 pub fn capture_failure(error: &CaptureError) -> Failure {
     let code = match error {
-        CaptureError::Io { action: "open capture" | "map capture" | "read", .. } => CAPTURE,
+        CaptureError::Io { action: "open capture" | "read", .. } => CAPTURE,
         CaptureError::Io { .. } | CaptureError::Refused { .. } => IO,
         _ => CAPTURE,
     };
@@ -131,6 +132,9 @@ fn code(error: &AnalyzeError) -> u8 {
 
 /// An empty statement cannot come from the user.
 fn explain_query(error: &DataFusionError, names: &Names, sql: &str) -> Failure {
+    if let Some(error) = of_capture(error.find_root()) {
+        return capture_failure(error);
+    }
     match error.find_root() {
         DataFusionError::SchemaError(error, _) => match error.as_ref() {
             SchemaError::FieldNotFound { field, valid_fields } => no_column(field, valid_fields, sql),
@@ -148,6 +152,21 @@ fn explain_query(error: &DataFusionError, names: &Names, sql: &str) -> Failure {
             planning(strip(&message, &LAYERS), names, sql)
         }
     }
+}
+
+/// The error of reading a capture's bytes that made a query fail.
+fn of_capture(error: &DataFusionError) -> Option<&CaptureError> {
+    let mut next: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(error) = next {
+        if let Some(TableError::Capture(found)) = error.downcast_ref() {
+            return Some(found);
+        }
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
+        }
+        next = error.source();
+    }
+    None
 }
 
 /// Rewords the planner's errors.
@@ -186,7 +205,8 @@ fn planning(message: &str, names: &Names, sql: &str) -> Failure {
 
 /// Rewords errors about values, which come while rows are computed.
 fn values(message: &str, sql: &str) -> Option<Failure> {
-    if message.contains("Divide by zero") {
+    // The second is a condition that the scan of a table computes.
+    if message.contains("Divide by zero") || message.contains("DivideByZero") {
         let hint = "write a / nullif(b, 0), which is null there".to_owned();
         return Some(Failure::message(QUERY, "division by zero").hint(hint));
     }

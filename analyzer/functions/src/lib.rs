@@ -1,6 +1,7 @@
 //! Functions that SQL lacks, one file each, and sums that do not depend on the order of rows.
 
 mod beta;
+pub mod bounded;
 pub mod cost_from;
 mod exact;
 mod gamma;

@@ -1,7 +1,7 @@
 //! From a capture to results: tables, views and functions that SQL can query.
 //!
 //! ```text
-//! capture file ──> tables (Parquet, memory-mapped) ──┐
+//! capture file ──> tables (Parquet, by ranges) ──────┐
 //! capture at a URL ─> remote (blocks, by ranges) ────┤
 //! sql/**/*.sql ──> library (views, with their docs) ─┼──> session (DataFusion) ──> SQL ──> rows
 //! engine (address × life -> tensor), functions ──────┤

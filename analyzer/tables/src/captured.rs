@@ -39,7 +39,7 @@ use super::column;
 use super::cuts::{self, Part};
 use super::reader::TableBytes;
 use super::renumber::Renumbering;
-use crate::error::TableError;
+use crate::error::{TableError, failed, unreadable};
 
 /// The object store named by scans. Nothing is read through it: each table provides its own bytes.
 pub const STORE: &str = "stallmap://capture";
@@ -200,7 +200,7 @@ impl CapturedTable {
         let read = read.unwrap_or_else(|panic| Err(DataFusionError::Execution(panic_text(panic.as_ref()))));
         read.map_err(|error| match error {
             DataFusionError::External(inner) if inner.is::<TableError>() => DataFusionError::External(inner),
-            error => unreadable(&self.name, error.strip_backtrace()),
+            error => failed(&self.name, &self.file.bytes, error.strip_backtrace()),
         })
     }
 
@@ -211,7 +211,7 @@ impl CapturedTable {
             let vetted = catch_unwind(AssertUnwindSafe(|| self.check()));
             vetted.unwrap_or_else(|panic| Err(panic_text(panic.as_ref())))
         });
-        checked.clone().map_err(|reason| unreadable(&self.name, reason))
+        checked.clone().map_err(|reason| failed(&self.name, &self.file.bytes, reason))
     }
 
     fn check(&self) -> Result<(), String> {
@@ -219,7 +219,7 @@ impl CapturedTable {
         pages::check(bytes, metadata, |_| true)?;
         let definition = super::definition(&self.name);
         column::check(definition, metadata.file_metadata().schema_descr())?;
-        let is_near = bytes.in_memory().is_some() || bytes.size_bytes() <= SMALL_REMOTE_BYTES;
+        let is_near = bytes.is_near() || bytes.size_bytes() <= SMALL_REMOTE_BYTES;
         match definition {
             Some(table) if is_near && !table.key.is_empty() && !REPEATING.contains(&table.name) => {
                 self.check_keys(table)
@@ -366,7 +366,8 @@ impl CapturedTable {
         };
         let groups = ranges.into_iter().map(|range| {
             let path = format!("tables/{}.parquet", self.name);
-            let file = PartitionedFile::new(path, self.file.bytes.size_bytes());
+            let bytes = self.file.bytes.clone();
+            let file = PartitionedFile::new(path, bytes.size_bytes()).with_extension(bytes);
             FileGroup::new(vec![file.with_range(range.start, range.end)])
         });
         let config = FileScanConfigBuilder::new(ObjectStoreUrl::parse(STORE)?, Arc::new(source))
@@ -452,11 +453,6 @@ fn table_schema(definition: Option<&TableDef>, file: &SchemaRef) -> SchemaRef {
     let others = file.fields().iter().filter(|field| declared.field_with_name(field.name()).is_err());
     let plain = |field: &Arc<Field>| field.as_ref().clone().with_metadata(HashMap::new());
     Arc::new(Schema::new(declared.fields().iter().chain(others).map(plain).collect::<Vec<_>>()))
-}
-
-/// The error of a query over a table that is damaged, or beyond a bound.
-pub(crate) fn unreadable(table: &str, reason: String) -> DataFusionError {
-    DataFusionError::External(Box::new(TableError::Table { table: table.to_owned(), reason }))
 }
 
 /// Message of a panic.

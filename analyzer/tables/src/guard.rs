@@ -1,5 +1,5 @@
 //! Guards every scan: captures are bytes from elsewhere. A panic of the Parquet decoder and a value beyond its bound
-//! become errors of the query. What a scan has read counts as work that is done.
+//! become errors of the query that name the table, as do errors of the decoder. What a scan has read counts as work that is done.
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
@@ -18,11 +18,18 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Pla
 use futures::{FutureExt, StreamExt};
 
 use arrow::array::RecordBatch;
+use arrow::error::ArrowError;
 use datafusion::datasource::physical_plan::FileScanConfig;
+use parquet::errors::ParquetError;
 use stallmap_schema::capture::bounds;
+use stallmap_schema::capture::source::EntryBytes;
 
-use crate::captured::{panic_text, unreadable};
+use crate::captured::panic_text;
+use crate::error::{failed, unreadable};
 use crate::work::{Task, Work};
+
+/// Words of DataFusion before the error of a condition that the scan computes.
+const CONDITION: &str = "Error evaluating filter predicate";
 
 /// Inserts a [`GuardExec`] above each scan, after all other rules.
 #[derive(Debug)]
@@ -52,6 +59,22 @@ impl PhysicalOptimizerRule for GuardScans {
 struct Captured {
     name: String,
     rows: u64,
+    bytes: EntryBytes,
+}
+
+impl Captured {
+    /// An error of the decoder as one of the table. A condition that cannot be computed is the statement's error.
+    fn explain(&self, error: DataFusionError) -> DataFusionError {
+        let reason = match error.find_root() {
+            DataFusionError::ParquetError(cause) => cause.to_string(),
+            DataFusionError::ArrowError(cause, _) => match cause.as_ref() {
+                ArrowError::ParquetError(reason) => reason.clone(),
+                _ => return error,
+            },
+            _ => return error,
+        };
+        if reason.contains(CONDITION) { error } else { failed(&self.name, &self.bytes, reason) }
+    }
 }
 
 /// The table that a scan reads. None if it reads memory.
@@ -61,7 +84,8 @@ fn captured(scan: &DataSourceExec) -> Option<Captured> {
     let path = file.object_meta.location.as_ref();
     let name = path.strip_prefix("tables/")?.strip_suffix(".parquet")?.to_owned();
     let rows = files.statistics().num_rows.get_value().copied().unwrap_or_default() as u64;
-    Some(Captured { name, rows })
+    let bytes = file.extension::<EntryBytes>()?.clone();
+    Some(Captured { name, rows, bytes })
 }
 
 /// Passes its input's batches on. A panic of the input, or a value beyond its bound, ends the query with an error.
@@ -124,7 +148,11 @@ impl ExecutionPlan for GuardExec {
         let input = self.input.execute(partition, context)?;
         let schema = input.schema();
         let (captured, mut row) = (self.captured.clone(), 0);
-        let checked = move |batch: RecordBatch| {
+        let checked = move |batch: Result<RecordBatch>| {
+            let batch = batch.map_err(|error| match &captured {
+                Some(captured) => captured.explain(error),
+                None => error,
+            })?;
             if let Some(Captured { name, .. }) = &captured {
                 bounds::check(name, &batch, row).map_err(|reason| unreadable(name, reason))?;
             }
@@ -138,12 +166,14 @@ impl ExecutionPlan for GuardExec {
             let mut input = input?;
             match AssertUnwindSafe(input.next()).catch_unwind().await {
                 Ok(None) => None,
-                Ok(Some(batch)) => match batch.and_then(&mut checked) {
+                Ok(Some(batch)) => match checked(batch) {
                     Ok(batch) => Some((Ok(batch), (Some(input), checked))),
                     Err(error) => Some((Err(error), (None, checked))),
                 },
                 Err(panic) => {
-                    Some((Err(DataFusionError::Execution(panic_text(panic.as_ref()))), (None, checked)))
+                    let panic = ParquetError::General(panic_text(panic.as_ref()));
+                    let error = checked(Err(panic.into())).map(drop).err();
+                    error.map(|error| (Err(error), (None, checked)))
                 }
             }
         });

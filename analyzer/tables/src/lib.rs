@@ -1,5 +1,5 @@
-//! The tables of a capture, as DataFusion reads them: Parquet in memory-mapped bytes, never copied, or fetched by
-//! ranges.
+//! The tables of a capture, as DataFusion reads them: Parquet in memory, or read by ranges of a file or an
+//! object on a server.
 
 pub mod captured;
 pub mod column;

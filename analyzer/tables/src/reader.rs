@@ -31,7 +31,7 @@ pub(super) struct TableBytes {
 impl TableBytes {
     /// Fetches columns in advance, together. Nothing to do for columns in memory. A failed fetch is reported on read.
     pub(super) fn prefetch(&self, columns: &ProjectionMask) {
-        if self.bytes.in_memory().is_some() {
+        if self.bytes.is_near() {
             return;
         }
         let mut left = PREFETCH_BYTES;
@@ -71,7 +71,7 @@ impl AsyncFileReader for TableBytes {
         ranges: Vec<Range<u64>>,
     ) -> BoxFuture<'_, Result<Vec<Bytes>, ParquetError>> {
         let bytes = self.bytes.clone();
-        if bytes.in_memory().is_some() {
+        if bytes.is_near() {
             let slices = bytes.read_ranges(&ranges).map_err(external);
             return async move { slices }.boxed();
         }

@@ -14,6 +14,7 @@ use bytes::Bytes;
 
 use super::entry;
 use super::error::CaptureError;
+use super::opened::{OpenFile, Opened};
 use super::source::{EntryBytes, RangeSource};
 
 pub(super) use directory::{Place, Slot};
@@ -21,15 +22,26 @@ pub(super) use directory::{Place, Slot};
 /// Bytes at the end of a table that are read ahead: most footers.
 const FOOTER_BYTES: u64 = 16 << 10;
 
-/// The entries of a ZIP file, each a slice of it.
-pub(super) fn entries(whole: &Bytes, path: &Path) -> Result<BTreeMap<String, EntryBytes>, CaptureError> {
-    let mapped = Mapped { whole, path };
-    let slice = |slot: Slot| {
-        let start = slot.locate(&mapped)?.data_start;
-        let data = mapped.slice(&(start..start + slot.size))?;
-        Ok((slot.name, data.into()))
+/// The entries of a local ZIP file, each a slice or a range of it.
+pub(super) fn entries(opened: &Opened, path: &Path) -> Result<BTreeMap<String, EntryBytes>, CaptureError> {
+    let memory;
+    let source: &dyn RangeSource = match opened {
+        Opened::Read(whole) => {
+            memory = Memory { whole, path };
+            &memory
+        }
+        Opened::File(file) => file.as_ref(),
     };
-    directory(&mapped)?.into_iter().map(slice).collect()
+    let entry = |slot: Slot| {
+        let start = slot.locate(source)?.data_start;
+        let range = start..start + slot.size;
+        let bytes = match opened {
+            Opened::Read(whole) => Memory { whole, path }.slice(&range)?.into(),
+            Opened::File(file) => EntryBytes::part(Arc::<OpenFile>::clone(file), range),
+        };
+        Ok((slot.name, bytes))
+    };
+    directory(source)?.into_iter().map(entry).collect()
 }
 
 /// The entries of a ZIP file that is read by ranges. The tables' headers and footers, which are needed whatever is
@@ -60,12 +72,12 @@ fn directory(source: &dyn RangeSource) -> Result<Vec<Slot>, CaptureError> {
 }
 
 /// A file in memory.
-struct Mapped<'a> {
+struct Memory<'a> {
     whole: &'a Bytes,
     path: &'a Path,
 }
 
-impl Mapped<'_> {
+impl Memory<'_> {
     fn slice(&self, range: &Range<u64>) -> Result<Bytes, CaptureError> {
         let place = usize::try_from(range.start).ok().zip(usize::try_from(range.end).ok());
         let within = place.filter(|(start, end)| start <= end && *end <= self.whole.len());
@@ -76,13 +88,13 @@ impl Mapped<'_> {
     }
 }
 
-impl fmt::Debug for Mapped<'_> {
+impl fmt::Debug for Memory<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Mapped").field(&self.path).finish()
+        f.debug_tuple("Memory").field(&self.path).finish()
     }
 }
 
-impl RangeSource for Mapped<'_> {
+impl RangeSource for Memory<'_> {
     fn size_bytes(&self) -> u64 {
         self.whole.len() as u64
     }

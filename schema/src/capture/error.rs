@@ -44,6 +44,12 @@ pub enum CaptureError {
         /// The file.
         path: PathBuf,
     },
+    /// Another process wrote to the file.
+    #[error("capture changed while it was read: `{}`", path.display())]
+    Changed {
+        /// The file.
+        path: PathBuf,
+    },
     /// The capture was written by a later release.
     #[error(
         "capture has format {found}, written by stallmap {writer}, but this release reads up to {supported}.x: `{}`",
@@ -115,6 +121,9 @@ impl CaptureError {
                  `.stallmap.partial` folder"
                     .to_owned(),
             ),
+            Self::Changed { .. } => {
+                Some("run the command again, on a complete file that no program writes to".to_owned())
+            }
             Self::NewerFormat { writer, .. } => {
                 Some(format!("install stallmap {writer} or later to read this capture"))
             }

@@ -41,7 +41,7 @@ pub fn check(
     if columns > COLUMNS {
         return Err(format!("it has {columns} columns, and the bound is {COLUMNS}"));
     }
-    let is_here = bytes.in_memory().is_some();
+    let is_here = bytes.is_near();
     for (index, group) in metadata.row_groups().iter().enumerate() {
         let rows = u64::try_from(group.num_rows()).unwrap_or(0);
         for (leaf, chunk) in group.columns().iter().enumerate().filter(|(leaf, _)| is_read(*leaf)) {

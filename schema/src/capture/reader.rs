@@ -1,11 +1,10 @@
-//! Reader of captures. A local file or folder is a memory map: every entry is a slice of it and nothing is copied. A
-//! file elsewhere is read by ranges: entries are fetched on demand.
+//! Reader of captures. A small local file is in memory: every entry is a slice of it and nothing is copied. A large one,
+//! and one elsewhere, is read by ranges: entries are read on demand.
 //!
 //! Captures are untrusted: sizes are checked against the file, names cannot leave the capture, and a failure of the
 //! Parquet reader on invalid bytes, a panic too, ends as an error.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
 use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -15,7 +14,6 @@ use arrow::array::{RecordBatch, RecordBatchReader as _};
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use bytes::Bytes;
-use memmap2::Mmap;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use parquet::errors::ParquetError;
@@ -25,18 +23,15 @@ use super::error::CaptureError;
 use super::manifest::{Manifest, TableEntry};
 use super::numbering::{self, LastNumbers, Numbering, Numbers, Space};
 use super::source::{self, EntryBytes, RangeSource};
-use super::{bounds, container, entry, manifest, pages};
+use super::{bounds, container, entry, manifest, opened, pages};
 use crate::table::Row;
 
 /// Most bytes that a cubin may have when decompressed.
 pub const MAX_CUBIN_BYTES: u64 = 256 << 20;
-/// Files up to this size are read, because a map ends the process if another one cuts the file. Reading them takes a few
-/// milliseconds, and a map of them no less memory.
-const READ_BYTES: u64 = 32 << 20;
 /// Bytes of a cubin for each compressed one that are reserved at once. Most of a large cubin is zeros, and 272 were seen.
 const MOST_RATIO: usize = 1 << 10;
 
-/// An open capture. Cheap to clone the entries of: they share the memory map.
+/// An open capture. Cheap to clone the entries of: they share the file or its bytes.
 #[derive(Clone, Debug)]
 pub struct CaptureReader {
     path: PathBuf,
@@ -60,7 +55,7 @@ pub struct TableFile {
     /// Number of rows in the manifest.
     pub rows: u64,
     /// Its Parquet file.
-    pub bytes: Bytes,
+    pub bytes: EntryBytes,
 }
 
 impl CaptureReader {
@@ -112,7 +107,7 @@ impl CaptureReader {
     pub fn table_files(&self) -> Result<Vec<TableFile>, CaptureError> {
         let file = |table: &TableEntry| {
             let path = entry::table(&table.name);
-            let bytes = self.entry(&path)?;
+            let bytes = self.entry_bytes(&path)?.clone();
             Ok(TableFile { name: table.name.clone(), path, rows: table.rows, bytes })
         };
         self.tables().iter().map(file).collect()
@@ -123,7 +118,7 @@ impl CaptureReader {
         self.entries.keys().map(String::as_str)
     }
 
-    /// An entry's bytes, all of them: a slice of the memory map, where there is one.
+    /// An entry's bytes, all of them, in memory.
     pub fn entry(&self, name: &str) -> Result<Bytes, CaptureError> {
         self.entry_bytes(name)?.whole()
     }
@@ -144,8 +139,14 @@ impl CaptureReader {
     /// An entry of the manifest, whose hash has been compared with the manifest's.
     pub fn verified_entry(&self, name: &str) -> Result<Bytes, CaptureError> {
         let bytes = self.entry(name)?;
-        if self.stated_hash(name) == Some(blake3::hash(&bytes).to_hex().as_str()) {
-            return Ok(bytes);
+        self.verify(name, blake3::hash(&bytes).to_hex().as_str())?;
+        Ok(bytes)
+    }
+
+    /// Compares the hash of an entry with the manifest's.
+    pub fn verify(&self, name: &str, hash: &str) -> Result<(), CaptureError> {
+        if self.stated_hash(name) == Some(hash) {
+            return Ok(());
         }
         let cause = "its hash differs from the manifest's";
         Err(CaptureError::corrupt(format!("entry `{name}`"), cause, &self.path))
@@ -216,8 +217,7 @@ impl CaptureReader {
             }
             Ok::<(), ParquetError>(())
         });
-        let damaged = |cause| CaptureError::corrupt(format!("table `{table}`"), cause, &self.path);
-        read.map_err(damaged)?;
+        read.map_err(|cause| damaged(table, cause, bytes, &self.path))?;
         Ok(last)
     }
 
@@ -233,7 +233,7 @@ impl CaptureReader {
 
     fn read_projected(&self, table: &str, columns: Option<&[&str]>) -> Result<Batches, CaptureError> {
         let bytes = self.table_entry(table)?.clone();
-        let thing = format!("table `{table}`");
+        let file = bytes.clone();
         let numbering = if self.renumbers(table) { self.numbering()?.cloned() } else { None };
         let opened = contained(|| {
             let builder = ParquetRecordBatchReaderBuilder::try_new(bytes)?;
@@ -246,11 +246,11 @@ impl CaptureReader {
             self.vet(table, builder.metadata(), &mask)?;
             builder.with_projection(mask).build()
         });
-        let reader = opened.map_err(|cause| CaptureError::corrupt(thing.clone(), cause, &self.path))?;
+        let reader = opened.map_err(|cause| damaged(table, cause, &file, &self.path))?;
         let schema = reader.schema();
         let renumbered = numbering.map(|numbers| (numbers, numbering::positions(table, &schema)));
         let (table, path) = (table.to_owned(), self.path.clone());
-        Ok(Batches { schema, reader: Some(reader), renumbered, table, row: 0, path })
+        Ok(Batches { schema, reader: Some(reader), file, renumbered, table, row: 0, path })
     }
 
     /// Checks the pages of a table that will be read: once where the file is in memory.
@@ -262,7 +262,7 @@ impl CaptureReader {
     ) -> Result<(), ParquetError> {
         let bytes = self.table_entry(table).map_err(|error| ParquetError::General(error.to_string()))?;
         let vetted = || self.vetted.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_here = bytes.in_memory().is_some();
+        let is_here = bytes.is_near();
         if is_here && vetted().contains(table) {
             return Ok(());
         }
@@ -335,6 +335,7 @@ type Renumbered = (Arc<Numbering>, Vec<(usize, Space)>);
 /// The batches of one table. After an error there are no more.
 pub struct Batches {
     reader: Option<ParquetRecordBatchReader>,
+    file: EntryBytes,
     schema: SchemaRef,
     renumbered: Option<Renumbered>,
     table: String,
@@ -375,10 +376,16 @@ impl Iterator for Batches {
             }
             Err(cause) => {
                 self.reader = None;
-                Some(Err(CaptureError::corrupt(format!("table `{}`", self.table), cause, &self.path)))
+                Some(Err(damaged(&self.table, cause, &self.file, &self.path)))
             }
         }
     }
+}
+
+/// A table that cannot be read: damaged, unless its file was changed since it was opened.
+fn damaged(table: &str, cause: String, file: &EntryBytes, path: &Path) -> CaptureError {
+    let corrupt = || CaptureError::corrupt(format!("table `{table}`"), cause, path);
+    file.unchanged().err().unwrap_or_else(corrupt)
 }
 
 /// Runs a reader of untrusted bytes: its panic becomes an error.
@@ -390,7 +397,7 @@ fn contained<T, E: std::fmt::Display>(read: impl FnOnce() -> Result<T, E>) -> Re
 }
 
 fn open_file(path: &Path) -> Result<CaptureReader, CaptureError> {
-    of_entries(path, container::entries(&map(path)?, path)?)
+    of_entries(path, container::entries(&opened::open(path)?, path)?)
 }
 
 fn of_entries(path: &Path, entries: BTreeMap<String, EntryBytes>) -> Result<CaptureReader, CaptureError> {
@@ -420,31 +427,9 @@ fn open_folder(path: &Path) -> Result<CaptureReader, CaptureError> {
     for (name, _, _) in manifest.entries() {
         let file = path.join(&name);
         if file.is_file() {
-            entries.insert(name, map(&file)?.into());
+            entries.insert(name, opened::open(&file)?.into());
         }
     }
     entries.insert(entry::MANIFEST.to_owned(), Bytes::from(json).into());
     Ok(CaptureReader::new(path, manifest, entries))
-}
-
-fn map(path: &Path) -> Result<Bytes, CaptureError> {
-    let file = File::open(path).map_err(CaptureError::io("open capture", path))?;
-    let found = file.metadata().map_err(CaptureError::io("open capture", path))?;
-    if !found.is_file() {
-        return Err(CaptureError::NotACapture {
-            cause: "it is a device, a pipe or a socket".to_owned(),
-            path: path.to_owned(),
-        });
-    }
-    if found.len() <= READ_BYTES {
-        return Ok(fs::read(path).map_err(CaptureError::io("open capture", path))?.into());
-    }
-    #[expect(unsafe_code, reason = "a memory map is what serves entries without a copy")]
-    // SAFETY: the map is read-only and private to this process, and no reference outlives it, because `Bytes` owns
-    // it. What cannot be excluded is another process that writes to the file, or cuts it, while it is mapped: bytes
-    // would change under a slice, or a read past the new end would end this process with SIGBUS. Captures are put
-    // into place by a rename and never written to again, so only a deliberate change by the user does this. Every
-    // reader of memory-mapped files accepts it.
-    let map = unsafe { Mmap::map(&file) };
-    Ok(Bytes::from_owner(map.map_err(CaptureError::io("map capture", path))?))
 }

@@ -1,7 +1,7 @@
 //! Sources of an entry's bytes: memory, or a source that is read by ranges.
 //!
-//! A local capture is mapped, and its entries are slices of the map. A capture elsewhere is a [`RangeSource`]: an
-//! entry of it knows where it lies, and fetches requested ranges. Parquet's reader takes both.
+//! A small local capture is in memory, and its entries are slices of it. A large one and one elsewhere are a
+//! [`RangeSource`]: an entry of it knows where it lies, and reads requested ranges. Parquet's reader takes all.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -18,9 +18,11 @@ use super::error::CaptureError;
 
 /// Bytes per fetch when a complete entry is read piece by piece.
 const PIECE_BYTES: u64 = 8 << 20;
+/// The same of a file: a piece stays in the processor's cache.
+const FILE_PIECE_BYTES: u64 = 1 << 20;
 /// Maximum bytes that are fetched ahead of requests.
 const PREFETCH_BYTES: u64 = 64 << 20;
-/// Bytes that a reader of a stream takes at once.
+/// Bytes that a reader of a stream takes at first: most take a page's header only. The next pieces of a file are larger.
 const STREAM_BYTES: u64 = 16 << 10;
 
 /// An object that is read by ranges. It may cache data, and never changes while it is open.
@@ -33,6 +35,11 @@ pub trait RangeSource: fmt::Debug + Send + Sync {
 
     /// The bytes of ranges within the object, each complete.
     fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, CaptureError>;
+
+    /// An error if the object is known to have changed since it was opened.
+    fn unchanged(&self) -> Result<(), CaptureError> {
+        Ok(())
+    }
 }
 
 /// The bytes of an entry. Cheap to clone.
@@ -42,6 +49,8 @@ pub struct EntryBytes(Form);
 #[derive(Clone, Debug)]
 enum Form {
     Memory(Bytes),
+    /// A range of a local file.
+    Part(Arc<dyn RangeSource>, Range<u64>),
     Remote(Arc<Remote>),
 }
 
@@ -54,6 +63,12 @@ struct Remote {
     start: OnceLock<u64>,
 }
 
+impl From<Vec<u8>> for EntryBytes {
+    fn from(bytes: Vec<u8>) -> Self {
+        Bytes::from(bytes).into()
+    }
+}
+
 impl From<Bytes> for EntryBytes {
     fn from(bytes: Bytes) -> Self {
         Self(Form::Memory(bytes))
@@ -61,6 +76,11 @@ impl From<Bytes> for EntryBytes {
 }
 
 impl EntryBytes {
+    /// A range of a local file.
+    pub(super) fn part(file: Arc<dyn RangeSource>, range: Range<u64>) -> Self {
+        Self(Form::Part(file, range))
+    }
+
     pub(super) fn remote(source: Arc<dyn RangeSource>, slot: Slot) -> Self {
         Self(Form::Remote(Arc::new(Remote { source, slot, start: OnceLock::new() })))
     }
@@ -69,6 +89,7 @@ impl EntryBytes {
     pub fn size_bytes(&self) -> u64 {
         match &self.0 {
             Form::Memory(bytes) => bytes.len() as u64,
+            Form::Part(_, range) => range.end - range.start,
             Form::Remote(remote) => remote.slot.size,
         }
     }
@@ -77,13 +98,26 @@ impl EntryBytes {
     pub fn in_memory(&self) -> Option<&Bytes> {
         match &self.0 {
             Form::Memory(bytes) => Some(bytes),
-            Form::Remote(_) => None,
+            Form::Part(..) | Form::Remote(_) => None,
         }
+    }
+
+    /// True if they are in memory or in a local file: nothing is gained by reading ranges together, or in advance.
+    pub fn is_near(&self) -> bool {
+        !matches!(self.0, Form::Remote(_))
     }
 
     /// All of them.
     pub fn whole(&self) -> Result<Bytes, CaptureError> {
         self.read(0..self.size_bytes())
+    }
+
+    /// An error if a local file was changed since it was opened: the reason for every other error of reading it.
+    pub fn unchanged(&self) -> Result<(), CaptureError> {
+        match &self.0 {
+            Form::Part(file, _) => file.unchanged(),
+            Form::Memory(_) | Form::Remote(_) => Ok(()),
+        }
     }
 
     /// The bytes of a range.
@@ -95,24 +129,33 @@ impl EntryBytes {
     pub fn read_ranges(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, CaptureError> {
         match &self.0 {
             Form::Memory(bytes) => ranges.iter().map(|range| slice(bytes, range)).collect(),
+            Form::Part(file, own) => {
+                let place = |range| within(range, own.start, own.end - own.start, file.location());
+                file.read(&ranges.iter().map(place).collect::<Result<Vec<_>, _>>()?)
+            }
             Form::Remote(remote) => remote.read(ranges),
         }
     }
 
     /// Their BLAKE3 hash, in hexadecimal digits, read piece by piece.
     pub fn hash(&self) -> Result<String, CaptureError> {
-        if let Some(bytes) = self.in_memory() {
-            return Ok(blake3::hash(bytes).to_hex().to_string());
-        }
         let mut hasher = blake3::Hasher::new();
-        let size = self.size_bytes();
-        let mut at = 0;
-        while at < size {
-            let end = size.min(at.saturating_add(PIECE_BYTES));
-            hasher.update(&self.read(at..end)?);
-            at = end;
+        for piece in self.pieces() {
+            hasher.update(&piece?);
         }
         Ok(hasher.finalize().to_hex().to_string())
+    }
+
+    /// All of them, in order: at once where they are in memory.
+    pub fn pieces(&self) -> impl Iterator<Item = Result<Bytes, CaptureError>> {
+        let size = self.size_bytes();
+        let length = match self.0 {
+            Form::Memory(_) => size.max(1),
+            Form::Part(..) => FILE_PIECE_BYTES,
+            Form::Remote(_) => PIECE_BYTES,
+        };
+        let ranges = (0..size.div_ceil(length)).map(move |piece| piece * length);
+        ranges.map(move |start| self.read(start..size.min(start.saturating_add(length))))
     }
 }
 
@@ -136,14 +179,8 @@ pub(super) fn prefetch<'a>(entries: impl Iterator<Item = &'a EntryBytes>) {
 impl Remote {
     fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, CaptureError> {
         let start = self.start()?;
-        let within = |range: &Range<u64>| {
-            if range.start > range.end || range.end > self.slot.size {
-                return Err(outside(range, self.slot.size, self.source.location()));
-            }
-            Ok(start + range.start..start + range.end)
-        };
-        let ranges: Vec<_> = ranges.iter().map(within).collect::<Result<_, _>>()?;
-        self.source.read(&ranges)
+        let place = |range| within(range, start, self.slot.size, self.source.location());
+        self.source.read(&ranges.iter().map(place).collect::<Result<Vec<_>, _>>()?)
     }
 
     fn start(&self) -> Result<u64, CaptureError> {
@@ -163,6 +200,14 @@ fn slice(bytes: &Bytes, range: &Range<u64>) -> Result<Bytes, CaptureError> {
     }
 }
 
+/// A range of an entry as a range of its source.
+fn within(range: &Range<u64>, start: u64, size: u64, path: &Path) -> Result<Range<u64>, CaptureError> {
+    if range.start > range.end || range.end > size {
+        return Err(outside(range, size, path));
+    }
+    Ok(start + range.start..start + range.end)
+}
+
 fn outside(range: &Range<u64>, size: u64, path: &Path) -> CaptureError {
     let cause = format!("bytes {} to {} of {size} were requested", range.start, range.end);
     CaptureError::corrupt("entry", cause, path)
@@ -178,7 +223,8 @@ impl ChunkReader for EntryBytes {
     type T = EntryStream;
 
     fn get_read(&self, start: u64) -> Result<EntryStream, ParquetError> {
-        let mut stream = EntryStream { entry: self.clone(), at: start, rest: Bytes::new() };
+        let mut stream =
+            EntryStream { entry: self.clone(), at: start, rest: Bytes::new(), next_bytes: STREAM_BYTES };
         if let Some(bytes) = self.in_memory() {
             stream.rest = slice(bytes, &(start..bytes.len() as u64)).map_err(external)?;
             stream.at = bytes.len() as u64;
@@ -201,14 +247,19 @@ pub struct EntryStream {
     entry: EntryBytes,
     at: u64,
     rest: Bytes,
+    /// Bytes to read next.
+    next_bytes: u64,
 }
 
 impl Read for EntryStream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.rest.is_empty() && self.at < self.entry.size_bytes() {
-            let end = self.entry.size_bytes().min(self.at.saturating_add(STREAM_BYTES));
+            let end = self.entry.size_bytes().min(self.at.saturating_add(self.next_bytes));
             self.rest = self.entry.read(self.at..end).map_err(io::Error::other)?;
             self.at = end;
+            if self.entry.is_near() {
+                self.next_bytes = FILE_PIECE_BYTES.min(self.next_bytes * 4);
+            }
         }
         let length = buffer.len().min(self.rest.len());
         self.rest.split_to(length).copy_to_slice(&mut buffer[..length]);

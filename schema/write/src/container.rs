@@ -8,6 +8,7 @@ use std::path::Path;
 
 use stallmap_schema::capture::entry;
 use stallmap_schema::capture::error::CaptureError;
+use stallmap_schema::capture::source::EntryBytes;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
@@ -38,6 +39,19 @@ pub(crate) fn write(
         finish().map_err(CaptureError::io("write capture", file))
     })?;
     output.sync_all().map_err(CaptureError::io("write capture", file))
+}
+
+/// Writes an entry of another capture to a file, piece by piece. Returns its BLAKE3 hash, in hexadecimal digits.
+pub(crate) fn write_entry(bytes: &EntryBytes, path: &Path) -> Result<String, CaptureError> {
+    let failed = |cause| CaptureError::io("write", path)(cause);
+    let mut file = File::create(path).map_err(failed)?;
+    let mut hasher = blake3::Hasher::new();
+    for piece in bytes.pieces() {
+        let piece = piece?;
+        hasher.update(&piece);
+        file.write_all(&piece).map_err(failed)?;
+    }
+    Ok(hasher.finalize().to_hex().to_string())
 }
 
 fn append(zip: &mut ZipWriter<Sink<'_>>, name: &str, path: &Path) -> io::Result<()> {

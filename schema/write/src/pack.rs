@@ -77,7 +77,7 @@ pub(crate) fn write_entries(reader: &CaptureReader, folder: &Path) -> Result<(),
         let path = folder.join(&name);
         let parent = path.parent().unwrap_or(folder);
         fs::create_dir_all(parent).map_err(CaptureError::io("create folder", parent))?;
-        fs::write(&path, reader.entry(&name)?).map_err(CaptureError::io("write", &path))?;
+        container::write_entry(reader.entry_bytes(&name)?, &path)?;
     }
     Ok(())
 }

@@ -136,10 +136,8 @@ impl CaptureWriter {
             let thing = format!("table `{}`", file.name);
             return Err(CaptureError::refused(thing, "the name is taken or not allowed", &self.output));
         }
-        let path = self.staging.0.join(entry);
-        fs::write(&path, &file.bytes).map_err(CaptureError::io("write", &path))?;
-        let blake3 = blake3::hash(&file.bytes).to_hex().to_string();
-        let (name, rows, bytes) = (file.name.clone(), file.rows, file.bytes.len() as u64);
+        let blake3 = container::write_entry(&file.bytes, &self.staging.0.join(entry))?;
+        let (name, rows, bytes) = (file.name.clone(), file.rows, file.bytes.size_bytes());
         self.copied.insert(name.clone(), TableEntry { name, rows, bytes, blake3 });
         Ok(())
     }
@@ -151,10 +149,14 @@ impl CaptureWriter {
             return Ok(());
         }
         let path = entry::table(&table.name);
-        let bytes = reader.verified_entry(&path)?;
+        let bytes = reader.entry_bytes(&path)?.clone();
         if !reader.renumbers(&table.name) {
-            return self.copy_table(&TableFile { name: table.name.clone(), path, rows: table.rows, bytes });
+            let (name, rows) = (table.name.clone(), table.rows);
+            self.copy_table(&TableFile { name, path: path.clone(), rows, bytes })?;
+            let hash = self.copied.get(&table.name).map_or("", |copied| &copied.blake3);
+            return reader.verify(&path, hash);
         }
+        reader.verify(&path, &bytes.hash()?)?;
         for batch in reader.read_table(&table.name)? {
             self.append(&table.name, &batch?)?;
         }

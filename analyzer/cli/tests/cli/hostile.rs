@@ -49,6 +49,60 @@ fn with_manifest(place: &Place, change: impl FnOnce(&mut serde_json::Value)) {
 }
 
 #[test]
+fn a_damaged_page_is_an_error_of_its_table() {
+    let place = Place::new();
+    place.run(&["unpack", "tiny.stallmap", "folder"]).expect_ok();
+    let path = place.path("folder/tables/memory_access.parquet");
+    let sound = fs::read(&path).unwrap();
+    let mut errors = 0;
+    for at in (4..sound.len() / 2).step_by(sound.len() / 60) {
+        let mut damaged = sound.clone();
+        damaged[at] ^= 0x55;
+        fs::write(&path, damaged).unwrap();
+        let ran = place.run(&["sql", "folder", "-c", "SELECT * FROM memory_access"]);
+        if ran.code != Some(0) {
+            assert!(ran.expect_error(3).stderr.contains("table `memory_access` "), "{at}: {}", ran.stderr);
+            errors += 1;
+        }
+    }
+    assert!(errors > 10, "{errors}");
+    // A condition that the scan computes is no damage.
+    let ran = place.run(&[
+        "sql",
+        "tiny.stallmap",
+        "-c",
+        "SELECT * FROM memory_access WHERE 1 / (address - address) > 0",
+    ]);
+    assert!(ran.expect_error(4).stderr.contains("division by zero"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_result_beyond_a_bound_is_refused() {
+    let place = Place::new();
+    let run = |sql: &str| place.run(&["sql", "tiny.stallmap", "--format", "csv", "-c", sql]);
+    for call in [
+        "repeat('x', 1000000000)",
+        "repeat(name, 1000000000)",
+        "lpad('x', 1000000000)",
+        "rpad(name, 1000000000)",
+        "replace(repeat('a', 1000000), 'a', repeat('b', 1000000))",
+        "array_repeat('x', 1000000000)",
+        "list_repeat(1, 1000000000)",
+        "array_resize([1], 1000000000)",
+        "range(1, 1000000000)",
+        "generate_series(1, 1000000000)",
+    ] {
+        let ran = run(&format!("SELECT {call} FROM op"));
+        let text = &ran.expect_error(4).stderr;
+        assert!(text.contains(" makes more than 256 MiB at once: "), "{call}: {text}");
+    }
+    let calls = "repeat('x', 3), lpad('x', 3), replace('aba', 'a', 'cc'), range(3), array_repeat(1, 2)";
+    let ran = run(&format!("SELECT {calls}"));
+    let row = ran.expect_ok().stdout.lines().nth(1).unwrap().to_owned();
+    assert_eq!(row, r#"xxx,  x,ccbcc,"[0, 1, 2]","[1, 1]""#);
+}
+
+#[test]
 fn names_of_a_capture_do_not_steer() {
     let place = Place::new();
     changed::<Op>(&place, "bad.stallmap", |rows| {

@@ -7,6 +7,7 @@
 mod absent;
 mod answers;
 mod bad_input;
+mod changing;
 mod command;
 mod diff;
 mod examples;

@@ -8,6 +8,7 @@ use datafusion::optimizer::Analyzer;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use object_store::memory::InMemory;
 use stallmap_engine::launches::of_launches;
+use stallmap_functions::bounded;
 use stallmap_joins::keys::KeysOfJoins;
 use stallmap_joins::pauses::Pauses;
 use stallmap_tables::captured::STORE;
@@ -56,6 +57,15 @@ pub(super) fn context(first: &str, resources: &Resources) -> Result<SessionConte
     let context = SessionContext::new_with_state(state);
     for function in stallmap_functions::functions() {
         context.register_udf(function.as_ref().clone());
+    }
+    let grown: Vec<_> = {
+        let state = context.state_ref();
+        let state = state.read();
+        let known = bounded::NAMES.iter().filter_map(|name| state.scalar_functions().get(*name));
+        known.map(|function| bounded::bounded(function)).collect()
+    };
+    for function in grown {
+        context.register_udf(function);
     }
     context.register_udf(resources.cost_from.function());
     for aggregate in stallmap_functions::aggregates() {

@@ -161,7 +161,7 @@ pub(super) fn save(path: &Path, name: &str, stored: &Stored) -> bool {
     matches!(written, Ok(Ok(())))
 }
 
-/// The hash of the names and bytes of a capture's tables and files, without stored answers. None if they are not in memory: reading all of a
+/// The hash of the names and bytes of a capture's tables and files, without stored answers. None if they are not on this machine: reading all of a
 /// remote capture would cost more than it saves.
 fn content_hash(reader: &CaptureReader) -> Option<blake3::Hash> {
     let is_recorded =
@@ -170,10 +170,10 @@ fn content_hash(reader: &CaptureReader) -> Option<blake3::Hash> {
     names.sort_unstable();
     let mut all = blake3::Hasher::new();
     for name in names {
-        let bytes = reader.entry_bytes(name).ok()?.in_memory()?;
+        let bytes = reader.entry_bytes(name).ok().filter(|bytes| bytes.is_near())?;
         all.update(&(name.len() as u64).to_le_bytes());
         all.update(name.as_bytes());
-        all.update(blake3::hash(bytes).as_bytes());
+        all.update(blake3::Hash::from_hex(bytes.hash().ok()?).ok()?.as_bytes());
     }
     Some(all.finalize())
 }
