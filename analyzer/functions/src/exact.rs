@@ -12,8 +12,12 @@ pub(super) struct ExactSum {
     high: f64,
     /// The part that rounding of `high` lost.
     low: f64,
-    /// The part that rounding of `low` lost, which is rare: numbers that do not overlap, smallest first.
-    rest: Vec<f64>,
+    /// The part that rounding of `low` lost: numbers that do not overlap, smallest first.
+    #[expect(
+        clippy::box_collection,
+        reason = "it is rare, and there is a sum for each of millions of groups"
+    )]
+    rest: Option<Box<Vec<f64>>>,
 }
 
 impl ExactSum {
@@ -44,17 +48,21 @@ impl ExactSum {
         }
     }
 
-    /// Numbers whose sum, without rounding, is this sum.
+    /// Numbers whose sum, without rounding, is this sum: one, if nothing was rounded.
     pub(super) fn parts(&self) -> impl Iterator<Item = f64> {
-        [self.high, self.low].into_iter().chain(self.rest.iter().copied())
+        [self.high, self.low].into_iter().chain(self.rest().iter().copied()).filter(|part| *part != 0.0)
+    }
+
+    fn rest(&self) -> &[f64] {
+        self.rest.as_deref().map_or(&[], Vec::as_slice)
     }
 
     /// The sum, rounded to the nearest number.
     pub(super) fn value(&self) -> f64 {
-        if self.rest.is_empty() || !self.high.is_finite() {
+        if self.rest().is_empty() || !self.high.is_finite() {
             return self.high + self.low;
         }
-        let mut parts = self.rest.clone();
+        let mut parts = self.rest().to_vec();
         grow(&mut parts, self.low);
         grow(&mut parts, self.high);
         rounded(&parts)
@@ -62,7 +70,7 @@ impl ExactSum {
 
     /// Bytes on the heap.
     pub(super) fn heap_bytes(&self) -> usize {
-        self.rest.capacity() * size_of::<f64>()
+        self.rest.as_ref().map_or(0, |rest| size_of_val(rest.as_ref()) + rest.capacity() * size_of::<f64>())
     }
 
     fn add_part(&mut self, part: f64) {
@@ -76,7 +84,7 @@ impl ExactSum {
         let (low, lost) = two_sum(self.low, lost);
         self.low = low;
         if lost != 0.0 {
-            grow(&mut self.rest, lost);
+            grow(self.rest.get_or_insert_default(), lost);
         }
     }
 }
@@ -202,6 +210,14 @@ mod tests {
         // A tie, decided by a part that no sum of two holds.
         assert_eq!(sum(&[1.0, f64::EPSILON / 2.0, 1e-300]), 1.0 + f64::EPSILON);
         assert_eq!(sum(&[1.0, f64::EPSILON / 2.0, -1e-300]), 1.0);
+    }
+
+    #[test]
+    fn sums_without_rounding_are_small() {
+        assert_eq!(size_of::<ExactSum>(), 32);
+        assert_eq!(of(&[1.0, 2.0]).parts().collect::<Vec<_>>(), [3.0]);
+        assert_eq!(of(&[1.0, -1.0]).parts().count(), 0);
+        assert_eq!(of(&[0.1; 3]).parts().count(), 2);
     }
 
     #[test]

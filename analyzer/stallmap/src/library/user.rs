@@ -142,7 +142,7 @@ impl UserLibrary {
 /// Defines one view whose own reads are defined.
 fn define(state: &SessionState, schema: &dyn SchemaProvider, view: &ViewDoc) -> Result<(), DataFusionError> {
     // In-memory tables never block a plan.
-    let table = block_on(planned(state, view))?;
+    let table = block_on(planned(state, view, &view.sql))?;
     schema.register_table(view.name.clone(), Arc::new(table)).map(drop)
 }
 

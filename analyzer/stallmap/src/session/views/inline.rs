@@ -135,9 +135,13 @@ impl View {
     }
 }
 
-/// A view as a table. `state` resolves the names that it reads.
-pub(crate) async fn planned(state: &SessionState, view: &ViewDoc) -> Result<View, DataFusionError> {
-    let LogicalPlan::Ddl(DdlStatement::CreateView(create)) = state.create_logical_plan(&view.sql).await?
+/// A view as a table, from a statement for it. `state` resolves the names that it reads.
+pub(crate) async fn planned(
+    state: &SessionState,
+    view: &ViewDoc,
+    statement: &str,
+) -> Result<View, DataFusionError> {
+    let LogicalPlan::Ddl(DdlStatement::CreateView(create)) = state.create_logical_plan(statement).await?
     else {
         return Err(DataFusionError::Plan("not a CREATE VIEW".into()));
     };

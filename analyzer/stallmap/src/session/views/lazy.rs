@@ -99,7 +99,7 @@ impl PlannedSchema {
             table
         } else {
             self.plan_sources(view);
-            inline::planned(&self.state, view)
+            inline::planned(&self.state, view, &lexer::compact(&view.sql))
                 .await
                 .map_err(|error| error.context(format!("view `{name}` of the library")))?
                 .storing(&self.store, name)

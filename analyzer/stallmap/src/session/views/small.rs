@@ -1,8 +1,11 @@
-//! Plans over few rows: they run in one partition.
+//! Plans over few rows: they run in one partition, and are optimized in one pass.
 //!
 //! A partition costs planning and running: repartitions, a partial and a final aggregate, tasks and channels between
 //! them. A view over few rows takes longer with several than with one, and the views of a command run at the same time
 //! anyway.
+//!
+//! DataFusion applies its rules again until a pass changes nothing, up to three times. The second pass finds little, and
+//! planning takes longer than running such a plan.
 
 use datafusion::catalog::MemTable;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -19,38 +22,86 @@ const FEW_ROWS: usize = 100_000;
 
 /// A context for a plan that reads views: with one partition, if it reads few rows.
 pub(crate) fn context_for(context: &SessionContext, plan: &LogicalPlan) -> SessionContext {
-    if context.copied_config().target_partitions() < 2 || rows(plan).is_none() {
-        return context.clone();
-    }
+    let Some(size) = size(plan) else { return context.clone() };
     let mut state = context.state();
-    state.config_mut().options_mut().execution.target_partitions = 1;
+    let options = state.config_mut().options_mut();
+    options.execution.target_partitions = 1;
+    // These walk over the plan to divide sorts and joins among partitions.
+    options.optimizer.repartition_sorts = false;
+    options.optimizer.top_down_join_key_reordering = false;
+    // A subquery in a subquery may need a pass of its own.
+    if !size.has_subquery {
+        options.optimizer.max_passes = 1;
+    }
     SessionContext::new_with_state(state)
 }
 
-/// The rows that a plan reads. None if they may be more than [`FEW_ROWS`].
-fn rows(plan: &LogicalPlan) -> Option<usize> {
-    let mut rows = Some(0_usize);
-    let visited = plan.apply_with_subqueries(|node| {
-        if let LogicalPlan::TableScan(scan) = node {
-            let sum = rows.zip(rows_of(scan)).map(|(rows, more)| rows.saturating_add(more));
-            rows = sum.filter(|rows| *rows <= FEW_ROWS);
-        }
-        Ok(if rows.is_some() { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
-    });
-    rows.filter(|_| visited.is_ok())
+/// The reads of a plan.
+#[derive(Clone, Copy, Default)]
+struct Size {
+    rows: usize,
+    has_subquery: bool,
 }
 
-fn rows_of(scan: &TableScan) -> Option<usize> {
+/// The size of a plan. None if its rows may be more than [`FEW_ROWS`].
+fn size(plan: &LogicalPlan) -> Option<Size> {
+    let mut all = Some(Size::default());
+    let visited = plan.apply_with_subqueries(|node| {
+        let own = match node {
+            LogicalPlan::TableScan(scan) => size_of(scan),
+            node => Some(Size { rows: 0, has_subquery: matches!(node, LogicalPlan::Subquery(_)) }),
+        };
+        let sum = all.zip(own).map(|(all, own)| Size {
+            rows: all.rows.saturating_add(own.rows),
+            has_subquery: all.has_subquery || own.has_subquery,
+        });
+        all = sum.filter(|size| size.rows <= FEW_ROWS);
+        Ok(if all.is_some() { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
+    });
+    all.filter(|_| visited.is_ok())
+}
+
+fn size_of(scan: &TableScan) -> Option<Size> {
+    let of_rows = |rows| Size { rows, has_subquery: false };
     let provider = source_as_provider(&scan.source).ok()?;
     if let Some(view) = provider.downcast_ref::<View>() {
         return match view.count() {
-            Some(rows) => Some(rows),
-            None => rows(view.plan()),
+            Some(rows) => Some(of_rows(rows)),
+            None => size(view.plan()),
         };
     }
     if let Some(table) = provider.downcast_ref::<CapturedTable>() {
-        return usize::try_from(table.rows()).ok();
+        return usize::try_from(table.rows()).ok().map(of_rows);
     }
     // A table of code has one partition in any case. The list of the capture's tables is short.
-    (provider.is::<CodeTable>() || provider.is::<MemTable>()).then_some(0)
+    (provider.is::<CodeTable>() || provider.is::<MemTable>()).then_some(of_rows(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::Session;
+
+    /// Partitions and passes of the optimizer for a statement.
+    async fn means(sql: &str) -> [usize; 2] {
+        let session = Session::without_rows().unwrap();
+        let plan = session.plan(sql).await.unwrap();
+        let options = context_for(session.context(), &plan).copied_config().options().clone();
+        [options.execution.target_partitions, options.optimizer.max_passes]
+    }
+
+    #[tokio::test]
+    async fn few_rows_are_planned_in_one_pass() {
+        assert_eq!(
+            means("SELECT count(*) FROM launch l JOIN module m ON m.module_id = l.kernel_id").await,
+            [1, 1]
+        );
+    }
+
+    #[tokio::test]
+    async fn subqueries_are_planned_in_several_passes() {
+        let sql =
+            "SELECT * FROM launch l WHERE EXISTS (SELECT 1 FROM module m WHERE m.module_id = l.kernel_id)";
+        assert_eq!(means(sql).await, [1, 3]);
+    }
 }
