@@ -82,7 +82,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What all threads of the process used.
+/// Time and page faults of all threads of the process.
 struct Usage {
     user_s: f64,
     system_s: f64,

@@ -75,7 +75,7 @@ struct Slice {
     place: Place,
     /// Number of entries up to its last one.
     end: u32,
-    /// Their first and last warp, so that most look-ups need no entry.
+    /// Their first and last warp, which spare most look-ups an entry.
     warps: (u32, u32),
 }
 

@@ -47,7 +47,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Those of a machine with 2 GB for it.
+    /// The limits of a machine with 2 GB for it.
     pub const USUAL: Self =
         Self { held_bytes: 800 << 20, piece_bytes: 4 << 20, part_rows: ROW_GROUP_ROWS / 8 * 7 };
 }

@@ -129,7 +129,7 @@ fn line<'a>(chunk: &'a Chunk, place: Place, entry: &Entry) -> Line<'a> {
 struct Order {
     places: Vec<Place>,
     first_warp: u64,
-    /// Where the rank of an instruction stands in a number. `None` where it and the warp do not fit in one.
+    /// The place of an instruction's rank in a number. `None` if it and the warp do not fit in one.
     rank_shift: Option<u32>,
 }
 

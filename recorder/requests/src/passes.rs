@@ -13,7 +13,7 @@ use super::parts::{self, between, borders};
 use super::piece::{Keep, Piece};
 use super::{Converted, Limits, Memory, Source};
 
-/// One of so many pieces is read in the first look, and one of so many of its records kept.
+/// One of so many pieces is read in the first look, and one of so many of its records stays.
 const LOOKED_AT: usize = 8;
 const SAMPLED: u64 = 64;
 

@@ -17,7 +17,7 @@ pub enum Keep {
     All,
     /// One in so many.
     Every(u64),
-    /// Those from one border to the next, both before the first record of a warp.
+    /// Records from one border to the next, both before the first record of a warp.
     Between(Option<Border>, Option<Border>),
 }
 

@@ -243,8 +243,8 @@ fn views_never_sort() {
 
 /// The packages, each of which may read itself and those before it.
 const PACKAGES: [&str; 15] = [
-    "base", "tensor", "stall", "counter", "traffic", "cost", "time", "pattern", "forest", "life", "replay", "kernel",
-    "path", "coverage", "finding",
+    "base", "tensor", "stall", "counter", "traffic", "cost", "time", "pattern", "forest", "life", "replay",
+    "kernel", "path", "coverage", "finding",
 ];
 
 #[test]

@@ -25,7 +25,7 @@ enum Stage<'a> {
     Ended(Passes<'a>),
 }
 
-/// What a thread can do.
+/// Work for one thread.
 pub(super) enum Step<'a> {
     Read(Read<'a>),
     Write(Write),

@@ -59,7 +59,7 @@ enum Task<'a> {
     Large { unit: usize, step: Step<'a> },
 }
 
-/// What is next in the table.
+/// The next rows of the table.
 pub(super) enum Next {
     /// Row groups.
     Groups(Vec<RowGroup>),
@@ -289,7 +289,7 @@ fn bytes(groups: &[RowGroup]) -> u64 {
     groups.iter().map(RowGroup::bytes).sum()
 }
 
-/// Lets all threads end where one panics: the others would wait for it.
+/// Lets all threads end where one panics: all other threads would wait for it.
 struct StopOnPanic<'q, 'a>(&'q Queue<'a>);
 
 impl Drop for StopOnPanic<'_, '_> {

@@ -1,6 +1,6 @@
 //! Columns of numbers that differ little from row to row: `DELTA_BINARY_PACKED`.
 //!
-//! Of accesses, block, sequence and address are these. The general encoder converts, compares and packs each value by
+//! Block, sequence and address of accesses are these. The general encoder converts, compares and packs each value by
 //! itself, and takes three times as long.
 
 use arrow::array::{ArrayRef, AsArray};

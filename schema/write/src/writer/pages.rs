@@ -140,7 +140,7 @@ pub(super) struct EncodedPage<'a> {
 }
 
 impl<'a> EncodedPage<'a> {
-    /// Of a column without nulls and lists.
+    /// Values of a column without nulls and lists.
     pub(super) fn flat(bytes: Vec<u8>, rows: usize, extremes: Option<(&'a Value, &'a Value)>) -> Self {
         Self { bytes, rows, levels: rows, null_count: 0, extremes }
     }
