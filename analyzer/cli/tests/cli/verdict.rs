@@ -35,6 +35,7 @@ fn a_screen_is_24_lines_of_80_columns() {
             "ablation_truth",
             "graph_bundles",
             "pipeline_truth",
+            "traffic_truth",
         ]
         .iter()
         .any(|name| path.contains(name));
