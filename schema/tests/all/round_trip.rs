@@ -153,7 +153,7 @@ proptest! {
     ) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("numbers.stallmap");
-        let seeds: Vec<u64> = (0..rows).map(|row| start.wrapping_add(row / repeat * step)).collect();
+        let seeds: Vec<u64> = (0..rows).map(|row| start.wrapping_add((row / repeat).wrapping_mul(step))).collect();
         let table = &MemoryAccess::TABLE;
         let mut writer = CaptureWriter::create(&path, Form::File).unwrap();
         for some in seeds.chunks(7_000) {

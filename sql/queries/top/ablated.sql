@@ -10,9 +10,11 @@ WITH measured AS (
     sum(CASE WHEN saved_ns IS NOT NULL THEN whole_ns END) AS whole_ns,
     sum(saved_ns) AS saved_ns, sum(saved_low_ns) AS low_ns, sum(saved_high_ns) AS high_ns,
     sum(CASE WHEN saved_ns IS NOT NULL THEN charged_share * whole_ns END) AS charged_ns,
-    sum(CASE WHEN saved_ns IS NOT NULL THEN traffic_share * whole_ns END) AS traffic_ns,
+    sum(CASE WHEN saved_ns IS NOT NULL THEN coalesce(t.share, 0.0) * whole_ns END) AS traffic_ns,
     max(refusal) AS refusal
-  FROM ablation_cost
+  FROM ablation_cost c
+  LEFT JOIN ablation_traffic t
+    ON t.run_id = c.run_id AND t.kernel_id = c.kernel_id AND t.experiment = c.experiment
   WHERE target IN ('tensor', 'tensors')
   GROUP BY coalesce(label, 'memory that is not known'), is_cold
 ), both_states AS (

@@ -43,10 +43,6 @@ CREATE VIEW ablation_cost (
   samples,
   -- Their share of all samples of the launch. Null without samples.
   charged_share,
-  -- Samples of the launch that these instructions cost by traffic, as in `traffic_charge`.
-  traffic_samples,
-  -- Their share of all samples of the launch. Null without samples.
-  traffic_share,
   -- The reason that nothing was measured.
   refusal
 ) AS
@@ -63,11 +59,6 @@ WITH instruction_of AS (
   SELECT a.run_id, a.kernel_id, a.experiment, sum(c.samples) AS samples
   FROM ablation_instruction a
   JOIN producer_charge c ON c.kernel_id = a.kernel_id AND c.function_id = a.function_id AND c.pc = a.pc
-  GROUP BY a.run_id, a.kernel_id, a.experiment
-), delayed AS (
-  SELECT a.run_id, a.kernel_id, a.experiment, sum(c.samples) AS samples
-  FROM ablation_instruction a
-  JOIN traffic_charge c ON c.kernel_id = a.kernel_id AND c.function_id = a.function_id AND c.pc = a.pc
   GROUP BY a.run_id, a.kernel_id, a.experiment
 ), accessed AS (
   SELECT
@@ -98,13 +89,11 @@ SELECT
   CASE WHEN a.target <> 'tensors' THEN o.tensor_id END, CASE WHEN a.target = 'tensors' THEN n.labels ELSE t.label END,
   i.source_line, i.mnemonic, coalesce(i.instruction_count, 0), a.round_count, a.whole_ns, a.saved_ns, a.saved_low_ns,
   a.saved_high_ns, a.saved_ns / nullif(a.whole_ns, 0.0), coalesce(c.samples, 0.0),
-  CASE WHEN s.samples > 0.0 THEN coalesce(c.samples, 0.0) / s.samples END, coalesce(d.samples, 0.0),
-  CASE WHEN s.samples > 0.0 THEN coalesce(d.samples, 0.0) / s.samples END, a.refusal
+  CASE WHEN s.samples > 0.0 THEN coalesce(c.samples, 0.0) / s.samples END, a.refusal
 FROM ablation a
 JOIN launch l ON l.kernel_id = a.kernel_id
 LEFT JOIN instruction_of i ON i.run_id = a.run_id AND i.kernel_id = a.kernel_id AND i.experiment = a.experiment
 LEFT JOIN charged c ON c.run_id = a.run_id AND c.kernel_id = a.kernel_id AND c.experiment = a.experiment
-LEFT JOIN delayed d ON d.run_id = a.run_id AND d.kernel_id = a.kernel_id AND d.experiment = a.experiment
 LEFT JOIN object o ON o.run_id = a.run_id AND o.kernel_id = a.kernel_id AND o.experiment = a.experiment
 LEFT JOIN objects n ON n.run_id = a.run_id AND n.kernel_id = a.kernel_id AND n.experiment = a.experiment
 LEFT JOIN target_context t ON t.target = o.target AND t.object_id = o.object_id

@@ -32,7 +32,13 @@ CREATE VIEW ablation_share (
   traffic_rank
 ) AS
 WITH measured AS (
-  SELECT *, greatest(saved_ns, 0.0) AS saved FROM ablation_cost WHERE saved_ns IS NOT NULL AND charged_share IS NOT NULL
+  SELECT
+    c.run_id, c.kernel_id, c.experiment, c.target, c.is_cold, c.saved_low_ns, c.saved_high_ns, c.samples,
+    greatest(c.saved_ns, 0.0) AS saved, coalesce(t.samples, 0.0) AS traffic_samples
+  FROM ablation_cost c
+  LEFT JOIN ablation_traffic t
+    ON t.run_id = c.run_id AND t.kernel_id = c.kernel_id AND t.experiment = c.experiment
+  WHERE c.saved_ns IS NOT NULL AND c.charged_share IS NOT NULL
 ), summed AS (
   SELECT
     *,
