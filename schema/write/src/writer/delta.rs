@@ -3,13 +3,13 @@
 //! Block, sequence and address of accesses are these. The general encoder converts, compares and packs each value by
 //! itself, and takes three times as long.
 
-use arrow::array::{ArrayRef, AsArray};
+use arrow::array::ArrayRef;
 use arrow::datatypes::UInt64Type;
 use parquet::basic::Encoding;
 use parquet::errors::ParquetError;
 use parquet::schema::types::ColumnDescPtr;
 
-use super::pages::{EncodedChunk, EncodedPage, Form, Value, write};
+use super::pages::{EncodedChunk, EncodedPage, Form, Value, flat_values, write};
 use crate::encoding::PAGE_ROWS;
 
 /// Values of a block, and of each of its parts, which has a width of its own.
@@ -23,12 +23,10 @@ pub(super) fn encode(
     form: Form,
     batches: &[&ArrayRef],
 ) -> Result<Option<EncodedChunk>, ParquetError> {
-    let is_flat = column.max_rep_level() == 0 && column.max_def_level() == 0;
-    if form.encoding != Encoding::DELTA_BINARY_PACKED || !is_flat {
+    if form.encoding != Encoding::DELTA_BINARY_PACKED {
         return Ok(None);
     }
-    let arrays: Option<Vec<&[u64]>> =
-        batches.iter().map(|array| Some(&array.as_primitive_opt::<UInt64Type>()?.values()[..])).collect();
+    let arrays = flat_values::<UInt64Type>(column, batches);
     let Some(arrays) = arrays.filter(|arrays| arrays.iter().any(|values| !values.is_empty())) else {
         return Ok(None);
     };

@@ -2,14 +2,14 @@
 //!
 //! Warps of accesses are these. The general encoder hashes each value.
 
-use arrow::array::{ArrayRef, AsArray};
+use arrow::array::ArrayRef;
 use arrow::datatypes::UInt16Type;
 use parquet::basic::Encoding;
 use parquet::errors::ParquetError;
 use parquet::schema::types::ColumnDescPtr;
 
 use super::hybrid::{Hybrid, width};
-use super::pages::{EncodedChunk, EncodedPage, Form, Value, write};
+use super::pages::{EncodedChunk, EncodedPage, Form, Value, flat_values, write};
 use crate::encoding::PAGE_ROWS;
 
 const UNKNOWN: u32 = u32::MAX;
@@ -20,12 +20,10 @@ pub(super) fn encode(
     form: Form,
     batches: &[&ArrayRef],
 ) -> Result<Option<EncodedChunk>, ParquetError> {
-    let is_flat = column.max_rep_level() == 0 && column.max_def_level() == 0;
-    if !form.has_dictionary || !is_flat {
+    if !form.has_dictionary {
         return Ok(None);
     }
-    let arrays: Option<Vec<&[u16]>> =
-        batches.iter().map(|array| Some(&array.as_primitive_opt::<UInt16Type>()?.values()[..])).collect();
+    let arrays = flat_values::<UInt16Type>(column, batches);
     let Some(values) = arrays.map(|arrays| arrays.concat()).filter(|values| !values.is_empty()) else {
         return Ok(None);
     };

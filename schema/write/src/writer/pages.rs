@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use arrow::array::{ArrayRef, ArrowPrimitiveType, AsArray as _};
 use bytes::Bytes;
 use parquet::basic::{BoundaryOrder, Compression, Encoding, PageType, Type};
 use parquet::column::page::{CompressedPage, Page, PageWriter as _};
@@ -28,6 +29,17 @@ pub(super) struct Form {
     pub(super) encoding: Encoding,
     pub(super) codec: Compression,
     pub(super) has_dictionary: bool,
+}
+
+/// The values of a column without nulls and lists, by batches. `None` for another column, or for another type.
+pub(super) fn flat_values<'a, T: ArrowPrimitiveType>(
+    column: &ColumnDescPtr,
+    batches: &[&'a ArrayRef],
+) -> Option<Vec<&'a [T::Native]>> {
+    if column.max_rep_level() > 0 || column.max_def_level() > 0 {
+        return None;
+    }
+    batches.iter().map(|array| Some(&array.as_primitive_opt::<T>()?.values()[..])).collect()
 }
 
 thread_local! {
