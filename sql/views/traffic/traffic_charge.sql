@@ -1,10 +1,10 @@
 -- Memory stalls of one launch at one instruction and target, by waiting and by traffic.
 --
 -- A stall names the load that a warp waits for. Where memory is busy, this load is late because of all traffic, stores
--- among it. A request finds the busiest resource of its launch at work with the probability `launch_limit.busy_share`.
--- This part of the launch's memory stalls is shared by the bytes at that resource (of atomics, by the lanes that meet),
--- and the rest by waiting. Both columns have the same sum in a launch. Without a measured time or recorded accesses they
--- are equal.
+-- among it. `launch_limit.busy_share` is the utilization of the launch's busiest resource: the probability that an
+-- arriving request has to queue. This part of the launch's memory stalls is shared by the bytes at that resource (of
+-- atomics, by the lanes that meet), and the rest by waiting. Both columns have the same sum in a launch. Without a
+-- measured time or recorded accesses they are equal.
 CREATE VIEW traffic_charge (
   -- The launch.
   kernel_id,
