@@ -1,6 +1,6 @@
 //! Throughput, CPU time and memory of finalizing accesses, where every third request is irregular, or one in so many:
 //! `cargo run --release -p stallmap-finish --example throughput -- FOLDER LAUNCHES REQUESTS_EACH [IRREGULAR_EVERY]`.
-//! With `FOLDER NAME.stallmap TIMES`, of the requests of a capture, so many times.
+//! With `FOLDER NAME.stallmap TIMES [PROCESSES]`, of the requests of a capture, so many times in each of so many processes.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -38,16 +38,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     if partial.exists() {
         println!("segment: that of the run before");
     } else {
-        fs::create_dir_all(partial.join("run-accesses-1"))?;
         let began = Instant::now();
-        let mut segment = SegmentWriter::create(&partial.join("run-accesses-1/rows.seg"))?;
-        let made = if launches.ends_with(".stallmap") {
-            repeat(&mut segment, Path::new(launches), requests.parse()?)?
+        let (made, bytes) = if launches.ends_with(".stallmap") {
+            let processes = rest.first().map_or(Ok(1), |processes| processes.parse())?;
+            repeat(&partial, Path::new(launches), requests.parse()?, processes)?
         } else {
             let irregular_every = rest.first().map_or(Ok(INSTRUCTIONS), |every| every.parse())?;
-            record(&mut segment, (launches.parse()?, requests.parse()?), irregular_every)?
+            record(&mut segment(&partial, 1)?, (launches.parse()?, requests.parse()?), irregular_every)?
         };
-        println!("segment: {} bytes in {:.1} s", segment.bytes(), began.elapsed().as_secs_f64());
+        println!("segments: {bytes} bytes in {:.1} s", began.elapsed().as_secs_f64());
         fs::write(&count, made.to_string())?;
     }
     let requests: f64 = fs::read_to_string(&count)?.parse()?;
@@ -103,12 +102,19 @@ impl Usage {
     }
 }
 
-/// Writes a run of launches. One in so many requests is irregular. Returns the number of requests.
+/// The segment of a process.
+fn segment(partial: &Path, process: u64) -> Result<SegmentWriter, Box<dyn Error>> {
+    let run = partial.join(format!("run-accesses-{process}"));
+    fs::create_dir_all(&run)?;
+    Ok(SegmentWriter::create(&run.join("rows.seg"))?)
+}
+
+/// Writes a run of launches. One in so many requests is irregular. Returns the numbers of requests and of bytes.
 fn record(
     segment: &mut SegmentWriter,
     (launches, requests): (u64, u64),
     irregular_every: u64,
-) -> Result<u64, Box<dyn Error>> {
+) -> Result<(u64, u64), Box<dyn Error>> {
     segment.append_batch(CodeRange::TABLE.name, &CodeRange::batch([code(FunctionId(1), CODE)])?)?;
     for ordinal in 0..launches {
         segment.append_batch(Launch::TABLE.name, &Launch::batch([launch(ordinal)])?)?;
@@ -130,12 +136,12 @@ fn record(
         }
         segment.append_requests(ordinal, &records)?;
     }
-    Ok(launches * requests)
+    Ok((launches * requests, segment.bytes()))
 }
 
-/// Writes the requests of a capture so many times, each launch in the order in which the GPU queued them. Returns their
-/// number.
-fn repeat(segment: &mut SegmentWriter, capture: &Path, times: u64) -> Result<u64, Box<dyn Error>> {
+/// Writes the requests of a capture so many times in each process, each launch in the order in which the GPU queued them.
+/// Returns the numbers of requests and of bytes.
+fn repeat(partial: &Path, capture: &Path, times: u64, processes: u64) -> Result<(u64, u64), Box<dyn Error>> {
     let mut launches: BTreeMap<KernelId, Vec<MemoryAccess>> = BTreeMap::new();
     let mut functions: BTreeMap<FunctionId, u64> = BTreeMap::new();
     for row in CaptureReader::open(capture)?.read_rows::<MemoryAccess>()? {
@@ -143,15 +149,37 @@ fn repeat(segment: &mut SegmentWriter, capture: &Path, times: u64) -> Result<u64
         functions.entry(row.function_id).or_insert(next);
         launches.entry(row.kernel_id).or_default().push(row);
     }
+    for rows in launches.values_mut() {
+        rows.sort_unstable_by_key(|row| row.sequence);
+    }
+    let (launches, functions) = (&launches, &functions);
+    let write = |process| write(&mut segment(partial, process)?, launches, functions, times);
+    let made = std::thread::scope(|scope| {
+        let spawn = |process| scope.spawn(move || write(process).map_err(|error| error.to_string()));
+        let running: Vec<_> = (1..=processes).map(spawn).collect();
+        running
+            .into_iter()
+            .map(|run| run.join().map_err(|_| "a thread failed".to_owned())?)
+            .collect::<Result<Vec<_>, _>>()
+    })?;
+    Ok(made.into_iter().fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1)))
+}
+
+/// Writes the launches of a process, each so many times.
+fn write(
+    segment: &mut SegmentWriter,
+    launches: &BTreeMap<KernelId, Vec<MemoryAccess>>,
+    functions: &BTreeMap<FunctionId, u64>,
+    times: u64,
+) -> Result<(u64, u64), Box<dyn Error>> {
     let codes = functions.iter().map(|(function, address)| code(*function, *address));
     segment.append_batch(CodeRange::TABLE.name, &CodeRange::batch(codes)?)?;
     let (mut ordinal, mut count) = (0, 0);
-    for rows in launches.values_mut() {
-        rows.sort_unstable_by_key(|row| row.sequence);
+    for rows in launches.values() {
         for _ in 0..times {
             segment.append_batch(Launch::TABLE.name, &Launch::batch([launch(ordinal)])?)?;
             let mut records = Vec::new();
-            for row in &*rows {
+            for row in rows {
                 append(&mut records, row, functions[&row.function_id]);
                 if records.len() >= PIECE_BYTES {
                     segment.append_requests(ordinal, &std::mem::take(&mut records))?;
@@ -161,7 +189,7 @@ fn repeat(segment: &mut SegmentWriter, capture: &Path, times: u64) -> Result<u64
             (ordinal, count) = (ordinal + 1, count + rows.len() as u64);
         }
     }
-    Ok(count)
+    Ok((count, segment.bytes()))
 }
 
 /// Adds a row as the record that the GPU writes.

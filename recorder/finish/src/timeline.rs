@@ -77,8 +77,7 @@ struct Launched {
     kernel_id: KernelId,
     /// Its node, where a graph launched it.
     node: Option<u32>,
-    /// Its function's mangled name, where it is known.
-    name: Option<String>,
+    function_id: Option<FunctionId>,
     has_time: bool,
 }
 
@@ -88,12 +87,13 @@ struct Calls {
     launches: BTreeMap<u64, Vec<Launched>>,
     /// The node of each of CUPTI's numbers.
     nodes: BTreeMap<u64, u32>,
+    /// Mangled names of functions, where they are known.
+    names: BTreeMap<FunctionId, String>,
 }
 
 impl Calls {
     fn of(run: &RunState) -> Self {
-        let names: BTreeMap<FunctionId, &str> =
-            run.rows.code_ranges.iter().map(|range| (range.function_id, range.name.as_str())).collect();
+        let names = run.rows.code_ranges.iter().map(|range| (range.function_id, range.name.clone()));
         let rows: BTreeMap<KernelId, &Launch> =
             run.rows.launches.iter().map(|launch| (launch.kernel_id, launch)).collect();
         let mut launches: BTreeMap<u64, Vec<Launched>> = BTreeMap::new();
@@ -103,12 +103,13 @@ impl Calls {
             launches.entry(correlation).or_default().push(Launched {
                 kernel_id: row.kernel_id,
                 node: launch.and_then(|launch| launch.graph_node),
-                name: launch.and_then(|launch| names.get(&launch.function_id)).map(|&name| name.to_owned()),
+                function_id: launch.map(|launch| launch.function_id),
                 has_time: false,
             });
         }
         let numbers = run.rows.graph_node_numbers.iter();
-        Self { launches, nodes: numbers.map(|number| (number.graph_node_id, number.graph_node)).collect() }
+        let nodes = numbers.map(|number| (number.graph_node_id, number.graph_node)).collect();
+        Self { launches, nodes, names: names.collect() }
     }
 
     /// The launch of each kernel's record, by the record's place.
@@ -127,8 +128,9 @@ impl Calls {
         }
         for ((correlation, name), places) in left {
             let launches = self.launches.get(&correlation).map_or(&[][..], Vec::as_slice);
+            let is_named = |id: FunctionId| self.names.get(&id).is_some_and(|own| own == name);
             let mut same = launches.iter().filter(|launch| {
-                !launch.has_time && launch.node.is_some() && launch.name.as_deref() == Some(name)
+                !launch.has_time && launch.node.is_some() && launch.function_id.is_some_and(is_named)
             });
             if let ([place], Some(only), None) = (&places[..], same.next(), same.next())
                 && let Some(slot) = found.get_mut(*place)

@@ -232,7 +232,7 @@ pub(crate) fn state() -> PystatesHash {
     hash::pystates_hash(&[hash::frame_id("train.py", "<module>", 1, 5)])
 }
 
-fn python(segment: &mut SegmentWriter) {
+pub(crate) fn python(segment: &mut SegmentWriter) {
     let frame_id = hash::frame_id("train.py", "<module>", 1, 5);
     put(
         segment,
@@ -263,9 +263,13 @@ fn python(segment: &mut SegmentWriter) {
 
 /// Equal launches with nothing around them.
 pub(crate) fn launches(segment: &mut SegmentWriter, count: u64) {
-    let bare = |ordinal| Launch { op_id: None, pystates_hash: None, ..launch(ordinal) };
-    put(segment, (0..count).map(bare));
+    put(segment, (0..count).map(bare_launch));
     put(segment, (0..count).map(launch_run));
+}
+
+/// A launch outside ops.
+pub(crate) fn bare_launch(ordinal: u64) -> Launch {
+    Launch { op_id: None, pystates_hash: None, ..launch(ordinal) }
 }
 
 /// Rows written before a launch runs: op, storage, tensor, the launch itself. Storage 1 is freed before launch
@@ -287,28 +291,30 @@ fn before_launch(segment: &mut SegmentWriter, ordinal: u64) {
 
 /// A launch's op.
 fn op(segment: &mut SegmentWriter, ordinal: u64) {
+    put(segment, [op_row(ordinal)]);
+}
+
+/// A launch's op.
+pub(crate) fn op_row(ordinal: u64) -> Op {
     let number = ordinal + 1;
     let time_ns = 10 + ordinal.cast_signed() * 10;
-    put(
-        segment,
-        [Op {
-            op_id: OpId(number),
-            run_id: RunId(0),
-            kind: OpKind::Torch,
-            name: "aten::add.Tensor".into(),
-            parent_op_id: None,
-            thread_id: 0,
-            begin_ns: time_ns,
-            end_ns: None,
-            phase: Phase::Forward,
-            step: 0,
-            sequence_number: None,
-            autograd_node: None,
-            forward_op_id: None,
-            module_path: None,
-            pystates_hash: Some(state()),
-        }],
-    );
+    Op {
+        op_id: OpId(number),
+        run_id: RunId(0),
+        kind: OpKind::Torch,
+        name: "aten::add.Tensor".into(),
+        parent_op_id: None,
+        thread_id: 0,
+        begin_ns: time_ns,
+        end_ns: None,
+        phase: Phase::Forward,
+        step: 0,
+        sequence_number: None,
+        autograd_node: None,
+        forward_op_id: None,
+        module_path: None,
+        pystates_hash: Some(state()),
+    }
 }
 
 /// The storage and the tensor that a launch's op makes.
