@@ -79,7 +79,7 @@ class Known:
     """A program as it runs without a fault."""
 
     ended: process.Ended
-    launches: int
+    launches: dict  # by pass: one counts a refused launch as lost, another does not see it
     seconds: dict  # by pass, and natively under ""
 
 
@@ -144,7 +144,7 @@ class Campaign:
         try:
             for turn in range(1 + program.prepared):
                 ended = process.run(words, made(folder / f"alone{turn}"), env, NATIVE_LIMIT_S)
-            seconds, launches = {"": ended.seconds}, 0
+            seconds, launches = {"": ended.seconds}, {}
             for side in PASSES:
                 path = made(folder / side) / "a.stallmap"
                 run = process.run(self.recorded(Try(0, program, side, "", 0), path), folder / side, env, NATIVE_LIMIT_S)
@@ -153,8 +153,8 @@ class Campaign:
                     text = f"differs without a fault: exit code {run.code}, not {ended.code}: {run.err[-400:]}"
                     return self.note({"program": program.name, "pass": side, "fault": "none", "found": [text]})
                 if path.exists():
-                    launches = max(launches, accounted(capture.read(path)))
-            say(f"{program.name}: {launches:,} launches, seconds {seconds}")
+                    launches[side] = judge.accounted(capture.read(path))
+            say(f"{program.name}: launches {launches}, seconds {seconds}")
             self.known[program.command] = Known(ended, launches, seconds)
         except Exception as error:  # a fault of this script is found too
             text = f"the script failed: {type(error).__name__}: {error}"
@@ -203,14 +203,14 @@ class Campaign:
         if program.command not in self.known:
             words, env = self.words(program)
             ended = process.run(words, made(folder / "alone"), env, NATIVE_LIMIT_S)
-            self.known[program.command] = Known(ended, 0, {"": ended.seconds})
+            self.known[program.command] = Known(ended, {}, {"": ended.seconds})
         return self.known[program.command].ended
 
     def judge(self, one, folder, path, facts):
         known, seen = self.known[one.program.command], self.run_struck(one, folder, path, facts)
         if not seen.is_hung:
             self.look(one, path, folder, seen, facts)
-        native = judge.Native(known.ended.code, known.ended.out, known.launches, one.program.dies)
+        native = judge.Native(known.ended.code, known.ended.out, known.launches.get(one.side, 0), one.program.dies)
         found = judge.faults(seen, native)
         if any(text.startswith("exit code") for text in found) and one.fault in judge.OF_MEMORY:
             native.struck_codes = frozenset(self.controls(one, folder))
@@ -275,7 +275,7 @@ class Campaign:
         if not path.exists():
             return
         sides = capture.read(path)
-        seen.launches = facts["launches"] = accounted(sides)
+        seen.launches = facts["launches"] = judge.accounted(sides)
         losses = collections.Counter()
         for side in sides.values():
             for (_, reason), count in side.losses.items():
@@ -316,13 +316,6 @@ def draw(chance, number, small, large):
     return Try(
         number, chance.choice(among), side, fault, chance.random(), spread(*DISK_BYTES), spread(*MEMORY_BYTES)
     )
-
-
-def accounted(sides):
-    """Launches that a capture has, recorded or counted as lost."""
-    # Launches whose reader ended are counted by the program, and by the capture, which lacks their rows.
-    twice = sum(side.losses["launch", "its records could not be read"] for side in sides.values())
-    return sum(side.recorded + side.lost_launches for side in sides.values()) - twice
 
 
 def hit(one, recorder, ids, facts):

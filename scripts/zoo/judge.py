@@ -48,9 +48,17 @@ class Native:
 
     code: int
     out: bytes
-    launches: int  # most of the passes
+    launches: int  # of the same pass
     dies: bool  # it ends without its handlers, and its last launches may be lost with it
     struck_codes: frozenset = frozenset()  # how it ended under the same fault without the recorder
+
+
+def accounted(sides):
+    """Launches that a capture has: recorded, or counted as lost. A launch that the driver refuses is a loss, too."""
+    # Launches whose reader ended are counted by the program, and by the capture, which lacks their rows.
+    twice = sum(side.losses["launch", "its records could not be read"] for side in sides.values())
+    lost = sum(count for side in sides.values() for (kind, _), count in side.losses.items() if kind == "launch")
+    return sum(side.recorded for side in sides.values()) + lost - twice
 
 
 def faults(seen, native):

@@ -3,7 +3,8 @@
 import dataclasses
 import unittest
 
-from zoo.judge import Native, Seen, faults
+from zoo.capture import Side
+from zoo.judge import Native, Seen, accounted, faults
 
 OUT = b"20 launches: 4096 values right, sum 163840\nlast line\n"
 NATIVE = Native(code=0, out=OUT, launches=20, dies=False)
@@ -49,6 +50,18 @@ class Judge(unittest.TestCase):
         self.assertEqual(judged(launches=19, fault="reader ended", is_struck=True), judged(launches=19))
         self.assertEqual(judged(launches=321, stated=321), [])
         self.assertEqual(judged(launches=320, stated=321), ["320 launches, the program counted 321"])
+
+    def test_a_refused_launch_is_counted_as_each_pass_counts_it(self):
+        refused = Side(recorded=17)
+        refused.losses["launch", "refused by the driver"] = 3
+        self.assertEqual(accounted({"accesses": refused}), 20)
+        # A pass that never sees such a launch is compared with itself.
+        self.assertEqual(accounted({"timeline": Side(recorded=17)}), 17)
+        unread = Side(recorded=15)
+        unread.losses["launch", "its records could not be read"] = 2
+        unread.losses["launch", "records were not read"] = 4
+        unread.losses["sample", "the hardware buffer was full: estimated"] = 9
+        self.assertEqual(accounted({"accesses": unread}), 19)
 
     def test_written_rows_are_never_missing(self):
         gone = {"fault": "recorder killed", "is_struck": True, "has_capture": False, "recovered": 0, "code": 137}

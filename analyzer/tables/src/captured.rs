@@ -35,6 +35,7 @@ use stallmap_schema::capture::source::EntryBytes;
 use stallmap_schema::capture::{bounds, pages};
 use stallmap_schema::table::TableDef;
 
+use super::claims;
 use super::column;
 use super::cuts::{self, Part};
 use super::reader::TableBytes;
@@ -106,24 +107,29 @@ impl CapturedTable {
         .unwrap_or_else(|panic| Err(parquet::errors::ParquetError::General(panic_text(panic.as_ref()))))
         .map_err(|error| wrong(error.to_string()))?;
         let schema = table_schema(definition, loaded.schema());
-        let metadata = Arc::clone(loaded.metadata());
+        // Only a file that declares an order counts as sorted.
+        let groups = loaded.metadata().row_groups();
+        let sort = definition
+            .filter(|_| groups.iter().all(|group| group.sorting_columns().is_some()))
+            .map(|table| table.sort.to_vec())
+            .unwrap_or_default();
+        let metadata = Arc::new(
+            claims::only_of(loaded.metadata(), sort.first().copied())
+                .map_err(|error| wrong(error.to_string()))?,
+        );
         let statistics = catch_unwind(AssertUnwindSafe(|| {
-            DFParquetMetadata::statistics_from_parquet_metadata(&metadata, &schema)
+            DFParquetMetadata::statistics_from_parquet_metadata(loaded.metadata(), &schema)
         }))
         .ok()
         .and_then(Result::ok)
         .unwrap_or_else(|| Statistics::new_unknown(&schema));
         Ok(Self {
             name: name.to_owned(),
-            // Only a file that declares an order counts as sorted.
-            sort: definition
-                .filter(|_| metadata.row_groups().iter().all(|group| group.sorting_columns().is_some()))
-                .map(|table| table.sort.to_vec())
-                .unwrap_or_default(),
+            sort,
             file: TableBytes { bytes, metadata },
             is_as_file: schema == *loaded.schema(),
             schema,
-            statistics,
+            statistics: claims::estimated(statistics),
             presence: Presence::Held,
             renumbering: None,
             vetted: OnceLock::new(),
@@ -204,8 +210,8 @@ impl CapturedTable {
         })
     }
 
-    /// Checks, once, that the file is bounded, sorted and without repeated keys. Keys of a large file that is read by
-    /// ranges are not checked: all of them would be fetched.
+    /// Checks, once, that the file is bounded, sorted and without repeated keys, and that its statements are true. Keys
+    /// of a large file that is read by ranges are not checked: all of them would be fetched.
     fn vet(&self) -> Result<()> {
         let checked = self.vetted.get_or_init(|| {
             let vetted = catch_unwind(AssertUnwindSafe(|| self.check()));
@@ -219,6 +225,9 @@ impl CapturedTable {
         pages::check(bytes, metadata, |_| true)?;
         let definition = super::definition(&self.name);
         column::check(definition, metadata.file_metadata().schema_descr())?;
+        if let Some(column) = self.sort.first() {
+            claims::check(bytes, metadata, column)?;
+        }
         let is_near = bytes.is_near() || bytes.size_bytes() <= SMALL_REMOTE_BYTES;
         match definition {
             Some(table) if is_near && !table.key.is_empty() && !REPEATING.contains(&table.name) => {
@@ -302,6 +311,7 @@ impl CapturedTable {
         projection: &Vec<usize>,
         predicate: Option<&Arc<dyn PhysicalExpr>>,
     ) -> Result<Vec<Arc<dyn ExecutionPlan>>> {
+        self.vet()?;
         let scan = |part: Part| {
             let within = self.within(&part)?;
             let both = match (predicate.map(Arc::clone), within) {

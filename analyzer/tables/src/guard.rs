@@ -1,5 +1,6 @@
 //! Guards every scan: captures are bytes from elsewhere. A panic of the Parquet decoder and a value beyond its bound
-//! become errors of the query that name the table, as do errors of the decoder. What a scan has read counts as work that is done.
+//! become errors of the query that name the table, as do errors of the decoder and rows in another order than stated.
+//! What a scan has read counts as work that is done.
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
@@ -26,10 +27,14 @@ use stallmap_schema::capture::source::EntryBytes;
 
 use crate::captured::panic_text;
 use crate::error::{failed, unreadable};
+use crate::order::Order;
 use crate::work::{Task, Work};
 
 /// Words of DataFusion before the error of a condition that the scan computes.
 const CONDITION: &str = "Error evaluating filter predicate";
+
+/// The reason of rows in another order than their table's.
+const UNSORTED: &str = "its rows are not in its order";
 
 /// Inserts a [`GuardExec`] above each scan, after all other rules.
 #[derive(Debug)]
@@ -148,6 +153,7 @@ impl ExecutionPlan for GuardExec {
         let input = self.input.execute(partition, context)?;
         let schema = input.schema();
         let (captured, mut row) = (self.captured.clone(), 0);
+        let mut order = captured.as_ref().and_then(|_| Order::of(&self.input));
         let checked = move |batch: Result<RecordBatch>| {
             let batch = batch.map_err(|error| match &captured {
                 Some(captured) => captured.explain(error),
@@ -155,6 +161,11 @@ impl ExecutionPlan for GuardExec {
             })?;
             if let Some(Captured { name, .. }) = &captured {
                 bounds::check(name, &batch, row).map_err(|reason| unreadable(name, reason))?;
+                if let Some(order) = &mut order
+                    && !order.continues(&batch)?
+                {
+                    return Err(unreadable(name, UNSORTED.to_owned()));
+                }
             }
             row += batch.num_rows() as u64;
             if let Some(task) = &mut task {

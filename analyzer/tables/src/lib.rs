@@ -2,6 +2,7 @@
 //! object on a server.
 
 pub mod captured;
+mod claims;
 pub mod column;
 mod cuts;
 pub mod derived;
@@ -9,6 +10,7 @@ pub mod error;
 pub mod guard;
 pub mod listing;
 pub mod location;
+mod order;
 pub mod parameters;
 mod reader;
 pub mod remote;

@@ -14,6 +14,7 @@ mod summary;
 mod table;
 
 pub use chain::chained;
+pub use statistics::are_true;
 pub use table::check_keys;
 
 use std::collections::BTreeMap;

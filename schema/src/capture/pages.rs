@@ -48,7 +48,10 @@ pub fn check(
             let size = u64::try_from(chunk.compressed_size()).unwrap_or(u64::MAX);
             if is_here || size <= REMOTE_BYTES {
                 check_chunk(bytes, chunk, rows)
-                    .and_then(|pages| check_index(metadata, (index, leaf), &pages))
+                    .and_then(|pages| {
+                        check_rows(chunk, rows, &pages)?;
+                        check_index(metadata, (index, leaf), &pages)
+                    })
                     .map_err(|cause| format!("column `{}`: {cause}", chunk.column_path().string()))?;
             }
         }
@@ -56,29 +59,54 @@ pub fn check(
     Ok(())
 }
 
-/// The index of a file says where its pages are: nowhere but here.
+/// A data page: its offset, and its rows where its header states them.
+struct Location {
+    offset: u64,
+    rows: Option<u64>,
+}
+
+/// The pages of a column have the rows that the file states.
+fn check_rows(chunk: &ColumnChunkMetaData, rows: u64, pages: &[Location]) -> Result<(), String> {
+    let sum = pages.iter().try_fold(0_u64, |sum, page| sum.checked_add(page.rows?));
+    match sum {
+        Some(sum) if sum != rows => Err(format!("its pages have {sum} rows, and the file states {rows}")),
+        None if chunk.column_descr().max_rep_level() == 0 => Err("its pages state no rows".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+/// The index of a file says where its pages are, and which rows they have: nowhere but here, and no others.
 fn check_index(
     metadata: &ParquetMetaData,
     (group, leaf): (usize, usize),
-    pages: &[u64],
+    pages: &[Location],
 ) -> Result<(), String> {
     let index = metadata.offset_index().and_then(|groups| groups.get(group)?.get(leaf));
     let Some(index) = index else { return Ok(()) };
-    let stated = index.page_locations().iter().map(|page| u64::try_from(page.offset).ok());
-    if stated.eq(pages.iter().copied().map(Some)) {
-        return Ok(());
+    let wrong = || "the index of its pages is not that of its pages".to_owned();
+    if index.page_locations().len() != pages.len() {
+        return Err(wrong());
     }
-    Err("the index of its pages is not that of its pages".to_owned())
+    let mut first = Some(0);
+    for (stated, page) in index.page_locations().iter().zip(pages) {
+        let is_first = first.is_none_or(|first| u64::try_from(stated.first_row_index) == Ok(first));
+        if u64::try_from(stated.offset) != Ok(page.offset) || !is_first {
+            return Err(wrong());
+        }
+        first = first.zip(page.rows).and_then(|(first, rows)| first.checked_add(rows));
+    }
+    Ok(())
 }
 
-/// The offsets of a chunk's data pages.
-fn check_chunk(bytes: &EntryBytes, chunk: &ColumnChunkMetaData, rows: u64) -> Result<Vec<u64>, String> {
+/// A chunk's data pages.
+fn check_chunk(bytes: &EntryBytes, chunk: &ColumnChunkMetaData, rows: u64) -> Result<Vec<Location>, String> {
     let outside = || "its pages do not lie within the file".to_owned();
     let number = |number: i64| u64::try_from(number).map_err(|_| outside());
     let start = number(chunk.dictionary_page_offset().unwrap_or(chunk.data_page_offset()))?;
     let end = start.checked_add(number(chunk.compressed_size())?).filter(|end| *end <= bytes.size_bytes());
     let (mut at, end) = (start, end.ok_or_else(outside)?);
     let (mut has_dictionary, mut pages) = (false, Vec::new());
+    let is_flat = chunk.column_descr().max_rep_level() == 0;
     while at < end {
         let header = Header::read(bytes, at, end).ok_or("a page's header is damaged")?;
         if header.uncompressed_bytes > PAGE_BYTES {
@@ -90,7 +118,10 @@ fn check_chunk(bytes: &EntryBytes, chunk: &ColumnChunkMetaData, rows: u64) -> Re
             return Err("its texts are encoded by their differences".to_owned());
         }
         has_dictionary |= is_text && header.is_dictionary;
-        pages.extend((!header.is_dictionary).then_some(at));
+        // A page of version 1 counts values: a list has several.
+        let stated = header.rows.or(header.values.filter(|_| is_flat));
+        let rows = stated.and_then(|rows| u64::try_from(rows).ok());
+        pages.extend((!header.is_dictionary).then_some(Location { offset: at, rows }));
         at = at.saturating_add(header.own_bytes).saturating_add(header.compressed_bytes);
     }
     if has_dictionary {
@@ -131,6 +162,8 @@ struct Header {
     compressed_bytes: u64,
     is_dictionary: bool,
     encoding: Option<i64>,
+    values: Option<i64>,
+    rows: Option<i64>,
 }
 
 impl Header {
@@ -158,8 +191,12 @@ impl Header {
                     is_measured = true;
                 }
                 // The encoding of a data page of version 1 and of version 2.
-                (5, Thrift::STRUCT) => thrift.member(level, 2, &mut header.encoding)?,
-                (8, Thrift::STRUCT) => thrift.member(level, 4, &mut header.encoding)?,
+                (5, Thrift::STRUCT) => {
+                    thrift.members(level, &mut [(1, &mut header.values), (2, &mut header.encoding)])?;
+                }
+                (8, Thrift::STRUCT) => {
+                    thrift.members(level, &mut [(3, &mut header.rows), (4, &mut header.encoding)])?;
+                }
                 _ => thrift.skip(kind, level)?,
             }
             Some(())
@@ -225,13 +262,13 @@ impl Thrift<'_> {
         }
     }
 
-    /// Reads one number of a structure.
-    fn member(&mut self, level: usize, wanted: i64, found: &mut Option<i64>) -> Option<()> {
+    /// Reads some numbers of a structure.
+    fn members(&mut self, level: usize, wanted: &mut [(i64, &mut Option<i64>)]) -> Option<()> {
         self.structure(level, &mut |thrift, field, kind, level| {
-            if (field, kind) != (wanted, Self::I32) {
-                return thrift.skip(kind, level);
+            match wanted.iter_mut().find(|(wanted, _)| (*wanted, Self::I32) == (field, kind)) {
+                Some((_, found)) => **found = Some(thrift.number()?),
+                None => thrift.skip(kind, level)?,
             }
-            *found = Some(thrift.number()?);
             Some(())
         })
     }
@@ -268,12 +305,22 @@ mod tests {
             uncompressed_bytes: 300,
             compressed_bytes: 20,
             is_dictionary: true,
-            encoding: None,
+            ..Header::default()
         };
         assert_eq!(header, expected);
         for end in 0..14 {
             assert_eq!(Header::parse(&bytes[..end]), None);
         }
+    }
+
+    #[test]
+    fn rows_are_read() {
+        // Data pages: of version 1 with 7 values, plain, and of version 2 with 7 values, no nulls, 3 rows, plain.
+        let one = [0x15, 0, 0x15, 40, 0x15, 40, 0x2c, 0x15, 14, 0x15, 0, 0, 0];
+        let two = [0x15, 6, 0x15, 40, 0x15, 40, 0x5c, 0x15, 14, 0x15, 0, 0x15, 6, 0x15, 0, 0, 0];
+        let [one, two] = [&one[..], &two[..]].map(|bytes| Header::parse(bytes).unwrap());
+        assert_eq!([one.values, one.rows, two.rows], [Some(7), None, Some(3)]);
+        assert_eq!([one.encoding, two.encoding], [Some(0), Some(0)]);
     }
 
     #[test]

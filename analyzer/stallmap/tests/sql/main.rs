@@ -27,6 +27,7 @@ mod hex_text;
 mod label;
 mod life;
 mod lost;
+mod lying;
 mod observed;
 mod page;
 mod planted;
