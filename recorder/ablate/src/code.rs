@@ -7,10 +7,11 @@ use stallmap_sass::cubin::{Cubin, CubinError, Section};
 use stallmap_sass::decode;
 use stallmap_sass::instruction::Instruction;
 use stallmap_sass::line::LineTable;
-use stallmap_sass::word::{INSTRUCTION_BYTES, Word};
+use stallmap_sass::word::{INSTRUCTION_BYTES, Sm, Word};
 use stallmap_slice::graph::FlowGraph;
 use stallmap_slice::work::Work;
 
+use crate::calls::Calls;
 use crate::reach::{self, Refusal};
 
 /// The bits of an instruction's guard: the number of a predicate, and its negation. All set: `@!PT`, which lets it
@@ -50,6 +51,7 @@ pub struct Code<'a> {
 pub(crate) struct Decoded {
     pub(crate) instructions: Vec<Instruction>,
     pub(crate) flow: FlowGraph,
+    pub(crate) calls: Calls,
 }
 
 impl<'a> Code<'a> {
@@ -125,16 +127,17 @@ impl<'a> Code<'a> {
         let code = self.bytes.get(section.bytes.clone()).ok_or(Refusal::NotFound)?;
         match self.decoded.entry(position) {
             Entry::Occupied(known) => Ok(known.into_mut()),
-            Entry::Vacant(place) => Ok(place.insert(Decoded::new(code, section, &self.cubin)?)),
+            Entry::Vacant(place) => Ok(place.insert(Decoded::new(code, section, self.cubin.sm)?)),
         }
     }
 }
 
 impl Decoded {
-    fn new(code: &[u8], section: &Section, cubin: &Cubin) -> Result<Self, Refusal> {
+    pub(crate) fn new(code: &[u8], section: &Section, sm: Sm) -> Result<Self, Refusal> {
         let words = code.as_chunks::<16>().0.iter();
-        let instructions: Vec<_> = words.map(|word| decode(Word::from_bytes(*word), cubin.sm)).collect();
+        let instructions: Vec<_> = words.map(|word| decode(Word::from_bytes(*word), sm)).collect();
         let flow = FlowGraph::new(&instructions, section, &Work::of(instructions.len()))?;
-        Ok(Self { instructions, flow })
+        let calls = Calls::new(&instructions, &flow, section);
+        Ok(Self { instructions, flow, calls })
     }
 }

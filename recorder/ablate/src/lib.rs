@@ -10,6 +10,7 @@
 //!
 //! Pure: bytes and rows in, bytes and values out.
 
+mod calls;
 mod code;
 mod reach;
 mod sets;

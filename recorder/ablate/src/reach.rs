@@ -47,6 +47,9 @@ pub enum Refusal {
     /// An instruction that is not decoded.
     #[error("an instruction that may use its value is not known")]
     Unknown,
+    /// A call by a pointer, or of a function in another section.
+    #[error("a function that is not in the kernel's code may use its value")]
+    Elsewhere,
     /// Code with more jumps than compiled code has.
     #[error(transparent)]
     TooLong(#[from] TooMuchWork),
@@ -130,9 +133,9 @@ impl<'a> Reach<'a> {
                 for index in range.clone() {
                     self.step(index, &mut held)?;
                 }
-                for next in self.code.flow.graph.neighbors(node) {
+                for (next, passed) in self.code.calls.next(&self.code.flow, node, &held) {
                     let begin = &mut self.begins[next.index()];
-                    let joined = begin.or(&held);
+                    let joined = begin.or(&passed);
                     has_grown |= joined != *begin;
                     *begin = joined;
                 }
@@ -149,6 +152,9 @@ impl<'a> Reach<'a> {
         let reads_missing = instruction.reads.intersects(held);
         if instruction.mnemonic.is_none() && !held.is_empty() && !self.only_branches {
             return Err(Refusal::Unknown);
+        }
+        if self.code.calls.is_elsewhere(index) && !held.is_empty() && !self.only_branches {
+            return Err(Refusal::Elsewhere);
         }
         if reads_missing {
             self.use_missing(index, held)?;
@@ -225,3 +231,7 @@ fn addresses(instruction: &Instruction, memory: &Memory) -> Registers {
     let uniform = memory.uniform.map(|first| pair(Register { file: File::Uniform, ..first }, true));
     [general, uniform].into_iter().flatten().fold(Registers::NONE, |all, some| all.or(&some))
 }
+
+#[cfg(test)]
+#[path = "reach_tests.rs"]
+mod tests;
