@@ -137,6 +137,11 @@ WITH seen AS (
   FROM stall_coverage
   WHERE samples > 0 OR ordinal IN (1, 7, 8)
   UNION ALL
+  SELECT 50, 'samples of memory stalls divided by traffic, where memory is busy', samples, memory, NULL, NULL
+  FROM (SELECT sum(samples) AS samples FROM traffic_charge WHERE waited_samples = 0.0 LIMIT 1)
+  CROSS JOIN sampled
+  WHERE samples > 0.0
+  UNION ALL
   SELECT 50, 'launches inside an op', with_op, launches, NULL, NULL FROM launched
   UNION ALL
   SELECT 51, 'launches with a Python stack', with_stack, launches, NULL, NULL FROM launched
