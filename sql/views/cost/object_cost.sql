@@ -1,6 +1,6 @@
 -- One object's cost, with its name: a tensor, a storage without a known tensor, a driver allocation.
 --
--- Where memory is busy, by the traffic to the object, else by waiting for it, as in `traffic_charge`. Unattributed stalls are rows with a remainder. All rows add up to the samples.
+-- The cost is by the traffic to the object where memory is busy, else by waiting for it, as in `traffic_charge`. Unattributed stalls are rows with a remainder. All rows add up to the samples.
 CREATE VIEW object_cost (
   -- Type of the object: tensor, storage, outside any tensor. For unattributed stalls, null or the cause.
   target,

@@ -137,10 +137,7 @@ WITH seen AS (
   FROM stall_coverage
   WHERE samples > 0 OR ordinal IN (1, 7, 8)
   UNION ALL
-  SELECT 50, 'samples of memory stalls divided by traffic, where memory is busy', samples, memory, NULL, NULL
-  FROM (SELECT sum(samples) AS samples FROM traffic_charge WHERE waited_samples = 0.0 LIMIT 1)
-  CROSS JOIN sampled
-  WHERE samples > 0.0
+  SELECT 50, 'samples of memory stalls divided by traffic', samples, memory_samples, NULL, NULL FROM traffic_coverage
   UNION ALL
   SELECT 50, 'launches inside an op', with_op, launches, NULL, NULL FROM launched
   UNION ALL

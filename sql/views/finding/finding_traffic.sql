@@ -1,8 +1,8 @@
 -- One object that keeps memory busy: the accesses of one kernel, launched at one line by one op, to one tensor (grouped by
 -- name, or op, line, shape) or to one allocation outside tensors. One kind: busy_memory.
 --
--- Of launches that keep device memory, L2 or the places of atomics busy for 60 % or more of their measured time, at the
--- rates of `memory_rate`, and of objects with a quarter or more of the traffic there. Cost: samples of `traffic_charge`.
+-- Thresholds: device memory, L2 or the places of atomics are busy for 60 % of the launch's measured time, at the rates of
+-- `memory_rate`. The object has a quarter of the traffic there. Cost: samples of `traffic_charge`.
 -- Saving: all of them, if the object's bytes need not move.
 CREATE VIEW finding_traffic (
   -- The kind of inefficiency.

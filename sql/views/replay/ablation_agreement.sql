@@ -1,7 +1,7 @@
 -- Agreement of costs with experiments: the shares of `ablation_share`, over all launches of a run.
 --
 -- Columns that begin with `waited_` compare samples that wait, in place of costs. Both are first in a launch if no other
--- experiment saves more than chance explains: intervals that overlap are equal.
+-- experiment saves significantly more: intervals that overlap are equal.
 --
 -- Rank correlation is Kendall's, over pairs of experiments on one launch whose order was measured: the intervals of their
 -- savings do not overlap. Pairs in the same order by samples less those in the other order, divided by all of these pairs.

@@ -1,7 +1,7 @@
 -- Part of one instruction and target in the traffic that keeps memory busy in one launch.
 --
--- Of launches whose bytes need a tenth or more of their measured time. Shares of a launch sum to 1. They are of bytes at
--- the busiest resource of `launch_limit`: device memory, L2, or atomics, of which the lanes that meet count.
+-- Launches have rows if their bytes need a tenth or more of their measured time. Shares of a launch sum to 1. They are of
+-- bytes at the busiest resource of `launch_limit`: device memory, L2, or atomics, of which the lanes that meet count.
 CREATE VIEW traffic_share (
   -- The launch.
   kernel_id,
