@@ -34,7 +34,10 @@ impl Calls {
         let written = written(instructions, flow);
         let is_harmless = !section.driver_calls.is_empty()
             && section.driver_calls.iter().all(|name| HARMLESS.contains(&name.as_str()))
-            && section.references.values().all(|name| is_of(section, name) || HARMLESS.contains(&name.as_str()));
+            && section
+                .references
+                .values()
+                .all(|name| is_of(section, name) || HARMLESS.contains(&name.as_str()));
         for (node, block) in flow.blocks() {
             let Some(last) = block.clone().next_back() else { continue };
             let Flow::Call { .. } = instructions[last].flow else { continue };
@@ -59,7 +62,12 @@ impl Calls {
     }
 
     /// The blocks behind a block, with those of some registers that reach their begin.
-    pub(crate) fn next(&self, flow: &FlowGraph, node: NodeIndex, held: &Registers) -> Vec<(NodeIndex, Registers)> {
+    pub(crate) fn next(
+        &self,
+        flow: &FlowGraph,
+        node: NodeIndex,
+        held: &Registers,
+    ) -> Vec<(NodeIndex, Registers)> {
         let passed = |to: NodeIndex, edge: Edge| match self.returned.get(&to) {
             Some(registers) if edge == Edge::Return => held.and(registers),
             _ => *held,

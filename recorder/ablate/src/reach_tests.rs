@@ -12,7 +12,8 @@ mod program;
 /// The effect of a program without its first instruction. Functions begin at the lines 0, 8 and 11.
 fn without_first(program: &str, driver_calls: &[&str]) -> Result<Reached, Refusal> {
     let lines = program.lines().map(str::trim).filter(|line| !line.is_empty()).enumerate();
-    let code: Vec<u8> = lines.flat_map(|(index, line)| program::assemble(index, line).to_le_bytes()).collect();
+    let code: Vec<u8> =
+        lines.flat_map(|(index, line)| program::assemble(index, line).to_le_bytes()).collect();
     let function = |offset| Function { offset, name: offset.to_string(), ..Function::default() };
     let section = Section {
         functions: vec![function(0), function(8 * 16), function(11 * 16)],
