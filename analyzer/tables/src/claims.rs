@@ -31,10 +31,11 @@ pub(super) fn only_of(metadata: &ParquetMetaData, column: Option<&str>) -> Resul
     let index = metadata.column_index().map(|index| {
         let of_group = |(pages, group): (&Vec<ColumnIndexMetaData>, &RowGroupMetaData)| {
             let both = pages.iter().zip(group.columns());
-            let kept = both.map(|(pages, chunk)| match is_used(chunk) {
-                true => pages.clone(),
-                false => ColumnIndexMetaData::NONE,
-            });
+            let kept = both.map(
+                |(pages, chunk)| {
+                    if is_used(chunk) { pages.clone() } else { ColumnIndexMetaData::NONE }
+                },
+            );
             kept.collect()
         };
         index.iter().zip(metadata.row_groups()).map(of_group).collect()
@@ -62,8 +63,9 @@ pub(super) fn check(bytes: &EntryBytes, metadata: &Arc<ParquetMetaData>, column:
     }
     let file = ArrowReaderMetadata::try_new(Arc::clone(metadata), ArrowReaderOptions::new()).map_err(text)?;
     let Ok(field) = file.schema().field_with_name(column) else { return Ok(()) };
-    match are_true(bytes, &file, field).map_err(text)? {
-        true => Ok(()),
-        false => Err(format!("column `{column}` has other values than its file states")),
+    if are_true(bytes, &file, field).map_err(text)? {
+        Ok(())
+    } else {
+        Err(format!("column `{column}` has other values than its file states"))
     }
 }
