@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 /// Ranges of ordinals.
 fn batches(count: u64) -> impl Iterator<Item = std::ops::Range<u64>> {
-    (0..count).step_by(BATCH as usize).map(move |first| first..count.min(first + BATCH))
+    (0..count.div_ceil(BATCH)).map(move |batch| batch * BATCH..count.min((batch + 1) * BATCH))
 }
 
 fn accesses(partial: &Path, count: u64) {
