@@ -39,6 +39,7 @@ rows! {
         pub(super) objects: u64,
         pub(super) memory_samples: f64,
         pub(super) share: Option<f64>,
+        pub(super) waited_share: Option<f64>,
     }
 
     /// A part of all samples: a line or a kernel.

@@ -70,11 +70,17 @@ fn one_tensor(facts: &Facts<'_>) -> Option<String> {
     };
     let label = costliest.label.as_deref().unwrap_or("unnamed");
     let kind = costliest.shape.as_deref().map(|text| format!(" ({})", shape(text))).unwrap_or_default();
+    let by = if is_by_traffic(costliest) { "by the traffic of" } else { "for" };
     Some(format!(
-        "{} wait for memory, {percent} % for one {noun}: {label}{kind}{}.",
+        "{} wait for memory, {percent} % {by} one {noun}: {label}{kind}{}.",
         memory_part(facts),
         waited(facts, costliest)
     ))
+}
+
+/// True if a tensor costs more by keeping memory busy than by waits for it.
+fn is_by_traffic(tensor: &TensorShare) -> bool {
+    tensor.share.zip(tensor.waited_share).is_some_and(|(share, waited)| waited < share / 2.0)
 }
 
 /// Location of the wait for a tensor, and the way it is read.

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use stallmap_sass::instruction::{Access, Class, Flow, Instruction, Memory, Space};
+use stallmap_sass::instruction::{Access, Class, Flow, Guard, Instruction, Memory, Space};
 use stallmap_sass::register::{File, Register, Registers};
 use stallmap_slice::work::TooMuchWork;
 
@@ -130,8 +130,9 @@ impl<'a> Reach<'a> {
             let mut has_grown = false;
             for (node, range) in self.code.flow.blocks() {
                 let mut held = self.begins[node.index()];
+                let mut replaced = Replaced::default();
                 for index in range.clone() {
-                    self.step(index, &mut held)?;
+                    self.step(index, &mut held, &mut replaced)?;
                 }
                 for (next, passed) in self.code.calls.next(&self.code.flow, node, &held) {
                     let begin = &mut self.begins[next.index()];
@@ -147,9 +148,10 @@ impl<'a> Reach<'a> {
     }
 
     /// The effect of one instruction on what holds a missing result.
-    fn step(&mut self, index: usize, held: &mut Registers) -> Result<(), Refusal> {
+    fn step(&mut self, index: usize, held: &mut Registers, replaced: &mut Replaced) -> Result<(), Refusal> {
         let instruction = &self.code.instructions[index];
-        let reads_missing = instruction.reads.intersects(held);
+        let missing = held.without(&replaced.under(instruction.guard));
+        let reads_missing = instruction.reads.intersects(&missing);
         if instruction.mnemonic.is_none() && !held.is_empty() && !self.only_branches {
             return Err(Refusal::Unknown);
         }
@@ -157,7 +159,7 @@ impl<'a> Reach<'a> {
             return Err(Refusal::Elsewhere);
         }
         if reads_missing {
-            self.use_missing(index, held)?;
+            self.use_missing(index, &missing)?;
         }
         let is_left_out = self.left_out.contains(&index);
         if is_left_out && instruction.memory.is_some_and(|memory| memory.kind == Access::CopyIn) {
@@ -165,9 +167,13 @@ impl<'a> Reach<'a> {
         }
         if reads_missing || is_left_out || self.loads_missing(instruction) {
             *held = held.or(&instruction.writes);
-        } else if instruction.is_unconditional() {
+            replaced.forget(&instruction.writes);
+        } else if let Some(guard) = instruction.guard {
+            replaced.add(guard, &instruction.writes);
+        } else {
             *held = held.without(&instruction.writes);
         }
+        replaced.change(&instruction.writes);
         Ok(())
     }
 
@@ -212,6 +218,38 @@ impl<'a> Reach<'a> {
             is_load && is_missing
         };
         instruction.memory.is_some_and(loads)
+    }
+}
+
+/// Registers that a guarded instruction of the block has written: instructions with the same guard find no missing
+/// result there.
+#[derive(Default)]
+struct Replaced(Vec<(Guard, Registers)>);
+
+impl Replaced {
+    /// The registers that an instruction with this guard finds replaced.
+    fn under(&self, guard: Option<Guard>) -> Registers {
+        let found = self.0.iter().find(|(known, _)| Some(*known) == guard);
+        found.map_or(Registers::NONE, |(_, registers)| *registers)
+    }
+
+    fn add(&mut self, guard: Guard, writes: &Registers) {
+        match self.0.iter_mut().find(|(known, _)| *known == guard) {
+            Some((_, registers)) => *registers = registers.or(writes),
+            None => self.0.push((guard, *writes)),
+        }
+    }
+
+    /// Forgets registers that hold a missing result again.
+    fn forget(&mut self, writes: &Registers) {
+        for (_, registers) in &mut self.0 {
+            *registers = registers.without(writes);
+        }
+    }
+
+    /// Forgets the guards that an instruction changes.
+    fn change(&mut self, writes: &Registers) {
+        self.0.retain(|(guard, _)| !writes.contains(guard.register));
     }
 }
 

@@ -78,3 +78,19 @@ fn code_that_is_not_followed_may_use_a_value() {
     let before = elsewhere.replacen("LDG R10 R2", "STG R2 R10", 1);
     assert_eq!(without_first(&before, &[]), Ok(Reached::default()));
 }
+
+#[test]
+fn what_a_guard_replaces_is_no_result_under_the_same_guard() {
+    // Compilers use a register again at once: here for an address of the lanes that write.
+    let reused = "LDG R10 R2
+        @!P0 S2R R10
+        @!P0 STS.64 R10 R12
+        EXIT";
+    assert_eq!(without_first(reused, &[]), Ok(Reached::default()));
+    for other in ["@P0 STS.64", "@!P1 STS.64", "STS.64"] {
+        let wrong = reused.replace("@!P0 STS.64", other);
+        assert_eq!(without_first(&wrong, &[]), Err(Refusal::Address), "{other}");
+    }
+    let again = reused.replace("@!P0 STS.64", "ADD R10 R10 R10\n@!P0 STS.64");
+    assert_eq!(without_first(&again, &[]), Err(Refusal::Address));
+}

@@ -1,5 +1,5 @@
 -- Tensors by cost
--- Samples of warps that waited for a tensor's data. low to high is the 95 % confidence interval (CI). Tensors are
+-- Samples of warps that waited for a tensor's data, and where memory is busy, samples by its traffic. low to high is the 95 % confidence interval (CI). Tensors are
 -- grouped by name, or op, line, shape. Rows in parentheses are unattributed. All rows add up to the samples.
 WITH cost AS (
   SELECT

@@ -1,17 +1,10 @@
 -- Tensors by traffic
--- A load is late because of all traffic where memory is busy, stores among it. share: the part of all samples that memory
--- stalls cost, by bytes while memory is busy, by waiting for the rest. waits: the part that waits for it. Both have the
+-- A load is late because of all traffic where memory is busy, stores among it. share: the part of all samples that its
+-- accesses cost, by bytes while memory is busy, by waiting for the rest. waits: the part that waits for it. Both have the
 -- same sum. device, L2: bytes between L2 and device memory, and between L1 and L2. busy: share of its launches' time that
 -- the busiest of them needs.
-WITH sampled AS (
-  SELECT kernel_id, avg(sample_ns) AS sample_ns FROM cost_time GROUP BY kernel_id
-), charged AS (
-  SELECT
-    c.target, c.object_id, sum(c.samples) AS samples, sum(c.waited_samples) AS waited_samples,
-    sum(c.samples * s.sample_ns) AS time_ns
-  FROM traffic_charge c
-  LEFT JOIN sampled s ON s.kernel_id = c.kernel_id
-  GROUP BY c.target, c.object_id
+WITH charged AS (
+  SELECT target, object_id, samples, waited_samples, time_ns FROM object_cost WHERE remainder IS NULL
 ), moved AS (
   SELECT
     kernel_id, target, coalesce(tensor_id, storage_id, allocation_id) AS object_id,

@@ -1,12 +1,13 @@
 -- Shares by tensor
 -- All samples, as parts of 1: the costliest tensors, other tensors, memory stalls without a tensor, and the rest.
--- kind: tensor, tensors (all further ones), memory, other. waited_at: the line or kernel that waited most.
+-- kind: tensor, tensors (all further ones), memory, other. waited_at: the line or kernel that waited most. waited_share:
+-- the part that waits for it, where share is by traffic.
 WITH cost AS (
   SELECT
     remainder, target, object, type, op, born_at, max(label) AS label,
     first_value(object_id ORDER BY samples DESC, object_id) AS object_id,
     first_value(stalled_at ORDER BY samples DESC, stalled_at) AS stalled_at,
-    sum(samples) AS samples, sum(memory_samples) AS memory_samples
+    sum(samples) AS samples, sum(memory_samples) AS memory_samples, sum(waited_samples) AS waited_samples
   FROM object_cost
   GROUP BY remainder, target, object, type, op, born_at
 ), placed AS (
@@ -27,7 +28,8 @@ SELECT
   count(*) AS objects,
   sum(samples) AS samples,
   sum(memory_samples) AS memory_samples,
-  sum(samples) / nullif(sum(sum(samples)) OVER (), 0.0) AS share
+  sum(samples) / nullif(sum(sum(samples)) OVER (), 0.0) AS share,
+  sum(waited_samples) / nullif(sum(sum(samples)) OVER (), 0.0) AS waited_share
 FROM placed
 GROUP BY place
 ORDER BY place

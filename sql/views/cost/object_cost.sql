@@ -1,6 +1,6 @@
 -- One object's cost, with its name: a tensor, a storage without a known tensor, a driver allocation.
 --
--- Unattributed stalls are rows with a remainder. All rows add up to the samples.
+-- The cost is by the traffic to the object where memory is busy, else by waiting for it, as in `traffic_charge`. Unattributed stalls are rows with a remainder. All rows add up to the samples.
 CREATE VIEW object_cost (
   -- Type of the object: tensor, storage, outside any tensor. For unattributed stalls, null or the cause.
   target,
@@ -36,6 +36,8 @@ CREATE VIEW object_cost (
   memory_samples,
   -- Share of the samples of memory stalls. Null for other stalls.
   memory_share,
+  -- Samples of warps that wait for it, as in `stall_charge`. More or less than `samples` only where memory is busy.
+  waited_samples,
   -- GPU time, nanoseconds. See `launch_time`.
   time_ns
 ) AS
@@ -45,6 +47,7 @@ WITH used AS (
     coalesce(forward_line || ' (grad)', line, kernel_label(kernel)) AS stalled_at,
     sum(samples) AS samples,
     sum(memory_samples) AS memory_samples,
+    sum(waited_samples) AS waited_samples,
     sum(samples * sample_weight) AS variance,
     sum(time_ns) AS time_ns
   FROM tensor_cost
@@ -55,6 +58,7 @@ WITH used AS (
     first_value(stalled_at ORDER BY samples DESC, stalled_at) AS stalled_at,
     sum(samples) AS samples,
     sum(memory_samples) AS memory_samples,
+    sum(waited_samples) AS waited_samples,
     coalesce(sum(variance) / nullif(sum(samples), 0.0), 1.0) AS weight,
     sum(time_ns) AS time_ns
   FROM used
@@ -72,6 +76,7 @@ SELECT
   s.samples / nullif(sum(s.samples) OVER (), 0.0),
   s.memory_samples,
   CASE WHEN s.memory_samples > 0.0 THEN s.memory_samples / sum(s.memory_samples) OVER () END,
+  s.waited_samples,
   s.time_ns
 FROM summed s
 LEFT JOIN target_context t ON t.target = s.target AND t.object_id = s.object_id

@@ -1,6 +1,7 @@
 -- One object's cost at one location of the program: samples attributed to it in the launches of one kernel, op, module,
 -- line, phase and step.
 --
+-- Samples are those of `traffic_charge`: of warps that wait for the object, and where memory is busy, by its traffic.
 -- Every other view of tensor cost aggregates these rows. An object is a tensor, a storage without a known tensor, or a
 -- driver allocation. Unattributed stalls are rows with a remainder. All rows add up to the samples. `object_cost` has
 -- the names.
@@ -39,6 +40,8 @@ CREATE VIEW tensor_cost (
   samples,
   -- Samples of memory stalls.
   memory_samples,
+  -- Samples of warps that wait for it, as in `stall_charge`.
+  waited_samples,
   -- Weight of one counted sample among them, on average: 1 if the program was sampled. See `cost_run`.
   sample_weight,
   -- GPU time, nanoseconds. See `launch_time`.
@@ -67,10 +70,11 @@ WITH launched AS (
     c.charge, c.target, c.tensor_id, c.storage_id, c.allocation_id, l.place,
     sum(c.samples) AS samples,
     sum(CASE WHEN c.is_memory THEN c.samples ELSE 0.0 END) AS memory_samples,
+    sum(c.waited_samples) AS waited_samples,
     -- The variance of a sum of scaled counts is the sum of the scaled samples, each scaled once more.
     sum(c.samples * c.scale) AS variance,
     sum(c.samples * l.sample_ns) AS time_ns
-  FROM launch_charge c
+  FROM traffic_charge c
   LEFT JOIN located l ON l.run_id = c.run_id AND l.kernel_id = c.kernel_id
   GROUP BY c.charge, c.target, c.tensor_id, c.storage_id, c.allocation_id, l.place
 ), placed AS (
@@ -93,5 +97,5 @@ SELECT
   END,
   coalesce(tensor_id, storage_id, allocation_id),
   tensor_id, storage_id, allocation_id, function_id, kernel, op, module_path, line, forward_line, phase, step,
-  samples, memory_samples, coalesce(variance / nullif(samples, 0.0), 1.0), time_ns
+  samples, memory_samples, waited_samples, coalesce(variance / nullif(samples, 0.0), 1.0), time_ns
 FROM placed

@@ -1,5 +1,6 @@
 -- One tensor's cost: samples of stalls attributed to it, by the join on (kernel_id, function_id, pc).
 --
+-- The cost is by the traffic to the tensor where memory is busy, else by waiting for it, as in `traffic_charge`.
 -- Unattributed stalls are rows too, with a charge other than tensor and no tensor_id. All rows add up to the samples.
 -- `samples_low` to `samples_high` is the 95 % confidence interval of their rate (Poisson). For the estimated time see
 -- `sample_time` and `cost_time`.

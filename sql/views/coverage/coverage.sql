@@ -137,6 +137,8 @@ WITH seen AS (
   FROM stall_coverage
   WHERE samples > 0 OR ordinal IN (1, 7, 8)
   UNION ALL
+  SELECT 50, 'samples of memory stalls divided by traffic', samples, memory_samples, NULL, NULL FROM traffic_coverage
+  UNION ALL
   SELECT 50, 'launches inside an op', with_op, launches, NULL, NULL FROM launched
   UNION ALL
   SELECT 51, 'launches with a Python stack', with_stack, launches, NULL, NULL FROM launched

@@ -70,15 +70,17 @@ WITH found AS (
   SELECT *, 'finding_redundant_load' FROM finding_redundant_load
   UNION ALL
   SELECT *, 'finding_stall' FROM finding_stall
+  UNION ALL
+  SELECT *, 'finding_traffic' FROM finding_traffic
 ), ablated AS (
-  -- The time that its accesses cost as samples, by the samples that are attributed to them.
+  -- The time that its accesses cost as samples, by the samples that wait for them.
   SELECT
     a.label || ' in ' || n.short_kernel AS subject,
     greatest(sum(a.saved_ns) / sum(a.whole_ns), 0.0) AS measured_share,
-    greatest(sum(a.saved_share * a.samples / a.charged_share) / sum(a.samples), 0.0) AS saved_per_sample
+    greatest(sum(a.saved_share * a.waited_samples / a.waited_share) / sum(a.waited_samples), 0.0) AS saved_per_sample
   FROM ablation_cost a
   JOIN kernel_name n ON n.function_id = a.function_id
-  WHERE a.target = 'tensor' AND a.saved_ns IS NOT NULL AND a.charged_share > 0.0
+  WHERE a.target = 'tensor' AND a.saved_ns IS NOT NULL AND a.waited_share > 0.0
   GROUP BY a.label, n.short_kernel, a.is_cold
 ), measured AS (
   SELECT subject, max(measured_share) AS measured_share, max(saved_per_sample) AS saved_per_sample

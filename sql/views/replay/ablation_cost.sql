@@ -1,7 +1,7 @@
 -- One experiment of `stallmap-record replay --ablate`: the time that its instructions cost, next to the samples that are
 -- attributed to them.
 --
--- `saved_share` is measured, `charged_share` is what stalls are attributed to the same instructions. The two differ where
+-- `saved_share` is measured, `charged_share` is the cost of the same instructions by `traffic_charge`. The two differ where
 -- waits overlap: without one of two loads that are equally late, a warp waits for the other.
 CREATE VIEW ablation_cost (
   -- The run of the experiments.
@@ -39,10 +39,14 @@ CREATE VIEW ablation_cost (
   saved_high_ns,
   -- `saved_ns` as a share of the launch's time.
   saved_share,
-  -- Samples of the launch that wait for these instructions.
+  -- Samples of the launch that these instructions cost.
   samples,
   -- Their share of all samples of the launch. Null without samples.
   charged_share,
+  -- Samples of warps that wait for these instructions.
+  waited_samples,
+  -- Their share of all samples of the launch. Null without samples.
+  waited_share,
   -- The reason that nothing was measured.
   refusal
 ) AS
@@ -56,9 +60,10 @@ WITH instruction_of AS (
   LEFT JOIN instruction i ON i.function_id = a.function_id AND i.pc = a.pc
   GROUP BY a.run_id, a.kernel_id, a.experiment
 ), charged AS (
-  SELECT a.run_id, a.kernel_id, a.experiment, sum(c.samples) AS samples
+  SELECT
+    a.run_id, a.kernel_id, a.experiment, sum(c.samples) AS samples, sum(c.waited_samples) AS waited_samples
   FROM ablation_instruction a
-  JOIN producer_charge c ON c.kernel_id = a.kernel_id AND c.function_id = a.function_id AND c.pc = a.pc
+  JOIN traffic_charge c ON c.kernel_id = a.kernel_id AND c.function_id = a.function_id AND c.pc = a.pc
   GROUP BY a.run_id, a.kernel_id, a.experiment
 ), accessed AS (
   SELECT
@@ -89,7 +94,8 @@ SELECT
   CASE WHEN a.target <> 'tensors' THEN o.tensor_id END, CASE WHEN a.target = 'tensors' THEN n.labels ELSE t.label END,
   i.source_line, i.mnemonic, coalesce(i.instruction_count, 0), a.round_count, a.whole_ns, a.saved_ns, a.saved_low_ns,
   a.saved_high_ns, a.saved_ns / nullif(a.whole_ns, 0.0), coalesce(c.samples, 0.0),
-  CASE WHEN s.samples > 0.0 THEN coalesce(c.samples, 0.0) / s.samples END, a.refusal
+  CASE WHEN s.samples > 0.0 THEN coalesce(c.samples, 0.0) / s.samples END, coalesce(c.waited_samples, 0.0),
+  CASE WHEN s.samples > 0.0 THEN coalesce(c.waited_samples, 0.0) / s.samples END, a.refusal
 FROM ablation a
 JOIN launch l ON l.kernel_id = a.kernel_id
 LEFT JOIN instruction_of i ON i.run_id = a.run_id AND i.kernel_id = a.kernel_id AND i.experiment = a.experiment

@@ -1,5 +1,5 @@
 -- One measured experiment and its shares in the launch: of the time that all experiments of its target save, and of the
--- samples that are attributed to their instructions, by waiting and by traffic.
+-- samples that their instructions cost.
 --
 -- Launches with two or more such experiments, one of which saves time beyond chance: the lower end of its interval is
 -- positive. Savings below 0 count as 0.
@@ -20,25 +20,23 @@ CREATE VIEW ablation_share (
   saved_share_low,
   -- Upper end of it.
   saved_share_high,
-  -- Its share of the samples attributed to their instructions.
+  -- Its share of the samples that their instructions cost, as in `traffic_charge`.
   charged_share,
-  -- Its share of the samples that their instructions cost by traffic, as in `traffic_charge`. Null without such samples.
-  traffic_share,
+  -- Its share of the samples that wait for their instructions. Null without such samples.
+  waited_share,
   -- Its rank by time in the launch, from 1.
   saved_rank,
   -- Its rank by samples in the launch, from 1.
   charged_rank,
-  -- Its rank by traffic in the launch, from 1.
-  traffic_rank
+  -- Its rank by samples that wait, from 1.
+  waited_rank
 ) AS
 WITH measured AS (
   SELECT
-    c.run_id, c.kernel_id, c.experiment, c.target, c.is_cold, c.saved_low_ns, c.saved_high_ns, c.samples,
-    greatest(c.saved_ns, 0.0) AS saved, coalesce(t.samples, 0.0) AS traffic_samples
-  FROM ablation_cost c
-  LEFT JOIN ablation_traffic t
-    ON t.run_id = c.run_id AND t.kernel_id = c.kernel_id AND t.experiment = c.experiment
-  WHERE c.saved_ns IS NOT NULL AND c.charged_share IS NOT NULL
+    run_id, kernel_id, experiment, target, is_cold, saved_low_ns, saved_high_ns, samples, waited_samples,
+    greatest(saved_ns, 0.0) AS saved
+  FROM ablation_cost
+  WHERE saved_ns IS NOT NULL AND charged_share IS NOT NULL
 ), summed AS (
   SELECT
     *,
@@ -46,16 +44,16 @@ WITH measured AS (
     max(saved_low_ns) OVER launch AS most_low_ns,
     sum(saved) OVER launch AS all_saved,
     sum(samples) OVER launch AS all_samples,
-    sum(traffic_samples) OVER launch AS all_traffic_samples
+    sum(waited_samples) OVER launch AS all_waited_samples
   FROM measured
   WINDOW launch AS (PARTITION BY run_id, kernel_id, target, is_cold)
 )
 SELECT
   run_id, kernel_id, experiment, target, is_cold, saved / all_saved,
   greatest(saved_low_ns, 0.0) / all_saved, greatest(saved_high_ns, 0.0) / all_saved, samples / all_samples,
-  traffic_samples / nullif(all_traffic_samples, 0.0),
+  waited_samples / nullif(all_waited_samples, 0.0),
   rank() OVER (PARTITION BY run_id, kernel_id, target, is_cold ORDER BY saved DESC),
   rank() OVER (PARTITION BY run_id, kernel_id, target, is_cold ORDER BY samples DESC),
-  rank() OVER (PARTITION BY run_id, kernel_id, target, is_cold ORDER BY traffic_samples DESC)
+  rank() OVER (PARTITION BY run_id, kernel_id, target, is_cold ORDER BY waited_samples DESC)
 FROM summed
 WHERE experiments > 1 AND most_low_ns > 0.0 AND all_saved > 0.0 AND all_samples > 0.0

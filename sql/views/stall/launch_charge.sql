@@ -1,4 +1,5 @@
--- Samples of one launch, attributed to one producer and target: `stall_charge` over all stalled instructions and reasons.
+-- Samples of one launch and memory stall, attributed to one producer and target: `stall_charge` over all stalled
+-- instructions. Stalls of all other reasons are one row.
 --
 -- Views about launches read these rows instead of those of each stalled instruction, which are several times as many.
 -- Samples are added up by launch and producer before they meet targets.
@@ -7,6 +8,8 @@ CREATE VIEW launch_charge (
   run_id,
   -- The launch.
   kernel_id,
+  -- The memory stall. Null for all reasons that are none.
+  stall_reason,
   -- True for memory stalls.
   is_memory,
   -- The function of the producer.
@@ -36,11 +39,10 @@ WITH caused AS (
   -- One number for all columns of a producer: samples are grouped by it.
   SELECT
     *,
-    dense_rank() OVER (ORDER BY is_memory, producer_function_id, producer_pc, confidence, remainder, unseen) AS number
+    dense_rank() OVER (ORDER BY stall_reason, producer_function_id, producer_pc, confidence, remainder, unseen) AS number
   FROM (
     SELECT
-      w.function_id, w.pc, w.stall_reason, w.weight, r.is_memory, w.producer_function_id, w.producer_pc, w.confidence,
-      w.remainder,
+      w.function_id, w.pc, w.stall_reason, w.weight, w.producer_function_id, w.producer_pc, w.confidence, w.remainder,
       CASE WHEN w.remainder IS NOT NULL THEN NULL
            WHEN w.producer_space = 'none' THEN 'no memory'
            WHEN w.producer_space IN ('signal', 'mbarrier') THEN w.producer_space
@@ -51,7 +53,7 @@ WITH caused AS (
     WHERE r.class <> 'self'
   )
 ), cause AS (
-  SELECT DISTINCT number, is_memory, producer_function_id, producer_pc, confidence, remainder, unseen FROM caused
+  SELECT DISTINCT number, stall_reason, producer_function_id, producer_pc, confidence, remainder, unseen FROM caused
 ), awaited AS (
   SELECT s.run_id, s.kernel_id, c.number, sum(s.samples * c.weight * coalesce(x.factor, 1.0)) AS samples
   FROM stall_reason r
@@ -64,14 +66,14 @@ WITH caused AS (
   GROUP BY s.run_id, s.kernel_id, c.number
 ), own AS (
   -- Warps that wait for no memory.
-  SELECT s.run_id, s.kernel_id, r.is_memory, sum(s.samples) AS samples
+  SELECT s.run_id, s.kernel_id, sum(s.samples) AS samples
   FROM launch_stall s
   JOIN stall_reason r ON r.reason = s.stall_reason
   WHERE r.class = 'self'
-  GROUP BY s.run_id, s.kernel_id, r.is_memory
+  GROUP BY s.run_id, s.kernel_id
 )
 SELECT
-  a.run_id, a.kernel_id, c.is_memory, c.producer_function_id, c.producer_pc, c.confidence,
+  a.run_id, a.kernel_id, CAST(c.stall_reason AS VARCHAR), true, c.producer_function_id, c.producer_pc, c.confidence,
   coalesce(c.remainder, CASE WHEN t.tensor_id IS NULL THEN 'no tensor' ELSE 'tensor' END),
   CASE WHEN c.remainder IS NULL THEN coalesce(CAST(t.target AS VARCHAR), c.unseen) END,
   t.evidence, t.storage_id, t.tensor_id, t.allocation_id,
@@ -83,7 +85,8 @@ LEFT JOIN pc_tensor_share t
   ON t.kernel_id = a.kernel_id AND t.function_id = c.producer_function_id AND t.pc = c.producer_pc
 UNION ALL
 SELECT
-  o.run_id, o.kernel_id, o.is_memory, CAST(NULL AS BIGINT UNSIGNED), CAST(NULL AS INT UNSIGNED), 'exact', 'self',
+  o.run_id, o.kernel_id, CAST(NULL AS VARCHAR), false, CAST(NULL AS BIGINT UNSIGNED), CAST(NULL AS INT UNSIGNED), 'exact',
+  'self',
   CAST(NULL AS VARCHAR), CAST(NULL AS VARCHAR), CAST(NULL AS BIGINT UNSIGNED), CAST(NULL AS BIGINT UNSIGNED),
   CAST(NULL AS BIGINT UNSIGNED), o.samples * k.scale, k.scale
 FROM own o

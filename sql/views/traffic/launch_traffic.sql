@@ -36,7 +36,7 @@ WITH object AS (
   UNION ALL
   SELECT false, allocation_id, CAST(max(size_bytes) AS DOUBLE) FROM device_allocation GROUP BY allocation_id
 ), place AS (
-  -- Sectors where lanes of an instruction meet.
+  -- Sectors that an instruction is the first to touch.
   SELECT
     kernel_id, function_id, pc, CAST(sum(touches) AS DOUBLE) AS sectors, min(line_rate) < 1.0 AS is_sampled
   FROM instruction_reuse
@@ -50,6 +50,20 @@ WITH object AS (
   FROM pc_tensor
   WHERE space IN ('global', 'global_async')
   GROUP BY kernel_id, function_id, pc, target, storage_id, tensor_id, allocation_id
+), met AS (
+  -- Sectors of an object where lanes of atomics meet. Several instructions meet at the same ones.
+  SELECT
+    a.kernel_id, a.storage_id IS NOT NULL AS is_storage, coalesce(a.storage_id, a.allocation_id) AS object_id,
+    sum(p.sectors * a.sectors / w.sectors) AS sectors, bool_or(p.is_sampled) AS is_sampled
+  FROM access a
+  JOIN (SELECT kernel_id, function_id, pc, sum(sectors) AS sectors FROM access GROUP BY kernel_id, function_id, pc) w
+    ON w.kernel_id = a.kernel_id AND w.function_id = a.function_id AND w.pc = a.pc
+  JOIN launch l ON l.kernel_id = a.kernel_id
+  JOIN place p
+    ON p.kernel_id = coalesce(l.accesses_of, l.kernel_id) AND p.function_id = a.function_id AND p.pc = a.pc
+  WHERE w.sectors > 0.0
+  GROUP BY a.kernel_id, a.storage_id IS NOT NULL, coalesce(a.storage_id, a.allocation_id)
+  HAVING bool_or(a.is_atomic)
 ), served AS (
   SELECT
     a.kernel_id, a.function_id, a.pc, a.target, a.storage_id, a.tensor_id, a.allocation_id,
@@ -57,15 +71,19 @@ WITH object AS (
     32.0 * a.sectors * (1.0 - r.l2_sectors / r.sectors) AS device_bytes,
     CASE
       WHEN NOT a.is_atomic THEN 0.0
-      -- A sample of lines says little about an object of few lines: its sectors are taken to be used evenly.
-      WHEN p.is_sampled AND o.bytes <= 8192.0 THEN a.lanes / ceil(o.bytes / 32.0)
-      ELSE a.lanes / greatest(p.sectors, 1.0)
+      -- A sample of lines says little about an object of few lines: its sectors are taken to be used evenly. So are those
+      -- that no sampled line is of.
+      WHEN m.sectors IS NULL OR m.sectors < 1.0 OR m.is_sampled AND o.bytes <= 8192.0
+        THEN coalesce(a.lanes / ceil(o.bytes / 32.0), 0.0)
+      ELSE a.lanes / m.sectors
     END * CASE WHEN i.text LIKE '%.F%' THEN 2.0 ELSE 1.0 END AS meeting_lanes
   FROM access a
   JOIN launch l ON l.kernel_id = a.kernel_id
   JOIN launch_request_level r
     ON r.kernel_id = coalesce(l.accesses_of, l.kernel_id) AND r.function_id = a.function_id AND r.pc = a.pc
-  LEFT JOIN place p ON p.kernel_id = r.kernel_id AND p.function_id = r.function_id AND p.pc = r.pc
+  LEFT JOIN met m
+    ON m.kernel_id = a.kernel_id AND m.is_storage = (a.storage_id IS NOT NULL)
+    AND m.object_id = coalesce(a.storage_id, a.allocation_id)
   LEFT JOIN instruction i ON i.function_id = a.function_id AND i.pc = a.pc
   LEFT JOIN object o
     ON o.is_storage = (a.storage_id IS NOT NULL) AND o.object_id = coalesce(a.storage_id, a.allocation_id)

@@ -36,7 +36,7 @@ pub struct Top {
     /// Rank tensors by measured time: launches without their accesses, of `stallmap-record replay --ablate`
     #[arg(long, conflicts_with_all = ["sort", "kernel", "line", "op"])]
     pub ablated: bool,
-    /// Rank tensors by their traffic where memory is busy, by waits elsewhere
+    /// Show the traffic of tensors where memory is busy, next to the waits for them
     #[arg(long, conflicts_with_all = ["ablated", "sort"])]
     pub traffic: bool,
     /// Launches to show.

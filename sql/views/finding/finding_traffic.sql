@@ -1,0 +1,95 @@
+-- One object that keeps memory busy: the accesses of one kernel, launched at one line by one op, to one tensor (grouped by
+-- name, or op, line, shape) or to one allocation outside tensors. One kind: busy_memory.
+--
+-- Thresholds: device memory, L2 or the places of atomics are busy for 60 % of the launch's measured time, at the rates of
+-- `memory_rate`. The object has a quarter of the traffic there. Cost: samples of `traffic_charge`.
+-- Saving: all of them, if the object's bytes need not move.
+CREATE VIEW finding_traffic (
+  -- The kind of inefficiency.
+  finding,
+  -- Its subject.
+  subject,
+  -- Sentence with the inefficiency and its location.
+  sentence,
+  -- The measured fact in few words.
+  fact,
+  -- Recommended change.
+  advice,
+  -- The kernel.
+  kernel,
+  -- The innermost user line around the launches. In backward, the line whose gradient this is, with (grad).
+  line,
+  -- The innermost op around the launches.
+  op,
+  -- The tensor. In a group, the costliest.
+  tensor_id,
+  -- Samples of its cost.
+  samples,
+  -- Upper bound of samples that a fix saves.
+  saving_samples,
+  -- GPU time that `samples` represent, nanoseconds. See `launch_time`.
+  time_ns,
+  -- SQL that shows its evidence.
+  query
+) AS
+WITH moved AS (
+  SELECT
+    t.kernel_id, t.resource, t.target, coalesce(t.tensor_id, t.storage_id, t.allocation_id) AS object_id, t.tensor_id,
+    max(t.busy_share) AS busy_share, sum(t.share) AS share,
+    sum(CASE WHEN i.memory_kind IN ('write', 'copy out') THEN t.share ELSE 0.0 END) AS written_share,
+    sum(CASE WHEN i.memory_kind IN ('atomic', 'reduction') THEN t.share ELSE 0.0 END) AS updated_share
+  FROM traffic_share t
+  LEFT JOIN instruction i ON i.function_id = t.function_id AND i.pc = t.pc
+  WHERE t.busy_share >= 0.6
+  GROUP BY t.kernel_id, t.resource, t.target, coalesce(t.tensor_id, t.storage_id, t.allocation_id), t.tensor_id
+  HAVING sum(t.share) >= 0.25
+), charged AS (
+  SELECT
+    c.kernel_id, c.target, coalesce(c.tensor_id, c.storage_id, c.allocation_id) AS object_id,
+    sum(c.samples) AS samples, sum(c.samples * t.sample_ns) AS time_ns
+  FROM traffic_charge c
+  LEFT JOIN cost_time t ON t.run_id = c.run_id AND t.kernel_id = c.kernel_id
+  WHERE c.is_memory
+  GROUP BY c.kernel_id, c.target, coalesce(c.tensor_id, c.storage_id, c.allocation_id)
+), summed AS (
+  SELECT
+    l.function_id, l.op, coalesce(l.forward_line || ' (grad)', l.line) AS line, m.resource, m.target, o.name, o.type,
+    o.born_at, max(o.label) AS label,
+    first_value(m.tensor_id ORDER BY c.samples DESC, m.object_id) AS tensor_id,
+    sum(c.samples) AS samples, sum(c.time_ns) AS time_ns, avg(m.busy_share) AS busy_share, avg(m.share) AS share,
+    avg(m.written_share / m.share) AS written_share, avg(m.updated_share / m.share) AS updated_share
+  FROM moved m
+  JOIN charged c ON c.kernel_id = m.kernel_id AND c.target = m.target AND c.object_id = m.object_id
+  JOIN launch_context l ON l.kernel_id = m.kernel_id
+  LEFT JOIN target_context o ON o.target = m.target AND o.object_id = m.object_id
+  GROUP BY l.function_id, l.op, coalesce(l.forward_line || ' (grad)', l.line), m.resource, m.target, o.name, o.type,
+    o.born_at
+), worded AS (
+  SELECT
+    s.*, n.kernel, n.short_kernel,
+    CASE s.resource WHEN 'atomics' THEN 'the places of its atomics' ELSE s.resource END AS memory,
+    CAST(CAST(round(100 * s.busy_share) AS BIGINT) AS VARCHAR) AS busy_percent,
+    CAST(CAST(round(100 * s.share) AS BIGINT) AS VARCHAR) AS percent,
+    CASE WHEN s.updated_share >= 0.5 THEN 'updates of ' WHEN s.written_share >= 0.5 THEN 'stores to '
+      ELSE 'loads of ' END AS accesses
+  FROM summed s
+  LEFT JOIN kernel_name n ON n.function_id = s.function_id
+)
+SELECT
+  'busy_memory', coalesce(label, 'memory') || ' in ' || short_kernel,
+  short_kernel || coalesce(', launched at ' || line, '') || ', keeps ' || memory || ' busy for ' || busy_percent
+    || ' % of its time: ' || percent || ' % of the traffic there are ' || accesses
+    || coalesce('`' || label || '`', 'memory') || coalesce(' (' || type || ')', '') || '.',
+  short_kernel || ': ' || memory || ' busy for ' || busy_percent || ' % of its time, ' || percent || ' % by ' || accesses
+    || coalesce(label, 'memory'),
+  CASE resource
+    WHEN 'device memory' THEN 'Move fewer bytes: a smaller type, or one kernel with its neighbours, so that values stay in '
+      || 'registers.'
+    WHEN 'L2' THEN 'Load fewer bytes past L1: reuse values in registers or shared memory.'
+    ELSE 'Aggregate in registers and shared memory first, with one update per block and element, or spread the updates over '
+      || 'several copies.'
+  END,
+  kernel, line, op, tensor_id, samples, samples AS saving_samples, time_ns,
+  'SELECT l.* FROM launch_limit l JOIN launch n ON n.kernel_id = l.kernel_id WHERE n.function_id = '
+    || CAST(function_id AS VARCHAR) || ' ORDER BY l.busy_share DESC'
+FROM worded
