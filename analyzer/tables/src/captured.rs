@@ -210,8 +210,8 @@ impl CapturedTable {
         })
     }
 
-    /// Checks, once, that the file is bounded, sorted and without repeated keys, and that its statements are true. Keys
-    /// of a large file that is read by ranges are not checked: all of them would be fetched.
+    /// Checks, once, that the file is bounded, sorted and without repeated keys, and that its statements are true. The
+    /// keys of a large file that is read by ranges are not checked: all of them would be fetched.
     fn vet(&self) -> Result<()> {
         let checked = self.vetted.get_or_init(|| {
             let vetted = catch_unwind(AssertUnwindSafe(|| self.check()));

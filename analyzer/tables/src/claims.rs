@@ -31,12 +31,12 @@ pub(super) fn only_of(metadata: &ParquetMetaData, column: Option<&str>) -> Resul
     let index = metadata.column_index().map(|index| {
         let of_group = |(pages, group): (&Vec<ColumnIndexMetaData>, &RowGroupMetaData)| {
             let both = pages.iter().zip(group.columns());
-            let kept = both.map(
+            let believed = both.map(
                 |(pages, chunk)| {
                     if is_used(chunk) { pages.clone() } else { ColumnIndexMetaData::NONE }
                 },
             );
-            kept.collect()
+            believed.collect()
         };
         index.iter().zip(metadata.row_groups()).map(of_group).collect()
     });

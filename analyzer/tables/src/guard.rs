@@ -1,6 +1,6 @@
 //! Guards every scan: captures are bytes from elsewhere. A panic of the Parquet decoder and a value beyond its bound
 //! become errors of the query that name the table, as do errors of the decoder and rows in another order than stated.
-//! What a scan has read counts as work that is done.
+//! Rows that a scan has read count as work that is done.
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;

@@ -83,8 +83,8 @@ SELECT
   short_kernel || ': ' || memory || ' busy for ' || busy_percent || ' % of its time, ' || percent || ' % by ' || accesses
     || coalesce(label, 'memory'),
   CASE resource
-    WHEN 'device memory' THEN 'Move fewer bytes: a smaller type, or one kernel with its neighbours, so that values stay in '
-      || 'registers.'
+    WHEN 'device memory' THEN 'Move fewer bytes: use a smaller type, or fuse the kernel with its neighbours to pass '
+      || 'values in registers.'
     WHEN 'L2' THEN 'Load fewer bytes past L1: reuse values in registers or shared memory.'
     ELSE 'Aggregate in registers and shared memory first, with one update per block and element, or spread the updates over '
       || 'several copies.'
