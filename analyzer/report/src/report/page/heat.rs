@@ -5,6 +5,7 @@ use stallmap::library::queries::{self, Query};
 
 use super::ask::{Asker, read, sql_of_tensors};
 use super::block::Block;
+use super::json::short;
 use super::links::Links;
 use super::table::{Layout, table};
 use stallmap_console::answer::Answer;
@@ -264,12 +265,6 @@ fn kind(cells: &[Access], count: u64, share: Option<f64>) -> Value {
 fn runs(layer: &[f64]) -> Vec<Value> {
     let runs = layer.chunk_by(|a, b| short(*a) == short(*b));
     runs.flat_map(|run| [run.first().map_or(Value::Null, |value| short(*value)), json!(run.len())]).collect()
-}
-
-/// A number with no more digits than displayed.
-fn short(value: f64) -> Value {
-    let number = ((value * 1e4).round() / 1e4).to_string().parse().ok();
-    number.map_or(Value::Null, Value::Number)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Data for the page's script: JSON that cannot end its enclosing element.
+//! Data for the page's script: JSON that cannot end its enclosing element, and its numbers.
 
 use serde_json::Value;
 
@@ -18,6 +18,12 @@ pub(super) fn embedded(data: &Value) -> String {
         }
     }
     text
+}
+
+/// A number with no more digits than displayed.
+pub(super) fn short(value: f64) -> Value {
+    let number = ((value * 1e4).round() / 1e4).to_string().parse().ok();
+    number.map_or(Value::Null, Value::Number)
 }
 
 #[cfg(test)]

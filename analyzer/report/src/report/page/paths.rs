@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::block::Block;
+use super::json::short;
 use stallmap_console::answer::Answer;
 use stallmap_console::args::tree::Level;
 use stallmap_console::exit::Outcome;
@@ -39,7 +40,7 @@ fn data(nodes: &[GraphNode]) -> Value {
     names.dedup();
     let node = |node: &GraphNode| {
         let name = names.binary_search(&node.name.as_str()).ok();
-        json!([node.parent, node.level, name, node.costs])
+        json!([node.parent, node.level, name, node.costs.map(short)])
     };
     json!({ "names": names, "rows": nodes.iter().map(node).collect::<Vec<_>>() })
 }
