@@ -1,27 +1,44 @@
-//! DataFusion's functions whose results grow with a number in the statement, with a bound.
+//! DataFusion's functions of texts and lists, with a bound on their results.
 //!
 //! DataFusion reserves memory for rows that operators keep, not for results of functions: `repeat('x', 1000000000)` of
-//! three rows takes gigabytes, whatever `--memory` allows. Here a result's size is known before it is computed.
+//! three rows takes gigabytes, whatever `--memory` allows. Here the size of a result is known, or estimated from the
+//! arguments, before it is computed. Where the estimate is large, some rows at a time are computed and counted.
 
-use arrow::array::{Array as _, AsArray as _};
-use arrow::compute::cast;
+use arrow::array::{Array as _, ArrayRef, AsArray as _};
 use arrow::compute::kernels::length::length;
+use arrow::compute::{cast, concat};
 use arrow::datatypes::{DataType, FieldRef, Int64Type};
+use datafusion::config::ConfigOptions;
 use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::{
-    ColumnarValue, Documentation, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    Signature,
+    ColumnarValue, Documentation, Expr, ExpressionPlacement, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature,
 };
 
 /// Most bytes of the results of a batch.
 const MOST_BYTES: u64 = 256 << 20;
+/// Bytes of results that are computed at once, by their estimate.
+const AT_ONCE_BYTES: u64 = 32 << 20;
 /// Bytes of a number or character.
 const PIECE_BYTES: u64 = 8;
 
-/// The functions, as DataFusion calls them.
-pub const NAMES: [&str; 8] =
+/// The functions whose results grow with a number in the statement. Their size is known.
+const KNOWN: [&str; 8] =
     ["repeat", "lpad", "rpad", "replace", "array_repeat", "array_resize", "range", "generate_series"];
+/// The functions that repeat one argument for each piece of another, and the arguments.
+const PRODUCTS: [(&str, usize, usize); 2] = [("regexp_replace", 0, 2), ("array_to_string", 0, 1)];
+
+/// The functions of texts and lists, as DataFusion calls them.
+pub fn names() -> Vec<String> {
+    use datafusion::functions::{encoding, regex, string, unicode};
+    let texts = [string::functions(), unicode::functions(), regex::functions(), encoding::functions()];
+    let lists = datafusion::functions_nested::all_default_nested_functions();
+    let all = texts.into_iter().flatten().chain(lists);
+    all.filter(|function| !function.short_circuits()).map(|function| function.name().to_owned()).collect()
+}
 
 /// A function that refuses to make a result beyond the bound.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -41,6 +58,10 @@ impl ScalarUDFImpl for Bounded {
         self.0.aliases()
     }
 
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        self.0.inner().schema_name(args)
+    }
+
     fn signature(&self) -> &Signature {
         self.0.signature()
     }
@@ -49,8 +70,16 @@ impl ScalarUDFImpl for Bounded {
         self.0.inner().return_type(types)
     }
 
+    fn with_updated_config(&self, config: &ConfigOptions) -> Option<ScalarUDF> {
+        self.0.inner().with_updated_config(config).map(|function| bounded(&function))
+    }
+
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
         self.0.inner().return_field_from_args(args)
+    }
+
+    fn is_strict(&self) -> bool {
+        self.0.inner().is_strict()
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
@@ -58,7 +87,26 @@ impl ScalarUDFImpl for Bounded {
     }
 
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
-        self.0.inner().simplify(args, info)
+        // Some become a call of themselves with other arguments.
+        Ok(match self.0.inner().simplify(args, info)? {
+            ExprSimplifyResult::Simplified(Expr::ScalarFunction(call)) if call.func.name() == self.name() => {
+                let func = bounded(&call.func).into();
+                ExprSimplifyResult::Simplified(Expr::ScalarFunction(ScalarFunction { func, args: call.args }))
+            }
+            other => other,
+        })
+    }
+
+    fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
+        self.0.inner().output_ordering(inputs)
+    }
+
+    fn preserves_lex_ordering(&self, inputs: &[ExprProperties]) -> Result<bool> {
+        self.0.inner().preserves_lex_ordering(inputs)
+    }
+
+    fn placement(&self, args: &[ExpressionPlacement]) -> ExpressionPlacement {
+        self.0.inner().placement(args)
     }
 
     fn documentation(&self) -> Option<&Documentation> {
@@ -68,14 +116,93 @@ impl ScalarUDFImpl for Bounded {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let are_constant = args.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
         let rows = if are_constant { 1 } else { args.number_rows };
-        if size(self.name(), &args.args, rows)? > MOST_BYTES {
-            let (name, most) = (self.name(), MOST_BYTES >> 20);
-            let reason =
-                format!("`{name}` makes more than {most} MiB at once: shorten it, or select fewer rows");
-            return Err(DataFusionError::Execution(reason));
+        let is_known = KNOWN.contains(&self.name());
+        let is_of_fixed_size = args.return_type().is_primitive() || *args.return_type() == DataType::Boolean;
+        let expected = if is_known {
+            size(self.name(), &args.args, rows)?
+        } else if is_of_fixed_size {
+            0
+        } else {
+            estimate(self.name(), &args.args, rows)?
+        };
+        if expected > MOST_BYTES && (is_known || rows <= 1) {
+            return Err(self.refusal());
         }
-        self.0.inner().invoke_with_args(args)
+        if is_known || rows <= 1 || expected <= AT_ONCE_BYTES {
+            return self.0.inner().invoke_with_args(args);
+        }
+        let pieces = usize::try_from(expected / AT_ONCE_BYTES).unwrap_or(usize::MAX).saturating_add(1);
+        self.in_pieces(&args, rows.div_ceil(pieces.min(rows)))
     }
+}
+
+impl Bounded {
+    /// The results of so many rows at a time, together.
+    fn in_pieces(&self, args: &ScalarFunctionArgs, rows: usize) -> Result<ColumnarValue> {
+        let (mut results, mut bytes): (Vec<ArrayRef>, u64) = (Vec::new(), 0);
+        for first in (0..args.number_rows).step_by(rows) {
+            let count = rows.min(args.number_rows - first);
+            let piece = |value: &ColumnarValue| match value {
+                ColumnarValue::Array(array) => ColumnarValue::Array(array.slice(first, count)),
+                ColumnarValue::Scalar(one) => ColumnarValue::Scalar(one.clone()),
+            };
+            let piece = ScalarFunctionArgs {
+                args: args.args.iter().map(piece).collect(),
+                arg_fields: args.arg_fields.clone(),
+                number_rows: count,
+                return_field: FieldRef::clone(&args.return_field),
+                config_options: args.config_options.clone(),
+            };
+            if count == 1 && estimate(self.name(), &piece.args, 1)? > MOST_BYTES {
+                return Err(self.refusal());
+            }
+            let result = self.0.inner().invoke_with_args(piece)?.into_array(count)?;
+            bytes = bytes.saturating_add(result.to_data().get_slice_memory_size()? as u64);
+            if bytes > MOST_BYTES {
+                return Err(self.refusal());
+            }
+            results.push(result);
+        }
+        let results: Vec<_> = results.iter().map(AsRef::as_ref).collect();
+        Ok(ColumnarValue::Array(concat(&results)?))
+    }
+
+    fn refusal(&self) -> DataFusionError {
+        let (name, most) = (self.name(), MOST_BYTES >> 20);
+        let reason = format!("`{name}` makes more than {most} MiB at once: shorten it, or select fewer rows");
+        DataFusionError::Execution(reason)
+    }
+}
+
+/// About the most bytes that a function makes of texts and lists: theirs, or of each piece of one the other.
+fn estimate(name: &str, args: &[ColumnarValue], rows: usize) -> Result<u64> {
+    let all = |value: &ColumnarValue| -> Result<u64> {
+        Ok(match value {
+            ColumnarValue::Scalar(one) => (one.size() as u64).saturating_mul(rows as u64),
+            ColumnarValue::Array(array) => array.to_data().get_slice_memory_size()? as u64,
+        })
+    };
+    let sum = args
+        .iter()
+        .try_fold(0_u64, |sum, value| Ok::<_, DataFusionError>(sum.saturating_add(all(value)?)))?;
+    // The separator stands between all others.
+    let separators = args.len().saturating_sub(3) as u64;
+    let sum = match args.first() {
+        Some(separator) if name == "concat_ws" => {
+            sum.saturating_add(all(separator)?.saturating_mul(separators))
+        }
+        _ => sum,
+    };
+    let product = PRODUCTS.iter().find(|(product, ..)| *product == name);
+    let Some((places, each)) = product.and_then(|(_, of, each)| Some((args.get(*of)?, args.get(*each)?)))
+    else {
+        return Ok(sum);
+    };
+    let longest = match lengths(each)? {
+        Each::One(bytes) => natural(bytes),
+        Each::Rows(bytes) => bytes.into_iter().map(natural).max().unwrap_or(0),
+    };
+    Ok(sum.saturating_add(all(places)?.saturating_add(rows as u64).saturating_mul(longest)))
 }
 
 /// The most bytes that a function makes of its arguments.
@@ -209,6 +336,26 @@ mod tests {
         assert_eq!(size("generate_series", &[number(50)]), 400);
         assert_eq!(size("range", &[number(i64::MIN), number(i64::MAX)]), u64::MAX);
         assert_eq!(size("array_resize", &[number(0), number(100)]), 800);
+    }
+
+    #[test]
+    fn every_function_of_texts_and_lists_has_a_bound() {
+        let names = names();
+        for name in
+            KNOWN.iter().chain(PRODUCTS.iter().map(|(name, ..)| name)).chain(&["concat", "encode", "flatten"])
+        {
+            assert!(names.iter().any(|known| known == name), "{name}");
+        }
+    }
+
+    #[test]
+    fn products_are_estimated() {
+        let estimate = |name, args: &[ColumnarValue]| estimate(name, args, 1).unwrap();
+        let args = [text(&"a".repeat(1000)), text("a"), text(&"b".repeat(1000))];
+        assert!(estimate("regexp_replace", &args) > 1_000_000);
+        assert!(estimate("concat", &args) < 3_000);
+        let words = [text(&"-".repeat(1000)), text("a"), text("b"), text("c"), text("d")];
+        assert!(estimate("concat_ws", &words) > 3_000);
     }
 
     #[test]

@@ -91,11 +91,23 @@ fn a_result_beyond_a_bound_is_refused() {
         "array_resize([1], 1000000000)",
         "range(1, 1000000000)",
         "generate_series(1, 1000000000)",
+        "concat(repeat('x', 90000000), repeat(name, 20000000))",
+        "concat_ws(repeat('x', 90000000), name, repeat('y', 90000000), repeat('z', 90000000))",
+        "regexp_replace(repeat('a', 1000000), 'a', repeat(name, 1000), 'g')",
+        "array_to_string(range(1, 1000000), repeat(name, 1000))",
+        "make_array(repeat('x', 90000000), repeat('y', 90000000), repeat(name, 20000000))",
     ] {
         let ran = run(&format!("SELECT {call} FROM op"));
         let text = &ran.expect_error(4).stderr;
         assert!(text.contains(" makes more than 256 MiB at once: "), "{call}: {text}");
     }
+    // Rows add up, and results within the bound are those of all rows.
+    let ran = run("SELECT sum(length(concat(t, t, value))) FROM \
+         (SELECT value, repeat('x', 20000) AS t FROM generate_series(1, 10000))");
+    assert!(ran.expect_error(4).stderr.contains(" makes more than 256 MiB at once: "), "{}", ran.stderr);
+    let ran = run("SELECT sum(length(concat(t, value))), count(DISTINCT concat(t, value)) FROM \
+                   (SELECT value, repeat('x', 8000) AS t FROM generate_series(1, 9000))");
+    assert_eq!(ran.expect_ok().stdout.lines().nth(1).unwrap(), "72034893,9000");
     let calls = "repeat('x', 3), lpad('x', 3), replace('aba', 'a', 'cc'), range(3), array_repeat(1, 2)";
     let ran = run(&format!("SELECT {calls}"));
     let row = ran.expect_ok().stdout.lines().nth(1).unwrap().to_owned();

@@ -61,7 +61,8 @@ pub(super) fn context(first: &str, resources: &Resources) -> Result<SessionConte
     let grown: Vec<_> = {
         let state = context.state_ref();
         let state = state.read();
-        let known = bounded::NAMES.iter().filter_map(|name| state.scalar_functions().get(*name));
+        let names = bounded::names();
+        let known = names.iter().filter_map(|name| state.scalar_functions().get(name));
         known.map(|function| bounded::bounded(function)).collect()
     };
     for function in grown {
