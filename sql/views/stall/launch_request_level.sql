@@ -21,6 +21,10 @@ CREATE VIEW launch_request_level (
   l1_sectors,
   -- Sectors that L1 or L2 hold.
   l2_sectors,
+  -- Sectors that it is the first of the launch to touch.
+  cold_sectors,
+  -- True if these are estimated from a sample of lines.
+  is_sampled,
   -- Warps of the launch on one multiprocessor, whose requests share a way to memory.
   resident_warps
 ) AS
@@ -41,7 +45,8 @@ WITH gpu AS (
   GROUP BY p.kernel_id, p.function_id, p.pc
 ), counted AS (
   SELECT
-    r.function_id, r.pc, r.kernel_id, max(r.requests) AS requests, max(r.lines) AS lines, max(g.resident_warps) AS warps,
+    r.function_id, r.pc, r.kernel_id, max(r.requests) AS requests, max(r.lines) AS lines, min(r.line_rate) < 1.0 AS is_sampled,
+    max(g.resident_warps) AS warps,
     sum(CASE WHEN r.stream = 'launch' THEN r.touches END) AS sectors,
     sum(CASE WHEN r.stream = 'launch' AND r.reuse = 'cold' THEN r.touches ELSE 0 END) AS cold,
     sum(CASE WHEN r.stream = 'multiprocessor' AND r.reuse = 'reused' THEN r.touches * greatest(least(
@@ -57,6 +62,7 @@ SELECT
   c.kernel_id, c.function_id, c.pc, c.requests, c.lines, CAST(c.sectors AS DOUBLE),
   CASE WHEN i.is_past_l1 THEN 0.0 ELSE c.in_l1 END,
   least(greatest(c.in_l1, c.in_l2 + c.cold * coalesce(f.l2_share, 0.0)), c.sectors),
+  CAST(c.cold AS DOUBLE), c.is_sampled,
   c.warps
 FROM counted c
 LEFT JOIN first_touch f ON f.kernel_id = c.kernel_id AND f.function_id = c.function_id AND f.pc = c.pc

@@ -35,13 +35,6 @@ WITH object AS (
   GROUP BY storage_id
   UNION ALL
   SELECT false, allocation_id, CAST(max(size_bytes) AS DOUBLE) FROM device_allocation GROUP BY allocation_id
-), place AS (
-  -- Sectors that an instruction is the first to touch.
-  SELECT
-    kernel_id, function_id, pc, CAST(sum(touches) AS DOUBLE) AS sectors, min(line_rate) < 1.0 AS is_sampled
-  FROM instruction_reuse
-  WHERE stream = 'launch' AND reuse = 'cold'
-  GROUP BY kernel_id, function_id, pc
 ), access AS (
   SELECT
     kernel_id, function_id, pc, target, storage_id, tensor_id, allocation_id,
@@ -54,12 +47,12 @@ WITH object AS (
   -- Sectors of an object where lanes of atomics meet. Several instructions meet at the same ones.
   SELECT
     a.kernel_id, a.storage_id IS NOT NULL AS is_storage, coalesce(a.storage_id, a.allocation_id) AS object_id,
-    sum(p.sectors * a.sectors / w.sectors) AS sectors, bool_or(p.is_sampled) AS is_sampled
+    sum(p.cold_sectors * a.sectors / w.sectors) AS sectors, bool_or(p.is_sampled) AS is_sampled
   FROM access a
   JOIN (SELECT kernel_id, function_id, pc, sum(sectors) AS sectors FROM access GROUP BY kernel_id, function_id, pc) w
     ON w.kernel_id = a.kernel_id AND w.function_id = a.function_id AND w.pc = a.pc
   JOIN launch l ON l.kernel_id = a.kernel_id
-  JOIN place p
+  JOIN launch_request_level p
     ON p.kernel_id = coalesce(l.accesses_of, l.kernel_id) AND p.function_id = a.function_id AND p.pc = a.pc
   WHERE w.sectors > 0.0
   GROUP BY a.kernel_id, a.storage_id IS NOT NULL, coalesce(a.storage_id, a.allocation_id)
