@@ -1,6 +1,7 @@
 -- Tensors by cost
--- Samples of warps that waited for a tensor's data, and where memory is busy, samples by its traffic. low to high is the 95 % confidence interval (CI). Tensors are
--- grouped by name, or op, line, shape. Rows in parentheses are unattributed. All rows add up to the samples.
+-- Samples of warps that waited for a tensor's data, and where memory is busy, samples by its traffic. low to high is
+-- the 95 % confidence interval (CI). Tensors are grouped by name, or op, line, shape. Rows in parentheses are
+-- unattributed. All rows add up to the samples.
 WITH cost AS (
   SELECT
     remainder, object, type, op, born_at, max(label) AS label, max(label_source) AS label_source,
