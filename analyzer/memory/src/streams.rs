@@ -3,6 +3,7 @@
 //! The distance of a touch is the number of distinct other units touched since the last touch of its unit in its stream.
 //! A stream needs no other: several are measured at the same time, and their distances are added.
 
+use std::num::NonZeroU32;
 use std::ops::Range;
 
 use super::lru::{Histogram, Stack};
@@ -16,6 +17,9 @@ const TOUCHES_AT_A_TIME: usize = 1 << 16;
 
 /// Bytes of memory for a sector, its line and their times in the streams.
 const UNIT_BYTES: usize = 128;
+
+/// Sectors of a line.
+const SECTORS_OF_LINE: usize = (LINE_BYTES / SECTOR_BYTES) as usize;
 
 /// Streams of consecutive requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,9 +57,12 @@ pub struct Touches {
 /// The sectors of a launch and their lines, numbered in the order of appearance.
 #[derive(Clone, Debug, Default)]
 struct Units {
-    numbers: NumberMap<u64, u32>,
-    sectors: Vec<u64>,
     line_numbers: NumberMap<u64, u32>,
+    /// The line before, which the next sector is often of.
+    last_line: Option<(u64, u32)>,
+    /// By line, the numbers of its sectors.
+    of_lines: Vec<[Option<NonZeroU32>; SECTORS_OF_LINE]>,
+    sectors: Vec<u64>,
     /// The line of each sector.
     lines: Vec<u32>,
 }
@@ -95,10 +102,6 @@ impl Stream {
             Self::Multiprocessor(count) => block % count.max(1),
             Self::Launch => 0,
         }
-    }
-
-    fn order(self, request: &Request) -> (u64, u64, u64) {
-        (self.number(request.block), request.sequence, request.block)
     }
 
     fn is_same(self, one: &Request, other: &Request) -> bool {
@@ -154,11 +157,12 @@ impl Touches {
 
     /// Puts the requests in the order of streams. Nothing is added afterwards.
     pub fn sort(&mut self, streams: &[Stream]) {
-        let requests = std::mem::take(&mut self.requests);
+        let mut requests = std::mem::take(&mut self.requests);
+        // Stable, for the pieces of a warp request that is too wide for one row.
+        requests.sort_by_key(|request| (request.sequence, request.block));
         for &stream in streams {
             let mut requests = requests.clone();
-            // Stable, for the pieces of a warp request that is too wide for one row.
-            requests.sort_by_key(|request| stream.order(request));
+            requests.sort_by_key(|request| stream.number(request.block));
             self.orders.push((stream, requests));
         }
     }
@@ -209,13 +213,34 @@ pub fn line(sector: u64) -> u64 {
 impl Units {
     /// The number of a sector.
     fn number(&mut self, sector: u64) -> u32 {
-        let next = position(self.sectors.len());
-        let number = *self.numbers.entry(sector).or_insert(next);
-        if number == next {
-            let next_line = position(self.line_numbers.len());
-            self.lines.push(*self.line_numbers.entry(line(sector)).or_insert(next_line));
-            self.sectors.push(sector);
+        let line = self.line_number(line(sector));
+        let place = usize::try_from(sector % (LINE_BYTES / SECTOR_BYTES)).unwrap_or(0);
+        let known = self.of_lines.get_mut(line as usize).and_then(|sectors| sectors.get_mut(place));
+        if let Some(Some(number)) = known {
+            return number.get() - 1;
         }
+        self.sectors.push(sector);
+        self.lines.push(line);
+        let count = position(self.sectors.len());
+        if let Some(number) = known {
+            *number = NonZeroU32::new(count);
+        }
+        count - 1
+    }
+
+    /// The number of a line.
+    fn line_number(&mut self, line: u64) -> u32 {
+        if let Some((last, number)) = self.last_line
+            && last == line
+        {
+            return number;
+        }
+        let next = position(self.of_lines.len());
+        let number = *self.line_numbers.entry(line).or_insert(next);
+        if number == next {
+            self.of_lines.push([None; SECTORS_OF_LINE]);
+        }
+        self.last_line = Some((line, number));
         number
     }
 
@@ -224,8 +249,10 @@ impl Units {
     }
 
     fn bytes(&self) -> usize {
-        let entries = self.numbers.capacity() + self.line_numbers.capacity();
-        entries * size_of::<(u64, u32)>() + self.sectors.capacity() * 12
+        let of_line = size_of::<[Option<NonZeroU32>; SECTORS_OF_LINE]>();
+        self.line_numbers.capacity() * size_of::<(u64, u32)>()
+            + self.of_lines.capacity() * of_line
+            + self.sectors.capacity() * 12
     }
 }
 
