@@ -1,7 +1,7 @@
 -- One object that keeps memory busy: the accesses of one kernel, launched at one line by one op, to one tensor (grouped by
 -- name, or op, line, shape) or to one allocation outside tensors. One kind: busy_memory.
 --
--- Thresholds: device memory, L2 or the places of atomics are busy for 60 % of the launch's measured time, at the rates of
+-- Thresholds: device memory, L2, L1 or the places of atomics are busy for 60 % of the launch's measured time, at the rates of
 -- `memory_rate`. The object has a quarter of the traffic there. Cost: samples of `traffic_charge`.
 -- Saving: all of them, if the object's bytes need not move.
 CREATE VIEW finding_traffic (
@@ -86,6 +86,8 @@ SELECT
     WHEN 'device memory' THEN 'Move fewer bytes: use a smaller type, or fuse the kernel with its neighbours to pass '
       || 'values in registers.'
     WHEN 'L2' THEN 'Load fewer bytes past L1: reuse values in registers or shared memory.'
+    WHEN 'L1' THEN 'Touch fewer lines per request: let the lanes of a warp access consecutive addresses, or stage the data in '
+      || 'shared memory.'
     ELSE 'Aggregate in registers and shared memory first, with one update per block and element, or spread the updates over '
       || 'several copies.'
   END,

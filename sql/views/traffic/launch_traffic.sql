@@ -1,4 +1,5 @@
--- Traffic of one instruction of one launch to one target: bytes past L1 and past L2, and how long they keep memory busy.
+-- Traffic of one instruction of one launch to one target: lines of L1, bytes past L1 and past L2, and the time that memory
+-- needs for them.
 --
 -- Sectors are those of `pc_tensor`, their levels those of `launch_request_level`, of the model launch where a launch has
 -- its accesses. Stores and atomics always reach L2. An object that fits into L2 comes from device memory once. Copies by
@@ -18,10 +19,14 @@ CREATE VIEW launch_traffic (
   tensor_id,
   -- The driver allocation, outside any tensor.
   allocation_id,
+  -- Lines of 128 bytes that L1 looks up.
+  l1_lines,
   -- Bytes between L1 and L2.
   l2_bytes,
   -- Bytes between L2 and device memory.
   device_bytes,
+  -- Time of the L1s of the multiprocessors that have a block for these lines at their rate, nanoseconds.
+  l1_ns,
   -- Time of L2 for these bytes at its rate, nanoseconds.
   l2_ns,
   -- Time of device memory for these bytes at its rate, nanoseconds.
@@ -60,6 +65,7 @@ WITH object AS (
 ), served AS (
   SELECT
     a.kernel_id, a.function_id, a.pc, a.target, a.storage_id, a.tensor_id, a.allocation_id,
+    a.sectors * r.lines / r.sectors AS l1_lines,
     32.0 * a.sectors * (1.0 - CASE WHEN a.is_written THEN 0.0 ELSE r.l1_sectors / r.sectors END) AS l2_bytes,
     32.0 * a.sectors * (1.0 - r.l2_sectors / r.sectors) AS device_bytes,
     CASE
@@ -95,7 +101,7 @@ WITH object AS (
 ), moved AS (
   SELECT
     s.kernel_id, s.function_id, s.pc, CAST(s.target AS VARCHAR) AS target, s.storage_id, s.tensor_id, s.allocation_id,
-    s.l2_bytes, s.meeting_lanes,
+    s.l1_lines, s.l2_bytes, s.meeting_lanes,
     s.device_bytes * CASE
       WHEN o.bytes <= c.l2_bytes THEN least(1.0, o.bytes / nullif(sum(s.device_bytes) OVER (
         PARTITION BY s.kernel_id, s.storage_id, coalesce(s.storage_id, s.allocation_id)), 0.0))
@@ -107,12 +113,14 @@ WITH object AS (
     ON o.is_storage = (s.storage_id IS NOT NULL) AND o.object_id = coalesce(s.storage_id, s.allocation_id)
   UNION ALL
   SELECT
-    kernel_id, function_id, pc, target, storage_id, tensor_id, allocation_id, bytes, 0.0, bytes * (1.0 - l2_share)
+    kernel_id, function_id, pc, target, storage_id, tensor_id, allocation_id, 0.0, bytes, 0.0, bytes * (1.0 - l2_share)
   FROM copied
 )
 SELECT
   m.kernel_id, m.function_id, m.pc, m.target, m.storage_id, m.tensor_id, m.allocation_id,
-  m.l2_bytes, coalesce(m.device_bytes, 0.0), m.l2_bytes / v.l2_bytes_per_ns,
+  m.l1_lines, m.l2_bytes, coalesce(m.device_bytes, 0.0),
+  m.l1_lines / (v.l1_lines_per_ns * least(v.multiprocessor_count, l.grid_x * l.grid_y * l.grid_z)),
+  m.l2_bytes / v.l2_bytes_per_ns,
   coalesce(m.device_bytes, 0.0) / v.device_bytes_per_ns, m.meeting_lanes / v.atomic_lanes_per_ns
 FROM moved m
 JOIN launch l ON l.kernel_id = m.kernel_id

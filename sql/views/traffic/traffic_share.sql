@@ -1,7 +1,7 @@
 -- Part of one instruction and target in the traffic that keeps memory busy in one launch.
 --
 -- Launches have rows if their bytes need a tenth or more of their measured time. Shares of a launch sum to 1. They are of
--- bytes at the busiest resource of `launch_limit`: device memory, L2, or atomics, of which the lanes that meet count.
+-- bytes at the busiest resource of `launch_limit`: device memory or L2, of lines at L1, or of lanes of atomics that meet.
 CREATE VIEW traffic_share (
   -- The launch.
   kernel_id,
@@ -28,7 +28,12 @@ WITH busy AS (
   SELECT
     t.kernel_id, t.function_id, t.pc, t.target, t.storage_id, t.tensor_id, t.allocation_id, l.resource,
     l.busy_share,
-    CASE l.resource WHEN 'device memory' THEN t.device_ns WHEN 'L2' THEN t.l2_ns ELSE t.atomic_ns END AS ns
+    CASE l.resource
+      WHEN 'device memory' THEN t.device_ns
+      WHEN 'L2' THEN t.l2_ns
+      WHEN 'L1' THEN t.l1_ns
+      ELSE t.atomic_ns
+    END AS ns
   FROM launch_limit l
   JOIN launch_traffic t ON t.kernel_id = l.kernel_id
   WHERE l.busy_share >= 0.1
