@@ -18,8 +18,8 @@ const TOUCHES_AT_A_TIME: usize = 1 << 16;
 /// Bytes of memory for a sector, its line and their times in the streams.
 const UNIT_BYTES: usize = 128;
 
-/// Sectors of a line.
-const SECTORS_OF_LINE: usize = (LINE_BYTES / SECTOR_BYTES) as usize;
+/// The numbers of a line's sectors, from 1. None before a sector is touched.
+type SectorsOfLine = [Option<NonZeroU32>; (LINE_BYTES / SECTOR_BYTES) as usize];
 
 /// Streams of consecutive requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ struct Units {
     /// The line before, which the next sector is often of.
     last_line: Option<(u64, u32)>,
     /// By line, the numbers of its sectors.
-    of_lines: Vec<[Option<NonZeroU32>; SECTORS_OF_LINE]>,
+    of_lines: Vec<SectorsOfLine>,
     sectors: Vec<u64>,
     /// The line of each sector.
     lines: Vec<u32>,
@@ -238,7 +238,7 @@ impl Units {
         let next = position(self.of_lines.len());
         let number = *self.line_numbers.entry(line).or_insert(next);
         if number == next {
-            self.of_lines.push([None; SECTORS_OF_LINE]);
+            self.of_lines.push(SectorsOfLine::default());
         }
         self.last_line = Some((line, number));
         number
@@ -249,9 +249,8 @@ impl Units {
     }
 
     fn bytes(&self) -> usize {
-        let of_line = size_of::<[Option<NonZeroU32>; SECTORS_OF_LINE]>();
         self.line_numbers.capacity() * size_of::<(u64, u32)>()
-            + self.of_lines.capacity() * of_line
+            + self.of_lines.capacity() * size_of::<SectorsOfLine>()
             + self.sectors.capacity() * 12
     }
 }
