@@ -52,7 +52,7 @@ WITH summed AS (
   ) AS k(ordinal, item)
   WHERE s.selected > 0 AND (k.ordinal NOT IN (5, 6) OR s.replayed > 0) AND (k.ordinal <> 6 OR s.unstable > 0)
 )
-SELECT ordinal, item, count, total, is_whole, NULL FROM fact
+SELECT ordinal, item, count, total, is_whole, CAST(NULL AS VARCHAR) FROM fact
 UNION ALL
 SELECT 3, 'launches not bundled', count(*), NULL, false, refusal
 FROM bundle

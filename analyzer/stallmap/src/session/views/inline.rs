@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
@@ -112,12 +112,12 @@ impl View {
         matches!(self.rows.get(), Some(None))
     }
 
-    /// Caches its rows, unless `compute` finds them to be too many.
+    /// Caches its rows, unless `compute` finds them to be too many, or its types cannot hold them.
     pub(crate) async fn keep(&self, compute: impl AsyncFnOnce() -> Result<Option<Rows>>) -> Result<()> {
         let keep = async || {
             let Some(Rows { batches, memory }) = compute().await? else { return Ok(None) };
             let schema = self.table.schema();
-            let rows = batches.iter().map(|batch| typed(batch, &schema)).collect::<Result<Vec<_>>>()?;
+            let Some(rows) = exact(&batches, &schema) else { return Ok(None) };
             if let Some((store, name)) = &self.store {
                 let (schema, rows, sources) = (Arc::clone(&schema), rows.clone(), self.sources().clone());
                 // Rows that cannot be stored are computed again by the next session.
@@ -206,6 +206,20 @@ pub(crate) fn typed(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBat
     let columns = batch.columns().iter().zip(schema.fields());
     let columns = columns.map(|(column, field)| cast(column, field.data_type()));
     Ok(RecordBatch::try_new(Arc::clone(schema), columns.collect::<std::result::Result<_, _>>()?)?)
+}
+
+/// Batches with the types of a view. None if these cannot hold all values: as SQL is read, a union has the types of its
+/// first input.
+fn exact(batches: &[RecordBatch], schema: &SchemaRef) -> Option<Vec<RecordBatch>> {
+    let is_equal = |(own, typed): (&ArrayRef, &ArrayRef)| {
+        let is_same_kind = own.data_type() == typed.data_type() || !own.data_type().is_numeric();
+        is_same_kind || cast(typed, own.data_type()).is_ok_and(|back| &back == own)
+    };
+    let exact = |batch: &RecordBatch| {
+        let typed = typed(batch, schema).ok()?;
+        batch.columns().iter().zip(typed.columns()).all(is_equal).then_some(typed)
+    };
+    batches.iter().map(exact).collect()
 }
 
 #[async_trait]
