@@ -31,13 +31,13 @@ const KNOWN: [&str; 8] =
 /// The functions that repeat one argument for each piece of another, and the arguments.
 const PRODUCTS: [(&str, usize, usize); 2] = [("regexp_replace", 0, 2), ("array_to_string", 0, 1)];
 
-/// The functions of texts and lists, as DataFusion calls them.
-pub fn names() -> Vec<String> {
+/// DataFusion's functions of texts and lists, each with a bound.
+pub fn functions() -> Vec<ScalarUDF> {
     use datafusion::functions::{encoding, regex, string, unicode};
     let texts = [string::functions(), unicode::functions(), regex::functions(), encoding::functions()];
     let lists = datafusion::functions_nested::all_default_nested_functions();
     let all = texts.into_iter().flatten().chain(lists);
-    all.filter(|function| !function.short_circuits()).map(|function| function.name().to_owned()).collect()
+    all.filter(|function| !function.short_circuits()).map(|function| bounded(&function)).collect()
 }
 
 /// A function that refuses to make a result beyond the bound.
@@ -45,7 +45,7 @@ pub fn names() -> Vec<String> {
 struct Bounded(ScalarUDF);
 
 /// The function with a bound.
-pub fn bounded(function: &ScalarUDF) -> ScalarUDF {
+fn bounded(function: &ScalarUDF) -> ScalarUDF {
     ScalarUDF::from(Bounded(function.clone()))
 }
 
@@ -340,11 +340,11 @@ mod tests {
 
     #[test]
     fn every_function_of_texts_and_lists_has_a_bound() {
-        let names = names();
+        let functions = functions();
         for name in
             KNOWN.iter().chain(PRODUCTS.iter().map(|(name, ..)| name)).chain(&["concat", "encode", "flatten"])
         {
-            assert!(names.iter().any(|known| known == name), "{name}");
+            assert!(functions.iter().any(|known| known.name() == *name), "{name}");
         }
     }
 

@@ -55,18 +55,11 @@ pub(super) fn context(first: &str, resources: &Resources) -> Result<SessionConte
         .with_physical_optimizer_rule(Arc::new(GuardScans))
         .build();
     let context = SessionContext::new_with_state(state);
+    for function in bounded::functions() {
+        context.register_udf(function);
+    }
     for function in stallmap_functions::functions() {
         context.register_udf(function.as_ref().clone());
-    }
-    let grown: Vec<_> = {
-        let state = context.state_ref();
-        let state = state.read();
-        let names = bounded::names();
-        let known = names.iter().filter_map(|name| state.scalar_functions().get(name));
-        known.map(|function| bounded::bounded(function)).collect()
-    };
-    for function in grown {
-        context.register_udf(function);
     }
     context.register_udf(resources.cost_from.function());
     for aggregate in stallmap_functions::aggregates() {
