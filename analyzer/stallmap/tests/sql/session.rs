@@ -173,13 +173,17 @@ async fn kept_rows_of_a_union_are_those_of_all_its_inputs() {
         SELECT count(*), NULL FROM op WHERE op_id < 0\nUNION ALL\nSELECT 0.5, max(name) FROM op\n";
     fs::create_dir(folder.path().join("views")).unwrap();
     fs::write(folder.path().join("views/mixed.sql"), view).unwrap();
+    let typed = view.replace("NULL", "'none'").replace("mixed", "typed");
+    fs::write(folder.path().join("views/typed.sql"), typed).unwrap();
     let mut session = Session::open(&[(None, tiny_folder(folder.path()))]).unwrap();
     session.extend(&UserLibrary::read(&folder.path().join("views")).unwrap()).unwrap();
-    let once = answer(&session, "SELECT n, word FROM mixed ORDER BY n").await.unwrap();
-    let twice =
-        "SELECT a.n, a.word FROM mixed a CROSS JOIN (SELECT count(*) AS n FROM mixed) AS b ORDER BY a.n";
-    assert_eq!(answer(&session, twice).await.unwrap(), once);
-    assert!(once.concat().contains("0.5"), "{once:?}");
+    for name in ["mixed", "typed"] {
+        let once = answer(&session, &format!("SELECT n, word FROM {name} ORDER BY n")).await.unwrap();
+        let count = format!("SELECT count(*) AS n FROM {name}");
+        let twice = format!("SELECT a.n, a.word FROM {name} a CROSS JOIN ({count}) AS b ORDER BY a.n");
+        assert_eq!(answer(&session, &twice).await.unwrap(), once);
+        assert!(once.concat().contains("0.5"), "{once:?}");
+    }
 }
 
 #[tokio::test]

@@ -199,15 +199,14 @@ fn inputs_of_union(plan: &LogicalPlan) -> Vec<&LogicalPlan> {
     }
 }
 
-/// The views that a plan reads itself and that take work.
+/// The views that a plan reads itself and that are worth it.
 fn views_of(plan: &LogicalPlan) -> Result<Vec<Arc<dyn TableProvider>>> {
     let mut views = Vec::new();
     plan.apply_with_subqueries(|node| {
         if let LogicalPlan::TableScan(scan) = node
             && let Ok(provider) = source_as_provider(&scan.source)
             && let Some(view) = provider.downcast_ref::<View>()
-            && takes_work(view.plan())?
-            && has_types(view.plan())
+            && is_worth(view)?
         {
             views.push(provider);
         }
@@ -253,6 +252,11 @@ struct Step {
     reads: Vec<usize>,
     /// The number of steps in the longest chain that waits for it.
     height: usize,
+}
+
+/// True if it takes work to compute a view, and its rows can be cached.
+fn is_worth(view: &View) -> Result<bool> {
+    Ok(!view.is_too_long() && has_types(view.plan()) && takes_work(view.plan())?)
 }
 
 /// True if all columns have types. A plan for a statement may still give one to NULL.
@@ -356,7 +360,7 @@ impl Readings {
             if view.is_kept() || view.causes().is_some() {
                 return Ok(None);
             }
-            let is_worth = !view.is_too_long() && takes_work(view.plan())?;
+            let is_worth = is_worth(view)?;
             let reads = self.of(view.plan())?;
             Reading { provider, reads, is_worth, is_derived: false }
         } else if provider.downcast_ref::<DerivedTable>().is_some_and(|table| table.keeper().is_some()) {
