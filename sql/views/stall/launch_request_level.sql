@@ -45,8 +45,8 @@ WITH gpu AS (
   GROUP BY p.kernel_id, p.function_id, p.pc
 ), counted AS (
   SELECT
-    r.function_id, r.pc, r.kernel_id, max(r.requests) AS requests, max(r.lines) AS lines, min(r.line_rate) < 1.0 AS is_sampled,
-    max(g.resident_warps) AS warps,
+    r.function_id, r.pc, r.kernel_id, max(r.requests) AS requests, max(r.lines) AS lines,
+    min(r.line_rate) < 1.0 AS is_sampled, max(g.resident_warps) AS warps,
     sum(CASE WHEN r.stream = 'launch' THEN r.touches END) AS sectors,
     sum(CASE WHEN r.stream = 'launch' AND r.reuse = 'cold' THEN r.touches ELSE 0 END) AS cold,
     sum(CASE WHEN r.stream = 'multiprocessor' AND r.reuse = 'reused' THEN r.touches * greatest(least(
