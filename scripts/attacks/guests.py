@@ -13,6 +13,8 @@ from attacks.servers import ANSWER_S, HTTP2, KINDS, Server, problem_of
 
 # Short ones: a query ends after QUERY_S, and more than CONNECTIONS are refused.
 QUERY_S, CONNECTIONS = 2, 8
+# Of a server with --memory 1G: that, and half as much for the program and its connections.
+MEMORY, MOST_MB = "1G", 1536
 # Most statements of one client, and seconds that an impatient one waits.
 ACTS, CALM_S = 4, 1
 ENDLESS = "SELECT count(*) FROM generate_series(1, 10000000) a, generate_series(1, 10000000) b WHERE a.value % 7 = b.value % 11"
@@ -195,7 +197,7 @@ def visit(server, kind, secret, chance):
 def guests(counts, capture, place, chance):
     """A server under admitted clients, more than it takes. Its memory is bounded, and it then answers another one."""
     kind = chance.choice(KINDS)
-    limits = ["--timeout", str(QUERY_S), "--connections", str(CONNECTIONS), "--memory", "1G"]
+    limits = ["--timeout", str(QUERY_S), "--connections", str(CONNECTIONS), "--memory", MEMORY]
     server = Server(counts.options, f"guest={capture}", kind, limits)
     secret = secret_of(server) if server.port else ""
     problem = None if secret else "no port, or no password"
@@ -217,6 +219,8 @@ def guests(counts, capture, place, chance):
     if secret and not is_admitted:
         problem = f"no answer: {problem_then}"
     server.end()
+    if server.mb > MOST_MB:
+        problem = problem or f"{server.mb} MB with --memory {MEMORY}"
     counts.note(server, problem or problem_of(server, counts.options))
 
 

@@ -5,6 +5,7 @@ mod context;
 pub mod every;
 mod first_words;
 mod hex_text;
+mod nesting;
 mod nulls;
 mod remembered;
 pub mod resources;
@@ -242,7 +243,7 @@ impl Session {
 
     /// One statement's plan, with views as leaves.
     pub fn plan<'a>(&'a self, sql: &'a str) -> Planning<'a, LogicalPlan> {
-        Box::pin(async move { Ok(self.context.state().create_logical_plan(&hex_numbers(sql)).await?) })
+        Box::pin(async move { Ok(plan_of(&self.context, sql).await?) })
     }
 
     /// The tables that a statement reads through views: capture and name, without capture if the statement names none.
@@ -373,9 +374,17 @@ impl Session {
     }
 }
 
+/// One statement's plan, with views as leaves.
+async fn plan_of(context: &SessionContext, sql: &str) -> datafusion::error::Result<LogicalPlan> {
+    let state = context.state();
+    let statement = state.sql_to_statement(&hex_numbers(sql), &Dialect::Generic)?;
+    nesting::check(&statement)?;
+    state.statement_to_plan(statement).await
+}
+
 /// The rows of a query: one batch or more.
 async fn rows_of(context: &SessionContext, sql: &str) -> Result<Vec<RecordBatch>, AnalyzeError> {
-    let plan = context.state().create_logical_plan(&hex_numbers(sql)).await?;
+    let plan = plan_of(context, sql).await?;
     Session::check_reads_only(&plan)?;
     keep_again(context, &plan).await?;
     let context = context_for(context, &plan);

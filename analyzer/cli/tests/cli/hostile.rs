@@ -247,3 +247,26 @@ fn an_interrupted_command_leaves_nothing() {
         assert!(!unfinished.exists() && !place.path("rows.csv").exists(), "after {signal}");
     }
 }
+
+#[test]
+fn a_long_table_is_drawn_part_by_part() {
+    let place = Place::new();
+    let ran = place.run(&[
+        "sql",
+        "tiny.stallmap",
+        "-c",
+        "SELECT value, value * 2 AS twice FROM generate_series(1, 250000)",
+    ]);
+    let text = &ran.expect_ok().stdout;
+    let is_row = |line: &&str| line.trim_start().starts_with(|symbol: char| symbol.is_ascii_digit());
+    assert_eq!(text.lines().filter(is_row).count(), 250_000);
+    assert_eq!(text.lines().filter(|line| line.contains("twice")).count(), 3);
+}
+
+#[test]
+fn an_expression_that_is_nested_too_deep_is_refused() {
+    let place = Place::new();
+    let ran = place.run(&["sql", "tiny.stallmap", "-c", &format!("SELECT {}1", "1+".repeat(30_000))]);
+    let text = &ran.expect_error(4).stderr;
+    assert!(text.contains("more than 2000 others within each other"), "{text}");
+}

@@ -149,7 +149,15 @@ fn of_format(sink: Sink, schema: &SchemaRef, style: Style) -> Result<Box<dyn Row
     Ok(match style.format {
         RowFormat::Table => {
             let first = RecordBatch::new_empty(Arc::clone(schema));
-            Box::new(TableRows { sink, style, collected: vec![first], shown: 0, seen: 0 })
+            Box::new(TableRows {
+                sink,
+                style,
+                first,
+                collected: Vec::new(),
+                part: Size::default(),
+                shown: 0,
+                seen: 0,
+            })
         }
         RowFormat::Csv => Box::new(CsvRows::new(sink, schema)?),
         RowFormat::Json => Box::new(JsonRows::<JsonArray>::new(sink, b"\n")),
@@ -163,11 +171,24 @@ fn of_format(sink: Sink, schema: &SchemaRef, style: Style) -> Result<Box<dyn Row
     })
 }
 
-/// A table needs all its rows before its column widths are known.
+/// Most rows and bytes of a part of a table: the next ones have a table of their own.
+const MOST_OF_PART: Size = Size { rows: 100_000, bytes: 64 << 20 };
+
+#[derive(Default)]
+struct Size {
+    rows: usize,
+    bytes: usize,
+}
+
+/// A table needs its rows before its column widths are known. Those of a long one are drawn part by part.
 struct TableRows {
     sink: Sink,
     style: Style,
+    /// The columns.
+    first: RecordBatch,
+    /// Rows that are not drawn yet, and their size.
     collected: Vec<RecordBatch>,
+    part: Size,
     shown: usize,
     seen: usize,
 }
@@ -178,17 +199,21 @@ impl RowWriter for TableRows {
         let rows = batch.num_rows().min(room);
         if rows > 0 {
             self.collected.push(batch.slice(0, rows));
+            self.part.rows += rows;
+            self.part.bytes += batch.get_array_memory_size();
         }
         self.shown += rows;
         self.seen += batch.num_rows();
+        if self.part.rows >= MOST_OF_PART.rows || self.part.bytes >= MOST_OF_PART.bytes {
+            self.draw()?;
+        }
         Ok(())
     }
 
     fn finish(mut self: Box<Self>) -> Result<(), WriteError> {
-        let table = Table::of(&self.collected, Look::Exact)?;
-        let is_whole = self.style.canvas.width.is_some() || super::is_wide();
-        let table = if is_whole { table } else { table.bounded() };
-        table.draw_as(self.style.shape, &mut self.sink, self.style.canvas)?;
+        if self.shown == 0 || !self.collected.is_empty() {
+            self.draw()?;
+        }
         self.sink.flush()?;
         if self.seen > self.shown {
             let left = super::number::counted((self.seen - self.shown) as u64, "more row", "more rows");
@@ -198,6 +223,19 @@ impl RowWriter for TableRows {
             ));
         }
         Ok(())
+    }
+}
+
+impl TableRows {
+    /// Draws the rows that wait.
+    fn draw(&mut self) -> Result<(), WriteError> {
+        let mut rows = vec![self.first.clone()];
+        rows.append(&mut self.collected);
+        self.part = Size::default();
+        let table = Table::of(&rows, Look::Exact)?;
+        let is_whole = self.style.canvas.width.is_some() || super::is_wide();
+        let table = if is_whole { table } else { table.bounded() };
+        Ok(table.draw_as(self.style.shape, &mut self.sink, self.style.canvas)?)
     }
 }
 

@@ -12,7 +12,7 @@ pub use stallmap_functions::cost_from::CostFrom;
 pub struct Resources {
     /// A folder for results that can be computed again.
     pub cache: Cache,
-    /// Bytes that a session's queries may hold together. Sorts, joins and aggregates write the rest to temporary files.
+    /// Bytes that a session's queries may take together. Sorts, joins and aggregates write the rest to temporary files.
     /// A query that cannot do so fails. None for no limit.
     pub memory_bytes: Option<usize>,
     /// True to read answers that a capture holds. Its sender can write anything into them.
@@ -20,6 +20,10 @@ pub struct Resources {
     /// The samples that count as cost, where both the program and replays have some.
     pub cost_from: CostFrom,
 }
+
+/// The part of the memory that operators may say they hold. They do not count rows on their way between them, plans, and
+/// copies for a moment, which take as much again.
+const COUNTED: f64 = 0.5;
 
 impl Resources {
     /// No cache, no limit.
@@ -29,7 +33,7 @@ impl Resources {
     pub(super) fn runtime(&self) -> Result<Arc<RuntimeEnv>> {
         let builder = RuntimeEnvBuilder::new();
         match self.memory_bytes {
-            Some(bytes) => builder.with_memory_limit(bytes, 1.0),
+            Some(bytes) => builder.with_memory_limit(bytes, COUNTED),
             None => builder,
         }
         .build_arc()
