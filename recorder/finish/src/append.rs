@@ -30,8 +30,8 @@ use crate::error::FinishError;
 use crate::loss::Losses;
 use crate::recording::Folder;
 use crate::runs::{self, RunState};
-use crate::sampling;
-use crate::summary::{Progress, Summary};
+use crate::sampling::{Sampled, Samples};
+use crate::summary::{Progress, RunSummary, Summary};
 use stallmap_requests::Source;
 
 /// Rows of a batch of rows that are built one by one.
@@ -68,7 +68,8 @@ pub(crate) fn append(
     progress(Progress { stage: "copying the capture", done: 0, total: 1 });
     appending.copy_rest()?;
     let manifest = appending.writer.finish()?;
-    Ok(Summary::new(&appending.runs, losses, manifest, output))
+    let runs = appending.runs.iter().map(RunSummary::new).collect();
+    Ok(Summary::new(runs, losses, manifest, output))
 }
 
 impl<'a> Appending<'a> {
@@ -108,7 +109,7 @@ impl<'a> Appending<'a> {
         for (done, (kernel_id, (run, launch))) in (0..).zip(chosen) {
             progress(Progress { stage: "sorting accesses", done, total });
             let Some(run) = self.runs.get_mut(run) else { continue };
-            let segment = self.folder.runs.get(run.folder_index).and_then(|run| run.segment.as_ref().ok());
+            let segment = self.folder.segment(run.folder_index);
             let Some((segment, code)) = segment.zip(self.maps.get(&run.row.run_id)) else { continue };
             let Some(row) = run.rows.launch_runs.get_mut(launch) else { continue };
             let frames = run.rows.requests.remove(&row.ordinal).unwrap_or_default();
@@ -159,7 +160,13 @@ impl<'a> Appending<'a> {
     fn write_tables(&mut self) -> Result<(), FinishError> {
         let bundles = self.before.bundles.iter();
         let launched = bundles.map(|(kernel_id, bundled)| (*kernel_id, bundled.function_id)).collect();
-        let samples = sampling::merge(&mut self.runs, &self.maps, &self.modules, &launched, &mut self.losses);
+        let mut samples = Samples::default();
+        for run in &mut self.runs {
+            let Some(map) = self.maps.get(&run.run_id()) else { continue };
+            let code = Sampled { map, modules: &self.modules, launched: &launched };
+            samples.add(run, code, &mut self.losses);
+        }
+        samples.sort();
         self.used.extend(samples.functions());
         self.merge(samples.rows())?;
         for function in &self.before.functions {

@@ -7,42 +7,43 @@ use stallmap_schema::tables::launch::{Launch, LaunchParameter, LaunchRun};
 use stallmap_schema::word::{LossKind, Match};
 
 use crate::loss::Losses;
-use crate::matching::{self, Described};
+use crate::matching::{self, Described, Matches};
+use crate::rows::once;
 use crate::runs::RunState;
 
 /// Brings a run's two rows of each launch together. A launch with one lost row has the facts of the other.
 pub(crate) fn pair(run: &mut RunState, losses: &mut Losses) {
     let run_id = run.run_id();
-    let mut launches: BTreeMap<KernelId, Launch> = BTreeMap::new();
-    for launch in std::mem::take(&mut run.rows.launches) {
-        launches.insert(launch.kernel_id, launch);
-    }
-    let states = last_states(std::mem::take(&mut run.rows.launch_runs));
-    let mut seen: BTreeMap<u64, LaunchRun> = states.into_iter().map(|row| (row.ordinal, row)).collect();
+    let launches = once(std::mem::take(&mut run.rows.launches), |row| row.kernel_id);
+    let mut seen = last_states(std::mem::take(&mut run.rows.launch_runs));
     let before = seen.len();
-    seen.retain(|_, row| launches.contains_key(&row.kernel_id));
+    seen.retain(|row| launches.binary_search_by_key(&row.kernel_id, |launch| launch.kernel_id).is_ok());
     let lost = (before - seen.len()) as u64;
     losses.add(run_id, LossKind::Launch, "only its time was recorded", lost);
-    for launch in launches.values() {
-        seen.entry(launch.ordinal).or_insert_with(|| {
-            losses.add(run_id, LossKind::Launch, "its thread and time were not recorded", 1);
-            timeless(run, launch)
-        });
-    }
-    run.rows.launches = launches.into_values().collect();
-    run.rows.launch_runs = seen.into_values().collect();
+    let is_unseen = |launch: &&Launch| seen.binary_search_by_key(&launch.ordinal, |row| row.ordinal).is_err();
+    let mut unseen: Vec<LaunchRun> =
+        launches.iter().filter(is_unseen).map(|launch| timeless(run, launch)).collect();
+    unseen.sort_by_key(|row| row.ordinal);
+    unseen.dedup_by_key(|row| row.ordinal);
+    let lost = unseen.len() as u64;
+    losses.add(run_id, LossKind::Launch, "its thread and time were not recorded", lost);
+    seen.extend(unseen);
+    seen.sort_by_key(|row| row.ordinal);
+    run.rows.launches = launches;
+    run.rows.launch_runs = seen;
 }
 
 /// Rows of `launch_run` by ordinal, each with all that was recorded about it.
-pub(crate) fn last_states(rows: Vec<LaunchRun>) -> Vec<LaunchRun> {
-    let mut seen: BTreeMap<u64, LaunchRun> = BTreeMap::new();
-    for row in rows {
-        match seen.remove(&row.ordinal) {
-            Some(older) => seen.insert(row.ordinal, later(&older, row)),
-            None => seen.insert(row.ordinal, row),
-        };
-    }
-    seen.into_values().collect()
+pub(crate) fn last_states(mut rows: Vec<LaunchRun>) -> Vec<LaunchRun> {
+    rows.sort_by_key(|row| row.ordinal);
+    rows.dedup_by(|newer, row| {
+        let is_same = newer.ordinal == row.ordinal;
+        if is_same {
+            *row = later(row, newer.clone());
+        }
+        is_same
+    });
+    rows
 }
 
 fn later(older: &LaunchRun, newer: LaunchRun) -> LaunchRun {
@@ -82,36 +83,33 @@ fn timeless(run: &RunState, launch: &Launch) -> LaunchRun {
     }
 }
 
-/// Gives the launches of every run their identifiers in the capture. Launches that match one of their reference run
-/// leave `launches`, and their parameters with them.
-pub(crate) fn identify(runs: &mut [RunState]) {
-    let described: BTreeMap<RunId, Vec<Described>> =
-        runs.iter_mut().map(|run| (run.run_id(), describe(run))).collect();
-    for run in runs {
-        let own = described.get(&run.run_id()).map_or(&[][..], Vec::as_slice);
-        if run.is_reference() {
-            for row in &mut run.rows.launch_runs {
-                row.matched = Match::Reference;
-                row.match_reason = None;
-            }
-        } else if let Some(reference) = described.get(&run.row.reference_run_id) {
-            let matches = if run.is_without_python() {
-                matching::match_without_python(reference, own)
-            } else {
-                matching::match_launches(reference, own)
-            };
-            rename(run, &matches);
+/// Gives the launches of a run their identifiers in the capture. Launches that match one of the reference run leave
+/// `launches`, and their parameters with them. `described` holds the reference runs before.
+pub(crate) fn identify(run: &mut RunState, described: &mut BTreeMap<RunId, Described>) {
+    let own = describe(run);
+    if run.is_reference() {
+        for row in &mut run.rows.launch_runs {
+            row.matched = Match::Reference;
+            row.match_reason = None;
         }
+        described.insert(run.run_id(), own);
+    } else if let Some(reference) = described.get(&run.row.reference_run_id) {
+        let matches = if run.is_without_python() {
+            matching::match_without_python(reference, &own)
+        } else {
+            matching::match_launches(reference, &own)
+        };
+        rename(run, &matches);
     }
 }
 
-fn describe(run: &mut RunState) -> Vec<Described> {
+fn describe(run: &mut RunState) -> Described {
     let threads = run.rows.launch_runs.iter().map(|row| (row.kernel_id, row.thread_id)).collect();
     let names: BTreeMap<OpId, &str> = run.rows.ops.iter().map(|op| (op.op_id, op.name.as_str())).collect();
     matching::describe(&mut run.rows.launches, &threads, &names)
 }
 
-fn rename(run: &mut RunState, matches: &BTreeMap<KernelId, Result<KernelId, &'static str>>) {
+fn rename(run: &mut RunState, matches: &Matches) {
     let found = |kernel_id: &KernelId| matches.get(kernel_id).and_then(|found| found.ok());
     for row in &mut run.rows.launch_runs {
         match matches.get(&row.kernel_id) {
@@ -130,7 +128,9 @@ fn rename(run: &mut RunState, matches: &BTreeMap<KernelId, Result<KernelId, &'st
         activity.kernel_id = activity.kernel_id.map(|kernel_id| found(&kernel_id).unwrap_or(kernel_id));
     }
     run.rows.launches.retain(|launch| found(&launch.kernel_id).is_none());
+    run.rows.launches.shrink_to_fit();
     run.rows.parameters.retain(|parameter| found(&parameter.kernel_id).is_none());
+    run.rows.parameters.shrink_to_fit();
     for loss in &mut run.rows.losses {
         loss.kernel_id = loss.kernel_id.map(|kernel_id| found(&kernel_id).unwrap_or(kernel_id));
     }
@@ -139,14 +139,11 @@ fn rename(run: &mut RunState, matches: &BTreeMap<KernelId, Result<KernelId, &'st
 /// Parameters of launches that are in the capture, once each, by launch.
 pub(crate) fn parameters(run: &mut RunState, losses: &mut Losses) -> Vec<LaunchParameter> {
     let run_id = run.run_id();
-    let known: std::collections::BTreeSet<_> = run.rows.launches.iter().map(|row| row.kernel_id).collect();
-    let mut rows: BTreeMap<KernelId, LaunchParameter> = BTreeMap::new();
-    for row in std::mem::take(&mut run.rows.parameters) {
-        if known.contains(&row.kernel_id) {
-            rows.insert(row.kernel_id, row);
-        } else {
-            losses.add(run_id, LossKind::Parameter, "its launch was not recorded", 1);
-        }
-    }
-    rows.into_values().collect()
+    let launches = &run.rows.launches;
+    let mut rows = std::mem::take(&mut run.rows.parameters);
+    let before = rows.len();
+    rows.retain(|row| launches.binary_search_by_key(&row.kernel_id, |launch| launch.kernel_id).is_ok());
+    let lost = (before - rows.len()) as u64;
+    losses.add(run_id, LossKind::Parameter, "its launch was not recorded", lost);
+    once(rows, |row| row.kernel_id)
 }

@@ -5,15 +5,22 @@
 //! matched by their launches, and by their number only if those are the same. A launch without a match gets a reason,
 //! never a guess.
 
+mod numbers;
+mod reasons;
+mod threads;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use stallmap_schema::id::{FunctionId, KernelId, OpId, PystatesHash};
 use stallmap_schema::tables::launch::Launch;
 
+use self::numbers::Numbers;
+use self::reasons::Reasons;
+
 /// Everything but the occurrence that two launches must share.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Likeness {
+struct Likeness {
     function_id: FunctionId,
     shape: [u32; 6],
     /// The executable graph and its node. Null for a launch of its own.
@@ -25,33 +32,50 @@ pub(crate) struct Likeness {
     op_name: Option<Arc<str>>,
 }
 
-/// A launch as matching sees it.
-#[derive(Clone, Debug)]
+/// The launches of a run as matching sees them. A million of them may have a few likenesses.
+#[derive(Debug, Default)]
 pub(crate) struct Described {
-    kernel_id: KernelId,
-    thread_id: u32,
-    ordinal: u64,
-    likeness: Likeness,
+    likenesses: Vec<Likeness>,
+    launches: Vec<Launched>,
 }
 
-/// A launch with a likeness of facts that both runs know, and its index among its thread's equal launches.
-#[derive(Clone, Debug)]
-struct Counted {
+#[derive(Clone, Copy, Debug)]
+struct Launched {
     kernel_id: KernelId,
+    ordinal: u64,
+    thread_id: u32,
+    /// Index of its likeness.
+    likeness: u32,
+}
+
+/// A launch with the number of a likeness of facts that both runs know, and its index among its thread's equal launches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Counted {
+    likeness: u32,
+    occurrence: u32,
     thread_id: u32,
     ordinal: u64,
-    likeness: Likeness,
-    occurrence: u32,
+    kernel_id: KernelId,
 }
+
+impl Counted {
+    fn group(&self) -> (u32, u32) {
+        (self.likeness, self.occurrence)
+    }
+}
+
+/// For each launch of a run the launch of the reference run that it is, or why there is none.
+pub(crate) type Matches = BTreeMap<KernelId, Result<KernelId, &'static str>>;
 
 /// Describes the launches of a run, in the order of their ordinals, and numbers the occurrences in `launch.occurrence`.
 pub(crate) fn describe(
     launches: &mut [Launch],
     threads: &BTreeMap<KernelId, u32>,
     op_names: &BTreeMap<OpId, &str>,
-) -> Vec<Described> {
+) -> Described {
     let mut names: BTreeMap<&str, Arc<str>> = BTreeMap::new();
     let mut counts: BTreeMap<_, u32> = BTreeMap::new();
+    let mut likenesses = Numbers::default();
     let mut described = Vec::with_capacity(launches.len());
     for launch in launches {
         let thread_id = threads.get(&launch.kernel_id).copied().unwrap_or(0);
@@ -63,9 +87,10 @@ pub(crate) fn describe(
         launch.occurrence = *count;
         *count += 1;
         let (kernel_id, ordinal) = (launch.kernel_id, launch.ordinal);
-        described.push(Described { kernel_id, thread_id, ordinal, likeness });
+        let likeness = likenesses.number(likeness);
+        described.push(Launched { kernel_id, ordinal, thread_id, likeness });
     }
-    described
+    Described { likenesses: likenesses.into_likenesses(), launches: described }
 }
 
 fn likeness(launch: &Launch, op_name: Option<Arc<str>>) -> Likeness {
@@ -82,59 +107,21 @@ fn likeness(launch: &Launch, op_name: Option<Arc<str>>) -> Likeness {
     }
 }
 
-/// For each launch of a run the launch of the reference run that it is, or why there is none.
-pub(crate) fn match_launches(
-    reference: &[Described],
-    run: &[Described],
-) -> BTreeMap<KernelId, Result<KernelId, &'static str>> {
-    let vague = without_shared_bytes(reference.iter().chain(run));
-    let (reference, run) = (count(reference, &vague), count(run, &vague));
-    let threads = match_threads(&reference, &run);
-    let index = Index::new(&reference);
-    let mut groups: BTreeMap<(&Likeness, u32), Vec<&Counted>> = BTreeMap::new();
-    for launch in &run {
-        groups.entry((&launch.likeness, launch.occurrence)).or_default().push(launch);
-    }
-    let mut matches = BTreeMap::new();
-    for (key, mut launches) in groups {
-        launches.sort_by_key(|launch| (launch.thread_id, launch.ordinal));
-        let mut candidates = index.equal.get(&key).cloned().unwrap_or_default();
-        // The same thread first, then whoever is left, in the threads' order.
-        launches.retain(|launch| {
-            let thread = threads.get(&launch.thread_id);
-            let same = candidates.iter().position(|other| Some(&other.thread_id) == thread);
-            if let Some(position) = same {
-                matches.insert(launch.kernel_id, Ok(candidates.remove(position).kernel_id));
-            }
-            same.is_none()
-        });
-        let mut left = candidates.into_iter();
-        for launch in launches {
-            let found = left.next().map(|other| other.kernel_id).ok_or_else(|| index.reason(launch));
-            matches.insert(launch.kernel_id, found);
-        }
-    }
-    matches
+/// Matches the launches of a run with those of its reference run.
+pub(crate) fn match_launches(reference: &Described, run: &Described) -> Matches {
+    match_up_to(reference, run, Likeness::clone)
 }
 
 /// As [`match_launches`] for a run without Python: its launches have neither state nor op. Launches that are then alike
 /// match only if both runs have as many of them in the thread.
-pub(crate) fn match_without_python(
-    reference: &[Described],
-    run: &[Described],
-) -> BTreeMap<KernelId, Result<KernelId, &'static str>> {
-    let plain = |launches: &[Described]| -> Vec<Described> {
-        let strip = |launch: &Described| Described {
-            likeness: Likeness { state: None, op_name: None, ..launch.likeness.clone() },
-            ..launch.clone()
-        };
-        launches.iter().map(strip).collect()
-    };
-    let (reference, run) = (plain(reference), plain(run));
-    let mut matches = match_launches(&reference, &run);
-    let (expected, seen) = (tally(&reference), tally(&run));
-    for launch in &run {
-        if expected.get(&launch.likeness) != seen.get(&launch.likeness)
+pub(crate) fn match_without_python(reference: &Described, run: &Described) -> Matches {
+    let mut matches = match_up_to(reference, run, Likeness::up_to_shared);
+    let mut numbers = Numbers::default();
+    let of_reference = numbers.of(reference, Likeness::up_to_shared);
+    let of_run = numbers.of(run, Likeness::up_to_shared);
+    let (expected, seen) = (tally(reference, &of_reference), tally(run, &of_run));
+    for (launch, number) in numbered(run, &of_run) {
+        if expected.get(&number) != seen.get(&number)
             && let Some(found @ Ok(_)) = matches.get_mut(&launch.kernel_id)
         {
             *found = Err("another number of such launches in the reference run");
@@ -143,133 +130,84 @@ pub(crate) fn match_without_python(
     matches
 }
 
+/// Matches launches by a part of their likeness.
+fn match_up_to(reference: &Described, run: &Described, part: fn(&Likeness) -> Likeness) -> Matches {
+    let vague = without_shared_bytes([reference, run]);
+    let known = |likeness: &Likeness| {
+        let is_vague = vague.contains(&(likeness.function_id, likeness.shape));
+        let dynamic_shared_bytes = likeness.dynamic_shared_bytes.filter(|_| !is_vague);
+        Likeness { dynamic_shared_bytes, ..part(likeness) }
+    };
+    let mut numbers = Numbers::default();
+    let (of_reference, of_run) = (numbers.of(reference, known), numbers.of(run, known));
+    let (reference, run) = (count(reference, &of_reference), count(run, &of_run));
+    let threads = threads::pair(&reference, &run);
+    let reasons = Reasons::new(numbers.into_likenesses(), &of_reference);
+    let mut matches = Matches::new();
+    for launches in run.chunk_by(|a, b| a.group() == b.group()) {
+        let mut candidates: Vec<Counted> =
+            launches.first().map_or(&[][..], |launch| equal(&reference, launch)).to_vec();
+        // The same thread first, then whoever is left, in the threads' order.
+        let mut others = Vec::new();
+        for launch in launches {
+            let thread = threads.get(&launch.thread_id);
+            match candidates.iter().position(|other| Some(&other.thread_id) == thread) {
+                Some(same) => drop(matches.insert(launch.kernel_id, Ok(candidates.remove(same).kernel_id))),
+                None => others.push(launch),
+            }
+        }
+        let mut left = candidates.into_iter();
+        for launch in others {
+            let found = left.next().map(|other| other.kernel_id).ok_or_else(|| reasons.of(launch.likeness));
+            matches.insert(launch.kernel_id, found);
+        }
+    }
+    matches
+}
+
+/// The launches of the reference run with a launch's likeness and occurrence, in the order of their threads.
+fn equal<'a>(reference: &'a [Counted], launch: &Counted) -> &'a [Counted] {
+    let first = reference.partition_point(|other| other.group() < launch.group());
+    let rest = reference.get(first..).unwrap_or_default();
+    rest.chunk_by(|a, b| a.group() == b.group())
+        .next()
+        .filter(|same| same.first().is_some_and(|other| other.group() == launch.group()))
+        .unwrap_or_default()
+}
+
+/// The launches of a run, each with the number of its likeness.
+fn numbered(run: &Described, numbers: &[u32]) -> impl Iterator<Item = (Launched, u32)> {
+    let number = |launch: &Launched| Some((*launch, *numbers.get(launch.likeness as usize)?));
+    run.launches.iter().filter_map(number)
+}
+
 /// Launches of each likeness.
-fn tally(launches: &[Described]) -> BTreeMap<&Likeness, u64> {
+fn tally(run: &Described, numbers: &[u32]) -> BTreeMap<u32, u64> {
     let mut counts = BTreeMap::new();
-    for launch in launches {
-        *counts.entry(&launch.likeness).or_default() += 1;
+    for (_, number) in numbered(run, numbers) {
+        *counts.entry(number).or_default() += 1;
     }
     counts
 }
 
 /// Functions and shapes with a launch of unknown dynamic shared memory, which is then not part of the likeness.
-fn without_shared_bytes<'a>(
-    launches: impl Iterator<Item = &'a Described>,
-) -> BTreeSet<(FunctionId, [u32; 6])> {
-    let unknown = launches.filter(|launch| launch.likeness.dynamic_shared_bytes.is_none());
-    unknown.map(|launch| (launch.likeness.function_id, launch.likeness.shape)).collect()
+fn without_shared_bytes(runs: [&Described; 2]) -> BTreeSet<(FunctionId, [u32; 6])> {
+    let likenesses = runs.into_iter().flat_map(|run| &run.likenesses);
+    let unknown = likenesses.filter(|likeness| likeness.dynamic_shared_bytes.is_none());
+    unknown.map(|likeness| (likeness.function_id, likeness.shape)).collect()
 }
 
-fn count(launches: &[Described], vague: &BTreeSet<(FunctionId, [u32; 6])>) -> Vec<Counted> {
-    let mut counts: BTreeMap<(u32, Likeness), u32> = BTreeMap::new();
-    let mut counted = Vec::with_capacity(launches.len());
-    for &Described { kernel_id, thread_id, ordinal, ref likeness } in launches {
-        let mut likeness = likeness.clone();
-        if vague.contains(&(likeness.function_id, likeness.shape)) {
-            likeness.dynamic_shared_bytes = None;
-        }
-        let count = counts.entry((thread_id, likeness.clone())).or_default();
-        counted.push(Counted { kernel_id, thread_id, ordinal, likeness, occurrence: *count });
+/// The launches of a run by likeness and occurrence, those of one kind in the order of their threads.
+fn count(run: &Described, numbers: &[u32]) -> Vec<Counted> {
+    let mut counts: BTreeMap<(u32, u32), u32> = BTreeMap::new();
+    let mut counted = Vec::with_capacity(run.launches.len());
+    for (Launched { kernel_id, ordinal, thread_id, .. }, likeness) in numbered(run, numbers) {
+        let count = counts.entry((thread_id, likeness)).or_default();
+        counted.push(Counted { likeness, occurrence: *count, thread_id, ordinal, kernel_id });
         *count += 1;
     }
+    counted.sort_unstable();
     counted
-}
-
-/// The reference's thread for each thread of a run: one that launches the same things, with the same number if there
-/// are several. A thread that launches other things in the two runs gets the one with the same number.
-fn match_threads(reference: &[Counted], run: &[Counted]) -> BTreeMap<u32, u32> {
-    let (references, roles) = (roles(reference), roles(run));
-    let mut free: BTreeSet<u32> = references.keys().copied().collect();
-    let mut threads = BTreeMap::new();
-    for (&thread, role) in &roles {
-        if references.get(&thread) == Some(role) {
-            free.remove(&thread);
-            threads.insert(thread, thread);
-        }
-    }
-    let mut by_role: BTreeMap<&Role<'_>, Vec<u32>> = BTreeMap::new();
-    for (&thread, role) in references.iter().rev().filter(|(thread, _)| free.contains(*thread)) {
-        by_role.entry(role).or_default().push(thread);
-    }
-    for (&thread, role) in &roles {
-        if !threads.contains_key(&thread)
-            && let Some(other) = by_role.get_mut(role).and_then(Vec::pop)
-        {
-            free.remove(&other);
-            threads.insert(thread, other);
-        }
-    }
-    for &thread in roles.keys() {
-        if !threads.contains_key(&thread) && free.remove(&thread) {
-            threads.insert(thread, thread);
-        }
-    }
-    threads
-}
-
-/// The set of things that a thread launches.
-type Role<'a> = BTreeSet<&'a Likeness>;
-
-fn roles(launches: &[Counted]) -> BTreeMap<u32, Role<'_>> {
-    let mut roles: BTreeMap<u32, Role<'_>> = BTreeMap::new();
-    for launch in launches {
-        roles.entry(launch.thread_id).or_default().insert(&launch.likeness);
-    }
-    roles
-}
-
-/// The reference run's launches, by everything that a reason can name.
-struct Index<'a> {
-    functions: BTreeSet<FunctionId>,
-    shapes: BTreeSet<(FunctionId, [u32; 6])>,
-    nodes: BTreeSet<Likeness>,
-    devices: BTreeSet<Likeness>,
-    shared: BTreeSet<Likeness>,
-    likenesses: BTreeSet<&'a Likeness>,
-    /// Launches by likeness and occurrence, in the order of their threads.
-    equal: BTreeMap<(&'a Likeness, u32), Vec<&'a Counted>>,
-}
-
-impl<'a> Index<'a> {
-    fn new(reference: &'a [Counted]) -> Self {
-        let mut equal: BTreeMap<_, Vec<&Counted>> = BTreeMap::new();
-        for launch in reference {
-            equal.entry((&launch.likeness, launch.occurrence)).or_default().push(launch);
-        }
-        for launches in equal.values_mut() {
-            launches.sort_by_key(|launch| (launch.thread_id, launch.ordinal));
-        }
-        let likenesses: BTreeSet<&Likeness> = reference.iter().map(|launch| &launch.likeness).collect();
-        let all = || likenesses.iter();
-        Self {
-            functions: all().map(|likeness| likeness.function_id).collect(),
-            shapes: all().map(|likeness| (likeness.function_id, likeness.shape)).collect(),
-            nodes: all().map(|likeness| likeness.up_to_node()).collect(),
-            devices: all().map(|likeness| likeness.up_to_device()).collect(),
-            shared: all().map(|likeness| likeness.up_to_shared()).collect(),
-            likenesses,
-            equal,
-        }
-    }
-
-    fn reason(&self, launch: &Counted) -> &'static str {
-        let likeness = &launch.likeness;
-        if !self.functions.contains(&likeness.function_id) {
-            "function not launched in reference run"
-        } else if !self.shapes.contains(&(likeness.function_id, likeness.shape)) {
-            "other grid or block"
-        } else if !self.nodes.contains(&likeness.up_to_node()) {
-            "other graph or node"
-        } else if !self.devices.contains(&likeness.up_to_device()) {
-            "other device"
-        } else if !self.shared.contains(&likeness.up_to_shared()) {
-            "other dynamic shared memory"
-        } else if !self.likenesses.contains(likeness) {
-            "other python state or op"
-        } else {
-            "more occurrences than the reference run"
-        }
-    }
 }
 
 impl Likeness {

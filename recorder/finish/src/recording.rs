@@ -82,6 +82,11 @@ impl Folder {
         Ok(Self { parts, runs })
     }
 
+    /// The segment of a run, by the run's index.
+    pub(crate) fn segment(&self, run: usize) -> Option<&SegmentReader> {
+        self.runs.get(run)?.segment.as_ref().ok()
+    }
+
     /// The facts from `stallmap-record` about the recording that a run is part of.
     pub(crate) fn recording(&self, run: &RunFolder) -> &Recording {
         static UNKNOWN: std::sync::OnceLock<Recording> = std::sync::OnceLock::new();

@@ -1,11 +1,16 @@
 //! The rows of one run as its segment holds them, with identifiers that are unique in the capture.
+//!
+//! The rows that describe a run are read first, of all runs. All others are read when their run is written, because
+//! those of all runs together are many.
 
 mod global;
+mod once;
 pub(crate) mod pages;
 mod samples;
 mod unique;
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
 use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
@@ -33,8 +38,19 @@ use self::pages::PageFrames;
 use crate::loss::Losses;
 
 pub(crate) use global::Bases;
+pub(crate) use once::once;
 pub(crate) use pages::contents_of;
 pub(crate) use samples::{RawSamples, Sample};
+
+/// Tables of the rows that describe a run. They are few, and what comes twice is merged.
+const DESCRIPTION: [&str; 6] = [
+    Run::TABLE.name,
+    RunFact::TABLE.name,
+    RunOption::TABLE.name,
+    Module::TABLE.name,
+    CodeRange::TABLE.name,
+    LossTotal::TABLE.name,
+];
 
 macro_rules! run_rows {
     ($($field:ident: $row:ident,)+) => {
@@ -46,7 +62,11 @@ macro_rules! run_rows {
             /// Frames of accesses, by launch ordinal.
             pub(crate) requests: BTreeMap<u64, Vec<FrameRef>>,
             pub(crate) pages: PageFrames,
-            /// Rows and frames that were read, but for losses.
+            /// Frames of rows that are not read yet.
+            unread: Vec<FrameRef>,
+            /// True if the run launched anything.
+            pub(crate) has_launches: bool,
+            /// Rows and frames that the segment holds, but for losses.
             pub(crate) found: (u64, u64),
             keys: unique::Keys,
             /// Rows whose key an earlier row has.
@@ -109,11 +129,11 @@ run_rows! {
 }
 
 impl RunRows {
-    /// Reads a run's rows, and counts unreadable ones. Their identifiers are the run's own.
-    pub(crate) fn read(segment: &SegmentReader, run_id: RunId, losses: &mut Losses) -> Self {
+    /// Reads the rows that describe a run, and counts what is unreadable. The frames of all others are noted.
+    pub(crate) fn open(segment: &SegmentReader, run_id: RunId, losses: &mut Losses) -> Self {
         let mut rows = Self::default();
         for frame in segment.frames() {
-            if let Err((reason, detail)) = rows.add_frame(segment, frame) {
+            if let Err((reason, detail)) = rows.note_frame(segment, frame) {
                 losses.add(run_id, LossKind::Segment, reason, 1).get_or_insert(detail);
             }
         }
@@ -122,18 +142,34 @@ impl RunRows {
             let detail = format!("{} bytes from byte {}", damage.bytes, damage.offset);
             losses.add(run_id, LossKind::Segment, reason, 1).get_or_insert(detail);
         }
-        losses.add(run_id, LossKind::Segment, "row with the key of an earlier row", rows.repeated);
-        rows.keys = unique::Keys::default();
         rows
     }
 
-    /// Adds the rows that the run wrote when its segment could not be written any more. What is behind them was never
-    /// used.
-    pub(crate) fn read_reserve(&mut self, reserve: &SegmentReader) {
+    /// Adds the rows that the run wrote when its segment could not be written any more. They describe its end, and what
+    /// is behind them was never used.
+    pub(crate) fn open_reserve(&mut self, reserve: &SegmentReader) {
         for frame in reserve.frames() {
             // An incomplete row has an earlier one of the same losses.
-            self.add_frame(reserve, frame).unwrap_or_default();
+            if let Ok((table, batch)) = rows_of(reserve, frame) {
+                self.describe(&table, &batch).unwrap_or_default();
+            }
         }
+    }
+
+    /// Reads the rows that were noted. Their identifiers are the run's own.
+    pub(crate) fn read(&mut self, segment: &SegmentReader, run_id: RunId, losses: &mut Losses) {
+        for frame in std::mem::take(&mut self.unread) {
+            if let Err((reason, detail)) = self.read_frame(segment, &frame) {
+                losses.add(run_id, LossKind::Segment, reason, 1).get_or_insert(detail);
+            }
+        }
+        losses.add(run_id, LossKind::Segment, "row with the key of an earlier row", self.repeated);
+        self.keys = unique::Keys::default();
+    }
+
+    /// Bytes of all records of accesses.
+    pub(crate) fn request_bytes(&self) -> u64 {
+        self.requests.values().flatten().map(|frame| u64::from(frame.raw_bytes)).sum()
     }
 
     /// Turns the last total of each kind and reason into rows of `loss`.
@@ -152,8 +188,8 @@ impl RunRows {
         }));
     }
 
-    /// Adds a frame's content, or notes its location. The error is the reason with its detail if neither works.
-    fn add_frame(&mut self, segment: &SegmentReader, frame: &FrameRef) -> Result<(), (&'static str, String)> {
+    /// Adds a frame's rows if they describe the run, or notes the frame.
+    fn note_frame(&mut self, segment: &SegmentReader, frame: &FrameRef) -> Result<(), Unreadable> {
         match frame.kind {
             Some(Kind::Requests) => {
                 self.found.1 += 1;
@@ -164,25 +200,48 @@ impl RunRows {
                 self.pages.add_contents(frame);
             }
             Some(Kind::Rows) | None => {
-                let read = segment.read(frame).map_err(|error| ("damaged frame", error.to_string()))?;
-                let Frame::Rows { table, batch } = read else { return Ok(()) };
-                if table != LossTotal::TABLE.name {
-                    self.found.0 += batch.num_rows() as u64;
-                }
-                let count = batch.num_rows();
-                let batch =
-                    self.keys.first(&table, batch).map_err(|error| ("damaged frame", error.to_string()))?;
-                self.repeated += (count - batch.num_rows()) as u64;
-                let added = if table == BundlePage::TABLE.name {
-                    self.pages.add(frame, &batch).map(|()| true)
-                } else {
-                    self.add(&table, &batch)
-                };
-                if !added.map_err(|error| ("damaged frame", error.to_string()))? {
-                    return Err(("rows of an unknown table", table));
+                let (table, batch) = rows_of(segment, frame)?;
+                if !self.describe(&table, &batch)? {
+                    self.has_launches |= table == Launch::TABLE.name && batch.num_rows() > 0;
+                    self.unread.push(*frame);
                 }
             }
         }
         Ok(())
+    }
+
+    /// Adds a batch of rows that describe the run. `false` for all others.
+    fn describe(&mut self, table: &str, batch: &RecordBatch) -> Result<bool, Unreadable> {
+        if table != LossTotal::TABLE.name {
+            self.found.0 += batch.num_rows() as u64;
+        }
+        if DESCRIPTION.contains(&table) { self.add(table, batch).map_err(damaged) } else { Ok(false) }
+    }
+
+    fn read_frame(&mut self, segment: &SegmentReader, frame: &FrameRef) -> Result<(), Unreadable> {
+        let (table, batch) = rows_of(segment, frame)?;
+        let count = batch.num_rows();
+        let batch = self.keys.first(&table, batch).map_err(damaged)?;
+        self.repeated += (count - batch.num_rows()) as u64;
+        if table == BundlePage::TABLE.name {
+            return self.pages.add(frame, &batch).map_err(damaged);
+        }
+        let is_known = self.add(&table, &batch).map_err(damaged)?;
+        if is_known { Ok(()) } else { Err(("rows of an unknown table", table)) }
+    }
+}
+
+/// The reason why rows cannot be read, and its detail.
+type Unreadable = (&'static str, String);
+
+fn damaged(error: impl Display) -> Unreadable {
+    ("damaged frame", error.to_string())
+}
+
+/// The rows of a frame, and the name of their table.
+fn rows_of(segment: &SegmentReader, frame: &FrameRef) -> Result<(String, RecordBatch), Unreadable> {
+    match segment.read(frame).map_err(damaged)? {
+        Frame::Rows { table, batch } => Ok((table, batch)),
+        Frame::Requests { .. } | Frame::Pages { .. } => Err(damaged("it holds no rows")),
     }
 }

@@ -55,21 +55,25 @@ impl RunState {
     pub(crate) fn is_reference(&self) -> bool {
         self.row.reference_run_id == self.row.run_id
     }
+
+    /// Reads the run's rows. Its identifiers count on from the bases, which are then those of the next run.
+    pub(crate) fn read(&mut self, folder: &Folder, bases: &mut Bases, losses: &mut Losses) {
+        self.read_rows(folder, losses);
+        let next = bases.after(&self.rows.last_ids());
+        self.bases = std::mem::replace(bases, next);
+        self.rows.globalize(self.row.run_id, &self.bases);
+    }
+
+    fn read_rows(&mut self, folder: &Folder, losses: &mut Losses) {
+        if let Some(segment) = folder.segment(self.folder_index) {
+            self.rows.read(segment, self.row.run_id, losses);
+        }
+    }
 }
 
-/// Reads every run of a recording.
-pub(crate) fn read(folder: &Folder, losses: &mut Losses) -> Vec<RunState> {
-    let ids = (1..).map(RunId);
-    let mut runs: Vec<RunState> = ids
-        .zip(folder.runs.iter().enumerate())
-        .map(|(run_id, (index, run))| read_run(run_id, index, run, folder, losses))
-        .collect();
-    let mut bases = Bases::default();
-    for run in &mut runs {
-        let next = bases.after(&run.rows.last_ids());
-        run.bases = std::mem::replace(&mut bases, next);
-        run.rows.globalize(run.row.run_id, &run.bases);
-    }
+/// Opens every run of a recording: what describes it is read, and the rest with [`RunState::read`].
+pub(crate) fn open(folder: &Folder, losses: &mut Losses) -> Vec<RunState> {
+    let mut runs = open_as(folder, (1..).map(RunId), losses);
     refer(&mut runs, folder, losses);
     for (part, failures) in folder.hook_failures() {
         let is_of_part =
@@ -81,18 +85,21 @@ pub(crate) fn read(folder: &Folder, losses: &mut Losses) -> Vec<RunState> {
 
 /// Reads the runs of a folder that replayed launches of a capture, under these numbers.
 pub(crate) fn read_replays(folder: &Folder, ids: Vec<RunId>, losses: &mut Losses) -> Vec<RunState> {
-    let mut runs: Vec<RunState> = ids
-        .into_iter()
-        .zip(folder.runs.iter().enumerate())
-        .map(|(run_id, (index, run))| read_run(run_id, index, run, folder, losses))
-        .collect();
+    let mut runs = open_as(folder, ids.into_iter(), losses);
     for run in &mut runs {
+        run.read_rows(folder, losses);
         run.rows.name_run(run.row.run_id);
     }
     runs
 }
 
-fn read_run(
+fn open_as(folder: &Folder, ids: impl Iterator<Item = RunId>, losses: &mut Losses) -> Vec<RunState> {
+    ids.zip(folder.runs.iter().enumerate())
+        .map(|(run_id, (index, run))| open_run(run_id, index, run, folder, losses))
+        .collect()
+}
+
+fn open_run(
     run_id: RunId,
     folder_index: usize,
     run: &RunFolder,
@@ -100,7 +107,7 @@ fn read_run(
     losses: &mut Losses,
 ) -> RunState {
     let mut rows = match &run.segment {
-        Ok(segment) => RunRows::read(segment, run_id, losses),
+        Ok(segment) => RunRows::open(segment, run_id, losses),
         Err(cause) => {
             let detail = losses.add(run_id, LossKind::Segment, "segment cannot be read", 1);
             detail.get_or_insert_with(|| cause.clone());
@@ -108,7 +115,7 @@ fn read_run(
         }
     };
     if let Some(reserve) = &run.reserve {
-        rows.read_reserve(reserve);
+        rows.open_reserve(reserve);
     }
     rows.settle_losses();
     let mut row = rows.run.first().cloned().unwrap_or_else(|| unseen_run(run_id, run, folder));
@@ -194,7 +201,7 @@ fn refer(runs: &mut [RunState], folder: &Folder, losses: &mut Losses) {
         let alone = group.iter().filter(|run| run.is_reference()).map(|run| (run, not_in_first));
         let without = references.iter().filter(|run| !paired.contains(&run.run_id()));
         for (run, reason) in alone.chain(without.map(|run| (run, not_in_pass))) {
-            if !run.rows.launches.is_empty() {
+            if run.rows.has_launches {
                 losses.add(run.run_id(), LossKind::Source, reason, 1);
             }
         }
@@ -207,7 +214,7 @@ fn processes<'a>(runs: &'a [&mut RunState], folder: &Folder) -> Vec<Process<'a>>
         part: folder.runs.get(run.folder_index).map_or(0, |run| run.part),
         role: (&run.row.program, &run.row.arguments),
         started_ns: run.row.started_ns,
-        has_launches: !run.rows.launches.is_empty(),
+        has_launches: run.rows.has_launches,
     };
     runs.iter().map(process).collect()
 }

@@ -32,25 +32,82 @@ pub(crate) struct Merged {
     samples_not_issued: u64,
 }
 
-/// The samples of all runs, in the order of the table.
+/// The samples of runs.
 #[derive(Debug, Default)]
 pub(crate) struct Samples {
-    /// Reasons, sorted: a reason's number sorts like the reason.
-    reasons: Vec<String>,
+    /// Numbers of reasons.
+    reasons: BTreeMap<String, u32>,
     rows: Vec<Merged>,
 }
 
+/// The code that samples are of.
+#[derive(Clone, Copy)]
+pub(crate) struct Sampled<'a> {
+    pub(crate) map: &'a CodeMap,
+    pub(crate) modules: &'a Modules,
+    /// The kernel of every launch.
+    pub(crate) launched: &'a BTreeMap<KernelId, FunctionId>,
+}
+
 impl Samples {
-    /// The rows of `pc_sample`.
+    /// Merges the raw samples of a run, and fills `sample_count` and `lost_sample_count` of its launches.
+    pub(crate) fn add(&mut self, run: &mut RunState, code: Sampled<'_>, losses: &mut Losses) {
+        let raw = std::mem::take(&mut run.rows.samples);
+        let counters = raw.names().iter().map(|name| self.counter(name)).collect();
+        let (crcs, functions) = (run.crcs.clone(), BTreeMap::new());
+        let mut rows = Merger { raw: &raw, counters, crcs, code, functions }.merge(run, losses);
+        if self.rows.is_empty() {
+            rows.shrink_to_fit();
+            self.rows = rows;
+        } else {
+            self.rows.append(&mut rows);
+        }
+    }
+
+    /// The meaning of a raw sample's name.
+    fn counter(&mut self, name: &str) -> Counter {
+        match reason(name) {
+            Some((reason, false)) => Counter::Samples(self.number(reason)),
+            Some((reason, true)) => Counter::NotIssued(self.number(reason)),
+            None if name == TAKEN => Counter::Taken,
+            None => Counter::Dropped,
+        }
+    }
+
+    fn number(&mut self, reason: &str) -> u32 {
+        let next = u32::try_from(self.reasons.len()).unwrap_or(u32::MAX);
+        match self.reasons.get(reason) {
+            Some(number) => *number,
+            None => *self.reasons.entry(reason.to_owned()).or_insert(next),
+        }
+    }
+
+    /// Puts rows into the table's order. From then on, a reason's number sorts like the reason.
+    pub(crate) fn sort(&mut self) {
+        let mut ranks = vec![0; self.reasons.len()];
+        for (rank, number) in (0..).zip(self.reasons.values_mut()) {
+            if let Some(slot) = ranks.get_mut(*number as usize) {
+                *slot = rank;
+            }
+            *number = rank;
+        }
+        for row in &mut self.rows {
+            row.key.3 = ranks.get(row.key.3 as usize).copied().unwrap_or_default();
+        }
+        self.rows.sort_unstable_by_key(|row| (row.key, row.run_id));
+    }
+
+    /// The rows of `pc_sample`, once they are sorted.
     pub(crate) fn rows(&self) -> impl Iterator<Item = PcSample> {
-        self.rows.iter().map(|row| {
+        let reasons: Vec<&String> = self.reasons.keys().collect();
+        self.rows.iter().map(move |row| {
             let (kernel_id, function_id, pc, reason) = row.key;
             PcSample {
                 run_id: row.run_id,
                 kernel_id,
                 function_id,
                 pc,
-                stall_reason: self.reasons.get(reason as usize).cloned().unwrap_or_default(),
+                stall_reason: reasons.get(reason as usize).copied().cloned().unwrap_or_default(),
                 samples: row.samples,
                 samples_not_issued: row.samples_not_issued,
             }
@@ -72,31 +129,6 @@ enum Counter {
     Dropped,
 }
 
-/// Merges the raw samples of all runs, and fills `sample_count` and `lost_sample_count` of their launches.
-pub(crate) fn merge(
-    runs: &mut [RunState],
-    maps: &BTreeMap<RunId, CodeMap>,
-    modules: &Modules,
-    launched: &BTreeMap<KernelId, FunctionId>,
-    losses: &mut Losses,
-) -> Samples {
-    let names = runs.iter().flat_map(|run| run.rows.samples.names());
-    let reasons: BTreeSet<&str> = names.filter_map(|name| reason(name)).map(|(reason, _)| reason).collect();
-    let mut samples = Samples { reasons: reasons.into_iter().map(str::to_owned).collect(), rows: Vec::new() };
-    for run in runs.iter_mut() {
-        let raw = std::mem::take(&mut run.rows.samples);
-        if let Some(map) = maps.get(&run.run_id()) {
-            let counters = counters(&raw, &samples.reasons);
-            let functions = BTreeMap::new();
-            let crcs = run.crcs.clone();
-            let merger = Merger { raw: &raw, counters, map, crcs, modules, launched, functions };
-            samples.rows.extend(merger.merge(run, losses));
-        }
-    }
-    samples.rows.sort_unstable_by_key(|row| (row.key, row.run_id));
-    samples
-}
-
 /// The reason in CUPTI's name, and whether it is the counter of cycles without an issue; `None` for totals.
 fn reason(name: &str) -> Option<(&str, bool)> {
     if name == TAKEN || name == DROPPED {
@@ -108,12 +140,11 @@ fn reason(name: &str) -> Option<(&str, bool)> {
 
 struct Merger<'a> {
     raw: &'a RawSamples,
+    /// The meaning of each name, by the name's number.
     counters: Vec<Counter>,
-    map: &'a CodeMap,
     /// The run's own: a replay loads cubins that are not as the program loaded them.
     crcs: BTreeMap<u64, BTreeSet<ModuleId>>,
-    modules: &'a Modules,
-    launched: &'a BTreeMap<KernelId, FunctionId>,
+    code: Sampled<'a>,
     /// Functions of a name in modules of a CRC, which does not cover the code: several modules may share it.
     functions: BTreeMap<(u64, u32), Vec<FunctionId>>,
 }
@@ -127,21 +158,6 @@ struct Totals {
     unknown_function: u64,
     /// Samples of a replay with other results than the launch.
     unusable: u64,
-}
-
-/// The meaning of each name of a run's raw samples, by the name's number.
-fn counters(raw: &RawSamples, reasons: &[String]) -> Vec<Counter> {
-    let number = |reason: &str| {
-        let position = reasons.binary_search_by(|other| other.as_str().cmp(reason)).unwrap_or_default();
-        u32::try_from(position).unwrap_or(u32::MAX)
-    };
-    let counter = |name: &String| match reason(name) {
-        Some((reason, false)) => Counter::Samples(number(reason)),
-        Some((reason, true)) => Counter::NotIssued(number(reason)),
-        None if name == TAKEN => Counter::Taken,
-        None => Counter::Dropped,
-    };
-    raw.names().iter().map(counter).collect()
 }
 
 impl Merger<'_> {
@@ -178,12 +194,12 @@ impl Merger<'_> {
                 total.unusable += samples;
                 continue;
             }
-            let launch = self.launched.get(&kernel_id).copied();
+            let launch = self.code.launched.get(&kernel_id).copied();
             let Some(function_id) = self.function(sample.cubin_crc, sample.function, launch) else {
                 total.unknown_function += samples;
                 continue;
             };
-            let (function_id, pc) = self.map.refine(function_id, sample.pc);
+            let (function_id, pc) = self.code.map.refine(function_id, sample.pc);
             // Many replays of a launch find the same few instructions: rows stay as many as those.
             if rows.len() >= 2 * summed + SUM_ROWS {
                 rows = sum(rows);
@@ -204,7 +220,7 @@ impl Merger<'_> {
     /// The function of a sample, by its module's CRC and its name. Of several the one in the launched kernel's module,
     /// else the launched kernel if it has that name.
     fn function(&mut self, crc: u64, name: u32, launched: Option<FunctionId>) -> Option<FunctionId> {
-        let (raw, modules) = (self.raw, self.modules);
+        let (raw, modules) = (self.raw, self.code.modules);
         let found = self
             .functions
             .entry((crc, name))
@@ -260,20 +276,25 @@ pub(crate) fn correct_functions(run: &mut RunState, modules: &Modules) {
     let launches = Launches::new(&rows.launch_runs);
     let of_launch: BTreeMap<KernelId, &str> =
         rows.launches.iter().map(|launch| (launch.kernel_id, modules.name(launch.function_id))).collect();
-    let mut found: BTreeMap<KernelId, BTreeSet<FunctionId>> = BTreeMap::new();
+    let mut named: BTreeMap<(u64, u32), Vec<FunctionId>> = BTreeMap::new();
+    // None where samples disagree.
+    let mut found: BTreeMap<KernelId, Option<FunctionId>> = BTreeMap::new();
     for sample in &rows.samples.samples {
         let name = rows.samples.name(sample.function);
         let Some((_, kernel_id)) = launches.of(sample) else { continue };
         if of_launch.get(&kernel_id).is_none_or(|kernel| *kernel != name) {
             continue;
         }
-        let functions = functions_of(run.crcs.get(&sample.cubin_crc), name, modules);
-        found.entry(kernel_id).or_default().extend(functions);
+        let crc = sample.cubin_crc;
+        let functions = named
+            .entry((crc, sample.function))
+            .or_insert_with(|| functions_of(run.crcs.get(&crc), name, modules).collect());
+        for function_id in functions {
+            let only = found.entry(kernel_id).or_insert(Some(*function_id));
+            *only = only.filter(|only| only == function_id);
+        }
     }
-    let only = |kernel_id: &KernelId| match found.get(kernel_id)?.iter().collect::<Vec<_>>()[..] {
-        [function_id] => Some(*function_id),
-        _ => None,
-    };
+    let only = |kernel_id: &KernelId| found.get(kernel_id).copied().flatten();
     for launch in &mut rows.launches {
         launch.function_id = only(&launch.kernel_id).unwrap_or(launch.function_id);
     }
@@ -281,12 +302,6 @@ pub(crate) fn correct_functions(run: &mut RunState, modules: &Modules) {
         let is_mark = loss.kind == LossKind::Code && loss.reason == AMBIGUOUS_FUNCTION;
         !is_mark || loss.kernel_id.and_then(|kernel_id| only(&kernel_id)).is_none()
     });
-}
-
-/// The kernel of every launch in the capture.
-pub(crate) fn launched_functions(runs: &[RunState]) -> BTreeMap<KernelId, FunctionId> {
-    let launches = runs.iter().flat_map(|run| &run.rows.launches);
-    launches.map(|launch| (launch.kernel_id, launch.function_id)).collect()
 }
 
 /// Fills the counts of launches from the samples themselves: those that CUPTI hands over at the end of one launch may

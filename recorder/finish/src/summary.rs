@@ -92,8 +92,7 @@ pub struct RunSummary {
 }
 
 impl Summary {
-    pub(crate) fn new(runs: &[RunState], losses: Vec<Loss>, manifest: Manifest, output: &Path) -> Self {
-        let runs = runs.iter().map(RunSummary::new).collect();
+    pub(crate) fn new(runs: Vec<RunSummary>, losses: Vec<Loss>, manifest: Manifest, output: &Path) -> Self {
         let bytes = output.metadata().map_or(0, |metadata| metadata.len());
         let bundles = BundleSummary::default();
         Self { output: output.to_owned(), bytes, manifest, runs, bundles, losses }
@@ -112,7 +111,7 @@ impl BundleSummary {
 }
 
 impl RunSummary {
-    fn new(run: &RunState) -> Self {
+    pub(crate) fn new(run: &RunState) -> Self {
         let launches = &run.rows.launch_runs;
         let sum = |count: fn(&LaunchRun) -> Option<u64>| launches.iter().filter_map(count).sum();
         let unmatched = launches.iter().filter(|row| row.matched == Match::Unmatched).count();

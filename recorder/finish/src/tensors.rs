@@ -8,6 +8,7 @@ use stallmap_schema::word::LossKind;
 
 use crate::lives;
 use crate::loss::Losses;
+use crate::rows::once;
 use crate::runs::RunState;
 
 /// Completes a run's ops, storages and tensors, and closes references to rows that are not there.
@@ -26,11 +27,6 @@ pub(crate) fn complete(run: &mut RunState, losses: &mut Losses) {
     rows.tensors = once(std::mem::take(&mut rows.tensors), |row| row.tensor_id);
     rows.allocations = once(std::mem::take(&mut rows.allocations), |row| row.allocation_id);
     close_references(run, losses);
-}
-
-/// Rows sorted by their key. Of rows with one key the last.
-fn once<T, K: Ord>(rows: Vec<T>, key: impl Fn(&T) -> K) -> Vec<T> {
-    rows.into_iter().map(|row| (key(&row), row)).collect::<BTreeMap<_, _>>().into_values().collect()
 }
 
 fn end_ops(run: &mut RunState) {

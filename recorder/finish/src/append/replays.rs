@@ -10,6 +10,7 @@ use stallmap_schema::word::{LossKind, Match, ReplayResult};
 use super::before::Before;
 use crate::launches;
 use crate::loss::Losses;
+use crate::rows::once;
 use crate::runs::RunState;
 
 const NO_BUNDLE: &str = "the capture holds no bundle of the launch";
@@ -100,9 +101,4 @@ fn settle_ablations(run: &mut RunState, before: &Before, losses: &mut Losses) {
             && before.functions.iter().any(|function| function.function_id == row.function_id)
     });
     losses.add(run.row.run_id, LossKind::Replay, NO_BUNDLE, (all - rows.ablations.len()) as u64);
-}
-
-/// Rows sorted by their key. Of rows with one key the last.
-fn once<T, K: Ord>(rows: Vec<T>, key: impl Fn(&T) -> K) -> Vec<T> {
-    rows.into_iter().map(|row| (key(&row), row)).collect::<BTreeMap<_, _>>().into_values().collect()
 }

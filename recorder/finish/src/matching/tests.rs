@@ -1,39 +1,69 @@
 use super::*;
 
-/// A launch of thread 0 on device 0; kernel_id and ordinal are its position.
-fn launch(kernel_id: u64, function: u64) -> Described {
-    Described {
-        kernel_id: KernelId(kernel_id),
-        thread_id: 0,
-        ordinal: kernel_id,
-        likeness: Likeness {
-            function_id: FunctionId(function),
-            shape: [1, 1, 1, 32, 1, 1],
-            node: None,
-            device_id: 0,
-            dynamic_shared_bytes: Some(0),
-            state: None,
-            op_name: None,
-        },
+/// A launch before it is described with others.
+struct One {
+    kernel_id: u64,
+    thread_id: u32,
+    likeness: Likeness,
+}
+
+/// A launch of thread 0 on device 0.
+fn launch(kernel_id: u64, function: u64) -> One {
+    let likeness = Likeness {
+        function_id: FunctionId(function),
+        shape: [1, 1, 1, 32, 1, 1],
+        node: None,
+        device_id: 0,
+        dynamic_shared_bytes: Some(0),
+        state: None,
+        op_name: None,
+    };
+    One { kernel_id, thread_id: 0, likeness }
+}
+
+fn on(thread_id: u32, device_id: i32, launch: One) -> One {
+    One { thread_id, likeness: Likeness { device_id, ..launch.likeness }, ..launch }
+}
+
+fn shared(bytes: Option<u32>, launch: One) -> One {
+    One { likeness: Likeness { dynamic_shared_bytes: bytes, ..launch.likeness }, ..launch }
+}
+
+fn node(node: u32, launch: One) -> One {
+    One { likeness: Likeness { node: Some((Some(0), Some(node))), ..launch.likeness }, ..launch }
+}
+
+fn op(name: &str, mut launch: One) -> One {
+    launch.likeness.op_name = Some(name.into());
+    launch
+}
+
+/// A run of launches. The ordinal of each is its kernel_id.
+fn described(run: &[One]) -> Described {
+    let mut numbers = Numbers::default();
+    let mut launches = Vec::new();
+    for One { kernel_id, thread_id, likeness } in run {
+        launches.push(Launched {
+            kernel_id: KernelId(*kernel_id),
+            ordinal: *kernel_id,
+            thread_id: *thread_id,
+            likeness: numbers.number(likeness.clone()),
+        });
     }
+    Described { likenesses: numbers.into_likenesses(), launches }
 }
 
-fn on(thread_id: u32, device_id: i32, launch: Described) -> Described {
-    Described { thread_id, likeness: Likeness { device_id, ..launch.likeness }, ..launch }
-}
-
-fn shared(bytes: Option<u32>, launch: Described) -> Described {
-    Described { likeness: Likeness { dynamic_shared_bytes: bytes, ..launch.likeness }, ..launch }
-}
-
-fn node(node: u32, launch: Described) -> Described {
-    Described { likeness: Likeness { node: Some((Some(0), Some(node))), ..launch.likeness }, ..launch }
-}
+type Match = fn(&Described, &Described) -> Matches;
 
 /// The reference of each launch of the run, in their order.
-fn matched(reference: &[Described], run: &[Described]) -> Vec<Result<u64, &'static str>> {
-    let matches = match_launches(reference, run);
-    run.iter().map(|launch| matches[&launch.kernel_id].map(|kernel_id| kernel_id.0)).collect()
+fn matched_by(by: Match, reference: &[One], run: &[One]) -> Vec<Result<u64, &'static str>> {
+    let matches = by(&described(reference), &described(run));
+    let found = |launch: &One| matches[&KernelId(launch.kernel_id)].map(|kernel_id| kernel_id.0);
+    run.iter().map(found).collect()
+}
+
+fn matched(reference: &[One], run: &[One]) -> Vec<Result<u64, &'static str>> {
+    matched_by(match_launches, reference, run)
 }
 
 #[test]
@@ -93,4 +123,23 @@ fn reasons_name_the_first_difference() {
         matched(&reference, &run),
         [Err("other grid or block"), Err("other python state or op"), Ok(0)]
     );
+}
+
+#[test]
+fn launches_of_one_likeness_share_it() {
+    let run = described(&[launch(0, 7), launch(1, 8), launch(2, 7), on(1, 0, launch(3, 7))]);
+    assert_eq!(run.likenesses.len(), 2);
+    assert_eq!(run.launches.iter().map(|launch| launch.likeness).collect::<Vec<_>>(), [0, 1, 0, 0]);
+}
+
+#[test]
+fn without_python_as_many_must_be_alike() {
+    let reference =
+        [op("a", launch(0, 7)), op("b", launch(1, 7)), op("a", launch(2, 8)), op("b", launch(3, 8))];
+    let run = [launch(10, 7), launch(11, 7), launch(12, 8)];
+    let other = Err("another number of such launches in the reference run");
+    assert_eq!(matched_by(match_without_python, &reference, &run), [Ok(0), Ok(1), other]);
+    // One that does not know its shared memory matches, but is no longer as many as those that do.
+    let run = [launch(10, 7), shared(None, launch(11, 7))];
+    assert_eq!(matched_by(match_without_python, &reference, &run), [other, other]);
 }
