@@ -1,18 +1,22 @@
 //! Rows of raw samples: by launch, function, pc and reason, with both counters.
 
+mod merged;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use stallmap_schema::capture::recording::AMBIGUOUS_FUNCTION;
 use stallmap_schema::hash;
-use stallmap_schema::id::{FunctionId, KernelId, ModuleId, Pc, RunId};
+use stallmap_schema::id::{FunctionId, KernelId, ModuleId};
 use stallmap_schema::tables::launch::LaunchRun;
-use stallmap_schema::tables::sample::PcSample;
 use stallmap_schema::word::LossKind;
 
-use crate::code::{CodeMap, Modules};
+use crate::code::Modules;
 use crate::loss::Losses;
 use crate::rows::{RawSamples, Sample};
 use crate::runs::RunState;
+
+use self::merged::{Merged, sum};
+pub(crate) use self::merged::{Sampled, Samples};
 
 const STALLED: &str = "smsp__pcsamp_warps_issue_stalled_";
 const NOT_ISSUED: &str = "_not_issued";
@@ -22,103 +26,6 @@ const DROPPED: &str = "smsp__pcsamp_samples_data_dropped";
 
 /// Rows that are added up at once, at least.
 const SUM_ROWS: usize = 1 << 20;
-
-/// A row of `pc_sample` while its run is merged.
-#[derive(Clone, Debug)]
-pub(crate) struct Merged {
-    key: (KernelId, FunctionId, Pc, u32),
-    run_id: RunId,
-    samples: u64,
-    samples_not_issued: u64,
-}
-
-/// The samples of runs.
-#[derive(Debug, Default)]
-pub(crate) struct Samples {
-    /// Numbers of reasons.
-    reasons: BTreeMap<String, u32>,
-    rows: Vec<Merged>,
-}
-
-/// The code that samples are of.
-#[derive(Clone, Copy)]
-pub(crate) struct Sampled<'a> {
-    pub(crate) map: &'a CodeMap,
-    pub(crate) modules: &'a Modules,
-    /// The kernel of every launch.
-    pub(crate) launched: &'a BTreeMap<KernelId, FunctionId>,
-}
-
-impl Samples {
-    /// Merges the raw samples of a run, and fills `sample_count` and `lost_sample_count` of its launches.
-    pub(crate) fn add(&mut self, run: &mut RunState, code: Sampled<'_>, losses: &mut Losses) {
-        let raw = std::mem::take(&mut run.rows.samples);
-        let counters = raw.names().iter().map(|name| self.counter(name)).collect();
-        let (crcs, functions) = (run.crcs.clone(), BTreeMap::new());
-        let mut rows = Merger { raw: &raw, counters, crcs, code, functions }.merge(run, losses);
-        if self.rows.is_empty() {
-            rows.shrink_to_fit();
-            self.rows = rows;
-        } else {
-            self.rows.append(&mut rows);
-        }
-    }
-
-    /// The meaning of a raw sample's name.
-    fn counter(&mut self, name: &str) -> Counter {
-        match reason(name) {
-            Some((reason, false)) => Counter::Samples(self.number(reason)),
-            Some((reason, true)) => Counter::NotIssued(self.number(reason)),
-            None if name == TAKEN => Counter::Taken,
-            None => Counter::Dropped,
-        }
-    }
-
-    fn number(&mut self, reason: &str) -> u32 {
-        let next = u32::try_from(self.reasons.len()).unwrap_or(u32::MAX);
-        match self.reasons.get(reason) {
-            Some(number) => *number,
-            None => *self.reasons.entry(reason.to_owned()).or_insert(next),
-        }
-    }
-
-    /// Puts rows into the table's order. From then on, a reason's number sorts like the reason.
-    pub(crate) fn sort(&mut self) {
-        let mut ranks = vec![0; self.reasons.len()];
-        for (rank, number) in (0..).zip(self.reasons.values_mut()) {
-            if let Some(slot) = ranks.get_mut(*number as usize) {
-                *slot = rank;
-            }
-            *number = rank;
-        }
-        for row in &mut self.rows {
-            row.key.3 = ranks.get(row.key.3 as usize).copied().unwrap_or_default();
-        }
-        self.rows.sort_unstable_by_key(|row| (row.key, row.run_id));
-    }
-
-    /// The rows of `pc_sample`, once they are sorted.
-    pub(crate) fn rows(&self) -> impl Iterator<Item = PcSample> {
-        let reasons: Vec<&String> = self.reasons.keys().collect();
-        self.rows.iter().map(move |row| {
-            let (kernel_id, function_id, pc, reason) = row.key;
-            PcSample {
-                run_id: row.run_id,
-                kernel_id,
-                function_id,
-                pc,
-                stall_reason: reasons.get(reason as usize).copied().cloned().unwrap_or_default(),
-                samples: row.samples,
-                samples_not_issued: row.samples_not_issued,
-            }
-        })
-    }
-
-    /// Functions that rows name.
-    pub(crate) fn functions(&self) -> impl Iterator<Item = FunctionId> {
-        self.rows.iter().map(|row| row.key.1)
-    }
-}
 
 /// The meaning of a raw sample's number.
 #[derive(Clone, Copy, Debug)]
@@ -321,9 +228,11 @@ fn count(run: &mut RunState, totals: &BTreeMap<u64, Totals>, unknown_launch: u64
         row.sample_count = Some(total.collected + dropped.unwrap_or(0));
         row.lost_sample_count = dropped;
         let not_kept = total.unknown_function + total.unusable;
-        if not_kept > 0 {
-            row.lost_sample_count = Some(dropped.unwrap_or(0) + not_kept);
+        // Losses of nothing would be as many as launches.
+        if not_kept == 0 {
+            continue;
         }
+        row.lost_sample_count = Some(dropped.unwrap_or(0) + not_kept);
         let kernel_id = Some(row.kernel_id);
         let reason = "function of the sample is not known";
         losses.add_at(run_id, LossKind::Sample, reason, total.unknown_function, kernel_id);
@@ -333,18 +242,4 @@ fn count(run: &mut RunState, totals: &BTreeMap<u64, Totals>, unknown_launch: u64
     }
     let missing = reported.saturating_sub(arrived);
     losses.add(run_id, LossKind::Sample, "not on disk when the process ended", missing);
-}
-
-/// Adds up rows of one key.
-fn sum(mut rows: Vec<Merged>) -> Vec<Merged> {
-    rows.sort_unstable_by_key(|row| row.key);
-    rows.dedup_by(|row, merged| {
-        let same = row.key == merged.key;
-        if same {
-            merged.samples += row.samples;
-            merged.samples_not_issued += row.samples_not_issued;
-        }
-        same
-    });
-    rows
 }
