@@ -193,9 +193,9 @@ fn refer(runs: &mut [RunState], folder: &Folder, losses: &mut Losses) {
         others = rest;
         let pairs = pairing::pair(&processes(&references, folder), &processes(&group, folder));
         for (run, reference) in group.iter_mut().zip(&pairs) {
-            if let Some(reference) = reference.and_then(|index| references.get(index)) {
-                run.row.reference_run_id = reference.row.run_id;
-            }
+            let reference = reference.and_then(|index| references.get(index)).map(|run| run.run_id());
+            // The reference is written first. It comes first, unless a damaged row names another pass than its folder.
+            run.row.reference_run_id = reference.filter(|id| *id < run.run_id()).unwrap_or(run.run_id());
         }
         let paired: BTreeSet<RunId> = group.iter().map(|run| run.row.reference_run_id).collect();
         let alone = group.iter().filter(|run| run.is_reference()).map(|run| (run, not_in_first));

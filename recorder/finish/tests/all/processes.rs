@@ -204,3 +204,22 @@ fn a_failed_hook_is_a_loss_of_its_process() {
     let unread = of(&runs[0], "a failure of the Python hooks cannot be read").unwrap();
     assert_eq!((unread.0, unread.1, unread.2.is_some()), (LossKind::Source, 1, true));
 }
+
+#[test]
+fn a_run_never_refers_to_a_later_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let partial = recording::write(folder.path());
+    // The second sampling run would be that of an access run in the folder of a timeline.
+    for (from, to) in [("run-pc_samples-20", "run-pc_samples-30"), ("run-accesses-10", "run-timeline-50")] {
+        fs::create_dir(partial.join(to)).unwrap();
+        fs::copy(partial.join(from).join("rows.seg"), partial.join(to).join("rows.seg")).unwrap();
+    }
+    let output = folder.path().join("program.stallmap");
+    finish(&partial, &output, &|_| ()).unwrap();
+    let runs = rows::<Run>(&output);
+    let references: Vec<(u32, u32)> = runs.iter().map(|run| (run.run_id.0, run.reference_run_id.0)).collect();
+    assert_eq!(references, [(1, 1), (2, 1), (3, 3), (4, 4)]);
+    let alone = rows::<Loss>(&output).into_iter().filter(|loss| loss.kind == LossKind::Source);
+    let alone: Vec<(u32, String)> = alone.map(|loss| (loss.run_id.0, loss.reason)).collect();
+    assert!(alone.contains(&(3, "no process of the accesses pass is this one".to_owned())), "{alone:?}");
+}
