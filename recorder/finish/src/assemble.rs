@@ -66,7 +66,7 @@ pub(crate) fn assemble(
     let mut losses = Losses::default();
     let mut runs = runs::open(folder, &mut losses);
     progress(Progress { stage: "reading cubins", done: 0, total: 1 });
-    let modules = modules(folder, &mut runs, &mut losses);
+    let modules = modules(folder, &mut runs);
     let request_bytes = runs.iter().map(|run| run.rows.request_bytes()).sum();
     let content_bytes = runs.iter().map(|run| run.rows.pages.content_bytes()).sum();
     let mut assembly = Assembly {
@@ -170,6 +170,11 @@ impl Assembly<'_> {
 
     /// Writes the rows that runs share.
     fn write_shared(&mut self, runs: &[RunState]) -> Result<(), FinishError> {
+        let first = runs.first().map_or(RunId(1), RunState::run_id);
+        for (module, cause) in self.modules.damaged() {
+            let detail = self.losses.add(first, LossKind::Code, "cubin cannot be read", 1);
+            detail.get_or_insert_with(|| format!("cubin {}: {cause}", module.content_hash));
+        }
         let writer = &mut self.writer;
         let (frames, states) = take(&mut self.stacks).into_rows(&mut self.losses);
         let mut lines = Lines::default();
@@ -209,18 +214,13 @@ fn order(loss: &Loss) -> (RunId, &str, &str) {
 }
 
 /// The modules of all runs.
-fn modules(folder: &Folder, runs: &mut [RunState], losses: &mut Losses) -> Modules {
+fn modules(folder: &Folder, runs: &mut [RunState]) -> Modules {
     let rows: Vec<_> = runs.iter_mut().flat_map(|run| take(&mut run.rows.modules)).collect();
     let mut modules = Modules::read(&folder.cubins(), rows);
     for run in runs.iter() {
         for range in &run.rows.code_ranges {
             modules.add_function(range.function_id, range.module_id, &range.name, range.is_kernel);
         }
-    }
-    let first = runs.first().map_or(RunId(1), RunState::run_id);
-    for (module, cause) in modules.damaged() {
-        let detail = losses.add(first, LossKind::Code, "cubin cannot be read", 1);
-        detail.get_or_insert_with(|| format!("cubin {}: {cause}", module.content_hash));
     }
     modules
 }
