@@ -9,6 +9,7 @@ mod finishing;
 mod folder;
 mod hot;
 mod injection;
+mod memory;
 mod merge;
 mod message;
 mod passes;

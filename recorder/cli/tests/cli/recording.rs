@@ -1,7 +1,9 @@
 //! From rows that a program leaves to a capture. The program is this test binary, which writes them as the injected
 //! library does.
 
+use std::collections::BTreeSet;
 use std::path::Path;
+use std::process::Command;
 use std::{env, fs};
 
 use insta::assert_snapshot;
@@ -16,7 +18,7 @@ use stallmap_schema::tables::launch::{Launch, LaunchRun};
 use stallmap_schema::tables::run::Run;
 use stallmap_schema::word::Match;
 
-use super::run::{Place, any_library};
+use super::run::{EXECUTABLE, Place, any_library};
 
 /// Variable that names the program's end. Without it the test below is not a program.
 const ENDING: &str = "STALLMAP_TEST_ENDING";
@@ -177,4 +179,27 @@ fn a_capture_that_cannot_be_written_leaves_its_rows() {
     assert_eq!(fs::read_to_string(place.path("a.stallmap")).unwrap(), "precious");
     place.run(&["recover", "a.stallmap.partial", "-o", "b.stallmap"]);
     assert_eq!(rows::<Launch>(&place.path("b.stallmap")).len(), 2);
+}
+
+/// From too little memory to start a thread to enough for everything. A backtrace needs memory, too.
+#[test]
+fn without_memory_it_ends_and_says_so() {
+    let place = Place::new();
+    record(&place, "well", &["--keep", "--only", "accesses", "-q"]);
+    let mut ends = BTreeSet::new();
+    for megabytes in (12..=400).step_by(4) {
+        let limit =
+            format!("ulimit -v {} && exec {EXECUTABLE} recover a.stallmap.partial -f", megabytes << 10);
+        let mut command = Command::new("sh");
+        command.args(["-c", &limit]).current_dir(place.path("")).env("RUST_BACKTRACE", "1");
+        let output = command.output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        // With less memory, the program does not begin.
+        let own = ["stallmap-record: ", "memory allocation of", "\nthread "];
+        if own.iter().any(|words| stderr.starts_with(words)) {
+            assert!(matches!(output.status.code(), Some(0 | 124 | 125)), "{megabytes} MB: {output:?}");
+            ends.insert((output.status.code(), stderr.contains("there is no memory left")));
+        }
+    }
+    assert!(ends.contains(&(Some(124), true)) && ends.contains(&(Some(0), false)), "{ends:?}");
 }

@@ -1,0 +1,54 @@
+//! The program's memory. Where the system has none left, the process ends at once, with a message and its exit code.
+//!
+//! Rust would abort, and with `RUST_BACKTRACE` wait for ever: it prints a backtrace, which needs memory, within a backtrace.
+#![expect(unsafe_code, reason = "an allocator")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::io::stderr;
+
+use nix::libc;
+
+use crate::exit::NOT_WRITTEN;
+
+#[global_allocator]
+static ALLOCATOR: Ending = Ending;
+
+const MESSAGE: &[u8] = b"stallmap-record: error: there is no memory left\n\
+    stallmap-record: hint: if NAME.stallmap.partial is there, `stallmap-record recover` makes a capture of it\n";
+
+struct Ending;
+
+impl Ending {
+    fn checked(place: *mut u8) -> *mut u8 {
+        if place.is_null() {
+            // A failure to write cannot be reported. Nothing here allocates or waits for a lock.
+            nix::unistd::write(stderr(), MESSAGE).unwrap_or_default();
+            // SAFETY: it ends the process and touches no memory of it.
+            unsafe { libc::_exit(NOT_WRITTEN.into()) }
+        }
+        place
+    }
+}
+
+// SAFETY: every call goes to the system's allocator with the arguments as they came.
+unsafe impl GlobalAlloc for Ending {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: by this function's contract.
+        Self::checked(unsafe { System.alloc(layout) })
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: by this function's contract.
+        Self::checked(unsafe { System.alloc_zeroed(layout) })
+    }
+
+    unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: by this function's contract.
+        Self::checked(unsafe { System.realloc(place, layout, size) })
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        // SAFETY: by this function's contract.
+        unsafe { System.dealloc(place, layout) };
+    }
+}
