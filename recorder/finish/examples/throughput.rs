@@ -116,8 +116,9 @@ fn record(
     irregular_every: u64,
 ) -> Result<(u64, u64), Box<dyn Error>> {
     segment.append_batch(CodeRange::TABLE.name, &CodeRange::batch([code(FunctionId(1), CODE)])?)?;
+    segment
+        .append_batch(Launch::TABLE.name, &Launch::batch((0..launches).map(launch).collect::<Vec<_>>())?)?;
     for ordinal in 0..launches {
-        segment.append_batch(Launch::TABLE.name, &Launch::batch([launch(ordinal)])?)?;
         let mut records = Vec::new();
         let mut random = ordinal;
         for index in 0..requests {
@@ -174,10 +175,11 @@ fn write(
 ) -> Result<(u64, u64), Box<dyn Error>> {
     let codes = functions.iter().map(|(function, address)| code(*function, *address));
     segment.append_batch(CodeRange::TABLE.name, &CodeRange::batch(codes)?)?;
+    let all = launches.len() as u64 * times;
+    segment.append_batch(Launch::TABLE.name, &Launch::batch((0..all).map(launch).collect::<Vec<_>>())?)?;
     let (mut ordinal, mut count) = (0, 0);
     for rows in launches.values() {
         for _ in 0..times {
-            segment.append_batch(Launch::TABLE.name, &Launch::batch([launch(ordinal)])?)?;
             let mut records = Vec::new();
             for row in rows {
                 append(&mut records, row, functions[&row.function_id]);
