@@ -44,7 +44,6 @@ impl Visitor for Depth {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
     use datafusion::sql::parser::DFParser;
