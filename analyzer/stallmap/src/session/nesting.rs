@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn deep_expressions_are_refused_and_wide_ones_are_not() {
         checked(&format!("SELECT {}1", "1 + ".repeat(MOST_NESTED - 2))).unwrap();
-        for deep in ["1 + ".repeat(MOST_NESTED), "1 + ".repeat(50_000), "x = 1 OR ".repeat(MOST_NESTED)] {
+        for deep in ["1 + ".repeat(MOST_NESTED), "x = 1 OR ".repeat(MOST_NESTED)] {
             for before in ["SELECT", "EXPLAIN SELECT", "SELECT 1 WHERE EXISTS (SELECT"] {
                 let end = if before.ends_with("(SELECT") { ")" } else { "" };
                 let error = checked(&format!("{before} {deep}1{end}")).unwrap_err();
