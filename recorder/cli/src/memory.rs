@@ -1,6 +1,6 @@
 //! The program's memory. Where the system has none left, the process ends at once, with a message and its exit code.
 //!
-//! Rust would abort, and with `RUST_BACKTRACE` wait for ever: it prints a backtrace, which needs memory, within a backtrace.
+//! Rust would abort, and with `RUST_BACKTRACE` wait without end: it prints a backtrace, which needs memory, within a backtrace.
 #![expect(unsafe_code, reason = "an allocator")]
 
 use std::alloc::{GlobalAlloc, Layout, System};

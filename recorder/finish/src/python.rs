@@ -27,8 +27,8 @@ impl Stacks {
         }
     }
 
-    /// Rows of `python_frame` and `python_state`. A stack without one of its frames would look like another stack, so all
-    /// of it is left out.
+    /// Rows of `python_frame` and `python_state`. A stack without one of its frames would look like another stack, so
+    /// none is left of it.
     pub(crate) fn into_rows(self, losses: &mut Losses) -> (Vec<PythonFrame>, Vec<PythonState>) {
         let Self { frames, mut states } = self;
         let broken: BTreeSet<_> = states

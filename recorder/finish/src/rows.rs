@@ -1,7 +1,7 @@
 //! The rows of one run as its segment holds them, with identifiers that are unique in the capture.
 //!
-//! The rows that describe a run are read first, of all runs. All others are read when their run is written, because
-//! those of all runs together are many.
+//! The rows that describe a run are read first, of all runs. All others are read when their run is written: the
+//! rows of all runs together are many.
 
 mod global;
 mod once;
