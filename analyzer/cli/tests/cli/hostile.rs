@@ -251,16 +251,11 @@ fn an_interrupted_command_leaves_nothing() {
 #[test]
 fn a_long_table_is_drawn_part_by_part() {
     let place = Place::new();
-    let ran = place.run(&[
-        "sql",
-        "tiny.stallmap",
-        "-c",
-        "SELECT value, value * 2 AS twice FROM generate_series(1, 250000)",
-    ]);
+    let sql = "SELECT value, repeat('x', 200) AS text FROM generate_series(1, 250000)";
+    let ran = place.run(&["sql", "tiny.stallmap", "-c", sql]);
     let text = &ran.expect_ok().stdout;
-    let is_row = |line: &&str| line.trim_start().starts_with(|symbol: char| symbol.is_ascii_digit());
-    assert_eq!(text.lines().filter(is_row).count(), 250_000);
-    assert_eq!(text.lines().filter(|line| line.contains("twice")).count(), 3);
+    assert_eq!(text.lines().filter(|line| line.contains("xxx")).count(), 250_000);
+    assert!((2..10).contains(&text.lines().filter(|line| line.contains("text")).count()));
 }
 
 #[test]

@@ -149,15 +149,7 @@ fn of_format(sink: Sink, schema: &SchemaRef, style: Style) -> Result<Box<dyn Row
     Ok(match style.format {
         RowFormat::Table => {
             let first = RecordBatch::new_empty(Arc::clone(schema));
-            Box::new(TableRows {
-                sink,
-                style,
-                first,
-                collected: Vec::new(),
-                part: Size::default(),
-                shown: 0,
-                seen: 0,
-            })
+            Box::new(TableRows { sink, style, collected: vec![first], shown: 0, seen: 0 })
         }
         RowFormat::Csv => Box::new(CsvRows::new(sink, schema)?),
         RowFormat::Json => Box::new(JsonRows::<JsonArray>::new(sink, b"\n")),
@@ -171,24 +163,14 @@ fn of_format(sink: Sink, schema: &SchemaRef, style: Style) -> Result<Box<dyn Row
     })
 }
 
-/// Most rows and bytes of a part of a table: the next ones have a table of their own.
-const MOST_OF_PART: Size = Size { rows: 100_000, bytes: 64 << 20 };
+/// Bytes of rows from which on the next ones have a table of their own.
+const PART_BYTES: usize = 16 << 20;
 
-#[derive(Default)]
-struct Size {
-    rows: usize,
-    bytes: usize,
-}
-
-/// A table needs its rows before its column widths are known. Those of a long one are drawn part by part.
+/// A table needs its rows before its column widths are known. A long one is drawn part by part.
 struct TableRows {
     sink: Sink,
     style: Style,
-    /// The columns.
-    first: RecordBatch,
-    /// Rows that are not drawn yet, and their size.
     collected: Vec<RecordBatch>,
-    part: Size,
     shown: usize,
     seen: usize,
 }
@@ -198,22 +180,18 @@ impl RowWriter for TableRows {
         let room = self.style.limit.map_or(usize::MAX, |limit| limit - self.shown);
         let rows = batch.num_rows().min(room);
         if rows > 0 {
+            if self.collected.iter().map(RecordBatch::get_array_memory_size).sum::<usize>() >= PART_BYTES {
+                draw(self)?;
+            }
             self.collected.push(batch.slice(0, rows));
-            self.part.rows += rows;
-            self.part.bytes += batch.get_array_memory_size();
         }
         self.shown += rows;
         self.seen += batch.num_rows();
-        if self.part.rows >= MOST_OF_PART.rows || self.part.bytes >= MOST_OF_PART.bytes {
-            self.draw()?;
-        }
         Ok(())
     }
 
     fn finish(mut self: Box<Self>) -> Result<(), WriteError> {
-        if self.shown == 0 || !self.collected.is_empty() {
-            self.draw()?;
-        }
+        draw(&mut self)?;
         self.sink.flush()?;
         if self.seen > self.shown {
             let left = super::number::counted((self.seen - self.shown) as u64, "more row", "more rows");
@@ -226,17 +204,13 @@ impl RowWriter for TableRows {
     }
 }
 
-impl TableRows {
-    /// Draws the rows that wait.
-    fn draw(&mut self) -> Result<(), WriteError> {
-        let mut rows = vec![self.first.clone()];
-        rows.append(&mut self.collected);
-        self.part = Size::default();
-        let table = Table::of(&rows, Look::Exact)?;
-        let is_whole = self.style.canvas.width.is_some() || super::is_wide();
-        let table = if is_whole { table } else { table.bounded() };
-        Ok(table.draw_as(self.style.shape, &mut self.sink, self.style.canvas)?)
-    }
+/// Draws the rows that wait. The first batch has none: it names the columns.
+fn draw(rows: &mut TableRows) -> Result<(), WriteError> {
+    let table = Table::of(&rows.collected, Look::Exact)?;
+    let is_whole = rows.style.canvas.width.is_some() || super::is_wide();
+    let table = if is_whole { table } else { table.bounded() };
+    rows.collected.truncate(1);
+    Ok(table.draw_as(rows.style.shape, &mut rows.sink, rows.style.canvas)?)
 }
 
 struct CsvRows(csv::Writer<Sink>);
