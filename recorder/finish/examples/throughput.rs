@@ -116,8 +116,7 @@ fn record(
     irregular_every: u64,
 ) -> Result<(u64, u64), Box<dyn Error>> {
     segment.append_batch(CodeRange::TABLE.name, &CodeRange::batch([code(FunctionId(1), CODE)])?)?;
-    segment
-        .append_batch(Launch::TABLE.name, &Launch::batch((0..launches).map(launch).collect::<Vec<_>>())?)?;
+    append_launches(segment, launches)?;
     for ordinal in 0..launches {
         let mut records = Vec::new();
         let mut random = ordinal;
@@ -175,8 +174,7 @@ fn write(
 ) -> Result<(u64, u64), Box<dyn Error>> {
     let codes = functions.iter().map(|(function, address)| code(*function, *address));
     segment.append_batch(CodeRange::TABLE.name, &CodeRange::batch(codes)?)?;
-    let all = launches.len() as u64 * times;
-    segment.append_batch(Launch::TABLE.name, &Launch::batch((0..all).map(launch).collect::<Vec<_>>())?)?;
+    append_launches(segment, launches.len() as u64 * times)?;
     let (mut ordinal, mut count) = (0, 0);
     for rows in launches.values() {
         for _ in 0..times {
@@ -192,6 +190,12 @@ fn write(
         }
     }
     Ok((count, segment.bytes()))
+}
+
+/// Writes so many launches as one batch, as the recorder does.
+fn append_launches(segment: &mut SegmentWriter, count: u64) -> Result<(), Box<dyn Error>> {
+    let rows: Vec<Launch> = (0..count).map(launch).collect();
+    Ok(segment.append_batch(Launch::TABLE.name, &Launch::batch(rows)?)?)
 }
 
 /// Adds a row as the record that the GPU writes.

@@ -110,7 +110,7 @@ impl Assembly<'_> {
         timeline::settle(run, &mut self.losses);
         windows::assign(run, &self.modules, &mut self.losses);
         launches::identify(run, &mut self.references);
-        for loss in std::mem::take(&mut run.rows.losses) {
+        for loss in take(&mut run.rows.losses) {
             self.losses.add_row(loss);
         }
         CodeMap::new(&run.rows.code_ranges, &self.modules)
