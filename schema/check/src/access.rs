@@ -1,4 +1,5 @@
-//! Check of accesses: they are those that their launches count, and every row splits into lanes.
+//! Check of accesses: they are those that their launches count, every row splits into lanes, and a request has several
+//! rows only if one has no room for it. Counts by instruction and target take each row for a request.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +12,27 @@ use stallmap_schema::table::Row;
 use stallmap_schema::tables::launch::LaunchRun;
 use stallmap_schema::tables::memory::MemoryAccess;
 
-const COLUMNS: [&str; 5] = ["kernel_id", "sequence", "lane_mask", "stride_bytes", "offsets"];
+const COLUMNS: [&str; 7] =
+    ["kernel_id", "sequence", "lane_mask", "stride_bytes", "offsets", "address", "span_bytes"];
+
+/// Bytes between lanes that fit one row, whatever the alignment of their offsets.
+const ROOM_BYTES: u64 = 1 << 32;
 
 /// A launch's sums.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sums {
     requests: u64,
     lanes: u64,
+}
+
+/// The rows of one request so far.
+struct Open {
+    /// Launch and sequence.
+    place: (u64, u64),
+    lane_mask: u32,
+    /// The lowest address, and the highest that a row begins or ends at.
+    low: u64,
+    high: u64,
 }
 
 pub(super) fn check(reader: &CaptureReader, found: &mut Found) {
@@ -62,23 +77,33 @@ impl std::fmt::Display for Sums {
     }
 }
 
-/// Adds up a batch. `last` is the (launch, sequence) of the row before: rows of one request stand together.
+/// Adds up a batch. `last` is the request of the row before: rows of one request stand together.
 fn add(
     batch: &RecordBatch,
     sums: &mut BTreeMap<u64, Sums>,
-    last: &mut Option<(u64, u64)>,
+    last: &mut Option<Open>,
     found: &mut Found,
 ) -> Option<()> {
-    let [kernel, sequence, mask, stride, offsets] = COLUMNS.map(|name| batch.column_by_name(name));
+    let [kernel, sequence, mask, stride, offsets, address, span] =
+        COLUMNS.map(|name| batch.column_by_name(name));
     let kernel = kernel?.as_primitive_opt::<UInt64Type>()?;
     let sequence = sequence?.as_primitive_opt::<UInt64Type>()?;
     let mask = mask?.as_primitive_opt::<UInt32Type>()?;
     let stride = stride?.as_primitive_opt::<Int32Type>()?;
     let offsets = offsets?.as_list_opt::<i32>()?;
+    let address = address?.as_primitive_opt::<UInt64Type>()?;
+    let span = span?.as_primitive_opt::<UInt64Type>()?;
     for row in 0..batch.num_rows() {
         let place = (kernel.value(row), sequence.value(row));
         let sum = sums.entry(place.0).or_default();
-        sum.requests += u64::from(last.replace(place) != Some(place));
+        let low = address.value(row);
+        let own = Open { place, lane_mask: mask.value(row), low, high: low.saturating_add(span.value(row)) };
+        if let Some(open) = last.as_mut().filter(|open| open.place == place) {
+            open.add(&own, found);
+        } else {
+            sum.requests += 1;
+            *last = Some(own);
+        }
         let lanes = mask.value(row).count_ones();
         sum.lanes += u64::from(lanes);
         let listed = offsets.is_valid(row).then(|| offsets.value_length(row));
@@ -93,4 +118,23 @@ fn add(
         }
     }
     Some(())
+}
+
+impl Open {
+    /// Adds a further row of the same request.
+    fn add(&mut self, row: &Self, found: &mut Found) {
+        let (launch, request) = self.place;
+        if self.lane_mask & row.lane_mask != 0 {
+            found.add(Rule::AccessCount, || {
+                format!("launch {launch} request {request}: two rows have one lane")
+            });
+        }
+        let (low, high) = (self.low.min(row.low), self.high.max(row.high));
+        if high - low < ROOM_BYTES {
+            found.add(Rule::AccessCount, || {
+                format!("launch {launch} request {request}: two rows where one has room")
+            });
+        }
+        (self.low, self.high, self.lane_mask) = (low, high, self.lane_mask | row.lane_mask);
+    }
 }

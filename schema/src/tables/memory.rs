@@ -87,7 +87,7 @@ crate::tables! {
         /// Warp in the block: linear thread index / 32.
         warp: u16,
         /// Position among the launch's requests, from 0, in the order in which the GPU queued them,
-        /// the program order within a warp. Two rows share it if a request's lanes are too far apart for one row.
+        /// the program order within a warp. Rows share it if the lanes are too far apart for one, 4 GiB or more.
         sequence: u64,
         /// The kind of access.
         kind: AccessKind,

@@ -177,6 +177,22 @@ fn accesses_are_counted() {
 }
 
 #[test]
+fn a_request_has_several_rows_only_where_one_has_no_room() {
+    let split = |rows: &mut Vec<MemoryAccess>, distance_bytes| {
+        let mut second = rows[0].clone();
+        rows[0].lane_mask &= 0x0000_ffff;
+        second.lane_mask &= 0xffff_0000;
+        second.address.0 += distance_bytes;
+        rows.insert(1, second);
+    };
+    broken::<MemoryAccess>(Rule::AccessCount, "two rows where one has room", |rows| split(rows, 64));
+    broken::<MemoryAccess>(Rule::AccessCount, "two rows have one lane", |rows| {
+        split(rows, 1 << 33);
+        rows[1].lane_mask |= 1;
+    });
+}
+
+#[test]
 fn summaries_count_every_request() {
     broken::<AccessSummary>(Rule::AccessCount, "its summary counts 5 requests, but its runs 4", |rows| {
         rows[0].request_count = 3;
