@@ -109,7 +109,8 @@ stallmap_schema::tables! {
     }
     /// One instruction that another may wait for, based on the code.
     ///
-    /// An instruction that accesses memory has one more row, in which it waits for its own unit's queue.
+    /// An instruction that accesses memory has one more row, in which it waits for its own unit's queue. One that reads
+    /// constant memory and waits for no barrier has another, in which it waits for its constant.
     ProducerCandidate "producer_candidate" key [function_id, pc, wait, producer_function_id, producer_pc, link] sort [] {
         /// The function.
         function_id: FunctionId => "function"."function_id",

@@ -44,6 +44,13 @@ pub(super) fn queue(section: &SectionCode, offset: u32) -> String {
     format!("{} at {place:#x} waits for room in the queue of its unit", name(&instruction))
 }
 
+/// Such as "ULDC.32 at 0x20 waits for its constant".
+pub(super) fn constant(section: &SectionCode, offset: u32) -> String {
+    let Some(instruction) = section.instruction(offset) else { return String::new() };
+    let place = section.place(offset).map_or(offset, |(_, pc)| pc.0);
+    format!("{} at {place:#x} waits for its constant", name(&instruction))
+}
+
 /// Name and size of access, as in an instruction's text.
 pub(super) fn name(instruction: &Instruction) -> String {
     let mnemonic = instruction.mnemonic.unwrap_or("an unknown instruction").to_owned();

@@ -5,12 +5,12 @@ use std::ops::Range;
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 use datafusion::error::Result;
-use stallmap_sass::instruction::{Access, Class, Instruction as Decoded};
+use stallmap_sass::instruction::{Access, Class, Instruction as Decoded, Space};
 use stallmap_sass::observable::{self, MemoryInstructions};
 use stallmap_sass::word::INSTRUCTION_BYTES;
 use stallmap_schema::id::{FunctionId, Pc};
 use stallmap_schema::table::Row;
-use stallmap_slice::analysis::{Block, Link, Producer, Signal};
+use stallmap_slice::analysis::{Block, Link, Producer, Signal, Wait};
 
 use super::derived::{
     BasicBlock, BasicBlockEdge, FunctionCode, Instruction, PointerUse, ProducerCandidate, SignalWork,
@@ -236,25 +236,47 @@ pub(super) fn candidates(section: &SectionCode, asked: &Asked) -> Result<RecordB
     let findings = &section.findings;
     let given = findings.producers.iter().filter_map(|producer| candidate(section, producer, asked));
     let queues = findings.memory.iter().filter_map(|memory| {
-        let (function_id, pc) = section.place(memory.offset)?;
-        asked.wants_function(function_id).then(|| ProducerCandidate {
-            function_id,
-            pc,
-            wait: "queue".to_owned(),
-            producer_function_id: function_id,
-            producer_pc: pc,
-            producer_space: memory.space.name().to_owned(),
-            producer_class: memory.class.name().to_owned(),
-            link: "itself".to_owned(),
-            distance_cycles: Some(0),
-            covered_cycles: Some(0),
-            slot: 0,
-            weight: 1.0,
-            confidence: "exact".to_owned(),
-            explanation: explanation(asked, || explain::queue(section, memory.offset)),
-        })
+        itself(section, *memory, "queue", asked, || explain::queue(section, memory.offset))
     });
-    asked.batch(given.chain(queues))
+    let constants = findings.memory.iter().filter(|memory| waits_for_its_constant(section, **memory));
+    let constants = constants.filter_map(|memory| {
+        let explain = || explain::constant(section, memory.offset);
+        itself(section, *memory, Wait::ShortScoreboard.name(), asked, explain)
+    });
+    asked.batch(given.chain(queues).chain(constants))
+}
+
+/// True if an instruction reads constant memory and waits for no barrier: then nothing but its constant can be late.
+fn waits_for_its_constant(section: &SectionCode, memory: MemoryInstruction) -> bool {
+    memory.space == Space::Constant
+        && section.instruction(memory.offset).is_some_and(|decoded| decoded.control.wait_mask == 0)
+}
+
+/// An instruction that waits for its own access.
+fn itself(
+    section: &SectionCode,
+    memory: MemoryInstruction,
+    wait: &str,
+    asked: &Asked,
+    explain: impl FnOnce() -> String,
+) -> Option<ProducerCandidate> {
+    let (function_id, pc) = section.place(memory.offset)?;
+    asked.wants_function(function_id).then(|| ProducerCandidate {
+        function_id,
+        pc,
+        wait: wait.to_owned(),
+        producer_function_id: function_id,
+        producer_pc: pc,
+        producer_space: memory.space.name().to_owned(),
+        producer_class: memory.class.name().to_owned(),
+        link: "itself".to_owned(),
+        distance_cycles: Some(0),
+        covered_cycles: Some(0),
+        slot: 0,
+        weight: 1.0,
+        confidence: "exact".to_owned(),
+        explanation: explanation(asked, explain),
+    })
 }
 
 fn candidate(section: &SectionCode, producer: &Producer, asked: &Asked) -> Option<ProducerCandidate> {
