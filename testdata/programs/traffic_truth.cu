@@ -7,6 +7,8 @@
 //   fill    a table of 1 KiB gives 80 MiB: stores alone, while warps wait for the table
 //   again   a table of 8 MiB is read 16 times, past L1, and an array of 16 MiB once: L2
 //   meet    2^19 values are added to 256 places: atomics that meet
+//   bins    2^18 values are added to 1,024 places in random order: atomics at the slices of L2 that hold these
+//   rows    each lane reads the bytes of its own row, so a request has 32 lines: L1
 //   alone   few warps read rows of 256 MiB, and a table of 4 KiB: nothing is busy, so waits decide
 //
 // Prints one JSON object a kernel: exact counts of accesses by lanes, and the buffer that experiments name first.
@@ -19,6 +21,8 @@ constexpr size_t MIB = 1 << 20;
 constexpr uint32_t BLOCK = 256;
 constexpr uint32_t TABLE_READS = 8;
 constexpr uint32_t STEPS = 64;
+constexpr uint32_t BINS = 1024;
+constexpr uint32_t ROW_BYTES = 128;
 constexpr uint32_t FEW_WARPS = 128;
 
 __global__ void widen(const uchar4 *bytes, const float *scale, float4 *out) {
@@ -50,6 +54,18 @@ __global__ void again(const float4 *table, const float4 *once, float *out, uint3
 __global__ void meet(const float *values, float *places) {
     uint32_t at = blockIdx.x * BLOCK + threadIdx.x;
     atomicAdd(&places[at % BLOCK], values[at]);
+}
+
+__global__ void bins(const float *values, float *places) {
+    uint32_t at = blockIdx.x * BLOCK + threadIdx.x;
+    atomicAdd(&places[scatter(at) % BINS], values[at]);
+}
+
+__global__ void rows(const uint8_t *bytes, const float *weights, float *out) {
+    uint32_t row = blockIdx.x * 32 + threadIdx.x;
+    float sum = 0;
+    for (uint32_t at = 0; at < ROW_BYTES; at++) sum += bytes[row * (size_t)ROW_BYTES + at] * weights[at];
+    out[row] = sum;
 }
 
 __global__ void alone(const float *far, const float *table, float *out, uint32_t rows) {
@@ -122,6 +138,21 @@ int main() {
         auto *values = filled<float>(4 * threads, 0), *places = filled<float>(4 * BLOCK, 0);
         meet<<<threads / BLOCK, BLOCK>>>(values, places);
         report("meet", threads, 0, threads, "places", last(places, 4 * BLOCK) == 0);
+    }
+    {
+        size_t threads = MIB / 4;
+        auto *values = filled<float>(4 * threads, 0), *places = filled<float>(4 * BINS, 0);
+        bins<<<threads / BLOCK, BLOCK>>>(values, places);
+        report("bins", threads, 0, threads, "places", last(places, 4 * BINS) == 0);
+    }
+    {
+        size_t count = 33 * 1024;
+        auto *bytes = filled<uint8_t>(count * ROW_BYTES, 1);
+        auto *weights = filled<float>(4 * ROW_BYTES, 1), *out = filled<float>(4 * count, 0);
+        float sum = 0;
+        for (uint32_t at = 0; at < ROW_BYTES; at++) sum += small;
+        rows<<<count / 32, 32>>>(bytes, weights, out);
+        report("rows", 2 * count * ROW_BYTES, count, 0, "bytes", last(out, 4 * count) == sum);
     }
     {
         size_t rows = 2 * MIB;

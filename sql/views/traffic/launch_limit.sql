@@ -18,7 +18,7 @@ CREATE VIEW launch_limit (
   l2_share,
   -- Share of the L1s of the multiprocessors that have a block.
   l1_share,
-  -- Share of the sectors of L2 at which lanes of atomics meet.
+  -- Share of the slices of L2 that apply atomics.
   atomic_share
 ) AS
 WITH busy AS (

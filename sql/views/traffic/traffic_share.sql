@@ -1,7 +1,7 @@
 -- Part of one instruction and target in the traffic that keeps memory busy in one launch.
 --
 -- Launches have rows if their bytes need a tenth or more of their measured time. Shares of a launch sum to 1. They are of
--- bytes at the busiest resource of `launch_limit`: device memory or L2, of lines at L1, or of lanes of atomics that meet.
+-- bytes at the busiest resource of `launch_limit`: device memory or L2, of lines at L1, or of turns of atomics at slices of L2.
 CREATE VIEW traffic_share (
   -- The launch.
   kernel_id,
