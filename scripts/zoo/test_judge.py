@@ -57,6 +57,11 @@ class Judge(unittest.TestCase):
         self.assertEqual(accounted({"accesses": refused}), 20)
         # A pass that never sees such a launch is compared with itself.
         self.assertEqual(accounted({"timeline": Side(recorded=17)}), 17)
+        # Another process samples the GPU: each launch is lost when it begins, and no other time where it is refused.
+        sampled, busy = Side(recorded=17), Side()
+        sampled.losses["launch", "refused by the driver"] = 3
+        busy.losses["launch", "another process sampled the GPU"] = 20
+        self.assertEqual(accounted({"pc_samples": busy}), accounted({"pc_samples": sampled}))
         unread = Side(recorded=15)
         unread.losses["launch", "its records could not be read"] = 2
         unread.losses["launch", "records were not read"] = 4

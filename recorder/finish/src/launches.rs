@@ -1,6 +1,6 @@
 //! Launches: each one gets its two rows with its identifier in the capture.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use stallmap_schema::id::{KernelId, OpId, RunId};
 use stallmap_schema::tables::launch::{Launch, LaunchParameter, LaunchRun};
@@ -10,6 +10,9 @@ use crate::loss::Losses;
 use crate::matching::{self, Described, Matches};
 use crate::rows::once;
 use crate::runs::RunState;
+
+/// The reason of a launch without its row of the run.
+const TIMELESS: &str = "its thread and time were not recorded";
 
 /// Brings a run's two rows of each launch together. A launch with one lost row has the facts of the other.
 pub(crate) fn pair(run: &mut RunState, losses: &mut Losses) {
@@ -25,8 +28,14 @@ pub(crate) fn pair(run: &mut RunState, losses: &mut Losses) {
         launches.iter().filter(is_unseen).map(|launch| timeless(run, launch)).collect();
     unseen.sort_by_key(|row| row.ordinal);
     unseen.dedup_by_key(|row| row.ordinal);
-    let lost = unseen.len() as u64;
-    losses.add(run_id, LossKind::Launch, "its thread and time were not recorded", lost);
+    // A full disk may take this row of a launch whose requests were written before: the launch is recorded. One that
+    // refers to another launch is counted with that one.
+    let referring = launches.iter().filter(|launch| launch.accesses_of.is_some());
+    let referring: BTreeSet<u64> = referring.map(|launch| launch.ordinal).collect();
+    let is_lost = |row: &&LaunchRun| !row.recorded && !referring.contains(&row.ordinal);
+    let lost = unseen.iter().filter(is_lost).count() as u64;
+    losses.add(run_id, LossKind::Launch, TIMELESS, lost);
+    losses.add(run_id, LossKind::Segment, TIMELESS, unseen.len() as u64 - lost);
     seen.extend(unseen);
     seen.sort_by_key(|row| row.ordinal);
     run.rows.launches = launches;

@@ -1,25 +1,14 @@
 -- Comparison
 -- Cost of each row in the first capture and in another, and the significance of the difference.
-WITH launch_part AS (
-  SELECT capture, key, kernel_id, sum(value) AS value, sum(variance) AS variance
-  FROM $table
-  GROUP BY capture, key, kernel_id
-), repeats AS (
-  -- Launches of one kernel with one grid from one Python stack repeat each other.
-  SELECT
-    p.key, count(*) AS launches, sum(p.value) AS total, sum(p.value * p.value) AS squares, sum(p.variance) AS variance
-  FROM launch_part p
-  JOIN every.launch l ON l.capture = p.capture AND l.kernel_id = p.kernel_id
-  GROUP BY
-    p.key, p.capture, l.function_id, l.grid_x, l.grid_y, l.grid_z, l.block_x, l.block_y, l.block_z, l.pystates_hash
-), spread AS (
-  -- Overdispersion relative to Poisson counts: Pearson's statistic divided by its degrees of freedom.
+WITH spread AS (
+  -- Overdispersion relative to Poisson counts: Pearson's statistic divided by its degrees of freedom. Launches of one
+  -- kernel with one grid from one Python stack repeat each other.
   SELECT
     key,
     CAST(sum(launches - 1) AS DOUBLE) AS freedom,
-    sum((squares - total * total / launches) / (variance / launches)) AS pearson
-  FROM repeats
-  WHERE launches > 1 AND variance > 0
+    sum((squares - value * value / launches) / (variance / launches)) AS pearson
+  FROM $table
+  WHERE launches > 1 AND variance > 0 AND first_kernel_id IS NOT NULL
   GROUP BY key
 ), dispersed AS (
   -- A row with few repeats takes the overdispersion of all rows.
@@ -49,20 +38,21 @@ WITH launch_part AS (
   LEFT JOIN every.op o ON o.capture = l.capture AND o.op_id = l.op_id
   GROUP BY l.capture
 ), label AS (
+  -- Texts may be long: they join what is shown, and take no part in sorts.
   SELECT
     capture, key, min(what) AS what,
-    CASE WHEN min(detail) = max(detail) THEN min(detail) ELSE min(detail) || ', and others' END AS detail
+    CASE WHEN min(detail) = max(last_detail) THEN min(detail) ELSE min(detail) || ', and others' END AS detail
   FROM $table
   GROUP BY capture, key
 ), summed AS (
   SELECT
-    p.capture, p.key, count(DISTINCT p.kernel_id) AS launches,
+    p.capture, p.key, sum(p.launches) AS launches,
     sum(p.value) / max(u.unit) AS value,
     (
       sum(p.variance) * max(coalesce(d.dispersion, a.dispersion))
-        + max(power(a.assumed, 2)) * sum(CASE WHEN p.variance > 0 THEN p.value * p.value ELSE 0.0 END)
+        + max(power(a.assumed, 2)) * sum(p.varied_squares)
     ) / power(max(u.unit), 2) AS variance
-  FROM launch_part p
+  FROM $table p
   JOIN unit u ON u.capture = p.capture
   LEFT JOIN dispersed d ON d.key = p.key
   CROSS JOIN overall a
@@ -74,7 +64,6 @@ WITH launch_part AS (
   SELECT
     c.capture, k.key,
     b.key IS NULL AS is_new, x.key IS NULL AS is_gone,
-    lb.what AS base_what, lx.what AS what, lb.detail AS base_detail, lx.detail AS detail,
     coalesce(b.launches, 0) AS base_launches, coalesce(x.launches, 0) AS launches,
     coalesce(b.value, 0.0) AS base_value, coalesce(x.value, 0.0) AS value,
     coalesce(b.variance, 0.0) AS base_variance, coalesce(x.variance, 0.0) AS variance,
@@ -84,8 +73,6 @@ WITH launch_part AS (
   CROSS JOIN (SELECT DISTINCT capture FROM every.run WHERE capture <> '$base') c
   LEFT JOIN summed b ON b.key = k.key AND b.capture = '$base'
   LEFT JOIN summed x ON x.key = k.key AND x.capture = c.capture
-  LEFT JOIN label lb ON lb.key = k.key AND lb.capture = '$base'
-  LEFT JOIN label lx ON lx.key = k.key AND lx.capture = c.capture
   LEFT JOIN weight wb ON wb.capture = '$base'
   LEFT JOIN weight wx ON wx.capture = c.capture
 ), tested AS (
@@ -137,10 +124,8 @@ WITH launch_part AS (
     sum(CASE WHEN j.is_gone THEN 1 ELSE 0 END) AS gone_rows,
     bool_or(j.is_changed) AS is_changed,
     bool_or(s.is_ranked) AS is_ranked,
-    max(coalesce(j.what, j.base_what)) AS what,
-    max(coalesce(nullif(j.detail, ''), j.base_detail)) AS detail,
-    max(CASE WHEN j.what <> j.base_what THEN j.base_what END) AS base_what,
-    max(CASE WHEN j.detail <> j.base_detail THEN j.base_detail END) AS base_detail,
+    -- Its label. The rows that are summed have none.
+    CASE WHEN s.place <= $top OR $all = 1 THEN max(j.key) END AS key,
     sum(j.base_launches) AS base_launches, sum(j.launches) AS launches,
     sum(j.base_value) AS base_value, sum(j.value) AS value,
     -- The exact metrics have no weight. An empty sum takes the weight of its capture.
@@ -161,15 +146,17 @@ WITH launch_part AS (
   FROM grouped
 )
 SELECT
-  place, capture,
+  place, g.capture,
   CASE
-    WHEN place <= $top OR $all = 1 THEN what
+    WHEN place <= $top OR $all = 1 THEN coalesce(lx.what, lb.what)
     WHEN is_ranked
     THEN 'other (' || CAST(rows AS VARCHAR) || ')'
     ELSE 'not significant (' || CAST(rows AS VARCHAR) || ')'
   END AS what,
-  CASE WHEN place <= $top OR $all = 1 THEN nullif(detail, '') END AS detail,
-  CASE WHEN place <= $top OR $all = 1 THEN coalesce(nullif(base_detail, ''), base_what) END AS was,
+  nullif(coalesce(nullif(lx.detail, ''), lb.detail), '') AS detail,
+  coalesce(
+    nullif(CASE WHEN lx.detail <> lb.detail THEN lb.detail END, ''), CASE WHEN lx.what <> lb.what THEN lb.what END
+  ) AS was,
   CASE
     WHEN is_ranked AND place > $top AND $all = 0 THEN NULL
     WHEN NOT is_changed THEN '~'
@@ -194,5 +181,7 @@ SELECT
   CASE WHEN base_weight > 0 AND weight > 0
     THEN rate_ratio_high(base_value / base_weight, 1.0 / base_weight, value / weight, 1.0 / weight)
     ELSE value / nullif(base_value, 0.0) END AS ratio_high
-FROM bounded
-ORDER BY place, capture
+FROM bounded g
+LEFT JOIN label lb ON lb.capture = '$base' AND lb.key = g.key
+LEFT JOIN label lx ON lx.capture = g.capture AND lx.key = g.key
+ORDER BY place, g.capture

@@ -2,10 +2,12 @@
 -- Kernels that a row of the comparison has in one capture only, by name, the costliest first. status: added, removed.
 WITH named AS (
   SELECT
-    p.capture, p.key, min(p.what) AS what, n.kernel AS name, min(n.short_kernel) AS kernel,
-    count(DISTINCT p.kernel_id) AS launches, sum(p.value) AS value
+    p.capture, p.key, min(p.what) AS what,
+    CASE WHEN octet_length(n.kernel) > 256 THEN md5(n.kernel) ELSE n.kernel END AS name,
+    min(n.short_kernel) AS kernel,
+    sum(p.launches) AS launches, sum(p.value) AS value
   FROM $table p
-  JOIN every.launch l ON l.capture = p.capture AND l.kernel_id = p.kernel_id
+  JOIN every.launch l ON l.capture = p.capture AND l.kernel_id = p.first_kernel_id
   JOIN every.kernel_name n ON n.capture = l.capture AND n.function_id = l.function_id
   GROUP BY p.capture, p.key, n.kernel
 ), base AS (

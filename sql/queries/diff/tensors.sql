@@ -2,10 +2,16 @@
 -- Tensors by name, or by op, line and shape of their allocation. If not all captures have such a shape, by the
 -- number of dimensions. Rows in parentheses are unattributed.
 WITH place AS (
-  SELECT
-    capture, file || ':' || CAST(line AS VARCHAR) || ' ' || function AS line,
-    min(file || ' ' || function || ' ' || CAST(CAST(line AS BIGINT) - CAST(first_line AS BIGINT) AS VARCHAR)) AS place
-  FROM every.python_frame
+  -- Long places are compared by their hash: names may have 64 KiB.
+  SELECT capture, line, min(CASE WHEN octet_length(place) > 256 THEN md5(place) ELSE place END) AS place
+  FROM (
+    SELECT
+      l.capture, l.line,
+      f.file || ' ' || f.function || ' ' || CAST(CAST(f.line AS BIGINT) - CAST(f.first_line AS BIGINT) AS VARCHAR)
+        AS place
+    FROM every.python_line l
+    JOIN every.python_frame f ON f.capture = l.capture AND f.frame_id = l.frame_id
+  )
   GROUP BY 1, 2
 ), tensor AS (
   SELECT

@@ -62,5 +62,5 @@ LEFT JOIN run r ON r.run_id = l.run_id
 LEFT JOIN function f ON f.function_id = l.function_id
 LEFT JOIN op o ON o.op_id = l.op_id
 LEFT JOIN op g ON g.op_id = o.forward_op_id
-LEFT JOIN python_stack p ON p.pystates_hash = l.pystates_hash
-LEFT JOIN python_stack q ON q.pystates_hash = g.pystates_hash
+LEFT JOIN python_line p ON p.pystates_hash = l.pystates_hash
+LEFT JOIN python_line q ON q.pystates_hash = g.pystates_hash

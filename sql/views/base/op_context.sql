@@ -22,5 +22,5 @@ SELECT
   coalesce(q.line || ' (grad)', p.line)
 FROM op o
 LEFT JOIN op g ON g.op_id = o.forward_op_id
-LEFT JOIN python_stack p ON p.pystates_hash = o.pystates_hash
-LEFT JOIN python_stack q ON q.pystates_hash = g.pystates_hash
+LEFT JOIN python_line p ON p.pystates_hash = o.pystates_hash
+LEFT JOIN python_line q ON q.pystates_hash = g.pystates_hash

@@ -1,7 +1,6 @@
 -- One Python stack: its innermost line in the user's code, and all its frames.
 --
--- A frame belongs to the user unless its file lies in an installed package or in Python itself. If no frame does, the
--- innermost frame represents the stack.
+-- `python_line` decides which line is the user's.
 CREATE VIEW python_stack (
   -- Stable hash of the stack.
   pystates_hash,
@@ -24,10 +23,9 @@ WITH frame AS (
     regexp_like(f.original_file, '(site|dist)-packages/|/lib(64)?/python[0-9.]+/|^<') AS is_foreign
   FROM python_state s
   JOIN python_frame f ON f.frame_id = s.frame_id
-), place AS (
+), listed AS (
   SELECT
     pystates_hash,
-    coalesce(min(CASE WHEN NOT is_foreign THEN depth END), min(depth)) AS depth,
     count(*) AS frame_count,
     array_agg(line ORDER BY depth DESC) AS frames,
     array_agg(line ORDER BY depth DESC) FILTER (WHERE NOT is_foreign) AS user_frames
@@ -35,7 +33,6 @@ WITH frame AS (
   GROUP BY pystates_hash
 )
 SELECT
-  place.pystates_hash, frame.line, array_to_string(array_reverse(place.frames), chr(10)), place.frame_count,
-  place.frames, place.user_frames
-FROM place
-JOIN frame ON frame.pystates_hash = place.pystates_hash AND frame.depth = place.depth
+  s.pystates_hash, l.line, array_to_string(array_reverse(s.frames), chr(10)), s.frame_count, s.frames, s.user_frames
+FROM listed s
+JOIN python_line l ON l.pystates_hash = s.pystates_hash

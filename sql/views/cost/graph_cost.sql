@@ -77,5 +77,5 @@ LEFT JOIN kernel k ON k.run_id = g.run_id AND k.graph_id = g.graph_id
 LEFT JOIN called c ON c.run_id = g.run_id AND c.graph_id = g.graph_id
 LEFT JOIN run r ON r.run_id = g.run_id
 LEFT JOIN op_context o ON o.op_id = c.op_id
-LEFT JOIN python_stack p ON p.pystates_hash = c.pystates_hash
+LEFT JOIN python_line p ON p.pystates_hash = c.pystates_hash
 CROSS JOIN whole w

@@ -33,7 +33,7 @@ WITH cost AS (
   FROM launch l
   JOIN op o ON o.op_id = l.op_id
   LEFT JOIN op g ON g.op_id = o.forward_op_id
-  LEFT JOIN python_stack p ON p.pystates_hash = coalesce(g.pystates_hash, CASE WHEN g.op_id IS NULL THEN o.pystates_hash END)
+  LEFT JOIN python_line p ON p.pystates_hash = coalesce(g.pystates_hash, CASE WHEN g.op_id IS NULL THEN o.pystates_hash END)
   JOIN cost c ON c.kernel_id = l.kernel_id
   WHERE o.forward_op_id IS NOT NULL OR o.phase = 'forward'
   GROUP BY coalesce(g.name, o.name), p.line, o.forward_op_id IS NOT NULL

@@ -12,6 +12,7 @@ use stallmap_write::Form;
 use stallmap_write::rewrite::{Fate, Rewrite, change_rows, rewrite};
 
 use crate::command::{Place, Ran};
+use crate::many;
 
 const TESTDATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata");
 const A: &str = "inference_views.stallmap";
@@ -315,4 +316,27 @@ fn every_has_the_rows_of_all_captures() {
     let ran = rows("CREATE VIEW mine AS SELECT 1 AS one; SELECT * FROM every.mine");
     ran.expect_error(4);
     place.run(&["sql", &format!("every={A}"), "-c", "SELECT 1"]).expect_error(2);
+}
+
+/// A name near the bound of names, with a difference in its last bytes.
+fn long(name: &str) -> String {
+    format!("{name:x>60000}")
+}
+
+#[test]
+fn a_comparison_of_long_names_takes_memory_for_few_copies_of_them() {
+    let place = Place::new();
+    many::write(&place.path("long.stallmap"), 100, long).unwrap();
+    // Its lines have 24 MB of text in both captures.
+    let ran = place.run(&["diff", "long.stallmap", "long.stallmap", "--memory", "512M"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+}
+
+#[test]
+fn a_comparison_of_many_launches_takes_memory_for_those_that_differ() {
+    let place = Place::new();
+    many::write(&place.path("many.stallmap"), 20_000, str::to_owned).unwrap();
+    // A row for each launch and total takes more.
+    let ran = place.run(&["diff", "many.stallmap", "many.stallmap", "--by", "ops", "--memory", "192M"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
 }

@@ -1,8 +1,9 @@
 //! The statements: a table with the costs of each capture's launches, and the comparison over it.
 //!
 //! ```text
-//! measure_*.sql (one metric, by launch, instruction or tensor) ──> PART.sql (keys) ──> table diff_PART_METRIC
-//! compare.sql: sums by key and capture ──> pairs with the first capture ──> intervals, what is noise, ranks
+//! measure_*.sql (one metric, by launch, instruction or tensor) ──> PART.sql (keys)
+//! sums.sql: sums by key and capture over launches that repeat each other ──> table diff_PART_METRIC
+//! compare.sql: pairs with the first capture ──> intervals, what is noise, ranks
 //! ```
 
 use stallmap::library;
@@ -174,9 +175,10 @@ impl Query {
     pub(super) fn totals(&self, unknown: &[&str]) -> Script {
         let unknown: Vec<String> = unknown.iter().map(|name| format!("'{name}'")).collect();
         let unknown = if unknown.is_empty() { "''".to_owned() } else { unknown.join(", ") };
-        let rows = table("diff_totals", &queries::TOTALS.body().replace("$unknown", &unknown));
+        let rows = queries::TOTALS.body().replace("$unknown", &unknown);
         let launches = table("diff_launch", &queries::MEASURE_LAUNCH.body());
-        Script { tables: vec![launches, rows], query: self.compare("diff_totals", true) }
+        let tables = vec![launches, alike(), table("diff_totals", &sums(&rows, Level::Launch))];
+        Script { tables, query: self.compare("diff_totals", true) }
     }
 
     /// The cost of a part.
@@ -192,7 +194,7 @@ impl Query {
         };
         let keys =
             keys(part).body().replace("FROM measured m", &format!("FROM (SELECT {columns} FROM {source}) m"));
-        let tables = vec![table(&source, &measured), table(&name, &self.fill(&keys))];
+        let tables = vec![table(&source, &measured), alike(), table(&name, &sums(&self.fill(&keys), level))];
         Script { tables, query: self.compare(&name, self.is_all) }
     }
 
@@ -233,6 +235,28 @@ impl Script {
 
 fn table(name: &str, rows: &str) -> String {
     format!("CREATE TABLE {name} AS\n{rows}")
+}
+
+/// The table of launches that repeat each other.
+fn alike() -> String {
+    table("diff_alike", &queries::ALIKE.body())
+}
+
+/// Sums of rows with keys. A launch has one row of a key, or several where rows are parts of launches.
+fn sums(rows: &str, level: Level) -> String {
+    let parts = match level {
+        Level::Launch => {
+            "  SELECT capture, kernel_id, key, what, detail, detail AS last_detail, value, variance FROM measured_row"
+        }
+        Level::Instruction | Level::Tensor => {
+            "  SELECT
+    capture, kernel_id, key, min(what) AS what, min(detail) AS detail, max(detail) AS last_detail,
+    sum(value) AS value, sum(variance) AS variance
+  FROM measured_row
+  GROUP BY capture, kernel_id, key"
+        }
+    };
+    queries::SUMS.body().replace("$rows", rows.trim_end()).replace("$parts", parts)
 }
 
 /// The query that gives the rows of a part their keys.

@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use futures::executor::block_on;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use stallmap::library::queries;
@@ -37,13 +36,21 @@ fn compare(session: &Session, things: &[Thing], top: usize) -> String {
                 .unwrap();
         }
     }
-    let create = format!(
-        "CREATE TABLE counts AS SELECT column1 AS capture, column2 AS kernel_id, column3 AS key, column4 AS what,
-         column5 AS detail, column6 AS value, column7 AS variance FROM (VALUES {})",
+    let rows = format!(
+        "SELECT column1 AS capture, column2 AS kernel_id, column3 AS key, column4 AS what, column5 AS detail,
+         column5 AS last_detail, column6 AS value, column7 AS variance FROM (VALUES {})",
         rows.trim_end_matches(',')
     );
-    block_on(session.sql("DROP TABLE IF EXISTS counts")).unwrap();
-    block_on(session.sql(&create)).unwrap();
+    let sums = queries::diff::SUMS.body().replace("$rows", &rows);
+    let tables = [
+        ("diff_alike", queries::diff::ALIKE.body()),
+        ("counts", sums.replace("$parts", "SELECT * FROM measured_row")),
+    ];
+    for (name, rows) in tables {
+        for sql in [format!("DROP TABLE IF EXISTS {name}"), format!("CREATE TABLE {name} AS {rows}")] {
+            runtime().block_on(session.sql(&sql)).unwrap();
+        }
+    }
     let text = queries::diff::COMPARE.text();
     let fill = [
         ("$table", "counts"),
@@ -56,10 +63,13 @@ fn compare(session: &Session, things: &[Thing], top: usize) -> String {
     fill.iter().fold(text.to_owned(), |text, (name, value)| text.replace(name, value))
 }
 
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
 /// Numbers of the rows of a query over the comparison.
 fn ask(session: &Session, sql: &str) -> Vec<Vec<f64>> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let rows = runtime.block_on(answer(session, sql)).unwrap();
+    let rows = runtime().block_on(answer(session, sql)).unwrap();
     rows.iter().map(|row| row.split(" | ").map(|cell| cell.parse().unwrap_or(f64::NAN)).collect()).collect()
 }
 

@@ -9,14 +9,15 @@ use stallmap_finish::{finish, merge};
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::recording::LossTotal;
 use stallmap_schema::capture::segment::{RESERVE_BYTES, RESERVE_FILE_NAME, SegmentWriter};
-use stallmap_schema::id::RunId;
+use stallmap_schema::id::{KernelId, RunId};
 use stallmap_schema::table::Row;
+use stallmap_schema::tables::launch::{Launch, LaunchRun};
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::run::Run;
 use stallmap_schema::word::{Instrument, LossKind};
 
 use crate::finish::{finished, finished_with};
-use crate::recording::{self, fact, put, run, segment};
+use crate::recording::{self, fact, launch, put, requests, run, segment};
 
 /// Adds a process of a rank as this release writes it.
 fn add_rank(partial: &Path, instrument: Instrument, host: &str, process_id: u32, rank: u32, started_ns: i64) {
@@ -177,6 +178,28 @@ fn a_reserve_tells_what_was_lost_on_a_full_disk() {
     assert_eq!(lost(&losses, "a"), 9);
     assert_eq!(capture.rows::<Run>()[0].ended_ns, Some(1234));
     assert!(!losses.iter().any(|loss| loss.reason.contains("torn")), "zeros behind the rows are no damage");
+}
+
+#[test]
+fn a_launch_whose_row_met_a_full_disk_counts_once() {
+    // The disk has room for the launches and for requests, and none for the launches' rows of the run.
+    let refers = |ordinal, model| Launch { accesses_of: Some(KernelId(model)), ..launch(ordinal) };
+    let capture = finished_with(
+        |segment| {
+            put(segment, [launch(5), launch(6), refers(7, 5), refers(8, 6)]);
+            segment.append_requests(5, &requests(5)).unwrap();
+        },
+        |_| (),
+    );
+    let rows = capture.rows::<LaunchRun>().into_iter().filter(|row| row.run_id.0 == 1 && row.ordinal >= 5);
+    let recorded: Vec<_> = rows.filter(|row| row.recorded).map(|row| row.ordinal).collect();
+    let launches = capture.rows::<Launch>();
+    let referring = launches.iter().filter(|launch| launch.accesses_of.is_some()).count() as u64;
+    assert_eq!((recorded, referring), (vec![5], 1));
+    let losses = capture.rows::<Loss>();
+    let lost = |kind| losses.iter().filter(|loss| loss.kind == kind).map(|loss| loss.lost_count).sum::<u64>();
+    // 6 has no requests, and 8 refers to it. Elsewhere only the row is gone.
+    assert_eq!((lost(LossKind::Launch), lost(LossKind::Segment)), (2, 3));
 }
 
 #[test]

@@ -28,6 +28,8 @@ pub(super) struct PendingGraph {
     stream: Handle,
     context: Option<Context>,
     begin_ns: i64,
+    /// Nodes that were counted as lost when the launch began.
+    lost: u64,
     /// `None` where no node is sampled.
     pub(super) sampling: Option<Sampling>,
 }
@@ -42,8 +44,13 @@ struct Nodes<'a> {
 
 impl PendingGraph {
     /// Kernels that the launch runs.
-    pub(super) fn kernel_count(&self) -> u64 {
+    fn kernel_count(&self) -> u64 {
         self.launched.len() as u64
+    }
+
+    /// Kernels that are not counted as lost yet.
+    pub(super) fn uncounted(&self) -> u64 {
+        self.kernel_count().saturating_sub(self.lost)
     }
 
     /// The nodes that are launched: ordinal, node, and whether it is selected.
@@ -74,6 +81,7 @@ impl Instrument {
             stream,
             context: context::current(),
             begin_ns: session::now_ns(),
+            lost: 0,
             sampling: None,
         };
         self.sample_graph(&mut pending, context);
@@ -92,6 +100,7 @@ impl Instrument {
     /// Starts sampling where any node is selected.
     fn sample_graph(&self, pending: &mut PendingGraph, context: Handle) {
         let selected = pending.launched.iter().filter(|(_, selected)| *selected).count() as u64;
+        pending.lost = pending.kernel_count() - selected;
         if selected == 0 {
             return;
         }
@@ -103,7 +112,10 @@ impl Instrument {
                 pending.sampling = Some(sampling);
             }
             Ok(None) => {}
-            Err(reason) => session::lose(LossKind::Launch, reason, selected, None),
+            Err(reason) => {
+                pending.lost += selected;
+                session::lose(LossKind::Launch, reason, selected, None);
+            }
         }
     }
 
@@ -245,4 +257,21 @@ fn graph_row(pending: &PendingGraph, times: &CallTimes) -> GraphLaunchRow {
 /// The threads of a block.
 fn threads([.., x, y, z]: [u32; 6]) -> u64 {
     u64::from(x).saturating_mul(y.into()).saturating_mul(z.into())
+}
+
+#[cfg(test)]
+impl PendingGraph {
+    /// A launch of so many nodes, some of which were counted as lost when it began.
+    pub(super) fn of_nodes(count: usize, lost: u64) -> Self {
+        Self {
+            launch: GraphLaunch { graph_id: 0, graph_launch: 0, nodes: std::sync::Arc::default() },
+            launched: (0..count).map(|place| (place, true)).collect(),
+            first_ordinal: 0,
+            stream: Handle::NULL,
+            context: None,
+            begin_ns: 0,
+            lost,
+            sampling: None,
+        }
+    }
 }

@@ -40,6 +40,17 @@ enum Open {
     Graph(Box<PendingGraph>),
 }
 
+impl Open {
+    /// Launches of the call that are not counted as lost yet: one that cannot be measured is, when it begins.
+    fn uncounted(&self) -> u64 {
+        match self {
+            Self::Captured(..) | Self::CapturedGraph => 1,
+            Self::Launch(pending) => pending.is_recorded.into(),
+            Self::Graph(pending) => pending.uncounted(),
+        }
+    }
+}
+
 /// A launch whose call is running.
 struct Pending {
     ordinal: u64,
@@ -131,10 +142,12 @@ impl Instrument {
 
     /// Ends the sampling of a launch whose exit was not seen.
     fn abandon(&self, open: Option<(u64, Open)>) {
-        let (launches, sampling) = match open {
-            Some((_, Open::Launch(pending))) => (1, pending.sampling),
-            Some((_, Open::Graph(pending))) => (pending.kernel_count(), pending.sampling),
-            Some((_, Open::Captured(..) | Open::CapturedGraph)) | None => return,
+        let Some((_, open)) = open else { return };
+        let launches = open.uncounted();
+        let sampling = match open {
+            Open::Launch(pending) => pending.sampling,
+            Open::Graph(pending) => pending.sampling,
+            Open::Captured(..) | Open::CapturedGraph => return,
         };
         session::lose(LossKind::Launch, "end of the launch call was not seen", launches, None);
         if let Some(sampling) = sampling {
@@ -209,7 +222,7 @@ impl Instrument {
     }
 
     fn closed(&self, open: Open, result: c_int, correlation_id: u64) {
-        let end_ns = session::now_ns();
+        let (end_ns, launches) = (session::now_ns(), open.uncounted());
         match open {
             Open::Captured(id, stream) if result == 0 => {
                 match graphs::capture(id, stream).and_then(|capture| capture.node) {
@@ -218,14 +231,14 @@ impl Instrument {
                 }
             }
             Open::CapturedGraph if result == 0 => {}
-            Open::Captured(..) | Open::CapturedGraph => refused(1, result),
+            Open::Captured(..) | Open::CapturedGraph => refused(launches, result),
             Open::Launch(pending) if result != 0 => {
-                refused(1, result);
+                refused(launches, result);
                 self.leave(pending.sampling.as_ref());
             }
             Open::Launch(pending) => self.launched(&pending, correlation_id, end_ns),
             Open::Graph(pending) if result != 0 => {
-                refused(pending.kernel_count(), result);
+                refused(launches, result);
                 self.leave(pending.sampling.as_ref());
             }
             Open::Graph(pending) => self.graph_launched(&pending, correlation_id, end_ns),
@@ -408,3 +421,6 @@ fn refused(launches: u64, result: c_int) {
 pub(super) fn blocks([x, y, z, ..]: [u32; 6]) -> u64 {
     u64::from(x).saturating_mul(y.into()).saturating_mul(z.into())
 }
+
+#[cfg(test)]
+mod tests;

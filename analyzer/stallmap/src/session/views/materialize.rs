@@ -1,7 +1,7 @@
 //! Tables that statements read more than once: computed once, and cached for later statements.
 //!
 //! DataFusion plans and runs a view again wherever its name occurs, and stallmap's views depend on each other:
-//! `finding` reads `python_stack` in more than forty places. Planning takes one thread and most of the time, so tables
+//! `finding` reads `python_line` in more than forty places. Planning takes one thread and most of the time, so tables
 //! that do not read each other are planned and computed at the same time.
 
 use std::cmp::Reverse;
