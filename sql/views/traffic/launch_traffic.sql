@@ -6,11 +6,14 @@
 -- tensor maps and pointers, which no instrument observes, read their object once at least. Of what a launch stores, half of
 -- a half of L2 stays there until it has ended (measured: 18 outputs of 8 to 96 MiB on an H100).
 --
+-- Device memory is accessed by 64 bytes. A sector whose neighbor is not touched costs both, and a part of a sector that is
+-- stored alone is read first.
+--
 -- A line of a store or an atomic takes four turns of L1, whatever part of it is written (measured on an H100: a transposed
 -- store, and atomics at random places of 32 MiB).
 --
 -- Atomics take turns of slices of L2. A request takes one turn for each sector, and again one for each further lane at the
--- same word: two and a half for floats. 256 to 512 bytes of an object share a slice, and up to 40 slices work at once. Of
+-- same word: two and a half for floats. So do requests that follow each other at one word. 256 to 512 bytes of an object share a slice, and up to 40 slices work at once. Of
 -- 248 kernels on an H100 (32 bytes to 32 MiB, lanes at one word, in a sector, in a line, in a line each, at random) 91 %
 -- take this time within a factor of two, and 56 % within a quarter.
 CREATE VIEW launch_traffic (
@@ -62,7 +65,7 @@ WITH object AS (
   -- Sectors of an object that atomics touch. Several instructions touch the same ones.
   SELECT
     a.kernel_id, a.storage_id IS NOT NULL AS is_storage, coalesce(a.storage_id, a.allocation_id) AS object_id,
-    sum(p.cold_sectors * a.sectors / w.sectors) AS sectors, bool_or(p.is_sampled) AS is_sampled
+    sum(p.cold_sectors * a.sectors / w.sectors) AS sectors
   FROM access a
   JOIN (SELECT kernel_id, function_id, pc, sum(sectors) AS sectors FROM access GROUP BY kernel_id, function_id, pc) w
     ON w.kernel_id = a.kernel_id AND w.function_id = a.function_id AND w.pc = a.pc
@@ -72,23 +75,20 @@ WITH object AS (
   WHERE w.sectors > 0.0
   GROUP BY a.kernel_id, a.storage_id IS NOT NULL, coalesce(a.storage_id, a.allocation_id)
   HAVING bool_or(a.is_atomic)
-), served AS (
+), request AS (
   SELECT
-    a.kernel_id, a.function_id, a.pc, a.target, a.storage_id, a.tensor_id, a.allocation_id,
-    a.is_written, a.sectors * r.lines / r.sectors AS l1_lines,
-    32.0 * a.sectors * (1.0 - CASE WHEN a.is_written THEN 0.0 ELSE r.l1_sectors / r.sectors END) AS l2_bytes,
-    32.0 * a.sectors * (1.0 - r.l2_sectors / r.sectors) AS device_bytes,
+    a.*, r.lines / r.sectors AS lines_per_sector, r.l1_sectors / r.sectors AS l1_share,
+    r.l2_sectors / r.sectors AS l2_share,
+    -- The part of the object that it leaves alone: the probability that a sector's neighbor is not touched.
+    coalesce(greatest(1.0 - 32.0 * r.cold_sectors / nullif(o.bytes, 0.0), 0.0), 0.0) AS unused,
+    CASE WHEN i.text LIKE '%.F%' THEN 2.5 ELSE 1.0 END AS lane_turns,
+    -- Words of a sector that a request touches. Further lanes meet at them.
+    a.unique_bytes / coalesce(i.memory_bytes, 4) / a.sectors AS words,
+    -- All sectors of an object are taken to be used if no sampled line is of it.
     CASE
-      WHEN NOT a.is_atomic THEN 0.0
-      ELSE a.sectors * (1.0 + CASE WHEN i.text LIKE '%.F%' THEN 2.5 ELSE 1.0 END
-        * greatest(a.lanes * coalesce(i.memory_bytes, 4) / nullif(a.unique_bytes, 0.0) - 1.0, 0.0))
-    END AS turns,
-    CASE
-      -- A sample of lines says little about an object of few lines: all of its sectors are taken to be used. So are those
-      -- of an object that no sampled line is of.
-      WHEN m.sectors IS NULL OR m.sectors < 1.0 OR m.is_sampled AND o.bytes <= 8192.0 THEN coalesce(o.bytes, 0.0)
-      ELSE 32.0 * m.sectors
-    END AS atomic_bytes
+      WHEN m.sectors IS NULL OR m.sectors < 1.0 THEN coalesce(o.bytes / 32.0, 1.0)
+      ELSE least(m.sectors, coalesce(o.bytes / 32.0, m.sectors))
+    END AS atomic_sectors
   FROM access a
   JOIN launch l ON l.kernel_id = a.kernel_id
   JOIN launch_request_level r
@@ -99,7 +99,23 @@ WITH object AS (
   LEFT JOIN instruction i ON i.function_id = a.function_id AND i.pc = a.pc
   LEFT JOIN object o
     ON o.is_storage = (a.storage_id IS NOT NULL) AND o.object_id = coalesce(a.storage_id, a.allocation_id)
-  WHERE r.sectors > 0.0
+  WHERE r.sectors > 0.0 AND a.sectors > 0.0
+), served AS (
+  SELECT
+    kernel_id, function_id, pc, target, storage_id, tensor_id, allocation_id, is_written,
+    sectors * lines_per_sector AS l1_lines,
+    32.0 * sectors * CASE WHEN is_written THEN 1.0 ELSE 1.0 - l1_share END AS l2_bytes,
+    32.0 * sectors * (1.0 - l2_share) * (1.0 + least(greatest(2.0 * lines_per_sector - 1.0, 0.0), 1.0) * unused)
+      * (1.0 + CASE
+        WHEN is_written AND NOT is_atomic THEN greatest(1.0 - unique_bytes / (32.0 * sectors), 0.0) * unused
+        ELSE 0.0
+      END) AS device_bytes,
+    CASE WHEN is_atomic THEN coalesce(greatest(
+      sectors * (1.0 + lane_turns * greatest(lanes / nullif(sectors * words, 0.0) - 1.0, 0.0))
+        / least(greatest(1.0, atomic_sectors / 16.0, least(2.0, atomic_sectors / 8.0)), 40.0),
+      lane_turns * lanes / nullif(atomic_sectors * words, 0.0)
+    ), 0.0) ELSE 0.0 END AS turns
+  FROM request
 ), copied AS (
   SELECT
     c.kernel_id, c.function_id, c.pc, CAST(c.target AS VARCHAR) AS target, c.storage_id, c.tensor_id, c.allocation_id,
@@ -114,8 +130,7 @@ WITH object AS (
 ), moved AS (
   SELECT
     s.kernel_id, s.function_id, s.pc, CAST(s.target AS VARCHAR) AS target, s.storage_id, s.tensor_id, s.allocation_id,
-    s.is_written, s.l1_lines, s.l2_bytes, c.l2_bytes AS cache_bytes,
-    s.turns / least(greatest(1.0, s.atomic_bytes / 512.0, least(2.0, s.atomic_bytes / 256.0)), 40.0) AS turns,
+    s.is_written, s.l1_lines, s.l2_bytes, c.l2_bytes AS cache_bytes, s.turns,
     s.device_bytes * CASE
       WHEN o.bytes <= c.l2_bytes THEN least(1.0, o.bytes / nullif(sum(s.device_bytes) OVER (
         PARTITION BY s.kernel_id, s.storage_id, coalesce(s.storage_id, s.allocation_id)), 0.0))
@@ -143,7 +158,8 @@ WITH object AS (
 SELECT
   m.kernel_id, m.function_id, m.pc, m.target, m.storage_id, m.tensor_id, m.allocation_id,
   m.l1_lines, m.l2_bytes, m.device_bytes,
-  m.l1_lines * CASE WHEN m.is_written THEN 4.0 ELSE 1.0 END / (v.l1_lines_per_ns * least(v.multiprocessor_count, l.grid_x * l.grid_y * l.grid_z)),
+  m.l1_lines * CASE WHEN m.is_written THEN 4.0 ELSE 1.0 END
+    / (v.l1_lines_per_ns * least(v.multiprocessor_count, l.grid_x * l.grid_y * l.grid_z)),
   m.l2_bytes / v.l2_bytes_per_ns,
   m.device_bytes / v.device_bytes_per_ns, m.turns / v.atomic_sectors_per_ns
 FROM reached m
