@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use datafusion::error::Result;
-use stallmap_memory::loads::{Lane, Loads, Request, SCOPE_COUNT, Walk};
+use stallmap_memory::loads::{Loads, Request, SCOPE_COUNT, Walk};
 use stallmap_memory::numbers::position;
 use stallmap_schema::id::{FunctionId, KernelId, Pc};
 use stallmap_schema::word::AccessKind;
@@ -16,7 +16,6 @@ use stallmap_schema::word::AccessKind;
 use super::access::{Accesses, Instructions, Places};
 use super::analysis::{Analysis, Job, Lent, Ready, Step, jobs, lent};
 use super::derived::LoadRedundancy;
-use super::request::SECTOR_BYTES;
 use super::sampler::Sampler;
 
 /// Maximum of lane accesses per launch. Beyond it, sectors are sampled.
@@ -129,7 +128,7 @@ impl Redundancy {
 
     /// Reads the touches of the launch, in parts.
     fn read(&mut self, most: usize) -> Vec<Box<dyn Job>> {
-        let count = most.min(self.loads.lanes.len() / LANES_WORTH_A_THREAD).max(1) as u64;
+        let count = most.min(self.loads.lane_count() / LANES_WORTH_A_THREAD).max(1) as u64;
         let part = |part| Part { walk: Walk::new(part, count), is_read: false };
         self.walks = (0..count).map(|number| Lent::new(part(number).into())).collect();
         self.stage = Stage::Reading;
@@ -143,7 +142,10 @@ impl Redundancy {
             all.join(&lent(&walk).walk);
         }
         self.push(&all);
-        self.loads = Arc::default();
+        match Arc::get_mut(&mut self.loads) {
+            Some(loads) => loads.clear(),
+            None => self.loads = Arc::default(),
+        }
         self.instructions.clear();
         self.sampler = Sampler::default();
         self.stage = Stage::Open;
@@ -222,25 +224,12 @@ impl Analysis for Redundancy {
                 instruction.loads += lanes;
                 instruction.load_bytes += lanes * request.access_bytes;
             }
-            let sampler = self.sampler;
-            let loads = Arc::make_mut(&mut self.loads);
-            let begin = position(loads.lanes.len());
-            let in_sample = request.addresses().filter(|(_, address)| sampler.keeps(address / SECTOR_BYTES));
-            loads.lanes.extend(
-                in_sample
-                    .map(|(lane, address)| Lane { address, lane: u8::try_from(lane).unwrap_or(u8::MAX) }),
-            );
-            loads.requests.push(Request {
-                sequence: places.sequence[row],
-                block: places.block[row],
-                instruction: position(self.instructions.len() - 1),
-                warp: places.warp[row],
-                bytes: u8::try_from(request.access_bytes).unwrap_or(u8::MAX),
-                is_store,
-                begin,
-                end: position(loads.lanes.len()),
-            });
-            while self.loads.lanes.len() > self.most_accesses {
+            let number = position(self.instructions.len() - 1);
+            let (block, warp) = (places.block[row], places.warp[row]);
+            let bytes = u8::try_from(request.access_bytes).unwrap_or(u8::MAX);
+            let load = Request::new(places.sequence[row], block, warp, number, bytes, is_store);
+            Arc::make_mut(&mut self.loads).push(load, &request, self.sampler);
+            while self.loads.lane_count() > self.most_accesses {
                 self.halve();
             }
         }

@@ -11,6 +11,7 @@ pub mod life;
 pub mod loads;
 pub mod lru;
 pub mod numbers;
+mod regular;
 pub mod request;
 pub mod sampler;
 mod sector;

@@ -6,7 +6,8 @@
 use std::ops::{Range, RangeInclusive};
 
 use super::numbers::{NumberMap, position};
-use super::request::SECTOR_BYTES;
+use super::regular::Regular;
+use super::request::{Request as Access, SECTOR_BYTES};
 use super::sampler::{Sampler, mix};
 use super::sector::{SCOPES, Sector};
 
@@ -14,6 +15,9 @@ use super::sector::{SCOPES, Sector};
 const TOUCHES_AT_A_TIME: usize = 1 << 16;
 /// Adjacent sectors that are numbered together: neighbors cost one search.
 const PAGE_SECTORS: u32 = 8;
+
+/// Memory that stays for the next launch.
+const MOST_KEPT_BYTES: usize = 16 << 20;
 
 /// Thread, warp, block, grid: the scopes in which a load may be redundant.
 pub const SCOPE_COUNT: usize = SCOPES;
@@ -33,19 +37,46 @@ pub struct Request {
     pub bytes: u8,
     /// True if it stores.
     pub is_store: bool,
-    /// The position of its first lane.
-    pub begin: u32,
+    /// The position of its first lane among those of all requests.
+    begin: u32,
     /// The position past its last lane.
-    pub end: u32,
+    end: u32,
+    places: Places,
+}
+
+impl Request {
+    /// A request without lanes.
+    pub fn new(sequence: u64, block: u64, warp: u16, instruction: u32, bytes: u8, is_store: bool) -> Self {
+        Self {
+            sequence,
+            block,
+            instruction,
+            warp,
+            bytes,
+            is_store,
+            begin: 0,
+            end: 0,
+            places: Places::Listed(0),
+        }
+    }
+}
+
+/// The addresses of a request's lanes.
+#[derive(Clone, Copy, Debug)]
+enum Places {
+    /// Addresses of adjacent lanes from a first one, at equal distances: most requests. They take no memory.
+    Regular(Regular),
+    /// Addresses in the list, from a position on.
+    Listed(u32),
 }
 
 /// One lane of a request.
 #[derive(Clone, Copy, Debug)]
-pub struct Lane {
+pub(super) struct Lane {
     /// The first byte that it accesses.
-    pub address: u64,
+    pub(super) address: u64,
     /// Its number in the warp.
-    pub lane: u8,
+    pub(super) lane: u8,
 }
 
 /// The requests of a launch, with all their lanes.
@@ -53,8 +84,10 @@ pub struct Lane {
 pub struct Loads {
     /// In the order in which they ran, once [`Loads::sort`] has run.
     pub requests: Vec<Request>,
-    /// The lanes of the first request, then those of the next.
-    pub lanes: Vec<Lane>,
+    /// Lanes that are not regular: those of one request, then those of another.
+    listed: Vec<Lane>,
+    /// Lanes of all requests.
+    count: u32,
 }
 
 /// Consecutive lanes of one request that touch one sector.
@@ -72,6 +105,9 @@ pub(super) struct Touch {
 pub struct Walk {
     part: u64,
     parts: u64,
+    /// The page of the last sector that was read, and its number if it is in the part.
+    page: Option<u64>,
+    first: Option<u32>,
     /// In the order of requests.
     unsorted: Vec<Touch>,
     /// By sector, then in the order of requests.
@@ -102,14 +138,19 @@ impl Request {
 }
 
 impl Lane {
-    /// The sectors that it touches.
-    fn sectors(self, request: &Request) -> RangeInclusive<u64> {
-        let last = self.address.saturating_add(u64::from(request.bytes).saturating_sub(1));
+    /// The sectors that it touches, by an access of some bytes.
+    fn sectors(self, bytes: u8) -> RangeInclusive<u64> {
+        let last = self.address.saturating_add(u64::from(bytes).saturating_sub(1));
         self.address / SECTOR_BYTES..=last / SECTOR_BYTES
     }
 }
 
 impl Touch {
+    /// The positions of its lanes among those of all requests.
+    pub(super) fn positions(self) -> Range<u32> {
+        self.begin..self.end
+    }
+
     pub(super) fn lanes(self) -> Range<usize> {
         self.begin as usize..self.end as usize
     }
@@ -121,22 +162,83 @@ impl Loads {
         self.requests.sort_unstable_by_key(|request| (request.sequence, request.block, request.warp));
     }
 
+    /// Adds a request with its lanes: those of a sample of the sectors.
+    pub fn push(&mut self, mut request: Request, access: &Access<'_>, sampler: Sampler) {
+        let regular = Regular::of(access).filter(|_| sampler.keeps_all() && request.bytes > 0);
+        request.begin = self.count;
+        if let Some(regular) = regular {
+            request.places = Places::Regular(regular);
+            self.count += access.lane_mask.count_ones();
+        } else {
+            let begin = self.listed.len();
+            let lanes = access.addresses().filter(|(_, address)| sampler.keeps(address / SECTOR_BYTES));
+            let lane = |(lane, address)| Lane { address, lane: u8::try_from(lane).unwrap_or(u8::MAX) };
+            self.listed.extend(lanes.map(lane));
+            request.places = Places::Listed(position(begin));
+            self.count += position(self.listed.len() - begin);
+        }
+        request.end = self.count;
+        self.requests.push(request);
+    }
+
+    /// Lanes of all requests.
+    pub fn lane_count(&self) -> usize {
+        self.count as usize
+    }
+
     /// Keeps the lanes of a sample of the sectors.
     pub fn keep(&mut self, sampler: Sampler) {
-        let mut in_sample = Vec::with_capacity(self.lanes.len() / 2);
-        for request in &mut self.requests {
-            let lanes = self.lanes.get(request.lanes()).unwrap_or_default();
-            request.begin = position(in_sample.len());
-            in_sample.extend(lanes.iter().filter(|lane| sampler.keeps(lane.address / SECTOR_BYTES)));
-            request.end = position(in_sample.len());
+        let mut in_sample = Vec::with_capacity(self.lane_count() / 2);
+        let mut requests = std::mem::take(&mut self.requests);
+        for request in &mut requests {
+            let lanes = self.lanes(request, request.begin..request.end);
+            let begin = position(in_sample.len());
+            in_sample.extend(lanes.filter(|lane| sampler.keeps(lane.address / SECTOR_BYTES)));
+            (request.places, request.begin, request.end) =
+                (Places::Listed(begin), begin, position(in_sample.len()));
         }
-        self.requests.retain(|request| !request.lanes().is_empty());
-        self.lanes = in_sample;
+        requests.retain(|request| !request.lanes().is_empty());
+        self.count = position(in_sample.len());
+        (self.requests, self.listed) = (requests, in_sample);
+    }
+
+    /// Lanes of a request, by their positions among those of all requests.
+    pub(super) fn lanes<'a>(
+        &'a self,
+        request: &Request,
+        positions: Range<u32>,
+    ) -> impl Iterator<Item = Lane> + use<'a> {
+        let within = positions.start - request.begin..positions.end - request.begin;
+        let (regular, listed) = match request.places {
+            Places::Regular(regular) => (Some(regular), None),
+            Places::Listed(begin) => {
+                (None, self.listed.get((begin + within.start) as usize..(begin + within.end) as usize))
+            }
+        };
+        let regular =
+            regular.into_iter().flat_map(move |regular| within.clone().map(move |at| regular.lane(at)));
+        regular.chain(listed.unwrap_or_default().iter().copied())
+    }
+
+    /// The bytes from the first to past the last that regular lanes of a request access, if they leave no gap.
+    pub(super) fn run(request: &Request, positions: Range<u32>) -> Option<(u64, u64)> {
+        let Places::Regular(regular) = request.places else { return None };
+        regular.run(request.bytes, positions.start - request.begin..positions.end - request.begin)
+    }
+
+    /// Empties them for another launch. Memory stays where it is not much.
+    pub fn clear(&mut self) {
+        if self.bytes() > MOST_KEPT_BYTES {
+            *self = Self::default();
+        }
+        self.requests.clear();
+        self.listed.clear();
+        self.count = 0;
     }
 
     /// Bytes of memory that they take.
     pub fn bytes(&self) -> usize {
-        self.requests.capacity() * size_of::<Request>() + self.lanes.capacity() * size_of::<Lane>()
+        self.requests.capacity() * size_of::<Request>() + self.listed.capacity() * size_of::<Lane>()
     }
 }
 
@@ -148,33 +250,51 @@ impl Walk {
 
     /// Reads the part's touches, in the order of requests.
     pub fn read(&mut self, loads: &Loads) {
-        let (mut page, mut first, mut is_own, mut open) = (None, 0, false, u64::MAX);
+        self.unsorted.reserve(loads.requests.len());
         for (request, number) in loads.requests.iter().zip(0..) {
-            let lanes = loads.lanes.get(request.lanes()).unwrap_or_default();
-            for (lane, place) in lanes.iter().zip(request.begin..) {
-                for sector in lane.sectors(request) {
-                    let (own, within) = place_of(sector);
-                    if page != Some(own) {
-                        page = Some(own);
-                        is_own = self.parts == 1 || mix(own) % self.parts == self.part;
-                        first = if is_own { self.number(own) } else { 0 };
+            let regular = match request.places {
+                Places::Regular(regular) => regular.sectors(request.bytes, request.end - request.begin),
+                Places::Listed(_) => None,
+            };
+            if let Some(sectors) = regular {
+                for (sector, lanes) in sectors {
+                    if let Some(sector) = self.own(sector) {
+                        let (begin, end) = (request.begin + lanes.start, request.begin + lanes.end);
+                        self.unsorted.push(Touch { sector, request: number, begin, end });
                     }
-                    let is_open = std::mem::replace(&mut open, sector) == sector;
-                    if !is_own {
-                        continue;
-                    }
-                    match self.unsorted.last_mut() {
-                        Some(last) if is_open && (last.request, last.end) == (number, place) => last.end += 1,
-                        _ => self.unsorted.push(Touch {
-                            sector: first * PAGE_SECTORS + within,
-                            request: number,
-                            begin: place,
-                            end: place + 1,
-                        }),
+                }
+            } else {
+                self.read_lanes(loads, request, number);
+            }
+        }
+    }
+
+    /// Reads the touches of a request lane by lane.
+    fn read_lanes(&mut self, loads: &Loads, request: &Request, number: u32) {
+        let mut open = u64::MAX;
+        for (lane, place) in loads.lanes(request, request.begin..request.end).zip(request.begin..) {
+            for sector in lane.sectors(request.bytes) {
+                let is_open = std::mem::replace(&mut open, sector) == sector;
+                let Some(sector) = self.own(sector) else { continue };
+                match self.unsorted.last_mut() {
+                    Some(last) if is_open && (last.request, last.end) == (number, place) => last.end += 1,
+                    _ => {
+                        self.unsorted.push(Touch { sector, request: number, begin: place, end: place + 1 });
                     }
                 }
             }
         }
+    }
+
+    /// The number of a sector, if it is in the part.
+    fn own(&mut self, sector: u64) -> Option<u32> {
+        let (page, within) = place_of(sector);
+        if self.page != Some(page) {
+            self.page = Some(page);
+            let is_own = self.parts == 1 || mix(page) % self.parts == self.part;
+            self.first = is_own.then(|| self.number(page));
+        }
+        Some(self.first? * PAGE_SECTORS + within)
     }
 
     /// The number of a page.
@@ -221,7 +341,7 @@ impl Walk {
     pub fn step(&mut self, loads: &Loads) -> bool {
         if !self.is_sorted {
             self.sort();
-            self.fresh.resize(loads.lanes.len(), 0);
+            self.fresh.resize(loads.lane_count(), 0);
             return true;
         }
         let stop = self.next + TOUCHES_AT_A_TIME;

@@ -70,9 +70,18 @@ impl Loads {
 
     /// The lanes of a touch with the bytes of its sector that they access.
     fn accessed(&self, touch: &Touch, first_byte: u64) -> impl Iterator<Item = (usize, Bytes)> {
-        let lanes = self.lanes.get(touch.lanes()).unwrap_or_default();
-        let bytes = self.of(touch).map_or(0, |request| u64::from(request.bytes));
-        lanes.iter().map(move |lane| (usize::from(lane.lane), within(lane.address, bytes, first_byte)))
+        let request = self.of(touch);
+        let bytes = request.map_or(0, |request| u64::from(request.bytes));
+        let lanes = request.into_iter().flat_map(|request| self.lanes(request, touch.positions()));
+        lanes.map(move |lane| (usize::from(lane.lane), within(lane.address, bytes, first_byte)))
+    }
+
+    /// The bytes of its sector that a touch accesses.
+    fn bytes_of(&self, touch: &Touch, request: &Request, first_byte: u64) -> Bytes {
+        match Self::run(request, touch.positions()) {
+            Some((address, bytes)) => within(address, bytes, first_byte),
+            None => self.accessed(touch, first_byte).fold(0, |bytes, (_, lane)| bytes | lane),
+        }
     }
 }
 
@@ -112,7 +121,7 @@ impl Sector {
 
     /// Compares a load with the earlier ones.
     fn compare(&mut self, touch: &Touch, request: &Request, all: &Loads, fresh: &mut [u8]) {
-        let bytes = all.accessed(touch, self.first_byte).fold(0, |bytes, (_, lane)| bytes | lane);
+        let bytes = all.bytes_of(touch, request, self.first_byte);
         if bytes & self.loaded == 0 {
             return set(fresh, touch, EVERY_SCOPE);
         }
@@ -140,7 +149,7 @@ impl Sector {
 
     /// Applies a touch to what is known.
     fn apply(&mut self, touch: &Touch, request: &Request, all: &Loads) {
-        let bytes = all.accessed(touch, self.first_byte).fold(0, |bytes, (_, lane)| bytes | lane);
+        let bytes = all.bytes_of(touch, request, self.first_byte);
         if request.is_store {
             return self.store(bytes);
         }
