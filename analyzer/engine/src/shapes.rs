@@ -18,6 +18,7 @@ use super::shape::{Banked, Shape};
 pub(super) struct Shapes {
     schema: SchemaRef,
     wants_shape: bool,
+    wants_touched: bool,
     wants_lines: bool,
     wants_banks: bool,
 }
@@ -32,13 +33,16 @@ const OF_SHAPE: [&str; 8] = [
     "lane_stride_bytes",
     "is_misaligned",
 ];
+/// Columns of a shape with the memory that it touches.
+const OF_TOUCHED: [&str; 5] = ["lane_count", "sectors", "line_count", "unique_bytes", "ideal_sectors"];
 const OF_BANKS: [&str; 3] = ["wavefronts", "passes", "bank_conflicts"];
 
 impl Shapes {
     pub(super) fn new(schema: SchemaRef) -> Self {
         let wants = |names: &[&str]| names.iter().any(|name| schema.field_with_name(name).is_ok());
         let wants_lines = wants(&["line_count"]);
-        Self { wants_shape: wants(&OF_SHAPE), wants_lines, wants_banks: wants(&OF_BANKS), schema }
+        let (wants_shape, wants_touched) = (wants(&OF_SHAPE), wants(&OF_TOUCHED));
+        Self { wants_shape, wants_touched, wants_lines, wants_banks: wants(&OF_BANKS), schema }
     }
 
     /// The rows of a batch.
@@ -46,7 +50,10 @@ impl Shapes {
         let accesses = Accesses::new(batch)?;
         let rows = 0..batch.num_rows();
         let shapes: Vec<Shape> = if self.wants_shape {
-            rows.clone().map(|row| accesses.request(row).shape(self.wants_lines)).collect()
+            let shape = |request: Request<'_>| {
+                if self.wants_touched { request.shape(self.wants_lines) } else { request.pattern() }
+            };
+            rows.clone().map(|row| shape(accesses.request(row))).collect()
         } else {
             Vec::new()
         };

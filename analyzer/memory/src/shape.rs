@@ -100,17 +100,20 @@ impl Request<'_> {
     /// Its shape. Lines are omitted on request.
     pub fn shape(&self, wants_lines: bool) -> Shape {
         let touched = self.touched();
-        let (class, stride_bytes) = self.class();
-        let is_misaligned = class == Class::Unit && !self.address.is_multiple_of(SECTOR_BYTES);
         Shape {
             lanes: touched.lanes,
             sectors: touched.sectors,
             lines: if wants_lines { self.units(LINE_BYTES) } else { 0 },
             unique_bytes: touched.unique_bytes,
-            class,
-            stride_bytes,
-            is_misaligned,
+            ..self.pattern()
         }
+    }
+
+    /// Its lane pattern. The memory that it touches is omitted.
+    pub fn pattern(&self) -> Shape {
+        let (class, stride_bytes) = self.class();
+        let is_misaligned = class == Class::Unit && !self.address.is_multiple_of(SECTOR_BYTES);
+        Shape { class, stride_bytes, is_misaligned, ..Shape::default() }
     }
 
     fn class(&self) -> (Class, Option<i64>) {
