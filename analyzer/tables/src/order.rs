@@ -6,8 +6,10 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, make_comparator};
+use arrow::array::{Array as _, ArrayRef, RecordBatch, make_comparator};
+use arrow::buffer::BooleanBuffer;
 use arrow::compute::SortOptions;
+use arrow::compute::kernels::cmp::{eq, gt};
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalSortExpr;
 use datafusion::physical_expr::expressions::Column;
@@ -39,7 +41,39 @@ impl Order {
         {
             return Ok(false);
         }
-        self.are_sorted(&columns, &columns, (0..end).map(|row| (row, row + 1)))
+        match self.are_rising(&columns, end)? {
+            Some(are_rising) => Ok(are_rising),
+            None => self.are_sorted(&columns, &columns, (0..end).map(|row| (row, row + 1))),
+        }
+    }
+
+    /// True if no row of a batch is behind the next. Columns are compared one by one, for all rows at once, because a call for
+    /// each pair of rows takes several times as long. None for columns with nulls or in another order.
+    fn are_rising(&self, columns: &[ArrayRef], end: usize) -> Result<Option<bool>> {
+        let is_plain = |(column, (_, options)): (&ArrayRef, &(usize, SortOptions))| {
+            *options == SortOptions::default() && column.data_type().is_integer() && column.null_count() == 0
+        };
+        if !columns.iter().zip(&self.columns).all(is_plain) {
+            return Ok(None);
+        }
+        // Pairs of rows that are equal in all columns so far.
+        let mut equal: Option<BooleanBuffer> = None;
+        for column in columns {
+            let (rows, next) = (column.slice(0, end), column.slice(1, end));
+            let (mut falls, mut same) =
+                (gt(&rows, &next)?.values().clone(), eq(&rows, &next)?.values().clone());
+            if let Some(equal) = &equal {
+                (falls, same) = (equal & &falls, equal & &same);
+            }
+            if falls.count_set_bits() > 0 {
+                return Ok(Some(false));
+            }
+            if same.count_set_bits() == 0 {
+                break;
+            }
+            equal = Some(same);
+        }
+        Ok(Some(true))
     }
 
     /// True if no row of a pair is behind the other.
@@ -87,5 +121,7 @@ mod tests {
         assert!(!check(&[&[(1, 5), (1, 4)]]));
         assert!(!check(&[&[(1, 5), (2, 4)], &[(2, 3)]]));
         assert!(!check(&[&[(1, 5)], &[], &[(0, 9)]]));
+        assert!(!check(&[&[(1, 5), (1, 6), (0, 7)]]));
+        assert!(check(&[&[(1, 5), (2, 4), (2, 4), (3, 0)]]));
     }
 }
