@@ -52,6 +52,8 @@ pub(super) struct Redundancy {
     sampler: Sampler,
     stage: Stage,
     walks: Vec<Lent<Part>>,
+    /// Walks over launches before.
+    spare: Vec<Walk>,
     ready: Ready<LoadRedundancy>,
 }
 
@@ -105,6 +107,7 @@ impl Redundancy {
             sampler: Sampler::default(),
             stage: Stage::Open,
             walks: Vec::new(),
+            spare: Vec::new(),
             ready: Ready::default(),
         }
     }
@@ -129,21 +132,28 @@ impl Redundancy {
     /// Reads the touches of the launch, in parts.
     fn read(&mut self, most: usize) -> Vec<Box<dyn Job>> {
         let count = most.min(self.loads.lane_count() / LANES_WORTH_A_THREAD).max(1) as u64;
-        let part = |part| Part { walk: Walk::new(part, count), is_read: false };
-        self.walks = (0..count).map(|number| Lent::new(part(number).into())).collect();
+        let spare = &mut self.spare;
+        let mut walk = |part| spare.pop().unwrap_or_default().again(part, count);
+        let parts = (0..count).map(|part| Part { walk: walk(part), is_read: false });
+        self.walks = parts.map(|part| Lent::new(part.into())).collect();
         self.stage = Stage::Reading;
         jobs(&self.loads, &self.walks)
     }
 
     /// Ends a launch.
     fn finish(&mut self) {
-        let mut all = Walk::default();
-        for walk in std::mem::take(&mut self.walks) {
-            all.join(&lent(&walk).walk);
+        let walks = std::mem::take(&mut self.walks);
+        let mut walks: Vec<Walk> = walks.iter().map(|walk| std::mem::take(&mut lent(walk).walk)).collect();
+        if let Some((first, others)) = walks.split_first_mut() {
+            others.iter().for_each(|other| first.join(other));
+            self.push(first);
         }
-        self.push(&all);
-        match Arc::get_mut(&mut self.loads) {
-            Some(loads) => loads.clear(),
+        // With little memory, a launch leaves none to the next.
+        match Arc::get_mut(&mut self.loads).filter(|_| self.most_accesses == MOST_ACCESSES) {
+            Some(loads) => {
+                loads.clear();
+                self.spare = walks.into_iter().map(|walk| walk.again(0, 1)).collect();
+            }
             None => self.loads = Arc::default(),
         }
         self.instructions.clear();
@@ -261,7 +271,8 @@ impl Analysis for Redundancy {
     }
 
     fn bytes(&self) -> usize {
-        self.loads.bytes() + self.walks.iter().map(|walk| lent(walk).bytes()).sum::<usize>()
+        let walks = self.walks.iter().map(|walk| lent(walk).bytes()).sum::<usize>();
+        self.loads.bytes() + walks + self.spare.iter().map(Walk::bytes).sum::<usize>()
     }
 
     fn take(&mut self, least: usize) -> Result<Option<RecordBatch>> {

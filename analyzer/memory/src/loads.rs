@@ -248,6 +248,23 @@ impl Walk {
         Self { part, parts: parts.max(1), ..Self::default() }
     }
 
+    /// A part of another launch, in the memory of this one where it is not much: fresh memory is filled with zeros by the
+    /// system, which takes longer than a walk over it.
+    #[must_use]
+    pub fn again(self, part: u64, parts: u64) -> Self {
+        let next = Self::new(part, parts);
+        if self.bytes() > MOST_KEPT_BYTES {
+            return next;
+        }
+        let Self { mut unsorted, mut touches, mut pages, mut numbers, mut fresh, .. } = self;
+        unsorted.clear();
+        touches.clear();
+        pages.clear();
+        numbers.clear();
+        fresh.clear();
+        Self { unsorted, touches, pages, numbers, fresh, ..next }
+    }
+
     /// Reads the part's touches, in the order of requests.
     pub fn read(&mut self, loads: &Loads) {
         self.unsorted.reserve(loads.requests.len());
@@ -327,7 +344,10 @@ impl Walk {
             self.touches[*place as usize] = *touch;
             *place += 1;
         }
-        self.unsorted = Vec::new();
+        if self.unsorted.capacity() * size_of::<Touch>() > MOST_KEPT_BYTES {
+            self.unsorted = Vec::new();
+        }
+        self.unsorted.clear();
         self.is_sorted = true;
     }
 
