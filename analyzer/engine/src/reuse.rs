@@ -214,6 +214,8 @@ impl Reuse {
             let estimate = if is_sampled { None } else { spread() };
             let scale = estimate.as_ref().map_or(self.sampler, |_| Sampler::default());
             let distances = estimate.as_ref().unwrap_or(sampled);
+            // One sampled sector stands for many. An instruction is the first to touch no more than it touches at all.
+            let most_cold = site.few.sectors().map_or(u64::MAX, |sectors| sectors.saturating_mul(streams));
             for (range, count) in distances.rows() {
                 self.ready_sites.push(InstructionReuse {
                     kernel_id: KernelId(self.kernel_id),
@@ -225,7 +227,7 @@ impl Reuse {
                     reuse: Word(if range.is_some() { "reused" } else { "cold" }.into()),
                     distance_from: range.map(|(from, _)| from),
                     distance_to: range.and_then(|(_, to)| to),
-                    touches: scale.scale(count),
+                    touches: scale.scale(count).min(if range.is_none() { most_cold } else { u64::MAX }),
                     line_rate: self.sampler.rate(),
                 });
             }

@@ -406,3 +406,17 @@ fn any_number_of_parts_has_the_rows_of_one() {
         }
     }
 }
+
+#[test]
+fn a_sampled_sector_stands_for_no_more_than_an_instruction_touches() {
+    let request = |pc, address| Made { pc, block: 0, warp: 0, mask: 1, address, size: 4, stride: 0 };
+    for line in 0..64 {
+        let hot = (0..100).map(|_| request(3, 4096 + 128 * line));
+        let many = (0..4000).map(|other| request(0, (1 << 20) + 128 * other));
+        let requests: Vec<Made> = hot.chain(many).collect();
+        let found = read::<InstructionReuse>(&rows(Reuse::new(Grain::Instruction(1), 400), &requests));
+        assert!(found.iter().all(|row| row.line_rate < 1.0));
+        let cold = found.iter().filter(|row| row.pc.0 == 3 && row.reuse.0.as_ref() == "cold");
+        assert!(cold.map(|row| row.touches).all(|touches| touches == 1), "line {line}");
+    }
+}
