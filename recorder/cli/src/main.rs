@@ -25,9 +25,14 @@ use clap::Parser as _;
 
 fn main() -> ExitCode {
     // A reader's panic on damaged bytes becomes an error or a counted loss, which says what the panic would print.
-    if std::env::var_os("RUST_BACKTRACE").is_none_or(|value| value == "0") {
-        std::panic::set_hook(Box::new(|_| ()));
-    }
+    let is_shown = std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0");
+    let shown = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        memory::end_without();
+        if is_shown {
+            shown(panic);
+        }
+    }));
     std::panic::catch_unwind(begin).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no text");

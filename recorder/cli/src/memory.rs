@@ -16,6 +16,18 @@ static ALLOCATOR: Ending = Ending;
 const MESSAGE: &[u8] = b"stallmap-record: error: there is no memory left\n\
     stallmap-record: hint: if NAME.stallmap.partial is there, `stallmap-record recover` makes a capture of it\n";
 
+/// Bytes that threads and compressors ask for as they begin, and panic without.
+const PROBE: Layout = Layout::new::<[u8; 4 << 20]>();
+
+/// Ends the process where there is no memory left. Panics of threads and of libraries are of this cause then, and to
+/// unwind them takes memory, too.
+pub(crate) fn end_without() {
+    // SAFETY: the size is not zero.
+    let place = Ending::checked(unsafe { System.alloc(PROBE) });
+    // SAFETY: it was allocated with this layout.
+    unsafe { System.dealloc(place, PROBE) };
+}
+
 struct Ending;
 
 impl Ending {
