@@ -145,7 +145,9 @@ impl Redundancy {
         let walks = std::mem::take(&mut self.walks);
         let mut walks: Vec<Walk> = walks.iter().map(|walk| std::mem::take(&mut lent(walk).walk)).collect();
         if let Some((first, others)) = walks.split_first_mut() {
-            others.iter().for_each(|other| first.join(other));
+            for other in others {
+                first.join(other);
+            }
             self.push(first);
         }
         // With little memory, a launch leaves none to the next.

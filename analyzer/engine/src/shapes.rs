@@ -15,6 +15,7 @@ use super::shape::{Banked, Shape};
 
 /// Turns batches of `memory_access` into batches of `access_shape`.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a group of columns that a query may ask for")]
 pub(super) struct Shapes {
     schema: SchemaRef,
     wants_shape: bool,
