@@ -14,6 +14,7 @@ use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::PartitionStream;
+use stallmap_memory::shares;
 use stallmap_schema::id::{AllocationId, FunctionId, KernelId, Pc, StorageId, TensorId};
 use stallmap_schema::table::Row as _;
 
@@ -222,7 +223,7 @@ fn split(row: &Counted, pieces: &[&Counted]) -> Vec<Counts> {
     for (measure, &total) in row.counts.iter().enumerate() {
         let weights: Vec<u64> =
             pieces.iter().filter_map(|piece| piece.counts.get(measure).copied()).collect();
-        for (counts, share) in counts.iter_mut().zip(summary::share(total, &weights)) {
+        for (counts, share) in counts.iter_mut().zip(shares::share(total, &weights)) {
             if let Some(count) = counts.get_mut(measure) {
                 *count = share;
             }

@@ -16,5 +16,6 @@ pub mod request;
 pub mod sampler;
 mod sector;
 pub mod shape;
+pub mod shares;
 pub mod streams;
 pub mod view;
