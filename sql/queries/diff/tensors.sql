@@ -1,19 +1,7 @@
 -- Tensors
 -- Tensors by name, or by op, line and shape of their allocation. If not all captures have such a shape, by the
 -- number of dimensions. Rows in parentheses are unattributed.
-WITH place AS (
-  -- Long places are compared by their hash: names may have 64 KiB.
-  SELECT capture, line, min(CASE WHEN octet_length(place) > 256 THEN md5(place) ELSE place END) AS place
-  FROM (
-    SELECT
-      l.capture, l.line,
-      f.file || ' ' || f.function || ' ' || CAST(CAST(f.line AS BIGINT) - CAST(f.first_line AS BIGINT) AS VARCHAR)
-        AS place
-    FROM every.python_line l
-    JOIN every.python_frame f ON f.capture = l.capture AND f.frame_id = l.frame_id
-  )
-  GROUP BY 1, 2
-), tensor AS (
+WITH tensor AS (
   SELECT
     t.capture, t.tensor_id,
     CASE
@@ -27,7 +15,7 @@ WITH place AS (
     t.dtype || ' in ' || CAST(regexp_count(split_part(t.shape, ' ', 1), 'x') + 1 AS VARCHAR) AS kind,
     t.birth_line
   FROM every.tensor_context t
-  LEFT JOIN place p ON p.capture = t.capture AND p.line = t.birth_line
+  LEFT JOIN every.line_place p ON p.capture = t.capture AND p.line = t.birth_line
 ), shared AS (
   SELECT what, place, type, count(DISTINCT capture) AS captures
   FROM tensor
