@@ -37,18 +37,11 @@ pub(super) fn sentence(section: &SectionCode, producer: &Producer) -> String {
     }
 }
 
-/// Such as "STG.32 at 0x190 waits for room in the queue of its unit".
-pub(super) fn queue(section: &SectionCode, offset: u32) -> String {
+/// Such as "STG.32 at 0x190 waits for room in the queue of its unit", where it waits for what it asks itself.
+pub(super) fn itself(section: &SectionCode, offset: u32, awaited: &str) -> String {
     let Some(instruction) = section.instruction(offset) else { return String::new() };
     let place = section.place(offset).map_or(offset, |(_, pc)| pc.0);
-    format!("{} at {place:#x} waits for room in the queue of its unit", name(&instruction))
-}
-
-/// Such as "ULDC.32 at 0x20 waits for its constant".
-pub(super) fn constant(section: &SectionCode, offset: u32) -> String {
-    let Some(instruction) = section.instruction(offset) else { return String::new() };
-    let place = section.place(offset).map_or(offset, |(_, pc)| pc.0);
-    format!("{} at {place:#x} waits for its constant", name(&instruction))
+    format!("{} at {place:#x} waits for {awaited}", name(&instruction))
 }
 
 /// Name and size of access, as in an instruction's text.

@@ -236,11 +236,13 @@ pub(super) fn candidates(section: &SectionCode, asked: &Asked) -> Result<RecordB
     let findings = &section.findings;
     let given = findings.producers.iter().filter_map(|producer| candidate(section, producer, asked));
     let queues = findings.memory.iter().filter_map(|memory| {
-        itself(section, *memory, "queue", asked, || explain::queue(section, memory.offset))
+        itself(section, *memory, "queue", asked, || {
+            explain::itself(section, memory.offset, "room in the queue of its unit")
+        })
     });
     let constants = findings.memory.iter().filter(|memory| waits_for_its_constant(section, **memory));
     let constants = constants.filter_map(|memory| {
-        let explain = || explain::constant(section, memory.offset);
+        let explain = || explain::itself(section, memory.offset, "its constant");
         itself(section, *memory, Wait::ShortScoreboard.name(), asked, explain)
     });
     asked.batch(given.chain(queues).chain(constants))

@@ -33,6 +33,20 @@ pub struct Call {
 const MOST_ATTRIBUTES: u32 = 32;
 
 impl Call {
+    /// A call of no function, with one thread and no parameters.
+    pub const fn of_one_block() -> Self {
+        Self {
+            function: Handle::NULL,
+            shape: [1; 6],
+            shared_bytes: 0,
+            stream: Handle::NULL,
+            pointers: null(),
+            extra: null(),
+            attributes: (null(), 0),
+            is_cooperative: false,
+        }
+    }
+
     /// The launch's attributes, 72 bytes each.
     ///
     /// # Safety
@@ -117,14 +131,8 @@ mod tests {
         };
         let lists = [[attribute(4, 2), attribute(2, 1)], [attribute(4, 2), attribute(2, 0)]];
         let call = |list: &[[u8; LAUNCH_ATTRIBUTE_BYTES]; 2]| Call {
-            function: Handle::NULL,
-            shape: [1; 6],
-            shared_bytes: 0,
-            stream: Handle::NULL,
-            pointers: null(),
-            extra: null(),
             attributes: (list.as_ptr(), 2),
-            is_cooperative: false,
+            ..Call::of_one_block()
         };
         // SAFETY: the lists live longer than the calls.
         let read = lists.each_ref().map(|list| are_cooperative(&unsafe { call(list).attributes() }));

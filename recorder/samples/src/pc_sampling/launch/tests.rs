@@ -1,26 +1,15 @@
 //! Tests of launch calls that fail.
 
-use std::ptr::null;
 use std::sync::OnceLock;
 
 use super::*;
 
 fn launch(is_recorded: bool) -> Open {
     let kernel = Kernel { name: "add".into(), taken: Ok(()), function_id: OnceLock::new() };
-    let call = Call {
-        function: Handle::NULL,
-        shape: [1; 6],
-        shared_bytes: 0,
-        stream: Handle::NULL,
-        pointers: null(),
-        extra: null(),
-        attributes: (null(), 0),
-        is_cooperative: false,
-    };
     Open::Launch(Box::new(Pending {
         ordinal: 0,
         kernel: Arc::new(kernel),
-        call,
+        call: Call::of_one_block(),
         context: Handle::NULL,
         begin_ns: 0,
         is_recorded,
