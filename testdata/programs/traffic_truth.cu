@@ -5,6 +5,7 @@
 //   widen   24 MiB of bytes become 96 MiB of floats, with a scale for 256 bytes: device memory, mostly by stores
 //   blend   two arrays of 48 MiB give a third: device memory, in equal parts
 //   fill    a table of 1 KiB gives 80 MiB: stores alone, while warps wait for the table
+//   weave   three arrays of 8 MiB become one of 24 MiB, whose stores write parts of sectors: requests to L2
 //   again   a table of 8 MiB is read 16 times, past L1, and an array of 16 MiB once: L2
 //   meet    2^19 values are added to 256 places: atomics that meet
 //   bins    2^18 values are added to 1,024 places in random order: atomics at the slices of L2 that hold these
@@ -42,6 +43,13 @@ __global__ void fill(const float *table, float4 *out) {
     size_t at = blockIdx.x * (size_t)BLOCK + threadIdx.x;
     float value = table[threadIdx.x];
     out[at] = {value, value, value, value};
+}
+
+__global__ void weave(const float *x, const float *y, const float *z, float *out) {
+    size_t at = blockIdx.x * (size_t)BLOCK + threadIdx.x;
+    out[3 * at] = x[at];
+    out[3 * at + 1] = y[at];
+    out[3 * at + 2] = z[at];
 }
 
 __global__ void again(const float4 *table, const float4 *once, float *out, uint32_t mask) {
@@ -125,6 +133,13 @@ int main() {
         auto *out = filled<float4>(16 * threads, 0);
         fill<<<threads / BLOCK, BLOCK>>>(table, out);
         report("fill", threads, threads, 0, "out", last(out, 16 * threads) == small);
+    }
+    {
+        size_t threads = 2 * MIB;
+        auto *x = filled<float>(4 * threads, 1), *y = filled<float>(4 * threads, 1), *z = filled<float>(4 * threads, 1);
+        auto *out = filled<float>(12 * threads, 0);
+        weave<<<threads / BLOCK, BLOCK>>>(x, y, z, out);
+        report("weave", 3 * threads, 3 * threads, 0, "out", last(out, 12 * threads) == small);
     }
     {
         size_t threads = MIB, entries = MIB / 2;

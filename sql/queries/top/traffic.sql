@@ -2,7 +2,7 @@
 -- A load is late because of all traffic where memory is busy, stores among it. share: the part of all samples that its
 -- accesses cost, by bytes while memory is busy, by waiting for the rest. waits: the part that waits for it. Both have the
 -- same sum. device, L2: bytes between L2 and device memory, and between L1 and L2. busy: share of its launches' time that
--- the busiest of device memory, L2, L1 and atomics needs.
+-- the busiest of device memory, L2, its requests, L1 and atomics needs.
 WITH charged AS (
   SELECT target, object_id, samples, waited_samples, time_ns FROM object_cost WHERE remainder IS NULL
 ), moved AS (

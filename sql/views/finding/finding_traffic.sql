@@ -1,8 +1,8 @@
 -- One object that keeps memory busy: the accesses of one kernel, launched at one line by one op, to one tensor (grouped by
 -- name, or op, line, shape) or to one allocation outside tensors. One kind: busy_memory.
 --
--- Thresholds: device memory, L2, L1 or the places of atomics are busy for 60 % of the launch's measured time, at the rates of
--- `memory_rate`. The object has a quarter of the traffic there. Cost: samples of `traffic_charge`.
+-- Thresholds: device memory, L2, its requests, L1 or the places of atomics are busy for 60 % of the launch's measured time,
+-- at the rates of `memory_rate`. The object has a quarter of the traffic of `traffic_share`. Cost: samples of `traffic_charge`.
 -- Saving: all of them, if the object's bytes need not move.
 CREATE VIEW finding_traffic (
   -- The kind of inefficiency.
@@ -67,7 +67,11 @@ WITH moved AS (
 ), worded AS (
   SELECT
     s.*, n.kernel, n.short_kernel,
-    CASE s.resource WHEN 'atomics' THEN 'the places of its atomics' ELSE s.resource END AS memory,
+    CASE s.resource
+      WHEN 'atomics' THEN 'the places of its atomics'
+      WHEN 'L2 requests' THEN 'the way to L2'
+      ELSE s.resource
+    END AS memory,
     CAST(CAST(round(100 * s.busy_share) AS BIGINT) AS VARCHAR) AS busy_percent,
     CAST(CAST(round(100 * s.share) AS BIGINT) AS VARCHAR) AS percent,
     CASE WHEN s.updated_share >= 0.5 THEN 'updates of ' WHEN s.written_share >= 0.5 THEN 'stores to '
@@ -78,7 +82,7 @@ WITH moved AS (
 SELECT
   'busy_memory', coalesce(label, 'memory') || ' in ' || short_kernel,
   short_kernel || coalesce(', launched at ' || line, '') || ', keeps ' || memory || ' busy for ' || busy_percent
-    || ' % of its time: ' || percent || ' % of the traffic there are ' || accesses
+    || ' % of its time: ' || percent || ' % of its traffic are ' || accesses
     || coalesce('`' || label || '`', 'memory') || coalesce(' (' || type || ')', '') || '.',
   short_kernel || ': ' || memory || ' busy for ' || busy_percent || ' % of its time, ' || percent || ' % by ' || accesses
     || coalesce(label, 'memory'),
@@ -86,6 +90,8 @@ SELECT
     WHEN 'device memory' THEN 'Move fewer bytes: use a smaller type, or fuse the kernel with its neighbours to pass '
       || 'values in registers.'
     WHEN 'L2' THEN 'Load fewer bytes past L1: reuse values in registers or shared memory.'
+    WHEN 'L2 requests' THEN 'Send fewer and fuller requests: let the lanes of a warp access whole sectors of few lines, or '
+      || 'reorder the data by its use.'
     WHEN 'L1' THEN 'Touch fewer lines per request: let the lanes of a warp access consecutive addresses, or stage the data in '
       || 'shared memory.'
     ELSE 'Aggregate in registers and shared memory first, with one update per block and element, or spread the updates over '

@@ -6,16 +6,21 @@
 -- tensor maps and pointers, which no instrument observes, read their object once at least. Of what a launch stores, half of
 -- a half of L2 stays there until it has ended (measured: 18 outputs of 8 to 96 MiB on an H100).
 --
--- Device memory is accessed by 64 bytes. A sector whose neighbor is not touched costs both, and a part of a sector that is
--- stored alone is read first.
+-- L2 takes requests: parts of a line of 128 bytes, by cycles of a multiprocessor while all are at work. A load takes two, a
+-- store 2.3 and 1.5 for each sector (2.1 for a part of one), an atomic 0.5 and 2.4 for each sector. With less than half of
+-- the multiprocessors at work, each has twice the rate.
 --
--- A line of a store or an atomic takes four turns of L1, whatever part of it is written (measured on an H100: a transposed
--- store, and atomics at random places of 32 MiB).
+-- Device memory is accessed by 64 bytes. A sector alone in its line, at a random place or with a neighbor that is not
+-- touched, moves these and takes the time of 96. A part of a sector is read before it is stored, unless the launch stores
+-- the rest. An atomic reads and writes.
+--
+-- These follow from 810 kernels on an H100: loads and stores of 1 to 16 bytes a lane, in order, strided and at random, in
+-- 16 KiB to 512 MiB.
 --
 -- Atomics take turns of slices of L2. A request takes one turn for each sector, and again one for each further lane at the
--- same word: two and a half for floats. So do requests that follow each other at one word. 256 to 512 bytes of an object share a slice, and up to 40 slices work at once. Of
--- 248 kernels on an H100 (32 bytes to 32 MiB, lanes at one word, in a sector, in a line, in a line each, at random) 91 %
--- take this time within a factor of two, and 56 % within a quarter.
+-- same word: two and a half for floats. So do requests that follow each other at one word. 256 to 512 bytes of an object
+-- share a slice, and up to 40 slices work at once. Of 248 kernels on an H100 (32 bytes to 32 MiB, lanes at one word, in a
+-- sector, in a line, in a line each, at random) 91 % take this time within a factor of two, and 56 % within a quarter.
 CREATE VIEW launch_traffic (
   -- The launch.
   kernel_id,
@@ -39,8 +44,10 @@ CREATE VIEW launch_traffic (
   device_bytes,
   -- Time of the L1s of the multiprocessors that have a block for these lines at their rate, nanoseconds.
   l1_ns,
-  -- Time of L2 for these bytes at its rate, nanoseconds.
+  -- Time of L2 to answer loads at its rate, nanoseconds.
   l2_ns,
+  -- Time of L2 to take requests at its rate, nanoseconds.
+  request_ns,
   -- Time of device memory for these bytes at its rate, nanoseconds.
   device_ns,
   -- Time of the slices of L2 that hold the object for its atomics, nanoseconds. 0 for other instructions.
@@ -62,10 +69,12 @@ WITH object AS (
   WHERE space IN ('global', 'global_async')
   GROUP BY kernel_id, function_id, pc, target, storage_id, tensor_id, allocation_id
 ), met AS (
-  -- Sectors of an object that atomics touch. Several instructions touch the same ones.
+  -- Sectors of an object that a launch touches and writes. Several instructions touch the same ones.
   SELECT
     a.kernel_id, a.storage_id IS NOT NULL AS is_storage, coalesce(a.storage_id, a.allocation_id) AS object_id,
-    sum(p.cold_sectors * a.sectors / w.sectors) AS sectors
+    sum(p.cold_sectors * a.sectors / w.sectors) AS sectors,
+    sum(CASE WHEN a.is_written THEN p.cold_sectors * a.sectors / w.sectors END) AS written_sectors,
+    sum(CASE WHEN a.is_written THEN a.unique_bytes END) AS written_bytes
   FROM access a
   JOIN (SELECT kernel_id, function_id, pc, sum(sectors) AS sectors FROM access GROUP BY kernel_id, function_id, pc) w
     ON w.kernel_id = a.kernel_id AND w.function_id = a.function_id AND w.pc = a.pc
@@ -74,13 +83,19 @@ WITH object AS (
     ON p.kernel_id = coalesce(l.accesses_of, l.kernel_id) AND p.function_id = a.function_id AND p.pc = a.pc
   WHERE w.sectors > 0.0
   GROUP BY a.kernel_id, a.storage_id IS NOT NULL, coalesce(a.storage_id, a.allocation_id)
-  HAVING bool_or(a.is_atomic)
+  HAVING bool_or(a.is_written)
 ), request AS (
   SELECT
-    a.*, r.lines / r.sectors AS lines_per_sector, r.l1_sectors / r.sectors AS l1_share,
-    r.l2_sectors / r.sectors AS l2_share,
-    -- The part of the object that it leaves alone: the probability that a sector's neighbor is not touched.
-    coalesce(greatest(1.0 - 32.0 * r.cold_sectors / nullif(o.bytes, 0.0), 0.0), 0.0) AS unused,
+    a.*, r.lines / r.sectors AS lines_per_sector, 1.0 - r.l1_sectors / r.sectors AS past_l1,
+    1.0 - r.l2_sectors / r.sectors AS past_l2,
+    -- The probability that a request has one sector of a line, and that the neighbor is not touched at the same time. That
+    -- of a first touch is the part of the object that the launch leaves. A sector that was evicted is touched alone again.
+    least(greatest(r.lines / r.sectors - 0.25, 0.0) / 0.75, 1.0)
+      * (1.0 - least(r.cold_sectors / nullif(r.sectors - r.l2_sectors, 0.0), 1.0)
+        * least(coalesce(32.0 * r.cold_sectors / nullif(o.bytes, 0.0), 1.0), 1.0)) AS alone,
+    -- The part of its sectors that a request leaves, and the part that the launch never stores.
+    greatest(1.0 - a.unique_bytes / (32.0 * a.sectors), 0.0) AS unstored,
+    coalesce(greatest(1.0 - m.written_bytes / nullif(32.0 * m.written_sectors, 0.0), 0.0), 0.0) AS unfilled,
     CASE WHEN i.text LIKE '%.F%' THEN 2.5 ELSE 1.0 END AS lane_turns,
     -- Words of a sector that a request touches. Further lanes meet at them.
     a.unique_bytes / coalesce(i.memory_bytes, 4) / a.sectors AS words,
@@ -104,12 +119,16 @@ WITH object AS (
   SELECT
     kernel_id, function_id, pc, target, storage_id, tensor_id, allocation_id, is_written,
     sectors * lines_per_sector AS l1_lines,
-    32.0 * sectors * CASE WHEN is_written THEN 1.0 ELSE 1.0 - l1_share END AS l2_bytes,
-    32.0 * sectors * (1.0 - l2_share) * (1.0 + least(greatest(2.0 * lines_per_sector - 1.0, 0.0), 1.0) * unused)
-      * (1.0 + CASE
-        WHEN is_written AND NOT is_atomic THEN greatest(1.0 - unique_bytes / (32.0 * sectors), 0.0) * unused
-        ELSE 0.0
-      END) AS device_bytes,
+    32.0 * sectors * CASE WHEN is_written THEN 1.0 ELSE past_l1 END AS l2_bytes,
+    CASE WHEN is_written THEN 0.0 ELSE 32.0 * sectors * past_l1 END AS answered_bytes,
+    sectors * CASE
+      WHEN is_atomic THEN 0.5 * lines_per_sector + 2.4
+      WHEN is_written THEN 2.3 * lines_per_sector + 1.5 + 0.6 * least(2.0 * unstored, 1.0)
+      ELSE 2.0 * lines_per_sector * past_l1
+    END AS request_cycles,
+    32.0 * sectors * past_l2 * (1.0 + alone) AS device_bytes, (1.0 + 2.0 * alone) / (1.0 + alone) AS delay,
+    -- Read before it is stored, as a part of what is stored.
+    CASE WHEN is_atomic THEN 1.0 WHEN is_written THEN unstored * unfilled ELSE 0.0 END AS filled,
     CASE WHEN is_atomic THEN coalesce(greatest(
       sectors * (1.0 + lane_turns * greatest(lanes / nullif(sectors * words, 0.0) - 1.0, 0.0))
         / least(greatest(1.0, atomic_sectors / 16.0, least(2.0, atomic_sectors / 8.0)), 40.0),
@@ -130,7 +149,8 @@ WITH object AS (
 ), moved AS (
   SELECT
     s.kernel_id, s.function_id, s.pc, CAST(s.target AS VARCHAR) AS target, s.storage_id, s.tensor_id, s.allocation_id,
-    s.is_written, s.l1_lines, s.l2_bytes, c.l2_bytes AS cache_bytes, s.turns,
+    s.is_written, s.l1_lines, s.l2_bytes, s.answered_bytes, s.request_cycles, s.filled, s.delay,
+    c.l2_bytes AS cache_bytes, s.turns,
     s.device_bytes * CASE
       WHEN o.bytes <= c.l2_bytes THEN least(1.0, o.bytes / nullif(sum(s.device_bytes) OVER (
         PARTITION BY s.kernel_id, s.storage_id, coalesce(s.storage_id, s.allocation_id)), 0.0))
@@ -142,26 +162,31 @@ WITH object AS (
     ON o.is_storage = (s.storage_id IS NOT NULL) AND o.object_id = coalesce(s.storage_id, s.allocation_id)
   UNION ALL
   SELECT
-    kernel_id, function_id, pc, target, storage_id, tensor_id, allocation_id, false, 0.0, bytes, NULL, 0.0,
-    bytes * (1.0 - l2_share)
+    kernel_id, function_id, pc, target, storage_id, tensor_id, allocation_id, false, 0.0, bytes, bytes AS answered_bytes,
+    2.0 * bytes / 128.0, 0.0, 1.0, NULL, 0.0, bytes * (1.0 - l2_share)
   FROM copied
 ), reached AS (
   SELECT
-    kernel_id, function_id, pc, target, storage_id, tensor_id, allocation_id, is_written, l1_lines, l2_bytes, turns,
+    kernel_id, function_id, pc, target, storage_id, tensor_id, allocation_id, l1_lines, l2_bytes, answered_bytes,
+    request_cycles, turns, delay,
     coalesce(device_bytes, 0.0) * CASE
-      WHEN is_written THEN 1.0 - 0.5 * coalesce(least(1.0, 0.5 * cache_bytes / nullif(sum(
+      WHEN is_written THEN 1.0 + filled - 0.5 * coalesce(least(1.0, 0.5 * cache_bytes / nullif(sum(
         CASE WHEN is_written THEN device_bytes ELSE 0.0 END) OVER (PARTITION BY kernel_id), 0.0)), 0.0)
       ELSE 1.0
     END AS device_bytes
   FROM moved
+), gpu AS (
+  SELECT
+    l.kernel_id, v.*, least(v.multiprocessor_count, l.grid_x * l.grid_y * l.grid_z) AS busy_count,
+    least(1.0, 2.0 * l.grid_x * l.grid_y * l.grid_z / v.multiprocessor_count) AS l2_part
+  FROM launch l
+  JOIN memory_rate v ON v.run_id = l.run_id AND v.device_id = l.device_id
 )
 SELECT
   m.kernel_id, m.function_id, m.pc, m.target, m.storage_id, m.tensor_id, m.allocation_id,
   m.l1_lines, m.l2_bytes, m.device_bytes,
-  m.l1_lines * CASE WHEN m.is_written THEN 4.0 ELSE 1.0 END
-    / (v.l1_lines_per_ns * least(v.multiprocessor_count, l.grid_x * l.grid_y * l.grid_z)),
-  m.l2_bytes / v.l2_bytes_per_ns,
-  m.device_bytes / v.device_bytes_per_ns, m.turns / v.atomic_sectors_per_ns
+  m.l1_lines / (v.l1_lines_per_ns * v.busy_count), m.answered_bytes / (v.l2_bytes_per_ns * v.l2_part),
+  m.request_cycles / (v.request_cycles_per_ns * v.l2_part), m.device_bytes * m.delay / v.device_bytes_per_ns,
+  m.turns / v.atomic_sectors_per_ns
 FROM reached m
-JOIN launch l ON l.kernel_id = m.kernel_id
-JOIN memory_rate v ON v.run_id = l.run_id AND v.device_id = l.device_id
+JOIN gpu v ON v.kernel_id = m.kernel_id
