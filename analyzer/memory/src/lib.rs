@@ -11,6 +11,7 @@ pub mod life;
 pub mod loads;
 pub mod lru;
 pub mod numbers;
+mod places;
 mod regular;
 pub mod request;
 pub mod sampler;

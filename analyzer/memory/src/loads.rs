@@ -6,6 +6,7 @@
 use std::ops::{Range, RangeInclusive};
 
 use super::numbers::{NumberMap, position};
+use super::places::{self, Lanes, Places};
 use super::regular::Regular;
 use super::request::{Request as Access, SECTOR_BYTES};
 use super::sampler::{Sampler, mix};
@@ -59,15 +60,6 @@ impl Request {
             places: Places::Listed(0),
         }
     }
-}
-
-/// The addresses of a request's lanes.
-#[derive(Clone, Copy, Debug)]
-enum Places {
-    /// Addresses of adjacent lanes from a first one, at equal distances: most requests. They take no memory.
-    Regular(Regular),
-    /// Addresses in the list, from a position on.
-    Listed(u32),
 }
 
 /// One lane of a request.
@@ -164,11 +156,17 @@ impl Loads {
 
     /// Adds a request with its lanes: those of a sample of the sectors.
     pub fn push(&mut self, mut request: Request, access: &Access<'_>, sampler: Sampler) {
-        let regular = Regular::of(access).filter(|_| sampler.keeps_all() && request.bytes > 0);
+        let regular = Regular::of(access).filter(|_| request.bytes > 0);
         request.begin = self.count;
         if let Some(regular) = regular {
-            request.places = Places::Regular(regular);
-            self.count += access.lane_mask.count_ones();
+            let all = access.lane_mask.count_ones();
+            let (places, count) = if sampler.keeps_all() {
+                (Places::Regular(regular), all)
+            } else {
+                Places::in_sample(regular, places::first(all), sampler)
+            };
+            request.places = places;
+            self.count += count;
         } else {
             let begin = self.listed.len();
             let lanes = access.addresses().filter(|(_, address)| sampler.keeps(address / SECTOR_BYTES));
@@ -188,36 +186,32 @@ impl Loads {
 
     /// Keeps the lanes of a sample of the sectors.
     pub fn keep(&mut self, sampler: Sampler) {
-        let mut in_sample = Vec::with_capacity(self.lane_count() / 2);
+        let mut in_sample = Vec::with_capacity(self.listed.len() / 2);
         let mut requests = std::mem::take(&mut self.requests);
+        let mut count = 0;
         for request in &mut requests {
-            let lanes = self.lanes(request, request.begin..request.end);
-            let begin = position(in_sample.len());
-            in_sample.extend(lanes.filter(|lane| sampler.keeps(lane.address / SECTOR_BYTES)));
-            (request.places, request.begin, request.end) =
-                (Places::Listed(begin), begin, position(in_sample.len()));
+            let lanes = request.end - request.begin;
+            let (own, taken) = match request.places {
+                Places::Regular(regular) => Places::in_sample(regular, places::first(lanes), sampler),
+                Places::Part(regular, before) => Places::in_sample(regular, before, sampler),
+                Places::Listed(_) => {
+                    let lanes = request.places.lanes(0..lanes, &self.listed);
+                    let begin = position(in_sample.len());
+                    in_sample.extend(lanes.filter(|lane| sampler.keeps(lane.address / SECTOR_BYTES)));
+                    (Places::Listed(begin), position(in_sample.len()) - begin)
+                }
+            };
+            (request.places, request.begin, request.end) = (own, count, count + taken);
+            count += taken;
         }
         requests.retain(|request| !request.lanes().is_empty());
-        self.count = position(in_sample.len());
+        self.count = count;
         (self.requests, self.listed) = (requests, in_sample);
     }
 
     /// Lanes of a request, by their positions among those of all requests.
-    pub(super) fn lanes<'a>(
-        &'a self,
-        request: &Request,
-        positions: Range<u32>,
-    ) -> impl Iterator<Item = Lane> + use<'a> {
-        let within = positions.start - request.begin..positions.end - request.begin;
-        let (regular, listed) = match request.places {
-            Places::Regular(regular) => (Some(regular), None),
-            Places::Listed(begin) => {
-                (None, self.listed.get((begin + within.start) as usize..(begin + within.end) as usize))
-            }
-        };
-        let regular =
-            regular.into_iter().flat_map(move |regular| within.clone().map(move |at| regular.lane(at)));
-        regular.chain(listed.unwrap_or_default().iter().copied())
+    pub(super) fn lanes<'a>(&'a self, request: &Request, positions: Range<u32>) -> Lanes<'a> {
+        request.places.lanes(positions.start - request.begin..positions.end - request.begin, &self.listed)
     }
 
     /// The bytes from the first to past the last that regular lanes of a request access, if they leave no gap.
@@ -271,7 +265,7 @@ impl Walk {
         for (request, number) in loads.requests.iter().zip(0..) {
             let regular = match request.places {
                 Places::Regular(regular) => regular.sectors(request.bytes, request.end - request.begin),
-                Places::Listed(_) => None,
+                Places::Part(..) | Places::Listed(_) => None,
             };
             if let Some(sectors) = regular {
                 for (sector, lanes) in sectors {

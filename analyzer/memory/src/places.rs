@@ -1,0 +1,130 @@
+//! The addresses of a request's lanes, of all or of those in a sample.
+
+use std::ops::Range;
+use std::slice::Iter;
+
+use super::loads::Lane;
+use super::regular::Regular;
+use super::request::SECTOR_BYTES;
+use super::sampler::Sampler;
+
+/// The addresses of a request's lanes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Places {
+    /// Addresses of adjacent lanes from a first one, at equal distances: most requests. They take no memory.
+    Regular(Regular),
+    /// Some of such lanes, by their positions: those of a sample. They take none either.
+    Part(Regular, u32),
+    /// Addresses in a list, from a position on.
+    Listed(u32),
+}
+
+/// Lanes of a request, lowest first.
+pub(super) enum Lanes<'a> {
+    Regular(Regular, Range<u32>),
+    /// Positions that remain, and the number of lanes to return.
+    Part(Regular, u32, u32),
+    Listed(Iter<'a, Lane>),
+}
+
+impl Places {
+    /// Some regular lanes, by a bit for each position, in a sample of the sectors. Returns the number of lanes, too.
+    pub(super) fn in_sample(regular: Regular, lanes: u32, sampler: Sampler) -> (Self, u32) {
+        let (mut taken, mut rest) = (0, lanes);
+        let mut last = None;
+        while rest != 0 {
+            let place = rest.trailing_zeros();
+            rest &= rest - 1;
+            let sector = regular.lane(place).address / SECTOR_BYTES;
+            // Neighbors are mostly in the same sector.
+            let is_in = match last {
+                Some((known, is_in)) if known == sector => is_in,
+                _ => sampler.keeps(sector),
+            };
+            last = Some((sector, is_in));
+            taken |= u32::from(is_in) << place;
+        }
+        (Self::Part(regular, taken), taken.count_ones())
+    }
+
+    /// The lanes at some positions among those that are there.
+    pub(super) fn lanes(self, positions: Range<u32>, listed: &[Lane]) -> Lanes<'_> {
+        match self {
+            Self::Regular(regular) => Lanes::Regular(regular, positions),
+            Self::Part(regular, mut taken) => {
+                for _ in 0..positions.start {
+                    taken &= taken.wrapping_sub(1);
+                }
+                Lanes::Part(regular, taken, positions.end.saturating_sub(positions.start))
+            }
+            Self::Listed(begin) => {
+                let range = (begin + positions.start) as usize..(begin + positions.end) as usize;
+                Lanes::Listed(listed.get(range).unwrap_or_default().iter())
+            }
+        }
+    }
+}
+
+/// A bit for each of the first positions.
+pub(super) fn first(lanes: u32) -> u32 {
+    1_u32.checked_shl(lanes).map_or(u32::MAX, |bit| bit - 1)
+}
+
+impl Iterator for Lanes<'_> {
+    type Item = Lane;
+
+    #[inline]
+    fn next(&mut self) -> Option<Lane> {
+        match self {
+            Self::Regular(regular, places) => places.next().map(|place| regular.lane(place)),
+            Self::Part(regular, taken, left) => {
+                *left = left.checked_sub(1)?;
+                let place = taken.trailing_zeros();
+                *taken &= taken.checked_sub(1)?;
+                Some(regular.lane(place))
+            }
+            Self::Listed(lanes) => lanes.next().copied(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::{self, Request};
+
+    #[test]
+    fn regular_lanes_in_a_sample_are_those_that_a_list_keeps() {
+        let mut half = Sampler::default();
+        half.halve();
+        let mut quarter = half;
+        quarter.halve();
+        for (stride, mask) in
+            (-40..=40).flat_map(|stride| [u32::MAX, 0xff0, 1 << 31].map(|mask| (stride, mask)))
+        {
+            let access = Request {
+                lane_mask: mask,
+                address: 0x7f30_1003,
+                span_bytes: 0,
+                access_bytes: 4,
+                lanes: request::Lanes::Regular(stride),
+            };
+            let regular = Regular::of(&access).unwrap();
+            let seen = |lanes: Lanes<'_>| lanes.map(|lane| (lane.lane, lane.address)).collect::<Vec<_>>();
+            let listed = |sampler: Sampler| {
+                let lanes = (0..mask.count_ones()).map(|place| regular.lane(place));
+                let taken = lanes.filter(|lane| sampler.keeps(lane.address / SECTOR_BYTES));
+                taken.map(|lane| (lane.lane, lane.address)).collect::<Vec<_>>()
+            };
+            let (places, count) = Places::in_sample(regular, first(mask.count_ones()), half);
+            assert_eq!(seen(places.lanes(0..count, &[])), listed(half));
+            for from in 0..count {
+                let range = from as usize..(from + 1).min(count) as usize;
+                assert_eq!(seen(places.lanes(from..from + 1, &[])), listed(half)[range]);
+            }
+            let Places::Part(_, taken) = places else { panic!("{places:?}") };
+            let (places, count) = Places::in_sample(regular, taken, quarter);
+            assert_eq!(seen(places.lanes(0..count, &[])), listed(quarter));
+        }
+    }
+}
