@@ -55,11 +55,11 @@ pub(super) fn read(reader: &CaptureReader) -> Result<Sections, CaptureError> {
     let files = wanted.keys().filter_map(|module| modules.get(module)?.file.as_deref());
     reader.prefetch(files);
     let budget = AtomicU64::new(MAX_CODE_BYTES);
-    let of_module = |(module_id, functions): (ModuleId, Vec<Function>)| {
-        let opened = open(reader, modules.get(&module_id));
+    let of_module = |bytes: &mut Vec<u8>, (module_id, functions): (ModuleId, Vec<Function>)| {
+        let opened = open(reader, modules.get(&module_id), bytes);
         read_module(module_id, opened, &functions, &budget)
     };
-    let parts: Vec<Sections> = wanted.into_par_iter().map(of_module).collect();
+    let parts: Vec<Sections> = wanted.into_par_iter().map_init(Vec::new, of_module).collect();
     let mut sections = Sections::default();
     for part in parts {
         sections.found.extend(part.found);
@@ -78,7 +78,7 @@ fn rows<R: Row>(reader: &CaptureReader) -> Result<Vec<R>, CaptureError> {
 
 fn read_module(
     module_id: ModuleId,
-    opened: Result<Opened, String>,
+    opened: Result<Opened<'_>, String>,
     functions: &[Function],
     budget: &AtomicU64,
 ) -> Sections {
@@ -134,14 +134,18 @@ fn read_module(
 }
 
 /// A cubin that was read.
-struct Opened {
-    bytes: Vec<u8>,
+struct Opened<'a> {
+    bytes: &'a [u8],
     cubin: Cubin,
     lines: Arc<LineTable>,
 }
 
-/// A module's cubin.
-fn open(reader: &CaptureReader, module: Option<&Module>) -> Result<Opened, String> {
+/// A module's cubin, in a buffer.
+fn open<'a>(
+    reader: &CaptureReader,
+    module: Option<&Module>,
+    buffer: &'a mut Vec<u8>,
+) -> Result<Opened<'a>, String> {
     let module = module.ok_or("the capture does not know its module")?;
     let file = module.file.as_ref().ok_or("the capture does not hold its cubin")?;
     let packed = reader.entry(file).map_err(|error| cause(&error))?;
@@ -149,13 +153,14 @@ fn open(reader: &CaptureReader, module: Option<&Module>) -> Result<Opened, Strin
     if listed.is_none_or(|(.., hash)| blake3::hash(&packed).to_hex().as_str() != hash) {
         return Err("its cubin has another hash than the manifest".to_owned());
     }
-    let bytes = reader.cubin(&module.content_hash).map_err(|error| cause(&error))?;
-    let cubin = Cubin::read(&bytes).map_err(|error| format!("its cubin cannot be read: {error}"))?;
+    reader.read_cubin(&module.content_hash, buffer).map_err(|error| cause(&error))?;
+    let bytes = buffer.as_slice();
+    let cubin = Cubin::read(bytes).map_err(|error| format!("its cubin cannot be read: {error}"))?;
     if !cubin.sm.is_known() {
         return Err(format!("its architecture, sm_{}, is not known", cubin.sm.0));
     }
     // Lines are optional: damaged ones are null.
-    let lines = LineTable::read(&bytes, &cubin).unwrap_or_default();
+    let lines = LineTable::read(bytes, &cubin).unwrap_or_default();
     Ok(Opened { bytes, cubin, lines: Arc::new(lines) })
 }
 

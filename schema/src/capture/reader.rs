@@ -309,23 +309,35 @@ impl CaptureReader {
 
     /// A cubin, decompressed, by the BLAKE3 hash of the cubin as loaded: `module.content_hash`.
     pub fn cubin(&self, content_hash: &str) -> Result<Vec<u8>, CaptureError> {
+        let mut cubin = Vec::new();
+        self.read_cubin(content_hash, &mut cubin)?;
+        Ok(cubin)
+    }
+
+    /// The same, in place of what a buffer holds. Cubins of libraries have megabytes, mostly zeros where the capture has
+    /// no code: fresh memory for each takes longer than decompressing it.
+    pub fn read_cubin(&self, content_hash: &str, cubin: &mut Vec<u8>) -> Result<(), CaptureError> {
         let packed = self.entry(&entry::cubin(content_hash))?;
         let corrupt =
             |cause: String| CaptureError::corrupt(format!("cubin {content_hash}"), cause, &self.path);
         // Growing copies everything again and again. The header's size may be wrong.
         let declared = zstd::zstd_safe::get_frame_content_size(&packed).ok().flatten().unwrap_or(0);
         let most = packed.len().saturating_mul(MOST_RATIO);
-        let mut cubin =
-            Vec::with_capacity(usize::try_from(declared.min(MAX_CUBIN_BYTES)).unwrap_or(most).min(most));
+        cubin.clear();
+        cubin.reserve(usize::try_from(declared.min(MAX_CUBIN_BYTES)).unwrap_or(most).min(most));
+        // At once, without the decoder's own window. What does not fit is decompressed piece by piece, up to the limit.
+        let whole = zstd::bulk::Decompressor::new()
+            .and_then(|mut decompressor| decompressor.decompress_to_buffer(&packed, cubin));
+        if whole.is_ok_and(|bytes| bytes as u64 <= MAX_CUBIN_BYTES) {
+            return Ok(());
+        }
+        cubin.clear();
         let decoder = zstd::Decoder::new(&packed[..]).map_err(|cause| corrupt(cause.to_string()))?;
-        decoder
-            .take(MAX_CUBIN_BYTES + 1)
-            .read_to_end(&mut cubin)
-            .map_err(|cause| corrupt(cause.to_string()))?;
+        decoder.take(MAX_CUBIN_BYTES + 1).read_to_end(cubin).map_err(|cause| corrupt(cause.to_string()))?;
         if cubin.len() as u64 > MAX_CUBIN_BYTES {
             return Err(corrupt(format!("it has more than {MAX_CUBIN_BYTES} bytes uncompressed")));
         }
-        Ok(cubin)
+        Ok(())
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
+use serde_json::Value;
 use stallmap_check::check;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
@@ -91,6 +92,36 @@ fn a_cubin_comes_back() {
     let stored = include_bytes!("../../testkit/src/tiny.cubin");
     assert_eq!(reader.cubin(&module.content_hash).unwrap(), stored);
     assert!(matches!(reader.cubin("00"), Err(CaptureError::MissingEntry { .. })));
+    let mut buffer = vec![7; 1 << 20];
+    let before = buffer.as_ptr();
+    reader.read_cubin(&module.content_hash, &mut buffer).unwrap();
+    assert_eq!((buffer.as_slice(), buffer.as_ptr()), (stored.as_slice(), before), "in the same memory");
+}
+
+/// A writer that does not know the size, and one that joins two frames.
+#[test]
+fn a_cubin_comes_back_whatever_its_frames_say() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("capture");
+    let stored = include_bytes!("../../testkit/src/tiny.cubin");
+    let (first, second) = stored.split_at(stored.len() / 2);
+    let stream = zstd::stream::encode_all(stored.as_slice(), 3).unwrap();
+    let two = [first, second].map(|part| zstd::bulk::compress(part, 3).unwrap()).concat();
+    for packed in [stream, two] {
+        tiny::write(&path, Form::Folder).unwrap();
+        let listed = path.join("manifest.json");
+        let mut manifest: Value = serde_json::from_slice(&fs::read(&listed).unwrap()).unwrap();
+        let files = manifest["files"].as_array_mut().unwrap();
+        let file =
+            files.iter_mut().find(|file| file["path"].as_str().unwrap().starts_with("cubins")).unwrap();
+        file["bytes"] = packed.len().into();
+        fs::write(path.join(file["path"].as_str().unwrap()), packed).unwrap();
+        fs::write(&listed, manifest.to_string()).unwrap();
+        let reader = CaptureReader::open(&path).unwrap();
+        let module = reader.read_rows::<Module>().unwrap().remove(0);
+        assert_eq!(reader.cubin(&module.content_hash).unwrap(), stored);
+        fs::remove_dir_all(&path).unwrap();
+    }
 }
 
 /// A map of the file would end the process by SIGBUS.
