@@ -16,6 +16,7 @@ use stallmap_schema::word::{Direction, Match, OpKind, Phase, StorageOrigin};
 use super::index::{Sources, TensorIndex};
 use super::request::{Lanes, Request};
 use super::resolve::{Resolver, Share};
+use super::tensor_map;
 
 const LAUNCHES: u64 = 8;
 
@@ -335,6 +336,23 @@ proptest! {
                 let share = shares.iter().find(|share| share.lane_mask >> lane & 1 == 1).unwrap();
                 let given = Resolver::ids(&index, share.target);
                 prop_assert_eq!(given, program.target(ordinal, address), "launch {} address {}", ordinal, address);
+            }
+        }
+    }
+
+    #[test]
+    fn addresses_together_are_counted_like_each_alone(
+        program in program(),
+        groups in vec((0..LAUNCHES, vec(0..1200_u64, 1..6)), 1..20),
+    ) {
+        let mut resolver = Resolver::new(Arc::new(TensorIndex::build(&program.sources()).unwrap()));
+        for (ordinal, addresses) in groups {
+            resolver.move_to(ordinal);
+            let counted = tensor_map::counted(&addresses, &mut resolver);
+            prop_assert_eq!(counted.iter().map(|(_, count)| count).sum::<usize>(), addresses.len());
+            for (target, count) in counted {
+                let own = addresses.iter().filter(|address| resolver.target(**address) == target);
+                prop_assert_eq!(own.count(), count);
             }
         }
     }

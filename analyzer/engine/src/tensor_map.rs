@@ -33,17 +33,10 @@ pub(super) fn rows(maps: &RecordBatch, mut resolver: Resolver) -> Result<RecordB
 
 fn targets(map: &TensorMap, resolver: &mut Resolver) -> Vec<TensorMapTensor> {
     resolver.move_to(map.kernel_id.0);
-    let mut counted: Vec<(Target, u32)> = Vec::new();
     let addresses = spread::addresses(map);
-    let total = addresses.len() as f64;
-    for address in addresses {
-        let target = resolver.target(address);
-        match counted.iter_mut().find(|(known, _)| *known == target) {
-            Some((_, count)) => *count += 1,
-            None => counted.push((target, 1)),
-        }
-    }
-    let row = |(target, count): (Target, u32)| {
+    let total = addresses.len();
+    let counted = counted(&addresses, resolver);
+    let row = |(target, count): (Target, usize)| {
         let (storage, tensor, allocation) = Resolver::ids(resolver.index(), target);
         TensorMapTensor {
             kernel_id: KernelId(map.kernel_id.0),
@@ -52,8 +45,29 @@ fn targets(map: &TensorMap, resolver: &mut Resolver) -> Vec<TensorMapTensor> {
             storage_id: storage.map(StorageId),
             tensor_id: tensor.map(TensorId),
             allocation_id: allocation.map(AllocationId),
-            share: f64::from(count) / total,
+            share: count as f64 / total as f64,
         }
     };
     counted.into_iter().map(row).collect()
+}
+
+/// The targets of addresses, with the number of addresses of each.
+pub(super) fn counted(addresses: &[u64], resolver: &mut Resolver) -> Vec<(Target, usize)> {
+    // Most maps lie in one tensor: the ends decide.
+    let ends = addresses.iter().min().zip(addresses.iter().max());
+    if let Some((&lowest, &highest)) = ends
+        && let Some((target, _, end)) = resolver.around(lowest)
+        && highest < end
+    {
+        return vec![(target, addresses.len())];
+    }
+    let mut counted: Vec<(Target, usize)> = Vec::new();
+    for &address in addresses {
+        let target = resolver.target(address);
+        match counted.iter_mut().find(|(known, _)| *known == target) {
+            Some((_, count)) => *count += 1,
+            None => counted.push((target, 1)),
+        }
+    }
+    counted
 }
