@@ -4,10 +4,14 @@
 //! them. A view over few rows takes longer with several than with one, and the views of a command run at the same time
 //! anyway.
 //!
+//! Joins make room for a whole batch of each column before they know how many rows there are. So batches are short where
+//! there are few.
+//!
 //! DataFusion applies its rules again until a pass changes nothing, up to three times. The second pass finds little, and
 //! planning takes longer than running such a plan.
 
 use datafusion::catalog::MemTable;
+use datafusion::common::config::ConfigNonZeroUsize;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::{LogicalPlan, TableScan};
@@ -19,6 +23,8 @@ use super::inline::View;
 
 /// Rows that a plan over few rows reads, in all its scans together.
 const FEW_ROWS: usize = 100_000;
+/// Rows of the shortest batches.
+const SHORT_BATCH: usize = 1024;
 
 /// A context for a plan that reads views: with one partition, if it reads few rows.
 pub(crate) fn context_for(context: &SessionContext, plan: &LogicalPlan) -> SessionContext {
@@ -26,6 +32,10 @@ pub(crate) fn context_for(context: &SessionContext, plan: &LogicalPlan) -> Sessi
     let mut state = context.state();
     let options = state.config_mut().options_mut();
     options.execution.target_partitions = 1;
+    let rows = size.rows.next_power_of_two().max(SHORT_BATCH).min(options.execution.batch_size.into());
+    if let Ok(rows) = ConfigNonZeroUsize::try_new(rows) {
+        options.execution.batch_size = rows;
+    }
     // These walk over the plan to divide sorts and joins among partitions.
     options.optimizer.repartition_sorts = false;
     options.optimizer.top_down_join_key_reordering = false;
@@ -82,19 +92,23 @@ mod tests {
     use super::*;
     use crate::session::Session;
 
-    /// Partitions and passes of the optimizer for a statement.
-    async fn means(sql: &str) -> [usize; 2] {
+    /// Partitions, passes of the optimizer and rows of a batch for a statement.
+    async fn means(sql: &str) -> [usize; 3] {
         let session = Session::without_rows().unwrap();
         let plan = session.plan(sql).await.unwrap();
         let options = context_for(session.context(), &plan).copied_config().options().clone();
-        [options.execution.target_partitions, options.optimizer.max_passes]
+        [
+            options.execution.target_partitions,
+            options.optimizer.max_passes,
+            options.execution.batch_size.into(),
+        ]
     }
 
     #[tokio::test]
     async fn few_rows_are_planned_in_one_pass() {
         assert_eq!(
             means("SELECT count(*) FROM launch l JOIN module m ON m.module_id = l.kernel_id").await,
-            [1, 1]
+            [1, 1, 1024]
         );
     }
 
@@ -102,6 +116,6 @@ mod tests {
     async fn subqueries_are_planned_in_several_passes() {
         let sql =
             "SELECT * FROM launch l WHERE EXISTS (SELECT 1 FROM module m WHERE m.module_id = l.kernel_id)";
-        assert_eq!(means(sql).await, [1, 3]);
+        assert_eq!(means(sql).await, [1, 3, 1024]);
     }
 }
