@@ -44,6 +44,20 @@ async fn captures_have_schemas_of_their_own() {
     assert!(refused(Session::open(&[])).contains("no capture given"));
 }
 
+/// That a view has no rows is known once it is computed.
+#[tokio::test]
+async fn nothing_is_planned_above_a_view_without_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let session = Session::open(&[(None, tiny_folder(folder.path()))]).unwrap();
+    let sql = "EXPLAIN SELECT l.kernel_id FROM launch l CROSS JOIN cost_violation v";
+    assert!(answer(&session, sql).await.unwrap().concat().contains("Join"));
+    session.keep(&["cost_violation"]).await.unwrap();
+    let plan = answer(&session, sql).await.unwrap().concat();
+    assert!(plan.contains("EmptyExec") && !plan.contains("Join"), "{plan}");
+    let sides = "SELECT count(*) FROM launch l LEFT JOIN cost_violation v ON v.kernel_id = l.kernel_id";
+    assert_eq!(answer(&session, sides).await, answer(&session, "SELECT count(*) FROM launch").await);
+}
+
 /// The older capture lacks columns and a table of the newer one.
 #[tokio::test]
 async fn captures_of_two_releases_are_asked_together() {

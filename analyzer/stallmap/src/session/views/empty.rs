@@ -1,6 +1,7 @@
 //! Plans that have no rows, whatever their conditions: a capture lacks tables, and views over these need no planning.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use datafusion::common::JoinType;
 use datafusion::common::tree_node::TreeNode as _;
@@ -42,8 +43,13 @@ pub(crate) fn causes(plan: &LogicalPlan) -> Option<Causes> {
 
 /// A scan without rows, as a plan under the scan's name. None if there may be rows.
 pub(super) fn replaced(scan: &TableScan) -> Option<LogicalPlan> {
-    let schema = causes_of_scan(scan).map(|_| scan.projected_schema.clone())?;
-    Some(LogicalPlan::EmptyRelation(EmptyRelation { produce_one_row: false, schema }))
+    causes_of_scan(scan).map(|_| of_scan(scan))
+}
+
+/// A plan without rows in place of a scan.
+pub(super) fn of_scan(scan: &TableScan) -> LogicalPlan {
+    let schema = Arc::clone(&scan.projected_schema);
+    LogicalPlan::EmptyRelation(EmptyRelation { produce_one_row: false, schema })
 }
 
 /// The causes of several inputs together. None if one may have rows.

@@ -194,6 +194,10 @@ fn plan_of(scan: &TableScan) -> Result<Option<LogicalPlan>> {
         return Ok(None);
     }
     if let Some(rows) = view.cached_rows() {
+        // Nothing is planned above no rows.
+        if view.count() == Some(0) {
+            return Ok(Some(empty::of_scan(scan)));
+        }
         let source = provider_as_source(rows);
         return LogicalPlanBuilder::scan(scan.table_name.clone(), source, None)?.build().map(Some);
     }
