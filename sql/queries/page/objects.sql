@@ -8,8 +8,8 @@ WITH pattern AS (
   GROUP BY coalesce(storage_id, allocation_id)
 ), object AS (
   SELECT
-    l.object_id, l.object, l.type, l.born_at, l.device_id, l.size_bytes, l.alloc_ordinal, l.first_use_ordinal, l.last_use_ordinal,
-    l.free_ordinal, l.use_count, l.is_live_at_peak, p.patterns
+    l.object_id, l.object, l.type, l.born_at, l.device_id, l.size_bytes, l.alloc_ordinal, l.first_use_ordinal,
+    l.last_use_ordinal, l.free_ordinal, l.use_count, l.is_live_at_peak, p.patterns
   FROM object_life l
   LEFT JOIN pattern p ON p.object_id = l.object_id
 ), placed AS (
