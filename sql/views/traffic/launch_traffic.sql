@@ -88,8 +88,8 @@ WITH object AS (
   SELECT
     a.*, r.lines / r.sectors AS lines_per_sector, 1.0 - r.l1_sectors / r.sectors AS past_l1,
     1.0 - r.l2_sectors / r.sectors AS past_l2,
-    -- The probability that a request has one sector of a line, and that the neighbor is not touched at the same time. That
-    -- of a first touch is the part of the object that the launch leaves. A sector that was evicted is touched alone again.
+    -- The probability that a request has one sector of a line, and that the neighbor is not touched at the same time: for a
+    -- first touch the part of the object that the launch leaves. A sector that was evicted is touched alone again.
     least(greatest(r.lines / r.sectors - 0.25, 0.0) / 0.75, 1.0)
       * (1.0 - least(r.cold_sectors / nullif(r.sectors - r.l2_sectors, 0.0), 1.0)
         * least(coalesce(32.0 * r.cold_sectors / nullif(o.bytes, 0.0), 1.0), 1.0)) AS alone,
