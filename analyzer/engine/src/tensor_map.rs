@@ -34,7 +34,6 @@ pub(super) fn rows(maps: &RecordBatch, mut resolver: Resolver) -> Result<RecordB
 fn targets(map: &TensorMap, resolver: &mut Resolver) -> Vec<TensorMapTensor> {
     resolver.move_to(map.kernel_id.0);
     let addresses = spread::addresses(map);
-    let total = addresses.len();
     let counted = counted(&addresses, resolver);
     let row = |(target, count): (Target, usize)| {
         let (storage, tensor, allocation) = Resolver::ids(resolver.index(), target);
@@ -45,7 +44,7 @@ fn targets(map: &TensorMap, resolver: &mut Resolver) -> Vec<TensorMapTensor> {
             storage_id: storage.map(StorageId),
             tensor_id: tensor.map(TensorId),
             allocation_id: allocation.map(AllocationId),
-            share: count as f64 / total as f64,
+            share: count as f64 / addresses.len() as f64,
         }
     };
     counted.into_iter().map(row).collect()
@@ -54,16 +53,14 @@ fn targets(map: &TensorMap, resolver: &mut Resolver) -> Vec<TensorMapTensor> {
 /// The targets of addresses, with the number of addresses of each.
 pub(super) fn counted(addresses: &[u64], resolver: &mut Resolver) -> Vec<(Target, usize)> {
     // Most maps lie in one tensor: the ends decide.
-    let ends = addresses.iter().min().zip(addresses.iter().max());
-    if let Some((&lowest, &highest)) = ends
+    if let Some((&lowest, &highest)) = addresses.iter().min().zip(addresses.iter().max())
         && let Some((target, _, end)) = resolver.around(lowest)
         && highest < end
     {
         return vec![(target, addresses.len())];
     }
     let mut counted: Vec<(Target, usize)> = Vec::new();
-    for &address in addresses {
-        let target = resolver.target(address);
+    for target in addresses.iter().map(|address| resolver.target(*address)) {
         match counted.iter_mut().find(|(known, _)| *known == target) {
             Some((_, count)) => *count += 1,
             None => counted.push((target, 1)),
