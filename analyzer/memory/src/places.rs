@@ -19,7 +19,7 @@ pub(super) enum Places {
     Listed(u32),
 }
 
-/// Lanes of a request, lowest first.
+/// Iterator over the lanes of a request, in ascending order.
 pub(super) enum Lanes<'a> {
     Regular(Regular, Range<u32>),
     /// Positions that remain, and the number of lanes to return.

@@ -88,12 +88,12 @@ WITH object AS (
   SELECT
     a.*, r.lines / r.sectors AS lines_per_sector, 1.0 - r.l1_sectors / r.sectors AS past_l1,
     1.0 - r.l2_sectors / r.sectors AS past_l2,
-    -- The probability that a request has one sector of a line, and that the neighbor is not touched at the same time: for a
-    -- first touch the part of the object that the launch leaves. A sector that was evicted is touched alone again.
+    -- Probability of a lone sector: the request touches no other sector of its line, and no other request touches the adjacent
+    -- one meanwhile. For cold misses it is the untouched part of the object, for capacity misses 1.
     least(greatest(r.lines / r.sectors - 0.25, 0.0) / 0.75, 1.0)
       * (1.0 - least(r.cold_sectors / nullif(r.sectors - r.l2_sectors, 0.0), 1.0)
         * least(coalesce(32.0 * r.cold_sectors / nullif(o.bytes, 0.0), 1.0), 1.0)) AS alone,
-    -- The part of its sectors that a request leaves, and the part that the launch never stores.
+    -- Fraction of the bytes of the stored sectors that one request does not store, and that the launch does not store.
     greatest(1.0 - a.unique_bytes / (32.0 * a.sectors), 0.0) AS unstored,
     coalesce(greatest(1.0 - m.written_bytes / nullif(32.0 * m.written_sectors, 0.0), 0.0), 0.0) AS unfilled,
     CASE WHEN i.text LIKE '%.F%' THEN 2.5 ELSE 1.0 END AS lane_turns,
@@ -120,7 +120,6 @@ WITH object AS (
     kernel_id, function_id, pc, target, storage_id, tensor_id, allocation_id, is_written,
     sectors * lines_per_sector AS l1_lines,
     32.0 * sectors * CASE WHEN is_written THEN 1.0 ELSE past_l1 END AS l2_bytes,
-    CASE WHEN is_written THEN 0.0 ELSE 32.0 * sectors * past_l1 END AS answered_bytes,
     sectors * CASE
       WHEN is_atomic THEN 0.5 * lines_per_sector + 2.4
       WHEN is_written THEN 2.3 * lines_per_sector + 1.5 + 0.6 * least(2.0 * unstored, 1.0)
@@ -149,8 +148,7 @@ WITH object AS (
 ), moved AS (
   SELECT
     s.kernel_id, s.function_id, s.pc, CAST(s.target AS VARCHAR) AS target, s.storage_id, s.tensor_id, s.allocation_id,
-    s.is_written, s.l1_lines, s.l2_bytes, s.answered_bytes, s.request_cycles, s.filled, s.delay,
-    c.l2_bytes AS cache_bytes, s.turns,
+    s.is_written, s.l1_lines, s.l2_bytes, s.request_cycles, s.filled, s.delay, c.l2_bytes AS cache_bytes, s.turns,
     s.device_bytes * CASE
       WHEN o.bytes <= c.l2_bytes THEN least(1.0, o.bytes / nullif(sum(s.device_bytes) OVER (
         PARTITION BY s.kernel_id, s.storage_id, coalesce(s.storage_id, s.allocation_id)), 0.0))
@@ -162,12 +160,12 @@ WITH object AS (
     ON o.is_storage = (s.storage_id IS NOT NULL) AND o.object_id = coalesce(s.storage_id, s.allocation_id)
   UNION ALL
   SELECT
-    kernel_id, function_id, pc, target, storage_id, tensor_id, allocation_id, false, 0.0, bytes, bytes AS answered_bytes,
+    kernel_id, function_id, pc, target, storage_id, tensor_id, allocation_id, false, 0.0, bytes,
     2.0 * bytes / 128.0, 0.0, 1.0, NULL, 0.0, bytes * (1.0 - l2_share)
   FROM copied
 ), reached AS (
   SELECT
-    kernel_id, function_id, pc, target, storage_id, tensor_id, allocation_id, l1_lines, l2_bytes, answered_bytes,
+    kernel_id, function_id, pc, target, storage_id, tensor_id, allocation_id, is_written, l1_lines, l2_bytes,
     request_cycles, turns, delay,
     coalesce(device_bytes, 0.0) * CASE
       WHEN is_written THEN 1.0 + filled - 0.5 * coalesce(least(1.0, 0.5 * cache_bytes / nullif(sum(
@@ -185,7 +183,8 @@ WITH object AS (
 SELECT
   m.kernel_id, m.function_id, m.pc, m.target, m.storage_id, m.tensor_id, m.allocation_id,
   m.l1_lines, m.l2_bytes, m.device_bytes,
-  m.l1_lines / (v.l1_lines_per_ns * v.busy_count), m.answered_bytes / (v.l2_bytes_per_ns * v.l2_part),
+  m.l1_lines / (v.l1_lines_per_ns * v.busy_count),
+  CASE WHEN m.is_written THEN 0.0 ELSE m.l2_bytes / (v.l2_bytes_per_ns * v.l2_part) END,
   m.request_cycles / (v.request_cycles_per_ns * v.l2_part), m.device_bytes * m.delay / v.device_bytes_per_ns,
   m.turns / v.atomic_sectors_per_ns
 FROM reached m
