@@ -17,7 +17,7 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::coop::make_cooperative;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -51,7 +51,10 @@ impl PhysicalOptimizerRule for Pauses {
             if !multiplies {
                 return Ok(Transformed::no(plan));
             }
-            Ok(Transformed::yes(Arc::new(CooperativeExec::new(plan)) as _))
+            // Its own operator instead of DataFusion's: the operators above keep what is known of their inputs.
+            Ok(Transformed::yes(
+                Arc::new(SliceExec { role: Role::Rests, rows: Arc::default(), input: plan }) as _
+            ))
         };
         plan.transform_up(pause).data()
     }
@@ -82,6 +85,8 @@ fn in_slices(join: Arc<dyn ExecutionPlan>, roles: [Role; 2]) -> Result<Arc<dyn E
 enum Role {
     /// Nothing.
     Passes,
+    /// Each counts as a batch of a scan does.
+    Rests,
     /// Their rows are counted.
     Counts,
     /// They are cut by that count: the order of a nested loop's results depends on the cuts, so these may depend on
@@ -125,7 +130,11 @@ struct SliceExec {
 
 impl DisplayAs for SliceExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.role == Role::Counts { "SliceExec: counts" } else { "SliceExec" })
+        f.write_str(match self.role {
+            Role::Rests => "SliceExec: rests",
+            Role::Counts => "SliceExec: counts",
+            Role::Passes | Role::Slices | Role::Paced => "SliceExec",
+        })
     }
 }
 
@@ -192,6 +201,7 @@ impl ExecutionPlan for SliceExec {
                     rows
                 })
             }
+            Role::Rests => make_cooperative(input),
             Role::Passes => input,
         };
         Ok(passed)
