@@ -7,6 +7,7 @@ mod first_words;
 mod hex_text;
 mod nesting;
 mod nulls;
+mod passes;
 mod remembered;
 pub mod resources;
 pub(crate) mod stored;

@@ -15,7 +15,9 @@ use datafusion::optimizer::extract_equijoin_predicate::ExtractEquijoinPredicate;
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{Optimizer, OptimizerConfig, OptimizerRule};
 
-/// DataFusion's rules, these two with care.
+use super::passes;
+
+/// DataFusion's rules, these two with care, and some for plans of several passes only.
 pub(super) fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let careful: [Arc<dyn OptimizerRule + Send + Sync>; 2] =
         [Arc::new(CrossJoins(EliminateCrossJoin::new())), Arc::new(Keys(ExtractEquijoinPredicate::new()))];
@@ -25,7 +27,7 @@ pub(super) fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
             *rule = Arc::clone(&own);
         }
     }
-    rules
+    rules.into_iter().map(passes::of_several).collect()
 }
 
 /// Turns cross joins into joins by keys.
