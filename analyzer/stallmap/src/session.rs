@@ -42,7 +42,7 @@ use self::views::empty::causes;
 use self::views::inline::{expanded, sources};
 use self::views::lazy::PlannedSchema;
 use self::views::materialize::{keep_again, keep_views, named};
-use self::views::small::context_for;
+use self::views::small::{FEW_ROWS, context_for};
 use crate::error::AnalyzeError;
 use crate::lexer::{self, Kind as TokenKind};
 use crate::library::fault::Fault;
@@ -388,7 +388,7 @@ async fn rows_of(context: &SessionContext, sql: &str) -> Result<Vec<RecordBatch>
     let plan = plan_of(context, sql).await?;
     Session::check_reads_only(&plan)?;
     keep_again(context, &plan).await?;
-    let context = context_for(context, &plan);
+    let context = context_for(context, &plan, FEW_ROWS);
     let frame = context.execute_logical_plan(expanded(plan)?).await?;
     let schema = Arc::clone(frame.schema().inner());
     let rows = frame.collect().await?;

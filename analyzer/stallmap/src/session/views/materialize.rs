@@ -25,7 +25,7 @@ use tokio::runtime::Handle;
 use tokio::task::{JoinSet, spawn};
 
 use super::inline::{Rows, View, expanded};
-use super::small::context_for;
+use super::small::{self, FEW_ROWS, context_for};
 
 /// A view with more rows is computed wherever it is read. Sums by launch of 100,000 launches have fewer.
 pub(crate) const MOST_KEPT_ROWS: usize = 4_000_000;
@@ -72,12 +72,13 @@ async fn keep_all(context: &SessionContext, steps: Vec<Step>) -> Result<()> {
     // Without a runtime there is one thread.
     if steps.len() < 2 || Handle::try_current().is_err() {
         for step in steps {
-            keep(context.clone(), step.provider).await?;
+            keep(context.clone(), step.provider, FEW_ROWS).await?;
         }
         return Ok(());
     }
     let config = context.copied_config();
-    let most = config.target_partitions() * TASKS_PER_THREAD;
+    let threads = config.target_partitions();
+    let most = threads * TASKS_PER_THREAD;
     let work = config.get_extension::<Work>().unwrap_or_default();
     let mut waiting: Vec<Option<Task>> = steps.iter().map(|_| Some(work.view())).collect();
     let mut missing: Vec<usize> = steps.iter().map(|step| step.reads.len()).collect();
@@ -92,7 +93,9 @@ async fn keep_all(context: &SessionContext, steps: Vec<Step>) -> Result<()> {
         while tasks.len() < most
             && let Some((_, at)) = ready.pop_first()
         {
-            let computed = keep(context.clone(), Arc::clone(&steps[at].provider));
+            let others = tasks.len() + ready.len();
+            let few = if others >= threads { small::rows_among_others(threads) } else { FEW_ROWS };
+            let computed = keep(context.clone(), Arc::clone(&steps[at].provider), few);
             tasks.spawn(async move { computed.await.map(|()| at) });
         }
         let Some(task) = tasks.join_next().await else { return Ok(()) };
@@ -107,20 +110,21 @@ async fn keep_all(context: &SessionContext, steps: Vec<Step>) -> Result<()> {
     }
 }
 
-async fn keep(context: SessionContext, table: Arc<dyn TableProvider>) -> Result<()> {
+async fn keep(context: SessionContext, table: Arc<dyn TableProvider>, few: usize) -> Result<()> {
     if let Some(engine) = table.downcast_ref::<DerivedTable>().and_then(DerivedTable::keeper) {
         engine.keep_parts(&context).await
     } else if let Some(view) = table.downcast_ref::<View>() {
-        view.keep(async || rows(&context, view.plan().clone()).await).await
+        view.keep(async || rows(&context, view.plan().clone(), few).await).await
     } else {
         Ok(())
     }
 }
 
-/// All rows of a plan that reads views, with their memory. None if they are too many to cache.
-async fn rows(context: &SessionContext, plan: LogicalPlan) -> Result<Option<Rows>> {
+/// All rows of a plan that reads views, with their memory. None if they are too many to cache. The plan has one partition
+/// if it reads `few` rows.
+async fn rows(context: &SessionContext, plan: LogicalPlan, few: usize) -> Result<Option<Rows>> {
     let memory = MemoryConsumer::new("cached view").register(&context.runtime_env().memory_pool);
-    let context = context_for(context, &plan);
+    let context = context_for(context, &plan, few);
     let frame = context.execute_logical_plan(expanded(plan)?).await?;
     let mut stream = frame.execute_stream().await?;
     let (mut batches, mut rows, mut texts) = (Vec::new(), 0, Texts::default());

@@ -17,18 +17,27 @@ use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::{LogicalPlan, TableScan};
 use datafusion::prelude::SessionContext;
 use stallmap_code::table::CodeTable;
+use stallmap_engine::table::PlacesTable;
 use stallmap_tables::captured::CapturedTable;
 
 use super::inline::View;
 
 /// Rows that a plan over few rows reads, in all its scans together.
-const FEW_ROWS: usize = 100_000;
+pub(crate) const FEW_ROWS: usize = 100_000;
+/// The same for views that are computed at the same time, of all threads together.
+const ROWS_AMONG_OTHERS: usize = 64_000_000;
 /// Rows of the shortest batches.
 const SHORT_BATCH: usize = 1024;
 
-/// A context for a plan that reads views: with one partition, if it reads few rows.
-pub(crate) fn context_for(context: &SessionContext, plan: &LogicalPlan) -> SessionContext {
-    let Some(size) = size(plan) else { return context.clone() };
+/// [`FEW_ROWS`] for a view that is computed while other views occupy all threads: partitions only cost then. The limit
+/// keeps one view from becoming the longest step on a machine of many threads.
+pub(crate) fn rows_among_others(threads: usize) -> usize {
+    (ROWS_AMONG_OTHERS / threads.max(1)).max(FEW_ROWS)
+}
+
+/// A context for a plan that reads views: with one partition, if it reads `few` rows.
+pub(crate) fn context_for(context: &SessionContext, plan: &LogicalPlan, few: usize) -> SessionContext {
+    let Some(size) = size(plan, few) else { return context.clone() };
     let mut state = context.state();
     let options = state.config_mut().options_mut();
     options.execution.target_partitions = 1;
@@ -53,38 +62,39 @@ struct Size {
     has_subquery: bool,
 }
 
-/// The size of a plan. None if its rows may be more than [`FEW_ROWS`].
-fn size(plan: &LogicalPlan) -> Option<Size> {
+/// The size of a plan. None if its rows may be more than `few`.
+fn size(plan: &LogicalPlan, few: usize) -> Option<Size> {
     let mut all = Some(Size::default());
     let visited = plan.apply_with_subqueries(|node| {
         let own = match node {
-            LogicalPlan::TableScan(scan) => size_of(scan),
+            LogicalPlan::TableScan(scan) => size_of(scan, few),
             node => Some(Size { rows: 0, has_subquery: matches!(node, LogicalPlan::Subquery(_)) }),
         };
         let sum = all.zip(own).map(|(all, own)| Size {
             rows: all.rows.saturating_add(own.rows),
             has_subquery: all.has_subquery || own.has_subquery,
         });
-        all = sum.filter(|size| size.rows <= FEW_ROWS);
+        all = sum.filter(|size| size.rows <= few);
         Ok(if all.is_some() { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
     });
     all.filter(|_| visited.is_ok())
 }
 
-fn size_of(scan: &TableScan) -> Option<Size> {
+fn size_of(scan: &TableScan, few: usize) -> Option<Size> {
     let of_rows = |rows| Size { rows, has_subquery: false };
     let provider = source_as_provider(&scan.source).ok()?;
     if let Some(view) = provider.downcast_ref::<View>() {
         return match view.count() {
             Some(rows) => Some(of_rows(rows)),
-            None => size(view.plan()),
+            None => size(view.plan(), few),
         };
     }
     if let Some(table) = provider.downcast_ref::<CapturedTable>() {
         return usize::try_from(table.rows()).ok().map(of_rows);
     }
-    // A table of code has one partition in any case. The list of the capture's tables is short.
-    (provider.is::<CodeTable>() || provider.is::<MemTable>()).then_some(of_rows(0))
+    // A table of code, or of pointers, has one partition in any case. The list of the capture's tables is short.
+    let is_one = provider.is::<CodeTable>() || provider.is::<PlacesTable>() || provider.is::<MemTable>();
+    is_one.then_some(of_rows(0))
 }
 
 #[cfg(test)]
@@ -96,7 +106,7 @@ mod tests {
     async fn means(sql: &str) -> [usize; 3] {
         let session = Session::without_rows().unwrap();
         let plan = session.plan(sql).await.unwrap();
-        let options = context_for(session.context(), &plan).copied_config().options().clone();
+        let options = context_for(session.context(), &plan, FEW_ROWS).copied_config().options().clone();
         [
             options.execution.target_partitions,
             options.optimizer.max_passes,
