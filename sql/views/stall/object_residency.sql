@@ -44,14 +44,23 @@ WITH gpu AS (
   SELECT kernel_id, sum(sum(sectors)) OVER (ORDER BY kernel_id) AS until, sum(sectors) AS sectors
   FROM bounded
   GROUP BY kernel_id
+), ordered AS (
+  -- The row before. A window over each of many objects takes longer.
+  SELECT
+    b.kernel_id, b.is_storage, b.object_id, b.object_sectors, t.until - t.sectors AS begin,
+    lag(b.is_storage) OVER (ORDER BY b.is_storage, b.object_id, b.kernel_id) AS before_is_storage,
+    lag(b.object_id) OVER (ORDER BY b.is_storage, b.object_id, b.kernel_id) AS before_object_id,
+    lag(b.sectors) OVER (ORDER BY b.is_storage, b.object_id, b.kernel_id) AS held,
+    lag(t.until - t.sectors) OVER (ORDER BY b.is_storage, b.object_id, b.kernel_id) AS touched
+  FROM bounded b
+  JOIN traffic t ON t.kernel_id = b.kernel_id
 ), before AS (
   -- The launch before that touched the object, and the sectors touched since it began.
   SELECT
-    b.kernel_id, b.is_storage, b.object_id, b.object_sectors, t.until - t.sectors AS begin,
-    lag(b.sectors) OVER (PARTITION BY b.is_storage, b.object_id ORDER BY b.kernel_id) AS held,
-    lag(t.until - t.sectors) OVER (PARTITION BY b.is_storage, b.object_id ORDER BY b.kernel_id) AS touched
-  FROM bounded b
-  JOIN traffic t ON t.kernel_id = b.kernel_id
+    kernel_id, is_storage, object_id, object_sectors, begin,
+    CASE WHEN before_is_storage = is_storage AND before_object_id = object_id THEN held END AS held,
+    CASE WHEN before_is_storage = is_storage AND before_object_id = object_id THEN touched END AS touched
+  FROM ordered
 )
 SELECT
   b.kernel_id, b.is_storage, b.object_id,
