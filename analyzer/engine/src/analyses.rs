@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::ScalarValue;
 use datafusion::datasource::TableType;
+use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator, TableProviderFilterPushDown};
@@ -36,7 +37,7 @@ use stallmap_tables::plain;
 use tokio::sync::Mutex;
 
 /// Which analysis: one for each table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// `launch_cell_part`.
     LaunchCells,
@@ -89,12 +90,12 @@ impl Kind {
     }
 
     /// True if each launch is computed by itself.
-    pub(super) fn is_by_launch(self) -> bool {
+    pub fn is_by_launch(self) -> bool {
         self != Self::Touches
     }
 
     /// True if it resolves addresses to targets.
-    fn resolves(self) -> bool {
+    pub(super) fn resolves(self) -> bool {
         matches!(self, Self::LaunchCells | Self::PcCells | Self::Touches)
     }
 
@@ -143,7 +144,7 @@ pub(super) struct Asked {
 
 impl Asked {
     /// From a query's filters.
-    fn new(filters: &[Expr], index: &TensorIndex) -> Self {
+    pub(super) fn new(filters: &[Expr], index: &TensorIndex) -> Self {
         let Some(tensors) = filters.iter().filter_map(tensors).reduce(|a, b| &a & &b) else {
             return Self::default();
         };
@@ -159,9 +160,34 @@ impl Asked {
         Self { views: Some(views), low, high, kernels, ..Self::default() }
     }
 
+    /// All columns of a table, with filters.
+    pub(super) fn all(engine: &Engine, kind: Kind, filters: &[Expr], index: &TensorIndex) -> Result<Self> {
+        let columns = kind.table().columns.iter().map(|column| column.name).collect();
+        let mut asked = Self { columns, ..Self::new(filters, index) };
+        asked.of_engine(engine, kind, index)?;
+        Ok(asked)
+    }
+
+    /// Adds what an analysis needs of the capture.
+    fn of_engine(&mut self, engine: &Engine, kind: Kind, index: &TensorIndex) -> Result<()> {
+        if kind == Kind::Touches {
+            self.copies = engine.copies(index)?;
+        }
+        if kind == Kind::InstructionReuse {
+            self.multiprocessors = engine.multiprocessors()?;
+        }
+        self.turn = engine.turn();
+        Ok(())
+    }
+
     /// True if a query reads one of these columns.
     pub(super) fn has_any(&self, columns: &[&str]) -> bool {
         columns.iter().any(|column| self.columns.contains(column))
+    }
+
+    /// The views of the requested tensors. None for all.
+    pub(super) fn views(&self) -> Option<&BTreeSet<u32>> {
+        self.views.as_ref()
     }
 
     /// True if everything is requested.
@@ -180,7 +206,7 @@ impl Asked {
     }
 
     /// The same as a condition on the columns of `memory_access`, for skipping rows.
-    fn predicate(&self, schema: &Schema) -> Result<Option<Arc<dyn PhysicalExpr>>> {
+    pub(super) fn predicate(&self, schema: &Schema) -> Result<Option<Arc<dyn PhysicalExpr>>> {
         if self.views.is_none() {
             return Ok(None);
         }
@@ -243,6 +269,12 @@ fn number(literal: &Expr) -> Option<u64> {
     }
 }
 
+/// The columns of `memory_access` for every analysis.
+pub(super) fn input(access: &Schema) -> Result<Vec<usize>> {
+    let columns: std::result::Result<_, _> = COLUMNS.iter().map(|name| access.index_of(name)).collect();
+    Ok(columns?)
+}
+
 /// The table of an analysis.
 #[derive(Debug)]
 pub struct AnalysisTable {
@@ -255,6 +287,11 @@ impl AnalysisTable {
     /// The table of a capture's engine.
     pub fn new(engine: Arc<Engine>, kind: Kind) -> Self {
         Self { engine, kind, schema: kind.schema() }
+    }
+
+    /// The engine and the analysis.
+    pub fn parts(&self) -> (&Arc<Engine>, Kind) {
+        (&self.engine, self.kind)
     }
 }
 
@@ -279,28 +316,28 @@ impl TableProvider for AnalysisTable {
         filters: &[Expr],
         _limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        let known = match self.engine.analyzed(self.kind) {
+            Some(rows) => Some(rows.to_vec()),
+            None => self.engine.bins(state, self.kind, filters).await?,
+        };
+        if let Some(rows) = known {
+            let schema = Arc::clone(&self.schema);
+            return Ok(MemorySourceConfig::try_new_exec(&[rows], schema, projection.cloned())?);
+        }
         let columns = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
         let index = if self.kind.resolves() { self.engine.index().await? } else { Arc::default() };
         let mut asked = if self.kind.resolves() { Asked::new(filters, &index) } else { Asked::default() };
         let known = self.kind.table().columns;
         asked.columns =
             columns.iter().filter_map(|&place| known.get(place)).map(|column| column.name).collect();
-        if self.kind == Kind::Touches {
-            asked.copies = self.engine.copies(&index)?;
-        }
-        if self.kind == Kind::InstructionReuse {
-            asked.multiprocessors = self.engine.multiprocessors()?;
-        }
-        asked.turn = self.engine.turn();
+        asked.of_engine(&self.engine, self.kind, &index)?;
         let access = self.engine.access();
-        let schema = access.schema();
-        let input: std::result::Result<Vec<usize>, _> =
-            COLUMNS.iter().map(|name| schema.index_of(name)).collect();
-        let predicate = asked.predicate(&schema)?;
+        let predicate = asked.predicate(&access.schema())?;
+        let input = input(&access.schema())?;
         let inputs = if self.kind.is_by_launch() {
-            access.scans_in_order(state, &input?, predicate.as_ref())?
+            access.scans_in_order(state, &input, predicate.as_ref())?
         } else {
-            vec![access.scan_in_order(state, &input?, predicate)?]
+            vec![access.scan_in_order(state, &input, predicate)?]
         };
         Ok(Arc::new(AnalyzeExec::new(inputs, index, self.kind, Arc::new(asked), columns)?))
     }

@@ -182,17 +182,17 @@ impl ExecutionPlan for AnalyzeExec {
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let input = self.inputs.get(partition);
         let input = input.ok_or_else(|| DataFusionError::Internal("AnalyzeExec has no such input".into()))?;
-        let consumer = MemoryConsumer::new(format!("{} of partition {partition}", self.kind.table().name));
+        let name = format!("{} of partition {partition}", self.kind.table().name);
+        let analysis = self.kind.start(Resolver::new(Arc::clone(&self.index)), &self.asked, room(&context));
         let running = Running {
-            input: input.execute(0, Arc::clone(&context))?,
             launches: self.launches.clone(),
-            memory: Memory::new(consumer.register(context.memory_pool()), &context, &self.asked),
-            analysis: self.kind.start(Resolver::new(Arc::clone(&self.index)), &self.asked, room(&context)),
-            most_jobs: context.session_config().target_partitions(),
-            pieces: VecDeque::new(),
-            kernel_id: None,
-            has_ended: false,
-            size: context.session_config().batch_size(),
+            ..Running::new(
+                input.execute(0, Arc::clone(&context))?,
+                analysis,
+                name,
+                &self.asked.turn,
+                &context,
+            )
         };
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let columns = self.columns.clone();
@@ -232,7 +232,7 @@ impl ExecutionPlan for AnalyzeExec {
 }
 
 /// An analysis that runs.
-struct Running {
+pub(super) struct Running {
     input: SendableRecordBatchStream,
     analysis: Box<dyn Analysis>,
     /// Filters of the input that are not complete yet.
@@ -248,8 +248,30 @@ struct Running {
 }
 
 impl Running {
+    /// An analysis of an input. The name is that of its memory.
+    pub(super) fn new(
+        input: SendableRecordBatchStream,
+        analysis: Box<dyn Analysis>,
+        name: String,
+        turns: &Arc<Mutex<()>>,
+        context: &TaskContext,
+    ) -> Self {
+        let reservation = MemoryConsumer::new(name).register(context.memory_pool());
+        Self {
+            input,
+            analysis,
+            launches: Vec::new(),
+            memory: Memory::new(reservation, context, turns),
+            most_jobs: context.session_config().target_partitions(),
+            pieces: VecDeque::new(),
+            kernel_id: None,
+            has_ended: false,
+            size: context.session_config().batch_size(),
+        }
+    }
+
     /// The next rows. `None` after the last.
-    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+    pub(super) async fn next(&mut self) -> Result<Option<RecordBatch>> {
         // Operators between here and the join may ask for rows before the join has its launches.
         while let Some(launches) = self.launches.pop() {
             launches.wait_complete().await;
@@ -341,7 +363,7 @@ async fn run(mut job: Box<dyn Job>, memory: MemoryReservation) -> Result<()> {
 
 /// The part of a limited pool that the data of one launch may take: a quarter. Jobs need as much again, and other
 /// partitions have the rest. It does not depend on the number of threads, because samples depend on it.
-fn room(context: &TaskContext) -> usize {
+pub(super) fn room(context: &TaskContext) -> usize {
     match context.memory_pool().memory_limit() {
         MemoryLimit::Finite(bytes) => bytes / 4,
         MemoryLimit::Infinite | MemoryLimit::Unknown => usize::MAX,
@@ -358,10 +380,10 @@ struct Memory {
 }
 
 impl Memory {
-    fn new(reservation: MemoryReservation, context: &TaskContext, asked: &Asked) -> Self {
+    fn new(reservation: MemoryReservation, context: &TaskContext, turns: &Arc<Mutex<()>>) -> Self {
         let partitions = context.session_config().target_partitions().max(1);
         let most_bytes = room(context) / partitions;
-        Self { reservation, most_bytes, turns: Arc::clone(&asked.turn), turn: None }
+        Self { reservation, most_bytes, turns: Arc::clone(turns), turn: None }
     }
 
     async fn hold(&mut self, bytes: usize) -> Result<()> {

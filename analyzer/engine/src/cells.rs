@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use datafusion::common::HashMap;
 use datafusion::error::Result;
+use stallmap_memory::bins::{Bins, Touch, sectors};
 use stallmap_schema::id::{FunctionId, KernelId, Pc, TensorId};
 
 use super::access::{Accesses, Instructions, Places};
@@ -12,10 +13,9 @@ use super::analyses::Asked;
 use super::analysis::{Analysis, Ready};
 use super::derived::{LaunchCellPart, PcCellPart, Word};
 use super::distinct::{Crowd, Distinct, crowd_of};
-use super::grid::Grid;
-use super::request::{Request, SECTOR_BYTES};
+use super::grid::{Grid, Line};
+use super::request::Request;
 use super::resolve::{Resolver, Share, Target};
-use super::view::View;
 
 /// Level of a result row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,8 @@ pub(super) struct Cells {
     grain: Grain,
     /// True if blocks and warps are counted.
     counts_blocks: bool,
-    grids: HashMap<u32, Grid>,
+    /// By view, with the line of the last address.
+    grids: HashMap<u32, (Grid, Option<Line>)>,
     key: Option<Key>,
     /// By view and kind, in order of appearance.
     layers: Vec<Layer>,
@@ -67,15 +68,6 @@ struct Cell {
     sectors: u64,
     /// The block and warp of the last request: its neighbours are mostly of the same.
     last: Option<(u64, u16)>,
-}
-
-/// Elements of one cell that a warp request touches, with the adjacent sectors that hold them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Touch {
-    cell: u32,
-    first: u64,
-    last: u64,
-    elements: u64,
 }
 
 impl Layer {
@@ -128,14 +120,15 @@ impl Cells {
         }
         let Some(indexed) = self.resolver.index().views.get(place as usize) else { return };
         let view = &indexed.view;
-        let grid = self.grids.entry(place).or_insert_with(|| Grid::new(view));
+        let (grid, line) = self.grids.entry(place).or_insert_with(|| (Grid::new(view), None));
         self.touched.clear();
         let is_whole = share.lane_mask == request.lane_mask;
-        if !(is_whole && touch_runs(request, view, grid, &mut self.touched)) {
-            self.touched.clear();
-            touch_lanes(request, share, view, grid, &mut self.touched);
+        let mut bins = Bins { view, grid, line, touched: &mut self.touched };
+        if !(is_whole && bins.touch_runs(request)) {
+            bins.touched.clear();
+            bins.touch_lanes(request, share.lane_mask);
         }
-        if self.touched.len() > 1 {
+        if !self.touched.is_sorted() {
             self.touched.sort_unstable();
         }
         let size = grid.size();
@@ -194,7 +187,7 @@ impl Cells {
         (crowd, block_rate): (Crowd, f64),
     ) {
         let index = self.resolver.index();
-        let (Some(grid), Some(view)) = (self.grids.get(&view), index.views.get(view as usize)) else {
+        let (Some((grid, _)), Some(view)) = (self.grids.get(&view), index.views.get(view as usize)) else {
             return;
         };
         let place = grid.cell_of(place);
@@ -282,80 +275,4 @@ impl Analysis for Cells {
             Grain::Instruction => self.by_instruction.take(least),
         }
     }
-}
-
-/// The touches of all lanes, where these access whole elements that lie in one sector each, run by run of adjacent
-/// lanes. Returns true if so.
-fn touch_runs(request: &Request<'_>, view: &View, grid: &Grid, touched: &mut Vec<Touch>) -> bool {
-    let (element, size) = (view.element_bytes(), request.access_bytes);
-    let is_whole = |address: u64| address >= view.low && address.is_multiple_of(element);
-    if !SECTOR_BYTES.is_multiple_of(element)
-        || size == 0
-        || !size.is_multiple_of(element)
-        || !is_whole(view.low)
-    {
-        return false;
-    }
-    if let Some(bytes) = request.adjacent_bytes() {
-        let end = request.address.checked_add(bytes);
-        let end = end.filter(|_| is_whole(request.address));
-        end.inspect(|&end| touch_run((request.address, end), view, grid, touched)).is_some()
-    } else {
-        request.addresses().all(|(_, address)| {
-            let end = address.checked_add(size).filter(|_| is_whole(address));
-            end.inspect(|&end| touch_run((address, end), view, grid, touched)).is_some()
-        })
-    }
-}
-
-/// The touches of adjacent bytes.
-fn touch_run((mut address, end): (u64, u64), view: &View, grid: &Grid, touched: &mut Vec<Touch>) {
-    while address < end {
-        let (cell, past) = grid.stretch(view, address);
-        let past = past.clamp(address + 1, end);
-        touched.push(Touch {
-            cell: grid.number(cell),
-            first: address / SECTOR_BYTES,
-            last: (past - 1) / SECTOR_BYTES,
-            elements: (past - address) / view.element_bytes(),
-        });
-        address = past;
-    }
-}
-
-/// The touches of the lanes of a share, element by element, and of other lanes between its elements.
-fn touch_lanes(request: &Request<'_>, share: Share, view: &View, grid: &Grid, touched: &mut Vec<Touch>) {
-    let mut touch = |cell: u32, address: u64| {
-        let sector = address / SECTOR_BYTES;
-        touched.push(Touch { cell, first: sector, last: sector, elements: 1 });
-    };
-    for (lane, address) in request.addresses() {
-        if share.lane_mask >> lane & 1 == 1 {
-            for address in elements(address, request.access_bytes, view.low, view.element_bytes()) {
-                touch(grid.number(grid.cell(view, address)), address);
-            }
-        } else if view.low <= address && address < view.high && !view.holds(address) {
-            // Its neighbours in the warp access the tensor. This lane falls between its elements. An element that another
-            // view has too is no hole.
-            touch(grid.number(None), address);
-        }
-    }
-}
-
-/// Distinct sectors of touches in the order of their sectors.
-fn sectors(touches: &[Touch]) -> u64 {
-    let (mut count, mut next) = (0, 0);
-    for touch in touches {
-        let past = touch.last + 1;
-        count += past.saturating_sub(touch.first.max(next));
-        next = next.max(past);
-    }
-    count
-}
-
-/// One address in each element, counted from `low`, that an access of some bytes touches.
-fn elements(address: u64, bytes: u64, low: u64, element_bytes: u64) -> impl Iterator<Item = u64> {
-    let first = address.saturating_sub(low) / element_bytes.max(1);
-    let last = address.saturating_add(bytes.max(1) - 1).saturating_sub(low) / element_bytes.max(1);
-    (first..=last).map(move |element| low.saturating_add(element.saturating_mul(element_bytes)).max(address))
 }

@@ -8,7 +8,7 @@ use datafusion::error::Result;
 
 use super::index::{TensorIndex, column, wrong};
 use super::life::{Life, LiveSet, Lives};
-use super::memory::Object;
+use stallmap_memory::pieces::Object;
 use stallmap_schema::word::StorageOrigin;
 
 /// One end of a memcpy, or a memset.

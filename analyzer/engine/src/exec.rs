@@ -97,7 +97,11 @@ impl TensorExec {
             grain.table().sort.iter().map_while(|name| schema.index_of(name).ok().map(|at| (*name, at)));
         let sort = sort.map(|(name, at)| PhysicalSortExpr::new_default(Arc::new(Column::new(name, at))));
         let Some(input) = inputs.first() else { return Err(wrong_inputs()) };
-        let sort: Vec<_> = if input.output_ordering().is_some() { sort.collect() } else { Vec::new() };
+        // DataFusion keeps an order through repartitions, and each part waits for the one before. Instructions are few, so
+        // sums of them need no order.
+        let is_divided = grain == Grain::Shape && input.output_partitioning().partition_count() > 1;
+        let is_sorted = input.output_ordering().is_some() && !is_divided;
+        let sort: Vec<_> = if is_sorted { sort.collect() } else { Vec::new() };
         let properties = PlanProperties::new(
             EquivalenceProperties::new_with_orderings(schema, (!sort.is_empty()).then_some(sort)),
             input.output_partitioning().clone(),

@@ -27,7 +27,6 @@ mod copies;
 pub mod exec;
 pub mod index;
 pub mod launches;
-mod memory;
 #[cfg(test)]
 mod partition_tests;
 mod pointer;
@@ -47,6 +46,7 @@ mod summarized;
 mod summary;
 pub mod table;
 mod tensor_map;
+mod together;
 mod touch;
 
 pub use stallmap_memory::{distinct, grid, life, lru, request, sampler, shape, view};

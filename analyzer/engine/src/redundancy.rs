@@ -165,10 +165,15 @@ impl Redundancy {
 
     fn push(&mut self, walk: &Walk) {
         let mut seen = vec![Seen::default(); self.instructions.len()];
-        for request in self.loads.requests.iter().filter(|request| !request.is_store) {
+        for (place, request) in
+            self.loads.requests.iter().enumerate().filter(|(_, request)| !request.is_store)
+        {
             let Some(seen) = seen.get_mut(request.instruction as usize) else { continue };
+            seen.loads += request.lanes().len() as u64;
+            if self.loads.is_alone(place) {
+                continue;
+            }
             let fresh = walk.fresh(request.lanes());
-            seen.loads += fresh.len() as u64;
             // A warp request has up to 32 lanes: each count has a part of 16 bits.
             let redundant: u64 = fresh.iter().map(|fresh| REDUNDANT[usize::from(fresh % 16)]).sum();
             for (scope, count) in seen.redundant.iter_mut().enumerate() {

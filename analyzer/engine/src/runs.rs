@@ -10,6 +10,7 @@ use std::sync::Arc;
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{SchemaRef, UInt64Type};
 use datafusion::error::{DataFusionError, Result};
+use stallmap_memory::patterns::Patterns;
 use stallmap_schema::id::{AllocationId, FunctionId, KernelId, Pc, StorageId, TensorId};
 use stallmap_schema::table::Row as _;
 
@@ -45,6 +46,7 @@ pub(super) struct Runs {
     /// The requests that closed runs wait for.
     missing: u64,
     shares: Vec<Share>,
+    patterns: Patterns,
     done: <PcTensorPart as stallmap_schema::table::Row>::Builder,
     done_count: usize,
 }
@@ -132,6 +134,7 @@ impl Runs {
             closed: VecDeque::new(),
             missing: 0,
             shares: Vec::new(),
+            patterns: Patterns::default(),
             done: <PcTensorPart as stallmap_schema::table::Row>::Builder::default(),
             done_count: 0,
         }
@@ -162,7 +165,7 @@ impl Runs {
                             &mut run,
                             &request,
                             is_global,
-                            (&mut self.resolver, &mut self.shares),
+                            (&mut self.resolver, &mut self.shares, &mut self.patterns),
                             true,
                         );
                     }
@@ -196,7 +199,7 @@ impl Runs {
             }
             let waiting = self.closed.iter_mut().find(|run| run.missing > 0).filter(|run| run.key == key);
             let Some(run) = waiting else { return Err(apart()) };
-            add_request(run, &request, true, (&mut self.late, &mut self.shares), false);
+            add_request(run, &request, true, (&mut self.late, &mut self.shares, &mut self.patterns), false);
             run.missing -= 1;
             self.missing -= 1;
             if run.missing == 0 {
@@ -333,7 +336,7 @@ fn add_request(
     run: &mut Run,
     request: &Request<'_>,
     is_global: bool,
-    (resolver, shares): (&mut Resolver, &mut Vec<Share>),
+    (resolver, shares, patterns): (&mut Resolver, &mut Vec<Share>, &mut Patterns),
     measures: bool,
 ) {
     if is_global {
@@ -347,7 +350,9 @@ fn add_request(
         sum.request_count += 1;
         sum.lane_count += u64::from(share.lane_mask.count_ones());
         if measures {
-            let touched = request.touched_in(share.lane_mask);
+            let is_whole = share.lane_mask == request.lane_mask;
+            let touched =
+                if is_whole { patterns.touched(request) } else { request.touched_by(share.lane_mask) };
             sum.sectors += touched.sectors;
             sum.unique_bytes += touched.unique_bytes;
             sum.ideal_sectors += touched.unique_bytes.div_ceil(SECTOR_BYTES);

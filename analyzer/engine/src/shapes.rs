@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow::datatypes::SchemaRef;
 use datafusion::error::Result;
+use stallmap_memory::patterns::Patterns;
 use stallmap_schema::cell::Cell;
 
 use super::access::Accesses;
@@ -51,10 +52,14 @@ impl Shapes {
         let accesses = Accesses::new(batch)?;
         let rows = 0..batch.num_rows();
         let shapes: Vec<Shape> = if self.wants_shape {
+            let mut patterns = Patterns::default();
             let shape = |request: Request<'_>| {
-                if self.wants_touched { request.shape(self.wants_lines) } else { request.pattern() }
+                if !self.wants_touched {
+                    return request.pattern();
+                }
+                request.shape(patterns.touched(&request), self.wants_lines)
             };
-            rows.clone().map(|row| shape(accesses.request(row))).collect()
+            rows.clone().map(|row| accesses.request(row)).map(shape).collect()
         } else {
             Vec::new()
         };

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use datafusion::error::Result;
 use stallmap_memory::footprints::{Run, bounds, count_shared, tidy};
+use stallmap_memory::numbers::NumberSet;
+use stallmap_memory::patterns::Patterns;
 use stallmap_schema::id::KernelId;
 
 use super::access::{Accesses, Instructions, Places};
@@ -14,21 +16,26 @@ use super::derived::{BlockFootprint, SectorSharing};
 use super::sampler::Sampler;
 use stallmap_tables::words::Interned;
 
-/// Level of a result row.
+/// The rows of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Grain {
     /// A block: `block_footprint`.
     Block,
     /// A number of blocks: `sector_sharing`.
     Sharing,
+    /// Both tables.
+    Both,
 }
 
 /// Maximum of runs of adjacent sectors. Beyond it, sectors are sampled.
 const MOST_RUNS: usize = 1 << 23;
 /// Fewer runs than this are not worth a thread.
 const RUNS_WORTH_A_THREAD: usize = 1 << 13;
+/// Maximum of requests that are remembered: a block makes most of its requests again and again.
+const MOST_REQUESTS: usize = 1 << 20;
 /// Bytes of memory for a run, while it moves to another list.
 const RUN_BYTES: usize = 4 * size_of::<Run>();
+
 /// Collects the sectors of a launch's blocks.
 pub(super) struct Sharing {
     grain: Grain,
@@ -38,6 +45,9 @@ pub(super) struct Sharing {
     runs: Vec<Run>,
     sampler: Sampler,
     touched: Vec<(u64, u64)>,
+    patterns: Patterns,
+    /// Requests with irregular lanes: kind, block, shape, and first sector.
+    requests: NumberSet<(u8, u64, u64, u64)>,
     stage: Stage,
     pieces: Vec<Lent<Piece>>,
     footprints: Ready<BlockFootprint>,
@@ -99,11 +109,21 @@ impl Sharing {
             runs: Vec::new(),
             sampler: Sampler::default(),
             touched: Vec::new(),
+            patterns: Patterns::default(),
+            requests: NumberSet::default(),
             stage: Stage::Open,
             pieces: Vec::new(),
             footprints: Ready::default(),
             shared: Ready::default(),
         }
+    }
+
+    /// True if the block made the same request before.
+    fn is_known(&mut self, request: (u8, u64, u64, u64)) -> bool {
+        if self.requests.len() < MOST_REQUESTS.min(self.most_runs) {
+            return !self.requests.insert(request);
+        }
+        self.requests.contains(&request)
     }
 
     fn push_run(&mut self, run: Run) {
@@ -149,6 +169,13 @@ impl Sharing {
 
     /// Deals the merged runs to parts by their sectors.
     fn count(&mut self) -> Vec<Box<dyn Job>> {
+        if self.grain != Grain::Sharing {
+            self.push_footprints();
+        }
+        if self.grain == Grain::Block {
+            self.finish();
+            return Vec::new();
+        }
         let merged: Vec<Vec<Run>> =
             self.pieces.iter().map(|piece| std::mem::take(&mut lent(piece).runs)).collect();
         let bounds = bounds(&merged, self.pieces.len());
@@ -160,9 +187,8 @@ impl Sharing {
 
     /// Ends a launch.
     fn finish(&mut self) {
-        match self.grain {
-            Grain::Block => self.push_footprints(),
-            Grain::Sharing => self.push_shared(),
+        if self.grain != Grain::Block {
+            self.push_shared();
         }
         self.pieces = Vec::new();
         self.sampler = Sampler::default();
@@ -223,7 +249,12 @@ impl Analysis for Sharing {
         for row in (0..batch.num_rows()).filter(|&row| accesses.is_global(row)) {
             self.kernel_id = accesses.kernel_id[row];
             let kind = kinds.get(instructions.kind.code(row)).copied().unwrap_or_default();
-            accesses.request(row).sector_runs_into(&mut self.touched);
+            let shape = self.patterns.sector_runs_into(&accesses.request(row), &mut self.touched);
+            if let Some((shape, first)) = shape
+                && self.is_known((kind, places.block[row], shape, first))
+            {
+                continue;
+            }
             let touched = std::mem::take(&mut self.touched);
             for &(first, last) in &touched {
                 let run = Run { kind, block: places.block[row], first, last };
@@ -240,27 +271,32 @@ impl Analysis for Sharing {
 
     fn end_launch(&mut self) {
         self.stage = Stage::Ended;
+        if self.requests.capacity() > MOST_REQUESTS / 16 {
+            self.requests = NumberSet::default();
+        }
+        self.requests.clear();
     }
 
     fn jobs(&mut self, most: usize) -> Vec<Box<dyn Job>> {
-        match (self.stage, self.grain) {
-            (Stage::Open, _) => return Vec::new(),
-            (Stage::Ended, _) => return self.merge(most),
-            (Stage::Merging, Grain::Sharing) => return self.count(),
-            (Stage::Merging, Grain::Block) | (Stage::Counting, _) => self.finish(),
+        match self.stage {
+            Stage::Open => {}
+            Stage::Ended => return self.merge(most),
+            Stage::Merging => return self.count(),
+            Stage::Counting => self.finish(),
         }
         Vec::new()
     }
 
     fn bytes(&self) -> usize {
         let pieces = self.pieces.iter().map(|piece| lent(piece).bytes()).sum::<usize>();
-        self.runs.capacity() * size_of::<Run>() + pieces
+        let requests = self.requests.capacity() * (size_of::<(u8, u64, u64, u64)>() + 1);
+        self.runs.capacity() * size_of::<Run>() + requests + pieces
     }
 
     fn take(&mut self, least: usize) -> Result<Option<RecordBatch>> {
-        match self.grain {
-            Grain::Block => self.footprints.take(least),
-            Grain::Sharing => self.shared.take(least),
+        match self.footprints.take(least)? {
+            Some(rows) => Ok(Some(rows)),
+            None => self.shared.take(least),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The derived tables in a schema: plans the scan below the operator and builds the index on first use.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arrow::array::{Array as _, RecordBatch};
 use arrow::datatypes::{Int32Type, SchemaRef};
@@ -10,6 +10,7 @@ use datafusion::catalog::{Session, TableProvider};
 use datafusion::datasource::TableType;
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::error::Result;
+use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::logical_expr::{Expr, Operator};
 use datafusion::physical_expr::expressions::{binary, col, lit};
 use datafusion::physical_optimizer::PhysicalOptimizerRule as _;
@@ -22,6 +23,7 @@ use stallmap_schema::table::{Row as _, TableDef};
 use tokio::sync::{Mutex, OnceCell};
 
 use super::access::{COLUMNS, LANES};
+use super::analyses::{self, Kind};
 use super::copies::{self, Copies};
 use super::derived::{PointerTensor, TensorMapTensor};
 use super::exec::{Grain, TensorExec};
@@ -34,6 +36,7 @@ use super::straddle::Straddles;
 use super::summarized::{self, Summarized, SummarizedRows};
 use super::summary::{self, Pieces};
 use super::tensor_map;
+use super::together::Bins;
 use stallmap_tables::captured::CapturedTable;
 use stallmap_tables::guard::GuardScans;
 use stallmap_tables::plain;
@@ -61,6 +64,10 @@ pub struct Engine {
     keeps_parts: AtomicBool,
     /// Its rows, if cached: all columns, and those that take no lanes' addresses.
     parts: [OnceCell<Vec<Vec<RecordBatch>>>; 2],
+    /// The rows of analyses that were computed together.
+    analyzed: [OnceLock<(Vec<RecordBatch>, MemoryReservation)>; Kind::ALL.len()],
+    /// The bins that were asked for last.
+    bins: Bins,
     /// See [`Asked::turn`](super::analyses::Asked::turn).
     turn: Arc<Mutex<()>>,
     /// All of `tensor_map_tensor`.
@@ -91,6 +98,8 @@ impl Engine {
             summarized: OnceCell::new(),
             keeps_parts: AtomicBool::new(false),
             parts: [OnceCell::new(), OnceCell::new()],
+            analyzed: Default::default(),
+            bins: Bins::default(),
             turn: Arc::default(),
             maps: OnceCell::new(),
             pointers: OnceCell::new(),
@@ -100,6 +109,23 @@ impl Engine {
     /// The accesses.
     pub(super) fn access(&self) -> &CapturedTable {
         &self.access
+    }
+
+    /// The rows of an analysis, if they are in memory.
+    pub(super) fn analyzed(&self, kind: Kind) -> Option<&[RecordBatch]> {
+        self.analyzed.get(kind as usize)?.get().map(|(rows, _)| rows.as_slice())
+    }
+
+    /// Keeps the rows of an analysis, with their memory.
+    pub(super) fn keep(&self, kind: Kind, rows: Vec<RecordBatch>, memory: MemoryReservation) {
+        if let Some(known) = self.analyzed.get(kind as usize) {
+            known.get_or_init(|| (rows, memory));
+        }
+    }
+
+    /// The bins that were asked for last.
+    pub(super) fn last_bins(&self) -> &Bins {
+        &self.bins
     }
 
     /// The turn of the launch that takes much memory.
@@ -134,6 +160,20 @@ impl Engine {
         let is_short = summarized.is_none_or(|summarized| summarized.row_count() <= MOST_KEPT_ROWS);
         self.keeps_parts.fetch_or(is_short, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// True if `pc_tensor_part` is to be cached, and is not yet: its rows are those of the accesses alone.
+    pub(super) async fn is_without_parts(&self, state: &dyn Session) -> Result<bool> {
+        let is_alone = self.summarized(state).await?.is_none();
+        self.keeps_parts.fetch_or(is_alone, Ordering::Relaxed);
+        Ok(is_alone && self.parts.iter().all(|parts| !parts.initialized()))
+    }
+
+    /// Caches all columns of `pc_tensor_part`.
+    pub(super) fn set_parts(&self, rows: Vec<RecordBatch>) {
+        let [all, _] = &self.parts;
+        // Another thread may have computed them by now.
+        drop(all.set(vec![rows]));
     }
 
     /// The index, built on first use.
@@ -198,8 +238,7 @@ impl Engine {
         };
         let within =
             binary(bound(Operator::GtEq, first)?, Operator::And, bound(Operator::LtEq, last)?, &schema)?;
-        let columns = super::analysis::COLUMNS.map(|name| schema.index_of(name));
-        let columns: Vec<usize> = columns.into_iter().collect::<std::result::Result<_, _>>()?;
+        let columns = analyses::input(&schema)?;
         // This plan does not pass through the optimizer, which guards the scans of all others.
         GuardScans.optimize(self.access.scan_in_order(state, &columns, Some(within))?, state.config_options())
     }

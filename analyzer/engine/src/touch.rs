@@ -5,6 +5,8 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use datafusion::common::HashMap;
 use datafusion::error::Result;
+use stallmap_memory::patterns::Patterns;
+use stallmap_memory::pieces::{Found, Memory, Object, PIECE_BYTES, Use};
 use stallmap_schema::id::{AllocationId, StorageId, TensorId};
 use stallmap_schema::word::AccessKind;
 
@@ -14,10 +16,12 @@ use super::analysis::{Analysis, Ready};
 use super::derived::{TargetTouch, Word};
 use super::distinct::{Distinct, crowd_of};
 use super::index::TensorIndex;
-use super::memory::{Found, Memory, Object, Use};
 use super::request::Request;
 use super::resolve::{Resolver, Share, Target};
 use super::view::View;
+
+/// Maximum of bytes that a lane accesses.
+const MOST_BYTES: u64 = 64;
 
 /// Aggregates touches by target, and tracks the accesses to each piece of memory.
 pub(super) struct Touches {
@@ -25,6 +29,9 @@ pub(super) struct Touches {
     asked: Arc<Asked>,
     kernel_id: Option<u64>,
     memory: Memory,
+    /// Per run, the processed memcpys.
+    copied: HashMap<usize, usize>,
+    patterns: Patterns,
     /// By target, in order of appearance.
     sums: Vec<(Target, Sum)>,
     places: HashMap<(u8, u32), usize>,
@@ -57,7 +64,9 @@ impl Touches {
     /// With some bytes of memory.
     pub(super) fn new(resolver: Resolver, asked: Arc<Asked>, room_bytes: usize) -> Self {
         Self {
-            memory: Memory::new(resolver.index(), room_bytes),
+            memory: Memory::new(piece_bytes(resolver.index()), room_bytes),
+            copied: HashMap::new(),
+            patterns: Patterns::default(),
             resolver,
             asked,
             kernel_id: None,
@@ -85,9 +94,9 @@ impl Touches {
     /// Applies memcpys and memsets before a launch.
     fn copy(&mut self, run: usize, ordinal: u64) {
         let asked = Arc::clone(&self.asked);
-        for copy in asked.copies.before(run, ordinal, &mut self.memory.copied) {
+        for copy in asked.copies.before(run, ordinal, &mut self.copied) {
             if let Some(object) = copy.owner {
-                self.memory.copy(object, copy);
+                self.memory.copy(object, copy.address, copy.bytes, copy.is_write);
             }
         }
     }
@@ -101,15 +110,22 @@ impl Touches {
         place: (u64, u16),
         sequence: u64,
     ) {
-        let object = Object::of(self.resolver.index(), share.target);
+        let object = object(self.resolver.index(), share.target);
+        let is_whole = share.lane_mask == request.lane_mask;
+        // No instruction accesses more bytes.
+        let bytes = request.access_bytes.clamp(1, MOST_BYTES);
         if let Some(object) = object {
-            for (_, address) in lanes(request, share) {
-                self.memory.touch(object, address, request.access_bytes, kind, sequence);
+            let mut touch = |address, bytes| self.memory.touch(object, address, bytes, kind, sequence);
+            match request.adjacent_bytes().filter(|_| is_whole && bytes == request.access_bytes) {
+                Some(bytes) => touch(request.address, bytes),
+                None if request.is_broadcast() => touch(request.address, bytes),
+                None => lanes(request, share).for_each(|(_, address)| touch(address, bytes)),
             }
         }
         // An access of unknown width touches its first byte.
         let wide = Request { access_bytes: request.access_bytes.max(1), ..*request };
-        self.sectors = wide.touched_in(share.lane_mask).sectors;
+        let touched = if is_whole { self.patterns.touched(&wide) } else { wide.touched_by(share.lane_mask) };
+        self.sectors = touched.sectors;
         let is_wanted = match share.target {
             Target::Tensor(view) => self.asked.wants(view),
             _ => self.asked.wants_all(),
@@ -164,7 +180,7 @@ impl Touches {
         let index = self.resolver.index();
         let (storage, tensor, allocation) = Resolver::ids(index, *target);
         let (size_bytes, view) = extent(index, *target);
-        let found = Object::of(index, *target).map(|object| self.memory.found(object, view));
+        let found = object(index, *target).map(|object| self.memory.found(object, view));
         if sum.requests == 0 && found.as_ref().is_none_or(|found| found.touched == 0) {
             return;
         }
@@ -194,6 +210,27 @@ impl Touches {
             byte_rate: self.memory.rate(),
         });
     }
+}
+
+/// The range of memory with a lifetime that a target lies in.
+fn object(index: &TensorIndex, target: Target) -> Option<Object> {
+    match target {
+        Target::Tensor(view) => index.views.get(view as usize).map(|view| Object::Storage(view.storage)),
+        Target::Storage(storage) => Some(Object::Storage(storage)),
+        Target::Allocation(allocation) => Some(Object::Allocation(allocation)),
+        Target::Unknown | Target::NotGlobal => None,
+    }
+}
+
+/// The bytes of a piece of each storage: a power of two that divides its elements.
+fn piece_bytes(index: &TensorIndex) -> Vec<u64> {
+    let mut pieces = vec![PIECE_BYTES; index.storage_ids.len()];
+    for view in &index.views {
+        if let Some(bytes) = pieces.get_mut(view.storage as usize) {
+            *bytes = (*bytes).min(1 << view.view.element_bytes().max(1).trailing_zeros().min(2));
+        }
+    }
+    pieces
 }
 
 /// The lanes of a share with their addresses.

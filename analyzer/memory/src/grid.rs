@@ -1,11 +1,15 @@
 //! A tensor's heat map: the bin of each of its elements, by its strides.
 
-use super::view::{Dimension, View};
+use super::view::{Dimension, Element, View};
 
 /// Maximum bins in a row and in a column of a heat map.
 const MOST_CELLS: u64 = 64;
 /// Dimensions that elements are located in: more than any framework has.
 const MOST_DIMENSIONS: usize = 64;
+/// Dimensions of a view whose lines are looked for.
+const FEW_DIMENSIONS: usize = 8;
+/// Maximum of indices whose bins are listed.
+const LONG_AXIS: u64 = 1 << 12;
 
 /// Layout of a tensor's elements in bins.
 ///
@@ -17,6 +21,41 @@ pub struct Grid {
     columns: Axis,
     /// Elements per line of a wrapped single dimension.
     fold: Option<u64>,
+    row_steps: Steps,
+    column_steps: Steps,
+}
+
+/// The bins along an axis.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Steps {
+    /// The bin of each index. Empty for long axes.
+    bins: Vec<u8>,
+    /// The first index past each bin.
+    pasts: Vec<u64>,
+}
+
+/// Elements of a view along its innermost dimension.
+#[derive(Clone, Copy, Debug)]
+pub struct Line {
+    /// Address of the first element.
+    low: u64,
+    /// Past the last element.
+    high: u64,
+    element: Element,
+    /// The row and column of the first element.
+    first: (u32, u32),
+    along: Along,
+}
+
+/// The axis that a line runs along.
+#[derive(Clone, Copy, Debug)]
+enum Along {
+    Rows,
+    Columns,
+    /// Both, wrapped after so many elements.
+    Fold(u64),
+    /// None: the dimension is not drawn.
+    Neither,
 }
 
 /// One direction of a heat map.
@@ -50,11 +89,34 @@ impl Axis {
         u32::try_from(cell).unwrap_or(u32::MAX).min(self.count - 1)
     }
 
-    /// The first index past the bin that holds an index.
-    fn past(&self, index: u64) -> u64 {
-        let next = u128::from(self.cell(index)) + 1;
-        let past = (next * u128::from(self.extent)).div_ceil(u128::from(self.count));
-        u64::try_from(past).unwrap_or(u64::MAX).max(index.saturating_add(1))
+    /// The first index past a bin.
+    fn past(&self, bin: u32) -> u64 {
+        let past = ((u128::from(bin) + 1) * u128::from(self.extent)).div_ceil(u128::from(self.count));
+        u64::try_from(past).unwrap_or(u64::MAX)
+    }
+
+    fn steps(&self) -> Steps {
+        let is_short = self.extent <= LONG_AXIS;
+        let bins = (0..if is_short { self.extent } else { 0 }).map(|index| {
+            // There are fewer bins than that.
+            u8::try_from(self.cell(index)).unwrap_or(u8::MAX)
+        });
+        Steps { bins: bins.collect(), pasts: (0..self.count).map(|bin| self.past(bin)).collect() }
+    }
+
+    /// The bin that holds an index, and the first index past it.
+    fn step(&self, steps: &Steps, index: u64) -> (u32, u64) {
+        let known = usize::try_from(index).ok().and_then(|index| steps.bins.get(index));
+        let bin = known.map_or_else(|| self.cell(index), |&bin| bin.into());
+        let past = steps.pasts.get(bin as usize).copied().unwrap_or(u64::MAX);
+        (bin, past.max(index.saturating_add(1)))
+    }
+}
+
+impl Line {
+    /// True if an element of it covers the byte at an address.
+    fn holds(&self, address: u64) -> bool {
+        self.low <= address && address < self.high
     }
 }
 
@@ -64,21 +126,22 @@ impl Grid {
         let mut moving: Vec<(usize, &Dimension)> =
             view.dimensions().iter().enumerate().take(MOST_DIMENSIONS).collect();
         moving.sort_by_key(|(_, dimension)| (dimension.size, dimension.position));
-        match moving[..] {
-            [] => Self { rows: Axis::new(1, None), columns: Axis::new(1, None), fold: None },
+        let (rows, columns, fold) = match moving[..] {
+            [] => (Axis::new(1, None), Axis::new(1, None), None),
             [only] => {
                 let count = only.1.size;
                 let line = if count <= MOST_CELLS { count } else { root(count) };
                 let columns = Axis { dimension: Some(only.1.position), ..Axis::new(line, None) };
-                Self { rows: Axis::new(count.div_ceil(line), None), columns, fold: Some(line) }
+                (Axis::new(count.div_ceil(line), None), columns, Some(line))
             }
             [.., one, other] => {
                 let (first, last) =
                     if one.1.position < other.1.position { (one, other) } else { (other, one) };
                 let axis = |along: (usize, &Dimension)| Axis::new(along.1.size, Some(along));
-                Self { rows: axis(first), columns: axis(last), fold: None }
+                (axis(first), axis(last), None)
             }
-        }
+        };
+        Self { rows, columns, fold, row_steps: rows.steps(), column_steps: columns.steps() }
     }
 
     /// The rows.
@@ -107,40 +170,74 @@ impl Grid {
         (self.rows.count * self.columns.count) as usize + 1
     }
 
-    /// The cell of the byte at an address of the view, and an address up to which every byte has the same.
-    pub fn stretch(&self, view: &View, address: u64) -> (Option<(u32, u32)>, u64) {
-        let mut indices = [0; MOST_DIMENSIONS];
-        let element = address.saturating_sub(view.low) / view.element_bytes();
-        let cell = self.cell_at(view, address, &mut indices);
-        let elements = cell.and_then(|_| self.elements(view, &indices)).unwrap_or(1);
-        let past = element.saturating_add(elements).saturating_mul(view.element_bytes());
-        (cell, view.low.saturating_add(past))
+    /// The line with the byte at an address. None if no element covers it, or elements of a line are not adjacent.
+    fn line(&self, view: &View, address: u64) -> Option<Line> {
+        let inner = view.row()?;
+        let place = view.dimensions().len() - 1;
+        let mut indices = [0; FEW_DIMENSIONS];
+        let indices = indices.get_mut(..=place)?;
+        if !view.locate(address, indices) {
+            return None;
+        }
+        let (element, bytes) = (view.element(), view.element_bytes());
+        let low = view.low + (element.count(address - view.low) - indices[place]) * bytes;
+        let along = match self.fold {
+            Some(line) => Along::Fold(line),
+            None if self.rows.place == Some(place) => Along::Rows,
+            None if self.columns.place == Some(place) => Along::Columns,
+            None => Along::Neither,
+        };
+        let bin = |axis: &Axis, steps: &Steps| {
+            let index = axis.place.filter(|other| *other != place).and_then(|place| indices.get(place));
+            index.map_or(0, |&index| axis.step(steps, index).0)
+        };
+        let first = (bin(&self.rows, &self.row_steps), bin(&self.columns, &self.column_steps));
+        Some(Line { low, high: low.saturating_add(inner.size * bytes), element, first, along })
     }
 
-    /// Elements from some indices on, along the innermost dimension, that have the same cell.
-    fn elements(&self, view: &View, indices: &[u64]) -> Option<u64> {
-        let (inner, place) = (view.row()?, view.dimensions().len() - 1);
-        let index = *indices.get(place)?;
-        let past = if let Some(line) = self.fold {
-            let begin = index / line * line;
-            begin.saturating_add(self.columns.past(index % line).min(line))
-        } else if self.rows.place == Some(place) {
-            self.rows.past(index)
-        } else if self.columns.place == Some(place) {
-            self.columns.past(index)
-        } else {
-            inner.size
+    /// The number of the cell of the byte at an address of a line, and an address up to which every byte has the same.
+    fn along(&self, line: &Line, address: u64) -> (u32, u64) {
+        let index = line.element.count(address - line.low);
+        let (row, column) = line.first;
+        let (cell, past) = match line.along {
+            Along::Rows => {
+                let (row, past) = self.rows.step(&self.row_steps, index);
+                ((row, column), past)
+            }
+            Along::Columns => {
+                let (column, past) = self.columns.step(&self.column_steps, index);
+                ((row, column), past)
+            }
+            Along::Fold(length) => {
+                let (turn, within) = (index / length, index % length);
+                let (column, past) = self.columns.step(&self.column_steps, within);
+                let row = self.rows.step(&self.row_steps, turn).0;
+                ((row, column), (turn * length).saturating_add(past.min(length)))
+            }
+            Along::Neither => (line.first, u64::MAX),
         };
-        Some(past.min(inner.size).saturating_sub(index).max(1))
+        let past = line.low.saturating_add(past.saturating_mul(line.element.bytes)).min(line.high);
+        (self.number(Some(cell)), past)
+    }
+
+    /// The number of the cell of the byte at an address of the view, and an address up to which every byte has the same.
+    /// `line` is that of an address before, and becomes that of this one.
+    pub fn stretch(&self, view: &View, address: u64, line: &mut Option<Line>) -> (u32, u64) {
+        if !line.is_some_and(|line| line.holds(address)) {
+            *line = self.line(view, address);
+        }
+        if let Some(line) = line {
+            return self.along(line, address);
+        }
+        let element = view.element().count(address.saturating_sub(view.low));
+        let past = element.saturating_add(1).saturating_mul(view.element_bytes());
+        (self.number(self.cell(view, address)), view.low.saturating_add(past))
     }
 
     /// The row and column of the element of the view that covers the byte at an address. `None` if there is none.
     pub fn cell(&self, view: &View, address: u64) -> Option<(u32, u32)> {
-        self.cell_at(view, address, &mut [0; MOST_DIMENSIONS])
-    }
-
-    fn cell_at(&self, view: &View, address: u64, indices: &mut [u64; MOST_DIMENSIONS]) -> Option<(u32, u32)> {
-        if !view.locate(address, indices) {
+        let mut indices = [0; MOST_DIMENSIONS];
+        if !view.locate(address, &mut indices) {
             return None;
         }
         if let Some(line) = self.fold {
@@ -243,18 +340,22 @@ mod tests {
 
         #[test]
         fn a_stretch_has_the_cells_of_its_bytes(
-            dimensions in proptest::collection::vec((1..90_i64, 0..40_i64), 0..4), probe in 0..40_000_u64, element in 1..9_u64,
+            dimensions in proptest::collection::vec((1..5000_i64, 0..40_i64), 0..4), probe in 0..40_000_u64, element in 1..9_u64,
         ) {
             let (sizes, strides): (Vec<i64>, Vec<i64>) = dimensions.into_iter().unzip();
             let view = View::new(4096, element, &sizes, &strides).unwrap();
             let grid = Grid::new(&view);
-            let (cell, past) = grid.stretch(&view, 4096 + probe);
-            prop_assert!(past > 4096 + probe);
-            for address in 4096 + probe..past {
-                prop_assert_eq!(grid.cell(&view, address), cell);
-                prop_assert_eq!(grid.cell_of(grid.number(cell)), cell);
+            let mut line = None;
+            for probe in [probe, probe / 2, probe + 8] {
+                let (number, past) = grid.stretch(&view, 4096 + probe, &mut line);
+                prop_assert!(past > 4096 + probe);
+                for address in 4096 + probe..past {
+                    let cell = grid.cell(&view, address);
+                    prop_assert_eq!(grid.number(cell), number);
+                    prop_assert_eq!(grid.cell_of(number), cell);
+                }
+                prop_assert!((number as usize) < grid.size());
             }
-            prop_assert!((grid.number(cell) as usize) < grid.size());
         }
 
         #[test]
@@ -264,7 +365,7 @@ mod tests {
         ) {
             if let Some(view) = View::new(address, element, &sizes, &strides) {
                 let grid = Grid::new(&view);
-                grid.stretch(&view, probe);
+                grid.stretch(&view, probe, &mut None);
                 if let Some((row, column)) = grid.cell(&view, probe) {
                     prop_assert!(row < grid.rows().count && column < grid.columns().count);
                 }

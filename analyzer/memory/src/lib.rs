@@ -3,6 +3,7 @@
 //!
 //! Numbers only, without tables: the engine joins them.
 
+pub mod bins;
 pub mod distinct;
 pub mod few_sectors;
 pub mod footprints;
@@ -11,6 +12,8 @@ pub mod life;
 pub mod loads;
 pub mod lru;
 pub mod numbers;
+pub mod patterns;
+pub mod pieces;
 mod places;
 mod regular;
 pub mod request;
@@ -19,4 +22,5 @@ mod sector;
 pub mod shape;
 pub mod shares;
 pub mod streams;
+mod times;
 pub mod view;

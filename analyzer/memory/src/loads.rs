@@ -6,6 +6,7 @@
 use std::ops::{Range, RangeInclusive};
 
 use super::numbers::{NumberMap, position};
+use super::patterns::Patterns;
 use super::places::{self, Lanes, Places};
 use super::regular::Regular;
 use super::request::{Request as Access, SECTOR_BYTES};
@@ -80,6 +81,10 @@ pub struct Loads {
     listed: Vec<Lane>,
     /// Lanes of all requests.
     count: u32,
+    patterns: Patterns,
+    touched: Vec<(u64, u64)>,
+    /// Per request, true if no other touches the memory between its first and its last byte. Filled by [`Loads::sort`].
+    is_alone: Vec<bool>,
 }
 
 /// Consecutive lanes of one request that touch one sector.
@@ -152,10 +157,55 @@ impl Loads {
     /// Puts the requests in the order in which they ran.
     pub fn sort(&mut self) {
         self.requests.sort_unstable_by_key(|request| (request.sequence, request.block, request.warp));
+        self.find_alone();
+    }
+
+    /// Finds the requests that are alone: in a launch that streams over memory, all are.
+    fn find_alone(&mut self) {
+        let mut spans: Vec<(u64, u64, u32)> = Vec::with_capacity(self.requests.len());
+        spans.extend(self.requests.iter().zip(0..).filter_map(|(request, number)| {
+            let (first, last) = self.span(request)?;
+            Some((first, last, number))
+        }));
+        spans.sort_unstable();
+        self.is_alone.clear();
+        self.is_alone.resize(self.requests.len(), false);
+        let mut past = 0;
+        for (place, &(first, last, number)) in spans.iter().enumerate() {
+            let is_last = spans.get(place + 1).is_none_or(|next| last < next.0);
+            if let Some(is_alone) = self.is_alone.get_mut(number as usize) {
+                *is_alone = past <= first && is_last;
+            }
+            past = past.max(last.saturating_add(1));
+        }
+    }
+
+    /// True if the loads of a request, by its position, are the only accesses of the launch to their memory.
+    pub fn is_alone(&self, request: usize) -> bool {
+        self.is_alone.get(request).copied().unwrap_or(false)
+    }
+
+    /// The first and the last sector of a request. None without lanes.
+    fn span(&self, request: &Request) -> Option<(u64, u64)> {
+        let lanes = self.lanes(request, request.begin..request.end);
+        let (first, last) = match request.places {
+            Places::Regular(regular) => regular.span(request.end - request.begin)?,
+            Places::Part(..) | Places::Listed(_) => lanes
+                .fold((u64::MAX, 0), |(first, last), lane| (lane.address.min(first), lane.address.max(last))),
+        };
+        let last = last.saturating_add(u64::from(request.bytes).saturating_sub(1));
+        (first <= last).then_some((first / SECTOR_BYTES, last / SECTOR_BYTES))
     }
 
     /// Adds a request with its lanes: those of a sample of the sectors.
     pub fn push(&mut self, mut request: Request, access: &Access<'_>, sampler: Sampler) {
+        if !sampler.keeps_all() {
+            self.patterns.sector_runs_into(access, &mut self.touched);
+            let mut touched = self.touched.iter().flat_map(|&(first, last)| first..=last);
+            if !touched.any(|sector| sampler.keeps(sector)) {
+                return;
+            }
+        }
         let regular = Regular::of(access).filter(|_| request.bytes > 0);
         request.begin = self.count;
         if let Some(regular) = regular {
@@ -207,6 +257,9 @@ impl Loads {
         requests.retain(|request| !request.lanes().is_empty());
         self.count = count;
         (self.requests, self.listed) = (requests, in_sample);
+        if !self.is_alone.is_empty() {
+            self.find_alone();
+        }
     }
 
     /// Lanes of a request, by their positions among those of all requests.
@@ -227,12 +280,15 @@ impl Loads {
         }
         self.requests.clear();
         self.listed.clear();
+        self.is_alone.clear();
         self.count = 0;
     }
 
     /// Bytes of memory that they take.
     pub fn bytes(&self) -> usize {
-        self.requests.capacity() * size_of::<Request>() + self.listed.capacity() * size_of::<Lane>()
+        self.requests.capacity() * size_of::<Request>()
+            + self.listed.capacity() * size_of::<Lane>()
+            + self.is_alone.capacity()
     }
 }
 
@@ -261,8 +317,10 @@ impl Walk {
 
     /// Reads the part's touches, in the order of requests.
     pub fn read(&mut self, loads: &Loads) {
-        self.unsorted.reserve(loads.requests.len());
-        for (request, number) in loads.requests.iter().zip(0..) {
+        for ((request, &is_alone), number) in loads.requests.iter().zip(&loads.is_alone).zip(0..) {
+            if is_alone {
+                continue;
+            }
             let regular = match request.places {
                 Places::Regular(regular) => regular.sectors(request.bytes, request.end - request.begin),
                 Places::Part(..) | Places::Listed(_) => None,
@@ -355,7 +413,9 @@ impl Walk {
     pub fn step(&mut self, loads: &Loads) -> bool {
         if !self.is_sorted {
             self.sort();
-            self.fresh.resize(loads.lane_count(), 0);
+            if !self.touches.is_empty() {
+                self.fresh.resize(loads.lane_count(), 0);
+            }
             return true;
         }
         let stop = self.next + TOUCHES_AT_A_TIME;
@@ -384,7 +444,7 @@ impl Walk {
         self.fresh.iter_mut().zip(&other.fresh).for_each(|(own, other)| *own |= other);
     }
 
-    /// Per lane, one bit per scope in which a byte of its access was not loaded before.
+    /// Per lane of a request, one bit per scope in which a byte of its access was not loaded before.
     pub fn fresh(&self, lanes: Range<usize>) -> &[u8] {
         self.fresh.get(lanes).unwrap_or_default()
     }

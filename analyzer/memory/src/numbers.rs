@@ -1,6 +1,6 @@
 //! Maps from numbers, with a fast hash.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 
 use super::sampler::mix;
@@ -8,11 +8,18 @@ use super::sampler::mix;
 /// A map whose keys are numbers.
 pub type NumberMap<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;
 
+/// A set of numbers, or of a few numbers together.
+pub type NumberSet<K> = HashSet<K, BuildHasherDefault<NumberHasher>>;
+
 /// A hash of a few numbers.
 #[derive(Debug, Default)]
 pub struct NumberHasher(u64);
 
 impl Hasher for NumberHasher {
+    fn write_u8(&mut self, number: u8) {
+        self.write_u64(number.into());
+    }
+
     fn write_u32(&mut self, number: u32) {
         self.write_u64(number.into());
     }

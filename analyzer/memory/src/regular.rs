@@ -35,6 +35,12 @@ impl Regular {
         Lane { address: self.address.wrapping_add_signed(distance), lane }
     }
 
+    /// The lowest and the highest address of some lanes. None without lanes.
+    pub(super) fn span(self, lanes: u32) -> Option<(u64, u64)> {
+        let (one, other) = (self.address, self.lane(lanes.checked_sub(1)?).address);
+        Some((one.min(other), one.max(other)))
+    }
+
     /// The sectors that some lanes touch, if they touch all in between, and per sector the positions of those lanes.
     pub(super) fn sectors(self, bytes: u8, lanes: u32) -> Option<impl Iterator<Item = (u64, Range<u32>)>> {
         let (stride, last) = (u64::from(self.stride.unsigned_abs()), u64::from(lanes.checked_sub(1)?));

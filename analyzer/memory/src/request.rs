@@ -103,6 +103,11 @@ impl Request<'_> {
         is_adjacent.then(|| self.access_bytes * u64::from(self.lane_mask.count_ones()))
     }
 
+    /// True if all lanes are known to access one address.
+    pub fn is_broadcast(&self) -> bool {
+        matches!(self.lanes, Lanes::Regular(0))
+    }
+
     /// Bytes from the first to past the last, if lanes touch every sector in between: no gap holds a sector.
     fn gapless_bytes(&self) -> Option<u64> {
         let Lanes::Regular(stride) = self.lanes else { return None };

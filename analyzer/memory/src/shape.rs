@@ -1,6 +1,6 @@
 //! The shape of one warp request: touched memory, lane pattern, and wavefronts of shared memory.
 
-use super::request::{Lanes, Request, SECTOR_BYTES, contiguous, distinct};
+use super::request::{Lanes, Request, SECTOR_BYTES, Touched, contiguous, distinct};
 
 /// Bytes of a line of the caches: four sectors.
 pub const LINE_BYTES: u64 = 128;
@@ -97,9 +97,8 @@ impl Stride {
 }
 
 impl Request<'_> {
-    /// Its shape. Lines are omitted on request.
-    pub fn shape(&self, wants_lines: bool) -> Shape {
-        let touched = self.touched();
+    /// Its shape, with the memory that all lanes touch. Lines are omitted on request.
+    pub fn shape(&self, touched: Touched, wants_lines: bool) -> Shape {
         Shape {
             lanes: touched.lanes,
             sectors: touched.sectors,

@@ -12,9 +12,13 @@ fn regular(address: u64, size: u64, stride: i32, mask: u32) -> Request<'static> 
 
 #[track_caller]
 fn check(request: &Request<'_>, sectors: u64, lines: u64, unique_bytes: u64, class: Class) {
-    let shape = request.shape(true);
+    let shape = shape(request);
     assert_eq!((shape.sectors, shape.lines, shape.unique_bytes), (sectors, lines, unique_bytes));
     assert_eq!(shape.class, class);
+}
+
+fn shape(request: &Request<'_>) -> Shape {
+    request.shape(request.touched(), true)
 }
 
 #[test]
@@ -34,27 +38,27 @@ fn golden_shapes() {
     check(&tiled, 4, 4, 128, Class::Tiled);
     let places: Vec<u32> = (0..32).map(|lane| lane * lane * 4).collect();
     let gather = Request { lanes: Lanes::Irregular(&places, 0), ..regular(0x1000, 4, 0, all) };
-    assert_eq!(gather.shape(true).class, Class::Gather);
+    assert_eq!(shape(&gather).class, Class::Gather);
 }
 
 #[test]
 fn only_unit_strides_are_misaligned() {
-    assert!(regular(0x1004, 4, 4, u32::MAX).shape(true).is_misaligned);
-    assert!(!regular(0x1020, 4, 4, u32::MAX).shape(true).is_misaligned);
-    assert!(!regular(0x1004, 4, 8, u32::MAX).shape(true).is_misaligned);
+    assert!(shape(&regular(0x1004, 4, 4, u32::MAX)).is_misaligned);
+    assert!(!shape(&regular(0x1020, 4, 4, u32::MAX)).is_misaligned);
+    assert!(!shape(&regular(0x1004, 4, 8, u32::MAX)).is_misaligned);
 }
 
 /// The class and the stride of lanes at equal distances, and of the same lanes with each one's distance.
 #[track_caller]
 fn check_both(mask: u32, size: u64, stride: i32, expected: (Class, i64)) {
     let regular = regular(0x1000, size, stride, mask);
-    let shape = regular.shape(false);
+    let shape = regular.shape(regular.touched(), false);
     assert_eq!((shape.class, shape.stride_bytes), (expected.0, Some(expected.1)), "{mask:#x}");
     let lowest = regular.addresses().map(|(_, address)| address).min().unwrap();
     let offset = |(_, address): (u32, u64)| u32::try_from(address - lowest).unwrap();
     let offsets: Vec<u32> = regular.addresses().map(offset).collect();
     let irregular = Request { lanes: Lanes::Irregular(&offsets, 0), address: lowest, ..regular };
-    assert_eq!(irregular.shape(false), shape, "{mask:#x}");
+    assert_eq!(irregular.shape(regular.touched(), false), shape, "{mask:#x}");
 }
 
 #[test]
@@ -130,7 +134,7 @@ proptest! {
         let lanes = if is_regular { Lanes::Regular(stride) } else { Lanes::Irregular(&offsets, shift) };
         let request = Request { lane_mask: mask, address, span_bytes: 0, access_bytes: size, lanes };
         let addresses: Vec<(u32, u64)> = request.addresses().collect();
-        let shape = request.shape(true);
+        let shape = shape(&request);
         let (sectors, lines, bytes) = naive(&addresses, size);
         prop_assert_eq!((shape.sectors, shape.lines, shape.unique_bytes), (sectors as u64, lines as u64, bytes as u64));
         prop_assert_eq!(shape.sectors, request.touched().sectors);
@@ -148,7 +152,7 @@ proptest! {
     ) {
         let lanes = if is_regular { Lanes::Regular(stride) } else { Lanes::Irregular(&offsets, shift) };
         let request = Request { lane_mask, address, span_bytes, access_bytes, lanes };
-        let shape = request.shape(true);
+        let shape = shape(&request);
         prop_assert!(shape.lanes <= 32 && shape.sectors <= 32 * 9);
         prop_assert!(request.banked().wavefronts <= 32 * 5);
     }

@@ -17,11 +17,40 @@ pub struct View {
     pub bytes: u64,
     /// True if it covers every byte from `low` to `high`.
     pub is_dense: bool,
-    element_bytes: u64,
+    element: Element,
     /// True if no two elements overlap and every dimension moves past all inner ones.
     is_nested: bool,
     /// Largest stride first, without dimensions that do not move.
     dimensions: Vec<Dimension>,
+}
+
+/// The size of an element. Most are powers of two: a shift takes a tenth of a division.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Element {
+    /// Its bytes.
+    pub bytes: u64,
+    shift: Option<u32>,
+}
+
+impl Element {
+    fn new(bytes: u64) -> Self {
+        Self { bytes, shift: bytes.is_power_of_two().then(|| bytes.trailing_zeros()) }
+    }
+
+    /// The number of whole elements in some bytes.
+    #[inline]
+    pub fn count(self, bytes: u64) -> u64 {
+        match self.shift {
+            Some(shift) => bytes >> shift,
+            None => bytes / self.bytes,
+        }
+    }
+
+    /// True if some bytes are whole elements.
+    #[inline]
+    pub fn divides(self, bytes: u64) -> bool {
+        self.count(bytes) * self.bytes == bytes
+    }
 }
 
 /// A dimension of a view that moves: its size is above 1 and its stride is not 0.
@@ -66,7 +95,8 @@ impl View {
             passes
         });
         let bytes = count.saturating_mul(element_bytes);
-        Some(Self { low: address, high, bytes, is_dense, element_bytes, is_nested, dimensions })
+        let element = Element::new(element_bytes);
+        Some(Self { low: address, high, bytes, is_dense, element, is_nested, dimensions })
     }
 
     /// True if an element covers the byte at an address.
@@ -74,7 +104,7 @@ impl View {
         if address < self.low || address >= self.high {
             return false;
         }
-        self.is_dense || self.find((address - self.low) / self.element_bytes, &mut [])
+        self.is_dense || self.find(self.element.count(address - self.low), &mut [])
     }
 
     /// Finds the indices of an element, counted from `low`. Returns true if they exist.
@@ -103,7 +133,12 @@ impl View {
 
     /// Bytes of an element.
     pub fn element_bytes(&self) -> u64 {
-        self.element_bytes
+        self.element.bytes
+    }
+
+    /// The size of an element.
+    pub fn element(&self) -> Element {
+        self.element
     }
 
     /// The dimensions that move, largest stride first.
@@ -116,7 +151,7 @@ impl View {
     pub fn locate(&self, address: u64, indices: &mut [u64]) -> bool {
         self.low <= address
             && address < self.high
-            && self.find((address - self.low) / self.element_bytes, indices)
+            && self.find(self.element.count(address - self.low), indices)
     }
 }
 

@@ -43,6 +43,7 @@ use self::views::inline::{expanded, sources};
 use self::views::lazy::PlannedSchema;
 use self::views::materialize::{keep_again, keep_views, named};
 use self::views::small::{FEW_ROWS, context_for};
+use self::views::together::keep_analyses;
 use crate::error::AnalyzeError;
 use crate::lexer::{self, Kind as TokenKind};
 use crate::library::fault::Fault;
@@ -292,7 +293,9 @@ impl Session {
             .collect();
         let views = library::views()?.iter().map(|view| view.name.as_str());
         let views: Vec<&str> = views.filter(|view| words.contains(view)).collect();
-        self.keep(&views).await?;
+        let tables = named(&self.context, &views).await?;
+        keep_analyses(&self.context, &tables).await?;
+        keep_views(&self.context, tables).await?;
         Ok(views)
     }
 

@@ -9,3 +9,4 @@ pub(crate) mod inline;
 pub(crate) mod lazy;
 pub(crate) mod materialize;
 pub(crate) mod small;
+pub(crate) mod together;

@@ -1,0 +1,109 @@
+//! The bins of a heat map that the lanes of a request touch.
+
+use super::grid::{Grid, Line};
+use super::request::{Request, SECTOR_BYTES};
+use super::view::View;
+
+/// Elements of one cell that a warp request touches, with the adjacent sectors that hold them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Touch {
+    /// The number of the cell.
+    pub cell: u32,
+    first: u64,
+    last: u64,
+    /// The elements.
+    pub elements: u64,
+}
+
+/// Collects the touches of a request's lanes in a view.
+pub struct Bins<'a> {
+    /// The view.
+    pub view: &'a View,
+    /// Its bins.
+    pub grid: &'a Grid,
+    /// The line of the address before.
+    pub line: &'a mut Option<Line>,
+    /// The touches so far.
+    pub touched: &'a mut Vec<Touch>,
+}
+
+impl Bins<'_> {
+    /// The touches of all lanes, where these access whole elements that lie in one sector each, run by run of adjacent
+    /// lanes. Returns true if so.
+    pub fn touch_runs(&mut self, request: &Request<'_>) -> bool {
+        let (low, element, size) = (self.view.low, self.view.element(), request.access_bytes);
+        let is_whole = |address: u64| address >= low && element.divides(address);
+        if !element.divides(SECTOR_BYTES) || size == 0 || !element.divides(size) || !is_whole(low) {
+            return false;
+        }
+        if let Some(bytes) = request.adjacent_bytes() {
+            let end = request.address.checked_add(bytes);
+            let end = end.filter(|_| is_whole(request.address));
+            end.inspect(|&end| self.touch_run(request.address, end)).is_some()
+        } else {
+            request.addresses().all(|(_, address)| {
+                let end = address.checked_add(size).filter(|_| is_whole(address));
+                end.inspect(|&end| self.touch_run(address, end)).is_some()
+            })
+        }
+    }
+
+    /// The touches of adjacent bytes.
+    fn touch_run(&mut self, mut address: u64, end: u64) {
+        while address < end {
+            let (cell, past) = self.grid.stretch(self.view, address, self.line);
+            let past = past.clamp(address + 1, end);
+            let elements = self.view.element().count(past - address);
+            self.push(cell, (address / SECTOR_BYTES, (past - 1) / SECTOR_BYTES), elements);
+            address = past;
+        }
+    }
+
+    /// The touches of the lanes of a mask, element by element, and of other lanes between its elements.
+    pub fn touch_lanes(&mut self, request: &Request<'_>, lane_mask: u32) {
+        let view = self.view;
+        for (lane, address) in request.addresses() {
+            if lane_mask >> lane & 1 == 1 {
+                for address in elements(address, request.access_bytes, view.low, view.element_bytes()) {
+                    let (cell, _) = self.grid.stretch(view, address, self.line);
+                    let sector = address / SECTOR_BYTES;
+                    self.push(cell, (sector, sector), 1);
+                }
+            } else if view.low <= address && address < view.high && !view.holds(address) {
+                // Its neighbours in the warp access the tensor. This lane falls between its elements. An element that
+                // another view has too is no hole.
+                let sector = address / SECTOR_BYTES;
+                self.push(self.grid.number(None), (sector, sector), 1);
+            }
+        }
+    }
+
+    /// Adds elements of a cell, to the last touch if their sectors overlap or adjoin.
+    fn push(&mut self, cell: u32, (first, last): (u64, u64), elements: u64) {
+        match self.touched.last_mut() {
+            Some(open) if open.cell == cell && open.first <= first && first <= open.last + 1 => {
+                open.last = open.last.max(last);
+                open.elements += elements;
+            }
+            _ => self.touched.push(Touch { cell, first, last, elements }),
+        }
+    }
+}
+
+/// Distinct sectors of touches in the order of their sectors.
+pub fn sectors(touches: &[Touch]) -> u64 {
+    let (mut count, mut next) = (0, 0);
+    for touch in touches {
+        let past = touch.last + 1;
+        count += past.saturating_sub(touch.first.max(next));
+        next = next.max(past);
+    }
+    count
+}
+
+/// One address in each element, counted from `low`, that an access of some bytes touches.
+fn elements(address: u64, bytes: u64, low: u64, element_bytes: u64) -> impl Iterator<Item = u64> {
+    let first = address.saturating_sub(low) / element_bytes.max(1);
+    let last = address.saturating_add(bytes.max(1) - 1).saturating_sub(low) / element_bytes.max(1);
+    (first..=last).map(move |element| low.saturating_add(element.saturating_mul(element_bytes)).max(address))
+}

@@ -1,0 +1,152 @@
+//! Sectors of requests whose lanes are as far apart as those of an earlier one: a loop makes the same request elsewhere.
+
+use super::request::{Lanes, Request, SECTOR_BYTES, Touched};
+
+/// Positions of a lowest address in its sector.
+const PLACES: usize = 32;
+const _: () = assert!(PLACES as u64 == SECTOR_BYTES);
+
+/// The distances of lanes that occurred last.
+#[derive(Clone, Debug, Default)]
+pub struct Patterns {
+    /// Instructions of one loop have few, and rows of an instruction are adjacent.
+    known: [Pattern; 4],
+    /// The one that is replaced next.
+    oldest: usize,
+    /// Shapes that were computed so far.
+    computed: u64,
+}
+
+/// Lanes at the same distances.
+#[derive(Clone, Debug, Default)]
+struct Pattern {
+    lane_mask: u32,
+    access_bytes: u64,
+    shift: u8,
+    offsets: Vec<u32>,
+    /// By the position of the lowest address in its sector.
+    shapes: Vec<Option<Shape>>,
+}
+
+/// Sectors as runs of adjacent ones, from that of the lowest address on.
+#[derive(Clone, Debug)]
+struct Shape {
+    /// A number that no shape with other sectors has.
+    number: u64,
+    touched: Touched,
+    runs: Vec<(u64, u64)>,
+}
+
+impl Pattern {
+    fn is_of(&self, request: &Request<'_>, offsets: &[u32], shift: u8) -> bool {
+        (self.lane_mask, self.access_bytes, self.shift) == (request.lane_mask, request.access_bytes, shift)
+            && self.offsets == offsets
+    }
+
+    /// The last byte of a request, from its lowest address.
+    fn last_byte(&self) -> Option<u64> {
+        let farthest = u64::from(self.offsets.iter().copied().max()?).checked_shl(self.shift.into())?;
+        farthest.checked_add(self.access_bytes)
+    }
+}
+
+impl Patterns {
+    /// The same as [`Request::sector_runs_into`]. Returns a number for irregular lanes, with the first sector: requests
+    /// with both in common touch the same sectors.
+    pub fn sector_runs_into(
+        &mut self,
+        request: &Request<'_>,
+        runs: &mut Vec<(u64, u64)>,
+    ) -> Option<(u64, u64)> {
+        let Lanes::Irregular(offsets, shift) = request.lanes else {
+            request.sector_runs_into(runs);
+            return None;
+        };
+        let base = request.address / SECTOR_BYTES;
+        let Some(known) = self.shape_of(request, offsets, shift) else {
+            request.sector_runs_into(runs);
+            return None;
+        };
+        runs.clear();
+        runs.extend(known.runs.iter().map(|&(first, last)| (base + first, base + last)));
+        Some((known.number, base))
+    }
+
+    /// The same as [`Request::touched`].
+    pub fn touched(&mut self, request: &Request<'_>) -> Touched {
+        let known = match request.lanes {
+            Lanes::Irregular(offsets, shift) => self.shape_of(request, offsets, shift),
+            Lanes::Regular(_) => None,
+        };
+        known.map_or_else(|| request.touched(), |known| known.touched)
+    }
+
+    fn shape_of(&mut self, request: &Request<'_>, offsets: &[u32], shift: u8) -> Option<&Shape> {
+        let place = self.known.iter().position(|known| known.is_of(request, offsets, shift));
+        let place = place.unwrap_or_else(|| self.replace(request, offsets, shift));
+        let pattern = self.known.get_mut(place)?;
+        // Past the last address, lanes have no distances.
+        request.address.checked_add(pattern.last_byte()?)?;
+        let low = request.address % SECTOR_BYTES;
+        let place = usize::try_from(low).ok()?;
+        if pattern.shapes.get(place)?.is_none() {
+            let mut runs = Vec::new();
+            Request { address: low, ..*request }.sector_runs_into(&mut runs);
+            // Lanes a few bytes further on mostly touch the same sectors.
+            let same = pattern.shapes.iter().flatten().find(|known| known.runs == runs).cloned();
+            let shape = same.unwrap_or_else(|| {
+                self.computed += 1;
+                Shape { number: self.computed, touched: request.touched(), runs }
+            });
+            *pattern.shapes.get_mut(place)? = Some(shape);
+        }
+        pattern.shapes.get(place)?.as_ref()
+    }
+
+    fn replace(&mut self, request: &Request<'_>, offsets: &[u32], shift: u8) -> usize {
+        let place = self.oldest;
+        self.oldest = (place + 1) % self.known.len();
+        if let Some(known) = self.known.get_mut(place) {
+            (known.lane_mask, known.access_bytes, known.shift) =
+                (request.lane_mask, request.access_bytes, shift);
+            known.offsets.clear();
+            known.offsets.extend_from_slice(offsets);
+            known.shapes.clear();
+            known.shapes.resize_with(PLACES, || None);
+        }
+        place
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn known_patterns_have_the_sectors_of_their_lanes(
+            all in proptest::collection::vec((0..6_usize, 0..5_u8, 0..4096_u64, any::<bool>()), 1..60),
+            offsets in proptest::collection::vec(proptest::collection::vec(0..300_u32, 0..33), 6),
+            bytes in prop::sample::select(vec![0, 1, 2, 4, 8, 16]),
+        ) {
+            let (mut patterns, mut runs, mut expected) = (Patterns::default(), Vec::new(), Vec::new());
+            let mut shapes = std::collections::BTreeMap::new();
+            for (which, shift, address, is_last) in all {
+                let lanes = offsets[which].as_slice();
+                let address = if is_last { u64::MAX - address } else { address };
+                let lane_mask = u32::MAX.checked_shr(32 - u32::try_from(lanes.len()).unwrap()).unwrap_or(0);
+                let lanes = Lanes::Irregular(lanes, shift);
+                let request = Request { lane_mask, address, span_bytes: 0, access_bytes: bytes, lanes };
+                request.sector_runs_into(&mut expected);
+                let shape = patterns.sector_runs_into(&request, &mut runs);
+                prop_assert_eq!(&runs, &expected);
+                prop_assert_eq!(patterns.touched(&request), request.touched());
+                if let Some(shape) = shape {
+                    prop_assert_eq!(shapes.entry(shape).or_insert_with(|| expected.clone()), &expected);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Analyses of accesses that whole views need: computed in one pass before the views.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+
+use datafusion::catalog::TableProvider;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::datasource::source_as_provider;
+use datafusion::error::Result;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::prelude::SessionContext;
+use stallmap_engine::analyses::{AnalysisTable, Kind};
+use stallmap_engine::table::Engine;
+use tokio::runtime::Handle;
+
+use super::inline::View;
+
+/// The analyses that views read through all others, by the address of their engine.
+#[derive(Default)]
+struct Needed {
+    engines: BTreeMap<usize, (Arc<Engine>, BTreeSet<Kind>)>,
+    seen: HashSet<*const ()>,
+}
+
+/// Computes the analyses that views read.
+pub(crate) async fn keep_analyses(context: &SessionContext, views: &[Arc<dyn TableProvider>]) -> Result<()> {
+    // Without a runtime there is one thread.
+    if Handle::try_current().is_err() {
+        return Ok(());
+    }
+    let mut needed = Needed::default();
+    views.iter().try_for_each(|view| needed.add(view))?;
+    for (engine, kinds) in needed.engines.into_values() {
+        engine.keep_analyses(context, &kinds.into_iter().collect::<Vec<_>>()).await?;
+    }
+    Ok(())
+}
+
+impl Needed {
+    fn add(&mut self, table: &Arc<dyn TableProvider>) -> Result<()> {
+        if let Some(analysis) = table.downcast_ref::<AnalysisTable>() {
+            let (engine, kind) = analysis.parts();
+            let place = self.engines.entry(Arc::as_ptr(engine).addr());
+            place.or_insert_with(|| (Arc::clone(engine), BTreeSet::new())).1.insert(kind);
+            return Ok(());
+        }
+        let Some(view) = table.downcast_ref::<View>() else { return Ok(()) };
+        if !self.seen.insert(Arc::as_ptr(table).cast()) || view.is_kept() || view.causes().is_some() {
+            return Ok(());
+        }
+        view.plan().apply_with_subqueries(|node| {
+            if let LogicalPlan::TableScan(scan) = node
+                && let Ok(provider) = source_as_provider(&scan.source)
+            {
+                self.add(&provider)?;
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        Ok(())
+    }
+}
