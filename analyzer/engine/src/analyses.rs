@@ -243,7 +243,7 @@ fn kernels(index: &TensorIndex, storages: &BTreeSet<u32>) -> Option<(u64, u64)> 
 }
 
 /// The tensor_ids that a filter allows, if it restricts them.
-fn tensors(filter: &Expr) -> Option<BTreeSet<u64>> {
+pub(super) fn tensors(filter: &Expr) -> Option<BTreeSet<u64>> {
     let is_tensor = |expr: &Expr| matches!(expr, Expr::Column(column) if column.name == "tensor_id");
     match filter {
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) => {

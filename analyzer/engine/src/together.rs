@@ -15,7 +15,7 @@ use stallmap_tables::guard::GuardScans;
 use tokio::sync::OnceCell;
 use tokio::task::JoinSet;
 
-use super::analyses::{self, Asked, Kind};
+use super::analyses::{self, Asked, Kind, tensors};
 use super::analysis::{Analysis, Job};
 use super::analyze::{Running, room};
 use super::exec;
@@ -159,8 +159,8 @@ impl Engine {
         Ok(())
     }
 
-    /// The bins of the tensors that filters select, if they select some: in launches, and by instruction. One pass makes
-    /// both, for a view that reads both, and for queries that draw the same tensors.
+    /// The bins of the tensors that filters select, if they select tensors and nothing else: in launches, and by
+    /// instruction. One pass makes both, for a view that reads both, and for queries that draw the same tensors.
     pub(super) async fn bins(
         self: &Arc<Self>,
         state: &dyn Session,
@@ -169,6 +169,10 @@ impl Engine {
     ) -> Result<Option<Vec<RecordBatch>>> {
         let kinds = [Kind::LaunchCells, Kind::PcCells];
         let Some(place) = kinds.iter().position(|other| *other == kind) else { return Ok(None) };
+        // A query about some launches reads their accesses only.
+        if !filters.iter().all(|filter| tensors(filter).is_some()) {
+            return Ok(None);
+        }
         let asked = Asked::new(filters, &*self.index().await?);
         let Some(views) = asked.views() else { return Ok(None) };
         let pass = Pass { kinds: &kinds, filters, keeps_parts: false };
