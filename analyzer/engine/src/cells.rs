@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use datafusion::common::HashMap;
 use datafusion::error::Result;
-use stallmap_memory::bins::{Bins, Touch, sectors};
+use stallmap_memory::bins::{Bins, Cell, Counts, Touch, sectors};
 use stallmap_schema::id::{FunctionId, KernelId, Pc, TensorId};
 
 use super::access::{Accesses, Instructions, Places};
@@ -55,41 +55,7 @@ pub(super) struct Cells {
 struct Layer {
     view: u32,
     kind: Word,
-    /// In order of appearance, with their numbers.
-    cells: Vec<(u32, Cell)>,
-    /// The place of each cell in `cells`, from 1.
-    places: Vec<u32>,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Cell {
-    touches: u64,
-    requests: u64,
-    sectors: u64,
-    /// The block and warp of the last request: its neighbours are mostly of the same.
-    last: Option<(u64, u16)>,
-}
-
-impl Layer {
-    fn cell(&mut self, number: u32) -> Option<&mut Cell> {
-        let place = self.places.get_mut(number as usize)?;
-        if *place == 0 {
-            self.cells.push((number, Cell::default()));
-            *place = u32::try_from(self.cells.len()).unwrap_or(u32::MAX);
-        }
-        self.cells.get_mut(*place as usize - 1).map(|(_, cell)| cell)
-    }
-
-    /// Its cells in order, and its places, emptied.
-    fn finish(mut self) -> (Vec<(u32, Cell)>, Vec<u32>) {
-        self.cells.sort_unstable_by_key(|&(number, _)| number);
-        for &(number, _) in &self.cells {
-            if let Some(place) = self.places.get_mut(number as usize) {
-                *place = 0;
-            }
-        }
-        (self.cells, self.places)
-    }
+    counts: Counts,
 }
 
 impl Cells {
@@ -140,9 +106,8 @@ impl Cells {
     fn layer(&mut self, view: u32, kind: &Word, size: usize) -> usize {
         let known = self.layers.iter().position(|layer| layer.view == view && layer.kind == *kind);
         known.unwrap_or_else(|| {
-            let mut places = self.spare.pop().unwrap_or_default();
-            places.resize(size, 0);
-            self.layers.push(Layer { view, kind: kind.clone(), cells: Vec::new(), places });
+            let counts = Counts::new(size, self.spare.pop().unwrap_or_default());
+            self.layers.push(Layer { view, kind: kind.clone(), counts });
             self.layers.len() - 1
         })
     }
@@ -153,7 +118,7 @@ impl Cells {
         let Some(layer) = self.layers.get_mut(layer) else { return };
         for touches in self.touched.chunk_by(|one, other| one.cell == other.cell) {
             let Some(&Touch { cell: place, .. }) = touches.first() else { continue };
-            let Some(cell) = layer.cell(place) else { continue };
+            let Some(cell) = layer.counts.cell(place) else { continue };
             cell.touches += touches.iter().map(|touch| touch.elements).sum::<u64>();
             cell.requests += 1;
             cell.sectors += sectors(touches);
@@ -170,7 +135,7 @@ impl Cells {
         let (crowds, block_rate) = self.crowds.count();
         for (number, layer) in (0..).zip(std::mem::take(&mut self.layers)) {
             let (view, kind) = (layer.view, layer.kind.clone());
-            let (cells, places) = layer.finish();
+            let (cells, places) = layer.counts.finish();
             self.spare.push(places);
             for (place, cell) in cells {
                 let crowd = crowd_of(&crowds, (number, place)).unwrap_or_default();
@@ -264,9 +229,7 @@ impl Analysis for Cells {
     }
 
     fn bytes(&self) -> usize {
-        let layer =
-            |layer: &Layer| layer.cells.capacity() * size_of::<(u32, Cell)>() + layer.places.capacity() * 4;
-        self.crowds.bytes() + self.layers.iter().map(layer).sum::<usize>()
+        self.crowds.bytes() + self.layers.iter().map(|layer| layer.counts.bytes()).sum::<usize>()
     }
 
     fn take(&mut self, least: usize) -> Result<Option<RecordBatch>> {

@@ -15,6 +15,62 @@ pub struct Touch {
     pub elements: u64,
 }
 
+/// Accesses of the cells of a heat map.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// In order of appearance, with their numbers.
+    cells: Vec<(u32, Cell)>,
+    /// The place of each cell in `cells`, from 1.
+    places: Vec<u32>,
+}
+
+/// Accesses of a cell.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cell {
+    /// Elements, for each access.
+    pub touches: u64,
+    /// Warp requests.
+    pub requests: u64,
+    /// Sectors, distinct in each request.
+    pub sectors: u64,
+    /// The block and warp of the last request: its neighbours are mostly of the same.
+    pub last: Option<(u64, u16)>,
+}
+
+impl Counts {
+    /// The counts of so many cells, in places that are all 0.
+    pub fn new(size: usize, mut places: Vec<u32>) -> Self {
+        places.resize(size, 0);
+        Self { cells: Vec::new(), places }
+    }
+
+    /// The counts of a cell, by its number.
+    pub fn cell(&mut self, number: u32) -> Option<&mut Cell> {
+        let place = self.places.get_mut(number as usize)?;
+        if *place == 0 {
+            self.cells.push((number, Cell::default()));
+            *place = u32::try_from(self.cells.len()).unwrap_or(u32::MAX);
+        }
+        self.cells.get_mut(*place as usize - 1).map(|(_, cell)| cell)
+    }
+
+    /// The accessed cells in order, and places that are all 0.
+    pub fn finish(mut self) -> (Vec<(u32, Cell)>, Vec<u32>) {
+        self.cells.sort_unstable_by_key(|&(number, _)| number);
+        for &(number, _) in &self.cells {
+            if let Some(place) = self.places.get_mut(number as usize) {
+                *place = 0;
+            }
+        }
+        (self.cells, self.places)
+    }
+
+    /// Bytes of memory that they take.
+    pub fn bytes(&self) -> usize {
+        self.cells.capacity() * size_of::<(u32, Cell)>() + self.places.capacity() * size_of::<u32>()
+    }
+}
+
 /// Collects the touches of a request's lanes in a view.
 pub struct Bins<'a> {
     /// The view.
