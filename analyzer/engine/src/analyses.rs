@@ -90,7 +90,7 @@ impl Kind {
     }
 
     /// True if each launch is computed by itself.
-    pub fn is_by_launch(self) -> bool {
+    pub(super) fn is_by_launch(self) -> bool {
         self != Self::Touches
     }
 

@@ -41,8 +41,8 @@ use stallmap_tables::captured::CapturedTable;
 use stallmap_tables::guard::GuardScans;
 use stallmap_tables::plain;
 
-/// Rows of summarized launches up to which `pc_tensor_part` is cached: many launches can refer to one.
-const MOST_KEPT_ROWS: usize = 4_000_000;
+/// Rows of a table up to which it is cached.
+pub(super) const MOST_KEPT_ROWS: usize = 4_000_000;
 
 /// Shared state of all derived tables of a capture.
 #[derive(Debug)]

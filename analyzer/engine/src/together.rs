@@ -23,10 +23,9 @@ use super::index::TensorIndex;
 use super::resolve::Resolver;
 use super::runs::Runs;
 use super::sharing::{Grain, Sharing};
-use super::table::Engine;
+use super::table::{Engine, MOST_KEPT_ROWS};
 
-/// An analysis with more rows, or more bytes of them, is computed wherever it is read.
-const MOST_KEPT_ROWS: usize = 4_000_000;
+/// An analysis with more bytes of rows is computed wherever it is read.
 const MOST_KEPT_BYTES: usize = 512 << 20;
 /// `pc_tensor_part`.
 const PARTS: exec::Grain = exec::Grain::Instruction;

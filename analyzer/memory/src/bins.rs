@@ -1,4 +1,4 @@
-//! The bins of a heat map that the lanes of a request touch.
+//! Heat map bins of the elements that warp requests access.
 
 use super::grid::{Grid, Line};
 use super::request::{Request, SECTOR_BYTES};

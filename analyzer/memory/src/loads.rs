@@ -180,12 +180,12 @@ impl Loads {
         }
     }
 
-    /// True if the loads of a request, by its position, are the only accesses of the launch to their memory.
+    /// True if no other request of the launch accesses the address range of a request, given by its position.
     pub fn is_alone(&self, request: usize) -> bool {
         self.is_alone.get(request).copied().unwrap_or(false)
     }
 
-    /// The first and the last sector of a request. None without lanes.
+    /// First and last sector that a request accesses. None without active lanes.
     fn span(&self, request: &Request) -> Option<(u64, u64)> {
         let lanes = self.lanes(request, request.begin..request.end);
         let (first, last) = match request.places {
@@ -444,7 +444,7 @@ impl Walk {
         self.fresh.iter_mut().zip(&other.fresh).for_each(|(own, other)| *own |= other);
     }
 
-    /// Per lane of a request, one bit per scope in which a byte of its access was not loaded before.
+    /// A bit mask for each lane of a request: the scopes in which its load is not redundant.
     pub fn fresh(&self, lanes: Range<usize>) -> &[u8] {
         self.fresh.get(lanes).unwrap_or_default()
     }

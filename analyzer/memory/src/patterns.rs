@@ -24,6 +24,8 @@ struct Pattern {
     access_bytes: u64,
     shift: u8,
     offsets: Vec<u32>,
+    /// Bytes from the lowest address to the end of the highest access. None without lanes.
+    span_bytes: Option<u64>,
     /// By the position of the lowest address in its sector.
     shapes: Vec<Option<Shape>>,
 }
@@ -42,12 +44,12 @@ impl Pattern {
         (self.lane_mask, self.access_bytes, self.shift) == (request.lane_mask, request.access_bytes, shift)
             && self.offsets == offsets
     }
+}
 
-    /// The last byte of a request, from its lowest address.
-    fn last_byte(&self) -> Option<u64> {
-        let farthest = u64::from(self.offsets.iter().copied().max()?).checked_shl(self.shift.into())?;
-        farthest.checked_add(self.access_bytes)
-    }
+/// Bytes from the lowest address of a request to the end of its highest access. None without lanes.
+fn span_bytes(request: &Request<'_>, offsets: &[u32], shift: u8) -> Option<u64> {
+    let farthest = u64::from(offsets.iter().copied().max()?).checked_shl(shift.into())?;
+    farthest.checked_add(request.access_bytes)
 }
 
 impl Patterns {
@@ -86,7 +88,7 @@ impl Patterns {
         let place = place.unwrap_or_else(|| self.replace(request, offsets, shift));
         let pattern = self.known.get_mut(place)?;
         // Past the last address, lanes have no distances.
-        request.address.checked_add(pattern.last_byte()?)?;
+        request.address.checked_add(pattern.span_bytes?)?;
         let low = request.address % SECTOR_BYTES;
         let place = usize::try_from(low).ok()?;
         if pattern.shapes.get(place)?.is_none() {
@@ -109,6 +111,7 @@ impl Patterns {
         if let Some(known) = self.known.get_mut(place) {
             (known.lane_mask, known.access_bytes, known.shift) =
                 (request.lane_mask, request.access_bytes, shift);
+            known.span_bytes = span_bytes(request, offsets, shift);
             known.offsets.clear();
             known.offsets.extend_from_slice(offsets);
             known.shapes.clear();
