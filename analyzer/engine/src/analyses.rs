@@ -20,10 +20,11 @@ use stallmap_schema::table::{Row as _, TableDef};
 use super::analysis::{Analysis, COLUMNS};
 use super::analyze::AnalyzeExec;
 use super::cells::{Cells, Grain};
+use super::classes::Classes;
 use super::copies::Copies;
 use super::derived::{
-    BlockFootprint, InstructionReuse, LaunchCellPart, LoadRedundancy, PcCellPart, ReuseDistance,
-    SectorSharing, TargetTouch,
+    AccessClass, BlockFootprint, InstructionReuse, InstructionStride, LaunchCellPart, LoadRedundancy,
+    PcCellPart, ReuseDistance, SectorSharing, TargetTouch,
 };
 use super::index::TensorIndex;
 use super::life::Life;
@@ -31,6 +32,7 @@ use super::redundancy::Redundancy;
 use super::resolve::Resolver;
 use super::reuse::{self, Reuse};
 use super::sharing::{self, Sharing};
+use super::strides::Strides;
 use super::table::Engine;
 use super::touch::Touches;
 use stallmap_tables::plain;
@@ -55,11 +57,15 @@ pub enum Kind {
     InstructionReuse,
     /// `load_redundancy`.
     LoadRedundancy,
+    /// `access_class`.
+    Classes,
+    /// `instruction_stride`.
+    Strides,
 }
 
 impl Kind {
     /// Every analysis.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::LaunchCells,
         Self::PcCells,
         Self::Touches,
@@ -68,6 +74,8 @@ impl Kind {
         Self::ReuseDistances,
         Self::InstructionReuse,
         Self::LoadRedundancy,
+        Self::Classes,
+        Self::Strides,
     ];
 
     /// Its table.
@@ -81,6 +89,8 @@ impl Kind {
             Self::ReuseDistances => ReuseDistance::TABLE,
             Self::InstructionReuse => InstructionReuse::TABLE,
             Self::LoadRedundancy => LoadRedundancy::TABLE,
+            Self::Classes => AccessClass::TABLE,
+            Self::Strides => InstructionStride::TABLE,
         }
     }
 
@@ -92,6 +102,16 @@ impl Kind {
     /// True if each launch is computed by itself.
     pub(super) fn is_by_launch(self) -> bool {
         self != Self::Touches
+    }
+
+    /// Its columns by which accesses can be left out: those of the group that no row leaves.
+    pub(super) fn grouped_by(self) -> &'static [&'static str] {
+        match self {
+            Self::Touches => &[],
+            Self::Classes => &["kernel_id", "function_id", "pc", "kind", "space"],
+            Self::Strides => &["kernel_id", "function_id", "pc"],
+            _ => &["kernel_id"],
+        }
     }
 
     /// True if it resolves addresses to targets.
@@ -118,6 +138,8 @@ impl Kind {
                 Box::new(Reuse::new(reuse::Grain::Instruction(asked.multiprocessors), room_bytes))
             }
             Self::LoadRedundancy => Box::new(Redundancy::new(room_bytes)),
+            Self::Classes => Box::new(Classes::default()),
+            Self::Strides => Box::new(Strides::default()),
         }
     }
 }

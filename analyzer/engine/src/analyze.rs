@@ -218,11 +218,10 @@ impl ExecutionPlan for AnalyzeExec {
         filters: Vec<Arc<dyn PhysicalExpr>>,
         _: &ConfigOptions,
     ) -> Result<FilterDescription> {
-        // Only filters on the complete launch can be pushed down: other columns have another meaning below, or need the
-        // rest of the launch.
+        // Other columns have another meaning below, or need the rest of the launch.
         let schema = self.schema();
-        let allowed = if self.kind.is_by_launch() { schema.index_of("kernel_id").ok() } else { None };
-        let allowed: HashSet<usize> = allowed.into_iter().collect();
+        let columns = self.kind.grouped_by().iter();
+        let allowed: HashSet<usize> = columns.filter_map(|name| schema.index_of(name).ok()).collect();
         self.inputs.iter().try_fold(FilterDescription::new(), |description, input| {
             let child =
                 ChildFilterDescription::from_child_with_allowed_indices(&filters, allowed.clone(), input)?;

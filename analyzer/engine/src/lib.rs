@@ -23,9 +23,8 @@ pub mod analyses;
 mod analysis;
 mod analyze;
 mod cells;
-mod copies;
+mod classes;
 pub mod exec;
-pub mod index;
 pub mod launches;
 #[cfg(test)]
 mod partition_tests;
@@ -33,7 +32,6 @@ mod pointer;
 mod redundancy;
 #[cfg(test)]
 mod reference_tests;
-pub mod resolve;
 mod reuse;
 mod rows;
 mod runs;
@@ -42,6 +40,7 @@ mod sharing;
 mod straddle;
 #[cfg(test)]
 mod stream_tests;
+mod strides;
 mod summarized;
 mod summary;
 pub mod table;
@@ -50,5 +49,6 @@ mod together;
 mod touch;
 
 pub use stallmap_memory::{distinct, grid, life, lru, request, sampler, shape, view};
+use stallmap_resolve::{copies, index, resolve};
 pub use stallmap_tables::derived;
 use stallmap_tables::parameters;

@@ -20,6 +20,8 @@ use super::sampler::Sampler;
 
 /// Maximum of lane accesses per launch. Beyond it, sectors are sampled.
 const MOST_ACCESSES: usize = 1 << 23;
+/// The part of it that a sample may have: time goes to launches that are exact.
+const SAMPLE_ONE_IN: usize = 4;
 /// Maximum of accesses, counted once per sector that they touch.
 const MOST_TOUCHES: usize = 1 << 25;
 /// Fewer lanes than this are not worth a thread.
@@ -121,6 +123,10 @@ impl Redundancy {
         self.instructions.push(open);
         let last = self.instructions.len() - 1;
         &mut self.instructions[last]
+    }
+
+    fn most_accesses(&self) -> usize {
+        if self.sampler.keeps_all() { self.most_accesses } else { self.most_accesses / SAMPLE_ONE_IN }
     }
 
     /// Keeps half of the sectors.
@@ -246,7 +252,7 @@ impl Analysis for Redundancy {
             let bytes = u8::try_from(request.access_bytes).unwrap_or(u8::MAX);
             let load = Request::new(places.sequence[row], block, warp, number, bytes, is_store);
             Arc::make_mut(&mut self.loads).push(load, &request, self.sampler);
-            while self.loads.lane_count() > self.most_accesses {
+            while self.loads.lane_count() > self.most_accesses() {
                 self.halve();
             }
         }

@@ -10,6 +10,8 @@ use arrow::array::RecordBatch;
 use datafusion::error::Result;
 use stallmap_memory::few_sectors::FewSectors;
 use stallmap_memory::numbers::position;
+use stallmap_memory::patterns::Patterns;
+use stallmap_memory::repeats::Repeats;
 use stallmap_memory::streams::{Stream, Touches, Walk, line};
 use stallmap_schema::id::{FunctionId, KernelId, Pc};
 
@@ -17,7 +19,7 @@ use super::access::{Accesses, Instructions, Places};
 use super::analysis::{Analysis, Job, Lent, Ready, Step, jobs, lent};
 use super::derived::{InstructionReuse, ReuseDistance, Word};
 use super::lru::Histogram;
-use super::request::SECTOR_BYTES;
+use super::request::{Request, SECTOR_BYTES};
 use super::sampler::Sampler;
 use super::shape::LINE_BYTES;
 
@@ -56,6 +58,9 @@ pub(super) struct Reuse {
     /// All touches of sectors and of lines, in the sample or not.
     all: [u64; 2],
     touched: Vec<(u64, u64)>,
+    patterns: Patterns,
+    /// Requests of this launch.
+    known: Repeats<3, 512, Known>,
     /// True if the launch is complete.
     has_ended: bool,
     /// The walks over its streams, in the order of rows.
@@ -75,6 +80,16 @@ struct Site {
     /// The same for sectors.
     sectors: u64,
     few: FewSectors,
+}
+
+/// Touches of a request.
+#[derive(Clone, Copy)]
+struct Known {
+    sectors: u64,
+    lines: u64,
+    /// The positions of its touches in the sample.
+    begin: usize,
+    end: usize,
 }
 
 impl Step<Touches> for Walk {
@@ -109,6 +124,8 @@ impl Reuse {
             sampler: Sampler::default(),
             all: [0; 2],
             touched: Vec::new(),
+            patterns: Patterns::default(),
+            known: Repeats::default(),
             has_ended: false,
             walks: Vec::new(),
             ready: Ready::default(),
@@ -141,31 +158,54 @@ impl Reuse {
         position(self.sites.len() - 1)
     }
 
-    /// Adds the sample of the touched sectors of a warp request.
-    fn add_request(&mut self, block: u64, sequence: u64, site: u32) {
+    /// Adds the sample of the sectors that a warp request touches.
+    fn add_request(&mut self, request: &Request<'_>, place: (u64, u64), site: u32) {
+        let key = self.patterns.key(request);
+        // All sectors of an instruction that touches few are of interest.
+        let has_few = self.sites.get(site as usize).is_some_and(|site| !site.few.are_many());
+        let again = key.filter(|_| !has_few).and_then(|key| self.known.get(&key));
+        let known = match again {
+            Some(known) => {
+                Arc::make_mut(&mut self.touches).add_again(place, site, known.begin..known.end);
+                known
+            }
+            None => self.add_new(request, place, site),
+        };
+        self.all[0] += known.sectors;
+        self.all[1] += known.lines;
+        if let Some(site) = self.sites.get_mut(site as usize) {
+            site.lines += known.lines;
+            site.sectors += known.sectors;
+        }
+        if let Some(key) = key.filter(|_| again.is_none()) {
+            self.known.set(key, known);
+        }
+        let is_full = |touches: &Touches| touches.need_bytes() > self.room_bytes && touches.count() > 0;
+        while self.touches.count() > self.most_touches || is_full(&self.touches) {
+            self.sampler.halve();
+            Arc::make_mut(&mut self.touches).keep(self.sampler);
+            self.known.clear();
+        }
+    }
+
+    /// Adds the sample of the sectors of a request that is not known.
+    fn add_new(&mut self, request: &Request<'_>, place: (u64, u64), site: u32) -> Known {
+        self.patterns.sector_runs_into(request, &mut self.touched);
         let (mut lines, mut sectors) = (0, 0);
         for &(first, last) in &self.touched {
             sectors += last - first + 1;
             lines += line(last) - line(first) + 1;
         }
-        self.all[0] += sectors;
         // Two runs of sectors can lie in one line.
         lines -= self.touched.windows(2).filter(|pair| line(pair[0].1) == line(pair[1].0)).count() as u64;
-        self.all[1] += lines;
         if let Some(site) = self.sites.get_mut(site as usize) {
-            site.lines += lines;
-            site.sectors += sectors;
             self.touched.iter().for_each(|&(first, last)| site.few.add(first, last));
         }
-        let sampler = self.sampler;
-        let sectors = self.touched.iter().flat_map(|&(first, last)| first..=last);
-        let in_sample = sectors.filter(|&sector| sampler.keeps(line(sector)));
-        Arc::make_mut(&mut self.touches).add((block, sequence), site, in_sample);
-        let is_full = |touches: &Touches| touches.need_bytes() > self.room_bytes && touches.count() > 0;
-        while self.touches.count() > self.most_touches || is_full(&self.touches) {
-            self.sampler.halve();
-            Arc::make_mut(&mut self.touches).keep(self.sampler);
-        }
+        let (begin, sampler) = (self.touches.count(), self.sampler);
+        let all = self.touched.iter().flat_map(|&(first, last)| first..=last);
+        let in_sample = all.filter(|&sector| sampler.keeps(line(sector)));
+        Arc::make_mut(&mut self.touches).add(place, site, in_sample);
+        Known { sectors, lines, begin, end: self.touches.count() }
     }
 
     /// Begins to walk over the streams of the launch.
@@ -195,6 +235,7 @@ impl Reuse {
             }
         }
         self.touches = Arc::default();
+        self.known.clear();
         self.sites = Vec::new();
         self.sampler = Sampler::default();
         self.all = [0; 2];
@@ -280,9 +321,8 @@ impl Analysis for Reuse {
         let instructions = Instructions::new(batch)?;
         for row in (0..batch.num_rows()).filter(|&row| accesses.is_global(row)) {
             self.kernel_id = accesses.kernel_id[row];
-            accesses.request(row).sector_runs_into(&mut self.touched);
             let site = self.site(instructions.function_id[row], instructions.pc[row]);
-            self.add_request(places.block[row], places.sequence[row], site);
+            self.add_request(&accesses.request(row), (places.block[row], places.sequence[row]), site);
         }
         Ok(())
     }
@@ -303,7 +343,9 @@ impl Analysis for Reuse {
     }
 
     fn bytes(&self) -> usize {
-        self.touches.bytes() + self.walks.iter().map(|walk| lent(walk).bytes()).sum::<usize>()
+        self.touches.bytes()
+            + self.known.bytes()
+            + self.walks.iter().map(|walk| lent(walk).bytes()).sum::<usize>()
     }
 
     fn take(&mut self, least: usize) -> Result<Option<RecordBatch>> {

@@ -16,12 +16,9 @@ use super::shape::{Banked, Shape};
 
 /// Turns batches of `memory_access` into batches of `access_shape`.
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a group of columns that a query may ask for")]
 pub(super) struct Shapes {
     schema: SchemaRef,
     wants_shape: bool,
-    wants_touched: bool,
-    wants_lines: bool,
     wants_banks: bool,
 }
 
@@ -35,16 +32,12 @@ const OF_SHAPE: [&str; 8] = [
     "lane_stride_bytes",
     "is_misaligned",
 ];
-/// Columns of a shape with the memory that it touches.
-const OF_TOUCHED: [&str; 5] = ["lane_count", "sectors", "line_count", "unique_bytes", "ideal_sectors"];
 const OF_BANKS: [&str; 3] = ["wavefronts", "passes", "bank_conflicts"];
 
 impl Shapes {
     pub(super) fn new(schema: SchemaRef) -> Self {
         let wants = |names: &[&str]| names.iter().any(|name| schema.field_with_name(name).is_ok());
-        let wants_lines = wants(&["line_count"]);
-        let (wants_shape, wants_touched) = (wants(&OF_SHAPE), wants(&OF_TOUCHED));
-        Self { wants_shape, wants_touched, wants_lines, wants_banks: wants(&OF_BANKS), schema }
+        Self { wants_shape: wants(&OF_SHAPE), wants_banks: wants(&OF_BANKS), schema }
     }
 
     /// The rows of a batch.
@@ -53,13 +46,7 @@ impl Shapes {
         let rows = 0..batch.num_rows();
         let shapes: Vec<Shape> = if self.wants_shape {
             let mut patterns = Patterns::default();
-            let shape = |request: Request<'_>| {
-                if !self.wants_touched {
-                    return request.pattern();
-                }
-                request.shape(patterns.touched(&request), self.wants_lines)
-            };
-            rows.clone().map(|row| accesses.request(row)).map(shape).collect()
+            rows.clone().map(|row| patterns.shape(&accesses.request(row))).collect()
         } else {
             Vec::new()
         };

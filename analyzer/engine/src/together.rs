@@ -18,17 +18,22 @@ use tokio::task::JoinSet;
 use super::analyses::{self, Asked, Kind, tensors};
 use super::analysis::{Analysis, Job};
 use super::analyze::{Running, room};
+use super::cells::{self, Cells};
 use super::exec;
 use super::index::TensorIndex;
 use super::resolve::Resolver;
 use super::runs::Runs;
-use super::sharing::{Grain, Sharing};
+use super::sharing::{self, Sharing};
 use super::table::{Engine, MOST_KEPT_ROWS};
 
 /// An analysis with more bytes of rows is computed wherever it is read.
 const MOST_KEPT_BYTES: usize = 512 << 20;
 /// `pc_tensor_part`.
 const PARTS: exec::Grain = exec::Grain::Instruction;
+
+/// Tables that one analysis fills.
+const SHARING: [Kind; 2] = [Kind::BlockFootprints, Kind::SectorSharing];
+const BINS: [Kind; 2] = [Kind::LaunchCells, Kind::PcCells];
 
 /// The rows of `pc_tensor_part` as an analysis.
 struct Parts(Runs);
@@ -64,15 +69,23 @@ impl Together {
         index: &Arc<TensorIndex>,
         room_bytes: usize,
     ) -> Result<Self> {
-        let sharing = [Kind::BlockFootprints, Kind::SectorSharing];
-        let are_both = sharing.iter().all(|kind| kinds.contains(kind));
+        let has_all = |pair: [Kind; 2]| pair.iter().all(|kind| kinds.contains(kind));
+        let (shares, bins) = (has_all(SHARING), has_all(BINS));
         let mut all: Vec<Box<dyn Analysis>> = Vec::new();
-        if are_both {
-            all.push(Box::new(Sharing::new(Grain::Both, room_bytes)));
+        if shares {
+            all.push(Box::new(Sharing::new(sharing::Grain::Both, room_bytes)));
         }
-        for kind in kinds.iter().filter(|kind| !(are_both && sharing.contains(kind))) {
+        for kind in kinds.iter().filter(|kind| !(shares && SHARING.contains(kind))) {
             let asked = Arc::new(Asked::all(engine, *kind, filters, index)?);
-            all.push(kind.start(Resolver::new(Arc::clone(index)), &asked, room_bytes));
+            let resolver = Resolver::new(Arc::clone(index));
+            match kind {
+                // It has the columns of both.
+                Kind::LaunchCells if bins => {
+                    all.push(Box::new(Cells::new(resolver, asked, cells::Grain::Both, room_bytes)));
+                }
+                Kind::PcCells if bins => (),
+                _ => all.push(kind.start(resolver, &asked, room_bytes)),
+            }
         }
         Ok(Self(all))
     }
@@ -166,15 +179,14 @@ impl Engine {
         kind: Kind,
         filters: &[Expr],
     ) -> Result<Option<Vec<RecordBatch>>> {
-        let kinds = [Kind::LaunchCells, Kind::PcCells];
-        let Some(place) = kinds.iter().position(|other| *other == kind) else { return Ok(None) };
+        let Some(place) = BINS.iter().position(|other| *other == kind) else { return Ok(None) };
         // A query about some launches reads their accesses only.
         if !filters.iter().all(|filter| tensors(filter).is_some()) {
             return Ok(None);
         }
         let asked = Asked::new(filters, &*self.index().await?);
         let Some(views) = asked.views() else { return Ok(None) };
-        let pass = Pass { kinds: &kinds, filters, keeps_parts: false };
+        let pass = Pass { kinds: &BINS, filters, keeps_parts: false };
         let cell = self.last_bins().of(views);
         let rows = cell.get_or_try_init(|| self.together(state, &pass)).await?;
         Ok(rows.get(place).and_then(Option::as_ref).map(|(rows, _)| rows.clone()))

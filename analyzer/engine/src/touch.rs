@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use datafusion::common::HashMap;
 use datafusion::error::Result;
+use stallmap_memory::numbers::position;
 use stallmap_memory::patterns::Patterns;
 use stallmap_memory::pieces::{Found, Memory, Object, PIECE_BYTES, Use};
 use stallmap_schema::id::{AllocationId, StorageId, TensorId};
@@ -35,7 +36,7 @@ pub(super) struct Touches {
     /// By target, in order of appearance.
     sums: Vec<(Target, Sum)>,
     places: HashMap<(u8, u32), usize>,
-    crowds: Distinct<usize>,
+    crowds: Distinct,
     crowd_rate: f64,
     shares: Vec<Share>,
     /// Sectors of the current share.
@@ -161,7 +162,7 @@ impl Touches {
         }
         if sum.last_warp != Some((block, warp)) {
             sum.last_warp = Some((block, warp));
-            self.crowds.add(place, block, warp);
+            self.crowds.add(position(place), block, warp);
         }
     }
 
@@ -307,7 +308,7 @@ impl Analysis for Touches {
         let (crowds, rate) = self.crowds.count();
         self.crowd_rate = self.crowd_rate.min(rate);
         for (place, (_, sum)) in self.sums.iter_mut().enumerate() {
-            if let Some(crowd) = crowd_of(&crowds, place) {
+            if let Some(crowd) = crowd_of(&crowds, position(place)) {
                 sum.blocks += crowd.blocks;
                 sum.warps += crowd.warps;
             }

@@ -7,18 +7,28 @@ const MOST_TOUCHES: usize = 1 << 23;
 
 /// Items with the blocks and warps that touched them.
 #[derive(Debug)]
-pub struct Distinct<T> {
+pub struct Distinct {
     most_touches: usize,
-    touches: Vec<Touch<T>>,
+    touches: Vec<Touch>,
     sampler: Sampler,
 }
 
-/// A warp of a block that touched an item.
+/// A warp of a block that touched an item: a single number, because these are sorted fast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Touch<T> {
-    item: T,
-    block: u64,
-    warp: u16,
+struct Touch(u128);
+
+impl Touch {
+    fn new(item: u32, block: u64, warp: u16) -> Self {
+        Self(u128::from(item) << 80 | u128::from(block) << 16 | u128::from(warp))
+    }
+
+    fn item(self) -> u32 {
+        u32::try_from(self.0 >> 80).unwrap_or(u32::MAX)
+    }
+
+    fn block(self) -> u64 {
+        u64::try_from(self.0 >> 16 & u128::from(u64::MAX)).unwrap_or(u64::MAX)
+    }
 }
 
 /// Distinct blocks and warps of an item.
@@ -30,25 +40,25 @@ pub struct Crowd {
     pub warps: u64,
 }
 
-impl<T> Default for Distinct<T> {
+impl Default for Distinct {
     fn default() -> Self {
         Self { most_touches: MOST_TOUCHES, touches: Vec::new(), sampler: Sampler::default() }
     }
 }
 
-impl<T: Copy + Ord> Distinct<T> {
+impl Distinct {
     /// A counter with some bytes of memory.
     pub fn new(room_bytes: usize) -> Self {
-        let most_touches = MOST_TOUCHES.min(room_bytes / (2 * size_of::<Touch<T>>()));
+        let most_touches = MOST_TOUCHES.min(room_bytes / (2 * size_of::<Touch>()));
         Self { most_touches, ..Self::default() }
     }
 
     /// Adds a warp of a block.
-    pub fn add(&mut self, item: T, block: u64, warp: u16) {
+    pub fn add(&mut self, item: u32, block: u64, warp: u16) {
         if !self.sampler.keeps(block) {
             return;
         }
-        self.touches.push(Touch { item, block, warp });
+        self.touches.push(Touch::new(item, block, warp));
         if self.touches.len() > self.most_touches {
             self.make_room();
         }
@@ -64,20 +74,20 @@ impl<T: Copy + Ord> Distinct<T> {
         while self.touches.len() > self.most_touches / 2 {
             self.sampler.halve();
             let sampler = self.sampler;
-            self.touches.retain(|touch| sampler.keeps(touch.block));
+            self.touches.retain(|touch| sampler.keeps(touch.block()));
         }
     }
 
     /// Distinct blocks and warps of each item, by item, and the sampled part of the blocks. Resets the counter.
-    pub fn count(&mut self) -> (Vec<(T, Crowd)>, f64) {
+    pub fn count(&mut self) -> (Vec<(u32, Crowd)>, f64) {
         self.tidy();
         let sampler = std::mem::take(&mut self.sampler);
-        let crowd = |touches: &[Touch<T>]| {
-            let blocks = touches.chunk_by(|one, other| one.block == other.block).count() as u64;
+        let crowd = |touches: &[Touch]| {
+            let blocks = touches.chunk_by(|one, other| one.block() == other.block()).count() as u64;
             let crowd = Crowd { blocks: sampler.scale(blocks), warps: sampler.scale(touches.len() as u64) };
-            Some((touches.first()?.item, crowd))
+            Some((touches.first()?.item(), crowd))
         };
-        let items = self.touches.chunk_by(|one, other| one.item == other.item);
+        let items = self.touches.chunk_by(|one, other| one.item() == other.item());
         let crowds = items.filter_map(crowd).collect();
         self.touches.clear();
         self.touches.shrink_to(self.most_touches / 64);
@@ -86,12 +96,12 @@ impl<T: Copy + Ord> Distinct<T> {
 
     /// Bytes of memory that it holds.
     pub fn bytes(&self) -> usize {
-        self.touches.capacity() * size_of::<Touch<T>>()
+        self.touches.capacity() * size_of::<Touch>()
     }
 }
 
 /// The crowd of an item.
-pub fn crowd_of<T: Copy + Ord>(crowds: &[(T, Crowd)], item: T) -> Option<Crowd> {
+pub fn crowd_of(crowds: &[(u32, Crowd)], item: u32) -> Option<Crowd> {
     let place = crowds.binary_search_by_key(&item, |&(item, _)| item).ok()?;
     crowds.get(place).map(|&(_, crowd)| crowd)
 }

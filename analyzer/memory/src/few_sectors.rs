@@ -39,6 +39,11 @@ impl FewSectors {
         }
     }
 
+    /// True if they are many: more change nothing.
+    pub fn are_many(&self) -> bool {
+        self.0.is_none()
+    }
+
     /// The number of sectors, where these are few.
     pub fn sectors(&self) -> Option<u64> {
         let lines = self.0.as_ref()?;

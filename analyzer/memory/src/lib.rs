@@ -4,6 +4,7 @@
 //! Numbers only, without tables: the engine joins them.
 
 pub mod bins;
+pub mod cells;
 pub mod distinct;
 pub mod few_sectors;
 pub mod footprints;
@@ -16,6 +17,7 @@ pub mod patterns;
 pub mod pieces;
 mod places;
 mod regular;
+pub mod repeats;
 pub mod request;
 pub mod sampler;
 mod sector;

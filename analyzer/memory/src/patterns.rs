@@ -1,10 +1,17 @@
 //! Sectors of requests whose lanes are as far apart as those of an earlier one: a loop makes the same request elsewhere.
 
 use super::request::{Lanes, Request, SECTOR_BYTES, Touched};
+use super::shape::{self, LINE_BYTES};
 
 /// Positions of a lowest address in its sector.
 const PLACES: usize = 32;
 const _: () = assert!(PLACES as u64 == SECTOR_BYTES);
+/// The same in its line.
+const PLACES_OF_LINE: usize = 128;
+const _: () = assert!(PLACES_OF_LINE as u64 == LINE_BYTES);
+
+/// See [`Patterns::key`].
+pub type Key = [u64; 3];
 
 /// The distances of lanes that occurred last.
 #[derive(Clone, Debug, Default)]
@@ -15,11 +22,14 @@ pub struct Patterns {
     oldest: usize,
     /// Shapes that were computed so far.
     computed: u64,
+    /// Patterns that were replaced so far.
+    replaced: u64,
 }
 
 /// Lanes at the same distances.
 #[derive(Clone, Debug, Default)]
 struct Pattern {
+    number: u64,
     lane_mask: u32,
     access_bytes: u64,
     shift: u8,
@@ -28,6 +38,8 @@ struct Pattern {
     span_bytes: Option<u64>,
     /// By the position of the lowest address in its sector.
     shapes: Vec<Option<Shape>>,
+    /// By its position in its line. Empty until one is asked for.
+    whole: Vec<Option<shape::Shape>>,
 }
 
 /// Sectors as runs of adjacent ones, from that of the lowest address on.
@@ -74,6 +86,20 @@ impl Patterns {
         Some((known.number, base))
     }
 
+    /// A key that a request has in common with those only that touch the same sectors.
+    pub fn key(&mut self, request: &Request<'_>) -> Option<Key> {
+        match request.lanes {
+            Lanes::Regular(stride) => {
+                let lanes = u64::from(request.lane_mask) << 32 | u64::from(stride.cast_unsigned());
+                Some([request.address, lanes, request.access_bytes])
+            }
+            Lanes::Irregular(offsets, shift) => {
+                let number = self.shape_of(request, offsets, shift)?.number;
+                Some([number, request.address / SECTOR_BYTES, u64::MAX])
+            }
+        }
+    }
+
     /// The same as [`Request::touched`].
     pub fn touched(&mut self, request: &Request<'_>) -> Touched {
         let known = match request.lanes {
@@ -83,9 +109,38 @@ impl Patterns {
         known.map_or_else(|| request.touched(), |known| known.touched)
     }
 
-    fn shape_of(&mut self, request: &Request<'_>, offsets: &[u32], shift: u8) -> Option<&Shape> {
+    /// A number that no other mask, access or distances have.
+    pub fn number(&mut self, request: &Request<'_>, offsets: &[u32], shift: u8) -> u64 {
+        let place = self.place_of(request, offsets, shift);
+        self.known.get(place).map_or(0, |known| known.number)
+    }
+
+    /// The place of its pattern.
+    fn place_of(&mut self, request: &Request<'_>, offsets: &[u32], shift: u8) -> usize {
         let place = self.known.iter().position(|known| known.is_of(request, offsets, shift));
-        let place = place.unwrap_or_else(|| self.replace(request, offsets, shift));
+        place.unwrap_or_else(|| self.replace(request, offsets, shift))
+    }
+
+    /// The shape of a request, with lines.
+    pub fn shape(&mut self, request: &Request<'_>) -> shape::Shape {
+        let known = match request.lanes {
+            Lanes::Irregular(offsets, shift) => self.known_shape(request, offsets, shift),
+            Lanes::Regular(_) => None,
+        };
+        known.unwrap_or_else(|| request.shape())
+    }
+
+    fn known_shape(&mut self, request: &Request<'_>, offsets: &[u32], shift: u8) -> Option<shape::Shape> {
+        let place = self.place_of(request, offsets, shift);
+        let pattern = self.known.get_mut(place)?;
+        request.address.checked_add(pattern.span_bytes?)?;
+        pattern.whole.resize(PLACES_OF_LINE, None);
+        let shape = pattern.whole.get_mut(usize::try_from(request.address % LINE_BYTES).ok()?)?;
+        Some(*shape.get_or_insert_with(|| request.shape()))
+    }
+
+    fn shape_of(&mut self, request: &Request<'_>, offsets: &[u32], shift: u8) -> Option<&Shape> {
+        let place = self.place_of(request, offsets, shift);
         let pattern = self.known.get_mut(place)?;
         // Past the last address, lanes have no distances.
         request.address.checked_add(pattern.span_bytes?)?;
@@ -108,7 +163,9 @@ impl Patterns {
     fn replace(&mut self, request: &Request<'_>, offsets: &[u32], shift: u8) -> usize {
         let place = self.oldest;
         self.oldest = (place + 1) % self.known.len();
+        self.replaced += 1;
         if let Some(known) = self.known.get_mut(place) {
+            known.number = self.replaced;
             (known.lane_mask, known.access_bytes, known.shift) =
                 (request.lane_mask, request.access_bytes, shift);
             known.span_bytes = span_bytes(request, offsets, shift);
@@ -116,6 +173,7 @@ impl Patterns {
             known.offsets.extend_from_slice(offsets);
             known.shapes.clear();
             known.shapes.resize_with(PLACES, || None);
+            known.whole.clear();
         }
         place
     }
@@ -123,6 +181,8 @@ impl Patterns {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -135,7 +195,7 @@ mod tests {
             bytes in prop::sample::select(vec![0, 1, 2, 4, 8, 16]),
         ) {
             let (mut patterns, mut runs, mut expected) = (Patterns::default(), Vec::new(), Vec::new());
-            let mut shapes = std::collections::BTreeMap::new();
+            let (mut shapes, mut keys) = (BTreeMap::new(), BTreeMap::new());
             for (which, shift, address, is_last) in all {
                 let lanes = offsets[which].as_slice();
                 let address = if is_last { u64::MAX - address } else { address };
@@ -146,6 +206,10 @@ mod tests {
                 let shape = patterns.sector_runs_into(&request, &mut runs);
                 prop_assert_eq!(&runs, &expected);
                 prop_assert_eq!(patterns.touched(&request), request.touched());
+                prop_assert_eq!(patterns.shape(&request), request.shape());
+                if let Some(key) = patterns.key(&request) {
+                    prop_assert_eq!(keys.entry(key).or_insert_with(|| expected.clone()), &expected);
+                }
                 if let Some(shape) = shape {
                     prop_assert_eq!(shapes.entry(shape).or_insert_with(|| expected.clone()), &expected);
                 }

@@ -12,7 +12,7 @@ const WORD_BYTES: u64 = 4;
 const WIDEST_ACCESS: u64 = 16;
 
 /// Lane pattern of a request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
     /// All at one address, or a single lane.
     #[default]
@@ -97,22 +97,20 @@ impl Stride {
 }
 
 impl Request<'_> {
-    /// Its shape, with the memory that all lanes touch. Lines are omitted on request.
-    pub fn shape(&self, touched: Touched, wants_lines: bool) -> Shape {
-        Shape {
-            lanes: touched.lanes,
-            sectors: touched.sectors,
-            lines: if wants_lines { self.units(LINE_BYTES) } else { 0 },
-            unique_bytes: touched.unique_bytes,
-            ..self.pattern()
-        }
-    }
-
-    /// Its lane pattern. The memory that it touches is omitted.
-    pub fn pattern(&self) -> Shape {
+    /// Its shape.
+    pub fn shape(&self) -> Shape {
+        let Touched { lanes, sectors, unique_bytes } = self.touched();
         let (class, stride_bytes) = self.class();
         let is_misaligned = class == Class::Unit && !self.address.is_multiple_of(SECTOR_BYTES);
-        Shape { class, stride_bytes, is_misaligned, ..Shape::default() }
+        Shape {
+            lanes,
+            sectors,
+            lines: self.units(LINE_BYTES),
+            unique_bytes,
+            class,
+            stride_bytes,
+            is_misaligned,
+        }
     }
 
     fn class(&self) -> (Class, Option<i64>) {

@@ -18,7 +18,7 @@ fn check(request: &Request<'_>, sectors: u64, lines: u64, unique_bytes: u64, cla
 }
 
 fn shape(request: &Request<'_>) -> Shape {
-    request.shape(request.touched(), true)
+    request.shape()
 }
 
 #[test]
@@ -52,13 +52,13 @@ fn only_unit_strides_are_misaligned() {
 #[track_caller]
 fn check_both(mask: u32, size: u64, stride: i32, expected: (Class, i64)) {
     let regular = regular(0x1000, size, stride, mask);
-    let shape = regular.shape(regular.touched(), false);
+    let shape = regular.shape();
     assert_eq!((shape.class, shape.stride_bytes), (expected.0, Some(expected.1)), "{mask:#x}");
     let lowest = regular.addresses().map(|(_, address)| address).min().unwrap();
     let offset = |(_, address): (u32, u64)| u32::try_from(address - lowest).unwrap();
     let offsets: Vec<u32> = regular.addresses().map(offset).collect();
     let irregular = Request { lanes: Lanes::Irregular(&offsets, 0), address: lowest, ..regular };
-    assert_eq!(irregular.shape(regular.touched(), false), shape, "{mask:#x}");
+    assert_eq!(irregular.shape(), shape, "{mask:#x}");
 }
 
 #[test]

@@ -121,14 +121,24 @@ impl Request {
 }
 
 impl Touches {
-    /// Adds a request of an instruction, by number, with the sectors that it touches, ascending. One without any is left
-    /// out.
+    /// Adds a request of an instruction, by number, with the sectors that it touches, ascending.
     pub fn add(&mut self, (block, sequence): (u64, u64), site: u32, sectors: impl Iterator<Item = u64>) {
         let begin = position(self.sectors.len());
         for sector in sectors {
             self.sectors.push(self.units.number(sector));
         }
-        let request = Request { block, sequence, site, begin, end: position(self.sectors.len()) };
+        self.add_last(Request { block, sequence, site, begin, end: position(self.sectors.len()) });
+    }
+
+    /// Adds a request with the touches of an earlier one, at some positions.
+    pub fn add_again(&mut self, (block, sequence): (u64, u64), site: u32, touches: Range<usize>) {
+        let begin = position(self.sectors.len());
+        self.sectors.extend_from_within(touches);
+        self.add_last(Request { block, sequence, site, begin, end: position(self.sectors.len()) });
+    }
+
+    /// Adds a request with the last touches. One without any is left out.
+    fn add_last(&mut self, request: Request) {
         if !request.touches().is_empty() {
             self.requests.push(request);
         }

@@ -374,7 +374,7 @@ stallmap_schema::tables! {
     /// A load, of one lane, is redundant in a scope if an earlier request of the launch loaded all its bytes in that
     /// scope, and no request of the launch has stored to them since. Requests are in the order in which the GPU queued
     /// them under the instrument. Up to 8 million lane accesses per launch are exact. Beyond that, a sample of the
-    /// sectors counts. Prefer `redundant_load` for one row per scope.
+    /// sectors counts, with up to 2 million lane accesses. Prefer `redundant_load` for one row per scope.
     LoadRedundancy "load_redundancy" key [] sort [kernel_id] {
         /// The launch.
         kernel_id: KernelId => "launch"."kernel_id",
@@ -396,6 +396,61 @@ stallmap_schema::tables! {
         grid_loads: Option<u64>,
         /// Sampled part of all sectors: 1 if the counts are exact.
         sector_rate: f64,
+    }
+    /// Warp requests of one instruction of one launch, by class: the sums of their shapes in `access_shape`.
+    ///
+    /// Counts are of the rows that the capture holds. Prefer `request_pattern`, which also has requests that the GPU counted.
+    AccessClass "access_class" key [] sort [kernel_id, function_id, pc] {
+        /// The launch.
+        kernel_id: KernelId => "launch"."kernel_id",
+        /// The function that holds the instruction.
+        function_id: FunctionId => "function"."function_id",
+        /// The instruction.
+        pc: Pc,
+        /// Kind of access: read, write, atomic, prefetch.
+        kind: Word,
+        /// Memory space: global, global_async, shared, local.
+        space: Word,
+        /// Class of the requests, as in `access_shape`.
+        class: Word,
+        /// Bytes that each lane accesses, the maximum.
+        access_bytes: u8,
+        /// Warp requests.
+        request_count: u64,
+        /// Lane accesses.
+        lane_count: u64,
+        /// Sectors touched, distinct in each request.
+        sectors: u64,
+        /// Lines of 128 bytes touched, alike.
+        line_count: u64,
+        /// Bytes of the union, in each request.
+        unique_bytes: u64,
+        /// The fewest sectors that hold them.
+        ideal_sectors: u64,
+        /// Requests of unit stride that do not begin on a sector.
+        misaligned_count: u64,
+    }
+    /// The most frequent distance from lane to lane of one instruction of one launch, over its warp requests.
+    ///
+    /// Strides differ by their bytes, the bytes of an access, or the offset of the lowest address in a stride. Among several
+    /// that are as frequent, the shortest counts. Prefer `access_stride`.
+    InstructionStride "instruction_stride" key [] sort [kernel_id, function_id, pc] {
+        /// The launch.
+        kernel_id: KernelId => "launch"."kernel_id",
+        /// The function that holds the instruction.
+        function_id: FunctionId => "function"."function_id",
+        /// The instruction.
+        pc: Pc,
+        /// Bytes from lane to lane, up or down. Null if lanes are irregular.
+        stride_bytes: Option<i32>,
+        /// Bytes that a lane accesses by this stride.
+        access_bytes: u8,
+        /// The offset of its addresses in the stride. Null without a stride, or if it is 0.
+        stride_offset: Option<u64>,
+        /// All warp requests of the instruction.
+        request_count: u64,
+        /// Requests of unit stride that do not begin on a sector.
+        misaligned_count: u64,
     }
     /// Memory that a word of eight bytes among a launch's parameters points to: derived from its value, not observed.
     PointerTensor "pointer_tensor" key [] sort [kernel_id, parameter_offset] {

@@ -1,9 +1,9 @@
 -- Warp requests against their ideal
--- For each tensor, the instruction whose excess sectors cost most, and one of its requests: the first with the most
--- frequent stride. sectors, ideal sectors: per request, over all requests of the instruction to the tensor. excess
--- samples: the part of the wait that excess sectors cost. Instructions that take turns, and together leave no byte out,
--- have no excess. excess tensors: tensors whose sectors exceed the ideal by a tenth. A warp request has two rows if its
--- lanes are far apart.
+-- For each tensor, the instruction whose excess sectors cost most. Its picture shows one of its requests. sectors, ideal
+-- sectors: per request, over all requests of the instruction to the tensor. excess samples: the part of the wait that
+-- excess sectors cost. Instructions that take turns, and together leave no byte out, have no excess. excess tensors:
+-- tensors whose sectors exceed the ideal by a tenth. accesses_of: the launch whose recorded accesses are the
+-- instruction's. Addresses of the tensor begin at low_address and end before past_address.
 WITH accessed AS (
   SELECT
     *, CASE
@@ -52,31 +52,12 @@ WITH accessed AS (
     ON s.storage_id = CASE p.target WHEN 'tensor' THEN t.storage_id WHEN 'storage' THEN p.object_id END
   LEFT JOIN device_allocation a ON p.target = 'outside any tensor' AND a.allocation_id = p.object_id
   WHERE p.place <= $top
-), alike AS (
-  -- An instruction can access several objects. In a model launch they have other addresses.
-  SELECT
-    c.place, m.sequence, m.block, m.warp,
-    coalesce(m.address >= c.low_address AND m.address < c.past_address, false) AS is_its,
-    count(*) OVER (PARTITION BY c.place, m.address >= c.low_address AND m.address < c.past_address, m.stride_bytes,
-      m.lane_mask) AS requests
-  FROM chosen c
-  JOIN memory_access m ON m.kernel_id = c.accesses_of AND m.function_id = c.function_id AND m.pc = c.pc
-), request AS (
-  SELECT
-    place, first_value(sequence ORDER BY is_its DESC, requests DESC, block, warp, sequence) AS sequence
-  FROM alike
-  GROUP BY place
 )
 SELECT
   c.place, c.tensors, c.excess_tensors, c.samples, c.excess_samples, c.sectors, c.ideal_sectors, c.label AS tensor,
-  c.type, c.tensor_id,
-  n.short_kernel AS kernel, c.kernel_function_id AS function_id, c.function_id AS code_function_id, c.pc, i.text,
-  m.block, m.warp, m.kind, m.access_bytes, m.lane_mask, m.address, m.stride_bytes,
-  array_to_string(m.offsets, ' ') AS offsets, m.offset_shift
+  c.type, c.tensor_id, n.short_kernel AS kernel, c.kernel_function_id AS function_id, c.function_id AS code_function_id,
+  c.pc, i.text, c.accesses_of, c.low_address, c.past_address
 FROM chosen c
 LEFT JOIN kernel_name n ON n.function_id = c.kernel_function_id
 LEFT JOIN instruction i ON i.function_id = c.function_id AND i.pc = c.pc
-LEFT JOIN request r ON r.place = c.place
-LEFT JOIN memory_access m
-  ON m.kernel_id = c.accesses_of AND m.function_id = c.function_id AND m.pc = c.pc AND m.sequence = r.sequence
-ORDER BY c.place, m.address, m.lane_mask
+ORDER BY c.place

@@ -19,26 +19,13 @@ CREATE VIEW access_stride (
   -- Part of its requests that have unit stride but do not begin on a sector of 32 bytes.
   misaligned_share
 ) AS
-WITH strided AS (
-  SELECT
-    kernel_id, function_id, pc, abs(stride_bytes) AS stride_bytes, access_bytes,
-    address % nullif(CAST(abs(stride_bytes) AS BIGINT UNSIGNED), 0) AS stride_offset,
-    count(*) AS requests,
-    sum(CASE WHEN abs(stride_bytes) = access_bytes AND address % 32 <> 0 THEN 1 ELSE 0 END) AS misaligned
-  FROM memory_access
-  GROUP BY kernel_id, function_id, pc, abs(stride_bytes), access_bytes,
-    address % nullif(CAST(abs(stride_bytes) AS BIGINT UNSIGNED), 0)
-), classed AS (
+WITH classed AS (
   SELECT kernel_id, function_id, pc, first_value(class ORDER BY request_count DESC, class) AS class
   FROM access_pattern
   GROUP BY kernel_id, function_id, pc
 )
 SELECT
-  s.kernel_id, s.function_id, s.pc, max(c.class),
-  first_value(stride_bytes ORDER BY requests DESC, stride_bytes, stride_offset),
-  first_value(access_bytes ORDER BY requests DESC, stride_bytes, stride_offset),
-  CAST(first_value(stride_offset ORDER BY requests DESC, stride_bytes, stride_offset) AS BIGINT UNSIGNED),
-  sum(misaligned) / CAST(sum(requests) AS DOUBLE)
-FROM strided s
+  s.kernel_id, s.function_id, s.pc, c.class, s.stride_bytes, s.access_bytes, s.stride_offset,
+  s.misaligned_count / CAST(s.request_count AS DOUBLE)
+FROM instruction_stride s
 LEFT JOIN classed c ON c.kernel_id = s.kernel_id AND c.function_id = s.function_id AND c.pc = s.pc
-GROUP BY s.kernel_id, s.function_id, s.pc

@@ -63,16 +63,8 @@ WITH shaped AS (
   UNION ALL
   SELECT
     s.kernel_id, s.function_id, s.pc, s.kind, s.space, s.access_bytes, s.request_count, s.lane_count, s.sectors,
-    s.line_count, s.unique_bytes, s.ideal_sectors, s.class, s.misaligned
-  FROM (
-    SELECT
-      kernel_id, function_id, pc, kind, space, class, max(access_bytes) AS access_bytes, count(*) AS request_count,
-      sum(lane_count) AS lane_count, sum(sectors) AS sectors, sum(line_count) AS line_count,
-      sum(unique_bytes) AS unique_bytes, sum(ideal_sectors) AS ideal_sectors,
-      sum(CASE WHEN is_misaligned THEN 1 ELSE 0 END) AS misaligned
-    FROM access_shape
-    GROUP BY kernel_id, function_id, pc, kind, space, class
-  ) s
+    s.line_count, s.unique_bytes, s.ideal_sectors, s.class, s.misaligned_count
+  FROM access_class s
   LEFT ANTI JOIN access_histogram h ON h.kernel_id = s.kernel_id
 ), summed AS (
   SELECT

@@ -29,6 +29,10 @@ async fn failures(session: &Session, packages: Option<&[&str]>) -> Vec<String> {
                 .replace("$function", "1")
                 .replace("$sort", "samples")
                 .replace("$tensors", "1")
+                .replace("$kernel", "1")
+                .replace("$pc", "16")
+                .replace("$low", "1")
+                .replace("$past", "2")
                 .replace("$filter", "true")
                 .replace("$keys", "l.function_id, l.kernel")
                 .replace("$view", "launch");

@@ -53,7 +53,7 @@ async fn copies_belong_to_the_tensor_of_their_time() {
 }
 
 /// Tables that compute each launch by itself.
-const BY_LAUNCH: [&str; 7] = [
+const BY_LAUNCH: [&str; 9] = [
     "launch_cell_part",
     "pc_cell_part",
     "block_footprint",
@@ -61,6 +61,8 @@ const BY_LAUNCH: [&str; 7] = [
     "reuse_distance",
     "instruction_reuse",
     "load_redundancy",
+    "access_class",
+    "instruction_stride",
 ];
 
 /// Every third launch with accesses, in a form that no rule of the planner turns into a plain filter.

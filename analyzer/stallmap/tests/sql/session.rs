@@ -344,6 +344,10 @@ async fn sections_add_up_where_only_replays_were_sampled() {
             .replace("$function", &function)
             .replace("$sort", "samples")
             .replace("$tensors", "1")
+            .replace("$kernel", "1")
+            .replace("$pc", "16")
+            .replace("$low", "1")
+            .replace("$past", "2")
             .replace("$filter", "true")
             .replace("$keys", "l.function_id, l.kernel")
             .replace("$view", "call_path_cost");

@@ -34,10 +34,16 @@ impl<'a> Asker<'a> {
 
     /// Asks queries at the same time. Their answers wait for [`Asker::ask`].
     pub(super) async fn ask_ahead(&mut self, texts: Vec<(Query, String)>) -> Outcome<()> {
+        let answers = self.all(texts).await?;
+        self.known.extend(answers);
+        Ok(())
+    }
+
+    /// The results of queries that are asked at the same time.
+    pub(super) async fn all(&self, texts: Vec<(Query, String)>) -> Outcome<Vec<Answer>> {
         let rows = rows_of_all(self.session, &texts).await?;
         let answers = texts.into_iter().zip(rows);
-        self.known.extend(answers.map(|((section, sql), rows)| Answer { section, sql, rows, absence: None }));
-        Ok(())
+        Ok(answers.map(|((section, sql), rows)| Answer { section, sql, rows, absence: None }).collect())
     }
 
     /// The result of a query.

@@ -1,6 +1,6 @@
 //! Warp requests with excess sectors: one picture for each of the costliest tensors, a sentence for other tensors.
 
-use stallmap::library::queries;
+use stallmap::library::queries::{self, Query};
 
 use super::ask::{Asker, read};
 use super::block::Block;
@@ -18,10 +18,9 @@ pub(super) const PICTURES: u64 = 6;
 const EXCESS: f64 = 1.1;
 
 rows! {
-    /// One request, or the part of its lanes that is close together.
+    /// A tensor's costliest instruction.
     #[derive(Clone, Debug)]
     struct Row {
-        place: u64,
         tensors: u64,
         excess_tensors: u64,
         samples: f64,
@@ -35,6 +34,14 @@ rows! {
         code_function_id: u64,
         pc: u64,
         text: Option<String>,
+        accesses_of: u64,
+        low_address: Option<u64>,
+        past_address: Option<u64>,
+    }
+
+    /// One of its requests, or the part of the lanes that is close together.
+    #[derive(Clone, Debug)]
+    struct Part {
         block: Option<u64>,
         warp: Option<u64>,
         access_bytes: Option<u64>,
@@ -49,6 +56,7 @@ rows! {
 /// A drawn request.
 pub(super) struct Picture {
     row: Row,
+    part: Part,
     warp: Warp,
 }
 
@@ -59,7 +67,7 @@ pub(super) struct Pictures {
     block: Option<Block>,
 }
 
-impl Row {
+impl Part {
     /// The active lanes with their addresses. An irregular lane has a distance of its own.
     fn lanes(&self) -> Vec<(u32, u64)> {
         let (Some(mask), Some(address)) = (self.lane_mask, self.address) else { return Vec::new() };
@@ -75,6 +83,21 @@ impl Row {
         let offsets = offsets.map(|offset| offset.checked_shl(shift).unwrap_or(u64::MAX));
         active.zip(offsets).map(|(lane, offset)| (lane, address.saturating_add(offset))).collect()
     }
+}
+
+impl Row {
+    /// The query of its request.
+    fn request(&self) -> (Query, String) {
+        let section = queries::page::REQUEST;
+        let sql = section.sql(&[
+            ("$low", self.low_address.unwrap_or(0)),
+            ("$past", self.past_address.unwrap_or(0)),
+            ("$kernel", self.accesses_of),
+            ("$function", self.code_function_id),
+            ("$pc", self.pc),
+        ]);
+        (section, sql)
+    }
 
     /// True if its sectors exceed the ideal.
     fn is_excessive(&self) -> bool {
@@ -88,12 +111,18 @@ impl Pictures {
         let answer = asker.ask(queries::page::WARPS, &[("$top", PICTURES)]).await?;
         let rows: Vec<Row> = read(&answer)?;
         let mut block = Block::of("warps", &answer);
-        let pictures = rows.chunk_by(|a, b| a.place == b.place).filter_map(picture).collect();
-        let block = rows.first().map(|row| {
+        if let Some(row) = rows.first() {
             summary(&mut block.body, row);
-            block
-        });
-        Ok(Self { pictures, block })
+        }
+        let has_rows = !rows.is_empty();
+        let excessive: Vec<Row> = rows.into_iter().filter(Row::is_excessive).collect();
+        let requests = asker.all(excessive.iter().map(Row::request).collect()).await?;
+        let mut pictures = Vec::new();
+        for (row, request) in excessive.into_iter().zip(&requests) {
+            block.asked(request);
+            pictures.extend(picture(row, read(request)?));
+        }
+        Ok(Self { pictures, block: has_rows.then_some(block) })
     }
 
     /// Adds the instruction of each tensor.
@@ -121,12 +150,12 @@ impl Pictures {
     }
 }
 
-/// The request of one tensor. None without excess sectors.
-fn picture(rows: &[Row]) -> Option<Picture> {
-    let row = rows.first().filter(|row| row.is_excessive())?;
-    let lanes = rows.iter().flat_map(Row::lanes);
-    let warp = Warp::of(lanes, row.access_bytes.unwrap_or(0));
-    (warp.sectors() > 0).then(|| Picture { row: row.clone(), warp })
+/// The request of one tensor. None without lanes.
+fn picture(row: Row, parts: Vec<Part>) -> Option<Picture> {
+    let access_bytes = parts.first()?.access_bytes.unwrap_or(0);
+    let warp = Warp::of(parts.iter().flat_map(Part::lanes), access_bytes);
+    let part = parts.into_iter().next().filter(|_| warp.sectors() > 0)?;
+    Some(Picture { row, part, warp })
 }
 
 /// A sentence about tensors with and without excess sectors.
@@ -143,7 +172,7 @@ fn summary(html: &mut Html, row: &Row) {
     html.markup("<p>").text(&format!("{excess}{fine}.")).markup("</p>\n");
 }
 
-fn figure(html: &mut Html, Picture { row, warp }: &Picture, links: &Links) {
+fn figure(html: &mut Html, Picture { row, part, warp }: &Picture, links: &Links) {
     html.markup("<figure class=\"request\"><figcaption><b class=\"code\">");
     let name = row.tensor.as_deref().unwrap_or("(unnamed)");
     match row.tensor_id.and_then(|tensor| links.found(tensor_anchor(tensor))) {
@@ -151,32 +180,32 @@ fn figure(html: &mut Html, Picture { row, warp }: &Picture, links: &Links) {
         None => html.text(name),
     };
     html.markup("</b> ").text(row.data_type.as_deref().unwrap_or_default()).markup("<br>");
-    html.text(&instruction(row)).markup(" ");
+    html.text(&instruction(row, part)).markup(" ");
     if let Some(anchor) = links.instruction((row.code_function_id, row.pc)) {
         link(html, anchor, "code");
     }
     html.markup("</figcaption>\n");
     warp.draw(html);
-    html.markup("<p class=\"dim small\">").text(&facts(row, warp)).markup("</p></figure>\n");
+    html.markup("<p class=\"dim small\">").text(&facts(row, part, warp)).markup("</p></figure>\n");
 }
 
 /// The instruction and its warp.
-fn instruction(row: &Row) -> String {
+fn instruction(row: &Row, part: &Part) -> String {
     let mut words = format!("{} +{:#x}", row.kernel.as_deref().unwrap_or("(unnamed)"), row.pc);
     if let Some(text) = &row.text {
         words.extend([" ", text]);
     }
-    if let (Some(block), Some(warp)) = (row.block, row.warp) {
+    if let (Some(block), Some(warp)) = (part.block, part.warp) {
         words.extend([format!(", block {}, warp {warp}", grouped(block.into()))]);
     }
     words
 }
 
 /// The numbers of this request and of all.
-fn facts(row: &Row, warp: &Warp) -> String {
+fn facts(row: &Row, part: &Part, warp: &Warp) -> String {
     let moved = warp.sectors() as u64 * 32;
-    let stride = match row.stride_bytes {
-        Some(stride) if row.offsets.is_none() => {
+    let stride = match part.stride_bytes {
+        Some(stride) if part.offsets.is_none() => {
             format!("{} bytes from lane to lane", grouped(stride.into()))
         }
         _ => "irregular distances from lane to lane".to_owned(),

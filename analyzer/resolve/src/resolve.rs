@@ -124,7 +124,8 @@ impl Resolver {
     }
 
     /// Another one over the same index.
-    pub(super) fn another(&self) -> Self {
+    #[must_use]
+    pub fn another(&self) -> Self {
         Self::new(Arc::clone(&self.index))
     }
 
@@ -176,14 +177,14 @@ impl Resolver {
 
     /// Target of all lanes of a request by its span alone. None if single lanes may have others.
     #[inline]
-    pub(super) fn whole(&mut self, address: u64, span_bytes: u64) -> Option<Target> {
+    pub fn whole(&mut self, address: u64, span_bytes: u64) -> Option<Target> {
         let (target, _, high) = self.around(address)?;
         (address.saturating_add(span_bytes) <= high).then_some(target)
     }
 
     /// Target of an address, and of all others from a lowest one to below a highest one. None if views have gaps there.
     #[inline]
-    pub(super) fn around(&mut self, address: u64) -> Option<(Target, u64, u64)> {
+    pub fn around(&mut self, address: u64) -> Option<(Target, u64, u64)> {
         let Stretch { low, high, answer } = self.stretch(address);
         answer.ok().map(|target| (target, low, high))
     }
@@ -203,7 +204,7 @@ impl Resolver {
     }
 
     /// The storage of a target.
-    pub(super) fn storage(&self, target: Target) -> Option<u32> {
+    pub fn storage(&self, target: Target) -> Option<u32> {
         match target {
             Target::Tensor(view) => self.index.views.get(view as usize).map(|view| view.storage),
             Target::Storage(storage) => Some(storage),
@@ -213,7 +214,7 @@ impl Resolver {
 
     /// The block of memory that holds an address at the current launch, first and last byte: a storage, or what of an
     /// allocation lies between two storages.
-    pub(super) fn block(&self, address: u64) -> Option<(u64, u64)> {
+    pub fn block(&self, address: u64) -> Option<(u64, u64)> {
         let launch = self.launch?;
         let live = if self.is_in_capture { &self.live_in_capture } else { &self.live };
         let (storages, allocations) = live.get(launch.run)?;

@@ -13,44 +13,56 @@ use stallmap_schema::word::StorageOrigin;
 
 /// One end of a memcpy, or a memset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Copy {
+pub struct Copy {
     /// Ordinal of the first launch after it.
-    pub(super) ordinal: u64,
+    pub ordinal: u64,
     /// Time of its call, nanoseconds since the Unix epoch.
-    pub(super) begin_ns: i64,
-    pub(super) address: u64,
-    pub(super) bytes: u64,
-    pub(super) is_write: bool,
+    pub begin_ns: i64,
+    /// Its first byte.
+    pub address: u64,
+    /// Their number.
+    pub bytes: u64,
+    /// True if it writes there.
+    pub is_write: bool,
     /// The object that is allocated at its address at that time.
-    pub(super) owner: Option<Object>,
+    pub owner: Option<Object>,
 }
 
 /// The memcpys and memsets of a capture, by run.
 #[derive(Debug, Default)]
-pub(super) struct Copies {
+pub struct Copies {
     by_run: HashMap<usize, Vec<Copy>>,
 }
 
-/// Source tables of memcpys, with their columns.
-pub(super) const LAUNCH: [&str; 2] = ["kernel_id", "run_id"];
-pub(super) const MEMCPY: [&str; 6] = ["run_id", "source", "destination", "size_bytes", "ordinal", "begin_ns"];
-pub(super) const MEMSET: [&str; 5] = ["run_id", "address", "size_bytes", "ordinal", "begin_ns"];
-pub(super) const STORAGE: [&str; 6] = ["run_id", "address", "size_bytes", "alloc_ns", "free_ns", "origin"];
-pub(super) const ALLOCATION: [&str; 5] = ["run_id", "address", "size_bytes", "alloc_ns", "free_ns"];
+/// Columns of `launch` that are read.
+pub const LAUNCH: [&str; 2] = ["kernel_id", "run_id"];
+/// Columns of `memcpy`.
+pub const MEMCPY: [&str; 6] = ["run_id", "source", "destination", "size_bytes", "ordinal", "begin_ns"];
+/// Columns of `memset`.
+pub const MEMSET: [&str; 5] = ["run_id", "address", "size_bytes", "ordinal", "begin_ns"];
+/// Columns of `storage`.
+pub const STORAGE: [&str; 6] = ["run_id", "address", "size_bytes", "alloc_ns", "free_ns", "origin"];
+/// Columns of `device_allocation`.
+pub const ALLOCATION: [&str; 5] = ["run_id", "address", "size_bytes", "alloc_ns", "free_ns"];
 
 /// The rows of these tables.
 #[derive(Debug)]
-pub(super) struct Tables {
-    pub(super) launch: RecordBatch,
-    pub(super) memcpy: RecordBatch,
-    pub(super) memset: RecordBatch,
-    pub(super) storage: RecordBatch,
-    pub(super) allocation: RecordBatch,
+pub struct Tables {
+    /// Launches.
+    pub launch: RecordBatch,
+    /// Memcpys.
+    pub memcpy: RecordBatch,
+    /// Memsets.
+    pub memset: RecordBatch,
+    /// Storages.
+    pub storage: RecordBatch,
+    /// Allocations of the driver.
+    pub allocation: RecordBatch,
 }
 
 impl Copies {
     /// From the rows of the tables.
-    pub(super) fn new(tables: &Tables, index: &TensorIndex) -> Result<Self> {
+    pub fn new(tables: &Tables, index: &TensorIndex) -> Result<Self> {
         let launch = &tables.launch;
         let (kernels, runs) =
             (column::<UInt64Type>(launch, "kernel_id")?, column::<UInt32Type>(launch, "run_id")?);
@@ -100,12 +112,12 @@ impl Copies {
     }
 
     /// The runs that have copies.
-    pub(super) fn runs(&self) -> impl Iterator<Item = usize> {
+    pub fn runs(&self) -> impl Iterator<Item = usize> {
         self.by_run.keys().copied()
     }
 
     /// Copies of a run before a launch that were not returned before.
-    pub(super) fn before(&self, run: usize, ordinal: u64, done: &mut HashMap<usize, usize>) -> &[Copy] {
+    pub fn before(&self, run: usize, ordinal: u64, done: &mut HashMap<usize, usize>) -> &[Copy] {
         let copies = self.by_run.get(&run).map(Vec::as_slice).unwrap_or_default();
         let done = done.entry(run).or_default();
         let start = *done;

@@ -6,7 +6,7 @@ use arrow::array::{Array, AsArray, PrimitiveArray, RecordBatch};
 use arrow::datatypes::{Int64Type, UInt32Type, UInt64Type};
 use datafusion::common::HashMap;
 use datafusion::error::Result;
-pub(super) use stallmap_tables::column::{column, wrong};
+pub use stallmap_tables::column::{column, wrong};
 
 use super::life::{Life, Lives};
 use super::parameters;
@@ -49,64 +49,77 @@ pub const SOURCES: [(&str, &[&str]); 7] = [
 
 /// A launch, for the resolver.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Launch {
+pub struct Launch {
     /// Position in [`TensorIndex::runs`].
-    pub(super) run: usize,
-    pub(super) ordinal: u64,
-    pub(super) op: Option<u32>,
+    pub run: usize,
+    /// Its position in the run.
+    pub ordinal: u64,
+    /// The op that launched it, as its position in the index.
+    pub op: Option<u32>,
     /// The time at which the targets of its addresses are allocated. For a node of a graph that of its capture, because
     /// for the framework the memory of the graph is free when the capture ends.
-    pub(super) alive_at: u64,
+    pub alive_at: u64,
     /// Views created until then exist: the start of the launch call, or, for a node of a graph, the end of the op that
     /// captured it. The largest number if unknown.
-    pub(super) views_until_ns: i64,
+    pub views_until_ns: i64,
 }
 
 impl Launch {
     /// True for a node of a graph.
-    pub(super) fn is_captured(&self) -> bool {
+    pub fn is_captured(&self) -> bool {
         self.alive_at != self.ordinal
     }
 }
 
 /// Lifetimes of one run: positions in [`Lives`] are those in the id columns.
 #[derive(Debug, Default)]
-pub(super) struct Run {
-    pub(super) storages: Lives,
+pub struct Run {
+    /// Storages.
+    pub storages: Lives,
     /// Per storage of the run, the position in [`TensorIndex::storage_ids`].
-    pub(super) storage_rows: Vec<u32>,
-    pub(super) allocations: Lives,
-    pub(super) allocation_rows: Vec<u32>,
+    pub storage_rows: Vec<u32>,
+    /// Allocations of the driver.
+    pub allocations: Lives,
+    /// Per allocation of the run, the position in [`TensorIndex::allocation_ids`].
+    pub allocation_rows: Vec<u32>,
 }
 
 /// A tensor in the index.
 #[derive(Debug)]
-pub(super) struct IndexedView {
-    pub(super) view: View,
-    pub(super) tensor_id: u64,
-    pub(super) storage: u32,
+pub struct IndexedView {
+    /// Its geometry.
+    pub view: View,
+    /// The tensor.
+    pub tensor_id: u64,
+    /// Its storage, as a position in [`TensorIndex::storage_ids`].
+    pub storage: u32,
     /// Start of the op that created it. The smallest number if unknown.
-    pub(super) born_ns: i64,
+    pub born_ns: i64,
 }
 
 /// Launches, ops, lifetimes and views of a capture.
 #[derive(Debug, Default)]
 pub struct TensorIndex {
-    pub(super) launches: HashMap<u64, Launch>,
-    pub(super) runs: Vec<Run>,
-    pub(super) storage_ids: Vec<u64>,
-    pub(super) allocation_ids: Vec<u64>,
+    /// By kernel_id.
+    pub launches: HashMap<u64, Launch>,
+    /// Lifetimes by run.
+    pub runs: Vec<Run>,
+    /// The storage_id of each storage.
+    pub storage_ids: Vec<u64>,
+    /// The allocation_id of each allocation.
+    pub allocation_ids: Vec<u64>,
     /// By storage, the preferred one first if ops do not decide.
-    pub(super) views: Vec<IndexedView>,
+    pub views: Vec<IndexedView>,
     /// Start of the views of each storage, and the end.
-    pub(super) storage_views: Vec<u32>,
+    pub storage_views: Vec<u32>,
     /// The op around each op.
-    pub(super) op_parents: Vec<Option<u32>>,
+    pub op_parents: Vec<Option<u32>>,
     /// Start of the views of each op in `op_views`, and the end.
-    pub(super) op_view_starts: Vec<u32>,
-    pub(super) op_views: Vec<u32>,
+    pub op_view_starts: Vec<u32>,
+    /// Views of ops, as positions in the index.
+    pub op_views: Vec<u32>,
     /// By launch outside any op: the words of its parameters, sorted. Views that begin there are those that it was given.
-    pub(super) given: HashMap<u64, Vec<u64>>,
+    pub given: HashMap<u64, Vec<u64>>,
 }
 
 impl TensorIndex {

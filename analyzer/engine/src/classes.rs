@@ -1,0 +1,115 @@
+//! Requests of an instruction, by class.
+
+use std::collections::BTreeMap;
+
+use arrow::array::RecordBatch;
+use datafusion::error::Result;
+use stallmap_memory::patterns::Patterns;
+use stallmap_schema::id::{FunctionId, KernelId, Pc};
+use stallmap_tables::words::Interned;
+
+use super::access::{Accesses, Instructions};
+use super::analysis::{Analysis, Ready};
+use super::derived::{AccessClass, Word};
+use super::request::{Request, SECTOR_BYTES};
+use super::shape::{Class, Shape};
+
+/// An instruction of a launch.
+type Key = (u64, u64, u32);
+
+/// Sums the shapes of requests.
+#[derive(Default)]
+pub(super) struct Classes {
+    key: Option<Key>,
+    kinds: Interned,
+    spaces: Interned,
+    patterns: Patterns,
+    /// Sums of the open instruction, by kind, space and class.
+    open: BTreeMap<(u8, u8, Class), Sums>,
+    ready: Ready<AccessClass>,
+}
+
+/// Sums over requests.
+#[derive(Default)]
+struct Sums {
+    access_bytes: u8,
+    requests: u64,
+    lanes: u64,
+    sectors: u64,
+    lines: u64,
+    unique_bytes: u64,
+    ideal_sectors: u64,
+    misaligned: u64,
+}
+
+impl Sums {
+    fn add(&mut self, request: &Request<'_>, shape: &Shape) {
+        self.access_bytes = self.access_bytes.max(u8::try_from(request.access_bytes).unwrap_or(u8::MAX));
+        self.requests += 1;
+        self.lanes += u64::from(shape.lanes);
+        self.sectors += shape.sectors;
+        self.lines += shape.lines;
+        self.unique_bytes += shape.unique_bytes;
+        self.ideal_sectors += shape.unique_bytes.div_ceil(SECTOR_BYTES);
+        self.misaligned += u64::from(shape.is_misaligned);
+    }
+}
+
+impl Classes {
+    /// Ends the open instruction.
+    fn close(&mut self) {
+        let Some((kernel_id, function_id, pc)) = self.key.take() else { return };
+        for ((kind, space, class), sums) in std::mem::take(&mut self.open) {
+            self.ready.push(AccessClass {
+                kernel_id: KernelId(kernel_id),
+                function_id: FunctionId(function_id),
+                pc: Pc(pc),
+                kind: self.kinds.word(kind),
+                space: self.spaces.word(space),
+                class: Word(class.word().into()),
+                access_bytes: sums.access_bytes,
+                request_count: sums.requests,
+                lane_count: sums.lanes,
+                sectors: sums.sectors,
+                line_count: sums.lines,
+                unique_bytes: sums.unique_bytes,
+                ideal_sectors: sums.ideal_sectors,
+                misaligned_count: sums.misaligned,
+            });
+        }
+    }
+}
+
+impl Analysis for Classes {
+    fn add(&mut self, batch: &RecordBatch) -> Result<()> {
+        let (accesses, instructions) = (Accesses::new(batch)?, Instructions::new(batch)?);
+        let kinds = self.kinds.codes(instructions.kind.words.iter().copied());
+        let spaces = self.spaces.codes(instructions.space.words.iter().copied());
+        for row in 0..batch.num_rows() {
+            let key = (accesses.kernel_id[row], instructions.function_id[row], instructions.pc[row]);
+            if self.key != Some(key) {
+                self.close();
+                self.key = Some(key);
+            }
+            let request = accesses.request(row);
+            let shape = self.patterns.shape(&request);
+            let code = |codes: &[u8], code: usize| codes.get(code).copied().unwrap_or_default();
+            let (kind, space) = (instructions.kind.code(row), instructions.space.code(row));
+            let class = (code(&kinds, kind), code(&spaces, space), shape.class);
+            self.open.entry(class).or_default().add(&request, &shape);
+        }
+        Ok(())
+    }
+
+    fn end_launch(&mut self) {
+        self.close();
+    }
+
+    fn bytes(&self) -> usize {
+        0
+    }
+
+    fn take(&mut self, least: usize) -> Result<Option<RecordBatch>> {
+        self.ready.take(least)
+    }
+}

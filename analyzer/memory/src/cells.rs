@@ -1,0 +1,133 @@
+//! The heat map cells that warp requests access. Other blocks, and other instructions, make a request again: then its
+//! cells are known.
+
+use std::ops::Range;
+
+use super::bins::{Bins, Touch, sectors};
+use super::grid::{Grid, Line};
+use super::patterns::Patterns;
+use super::repeats::Repeats;
+use super::request::{Lanes, Request};
+use super::view::View;
+
+/// Cells of requests that are remembered.
+const MOST_CELLS: usize = 1 << 19;
+
+/// A cell that a request accesses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accessed {
+    /// The number of the cell.
+    pub cell: u32,
+    /// Elements.
+    pub elements: u64,
+    /// Distinct sectors that hold them.
+    pub sectors: u64,
+}
+
+/// Finds the cells of requests.
+#[derive(Debug, Default)]
+pub struct Finder {
+    /// By number of the view.
+    drawn: Vec<Option<Box<Drawn>>>,
+    patterns: Patterns,
+    touched: Vec<Touch>,
+    /// The places of the cells of requests.
+    known: Repeats<4, 32_768, (usize, usize)>,
+    /// Cells of known requests, and of others between them.
+    cells: Vec<Accessed>,
+}
+
+/// The bins of a view.
+#[derive(Debug)]
+struct Drawn {
+    grid: Grid,
+    /// The line of the last address.
+    line: Option<Line>,
+}
+
+impl Drawn {
+    fn of(view: &View) -> Box<Self> {
+        Box::new(Self { grid: Grid::new(view), line: None })
+    }
+}
+
+impl Finder {
+    /// The bins of a view, if one of its cells was found.
+    pub fn grid(&self, view: u32) -> Option<&Grid> {
+        self.drawn.get(view as usize)?.as_ref().map(|drawn| &drawn.grid)
+    }
+
+    /// The bins of a view with a number, and the cells that some lanes of a request access, by number.
+    pub fn find(
+        &mut self,
+        number: u32,
+        view: &View,
+        request: &Request<'_>,
+        lane_mask: u32,
+    ) -> (&Grid, &[Accessed]) {
+        let place = number as usize;
+        if self.drawn.len() <= place {
+            self.drawn.resize_with(place + 1, || None);
+        }
+        let cells = if lane_mask == request.lane_mask {
+            self.find_again(number, view, request)
+        } else {
+            self.compute(number, view, request, lane_mask)
+        };
+        let drawn = self.drawn[place].get_or_insert_with(|| Drawn::of(view));
+        (&drawn.grid, &self.cells[cells])
+    }
+
+    /// The places of the cells of all lanes.
+    fn find_again(&mut self, number: u32, view: &View, request: &Request<'_>) -> Range<usize> {
+        let key = self.key(number, request);
+        if let Some((first, past)) = self.known.get(&key) {
+            return first..past;
+        }
+        let cells = self.compute(number, view, request, request.lane_mask);
+        self.known.set(key, (cells.start, cells.end));
+        cells
+    }
+
+    /// Requests with the same key access the same elements.
+    fn key(&mut self, view: u32, request: &Request<'_>) -> [u64; 4] {
+        let (distances, bytes) = match request.lanes {
+            Lanes::Regular(stride) => (u64::from(stride.cast_unsigned()), request.access_bytes),
+            // The number implies the bytes of an access.
+            Lanes::Irregular(offsets, shift) => (self.patterns.number(request, offsets, shift), u64::MAX),
+        };
+        let lanes = u64::from(view) << 32 | u64::from(request.lane_mask);
+        [request.address, lanes, distances, bytes]
+    }
+
+    /// Adds the cells of some lanes. Returns their places.
+    fn compute(&mut self, number: u32, view: &View, request: &Request<'_>, lane_mask: u32) -> Range<usize> {
+        if self.cells.len() >= MOST_CELLS {
+            self.cells.clear();
+            self.known.clear();
+        }
+        let drawn = self.drawn[number as usize].get_or_insert_with(|| Drawn::of(view));
+        let Drawn { grid, line } = &mut **drawn;
+        self.touched.clear();
+        let mut bins = Bins { view, grid, line, touched: &mut self.touched };
+        if !(lane_mask == request.lane_mask && bins.touch_runs(request)) {
+            bins.touched.clear();
+            bins.touch_lanes(request, lane_mask);
+        }
+        if !self.touched.is_sorted() {
+            self.touched.sort_unstable();
+        }
+        let first = self.cells.len();
+        let cells = self.touched.chunk_by(|one, other| one.cell == other.cell);
+        self.cells.extend(cells.filter_map(|touches| {
+            let elements = touches.iter().map(|touch| touch.elements).sum();
+            Some(Accessed { cell: touches.first()?.cell, elements, sectors: sectors(touches) })
+        }));
+        first..self.cells.len()
+    }
+
+    /// Bytes of memory that it takes.
+    pub fn bytes(&self) -> usize {
+        self.known.bytes() + self.cells.capacity() * size_of::<Accessed>()
+    }
+}
