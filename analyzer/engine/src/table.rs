@@ -111,6 +111,11 @@ impl Engine {
         &self.access
     }
 
+    /// The number of accesses.
+    pub fn accesses(&self) -> i64 {
+        self.access.rows()
+    }
+
     /// The rows of an analysis, if they are in memory.
     pub(super) fn analyzed(&self, kind: Kind) -> Option<&[RecordBatch]> {
         self.analyzed.get(kind as usize)?.get().map(|(rows, _)| rows.as_slice())

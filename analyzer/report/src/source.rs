@@ -45,8 +45,11 @@ const SECTIONS: [Query; 7] = [
 const SHARED: &str = "producer_charge";
 
 async fn asked(session: &Session, function: u64) -> Outcome<Vec<Answer>> {
-    session.keep(&[SHARED]).await.map_err(|error| explain(error, Some(session)))?;
-    answers(session, &SECTIONS, &[("$function", function)]).await
+    let parameters = [("$function", function)];
+    if SECTIONS.iter().any(|section| session.remembered(&section.sql(&parameters)).is_none()) {
+        session.keep(&[SHARED]).await.map_err(|error| explain(error, Some(session)))?;
+    }
+    answers(session, &SECTIONS, &parameters).await
 }
 
 /// Shows a kernel's code.

@@ -43,7 +43,7 @@ use self::views::inline::{expanded, sources};
 use self::views::lazy::PlannedSchema;
 use self::views::materialize::{keep_again, keep_views, named};
 use self::views::small::{FEW_ROWS, context_for};
-use self::views::together::keep_analyses;
+use self::views::together::{MANY_ACCESSES, keep_analyses};
 use crate::error::AnalyzeError;
 use crate::lexer::{self, Kind as TokenKind};
 use crate::library::fault::Fault;
@@ -294,14 +294,18 @@ impl Session {
         let views = library::views()?.iter().map(|view| view.name.as_str());
         let views: Vec<&str> = views.filter(|view| words.contains(view)).collect();
         let tables = named(&self.context, &views).await?;
-        keep_analyses(&self.context, &tables).await?;
+        keep_analyses(&self.context, &tables, 0).await?;
         keep_views(&self.context, tables).await?;
         Ok(views)
     }
 
     /// Computes views now, for statements that will read them once each.
     pub fn keep<'a>(&'a self, views: &'a [&'a str]) -> Planning<'a, ()> {
-        Box::pin(async move { Ok(keep_views(&self.context, named(&self.context, views).await?).await?) })
+        Box::pin(async move {
+            let tables = named(&self.context, views).await?;
+            keep_analyses(&self.context, &tables, MANY_ACCESSES).await?;
+            Ok(keep_views(&self.context, tables).await?)
+        })
     }
 
     /// The rows of queries, all planned and run at the same time: one batch or more each, for the column types.

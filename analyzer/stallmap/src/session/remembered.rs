@@ -16,7 +16,7 @@ use super::stored::{Stored, folder, load, save};
 use crate::library;
 
 /// Maximum size of remembered rows in memory.
-const MOST_BYTES: usize = 8 << 20;
+const MOST_BYTES: usize = 64 << 20;
 
 impl Session {
     /// The rows of a query of the library that an earlier session left. None after a statement that changed this one.

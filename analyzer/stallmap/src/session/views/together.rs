@@ -22,15 +22,23 @@ struct Needed {
     seen: HashSet<*const ()>,
 }
 
-/// Computes the analyses that views read.
-pub(crate) async fn keep_analyses(context: &SessionContext, views: &[Arc<dyn TableProvider>]) -> Result<()> {
+/// Accesses that are worth a pass for all analyses: fewer are decoded again while views are planned.
+pub(crate) const MANY_ACCESSES: i64 = 4_000_000;
+
+/// Computes the analyses that views read, of captures with so many accesses or more.
+pub(crate) async fn keep_analyses(
+    context: &SessionContext,
+    views: &[Arc<dyn TableProvider>],
+    least: i64,
+) -> Result<()> {
     // Without a runtime there is one thread.
-    if Handle::try_current().is_err() {
-        return Ok(());
-    }
-    let mut needed = Needed::default();
-    views.iter().try_for_each(|view| needed.add(view))?;
-    for (engine, kinds) in needed.engines.into_values() {
+    let is_worth = |engine: &Engine| Handle::try_current().is_ok() && engine.accesses() >= least;
+    let engines = {
+        let mut needed = Needed::default();
+        views.iter().try_for_each(|view| needed.add(view))?;
+        needed.engines
+    };
+    for (engine, kinds) in engines.into_values().filter(|(engine, _)| is_worth(engine)) {
         engine.keep_analyses(context, &kinds.into_iter().collect::<Vec<_>>()).await?;
     }
     Ok(())
