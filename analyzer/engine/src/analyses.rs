@@ -104,7 +104,7 @@ impl Kind {
         self != Self::Touches
     }
 
-    /// Its columns by which accesses can be left out: those of the group that no row leaves.
+    /// Columns whose filters may leave out accesses: rows with other values need these, and no others do.
     pub(super) fn grouped_by(self) -> &'static [&'static str] {
         match self {
             Self::Touches => &[],

@@ -131,3 +131,37 @@ impl Finder {
         self.known.bytes() + self.cells.capacity() * size_of::<Accessed>()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Another finder remembers nothing.
+        #[test]
+        fn requests_that_occur_again_have_their_cells(
+            all in proptest::collection::vec((0..2_u32, 0..3_usize, 0..40_u64, any::<bool>()), 1..200),
+            offsets in proptest::collection::vec(proptest::collection::vec(0..60_u32, 32), 2),
+        ) {
+            let views = [View::new(4096, 4, &[64, 48], &[48, 1]), View::new(4096, 4, &[1000], &[3])];
+            let views = views.map(Option::unwrap);
+            let mut finder = Finder::default();
+            for (number, lanes, place, is_part) in all {
+                let lanes = match offsets.get(lanes) {
+                    Some(offsets) => Lanes::Irregular(offsets, 3),
+                    None => Lanes::Regular(8),
+                };
+                let (lane_mask, address) = (u32::MAX, 4096 + 8 * place);
+                let request = Request { lane_mask, address, span_bytes: 512, access_bytes: 4, lanes };
+                let lane_mask = if is_part { 0xff0 } else { u32::MAX };
+                let view = &views[number as usize];
+                let (_, found) = finder.find(number, view, &request, lane_mask);
+                let found = found.to_vec();
+                let mut other = Finder::default();
+                prop_assert_eq!(found.as_slice(), other.find(number, view, &request, lane_mask).1);
+            }
+        }
+    }
+}

@@ -34,6 +34,7 @@ mod planted;
 mod redact;
 mod repeated;
 mod replay;
+mod requests;
 mod session;
 mod spans;
 mod sum;
