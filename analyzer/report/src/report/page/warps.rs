@@ -117,9 +117,12 @@ impl Pictures {
         let has_rows = !rows.is_empty();
         let excessive: Vec<Row> = rows.into_iter().filter(Row::is_excessive).collect();
         let requests = asker.all(excessive.iter().map(Row::request).collect()).await?;
+        // The other queries differ by their numbers.
+        if let Some(first) = requests.first() {
+            block.asked(first);
+        }
         let mut pictures = Vec::new();
         for (row, request) in excessive.into_iter().zip(&requests) {
-            block.asked(request);
             pictures.extend(picture(row, read(request)?));
         }
         Ok(Self { pictures, block: has_rows.then_some(block) })
