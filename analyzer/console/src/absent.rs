@@ -7,6 +7,7 @@ use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use stallmap::session::Session;
 use stallmap::tables::captured::Presence;
+use stallmap::tables::derived::OF_ACCESSES;
 
 use crate::output;
 
@@ -39,22 +40,7 @@ const PARTS: &[Part] = &[
         advice: "record without `--only accesses`; `stallmap-record doctor` checks whether stalls can be sampled",
     },
     Part {
-        tables: &[
-            "memory_access",
-            "access_tensor",
-            "access_shape",
-            "pc_tensor_part",
-            "launch_cell_part",
-            "pc_cell_part",
-            "target_touch",
-            "block_footprint",
-            "sector_sharing",
-            "reuse_distance",
-            "instruction_reuse",
-            "load_redundancy",
-            "access_class",
-            "instruction_stride",
-        ],
+        tables: &OF_ACCESSES,
         what: "no memory accesses",
         advice: "record without `--only samples`, and with the kernel among those of `--kernels`",
     },

@@ -19,6 +19,7 @@ use stallmap_schema::table::Row as _;
 use stallmap_schema::tables::memory::MemoryAccess;
 use stallmap_schema::word::{AccessKind, Space};
 use stallmap_tables::captured::{CapturedTable, STORE};
+use stallmap_tables::derived::OF_ACCESSES;
 
 use super::analyses::{Asked, Kind};
 use super::analysis::COLUMNS;
@@ -155,5 +156,12 @@ fn launches_beyond_a_limit_on_memory_are_sampled_alike_by_any_number_of_threads(
         let fits = matches!(kind, Kind::BlockFootprints | Kind::SectorSharing);
         assert!(fits || rates.clone().any(|rate| rate < 1.0), "{kind:?}");
         assert!(rates.clone().any(|rate| rate >= 1.0), "{kind:?}");
+    }
+}
+
+#[test]
+fn analyses_are_known_to_need_accesses() {
+    for kind in Kind::ALL {
+        assert!(OF_ACCESSES.contains(&kind.table().name), "{kind:?}");
     }
 }

@@ -7,6 +7,24 @@ use arrow::datatypes::{DataType, UInt8Type};
 use stallmap_schema::cell::{Cell, read_text, word_type};
 use stallmap_schema::id::{AllocationId, FunctionId, KernelId, Pc, StorageId, TensorId};
 
+/// The accesses of a capture, and the tables that have no rows without them.
+pub const OF_ACCESSES: [&str; 14] = [
+    "memory_access",
+    "access_tensor",
+    "access_shape",
+    "pc_tensor_part",
+    "launch_cell_part",
+    "pc_cell_part",
+    "target_touch",
+    "block_footprint",
+    "sector_sharing",
+    "reuse_distance",
+    "instruction_reuse",
+    "load_redundancy",
+    "access_class",
+    "instruction_stride",
+];
+
 /// A value of an open enum: values of later releases pass through unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Word(pub Arc<str>);
