@@ -101,10 +101,11 @@ impl Kind {
 
     /// True if each launch is computed by itself.
     pub(super) fn is_by_launch(self) -> bool {
-        self != Self::Touches
+        self.grouped_by().contains(&"kernel_id")
     }
 
-    /// Columns whose filters may leave out accesses: rows with other values need these, and no others do.
+    /// Columns of accesses that its rows keep: an access counts only in rows with its values, so a filter on one of these
+    /// may leave out accesses.
     pub(super) fn grouped_by(self) -> &'static [&'static str] {
         match self {
             Self::Touches => &[],

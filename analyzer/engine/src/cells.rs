@@ -91,7 +91,7 @@ impl Layers {
         })
     }
 
-    /// Counts a request in a cell of a layer. Returns the number of the bin among those of all layers.
+    /// Counts a warp request in a bin of a layer. Returns the bin's number among those of all layers.
     fn count(&mut self, layer: usize, accessed: &Accessed) -> Option<(u32, &mut Cell)> {
         let layer = self.open.get_mut(layer)?;
         let cell = layer.counts.cell(accessed.cell)?;
@@ -168,7 +168,7 @@ impl Cells {
     fn close(&mut self) {
         let Some((kernel_id, function_id, pc)) = self.key.take() else { return };
         for Finished { view, kind, cells, .. } in self.of_instruction.finish() {
-            let Some((grid, tensor_id)) = self.drawn(view) else { continue };
+            let Some((grid, tensor_id)) = drawn(&self.finder, &self.resolver, view) else { continue };
             for (number, cell) in cells {
                 let place = grid.cell_of(number);
                 self.by_instruction.push(PcCellPart {
@@ -191,7 +191,7 @@ impl Cells {
     fn close_launch(&mut self, kernel_id: u64) {
         let (crowds, block_rate) = self.crowds.count();
         for Finished { view, kind, cells, before } in self.of_launch.finish() {
-            let Some((grid, tensor_id)) = self.drawn(view) else { continue };
+            let Some((grid, tensor_id)) = drawn(&self.finder, &self.resolver, view) else { continue };
             for (number, cell) in cells {
                 let place = grid.cell_of(number);
                 let crowd = crowd_of(&crowds, before.saturating_add(number)).unwrap_or_default();
@@ -217,12 +217,12 @@ impl Cells {
             }
         }
     }
+}
 
-    /// The bins of a view, and its tensor.
-    fn drawn(&self, view: u32) -> Option<(Grid, TensorId)> {
-        let tensor_id = self.resolver.index().views.get(view as usize)?.tensor_id;
-        Some((self.finder.grid(view)?.clone(), TensorId(tensor_id)))
-    }
+/// The bins of a view, and its tensor.
+fn drawn<'a>(finder: &'a Finder, resolver: &Resolver, view: u32) -> Option<(&'a Grid, TensorId)> {
+    let tensor_id = resolver.index().views.get(view as usize)?.tensor_id;
+    Some((finder.grid(view)?, TensorId(tensor_id)))
 }
 
 impl Analysis for Cells {

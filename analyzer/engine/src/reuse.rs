@@ -82,7 +82,7 @@ struct Site {
     few: FewSectors,
 }
 
-/// Touches of a request.
+/// Sectors and lines that a warp request touches.
 #[derive(Clone, Copy)]
 struct Known {
     sectors: u64,
@@ -188,7 +188,7 @@ impl Reuse {
         }
     }
 
-    /// Adds the sample of the sectors of a request that is not known.
+    /// Adds the sampled sectors of a warp request that is not known.
     fn add_new(&mut self, request: &Request<'_>, place: (u64, u64), site: u32) -> Known {
         self.patterns.sector_runs_into(request, &mut self.touched);
         let (mut lines, mut sectors) = (0, 0);

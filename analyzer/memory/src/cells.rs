@@ -1,5 +1,5 @@
-//! The heat map cells that warp requests access. Other blocks, and other instructions, make a request again: then its
-//! cells are known.
+//! The bins of heat maps that warp requests access. Other blocks, and other instructions, make a request again: then its
+//! bins are known.
 
 use std::ops::Range;
 
@@ -10,13 +10,13 @@ use super::repeats::Repeats;
 use super::request::{Lanes, Request};
 use super::view::View;
 
-/// Cells of requests that are remembered.
+/// Bins of requests that are remembered.
 const MOST_CELLS: usize = 1 << 19;
 
-/// A cell that a request accesses.
+/// A bin that a warp request accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accessed {
-    /// The number of the cell.
+    /// The number of the bin.
     pub cell: u32,
     /// Elements.
     pub elements: u64,
@@ -24,16 +24,16 @@ pub struct Accessed {
     pub sectors: u64,
 }
 
-/// Finds the cells of requests.
+/// Finds the bins of warp requests.
 #[derive(Debug, Default)]
 pub struct Finder {
     /// By number of the view.
     drawn: Vec<Option<Box<Drawn>>>,
     patterns: Patterns,
     touched: Vec<Touch>,
-    /// The places of the cells of requests.
+    /// The positions of the bins of requests.
     known: Repeats<4, 32_768, (usize, usize)>,
-    /// Cells of known requests, and of others between them.
+    /// Bins of known requests, and of others between them.
     cells: Vec<Accessed>,
 }
 
@@ -52,12 +52,12 @@ impl Drawn {
 }
 
 impl Finder {
-    /// The bins of a view, if one of its cells was found.
+    /// The grid of a view, if one of its bins was found.
     pub fn grid(&self, view: u32) -> Option<&Grid> {
         self.drawn.get(view as usize)?.as_ref().map(|drawn| &drawn.grid)
     }
 
-    /// The bins of a view with a number, and the cells that some lanes of a request access, by number.
+    /// The grid of a view with a number, and the bins that some lanes of a warp request access, by number.
     pub fn find(
         &mut self,
         number: u32,
@@ -78,7 +78,7 @@ impl Finder {
         (&drawn.grid, &self.cells[cells])
     }
 
-    /// The places of the cells of all lanes.
+    /// The positions of the bins of all lanes.
     fn find_again(&mut self, number: u32, view: &View, request: &Request<'_>) -> Range<usize> {
         let key = self.key(number, request);
         if let Some((first, past)) = self.known.get(&key) {
@@ -100,7 +100,7 @@ impl Finder {
         [request.address, lanes, distances, bytes]
     }
 
-    /// Adds the cells of some lanes. Returns their places.
+    /// Adds the bins of some lanes. Returns their positions.
     fn compute(&mut self, number: u32, view: &View, request: &Request<'_>, lane_mask: u32) -> Range<usize> {
         if self.cells.len() >= MOST_CELLS {
             self.cells.clear();
