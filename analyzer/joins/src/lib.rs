@@ -1,5 +1,6 @@
 //! Joins that DataFusion 55 lacks: by intervals, with filters by the keys of joins, and with pauses.
 
+pub mod few;
 mod groups;
 mod intervals;
 mod join;

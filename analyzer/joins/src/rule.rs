@@ -18,47 +18,18 @@ use datafusion::physical_plan::joins::utils::JoinFilter;
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec};
 
 use crate::join::{Bounds, IntervalJoinExec, is_number};
-use crate::sizes;
+use crate::{few, sizes};
 
 /// DataFusion's rule that passes on filters that operators find at run time: see [`crate::keys`].
 const DYNAMIC_FILTERS: &str = "FilterPushdown(Post)";
-
-/// DataFusion's rule that moves projections down. It runs behind the rules for partitions, and again behind the rules for
-/// limits.
-const PROJECTIONS: &str = "ProjectionPushdown";
 
 /// DataFusion's rules, with this one after the choice of join sides, and without dynamic filters.
 pub fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::new().rules;
     rules.retain(|rule| rule.name() != DYNAMIC_FILTERS);
-    if let Some(first) = rules.iter_mut().find(|rule| rule.name() == PROJECTIONS) {
-        *first = Arc::new(OfSeveral(Arc::clone(first)));
-    }
     let chosen = rules.iter().position(|rule| rule.name() == "join_selection");
     rules.insert(chosen.map_or(0, |place| place + 1), Arc::new(IntervalJoins));
-    rules
-}
-
-/// A rule for plans of several partitions.
-#[derive(Debug)]
-struct OfSeveral(Arc<dyn PhysicalOptimizerRule + Send + Sync>);
-
-impl PhysicalOptimizerRule for OfSeveral {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        if config.execution.target_partitions > 1 { self.0.optimize(plan, config) } else { Ok(plan) }
-    }
-
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn schema_check(&self) -> bool {
-        self.0.schema_check()
-    }
+    rules.into_iter().map(few::if_needed).collect()
 }
 
 /// Rows with intervals that are collected, although a hash join would collect the other side.

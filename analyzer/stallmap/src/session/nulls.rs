@@ -15,6 +15,8 @@ use datafusion::optimizer::extract_equijoin_predicate::ExtractEquijoinPredicate;
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{Optimizer, OptimizerConfig, OptimizerRule};
 
+use stallmap_joins::few;
+
 use super::passes;
 
 /// DataFusion's rules, these two with care, and some for plans of several passes only.
@@ -27,10 +29,11 @@ pub(super) fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
             *rule = Arc::clone(&own);
         }
     }
-    rules.into_iter().map(passes::of_several).collect()
+    rules.into_iter().map(passes::if_needed).collect()
 }
 
-/// Turns cross joins into joins by keys.
+/// Turns cross joins into joins by keys. It puts all joins in order for that, so plans over few rows without a cross join
+/// stay as they are.
 #[derive(Debug)]
 struct CrossJoins(EliminateCrossJoin);
 
@@ -40,12 +43,13 @@ impl OptimizerRule for CrossJoins {
     }
 
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        let mut is_wrong = false;
+        let (mut is_wrong, mut has_cross) = (false, !few::is_chosen(config.options().as_ref()));
         plan.apply_with_subqueries(|node| {
             is_wrong |= merges_equal_nulls(node);
+            has_cross |= is_cross(node);
             Ok(if is_wrong { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
         })?;
-        if is_wrong { Ok(Transformed::no(plan)) } else { self.0.rewrite(plan, config) }
+        if is_wrong || !has_cross { Ok(Transformed::no(plan)) } else { self.0.rewrite(plan, config) }
     }
 }
 
@@ -67,6 +71,11 @@ impl OptimizerRule for Keys {
             if join.null_equality == NullEquality::NullEqualsNull && !join.on.is_empty());
         if is_wrong { Ok(Transformed::no(plan)) } else { self.0.rewrite(plan, config) }
     }
+}
+
+/// True for an inner join without keys.
+fn is_cross(plan: &LogicalPlan) -> bool {
+    matches!(plan, LogicalPlan::Join(join) if join.join_type == JoinType::Inner && join.on.is_empty())
 }
 
 /// True if the rule would merge a join for which nulls are equal with another join or with a filter.

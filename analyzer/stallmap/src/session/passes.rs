@@ -1,14 +1,16 @@
-//! Rules of DataFusion that find nothing in plans that are optimized in one pass.
+//! Rules of DataFusion that find nothing in plans that are optimized in one pass, or do not pay off over few rows.
 //!
 //! Each rule is a walk over the plan, and planning takes longer than running a plan over few rows.
 
 use std::sync::Arc;
 
+use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+use stallmap_joins::few;
 
 /// Rules for subqueries, for fields of structures, and rules that are off.
 const OF_SEVERAL: [&str; 8] = [
@@ -22,26 +24,37 @@ const OF_SEVERAL: [&str; 8] = [
     "scalar_subquery_to_join",
 ];
 
-/// A rule, for plans of several passes only if it is one of those.
-pub(super) fn of_several(rule: Arc<dyn OptimizerRule + Send + Sync>) -> Arc<dyn OptimizerRule + Send + Sync> {
-    if OF_SEVERAL.contains(&rule.name()) { Arc::new(OfSeveral(rule)) } else { rule }
+/// Rules that only save time when the plan runs.
+const OF_MANY_ROWS: [&str; 1] = ["common_sub_expression_eliminate"];
+
+/// A rule, only for plans of several passes or of many rows if it is one of those.
+pub(super) fn if_needed(rule: Arc<dyn OptimizerRule + Send + Sync>) -> Arc<dyn OptimizerRule + Send + Sync> {
+    let is_off: fn(&ConfigOptions) -> bool = match rule.name() {
+        name if OF_SEVERAL.contains(&name) => |options| options.optimizer.max_passes == 1,
+        name if OF_MANY_ROWS.contains(&name) => few::is_chosen,
+        _ => return rule,
+    };
+    Arc::new(IfNeeded { rule, is_off })
 }
 
-/// A rule for plans of several passes.
+/// A rule that is off for some plans.
 #[derive(Debug)]
-struct OfSeveral(Arc<dyn OptimizerRule + Send + Sync>);
+struct IfNeeded {
+    rule: Arc<dyn OptimizerRule + Send + Sync>,
+    is_off: fn(&ConfigOptions) -> bool,
+}
 
-impl OptimizerRule for OfSeveral {
+impl OptimizerRule for IfNeeded {
     fn name(&self) -> &str {
-        self.0.name()
+        self.rule.name()
     }
 
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        if config.options().optimizer.max_passes == 1 {
+        if (self.is_off)(config.options().as_ref()) {
             return Ok(Transformed::no(plan));
         }
-        let rewrite = |plan| self.0.rewrite(plan, config);
-        match self.0.apply_order() {
+        let rewrite = |plan| self.rule.rewrite(plan, config);
+        match self.rule.apply_order() {
             Some(ApplyOrder::TopDown) => plan.transform_down_with_subqueries(rewrite),
             Some(ApplyOrder::BottomUp) => plan.transform_up_with_subqueries(rewrite),
             None => rewrite(plan),

@@ -18,6 +18,7 @@ use datafusion::logical_expr::{LogicalPlan, TableScan};
 use datafusion::prelude::SessionContext;
 use stallmap_code::table::CodeTable;
 use stallmap_engine::table::PlacesTable;
+use stallmap_joins::few;
 use stallmap_tables::captured::CapturedTable;
 
 use super::inline::View;
@@ -41,6 +42,9 @@ pub(crate) fn context_for(context: &SessionContext, plan: &LogicalPlan, few: usi
     let mut state = context.state();
     let options = state.config_mut().options_mut();
     options.execution.target_partitions = 1;
+    if size.rows <= FEW_ROWS {
+        few::choose(options);
+    }
     let rows = size.rows.next_power_of_two().max(SHORT_BATCH).min(options.execution.batch_size.into());
     if let Ok(rows) = ConfigNonZeroUsize::try_new(rows) {
         options.execution.batch_size = rows;
