@@ -3,12 +3,21 @@
 //! Such a plan has one partition, and its session allows no other order of joins. Its rows are the same without these
 //! rules.
 
+use std::iter::zip;
 use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult as _, TreeNode as _};
 use datafusion::error::Result;
+use datafusion::physical_expr::{Distribution, LexOrdering};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
+use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties as _};
+
+type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
+type Plan = Arc<dyn ExecutionPlan>;
 
 /// Rules that only save time when the plan runs.
 const OF_MANY_ROWS: [&str; 8] = [
@@ -21,7 +30,8 @@ const OF_MANY_ROWS: [&str; 8] = [
     "aggregate_statistics",
     "join_selection",
 ];
-/// The rule for sorts and partitions, which other operators require.
+/// The rule that adds the sorts and partitions that operators require. It estimates the rows of all inputs, and asks
+/// five times whether partitions can be saved.
 const REQUIREMENTS: &str = "EnsureRequirements";
 
 /// Makes plans of a session ones over few rows.
@@ -35,32 +45,26 @@ pub fn is_chosen(config: &ConfigOptions) -> bool {
     config.execution.target_partitions == 1 && !config.optimizer.join_reordering
 }
 
-/// A rule, for plans over few rows only if they need it.
-pub(crate) fn if_needed(
-    rule: Arc<dyn PhysicalOptimizerRule + Send + Sync>,
-) -> Arc<dyn PhysicalOptimizerRule + Send + Sync> {
-    let need = match rule.name() {
-        name if OF_MANY_ROWS.contains(&name) => |_: &_| Ok(false),
-        REQUIREMENTS => lacks_any,
+/// A rule that does less for plans over few rows.
+pub(crate) fn shortened(rule: Rule) -> Rule {
+    let short: fn(Plan) -> Result<Plan> = match rule.name() {
+        name if OF_MANY_ROWS.contains(&name) => Ok,
+        REQUIREMENTS => |plan| plan.transform_up(with_required).data(),
         _ => return rule,
     };
-    Arc::new(IfNeeded { rule, need })
+    Arc::new(Shortened { rule, short })
 }
 
-/// A rule that plans over few rows seldom need.
+/// A rule, and its short form.
 #[derive(Debug)]
-struct IfNeeded {
-    rule: Arc<dyn PhysicalOptimizerRule + Send + Sync>,
-    need: fn(&Arc<dyn ExecutionPlan>) -> Result<bool>,
+struct Shortened {
+    rule: Rule,
+    short: fn(Plan) -> Result<Plan>,
 }
 
-impl PhysicalOptimizerRule for IfNeeded {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        if is_chosen(config) && !(self.need)(&plan)? { Ok(plan) } else { self.rule.optimize(plan, config) }
+impl PhysicalOptimizerRule for Shortened {
+    fn optimize(&self, plan: Plan, config: &ConfigOptions) -> Result<Plan> {
+        if is_chosen(config) { (self.short)(plan) } else { self.rule.optimize(plan, config) }
     }
 
     fn name(&self) -> &str {
@@ -72,16 +76,33 @@ impl PhysicalOptimizerRule for IfNeeded {
     }
 }
 
-/// True if an operator requires another order of its inputs, or if an input has several partitions.
-fn lacks_any(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
-    for (input, order) in plan.children().into_iter().zip(plan.required_input_ordering()) {
-        let has_order = match order {
-            Some(order) => input.equivalence_properties().ordering_satisfy_requirement(order.into_single())?,
-            None => true,
-        };
-        if !has_order || input.output_partitioning().partition_count() > 1 || lacks_any(input)? {
-            return Ok(true);
+/// An operator whose inputs have one partition, and their rows an order, where it requires that.
+fn with_required(plan: Plan) -> Result<Transformed<Plan>> {
+    let partitions = plan.input_distribution_requirements().into_per_child();
+    let required = zip(partitions, plan.required_input_ordering());
+    let mut has_changed = false;
+    let mut inputs = Vec::new();
+    for (input, (partitions, order)) in zip(plan.children(), required) {
+        let mut input = Arc::clone(input);
+        let is_divided = |input: &Plan| input.output_partitioning().partition_count() > 1;
+        // One partition has the rows of each key together, too.
+        if is_divided(&input) && !matches!(partitions, Distribution::UnspecifiedDistribution) {
+            input = Arc::new(CoalescePartitionsExec::new(input));
+            has_changed = true;
         }
+        if let Some(order) = order {
+            let order = order.into_single();
+            if !input.equivalence_properties().ordering_satisfy_requirement(order.clone())? {
+                let is_divided = is_divided(&input);
+                let sort = SortExec::new(LexOrdering::from(order), input);
+                input = Arc::new(sort.with_preserve_partitioning(is_divided));
+                has_changed = true;
+            }
+        }
+        inputs.push(input);
     }
-    Ok(false)
+    if !has_changed {
+        return Ok(Transformed::no(plan));
+    }
+    replace_children_if_necessary(plan, inputs).map(Transformed::yes)
 }

@@ -1,12 +1,17 @@
-//! Joins that DataFusion 55 lacks: by intervals, with filters by the keys of joins, and with pauses.
+//! Joins that DataFusion 55 lacks: by intervals, with filters by the keys of joins, and with pauses. Its rules, without
+//! those that a plan does not need.
 
 pub mod few;
+#[cfg(test)]
+mod few_tests;
 mod groups;
 mod intervals;
 mod join;
 #[cfg(test)]
 mod join_tests;
 pub mod keys;
+pub mod nulls;
+mod passes;
 #[cfg(test)]
 mod pause_tests;
 pub mod pauses;

@@ -6,8 +6,6 @@ pub mod every;
 mod first_words;
 mod hex_text;
 mod nesting;
-mod nulls;
-mod passes;
 mod remembered;
 pub mod resources;
 pub(crate) mod stored;

@@ -26,8 +26,8 @@ WITH code AS (
   SELECT
     sum(memory_instruction_count) AS instructions, sum(observed_count) AS observed, sum(left_out_count) AS left_out,
     sum(unpatched_count) AS unpatched
-  FROM function_coverage
-  WHERE function_id IN (SELECT function_id FROM launch)
+  FROM function_coverage c
+  JOIN (SELECT DISTINCT function_id FROM launch) l ON l.function_id = c.function_id
   LIMIT 1
 ), sighted AS (
   SELECT

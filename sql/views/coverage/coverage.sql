@@ -59,19 +59,18 @@ WITH seen AS (
 ), called AS (
   SELECT count(*) AS ops, count(pystates_hash) AS with_stack FROM op LIMIT 1
 ), sampled AS (
-  SELECT
-    coalesce(sum(samples), 0.0) AS samples, coalesce(sum(memory_samples), 0.0) AS memory
-  FROM sample_cost
-  LIMIT 1
+  SELECT coalesce(sum(samples), 0.0) AS samples, coalesce(sum(memory_samples), 0.0) AS memory FROM sample_cost LIMIT 1
+), provider AS (
+  SELECT DISTINCT run_id FROM cost_run
 ), collected AS (
   -- Counts of the runs that provide costs.
   SELECT coalesce(sum(samples), 0) AS collected
-  FROM launch_stall
-  WHERE run_id IN (SELECT DISTINCT run_id FROM cost_run)
+  FROM launch_stall s
+  JOIN provider p ON p.run_id = s.run_id
   LIMIT 1
 ), dropped AS (
   SELECT coalesce(sum(missing_count), 0.0) AS lost
-  FROM (SELECT DISTINCT run_id, missing_count FROM sample_time WHERE run_id IN (SELECT DISTINCT run_id FROM cost_run))
+  FROM (SELECT DISTINCT t.run_id, t.missing_count FROM sample_time t JOIN provider p ON p.run_id = t.run_id)
   LIMIT 1
 ), stored AS (
   SELECT sum(size_bytes) AS bytes FROM capture_table LIMIT 1
@@ -98,7 +97,8 @@ WITH seen AS (
   WHERE matchable > 0
   UNION ALL
   SELECT 23, 'launches with the cost of replays', replayed, launches, NULL, '--cost-from ' || cost_from() || ' chose them'
-  FROM costed WHERE (SELECT count(*) FROM sampled_launch WHERE is_replay) > 0
+  FROM costed CROSS JOIN (SELECT count(*) AS replays FROM sampled_launch WHERE is_replay LIMIT 1) p
+  WHERE p.replays > 0
   UNION ALL
   SELECT 24, 'launches with a measured time', measured, launches, CASE WHEN measured > replayed THEN measured = launches END,
     CASE

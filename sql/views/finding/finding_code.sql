@@ -75,6 +75,10 @@ WITH code AS (
   FROM launch_sample
   WHERE stall_reason IN ('long_scoreboard', 'lg_throttle', 'tex_throttle', 'drain', 'membar')
   GROUP BY kernel_id
+), product AS (
+  SELECT DISTINCT function_id
+  FROM function
+  WHERE regexp_like(lower(demangled_name), 'gemm|conv|fprop|dgrad|wgrad|xmma|cutlass|nvjet')
 ), launched AS (
   SELECT
     l.function_id, l.op, coalesce(l.forward_line || ' (grad)', l.line) AS line, t.dtype,
@@ -103,11 +107,11 @@ WITH code AS (
     sum(l.samples) AS kernel_samples
   FROM launched l
   CROSS JOIN (VALUES ('float64'), ('idle_tensor_cores')) AS k(finding)
+  LEFT JOIN product p ON p.function_id = l.function_id
   WHERE k.finding = 'float64' AND l.has_double = 0 AND l.double_samples > 0.0
     OR k.finding = 'idle_tensor_cores' AND l.multiplies AND l.has_tensor = 0
       -- Kernels that copy, sum or scale next to the product cannot use them.
-      AND l.function_id IN (SELECT function_id FROM function WHERE regexp_like(lower(demangled_name),
-        'gemm|conv|fprop|dgrad|wgrad|xmma|cutlass|nvjet'))
+      AND p.function_id IS NOT NULL
   GROUP BY k.finding, l.function_id
 )
 SELECT

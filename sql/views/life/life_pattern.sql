@@ -54,7 +54,7 @@ WITH life AS (
   SELECT
     l.*, r.exit_code IS NOT NULL AS is_whole,
     -- Without a single use, uses were not recorded, and nothing is known to be unused.
-    (SELECT count(*) FROM object_use) > 0 AS is_observed,
+    u.uses > 0 AS is_observed,
     -- Signed, for differences.
     CAST(l.alloc_ordinal AS BIGINT) AS allocated, CAST(l.first_use_ordinal AS BIGINT) AS first_use,
     CAST(l.last_use_ordinal AS BIGINT) AS last_use, CAST(coalesce(l.free_ordinal, l.end_ordinal) AS BIGINT) AS ended,
@@ -62,8 +62,8 @@ WITH life AS (
   FROM object_life l
   LEFT JOIN (SELECT DISTINCT t.storage_id FROM op_tensor d JOIN tensor t ON t.tensor_id = d.tensor_id) a
     ON a.storage_id = l.storage_id
-  JOIN memory_object s ON s.object_id = l.object_id
-  LEFT JOIN run r ON r.run_id = s.run_id
+  LEFT JOIN run r ON r.run_id = l.run_id
+  CROSS JOIN (SELECT count(*) AS uses FROM object_use LIMIT 1) u
 ), named AS (
   SELECT
     l.*, p.pattern,
@@ -110,10 +110,11 @@ WITH life AS (
   SELECT
     b.object_id,
     first_value(a.object_id ORDER BY a.size_bytes, a.object_id) AS other_object_id
-  FROM life b
-  JOIN life a ON a.run_id = b.run_id AND a.device_id = b.device_id AND a.object_id <> b.object_id
+  FROM object_life b
+  JOIN object_life a ON a.run_id = b.run_id AND a.device_id = b.device_id AND a.object_id <> b.object_id
     AND a.size_bytes >= b.size_bytes
-    AND a.last_use <= b.first_use AND a.allocated <= b.allocated AND a.ended > b.allocated
+    AND a.last_use_ordinal <= b.first_use_ordinal AND a.alloc_ordinal <= b.alloc_ordinal
+    AND coalesce(a.free_ordinal, a.end_ordinal) > b.alloc_ordinal
   WHERE b.origin <> 'tensor'
   GROUP BY b.object_id
 ), shown AS (
@@ -133,17 +134,17 @@ WITH life AS (
   UNION ALL
   SELECT
     'reusable allocation', l.storage_id, l.allocation_id, l.object, l.type, l.device_id, l.size_bytes, l.op, l.born_at,
-    l.allocated, l.ended - l.allocated, l.is_live_at_peak, l.evidence, CAST(r.other_object_id AS BIGINT UNSIGNED),
-    CAST(NULL AS BOOLEAN)
+    CAST(l.alloc_ordinal AS BIGINT), CAST(coalesce(l.free_ordinal, l.end_ordinal) AS BIGINT) - CAST(l.alloc_ordinal AS BIGINT),
+    l.is_live_at_peak, l.evidence, CAST(r.other_object_id AS BIGINT UNSIGNED), CAST(NULL AS BOOLEAN)
   FROM reusable r
-  JOIN life l ON l.object_id = r.object_id
+  JOIN object_life l ON l.object_id = r.object_id
   UNION ALL
   SELECT
     'dead write', l.storage_id, l.allocation_id, l.object, l.type, l.device_id, w.size_bytes, l.op, l.born_at,
     CAST(w.ordinal AS BIGINT), CAST(w.next_ordinal AS BIGINT) - CAST(w.ordinal AS BIGINT), l.is_live_at_peak, w.evidence,
     CAST(NULL AS BIGINT UNSIGNED), w.is_certain
   FROM dead_write w
-  JOIN life l ON l.object_id = w.object_id
+  JOIN object_life l ON l.object_id = w.object_id
 )
 SELECT
   pattern, storage_id, allocation_id, object, type, device_id, size_bytes, op, born_at, ordinal, launches,

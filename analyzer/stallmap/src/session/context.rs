@@ -18,7 +18,6 @@ use stallmap_tables::work::Work;
 use super::CATALOG;
 use super::first_words::FirstWords;
 use super::hex_text::HexText;
-use super::nulls;
 use super::resources::Resources;
 use crate::error::AnalyzeError;
 
@@ -48,7 +47,7 @@ pub(super) fn context(first: &str, resources: &Resources) -> Result<SessionConte
         .with_statistics_registry(stallmap_joins::sizes::registry())
         .with_query_planner(Arc::new(stallmap_joins::sizes::Planner))
         .with_analyzer_rules(rules)
-        .with_optimizer_rules(nulls::rules())
+        .with_optimizer_rules(stallmap_joins::nulls::rules())
         .with_physical_optimizer_rules(stallmap_joins::rule::rules())
         .with_physical_optimizer_rule(Arc::new(KeysOfJoins::new(of_launches)))
         .with_physical_optimizer_rule(Arc::new(Pauses))

@@ -6,7 +6,7 @@
 use arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult as _, TreeNode as _};
+use datafusion::common::tree_node::{Transformed, TransformedResult as _, TreeNode as _, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{AggregateFunction, WindowFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
@@ -36,6 +36,10 @@ fn read(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     match plan {
         LogicalPlan::Distinct(Distinct::On(on)) => first_rows(on).map(Transformed::yes),
         LogicalPlan::Aggregate(_) | LogicalPlan::Window(_) => {
+            // Schemas are large.
+            if !takes_one_row(&plan)? {
+                return Ok(Transformed::no(plan));
+            }
             let schema = merge_schema(&plan.inputs());
             let names = NamePreserver::new(&plan);
             plan.map_expressions(|expr| {
@@ -47,6 +51,21 @@ fn read(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         }
         plan => Ok(Transformed::no(plan)),
     }
+}
+
+/// True if a step has a function of one row's value.
+fn takes_one_row(plan: &LogicalPlan) -> Result<bool> {
+    let is_one = |expr: &Expr| match expr {
+        Expr::AggregateFunction(call) => is_of_one_row(call.func.name()),
+        Expr::WindowFunction(call) => is_of_one_row(call.fun.name()),
+        _ => false,
+    };
+    let mut takes = false;
+    plan.apply_expressions(|expr| {
+        takes |= expr.exists(|expr| Ok(is_one(expr)))?;
+        Ok(if takes { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(takes)
 }
 
 /// `SELECT DISTINCT ON` takes each column from one row.

@@ -15,12 +15,10 @@ use datafusion::optimizer::extract_equijoin_predicate::ExtractEquijoinPredicate;
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{Optimizer, OptimizerConfig, OptimizerRule};
 
-use stallmap_joins::few;
-
-use super::passes;
+use crate::{few, passes};
 
 /// DataFusion's rules, these two with care, and some for plans of several passes only.
-pub(super) fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
+pub fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let careful: [Arc<dyn OptimizerRule + Send + Sync>; 2] =
         [Arc::new(CrossJoins(EliminateCrossJoin::new())), Arc::new(Keys(ExtractEquijoinPredicate::new()))];
     let mut rules = Optimizer::new().rules;

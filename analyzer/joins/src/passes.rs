@@ -10,7 +10,8 @@ use datafusion::error::Result;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
-use stallmap_joins::few;
+
+use crate::few;
 
 /// Rules for subqueries, for fields of structures, and rules that are off.
 const OF_SEVERAL: [&str; 8] = [
@@ -25,10 +26,18 @@ const OF_SEVERAL: [&str; 8] = [
 ];
 
 /// Rules that only save time when the plan runs.
-const OF_MANY_ROWS: [&str; 1] = ["common_sub_expression_eliminate"];
+const OF_MANY_ROWS: [&str; 7] = [
+    "common_sub_expression_eliminate",
+    "eliminate_group_by_constant",
+    "eliminate_join",
+    "eliminate_limit",
+    "eliminate_outer_join",
+    "optimize_unions",
+    "unions_to_filter",
+];
 
 /// A rule, only for plans of several passes or of many rows if it is one of those.
-pub(super) fn if_needed(rule: Arc<dyn OptimizerRule + Send + Sync>) -> Arc<dyn OptimizerRule + Send + Sync> {
+pub(crate) fn if_needed(rule: Arc<dyn OptimizerRule + Send + Sync>) -> Arc<dyn OptimizerRule + Send + Sync> {
     let is_off: fn(&ConfigOptions) -> bool = match rule.name() {
         name if OF_SEVERAL.contains(&name) => |options| options.optimizer.max_passes == 1,
         name if OF_MANY_ROWS.contains(&name) => few::is_chosen,
