@@ -1,5 +1,5 @@
-//! Joins that DataFusion 55 lacks: by intervals, with filters by the keys of joins, and with pauses. Its rules, without
-//! those that a plan does not need.
+//! Joins that DataFusion 55 lacks: by intervals, with filters by the keys of joins, and with pauses. Its rules, and the
+//! plans that do without some.
 
 pub mod few;
 #[cfg(test)]
