@@ -26,10 +26,13 @@ const OF_MANY_ROWS: [&str; 8] = [
     "LimitAggregation",
     "LimitedDistinctAggregation",
     "OptimizeAggregateOrder",
-    "ProjectionPushdown",
+    PROJECTIONS,
     "aggregate_statistics",
     "join_selection",
 ];
+/// The rule that moves projections down. It runs behind the rules for partitions, and again behind the rules for limits:
+/// the first time only for several partitions.
+const PROJECTIONS: &str = "ProjectionPushdown";
 /// The rule that adds the sorts and partitions that operators require. It estimates the rows of all inputs, and asks
 /// five times whether partitions can be saved.
 const REQUIREMENTS: &str = "EnsureRequirements";
@@ -42,29 +45,40 @@ pub fn choose(config: &mut ConfigOptions) {
 
 /// True for a plan over few rows.
 pub fn is_chosen(config: &ConfigOptions) -> bool {
-    config.execution.target_partitions == 1 && !config.optimizer.join_reordering
+    has_one_partition(config) && !config.optimizer.join_reordering
 }
 
-/// A rule that does less for plans over few rows.
-pub(crate) fn shortened(rule: Rule) -> Rule {
-    let short: fn(Plan) -> Result<Plan> = match rule.name() {
-        name if OF_MANY_ROWS.contains(&name) => Ok,
-        REQUIREMENTS => |plan| plan.transform_up(with_required).data(),
-        _ => return rule,
+/// Rules that do less for plans over few rows.
+pub(crate) fn shortened(rules: Vec<Rule>) -> Vec<Rule> {
+    let first = rules.iter().position(|rule| rule.name() == PROJECTIONS);
+    let shortened = |(at, rule): (usize, Rule)| {
+        let is_short = if Some(at) == first { has_one_partition } else { is_chosen };
+        let short: fn(Plan) -> Result<Plan> = match rule.name() {
+            name if OF_MANY_ROWS.contains(&name) => Ok,
+            REQUIREMENTS => |plan| plan.transform_up(with_required).data(),
+            _ => return rule,
+        };
+        Arc::new(Shortened { rule, short, is_short })
     };
-    Arc::new(Shortened { rule, short })
+    rules.into_iter().enumerate().map(shortened).collect()
 }
 
-/// A rule, and its short form.
+/// True for a plan in one partition.
+fn has_one_partition(config: &ConfigOptions) -> bool {
+    config.execution.target_partitions == 1
+}
+
+/// A rule, and its short form for some plans.
 #[derive(Debug)]
 struct Shortened {
     rule: Rule,
     short: fn(Plan) -> Result<Plan>,
+    is_short: fn(&ConfigOptions) -> bool,
 }
 
 impl PhysicalOptimizerRule for Shortened {
     fn optimize(&self, plan: Plan, config: &ConfigOptions) -> Result<Plan> {
-        if is_chosen(config) { (self.short)(plan) } else { self.rule.optimize(plan, config) }
+        if (self.is_short)(config) { (self.short)(plan) } else { self.rule.optimize(plan, config) }
     }
 
     fn name(&self) -> &str {

@@ -29,7 +29,7 @@ pub fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     rules.retain(|rule| rule.name() != DYNAMIC_FILTERS);
     let chosen = rules.iter().position(|rule| rule.name() == "join_selection");
     rules.insert(chosen.map_or(0, |place| place + 1), Arc::new(IntervalJoins));
-    rules.into_iter().map(few::shortened).collect()
+    few::shortened(rules)
 }
 
 /// Rows with intervals that are collected, although a hash join would collect the other side.

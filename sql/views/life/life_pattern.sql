@@ -53,8 +53,6 @@ CREATE VIEW life_pattern (
 WITH life AS (
   SELECT
     l.*, r.exit_code IS NOT NULL AS is_whole,
-    -- Without a single use, uses were not recorded, and nothing is known to be unused.
-    u.uses > 0 AS is_observed,
     -- Signed, for differences.
     CAST(l.alloc_ordinal AS BIGINT) AS allocated, CAST(l.first_use_ordinal AS BIGINT) AS first_use,
     CAST(l.last_use_ordinal AS BIGINT) AS last_use, CAST(coalesce(l.free_ordinal, l.end_ordinal) AS BIGINT) AS ended,
@@ -63,6 +61,11 @@ WITH life AS (
   LEFT JOIN (SELECT DISTINCT t.storage_id FROM op_tensor d JOIN tensor t ON t.tensor_id = d.tensor_id) a
     ON a.storage_id = l.storage_id
   LEFT JOIN run r ON r.run_id = l.run_id
+), known AS (
+  -- Without a single use, uses were not recorded, and nothing is known to be unused.
+  SELECT p.pattern, u.uses > 0 AS is_observed
+  FROM (VALUES ('early allocation'), ('idle'), ('late free'), ('never freed'), ('recording ended'), ('unused'),
+    ('only copied'), ('allocated before recording')) AS p (pattern)
   CROSS JOIN (SELECT count(*) AS uses FROM object_use LIMIT 1) u
 ), named AS (
   SELECT
@@ -94,8 +97,7 @@ WITH life AS (
       WHEN 'allocated before recording' THEN origin = 'tensor'
     END AS is_so
   FROM life l
-  CROSS JOIN (VALUES ('early allocation'), ('idle'), ('late free'), ('never freed'), ('recording ended'), ('unused'),
-    ('only copied'), ('allocated before recording')) AS p (pattern)
+  CROSS JOIN known p
 ), judged AS (
   SELECT
     n.*,
@@ -111,10 +113,9 @@ WITH life AS (
     b.object_id,
     first_value(a.object_id ORDER BY a.size_bytes, a.object_id) AS other_object_id
   FROM object_life b
-  JOIN object_life a ON a.run_id = b.run_id AND a.device_id = b.device_id AND a.object_id <> b.object_id
-    AND a.size_bytes >= b.size_bytes
-    AND a.last_use_ordinal <= b.first_use_ordinal AND a.alloc_ordinal <= b.alloc_ordinal
-    AND coalesce(a.free_ordinal, a.end_ordinal) > b.alloc_ordinal
+  JOIN (SELECT *, coalesce(free_ordinal, end_ordinal) AS ended FROM object_life) a
+    ON a.run_id = b.run_id AND a.device_id = b.device_id AND a.object_id <> b.object_id AND a.size_bytes >= b.size_bytes
+    AND a.last_use_ordinal <= b.first_use_ordinal AND a.alloc_ordinal <= b.alloc_ordinal AND a.ended > b.alloc_ordinal
   WHERE b.origin <> 'tensor'
   GROUP BY b.object_id
 ), shown AS (
