@@ -44,7 +44,7 @@ pub(crate) fn context_for(context: &SessionContext, plan: &LogicalPlan, few: usi
     let mut state = context.state();
     let options = state.config_mut().options_mut();
     options.execution.target_partitions = 1;
-    if size.rows <= VERY_FEW_ROWS {
+    if size.rows <= VERY_FEW_ROWS && !size.has_code {
         few::choose(options);
     }
     let rows = size.rows.next_power_of_two().max(SHORT_BATCH).min(options.execution.batch_size.into());
@@ -66,6 +66,8 @@ pub(crate) fn context_for(context: &SessionContext, plan: &LogicalPlan, few: usi
 struct Size {
     rows: usize,
     has_subquery: bool,
+    /// True with a table whose rows are not known before it is read: of code, or of pointers.
+    has_code: bool,
 }
 
 /// The size of a plan. None if its rows may be more than `few`.
@@ -74,11 +76,12 @@ fn size(plan: &LogicalPlan, few: usize) -> Option<Size> {
     let visited = plan.apply_with_subqueries(|node| {
         let own = match node {
             LogicalPlan::TableScan(scan) => size_of(scan, few),
-            node => Some(Size { rows: 0, has_subquery: matches!(node, LogicalPlan::Subquery(_)) }),
+            node => Some(Size { has_subquery: matches!(node, LogicalPlan::Subquery(_)), ..Size::default() }),
         };
         let sum = all.zip(own).map(|(all, own)| Size {
             rows: all.rows.saturating_add(own.rows),
             has_subquery: all.has_subquery || own.has_subquery,
+            has_code: all.has_code || own.has_code,
         });
         all = sum.filter(|size| size.rows <= few);
         Ok(if all.is_some() { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
@@ -87,7 +90,7 @@ fn size(plan: &LogicalPlan, few: usize) -> Option<Size> {
 }
 
 fn size_of(scan: &TableScan, few: usize) -> Option<Size> {
-    let of_rows = |rows| Size { rows, has_subquery: false };
+    let of_rows = |rows| Size { rows, ..Size::default() };
     let provider = source_as_provider(&scan.source).ok()?;
     if let Some(view) = provider.downcast_ref::<View>() {
         return match view.count() {
@@ -98,9 +101,12 @@ fn size_of(scan: &TableScan, few: usize) -> Option<Size> {
     if let Some(table) = provider.downcast_ref::<CapturedTable>() {
         return usize::try_from(table.rows()).ok().map(of_rows);
     }
-    // A table of code, or of pointers, has one partition in any case. The list of the capture's tables is short.
-    let is_one = provider.is::<CodeTable>() || provider.is::<PlacesTable>() || provider.is::<MemTable>();
-    is_one.then_some(of_rows(0))
+    // A table of code, or of pointers, has one partition in any case.
+    if provider.is::<CodeTable>() || provider.is::<PlacesTable>() {
+        return Some(Size { has_code: true, ..Size::default() });
+    }
+    // The list of the capture's tables is short.
+    provider.is::<MemTable>().then_some(of_rows(0))
 }
 
 #[cfg(test)]
@@ -126,6 +132,19 @@ mod tests {
             means("SELECT count(*) FROM launch l JOIN module m ON m.module_id = l.kernel_id").await,
             [1, 1, 1024]
         );
+    }
+
+    #[tokio::test]
+    async fn code_may_have_many_rows() {
+        for (sql, is_few) in [
+            ("SELECT * FROM launch JOIN function USING (function_id)", true),
+            ("SELECT * FROM launch JOIN instruction USING (function_id)", false),
+        ] {
+            let session = Session::without_rows().unwrap();
+            let plan = session.plan(sql).await.unwrap();
+            let config = context_for(session.context(), &plan, FEW_ROWS).copied_config();
+            assert_eq!(few::is_chosen(config.options()), is_few, "{sql}");
+        }
     }
 
     #[tokio::test]
