@@ -17,7 +17,7 @@ use datafusion::optimizer::{Optimizer, OptimizerConfig, OptimizerRule};
 
 use crate::{few, passes};
 
-/// DataFusion's rules, these two with care, and some for plans of several passes only.
+/// DataFusion's rules, these two with care, and some only for plans of several passes or of many rows.
 pub fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let careful: [Arc<dyn OptimizerRule + Send + Sync>; 2] =
         [Arc::new(CrossJoins(EliminateCrossJoin::new())), Arc::new(Keys(ExtractEquijoinPredicate::new()))];

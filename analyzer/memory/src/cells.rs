@@ -1,5 +1,5 @@
-//! The bins of heat maps that warp requests access. Other blocks, and other instructions, make a request again: then its
-//! bins are known.
+//! The bins of heat maps that warp requests access. Blocks and instructions repeat each other's requests: the bins of a
+//! repeated request are cached.
 
 use std::ops::Range;
 
