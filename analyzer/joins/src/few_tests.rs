@@ -9,16 +9,19 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::physical_plan::displayable;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
-use crate::{few, rule};
+use crate::{few, nulls, rule};
 
-/// A context with tables `a` and `b` in a number of partitions.
-fn context(is_few: bool) -> SessionContext {
+/// A context with tables `a` and `b` in a number of partitions. A plan over few rows is optimized in one pass, unless it
+/// has a subquery.
+fn context(is_few: bool, has_subquery: bool) -> SessionContext {
     let mut config = SessionConfig::new().with_target_partitions(4);
     if is_few {
         few::choose(config.options_mut());
+        config.options_mut().optimizer.max_passes = if has_subquery { 3 } else { 1 };
     }
     let state = SessionStateBuilder::new_with_default_features()
         .with_config(config)
+        .with_optimizer_rules(nulls::rules())
         .with_physical_optimizer_rules(rule::rules());
     let context = SessionContext::new_with_state(state.build());
     for (name, factor) in [("a", 7), ("b", 5)] {
@@ -38,7 +41,7 @@ fn context(is_few: bool) -> SessionContext {
 fn answer(sql: &str, is_few: bool) -> (Vec<String>, String) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
-        let frame = context(is_few).sql(sql).await.unwrap();
+        let frame = context(is_few, sql.contains("IN (SELECT")).sql(sql).await.unwrap();
         let plan = frame.clone().create_physical_plan().await.unwrap();
         let plan = displayable(plan.as_ref()).indent(false).to_string();
         let text = pretty_format_batches(&frame.collect().await.unwrap()).unwrap().to_string();
@@ -66,6 +69,28 @@ fn rows_are_those_of_other_plans() {
         "SELECT y, x FROM (SELECT * FROM a ORDER BY x, y LIMIT 9) UNION ALL (SELECT * FROM b ORDER BY y LIMIT 3) ORDER BY 1, 2",
         "SELECT DISTINCT x FROM a WHERE y IN (SELECT x FROM b) AND x > (SELECT min(x) + 3 FROM b)",
         "SELECT count(*), max(a.x) FROM a CROSS JOIN b",
+        // Inputs without rows.
+        "SELECT s.x, sum(s.y) AS total FROM a s GROUP BY s.x UNION ALL SELECT s.y, 1 FROM b s WHERE false",
+        "SELECT s.x, s.y FROM a s UNION ALL SELECT s.y, s.x FROM b s WHERE false AND s.x = 1",
+        "SELECT y FROM b WHERE false UNION ALL SELECT x FROM a UNION ALL SELECT x FROM b LIMIT 0",
+        "SELECT u.x, b.y FROM (SELECT x FROM a UNION ALL SELECT x FROM b WHERE false) u JOIN b ON b.x = u.x",
+        "SELECT x, NULL AS y FROM a UNION ALL SELECT NULL, y FROM b WHERE false",
+        "SELECT s.x FROM a s UNION SELECT t.y FROM b t WHERE false",
+        "SELECT x FROM a EXCEPT SELECT x FROM b WHERE false",
+        "SELECT s.x FROM a s INTERSECT SELECT t.x FROM b t WHERE t.y < 15",
+        "SELECT a.x, b.y FROM a LEFT JOIN (SELECT * FROM b WHERE false) b ON a.x = b.x",
+        "SELECT a.x, b.y FROM (SELECT * FROM a WHERE false) a FULL JOIN b ON a.x = b.x",
+        "SELECT count(*), sum(x) FROM (SELECT * FROM a LIMIT 0)",
+        "SELECT count(*) FROM a JOIN b ON false",
+        "SELECT lag(y) OVER (ORDER BY y), x FROM (SELECT * FROM a UNION ALL SELECT * FROM b WHERE false)",
+        // What the rules that are left out find.
+        "SELECT 1 AS one, x, sum(y) FROM a GROUP BY 1, x",
+        "SELECT a.x, b.y FROM a LEFT JOIN b ON a.x = b.x WHERE b.y > 10",
+        "SELECT x * y + 1, x * y + 2, sum(x * y) OVER () FROM a WHERE x * y > 20",
+        "SELECT x FROM a WHERE y < 3 UNION ALL SELECT x FROM a WHERE y > 50",
+        "SELECT x, count(*) FROM (SELECT DISTINCT x, y FROM a) GROUP BY x LIMIT 100",
+        "SELECT max(y), min(x) FROM (SELECT * FROM a UNION ALL SELECT * FROM b)",
+        "SELECT x, max(y) AS top FROM a GROUP BY x ORDER BY 1, 2",
     ] {
         let (few, plan) = answer(sql, true);
         assert_eq!(few, answer(sql, false).0, "{sql}");
