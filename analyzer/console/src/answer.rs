@@ -129,14 +129,8 @@ async fn computed(session: &Session, sql: &str) -> Outcome<Vec<RecordBatch>> {
 
 /// The rows of any query: one batch or more, for the column types.
 pub async fn fresh_rows(session: &Session, sql: &str) -> Outcome<Vec<RecordBatch>> {
-    let fail = |error| explain(error, Some(session));
-    let frame = session.sql(sql).await.map_err(fail)?;
-    let schema = Arc::clone(frame.schema().inner());
-    let mut rows = frame.collect().await.map_err(|error| fail(error.into()))?;
-    if rows.is_empty() {
-        rows.push(RecordBatch::new_empty(schema));
-    }
-    Ok(rows)
+    let rows = session.rows_of_all(&[sql]).await.map_err(|error| explain(error, Some(session)))?;
+    Ok(rows.into_iter().flatten().collect())
 }
 
 /// Writes one JSON object, with numbers as the queries return them, and hashes as text.

@@ -1,5 +1,6 @@
 //! `stallmap diff`: costs of captures next to each other, their comparability, and significant changes.
 
+mod ask;
 mod draw;
 mod fact;
 mod found;
@@ -19,21 +20,21 @@ use arrow::array::RecordBatch;
 use stallmap::location::Location;
 use stallmap::session::Session;
 
+use self::ask::{ask, ask_all, keep_views};
 use self::fact::{Decision, Fact};
 use self::found::{Changes, Found};
 use self::gate::Judged;
-use self::query::{Query, Script, keys};
+use self::query::{Measure, Query, Script, keys};
 use self::row::Row;
 pub use self::shown::{Change, Changed, Difference, Shown, shown};
 use self::verdict::{Headline, LineKernel, Words};
 use stallmap::library::queries::{self as library, diff as queries};
-use stallmap_console::answer::{Answer, fresh_kept_rows};
+use stallmap_console::answer::Answer;
 use stallmap_console::args::diff::{Diff, DiffFormat, DiffMetric, Part, Per};
 use stallmap_console::args::gate::Gate;
 use stallmap_console::args::named::NamedCapture;
 use stallmap_console::context::{Context, runtime};
 use stallmap_console::exit::{Failure, GATE, NOT_COMPARABLE, OK, Outcome, USAGE};
-use stallmap_console::explain::explain;
 use stallmap_console::output;
 use stallmap_console::output::progress::Progress;
 use stallmap_console::row::Row as _;
@@ -46,6 +47,9 @@ const SPREAD: f64 = 0.05;
 
 /// The row of launches without a Python line, in `sql/queries/diff/lines.sql`.
 const NO_LINE: &str = "(no Python line)";
+
+/// Statements of a section.
+type Statement = (library::Query, Script);
 
 /// A comparison under way.
 struct Comparison<'a> {
@@ -78,14 +82,12 @@ pub fn run(context: &Context, args: &Diff) -> Outcome {
 pub async fn sections(session: &Session, args: &Diff) -> Outcome<Vec<Answer>> {
     let parts = parts(args)?;
     let names = session.captures().iter().map(|capture| capture.name.clone()).collect();
-    let (comparison, facts) = Comparison::begin(args, session, names).await?;
+    let (comparison, facts) = Comparison::begin(args, session, names, &parts).await?;
     if let Some(refusal) = comparison.refusal() {
         return Err(comparison.refused(&refusal));
     }
-    let mut answers = vec![facts, comparison.totals().await?];
-    for part in parts {
-        answers.push(comparison.part(part).await?);
-    }
+    let mut answers = vec![facts];
+    answers.extend(comparison.answers(comparison.tables(&parts)).await?);
     Ok(answers)
 }
 
@@ -119,7 +121,8 @@ pub async fn compared(session: &Session, part: Part, metric: DiffMetric, top: u3
 
 async fn compare(args: &Diff, session: &Session, names: Vec<String>, parts: &[Part]) -> Outcome {
     let progress = Progress::of(session.work(), "comparing facts");
-    let (comparison, facts) = Comparison::begin(args, session, names).await?;
+    let parts = if is_tables(args, &names) { parts } else { &[Part::Lines] };
+    let (comparison, facts) = Comparison::begin(args, session, names, parts).await?;
     if args.sql {
         drop(progress);
         return comparison.print_sql(parts);
@@ -142,10 +145,23 @@ async fn compare(args: &Diff, session: &Session, names: Vec<String>, parts: &[Pa
 
 impl<'a> Comparison<'a> {
     /// Compares the facts of captures. The other value is the section that shows them. Without a metric, time is
-    /// compared, or samples if the captures do not know time alike.
-    async fn begin(args: &'a Diff, session: &'a Session, names: Vec<String>) -> Outcome<(Self, Answer)> {
+    /// compared, or samples if the captures do not know time alike. The views of `parts` are computed next to those of
+    /// the facts.
+    async fn begin(
+        args: &'a Diff,
+        session: &'a Session,
+        names: Vec<String>,
+        parts: &[Part],
+    ) -> Outcome<(Self, Answer)> {
         let query = Query { names, per: args.per, top: args.rows, is_all: args.all, spread: args.spread };
         let metric = args.metric.unwrap_or(DiffMetric::Time);
+        let facts = query.comparable(metric);
+        if !args.sql && session.remembered_script(&facts.text()).is_none() {
+            let measure = Measure { metric, is_scaled: false };
+            let costs = parts.iter().map(|&part| query.part(part, measure));
+            let scripts: Vec<Script> = costs.chain([facts, query.totals(&[])]).collect();
+            keep_views(session, &scripts.iter().collect::<Vec<_>>()).await?;
+        }
         let (comparison, facts) = Self::with_metric(args, session, query.clone(), metric).await?;
         if args.metric.is_none() && comparison.refusal().is_some() {
             let (other, facts) = Self::with_metric(args, session, query, DiffMetric::Samples).await?;
@@ -187,27 +203,16 @@ impl<'a> Comparison<'a> {
 
     /// Everything that the output needs.
     async fn find(&self, facts: Answer, parts: &[Part], progress: &Progress) -> Outcome<Found> {
-        progress.say("querying totals");
-        self.prepare(parts).await?;
-        let totals = self.totals().await?;
-        let headlines = self.headlines(&Row::read(queries::COMPARE.name, &totals.rows)?);
-        let mut answers = vec![facts, totals];
+        progress.say("comparing costs");
+        let mut answers = vec![facts];
+        answers.extend(self.answers(self.costs(parts)).await?);
+        let headlines = self.headlines(&Row::read(queries::COMPARE.name, &answers[1].rows)?);
         let mut changes = None;
-        if self.is_tables() {
-            for &part in parts {
-                progress.say(format!("querying {}", part.name()));
-                answers.push(self.part(part).await?);
-            }
-        } else {
-            progress.say("querying lines");
-            changes = Some(self.changes().await?);
+        if !is_tables(self.args, &self.query.names) {
+            changes = Some(self.changes(&answers[2].rows, &answers[3].rows).await?);
+            answers.truncate(2);
         }
         Ok(Found { answers, headlines, changes, gates: self.judged().await? })
-    }
-
-    /// True for tables of parts. A screen has room for two captures.
-    fn is_tables(&self) -> bool {
-        self.args.is_tables() || self.args.format() == DiffFormat::Text && self.query.names.len() > 2
     }
 
     /// A sentence about each capture.
@@ -229,69 +234,61 @@ impl<'a> Comparison<'a> {
         verdict::headlines(&rows, self.query.names.first().map_or("", String::as_str), words)
     }
 
-    /// The rows that changed: lines, or kernels where the captures share no line.
-    async fn changes(&self) -> Outcome<Changes> {
-        let measure = self.measure();
-        let lines = self.query.part(Part::Lines, measure);
-        let mut rows = Row::read(queries::COMPARE.name, &ask(self.session, &lines).await?)?;
+    /// The rows that changed: lines with their kernels, or kernels where the captures share no line.
+    async fn changes(&self, lines: &[RecordBatch], kernels: &[RecordBatch]) -> Outcome<Changes> {
+        let mut rows = Row::read(queries::COMPARE.name, lines)?;
         let is_shared = |row: &Row| row.what != NO_LINE && row.base_launches > 0.0 && row.launches > 0.0;
         if !rows.iter().any(is_shared) {
-            let kernels = self.query.part(Part::Kernels, measure);
+            let kernels = self.query.part(Part::Kernels, self.measure());
             rows = Row::read(queries::COMPARE.name, &ask(self.session, &kernels).await?)?;
             return Ok(Changes { rows, kernels: Vec::new() });
         }
-        Ok(Changes { rows, kernels: self.line_kernels().await? })
+        Ok(Changes { rows, kernels: LineKernel::read(queries::LINE_KERNELS.name, kernels)? })
     }
 
-    /// Kernels that a line has in one capture only.
-    async fn line_kernels(&self) -> Outcome<Vec<LineKernel>> {
-        let kernels = self.query.line_kernels(&self.query.part(Part::Lines, self.measure()));
-        LineKernel::read(queries::LINE_KERNELS.name, &ask(self.session, &kernels).await?)
-    }
-
-    fn measure(&self) -> query::Measure {
+    fn measure(&self) -> Measure {
         self.decision.measure(self.metric)
     }
 
-    async fn totals(&self) -> Outcome<Answer> {
-        self.answer(queries::TOTALS, &self.query.totals(&self.decision.unknown)).await
+    /// Answers to statements, asked at the same time.
+    async fn answers(&self, statements: Vec<Statement>) -> Outcome<Vec<Answer>> {
+        let scripts: Vec<&Script> = statements.iter().map(|(_, script)| script).collect();
+        let found = ask_all(self.session, &scripts).await?;
+        let answer = |((section, script), rows): (&Statement, _)| Answer {
+            section: *section,
+            sql: script.text(),
+            rows,
+            absence: None,
+        };
+        Ok(statements.iter().zip(found).map(answer).collect())
     }
 
-    async fn part(&self, part: Part) -> Outcome<Answer> {
-        self.answer(keys(part), &self.query.part(part, self.measure())).await
-    }
-
-    async fn answer(&self, section: library::Query, script: &Script) -> Outcome<Answer> {
-        let rows = ask(self.session, script).await?;
-        Ok(Answer { section, sql: script.text(), rows, absence: None })
-    }
-
-    /// Computes the views of all that will be asked, at the same time.
-    async fn prepare(&self, parts: &[Part]) -> Outcome<()> {
-        let mut scripts = self.scripts(parts);
-        scripts.retain(|(_, script)| self.session.remembered_script(&script.text()).is_none());
-        let texts = scripts.iter().flat_map(|(_, script)| script.tables.iter().chain([&script.query]));
-        let texts: Vec<&str> = texts.map(String::as_str).collect();
-        self.session.keep_views_of(&texts).await.map_err(|error| explain(error, Some(self.session)))
-    }
-
-    /// The statements of the sections, those of the facts first.
-    fn scripts(&self, parts: &[Part]) -> Vec<(library::Query, Script)> {
-        let mut scripts = vec![(queries::COMPARABLE, self.script.clone())];
-        scripts.push((queries::TOTALS, self.query.totals(&self.decision.unknown)));
-        let lines = self.query.part(Part::Lines, self.measure());
-        if self.is_tables() {
-            scripts.extend(parts.iter().map(|&part| (keys(part), self.query.part(part, self.measure()))));
-        } else {
-            scripts.push((keys(Part::Lines), lines.clone()));
-            scripts.push((queries::LINE_KERNELS, self.query.line_kernels(&lines)));
+    /// The statements about costs that the output shows.
+    fn costs(&self, parts: &[Part]) -> Vec<Statement> {
+        let mut statements = self.tables(parts);
+        if !is_tables(self.args, &self.query.names) {
+            statements.push(self.line_kernels());
         }
-        scripts
+        statements
+    }
+
+    /// The totals and the parts.
+    fn tables(&self, parts: &[Part]) -> Vec<Statement> {
+        let totals = (queries::TOTALS, self.query.totals(&self.decision.unknown));
+        let parts = parts.iter().map(|&part| (keys(part), self.query.part(part, self.measure())));
+        std::iter::once(totals).chain(parts).collect()
+    }
+
+    /// Kernels that a line has in one capture only.
+    fn line_kernels(&self) -> Statement {
+        let lines = self.query.part(Part::Lines, self.measure());
+        (queries::LINE_KERNELS, self.query.line_kernels(&lines))
     }
 
     fn print_sql(&self, parts: &[Part]) -> Outcome {
         let (mut made, mut texts) = (Vec::new(), Vec::new());
-        for (section, mut script) in self.scripts(parts) {
+        let facts = (queries::COMPARABLE, self.script.clone());
+        for (section, mut script) in std::iter::once(facts).chain(self.costs(parts)) {
             // A table is created once for all queries.
             script.tables.retain(|table| !made.contains(table));
             made.extend(script.tables.iter().cloned());
@@ -361,30 +358,17 @@ impl<'a> Comparison<'a> {
     }
 }
 
+/// True for tables of parts. A screen shows the lines of two captures.
+fn is_tables(args: &Diff, names: &[String]) -> bool {
+    args.is_tables() || args.format() == DiffFormat::Text && names.len() > 2
+}
+
 /// The total that a metric is called by.
 const fn total_of(metric: DiffMetric) -> &'static str {
     match metric {
         DiffMetric::Memory => "memory samples",
         other => other.name(),
     }
-}
-
-/// Creates missing tables, and runs the query.
-async fn ask(session: &Session, script: &Script) -> Outcome<Vec<RecordBatch>> {
-    let text = script.text();
-    if let Some(rows) = session.remembered_script(&text) {
-        return Ok(rows);
-    }
-    for table in &script.tables {
-        let name = table.split_whitespace().nth(2).unwrap_or_default();
-        let is_made = session.context().table_exist(name).unwrap_or(false);
-        if !is_made {
-            fresh_kept_rows(session, table).await?;
-        }
-    }
-    let rows = fresh_kept_rows(session, &script.query).await?;
-    session.remember_script(&text, &rows);
-    Ok(rows)
 }
 
 /// The selected parts.

@@ -78,7 +78,7 @@ pub struct Session {
     views: Vec<ViewDoc>,
     queries: Vec<SavedQuery>,
     /// True after a statement that made something, or changed a setting.
-    is_changed: AtomicBool,
+    is_changed: Arc<AtomicBool>,
 }
 
 /// One open capture.
@@ -150,7 +150,7 @@ impl Session {
             captures: Vec::new(),
             views: views.to_vec(),
             queries: Vec::new(),
-            is_changed: AtomicBool::new(false),
+            is_changed: Arc::default(),
         };
         let mut schemas = Vec::new();
         for (name, reader) in captures {
@@ -306,16 +306,18 @@ impl Session {
         })
     }
 
-    /// The rows of queries, all planned and run at the same time: one batch or more each, for the column types.
+    /// The rows of statements of the library, all planned and run at the same time: one batch or more each, for the
+    /// column types. Statements may make tables.
     ///
     /// # Errors
-    /// Fails with the error of the first query that fails.
-    pub fn rows_of_all<'a>(&'a self, queries: &'a [&'a str]) -> Planning<'a, Vec<Vec<RecordBatch>>> {
+    /// Fails with the error of the first statement that fails.
+    pub fn rows_of_all<'a>(&'a self, statements: &'a [&'a str]) -> Planning<'a, Vec<Vec<RecordBatch>>> {
         Box::pin(async move {
             let mut tasks = JoinSet::new();
-            for (at, sql) in queries.iter().enumerate() {
-                let (context, sql) = (self.context.clone(), (*sql).to_owned());
-                tasks.spawn(async move { (at, rows_of(&context, &sql).await) });
+            for (at, sql) in statements.iter().enumerate() {
+                let (context, is_changed) = (self.context.clone(), Arc::clone(&self.is_changed));
+                let sql = (*sql).to_owned();
+                tasks.spawn(async move { (at, rows_of(&context, &sql, &is_changed).await) });
             }
             let mut all: BTreeMap<usize, Result<Vec<RecordBatch>, AnalyzeError>> = BTreeMap::new();
             while let Some(task) = tasks.join_next().await {
@@ -334,9 +336,7 @@ impl Session {
     /// A plan, ready to run. Tables that it reads more than once are cached for it and for later statements.
     async fn frame(&self, plan: LogicalPlan) -> Result<DataFrame, AnalyzeError> {
         keep_again(&self.context, &plan).await?;
-        if matches!(plan, LogicalPlan::Ddl(_) | LogicalPlan::Statement(_)) {
-            self.is_changed.store(true, Ordering::Relaxed);
-        }
+        note_change(&plan, &self.is_changed);
         let is_view = matches!(plan, LogicalPlan::Ddl(DdlStatement::CreateView(_)));
         // The views of a new view are inlined when it is read: they may be cached by then.
         let plan = if is_view { plan } else { expanded(plan)? };
@@ -380,6 +380,13 @@ impl Session {
     }
 }
 
+/// Notes that a statement makes something, or changes a setting.
+fn note_change(plan: &LogicalPlan, is_changed: &AtomicBool) {
+    if matches!(plan, LogicalPlan::Ddl(_) | LogicalPlan::Statement(_)) {
+        is_changed.store(true, Ordering::Relaxed);
+    }
+}
+
 /// One statement's plan, with views as leaves.
 async fn plan_of(context: &SessionContext, sql: &str) -> datafusion::error::Result<LogicalPlan> {
     let state = context.state();
@@ -388,10 +395,19 @@ async fn plan_of(context: &SessionContext, sql: &str) -> datafusion::error::Resu
     state.statement_to_plan(statement).await
 }
 
-/// The rows of a query: one batch or more.
-async fn rows_of(context: &SessionContext, sql: &str) -> Result<Vec<RecordBatch>, AnalyzeError> {
+/// The rows of a statement: one batch or more.
+async fn rows_of(
+    context: &SessionContext,
+    sql: &str,
+    is_changed: &AtomicBool,
+) -> Result<Vec<RecordBatch>, AnalyzeError> {
     let plan = plan_of(context, sql).await?;
-    Session::check_reads_only(&plan)?;
+    let read = match &plan {
+        LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(table)) => &table.input,
+        plan => plan,
+    };
+    Session::check_reads_only(read)?;
+    note_change(&plan, is_changed);
     keep_again(context, &plan).await?;
     let context = context_for(context, &plan, FEW_ROWS);
     let frame = context.execute_logical_plan(expanded(plan)?).await?;

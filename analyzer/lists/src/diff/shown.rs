@@ -1,5 +1,7 @@
 //! A comparison as a page shows it: sentences, changes by part, facts that differ, gates.
 
+use std::mem::take;
+
 use stallmap::library::queries::diff as queries;
 use stallmap::location::Location;
 use stallmap::session::Session;
@@ -12,8 +14,8 @@ use stallmap_console::row::Row as _;
 
 use super::fact::Fact;
 use super::found::Changes;
-use super::query::keys;
 use super::row::Row;
+use super::verdict::LineKernel;
 use super::{Comparison, draw, named, screen, verdict, write};
 
 /// Parts of a page.
@@ -102,18 +104,23 @@ pub fn shown(context: &Context, args: &Diff) -> Outcome<Shown> {
 async fn compare(args: &Diff, session: &Session, captures: Vec<(String, Location)>) -> Outcome<Shown> {
     let progress = Progress::of(session.work(), "comparing facts");
     let names = captures.iter().map(|(name, _)| name.clone()).collect();
-    let (comparison, facts) = Comparison::begin(args, session, names).await?;
+    let (comparison, facts) = Comparison::begin(args, session, names, &PARTS).await?;
     if let Some(refusal) = comparison.refusal() {
         return Err(comparison.refused(&refusal));
     }
-    let totals = comparison.totals().await?;
-    let headlines = comparison.headlines(&Row::read(queries::COMPARE.name, &totals.rows)?);
-    let answers = [facts, totals];
+    progress.say("comparing costs");
+    let mut statements = comparison.tables(&PARTS);
+    statements.push(comparison.line_kernels());
+    let mut costs = comparison.answers(statements).await?;
+    let kernels = costs.pop().map(|answer| LineKernel::read(queries::LINE_KERNELS.name, &answer.rows));
+    let mut kernels = kernels.transpose()?.unwrap_or_default();
+    let tables = costs.split_off(1);
+    let headlines = comparison.headlines(&Row::read(queries::COMPARE.name, &costs[0].rows)?);
     let mut parts = Vec::new();
-    for part in PARTS {
-        progress.say(format!("querying {}", part.name()));
-        let answer = comparison.part(part).await?;
-        parts.push(changed(&comparison, part, answer).await?);
+    for (part, answer) in PARTS.into_iter().zip(tables) {
+        let kernels = if part == Part::Lines { take(&mut kernels) } else { Vec::new() };
+        let rows = Row::read(queries::COMPARE.name, &answer.rows)?;
+        parts.push(changed(&comparison, answer, &Changes { rows, kernels }));
     }
     let gates = comparison.judged().await?;
     let query = |answer: &Answer| (answer.section.title().to_owned(), answer.sql.clone());
@@ -125,17 +132,14 @@ async fn compare(args: &Diff, session: &Session, captures: Vec<(String, Location
         facts: comparison.facts.iter().filter(|fact| fact.verdict != "same").map(difference).collect(),
         gates: gates.iter().map(|gate| (gate.condition.clone(), gate.failure.is_some())).collect(),
         failures: gates.into_iter().filter_map(|gate| gate.failure).collect(),
-        queries: answers.iter().map(query).collect(),
+        queries: std::iter::once(&facts).chain(&costs).map(query).collect(),
     })
 }
 
-async fn changed(comparison: &Comparison<'_>, part: Part, answer: Answer) -> Outcome<Changed> {
-    let rows = Row::read(queries::COMPARE.name, &answer.rows)?;
-    let kernels = if part == Part::Lines { comparison.line_kernels().await? } else { Vec::new() };
-    let changes = Changes { rows, kernels };
+fn changed(comparison: &Comparison<'_>, answer: Answer, changes: &Changes) -> Changed {
     let unit = write::unit(comparison.measure());
-    let rows = changes.rows.iter().map(|row| change(&changes, row, unit)).collect();
-    Ok(Changed { title: keys(part).title(), sql: answer.sql, rows })
+    let rows = changes.rows.iter().map(|row| change(changes, row, unit)).collect();
+    Changed { title: answer.section.title(), sql: answer.sql, rows }
 }
 
 fn change(changes: &Changes, row: &Row, unit: draw::Unit) -> Change {

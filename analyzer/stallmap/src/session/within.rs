@@ -1,5 +1,6 @@
 //! A session with the names of one capture out of several.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use datafusion::prelude::SessionContext;
@@ -17,7 +18,7 @@ impl Session {
             views: self.views.clone(),
             queries: self.queries.clone(),
             // The schema of all captures is more than this capture: no answer depends on it alone.
-            is_changed: AtomicBool::new(true),
+            is_changed: Arc::new(AtomicBool::new(true)),
         })
     }
 }

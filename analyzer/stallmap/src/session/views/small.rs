@@ -10,6 +10,7 @@
 //! DataFusion applies its rules again until a pass changes nothing, up to three times. The second pass finds little, and
 //! planning takes longer than running such a plan.
 
+use arrow::array::RecordBatch;
 use datafusion::catalog::MemTable;
 use datafusion::common::config::ConfigNonZeroUsize;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -105,8 +106,13 @@ fn size_of(scan: &TableScan, few: usize) -> Option<Size> {
     if provider.is::<CodeTable>() || provider.is::<PlacesTable>() {
         return Some(Size { has_code: true, ..Size::default() });
     }
-    // The list of the capture's tables is short.
-    provider.is::<MemTable>().then_some(of_rows(0))
+    provider.downcast_ref::<MemTable>().and_then(rows_in_memory).map(of_rows)
+}
+
+/// Rows of a table that a statement made. None while another statement writes it.
+fn rows_in_memory(table: &MemTable) -> Option<usize> {
+    let rows = |batches: &[RecordBatch]| batches.iter().map(RecordBatch::num_rows).sum::<usize>();
+    table.batches.iter().map(|batches| Some(rows(&batches.try_read().ok()?))).sum()
 }
 
 #[cfg(test)]
