@@ -85,16 +85,35 @@ WITH seen AS (
   UNION ALL
   SELECT * FROM graph_coverage
   UNION ALL
-  SELECT 20, 'launches of the program', launches, NULL, NULL, NULL FROM launched
+  SELECT f.position, f.item, CASE f.position WHEN 20 THEN l.launches WHEN 50 THEN l.with_op ELSE l.with_stack END,
+    CASE WHEN f.position <> 20 THEN l.launches END, NULL, NULL
+  FROM launched l
+  CROSS JOIN (VALUES (20, 'launches of the program'), (50, 'launches inside an op'), (51, 'launches with a Python stack'))
+    AS f(position, item)
   UNION ALL
-  SELECT 21, 'launches recorded under ' || instrument, recorded, launches, recorded + referring >= launches,
-    CASE WHEN referring > 0 THEN 'the accesses of the rest are those of earlier launches' END
-  FROM seen
-  UNION ALL
-  SELECT 22, 'launches under ' || instrument || ' matched to the reference run', matched, matchable,
-    matched = matchable, NULL
-  FROM seen
-  WHERE matchable > 0
+  SELECT f.position, f.item || CASE WHEN f.position < 30 THEN s.instrument || f.rest ELSE '' END,
+    CASE f.fact WHEN 'recorded' THEN s.recorded WHEN 'matched' THEN s.matched WHEN 'requests' THEN s.requests
+      WHEN 'lanes' THEN s.lanes WHEN 'counted' THEN s.counted ELSE s.referring END,
+    CASE f.fact WHEN 'matched' THEN s.matchable WHEN 'requests' THEN s.requests + coalesce(s.lost_requests, 0)
+      WHEN 'lanes' THEN NULL ELSE s.launches END,
+    CASE
+      WHEN f.fact = 'recorded' THEN s.recorded + s.referring >= s.launches
+      WHEN f.fact = 'matched' THEN s.matched = s.matchable
+      -- A sample is expected where the GPU counted every request.
+      WHEN f.fact = 'requests' AND s.unknown_requests > 0 THEN false
+      WHEN f.fact = 'requests' AND coalesce(s.lost_requests, 0) = 0 THEN true
+    END,
+    CASE WHEN f.fact = 'recorded' AND s.referring > 0 THEN 'the accesses of the rest are those of earlier launches'
+      WHEN f.fact = 'requests' AND s.counted > 0 AND s.lost_requests > 0
+      THEN 'the rest is counted, by instruction and block of memory' END
+  FROM seen s
+  JOIN (
+    VALUES (21, 'recorded', 'launches recorded under ', ''), (22, 'matched', 'launches under ', ' matched to the reference run'),
+      (30, 'requests', 'warp requests recorded', ''), (31, 'lanes', 'lane accesses recorded', ''),
+      (31, 'counted', 'launches with all requests counted on the GPU', ''),
+      (31, 'referring', 'launches with the accesses of an earlier launch of their kind', '')
+  ) AS f(position, fact, item, rest) ON CASE f.fact WHEN 'recorded' THEN true WHEN 'matched' THEN s.matchable > 0
+    WHEN 'counted' THEN s.counted > 0 WHEN 'referring' THEN s.referring > 0 ELSE s.instrument = 'accesses' END
   UNION ALL
   SELECT 23, 'launches with the cost of replays', replayed, launches, NULL, '--cost-from ' || cost_from() || ' chose them'
   FROM costed CROSS JOIN (SELECT count(*) AS replays FROM sampled_launch WHERE is_replay LIMIT 1) p
@@ -110,21 +129,6 @@ WITH seen AS (
   UNION ALL
   SELECT 25, 'measured kernels with their launch', launched, kernels, launched = kernels, NULL FROM located WHERE kernels > 0
   UNION ALL
-  SELECT 30, 'warp requests recorded', requests, requests + coalesce(lost_requests, 0),
-    -- A sample is expected where the GPU counted every request.
-    CASE WHEN coalesce(unknown_requests, 0) > 0 THEN false WHEN coalesce(lost_requests, 0) = 0 THEN true END,
-    CASE WHEN counted > 0 AND lost_requests > 0 THEN 'the rest is counted, by instruction and block of memory' END
-  FROM seen
-  WHERE instrument = 'accesses'
-  UNION ALL
-  SELECT 31, 'lane accesses recorded', lanes, NULL, NULL, NULL FROM seen WHERE instrument = 'accesses'
-  UNION ALL
-  SELECT 31, 'launches with all requests counted on the GPU', counted, launches, NULL, NULL FROM seen WHERE counted > 0
-  UNION ALL
-  SELECT 31, 'launches with the accesses of an earlier launch of their kind', referring, launches, NULL, NULL
-  FROM seen
-  WHERE referring > 0
-  UNION ALL
   SELECT * FROM code_coverage
   UNION ALL
   -- Costs are scaled to one execution.
@@ -138,10 +142,6 @@ WITH seen AS (
   WHERE samples > 0 OR ordinal IN (1, 7, 8)
   UNION ALL
   SELECT 50, 'samples of memory stalls divided by traffic', samples, memory_samples, NULL, NULL FROM traffic_coverage
-  UNION ALL
-  SELECT 50, 'launches inside an op', with_op, launches, NULL, NULL FROM launched
-  UNION ALL
-  SELECT 51, 'launches with a Python stack', with_stack, launches, NULL, NULL FROM launched
   UNION ALL
   SELECT 52, 'ops with a Python stack', with_stack, ops, NULL, NULL FROM called
   UNION ALL
