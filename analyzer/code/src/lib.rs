@@ -74,6 +74,12 @@ impl Code {
         let analyze = async || Ok(Arc::new(analyze(&self.reader, &self.cache)?));
         self.analyzed.get_or_try_init(analyze).await.map(Arc::clone)
     }
+
+    /// Number of instructions. None before the analysis.
+    pub fn instruction_count(&self) -> Option<usize> {
+        let sections = &self.analyzed.get()?.sections;
+        Some(sections.iter().map(SectionCode::instruction_count).sum())
+    }
 }
 
 /// Reads and analyzes the code of a capture that is not in the cache.

@@ -105,6 +105,11 @@ impl CodeTable {
         Self { code, kind, schema: plain(&kind.table().schema()) }
     }
 
+    /// The code.
+    pub fn code(&self) -> &Arc<Code> {
+        &self.code
+    }
+
     /// All rows, by section.
     fn batches(&self, analyzed: &Analyzed, asked: &Asked) -> Result<Vec<RecordBatch>> {
         if self.kind == Kind::Function {

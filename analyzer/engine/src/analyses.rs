@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
@@ -315,6 +316,12 @@ impl AnalysisTable {
     /// The engine and the analysis.
     pub fn parts(&self) -> (&Arc<Engine>, Kind) {
         (&self.engine, self.kind)
+    }
+
+    /// Number of rows. None before they are in memory.
+    pub fn known_rows(&self) -> Option<usize> {
+        let rows = self.engine.analyzed(self.kind)?;
+        Some(rows.iter().map(RecordBatch::num_rows).sum())
     }
 }
 

@@ -285,6 +285,18 @@ impl PlacesTable {
         Self { engine, places, schema: plain(&places.table().schema()) }
     }
 
+    /// Number of rows. None before they are computed.
+    pub fn known_rows(&self) -> Option<usize> {
+        self.known().get().map(RecordBatch::num_rows)
+    }
+
+    fn known(&self) -> &OnceCell<RecordBatch> {
+        match self.places {
+            Places::TensorMaps => &self.engine.maps,
+            Places::Pointers => &self.engine.pointers,
+        }
+    }
+
     async fn rows(&self) -> Result<RecordBatch> {
         let engine = &self.engine;
         let resolver = Resolver::new(engine.index().await?);
@@ -313,11 +325,7 @@ impl TableProvider for PlacesTable {
         _filters: &[Expr],
         _limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let known = match self.places {
-            Places::TensorMaps => &self.engine.maps,
-            Places::Pointers => &self.engine.pointers,
-        };
-        let rows = known.get_or_try_init(|| self.rows()).await?.clone();
+        let rows = self.known().get_or_try_init(|| self.rows()).await?.clone();
         Ok(MemorySourceConfig::try_new_exec(&[vec![rows]], Arc::clone(&self.schema), projection.cloned())?)
     }
 }
@@ -339,6 +347,12 @@ impl DerivedTable {
     /// The engine, if this is the table that it can cache.
     pub fn keeper(&self) -> Option<&Arc<Engine>> {
         (self.grain == Grain::Instruction).then_some(&self.engine)
+    }
+
+    /// Number of rows. None before they are cached.
+    pub fn known_rows(&self) -> Option<usize> {
+        let parts = self.keeper()?.parts.iter().find_map(OnceCell::get)?;
+        Some(parts.iter().flatten().map(RecordBatch::num_rows).sum())
     }
 
     /// The columns of `memory_access` that the operator needs for the requested columns.

@@ -52,10 +52,11 @@ pub fn is_chosen(config: &ConfigOptions) -> bool {
 pub(crate) fn shortened(rules: Vec<Rule>) -> Vec<Rule> {
     let first = rules.iter().position(|rule| rule.name() == PROJECTIONS);
     let shortened = |(at, rule): (usize, Rule)| {
-        let is_short = if Some(at) == first { has_one_partition } else { is_chosen };
-        let short: fn(Plan) -> Result<Plan> = match rule.name() {
-            name if OF_MANY_ROWS.contains(&name) => Ok,
-            REQUIREMENTS => |plan| plan.transform_up(with_required).data(),
+        type Short = fn(Plan) -> Result<Plan>;
+        let (is_short, short): (fn(&ConfigOptions) -> bool, Short) = match rule.name() {
+            PROJECTIONS if Some(at) == first => (has_one_partition, Ok),
+            REQUIREMENTS => (has_one_partition, |plan| plan.transform_up(with_required).data()),
+            name if OF_MANY_ROWS.contains(&name) => (is_chosen, Ok),
             _ => return rule,
         };
         Arc::new(Shortened { rule, short, is_short })

@@ -124,7 +124,7 @@ async fn keep(context: SessionContext, table: Arc<dyn TableProvider>, few: usize
 /// if it reads `few` rows.
 async fn rows(context: &SessionContext, plan: LogicalPlan, few: usize) -> Result<Option<Rows>> {
     let memory = MemoryConsumer::new("cached view").register(&context.runtime_env().memory_pool);
-    let context = context_for(context, &plan, few);
+    let context = context_for(context, &plan, few).await;
     let frame = context.execute_logical_plan(expanded(plan)?).await?;
     let mut stream = frame.execute_stream().await?;
     let (mut batches, mut rows, mut texts) = (Vec::new(), 0, Texts::default());

@@ -10,6 +10,8 @@
 //! DataFusion applies its rules again until a pass changes nothing, up to three times. The second pass finds little, and
 //! planning takes longer than running such a plan.
 
+use std::sync::Arc;
+
 use arrow::array::RecordBatch;
 use datafusion::catalog::MemTable;
 use datafusion::common::config::ConfigNonZeroUsize;
@@ -17,8 +19,10 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::{LogicalPlan, TableScan};
 use datafusion::prelude::SessionContext;
+use stallmap_code::Code;
 use stallmap_code::table::CodeTable;
-use stallmap_engine::table::PlacesTable;
+use stallmap_engine::analyses::AnalysisTable;
+use stallmap_engine::table::{DerivedTable, PlacesTable};
 use stallmap_joins::few;
 use stallmap_tables::captured::CapturedTable;
 
@@ -40,12 +44,25 @@ pub(crate) fn rows_among_others(threads: usize) -> usize {
 }
 
 /// A context for a plan that reads views: with one partition, if it reads `few` rows.
-pub(crate) fn context_for(context: &SessionContext, plan: &LogicalPlan, few: usize) -> SessionContext {
-    let Some(size) = size(plan, few) else { return context.clone() };
+///
+/// The rows of code are known when it is analyzed. A plan over code waits for that in any case.
+pub(crate) async fn context_for(context: &SessionContext, plan: &LogicalPlan, few: usize) -> SessionContext {
+    let mut found = size(plan, few);
+    while let Some(code) = found.as_ref().and_then(|size| size.unread.clone()) {
+        if code.analyzed().await.is_err() {
+            break;
+        }
+        found = size(plan, few);
+    }
+    found.map_or_else(|| context.clone(), |size| context_of(context, &size))
+}
+
+/// A context for a plan over few rows.
+fn context_of(context: &SessionContext, size: &Size) -> SessionContext {
     let mut state = context.state();
     let options = state.config_mut().options_mut();
     options.execution.target_partitions = 1;
-    if size.rows <= VERY_FEW_ROWS && !size.has_code {
+    if size.all_rows().is_some_and(|rows| rows <= VERY_FEW_ROWS) {
         few::choose(options);
     }
     let rows = size.rows.next_power_of_two().max(SHORT_BATCH).min(options.execution.batch_size.into());
@@ -63,12 +80,35 @@ pub(crate) fn context_for(context: &SessionContext, plan: &LogicalPlan, few: usi
 }
 
 /// The reads of a plan.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 struct Size {
     rows: usize,
     has_subquery: bool,
-    /// True with a table whose rows are not known before it is read: of code, or of pointers.
-    has_code: bool,
+    /// Rows of code: it has one partition in any case.
+    code_rows: usize,
+    /// Code that is not analyzed yet.
+    unread: Option<Arc<Code>>,
+    /// True with a table of pointers that was not read yet: its rows are not known. It has one partition in any case.
+    has_pointers: bool,
+}
+
+impl Size {
+    /// The size of two plans.
+    fn and(self, other: Self) -> Self {
+        Self {
+            rows: self.rows.saturating_add(other.rows),
+            has_subquery: self.has_subquery || other.has_subquery,
+            code_rows: self.code_rows.saturating_add(other.code_rows),
+            unread: self.unread.or(other.unread),
+            has_pointers: self.has_pointers || other.has_pointers,
+        }
+    }
+
+    /// Rows of all tables. None if those of a table are not known.
+    fn all_rows(&self) -> Option<usize> {
+        let is_known = self.unread.is_none() && !self.has_pointers;
+        is_known.then(|| self.rows.saturating_add(self.code_rows))
+    }
 }
 
 /// The size of a plan. None if its rows may be more than `few`.
@@ -79,11 +119,7 @@ fn size(plan: &LogicalPlan, few: usize) -> Option<Size> {
             LogicalPlan::TableScan(scan) => size_of(scan, few),
             node => Some(Size { has_subquery: matches!(node, LogicalPlan::Subquery(_)), ..Size::default() }),
         };
-        let sum = all.zip(own).map(|(all, own)| Size {
-            rows: all.rows.saturating_add(own.rows),
-            has_subquery: all.has_subquery || own.has_subquery,
-            has_code: all.has_code || own.has_code,
-        });
+        let sum = all.take().zip(own).map(|(all, own)| all.and(own));
         all = sum.filter(|size| size.rows <= few);
         Ok(if all.is_some() { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
     });
@@ -102,11 +138,20 @@ fn size_of(scan: &TableScan, few: usize) -> Option<Size> {
     if let Some(table) = provider.downcast_ref::<CapturedTable>() {
         return usize::try_from(table.rows()).ok().map(of_rows);
     }
-    // A table of code, or of pointers, has one partition in any case.
-    if provider.is::<CodeTable>() || provider.is::<PlacesTable>() {
-        return Some(Size { has_code: true, ..Size::default() });
+    if let Some(table) = provider.downcast_ref::<CodeTable>() {
+        return Some(match table.code().instruction_count() {
+            Some(code_rows) => Size { code_rows, ..Size::default() },
+            None => Size { unread: Some(Arc::clone(table.code())), ..Size::default() },
+        });
     }
-    provider.downcast_ref::<MemTable>().and_then(rows_in_memory).map(of_rows)
+    if let Some(table) = provider.downcast_ref::<PlacesTable>() {
+        let unknown = Size { has_pointers: true, ..Size::default() };
+        return Some(table.known_rows().map_or(unknown, of_rows));
+    }
+    let derived = provider.downcast_ref::<DerivedTable>().and_then(DerivedTable::known_rows);
+    let analysis = || provider.downcast_ref::<AnalysisTable>().and_then(AnalysisTable::known_rows);
+    let made = || provider.downcast_ref::<MemTable>().and_then(rows_in_memory);
+    derived.or_else(analysis).or_else(made).map(of_rows)
 }
 
 /// Rows of a table that a statement made. None while another statement writes it.
@@ -124,7 +169,8 @@ mod tests {
     async fn means(sql: &str) -> [usize; 3] {
         let session = Session::without_rows().unwrap();
         let plan = session.plan(sql).await.unwrap();
-        let options = context_for(session.context(), &plan, FEW_ROWS).copied_config().options().clone();
+        let context = context_for(session.context(), &plan, FEW_ROWS).await;
+        let options = context.copied_config().options().clone();
         [
             options.execution.target_partitions,
             options.optimizer.max_passes,
@@ -141,15 +187,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn code_may_have_many_rows() {
-        for (sql, is_few) in [
-            ("SELECT * FROM launch JOIN function USING (function_id)", true),
-            ("SELECT * FROM launch JOIN instruction USING (function_id)", false),
+    async fn plans_over_little_code_are_plans_over_few_rows() {
+        for (capture, sql, is_few) in [
+            ("blame_truth", "SELECT * FROM launch JOIN function USING (function_id)", true),
+            ("blame_truth", "SELECT * FROM launch JOIN instruction USING (function_id)", true),
+            ("blame_truth", "SELECT * FROM launch JOIN pointer_tensor USING (kernel_id)", false),
+            ("two_ranks", "SELECT * FROM launch JOIN instruction USING (function_id)", false),
         ] {
-            let session = Session::without_rows().unwrap();
+            let path = format!("{}/../../testdata/{capture}.stallmap", env!("CARGO_MANIFEST_DIR"));
+            let session = Session::open(&[(None, path.into())]).unwrap();
             let plan = session.plan(sql).await.unwrap();
-            let config = context_for(session.context(), &plan, FEW_ROWS).copied_config();
-            assert_eq!(few::is_chosen(config.options()), is_few, "{sql}");
+            let config = context_for(session.context(), &plan, FEW_ROWS).await.copied_config();
+            assert_eq!(few::is_chosen(config.options()), is_few, "{capture}: {sql}");
         }
     }
 
