@@ -42,7 +42,8 @@ WITH charged AS (
     c.producer_pc, c.confidence, c.charge, c.target, c.evidence, t.name, t.type
 ), top AS (
   SELECT * FROM cost
-  ORDER BY samples DESC, kernel, pc, stall_reason, producer_pc, name, type
+  ORDER BY samples DESC, kernel, pc, stall_reason, producer_pc, name, type, kernel_function_id, function_id,
+    producer_function_id, python_line, confidence, charge, target, evidence
   LIMIT $top
 ), placed AS (
   SELECT
@@ -112,4 +113,4 @@ SELECT
   -- For programs, and for the page's links. The text report omits them.
   python_line AS line, kernel_function_id AS function_id, function_id AS code_function_id, pc, tensor_id
 FROM worded
-ORDER BY samples DESC, why
+ORDER BY samples DESC, why, function_id, code_function_id, pc, tensor_id
