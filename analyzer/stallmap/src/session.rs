@@ -409,8 +409,9 @@ async fn rows_of(
     Session::check_reads_only(read)?;
     note_change(&plan, is_changed);
     keep_again(context, &plan).await?;
+    let plan = expanded(plan)?;
     let context = context_for(context, &plan, FEW_ROWS).await;
-    let frame = context.execute_logical_plan(expanded(plan)?).await?;
+    let frame = context.execute_logical_plan(plan).await?;
     let schema = Arc::clone(frame.schema().inner());
     let rows = frame.collect().await?;
     Ok(if rows.is_empty() { vec![RecordBatch::new_empty(schema)] } else { rows })

@@ -17,6 +17,7 @@ use datafusion::datasource::source_as_provider;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::logical_expr::{DdlStatement, LogicalPlan};
+use datafusion::physical_plan::execute_stream;
 use datafusion::prelude::SessionContext;
 use futures::TryStreamExt as _;
 use stallmap_engine::table::DerivedTable;
@@ -24,8 +25,8 @@ use stallmap_tables::work::{Task, Work};
 use tokio::runtime::Handle;
 use tokio::task::{JoinSet, spawn};
 
-use super::inline::{Rows, View, expanded};
-use super::small::{self, FEW_ROWS, context_for};
+use super::inline::{Rows, View};
+use super::small::{self, FEW_ROWS, physical_plan};
 
 /// A view with more rows is computed wherever it is read. Sums by launch of 100,000 launches have fewer.
 pub(crate) const MOST_KEPT_ROWS: usize = 4_000_000;
@@ -124,9 +125,8 @@ async fn keep(context: SessionContext, table: Arc<dyn TableProvider>, few: usize
 /// if it reads `few` rows.
 async fn rows(context: &SessionContext, plan: LogicalPlan, few: usize) -> Result<Option<Rows>> {
     let memory = MemoryConsumer::new("cached view").register(&context.runtime_env().memory_pool);
-    let context = context_for(context, &plan, few).await;
-    let frame = context.execute_logical_plan(expanded(plan)?).await?;
-    let mut stream = frame.execute_stream().await?;
+    let (plan, task) = physical_plan(context, plan, few).await?;
+    let mut stream = execute_stream(plan, task)?;
     let (mut batches, mut rows, mut texts) = (Vec::new(), 0, Texts::default());
     while let Some(batch) = stream.try_next().await? {
         let (batch, bytes) = texts.add(&batch)?;

@@ -17,7 +17,10 @@ use datafusion::catalog::MemTable;
 use datafusion::common::config::ConfigNonZeroUsize;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::datasource::source_as_provider;
+use datafusion::error::Result;
+use datafusion::execution::TaskContext;
 use datafusion::logical_expr::{LogicalPlan, TableScan};
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
 use stallmap_code::Code;
 use stallmap_code::table::CodeTable;
@@ -26,7 +29,7 @@ use stallmap_engine::table::{DerivedTable, PlacesTable};
 use stallmap_joins::few;
 use stallmap_tables::captured::CapturedTable;
 
-use super::inline::View;
+use super::inline::{View, expanded};
 
 /// Rows that a plan over few rows reads, in all its scans together.
 pub(crate) const FEW_ROWS: usize = 100_000;
@@ -43,7 +46,22 @@ pub(crate) fn rows_among_others(threads: usize) -> usize {
     (ROWS_AMONG_OTHERS / threads.max(1)).max(FEW_ROWS)
 }
 
-/// A context for a plan that reads views: with one partition, if it reads `few` rows.
+/// The physical plan of a plan that reads views: with one partition, if it reads `few` rows.
+pub(crate) async fn physical_plan(
+    context: &SessionContext,
+    plan: LogicalPlan,
+    few: usize,
+) -> Result<(Arc<dyn ExecutionPlan>, Arc<TaskContext>)> {
+    let plan = expanded(plan)?;
+    let state = context_for(context, &plan, few).await.state();
+    let plan = state.optimize(&plan)?;
+    // The rules remove what has no rows, and its joins with other tables: less is left to read.
+    let state = context_for(context, &plan, few).await.state();
+    let plan = state.query_planner().create_physical_plan(&plan, &state).await?;
+    Ok((plan, state.task_ctx()))
+}
+
+/// A context for a plan: with one partition, if it reads `few` rows.
 ///
 /// The rows of code are known when it is analyzed. A plan over code waits for that in any case.
 pub(crate) async fn context_for(context: &SessionContext, plan: &LogicalPlan, few: usize) -> SessionContext {
