@@ -16,16 +16,17 @@ pub(super) async fn ask(session: &Session, script: &Script) -> Outcome<Vec<Recor
 
 /// Computes the views of statements, creates their missing tables, and runs them: each step of all at the same time.
 pub(super) async fn ask_all(session: &Session, scripts: &[&Script]) -> Outcome<Vec<Vec<RecordBatch>>> {
-    keep_views(session, scripts).await?;
     let texts: Vec<String> = scripts.iter().map(|script| script.text()).collect();
     let mut found: Vec<_> = texts.iter().map(|text| session.remembered_script(text)).collect();
     let new: Vec<usize> = (0..scripts.len()).filter(|&at| found[at].is_none()).collect();
-    let tables = new.iter().filter_map(|&at| scripts[at].tables.split_last());
+    let new_scripts: Vec<&Script> = new.iter().map(|&at| scripts[at]).collect();
+    keep_views(session, &new_scripts).await?;
+    let tables = new_scripts.iter().filter_map(|script| script.tables.split_last());
     // The last table of a statement reads those before it.
     let (last, first): (Vec<&String>, Vec<&[String]>) = tables.unzip();
     create(session, first.into_iter().flatten()).await?;
     create(session, last).await?;
-    let queries: Vec<&str> = new.iter().map(|&at| scripts[at].query.as_str()).collect();
+    let queries: Vec<&str> = new_scripts.iter().map(|script| script.query.as_str()).collect();
     for (at, rows) in new.into_iter().zip(run(session, &queries).await?) {
         session.remember_script(&texts[at], &rows);
         found[at] = Some(rows);
@@ -33,10 +34,9 @@ pub(super) async fn ask_all(session: &Session, scripts: &[&Script]) -> Outcome<V
     Ok(found.into_iter().flatten().collect())
 }
 
-/// Computes the views of statements that were not asked before.
+/// Computes the views of statements.
 pub(super) async fn keep_views(session: &Session, scripts: &[&Script]) -> Outcome<()> {
-    let new = scripts.iter().filter(|script| session.remembered_script(&script.text()).is_none());
-    let texts = new.flat_map(|script| script.tables.iter().chain([&script.query]));
+    let texts = scripts.iter().flat_map(|script| script.tables.iter().chain([&script.query]));
     let texts: BTreeSet<&str> = texts.map(String::as_str).collect();
     let texts: Vec<&str> = texts.into_iter().collect();
     session.keep_views_of(&texts).await.map_err(|error| explain(error, Some(session)))
