@@ -25,8 +25,8 @@ const OF_SEVERAL: [&str; 8] = [
     "scalar_subquery_to_join",
 ];
 
-/// Rules that only save time when the plan runs. `optimize_unions` does more: it names the columns of inputs as the union does.
-/// Without it, planning fails where all inputs of a union but one have no rows.
+/// Rules that only save time when the plan runs. `optimize_unions` does more: it names the columns of inputs as the
+/// union does. Without it, planning fails where all inputs of a union but one have no rows.
 const OF_MANY_ROWS: [&str; 6] = [
     "common_sub_expression_eliminate",
     "eliminate_group_by_constant",
