@@ -9,6 +9,7 @@ use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
 use datafusion::prelude::{SessionConfig, SessionContext};
 
+use crate::rule::rules;
 use crate::sizes::registry;
 
 /// A table with this number of rows, and a column `k`.
@@ -24,6 +25,7 @@ async fn plan(sql: &str) -> Arc<dyn ExecutionPlan> {
     let state = SessionStateBuilder::new_with_default_features()
         .with_config(config)
         .with_statistics_registry(registry())
+        .with_physical_optimizer_rules(rules())
         .build();
     let context = SessionContext::new_with_state(state);
     for (name, rows) in [("few", 10), ("some", 100), ("many", 10_000)] {
