@@ -45,6 +45,7 @@ impl Context {
                 memory_bytes: memory.bytes(),
                 trusts_stored,
                 cost_from,
+                ..Resources::NONE
             },
         }
     }

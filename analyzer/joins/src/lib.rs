@@ -19,3 +19,4 @@ pub mod rule;
 #[cfg(test)]
 mod size_tests;
 pub mod sizes;
+pub mod texts;

@@ -25,6 +25,8 @@ use datafusion::physical_plan::unnest::UnnestExec;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::StreamExt as _;
 
+use crate::texts;
+
 /// Pairs of rows that a nested loop compares in one step.
 const PAIRS_AT_A_TIME: usize = 1 << 22;
 
@@ -85,7 +87,7 @@ fn in_slices(join: Arc<dyn ExecutionPlan>, roles: [Role; 2]) -> Result<Arc<dyn E
 enum Role {
     /// Nothing.
     Passes,
-    /// Each counts as a batch of a scan does.
+    /// Each counts as a batch of a scan does, and has texts of its own.
     Rests,
     /// Their rows are counted.
     Counts,
@@ -201,7 +203,10 @@ impl ExecutionPlan for SliceExec {
                     rows
                 })
             }
-            Role::Rests => make_cooperative(input),
+            Role::Rests => {
+                let own = input.map(|batch| Ok(texts::owned(batch?)?));
+                make_cooperative(Box::pin(RecordBatchStreamAdapter::new(schema, own)))
+            }
             Role::Passes => input,
         };
         Ok(passed)

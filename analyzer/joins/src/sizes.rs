@@ -87,7 +87,9 @@ impl StatisticsProvider for Sizes {
             rows.to_inexact()
         } else {
             let inputs: Vec<_> = inputs.iter().map(|input| Arc::clone(input.base_arc())).collect();
-            plan.statistics_from_inputs(&inputs, &StatisticsArgs::new())?.num_rows
+            let own = plan.statistics_from_inputs(&inputs, &StatisticsArgs::new())?.num_rows;
+            // An operator that says nothing sums up its input, or changes it.
+            if let (Precision::Absent, [input]) = (own, known.as_slice()) { input.to_inexact() } else { own }
         };
         let statistics = Statistics { num_rows: rows, ..Statistics::new_unknown(&plan.schema()) };
         Ok(StatisticsResult::Computed(ExtendedStatistics::new(statistics)))

@@ -39,7 +39,7 @@ use self::stored::Store;
 use self::views::empty::causes;
 use self::views::inline::{expanded, sources};
 use self::views::lazy::PlannedSchema;
-use self::views::materialize::{keep_again, keep_views, named};
+use self::views::materialize::{TASKS_PER_THREAD, keep_again, keep_views, named};
 use self::views::small::{FEW_ROWS, context_for};
 use self::views::together::{MANY_ACCESSES, keep_analyses};
 use crate::error::AnalyzeError;
@@ -313,18 +313,23 @@ impl Session {
     /// Fails with the error of the first statement that fails.
     pub fn rows_of_all<'a>(&'a self, statements: &'a [&'a str]) -> Planning<'a, Vec<Vec<RecordBatch>>> {
         Box::pin(async move {
+            // Each holds the inputs of its joins and sorts.
+            let most = self.context.copied_config().target_partitions() * TASKS_PER_THREAD;
+            let mut waiting = statements.iter().enumerate();
             let mut tasks = JoinSet::new();
-            for (at, sql) in statements.iter().enumerate() {
-                let (context, is_changed) = (self.context.clone(), Arc::clone(&self.is_changed));
-                let sql = (*sql).to_owned();
-                tasks.spawn(async move { (at, rows_of(&context, &sql, &is_changed).await) });
-            }
             let mut all: BTreeMap<usize, Result<Vec<RecordBatch>, AnalyzeError>> = BTreeMap::new();
-            while let Some(task) = tasks.join_next().await {
+            loop {
+                while tasks.len() < most
+                    && let Some((at, sql)) = waiting.next()
+                {
+                    let (context, is_changed) = (self.context.clone(), Arc::clone(&self.is_changed));
+                    let sql = (*sql).to_owned();
+                    tasks.spawn(async move { (at, rows_of(&context, &sql, &is_changed).await) });
+                }
+                let Some(task) = tasks.join_next().await else { return all.into_values().collect() };
                 let (at, rows) = task.map_err(|error| DataFusionError::External(Box::new(error)))?;
                 all.insert(at, rows);
             }
-            all.into_values().collect()
         })
     }
 

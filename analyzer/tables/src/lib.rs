@@ -3,6 +3,7 @@
 
 pub mod captured;
 mod claims;
+pub mod collected;
 pub mod column;
 mod cuts;
 pub mod derived;
@@ -11,6 +12,7 @@ pub mod guard;
 pub mod listing;
 pub mod location;
 mod order;
+pub mod packed;
 pub mod parameters;
 mod reader;
 pub mod remote;

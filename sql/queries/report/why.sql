@@ -1,17 +1,33 @@
 -- Why
 -- The costliest waits, one sentence each: the stall, the waiting instruction, its producer, and the memory that the
 -- producer accesses. Locations are source lines, or the kernel and its pc if the code has no lines.
-WITH charged AS (
+WITH launched AS (
+  SELECT kernel_id, function_id, kernel, coalesce(forward_line || ' (grad)', line) AS python_line FROM launch_context
+), place AS (
+  -- The first launch of a place stands for its texts: attributions are far more than places.
+  SELECT min(kernel_id) AS place_id, function_id, kernel, python_line
+  FROM launched
+  GROUP BY function_id, kernel, python_line
+), located AS (
+  SELECT l.kernel_id, p.place_id
+  FROM launched l
+  JOIN place p ON (p.function_id IS NOT DISTINCT FROM l.function_id) AND (p.kernel IS NOT DISTINCT FROM l.kernel)
+    AND (p.python_line IS NOT DISTINCT FROM l.python_line)
+), named AS (
+  -- Objects with equal names are one: each step allocates its buffers again.
+  SELECT target, min(object_id) AS named_id, name, type FROM target_context GROUP BY target, name, type
+), object AS (
+  SELECT t.target, t.object_id, t.label, n.named_id
+  FROM target_context t
+  JOIN named n ON (n.target IS NOT DISTINCT FROM t.target) AND (n.name IS NOT DISTINCT FROM t.name)
+    AND (n.type IS NOT DISTINCT FROM t.type)
+), charged AS (
   SELECT
-    l.function_id AS kernel_function_id, l.kernel, coalesce(l.forward_line || ' (grad)', l.line) AS python_line,
-    c.stall_reason, c.function_id, c.pc, c.producer_function_id, c.producer_pc, c.confidence, c.charge, c.target,
-    c.evidence, coalesce(c.tensor_id, c.storage_id, c.allocation_id) AS object_id, c.kernel_id,
-    sum(c.samples) AS samples
-  FROM memory_charge c
-  JOIN launch_context l ON l.kernel_id = c.kernel_id
-  GROUP BY l.function_id, l.kernel, coalesce(l.forward_line || ' (grad)', l.line), c.stall_reason, c.function_id, c.pc,
-    c.producer_function_id, c.producer_pc, c.confidence, c.charge, c.target, c.evidence,
-    coalesce(c.tensor_id, c.storage_id, c.allocation_id), c.kernel_id
+    kernel_id, stall_reason, function_id, pc, producer_function_id, producer_pc, confidence, charge, target, evidence,
+    coalesce(tensor_id, storage_id, allocation_id) AS object_id, sum(samples) AS samples
+  FROM memory_charge
+  GROUP BY kernel_id, stall_reason, function_id, pc, producer_function_id, producer_pc, confidence, charge, target,
+    evidence, coalesce(tensor_id, storage_id, allocation_id)
 ), listed AS (
   -- The tensor by which the section of tensors lists its group.
   SELECT object_id, min(object_id) OVER (PARTITION BY object, type, op, born_at) AS tensor_id
@@ -25,21 +41,34 @@ WITH charged AS (
     CAST(sum(ideal_sectors) AS DOUBLE) AS ideal_sectors
   FROM pc_tensor_part
   GROUP BY kernel_id, function_id, pc, target, coalesce(tensor_id, storage_id, allocation_id)
-), cost AS (
-  -- Objects with equal names are one: each step allocates its buffers again.
+), paid AS (
+  -- By object, before texts are joined: attributions are far more.
   SELECT
-    c.kernel_function_id, c.kernel, c.python_line, c.stall_reason, c.function_id, c.pc, c.producer_function_id,
-    c.producer_pc, c.confidence, c.charge, c.target, c.evidence, t.name, max(t.label) AS label, t.type,
-    max(o.tensor_id) AS tensor_id, sum(c.samples) AS samples, sum(a.requests) AS requests, sum(a.sectors) AS sectors,
+    l.place_id, c.stall_reason, c.function_id, c.pc, c.producer_function_id, c.producer_pc, c.confidence, c.charge,
+    c.target, c.evidence, c.object_id, sum(c.samples) AS samples, sum(a.requests) AS requests, sum(a.sectors) AS sectors,
     sum(a.ideal_sectors) AS ideal_sectors
   FROM charged c
-  LEFT JOIN target_context t ON t.target = c.target AND t.object_id = c.object_id
-  LEFT JOIN listed o ON c.target = 'tensor' AND o.object_id = c.object_id
+  JOIN located l ON l.kernel_id = c.kernel_id
   LEFT JOIN accessed a
     ON a.kernel_id = c.kernel_id AND a.function_id = c.producer_function_id AND a.pc = c.producer_pc
     AND a.target = c.target AND a.object_id = c.object_id
-  GROUP BY c.kernel_function_id, c.kernel, c.python_line, c.stall_reason, c.function_id, c.pc, c.producer_function_id,
-    c.producer_pc, c.confidence, c.charge, c.target, c.evidence, t.name, t.type
+  GROUP BY l.place_id, c.stall_reason, c.function_id, c.pc, c.producer_function_id, c.producer_pc, c.confidence,
+    c.charge, c.target, c.evidence, c.object_id
+), alike AS (
+  SELECT
+    c.place_id, c.stall_reason, c.function_id, c.pc, c.producer_function_id, c.producer_pc, c.confidence, c.charge,
+    c.target, c.evidence, t.named_id, max(t.label) AS label, max(o.tensor_id) AS tensor_id, sum(c.samples) AS samples,
+    sum(c.requests) AS requests, sum(c.sectors) AS sectors, sum(c.ideal_sectors) AS ideal_sectors
+  FROM paid c
+  LEFT JOIN object t ON t.target = c.target AND t.object_id = c.object_id
+  LEFT JOIN listed o ON c.target = 'tensor' AND o.object_id = c.object_id
+  GROUP BY c.place_id, c.stall_reason, c.function_id, c.pc, c.producer_function_id, c.producer_pc, c.confidence,
+    c.charge, c.target, c.evidence, t.named_id
+), cost AS (
+  SELECT p.function_id AS kernel_function_id, p.kernel, p.python_line, n.name, n.type, c.* EXCEPT (place_id, named_id)
+  FROM alike c
+  JOIN place p ON p.place_id = c.place_id
+  LEFT JOIN named n ON n.target = c.target AND n.named_id = c.named_id
 ), top AS (
   SELECT * FROM cost
   ORDER BY samples DESC, kernel, pc, stall_reason, producer_pc, name, type, kernel_function_id, function_id,

@@ -12,9 +12,9 @@ use arrow::error::ArrowError;
 use arrow::row::{RowConverter, SortField};
 use datafusion::error::DataFusionError;
 use stallmap_schema::capture::stored as table;
+use stallmap_tables::collected::typed;
 
 use super::stored::{Stored, encode_small, read_bounded};
-use super::views::inline::typed;
 use super::{OpenCapture, Session};
 use crate::error::AnalyzeError;
 

@@ -12,7 +12,7 @@ use arrow::array::RecordBatch;
 use stallmap_code::Cache;
 
 use super::Session;
-use super::stored::{Stored, folder, load, save};
+use super::stored::{Stored, folder, load_rows, save};
 use crate::library;
 
 /// Maximum size of remembered rows in memory.
@@ -35,7 +35,7 @@ impl Session {
     /// The rows of statements that read nothing but what they make themselves, and captures.
     pub fn remembered_script(&self, sql: &str) -> Option<Vec<RecordBatch>> {
         let question = self.question(sql)?;
-        let stored = load(self.cache()?, &self.answer_path(&question)?, &question)?;
+        let stored = load_rows(self.cache()?, &self.answer_path(&question)?, &question)?;
         let is_empty = stored.rows.is_empty();
         Some(if is_empty { vec![RecordBatch::new_empty(stored.schema)] } else { stored.rows })
     }

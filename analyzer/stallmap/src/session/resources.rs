@@ -8,7 +8,7 @@ use stallmap_code::Cache;
 pub use stallmap_functions::cost_from::CostFrom;
 
 /// The resources of sessions.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Resources {
     /// A folder for results that can be computed again.
     pub cache: Cache,
@@ -19,7 +19,12 @@ pub struct Resources {
     pub trusts_stored: bool,
     /// The samples that count as cost, where both the program and replays have some.
     pub cost_from: CostFrom,
+    /// Rows times columns of a view above which its rows are held as the bytes of a Parquet file.
+    pub most_cells: usize,
 }
+
+/// About 50 MiB of rows, of 3 MiB in a file.
+const MOST_CELLS: usize = 4 << 20;
 
 /// The part of the memory that operators may say they hold. They do not count rows on their way between them, plans, and
 /// copies for a moment, which take as much again.
@@ -27,8 +32,13 @@ const COUNTED: f64 = 0.5;
 
 impl Resources {
     /// No cache, no limit.
-    pub const NONE: Self =
-        Self { cache: Cache::NONE, memory_bytes: None, trusts_stored: false, cost_from: CostFrom::Auto };
+    pub const NONE: Self = Self {
+        cache: Cache::NONE,
+        memory_bytes: None,
+        trusts_stored: false,
+        cost_from: CostFrom::Auto,
+        most_cells: MOST_CELLS,
+    };
 
     pub(super) fn runtime(&self) -> Result<Arc<RuntimeEnv>> {
         let builder = RuntimeEnvBuilder::new();
@@ -37,5 +47,11 @@ impl Resources {
             None => builder,
         }
         .build_arc()
+    }
+}
+
+impl Default for Resources {
+    fn default() -> Self {
+        Self::NONE
     }
 }

@@ -13,29 +13,28 @@ use std::sync::{Arc, OnceLock};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use parquet::arrow::ArrowWriter;
+use bytes::Bytes;
+use datafusion::catalog::TableProvider;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::{Compression, ZstdLevel};
-use parquet::file::metadata::KeyValue;
-use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use stallmap_code::Cache;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::source::EntryBytes;
 use stallmap_schema::capture::stored::{self as answers, StoredAnswer};
 use stallmap_schema::capture::{bounds, entry, pages};
 use stallmap_schema::table::Row as _;
+use stallmap_tables::packed::{self, Encoder};
 
 use super::resources::{CostFrom, Resources};
-use super::views::materialize::MOST_KEPT_ROWS;
 
 include!(concat!(env!("OUT_DIR"), "/rules.rs"));
 
 /// Maximum size of a file.
-const MAX_FILE_BYTES: u64 = 256 << 20;
+const MAX_FILE_BYTES: u64 = (packed::MOST_BYTES + HASH_BYTES) as u64;
+/// Maximum rows of a file that is read into memory.
+const MOST_ROWS: i64 = 4_000_000;
 /// Maximum memory of the rows of a file.
 const MOST_ROW_BYTES: usize = 1 << 30;
-/// The tables that a view reads, in the metadata of its file.
-const SOURCES: &str = "stallmap.sources";
 /// Bytes of the hash in front of a file.
 const HASH_BYTES: usize = blake3::OUT_LEN;
 
@@ -48,6 +47,8 @@ pub(crate) struct Store {
     cost_from: CostFrom,
     /// True if answers in the capture are read.
     trusts: bool,
+    /// Rows times columns of a view above which its rows are not decoded.
+    most_cells: usize,
     /// The answers in the capture, by view.
     answers: OnceLock<BTreeMap<String, Vec<u8>>>,
     /// The hash of the capture's content. None if the capture is not in memory.
@@ -63,22 +64,49 @@ pub(crate) struct Stored {
     pub(crate) sources: BTreeSet<String>,
 }
 
+/// Stored rows of a view: in memory, or as a table of the file.
+pub(crate) enum Found {
+    Few(Stored),
+    Many { table: Arc<dyn TableProvider>, rows: usize, sources: BTreeSet<String> },
+}
+
 impl Store {
     /// The store of a capture in a cache, and in the capture itself if its sender is trusted.
     pub(crate) fn new(reader: CaptureReader, resources: &Resources) -> Self {
         let (cache, cost_from) = (resources.cache.clone(), resources.cost_from);
-        let trusts = resources.trusts_stored;
-        Self { reader, cache, cost_from, trusts, answers: OnceLock::new(), content: OnceLock::new() }
+        let (trusts, most_cells) = (resources.trusts_stored, resources.most_cells);
+        Self {
+            reader,
+            cache,
+            cost_from,
+            trusts,
+            most_cells,
+            answers: OnceLock::new(),
+            content: OnceLock::new(),
+        }
     }
 
     /// The stored rows of a view.
-    pub(crate) fn get(&self, view: &str) -> Option<Stored> {
-        self.cached(view, &self.cache).or_else(|| read_bounded(self.answers().get(view)?.clone()))
+    pub(crate) fn get(&self, view: &str) -> Option<Found> {
+        let cached = || load(&self.cache, &self.path(view)?, &self.name(view));
+        let content = cached().or_else(|| checked(self.answers().get(view)?.clone().into()))?;
+        guarded(|| self.find(view, content))
+    }
+
+    fn find(&self, view: &str, content: Bytes) -> Option<Found> {
+        let builder = ParquetRecordBatchReaderBuilder::try_new(content.clone()).ok()?;
+        let rows = usize::try_from(builder.metadata().file_metadata().num_rows()).ok()?;
+        if rows.saturating_mul(builder.schema().fields().len()) <= self.most_cells {
+            return rows_of(builder).map(Found::Few);
+        }
+        let sources = packed::sources(builder.metadata())?;
+        Some(Found::Many { table: packed::open(view, content).ok()?, rows, sources })
     }
 
     /// The rows of a view in the cache, even if the cache is to be replaced.
     pub(crate) fn written(&self, view: &str) -> Option<Stored> {
-        self.cached(view, &Cache::at(self.cache.folder()?))
+        let content = load(&Cache::at(self.cache.folder()?), &self.path(view)?, &self.name(view))?;
+        guarded(|| read(content))
     }
 
     /// The answers in the capture, if they are trusted. Those that cannot be read are computed.
@@ -93,13 +121,14 @@ impl Store {
         self.answers.get_or_init(read)
     }
 
-    fn cached(&self, view: &str, cache: &Cache) -> Option<Stored> {
-        load(cache, &self.path(view)?, &self.name(view))
-    }
-
     /// Stores the rows of a view. Returns false if there is no store, or it cannot be written.
     pub(crate) fn put(&self, view: &str, stored: &Stored) -> bool {
         self.path(view).is_some_and(|path| save(&path, &self.name(view), stored))
+    }
+
+    /// The same for rows that are encoded.
+    pub(crate) fn put_packed(&self, view: &str, content: &[u8]) -> bool {
+        self.path(view).is_some_and(|path| save_content(&path, &self.name(view), content))
     }
 
     fn path(&self, view: &str) -> Option<PathBuf> {
@@ -131,6 +160,11 @@ impl Store {
         &self.cache
     }
 
+    /// Rows times columns of a view above which its rows are held as a file.
+    pub(crate) const fn most_cells(&self) -> usize {
+        self.most_cells
+    }
+
     /// True if answers in the capture are read.
     pub(super) const fn trusts(&self) -> bool {
         self.trusts
@@ -144,21 +178,31 @@ pub(super) fn folder(cache: &Cache, kind: &str, content: &blake3::Hash) -> Optio
     Some(cache.folder()?.join(kind).join(first).join(rest).join(RULES))
 }
 
-/// The rows in a file. None if there is none, or if it is damaged.
-pub(super) fn load(cache: &Cache, path: &Path, name: &str) -> Option<Stored> {
-    let bytes = cache.read(path, MAX_FILE_BYTES)?;
+/// The rows of a query in a file. None if there is none, or if it is damaged.
+pub(super) fn load_rows(cache: &Cache, path: &Path, name: &str) -> Option<Stored> {
+    let content = load(cache, path, name)?;
+    guarded(|| read(content))
+}
+
+/// The content of a file, which has the hash in front of it.
+fn load(cache: &Cache, path: &Path, name: &str) -> Option<Bytes> {
+    let bytes = Bytes::from(cache.read(path, MAX_FILE_BYTES)?);
     let (hash, content) = bytes.split_at_checked(HASH_BYTES)?;
-    if hash != hash_of(name, content).as_bytes() {
-        return None;
-    }
-    // The hash is no secret: a reader of foreign bytes may panic.
-    catch_unwind(AssertUnwindSafe(|| read(content.to_vec()))).ok()?
+    (hash == hash_of(name, content).as_bytes()).then(|| bytes.slice_ref(content))
+}
+
+/// The result of a reader of foreign bytes. It may panic: the hash is no secret.
+fn guarded<T>(read: impl FnOnce() -> Option<T>) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(read)).ok()?
 }
 
 /// Writes rows to a file. Returns false if it cannot be written.
 pub(super) fn save(path: &Path, name: &str, stored: &Stored) -> bool {
-    let written = encode(stored).map(|content| write(path, &[hash_of(name, &content).as_bytes(), &content]));
-    matches!(written, Ok(Ok(())))
+    encode(stored, Compression::SNAPPY).is_ok_and(|content| save_content(path, name, &content))
+}
+
+fn save_content(path: &Path, name: &str, content: &[u8]) -> bool {
+    write(path, &[hash_of(name, content).as_bytes(), content]).is_ok()
 }
 
 /// The hash of the names and bytes of a capture's tables and files, without stored answers. None if they are not on this machine: reading all of a
@@ -182,48 +226,44 @@ fn hash_of(view: &str, content: &[u8]) -> blake3::Hash {
     blake3::Hasher::new().update(view.as_bytes()).update(content).finalize()
 }
 
-fn encode(stored: &Stored) -> parquet::errors::Result<Vec<u8>> {
-    encode_with(stored, Compression::SNAPPY)
-}
-
-/// Smaller, for a capture.
+/// The rows of a view for a capture: smaller than those of the cache.
 pub(crate) fn encode_small(stored: &Stored) -> parquet::errors::Result<Vec<u8>> {
-    encode_with(stored, Compression::ZSTD(ZstdLevel::try_new(9)?))
+    encode(stored, Compression::ZSTD(ZstdLevel::try_new(9)?))
 }
 
-fn encode_with(stored: &Stored, compression: Compression) -> parquet::errors::Result<Vec<u8>> {
-    let sources = stored.sources.iter().map(String::as_str).collect::<Vec<_>>().join(" ");
-    let properties = WriterProperties::builder()
-        .set_compression(compression)
-        .set_statistics_enabled(EnabledStatistics::None)
-        .set_key_value_metadata(Some(vec![KeyValue::new(SOURCES.to_owned(), sources)]))
-        .build();
-    let mut writer = ArrowWriter::try_new(Vec::new(), Arc::clone(&stored.schema), Some(properties))?;
+fn encode(stored: &Stored, compression: Compression) -> parquet::errors::Result<Vec<u8>> {
+    let mut encoder = Encoder::new(&stored.schema, &stored.sources, compression)?;
     for batch in &stored.rows {
-        writer.write(batch)?;
+        encoder.add(batch)?;
     }
-    writer.into_inner()
+    encoder.finish()
 }
 
 /// Reads the rows of untrusted bytes. None if they are damaged, or beyond a bound.
 pub(crate) fn read_bounded(content: Vec<u8>) -> Option<Stored> {
-    catch_unwind(AssertUnwindSafe(|| {
-        let bytes = EntryBytes::from(bytes::Bytes::from(content.clone()));
-        let metadata = ParquetRecordBatchReaderBuilder::try_new(bytes.in_memory()?.clone()).ok()?;
-        pages::check(&bytes, metadata.metadata(), |_| true).ok()?;
-        read(content)
-    }))
-    .ok()?
+    let content = checked(content.into())?;
+    guarded(|| read(content))
 }
 
-fn read(content: Vec<u8>) -> Option<Stored> {
-    let builder = ParquetRecordBatchReaderBuilder::try_new(bytes::Bytes::from(content)).ok()?;
-    let metadata = builder.metadata().file_metadata();
-    if metadata.num_rows() > i64::try_from(MOST_KEPT_ROWS).ok()? {
+/// Untrusted bytes of a file with pages of bounded size.
+fn checked(content: Bytes) -> Option<Bytes> {
+    guarded(|| {
+        let bytes = EntryBytes::from(content.clone());
+        let metadata = ParquetRecordBatchReaderBuilder::try_new(content.clone()).ok()?;
+        pages::check(&bytes, metadata.metadata(), |_| true).ok()?;
+        Some(content)
+    })
+}
+
+fn read(content: Bytes) -> Option<Stored> {
+    rows_of(ParquetRecordBatchReaderBuilder::try_new(content).ok()?)
+}
+
+fn rows_of(builder: ParquetRecordBatchReaderBuilder<Bytes>) -> Option<Stored> {
+    if builder.metadata().file_metadata().num_rows() > MOST_ROWS {
         return None;
     }
-    let sources = metadata.key_value_metadata()?.iter().find(|pair| pair.key == SOURCES)?.value.as_ref()?;
-    let sources = sources.split_whitespace().map(str::to_owned).collect();
+    let sources = packed::sources(builder.metadata())?;
     // The metadata of the file is no part of the view: plans that read two views would differ in it.
     let schema = Arc::new(builder.schema().as_ref().clone().with_metadata(HashMap::new()));
     let (mut rows, mut size_bytes) = (Vec::new(), 0);

@@ -29,6 +29,7 @@ mod life;
 mod lost;
 mod lying;
 mod observed;
+mod packed;
 mod page;
 mod planted;
 mod redact;

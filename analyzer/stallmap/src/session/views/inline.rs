@@ -7,8 +7,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
-use arrow::array::{ArrayRef, RecordBatch};
-use arrow::compute::cast;
+use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::view::ViewTable;
@@ -22,18 +21,21 @@ use datafusion::logical_expr::{
     DdlStatement, Expr, LogicalPlan, LogicalPlanBuilder, TableProviderFilterPushDown, TableScan,
 };
 use datafusion::physical_plan::ExecutionPlan;
+use stallmap_tables::collected::{Held, Rows};
+use stallmap_tables::packed;
 use tokio::sync::OnceCell;
 
 use super::empty::{self, Causes};
 use crate::library::ViewDoc;
-use crate::session::stored::{Store, Stored};
+use crate::session::resources::Resources;
+use crate::session::stored::{Found, Store, Stored};
 
 /// A view whose rows or plan are inlined by [`expanded`].
 #[derive(Debug)]
 pub(crate) struct View {
     table: ViewTable,
     /// Its rows, if cached. None if there were too many.
-    rows: OnceCell<Option<Arc<MemTable>>>,
+    rows: OnceCell<Option<Arc<dyn TableProvider>>>,
     /// The tables that it reads through all others.
     sources: OnceLock<BTreeSet<String>>,
     /// The tables whose lack leaves it without rows, if it has none.
@@ -44,12 +46,6 @@ pub(crate) struct View {
     memory: OnceLock<MemoryReservation>,
     /// The place that keeps its rows for later sessions, and its name there.
     store: Option<(Arc<Store>, String)>,
-}
-
-/// The rows of a view, and their memory.
-pub(crate) struct Rows {
-    pub(crate) batches: Vec<RecordBatch>,
-    pub(crate) memory: MemoryReservation,
 }
 
 impl View {
@@ -68,13 +64,18 @@ impl View {
 
     /// A view of the library with its stored rows. None if none are stored.
     pub(crate) fn stored(view: &ViewDoc, store: &Store) -> Result<Option<Self>> {
-        let Some(stored) = store.get(&view.name) else { return Ok(None) };
-        let count = stored.rows.iter().map(RecordBatch::num_rows).sum::<usize>();
-        let rows = Arc::new(MemTable::try_new(stored.schema, vec![stored.rows])?);
-        let source = provider_as_source(Arc::clone(&rows) as _);
+        let (rows, count, sources): (Arc<dyn TableProvider>, _, _) = match store.get(&view.name) {
+            Some(Found::Few(Stored { schema, rows, sources })) => {
+                let count = rows.iter().map(RecordBatch::num_rows).sum();
+                (Arc::new(MemTable::try_new(schema, vec![rows])?), count, sources)
+            }
+            Some(Found::Many { table, rows, sources }) => (table, rows, sources),
+            None => return Ok(None),
+        };
+        let source = provider_as_source(Arc::clone(&rows));
         let view = Self::new(LogicalPlanBuilder::scan(&view.name, source, None)?.build()?, &view.sql);
-        let (rows, sources) = (OnceCell::new_with(Some(Some(rows))), stored.sources.into());
-        Ok(Some(Self { rows, sources, count: count.into(), ..view }))
+        let rows = OnceCell::new_with(Some(Some(rows)));
+        Ok(Some(Self { rows, sources: sources.into(), count: count.into(), ..view }))
     }
 
     /// The same view, whose rows will be stored when they are cached.
@@ -107,6 +108,11 @@ impl View {
         self.cached_rows().is_some()
     }
 
+    /// Rows times columns above which its rows are held as a file.
+    pub(crate) fn most_cells(&self) -> usize {
+        self.store.as_ref().map_or(Resources::NONE.most_cells, |(store, _)| store.most_cells())
+    }
+
     /// True if it has too many rows to cache.
     pub(crate) fn is_too_long(&self) -> bool {
         matches!(self.rows.get(), Some(None))
@@ -115,22 +121,38 @@ impl View {
     /// Caches its rows, unless `compute` finds them to be too many, or its types cannot hold them.
     pub(crate) async fn keep(&self, compute: impl AsyncFnOnce() -> Result<Option<Rows>>) -> Result<()> {
         let keep = async || {
-            let Some(Rows { batches, memory }) = compute().await? else { return Ok(None) };
-            let schema = self.table.schema();
-            let Some(rows) = exact(&batches, &schema) else { return Ok(None) };
-            if let Some((store, name)) = &self.store {
-                let (schema, rows, sources) = (Arc::clone(&schema), rows.clone(), self.sources().clone());
-                // Rows that cannot be stored are computed again by the next session.
-                store.put(name, &Stored { schema, rows, sources });
-            }
-            self.count.get_or_init(|| rows.iter().map(RecordBatch::num_rows).sum());
+            let Some(Rows { held, count, memory }) = compute().await? else { return Ok(None) };
+            let table = self.table_of(held)?;
+            self.count.get_or_init(|| count);
             self.memory.get_or_init(|| memory);
-            MemTable::try_new(schema, vec![rows]).map(|table| Some(Arc::new(table)))
+            Ok(Some(table))
         };
         self.rows.get_or_try_init(keep).await.map(|_| ())
     }
 
-    fn cached_rows(&self) -> Option<Arc<MemTable>> {
+    /// A table of its rows, which are stored. Those that cannot be stored are computed again by the next session.
+    fn table_of(&self, held: Held) -> Result<Arc<dyn TableProvider>> {
+        let store = self.store.as_ref();
+        match held {
+            Held::Batches(rows) => {
+                let schema = self.table.schema();
+                if let Some((store, name)) = store {
+                    let (schema, sources) = (Arc::clone(&schema), self.sources().clone());
+                    store.put(name, &Stored { schema, rows: rows.clone(), sources });
+                }
+                Ok(Arc::new(MemTable::try_new(schema, vec![rows])?))
+            }
+            Held::File(content) => {
+                if let Some((store, name)) = store {
+                    store.put_packed(name, &content);
+                }
+                let name = store.map_or("view", |(_, name)| name);
+                packed::open(name, content.into()).map_err(|error| DataFusionError::External(error.into()))
+            }
+        }
+    }
+
+    fn cached_rows(&self) -> Option<Arc<dyn TableProvider>> {
         self.rows.get()?.clone()
     }
 }
@@ -203,27 +225,6 @@ fn plan_of(scan: &TableScan) -> Result<Option<LogicalPlan>> {
     }
     let plan = LogicalPlanBuilder::from(view.plan().clone());
     plan.alias(scan.table_name.clone())?.build().map(Some)
-}
-
-/// A batch with the names and types of a view: executed plans may encode texts differently from planned ones.
-pub(crate) fn typed(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
-    let columns = batch.columns().iter().zip(schema.fields());
-    let columns = columns.map(|(column, field)| cast(column, field.data_type()));
-    Ok(RecordBatch::try_new(Arc::clone(schema), columns.collect::<std::result::Result<_, _>>()?)?)
-}
-
-/// Batches with the types of a view. None if these cannot hold all values: as SQL is read, a union has the types of its
-/// first input.
-fn exact(batches: &[RecordBatch], schema: &SchemaRef) -> Option<Vec<RecordBatch>> {
-    let is_equal = |(own, typed): (&ArrayRef, &ArrayRef)| {
-        let is_same_kind = own.data_type() == typed.data_type() || !own.data_type().is_numeric();
-        is_same_kind || cast(typed, own.data_type()).is_ok_and(|back| &back == own)
-    };
-    let exact = |batch: &RecordBatch| {
-        let typed = typed(batch, schema).ok()?;
-        batch.columns().iter().zip(typed.columns()).all(is_equal).then_some(typed)
-    };
-    batches.iter().map(exact).collect()
 }
 
 #[async_trait]

@@ -5,12 +5,10 @@
 //! that do not read each other are planned and computed at the same time.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::iter::repeat_n;
 use std::sync::Arc;
 
-use arrow::array::{Array as _, AsArray as _, RecordBatch, StringViewArray};
-use arrow::buffer::Buffer;
 use datafusion::catalog::TableProvider;
 use datafusion::common::tree_node::{TreeNode as _, TreeNodeRecursion};
 use datafusion::datasource::source_as_provider;
@@ -21,21 +19,18 @@ use datafusion::physical_plan::execute_stream;
 use datafusion::prelude::SessionContext;
 use futures::TryStreamExt as _;
 use stallmap_engine::table::DerivedTable;
+use stallmap_tables::collected::{Collected, Rows};
 use stallmap_tables::work::{Task, Work};
 use tokio::runtime::Handle;
 use tokio::task::{JoinSet, spawn};
 
-use super::inline::{Rows, View};
+use super::inline::View;
 use super::small::{self, FEW_ROWS, physical_plan};
 
-/// A view with more rows is computed wherever it is read. Sums by launch of 100,000 launches have fewer.
-pub(crate) const MOST_KEPT_ROWS: usize = 4_000_000;
-/// A view with more bytes is computed wherever it is read.
-const MOST_KEPT_BYTES: usize = 512 << 20;
 /// Inputs of a union that are computed each for itself.
 const LONG_UNION: usize = 3;
 /// Tables that are computed at the same time: some of them wait for machine code, or for another's rows.
-const TASKS_PER_THREAD: usize = 2;
+pub(crate) const TASKS_PER_THREAD: usize = 2;
 
 /// Tables and views by name, planned at the same time. The statement itself reports a name that means nothing.
 pub(crate) async fn named(context: &SessionContext, names: &[&str]) -> Result<Vec<Arc<dyn TableProvider>>> {
@@ -115,66 +110,25 @@ async fn keep(context: SessionContext, table: Arc<dyn TableProvider>, few: usize
     if let Some(engine) = table.downcast_ref::<DerivedTable>().and_then(DerivedTable::keeper) {
         engine.keep_parts(&context).await
     } else if let Some(view) = table.downcast_ref::<View>() {
-        view.keep(async || rows(&context, view.plan().clone(), few).await).await
+        view.keep(async || rows(&context, view, few).await).await
     } else {
         Ok(())
     }
 }
 
-/// All rows of a plan that reads views, with their memory. None if they are too many to cache. The plan has one partition
-/// if it reads `few` rows.
-async fn rows(context: &SessionContext, plan: LogicalPlan, few: usize) -> Result<Option<Rows>> {
+/// All rows of a view, with their memory. None if they are too many to cache. The plan has one partition if it reads
+/// `few` rows.
+async fn rows(context: &SessionContext, view: &View, few: usize) -> Result<Option<Rows>> {
     let memory = MemoryConsumer::new("cached view").register(&context.runtime_env().memory_pool);
-    let (plan, task) = physical_plan(context, plan, few).await?;
+    let mut collected = Collected::new(view.schema(), view.sources(), view.most_cells(), memory);
+    let (plan, task) = physical_plan(context, view.plan().clone(), few).await?;
     let mut stream = execute_stream(plan, task)?;
-    let (mut batches, mut rows, mut texts) = (Vec::new(), 0, Texts::default());
     while let Some(batch) = stream.try_next().await? {
-        let (batch, bytes) = texts.add(&batch)?;
-        rows += batch.num_rows();
-        let is_granted = memory.try_grow(bytes).is_ok();
-        if !is_granted || rows > MOST_KEPT_ROWS || memory.size() > MOST_KEPT_BYTES {
+        if !collected.add(&batch)? {
             return Ok(None);
         }
-        batches.push(batch);
     }
-    Ok(Some(Rows { batches, memory }))
-}
-
-/// The memory of cached batches. Batches of a join share the texts of its input.
-#[derive(Default)]
-struct Texts {
-    /// Addresses of buffers.
-    known: HashSet<usize>,
-}
-
-impl Texts {
-    /// A batch without most texts that it only refers to, and the bytes that it adds.
-    fn add(&mut self, batch: &RecordBatch) -> Result<(RecordBatch, usize)> {
-        let (mut columns, mut bytes) = (Vec::new(), 0);
-        for column in batch.columns() {
-            let Some(texts) = column.as_string_view_opt() else {
-                // Batches of an aggregate are slices of the same buffers.
-                bytes += column.to_data().get_slice_memory_size()?;
-                columns.push(Arc::clone(column));
-                continue;
-            };
-            let held: usize = texts.data_buffers().iter().map(Buffer::capacity).sum();
-            let texts = if held / 2 > texts.total_buffer_bytes_used() && !self.knows(texts) {
-                texts.gc()
-            } else {
-                texts.clone()
-            };
-            let new = texts.data_buffers().iter().filter(|buffer| self.known.insert(buffer.as_ptr().addr()));
-            bytes += size_of_val::<[u128]>(texts.views()) + new.map(Buffer::capacity).sum::<usize>();
-            columns.push(Arc::new(texts));
-        }
-        Ok((RecordBatch::try_new(batch.schema(), columns)?, bytes))
-    }
-
-    /// True if an earlier batch holds all texts.
-    fn knows(&self, texts: &StringViewArray) -> bool {
-        texts.data_buffers().iter().all(|buffer| self.known.contains(&buffer.as_ptr().addr()))
-    }
+    collected.finish().map(Some)
 }
 
 /// The views that long unions in these plans read: one plan for all of them would take one thread.
