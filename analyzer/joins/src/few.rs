@@ -10,7 +10,7 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult as _, TreeNode as _};
 use datafusion::error::Result;
 use datafusion::physical_expr::{Distribution, LexOrdering};
-use datafusion::physical_optimizer::{PhysicalOptimizerContext, PhysicalOptimizerRule};
+use datafusion::physical_optimizer::{ConfigOnlyContext, PhysicalOptimizerContext, PhysicalOptimizerRule};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::sorts::sort::SortExec;
@@ -79,7 +79,7 @@ struct Shortened {
 
 impl PhysicalOptimizerRule for Shortened {
     fn optimize(&self, plan: Plan, config: &ConfigOptions) -> Result<Plan> {
-        if (self.is_short)(config) { (self.short)(plan) } else { self.rule.optimize(plan, config) }
+        self.optimize_with_context(plan, &ConfigOnlyContext::new(config))
     }
 
     /// The context has the sizes of the inputs of joins.
