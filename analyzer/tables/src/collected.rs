@@ -83,7 +83,8 @@ impl<'a> Collected<'a> {
         let held = match self.file {
             Some(file) => {
                 let content = file.finish()?;
-                self.memory.try_resize(content.len())?;
+                // They exist: to refuse them now frees nothing.
+                self.memory.resize(content.len());
                 Held::File(content)
             }
             None => Held::Batches(self.batches),
