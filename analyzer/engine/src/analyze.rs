@@ -151,7 +151,6 @@ impl ExecutionPlan for AnalyzeExec {
         &self,
         visit: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        // A join computes its filter only if an operator reads it.
         for launches in &self.launches {
             if visit(&(Arc::clone(launches) as _))? == TreeNodeRecursion::Stop {
                 return Ok(TreeNodeRecursion::Stop);
@@ -273,7 +272,7 @@ impl Running {
     pub(super) async fn next(&mut self) -> Result<Option<RecordBatch>> {
         // Operators between here and the join may ask for rows before the join has its launches.
         while let Some(launches) = self.launches.pop() {
-            launches.wait_complete().await;
+            complete(&launches).await;
         }
         loop {
             self.work().await?;
@@ -313,6 +312,18 @@ impl Running {
                 },
             }
         }
+    }
+}
+
+/// Waits until a join has completed its filter.
+///
+/// DataFusion's wait looks at the filter first and then subscribes to its changes. A completion between the two reaches
+/// no subscriber, and the wait never ends. The second wait looks after the first has subscribed.
+async fn complete(filter: &DynamicFilterPhysicalExpr) {
+    tokio::select! {
+        biased;
+        () = filter.wait_complete() => (),
+        () = filter.wait_complete() => (),
     }
 }
 
@@ -407,4 +418,40 @@ fn launches(batch: &RecordBatch) -> Result<Vec<(u64, RecordBatch)>> {
         (launch[0], piece)
     });
     Ok(pieces.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use datafusion::physical_expr::expressions::lit;
+
+    use super::*;
+
+    /// Rounds in which a wait starts while its filter is completed.
+    const ROUNDS: usize = 300_000;
+
+    #[test]
+    fn a_filter_that_completes_while_a_wait_starts_ends_the_wait() {
+        let filter = || DynamicFilterPhysicalExpr::new(Vec::new(), lit(true));
+        let filters: Arc<Vec<_>> = Arc::new((0..ROUNDS).map(|_| filter()).collect());
+        let round = Arc::new(AtomicUsize::new(0));
+        let (theirs, current) = (Arc::clone(&filters), Arc::clone(&round));
+        let join = std::thread::spawn(move || {
+            for (number, filter) in theirs.iter().enumerate() {
+                while current.load(Ordering::Acquire) < number {
+                    std::hint::spin_loop();
+                }
+                filter.mark_complete();
+            }
+        });
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        for (number, filter) in filters.iter().enumerate() {
+            round.store(number, Ordering::Release);
+            let wait = async { tokio::time::timeout(Duration::from_secs(30), complete(filter)).await };
+            assert!(runtime.block_on(wait).is_ok(), "round {number}");
+        }
+        join.join().unwrap();
+    }
 }
