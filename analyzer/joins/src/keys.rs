@@ -11,17 +11,19 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult as _, TreeNode as _};
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::{Column, DynamicFilterPhysicalExpr, lit};
+use datafusion::physical_expr::expressions::{Column, DynamicFilterPhysicalExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::filter::FilterExec;
-use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, PartitionMode};
+use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties as _, Partitioning};
+
+use crate::key_filter::{KeyFilter, KeysExec};
 
 /// The operator that has only rows whose column passes a filter. The filter is complete once the join has its keys.
 /// None if it is another operator, or cannot leave rows out by this column.
@@ -82,12 +84,14 @@ impl KeysOfJoins {
         join: &HashJoinExec,
         config: &ConfigOptions,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        let [(_, key)] = join.on() else { return Ok(None) };
-        let Some(column) = position(key).filter(|_| can_filter(join)) else { return Ok(None) };
-        let filter = Arc::new(DynamicFilterPhysicalExpr::new(vec![Arc::clone(key)], lit(true)));
-        let Some(right) = self.filtered(join.right(), column, &filter, config)? else { return Ok(None) };
-        let join = join.builder().with_new_children(vec![Arc::clone(join.left()), right])?.build()?;
-        Ok(Some(Arc::new(join.with_dynamic_filter_expr(filter)?)))
+        let Some(filter) = KeyFilter::of(join).filter(|_| drops_others(join)) else { return Ok(None) };
+        let [(left, right)] = join.on() else { return Ok(None) };
+        let (key, Some(column)) = (Arc::clone(left), position(right)) else { return Ok(None) };
+        let Some(right) = self.filtered(join.right(), column, filter.filter(), config)? else {
+            return Ok(None);
+        };
+        let left = Arc::new(KeysExec::new(Arc::clone(join.left()), key, Arc::new(filter)));
+        Ok(Some(Arc::new(join.builder().with_new_children(vec![left, right])?.build()?)))
     }
 
     /// A plan over an operator with the rows of a filter. None if the column comes from no such operator.
@@ -111,18 +115,9 @@ impl KeysOfJoins {
     }
 }
 
-/// True if the join drops rows of its second side without a partner, and completes its filter when it runs.
-fn can_filter(join: &HashJoinExec) -> bool {
-    let drops = matches!(join.join_type(), JoinType::Inner | JoinType::RightSemi | JoinType::LeftSemi);
-    let completes = match join.partition_mode() {
-        PartitionMode::CollectLeft => true,
-        PartitionMode::Partitioned => {
-            let partitionings = (join.left().output_partitioning(), join.right().output_partitioning());
-            matches!(partitionings, (Partitioning::Hash(_, one), Partitioning::Hash(_, other)) if one == other)
-        }
-        PartitionMode::Auto => false,
-    };
-    drops && completes
+/// True if the join drops rows of its second side without a partner.
+fn drops_others(join: &HashJoinExec) -> bool {
+    matches!(join.join_type(), JoinType::Inner | JoinType::RightSemi | JoinType::LeftSemi)
 }
 
 /// The input that a column comes from, and its position there, if rows of that input can be dropped by this column

@@ -9,6 +9,7 @@ mod intervals;
 mod join;
 #[cfg(test)]
 mod join_tests;
+mod key_filter;
 pub mod keys;
 pub mod nulls;
 mod passes;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use stallmap::session::Session;
 
@@ -99,6 +100,20 @@ async fn analyses_of_the_launches_of_a_join_are_those_of_all() {
             assert!(narrowed > 0, "{joined} reads all launches: {scans:#?}");
         }
     }
+}
+
+/// A join above that has rows in one partition reads no other partition of the join that selects launches.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_join_of_which_one_partition_runs_ends() {
+    let session = open("finding_truth");
+    let selected = "SELECT c.kernel_id FROM launch l JOIN (SELECT kernel_id FROM access_class GROUP BY kernel_id) c \
+        ON c.kernel_id = l.kernel_id";
+    let last = "SELECT kernel_id FROM reuse_distance GROUP BY kernel_id \
+        HAVING max(kernel_id) = (SELECT max(kernel_id) FROM memory_access)";
+    let joined =
+        format!("SELECT r.kernel_id FROM ({last}) r JOIN ({selected}) q ON q.kernel_id = r.kernel_id");
+    let rows = tokio::time::timeout(Duration::from_mins(2), answer(&session, &joined)).await;
+    assert_eq!(rows.unwrap().unwrap(), answer(&session, last).await.unwrap());
 }
 
 /// A join that keeps all rows of the analysis reads all launches.

@@ -1,0 +1,191 @@
+//! The filter of the keys that a join has collected, for an operator below its other side.
+//!
+//! `KeysExec` stands between a join and its first input. DataFusion's joins complete such filters, too, but only when all of
+//! their partitions run. A join above that has found nothing for a partition does not read it, and the query never ends.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow::array::{Array as _, AsArray as _, RecordBatch, UInt64Array};
+use arrow::datatypes::{DataType, SchemaRef, UInt64Type};
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{BinaryExpr, DynamicFilterPhysicalExpr, InListExpr, lit};
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties as _, PlanProperties,
+};
+use futures::StreamExt as _;
+
+/// The filter of the rows of a join's second side: those with a key of the first. It passes all rows until the first
+/// side has ended, and is complete then.
+#[derive(Debug)]
+pub(crate) struct KeyFilter {
+    /// The key in rows of the second side, whose schema follows.
+    key: Arc<dyn PhysicalExpr>,
+    schema: SchemaRef,
+    filter: Arc<DynamicFilterPhysicalExpr>,
+    keys: Mutex<BTreeSet<u64>>,
+}
+
+impl KeyFilter {
+    /// The filter of a join by one key. None if its type is not that of identifiers.
+    pub(crate) fn of(join: &HashJoinExec) -> Option<Self> {
+        let [(_, key)] = join.on() else { return None };
+        let schema = join.right().schema();
+        key.data_type(&schema).ok().filter(|kind| *kind == DataType::UInt64)?;
+        let filter = Arc::new(DynamicFilterPhysicalExpr::new(vec![Arc::clone(key)], lit(true)));
+        Some(Self { key: Arc::clone(key), schema, filter, keys: Mutex::default() })
+    }
+
+    pub(crate) fn filter(&self) -> &Arc<DynamicFilterPhysicalExpr> {
+        &self.filter
+    }
+
+    /// Adds the keys of rows of the first side.
+    fn add(&self, key: &Arc<dyn PhysicalExpr>, rows: &RecordBatch) -> Result<()> {
+        let keys = key.evaluate(rows)?.into_array(rows.num_rows())?;
+        let keys = keys.as_primitive_opt::<UInt64Type>().ok_or_else(|| {
+            DataFusionError::Internal(format!("keys of a join have the type {}", keys.data_type()))
+        })?;
+        let mut all = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = None;
+        for key in keys.iter().flatten() {
+            // Most tables are in the order of launches.
+            if last.replace(key) != Some(key) {
+                all.insert(key);
+            }
+        }
+        Ok(())
+    }
+
+    /// Completes the filter. Where that fails, it passes all rows.
+    fn complete(&self) {
+        self.expr().and_then(|expr| self.filter.update(expr)).unwrap_or_default();
+        self.filter.mark_complete();
+    }
+
+    /// True for rows with one of the keys. Their range is what statistics of files can decide.
+    fn expr(&self) -> Result<Arc<dyn PhysicalExpr>> {
+        let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        let (Some(least), Some(most)) = (keys.first(), keys.last()) else { return Ok(lit(false)) };
+        let binary = |left: &Arc<dyn PhysicalExpr>, operator, right| {
+            Arc::new(BinaryExpr::new(Arc::clone(left), operator, right)) as Arc<dyn PhysicalExpr>
+        };
+        let above = binary(&self.key, Operator::GtEq, lit(*least));
+        let below = binary(&self.key, Operator::LtEq, lit(*most));
+        let listed = Arc::new(UInt64Array::from_iter_values(keys.iter().copied()));
+        let listed = InListExpr::try_new_from_array(Arc::clone(&self.key), listed, false, &self.schema)?;
+        Ok(binary(&binary(&above, Operator::And, below), Operator::And, Arc::new(listed)))
+    }
+}
+
+/// Passes the rows of a join's first side on, and completes a filter with their keys.
+#[derive(Debug)]
+pub(crate) struct KeysExec {
+    input: Arc<dyn ExecutionPlan>,
+    key: Arc<dyn PhysicalExpr>,
+    filter: Arc<KeyFilter>,
+    /// Partitions that have not ended.
+    open: Arc<Mutex<usize>>,
+}
+
+impl KeysExec {
+    /// Over the first side of a join, whose rows have this key.
+    pub(crate) fn new(
+        input: Arc<dyn ExecutionPlan>,
+        key: Arc<dyn PhysicalExpr>,
+        filter: Arc<KeyFilter>,
+    ) -> Self {
+        let open = Arc::new(Mutex::new(input.output_partitioning().partition_count()));
+        Self { input, key, filter, open }
+    }
+}
+
+impl DisplayAs for KeysExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "KeysExec: key={}", self.key)
+    }
+}
+
+impl ExecutionPlan for KeysExec {
+    fn name(&self) -> &'static str {
+        "KeysExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.input.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn apply_expressions(
+        &self,
+        visit: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        visit(&self.key)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        self.replace_children(children, options)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let input =
+            children.pop().ok_or_else(|| DataFusionError::Internal("KeysExec has one child".into()))?;
+        Ok(Arc::new(Self::new(input, Arc::clone(&self.key), Arc::clone(&self.filter))))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let input = self.input.execute(partition, context)?;
+        let part = Part {
+            key: Arc::clone(&self.key),
+            filter: Arc::clone(&self.filter),
+            open: Arc::clone(&self.open),
+        };
+        let next = async |(mut input, part): (SendableRecordBatchStream, Part)| {
+            let rows = input.next().await?;
+            let rows = rows.and_then(|rows| part.filter.add(&part.key, &rows).map(|()| rows));
+            Some((rows, (input, part)))
+        };
+        let rows = futures::stream::unfold((input, part), next);
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows)))
+    }
+}
+
+/// A partition that has not ended. A join that drops it has no use for more rows of either side.
+struct Part {
+    key: Arc<dyn PhysicalExpr>,
+    filter: Arc<KeyFilter>,
+    open: Arc<Mutex<usize>>,
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        *open = open.saturating_sub(1);
+        if *open == 0 {
+            self.filter.complete();
+        }
+    }
+}
