@@ -1,7 +1,8 @@
 //! The filter of the keys that a join has collected, for an operator below its other side.
 //!
-//! `KeysExec` stands between a join and its first input. DataFusion's joins complete such filters, too, but only when all of
-//! their partitions run. A join above that has found nothing for a partition does not read it, and the query never ends.
+//! `KeysExec` stands between a join and its first input. DataFusion's joins complete such filters, too, but only when
+//! all of their partitions run. A join above that has found nothing for a partition does not read it, and the query
+//! never ends.
 
 use std::collections::BTreeSet;
 use std::fmt;
