@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::array::{Array as _, AsArray as _, RecordBatch, UInt64Array};
 use arrow::datatypes::{DataType, SchemaRef, UInt64Type};
@@ -28,53 +28,77 @@ use futures::StreamExt as _;
 /// side has ended, and is complete then.
 #[derive(Debug)]
 pub(crate) struct KeyFilter {
+    /// The key in rows of the first side.
+    first_key: Arc<dyn PhysicalExpr>,
     /// The key in rows of the second side, whose schema follows.
     key: Arc<dyn PhysicalExpr>,
     schema: SchemaRef,
     filter: Arc<DynamicFilterPhysicalExpr>,
-    keys: Mutex<BTreeSet<u64>>,
+    seen: Mutex<Seen>,
+}
+
+/// The keys and the end of the first side, until now.
+#[derive(Debug, Default)]
+struct Seen {
+    keys: BTreeSet<u64>,
+    /// Partitions that have ended.
+    ended: usize,
 }
 
 impl KeyFilter {
     /// The filter of a join by one key. None if its type is not that of identifiers.
     pub(crate) fn of(join: &HashJoinExec) -> Option<Self> {
-        let [(_, key)] = join.on() else { return None };
+        let [(first_key, key)] = join.on() else { return None };
+        let (first_key, key) = (Arc::clone(first_key), Arc::clone(key));
         let schema = join.right().schema();
         key.data_type(&schema).ok().filter(|kind| *kind == DataType::UInt64)?;
-        let filter = Arc::new(DynamicFilterPhysicalExpr::new(vec![Arc::clone(key)], lit(true)));
-        Some(Self { key: Arc::clone(key), schema, filter, keys: Mutex::default() })
+        let filter = Arc::new(DynamicFilterPhysicalExpr::new(vec![Arc::clone(&key)], lit(true)));
+        Some(Self { first_key, key, schema, filter, seen: Mutex::default() })
     }
 
     pub(crate) fn filter(&self) -> &Arc<DynamicFilterPhysicalExpr> {
         &self.filter
     }
 
+    /// No holder can panic between two states, so a poisoned lock is sound.
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Adds the keys of rows of the first side.
-    fn add(&self, key: &Arc<dyn PhysicalExpr>, rows: &RecordBatch) -> Result<()> {
-        let keys = key.evaluate(rows)?.into_array(rows.num_rows())?;
+    fn add(&self, rows: &RecordBatch) -> Result<()> {
+        let keys = self.first_key.evaluate(rows)?.into_array(rows.num_rows())?;
         let keys = keys.as_primitive_opt::<UInt64Type>().ok_or_else(|| {
             DataFusionError::Internal(format!("keys of a join have the type {}", keys.data_type()))
         })?;
-        let mut all = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen();
         let mut last = None;
         for key in keys.iter().flatten() {
             // Most tables are in the order of launches.
             if last.replace(key) != Some(key) {
-                all.insert(key);
+                seen.keys.insert(key);
             }
         }
         Ok(())
     }
 
-    /// Completes the filter. Where that fails, it passes all rows.
-    fn complete(&self) {
-        self.expr().and_then(|expr| self.filter.update(expr)).unwrap_or_default();
-        self.filter.mark_complete();
+    /// Counts an ended partition of the first side. The last one completes the filter. Where that fails, it passes all
+    /// rows.
+    fn end(&self, partitions: usize) {
+        let ended = {
+            let mut seen = self.seen();
+            seen.ended += 1;
+            seen.ended
+        };
+        if ended == partitions {
+            self.expr().and_then(|expr| self.filter.update(expr)).unwrap_or_default();
+            self.filter.mark_complete();
+        }
     }
 
     /// True for rows with one of the keys. Their range is what statistics of files can decide.
     fn expr(&self) -> Result<Arc<dyn PhysicalExpr>> {
-        let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        let keys = &self.seen().keys;
         let (Some(least), Some(most)) = (keys.first(), keys.last()) else { return Ok(lit(false)) };
         let binary = |left: &Arc<dyn PhysicalExpr>, operator, right| {
             Arc::new(BinaryExpr::new(Arc::clone(left), operator, right)) as Arc<dyn PhysicalExpr>
@@ -91,27 +115,19 @@ impl KeyFilter {
 #[derive(Debug)]
 pub(crate) struct KeysExec {
     input: Arc<dyn ExecutionPlan>,
-    key: Arc<dyn PhysicalExpr>,
     filter: Arc<KeyFilter>,
-    /// Partitions that have not ended.
-    open: Arc<Mutex<usize>>,
 }
 
 impl KeysExec {
-    /// Over the first side of a join, whose rows have this key.
-    pub(crate) fn new(
-        input: Arc<dyn ExecutionPlan>,
-        key: Arc<dyn PhysicalExpr>,
-        filter: Arc<KeyFilter>,
-    ) -> Self {
-        let open = Arc::new(Mutex::new(input.output_partitioning().partition_count()));
-        Self { input, key, filter, open }
+    /// Over the first side of the join of a filter.
+    pub(crate) const fn new(input: Arc<dyn ExecutionPlan>, filter: Arc<KeyFilter>) -> Self {
+        Self { input, filter }
     }
 }
 
 impl DisplayAs for KeysExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "KeysExec: key={}", self.key)
+        write!(f, "KeysExec: key={}", self.filter.first_key)
     }
 }
 
@@ -136,7 +152,7 @@ impl ExecutionPlan for KeysExec {
         &self,
         visit: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        visit(&self.key)
+        visit(&self.filter.first_key)
     }
 
     fn with_new_children(
@@ -154,19 +170,16 @@ impl ExecutionPlan for KeysExec {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let input =
             children.pop().ok_or_else(|| DataFusionError::Internal("KeysExec has one child".into()))?;
-        Ok(Arc::new(Self::new(input, Arc::clone(&self.key), Arc::clone(&self.filter))))
+        Ok(Arc::new(Self::new(input, Arc::clone(&self.filter))))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let input = self.input.execute(partition, context)?;
-        let part = Part {
-            key: Arc::clone(&self.key),
-            filter: Arc::clone(&self.filter),
-            open: Arc::clone(&self.open),
-        };
+        let partitions = self.input.output_partitioning().partition_count();
+        let part = Part { filter: Arc::clone(&self.filter), partitions };
         let next = async |(mut input, part): (SendableRecordBatchStream, Part)| {
             let rows = input.next().await?;
-            let rows = rows.and_then(|rows| part.filter.add(&part.key, &rows).map(|()| rows));
+            let rows = rows.and_then(|rows| part.filter.add(&rows).map(|()| rows));
             Some((rows, (input, part)))
         };
         let rows = futures::stream::unfold((input, part), next);
@@ -176,17 +189,13 @@ impl ExecutionPlan for KeysExec {
 
 /// A partition that has not ended. A join that drops it has no use for more rows of either side.
 struct Part {
-    key: Arc<dyn PhysicalExpr>,
     filter: Arc<KeyFilter>,
-    open: Arc<Mutex<usize>>,
+    /// All partitions of the first side.
+    partitions: usize,
 }
 
 impl Drop for Part {
     fn drop(&mut self) {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        *open = open.saturating_sub(1);
-        if *open == 0 {
-            self.filter.complete();
-        }
+        self.filter.end(self.partitions);
     }
 }

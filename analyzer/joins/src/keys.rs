@@ -84,13 +84,13 @@ impl KeysOfJoins {
         join: &HashJoinExec,
         config: &ConfigOptions,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        let Some(filter) = KeyFilter::of(join).filter(|_| drops_others(join)) else { return Ok(None) };
-        let [(left, right)] = join.on() else { return Ok(None) };
-        let (key, Some(column)) = (Arc::clone(left), position(right)) else { return Ok(None) };
+        let [(_, key)] = join.on() else { return Ok(None) };
+        let Some(column) = position(key).filter(|_| drops_others(join)) else { return Ok(None) };
+        let Some(filter) = KeyFilter::of(join) else { return Ok(None) };
         let Some(right) = self.filtered(join.right(), column, filter.filter(), config)? else {
             return Ok(None);
         };
-        let left = Arc::new(KeysExec::new(Arc::clone(join.left()), key, Arc::new(filter)));
+        let left = Arc::new(KeysExec::new(Arc::clone(join.left()), Arc::new(filter)));
         Ok(Some(Arc::new(join.builder().with_new_children(vec![left, right])?.build()?)))
     }
 
