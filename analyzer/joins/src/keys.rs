@@ -24,6 +24,7 @@ use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 
 use crate::key_filter::{KeyFilter, KeysExec};
+use crate::known::HiddenExec;
 
 /// The operator that has only rows whose column passes a filter. The filter is complete once the join has its keys.
 /// None if it is another operator, or cannot leave rows out by this column.
@@ -123,7 +124,8 @@ fn drops_others(join: &HashJoinExec) -> bool {
 /// The input that a column comes from, and its position there, if rows of that input can be dropped by this column
 /// instead of rows of the output.
 fn source(plan: &Arc<dyn ExecutionPlan>, column: usize) -> Option<(usize, usize)> {
-    let is_passed = plan.is::<RepartitionExec>() || plan.is::<CoalescePartitionsExec>();
+    let is_passed =
+        plan.is::<RepartitionExec>() || plan.is::<CoalescePartitionsExec>() || plan.is::<HiddenExec>();
     if is_passed {
         return Some((0, column));
     }

@@ -11,6 +11,9 @@ mod join;
 mod join_tests;
 mod key_filter;
 pub mod keys;
+mod known;
+#[cfg(test)]
+mod known_tests;
 pub mod nulls;
 mod passes;
 #[cfg(test)]

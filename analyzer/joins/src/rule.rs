@@ -18,17 +18,21 @@ use datafusion::physical_plan::joins::utils::JoinFilter;
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec};
 
 use crate::join::{Bounds, IntervalJoinExec, is_number};
+use crate::known::KnownOfJoins;
 use crate::{few, sizes};
 
 /// DataFusion's rule that passes on filters that operators find at run time: see [`crate::keys`].
 const DYNAMIC_FILTERS: &str = "FilterPushdown(Post)";
 
-/// DataFusion's rules, with this one after the choice of join sides, and without dynamic filters.
+/// DataFusion's rules, with this one and [`KnownOfJoins`] after the choice of join sides, and without dynamic filters.
 pub fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::new().rules;
     rules.retain(|rule| rule.name() != DYNAMIC_FILTERS);
     let chosen = rules.iter().position(|rule| rule.name() == "join_selection");
-    rules.insert(chosen.map_or(0, |place| place + 1), Arc::new(IntervalJoins));
+    let place = chosen.map_or(0, |place| place + 1);
+    let own: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 2] =
+        [Arc::new(IntervalJoins), Arc::new(KnownOfJoins)];
+    rules.splice(place..place, own);
     few::shortened(rules)
 }
 
