@@ -158,6 +158,9 @@ class Opening(unittest.TestCase):
 
     @unittest.skipIf(os.name == "nt", "signals")
     def test_ctrl_c_is_an_exception_and_the_capture_stays_usable(self):
+        # A shell starts a program in the background with this signal ignored.
+        handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGINT, handler)
         capture = stallmap.open(VIEWS)
         threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
         with self.assertRaises(KeyboardInterrupt):
