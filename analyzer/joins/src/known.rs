@@ -28,8 +28,7 @@ use datafusion::physical_plan::{
 
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// The rule. It runs when the sides of joins are chosen, and before
-/// sorts are added.
+/// The rule. It runs when the sides of joins are chosen, and before sorts are added.
 #[derive(Debug)]
 pub(crate) struct KnownOfJoins;
 
