@@ -143,14 +143,28 @@ fn explain_query(error: &DataFusionError, names: &Names, sql: &str) -> Failure {
         },
         DataFusionError::SQL(error, _) => syntax(&error.to_string(), sql),
         DataFusionError::ResourcesExhausted(_) => {
-            Failure::message(QUERY, "the query needs more memory than --memory allows")
-                .hint("select fewer launches or tensors (WHERE), or raise the limit: --memory 90%".to_owned())
+            let subject = view_of(error).unwrap_or("the query");
+            let less = match sql {
+                "" => "query a part of the capture (`stallmap pack --launches` writes one)",
+                _ => "select fewer launches or tensors (WHERE)",
+            };
+            Failure::message(QUERY, format!("{subject} needs more memory than --memory allows"))
+                .hint(format!("{less}, or raise the limit: --memory 90%"))
         }
         DataFusionError::External(error) if error.is::<TableError>() => damaged(&error.to_string(), CAPTURE),
         root => {
             let message = one_line(&root.strip_backtrace());
             planning(strip(&message, &LAYERS), names, sql)
         }
+    }
+}
+
+/// The view of the library whose rows were computed, as the session says.
+fn view_of(error: &DataFusionError) -> Option<&str> {
+    match error {
+        DataFusionError::Context(subject, _) if subject.starts_with("view ") => Some(subject),
+        DataFusionError::Shared(error) => view_of(error),
+        _ => None,
     }
 }
 

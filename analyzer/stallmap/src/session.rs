@@ -20,7 +20,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arrow::array::RecordBatch;
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, SchemaProvider};
 use datafusion::common::config::Dialect;
-use datafusion::error::DataFusionError;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{DdlStatement, LogicalPlan};
 use datafusion::prelude::{DataFrame, SessionContext};
@@ -29,7 +28,6 @@ use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::table::{ColumnDef, Row as _, TableDef};
 use stallmap_write::{CaptureWriter, Form};
-use tokio::task::JoinSet;
 
 use self::context::context;
 use self::every::{EVERY, Every};
@@ -57,6 +55,7 @@ use stallmap_engine::table::{DerivedTable, Engine, Places, PlacesTable};
 use stallmap_tables::captured::{CapturedTable, Presence};
 use stallmap_tables::listing::CaptureTable;
 use stallmap_tables::location::Location;
+use stallmap_tables::tasks;
 pub use stallmap_tables::work::Work;
 
 /// The catalog that holds each capture as a schema.
@@ -315,21 +314,12 @@ impl Session {
         Box::pin(async move {
             // Each holds the inputs of its joins and sorts.
             let most = self.context.copied_config().target_partitions() * TASKS_PER_THREAD;
-            let mut waiting = statements.iter().enumerate();
-            let mut tasks = JoinSet::new();
-            let mut all: BTreeMap<usize, Result<Vec<RecordBatch>, AnalyzeError>> = BTreeMap::new();
-            loop {
-                while tasks.len() < most
-                    && let Some((at, sql)) = waiting.next()
-                {
-                    let (context, is_changed) = (self.context.clone(), Arc::clone(&self.is_changed));
-                    let sql = (*sql).to_owned();
-                    tasks.spawn(async move { (at, rows_of(&context, &sql, &is_changed).await) });
-                }
-                let Some(task) = tasks.join_next().await else { return all.into_values().collect() };
-                let (at, rows) = task.map_err(|error| DataFusionError::External(Box::new(error)))?;
-                all.insert(at, rows);
-            }
+            let rows = |at: usize| {
+                let (context, is_changed) = (self.context.clone(), Arc::clone(&self.is_changed));
+                let sql = statements[at].to_owned();
+                async move { rows_of(&context, &sql, &is_changed).await }
+            };
+            tasks::all(most, statements.len(), rows).await
         })
     }
 

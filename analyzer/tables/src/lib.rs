@@ -14,10 +14,12 @@ pub mod location;
 mod order;
 pub mod packed;
 pub mod parameters;
+pub mod pool;
 mod reader;
 pub mod remote;
 mod renumber;
 pub mod spread;
+pub mod tasks;
 pub mod words;
 pub mod work;
 

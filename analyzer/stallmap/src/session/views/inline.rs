@@ -33,6 +33,7 @@ use crate::session::stored::{Found, Store, Stored};
 /// A view whose rows or plan are inlined by [`expanded`].
 #[derive(Debug)]
 pub(crate) struct View {
+    name: String,
     table: ViewTable,
     /// Its rows, if cached. None if there were too many.
     rows: OnceCell<Option<Arc<dyn TableProvider>>>,
@@ -44,14 +45,15 @@ pub(crate) struct View {
     count: OnceLock<usize>,
     /// The memory of its rows.
     memory: OnceLock<MemoryReservation>,
-    /// The place that keeps its rows for later sessions, and its name there.
-    store: Option<(Arc<Store>, String)>,
+    /// The place that keeps its rows for later sessions.
+    store: Option<Arc<Store>>,
 }
 
 impl View {
-    fn new(plan: LogicalPlan, sql: &str) -> Self {
-        let table = ViewTable::new(plan, Some(sql.to_owned()));
+    fn new(plan: LogicalPlan, view: &ViewDoc) -> Self {
+        let table = ViewTable::new(plan, Some(view.sql.clone()));
         Self {
+            name: view.name.clone(),
             table,
             rows: OnceCell::new(),
             sources: OnceLock::new(),
@@ -73,14 +75,19 @@ impl View {
             None => return Ok(None),
         };
         let source = provider_as_source(Arc::clone(&rows));
-        let view = Self::new(LogicalPlanBuilder::scan(&view.name, source, None)?.build()?, &view.sql);
+        let view = Self::new(LogicalPlanBuilder::scan(&view.name, source, None)?.build()?, view);
         let rows = OnceCell::new_with(Some(Some(rows)));
         Ok(Some(Self { rows, sources: sources.into(), count: count.into(), ..view }))
     }
 
     /// The same view, whose rows will be stored when they are cached.
-    pub(crate) fn storing(self, store: &Arc<Store>, name: &str) -> Self {
-        Self { store: Some((Arc::clone(store), name.to_owned())), ..self }
+    pub(crate) fn storing(self, store: &Arc<Store>) -> Self {
+        Self { store: Some(Arc::clone(store)), ..self }
+    }
+
+    /// Its name, without the capture.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     /// The tables that it reads through all others.
@@ -110,7 +117,7 @@ impl View {
 
     /// Rows times columns above which its rows are held as a file.
     pub(crate) fn most_cells(&self) -> usize {
-        self.store.as_ref().map_or(Resources::NONE.most_cells, |(store, _)| store.most_cells())
+        self.store.as_ref().map_or(Resources::NONE.most_cells, |store| store.most_cells())
     }
 
     /// True if it has too many rows to cache.
@@ -136,18 +143,18 @@ impl View {
         match held {
             Held::Batches(rows) => {
                 let schema = self.table.schema();
-                if let Some((store, name)) = store {
+                if let Some(store) = store {
                     let (schema, sources) = (Arc::clone(&schema), self.sources().clone());
-                    store.put(name, &Stored { schema, rows: rows.clone(), sources });
+                    store.put(&self.name, &Stored { schema, rows: rows.clone(), sources });
                 }
                 Ok(Arc::new(MemTable::try_new(schema, vec![rows])?))
             }
             Held::File(content) => {
-                if let Some((store, name)) = store {
-                    store.put_packed(name, &content);
+                if let Some(store) = store {
+                    store.put_packed(&self.name, &content);
                 }
-                let name = store.map_or("view", |(_, name)| name);
-                packed::open(name, content.into()).map_err(|error| DataFusionError::External(error.into()))
+                packed::open(&self.name, content.into())
+                    .map_err(|error| DataFusionError::External(error.into()))
             }
         }
     }
@@ -167,7 +174,7 @@ pub(crate) async fn planned(
     else {
         return Err(DataFusionError::Plan("not a CREATE VIEW".into()));
     };
-    Ok(View::new(create.input.as_ref().clone(), &view.sql))
+    Ok(View::new(create.input.as_ref().clone(), view))
 }
 
 /// The tables that a plan reads through views: schema and name, without schema if the plan names none.

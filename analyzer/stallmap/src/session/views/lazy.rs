@@ -102,7 +102,7 @@ impl PlannedSchema {
             inline::planned(&self.state, view, &lexer::compact(&view.sql))
                 .await
                 .map_err(|error| error.context(format!("view `{name}` of the library")))?
-                .storing(&self.store, name)
+                .storing(&self.store)
         };
         // The session may have replaced it.
         let mut waiting = self.waiting();

@@ -20,9 +20,10 @@ use datafusion::prelude::SessionContext;
 use futures::TryStreamExt as _;
 use stallmap_engine::table::DerivedTable;
 use stallmap_tables::collected::{Collected, Rows};
+use stallmap_tables::tasks::{Next, Tasks, is_out_of_memory};
 use stallmap_tables::work::{Task, Work};
 use tokio::runtime::Handle;
-use tokio::task::{JoinSet, spawn};
+use tokio::task::spawn;
 
 use super::inline::View;
 use super::small::{self, FEW_ROWS, physical_plan};
@@ -63,7 +64,7 @@ pub(crate) async fn keep_again(context: &SessionContext, plan: &LogicalPlan) -> 
 }
 
 /// Computes tables, each as soon as the ones that it reads are cached. Tables that do not read each other are computed
-/// at the same time.
+/// at the same time, until memory does not suffice for it: then one after another.
 async fn keep_all(context: &SessionContext, steps: Vec<Step>) -> Result<()> {
     // Without a runtime there is one thread.
     if steps.len() < 2 || Handle::try_current().is_err() {
@@ -74,7 +75,6 @@ async fn keep_all(context: &SessionContext, steps: Vec<Step>) -> Result<()> {
     }
     let config = context.copied_config();
     let threads = config.target_partitions();
-    let most = threads * TASKS_PER_THREAD;
     let work = config.get_extension::<Work>().unwrap_or_default();
     let mut waiting: Vec<Option<Task>> = steps.iter().map(|_| Some(work.view())).collect();
     let mut missing: Vec<usize> = steps.iter().map(|step| step.reads.len()).collect();
@@ -84,18 +84,26 @@ async fn keep_all(context: &SessionContext, steps: Vec<Step>) -> Result<()> {
         .filter(|(_, step)| step.reads.is_empty())
         .map(|(at, step)| (Reverse(step.height), at))
         .collect();
-    let mut tasks: JoinSet<Result<usize>> = JoinSet::new();
+    let mut tasks = Tasks::new(threads * TASKS_PER_THREAD);
     loop {
-        while tasks.len() < most
+        while tasks.has_room()
             && let Some((_, at)) = ready.pop_first()
         {
-            let others = tasks.len() + ready.len();
+            let others = tasks.count() + ready.len();
             let few = if others >= threads { small::rows_among_others(threads) } else { FEW_ROWS };
-            let computed = keep(context.clone(), Arc::clone(&steps[at].provider), few);
-            tasks.spawn(async move { computed.await.map(|()| at) });
+            tasks.start(at, keep(context.clone(), Arc::clone(&steps[at].provider), few));
         }
-        let Some(task) = tasks.join_next().await else { return Ok(()) };
-        let done = task.map_err(|error| DataFusionError::External(Box::new(error)))??;
+        let done = match tasks.next().await? {
+            Next::Done(done, computed) => {
+                computed?;
+                done
+            }
+            Next::Again(at) => {
+                ready.insert((Reverse(steps[at].height), at));
+                continue;
+            }
+            Next::Nothing => return Ok(()),
+        };
         waiting[done] = None;
         for (at, step) in steps.iter().enumerate().filter(|(_, step)| step.reads.contains(&done)) {
             missing[at] -= 1;
@@ -110,7 +118,10 @@ async fn keep(context: SessionContext, table: Arc<dyn TableProvider>, few: usize
     if let Some(engine) = table.downcast_ref::<DerivedTable>().and_then(DerivedTable::keeper) {
         engine.keep_parts(&context).await
     } else if let Some(view) = table.downcast_ref::<View>() {
-        view.keep(async || rows(&context, view, few).await).await
+        view.keep(async || rows(&context, view, few).await).await.map_err(|error| {
+            let name = || format!("view `{}`", view.name());
+            if is_out_of_memory(&error) { error.context(name()) } else { error }
+        })
     } else {
         Ok(())
     }
