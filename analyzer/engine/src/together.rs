@@ -12,6 +12,7 @@ use datafusion::logical_expr::Expr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule as _;
 use datafusion::prelude::SessionContext;
 use stallmap_tables::guard::GuardScans;
+use stallmap_tables::tasks::is_out_of_memory;
 use tokio::sync::OnceCell;
 use tokio::task::JoinSet;
 
@@ -195,9 +196,7 @@ impl Engine {
     /// The rows of analyses, and of `pc_tensor_part` behind them. Empty where memory does not suffice.
     async fn together(self: &Arc<Self>, state: &dyn Session, pass: &Pass<'_>) -> Result<Tables> {
         match self.collected(state, pass).await {
-            Err(error) if matches!(error.find_root(), DataFusionError::ResourcesExhausted(_)) => {
-                Ok(Vec::new())
-            }
+            Err(error) if is_out_of_memory(&error) => Ok(Vec::new()),
             rows => rows,
         }
     }

@@ -55,7 +55,7 @@ use stallmap_engine::table::{DerivedTable, Engine, Places, PlacesTable};
 use stallmap_tables::captured::{CapturedTable, Presence};
 use stallmap_tables::listing::CaptureTable;
 use stallmap_tables::location::Location;
-use stallmap_tables::tasks;
+use stallmap_tables::tasks::{self, Tasks, is_out_of_memory};
 pub use stallmap_tables::work::Work;
 
 /// The catalog that holds each capture as a schema.
@@ -319,7 +319,11 @@ impl Session {
                 let sql = statements[at].to_owned();
                 async move { rows_of(&context, &sql, &is_changed).await }
             };
-            tasks::all(most, statements.len(), rows).await
+            let tasks = Tasks::new(
+                most,
+                |error| matches!(error, AnalyzeError::Query(error) if is_out_of_memory(error)),
+            );
+            tasks::all(tasks, statements.len(), rows).await
         })
     }
 

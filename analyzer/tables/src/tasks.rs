@@ -3,7 +3,6 @@
 //! A task that finds no memory left does not wait for that of other tasks: it fails. Alone it may succeed.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::error::Error;
 
 use datafusion::error::DataFusionError;
 use tokio::task::JoinSet;
@@ -12,6 +11,7 @@ use tokio::task::JoinSet;
 pub struct Tasks<T, E> {
     running: JoinSet<Ended<T, E>>,
     most: usize,
+    lacks_memory: fn(&E) -> bool,
 }
 
 struct Ended<T, E> {
@@ -30,10 +30,10 @@ pub enum Next<T, E> {
     Nothing,
 }
 
-impl<T: Send + 'static, E: Error + From<DataFusionError> + Send + 'static> Tasks<T, E> {
-    /// None yet. `most` run at the same time.
-    pub fn new(most: usize) -> Self {
-        Self { running: JoinSet::new(), most }
+impl<T: Send + 'static, E: From<DataFusionError> + Send + 'static> Tasks<T, E> {
+    /// None yet. `most` run at the same time. `lacks_memory` is true for an error that means so.
+    pub fn new(most: usize, lacks_memory: fn(&E) -> bool) -> Self {
+        Self { running: JoinSet::new(), most, lacks_memory }
     }
 
     /// The number of running tasks.
@@ -57,8 +57,7 @@ impl<T: Send + 'static, E: Error + From<DataFusionError> + Send + 'static> Tasks
         let Some(ended) = self.running.join_next().await else { return Ok(Next::Nothing) };
         let Ended { number, was_alone, result } =
             ended.map_err(|error| DataFusionError::External(Box::new(error)))?;
-        let lacks_memory = result.as_ref().is_err_and(|error| is_out_of_memory(error));
-        if lacks_memory && !was_alone {
+        if !was_alone && result.as_ref().is_err_and(self.lacks_memory) {
             self.most = 1;
             return Ok(Next::Again(number));
         }
@@ -66,14 +65,17 @@ impl<T: Send + 'static, E: Error + From<DataFusionError> + Send + 'static> Tasks
     }
 }
 
-/// The results of so many tasks, in their order. `most` run at the same time. All end, also behind an error.
-pub async fn all<T, E, F>(most: usize, count: usize, task: impl Fn(usize) -> F) -> Result<Vec<T>, E>
+/// Runs tasks with the numbers from 0, and returns their results in this order. All end, also behind an error.
+pub async fn all<T, E, F>(
+    mut tasks: Tasks<T, E>,
+    count: usize,
+    task: impl Fn(usize) -> F,
+) -> Result<Vec<T>, E>
 where
     T: Send + 'static,
-    E: Error + From<DataFusionError> + Send + 'static,
+    E: From<DataFusionError> + Send + 'static,
     F: Future<Output = Result<T, E>> + Send + 'static,
 {
-    let mut tasks = Tasks::new(most);
     let mut waiting: VecDeque<usize> = (0..count).collect();
     let mut results = BTreeMap::new();
     loop {
@@ -91,16 +93,8 @@ where
 }
 
 /// True if an error means that memory did not suffice.
-pub fn is_out_of_memory(error: &(dyn Error + 'static)) -> bool {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        let root = error.downcast_ref().map(DataFusionError::find_root);
-        if matches!(root, Some(DataFusionError::ResourcesExhausted(_))) {
-            return true;
-        }
-        next = error.source();
-    }
-    false
+pub fn is_out_of_memory(error: &DataFusionError) -> bool {
+    matches!(error.find_root(), DataFusionError::ResourcesExhausted(_))
 }
 
 #[cfg(test)]
@@ -128,7 +122,7 @@ mod tests {
     /// The results of tasks that need so many of ten parts of memory, three at the same time.
     async fn results(parts: &'static [u32]) -> Result<Vec<u32>> {
         let memory = Arc::new(Semaphore::new(10));
-        all(3, parts.len(), |at| needing(Arc::clone(&memory), parts[at])).await
+        all(Tasks::new(3, is_out_of_memory), parts.len(), |at| needing(Arc::clone(&memory), parts[at])).await
     }
 
     #[tokio::test]

@@ -28,6 +28,7 @@ mod label;
 mod life;
 mod lost;
 mod lying;
+mod memory;
 mod observed;
 mod packed;
 mod page;

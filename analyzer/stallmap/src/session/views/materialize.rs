@@ -84,7 +84,7 @@ async fn keep_all(context: &SessionContext, steps: Vec<Step>) -> Result<()> {
         .filter(|(_, step)| step.reads.is_empty())
         .map(|(at, step)| (Reverse(step.height), at))
         .collect();
-    let mut tasks = Tasks::new(threads * TASKS_PER_THREAD);
+    let mut tasks = Tasks::new(threads * TASKS_PER_THREAD, is_out_of_memory);
     loop {
         while tasks.has_room()
             && let Some((_, at)) = ready.pop_first()
@@ -94,10 +94,7 @@ async fn keep_all(context: &SessionContext, steps: Vec<Step>) -> Result<()> {
             tasks.start(at, keep(context.clone(), Arc::clone(&steps[at].provider), few));
         }
         let done = match tasks.next().await? {
-            Next::Done(done, computed) => {
-                computed?;
-                done
-            }
+            Next::Done(done, computed) => computed.map(|()| done)?,
             Next::Again(at) => {
                 ready.insert((Reverse(steps[at].height), at));
                 continue;
