@@ -6,7 +6,6 @@ use datafusion::error::Result;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use stallmap_code::Cache;
 pub use stallmap_functions::cost_from::CostFrom;
-use stallmap_tables::pool::SharedPool;
 
 /// The resources of sessions.
 #[derive(Clone, Debug)]
@@ -27,9 +26,9 @@ pub struct Resources {
 /// About 50 MiB of rows, of 3 MiB in a file.
 const MOST_CELLS: usize = 4 << 20;
 
-/// One of so many parts of the memory is for what operators say they hold. They do not count rows on their way between
-/// them, plans, and copies for a moment, which take as much again.
-const COUNTED: usize = 2;
+/// The part of the memory that operators may say they hold. They do not count rows on their way between them, plans, and
+/// copies for a moment, which take as much again.
+const COUNTED: f64 = 0.5;
 
 impl Resources {
     /// No cache, no limit.
@@ -44,7 +43,7 @@ impl Resources {
     pub(super) fn runtime(&self) -> Result<Arc<RuntimeEnv>> {
         let builder = RuntimeEnvBuilder::new();
         match self.memory_bytes {
-            Some(bytes) => builder.with_memory_pool(Arc::new(SharedPool::new(bytes / COUNTED))),
+            Some(bytes) => builder.with_memory_limit(bytes, COUNTED),
             None => builder,
         }
         .build_arc()
