@@ -116,8 +116,7 @@ async fn keep(context: SessionContext, table: Arc<dyn TableProvider>, few: usize
         engine.keep_parts(&context).await
     } else if let Some(view) = table.downcast_ref::<View>() {
         view.keep(async || rows(&context, view, few).await).await.map_err(|error| {
-            let name = || format!("view `{}`", view.name());
-            if is_out_of_memory(&error) { error.context(name()) } else { error }
+            if is_out_of_memory(&error) { error.context(format!("view `{}`", view.name())) } else { error }
         })
     } else {
         Ok(())
