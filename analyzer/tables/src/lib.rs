@@ -14,6 +14,7 @@ pub mod location;
 mod order;
 pub mod packed;
 pub mod parameters;
+pub mod pool;
 mod reader;
 pub mod remote;
 mod renumber;

@@ -246,6 +246,16 @@ fn a_query_beyond_the_memory_limit_names_the_option() {
 }
 
 #[test]
+fn sorts_that_share_little_memory_spill() {
+    let sql = "SELECT count(*) AS n FROM (SELECT value, row_number() OVER \
+        (PARTITION BY value % 1000 ORDER BY value DESC) AS place FROM generate_series(1, 3000000)) WHERE place = 1";
+    let two = "SET datafusion.execution.target_partitions = 2";
+    let memory = ["--memory", "90M", "--format", "csv"];
+    let ran = Place::new().run(&[&["sql", "tiny.stallmap"], &memory[..], &["-c", two, "-c", sql]].concat());
+    assert!(ran.stdout.ends_with("1000\n"), "{}", ran.stderr);
+}
+
+#[test]
 fn a_query_that_puts_batches_aside_ends() {
     let place = Place::new();
     // Two tasks of a repartition write files that one task reads. Their order differs from run to run.

@@ -13,6 +13,7 @@ use stallmap_joins::keys::KeysOfJoins;
 use stallmap_joins::pauses::Pauses;
 use stallmap_tables::captured::STORE;
 use stallmap_tables::guard::GuardScans;
+use stallmap_tables::pool;
 use stallmap_tables::work::Work;
 
 use super::CATALOG;
@@ -29,6 +30,7 @@ pub(super) fn context(first: &str, resources: &Resources) -> Result<SessionConte
         .with_default_catalog_and_schema(CATALOG, first)
         .with_extension(Arc::new(Work::default()));
     config.options_mut().execution.parquet.pushdown_filters = true;
+    pool::fit_merges(&mut config, resources.memory_bytes);
     // A file for each batch that a repartition puts aside. With longer files, two writers and a reader wait for each
     // other, and the query never ends (apache/datafusion#24883, mended after 55.2).
     config.options_mut().set("datafusion.execution.max_spill_file_size_bytes", "1")?;
@@ -43,7 +45,7 @@ pub(super) fn context(first: &str, resources: &Resources) -> Result<SessionConte
     rules.insert(1, Arc::new(FirstWords));
     let state = SessionStateBuilder::new_with_default_features()
         .with_config(config)
-        .with_runtime_env(resources.runtime()?)
+        .with_runtime_env(pool::runtime(resources.memory_bytes)?)
         .with_statistics_registry(stallmap_joins::sizes::registry())
         .with_query_planner(Arc::new(stallmap_joins::sizes::Planner))
         .with_analyzer_rules(rules)

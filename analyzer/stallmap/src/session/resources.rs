@@ -1,9 +1,5 @@
 //! The resources that a session may use: a cache folder and memory. And the one choice that changes its answers.
 
-use std::sync::Arc;
-
-use datafusion::error::Result;
-use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use stallmap_code::Cache;
 pub use stallmap_functions::cost_from::CostFrom;
 
@@ -26,10 +22,6 @@ pub struct Resources {
 /// About 50 MiB of rows, of 3 MiB in a file.
 const MOST_CELLS: usize = 4 << 20;
 
-/// The part of the memory that operators may say they hold. They do not count rows on their way between them, plans, and
-/// copies for a moment, which take as much again.
-const COUNTED: f64 = 0.5;
-
 impl Resources {
     /// No cache, no limit.
     pub const NONE: Self = Self {
@@ -39,15 +31,6 @@ impl Resources {
         cost_from: CostFrom::Auto,
         most_cells: MOST_CELLS,
     };
-
-    pub(super) fn runtime(&self) -> Result<Arc<RuntimeEnv>> {
-        let builder = RuntimeEnvBuilder::new();
-        match self.memory_bytes {
-            Some(bytes) => builder.with_memory_limit(bytes, COUNTED),
-            None => builder,
-        }
-        .build_arc()
-    }
 }
 
 impl Default for Resources {
