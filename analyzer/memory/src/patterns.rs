@@ -36,7 +36,7 @@ struct Pattern {
     offsets: Vec<u32>,
     /// Bytes from the lowest address to the end of the highest access. None without lanes.
     span_bytes: Option<u64>,
-    /// By the position of the lowest address in its sector.
+    /// By the position of the lowest address in its sector. Empty until one is asked for.
     shapes: Vec<Option<Shape>>,
     /// By its position in its line. Empty until one is asked for.
     whole: Vec<Option<shape::Shape>>,
@@ -47,7 +47,8 @@ struct Pattern {
 struct Shape {
     /// A number that no shape with other sectors has.
     number: u64,
-    touched: Touched,
+    /// None until it is asked for.
+    touched: Option<Touched>,
     runs: Vec<(u64, u64)>,
 }
 
@@ -102,11 +103,14 @@ impl Patterns {
 
     /// The same as [`Request::touched`].
     pub fn touched(&mut self, request: &Request<'_>) -> Touched {
-        let known = match request.lanes {
-            Lanes::Irregular(offsets, shift) => self.shape_of(request, offsets, shift),
-            Lanes::Regular(_) => None,
-        };
-        known.map_or_else(|| request.touched(), |known| known.touched)
+        self.known_touched(request).unwrap_or_else(|| request.touched())
+    }
+
+    fn known_touched(&mut self, request: &Request<'_>) -> Option<Touched> {
+        let Lanes::Irregular(offsets, shift) = request.lanes else { return None };
+        let place = self.place_of_known(request, offsets, shift)?;
+        let shape = self.shape_at(place, request)?;
+        Some(*shape.touched.get_or_insert_with(|| request.touched()))
     }
 
     /// A number that no other mask, access or distances have.
@@ -121,6 +125,13 @@ impl Patterns {
         place.unwrap_or_else(|| self.replace(request, offsets, shift))
     }
 
+    /// The place of its pattern, if an earlier request has it, too. Random distances never occur again.
+    fn place_of_known(&mut self, request: &Request<'_>, offsets: &[u32], shift: u8) -> Option<usize> {
+        let replaced = self.replaced;
+        let place = self.place_of(request, offsets, shift);
+        (self.replaced == replaced).then_some(place)
+    }
+
     /// The shape of a request, with lines.
     pub fn shape(&mut self, request: &Request<'_>) -> shape::Shape {
         let known = match request.lanes {
@@ -131,7 +142,7 @@ impl Patterns {
     }
 
     fn known_shape(&mut self, request: &Request<'_>, offsets: &[u32], shift: u8) -> Option<shape::Shape> {
-        let place = self.place_of(request, offsets, shift);
+        let place = self.place_of_known(request, offsets, shift)?;
         let pattern = self.known.get_mut(place)?;
         request.address.checked_add(pattern.span_bytes?)?;
         pattern.whole.resize(PLACES_OF_LINE, None);
@@ -141,11 +152,17 @@ impl Patterns {
 
     fn shape_of(&mut self, request: &Request<'_>, offsets: &[u32], shift: u8) -> Option<&Shape> {
         let place = self.place_of(request, offsets, shift);
+        self.shape_at(place, request).map(|shape| &*shape)
+    }
+
+    /// The shape of a request, by the place of its pattern.
+    fn shape_at(&mut self, place: usize, request: &Request<'_>) -> Option<&mut Shape> {
         let pattern = self.known.get_mut(place)?;
         // Past the last address, lanes have no distances.
         request.address.checked_add(pattern.span_bytes?)?;
         let low = request.address % SECTOR_BYTES;
         let place = usize::try_from(low).ok()?;
+        pattern.shapes.resize_with(PLACES, || None);
         if pattern.shapes.get(place)?.is_none() {
             let mut runs = Vec::new();
             Request { address: low, ..*request }.sector_runs_into(&mut runs);
@@ -153,11 +170,11 @@ impl Patterns {
             let same = pattern.shapes.iter().flatten().find(|known| known.runs == runs).cloned();
             let shape = same.unwrap_or_else(|| {
                 self.computed += 1;
-                Shape { number: self.computed, touched: request.touched(), runs }
+                Shape { number: self.computed, touched: None, runs }
             });
             *pattern.shapes.get_mut(place)? = Some(shape);
         }
-        pattern.shapes.get(place)?.as_ref()
+        pattern.shapes.get_mut(place)?.as_mut()
     }
 
     fn replace(&mut self, request: &Request<'_>, offsets: &[u32], shift: u8) -> usize {
@@ -172,7 +189,6 @@ impl Patterns {
             known.offsets.clear();
             known.offsets.extend_from_slice(offsets);
             known.shapes.clear();
-            known.shapes.resize_with(PLACES, || None);
             known.whole.clear();
         }
         place
