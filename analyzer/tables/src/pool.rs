@@ -1,8 +1,8 @@
 //! The memory that the operators of a session share.
 //!
-//! A sort writes its rows to a file when it gets no more memory. DataFusion's greedy pool grants the first sort all
-//! of it, and a second one fails with nothing to write. Its fair pool grants each operator that can spill the same
-//! part, and an aggregate fails at its part while most of the memory is free.
+//! A sort writes its rows to a file when it gets no more memory. DataFusion's greedy pool grants all memory to the
+//! first sort, and a second one fails with nothing to write. Its fair pool grants each operator that can spill the
+//! same part, and an aggregate fails at its part while most of the memory is free.
 //!
 //! Here all take what they need while there is enough, but sorts leave some. Before a sort passes its rows on, or
 //! writes them, it merges its batches. Their keys take memory, too: 1.4 times as much as the batches for two
