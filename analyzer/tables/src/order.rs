@@ -58,15 +58,23 @@ impl Order {
         }
         // Pairs of rows that are equal in all columns so far.
         let mut equal: Option<BooleanBuffer> = None;
-        for column in columns {
+        for (column, place) in columns.iter().zip(1..) {
             let (rows, next) = (column.slice(0, end), column.slice(1, end));
-            let (mut falls, mut same) =
-                (gt(&rows, &next)?.values().clone(), eq(&rows, &next)?.values().clone());
+            let mut falls = gt(&rows, &next)?.values().clone();
             if let Some(equal) = &equal {
-                (falls, same) = (equal & &falls, equal & &same);
+                falls = equal & &falls;
             }
             if falls.count_set_bits() > 0 {
                 return Ok(Some(false));
+            }
+            // Nothing is behind it, or all rows have one value, such as the launch.
+            let has_one = equal.is_none() && eq(&column.slice(0, 1), &column.slice(end, 1))?.value(0);
+            if has_one || place == columns.len() {
+                continue;
+            }
+            let mut same = eq(&rows, &next)?.values().clone();
+            if let Some(equal) = &equal {
+                same = equal & &same;
             }
             if same.count_set_bits() == 0 {
                 break;

@@ -3,8 +3,11 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, BooleanArray, Scalar};
+use arrow::array::{
+    Array, ArrayRef, ArrowPrimitiveType, BooleanArray, PrimitiveArray, Scalar, downcast_primitive_array,
+};
 use arrow::compute::kernels::cmp;
+use arrow::compute::{max, min};
 use arrow::datatypes::{DataType, Field};
 use arrow::error::ArrowError;
 use parquet::arrow::ProjectionMask;
@@ -124,6 +127,7 @@ impl Progress {
     fn add(&mut self, part: &Part, rows: &ArrayRef) -> Result<bool, ArrowError> {
         let any = |compared: &BooleanArray| compared.true_count() > 0;
         self.nulls += rows.null_count() as u64;
+        let rows = &extremes(rows);
         if part.least.is_valid(0) {
             let least = Scalar::new(Arc::clone(&part.least));
             self.has_least |= any(&cmp::eq(rows, &least)?);
@@ -145,6 +149,17 @@ impl Progress {
         let greatest = self.has_greatest || !part.is_exact || part.greatest.is_null(0);
         least && greatest && part.nulls.is_none_or(|nulls| nulls == self.nulls)
     }
+}
+
+/// The least and the greatest of some numbers: a search for them takes a fraction of a comparison of each with both bounds.
+/// Texts are returned as they are.
+fn extremes(rows: &ArrayRef) -> ArrayRef {
+    fn of<T: ArrowPrimitiveType>(rows: &PrimitiveArray<T>) -> Option<ArrayRef> {
+        let extremes = PrimitiveArray::<T>::new(vec![min(rows)?, max(rows)?].into(), None);
+        Some(Arc::new(extremes.with_data_type(rows.data_type().clone())))
+    }
+    let found = downcast_primitive_array!(rows => of(rows), _ => None);
+    found.unwrap_or_else(|| Arc::clone(rows))
 }
 
 /// A row group as a whole, and its pages where the file has an index of them.
