@@ -119,13 +119,13 @@ impl Patterns {
         self.known.get(place).map_or(0, |known| known.number)
     }
 
-    /// The place of its pattern.
+    /// The position of its pattern among the known ones.
     fn place_of(&mut self, request: &Request<'_>, offsets: &[u32], shift: u8) -> usize {
         let place = self.known.iter().position(|known| known.is_of(request, offsets, shift));
         place.unwrap_or_else(|| self.replace(request, offsets, shift))
     }
 
-    /// The place of its pattern, if an earlier request has it, too. Random distances never occur again.
+    /// The position of its pattern, if an earlier request has it, too. Random distances never occur again.
     fn place_of_known(&mut self, request: &Request<'_>, offsets: &[u32], shift: u8) -> Option<usize> {
         let replaced = self.replaced;
         let place = self.place_of(request, offsets, shift);
@@ -155,7 +155,7 @@ impl Patterns {
         self.shape_at(place, request).map(|shape| &*shape)
     }
 
-    /// The shape of a request, by the place of its pattern.
+    /// The sectors of a request, by the position of its pattern.
     fn shape_at(&mut self, place: usize, request: &Request<'_>) -> Option<&mut Shape> {
         let pattern = self.known.get_mut(place)?;
         // Past the last address, lanes have no distances.

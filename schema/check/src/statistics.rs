@@ -151,8 +151,8 @@ impl Progress {
     }
 }
 
-/// The least and the greatest of some numbers: a search for them takes a fraction of a comparison of each with both bounds.
-/// Texts are returned as they are.
+/// The least and the greatest of some numbers. To find them takes less time than to compare each with both bounds. Texts are
+/// returned as they are.
 fn extremes(rows: &ArrayRef) -> ArrayRef {
     fn of<T: ArrowPrimitiveType>(rows: &PrimitiveArray<T>) -> Option<ArrayRef> {
         let extremes = PrimitiveArray::<T>::new(vec![min(rows)?, max(rows)?].into(), None);
