@@ -4,12 +4,15 @@ import os
 import sys
 import sysconfig
 
+from _stallmap_record._temporary import Temporary
+
 
 class Files:
     """Normalized names, each found once."""
 
     def __init__(self):
         self._names = {}
+        self._temporary = Temporary()
         # Python puts the script's folder there before the program can change directory or path.
         self._first = [entry for entry in sys.path[:1] if entry]
         self._start = os.getcwd()
@@ -33,7 +36,7 @@ class Files:
         for root in self._roots():
             if len(root) > len(best) and absolute.startswith(root):
                 best = root
-        return absolute[len(best) :].replace(os.sep, "/")
+        return self._temporary.stable(absolute[len(best) :], absolute).replace(os.sep, "/")
 
     def _roots(self):
         main = getattr(sys.modules.get("__main__"), "__file__", None)

@@ -7,7 +7,8 @@ crate::tables! {
     PythonFrame "python_frame" key [frame_id] sort [frame_id] {
         /// Stable hash of (file, function, first line, line).
         frame_id: FrameId,
-        /// File, relative to the longest of script folder, sys.path entry, site-packages.
+        /// File, relative to the longest of script folder, sys.path entry, site-packages. A name that Python's tempfile
+        /// made up is replaced by a hash of the content.
         file: String,
         /// File as Python named it.
         original_file: String,

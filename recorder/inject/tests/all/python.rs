@@ -18,6 +18,7 @@ mod public;
 pub(crate) mod rows;
 mod start;
 mod training;
+mod written;
 
 /// A program that ran under the recorder.
 struct Recording {
