@@ -20,7 +20,7 @@ CREATE VIEW launch_context (
   phase,
   -- Optimizer steps completed before.
   step,
-  -- Dotted path of the module.
+  -- Dotted path of the module, in backward of the module whose gradient this is.
   module_path,
   -- The Python stack.
   pystates_hash,
@@ -49,7 +49,7 @@ SELECT
   o.name,
   o.phase,
   o.step,
-  o.module_path,
+  coalesce(o.module_path, g.module_path),
   l.pystates_hash,
   p.line,
   q.line,

@@ -55,7 +55,7 @@ SELECT
   s.frames,
   coalesce(s.user_frames, s.frames),
   coalesce(q.user_frames, q.frames),
-  coalesce(l.module_path, g.module_path),
+  l.module_path,
   l.phase, l.step,
   p.ops,
   l.function_id, l.kernel,

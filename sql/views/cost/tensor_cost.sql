@@ -48,10 +48,7 @@ CREATE VIEW tensor_cost (
   time_ns
 ) AS
 WITH launched AS (
-  SELECT
-    l.kernel_id, l.function_id, l.kernel, l.op, o.module_path, l.line, l.forward_line, l.phase, l.step
-  FROM launch_context l
-  LEFT JOIN op_context o ON o.op_id = l.op_id
+  SELECT kernel_id, function_id, kernel, op, module_path, line, forward_line, phase, step FROM launch_context
 ), place AS (
   -- The first launch of a place stands for its texts: attributions are far more than places.
   SELECT min(kernel_id) AS place, function_id, op, module_path, line, forward_line, phase, step
