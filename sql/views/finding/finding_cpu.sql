@@ -66,7 +66,9 @@ WITH gap AS (
   SELECT
     d.run_id, d.device_id, t.late_ns, t.gaps, t.longest_ns, w.line, w.op, w.ns AS worst_ns,
     CAST(CAST(round(100.0 * t.late_ns / (d.span_ns - t.first_ns)) AS BIGINT) AS VARCHAR) || ' % of '
-      || CAST(CAST((d.span_ns - t.first_ns) / 1e6 AS DECIMAL(15, 2)) AS VARCHAR) || ' ms' AS part
+      || CASE WHEN d.span_ns - t.first_ns < 1e9
+        THEN CAST(CAST((d.span_ns - t.first_ns) / 1e6 AS DECIMAL(15, 2)) AS VARCHAR) || ' ms'
+        ELSE CAST(CAST((d.span_ns - t.first_ns) / 1e9 AS DECIMAL(15, 2)) AS VARCHAR) || ' s' END AS part
   FROM device_time d
   JOIN late t ON t.run_id = d.run_id AND t.device_id = d.device_id
   LEFT JOIN worst w ON w.run_id = d.run_id AND w.device_id = d.device_id
