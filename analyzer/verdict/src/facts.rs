@@ -42,7 +42,7 @@ rows! {
         pub(super) waited_share: Option<f64>,
     }
 
-    /// A part of all samples: a line or a kernel.
+    /// A part of all samples: a line, a module of one, or a kernel.
     #[derive(Clone, Debug)]
     pub(super) struct LineShare {
         pub(super) kind: String,

@@ -142,7 +142,11 @@ impl Screen<'_> {
         let mut lines = Vec::new();
         for share in &self.verdict.shares {
             let texts = texts(share, &self.verdict.run.script(), labels.unwrap_or(0), room);
-            let role = if matches!(share.kind, Kind::Tensor | Kind::Line) { Role::Plain } else { Role::Dim };
+            let role = if matches!(share.kind, Kind::Tensor | Kind::Line | Kind::Module) {
+                Role::Plain
+            } else {
+                Role::Dim
+            };
             let bar = bar(share, full);
             let space = " ".repeat(longest.saturating_sub(width(&bar)));
             let mut first = format!("{:>PERCENT$}  {bar}{space}  ", share.percent());
@@ -212,7 +216,7 @@ impl Screen<'_> {
 
 /// A share's label, type and place in one line. A label that is too long has several lines.
 fn texts(share: &Share, script: &str, labels: usize, room: usize) -> Vec<String> {
-    if share.kind == Kind::Line && !share.detail.is_empty() {
+    if matches!(share.kind, Kind::Line | Kind::Module) && !share.detail.is_empty() {
         let text = format!("{}  {}", place(&share.label), printable(&share.detail));
         return vec![shorten(&text, room, Shorten::End)];
     }

@@ -15,6 +15,8 @@ pub enum Kind {
     Memory,
     /// All samples of a line or kernel.
     Line,
+    /// Samples of one line in a module of its model.
+    Module,
     /// Everything else.
     Other,
 }
@@ -30,7 +32,7 @@ pub struct Share {
     pub part: f64,
     /// Its name.
     pub label: String,
-    /// Type and shape of a tensor, text of a line, or empty.
+    /// Type and shape of a tensor, text of a line, line of a module, or empty.
     pub detail: String,
     /// Location of the wait, or empty.
     pub place: String,
@@ -81,16 +83,25 @@ pub(super) fn noun(tensors: &[TensorShare], count: u64) -> &'static str {
     }
 }
 
-/// Shares by line or kernel.
+/// Shares by line, module or kernel.
 pub(super) fn by_line(lines: &[LineShare]) -> Vec<Share> {
-    let noun = if lines.iter().any(|row| row.kind == "line") { "line" } else { "kernel" };
-    let share = |row: &LineShare| match &row.label {
-        Some(label) => {
+    let has = |kind: &str| lines.iter().any(|row| row.kind == kind);
+    let (one, more) = match (has("module"), has("line")) {
+        (true, _) => ("module or line", "modules and lines"),
+        (false, true) => ("line", "lines"),
+        (false, false) => ("kernel", "kernels"),
+    };
+    let share = |row: &LineShare| match (&row.label, row.kind.as_str()) {
+        (Some(label), "module") => {
+            let detail = row.text.as_deref().map(place).unwrap_or_default();
+            Share { detail, ..Share::new(Kind::Module, row.share, label.clone()) }
+        }
+        (Some(label), _) => {
             let detail = row.text.clone().unwrap_or_default();
             Share { detail, ..Share::new(Kind::Line, row.share, label.clone()) }
         }
-        None if row.objects == 1 => Share::new(Kind::Other, row.share, format!("1 other {noun}")),
-        None => Share::new(Kind::Other, row.share, format!("{} other {noun}s", row.objects)),
+        (None, _) if row.objects == 1 => Share::new(Kind::Other, row.share, format!("1 other {one}")),
+        (None, _) => Share::new(Kind::Other, row.share, format!("{} other {more}", row.objects)),
     };
     with_percents(lines.iter().map(share).collect())
 }
@@ -166,6 +177,22 @@ mod tests {
         assert_eq!(place("train.py:31 add (grad)"), "train.py:31 (grad)");
         assert_eq!(place("elementwise_kernel[add f32]"), "elementwise_kernel[add f32]");
         assert!(is_line("train.py:31 (grad)") && !is_line("a::b"));
+    }
+
+    #[test]
+    fn a_module_stands_with_its_line() {
+        let row = |kind: &str, label: Option<&str>, text: &str, share| LineShare {
+            kind: kind.to_owned(),
+            label: label.map(str::to_owned),
+            text: Some(text.to_owned()),
+            objects: 3,
+            share: Some(share),
+        };
+        let lines =
+            [row("module", Some("layers.*.mlp"), "train.py:7 <module>", 0.75), row("other", None, "", 0.25)];
+        let shares = by_line(&lines);
+        assert_eq!((shares[0].kind, shares[0].detail.as_str()), (Kind::Module, "train.py:7"));
+        assert_eq!(shares[1].label, "3 other modules and lines");
     }
 
     proptest! {

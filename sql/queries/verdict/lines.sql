@@ -1,24 +1,52 @@
 -- Shares by line
 -- All samples, as parts of 1, by the line that launched the kernels, with its gradient. Kernels without a line are rows
--- under their label. kind: line, kernel, other (the rest). text: the line's, as the program ran it.
+-- under their label. A line with more than half of all samples, most of them in several modules of a model, is shown by
+-- module instead: numbers in paths are *, and text is the line. kind: line, module, kernel, other (the rest). text: the
+-- line's, as the program ran it.
 WITH cost AS (
   SELECT kernel_id, sum(samples) AS samples, sum(memory_samples) AS memory_samples FROM sample_cost GROUP BY kernel_id
 ), named AS (
   SELECT
     CASE WHEN coalesce(l.forward_line, l.line) IS NULL THEN 'kernel' ELSE 'line' END AS kind,
-    coalesce(l.forward_line, l.line, n.short_kernel, l.kernel, 'unknown kernel') AS label, c.samples, c.memory_samples
+    coalesce(l.forward_line, l.line, n.short_kernel, l.kernel, 'unknown kernel') AS label,
+    l.module_path, c.samples, c.memory_samples
   FROM cost c
   JOIN launch_context l ON l.kernel_id = c.kernel_id
   LEFT JOIN kernel_name n ON n.function_id = l.function_id
+), of_path AS (
+  SELECT kind, label, module_path, sum(samples) AS samples, sum(memory_samples) AS memory_samples
+  FROM named
+  GROUP BY kind, label, module_path
+), of_module AS (
+  SELECT
+    kind, label, regexp_replace(module_path, '(^|\.)[0-9]+(\.|$)', '\1*\2', 'g') AS module,
+    sum(samples) AS samples, sum(memory_samples) AS memory_samples
+  FROM of_path
+  GROUP BY 1, 2, 3
+), weighed AS (
+  SELECT
+    *, sum(samples) OVER () AS all_samples, sum(samples) OVER (PARTITION BY kind, label) AS line_samples,
+    sum(CASE WHEN module IS NULL THEN 0.0 ELSE samples END) OVER (PARTITION BY kind, label) AS module_samples,
+    max(samples) OVER (PARTITION BY kind, label) AS most_samples
+  FROM of_module
+), split AS (
+  SELECT
+    *, kind = 'line' AND module IS NOT NULL AND line_samples > 0.5 * all_samples
+      AND module_samples > 0.5 * line_samples AND most_samples < 0.9 * line_samples AS is_split
+  FROM weighed
 ), summed AS (
-  SELECT kind, label, sum(samples) AS samples, sum(memory_samples) AS memory_samples FROM named GROUP BY kind, label
+  SELECT
+    CASE WHEN is_split THEN 'module' ELSE kind END AS kind, CASE WHEN is_split THEN module ELSE label END AS label,
+    max(CASE WHEN is_split THEN label END) AS line, sum(samples) AS samples, sum(memory_samples) AS memory_samples
+  FROM split
+  GROUP BY 1, 2
 ), placed AS (
   SELECT *, least($top + 1, row_number() OVER (ORDER BY samples DESC, kind, label)) AS place FROM summed
 )
 SELECT
   CASE WHEN place <= $top THEN max(kind) ELSE 'other' END AS kind,
   CASE WHEN place <= $top THEN max(label) END AS label,
-  CASE WHEN place <= $top THEN max(t.text) END AS text,
+  CASE WHEN place <= $top THEN coalesce(max(p.line), max(t.text)) END AS text,
   count(*) AS objects,
   sum(samples) AS samples,
   sum(memory_samples) AS memory_samples,

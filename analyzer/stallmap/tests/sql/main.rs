@@ -29,6 +29,7 @@ mod life;
 mod lost;
 mod lying;
 mod memory;
+mod modules;
 mod observed;
 mod packed;
 mod page;

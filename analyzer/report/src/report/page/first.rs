@@ -107,13 +107,13 @@ fn short(share: &Share) -> &str {
     }
 }
 
-/// Class of a share's colour. Shares of tensors and lines differ by their place.
+/// Class of a share's colour. Shares of tensors, lines and modules differ by their place.
 const fn class(kind: Kind, place: usize) -> &'static str {
     match (kind, place) {
-        (Kind::Tensor | Kind::Line, 0) => "t0",
-        (Kind::Tensor | Kind::Line, 1) => "t1",
-        (Kind::Tensor | Kind::Line, 2) => "t2",
-        (Kind::Tensor | Kind::Line | Kind::OtherTensors, _) => "t3",
+        (Kind::Tensor | Kind::Line | Kind::Module, 0) => "t0",
+        (Kind::Tensor | Kind::Line | Kind::Module, 1) => "t1",
+        (Kind::Tensor | Kind::Line | Kind::Module, 2) => "t2",
+        (Kind::Tensor | Kind::Line | Kind::Module | Kind::OtherTensors, _) => "t3",
         (Kind::Memory, _) => "t4",
         (Kind::Other, _) => "t5",
     }
