@@ -19,7 +19,7 @@ WITH cost AS (
   GROUP BY kind, label, module_path
 ), of_module AS (
   SELECT
-    kind, label, regexp_replace(module_path, '(^|\.)[0-9]+(\.|$)', '\1*\2', 'g') AS module,
+    kind, label, regexp_replace(module_path, '\b[0-9]+\b', '*', 'g') AS module,
     sum(samples) AS samples, sum(memory_samples) AS memory_samples
   FROM of_path
   GROUP BY 1, 2, 3

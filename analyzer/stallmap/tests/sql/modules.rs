@@ -4,11 +4,11 @@ use stallmap::library::queries;
 
 use crate::craft::{Change, crafted};
 
-/// Ops of one line with 63 % of all samples: in layers 0 and 1, and in the gradient of layer 0.
+/// Ops of one line with 63 % of all samples: in two layers, and in the gradient of the second.
 const LAYERS: Change<'_> = (
     "op",
     "SELECT * REPLACE (
-       CASE op_id WHEN 13 THEN 'model.0.layers.10.attention' WHEN 3 THEN 'model.0.layers.11.feed' END AS module_path,
+       CASE op_id WHEN 13 THEN 'model.0.1.layers.10.attention' WHEN 3 THEN 'model.0.layers.11.feed' END AS module_path,
        CASE op_id WHEN 6 THEN CAST(3 AS BIGINT UNSIGNED) END AS forward_op_id
      ) FROM op",
 );
@@ -32,7 +32,7 @@ async fn a_line_with_most_samples_is_shown_by_module() {
     assert_eq!(lines[0], "line | graph_replay.py:27 score | NULL | 5949");
     assert_eq!(lines[1..], others);
     let modules = shares(&[LAYERS]).await;
-    assert_eq!(modules[0], "module | model.*.layers.*.attention | graph_replay.py:27 score | 3716");
+    assert_eq!(modules[0], "module | model.*.*.layers.*.attention | graph_replay.py:27 score | 3716");
     // With the gradient: it counts for the module of its forward op.
     assert_eq!(modules[1], "module | model.*.layers.*.feed | graph_replay.py:27 score | 2233");
     assert_eq!(modules[2..4], others[..2]);
