@@ -155,7 +155,7 @@ impl Patterns {
         self.shape_at(place, request).map(|shape| &*shape)
     }
 
-    /// The sectors of a request, by the position of its pattern.
+    /// The shape of a request with the known pattern at this position.
     fn shape_at(&mut self, place: usize, request: &Request<'_>) -> Option<&mut Shape> {
         let pattern = self.known.get_mut(place)?;
         // Past the last address, lanes have no distances.

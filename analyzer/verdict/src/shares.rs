@@ -91,17 +91,15 @@ pub(super) fn by_line(lines: &[LineShare]) -> Vec<Share> {
         (false, true) => ("line", "lines"),
         (false, false) => ("kernel", "kernels"),
     };
-    let share = |row: &LineShare| match (&row.label, row.kind.as_str()) {
-        (Some(label), "module") => {
-            let detail = row.text.as_deref().map(place).unwrap_or_default();
-            Share { detail, ..Share::new(Kind::Module, row.share, label.clone()) }
-        }
-        (Some(label), _) => {
-            let detail = row.text.clone().unwrap_or_default();
-            Share { detail, ..Share::new(Kind::Line, row.share, label.clone()) }
-        }
-        (None, _) if row.objects == 1 => Share::new(Kind::Other, row.share, format!("1 other {one}")),
-        (None, _) => Share::new(Kind::Other, row.share, format!("{} other {more}", row.objects)),
+    let share = |row: &LineShare| {
+        let Some(label) = &row.label else {
+            let noun = if row.objects == 1 { one } else { more };
+            return Share::new(Kind::Other, row.share, format!("{} other {noun}", row.objects));
+        };
+        let text = row.text.clone().unwrap_or_default();
+        let (kind, detail) =
+            if row.kind == "module" { (Kind::Module, place(&text)) } else { (Kind::Line, text) };
+        Share { detail, ..Share::new(kind, row.share, label.clone()) }
     };
     with_percents(lines.iter().map(share).collect())
 }

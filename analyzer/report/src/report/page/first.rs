@@ -110,12 +110,13 @@ fn short(share: &Share) -> &str {
 /// Class of a share's colour. Shares of tensors, lines and modules differ by their place.
 const fn class(kind: Kind, place: usize) -> &'static str {
     match (kind, place) {
-        (Kind::Tensor | Kind::Line | Kind::Module, 0) => "t0",
-        (Kind::Tensor | Kind::Line | Kind::Module, 1) => "t1",
-        (Kind::Tensor | Kind::Line | Kind::Module, 2) => "t2",
-        (Kind::Tensor | Kind::Line | Kind::Module | Kind::OtherTensors, _) => "t3",
+        (Kind::OtherTensors, _) => "t3",
         (Kind::Memory, _) => "t4",
         (Kind::Other, _) => "t5",
+        (_, 0) => "t0",
+        (_, 1) => "t1",
+        (_, 2) => "t2",
+        _ => "t3",
     }
 }
 
