@@ -3,6 +3,7 @@
 import os
 import sys
 import sysconfig
+import tempfile
 
 from _stallmap_record._temporary import Temporary
 
@@ -18,7 +19,7 @@ class Files:
         self._start = os.getcwd()
         paths = sysconfig.get_paths()
         # Code that the compiler writes: its names are hashes of its content, its folder holds the user's name.
-        generated = os.environ.get("TORCHINDUCTOR_CACHE_DIR") or os.path.join(_temporary(), f"torchinductor_{_user()}")
+        generated = os.environ.get("TORCHINDUCTOR_CACHE_DIR") or os.path.join(tempfile.gettempdir(), f"torchinductor_{_user()}")
         self._fixed = [generated, *(paths[kind] for kind in ("purelib", "platlib", "stdlib") if kind in paths)]
 
     def normalized(self, file):
@@ -44,12 +45,6 @@ class Files:
         entries = [os.path.join(self._start, entry) for entry in [*self._first, *sys.path]]
         roots = [*scripts, *self._fixed, *entries]
         return {os.path.normpath(root).rstrip(os.sep) + os.sep for root in roots}
-
-
-def _temporary():
-    import tempfile
-
-    return tempfile.gettempdir()
 
 
 def _user():
