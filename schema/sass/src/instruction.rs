@@ -48,6 +48,16 @@ impl Instruction {
         }
     }
 
+    /// The predicate of lanes from which it computes whether that of any of them is true: VOTE.ANY.
+    pub fn any_lane(&self) -> Option<Register> {
+        const ANY: u64 = 1;
+        const NEGATED: u32 = 90;
+        let is_any = matches!(self.mnemonic, Some("VOTE" | "VOTEU")) && self.word.bits(72, 2) == ANY;
+        let mut lanes = self.reads.iter();
+        let (register, None) = (lanes.next()?, lanes.next()) else { return None };
+        (is_any && !self.word.bit(NEGATED) && register.file == File::Predicate).then_some(register)
+    }
+
     /// Its wait in addition to the barriers of its wait mask: DEPBAR and WARPGROUP.DEPBAR.
     pub fn barrier_wait(&self) -> Option<BarrierWait> {
         let word = self.word;
@@ -93,6 +103,13 @@ impl Instruction {
         self.memory.is_some_and(|memory| memory.kind == Access::Atomic)
             && matches!(self.mnemonic, Some("SYNCS" | "ARRIVES" | "UTCBAR"))
             && self.word.bits(0, 9) != EXCHANGE
+    }
+
+    /// True if a warp says by it how many bytes copies bring to an mbarrier: an arrival with a count of bytes.
+    pub fn expects_bytes(&self) -> bool {
+        /// Bit of `.A1T0`: one arrival, and no bytes.
+        const NO_BYTES: u32 = 84;
+        self.arrives_at_mbarrier() && self.mnemonic == Some("SYNCS") && !self.word.bit(NO_BYTES)
     }
 }
 

@@ -46,6 +46,13 @@ impl Word {
         opcode
     }
 
+    /// The bits that say what is computed: all but the destination register and the scheduling.
+    pub const fn computation(self) -> u128 {
+        const DESTINATION: u128 = 0xff << 16;
+        const SCHEDULING: u128 = !0 << 105;
+        self.0 & !(DESTINATION | SCHEDULING)
+    }
+
     /// The operation's family: bits 0 to 8.
     pub const fn family(self) -> u16 {
         self.opcode() & 0x1ff

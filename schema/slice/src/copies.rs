@@ -2,7 +2,7 @@
 //!
 //! A warp that waits for an mbarrier waits for the copies that signal it. Where none does, it waits for the warps that
 //! arrive at it: those that free a stage, or hand over work. A signal and a waiter meet where their mbarriers' addresses
-//! begin with the same constant: rings of mbarriers are walked by adding to it. That is a rule, not a proof.
+//! do, by the best evidence that there is. That is a rule, not a proof.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,6 +10,7 @@ use crate::analysis::{PointerUse, Signal, TensorMapUse, offset};
 use crate::definitions::Definitions;
 use crate::descriptors;
 use crate::graph::FlowGraph;
+use crate::mbarrier::{Evidence, Mbarrier, common, evidence};
 use crate::signals::{Signals, signals};
 use crate::value::{Base, Question, Value};
 use crate::work::{TooMuchWork, Work};
@@ -18,8 +19,6 @@ use stallmap_sass::instruction::{Class, Instruction, Space};
 use stallmap_sass::register::{File, Register};
 use stallmap_sass::word::Sm;
 
-/// Shared addresses have 24 bits. Above them may stand the rank of a block in its cluster.
-const ADDRESS_MASK: i64 = 0xff_ffff;
 /// Bytes of a pointer, on which it lies too.
 const POINTER_BYTES: u32 = 8;
 /// Bytes on which tensor maps lie.
@@ -48,18 +47,8 @@ impl Copies {
         work: &Work,
     ) -> Result<Self, TooMuchWork> {
         let mut question = Question::new(instructions, flow, definitions, sm, work);
-        let (mut copies, mut warps) = (Arrivals::new(), Arrivals::new());
         let (mut tensor_maps, mut pointers) = (BTreeMap::new(), BTreeMap::new());
         for (index, instruction) in instructions.iter().enumerate() {
-            if let Some(mbarrier) = instruction.copy_mbarrier() {
-                for place in places(question.starts(index, mbarrier)?, 0) {
-                    copies.entry(place).or_default().push(index);
-                }
-            } else if instruction.arrives_at_mbarrier() {
-                for place in memory_places(&mut question, index, instruction)? {
-                    warps.entry(place).or_default().push(index);
-                }
-            }
             if let Some(tensor_map) = tensor_map(instruction) {
                 tensor_maps.insert(index, question.values(index, tensor_map)?);
             }
@@ -68,14 +57,25 @@ impl Copies {
             }
         }
         pointers.extend(descriptors::made(instructions, flow, &tensor_maps, &mut question, work)?);
+        let warps = by_warps(instructions, &mut question)?;
+        let copies = by_copies(instructions, flow, &warps, &mut question, work)?;
+        let (copies, warps) = (grouped(copies), grouped(warps));
         let (mut arriving, mut groups) = (BTreeMap::new(), BTreeSet::new());
         for (index, instruction) in instructions.iter().enumerate().filter(|(_, one)| tests_mbarrier(one)) {
-            let places = memory_places(&mut question, index, instruction)?;
-            let mut met = met(&copies, &places, work)?;
-            if met.is_empty() {
-                met = self::met(&warps, &places, work)?;
-                groups.insert(met.clone());
-            }
+            let mbarriers = mbarriers(&mut question, index, instruction)?;
+            let met = match (met(&copies, &mbarriers, work)?, met(&warps, &mbarriers, work)?) {
+                // Whoever else arrives there, the bytes of copies come last.
+                (Some(by_copies), by_warps)
+                    if by_warps.as_ref().is_none_or(|warps| by_copies.0 <= warps.0) =>
+                {
+                    by_copies.1
+                }
+                (_, by_warps) => {
+                    let met = by_warps.map(|(_, met)| met).unwrap_or_default();
+                    groups.insert(met.clone());
+                    met
+                }
+            };
             arriving.insert(index, met);
         }
         let signals = signals(flow, &groups, work)?;
@@ -149,26 +149,75 @@ pub(crate) enum Source<'c> {
     Pointer(&'c BTreeSet<u32>),
 }
 
-/// Start of an mbarrier: a constant, alone or added to an unknown value.
-type Place = (bool, i64);
+/// Instructions that signal an mbarrier, with the places where it may lie.
+type Arriving = Vec<(usize, BTreeSet<Mbarrier>)>;
 
-fn places(values: BTreeSet<Value>, added: i64) -> BTreeSet<Place> {
-    let place = |value: Value| (value.base == Base::Zero, (value.constant + added) & ADDRESS_MASK);
-    values.into_iter().map(place).collect()
+/// Instructions by which warps arrive at mbarriers.
+fn by_warps(instructions: &[Instruction], question: &mut Question<'_>) -> Result<Arriving, TooMuchWork> {
+    let arrive = instructions.iter().enumerate().filter(|(_, one)| one.arrives_at_mbarrier());
+    arrive.map(|(index, one)| Ok((index, mbarriers(question, index, one)?))).collect()
 }
 
-/// Instructions that signal an mbarrier, by its place.
-type Arrivals = BTreeMap<Place, Vec<usize>>;
-
-/// The instructions that signal an mbarrier at one of these places, in order.
-fn met(arrivals: &Arrivals, places: &BTreeSet<Place>, work: &Work) -> Result<Vec<usize>, TooMuchWork> {
-    let mut met = BTreeSet::new();
-    for place in places {
-        let found = arrivals.get(place).map_or(&[][..], Vec::as_slice);
-        work.spend(found.len())?;
-        met.extend(found);
+/// Copies that signal mbarriers.
+fn by_copies(
+    instructions: &[Instruction],
+    flow: &FlowGraph,
+    warps: &Arriving,
+    question: &mut Question<'_>,
+    work: &Work,
+) -> Result<Arriving, TooMuchWork> {
+    let expecting = || warps.iter().filter(|(index, _)| instructions[*index].expects_bytes());
+    let all: BTreeSet<Mbarrier> = expecting().flat_map(|(_, mbarriers)| mbarriers).copied().collect();
+    let mut by_block: BTreeMap<_, BTreeSet<Mbarrier>> = BTreeMap::new();
+    for (index, mbarriers) in expecting() {
+        work.spend(mbarriers.len())?;
+        by_block.entry(flow.block_of.get(*index)).or_default().extend(mbarriers);
     }
-    Ok(met.into_iter().collect())
+    let mut copies = Arriving::new();
+    for (index, instruction) in instructions.iter().enumerate() {
+        let Some(mbarrier) = instruction.copy_mbarrier() else { continue };
+        let places: BTreeSet<Mbarrier> =
+            question.starts(index, mbarrier)?.into_iter().map(Mbarrier::from).collect();
+        let own = by_block.get(&flow.block_of.get(index));
+        work.spend(places.len() * (all.len() + own.map_or(0, BTreeSet::len)))?;
+        // Some of the places are those of other paths. A warp says how many bytes are to come where copies signal, and most
+        // often beside them.
+        let expected = [own, Some(&all)].into_iter().flatten().map(|expected| common(&places, expected));
+        let expected = expected.into_iter().find(|common| !common.is_empty());
+        copies.push((index, expected.unwrap_or(places)));
+    }
+    Ok(copies)
+}
+
+/// Instructions that signal mbarriers, by where these may lie.
+type Arrivals = BTreeMap<BTreeSet<Mbarrier>, Vec<usize>>;
+
+fn grouped(arriving: Arriving) -> Arrivals {
+    let mut arrivals = Arrivals::new();
+    for (index, mbarriers) in arriving {
+        arrivals.entry(mbarriers).or_default().push(index);
+    }
+    arrivals
+}
+
+/// The instructions that signal one of some mbarriers, in order, with the best evidence for it.
+fn met(
+    arrivals: &Arrivals,
+    mbarriers: &BTreeSet<Mbarrier>,
+    work: &Work,
+) -> Result<Option<(Evidence, Vec<usize>)>, TooMuchWork> {
+    let mut met: BTreeMap<Evidence, Vec<usize>> = BTreeMap::new();
+    for (others, signals) in arrivals {
+        work.spend(1 + others.len())?;
+        if let Some(evidence) = evidence(mbarriers, others) {
+            work.spend(signals.len())?;
+            met.entry(evidence).or_default().extend(signals);
+        }
+    }
+    Ok(met.pop_first().map(|(evidence, mut signals)| {
+        signals.sort_unstable();
+        (evidence, signals)
+    }))
 }
 
 /// True if an instruction tests an mbarrier's phase: it is the SYNCS with a predicate as its result.
@@ -177,23 +226,16 @@ fn tests_mbarrier(instruction: &Instruction) -> bool {
         && instruction.writes.iter().any(|register| register.file == File::Predicate)
 }
 
-pub(crate) fn memory_places(
+/// Where the mbarrier, or other shared memory, of an instruction may lie.
+pub(crate) fn mbarriers(
     question: &mut Question<'_>,
     index: usize,
     instruction: &Instruction,
-) -> Result<BTreeSet<Place>, TooMuchWork> {
+) -> Result<BTreeSet<Mbarrier>, TooMuchWork> {
     let Some(memory) = instruction.memory else { return Ok(BTreeSet::new()) };
-    let mut sums = BTreeSet::from([(true, i64::from(memory.offset) & ADDRESS_MASK)]);
-    for register in [memory.address, memory.uniform].into_iter().flatten() {
-        let parts = places(question.starts(index, register)?, 0);
-        let sum = |sum: &Place| {
-            let sum = *sum;
-            let add = move |part: &Place| (sum.0 && part.0, (sum.1 + part.1) & ADDRESS_MASK);
-            parts.iter().map(add).collect::<Vec<_>>()
-        };
-        sums = sums.iter().flat_map(sum).collect();
-    }
-    Ok(sums)
+    let registers = [memory.address, memory.uniform].into_iter().flatten();
+    let sums = question.sums(index, registers, i64::from(memory.offset))?;
+    Ok(sums.into_iter().map(Mbarrier::from).collect())
 }
 
 /// The register that holds the address of a copy's tensor map.

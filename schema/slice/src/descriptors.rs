@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use petgraph::Direction;
 
-use crate::copies::{memory_places, tensor_map};
+use crate::copies::{mbarriers, tensor_map};
 use crate::graph::FlowGraph;
 use crate::value::{Question, Value};
 use crate::work::{TooMuchWork, Work};
@@ -50,9 +50,14 @@ pub(crate) fn made(
         }
     }
     for copy in copies.keys().filter(|copy| instructions[**copy].mnemonic != Some(CONTROL)) {
-        let address = address(instructions, question, *copy)?;
-        if let Some(words) = address.and_then(|address| stored.get(&address)) {
-            made.insert(*copy, words.clone());
+        let Some((words, added)) = address(instructions, question, *copy)? else { continue };
+        work.spend(stored.len())?;
+        // What other paths add, or nobody did, is no place of the copy's tensor map.
+        let is_its = |known: &&Address| known.0 == words && !known.1.is_disjoint(&added);
+        let its: BTreeSet<u32> =
+            stored.keys().filter(is_its).flat_map(|known| &stored[known]).copied().collect();
+        if !its.is_empty() {
+            made.insert(*copy, its);
         }
     }
     Ok(made)
@@ -132,8 +137,8 @@ impl Maker<'_, '_> {
         }
         let place = match memory.space {
             Space::Shared => {
-                let places = memory_places(self.question, index, instruction)?;
-                let Some((_, place)) = places.into_iter().next() else { return Ok(None) };
+                let places = mbarriers(self.question, index, instruction)?;
+                let Some(place) = places.into_iter().map(|place| place.start).min() else { return Ok(None) };
                 Some(place)
             }
             Space::Global | Space::Generic if self.is_the_map(index, instruction)? => None,

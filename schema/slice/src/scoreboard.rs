@@ -20,7 +20,8 @@ mod pending;
 mod setters;
 
 use effect::{
-    Group, closed_group, counted_barrier, group_kind, is_found_behind, is_store, touches, waited_barriers,
+    Group, closed_group, counted_barrier, group_barrier, group_kind, is_found_behind, is_store, touches,
+    waited_barriers,
 };
 use held::Held;
 use pending::{MOST_STORES, MOST_UNMARKED, Pending, push};
@@ -159,7 +160,7 @@ impl Board<'_> {
         let is_noted = candidates.is_some();
         let mut newest: BTreeMap<usize, u32> = BTreeMap::new();
         for (commit, ages) in &mut pending.groups {
-            let barrier = self.instructions[*commit].control.write_barrier;
+            let barrier = group_barrier(&self.instructions[*commit]);
             let at_least = match (barrier, counted) {
                 (Some(barrier), _) if mask >> barrier & 1 == 1 => 0,
                 (Some(barrier), Some((waited, left))) if waited == barrier => u32::from(left).min(63),
@@ -236,9 +237,9 @@ impl Board<'_> {
     fn close_group(&mut self, pending: &mut Pending, commit: usize, kind: Group) -> Result<(), TooMuchWork> {
         self.work.spend(pending.groups.len() + pending.open.len())?;
         let instructions = self.instructions;
-        let barrier = instructions[commit].control.write_barrier;
+        let barrier = group_barrier(&instructions[commit]);
         for (other, ages) in &mut pending.groups {
-            if instructions[*other].control.write_barrier == barrier {
+            if group_barrier(&instructions[*other]) == barrier {
                 *ages <<= 1;
             }
         }

@@ -2,9 +2,10 @@
 //!
 //! A register is followed back through moves, additions and the like to constants, constant banks and things unknown.
 //! Every path counts, so a value is a set. Around a loop an addition is taken no more than once. The start of a value
-//! leaves out what the loop adds.
+//! leaves out what the loop adds, and says it beside: the walk.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -13,17 +14,22 @@ use petgraph::graph::NodeIndex;
 
 use crate::definitions::Definitions;
 use crate::graph::FlowGraph;
+use crate::mbarrier::ADDRESS_BITS;
 use crate::work::{TooMuchWork, Work};
-use stallmap_sass::instruction::Instruction;
+use stallmap_sass::instruction::{Guard, Instruction};
 use stallmap_sass::register::Register;
 use stallmap_sass::word::Sm;
 
+mod circles;
 mod expression;
+mod walk;
 
+use circles::{Circles, Definition};
 use expression::{Expression, Operand, Term};
+pub(crate) use walk::Walk;
 
 /// Maximum steps of one query. After them the result is unknown.
-const MOST_STEPS: usize = 1 << 11;
+const MOST_STEPS: usize = 1 << 10;
 /// Values that a register is followed to.
 const MOST_VALUES: usize = 16;
 
@@ -32,10 +38,12 @@ const MOST_VALUES: usize = 16;
 pub(crate) struct Value {
     pub(crate) base: Base,
     pub(crate) constant: i64,
+    /// What a loop adds to a start. None in other values.
+    pub(crate) walk: Walk,
 }
 
 /// The base to which a constant is added.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Base {
     /// Nothing: the value is the constant.
     Zero,
@@ -46,31 +54,47 @@ pub(crate) enum Base {
         /// Offset in it, bytes.
         offset: u32,
     },
-    /// Something that is not known.
-    Unknown,
+    /// Something that is not known: equal names stand for equal contents, different ones for any.
+    Unknown(u64),
+}
+
+impl Base {
+    /// A base that is computed from others in some way.
+    fn of(parts: impl Hash) -> Self {
+        let mut name = DefaultHasher::new();
+        parts.hash(&mut name);
+        Self::Unknown(name.finish())
+    }
 }
 
 impl Value {
-    const UNKNOWN: Self = Self { base: Base::Unknown, constant: 0 };
+    /// Nothing is known, not even that it is equal to another.
+    const ANY: Self = Self::from_base(Base::Unknown(0));
+
+    const fn from_base(base: Base) -> Self {
+        Self { base, constant: 0, walk: Walk::NONE }
+    }
 
     const fn number(constant: i64) -> Self {
-        Self { base: Base::Zero, constant }
+        Self { constant, ..Self::from_base(Base::Zero) }
     }
 
     fn plus(self, other: Self) -> Self {
         let base = match (self.base, other.base) {
             (Base::Zero, base) | (base, Base::Zero) => base,
-            _ => Base::Unknown,
+            (one, other) => Base::of((one.min(other), one.max(other))),
         };
-        Self { base, constant: self.constant.wrapping_add(other.constant) }
+        let walk = self.walk.beside(other.walk);
+        Self { base, constant: self.constant.wrapping_add(other.constant), walk }
     }
 
     fn scaled(self, factor: i64) -> Self {
-        match self.base {
-            _ if factor == 1 => self,
-            Base::Zero => Self::number(self.constant.wrapping_mul(factor)),
-            _ => Self::UNKNOWN,
-        }
+        let base = match self.base {
+            _ if factor == 1 => return self,
+            Base::Zero => Base::Zero,
+            base => Base::of((base, factor)),
+        };
+        Self { base, constant: self.constant.wrapping_mul(factor), walk: self.walk.scaled(factor) }
     }
 }
 
@@ -83,17 +107,17 @@ pub(crate) struct Question<'a> {
     work: &'a Work,
     steps: usize,
     /// Definitions on the way to the present one.
-    path: Vec<(usize, Register)>,
+    path: Vec<Definition>,
     /// Their places on it.
-    on_path: BTreeMap<(usize, Register), usize>,
+    on_path: BTreeMap<Definition, usize>,
     /// The first place on the path to which the present definition led back.
     cut_at: usize,
     /// Values of definitions that do not depend on the path.
-    values: BTreeMap<(usize, Register), BTreeSet<Value>>,
+    values: BTreeMap<Definition, BTreeSet<Value>>,
     /// The same without additions in loops.
-    starts: BTreeMap<(usize, Register), BTreeSet<Value>>,
+    starts: BTreeMap<Definition, BTreeSet<Value>>,
     /// Definitions that depend on themselves.
-    circular: BTreeSet<(usize, Register)>,
+    circles: Circles,
     /// True to leave out additions in circular definitions.
     without_loops: bool,
     /// By block and register: definitions that may reach the block's start.
@@ -123,7 +147,7 @@ impl<'a> Question<'a> {
             cut_at: usize::MAX,
             values: BTreeMap::new(),
             starts: BTreeMap::new(),
-            circular: BTreeSet::new(),
+            circles: Circles::default(),
             without_loops: false,
             entering: BTreeMap::new(),
         }
@@ -145,12 +169,28 @@ impl<'a> Question<'a> {
         register: Register,
     ) -> Result<BTreeSet<Value>, TooMuchWork> {
         // Once to find the circles, once to leave them out.
-        let circles = self.circular.len();
+        let changes = self.circles.changes();
         self.ask(index, register, false)?;
-        if self.circular.len() != circles {
+        if self.circles.changes() != changes {
             self.starts.clear();
         }
         self.ask(index, register, true)
+    }
+
+    /// The values with which the sum of registers and a constant begins, without additions in loops.
+    pub(crate) fn sums(
+        &mut self,
+        index: usize,
+        registers: impl IntoIterator<Item = Register>,
+        constant: i64,
+    ) -> Result<BTreeSet<Value>, TooMuchWork> {
+        let mut sums = BTreeSet::from([Value::number(constant)]);
+        for register in registers {
+            let values = self.starts(index, register)?;
+            let added = sums.iter().flat_map(|sum| values.iter().map(|value| sum.plus(*value)));
+            sums = limited(added.collect());
+        }
+        Ok(sums)
     }
 
     /// Offsets in constant bank 0 of words that are terms of a register's value, by any path.
@@ -174,7 +214,7 @@ impl<'a> Question<'a> {
                         Operand::Value(Value { base: Base::Bank { bank: 0, offset }, .. }) => {
                             words.insert(offset);
                         }
-                        Operand::Value(_) => {}
+                        Operand::Value(_) | Operand::Product => {}
                     }
                 }
             }
@@ -193,7 +233,7 @@ impl<'a> Question<'a> {
     }
 
     /// Values of definitions that do not depend on the path, of the present kind.
-    fn known(&mut self) -> &mut BTreeMap<(usize, Register), BTreeSet<Value>> {
+    fn known(&mut self) -> &mut BTreeMap<Definition, BTreeSet<Value>> {
         if self.without_loops { &mut self.starts } else { &mut self.values }
     }
 
@@ -204,7 +244,7 @@ impl<'a> Question<'a> {
             match *definition {
                 Some(definition) => values.extend(self.definition(definition, register)?),
                 None => {
-                    values.insert(Value::UNKNOWN);
+                    values.insert(Value::from_base(Base::of(register)));
                 }
             }
         }
@@ -215,7 +255,8 @@ impl<'a> Question<'a> {
     fn definitions(&mut self, index: usize, register: Register) -> Result<Sources, TooMuchWork> {
         let Some(block) = self.flow.block_of.get(index).copied() else { return Ok(Sources::default()) };
         let mut found = BTreeSet::new();
-        if self.last_definitions(self.flow.graph[block].start..index, register, &mut found)? {
+        let before = self.flow.graph[block].start..index;
+        if self.last_definitions(before, Some(index), register, &mut found)? {
             return Ok(Rc::new(found));
         }
         let entering = self.entering(block, register)?;
@@ -242,7 +283,7 @@ impl<'a> Question<'a> {
             for earlier in before {
                 self.work.spend(1)?;
                 let range = self.flow.graph[earlier].clone();
-                if !seen.insert(earlier) || self.last_definitions(range, register, &mut found)? {
+                if !seen.insert(earlier) || self.last_definitions(range, None, register, &mut found)? {
                     continue;
                 }
                 match self.entering.get(&(earlier, register)) {
@@ -259,22 +300,42 @@ impl<'a> Question<'a> {
         Ok(found)
     }
 
-    /// The last definitions of a register among instructions in order. The flag is true if one of them replaces all
-    /// before.
+    /// The last definitions of a register among instructions in order, before a use in their block. The flag is true if one
+    /// of them replaces all before.
     fn last_definitions(
         &self,
         range: Range<usize>,
+        use_index: Option<usize>,
         register: Register,
         found: &mut BTreeSet<Option<usize>>,
     ) -> Result<bool, TooMuchWork> {
         for index in self.writers.within(range, register).iter().rev() {
             self.work.spend(1)?;
             found.insert(Some(*index));
-            if self.instructions[*index].is_unconditional() {
+            let replaces = |use_index| self.executes_with(*index, use_index);
+            if self.instructions[*index].is_unconditional() || use_index.is_some_and(replaces) {
                 return Ok(true);
             }
         }
         Ok(false)
+    }
+
+    /// True if an instruction executes whenever a later one of its block does: both under one condition.
+    fn executes_with(&self, index: usize, later: usize) -> bool {
+        let condition = self.condition(index);
+        condition.is_some() && condition == self.condition(later)
+    }
+
+    /// The predicate of an instruction's guard, and which instruction of the block set it last. None without a guard. A
+    /// predicate that is true where that of any lane is, as elected lanes compute it, stands for theirs.
+    fn condition(&self, index: usize) -> Option<(Guard, Option<usize>)> {
+        let guard = self.instructions[index].guard?;
+        let start = self.flow.block_of.get(index).map_or(index, |block| self.flow.graph[*block].start);
+        let last = |before, register| self.writers.within(start..before, register).last().copied();
+        let setter = last(index, guard.register);
+        let any = setter.and_then(|setter| Some((setter, self.instructions[setter].any_lane()?)));
+        let of_lanes = |(setter, register)| (Guard { register, ..guard }, last(setter, register));
+        Some(any.filter(|_| !guard.negated).map_or((guard, setter), of_lanes))
     }
 
     /// The value that an instruction puts into a register.
@@ -285,7 +346,7 @@ impl<'a> Question<'a> {
         }
         if let Some(place) = self.on_path.get(&key).copied() {
             self.work.spend(self.path.len() - place)?;
-            self.circular.extend(self.path[place..].iter().copied());
+            self.circles.join(&self.path[place..]);
             self.cut_at = self.cut_at.min(place);
             return Ok(BTreeSet::new());
         }
@@ -293,7 +354,7 @@ impl<'a> Question<'a> {
         self.steps = self.steps.saturating_sub(1);
         if self.steps == 0 {
             self.cut_at = 0;
-            return Ok(BTreeSet::from([Value::UNKNOWN]));
+            return Ok(BTreeSet::from([Value::ANY]));
         }
         let depth = self.path.len();
         let cut_before = std::mem::replace(&mut self.cut_at, usize::MAX);
@@ -314,13 +375,11 @@ impl<'a> Question<'a> {
 
     fn result(&mut self, index: usize, register: Register) -> Result<BTreeSet<Value>, TooMuchWork> {
         match Expression::of(&self.instructions[index], register, self.sm) {
-            Expression::Unknown => Ok(BTreeSet::from([Value::UNKNOWN])),
-            Expression::Sum(terms) => {
-                let is_circular = self.without_loops && self.circular.contains(&(index, register));
-                let is_kept = |term: &Term| !is_circular || matches!(term.operand, Operand::Register(_));
-                let terms: Vec<Term> = terms.into_iter().filter(is_kept).collect();
-                self.sum(index, &terms)
+            Expression::Unknown => Ok(BTreeSet::from([Value::from_base(self.unknown(index, register))])),
+            Expression::Sum(terms) if self.without_loops && self.circles.contains((index, register)) => {
+                self.circular_sum((index, register), &terms)
             }
+            Expression::Sum(terms) => self.sum(index, &terms),
             Expression::Either(operands) => {
                 let mut values = BTreeSet::new();
                 for operand in operands {
@@ -331,9 +390,45 @@ impl<'a> Question<'a> {
         }
     }
 
+    /// The name of what an instruction computes in a way that is not followed. Equal instructions that read no register
+    /// compute the same.
+    fn unknown(&self, index: usize, register: Register) -> Base {
+        let Instruction { word, reads, .. } = &self.instructions[index];
+        let place = register.index.wrapping_sub(word.byte(16));
+        let is_own = !reads.is_empty();
+        Base::of((is_own.then_some(index), word.computation(), place))
+    }
+
+    /// A sum in a circle without what the circle adds, which becomes the walk of its values.
+    fn circular_sum(&mut self, sum: Definition, terms: &[Term]) -> Result<BTreeSet<Value>, TooMuchWork> {
+        let (index, (mut kept, mut added)) = (sum.0, (Vec::new(), Vec::new()));
+        for term in terms {
+            let list = if self.leads_back(sum, term.operand)? { &mut kept } else { &mut added };
+            list.push(*term);
+        }
+        let added = self.sum(index, &added)?;
+        let walk = Walk::of_added(added.iter().filter(|one| one.base == Base::Zero).map(|one| one.constant));
+        let starts = self.sum(index, &kept)?;
+        Ok(starts.into_iter().map(|value| Value { walk: value.walk.beside(walk), ..value }).collect())
+    }
+
+    /// True if an operand of a definition may come from that definition.
+    fn leads_back(&mut self, sum: Definition, operand: Operand) -> Result<bool, TooMuchWork> {
+        let Operand::Register(register) = operand else { return Ok(false) };
+        let definitions = self.definitions(sum.0, register)?;
+        self.work.spend(definitions.len())?;
+        Ok(definitions
+            .iter()
+            .flatten()
+            .any(|definition| self.circles.are_joined(sum, (*definition, register))))
+    }
+
     fn sum(&mut self, index: usize, terms: &[Term]) -> Result<BTreeSet<Value>, TooMuchWork> {
         let mut sums = BTreeSet::from([Value::number(0)]);
-        for term in terms {
+        // The rank of a block in its cluster stands above an address in shared memory.
+        let is_rank = |term: &Term| self.without_loops && term.factor % (1 << ADDRESS_BITS) == 0;
+        let terms: Vec<Term> = terms.iter().filter(|term| !is_rank(term)).copied().collect();
+        for term in &terms {
             let values = self.operand(index, term.operand)?;
             let scaled = values.iter().map(|value| value.scaled(term.factor));
             let scaled: BTreeSet<Value> = scaled.collect();
@@ -347,10 +442,19 @@ impl<'a> Question<'a> {
         match operand {
             Operand::Register(register) => self.register(index, register),
             Operand::Value(value) => Ok(BTreeSet::from([value])),
+            Operand::Product => Ok(BTreeSet::from([Value::from_base(Base::of((index, "product")))])),
         }
     }
 }
 
+/// Each value once, with all of its walk.
 fn limited(values: BTreeSet<Value>) -> BTreeSet<Value> {
-    if values.len() <= MOST_VALUES { values } else { BTreeSet::from([Value::UNKNOWN]) }
+    let mut walks: BTreeMap<(Base, i64), Walk> = BTreeMap::new();
+    for Value { base, constant, walk } in values {
+        walks.entry((base, constant)).and_modify(|known| *known = known.beside(walk)).or_insert(walk);
+    }
+    if walks.len() > MOST_VALUES {
+        return BTreeSet::from([Value::ANY]);
+    }
+    walks.into_iter().map(|((base, constant), walk)| Value { base, constant, walk }).collect()
 }

@@ -45,7 +45,7 @@ WITH caused AS (
       w.function_id, w.pc, w.stall_reason, w.weight, w.producer_function_id, w.producer_pc, w.confidence, w.remainder,
       CASE WHEN w.remainder IS NOT NULL THEN NULL
            WHEN w.producer_space = 'none' THEN 'no memory'
-           WHEN w.producer_space IN ('signal', 'mbarrier') THEN w.producer_space
+           WHEN w.producer_space IN ('signal', 'mbarrier', 'tensor cores', 'arithmetic') THEN w.producer_space
            WHEN w.producer_space IN ('local', 'shared', 'constant', 'tensor memory') THEN 'not global'
            ELSE 'not observed' END AS unseen
     FROM producer w

@@ -1,8 +1,8 @@
 -- One producer of one stall: W(producer | function, reason, stalled pc), which sums to 1 with its remainder.
 --
 -- From the machine code, as in `producer_awaited`. A wait for a signal of other warps is followed to what those warps
--- waited for before they arrived: see `signal_cause`. The part of their time that they did not wait for memory stays with
--- the signal.
+-- waited for before they arrived, from signal to signal: see `signal_cause`. The part of their time in which they worked
+-- stays with the signal, as the work that they did.
 CREATE VIEW producer (
   -- The function.
   function_id,
@@ -25,14 +25,15 @@ CREATE VIEW producer (
   -- The dependency between the two, as in `producer_candidate`. signal: other warps waited for the producer before
   -- they signalled. self or none without a producer.
   link,
-  -- Memory space that the producer accesses, as in `producer_candidate`. none: no memory. null: unknown.
+  -- Memory space that the producer accesses, as in `producer_candidate`. none: no memory. tensor cores, arithmetic: the
+  -- work of other warps before they signalled, matrix multiplications or anything else. null: unknown.
   producer_space,
   -- A sentence with the reason. Null without a producer.
   explanation
 ) AS
 SELECT * FROM producer_awaited WHERE coalesce(producer_space, '') <> 'signal'
 UNION ALL
--- Several signals may have one cause.
+-- Several signals may have one cause. Work has none: it stays with its signal.
 SELECT
   s.function_id, s.pc, s.stall_reason,
   coalesce(c.producer_function_id, s.producer_function_id) AS producer_function_id,

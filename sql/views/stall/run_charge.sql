@@ -63,7 +63,7 @@ SELECT
   CASE WHEN w.remainder IS NOT NULL THEN NULL
        WHEN p.target IS NOT NULL THEN CAST(p.target AS VARCHAR)
        WHEN w.producer_space = 'none' THEN 'no memory'
-       WHEN w.producer_space IN ('signal', 'mbarrier') THEN w.producer_space
+       WHEN w.producer_space IN ('signal', 'mbarrier', 'tensor cores', 'arithmetic') THEN w.producer_space
        WHEN w.producer_space IN ('local', 'shared', 'constant', 'tensor memory') THEN 'not global'
        ELSE 'not observed' END,
   p.evidence,

@@ -1,57 +1,57 @@
--- Cause of one signal: an instruction that warps waited for before they arrived at an mbarrier.
+-- Cause of one signal: what warps did before they arrived at an mbarrier, and before those that they waited for arrived.
 --
--- From the samples of the work before the signal, `signal_work`: their stalls with the producers of `producer_awaited`.
--- The share is of the time in which the signalling warps did not wait for signals themselves: two kinds of warps that
--- signal each other wait for what one of them does. Work that is no wait for memory has one row without a producer.
+-- From `signal_step`, followed from signal to signal until it ends: at a producer of memory, at work, or at a signal
+-- before which no warp was sampled. Warps that wait for each other's signals wait for what either does: the time that comes
+-- back to where it began is shared like the rest. A signal whose time never ends has no rows.
 CREATE VIEW signal_cause (
   -- The function.
   function_id,
   -- The instruction by which warps arrive at the mbarrier.
   pc,
-  -- The function of the producer.
+  -- The function of the producer. Null for work.
   producer_function_id,
-  -- The instruction that they waited for. Null for all other work.
+  -- The instruction that they waited for. Null for work.
   producer_pc,
-  -- Memory space that it accesses, as in `producer_candidate`.
+  -- Memory space that it accesses, as in `producer_candidate`. For work, as in `producer`.
   producer_space,
-  -- Its part of the work before the signal. The parts of a signal add up to 1.
+  -- Its part of the time before the signal. The parts of a signal add up to 1.
   share,
-  -- A sentence with the reason of their wait. Null for all other work.
+  -- A sentence with the reason of their wait. Null for work.
   explanation
 ) AS
-WITH signal AS (
-  SELECT DISTINCT producer_function_id AS function_id, producer_pc AS pc
-  FROM producer_awaited
-  WHERE producer_space = 'signal'
-), sampled AS (
-  SELECT w.function_id, w.pc, w.work_function_id, w.work_pc, s.stall_reason, CAST(sum(s.samples) AS DOUBLE) AS samples
-  FROM signal g
-  JOIN signal_work w ON w.function_id = g.function_id AND w.pc = g.pc
-  JOIN function_sample s ON s.function_id = w.work_function_id AND s.pc = w.work_pc
-  GROUP BY w.function_id, w.pc, w.work_function_id, w.work_pc, s.stall_reason
-), caused AS (
+WITH RECURSIVE reached AS (
   SELECT
-    s.function_id, s.pc, s.samples * p.weight AS samples,
-    r.is_memory AND p.producer_pc IS NOT NULL AND coalesce(p.producer_space, 'none') <> 'none' AS is_memory,
-    p.producer_function_id, p.producer_pc, p.producer_space, p.explanation
-  FROM sampled s
-  JOIN stall_reason r ON r.reason = s.stall_reason
-  JOIN producer_awaited p
-    ON p.function_id = s.work_function_id AND p.pc = s.work_pc AND p.stall_reason = s.stall_reason
-  WHERE coalesce(p.producer_space, '') NOT IN ('signal', 'mbarrier')
+    function_id, pc, function_id AS at_function_id, pc AS at_pc, CAST(1.0 AS DOUBLE) AS share, 0 AS step
+  FROM (SELECT DISTINCT function_id, pc FROM signal_step)
+  UNION ALL
+  -- After so many signals little is left, and parts below a thousandth are left out.
+  SELECT r.function_id, r.pc, s.cause_function_id, s.cause_pc, sum(r.share * s.share), min(r.step) + 1
+  FROM reached r
+  JOIN signal_step s ON s.function_id = r.at_function_id AND s.pc = r.at_pc
+  WHERE s.is_signal AND r.share > 0.001 AND r.step < 24
+  GROUP BY r.function_id, r.pc, s.cause_function_id, s.cause_pc
+), visited AS (
+  SELECT function_id, pc, at_function_id, at_pc, sum(share) AS share
+  FROM reached
+  GROUP BY function_id, pc, at_function_id, at_pc
+), ended AS (
+  SELECT
+    v.function_id, v.pc,
+    CASE WHEN s.pc IS NULL THEN v.at_function_id ELSE s.cause_function_id END AS cause_function_id,
+    CASE WHEN s.pc IS NULL THEN v.at_pc ELSE s.cause_pc END AS cause_pc,
+    coalesce(s.cause_space, 'signal') AS cause_space,
+    v.share * coalesce(s.share, 1.0) AS share,
+    s.explanation
+  FROM visited v
+  LEFT JOIN signal_step s ON s.function_id = v.at_function_id AND s.pc = v.at_pc
+  WHERE NOT coalesce(s.is_signal, false)
 ), summed AS (
   SELECT
-    function_id, pc,
-    CASE WHEN is_memory THEN producer_function_id END AS producer_function_id,
-    CASE WHEN is_memory THEN producer_pc END AS producer_pc,
-    CASE WHEN is_memory THEN producer_space END AS producer_space,
-    sum(samples) AS samples,
-    min(CASE WHEN is_memory THEN explanation END) AS explanation
-  FROM caused
-  GROUP BY function_id, pc, CASE WHEN is_memory THEN producer_function_id END, CASE WHEN is_memory THEN producer_pc END,
-    CASE WHEN is_memory THEN producer_space END
+    function_id, pc, cause_function_id, cause_pc, cause_space, sum(share) AS share, min(explanation) AS explanation
+  FROM ended
+  GROUP BY function_id, pc, cause_function_id, cause_pc, cause_space
 )
 SELECT
-  function_id, pc, producer_function_id, producer_pc, producer_space,
-  samples / sum(samples) OVER (PARTITION BY function_id, pc), explanation
+  function_id, pc, cause_function_id, cause_pc, cause_space,
+  share / sum(share) OVER (PARTITION BY function_id, pc), explanation
 FROM summed

@@ -66,6 +66,11 @@ pub(super) fn closed_group(instruction: &Instruction) -> Option<Group> {
     }
 }
 
+/// The barrier that the end of a group is awaited by: what a copy out of shared memory has only to read counts as a source.
+pub(super) fn group_barrier(commit: &Instruction) -> Option<u8> {
+    commit.control.write_barrier.or(commit.control.read_barrier)
+}
+
 /// True if samples find the warp at the next instruction: a DEPBAR has issued when it waits.
 pub(super) fn is_found_behind(instruction: &Instruction) -> bool {
     matches!(instruction.barrier_wait(), Some(BarrierWait::Scoreboard { .. }))

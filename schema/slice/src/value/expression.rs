@@ -28,6 +28,8 @@ pub(super) struct Term {
 pub(super) enum Operand {
     Register(Register),
     Value(Value),
+    /// The product of two values.
+    Product,
 }
 
 /// Bit of `.X` and of `.HI`: results that are the upper halves of longer sums.
@@ -140,7 +142,7 @@ impl Operands {
     fn bank(&self, further_words: u32) -> Operand {
         #[expect(clippy::cast_possible_truncation, reason = "five and sixteen bits")]
         let (bank, offset) = (self.word.bits(54, 5) as u8, self.word.bits(38, 16) as u32);
-        Operand::Value(Value { base: Base::Bank { bank, offset: offset + 4 * further_words }, constant: 0 })
+        Operand::Value(Value::from_base(Base::Bank { bank, offset: offset + 4 * further_words }))
     }
 
     /// A load from a constant bank at a fixed offset.
@@ -176,11 +178,11 @@ impl Operands {
     fn product_sum(&self) -> Expression {
         let (Some(second), Some(third)) = (self.second(), self.third()) else { return Expression::Unknown };
         let product = match (self.first(), second) {
-            (Operand::Value(Value { base: Base::Zero, constant }), operand)
-            | (operand, Operand::Value(Value { base: Base::Zero, constant })) => {
+            (Operand::Value(Value { base: Base::Zero, constant, .. }), operand)
+            | (operand, Operand::Value(Value { base: Base::Zero, constant, .. })) => {
                 Term { operand, factor: constant }
             }
-            _ => Term { operand: Operand::Value(Value::UNKNOWN), factor: 1 },
+            _ => Term { operand: Operand::Product, factor: 1 },
         };
         let terms = [product, Term { operand: third, factor: 1 }];
         Expression::Sum(terms.into_iter().filter(|term| term.factor != 0).collect())

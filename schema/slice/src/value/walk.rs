@@ -1,0 +1,43 @@
+//! What a loop adds to a value: the step from one stage of a ring to the next, and what it takes back at the end.
+
+/// A step, and the bytes after which it begins again. Zero stands for none, or for what is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Walk {
+    pub(crate) step: i64,
+    pub(crate) bytes: i64,
+}
+
+impl Walk {
+    /// No loop adds anything.
+    pub(crate) const NONE: Self = Self { step: 0, bytes: 0 };
+
+    /// The walk of one addition that adds one of several numbers. A number below zero leads back to the ring's start,
+    /// alone or with the step in it.
+    pub(super) fn of_added(added: impl IntoIterator<Item = i64>) -> Self {
+        let (mut least, mut most, mut step) = (0, 0, 0);
+        for one in added {
+            (least, most) = (one.min(least), one.max(most));
+            if one > 0 && (step == 0 || one < step) {
+                step = one;
+            }
+        }
+        Self { step, bytes: if least < 0 { most.saturating_sub(least) } else { 0 } }
+    }
+
+    /// Both walks: of a sum, or of several additions of one loop.
+    pub(super) fn beside(self, other: Self) -> Self {
+        let either = |one: i64, other: i64| if one == 0 { other } else { one };
+        Self {
+            step: if self.step == 0 || other.step == 0 {
+                either(self.step, other.step)
+            } else {
+                self.step.min(other.step)
+            },
+            bytes: either(self.bytes, other.bytes).max(other.bytes),
+        }
+    }
+
+    pub(super) const fn scaled(self, factor: i64) -> Self {
+        Self { step: self.step.wrapping_mul(factor), bytes: self.bytes.wrapping_mul(factor) }
+    }
+}
