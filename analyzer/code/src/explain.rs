@@ -33,6 +33,11 @@ pub(super) fn sentence(section: &SectionCode, producer: &Producer) -> String {
         Link::Mbarrier => {
             format!("{here} waits for an mbarrier that {there} signals, not proved by the code")
         }
+        Link::InOrder => {
+            format!(
+                "{here} waits for an mbarrier, and the copy that signals it for {there}: those of a loop are in order"
+            )
+        }
         Link::Store => format!("{here} waits until {there} is done"),
     }
 }

@@ -179,7 +179,7 @@ macro_rules! coded {
 
 coded! {
     Wait: LongScoreboard 0, ShortScoreboard 1, Stores 2;
-    Link: Reads 0, Overwrites 1, Reuses 2, Barrier 3, Group 4, Mbarrier 5, Store 6;
+    Link: Reads 0, Overwrites 1, Reuses 2, Barrier 3, Group 4, Mbarrier 5, Store 6, InOrder 7;
     Confidence: Exact 0, Refined 1, Shared 2, Approximate 3, Low 4;
     Space: Global 0, Generic 1, Local 2, Shared 3, Constant 4, Texture 5, TensorMemory 6;
     Class: Alu 0, Fma 1, Half 2, Double 3, Tensor 4, Special 5, Uniform 6, Constant 7, Global 8, Local 9, Shared 10,

@@ -108,6 +108,8 @@ pub enum Link {
     Group,
     /// It waits for an mbarrier that the producer signals.
     Mbarrier,
+    /// It waits for an mbarrier that another copy signals, and copies of one loop are carried out in order.
+    InOrder,
     /// It waits until stores are done.
     Store,
 }
@@ -122,6 +124,7 @@ impl Link {
             Self::Barrier => "barrier",
             Self::Group => "group",
             Self::Mbarrier => "mbarrier",
+            Self::InOrder => "in order",
             Self::Store => "store",
         }
     }

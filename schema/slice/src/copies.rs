@@ -10,6 +10,7 @@ use crate::analysis::{PointerUse, Signal, TensorMapUse, offset};
 use crate::definitions::Definitions;
 use crate::descriptors;
 use crate::graph::FlowGraph;
+use crate::loops::InnermostLoops;
 use crate::mbarrier::{Evidence, Mbarrier, common, evidence};
 use crate::signals::{Signals, signals};
 use crate::value::{Base, Question, Value};
@@ -29,6 +30,8 @@ const TENSOR_MAP_ALIGNMENT: i64 = 64;
 pub(crate) struct Copies {
     /// By instruction that tests an mbarrier: copies that signal it, or the instructions by which warps arrive.
     arriving: BTreeMap<usize, Vec<usize>>,
+    /// By copy: others of its innermost loop. One warp asks for them, and they are carried out in order.
+    beside: BTreeMap<usize, Vec<usize>>,
     /// By tensor-map copy: where its tensor map may lie.
     tensor_maps: BTreeMap<usize, BTreeSet<Value>>,
     /// By bulk copy: words of constant bank 0 in the sum that is its address in device memory. By tensor-map copy: the
@@ -59,6 +62,7 @@ impl Copies {
         pointers.extend(descriptors::made(instructions, flow, &tensor_maps, &mut question, work)?);
         let warps = by_warps(instructions, &mut question)?;
         let copies = by_copies(instructions, flow, &warps, &mut question, work)?;
+        let beside = beside(flow, &copies, work)?;
         let (copies, warps) = (grouped(copies), grouped(warps));
         let (mut arriving, mut groups) = (BTreeMap::new(), BTreeSet::new());
         for (index, instruction) in instructions.iter().enumerate().filter(|(_, one)| tests_mbarrier(one)) {
@@ -79,13 +83,28 @@ impl Copies {
             arriving.insert(index, met);
         }
         let signals = signals(flow, &groups, work)?;
-        Ok(Self { arriving, tensor_maps, pointers, signals })
+        Ok(Self { arriving, beside, tensor_maps, pointers, signals })
     }
 
     /// Copies that signal the mbarrier that an instruction tests, else the arrivals of warps. None for other
     /// instructions.
     pub(crate) fn arriving(&self, index: usize) -> &[usize] {
         self.arriving.get(&index).map_or(&[], Vec::as_slice)
+    }
+
+    /// Copies that are carried out in order with those that signal an awaited mbarrier, and signal others.
+    pub(crate) fn in_order_with(
+        &self,
+        arriving: &[usize],
+        work: &Work,
+    ) -> Result<BTreeSet<usize>, TooMuchWork> {
+        let mut found = BTreeSet::new();
+        for beside in arriving.iter().filter_map(|copy| self.beside.get(copy)) {
+            work.spend(beside.len())?;
+            found.extend(beside);
+        }
+        arriving.iter().for_each(|copy| _ = found.remove(copy));
+        Ok(found)
     }
 
     /// The work before each signal of a warp that others wait for.
@@ -187,6 +206,30 @@ fn by_copies(
         copies.push((index, expected.unwrap_or(places)));
     }
     Ok(copies)
+}
+
+/// By copy: the others of its innermost loop.
+fn beside(
+    flow: &FlowGraph,
+    copies: &Arriving,
+    work: &Work,
+) -> Result<BTreeMap<usize, Vec<usize>>, TooMuchWork> {
+    if copies.len() < 2 {
+        return Ok(BTreeMap::new());
+    }
+    let loops = InnermostLoops::new(flow, work)?;
+    let mut by_loop: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (copy, _) in copies {
+        if let Some(around) = loops.around(flow, *copy) {
+            by_loop.entry(around).or_default().push(*copy);
+        }
+    }
+    let mut beside = BTreeMap::new();
+    for together in by_loop.into_values() {
+        work.spend(together.len() * together.len())?;
+        beside.extend(together.iter().map(|copy| (*copy, together.clone())));
+    }
+    Ok(beside)
 }
 
 /// Instructions that signal mbarriers, by where these may lie.

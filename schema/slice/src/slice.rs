@@ -103,7 +103,7 @@ impl Slice<'_> {
             if arriving.is_empty() {
                 found.push(producer);
             } else {
-                found.extend(signalling(copies, arriving, producer));
+                found.extend(signalling(copies, arriving, producer, work)?);
             }
         }
         Ok(())
@@ -286,20 +286,35 @@ impl Slice<'_> {
 /// Slots of a wait before those of copies that signal an mbarrier.
 const OWN_SLOTS: u32 = 1 << 16;
 
-/// Copies and arrivals that signal the mbarrier that a producer tests. Copies from one source are alternatives, since a ring is filled
-/// from several places of the code. Copies from several are awaited together.
-fn signalling(copies: &Copies, arriving: &[usize], test: Producer) -> Vec<Producer> {
-    let mut by_source: BTreeMap<Source<'_>, Vec<usize>> = BTreeMap::new();
+/// Copies and arrivals that signal the mbarrier that a producer tests. Copies from one source are alternatives, since a
+/// ring is filled from several places of the code. Copies from several are awaited together, and with them those that
+/// are carried out in order.
+fn signalling(
+    copies: &Copies,
+    arriving: &[usize],
+    test: Producer,
+    work: &Work,
+) -> Result<Vec<Producer>, TooMuchWork> {
+    let mut by_source: BTreeMap<Source<'_>, Vec<(usize, Link)>> = BTreeMap::new();
     for one in arriving {
-        by_source.entry(copies.source(*one)).or_default().push(*one);
+        by_source.entry(copies.source(*one)).or_default().push((*one, Link::Mbarrier));
+    }
+    let in_order = copies.in_order_with(arriving, work)?;
+    work.spend(in_order.len() * (PRODUCER_STEPS + arriving.len()))?;
+    for one in in_order {
+        let source = copies.source(one);
+        // Of one source it is an alternative to those that signal, and tells nothing new.
+        if !arriving.iter().any(|signal| copies.source(*signal) == source) {
+            by_source.entry(source).or_default().push((one, Link::InOrder));
+        }
     }
     let sources = by_source.len() as f64;
-    let of_source = |(slot, (_, alternatives)): (u32, (Source<'_>, Vec<usize>))| {
+    let of_source = |(slot, (_, alternatives)): (u32, (Source<'_>, Vec<(usize, Link)>))| {
         let weight = test.weight / sources / alternatives.len() as f64;
         let slot = test.slot.saturating_add(slot.saturating_mul(OWN_SLOTS));
-        let signal = move |one| Producer {
+        let signal = move |(one, link)| Producer {
             producer: offset(one),
-            link: Link::Mbarrier,
+            link,
             distance_cycles: None,
             covered_cycles: None,
             slot,
@@ -309,7 +324,7 @@ fn signalling(copies: &Copies, arriving: &[usize], test: Producer) -> Vec<Produc
         };
         alternatives.into_iter().map(signal).collect::<Vec<_>>()
     };
-    (0..).zip(by_source).flat_map(of_source).collect()
+    Ok((0..).zip(by_source).flat_map(of_source).collect())
 }
 
 /// The candidates with the strongest link. Groups of copies are waited for whatever registers say.

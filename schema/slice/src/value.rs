@@ -120,9 +120,14 @@ pub(crate) struct Question<'a> {
     circles: Circles,
     /// True to leave out additions in circular definitions.
     without_loops: bool,
+    /// The condition under which the use executes, while definitions before it in its block are followed.
+    assumed: Option<Condition>,
     /// By block and register: definitions that may reach the block's start.
     entering: BTreeMap<(NodeIndex, Register), Sources>,
 }
+
+/// The predicate of a guard, and which instruction of the block set it last.
+type Condition = (Guard, Option<usize>);
 
 /// Instructions whose result a register may hold. `None` stands for a value from outside.
 type Sources = Rc<BTreeSet<Option<usize>>>;
@@ -149,6 +154,7 @@ impl<'a> Question<'a> {
             starts: BTreeMap::new(),
             circles: Circles::default(),
             without_loops: false,
+            assumed: None,
             entering: BTreeMap::new(),
         }
     }
@@ -229,7 +235,10 @@ impl<'a> Question<'a> {
         without_loops: bool,
     ) -> Result<BTreeSet<Value>, TooMuchWork> {
         (self.steps, self.without_loops, self.cut_at) = (MOST_STEPS, without_loops, usize::MAX);
-        self.register(index, register)
+        self.assumed = self.instructions.get(index).and_then(|_| self.condition(index));
+        let values = self.register(index, register);
+        self.assumed = None;
+        values
     }
 
     /// Values of definitions that do not depend on the path, of the present kind.
@@ -242,7 +251,13 @@ impl<'a> Question<'a> {
         for definition in self.definitions(index, register)?.iter() {
             self.work.spend(1)?;
             match *definition {
-                Some(definition) => values.extend(self.definition(definition, register)?),
+                Some(definition) => {
+                    let is_before = definition < index && self.block_of(definition) == self.block_of(index);
+                    let assumed = self.assumed;
+                    self.assumed = assumed.filter(|_| is_before);
+                    values.extend(self.definition(definition, register)?);
+                    self.assumed = assumed;
+                }
                 None => {
                     values.insert(Value::from_base(Base::of(register)));
                 }
@@ -251,12 +266,17 @@ impl<'a> Question<'a> {
         Ok(limited(values))
     }
 
+    fn block_of(&self, index: usize) -> Option<NodeIndex> {
+        self.flow.block_of.get(index).copied()
+    }
+
     /// Instructions whose result a register may hold before an instruction.
     fn definitions(&mut self, index: usize, register: Register) -> Result<Sources, TooMuchWork> {
-        let Some(block) = self.flow.block_of.get(index).copied() else { return Ok(Sources::default()) };
+        let Some(block) = self.block_of(index) else { return Ok(Sources::default()) };
         let mut found = BTreeSet::new();
         let before = self.flow.graph[block].start..index;
-        if self.last_definitions(before, Some(index), register, &mut found)? {
+        let condition = self.assumed.or_else(|| self.condition(index));
+        if self.last_definitions(before, condition, register, &mut found)? {
             return Ok(Rc::new(found));
         }
         let entering = self.entering(block, register)?;
@@ -300,35 +320,29 @@ impl<'a> Question<'a> {
         Ok(found)
     }
 
-    /// The last definitions of a register among instructions in order, before a use in their block. The flag is true if one
-    /// of them replaces all before.
+    /// The last definitions of a register among instructions in order, before a use in their block that executes under a
+    /// condition. The flag is true if one of them replaces all before.
     fn last_definitions(
         &self,
         range: Range<usize>,
-        use_index: Option<usize>,
+        condition: Option<Condition>,
         register: Register,
         found: &mut BTreeSet<Option<usize>>,
     ) -> Result<bool, TooMuchWork> {
         for index in self.writers.within(range, register).iter().rev() {
             self.work.spend(1)?;
             found.insert(Some(*index));
-            let replaces = |use_index| self.executes_with(*index, use_index);
-            if self.instructions[*index].is_unconditional() || use_index.is_some_and(replaces) {
+            let executes_with_it = || condition.is_some() && self.condition(*index) == condition;
+            if self.instructions[*index].is_unconditional() || executes_with_it() {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    /// True if an instruction executes whenever a later one of its block does: both under one condition.
-    fn executes_with(&self, index: usize, later: usize) -> bool {
-        let condition = self.condition(index);
-        condition.is_some() && condition == self.condition(later)
-    }
-
-    /// The predicate of an instruction's guard, and which instruction of the block set it last. None without a guard. A
-    /// predicate that is true where that of any lane is, as elected lanes compute it, stands for theirs.
-    fn condition(&self, index: usize) -> Option<(Guard, Option<usize>)> {
+    /// The condition under which an instruction executes: two of a block that have one execute together. None without a
+    /// guard. A predicate that is true where that of any lane is, as elected lanes compute it, stands for theirs.
+    fn condition(&self, index: usize) -> Option<Condition> {
         let guard = self.instructions[index].guard?;
         let start = self.flow.block_of.get(index).map_or(index, |block| self.flow.graph[*block].start);
         let last = |before, register| self.writers.within(start..before, register).last().copied();
@@ -341,7 +355,8 @@ impl<'a> Question<'a> {
     /// The value that an instruction puts into a register.
     fn definition(&mut self, index: usize, register: Register) -> Result<BTreeSet<Value>, TooMuchWork> {
         let key = (index, register);
-        if let Some(known) = self.known().get(&key) {
+        let is_assuming = self.assumed.is_some();
+        if let Some(known) = self.known().get(&key).filter(|_| !is_assuming) {
             return Ok(known.clone());
         }
         if let Some(place) = self.on_path.get(&key).copied() {
@@ -365,7 +380,9 @@ impl<'a> Question<'a> {
         self.on_path.remove(&key);
         // What does not depend on how it was reached is known for good.
         if self.cut_at >= depth {
-            self.known().insert(key, values.clone());
+            if !is_assuming {
+                self.known().insert(key, values.clone());
+            }
             self.cut_at = cut_before;
         } else {
             self.cut_at = self.cut_at.min(cut_before);

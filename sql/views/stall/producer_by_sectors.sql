@@ -90,9 +90,11 @@ UNION ALL
 SELECT
   s.function_id, s.pc, s.stall_reason, s.function_id AS producer_function_id, s.pc AS producer_pc, NULL AS remainder,
   1.0 AS weight, 'exact' AS confidence, 'itself' AS link,
-  coalesce(q.producer_space, CASE WHEN f.is_read THEN 'none' END) AS producer_space, q.slot, q.covered_cycles,
-  q.explanation
+  coalesce(q.producer_space, CASE WHEN i.class = 'tensor' THEN 'tensor cores' WHEN f.is_read THEN 'none' END)
+    AS producer_space,
+  q.slot, q.covered_cycles, q.explanation
 FROM stalled s
+LEFT JOIN instruction i ON i.function_id = s.function_id AND i.pc = s.pc
 LEFT JOIN producer_candidate q ON q.function_id = s.function_id AND q.pc = s.pc AND q.wait = s.wait
 LEFT JOIN function_code f ON f.function_id = s.function_id
 WHERE s.class = 'own tensor'

@@ -38,7 +38,8 @@ WITH signal AS (
 ), caused AS (
   SELECT
     s.function_id, s.pc, s.samples * p.weight AS samples, coalesce(p.producer_space, '') = 'signal' AS is_signal,
-    r.is_memory AND p.producer_pc IS NOT NULL AND coalesce(p.producer_space, 'none') <> 'none' AS is_wait,
+    r.is_memory AND p.producer_pc IS NOT NULL AND coalesce(p.producer_space, 'none') NOT IN ('none', 'tensor cores')
+      AS is_wait,
     p.producer_function_id, p.producer_pc, p.producer_space, p.explanation,
     CASE WHEN 'tensor' IN (i.class, q.class) OR i.mnemonic = 'WARPGROUP' THEN 'tensor cores' ELSE 'arithmetic' END AS unit
   FROM sampled s
