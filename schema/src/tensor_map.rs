@@ -1,19 +1,21 @@
 //! Tensor maps (TMA descriptors) in a launch's parameters.
 //!
-//! The driver's encoding is not documented. This layout was measured on an H200 by encoding maps that differ in one
-//! field (`testdata/programs/tensor_map.cu`); the first 64 bytes are what the hardware reads, and libraries that make
+//! The driver's encoding is not documented. This layout was measured on an H200 and an H100 by encoding maps that differ
+//! in one field (`testdata/programs/tensor_map.cu`); the first 64 bytes are what the hardware reads, and libraries that make
 //! their own maps pass only those. As 32-bit words:
 //!
 //! | word | meaning |
 //! |---|---|
 //! | 0, 1 | base address, a multiple of 16 |
-//! | 2 | bit 1 set by cuBLAS in its own maps; bits 4-6 rank - 1; 7-10 element type; 13-14 swizzle; 16 tensor float; 17-18 L2 promotion |
+//! | 2 | bit 0 set in maps of convolutions (im2col); bit 1 set by cuBLAS in its own maps; bits 4-6 rank - 1; 7-10 element type; 13-14 swizzle; 16 tensor float; 17-18 L2 promotion |
 //! | 3-6 | stride of dimensions 1 to 4 in 16 bytes, low 32 bits; anything beyond the rank |
 //! | 7 | bits 4i to 4i+3: high bits of the stride of dimension i+1 |
 //! | 8-12 | size of dimensions 0 to 4, minus 1 |
 //! | 13 | bits 0-14: traversal strides minus 1; 24-31: box size of dimension 0 minus 1 |
-//! | 14 | bits 8i to 8i+7: box size of dimension i+1 minus 1 |
-//! | 15 | 0 |
+//! | 14 | bits 8i to 8i+7: box size of dimension i+1 minus 1; im2col: the corners of the box of pixels |
+//! | 15 | 0; im2col: pixels of a copy minus 1 |
+//!
+//! The innermost dimension of an im2col map is the channels. A copy brings a number of pixels of it.
 //!
 //! Other bytes may look like a map, so only maps whose base lies in known device memory count.
 
@@ -41,7 +43,11 @@ const BYTES: usize = 64;
 /// Descriptors are aligned to 64 bytes in constant memory, where parameters begin at a multiple of 16.
 const ALIGNMENT: usize = 16;
 /// Bits of word 2 that no field was seen to use.
-const UNUSED: u32 = 0xfff8_000d;
+const UNUSED: u32 = 0xfff8_000c;
+/// Bit of word 2: the map is one of a convolution.
+const IM2COL: u32 = 1;
+/// Pixels of a copy by an im2col map, at most.
+const MOST_PIXELS: u32 = 1024;
 /// Bit of word 2: the element type is a tensor float.
 const TENSOR_FLOAT: u32 = 1 << 16;
 
@@ -67,7 +73,9 @@ fn decode(offset: usize, bytes: &[u8]) -> Option<Found> {
         bytes.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect();
     let rank = (words[2] >> 4 & 7) as usize + 1;
     let address = u64::from(words[0]) | u64::from(words[1]) << 32;
-    if words[2] & UNUSED != 0 || rank > 5 || words[15] != 0 || address == 0 || address & 15 != 0 {
+    let is_im2col = words[2] & IM2COL != 0;
+    let fits_kind = if is_im2col { rank >= 3 && words[15] < MOST_PIXELS } else { words[15] == 0 };
+    if words[2] & UNUSED != 0 || rank > 5 || !fits_kind || address == 0 || address & 15 != 0 {
         return None;
     }
     let (element_type, element_bytes) = element(words[2])?;
@@ -75,11 +83,14 @@ fn decode(offset: usize, bytes: &[u8]) -> Option<Found> {
     let strides: Vec<u64> = (0..4)
         .map(|index| (u64::from(words[3 + index]) | u64::from(words[7] >> (4 * index) & 15) << 32) * 16)
         .collect();
-    let box_bytes = words[14].to_le_bytes();
-    let box_sizes: Vec<u32> = std::iter::once(words[13] >> 24)
+    let box_bytes = if is_im2col { [0; 4] } else { words[14].to_le_bytes() };
+    let mut box_sizes: Vec<u32> = std::iter::once(words[13] >> 24)
         .chain(box_bytes.map(u32::from))
         .map(|less_one| less_one + 1)
         .collect();
+    if is_im2col {
+        box_sizes[1] = words[15] + 1;
+    }
     let unused_is_empty =
         sizes[rank..].iter().all(|&size| size == 1) && box_sizes[rank..].iter().all(|&size| size == 1);
     // A dimension of one element has no neighbour, and its stride may be anything.
@@ -200,6 +211,33 @@ mod tests {
             0,
         ]);
         assert_eq!(find(&bytes, |_| true)[0].strides, [2_097_152, 1 << 36]);
+    }
+
+    /// Output of cuTensorMapEncodeIm2col on an H100: 3 x 16 x 48 x 56 pixels of 128 channels in bfloat16, 200 a copy, of
+    /// 64 channels.
+    #[test]
+    fn a_map_of_a_convolution() {
+        let bytes = measured([
+            0x2600_0000,
+            0x7f71,
+            0x4_6541,
+            0x10,
+            0x380,
+            0xa800,
+            0xa_8000,
+            0,
+            0x7f,
+            0x37,
+            0x2f,
+            0xf,
+            2,
+            0x3f00_0000,
+            0x0c41_77df,
+            0xc7,
+        ]);
+        let [found] = &find(&bytes, |_| true)[..] else { panic!("not found") };
+        assert_eq!(found.sizes, [128, 56, 48, 16, 3]);
+        assert_eq!(found.box_sizes, [64, 200, 1, 1, 1]);
     }
 
     #[test]

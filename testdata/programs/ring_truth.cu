@@ -14,6 +14,8 @@
 // Prints one JSON object a launch: the operands' addresses, and the quartiles of the times in microseconds: as it is, and
 // with the copies of the first and of the second operand led to a few rows.
 //
+// --only leaves out experiments whose name does not contain a text.
+//
 // Build: nvcc -O3 -lineinfo -gencode 'arch=compute_90,code=[sm_90,compute_90]' -o ring_truth ring_truth.cu
 
 #include <algorithm>
@@ -297,9 +299,11 @@ static void run(const Experiment &experiment, const char *suffix, Given given, b
 }
 
 int main(int count, char **words) {
-    bool is_timed = count == 2 && !strcmp(words[1], "--time");
-    if (count > 1 && !is_timed) {
-        fprintf(stderr, "usage: ring_truth [--time]\n");
+    bool is_timed = count > 1 && !strcmp(words[1], "--time");
+    if (is_timed) count--, words++;
+    const char *only = count == 3 && !strcmp(words[1], "--only") ? words[2] : nullptr;
+    if (count > 1 && !only) {
+        fprintf(stderr, "usage: ring_truth [--time] [--only PART_OF_A_NAME]\n");
         return 2;
     }
     Buffer large("large", std::vector<uint32_t>(size_t(LARGE_ROWS) * WORDS, ONE_AS_WORD));
@@ -310,6 +314,7 @@ int main(int count, char **words) {
     printf("}\n");
     bool right = true;
     for (const Experiment &experiment : EXPERIMENTS) {
+        if (only && !strstr(experiment.name, only)) continue;
         // The second operand's boxes are halves of tiles where blocks share them.
         uint32_t second_rows = strstr(experiment.name, "multicast") ? TILE_ROWS / 2 : TILE_ROWS;
         Given given{tiles_of(large, TILE_ROWS), tiles_of(small, second_rows), LARGE_ROWS - 1, SMALL_ROWS - 1, 0, 0, (float *)out.data};

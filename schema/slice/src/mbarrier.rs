@@ -27,8 +27,8 @@ pub(crate) enum Evidence {
     Address,
     /// Their bases may differ, what is added to them does not.
     Offset,
-    /// One lies in the other's ring if that is long enough.
-    Ring,
+    /// One lies in the other's ring if that is long enough, so many bytes from its start.
+    Ring(i64),
     /// Nothing is known of either.
     Nothing,
 }
@@ -43,15 +43,18 @@ impl Mbarrier {
     /// The evidence that two places may be of one mbarrier. None if they are not.
     fn evidence(&self, other: &Self) -> Option<Evidence> {
         let is_open = || [self.base, other.base].iter().any(|base| matches!(base, Base::Unknown(_)));
-        if self.base != other.base {
-            let evidence =
-                if (self.start, other.start) == (0, 0) { Evidence::Nothing } else { Evidence::Offset };
-            return (is_open() && self.meets(other)).then_some(evidence);
+        if self.base != other.base && !is_open() {
+            return None;
         }
         if self.meets(other) {
-            return Some(Evidence::Address);
+            return Some(match self.base == other.base {
+                true => Evidence::Address,
+                false if (self.start, other.start) == (0, 0) => Evidence::Nothing,
+                false => Evidence::Offset,
+            });
         }
-        (self.may_hold(other.start) || other.may_hold(self.start)).then_some(Evidence::Ring)
+        let may_be_one = self.may_hold(other.start) || other.may_hold(self.start);
+        may_be_one.then(|| Evidence::Ring((self.start - other.start).abs()))
     }
 
     /// Number of stages: one of a single mbarrier. None where the end of the ring is not known.

@@ -94,7 +94,11 @@ impl Value {
             Base::Zero => Base::Zero,
             base => Base::of((base, factor)),
         };
-        Self { base, constant: self.constant.wrapping_mul(factor), walk: self.walk.scaled(factor) }
+        // A number that is not known times the bytes of a stage is any of the stages.
+        let any =
+            if base == Base::Zero { Walk::NONE } else { Walk { step: factor.saturating_abs(), bytes: 0 } };
+        let walk = self.walk.scaled(factor).beside(any);
+        Self { base, constant: self.constant.wrapping_mul(factor), walk }
     }
 }
 

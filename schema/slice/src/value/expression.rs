@@ -35,8 +35,9 @@ pub(super) enum Operand {
 /// Bit of `.X` and of `.HI`: results that are the upper halves of longer sums.
 const CARRY: u32 = 74;
 const HIGH: u32 = 80;
-/// A selector of PRMT whose three lower bytes are the first source's: it puts the block's rank above an address.
-const LOW_THREE_BYTES: u64 = 0x210;
+/// Selectors of PRMT whose three lower bytes are the first or the last source's: it puts a block's rank above an address.
+const FIRST_THREE_BYTES: u64 = 0x210;
+const LAST_THREE_BYTES: u64 = 0x654;
 
 impl Expression {
     /// The value that an instruction puts into one of the registers that it writes.
@@ -56,7 +57,7 @@ impl Expression {
             "LEA" | "ULEA" if !instruction.word.bit(HIGH) => operands.scaled_sum(),
             "IMAD" | "UIMAD" => operands.product_sum(),
             "SEL" | "USEL" => operands.choice(),
-            "PRMT" | "UPRMT" if operands.keeps_three_bytes() => Self::sum([Some(operands.first())]),
+            "PRMT" | "UPRMT" => Self::sum([operands.three_bytes()]),
             _ => Self::Unknown,
         }
     }
@@ -192,8 +193,13 @@ impl Operands {
         self.second().map_or(Expression::Unknown, |second| Expression::Either(vec![self.first(), second]))
     }
 
-    fn keeps_three_bytes(&self) -> bool {
-        self.form() == 4 && self.word.bits(32, 12) == LOW_THREE_BYTES
+    /// The source of which the three lower bytes stay.
+    fn three_bytes(&self) -> Option<Operand> {
+        match (self.form(), self.word.bits(32, 12)) {
+            (4, FIRST_THREE_BYTES) => Some(self.first()),
+            (4, LAST_THREE_BYTES) => Some(self.own(64)),
+            _ => None,
+        }
     }
 }
 
