@@ -5,9 +5,8 @@
 -- (a mixture of the levels that serve it, each of logistic distribution) less the cycles since its issue. A producer's
 -- part of the stall is the mean of the time waited if it comes last: the integral of t f(t) times the product of all
 -- other F(t) over t > 0, where F is the distribution of the time and f its density. Alternatives, which share a slot,
--- are one distribution, weighted as in `producer_by_sectors`. Copies by tensor maps and pointers come from L2 for the
--- part of their object that launches before left there, or that the blocks read again: copies that are awaited together
--- bring about as much each, and so read the smaller object more than once.
+-- are one distribution, weighted as in `producer_by_sectors`. Copies by tensor maps and pointers come from L2 as
+-- `copy_level` says.
 CREATE VIEW producer_latency (
   -- The function.
   function_id,
@@ -69,34 +68,11 @@ WITH gpu AS (
   JOIN awaited a ON a.function_id = r.function_id AND a.pc = r.pc
   GROUP BY r.function_id, r.pc
   HAVING sum(r.sectors) > 0
-), partner AS (
-  SELECT DISTINCT
-    j.producer_function_id AS function_id, j.producer_pc AS pc,
-    p.producer_function_id AS partner_function_id, p.producer_pc AS partner_pc
-  FROM joint j
-  JOIN joint p
-    ON p.function_id = j.function_id AND p.pc = j.pc AND p.stall_reason = j.stall_reason
-  WHERE j.link IN ('mbarrier', 'in order') AND p.link IN ('mbarrier', 'in order')
-), together_copied AS (
-  SELECT p.function_id, p.pc, c.kernel_id, CAST(max(c.object_bytes) AS DOUBLE) AS largest_bytes
-  FROM partner p
-  JOIN launch_copy c ON c.function_id = p.partner_function_id AND c.pc = p.partner_pc
-  GROUP BY p.function_id, p.pc, c.kernel_id
 ), copied AS (
-  -- No instrument counts the copies of a launch. Each block makes one of a line at least, and what it reads again is in L2.
-  SELECT
-    c.function_id, c.pc,
-    sum(c.share * (1.0 - (1.0 - coalesce(r.l2_share, 0.0)) * least(
-      1.0, c.object_bytes / (128.0 * l.grid_x * l.grid_y * l.grid_z),
-      c.object_bytes / coalesce(t.largest_bytes, c.object_bytes)))) / sum(c.share) AS l2_share
-  FROM launch_copy c
+  SELECT c.function_id, c.pc, 1.0 - avg(c.device_share) AS l2_share
+  FROM copy_level c
   JOIN awaited a ON a.function_id = c.function_id AND a.pc = c.pc
-  JOIN launch l ON l.kernel_id = c.kernel_id
-  LEFT JOIN together_copied t ON t.kernel_id = c.kernel_id AND t.function_id = c.function_id AND t.pc = c.pc
-  LEFT JOIN object_residency r
-    ON r.kernel_id = c.kernel_id AND r.is_storage = c.is_storage AND r.object_id = c.object_id
   GROUP BY c.function_id, c.pc
-  HAVING sum(c.share) > 0
 ), level AS (
   SELECT
     j.function_id, j.pc, j.stall_reason, j.producer_function_id, j.producer_pc, j.slot,
