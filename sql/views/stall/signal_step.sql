@@ -3,9 +3,9 @@
 --
 -- From the samples of the work before the signal, `signal_work`: their memory stalls with the producers of
 -- `producer_awaited`, all else as the units that the warps occupied. Waits at barriers of the block are left out: the warps of
--- a group wait there for each other. Work beside waits for device memory or signals is hidden behind them: warps that had
--- worked less would have waited longer. Four times the wait's time is hidden: who waits for a fifth of the time or more is
--- held up by nothing else.
+-- a group wait there for each other. Work beside waits for device memory is hidden behind them: warps that had worked less
+-- would have waited longer. Four times the wait's time is hidden: who waits for a fifth of the time or more is held up by
+-- nothing else.
 CREATE VIEW signal_step (
   -- The function.
   function_id,
@@ -62,16 +62,17 @@ WITH signal AS (
 ), divided AS (
   SELECT
     *,
-    is_signal OR cause_space IN ('global', 'generic', 'texture', 'mbarrier') AS hides
+    cause_space IN ('global', 'generic', 'texture', 'mbarrier') AS hides,
+    NOT is_signal AND cause_space NOT IN ('global', 'generic', 'texture', 'mbarrier') AS is_work
   FROM summed
 ), counted AS (
   SELECT
     *,
     sum(CASE WHEN hides THEN samples ELSE 0.0 END) OVER (PARTITION BY function_id, pc) AS waiting,
-    sum(CASE WHEN hides THEN 0.0 ELSE samples END) OVER (PARTITION BY function_id, pc) AS working
+    sum(CASE WHEN is_work THEN samples ELSE 0.0 END) OVER (PARTITION BY function_id, pc) AS working
   FROM divided
 ), remaining AS (
-  SELECT *, CASE WHEN hides THEN samples ELSE samples * greatest(0.0, 1.0 - 4.0 * waiting / working) END AS held
+  SELECT *, CASE WHEN is_work THEN samples * greatest(0.0, 1.0 - 4.0 * waiting / working) ELSE samples END AS held
   FROM counted
 )
 SELECT
