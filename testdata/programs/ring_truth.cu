@@ -34,6 +34,7 @@ constexpr uint32_t BLOCKS = 128;
 constexpr uint32_t PRODUCTS = 6;                   // of a block
 constexpr uint32_t STEPS = 16;                     // of a product
 constexpr uint32_t GROUP = 128;                    // threads that use tiles
+constexpr uint32_t WARPS = GROUP / 32;
 constexpr uint32_t REPETITIONS = 15;
 constexpr uint32_t ONE_AS_WORD = 0x3f800000;       // 1.0f
 
@@ -156,14 +157,16 @@ template <uint32_t stages, Groups groups, bool multicast> __device__ void consum
         for (uint32_t step = 0; step < STEPS; step++, position.advance<stages>()) {
             ring.full[position.stage].wait(position.parity);
             sum = used(ring.first[position.stage], ring.second[position.stage], sum, given.work);
+            __syncwarp();
             if (multicast) {
-                if (threadIdx.x % GROUP < 2) ring.empty[position.stage].arrive_at(threadIdx.x % GROUP);
+                if (threadIdx.x % 32 < 2) ring.empty[position.stage].arrive_at(threadIdx.x % 32);
             } else {
-                if (threadIdx.x % GROUP == 0) ring.empty[position.stage].arrive();
+                if (threadIdx.x % 32 == 0) ring.empty[position.stage].arrive();
             }
         }
         if (groups == TURNS) {
-            if (threadIdx.x % GROUP == 0) ring.turn[1 - group].arrive();
+            __syncwarp();
+            if (threadIdx.x % 32 == 0) ring.turn[1 - group].arrive();
             position.advance<stages>(STEPS);
         }
         given.out[(blockIdx.x * PRODUCTS + product) * 2 * GROUP + group * GROUP + threadIdx.x % GROUP] = sum;
@@ -174,9 +177,10 @@ template <uint32_t stages, Groups groups, bool multicast> __device__ void ring_k
     extern __shared__ __align__(128) unsigned char memory[];
     Ring<stages> &ring = *(Ring<stages> *)memory;
     if (threadIdx.x == 0) {
-        uint32_t users = (groups == PAIR ? 2 : 1) * (multicast ? 2 : 1);
+        // Every warp says that it is done: one that lags by a round would wait for a phase that is over.
+        uint32_t users = WARPS * (groups == PAIR ? 2 : 1) * (multicast ? 2 : 1);
         for (uint32_t stage = 0; stage < stages; stage++) ring.full[stage].begin(1), ring.empty[stage].begin(users);
-        ring.turn[0].begin(1), ring.turn[1].begin(1);
+        ring.turn[0].begin(WARPS), ring.turn[1].begin(WARPS);
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
     if (multicast) cluster_sync();

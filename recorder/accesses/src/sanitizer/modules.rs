@@ -159,10 +159,7 @@ impl Instrument {
             match space {
                 Space::Global => {
                     kinds.push((instruction::GLOBAL, c"stallmap_global"));
-                    // With this patch, rings of tensor-map copies by single lanes never end, and it sees nothing of them.
-                    if loaded.code.has_lane_copies {
-                        kinds.push((instruction::MEMCPY_ASYNC, c"stallmap_async"));
-                    }
+                    kinds.push((instruction::MEMCPY_ASYNC, c"stallmap_async"));
                 }
                 Space::Shared => kinds.push((instruction::SHARED, c"stallmap_shared")),
                 Space::Local => kinds.push((instruction::LOCAL, c"stallmap_local")),

@@ -30,17 +30,9 @@ pub struct Code {
     pub functions: Vec<String>,
     /// Mangled names of its variables, and their bytes.
     pub variables: Vec<(String, u64)>,
-    /// True if lanes copy from device to shared memory by instructions of their own, LDGSTS. Tensor-map and bulk copies are
-    /// others.
-    pub has_lane_copies: bool,
     /// Path of its stored cubin.
     pub path: Option<PathBuf>,
 }
-
-/// Bytes of an instruction, the bits that name its operation's family, and the family of LDGSTS.
-const INSTRUCTION_BYTES: usize = 16;
-const FAMILY: u16 = 0x1ff;
-const LDGSTS: u16 = 0x1ae;
 
 impl Code {
     /// The identity of one of its functions.
@@ -124,7 +116,6 @@ fn parse(module_id: ModuleId, cubin: &[u8]) -> Code {
         kernels: BTreeSet::new(),
         functions: Vec::new(),
         variables: Vec::new(),
-        has_lane_copies: true,
         path: None,
     };
     let elf = match Elf::parse(cubin) {
@@ -135,7 +126,6 @@ fn parse(module_id: ModuleId, cubin: &[u8]) -> Code {
         }
     };
     code.variables = variables::of(&elf);
-    code.has_lane_copies = has_lane_copies(&elf, cubin);
     for symbol in elf.syms.iter().filter(|symbol| symbol.st_type() == STT_FUNC && symbol.st_shndx != 0) {
         let Some(name) = elf.strtab.get_at(symbol.st_name) else { continue };
         if symbol.st_other & ENTRY != 0 {
@@ -146,14 +136,6 @@ fn parse(module_id: ModuleId, cubin: &[u8]) -> Code {
         }
     }
     code
-}
-
-/// True if a section of code holds an LDGSTS.
-fn has_lane_copies(elf: &Elf<'_>, cubin: &[u8]) -> bool {
-    let sections = elf.section_headers.iter().filter(|section| section.is_executable());
-    let codes = sections.filter_map(|section| cubin.get(section.file_range()?));
-    let mut instructions = codes.flat_map(|code| code.as_chunks::<INSTRUCTION_BYTES>().0);
-    instructions.any(|bytes| u16::from_le_bytes([bytes[0], bytes[1]]) & FAMILY == LDGSTS)
 }
 
 #[cfg(test)]
