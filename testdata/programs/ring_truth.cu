@@ -68,7 +68,7 @@ struct __align__(8) Mbarrier {
     }
     __device__ void arrive_at(uint32_t rank) {
         asm volatile("{\n\t.reg .b32 remote;\n\tmapa.shared::cluster.u32 remote, %0, %1;\n\t"
-                     "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n\t}" ::"r"(shared_address(&state)),
+                     "mbarrier.arrive.shared::cluster.b64 _, [remote];\n\t}" ::"r"(shared_address(&state)),
                      "r"(rank)
                      : "memory");
     }

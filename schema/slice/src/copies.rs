@@ -30,8 +30,8 @@ const TENSOR_MAP_ALIGNMENT: i64 = 64;
 pub(crate) struct Copies {
     /// By instruction that tests an mbarrier: copies that signal it, or the instructions by which warps arrive.
     arriving: BTreeMap<usize, Vec<usize>>,
-    /// By copy: others of its innermost loop. One warp asks for them, and they are carried out in order.
-    beside: BTreeMap<usize, Vec<usize>>,
+    /// By copy: all of its innermost loop. One warp asks for them, and they are carried out in order.
+    loops: BTreeMap<usize, Vec<usize>>,
     /// By tensor-map copy: where its tensor map may lie.
     tensor_maps: BTreeMap<usize, BTreeSet<Value>>,
     /// By bulk copy: words of constant bank 0 in the sum that is its address in device memory. By tensor-map copy: the
@@ -62,7 +62,7 @@ impl Copies {
         pointers.extend(descriptors::made(instructions, flow, &tensor_maps, &mut question, work)?);
         let warps = by_warps(instructions, &mut question)?;
         let copies = by_copies(instructions, flow, &warps, &mut question, work)?;
-        let beside = beside(flow, &copies, work)?;
+        let loops = by_loop(flow, &copies, work)?;
         let (copies, warps) = (grouped(copies), grouped(warps));
         let (mut arriving, mut groups) = (BTreeMap::new(), BTreeSet::new());
         for (index, instruction) in instructions.iter().enumerate().filter(|(_, one)| tests_mbarrier(one)) {
@@ -83,7 +83,7 @@ impl Copies {
             arriving.insert(index, met);
         }
         let signals = signals(flow, &groups, work)?;
-        Ok(Self { arriving, beside, tensor_maps, pointers, signals })
+        Ok(Self { arriving, loops, tensor_maps, pointers, signals })
     }
 
     /// Copies that signal the mbarrier that an instruction tests, else the arrivals of warps. None for other
@@ -99,9 +99,9 @@ impl Copies {
         work: &Work,
     ) -> Result<BTreeSet<usize>, TooMuchWork> {
         let mut found = BTreeSet::new();
-        for beside in arriving.iter().filter_map(|copy| self.beside.get(copy)) {
-            work.spend(beside.len())?;
-            found.extend(beside);
+        for around in arriving.iter().filter_map(|copy| self.loops.get(copy)) {
+            work.spend(around.len())?;
+            found.extend(around);
         }
         arriving.iter().for_each(|copy| _ = found.remove(copy));
         Ok(found)
@@ -199,8 +199,8 @@ fn by_copies(
             question.starts(index, mbarrier)?.into_iter().map(Mbarrier::from).collect();
         let own = by_block.get(&flow.block_of.get(index));
         work.spend(places.len() * (all.len() + own.map_or(0, BTreeSet::len)))?;
-        // Some of the places are those of other paths. A warp says how many bytes are to come where copies signal, and most
-        // often beside them.
+        // Some of the places are those of other paths. A warp says how many bytes are to come where copies signal, most often
+        // in their block.
         let expected = [own, Some(&all)].into_iter().flatten().map(|expected| common(&places, expected));
         let expected = expected.into_iter().find(|common| !common.is_empty());
         copies.push((index, expected.unwrap_or(places)));
@@ -208,8 +208,8 @@ fn by_copies(
     Ok(copies)
 }
 
-/// By copy: the others of its innermost loop.
-fn beside(
+/// By copy: all copies of its innermost loop.
+fn by_loop(
     flow: &FlowGraph,
     copies: &Arriving,
     work: &Work,
@@ -217,19 +217,19 @@ fn beside(
     if copies.len() < 2 {
         return Ok(BTreeMap::new());
     }
-    let loops = InnermostLoops::new(flow, work)?;
+    let innermost = InnermostLoops::new(flow, work)?;
     let mut by_loop: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for (copy, _) in copies {
-        if let Some(around) = loops.around(flow, *copy) {
+        if let Some(around) = innermost.around(flow, *copy) {
             by_loop.entry(around).or_default().push(*copy);
         }
     }
-    let mut beside = BTreeMap::new();
+    let mut loops = BTreeMap::new();
     for together in by_loop.into_values() {
         work.spend(together.len() * together.len())?;
-        beside.extend(together.iter().map(|copy| (*copy, together.clone())));
+        loops.extend(together.iter().map(|copy| (*copy, together.clone())));
     }
-    Ok(beside)
+    Ok(loops)
 }
 
 /// Instructions that signal mbarriers, by where these may lie.
@@ -269,7 +269,7 @@ fn tests_mbarrier(instruction: &Instruction) -> bool {
         && instruction.writes.iter().any(|register| register.file == File::Predicate)
 }
 
-/// Where the mbarrier, or other shared memory, of an instruction may lie.
+/// Possible places of an instruction's mbarrier, or of other shared memory.
 pub(crate) fn mbarriers(
     question: &mut Question<'_>,
     index: usize,

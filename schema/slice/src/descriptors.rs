@@ -52,7 +52,7 @@ pub(crate) fn made(
     for copy in copies.keys().filter(|copy| instructions[**copy].mnemonic != Some(CONTROL)) {
         let Some((words, added)) = address(instructions, question, *copy)? else { continue };
         work.spend(stored.len())?;
-        // What other paths add, or nobody did, is no place of the copy's tensor map.
+        // A sum by another path, to which no tensor map was stored, is no place of the copy's.
         let is_its = |known: &&Address| known.0 == words && !known.1.is_disjoint(&added);
         let its: BTreeSet<u32> =
             stored.keys().filter(is_its).flat_map(|known| &stored[known]).copied().collect();

@@ -15,7 +15,7 @@ const MOST_STAGES: i64 = 64;
 pub(crate) struct Mbarrier {
     /// The address of the first of them begins at this.
     base: Base,
-    /// What is added to it.
+    /// The number that is added to it.
     pub(crate) start: i64,
     walk: Walk,
 }
@@ -96,7 +96,7 @@ pub(crate) fn evidence(some: &BTreeSet<Mbarrier>, others: &BTreeSet<Mbarrier>) -
     some.iter().flat_map(|one| others.iter().filter_map(|other| one.evidence(other))).min()
 }
 
-/// Those of some mbarriers whose addresses are of others too.
+/// The mbarriers whose addresses are of others too.
 pub(crate) fn common(some: &BTreeSet<Mbarrier>, others: &BTreeSet<Mbarrier>) -> BTreeSet<Mbarrier> {
     let is_common =
         |one: &Mbarrier| others.iter().any(|other| one.evidence(other) == Some(Evidence::Address));

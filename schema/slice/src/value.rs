@@ -2,7 +2,7 @@
 //!
 //! A register is followed back through moves, additions and the like to constants, constant banks and things unknown.
 //! Every path counts, so a value is a set. Around a loop an addition is taken no more than once. The start of a value
-//! leaves out what the loop adds, and says it beside: the walk.
+//! leaves out what the loop adds, which is its walk.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -38,7 +38,7 @@ const MOST_VALUES: usize = 16;
 pub(crate) struct Value {
     pub(crate) base: Base,
     pub(crate) constant: i64,
-    /// What a loop adds to a start. None in other values.
+    /// The additions of a loop to a start. None in other values.
     pub(crate) walk: Walk,
 }
 
@@ -84,7 +84,7 @@ impl Value {
             (Base::Zero, base) | (base, Base::Zero) => base,
             (one, other) => Base::of((one.min(other), one.max(other))),
         };
-        let walk = self.walk.beside(other.walk);
+        let walk = self.walk.with(other.walk);
         Self { base, constant: self.constant.wrapping_add(other.constant), walk }
     }
 
@@ -97,7 +97,7 @@ impl Value {
         // A number that is not known times the bytes of a stage is any of the stages.
         let any =
             if base == Base::Zero { Walk::NONE } else { Walk { step: factor.saturating_abs(), bytes: 0 } };
-        let walk = self.walk.scaled(factor).beside(any);
+        let walk = self.walk.scaled(factor).with(any);
         Self { base, constant: self.constant.wrapping_mul(factor), walk }
     }
 }
@@ -430,7 +430,7 @@ impl<'a> Question<'a> {
         let added = self.sum(index, &added)?;
         let walk = Walk::of_added(added.iter().filter(|one| one.base == Base::Zero).map(|one| one.constant));
         let starts = self.sum(index, &kept)?;
-        Ok(starts.into_iter().map(|value| Value { walk: value.walk.beside(walk), ..value }).collect())
+        Ok(starts.into_iter().map(|value| Value { walk: value.walk.with(walk), ..value }).collect())
     }
 
     /// True if an operand of a definition may come from that definition.
@@ -472,7 +472,7 @@ impl<'a> Question<'a> {
 fn limited(values: BTreeSet<Value>) -> BTreeSet<Value> {
     let mut walks: BTreeMap<(Base, i64), Walk> = BTreeMap::new();
     for Value { base, constant, walk } in values {
-        walks.entry((base, constant)).and_modify(|known| *known = known.beside(walk)).or_insert(walk);
+        walks.entry((base, constant)).and_modify(|known| *known = known.with(walk)).or_insert(walk);
     }
     if walks.len() > MOST_VALUES {
         return BTreeSet::from([Value::ANY]);

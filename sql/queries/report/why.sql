@@ -84,7 +84,7 @@ WITH launched AS (
     coalesce(p.mnemonic || CASE WHEN p.memory_bytes > 4 THEN '.' || CAST(p.memory_bytes * 8 AS VARCHAR) ELSE '' END,
       'an instruction') AS producer,
     p.memory_kind,
-    coalesce(t.target IN ('signal', 'mbarrier'), false) AS mbarrier,
+    coalesce(t.target IN ('signal', 'mbarrier', 'tensor cores', 'arithmetic'), false) AS mbarrier,
     t.sectors / t.requests AS sectors_per_request,
     t.ideal_sectors / t.requests AS ideal_sectors_per_request
   FROM top t
@@ -123,6 +123,8 @@ SELECT
         || producer
       WHEN stall_reason IN ('drain', 'membar') THEN ' waits until ' || producer || ' at ' || producer_place || ' is done'
       WHEN target = 'signal' THEN ' waits for warps that arrive at an mbarrier at ' || producer_place
+      WHEN target = 'tensor cores' THEN ' waits for warps that wait for tensor cores before the mbarrier at ' || producer_place
+      WHEN target = 'arithmetic' THEN ' waits for the arithmetic of warps before the mbarrier at ' || producer_place
       WHEN mbarrier THEN ' waits for the mbarrier at ' || producer_place || ', whose signal is not known'
       ELSE ' waits for ' || producer || ' at ' || producer_place
     END

@@ -13,7 +13,8 @@ WITH counted AS (
     c.function_id, c.pc, c.target, c.object_id, 0, 0, 0, c.samples
   FROM producer_charge c
   JOIN launch l ON l.kernel_id = c.kernel_id
-  WHERE l.function_id = $function AND c.target NOT IN ('not observed', 'no memory', 'not global', 'signal', 'mbarrier')
+  WHERE l.function_id = $function AND c.target NOT IN (
+    'not observed', 'no memory', 'not global', 'signal', 'mbarrier', 'tensor cores', 'arithmetic')
 ), named AS (
   SELECT
     c.function_id, c.pc, coalesce(t.label, '(' || c.target || ')') AS tensor, t.type, t.born_at,

@@ -1,9 +1,9 @@
--- What warps did before one signal, by their samples: the part of their time that one cause took. A cause is another
--- signal, which `signal_cause` follows, or an end.
+-- One cause of one signal: the part of the signalling warps' time that it took, by their samples. A cause is another signal,
+-- which `signal_cause` follows, or an end.
 --
 -- From the samples of the work before the signal, `signal_work`: their memory stalls with the producers of
 -- `producer_awaited`, all else as the units that the warps occupied. Waits at barriers of the block are left out: the warps of
--- a group wait there for each other. Work beside waits for device memory is hidden behind them: warps that had worked less
+-- a group wait there for each other. Work next to waits for device memory is hidden behind them: warps that had worked less
 -- would have waited longer. Four times the wait's time is hidden: who waits for a fifth of the time or more is held up by
 -- nothing else.
 CREATE VIEW signal_step (

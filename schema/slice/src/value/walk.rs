@@ -1,4 +1,4 @@
-//! What a loop adds to a value: the step from one stage of a ring to the next, and what it takes back at the end.
+//! The additions of a loop to a value: the step from one stage of a ring to the next, and the way back at the end.
 
 /// A step, and the bytes after which it begins again. Zero stands for none, or for what is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,7 +25,7 @@ impl Walk {
     }
 
     /// Both walks: of a sum, or of several additions of one loop.
-    pub(super) fn beside(self, other: Self) -> Self {
+    pub(super) fn with(self, other: Self) -> Self {
         let either = |one: i64, other: i64| if one == 0 { other } else { one };
         Self {
             step: if self.step == 0 || other.step == 0 {

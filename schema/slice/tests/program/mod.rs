@@ -14,6 +14,10 @@ const TEMPLATES: &[(&str, u64, u64)] = &[
     ("SYNCS.TRYWAIT", 0x0000_0000_0806_013f, 0x0000_0000_0000_75a7),
     ("S2R", 0x0000_0000_0000_2100, 0x0000_0000_0000_7919),
     ("ADD", 0x0000_0000_07ff_e0ff, 0x0000_0000_0000_7210),
+    ("ADDI", 0x0000_0000_07ff_e0ff, 0x0000_0000_0000_7810),
+    ("MOVI", 0x0000_0000_0000_0f00, 0x0000_0000_0000_7802),
+    ("SHL3", 0x0000_0000_0780_18ff, 0x0000_0000_0000_7211),
+    ("R2UR", 0x0000_0000_000e_0000, 0x0000_0000_0000_72ca),
     ("LDGSTS", 0x0000_0000_0b92_1846, 0x0000_0000_080f_7fae),
     ("LDGDEPBAR", 0, 0x0000_0000_0000_79af),
     ("DEPBAR", 0, 0x0000_8000_0000_791a),
@@ -25,13 +29,15 @@ const TEMPLATES: &[(&str, u64, u64)] = &[
     ("STS.64", 0x0000_0000_0000_0a00, 0x0000_0000_0000_7388),
     ("STG.64", 0x0000_0000_0c10_1b06, 0x0000_0009_0200_7986),
     ("UTMALDG", 0x0000_0000_0800_8000, 0x0000_0000_0000_75b4),
+    ("UTMASTG", 0x0000_0000_0801_0000, 0x0000_0000_0000_73b5),
+    ("UTMACMDFLUSH", 0, 0x0000_0000_0000_79b7),
     ("UTMACCTL.IV", 0x0000_0000_0800_0000, 0x0000_0000_0000_79b9),
     ("UTMACCTL.PF", 0x0000_0000_0804_0000, 0x0000_0000_0000_79b9),
     ("EXIT", 0x0000_0000_0380_0000, 0x0000_0000_0000_794d),
 ];
 
 /// Assembles a line such as `@!P0 ADD R4 R2 R3 wait0 stall4`: destination, first and second source; `w` and `r` are
-/// barriers, `>3` is a target, `<=1` the copies that a DEPBAR leaves in flight, `c528` a place in constant bank 0.
+/// barriers, `#8` or `#-8` is a number, `>3` is a target, `<=1` the copies that a DEPBAR leaves in flight, `c528` a place in constant bank 0.
 pub(crate) fn assemble(index: usize, line: &str) -> u128 {
     let mut words = line.split_whitespace().peekable();
     let guard = words.next_if(|word| word.starts_with('@'));
@@ -51,7 +57,7 @@ pub(crate) fn assemble(index: usize, line: &str) -> u128 {
     }
     // Stores have no destination.
     let has_destination =
-        !["STG", "STG.64", "STS.64", "UTMALDG", "UTMACCTL.IV", "UTMACCTL.PF"].contains(&name);
+        !["STG", "STG.64", "STS.64", "UTMALDG", "UTMASTG", "UTMACCTL.IV", "UTMACCTL.PF"].contains(&name);
     let places = if has_destination { &[16, 24, 32][..] } else { &[24, 32] };
     let mut places = places.iter();
     for word in words {
@@ -65,6 +71,8 @@ pub(crate) fn assemble(index: usize, line: &str) -> u128 {
             "wait" => digits.bytes().for_each(|digit| set(116 + u32::from(digit - b'0'), 1, 1)),
             "<=" => set(38, 6, value),
             "c" => set(38, 16, value),
+            "#" => set(32, 32, value),
+            "#-" => set(32, 32, u64::from(u32::try_from(value).unwrap().wrapping_neg())),
             ">" => {
                 let displacement =
                     (i64::try_from(value).unwrap() - i64::try_from(index).unwrap() - 1) * 16 / 4;
