@@ -46,7 +46,7 @@ const ALIGNMENT: usize = 16;
 const UNUSED: u32 = 0xfff8_000c;
 /// Bit of word 2: the map is one of a convolution.
 const IM2COL: u32 = 1;
-/// Pixels of a copy by an im2col map, at most.
+/// Maximum number of pixels of a copy by an im2col map.
 const MOST_PIXELS: u32 = 1024;
 /// Bit of word 2: the element type is a tensor float.
 const TENSOR_FLOAT: u32 = 1 << 16;

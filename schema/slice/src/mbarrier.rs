@@ -7,7 +7,7 @@ use crate::value::{Base, Value, Walk};
 /// Shared addresses have 24 bits. Above them may stand the rank of a block in its cluster.
 pub(crate) const ADDRESS_BITS: u32 = 24;
 const ADDRESS_MASK: i64 = (1 << ADDRESS_BITS) - 1;
-/// Stages of a ring, at most.
+/// Maximum number of stages of a ring.
 const MOST_STAGES: i64 = 64;
 
 /// The address of an mbarrier, or those of a ring of them that a loop walks.

@@ -303,7 +303,7 @@ fn signalling(
     work.spend(in_order.len() * (PRODUCER_STEPS + arriving.len()))?;
     for one in in_order {
         let source = copies.source(one);
-        // Of one source it is an alternative to those that signal, and tells nothing new.
+        // With the source of one that signals, it is an alternative to that one, and adds nothing.
         if !arriving.iter().any(|signal| copies.source(*signal) == source) {
             by_source.entry(source).or_default().push((one, Link::InOrder));
         }

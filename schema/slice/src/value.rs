@@ -422,14 +422,14 @@ impl<'a> Question<'a> {
 
     /// A sum in a circle without what the circle adds, which becomes the walk of its values.
     fn circular_sum(&mut self, sum: Definition, terms: &[Term]) -> Result<BTreeSet<Value>, TooMuchWork> {
-        let (index, (mut kept, mut added)) = (sum.0, (Vec::new(), Vec::new()));
+        let (index, (mut circular, mut added)) = (sum.0, (Vec::new(), Vec::new()));
         for term in terms {
-            let list = if self.leads_back(sum, term.operand)? { &mut kept } else { &mut added };
+            let list = if self.leads_back(sum, term.operand)? { &mut circular } else { &mut added };
             list.push(*term);
         }
         let added = self.sum(index, &added)?;
         let walk = Walk::of_added(added.iter().filter(|one| one.base == Base::Zero).map(|one| one.constant));
-        let starts = self.sum(index, &kept)?;
+        let starts = self.sum(index, &circular)?;
         Ok(starts.into_iter().map(|value| Value { walk: value.walk.with(walk), ..value }).collect())
     }
 

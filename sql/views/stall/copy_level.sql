@@ -12,7 +12,7 @@ CREATE VIEW copy_level (
   pc,
   -- The storage or, where none is known, the driver allocation that it reads. Of several the first.
   object_id,
-  -- Part of the bytes that comes from device memory, at most.
+  -- Upper bound of the part of its bytes that comes from device memory.
   device_share
 ) AS
 WITH awaited AS (
