@@ -103,7 +103,9 @@ impl Copies {
             work.spend(around.len())?;
             found.extend(around);
         }
-        arriving.iter().for_each(|copy| _ = found.remove(copy));
+        for copy in arriving {
+            found.remove(copy);
+        }
         Ok(found)
     }
 
