@@ -49,7 +49,7 @@ pub struct Trace {
 }
 
 /// A process.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Process {
     /// Its number in the system.
     pub number: u32,
@@ -125,6 +125,8 @@ pub struct Kernel {
     pub stream: u64,
     /// Begin and end on the GPU. None where the source measured a duration or counters only.
     pub time_ns: Option<(i64, i64)>,
+    /// Begin on the GPU, also of a kernel without an end.
+    pub begin_ns: Option<i64>,
     /// Blocks in x, y and z.
     pub grid: Option<[u32; 3]>,
     /// Threads of a block in x, y and z.
@@ -211,7 +213,8 @@ pub struct Access {
 impl Kernel {
     /// The time of its launch call, else of its begin on the GPU.
     pub fn called_ns(&self) -> i64 {
-        self.call.map(|call| call.begin_ns).or(self.time_ns.map(|(begin, _)| begin)).unwrap_or(0)
+        let begin_ns = self.time_ns.map(|(begin, _)| begin).or(self.begin_ns);
+        self.call.map(|call| call.begin_ns).or(begin_ns).unwrap_or(0)
     }
 }
 
@@ -250,11 +253,13 @@ pub struct Op {
     /// Its kind.
     pub kind: OpKind,
     /// Its name.
-    pub name: String,
+    pub name: Rc<str>,
     /// The op around it, by place.
     pub parent: Option<usize>,
     /// The part of the training step.
     pub phase: Phase,
+    /// The training step, numbered from 0.
+    pub step: u32,
     /// Autograd's sequence number.
     pub sequence: Option<i64>,
     /// In backward, the forward op, by place.
@@ -263,6 +268,25 @@ pub struct Op {
     pub stack: Option<usize>,
     /// PyTorch's number of the call, which its profiler and its execution traces share.
     pub record: Option<i64>,
+}
+
+impl Op {
+    /// An op of which nothing but its call and its name are known.
+    pub fn of(call: Call, kind: OpKind, name: impl Into<Rc<str>>) -> Self {
+        Self {
+            process: 0,
+            call,
+            kind,
+            name: name.into(),
+            parent: None,
+            phase: Phase::Other,
+            step: 0,
+            sequence: None,
+            forward: None,
+            stack: None,
+            record: None,
+        }
+    }
 }
 
 /// A frame of a Python stack.
@@ -342,6 +366,9 @@ pub struct Sample {
     pub not_issued: u64,
 }
 
+/// The begin of losses of data that a source never has.
+pub const ABSENT: &str = "not in the imported file";
+
 /// Losses by kind and reason, with their number and one example.
 #[derive(Debug, Default)]
 pub struct Losses(BTreeMap<(&'static str, String), (LossKind, u64, Option<String>)>);
@@ -362,7 +389,16 @@ impl Losses {
 
     /// Names a kind of data that the source never has.
     pub fn lacks(&mut self, what: &str) {
-        self.add(LossKind::Source, &format!("not in the imported file: {what}"), None);
+        self.add(LossKind::Source, &format!("{ABSENT}: {what}"), None);
+    }
+
+    /// Adds the losses of another recording of the same source. Data that the source never has stay one loss.
+    pub fn extend(&mut self, other: Self) {
+        for (key, (kind, count, detail)) in other.0 {
+            let is_absent = key.1.starts_with(ABSENT);
+            let own = self.0.entry(key).or_insert((kind, 0, detail));
+            own.1 = if is_absent { own.1.max(count) } else { own.1 + count };
+        }
     }
 
     /// The losses in the order of their table.

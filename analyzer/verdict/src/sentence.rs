@@ -2,6 +2,7 @@
 
 use super::facts::{Finding, LineShare, Reason, Run, TensorShare};
 use super::shares::{by_tensor, is_line, noun, place, shape};
+use stallmap_console::output::number::{counted, grouped};
 use stallmap_console::output::shorten::{Shorten, shorten};
 
 /// A tensor with this part of all samples is the verdict.
@@ -43,7 +44,17 @@ pub(super) fn sentence(facts: &Facts<'_>) -> String {
 fn costliest(run: &Run) -> Option<String> {
     let (kernel, share) = run.costliest.as_deref().zip(run.costliest_share)?;
     let kernel = shorten(kernel, NAME, Shorten::Middle);
-    Some(format!("{kernel} takes {:.0} % of the GPU time.", share * 100.0))
+    let percent = share * 100.0;
+    let untimed = run.launches.saturating_sub(run.timed_launches);
+    if untimed == 0 {
+        return Some(format!("{kernel} takes {percent:.0} % of the GPU time."));
+    }
+    let launches = counted(run.launches, "launch", "launches");
+    let verb = if untimed == 1 { "has" } else { "have" };
+    let untimed = grouped(untimed.into());
+    Some(format!(
+        "{untimed} of {launches} {verb} no duration. {kernel} takes {percent:.0} % of the measured time."
+    ))
 }
 
 /// The GPU waits for its host, which no kernel makes up for.

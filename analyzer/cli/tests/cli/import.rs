@@ -1,13 +1,18 @@
 //! Imports: totals of a capture equal those of the source, which a generator sums on its own.
 
+mod base;
 mod cutracer;
+mod damage;
 mod execution;
 mod graph;
 mod into;
 mod operators;
 mod packets;
+mod packing;
 mod parquet;
+mod processes;
 mod proton;
+mod releases;
 mod report;
 mod rocprof;
 

@@ -39,6 +39,14 @@ impl Code {
         }
     }
 
+    /// Adds what another source has of the same cubin.
+    pub(super) fn add(&mut self, other: Self) {
+        if !other.cubin.is_empty() {
+            self.cubin = other.cubin;
+        }
+        self.functions.extend(other.functions);
+    }
+
     /// Adds the addresses of functions.
     pub(super) fn add_functions(&mut self, message: Message<'_>) -> Result<(), String> {
         for entry in message {
