@@ -6,7 +6,7 @@ mod magic;
 mod utf16;
 
 use std::fs::File;
-use std::io::{self, BufReader, Cursor, Read};
+use std::io::{self, BufReader, Cursor, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
@@ -212,20 +212,23 @@ fn is_binary(byte: u8) -> bool {
     !byte.is_ascii() || byte.is_ascii_control() && !byte.is_ascii_whitespace()
 }
 
-/// Reads up to the length of a buffer. Returns the number of bytes.
+/// Reads up to the length of a buffer. Returns the number of bytes: those before a failure, if there are any.
 fn read_start(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut length = 0;
     while length < buffer.len() {
-        match reader.read(&mut buffer[length..])? {
-            0 => break,
-            count => length += count,
+        match reader.read(&mut buffer[length..]) {
+            Ok(0) => break,
+            Ok(count) => length += count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if length == 0 || error.kind() == ErrorKind::InvalidData => return Err(error),
+            Err(_) => break,
         }
     }
     Ok(length)
 }
 
 fn too_large(what: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, what.to_owned())
+    io::Error::new(ErrorKind::InvalidData, what.to_owned())
 }
 
 /// A reader that fails after a number of bytes.

@@ -227,17 +227,30 @@ impl<'a> Writing<'a> {
         })
     }
 
-    fn storages(&self, writer: &mut CaptureWriter) -> Result<(), CaptureError> {
+    /// The times that ordinals of allocations count, by process: launch calls, or without any, allocations and frees.
+    fn moments(&self) -> HashMap<usize, Vec<i64>> {
+        let mut moments: HashMap<usize, Vec<i64>> = HashMap::new();
+        for storage in &self.trace.storages {
+            let times = storage.alloc_ns.into_iter().chain(storage.free_ns);
+            moments.entry(storage.process).or_default().extend(times);
+        }
         let mut calls: HashMap<usize, Vec<i64>> = HashMap::new();
         for (_, _, kernel) in self.launched() {
             calls.entry(kernel.process).or_default().push(kernel.called_ns());
         }
+        moments.extend(calls);
+        moments.values_mut().for_each(|times| times.sort_unstable());
+        moments
+    }
+
+    fn storages(&self, writer: &mut CaptureWriter) -> Result<(), CaptureError> {
+        let moments = self.moments();
         let none = Vec::new();
         let begins: Vec<i64> =
             (0..self.trace.processes.len()).map(|process| self.extent(process).0).collect();
         writer.append_rows((1..).map(StorageId).zip(&self.trace.storages).map(|(storage_id, storage)| {
-            let calls = calls.get(&storage.process).unwrap_or(&none);
-            let ordinal = |time: i64| calls.partition_point(|call| *call < time) as u64;
+            let moments = moments.get(&storage.process).unwrap_or(&none);
+            let ordinal = |time: i64| moments.partition_point(|moment| *moment < time) as u64;
             let alloc_ns = storage.alloc_ns.or(begins.get(storage.process).copied()).unwrap_or(0);
             tensor::Storage {
                 storage_id,

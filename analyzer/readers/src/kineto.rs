@@ -377,7 +377,7 @@ impl Reading {
         let processes: Vec<_> = self.owners.processes().collect();
         let is_one = processes.len() <= 1;
         let process = |(group, number, rank): (&str, u32, Option<u32>)| Process {
-            program: group.to_owned(),
+            program: if group.is_empty() { String::new() } else { format!("kineto {group}") },
             rank: if is_one { self.rank.or(rank) } else { rank },
             world_size: self.world_size,
             cuda_version: self.cuda_version,

@@ -27,6 +27,14 @@ rows! {
         pub(super) costliest_share: Option<f64>,
     }
 
+    /// Allocations of a capture without launches.
+    #[derive(Clone, Debug)]
+    pub(super) struct Memory {
+        pub(super) allocations: u64,
+        pub(super) peak_bytes: Option<f64>,
+        pub(super) left_bytes: Option<f64>,
+    }
+
     /// A part of all samples: a tensor, or everything of a kind.
     #[derive(Clone, Debug)]
     pub(super) struct TensorShare {

@@ -58,12 +58,15 @@ WITH imported AS (
   JOIN launch_context l ON l.kernel_id = g.next_kernel_id
   WHERE g.cause = 'late launch' AND NOT g.is_first
   GROUP BY g.run_id, g.device_id, coalesce(l.forward_line || ' (grad)', l.line), l.op
+), by_line AS (
+  SELECT run_id, device_id, line, first_value(op ORDER BY ns DESC, op) AS op, sum(ns) AS ns
+  FROM placed
+  GROUP BY run_id, device_id, line
 ), worst AS (
   SELECT
     run_id, device_id,
-    first_value(line ORDER BY ns DESC, line, op) AS line, first_value(op ORDER BY ns DESC, line, op) AS op,
-    max(ns) AS ns
-  FROM placed
+    first_value(line ORDER BY ns DESC, line) AS line, first_value(op ORDER BY ns DESC, line) AS op, max(ns) AS ns
+  FROM by_line
   GROUP BY run_id, device_id
 ), waiting AS (
   SELECT

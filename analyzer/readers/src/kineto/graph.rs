@@ -36,6 +36,8 @@ pub(crate) fn join(capture: Trace, mut trace: Trace) -> Trace {
         for (place, call) in kernels.into_iter().zip(&pending) {
             let Some(kernel) = trace.kernels.get_mut(place) else { continue };
             kernel.op = call.op.map(|op| op + op_offset);
+            // The stack of the graph's launch call is that of all its kernels.
+            kernel.stack = None;
             kernel.grid = kernel.grid.or(call.grid);
             kernel.block = kernel.block.or(call.block);
             joined += 1;

@@ -35,7 +35,6 @@ pub(crate) fn read(json: &mut Json<impl Read>) -> Outcome<Option<Trace>> {
         Ok(())
     };
     json.document(|json| json.object(&mut member))?;
-    let is_flat = is_flat && !layers.is_empty();
     Ok(is_flat.then(|| Trace { tool: TOOL, facts: layers, ..Trace::default() }))
 }
 

@@ -196,3 +196,18 @@ fn locate(address: u64, cubin: Option<&Cubin>, functions: &BTreeMap<u64, Rc<str>
     // A function that the kernel calls stands behind it.
     Some((code.name.as_str().into(), pc - (code.offset - outer.offset)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_source_keeps_the_cubin_of_the_first() {
+        let functions = |address, name: &str| BTreeMap::from([(address, Rc::from(name))]);
+        let mut code = Code { cubin: vec![1], functions: functions(16, "a"), loaded: None };
+        code.add(Code { functions: functions(32, "b"), ..Code::default() });
+        assert_eq!((code.cubin.len(), code.functions.len()), (1, 2));
+        code.add(Code { cubin: vec![2, 3], ..Code::default() });
+        assert_eq!(code.cubin, [2, 3]);
+    }
+}

@@ -1,7 +1,9 @@
 //! A small trace of PyTorch's profiler, which tests of damaged and unusual files change.
 
+use std::fs;
+
 use super::number;
-use crate::command::Place;
+use crate::command::{Place, Ran};
 
 /// The sum of the kernels of [`events`].
 pub(super) const KERNEL_NS: u64 = 11_500 + 7_250 + 2_500;
@@ -49,6 +51,17 @@ pub(super) fn trace() -> String {
 pub(super) fn kernel_ns(place: &Place, capture: &str) -> u64 {
     let sum = "SELECT CAST(coalesce(sum(end_ns - begin_ns), 0) AS BIGINT) AS n FROM gpu_activity WHERE kind = 'kernel'";
     number(place, capture, sum)
+}
+
+/// A file that was cut is imported up to there, or is an error.
+pub(super) fn expect_partial(place: &Place, ran: &Ran, length: usize) {
+    let is_partial = ran.code == Some(0) && ran.stderr.contains("the rest of the file, which is not JSON");
+    assert!(is_partial || ran.code == Some(5), "{length}: {}", ran.stderr);
+    assert!(!ran.stderr.contains("panicked"), "{length}: {}", ran.stderr);
+    if is_partial {
+        place.run(&["check", "x.stallmap"]).expect_ok();
+        fs::remove_file(place.path("x.stallmap")).unwrap();
+    }
 }
 
 /// Imports a content, and returns what it says.

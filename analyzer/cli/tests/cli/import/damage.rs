@@ -86,8 +86,6 @@ fn lengths_that_no_kernel_has_are_losses() {
         // Its begin is known, and no call.
         let begin = "SELECT count(*) AS n FROM launch_run WHERE begin_ns = 1900000 AND end_ns IS NULL";
         assert_eq!(number(&place, &capture, begin), 1);
-        let first = place.run(&[&capture]);
-        assert!(first.stdout.contains("1 of 4 launches has no duration."), "{}", first.stdout);
     }
 }
 
