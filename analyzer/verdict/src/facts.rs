@@ -218,8 +218,8 @@ impl Loss {
             return reason.to_owned();
         }
         let count = measured(self.count);
-        if self.kind == "access" {
-            // Its reason is a noun.
+        if ["access", "memory"].contains(&self.kind.as_str()) {
+            // Their reasons are nouns.
             return format!("{count} {reason}");
         }
         let plural = match (self.count > 1.0, self.kind.ends_with('h')) {
