@@ -46,7 +46,7 @@ enum Kind {
     Word,
 }
 
-/// Parts of an object that a text can be. They have other characters behind them.
+/// Parts of an object that a text can be. Programs write names of their own, and values of others.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
     Name,
@@ -418,11 +418,13 @@ impl<R: Read> Json<R> {
                     let escaped = self.take()?;
                     self.raw.extend(escaped);
                 }
-                Some(_) if self.is_end_of_text(role)? => return Ok(()),
-                Some(quote) => {
+                Some(b'"') if self.is_end_of_text(role)? => return Ok(()),
+                Some(b'"') => {
                     self.damage.add("quotes in texts that are not escaped", position);
-                    self.raw.push(quote);
+                    self.raw.push(b'"');
                 }
+                // The first byte behind those that were held.
+                Some(byte) => self.raw.push(byte),
                 None => return Err(self.break_off("it ends in a text")),
             }
         }
@@ -430,16 +432,16 @@ impl<R: Read> Json<R> {
 
     /// True if the character behind a quote can stand behind a text.
     fn is_end_of_text(&mut self, role: Role) -> Outcome<bool> {
+        if role == Role::Name {
+            return Ok(true);
+        }
         let seen = self.bytes.ahead(1).map_err(|error| unreadable(&self.path, error))?;
         let mut next = seen.first().copied();
         if next.is_none_or(is_space) {
             let seen = self.bytes.ahead(LOOK_AHEAD_BYTES).map_err(|error| unreadable(&self.path, error))?;
             next = trimmed(seen).first().copied();
         }
-        Ok(match role {
-            Role::Name => matches!(next, None | Some(b':')),
-            Role::Value => matches!(next, None | Some(b',' | b'}' | b']')),
-        })
+        Ok(matches!(next, None | Some(b',' | b'}' | b']')))
     }
 
     /// A number as it is written, or a truth value. Null is none, and so are words that JSON lacks.

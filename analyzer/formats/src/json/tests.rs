@@ -78,6 +78,32 @@ fn a_file_without_an_end_has_what_comes_before() {
     );
 }
 
+/// A reader that gives one byte at a time.
+struct Drops<'a>(&'a [u8]);
+
+impl io::Read for Drops<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.take(1).read(buffer).inspect(|count| self.0 = &self.0[*count..])
+    }
+}
+
+#[test]
+fn the_sizes_of_reads_change_nothing() {
+    let text = br#"{"a":"x, y","b,":[1,"\"",{"c":"d"}],"e":1.5e3}"#;
+    let mut drops = Json::new(Drops(text), Path::new("x"));
+    let mut members = Vec::new();
+    drops
+        .document(|json| {
+            json.object(|json, key| {
+                members.push(format!("{key}={}", json.scalar()?.unwrap_or_default()));
+                Ok(())
+            })
+        })
+        .unwrap();
+    assert_eq!(members, ["a=x, y", "b,=", "e=1.5e3"]);
+    assert_eq!(drops.damage().rows().count(), 0);
+}
+
 #[test]
 fn bounds_are_errors() {
     let end = |text: &[u8]| Json::new(text, Path::new("x")).document(Json::skip).is_err();

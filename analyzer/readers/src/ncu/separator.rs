@@ -107,7 +107,8 @@ mod tests {
         assert_eq!(Decimal::Point.number("12,345.5"), Some(12_345.5));
         assert_eq!((Decimal::Point.number("n/a"), Decimal::Point.number("inf")), (None, None));
         let mut evidence = Evidence::default();
-        ["117.344", "42,50"].map(|text| evidence.add(text));
+        evidence.add("117.344");
+        evidence.add("42,50");
         assert_eq!(evidence.decimal(), Some(Decimal::Comma));
         evidence.add("1.5");
         assert_eq!(evidence.decimal(), None);
