@@ -239,7 +239,9 @@ impl<'a> Writing<'a> {
             calls.entry(kernel.process).or_default().push(kernel.called_ns());
         }
         moments.extend(calls);
-        moments.values_mut().for_each(|times| times.sort_unstable());
+        for times in moments.values_mut() {
+            times.sort_unstable();
+        }
         moments
     }
 

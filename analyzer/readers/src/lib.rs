@@ -80,13 +80,14 @@ fn read_json(input: &Input) -> Outcome<Trace> {
         Some("rocprofiler-sdk-tool") => rocprof::read(&mut json),
         Some("entries") => operators::correlation::read(&mut json),
         Some(_) => kineto::read(&mut json),
-        None => match operators::layers::read(&mut json)? {
-            Some(layers) => Ok(layers),
-            None => {
+        None => {
+            if let Some(layers) = operators::layers::read(&mut json)? {
+                Ok(layers)
+            } else {
                 json = open()?;
                 kineto::read(&mut json)
             }
-        },
+        }
     };
     // Where nothing is left of a file, the place where it breaks is the reason.
     let mut trace = result.map_err(|failure| json.failure().unwrap_or(failure))?;
