@@ -228,13 +228,13 @@ impl<'a> Writing<'a> {
     }
 
     /// The times that ordinals of allocations count, by process: launch calls, or without any, allocations and frees.
-    fn moments(&self) -> HashMap<usize, Vec<i64>> {
-        let mut moments: HashMap<usize, Vec<i64>> = HashMap::new();
+    fn moments(&self) -> BTreeMap<usize, Vec<i64>> {
+        let mut moments: BTreeMap<usize, Vec<i64>> = BTreeMap::new();
         for storage in &self.trace.storages {
             let times = storage.alloc_ns.into_iter().chain(storage.free_ns);
             moments.entry(storage.process).or_default().extend(times);
         }
-        let mut calls: HashMap<usize, Vec<i64>> = HashMap::new();
+        let mut calls: BTreeMap<usize, Vec<i64>> = BTreeMap::new();
         for (_, _, kernel) in self.launched() {
             calls.entry(kernel.process).or_default().push(kernel.called_ns());
         }

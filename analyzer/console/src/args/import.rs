@@ -11,11 +11,13 @@ use super::examples;
 #[command(after_help = examples(&[
     ("stallmap import trace.json.gz -o train.stallmap", "a trace of PyTorch's profiler"),
     ("stallmap import trace.json.gz execution.json -o train.stallmap", "with the execution trace of the same run"),
+    ("stallmap import rank0.json rank1.json -o ranks.stallmap", "several processes of one program"),
     ("stallmap import trace.json.gz --into train.stallmap -o timed.stallmap", "with its times on the launches of a capture"),
 ]))]
 pub struct Import {
     /// File of another tool. Its content decides the format, never its name. A profiler's trace is joined with an
-    /// execution trace of the same run, or with the trace in which its graph was captured
+    /// execution trace of the same run, with the trace in which its graph was captured, or with traces of other processes
+    /// of the program
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
     /// Add the times of a trace to this capture of the same program, as a run of its own

@@ -1,4 +1,4 @@
-//! Archives with one file. Of several files nobody but the user knows the recording.
+//! Archives with one file. Of several files only the user knows the recording.
 
 use std::fs::File;
 use std::io::{self, Read, Seek as _, SeekFrom};

@@ -64,7 +64,7 @@ pub(super) fn expect_partial(place: &Place, ran: &Ran, length: usize) {
     }
 }
 
-/// Imports a content, and returns what it says.
+/// Imports a content, and returns its messages.
 pub(super) fn import(place: &Place, content: impl AsRef<[u8]>, capture: &str) -> String {
     place.file("trace", content);
     let ran = place.run(&["import", "trace", "-o", capture]);

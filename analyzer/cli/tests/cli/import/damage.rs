@@ -31,9 +31,10 @@ fn values_and_texts_that_are_not_json_cost_no_kernel() {
         ("behind", trace() + "\n\0\0\0", "bytes behind the end of the JSON"),
     ] {
         let capture = format!("{name}.stallmap");
-        let said = import(&place, content, &capture);
+        let messages = import(&place, content, &capture);
         assert_eq!(kernel_ns(&place, &capture), KERNEL_NS, "{name}");
-        let line = said.lines().find(|line| line.contains(loss)).unwrap_or_else(|| panic!("{name}: {said}"));
+        let line =
+            messages.lines().find(|line| line.contains(loss)).unwrap_or_else(|| panic!("{name}: {messages}"));
         assert!(line.contains("byte "), "{line}");
     }
     let copies = "SELECT count(*) AS n FROM gpu_activity WHERE kind = 'copy' AND end_ns = begin_ns";
@@ -52,10 +53,10 @@ fn a_file_without_an_end_has_the_events_before_it() {
     let place = Place::new();
     let whole = trace();
     let cut = &whole[..whole.rfind("\"dur\":2.5").unwrap()];
-    let said = import(&place, cut, "cut.stallmap");
+    let messages = import(&place, cut, "cut.stallmap");
     assert_eq!(kernel_ns(&place, "cut.stallmap"), KERNEL_NS - 2_500);
     let position = format!("the rest of the file, which is not JSON: 1 (such as byte {}", cut.len());
-    assert!(said.contains(&position), "{said}");
+    assert!(messages.contains(&position), "{messages}");
     // The same where the packing ends too early.
     place.file("whole", &whole);
     python(
@@ -78,11 +79,14 @@ fn lengths_that_no_kernel_has_are_losses() {
             r#"{{"ph":"X","cat":"kernel","name":"odd","pid":0,"tid":7,"ts":1900,"dur":{length},"args":{{"device":0,"stream":7}}}}"#
         );
         let capture = format!("x{}.stallmap", length.len());
-        let said = import(&place, with(&kernel), &capture);
+        let messages = import(&place, with(&kernel), &capture);
         assert_eq!(kernel_ns(&place, &capture), KERNEL_NS);
         assert_eq!(number(&place, &capture, "SELECT count(*) AS n FROM launch"), 4);
-        assert!(said.contains("events with a negative length, or one beyond all bounds: 1"), "{said}");
-        assert!(said.contains("kernels without a duration: 1"), "{said}");
+        assert!(
+            messages.contains("events with a negative length, or one beyond all bounds: 1"),
+            "{messages}"
+        );
+        assert!(messages.contains("kernels without a duration: 1"), "{messages}");
         // Its begin is known, and no call.
         let begin = "SELECT count(*) AS n FROM launch_run WHERE begin_ns = 1900000 AND end_ns IS NULL";
         assert_eq!(number(&place, &capture, begin), 1);

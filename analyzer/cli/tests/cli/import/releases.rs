@@ -33,8 +33,8 @@ fn calls_of_other_runtimes_have_their_kernels() {
         .replace("cuda_runtime", "xpu_runtime")
         .replace("cudaLaunchKernel", "urEnqueueKernelLaunch")
         .replace("\"stream\":7", "\"sycl queue\":64");
-    let said = import(&place, text, "x.stallmap");
-    assert!(!said.contains("without a launch call"), "{said}");
+    let messages = import(&place, text, "x.stallmap");
+    assert!(!messages.contains("without a launch call"), "{messages}");
     assert_eq!(number(&place, "x.stallmap", "SELECT count(*) AS n FROM launch WHERE op_id IS NOT NULL"), 3);
 }
 
@@ -89,14 +89,14 @@ fn ranges_of_steps_number_ops_and_calls_have_their_own_stack() {
         event("python_function", "custom.py(9): launch", 1003, 20),
         event("python_function", "nn.Module: Linear_0", 1003, 20),
     ]);
-    let said = import(&place, document(&events), "x.stallmap");
+    let messages = import(&place, document(&events), "x.stallmap");
     let steps = "SELECT name, step FROM op WHERE kind = 'torch' ORDER BY begin_ns";
     let found: Vec<_> =
         rows(&place, "x.stallmap", steps).iter().map(|row| row["step"].as_u64().unwrap()).collect();
     assert_eq!(found, [0, 1, 1]);
     assert!(
-        !said.contains("optimizer steps") && said.contains("calls of modules in Python stacks: 1"),
-        "{said}"
+        !messages.contains("optimizer steps") && messages.contains("calls of modules in Python stacks: 1"),
+        "{messages}"
     );
     let lines = "SELECT l.line FROM launch_context l ORDER BY l.kernel_id";
     let found: Vec<_> = rows(&place, "x.stallmap", lines)
