@@ -10,7 +10,8 @@ use stallmap_schema::word::LossKind;
 pub(crate) fn texts(trace: &mut Trace) {
     let mut count = 0;
     let shared = trace.kernels.iter_mut().map(|kernel| &mut kernel.name);
-    let shared = shared.chain(trace.ops.iter_mut().map(|op| &mut op.name));
+    let of_ops = trace.ops.iter_mut().flat_map(|op| std::iter::once(&mut op.name).chain(&mut op.module));
+    let shared = shared.chain(of_ops);
     let shared = shared.chain(trace.counters.iter_mut().map(|counter| &mut counter.metric));
     let shared = shared.chain(trace.samples.iter_mut().flat_map(|row| [&mut row.function, &mut row.reason]));
     for text in shared.chain(trace.pending.iter_mut().filter_map(|pending| pending.name.as_mut())) {

@@ -222,7 +222,7 @@ impl<'a> Writing<'a> {
             sequence_number: op.sequence,
             autograd_node: None,
             forward_op_id: op.forward.map(op_id),
-            module_path: None,
+            module_path: op.module.as_ref().map(ToString::to_string),
             pystates_hash: op.stack.and_then(|stack| self.stacks.get(stack)).copied(),
         })
     }

@@ -211,6 +211,7 @@ fn op(node: &Node, places: &HashMap<i64, usize>, ops: &[Op]) -> Op {
         parent,
         phase,
         step: 0,
+        module: None,
         sequence: node.sequence.filter(|sequence| *sequence >= 0),
         forward: place(node.forward).filter(|_| phase == Phase::Backward),
         stack: None,

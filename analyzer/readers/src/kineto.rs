@@ -6,6 +6,7 @@ mod finish;
 pub(crate) mod graph;
 mod left;
 mod memory;
+mod modules;
 mod owner;
 pub(crate) mod packets;
 mod slices;
@@ -23,6 +24,7 @@ use stallmap_schema::word::{ActivityKind, LossKind, OpKind, Phase};
 use self::category::{Category, direction, wait};
 use self::event::{Arguments, Event, Threads};
 use self::left::Left;
+use self::modules::Modules;
 use self::owner::Owners;
 use self::stacks::Functions;
 use crate::join::phase;
@@ -48,6 +50,7 @@ struct Reading {
     /// Calls that launch one kernel, by process and correlation.
     launches: Vec<(usize, i64, Pending)>,
     functions: Functions,
+    modules: Modules,
     memory: memory::Events,
     events: usize,
     left: Left,
@@ -229,11 +232,7 @@ impl Reading {
                     Category::Call => self.call(event),
                     Category::Op => self.op(event, OpKind::Torch),
                     Category::Region => self.op(event, OpKind::Region),
-                    Category::Function => {
-                        if let Some(call) = self.span(&event) {
-                            self.functions.add(call, &event.name);
-                        }
-                    }
+                    Category::Function => self.function(event),
                 }
             }
             ("i", _) if event.name == "[memory]" => {
@@ -320,6 +319,14 @@ impl Reading {
             wait: (kind == ActivityKind::Synchronization).then(|| wait(arguments.wait.as_deref())),
             correlation: arguments.correlation.and_then(|number| u64::try_from(number).ok()),
         });
+    }
+
+    fn function(&mut self, event: Event) {
+        let Some(call) = self.span(&event) else { return };
+        let name = self.shared(event.name);
+        if !self.modules.add(call, &name) {
+            self.functions.add(call, &name);
+        }
     }
 
     fn call(&mut self, event: Event) {

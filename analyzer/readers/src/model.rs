@@ -260,6 +260,8 @@ pub struct Op {
     pub phase: Phase,
     /// The training step, numbered from 0.
     pub step: u32,
+    /// The path of the modules around it, from the outermost to the innermost.
+    pub module: Option<Rc<str>>,
     /// Autograd's sequence number.
     pub sequence: Option<i64>,
     /// In backward, the forward op, by place.
@@ -281,6 +283,7 @@ impl Op {
             parent: None,
             phase: Phase::Other,
             step: 0,
+            module: None,
             sequence: None,
             forward: None,
             stack: None,

@@ -18,12 +18,12 @@ impl Reading {
         join_ops(&mut self.trace);
         let steps = join_steps(&mut self.trace);
         self.join_pending();
-        let (modules, built_in) = (self.functions.modules, self.functions.built_in);
+        let built_in = self.functions.built_in;
+        self.modules.join(&mut self.trace);
         std::mem::take(&mut self.functions).join(&mut self.trace);
         std::mem::take(&mut self.memory).join(&mut self.trace);
         shift(&mut self.trace, self.base_ns);
         let losses = &mut self.trace.losses;
-        losses.add_many(LossKind::Source, "calls of modules in Python stacks", modules, None);
         losses.add_many(LossKind::Source, "built-in functions in Python stacks", built_in, None);
         if steps == 0 {
             losses.lacks("optimizer steps");

@@ -9,17 +9,13 @@ use crate::nest::{Span, enclosing, parents};
 /// Most frames of a stack. Deeper ones lose their callers.
 const MOST_FRAMES: usize = 512;
 
-/// The begin of the name of a module's call.
-const MODULE: &str = "nn.Module: ";
-
 /// Functions that ran, each with its frame.
 #[derive(Debug, Default)]
 pub(super) struct Functions {
     calls: Vec<(Call, usize)>,
     frames: Vec<Frame>,
     known: HashMap<Frame, usize>,
-    /// Calls of modules, and of functions without a line.
-    pub(super) modules: u64,
+    /// Calls of functions without a line.
     pub(super) built_in: u64,
 }
 
@@ -27,7 +23,7 @@ impl Functions {
     /// Adds a call of a function.
     pub(super) fn add(&mut self, call: Call, name: &str) {
         let Some(frame) = frame(name) else {
-            *(if name.starts_with(MODULE) { &mut self.modules } else { &mut self.built_in }) += 1;
+            self.built_in += 1;
             return;
         };
         let next = self.frames.len();
