@@ -22,7 +22,8 @@ pub(crate) fn texts(trace: &mut Trace) {
     }
     let own = trace.frames.iter_mut().flat_map(|frame| [&mut frame.file, &mut frame.function]);
     let own = own.chain(trace.counters.iter_mut().map(|counter| &mut counter.unit));
-    let own = own.chain(trace.devices.iter_mut().map(|device| &mut device.name));
+    let own =
+        own.chain(trace.devices.iter_mut().map(|device| &mut device.name)).chain(trace.facts.values_mut());
     for text in own.chain(trace.processes.iter_mut().map(|process| &mut process.program)) {
         if let Some(length) = cut(text).map(str::len) {
             text.truncate(length);

@@ -372,6 +372,9 @@ pub struct Sample {
 /// The begin of losses of data that a source never has.
 pub const ABSENT: &str = "not in the imported file";
 
+/// Bytes of a reason and of an example: parts of them are texts of the file.
+const MAX_LOSS_BYTES: usize = 1 << 10;
+
 /// Losses by kind and reason, with their number and one example.
 #[derive(Debug, Default)]
 pub struct Losses(BTreeMap<(&'static str, String), (LossKind, u64, Option<String>)>);
@@ -385,8 +388,8 @@ impl Losses {
     /// Counts several things. None is no loss.
     pub fn add_many(&mut self, kind: LossKind, reason: &str, count: u64, detail: Option<&str>) {
         if count > 0 {
-            let first = || (kind, 0, detail.map(str::to_owned));
-            self.0.entry((kind.word(), reason.to_owned())).or_insert_with(first).1 += count;
+            let first = || (kind, 0, detail.map(|detail| short(detail).to_owned()));
+            self.0.entry((kind.word(), short(reason).to_owned())).or_insert_with(first).1 += count;
         }
     }
 
@@ -409,5 +412,27 @@ impl Losses {
         self.0
             .iter()
             .map(|((_, reason), (kind, count, detail))| (*kind, reason.as_str(), *count, detail.as_deref()))
+    }
+}
+
+/// The part of a text within the bound of losses.
+fn short(text: &str) -> &str {
+    let end = (0..=MAX_LOSS_BYTES.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    end.and_then(|end| text.get(..end)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_a_file_are_short_in_losses() {
+        let mut losses = Losses::default();
+        let long = "é".repeat(MAX_LOSS_BYTES);
+        losses.add(LossKind::Source, &long, Some(&long));
+        losses.add(LossKind::Source, "short", None);
+        let lengths: Vec<(usize, Option<usize>)> =
+            losses.rows().map(|(_, reason, _, detail)| (reason.len(), detail.map(str::len))).collect();
+        assert_eq!(lengths, [(5, None), (MAX_LOSS_BYTES, Some(MAX_LOSS_BYTES))]);
     }
 }
