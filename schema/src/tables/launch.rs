@@ -109,10 +109,9 @@ crate::tables! {
         stream_id: u32,
         /// CUPTI's correlation id, in sampling runs.
         correlation_id: Option<u64>,
-        /// Time at which the launch call began, nanoseconds since the Unix epoch. In imports without the call, that of the
-        /// kernel on the GPU.
+        /// Time at which the launch call began, nanoseconds since the Unix epoch.
         begin_ns: i64,
-        /// Time at which the launch call (under an instrument: the kernel too) ended. Null without a call.
+        /// Time at which the launch call (under an instrument: the kernel too) ended.
         end_ns: Option<i64>,
         /// True if the run recorded this launch. Otherwise a loss row has the reason.
         recorded: bool,

@@ -11,7 +11,6 @@ use super::examples;
 #[command(after_help = examples(&[
     ("stallmap import trace.json.gz -o train.stallmap", "a trace of PyTorch's profiler"),
     ("stallmap import trace.json.gz execution.json -o train.stallmap", "with the execution trace of the same run"),
-    ("stallmap import rank0.json rank1.json -o ranks.stallmap", "several processes of one program"),
     ("stallmap import trace.json.gz --into train.stallmap -o timed.stallmap", "with its times on the launches of a capture"),
 ]))]
 pub struct Import {
