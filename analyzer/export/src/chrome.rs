@@ -119,18 +119,13 @@ impl Clock {
         described(event, category, &call.name, (call.process_id, call.thread_id.into()), arguments)
     }
 
-    /// The launch call, its kernel, and the flow between them.
+    /// The launch call, its kernel, and the flow between them. A kernel without a call stands alone.
     fn launch(&self, launch: &Launch, stall: Option<&Map<String, Value>>) -> Vec<Value> {
         let Some(begin) = launch.begin_ns() else { return Vec::new() };
         // Readers take 0 for "no correlation".
         let correlation = launch.kernel_id + 1;
         let cpu = (launch.process_id, launch.thread_id.unwrap_or(0).into());
         let gpu = (launch.device_id, launch.stream_id.unwrap_or(0).into());
-        let called = launch.call_begin_ns.map_or(begin, unsigned);
-        let duration = launch.call_end_ns.map(|end| unsigned(end).saturating_sub(called));
-        let arguments = json!({ "External id": launch.op_id, "correlation": correlation });
-        let call =
-            described(self.event(called, duration), "cuda_runtime", "cudaLaunchKernel", cpu, arguments);
         let arguments = json!({
             "External id": launch.op_id, "device": launch.device_id, "stream": launch.stream_id, "correlation": correlation,
             "registers per thread": launch.register_count,
@@ -141,6 +136,11 @@ impl Clock {
             "samples": launch.samples, "memory samples": launch.memory_samples, "stall": stall, "line": launch.line,
         });
         let kernel = described(self.event(begin, launch.duration()), "kernel", launch.name(), gpu, arguments);
+        let Some(called) = launch.call_begin_ns.map(unsigned) else { return vec![kernel] };
+        let duration = launch.call_end_ns.map(|end| unsigned(end).saturating_sub(called));
+        let arguments = json!({ "External id": launch.op_id, "correlation": correlation });
+        let call =
+            described(self.event(called, duration), "cuda_runtime", "cudaLaunchKernel", cpu, arguments);
         let flow = |ph: &str, (pid, tid): (i64, i64), ns: u64| {
             let ts = self.since_base(ns);
             json!({ "ph": ph, "bp": "e", "id": correlation, "pid": pid, "tid": tid, "ts": ts, "cat": "ac2g", "name": "ac2g" })

@@ -1,18 +1,30 @@
 //! Files of other tools: recognized by their content, unpacked, and bounded.
 
+mod archive;
+mod lines;
+mod magic;
+mod utf16;
+
 use std::fs::File;
-use std::io::{self, BufReader, Read, Seek as _};
+use std::io::{self, BufReader, Cursor, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
-use stallmap_console::exit::{Failure, Outcome};
+use stallmap_console::exit::{Failure, IO, Outcome};
 
-/// Most bytes of an unpacked file: larger ones are bombs, or need a smaller recording.
-const MOST_BYTES: u64 = 64 << 30;
+use self::lines::Lines;
+use self::utf16::Utf16;
+
+/// Bytes of an unpacked file: larger ones are bombs, or need a smaller recording.
+const MAX_BYTES: u64 = 64 << 30;
+/// Bytes at the begin of a file that decide its form.
+const HEAD_BYTES: usize = 4 << 10;
+/// Spaces in front of the content.
+const MAX_SPACES: usize = 1 << 20;
+/// Packings around each other: an archive of a packed file.
+const MAX_PACKINGS: usize = 3;
 /// The first bytes of a report of Nsight Compute.
 pub const REPORT: &[u8] = b"NVR\0";
-/// Most bytes of one text in JSON. Names of kernels are the longest, with some ten thousand.
-const MOST_TEXT_BYTES: usize = 1 << 20;
 
 /// Content of a file, by its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,20 +71,18 @@ impl Input {
             return Ok(Self { path: path.to_owned(), hash, bytes, form: Form::Folder });
         }
         let bytes = io::copy(&mut File::open(path).map_err(wrong)?, &mut hasher).map_err(wrong)?;
-        let mut head = [0; 16];
-        let length = read_start(&mut unpacked(path).map_err(wrong)?, &mut head).map_err(wrong)?;
-        let form = form(&head[..length]);
+        let form = form(path, &head(&mut unpacked(path)?).map_err(wrong)?)?;
         Ok(Self { path: path.to_owned(), hash: hasher.finalize().to_hex().to_string(), bytes, form })
     }
 
     /// The unpacked bytes, bounded.
     pub fn open(&self) -> Outcome<impl Read + use<>> {
-        unpacked(&self.path).map_err(|error| Failure::io(error, format!("read `{}`", self.path.display())))
+        unpacked(&self.path)
     }
 
-    /// The unpacked bytes of JSON, with bounded texts.
-    pub fn open_json(&self) -> Outcome<impl Read + use<>> {
-        Ok(Texts { reader: BufReader::new(self.open()?), is_inside: false, is_escaped: false, length: 0 })
+    /// The unpacked bytes of a text with bounded records: a parser holds one in memory.
+    pub fn open_records(&self) -> Outcome<impl Read + use<>> {
+        Ok(Lines::new(self.open()?))
     }
 }
 
@@ -90,35 +100,109 @@ fn read_folder(path: &Path, hasher: &mut blake3::Hasher) -> io::Result<u64> {
     Ok(bytes)
 }
 
-/// The bytes of a file, unpacked by its first bytes.
-fn unpacked(path: &Path) -> io::Result<Box<dyn Read>> {
-    let mut file = File::open(path)?;
-    let mut head = [0; 4];
-    let length = read_start(&mut file, &mut head)?;
-    file.rewind()?;
-    let reader: Box<dyn Read> = match &head[..length] {
-        [0x1f, 0x8b, ..] => Box::new(MultiGzDecoder::new(BufReader::new(file))),
-        [0x28, 0xb5, 0x2f, 0xfd] => Box::new(zstd::Decoder::new(file)?),
-        _ => Box::new(file),
+/// The bytes of a file, unpacked by its first bytes: of an archive, the only file in it.
+fn unpacked(path: &Path) -> Outcome<Box<dyn Read>> {
+    let wrong = |error: io::Error| Failure::io(error, format!("read `{}`", path.display()));
+    let mut reader: Box<dyn Read> = match archive::zip(path)? {
+        Some(member) => member,
+        None => Box::new(BufReader::new(File::open(path).map_err(wrong)?)),
     };
-    Ok(Box::new(Bounded { reader, left: MOST_BYTES }))
+    for _ in 0..MAX_PACKINGS {
+        let mut first = vec![0; archive::TAR_BLOCK_BYTES];
+        let length = read_start(&mut reader, &mut first).map_err(wrong)?;
+        first.truncate(length);
+        let kind = Packing::of(&first);
+        let whole = Cursor::new(first).chain(reader);
+        reader = match kind {
+            Packing::Gzip => Box::new(bounded(MultiGzDecoder::new(BufReader::new(whole)))),
+            Packing::Zstd => Box::new(bounded(zstd::Decoder::new(whole).map_err(wrong)?)),
+            Packing::Tar => archive::tar(path, whole)?,
+            Packing::Utf16 { is_little } => return Ok(Box::new(Utf16::new(whole, is_little))),
+            Packing::Utf8 => {
+                let mut whole = whole;
+                read_start(&mut whole, &mut [0; 3]).map_err(wrong)?;
+                return Ok(Box::new(whole));
+            }
+            Packing::None => return Ok(Box::new(whole)),
+        };
+    }
+    let message = format!("`{}` is packed more than {MAX_PACKINGS} times", path.display());
+    Err(Failure::message(IO, message).hint("unpack it first".to_owned()))
 }
 
-fn form(head: &[u8]) -> Form {
+/// The outermost packing of bytes.
+enum Packing {
+    Gzip,
+    Zstd,
+    Tar,
+    Utf16 {
+        is_little: bool,
+    },
+    /// A byte order mark.
+    Utf8,
+    None,
+}
+
+impl Packing {
+    fn of(first: &[u8]) -> Self {
+        match first {
+            [0x1f, 0x8b, ..] => Self::Gzip,
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => Self::Zstd,
+            [0xef, 0xbb, 0xbf, ..] => Self::Utf8,
+            [0xff, 0xfe, ..] => Self::Utf16 { is_little: true },
+            [0xfe, 0xff, ..] => Self::Utf16 { is_little: false },
+            _ if archive::is_tar(first) => Self::Tar,
+            _ => Self::None,
+        }
+    }
+}
+
+/// The bytes that decide the form: the first ones, or those behind spaces.
+fn head(reader: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut head = vec![0; HEAD_BYTES];
+    let mut spaces = 0;
+    loop {
+        let length = read_start(reader, &mut head)?;
+        head.truncate(length);
+        let is_blank = length == HEAD_BYTES && head.iter().all(u8::is_ascii_whitespace);
+        spaces += length;
+        if !is_blank {
+            return Ok(head);
+        }
+        if spaces >= MAX_SPACES {
+            return Err(too_large("it begins with more than 1 MiB of spaces"));
+        }
+    }
+}
+
+/// The form of a file, by the bytes that decide it.
+fn form(path: &Path, head: &[u8]) -> Outcome<Form> {
+    if let Some(form) = known_form(head) {
+        return Ok(form);
+    }
+    let (reason, hint) = magic::unread(head)
+        .unwrap_or(("is not a recording that stallmap knows", "docs/src/guide/import.md lists them"));
+    Err(Failure::message(IO, format!("`{}` {reason}", path.display())).hint(hint.to_owned()))
+}
+
+/// The form of bytes. None if no tool that stallmap knows begins a file with them.
+fn known_form(head: &[u8]) -> Option<Form> {
     if head.starts_with(b"SQLite format 3\0") {
-        return Form::Sqlite;
+        return Some(Form::Sqlite);
     }
     if head.starts_with(REPORT) {
-        return Form::Report;
+        return Some(Form::Report);
     }
+    let first = head.get(..16).unwrap_or(head);
     match head {
-        [0x80, 2..=5, ..] => Form::Pickle,
-        [0x90..=0x9f | 0xdc | 0xdd, ..] => Form::MessagePack,
-        _ => match head.iter().find(|byte| !byte.is_ascii_whitespace()) {
-            Some(b'{' | b'[') => Form::Json,
+        [0x80, 2..=5, ..] => Some(Form::Pickle),
+        [0x90..=0x9f | 0xdc | 0xdd, ..] => Some(Form::MessagePack),
+        _ => match head.iter().find(|byte| !byte.is_ascii_whitespace())? {
+            b'{' | b'[' => Some(Form::Json),
             // The first packet of a trace. A newline at the beginning of a text has texts behind it.
-            _ if head.first() == Some(&b'\n') && head.iter().copied().any(is_binary) => Form::Packets,
-            _ => Form::Text,
+            _ if head.first() == Some(&b'\n') && first.iter().copied().any(is_binary) => Some(Form::Packets),
+            _ if first.iter().copied().any(is_binary) || magic::unread(head).is_some() => None,
+            _ => Some(Form::Text),
         },
     }
 }
@@ -128,26 +212,33 @@ fn is_binary(byte: u8) -> bool {
     !byte.is_ascii() || byte.is_ascii_control() && !byte.is_ascii_whitespace()
 }
 
-/// Reads up to the length of a buffer. Returns the number of bytes.
+/// Reads up to the length of a buffer. Returns the number of bytes: those before a failure, if there are any.
 fn read_start(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut length = 0;
     while length < buffer.len() {
-        match reader.read(&mut buffer[length..])? {
-            0 => break,
-            count => length += count,
+        match reader.read(&mut buffer[length..]) {
+            Ok(0) => break,
+            Ok(count) => length += count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if length == 0 || error.kind() == ErrorKind::InvalidData => return Err(error),
+            Err(_) => break,
         }
     }
     Ok(length)
 }
 
 fn too_large(what: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, what.to_owned())
+    io::Error::new(ErrorKind::InvalidData, what.to_owned())
 }
 
 /// A reader that fails after a number of bytes.
 struct Bounded {
     reader: Box<dyn Read>,
     left: u64,
+}
+
+fn bounded(reader: impl Read + 'static) -> Bounded {
+    Bounded { reader: Box::new(reader), left: MAX_BYTES }
 }
 
 impl Read for Bounded {
@@ -159,56 +250,32 @@ impl Read for Bounded {
     }
 }
 
-/// A reader of JSON that fails inside of a long text: a parser would hold it in memory.
-struct Texts<R> {
-    reader: R,
-    is_inside: bool,
-    is_escaped: bool,
-    length: usize,
-}
-
-impl<R: Read> Read for Texts<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.reader.read(buffer)?;
-        for byte in &buffer[..count] {
-            self.length = if self.is_inside { self.length + 1 } else { 0 };
-            match (self.is_inside, self.is_escaped, byte) {
-                (true, true, _) => self.is_escaped = false,
-                (true, false, b'\\') => self.is_escaped = true,
-                (_, false, b'"') => self.is_inside = !self.is_inside,
-                _ => {}
-            }
-        }
-        if self.length > MOST_TEXT_BYTES { Err(too_large("a text has more than 1 MiB")) } else { Ok(count) }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn content_decides_the_form() {
-        assert_eq!(form(b"SQLite format 3\0"), Form::Sqlite);
-        assert_eq!(form(b"\x80\x04\x95"), Form::Pickle);
-        assert_eq!(form(b" \n[{"), Form::Json);
-        assert_eq!(form(b"\x92\x83\xa5frame"), Form::MessagePack);
-        assert_eq!(form(b"NVR\0\x02\0\0\0\x08\x07"), Form::Report);
-        assert_eq!(form(b"\"ID\",\"Process ID\""), Form::Text);
-        assert_eq!(form(b"\n\x1b\x40\x80\xa8\x96"), Form::Packets);
-        assert_eq!(form(b"\n\"ID\",\"Process ID\""), Form::Text);
-        assert_eq!(form(b""), Form::Text);
+        let form = known_form;
+        assert_eq!(form(b"SQLite format 3\0"), Some(Form::Sqlite));
+        assert_eq!(form(b"\x80\x04\x95"), Some(Form::Pickle));
+        assert_eq!(form(b" \n[{"), Some(Form::Json));
+        assert_eq!(form(b"\x92\x83\xa5frame"), Some(Form::MessagePack));
+        assert_eq!(form(b"NVR\0\x02\0\0\0\x08\x07"), Some(Form::Report));
+        assert_eq!(form(b"\"ID\",\"Process ID\""), Some(Form::Text));
+        assert_eq!(form(b"\n\x1b\x40\x80\xa8\x96"), Some(Form::Packets));
+        assert_eq!(form(b"\n\"ID\",\"Process ID\""), Some(Form::Text));
+        assert_eq!(
+            (form(b""), form(b"NVIDIA Tegra Profiler Report"), form(b"\x7fELF\x02")),
+            (None, None, None)
+        );
     }
 
     #[test]
-    fn long_texts_and_bombs_end() {
-        let read = |text: &str| {
-            let mut texts = Texts { reader: text.as_bytes(), is_inside: false, is_escaped: false, length: 0 };
-            io::copy(&mut texts, &mut io::sink())
-        };
-        let long = "x".repeat(2 << 20);
-        assert!(read(&format!("{{\"a\": \"{long}\"}}")).is_err());
-        assert!(read(&format!("{{\"a\\\"\": \"b\"}} {long}")).is_ok());
+    fn spaces_and_bombs_end() {
+        let blanks = || io::repeat(b' ').take(5000);
+        assert_eq!(known_form(&head(&mut blanks().chain(&b"{"[..])).unwrap()), Some(Form::Json));
+        assert!(head(&mut io::repeat(b' ')).is_err());
         let mut bounded = Bounded { reader: Box::new(io::repeat(0)), left: 1000 };
         assert!(io::copy(&mut bounded, &mut io::sink()).is_err());
     }

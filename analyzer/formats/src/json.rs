@@ -1,45 +1,115 @@
-//! JSON as a stream: one value at a time, with the position in errors.
+//! JSON as a stream: one value at a time, in a bounded memory.
+//!
+//! Profilers write JSON that is not quite JSON: infinite numbers, names with quotes and backslashes, commas without a
+//! value, files without an end. What can be read is read. Everything else is a [`Damage`] with its position.
 
-use std::io::Read;
+mod bytes;
+mod damage;
+mod documents;
+mod records;
+mod text;
+
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use stallmap_console::exit::{Failure, IO, Outcome};
-use struson::reader::{JsonReader as _, JsonStreamReader, ReaderError, ReaderSettings, ValueType};
 
+use self::bytes::{Bytes, LOOK_AHEAD_BYTES, is_space};
+pub use self::damage::Damage;
 use crate::decimal::integer;
+
+/// Levels of arrays and objects.
+const MAX_LEVELS: u32 = 128;
+/// Bytes of one text. Names of kernels are the longest, with some ten thousand.
+const MAX_TEXT_BYTES: usize = 1 << 20;
+/// Bytes of a number, or of a word.
+const MAX_WORD_BYTES: usize = 512;
 
 /// A stream of JSON from a file.
 pub struct Json<R: Read> {
-    reader: JsonStreamReader<R>,
+    bytes: Bytes<R>,
     path: PathBuf,
+    levels: u32,
+    level: u32,
+    damage: Damage,
+    /// The position where the JSON ends before its end, and the reason.
+    broken: Option<(u64, String)>,
+    /// The bytes of the last text.
+    raw: Vec<u8>,
+}
+
+/// Kinds of values.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Object,
+    Array,
+    Text,
+    /// A number, a truth value, null, or something else that JSON lacks.
+    Word,
+}
+
+/// Parts of an object that a text can be. Programs write names of their own, and values of others.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Name,
+    Value,
 }
 
 impl<R: Read> Json<R> {
     /// A stream of a file. Nesting has up to 128 levels.
     pub fn new(reader: R, path: &Path) -> Self {
-        Self { reader: JsonStreamReader::new(reader), path: path.to_owned() }
+        Self::nested(reader, path, MAX_LEVELS)
     }
 
     /// A stream of a file whose nesting has up to a number of levels.
     pub fn nested(reader: R, path: &Path, levels: u32) -> Self {
-        let settings = ReaderSettings { max_nesting_depth: Some(levels), ..ReaderSettings::default() };
-        Self { reader: JsonStreamReader::new_custom(reader, settings), path: path.to_owned() }
+        Self {
+            bytes: Bytes::new(reader),
+            path: path.to_owned(),
+            levels,
+            level: 0,
+            damage: Damage::default(),
+            broken: None,
+            raw: Vec::new(),
+        }
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Content that is not JSON.
+    pub fn damage(&self) -> &Damage {
+        &self.damage
+    }
+
+    /// The failure of JSON that ends before its end.
+    pub fn failure(&self) -> Option<Failure> {
+        let (position, reason) = self.broken.as_ref()?;
+        let path = self.path.display();
+        let message = format!("`{path}` is not complete JSON: {reason} at byte {position}");
+        Some(
+            Failure::message(IO, message)
+                .hint("the tool may not have finished it: write it again".to_owned()),
+        )
     }
 
     /// The first of some keys of the outermost object, or of the first object of an outermost array.
     pub fn first_key(&mut self, known: &[&str]) -> Outcome<Option<String>> {
-        if self.peek()? == ValueType::Array {
-            self.reader.begin_array().map_err(|error| self.failure(&error))?;
-            if !self.has_next()? {
+        if self.kind()? == Kind::Array {
+            self.open()?;
+            if !self.has_element(true)? {
                 return Ok(None);
             }
         }
-        if self.peek()? != ValueType::Object {
+        if self.kind()? != Kind::Object {
             return Ok(None);
         }
-        self.reader.begin_object().map_err(|error| self.failure(&error))?;
-        while self.has_next()? {
-            let name = self.reader.next_name_owned().map_err(|error| self.failure(&error))?;
+        self.open()?;
+        let mut is_first = true;
+        while let Some(name) = self.name(is_first)? {
+            is_first = false;
             if known.contains(&name.as_str()) {
                 return Ok(Some(name));
             }
@@ -50,48 +120,54 @@ impl<R: Read> Json<R> {
 
     /// True if the next value is an array.
     pub fn is_array(&mut self) -> Outcome<bool> {
-        Ok(self.peek()? == ValueType::Array)
+        Ok(self.kind()? == Kind::Array)
+    }
+
+    /// True if the next value is an object.
+    pub fn is_object(&mut self) -> Outcome<bool> {
+        Ok(self.kind()? == Kind::Object)
     }
 
     /// Visits the members of an object. The visitor reads or skips each value. Any other value is skipped.
     pub fn object(&mut self, mut visit: impl FnMut(&mut Self, &str) -> Outcome<()>) -> Outcome<()> {
-        if self.peek()? != ValueType::Object {
+        if self.kind()? != Kind::Object {
             return self.skip();
         }
-        self.reader.begin_object().map_err(|error| self.failure(&error))?;
-        while self.has_next()? {
-            let name = self.reader.next_name_owned().map_err(|error| self.failure(&error))?;
+        self.open()?;
+        let mut is_first = true;
+        while let Some(name) = self.name(is_first)? {
+            is_first = false;
             visit(self, &name)?;
         }
-        self.reader.end_object().map_err(|error| self.failure(&error))
+        Ok(())
     }
 
     /// Visits the elements of an array. Any other value is skipped.
     pub fn array(&mut self, mut visit: impl FnMut(&mut Self) -> Outcome<()>) -> Outcome<()> {
-        if self.peek()? != ValueType::Array {
+        if self.kind()? != Kind::Array {
             return self.skip();
         }
-        self.reader.begin_array().map_err(|error| self.failure(&error))?;
-        while self.has_next()? {
+        self.open()?;
+        let mut is_first = true;
+        while self.has_element(is_first)? {
+            is_first = false;
             visit(self)?;
         }
-        self.reader.end_array().map_err(|error| self.failure(&error))
+        Ok(())
     }
 
     /// A text, a number as it is written, or a truth value. None for null, arrays and objects.
     pub fn scalar(&mut self) -> Outcome<Option<String>> {
-        let value = match self.peek()? {
-            ValueType::String => self.reader.next_string(),
-            ValueType::Number => self.reader.next_number_as_string(),
-            ValueType::Boolean => self.reader.next_bool().map(|value| value.to_string()),
-            ValueType::Null | ValueType::Array | ValueType::Object => return self.skip().map(|()| None),
-        };
-        value.map(Some).map_err(|error| self.failure(&error))
+        match self.kind()? {
+            Kind::Text => self.string(Role::Value).map(Some),
+            Kind::Word => self.word(),
+            Kind::Array | Kind::Object => self.skip().map(|()| None),
+        }
     }
 
     /// A text. None for everything else, which is skipped.
     pub fn text(&mut self) -> Outcome<Option<String>> {
-        if self.peek()? == ValueType::String { self.scalar() } else { self.skip().map(|()| None) }
+        if self.kind()? == Kind::Text { self.scalar() } else { self.skip().map(|()| None) }
     }
 
     /// An integer. None for everything else.
@@ -116,31 +192,225 @@ impl<R: Read> Json<R> {
         Ok(sizes.filter(|sizes| sizes.iter().all(|size| *size > 0)))
     }
 
-    /// The end of the document: nothing but spaces is left.
-    pub fn end(self) -> Outcome<()> {
-        let path = self.path;
-        self.reader.consume_trailing_whitespace().map_err(|error| failure(&path, &error))
+    /// The end of the document: nothing but spaces is left. Returns its damages.
+    pub fn end(mut self) -> Outcome<Damage> {
+        self.spaces()?;
+        if self.peek()?.is_some() {
+            return Err(self.break_off("there is more behind its end"));
+        }
+        Ok(self.damage)
     }
 
     /// Skips a value.
     pub fn skip(&mut self) -> Outcome<()> {
-        self.reader.skip_value().map_err(|error| self.failure(&error))
+        match self.kind()? {
+            Kind::Object => self.object(|json, _| json.skip()),
+            Kind::Array => self.array(Self::skip),
+            Kind::Text => self.raw(Role::Value),
+            Kind::Word => self.word().map(drop),
+        }
     }
 
-    fn peek(&mut self) -> Outcome<ValueType> {
-        self.reader.peek().map_err(|error| self.failure(&error))
+    fn kind(&mut self) -> Outcome<Kind> {
+        self.spaces()?;
+        match self.peek()? {
+            Some(b'{') => Ok(Kind::Object),
+            Some(b'[') => Ok(Kind::Array),
+            Some(b'"') => Ok(Kind::Text),
+            Some(byte) if is_word(byte) => Ok(Kind::Word),
+            _ => Err(self.break_off("no value begins")),
+        }
     }
 
-    fn has_next(&mut self) -> Outcome<bool> {
-        self.reader.has_next().map_err(|error| self.failure(&error))
+    /// Enters an object or an array.
+    fn open(&mut self) -> Outcome<()> {
+        self.bytes.skip(1);
+        self.level += 1;
+        if self.level > self.levels {
+            let message = format!(
+                "`{}` has more than {} levels of JSON at byte {}",
+                self.path.display(),
+                self.levels,
+                self.bytes.position()
+            );
+            return Err(Failure::message(IO, message));
+        }
+        Ok(())
     }
 
-    fn failure(&self, error: &ReaderError) -> Failure {
-        failure(&self.path, error)
+    /// The name of the next member. None at the end of the object.
+    fn name(&mut self, is_first: bool) -> Outcome<Option<String>> {
+        if !self.has_next(b'}', is_first)? {
+            return Ok(None);
+        }
+        if self.peek()? != Some(b'"') {
+            return Err(self.break_off("no name begins"));
+        }
+        let name = self.string(Role::Name)?;
+        self.spaces()?;
+        if self.peek()? != Some(b':') {
+            return Err(self.break_off("a name has no value"));
+        }
+        self.bytes.skip(1);
+        Ok(Some(name))
+    }
+
+    /// True in front of another element. Leaves the array at its end.
+    fn has_element(&mut self, is_first: bool) -> Outcome<bool> {
+        self.has_next(b']', is_first)
+    }
+
+    /// True behind a comma. A comma without a value is a damage.
+    fn has_next(&mut self, end: u8, is_first: bool) -> Outcome<bool> {
+        let mut commas = 0;
+        loop {
+            self.spaces()?;
+            match self.peek()? {
+                Some(b',') => {
+                    commas += 1;
+                    if commas > u32::from(!is_first) {
+                        self.damage.add("commas without a value", self.bytes.position());
+                    }
+                    self.bytes.skip(1);
+                }
+                Some(byte) if byte == end => {
+                    // Several commas count already.
+                    if commas == 1 && !is_first {
+                        self.damage.add("commas without a value", self.bytes.position());
+                    }
+                    self.bytes.skip(1);
+                    self.level = self.level.saturating_sub(1);
+                    return Ok(false);
+                }
+                Some(_) if is_first || commas > 0 => return Ok(true),
+                _ => return Err(self.break_off("a value has no end")),
+            }
+        }
+    }
+
+    fn string(&mut self, role: Role) -> Outcome<String> {
+        let position = self.bytes.position();
+        self.raw(role)?;
+        Ok(text::text(&self.raw, &mut self.damage, position))
+    }
+
+    /// Reads the bytes between quotes. A quote that nothing of JSON follows belongs to the text.
+    fn raw(&mut self, role: Role) -> Outcome<()> {
+        let position = self.bytes.position();
+        self.bytes.skip(1);
+        self.raw.clear();
+        loop {
+            let seen = self.bytes.ahead(1).map_err(|error| unreadable(&self.path, error))?;
+            let plain = seen.iter().take_while(|byte| !matches!(byte, b'"' | b'\\')).count();
+            self.raw.extend_from_slice(&seen[..plain]);
+            self.bytes.skip(plain);
+            if self.raw.len() > MAX_TEXT_BYTES {
+                let message =
+                    format!("`{}`: a text has more than 1 MiB at byte {position}", self.path.display());
+                return Err(Failure::message(IO, message));
+            }
+            match self.take()? {
+                Some(b'\\') => {
+                    self.raw.push(b'\\');
+                    let escaped = self.take()?;
+                    self.raw.extend(escaped);
+                }
+                Some(b'"') if self.is_end_of_text(role)? => return Ok(()),
+                Some(b'"') => {
+                    self.damage.add("quotes in texts that are not escaped", position);
+                    self.raw.push(b'"');
+                }
+                // The first byte behind those that were held.
+                Some(byte) => self.raw.push(byte),
+                None => return Err(self.break_off("it ends in a text")),
+            }
+        }
+    }
+
+    /// True if the character behind a quote can stand behind a text.
+    fn is_end_of_text(&mut self, role: Role) -> Outcome<bool> {
+        if role == Role::Name {
+            return Ok(true);
+        }
+        let seen = self.bytes.ahead(1).map_err(|error| unreadable(&self.path, error))?;
+        let mut next = seen.first().copied();
+        if next.is_none_or(is_space) {
+            let seen = self.bytes.ahead(LOOK_AHEAD_BYTES).map_err(|error| unreadable(&self.path, error))?;
+            next = trimmed(seen).first().copied();
+        }
+        Ok(matches!(next, None | Some(b',' | b'}' | b']')))
+    }
+
+    /// A number as it is written, or a truth value. Null is none, and so are words that JSON lacks.
+    fn word(&mut self) -> Outcome<Option<String>> {
+        let position = self.bytes.position();
+        let seen = self.bytes.ahead(LOOK_AHEAD_BYTES).map_err(|error| unreadable(&self.path, error))?;
+        let length = seen.iter().take_while(|byte| is_word(**byte)).count();
+        let word = String::from_utf8_lossy(&seen[..length.min(MAX_WORD_BYTES)]).into_owned();
+        self.bytes.skip(length);
+        if length > MAX_WORD_BYTES {
+            return Err(self.break_off("a number has too many digits"));
+        }
+        match word.as_str() {
+            "null" => Ok(None),
+            "true" | "false" => Ok(Some(word)),
+            _ if is_number(&word) => Ok(Some(word)),
+            _ => {
+                self.damage.add_many("values that JSON lacks", 1, format!("byte {position}: {word}"));
+                Ok(None)
+            }
+        }
+    }
+
+    fn spaces(&mut self) -> Outcome<()> {
+        self.bytes.skip_spaces().map_err(|error| unreadable(&self.path, error))
+    }
+
+    fn peek(&mut self) -> Outcome<Option<u8>> {
+        self.bytes.peek().map_err(|error| unreadable(&self.path, error))
+    }
+
+    fn take(&mut self) -> Outcome<Option<u8>> {
+        self.bytes.take().map_err(|error| unreadable(&self.path, error))
+    }
+
+    /// Notes that the JSON ends here.
+    fn break_off(&mut self, reason: &str) -> Failure {
+        let position = self.bytes.position();
+        let is_end = matches!(self.bytes.ahead(1), Ok([]));
+        let reason = match self.bytes.failure().filter(|_| is_end) {
+            Some(failure) => failure,
+            None if is_end => "it ends too early",
+            None => reason,
+        };
+        self.broken = Some((position, reason.to_owned()));
+        self.failure().unwrap_or_else(|| Failure::message(IO, reason))
     }
 }
 
-fn failure(path: &Path, error: &ReaderError) -> Failure {
-    let message = format!("`{}` is not complete JSON: {error}", path.display());
-    Failure::message(IO, message).hint("the tool may not have finished it: write it again".to_owned())
+/// True for bytes of numbers and words.
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.' | b'#' | b'(' | b')')
 }
+
+fn is_number(word: &str) -> bool {
+    let (mantissa, exponent) = word.split_once(['e', 'E']).unwrap_or((word, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, "0"));
+    let whole = whole.strip_prefix('-').unwrap_or(whole);
+    let exponent = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    digits(whole) && digits(fraction) && digits(exponent)
+}
+
+/// The bytes from the first one that is not a space.
+fn trimmed(bytes: &[u8]) -> &[u8] {
+    let spaces = bytes.iter().take_while(|byte| is_space(**byte)).count();
+    &bytes[spaces..]
+}
+
+fn unreadable(path: &Path, error: io::Error) -> Failure {
+    Failure::io(error, format!("read `{}`", path.display()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -10,6 +10,8 @@ use stallmap_schema::word::LossKind;
 pub(crate) fn texts(trace: &mut Trace) {
     let mut count = 0;
     let shared = trace.kernels.iter_mut().map(|kernel| &mut kernel.name);
+    let of_ops = trace.ops.iter_mut().flat_map(|op| std::iter::once(&mut op.name).chain(&mut op.module));
+    let shared = shared.chain(of_ops);
     let shared = shared.chain(trace.counters.iter_mut().map(|counter| &mut counter.metric));
     let shared = shared.chain(trace.samples.iter_mut().flat_map(|row| [&mut row.function, &mut row.reason]));
     for text in shared.chain(trace.pending.iter_mut().filter_map(|pending| pending.name.as_mut())) {
@@ -18,10 +20,10 @@ pub(crate) fn texts(trace: &mut Trace) {
             count += 1;
         }
     }
-    let own = trace.ops.iter_mut().map(|op| &mut op.name);
-    let own = own.chain(trace.frames.iter_mut().flat_map(|frame| [&mut frame.file, &mut frame.function]));
+    let own = trace.frames.iter_mut().flat_map(|frame| [&mut frame.file, &mut frame.function]);
     let own = own.chain(trace.counters.iter_mut().map(|counter| &mut counter.unit));
-    let own = own.chain(trace.devices.iter_mut().map(|device| &mut device.name));
+    let own =
+        own.chain(trace.devices.iter_mut().map(|device| &mut device.name)).chain(trace.facts.values_mut());
     for text in own.chain(trace.processes.iter_mut().map(|process| &mut process.program)) {
         if let Some(length) = cut(text).map(str::len) {
             text.truncate(length);
@@ -41,6 +43,7 @@ pub(crate) fn numbers(trace: &mut Trace) {
     for (begin, end) in trace.kernels.iter_mut().filter_map(|kernel| kernel.time_ns.as_mut()) {
         [begin, end].into_iter().for_each(&mut time);
     }
+    trace.kernels.iter_mut().filter_map(|kernel| kernel.begin_ns.as_mut()).for_each(&mut time);
     for work in &mut trace.works {
         std::iter::once(&mut work.begin_ns).chain(&mut work.end_ns).for_each(&mut time);
     }

@@ -36,7 +36,7 @@ pub fn run(args: &Import) -> Outcome {
         inputs.push(input);
     }
     if trace.processes.is_empty() {
-        let message = format!("`{}` has no kernels and no ops", path.display());
+        let message = format!("`{}` is of {}, and has no kernels and no ops", path.display(), trace.tool);
         return Err(Failure::message(IO, message).hint("give the file that it belongs to first".to_owned()));
     }
     bound::texts(&mut trace);

@@ -212,32 +212,47 @@ impl<'a> Writing<'a> {
             op_id: op_id(place),
             run_id: run_id(op.process),
             kind: op.kind,
-            name: op.name.clone(),
+            name: op.name.to_string(),
             parent_op_id: op.parent.map(op_id),
             thread_id: self.names.thread(op.process, op.call.thread).unwrap_or(0),
             begin_ns: op.call.begin_ns,
             end_ns: Some(op.call.end_ns),
             phase: op.phase,
-            step: 0,
+            step: op.step,
             sequence_number: op.sequence,
             autograd_node: None,
             forward_op_id: op.forward.map(op_id),
-            module_path: None,
+            module_path: op.module.as_ref().map(ToString::to_string),
             pystates_hash: op.stack.and_then(|stack| self.stacks.get(stack)).copied(),
         })
     }
 
-    fn storages(&self, writer: &mut CaptureWriter) -> Result<(), CaptureError> {
-        let mut calls: HashMap<usize, Vec<i64>> = HashMap::new();
+    /// The times that ordinals of allocations count, by process: launch calls, or without any, allocations and frees.
+    fn moments(&self) -> BTreeMap<usize, Vec<i64>> {
+        let mut moments: BTreeMap<usize, Vec<i64>> = BTreeMap::new();
+        for storage in &self.trace.storages {
+            let times = storage.alloc_ns.into_iter().chain(storage.free_ns);
+            moments.entry(storage.process).or_default().extend(times);
+        }
+        let mut calls: BTreeMap<usize, Vec<i64>> = BTreeMap::new();
         for (_, _, kernel) in self.launched() {
             calls.entry(kernel.process).or_default().push(kernel.called_ns());
         }
+        moments.extend(calls);
+        for times in moments.values_mut() {
+            times.sort_unstable();
+        }
+        moments
+    }
+
+    fn storages(&self, writer: &mut CaptureWriter) -> Result<(), CaptureError> {
+        let moments = self.moments();
         let none = Vec::new();
         let begins: Vec<i64> =
             (0..self.trace.processes.len()).map(|process| self.extent(process).0).collect();
         writer.append_rows((1..).map(StorageId).zip(&self.trace.storages).map(|(storage_id, storage)| {
-            let calls = calls.get(&storage.process).unwrap_or(&none);
-            let ordinal = |time: i64| calls.partition_point(|call| *call < time) as u64;
+            let moments = moments.get(&storage.process).unwrap_or(&none);
+            let ordinal = |time: i64| moments.partition_point(|moment| *moment < time) as u64;
             let alloc_ns = storage.alloc_ns.or(begins.get(storage.process).copied()).unwrap_or(0);
             tensor::Storage {
                 storage_id,

@@ -18,6 +18,7 @@ use stallmap_schema::word::{Instrument, LossKind};
 
 use self::instruction::Instruction;
 use self::record::{Line, Record};
+use crate::append::add_damage;
 use crate::model::{Access, Frame, Kernel, Process, Requests, Trace};
 
 /// Most accesses of a file.
@@ -46,7 +47,7 @@ struct Reading {
 pub(crate) fn read(input: &Input) -> Outcome<Trace> {
     let wrong = |error| Failure::io(error, format!("read `{}`", input.path.display()));
     let mut reading = Reading::default();
-    let mut reader = BufReader::new(input.open_json()?);
+    let mut reader = BufReader::new(input.open()?);
     let mut bytes = Vec::new();
     loop {
         bytes.clear();
@@ -63,8 +64,11 @@ pub(crate) fn read(input: &Input) -> Outcome<Trace> {
             continue;
         }
         let mut json = Json::new(bytes.as_slice(), &input.path);
-        match Line::read(&mut json).and_then(|line| json.end().map(|()| line)) {
-            Ok(line) => reading.line(line)?,
+        match Line::read(&mut json).and_then(|line| json.end().map(|damage| (line, damage))) {
+            Ok((line, damage)) => {
+                add_damage(&mut reading.trace.losses, &damage);
+                reading.line(line)?;
+            }
             Err(_) => reading.trace.losses.add(LossKind::Source, "lines that are not complete JSON", None),
         }
     }

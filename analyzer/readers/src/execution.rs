@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 
 use stallmap_console::exit::{Failure, IO, Outcome};
-use stallmap_formats::input::Input;
 use stallmap_formats::json::Json;
 use stallmap_schema::word::{Instrument, LossKind, OpKind, Phase};
 
@@ -48,31 +47,32 @@ struct Reading {
 }
 
 /// Reads a trace.
-pub(crate) fn read(input: &Input) -> Outcome<Trace> {
+pub(crate) fn read(json: &mut Json<impl Read>) -> Outcome<Trace> {
     let mut reading = Reading::default();
-    let mut json = Json::new(input.open_json()?, &input.path);
-    json.object(|json, key| {
-        match key {
-            "nodes" => json.array(|json| reading.node(json))?,
-            "schema" => {
-                let schema = json.scalar()?;
-                reading.facts.extend(schema.map(|schema| ("execution_trace.schema".to_owned(), schema)));
-            }
-            "pid" => reading.process = json.integer()?.and_then(|number| u32::try_from(number).ok()),
-            "time" | "start_ts" | "finish_ts" => json.skip()?,
-            _ => reading.unknown(json, key)?,
-        }
-        Ok(())
-    })?;
+    json.document(|json| json.object(|json, key| reading.member(json, key)))?;
     let trace = reading.finish();
     if trace.ops.is_empty() {
-        return Err(Failure::message(IO, format!("`{}` has no ops", input.path.display()))
+        return Err(Failure::message(IO, format!("`{}` has no ops", json.path().display()))
             .hint("PyTorch writes them with `torch.profiler.ExecutionTraceObserver`".to_owned()));
     }
     Ok(trace)
 }
 
 impl Reading {
+    fn member(&mut self, json: &mut Json<impl Read>, key: &str) -> Outcome<()> {
+        match key {
+            "nodes" => return json.records(|json| self.node(json)),
+            "schema" => {
+                let schema = json.scalar()?;
+                self.facts.extend(schema.map(|schema| ("execution_trace.schema".to_owned(), schema)));
+            }
+            "pid" => self.process = json.integer()?.and_then(|number| u32::try_from(number).ok()),
+            "time" | "start_ts" | "finish_ts" => return json.skip(),
+            _ => return self.unknown(json, key),
+        }
+        Ok(())
+    }
+
     fn unknown(&mut self, json: &mut Json<impl Read>, key: &str) -> Outcome<()> {
         self.losses.add(LossKind::Source, "keys of the imported file that are not read", Some(key));
         json.skip()
@@ -207,9 +207,11 @@ fn op(node: &Node, places: &HashMap<i64, usize>, ops: &[Op]) -> Op {
         process: 0,
         call: Call { thread: node.thread.unwrap_or(0).unsigned_abs(), begin_ns: 0, end_ns: 0 },
         kind: if node.scope == Some(USER_SCOPE) { OpKind::Region } else { OpKind::Torch },
-        name: overload(node),
+        name: overload(node).into(),
         parent,
         phase,
+        step: 0,
+        module: None,
         sequence: node.sequence.filter(|sequence| *sequence >= 0),
         forward: place(node.forward).filter(|_| phase == Phase::Backward),
         stack: None,
@@ -235,28 +237,39 @@ fn overload(node: &Node) -> String {
 }
 
 /// Gives the ops of a profiler's trace the overloads of an execution trace of the same run.
+///
+/// The profiler numbers ops from one in each of its iterations, so equal numbers and names can be of different ones. Where
+/// both sides have autograd's sequence numbers, and none is equal, nothing is joined.
 pub(crate) fn join(mut trace: Trace, execution: Trace) -> Trace {
     let recorded = execution.ops.iter().filter_map(|op| Some((op.record?, op)));
     let by_record: HashMap<i64, &Op> = recorded.collect();
-    let mut matched = 0_u64;
-    for op in &mut trace.ops {
-        let found = op.record.and_then(|record| by_record.get(&record));
-        let is_same = |other: &&&Op| {
-            other
-                .name
-                .strip_prefix(op.name.as_str())
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-        };
-        let Some(other) = found.filter(is_same) else { continue };
-        matched += 1;
+    let partner = |op: &Op| {
+        op.record.and_then(|record| by_record.get(&record)).copied().filter(|other| is_same(op, other))
+    };
+    let pairs: Vec<(usize, &Op)> =
+        trace.ops.iter().enumerate().filter_map(|(place, op)| Some((place, partner(op)?))).collect();
+    let agrees = |(place, other): &(usize, &Op)| {
+        let own = trace.ops.get(*place).and_then(|op| op.sequence);
+        own.zip(other.sequence).map(|(own, other)| own == other)
+    };
+    let (equal, different): (Vec<bool>, Vec<bool>) =
+        pairs.iter().filter_map(agrees).partition(|equal| *equal);
+    let is_other = equal.is_empty() && !different.is_empty();
+    let pairs: Vec<(usize, &Op)> =
+        pairs.into_iter().filter(|pair| !is_other && agrees(pair) != Some(false)).collect();
+    let matched = pairs.len() as u64;
+    for (place, other) in pairs {
+        let Some(op) = trace.ops.get_mut(place) else { continue };
         op.name.clone_from(&other.name);
         op.sequence = op.sequence.or(other.sequence);
     }
     let (ops, nodes) = (trace.ops.len() as u64, execution.ops.len() as u64);
     trace.facts.extend(execution.facts);
     trace.facts.insert("joined.execution_trace".to_owned(), format!("{matched} of {nodes} ops"));
-    let missing = nodes.saturating_sub(matched);
     let losses = &mut trace.losses;
+    let reason = "ops whose sequence number the execution trace has otherwise: it is of another iteration";
+    losses.add_many(LossKind::Op, reason, different.len() as u64, None);
+    let missing = nodes.saturating_sub(matched);
     losses.add_many(LossKind::Op, "ops of the execution trace that the trace does not have", missing, None);
     let missing = ops.saturating_sub(matched);
     losses.add_many(LossKind::Op, "ops that the execution trace does not have", missing, None);
@@ -266,4 +279,9 @@ pub(crate) fn join(mut trace: Trace, execution: Trace) -> Trace {
         losses.add_many(kind, reason, count, detail);
     }
     trace
+}
+
+/// True if an op of an execution trace has the name of an op, with an overload or without.
+fn is_same(op: &Op, other: &Op) -> bool {
+    other.name.strip_prefix(&*op.name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }

@@ -23,7 +23,8 @@ pub(crate) fn join_ops(trace: &mut Trace) {
         if let Some(op) = trace.ops.get_mut(place) {
             op.parent = parent;
             // Whatever runs inside of backward or of the optimizer belongs to it.
-            op.phase = outer.filter(|phase| *phase != Phase::Forward).unwrap_or(op.phase);
+            let is_part = |phase: &Phase| matches!(phase, Phase::Backward | Phase::Optimizer);
+            op.phase = outer.filter(is_part).unwrap_or(op.phase);
         }
     }
     let mut forward: HashMap<i64, usize> = HashMap::new();
@@ -46,6 +47,39 @@ pub(crate) fn join_ops(trace: &mut Trace) {
     }
 }
 
+/// The begin of the name of a range around a step, as PyTorch's profiler writes it.
+const STEP: &str = "ProfilerStep#";
+
+/// Gives ops the number of steps that ended before them. Returns the number of steps.
+pub(crate) fn join_steps(trace: &mut Trace) -> usize {
+    let mut ends: HashMap<usize, Vec<i64>> = HashMap::new();
+    for op in trace.ops.iter().filter(|op| op.name.starts_with(STEP)) {
+        ends.entry(op.process).or_default().push(op.call.end_ns);
+    }
+    let mut steps = 0;
+    for process in 0..trace.processes.len() {
+        let Some(ends) = ends.get_mut(&process) else { continue };
+        ends.sort_unstable();
+        steps += ends.len();
+        for op in trace.ops.iter_mut().filter(|op| op.process == process) {
+            let ended = ends.partition_point(|end| *end <= op.call.begin_ns);
+            op.step = u32::try_from(ended.min(ends.len() - 1)).unwrap_or(u32::MAX);
+        }
+    }
+    steps
+}
+
+/// The part of a step that an op belongs to, by its name.
+pub(crate) fn phase(name: &str) -> Phase {
+    if name.starts_with("autograd::engine::evaluate_function") {
+        Phase::Backward
+    } else if name.starts_with("Optimizer.step") {
+        Phase::Optimizer
+    } else {
+        Phase::Forward
+    }
+}
+
 fn has_call(trace: &Trace, place: usize) -> bool {
     trace.kernels.get(place).is_some_and(|kernel| kernel.call.is_some())
 }
@@ -63,6 +97,7 @@ pub(crate) fn shift(trace: &mut Trace, base_ns: i64) {
             add(begin);
             add(end);
         });
+        kernel.begin_ns.iter_mut().for_each(add);
     }
     for work in &mut trace.works {
         add(&mut work.begin_ns);

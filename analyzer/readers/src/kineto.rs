@@ -1,30 +1,37 @@
 //! Traces of PyTorch's profiler (Kineto): Chrome trace events in JSON, of all releases.
 
+mod category;
 mod event;
+mod finish;
 pub(crate) mod graph;
+mod left;
 mod memory;
+mod modules;
+mod owner;
 pub(crate) mod packets;
 mod slices;
 mod stacks;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::HashSet;
 use std::io::Read;
+use std::path::Path;
+use std::rc::Rc;
 
-use stallmap_console::exit::{Failure, IO, Outcome};
-use stallmap_formats::input::Input;
+use stallmap_console::exit::{Failure, IO, Outcome, USAGE};
 use stallmap_formats::json::Json;
-use stallmap_schema::word::{
-    ActivityKind, CopyKind, Instrument, LossKind, OpKind, Phase, SynchronizationKind,
-};
+use stallmap_schema::word::{ActivityKind, LossKind, OpKind, Phase};
 
-use self::event::{Event, Threads};
+use self::category::{Category, direction, wait};
+use self::event::{Arguments, Event, Threads};
+use self::left::Left;
+use self::modules::Modules;
+use self::owner::Owners;
 use self::stacks::Functions;
-use crate::join::{join_ops, shift, span};
+use crate::join::phase;
 use crate::model::{Call, Device, Kernel, Op, Pending, Process, Trace, Work};
-use crate::nest::{Span, enclosing};
 
-/// Most events of a trace.
-const MOST_EVENTS: usize = 50_000_000;
+/// Events of a trace. They take up to 4 GiB of memory.
+const MAX_EVENTS: usize = 1 << 24;
 
 /// A trace while it is read. Times are relative to its base, which may stand behind the events.
 #[derive(Default)]
@@ -32,41 +39,114 @@ struct Reading {
     trace: Trace,
     base_ns: i64,
     threads: Threads,
-    process: Option<u32>,
+    names: HashSet<Rc<str>>,
+    owners: Owners,
+    /// Groups of processes of kernels and of other work, by their places.
+    kernel_groups: Vec<usize>,
+    work_groups: Vec<usize>,
     rank: Option<u32>,
     world_size: Option<u32>,
     cuda_version: Option<i32>,
-    calls: HashMap<i64, Call>,
-    /// Calls that launch one kernel, by correlation.
-    launches: Vec<(i64, Pending)>,
+    /// Calls that launch one kernel, by process and correlation.
+    launches: Vec<(usize, i64, Pending)>,
     functions: Functions,
+    modules: Modules,
     memory: memory::Events,
     events: usize,
-    unread: BTreeMap<String, u64>,
-    without_time: u64,
+    left: Left,
+    /// The profiler that wrote the file, if it is another one.
+    other_tool: Option<&'static str>,
 }
 
-/// Reads a trace.
-pub(crate) fn read(input: &Input) -> Outcome<Trace> {
-    let mut json = Json::new(input.open_json()?, &input.path);
-    let mut reading = Reading::default();
-    if json.is_array()? {
-        json.array(|json| reading.event(json))?;
-    } else {
-        json.object(|json, key| reading.member(json, key))?;
+/// Reads a trace. A file may have several documents, as of several cycles of the profiler.
+pub(crate) fn read(json: &mut Json<impl Read>) -> Outcome<Trace> {
+    let mut readings: Vec<Reading> = Vec::new();
+    json.documents(|json| {
+        let mut reading = readings.last_mut().map(Reading::next).unwrap_or_default();
+        let result = reading.document(json);
+        readings.push(reading);
+        result
+    })?;
+    let (traces, empty): (Vec<_>, Vec<_>) =
+        readings.into_iter().map(|reading| reading.checked(json.path())).partition(Outcome::is_ok);
+    let count = traces.len();
+    let joined = traces.into_iter().flatten().reduce(|mut trace, other| {
+        trace.append(other);
+        trace
+    });
+    let Some(mut trace) = joined else {
+        return empty.into_iter().next().unwrap_or_else(|| Reading::default().checked(json.path()));
+    };
+    if count > 1 {
+        trace.facts.insert("kineto.documents".to_owned(), count.to_string());
     }
-    if reading.events == 0 {
-        return Err(Failure::message(IO, format!("`{}` has no trace events", input.path.display()))
-            .hint("PyTorch's profiler writes them with `export_chrome_trace`".to_owned()));
+    Ok(trace)
+}
+
+/// Joins two traces: a graph and its capture, or the processes of one program.
+pub(crate) fn join(mut first: Trace, second: Trace) -> Outcome<Trace> {
+    if graph::is_pair(&first, &second) {
+        return Ok(graph::join(first, second));
     }
-    Ok(reading.finish())
+    if graph::is_pair(&second, &first) {
+        return Ok(graph::join(second, first));
+    }
+    let identity = |process: &Process| (process.number, process.rank);
+    let is_known = |process: &Process| first.processes.iter().any(|own| identity(own) == identity(process));
+    if second.processes.iter().any(is_known) {
+        let message =
+            "these traces are of one process, and none is the capture of a graph that the other launches";
+        return Err(Failure::message(USAGE, message)
+            .hint("import each file by itself, and compare captures with `stallmap diff`".to_owned()));
+    }
+    first.append(second);
+    Ok(first)
 }
 
 impl Reading {
+    /// The reading of the next document: threads and bounds are those of the file.
+    fn next(&mut self) -> Self {
+        Self { threads: std::mem::take(&mut self.threads), events: self.events, ..Self::default() }
+    }
+
+    fn document(&mut self, json: &mut Json<impl Read>) -> Outcome<()> {
+        if json.is_array()? {
+            json.records(|json| self.event(json))
+        } else {
+            json.object(|json, key| self.member(json, key))
+        }
+    }
+
+    /// The trace. A file without anything of a trace is an error that says what it is.
+    fn checked(self, path: &Path) -> Outcome<Trace> {
+        let path = path.display();
+        let hint = "PyTorch's profiler writes traces with `export_chrome_trace`".to_owned();
+        let trace = &self.trace;
+        let is_empty = trace.kernels.is_empty()
+            && trace.works.is_empty()
+            && trace.ops.is_empty()
+            && self.launches.is_empty()
+            && self.memory.is_empty();
+        if !is_empty {
+            return Ok(self.finish());
+        }
+        if let Some(tool) = self.other_tool {
+            return Err(Failure::message(IO, format!("`{path}` is {tool}")).hint(hint));
+        }
+        let message = match (self.events, self.left.categories().next()) {
+            (0, _) => format!("`{path}` has no trace events"),
+            (events, None) => format!("`{path}` has {events} events, and none with a time"),
+            (events, Some(category)) => format!(
+                "`{path}` has {events} events, and none of ops or work of a GPU, but such as of category `{category}`"
+            ),
+        };
+        Err(Failure::message(IO, message).hint(hint))
+    }
+
     /// A member of the outermost object. Environment blocks are among those that are skipped.
     fn member(&mut self, json: &mut Json<impl Read>, key: &str) -> Outcome<()> {
         match key {
-            "traceEvents" => json.array(|json| self.event(json)),
+            "traceEvents" => json.records(|json| self.event(json)),
             "baseTimeNanoseconds" => json.integer().map(|base| self.base_ns = base.unwrap_or(0)),
             "deviceProperties" => json.array(|json| self.device(json)),
             "distributedInfo" => json.object(|json, key| {
@@ -127,10 +207,14 @@ impl Reading {
     }
 
     fn event(&mut self, json: &mut Json<impl Read>) -> Outcome<()> {
+        if !json.is_object()? {
+            self.left.others += 1;
+            return json.skip();
+        }
         let event = Event::read(json)?;
         self.events += 1;
-        if self.events > MOST_EVENTS {
-            let message = format!("the trace has more than {MOST_EVENTS} events");
+        if self.events > MAX_EVENTS {
+            let message = format!("the trace has more than {MAX_EVENTS} events");
             return Err(Failure::message(IO, message).hint("profile fewer steps".to_owned()));
         }
         self.take(event);
@@ -139,23 +223,36 @@ impl Reading {
 
     /// Adds an event.
     fn take(&mut self, event: Event) {
-        match (event.phase.as_str(), event.category.as_str()) {
-            ("X", "kernel") => self.kernel(event),
-            ("X", "gpu_memcpy" | "gpu_memset" | "cuda_sync") => self.work(&event),
-            ("X", "cuda_runtime" | "cuda_driver") => self.call(event),
-            ("X", "cpu_op" | "user_annotation") => self.op(event),
-            ("X", "python_function") => {
-                if let Some(call) = self.span(&event) {
-                    self.functions.add(call, &event.name);
+        match (event.phase.as_str(), Category::of(&event.category)) {
+            ("X", Some(category)) => {
+                self.left.arguments(&event);
+                match category {
+                    Category::Kernel => self.kernel(event),
+                    Category::Work(kind) => self.work(&event, kind),
+                    Category::Call => self.call(event),
+                    Category::Op => self.op(event, OpKind::Torch),
+                    Category::Region => self.op(event, OpKind::Region),
+                    Category::Function => self.function(event),
                 }
             }
-            ("i", "cpu_instant_event") if event.name == "[memory]" => {
-                let thread = self.threads.number(event.thread.clone());
-                self.memory.add(thread, &event);
+            ("i", _) if event.name == "[memory]" => {
+                if memory::Events::is_of_gpu(&event) {
+                    let process = self.owners.process(&event.thread.0);
+                    let thread = self.threads.number(event.thread.clone());
+                    self.memory.add(process, thread, &event);
+                } else {
+                    self.left.host_memory += 1;
+                }
             }
             // Names of lanes, and arrows: nothing that a table could hold.
-            ("M" | "s" | "f" | "t", _) => {}
-            _ => *self.unread.entry(event.category).or_default() += 1,
+            ("M", _) => self.other_tool = self.other_tool.or(other_tool(&event.arguments)),
+            ("s" | "f" | "t", _) => {}
+            // Some programs end their list with an empty object.
+            ("", _) if event.name.is_empty() => {}
+            _ => {
+                self.other_tool = self.other_tool.or(other_tool(&event.arguments));
+                self.left.category(event.category);
+            }
         }
     }
 
@@ -163,11 +260,21 @@ impl Reading {
     fn span(&mut self, event: &Event) -> Option<Call> {
         let begin_ns = event.begin_ns;
         let Some(begin_ns) = begin_ns else {
-            self.without_time += 1;
+            self.left.without_time += 1;
             return None;
         };
-        let end_ns = begin_ns.saturating_add(event.duration_ns.unwrap_or(0).max(0));
+        let end_ns = begin_ns.saturating_add(event.duration_ns.unwrap_or(0));
         Some(Call { thread: self.threads.number(event.thread.clone()), begin_ns, end_ns })
+    }
+
+    /// A name, which equal ones share.
+    fn shared(&mut self, name: String) -> Rc<str> {
+        if let Some(known) = self.names.get(name.as_str()) {
+            return known.clone();
+        }
+        let name: Rc<str> = name.into();
+        self.names.insert(name.clone());
+        name
     }
 
     fn kernel(&mut self, event: Event) {
@@ -176,31 +283,27 @@ impl Reading {
         let time_ns = event.duration_ns.map(|_| (call.begin_ns, call.end_ns));
         let arguments = event.arguments;
         let ordinal = arguments.device.or(event.thread.0.parse().ok());
+        self.kernel_groups.push(self.owners.group(&event.thread.0));
+        let name = self.shared(event.name);
         self.trace.kernels.push(Kernel {
             process: 0,
-            name: event.name.into(),
+            name,
             device: ordinal.and_then(|device| i32::try_from(device).ok()).unwrap_or(-1),
             stream: stream(&arguments, &event.thread.1),
             time_ns,
+            begin_ns: Some(call.begin_ns),
             grid: arguments.grid,
             block: arguments.block,
             registers: arguments.registers.and_then(|count| u32::try_from(count).ok()),
-            shared_bytes: None,
             correlation: arguments.correlation.and_then(|number| u64::try_from(number).ok()),
-            call: None,
-            op: None,
             ..Kernel::default()
         });
     }
 
-    fn work(&mut self, event: &Event) {
+    fn work(&mut self, event: &Event, kind: ActivityKind) {
         let Some(call) = self.span(event) else { return };
         let arguments = &event.arguments;
-        let kind = match event.category.as_str() {
-            "gpu_memcpy" => ActivityKind::Copy,
-            "gpu_memset" => ActivityKind::Fill,
-            _ => ActivityKind::Synchronization,
-        };
+        self.work_groups.push(self.owners.group(&event.thread.0));
         self.trace.works.push(Work {
             process: 0,
             kind,
@@ -218,138 +321,59 @@ impl Reading {
         });
     }
 
+    fn function(&mut self, event: Event) {
+        let Some(call) = self.span(&event) else { return };
+        let name = self.shared(event.name);
+        if !self.modules.add(call, &name) {
+            self.functions.add(call, &name);
+        }
+    }
+
     fn call(&mut self, event: Event) {
-        self.process = self.process.or_else(|| event.thread.0.parse().ok());
+        let process = self.owners.process(&event.thread.0);
         let Some((correlation, call)) = event.arguments.correlation.zip(self.span(&event)) else { return };
-        self.calls.insert(correlation, call);
+        self.owners.call(&event.thread.0, correlation, call);
+        self.left.calls += 1;
         if event.name.contains("Launch") && event.name.contains("Kernel") {
             let Event { arguments, .. } = event;
             let name = arguments.kernel.map(Into::into);
             let pending = Pending { call, name, grid: arguments.grid, block: arguments.block, op: None };
-            self.launches.push((correlation, pending));
+            self.launches.push((process, correlation, pending));
         }
     }
 
-    fn op(&mut self, event: Event) {
-        self.process = self.process.or_else(|| event.thread.0.parse().ok());
+    fn op(&mut self, event: Event, kind: OpKind) {
+        let process = self.owners.process(&event.thread.0);
         let Some(call) = self.span(&event) else { return };
-        let is_region = event.category == "user_annotation";
+        let is_backward = event.arguments.forward_thread.is_some_and(|thread| thread != 0);
+        let phase = if is_backward { Phase::Backward } else { phase(&event.name) };
+        let name = self.shared(event.name);
         self.trace.ops.push(Op {
-            process: 0,
-            call,
-            kind: if is_region { OpKind::Region } else { OpKind::Torch },
-            phase: phase(&event.name, &event.arguments),
-            name: event.name,
-            parent: None,
+            process,
+            phase,
             sequence: event.arguments.sequence,
-            forward: None,
-            stack: None,
             record: event.arguments.record.or(event.arguments.external),
+            ..Op::of(call, kind, name)
         });
-    }
-
-    /// The trace with everything that needs all events: calls, enclosing ops, stacks, lifetimes, and the base of times.
-    fn finish(mut self) -> Trace {
-        self.trace.tool = "kineto";
-        self.trace.processes.push(Process {
-            number: self.process.unwrap_or(0),
-            program: String::new(),
-            instrument: Instrument::Timeline,
-            rank: self.rank,
-            world_size: self.world_size,
-            cuda_version: self.cuda_version,
-            reference: None,
-        });
-        self.join_calls();
-        join_ops(&mut self.trace);
-        self.join_pending();
-        std::mem::take(&mut self.functions).join(&mut self.trace);
-        std::mem::take(&mut self.memory).join(&mut self.trace);
-        shift(&mut self.trace, self.base_ns);
-        self.count_losses();
-        self.trace
-    }
-
-    /// Gives kernels their launch calls. Kernels from before the trace have none.
-    fn join_calls(&mut self) {
-        for kernel in &mut self.trace.kernels {
-            let correlation = kernel.correlation.and_then(|number| i64::try_from(number).ok());
-            kernel.call = correlation.and_then(|number| self.calls.get(&number)).copied();
-        }
-    }
-
-    /// Keeps the launch calls without a kernel, each with the op around it.
-    fn join_pending(&mut self) {
-        let seen: HashSet<u64> = self.trace.kernels.iter().filter_map(|kernel| kernel.correlation).collect();
-        let is_seen = |number: i64| u64::try_from(number).is_ok_and(|number| seen.contains(&number));
-        self.launches.retain(|(number, _)| !is_seen(*number));
-        self.launches.sort_by_key(|(_, pending)| pending.call.begin_ns);
-        let spans: Vec<Span> = self.trace.ops.iter().map(|op| span(op.call)).collect();
-        let point = |call: Call| Span { end_ns: call.begin_ns, ..span(call) };
-        let points: Vec<Span> = self.launches.iter().map(|(_, pending)| point(pending.call)).collect();
-        let launches = std::mem::take(&mut self.launches).into_iter().zip(enclosing(&spans, &points));
-        self.trace.pending = launches.map(|((_, pending), op)| Pending { op, ..pending }).collect();
-    }
-
-    fn count_losses(&mut self) {
-        let losses = &mut self.trace.losses;
-        let kernels = &self.trace.kernels;
-        let without =
-            |is: &dyn Fn(&Kernel) -> bool| kernels.iter().filter(|kernel| is(kernel)).count() as u64;
-        losses.add_many(
-            LossKind::Source,
-            "kernels without a launch call in the trace: launched before it began",
-            without(&|kernel| kernel.call.is_none()),
-            None,
-        );
-        let shapeless = without(&|kernel| kernel.grid.is_none() || kernel.block.is_none());
-        losses.add_many(LossKind::Source, "kernels without grid and block, written as 0", shapeless, None);
-        losses.add_many(LossKind::Source, "events without a time", self.without_time, None);
-        for (category, count) in &self.unread {
-            let category = if category.is_empty() { "(none)" } else { category };
-            losses.add_many(LossKind::Source, "events of other categories", *count, Some(category));
-        }
-        let parts =
-            ["stall samples", "memory accesses", "machine code", "tensors with addresses", "optimizer steps"];
-        for part in parts {
-            losses.lacks(part);
-        }
-        losses.lacks("clocks and L2 size of GPUs, written as 0");
     }
 }
 
-/// The stream: by argument, else the lane.
-fn stream(arguments: &event::Arguments, lane: &str) -> u64 {
-    let lane = || lane.parse().ok();
+/// The stream: by argument, else the lane, as `7` or `stream 7`.
+fn stream(arguments: &Arguments, lane: &str) -> u64 {
+    let lane = || lane.trim_start_matches(|letter: char| !letter.is_ascii_digit()).parse().ok();
     arguments.stream.or_else(lane).and_then(|stream| u64::try_from(stream).ok()).unwrap_or(0)
 }
 
-fn direction(name: &str) -> CopyKind {
-    let kinds = [
-        ("HtoD", CopyKind::HostToDevice),
-        ("DtoH", CopyKind::DeviceToHost),
-        ("DtoD", CopyKind::DeviceToDevice),
-    ];
-    kinds.into_iter().find(|(word, _)| name.contains(word)).map_or(CopyKind::Other, |(_, kind)| kind)
-}
-
-fn wait(kind: Option<&str>) -> SynchronizationKind {
-    match kind {
-        Some("Event Sync") => SynchronizationKind::Event,
-        Some("Stream Wait Event") => SynchronizationKind::StreamWaitEvent,
-        Some("Stream Sync") => SynchronizationKind::Stream,
-        Some("Context Sync") => SynchronizationKind::Context,
-        _ => SynchronizationKind::Other,
-    }
-}
-
-fn phase(name: &str, arguments: &event::Arguments) -> Phase {
-    let is_backward = arguments.forward_thread.is_some_and(|thread| thread != 0);
-    if name.starts_with("autograd::engine::evaluate_function") || is_backward {
-        Phase::Backward
-    } else if name.starts_with("Optimizer.step") {
-        Phase::Optimizer
+/// Another profiler of whose traces an event has the marks.
+fn other_tool(arguments: &Arguments) -> Option<&'static str> {
+    let is_xla = |label: &str| label.starts_with("/device:") || label.starts_with("/host:CPU");
+    if arguments.label.as_deref().is_some_and(is_xla) {
+        Some("a trace of XLA (JAX or TensorFlow), which is not imported")
+    } else if arguments.is_of_rocprof {
+        Some(
+            "a trace of rocprof 1 or 2, which is not imported: record it with `rocprofv3 --output-format json`",
+        )
     } else {
-        Phase::Forward
+        None
     }
 }

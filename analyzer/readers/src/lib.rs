@@ -7,6 +7,7 @@
 //! A source fills the parts that it has data for. Everything else is null or empty, and a loss names it. A file is data
 //! from elsewhere: it is read in bounds, and an error names the file and the position.
 
+mod append;
 mod cutracer;
 mod execution;
 mod join;
@@ -29,68 +30,85 @@ use stallmap_formats::json::Json;
 
 use model::Trace;
 
+/// Keys that decide the tool of a JSON file.
+const KEYS: [&str; 15] = [
+    "traceEvents",
+    "ph",
+    "operators",
+    "unattributed_kernels",
+    "kernels",
+    "frame",
+    "children",
+    "metrics",
+    "nodes",
+    "grid_launch_id",
+    "kernel_launch_id",
+    "kernel_checksum",
+    "callstack_id",
+    "rocprofiler-sdk-tool",
+    "entries",
+];
+
 /// Reads a file. Its content decides the tool.
 pub fn read(input: &Input) -> Outcome<Trace> {
     match input.form {
         Form::Json => read_json(input),
         Form::Sqlite | Form::Folder => nsys::read(input),
         Form::Pickle => snapshot::read(input),
-        Form::MessagePack => proton::read(input),
+        Form::MessagePack => proton::read_packed(input),
         Form::Packets => kineto::packets::read(input),
         Form::Report => report::read(input),
         Form::Text => ncu::read(input),
     }
 }
 
-/// Reads JSON: its keys decide the tool.
+/// Reads JSON: its keys decide the tool. What is not JSON in it is a loss.
 fn read_json(input: &Input) -> Outcome<Trace> {
-    let mut json = Json::new(input.open_json()?, &input.path);
-    let known = [
-        "traceEvents",
-        "ph",
-        "operators",
-        "unattributed_kernels",
-        "kernels",
-        "frame",
-        "children",
-        "metrics",
-        "nodes",
-        "grid_launch_id",
-        "kernel_launch_id",
-        "kernel_checksum",
-        "callstack_id",
-        "rocprofiler-sdk-tool",
-        "entries",
-    ];
-    match json.first_key(&known)?.as_deref() {
-        Some("operators" | "unattributed_kernels" | "kernels") => operators::read(input),
-        Some("frame" | "children" | "metrics") => proton::read(input),
-        Some("nodes") => execution::read(input),
-        Some("rocprofiler-sdk-tool") => rocprof::read(input),
-        Some("grid_launch_id" | "kernel_launch_id" | "kernel_checksum" | "callstack_id") => {
-            cutracer::read(input)
-        }
-        Some("entries") => operators::correlation::read(input),
-        Some(_) => kineto::read(input),
-        None => operators::layers::read(input)?.map_or_else(|| kineto::read(input), Ok),
+    let open = || Ok(Json::nested(input.open()?, &input.path, proton::MAX_LEVELS));
+    let key = open()?.first_key(&KEYS)?;
+    if matches!(
+        key.as_deref(),
+        Some("grid_launch_id" | "kernel_launch_id" | "kernel_checksum" | "callstack_id")
+    ) {
+        return cutracer::read(input);
     }
+    let mut json = open()?;
+    let result = match key.as_deref() {
+        Some("operators" | "unattributed_kernels" | "kernels") => operators::read(&mut json),
+        Some("frame" | "children" | "metrics") => proton::read(&mut json),
+        Some("nodes") => execution::read(&mut json),
+        Some("rocprofiler-sdk-tool") => rocprof::read(&mut json),
+        Some("entries") => operators::correlation::read(&mut json),
+        Some(_) => kineto::read(&mut json),
+        None => {
+            if let Some(layers) = operators::layers::read(&mut json)? {
+                Ok(layers)
+            } else {
+                json = open()?;
+                kineto::read(&mut json)
+            }
+        }
+    };
+    // Where nothing is left of a file, the place where it breaks is the reason.
+    let mut trace = result.map_err(|failure| json.failure().unwrap_or(failure))?;
+    append::add_damage(&mut trace.losses, json.damage());
+    Ok(trace)
 }
 
 /// Joins recordings of the same run. Other pairs of files are an error of usage.
 pub fn join(first: Trace, second: Trace) -> Outcome<Trace> {
     let tools = (first.tool, second.tool);
     match tools {
-        ("kineto", "execution trace") => Some(execution::join(first, second)),
-        ("execution trace", "kineto") => Some(execution::join(second, first)),
-        ("kineto", "kineto") => kineto::graph::join(first, second),
+        ("kineto", "execution trace") => Ok(execution::join(first, second)),
+        ("execution trace", "kineto") => Ok(execution::join(second, first)),
+        ("kineto", "kineto") => kineto::join(first, second),
         ("operator profiler", operators::correlation::TOOL) => {
-            Some(operators::correlation::join(first, &second))
+            Ok(operators::correlation::join(first, &second))
         }
-        ("operator profiler", operators::layers::TOOL) => Some(operators::layers::join(first, second)),
-        _ => None,
+        ("operator profiler", operators::layers::TOOL) => Ok(operators::layers::join(first, second)),
+        _ => {
+            Err(Failure::message(USAGE, format!("these files of {} and {} are not joined", tools.0, tools.1))
+                .hint("import each file by itself, and compare captures with `stallmap diff`".to_owned()))
+        }
     }
-    .ok_or_else(|| {
-        Failure::message(USAGE, format!("these files of {} and {} are not joined", tools.0, tools.1))
-            .hint("import each file by itself, and compare captures with `stallmap diff`".to_owned())
-    })
 }

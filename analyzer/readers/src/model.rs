@@ -49,7 +49,7 @@ pub struct Trace {
 }
 
 /// A process.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Process {
     /// Its number in the system.
     pub number: u32,
@@ -125,6 +125,8 @@ pub struct Kernel {
     pub stream: u64,
     /// Begin and end on the GPU. None where the source measured a duration or counters only.
     pub time_ns: Option<(i64, i64)>,
+    /// Begin on the GPU, also of a kernel without an end.
+    pub begin_ns: Option<i64>,
     /// Blocks in x, y and z.
     pub grid: Option<[u32; 3]>,
     /// Threads of a block in x, y and z.
@@ -211,7 +213,8 @@ pub struct Access {
 impl Kernel {
     /// The time of its launch call, else of its begin on the GPU.
     pub fn called_ns(&self) -> i64 {
-        self.call.map(|call| call.begin_ns).or(self.time_ns.map(|(begin, _)| begin)).unwrap_or(0)
+        let begin_ns = self.time_ns.map(|(begin, _)| begin).or(self.begin_ns);
+        self.call.map(|call| call.begin_ns).or(begin_ns).unwrap_or(0)
     }
 }
 
@@ -250,11 +253,15 @@ pub struct Op {
     /// Its kind.
     pub kind: OpKind,
     /// Its name.
-    pub name: String,
+    pub name: Rc<str>,
     /// The op around it, by place.
     pub parent: Option<usize>,
     /// The part of the training step.
     pub phase: Phase,
+    /// The training step, numbered from 0.
+    pub step: u32,
+    /// The path of the modules around it, from the outermost to the innermost.
+    pub module: Option<Rc<str>>,
     /// Autograd's sequence number.
     pub sequence: Option<i64>,
     /// In backward, the forward op, by place.
@@ -263,6 +270,26 @@ pub struct Op {
     pub stack: Option<usize>,
     /// PyTorch's number of the call, which its profiler and its execution traces share.
     pub record: Option<i64>,
+}
+
+impl Op {
+    /// An op of which nothing but its call and its name are known.
+    pub fn of(call: Call, kind: OpKind, name: impl Into<Rc<str>>) -> Self {
+        Self {
+            process: 0,
+            call,
+            kind,
+            name: name.into(),
+            parent: None,
+            phase: Phase::Other,
+            step: 0,
+            module: None,
+            sequence: None,
+            forward: None,
+            stack: None,
+            record: None,
+        }
+    }
 }
 
 /// A frame of a Python stack.
@@ -342,6 +369,12 @@ pub struct Sample {
     pub not_issued: u64,
 }
 
+/// The begin of losses of data that a source never has.
+pub const ABSENT: &str = "not in the imported file";
+
+/// Bytes of a reason and of an example: parts of them are texts of the file.
+const MAX_LOSS_BYTES: usize = 1 << 10;
+
 /// Losses by kind and reason, with their number and one example.
 #[derive(Debug, Default)]
 pub struct Losses(BTreeMap<(&'static str, String), (LossKind, u64, Option<String>)>);
@@ -355,14 +388,23 @@ impl Losses {
     /// Counts several things. None is no loss.
     pub fn add_many(&mut self, kind: LossKind, reason: &str, count: u64, detail: Option<&str>) {
         if count > 0 {
-            let first = || (kind, 0, detail.map(str::to_owned));
-            self.0.entry((kind.word(), reason.to_owned())).or_insert_with(first).1 += count;
+            let first = || (kind, 0, detail.map(|detail| short(detail).to_owned()));
+            self.0.entry((kind.word(), short(reason).to_owned())).or_insert_with(first).1 += count;
         }
     }
 
     /// Names a kind of data that the source never has.
     pub fn lacks(&mut self, what: &str) {
-        self.add(LossKind::Source, &format!("not in the imported file: {what}"), None);
+        self.add(LossKind::Source, &format!("{ABSENT}: {what}"), None);
+    }
+
+    /// Adds the losses of another recording of the same source. Data that the source never has stay one loss.
+    pub fn extend(&mut self, other: Self) {
+        for (key, (kind, count, detail)) in other.0 {
+            let is_absent = key.1.starts_with(ABSENT);
+            let own = self.0.entry(key).or_insert((kind, 0, detail));
+            own.1 = if is_absent { own.1.max(count) } else { own.1 + count };
+        }
     }
 
     /// The losses in the order of their table.
@@ -370,5 +412,27 @@ impl Losses {
         self.0
             .iter()
             .map(|((_, reason), (kind, count, detail))| (*kind, reason.as_str(), *count, detail.as_deref()))
+    }
+}
+
+/// The part of a text within the bound of losses.
+fn short(text: &str) -> &str {
+    let end = (0..=MAX_LOSS_BYTES.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    end.and_then(|end| text.get(..end)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_a_file_are_short_in_losses() {
+        let mut losses = Losses::default();
+        let long = "é".repeat(MAX_LOSS_BYTES);
+        losses.add(LossKind::Source, &long, Some(&long));
+        losses.add(LossKind::Source, "short", None);
+        let lengths: Vec<(usize, Option<usize>)> =
+            losses.rows().map(|(_, reason, _, detail)| (reason.len(), detail.map(str::len))).collect();
+        assert_eq!(lengths, [(5, None), (MAX_LOSS_BYTES, Some(MAX_LOSS_BYTES))]);
     }
 }

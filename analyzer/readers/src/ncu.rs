@@ -1,6 +1,8 @@
 //! Raw pages of Nsight Compute as CSV: hardware counters of kernels, with their units.
 
-use std::collections::BTreeMap;
+mod separator;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader, Read};
 
 use csv::StringRecord;
@@ -9,12 +11,16 @@ use stallmap_formats::decimal::integer;
 use stallmap_formats::input::Input;
 use stallmap_schema::word::{Instrument, LossKind};
 
+use self::separator::{Decimal, Evidence};
 use crate::model::{Counter, Kernel, Process, Trace};
 
 /// Most kernels of a file.
 const MOST_ROWS: usize = 10_000_000;
 /// Most bytes before the header: ncu prints messages there.
 const MOST_HEAD_BYTES: u64 = 1 << 20;
+
+/// The metric of durations.
+const DURATION: &str = "gpu__time_duration.sum";
 
 /// Columns that describe a kernel. All others are metrics.
 const DESCRIBED: [&str; 12] = [
@@ -41,7 +47,7 @@ pub(crate) fn read(input: &Input) -> Outcome<Trace> {
         )
         .hint("the table in docs/src/guide/import.md lists the files that can be imported".to_owned())
     };
-    let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(page(input)?);
+    let mut reader = reader(input)?;
     let mut records = reader.records();
     let mut next = || records.next().transpose().map_err(|error| refused(&error.to_string()));
     let header = next()?.filter(|header| header.iter().any(|name| name == "Kernel Name"));
@@ -50,13 +56,20 @@ pub(crate) fn read(input: &Input) -> Outcome<Trace> {
     if integer(units.get(0).unwrap_or_default()).is_some() {
         return Err(refused("its second line has no units: write it with `--page raw`"));
     }
+    let decimal = evidence(input, &header)?.decimal().ok_or_else(|| {
+        refused("its numbers have points and commas for decimals: write it again with `LC_ALL=C`")
+    })?;
+    let page = Page { header, units, decimal };
     let mut trace = Trace { tool: "ncu", ..Trace::default() };
     let mut processes: BTreeMap<u32, usize> = BTreeMap::new();
     while let Some(record) = next()? {
         if trace.kernels.len() >= MOST_ROWS {
             return Err(refused(&format!("it has more than {MOST_ROWS} kernels")));
         }
-        add(&mut trace, &mut processes, &header, &units, &record);
+        page.add(&mut trace, &mut processes, &record);
+    }
+    if decimal == Decimal::Comma {
+        trace.facts.insert("ncu.decimals".to_owned(), "comma".to_owned());
     }
     if trace.kernels.is_empty() {
         return Err(refused("it has no kernels"));
@@ -66,6 +79,7 @@ pub(crate) fn read(input: &Input) -> Outcome<Trace> {
     places.sort_unstable();
     trace.processes =
         places.into_iter().map(|(_, number)| Process::of(number, Instrument::Counters)).collect();
+    lose_durations(&mut trace);
     for part in [
         "times of launches",
         "ops, tensors and Python stacks",
@@ -77,10 +91,35 @@ pub(crate) fn read(input: &Input) -> Outcome<Trace> {
     Ok(trace)
 }
 
+/// The records of a page.
+fn reader(input: &Input) -> Outcome<csv::Reader<impl Read + use<>>> {
+    Ok(csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(page(input)?))
+}
+
+/// The numbers of the metrics of a page. A record that cannot be read is an error when it is read again.
+fn evidence(input: &Input, header: &StringRecord) -> Outcome<Evidence> {
+    let mut evidence = Evidence::default();
+    for record in reader(input)?.records().skip(2).map_while(Result::ok) {
+        let metrics = header.iter().zip(&record).filter(|(name, _)| !DESCRIBED.contains(name));
+        metrics.for_each(|(_, text)| evidence.add(text));
+    }
+    Ok(evidence)
+}
+
+/// Counts kernels whose duration was not measured, if that of others was.
+pub(crate) fn lose_durations(trace: &mut Trace) {
+    let timed = trace.counters.iter().filter(|counter| &*counter.metric == DURATION);
+    let timed: BTreeSet<usize> = timed.map(|counter| counter.kernel).collect();
+    let without = trace.kernels.len() - timed.len();
+    if !timed.is_empty() {
+        trace.losses.add_many(LossKind::Source, "kernels without a measured duration", without as u64, None);
+    }
+}
+
 /// The bytes from the header on. Messages of ncu before it begin with `==`.
 fn page(input: &Input) -> Outcome<impl Read + use<>> {
     let wrong = |error| Failure::io(error, format!("read `{}`", input.path.display()));
-    let mut reader = BufReader::new(input.open()?);
+    let mut reader = BufReader::new(input.open_records()?);
     let mut left = MOST_HEAD_BYTES;
     loop {
         let is_header = reader.fill_buf().map_err(wrong)?.first().is_none_or(|byte| *byte == b'"');
@@ -93,47 +132,51 @@ fn page(input: &Input) -> Outcome<impl Read + use<>> {
     }
 }
 
-/// Adds a kernel with its counters.
-fn add(
-    trace: &mut Trace,
-    processes: &mut BTreeMap<u32, usize>,
-    header: &StringRecord,
-    units: &StringRecord,
-    record: &StringRecord,
-) {
-    let field =
-        |name: &str| header.iter().position(|column| column == name).and_then(|place| record.get(place));
-    let number = |name: &str| field(name).and_then(value_of);
-    let process = number("Process ID").and_then(|number| u32::try_from(number).ok()).unwrap_or(0);
-    let next = processes.len();
-    let place = *processes.entry(process).or_insert(next);
-    let kernel = trace.kernels.len();
-    trace.kernels.push(Kernel {
-        process: place,
-        name: field("Kernel Name").unwrap_or("(unknown kernel)").into(),
-        device: number("Device").and_then(|device| i32::try_from(device).ok()).unwrap_or(-1),
-        stream: number("Stream").and_then(|stream| u64::try_from(stream).ok()).unwrap_or(0),
-        time_ns: None,
-        grid: field("Grid Size").and_then(extent),
-        block: field("Block Size").and_then(extent),
-        ..Kernel::default()
-    });
-    for ((name, unit), text) in header.iter().zip(units).zip(record) {
-        if DESCRIBED.contains(&name) || text.is_empty() {
-            continue;
+/// Columns of a page with their units, and the separator of decimals.
+struct Page {
+    header: StringRecord,
+    units: StringRecord,
+    decimal: Decimal,
+}
+
+impl Page {
+    /// Adds a kernel with its counters.
+    fn add(&self, trace: &mut Trace, processes: &mut BTreeMap<u32, usize>, record: &StringRecord) {
+        let Self { header, units, decimal } = self;
+        let field =
+            |name: &str| header.iter().position(|column| column == name).and_then(|place| record.get(place));
+        let number = |name: &str| field(name).and_then(value_of);
+        let process = number("Process ID").and_then(|number| u32::try_from(number).ok()).unwrap_or(0);
+        let next = processes.len();
+        let place = *processes.entry(process).or_insert(next);
+        let kernel = trace.kernels.len();
+        trace.kernels.push(Kernel {
+            process: place,
+            name: field("Kernel Name").unwrap_or("(unknown kernel)").into(),
+            device: number("Device").and_then(|device| i32::try_from(device).ok()).unwrap_or(-1),
+            stream: number("Stream").and_then(|stream| u64::try_from(stream).ok()).unwrap_or(0),
+            time_ns: None,
+            grid: field("Grid Size").and_then(extent),
+            block: field("Block Size").and_then(extent),
+            ..Kernel::default()
+        });
+        for ((name, unit), text) in header.iter().zip(units).zip(record) {
+            if DESCRIBED.contains(&name) || text.is_empty() {
+                continue;
+            }
+            let Some(value) = decimal.number(text) else {
+                trace.losses.add(LossKind::Source, "metrics whose value is a text", Some(name));
+                continue;
+            };
+            let Some((unit, factor)) = base(unit) else {
+                trace.losses.add(LossKind::Source, "metrics with an unknown scaled unit", Some(unit));
+                continue;
+            };
+            if let Some(kernel) = trace.kernels.get_mut(kernel) {
+                describe(kernel, name, value * factor);
+            }
+            trace.counters.push(Counter { kernel, metric: name.into(), value: Some(value * factor), unit });
         }
-        let Some(value) = plain(text) else {
-            trace.losses.add(LossKind::Source, "metrics whose value is a text", Some(name));
-            continue;
-        };
-        let Some((unit, factor)) = base(unit) else {
-            trace.losses.add(LossKind::Source, "metrics with an unknown scaled unit", Some(unit));
-            continue;
-        };
-        if let Some(kernel) = trace.kernels.get_mut(kernel) {
-            describe(kernel, name, value * factor);
-        }
-        trace.counters.push(Counter { kernel, metric: name.into(), value: Some(value * factor), unit });
     }
 }
 
@@ -160,11 +203,6 @@ pub(crate) fn describe(kernel: &mut Kernel, metric: &str, value: f64) {
 
 fn value_of(text: &str) -> Option<i64> {
     integer(&text.replace(',', ""))
-}
-
-/// A number with or without separators of thousands.
-fn plain(text: &str) -> Option<f64> {
-    text.replace(',', "").parse().ok().filter(|value: &f64| value.is_finite())
 }
 
 /// Three sizes, as in `(256, 1, 1)`.
@@ -217,9 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_sizes_are_read() {
-        assert_eq!(plain("12,345.5"), Some(12_345.5));
-        assert_eq!(plain("n/a"), None);
+    fn sizes_are_read() {
         assert_eq!(extent("(256, 1, 1)"), Some([256, 1, 1]));
         assert_eq!((extent("(0, 1, 1)"), extent("256")), (None, None));
     }

@@ -40,16 +40,24 @@ fn outer(all: &[(Span, Option<usize>)]) -> Vec<Option<usize>> {
             .map(|(span, number)| (span.thread, span.begin_ns, Reverse(span.end_ns), number.is_none()))
     });
     let mut found: Vec<Option<usize>> = all.iter().map(|_| None).collect();
+    // Open spans of a thread. Each ends before those that stand in front of it.
     let mut open: Vec<(Span, usize)> = Vec::new();
     for place in order {
         let Some((span, number)) = all.get(place) else { continue };
-        // A point at the end of a span belongs to it, as the sources count.
-        open.retain(|(outer, _)| outer.thread == span.thread && outer.end_ns >= span.begin_ns);
-        let outer = open.iter().rev().find(|(outer, _)| outer.end_ns >= span.end_ns);
-        if let Some(slot) = found.get_mut(place) {
-            *slot = outer.map(|(_, number)| *number);
+        if open.last().is_some_and(|(outer, _)| outer.thread != span.thread) {
+            open.clear();
         }
-        open.extend(number.map(|number| (*span, number)));
+        // A point at the end of a span belongs to it, as the sources count.
+        let enclosing = open.partition_point(|(outer, _)| outer.end_ns >= span.end_ns);
+        if let Some(slot) = found.get_mut(place) {
+            *slot = enclosing.checked_sub(1).and_then(|outer| open.get(outer)).map(|(_, number)| *number);
+        }
+        if let Some(number) = number {
+            // Whatever a span that ends here encloses, this one encloses more closely.
+            let longer = open.partition_point(|(outer, _)| outer.end_ns > span.end_ns);
+            open.truncate(longer);
+            open.push((*span, *number));
+        }
     }
     found
 }
@@ -68,6 +76,15 @@ mod tests {
         assert_eq!(parents(&spans), [None, Some(0), Some(1), None, Some(0)]);
         let points = [span(1, 25, 25), span(1, 55, 55), span(2, 25, 25), span(3, 25, 25), span(1, 50, 50)];
         assert_eq!(enclosing(&spans, &points), [Some(2), Some(0), Some(3), None, Some(1)]);
+    }
+
+    #[test]
+    fn deep_nests_and_long_overlaps_have_their_parents() {
+        let nested: Vec<Span> = (0..200_000).map(|level| span(1, level, 1_000_000 - level)).collect();
+        assert_eq!(parents(&nested).last(), Some(&Some(199_998)));
+        let overlapping: Vec<Span> = (0..200_000).map(|begin| span(1, begin, 300_000 + begin)).collect();
+        assert!(parents(&overlapping).iter().all(Option::is_none));
+        assert_eq!(enclosing(&overlapping, &[span(1, 300_001, 300_001)]), [Some(199_999)]);
     }
 
     #[test]

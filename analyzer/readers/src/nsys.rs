@@ -3,20 +3,20 @@
 mod cell;
 mod database;
 mod folder;
+mod range;
 
 use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 use std::rc::Rc;
 
 use stallmap_console::exit::{Failure, IO, Outcome};
 use stallmap_formats::input::{Form, Input};
-use stallmap_schema::word::{
-    ActivityKind, CopyKind, Instrument, LossKind, OpKind, Phase, SynchronizationKind,
-};
+use stallmap_schema::word::{ActivityKind, CopyKind, Instrument, LossKind, SynchronizationKind};
 
 use self::cell::Row;
 use self::database::Database;
 use self::folder::Folder;
-use crate::join::{join_ops, shift};
+use crate::join::{join_ops, join_steps, shift};
 use crate::model::{Call, Device, Kernel, Op, Process, Trace, Work};
 
 /// Ranges of NVTX that begin and end on one thread, and those that may end on another.
@@ -66,12 +66,12 @@ pub(crate) fn read(input: &Input) -> Outcome<Trace> {
     reading.names()?;
     reading.calls()?;
     reading.kernels()?;
+    reading.graphs()?;
     reading.works()?;
     reading.ranges()?;
     reading.devices()?;
     if reading.trace.kernels.is_empty() && reading.trace.works.is_empty() && reading.trace.ops.is_empty() {
-        let message = format!("`{}` has no tables of CUDA and NVTX", input.path.display());
-        return Err(Failure::message(IO, message).hint("export it with `nsys export -t sqlite`".to_owned()));
+        return Err(reading.empty(&input.path)?);
     }
     reading.finish()
 }
@@ -90,21 +90,13 @@ impl Reading {
             }
         })?;
         let facts = &mut self.trace.facts;
+        // Environment variables are in a table like this one: only two settings are read.
         let known = ["EXPORT_PRODUCT_VERSION", "EXPORT_SCHEMA_VERSION"];
         self.tables.rows("META_DATA_EXPORT", &["name", "value"], |row| {
             if let (Some(name), Some(value)) = (row.text(0), row.text(1))
                 && known.contains(&name)
             {
                 facts.insert(format!("nsys.{}", name.to_lowercase()), value.to_owned());
-            }
-        })?;
-        // Environment variables are in the same table: only one setting is read.
-        let losses = &mut self.trace.losses;
-        self.tables.rows("META_DATA_CAPTURE", &["name", "value"], |row| {
-            let name = row.text(0).unwrap_or_default();
-            let value = row.text(1).unwrap_or_default();
-            if name == "CUDA_GRAPH_TRACE_OPTIONS:MODE" && value.eq_ignore_ascii_case("graph") {
-                losses.add(LossKind::Source, "kernels inside of CUDA graphs: traced as whole graphs", None);
             }
         })?;
         Ok(())
@@ -195,6 +187,33 @@ impl Reading {
         Ok(())
     }
 
+    /// Launches of CUDA graphs that were traced as a whole: each is one piece of work, and takes the place of its kernels.
+    fn graphs(&mut self) -> Outcome<()> {
+        let Self { tables, trace, processes, calls, .. } = self;
+        let columns = ["start", "end", "deviceId", "streamId", "correlationId", "globalPid", "graphId"];
+        let mut count = 0;
+        tables.rows("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", &columns, |row| {
+            let (Some(begin), Some(end)) = (row.integer(0), row.integer(1)) else { return };
+            let number = process_number(row.integer(5).unwrap_or(0));
+            let correlation = row.integer(4);
+            count += 1;
+            trace.kernels.push(Kernel {
+                process: Self::process(processes, number),
+                name: format!("CUDA graph {}", row.integer(6).unwrap_or(0)).into(),
+                device: row.number(2).unwrap_or(-1),
+                stream: row.number(3).unwrap_or(0),
+                time_ns: Some((begin, end.max(begin))),
+                correlation: correlation.and_then(|number| u64::try_from(number).ok()),
+                call: correlation.and_then(|correlation| calls.get(&(number, correlation))).copied(),
+                ..Kernel::default()
+            });
+        })?;
+        let reason =
+            "kernels of CUDA graphs, of which a launch is one row: record with `--cuda-graph-trace=node`";
+        trace.losses.add_many(LossKind::Source, reason, count, None);
+        Ok(())
+    }
+
     fn works(&mut self) -> Outcome<()> {
         let Self { tables, trace, processes, .. } = self;
         let kinds = [
@@ -246,25 +265,27 @@ impl Reading {
             };
             let named = row.integer(5).and_then(|id| texts.get(&id)).map(ToString::to_string);
             let name = row.text(4).map(str::to_owned).or(named);
-            trace.ops.push(Op {
-                process: Self::process(processes, process_number(thread)),
-                call: Call { thread: thread.unsigned_abs(), begin_ns, end_ns: end_ns.max(begin_ns) },
-                kind: OpKind::Region,
-                name: name.unwrap_or_else(|| "(unnamed range)".to_owned()),
-                parent: None,
-                phase: Phase::Other,
-                sequence: None,
-                forward: None,
-                stack: None,
-                record: None,
-            });
+            let name = name.unwrap_or_else(|| "(unnamed range)".to_owned());
+            let call = Call { thread: thread.unsigned_abs(), begin_ns, end_ns: end_ns.max(begin_ns) };
+            let op = range::op(call, &name);
+            trace.ops.push(Op { process: Self::process(processes, process_number(thread)), ..op });
         })?;
         Ok(())
     }
 
     fn devices(&mut self) -> Outcome<()> {
         let trace = &mut self.trace;
-        let columns = ["cuDevice", "id", "name", "computeMajor", "computeMinor", "smCount", "totalMemory"];
+        let columns = [
+            "cuDevice",
+            "id",
+            "name",
+            "computeMajor",
+            "computeMinor",
+            "smCount",
+            "totalMemory",
+            "l2CacheSize",
+            "clockRate",
+        ];
         let is_there = self.tables.rows("TARGET_INFO_GPU", &columns, |row| {
             trace.devices.push(Device {
                 ordinal: row.number(0).or(row.number(1)).unwrap_or(0),
@@ -272,14 +293,46 @@ impl Reading {
                 compute: (row.number(3).unwrap_or(0), row.number(4).unwrap_or(0)),
                 multiprocessors: row.number(5).unwrap_or(0),
                 memory_bytes: row.number(6).unwrap_or(0),
-                l2_bytes: 0,
-                clocks_khz: (0, 0),
+                l2_bytes: row.number(7).unwrap_or(0),
+                clocks_khz: (
+                    row.integer(8).and_then(|hertz| i32::try_from(hertz / 1000).ok()).unwrap_or(0),
+                    0,
+                ),
             });
         })?;
         if !is_there {
             trace.losses.lacks("GPUs");
         }
+        let lacks = |is: fn(&Device) -> bool| trace.devices.iter().any(is);
+        let (is_l2, is_clock) =
+            (lacks(|device| device.l2_bytes == 0), lacks(|device| device.clocks_khz.0 == 0));
+        if is_l2 {
+            trace.losses.lacks("L2 size of GPUs, written as 0");
+        }
+        if is_clock {
+            trace.losses.lacks("clocks of multiprocessors, written as 0");
+        }
+        trace.losses.lacks("clocks of memory, written as 0");
         Ok(())
+    }
+
+    /// The failure of a report without kernels, copies and ranges: says which file it is.
+    fn empty(&self, path: &Path) -> Outcome<Failure> {
+        let has = |begin: &str| match &self.tables {
+            Tables::Database(database) => database.has(begin),
+            Tables::Folder(_) => Ok(false),
+        };
+        let (what, hint) = if has("rocpd_")? {
+            ("is a database of rocprofv3 (rocpd)", "record again with `rocprofv3 --output-format json`")
+        } else if has("META_DATA_EXPORT")? || has("StringIds")? {
+            (
+                "is a report of Nsight Systems without CUDA and NVTX",
+                "record with `nsys profile -t cuda,nvtx`, and export it again",
+            )
+        } else {
+            ("has no tables of CUDA and NVTX", "export a report with `nsys export -t sqlite`")
+        };
+        Ok(Failure::message(IO, format!("`{}` {what}", path.display())).hint(hint.to_owned()))
     }
 
     fn finish(mut self) -> Outcome<Trace> {
@@ -290,6 +343,7 @@ impl Reading {
             .processes
             .extend(numbers.into_iter().map(|(_, number)| Process::of(number, Instrument::Timeline)));
         join_ops(&mut self.trace);
+        join_steps(&mut self.trace);
         let mut base_ns = None;
         self.tables.rows("TARGET_INFO_SESSION_START_TIME", &["utcEpochNs"], |row| {
             base_ns = base_ns.or(row.integer(0));
@@ -304,7 +358,6 @@ impl Reading {
         {
             losses.lacks(part);
         }
-        losses.lacks("clocks and L2 size of GPUs, written as 0");
         Ok(self.trace)
     }
 }

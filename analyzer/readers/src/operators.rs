@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::io::Read;
 
 use stallmap_console::exit::{Failure, IO, Outcome};
-use stallmap_formats::input::Input;
 use stallmap_formats::json::Json;
 use stallmap_schema::word::{Instrument, LossKind, OpKind, Phase};
 
@@ -32,34 +31,37 @@ struct Reading {
 }
 
 /// Reads a profile.
-pub(crate) fn read(input: &Input) -> Outcome<Trace> {
+pub(crate) fn read(json: &mut Json<impl Read>) -> Outcome<Trace> {
     let mut reading = Reading::default();
-    let mut json = Json::new(input.open_json()?, &input.path);
-    json.object(|json, key| match key {
-        "schema_version" => reading.fact("operator_profiler.schema_version", json),
-        "capture_metadata" => json.object(|json, key| match key {
-            "torch_version" | "device_name" | "compile_mode" => {
-                reading.fact(&format!("operator_profiler.{key}"), json)
-            }
-            _ => json.skip(),
-        }),
-        "operators" => json.array(|json| reading.operator(json)),
-        "unattributed_kernels" | "kernels" => json.array(|json| reading.kernel(json, None)),
-        "warnings" => json.array(|json| {
-            let text = json.scalar()?.unwrap_or_default();
-            reading.initial += u64::from(text.contains("initialization kernel"));
-            Ok(())
-        }),
-        _ => json.skip(),
-    })?;
+    json.document(|json| json.object(|json, key| reading.member(json, key)))?;
     if reading.trace.kernels.is_empty() {
-        return Err(Failure::message(IO, format!("`{}` has no kernels", input.path.display()))
+        return Err(Failure::message(IO, format!("`{}` has no kernels", json.path().display()))
             .hint("stallmap reads Operator Profiler's profile.json and manifest".to_owned()));
     }
     Ok(reading.finish())
 }
 
 impl Reading {
+    fn member(&mut self, json: &mut Json<impl Read>, key: &str) -> Outcome<()> {
+        match key {
+            "schema_version" => self.fact("operator_profiler.schema_version", json),
+            "capture_metadata" => json.object(|json, key| match key {
+                "torch_version" | "device_name" | "compile_mode" => {
+                    self.fact(&format!("operator_profiler.{key}"), json)
+                }
+                _ => json.skip(),
+            }),
+            "operators" => json.records(|json| self.operator(json)),
+            "unattributed_kernels" | "kernels" => json.records(|json| self.kernel(json, None)),
+            "warnings" => json.array(|json| {
+                let text = json.scalar()?.unwrap_or_default();
+                self.initial += u64::from(text.contains("initialization kernel"));
+                Ok(())
+            }),
+            _ => json.skip(),
+        }
+    }
+
     fn fact(&mut self, name: &str, json: &mut Json<impl Read>) -> Outcome<()> {
         let fact = json.scalar()?;
         self.trace.facts.extend(fact.map(|fact| (name.to_owned(), fact)));
@@ -76,7 +78,7 @@ impl Reading {
             _ => json.skip(),
         })?;
         if let (Some(op), Some(name)) = (self.trace.ops.get_mut(place), name) {
-            op.name = name;
+            op.name = name.into();
         }
         Ok(())
     }
@@ -204,18 +206,8 @@ impl Reading {
 /// Adds an op. Returns its place.
 fn named_op(trace: &mut Trace, name: String, parent: Option<usize>) -> usize {
     let place = trace.ops.len();
-    trace.ops.push(Op {
-        process: 0,
-        call: Call { thread: place as u64, begin_ns: 0, end_ns: 0 },
-        kind: OpKind::Torch,
-        name,
-        parent,
-        phase: Phase::Forward,
-        sequence: None,
-        forward: None,
-        stack: None,
-        record: None,
-    });
+    let call = Call { thread: place as u64, begin_ns: 0, end_ns: 0 };
+    trace.ops.push(Op { parent, phase: Phase::Forward, ..Op::of(call, OpKind::Torch, name) });
     place
 }
 

@@ -9,7 +9,7 @@ use std::io::Read;
 use std::rc::Rc;
 
 use stallmap_console::exit::{Failure, IO, Outcome};
-use stallmap_formats::input::{Form, Input};
+use stallmap_formats::input::Input;
 use stallmap_formats::json::Json;
 use stallmap_formats::msgpack;
 use stallmap_schema::word::LossKind;
@@ -19,7 +19,7 @@ use crate::model::{Device, Losses, Trace};
 /// Most nodes of a tree.
 const MOST_NODES: usize = 10_000_000;
 /// Levels of JSON. A node has two of them: its object, and the list of its children.
-const MOST_LEVELS: u32 = 640;
+pub(crate) const MAX_LEVELS: u32 = 640;
 
 /// A node of the tree: a scope, a Python frame, a kernel or a line of code.
 #[derive(Debug, Default)]
@@ -49,25 +49,40 @@ impl Node {
 struct Reading {
     nodes: Vec<Node>,
     devices: Vec<Device>,
+    /// Scopes inside of kernels, measured in cycles.
+    cycles: u64,
     losses: Losses,
 }
 
-/// Reads a profile.
-pub(crate) fn read(input: &Input) -> Outcome<Trace> {
+/// Reads a profile in MessagePack.
+pub(crate) fn read_packed(input: &Input) -> Outcome<Trace> {
+    let text = msgpack::to_json(input)?;
+    read(&mut Json::nested(text.as_slice(), &input.path, MAX_LEVELS))
+}
+
+/// Reads a profile. A node has two levels of JSON.
+pub(crate) fn read(json: &mut Json<impl Read>) -> Outcome<Trace> {
     let mut reading = Reading::default();
-    if input.form == Form::MessagePack {
-        let text = msgpack::to_json(input)?;
-        reading.roots(&mut Json::nested(text.as_slice(), &input.path, MOST_LEVELS))?;
-    } else {
-        reading.roots(&mut Json::nested(input.open_json()?, &input.path, MOST_LEVELS))?;
-    }
+    json.document(|json| reading.roots(json))?;
+    let cycles = reading.cycles;
     let trace = paths::trace(reading)?;
-    if trace.kernels.is_empty() {
-        return Err(Failure::message(IO, format!("`{}` has no kernels", input.path.display())).hint(
-            "stallmap reads Proton's profiles of the formats `hatchet` and `hatchet_msgpack`".to_owned(),
-        ));
+    if !trace.kernels.is_empty() {
+        return Ok(trace);
     }
-    Ok(trace)
+    let path = json.path().display();
+    Err(if cycles > 0 {
+        let message = format!(
+            "`{path}` is a profile of Proton with cycles of {cycles} scopes inside of kernels, and without launches"
+        );
+        Failure::message(IO, message).hint(
+            "profile the kernels, too: `proton.start(\"profile\")` without the backend `instrumentation`"
+                .to_owned(),
+        )
+    } else {
+        Failure::message(IO, format!("`{path}` has no kernels")).hint(
+            "stallmap reads Proton's profiles of the formats `hatchet` and `hatchet_msgpack`".to_owned(),
+        )
+    })
 }
 
 impl Reading {
@@ -121,6 +136,11 @@ impl Reading {
             return json.skip();
         }
         match metric {
+            "cycles" | "normalized_cycles" => {
+                self.cycles += u64::from(metric == "cycles");
+                self.losses.add(LossKind::Source, "cycles of scopes inside of kernels", None);
+                json.skip()?;
+            }
             "time (ns)" => {
                 let time_ns = json.integer()?;
                 self.change(place, |node| node.time_ns = time_ns);

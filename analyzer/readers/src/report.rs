@@ -179,7 +179,9 @@ impl Reading {
                 _ => {}
             }
         }
-        self.codes.insert(reference, code);
+        // Several kernels of a module: only the first of their sources has the cubin.
+        let known = self.codes.entry(reference).or_default();
+        known.add(code);
         Ok(())
     }
 
@@ -253,6 +255,7 @@ impl Reading {
     fn finish(mut self) -> Trace {
         self.trace.tool = "ncu";
         code::place(&mut self.trace, &mut self.codes, self.sampled);
+        ncu::lose_durations(&mut self.trace);
         for part in ["times of launches", "ops, tensors and Python stacks", "memory accesses"] {
             self.trace.losses.lacks(part);
         }

@@ -5,12 +5,11 @@ use std::io::Read;
 use std::rc::Rc;
 
 use stallmap_console::exit::{Failure, IO, Outcome};
-use stallmap_formats::input::Input;
 use stallmap_formats::json::Json;
 use stallmap_schema::word::{ActivityKind, CopyKind, Instrument, LossKind};
 
 use crate::join::join_ops;
-use crate::model::{Call, Device, Kernel, Process, Trace, Work};
+use crate::model::{Call, Counter, Device, Kernel, Process, Trace, Work};
 
 /// Most kernels and copies of a profile.
 const MOST_RECORDS: usize = 50_000_000;
@@ -52,19 +51,33 @@ struct Reading {
     copies: Vec<(usize, Record)>,
     /// Calls by process and correlation.
     calls: HashMap<(usize, i64), Call>,
+    /// Names of counters by handle.
+    counters: HashMap<i64, Rc<str>>,
+    collections: Vec<Collection>,
+}
+
+/// A kernel with the values of its counters, by handle.
+struct Collection {
+    process: usize,
+    record: Record,
+    values: BTreeMap<i64, f64>,
 }
 
 /// Reads a profile.
-pub(crate) fn read(input: &Input) -> Outcome<Trace> {
+pub(crate) fn read(json: &mut Json<impl Read>) -> Outcome<Trace> {
     let mut reading = Reading::default();
-    let mut json = Json::new(input.open_json()?, &input.path);
-    json.object(|json, key| match key {
-        "rocprofiler-sdk-tool" => json.array(|json| reading.process(json)),
-        _ => reading.unknown(json, key),
+    json.document(|json| {
+        json.object(|json, key| match key {
+            "rocprofiler-sdk-tool" => json.array(|json| reading.process(json)),
+            _ => reading.unknown(json, key),
+        })
     })?;
-    if reading.dispatches.is_empty() && reading.copies.is_empty() {
-        return Err(Failure::message(IO, format!("`{}` has no kernels and no copies", input.path.display()))
-            .hint("trace them with `rocprofv3 --kernel-trace --output-format json`".to_owned()));
+    if reading.dispatches.is_empty() && reading.copies.is_empty() && reading.collections.is_empty() {
+        return Err(Failure::message(
+            IO,
+            format!("`{}` has no kernels and no copies", json.path().display()),
+        )
+        .hint("trace them with `rocprofv3 --kernel-trace --output-format json`".to_owned()));
     }
     Ok(reading.finish())
 }
@@ -91,8 +104,12 @@ impl Reading {
             "agents" => json.array(|json| self.agent(json)),
             "kernel_symbols" => json.array(|json| self.symbol(json)),
             "buffer_records" => json.object(|json, kind| self.records(json, kind, place)),
-            "callback_records" => json.object(|json, kind| self.lost(json, kind)),
-            "strings" | "code_objects" | "host_functions" | "summary" | "counters" => json.skip(),
+            "callback_records" => json.object(|json, kind| match kind {
+                "counter_collection" => json.records(|json| self.collection(json, place)),
+                _ => self.lost(json, kind),
+            }),
+            "counters" => json.array(|json| self.counter(json)),
+            "strings" | "code_objects" | "host_functions" | "summary" => json.skip(),
             _ => self.unknown(json, key),
         })
     }
@@ -142,17 +159,66 @@ impl Reading {
         Ok(())
     }
 
+    /// The name of a counter.
+    fn counter(&mut self, json: &mut Json<impl Read>) -> Outcome<()> {
+        let (mut handle, mut name) = (None, None);
+        json.object(|json, key| {
+            match key {
+                "id" => handle = member(json, "handle")?,
+                "name" => name = json.scalar()?,
+                _ => json.skip()?,
+            }
+            Ok(())
+        })?;
+        self.counters.extend(handle.zip(name).map(|(handle, name)| (handle, name.into())));
+        Ok(())
+    }
+
+    /// A kernel that ran alone, with its counters.
+    fn collection(&mut self, json: &mut Json<impl Read>, process: usize) -> Outcome<()> {
+        self.check_bound()?;
+        let mut collection = Collection { process, record: Record::default(), values: BTreeMap::new() };
+        json.object(|json, key| match key {
+            "dispatch_data" => json.object(|json, key| collection.record.field(json, key)),
+            "records" => json.array(|json| {
+                let (mut handle, mut value) = (None, None);
+                json.object(|json, key| {
+                    match key {
+                        "counter_id" => handle = member(json, "handle")?,
+                        "value" => value = json.scalar()?.and_then(|text| text.parse::<f64>().ok()),
+                        _ => json.skip()?,
+                    }
+                    Ok(())
+                })?;
+                // A counter has a value for each part of the GPU.
+                if let Some((handle, value)) = handle.zip(value) {
+                    *collection.values.entry(handle).or_default() += value;
+                }
+                Ok(())
+            }),
+            _ => json.skip(),
+        })?;
+        self.collections.push(collection);
+        Ok(())
+    }
+
+    fn check_bound(&self) -> Outcome<()> {
+        let records = self.dispatches.len() + self.copies.len() + self.calls.len() + self.collections.len();
+        if records < MOST_RECORDS {
+            return Ok(());
+        }
+        let message = format!("the profile has more than {MOST_RECORDS} records");
+        Err(Failure::message(IO, message).hint("profile fewer steps".to_owned()))
+    }
+
     /// Records of one kind.
     fn records(&mut self, json: &mut Json<impl Read>, kind: &str, process: usize) -> Outcome<()> {
         if !matches!(kind, "kernel_dispatch" | "memory_copy" | "hip_api" | "hip_runtime_api") {
             return self.lost(json, kind);
         }
-        json.array(|json| {
+        json.records(|json| {
             let record = Record::read(json)?;
-            if self.dispatches.len() + self.copies.len() + self.calls.len() >= MOST_RECORDS {
-                let message = format!("the profile has more than {MOST_RECORDS} records");
-                return Err(Failure::message(IO, message).hint("profile fewer steps".to_owned()));
-            }
+            self.check_bound()?;
             match kind {
                 "kernel_dispatch" => self.dispatches.push((process, record)),
                 "memory_copy" => self.copies.push((process, record)),
@@ -182,6 +248,7 @@ impl Reading {
         for (process, record) in std::mem::take(&mut self.dispatches) {
             self.kernel(process, &record);
         }
+        self.collect();
         for (process, record) in std::mem::take(&mut self.copies) {
             self.copy(process, &record);
         }
@@ -223,6 +290,28 @@ impl Reading {
             call: record.correlation.and_then(|number| self.calls.get(&(process, number))).copied(),
             ..Kernel::default()
         });
+    }
+
+    /// Gives kernels their counters. A profile of counters only has its kernels nowhere else.
+    fn collect(&mut self) {
+        let known = self.trace.kernels.iter().enumerate();
+        let known: HashMap<(usize, u64), usize> = known
+            .filter_map(|(place, kernel)| Some(((kernel.process, kernel.correlation?), place)))
+            .collect();
+        for Collection { process, record, values } in std::mem::take(&mut self.collections) {
+            let correlation = record.correlation.and_then(|number| u64::try_from(number).ok());
+            let place = correlation.and_then(|number| known.get(&(process, number))).copied();
+            let kernel = place.unwrap_or(self.trace.kernels.len());
+            if place.is_none() {
+                self.kernel(process, &record);
+            }
+            for (handle, value) in values {
+                let metric = self.counters.get(&handle).cloned();
+                let metric = metric.unwrap_or_else(|| format!("counter {handle}").into());
+                let value = Some(value).filter(|value| value.is_finite());
+                self.trace.counters.push(Counter { kernel, metric, value, unit: String::new() });
+            }
+        }
     }
 
     fn copy(&mut self, process: usize, record: &Record) {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use stallmap_console::exit::{Failure, IO, Outcome};
 use stallmap_formats::input::Input;
 use stallmap_formats::pickle::{Pickle, Value};
-use stallmap_schema::word::{Instrument, LossKind, OpKind, Phase};
+use stallmap_schema::word::{Instrument, LossKind, OpKind};
 
 use crate::model::{Call, Frame, Op, Process, Storage, Trace};
 
@@ -58,7 +58,7 @@ impl Reading<'_> {
     fn events(&mut self, device: i32, events: Value) {
         let pickle = self.pickle;
         let mut living: HashMap<u64, usize> = HashMap::new();
-        for event in pickle.items(events) {
+        for (number, event) in (0..).zip(pickle.items(events)) {
             let action = pickle.text(pickle.get(*event, "action")).unwrap_or_default();
             if !["alloc", "free_completed"].contains(&action) {
                 self.trace.losses.add(
@@ -70,11 +70,11 @@ impl Reading<'_> {
             }
             let address = self.number(*event, "addr").and_then(|address| u64::try_from(address).ok());
             let bytes = self.number(*event, "size").and_then(|bytes| u64::try_from(bytes).ok());
-            let time_ns = self.number(*event, "time_us").and_then(|time| time.checked_mul(1000));
-            let (Some(address), Some(bytes), Some(time_ns)) = (address, bytes, time_ns) else {
-                self.trace.losses.add(LossKind::Memory, "memory events without address, size or time", None);
+            let (Some(address), Some(bytes)) = (address, bytes) else {
+                self.trace.losses.add(LossKind::Memory, "memory events without address or size", None);
                 continue;
             };
+            let time_ns = self.time_ns(*event, number);
             let storage =
                 Storage { process: 0, device, address, bytes, alloc_ns: None, free_ns: None, op: None };
             if action == "alloc" {
@@ -89,6 +89,16 @@ impl Reading<'_> {
                 None => self.trace.storages.push(Storage { free_ns: Some(time_ns), ..storage }),
             }
         }
+    }
+
+    /// The time of an event. Releases before PyTorch 2.1 write none: there the number of the event has its place in order.
+    fn time_ns(&mut self, event: Value, number: i64) -> i64 {
+        let time_ns = self.number(event, "time_us").and_then(|time| time.checked_mul(1000));
+        time_ns.unwrap_or_else(|| {
+            let reason = "times of memory events, written as their number in nanoseconds";
+            self.trace.losses.add(LossKind::Source, reason, None);
+            number
+        })
     }
 
     /// Blocks that are allocated, and whose allocation is not among the events.
@@ -126,18 +136,8 @@ impl Reading<'_> {
     /// An op for the stack of an allocation.
     fn allocation(&mut self, event: Value, time_ns: i64) -> Option<usize> {
         let stack = self.stack(self.pickle.get(event, "frames"))?;
-        self.trace.ops.push(Op {
-            process: 0,
-            call: Call { thread: 0, begin_ns: time_ns, end_ns: time_ns },
-            kind: OpKind::Torch,
-            name: ALLOCATION.to_owned(),
-            parent: None,
-            phase: Phase::Other,
-            sequence: None,
-            forward: None,
-            stack: Some(stack),
-            record: None,
-        });
+        let call = Call { thread: 0, begin_ns: time_ns, end_ns: time_ns };
+        self.trace.ops.push(Op { stack: Some(stack), ..Op::of(call, OpKind::Torch, ALLOCATION) });
         Some(self.trace.ops.len() - 1)
     }
 
@@ -181,7 +181,7 @@ impl Reading<'_> {
             format!("an op `{ALLOCATION}` stands for each allocation with a Python stack"),
         )]);
         self.trace.processes.push(Process::of(0, Instrument::Native));
-        for part in ["launches and kernels", "stall samples", "memory accesses", "ops and tensors", "GPUs"] {
+        for part in ["launches and kernels", "stall samples", "memory accesses", "tensors", "GPUs"] {
             self.trace.losses.lacks(part);
         }
         self.trace

@@ -27,6 +27,14 @@ rows! {
         pub(super) costliest_share: Option<f64>,
     }
 
+    /// Allocations of a capture without launches.
+    #[derive(Clone, Debug)]
+    pub(super) struct Memory {
+        pub(super) allocations: u64,
+        pub(super) peak_bytes: Option<f64>,
+        pub(super) left_bytes: Option<f64>,
+    }
+
     /// A part of all samples: a tensor, or everything of a kind.
     #[derive(Clone, Debug)]
     pub(super) struct TensorShare {
@@ -210,8 +218,8 @@ impl Loss {
             return reason.to_owned();
         }
         let count = measured(self.count);
-        if self.kind == "access" {
-            // Its reason is a noun.
+        if ["access", "memory"].contains(&self.kind.as_str()) {
+            // Their reasons are nouns.
             return format!("{count} {reason}");
         }
         let plural = match (self.count > 1.0, self.kind.ends_with('h')) {

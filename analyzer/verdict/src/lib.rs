@@ -25,7 +25,7 @@ use stallmap_console::output::{self, Canvas};
 use stallmap_console::row::Row;
 
 pub use self::facts::Finding;
-use self::facts::{LineShare, Loss, Reason, Run, TensorShare};
+use self::facts::{LineShare, Loss, Memory, Reason, Run, TensorShare};
 pub use self::shares::{Kind, Share};
 
 /// Tensors with a bar of their own.
@@ -102,6 +102,13 @@ fn texts_of(findings: u64) -> Vec<(Query, String)> {
     all.map(|(query, top)| (query, query.sql(&[("$top", top)]))).into()
 }
 
+/// The allocations of a capture.
+async fn memory(session: &Session) -> Outcome<Option<Memory>> {
+    let sql = vec![(queries::MEMORY, queries::MEMORY.sql(&[]))];
+    let answers = Answers { rows: rows_of_all(session, &sql).await?, sql };
+    Ok(answers.rows::<Memory>(queries::MEMORY)?.into_iter().next())
+}
+
 impl Verdict {
     /// Queries a capture.
     pub async fn of(session: &Session) -> Outcome<Self> {
@@ -127,7 +134,9 @@ impl Verdict {
         } else {
             shares::by_line(&lines)
         };
+        let memory = if run.launches == 0 { memory(session).await? } else { None };
         let sentence = sentence::sentence(&sentence::Facts {
+            memory: memory.as_ref(),
             run: &run,
             tensors: &tensors,
             lines: &lines,

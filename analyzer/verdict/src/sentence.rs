@@ -1,7 +1,8 @@
 //! The verdict in one or two sentences: the first rule that fits.
 
-use super::facts::{Finding, LineShare, Reason, Run, TensorShare};
+use super::facts::{Finding, LineShare, Memory, Reason, Run, TensorShare};
 use super::shares::{by_tensor, is_line, noun, place, shape};
+use stallmap_console::output::number::{bytes, counted, grouped};
 use stallmap_console::output::shorten::{Shorten, shorten};
 
 /// A tensor with this part of all samples is the verdict.
@@ -21,12 +22,17 @@ pub(super) struct Facts<'a> {
     pub(super) lines: &'a [LineShare],
     pub(super) reasons: &'a [Reason],
     pub(super) findings: &'a [Finding],
+    pub(super) memory: Option<&'a Memory>,
 }
 
 /// The verdict.
 pub(super) fn sentence(facts: &Facts<'_>) -> String {
     if facts.run.launches == 0 {
-        return "The capture has no launches of kernels.".to_owned();
+        let none = "The capture has no launches of kernels.";
+        return facts
+            .memory
+            .and_then(allocated)
+            .map_or_else(|| none.to_owned(), |memory| format!("{none} {memory}"));
     }
     if let Some(sentence) = waiting(facts) {
         return sentence;
@@ -39,11 +45,32 @@ pub(super) fn sentence(facts: &Facts<'_>) -> String {
     rules.into_iter().flatten().next().unwrap_or_else(|| reason(facts))
 }
 
+/// The peak of a capture that has allocations only.
+fn allocated(memory: &Memory) -> Option<String> {
+    let peak = bytes(memory.peak_bytes?);
+    let allocations = counted(memory.allocations, "allocation", "allocations");
+    let left = memory
+        .left_bytes
+        .filter(|left| *left > 0.0)
+        .map_or_else(|| "all are freed".to_owned(), |left| format!("{} stay allocated", bytes(left)));
+    Some(format!("Its {allocations} peak at {peak}, and {left}."))
+}
+
 /// The kernel with most of the time.
 fn costliest(run: &Run) -> Option<String> {
     let (kernel, share) = run.costliest.as_deref().zip(run.costliest_share)?;
     let kernel = shorten(kernel, NAME, Shorten::Middle);
-    Some(format!("{kernel} takes {:.0} % of the GPU time.", share * 100.0))
+    let percent = share * 100.0;
+    let untimed = run.launches.saturating_sub(run.timed_launches);
+    if untimed == 0 {
+        return Some(format!("{kernel} takes {percent:.0} % of the GPU time."));
+    }
+    let launches = counted(run.launches, "launch", "launches");
+    let verb = if untimed == 1 { "has" } else { "have" };
+    let untimed = grouped(untimed.into());
+    Some(format!(
+        "{untimed} of {launches} {verb} no duration. {kernel} takes {percent:.0} % of the measured time."
+    ))
 }
 
 /// The GPU waits for its host, which no kernel makes up for.

@@ -11,7 +11,8 @@ WITH timed AS (
 SELECT
   l.kernel_id, r.process_id, r.rank, coalesce(t.device_id, l.device_id) AS device_id,
   coalesce(t.stream_id, c.stream_id) AS stream_id, c.thread_id,
-  c.begin_ns AS call_begin_ns, c.end_ns AS call_end_ns,
+  -- A launch in a timeline without the end of its call has no call: its begin is that of the kernel.
+  CASE WHEN c.end_ns IS NOT NULL OR t.begin_ns IS NULL THEN c.begin_ns END AS call_begin_ns, c.end_ns AS call_end_ns,
   t.begin_ns AS gpu_begin_ns,
   coalesce(CAST(t.end_ns - t.begin_ns AS DOUBLE), d.duration_ns) AS duration_ns,
   f.demangled_name AS kernel, f.name AS mangled_name, n.short_kernel,

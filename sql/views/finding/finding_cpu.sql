@@ -1,6 +1,6 @@
 -- One device that waits for the host (cpu_bound): a fifth or more of its time passes without work because the next launch
 -- call comes late, by `gpu_gap`. Gaps before the first launch of a kernel do not count, neither as time: the driver loads
--- its code, and libraries prepare. A program without a timeline run has no row: under the recorder's instruments, nothing
+-- its code, and libraries prepare. In imports they count: a profiler's window begins in a warm program. A program without a timeline run has no row: under the recorder's instruments, nothing
 -- shows whether the GPU waits.
 --
 -- No GPU sample shows an idle GPU, so samples are 0 here. Time measures the cost.
@@ -32,12 +32,15 @@ CREATE VIEW finding_cpu (
   -- SQL that shows its evidence.
   query
 ) AS
-WITH gap AS (
+WITH imported AS (
+  SELECT DISTINCT run_id FROM run_option WHERE name = 'imported.tool'
+), gap AS (
   SELECT
-    g.*, f.kernel_id IS NOT NULL AS is_first
+    g.*, f.kernel_id IS NOT NULL AND i.run_id IS NULL AS is_first
   FROM gpu_gap g
   LEFT JOIN (SELECT min(kernel_id) AS kernel_id FROM launch GROUP BY run_id, function_id) f
     ON f.kernel_id = g.next_kernel_id
+  LEFT JOIN imported i ON i.run_id = g.run_id
 ), late AS (
   SELECT
     run_id, device_id,
@@ -55,16 +58,19 @@ WITH gap AS (
   JOIN launch_context l ON l.kernel_id = g.next_kernel_id
   WHERE g.cause = 'late launch' AND NOT g.is_first
   GROUP BY g.run_id, g.device_id, coalesce(l.forward_line || ' (grad)', l.line), l.op
+), by_line AS (
+  SELECT run_id, device_id, line, first_value(op ORDER BY ns DESC, op) AS op, sum(ns) AS ns
+  FROM placed
+  GROUP BY run_id, device_id, line
 ), worst AS (
   SELECT
     run_id, device_id,
-    first_value(line ORDER BY ns DESC, line, op) AS line, first_value(op ORDER BY ns DESC, line, op) AS op,
-    max(ns) AS ns
-  FROM placed
+    first_value(line ORDER BY ns DESC, line) AS line, first_value(op ORDER BY ns DESC, line) AS op, max(ns) AS ns
+  FROM by_line
   GROUP BY run_id, device_id
 ), waiting AS (
   SELECT
-    d.run_id, d.device_id, t.late_ns, t.gaps, t.longest_ns, w.line, w.op, w.ns AS worst_ns,
+    d.run_id, d.device_id, t.late_ns, t.gaps, t.longest_ns, t.first_ns, w.line, w.op, w.ns AS worst_ns,
     CAST(CAST(round(100.0 * t.late_ns / (d.span_ns - t.first_ns)) AS BIGINT) AS VARCHAR) || ' % of '
       || CASE WHEN d.span_ns - t.first_ns < 1e9
         THEN CAST(CAST((d.span_ns - t.first_ns) / 1e6 AS DECIMAL(15, 2)) AS VARCHAR) || ' ms'
@@ -80,12 +86,14 @@ SELECT
   'GPU ' || CAST(device_id AS VARCHAR) || ' waits for the host in ' || part || ': in ' || CAST(gaps AS VARCHAR)
     || ' gaps the next launch call began after the GPU had become idle. The longest lasts '
     || CAST(CAST(longest_ns / 1e6 AS DECIMAL(15, 3)) AS VARCHAR) || ' ms'
-    || coalesce('. Most of it, ' || CAST(CAST(worst_ns / 1e6 AS DECIMAL(15, 3)) AS VARCHAR) || ' ms, passes before launches at '
+    || coalesce('. ' || CASE WHEN worst_ns > 0.5 * late_ns THEN 'Most' ELSE 'The largest part' END || ' of it, ' || CAST(CAST(worst_ns / 1e6 AS DECIMAL(15, 3)) AS VARCHAR) || ' ms, passes before launches at '
     || line, '') || '.',
-  'GPU idle for ' || part || ' because launch calls come late' || coalesce(', most of it before ' || line, ''),
+  'GPU idle for ' || part || ' because launch calls come late' || coalesce(CASE WHEN worst_ns > 0.5 * late_ns THEN ', most of it before ' ELSE ', the largest part before ' END || line, ''),
   'Launch less or earlier: CUDA graphs, torch.compile, larger batches, fewer synchronizations and host copies.',
   CAST(NULL AS VARCHAR) AS kernel, line, op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id,
   0.0 AS samples, 0.0 AS saving_samples, CAST(late_ns AS DOUBLE) AS time_ns,
   'SELECT * FROM gpu_gap WHERE cause = ''late launch'' AND device_id = ' || CAST(device_id AS VARCHAR)
+    || CASE WHEN first_ns > 0
+      THEN ' AND next_kernel_id NOT IN (SELECT min(kernel_id) FROM launch GROUP BY run_id, function_id)' ELSE '' END
     || ' ORDER BY duration_ns DESC'
 FROM waiting

@@ -108,12 +108,15 @@ WITH life AS (
   LEFT JOIN unobserved_before a ON a.run_id = n.run_id AND a.ordinal = n.ordinal
   LEFT JOIN unobserved_before b ON b.run_id = n.run_id AND b.ordinal = n.ordinal + n.launches
   WHERE n.is_so
+), used AS (
+  -- Pairs of objects are many: those without a known use are in none.
+  SELECT *, coalesce(free_ordinal, end_ordinal) AS ended FROM object_life WHERE first_use_ordinal IS NOT NULL
 ), reusable AS (
   SELECT
     b.object_id,
     first_value(a.object_id ORDER BY a.size_bytes, a.object_id) AS other_object_id
-  FROM object_life b
-  JOIN (SELECT *, coalesce(free_ordinal, end_ordinal) AS ended FROM object_life) a
+  FROM used b
+  JOIN used a
     ON a.run_id = b.run_id AND a.device_id = b.device_id AND a.object_id <> b.object_id AND a.size_bytes >= b.size_bytes
     AND a.last_use_ordinal <= b.first_use_ordinal AND a.alloc_ordinal <= b.alloc_ordinal AND a.ended > b.alloc_ordinal
   WHERE b.origin <> 'tensor'

@@ -1,14 +1,15 @@
 -- Allocated memory at the start of a launch, on one device: storages of the framework's allocator, or, in a program
 -- without a framework, driver allocations.
 --
--- Time is the ordinal of launches: memory allocated and freed between two launches does not appear. Memory of a CUDA
--- graph counts until the framework frees it, although the graph continues to use it.
+-- Time is the ordinal of launches: memory allocated and freed between two launches does not appear. In a run without
+-- launches, as of a memory snapshot, it is that of allocations and frees. Memory of a CUDA graph counts until the
+-- framework frees it, although the graph continues to use it.
 CREATE VIEW memory_in_use (
   -- CUDA's device ordinal.
   device_id,
-  -- Ordinal of the launch.
+  -- Ordinal of the launch, or of an allocation or a free.
   ordinal,
-  -- The launch.
+  -- The launch. Null in a run without launches.
   kernel_id,
   -- Bytes of the allocated objects, as in `memory_object`.
   live_bytes,
@@ -42,4 +43,7 @@ WITH change AS (
     sum(objects) OVER (PARTITION BY run_id, device_id ORDER BY ordinal) AS object_count
   FROM summed
 )
-SELECT device_id, ordinal, kernel_id, live_bytes, object_count, run_id FROM running WHERE kernel_id IS NOT NULL
+SELECT r.device_id, r.ordinal, r.kernel_id, r.live_bytes, r.object_count, r.run_id
+FROM running r
+LEFT JOIN (SELECT DISTINCT run_id FROM launch) l ON l.run_id = r.run_id
+WHERE r.kernel_id IS NOT NULL OR l.run_id IS NULL

@@ -4,9 +4,9 @@
 CREATE VIEW memory_peak (
   -- CUDA's device ordinal.
   device_id,
-  -- Ordinal of the first launch at the peak.
+  -- Ordinal of the first launch at the peak, or of the first allocation or free in a run without launches.
   ordinal,
-  -- That launch.
+  -- That launch. Null in a run without launches.
   kernel_id,
   -- The op that launched it.
   op,

@@ -2,7 +2,7 @@
 --
 -- cause: `late launch` if the launch call of the next kernel began after the device had become idle: the host was late.
 -- `start` if it had begun before: the kernel waited for its start, or for other work that it depends on. Null if the
--- next work is not a recorded kernel.
+-- next work is not a recorded kernel, or if its launch call is not known.
 CREATE VIEW gpu_gap (
   -- The run.
   run_id,
@@ -16,7 +16,7 @@ CREATE VIEW gpu_gap (
   cause,
   -- The launch that ends it. Null if a copy, a fill or another kernel does.
   next_kernel_id,
-  -- Begin of its call, nanoseconds since the Unix epoch.
+  -- Begin of its call, nanoseconds since the Unix epoch. Null where the source does not have the call.
   next_call_begin_ns,
   -- The line of that launch.
   next_line
@@ -36,5 +36,6 @@ SELECT
   CASE WHEN r.begin_ns > n.begin_ns THEN 'late launch' WHEN r.begin_ns IS NOT NULL THEN 'start' END,
   n.kernel_id, r.begin_ns, l.line
 FROM next n
-LEFT JOIN launch_run r ON r.run_id = n.run_id AND r.kernel_id = n.kernel_id
+-- A launch without the end of its call has no call: its begin is that of the kernel.
+LEFT JOIN launch_run r ON r.run_id = n.run_id AND r.kernel_id = n.kernel_id AND r.end_ns IS NOT NULL
 LEFT JOIN launch_context l ON l.kernel_id = n.kernel_id

@@ -13,6 +13,7 @@ CREATE VIEW launch_timeline (
   -- The stream.
   stream_id,
   -- Begin of the launch call, nanoseconds since the Unix epoch. Of a graph's kernel, that of the graph's launch call.
+  -- Null where the source does not have the call.
   call_begin_ns,
   -- Length of the launch call.
   call_ns,
@@ -37,6 +38,7 @@ SELECT
   a.kernel_id, a.run_id, a.activity_id, a.device_id, a.stream_id, r.begin_ns, r.end_ns - r.begin_ns, a.begin_ns, a.end_ns,
   a.end_ns - a.begin_ns, a.begin_ns - r.begin_ns, coalesce(n.ns, 0)
 FROM gpu_activity a
-LEFT JOIN launch_run r ON r.run_id = a.run_id AND r.kernel_id = a.kernel_id
+-- A launch without the end of its call has no call: its begin is that of the kernel.
+LEFT JOIN launch_run r ON r.run_id = a.run_id AND r.kernel_id = a.kernel_id AND r.end_ns IS NOT NULL
 LEFT JOIN alone n ON n.run_id = a.run_id AND n.activity_id = a.activity_id
 WHERE a.kernel_id IS NOT NULL

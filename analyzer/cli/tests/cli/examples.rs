@@ -122,6 +122,11 @@ fn furnish(place: &Place, example: &str) {
     let report = Path::new(ROOT).join("testdata/ncu/pipe.ncu-rep.gz");
     drop(fs::copy(report, place.path("report.ncu-rep")));
     place.file("execution.json", r#"{"nodes":[{"id":1,"name":"aten::mm"}]}"#);
+    for rank in 0..2 {
+        let op = r#"{"ph":"X","cat":"cpu_op","name":"aten::mm","pid":7,"tid":7,"ts":1,"dur":2}"#;
+        let trace = format!(r#"{{"distributedInfo":{{"rank":{rank}}},"traceEvents":[{op}]}}"#);
+        place.file(&format!("rank{rank}.json.gz"), trace);
+    }
     place.file("query.sql", "SELECT count(*) FROM launch");
     place.file("gate.sql", "SELECT kernel FROM b.kernel_cost WHERE function_id IS NULL");
     place.file(

@@ -15,7 +15,7 @@ use super::examples;
 ]))]
 pub struct Import {
     /// File of another tool. Its content decides the format, never its name. A profiler's trace is joined with an
-    /// execution trace of the same run, or with the trace in which its graph was captured
+    /// execution trace of the same run, with the trace in which its graph was captured, or with those of other processes
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
     /// Add the times of a trace to this capture of the same program, as a run of its own

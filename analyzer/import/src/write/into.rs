@@ -7,7 +7,7 @@ use arrow::array::RecordBatch;
 use stallmap_console::exit::{Failure, Outcome, USAGE};
 use stallmap_console::explain::capture_failure;
 use stallmap_formats::input::Input;
-use stallmap_readers::model::{Kernel, Trace};
+use stallmap_readers::model::{ABSENT, Kernel, Trace};
 use stallmap_readers::name;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
@@ -183,9 +183,10 @@ fn losses(
         detail: detail.map(str::to_owned),
     };
     // Data that the trace lacks are the capture's own matter.
-    let own = trace.losses.rows().filter(|(kind, reason, ..)| {
-        *kind != LossKind::Source || !reason.starts_with("not in the imported file")
-    });
+    let own = trace
+        .losses
+        .rows()
+        .filter(|(kind, reason, ..)| *kind != LossKind::Source || !reason.starts_with(ABSENT));
     let mut rows: Vec<Loss> = unmatched.chain(own).map(row).collect();
     rows.sort_by(|a, b| (a.kind.word(), &a.reason).cmp(&(b.kind.word(), &b.reason)));
     rows

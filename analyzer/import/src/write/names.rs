@@ -131,7 +131,7 @@ fn occurrences(trace: &Trace) -> Vec<u32> {
     let mut found = vec![0; trace.kernels.len()];
     for place in order {
         let Some(kernel) = trace.kernels.get(place) else { continue };
-        let op = kernel.op.and_then(|op| trace.ops.get(op)).map(|op| op.name.as_str());
+        let op = kernel.op.and_then(|op| trace.ops.get(op)).map(|op| &*op.name);
         let thread = kernel.call.map(|call| call.thread);
         let key = (kernel.process, thread, op, &*kernel.name, kernel.grid, kernel.block);
         let count = counts.entry(key).or_insert(0_u32);

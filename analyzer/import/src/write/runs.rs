@@ -11,12 +11,17 @@ use stallmap_write::CaptureWriter;
 
 use super::{Writing, run_id, samples};
 
+/// The name of the option with the tool that wrote the file.
+const TOOL: &str = "imported.tool";
+
 impl Writing<'_> {
     pub(super) fn runs(&self, writer: &mut CaptureWriter, inputs: &[Input]) -> Result<(), CaptureError> {
         let trace = self.trace;
         let processes = trace.processes.iter().enumerate();
         writer.append_rows(processes.map(|(place, process)| self.run(place, process)))?;
-        writer.append_rows(options(trace, inputs, run_id(0)))?;
+        let mut options = options(trace, inputs, run_id(0));
+        options.extend((1..trace.processes.len()).map(|place| tool(trace, run_id(place))));
+        writer.append_rows(options)?;
         let mut devices: BTreeMap<i32, &model::Device> = BTreeMap::new();
         for device in &trace.devices {
             devices.entry(device.ordinal).or_insert(device);
@@ -80,7 +85,6 @@ impl Writing<'_> {
 /// The options of a run: facts of the recording, and its files. Sorted by name.
 pub(super) fn options(trace: &Trace, inputs: &[Input], run_id: RunId) -> Vec<RunOption> {
     let mut options = trace.facts.clone();
-    options.insert("imported.tool".to_owned(), trace.tool.to_owned());
     for (number, input) in (1..).zip(inputs) {
         // The first file has plain names.
         let name = |part: &str| match number {
@@ -94,7 +98,13 @@ pub(super) fn options(trace: &Trace, inputs: &[Input], run_id: RunId) -> Vec<Run
             (name("hash"), input.hash.clone()),
         ]);
     }
+    options.insert(TOOL.to_owned(), trace.tool.to_owned());
     options.into_iter().map(|(name, value)| RunOption { run_id, name, value }).collect()
+}
+
+/// The option of each run that names the tool of its file.
+fn tool(trace: &Trace, run_id: RunId) -> RunOption {
+    RunOption { run_id, name: TOOL.to_owned(), value: trace.tool.to_owned() }
 }
 
 fn described(run: usize, device: &model::Device) -> Device {

@@ -16,7 +16,10 @@ pub(super) struct Event {
     /// Process and thread as they are written: numbers, or texts.
     pub(super) thread: (String, String),
     pub(super) begin_ns: Option<i64>,
+    /// Its length. None without one, or with one that no event can have.
     pub(super) duration_ns: Option<i64>,
+    /// True if the length is negative, or beyond the bounds of a time.
+    pub(super) is_of_wrong_length: bool,
     pub(super) arguments: Arguments,
 }
 
@@ -39,10 +42,23 @@ pub(super) struct Arguments {
     pub(super) device_id: Option<i64>,
     pub(super) wait: Option<String>,
     pub(super) kernel: Option<String>,
+    /// The name that metadata give to a process.
+    pub(super) label: Option<String>,
+    pub(super) left: LeftOut,
+    /// True with arguments of another profiler.
+    pub(super) is_of_rocprof: bool,
+}
+
+/// Arguments that the import leaves out: true if an event has them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LeftOut {
+    pub(super) shapes: bool,
+    pub(super) collective: bool,
+    pub(super) occupancy: bool,
 }
 
 /// Names of arguments with one value.
-const SCALARS: [&str; 15] = [
+const SCALARS: [&str; 18] = [
     "correlation",
     "device",
     "stream",
@@ -51,6 +67,7 @@ const SCALARS: [&str; 15] = [
     "Bytes",
     "Sequence number",
     "External id",
+    "external id",
     "Record function id",
     "Fwd thread id",
     "Addr",
@@ -58,6 +75,8 @@ const SCALARS: [&str; 15] = [
     "Device Id",
     "kernel",
     "cuda_sync_kind",
+    "sycl queue",
+    "name",
 ];
 
 impl Event {
@@ -73,7 +92,11 @@ impl Event {
                 "pid" => event.thread.0 = text(json.scalar()?),
                 "tid" => event.thread.1 = text(json.scalar()?),
                 "ts" => event.begin_ns = json.scalar()?.and_then(|text| microseconds(&text)),
-                "dur" => event.duration_ns = json.scalar()?.and_then(|text| microseconds(&text)),
+                "dur" => {
+                    let text = json.scalar()?;
+                    event.duration_ns = text.as_deref().and_then(microseconds).filter(|length| *length >= 0);
+                    event.is_of_wrong_length = text.is_some() && event.duration_ns.is_none();
+                }
                 "args" => event.arguments = Arguments::read(json)?,
                 _ => json.skip()?,
             }
@@ -90,6 +113,22 @@ impl Arguments {
             match key {
                 "grid" => found.grid = json.extent()?,
                 "block" => found.block = json.extent()?,
+                "Input Dims" | "Input dims" => {
+                    found.left.shapes = true;
+                    json.skip()?;
+                }
+                "Collective name" => {
+                    found.left.collective = true;
+                    json.skip()?;
+                }
+                "est. achieved occupancy %" => {
+                    found.left.occupancy = true;
+                    json.skip()?;
+                }
+                "BeginNs" => {
+                    found.is_of_rocprof = true;
+                    json.skip()?;
+                }
                 _ if SCALARS.contains(&key) => {
                     if let Some(value) = json.scalar()? {
                         found.put(key, value);
@@ -111,17 +150,25 @@ impl Arguments {
             "registers per thread" => self.registers = integer(&value),
             "bytes" | "Bytes" => self.bytes = integer(&value),
             "Sequence number" => self.sequence = integer(&value),
-            "External id" => self.external = integer(&value),
+            "External id" | "external id" => self.external = integer(&value),
             "Record function id" => self.record = integer(&value).filter(|record| *record > 0),
             "Fwd thread id" => self.forward_thread = integer(&value),
             "Addr" => self.address = integer(&value),
             "Device Type" => self.device_type = integer(&value),
             "Device Id" => self.device_id = integer(&value),
+            // A queue of oneAPI has a number, or an address.
+            "sycl queue" => self.stream = self.stream.or(integer(&value)).or(address(&value)),
+            "name" => self.label = Some(value),
             "kernel" => self.kernel = Some(value),
             "cuda_sync_kind" => self.wait = Some(value),
             _ => {}
         }
     }
+}
+
+/// A number of hexadecimal digits.
+fn address(text: &str) -> Option<i64> {
+    i64::from_str_radix(text.strip_prefix("0x")?, 16).ok()
 }
 
 /// Numbers of threads, by the texts of process and thread.

@@ -13,18 +13,13 @@ use crate::name;
 /// Threads of the other trace have larger numbers.
 const THREADS: u64 = 1 << 32;
 
-/// Gives the kernels of graph launches the ops of the capture. None if neither trace is the capture of the other's graph.
-pub(crate) fn join(first: Trace, second: Trace) -> Option<Trace> {
-    let is_pair = |capture: &Trace, execution: &Trace| {
-        launches(execution)
-            .values()
-            .any(|kernels| kernels.len() == capture.pending.len() && kernels.len() > 1)
-    };
-    let (mut trace, capture) = match (is_pair(&first, &second), is_pair(&second, &first)) {
-        (true, _) => (second, first),
-        (_, true) => (first, second),
-        _ => return None,
-    };
+/// True if one of the launches of a trace has as many kernels as the other trace has launch calls without a kernel.
+pub(crate) fn is_pair(capture: &Trace, execution: &Trace) -> bool {
+    launches(execution).values().any(|kernels| kernels.len() == capture.pending.len() && kernels.len() > 1)
+}
+
+/// Gives the kernels of graph launches the ops of the capture.
+pub(crate) fn join(capture: Trace, mut trace: Trace) -> Trace {
     let Trace { pending, ops, frames, stacks, .. } = capture;
     let (op_offset, frame_offset, stack_offset) = (trace.ops.len(), trace.frames.len(), trace.stacks.len());
     let (mut joined, mut others) = (0_u64, 0_u64);
@@ -41,6 +36,8 @@ pub(crate) fn join(first: Trace, second: Trace) -> Option<Trace> {
         for (place, call) in kernels.into_iter().zip(&pending) {
             let Some(kernel) = trace.kernels.get_mut(place) else { continue };
             kernel.op = call.op.map(|op| op + op_offset);
+            // The stack of the graph's launch call is that of all its kernels.
+            kernel.stack = None;
             kernel.grid = kernel.grid.or(call.grid);
             kernel.block = kernel.block.or(call.block);
             joined += 1;
@@ -62,7 +59,7 @@ pub(crate) fn join(first: Trace, second: Trace) -> Option<Trace> {
     trace.facts.insert("joined.graph".to_owned(), rate);
     let reason = "kernels of graphs whose launches the capture does not have";
     trace.losses.add_many(LossKind::Source, reason, others, None);
-    Some(trace)
+    trace
 }
 
 /// The kernels of each launch of a graph, by begin: they share the correlation of its call.

@@ -15,6 +15,7 @@ const GPUS: [i64; 2] = [1, 6];
 /// One event of the allocator.
 #[derive(Debug)]
 struct Change {
+    process: usize,
     thread: u64,
     time_ns: i64,
     device: i32,
@@ -31,14 +32,22 @@ pub(super) struct Events {
 }
 
 impl Events {
-    /// Adds an event. Memory of the host is left out.
-    pub(super) fn add(&mut self, thread: u64, event: &Event) {
+    /// True without any event.
+    pub(super) fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// True for an event of GPU memory.
+    pub(super) fn is_of_gpu(event: &Event) -> bool {
+        event.arguments.device_type.is_some_and(|kind| GPUS.contains(&kind))
+    }
+
+    /// Adds an event of GPU memory.
+    pub(super) fn add(&mut self, process: usize, thread: u64, event: &Event) {
         let arguments = &event.arguments;
-        if !arguments.device_type.is_some_and(|kind| GPUS.contains(&kind)) {
-            return;
-        }
         let change = || {
             Some(Change {
+                process,
                 thread,
                 time_ns: event.begin_ns?,
                 device: i32::try_from(arguments.device_id?).ok()?,
@@ -62,11 +71,11 @@ impl Events {
             end_ns: change.time_ns,
         };
         let points: Vec<Span> = self.changes.iter().map(point).collect();
-        let mut living: HashMap<(i32, u64), usize> = HashMap::new();
+        let mut living: HashMap<(usize, i32, u64), usize> = HashMap::new();
         for (change, op) in self.changes.iter().zip(enclosing(&spans, &points)) {
-            let key = (change.device, change.address);
+            let key = (change.process, change.device, change.address);
             let storage = Storage {
-                process: 0,
+                process: change.process,
                 device: change.device,
                 address: change.address,
                 bytes: change.bytes.unsigned_abs(),

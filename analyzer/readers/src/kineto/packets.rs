@@ -14,7 +14,7 @@ use stallmap_schema::word::LossKind;
 
 use super::event::{Arguments, Event};
 use super::slices::{Mark, Slices};
-use super::{MOST_EVENTS, Reading};
+use super::{MAX_EVENTS, Reading};
 use crate::model::Trace;
 
 /// Most bytes of one packet. The largest one holds all names.
@@ -222,15 +222,15 @@ impl Packets {
         };
         match head.time_ns {
             Some(time_ns) => self.slices.add(track, time_ns, mark),
-            None => self.reading.without_time += 1,
+            None => self.reading.left.without_time += 1,
         }
         Ok(())
     }
 
     fn count(&mut self) -> Result<(), String> {
         self.reading.events += 1;
-        if self.reading.events > MOST_EVENTS {
-            return Err(format!("it has more than {MOST_EVENTS} events"));
+        if self.reading.events > MAX_EVENTS {
+            return Err(format!("it has more than {MAX_EVENTS} events"));
         }
         Ok(())
     }

@@ -1,9 +1,9 @@
-//! Python stacks of ops: the functions that enclose them on their thread.
+//! Python stacks of ops and of launch calls: the functions that enclose them on their thread.
 
 use std::collections::HashMap;
 
 use crate::join::span;
-use crate::model::{Call, Frame, Trace};
+use crate::model::{Call, Frame, Kernel, Trace};
 use crate::nest::{Span, enclosing, parents};
 
 /// Most frames of a stack. Deeper ones lose their callers.
@@ -15,12 +15,17 @@ pub(super) struct Functions {
     calls: Vec<(Call, usize)>,
     frames: Vec<Frame>,
     known: HashMap<Frame, usize>,
+    /// Calls of functions without a line.
+    pub(super) built_in: u64,
 }
 
 impl Functions {
     /// Adds a call of a function.
     pub(super) fn add(&mut self, call: Call, name: &str) {
-        let Some(frame) = frame(name) else { return };
+        let Some(frame) = frame(name) else {
+            self.built_in += 1;
+            return;
+        };
         let next = self.frames.len();
         let place = *self.known.entry(frame.clone()).or_insert(next);
         if place == next {
@@ -29,26 +34,23 @@ impl Functions {
         self.calls.push((call, place));
     }
 
-    /// Gives each op its stack.
+    /// Gives ops and launch calls their stacks. A call may be deeper than its op: an op can be a Python function.
     pub(super) fn join(self, trace: &mut Trace) {
         let spans: Vec<Span> = self.calls.iter().map(|(call, _)| span(*call)).collect();
         let callers = parents(&spans);
+        let mut stacks = Stacks::default();
         let ops: Vec<Span> = trace.ops.iter().map(|op| span(op.call)).collect();
-        let mut stacks: HashMap<Vec<usize>, usize> = HashMap::new();
-        let mut by_call: HashMap<usize, usize> = HashMap::new();
         for (op, inner) in trace.ops.iter_mut().zip(enclosing(&spans, &ops)) {
-            let Some(inner) = inner else { continue };
-            let stack = *by_call.entry(inner).or_insert_with(|| {
-                let path = self.path(inner, &callers);
-                let next = stacks.len();
-                *stacks.entry(path).or_insert(next)
-            });
-            op.stack = Some(stack);
+            op.stack = inner.map(|inner| stacks.place(inner, || self.path(inner, &callers)));
         }
-        let mut numbered: Vec<(usize, Vec<usize>)> =
-            stacks.into_iter().map(|(path, number)| (number, path)).collect();
-        numbered.sort_unstable();
-        trace.stacks = numbered.into_iter().map(|(_, path)| path).collect();
+        let point = |call: Call| Span { end_ns: call.begin_ns, ..span(call) };
+        let called = trace.kernels.iter_mut().filter_map(|kernel| Some((kernel.call?, kernel)));
+        let (points, kernels): (Vec<Span>, Vec<&mut Kernel>) =
+            called.map(|(call, kernel)| (point(call), kernel)).unzip();
+        for (kernel, inner) in kernels.into_iter().zip(enclosing(&spans, &points)) {
+            kernel.stack = inner.map(|inner| stacks.place(inner, || self.path(inner, &callers)));
+        }
+        trace.stacks = stacks.in_order();
         trace.frames = self.frames;
     }
 
@@ -56,6 +58,30 @@ impl Functions {
     fn path(&self, inner: usize, callers: &[Option<usize>]) -> Vec<usize> {
         let calls = std::iter::successors(Some(inner), |call| callers.get(*call).copied().flatten());
         calls.take(MOST_FRAMES).filter_map(|call| self.calls.get(call)).map(|(_, frame)| *frame).collect()
+    }
+}
+
+/// Stacks by their frames, and by their innermost call.
+#[derive(Default)]
+struct Stacks {
+    places: HashMap<Vec<usize>, usize>,
+    by_call: HashMap<usize, usize>,
+}
+
+impl Stacks {
+    /// The place of the stack of a call.
+    fn place(&mut self, inner: usize, path: impl FnOnce() -> Vec<usize>) -> usize {
+        *self.by_call.entry(inner).or_insert_with(|| {
+            let next = self.places.len();
+            *self.places.entry(path()).or_insert(next)
+        })
+    }
+
+    fn in_order(self) -> Vec<Vec<usize>> {
+        let mut numbered: Vec<(usize, Vec<usize>)> =
+            self.places.into_iter().map(|(path, place)| (place, path)).collect();
+        numbered.sort_unstable();
+        numbered.into_iter().map(|(_, path)| path).collect()
     }
 }
 

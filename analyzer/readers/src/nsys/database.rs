@@ -45,6 +45,14 @@ impl Database {
         Ok(true)
     }
 
+    /// True if a table's name begins with a text.
+    pub(super) fn has(&self, begin: &str) -> Outcome<bool> {
+        let wrong = |error: rusqlite::Error| failure(&self.path, &error);
+        let sql = "SELECT count(*) FROM sqlite_master WHERE substr(name, 1, length(?1)) = ?1";
+        let count: i64 = self.connection.query_row(sql, [begin], |row| row.get(0)).map_err(wrong)?;
+        Ok(count > 0)
+    }
+
     /// A table of a name, or of that name with the largest version, as in `_V2`.
     fn table(&self, base: &str) -> rusqlite::Result<Option<String>> {
         // A virtual table or a view could run code of the file.

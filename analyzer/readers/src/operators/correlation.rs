@@ -1,9 +1,9 @@
 //! Operator Profiler's `.corr.json`: the op of the n-th kernel of each name, from a run of its own.
 
 use std::collections::{BTreeMap, HashMap};
+use std::io::Read;
 
 use stallmap_console::exit::{Failure, IO, Outcome};
-use stallmap_formats::input::Input;
 use stallmap_formats::json::Json;
 use stallmap_schema::word::{Instrument, LossKind};
 
@@ -14,38 +14,26 @@ use crate::model::{Kernel, Process, Trace};
 pub(crate) const TOOL: &str = "operator profiler correlation";
 
 /// Reads it. An entry is a kernel without times, in the order of the numbers.
-pub(crate) fn read(input: &Input) -> Outcome<Trace> {
+pub(crate) fn read(json: &mut Json<impl Read>) -> Outcome<Trace> {
     let mut trace = Trace { tool: TOOL, ..Trace::default() };
     let mut entries: Vec<(i64, String, Option<String>)> = Vec::new();
-    let mut json = Json::new(input.open_json()?, &input.path);
-    json.object(|json, key| {
-        if key != "entries" {
-            return json.skip();
+    let mut add = |json: &mut Json<_>| {
+        let (number, kernel, op) = entry(json)?;
+        if entries.len() >= MOST_KERNELS {
+            let message = format!("`{}` has more than {MOST_KERNELS} entries", json.path().display());
+            return Err(Failure::message(IO, message));
         }
-        json.array(|json| {
-            let (mut kernel, mut number, mut op) = (None, None, None);
-            json.object(|json, key| {
-                match key {
-                    "kernel_name" => kernel = json.scalar()?,
-                    "invocation" => number = json.integer()?,
-                    "op_name" => op = json.scalar()?,
-                    _ => json.skip()?,
-                }
-                Ok(())
-            })?;
-            if entries.len() >= MOST_KERNELS {
-                let message = format!("`{}` has more than {MOST_KERNELS} entries", input.path.display());
-                return Err(Failure::message(IO, message));
-            }
-            match kernel.zip(number) {
-                Some((kernel, number)) => entries.push((number, kernel, op)),
-                None => trace.losses.add(LossKind::Source, "entries without a kernel or a number", None),
-            }
-            Ok(())
-        })
+        match kernel.zip(number) {
+            Some((kernel, number)) => entries.push((number, kernel, op)),
+            None => trace.losses.add(LossKind::Source, "entries without a kernel or a number", None),
+        }
+        Ok(())
+    };
+    json.document(|json| {
+        json.object(|json, key| if key == "entries" { json.records(&mut add) } else { json.skip() })
     })?;
     if entries.is_empty() {
-        return Err(Failure::message(IO, format!("`{}` has no entries", input.path.display()))
+        return Err(Failure::message(IO, format!("`{}` has no entries", json.path().display()))
             .hint("run the tool's correlation pass without another profiler".to_owned()));
     }
     entries.sort_by_key(|(number, ..)| *number);
@@ -61,12 +49,27 @@ pub(crate) fn read(input: &Input) -> Outcome<Trace> {
     Ok(trace)
 }
 
+/// The number, the kernel and the op of an entry.
+fn entry(json: &mut Json<impl Read>) -> Outcome<(Option<i64>, Option<String>, Option<String>)> {
+    let (mut number, mut kernel, mut op) = (None, None, None);
+    json.object(|json, key| {
+        match key {
+            "kernel_name" => kernel = json.scalar()?,
+            "invocation" => number = json.integer()?,
+            "op_name" => op = json.scalar()?,
+            _ => json.skip()?,
+        }
+        Ok(())
+    })?;
+    Ok((number, kernel, op))
+}
+
 /// Gives the kernels of a profile the ops of the n-th kernel of their name. Where a name has another number of kernels, the
 /// two runs are not the same, and it gives nothing.
 pub(crate) fn join(mut profile: Trace, correlation: &Trace) -> Trace {
     let mut entries: BTreeMap<String, Vec<Option<&str>>> = BTreeMap::new();
     for kernel in &correlation.kernels {
-        let op = kernel.op.and_then(|op| correlation.ops.get(op)).map(|op| op.name.as_str());
+        let op = kernel.op.and_then(|op| correlation.ops.get(op)).map(|op| &*op.name);
         entries.entry(short(&kernel.name)).or_default().push(op);
     }
     let mut order: Vec<usize> = (0..profile.kernels.len()).collect();

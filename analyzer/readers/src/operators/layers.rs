@@ -1,9 +1,9 @@
 //! Operator Profiler's `.part.json`: layers that stand for layers of the same form, as one flat object of names.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
 
 use stallmap_console::exit::{Failure, IO, Outcome};
-use stallmap_formats::input::Input;
 use stallmap_formats::json::Json;
 use stallmap_schema::word::LossKind;
 
@@ -17,24 +17,24 @@ const MOST_LAYERS: usize = 1_000_000;
 const FACT: &str = "operator_profiler.layer.";
 
 /// Reads it. None if it is not one object of texts.
-pub(crate) fn read(input: &Input) -> Outcome<Option<Trace>> {
-    let mut json = Json::new(input.open_json()?, &input.path);
+pub(crate) fn read(json: &mut Json<impl Read>) -> Outcome<Option<Trace>> {
     if json.is_array()? {
         return Ok(None);
     }
     let mut layers: BTreeMap<String, String> = BTreeMap::new();
     let mut is_flat = true;
-    json.object(|json, key| {
+    let mut member = |json: &mut Json<_>, key: &str| {
         match json.text()? {
             Some(layer) => drop(layers.insert(format!("{FACT}{key}"), layer)),
             None => is_flat = false,
         }
         if layers.len() > MOST_LAYERS {
-            let message = format!("`{}` has more than {MOST_LAYERS} layers", input.path.display());
+            let message = format!("`{}` has more than {MOST_LAYERS} layers", json.path().display());
             return Err(Failure::message(IO, message));
         }
         Ok(())
-    })?;
+    };
+    json.document(|json| json.object(&mut member))?;
     Ok(is_flat.then(|| Trace { tool: TOOL, facts: layers, ..Trace::default() }))
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn join(mut profile: Trace, layers: Trace) -> Trace {
         op.parent.map_or(Some(op), |parent| profile.ops.get(parent))
     };
     let kernels = profile.kernels.iter().filter_map(|kernel| layer(kernel.op?));
-    let count = kernels.filter(|layer| copies.contains(layer.name.as_str())).count() as u64;
+    let count = kernels.filter(|layer| copies.contains(&*layer.name)).count() as u64;
     let reason = "kernels of layers whose counters the tool copies from another layer";
     profile.losses.add_many(LossKind::Source, reason, count, None);
     profile.facts.extend(layers.facts);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use stallmap_console::exit::{Failure, IO, Outcome};
-use stallmap_schema::word::{Instrument, LossKind, OpKind, Phase};
+use stallmap_schema::word::{Instrument, LossKind, OpKind};
 
 use super::{Node, Reading};
 use crate::model::{Call, Counter, Frame, Kernel, Op, Process, Trace};
@@ -36,7 +36,7 @@ struct Paths {
 ///
 /// Too many launches.
 pub(super) fn trace(reading: Reading) -> Outcome<Trace> {
-    let Reading { nodes, devices, losses } = reading;
+    let Reading { nodes, devices, losses, .. } = reading;
     let trace = Trace { tool: "proton", devices, losses, ..Trace::default() };
     let mut paths = Paths { trace, ..Paths::default() };
     let is_path = above_kernels(&nodes);
@@ -73,18 +73,9 @@ impl Paths {
         if let Some(frame) = frame(&node.name) {
             return Context { stack: Some(self.stack(frame, outer.stack)), ..outer };
         }
-        self.trace.ops.push(Op {
-            process: 0,
-            call: Call { thread: 0, begin_ns: 0, end_ns: 0 },
-            kind: OpKind::Region,
-            name: node.name.to_string(),
-            parent: outer.op,
-            phase: Phase::Other,
-            sequence: None,
-            forward: None,
-            stack: outer.stack,
-            record: None,
-        });
+        let call = Call { thread: 0, begin_ns: 0, end_ns: 0 };
+        let op = Op::of(call, OpKind::Region, node.name.clone());
+        self.trace.ops.push(Op { parent: outer.op, stack: outer.stack, ..op });
         Context { op: Some(self.trace.ops.len() - 1), ..outer }
     }
 

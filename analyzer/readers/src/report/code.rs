@@ -39,6 +39,14 @@ impl Code {
         }
     }
 
+    /// Adds what another source has of the same cubin.
+    pub(super) fn add(&mut self, other: Self) {
+        if !other.cubin.is_empty() {
+            self.cubin = other.cubin;
+        }
+        self.functions.extend(other.functions);
+    }
+
     /// Adds the addresses of functions.
     pub(super) fn add_functions(&mut self, message: Message<'_>) -> Result<(), String> {
         for entry in message {
@@ -187,4 +195,19 @@ fn locate(address: u64, cubin: Option<&Cubin>, functions: &BTreeMap<u64, Rc<str>
     }
     // A function that the kernel calls stands behind it.
     Some((code.name.as_str().into(), pc - (code.offset - outer.offset)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_source_keeps_the_cubin_of_the_first() {
+        let functions = |address, name: &str| BTreeMap::from([(address, Rc::from(name))]);
+        let mut code = Code { cubin: vec![1], functions: functions(16, "a"), loaded: None };
+        code.add(Code { functions: functions(32, "b"), ..Code::default() });
+        assert_eq!((code.cubin.len(), code.functions.len()), (1, 2));
+        code.add(Code { cubin: vec![2, 3], ..Code::default() });
+        assert_eq!(code.cubin, [2, 3]);
+    }
 }

@@ -1,0 +1,70 @@
+//! Several processes and documents in a file, and several files of one program.
+
+use super::base::{KERNEL_NS, document, events, import, kernel_ns, trace};
+use super::{number, rows};
+use crate::command::Place;
+
+/// The begin of the op of each kernel, with the kernel's process and the rank of its run.
+const OPS: &str = "SELECT o.begin_ns AS n, r.rank, a.begin_ns - o.begin_ns AS delay FROM gpu_activity a \
+    JOIN launch l ON l.kernel_id = a.kernel_id JOIN op o ON o.op_id = l.op_id AND o.run_id = a.run_id \
+    JOIN run r ON r.run_id = a.run_id ORDER BY 1";
+
+#[test]
+fn merged_ranks_join_within_each_process() {
+    let place = Place::new();
+    let merged: Vec<String> =
+        [events("\"[TP00] 30\"", "\"[TP00] 0\"", 1000), events("\"[TP01] 30\"", "\"[TP01] 0\"", 1004)]
+            .concat();
+    import(&place, document(&merged), "x.stallmap");
+    let found: Vec<(u64, u64, u64)> = rows(&place, "x.stallmap", OPS)
+        .iter()
+        .map(|row| ["n", "rank", "delay"].map(|key| row[key].as_u64().unwrap()).into())
+        .collect();
+    let expected = [1_000_000, 1_004_000, 1_100_000, 1_104_000, 1_200_000, 1_204_000];
+    let expected: Vec<_> =
+        expected.into_iter().zip([0, 1].into_iter().cycle()).map(|(n, rank)| (n, rank, 20_000)).collect();
+    assert_eq!(found, expected);
+    assert_eq!(kernel_ns(&place, "x.stallmap"), 2 * KERNEL_NS);
+    assert_eq!(number(&place, "x.stallmap", "SELECT count(*) AS n FROM device_time"), 2);
+    place.run(&["report", "x.stallmap"]).expect_ok();
+}
+
+#[test]
+fn documents_of_a_file_are_read_one_after_another() {
+    let place = Place::new();
+    let second = document(&events("30", "0", 5000));
+    import(&place, format!("{}\n{second}", trace()), "x.stallmap");
+    assert_eq!(kernel_ns(&place, "x.stallmap"), 2 * KERNEL_NS);
+    let sql = "SELECT count(*) AS n FROM launch l JOIN op o ON o.op_id = l.op_id";
+    assert_eq!(number(&place, "x.stallmap", sql), 6);
+    assert_eq!(number(&place, "x.stallmap", "SELECT count(*) AS n FROM run"), 1);
+    assert_eq!(number(&place, "x.stallmap", "SELECT count(DISTINCT thread_id) AS n FROM op"), 1);
+    // An empty one behind it is nothing.
+    import(&place, format!("{}{{}}", trace()), "y.stallmap");
+    assert_eq!(kernel_ns(&place, "y.stallmap"), KERNEL_NS);
+}
+
+#[test]
+fn files_of_several_ranks_are_one_capture() {
+    let place = Place::new();
+    for rank in 0..2 {
+        let head = format!(r#"{{"distributedInfo":{{"rank":{rank},"world_size":2}},"traceEvents""#);
+        let text = document(&events("30", "0", 1000 + rank)).replacen(
+            "{\"schemaVersion\":1,\"traceEvents\"",
+            &head,
+            1,
+        );
+        place.file(&format!("r{rank}.json"), text);
+    }
+    place.run(&["import", "r0.json", "r1.json", "-o", "x.stallmap"]).expect_ok();
+    place.run(&["check", "x.stallmap"]).expect_ok();
+    assert_eq!(kernel_ns(&place, "x.stallmap"), 2 * KERNEL_NS);
+    assert_eq!(
+        number(&place, "x.stallmap", "SELECT count(DISTINCT rank) AS n FROM run WHERE world_size = 2"),
+        2
+    );
+    assert_eq!(rows(&place, "x.stallmap", OPS).len(), 6);
+    let ran = place.run(&["import", "r0.json", "r0.json", "-o", "y.stallmap"]);
+    ran.expect_error(2);
+    assert!(ran.stderr.contains("these traces are of one process"), "{}", ran.stderr);
+}

@@ -1,0 +1,126 @@
+//! Traces of earlier releases, of other GPUs, and of a window that begins in a running program.
+
+use super::base::{KERNEL_NS, document, events, import, kernel_ns, trace};
+use super::{number, rows};
+use crate::command::Place;
+
+#[test]
+fn words_of_earlier_releases_are_those_of_today() {
+    let place = Place::new();
+    let words = [
+        ("\"cpu_op\"", "\"Operator\""),
+        ("\"cuda_runtime\"", "\"Runtime\""),
+        ("\"kernel\"", "\"Kernel\""),
+        ("\"tid\":7", "\"tid\":\"stream 7\""),
+    ];
+    let mut text = words.iter().fold(trace(), |text, (now, then)| text.replace(now, then));
+    let more = [("Memcpy", "Memcpy HtoD (Pageable -> Device)", 4), ("Memset", "Memset (Device)", 1)].map(|(cat, name, dur)| {
+        format!(r#",{{"ph":"X","cat":"{cat}","name":"{name}","pid":0,"tid":"stream 7","ts":1500,"dur":{dur},"args":{{"bytes":64,"external id":1}}}}"#)
+    });
+    text = text.replacen("],\"traceName\"", &format!("{}],\"traceName\"", more.concat()), 1);
+    import(&place, text, "x.stallmap");
+    assert_eq!(kernel_ns(&place, "x.stallmap"), KERNEL_NS);
+    let one = |sql: &str| number(&place, "x.stallmap", sql);
+    let work = "SELECT CAST(sum(end_ns - begin_ns) AS BIGINT) AS n FROM gpu_activity WHERE kind = ";
+    assert_eq!((one(&format!("{work}'copy'")), one(&format!("{work}'fill'"))), (4_000, 1_000));
+    assert_eq!(one("SELECT count(*) AS n FROM launch WHERE op_id IS NOT NULL"), 3);
+}
+
+#[test]
+fn calls_of_other_runtimes_have_their_kernels() {
+    let place = Place::new();
+    let text = trace()
+        .replace("cuda_runtime", "xpu_runtime")
+        .replace("cudaLaunchKernel", "urEnqueueKernelLaunch")
+        .replace("\"stream\":7", "\"sycl queue\":64");
+    let messages = import(&place, text, "x.stallmap");
+    assert!(!messages.contains("without a launch call"), "{messages}");
+    assert_eq!(number(&place, "x.stallmap", "SELECT count(*) AS n FROM launch WHERE op_id IS NOT NULL"), 3);
+}
+
+#[test]
+fn a_kernel_without_a_launch_call_has_no_call_time() {
+    let place = Place::new();
+    let events: Vec<String> =
+        events("30", "0", 1000).into_iter().filter(|event| !event.contains("\"correlation\":41}")).collect();
+    import(&place, document(&events), "x.stallmap");
+    let sql = "SELECT call_begin_ns AS called, call_ns, queue_ns FROM launch_timeline ORDER BY begin_ns";
+    let found: Vec<bool> = rows(&place, "x.stallmap", sql)
+        .iter()
+        .map(|row| row["called"].is_null() && row["call_ns"].is_null() && row["queue_ns"].is_null())
+        .collect();
+    assert_eq!(found, [false, true, false]);
+    let gaps = "SELECT cause, next_call_begin_ns AS called FROM gpu_gap ORDER BY begin_ns";
+    let found = rows(&place, "x.stallmap", gaps);
+    assert!(found[0]["cause"].is_null() && found[0]["called"].is_null(), "{found:?}");
+    assert_eq!(found[1]["cause"], "late launch");
+    // An export invents none.
+    place.run(&["export", "kineto", "x.stallmap", "-o", "again.json"]).expect_ok();
+    place.run(&["import", "again.json", "-o", "again.stallmap"]).expect_ok();
+    let called = "SELECT count(*) AS n FROM launch_timeline WHERE call_begin_ns IS NOT NULL";
+    assert_eq!(number(&place, "again.stallmap", called), 2);
+}
+
+#[test]
+fn gaps_before_first_launches_count_in_a_window() {
+    let place = Place::new();
+    import(&place, trace(), "x.stallmap");
+    let finding = rows(&place, "x.stallmap", "SELECT sentence, query FROM finding_cpu");
+    let sentence = finding[0]["sentence"].as_str().unwrap();
+    assert!(sentence.contains("in 2 gaps") && sentence.contains("The longest lasts 0.093 ms"), "{sentence}");
+    let evidence = rows(&place, "x.stallmap", finding[0]["query"].as_str().unwrap());
+    assert_eq!((evidence.len(), evidence[0]["duration_ns"].as_u64()), (2, Some(92_750)));
+}
+
+#[test]
+fn ops_have_their_step_and_modules_and_calls_have_their_own_stack() {
+    let place = Place::new();
+    let event = |cat: &str, name: &str, ts: u64, dur: u64| {
+        format!(
+            r#"{{"ph":"X","cat":"{cat}","name":"{name}","pid":30,"tid":30,"ts":{ts},"dur":{dur},"args":{{}}}}"#
+        )
+    };
+    let mut events = events("30", "0", 1000);
+    events.extend([
+        event("user_annotation", "ProfilerStep#4", 990, 105),
+        event("user_annotation", "ProfilerStep#5", 1095, 200),
+        event("python_function", "train.py(3): step", 985, 400),
+        // Inside of the op, around the call.
+        event("python_function", "custom.py(9): launch", 1003, 20),
+        event("python_function", "nn.Module: Net_0", 1090, 180),
+        event("python_function", "nn.Module: Linear_1", 1195, 70),
+    ]);
+    let messages = import(&place, document(&events), "x.stallmap");
+    let steps = "SELECT name, step FROM op WHERE kind = 'torch' ORDER BY begin_ns";
+    let found: Vec<_> =
+        rows(&place, "x.stallmap", steps).iter().map(|row| row["step"].as_u64().unwrap()).collect();
+    assert_eq!(found, [0, 1, 1]);
+    assert!(!messages.contains("optimizer steps"), "{messages}");
+    let modules = "SELECT coalesce(module_path, '-') AS path FROM launch_context ORDER BY kernel_id";
+    let found: Vec<_> = rows(&place, "x.stallmap", modules)
+        .iter()
+        .map(|row| row["path"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(found, ["-", "Net_0", "Net_0.Linear_1"]);
+    let lines = "SELECT l.line FROM launch_context l ORDER BY l.kernel_id";
+    let found: Vec<_> = rows(&place, "x.stallmap", lines)
+        .iter()
+        .map(|row| row["line"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(found, ["custom.py:9 launch", "train.py:3 step", "train.py:3 step"]);
+}
+
+#[test]
+fn deep_nests_of_ops_are_read() {
+    let place = Place::new();
+    let nested = (0..30_000).map(|level| {
+        format!(
+            r#"{{"ph":"X","cat":"cpu_op","name":"f","pid":30,"tid":30,"ts":{level},"dur":{}}}"#,
+            100_000 - 2 * level
+        )
+    });
+    let events: Vec<String> = nested.collect();
+    import(&place, document(&events), "x.stallmap");
+    let deepest = "SELECT count(*) AS n FROM op WHERE parent_op_id IS NOT NULL";
+    assert_eq!(number(&place, "x.stallmap", deepest), 29_999);
+}

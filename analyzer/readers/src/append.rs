@@ -1,0 +1,78 @@
+//! Recordings as one: a file with several documents, or files of several processes.
+
+use crate::model::{Losses, Op, Trace};
+
+impl Trace {
+    /// Adds a recording of the same source. Processes of equal number and rank are one.
+    pub(crate) fn append(&mut self, other: Self) {
+        let places = self.append_processes(&other);
+        let process = |process: &mut usize| *process = places.get(*process).copied().unwrap_or(*process);
+        let ops = self.ops.len();
+        let stacks = self.stacks.len();
+        let frames = self.frames.len();
+        let kernels = self.kernels.len();
+        self.frames.extend(other.frames);
+        let moved = |stack: Vec<usize>| stack.into_iter().map(|frame| frame + frames).collect();
+        self.stacks.extend(other.stacks.into_iter().map(moved));
+        self.ops.extend(other.ops.into_iter().map(|mut op| {
+            process(&mut op.process);
+            Op {
+                parent: op.parent.map(|op| op + ops),
+                forward: op.forward.map(|op| op + ops),
+                stack: op.stack.map(|stack| stack + stacks),
+                ..op
+            }
+        }));
+        self.kernels.extend(other.kernels.into_iter().map(|mut kernel| {
+            process(&mut kernel.process);
+            kernel.op = kernel.op.map(|op| op + ops);
+            kernel.stack = kernel.stack.map(|stack| stack + stacks);
+            kernel
+        }));
+        self.works.extend(other.works.into_iter().map(|mut work| {
+            process(&mut work.process);
+            work
+        }));
+        self.storages.extend(other.storages.into_iter().map(|mut storage| {
+            process(&mut storage.process);
+            storage.op = storage.op.map(|op| op + ops);
+            storage
+        }));
+        self.counters.extend(other.counters.into_iter().map(|mut counter| {
+            counter.kernel += kernels;
+            counter
+        }));
+        self.pending.extend(other.pending.into_iter().map(|mut pending| {
+            pending.op = pending.op.map(|op| op + ops);
+            pending
+        }));
+        self.devices.extend(other.devices);
+        for (name, fact) in other.facts {
+            self.facts.entry(name).or_insert(fact);
+        }
+        self.losses.extend(other.losses);
+    }
+
+    /// Adds processes. Returns their places here.
+    fn append_processes(&mut self, other: &Self) -> Vec<usize> {
+        let mut places = Vec::new();
+        for process in &other.processes {
+            let is_same = |own: &crate::model::Process| {
+                (own.number, own.rank, &own.program) == (process.number, process.rank, &process.program)
+            };
+            let known = self.processes.iter().position(is_same);
+            places.push(known.unwrap_or(self.processes.len()));
+            if known.is_none() {
+                self.processes.push(process.clone());
+            }
+        }
+        places
+    }
+}
+
+/// Adds the damages of a file to losses.
+pub(crate) fn add_damage(losses: &mut Losses, damage: &stallmap_formats::json::Damage) {
+    for (reason, count, first) in damage.rows() {
+        losses.add_many(stallmap_schema::word::LossKind::Source, reason, count, Some(first));
+    }
+}

@@ -1,0 +1,114 @@
+//! The end of a trace: everything that needs all events.
+
+use std::collections::HashSet;
+
+use stallmap_schema::word::{Instrument, LossKind};
+
+use super::Reading;
+use crate::join::{join_ops, join_steps, shift, span};
+use crate::model::{Call, Kernel, Pending, Process, Trace};
+use crate::nest::{Span, enclosing};
+
+impl Reading {
+    /// The trace with everything that needs all events: calls, enclosing ops, stacks, lifetimes, and the base of times.
+    pub(super) fn finish(mut self) -> Trace {
+        self.trace.tool = "kineto";
+        self.name_processes();
+        self.join_calls();
+        join_ops(&mut self.trace);
+        let steps = join_steps(&mut self.trace);
+        self.join_pending();
+        let built_in = self.functions.built_in;
+        self.modules.join(&mut self.trace);
+        std::mem::take(&mut self.functions).join(&mut self.trace);
+        std::mem::take(&mut self.memory).join(&mut self.trace);
+        shift(&mut self.trace, self.base_ns);
+        let losses = &mut self.trace.losses;
+        losses.add_many(LossKind::Source, "built-in functions in Python stacks", built_in, None);
+        if steps == 0 {
+            losses.lacks("optimizer steps");
+        }
+        self.count_losses();
+        self.trace
+    }
+
+    /// The processes of the host. A trace without one is of one process.
+    fn name_processes(&mut self) {
+        let processes: Vec<_> = self.owners.processes().collect();
+        let is_one = processes.len() <= 1;
+        let process = |(group, number, rank): (&str, u32, Option<u32>)| Process {
+            program: if group.is_empty() { String::new() } else { format!("kineto {group}") },
+            rank: if is_one { self.rank.or(rank) } else { rank },
+            world_size: self.world_size,
+            cuda_version: self.cuda_version,
+            ..Process::of(number, Instrument::Timeline)
+        };
+        self.trace.processes = processes.into_iter().map(process).collect();
+        if self.owners.is_empty() {
+            self.trace.processes.push(Process {
+                rank: self.rank,
+                world_size: self.world_size,
+                cuda_version: self.cuda_version,
+                ..Process::of(0, Instrument::Timeline)
+            });
+        }
+    }
+
+    /// Gives work its process, and kernels their launch calls. Kernels from before the trace have none.
+    fn join_calls(&mut self) {
+        let owners = &mut self.owners;
+        let mut find = |group: usize, correlation: Option<u64>, begin_ns: i64| {
+            let correlation = correlation.and_then(|number| i64::try_from(number).ok());
+            let found = correlation.and_then(|number| owners.find(group, number, begin_ns));
+            (
+                found.map_or_else(|| owners.first_of(group), |found| found.process),
+                found.map(|found| found.call),
+            )
+        };
+        for (kernel, group) in self.trace.kernels.iter_mut().zip(&self.kernel_groups) {
+            let begin_ns = kernel.begin_ns.unwrap_or(i64::MAX);
+            (kernel.process, kernel.call) = find(*group, kernel.correlation, begin_ns);
+        }
+        for (work, group) in self.trace.works.iter_mut().zip(&self.work_groups) {
+            (work.process, _) = find(*group, work.correlation, work.begin_ns);
+        }
+    }
+
+    /// Keeps the launch calls without a kernel, each with the op around it.
+    fn join_pending(&mut self) {
+        let of_kernel = |kernel: &Kernel| Some((kernel.process, i64::try_from(kernel.correlation?).ok()?));
+        let seen: HashSet<(usize, i64)> = self.trace.kernels.iter().filter_map(of_kernel).collect();
+        let called = self.trace.kernels.iter().filter(|kernel| kernel.call.is_some());
+        let launching: HashSet<(usize, i64)> = called.filter_map(of_kernel).collect();
+        self.left.calls = self.left.calls.saturating_sub(launching.len() as u64);
+        self.launches.retain(|(process, number, _)| !seen.contains(&(*process, *number)));
+        self.launches.sort_by_key(|(.., pending)| pending.call.begin_ns);
+        let spans: Vec<Span> = self.trace.ops.iter().map(|op| span(op.call)).collect();
+        let point = |call: Call| Span { end_ns: call.begin_ns, ..span(call) };
+        let points: Vec<Span> = self.launches.iter().map(|(.., pending)| point(pending.call)).collect();
+        let launches = std::mem::take(&mut self.launches).into_iter().zip(enclosing(&spans, &points));
+        self.trace.pending = launches.map(|((.., pending), op)| Pending { op, ..pending }).collect();
+    }
+
+    fn count_losses(&mut self) {
+        let losses = &mut self.trace.losses;
+        let kernels = &self.trace.kernels;
+        let without =
+            |is: &dyn Fn(&Kernel) -> bool| kernels.iter().filter(|kernel| is(kernel)).count() as u64;
+        losses.add_many(
+            LossKind::Source,
+            "kernels without a launch call in the trace: launched before it began",
+            without(&|kernel| kernel.call.is_none()),
+            None,
+        );
+        let shapeless = without(&|kernel| kernel.grid.is_none() || kernel.block.is_none());
+        losses.add_many(LossKind::Source, "kernels without grid and block, written as 0", shapeless, None);
+        let unmeasured = without(&|kernel| kernel.time_ns.is_none());
+        losses.add_many(LossKind::Source, "kernels without a duration", unmeasured, None);
+        self.left.name(losses);
+        for part in ["stall samples", "memory accesses", "machine code", "tensors with addresses"] {
+            losses.lacks(part);
+        }
+        losses.lacks("clocks and L2 size of GPUs, written as 0");
+    }
+}

@@ -1,0 +1,67 @@
+//! Content of a trace that no table holds, with its number.
+
+use std::collections::BTreeMap;
+
+use stallmap_schema::word::LossKind;
+
+use super::event::Event;
+use crate::model::Losses;
+
+/// Categories that are counted by name. A file can have any number of them.
+const MAX_CATEGORIES: usize = 100;
+
+/// Numbers of what is left out.
+#[derive(Debug, Default)]
+pub(super) struct Left {
+    pub(super) without_time: u64,
+    of_wrong_length: u64,
+    shapes: u64,
+    collectives: u64,
+    occupancy: u64,
+    pub(super) host_memory: u64,
+    pub(super) calls: u64,
+    pub(super) others: u64,
+    categories: BTreeMap<String, u64>,
+}
+
+impl Left {
+    /// Counts the arguments of an event that are left out.
+    pub(super) fn arguments(&mut self, event: &Event) {
+        self.of_wrong_length += u64::from(event.is_of_wrong_length);
+        let left = event.arguments.left;
+        self.shapes += u64::from(left.shapes);
+        self.collectives += u64::from(left.collective);
+        self.occupancy += u64::from(left.occupancy);
+    }
+
+    /// Counts an event of a category that is not read.
+    pub(super) fn category(&mut self, category: String) {
+        if self.categories.len() < MAX_CATEGORIES || self.categories.contains_key(&category) {
+            *self.categories.entry(category).or_default() += 1;
+        } else {
+            self.others += 1;
+        }
+    }
+
+    /// Names everything that was left out.
+    pub(super) fn name(&self, losses: &mut Losses) {
+        let mut lose = |reason: &str, count| losses.add_many(LossKind::Source, reason, count, None);
+        lose("events without a time", self.without_time);
+        lose("events with a negative length, or one beyond all bounds", self.of_wrong_length);
+        lose("shapes, types and strides of the inputs of ops", self.shapes);
+        lose("sizes, types and groups of collectives", self.collectives);
+        lose("estimates of occupancy", self.occupancy);
+        lose("allocations and frees of memory of the host", self.host_memory);
+        lose("calls of the runtime and the driver that launch no kernel", self.calls);
+        lose("events that are not objects, or of further categories", self.others);
+        for (category, count) in &self.categories {
+            let category = if category.is_empty() { "(none)" } else { category };
+            lose(&format!("events of category `{category}`"), *count);
+        }
+    }
+
+    /// Categories that are not read.
+    pub(super) fn categories(&self) -> impl Iterator<Item = &str> {
+        self.categories.keys().map(String::as_str)
+    }
+}

@@ -1,0 +1,141 @@
+//! Processes of a trace, and the calls that launch their work.
+//!
+//! Events of the host name their process. Those of a GPU name the GPU: their process is that of the call with the same
+//! correlation. Traces of several ranks that a program merged have a text in front of the numbers, as in `[TP00] 10`. A
+//! correlation is known within such a group only.
+
+use std::collections::HashMap;
+
+use crate::model::Call;
+
+/// A process of the host: the text in front of its number, and the number.
+type Name = (String, Option<u32>);
+
+/// A call of the host.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HostCall {
+    group: usize,
+    correlation: i64,
+    pub(super) process: usize,
+    pub(super) call: Call,
+}
+
+/// Groups, processes and calls of a trace.
+#[derive(Debug, Default)]
+pub(super) struct Owners {
+    groups: HashMap<String, usize>,
+    processes: Vec<(Name, usize)>,
+    numbers: HashMap<String, usize>,
+    calls: Vec<HostCall>,
+    is_sorted: bool,
+}
+
+impl Owners {
+    /// The group of an event of a GPU.
+    pub(super) fn group(&mut self, text: &str) -> usize {
+        let (group, _) = split(text);
+        let next = self.groups.len();
+        if let Some(place) = self.groups.get(group) {
+            return *place;
+        }
+        self.groups.insert(group.to_owned(), next);
+        next
+    }
+
+    /// The place of a process of the host.
+    pub(super) fn process(&mut self, text: &str) -> usize {
+        if let Some(place) = self.numbers.get(text) {
+            return *place;
+        }
+        let group = self.group(text);
+        let (prefix, number) = split(text);
+        let place = self.processes.len();
+        self.processes.push(((prefix.to_owned(), number), group));
+        self.numbers.insert(text.to_owned(), place);
+        place
+    }
+
+    /// Adds a call.
+    pub(super) fn call(&mut self, text: &str, correlation: i64, call: Call) {
+        let process = self.process(text);
+        let group = self.processes.get(process).map_or(0, |(_, group)| *group);
+        self.calls.push(HostCall { group, correlation, process, call });
+        self.is_sorted = false;
+    }
+
+    /// The call of a piece of work: of several with its number, the last one that begins before it.
+    pub(super) fn find(&mut self, group: usize, correlation: i64, begin_ns: i64) -> Option<HostCall> {
+        if !self.is_sorted {
+            self.calls.sort_by_key(|call| (call.group, call.correlation, call.call.begin_ns));
+            self.is_sorted = true;
+        }
+        let key = |call: &HostCall| (call.group, call.correlation);
+        let first = self.calls.partition_point(|call| key(call) < (group, correlation));
+        let end = self
+            .calls
+            .partition_point(|call| (key(call), call.call.begin_ns) <= ((group, correlation), begin_ns));
+        let found = if end > first { end - 1 } else { first };
+        self.calls.get(found).filter(|call| key(call) == (group, correlation)).copied()
+    }
+
+    /// The process of work without a call: the first one of its group.
+    pub(super) fn first_of(&self, group: usize) -> usize {
+        self.processes.iter().position(|(_, own)| *own == group).unwrap_or(0)
+    }
+
+    /// Processes as text in front of the number, number and rank in that text.
+    pub(super) fn processes(&self) -> impl Iterator<Item = (&str, u32, Option<u32>)> {
+        self.processes
+            .iter()
+            .map(|((prefix, number), _)| (prefix.as_str(), number.unwrap_or(0), rank(prefix)))
+    }
+
+    /// True if no event of the host names a process.
+    pub(super) fn is_empty(&self) -> bool {
+        self.processes.is_empty()
+    }
+}
+
+/// The text in front of a number, and the number.
+fn split(text: &str) -> (&str, Option<u32>) {
+    let prefix = text.trim_end_matches(|letter: char| letter.is_ascii_digit());
+    let number = text.get(prefix.len()..).and_then(|number| number.parse().ok());
+    (prefix.trim_end(), number)
+}
+
+/// The rank of a group that has one number, as `[TP01]`.
+fn rank(prefix: &str) -> Option<u32> {
+    let mut numbers = prefix.split(|letter: char| !letter.is_ascii_digit()).filter(|part| !part.is_empty());
+    let only = numbers.next().filter(|_| numbers.next().is_none());
+    only?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_correlation_is_that_of_its_group_and_of_the_last_call_before() {
+        let mut owners = Owners::default();
+        let call = |begin_ns| Call { thread: 1, begin_ns, end_ns: begin_ns + 1 };
+        owners.call("[TP00] 10", 7, call(10));
+        owners.call("[TP01] 10", 7, call(12));
+        owners.call("[TP01] 10", 7, call(30));
+        let group = owners.group("[TP01] 0");
+        let begin = |owners: &mut Owners, group, at| {
+            owners.find(group, 7, at).map(|found| (found.process, found.call.begin_ns))
+        };
+        assert_eq!(begin(&mut owners, group, 20), Some((1, 12)));
+        assert_eq!(begin(&mut owners, group, 40), Some((1, 30)));
+        assert_eq!(begin(&mut owners, group, 5), Some((1, 12)));
+        let group = owners.group("[TP00] 0");
+        assert_eq!(begin(&mut owners, group, 40), Some((0, 10)));
+        assert!(owners.find(group, 8, 40).is_none());
+        let found: Vec<_> = owners.processes().collect();
+        assert_eq!(found, [("[TP00]", 10, Some(0)), ("[TP01]", 10, Some(1))]);
+        assert_eq!(
+            (rank("[DP00-TP01]"), split("10"), split("Spans")),
+            (None, ("", Some(10)), ("Spans", None))
+        );
+    }
+}
