@@ -15,6 +15,7 @@ mod counts;
 mod nodes;
 mod reader;
 mod record;
+mod snapshot;
 mod tags;
 mod watch;
 
@@ -34,6 +35,7 @@ use crate::blocks::Range;
 use counts::Counts;
 use nodes::Nodes;
 use record::{TAGS, Tag};
+pub use snapshot::{Copied, Copier, Snapshot};
 use tags::Tags;
 pub use watch::Gathering;
 use watch::{Settled, Shared, Started};
@@ -121,6 +123,8 @@ pub struct Ring {
     nodes: BTreeMap<usize, Nodes>,
     /// The table of counts, from the first launch that is counted.
     counts: Option<Counts>,
+    /// Copies of that table. `None` where they cannot be made.
+    copier: Option<Copier>,
     shared: Arc<Shared>,
 }
 
@@ -229,6 +233,7 @@ impl Ring {
             changed: vec![false; TAGS as usize],
             nodes: BTreeMap::new(),
             counts: None,
+            copier: None,
             shared,
         })
     }
@@ -241,7 +246,8 @@ impl Ring {
         row: LaunchRun,
         plan: Plan,
     ) -> Result<Armed, (Box<LaunchRun>, String)> {
-        let ready = self.count(place, plan.counted, row.ordinal).and_then(|control| {
+        let ordinals = row.ordinal..row.ordinal + 1;
+        let ready = self.count(place, plan.counted, ordinals).and_then(|control| {
             let tag = self.take_tags(1)?;
             let control = LaunchControl { block_stride: plan.block_stride, ..control };
             let differs = plan.block_stride != 1 || self.drops || plan.counted.is_some();
@@ -253,7 +259,8 @@ impl Ring {
             Err(error) => return Err((Box::new(row), error)),
         };
         let counts = plan.counted.is_some();
-        self.start(Started { tag, count: 1, rows: vec![Some(row)], gathers: plan.gathers, counts });
+        let (first, rows) = (row.ordinal, vec![Some(row)]);
+        self.start(Started { tag, first, count: 1, rows, gathers: plan.gathers, counts });
         Ok(self.armed(tag))
     }
 
@@ -268,12 +275,12 @@ impl Ring {
         first: u64,
     ) -> Result<Armed, String> {
         let count = self.nodes.get(&exec).map_or(0, Nodes::len).max(nodes);
-        let control = self.count(place, counted, first)?;
+        let control = self.count(place, counted, first..first.saturating_add(count.into()))?;
         let control = LaunchControl { record_limit: control.record_limit.saturating_mul(count), ..control };
         let tag = self.take_tags(count)?;
         self.prepare_graph(place, exec, tag, count, control)?;
         let counts = counted.is_some();
-        self.start(Started { tag, count, rows: Vec::new(), gathers: false, counts });
+        self.start(Started { tag, first, count, rows: Vec::new(), gathers: false, counts });
         Ok(self.armed(tag))
     }
 
@@ -354,6 +361,8 @@ impl Ring {
     fn start(&self, started: Started) {
         self.shared.change(|work| {
             work.outstanding += 1;
+            work.ordinals
+                .insert(started.tag, started.first..started.first.saturating_add(started.count.into()));
             work.open_rows += started.rows.iter().flatten().count();
             if started.gathers {
                 work.gathered = None;

@@ -4,14 +4,16 @@
 //! timeline pass the same callbacks report launches and graphs, nothing is sampled, and [`crate::timeline`] measures.
 #![expect(unsafe_code, reason = "callbacks and calls of CUPTI")]
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use stallmap_config::{Config, Instrument as Pass};
+use stallmap_schema::capture::recording::GAVE_WAY;
 use stallmap_schema::id::{ModuleId, Pc};
+use stallmap_schema::word::LossKind;
 use stallmap_sys::cuda::{Handle, MODULE_LOAD_IDS, launch_id};
 use stallmap_sys::cupti::types::CUpti_GetCubinCrcParams;
 use stallmap_sys::cupti::{ApiData, Cupti, GraphData, ModuleData, ResourceData, domain, resource};
@@ -27,8 +29,9 @@ use stallmap_session::gpu::code;
 use stallmap_session::gpu::device;
 use stallmap_session::gpu::graphs::{self, Graphs};
 use stallmap_session::gpu::selection::Selector;
-use stallmap_session::guard::guard;
+use stallmap_session::guard::{guard, say};
 use stallmap_session::session;
+use stallmap_session::slot::ThreadSlot;
 
 mod buffer;
 mod calls;
@@ -72,10 +75,12 @@ pub struct Taken {
 }
 
 static INSTRUMENT: OnceLock<Instrument> = OnceLock::new();
+/// The handle of the subscription, until it is given up. 0 for none.
+static SUBSCRIBER: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
     /// Modules that were loaded by the driver call of this thread.
-    static LOADED: RefCell<Vec<ModuleId>> = const { RefCell::new(Vec::new()) };
+    static LOADED: ThreadSlot<Vec<ModuleId>> = const { ThreadSlot::empty() };
 }
 
 /// The samples of the launch that ended last. Only where launches are replayed.
@@ -108,6 +113,7 @@ pub fn attach() -> Result<(), String> {
     let mut subscriber = Handle::NULL;
     // SAFETY: `callback` lives as long as the process and does not unwind.
     check(unsafe { (api.subscribe)(&raw mut subscriber, callback, null_mut()) }, "subscribe")?;
+    SUBSCRIBER.store(subscriber.key(), Ordering::Release);
     let launches =
         [launch_id::KERNEL, launch_id::COOPERATIVE, launch_id::KERNEL_EX, launch_id::GRAPH].concat();
     let resources = [
@@ -148,18 +154,40 @@ pub fn attach() -> Result<(), String> {
 /// Collects the remaining samples and ends sampling.
 pub fn shut_down() {
     let Some(instrument) = INSTRUMENT.get() else { return };
-    let samplers = std::mem::take(&mut *lock(&instrument.samplers));
-    for sampler in samplers.into_values() {
-        sampler.end(&instrument.api);
-    }
+    instrument.end_samplers();
     if instrument.is_timeline {
         timeline::shut_down();
     }
 }
 
+/// Leaves CUPTI to the program's own profiler: it has one subscriber. Launches from now on are not seen.
+pub fn give_way(profiler: &str) {
+    let Some(instrument) = INSTRUMENT.get() else { return };
+    let subscriber = SUBSCRIBER.swap(0, Ordering::AcqRel);
+    if subscriber == 0 {
+        return;
+    }
+    instrument.end_samplers();
+    if instrument.is_timeline {
+        timeline::give_way();
+    }
+    // SAFETY: the subscription was not given up before. A callback that is running on another thread uses nothing of it.
+    let code = unsafe { (instrument.api.unsubscribe)(Handle::of_key(subscriber)) };
+    let detail = if code == 0 { profiler.to_owned() } else { format!("{profiler}, CUPTI error {code}") };
+    say(&format!("`{profiler}` profiles the program itself: this run records no launch from now on"));
+    session::lose(LossKind::Source, GAVE_WAY, 1, Some(detail));
+}
+
 extern "C" fn callback(_userdata: *mut c_void, domain: c_int, id: u32, data: *const c_void) {
     guard((), || {
         let (Some(instrument), false) = (INSTRUMENT.get(), data.is_null()) else { return };
+        if session::has_ended() {
+            if domain == domain::DRIVER {
+                // SAFETY: CUPTI gives data of the type that belongs to the domain, alive during the callback.
+                unsafe { instrument.late_call(id, &*data.cast::<ApiData>()) };
+            }
+            return;
+        }
         if session::config().is_none() {
             return;
         }
@@ -175,6 +203,13 @@ extern "C" fn callback(_userdata: *mut c_void, domain: c_int, id: u32, data: *co
 }
 
 impl Instrument {
+    fn end_samplers(&self) {
+        let samplers = std::mem::take(&mut *lock(&self.samplers));
+        for sampler in samplers.into_values() {
+            sampler.end(&self.api);
+        }
+    }
+
     /// # Safety
     /// `data.descriptor` has the type that CUPTI documents for `id`.
     unsafe fn resource(&self, id: u32, data: &ResourceData) {
@@ -247,12 +282,12 @@ impl Instrument {
         let code = code::register(cubin, crc);
         kernels::forget();
         lock(&self.functions).load(context.key(), number, &code, crc);
-        LOADED.with_borrow_mut(|loaded| loaded.push(code.module_id));
+        LOADED.with(|slot| slot.change(|loaded| loaded.get_or_insert_default().push(code.module_id)));
     }
 
     /// A call that loads a module begins or has succeeded: which handle it gave to which module.
     pub(crate) fn module_call(&self, handle: Option<Handle>) {
-        let loaded = LOADED.with_borrow_mut(std::mem::take);
+        let loaded = LOADED.with(ThreadSlot::take).unwrap_or_default();
         if let (Some(handle), [module_id]) = (handle, &loaded[..]) {
             lock(&self.functions).tie(handle.key(), *module_id);
         }

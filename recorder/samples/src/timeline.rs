@@ -24,7 +24,10 @@ mod records;
 pub(crate) use nodes::Clones;
 
 /// Records of a program that is killed are lost from the last flush on.
-const FLUSH_MILLISECONDS: u32 = 1000;
+const FLUSH_MILLISECONDS: u32 = 200;
+/// Kinds of records.
+const KINDS: [u32; 5] =
+    [kind::CONCURRENT_KERNEL, kind::MEMCPY, kind::MEMCPY2, kind::MEMSET, kind::SYNCHRONIZATION];
 /// Flush the buffers that are not full too.
 const FORCED: u32 = 1;
 
@@ -39,7 +42,7 @@ pub(crate) fn start(candidates: &[PathBuf]) -> Result<(), String> {
         check((api.register_clock)(now), "set the clock of activity records")?;
         check((api.register_callbacks)(requested, completed), "give buffers to activity records")?;
     }
-    for kind in [kind::CONCURRENT_KERNEL, kind::MEMCPY, kind::MEMCPY2, kind::MEMSET, kind::SYNCHRONIZATION] {
+    for kind in KINDS {
         // SAFETY: a call with a plain number.
         let code = unsafe { (api.enable)(kind) };
         if kind == kind::CONCURRENT_KERNEL {
@@ -64,6 +67,15 @@ pub(crate) fn shut_down() {
     if code != 0 {
         let detail = Some(format!("CUPTI error {code}"));
         session::lose(LossKind::Activity, "the last records could not be read", 1, detail);
+    }
+}
+
+/// Measures no more, so that somebody else can.
+pub(crate) fn give_way() {
+    shut_down();
+    for kind in KINDS.into_iter().filter(|_| ACTIVITY.get().is_some()) {
+        // SAFETY: a call with a plain number. A kind that was not enabled stays so.
+        ACTIVITY.get().map(|api| unsafe { (api.disable)(kind) });
     }
 }
 

@@ -24,6 +24,8 @@ crate::functions! {
         version: cuptiGetVersion(*mut u32) -> Code;
         /// (subscriber, callback, userdata)
         subscribe: cuptiSubscribe(*mut Handle, Callback, *mut c_void) -> Code;
+        /// (subscriber)
+        unsubscribe: cuptiUnsubscribe(Handle) -> Code;
         /// (enable, subscriber, domain, callback id)
         enable_callback: cuptiEnableCallback(u32, Handle, c_int, u32) -> Code;
         /// (context, device)

@@ -1,15 +1,17 @@
 //! Counts of requests, by launch, instruction and block of memory, and by shape: a hash table in device memory that
 //! patches fill.
 //!
-//! It is read where no launch that counts is running: after the program itself has waited for the GPU, and at the end.
+//! A copy of it is read while the program runs ([`super::Snapshot`]), for the launches that have ended. It is emptied where
+//! no launch that counts is running: after the program itself has waited for the GPU, and at the end.
 //! A launch is counted against the blocks of memory that are alive when it is called. Their list is written behind the
 //! lists of earlier launches, since these may still run.
 #![expect(unsafe_code, reason = "memory shared with the GPU")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_void;
+use std::ops::Range;
 use std::ptr::read_volatile;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use stallmap_schema::capture::recording::{AccessCount, ShapeCount};
 use stallmap_schema::id::{Address, KernelId};
@@ -19,17 +21,15 @@ use stallmap_sys::cuda::Handle;
 use stallmap_sys::sanitizer::Sanitizer;
 
 use super::{LAST_PATIENCE, LaunchControl, Place, Ring, allocate, check, copy, launch_control, zeroed};
-use crate::blocks::Range;
+use crate::blocks::Range as Block;
 
 /// Entries of the table, a power of two.
-const ENTRIES: usize = 1 << 19;
+pub(super) const ENTRIES: usize = 1 << 19;
 /// Entries in use from which on the table is read at the next chance, and from which on no launch is counted.
 const MANY: u64 = ENTRIES as u64 / 4;
 const MOST: u64 = ENTRIES as u64 / 4 * 3;
 /// Blocks of memory of all launches between two readings.
 const BLOCKS: usize = 1 << 20;
-/// A program that often waits for the GPU has its counts read this often: after a kill, later ones are missing.
-const INTERVAL: Duration = Duration::from_secs(2);
 /// Position for lanes in no known block.
 const NO_BLOCK: u32 = u32::MAX;
 /// Bit of a position that is a shape.
@@ -43,7 +43,7 @@ const SOON: Duration = Duration::from_millis(50);
 /// `struct Count` of `device/access.cu`.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-struct Entry {
+pub(super) struct Entry {
     place: u64,
     owner: u64,
     requests: u64,
@@ -82,12 +82,15 @@ pub(super) struct Counts {
     entries: u64,
     /// The blocks of all launches since the last reading, in device memory and in pinned memory.
     blocks: u64,
-    staged: *mut Range,
+    staged: *mut Block,
     used: usize,
     last: Listed,
     /// Entries in use, about. The GPU writes it.
     seen: *const u64,
-    read: Instant,
+    /// Kernels that are counted and not recorded yet: the ordinal behind the last of each launch, by its first.
+    counted: BTreeMap<u64, u64>,
+    /// Number of times that the table was emptied.
+    emptied: u64,
 }
 
 // SAFETY: the pointers are to pinned memory that lives as long as its context, and one thread at a time uses them.
@@ -99,17 +102,18 @@ impl Counts {
         let Place { api, context, .. } = place;
         let control = allocate(api.alloc, context, size_of::<Control>())? as u64;
         let entries = allocate(api.alloc, context, ENTRIES * size_of::<Entry>())? as u64;
-        let blocks = allocate(api.alloc, context, BLOCKS * size_of::<Range>())? as u64;
-        let staged = zeroed(api, context, BLOCKS * size_of::<Range>())?.cast();
+        let blocks = allocate(api.alloc, context, BLOCKS * size_of::<Block>())? as u64;
+        let staged = zeroed(api, context, BLOCKS * size_of::<Block>())?.cast();
         let seen = zeroed(api, context, size_of::<u64>())?.cast_const().cast();
         let last = Listed::default();
-        let counts = Self { control, entries, blocks, staged, used: 0, last, seen, read: Instant::now() };
+        let (counted, emptied) = (BTreeMap::new(), 0);
+        let counts = Self { control, entries, blocks, staged, used: 0, last, seen, counted, emptied };
         counts.clear(place)?;
         Ok(counts)
     }
 
     /// Lists the blocks of memory of a launch. `None` if there is room for no launch until the table is read.
-    fn list(&mut self, place: Place, blocks: &[Range]) -> Result<Option<Listed>, String> {
+    fn list(&mut self, place: Place, blocks: &[Block]) -> Result<Option<Listed>, String> {
         if self.claimed() > MOST {
             return Ok(None);
         }
@@ -120,7 +124,7 @@ impl Counts {
             return Ok(None);
         }
         let bytes = size_of_val(blocks);
-        let target = self.blocks + (self.used * size_of::<Range>()) as u64;
+        let target = self.blocks + (self.used * size_of::<Block>()) as u64;
         // SAFETY: both lists have room for the blocks behind those in use, which no launch reads yet.
         let code = unsafe {
             let staged = self.staged.add(self.used);
@@ -138,16 +142,42 @@ impl Counts {
         Ok(Some(self.last))
     }
 
-    fn is_last(&self, blocks: &[Range]) -> bool {
+    fn is_last(&self, blocks: &[Block]) -> bool {
         let (offset, count) = (self.last.offset as usize, self.last.count as usize);
         // SAFETY: the list holds at least the blocks in use, of which these are the last.
         self.used > 0 && unsafe { std::slice::from_raw_parts(self.staged.add(offset), count) } == blocks
     }
 
-    /// True if there is something to read, and it is time.
+    /// True if the table is to be emptied.
     fn is_due(&self) -> bool {
-        let many = self.claimed() > MANY || self.used > BLOCKS / 2;
-        self.claimed() > 0 && (many || self.read.elapsed() > INTERVAL)
+        self.claimed() > MANY || self.used > BLOCKS / 2
+    }
+
+    /// The launches that have ended and are not recorded: all but those that run.
+    pub(super) fn news(&self, running: &[Range<u64>]) -> Option<News> {
+        let running: BTreeSet<u64> = running.iter().map(|ordinals| ordinals.start).collect();
+        let ended = self.counted.iter().filter(|(first, _)| !running.contains(first));
+        let ended: Vec<Range<u64>> = ended.map(|(first, end)| *first..*end).collect();
+        let has_news = !ended.is_empty() && self.claimed() > 0;
+        has_news.then_some(News { entries: self.entries, emptied: self.emptied, ended })
+    }
+
+    /// Records launches that had ended when the table was copied. The copy is worth nothing if the table was emptied since.
+    pub(super) fn record(&mut self, sums: Sums, emptied: u64, ended: &[Range<u64>]) {
+        if emptied == self.emptied {
+            let ended = ended.iter().map(|ordinals| (ordinals.start, ordinals.end)).collect();
+            self.emit(sums, &ended);
+            self.counted.retain(|first, _| !ended.contains_key(first));
+        }
+    }
+
+    /// Records the sums of some launches.
+    fn emit(&self, mut sums: Sums, launches: &BTreeMap<u64, u64>) {
+        sums.retain(|(owner, _), _| contains(launches, ordinal(*owner)));
+        // SAFETY: so many blocks are listed.
+        let blocks = unsafe { std::slice::from_raw_parts(self.staged, self.used) };
+        session::emit_all(rows(&sums, blocks));
+        session::emit_all(shapes(&sums));
     }
 
     fn claimed(&self) -> u64 {
@@ -164,11 +194,7 @@ impl Counts {
         copy_back(place.api, place.stream, self.control, std::slice::from_mut(&mut control))?;
         let mut entries = vec![Entry::default(); ENTRIES];
         copy_back(place.api, place.stream, self.entries, &mut entries)?;
-        // SAFETY: so many blocks are listed.
-        let blocks = unsafe { std::slice::from_raw_parts(self.staged, self.used) };
-        let sums = sums(&entries);
-        session::emit_all(rows(&sums, blocks));
-        session::emit_all(shapes(&sums));
+        self.emit(sums(&entries), &self.counted);
         let reason = "request that was not counted: the table of counts was full";
         session::lose(LossKind::Access, reason, control.uncounted, None);
         let reason = "request whose shape was not counted: the table of counts was full";
@@ -176,7 +202,8 @@ impl Counts {
         self.clear(place)?;
         self.used = 0;
         self.last = Listed::default();
-        self.read = Instant::now();
+        self.counted.clear();
+        self.emptied += 1;
         Ok(())
     }
 
@@ -205,12 +232,12 @@ impl Ring {
     pub(super) fn count(
         &mut self,
         place: Place,
-        counted: Option<&[Range]>,
-        ordinal: u64,
+        counted: Option<&[Block]>,
+        ordinals: Range<u64>,
     ) -> Result<LaunchControl, String> {
         let control = launch_control(self.control, 0);
         let Some(blocks) = counted else { return Ok(control) };
-        let Ok(ordinal) = u32::try_from(ordinal) else {
+        let Ok(ordinal) = u32::try_from(ordinals.start) else {
             return Err("more launches than can be counted".to_owned());
         };
         let counts = match &mut self.counts {
@@ -227,6 +254,7 @@ impl Ring {
             listed = counts.list(place, blocks)?;
         }
         let listed = listed.ok_or("more blocks of memory than can be counted by")?;
+        counts.counted.insert(ordinals.start, ordinals.end);
         Ok(LaunchControl {
             counts: counts.control,
             ranges: listed.address,
@@ -238,7 +266,7 @@ impl Ring {
         })
     }
 
-    /// The program has waited for the GPU: records what was counted, if it is time and no launch that counts runs.
+    /// The program has waited for the GPU: empties the table, if it is time and no launch that counts runs.
     pub fn record_counts(&mut self, place: Place) {
         if self.counts.as_ref().is_some_and(Counts::is_due) && self.shared.is_idle(SOON) {
             self.report(place);
@@ -261,6 +289,11 @@ impl Ring {
     }
 }
 
+/// True if an ordinal is one of some launches'.
+fn contains(launches: &BTreeMap<u64, u64>, ordinal: u64) -> bool {
+    launches.range(..=ordinal).next_back().is_some_and(|(_, end)| ordinal < *end)
+}
+
 /// Copies device memory to the host, and waits for it.
 fn copy_back<T: Copy>(api: &Sanitizer, stream: Handle, source: u64, values: &mut [T]) -> Result<(), String> {
     let source = std::ptr::with_exposed_provenance::<c_void>(source as usize);
@@ -269,9 +302,20 @@ fn copy_back<T: Copy>(api: &Sanitizer, stream: Handle, source: u64, values: &mut
 }
 
 /// Sums by owner and place, without its copy.
-type Sums = BTreeMap<(u64, u64), Entry>;
+pub(super) type Sums = BTreeMap<(u64, u64), Entry>;
 
-fn sums(entries: &[Entry]) -> Sums {
+/// The launches that the table can tell more of.
+pub(super) struct News {
+    /// The entries in device memory.
+    pub(super) entries: u64,
+    /// Number of times that the table was emptied.
+    pub(super) emptied: u64,
+    /// Kernels that have ended.
+    pub(super) ended: Vec<Range<u64>>,
+}
+
+/// Adds up the entries of a table.
+pub(super) fn sums(entries: &[Entry]) -> Sums {
     /// Bits of `place` with the copy.
     const COPIES: u64 = 0xff << 54;
     let mut sums = Sums::new();
@@ -289,6 +333,11 @@ fn sums(entries: &[Entry]) -> Sums {
     sums
 }
 
+/// The ordinal of an owner's launch.
+fn ordinal(owner: u64) -> u64 {
+    owner >> 32
+}
+
 /// The shape that an owner names.
 fn shape(owner: u64) -> Option<u32> {
     let position = u32::try_from(owner & u64::from(u32::MAX)).ok()?;
@@ -296,7 +345,7 @@ fn shape(owner: u64) -> Option<u32> {
 }
 
 /// One row for the requests of each launch, place and block, in this order.
-fn rows(sums: &Sums, blocks: &[Range]) -> Vec<AccessCount> {
+fn rows(sums: &Sums, blocks: &[Block]) -> Vec<AccessCount> {
     let of_blocks = sums.iter().filter(|((owner, _), _)| shape(*owner).is_none());
     of_blocks.map(|((owner, place), sum)| row(*owner, *place, sum, blocks)).collect()
 }
@@ -306,7 +355,7 @@ fn shapes(sums: &Sums) -> Vec<ShapeCount> {
     let row = |((owner, place), sum): (&(u64, u64), &Entry)| {
         let shape = shape(*owner)?;
         Some(ShapeCount {
-            kernel_id: KernelId(owner >> 32),
+            kernel_id: KernelId(ordinal(*owner)),
             pc_address: Address(place & 0xffff_ffff_ffff),
             flags: u8::try_from(place >> 48 & 0xf).unwrap_or(0),
             space: u8::try_from(place >> 52 & 3).unwrap_or(0),
@@ -324,7 +373,7 @@ fn shapes(sums: &Sums) -> Vec<ShapeCount> {
     sums.iter().filter_map(row).collect()
 }
 
-fn row(owner: u64, place: u64, sum: &Entry, blocks: &[Range]) -> AccessCount {
+fn row(owner: u64, place: u64, sum: &Entry, blocks: &[Block]) -> AccessCount {
     let address = !sum.not_low;
     // Behind the last block for lanes in none.
     let position = usize::try_from(owner & u64::from(NO_BLOCK)).unwrap_or(usize::MAX);
@@ -372,7 +421,7 @@ mod tests {
             entry(place(0x7f10, 3), 5 << 32 | u64::from(NO_BLOCK), 0x900, 0x980),
             entry(place(0x7f10, 0), 6 << 32 | 1, 0x100, 0x180),
         ];
-        let blocks = [Range { start: 0x100, end: 0x200 }, Range { start: 0x200, end: 0x400 }];
+        let blocks = [Block { start: 0x100, end: 0x200 }, Block { start: 0x200, end: 0x400 }];
         let rows = rows(&sums(&entries), &blocks);
         let facts = |row: &AccessCount| {
             let block = row.block_address.map(|address| address.0);

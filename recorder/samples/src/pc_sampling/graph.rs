@@ -167,6 +167,9 @@ impl Instrument {
         let collected = reading.reasons.count_all(&records);
         let taken = collected + reading.dropped;
         let Shares { nodes: shares, others } = split::assign(records, &targets);
+        let (foreign, others) = self.split_foreign(others);
+        // The first node stands for the graph, until finalizing gives them to the launches that they are of.
+        reading.reasons.emit(&foreign, Some(pending.first_ordinal));
         let others = reading.reasons.count_all(&others);
         let unselected = shares.iter().zip(&pending.launched).filter(|(_, (_, selected))| !selected);
         let unselected = unselected.map(|(share, _)| reading.reasons.count_all(&share.records)).sum();
@@ -192,6 +195,12 @@ impl Instrument {
             lock(&self.periods).learn(pending.kind(), taken, sampling.exponent);
         }
         Nodes { reading, shares, lost }
+    }
+
+    /// Separates records of kernels, which are no nodes: CUPTI still held them from launches before.
+    fn split_foreign(&self, records: Vec<Record>) -> (Vec<Record>, Vec<Record>) {
+        let functions = lock(&self.functions);
+        records.into_iter().partition(|record| functions.is_kernel(record.cubin_crc, &record.function))
     }
 
     /// Writes the rows of one node.

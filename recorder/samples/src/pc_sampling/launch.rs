@@ -1,7 +1,6 @@
 //! Launch calls: decisions on entry, records on exit.
 #![expect(unsafe_code, reason = "data of callbacks")]
 
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -25,8 +24,11 @@ use super::{Instrument, LAST, Taken, driver, lock, run_exponent, samples};
 use crate::timeline::{Clones, queue};
 use stallmap_session::gpu::call::{self, Call};
 use stallmap_session::gpu::graphs;
+use stallmap_session::slot::ThreadSlot;
 use stallmap_session::{context, replayed, session};
 
+/// The site of a callback at the begin of a call.
+const ENTER: c_int = 0;
 /// The reason of a launch call that failed.
 const REFUSED: &str = "refused by the driver";
 
@@ -79,22 +81,13 @@ pub(super) struct Sampling {
 
 thread_local! {
     /// The launch call of this thread, by its correlation id.
-    static OPEN: RefCell<Option<(u64, Open)>> = const { RefCell::new(None) };
-}
-
-fn swap_open(open: Option<(u64, Open)>) -> Option<(u64, Open)> {
-    // A thread that is ending has no slot any more: its launches are not recorded.
-    OPEN.try_with(|slot| slot.try_borrow_mut().map(|mut slot| std::mem::replace(&mut *slot, open)).ok())
-        .ok()
-        .flatten()
-        .flatten()
+    static OPEN: ThreadSlot<(u64, Open)> = const { ThreadSlot::empty() };
 }
 
 impl Instrument {
     /// # Safety
     /// `data` is that of a call of the function with this callback id.
     pub(super) unsafe fn driver_call(&self, id: u32, data: &ApiData) {
-        const ENTER: c_int = 0;
         let correlation_id = u64::from(data.correlation_id);
         if graphs::CALLBACKS.contains(&id) {
             if data.site != ENTER {
@@ -111,13 +104,39 @@ impl Instrument {
             if !replayed::is_silent() {
                 // SAFETY: by this function's contract.
                 let open = unsafe { self.opened(id, data) };
-                self.abandon(swap_open(open.map(|open| (correlation_id, open))));
+                self.abandon(OPEN.with(|slot| slot.replace(open.map(|open| (correlation_id, open)))));
             }
         } else {
-            match swap_open(None) {
+            match OPEN.with(ThreadSlot::take) {
                 Some((id, open)) if id == correlation_id => self.closed(open, result(data), correlation_id),
                 other => self.abandon(other),
             }
+        }
+    }
+
+    /// Counts the launches of a call after the session has ended.
+    ///
+    /// # Safety
+    /// As [`Self::driver_call`].
+    pub(super) unsafe fn late_call(&self, id: u32, data: &ApiData) {
+        // A call that began before is counted by the end of its sampler.
+        let has_begun = data.site == ENTER || OPEN.with(ThreadSlot::take).is_some();
+        if has_begun || result(data) != 0 || data.parameters.is_null() {
+            return;
+        }
+        if launch_id::GRAPH.contains(&id) {
+            // SAFETY: the parameters are the executable graph and the stream.
+            let [exec, stream] = unsafe { *data.parameters.cast::<[Handle; 2]>() };
+            if graphs::capture(id, stream).is_none() {
+                let nodes = self.graphs.nodes(exec);
+                let enabled = nodes.iter().flat_map(|nodes| nodes.iter()).filter(|node| node.is_enabled);
+                session::lose_late(enabled.count() as u64);
+            }
+        // SAFETY: by this function's contract.
+        } else if let Some(call) = unsafe { call::read(id, data.parameters) }
+            && graphs::capture(id, call.stream).is_none()
+        {
+            session::lose_late(1);
         }
     }
 
@@ -318,13 +337,23 @@ impl Instrument {
             }
         };
         let kind = (launch.call.function.key(), launch.call.shape);
-        lock(&self.periods).learn(kind, taken + missing, sampling.exponent);
+        let own = taken.saturating_sub(self.foreign(reading, &launch.kernel.name));
+        lock(&self.periods).learn(kind, own + missing, sampling.exponent);
         if replayed::is_session() {
             let by_pc = reading.reasons.by_pc(&reading.records);
             *lock(&LAST) = Taken { collected, dropped: reading.dropped, by_pc };
         }
         let period_cycles = self.period_cycles(sampling);
         Sampled { collected, lost: reading.dropped + missing, period_cycles, is_split: None }
+    }
+
+    /// Samples of other kernels, which CUPTI still held from launches before. Finalizing gives them to those.
+    fn foreign(&self, reading: &Reading, kernel: &str) -> u64 {
+        let functions = lock(&self.functions);
+        let is_foreign = |record: &&Record| {
+            *record.function != *kernel && functions.is_kernel(record.cubin_crc, &record.function)
+        };
+        reading.records.iter().filter(is_foreign).map(|record| reading.reasons.count(record)).sum()
     }
 
     /// The period of a launch, where it is not the run's.

@@ -1,12 +1,16 @@
 //! Sampling of one context: started for the launches that are selected, read after each.
 //!
+//! One launch at a time: what CUPTI reads from the hardware has the number of the launch that began last, so a launch waits
+//! until the one before has been read.
+//!
 //! Two locks. `gate` is held across the short calls: start, stop, another period. `reader` is held across reads, which
 //! decode for milliseconds. A launch that begins never takes it. The slow calls, which enable sampling, are made under
 //! neither, while the phase keeps launches out. `gate` is never taken under `reader`, and neither is held where rows
 //! are written.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, OnceLock, PoisonError};
+use std::time::Duration;
 
 use stallmap_schema::word::LossKind;
 use stallmap_sys::cuda::Handle;
@@ -25,6 +29,8 @@ use stallmap_session::session;
 const PCS: usize = 4096;
 /// Launches whose records wait to be read by their own calls.
 const MOST_OTHERS: usize = 1024;
+/// Time that a launch waits for another thread's. After that both are sampled: one may wait for the other.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// Reason of a launch that is not sampled while sampling is enabled.
 const BUSY: &str = "sampling was being enabled";
 /// Reason of a launch on a GPU that another process samples.
@@ -45,7 +51,10 @@ pub(super) struct Sampler {
     gpu: Option<String>,
     mode: Mode,
     buffer_bytes: u64,
+    patience: Duration,
     gate: Mutex<Gate>,
+    /// Notified when no launch is running any more.
+    is_free: Condvar,
     reader: Mutex<Reader>,
     machine: OnceLock<Machine>,
     /// CUDA's ordinal of the device, from the first launch on.
@@ -134,7 +143,9 @@ impl Sampler {
             gpu,
             mode,
             buffer_bytes,
+            patience: PATIENCE,
             gate: Mutex::new(Gate { phase: Phase::Off, turn: None, active: 0, exponent }),
+            is_free: Condvar::new(),
             reader: Mutex::default(),
             machine: OnceLock::new(),
             device_id: OnceLock::new(),
@@ -244,12 +255,21 @@ impl Sampler {
         Some(Reading { reasons, records, dropped: sums.dropped, failure })
     }
 
+    /// Waits until no sampled launch is running, or one takes long.
+    fn wait(&self) -> MutexGuard<'_, Gate> {
+        let is_taken = |gate: &mut Gate| gate.phase == Phase::Ready && gate.active > 0;
+        self.is_free
+            .wait_timeout_while(self.gate(), self.patience, is_taken)
+            .unwrap_or_else(PoisonError::into_inner)
+            .0
+    }
+
     /// Begins a sampled launch, if possible at this period. The exponent of its period, or why it is not sampled.
     pub(super) fn enter(&self, api: &Cupti, exponent: u32) -> Result<u32, &'static str> {
         if !self.prepare(api) {
             return Err(TAKEN);
         }
-        let mut gate = self.gate();
+        let mut gate = self.wait();
         match gate.phase {
             Phase::Ready => {}
             Phase::Off | Phase::Busy | Phase::Full => return Err(BUSY),
@@ -313,6 +333,7 @@ impl Sampler {
         } else {
             drop(gate);
         }
+        self.is_free.notify_one();
         if let Err(error) = stopped {
             broken("sampling could not be stopped", error);
         }
@@ -327,6 +348,7 @@ impl Sampler {
         let _turn = gate.turn.take();
         let active = gate.active;
         drop(gate);
+        self.is_free.notify_all();
         if active > 0 {
             session::lose(LossKind::Launch, "the process ended during the launch", active.into(), None);
         }

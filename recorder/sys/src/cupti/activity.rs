@@ -21,6 +21,8 @@ crate::functions! {
         register_clock: cuptiActivityRegisterTimestampCallback(Clock) -> Code;
         /// (kind)
         enable: cuptiActivityEnable(u32) -> Code;
+        /// (kind)
+        disable: cuptiActivityDisable(u32) -> Code;
         /// (1: buffers that are not full too)
         flush: cuptiActivityFlushAll(u32) -> Code;
         /// (milliseconds between two flushes)

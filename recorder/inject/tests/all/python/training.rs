@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use stallmap_schema::capture::recording::{LossTotal, OpEnd, StorageEvent, TensorName};
+use stallmap_schema::capture::recording::{GAVE_WAY, LossTotal, OpEnd, StorageEvent, TensorName};
 use stallmap_schema::id::{FrameId, PystatesHash, TensorId};
 use stallmap_schema::tables::python::{PythonFrame, PythonState};
 use stallmap_schema::tables::tensor::{Op, OpTensor, Tensor};
@@ -280,6 +280,31 @@ fn pytorchs_own_memory_profiler_still_hears_of_allocations() {
         return;
     };
     assert_eq!(profiled.stdout(), "True\n4096\n", "{}", profiled.stderr());
+}
+
+#[test]
+fn the_programs_own_profilers_have_the_interface_to_themselves() {
+    let of = |instrument| {
+        let recording = record(&program("own_profiler.py"), instrument, Selection::default())?;
+        let losses: Vec<LossTotal> = recording.rows();
+        let mut reasons: Vec<_> = losses.into_iter().map(|loss| (loss.reason, loss.detail)).collect();
+        reasons.sort();
+        reasons.dedup_by_key(|(reason, _)| reason.clone());
+        Some((recording.stdout().to_owned(), reasons))
+    };
+    let Some((stdout, reasons)) = of(Instrument::PcSamples) else { return };
+    let proton = Some("triton.profiler".to_owned());
+    assert_eq!(stdout, "('report',) cannot subscribe\n2\n", "as it would be alone");
+    assert_eq!(reasons, [(GAVE_WAY.to_owned(), proton.clone())]);
+    // Both cannot live: the program goes on without.
+    let Some((stdout, reasons)) = of(Instrument::Accesses) else { return };
+    assert_eq!(stdout, "None\n2\n");
+    let failed = Some("RuntimeError: ('report',) cannot subscribe".to_owned());
+    let expected = [
+        ("the program's own profiler cannot run with the recording of accesses".to_owned(), proton),
+        ("the program's own profiler could not start".to_owned(), failed),
+    ];
+    assert_eq!(reasons, expected);
 }
 
 #[test]

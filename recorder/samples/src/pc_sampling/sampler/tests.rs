@@ -53,6 +53,10 @@ extern "C" fn subscribe(_subscriber: *mut Handle, _callback: Callback, _userdata
     0
 }
 
+extern "C" fn unsubscribe(_subscriber: Handle) -> Code {
+    0
+}
+
 extern "C" fn enable_callback(_enable: u32, _subscriber: Handle, _domain: c_int, _id: u32) -> Code {
     0
 }
@@ -149,6 +153,7 @@ unsafe extern "C" fn get_data(parameters: *mut CUpti_PCSamplingGetDataParams) ->
 const API: Cupti = Cupti {
     version,
     subscribe,
+    unsubscribe,
     enable_callback,
     device_of,
     cubin_crc,
@@ -162,9 +167,10 @@ const API: Cupti = Cupti {
     stop,
 };
 
-/// A sampler of a context that no other test has.
+/// A sampler of a context that no other test has. Its launches run side by side, as those that have waited for long.
 fn sampler(context: usize) -> Sampler {
-    Sampler::new(Handle(std::ptr::without_provenance_mut(context)), None, Mode::Serialized, 64 << 20, 8)
+    let context = Handle(std::ptr::without_provenance_mut(context));
+    Sampler { patience: Duration::ZERO, ..Sampler::new(context, None, Mode::Serialized, 64 << 20, 8) }
 }
 
 fn change(sampler: &Sampler, change: impl FnOnce(&mut Context)) {
@@ -274,6 +280,23 @@ fn records_that_no_launch_takes_are_bounded() {
     change(&sampler, |context| context.records = (10..3000).map(|id| (id, 1)).collect());
     assert_eq!(samples(&sampler.read(&API, 2999)), 1);
     assert_eq!(sampler.reader().others.len(), MOST_OTHERS);
+}
+
+#[test]
+fn a_launch_waits_until_the_one_before_was_read() {
+    let sampler = Sampler { patience: Duration::from_hours(1), ..sampler(0x80) };
+    assert_eq!(sampler.enter(&API, 8), Ok(8));
+    std::thread::scope(|scope| {
+        let second = scope.spawn(|| sampler.enter(&API, 12));
+        // CUPTI reads these while the first is running: they have its number.
+        change(&sampler, |context| context.records = vec![(1, 5)]);
+        assert_eq!(samples(&sampler.read(&API, 1)), 5);
+        assert_eq!(sampler.gate().active, 1, "the second has not begun");
+        sampler.leave(&API, None);
+        assert_eq!(second.join().ok(), Some(Ok(12)), "with a period of its own");
+    });
+    sampler.leave(&API, None);
+    assert_eq!(calls(&sampler), ["enable", "period 8", "start", "stop", "period 12", "start", "stop"]);
 }
 
 #[test]
