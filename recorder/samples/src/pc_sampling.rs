@@ -24,7 +24,7 @@ use calls::Mode;
 use functions::Functions;
 use period::{FINEST, Periods};
 use rows::Book;
-use sampler::Sampler;
+use sampler::{BUSY, Sampler};
 use stallmap_session::gpu::code;
 use stallmap_session::gpu::device;
 use stallmap_session::gpu::graphs::{self, Graphs};
@@ -57,6 +57,8 @@ struct Instrument {
     is_timeline: bool,
     selector: Selector,
     samplers: Mutex<BTreeMap<usize, Arc<Sampler>>>,
+    /// Held while sampling is enabled, and that of another context of the GPU is disabled before.
+    changing: Mutex<()>,
     functions: Mutex<Functions>,
     periods: Mutex<Periods>,
     book: Mutex<Book>,
@@ -102,6 +104,7 @@ pub fn attach() -> Result<(), String> {
         is_timeline,
         selector: Selector::new(config.selection.clone())?,
         samplers: Mutex::default(),
+        changing: Mutex::default(),
         functions: Mutex::default(),
         periods: Mutex::default(),
         book: Mutex::default(),
@@ -206,7 +209,7 @@ impl Instrument {
     fn end_samplers(&self) {
         let samplers = std::mem::take(&mut *lock(&self.samplers));
         for sampler in samplers.into_values() {
-            sampler.end(&self.api);
+            sampler.end(&self.api, "the process ended during the launch");
         }
     }
 
@@ -247,22 +250,23 @@ impl Instrument {
         let sampler = Arc::new(Sampler::new(context, gpu, mode, buffer_bytes, exponent));
         lock(&self.samplers).insert(context.key(), Arc::clone(&sampler));
         if is_continuous {
-            sampler.prepare(&self.api);
+            sampler.prepare(&self.api).unwrap_or_default();
             if let Some(instrument) = INSTRUMENT.get() {
                 windows::start(&instrument.api, sampler);
             }
             return;
         }
         // Where nothing may ever be selected, the first selected launch enables sampling, and pays for it.
-        if !self.config.selection.paused && self.config.selection.region.is_none() {
-            sampler.prepare(&self.api);
+        let is_selected = !self.config.selection.paused && self.config.selection.region.is_none();
+        if is_selected && self.neighbors(&sampler).is_empty() {
+            self.prepare(&sampler).unwrap_or_default();
         }
     }
 
     fn context_ends(&self, context: Handle) {
         let sampler = lock(&self.samplers).remove(&context.key());
         if let Some(sampler) = sampler {
-            sampler.end(&self.api);
+            sampler.end(&self.api, "the context ended during the launch");
         }
         kernels::forget();
         lock(&self.functions).unload_all(context.key());
@@ -297,6 +301,26 @@ impl Instrument {
         kernels::forget();
         lock(&self.functions).unload(context.key(), number);
         lock(&self.periods).forget();
+    }
+
+    /// Enables sampling of a context. The hardware samples one context of a GPU at a time: that of others is disabled. The
+    /// error is the reason that the context cannot be sampled.
+    fn prepare(&self, sampler: &Sampler) -> Result<(), &'static str> {
+        if sampler.is_prepared() {
+            return Ok(());
+        }
+        let Ok(_changing) = self.changing.try_lock() else { return Err(BUSY) };
+        if self.neighbors(sampler).iter().all(|other| other.rest(&self.api)) {
+            sampler.prepare(&self.api)
+        } else {
+            Err("another context of the process was sampled")
+        }
+    }
+
+    /// The samplers of other contexts of a GPU.
+    fn neighbors(&self, sampler: &Sampler) -> Vec<Arc<Sampler>> {
+        let samplers = lock(&self.samplers);
+        samplers.values().filter(|other| sampler.shares_gpu(other)).cloned().collect()
     }
 
     /// The sampler of a context.

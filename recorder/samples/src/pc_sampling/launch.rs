@@ -235,6 +235,7 @@ impl Instrument {
         let machine = sampler.machine(driver::multiprocessors);
         let wanted = self.config.sampling_period_exponent;
         let wanted = wanted.unwrap_or_else(|| lock(&self.periods).choose(&kind, plan(machine)));
+        self.prepare(&sampler)?;
         let exponent = sampler.enter(&self.api, wanted)?;
         let begin_ns = session::now_ns();
         Ok(Some(Sampling { sampler, machine, exponent, begin_ns, _watched: Watched::begin(name) }))
@@ -279,10 +280,15 @@ impl Instrument {
             reading
         });
         let kernel_id = launch.replayed.unwrap_or(KernelId(launch.ordinal));
+        let unread = reading.as_ref().and_then(Reading::unread);
+        if let Some(code) = unread {
+            lose_unread(1, code);
+        }
         let sampled = launch
             .sampling
             .as_ref()
             .zip(reading.as_ref())
+            .filter(|_| unread.is_none())
             .map(|(sampling, reading)| self.count(launch, sampling, reading, end_ns));
         let records = reading.as_ref().map_or(&[][..], |reading| &reading.records);
         let kernel = Ran {
@@ -307,7 +313,8 @@ impl Instrument {
             end_ns,
         };
         let matched = if launch.replayed.is_some() { Match::Replayed } else { Match::Reference };
-        let run = rows::launch_run(&kernel, matched, &times, launch.is_recorded, sampled);
+        let is_recorded = launch.is_recorded && unread.is_none();
+        let run = rows::launch_run(&kernel, matched, &times, is_recorded, sampled);
         self.emit(row.filter(|_| launch.replayed.is_none()), run);
     }
 
@@ -327,14 +334,13 @@ impl Instrument {
     fn count(&self, launch: &Pending, sampling: &Sampling, reading: &Reading, end_ns: i64) -> Sampled {
         let collected = reading.reasons.count_all(&reading.records);
         let taken = collected + reading.dropped;
-        let missing = match reading.failure {
-            None => 0,
-            Some(failure) => {
-                let estimate = sampling.estimate(blocks(launch.call.shape), end_ns, failure);
-                let missing = estimate.saturating_sub(taken);
-                lose_samples(launch.ordinal, failure, missing);
-                missing
-            }
+        let missing = if reading.failure == Some(Failure::Full) {
+            let estimate = sampling.estimate(blocks(launch.call.shape), end_ns);
+            let missing = estimate.saturating_sub(taken);
+            lose_samples(launch.ordinal, missing);
+            missing
+        } else {
+            0
         };
         let kind = (launch.call.function.key(), launch.call.shape);
         let own = taken.saturating_sub(self.foreign(reading, &launch.kernel.name));
@@ -417,22 +423,23 @@ impl Instrument {
 }
 
 impl Sampling {
-    /// Samples that a launch of so many blocks took, by the time that it took. A buffer that was full held more than it
-    /// can.
-    pub(super) fn estimate(&self, blocks: u64, end_ns: i64, failure: Failure) -> u64 {
+    /// Samples that a launch of so many blocks took, by the time that it took, where the buffer was full: it held more than
+    /// it can.
+    pub(super) fn estimate(&self, blocks: u64, end_ns: i64) -> u64 {
         let ns = u64::try_from(end_ns - self.begin_ns).unwrap_or(0);
-        let estimate = self.machine.samples(blocks, ns, self.exponent);
-        if failure == Failure::Full { estimate.max(self.machine.capacity()) } else { estimate }
+        self.machine.samples(blocks, ns, self.exponent).max(self.machine.capacity())
     }
 }
 
-/// Counts samples of a launch that were taken and could not be read.
-pub(super) fn lose_samples(ordinal: u64, failure: Failure, count: u64) {
-    let (reason, detail) = match failure {
-        Failure::Full => ("the hardware buffer was full: estimated", None),
-        Failure::Code(code) => ("samples could not be read: estimated", Some(format!("CUPTI error {code}"))),
-    };
-    rows::lose_at(ordinal, LossKind::Sample, reason, count, detail);
+/// Counts samples of a launch that were taken and dropped.
+pub(super) fn lose_samples(ordinal: u64, count: u64) {
+    rows::lose_at(ordinal, LossKind::Sample, "the hardware buffer was full: estimated", count, None);
+}
+
+/// Counts launches whose samples CUPTI does not give: nobody knows how many there are.
+pub(super) fn lose_unread(launches: u64, code: c_int) {
+    let detail = Some(format!("CUPTI error {code}"));
+    session::lose(LossKind::Launch, "samples could not be read", launches, detail);
 }
 
 /// The result of a call that ends.

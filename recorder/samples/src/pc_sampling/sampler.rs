@@ -32,7 +32,7 @@ const MOST_OTHERS: usize = 1024;
 /// Time that a launch waits for another thread's. After that both are sampled: one may wait for the other.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Reason of a launch that is not sampled while sampling is enabled.
-const BUSY: &str = "sampling was being enabled";
+pub(super) const BUSY: &str = "sampling was being enabled";
 /// Reason of a launch on a GPU that another process samples.
 const TAKEN: &str = "another process sampled the GPU";
 /// Passed when the user has read about [`TAKEN`].
@@ -41,6 +41,8 @@ static TAKEN_SAID: Once = Once::new();
 const NOT_STARTED: &str = "sampling could not be started";
 /// Passed when the user has read that CUPTI failed.
 static BROKEN_SAID: Once = Once::new();
+/// Reason of a launch whose end CUPTI did not report.
+const UNSEEN: &str = "CUPTI stopped reporting during the launch";
 /// Reason of a launch that cannot be sampled.
 const DEAD: &str = "sampling could not be enabled";
 
@@ -70,7 +72,7 @@ unsafe impl Sync for Sampler {}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Not enabled yet: nothing was selected, or another process samples the GPU.
+    /// Not enabled: nothing was selected, or another process or another context samples the GPU.
     Off,
     /// Being enabled: launches go on without samples.
     Busy,
@@ -120,12 +122,22 @@ pub(super) struct Reading {
     pub(super) failure: Option<Failure>,
 }
 
+impl Reading {
+    /// CUPTI's error, if it gave no sample.
+    pub(super) fn unread(&self) -> Option<Code> {
+        match self.failure {
+            Some(Failure::Code(code)) if self.records.is_empty() => Some(code),
+            _ => None,
+        }
+    }
+}
+
 /// A reason that samples of a launch are missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
     /// The hardware buffer was full.
     Full,
-    /// CUPTI answered with this code.
+    /// CUPTI answered with this code. Nobody knows how many samples there were.
     Code(Code),
 }
 
@@ -179,21 +191,64 @@ impl Sampler {
         self.reader.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enables sampling, if it never was. False while another process samples the GPU.
-    pub(super) fn prepare(&self, api: &Cupti) -> bool {
+    /// True if sampling was enabled, or cannot be.
+    pub(super) fn is_prepared(&self) -> bool {
+        self.gate().phase != Phase::Off
+    }
+
+    /// True if another context is one of the same GPU.
+    pub(super) fn shares_gpu(&self, other: &Self) -> bool {
+        self.context != other.context && self.gpu == other.gpu
+    }
+
+    /// Enables sampling, if it is off. An error while another process samples the GPU.
+    pub(super) fn prepare(&self, api: &Cupti) -> Result<(), &'static str> {
         let mut gate = self.gate();
         if gate.phase != Phase::Off {
-            return true;
+            return Ok(());
         }
         gate.turn = Turn::take(self.gpu.as_deref());
-        let is_free = gate.turn.is_some();
-        if is_free {
-            self.enable(api, gate, false);
-        } else {
+        if gate.turn.is_none() {
             drop(gate);
             TAKEN_SAID.call_once(|| say("another process samples the GPU: no stall samples until it ends"));
+            return Err(TAKEN);
         }
-        is_free
+        self.enable(api, gate, false);
+        Ok(())
+    }
+
+    /// Disables sampling until the next launch of this context, because another one of the GPU is to be sampled. False
+    /// while a launch is running for long.
+    pub(super) fn rest(&self, api: &Cupti) -> bool {
+        let mut gate = self.wait();
+        match gate.phase {
+            Phase::Off | Phase::Dead => return true,
+            Phase::Ready | Phase::Full if gate.active == 0 => gate.phase = Phase::Busy,
+            Phase::Ready | Phase::Full | Phase::Busy => return false,
+        }
+        drop(gate);
+        let disabled = Calls { api, context: self.context }.disable();
+        let mut reader = self.reader();
+        let (reasons, buffers) = (Arc::clone(&reader.reasons), reader.buffers.take());
+        drop(reader);
+        let mut gate = self.gate();
+        gate.turn = None;
+        gate.phase = if disabled.is_ok() { Phase::Off } else { Phase::Dead };
+        drop(gate);
+        match (disabled, buffers) {
+            (Ok(()), buffers) => emit_leftover(&reasons, buffers),
+            (Err(error), buffers) => {
+                // CUPTI may still write there.
+                std::mem::forget(buffers);
+                session::lose(
+                    LossKind::Source,
+                    "sampling of a context could not be disabled",
+                    1,
+                    Some(error),
+                );
+            }
+        }
+        true
     }
 
     /// Enables sampling, again where it was on. No sampled launch is running.
@@ -231,7 +286,7 @@ impl Sampler {
 
     /// Reads what was sampled since the last read. `None` once sampling has ended.
     pub(super) fn collect(&self, api: &Cupti) -> Option<Reading> {
-        if !self.prepare(api) {
+        if self.prepare(api).is_err() {
             return Some(Reading::default());
         }
         if self.gate().phase != Phase::Ready {
@@ -264,11 +319,9 @@ impl Sampler {
             .0
     }
 
-    /// Begins a sampled launch, if possible at this period. The exponent of its period, or why it is not sampled.
+    /// Begins a sampled launch, if possible at this period. The exponent of its period, or why it is not sampled. The
+    /// sampler is prepared.
     pub(super) fn enter(&self, api: &Cupti, exponent: u32) -> Result<u32, &'static str> {
-        if !self.prepare(api) {
-            return Err(TAKEN);
-        }
         let mut gate = self.wait();
         match gate.phase {
             Phase::Ready => {}
@@ -340,8 +393,8 @@ impl Sampler {
         lose_others(&reasons, others.values());
     }
 
-    /// Disables sampling for good, because the context or the process ends.
-    pub(super) fn end(&self, api: &Cupti) {
+    /// Disables sampling for good, because the context or the process ends: the reason of launches that are running.
+    pub(super) fn end(&self, api: &Cupti, reason: &'static str) {
         let mut gate = self.gate();
         let phase = std::mem::replace(&mut gate.phase, Phase::Dead);
         // Given up at the end of this call: until then CUPTI may sample.
@@ -350,7 +403,8 @@ impl Sampler {
         drop(gate);
         self.is_free.notify_all();
         if active > 0 {
-            session::lose(LossKind::Launch, "the process ended during the launch", active.into(), None);
+            let reason = if BROKEN_SAID.is_completed() { UNSEEN } else { reason };
+            session::lose(LossKind::Launch, reason, active.into(), None);
         }
         let can_end = active == 0 && matches!(phase, Phase::Ready | Phase::Full);
         let is_off = can_end && Calls { api, context: self.context }.disable().is_ok();
@@ -362,10 +416,17 @@ impl Sampler {
             Some(mut buffers) if is_off && self.mode == Mode::Continuous => {
                 windows::emit_last(&reasons, &buffers.leftover.records(), self.device_id());
             }
-            Some(mut buffers) if is_off => reasons.emit(&buffers.leftover.records(), None),
+            buffers if is_off => emit_leftover(&reasons, buffers),
             // CUPTI may still write there.
             buffers => std::mem::forget(buffers),
         }
+    }
+}
+
+/// Writes the records that CUPTI had left when sampling was disabled.
+fn emit_leftover(reasons: &Reasons, buffers: Option<Buffers>) {
+    if let Some(mut buffers) = buffers {
+        reasons.emit(&buffers.leftover.records(), None);
     }
 }
 
