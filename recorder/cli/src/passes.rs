@@ -13,6 +13,7 @@ use stallmap_config::{Instrument, Pass, Recording};
 
 use crate::args::Record;
 use crate::child::{Ended, Signals};
+use crate::durations;
 use crate::exit::{self, Failure};
 use crate::folder::Folder;
 use crate::hot;
@@ -51,8 +52,11 @@ impl Passes<'_> {
         for (index, &instrument) in instruments.iter().enumerate() {
             let (number, count) = (index + 1, instruments.len());
             self.messages.step(format_args!("pass {number} of {count}: {}", instrument.word()));
-            if index > 0 {
+            if index > 0 && instrument == Instrument::Accesses {
                 self.select(injection);
+            }
+            if instrument == Instrument::PcSamples {
+                self.tell_durations();
             }
             let mut command = self.command();
             command.envs(injection.variables(instrument).map_err(Failure::before)?);
@@ -114,6 +118,13 @@ impl Passes<'_> {
                 injection.select(kernels);
             }
             Err(error) => message::warning(format_args!("kernels of every share are recorded: {error:#}")),
+        }
+    }
+
+    /// Tells a sampling run how long kernels take, if a run before has measured it.
+    fn tell_durations(&self) {
+        if let Err(error) = durations::write(self.folder.path()) {
+            message::warning(format_args!("long kernels may fill the buffer of samples: {error:#}"));
         }
     }
 

@@ -10,6 +10,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use stallmap_config::durations::{self, Durations};
 use stallmap_config::{Config, Instrument as Pass};
 use stallmap_schema::capture::recording::GAVE_WAY;
 use stallmap_schema::id::{ModuleId, Pc};
@@ -61,6 +62,8 @@ struct Instrument {
     changing: Mutex<()>,
     functions: Mutex<Functions>,
     periods: Mutex<Periods>,
+    /// Measured by a run before.
+    durations: Durations,
     book: Mutex<Book>,
     graphs: Graphs,
 }
@@ -107,6 +110,7 @@ pub fn attach() -> Result<(), String> {
         changing: Mutex::default(),
         functions: Mutex::default(),
         periods: Mutex::default(),
+        durations: durations(config),
         book: Mutex::default(),
         graphs: Graphs::default(),
     };
@@ -337,6 +341,13 @@ const CONTINUOUS: u32 = 16;
 fn run_exponent(config: &Config) -> u32 {
     let default = if config.samples_continuously() { CONTINUOUS } else { FINEST };
     config.sampling_period_exponent.unwrap_or(default)
+}
+
+/// The durations of kernels that a run before has measured. None where there was no such run.
+fn durations(config: &Config) -> Durations {
+    let json = std::fs::read_to_string(config.directory.join(durations::FILE_NAME)).unwrap_or_default();
+    // Without them periods are found launch by launch.
+    Durations::from_json(&json).unwrap_or_default()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -195,7 +195,10 @@ impl Instrument {
         }
         let kernel = kernels::find(call.function.key(), data.symbol, |name| self.selector.takes(name));
         let kind = (call.function.key(), call.shape);
-        let plan = |machine: Machine| machine.kernel(blocks(call.shape));
+        let plan = |machine: Machine| {
+            let longest_ns = self.durations.longest_ns(&kernel.name, call.shape);
+            machine.kernel(blocks(call.shape)).of_measured(longest_ns)
+        };
         let decision = self.selector.decide_taken(kernel.taken);
         let sampling = decision.and_then(|()| self.begin_sampling(data.context, kind, &kernel.name, plan));
         if let Err(reason) = sampling {
