@@ -22,7 +22,7 @@ const MIN_NS: u64 = 1_000_000;
 pub(crate) fn write(folder: &Path) -> anyhow::Result<()> {
     let mut durations = Durations::default();
     for segment in segments(folder, Instrument::Timeline)? {
-        add_run(&segment, &mut durations)?;
+        add_run(&segment, &mut durations);
     }
     if durations.is_empty() {
         return Ok(());
@@ -32,8 +32,9 @@ pub(crate) fn write(folder: &Path) -> anyhow::Result<()> {
 }
 
 /// Adds the launches of one process. Nodes of graphs are not sampled one by one.
-fn add_run(path: &Path, durations: &mut Durations) -> anyhow::Result<()> {
-    let segment = SegmentReader::open(path)?;
+fn add_run(path: &Path, durations: &mut Durations) {
+    // Finalizing reports a segment that cannot be read.
+    let Ok(segment) = SegmentReader::open(path) else { return };
     let mut names: BTreeMap<u64, String> = BTreeMap::new();
     let mut launches: BTreeMap<KernelId, [u32; 6]> = BTreeMap::new();
     let mut calls: BTreeMap<u64, KernelId> = BTreeMap::new();
@@ -57,7 +58,6 @@ fn add_run(path: &Path, durations: &mut Durations) -> anyhow::Result<()> {
             durations.add(KernelShape { name: name.clone(), shape: *shape }, ns(&kernel));
         }
     }
-    Ok(())
 }
 
 fn ns(kernel: &RawActivity) -> u64 {

@@ -73,17 +73,16 @@ impl Passes<'_> {
             self.folder
                 .describe(recording)
                 .map_err(|error| Failure::not_written(error).with_code(exit::after(code_of_all(&ends))))?;
-            if let Some(&next) = instruments.get(index + 1)
-                && !self.goes_on(instrument, next, end)
-            {
+            let rest = instruments.get(index + 1..).unwrap_or_default();
+            if !rest.is_empty() && !self.goes_on(instrument, rest, end) {
                 break;
             }
         }
         Ok(ends)
     }
 
-    /// True if another pass can add something.
-    fn goes_on(&self, instrument: Instrument, next: Instrument, end: Ended) -> bool {
+    /// True if the other passes can add something.
+    fn goes_on(&self, instrument: Instrument, rest: &[Instrument], end: Ended) -> bool {
         if self.folder.processes(instrument) == 0 {
             // The caller says that nothing was recorded.
             return false;
@@ -95,11 +94,12 @@ impl Passes<'_> {
         } else {
             return true;
         };
-        let what = match next {
+        let word = |instrument: &Instrument| match instrument {
             Instrument::Accesses => "accesses",
             Instrument::Timeline => "times",
             _ => "stalls",
         };
+        let what = rest.iter().map(word).collect::<Vec<_>>().join(" and ");
         message::warning(format_args!("{what} are not recorded: the program is not run again, as {reason}"));
         false
     }
