@@ -7,6 +7,7 @@
 
 #include "truth.h"
 
+#include <atomic>
 #include <csignal>
 #include <thread>
 #include <unistd.h>
@@ -62,15 +63,23 @@ static int destructors() {
     return 5;
 }
 
+static std::atomic<int> late{0};
+
 static int threads() {
     begin();
-    // Detached: it launches until the process is gone.
+    // It launches until a handler of the exit has seen it launch, and ends before CUDA does.
     std::thread([] {
-        for (;;) {
+        for (; late < 100; late += late > 0) {
             launch(0);
             cudaStreamSynchronize(cudaStreamPerThread);
         }
+        late = -1;
     }).detach();
+    atexit([] {
+        for (late = 1; late > 0;) std::this_thread::yield();
+        printf("the late thread has ended\n");
+        fflush(stdout);
+    });
     std::vector<std::thread> short_lived;
     for (int thread = 0; thread < 64; thread++) short_lived.emplace_back([] { launch(1); });
     for (std::thread &thread : short_lived) thread.join();
@@ -123,7 +132,7 @@ static void end_by(int number) {
         usleep(2000);
     }
     CHECK(cudaDeviceSynchronize());
-    launch(2, 50);  // nobody waits for these
+    launch(2, 50);  // not waited for
     usleep(400000);
     printf("ends\n");
     fflush(stdout);

@@ -1,5 +1,5 @@
 // Long and short kernels on eight threads, each on a stream of its own: samples of a long one that are read with a short one
-// would change everything that is said of it.
+// would change all that a capture says of it.
 //
 // `chase` and `walk` wait for memory, one load after the other, for milliseconds. `walk` does it in a function. `tick_0` to
 // `tick_3` add one number. One JSON line for each thread.

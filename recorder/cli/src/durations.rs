@@ -40,7 +40,7 @@ fn add_run(path: &Path, durations: &mut Durations) {
     let mut calls: BTreeMap<u64, KernelId> = BTreeMap::new();
     let mut kernels: Vec<RawActivity> = Vec::new();
     for frame in segment.frames().iter().filter(|frame| frame.kind == Some(Kind::Rows)) {
-        // What is damaged costs its durations, not the recording.
+        // Damaged rows cost their durations, not the recording.
         let Ok(Frame::Rows { table, batch }) = segment.read(frame) else { continue };
         names.extend(rows::<ActivityName>(&table, &batch).map(|row| (row.name_id, row.name)));
         launches.extend(rows::<Launch>(&table, &batch).map(|row| (row.kernel_id, shape(&row))));

@@ -56,7 +56,7 @@ impl Passes<'_> {
                 self.select(injection);
             }
             if instrument == Instrument::PcSamples {
-                self.tell_durations();
+                self.leave_durations();
             }
             let mut command = self.command();
             command.envs(injection.variables(instrument).map_err(Failure::before)?);
@@ -121,8 +121,8 @@ impl Passes<'_> {
         }
     }
 
-    /// Tells a sampling run how long kernels take, if a run before has measured it.
-    fn tell_durations(&self) {
+    /// Leaves the durations of kernels to a sampling run, if a run before has measured them.
+    fn leave_durations(&self) {
         if let Err(error) = durations::write(self.folder.path()) {
             message::warning(format_args!("long kernels may fill the buffer of samples: {error:#}"));
         }

@@ -120,7 +120,7 @@ pub(crate) fn identify(run: &mut RunState, described: &mut BTreeMap<RunId, Descr
 fn count_behind(run: &RunState, missing: u64, losses: &mut Losses) {
     let gave_way = |loss: &&Loss| loss.kind == LossKind::Source && loss.reason == GAVE_WAY;
     if let Some(loss) = run.rows.losses.iter().find(gave_way) {
-        *losses.add(run.run_id(), LossKind::Launch, GAVE_WAY, missing) = loss.detail.clone();
+        losses.add(run.run_id(), LossKind::Launch, GAVE_WAY, missing).clone_from(&loss.detail);
     }
 }
 

@@ -70,7 +70,7 @@ pub(crate) fn shut_down() {
     }
 }
 
-/// Measures no more, so that somebody else can.
+/// Measures no more: another profiler can.
 pub(crate) fn give_way() {
     shut_down();
     for kind in KINDS.into_iter().filter(|_| ACTIVITY.get().is_some()) {

@@ -4,14 +4,15 @@
 #![expect(unsafe_code, reason = "memory shared with the GPU")]
 
 use std::ffi::c_void;
-use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use stallmap_session::gpu::device;
 use stallmap_sys::cuda::{Handle, STREAM_NON_BLOCKING};
 use stallmap_sys::sanitizer::Sanitizer;
 
-use super::counts::{ENTRIES, Entry, Sums, sums};
+use super::counted::Counted;
+use super::counts::ENTRIES;
+use super::sums::{Entry, Sums, sums};
 use super::{LAST_PATIENCE, Ring, check, zeroed};
 
 /// Memory and stream of the copies of a context.
@@ -28,7 +29,7 @@ pub struct Copier {
 // that reads it.
 unsafe impl Send for Copier {}
 
-/// Whether a copy is being made.
+/// State of the copies of a context.
 #[derive(Default)]
 struct Busy {
     is_copying: Mutex<bool>,
@@ -40,15 +41,15 @@ pub struct Snapshot {
     copier: Copier,
     source: u64,
     emptied: u64,
-    /// Kernels that have ended.
-    ended: Vec<Range<u64>>,
+    /// Launches that have ended.
+    ended: Counted,
 }
 
 /// A copy that was made.
 pub struct Copied {
     sums: Sums,
     emptied: u64,
-    ended: Vec<Range<u64>>,
+    ended: Counted,
 }
 
 impl Copier {
@@ -109,7 +110,7 @@ impl Ring {
         self.copier = Some(copier);
     }
 
-    /// A copy of the counts, to be made, if it may tell more than the last one.
+    /// A copy of the counts, to be made, if it may hold more than the last one.
     pub fn snapshot(&self) -> Option<Snapshot> {
         let copier = self.copier.clone()?;
         let news = self.counts.as_ref()?.news(&self.shared.running())?;

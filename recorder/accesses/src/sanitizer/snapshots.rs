@@ -13,7 +13,7 @@ use stallmap_session::session;
 use stallmap_sys::cuda::Handle;
 
 use super::{INSTRUMENT, Instrument, Key, own};
-use crate::ring::Copier;
+use crate::ring::{Copier, Ring};
 
 /// The reason where no copies can be made.
 const LATE: &str = "counts are read late: a program that is killed loses them";
@@ -70,7 +70,7 @@ impl Instrument {
         let contexts: Vec<Key> = self.lock().rings.keys().copied().collect();
         for context in contexts {
             // The copy takes as long as the GPU likes: no lock is held meanwhile.
-            let Some(snapshot) = self.lock().rings.get(&context).and_then(|ring| ring.snapshot()) else {
+            let Some(snapshot) = self.lock().rings.get(&context).and_then(Ring::snapshot) else {
                 continue;
             };
             let copied = own(|| device::within(Handle::of_key(context), || snapshot.copy(&self.api)));

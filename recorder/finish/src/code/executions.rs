@@ -16,7 +16,7 @@ pub(crate) struct Executions<'a> {
 }
 
 impl<'a> Executions<'a> {
-    /// Those of some modules.
+    /// Executions in some modules.
     pub(crate) fn new(modules: &'a Modules) -> Self {
         Self { modules, callees: BTreeMap::new(), by_kernel: BTreeMap::new() }
     }

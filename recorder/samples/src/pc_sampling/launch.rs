@@ -17,8 +17,9 @@ use super::functions::{Found, Launched};
 use super::graph::PendingGraph;
 use super::kernels::{self, Kernel};
 use super::period::{Kind, Machine, Plan};
+use super::reading::{Failure, Reading};
 use super::rows::{self, CallTimes, Ran, Sampled};
-use super::sampler::{Failure, Reading, Sampler};
+use super::sampler::Sampler;
 use super::watch::Watched;
 use super::{Instrument, LAST, Taken, driver, lock, run_exponent, samples};
 use crate::timeline::{Clones, queue};
@@ -28,7 +29,7 @@ use stallmap_session::slot::ThreadSlot;
 use stallmap_session::{context, replayed, session};
 
 /// The site of a callback at the begin of a call.
-const ENTER: c_int = 0;
+pub(super) const ENTER: c_int = 0;
 /// The reason of a launch call that failed.
 const REFUSED: &str = "refused by the driver";
 
@@ -84,6 +85,11 @@ thread_local! {
     static OPEN: ThreadSlot<(u64, Open)> = const { ThreadSlot::empty() };
 }
 
+/// Forgets the launch call of this thread. True if there was one.
+pub(super) fn forget() -> bool {
+    OPEN.with(ThreadSlot::take).is_some()
+}
+
 impl Instrument {
     /// # Safety
     /// `data` is that of a call of the function with this callback id.
@@ -111,32 +117,6 @@ impl Instrument {
                 Some((id, open)) if id == correlation_id => self.closed(open, result(data), correlation_id),
                 other => self.abandon(other),
             }
-        }
-    }
-
-    /// Counts the launches of a call after the session has ended.
-    ///
-    /// # Safety
-    /// As [`Self::driver_call`].
-    pub(super) unsafe fn late_call(&self, id: u32, data: &ApiData) {
-        // A call that began before is counted by the end of its sampler.
-        let has_begun = data.site == ENTER || OPEN.with(ThreadSlot::take).is_some();
-        if has_begun || result(data) != 0 || data.parameters.is_null() {
-            return;
-        }
-        if launch_id::GRAPH.contains(&id) {
-            // SAFETY: the parameters are the executable graph and the stream.
-            let [exec, stream] = unsafe { *data.parameters.cast::<[Handle; 2]>() };
-            if graphs::capture(id, stream).is_none() {
-                let nodes = self.graphs.nodes(exec);
-                let enabled = nodes.iter().flat_map(|nodes| nodes.iter()).filter(|node| node.is_enabled);
-                session::lose_late(enabled.count() as u64);
-            }
-        // SAFETY: by this function's contract.
-        } else if let Some(call) = unsafe { call::read(id, data.parameters) }
-            && graphs::capture(id, call.stream).is_none()
-        {
-            session::lose_late(1);
         }
     }
 
@@ -439,14 +419,14 @@ pub(super) fn lose_samples(ordinal: u64, count: u64) {
     rows::lose_at(ordinal, LossKind::Sample, "the hardware buffer was full: estimated", count, None);
 }
 
-/// Counts launches whose samples CUPTI does not give: nobody knows how many there are.
+/// Counts launches whose samples CUPTI does not give. Their number is not known.
 pub(super) fn lose_unread(launches: u64, code: c_int) {
     let detail = Some(format!("CUPTI error {code}"));
     session::lose(LossKind::Launch, "samples could not be read", launches, detail);
 }
 
 /// The result of a call that ends.
-fn result(data: &ApiData) -> c_int {
+pub(super) fn result(data: &ApiData) -> c_int {
     // SAFETY: on exit, CUPTI gives the address of the result, which lives during the callback.
     unsafe { data.result.as_ref() }.copied().unwrap_or(0)
 }

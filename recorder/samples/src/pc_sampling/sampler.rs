@@ -14,11 +14,12 @@ use std::time::Duration;
 
 use stallmap_schema::word::LossKind;
 use stallmap_sys::cuda::Handle;
-use stallmap_sys::cupti::{Code, Cupti, OUT_OF_MEMORY};
+use stallmap_sys::cupti::Cupti;
 
 use super::buffer::{Buffer, Record};
 use super::calls::{Calls, Mode};
 use super::period::Machine;
+use super::reading::{Failure, Reading, count_losses, lose_others, read_all};
 use super::samples::{Reasons, Sums};
 use super::turn::Turn;
 use super::windows;
@@ -110,36 +111,6 @@ struct Buffers {
 // SAFETY: the pointers in the buffers are to memory that they own.
 #[expect(unsafe_code, reason = "buffers with pointers into themselves")]
 unsafe impl Send for Buffers {}
-
-/// The samples of one launch call.
-#[derive(Debug, Default)]
-pub(super) struct Reading {
-    pub(super) reasons: Arc<Reasons>,
-    pub(super) records: Vec<Record>,
-    /// Samples that the hardware dropped.
-    pub(super) dropped: u64,
-    /// The reason that samples are missing.
-    pub(super) failure: Option<Failure>,
-}
-
-impl Reading {
-    /// CUPTI's error, if it gave no sample.
-    pub(super) fn unread(&self) -> Option<Code> {
-        match self.failure {
-            Some(Failure::Code(code)) if self.records.is_empty() => Some(code),
-            _ => None,
-        }
-    }
-}
-
-/// A reason that samples of a launch are missing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Failure {
-    /// The hardware buffer was full.
-    Full,
-    /// CUPTI answered with this code. Nobody knows how many samples there were.
-    Code(Code),
-}
 
 impl Sampler {
     /// Sampling of a context, not enabled yet.
@@ -440,50 +411,6 @@ fn broken(reason: &'static str, error: String) {
         session::lose(LossKind::Source, "CUPTI may report no later launch", 1, None);
     });
     session::lose(LossKind::Source, reason, 1, Some(error));
-}
-
-/// Counts records of launches that were sampled because they ran while a selected one did.
-fn lose_others<'a>(reasons: &Reasons, others: impl Iterator<Item = &'a Vec<Record>>) {
-    let samples = others.map(|records| reasons.count_all(records)).sum();
-    if samples > 0 {
-        session::lose(LossKind::Sample, "launch was not selected", samples, None);
-    }
-}
-
-/// Reads until CUPTI has no more records. The result says why it did not come so far.
-fn read_all(
-    calls: Calls<'_>,
-    answer: &mut Buffer,
-    sums: &mut Sums,
-    each: &mut dyn FnMut(Record),
-) -> Option<Failure> {
-    loop {
-        answer.clear();
-        let code = calls.read(answer);
-        let totals = answer.totals();
-        if code == 0 {
-            answer.records().into_iter().for_each(&mut *each);
-            sums.add(totals);
-        }
-        match code {
-            OUT_OF_MEMORY => return Some(Failure::Full),
-            0 if totals.is_full => return Some(Failure::Full),
-            0 if totals.has_more => {}
-            0 => return None,
-            code => return Some(Failure::Code(code)),
-        }
-    }
-}
-
-fn count_losses(sums: &Sums, collected: u64) {
-    let losses = [
-        ("dropped by the hardware", sums.dropped),
-        ("taken outside the program's kernels", sums.outside),
-        ("in the hardware's total and in no record", sums.missing(collected)),
-    ];
-    for (reason, count) in losses.into_iter().filter(|(_, count)| *count > 0) {
-        session::lose(LossKind::Sample, reason, count, None);
-    }
 }
 
 #[cfg(test)]

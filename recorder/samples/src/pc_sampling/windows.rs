@@ -9,7 +9,8 @@ use stallmap_schema::word::LossKind;
 use stallmap_sys::cupti::Cupti;
 
 use super::buffer::Record;
-use super::sampler::{Failure, Sampler};
+use super::reading::Failure;
+use super::sampler::Sampler;
 use super::samples::Reasons;
 use stallmap_session::guard::guard;
 use stallmap_session::session;

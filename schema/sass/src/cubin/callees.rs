@@ -14,7 +14,7 @@ pub struct Callees<'a> {
 }
 
 impl<'a> Callees<'a> {
-    /// Those of a cubin. `None` where a part of it is damaged: a call may stand there.
+    /// Callees in a cubin. `None` where a part of it is damaged: a call may stand there.
     pub fn new(cubin: &'a Cubin) -> Option<Self> {
         if !cubin.damage.is_empty() {
             return None;
@@ -24,7 +24,7 @@ impl<'a> Callees<'a> {
         Some(Self { cubin, sections: cubin.sections.iter().flat_map(named).collect() })
     }
 
-    /// Those of one kernel, itself too. `None` where the cubin has no such function.
+    /// Functions of one kernel, itself too. `None` where the cubin has no such function.
     pub fn of(&self, kernel: &str) -> Option<BTreeSet<&'a str>> {
         let mut waiting = vec![*self.sections.get(kernel)?];
         waiting.extend(self.cubin.pointed.iter().filter_map(|name| self.sections.get(name.as_str())));

@@ -290,7 +290,7 @@ fn the_programs_own_profilers_have_the_interface_to_themselves() {
         let mut reasons: Vec<_> = losses.into_iter().map(|loss| (loss.reason, loss.detail)).collect();
         reasons.sort();
         reasons.dedup_by_key(|(reason, _)| reason.clone());
-        Some((recording.stdout().to_owned(), reasons))
+        Some((recording.stdout(), reasons))
     };
     let Some((stdout, reasons)) = of(Instrument::PcSamples) else { return };
     let proton = Some("triton.profiler".to_owned());

@@ -304,7 +304,7 @@ fn a_context_rests_while_another_one_of_its_gpu_is_sampled() {
     assert_eq!(calls(&first), [&once[..], &["enable", "period 8", "start", "stop"]].concat());
     assert_eq!(calls(&second), once);
     end(&first);
-    assert!(first.rest(&API), "a context that has ended is in nobody's way");
+    assert!(first.rest(&API), "a context that has ended needs no rest");
 }
 
 #[test]
