@@ -43,7 +43,7 @@ impl Machine {
 
     /// Samples that the hardware buffer holds.
     pub(super) fn capacity(self) -> u64 {
-        self.buffer_bytes / SAMPLE_BYTES
+        capacity(self.buffer_bytes)
     }
 
     /// The plan for a kernel of so many blocks.
@@ -58,6 +58,11 @@ impl Machine {
         let target = kernels.max(1).saturating_mul(TARGET).min(most);
         Plan { machine: self, blocks: self.multiprocessors, first_ns, target, longest_ns: None }
     }
+}
+
+/// Samples that a hardware buffer holds.
+pub(super) fn capacity(buffer_bytes: u64) -> u64 {
+    buffer_bytes / SAMPLE_BYTES
 }
 
 /// Expected and wanted samples of a launch.

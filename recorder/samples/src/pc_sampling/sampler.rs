@@ -18,7 +18,7 @@ use stallmap_sys::cupti::Cupti;
 
 use super::buffer::{Buffer, Record};
 use super::calls::{Calls, Mode};
-use super::period::Machine;
+use super::period::{Machine, capacity};
 use super::reading::{Failure, Reading, count_losses, lose_others, read_all};
 use super::samples::{Reasons, Sums};
 use super::turn::Turn;
@@ -143,6 +143,11 @@ impl Sampler {
     /// The device of the context; 0 before the first launch, when there are no samples.
     pub(super) fn device_id(&self) -> i32 {
         self.device_id.get().copied().unwrap_or(0)
+    }
+
+    /// Samples that the hardware buffer holds.
+    pub(super) fn capacity(&self) -> u64 {
+        capacity(self.buffer_bytes)
     }
 
     /// The context's bounds; `describe` gives its multiprocessors and their clock.
