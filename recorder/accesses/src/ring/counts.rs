@@ -132,7 +132,7 @@ impl Counts {
         self.claimed() > MANY || self.used > BLOCKS / 2
     }
 
-    /// What a copy of the table can add, while some launches run.
+    /// Launches that a copy of the table can add, while some run.
     pub(super) fn news(&self, running: &[Range<u64>]) -> Option<News> {
         let ended = self.counted.ended(running);
         let has_news = !ended.is_empty() && self.claimed() > 0;

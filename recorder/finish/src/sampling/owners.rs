@@ -1,7 +1,7 @@
 //! The launches that samples are of.
 //!
-//! CUPTI names the call in which it read a sample from the hardware. With several threads, it may still have held samples
-//! of the launch before. Code knows better: a launch takes samples only of functions that its kernel can execute.
+//! CUPTI names the call in which it read a sample from the hardware. With several threads, it may have held some since
+//! the launch before. Code knows better: a launch takes samples only of functions that its kernel can execute.
 
 use std::collections::BTreeMap;
 
@@ -31,8 +31,8 @@ struct Launched {
     is_recorded: bool,
 }
 
-/// Gives samples of functions that their launch cannot execute to the last launch before its end that can, and counts
-/// those of no launch.
+/// Gives samples of functions that their launch cannot execute to the last launch before its end that can. Samples without
+/// such a launch are counted.
 pub(crate) fn settle(run: &mut RunState, modules: &Modules, losses: &mut Losses) {
     let mut owners = Owners::new(run, modules);
     let run_id = run.run_id();
