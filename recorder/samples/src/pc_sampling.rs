@@ -17,7 +17,9 @@ use stallmap_schema::id::{ModuleId, Pc};
 use stallmap_schema::word::LossKind;
 use stallmap_sys::cuda::{Handle, MODULE_LOAD_IDS, launch_id};
 use stallmap_sys::cupti::types::CUpti_GetCubinCrcParams;
-use stallmap_sys::cupti::{ApiData, Cupti, GraphData, ModuleData, ResourceData, domain, resource};
+use stallmap_sys::cupti::{
+    ApiData, Cupti, GraphData, MULTIPLE_SUBSCRIBERS, ModuleData, ResourceData, domain, resource,
+};
 use stallmap_sys::locate;
 
 use crate::timeline::{self, Clones};
@@ -121,7 +123,12 @@ pub fn attach() -> Result<(), String> {
     }
     let mut subscriber = Handle::NULL;
     // SAFETY: `callback` lives as long as the process and does not unwind.
-    check(unsafe { (api.subscribe)(&raw mut subscriber, callback, null_mut()) }, "subscribe")?;
+    let code = unsafe { (api.subscribe)(&raw mut subscriber, callback, null_mut()) };
+    if code == MULTIPLE_SUBSCRIBERS {
+        session::lose(LossKind::Source, GAVE_WAY, 1, Some("it subscribed first".to_owned()));
+        return Err("another profiler has subscribed to CUPTI, which has one subscriber".to_owned());
+    }
+    check(code, "subscribe")?;
     SUBSCRIBER.store(subscriber.key(), Ordering::Release);
     let launches =
         [launch_id::KERNEL, launch_id::COOPERATIVE, launch_id::KERNEL_EX, launch_id::GRAPH].concat();

@@ -57,6 +57,9 @@ crate::functions! {
 /// CUPTI_ERROR_OUT_OF_MEMORY: for samples, the hardware buffer is full.
 pub const OUT_OF_MEMORY: Code = 8;
 
+/// CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED: another profiler has subscribed.
+pub const MULTIPLE_SUBSCRIBERS: Code = 39;
+
 /// Callback domains.
 pub mod domain {
     /// Calls of the driver API.

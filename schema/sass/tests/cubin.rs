@@ -127,6 +127,19 @@ fn a_kernel_executes_what_its_section_holds_and_what_its_code_names() {
 }
 
 #[test]
+fn callees_of_a_linked_cubin_are_found_across_sections_and_by_pointers() {
+    let cubin = Cubin::read(&bytes("linked.sm_90.abi8.cubin")).unwrap();
+    let callees = Callees::new(&cubin).unwrap();
+    let of = |kernel| Vec::from_iter(callees.of(kernel).unwrap());
+    let pointed = ["_Z5firstPKfi", "_Z6secondPKfi"];
+    let root = "__cuda_sm20_sqrt_rn_f32_slowpath";
+    assert_eq!(of("plain"), [pointed[0], pointed[1], "plain"]);
+    assert_eq!(of("indirect"), [pointed[0], pointed[1], "indirect"]);
+    let called = ["_Z4deepPKfi", pointed[0], pointed[1], "_Z9elsewherePKfi", root, "direct"];
+    assert_eq!(of("direct"), called);
+}
+
+#[test]
 fn a_damaged_cubin_does_not_say_what_is_executed() {
     let mut cubin = Cubin::read(&bytes("nested.sm_90.abi8.cubin")).unwrap();
     cubin.damage.push("a relocation lies outside its section".to_owned());

@@ -30,8 +30,9 @@ use stallmap_session::session;
 const PCS: usize = 4096;
 /// Launches whose records wait to be read by their own calls.
 const MOST_OTHERS: usize = 1024;
-/// Time that a launch waits for another thread's. After that both are sampled: one may wait for the other.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Time that a launch waits for another thread's. After that both are sampled: one may wait for the other, as for a lock of
+/// the program's that a host function in front of its kernel needs.
+const PATIENCE: Duration = Duration::from_millis(200);
 /// Reason of a launch that is not sampled while sampling is enabled.
 pub(super) const BUSY: &str = "sampling was being enabled";
 /// Reason of a launch on a GPU that another process samples.
