@@ -170,6 +170,10 @@ pub fn attach() -> Result<(), String> {
 /// Collects the remaining samples and ends sampling.
 pub fn shut_down() {
     let Some(instrument) = INSTRUMENT.get() else { return };
+    if SUBSCRIBER.load(Ordering::Acquire) == 0 {
+        // CUPTI is another profiler's. What is flushed would be given to that one, which may be gone.
+        return;
+    }
     instrument.end_samplers();
     if instrument.is_timeline {
         timeline::shut_down();
