@@ -98,10 +98,10 @@ pub extern "C" fn stallmap_lose(kind: u32, reason: i64, count: u64, detail: i64)
     guard((), || calls::lose(kind, reason, count, detail));
 }
 
-/// Gives way to a profiler of the program's own that is about to start. 0 where it may not work in this run.
+/// Gives way to a profiler of the program's own that is about to start.
 #[unsafe(no_mangle)]
-pub extern "C" fn stallmap_give_way(profiler: i64) -> u32 {
-    guard(1, || u32::from(instruments::give_way(texts::text(profiler).unwrap_or("a profiler"))))
+pub extern "C" fn stallmap_give_way(profiler: i64) {
+    guard((), || instruments::give_way(texts::text(profiler).unwrap_or("a profiler")));
 }
 
 /// Writes everything and ends the session.

@@ -40,24 +40,20 @@ pub fn attach() -> bool {
     attached.is_some()
 }
 
-/// Leaves NVIDIA's profiling interface to a profiler of the program's own that is about to start. False where the
-/// instrument cannot: then that profiler may not work in this run.
-pub fn give_way(profiler: &str) -> bool {
+/// Leaves NVIDIA's profiling interface to a profiler of the program's own that is about to start, where the instrument can.
+pub fn give_way(profiler: &str) {
     match session::config().map(|config| config.instrument) {
         Some(Instrument::PcSamples | Instrument::Timeline) => {
             // An instrument that is not attached yet never will be.
-            let is_attached = ATTACHED.get_or_init(|| lose_to(profiler)).is_some();
-            if is_attached {
+            if ATTACHED.get_or_init(|| lose_to(profiler)).is_some() {
                 pc_sampling::give_way(profiler);
             }
-            true
         }
         Some(Instrument::Accesses) => {
             let reason = "the program's own profiler cannot run with the recording of accesses";
             session::lose(LossKind::Source, reason, 1, Some(profiler.to_owned()));
-            false
         }
-        Some(Instrument::Counters | Instrument::Native) | None => true,
+        Some(Instrument::Counters | Instrument::Native) | None => {}
     }
 }
 

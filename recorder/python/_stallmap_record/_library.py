@@ -53,7 +53,7 @@ class Library:
         self._lose = _function(library.stallmap_lose, None, lose)
         self.mode = _function(library.stallmap_mode, ctypes.c_uint32, [ctypes.c_uint32])
         self.finish = _function(library.stallmap_finish, None, [])
-        self._give_way = _function(library.stallmap_give_way, ctypes.c_uint32, [ctypes.c_int64])
+        self._give_way = _function(library.stallmap_give_way, None, [ctypes.c_int64])
         self.hook_allocator = _function(library.stallmap_hook_allocator, ctypes.c_int64, [])
         self._numbers = {"": 0, None: 0}
         self._packers = {}
@@ -93,8 +93,8 @@ class Library:
         self._fact(self.text(name), self.text(value))
 
     def give_way(self, profiler):
-        """Leaves NVIDIA's profiling interface to another profiler. 0 where it may not work nevertheless."""
-        return self._give_way(self.text(profiler))
+        """Leaves NVIDIA's profiling interface to another profiler, where this run can."""
+        self._give_way(self.text(profiler))
 
     def lose_op(self, reason, error=None):
         """Counts an op that is not recorded."""

@@ -4,6 +4,14 @@ import sys
 
 from _stallmap_record._session import SESSION
 
+# In the error of a profiler that finds another one.
+_TAKEN = "error 39"
+# Proton's functions on a profile that was started.
+_PROTON = ("activate", "deactivate", "finalize")
+
+# True once Proton could not start.
+_is_refused = False
+
 
 def hook_torch():
     """Gives way before `torch.profiler` starts to look at the GPU."""
@@ -20,22 +28,37 @@ def hook_torch():
 
 
 def hook_proton():
-    """Gives way before Proton starts. Where it cannot run, the program does without."""
+    """Gives way before Proton starts. Where it cannot run nevertheless, the program does without."""
     proton = sys.modules["triton.profiler.profile"]
-    start = proton.start
+    proton.start = _starting(proton.start)
+    for name in _PROTON:
+        setattr(proton, name, _of_started(getattr(proton, name)))
 
+
+def _starting(start):
     def give_way_and_start(*values, **named):
-        if _give_way("triton.profiler"):
-            return start(*values, **named)
+        global _is_refused
+        _give_way("triton.profiler")
         try:
             return start(*values, **named)
         except RuntimeError as error:
+            if _TAKEN not in str(error) or SESSION.library is None:
+                raise
             SESSION.library.lose_source("the program's own profiler could not start", error)
+            _is_refused = True
             return None
 
-    proton.start = give_way_and_start
+    return give_way_and_start
+
+
+def _of_started(function):
+    def call(*values, **named):
+        return None if _is_refused else function(*values, **named)
+
+    return call
 
 
 def _give_way(name):
-    """False where the profiler may not work in this run."""
-    return not SESSION.open() or bool(SESSION.library.give_way(name))
+    """Leaves the interface to a profiler, where this run can."""
+    if SESSION.open():
+        SESSION.library.give_way(name)

@@ -26,6 +26,8 @@ crate::functions! {
         subscribe: cuptiSubscribe(*mut Handle, Callback, *mut c_void) -> Code;
         /// (subscriber)
         unsubscribe: cuptiUnsubscribe(Handle) -> Code;
+        /// (): CUPTI leaves the process
+        finalize: cuptiFinalize() -> Code;
         /// (enable, subscriber, domain, callback id)
         enable_callback: cuptiEnableCallback(u32, Handle, c_int, u32) -> Code;
         /// (context, device)

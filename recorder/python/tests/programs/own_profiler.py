@@ -9,18 +9,26 @@ from _stallmap_record import _profilers
 from _stallmap_record._session import SESSION
 
 
-def start(*names):
-    """Stands for Proton, on a GPU that is taken."""
-    raise RuntimeError(f"{names} cannot subscribe")
+def start(name):
+    """Stands for Proton, without rights and on a GPU that is taken."""
+    raise RuntimeError(f"failed to subscribe with error {name}")
+
+
+def finalize():
+    """Stands for Proton's end, which fails without a start."""
+    raise RuntimeError("nothing was started")
 
 
 SESSION.poll()
-sys.modules["triton.profiler.profile"] = types.SimpleNamespace(start=start)
+proton = types.SimpleNamespace(start=start, activate=finalize, deactivate=finalize, finalize=finalize)
+sys.modules["triton.profiler.profile"] = proton
 _profilers.hook_proton()
-try:
-    print(sys.modules["triton.profiler.profile"].start("report"))
-except RuntimeError as error:
-    print(error)
+for name in ("35", "39"):
+    try:
+        print(proton.start(name))
+    except RuntimeError as error:
+        print(error)
+print(proton.finalize())
 prepared = []
 profiler = sys.modules["torch.autograd.profiler"]
 profiler._prepare_profiler = lambda config, activities: prepared.append(activities)

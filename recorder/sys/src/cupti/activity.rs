@@ -25,8 +25,6 @@ crate::functions! {
         disable: cuptiActivityDisable(u32) -> Code;
         /// (1: buffers that are not full too)
         flush: cuptiActivityFlushAll(u32) -> Code;
-        /// (milliseconds between two flushes)
-        flush_period: cuptiActivityFlushPeriod(u32) -> Code;
         /// (buffer, its bytes in use, record)
         next_record: cuptiActivityGetNextRecord(*mut u8, usize, *mut *const Head) -> Code;
         /// (context, stream, records dropped since the last call)

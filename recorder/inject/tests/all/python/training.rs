@@ -292,19 +292,17 @@ fn the_programs_own_profilers_have_the_interface_to_themselves() {
         reasons.dedup_by_key(|(reason, _)| reason.clone());
         Some((recording.stdout(), reasons))
     };
-    let Some((stdout, reasons)) = of(Instrument::PcSamples) else { return };
+    let expected = "failed to subscribe with error 35\nNone\nNone\n2\n";
+    let failed = Some("RuntimeError: failed to subscribe with error 39".to_owned());
+    let failed = ("the program's own profiler could not start".to_owned(), failed);
     let proton = Some("triton.profiler".to_owned());
-    assert_eq!(stdout, "('report',) cannot subscribe\n2\n", "as it would be alone");
-    assert_eq!(reasons, [(GAVE_WAY.to_owned(), proton.clone())]);
-    // Both cannot live: the program goes on without.
+    let Some((stdout, reasons)) = of(Instrument::PcSamples) else { return };
+    assert_eq!(stdout, expected, "its own errors are as they are alone");
+    assert_eq!(reasons, [failed.clone(), (GAVE_WAY.to_owned(), proton.clone())]);
     let Some((stdout, reasons)) = of(Instrument::Accesses) else { return };
-    assert_eq!(stdout, "None\n2\n");
-    let failed = Some("RuntimeError: ('report',) cannot subscribe".to_owned());
-    let expected = [
-        ("the program's own profiler cannot run with the recording of accesses".to_owned(), proton),
-        ("the program's own profiler could not start".to_owned(), failed),
-    ];
-    assert_eq!(reasons, expected);
+    assert_eq!(stdout, expected, "the program goes on where both cannot live");
+    let cannot = "the program's own profiler cannot run with the recording of accesses".to_owned();
+    assert_eq!(reasons, [(cannot, proton), failed]);
 }
 
 #[test]

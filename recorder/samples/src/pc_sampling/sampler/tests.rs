@@ -59,6 +59,10 @@ extern "C" fn unsubscribe(_subscriber: Handle) -> Code {
     0
 }
 
+extern "C" fn finalize() -> Code {
+    0
+}
+
 extern "C" fn enable_callback(_enable: u32, _subscriber: Handle, _domain: c_int, _id: u32) -> Code {
     0
 }
@@ -159,6 +163,7 @@ const API: Cupti = Cupti {
     version,
     subscribe,
     unsubscribe,
+    finalize,
     enable_callback,
     device_of,
     cubin_crc,
