@@ -11,10 +11,14 @@
     reason = "CUDA runs on 64-bit machines only, as the assertion below says"
 )]
 
+mod armed;
+mod counted;
 mod counts;
 mod nodes;
 mod reader;
 mod record;
+mod snapshot;
+mod sums;
 mod tags;
 mod watch;
 
@@ -31,12 +35,14 @@ use stallmap_sys::cuda::Handle;
 use stallmap_sys::sanitizer::Sanitizer;
 
 use crate::blocks::Range;
+pub use armed::{Armed, Failure};
 use counts::Counts;
 use nodes::Nodes;
 use record::{TAGS, Tag};
+pub use snapshot::{Copied, Copier, Snapshot};
 use tags::Tags;
 pub use watch::Gathering;
-use watch::{Settled, Shared, Started};
+use watch::{Shared, Started};
 
 const _: () = assert!(usize::BITS == 64, "slot counts are cast to usize");
 
@@ -121,66 +127,9 @@ pub struct Ring {
     nodes: BTreeMap<usize, Nodes>,
     /// The table of counts, from the first launch that is counted.
     counts: Option<Counts>,
+    /// Copies of that table. `None` where they cannot be made.
+    copier: Option<Copier>,
     shared: Arc<Shared>,
-}
-
-/// A launch, or a launch of a graph, that may write records.
-#[derive(Clone)]
-pub struct Armed {
-    tag: Tag,
-    userdata: u64,
-    shared: Arc<Shared>,
-}
-
-/// The reason why a launch has no records, or not all of them.
-#[derive(Clone, Debug)]
-pub struct Failure {
-    /// The reason, as losses name it.
-    pub reason: &'static str,
-    /// The API's error.
-    pub detail: Option<String>,
-    /// True if the kernel ran.
-    pub has_run: bool,
-}
-
-impl Armed {
-    /// The patches' userdata.
-    pub fn userdata(&self) -> *const c_void {
-        std::ptr::with_exposed_provenance(self.userdata as usize)
-    }
-
-    /// The launch call has returned: a word behind the launch in its stream will mark its end.
-    pub fn submitted(&self, place: Place) {
-        let mark = self.shared.marks.wrapping_add(self.tag.0 as usize).cast_mut().cast();
-        // SAFETY: the word lives as long as the process. The stream is the launch's own.
-        let set = check(unsafe { (place.api.set)(mark, 1, 4, place.stream) });
-        if let Err(error) = set {
-            let failure = Failure { reason: "kernel did not complete", detail: Some(error), has_run: true };
-            self.settle(Some(failure), 0);
-        }
-    }
-
-    /// The launch has ended, or was refused, having lost so many requests.
-    pub fn settle(&self, failure: Option<Failure>, lost_requests: u64) {
-        let settled = Settled { tag: self.tag, failure, lost_requests };
-        self.shared.change(|work| work.settled.push(settled));
-    }
-
-    /// Number of requests that the launch lost. Its kernels must have ended.
-    pub fn lost_requests(&self, place: Place) -> Result<u64, String> {
-        let mut control = LaunchControl::default();
-        // SAFETY: both sides have the size of a LaunchControl.
-        check(unsafe {
-            let target = (&raw mut control).cast();
-            (place.api.copy_to_host)(target, self.userdata(), size_of::<LaunchControl>(), place.stream)
-        })?;
-        Ok(control.lost_requests)
-    }
-
-    /// Collector of the pages of its launch.
-    pub fn gathering(&self) -> Gathering {
-        Gathering::new(&self.shared)
-    }
 }
 
 impl Ring {
@@ -229,6 +178,7 @@ impl Ring {
             changed: vec![false; TAGS as usize],
             nodes: BTreeMap::new(),
             counts: None,
+            copier: None,
             shared,
         })
     }
@@ -241,7 +191,8 @@ impl Ring {
         row: LaunchRun,
         plan: Plan,
     ) -> Result<Armed, (Box<LaunchRun>, String)> {
-        let ready = self.count(place, plan.counted, row.ordinal).and_then(|control| {
+        let ordinals = row.ordinal..row.ordinal + 1;
+        let ready = self.count(place, plan.counted, ordinals).and_then(|control| {
             let tag = self.take_tags(1)?;
             let control = LaunchControl { block_stride: plan.block_stride, ..control };
             let differs = plan.block_stride != 1 || self.drops || plan.counted.is_some();
@@ -253,7 +204,8 @@ impl Ring {
             Err(error) => return Err((Box::new(row), error)),
         };
         let counts = plan.counted.is_some();
-        self.start(Started { tag, count: 1, rows: vec![Some(row)], gathers: plan.gathers, counts });
+        let (first, rows) = (row.ordinal, vec![Some(row)]);
+        self.start(Started { tag, first, count: 1, rows, gathers: plan.gathers, counts });
         Ok(self.armed(tag))
     }
 
@@ -268,12 +220,12 @@ impl Ring {
         first: u64,
     ) -> Result<Armed, String> {
         let count = self.nodes.get(&exec).map_or(0, Nodes::len).max(nodes);
-        let control = self.count(place, counted, first)?;
+        let control = self.count(place, counted, first..first.saturating_add(count.into()))?;
         let control = LaunchControl { record_limit: control.record_limit.saturating_mul(count), ..control };
         let tag = self.take_tags(count)?;
         self.prepare_graph(place, exec, tag, count, control)?;
         let counts = counted.is_some();
-        self.start(Started { tag, count, rows: Vec::new(), gathers: false, counts });
+        self.start(Started { tag, first, count, rows: Vec::new(), gathers: false, counts });
         Ok(self.armed(tag))
     }
 
@@ -316,7 +268,7 @@ impl Ring {
 
     fn armed(&self, tag: Tag) -> Armed {
         let userdata = self.launches + u64::from(tag.0) * size_of::<LaunchControl>() as u64;
-        Armed { tag, userdata, shared: Arc::clone(&self.shared) }
+        Armed::new(tag, userdata, &self.shared)
     }
 
     /// Free tags in a row, whose marks are clear. Where there are none, the reader may be behind: as long as it makes
@@ -354,6 +306,8 @@ impl Ring {
     fn start(&self, started: Started) {
         self.shared.change(|work| {
             work.outstanding += 1;
+            work.ordinals
+                .insert(started.tag, started.first..started.first.saturating_add(started.count.into()));
             work.open_rows += started.rows.iter().flatten().count();
             if started.gathers {
                 work.gathered = None;

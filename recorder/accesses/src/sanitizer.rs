@@ -11,15 +11,16 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use stallmap_config::Config;
 use stallmap_schema::id::AllocationId;
 use stallmap_schema::word::LossKind;
-use stallmap_sys::cuda::{Handle, SYNCHRONIZE_IDS, launch_id};
+use stallmap_sys::cuda::{Handle, SYNCHRONIZE_IDS, launch_id, node_type};
 use stallmap_sys::locate;
 use stallmap_sys::sanitizer::{
-    ContextData, Sanitizer, domain, graphs as graph_event, launch as launch_event, resource,
+    ContextData, GraphNodeData, LaunchData, Sanitizer, domain, graphs as graph_event, launch as launch_event,
+    resource,
 };
 
 use crate::kinds::Kinds;
 use crate::patch;
-use crate::ring::{Place, Ring};
+use crate::ring::{Copier, Place, Ring};
 use bundle::Bundles;
 use modules::Loaded;
 use stallmap_session::gpu::device::{self, Resources};
@@ -35,6 +36,7 @@ mod graph;
 mod launch;
 mod memory;
 mod modules;
+mod snapshots;
 mod turn;
 
 struct Instrument {
@@ -60,6 +62,8 @@ type Key = usize;
 #[derive(Default)]
 struct State {
     rings: BTreeMap<Key, Ring>,
+    /// Means to copy counts, by context. `None` once its ring has them, or where there can be none.
+    copiers: BTreeMap<Key, Option<Copier>>,
     /// Contexts in which the patches could be loaded.
     patched: BTreeSet<Key>,
     modules: BTreeMap<Key, Loaded>,
@@ -146,7 +150,14 @@ pub fn shut_down() {
 extern "C" fn callback(_userdata: *mut c_void, domain: c_int, id: u32, data: *const c_void) {
     guard((), || {
         let (Some(instrument), false) = (INSTRUMENT.get(), data.is_null()) else { return };
-        if session::config().is_none() || OWN.get() {
+        if OWN.get() {
+            return;
+        }
+        if session::has_ended() {
+            // SAFETY: as below.
+            return unsafe { instrument.handle_late(domain, id, data) };
+        }
+        if session::config().is_none() {
             return;
         }
         // SAFETY: the API gives data of the type that belongs to (domain, id), alive during the callback.
@@ -188,9 +199,32 @@ impl Instrument {
         }
     }
 
+    /// Counts a launch after the session has ended, and lets it write no records.
+    ///
+    /// # Safety
+    /// As [`Self::handle`].
+    unsafe fn handle_late(&self, domain: c_int, id: u32, data: *const c_void) {
+        // SAFETY: by this function's contract, for each type below.
+        let launch = unsafe {
+            match (domain, id) {
+                (domain::LAUNCH, launch_event::BEGIN) => Some(&*data.cast::<LaunchData>()),
+                (domain::GRAPHS, graph_event::NODE_LAUNCH_BEGIN) => {
+                    let node = &*data.cast::<GraphNodeData>();
+                    (node.node_type == node_type::KERNEL).then(|| &*node.what.launch)
+                }
+                _ => None,
+            }
+        };
+        if let Some(launch) = launch {
+            self.leave_out(launch);
+            session::lose_late(1);
+        }
+    }
+
     /// Records what is left in the ring of a context.
     fn end_ring(&self, state: &mut State, context: Key) {
         let Some(mut ring) = state.rings.remove(&context) else { return };
+        ring.end_snapshots();
         ring.drain();
         let place = self.default_place(context);
         if own(|| device::within(place.context, || ring.record_last_counts(place))).is_none() {
@@ -206,6 +240,7 @@ impl Instrument {
         if let Some(ring) = self.lock().rings.get_mut(&context.key()) {
             own(|| graphs::relaxed(|| ring.record_counts(place)));
         }
+        snapshots::notify();
     }
 
     /// The default stream of a context. It has no handle: the context must be the thread's.
@@ -251,7 +286,10 @@ impl Instrument {
 
     fn context_ends(&self, data: &ContextData) {
         // The ring's memory goes with the context. What is in it must be read before.
-        self.end_ring(&mut self.lock(), data.context.key());
+        let mut state = self.lock();
+        self.end_ring(&mut state, data.context.key());
+        state.copiers.remove(&data.context.key());
+        drop(state);
         if let Some(bundles) = &self.bundles {
             bundles.ended(data.context.key());
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use arrow::array::RecordBatch;
@@ -18,14 +18,19 @@ type Samples = BTreeMap<KernelShape, u64>;
 
 /// The kernels that together have `percent` of the samples in a recording's folder, the hottest first.
 pub(crate) fn kernels(folder: &Path, percent: u8) -> anyhow::Result<Vec<KernelShape>> {
-    let prefix = format!("run-{}-", Instrument::PcSamples.word());
     let mut samples = Samples::new();
-    for entry in fs::read_dir(folder).with_context(|| format!("list `{}`", folder.display()))?.flatten() {
-        if entry.file_name().to_string_lossy().starts_with(&prefix) {
-            add_run(&entry.path().join(FILE_NAME), &mut samples)?;
-        }
+    for segment in segments(folder, Instrument::PcSamples)? {
+        add_run(&segment, &mut samples)?;
     }
     Ok(hottest(samples, percent))
+}
+
+/// The segments of the runs of an instrument in a recording's folder.
+pub(crate) fn segments(folder: &Path, instrument: Instrument) -> anyhow::Result<Vec<PathBuf>> {
+    let prefix = format!("run-{}-", instrument.word());
+    let entries = fs::read_dir(folder).with_context(|| format!("list `{}`", folder.display()))?.flatten();
+    let runs = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix));
+    Ok(runs.map(|entry| entry.path().join(FILE_NAME)).collect())
 }
 
 /// Adds the samples of one process.
@@ -55,7 +60,8 @@ fn add_run(path: &Path, samples: &mut Samples) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn rows<R: Row>(table: &str, batch: &RecordBatch) -> impl Iterator<Item = R> {
+/// The rows of a batch, if it is of their table.
+pub(crate) fn rows<R: Row>(table: &str, batch: &RecordBatch) -> impl Iterator<Item = R> {
     let rows = if table == R::TABLE.name { R::read_all(batch).ok() } else { None };
     rows.into_iter().flatten()
 }
@@ -81,7 +87,7 @@ fn hottest(samples: Samples, percent: u8) -> Vec<KernelShape> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use stallmap_schema::capture::segment::SegmentWriter;
     use stallmap_schema::id::{Address, ModuleId, RunId};
     use stallmap_schema::word::Match;
@@ -124,7 +130,7 @@ mod tests {
         }
     }
 
-    fn launch(ordinal: u64, function: u64, grid_x: u32) -> Launch {
+    pub(crate) fn launch(ordinal: u64, function: u64, grid_x: u32) -> Launch {
         Launch {
             kernel_id: KernelId(ordinal),
             run_id: RunId(0),
@@ -155,7 +161,7 @@ mod tests {
         }
     }
 
-    fn launch_run(ordinal: u64, samples: u64) -> LaunchRun {
+    pub(crate) fn launch_run(ordinal: u64, samples: u64) -> LaunchRun {
         LaunchRun {
             run_id: RunId(0),
             ordinal,

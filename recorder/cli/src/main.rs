@@ -4,6 +4,7 @@ mod args;
 mod bundles;
 mod child;
 mod doctor;
+mod durations;
 mod exit;
 mod finishing;
 mod folder;

@@ -13,6 +13,7 @@ use stallmap_config::{Instrument, Pass, Recording};
 
 use crate::args::Record;
 use crate::child::{Ended, Signals};
+use crate::durations;
 use crate::exit::{self, Failure};
 use crate::folder::Folder;
 use crate::hot;
@@ -51,8 +52,11 @@ impl Passes<'_> {
         for (index, &instrument) in instruments.iter().enumerate() {
             let (number, count) = (index + 1, instruments.len());
             self.messages.step(format_args!("pass {number} of {count}: {}", instrument.word()));
-            if index > 0 {
+            if index > 0 && instrument == Instrument::Accesses {
                 self.select(injection);
+            }
+            if instrument == Instrument::PcSamples {
+                self.leave_durations();
             }
             let mut command = self.command();
             command.envs(injection.variables(instrument).map_err(Failure::before)?);
@@ -69,17 +73,16 @@ impl Passes<'_> {
             self.folder
                 .describe(recording)
                 .map_err(|error| Failure::not_written(error).with_code(exit::after(code_of_all(&ends))))?;
-            if let Some(&next) = instruments.get(index + 1)
-                && !self.goes_on(instrument, next, end)
-            {
+            let rest = instruments.get(index + 1..).unwrap_or_default();
+            if !rest.is_empty() && !self.goes_on(instrument, rest, end) {
                 break;
             }
         }
         Ok(ends)
     }
 
-    /// True if another pass can add something.
-    fn goes_on(&self, instrument: Instrument, next: Instrument, end: Ended) -> bool {
+    /// True if the other passes can add something.
+    fn goes_on(&self, instrument: Instrument, rest: &[Instrument], end: Ended) -> bool {
         if self.folder.processes(instrument) == 0 {
             // The caller says that nothing was recorded.
             return false;
@@ -91,11 +94,12 @@ impl Passes<'_> {
         } else {
             return true;
         };
-        let what = match next {
+        let word = |instrument: &Instrument| match instrument {
             Instrument::Accesses => "accesses",
             Instrument::Timeline => "times",
             _ => "stalls",
         };
+        let what = rest.iter().map(word).collect::<Vec<_>>().join(" and ");
         message::warning(format_args!("{what} are not recorded: the program is not run again, as {reason}"));
         false
     }
@@ -114,6 +118,13 @@ impl Passes<'_> {
                 injection.select(kernels);
             }
             Err(error) => message::warning(format_args!("kernels of every share are recorded: {error:#}")),
+        }
+    }
+
+    /// Leaves the durations of kernels to a sampling run, if a run before has measured them.
+    fn leave_durations(&self) {
+        if let Err(error) = durations::write(self.folder.path()) {
+            message::warning(format_args!("long kernels may fill the buffer of samples: {error:#}"));
         }
     }
 

@@ -138,14 +138,17 @@ pub(crate) fn code_of_all(ends: &[Ended]) -> u8 {
 fn instruments(options: &Record) -> Vec<Instrument> {
     let samples_first = options.volume.replay.is_some_and(|replay| replay.share_percent.is_some());
     let wanted = |side| options.only.is_empty() || options.only.contains(&side);
+    let (accesses, timeline, samples) = (
+        (Side::Accesses, Instrument::Accesses),
+        (Side::Timeline, Instrument::Timeline),
+        (Side::Samples, Instrument::PcSamples),
+    );
+    // Times come before samples: the period of a long kernel follows its duration.
     let mut passes =
-        [(Side::Accesses, Instrument::Accesses), (Side::Samples, Instrument::PcSamples)].to_vec();
-    if samples_first {
-        passes.reverse();
-    }
+        if samples_first { vec![timeline, samples, accesses] } else { vec![accesses, timeline, samples] };
     // Continuous sampling measures times too, unless only one side is wanted.
-    if options.method.sampling == args::Sampling::Serialized || !options.only.is_empty() {
-        passes.push((Side::Timeline, Instrument::Timeline));
+    if options.method.sampling == args::Sampling::Continuous && options.only.is_empty() {
+        passes.retain(|pass| *pass != timeline);
     }
     passes.into_iter().filter(|&(side, _)| wanted(side)).map(|(_, instrument)| instrument).collect()
 }

@@ -2,6 +2,7 @@
 //!
 //! Nothing here touches files, processes or the GPU.
 
+pub mod durations;
 pub mod folder;
 pub mod progress;
 pub mod rank;

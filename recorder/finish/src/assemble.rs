@@ -107,9 +107,10 @@ impl Assembly<'_> {
         tensors::complete(run, &mut self.losses);
         name_functions(run, &mut self.modules, &mut self.losses);
         sampling::correct_functions(run, &self.modules);
+        sampling::owners::settle(run, &self.modules, &mut self.losses);
         timeline::settle(run, &mut self.losses);
         windows::assign(run, &self.modules, &mut self.losses);
-        launches::identify(run, &mut self.references);
+        launches::identify(run, &mut self.references, &mut self.losses);
         for loss in take(&mut run.rows.losses) {
             self.losses.add_row(loss);
         }

@@ -1,7 +1,9 @@
 //! Code: the instruction at an address, with the cubins' facts about functions.
 
+mod executions;
 mod map;
 mod modules;
 
+pub(crate) use executions::Executions;
 pub(crate) use map::CodeMap;
 pub(crate) use modules::Modules;

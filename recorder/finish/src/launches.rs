@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use stallmap_schema::capture::recording::GAVE_WAY;
 use stallmap_schema::id::{KernelId, OpId, RunId};
 use stallmap_schema::tables::launch::{Launch, LaunchParameter, LaunchRun};
+use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::word::{LossKind, Match};
 
 use crate::loss::Losses;
@@ -94,7 +96,7 @@ fn timeless(run: &RunState, launch: &Launch) -> LaunchRun {
 
 /// Gives the launches of a run their identifiers in the capture. Launches that match one of the reference run leave
 /// `launches`, and their parameters with them. `described` holds the reference runs before.
-pub(crate) fn identify(run: &mut RunState, described: &mut BTreeMap<RunId, Described>) {
+pub(crate) fn identify(run: &mut RunState, described: &mut BTreeMap<RunId, Described>, losses: &mut Losses) {
     let own = describe(run);
     if run.is_reference() {
         for row in &mut run.rows.launch_runs {
@@ -109,6 +111,16 @@ pub(crate) fn identify(run: &mut RunState, described: &mut BTreeMap<RunId, Descr
             matching::match_launches(reference, &own)
         };
         rename(run, &matches);
+        let missing = reference.launch_count().saturating_sub(run.rows.launch_runs.len() as u64);
+        count_behind(run, missing, losses);
+    }
+}
+
+/// Counts the launches that the reference run has and this one has not, where it gave way to the program's own profiler.
+fn count_behind(run: &RunState, missing: u64, losses: &mut Losses) {
+    let gave_way = |loss: &&Loss| loss.kind == LossKind::Source && loss.reason == GAVE_WAY;
+    if let Some(loss) = run.rows.losses.iter().find(gave_way) {
+        losses.add(run.run_id(), LossKind::Launch, GAVE_WAY, missing).clone_from(&loss.detail);
     }
 }
 

@@ -39,6 +39,13 @@ pub(crate) struct Described {
     launches: Vec<Launched>,
 }
 
+impl Described {
+    /// The number of launches.
+    pub(crate) fn launch_count(&self) -> u64 {
+        self.launches.len() as u64
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Launched {
     kernel_id: KernelId,

@@ -1,6 +1,7 @@
 //! Rows of raw samples: by launch, function, pc and reason, with both counters.
 
 mod merged;
+pub(crate) mod owners;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -120,7 +121,7 @@ impl Merger<'_> {
             });
         }
         losses.add(run_id, LossKind::Sample, "launch of the sample is not known", unknown_launch);
-        count(run, &totals, unknown_launch, losses);
+        count(run, &totals, unknown_launch + self.raw.ownerless, losses);
         sum(rows)
     }
 
@@ -143,7 +144,7 @@ impl Merger<'_> {
 }
 
 /// The functions of a name in some modules.
-fn functions_of<'a>(
+pub(crate) fn functions_of<'a>(
     module_ids: Option<&'a BTreeSet<ModuleId>>,
     name: &'a str,
     modules: &'a Modules,
@@ -213,10 +214,10 @@ pub(crate) fn correct_functions(run: &mut RunState, modules: &Modules) {
 
 /// Fills the counts of launches from the samples themselves: those that CUPTI hands over at the end of one launch may
 /// belong to another. The run's own total of samples is compared with those that arrived.
-fn count(run: &mut RunState, totals: &BTreeMap<u64, Totals>, unknown_launch: u64, losses: &mut Losses) {
+fn count(run: &mut RunState, totals: &BTreeMap<u64, Totals>, of_no_launch: u64, losses: &mut Losses) {
     let run_id = run.run_id();
     let nothing = Totals::default();
-    let (mut reported, mut arrived) = (0, unknown_launch);
+    let (mut reported, mut arrived) = (0, of_no_launch);
     for row in &mut run.rows.launch_runs {
         let total = totals.get(&row.ordinal).unwrap_or(&nothing);
         if !row.recorded && total.collected == 0 {

@@ -7,14 +7,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use stallmap_schema::capture::recording::SampleWindow;
-use stallmap_schema::id::KernelId;
+use stallmap_schema::id::{FunctionId, KernelId};
 use stallmap_schema::tables::launch::Launch;
 use stallmap_schema::word::{ActivityKind, LossKind};
 
-use crate::code::Modules;
+use crate::code::{Executions, Modules};
 use crate::loss::Losses;
 use crate::rows::Sample;
 use crate::runs::RunState;
+use crate::sampling::functions_of;
 
 /// Nanoseconds for which CUPTI keeps samples to itself: a window begins earlier by that.
 const HELD_NS: i64 = 10_000_000;
@@ -26,6 +27,8 @@ const LATE_NS: i64 = 250_000_000;
 struct Ran {
     /// Its launch. Null where that was not selected.
     ordinal: Option<u64>,
+    /// Its function, where that is known.
+    kernel: Option<FunctionId>,
     device_id: Option<i32>,
     begin_ns: i64,
     end_ns: i64,
@@ -43,6 +46,8 @@ pub(crate) fn assign(run: &mut RunState, modules: &Modules, losses: &mut Losses)
         windows.into_iter().map(|window| (window.window_id, window)).collect();
     let kernels = kernels(run, modules);
     let everything: Vec<Ran> = kernels.values().flatten().copied().collect();
+    let mut executions = Executions::new(modules);
+    let mut executed: BTreeMap<(u64, u32), Vec<Ran>> = BTreeMap::new();
     let mut groups: BTreeMap<(u32, u64, u32), Vec<Sample>> = BTreeMap::new();
     let mut samples = Vec::new();
     for sample in std::mem::take(&mut run.rows.samples.samples) {
@@ -54,10 +59,17 @@ pub(crate) fn assign(run: &mut RunState, modules: &Modules, losses: &mut Losses)
         }
     }
     let (mut split, mut unselected) = (BTreeSet::new(), 0);
-    for ((window, _, function), group) in groups {
-        let name = run.rows.samples.name(function);
-        // A function that a kernel calls has samples in any kernel.
-        let candidates = kernels.get(name).unwrap_or(&everything);
+    for ((window, crc, function), group) in groups {
+        let candidates = executed.entry((crc, function)).or_insert_with(|| {
+            let name = run.rows.samples.name(function);
+            let functions: Vec<FunctionId> = functions_of(run.crcs.get(&crc), name, modules).collect();
+            let mut may = |ran: &&Ran| {
+                let Some(kernel) = ran.kernel.filter(|_| !functions.is_empty()) else { return true };
+                functions.iter().any(|function| executions.may(kernel, *function))
+            };
+            // A function that kernels call has samples in each of them.
+            kernels.get(name).unwrap_or(&everything).iter().filter(&mut may).copied().collect()
+        });
         let shares = windows.get(&window).map(|window| shares(candidates, window)).unwrap_or_default();
         if shares.len() > 1 {
             split.extend(shares.iter().filter_map(|(ran, _)| ran.ordinal));
@@ -96,6 +108,7 @@ fn kernels(run: &RunState, modules: &Modules) -> BTreeMap<String, Vec<Ran>> {
         let blocks: u64 = grid.iter().map(|&blocks| u64::from(blocks)).product();
         kernels.entry(name.to_owned()).or_default().push(Ran {
             ordinal: activity.kernel_id.and_then(|kernel_id| ordinals.get(&kernel_id).copied()),
+            kernel: launch.map(|launch| launch.function_id),
             device_id: activity.device_id,
             begin_ns: activity.begin_ns,
             end_ns: activity.end_ns.unwrap_or(activity.begin_ns),
@@ -176,7 +189,7 @@ mod tests {
     use super::*;
 
     fn ran(ordinal: u64, begin_ns: i64, end_ns: i64) -> Ran {
-        Ran { ordinal: Some(ordinal), device_id: Some(0), begin_ns, end_ns, blocks: 1 }
+        Ran { ordinal: Some(ordinal), kernel: None, device_id: Some(0), begin_ns, end_ns, blocks: 1 }
     }
 
     fn sample(samples: u64) -> Sample {

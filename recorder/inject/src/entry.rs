@@ -4,7 +4,7 @@
 use std::ffi::{c_char, c_int};
 
 use stallmap_instruments as instruments;
-use stallmap_session::guard::guard;
+use stallmap_session::guard::{guard, guard_always};
 use stallmap_session::session;
 
 use crate::memory;
@@ -20,6 +20,17 @@ pub extern "C" fn InitializeInjection() -> c_int {
     });
     1
 }
+
+/// Run when the process has run its handlers and destructors: the program's statics may have launched kernels after the
+/// session ended.
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static AT_UNLOAD: extern "C" fn() = {
+    extern "C" fn at_unload() {
+        guard_always(session::finish);
+    }
+    at_unload
+};
 
 /// The release of this library, as constant text. `stallmap-record doctor` asks for it.
 #[unsafe(no_mangle)]

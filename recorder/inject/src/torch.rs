@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::ffi::c_void;
 
+use stallmap_instruments as instruments;
 use stallmap_session::guard::guard;
 use stallmap_session::session;
 use stallmap_session::torch::calls::{self, ABI_VERSION};
@@ -95,6 +96,12 @@ pub extern "C" fn stallmap_fact(name: i64, value: i64) {
 #[unsafe(no_mangle)]
 pub extern "C" fn stallmap_lose(kind: u32, reason: i64, count: u64, detail: i64) {
     guard((), || calls::lose(kind, reason, count, detail));
+}
+
+/// Gives way to a profiler of the program's own that is about to start.
+#[unsafe(no_mangle)]
+pub extern "C" fn stallmap_give_way(profiler: i64) {
+    guard((), || instruments::give_way(texts::text(profiler).unwrap_or("a profiler")));
 }
 
 /// Writes everything and ends the session.

@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use stallmap_config::Instrument;
+use stallmap_schema::capture::recording::GAVE_WAY;
 use stallmap_schema::word::LossKind;
 
 use stallmap_accesses::sanitizer;
@@ -37,6 +38,28 @@ pub fn attach() -> bool {
         }
     });
     attached.is_some()
+}
+
+/// Leaves NVIDIA's profiling interface to a profiler of the program's own that is about to start, where the instrument can.
+pub fn give_way(profiler: &str) {
+    match session::config().map(|config| config.instrument) {
+        Some(Instrument::PcSamples | Instrument::Timeline) => {
+            // An instrument that is not attached yet never will be.
+            if ATTACHED.get_or_init(|| lose_to(profiler)).is_some() {
+                pc_sampling::give_way(profiler);
+            }
+        }
+        Some(Instrument::Accesses) => {
+            let reason = "the program's own profiler cannot run with the recording of accesses";
+            session::lose(LossKind::Source, reason, 1, Some(profiler.to_owned()));
+        }
+        Some(Instrument::Counters | Instrument::Native) | None => {}
+    }
+}
+
+fn lose_to(profiler: &str) -> Option<Instrument> {
+    session::lose(LossKind::Source, GAVE_WAY, 1, Some(profiler.to_owned()));
+    None
 }
 
 /// Ends the instrument after it has written everything.

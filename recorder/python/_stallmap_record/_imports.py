@@ -9,15 +9,22 @@ def _torch():
     from _stallmap_record._session import SESSION
 
     if SESSION.open():
-        from _stallmap_record import _activate
+        from _stallmap_record import _activate, _profilers
 
         _activate.torch_imported()
+        _profilers.hook_torch()
 
 
 def _triton():
     from _stallmap_record import _triton
 
     _triton.hook_functions()
+
+
+def _proton():
+    from _stallmap_record import _profilers
+
+    _profilers.hook_proton()
 
 
 def _inductor():
@@ -32,6 +39,7 @@ _AFTER = {
     "torch": _torch,
     "triton.runtime.jit": _triton,
     "torch._inductor.runtime.triton_heuristics": _inductor,
+    "triton.profiler.profile": _proton,
 }
 
 

@@ -6,7 +6,7 @@ import sys
 
 from _stallmap_record import _failure
 
-ABI_VERSION = 2
+ABI_VERSION = 3
 
 _OP, _TENSOR, _SOURCE = 0, 1, 2
 
@@ -53,6 +53,7 @@ class Library:
         self._lose = _function(library.stallmap_lose, None, lose)
         self.mode = _function(library.stallmap_mode, ctypes.c_uint32, [ctypes.c_uint32])
         self.finish = _function(library.stallmap_finish, None, [])
+        self._give_way = _function(library.stallmap_give_way, None, [ctypes.c_int64])
         self.hook_allocator = _function(library.stallmap_hook_allocator, ctypes.c_int64, [])
         self._numbers = {"": 0, None: 0}
         self._packers = {}
@@ -90,6 +91,10 @@ class Library:
     def fact(self, name, value):
         """Records a version."""
         self._fact(self.text(name), self.text(value))
+
+    def give_way(self, profiler):
+        """Leaves NVIDIA's profiling interface to another profiler, where this run can."""
+        self._give_way(self.text(profiler))
 
     def lose_op(self, reason, error=None):
         """Counts an op that is not recorded."""

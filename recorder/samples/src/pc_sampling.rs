@@ -4,17 +4,22 @@
 //! timeline pass the same callbacks report launches and graphs, nothing is sampled, and [`crate::timeline`] measures.
 #![expect(unsafe_code, reason = "callbacks and calls of CUPTI")]
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use stallmap_config::durations::{self, Durations};
 use stallmap_config::{Config, Instrument as Pass};
+use stallmap_schema::capture::recording::GAVE_WAY;
 use stallmap_schema::id::{ModuleId, Pc};
+use stallmap_schema::word::LossKind;
 use stallmap_sys::cuda::{Handle, MODULE_LOAD_IDS, launch_id};
 use stallmap_sys::cupti::types::CUpti_GetCubinCrcParams;
-use stallmap_sys::cupti::{ApiData, Cupti, GraphData, ModuleData, ResourceData, domain, resource};
+use stallmap_sys::cupti::{
+    ApiData, Cupti, GraphData, MULTIPLE_SUBSCRIBERS, ModuleData, ResourceData, domain, resource,
+};
 use stallmap_sys::locate;
 
 use crate::timeline::{self, Clones};
@@ -22,13 +27,14 @@ use calls::Mode;
 use functions::Functions;
 use period::{FINEST, Periods};
 use rows::Book;
-use sampler::Sampler;
+use sampler::{BUSY, Sampler};
 use stallmap_session::gpu::code;
 use stallmap_session::gpu::device;
 use stallmap_session::gpu::graphs::{self, Graphs};
 use stallmap_session::gpu::selection::Selector;
-use stallmap_session::guard::guard;
+use stallmap_session::guard::{guard, say};
 use stallmap_session::session;
+use stallmap_session::slot::ThreadSlot;
 
 mod buffer;
 mod calls;
@@ -36,8 +42,10 @@ mod driver;
 mod functions;
 mod graph;
 mod kernels;
+mod late;
 mod launch;
 mod period;
+mod reading;
 mod rows;
 mod sampler;
 mod samples;
@@ -54,8 +62,12 @@ struct Instrument {
     is_timeline: bool,
     selector: Selector,
     samplers: Mutex<BTreeMap<usize, Arc<Sampler>>>,
+    /// Held while sampling is enabled, and that of another context of the GPU is disabled before.
+    changing: Mutex<()>,
     functions: Mutex<Functions>,
     periods: Mutex<Periods>,
+    /// Measured by a run before.
+    durations: Durations,
     book: Mutex<Book>,
     graphs: Graphs,
 }
@@ -72,10 +84,12 @@ pub struct Taken {
 }
 
 static INSTRUMENT: OnceLock<Instrument> = OnceLock::new();
+/// The handle of the subscription, until it is given up. 0 for none.
+static SUBSCRIBER: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
     /// Modules that were loaded by the driver call of this thread.
-    static LOADED: RefCell<Vec<ModuleId>> = const { RefCell::new(Vec::new()) };
+    static LOADED: ThreadSlot<Vec<ModuleId>> = const { ThreadSlot::empty() };
 }
 
 /// The samples of the launch that ended last. Only where launches are replayed.
@@ -97,8 +111,10 @@ pub fn attach() -> Result<(), String> {
         is_timeline,
         selector: Selector::new(config.selection.clone())?,
         samplers: Mutex::default(),
+        changing: Mutex::default(),
         functions: Mutex::default(),
         periods: Mutex::default(),
+        durations: durations(config),
         book: Mutex::default(),
         graphs: Graphs::default(),
     };
@@ -107,7 +123,13 @@ pub fn attach() -> Result<(), String> {
     }
     let mut subscriber = Handle::NULL;
     // SAFETY: `callback` lives as long as the process and does not unwind.
-    check(unsafe { (api.subscribe)(&raw mut subscriber, callback, null_mut()) }, "subscribe")?;
+    let code = unsafe { (api.subscribe)(&raw mut subscriber, callback, null_mut()) };
+    if code == MULTIPLE_SUBSCRIBERS {
+        session::lose(LossKind::Source, GAVE_WAY, 1, Some("it subscribed first".to_owned()));
+        return Err("another profiler has subscribed to CUPTI, which has one subscriber".to_owned());
+    }
+    check(code, "subscribe")?;
+    SUBSCRIBER.store(subscriber.key(), Ordering::Release);
     let launches =
         [launch_id::KERNEL, launch_id::COOPERATIVE, launch_id::KERNEL_EX, launch_id::GRAPH].concat();
     let resources = [
@@ -148,18 +170,51 @@ pub fn attach() -> Result<(), String> {
 /// Collects the remaining samples and ends sampling.
 pub fn shut_down() {
     let Some(instrument) = INSTRUMENT.get() else { return };
-    let samplers = std::mem::take(&mut *lock(&instrument.samplers));
-    for sampler in samplers.into_values() {
-        sampler.end(&instrument.api);
+    if SUBSCRIBER.load(Ordering::Acquire) == 0 {
+        // CUPTI is another profiler's. What is flushed would be given to that one, which may be gone.
+        return;
     }
+    instrument.end_samplers();
     if instrument.is_timeline {
         timeline::shut_down();
     }
 }
 
+/// Profilers that come with a CUPTI of their own: the driver takes it where no other one is in the process.
+const WITH_OWN_CUPTI: [&str; 1] = ["triton.profiler"];
+
+/// Leaves CUPTI to the program's own profiler: it has one subscriber. Launches from now on are not seen.
+pub fn give_way(profiler: &str) {
+    let Some(instrument) = INSTRUMENT.get() else { return };
+    let subscriber = SUBSCRIBER.swap(0, Ordering::AcqRel);
+    if subscriber == 0 {
+        return;
+    }
+    instrument.end_samplers();
+    if instrument.is_timeline {
+        timeline::give_way();
+    }
+    // SAFETY: the subscription was not given up before. A callback that is running on another thread uses nothing of it.
+    let mut code = unsafe { (instrument.api.unsubscribe)(Handle::of_key(subscriber)) };
+    if WITH_OWN_CUPTI.contains(&profiler) {
+        // SAFETY: nothing is sampled or measured any more, and all records were flushed.
+        code = unsafe { (instrument.api.finalize)() };
+    }
+    let detail = if code == 0 { profiler.to_owned() } else { format!("{profiler}, CUPTI error {code}") };
+    say(&format!("`{profiler}` profiles the program itself: this run records no launch from now on"));
+    session::lose(LossKind::Source, GAVE_WAY, 1, Some(detail));
+}
+
 extern "C" fn callback(_userdata: *mut c_void, domain: c_int, id: u32, data: *const c_void) {
     guard((), || {
         let (Some(instrument), false) = (INSTRUMENT.get(), data.is_null()) else { return };
+        if session::has_ended() {
+            if domain == domain::DRIVER {
+                // SAFETY: CUPTI gives data of the type that belongs to the domain, alive during the callback.
+                unsafe { instrument.late_call(id, &*data.cast::<ApiData>()) };
+            }
+            return;
+        }
         if session::config().is_none() {
             return;
         }
@@ -175,6 +230,13 @@ extern "C" fn callback(_userdata: *mut c_void, domain: c_int, id: u32, data: *co
 }
 
 impl Instrument {
+    fn end_samplers(&self) {
+        let samplers = std::mem::take(&mut *lock(&self.samplers));
+        for sampler in samplers.into_values() {
+            sampler.end(&self.api, "the process ended during the launch");
+        }
+    }
+
     /// # Safety
     /// `data.descriptor` has the type that CUPTI documents for `id`.
     unsafe fn resource(&self, id: u32, data: &ResourceData) {
@@ -212,22 +274,23 @@ impl Instrument {
         let sampler = Arc::new(Sampler::new(context, gpu, mode, buffer_bytes, exponent));
         lock(&self.samplers).insert(context.key(), Arc::clone(&sampler));
         if is_continuous {
-            sampler.prepare(&self.api);
+            sampler.prepare(&self.api).unwrap_or_default();
             if let Some(instrument) = INSTRUMENT.get() {
                 windows::start(&instrument.api, sampler);
             }
             return;
         }
         // Where nothing may ever be selected, the first selected launch enables sampling, and pays for it.
-        if !self.config.selection.paused && self.config.selection.region.is_none() {
-            sampler.prepare(&self.api);
+        let is_selected = !self.config.selection.paused && self.config.selection.region.is_none();
+        if is_selected && self.neighbors(&sampler).is_empty() {
+            self.prepare(&sampler).unwrap_or_default();
         }
     }
 
     fn context_ends(&self, context: Handle) {
         let sampler = lock(&self.samplers).remove(&context.key());
         if let Some(sampler) = sampler {
-            sampler.end(&self.api);
+            sampler.end(&self.api, "the context ended during the launch");
         }
         kernels::forget();
         lock(&self.functions).unload_all(context.key());
@@ -247,12 +310,12 @@ impl Instrument {
         let code = code::register(cubin, crc);
         kernels::forget();
         lock(&self.functions).load(context.key(), number, &code, crc);
-        LOADED.with_borrow_mut(|loaded| loaded.push(code.module_id));
+        LOADED.with(|slot| slot.change(|loaded| loaded.get_or_insert_default().push(code.module_id)));
     }
 
     /// A call that loads a module begins or has succeeded: which handle it gave to which module.
     pub(crate) fn module_call(&self, handle: Option<Handle>) {
-        let loaded = LOADED.with_borrow_mut(std::mem::take);
+        let loaded = LOADED.with(ThreadSlot::take).unwrap_or_default();
         if let (Some(handle), [module_id]) = (handle, &loaded[..]) {
             lock(&self.functions).tie(handle.key(), *module_id);
         }
@@ -262,6 +325,26 @@ impl Instrument {
         kernels::forget();
         lock(&self.functions).unload(context.key(), number);
         lock(&self.periods).forget();
+    }
+
+    /// Enables sampling of a context. The hardware samples one context of a GPU at a time: that of others is disabled. The
+    /// error is the reason that the context cannot be sampled.
+    fn prepare(&self, sampler: &Sampler) -> Result<(), &'static str> {
+        if sampler.is_prepared() {
+            return Ok(());
+        }
+        let Ok(_changing) = self.changing.try_lock() else { return Err(BUSY) };
+        if self.neighbors(sampler).iter().all(|other| other.rest(&self.api)) {
+            sampler.prepare(&self.api)
+        } else {
+            Err("another context of the process was sampled")
+        }
+    }
+
+    /// The samplers of other contexts of a GPU.
+    fn neighbors(&self, sampler: &Sampler) -> Vec<Arc<Sampler>> {
+        let samplers = lock(&self.samplers);
+        samplers.values().filter(|other| sampler.shares_gpu(other)).cloned().collect()
     }
 
     /// The sampler of a context.
@@ -278,6 +361,13 @@ const CONTINUOUS: u32 = 16;
 fn run_exponent(config: &Config) -> u32 {
     let default = if config.samples_continuously() { CONTINUOUS } else { FINEST };
     config.sampling_period_exponent.unwrap_or(default)
+}
+
+/// The durations of kernels that a run before has measured. None where there was no such run.
+fn durations(config: &Config) -> Durations {
+    let json = std::fs::read_to_string(config.directory.join(durations::FILE_NAME)).unwrap_or_default();
+    // Without them periods are found launch by launch.
+    Durations::from_json(&json).unwrap_or_default()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

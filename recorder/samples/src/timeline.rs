@@ -7,6 +7,7 @@
 use std::path::PathBuf;
 use std::ptr::null;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use stallmap_schema::word::LossKind;
 use stallmap_sys::cuda::Handle;
@@ -23,12 +24,17 @@ mod records;
 
 pub(crate) use nodes::Clones;
 
-/// Records of a program that is killed are lost from the last flush on.
-const FLUSH_MILLISECONDS: u32 = 1000;
-/// Flush the buffers that are not full too.
+/// Kinds of records.
+const KINDS: [u32; 5] =
+    [kind::CONCURRENT_KERNEL, kind::MEMCPY, kind::MEMCPY2, kind::MEMSET, kind::SYNCHRONIZATION];
+/// Flush the buffers whose records are all complete.
+const COMPLETE: u32 = 0;
+/// Flush every buffer.
 const FORCED: u32 = 1;
 
 static ACTIVITY: OnceLock<Activity> = OnceLock::new();
+/// True once another profiler measures.
+static IS_GIVEN_AWAY: AtomicBool = AtomicBool::new(false);
 
 /// Measures all work of the program's GPUs from now on.
 pub(crate) fn start(candidates: &[PathBuf]) -> Result<(), String> {
@@ -39,7 +45,7 @@ pub(crate) fn start(candidates: &[PathBuf]) -> Result<(), String> {
         check((api.register_clock)(now), "set the clock of activity records")?;
         check((api.register_callbacks)(requested, completed), "give buffers to activity records")?;
     }
-    for kind in [kind::CONCURRENT_KERNEL, kind::MEMCPY, kind::MEMCPY2, kind::MEMSET, kind::SYNCHRONIZATION] {
+    for kind in KINDS {
         // SAFETY: a call with a plain number.
         let code = unsafe { (api.enable)(kind) };
         if kind == kind::CONCURRENT_KERNEL {
@@ -50,9 +56,16 @@ pub(crate) fn start(candidates: &[PathBuf]) -> Result<(), String> {
         }
     }
     queue::start();
-    // SAFETY: as above. Without it only a killed program loses more.
-    unsafe { (api.flush_period)(FLUSH_MILLISECONDS) };
     Ok(())
+}
+
+/// Writes the records that are complete. CUPTI's own thread writes those of full buffers only, and a program that is killed
+/// would lose the rest.
+fn write_complete() {
+    if let Some(api) = ACTIVITY.get().filter(|_| !IS_GIVEN_AWAY.load(Ordering::Acquire)) {
+        // SAFETY: a call with a plain number. The last flush reports errors.
+        unsafe { (api.flush)(COMPLETE) };
+    }
 }
 
 /// Writes the records that are left.
@@ -64,6 +77,16 @@ pub(crate) fn shut_down() {
     if code != 0 {
         let detail = Some(format!("CUPTI error {code}"));
         session::lose(LossKind::Activity, "the last records could not be read", 1, detail);
+    }
+}
+
+/// Measures no more: another profiler can.
+pub(crate) fn give_way() {
+    shut_down();
+    IS_GIVEN_AWAY.store(true, Ordering::Release);
+    for kind in KINDS.into_iter().filter(|_| ACTIVITY.get().is_some()) {
+        // SAFETY: a call with a plain number. A kind that was not enabled stays so.
+        ACTIVITY.get().map(|api| unsafe { (api.disable)(kind) });
     }
 }
 

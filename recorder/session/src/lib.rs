@@ -11,4 +11,5 @@ pub mod gpu;
 pub mod guard;
 pub mod replayed;
 pub mod session;
+pub mod slot;
 pub mod torch;

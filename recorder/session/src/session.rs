@@ -91,8 +91,17 @@ pub fn is_forked_after_cuda() -> bool {
 }
 
 fn session() -> Option<&'static Session> {
-    let session = SESSIONS.get(generation())?.get()?.as_ref()?;
-    (!session.closed.load(Ordering::Acquire)).then_some(session)
+    of_process().filter(|session| !session.closed.load(Ordering::Acquire))
+}
+
+/// The session of this process, which may have ended.
+fn of_process() -> Option<&'static Session> {
+    SESSIONS.get(generation())?.get()?.as_ref()
+}
+
+/// True after everything was written. Launches that the program still makes are to be counted by [`lose_late`].
+pub fn has_ended() -> bool {
+    of_process().is_some_and(|session| session.closed.load(Ordering::Acquire))
 }
 
 fn open() -> Option<Session> {
@@ -212,8 +221,13 @@ impl Session {
         if !guard::is_broken() {
             facts.push(fact(CLEAN_END, "true".to_owned()));
         }
+        self.write(|answer| Message::End(facts, answer));
+    }
+
+    /// Gives the writer something to do, and waits for it.
+    fn write(&self, message: impl FnOnce(SyncSender<()>) -> Message) {
         let (answer, done) = sync_channel(1);
-        self.send(Message::End(facts, answer));
+        self.send(message(answer));
         // A writer that died has reported why.
         done.recv().unwrap_or_default();
     }
@@ -337,6 +351,14 @@ pub fn lose(kind: LossKind, reason: &'static str, count: u64, detail: Option<Str
     }
 }
 
+/// Counts launches that the program makes after the session has ended, as destructors of statics do. The writer's thread
+/// still writes them.
+pub fn lose_late(count: u64) {
+    if let Some(session) = of_process().filter(|_| count > 0) {
+        session.shared.lose(LossKind::Launch, "launched while the process was ending", count, None);
+    }
+}
+
 /// Counts an op or region that ended while its thread was ending.
 pub fn lose_region() {
     lose(LossKind::Op, "thread was ending", 1, None);
@@ -393,9 +415,13 @@ pub fn begin_instrument(shut_down: fn()) {
     INSTRUMENT.get_or_init(|| shut_down);
 }
 
-/// Writes everything. The session records nothing afterwards.
+/// Writes everything. The session records nothing afterwards, and counts launches. A later call writes those counts.
 pub fn finish() {
-    let Some(session) = session() else { return };
+    let Some(session) = of_process() else { return };
+    if session.closed.load(Ordering::Acquire) {
+        session.write(Message::Losses);
+        return;
+    }
     if !guard::is_broken() {
         INSTRUMENT.get().inspect(|shut_down| shut_down());
     }

@@ -18,6 +18,7 @@
 //! | `stallmap_pause(paused)` | leaves launches out, or no longer |
 //! | `stallmap_fact(name, value)` | the versions of Python and PyTorch, as two texts |
 //! | `stallmap_lose(kind, reason, count, detail)` | counts a loss: 0 op, 1 tensor, 2 source, with two texts |
+//! | `stallmap_give_way(profiler)` | leaves NVIDIA's profiling interface to the profiler of that name, which is about to start, where this run can |
 //! | `stallmap_finish()` | writes everything and ends the session: for processes that end without `exit` |
 //! | `stallmap_hook_allocator()` | hooks the caching allocator. The number of places, 0 where there is none |
 //!

@@ -55,6 +55,9 @@ pub const PARAM_BUFFER_POINTER: usize = 1;
 /// `extra` of a launch: the next entry points to the buffer's size.
 pub const PARAM_BUFFER_SIZE: usize = 2;
 
+/// cuStreamCreate: the stream waits for no other one.
+pub const STREAM_NON_BLOCKING: c_uint = 1;
+
 crate::functions! {
     /// Functions of `libcuda.so.1`. All return a CUresult, 0 for success.
     Cuda from "CUDA driver library (libcuda.so.1)" {
@@ -88,6 +91,8 @@ crate::functions! {
         context_push: cuCtxPushCurrent_v2(Handle) -> c_int;
         /// (context that was current)
         context_pop: cuCtxPopCurrent_v2(*mut Handle) -> c_int;
+        /// (stream, flags)
+        stream_create: cuStreamCreate(*mut Handle, c_uint) -> c_int;
     }
 }
 

@@ -24,6 +24,10 @@ crate::functions! {
         version: cuptiGetVersion(*mut u32) -> Code;
         /// (subscriber, callback, userdata)
         subscribe: cuptiSubscribe(*mut Handle, Callback, *mut c_void) -> Code;
+        /// (subscriber)
+        unsubscribe: cuptiUnsubscribe(Handle) -> Code;
+        /// (): CUPTI leaves the process
+        finalize: cuptiFinalize() -> Code;
         /// (enable, subscriber, domain, callback id)
         enable_callback: cuptiEnableCallback(u32, Handle, c_int, u32) -> Code;
         /// (context, device)
@@ -54,6 +58,9 @@ crate::functions! {
 
 /// CUPTI_ERROR_OUT_OF_MEMORY: for samples, the hardware buffer is full.
 pub const OUT_OF_MEMORY: Code = 8;
+
+/// CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED: another profiler has subscribed.
+pub const MULTIPLE_SUBSCRIBERS: Code = 39;
 
 /// Callback domains.
 pub mod domain {

@@ -45,6 +45,8 @@ crate::functions! {
         set: sanitizerMemset(*mut c_void, c_int, usize, Handle) -> Code;
         /// (stream)
         synchronize: sanitizerStreamSynchronize(Handle) -> Code;
+        /// (context, stream, the API's handle of it)
+        stream_handle: sanitizerGetStreamHandle(Handle, Handle, *mut Handle) -> Code;
     }
 }
 

@@ -7,6 +7,7 @@
 mod access;
 mod chain;
 mod content;
+mod execution;
 mod reference;
 mod sample;
 mod statistics;
@@ -63,6 +64,8 @@ pub enum Rule {
     Life,
     /// Per launch: the samples of all instructions and the lost ones are those that were taken.
     SampleConservation,
+    /// The kernel of a launch can execute the functions of its samples.
+    Execution,
     /// Per launch: the rows' requests and lane accesses are those that the launch counts, and its summary counts all.
     AccessCount,
     /// A launch whose accesses stand in another names an earlier one of its kind.
@@ -87,6 +90,7 @@ impl Rule {
             Self::Reference => "reference",
             Self::Life => "lifetime",
             Self::SampleConservation => "sample conservation",
+            Self::Execution => "execution",
             Self::AccessCount => "access count",
             Self::Model => "model launch",
             Self::Content => "content",
@@ -118,6 +122,7 @@ pub fn check(reader: &CaptureReader) -> Vec<Violation> {
     }
     reference::check(reader, &mut found);
     sample::check(reader, &mut found);
+    execution::check(reader, &mut found);
     access::check(reader, &mut found);
     summary::check(reader, &mut found);
     content::check(reader, &mut found);

@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+pub use self::callees::Callees;
 use crate::word::Sm;
 
+mod callees;
 mod info;
 mod read;
 
@@ -15,6 +17,8 @@ pub struct Cubin {
     pub sm: Sm,
     /// Sections that hold code, in the order of their place in the file.
     pub sections: Vec<Section>,
+    /// Functions whose addresses stand in its data: any of its kernels may call or launch them.
+    pub pointed: BTreeSet<String>,
     /// The unreadable parts, with reasons. The rest is valid.
     pub damage: Vec<String>,
 }

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use proptest::prelude::*;
-use stallmap_sass::cubin::{Cubin, CubinError, Parameter, Section};
+use stallmap_sass::cubin::{Callees, Cubin, CubinError, Parameter, Section};
 use stallmap_sass::line::LineTable;
 use stallmap_sass::word::Sm;
 
@@ -105,6 +105,45 @@ fn relocations_with_and_without_addends_name_what_is_called() {
     let newer = references("calls.sm_90.abi8.cubin");
     assert_eq!(newer.values().filter(|name| *name == elsewhere).count(), 3);
     assert!(newer.values().any(|name| name.starts_with("_Z4herePKfi")), "{newer:?}");
+}
+
+#[test]
+fn a_kernel_executes_what_its_section_holds_and_what_its_code_names() {
+    let cubin = Cubin::read(&bytes("nested.sm_90.abi8.cubin")).unwrap();
+    let callees = Callees::new(&cubin).unwrap();
+    let nested = callees.of("_ZN6shapes6nestedEPfPKfi").unwrap();
+    let inner = "$_ZN6shapes6nestedEPfPKfi$_Z6calledPKfi";
+    assert!(nested.contains("_ZN6shapes6nestedEPfPKfi") && nested.contains(inner), "{nested:?}");
+    assert!(!nested.contains("_Z6chosenPfif") && !nested.contains("_Z4sumsIdEvPT_PKS0_"), "{nested:?}");
+    assert!(!callees.of("_Z6chosenPfif").unwrap().contains(inner));
+    assert_eq!(callees.of("no such kernel"), None);
+    for name in ["calls.sm_80.abi7.cubin", "calls.sm_90.abi8.cubin"] {
+        let cubin = Cubin::read(&bytes(name)).unwrap();
+        let called = Callees::new(&cubin).unwrap().of("_Z5callsPfPKfi").unwrap();
+        assert!(called.iter().any(|function| function.starts_with("_Z4herePKfi")), "{called:?}");
+        // Its address stands in a variable.
+        assert!(cubin.pointed.contains("_Z9elsewherePKfi"), "{:?}", cubin.pointed);
+    }
+}
+
+#[test]
+fn callees_of_a_linked_cubin_are_found_across_sections_and_by_pointers() {
+    let cubin = Cubin::read(&bytes("linked.sm_90.abi8.cubin")).unwrap();
+    let callees = Callees::new(&cubin).unwrap();
+    let of = |kernel| Vec::from_iter(callees.of(kernel).unwrap());
+    let pointed = ["_Z5firstPKfi", "_Z6secondPKfi"];
+    let root = "__cuda_sm20_sqrt_rn_f32_slowpath";
+    assert_eq!(of("plain"), [pointed[0], pointed[1], "plain"]);
+    assert_eq!(of("indirect"), [pointed[0], pointed[1], "indirect"]);
+    let called = ["_Z4deepPKfi", pointed[0], pointed[1], "_Z9elsewherePKfi", root, "direct"];
+    assert_eq!(of("direct"), called);
+}
+
+#[test]
+fn a_damaged_cubin_does_not_say_what_is_executed() {
+    let mut cubin = Cubin::read(&bytes("nested.sm_90.abi8.cubin")).unwrap();
+    cubin.damage.push("a relocation lies outside its section".to_owned());
+    assert!(Callees::new(&cubin).is_none());
 }
 
 #[test]

@@ -10,6 +10,10 @@ use crate::word::{ActivityKind, CopyKind, LanePattern, LossKind, StorageOrigin, 
 /// The reason of a loss that marks a launch whose function is a guess: several modules share its kernel's name.
 pub const AMBIGUOUS_FUNCTION: &str = "function of the launch is ambiguous";
 
+/// The reason of the loss that marks a run in which the recorder gave CUPTI to the program's own profiler. Launches after
+/// that are not in the run.
+pub const GAVE_WAY: &str = "the program's own profiler took CUPTI";
+
 crate::tables! {
     /// Something about the run that became known after it began. Names: ended_ns, exit_code, driver_version,
     /// cuda_version, instrument_version, python_version, torch_version, sampling_period_cycles, clean_end.

@@ -53,6 +53,16 @@ fn a_sound_capture_has_no_violations() {
     assert_eq!(violations::<Launch>(|_| ()), []);
 }
 
+#[test]
+fn a_launch_has_no_samples_of_another_kernel() {
+    broken::<PcSample>(Rule::Execution, "which it cannot execute", |rows| {
+        // The first launch is of the other kernel.
+        let of_first = rows.iter().map(|row| row.kernel_id).min().unwrap();
+        let other = rows.iter().find(|row| row.kernel_id != of_first).unwrap().function_id;
+        rows.iter_mut().find(|row| row.kernel_id == of_first).unwrap().function_id = other;
+    });
+}
+
 /// The violations of the example after a column of the table `launch` was left out of its file.
 fn without_column(column: &str) -> Vec<String> {
     rewritten::<Launch>(|batch| {

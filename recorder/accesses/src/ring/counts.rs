@@ -1,60 +1,39 @@
 //! Counts of requests, by launch, instruction and block of memory, and by shape: a hash table in device memory that
 //! patches fill.
 //!
-//! It is read where no launch that counts is running: after the program itself has waited for the GPU, and at the end.
+//! A copy of it is read while the program runs ([`super::Snapshot`]), for the launches that have ended. It is emptied where
+//! no launch that counts is running: after the program itself has waited for the GPU, and at the end.
 //! A launch is counted against the blocks of memory that are alive when it is called. Their list is written behind the
 //! lists of earlier launches, since these may still run.
 #![expect(unsafe_code, reason = "memory shared with the GPU")]
 
-use std::collections::BTreeMap;
 use std::ffi::c_void;
+use std::ops::Range;
 use std::ptr::read_volatile;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use stallmap_schema::capture::recording::{AccessCount, ShapeCount};
-use stallmap_schema::id::{Address, KernelId};
-use stallmap_schema::word::{LanePattern, LossKind};
+use stallmap_schema::word::LossKind;
 use stallmap_session::session;
 use stallmap_sys::cuda::Handle;
 use stallmap_sys::sanitizer::Sanitizer;
 
+use super::counted::Counted;
+use super::sums::{Entry, NO_BLOCK, Sums, ordinal, rows, shapes, sums};
 use super::{LAST_PATIENCE, LaunchControl, Place, Ring, allocate, check, copy, launch_control, zeroed};
-use crate::blocks::Range;
+use crate::blocks::Range as Block;
 
 /// Entries of the table, a power of two.
-const ENTRIES: usize = 1 << 19;
+pub(super) const ENTRIES: usize = 1 << 19;
 /// Entries in use from which on the table is read at the next chance, and from which on no launch is counted.
 const MANY: u64 = ENTRIES as u64 / 4;
 const MOST: u64 = ENTRIES as u64 / 4 * 3;
 /// Blocks of memory of all launches between two readings.
 const BLOCKS: usize = 1 << 20;
-/// A program that often waits for the GPU has its counts read this often: after a kill, later ones are missing.
-const INTERVAL: Duration = Duration::from_secs(2);
-/// Position for lanes in no known block.
-const NO_BLOCK: u32 = u32::MAX;
-/// Bit of a position that is a shape.
-const SHAPE: u32 = 1 << 31;
 
 /// Requests of a launch that write records, where all are counted.
 const MOST_RECORDS: u32 = 1 << 16;
 /// Time that the program's own wait for the GPU is prolonged for launches to be read.
 const SOON: Duration = Duration::from_millis(50);
-
-/// `struct Count` of `device/access.cu`.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct Entry {
-    place: u64,
-    owner: u64,
-    requests: u64,
-    shared: u64,
-    lanes: u64,
-    sectors: u64,
-    unique_bytes: u64,
-    ideal_sectors: u64,
-    not_low: u64,
-    end: u64,
-}
 
 /// `struct Counts` of `device/access.cu`.
 #[repr(C)]
@@ -82,12 +61,15 @@ pub(super) struct Counts {
     entries: u64,
     /// The blocks of all launches since the last reading, in device memory and in pinned memory.
     blocks: u64,
-    staged: *mut Range,
+    staged: *mut Block,
     used: usize,
     last: Listed,
     /// Entries in use, about. The GPU writes it.
     seen: *const u64,
-    read: Instant,
+    /// Launches that are not recorded yet.
+    counted: Counted,
+    /// Number of times that the table was emptied.
+    emptied: u64,
 }
 
 // SAFETY: the pointers are to pinned memory that lives as long as its context, and one thread at a time uses them.
@@ -99,17 +81,18 @@ impl Counts {
         let Place { api, context, .. } = place;
         let control = allocate(api.alloc, context, size_of::<Control>())? as u64;
         let entries = allocate(api.alloc, context, ENTRIES * size_of::<Entry>())? as u64;
-        let blocks = allocate(api.alloc, context, BLOCKS * size_of::<Range>())? as u64;
-        let staged = zeroed(api, context, BLOCKS * size_of::<Range>())?.cast();
+        let blocks = allocate(api.alloc, context, BLOCKS * size_of::<Block>())? as u64;
+        let staged = zeroed(api, context, BLOCKS * size_of::<Block>())?.cast();
         let seen = zeroed(api, context, size_of::<u64>())?.cast_const().cast();
         let last = Listed::default();
-        let counts = Self { control, entries, blocks, staged, used: 0, last, seen, read: Instant::now() };
+        let (counted, emptied) = (Counted::default(), 0);
+        let counts = Self { control, entries, blocks, staged, used: 0, last, seen, counted, emptied };
         counts.clear(place)?;
         Ok(counts)
     }
 
     /// Lists the blocks of memory of a launch. `None` if there is room for no launch until the table is read.
-    fn list(&mut self, place: Place, blocks: &[Range]) -> Result<Option<Listed>, String> {
+    fn list(&mut self, place: Place, blocks: &[Block]) -> Result<Option<Listed>, String> {
         if self.claimed() > MOST {
             return Ok(None);
         }
@@ -120,7 +103,7 @@ impl Counts {
             return Ok(None);
         }
         let bytes = size_of_val(blocks);
-        let target = self.blocks + (self.used * size_of::<Range>()) as u64;
+        let target = self.blocks + (self.used * size_of::<Block>()) as u64;
         // SAFETY: both lists have room for the blocks behind those in use, which no launch reads yet.
         let code = unsafe {
             let staged = self.staged.add(self.used);
@@ -138,16 +121,39 @@ impl Counts {
         Ok(Some(self.last))
     }
 
-    fn is_last(&self, blocks: &[Range]) -> bool {
+    fn is_last(&self, blocks: &[Block]) -> bool {
         let (offset, count) = (self.last.offset as usize, self.last.count as usize);
         // SAFETY: the list holds at least the blocks in use, of which these are the last.
         self.used > 0 && unsafe { std::slice::from_raw_parts(self.staged.add(offset), count) } == blocks
     }
 
-    /// True if there is something to read, and it is time.
+    /// True if the table is to be emptied.
     fn is_due(&self) -> bool {
-        let many = self.claimed() > MANY || self.used > BLOCKS / 2;
-        self.claimed() > 0 && (many || self.read.elapsed() > INTERVAL)
+        self.claimed() > MANY || self.used > BLOCKS / 2
+    }
+
+    /// Launches that a copy of the table can add, while some run.
+    pub(super) fn news(&self, running: &[Range<u64>]) -> Option<News> {
+        let ended = self.counted.ended(running);
+        let has_news = !ended.is_empty() && self.claimed() > 0;
+        has_news.then_some(News { entries: self.entries, emptied: self.emptied, ended })
+    }
+
+    /// Records launches that had ended when the table was copied. The copy is worth nothing if the table was emptied since.
+    pub(super) fn record(&mut self, sums: Sums, emptied: u64, ended: &Counted) {
+        if emptied == self.emptied {
+            self.emit(sums, ended);
+            self.counted.remove(ended);
+        }
+    }
+
+    /// Records the sums of some launches.
+    fn emit(&self, mut sums: Sums, launches: &Counted) {
+        sums.retain(|(owner, _), _| launches.contains(ordinal(*owner)));
+        // SAFETY: so many blocks are listed.
+        let blocks = unsafe { std::slice::from_raw_parts(self.staged, self.used) };
+        session::emit_all(rows(&sums, blocks));
+        session::emit_all(shapes(&sums));
     }
 
     fn claimed(&self) -> u64 {
@@ -164,11 +170,7 @@ impl Counts {
         copy_back(place.api, place.stream, self.control, std::slice::from_mut(&mut control))?;
         let mut entries = vec![Entry::default(); ENTRIES];
         copy_back(place.api, place.stream, self.entries, &mut entries)?;
-        // SAFETY: so many blocks are listed.
-        let blocks = unsafe { std::slice::from_raw_parts(self.staged, self.used) };
-        let sums = sums(&entries);
-        session::emit_all(rows(&sums, blocks));
-        session::emit_all(shapes(&sums));
+        self.emit(sums(&entries), &self.counted);
         let reason = "request that was not counted: the table of counts was full";
         session::lose(LossKind::Access, reason, control.uncounted, None);
         let reason = "request whose shape was not counted: the table of counts was full";
@@ -176,7 +178,8 @@ impl Counts {
         self.clear(place)?;
         self.used = 0;
         self.last = Listed::default();
-        self.read = Instant::now();
+        self.counted = Counted::default();
+        self.emptied += 1;
         Ok(())
     }
 
@@ -205,12 +208,12 @@ impl Ring {
     pub(super) fn count(
         &mut self,
         place: Place,
-        counted: Option<&[Range]>,
-        ordinal: u64,
+        counted: Option<&[Block]>,
+        ordinals: Range<u64>,
     ) -> Result<LaunchControl, String> {
         let control = launch_control(self.control, 0);
         let Some(blocks) = counted else { return Ok(control) };
-        let Ok(ordinal) = u32::try_from(ordinal) else {
+        let Ok(ordinal) = u32::try_from(ordinals.start) else {
             return Err("more launches than can be counted".to_owned());
         };
         let counts = match &mut self.counts {
@@ -227,6 +230,7 @@ impl Ring {
             listed = counts.list(place, blocks)?;
         }
         let listed = listed.ok_or("more blocks of memory than can be counted by")?;
+        counts.counted.add(&ordinals);
         Ok(LaunchControl {
             counts: counts.control,
             ranges: listed.address,
@@ -238,7 +242,7 @@ impl Ring {
         })
     }
 
-    /// The program has waited for the GPU: records what was counted, if it is time and no launch that counts runs.
+    /// The program has waited for the GPU: empties the table, if it is time and no launch that counts runs.
     pub fn record_counts(&mut self, place: Place) {
         if self.counts.as_ref().is_some_and(Counts::is_due) && self.shared.is_idle(SOON) {
             self.report(place);
@@ -268,138 +272,12 @@ fn copy_back<T: Copy>(api: &Sanitizer, stream: Handle, source: u64, values: &mut
     check(unsafe { (api.copy_to_host)(values.as_mut_ptr().cast(), source, size_of_val(values), stream) })
 }
 
-/// Sums by owner and place, without its copy.
-type Sums = BTreeMap<(u64, u64), Entry>;
-
-fn sums(entries: &[Entry]) -> Sums {
-    /// Bits of `place` with the copy.
-    const COPIES: u64 = 0xff << 54;
-    let mut sums = Sums::new();
-    for entry in entries.iter().filter(|entry| entry.place != 0 && entry.owner != 0) {
-        let sum = sums.entry((entry.owner, entry.place & !COPIES)).or_default();
-        sum.requests += entry.requests;
-        sum.shared += entry.shared;
-        sum.lanes += entry.lanes;
-        sum.sectors += entry.sectors;
-        sum.unique_bytes += entry.unique_bytes;
-        sum.ideal_sectors += entry.ideal_sectors;
-        sum.not_low = sum.not_low.max(entry.not_low);
-        sum.end = sum.end.max(entry.end);
-    }
-    sums
-}
-
-/// The shape that an owner names.
-fn shape(owner: u64) -> Option<u32> {
-    let position = u32::try_from(owner & u64::from(u32::MAX)).ok()?;
-    (position & SHAPE != 0 && position != NO_BLOCK).then_some(position & !SHAPE)
-}
-
-/// One row for the requests of each launch, place and block, in this order.
-fn rows(sums: &Sums, blocks: &[Range]) -> Vec<AccessCount> {
-    let of_blocks = sums.iter().filter(|((owner, _), _)| shape(*owner).is_none());
-    of_blocks.map(|((owner, place), sum)| row(*owner, *place, sum, blocks)).collect()
-}
-
-/// One row for the requests of each launch, place and shape.
-fn shapes(sums: &Sums) -> Vec<ShapeCount> {
-    let row = |((owner, place), sum): (&(u64, u64), &Entry)| {
-        let shape = shape(*owner)?;
-        Some(ShapeCount {
-            kernel_id: KernelId(owner >> 32),
-            pc_address: Address(place & 0xffff_ffff_ffff),
-            flags: u8::try_from(place >> 48 & 0xf).unwrap_or(0),
-            space: u8::try_from(place >> 52 & 3).unwrap_or(0),
-            access_bytes: u8::try_from(shape >> 16 & 0xff).unwrap_or(0),
-            class: *LanePattern::ALL.get((shape >> 8 & 0xff) as usize)?,
-            is_misaligned: shape >> 7 & 1 == 1,
-            sectors: shape & 0x7f,
-            request_count: sum.requests,
-            lane_count: sum.lanes,
-            line_count: sum.shared,
-            unique_bytes: sum.unique_bytes,
-            ideal_sectors: sum.ideal_sectors,
-        })
-    };
-    sums.iter().filter_map(row).collect()
-}
-
-fn row(owner: u64, place: u64, sum: &Entry, blocks: &[Range]) -> AccessCount {
-    let address = !sum.not_low;
-    // Behind the last block for lanes in none.
-    let position = usize::try_from(owner & u64::from(NO_BLOCK)).unwrap_or(usize::MAX);
-    let block = position.checked_sub(1).and_then(|position| blocks.get(position));
-    AccessCount {
-        kernel_id: KernelId(owner >> 32),
-        pc_address: Address(place & 0xffff_ffff_ffff),
-        flags: u8::try_from(place >> 48 & 0xf).unwrap_or(0),
-        space: u8::try_from(place >> 52 & 3).unwrap_or(0),
-        block_address: block.map(|block| Address(block.start)),
-        address: Address(address),
-        span_bytes: sum.end.saturating_sub(address),
-        request_count: sum.requests,
-        shared_request_count: sum.shared,
-        lane_count: sum.lanes,
-        sectors: sum.sectors,
-        unique_bytes: sum.unique_bytes,
-        ideal_sectors: sum.ideal_sectors,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn copies_of_a_place_are_one_row_and_blocks_have_their_address() {
-        let place = |pc: u64, copy: u64| 1 << 63 | copy << 54 | 1 << 48 | pc;
-        let entry = |place, owner, low: u64, end| Entry {
-            place,
-            owner,
-            requests: 2,
-            shared: 1,
-            lanes: 64,
-            sectors: 8,
-            unique_bytes: 256,
-            ideal_sectors: 8,
-            not_low: !low,
-            end,
-        };
-        let entries = [
-            Entry::default(),
-            entry(place(0x7f10, 0), 5 << 32 | 2, 0x210, 0x300),
-            entry(place(0x7f10, 3), 5 << 32 | 2, 0x200, 0x280),
-            entry(place(0x7f10, 3), 5 << 32 | u64::from(NO_BLOCK), 0x900, 0x980),
-            entry(place(0x7f10, 0), 6 << 32 | 1, 0x100, 0x180),
-        ];
-        let blocks = [Range { start: 0x100, end: 0x200 }, Range { start: 0x200, end: 0x400 }];
-        let rows = rows(&sums(&entries), &blocks);
-        let facts = |row: &AccessCount| {
-            let block = row.block_address.map(|address| address.0);
-            (row.kernel_id.0, block, row.address.0, row.span_bytes, row.request_count)
-        };
-        let expected =
-            [(5, Some(0x200), 0x200, 0x100, 4), (5, None, 0x900, 0x80, 2), (6, Some(0x100), 0x100, 0x80, 2)];
-        assert_eq!(rows.iter().map(facts).collect::<Vec<_>>(), expected);
-        assert_eq!((rows[0].pc_address.0, rows[0].flags, rows[0].space), (0x7f10, 1, 0));
-    }
-
-    #[test]
-    fn shapes_are_rows_of_their_own() {
-        let place = 1 << 63 | 2 << 54 | 1 << 52 | 1 << 48 | 0x7f10;
-        // 16 bytes a lane, unit, misaligned, 17 sectors.
-        let shape = SHAPE | 16 << 16 | 1 << 8 | 1 << 7 | 0x11;
-        let entry = |owner| Entry { place, owner, requests: 3, shared: 15, lanes: 96, ..Entry::default() };
-        let sums = sums(&[
-            entry(5 << 32 | u64::from(shape)),
-            entry(5 << 32 | 1),
-            entry(5 << 32 | u64::from(NO_BLOCK)),
-        ]);
-        let rows = shapes(&sums);
-        let facts = |row: &ShapeCount| (row.access_bytes, row.class, row.is_misaligned, row.sectors);
-        let expected = (16, LanePattern::Unit, true, 17);
-        assert_eq!(rows.iter().map(facts).collect::<Vec<_>>(), [expected]);
-        assert_eq!((rows[0].kernel_id.0, rows[0].space, rows[0].line_count), (5, 1, 15));
-        assert_eq!(super::rows(&sums, &[]).len(), 2);
-    }
+/// Launches whose counts are in the table and not recorded.
+pub(super) struct News {
+    /// The entries in device memory.
+    pub(super) entries: u64,
+    /// Number of times that the table was emptied.
+    pub(super) emptied: u64,
+    /// Launches that have ended.
+    pub(super) ended: Counted,
 }

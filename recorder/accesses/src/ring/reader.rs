@@ -160,7 +160,7 @@ impl Reader {
     }
 
     fn begin(&mut self, started: Started) {
-        let Started { tag, count, rows, gathers, counts } = started;
+        let Started { tag, count, rows, gathers, counts, .. } = started;
         let launch = self.launches.entry(tag).or_default();
         launch.count = launch.count.max(count);
         launch.counts |= counts;
@@ -293,6 +293,7 @@ impl Reader {
         self.shared.change(|work| {
             work.free.push((tag, launch.count));
             work.outstanding = work.outstanding.saturating_sub(1);
+            work.ordinals.remove(&tag);
             work.open_rows = work.open_rows.saturating_sub(rows);
             work.progress += 1;
             work.gathered = gathered.or(work.gathered.take());

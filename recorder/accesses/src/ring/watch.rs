@@ -1,6 +1,8 @@
 //! State that the launching threads share with the thread that reads the ring, and the watch over that thread: whoever
 //! waits for it sees its progress, and that it is gone.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -42,6 +44,8 @@ unsafe impl Sync for Shared {}
 /// A launch, as announced to the reader.
 pub(super) struct Started {
     pub(super) tag: Tag,
+    /// Ordinal of its first kernel.
+    pub(super) first: u64,
     /// Number of its tags: one, or one for each node of a graph.
     pub(super) count: u32,
     /// The rows of its kernels, by tag.
@@ -69,6 +73,8 @@ pub(super) struct Work {
     pub(super) free: Vec<(Tag, u32)>,
     /// Launches that are started and not done.
     pub(super) outstanding: usize,
+    /// The ordinals of their kernels.
+    pub(super) ordinals: BTreeMap<Tag, Range<u64>>,
     /// Rows of those launches.
     pub(super) open_rows: usize,
     /// Counts the slots that the reader has read: a waiting thread sees progress.
@@ -101,7 +107,9 @@ impl Work {
     pub(super) fn add(&mut self, tag: Tag, offset: u32, row: LaunchRun) {
         let known = self.started.iter().rposition(|started| started.tag == tag);
         let at = known.unwrap_or_else(|| {
-            self.started.push(Started { tag, count: 0, rows: Vec::new(), gathers: false, counts: false });
+            let unknown =
+                Started { tag, first: 0, count: 0, rows: Vec::new(), gathers: false, counts: false };
+            self.started.push(unknown);
             self.started.len() - 1
         });
         let Some(Started { rows, .. }) = self.started.get_mut(at) else { return };
@@ -143,6 +151,15 @@ impl Shared {
             }
         }
         work
+    }
+
+    /// The ordinals of kernels that may be running.
+    pub(super) fn running(&self) -> Vec<Range<u64>> {
+        let work = self.lock();
+        // SAFETY: there is a word for each tag. The GPU writes it whole.
+        let mark = |tag: Tag| unsafe { &*self.marks.wrapping_add(tag.0 as usize) };
+        let running = |(tag, _): &(&Tag, &Range<u64>)| mark(**tag).load(Ordering::Acquire) == 0;
+        work.ordinals.iter().filter(running).map(|(_, ordinals)| ordinals.clone()).collect()
     }
 
     /// Waits until the reader has nothing left to do; `false` if that takes too long.

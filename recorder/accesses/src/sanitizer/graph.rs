@@ -4,7 +4,6 @@
 //! graph launch is armed as one, and each node is identified by the number of its grid.
 #![expect(unsafe_code, reason = "calls of the sanitizer API")]
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use stallmap_schema::id::RunId;
@@ -21,6 +20,7 @@ use stallmap_session::gpu::device;
 use stallmap_session::gpu::graphs::{self, GraphLaunch, Node, UNREAD};
 use stallmap_session::gpu::name::text;
 use stallmap_session::gpu::parameters::Parameters;
+use stallmap_session::slot::ThreadSlot;
 use stallmap_session::{replayed, session};
 
 /// Nodes that are expected of a graph whose making was not seen.
@@ -73,8 +73,8 @@ struct Running {
 }
 
 thread_local! {
-    static PLANNED: RefCell<Option<Box<Planned>>> = const { RefCell::new(None) };
-    static RUNNING: RefCell<Option<Box<Running>>> = const { RefCell::new(None) };
+    static PLANNED: ThreadSlot<Box<Planned>> = const { ThreadSlot::empty() };
+    static RUNNING: ThreadSlot<Box<Running>> = const { ThreadSlot::empty() };
 }
 
 impl Instrument {
@@ -84,19 +84,20 @@ impl Instrument {
         if data.is_upload == 0 && !replayed::is_silent() {
             self.begin(data, &mut running);
         }
-        RUNNING.with_borrow_mut(|slot| *slot = Some(Box::new(running)));
+        RUNNING.with(|slot| slot.put(Box::new(running)));
     }
 
     /// A graph launch is being called. It is no launch where its stream is capturing.
     pub(super) fn graph_call(&self, id: u32, exec: Handle, stream: Handle) {
         self.place_graph(exec);
+        self.prepare_snapshots();
         if self.bundles.is_none() || replayed::is_silent() || graphs::capture(id, stream).is_some() {
             return;
         }
         self.begin_turn();
         let mut planned = Box::new(self.plan(exec));
         self.step_graph(exec, graphs::stream_of_call(id, stream), &mut planned);
-        PLANNED.with_borrow_mut(|slot| *slot = Some(planned));
+        PLANNED.with(|slot| slot.put(planned));
     }
 
     fn plan(&self, exec: Handle) -> Planned {
@@ -114,7 +115,7 @@ impl Instrument {
     }
 
     fn begin(&self, data: &GraphLaunchData, running: &mut Running) {
-        let planned = PLANNED.with_borrow_mut(Option::take).filter(|planned| planned.exec == running.exec);
+        let planned = PLANNED.with(ThreadSlot::take).filter(|planned| planned.exec == running.exec);
         let planned = planned.map_or_else(|| self.plan(data.exec), |planned| *planned);
         let Planned { launch, first, nodes, .. } = planned;
         running.nodes = nodes;
@@ -157,7 +158,7 @@ impl Instrument {
     /// # Safety
     /// `data` is a node's as the API gives it.
     pub(super) unsafe fn node_begins(&self, data: &GraphNodeData) {
-        RUNNING.with_borrow_mut(|running| {
+        let act = |running: &mut Option<Box<Running>>| {
             // SAFETY: the API fills the member of the node's type.
             unsafe {
                 match (data.node_type, running.as_deref_mut()) {
@@ -178,7 +179,8 @@ impl Instrument {
                     _ => {}
                 }
             }
-        });
+        };
+        RUNNING.with(|slot| slot.change(act));
     }
 
     fn kernel_begins(&self, node: &GraphNodeData, data: &LaunchData, running: &mut Running) {
@@ -310,7 +312,7 @@ impl Instrument {
     }
 
     pub(super) fn graph_ends(&self, data: &GraphLaunchData) {
-        let Some(running) = RUNNING.with_borrow_mut(Option::take) else { return };
+        let Some(running) = RUNNING.with(ThreadSlot::take) else { return };
         let Running { armed, row, nodes, .. } = *running;
         let place = self.place_of(data.context, data.stream_handle);
         if let Some(armed) = armed {
@@ -330,7 +332,7 @@ impl Instrument {
 
     /// A graph launch that began on this thread and never ended was refused by the driver.
     pub(super) fn abandon_graph() {
-        let Some(running) = RUNNING.with_borrow_mut(Option::take) else { return };
+        let Some(running) = RUNNING.with(ThreadSlot::take) else { return };
         if let Some(armed) = &running.armed {
             let reason = "refused by the driver";
             armed.settle(Some(Failure { reason, detail: None, has_run: false }), 0);

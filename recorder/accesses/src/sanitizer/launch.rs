@@ -1,7 +1,6 @@
 //! Launches under the sanitizer API, with parameters, code, records.
 #![expect(unsafe_code, reason = "calls of the sanitizer API")]
 
-use std::cell::RefCell;
 use std::collections::btree_map::Entry;
 use std::ffi::c_int;
 use std::ptr::null;
@@ -15,7 +14,7 @@ use stallmap_sys::cuda::{Handle, SYNCHRONIZE_IDS, graph_id, launch_id};
 use stallmap_sys::sanitizer::{ApiData, LaunchData};
 
 use super::bundle::{Beginning, Prepared, Stepped, stepped};
-use super::{Instrument, State, check, own};
+use super::{Instrument, State, check, own, snapshots};
 use crate::bundle::refusal::Refusal;
 use crate::kinds::{self, Arguments, Kind};
 use crate::ring::{Armed, Failure, Gathering, Place, Plan, Ring};
@@ -26,6 +25,7 @@ use stallmap_session::gpu::device::{self, Resources};
 use stallmap_session::gpu::graphs::{self, Captured};
 use stallmap_session::gpu::name::text;
 use stallmap_session::gpu::parameters::{self, Parameters};
+use stallmap_session::slot::ThreadSlot;
 use stallmap_session::{replayed, session};
 
 /// Arguments of the launch call on this thread.
@@ -64,8 +64,8 @@ struct Running {
 }
 
 thread_local! {
-    static GIVEN: RefCell<Option<Given>> = const { RefCell::new(None) };
-    static RUNNING: RefCell<Option<Box<Running>>> = const { RefCell::new(None) };
+    static GIVEN: ThreadSlot<Given> = const { ThreadSlot::empty() };
+    static RUNNING: ThreadSlot<Box<Running>> = const { ThreadSlot::empty() };
 }
 
 const ENTER: c_int = 0;
@@ -128,7 +128,7 @@ impl Instrument {
             return;
         }
         if data.site != ENTER {
-            let was_begun = GIVEN.with_borrow_mut(Option::take).is_none();
+            let was_begun = GIVEN.with(ThreadSlot::take).is_none();
             Self::abandon_launch();
             self.end_turn();
             if has_failed && !was_begun && stepped().is_none() {
@@ -137,6 +137,7 @@ impl Instrument {
             return;
         }
         self.patch_before_launch(call.function);
+        self.prepare_snapshots();
         let function = call.function;
         self.find_variables(function);
         self.begin_turn();
@@ -152,7 +153,7 @@ impl Instrument {
         let attributes = unsafe { call.attributes() };
         let is_cooperative = call.is_cooperative || call::are_cooperative(&attributes);
         let given = Given { dynamic_shared_bytes: call.shared_bytes, parameters, attributes, is_cooperative };
-        GIVEN.with_borrow_mut(|slot| *slot = Some(given));
+        GIVEN.with(|slot| slot.put(given));
     }
 
     pub(super) fn launch_begins(&self, data: &LaunchData) {
@@ -173,7 +174,7 @@ impl Instrument {
         if let Err(reason) = decision {
             session::lose(LossKind::Launch, reason, 1, None);
         }
-        let given = GIVEN.with_borrow_mut(Option::take);
+        let given = GIVEN.with(ThreadSlot::take);
         let mut state = self.lock();
         let stream_id = state.stream(data.stream_handle);
         self.place_kernel(&mut state, data.module, &name, ordinal);
@@ -207,7 +208,7 @@ impl Instrument {
             (Some(_), None) => {}
             (None, _) => self.leave_out(data),
         }
-        RUNNING.with_borrow_mut(|running| *running = Some(Box::new(Running { armed, row, bundle })));
+        RUNNING.with(|slot| slot.put(Box::new(Running { armed, row, bundle })));
     }
 
     /// Makes the patches of a launch return at once.
@@ -270,7 +271,12 @@ impl Instrument {
             Entry::Occupied(ring) => Ok(ring.into_mut()),
             Entry::Vacant(vacant) => {
                 let ring = own(|| graphs::relaxed(|| Ring::new(place, self.config)))?;
-                Ok(vacant.insert(ring))
+                let ring = vacant.insert(ring);
+                if let Some(copier) = state.copiers.get_mut(&key).and_then(Option::take) {
+                    ring.begin_snapshots(copier);
+                    snapshots::start();
+                }
+                Ok(ring)
             }
         }
     }
@@ -319,7 +325,7 @@ impl Instrument {
     }
 
     pub(super) fn launch_ends(&self, data: &LaunchData) {
-        let Some(running) = RUNNING.with_borrow_mut(Option::take) else { return };
+        let Some(running) = RUNNING.with(ThreadSlot::take) else { return };
         let Running { armed, row, bundle } = *running;
         if let Some(row) = row {
             session::emit(LaunchRun { end_ns: Some(session::now_ns()), ..row });
@@ -340,7 +346,7 @@ impl Instrument {
 
     /// A launch that began on this thread and never ended was refused by the driver.
     fn abandon_launch() {
-        let Some(running) = RUNNING.with_borrow_mut(Option::take) else { return };
+        let Some(running) = RUNNING.with(ThreadSlot::take) else { return };
         let reason = "refused by the driver";
         if let Some(armed) = &running.armed {
             armed.settle(Some(Failure { reason, detail: None, has_run: false }), 0);

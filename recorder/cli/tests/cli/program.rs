@@ -116,8 +116,8 @@ fn what_is_to_be_replayed_reaches_the_access_pass_alone() {
     let options = ["--replay=all,share:90", "--replay-kernels", "gemm", "--replay-budget", "1T"];
     assert_snapshot!(bundles(&options).join("\n"), @r#"
     "bundles":null,"replays":false}
-    "bundles":{"per_kind":null,"kernels":"gemm","only":null,"budget_bytes":1099511627776},"replays":false}
     "bundles":null,"replays":false}
+    "bundles":{"per_kind":null,"kernels":"gemm","only":null,"budget_bytes":1099511627776},"replays":false}
     "#);
 }
 
@@ -215,7 +215,7 @@ fn a_program_that_a_signal_ended_is_not_run_again() {
     exit code 139
     --- stdout
     --- stderr
-    stallmap-record: warning: stalls are not recorded: the program is not run again, as it ended with signal 11
+    stallmap-record: warning: times and stalls are not recorded: the program is not run again, as it ended with signal 11
     stallmap-record: wrote `a.stallmap`, [COUNT] bytes: 0 launches, 0 accesses in 0 warp requests
     stallmap-record: warning: no launches seen in the accesses run of process [ID]
     stallmap-record: warning: not recorded: 1 x segment: segment cannot be read

@@ -157,7 +157,7 @@ fn a_killed_program_leaves_what_it_had_written() {
     let place = Place::new();
     assert_snapshot!(record(&place, "killed", &[]), @r"
     exit code 137
-    stallmap-record: warning: stalls are not recorded: the program is not run again, as it ended with signal 9
+    stallmap-record: warning: times and stalls are not recorded: the program is not run again, as it ended with signal 9
     stallmap-record: wrote `a.stallmap`, [COUNT] bytes: 2 launches, 0 accesses in 0 warp requests
     stallmap-record: warning: not recorded: 1 x code: cubin cannot be read
     stallmap-record: warning: not recorded: 1 x code: name of a launched function was not recorded

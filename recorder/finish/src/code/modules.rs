@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use stallmap_sass::cubin::{Cubin, Function as Code, Section};
+use stallmap_sass::cubin::{Callees, Cubin, Function as Code, Section};
 use stallmap_sass::{demangle, observable};
 use stallmap_schema::capture::bounds;
 use stallmap_schema::capture::reader::{CaptureReader, MAX_CUBIN_BYTES};
@@ -132,6 +132,11 @@ impl Modules {
             (first, first.saturating_add(code.symbol_bytes), hash::function_id(module_id, &code.name))
         };
         inner.map(range).collect()
+    }
+
+    /// The functions that the kernels of a module may execute, where its cubin is there and undamaged.
+    pub(crate) fn callees(&self, module_id: ModuleId) -> Option<Callees<'_>> {
+        Callees::new(self.modules.get(&module_id)?.cubin.as_ref().ok()?)
     }
 
     /// The module of a function.

@@ -12,6 +12,8 @@ use stallmap_schema::table::Row;
 #[derive(Debug, Default)]
 pub(crate) struct RawSamples {
     pub(crate) samples: Vec<Sample>,
+    /// Samples that were removed, because no launch can have taken them.
+    pub(crate) ownerless: u64,
     names: Vec<String>,
     numbers: BTreeMap<String, u32>,
 }

@@ -1,9 +1,12 @@
 //! Tests of samples: they find their launches with their functions.
 
-use stallmap_schema::capture::recording::{AMBIGUOUS_FUNCTION, CodeRange, RawSample};
+use std::path::Path;
+
+use stallmap_schema::capture::recording::{AMBIGUOUS_FUNCTION, CodeRange, GAVE_WAY, LossTotal, RawSample};
 use stallmap_schema::capture::segment::SegmentWriter;
 use stallmap_schema::hash;
 use stallmap_schema::id::{Address, FunctionId, KernelId, ModuleId, RunId};
+use stallmap_schema::tables::code::Module;
 use stallmap_schema::tables::launch::{Launch, LaunchRun};
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::sample::PcSample;
@@ -84,6 +87,106 @@ fn a_guess_that_no_sample_confirms_stays_one() {
     let capture = finished(|partial| recording::with_samples(partial, unknown));
     assert_eq!(matches(&capture), [Match::Unmatched, Match::Unmatched]);
     assert_eq!(ambiguous(&capture), 2);
+}
+
+/// A cubin of several kernels.
+const NESTED: &[u8] = include_bytes!("../../../../schema/sass/testdata/cubins/nested.sm_90.abi8.cubin");
+pub(crate) const LONG: &str = "_ZN6shapes6nestedEPfPKfi";
+pub(crate) const CALLED: &str = "$_ZN6shapes6nestedEPfPKfi$_Z6calledPKfi";
+pub(crate) const SHORT: &str = "_Z6chosenPfif";
+pub(crate) const NESTED_CRC: u64 = 0xbeef;
+
+/// The module of [`NESTED`], in a recording that holds its cubin from then on.
+pub(crate) fn nested_module(partial: &Path) -> Module {
+    let content_hash = blake3::hash(NESTED).to_hex().to_string();
+    std::fs::write(partial.join("cubins").join(format!("{content_hash}.cubin")), NESTED).unwrap();
+    Module {
+        module_id: hash::module_id(NESTED),
+        content_hash,
+        cubin_bytes: NESTED.len() as u64,
+        cupti_crc: Some(NESTED_CRC),
+        sm: None,
+        file: None,
+        zeroed_bytes: 0,
+    }
+}
+
+/// A sampling run that launched these kernels, with samples of functions that were read with one of them.
+fn launched(kernels: &[&str], samples: &[(u64, &str, u64)]) -> Finished {
+    finished(|partial| {
+        let module = nested_module(partial);
+        recording::with_samples(partial, |segment| {
+            put(segment, [module]);
+            for (ordinal, kernel) in (0..).zip(kernels) {
+                put(segment, [Launch { function_id: nested(kernel), ..launch(ordinal) }]);
+                put(segment, [LaunchRun { correlation_id: Some(100 + ordinal), ..launch_run(ordinal) }]);
+            }
+            for &(ordinal, function, samples) in samples {
+                let raw = sample(ordinal, function, 0x20, WAIT, samples);
+                put(segment, [RawSample { cubin_crc: NESTED_CRC, ..raw }]);
+            }
+        });
+    })
+}
+
+pub(crate) fn nested(name: &str) -> FunctionId {
+    hash::function_id(hash::module_id(NESTED), name)
+}
+
+/// The samples of each launch, by its kernel.
+fn samples_of_launches(capture: &Finished) -> Vec<(FunctionId, Option<u64>)> {
+    let launches = capture.rows::<Launch>();
+    let kernel = |row: &LaunchRun| launches.iter().find(|launch| launch.kernel_id == row.kernel_id).unwrap();
+    let rows = capture.rows::<LaunchRun>().into_iter().filter(|row| row.run_id.0 == 2);
+    rows.map(|row| (kernel(&row).function_id, row.sample_count)).collect()
+}
+
+#[test]
+fn samples_that_a_kernel_cannot_execute_belong_to_the_launch_before_that_can() {
+    // The second long one is the last that had begun. One of them is read too early, with its name.
+    let kernels = [LONG, LONG, SHORT, SHORT, LONG];
+    let read = [(0, LONG, 5), (2, LONG, 7), (2, CALLED, 2), (2, SHORT, 3), (3, SHORT, 1), (4, LONG, 11)];
+    let capture = launched(&kernels, &read);
+    let (long, short) = (nested(LONG), nested(SHORT));
+    let expected = [(long, 5), (long, 9), (short, 3), (short, 1), (long, 11)];
+    let expected = expected.map(|(kernel, samples)| (kernel, Some(samples)));
+    assert_eq!(samples_of_launches(&capture), expected);
+    assert!(capture.rows::<Loss>().iter().all(|loss| loss.kind != LossKind::Sample));
+}
+
+#[test]
+fn launches_behind_a_profiler_of_the_program_are_counted() {
+    let gave_way = LossTotal {
+        kind: LossKind::Source,
+        reason: GAVE_WAY.into(),
+        total_count: 1,
+        detail: Some("torch.profiler".into()),
+    };
+    let capture = finished(|partial| {
+        recording::with_samples(partial, |segment| {
+            put(segment, [launch(0)]);
+            put(segment, [launch_run(0)]);
+            put(segment, [gave_way]);
+        });
+    });
+    let lost = |kind| {
+        let losses = capture.rows::<Loss>().into_iter();
+        let mut losses = losses.filter(|loss| loss.kind == kind && loss.reason == GAVE_WAY);
+        losses.next().map(|loss| (loss.lost_count, loss.detail.unwrap_or_default()))
+    };
+    // The first run had four launches.
+    assert_eq!(lost(LossKind::Launch), Some((3, "torch.profiler".to_owned())));
+    assert_eq!(lost(LossKind::Source), Some((1, "torch.profiler".to_owned())));
+}
+
+#[test]
+fn samples_that_no_launch_before_can_have_taken_are_counted() {
+    let capture = launched(&[SHORT, LONG], &[(0, LONG, 7), (0, SHORT, 3), (1, LONG, 1)]);
+    let expected = [(nested(SHORT), Some(3)), (nested(LONG), Some(1))];
+    assert_eq!(samples_of_launches(&capture), expected);
+    let losses = capture.rows::<Loss>().into_iter().filter(|loss| loss.kind == LossKind::Sample);
+    let losses: Vec<_> = losses.map(|loss| (loss.reason, loss.lost_count)).collect();
+    assert_eq!(losses, [("no launch before can execute the function".to_owned(), 7)]);
 }
 
 #[test]

@@ -1,15 +1,16 @@
 //! Tests of continuous sampling: samples with a window find the launches that ran in it.
 
-use stallmap_schema::capture::recording::{ActivityName, RawSample, SampleWindow};
+use stallmap_schema::capture::recording::{ActivityName, RawActivity, RawSample, SampleWindow};
 use stallmap_schema::capture::segment::SegmentWriter;
 use stallmap_schema::tables::activity::GpuActivity;
-use stallmap_schema::tables::launch::LaunchRun;
+use stallmap_schema::tables::launch::{Launch, LaunchRun};
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::sample::PcSample;
 use stallmap_schema::word::LossKind;
 
 use crate::finish::{Finished, finished};
 use crate::recording::{self, CALLEE, KERNEL, launch, launch_run, put, sample};
+use crate::samples::{CALLED, LONG, NESTED_CRC, SHORT, nested, nested_module};
 use crate::timeline::kernel;
 
 const WAIT: &str = "smsp__pcsamp_warps_issue_stalled_wait";
@@ -90,4 +91,31 @@ fn samples_of_other_launches_are_counted() {
     assert_eq!(lost(&capture, "launch was not selected"), 5);
     assert_eq!(lost(&capture, "launch of the sample is not known"), 8);
     assert_eq!(capture.rows::<PcSample>(), []);
+}
+
+#[test]
+fn a_function_that_kernels_call_has_samples_in_those_only() {
+    let capture = finished(|partial| {
+        let module = nested_module(partial);
+        recording::with_samples(partial, |segment| {
+            put(segment, [module]);
+            // Both run in the window, and one of them calls the function.
+            for (ordinal, kernel_name) in [(0, LONG), (1, SHORT)] {
+                put(segment, [ActivityName { name_id: 7 + ordinal, name: kernel_name.into() }]);
+                put(segment, [Launch { function_id: nested(kernel_name), ..launch(ordinal) }]);
+                put(segment, [LaunchRun { correlation_id: Some(100 + ordinal), ..launch_run(ordinal) }]);
+                put(segment, [RawActivity { name_id: Some(7 + ordinal), ..kernel(100 + ordinal, 10 * MS) }]);
+            }
+            put(segment, [SampleWindow { window_id: 0, device_id: 0, begin_ns: 0, end_ns: 50 * MS }]);
+            for (function, samples) in [(CALLED, 6), (SHORT, 2)] {
+                let raw = sample(0, function, 0x20, WAIT, samples);
+                let window_id = Some(0);
+                put(segment, [RawSample { correlation_id: 0, cubin_crc: NESTED_CRC, window_id, ..raw }]);
+            }
+        });
+    });
+    let samples = capture.rows::<PcSample>().into_iter().map(|row| (row.function_id, row.samples));
+    let samples: std::collections::BTreeMap<_, _> = samples.collect();
+    assert_eq!(samples, [(nested(CALLED), 6), (nested(SHORT), 2)].into());
+    assert_eq!(launches(&capture), [(Some(6), None), (Some(2), None)]);
 }

@@ -29,6 +29,7 @@ fn program() {
     assert!(session::start());
     match program.as_str() {
         "ends" => session::lose(LossKind::Op, "seen", 3, None),
+        "launches late" => launches_late(),
         "killed" => killed(),
         "left" => left(),
         "panics" => panics(),
@@ -64,6 +65,14 @@ fn left() {
     lose_without_pause();
     // SAFETY: the process ends here.
     unsafe { libc::_exit(0) };
+}
+
+/// The session ends, and a destructor of a static launches.
+fn launches_late() {
+    session::finish();
+    assert!(session::has_ended() && session::config().is_none());
+    session::lose_late(2);
+    session::lose(LossKind::Op, "after the end", 1, None);
 }
 
 fn panics() {
@@ -215,6 +224,14 @@ fn a_session_that_ends_says_who_it_was_and_leaves_no_reserve() {
     assert_eq!(total(&segment, "seen"), Some(3));
     assert!(has_clean_end(&segment));
     assert!(!run.join(RESERVE_FILE_NAME).exists());
+}
+
+#[test]
+fn launches_after_the_end_are_counted() {
+    let (_folder, segment) = record("launches late", None).only_run_segment();
+    assert!(has_clean_end(&segment));
+    assert_eq!(total(&segment, "launched while the process was ending"), Some(2));
+    assert_eq!(total(&segment, "after the end"), None);
 }
 
 #[test]

@@ -101,6 +101,11 @@ impl Functions {
         holders.iter().any(|holder| Some(holder.module_id) != holders.first().map(|first| first.module_id))
     }
 
+    /// True if a function in the modules of a CRC is a kernel.
+    pub(super) fn is_kernel(&self, crc: u64, name: &str) -> bool {
+        self.by_crc.get(&crc).into_iter().flatten().any(|code| code.kernels.contains(name))
+    }
+
     /// The module of a launch's function; `None` where no module with such a kernel was seen.
     pub(super) fn find(&mut self, launched: &Launched<'_>) -> Option<Found> {
         if let Some(code) = self.sampled(launched) {

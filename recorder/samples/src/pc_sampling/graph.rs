@@ -6,10 +6,10 @@ use stallmap_schema::word::{LossKind, Match};
 use stallmap_sys::cuda::Handle;
 
 use super::buffer::Record;
-use super::launch::{Sampling, blocks, lose_samples};
+use super::launch::{Sampling, blocks, lose_samples, lose_unread};
 use super::period::Machine;
+use super::reading::{Failure, Reading};
 use super::rows::{self, CallTimes, Ran, Sampled};
-use super::sampler::Reading;
 use super::split::{self, Parts, Share, Shares, Target};
 use super::{Instrument, lock, samples};
 use stallmap_session::context::{self, Context};
@@ -126,8 +126,13 @@ impl Instrument {
             sampling.sampler.leave(&self.api, reading.failure);
             reading
         });
+        let unread = reading.as_ref().and_then(Reading::unread);
+        if let Some(code) = unread {
+            lose_unread(pending.uncounted(), code);
+        }
         let records = reading.as_mut().map(|reading| std::mem::take(&mut reading.records));
-        let sampled = pending.sampling.as_ref().zip(reading.as_ref()).zip(records);
+        let sampled =
+            pending.sampling.as_ref().zip(reading.as_ref()).zip(records).filter(|_| unread.is_none());
         let nodes = sampled
             .map(|((sampling, reading), records)| self.divide(pending, sampling, reading, records, end_ns));
         let times = CallTimes {
@@ -167,6 +172,9 @@ impl Instrument {
         let collected = reading.reasons.count_all(&records);
         let taken = collected + reading.dropped;
         let Shares { nodes: shares, others } = split::assign(records, &targets);
+        let (foreign, others) = self.split_foreign(others);
+        // The first node stands for the graph, until finalizing gives them to the launches that they are of.
+        reading.reasons.emit(&foreign, Some(pending.first_ordinal));
         let others = reading.reasons.count_all(&others);
         let unselected = shares.iter().zip(&pending.launched).filter(|(_, (_, selected))| !selected);
         let unselected = unselected.map(|(share, _)| reading.reasons.count_all(&share.records)).sum();
@@ -179,19 +187,24 @@ impl Instrument {
         }
         let counts: Vec<u64> = shares.iter().map(|share| reading.reasons.count_all(&share.records)).collect();
         let mut lost = Parts::new(&counts).split(reading.dropped);
-        if let Some(failure) = reading.failure {
-            let missing = sampling.estimate(u64::MAX, end_ns, failure).saturating_sub(taken);
+        let mut missing = 0;
+        if reading.failure == Some(Failure::Full) {
+            missing = sampling.estimate(u64::MAX, end_ns).saturating_sub(taken);
             let weights: Vec<u64> = targets.iter().map(|target| target.weight).collect();
             let parts = Parts::new(&weights).split(missing);
             for ((ordinal, ..), (lost, part)) in pending.nodes().zip(lost.iter_mut().zip(parts)) {
                 *lost += part;
-                lose_samples(ordinal, failure, part);
+                lose_samples(ordinal, part);
             }
-            lock(&self.periods).learn(pending.kind(), taken + missing, sampling.exponent);
-        } else {
-            lock(&self.periods).learn(pending.kind(), taken, sampling.exponent);
         }
+        lock(&self.periods).learn(pending.kind(), taken + missing, sampling.exponent);
         Nodes { reading, shares, lost }
+    }
+
+    /// Separates records of kernels, which are no nodes: CUPTI still held them from launches before.
+    fn split_foreign(&self, records: Vec<Record>) -> (Vec<Record>, Vec<Record>) {
+        let functions = lock(&self.functions);
+        records.into_iter().partition(|record| functions.is_kernel(record.cubin_crc, &record.function))
     }
 
     /// Writes the rows of one node.

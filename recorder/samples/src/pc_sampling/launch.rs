@@ -1,7 +1,6 @@
 //! Launch calls: decisions on entry, records on exit.
 #![expect(unsafe_code, reason = "data of callbacks")]
 
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -18,15 +17,19 @@ use super::functions::{Found, Launched};
 use super::graph::PendingGraph;
 use super::kernels::{self, Kernel};
 use super::period::{Kind, Machine, Plan};
+use super::reading::{Failure, Reading};
 use super::rows::{self, CallTimes, Ran, Sampled};
-use super::sampler::{Failure, Reading, Sampler};
+use super::sampler::Sampler;
 use super::watch::Watched;
 use super::{Instrument, LAST, Taken, driver, lock, run_exponent, samples};
 use crate::timeline::{Clones, queue};
 use stallmap_session::gpu::call::{self, Call};
 use stallmap_session::gpu::graphs;
+use stallmap_session::slot::ThreadSlot;
 use stallmap_session::{context, replayed, session};
 
+/// The site of a callback at the begin of a call.
+pub(super) const ENTER: c_int = 0;
 /// The reason of a launch call that failed.
 const REFUSED: &str = "refused by the driver";
 
@@ -79,22 +82,18 @@ pub(super) struct Sampling {
 
 thread_local! {
     /// The launch call of this thread, by its correlation id.
-    static OPEN: RefCell<Option<(u64, Open)>> = const { RefCell::new(None) };
+    static OPEN: ThreadSlot<(u64, Open)> = const { ThreadSlot::empty() };
 }
 
-fn swap_open(open: Option<(u64, Open)>) -> Option<(u64, Open)> {
-    // A thread that is ending has no slot any more: its launches are not recorded.
-    OPEN.try_with(|slot| slot.try_borrow_mut().map(|mut slot| std::mem::replace(&mut *slot, open)).ok())
-        .ok()
-        .flatten()
-        .flatten()
+/// Forgets the launch call of this thread. True if there was one.
+pub(super) fn forget() -> bool {
+    OPEN.with(ThreadSlot::take).is_some()
 }
 
 impl Instrument {
     /// # Safety
     /// `data` is that of a call of the function with this callback id.
     pub(super) unsafe fn driver_call(&self, id: u32, data: &ApiData) {
-        const ENTER: c_int = 0;
         let correlation_id = u64::from(data.correlation_id);
         if graphs::CALLBACKS.contains(&id) {
             if data.site != ENTER {
@@ -111,10 +110,10 @@ impl Instrument {
             if !replayed::is_silent() {
                 // SAFETY: by this function's contract.
                 let open = unsafe { self.opened(id, data) };
-                self.abandon(swap_open(open.map(|open| (correlation_id, open))));
+                self.abandon(OPEN.with(|slot| slot.replace(open.map(|open| (correlation_id, open)))));
             }
         } else {
-            match swap_open(None) {
+            match OPEN.with(ThreadSlot::take) {
                 Some((id, open)) if id == correlation_id => self.closed(open, result(data), correlation_id),
                 other => self.abandon(other),
             }
@@ -176,7 +175,10 @@ impl Instrument {
         }
         let kernel = kernels::find(call.function.key(), data.symbol, |name| self.selector.takes(name));
         let kind = (call.function.key(), call.shape);
-        let plan = |machine: Machine| machine.kernel(blocks(call.shape));
+        let plan = |machine: Machine| {
+            let longest_ns = self.durations.longest_ns(&kernel.name, call.shape);
+            machine.kernel(blocks(call.shape)).of_measured(longest_ns)
+        };
         let decision = self.selector.decide_taken(kernel.taken);
         let sampling = decision.and_then(|()| self.begin_sampling(data.context, kind, &kernel.name, plan));
         if let Err(reason) = sampling {
@@ -216,6 +218,7 @@ impl Instrument {
         let machine = sampler.machine(driver::multiprocessors);
         let wanted = self.config.sampling_period_exponent;
         let wanted = wanted.unwrap_or_else(|| lock(&self.periods).choose(&kind, plan(machine)));
+        self.prepare(&sampler)?;
         let exponent = sampler.enter(&self.api, wanted)?;
         let begin_ns = session::now_ns();
         Ok(Some(Sampling { sampler, machine, exponent, begin_ns, _watched: Watched::begin(name) }))
@@ -260,10 +263,15 @@ impl Instrument {
             reading
         });
         let kernel_id = launch.replayed.unwrap_or(KernelId(launch.ordinal));
+        let unread = reading.as_ref().and_then(Reading::unread);
+        if let Some(code) = unread {
+            lose_unread(1, code);
+        }
         let sampled = launch
             .sampling
             .as_ref()
             .zip(reading.as_ref())
+            .filter(|_| unread.is_none())
             .map(|(sampling, reading)| self.count(launch, sampling, reading, end_ns));
         let records = reading.as_ref().map_or(&[][..], |reading| &reading.records);
         let kernel = Ran {
@@ -288,7 +296,8 @@ impl Instrument {
             end_ns,
         };
         let matched = if launch.replayed.is_some() { Match::Replayed } else { Match::Reference };
-        let run = rows::launch_run(&kernel, matched, &times, launch.is_recorded, sampled);
+        let is_recorded = launch.is_recorded && unread.is_none();
+        let run = rows::launch_run(&kernel, matched, &times, is_recorded, sampled);
         self.emit(row.filter(|_| launch.replayed.is_none()), run);
     }
 
@@ -308,23 +317,32 @@ impl Instrument {
     fn count(&self, launch: &Pending, sampling: &Sampling, reading: &Reading, end_ns: i64) -> Sampled {
         let collected = reading.reasons.count_all(&reading.records);
         let taken = collected + reading.dropped;
-        let missing = match reading.failure {
-            None => 0,
-            Some(failure) => {
-                let estimate = sampling.estimate(blocks(launch.call.shape), end_ns, failure);
-                let missing = estimate.saturating_sub(taken);
-                lose_samples(launch.ordinal, failure, missing);
-                missing
-            }
+        let missing = if reading.failure == Some(Failure::Full) {
+            let estimate = sampling.estimate(blocks(launch.call.shape), end_ns);
+            let missing = estimate.saturating_sub(taken);
+            lose_samples(launch.ordinal, missing);
+            missing
+        } else {
+            0
         };
         let kind = (launch.call.function.key(), launch.call.shape);
-        lock(&self.periods).learn(kind, taken + missing, sampling.exponent);
+        let own = taken.saturating_sub(self.foreign(reading, &launch.kernel.name));
+        lock(&self.periods).learn(kind, own + missing, sampling.exponent);
         if replayed::is_session() {
             let by_pc = reading.reasons.by_pc(&reading.records);
             *lock(&LAST) = Taken { collected, dropped: reading.dropped, by_pc };
         }
         let period_cycles = self.period_cycles(sampling);
         Sampled { collected, lost: reading.dropped + missing, period_cycles, is_split: None }
+    }
+
+    /// Samples of other kernels, which CUPTI still held from launches before. Finalizing gives them to those.
+    fn foreign(&self, reading: &Reading, kernel: &str) -> u64 {
+        let functions = lock(&self.functions);
+        let is_foreign = |record: &&Record| {
+            *record.function != *kernel && functions.is_kernel(record.cubin_crc, &record.function)
+        };
+        reading.records.iter().filter(is_foreign).map(|record| reading.reasons.count(record)).sum()
     }
 
     /// The period of a launch, where it is not the run's.
@@ -388,26 +406,27 @@ impl Instrument {
 }
 
 impl Sampling {
-    /// Samples that a launch of so many blocks took, by the time that it took. A buffer that was full held more than it
-    /// can.
-    pub(super) fn estimate(&self, blocks: u64, end_ns: i64, failure: Failure) -> u64 {
+    /// Samples that a launch of so many blocks took, by the time that it took, where the buffer was full: it held more than
+    /// it can.
+    pub(super) fn estimate(&self, blocks: u64, end_ns: i64) -> u64 {
         let ns = u64::try_from(end_ns - self.begin_ns).unwrap_or(0);
-        let estimate = self.machine.samples(blocks, ns, self.exponent);
-        if failure == Failure::Full { estimate.max(self.machine.capacity()) } else { estimate }
+        self.machine.samples(blocks, ns, self.exponent).max(self.machine.capacity())
     }
 }
 
-/// Counts samples of a launch that were taken and could not be read.
-pub(super) fn lose_samples(ordinal: u64, failure: Failure, count: u64) {
-    let (reason, detail) = match failure {
-        Failure::Full => ("the hardware buffer was full: estimated", None),
-        Failure::Code(code) => ("samples could not be read: estimated", Some(format!("CUPTI error {code}"))),
-    };
-    rows::lose_at(ordinal, LossKind::Sample, reason, count, detail);
+/// Counts samples of a launch that were taken and dropped.
+pub(super) fn lose_samples(ordinal: u64, count: u64) {
+    rows::lose_at(ordinal, LossKind::Sample, "the hardware buffer was full: estimated", count, None);
+}
+
+/// Counts launches whose samples CUPTI does not give. Their number is not known.
+pub(super) fn lose_unread(launches: u64, code: c_int) {
+    let detail = Some(format!("CUPTI error {code}"));
+    session::lose(LossKind::Launch, "samples could not be read", launches, detail);
 }
 
 /// The result of a call that ends.
-fn result(data: &ApiData) -> c_int {
+pub(super) fn result(data: &ApiData) -> c_int {
     // SAFETY: on exit, CUPTI gives the address of the result, which lives during the callback.
     unsafe { data.result.as_ref() }.copied().unwrap_or(0)
 }

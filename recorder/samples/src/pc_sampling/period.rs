@@ -43,12 +43,12 @@ impl Machine {
 
     /// Samples that the hardware buffer holds.
     pub(super) fn capacity(self) -> u64 {
-        self.buffer_bytes / SAMPLE_BYTES
+        capacity(self.buffer_bytes)
     }
 
     /// The plan for a kernel of so many blocks.
     pub(super) fn kernel(self, blocks: u64) -> Plan {
-        Plan { machine: self, blocks, first_ns: FIRST_NS, target: TARGET }
+        Plan { machine: self, blocks, first_ns: FIRST_NS, target: TARGET, longest_ns: None }
     }
 
     /// The plan for a graph of so many kernels, which may run concurrently.
@@ -56,8 +56,13 @@ impl Machine {
         let first_ns = FIRST_NS.saturating_add(kernels.saturating_mul(NODE_NS));
         let most = (self.capacity() / GRAPH_PARTS).max(TARGET);
         let target = kernels.max(1).saturating_mul(TARGET).min(most);
-        Plan { machine: self, blocks: self.multiprocessors, first_ns, target }
+        Plan { machine: self, blocks: self.multiprocessors, first_ns, target, longest_ns: None }
     }
+}
+
+/// Samples that a hardware buffer holds.
+pub(super) fn capacity(buffer_bytes: u64) -> u64 {
+    buffer_bytes / SAMPLE_BYTES
 }
 
 /// Expected and wanted samples of a launch.
@@ -69,11 +74,21 @@ pub(super) struct Plan {
     first_ns: u64,
     /// Samples that are enough.
     target: u64,
+    /// The longest launch of the kind that a run before has measured.
+    longest_ns: Option<u64>,
 }
 
 impl Plan {
-    /// The finest period at which a launch that was never seen does not fill the buffer.
+    /// The plan where a run before has measured the longest launch of the kind.
+    pub(super) fn of_measured(self, longest_ns: Option<u64>) -> Self {
+        Self { longest_ns, ..self }
+    }
+
+    /// The finest period at which a launch that was never sampled does not fill the buffer. Its duration may be known.
     fn first(self) -> u32 {
+        if let Some(ns) = self.longest_ns {
+            return self.next(self.machine.samples(self.blocks, ns, 0));
+        }
         let samples = |exponent: u32| self.machine.samples(self.blocks, self.first_ns, exponent);
         let fits = |exponent: &u32| samples(*exponent) <= self.machine.capacity();
         (FINEST..COARSEST).find(fits).unwrap_or(COARSEST)
@@ -142,6 +157,23 @@ mod tests {
         let exponent = periods.choose(&kind, H100.kernel(132));
         let next = H100.samples(132, 100_000_000, exponent);
         assert!((TARGET / 2..=TARGET).contains(&next), "{next} samples at 2^{exponent}");
+    }
+
+    #[test]
+    fn the_first_launch_of_a_measured_kernel_takes_as_many_as_wanted() {
+        let kind = (1, [132, 1, 1, 256, 1, 1]);
+        let chosen = |ns| {
+            let exponent = Periods::default().choose(&kind, H100.kernel(132).of_measured(Some(ns)));
+            (exponent, H100.samples(132, ns, exponent))
+        };
+        assert_eq!(chosen(2_000).0, FINEST);
+        for ms in [30, 100, 300] {
+            let (exponent, samples) = chosen(ms * 1_000_000);
+            assert!((TARGET / 2..=TARGET).contains(&samples), "{samples} samples at 2^{exponent}");
+        }
+        assert!(chosen(10_000_000_000).1 < H100.capacity());
+        let unknown = Periods::default().choose(&kind, H100.kernel(132));
+        assert!(H100.samples(132, 300_000_000, unknown) > H100.capacity(), "it would fill the buffer");
     }
 
     #[test]

@@ -1,20 +1,25 @@
 //! Sampling of one context: started for the launches that are selected, read after each.
 //!
+//! One launch at a time: what CUPTI reads from the hardware has the number of the launch that began last, so a launch waits
+//! until the one before has been read.
+//!
 //! Two locks. `gate` is held across the short calls: start, stop, another period. `reader` is held across reads, which
 //! decode for milliseconds. A launch that begins never takes it. The slow calls, which enable sampling, are made under
 //! neither, while the phase keeps launches out. `gate` is never taken under `reader`, and neither is held where rows
 //! are written.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, OnceLock, PoisonError};
+use std::time::Duration;
 
 use stallmap_schema::word::LossKind;
 use stallmap_sys::cuda::Handle;
-use stallmap_sys::cupti::{Code, Cupti, OUT_OF_MEMORY};
+use stallmap_sys::cupti::Cupti;
 
 use super::buffer::{Buffer, Record};
 use super::calls::{Calls, Mode};
-use super::period::Machine;
+use super::period::{Machine, capacity};
+use super::reading::{Failure, Reading, count_losses, lose_others, read_all};
 use super::samples::{Reasons, Sums};
 use super::turn::Turn;
 use super::windows;
@@ -25,8 +30,11 @@ use stallmap_session::session;
 const PCS: usize = 4096;
 /// Launches whose records wait to be read by their own calls.
 const MOST_OTHERS: usize = 1024;
+/// Time that a launch waits for another thread's. After that both are sampled: one may wait for the other, as for a lock of
+/// the program's that a host function in front of its kernel needs.
+const PATIENCE: Duration = Duration::from_millis(200);
 /// Reason of a launch that is not sampled while sampling is enabled.
-const BUSY: &str = "sampling was being enabled";
+pub(super) const BUSY: &str = "sampling was being enabled";
 /// Reason of a launch on a GPU that another process samples.
 const TAKEN: &str = "another process sampled the GPU";
 /// Passed when the user has read about [`TAKEN`].
@@ -35,6 +43,8 @@ static TAKEN_SAID: Once = Once::new();
 const NOT_STARTED: &str = "sampling could not be started";
 /// Passed when the user has read that CUPTI failed.
 static BROKEN_SAID: Once = Once::new();
+/// Reason of a launch whose end CUPTI did not report.
+const UNSEEN: &str = "CUPTI stopped reporting during the launch";
 /// Reason of a launch that cannot be sampled.
 const DEAD: &str = "sampling could not be enabled";
 
@@ -45,7 +55,10 @@ pub(super) struct Sampler {
     gpu: Option<String>,
     mode: Mode,
     buffer_bytes: u64,
+    patience: Duration,
     gate: Mutex<Gate>,
+    /// Notified when no launch is running any more.
+    is_free: Condvar,
     reader: Mutex<Reader>,
     machine: OnceLock<Machine>,
     /// CUDA's ordinal of the device, from the first launch on.
@@ -61,7 +74,7 @@ unsafe impl Sync for Sampler {}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Not enabled yet: nothing was selected, or another process samples the GPU.
+    /// Not enabled: nothing was selected, or another process or another context samples the GPU.
     Off,
     /// Being enabled: launches go on without samples.
     Busy,
@@ -100,26 +113,6 @@ struct Buffers {
 #[expect(unsafe_code, reason = "buffers with pointers into themselves")]
 unsafe impl Send for Buffers {}
 
-/// The samples of one launch call.
-#[derive(Debug, Default)]
-pub(super) struct Reading {
-    pub(super) reasons: Arc<Reasons>,
-    pub(super) records: Vec<Record>,
-    /// Samples that the hardware dropped.
-    pub(super) dropped: u64,
-    /// The reason that samples are missing.
-    pub(super) failure: Option<Failure>,
-}
-
-/// A reason that samples of a launch are missing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Failure {
-    /// The hardware buffer was full.
-    Full,
-    /// CUPTI answered with this code.
-    Code(Code),
-}
-
 impl Sampler {
     /// Sampling of a context, not enabled yet.
     pub(super) fn new(
@@ -134,7 +127,9 @@ impl Sampler {
             gpu,
             mode,
             buffer_bytes,
+            patience: PATIENCE,
             gate: Mutex::new(Gate { phase: Phase::Off, turn: None, active: 0, exponent }),
+            is_free: Condvar::new(),
             reader: Mutex::default(),
             machine: OnceLock::new(),
             device_id: OnceLock::new(),
@@ -149,6 +144,11 @@ impl Sampler {
     /// The device of the context; 0 before the first launch, when there are no samples.
     pub(super) fn device_id(&self) -> i32 {
         self.device_id.get().copied().unwrap_or(0)
+    }
+
+    /// Samples that the hardware buffer holds.
+    pub(super) fn capacity(&self) -> u64 {
+        capacity(self.buffer_bytes)
     }
 
     /// The context's bounds; `describe` gives its multiprocessors and their clock.
@@ -168,21 +168,64 @@ impl Sampler {
         self.reader.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enables sampling, if it never was. False while another process samples the GPU.
-    pub(super) fn prepare(&self, api: &Cupti) -> bool {
+    /// True if sampling was enabled, or cannot be.
+    pub(super) fn is_prepared(&self) -> bool {
+        self.gate().phase != Phase::Off
+    }
+
+    /// True if another context is one of the same GPU.
+    pub(super) fn shares_gpu(&self, other: &Self) -> bool {
+        self.context != other.context && self.gpu == other.gpu
+    }
+
+    /// Enables sampling, if it is off. An error while another process samples the GPU.
+    pub(super) fn prepare(&self, api: &Cupti) -> Result<(), &'static str> {
         let mut gate = self.gate();
         if gate.phase != Phase::Off {
-            return true;
+            return Ok(());
         }
         gate.turn = Turn::take(self.gpu.as_deref());
-        let is_free = gate.turn.is_some();
-        if is_free {
-            self.enable(api, gate, false);
-        } else {
+        if gate.turn.is_none() {
             drop(gate);
             TAKEN_SAID.call_once(|| say("another process samples the GPU: no stall samples until it ends"));
+            return Err(TAKEN);
         }
-        is_free
+        self.enable(api, gate, false);
+        Ok(())
+    }
+
+    /// Disables sampling until the next launch of this context, because another one of the GPU is to be sampled. False
+    /// while a launch is running for long.
+    pub(super) fn rest(&self, api: &Cupti) -> bool {
+        let mut gate = self.wait();
+        match gate.phase {
+            Phase::Off | Phase::Dead => return true,
+            Phase::Ready | Phase::Full if gate.active == 0 => gate.phase = Phase::Busy,
+            Phase::Ready | Phase::Full | Phase::Busy => return false,
+        }
+        drop(gate);
+        let disabled = Calls { api, context: self.context }.disable();
+        let mut reader = self.reader();
+        let (reasons, buffers) = (Arc::clone(&reader.reasons), reader.buffers.take());
+        drop(reader);
+        let mut gate = self.gate();
+        gate.turn = None;
+        gate.phase = if disabled.is_ok() { Phase::Off } else { Phase::Dead };
+        drop(gate);
+        match (disabled, buffers) {
+            (Ok(()), buffers) => emit_leftover(&reasons, buffers),
+            (Err(error), buffers) => {
+                // CUPTI may still write there.
+                std::mem::forget(buffers);
+                session::lose(
+                    LossKind::Source,
+                    "sampling of a context could not be disabled",
+                    1,
+                    Some(error),
+                );
+            }
+        }
+        true
     }
 
     /// Enables sampling, again where it was on. No sampled launch is running.
@@ -220,7 +263,7 @@ impl Sampler {
 
     /// Reads what was sampled since the last read. `None` once sampling has ended.
     pub(super) fn collect(&self, api: &Cupti) -> Option<Reading> {
-        if !self.prepare(api) {
+        if self.prepare(api).is_err() {
             return Some(Reading::default());
         }
         if self.gate().phase != Phase::Ready {
@@ -244,12 +287,19 @@ impl Sampler {
         Some(Reading { reasons, records, dropped: sums.dropped, failure })
     }
 
-    /// Begins a sampled launch, if possible at this period. The exponent of its period, or why it is not sampled.
+    /// Waits until no sampled launch is running, or one takes long.
+    fn wait(&self) -> MutexGuard<'_, Gate> {
+        let is_taken = |gate: &mut Gate| gate.phase == Phase::Ready && gate.active > 0;
+        self.is_free
+            .wait_timeout_while(self.gate(), self.patience, is_taken)
+            .unwrap_or_else(PoisonError::into_inner)
+            .0
+    }
+
+    /// Begins a sampled launch, if possible at this period. The exponent of its period, or why it is not sampled. The
+    /// sampler is prepared.
     pub(super) fn enter(&self, api: &Cupti, exponent: u32) -> Result<u32, &'static str> {
-        if !self.prepare(api) {
-            return Err(TAKEN);
-        }
-        let mut gate = self.gate();
+        let mut gate = self.wait();
         match gate.phase {
             Phase::Ready => {}
             Phase::Off | Phase::Busy | Phase::Full => return Err(BUSY),
@@ -313,22 +363,25 @@ impl Sampler {
         } else {
             drop(gate);
         }
+        self.is_free.notify_one();
         if let Err(error) = stopped {
             broken("sampling could not be stopped", error);
         }
         lose_others(&reasons, others.values());
     }
 
-    /// Disables sampling for good, because the context or the process ends.
-    pub(super) fn end(&self, api: &Cupti) {
+    /// Disables sampling for good, because the context or the process ends: the reason of launches that are running.
+    pub(super) fn end(&self, api: &Cupti, reason: &'static str) {
         let mut gate = self.gate();
         let phase = std::mem::replace(&mut gate.phase, Phase::Dead);
         // Given up at the end of this call: until then CUPTI may sample.
         let _turn = gate.turn.take();
         let active = gate.active;
         drop(gate);
+        self.is_free.notify_all();
         if active > 0 {
-            session::lose(LossKind::Launch, "the process ended during the launch", active.into(), None);
+            let reason = if BROKEN_SAID.is_completed() { UNSEEN } else { reason };
+            session::lose(LossKind::Launch, reason, active.into(), None);
         }
         let can_end = active == 0 && matches!(phase, Phase::Ready | Phase::Full);
         let is_off = can_end && Calls { api, context: self.context }.disable().is_ok();
@@ -340,10 +393,17 @@ impl Sampler {
             Some(mut buffers) if is_off && self.mode == Mode::Continuous => {
                 windows::emit_last(&reasons, &buffers.leftover.records(), self.device_id());
             }
-            Some(mut buffers) if is_off => reasons.emit(&buffers.leftover.records(), None),
+            buffers if is_off => emit_leftover(&reasons, buffers),
             // CUPTI may still write there.
             buffers => std::mem::forget(buffers),
         }
+    }
+}
+
+/// Writes the records that CUPTI had left when sampling was disabled.
+fn emit_leftover(reasons: &Reasons, buffers: Option<Buffers>) {
+    if let Some(mut buffers) = buffers {
+        reasons.emit(&buffers.leftover.records(), None);
     }
 }
 
@@ -357,50 +417,6 @@ fn broken(reason: &'static str, error: String) {
         session::lose(LossKind::Source, "CUPTI may report no later launch", 1, None);
     });
     session::lose(LossKind::Source, reason, 1, Some(error));
-}
-
-/// Counts records of launches that were sampled because they ran while a selected one did.
-fn lose_others<'a>(reasons: &Reasons, others: impl Iterator<Item = &'a Vec<Record>>) {
-    let samples = others.map(|records| reasons.count_all(records)).sum();
-    if samples > 0 {
-        session::lose(LossKind::Sample, "launch was not selected", samples, None);
-    }
-}
-
-/// Reads until CUPTI has no more records. The result says why it did not come so far.
-fn read_all(
-    calls: Calls<'_>,
-    answer: &mut Buffer,
-    sums: &mut Sums,
-    each: &mut dyn FnMut(Record),
-) -> Option<Failure> {
-    loop {
-        answer.clear();
-        let code = calls.read(answer);
-        let totals = answer.totals();
-        if code == 0 {
-            answer.records().into_iter().for_each(&mut *each);
-            sums.add(totals);
-        }
-        match code {
-            OUT_OF_MEMORY => return Some(Failure::Full),
-            0 if totals.is_full => return Some(Failure::Full),
-            0 if totals.has_more => {}
-            0 => return None,
-            code => return Some(Failure::Code(code)),
-        }
-    }
-}
-
-fn count_losses(sums: &Sums, collected: u64) {
-    let losses = [
-        ("dropped by the hardware", sums.dropped),
-        ("taken outside the program's kernels", sums.outside),
-        ("in the hardware's total and in no record", sums.missing(collected)),
-    ];
-    for (reason, count) in losses.into_iter().filter(|(_, count)| *count > 0) {
-        session::lose(LossKind::Sample, reason, count, None);
-    }
 }
 
 #[cfg(test)]

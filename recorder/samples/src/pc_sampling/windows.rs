@@ -9,7 +9,8 @@ use stallmap_schema::word::LossKind;
 use stallmap_sys::cupti::Cupti;
 
 use super::buffer::Record;
-use super::sampler::{Failure, Sampler};
+use super::reading::Failure;
+use super::sampler::Sampler;
 use super::samples::Reasons;
 use stallmap_session::guard::guard;
 use stallmap_session::session;
@@ -37,15 +38,18 @@ fn run(api: &Cupti, sampler: &Sampler) {
         std::thread::sleep(INTERVAL);
         let Some(reading) = sampler.collect(api) else { return };
         let end_ns = session::now_ns();
-        if let Some(failure) = reading.failure {
-            let detail = match failure {
-                Failure::Full => None,
-                Failure::Code(code) => Some(format!("CUPTI error {code}")),
-            };
-            session::lose(LossKind::Sample, "samples of a window could not be read", 1, detail);
+        if reading.failure == Some(Failure::Full) {
+            let reason = "the hardware buffer was full: estimated";
+            session::lose(LossKind::Sample, reason, sampler.capacity(), None);
         }
         if !reading.records.is_empty() {
             emit(&reading.reasons, &reading.records, (sampler.device_id(), begin_ns, end_ns));
+        }
+        if let Some(Failure::Code(code)) = reading.failure {
+            // The program may have ended CUPTI. Every later read would fail, too.
+            let detail = Some(format!("CUPTI error {code}"));
+            session::lose(LossKind::Source, "later samples could not be read", 1, detail);
+            return;
         }
         begin_ns = end_ns;
     }

@@ -3,14 +3,13 @@
 //! An instantiation copies each node, and CUPTI reports each copy with its original during the call. Records of kernels have the
 //! number of the copy.
 
-use std::cell::RefCell;
-
 use stallmap_schema::capture::recording::GraphNodeNumber;
 use stallmap_sys::cuda::Handle;
 use stallmap_sys::cupti::GraphData;
 
 use stallmap_session::gpu::graphs::Graphs;
 use stallmap_session::session;
+use stallmap_session::slot::ThreadSlot;
 
 use super::number;
 
@@ -19,7 +18,7 @@ const MOST_COPIES: usize = 1 << 20;
 
 thread_local! {
     /// Copies of nodes in the driver call of this thread: the original's handle, the copy's number.
-    static COPIES: RefCell<Vec<(usize, u64)>> = const { RefCell::new(Vec::new()) };
+    static COPIES: ThreadSlot<Vec<(usize, u64)>> = const { ThreadSlot::empty() };
 }
 
 /// Copies of nodes that the driver call of this thread makes.
@@ -29,17 +28,19 @@ impl Clones {
     /// A node was copied.
     pub(crate) fn add(graph: &GraphData) {
         if let Some(number) = number(graph.node) {
-            COPIES.with_borrow_mut(|copies| {
+            let add = |copies: &mut Option<Vec<(usize, u64)>>| {
+                let copies = copies.get_or_insert_default();
                 if copies.len() < MOST_COPIES {
                     copies.push((graph.original_node.key(), number));
                 }
-            });
+            };
+            COPIES.with(|slot| slot.change(add));
         }
     }
 
     /// The call ends. `exec` is the graph that it has instantiated, if it has.
     pub(crate) fn settle(graphs: &Graphs, exec: Option<Handle>) {
-        let copies = COPIES.with_borrow_mut(std::mem::take);
+        let copies = COPIES.with(ThreadSlot::take).unwrap_or_default();
         let Some((graph_id, nodes)) = exec.and_then(|exec| graphs.graph_id(exec).zip(graphs.nodes(exec)))
         else {
             return;

@@ -9,6 +9,8 @@ use stallmap_session::session;
 
 /// Longest time until rows reach the session.
 const PAUSE: Duration = Duration::from_millis(50);
+/// Pauses until CUPTI's records do.
+const RECORD_PAUSES: u32 = 4;
 /// Waiting launches at which the launching thread writes them itself.
 const MOST_WAITING: usize = 1 << 16;
 
@@ -30,9 +32,12 @@ impl Waiting {
 /// Starts the thread that writes. Without it, launching threads write.
 pub(super) fn start() {
     let write = || {
-        loop {
-            thread::sleep(PAUSE);
-            flush();
+        while !session::has_ended() {
+            for _ in 0..RECORD_PAUSES {
+                thread::sleep(PAUSE);
+                flush();
+            }
+            super::write_complete();
         }
     };
     if let Err(error) = thread::Builder::new().name("stallmap-timeline".into()).spawn(write) {

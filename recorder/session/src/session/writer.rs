@@ -32,6 +32,8 @@ pub(super) enum Message {
     Frame(Receiver<Compressed>),
     /// Write everything and these facts, then reply.
     End(Vec<RunFact>, SyncSender<()>),
+    /// Write the losses since the end, then reply.
+    Losses(SyncSender<()>),
 }
 
 /// State that the writer shares with the threads that record.
@@ -169,6 +171,11 @@ impl Writer {
             }
             Message::End(facts, answer) => {
                 self.end(facts);
+                answer.send(()).unwrap_or_default();
+            }
+            Message::Losses(answer) => {
+                self.write_waiting();
+                self.write(SegmentWriter::flush);
                 answer.send(()).unwrap_or_default();
             }
         }

@@ -19,7 +19,7 @@ use crate::context::{self, Context};
 use crate::session;
 
 /// Version of the interface.
-pub const ABI_VERSION: u32 = 2;
+pub const ABI_VERSION: u32 = 3;
 
 /// True if the allocator reports its events, in this process and in those that are forked from it.
 static IS_REPORTED: AtomicBool = AtomicBool::new(false);
@@ -123,7 +123,9 @@ pub fn op_begin(words: &[i64]) -> i64 {
     let asks = session::config().is_some_and(|config| config.bundles.is_some() || config.counts());
     let shapes_hash = if asks { message.shapes_hash() } else { 0 };
     context::push(Context { op_id, pystates_hash: message.pystates_hash, shapes_hash });
-    with_running(|stack| stack.push((running, region)));
+    if with_running(|stack| stack.push((running, region))).is_none() {
+        session::lose_region();
+    }
     op_id.0.cast_signed()
 }
 
@@ -155,17 +157,21 @@ fn take_running(op_id: OpId) -> Option<(Running, Option<&'static str>)> {
         stack.truncate(at + 1);
         stack.pop()
     })
+    .flatten()
 }
 
-/// The ops that run on this thread. Those that ran when the process was forked are the parent's.
-fn with_running<T>(act: impl FnOnce(&mut RunningStack) -> T) -> T {
-    RUNNING.with_borrow_mut(|(generation, stack)| {
+/// The ops that run on this thread. Those that ran when the process was forked are the parent's. `None` in a thread that
+/// is ending: its memory is gone.
+fn with_running<T>(act: impl FnOnce(&mut RunningStack) -> T) -> Option<T> {
+    let act = |running: &RefCell<(usize, RunningStack)>| {
+        let (generation, stack) = &mut *running.borrow_mut();
         if *generation != session::generation() {
             *generation = session::generation();
             stack.clear();
         }
         act(stack)
-    })
+    };
+    RUNNING.try_with(act).ok()
 }
 
 /// Names tensors.

@@ -21,10 +21,10 @@ crate::functions! {
         register_clock: cuptiActivityRegisterTimestampCallback(Clock) -> Code;
         /// (kind)
         enable: cuptiActivityEnable(u32) -> Code;
+        /// (kind)
+        disable: cuptiActivityDisable(u32) -> Code;
         /// (1: buffers that are not full too)
         flush: cuptiActivityFlushAll(u32) -> Code;
-        /// (milliseconds between two flushes)
-        flush_period: cuptiActivityFlushPeriod(u32) -> Code;
         /// (buffer, its bytes in use, record)
         next_record: cuptiActivityGetNextRecord(*mut u8, usize, *mut *const Head) -> Code;
         /// (context, stream, records dropped since the last call)

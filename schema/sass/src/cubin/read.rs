@@ -1,9 +1,9 @@
 //! Parser of cubins.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use goblin::elf::section_header::SHT_PROGBITS;
+use goblin::elf::section_header::{SHF_ALLOC, SHT_PROGBITS, SectionHeader};
 use goblin::elf::sym::{STT_FUNC, Sym};
 
 use super::{Cubin, CubinError, Function, Section, info};
@@ -45,10 +45,10 @@ fn parse(bytes: &[u8]) -> Result<Cubin, CubinError> {
     reader.read_references();
     reader.read_calls();
     reader.read_info();
-    let Reader { code, damage, .. } = reader;
+    let Reader { code, pointed, damage, .. } = reader;
     let mut sections: Vec<Section> = code.into_values().collect();
     sections.sort_by_key(|section| section.bytes.start);
-    Ok(Cubin { sm: Sm(sm), sections, damage })
+    Ok(Cubin { sm: Sm(sm), sections, pointed, damage })
 }
 
 /// A cubin that is being read.
@@ -57,6 +57,8 @@ struct Reader<'a> {
     symbols: Option<Symbols<'a>>,
     /// Sections of code, by index in the file.
     code: BTreeMap<usize, Section>,
+    /// Functions whose addresses stand in data.
+    pointed: BTreeSet<String>,
     damage: Vec<String>,
     /// Bytes of names that may still be copied.
     names_left: usize,
@@ -70,7 +72,8 @@ impl<'a> Reader<'a> {
             damage.push("its table of symbols cannot be read".to_owned());
         }
         let names_left = file_bytes.saturating_mul(MOST_NAMES);
-        let mut reader = Self { elf, symbols, code: BTreeMap::new(), damage, names_left };
+        let (code, pointed) = (BTreeMap::new(), BTreeSet::new());
+        let mut reader = Self { elf, symbols, code, pointed, damage, names_left };
         for index in 0..elf.sections().len() {
             reader.add_section(index);
         }
@@ -137,7 +140,10 @@ impl<'a> Reader<'a> {
     }
 
     fn read_relocations(&mut self, symbols: &Symbols<'_>, table: usize, section: usize) {
-        if !self.code.contains_key(&section) {
+        let is_code = self.code.contains_key(&section);
+        // Tables for debuggers name functions too. They are not loaded.
+        let is_loaded = |header: &SectionHeader| header.sh_flags & u64::from(SHF_ALLOC) != 0;
+        if !is_code && !self.elf.sections().get(section).is_some_and(is_loaded) {
             return;
         }
         for relocation in self.elf.relocation_table(table).into_iter().flatten() {
@@ -145,7 +151,11 @@ impl<'a> Reader<'a> {
             let name = function.and_then(|function| symbols.name(&function));
             // With an addend it is a place in a function, such as where a call returns to.
             if let Some(name) = name.filter(|_| relocation.addend.unwrap_or(0) == 0) {
-                self.add_reference(section, relocation.offset, name);
+                if is_code {
+                    self.add_reference(section, relocation.offset, name);
+                } else if let Some(name) = self.copy_name(name) {
+                    self.pointed.insert(name);
+                }
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use stallmap_schema::capture::recording::{LossTotal, OpEnd, StorageEvent, TensorName};
+use stallmap_schema::capture::recording::{GAVE_WAY, LossTotal, OpEnd, StorageEvent, TensorName};
 use stallmap_schema::id::{FrameId, PystatesHash, TensorId};
 use stallmap_schema::tables::python::{PythonFrame, PythonState};
 use stallmap_schema::tables::tensor::{Op, OpTensor, Tensor};
@@ -280,6 +280,29 @@ fn pytorchs_own_memory_profiler_still_hears_of_allocations() {
         return;
     };
     assert_eq!(profiled.stdout(), "True\n4096\n", "{}", profiled.stderr());
+}
+
+#[test]
+fn the_programs_own_profilers_have_the_interface_to_themselves() {
+    let of = |instrument| {
+        let recording = record(&program("own_profiler.py"), instrument, Selection::default())?;
+        let losses: Vec<LossTotal> = recording.rows();
+        let mut reasons: Vec<_> = losses.into_iter().map(|loss| (loss.reason, loss.detail)).collect();
+        reasons.sort();
+        reasons.dedup_by_key(|(reason, _)| reason.clone());
+        Some((recording.stdout(), reasons))
+    };
+    let expected = "failed to subscribe with error 35\nNone\nNone\n2\n";
+    let failed = Some("RuntimeError: failed to subscribe with error 39".to_owned());
+    let failed = ("the program's own profiler could not start".to_owned(), failed);
+    let proton = Some("triton.profiler".to_owned());
+    let Some((stdout, reasons)) = of(Instrument::PcSamples) else { return };
+    assert_eq!(stdout, expected, "its own errors are as they are alone");
+    assert_eq!(reasons, [failed.clone(), (GAVE_WAY.to_owned(), proton.clone())]);
+    let Some((stdout, reasons)) = of(Instrument::Accesses) else { return };
+    assert_eq!(stdout, expected, "the program goes on where both cannot live");
+    let cannot = "the program's own profiler cannot run with the recording of accesses".to_owned();
+    assert_eq!(reasons, [(cannot, proton), failed]);
 }
 
 #[test]

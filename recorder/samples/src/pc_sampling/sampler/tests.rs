@@ -25,6 +25,8 @@ struct Context {
     /// Correlation ids and samples that were not read yet.
     records: Vec<(u32, u32)>,
     is_full: bool,
+    /// The result of reads, where not 0.
+    error: Code,
     /// True if sampling cannot be enabled.
     is_broken: bool,
 }
@@ -50,6 +52,14 @@ extern "C" fn version(_version: *mut u32) -> Code {
 }
 
 extern "C" fn subscribe(_subscriber: *mut Handle, _callback: Callback, _userdata: *mut c_void) -> Code {
+    0
+}
+
+extern "C" fn unsubscribe(_subscriber: Handle) -> Code {
+    0
+}
+
+extern "C" fn finalize() -> Code {
     0
 }
 
@@ -129,6 +139,9 @@ unsafe extern "C" fn get_data(parameters: *mut CUpti_PCSamplingGetDataParams) ->
         if context.is_full {
             return OUT_OF_MEMORY;
         }
+        if context.error != 0 {
+            return context.error;
+        }
         if !context.records.is_empty() {
             let (correlation_id, samples) = context.records.remove(0);
             // SAFETY: as above.
@@ -149,6 +162,8 @@ unsafe extern "C" fn get_data(parameters: *mut CUpti_PCSamplingGetDataParams) ->
 const API: Cupti = Cupti {
     version,
     subscribe,
+    unsubscribe,
+    finalize,
     enable_callback,
     device_of,
     cubin_crc,
@@ -162,9 +177,20 @@ const API: Cupti = Cupti {
     stop,
 };
 
-/// A sampler of a context that no other test has.
+/// A sampler of a context that no other test has. Its launches run side by side, as those that have waited for long.
 fn sampler(context: usize) -> Sampler {
-    Sampler::new(Handle(std::ptr::without_provenance_mut(context)), None, Mode::Serialized, 64 << 20, 8)
+    let context = Handle(std::ptr::without_provenance_mut(context));
+    Sampler { patience: Duration::ZERO, ..Sampler::new(context, None, Mode::Serialized, 64 << 20, 8) }
+}
+
+/// Begins a launch, as an instrument does.
+fn enter(sampler: &Sampler, exponent: u32) -> Result<u32, &'static str> {
+    sampler.prepare(&API)?;
+    sampler.enter(&API, exponent)
+}
+
+fn end(sampler: &Sampler) {
+    sampler.end(&API, "the context ended during the launch");
 }
 
 fn change(sampler: &Sampler, change: impl FnOnce(&mut Context)) {
@@ -183,24 +209,23 @@ fn samples(reading: &Reading) -> u64 {
 #[test]
 fn sampling_is_enabled_once_and_on_only_during_launches() {
     let sampler = sampler(0x10);
-    sampler.prepare(&API);
-    sampler.prepare(&API);
+    assert_eq!((sampler.prepare(&API), sampler.prepare(&API)), (Ok(()), Ok(())));
     assert_eq!(calls(&sampler), ["enable", "period 8"]);
     for exponent in [8, 12, 12] {
-        assert_eq!(sampler.enter(&API, exponent), Ok(exponent));
+        assert_eq!(enter(&sampler, exponent), Ok(exponent));
         sampler.leave(&API, None);
     }
     assert_eq!(calls(&sampler), ["start", "stop", "period 12", "start", "stop", "start", "stop"]);
-    sampler.end(&API);
+    end(&sampler);
     assert_eq!(calls(&sampler), ["disable"]);
-    assert_eq!(sampler.enter(&API, 8), Err(DEAD));
+    assert_eq!(enter(&sampler, 8), Err(DEAD));
 }
 
 #[test]
 fn launches_side_by_side_share_a_period_and_have_their_own_samples() {
     let sampler = sampler(0x20);
-    assert_eq!(sampler.enter(&API, 10), Ok(10));
-    assert_eq!(sampler.enter(&API, 14), Ok(10));
+    assert_eq!(enter(&sampler, 10), Ok(10));
+    assert_eq!(enter(&sampler, 14), Ok(10));
     // The third was not selected.
     change(&sampler, |context| context.records = vec![(1, 5), (2, 7), (3, 9), (1, 11)]);
     assert_eq!(samples(&sampler.read(&API, 1)), 16);
@@ -215,8 +240,8 @@ fn launches_side_by_side_share_a_period_and_have_their_own_samples() {
 #[test]
 fn a_full_buffer_is_emptied_after_the_last_launch() {
     let sampler = sampler(0x30);
-    assert_eq!(sampler.enter(&API, 8), Ok(8));
-    assert_eq!(sampler.enter(&API, 8), Ok(8));
+    assert_eq!(enter(&sampler, 8), Ok(8));
+    assert_eq!(enter(&sampler, 8), Ok(8));
     calls(&sampler);
     change(&sampler, |context| context.is_full = true);
     for left in [1, 0] {
@@ -224,11 +249,11 @@ fn a_full_buffer_is_emptied_after_the_last_launch() {
         assert_eq!(reading.failure, Some(Failure::Full));
         sampler.leave(&API, reading.failure);
         if left > 0 {
-            assert_eq!(sampler.enter(&API, 8), Err(BUSY), "no launch joins until then");
+            assert_eq!(enter(&sampler, 8), Err(BUSY), "no launch joins until then");
         }
     }
     assert_eq!(calls(&sampler), ["stop", "disable", "enable", "period 8"]);
-    assert_eq!(sampler.enter(&API, 9), Ok(9));
+    assert_eq!(enter(&sampler, 9), Ok(9));
     change(&sampler, |context| context.records = vec![(4, 1)]);
     let reading = sampler.read(&API, 4);
     assert_eq!((samples(&reading), reading.failure), (1, None));
@@ -238,8 +263,8 @@ fn a_full_buffer_is_emptied_after_the_last_launch() {
 fn a_context_that_cannot_be_sampled_says_so() {
     let sampler = sampler(0x40);
     change(&sampler, |context| context.is_broken = true);
-    assert_eq!(sampler.enter(&API, 8), Err(DEAD));
-    assert_eq!(sampler.enter(&API, 8), Err(DEAD));
+    assert_eq!(enter(&sampler, 8), Err(DEAD));
+    assert_eq!(enter(&sampler, 8), Err(DEAD));
     assert_eq!(calls(&sampler), ["enable"]);
 }
 
@@ -249,31 +274,79 @@ fn a_gpu_that_another_process_samples_is_left_alone() {
     let other = UnixListener::bind_addr(&turn::address(&gpu).unwrap()).unwrap();
     let context = Handle(std::ptr::without_provenance_mut(0x70));
     let waiting = Sampler::new(context, Some(gpu.clone()), Mode::Serialized, 64 << 20, 8);
-    assert_eq!(waiting.enter(&API, 8), Err(TAKEN));
+    assert_eq!(enter(&waiting, 8), Err(TAKEN));
     assert!(waiting.collect(&API).is_some_and(|reading| reading.records.is_empty()), "it waits on");
     assert!(calls(&waiting).is_empty(), "CUPTI is not called");
     drop(other);
-    assert_eq!(waiting.enter(&API, 8), Ok(8));
+    assert_eq!(enter(&waiting, 8), Ok(8));
     let refused = || UnixListener::bind_addr(&turn::address(&gpu).unwrap()).is_err();
     assert!(refused(), "the GPU is this process's");
     let context = Handle(std::ptr::without_provenance_mut(0x71));
     let second = Sampler::new(context, Some(gpu.clone()), Mode::Serialized, 64 << 20, 8);
-    assert_eq!(second.enter(&API, 8), Ok(8), "as are its other contexts");
+    assert_eq!(enter(&second, 8), Ok(8), "as are its other contexts");
     waiting.leave(&API, None);
-    waiting.end(&API);
+    end(&waiting);
     assert!(refused());
     second.leave(&API, None);
-    second.end(&API);
+    end(&second);
     assert!(!refused(), "given up");
+}
+
+#[test]
+fn a_context_rests_while_another_one_of_its_gpu_is_sampled() {
+    let (first, second) = (sampler(0x90), sampler(0x91));
+    assert!(first.shares_gpu(&second));
+    assert_eq!(enter(&first, 8), Ok(8));
+    assert!(!first.rest(&API), "a launch is running");
+    first.leave(&API, None);
+    assert!(first.rest(&API) && !first.is_prepared());
+    assert_eq!(enter(&second, 8), Ok(8));
+    second.leave(&API, None);
+    assert!(second.rest(&API));
+    assert_eq!(enter(&first, 8), Ok(8), "it is enabled again");
+    first.leave(&API, None);
+    let once = ["enable", "period 8", "start", "stop", "disable"];
+    assert_eq!(calls(&first), [&once[..], &["enable", "period 8", "start", "stop"]].concat());
+    assert_eq!(calls(&second), once);
+    end(&first);
+    assert!(first.rest(&API), "a context that has ended needs no rest");
+}
+
+#[test]
+fn samples_that_cupti_does_not_give_are_not_estimated() {
+    let sampler = sampler(0xa0);
+    assert_eq!(enter(&sampler, 8), Ok(8));
+    change(&sampler, |context| context.error = 999);
+    assert_eq!(sampler.read(&API, 1).unread(), Some(999));
+    change(&sampler, |context| (context.error, context.is_full) = (0, true));
+    assert_eq!(sampler.read(&API, 1).unread(), None, "a full buffer held as many as it can");
+    sampler.leave(&API, None);
 }
 
 #[test]
 fn records_that_no_launch_takes_are_bounded() {
     let sampler = sampler(0x50);
-    assert_eq!(sampler.enter(&API, 8), Ok(8));
+    assert_eq!(enter(&sampler, 8), Ok(8));
     change(&sampler, |context| context.records = (10..3000).map(|id| (id, 1)).collect());
     assert_eq!(samples(&sampler.read(&API, 2999)), 1);
     assert_eq!(sampler.reader().others.len(), MOST_OTHERS);
+}
+
+#[test]
+fn a_launch_waits_until_the_one_before_was_read() {
+    let sampler = Sampler { patience: Duration::from_hours(1), ..sampler(0x80) };
+    assert_eq!(enter(&sampler, 8), Ok(8));
+    std::thread::scope(|scope| {
+        let second = scope.spawn(|| enter(&sampler, 12));
+        // CUPTI reads these while the first is running: they have its number.
+        change(&sampler, |context| context.records = vec![(1, 5)]);
+        assert_eq!(samples(&sampler.read(&API, 1)), 5);
+        assert_eq!(sampler.gate().active, 1, "the second has not begun");
+        sampler.leave(&API, None);
+        assert_eq!(second.join().ok(), Some(Ok(12)), "with a period of its own");
+    });
+    sampler.leave(&API, None);
+    assert_eq!(calls(&sampler), ["enable", "period 8", "start", "stop", "period 12", "start", "stop"]);
 }
 
 #[test]
@@ -283,7 +356,7 @@ fn threads_neither_hang_nor_lose_samples() {
         let mut found = 0;
         for number in 0..200 {
             let correlation_id = thread << 16 | number;
-            if sampler.enter(&API, 8 + number % 3).is_err() {
+            if enter(&sampler, 8 + number % 3).is_err() {
                 // Another thread was enabling sampling.
                 continue;
             }
