@@ -376,12 +376,12 @@ const fn is_read(factor: &TableFactor) -> bool {
 /// The columns of an item of a SELECT.
 fn width(item: &SelectItem, all: u64, named: &[(String, u64)]) -> u64 {
     match item {
-        SelectItem::Wildcard(_) => all,
+        SelectItem::Wildcard(_)
+        | SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::Expr(_), _) => all,
         SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
             let found = last_name(name).and_then(|name| named.iter().find(|(known, _)| *known == name));
             found.map_or(all, |(_, width)| *width)
         }
-        SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::Expr(_), _) => all,
         SelectItem::ExprWithAliases { aliases, .. } => aliases.len() as u64,
         SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. } => 1,
     }

@@ -53,7 +53,7 @@ impl ExprPlanner for ConcatPlanner {
                 return Ok(PlannerResult::Planned(Expr::ScalarFunction(call)));
             }
             PlannerResult::Original(expr) => expr,
-            planned => return Ok(planned),
+            planned @ PlannerResult::Planned(_) => return Ok(planned),
         };
         let types = [expr.left.get_type(schema)?, expr.right.get_type(schema)?];
         // The planner itself refuses other types.
