@@ -424,7 +424,7 @@ mod tests {
     /// CTEs that each name the one before twice.
     fn doubled(count: usize, end: &str) -> String {
         let next = |at: usize| format!(", a{} AS (SELECT x.n FROM a{at} x, a{at} y)", at + 1);
-        let ctes: String = (0..count).map(next).collect();
+        let ctes = (0..count).map(next).collect::<Vec<_>>().concat();
         format!("WITH a0 AS (SELECT 1 n){ctes} {}", end.replace("LAST", &format!("a{count}")))
     }
 
@@ -486,7 +486,7 @@ mod tests {
             let next = |at: usize| format!(", a{} AS (SELECT n + 1 n FROM a{at})", at + 1);
             format!(
                 "WITH a0 AS (SELECT 1 n){} SELECT * FROM a{count}",
-                (0..count).map(next).collect::<String>()
+                (0..count).map(next).collect::<Vec<_>>().concat()
             )
         };
         let joins = |count: usize| format!("SELECT 1 FROM t{}", " JOIN t USING (x)".repeat(count));

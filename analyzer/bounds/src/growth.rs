@@ -209,7 +209,7 @@ mod tests {
     fn doubling(depth: usize) -> [String; 6] {
         let chain = |rest: &str| {
             let next = |at: usize| format!(", t{} AS (SELECT a + a AS a FROM t{at}{rest})", at + 1);
-            let selects: String = (0..depth).map(next).collect();
+            let selects = (0..depth).map(next).collect::<Vec<_>>().concat();
             format!("WITH t0 AS (SELECT a FROM t){selects}, last AS (SELECT * FROM t{depth})")
         };
         let (selects, groups) = (chain(""), chain(" GROUP BY a + a"));

@@ -30,6 +30,6 @@ pub fn run(context: &Context, args: &Mcp) -> Outcome {
     let desk = Desk::open(context, &args.captures)?;
     let mut out = output::data();
     let server = Server { desk, runtime: runtime()?, longest: Duration::from_secs(args.timeout) };
-    let served = server.serve(io::stdin().lock(), &mut out);
-    written(served).map(|()| OK)
+    let ended = server.serve(io::stdin().lock(), &mut out);
+    written(ended).map(|()| OK)
 }

@@ -273,11 +273,9 @@ fn a_statement_that_is_too_large_is_refused() {
         assert!(ran.expect_error(4).stderr.contains(part), "{}", ran.stderr);
     }
     // Views in views.
-    let mut views = "CREATE VIEW v0 AS SELECT 1 n".to_owned();
-    for at in 0..24 {
-        views += &format!("; CREATE VIEW v{} AS SELECT x.n FROM v{at} x, v{at} y", at + 1);
-    }
-    let ran = place.run(&["sql", "tiny.stallmap", "-c", &views]);
+    let next = |at| format!("CREATE VIEW v{} AS SELECT x.n FROM v{at} x, v{at} y;", at + 1);
+    let views = ["CREATE VIEW v0 AS SELECT 1 n;".to_owned()].into_iter().chain((0..24).map(next));
+    let ran = place.run(&["sql", "tiny.stallmap", "-c", &views.collect::<Vec<_>>().concat()]);
     assert!(ran.expect_error(4).stderr.contains("relations or more"), "{}", ran.stderr);
 }
 
