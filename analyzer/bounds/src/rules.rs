@@ -91,6 +91,7 @@ impl PhysicalOptimizerRule for Ended<Physical> {
 
 #[cfg(test)]
 mod tests {
+    use datafusion::arrow::array::RecordBatch;
     use datafusion::execution::session_state::SessionStateBuilder;
     use datafusion::optimizer::{Analyzer, Optimizer};
     use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
@@ -132,7 +133,7 @@ mod tests {
             let frame = context.sql("SELECT 1 + a FROM (VALUES (1), (2)) t (a) WHERE a > 1").await.unwrap();
             let ending = Ending::default();
             let rows = ending.clone().of(frame.clone().collect()).await.unwrap();
-            assert_eq!(rows.iter().map(|batch| batch.num_rows()).sum::<usize>(), 1);
+            assert_eq!(rows.iter().map(RecordBatch::num_rows).sum::<usize>(), 1);
             ending.end();
             let error = ending.of(frame.clone().collect()).await.unwrap_err().to_string();
             assert!(error.contains(ENDED), "{error}");
