@@ -5,6 +5,7 @@ pub mod bounded;
 pub mod concat;
 pub mod cost_from;
 mod exact;
+pub mod first_words;
 mod gamma;
 mod hex;
 mod kernel_label;

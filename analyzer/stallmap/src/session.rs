@@ -4,7 +4,6 @@ mod answers;
 pub(crate) mod bounded;
 mod context;
 pub mod every;
-mod first_words;
 mod hex_text;
 mod remembered;
 pub mod resources;

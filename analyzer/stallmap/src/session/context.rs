@@ -11,6 +11,7 @@ use stallmap_bounds::rules::{analyzing, optimizing, physical};
 use stallmap_engine::launches::of_launches;
 use stallmap_functions::bounded;
 use stallmap_functions::concat;
+use stallmap_functions::first_words::FirstWords;
 use stallmap_functions::memory::Memory;
 use stallmap_joins::keys::KeysOfJoins;
 use stallmap_joins::pauses::Pauses;
@@ -20,7 +21,6 @@ use stallmap_tables::pool;
 use stallmap_tables::work::Work;
 
 use super::CATALOG;
-use super::first_words::FirstWords;
 use super::hex_text::HexText;
 use super::resources::Resources;
 use crate::error::AnalyzeError;
