@@ -8,7 +8,7 @@ pub mod gate;
 pub mod import;
 pub mod list;
 pub mod mcp;
-pub mod memory;
+pub use stallmap::tables::memory;
 pub mod named;
 pub mod order;
 #[cfg(test)]
