@@ -9,6 +9,7 @@
 
 pub mod capture;
 pub mod cell;
+pub mod contained;
 pub mod declare;
 pub mod hash;
 pub mod id;

@@ -3,6 +3,7 @@
 //! Captures, their names and the names of their files are untrusted. Everything that prints uses this rule.
 
 use std::borrow::Cow;
+use std::path::Path;
 
 /// True for a character that steers: all control characters, the controls of bidirectional text, and separators of
 /// lines and paragraphs, which some terminals take for line ends.
@@ -14,6 +15,16 @@ pub fn steers(char: char) -> bool {
 /// The text without characters that steer, except line ends.
 pub fn printable(text: &str) -> Cow<'_, str> {
     shown(text, |char| char == '\n')
+}
+
+/// A text as a part of a line: without characters that steer, line ends among them.
+pub fn in_line(text: &str) -> Cow<'_, str> {
+    shown(text, |_| false)
+}
+
+/// A path as a part of a line. A file's name may have line ends: what follows one would be a line of its own.
+pub fn path(path: &Path) -> String {
+    in_line(&path.to_string_lossy()).into_owned()
 }
 
 /// The text without characters that steer, except some.
@@ -45,6 +56,11 @@ mod tests {
         let every = ('\0'..=char::MAX).collect::<String>();
         let left: Vec<char> = printable(&every).chars().filter(|char| steers(*char)).collect();
         assert_eq!(left, ['\n']);
+    }
+
+    #[test]
+    fn a_path_is_a_part_of_a_line() {
+        assert_eq!(path(Path::new("a\nb.stallmap: ok\r\u{2028}")), "a␊b.stallmap: ok␍\u{fffd}");
     }
 
     #[test]

@@ -17,7 +17,6 @@ use std::thread;
 
 use clap::CommandFactory as _;
 use stallmap::remote::{self, Traffic};
-use stallmap::tables::captured::panic_text;
 use stallmap_console::args::verdict::Verdict;
 use stallmap_console::args::{Cli, Command};
 use stallmap_console::context::{Context, STACK_BYTES, no_threads};
@@ -28,6 +27,7 @@ use stallmap_console::output::number::bytes;
 use stallmap_export as export;
 use stallmap_lists::{diff, forest, top, tree};
 use stallmap_report::{open, report, source};
+use stallmap_schema::contained;
 use stallmap_verdict::why;
 
 /// Runs a command on a thread with a large stack. Returns its exit code.
@@ -42,7 +42,7 @@ pub(crate) fn run(cli: Cli) -> Outcome {
     let thread = thread::Builder::new().name("stallmap".to_owned()).stack_size(STACK_BYTES);
     let command = thread.spawn(move || dispatch(&context, cli)).map_err(no_threads)?;
     command.join().unwrap_or_else(|panic| {
-        let failure = Failure::message(QUERY, format!("internal error: {}", panic_text(panic.as_ref())));
+        let failure = Failure::message(QUERY, format!("internal error: {}", contained::text(panic.as_ref())));
         Err(failure.hint("this is a defect: report it with `RUST_BACKTRACE=1` and the command".to_owned()))
     })
 }
@@ -67,7 +67,7 @@ fn say_traffic(traffic: &Traffic) {
     let (fetched, size) = (bytes(traffic.fetched_bytes as f64), bytes(traffic.size_bytes as f64));
     let requests =
         if traffic.requests == 1 { "1 request" } else { &format!("{} requests", traffic.requests) };
-    output::note(format_args!("fetched {fetched} of {size} in {requests}: {}", traffic.path.display()));
+    output::note(format_args!("fetched {fetched} of {size} in {requests}: {}", output::path(&traffic.path)));
 }
 
 /// The verdict, or advice for a word that is neither a command nor a file.

@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use clap::CommandFactory;
 use clap_complete::CompleteEnv;
 use stallmap_console::{args, output};
+use stallmap_schema::contained::is_contained;
 
 /// Planning a query is mostly allocating: the system's allocator takes a third more time over it. It asks for no huge pages:
 /// a report takes a quarter more memory with them, and no less time.
@@ -19,10 +20,7 @@ use stallmap_console::{args, output};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // A reader's panic on a damaged capture becomes an error. The text of the panic would say it a second time.
-    if std::env::var_os("RUST_BACKTRACE").is_none_or(|value| value == "0") {
-        std::panic::set_hook(Box::new(|_| ()));
-    }
+    say_defects();
     CompleteEnv::with_factory(args::Cli::command).var(commands::completions::VARIABLE).complete();
     let cli = commands::unknown::parsed(args::order::in_order(std::env::args_os().collect()));
     output::paint::choose(cli.color);
@@ -35,6 +33,17 @@ fn main() -> ExitCode {
             failure.exit_code()
         }
     }
+}
+
+/// Prints a panic only if a developer asks for it. A reader's panic on a damaged capture becomes an error, which says it.
+fn say_defects() {
+    let is_asked = std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0");
+    let print = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if is_asked && !is_contained() {
+            print(panic);
+        }
+    }));
 }
 
 #[cfg(test)]

@@ -262,8 +262,9 @@ fn hear_signals() -> Outcome<()> {
 
 fn greet(shell: &Shell) {
     let captures = shell.session.captures().iter();
-    let captures: Vec<String> =
-        captures.map(|capture| format!("{} = {}", capture.name, capture.reader.path().display())).collect();
+    let captures: Vec<String> = captures
+        .map(|capture| format!("{} = {}", capture.name, output::path(capture.reader.path())))
+        .collect();
     output::note(format_args!(
         "{}\n{} tables, {} views. .help lists commands, .examples shows questions, .quit exits",
         captures.join("\n"),

@@ -1,12 +1,16 @@
 //! Findings on disk, by the content of the section that they are of: shared by captures, and never needed.
 //!
 //! An unwritable folder, or a damaged or unrecognized file, costs time and nothing else. The folder can be deleted at
-//! any time.
+//! any time. A folder or a file of another user, or one that other users can write, is not read: they could write any
+//! answer into it.
 
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use nix::unistd::geteuid;
 
 use super::file;
 use super::findings::Findings;
@@ -15,6 +19,12 @@ use super::findings::Findings;
 const MAX_FILE_BYTES: u64 = 1 << 30;
 /// Value of the variable that disables the cache.
 const OFF: &str = "off";
+/// Permissions of folders that the cache makes.
+const PRIVATE: u32 = 0o700;
+/// Permissions of its files.
+const PRIVATE_FILE: u32 = 0o600;
+/// Permissions of other users to write.
+const WRITABLE_BY_OTHERS: u32 = 0o022;
 
 /// A folder for results that can be computed again: analyses of code, and rows of views.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,6 +67,16 @@ impl Cache {
         self.folder.as_deref()
     }
 
+    /// The folder, unless it is not used.
+    pub fn trusted(&self) -> Option<&Path> {
+        self.folder().filter(|_| self.distrust().is_none())
+    }
+
+    /// Why the folder is not used, although it is there.
+    pub fn distrust(&self) -> Option<&'static str> {
+        distrust(&fs::metadata(self.folder()?).ok().filter(Metadata::is_dir)?)
+    }
+
     /// The cached analysis of a section.
     pub(super) fn get(&self, key: &blake3::Hash) -> Option<Findings> {
         file::decode(key, &self.read(&self.path(key)?, MAX_FILE_BYTES)?)
@@ -71,7 +91,10 @@ impl Cache {
     /// The first `most_bytes` of a file in the cache. None if there is none, or if it is to be replaced.
     pub fn read(&self, path: &Path, most_bytes: u64) -> Option<Vec<u8>> {
         // To open a pipe waits for its writer.
-        path.metadata().ok().filter(|metadata| metadata.is_file() && !self.is_replaced)?;
+        let metadata = path.metadata().ok().filter(|metadata| metadata.is_file() && !self.is_replaced)?;
+        if distrust(&metadata).is_some() {
+            return None;
+        }
         let mut bytes = Vec::new();
         File::open(path).ok()?.take(most_bytes).read_to_end(&mut bytes).ok()?;
         Some(bytes)
@@ -81,10 +104,14 @@ impl Cache {
     pub fn write(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
         static WRITTEN: AtomicU64 = AtomicU64::new(0);
         let folder = path.parent().unwrap_or(path);
-        fs::create_dir_all(folder)?;
+        DirBuilder::new().recursive(true).mode(PRIVATE).create(folder)?;
         let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
         let unfinished = folder.join(format!(".{}.{number}", std::process::id()));
-        let written = File::create_new(&unfinished)
+        let written = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(PRIVATE_FILE)
+            .open(&unfinished)
             .and_then(|mut file| parts.iter().try_for_each(|part| file.write_all(part)))
             .and_then(|()| fs::rename(&unfinished, path));
         if written.is_err() {
@@ -97,12 +124,23 @@ impl Cache {
     fn path(&self, key: &blake3::Hash) -> Option<PathBuf> {
         let name = key.to_hex();
         let (first, rest) = name.split_at(2);
-        self.folder.as_ref().map(|folder| folder.join("code").join(first).join(rest))
+        self.trusted().map(|folder| folder.join("code").join(first).join(rest))
     }
+}
+
+/// Why a file or folder may hold what other users wrote.
+fn distrust(metadata: &Metadata) -> Option<&'static str> {
+    if metadata.uid() != geteuid().as_raw() {
+        return Some("it belongs to another user");
+    }
+    (metadata.mode() & WRITABLE_BY_OTHERS != 0).then_some("other users can write it")
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     fn cache_of(variables: &[(&str, &str)]) -> Cache {
@@ -136,6 +174,30 @@ mod tests {
         fs::write(&path, "foreign").unwrap();
         assert_eq!(cache.get(&key), None);
         assert_eq!(cache.get(&blake3::hash(b"b")), None);
+    }
+
+    #[test]
+    fn what_others_can_write_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(folder.path().join("new"));
+        let (key, findings) = (blake3::hash(b"a"), Findings { unknown: vec![1], ..Findings::default() });
+        cache.put(&key, &findings).unwrap();
+        let (root, file) = (cache.folder().unwrap().to_owned(), cache.path(&key).unwrap());
+        assert_eq!(fs::metadata(&root).unwrap().mode() & 0o777, PRIVATE);
+        for path in [root, file] {
+            let before = fs::metadata(&path).unwrap().permissions();
+            for mode in [0o720, 0o702] {
+                fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+                assert_eq!(cache.get(&key), None, "{mode:o}");
+            }
+            fs::set_permissions(&path, before).unwrap();
+            assert_eq!(cache.get(&key), Some(findings.clone()));
+        }
+        assert_eq!(cache.distrust(), None);
+        // The system's folders are of its administrator, unless a test runs as that.
+        let system = fs::metadata("/proc/1/").unwrap();
+        let expected = (!geteuid().is_root()).then_some("it belongs to another user");
+        assert_eq!(distrust(&system), expected);
     }
 
     #[test]

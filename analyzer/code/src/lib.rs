@@ -24,6 +24,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::contained::contained;
 use stallmap_schema::id::FunctionId;
 use tokio::sync::OnceCell;
 
@@ -142,7 +143,7 @@ fn outcome(key: &blake3::Hash, found: &Found, cache: &Cache) -> Outcome {
         return Outcome::Found(Arc::new(findings));
     }
     let analysis =
-        read::contained(|| stallmap_slice::analysis::analyze(&found.code, &found.section, found.sm));
+        contained(|| stallmap_slice::analysis::analyze(&found.code, &found.section, found.sm)).ok();
     let analysis = match analysis {
         Some(Ok(analysis)) => analysis,
         Some(Err(error)) => return Outcome::Refused(error.to_string()),

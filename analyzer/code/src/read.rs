@@ -3,7 +3,6 @@
 //! A missing or damaged cubin affects only its own functions: they are returned with the reason.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -192,9 +191,4 @@ fn place(
     placed.sort_by_key(|function| (function.offset, !wanted.contains(&function.function_id)));
     placed.dedup_by_key(|function| function.offset);
     placed
-}
-
-/// Runs a reader of untrusted bytes: its panic becomes a reason.
-pub(super) fn contained<T>(read: impl FnOnce() -> T) -> Option<T> {
-    catch_unwind(AssertUnwindSafe(read)).ok()
 }

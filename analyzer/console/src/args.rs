@@ -8,7 +8,7 @@ pub mod gate;
 pub mod import;
 pub mod list;
 pub mod mcp;
-pub mod memory;
+pub use stallmap::tables::memory;
 pub mod named;
 pub mod order;
 #[cfg(test)]
@@ -146,8 +146,9 @@ pub enum Command {
     /// questions of the report and its page. They are cached in $STALLMAP_CACHE, else in $XDG_CACHE_HOME/stallmap, else
     /// in ~/.cache/stallmap. Their key is the content of the
     /// capture or function and the rules of this release: captures with the same function share its analysis. Every
-    /// command uses and fills the cache, and runs without it if the folder is not writable. STALLMAP_CACHE=off disables
-    /// it, and --recompute replaces its content. It can be deleted at any time.
+    /// command uses and fills the cache, and runs without it if the folder is not writable, belongs to another user, or can
+    /// be written by others. STALLMAP_CACHE=off disables it, and --recompute replaces its content. It can be deleted at any
+    /// time.
     Prepare(Prepare),
     /// Write a capture file from a folder, or from a part of a capture
     Pack(share::Pack),
@@ -211,7 +212,7 @@ pub struct Check {
 #[derive(Args, Debug)]
 #[command(after_help = examples(&[
     ("stallmap prepare *.stallmap", "prepare all captures, with times"),
-    ("STALLMAP_CACHE=~/team/cache stallmap prepare train.stallmap", "into a shared folder"),
+    ("STALLMAP_CACHE=~/results stallmap prepare train.stallmap", "into another folder"),
     ("stallmap prepare --in-place train.stallmap", "store the results in the capture, too"),
 ]))]
 pub struct Prepare {

@@ -1,6 +1,7 @@
 //! The settings that every command shares, and the captures that they open.
 
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 
 use stallmap::code::Cache;
 use stallmap::library::user::UserLibrary;
@@ -56,6 +57,7 @@ impl Context {
         &self,
         captures: &[(Option<String>, L)],
     ) -> Outcome<Session> {
+        self.say_distrust();
         let mut session = Session::open_with(&with_names(captures), &self.resources)
             .map_err(|error| explain(error, None))?;
         if let Some(library) = self.library()? {
@@ -64,11 +66,24 @@ impl Context {
         for capture in session.captures() {
             let count = capture.answered_views().count() as u64;
             if count > 0 {
-                let (path, views) = (capture.reader.path().display(), counted(count, "view", "views"));
+                let (path, views) = (output::path(capture.reader.path()), counted(count, "view", "views"));
                 output::note(format!("rows of {views} are those that the sender stored in {path}"));
             }
         }
         Ok(session)
+    }
+
+    /// Says, once, that the cache is not used.
+    fn say_distrust(&self) {
+        static WARNED: Once = Once::new();
+        if let (Some(folder), Some(reason)) = (self.cache().folder(), self.cache().distrust()) {
+            WARNED.call_once(|| {
+                let folder = output::path(folder);
+                output::note(format_args!(
+                    "warning: the cache `{folder}` is not used: {reason}. Delete it, or set STALLMAP_CACHE to a folder of your own"
+                ));
+            });
+        }
     }
 
     /// The user's library, if one was named.

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use stallmap_schema::text::in_line;
+
 /// The command succeeded.
 pub const OK: u8 = 0;
 /// `check` found violations.
@@ -131,7 +133,7 @@ fn chain(error: &anyhow::Error) -> String {
             text.push_str(&cause);
         }
     }
-    text.trim_end().to_owned()
+    in_line(text.trim_end()).into_owned()
 }
 
 #[cfg(test)]
@@ -143,6 +145,12 @@ mod tests {
         let failure = Failure::io(std::io::Error::other("disk on fire"), "write `out.csv`")
             .hint("use another disk".to_owned());
         assert_eq!(failure.to_string(), "error: write `out.csv`: disk on fire\nhint: use another disk");
+    }
+
+    #[test]
+    fn a_name_begins_no_line() {
+        let failure = Failure::message(IO, "`a\nb.stallmap: ok` exists");
+        assert_eq!(failure.to_string(), "error: `a␊b.stallmap: ok` exists");
     }
 
     #[test]

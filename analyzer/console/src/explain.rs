@@ -17,6 +17,7 @@ use stallmap_schema::capture::error::CaptureError;
 use super::excerpt;
 use super::names::{Names, nearest};
 use crate::exit::{CAPTURE, Failure, IO, QUERY, USAGE};
+use crate::output;
 
 /// Maximum captures that a hint lists.
 const MOST_CAPTURES: usize = 5;
@@ -92,7 +93,7 @@ fn here(error: &CaptureError) -> Option<String> {
             let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
             let names = captures(folder.unwrap_or_else(|| Path::new(".")));
             let name = nearest(path.file_name()?.to_str()?, names.iter().map(String::as_str))?;
-            Some(format!("did you mean `{}`?", path.with_file_name(name).display()))
+            Some(format!("did you mean `{}`?", output::path(&path.with_file_name(name))))
         }
         CaptureError::NotACapture { path, .. } if path.is_dir() => {
             let mut names = captures(path);
@@ -100,7 +101,7 @@ fn here(error: &CaptureError) -> Option<String> {
             names.truncate(MOST_CAPTURES);
             let more = if count > MOST_CAPTURES { ", …" } else { "" };
             let noun = if count == 1 { "capture is" } else { "captures are" };
-            (count > 0).then(|| format!("{count} {noun} in it: {}{more}", names.join(", ")))
+            (count > 0).then(|| format!("{count} {noun} in it: {}{more}", output::in_line(&names.join(", "))))
         }
         _ => None,
     }

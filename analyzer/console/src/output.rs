@@ -19,10 +19,12 @@ pub mod value;
 
 use std::fmt::Display;
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gate::Gate;
 use paint::{Paint, Role};
+pub use stallmap_schema::text::{in_line, path};
 pub use table::Canvas;
 
 use crate::exit::{Failure, Outcome};
@@ -125,6 +127,11 @@ pub fn message(failure: &Failure) {
         let text = gate::shown(&failure.to_string(), false);
         note(text.replacen("error:", &paint.text(Role::Error, "error:"), 1));
     }
+}
+
+/// Says that a file or folder was written.
+pub fn wrote(file: &Path) {
+    note(format_args!("wrote {}", path(file)));
 }
 
 /// Writes one message to stderr.

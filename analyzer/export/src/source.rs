@@ -40,7 +40,7 @@ impl Format {
         let source = Source::open(context, &args.capture)?;
         let bytes = (self.write)(&source)?;
         save(path, &bytes)?;
-        output::note(format_args!("wrote {}", path.display()));
+        output::wrote(path);
         Ok(OK)
     }
 }

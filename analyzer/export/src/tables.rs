@@ -34,7 +34,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> Outcome {
         folder.parquet(&file(view), &rows)?;
     }
     folder.keep()?;
-    output::note(format_args!("wrote {}", args.folder.display()));
+    output::wrote(&args.folder);
     Ok(OK)
 }
 

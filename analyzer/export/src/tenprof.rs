@@ -59,7 +59,7 @@ pub(crate) fn run(context: &Context, args: &Tenprof) -> Outcome {
     folder.text("blame.dot", &forest::dot(&forest.choose(&costliest).unwrap_or_default()))?;
     folder.keep()?;
     drop(progress);
-    output::note(format_args!("wrote {}", args.folder.display()));
+    output::wrote(&args.folder);
     Ok(OK)
 }
 

@@ -12,6 +12,8 @@ use tokio::time::{Duration, Instant, Sleep, sleep_until};
 use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
 
+use stallmap_serve::unknown::Place;
+
 /// A connection, plain or encrypted.
 trait Pipe: AsyncRead + AsyncWrite + Send + Unpin {}
 
@@ -28,24 +30,28 @@ pub(crate) struct ConnectionState {
 struct Held {
     /// It ends unless a call comes before.
     end: Instant,
-    /// Among the unknown, then among the known.
-    place: OwnedSemaphorePermit,
-    is_known: bool,
+    client: Client,
+}
+
+/// The client, with the place of its connection.
+#[derive(Debug)]
+enum Client {
+    Unknown(Place),
+    Known { _place: OwnedSemaphorePermit },
 }
 
 impl ConnectionState {
     /// The state of a client that has not shown the token.
-    fn new(end: Instant, place: OwnedSemaphorePermit) -> Self {
-        Self { held: Mutex::new(Held { end, place, is_known: false }) }
+    fn new(end: Instant, place: Place) -> Self {
+        Self { held: Mutex::new(Held { end, client: Client::Unknown(place) }) }
     }
 
     /// Admits a client that showed the token, for some time. False if all places are taken.
     pub(crate) fn admit(&self, places: &Arc<Semaphore>, time: Duration) -> bool {
         let mut held = self.held();
-        if !held.is_known {
+        if let Client::Unknown(_) = held.client {
             let Ok(place) = Arc::clone(places).try_acquire_owned() else { return false };
-            held.place = place;
-            held.is_known = true;
+            held.client = Client::Known { _place: place };
         }
         held.end = held.end.max(Instant::now() + time);
         true
@@ -53,6 +59,14 @@ impl ConnectionState {
 
     fn end(&self) -> Instant {
         self.held().end
+    }
+
+    /// Ready when an unknown client has lost its place.
+    fn poll_evicted(&self, context: &mut Context<'_>) -> Poll<()> {
+        match &mut self.held().client {
+            Client::Unknown(place) => place.poll_evicted(context),
+            Client::Known { .. } => Poll::Pending,
+        }
     }
 
     fn held(&self) -> std::sync::MutexGuard<'_, Held> {
@@ -69,21 +83,24 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// An unencrypted connection.
-    pub(crate) fn plain(stream: TcpStream, end: Instant, place: OwnedSemaphorePermit) -> Self {
+    pub(crate) fn plain(stream: TcpStream, end: Instant, place: Place) -> Self {
         Self::new(Box::pin(stream), end, place)
     }
 
     /// An encrypted connection.
-    pub(crate) fn encrypted(stream: TlsStream<TcpStream>, end: Instant, place: OwnedSemaphorePermit) -> Self {
+    pub(crate) fn encrypted(stream: TlsStream<TcpStream>, end: Instant, place: Place) -> Self {
         Self::new(Box::pin(stream), end, place)
     }
 
-    fn new(pipe: Pin<Box<dyn Pipe>>, end: Instant, place: OwnedSemaphorePermit) -> Self {
+    fn new(pipe: Pin<Box<dyn Pipe>>, end: Instant, place: Place) -> Self {
         Self { pipe, state: Arc::new(ConnectionState::new(end, place)), timer: Box::pin(sleep_until(end)) }
     }
 
     /// Ready at the end of the connection.
     fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.state.poll_evicted(context).is_ready() {
+            return Poll::Ready(());
+        }
         loop {
             ready!(self.timer.as_mut().poll(context));
             let end = self.state.end();
@@ -142,6 +159,7 @@ fn over() -> Error {
 
 #[cfg(test)]
 mod tests {
+    use stallmap_serve::unknown::Unknown;
     use tokio::io::AsyncReadExt as _;
     use tokio::net::TcpListener;
 
@@ -154,22 +172,32 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
-        let unknown = Arc::new(Semaphore::new(1));
+        let unknown: Arc<Unknown> = Arc::default();
         let places = Arc::new(Semaphore::new(1));
-        let place = Arc::clone(&unknown).try_acquire_owned().unwrap();
         let begin = Instant::now();
-        let mut connection = Connection::plain(stream, begin + SHORT, place);
-        assert_eq!(unknown.available_permits(), 0);
+        let mut connection = Connection::plain(stream, begin + SHORT, unknown.place());
         assert!(connection.connect_info().admit(&places, 3 * SHORT));
-        assert_eq!((unknown.available_permits(), places.available_permits()), (1, 0));
+        assert_eq!(places.available_permits(), 0);
         // Another one has no place, and a shorter time does not take any away.
-        let place = Arc::clone(&unknown).try_acquire_owned().unwrap();
-        assert!(!ConnectionState::new(begin, place).admit(&places, SHORT));
+        assert!(!ConnectionState::new(begin, unknown.place()).admit(&places, SHORT));
         assert!(connection.connect_info().admit(&places, SHORT));
         let error = connection.read_u8().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut);
         assert!(begin.elapsed() >= 3 * SHORT);
         drop(connection);
         assert_eq!(places.available_permits(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_connection_without_requests_ends_for_another_one() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        let unknown: Arc<Unknown> = Arc::default();
+        let end = Instant::now() + Duration::from_hours(1);
+        let mut connection = Connection::plain(stream, end, unknown.place());
+        let others: Vec<_> = (0..100).map(|_| unknown.place()).collect();
+        assert_eq!(connection.read_u8().await.unwrap_err().kind(), ErrorKind::TimedOut);
+        drop(others);
     }
 }

@@ -12,7 +12,7 @@ use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt as _};
 use stallmap::session::Session;
 use stallmap_serve::failure::Refusal;
-use stallmap_serve::work::{Task, defect, over, single, started};
+use stallmap_serve::work::{Task, over, single, started};
 use tokio::runtime::Handle as Threads;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
@@ -56,14 +56,14 @@ impl Queries {
         work: impl Future<Output = Result<T, Status>> + Send + 'static,
     ) -> Result<T, Status> {
         let slot = self.slot()?;
-        let mut task = Task(self.threads.spawn(async move {
+        let mut task = Task::start(&self.threads, async move {
             let done = work.await;
             drop(slot);
             done
-        }));
-        match timeout(self.longest, &mut task.0).await {
+        });
+        match timeout(self.longest, task.result()).await {
             Ok(Ok(done)) => done,
-            Ok(Err(_)) => Err(status(&defect())),
+            Ok(Err(refusal)) => Err(status(&refusal)),
             Err(_) => Err(status(&over(self.longest))),
         }
     }
@@ -86,19 +86,19 @@ impl Queries {
         let deadline = Instant::now() + self.longest;
         let (sender, messages) = mpsc::channel(1);
         let queries = Arc::clone(self);
-        let task = Task(self.threads.spawn(async move {
+        let task = Task::start(&self.threads, async move {
             if let Err(refused) = queries.run(handle, &sender).await {
                 // A client that left needs no reason.
                 drop(sender.send(Err(refused)).await);
             }
             drop(slot);
-        }));
-        let abort = task.0.abort_handle();
+        });
+        let stop = task.stop();
         // A client that does not read never asks the stream for the time.
-        let watch = Task(tokio::spawn(async move {
+        let watch = Task::start(&Threads::current(), async move {
             sleep_until(deadline).await;
-            abort.abort();
-        }));
+            stop.now();
+        });
         let rows = Rows { messages, task, _watch: watch, deadline, longest: self.longest };
         Ok(stream::unfold(Some(rows), Rows::step).boxed())
     }
@@ -153,8 +153,8 @@ impl Rows {
             Ok(Some(Ok(message))) => Some((Ok(message), Some(rows))),
             Ok(Some(Err(refused))) => Some((Err(refused), None)),
             Ok(None) if Instant::now() < rows.deadline => {
-                let is_whole = (&mut rows.task.0).await.is_ok();
-                (!is_whole).then(|| (Err(status(&defect())), None))
+                let refusal = rows.task.result().await.err()?;
+                Some((Err(status(&refusal)), None))
             }
             Ok(None) | Err(_) => Some((Err(status(&over(rows.longest))), None)),
         }

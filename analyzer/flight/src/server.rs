@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use futures::{Stream, stream};
 use stallmap_console::exit::{Failure, OK, Outcome};
+use stallmap_serve::unknown::{Place, Unknown};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_rustls::TlsAcceptor;
 use tonic::transport::Server;
@@ -15,8 +16,6 @@ use crate::connection::Connection;
 use crate::gate::{Gate, Gated};
 use crate::service::Service;
 
-/// Most connections that have not shown the token.
-const MOST_UNKNOWN: usize = 32;
 /// Time to show the token.
 const LONGEST_LOGIN: Duration = Duration::from_secs(10);
 /// Pause after the system has no connection to give.
@@ -61,15 +60,13 @@ fn connections(
 
 /// Accepts connections, each encrypted in a task of its own.
 async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, sender: mpsc::Sender<Connection>) {
-    let unknown = Arc::new(Semaphore::new(MOST_UNKNOWN));
+    let unknown: Arc<Unknown> = Arc::default();
     loop {
-        // Without a place for an unknown client, the next one waits.
-        let Ok(place) = Arc::clone(&unknown).acquire_owned().await else { continue };
         let Ok((stream, _)) = listener.accept().await else {
             sleep(PAUSE).await;
             continue;
         };
-        let (tls, sender) = (tls.clone(), sender.clone());
+        let (tls, sender, place) = (tls.clone(), sender.clone(), unknown.place());
         drop(tokio::spawn(async move {
             // The end of a connection is no failure of the server.
             if let Some(connection) = prepared(stream, tls, place).await {
@@ -80,17 +77,13 @@ async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, sender: mpsc::S
 }
 
 /// A connection that is encrypted if it must be. None if its client does not manage that in time.
-async fn prepared(
-    stream: TcpStream,
-    tls: Option<TlsAcceptor>,
-    place: OwnedSemaphorePermit,
-) -> Option<Connection> {
+async fn prepared(stream: TcpStream, tls: Option<TlsAcceptor>, mut place: Place) -> Option<Connection> {
     stream.set_nodelay(true).ok()?;
     let end = Instant::now() + LONGEST_LOGIN;
     match tls {
         None => Some(Connection::plain(stream, end, place)),
         Some(tls) => {
-            let stream = timeout_at(end, tls.accept(stream)).await.ok()?.ok()?;
+            let stream = place.during(timeout_at(end, tls.accept(stream))).await?.ok()?.ok()?;
             Some(Connection::encrypted(stream, end, place))
         }
     }

@@ -18,12 +18,19 @@ use datafusion::logical_expr::{
     ScalarUDFImpl, Signature,
 };
 
+use crate::memory::Memory;
+
 /// Most bytes of the results of a batch.
 const MOST_BYTES: u64 = 256 << 20;
 /// Bytes of results that are computed at once, by their estimate.
 const AT_ONCE_BYTES: u64 = 32 << 20;
 /// Bytes of a number or character.
 const PIECE_BYTES: u64 = 8;
+
+/// Bytes of results before which memory is checked.
+const LARGE_BYTES: u64 = 64 << 20;
+/// The same for a result of constants.
+const LARGE_CONSTANT_BYTES: u64 = 4 << 10;
 
 /// The functions whose results grow with a number in the statement. Their size is known.
 const KNOWN: [&str; 8] =
@@ -32,65 +39,68 @@ const KNOWN: [&str; 8] =
 const PRODUCTS: [(&str, usize, usize); 2] = [("regexp_replace", 0, 2), ("array_to_string", 0, 1)];
 
 /// DataFusion's functions of texts and lists, each with a bound.
-pub fn functions() -> Vec<ScalarUDF> {
+pub fn functions(memory: Memory) -> Vec<ScalarUDF> {
     use datafusion::functions::{encoding, regex, string, unicode};
     let texts = [string::functions(), unicode::functions(), regex::functions(), encoding::functions()];
     let lists = datafusion::functions_nested::all_default_nested_functions();
     let all = texts.into_iter().flatten().chain(lists);
-    all.filter(|function| !function.short_circuits()).map(|function| bounded(&function)).collect()
+    all.filter(|function| !function.short_circuits()).map(|function| bounded(&function, memory)).collect()
 }
 
 /// A function that refuses to make a result beyond the bound.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Bounded(ScalarUDF);
+struct Bounded {
+    function: ScalarUDF,
+    memory: Memory,
+}
 
 /// The function with a bound.
-fn bounded(function: &ScalarUDF) -> ScalarUDF {
-    ScalarUDF::from(Bounded(function.clone()))
+pub(crate) fn bounded(function: &ScalarUDF, memory: Memory) -> ScalarUDF {
+    ScalarUDF::from(Bounded { function: function.clone(), memory })
 }
 
 impl ScalarUDFImpl for Bounded {
     fn name(&self) -> &str {
-        self.0.name()
+        self.function.name()
     }
 
     fn aliases(&self) -> &[String] {
-        self.0.aliases()
+        self.function.aliases()
     }
 
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
-        self.0.inner().schema_name(args)
+        self.function.inner().schema_name(args)
     }
 
     fn signature(&self) -> &Signature {
-        self.0.signature()
+        self.function.signature()
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        self.0.inner().return_type(types)
+        self.function.inner().return_type(types)
     }
 
     fn with_updated_config(&self, config: &ConfigOptions) -> Option<ScalarUDF> {
-        self.0.inner().with_updated_config(config).map(|function| bounded(&function))
+        self.function.inner().with_updated_config(config).map(|function| bounded(&function, self.memory))
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
-        self.0.inner().return_field_from_args(args)
+        self.function.inner().return_field_from_args(args)
     }
 
     fn is_strict(&self) -> bool {
-        self.0.inner().is_strict()
+        self.function.inner().is_strict()
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        self.0.inner().coerce_types(types)
+        self.function.inner().coerce_types(types)
     }
 
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
         // Some become a call of themselves with other arguments.
-        Ok(match self.0.inner().simplify(args, info)? {
+        Ok(match self.function.inner().simplify(args, info)? {
             ExprSimplifyResult::Simplified(Expr::ScalarFunction(call)) if call.func.name() == self.name() => {
-                let func = bounded(&call.func).into();
+                let func = bounded(&call.func, self.memory).into();
                 ExprSimplifyResult::Simplified(Expr::ScalarFunction(ScalarFunction { func, args: call.args }))
             }
             other => other,
@@ -98,19 +108,19 @@ impl ScalarUDFImpl for Bounded {
     }
 
     fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
-        self.0.inner().output_ordering(inputs)
+        self.function.inner().output_ordering(inputs)
     }
 
     fn preserves_lex_ordering(&self, inputs: &[ExprProperties]) -> Result<bool> {
-        self.0.inner().preserves_lex_ordering(inputs)
+        self.function.inner().preserves_lex_ordering(inputs)
     }
 
     fn placement(&self, args: &[ExpressionPlacement]) -> ExpressionPlacement {
-        self.0.inner().placement(args)
+        self.function.inner().placement(args)
     }
 
     fn documentation(&self) -> Option<&Documentation> {
-        self.0.inner().documentation()
+        self.function.inner().documentation()
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
@@ -128,8 +138,13 @@ impl ScalarUDFImpl for Bounded {
         if expected > MOST_BYTES && (is_known || rows <= 1) {
             return Err(self.refusal());
         }
+        // Constants stay in the plan, and a statement has room for many.
+        if expected > if are_constant { LARGE_CONSTANT_BYTES } else { LARGE_BYTES } {
+            // An estimate can be of more rows than are computed at once.
+            self.memory.check(self.name(), expected.min(MOST_BYTES))?;
+        }
         if is_known || rows <= 1 || expected <= AT_ONCE_BYTES {
-            return self.0.inner().invoke_with_args(args);
+            return self.function.inner().invoke_with_args(args);
         }
         let pieces = usize::try_from(expected / AT_ONCE_BYTES).unwrap_or(usize::MAX).saturating_add(1);
         self.in_pieces(&args, rows.div_ceil(pieces.min(rows)))
@@ -156,7 +171,7 @@ impl Bounded {
             if count == 1 && estimate(self.name(), &piece.args, 1)? > MOST_BYTES {
                 return Err(self.refusal());
             }
-            let result = self.0.inner().invoke_with_args(piece)?.into_array(count)?;
+            let result = self.function.inner().invoke_with_args(piece)?.into_array(count)?;
             bytes = bytes.saturating_add(result.to_data().get_slice_memory_size()? as u64);
             if bytes > MOST_BYTES {
                 return Err(self.refusal());
@@ -340,7 +355,7 @@ mod tests {
 
     #[test]
     fn every_function_of_texts_and_lists_has_a_bound() {
-        let functions = functions();
+        let functions = functions(Memory::default());
         for name in
             KNOWN.iter().chain(PRODUCTS.iter().map(|(name, ..)| name)).chain(&["concat", "encode", "flatten"])
         {

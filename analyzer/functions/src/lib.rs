@@ -2,12 +2,15 @@
 
 mod beta;
 pub mod bounded;
+pub mod concat;
 pub mod cost_from;
 mod exact;
+pub mod first_words;
 mod gamma;
 mod hex;
 mod kernel_label;
 mod lane_count;
+pub mod memory;
 mod path_match;
 mod poisson;
 mod rate_ratio;

@@ -51,7 +51,7 @@ pub fn run(args: &Import) -> Outcome {
     if let Some(rates) = rates {
         output::note(format_args!("{rates}"));
     }
-    output::note(format_args!("wrote {}", args.output.display()));
+    output::wrote(&args.output);
     Ok(OK)
 }
 

@@ -320,7 +320,7 @@ impl<'a> Comparison<'a> {
         }
         for file in &self.args.row_gates {
             judged.push(Judged {
-                condition: file.display().to_string(),
+                condition: output::path(file),
                 rows: Vec::new(),
                 total: None,
                 unit: draw::Unit::Number,

@@ -9,7 +9,6 @@ use stallmap_console::answer;
 use stallmap_console::args::list::ListFormat;
 use stallmap_console::exit::Outcome;
 use stallmap_console::output::paint::Role;
-use stallmap_console::output::shorten::printable;
 use stallmap_console::output::{self, number};
 use stallmap_console::row::Row as _;
 use stallmap_console::rows;
@@ -95,7 +94,7 @@ impl Known {
 
     /// Prints it before a list, on standard output. For programs, logs only losses, to standard error.
     pub(crate) fn say(&self, capture: &Path, format: ListFormat) -> Outcome<()> {
-        let capture = printable(&capture.display().to_string());
+        let capture = output::path(capture);
         let warning = format!(
             "the capture is incomplete; `stallmap report {capture} --section losses` lists the losses"
         );

@@ -118,7 +118,7 @@ fn show(args: &Top, section: Query, rows: &[RecordBatch], absence: Option<&str>)
 }
 
 fn hint(capture: &Path, section: Query) -> String {
-    let capture = output::shorten::printable(&capture.display().to_string());
+    let capture = output::path(capture);
     let what = match section {
         queries::ABLATED => "tensors --ablated",
         queries::TRAFFIC => "tensors --traffic",

@@ -1,7 +1,5 @@
 //! The open captures: a session for each, and one over all.
 
-use std::time::Duration;
-
 use datafusion::logical_expr::LogicalPlan;
 use serde_json::{Value, json};
 use stallmap::library::queries::Query;
@@ -18,8 +16,6 @@ use stallmap_lists::diff::named;
 
 use crate::answer::{Rows, shown};
 
-/// Longest time of one query.
-const LONGEST: Duration = Duration::from_mins(2);
 /// Rows of losses in an answer.
 const MOST_LOSSES: usize = 20;
 /// Tables without which a kind of question has no answer.
@@ -134,8 +130,7 @@ async fn library_rows(session: &Session, query: Query) -> Outcome<Vec<Value>> {
 
 /// The rows of a statement that the server wrote.
 pub(crate) async fn ask(session: &Session, sql: &str, most: usize) -> Outcome<Rows> {
-    let rows = timed(kept_rows(session, sql)).await?;
-    Rows::of(&rows, most)
+    Rows::of(&kept_rows(session, sql).await?, most)
 }
 
 /// The rows of a statement that the agent wrote: one that only reads.
@@ -145,17 +140,14 @@ pub(crate) async fn ask_for_agent(session: &Session, sql: &str, most: usize) -> 
         return Err(Failure::message(QUERY, "the statement changes the session")
             .hint("use SELECT, WITH, EXPLAIN, DESCRIBE or SHOW".to_owned()));
     }
-    let rows = timed(async {
-        let frame = session.sql(sql).await.map_err(|error| explain_in(error, session, sql))?;
-        let schema = std::sync::Arc::clone(frame.schema().inner());
-        let limited = frame.limit(0, Some(most + 1)).map_err(|error| explain(error.into(), Some(session)))?;
-        let mut rows = limited.collect().await.map_err(|error| explain(error.into(), Some(session)))?;
-        if rows.is_empty() {
-            rows.push(arrow::array::RecordBatch::new_empty(schema));
-        }
-        Ok(rows)
-    });
-    Rows::of(&rows.await?, most)
+    let frame = session.read(plan).await.map_err(|error| explain_in(error, session, sql))?;
+    let schema = std::sync::Arc::clone(frame.schema().inner());
+    let limited = frame.limit(0, Some(most + 1)).map_err(|error| explain(error.into(), Some(session)))?;
+    let mut rows = limited.collect().await.map_err(|error| explain(error.into(), Some(session)))?;
+    if rows.is_empty() {
+        rows.push(arrow::array::RecordBatch::new_empty(schema));
+    }
+    Rows::of(&rows, most)
 }
 
 /// True for statements that create, drop, set or write.
@@ -164,11 +156,4 @@ fn changes(plan: &LogicalPlan) -> bool {
         plan,
         LogicalPlan::Ddl(_) | LogicalPlan::Dml(_) | LogicalPlan::Copy(_) | LogicalPlan::Statement(_)
     )
-}
-
-async fn timed<T>(work: impl Future<Output = Outcome<T>>) -> Outcome<T> {
-    tokio::time::timeout(LONGEST, work).await.unwrap_or_else(|_| {
-        Err(Failure::message(QUERY, format!("the query ran longer than {} s", LONGEST.as_secs()))
-            .hint("filter by one kernel_id, function_id or tensor_id".to_owned()))
-    })
 }

@@ -15,6 +15,7 @@ mod tools;
 mod wire;
 
 use std::io;
+use std::time::Duration;
 
 use stallmap_console::args::mcp::Mcp;
 use stallmap_console::context::{Context, runtime};
@@ -22,11 +23,13 @@ use stallmap_console::exit::{OK, Outcome};
 use stallmap_console::output::{self, written};
 
 use desk::Desk;
+use server::Server;
 
 /// Serves until standard input ends.
 pub fn run(context: &Context, args: &Mcp) -> Outcome {
     let desk = Desk::open(context, &args.captures)?;
     let mut out = output::data();
-    let served = server::serve(&desk, &runtime()?, io::stdin().lock(), &mut out);
-    written(served).map(|()| OK)
+    let server = Server { desk, runtime: runtime()?, longest: Duration::from_secs(args.timeout) };
+    let ended = server.serve(io::stdin().lock(), &mut out);
+    written(ended).map(|()| OK)
 }

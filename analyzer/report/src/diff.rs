@@ -67,7 +67,7 @@ pub fn run(context: &Context, args: &Diff) -> Outcome {
     blocks.extend(code_block(&code));
     blocks.push(table::facts(&shown));
     write_page(path, &document(&subject, &blocks))?;
-    output::note(format_args!("wrote {}", path.display()));
+    output::wrote(path);
     if args.open {
         crate::open::shown(path);
     }

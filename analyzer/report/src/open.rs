@@ -8,7 +8,6 @@ use stallmap_console::args::verdict::Open;
 use stallmap_console::context::Context;
 use stallmap_console::exit::{Failure, OK, Outcome};
 use stallmap_console::output;
-use stallmap_console::output::shorten::printable;
 
 use crate::report::served::report;
 
@@ -22,7 +21,7 @@ pub fn run(context: &Context, args: &Open) -> Outcome {
     let root = args.root.clone();
     let report = Report { html: Some(path.clone()), root, ..report(&args.capture) };
     crate::report::run(context, &report)?;
-    output::print(&format!("{}\n", printable(&path.display().to_string())))?;
+    output::print(&format!("{}\n", output::path(&path)))?;
     shown(&path);
     Ok(OK)
 }

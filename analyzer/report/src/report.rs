@@ -89,7 +89,7 @@ pub fn run(context: &Context, args: &Report) -> Outcome {
         };
         let text = runtime.block_on(page::page(args, &session, (subject, change), &verdict))?;
         page::save(path, &text)?;
-        output::note(format_args!("wrote {}", path.display()));
+        output::wrote(path);
         if args.open {
             crate::open::shown(path);
         }
@@ -225,7 +225,7 @@ async fn warn_of_losses(session: &Session, capture: &Path) -> Outcome<()> {
     if count > 0 {
         output::note(format_args!(
             "warning: the capture is incomplete; `stallmap report {} --section losses` lists the losses",
-            capture.display()
+            output::path(capture)
         ));
     }
     Ok(())

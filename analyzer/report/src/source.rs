@@ -85,7 +85,7 @@ fn show(args: &Source, listing: &Listing) -> Outcome {
     if let Some(path) = &args.html {
         let text = page::page(listing, &files, &groups, top, &args.capture);
         write_page(path, &text)?;
-        output::note(format_args!("wrote {}", path.display()));
+        output::wrote(path);
         if args.open {
             crate::open::shown(path);
         }

@@ -9,7 +9,8 @@
 //! [`wire`] bounds each message, [`server`] the connections, [`query`] the time of a query. Rows are streamed: a few batches
 //! are in memory, and the network's speed is the query's.
 //!
-//! [`endpoint`], [`secret`], [`folder`], [`threads`], [`work`] and [`failure`] are the parts that every server needs.
+//! [`endpoint`], [`secret`], [`unknown`], [`folder`], [`threads`], [`work`] and [`failure`] are the parts that every server
+//! needs.
 
 mod catalog;
 mod cell;
@@ -28,6 +29,7 @@ mod server;
 mod settings;
 mod statement;
 pub mod threads;
+pub mod unknown;
 pub mod web;
 mod wire;
 pub mod work;

@@ -1,12 +1,10 @@
 //! The begin of a connection: encryption, a cancelled query, or the password.
 
 use std::io;
-use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::sleep;
 
 use crate::failure::Refusal;
 use crate::message::{Body, First, Reply};
@@ -15,8 +13,6 @@ use crate::secret::random;
 use crate::server::{Server, prompt};
 use crate::wire::{Pipe, Wire};
 
-/// Pause after a wrong password.
-const PAUSE: Duration = Duration::from_secs(1);
 /// Codes of the steps of a login.
 const ACCEPTED: u32 = 0;
 const MECHANISMS: u32 = 10;
@@ -97,7 +93,6 @@ async fn start(
         return Ok(Err(Refusal::message("28000", message, "connect with sslmode=require")));
     }
     if !has_password(server, wire).await? {
-        sleep(PAUSE).await;
         let hint =
             "the server printed it when it started, or read it from --password-file or STALLMAP_PASSWORD";
         return Ok(Err(Refusal::message("28P01", "the password is wrong", hint)));
@@ -113,11 +108,13 @@ async fn has_password(server: &Server, wire: &mut Wire) -> io::Result<bool> {
     let Some(exchange) = Exchange::begin(&server.verifier, &first, random) else { return Ok(false) };
     wire.send(&Reply::Login(CHALLENGE, exchange.challenge.as_bytes()));
     let last = step(wire).await?.and_then(|body| String::from_utf8(body.to_vec()).ok());
-    let signature = last.and_then(|last| exchange.finish(&server.verifier, &last));
-    if let Some(signature) = &signature {
-        wire.send(&Reply::Login(SIGNATURE, signature.as_bytes()));
-    }
-    Ok(signature.is_some())
+    let turn = server.guesses.turn().await;
+    let Some(signature) = last.and_then(|last| exchange.finish(&server.verifier, &last)) else {
+        turn.wrong().await;
+        return Ok(false);
+    };
+    wire.send(&Reply::Login(SIGNATURE, signature.as_bytes()));
+    Ok(true)
 }
 
 /// The next message of a login.

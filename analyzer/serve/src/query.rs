@@ -19,7 +19,7 @@ use crate::kind::ColumnType;
 use crate::message::{Field, Format, Reply};
 use crate::server::Server;
 use crate::wire::Wire;
-use crate::work::{TOO_LONG, Task, defect, over, started};
+use crate::work::{TOO_LONG, Task, over, started};
 
 /// Why a statement has no complete answer.
 #[derive(Debug)]
@@ -117,11 +117,11 @@ pub(crate) async fn planned(
     limit: &mut Limit,
 ) -> Result<LogicalPlan, Fault> {
     let (session, own, text) = (&server.session, Arc::clone(server), sql.to_owned());
-    let mut planning = Task(server.queries.spawn(async move {
+    let mut planning = Task::start(&server.queries, async move {
         own.catalog.prepare(&own.session, &text).await?;
         own.session.plan(&text).await
-    }));
-    let plan = limit.work(wire, &mut planning.0).await?.map_err(|_| defect())?;
+    });
+    let plan = limit.work(wire, planning.result()).await??;
     let plan = plan.map_err(|error| Refusal::of(error, session, sql))?;
     Session::check_reads_only(&plan).map_err(|error| Refusal::of(error, session, sql))?;
     if plan.schema().fields().len() > usize::from(u16::MAX / 2) {
@@ -155,7 +155,7 @@ impl Rows {
         types: Vec<(ColumnType, Format)>,
     ) -> Self {
         let (sender, batches) = mpsc::channel(1);
-        let task = Task(server.queries.spawn(run(Arc::clone(server), plan, sender)));
+        let task = Task::start(&server.queries, run(Arc::clone(server), plan, sender));
         Self { sql: sql.to_owned(), batches, task, types, batch: None, is_over: false, count: 0 }
     }
 
@@ -201,11 +201,11 @@ impl Rows {
     /// An error if the query's task did not end by itself.
     async fn ended(&mut self) -> Result<(), Fault> {
         // A second wait for a task that ended would fail.
-        if self.is_over || (&mut self.task.0).await.is_ok() {
+        if !self.is_over {
+            self.task.result().await?;
             self.is_over = true;
-            return Ok(());
         }
-        Err(defect().into())
+        Ok(())
     }
 }
 

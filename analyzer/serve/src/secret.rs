@@ -6,6 +6,7 @@ use std::path::Path;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use stallmap_console::args::serve::Serve;
 use stallmap_console::exit::{Failure, IO, Outcome, USAGE};
+use stallmap_console::output;
 
 /// The variable that holds a password.
 const VARIABLE: &str = "STALLMAP_PASSWORD";
@@ -53,7 +54,7 @@ fn password(file: Option<&Path>) -> Outcome<Option<String>> {
             let read = fs::read_to_string(path);
             let text = read
                 .map_err(|error| Failure::io(error, format!("read the password in `{}`", path.display())))?;
-            (text.lines().next().unwrap_or_default().to_owned(), format!("`{}`", path.display()))
+            (text.lines().next().unwrap_or_default().to_owned(), format!("`{}`", output::path(path)))
         }
         None => match std::env::var(VARIABLE) {
             Ok(text) => (text, VARIABLE.to_owned()),

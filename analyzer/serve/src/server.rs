@@ -21,10 +21,9 @@ use crate::scram::Verifier;
 use crate::secret::random;
 use crate::settings::Settings;
 use crate::statement::SETTINGS;
+use crate::unknown::{Guesses, Unknown};
 use crate::wire::Wire;
 
-/// Most connections that have not given the password yet.
-const MOST_UNKNOWN: usize = 32;
 /// Time to give the password.
 const LONGEST_LOGIN: Duration = Duration::from_secs(10);
 /// Pause after the system has no connection to give.
@@ -43,7 +42,8 @@ pub(crate) struct Server {
     pub(crate) longest: Duration,
     most_connections: usize,
     slots: Arc<Semaphore>,
-    unknown: Arc<Semaphore>,
+    unknown: Arc<Unknown>,
+    pub(crate) guesses: Guesses,
     /// Each connection's secret, and how often its queries were cancelled.
     keys: Mutex<HashMap<u32, (u32, watch::Sender<u64>)>>,
 }
@@ -60,7 +60,8 @@ impl Server {
             longest: settings.longest,
             most_connections: settings.connections,
             slots: Arc::new(Semaphore::new(settings.connections)),
-            unknown: Arc::new(Semaphore::new(MOST_UNKNOWN)),
+            unknown: Arc::default(),
+            guesses: Guesses::default(),
             keys: Mutex::default(),
         }
     }
@@ -68,17 +69,16 @@ impl Server {
     /// Accepts connections, each in a task of its own.
     pub(crate) async fn listen(self: Arc<Self>, listener: &TcpListener) -> Outcome {
         loop {
-            // Without a place for an unknown client, the next one waits.
-            let Ok(place) = Arc::clone(&self.unknown).acquire_owned().await else { continue };
             let Ok((stream, _)) = listener.accept().await else {
                 sleep(PAUSE).await;
                 continue;
             };
-            let server = Arc::clone(&self);
+            let (server, mut place) = (Arc::clone(&self), self.unknown.place());
             drop(tokio::spawn(async move {
-                let welcome = timeout(LONGEST_LOGIN, login::admit(&server, stream)).await;
+                let login = timeout(LONGEST_LOGIN, login::admit(&server, stream));
+                let welcome = place.during(login).await;
                 drop(place);
-                if let Ok(Ok(Some(Welcome { wire, slot }))) = welcome {
+                if let Some(Ok(Ok(Some(Welcome { wire, slot })))) = welcome {
                     server.serve(wire).await;
                     drop(slot);
                 }

@@ -9,10 +9,12 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use stallmap::ending::Ending;
 use stallmap::error::AnalyzeError;
 use stallmap::session::Session;
 use stallmap::statements;
-use tokio::task::JoinHandle;
+use tokio::runtime::Handle;
+use tokio::task::{AbortHandle, JoinHandle};
 
 use crate::failure::Refusal;
 
@@ -20,14 +22,57 @@ use crate::failure::Refusal;
 pub const TOO_LONG: &str = "57014";
 
 /// Work on the threads for queries, which ends when no client waits for it.
-pub struct Task<T>(
-    /// Its handle.
-    pub JoinHandle<T>,
-);
+#[derive(Debug)]
+pub struct Task<T> {
+    handle: JoinHandle<T>,
+    stop: Stop,
+}
+
+/// The end of a task from outside.
+#[derive(Clone, Debug)]
+pub struct Stop {
+    /// Ends it at its next pause.
+    abort: AbortHandle,
+    /// Ends its planning, which has no pause.
+    ending: Ending,
+}
+
+impl Stop {
+    /// Ends the task.
+    pub fn now(&self) {
+        self.ending.end();
+        self.abort.abort();
+    }
+}
+
+impl<T: Send + 'static> Task<T> {
+    /// Starts work.
+    pub fn start(threads: &Handle, work: impl Future<Output = T> + Send + 'static) -> Self {
+        let ending = Ending::default();
+        let handle = threads.spawn(ending.clone().of(work));
+        let stop = Stop { abort: handle.abort_handle(), ending };
+        Self { handle, stop }
+    }
+}
+
+impl<T> Task<T> {
+    /// Its result.
+    ///
+    /// # Errors
+    /// Fails if it panicked.
+    pub async fn result(&mut self) -> Result<T, Refusal> {
+        (&mut self.handle).await.map_err(|_| defect())
+    }
+
+    /// Its end from outside.
+    pub fn stop(&self) -> Stop {
+        self.stop.clone()
+    }
+}
 
 impl<T> Drop for Task<T> {
     fn drop(&mut self) {
-        self.0.abort();
+        self.stop.now();
     }
 }
 

@@ -11,6 +11,7 @@ mod change;
 mod cubin;
 mod identities;
 mod remains;
+mod vocabulary;
 mod words;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,11 +1,10 @@
 //! Opens captures and runs SQL: the only place that builds a DataFusion context.
 
 mod answers;
+pub(crate) mod bounded;
 mod context;
 pub mod every;
-mod first_words;
 mod hex_text;
-mod nesting;
 mod remembered;
 pub mod resources;
 pub(crate) mod stored;
@@ -390,8 +389,7 @@ fn note_change(plan: &LogicalPlan, is_changed: &AtomicBool) {
 async fn plan_of(context: &SessionContext, sql: &str) -> datafusion::error::Result<LogicalPlan> {
     let state = context.state();
     let statement = state.sql_to_statement(&hex_numbers(sql), &Dialect::Generic)?;
-    nesting::check(&statement)?;
-    state.statement_to_plan(statement).await
+    bounded::plan_of(&state, statement).await
 }
 
 /// The rows of a statement: one batch or more.

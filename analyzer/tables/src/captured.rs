@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::{RecordBatch, new_null_array};
@@ -33,6 +32,7 @@ use stallmap_check::{chained, check_keys};
 use stallmap_schema::capture::numbering::Numbering;
 use stallmap_schema::capture::source::EntryBytes;
 use stallmap_schema::capture::{bounds, pages};
+use stallmap_schema::contained::contained;
 use stallmap_schema::table::TableDef;
 
 use super::claims;
@@ -100,12 +100,11 @@ impl CapturedTable {
     ) -> Result<Self, TableError> {
         let wrong = |reason: String| TableError::Table { table: name.to_owned(), reason };
         // Parquet's decoder can panic on damaged footers. Here a panic is an error like any other.
-        let loaded = catch_unwind(AssertUnwindSafe(|| {
+        let loaded = contained(|| {
             let options = ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Optional);
             ArrowReaderMetadata::load(&bytes, options)
-        }))
-        .unwrap_or_else(|panic| Err(parquet::errors::ParquetError::General(panic_text(panic.as_ref()))))
-        .map_err(|error| wrong(error.to_string()))?;
+        });
+        let loaded = loaded.map_err(wrong)?.map_err(|error| wrong(error.to_string()))?;
         let schema = table_schema(definition, loaded.schema());
         // Only a file that declares an order counts as sorted.
         let groups = loaded.metadata().row_groups();
@@ -117,12 +116,11 @@ impl CapturedTable {
             claims::only_of(loaded.metadata(), sort.first().copied())
                 .map_err(|error| wrong(error.to_string()))?,
         );
-        let statistics = catch_unwind(AssertUnwindSafe(|| {
-            DFParquetMetadata::statistics_from_parquet_metadata(loaded.metadata(), &schema)
-        }))
-        .ok()
-        .and_then(Result::ok)
-        .unwrap_or_else(|| Statistics::new_unknown(&schema));
+        let statistics =
+            contained(|| DFParquetMetadata::statistics_from_parquet_metadata(loaded.metadata(), &schema))
+                .ok()
+                .and_then(Result::ok)
+                .unwrap_or_else(|| Statistics::new_unknown(&schema));
         Ok(Self {
             name: name.to_owned(),
             sort,
@@ -202,9 +200,8 @@ impl CapturedTable {
         let projection: Result<Vec<usize>, _> =
             columns.iter().map(|name| self.schema.index_of(name)).collect();
         let schema = Arc::new(self.schema.project(&projection?)?);
-        let read = catch_unwind(AssertUnwindSafe(|| self.read_as(&schema)));
-        let read = read.unwrap_or_else(|panic| Err(DataFusionError::Execution(panic_text(panic.as_ref()))));
-        read.map_err(|error| match error {
+        let read = contained(|| self.read_as(&schema));
+        read.unwrap_or_else(|panic| Err(DataFusionError::Execution(panic))).map_err(|error| match error {
             DataFusionError::External(inner) if inner.is::<TableError>() => DataFusionError::External(inner),
             error => failed(&self.name, &self.file.bytes, error.strip_backtrace()),
         })
@@ -213,10 +210,7 @@ impl CapturedTable {
     /// Checks, once, that the file is bounded, sorted and without repeated keys, and that its statements are true. The
     /// keys of a large file that is read by ranges are not checked: all of them would be fetched.
     fn vet(&self) -> Result<()> {
-        let checked = self.vetted.get_or_init(|| {
-            let vetted = catch_unwind(AssertUnwindSafe(|| self.check()));
-            vetted.unwrap_or_else(|panic| Err(panic_text(panic.as_ref())))
-        });
+        let checked = self.vetted.get_or_init(|| contained(|| self.check()).flatten());
         checked.clone().map_err(|reason| failed(&self.name, &self.file.bytes, reason))
     }
 
@@ -329,7 +323,7 @@ impl CapturedTable {
         let wanted = most.min(usize::try_from(self.rows() / ROWS_WORTH_A_PART).unwrap_or(0));
         let Some(column) = self.sort.first().filter(|_| wanted > 1) else { return vec![all] };
         let metadata = Arc::clone(&self.file.metadata);
-        let parts = catch_unwind(AssertUnwindSafe(|| cuts::parts(&metadata, column, wanted, self.end())));
+        let parts = contained(|| cuts::parts(&metadata, column, wanted, self.end()));
         // Without statistics, or with damaged ones, one scan reads everything.
         parts.ok().flatten().unwrap_or_else(|| vec![all])
     }
@@ -463,11 +457,4 @@ fn table_schema(definition: Option<&TableDef>, file: &SchemaRef) -> SchemaRef {
     let others = file.fields().iter().filter(|field| declared.field_with_name(field.name()).is_err());
     let plain = |field: &Arc<Field>| field.as_ref().clone().with_metadata(HashMap::new());
     Arc::new(Schema::new(declared.fields().iter().chain(others).map(plain).collect::<Vec<_>>()))
-}
-
-/// Message of a panic.
-pub fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
-    let text =
-        panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-    format!("its reader gave up: {}", text.unwrap_or("no reason given"))
 }

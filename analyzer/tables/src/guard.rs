@@ -3,7 +3,6 @@
 //! Rows that a scan has read count as work that is done.
 
 use std::fmt;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
@@ -16,7 +15,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
-use futures::{FutureExt, StreamExt};
+use futures::StreamExt;
 
 use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
@@ -24,8 +23,8 @@ use datafusion::datasource::physical_plan::FileScanConfig;
 use parquet::errors::ParquetError;
 use stallmap_schema::capture::bounds;
 use stallmap_schema::capture::source::EntryBytes;
+use stallmap_schema::contained::contained_future;
 
-use crate::captured::panic_text;
 use crate::error::{failed, unreadable};
 use crate::order::Order;
 use crate::work::{Task, Work};
@@ -175,15 +174,14 @@ impl ExecutionPlan for GuardExec {
         };
         let guarded = futures::stream::unfold((Some(input), checked), |(input, mut checked)| async {
             let mut input = input?;
-            match AssertUnwindSafe(input.next()).catch_unwind().await {
+            match contained_future(input.next()).await {
                 Ok(None) => None,
                 Ok(Some(batch)) => match checked(batch) {
                     Ok(batch) => Some((Ok(batch), (Some(input), checked))),
                     Err(error) => Some((Err(error), (None, checked))),
                 },
                 Err(panic) => {
-                    let panic = ParquetError::General(panic_text(panic.as_ref()));
-                    let error = checked(Err(panic.into())).map(drop).err();
+                    let error = checked(Err(ParquetError::General(panic).into())).map(drop).err();
                     error.map(|error| (Err(error), (None, checked)))
                 }
             }

@@ -11,6 +11,7 @@ pub mod error;
 pub mod guard;
 pub mod listing;
 pub mod location;
+pub mod memory;
 mod order;
 pub mod packed;
 pub mod parameters;

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use stallmap_console::output::Canvas;
 use stallmap_console::output::paint::Role;
 use stallmap_console::output::shorten::{Shorten, printable, shorten, width, wrap};
+use stallmap_console::output::{self, Canvas};
 
 use super::Verdict;
 use super::facts::{Finding, Loss};
@@ -208,7 +208,7 @@ impl Screen<'_> {
         let why =
             |file: &str| if shown > 0 { format!("stallmap why {file} {first} · ") } else { String::new() };
         let line = |file: &str| format!(" {more}{}stallmap report {file} · stallmap open {file}", why(file));
-        let full = line(&capture.display().to_string());
+        let full = line(&output::path(capture));
         let text = if width(&full) <= self.columns { full } else { line("FILE") };
         self.paint(Role::Dim, &shorten(&text, self.columns, Shorten::End))
     }

@@ -171,7 +171,7 @@ fn show(title: &str, rows: &[RecordBatch]) -> Outcome<()> {
 }
 
 fn footer(capture: &Path, number: u64, options: &str) -> String {
-    let capture = printable(&capture.display().to_string());
+    let capture = output::path(capture);
     let hint = format!("stallmap why {capture} {number}{options} --sql   prints the query of the evidence");
     format!("\n{}\n", output::page().paint.text(Role::Dim, &hint))
 }

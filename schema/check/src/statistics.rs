@@ -1,6 +1,5 @@
 //! Check of a file's statistics: queries skip row groups and pages by them, and take extremes of columns from them.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use arrow::array::{
@@ -22,12 +21,13 @@ use crate::{Found, Rule};
 use stallmap_schema::capture::pages;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::source::EntryBytes;
+use stallmap_schema::contained::contained;
 use stallmap_schema::table::TableDef;
 
 /// Reads a table that has been read to its end: its pages are within their bounds.
 pub(super) fn check(reader: &CaptureReader, table: &TableDef, found: &mut Found) {
     let Ok(bytes) = reader.table_entry(table.name) else { return };
-    let checked = catch_unwind(AssertUnwindSafe(|| wrong(bytes)));
+    let checked = contained(|| wrong(bytes));
     let columns = match checked {
         Ok(Ok(columns)) => columns,
         Ok(Err(error)) => return found.add(Rule::Statistics, || format!("table `{}`: {error}", table.name)),

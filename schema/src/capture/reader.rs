@@ -6,7 +6,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -24,6 +23,7 @@ use super::manifest::{Manifest, TableEntry};
 use super::numbering::{self, LastNumbers, Numbering, Numbers, Space};
 use super::source::{self, EntryBytes, RangeSource};
 use super::{bounds, container, entry, manifest, opened, pages};
+use crate::contained::contained;
 use crate::table::Row;
 
 /// Most bytes that a cubin may have when decompressed.
@@ -201,7 +201,7 @@ impl CaptureReader {
         let (table, column) = space.owner();
         let mut last = LastNumbers::default();
         let Ok(bytes) = self.table_entry(table) else { return Ok(last) };
-        let read = contained(|| {
+        let read = decoded(|| {
             let builder = ParquetRecordBatchReaderBuilder::try_new(bytes.clone())?;
             let leaves = builder.parquet_schema().columns().iter();
             let Some(leaf) = leaves.enumerate().find(|(_, leaf)| leaf.name() == column).map(|(leaf, _)| leaf)
@@ -235,7 +235,7 @@ impl CaptureReader {
         let bytes = self.table_entry(table)?.clone();
         let file = bytes.clone();
         let numbering = if self.renumbers(table) { self.numbering()?.cloned() } else { None };
-        let opened = contained(|| {
+        let opened = decoded(|| {
             let builder = ParquetRecordBatchReaderBuilder::try_new(bytes)?;
             let mask = columns.map(|columns| {
                 let known = builder.schema().fields().iter().enumerate();
@@ -380,7 +380,7 @@ impl Iterator for Batches {
                 None => Ok(Some(batch)),
             }
         };
-        match contained(next) {
+        match decoded(next) {
             Ok(batch) => {
                 let batch = batch?;
                 self.row += batch.num_rows() as u64;
@@ -401,8 +401,8 @@ fn damaged(table: &str, cause: String, file: &EntryBytes, path: &Path) -> Captur
 }
 
 /// Runs a reader of untrusted bytes: its panic becomes an error.
-fn contained<T, E: std::fmt::Display>(read: impl FnOnce() -> Result<T, E>) -> Result<T, String> {
-    match catch_unwind(AssertUnwindSafe(read)) {
+fn decoded<T, E: std::fmt::Display>(read: impl FnOnce() -> Result<T, E>) -> Result<T, String> {
+    match contained(read) {
         Ok(result) => result.map_err(|cause| cause.to_string()),
         Err(_) => Err("its Parquet file is malformed".to_owned()),
     }

@@ -68,7 +68,7 @@ fn check_library(library: &UserLibrary) -> Outcome {
     let more = (more > 0).then(|| format!("and {more} more"));
     let (views, queries) = (library.views().len(), library.queries().len());
     output::print(&match faults.as_slice() {
-        [] => format!("{}: ok, {views} views, {queries} queries\n", library.root().display()),
+        [] => format!("{}: ok, {views} views, {queries} queries\n", output::path(library.root())),
         _ => verdict(library.root(), &lines.into_iter().chain(more).collect::<Vec<_>>()),
     })?;
     Ok(if faults.is_empty() { OK } else { VIOLATIONS })
@@ -116,8 +116,10 @@ async fn conservation(session: &Session) -> Outcome<Vec<String>> {
 }
 
 fn verdict(capture: &Path, violations: &[String]) -> String {
-    let path = capture.display();
-    match violations {
+    let (path, violations) =
+        (output::path(capture), violations.iter().map(|violation| output::in_line(violation)));
+    let violations: Vec<_> = violations.collect();
+    match violations.as_slice() {
         [] => format!("{path}: ok\n"),
         [only] => format!("{path}: 1 violation\n  {only}\n"),
         many => format!("{path}: {} violations\n  {}\n", many.len(), many.join("\n  ")),

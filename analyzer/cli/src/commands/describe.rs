@@ -84,7 +84,7 @@ fn describe(session: &Session, name: &str) -> Outcome<Described> {
     let views = session.library().map_err(|error| explain(error, None))?;
     if let Some(view) = views.iter().find(|view| view.name == name) {
         let kind = match &view.file {
-            Some(file) => format!("view of {}", file.display()),
+            Some(file) => format!("view of {}", output::path(file)),
             None => format!("view of sql/views/{}", view.package),
         };
         let columns = view.columns.iter().map(|column| (column.name.clone(), column.doc.clone())).collect();

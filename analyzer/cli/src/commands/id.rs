@@ -29,7 +29,7 @@ pub(super) fn run(args: &Id) -> Outcome {
     let mut text = Vec::new();
     for (index, (capture, capture_id, identity)) in known.iter().enumerate() {
         let gap = if index > 0 { "\n" } else { "" };
-        text.extend(format!("{gap}{}\n", capture.display()).bytes());
+        text.extend(format!("{gap}{}\n", output::path(capture)).bytes());
         let rows = [("content id", &identity.content_id), ("capture id", capture_id)];
         let mut rows: Vec<_> = rows.map(|(name, value)| [name.to_owned(), value.clone()]).to_vec();
         rows.push(["rules".to_owned(), RULES.to_owned()]);

@@ -31,7 +31,7 @@ pub(super) fn pack(args: &Pack) -> Outcome {
             grouped(loss.lost_count.into())
         ));
     }
-    output::note(format_args!("wrote {}", args.file.display()));
+    output::wrote(&args.file);
     Ok(OK)
 }
 
@@ -106,6 +106,6 @@ pub(super) fn unpack(args: &Unpack) -> Outcome {
         let unpacked = opened.and_then(|reader| pack::unpack_opened(&reader, &args.folder));
         unpacked.map_err(|error| capture_failure(&error))?;
     }
-    output::note(format_args!("wrote {}", args.folder.display()));
+    output::wrote(&args.folder);
     Ok(OK)
 }

@@ -11,7 +11,7 @@ use stallmap::session::Session;
 
 use stallmap_console::args::Prepare;
 use stallmap_console::context::{Context, runtime};
-use stallmap_console::exit::{Failure, OK, Outcome, USAGE};
+use stallmap_console::exit::{Failure, IO, OK, Outcome, USAGE};
 use stallmap_console::explain::{capture_failure, explain};
 use stallmap_console::output;
 use stallmap_console::output::number::{counted, grouped};
@@ -25,6 +25,11 @@ pub(super) fn run(context: &Context, args: &Prepare) -> Outcome {
         let hint = "set STALLMAP_CACHE to a folder, or unset it".to_owned();
         return Err(Failure::message(USAGE, "the cache is disabled").hint(hint));
     };
+    if let Some(reason) = cache.distrust() {
+        let hint = "delete it, or set STALLMAP_CACHE to a folder of your own".to_owned();
+        let message = format!("the cache `{}` is not used: {reason}", output::path(folder));
+        return Err(Failure::message(IO, message).hint(hint));
+    }
     let mut code = OK;
     for capture in &args.captures {
         match prepare(context, capture, args.in_place) {
@@ -85,7 +90,7 @@ fn summary(capture: &Path, prepared: &Prepared) -> String {
     let stored = prepared.stored.map(|stored| format!(", {stored} stored in the capture"));
     let mut text = format!(
         "{}: {}, {} ({} unknown), {} analyzed, {} found in the cache, {}{}, {:.2} s\n",
-        capture.display(),
+        output::path(capture),
         count(sections().map(|section| section.functions.len()).sum(), "function", "functions"),
         count(sections().map(code::SectionCode::instruction_count).sum(), "instruction", "instructions"),
         grouped(sections().map(|section| section.findings.unknown.len() as i128).sum()),

@@ -27,7 +27,7 @@ pub(super) fn run(args: &Redact) -> Outcome {
     };
     let text = list("Removed or replaced:", &tally.gone) + &list("Retained:", &tally.stays);
     output::print(&text)?;
-    output::note(format_args!("wrote {}", args.file.display()));
+    output::wrote(&args.file);
     Ok(OK)
 }
 

@@ -2,8 +2,14 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 
-use crate::command::Place;
+use bytes::Bytes;
+use stallmap::tables::captured::CapturedTable;
+use stallmap_schema::capture::source::EntryBytes;
+
+use crate::command::{Place, command};
+use crate::serving::{DOUBLING, too_large};
 
 /// Every command that opens a capture reports the same error for a bad one.
 #[track_caller]
@@ -204,6 +210,41 @@ fn damage_is_a_violation_or_an_error_and_never_a_panic() {
     }
 }
 
+/// Bytes of a table whose reader panics: its schema has an integer of an odd number of bits.
+fn panicking(table: &[u8]) -> Vec<u8> {
+    let opens = |bytes: &[u8]| {
+        let bytes = EntryBytes::from(Bytes::from(bytes.to_vec()));
+        CapturedTable::open("module", None, bytes).err().map(|error| error.to_string())
+    };
+    let key = b"ARROW:schema";
+    let begin = table.windows(key.len()).position(|bytes| bytes == key).unwrap() + key.len();
+    let mut damaged = table.to_vec();
+    for at in begin..table.len() {
+        for byte in [b'E', b'R'] {
+            damaged[at] = byte;
+            if opens(&damaged).is_some_and(|error| error.contains("its reader gave up")) {
+                return damaged;
+            }
+        }
+        damaged[at] = table[at];
+    }
+    panic!("no damage makes the reader panic");
+}
+
+#[test]
+fn a_panic_of_a_reader_is_an_error_even_for_developers() {
+    let place = Place::new();
+    let folder = unpacked(&place);
+    let path = folder.join("tables/module.parquet");
+    fs::write(&path, panicking(&fs::read(&path).unwrap())).unwrap();
+    let output =
+        command(&place.path(".")).env("RUST_BACKTRACE", "1").arg("info").arg(&folder).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{text}");
+    assert!(text.starts_with("error: table `module` cannot be read: its reader gave up: "), "{text}");
+    assert!(!text.contains("panicked") && text.lines().count() == 2, "{text}");
+}
+
 #[test]
 fn cut_files_are_errors_and_never_panics() {
     let place = Place::new();
@@ -221,6 +262,36 @@ fn one_bad_capture_does_not_keep_others_from_being_checked() {
     let ran = place.run(&["check", "bad.stallmap", "tiny.stallmap"]);
     assert_eq!(ran.code, Some(3));
     assert!(ran.stdout.contains("tiny.stallmap: ok"), "{}", ran.stdout);
+}
+
+#[test]
+fn a_statement_that_is_too_large_is_refused() {
+    let place = Place::new();
+    for (sql, part) in too_large() {
+        let path = place.file("large.sql", sql);
+        let ran = place.run(&["sql", "tiny.stallmap", "-f", path.to_str().unwrap()]);
+        assert!(ran.expect_error(4).stderr.contains(part), "{}", ran.stderr);
+    }
+    // Views in views.
+    let next = |at| format!("CREATE VIEW v{} AS SELECT x.n FROM v{at} x, v{at} y;", at + 1);
+    let views = ["CREATE VIEW v0 AS SELECT 1 n;".to_owned()].into_iter().chain((0..24).map(next));
+    let ran = place.run(&["sql", "tiny.stallmap", "-c", &views.collect::<Vec<_>>().concat()]);
+    assert!(ran.expect_error(4).stderr.contains("relations or more"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_text_that_doubles_is_an_error_where_memory_is_short() {
+    let place = Place::new();
+    for memory in [&[][..], &["--memory", "1G"]] {
+        // 6 GB of addresses.
+        let mut limited = Command::new("sh");
+        limited.args(["-c", "ulimit -v 6291456; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_stallmap")]);
+        limited.args(["sql", "tiny.stallmap", "-c", DOUBLING]).args(memory);
+        let output = limited.current_dir(place.path(".")).env("STALLMAP_CACHE", "off").output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(4), "{text}");
+        assert!(text.contains("`||` makes more than 256 MiB at once"), "{text}");
+    }
 }
 
 #[test]

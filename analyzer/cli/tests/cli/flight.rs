@@ -20,7 +20,7 @@ use futures::TryStreamExt as _;
 use tonic::Code;
 
 use crate::command::Place;
-use crate::serving::{ENDLESS, Serving, check_addresses, statements_on};
+use crate::serving::{ENDLESS, RECURSIVE, Serving, check_addresses, statements_on, too_large};
 use client::{Client, csv, texts, ticket};
 
 const TESTDATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata");
@@ -269,6 +269,19 @@ fn a_query_ends_at_its_time_or_when_its_client_leaves() {
         assert!(Instant::now() < deadline, "the query goes on without its client");
         thread::sleep(Duration::from_millis(50));
     }
+}
+
+#[test]
+fn a_statement_that_is_too_large_is_refused_and_the_next_one_answered() {
+    let place = Place::new();
+    let server = Server::new(&place, &["tiny.stallmap", "--timeout", "2"]);
+    let mut client = server.client();
+    for (sql, part) in too_large() {
+        let (code, text) = client.refused(&sql);
+        assert!(code == Code::InvalidArgument && text.contains(part), "{code}: {text}");
+        client.query("SELECT 1").unwrap();
+    }
+    assert_eq!(client.refused(RECURSIVE).0, Code::DeadlineExceeded);
 }
 
 #[test]

@@ -154,6 +154,48 @@ fn data_for_programs_is_exact() {
 }
 
 #[test]
+fn a_name_of_a_file_begins_no_line() {
+    let place = Place::new();
+    let name = "a\nother.stallmap: ok\n.stallmap";
+    fs::copy(place.path("tiny.stallmap"), place.path(name)).unwrap();
+    let bad = "b\nother.stallmap: ok\n.stallmap";
+    place.file(bad, "text");
+    let folder = place.path("c\nother.stallmap: ok\n");
+    fs::create_dir(&folder).unwrap();
+    for arguments in [
+        &["check", name, bad][..],
+        &["check", "--library", folder.to_str().unwrap()],
+        &["info", name],
+        &["id", name],
+        &["id", name, "tiny.stallmap"],
+        &["report", name],
+        &["report", name, "--html", "d\nother.stallmap: ok\n.html"],
+        &["top", "tensors", name],
+        &["tree", name],
+        &["why", name, "1"],
+        &["diff", name, "tiny.stallmap"],
+        &["diff", name, "tiny.stallmap", "--format", "markdown"],
+        &["sql", name, "-c", "SELECT 1"],
+        &["pack", name, "e\nother.stallmap: ok\n.stallmap"],
+        &["redact", name, "f\nother.stallmap: ok\n.stallmap"],
+        &["unpack", name, "g\nother.stallmap: ok\n"],
+        &[name],
+        &[bad],
+    ] {
+        let ran = place.run(arguments);
+        let mut lines = ran.stdout.lines().chain(ran.stderr.lines());
+        assert!(
+            !lines.any(|line| line.starts_with("other.stallmap: ok")),
+            "{arguments:?}: {}{}",
+            ran.stdout,
+            ran.stderr
+        );
+    }
+    let ran = place.run(&["check", name]);
+    assert_eq!(ran.expect_ok().stdout, "a␊other.stallmap: ok␊.stallmap: ok\n");
+}
+
+#[test]
 fn a_manifest_does_not_steer() {
     let place = Place::new();
     with_manifest(&place, |manifest| {

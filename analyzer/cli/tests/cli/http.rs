@@ -16,7 +16,7 @@ use server::{PAGE, STATEMENT, Server};
 
 use crate::absent;
 use crate::command::{Place, command};
-use crate::serving::{ENDLESS, check_addresses, statements_on};
+use crate::serving::{DOUBLING, ENDLESS, RECURSIVE, check_addresses, statements_on, too_large};
 
 /// A text in an address.
 fn encoded(text: &str) -> String {
@@ -268,6 +268,39 @@ fn a_query_ends_at_its_time_or_when_its_client_leaves() {
     until(true);
     drop(stream);
     until(false);
+}
+
+#[test]
+fn a_statement_that_is_too_large_is_refused_and_the_next_one_answered() {
+    let place = Place::new();
+    let server = Server::new(&place, &["tiny.stallmap", "--timeout", "2", "--connections", "1"]);
+    for (sql, part) in too_large().into_iter().chain([(DOUBLING.to_owned(), "`||` makes more than")]) {
+        let reply = server.sql(&sql);
+        assert!(reply.status == 400 && reply.text().contains(part), "{}: {}", reply.status, reply.text());
+        assert_eq!(server.sql("SELECT 1").status, 200);
+    }
+    assert_eq!(server.sql(RECURSIVE).status, 504);
+}
+
+#[test]
+fn connections_that_ask_nothing_keep_no_one_out() {
+    let place = Place::new();
+    let server = Server::new(&place, &["tiny.stallmap", "--connections", "1"]);
+    let idle: Vec<_> = (0..100).map(|_| connect(server.port)).collect();
+    let begun: Vec<_> = (0..100)
+        .map(|_| {
+            let mut stream = connect(server.port);
+            // A server that ended it already may refuse the bytes.
+            drop(stream.write_all(b"GET / HTTP/1.1\r\nHost: "));
+            stream
+        })
+        .collect();
+    assert_eq!(server.sql("SELECT 1").status, 200);
+    // The oldest lost their places, long before the time to send a request.
+    let mut rest = Vec::new();
+    drop((&idle[0]).read_to_end(&mut rest));
+    assert!(rest.is_empty());
+    drop((idle, begun));
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use serde_json::{Value, json};
 
 use crate::command::{Place, command};
+use crate::serving::{DOUBLING, ENDLESS, RECURSIVE, too_large};
 
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata");
 
@@ -193,6 +194,23 @@ fn errors_are_answers_and_the_session_goes_on() {
     let many = client.call("sql", &json!({ "query": "SELECT repeat('x', 9000) AS text FROM range(500)" }));
     assert!(many["truncated"]["texts_shortened"].as_u64().unwrap() > 0);
     assert!(many.to_string().len() < 40_000);
+    client.end();
+}
+
+#[test]
+fn a_call_ends_at_its_time_and_the_session_goes_on() {
+    let place = Place::new();
+    let mut client = Client::new(&place, &["tiny.stallmap", "--timeout", "1"]);
+    for sql in [RECURSIVE, ENDLESS] {
+        let error = client.fail("sql", &json!({ "query": sql }));
+        assert!(error.contains("the call ran longer than 1 s") && error.contains("--timeout"), "{error}");
+    }
+    for (sql, part) in too_large().into_iter().chain([(DOUBLING.to_owned(), "`||` makes more than")]) {
+        let error = client.fail("sql", &json!({ "query": sql }));
+        assert!(error.contains(part), "{error}");
+    }
+    let counted = client.call("sql", &json!({ "query": "SELECT count(*) AS n FROM launch" }));
+    assert_eq!(counted["rows"][0]["n"], 3);
     client.end();
 }
 

@@ -1,6 +1,8 @@
 //! The cache of code analyses: filled in advance, hit later, and always optional.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::command::{Place, command};
@@ -68,6 +70,47 @@ fn a_cache_that_keeps_nothing_is_an_error_of_preparing() {
     assert!(code == Some(5) && text.contains("keep it in"), "{text}");
     let (text, code) = run(&place, &place.path("cache"), &["prepare", "missing.stallmap", "tiny.stallmap"]);
     assert!(code == Some(3) && text.contains("tiny.stallmap: 2 functions"), "{text}");
+}
+
+#[test]
+fn rows_of_another_capture_are_not_found() {
+    let place = Place::new();
+    let bundled = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata");
+    let [own, other, mixed] = ["own", "other", "mixed"].map(|cache| place.path(cache));
+    for (name, capture) in
+        [("own.stallmap", "inference_views"), ("other.stallmap", "inference_views_contiguous")]
+    {
+        fs::copy(bundled.join(capture).with_extension("stallmap"), place.path(name)).unwrap();
+    }
+    let expected = run(&place, &own, &["report", "own.stallmap"]);
+    assert_ne!(run(&place, &other, &["report", "other.stallmap"]).0, expected.0);
+    // Each file of this capture gets the content of the other's file of the same name.
+    let of_name: BTreeMap<_, _> =
+        files(&other).into_iter().map(|path| (path.file_name().unwrap().to_owned(), path)).collect();
+    let mut replaced = 0;
+    for path in files(&own) {
+        let target = mixed.join(path.strip_prefix(&own).unwrap());
+        let of_other = of_name.get(path.file_name().unwrap()).filter(|of_other| **of_other != path);
+        replaced += usize::from(of_other.is_some());
+        fs::create_dir_all(target.parent().unwrap()).unwrap();
+        fs::copy(of_other.unwrap_or(&path), target).unwrap();
+    }
+    assert!(replaced > 20, "{replaced}");
+    assert_eq!(run(&place, &mixed, &["report", "own.stallmap"]), expected);
+}
+
+#[test]
+fn a_cache_that_others_can_write_is_not_used() {
+    let place = Place::new();
+    let cache = place.path("cache");
+    let report = ["report", "tiny.stallmap"];
+    let (expected, _) = run(&place, &cache, &report);
+    fs::set_permissions(&cache, fs::Permissions::from_mode(0o777)).unwrap();
+    let (text, code) = run(&place, &cache, &report);
+    let warning = format!("warning: the cache `{}` is not used: other users can write it", cache.display());
+    assert!(code == Some(0) && text.starts_with(&expected) && text.contains(&warning), "{text}");
+    let (text, code) = run(&place, &cache, &["prepare", "tiny.stallmap"]);
+    assert!(code == Some(5) && text.contains("is not used: other users can write it"), "{text}");
 }
 
 const FINDINGS: &str = "SELECT * FROM finding ORDER BY sentence, query";

@@ -9,6 +9,40 @@ use crate::command::{Place, command};
 pub(crate) const ENDLESS: &str = "SELECT count(*) FROM generate_series(1, 10000000) a, \
                                   generate_series(1, 10000000) b WHERE a.value % 7 = b.value % 11";
 
+/// A recursive query that never ends by itself.
+pub(crate) const RECURSIVE: &str =
+    "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT count(*) FROM r";
+
+/// A query that doubles a text without end.
+pub(crate) const DOUBLING: &str =
+    "WITH RECURSIVE r(s) AS (SELECT 'a' UNION ALL SELECT s || s FROM r) SELECT max(length(s)) FROM r";
+
+/// Short statements whose plans are too large, with a part of the error for each.
+pub(crate) fn too_large() -> [(String, &'static str); 5] {
+    let chain = |count: usize, first: &str, next: &dyn Fn(usize) -> String| {
+        let others: Vec<String> = (1..=count).map(|at| format!(", a{at} AS ({})", next(at - 1))).collect();
+        format!("WITH a0 AS ({first}){}", others.concat())
+    };
+    let twice = chain(23, "SELECT 1 n", &|at| format!("SELECT x.n FROM a{at} x, a{at} y"));
+    let sums = chain(24, "SELECT kernel_id n FROM launch", &|at| format!("SELECT n + n AS n FROM a{at}"));
+    let after = chain(150, "SELECT 1 n", &|at| format!("SELECT n FROM a{at}"));
+    let tables: Vec<String> = (0..90).map(|at| format!("launch l{at}")).collect();
+    let tables = tables.join(", ");
+    [
+        (format!("{twice} SELECT count(*) FROM a23"), "relations or more"),
+        (vec!["SELECT 1"; 10_000].join(" UNION ALL "), "relations or more"),
+        (format!("{sums} SELECT n FROM a24 WHERE n > 1"), "expressions of the statement have"),
+        (format!("{after} SELECT n FROM a150"), "above each other"),
+        (
+            (0..12)
+                .map(|at| format!("SELECT * FROM (SELECT * FROM {tables}) x{at}"))
+                .collect::<Vec<_>>()
+                .join(" UNION ALL "),
+            "columns",
+        ),
+    ]
+}
+
 /// A running `stallmap serve`, ended when dropped.
 pub(crate) struct Serving(Child);
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use stallmap::session::Work;
 
-use super::shorten::printable;
+use super::in_line;
 
 /// Delay before progress appears.
 const PATIENCE: Duration = Duration::from_millis(400);
@@ -44,7 +44,7 @@ impl Progress {
 
     fn begin(patience: Duration, message: &str, work: Option<Arc<Work>>) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
-        bar.set_message(printable(message));
+        bar.set_message(in_line(message).into_owned());
         if io::stderr().is_terminal() {
             let late = bar.clone();
             thread::spawn(move || {
@@ -59,7 +59,7 @@ impl Progress {
 
     /// Sets the current task.
     pub fn say(&self, message: impl Into<String>) {
-        self.0.set_message(printable(&message.into()));
+        self.0.set_message(in_line(&message.into()).into_owned());
     }
 
     /// A handle for other threads.
@@ -72,7 +72,7 @@ impl Voice {
     /// Sets the progress.
     pub fn say(&self, message: impl Into<String>) {
         if !self.0.is_finished() {
-            self.0.set_message(printable(&message.into()));
+            self.0.set_message(in_line(&message.into()).into_owned());
         }
     }
 

@@ -1,7 +1,7 @@
 //! A comparison as markdown, for a comment: verdict, changes, gates, how comparable the captures are.
 
 use stallmap_console::output::markdown::{code, prose};
-use stallmap_console::output::number;
+use stallmap_console::output::{self, number};
 
 use super::fact::Fact;
 use super::found::Found;
@@ -20,7 +20,8 @@ pub(super) fn markdown(subject: &Subject<'_>, found: &Found) -> String {
     blocks.extend(changes(subject, found));
     blocks.extend(gates(found));
     blocks.push(facts(subject.facts));
-    let captures = subject.captures.iter().map(|(name, path)| code(&format!("{name}={}", path.display())));
+    let captures =
+        subject.captures.iter().map(|(name, path)| code(&format!("{name}={}", output::path(path))));
     blocks.push(format!("Repeat: `stallmap diff` {}", captures.collect::<Vec<_>>().join(" ")));
     blocks.join("\n\n") + "\n"
 }

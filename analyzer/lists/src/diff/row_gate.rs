@@ -29,7 +29,7 @@ pub(super) async fn failure(session: &Session, file: &Path) -> Outcome<Option<St
         count += found;
     }
     let rows = if count == 1 { "row" } else { "rows" };
-    let failed = || format!("failed: {} returns {count} {rows}\n{}", file.display(), shown.trim_end());
+    let failed = || format!("failed: {} returns {count} {rows}\n{}", output::path(file), shown.trim_end());
     Ok((count > 0).then(failed))
 }
 

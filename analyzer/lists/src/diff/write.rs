@@ -139,7 +139,7 @@ fn heading(subject: &Subject<'_>, answer: &Answer) -> String {
 fn comparable(out: &mut dyn Write, subject: &Subject<'_>) -> Outcome<()> {
     let canvas = output::page();
     for (name, path) in &subject.captures {
-        written(writeln!(out, "{name}: {}", printable(&path.display().to_string())))?;
+        written(writeln!(out, "{name}: {}", output::path(path)))?;
     }
     let (table, same) = draw::facts(subject.facts, subject.names).map_err(arrow_failure)?;
     if table.rows() > 0 {

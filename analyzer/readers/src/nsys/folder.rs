@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::Read as _;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use arrow::array::{Array, ArrayRef, AsArray as _, RecordBatch};
@@ -15,6 +14,7 @@ use parquet::errors::ParquetError;
 use stallmap_console::exit::{Failure, IO, Outcome};
 use stallmap_schema::capture::pages;
 use stallmap_schema::capture::source::EntryBytes;
+use stallmap_schema::contained::contained;
 
 use super::MOST_ROWS;
 use super::cell::{Cell, Row, latest};
@@ -42,10 +42,10 @@ impl Folder {
         let path = self.path.join(format!("{table}.{ENDING}"));
         let wrong = |cause: String| failure(&path, &cause);
         let bytes = EntryBytes::from(read(&path)?);
-        let mut reader = contained(|| open(&bytes, columns)).map_err(wrong)?;
+        let mut reader = decoded(|| open(&bytes, columns)).map_err(wrong)?;
         let mut left = MOST_ROWS;
-        while let Some(batch) = contained(|| reader.next().transpose()).map_err(wrong)? {
-            let cells = contained(|| cells(&batch, columns)).map_err(wrong)?;
+        while let Some(batch) = decoded(|| reader.next().transpose()).map_err(wrong)? {
+            let cells = decoded(|| cells(&batch, columns)).map_err(wrong)?;
             for row in 0..batch.num_rows() {
                 visit(&Row(cells.iter().map(|cells| cell(cells.as_ref(), row)).collect()));
             }
@@ -120,8 +120,8 @@ fn cell(array: Option<&ArrayRef>, row: usize) -> Cell {
 }
 
 /// Runs a reader of bytes from elsewhere: its panic becomes an error.
-fn contained<T, E: std::fmt::Display>(read: impl FnOnce() -> Result<T, E>) -> Result<T, String> {
-    match catch_unwind(AssertUnwindSafe(read)) {
+fn decoded<T, E: std::fmt::Display>(read: impl FnOnce() -> Result<T, E>) -> Result<T, String> {
+    match contained(read) {
         Ok(result) => result.map_err(|cause| cause.to_string()),
         Err(_) => Err("its Parquet file is malformed".to_owned()),
     }

@@ -18,20 +18,17 @@ use super::routes;
 use crate::failure::Refusal;
 use crate::query::Fault;
 use crate::server::prompt;
+use crate::unknown::{Guesses, Place, Unknown};
 use crate::wire::Pipe;
 use crate::work::over;
 use stallmap_console::exit::Outcome;
 
-/// Most connections whose request was not admitted yet.
-const MOST_UNKNOWN: usize = 32;
 /// Time to send a request.
 const LONGEST_REQUEST: Duration = Duration::from_secs(10);
 /// Time to receive an error or a page.
 const LONGEST_REPLY: Duration = Duration::from_mins(1);
 /// Time to close a connection.
 const FAREWELL: Duration = Duration::from_secs(2);
-/// Pause after a wrong token.
-const PAUSE: Duration = Duration::from_secs(1);
 /// Pause after the system has no connection to give.
 const NO_CONNECTION: Duration = Duration::from_millis(100);
 /// Most bytes of a token.
@@ -46,7 +43,8 @@ pub(crate) struct Host {
     longest: Duration,
     most_connections: usize,
     slots: Arc<Semaphore>,
-    unknown: Arc<Semaphore>,
+    unknown: Arc<Unknown>,
+    guesses: Guesses,
 }
 
 impl Host {
@@ -58,76 +56,77 @@ impl Host {
         connections: usize,
     ) -> Self {
         let slots = Arc::new(Semaphore::new(connections));
-        let unknown = Arc::new(Semaphore::new(MOST_UNKNOWN));
-        Self { hall, gate, tls, longest, most_connections: connections, slots, unknown }
+        let (unknown, guesses) = (Arc::default(), Guesses::default());
+        Self { hall, gate, tls, longest, most_connections: connections, slots, unknown, guesses }
     }
 
     /// Accepts connections, each in a task of its own.
     pub(crate) async fn listen(self: Arc<Self>, listener: &TcpListener) -> Outcome {
         loop {
-            // Without a place for an unknown client, the next one waits.
-            let Ok(place) = Arc::clone(&self.unknown).acquire_owned().await else { continue };
             let Ok((stream, _)) = listener.accept().await else {
                 sleep(NO_CONNECTION).await;
                 continue;
             };
-            let host = Arc::clone(&self);
+            let (host, place) = (Arc::clone(&self), self.unknown.place());
             // The end of a connection is no failure of the server.
             drop(tokio::spawn(async move { host.serve(stream, place).await }));
         }
     }
 
     /// Serves the request of one connection.
-    async fn serve(&self, stream: TcpStream, place: OwnedSemaphorePermit) -> IoResult<()> {
+    async fn serve(&self, stream: TcpStream, mut place: Place) -> IoResult<()> {
         prompt(&stream)?;
         let deadline = Instant::now() + LONGEST_REQUEST;
+        // A client that is not admitted gets its reply while it has a place.
+        let Some(met) = place.during(self.met(stream, deadline)).await else { return Ok(()) };
+        let Some(Admitted { mut channel, request, slot }) = met? else { return Ok(()) };
+        drop(place);
+        let reply = self.routed(&mut channel, &request, deadline).await?;
+        send(channel, reply).await?;
+        drop(slot);
+        Ok(())
+    }
+
+    /// A request that is admitted. None if its client got another reply.
+    async fn met(&self, stream: TcpStream, deadline: Instant) -> IoResult<Option<Admitted>> {
         let pipe: Box<dyn Pipe> = match &self.tls {
             Some(tls) => Box::new(timeout_at(deadline, tls.accept(stream)).await??),
             None => Box::new(stream),
         };
         let mut channel = Channel::new(pipe);
-        let Some(head) = timeout_at(deadline, channel.head()).await?? else { return Ok(()) };
-        // The reply is written while its connection has a place.
-        let mut permit = place;
-        let reply = match head {
-            Ok(request) => self.answer(&mut channel, &request, deadline, &mut permit).await?,
-            Err(status) => Some(Reply::text(status, "the request cannot be read")),
-        };
-        if let Some(reply) = reply {
-            timeout(LONGEST_REPLY, channel.write(&reply.bytes())).await??;
-        }
-        timeout(FAREWELL, channel.end()).await?
-    }
-
-    /// The reply to a request. None if it was written already.
-    async fn answer(
-        &self,
-        channel: &mut Channel,
-        request: &Request,
-        deadline: Instant,
-        permit: &mut OwnedSemaphorePermit,
-    ) -> IoResult<Option<Reply>> {
-        let token = match self.gate.entry(request) {
-            Entry::Refused(reply) | Entry::Unknown(reply) => return Ok(Some(reply)),
-            Entry::Shown(token) => token,
-            Entry::Admitted => {
-                let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() else {
-                    return Ok(Some(self.busy()));
-                };
-                *permit = slot;
-                return self.routed(channel, request, deadline).await;
-            }
-            Entry::Form => match timeout_at(deadline, channel.body(request, MOST_TOKEN_BYTES)).await?? {
-                Ok(body) => parameter(&body, "token").unwrap_or_default(),
-                Err(status) => return Ok(Some(Reply::text(status, "the form cannot be read"))),
+        let reply = match timeout_at(deadline, channel.head()).await?? {
+            None => return Ok(None),
+            Some(Err(status)) => Reply::text(status, "the request cannot be read"),
+            Some(Ok(request)) => match self.gate.entry(&request) {
+                Entry::Refused(reply) | Entry::Unknown(reply) => reply,
+                Entry::Admitted => match Arc::clone(&self.slots).try_acquire_owned() {
+                    Ok(slot) => return Ok(Some(Admitted { channel, request, slot })),
+                    Err(_) => self.busy(),
+                },
+                Entry::Shown(token) => self.guessed(&request, &token).await,
+                Entry::Form => {
+                    match timeout_at(deadline, channel.body(&request, MOST_TOKEN_BYTES)).await?? {
+                        Ok(body) => {
+                            let token = parameter(&body, "token").unwrap_or_default();
+                            self.guessed(&request, &token).await
+                        }
+                        Err(status) => Reply::text(status, "the form cannot be read"),
+                    }
+                }
             },
         };
-        if let Some(reply) = self.gate.shown(request, &token) {
-            return Ok(Some(reply));
+        send(channel, Some(reply)).await?;
+        Ok(None)
+    }
+
+    /// The reply to a token.
+    async fn guessed(&self, request: &Request, token: &str) -> Reply {
+        let turn = self.guesses.turn().await;
+        if let Some(reply) = self.gate.shown(request, token) {
+            return reply;
         }
-        // The place stays taken: guesses are few.
-        sleep(PAUSE).await;
-        Ok(Some(form(Status::Unauthorized, Some("The token or password is wrong."))))
+        turn.wrong().await;
+        form(Status::Unauthorized, Some("The token or password is wrong."))
     }
 
     async fn routed(
@@ -154,6 +153,21 @@ impl Host {
             Refusal::message("53300", message, "wait for the other statements, or raise --connections");
         Reply::failure(Status::Busy, refusal.failure())
     }
+}
+
+/// A request of a client that is known, with its place among the connections.
+struct Admitted {
+    channel: Channel,
+    request: Request,
+    slot: OwnedSemaphorePermit,
+}
+
+/// Sends a reply, if it was not written already, and ends the connection.
+async fn send(mut channel: Channel, reply: Option<Reply>) -> IoResult<()> {
+    if let Some(reply) = reply {
+        timeout(LONGEST_REPLY, channel.write(&reply.bytes())).await??;
+    }
+    timeout(FAREWELL, channel.end()).await?
 }
 
 /// The end of a query: a time, or the end of its connection.

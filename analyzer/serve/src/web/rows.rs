@@ -21,7 +21,7 @@ use super::running::{Part, Running};
 use super::text;
 use crate::failure::Refusal;
 use crate::query::Fault;
-use crate::work::{Task, defect, single};
+use crate::work::{Task, single};
 
 /// Rows that a page shows.
 const MOST_ROWS: usize = 500;
@@ -94,8 +94,8 @@ async fn absence(
     limit: &Limit,
 ) -> Result<Option<String>, Fault> {
     let (own, sql) = (Arc::clone(capture), sql.to_owned());
-    let mut asking = Task(hall.queries.spawn(async move { absent::why(&own.session, &sql).await }));
-    limit.work(channel, &mut asking.0).await?.map_err(|_| defect().into())
+    let mut asking = Task::start(&hall.queries, async move { absent::why(&own.session, &sql).await });
+    Ok(limit.work(channel, asking.result()).await??)
 }
 
 /// The rows that a page shows.

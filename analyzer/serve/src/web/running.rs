@@ -47,12 +47,12 @@ impl Running {
     ) -> Result<Self, Fault> {
         let (own, sql) = (Arc::clone(capture), sql.to_owned());
         let (sender, mut parts) = mpsc::channel(1);
-        let task = Task(hall.queries.spawn(async move {
+        let task = Task::start(&hall.queries, async move {
             if let Err(refusal) = run(&own.session, &sql, format, &sender).await {
                 // A client that left needs no reason.
                 drop(sender.send(Err(refusal)).await);
             }
-        }));
+        });
         match limit.work(channel, parts.recv()).await? {
             Some(Ok(Part::Schema(schema))) => Ok(Self { schema, parts, task }),
             Some(Err(refusal)) => Err(refusal.into()),
@@ -64,8 +64,7 @@ impl Running {
     pub(crate) async fn next(&mut self, channel: &mut Channel, limit: &Limit) -> Result<Option<Part>, Fault> {
         match limit.work(channel, self.parts.recv()).await? {
             Some(part) => Ok(Some(part?)),
-            None if (&mut self.task.0).await.is_ok() => Ok(None),
-            None => Err(defect().into()),
+            None => Ok(self.task.result().await.map(|()| None)?),
         }
     }
 }

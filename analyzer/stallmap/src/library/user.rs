@@ -24,6 +24,7 @@ use super::query::SavedQuery;
 use super::{ViewDoc, doc, order};
 use crate::error::AnalyzeError;
 use crate::lexer::{self, Kind};
+use crate::session::bounded;
 use crate::session::views::inline::planned;
 
 /// A folder of a user's own views and queries.
@@ -216,7 +217,11 @@ fn parsed(text: &str) -> Result<ast::Statement, Flaw> {
 }
 
 fn fault_of(query: &SavedQuery, state: &SessionState, broken: &BTreeSet<String>) -> Option<Fault> {
-    let error = block_on(state.create_logical_plan(&query.sample())).err()?;
+    let planned = async {
+        let statement = state.sql_to_statement(&query.sample(), &Dialect::Generic)?;
+        bounded::plan_of(state, statement).await
+    };
+    let error = block_on(planned).err()?;
     let is_new = !is_follow_up(&error, broken);
     is_new.then(|| Flaw::new(line(&error, &query.sql), Rule::Plan, cause(&error)).within(&query.file))
 }

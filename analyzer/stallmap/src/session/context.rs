@@ -7,8 +7,12 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::optimizer::Analyzer;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use object_store::memory::InMemory;
+use stallmap_bounds::rules::{analyzing, optimizing, physical};
 use stallmap_engine::launches::of_launches;
 use stallmap_functions::bounded;
+use stallmap_functions::concat;
+use stallmap_functions::first_words::FirstWords;
+use stallmap_functions::memory::Memory;
 use stallmap_joins::keys::KeysOfJoins;
 use stallmap_joins::pauses::Pauses;
 use stallmap_tables::captured::STORE;
@@ -17,7 +21,6 @@ use stallmap_tables::pool;
 use stallmap_tables::work::Work;
 
 use super::CATALOG;
-use super::first_words::FirstWords;
 use super::hex_text::HexText;
 use super::resources::Resources;
 use crate::error::AnalyzeError;
@@ -43,20 +46,22 @@ pub(super) fn context(first: &str, resources: &Resources) -> Result<SessionConte
     let mut rules = Analyzer::new().rules;
     rules.insert(0, Arc::new(HexText));
     rules.insert(1, Arc::new(FirstWords));
+    let memory = Memory(resources.memory_bytes);
     let state = SessionStateBuilder::new_with_default_features()
         .with_config(config)
+        .with_expr_planners(concat::planners(memory))
         .with_runtime_env(pool::runtime(resources.memory_bytes)?)
         .with_statistics_registry(stallmap_joins::sizes::registry())
         .with_query_planner(Arc::new(stallmap_joins::sizes::Planner))
-        .with_analyzer_rules(rules)
-        .with_optimizer_rules(stallmap_joins::nulls::rules())
-        .with_physical_optimizer_rules(stallmap_joins::rule::rules())
+        .with_analyzer_rules(rules.into_iter().map(analyzing).collect())
+        .with_optimizer_rules(stallmap_joins::nulls::rules().into_iter().map(optimizing).collect())
+        .with_physical_optimizer_rules(stallmap_joins::rule::rules().into_iter().map(physical).collect())
         .with_physical_optimizer_rule(Arc::new(KeysOfJoins::new(of_launches)))
         .with_physical_optimizer_rule(Arc::new(Pauses))
         .with_physical_optimizer_rule(Arc::new(GuardScans))
         .build();
     let context = SessionContext::new_with_state(state);
-    for function in bounded::functions() {
+    for function in bounded::functions(memory) {
         context.register_udf(function);
     }
     for function in stallmap_functions::functions() {

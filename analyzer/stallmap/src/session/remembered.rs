@@ -5,14 +5,13 @@
 //! holds content and rules, and nothing stored can be out of date.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use stallmap_code::Cache;
 
 use super::Session;
-use super::stored::{Stored, folder, load_rows, save};
+use super::stored::{CacheEntry, Stored, load_rows, save};
 use crate::library;
 
 /// Maximum size of remembered rows in memory.
@@ -35,7 +34,7 @@ impl Session {
     /// The rows of statements that read nothing but what they make themselves, and captures.
     pub fn remembered_script(&self, sql: &str) -> Option<Vec<RecordBatch>> {
         let question = self.question(sql)?;
-        let stored = load_rows(self.cache()?, &self.answer_path(&question)?, &question)?;
+        let stored = load_rows(self.cache()?, &self.answer(&question)?)?;
         let is_empty = stored.rows.is_empty();
         Some(if is_empty { vec![RecordBatch::new_empty(stored.schema)] } else { stored.rows })
     }
@@ -44,11 +43,11 @@ impl Session {
     pub fn remember_script(&self, sql: &str, rows: &[RecordBatch]) {
         let size_bytes: usize = rows.iter().map(RecordBatch::get_array_memory_size).sum();
         let (Some(question), Some(first)) = (self.question(sql), rows.first()) else { return };
-        let Some(path) = self.answer_path(&question) else { return };
+        let Some(entry) = self.answer(&question) else { return };
         if size_bytes <= MOST_BYTES {
             let schema = Arc::clone(first.schema_ref());
             // What cannot be written is computed again.
-            save(&path, &question, &Stored { schema, rows: rows.to_vec(), sources: BTreeSet::new() });
+            save(&entry, &Stored { schema, rows: rows.to_vec(), sources: BTreeSet::new() });
         }
     }
 
@@ -58,7 +57,7 @@ impl Session {
     }
 
     /// The file of a query's rows. None if they depend on more than the captures' content, or without a cache.
-    fn answer_path(&self, question: &str) -> Option<PathBuf> {
+    fn answer(&self, question: &str) -> Option<CacheEntry> {
         // Without a cache nothing is hashed.
         let cache = self.cache().filter(|cache| cache.folder().is_some())?;
         let is_extended = self.views.len() > library::views().ok()?.len() || !self.queries.is_empty();
@@ -71,8 +70,7 @@ impl Session {
             all.update(capture.name.as_bytes());
             all.update(capture.store.content()?.as_bytes());
         }
-        let name = blake3::hash(question.as_bytes()).to_hex();
-        Some(folder(cache, "answers", &all.finalize())?.join(format!("{name}.parquet")))
+        CacheEntry::of(cache, "answers", &all.finalize(), &blake3::hash(question.as_bytes()).to_hex())
     }
 
     /// The cache, which all captures share.

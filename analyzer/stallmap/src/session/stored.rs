@@ -2,12 +2,12 @@
 //!
 //! The implications of a capture are computed once: a view that a session caches is written here, and later sessions read it.
 //! The key is the content of the capture's files as they are, not as its manifest describes them, and a hash of all
-//! code and SQL that takes part ([`RULES`]), and the samples that count as cost. So nothing stored can be out of date,
-//! and no capture can stand in for another. A file that cannot be read or written costs time and nothing else.
+//! code and SQL that takes part ([`RULES`]), and the samples that count as cost. So nothing stored can be out of date.
+//! A file begins with a hash of its key and its content, so no file stands in for another. One that cannot be read or
+//! written costs time and nothing else.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -22,6 +22,7 @@ use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::source::EntryBytes;
 use stallmap_schema::capture::stored::{self as answers, StoredAnswer};
 use stallmap_schema::capture::{bounds, entry, pages};
+use stallmap_schema::contained::contained;
 use stallmap_schema::table::Row as _;
 use stallmap_tables::packed::{self, Encoder};
 
@@ -88,7 +89,7 @@ impl Store {
 
     /// The stored rows of a view.
     pub(crate) fn get(&self, view: &str) -> Option<Found> {
-        let cached = || load(&self.cache, &self.path(view)?, &self.name(view));
+        let cached = || load(&self.cache, &self.entry(view)?);
         let content = cached().or_else(|| checked(self.answers().get(view)?.clone().into()))?;
         guarded(|| self.find(view, content))
     }
@@ -105,7 +106,7 @@ impl Store {
 
     /// The rows of a view in the cache, even if the cache is to be replaced.
     pub(crate) fn written(&self, view: &str) -> Option<Stored> {
-        let content = load(&Cache::at(self.cache.folder()?), &self.path(view)?, &self.name(view))?;
+        let content = load(&Cache::at(self.cache.folder()?), &self.entry(view)?)?;
         guarded(|| read(content))
     }
 
@@ -123,18 +124,18 @@ impl Store {
 
     /// Stores the rows of a view. Returns false if there is no store, or it cannot be written.
     pub(crate) fn put(&self, view: &str, stored: &Stored) -> bool {
-        self.path(view).is_some_and(|path| save(&path, &self.name(view), stored))
+        self.entry(view).is_some_and(|entry| save(&entry, stored))
     }
 
     /// The same for rows that are encoded.
     pub(crate) fn put_packed(&self, view: &str, content: &[u8]) -> bool {
-        self.path(view).is_some_and(|path| save_content(&path, &self.name(view), content))
+        self.entry(view).is_some_and(|entry| save_content(&entry, content))
     }
 
-    fn path(&self, view: &str) -> Option<PathBuf> {
+    fn entry(&self, view: &str) -> Option<CacheEntry> {
         // Without a cache nothing is hashed.
         self.cache.folder()?;
-        Some(folder(&self.cache, "views", &self.content()?)?.join(format!("{}.parquet", self.name(view))))
+        CacheEntry::of(&self.cache, "views", &self.content()?, &self.name(view))
     }
 
     /// The name of a thing that depends on the samples that count as cost: its own name where these are the default.
@@ -171,38 +172,58 @@ impl Store {
     }
 }
 
-/// The folder of rows that these rules made from this content.
-pub(super) fn folder(cache: &Cache, kind: &str, content: &blake3::Hash) -> Option<PathBuf> {
-    let content = content.to_hex();
-    let (first, rest) = content.split_at(2);
-    Some(cache.folder()?.join(kind).join(first).join(rest).join(RULES))
+/// A file of the cache.
+pub(super) struct CacheEntry {
+    /// The question of its rows: its kind, the content of the captures, the rules, and its name. It is the path below the
+    /// cache's folder.
+    key: String,
+    path: PathBuf,
+}
+
+impl CacheEntry {
+    /// The rows of a view or of a query, which these rules make from this content. None without a cache.
+    pub(super) fn of(cache: &Cache, kind: &str, content: &blake3::Hash, name: &str) -> Option<Self> {
+        let content = content.to_hex();
+        let (first, rest) = content.split_at(2);
+        let key = format!("{kind}/{first}/{rest}/{RULES}/{name}.parquet");
+        Some(Self { path: cache.trusted()?.join(&key), key })
+    }
+
+    /// The hash of its key and its content. Rows of another capture, view or version have another one, wherever they lie.
+    fn hash(&self, content: &[u8]) -> blake3::Hash {
+        let mut all = blake3::Hasher::new();
+        all.update(&(self.key.len() as u64).to_le_bytes())
+            .update(self.key.as_bytes())
+            .update(content)
+            .finalize()
+    }
 }
 
 /// The rows of a query in a file. None if there is none, or if it is damaged.
-pub(super) fn load_rows(cache: &Cache, path: &Path, name: &str) -> Option<Stored> {
-    let content = load(cache, path, name)?;
+pub(super) fn load_rows(cache: &Cache, entry: &CacheEntry) -> Option<Stored> {
+    let content = load(cache, entry)?;
     guarded(|| read(content))
 }
 
 /// The content of a file, which has the hash in front of it.
-fn load(cache: &Cache, path: &Path, name: &str) -> Option<Bytes> {
-    let bytes = Bytes::from(cache.read(path, MAX_FILE_BYTES)?);
+fn load(cache: &Cache, entry: &CacheEntry) -> Option<Bytes> {
+    let bytes = Bytes::from(cache.read(&entry.path, MAX_FILE_BYTES)?);
     let (hash, content) = bytes.split_at_checked(HASH_BYTES)?;
-    (hash == hash_of(name, content).as_bytes()).then(|| bytes.slice_ref(content))
+    (hash == entry.hash(content).as_bytes()).then(|| bytes.slice_ref(content))
 }
 
 /// The result of a reader of foreign bytes. It may panic: the hash is no secret.
 fn guarded<T>(read: impl FnOnce() -> Option<T>) -> Option<T> {
-    catch_unwind(AssertUnwindSafe(read)).ok()?
+    contained(read).ok()?
 }
 
 /// Writes rows to a file. Returns false if it cannot be written.
-pub(super) fn save(path: &Path, name: &str, stored: &Stored) -> bool {
-    encode(stored, Compression::SNAPPY).is_ok_and(|content| save_content(path, name, &content))
+pub(super) fn save(entry: &CacheEntry, stored: &Stored) -> bool {
+    encode(stored, Compression::SNAPPY).is_ok_and(|content| save_content(entry, &content))
 }
 
-fn save_content(path: &Path, name: &str, content: &[u8]) -> bool {
-    write(path, &[hash_of(name, content).as_bytes(), content]).is_ok()
+fn save_content(entry: &CacheEntry, content: &[u8]) -> bool {
+    write(&entry.path, &[entry.hash(content).as_bytes(), content]).is_ok()
 }
 
 /// The hash of the names and bytes of a capture's tables and files, without stored answers. None if they are not on this machine: reading all of a
@@ -220,10 +241,6 @@ fn content_hash(reader: &CaptureReader) -> Option<blake3::Hash> {
         all.update(blake3::Hash::from_hex(bytes.hash().ok()?).ok()?.as_bytes());
     }
     Some(all.finalize())
-}
-
-fn hash_of(view: &str, content: &[u8]) -> blake3::Hash {
-    blake3::Hasher::new().update(view.as_bytes()).update(content).finalize()
 }
 
 /// The rows of a view for a capture: smaller than those of the cache.

@@ -77,6 +77,7 @@ fn secret(kind: Secrecy, column: &str, canary: &str, row: usize) -> String {
         Secrecy::Path if column == "working_directory" => format!("/home/{PERSON}/{canary}"),
         Secrecy::Path => format!("/home/{PERSON}/{canary}/{canary}{row}.py"),
         Secrecy::Open => format!("{column} {row} of {PERSON} in '/home/{PERSON}/{canary}/x.py'"),
+        Secrecy::Text => format!("{canary}Layer{row} of {PERSON} in '/home/{PERSON}/{canary}/x.py'"),
         Secrecy::Name => format!("{canary}.{row}.{canary}"),
         _ => format!("{canary}{row}"),
     }
@@ -309,6 +310,7 @@ fn patterns_and_reasons_repeat_no_replaced_name() {
             option("kernels", "canary_kernel.*"),
             option("region", "canary region"),
             option("selection", r#"{"every":1,"kernels":"canary_kernel","region":["canary"]}"#),
+            option("sampling", "canaryLayer"),
         ]);
         rows.sort_by(|a, b| (a.run_id, &a.name).cmp(&(b.run_id, &b.name)));
     });

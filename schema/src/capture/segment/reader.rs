@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::thread::ScopedJoinHandle;
 
@@ -16,6 +15,7 @@ use super::{
     MAX_PAYLOAD_BYTES, MAX_RAW_BYTES, TABLE_KEY, VERSION,
 };
 use crate::capture::error::CaptureError;
+use crate::contained::contained;
 use crate::hash;
 
 /// Bytes that a search for the next complete frame looks at in one piece.
@@ -385,12 +385,12 @@ fn magics(window: &[u8]) -> impl Iterator<Item = usize> {
 /// Rows of a payload. The checksum only detects accidents, so the bytes are still untrusted:
 /// arrow-ipc has panicked on malformed ones.
 fn decode(raw: Vec<u8>) -> Result<Frame, String> {
-    let decoded = catch_unwind(AssertUnwindSafe(|| {
+    let decoded = contained(|| {
         let mut buffer = Buffer::from_vec(raw);
         let mut decoder = StreamDecoder::new();
         let batch = decoder.decode(&mut buffer).map_err(|cause| cause.to_string())?;
         batch.ok_or_else(|| "it holds no batch".to_owned())
-    }));
+    });
     let batch = decoded.unwrap_or_else(|_| Err("its rows are malformed".to_owned()))?;
     let table = batch.schema().metadata().get(TABLE_KEY).cloned();
     Ok(Frame::Rows { table: table.ok_or_else(|| "its rows name no table".to_owned())?, batch })

@@ -15,6 +15,7 @@ use stallmap_schema::tables::replay::PAGE_BYTES;
 
 use super::Redactor;
 use crate::redact::identities::python_function;
+use crate::redact::vocabulary::in_known_words;
 use crate::redact::{Also, Keep};
 
 /// Addresses of device memory are not below this one.
@@ -64,12 +65,6 @@ pub(super) fn times(array: &ArrayRef, shift_ns: i64) -> ArrayRef {
 /// True for the name of an operator that everybody has.
 pub(super) fn is_public_op(name: &str) -> bool {
     PUBLIC_OPS.iter().any(|namespace| name.starts_with(namespace))
-}
-
-/// A text without what it quotes.
-fn without_quoted(text: &str) -> String {
-    let parts = text.split('`').enumerate();
-    parts.map(|(index, part)| if index % 2 == 0 { part } else { "-" }).collect::<Vec<_>>().join("`")
 }
 
 impl Redactor {
@@ -176,11 +171,7 @@ impl Redactor {
             (Secrecy::Host, _) => self.words.host(text),
             (Secrecy::Path, (_, "working_directory")) => self.words.whole_folder(text),
             (Secrecy::Path, ("run_option", _)) => self.option(text, row),
-            // Reasons repeat names of kernels and of regions.
-            (_, (_, "match_reason" | "refusal")) if self.has(Also::Symbols) || self.has(Also::Names) => {
-                let scrubbed = self.words.scrub(text);
-                without_quoted(&scrubbed)
-            }
+            (Secrecy::Text, _) if self.has_names() => in_known_words(&self.words.scrub(text)),
             (Secrecy::Path, _) => {
                 let path = self.words.path(text);
                 self.words.named(&path)
@@ -219,7 +210,7 @@ impl Redactor {
 
     /// The value of an option of the recording: a path, or a text with paths. Patterns repeat names, or parts of them.
     fn option(&mut self, text: &str, (batch, row): (&RecordBatch, usize)) -> String {
-        if self.has(Also::Symbols) || self.has(Also::Names) {
+        if self.has_names() {
             let name = batch.column_by_name("name").and_then(|names| String::read(names, row));
             if name.is_some_and(|name| PATTERNS.contains(&name.as_str())) {
                 return self.words.symbol(text);
@@ -230,8 +221,18 @@ impl Redactor {
         }
         let is_path =
             text.contains('/') && !text.contains(|c: char| c.is_whitespace() || "{}[]\"".contains(c));
-        let path = if is_path { self.words.path(text) } else { self.words.scrub(text) };
-        self.words.named(&path)
+        if is_path {
+            let path = self.words.path(text);
+            return self.words.named(&path);
+        }
+        let scrubbed = self.words.scrub(text);
+        let named = self.words.named(&scrubbed);
+        if self.has_names() { in_known_words(&named) } else { named }
+    }
+
+    /// True if names of code or of the model go: any text may repeat them.
+    fn has_names(&self) -> bool {
+        self.has(Also::Symbols) || self.has(Also::Names)
     }
 
     /// The name of a function: as its cubin has it now.

@@ -12,6 +12,7 @@ use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::view::ViewTable;
 use datafusion::catalog::{MemTable, Session, TableProvider};
+use datafusion::common::config::Dialect;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::datasource::{TableType, provider_as_source, source_as_provider};
 use datafusion::error::{DataFusionError, Result};
@@ -27,6 +28,7 @@ use tokio::sync::OnceCell;
 
 use super::empty::{self, Causes};
 use crate::library::ViewDoc;
+use crate::session::bounded;
 use crate::session::resources::Resources;
 use crate::session::stored::{Found, Store, Stored};
 
@@ -170,8 +172,8 @@ pub(crate) async fn planned(
     view: &ViewDoc,
     statement: &str,
 ) -> Result<View, DataFusionError> {
-    let LogicalPlan::Ddl(DdlStatement::CreateView(create)) = state.create_logical_plan(statement).await?
-    else {
+    let statement = state.sql_to_statement(statement, &Dialect::Generic)?;
+    let LogicalPlan::Ddl(DdlStatement::CreateView(create)) = bounded::plan_of(state, statement).await? else {
         return Err(DataFusionError::Plan("not a CREATE VIEW".into()));
     };
     Ok(View::new(create.input.as_ref().clone(), view))

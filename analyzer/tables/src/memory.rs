@@ -1,5 +1,6 @@
 //! The option `--memory`: a size, or a share of the machine's memory.
 
+use std::fs;
 use std::str::FromStr;
 
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
@@ -26,12 +27,21 @@ impl Memory {
     }
 }
 
-/// Memory of the machine, or of the container that this process runs in.
+/// Memory of the machine, or of the container that this process runs in. Less if this process may address less.
 fn machine_bytes() -> Option<u64> {
     let memory = MemoryRefreshKind::nothing().with_ram();
     let system = System::new_with_specifics(RefreshKind::nothing().with_memory(memory)).ok()?;
     let limits = system.cgroup_limits().map(|limits| limits.total_memory);
-    Some(limits.unwrap_or_else(|| system.total_memory())).filter(|bytes| *bytes > 0)
+    let bytes = Some(limits.unwrap_or_else(|| system.total_memory())).filter(|bytes| *bytes > 0)?;
+    let addressable =
+        fs::read_to_string("/proc/self/limits").ok().and_then(|limits| addressable_bytes(&limits));
+    Some(addressable.map_or(bytes, |addressable| bytes.min(addressable)))
+}
+
+/// The limit of addresses (`ulimit -v`) among the limits of a process. None for no limit.
+fn addressable_bytes(limits: &str) -> Option<u64> {
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max address space"))?;
+    line.split_whitespace().next()?.parse().ok()
 }
 
 impl FromStr for Memory {
@@ -70,6 +80,20 @@ mod tests {
         for wrong in ["", "G", "0%", "101%", "1K", "5X", "-1G", "99999999999999999999", "99999999T"] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_limit_of_addresses_is_one_of_memory() {
+        let limits = |soft: &str| {
+            format!(
+                "Limit                     Soft Limit           Hard Limit           Units     \n\
+                     Max cpu time              unlimited            unlimited            seconds   \n\
+                     Max address space         {soft:20} unlimited            bytes     \n"
+            )
+        };
+        assert_eq!(addressable_bytes(&limits("6442450944")), Some(6 << 30));
+        assert_eq!(addressable_bytes(&limits("unlimited")), None);
+        assert_eq!(addressable_bytes(""), None);
     }
 
     #[test]

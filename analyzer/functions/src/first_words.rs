@@ -20,7 +20,7 @@ const OF_ONE_ROW: [&str; 6] = ["any_value", "first_value", "last_value", "nth_va
 /// Casts words to text before they are taken from single rows. It runs before types are coerced: that rule brings the
 /// schemas of all later steps up to date.
 #[derive(Debug)]
-pub(super) struct FirstWords;
+pub struct FirstWords;
 
 impl AnalyzerRule for FirstWords {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
