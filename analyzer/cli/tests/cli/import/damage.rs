@@ -61,7 +61,7 @@ fn a_file_without_an_end_has_the_events_before_it() {
     place.file("whole", &whole);
     python(
         &place,
-        "import gzip; packed = gzip.compress(open('whole', 'rb').read(), 0); open('cut.gz', 'wb').write(packed[:-200])",
+        "import gzip\npacked = gzip.compress(open('whole', 'rb').read(), 0); open('cut.gz', 'wb').write(packed[:-200])",
     );
     place.run(&["import", "cut.gz", "-o", "packed.stallmap"]).expect_ok();
     assert_eq!(kernel_ns(&place, "packed.stallmap"), KERNEL_NS - 2_500);
