@@ -6,26 +6,25 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::ops::Range;
-use std::rc::Rc;
 
-use petgraph::Direction;
 use petgraph::graph::NodeIndex;
 
 use crate::definitions::Definitions;
 use crate::graph::FlowGraph;
 use crate::mbarrier::ADDRESS_BITS;
 use crate::work::{TooMuchWork, Work};
-use stallmap_sass::instruction::{Guard, Instruction};
+use stallmap_sass::instruction::Instruction;
 use stallmap_sass::register::Register;
 use stallmap_sass::word::Sm;
 
 mod circles;
 mod expression;
+mod reaching;
 mod walk;
 
 use circles::{Circles, Definition};
 use expression::{Expression, Operand, Term};
+use reaching::{Condition, Sources};
 pub(crate) use walk::Walk;
 
 /// Maximum steps of one query. After them the result is unknown.
@@ -129,12 +128,6 @@ pub(crate) struct Question<'a> {
     /// By block and register: definitions that may reach the block's start.
     entering: BTreeMap<(NodeIndex, Register), Sources>,
 }
-
-/// The predicate of a guard, and which instruction of the block set it last.
-type Condition = (Guard, Option<usize>);
-
-/// Instructions whose result a register may hold. `None` stands for a value from outside.
-type Sources = Rc<BTreeSet<Option<usize>>>;
 
 impl<'a> Question<'a> {
     pub(crate) fn new(
@@ -268,92 +261,6 @@ impl<'a> Question<'a> {
             }
         }
         Ok(limited(values))
-    }
-
-    fn block_of(&self, index: usize) -> Option<NodeIndex> {
-        self.flow.block_of.get(index).copied()
-    }
-
-    /// Instructions whose result a register may hold before an instruction.
-    fn definitions(&mut self, index: usize, register: Register) -> Result<Sources, TooMuchWork> {
-        let Some(block) = self.block_of(index) else { return Ok(Sources::default()) };
-        let mut found = BTreeSet::new();
-        let before = self.flow.graph[block].start..index;
-        let condition = self.assumed.or_else(|| self.condition(index));
-        if self.last_definitions(before, condition, register, &mut found)? {
-            return Ok(Rc::new(found));
-        }
-        let entering = self.entering(block, register)?;
-        if found.is_empty() {
-            return Ok(entering);
-        }
-        self.work.spend(entering.len())?;
-        found.extend(entering.iter());
-        Ok(Rc::new(found))
-    }
-
-    /// Instructions whose result a register may hold at the start of a block.
-    fn entering(&mut self, block: NodeIndex, register: Register) -> Result<Sources, TooMuchWork> {
-        if let Some(known) = self.entering.get(&(block, register)) {
-            return Ok(Rc::clone(known));
-        }
-        let (mut found, mut seen) = (BTreeSet::new(), BTreeSet::new());
-        let mut open = vec![block];
-        while let Some(block) = open.pop() {
-            let mut before = self.flow.graph.neighbors_directed(block, Direction::Incoming).peekable();
-            if before.peek().is_none() {
-                found.insert(None);
-            }
-            for earlier in before {
-                self.work.spend(1)?;
-                let range = self.flow.graph[earlier].clone();
-                if !seen.insert(earlier) || self.last_definitions(range, None, register, &mut found)? {
-                    continue;
-                }
-                match self.entering.get(&(earlier, register)) {
-                    Some(known) => {
-                        self.work.spend(known.len())?;
-                        found.extend(known.iter());
-                    }
-                    None => open.push(earlier),
-                }
-            }
-        }
-        let found = Rc::new(found);
-        self.entering.insert((block, register), Rc::clone(&found));
-        Ok(found)
-    }
-
-    /// The last definitions of a register among instructions in order, before a use in their block that executes under a
-    /// condition. The flag is true if one of them replaces all before.
-    fn last_definitions(
-        &self,
-        range: Range<usize>,
-        condition: Option<Condition>,
-        register: Register,
-        found: &mut BTreeSet<Option<usize>>,
-    ) -> Result<bool, TooMuchWork> {
-        for index in self.writers.within(range, register).iter().rev() {
-            self.work.spend(1)?;
-            found.insert(Some(*index));
-            let executes_with_it = || condition.is_some() && self.condition(*index) == condition;
-            if self.instructions[*index].is_unconditional() || executes_with_it() {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// The condition under which an instruction executes: two of a block that have one execute together. None without a
-    /// guard. A predicate that is true where that of any lane is, as elected lanes compute it, stands for theirs.
-    fn condition(&self, index: usize) -> Option<Condition> {
-        let guard = self.instructions[index].guard?;
-        let start = self.flow.block_of.get(index).map_or(index, |block| self.flow.graph[*block].start);
-        let last = |before, register| self.writers.within(start..before, register).last().copied();
-        let setter = last(index, guard.register);
-        let any = setter.and_then(|setter| Some((setter, self.instructions[setter].any_lane()?)));
-        let of_lanes = |(setter, register)| (Guard { register, ..guard }, last(setter, register));
-        Some(any.filter(|_| !guard.negated).map_or((guard, setter), of_lanes))
     }
 
     /// The value that an instruction puts into a register.
