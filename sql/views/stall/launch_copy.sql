@@ -11,7 +11,7 @@ CREATE VIEW launch_copy (
   is_storage,
   -- The storage or the allocation.
   object_id,
-  -- Bytes of the object.
+  -- Bytes of the object. Of a tensor map within it, the bytes of the map.
   object_bytes,
   -- The object's part of the copy.
   share
@@ -29,6 +29,9 @@ WITH object AS (
   WHERE evidence = 'derived'
   GROUP BY kernel_id, function_id, pc, storage_id IS NOT NULL, coalesce(storage_id, allocation_id)
 )
-SELECT c.kernel_id, c.function_id, c.pc, c.is_storage, c.object_id, o.bytes, c.share
+SELECT
+  c.kernel_id, c.function_id, c.pc, c.is_storage, c.object_id,
+  CAST(least(o.bytes, coalesce(e.extent_bytes, o.bytes)) AS BIGINT UNSIGNED), c.share
 FROM copied c
 JOIN object o ON o.is_storage = c.is_storage AND o.object_id = c.object_id
+LEFT JOIN copy_extent e ON e.kernel_id = c.kernel_id AND e.function_id = c.function_id AND e.pc = c.pc

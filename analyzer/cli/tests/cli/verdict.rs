@@ -30,6 +30,8 @@ fn a_screen_is_24_lines_of_80_columns() {
         // A time without a source was measured.
         let is_measured = [
             "time_truth",
+            "decode_step",
+            "ring_truth",
             "blame_replays",
             "latency_truth",
             "ablation_truth",
