@@ -13,8 +13,8 @@ use stallmap_console::output;
 use stallmap_console::output::number::grouped;
 use stallmap_console::output::progress::Progress;
 use stallmap_formats::input::Input;
-use stallmap_readers::model::Trace;
 use stallmap_readers::{join, read};
+use stallmap_trace::model::Trace;
 
 /// Reads a file, and writes a capture.
 pub fn run(args: &Import) -> Outcome {

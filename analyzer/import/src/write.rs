@@ -15,7 +15,6 @@ use std::path::Path;
 use stallmap_console::exit::Outcome;
 use stallmap_console::explain::capture_failure;
 use stallmap_formats::input::Input;
-use stallmap_readers::model::{Kernel, Requests, Trace};
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::cell::Blob;
 use stallmap_schema::id::{Address, KernelId, OpId, PystatesHash, RunId, StorageId};
@@ -25,6 +24,7 @@ use stallmap_schema::tables::python::{PythonFrame, PythonState};
 use stallmap_schema::tables::replay;
 use stallmap_schema::tables::tensor;
 use stallmap_schema::word::{Instrument, Match, StorageOrigin};
+use stallmap_trace::model::{Kernel, Requests, Trace};
 use stallmap_write::{CaptureWriter, Form};
 
 pub(crate) use self::into::into;
@@ -277,7 +277,7 @@ impl<'a> Writing<'a> {
     /// Counters refer to bundles. A bundle without content says why there is none.
     fn counters(&self, writer: &mut CaptureWriter) -> Result<(), CaptureError> {
         let ids = self.ids();
-        let mut counters: Vec<(KernelId, &stallmap_readers::model::Counter)> = self
+        let mut counters: Vec<(KernelId, &stallmap_trace::model::Counter)> = self
             .trace
             .counters
             .iter()

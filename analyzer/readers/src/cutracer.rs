@@ -18,7 +18,7 @@ use stallmap_schema::word::{Instrument, LossKind};
 
 use self::instruction::Instruction;
 use self::record::{Line, Record};
-use crate::append::add_damage;
+use crate::damage::add_damage;
 use crate::model::{Access, Frame, Kernel, Process, Requests, Trace};
 
 /// Most accesses of a file.

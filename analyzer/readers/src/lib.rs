@@ -7,15 +7,11 @@
 //! A source fills the parts that it has data for. Everything else is null or empty, and a loss names it. A file is data
 //! from elsewhere: it is read in bounds, and an error names the file and the position.
 
-mod append;
 mod cutracer;
+mod damage;
 mod execution;
-mod join;
 mod kineto;
-pub mod model;
-pub mod name;
 mod ncu;
-mod nest;
 mod nsys;
 mod operators;
 mod proton;
@@ -27,6 +23,7 @@ use stallmap_console::exit::{Failure, Outcome, USAGE};
 
 use stallmap_formats::input::{Form, Input};
 use stallmap_formats::json::Json;
+use stallmap_trace::{join, model, name, nest};
 
 use model::Trace;
 
@@ -91,7 +88,7 @@ fn read_json(input: &Input) -> Outcome<Trace> {
     };
     // Where nothing is left of a file, the place where it breaks is the reason.
     let mut trace = result.map_err(|failure| json.failure().unwrap_or(failure))?;
-    append::add_damage(&mut trace.losses, json.damage());
+    damage::add_damage(&mut trace.losses, json.damage());
     Ok(trace)
 }
 

@@ -1,10 +1,10 @@
 //! Work of the GPUs with its measured times.
 
-use stallmap_readers::model::{Kernel, Work};
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::id::KernelId;
 use stallmap_schema::tables::activity::GpuActivity;
 use stallmap_schema::word::ActivityKind;
+use stallmap_trace::model::{Kernel, Work};
 use stallmap_write::CaptureWriter;
 
 use super::{Writing, run_id};

@@ -7,8 +7,6 @@ use arrow::array::RecordBatch;
 use stallmap_console::exit::{Failure, Outcome, USAGE};
 use stallmap_console::explain::capture_failure;
 use stallmap_formats::input::Input;
-use stallmap_readers::model::{ABSENT, Kernel, Trace};
-use stallmap_readers::name;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::id::{FunctionId, KernelId, OpId, RunId};
@@ -20,6 +18,8 @@ use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::run::{Run, RunOption};
 use stallmap_schema::tables::tensor;
 use stallmap_schema::word::{Instrument, LossKind};
+use stallmap_trace::model::{ABSENT, Kernel, Trace};
+use stallmap_trace::name;
 use stallmap_write::rewrite::{Fate, Rewrite, rewrite};
 use stallmap_write::{CaptureWriter, Form};
 

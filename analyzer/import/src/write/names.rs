@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-use stallmap_readers::model::{Frame, Kernel, Trace};
 use stallmap_schema::hash;
 use stallmap_schema::id::{FrameId, FunctionId, ModuleId, PystatesHash};
+use stallmap_trace::model::{Frame, Kernel, Trace};
 
 /// A function of the source: its name, and the identity of its code, empty without one.
 pub(super) type Code = (Rc<str>, Rc<str>);

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use stallmap_formats::input::Input;
-use stallmap_readers::model::{self, Process, Trace};
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::id::RunId;
 use stallmap_schema::tables::run::{Device, Run, RunOption};
+use stallmap_trace::model::{self, Process, Trace};
 use stallmap_write::CaptureWriter;
 
 use super::{Writing, run_id, samples};

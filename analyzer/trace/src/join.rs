@@ -8,14 +8,14 @@ use crate::model::{Call, Trace};
 use crate::nest::{Span, enclosing, parents};
 
 /// The span of a call.
-pub(crate) fn span(call: Call) -> Span {
+pub fn span(call: Call) -> Span {
     Span { thread: call.thread, begin_ns: call.begin_ns, end_ns: call.end_ns }
 }
 
 /// Gives ops their parents, phases and forward ops, and kernels the op around their launch call.
 ///
 /// An `External id` of a kernel is not used: in old traces it is the correlation id, and in new ones it names the same op.
-pub(crate) fn join_ops(trace: &mut Trace) {
+pub fn join_ops(trace: &mut Trace) {
     trace.ops.sort_by_key(|op| (op.call.begin_ns, std::cmp::Reverse(op.call.end_ns), op.call.thread));
     let spans: Vec<Span> = trace.ops.iter().map(|op| span(op.call)).collect();
     for (place, parent) in parents(&spans).into_iter().enumerate() {
@@ -51,7 +51,7 @@ pub(crate) fn join_ops(trace: &mut Trace) {
 const STEP: &str = "ProfilerStep#";
 
 /// Gives ops the number of steps that ended before them. Returns the number of steps.
-pub(crate) fn join_steps(trace: &mut Trace) -> usize {
+pub fn join_steps(trace: &mut Trace) -> usize {
     let mut ends: HashMap<usize, Vec<i64>> = HashMap::new();
     for op in trace.ops.iter().filter(|op| op.name.starts_with(STEP)) {
         ends.entry(op.process).or_default().push(op.call.end_ns);
@@ -70,7 +70,7 @@ pub(crate) fn join_steps(trace: &mut Trace) -> usize {
 }
 
 /// The part of a step that an op belongs to, by its name.
-pub(crate) fn phase(name: &str) -> Phase {
+pub fn phase(name: &str) -> Phase {
     if name.starts_with("autograd::engine::evaluate_function") {
         Phase::Backward
     } else if name.starts_with("Optimizer.step") {
@@ -85,7 +85,7 @@ fn has_call(trace: &Trace, place: usize) -> bool {
 }
 
 /// Adds the base to all times.
-pub(crate) fn shift(trace: &mut Trace, base_ns: i64) {
+pub fn shift(trace: &mut Trace, base_ns: i64) {
     let add = |time: &mut i64| *time = time.saturating_add(base_ns);
     let call = |call: &mut Call| {
         add(&mut call.begin_ns);

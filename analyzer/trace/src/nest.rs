@@ -4,17 +4,17 @@ use std::cmp::Reverse;
 
 /// A span of a thread. A point has equal begin and end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Span {
+pub struct Span {
     /// The thread, by any number.
-    pub(crate) thread: u64,
+    pub thread: u64,
     /// Begin, nanoseconds.
-    pub(crate) begin_ns: i64,
+    pub begin_ns: i64,
     /// End, nanoseconds.
-    pub(crate) end_ns: i64,
+    pub end_ns: i64,
 }
 
 /// For each point, the innermost span that encloses it on its thread.
-pub(crate) fn enclosing(spans: &[Span], points: &[Span]) -> Vec<Option<usize>> {
+pub fn enclosing(spans: &[Span], points: &[Span]) -> Vec<Option<usize>> {
     let all: Vec<(Span, Option<usize>)> = spans
         .iter()
         .enumerate()
@@ -25,7 +25,7 @@ pub(crate) fn enclosing(spans: &[Span], points: &[Span]) -> Vec<Option<usize>> {
 }
 
 /// For each span, the innermost other one that encloses it on its thread.
-pub(crate) fn parents(spans: &[Span]) -> Vec<Option<usize>> {
+pub fn parents(spans: &[Span]) -> Vec<Option<usize>> {
     let all: Vec<(Span, Option<usize>)> =
         spans.iter().enumerate().map(|(place, span)| (*span, Some(place))).collect();
     outer(&all)

@@ -1,10 +1,10 @@
 //! Recordings as one: a file with several documents, or files of several processes.
 
-use crate::model::{Losses, Op, Trace};
+use crate::model::{Op, Trace};
 
 impl Trace {
     /// Adds a recording of the same source. Processes of equal number and rank are one.
-    pub(crate) fn append(&mut self, other: Self) {
+    pub fn append(&mut self, other: Self) {
         let places = self.append_processes(&other);
         let process = |process: &mut usize| *process = places.get(*process).copied().unwrap_or(*process);
         let ops = self.ops.len();
@@ -67,12 +67,5 @@ impl Trace {
             }
         }
         places
-    }
-}
-
-/// Adds the damages of a file to losses.
-pub(crate) fn add_damage(losses: &mut Losses, damage: &stallmap_formats::json::Damage) {
-    for (reason, count, first) in damage.rows() {
-        losses.add_many(stallmap_schema::word::LossKind::Source, reason, count, Some(first));
     }
 }
