@@ -47,7 +47,7 @@ const UNUSED: u32 = 0xfff8_000c;
 /// Bit of word 2: the map is one of a convolution.
 const IM2COL: u32 = 1;
 /// Maximum number of pixels of a copy by an im2col map.
-const MOST_PIXELS: u32 = 1024;
+const MAX_PIXELS: u32 = 1024;
 /// Bit of word 2: the element type is a tensor float.
 const TENSOR_FLOAT: u32 = 1 << 16;
 
@@ -74,7 +74,7 @@ fn decode(offset: usize, bytes: &[u8]) -> Option<Found> {
     let rank = (words[2] >> 4 & 7) as usize + 1;
     let address = u64::from(words[0]) | u64::from(words[1]) << 32;
     let is_im2col = words[2] & IM2COL != 0;
-    let fits_kind = if is_im2col { rank >= 3 && words[15] < MOST_PIXELS } else { words[15] == 0 };
+    let fits_kind = if is_im2col { rank >= 3 && words[15] < MAX_PIXELS } else { words[15] == 0 };
     if words[2] & UNUSED != 0 || rank > 5 || !fits_kind || address == 0 || address & 15 != 0 {
         return None;
     }

@@ -11,7 +11,7 @@ use crate::definitions::Definitions;
 use crate::descriptors;
 use crate::graph::FlowGraph;
 use crate::loops::InnermostLoops;
-use crate::mbarrier::{Evidence, Mbarrier, common, evidence};
+use crate::mbarrier::{Mbarrier, MbarrierEvidence, common, evidence};
 use crate::signals::{Signals, signals};
 use crate::value::{Base, Question, Value};
 use crate::work::{TooMuchWork, Work};
@@ -250,8 +250,8 @@ fn met(
     arrivals: &Arrivals,
     mbarriers: &BTreeSet<Mbarrier>,
     work: &Work,
-) -> Result<Option<(Evidence, Vec<usize>)>, TooMuchWork> {
-    let mut met: BTreeMap<Evidence, Vec<usize>> = BTreeMap::new();
+) -> Result<Option<(MbarrierEvidence, Vec<usize>)>, TooMuchWork> {
+    let mut met: BTreeMap<MbarrierEvidence, Vec<usize>> = BTreeMap::new();
     for (others, signals) in arrivals {
         work.spend(1 + others.len())?;
         if let Some(evidence) = evidence(mbarriers, others) {

@@ -10,7 +10,7 @@ use crate::graph::FlowGraph;
 use crate::work::{TooMuchWork, Work};
 
 /// Maximum number of blocks of code whose loops are searched: the search may take the square of it.
-const MOST_BLOCKS: usize = 1 << 12;
+const MAX_BLOCKS: usize = 1 << 12;
 
 /// By block: a number of the innermost loop around it. Blocks outside of loops have none.
 #[derive(Debug, Default)]
@@ -19,7 +19,7 @@ pub(crate) struct InnermostLoops(BTreeMap<NodeIndex, usize>);
 impl InnermostLoops {
     pub(crate) fn new(flow: &FlowGraph, work: &Work) -> Result<Self, TooMuchWork> {
         let Some(entry) = flow.graph.node_indices().next() else { return Ok(Self::default()) };
-        if flow.graph.node_count() > MOST_BLOCKS {
+        if flow.graph.node_count() > MAX_BLOCKS {
             return Ok(Self::default());
         }
         work.spend(flow.graph.node_count() + flow.graph.edge_count())?;

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use crate::value::{Base, Value, Walk};
+use crate::value::{Base, LoopWalk, Value};
 
 /// Shared addresses have 24 bits. Above them may stand the rank of a block in its cluster.
 pub(crate) const ADDRESS_BITS: u32 = 24;
 const ADDRESS_MASK: i64 = (1 << ADDRESS_BITS) - 1;
 /// Maximum number of stages of a ring.
-const MOST_STAGES: i64 = 64;
+const MAX_STAGES: i64 = 64;
 
 /// The address of an mbarrier, or those of a ring of them that a loop walks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,12 +17,12 @@ pub(crate) struct Mbarrier {
     base: Base,
     /// The number that is added to it.
     pub(crate) start: i64,
-    walk: Walk,
+    walk: LoopWalk,
 }
 
 /// The evidence that two mbarriers are one, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Evidence {
+pub(crate) enum MbarrierEvidence {
     /// Their bases are one, and so are their addresses or some of those of their rings.
     Address,
     /// Their bases may differ, what is added to them does not.
@@ -41,28 +41,28 @@ impl From<Value> for Mbarrier {
 
 impl Mbarrier {
     /// The evidence that two places may be of one mbarrier. None if they are not.
-    fn evidence(&self, other: &Self) -> Option<Evidence> {
+    fn evidence(&self, other: &Self) -> Option<MbarrierEvidence> {
         let is_open = || [self.base, other.base].iter().any(|base| matches!(base, Base::Unknown(_)));
         if self.base != other.base && !is_open() {
             return None;
         }
         if self.meets(other) {
             return Some(match self.base == other.base {
-                true => Evidence::Address,
-                false if (self.start, other.start) == (0, 0) => Evidence::Nothing,
-                false => Evidence::Offset,
+                true => MbarrierEvidence::Address,
+                false if (self.start, other.start) == (0, 0) => MbarrierEvidence::Nothing,
+                false => MbarrierEvidence::Offset,
             });
         }
         let may_be_one = self.may_hold(other.start) || other.may_hold(self.start);
-        may_be_one.then(|| Evidence::Ring((self.start - other.start).abs()))
+        may_be_one.then(|| MbarrierEvidence::Ring((self.start - other.start).abs()))
     }
 
     /// Number of stages: one of a single mbarrier. None where the end of the ring is not known.
     fn stages(&self) -> Option<i64> {
-        let Walk { step, bytes } = self.walk;
+        let LoopWalk { step, bytes } = self.walk;
         match (step, bytes) {
             (0, _) => Some(1),
-            (step, bytes) if step > 0 && bytes > 0 && bytes % step == 0 && bytes / step <= MOST_STAGES => {
+            (step, bytes) if step > 0 && bytes > 0 && bytes % step == 0 && bytes / step <= MAX_STAGES => {
                 Some(bytes / step)
             }
             _ => None,
@@ -75,11 +75,15 @@ impl Mbarrier {
             return true;
         }
         let (Some(stages), Some(_)) = (self.stages(), other.stages()) else { return false };
-        (0..stages).any(|stage| other.holds(self.start + stage * self.walk.step, other.stages()))
+        (0..stages).any(|stage| other.holds(self.address(stage), other.stages()))
+    }
+
+    fn address(&self, stage: i64) -> i64 {
+        self.start.saturating_add(stage.saturating_mul(self.walk.step))
     }
 
     fn may_hold(&self, address: i64) -> bool {
-        self.stages().is_none() && self.holds(address, Some(MOST_STAGES))
+        self.stages().is_none() && self.holds(address, Some(MAX_STAGES))
     }
 
     fn holds(&self, address: i64, stages: Option<i64>) -> bool {
@@ -92,13 +96,13 @@ impl Mbarrier {
 }
 
 /// The best evidence that one of several mbarriers is one of others.
-pub(crate) fn evidence(some: &BTreeSet<Mbarrier>, others: &BTreeSet<Mbarrier>) -> Option<Evidence> {
+pub(crate) fn evidence(some: &BTreeSet<Mbarrier>, others: &BTreeSet<Mbarrier>) -> Option<MbarrierEvidence> {
     some.iter().flat_map(|one| others.iter().filter_map(|other| one.evidence(other))).min()
 }
 
 /// The mbarriers whose addresses are of others too.
 pub(crate) fn common(some: &BTreeSet<Mbarrier>, others: &BTreeSet<Mbarrier>) -> BTreeSet<Mbarrier> {
     let is_common =
-        |one: &Mbarrier| others.iter().any(|other| one.evidence(other) == Some(Evidence::Address));
+        |one: &Mbarrier| others.iter().any(|other| one.evidence(other) == Some(MbarrierEvidence::Address));
     some.iter().filter(|one| is_common(one)).copied().collect()
 }

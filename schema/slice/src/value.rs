@@ -25,7 +25,7 @@ mod walk;
 use circles::{Circles, Definition};
 use expression::{Expression, Operand, Term};
 use reaching::{Condition, Sources};
-pub(crate) use walk::Walk;
+pub(crate) use walk::LoopWalk;
 
 /// Maximum steps of one query. After them the result is unknown.
 const MOST_STEPS: usize = 1 << 10;
@@ -38,7 +38,7 @@ pub(crate) struct Value {
     pub(crate) base: Base,
     pub(crate) constant: i64,
     /// The additions of a loop to a start. None in other values.
-    pub(crate) walk: Walk,
+    pub(crate) walk: LoopWalk,
 }
 
 /// The base to which a constant is added.
@@ -71,7 +71,7 @@ impl Value {
     const ANY: Self = Self::from_base(Base::Unknown(0));
 
     const fn from_base(base: Base) -> Self {
-        Self { base, constant: 0, walk: Walk::NONE }
+        Self { base, constant: 0, walk: LoopWalk::NONE }
     }
 
     const fn number(constant: i64) -> Self {
@@ -94,8 +94,11 @@ impl Value {
             base => Base::of((base, factor)),
         };
         // A number that is not known times the bytes of a stage is any of the stages.
-        let any =
-            if base == Base::Zero { Walk::NONE } else { Walk { step: factor.saturating_abs(), bytes: 0 } };
+        let any = if base == Base::Zero {
+            LoopWalk::NONE
+        } else {
+            LoopWalk { step: factor.saturating_abs(), bytes: 0 }
+        };
         let walk = self.walk.scaled(factor).with(any);
         Self { base, constant: self.constant.wrapping_mul(factor), walk }
     }
@@ -335,7 +338,8 @@ impl<'a> Question<'a> {
             list.push(*term);
         }
         let added = self.sum(index, &added)?;
-        let walk = Walk::of_added(added.iter().filter(|one| one.base == Base::Zero).map(|one| one.constant));
+        let walk =
+            LoopWalk::of_added(added.iter().filter(|one| one.base == Base::Zero).map(|one| one.constant));
         let starts = self.sum(index, &circular)?;
         Ok(starts.into_iter().map(|value| Value { walk: value.walk.with(walk), ..value }).collect())
     }
@@ -377,7 +381,7 @@ impl<'a> Question<'a> {
 
 /// Each value once, with all of its walk.
 fn limited(values: BTreeSet<Value>) -> BTreeSet<Value> {
-    let mut walks: BTreeMap<(Base, i64), Walk> = BTreeMap::new();
+    let mut walks: BTreeMap<(Base, i64), LoopWalk> = BTreeMap::new();
     for Value { base, constant, walk } in values {
         walks.entry((base, constant)).and_modify(|known| *known = known.with(walk)).or_insert(walk);
     }

@@ -2,12 +2,12 @@
 
 /// A step, and the bytes after which it begins again. Zero stands for none, or for what is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Walk {
+pub(crate) struct LoopWalk {
     pub(crate) step: i64,
     pub(crate) bytes: i64,
 }
 
-impl Walk {
+impl LoopWalk {
     /// No loop adds anything.
     pub(crate) const NONE: Self = Self { step: 0, bytes: 0 };
 
@@ -26,15 +26,11 @@ impl Walk {
 
     /// Both walks: of a sum, or of several additions of one loop.
     pub(super) fn with(self, other: Self) -> Self {
-        let either = |one: i64, other: i64| if one == 0 { other } else { one };
-        Self {
-            step: if self.step == 0 || other.step == 0 {
-                either(self.step, other.step)
-            } else {
-                self.step.min(other.step)
-            },
-            bytes: either(self.bytes, other.bytes).max(other.bytes),
-        }
+        let step = match (self.step, other.step) {
+            (0, step) | (step, 0) => step,
+            (one, other) => one.min(other),
+        };
+        Self { step, bytes: self.bytes.max(other.bytes) }
     }
 
     pub(super) const fn scaled(self, factor: i64) -> Self {
