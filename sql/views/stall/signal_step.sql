@@ -62,17 +62,18 @@ WITH signal AS (
 ), divided AS (
   SELECT
     *,
-    cause_space IN ('global', 'generic', 'texture', 'mbarrier') AS hides,
-    NOT is_signal AND cause_space NOT IN ('global', 'generic', 'texture', 'mbarrier') AS is_work
+    -- Signals are followed: they neither hide work nor are hidden.
+    CASE WHEN is_signal THEN 'signal' WHEN cause_space IN ('global', 'generic', 'texture', 'mbarrier') THEN 'wait'
+         ELSE 'work' END AS part
   FROM summed
 ), counted AS (
   SELECT
     *,
-    sum(CASE WHEN hides THEN samples ELSE 0.0 END) OVER (PARTITION BY function_id, pc) AS waiting,
-    sum(CASE WHEN is_work THEN samples ELSE 0.0 END) OVER (PARTITION BY function_id, pc) AS working
+    sum(CASE WHEN part = 'wait' THEN samples ELSE 0.0 END) OVER (PARTITION BY function_id, pc) AS waiting,
+    sum(CASE WHEN part = 'work' THEN samples ELSE 0.0 END) OVER (PARTITION BY function_id, pc) AS working
   FROM divided
 ), remaining AS (
-  SELECT *, CASE WHEN is_work THEN samples * greatest(0.0, 1.0 - 4.0 * waiting / working) ELSE samples END AS held
+  SELECT *, CASE WHEN part = 'work' THEN samples * greatest(0.0, 1.0 - 4.0 * waiting / working) ELSE samples END AS held
   FROM counted
 )
 SELECT

@@ -137,15 +137,14 @@ WITH object AS (
 ), copied AS (
   SELECT
     c.kernel_id, c.function_id, c.pc, CAST(c.target AS VARCHAR) AS target, c.storage_id, c.tensor_id, c.allocation_id,
-    least(o.bytes, coalesce(e.extent_bytes, o.bytes)) * c.share
-      / sum(c.share) OVER (PARTITION BY c.kernel_id, o.is_storage, o.object_id) AS bytes,
+    o.object_bytes * c.share / sum(c.share) OVER (PARTITION BY c.kernel_id, o.is_storage, o.object_id) AS bytes,
     coalesce(r.l2_share, 0.0) AS l2_share
   FROM pc_tensor_share c
-  JOIN object o
-    ON o.is_storage = (c.storage_id IS NOT NULL) AND o.object_id = coalesce(c.storage_id, c.allocation_id)
+  JOIN launch_copy o
+    ON o.kernel_id = c.kernel_id AND o.function_id = c.function_id AND o.pc = c.pc
+    AND o.is_storage = (c.storage_id IS NOT NULL) AND o.object_id = coalesce(c.storage_id, c.allocation_id)
   LEFT JOIN object_residency r
     ON r.kernel_id = c.kernel_id AND r.is_storage = o.is_storage AND r.object_id = o.object_id
-  LEFT JOIN copy_extent e ON e.kernel_id = c.kernel_id AND e.function_id = c.function_id AND e.pc = c.pc
   WHERE c.evidence = 'derived'
 ), moved AS (
   SELECT
