@@ -47,7 +47,7 @@ impl Server {
     fn handle(&self, message: &Value, out: &mut dyn Write) -> io::Result<()> {
         let id = message.get("id").cloned();
         let Some(method) = message.get("method").and_then(Value::as_str) else {
-            // A reply to a request that this server never sends, or no request at all.
+            // A reply to a call that this server never makes, or no call at all.
             let is_reply = message.get("result").is_some() || message.get("error").is_some();
             let id = id.unwrap_or(Value::Null);
             return if is_reply {

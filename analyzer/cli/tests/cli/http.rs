@@ -296,7 +296,7 @@ fn connections_that_ask_nothing_keep_no_one_out() {
         })
         .collect();
     assert_eq!(server.sql("SELECT 1").status, 200);
-    // The oldest lost their places, long before the time to send a request.
+    // The oldest connections were closed, long before the time limit of an HTTP request.
     let mut rest = Vec::new();
     drop((&idle[0]).read_to_end(&mut rest));
     assert!(rest.is_empty());

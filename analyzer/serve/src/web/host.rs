@@ -87,7 +87,7 @@ impl Host {
         Ok(())
     }
 
-    /// A request that is admitted. None if its client got another reply.
+    /// The HTTP request, if it is admitted. None if its client got another reply.
     async fn met(&self, stream: TcpStream, deadline: Instant) -> IoResult<Option<Admitted>> {
         let pipe: Box<dyn Pipe> = match &self.tls {
             Some(tls) => Box::new(timeout_at(deadline, tls.accept(stream)).await??),
@@ -155,7 +155,7 @@ impl Host {
     }
 }
 
-/// A request of a client that is known, with its place among the connections.
+/// An HTTP request of a known client, with its place among the connections.
 struct Admitted {
     channel: Channel,
     request: Request,
