@@ -35,7 +35,7 @@ const VALUES: [&str; 18] = [
     "\u{0}",
 ];
 /// Most rows of a changed table: the campaign runs for minutes.
-const MOST_ROWS: usize = 200_000;
+const MAX_ROWS: usize = 200_000;
 
 /// The same numbers for the same seed.
 struct Chance(u64);
@@ -87,7 +87,7 @@ fn main() -> Result<(), Failure> {
 fn other(rows: &RecordBatch, chance: &mut Chance) -> Result<(RecordBatch, String), Failure> {
     let count = rows.num_rows();
     let each = |select: &mut dyn FnMut(usize) -> Vec<usize>| -> Result<RecordBatch, Failure> {
-        let indices: Vec<u64> = (0..count).flat_map(select).take(MOST_ROWS).map(|row| row as u64).collect();
+        let indices: Vec<u64> = (0..count).flat_map(select).take(MAX_ROWS).map(|row| row as u64).collect();
         Ok(take_record_batch(rows, &UInt64Array::from(indices))?)
     };
     match chance.below(9) {

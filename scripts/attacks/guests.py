@@ -14,7 +14,7 @@ from attacks.servers import ANSWER_S, HTTP2, KINDS, Server, problem_of
 # Short ones: a query ends after QUERY_S, and more than CONNECTIONS are refused.
 QUERY_S, CONNECTIONS = 2, 8
 # Of a server with --memory 1G: that, and half as much for the program and its connections.
-MEMORY, MOST_MB = "1G", 1536
+MEMORY, MAX_MB = "1G", 1536
 # Most statements of one client, and seconds that an impatient one waits.
 ACTS, CALM_S = 4, 1
 ENDLESS = "SELECT count(*) FROM generate_series(1, 10000000) a, generate_series(1, 10000000) b WHERE a.value % 7 = b.value % 11"
@@ -219,7 +219,7 @@ def guests(counts, capture, place, chance):
     if secret and not is_admitted:
         problem = f"no answer: {problem_then}"
     server.end()
-    if server.mb > MOST_MB:
+    if server.mb > MAX_MB:
         problem = problem or f"{server.mb} MB with --memory {MEMORY}"
     counts.note(server, problem or problem_of(server, counts.options))
 

@@ -14,7 +14,7 @@ RECORDING = ROOT / "target/debug/examples/recording"
 CODES = {0, 1, 2, 3, 5, 124, 125}
 SPARSE_BYTES = 5 << 30
 # Larger ones were made by another damage.
-MOST_BYTES = 1 << 24
+MAX_BYTES = 1 << 24
 DEEP = 100_000
 
 
@@ -30,7 +30,7 @@ def damaged(folder, chance):
     """Damages one to three files of a recording, and says how."""
     made = []
     for _ in range(chance.randint(1, 3)):
-        files = sorted(file for file in folder.rglob("*") if file.is_file() and 0 < file.stat().st_size < MOST_BYTES)
+        files = sorted(file for file in folder.rglob("*") if file.is_file() and 0 < file.stat().st_size < MAX_BYTES)
         if not files:
             break
         # Most of what can be lost is in segments.

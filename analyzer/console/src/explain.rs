@@ -20,9 +20,9 @@ use crate::exit::{CAPTURE, Failure, IO, QUERY, USAGE};
 use crate::output;
 
 /// Maximum captures that a hint lists.
-const MOST_CAPTURES: usize = 5;
+const MAX_CAPTURES: usize = 5;
 /// Maximum entries of a folder that are searched for captures.
-const MOST_ENTRIES: usize = 10_000;
+const MAX_ENTRIES: usize = 10_000;
 /// Words for which there is no table, and the views that are meant.
 const SYNONYMS: [(&str, &str); 4] = [
     ("kernels", "`kernel_cost` has the cost of each kernel, `launch` each launch"),
@@ -42,7 +42,7 @@ const LAYERS: [&str; 8] = [
     "Cast error: ",
 ];
 /// Maximum columns that a hint lists.
-const MOST_COLUMNS: usize = 12;
+const MAX_COLUMNS: usize = 12;
 
 /// Reason why a capture could not be opened or a statement failed. The session provides the names that exist.
 pub fn explain(error: AnalyzeError, session: Option<&Session>) -> Failure {
@@ -98,8 +98,8 @@ fn here(error: &CaptureError) -> Option<String> {
         CaptureError::NotACapture { path, .. } if path.is_dir() => {
             let mut names = captures(path);
             let count = names.len();
-            names.truncate(MOST_CAPTURES);
-            let more = if count > MOST_CAPTURES { ", …" } else { "" };
+            names.truncate(MAX_CAPTURES);
+            let more = if count > MAX_CAPTURES { ", …" } else { "" };
             let noun = if count == 1 { "capture is" } else { "captures are" };
             (count > 0).then(|| format!("{count} {noun} in it: {}{more}", output::in_line(&names.join(", "))))
         }
@@ -109,7 +109,7 @@ fn here(error: &CaptureError) -> Option<String> {
 
 /// The names of captures in a folder.
 fn captures(folder: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().take(MOST_ENTRIES);
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().take(MAX_ENTRIES);
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     let mut names: Vec<String> = names.filter(|name| name.ends_with(".stallmap")).collect();
     names.sort();
@@ -311,8 +311,8 @@ fn no_column(field: &Column, valid: &[Column], sql: &str) -> Failure {
         Some(name) => Some(format!("did you mean `{name}`?")),
         None if names.is_empty() => None,
         None => {
-            let shown = names.iter().take(MOST_COLUMNS).copied().collect::<Vec<_>>();
-            let more = if names.len() > MOST_COLUMNS { ", …" } else { "" };
+            let shown = names.iter().take(MAX_COLUMNS).copied().collect::<Vec<_>>();
+            let more = if names.len() > MAX_COLUMNS { ", …" } else { "" };
             Some(format!("columns here: {}{more}", shown.join(", ")))
         }
     };

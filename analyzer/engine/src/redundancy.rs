@@ -19,11 +19,11 @@ use super::derived::LoadRedundancy;
 use super::sampler::Sampler;
 
 /// Maximum of lane accesses per launch. Beyond it, sectors are sampled.
-const MOST_ACCESSES: usize = 1 << 23;
+const MAX_ACCESSES: usize = 1 << 23;
 /// The part of it that a sample may have: time goes to launches that are exact.
 const SAMPLE_ONE_IN: usize = 4;
 /// Maximum of accesses, counted once per sector that they touch.
-const MOST_TOUCHES: usize = 1 << 25;
+const MAX_TOUCHES: usize = 1 << 25;
 /// Fewer lanes than this are not worth a thread.
 const LANES_WORTH_A_THREAD: usize = 1 << 17;
 /// Bytes of memory for a lane with its touches.
@@ -96,7 +96,7 @@ impl Step<Loads> for Part {
 impl Redundancy {
     /// With some bytes of memory for a launch.
     pub(super) fn new(room_bytes: usize) -> Self {
-        Self::with_room(MOST_ACCESSES.min(room_bytes / LANE_BYTES))
+        Self::with_room(MAX_ACCESSES.min(room_bytes / LANE_BYTES))
     }
 
     /// With smaller limits, for tests.
@@ -157,7 +157,7 @@ impl Redundancy {
             self.push(first);
         }
         // With little memory, a launch leaves none to the next.
-        match Arc::get_mut(&mut self.loads).filter(|_| self.most_accesses == MOST_ACCESSES) {
+        match Arc::get_mut(&mut self.loads).filter(|_| self.most_accesses == MAX_ACCESSES) {
             Some(loads) => {
                 loads.clear();
                 self.spare = walks.into_iter().map(|walk| walk.again(0, 1)).collect();
@@ -270,7 +270,7 @@ impl Analysis for Redundancy {
             Stage::Ended => return self.read(most),
             Stage::Reading => {
                 let touches = self.walks.iter().map(|walk| lent(walk).walk.touch_count()).sum::<usize>();
-                if touches > MOST_TOUCHES {
+                if touches > MAX_TOUCHES {
                     self.walks.clear();
                     self.halve();
                     return self.read(most);

@@ -24,9 +24,9 @@ use super::sampler::Sampler;
 use super::shape::LINE_BYTES;
 
 /// Maximum of sector touches per launch. Beyond it, lines are sampled.
-const MOST_TOUCHES: usize = 1 << 25;
+const MAX_TOUCHES: usize = 1 << 25;
 /// The same for instructions: latencies need the level of memory only, and every first question asks for them.
-const MOST_TOUCHES_OF_INSTRUCTIONS: usize = 1 << 20;
+const MAX_TOUCHES_OF_INSTRUCTIONS: usize = 1 << 20;
 
 /// The rows of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,8 +106,8 @@ impl Reuse {
     /// With some bytes of memory for a launch.
     pub(super) fn new(grain: Grain, room_bytes: usize) -> Self {
         let most_touches = match grain {
-            Grain::Launch => MOST_TOUCHES,
-            Grain::Instruction(_) => MOST_TOUCHES_OF_INSTRUCTIONS,
+            Grain::Launch => MAX_TOUCHES,
+            Grain::Instruction(_) => MAX_TOUCHES_OF_INSTRUCTIONS,
         };
         Self { room_bytes, ..Self::with_room(grain, most_touches) }
     }

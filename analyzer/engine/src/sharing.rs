@@ -28,11 +28,11 @@ pub(super) enum Grain {
 }
 
 /// Maximum of runs of adjacent sectors. Beyond it, sectors are sampled.
-const MOST_RUNS: usize = 1 << 23;
+const MAX_RUNS: usize = 1 << 23;
 /// Fewer runs than this are not worth a thread.
 const RUNS_WORTH_A_THREAD: usize = 1 << 13;
 /// Maximum of requests that are remembered: a block makes most of its requests again and again.
-const MOST_REQUESTS: usize = 1 << 20;
+const MAX_REQUESTS: usize = 1 << 20;
 /// Bytes of memory for a run, while it moves to another list.
 const RUN_BYTES: usize = 4 * size_of::<Run>();
 
@@ -96,7 +96,7 @@ impl Step<()> for Piece {
 impl Sharing {
     /// With some bytes of memory for a launch.
     pub(super) fn new(grain: Grain, room_bytes: usize) -> Self {
-        Self::with_room(grain, MOST_RUNS.min(room_bytes / RUN_BYTES))
+        Self::with_room(grain, MAX_RUNS.min(room_bytes / RUN_BYTES))
     }
 
     /// With smaller limits, for tests.
@@ -120,7 +120,7 @@ impl Sharing {
 
     /// True if the block made the same request before.
     fn is_known(&mut self, request: (u8, u64, u64, u64)) -> bool {
-        if self.requests.len() < MOST_REQUESTS.min(self.most_runs) {
+        if self.requests.len() < MAX_REQUESTS.min(self.most_runs) {
             return !self.requests.insert(request);
         }
         self.requests.contains(&request)
@@ -271,7 +271,7 @@ impl Analysis for Sharing {
 
     fn end_launch(&mut self) {
         self.stage = Stage::Ended;
-        if self.requests.capacity() > MOST_REQUESTS / 16 {
+        if self.requests.capacity() > MAX_REQUESTS / 16 {
             self.requests = NumberSet::default();
         }
         self.requests.clear();

@@ -42,7 +42,7 @@ use stallmap_tables::guard::GuardScans;
 use stallmap_tables::plain;
 
 /// Rows of a table up to which it is cached.
-pub(super) const MOST_KEPT_ROWS: usize = 4_000_000;
+pub(super) const MAX_KEPT_ROWS: usize = 4_000_000;
 
 /// Shared state of all derived tables of a capture.
 #[derive(Debug)]
@@ -162,7 +162,7 @@ impl Engine {
     /// report's queries read it repeatedly.
     pub async fn keep_parts(self: &Arc<Self>, context: &SessionContext) -> Result<()> {
         let summarized = self.summarized(&context.state()).await?;
-        let is_short = summarized.is_none_or(|summarized| summarized.row_count() <= MOST_KEPT_ROWS);
+        let is_short = summarized.is_none_or(|summarized| summarized.row_count() <= MAX_KEPT_ROWS);
         self.keeps_parts.fetch_or(is_short, Ordering::Relaxed);
         Ok(())
     }

@@ -25,10 +25,10 @@ use super::index::TensorIndex;
 use super::resolve::Resolver;
 use super::runs::Runs;
 use super::sharing::{self, Sharing};
-use super::table::{Engine, MOST_KEPT_ROWS};
+use super::table::{Engine, MAX_KEPT_ROWS};
 
 /// An analysis with more bytes of rows is computed wherever it is read.
-const MOST_KEPT_BYTES: usize = 512 << 20;
+const MAX_KEPT_BYTES: usize = 512 << 20;
 /// `pc_tensor_part`.
 const PARTS: exec::Grain = exec::Grain::Instruction;
 
@@ -231,7 +231,7 @@ impl Engine {
             let memory = reservation(state);
             let count = rows.iter().map(RecordBatch::num_rows).sum::<usize>();
             let bytes = rows.iter().map(RecordBatch::get_array_memory_size).sum::<usize>();
-            let is_few = count <= MOST_KEPT_ROWS && bytes <= MOST_KEPT_BYTES;
+            let is_few = count <= MAX_KEPT_ROWS && bytes <= MAX_KEPT_BYTES;
             (is_few && memory.try_grow(bytes).is_ok()).then_some((rows, memory))
         });
         Ok(tables.collect())

@@ -22,7 +22,7 @@ use super::resolve::{Resolver, Share, Target};
 use super::view::View;
 
 /// Maximum of bytes that a lane accesses.
-const MOST_BYTES: u64 = 64;
+const MAX_BYTES: u64 = 64;
 
 /// Aggregates touches by target, and tracks the accesses to each piece of memory.
 pub(super) struct Touches {
@@ -114,7 +114,7 @@ impl Touches {
         let object = object(self.resolver.index(), share.target);
         let is_whole = share.lane_mask == request.lane_mask;
         // No instruction accesses more bytes.
-        let bytes = request.access_bytes.clamp(1, MOST_BYTES);
+        let bytes = request.access_bytes.clamp(1, MAX_BYTES);
         if let Some(object) = object {
             let mut touch = |address, bytes| self.memory.touch(object, address, bytes, kind, sequence);
             match request.adjacent_bytes().filter(|_| is_whole && bytes == request.access_bytes) {

@@ -22,7 +22,7 @@ use stallmap_console::rows;
 use stallmap_lists::forest;
 
 /// Tensors that are drawn with what they are views of. `dot` does not finish a picture of 591 with 1,222 edges.
-const MOST_DRAWN: usize = 100;
+const MAX_DRAWN: usize = 100;
 
 /// Writes the files, or prints their queries.
 pub(crate) fn run(context: &Context, args: &Tenprof) -> Outcome {
@@ -55,7 +55,7 @@ pub(crate) fn run(context: &Context, args: &Tenprof) -> Outcome {
     folder.text("forest.txt", &nested(&bases))?;
     progress.say("querying blame.dot".to_owned());
     let forest = runtime.block_on(forest::forest(&session, true))?;
-    let costliest = forest::Choice { top: MOST_DRAWN, tensor: None };
+    let costliest = forest::Choice { top: MAX_DRAWN, tensor: None };
     folder.text("blame.dot", &forest::dot(&forest.choose(&costliest).unwrap_or_default()))?;
     folder.keep()?;
     drop(progress);

@@ -25,7 +25,7 @@ use crate::service::Service;
 use crate::status::status;
 
 /// Most bytes of a call's message. Its statement is shorter.
-const MOST_BYTES: usize = 1 << 20;
+const MAX_BYTES: usize = 1 << 20;
 /// Pause after a wrong token.
 const PAUSE: Duration = Duration::from_secs(1);
 /// A connection ends this long after its last query could have ended.
@@ -115,7 +115,7 @@ pub(crate) struct Gated {
 
 impl Gated {
     pub(crate) fn new(gate: Gate, service: Service) -> Self {
-        let service = FlightServiceServer::new(service).max_decoding_message_size(MOST_BYTES);
+        let service = FlightServiceServer::new(service).max_decoding_message_size(MAX_BYTES);
         Self { gate: Arc::new(gate), service }
     }
 }

@@ -16,7 +16,7 @@ use prost::Message as _;
 use stallmap_serve::failure::Refusal;
 
 /// Most bytes of the values. With its statement a handle must fit into a message.
-pub(crate) const MOST_VALUE_BYTES: usize = 256 << 10;
+pub(crate) const MAX_VALUE_BYTES: usize = 256 << 10;
 
 /// A statement, maybe with values.
 #[derive(Clone, PartialEq, prost::Message)]

@@ -21,9 +21,9 @@ const LONGEST_LOGIN: Duration = Duration::from_secs(10);
 /// Pause after the system has no connection to give.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Most calls at a time of one connection.
-const MOST_REQUESTS: u32 = 32;
+const MAX_REQUESTS: u32 = 32;
 /// Most bytes of the headers of a call.
-const MOST_HEADER_BYTES: u32 = 16 << 10;
+const MAX_HEADER_BYTES: u32 = 16 << 10;
 /// A peer that is silent for this time is asked for a sign of life.
 const SILENCE: Duration = Duration::from_mins(1);
 /// Time for that sign.
@@ -37,8 +37,8 @@ pub(crate) async fn serve(
     service: Service,
 ) -> Outcome {
     let mut builder = Server::builder()
-        .max_concurrent_streams(MOST_REQUESTS)
-        .http2_max_header_list_size(MOST_HEADER_BYTES)
+        .max_concurrent_streams(MAX_REQUESTS)
+        .http2_max_header_list_size(MAX_HEADER_BYTES)
         .http2_keepalive_interval(Some(SILENCE))
         .http2_keepalive_timeout(Some(LONGEST_SIGN));
     let router = builder.add_service(Gated::new(gate, service));

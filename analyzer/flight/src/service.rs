@@ -29,7 +29,7 @@ use tonic::metadata::MetadataValue;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::catalog;
-use crate::handle::{Handle, MOST_VALUE_BYTES};
+use crate::handle::{Handle, MAX_VALUE_BYTES};
 use crate::info;
 use crate::keys;
 use crate::queries::{Messages, Queries, encoded};
@@ -127,8 +127,8 @@ async fn values(mut parts: PeekableFlightDataStream) -> Result<Vec<arrow_flight:
             continue;
         }
         size_bytes += part.encoded_len();
-        if size_bytes > MOST_VALUE_BYTES {
-            let message = format!("the values have more than {} KiB", MOST_VALUE_BYTES >> 10);
+        if size_bytes > MAX_VALUE_BYTES {
+            let message = format!("the values have more than {} KiB", MAX_VALUE_BYTES >> 10);
             return Err(status(&Refusal::message("54000", message, "bind one row of shorter values")));
         }
         values.push(part);

@@ -6,7 +6,7 @@ use stallmap_serve::failure::Refusal;
 use tonic::{Code, Status};
 
 /// Most characters of a text. It travels in a header, which clients bound.
-const MOST_CHARS: usize = 2_000;
+const MAX_CHARS: usize = 2_000;
 
 /// The status for a refusal.
 pub(crate) fn status(refusal: &Refusal) -> Status {
@@ -15,7 +15,7 @@ pub(crate) fn status(refusal: &Refusal) -> Status {
     if let Some(excerpt) = failure.excerpt_text() {
         text = format!("{text}\n{excerpt}");
     }
-    text = text.chars().take(MOST_CHARS).collect();
+    text = text.chars().take(MAX_CHARS).collect();
     if let Some(hint) = failure.hint_text() {
         text = format!("{text}\nhint: {hint}");
     }

@@ -1,7 +1,7 @@
 //! Decimal times as integers. A float of 64 bits has 15 digits, and microseconds since 1970 with nanoseconds have 19.
 
 /// Digits of a number that are read. Longer ones are refused.
-const MOST_DIGITS: usize = 30;
+const MAX_DIGITS: usize = 30;
 
 /// A decimal number times a power of ten, rounded half to even. None if the text is not a number or too long.
 fn scaled(text: &str, power: i32) -> Option<i128> {
@@ -9,7 +9,7 @@ fn scaled(text: &str, power: i32) -> Option<i128> {
     let exponent: i32 = exponent.strip_prefix('+').unwrap_or(exponent).parse().ok()?;
     let (sign, digits) = mantissa.strip_prefix('-').map_or((1, mantissa), |digits| (-1, digits));
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    if whole.len() + fraction.len() > MOST_DIGITS || whole.is_empty() {
+    if whole.len() + fraction.len() > MAX_DIGITS || whole.is_empty() {
         return None;
     }
     let mut value: i128 = 0;

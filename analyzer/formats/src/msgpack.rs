@@ -10,11 +10,11 @@ use struson::writer::{JsonNumberError, JsonStreamWriter, JsonWriter};
 use crate::input::Input;
 
 /// Most bytes of an unpacked file: its JSON is held in memory.
-const MOST_BYTES: u64 = 1 << 30;
+const MAX_BYTES: u64 = 1 << 30;
 /// Most bytes of one text, as in JSON.
-const MOST_TEXT_BYTES: u32 = 1 << 20;
+const MAX_TEXT_BYTES: u32 = 1 << 20;
 /// Most levels of arrays and maps.
-const MOST_LEVELS: usize = 1024;
+const MAX_LEVELS: usize = 1024;
 
 /// An array or a map with values that are still to be read.
 enum Open {
@@ -40,7 +40,7 @@ enum Value {
 ///
 /// A value that JSON lacks, one that is beyond the bounds, or the end of the file.
 pub fn to_json(input: &Input) -> Outcome<Vec<u8>> {
-    let mut reader = io::BufReader::new(input.open()?.take(MOST_BYTES));
+    let mut reader = io::BufReader::new(input.open()?.take(MAX_BYTES));
     let mut text = Vec::new();
     translate(&mut reader, &mut text).map_err(|error| {
         Failure::message(IO, format!("`{}` is not complete MessagePack: {error}", input.path.display()))
@@ -69,7 +69,7 @@ fn translate(reader: &mut impl Read, text: &mut Vec<u8>) -> io::Result<()> {
                 open.push(Open::Map(count));
             }
         }
-        if open.len() > MOST_LEVELS {
+        if open.len() > MAX_LEVELS {
             return Err(wrong("it has too many levels"));
         }
         loop {
@@ -146,7 +146,7 @@ fn next(reader: &mut impl Read) -> io::Result<Value> {
 }
 
 fn text(reader: &mut impl Read, length: u32) -> io::Result<Value> {
-    if length > MOST_TEXT_BYTES {
+    if length > MAX_TEXT_BYTES {
         return Err(wrong("a text has more than 1 MiB"));
     }
     let mut bytes = vec![0; usize::try_from(length).map_err(|_| wrong("a text is too long"))?];

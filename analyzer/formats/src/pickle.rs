@@ -7,9 +7,9 @@ use std::collections::HashMap;
 use std::io::Read;
 
 /// Most bytes of one text.
-const MOST_TEXT_BYTES: u64 = 1 << 20;
+const MAX_TEXT_BYTES: u64 = 1 << 20;
 /// Most objects of a pickle.
-const MOST_OBJECTS: usize = 400_000_000;
+const MAX_OBJECTS: usize = 400_000_000;
 
 /// A value.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -182,7 +182,7 @@ impl<R: Read> Machine<R> {
             0x8d | 0x8e => u64::from_le_bytes(self.bytes()?),
             _ => u32::from_le_bytes(self.bytes()?).into(),
         };
-        if length > MOST_TEXT_BYTES {
+        if length > MAX_TEXT_BYTES {
             return Err("a text has more than 1 MiB".to_owned());
         }
         let mut bytes = Vec::new();
@@ -246,8 +246,8 @@ impl<R: Read> Machine<R> {
     fn push(&mut self, value: Value) -> Result<(), String> {
         let objects =
             self.stack.len() + self.pickle.texts.len() + self.pickle.lists.len() + self.pickle.dicts.len();
-        if objects > MOST_OBJECTS {
-            return Err(format!("it has more than {MOST_OBJECTS} objects"));
+        if objects > MAX_OBJECTS {
+            return Err(format!("it has more than {MAX_OBJECTS} objects"));
         }
         self.stack.push(value);
         Ok(())

@@ -1,7 +1,7 @@
 //! Protocol buffers: the fields of a message, with their positions in the file. A reader names the fields that it knows.
 
 /// Most bytes of a number.
-const MOST_NUMBER_BYTES: usize = 10;
+const MAX_NUMBER_BYTES: usize = 10;
 
 /// A message in a file.
 #[derive(Clone, Copy, Debug)]
@@ -99,7 +99,7 @@ impl<'a> Fields<'a> {
 
     fn integer(&mut self) -> Result<u64, &'static str> {
         let mut value = 0_u64;
-        for (place, byte) in self.bytes.iter().take(MOST_NUMBER_BYTES).enumerate() {
+        for (place, byte) in self.bytes.iter().take(MAX_NUMBER_BYTES).enumerate() {
             value |= u64::from(byte & 0x7f).checked_shl(7 * u32::try_from(place).unwrap_or(9)).unwrap_or(0);
             if byte & 0x80 == 0 {
                 self.take(place + 1);

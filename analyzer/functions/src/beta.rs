@@ -17,9 +17,9 @@ const LANCZOS: [f64; 9] = [
 ];
 
 /// More than counts of 10^9 need.
-const MOST_TERMS: u32 = 200_000;
+const MAX_TERMS: u32 = 200_000;
 /// Halvings that exhaust the unit interval.
-const MOST_STEPS: u32 = 200;
+const MAX_STEPS: u32 = 200;
 /// Close enough for the next digit not to matter.
 const NEAR: f64 = 1e-13;
 /// Replacement for zero in divisions.
@@ -46,7 +46,7 @@ pub(super) fn cumulative(x: f64, a: f64, b: f64) -> f64 {
 /// The x with this part of a beta distribution below it.
 pub(super) fn quantile(part: f64, a: f64, b: f64) -> f64 {
     let (mut low, mut high) = (0.0_f64, 1.0_f64);
-    for _ in 0..MOST_STEPS {
+    for _ in 0..MAX_STEPS {
         let middle = 0.5 * (low + high);
         if high - low <= NEAR * middle {
             break;
@@ -62,7 +62,7 @@ fn fraction(x: f64, a: f64, b: f64) -> f64 {
     let mut upper = 1.0;
     let mut lower = 1.0 / away_from_zero(1.0 - (a + b) * x / (a + 1.0));
     let mut product = lower;
-    for term in 1..MOST_TERMS {
+    for term in 1..MAX_TERMS {
         let term = f64::from(term);
         let twice = a + 2.0 * term;
         let even = term * (b - term) * x / ((twice - 1.0) * twice);

@@ -21,7 +21,7 @@ use datafusion::logical_expr::{
 use crate::memory::Memory;
 
 /// Most bytes of the results of a batch.
-const MOST_BYTES: u64 = 256 << 20;
+const MAX_BYTES: u64 = 256 << 20;
 /// Bytes of results that are computed at once, by their estimate.
 const AT_ONCE_BYTES: u64 = 32 << 20;
 /// Bytes of a number or character.
@@ -135,13 +135,13 @@ impl ScalarUDFImpl for Bounded {
         } else {
             estimate(self.name(), &args.args, rows)?
         };
-        if expected > MOST_BYTES && (is_known || rows <= 1) {
+        if expected > MAX_BYTES && (is_known || rows <= 1) {
             return Err(self.refusal());
         }
         // Constants stay in the plan, and a statement has room for many.
         if expected > if are_constant { LARGE_CONSTANT_BYTES } else { LARGE_BYTES } {
             // An estimate can be of more rows than are computed at once.
-            self.memory.check(self.name(), expected.min(MOST_BYTES))?;
+            self.memory.check(self.name(), expected.min(MAX_BYTES))?;
         }
         if is_known || rows <= 1 || expected <= AT_ONCE_BYTES {
             return self.function.inner().invoke_with_args(args);
@@ -168,12 +168,12 @@ impl Bounded {
                 return_field: FieldRef::clone(&args.return_field),
                 config_options: args.config_options.clone(),
             };
-            if count == 1 && estimate(self.name(), &piece.args, 1)? > MOST_BYTES {
+            if count == 1 && estimate(self.name(), &piece.args, 1)? > MAX_BYTES {
                 return Err(self.refusal());
             }
             let result = self.function.inner().invoke_with_args(piece)?.into_array(count)?;
             bytes = bytes.saturating_add(result.to_data().get_slice_memory_size()? as u64);
-            if bytes > MOST_BYTES {
+            if bytes > MAX_BYTES {
                 return Err(self.refusal());
             }
             results.push(result);
@@ -183,7 +183,7 @@ impl Bounded {
     }
 
     fn refusal(&self) -> DataFusionError {
-        let (name, most) = (self.name(), MOST_BYTES >> 20);
+        let (name, most) = (self.name(), MAX_BYTES >> 20);
         let reason = format!("`{name}` makes more than {most} MiB at once: shorten it, or select fewer rows");
         DataFusionError::Execution(reason)
     }

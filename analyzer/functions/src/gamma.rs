@@ -6,9 +6,9 @@
 use super::beta::ln_gamma;
 
 /// More than shapes of 10^5 need.
-const MOST_TERMS: u32 = 100_000;
+const MAX_TERMS: u32 = 100_000;
 /// Steps of Newton's method, which starts close.
-const MOST_STEPS: u32 = 50;
+const MAX_STEPS: u32 = 50;
 /// Replacement for zero in divisions.
 const TINY: f64 = 1e-300;
 
@@ -25,7 +25,7 @@ fn cumulative(shape: f64, x: f64) -> f64 {
 /// The x with this part of a gamma distribution below it, from a guess.
 pub(super) fn quantile(part: f64, shape: f64, guess: f64) -> f64 {
     let mut x = guess.max(1e-3);
-    for _ in 0..MOST_STEPS {
+    for _ in 0..MAX_STEPS {
         let density = ((shape - 1.0) * x.ln() - x - ln_gamma(shape)).exp();
         let step = (cumulative(shape, x) - part) / density.max(TINY);
         // One step goes no further than half of the way to zero.
@@ -41,7 +41,7 @@ pub(super) fn quantile(part: f64, shape: f64, guess: f64) -> f64 {
 /// Abramowitz and Stegun 6.5.29.
 fn series(shape: f64, x: f64) -> f64 {
     let (mut sum, mut term) = (1.0 / shape, 1.0 / shape);
-    for place in 1..MOST_TERMS {
+    for place in 1..MAX_TERMS {
         term *= x / (shape + f64::from(place));
         sum += term;
         if term <= 1e-16 * sum {
@@ -58,7 +58,7 @@ fn fraction(shape: f64, x: f64) -> f64 {
     let mut upper = 1.0 / TINY;
     let mut lower = 1.0 / away_from_zero(base);
     let mut product = lower;
-    for place in 1..MOST_TERMS {
+    for place in 1..MAX_TERMS {
         let place = f64::from(place);
         let part = -place * (place - shape);
         base += 2.0;

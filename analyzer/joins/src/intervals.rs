@@ -5,7 +5,7 @@ use std::ops::Range;
 use datafusion::common::HashMap;
 
 /// Maximum of remembered candidates.
-const MOST_KNOWN: usize = 1 << 20;
+const MAX_KNOWN: usize = 1 << 20;
 
 /// Intervals, both ends inclusive, with the rows that they are of.
 #[derive(Debug, Default)]
@@ -94,7 +94,7 @@ impl Finder {
         let before = after.checked_sub(1).and_then(|place| intervals.bounds.get(place));
         self.low = before.copied().unwrap_or(i128::MIN);
         self.high = intervals.bounds.get(after).copied().unwrap_or(i128::MAX);
-        if self.found.len() > MOST_KNOWN {
+        if self.found.len() > MAX_KNOWN {
             self.found.clear();
             self.known.clear();
         }

@@ -37,7 +37,7 @@ pub fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
 }
 
 /// Rows with intervals that are collected, although a hash join would collect the other side.
-const MOST_COLLECTED: usize = 4_000_000;
+const MAX_COLLECTED: usize = 4_000_000;
 
 /// Replaces the nested loop of an inner or semi join whose condition has the form `a.x >= b.low AND a.x <= b.high`, among other
 /// parts, and its hash join if it also has equal keys: these may be few, such as runs.
@@ -88,7 +88,7 @@ fn replaced(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<IntervalJoinExec>> {
     // The hash join collects its left side, the smaller one.
     if bounds.intervals == JoinSide::Right {
         let rows = sizes::registry().compute(join.right().as_ref())?.base().num_rows;
-        if rows.get_value().is_none_or(|rows| *rows > MOST_COLLECTED) {
+        if rows.get_value().is_none_or(|rows| *rows > MAX_COLLECTED) {
             return Ok(None);
         }
     }

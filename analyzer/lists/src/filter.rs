@@ -25,7 +25,7 @@ use stallmap_console::row::Row as _;
 use stallmap_console::rows;
 
 /// Names that a message lists.
-const MOST_LISTED: usize = 8;
+const MAX_LISTED: usize = 8;
 
 /// The views and tables with one row per launch that a query may read, and are filtered by launch.
 const PER_LAUNCH: [&str; 3] = ["call_path_cost", "launch", "launch_traffic"];
@@ -206,7 +206,7 @@ fn named<'a>(
         Some(near) => format!("did you mean `{}`?", printable(near)),
         None if all.is_empty() => format!("the capture has no {kind}s: it was recorded without a framework"),
         None => {
-            let first: Vec<String> = all.iter().take(MOST_LISTED).map(|label| printable(label)).collect();
+            let first: Vec<String> = all.iter().take(MAX_LISTED).map(|label| printable(label)).collect();
             format!("the costliest are {}", first.join(", "))
         }
     };

@@ -14,7 +14,7 @@ use stallmap_console::row::Row as _;
 use stallmap_console::rows;
 
 /// Kernels that a message lists.
-const MOST_LISTED: usize = 12;
+const MAX_LISTED: usize = 12;
 /// Columns of a name in a message.
 const NAME_WIDTH: usize = 90;
 
@@ -108,14 +108,14 @@ fn others(kernels: &[Kernel]) -> String {
 /// Kernels, a line each.
 fn listed(kernels: &[Kernel]) -> String {
     let mut text = String::new();
-    for kernel in kernels.iter().take(MOST_LISTED) {
+    for kernel in kernels.iter().take(MAX_LISTED) {
         let name = kernel.name.as_deref().unwrap_or("(unnamed)");
         let name = shorten(&printable(&name.replace('\n', " ")), NAME_WIDTH, Shorten::Middle);
         let samples = measured(kernel.samples);
         text.extend([format!("\n  {:#018x}  {samples:>9} samples  {name}", kernel.function_id)]);
     }
-    if kernels.len() > MOST_LISTED {
-        text.extend([format!("\n  other ({})", kernels.len() - MOST_LISTED)]);
+    if kernels.len() > MAX_LISTED {
+        text.extend([format!("\n  other ({})", kernels.len() - MAX_LISTED)]);
     }
     text
 }

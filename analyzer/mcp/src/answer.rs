@@ -12,11 +12,11 @@ use stallmap_schema::capture::manifest::{MAJOR, MINOR};
 use crate::desk::Capture;
 
 /// Rows of an answer.
-pub(crate) const MOST_ROWS: usize = 200;
+pub(crate) const MAX_ROWS: usize = 200;
 /// Bytes of the rows of an answer.
-const MOST_BYTES: usize = 32 << 10;
+const MAX_BYTES: usize = 32 << 10;
 /// Characters of a text in a row.
-const MOST_CHARACTERS: usize = 2_000;
+const MAX_CHARACTERS: usize = 2_000;
 /// Version of the form of answers.
 const ANSWER_VERSION: u32 = 1;
 
@@ -46,7 +46,7 @@ impl Rows {
     pub(crate) fn push(&mut self, mut row: Value) {
         self.cut_cells += cut(&mut row);
         let bytes = row.to_string().len() + 1;
-        if self.left_out > 0 || self.bytes + bytes > MOST_BYTES {
+        if self.left_out > 0 || self.bytes + bytes > MAX_BYTES {
             self.left_out += 1;
             return;
         }
@@ -106,11 +106,11 @@ fn cut(value: &mut Value) -> usize {
         Value::String(text) => {
             let length = text.chars().count();
             *text = shown(text);
-            if length <= MOST_CHARACTERS {
+            if length <= MAX_CHARACTERS {
                 return 0;
             }
-            let start: String = text.chars().take(MOST_CHARACTERS).collect();
-            *text = format!("{start}… ({} more characters)", length - MOST_CHARACTERS);
+            let start: String = text.chars().take(MAX_CHARACTERS).collect();
+            *text = format!("{start}… ({} more characters)", length - MAX_CHARACTERS);
             1
         }
         Value::Array(values) => values.iter_mut().map(cut).sum(),
@@ -138,7 +138,7 @@ mod tests {
         for _ in 0..40 {
             rows.push(json!({ "a": "y".repeat(1_900) }));
         }
-        assert!(rows.bytes <= MOST_BYTES && rows.left_out > 0);
+        assert!(rows.bytes <= MAX_BYTES && rows.left_out > 0);
         assert_eq!(rows.truncated()["rows_left_out_for_size"], rows.left_out);
     }
 

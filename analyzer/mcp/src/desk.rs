@@ -17,7 +17,7 @@ use stallmap_lists::diff::named;
 use crate::answer::{Rows, shown};
 
 /// Rows of losses in an answer.
-const MOST_LOSSES: usize = 20;
+const MAX_LOSSES: usize = 20;
 /// Tables without which a kind of question has no answer.
 const QUESTIONS: [(&str, &str); 5] = [
     ("stalls and their costs", "SELECT * FROM pc_sample"),
@@ -112,7 +112,7 @@ async fn described(name: String, path: String, session: Session) -> Outcome<Capt
     let coverage = json!({ "complete_items": complete, "incomplete": incomplete, "item_count_total": known });
     let losses = library_rows(&session, report::LOSSES).await?;
     let lost =
-        json!({ "rows": losses.iter().take(MOST_LOSSES).collect::<Vec<_>>(), "row_count": losses.len() });
+        json!({ "rows": losses.iter().take(MAX_LOSSES).collect::<Vec<_>>(), "row_count": losses.len() });
     let mut cannot = Vec::new();
     for (question, sql) in QUESTIONS {
         if let Some(reason) = absent::why(&session, sql).await {

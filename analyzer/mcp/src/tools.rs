@@ -7,7 +7,7 @@ use stallmap_console::args::diff::{DiffMetric, Part};
 use stallmap_console::exit::{Failure, Outcome, USAGE};
 use stallmap_lists::diff::compared;
 
-use crate::answer::{MOST_ROWS, Rows, answer};
+use crate::answer::{MAX_ROWS, Rows, answer};
 use crate::arguments::Arguments;
 use crate::catalog;
 use crate::desk::{Capture, Desk, ask, ask_for_agent};
@@ -176,7 +176,7 @@ async fn listing(
     filters: &[String],
     order: &str,
 ) -> Outcome<Value> {
-    let top = arguments.count("top", FEW_ROWS, MOST_ROWS)?;
+    let top = arguments.count("top", FEW_ROWS, MAX_ROWS)?;
     let condition =
         if filters.is_empty() { String::new() } else { format!("\nWHERE {}", filters.join(" AND ")) };
     let sql = format!(
@@ -214,13 +214,13 @@ async fn diff(desk: &Desk, arguments: &Arguments<'_>) -> Outcome<Value> {
     let session = desk.several()?;
     let part = word::<Part>("by", arguments.text("by")?.unwrap_or("kernels"))?;
     let metric = word::<DiffMetric>("metric", arguments.text("metric")?.unwrap_or("samples"))?;
-    let top = arguments.count("top", FEW_ROWS, MOST_ROWS)?;
+    let top = arguments.count("top", FEW_ROWS, MAX_ROWS)?;
     let compared = compared(session, part, metric, u32::try_from(top).unwrap_or(u32::MAX)).await?;
     let all: Vec<&Capture> = desk.captures().iter().collect();
-    let facts = Rows::of(&compared.facts.rows, MOST_ROWS)?.into_values();
+    let facts = Rows::of(&compared.facts.rows, MAX_ROWS)?.into_values();
     let mut more = Map::from_iter([("comparability".to_owned(), Value::from(facts))]);
     match compared.part {
-        Ok(part) => Ok(answer(&all, &part.sql, Rows::of(&part.rows, MOST_ROWS)?, more)),
+        Ok(part) => Ok(answer(&all, &part.sql, Rows::of(&part.rows, MAX_ROWS)?, more)),
         Err(reason) => {
             more.insert("not_comparable".to_owned(), Value::from(crate::answer::shown(&reason)));
             Ok(answer(&all, &compared.facts.sql, Rows::default(), more))
@@ -240,7 +240,7 @@ fn word<T: clap::ValueEnum>(name: &str, text: &str) -> Outcome<T> {
 
 async fn sql(desk: &Desk, arguments: &Arguments<'_>) -> Outcome<Value> {
     let query = arguments.needed("query")?;
-    let most = arguments.count("max_rows", MOST_ROWS, MOST_ROWS)?;
+    let most = arguments.count("max_rows", MAX_ROWS, MAX_ROWS)?;
     let session = desk.session()?;
     let rows = ask_for_agent(session, query, most).await?;
     let mut more = Map::new();

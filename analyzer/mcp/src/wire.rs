@@ -5,7 +5,7 @@ use std::io::{self, BufRead, Read as _, Write};
 use serde_json::{Value, json};
 
 /// Most bytes of a line. A longer message is refused.
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 
 /// Codes of JSON-RPC.
 pub(crate) const PARSE_ERROR: i64 = -32_700;
@@ -27,13 +27,13 @@ pub(crate) enum Line {
 /// The next line. None at the end.
 pub(crate) fn read(input: &mut impl BufRead) -> io::Result<Option<Line>> {
     let mut bytes = Vec::new();
-    let count = input.by_ref().take(MOST_BYTES).read_until(b'\n', &mut bytes)?;
+    let count = input.by_ref().take(MAX_BYTES).read_until(b'\n', &mut bytes)?;
     if count == 0 {
         return Ok(None);
     }
-    if bytes.last() != Some(&b'\n') && count as u64 == MOST_BYTES {
+    if bytes.last() != Some(&b'\n') && count as u64 == MAX_BYTES {
         skip_line(input)?;
-        return Ok(Some(Line::Broken(format!("a message has more than {MOST_BYTES} bytes"))));
+        return Ok(Some(Line::Broken(format!("a message has more than {MAX_BYTES} bytes"))));
     }
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Ok(Some(Line::Empty));

@@ -11,7 +11,7 @@ use super::request::{Lanes, Request};
 use super::view::View;
 
 /// Bins of requests that are remembered.
-const MOST_CELLS: usize = 1 << 19;
+const MAX_CELLS: usize = 1 << 19;
 
 /// A bin that a warp request accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +102,7 @@ impl Finder {
 
     /// Adds the bins of some lanes. Returns their positions.
     fn compute(&mut self, number: u32, view: &View, request: &Request<'_>, lane_mask: u32) -> Range<usize> {
-        if self.cells.len() >= MOST_CELLS {
+        if self.cells.len() >= MAX_CELLS {
             self.cells.clear();
             self.known.clear();
         }

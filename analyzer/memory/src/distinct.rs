@@ -3,7 +3,7 @@
 use super::sampler::Sampler;
 
 /// Maximum of touches, distinct or not. If half of them are distinct, blocks are sampled.
-const MOST_TOUCHES: usize = 1 << 23;
+const MAX_TOUCHES: usize = 1 << 23;
 
 /// Items with the blocks and warps that touched them.
 #[derive(Debug)]
@@ -42,14 +42,14 @@ pub struct Crowd {
 
 impl Default for Distinct {
     fn default() -> Self {
-        Self { most_touches: MOST_TOUCHES, touches: Vec::new(), sampler: Sampler::default() }
+        Self { most_touches: MAX_TOUCHES, touches: Vec::new(), sampler: Sampler::default() }
     }
 }
 
 impl Distinct {
     /// A counter with some bytes of memory.
     pub fn new(room_bytes: usize) -> Self {
-        let most_touches = MOST_TOUCHES.min(room_bytes / (2 * size_of::<Touch>()));
+        let most_touches = MAX_TOUCHES.min(room_bytes / (2 * size_of::<Touch>()));
         Self { most_touches, ..Self::default() }
     }
 

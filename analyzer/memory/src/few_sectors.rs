@@ -6,7 +6,7 @@ use super::shape::LINE_BYTES;
 use super::streams::line;
 
 /// Maximum number of lines. Of more lines, a sample that a launch of a real program needs contains some.
-const MOST_LINES: usize = 64;
+const MAX_LINES: usize = 64;
 const SECTORS_OF_LINE: u64 = LINE_BYTES / SECTOR_BYTES;
 
 /// The lines that an instruction touches, each with a bit for each of its sectors. `None` if they are many.
@@ -23,7 +23,7 @@ impl FewSectors {
     /// Adds adjacent sectors.
     pub fn add(&mut self, first: u64, last: u64) {
         let Some(lines) = &mut self.0 else { return };
-        if line(last) - line(first) >= MOST_LINES as u64 {
+        if line(last) - line(first) >= MAX_LINES as u64 {
             self.0 = None;
             return;
         }
@@ -34,7 +34,7 @@ impl FewSectors {
                 Err(place) => lines.insert(place, (line(sector), bit)),
             }
         }
-        if lines.len() > MOST_LINES {
+        if lines.len() > MAX_LINES {
             self.0 = None;
         }
     }

@@ -3,9 +3,9 @@
 use super::view::{Dimension, Element, View};
 
 /// Maximum bins in a row and in a column of a heat map.
-const MOST_CELLS: u64 = 64;
+const MAX_CELLS: u64 = 64;
 /// Dimensions that elements are located in: more than any framework has.
-const MOST_DIMENSIONS: usize = 64;
+const MAX_DIMENSIONS: usize = 64;
 /// Dimensions of a view whose lines are looked for.
 const FEW_DIMENSIONS: usize = 8;
 /// Maximum of indices whose bins are listed.
@@ -73,7 +73,7 @@ pub struct Axis {
 
 impl Axis {
     fn new(extent: u64, along: Option<(usize, &Dimension)>) -> Self {
-        let count = u32::try_from(extent.clamp(1, MOST_CELLS)).unwrap_or(1);
+        let count = u32::try_from(extent.clamp(1, MAX_CELLS)).unwrap_or(1);
         let (place, dimension) = along.map(|(place, dimension)| (place, dimension.position)).unzip();
         Self { dimension, extent: extent.max(1), count, place }
     }
@@ -124,13 +124,13 @@ impl Grid {
     /// The layout of a view.
     pub fn new(view: &View) -> Self {
         let mut moving: Vec<(usize, &Dimension)> =
-            view.dimensions().iter().enumerate().take(MOST_DIMENSIONS).collect();
+            view.dimensions().iter().enumerate().take(MAX_DIMENSIONS).collect();
         moving.sort_by_key(|(_, dimension)| (dimension.size, dimension.position));
         let (rows, columns, fold) = match moving[..] {
             [] => (Axis::new(1, None), Axis::new(1, None), None),
             [only] => {
                 let count = only.1.size;
-                let line = if count <= MOST_CELLS { count } else { root(count) };
+                let line = if count <= MAX_CELLS { count } else { root(count) };
                 let columns = Axis { dimension: Some(only.1.position), ..Axis::new(line, None) };
                 (Axis::new(count.div_ceil(line), None), columns, Some(line))
             }
@@ -236,7 +236,7 @@ impl Grid {
 
     /// The row and column of the element of the view that covers the byte at an address. `None` if there is none.
     pub fn cell(&self, view: &View, address: u64) -> Option<(u32, u32)> {
-        let mut indices = [0; MOST_DIMENSIONS];
+        let mut indices = [0; MAX_DIMENSIONS];
         if !view.locate(address, &mut indices) {
             return None;
         }

@@ -19,7 +19,7 @@ const TOUCHES_AT_A_TIME: usize = 1 << 16;
 const PAGE_SECTORS: u32 = 8;
 
 /// Memory that stays for the next launch.
-const MOST_KEPT_BYTES: usize = 16 << 20;
+const MAX_KEPT_BYTES: usize = 16 << 20;
 
 /// Thread, warp, block, grid: the scopes in which a load may be redundant.
 pub const SCOPE_COUNT: usize = SCOPES;
@@ -275,7 +275,7 @@ impl Loads {
 
     /// Empties them for another launch. Memory stays where it is not much.
     pub fn clear(&mut self) {
-        if self.bytes() > MOST_KEPT_BYTES {
+        if self.bytes() > MAX_KEPT_BYTES {
             *self = Self::default();
         }
         self.requests.clear();
@@ -303,7 +303,7 @@ impl Walk {
     #[must_use]
     pub fn again(self, part: u64, parts: u64) -> Self {
         let next = Self::new(part, parts);
-        if self.bytes() > MOST_KEPT_BYTES {
+        if self.bytes() > MAX_KEPT_BYTES {
             return next;
         }
         let Self { mut unsorted, mut touches, mut pages, mut numbers, mut fresh, .. } = self;
@@ -396,7 +396,7 @@ impl Walk {
             self.touches[*place as usize] = *touch;
             *place += 1;
         }
-        if self.unsorted.capacity() * size_of::<Touch>() > MOST_KEPT_BYTES {
+        if self.unsorted.capacity() * size_of::<Touch>() > MAX_KEPT_BYTES {
             self.unsorted = Vec::new();
         }
         self.unsorted.clear();

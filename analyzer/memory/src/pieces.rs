@@ -7,8 +7,8 @@ use super::times::{ROW, Row, Rows};
 use super::view::View;
 
 /// Maximum of pieces of memory per launch, and of chunks of 64 pieces per capture. Beyond it, chunks are sampled.
-const MOST_PIECES: usize = 1 << 22;
-const MOST_CHUNKS: usize = 1 << 22;
+const MAX_PIECES: usize = 1 << 22;
+const MAX_CHUNKS: usize = 1 << 22;
 /// Bytes of memory for a piece in a row of its own, or for a chunk.
 const ENTRY_BYTES: usize = 512;
 /// Maximum bytes of a piece, unless elements are smaller.
@@ -128,8 +128,8 @@ impl Memory {
     pub fn new(piece_bytes: Vec<u64>, room_bytes: usize) -> Self {
         Self {
             piece_bytes,
-            most_pieces: MOST_PIECES.min(room_bytes / ENTRY_BYTES),
-            most_chunks: MOST_CHUNKS.min(room_bytes / ENTRY_BYTES),
+            most_pieces: MAX_PIECES.min(room_bytes / ENTRY_BYTES),
+            most_chunks: MAX_CHUNKS.min(room_bytes / ENTRY_BYTES),
             ..Self::default()
         }
     }

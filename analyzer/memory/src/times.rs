@@ -12,7 +12,7 @@ const ROWS_OF_CHUNK: usize = 8;
 const _: () = assert!(CHUNK == (ROWS_OF_CHUNK * ROW) as u64);
 
 /// Memory that stays for the next launch.
-const MOST_KEPT_BYTES: usize = 4 << 20;
+const MAX_KEPT_BYTES: usize = 4 << 20;
 
 /// Adjacent pieces that a launch touches: the first and last requests that read and wrote each. The last are counted
 /// from 1, 0 for never. Requests past the 4 billionth are one.
@@ -137,7 +137,7 @@ impl Rows {
 
     /// Empties them for another launch. Memory stays where it is not much.
     pub(super) fn clear(&mut self) {
-        if self.bytes() > MOST_KEPT_BYTES {
+        if self.bytes() > MAX_KEPT_BYTES {
             *self = Self::default();
         }
         self.places.clear();

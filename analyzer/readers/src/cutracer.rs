@@ -22,11 +22,11 @@ use crate::damage::add_damage;
 use crate::model::{Access, Frame, Kernel, Process, Requests, Trace};
 
 /// Most accesses of a file.
-const MOST_ACCESSES: usize = 20_000_000;
+const MAX_ACCESSES: usize = 20_000_000;
 /// Most launches of a file.
-const MOST_LAUNCHES: usize = 2_000_000;
+const MAX_LAUNCHES: usize = 2_000_000;
 /// Most bytes of a line: that of a kernel lists its instructions.
-const MOST_LINE_BYTES: u64 = 64 << 20;
+const MAX_LINE_BYTES: u64 = 64 << 20;
 const LANES: u64 = 32;
 
 /// A trace while it is read.
@@ -51,11 +51,11 @@ pub(crate) fn read(input: &Input) -> Outcome<Trace> {
     let mut bytes = Vec::new();
     loop {
         bytes.clear();
-        let count = reader.by_ref().take(MOST_LINE_BYTES).read_until(b'\n', &mut bytes).map_err(wrong)?;
+        let count = reader.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut bytes).map_err(wrong)?;
         if count == 0 {
             break;
         }
-        if bytes.last() != Some(&b'\n') && count as u64 == MOST_LINE_BYTES {
+        if bytes.last() != Some(&b'\n') && count as u64 == MAX_LINE_BYTES {
             reader.skip_until(b'\n').map_err(wrong)?;
             reading.trace.losses.add(LossKind::Source, "lines with more than 64 MiB", None);
             continue;
@@ -113,8 +113,8 @@ impl Reading {
             return Ok(*place);
         }
         let place = self.trace.kernels.len();
-        if place >= MOST_LAUNCHES {
-            return Err(Failure::message(IO, format!("the trace has more than {MOST_LAUNCHES} launches")));
+        if place >= MAX_LAUNCHES {
+            return Err(Failure::message(IO, format!("the trace has more than {MAX_LAUNCHES} launches")));
         }
         self.launches.insert(number, place);
         self.trace.kernels.push(Kernel {
@@ -172,8 +172,8 @@ impl Reading {
             }
             (_, None) => {}
         }
-        if self.trace.accesses.len() > MOST_ACCESSES {
-            let message = format!("the trace has more than {MOST_ACCESSES} accesses");
+        if self.trace.accesses.len() > MAX_ACCESSES {
+            let message = format!("the trace has more than {MAX_ACCESSES} accesses");
             return Err(Failure::message(IO, message).hint("trace fewer blocks or launches".to_owned()));
         }
         Ok(())

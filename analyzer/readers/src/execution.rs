@@ -12,7 +12,7 @@ use stallmap_schema::word::{Instrument, LossKind, OpKind, Phase};
 use crate::model::{Call, Losses, Op, Process, Trace};
 
 /// Most nodes of a trace.
-const MOST_NODES: usize = 50_000_000;
+const MAX_NODES: usize = 50_000_000;
 /// The begin of the names of processes and threads, which are nodes too.
 const CONTAINER: &str = "[pytorch|profiler|execution_trace|";
 /// PyTorch's numbers of scopes: a function of autograd, and a range of the user.
@@ -79,8 +79,8 @@ impl Reading {
     }
 
     fn node(&mut self, json: &mut Json<impl Read>) -> Outcome<()> {
-        if self.nodes.len() >= MOST_NODES {
-            let message = format!("the trace has more than {MOST_NODES} nodes");
+        if self.nodes.len() >= MAX_NODES {
+            let message = format!("the trace has more than {MAX_NODES} nodes");
             return Err(Failure::message(IO, message).hint("trace fewer steps".to_owned()));
         }
         let mut node = Node::default();

@@ -15,9 +15,9 @@ use self::separator::{Decimal, Evidence};
 use crate::model::{Counter, Kernel, Process, Trace};
 
 /// Most kernels of a file.
-const MOST_ROWS: usize = 10_000_000;
+const MAX_ROWS: usize = 10_000_000;
 /// Most bytes before the header: ncu prints messages there.
-const MOST_HEAD_BYTES: u64 = 1 << 20;
+const MAX_HEAD_BYTES: u64 = 1 << 20;
 
 /// The metric of durations.
 const DURATION: &str = "gpu__time_duration.sum";
@@ -63,8 +63,8 @@ pub(crate) fn read(input: &Input) -> Outcome<Trace> {
     let mut trace = Trace { tool: "ncu", ..Trace::default() };
     let mut processes: BTreeMap<u32, usize> = BTreeMap::new();
     while let Some(record) = next()? {
-        if trace.kernels.len() >= MOST_ROWS {
-            return Err(refused(&format!("it has more than {MOST_ROWS} kernels")));
+        if trace.kernels.len() >= MAX_ROWS {
+            return Err(refused(&format!("it has more than {MAX_ROWS} kernels")));
         }
         page.add(&mut trace, &mut processes, &record);
     }
@@ -120,7 +120,7 @@ pub(crate) fn lose_durations(trace: &mut Trace) {
 fn page(input: &Input) -> Outcome<impl Read + use<>> {
     let wrong = |error| Failure::io(error, format!("read `{}`", input.path.display()));
     let mut reader = BufReader::new(input.open_records()?);
-    let mut left = MOST_HEAD_BYTES;
+    let mut left = MAX_HEAD_BYTES;
     loop {
         let is_header = reader.fill_buf().map_err(wrong)?.first().is_none_or(|byte| *byte == b'"');
         if is_header || left == 0 {

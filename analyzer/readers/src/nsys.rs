@@ -22,7 +22,7 @@ use crate::model::{Call, Device, Kernel, Op, Process, Trace, Work};
 /// Ranges of NVTX that begin and end on one thread, and those that may end on another.
 const RANGES: [i64; 2] = [59, 60];
 /// Most rows of one table that are read.
-const MOST_ROWS: u64 = 200_000_000;
+const MAX_ROWS: u64 = 200_000_000;
 
 /// The tables of a report.
 enum Tables {

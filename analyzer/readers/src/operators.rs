@@ -14,7 +14,7 @@ use stallmap_schema::word::{Instrument, LossKind, OpKind, Phase};
 use crate::model::{Call, Counter, Kernel, Op, Process, Trace};
 
 /// Most kernels of a file.
-const MOST_KERNELS: usize = 10_000_000;
+const MAX_KERNELS: usize = 10_000_000;
 /// Byte counters have no unit in the file: ncu scales each value by itself, and the tool drops the scale.
 const UNKNOWN_UNIT: &str = "unknown";
 
@@ -104,8 +104,8 @@ impl Reading {
 
     fn kernel(&mut self, json: &mut Json<impl Read>, op: Option<usize>) -> Outcome<()> {
         let place = self.trace.kernels.len();
-        if place >= MOST_KERNELS {
-            return Err(Failure::message(IO, format!("the profile has more than {MOST_KERNELS} kernels")));
+        if place >= MAX_KERNELS {
+            return Err(Failure::message(IO, format!("the profile has more than {MAX_KERNELS} kernels")));
         }
         let (mut name, mut begin, mut end) = (None, None, None);
         let (mut device, mut stream, mut grid, mut block) = (None, None, None, None);

@@ -17,7 +17,7 @@ use stallmap_schema::word::LossKind;
 use crate::model::{Device, Losses, Trace};
 
 /// Most nodes of a tree.
-const MOST_NODES: usize = 10_000_000;
+const MAX_NODES: usize = 10_000_000;
 /// Levels of JSON. A node has two of them: its object, and the list of its children.
 pub(crate) const MAX_LEVELS: u32 = 640;
 
@@ -93,8 +93,8 @@ impl Reading {
     /// Reads a node and those below it. The file's GPUs stand where a root does.
     fn node(&mut self, json: &mut Json<impl Read>, parent: Option<usize>) -> Outcome<()> {
         let place = self.nodes.len();
-        if place >= MOST_NODES {
-            let message = format!("the profile has more than {MOST_NODES} nodes");
+        if place >= MAX_NODES {
+            let message = format!("the profile has more than {MAX_NODES} nodes");
             return Err(Failure::message(IO, message).hint("profile fewer steps".to_owned()));
         }
         self.nodes.push(Node { parent, ..Node::default() });

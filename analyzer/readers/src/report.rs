@@ -27,13 +27,13 @@ use crate::model::{Counter, Device, Kernel, Process, Trace};
 use crate::ncu;
 
 /// Most kernels of a report.
-const MOST_KERNELS: usize = 10_000_000;
+const MAX_KERNELS: usize = 10_000_000;
 /// Most processes of a report.
-const MOST_PROCESSES: usize = 10_000;
+const MAX_PROCESSES: usize = 10_000;
 /// Most metrics and values of instructions of a report.
-const MOST_VALUES: usize = 200_000_000;
+const MAX_VALUES: usize = 200_000_000;
 /// Most texts of a report.
-const MOST_TEXTS: usize = 1 << 24;
+const MAX_TEXTS: usize = 1 << 24;
 
 /// A report while it is read.
 #[derive(Default)]
@@ -92,8 +92,8 @@ impl Reading {
     fn block(&mut self, header: &Header<'_>) -> Result<usize, String> {
         for text in header.strings.into_iter().flatten() {
             if let (1, Value::Message(text)) = text? {
-                if self.texts.len() >= MOST_TEXTS {
-                    return Err(format!("it has more than {MOST_TEXTS} texts"));
+                if self.texts.len() >= MAX_TEXTS {
+                    return Err(format!("it has more than {MAX_TEXTS} texts"));
                 }
                 self.texts.push(text.text().into());
             }
@@ -120,8 +120,8 @@ impl Reading {
         let number = number.and_then(|number| u32::try_from(number).ok()).unwrap_or(0);
         let processes = &mut self.trace.processes;
         let known = processes.iter().position(|process| process.number == number);
-        if known.is_none() && processes.len() >= MOST_PROCESSES {
-            return Err(format!("it has more than {MOST_PROCESSES} processes"));
+        if known.is_none() && processes.len() >= MAX_PROCESSES {
+            return Err(format!("it has more than {MAX_PROCESSES} processes"));
         }
         Ok(known.unwrap_or_else(|| {
             let program = program.unwrap_or_default();
@@ -188,8 +188,8 @@ impl Reading {
     /// A kernel.
     fn result(&mut self, message: Message<'_>, process: usize) -> Result<(), String> {
         let place = self.trace.kernels.len();
-        if place >= MOST_KERNELS {
-            return Err(format!("it has more than {MOST_KERNELS} kernels"));
+        if place >= MAX_KERNELS {
+            return Err(format!("it has more than {MAX_KERNELS} kernels"));
         }
         let mut kernel = Kernel { process, device: -1, ..Kernel::default() };
         let mut sampled = Sampled::of(place);
@@ -224,8 +224,8 @@ impl Reading {
     ) -> Result<(), String> {
         let metric = Metric::read(message)?;
         self.values = self.values.saturating_add(1 + metric.instances.len());
-        if self.values > MOST_VALUES {
-            return Err(format!("it has more than {MOST_VALUES} values"));
+        if self.values > MAX_VALUES {
+            return Err(format!("it has more than {MAX_VALUES} values"));
         }
         let Some(name) = self.texts.get(metric.name).cloned() else {
             return Err(format!(

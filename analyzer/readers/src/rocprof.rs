@@ -12,7 +12,7 @@ use crate::join::join_ops;
 use crate::model::{Call, Counter, Device, Kernel, Process, Trace, Work};
 
 /// Most kernels and copies of a profile.
-const MOST_RECORDS: usize = 50_000_000;
+const MAX_RECORDS: usize = 50_000_000;
 /// The tool's number of agents that are GPUs.
 const GPU: i64 = 2;
 
@@ -204,10 +204,10 @@ impl Reading {
 
     fn check_bound(&self) -> Outcome<()> {
         let records = self.dispatches.len() + self.copies.len() + self.calls.len() + self.collections.len();
-        if records < MOST_RECORDS {
+        if records < MAX_RECORDS {
             return Ok(());
         }
-        let message = format!("the profile has more than {MOST_RECORDS} records");
+        let message = format!("the profile has more than {MAX_RECORDS} records");
         Err(Failure::message(IO, message).hint("profile fewer steps".to_owned()))
     }
 

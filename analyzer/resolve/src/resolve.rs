@@ -55,7 +55,7 @@ pub struct Share {
 }
 
 /// Maximum of views checked per address: a bound against captures with absurdly many overlapping views.
-const MOST_CANDIDATES: usize = 64;
+const MAX_CANDIDATES: usize = 64;
 /// Maximum of enclosing ops checked: parents in a damaged capture can form a cycle.
 const DEEPEST_OP: u32 = 256;
 
@@ -320,7 +320,7 @@ impl Resolver {
         storage: u32,
     ) -> Result<Target, Candidates> {
         let start = self.candidates.len();
-        for &place in open.iter().take(MOST_CANDIDATES) {
+        for &place in open.iter().take(MAX_CANDIDATES) {
             let view = order[place];
             let is_dense = self.index.views[view as usize].view.is_dense;
             if is_dense && self.candidates.len() == start {

@@ -7,7 +7,7 @@ use stallmap_console::args::named::{NamedCapture, with_names};
 use stallmap_console::exit::{Failure, Outcome};
 
 /// Most captures of a folder.
-const MOST_CAPTURES: usize = 1_000;
+const MAX_CAPTURES: usize = 1_000;
 
 /// The captures with names. A folder stands for the captures in it, and a capture's name is its file's.
 ///
@@ -37,7 +37,7 @@ fn files(folder: &Path) -> Outcome<Vec<Location>> {
     let mut paths = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(wrong)? {
         let path = entry.map_err(wrong)?.path();
-        if path.extension().is_some_and(|ending| ending == "stallmap") && paths.len() < MOST_CAPTURES {
+        if path.extension().is_some_and(|ending| ending == "stallmap") && paths.len() < MAX_CAPTURES {
             paths.push(path);
         }
     }

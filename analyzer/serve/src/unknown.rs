@@ -14,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::sleep;
 
 /// Most connections of unknown clients.
-const MOST_UNKNOWN: usize = 32;
+const MAX_UNKNOWN: usize = 32;
 /// Pause after a wrong password or token.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -35,7 +35,7 @@ impl Unknown {
     pub fn place(self: &Arc<Self>) -> Place {
         let (sender, evicted) = channel();
         let mut places = self.places();
-        if places.held.len() >= MOST_UNKNOWN
+        if places.held.len() >= MAX_UNKNOWN
             && let Some((_, oldest)) = places.held.pop_front()
         {
             // An error means that it is gone already.
@@ -90,7 +90,7 @@ pub struct Guesses(Arc<Semaphore>);
 
 impl Default for Guesses {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(MOST_UNKNOWN)))
+        Self(Arc::new(Semaphore::new(MAX_UNKNOWN)))
     }
 }
 
@@ -128,7 +128,7 @@ mod tests {
     #[tokio::test]
     async fn a_new_connection_takes_the_place_of_the_oldest() {
         let unknown = Arc::new(Unknown::default());
-        let mut places: Vec<Place> = (0..MOST_UNKNOWN).map(|_| unknown.place()).collect();
+        let mut places: Vec<Place> = (0..MAX_UNKNOWN).map(|_| unknown.place()).collect();
         // One that left makes room.
         drop(places.remove(1));
         let mut newer = unknown.place();
@@ -145,7 +145,7 @@ mod tests {
     #[tokio::test]
     async fn a_wrong_guess_keeps_its_turn_for_a_pause() {
         let guesses = Guesses::default();
-        for _ in 0..MOST_UNKNOWN {
+        for _ in 0..MAX_UNKNOWN {
             let turn = guesses.turn().await;
             // Its client does not wait.
             drop(tokio::time::timeout(Duration::ZERO, turn.wrong()).await);

@@ -8,9 +8,9 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use crate::message::Reply;
 
 /// Most bytes of a message before the password was checked.
-const MOST_BYTES_OF_A_STRANGER: usize = 16 << 10;
+const MAX_BYTES_OF_A_STRANGER: usize = 16 << 10;
 /// Most bytes of a message after that.
-const MOST_BYTES: usize = 1 << 20;
+const MAX_BYTES: usize = 1 << 20;
 /// Bytes of rows that wait for the network.
 const FULL_BYTES: usize = 256 << 10;
 
@@ -30,12 +30,12 @@ pub(crate) struct Wire {
 impl Wire {
     /// A connection of a peer that has not given the password.
     pub(crate) fn new(pipe: Box<dyn Pipe>) -> Self {
-        Self { pipe, input: BytesMut::new(), output: BytesMut::new(), most_bytes: MOST_BYTES_OF_A_STRANGER }
+        Self { pipe, input: BytesMut::new(), output: BytesMut::new(), most_bytes: MAX_BYTES_OF_A_STRANGER }
     }
 
     /// Admits long messages.
     pub(crate) fn trust(&mut self) {
-        self.most_bytes = MOST_BYTES;
+        self.most_bytes = MAX_BYTES;
     }
 
     /// The next message with its type. None at the end of the connection.

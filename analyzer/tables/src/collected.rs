@@ -75,7 +75,7 @@ impl<'a> Collected<'a> {
         };
         file.add(&batch)?;
         let is_granted = self.memory.try_resize(file.size_bytes()).is_ok();
-        Ok(is_granted && self.count <= packed::MOST_ROWS && file.size_bytes() <= packed::MOST_BYTES)
+        Ok(is_granted && self.count <= packed::MAX_ROWS && file.size_bytes() <= packed::MAX_BYTES)
     }
 
     /// All rows.

@@ -19,9 +19,9 @@ use crate::captured::CapturedTable;
 use crate::error::TableError;
 
 /// Maximum size of a file.
-pub const MOST_BYTES: usize = 256 << 20;
+pub const MAX_BYTES: usize = 256 << 20;
 /// Maximum number of rows.
-pub const MOST_ROWS: usize = 64_000_000;
+pub const MAX_ROWS: usize = 64_000_000;
 /// Rows of a row group: the part that one thread reads.
 const GROUP_ROWS: usize = 256 << 10;
 /// The tables that a view reads, in the metadata of its file.

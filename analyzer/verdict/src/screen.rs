@@ -12,7 +12,7 @@ use super::facts::{Finding, Loss};
 use super::shares::{Kind, Share, place};
 
 /// Most lines of the screen.
-const MOST_LINES: usize = 24;
+const MAX_LINES: usize = 24;
 /// Columns of a page that is not for a terminal.
 const PAGE: usize = 120;
 /// Between columns.
@@ -31,7 +31,7 @@ const EIGHTHS: [char; 7] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉'];
 /// The screen.
 pub(super) fn screen(verdict: &Verdict, capture: &Path, canvas: Canvas) -> String {
     Screen { verdict, canvas, columns: canvas.width.unwrap_or(PAGE), is_whole: false }
-        .text(capture, MOST_LINES)
+        .text(capture, MAX_LINES)
 }
 
 /// The same with every finding of the verdict and each loss in full, longer than a screen.

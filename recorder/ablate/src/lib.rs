@@ -17,4 +17,4 @@ mod sets;
 
 pub use code::{Code, Effect, Place};
 pub use reach::Refusal;
-pub use sets::{Experiment, Experiments, MOST_EXPERIMENTS, Targets};
+pub use sets::{Experiment, Experiments, MAX_EXPERIMENTS, Targets};

@@ -16,7 +16,7 @@ use crate::code::{Code, Effect, Place};
 use crate::reach::Refusal;
 
 /// Most experiments on one launch. Those with the fewest accesses are refused.
-pub const MOST_EXPERIMENTS: usize = 200;
+pub const MAX_EXPERIMENTS: usize = 200;
 /// The least share of a tensor's own accesses among all accesses of its instructions, in percent.
 const OWN_PERCENT: u64 = 90;
 
@@ -257,7 +257,7 @@ fn judged(
     if experiment.refusal.is_some() {
         return experiment;
     }
-    if position >= MOST_EXPERIMENTS {
+    if position >= MAX_EXPERIMENTS {
         return Experiment { refusal: Some(TOO_MANY.to_owned()), ..experiment };
     }
     match code.effect(&experiment.places()) {

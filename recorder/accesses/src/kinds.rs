@@ -15,7 +15,7 @@ const RECORDED: u32 = 2;
 /// Number of launches of equal ops that are recorded.
 const RECORDED_OF_OP: u32 = 8;
 /// Limit of kinds: launches of further ones are all recorded.
-const MOST_KINDS: usize = 1 << 18;
+const MAX_KINDS: usize = 1 << 18;
 /// Bytes of an address in the parameters, and their alignment.
 const WORD: usize = 8;
 /// A block of memory may begin at any multiple of this: addresses of launches of a kind agree in it.
@@ -115,7 +115,7 @@ impl Kinds {
     pub fn recorded(&self, kinds: Vec<Kind>, ordinal: u64) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for kind in kinds {
-            if known.len() < MOST_KINDS || known.contains_key(&kind) {
+            if known.len() < MAX_KINDS || known.contains_key(&kind) {
                 let known = known.entry(kind).or_default();
                 *known = Known { recorded: known.recorded + 1, model: ordinal };
             }

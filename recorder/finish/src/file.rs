@@ -5,7 +5,7 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 /// Most bytes of a file that describes a recording.
-pub(crate) const MOST_BYTES: u64 = 64 << 20;
+pub(crate) const MAX_BYTES: u64 = 64 << 20;
 
 /// The content of a file of up to `most` bytes. Pipes, devices and links are errors: a pipe does not even open before
 /// something writes into it.

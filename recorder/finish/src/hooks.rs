@@ -13,11 +13,11 @@ use crate::loss::Losses;
 use crate::runs::RunState;
 
 /// Maximum number of files that are read. Each process leaves up to 20.
-const MOST_FILES: usize = 1_000;
+const MAX_FILES: usize = 1_000;
 /// Maximum bytes of a file.
-const MOST_BYTES: u64 = 16 << 10;
+const MAX_BYTES: u64 = 16 << 10;
 /// Maximum characters of a reason, which is stallmap's own text.
-const MOST_CHARACTERS: usize = 200;
+const MAX_CHARACTERS: usize = 200;
 
 /// One failure.
 #[derive(Clone, Debug, Deserialize)]
@@ -37,19 +37,19 @@ pub(crate) fn read(folder: &Path) -> Vec<HookFailure> {
     let mut paths: Vec<_> = entries.filter_map(Result::ok).map(|entry| entry.path()).collect();
     paths.retain(|path| is_failure(path));
     paths.sort();
-    let rest = paths.split_off(paths.len().min(MOST_FILES)).len();
+    let rest = paths.split_off(paths.len().min(MAX_FILES)).len();
     let mut failures: Vec<HookFailure> = paths.iter().map(|path| read_one(path)).collect();
     failures.extend((0..rest).map(|_| unreadable("more failures of the Python hooks", None)));
     failures
 }
 
 fn read_one(path: &Path) -> HookFailure {
-    let failure = file::read(path, MOST_BYTES)
+    let failure = file::read(path, MAX_BYTES)
         .map_err(|error| error.to_string())
         .and_then(|text| serde_json::from_slice::<HookFailure>(&text).map_err(|error| error.to_string()));
     match failure {
         Ok(failure) => {
-            HookFailure { reason: failure.reason.chars().take(MOST_CHARACTERS).collect(), ..failure }
+            HookFailure { reason: failure.reason.chars().take(MAX_CHARACTERS).collect(), ..failure }
         }
         Err(cause) => unreadable("a failure of the Python hooks cannot be read", Some(cause)),
     }

@@ -119,7 +119,7 @@ impl Folder {
 impl Part {
     fn open(path: &Path, index: usize) -> Result<(Self, Vec<RunFolder>), FinishError> {
         let entries = fs::read_dir(path).map_err(FinishError::io("open recording", path))?;
-        let recording = file::read(&path.join(RECORDING_FILE), file::MOST_BYTES).ok();
+        let recording = file::read(&path.join(RECORDING_FILE), file::MAX_BYTES).ok();
         let recording: Recording =
             recording.and_then(|json| serde_json::from_slice(&json).ok()).unwrap_or_default();
         let runs: Vec<RunFolder> = entries

@@ -14,11 +14,11 @@ use crate::error::{GpuError, ReplayError};
 use crate::gpu::Shape;
 
 /// Limit of rows of bundles, functions and modules in memory: far more than any program has.
-const MOST_BUNDLES: usize = 8 << 20;
+const MAX_BUNDLES: usize = 8 << 20;
 /// Most pages of all selected bundles together.
-const MOST_PAGES: usize = 64 << 20;
+const MAX_PAGES: usize = 64 << 20;
 /// CUDA allows 32,764.
-const MOST_PARAMETER_BYTES: usize = 64 << 10;
+const MAX_PARAMETER_BYTES: usize = 64 << 10;
 /// Addresses of GPUs are below: so much that sums of an address and a size are numbers too.
 const ADDRESSES: u64 = 1 << 57;
 
@@ -103,7 +103,7 @@ impl Bundle {
         let is_page =
             |page: &Page| page.address.is_multiple_of(PAGE_BYTES as u64) && page.address < ADDRESSES;
         let is_part = |symbol: &Symbol| symbol.size_bytes as usize <= PAGE_BYTES;
-        if self.parameters.len() > MOST_PARAMETER_BYTES {
+        if self.parameters.len() > MAX_PARAMETER_BYTES {
             Some("it has more parameters than a launch can have")
         } else if !self.pages.iter().all(is_page) {
             Some("a page of its memory is at an address that is none")
@@ -123,7 +123,7 @@ impl Bundles {
     pub fn read(capture: &CaptureReader) -> Result<Self, CaptureError> {
         let mut all = Self::default();
         let mut rows = BTreeMap::new();
-        capture.for_each_row(MOST_BUNDLES, |row: replay::Bundle| {
+        capture.for_each_row(MAX_BUNDLES, |row: replay::Bundle| {
             all.runs.insert(row.run_id);
             match &row.refusal {
                 Some(refusal) => drop(all.refusals.insert(row.kernel_id, refusal.clone())),
@@ -147,14 +147,14 @@ impl Bundles {
             if let Some(bundle) = self.bundles.get_mut(&row.kernel_id) {
                 bundle.parameters = row.bytes.0;
                 // More is a flaw, whatever it is.
-                bundle.parameters.truncate(MOST_PARAMETER_BYTES + 1);
+                bundle.parameters.truncate(MAX_PARAMETER_BYTES + 1);
             }
         })
     }
 
     /// Reads the memory of the bundles that are left. Those that are flawed become refusals.
     pub fn read_memory(&mut self, capture: &CaptureReader) -> Result<(), ReplayError> {
-        let mut left = MOST_PAGES;
+        let mut left = MAX_PAGES;
         let mut is_room = || {
             left = left.saturating_sub(1);
             left > 0
@@ -172,7 +172,7 @@ impl Bundles {
             }
         })?;
         if left == 0 {
-            return Err(ReplayError::TooMuch(MOST_PAGES));
+            return Err(ReplayError::TooMuch(MAX_PAGES));
         }
         for bundle in self.bundles.values_mut() {
             bundle.pages.sort_by_key(|page| page.address);
@@ -219,8 +219,8 @@ struct Code {
 impl Code {
     fn read(capture: &CaptureReader) -> Result<Self, CaptureError> {
         let (mut functions, mut modules) = (BTreeMap::new(), BTreeMap::new());
-        capture.for_each_row(MOST_BUNDLES, |row: Function| drop(functions.insert(row.function_id, row)))?;
-        capture.for_each_row(MOST_BUNDLES, |row: Module| drop(modules.insert(row.module_id, row)))?;
+        capture.for_each_row(MAX_BUNDLES, |row: Function| drop(functions.insert(row.function_id, row)))?;
+        capture.for_each_row(MAX_BUNDLES, |row: Module| drop(modules.insert(row.module_id, row)))?;
         Ok(Self { functions, modules })
     }
 

@@ -14,7 +14,7 @@ use super::sorting;
 
 const WARP_BITS: u32 = 8;
 /// Most patterns of a chunk before a record is added, which may have one for each lane.
-const MOST_PATTERNS: usize = (1 << 16) - 32;
+const MAX_PATTERNS: usize = (1 << 16) - 32;
 
 /// A function and an instruction in it.
 pub(super) type Place = (FunctionId, Pc);
@@ -184,7 +184,7 @@ impl Filling {
         self.count == 0
             || u16::try_from(sequence - chunk.first_sequence).is_ok()
                 && u32::try_from(warp.wrapping_sub(chunk.first_warp)).is_ok()
-                && chunk.patterns.len() <= MOST_PATTERNS
+                && chunk.patterns.len() <= MAX_PATTERNS
     }
 
     /// Adds the row of a record, whose pattern is there already.

@@ -9,7 +9,7 @@ use stallmap_schema::table::{Row as _, TableDef};
 use stallmap_schema::tables::tensor::Tensor;
 
 /// Most views between a tensor and the one that owns its memory. PyTorch's views name that one.
-const MOST_VIEWS: u32 = 1 << 10;
+const MAX_VIEWS: u32 = 1 << 10;
 
 /// A tensor, and the one that it is a view of.
 const COLUMNS: [&str; 2] = ["tensor_id", "base_tensor_id"];
@@ -54,9 +54,9 @@ impl Chains {
             }
             while let Some(tensor) = path.pop() {
                 depths.insert(tensor, depth);
-                if depth > MOST_VIEWS {
+                if depth > MAX_VIEWS {
                     return Some(format!(
-                        "tensor {tensor} is more than {MOST_VIEWS} views deep, which is the bound"
+                        "tensor {tensor} is more than {MAX_VIEWS} views deep, which is the bound"
                     ));
                 }
                 depth += 1;

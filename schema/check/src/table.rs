@@ -14,7 +14,7 @@ use stallmap_schema::table::TableDef;
 use stallmap_schema::tables;
 
 /// Violations of order and of keys in a table after which the rest of it is not read.
-const MOST_VIOLATIONS: usize = 1_000;
+const MAX_VIOLATIONS: usize = 1_000;
 
 /// Checks a table. False if it was not read to its end.
 pub(super) fn check(reader: &CaptureReader, table: &TableDef, found: &mut Found) -> bool {
@@ -47,7 +47,7 @@ pub(super) fn check(reader: &CaptureReader, table: &TableDef, found: &mut Found)
         if let Some(order) = &mut order {
             order.check(table, &batch, found);
         }
-        if found.count(Rule::Order) + found.count(Rule::Key) > before + MOST_VIOLATIONS {
+        if found.count(Rule::Order) + found.count(Rule::Key) > before + MAX_VIOLATIONS {
             found.add(Rule::Unchecked, || format!("rows of table `{}` after row {rows}", table.name));
             return false;
         }

@@ -14,7 +14,7 @@ use goblin::elf::section_header::{SHF_COMPRESSED, SHT_NOBITS, SHT_NULL, SHT_REL,
 use goblin::elf::sym::{Sym, Symtab};
 
 /// Sections may be this many times larger than the file, together: a damaged one covers others.
-const MOST_OVERLAP: usize = 4;
+const MAX_OVERLAP: usize = 4;
 /// Types of sections that have no bytes in the file. The last three are NVIDIA's global, local and shared memory.
 const WITHOUT_BYTES: [u32; 5] = [SHT_NULL, SHT_NOBITS, 0x7000_0007, 0x7000_0009, 0x7000_000a];
 /// No name is longer: without a bound, many could share one long text.
@@ -134,7 +134,7 @@ impl<'a> Elf<'a> {
 
     /// Finds out where sections are. Those that leave the file, are too many or are compressed are damage.
     fn place_sections(&mut self) {
-        let mut budget = self.bytes.len().saturating_mul(MOST_OVERLAP);
+        let mut budget = self.bytes.len().saturating_mul(MAX_OVERLAP);
         for (index, header) in self.headers.iter().enumerate() {
             let range = place(header, self.bytes.len(), &mut budget);
             self.damage.extend(range.as_ref().err().map(|why| format!("section {index} {why}")));

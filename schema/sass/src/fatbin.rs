@@ -17,9 +17,9 @@ const MAGIC: [u8; 4] = 0xba55_ed50_u32.to_le_bytes();
 /// Sections of host files that hold fatbins: of linked code, and of code that is to be linked.
 const SECTIONS: [&str; 2] = [".nv_fatbin", "__nv_relfatbin"];
 /// No entry may be larger than this when it is decompressed.
-const MOST_BYTES: u64 = 512 << 20;
+const MAX_BYTES: u64 = 512 << 20;
 /// Nor this many times larger than it is compressed.
-const MOST_RATIO: u64 = 1024;
+const MAX_RATIO: u64 = 1024;
 
 /// The fatbins of a file.
 #[derive(Clone, Debug)]
@@ -153,7 +153,7 @@ impl<'a> Entry<'a> {
 
     /// The claimed size, if it can be believed.
     fn claimed(&self) -> Result<usize, FatbinError> {
-        let most = (self.stored.len() as u64).saturating_mul(MOST_RATIO).min(MOST_BYTES);
+        let most = (self.stored.len() as u64).saturating_mul(MAX_RATIO).min(MAX_BYTES);
         let claimed = Some(self.claimed_bytes).filter(|claimed| *claimed <= most);
         claimed.and_then(|claimed| usize::try_from(claimed).ok()).ok_or(FatbinError::TooLarge {
             claimed_bytes: self.claimed_bytes,

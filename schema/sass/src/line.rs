@@ -17,7 +17,7 @@ mod names;
 mod program;
 
 /// Calls around an instruction that are followed.
-const MOST_FRAMES: usize = 128;
+const MAX_FRAMES: usize = 128;
 
 /// The lines of a cubin's instructions. Empty for one that was compiled without `-lineinfo`.
 #[derive(Clone, Debug, Default)]
@@ -75,7 +75,7 @@ impl LineTable {
         let row = |id: RowId| self.rows.get(id as usize);
         let first = self.row_at(section, offset).and_then(row);
         let rows = std::iter::successors(first, move |inner| inner.call.and_then(row));
-        rows.take(MOST_FRAMES).map(|row| self.frame(row))
+        rows.take(MAX_FRAMES).map(|row| self.frame(row))
     }
 
     /// The lines of all instructions in a range of a section's offsets, with those around them.

@@ -112,7 +112,7 @@ struct Jump {
 }
 
 /// Maximum of a function's returns times its calls. Real code has few, and more edges would be useless.
-const MOST_RETURN_EDGES: usize = 1 << 16;
+const MAX_RETURN_EDGES: usize = 1 << 16;
 
 impl<'a> Jumps<'a> {
     fn new(instructions: &'a [Instruction], section: &'a Section, work: &Work) -> Result<Self, TooMuchWork> {
@@ -165,7 +165,7 @@ impl<'a> Jumps<'a> {
         }
         for (function, returns) in returns {
             let behind = callers.get(&function).map_or(&[][..], Vec::as_slice);
-            if returns.len().saturating_mul(behind.len()) > MOST_RETURN_EDGES {
+            if returns.len().saturating_mul(behind.len()) > MAX_RETURN_EDGES {
                 continue;
             }
             work.spend(returns.len() * behind.len())?;

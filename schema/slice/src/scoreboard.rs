@@ -24,7 +24,7 @@ use effect::{
     waited_barriers,
 };
 use held::Held;
-use pending::{MOST_STORES, MOST_UNMARKED, Pending, push};
+use pending::{MAX_STORES, MAX_UNMARKED, Pending, push};
 use setters::{Setters, issue_cycles};
 
 /// One candidate for the producer of a wait.
@@ -225,11 +225,11 @@ impl Board<'_> {
             pending.open.insert(index);
         }
         if is_store(instruction) {
-            push(&mut pending.stores, index, now, MOST_STORES);
+            push(&mut pending.stores, index, now, MAX_STORES);
         }
         let is_load = instruction.class == Class::Shared && !instruction.writes.is_empty();
         if is_load && control.write_barrier.is_none() {
-            push(&mut pending.unmarked, index, now, MOST_UNMARKED);
+            push(&mut pending.unmarked, index, now, MAX_UNMARKED);
         }
         Ok(())
     }

@@ -9,9 +9,9 @@ use crate::graph::FlowGraph;
 use crate::work::{TooMuchWork, Work};
 
 /// Maximum number of producers that are ordered. Compiled code waits for few at once.
-const MOST_ORDERED: usize = 32;
+const MAX_ORDERED: usize = 32;
 /// Maximum number of blocks between two producers.
-const MOST_BLOCKS: usize = 256;
+const MAX_BLOCKS: usize = 256;
 
 /// The slot of each producer behind a barrier, where no register distinguishes them. Producers of which one may follow
 /// another, before the waiter, are awaited together. Producers on different paths are alternatives, and so are all where
@@ -22,7 +22,7 @@ pub(crate) fn by_order(
     waiter: usize,
     work: &Work,
 ) -> Result<Vec<u32>, TooMuchWork> {
-    if producers.len() < 2 || producers.len() > MOST_ORDERED {
+    if producers.len() < 2 || producers.len() > MAX_ORDERED {
         return Ok(vec![0; producers.len()]);
     }
     let order = Order { flow, waiter, work };
@@ -83,7 +83,7 @@ impl Order<'_> {
             if !seen.insert(node) {
                 continue;
             }
-            if seen.len() > MOST_BLOCKS {
+            if seen.len() > MAX_BLOCKS {
                 return Ok(None);
             }
             let (passed, has_waiter) = self.until_waiter(self.flow.graph[node].clone());

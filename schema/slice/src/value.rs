@@ -28,9 +28,9 @@ use reaching::{Condition, Sources};
 pub(crate) use walk::LoopWalk;
 
 /// Maximum steps of one query. After them the result is unknown.
-const MOST_STEPS: usize = 1 << 10;
+const MAX_STEPS: usize = 1 << 10;
 /// Values that a register is followed to.
-const MOST_VALUES: usize = 16;
+const MAX_VALUES: usize = 16;
 
 /// A constant with the base that it is added to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -234,7 +234,7 @@ impl<'a> Question<'a> {
         register: Register,
         without_loops: bool,
     ) -> Result<BTreeSet<Value>, TooMuchWork> {
-        (self.steps, self.without_loops, self.cut_at) = (MOST_STEPS, without_loops, usize::MAX);
+        (self.steps, self.without_loops, self.cut_at) = (MAX_STEPS, without_loops, usize::MAX);
         self.assumed = self.instructions.get(index).and_then(|_| self.condition(index));
         let values = self.register(index, register);
         self.assumed = None;
@@ -385,7 +385,7 @@ fn limited(values: BTreeSet<Value>) -> BTreeSet<Value> {
     for Value { base, constant, walk } in values {
         walks.entry((base, constant)).and_modify(|known| *known = known.with(walk)).or_insert(walk);
     }
-    if walks.len() > MOST_VALUES {
+    if walks.len() > MAX_VALUES {
         return BTreeSet::from([Value::ANY]);
     }
     walks.into_iter().map(|((base, constant), walk)| Value { base, constant, walk }).collect()

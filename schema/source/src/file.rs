@@ -8,9 +8,9 @@ use std::path::{Component, Path, PathBuf};
 const ENDINGS: [&str; 14] =
     ["c", "cc", "cpp", "cu", "cuh", "cxx", "h", "hh", "hpp", "hxx", "inl", "ipp", "ptx", "py"];
 /// Maximum size of a source file.
-const MOST_BYTES: u64 = 8 << 20;
+const MAX_BYTES: u64 = 8 << 20;
 /// Maximum size of a line's text. The rest is cut.
-pub const MOST_TEXT_BYTES: usize = 1000;
+pub const MAX_TEXT_BYTES: usize = 1000;
 
 /// Possible locations of a file: below the folder by as much of its path as fits there, then at its own path.
 pub fn candidates(name: &str, root: Option<&Path>) -> Vec<PathBuf> {
@@ -30,11 +30,11 @@ pub fn candidates(name: &str, root: Option<&Path>) -> Vec<PathBuf> {
 pub fn read(path: &Path) -> Option<Vec<String>> {
     let ending = path.extension()?.to_str()?.to_ascii_lowercase();
     let metadata = path.metadata().ok()?;
-    if !ENDINGS.contains(&ending.as_str()) || !metadata.is_file() || metadata.len() > MOST_BYTES {
+    if !ENDINGS.contains(&ending.as_str()) || !metadata.is_file() || metadata.len() > MAX_BYTES {
         return None;
     }
     let mut bytes = Vec::new();
-    File::open(path).ok()?.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
+    File::open(path).ok()?.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
     Some(String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect())
 }
 

@@ -4,6 +4,6 @@ mod file;
 mod lines;
 mod pack;
 
-pub use file::{MOST_TEXT_BYTES, candidates, read};
+pub use file::{MAX_TEXT_BYTES, candidates, read};
 pub use lines::Lines;
 pub use pack::pack_with_sources;

@@ -7,12 +7,12 @@ use stallmap_sass::cubin::{Cubin, Function};
 use stallmap_sass::line::LineTable;
 use stallmap_schema::tables::python::{PythonFrame, SourceLine};
 
-use crate::file::{MOST_TEXT_BYTES, read};
+use crate::file::{MAX_TEXT_BYTES, read};
 
 /// Most lines of a capture. More lines have no row, like those of code without a line table.
-const MOST_LINES: usize = 1 << 18;
+const MAX_LINES: usize = 1 << 18;
 /// Most lines of the decorators of a function.
-const MOST_DECORATOR_LINES: usize = 50;
+const MAX_DECORATOR_LINES: usize = 50;
 
 /// Lines by file.
 #[derive(Debug, Default)]
@@ -54,7 +54,7 @@ impl Lines {
     }
 
     fn add(&mut self, file: &str, line: u32) {
-        if file.is_empty() || line == 0 || self.count >= MOST_LINES {
+        if file.is_empty() || line == 0 || self.count >= MAX_LINES {
             return;
         }
         let wanted = match self.files.get_mut(file) {
@@ -108,7 +108,7 @@ fn begins(texts: &[String], line: u32, function: &str) -> bool {
         return name != "<lambda>" || first.first().is_some_and(|text| text.contains("lambda"));
     }
     let is_decorated = first.first().is_some_and(|text| text.trim_start().starts_with('@'));
-    let most = if is_decorated { MOST_DECORATOR_LINES } else { 1 };
+    let most = if is_decorated { MAX_DECORATOR_LINES } else { 1 };
     let defines = |text: &String| {
         let text = text.trim_start().trim_start_matches("async").trim_start();
         let rest = text.strip_prefix("def ").and_then(|rest| rest.trim_start().strip_prefix(name));
@@ -120,10 +120,10 @@ fn begins(texts: &[String], line: u32, function: &str) -> bool {
 /// The text without spaces at its end, and with an ellipsis for what is too long.
 fn bounded(text: &str) -> String {
     let text = text.trim_end();
-    if text.len() <= MOST_TEXT_BYTES {
+    if text.len() <= MAX_TEXT_BYTES {
         return text.to_owned();
     }
-    let end = (0..=MOST_TEXT_BYTES - '…'.len_utf8()).rev().find(|end| text.is_char_boundary(*end));
+    let end = (0..=MAX_TEXT_BYTES - '…'.len_utf8()).rev().find(|end| text.is_char_boundary(*end));
     format!("{}…", text.get(..end.unwrap_or(0)).unwrap_or_default())
 }
 
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn each_line_is_one_row_and_unknown_text_is_null() {
         let folder = tempfile::tempdir().unwrap();
-        let long = "é".repeat(MOST_TEXT_BYTES);
+        let long = "é".repeat(MAX_TEXT_BYTES);
         std::fs::write(folder.path().join("a.py"), format!("one \n  two\n{long}\n")).unwrap();
         let mut lines = Lines::default();
         let frames = [
@@ -189,6 +189,6 @@ mod tests {
         let texts: Vec<_> = rows.iter().map(|row| row.text.as_deref()).collect();
         assert_eq!((texts[0], texts[1], texts[3], texts[4]), (Some("one"), Some("  two"), None, None));
         let cut = texts[2].unwrap();
-        assert!(cut.len() <= MOST_TEXT_BYTES && cut.ends_with("é…"), "{}", cut.len());
+        assert!(cut.len() <= MAX_TEXT_BYTES && cut.ends_with("é…"), "{}", cut.len());
     }
 }

@@ -5,7 +5,7 @@ pub const MANIFEST: &str = "manifest.json";
 /// In the ZIP form an entry's data begins at a multiple of this many bytes of the file.
 pub const ALIGNMENT: u16 = 64;
 /// Most bytes of a name.
-const MOST_BYTES: usize = 255;
+const MAX_BYTES: usize = 255;
 
 /// The entry of a table.
 pub fn table(name: &str) -> String {
@@ -35,7 +35,7 @@ pub fn is_compressed(name: &str) -> bool {
 /// True if a capture may hold the entry. Any other name could mean something to a program that sees the folder in
 /// which a capture is unpacked, such as `.git/config`.
 pub fn is_allowed(name: &str) -> bool {
-    name.len() <= MOST_BYTES && (name == MANIFEST || is_table(name) || is_cubin(name))
+    name.len() <= MAX_BYTES && (name == MANIFEST || is_table(name) || is_cubin(name))
 }
 
 /// Two of these entries that are one file where case does not count.
@@ -87,7 +87,7 @@ mod tests {
         for name in others {
             assert!(!is_allowed(name), "{name:?}");
         }
-        assert!(!is_allowed(&table(&"x".repeat(MOST_BYTES))));
+        assert!(!is_allowed(&table(&"x".repeat(MAX_BYTES))));
     }
 
     #[test]

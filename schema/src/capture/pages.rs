@@ -27,7 +27,7 @@ const HEADER_BYTES: u64 = 256;
 /// Bytes that hold a header with statistics of long values.
 const LONG_HEADER_BYTES: u64 = 1 << 20;
 /// Thrift's nesting.
-const MOST_LEVELS: usize = 8;
+const MAX_LEVELS: usize = 8;
 /// An encoding by which a short page holds long texts. stallmap does not use it.
 const DELTA_BYTE_ARRAY: i64 = 7;
 
@@ -247,7 +247,7 @@ impl Thrift<'_> {
         level: usize,
         each: &mut dyn FnMut(&mut Self, i64, u8, usize) -> Option<()>,
     ) -> Option<()> {
-        if level > MOST_LEVELS {
+        if level > MAX_LEVELS {
             return None;
         }
         let mut field = 0_i64;

@@ -29,7 +29,7 @@ use crate::table::Row;
 /// Most bytes that a cubin may have when decompressed.
 pub const MAX_CUBIN_BYTES: u64 = 256 << 20;
 /// Bytes of a cubin for each compressed one that are reserved at once. Most of a large cubin is zeros, and 272 were seen.
-const MOST_RATIO: usize = 1 << 10;
+const MAX_RATIO: usize = 1 << 10;
 
 /// An open capture. Cheap to clone the entries of: they share the file or its bytes.
 #[derive(Clone, Debug)]
@@ -322,7 +322,7 @@ impl CaptureReader {
             |cause: String| CaptureError::corrupt(format!("cubin {content_hash}"), cause, &self.path);
         // Growing copies everything again and again. The header's size may be wrong.
         let declared = zstd::zstd_safe::get_frame_content_size(&packed).ok().flatten().unwrap_or(0);
-        let most = packed.len().saturating_mul(MOST_RATIO);
+        let most = packed.len().saturating_mul(MAX_RATIO);
         cubin.clear();
         cubin.reserve(usize::try_from(declared.min(MAX_CUBIN_BYTES)).unwrap_or(most).min(most));
         // At once, without the decoder's own window. What does not fit is decompressed piece by piece, up to the limit.

@@ -12,7 +12,7 @@ use crate::cell::Blob;
 use crate::table::Row as _;
 
 /// Maximum parts of a capture's answers: 4 GiB.
-const MOST_PARTS: usize = 2048;
+const MAX_PARTS: usize = 2048;
 
 crate::tables! {
     /// A part of the stored rows of one view.
@@ -39,7 +39,7 @@ pub fn is_table(name: &str) -> bool {
 pub fn read(reader: &CaptureReader, rules: &str) -> Result<BTreeMap<String, Vec<u8>>, CaptureError> {
     let mut answers = BTreeMap::<String, Vec<u8>>::new();
     let content = reader.manifest().recorded_id();
-    reader.for_each_row(MOST_PARTS, |row: StoredAnswer| {
+    reader.for_each_row(MAX_PARTS, |row: StoredAnswer| {
         if row.rules == rules && row.content == content {
             answers.entry(row.view).or_default().extend(row.bytes.0);
         }

@@ -20,7 +20,7 @@ use stallmap_console::output::progress::Progress;
 use stallmap_console::output::value::{self, Look};
 
 /// Faults of a library that are listed.
-const MOST_FAULTS: usize = 100;
+const MAX_FAULTS: usize = 100;
 
 /// Attributed and unattributed samples of each launch and reason add up to the samples. This query lists violations.
 const CONSERVATION: &str = "\
@@ -63,8 +63,8 @@ fn check_library(library: &UserLibrary) -> Outcome {
     let mut session = Session::without_rows().map_err(|error| explain(error, None))?;
     let faults = session.try_extend(library);
     let summary = |fault: &Fault| format!("{fault}; {}", fault.flaw.rule.hint());
-    let lines: Vec<String> = faults.iter().take(MOST_FAULTS).map(summary).collect();
-    let more = faults.len().saturating_sub(MOST_FAULTS);
+    let lines: Vec<String> = faults.iter().take(MAX_FAULTS).map(summary).collect();
+    let more = faults.len().saturating_sub(MAX_FAULTS);
     let more = (more > 0).then(|| format!("and {more} more"));
     let (views, queries) = (library.views().len(), library.queries().len());
     output::print(&match faults.as_slice() {

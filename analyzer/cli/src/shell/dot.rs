@@ -17,7 +17,7 @@ use stallmap_report::report::query_of as report_query;
 use stallmap_report::report::section_names as report_sections;
 
 /// Maximum of nested files.
-const MOST_FILES: usize = 16;
+const MAX_FILES: usize = 16;
 
 /// A dot-command: name, argument, meaning.
 struct Command {
@@ -328,7 +328,7 @@ fn values(text: &str) -> Outcome<Vec<(String, String)>> {
 
 /// Runs a file's statements and dot-commands.
 fn read(shell: &mut Shell, file: &str) -> Outcome<Next> {
-    if shell.depth == MOST_FILES {
+    if shell.depth == MAX_FILES {
         return Err(Failure::message(USAGE, format!("`{file}` is read by itself, or by too many files")));
     }
     let text = std::fs::read_to_string(file)

@@ -22,7 +22,7 @@ use crate::exit::Failure;
 /// Version of this protocol.
 pub const PROTOCOL: u32 = 1;
 /// Maximum bytes of a request.
-const MOST_REQUEST_BYTES: u32 = 64 << 20;
+const MAX_REQUEST_BYTES: u32 = 64 << 20;
 /// Bytes of an Arrow frame, after which it is written.
 const FRAME_BYTES: usize = 1 << 20;
 
@@ -151,8 +151,8 @@ pub fn request(input: &mut impl Read) -> io::Result<Option<Value>> {
     }
     count.copy_from_slice(&begun);
     let count = u32::from_le_bytes(count);
-    if count > MOST_REQUEST_BYTES {
-        return Err(io::Error::other(format!("a request has {count} bytes, more than {MOST_REQUEST_BYTES}")));
+    if count > MAX_REQUEST_BYTES {
+        return Err(io::Error::other(format!("a request has {count} bytes, more than {MAX_REQUEST_BYTES}")));
     }
     let mut text = Vec::new();
     input.take(count.into()).read_to_end(&mut text)?;

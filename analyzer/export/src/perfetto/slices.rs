@@ -11,7 +11,7 @@ use crate::timeline::{Call, Launch, Timeline};
 const BEGIN: u64 = 1;
 const END: u64 = 2;
 /// Threads of one process, in the numbers of tracks.
-const MOST_THREADS: u64 = 1 << 20;
+const MAX_THREADS: u64 = 1 << 20;
 
 /// A slice of a thread.
 struct Slice {
@@ -45,7 +45,7 @@ pub(super) fn thread_number(process: i64, thread: u32) -> i64 {
 
 /// The number of a process's track, or of a thread's.
 fn track(process: i64, thread: Option<u32>) -> u64 {
-    unsigned(process) * MOST_THREADS + thread.map_or(1, |thread| u64::from(thread) + 2)
+    unsigned(process) * MAX_THREADS + thread.map_or(1, |thread| u64::from(thread) + 2)
 }
 
 fn described(timeline: &Timeline, threads: impl Iterator<Item = (i64, u32)>) -> Vec<Message> {

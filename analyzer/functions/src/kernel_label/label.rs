@@ -3,9 +3,9 @@
 use super::name::{arguments, identifier, path, without_anonymous, without_signature};
 
 /// Longest name that is read. Demanglers stop earlier, so a longer one is not a name.
-const MOST_BYTES: usize = 1 << 16;
+const MAX_BYTES: usize = 1 << 16;
 /// Deepest template that is read: names come from untrusted files.
-const MOST_LEVELS: usize = 24;
+const MAX_LEVELS: usize = 24;
 /// Words of a functor's name that every functor has.
 const FUNCTOR_WORDS: [&str; 8] = ["kernel", "cuda", "functor", "impl", "nocast", "launch", "gpu", "op"];
 /// Element types: C++ name, label.
@@ -55,7 +55,7 @@ pub(super) fn label(name: &str, detail: Detail) -> String {
         return format!("{name} gemm");
     }
     let short = without_anonymous(name);
-    let Some(signed) = without_signature(&short).filter(|_| name.len() <= MOST_BYTES) else {
+    let Some(signed) = without_signature(&short).filter(|_| name.len() <= MAX_BYTES) else {
         return name.to_owned();
     };
     if let Some(complete) = cutlass(signed) {
@@ -63,7 +63,7 @@ pub(super) fn label(name: &str, detail: Detail) -> String {
     }
     let Some((base, part)) = last_named(signed) else { return name.to_owned() };
     let arguments = arguments(part);
-    let functor = functor(&arguments, MOST_LEVELS);
+    let functor = functor(&arguments, MAX_LEVELS);
     let brackets = [functor.as_ref().and_then(|functor| functor.name.clone()), element(&arguments, functor)];
     let brackets: Vec<String> = brackets.into_iter().flatten().collect();
     let numbers = match detail {
@@ -168,7 +168,7 @@ fn words(name: &str) -> String {
 
 /// The element type: of the function object, else of the template arguments. Floating point before integers.
 fn element(arguments: &[&str], functor: Option<Functor<'_>>) -> Option<String> {
-    let of_functor = functor.and_then(|functor| element_of(functor.text, MOST_LEVELS));
+    let of_functor = functor.and_then(|functor| element_of(functor.text, MAX_LEVELS));
     of_functor.or_else(|| first_type(arguments)).map(str::to_owned)
 }
 

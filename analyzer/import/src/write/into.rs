@@ -27,7 +27,7 @@ use super::matching::{Kind, Matched, matched};
 use super::{Writing, activity, runs};
 
 /// Most launches, ops and functions of a capture that is joined.
-const MOST_ROWS: usize = 50_000_000;
+const MAX_ROWS: usize = 50_000_000;
 
 /// Rows that the capture gets.
 struct Joining {
@@ -69,18 +69,18 @@ pub(crate) fn into(trace: &Trace, inputs: &[Input], capture: &Path, output: &Pat
 /// The launches of a capture. None if they are of several processes, or if there are none.
 fn launches(reader: &CaptureReader) -> Result<Option<Launches>, CaptureError> {
     let mut names: HashMap<FunctionId, String> = HashMap::new();
-    reader.for_each_row(MOST_ROWS, |function: Function| {
+    reader.for_each_row(MAX_ROWS, |function: Function| {
         names.insert(function.function_id, name::kernel(&function.demangled_name));
     })?;
     let mut ops: HashMap<OpId, String> = HashMap::new();
-    reader.for_each_row(MOST_ROWS, |op: tensor::Op| {
+    reader.for_each_row(MAX_ROWS, |op: tensor::Op| {
         ops.insert(op.op_id, name::op(&op.name).to_owned());
     })?;
     let mut next = 0;
-    reader.for_each_row(MOST_ROWS, |run: Run| next = next.max(run.run_id.0))?;
+    reader.for_each_row(MAX_ROWS, |run: Run| next = next.max(run.run_id.0))?;
     let mut runs = Vec::new();
     let mut kinds = Vec::new();
-    reader.for_each_row(MOST_ROWS, |launch: Launch| {
+    reader.for_each_row(MAX_ROWS, |launch: Launch| {
         runs.push(launch.run_id);
         let kind = Kind {
             name: names.get(&launch.function_id).cloned().unwrap_or_default(),

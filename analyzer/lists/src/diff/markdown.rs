@@ -11,7 +11,7 @@ use super::verdict;
 use super::write::{Subject, unit};
 
 /// Most rows of a table: a comment holds 65,536 characters.
-const MOST_ROWS: usize = 50;
+const MAX_ROWS: usize = 50;
 
 /// The text.
 pub(super) fn markdown(subject: &Subject<'_>, found: &Found) -> String {
@@ -32,7 +32,7 @@ fn changes(subject: &Subject<'_>, found: &Found) -> Option<String> {
         format!("| {} | change | interval | place |", subject.measure.title()),
         "|---:|---:|---|---|".to_owned(),
     ];
-    for row in changes.rows.iter().take(MOST_ROWS) {
+    for row in changes.rows.iter().take(MAX_ROWS) {
         let values = verdict::range(row, unit(subject.measure));
         let change = match (row.is_noise(), row.ratio) {
             (true, _) => "not significant".to_owned(),
@@ -70,7 +70,7 @@ fn facts(facts: &[Fact]) -> String {
         "| fact | base | other | meaning |".to_owned(),
         "|---|---|---|---|".to_owned(),
     ];
-    for fact in differences.iter().take(MOST_ROWS) {
+    for fact in differences.iter().take(MAX_ROWS) {
         let meaning = prose(fact.meaning.as_deref().unwrap_or_default());
         let (base, value) = (code(&fact.base_value), code(&fact.value));
         lines.push(format!("| {} | {base} | {}: {value} | {meaning} |", fact.name, code(&fact.capture)));

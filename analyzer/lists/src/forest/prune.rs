@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::tree::{Edge, Forest, Kind, Node};
 
 /// Copies that are followed back from the costliest tensor.
-const MOST_COPIES: usize = 4;
+const MAX_COPIES: usize = 4;
 
 /// Selection of tensors.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,7 +97,7 @@ impl Forest {
         let costliest = visible.iter().max_by(|a, b| cost(a).total_cmp(&cost(b)).then(b.cmp(a)));
         let mut way = BTreeSet::new();
         let mut ends: Vec<usize> = costliest.copied().into_iter().collect();
-        for _ in 0..=MOST_COPIES {
+        for _ in 0..=MAX_COPIES {
             way.extend(ends.iter().flat_map(|&node| self.bases(node)));
             let copies = self.edges.iter().filter(|edge| edge.kind == Kind::Copy);
             ends = copies

@@ -9,7 +9,7 @@ use stallmap_console::output::shorten::{Shorten, printable, shorten, width};
 use stallmap_console::output::table::Canvas;
 
 /// Maximum of named sources of a tensor.
-const MOST_SOURCES: usize = 3;
+const MAX_SOURCES: usize = 3;
 
 /// Draws the forest as lines.
 pub(super) fn draw(picture: &Picture, canvas: Canvas) -> String {
@@ -115,8 +115,8 @@ impl Page<'_> {
                 names.push(name);
             }
         }
-        let more = names.len().saturating_sub(MOST_SOURCES);
-        names.truncate(MOST_SOURCES);
+        let more = names.len().saturating_sub(MAX_SOURCES);
+        names.truncate(MAX_SOURCES);
         let by = if first.kind == Kind::InPlace && !names.is_empty() { "from " } else { "" };
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         format!("{by}{}{more} by {op}", names.join(", ")).trim_start().to_owned()

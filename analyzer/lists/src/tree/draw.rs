@@ -14,7 +14,7 @@ const GAP: &str = "  ";
 /// Minimum length of a shortened name.
 const NARROWEST: usize = 24;
 /// Maximum of drawn guides: deeper rows show the innermost.
-const MOST_GUIDES: usize = 24;
+const MAX_GUIDES: usize = 24;
 
 /// A column of numbers.
 struct Column {
@@ -178,7 +178,7 @@ fn change_role(cell: &str) -> Role {
 /// The guides before a name. `guides` stores for each branching above whether more rows follow.
 fn lead(row: &Row, guides: &mut Vec<bool>) -> String {
     guides.truncate(row.guides);
-    let left_out = guides.len().saturating_sub(MOST_GUIDES);
+    let left_out = guides.len().saturating_sub(MAX_GUIDES);
     let mut lead = if left_out > 0 { "⋯ ".to_owned() } else { String::new() };
     for &goes_on in guides.iter().skip(left_out) {
         lead += if goes_on { "│  " } else { "   " };

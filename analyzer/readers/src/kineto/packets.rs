@@ -18,9 +18,9 @@ use super::{MAX_EVENTS, Reading};
 use crate::model::Trace;
 
 /// Most bytes of one packet. The largest one holds all names.
-const MOST_PACKET_BYTES: u64 = 1 << 30;
+const MAX_PACKET_BYTES: u64 = 1 << 30;
 /// Most names.
-const MOST_NAMES: usize = 1 << 24;
+const MAX_NAMES: usize = 1 << 24;
 /// Clocks of packets and of the day.
 const BOOT_CLOCK: u64 = 6;
 const DAY_CLOCK: u64 = 1;
@@ -90,8 +90,8 @@ fn key(reader: &mut impl Read, at: &mut u64) -> Result<Option<(u64, u64)>, Strin
     }
     let length =
         varint(reader, at)?.ok_or_else(|| format!("byte {begin}: it ends in the head of a packet"))?;
-    if length > MOST_PACKET_BYTES {
-        return Err(format!("byte {begin}: a packet has {length} bytes, more than {MOST_PACKET_BYTES}"));
+    if length > MAX_PACKET_BYTES {
+        return Err(format!("byte {begin}: a packet has {length} bytes, more than {MAX_PACKET_BYTES}"));
     }
     Ok(Some((key >> 3, length)))
 }
@@ -180,8 +180,8 @@ impl Packets {
                 continue;
             }
             if let Some((number, name)) = entry.number(1)?.zip(entry.message(2)?) {
-                if self.names.len() >= MOST_NAMES {
-                    return Err(format!("byte {}: it has more than {MOST_NAMES} names", entry.at));
+                if self.names.len() >= MAX_NAMES {
+                    return Err(format!("byte {}: it has more than {MAX_NAMES} names", entry.at));
                 }
                 self.names.insert((sequence, list, number), name.text().into());
             }

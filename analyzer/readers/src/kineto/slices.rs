@@ -11,7 +11,7 @@ use stallmap_formats::proto::{Message, Value};
 use super::event::Event;
 
 /// Most levels of tracks inside of tracks.
-const MOST_LEVELS: usize = 16;
+const MAX_LEVELS: usize = 16;
 
 /// One packet of a track.
 #[derive(Debug)]
@@ -94,7 +94,7 @@ impl Slices {
     /// The event with the process and the thread of its track.
     fn placed(&self, track: u64, event: Event) -> Event {
         let mut number = track;
-        for _ in 0..MOST_LEVELS {
+        for _ in 0..MAX_LEVELS {
             let Some(track) = self.tracks.get(&number) else { break };
             if let Some((process, thread)) = track.thread {
                 return Event { thread: (process.to_string(), thread.to_string()), ..event };

@@ -7,7 +7,7 @@ use crate::model::{Call, Frame, Kernel, Trace};
 use crate::nest::{Span, enclosing, parents};
 
 /// Most frames of a stack. Deeper ones lose their callers.
-const MOST_FRAMES: usize = 512;
+const MAX_FRAMES: usize = 512;
 
 /// Functions that ran, each with its frame.
 #[derive(Debug, Default)]
@@ -57,7 +57,7 @@ impl Functions {
     /// The frames from a call outwards.
     fn path(&self, inner: usize, callers: &[Option<usize>]) -> Vec<usize> {
         let calls = std::iter::successors(Some(inner), |call| callers.get(*call).copied().flatten());
-        calls.take(MOST_FRAMES).filter_map(|call| self.calls.get(call)).map(|(_, frame)| *frame).collect()
+        calls.take(MAX_FRAMES).filter_map(|call| self.calls.get(call)).map(|(_, frame)| *frame).collect()
     }
 }
 

@@ -6,7 +6,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
 use stallmap_console::exit::{Failure, IO, Outcome};
 
-use super::MOST_ROWS;
+use super::MAX_ROWS;
 use super::cell::{Cell, Row, latest};
 
 /// An open database.
@@ -36,7 +36,7 @@ impl Database {
             if known.iter().any(|known| known == name) { format!("\"{name}\"") } else { "NULL".to_owned() }
         };
         let list: Vec<String> = columns.iter().map(column).collect();
-        let sql = format!("SELECT {} FROM \"{table}\" LIMIT {MOST_ROWS}", list.join(", "));
+        let sql = format!("SELECT {} FROM \"{table}\" LIMIT {MAX_ROWS}", list.join(", "));
         let mut statement = self.connection.prepare(&sql).map_err(wrong)?;
         let mut rows = statement.query([]).map_err(wrong)?;
         while let Some(row) = rows.next().map_err(wrong)? {

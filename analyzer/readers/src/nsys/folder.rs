@@ -16,11 +16,11 @@ use stallmap_schema::capture::pages;
 use stallmap_schema::capture::source::EntryBytes;
 use stallmap_schema::contained::contained;
 
-use super::MOST_ROWS;
+use super::MAX_ROWS;
 use super::cell::{Cell, Row, latest};
 
 /// Most bytes of a table's file, which is held in memory.
-const MOST_FILE_BYTES: u64 = 8 << 30;
+const MAX_FILE_BYTES: u64 = 8 << 30;
 /// The ending of tables.
 const ENDING: &str = "parquet";
 
@@ -43,7 +43,7 @@ impl Folder {
         let wrong = |cause: String| failure(&path, &cause);
         let bytes = EntryBytes::from(read(&path)?);
         let mut reader = decoded(|| open(&bytes, columns)).map_err(wrong)?;
-        let mut left = MOST_ROWS;
+        let mut left = MAX_ROWS;
         while let Some(batch) = decoded(|| reader.next().transpose()).map_err(wrong)? {
             let cells = decoded(|| cells(&batch, columns)).map_err(wrong)?;
             for row in 0..batch.num_rows() {
@@ -75,9 +75,9 @@ impl Folder {
 fn read(path: &Path) -> Outcome<Bytes> {
     let wrong = |error| Failure::io(error, format!("read `{}`", path.display()));
     let mut bytes = Vec::new();
-    let mut file = fs::File::open(path).map_err(wrong)?.take(MOST_FILE_BYTES + 1);
+    let mut file = fs::File::open(path).map_err(wrong)?.take(MAX_FILE_BYTES + 1);
     file.read_to_end(&mut bytes).map_err(wrong)?;
-    if bytes.len() as u64 > MOST_FILE_BYTES {
+    if bytes.len() as u64 > MAX_FILE_BYTES {
         return Err(failure(path, "it has more than 8 GiB"));
     }
     Ok(bytes.into())

@@ -7,7 +7,7 @@ use stallmap_console::exit::{Failure, IO, Outcome};
 use stallmap_formats::json::Json;
 use stallmap_schema::word::{Instrument, LossKind};
 
-use super::{MOST_KERNELS, named_op, span_ops};
+use super::{MAX_KERNELS, named_op, span_ops};
 use crate::model::{Kernel, Process, Trace};
 
 /// The tool's name of such a file.
@@ -19,8 +19,8 @@ pub(crate) fn read(json: &mut Json<impl Read>) -> Outcome<Trace> {
     let mut entries: Vec<(i64, String, Option<String>)> = Vec::new();
     let mut add = |json: &mut Json<_>| {
         let (number, kernel, op) = entry(json)?;
-        if entries.len() >= MOST_KERNELS {
-            let message = format!("`{}` has more than {MOST_KERNELS} entries", json.path().display());
+        if entries.len() >= MAX_KERNELS {
+            let message = format!("`{}` has more than {MAX_KERNELS} entries", json.path().display());
             return Err(Failure::message(IO, message));
         }
         match kernel.zip(number) {

@@ -12,7 +12,7 @@ use crate::model::Trace;
 /// The tool's name of such a file.
 pub(crate) const TOOL: &str = "operator profiler layers";
 /// Most layers of a file.
-const MOST_LAYERS: usize = 1_000_000;
+const MAX_LAYERS: usize = 1_000_000;
 /// The names of its facts.
 const FACT: &str = "operator_profiler.layer.";
 
@@ -28,8 +28,8 @@ pub(crate) fn read(json: &mut Json<impl Read>) -> Outcome<Option<Trace>> {
             Some(layer) => drop(layers.insert(format!("{FACT}{key}"), layer)),
             None => is_flat = false,
         }
-        if layers.len() > MOST_LAYERS {
-            let message = format!("`{}` has more than {MOST_LAYERS} layers", json.path().display());
+        if layers.len() > MAX_LAYERS {
+            let message = format!("`{}` has more than {MAX_LAYERS} layers", json.path().display());
             return Err(Failure::message(IO, message));
         }
         Ok(())

@@ -10,7 +10,7 @@ use super::{Node, Reading};
 use crate::model::{Call, Counter, Frame, Kernel, Op, Process, Trace};
 
 /// Most launches of a profile.
-const MOST_LAUNCHES: u64 = 2_000_000;
+const MAX_LAUNCHES: u64 = 2_000_000;
 /// The metric of times, by ncu's name: the duration of one launch.
 const TIME: &str = "gpu__time_duration.sum";
 
@@ -100,8 +100,8 @@ impl Paths {
     fn launch(&mut self, node: &Node, outer: Context) -> Outcome<()> {
         let Some((count, time_ns)) = node.launches() else { return Ok(()) };
         self.launches = self.launches.saturating_add(count);
-        if self.launches > MOST_LAUNCHES {
-            let message = format!("the profile has more than {MOST_LAUNCHES} launches");
+        if self.launches > MAX_LAUNCHES {
+            let message = format!("the profile has more than {MAX_LAUNCHES} launches");
             return Err(Failure::message(IO, message).hint("profile fewer steps".to_owned()));
         }
         if count > 1 {

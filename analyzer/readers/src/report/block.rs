@@ -5,7 +5,7 @@ use stallmap_formats::proto::{Message, Value};
 use std::io::Read;
 
 /// Most bytes of one message.
-const MOST_MESSAGE_BYTES: u32 = 1 << 30;
+const MAX_MESSAGE_BYTES: u32 = 1 << 30;
 
 /// A report as a stream of messages.
 pub(super) struct Stream<R> {
@@ -89,10 +89,8 @@ impl<R: Read> Stream<R> {
                 Err(format!("byte {begin}: it ends in a length"))
             };
         };
-        if length > MOST_MESSAGE_BYTES {
-            return Err(format!(
-                "byte {begin}: a message has {length} bytes, more than {MOST_MESSAGE_BYTES}"
-            ));
+        if length > MAX_MESSAGE_BYTES {
+            return Err(format!("byte {begin}: a message has {length} bytes, more than {MAX_MESSAGE_BYTES}"));
         }
         let mut owned = Owned { bytes: Vec::new(), at: self.at };
         self.fill(&mut owned.bytes, u64::from(length))?;

@@ -35,7 +35,7 @@ rows! {
 }
 
 /// Lines of the report without a choice of sections, with the verdict. A section that exceeds them is only named.
-const MOST_LINES: usize = 60;
+const MAX_LINES: usize = 60;
 /// The end of the last line, if it fits.
 const SQL: &str = " (--sql prints the queries)";
 /// Lines behind the sections.
@@ -106,7 +106,7 @@ fn flaws(canvas: Canvas, answer: &Answer) -> Outcome<String> {
 
 /// The sections that do not fit below a verdict of some lines. The first one always does.
 fn excess(sections: &[(&'static str, String)], verdict: usize) -> Vec<&'static str> {
-    let mut left = MOST_LINES.saturating_sub(verdict + FOOTER_LINES);
+    let mut left = MAX_LINES.saturating_sub(verdict + FOOTER_LINES);
     let mut named = Vec::new();
     let place = |name: &str| ORDER.iter().position(|other| *other == name).unwrap_or(ORDER.len());
     let mut ordered: Vec<&(&'static str, String)> = sections.iter().collect();

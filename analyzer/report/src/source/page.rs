@@ -22,7 +22,7 @@ use stallmap_console::output::number::percent;
 use stallmap_console::output::shorten::printable;
 
 /// Reasons in the bar.
-const MOST_REASONS: usize = 8;
+const MAX_REASONS: usize = 8;
 
 /// Style of code, for every page that shows it.
 pub const STYLE: &str = include_str!("page/code.css");
@@ -145,7 +145,7 @@ impl Page<'_> {
         }
         let mut totals: Vec<(&str, f64)> = totals.into_iter().collect();
         totals.sort_by(|a, b| b.1.total_cmp(&a.1));
-        totals.truncate(MOST_REASONS);
+        totals.truncate(MAX_REASONS);
         html.markup("<svg class=\"reasons\" aria-hidden=\"true\">");
         let mut before = 0.0;
         for &(name, samples) in &totals {

@@ -14,7 +14,7 @@ use stallmap_console::output::paint::Role;
 use stallmap_console::output::shorten::{Shorten, printable, shorten, width};
 
 /// Maximum of shown instructions per line.
-const MOST_OF_A_LINE: usize = 6;
+const MAX_OF_A_LINE: usize = 6;
 /// The column in which an instruction's text begins.
 const TEXT_COLUMN: usize = 10;
 
@@ -91,10 +91,10 @@ impl<'a> Page<'a> {
             self.line(Role::Header, &counted)?;
         }
         let folds = folds(self.listing, &group.instructions);
-        for fold in folds.iter().take(MOST_OF_A_LINE) {
+        for fold in folds.iter().take(MAX_OF_A_LINE) {
             self.fold(fold)?;
         }
-        let others = folds.get(MOST_OF_A_LINE..).unwrap_or_default();
+        let others = folds.get(MAX_OF_A_LINE..).unwrap_or_default();
         if !others.is_empty() {
             let samples = words::samples(self.listing, others.iter().map(Fold::samples).sum());
             let count: usize = others.iter().map(|fold| fold.all.len()).sum();

@@ -17,9 +17,9 @@ use crate::query::{Column, Fault, Rows, columns, planned, send_columns};
 use crate::statement::Action;
 
 /// Most prepared statements of one connection.
-const MOST_STATEMENTS: usize = 1_000;
+const MAX_STATEMENTS: usize = 1_000;
 /// Most portals of one connection. Each can hold a query that runs.
-const MOST_PORTALS: usize = 32;
+const MAX_PORTALS: usize = 32;
 
 /// A prepared statement.
 pub(super) struct Prepared {
@@ -83,7 +83,7 @@ impl Connection {
             return Err(Refusal::message("42P05", message, "close it first").into());
         }
         self.statements.remove(&name);
-        check_count(&self.statements, MOST_STATEMENTS, "prepared statements")?;
+        check_count(&self.statements, MAX_STATEMENTS, "prepared statements")?;
         if statements::split(sql).len() > 1 {
             let message = "several statements cannot be prepared as one";
             return Err(Refusal::message("42601", message, "prepare each by itself").into());
@@ -106,7 +106,7 @@ impl Connection {
     fn bind(&mut self, bind: Bind) -> Result<(), Fault> {
         let prepared = Arc::clone(self.statement(&bind.statement)?);
         self.portals.remove(&bind.portal);
-        check_count(&self.portals, MOST_PORTALS, "portals")?;
+        check_count(&self.portals, MAX_PORTALS, "portals")?;
         let (expected, given) = (prepared.parameters.len(), bind.values.len());
         if expected != given {
             return Err(Refusal::protocol(format!("{given} values for {expected} parameters")).into());

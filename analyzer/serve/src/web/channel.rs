@@ -10,9 +10,9 @@ use super::request::Request;
 use crate::wire::Pipe;
 
 /// Most bytes of a head. Addresses of files have a statement in them.
-const MOST_HEAD_BYTES: usize = 64 << 10;
+const MAX_HEAD_BYTES: usize = 64 << 10;
 /// Bytes behind an HTTP request that are read to see the end of the connection.
-const MOST_REST_BYTES: usize = 64 << 10;
+const MAX_REST_BYTES: usize = 64 << 10;
 const END: &[u8] = b"\r\n\r\n";
 
 /// One connection.
@@ -35,10 +35,10 @@ impl Channel {
             let found = self.input[searched..].windows(END.len()).position(|bytes| bytes == END);
             if let Some(at) = found {
                 let head = self.input.split_to(searched + at + END.len());
-                let is_short = head.len() <= MOST_HEAD_BYTES;
+                let is_short = head.len() <= MAX_HEAD_BYTES;
                 return Ok(Some(if is_short { Request::read(&head) } else { Err(Status::HeadTooLarge) }));
             }
-            if self.input.len() > MOST_HEAD_BYTES {
+            if self.input.len() > MAX_HEAD_BYTES {
                 return Ok(Some(Err(Status::HeadTooLarge)));
             }
             searched = self.input.len().saturating_sub(END.len() - 1);
@@ -69,7 +69,7 @@ impl Channel {
     /// Waits until the peer closes the connection. What it sends behind its request has no effect.
     pub(crate) async fn closed(&mut self) {
         let mut rest = BytesMut::new();
-        let mut left = MOST_REST_BYTES;
+        let mut left = MAX_REST_BYTES;
         loop {
             rest.clear();
             match self.reader.read_buf(&mut rest).await {

@@ -12,9 +12,9 @@ use tokio::runtime::Handle;
 use tokio::sync::{Mutex, Semaphore};
 
 /// Pages that are made at a time.
-const MOST_MAKING: usize = 2;
+const MAX_MAKING: usize = 2;
 /// Pages in memory.
-const MOST_PAGES: usize = 32;
+const MAX_PAGES: usize = 32;
 
 /// The captures of a server.
 pub(crate) struct Hall {
@@ -55,7 +55,7 @@ impl Hall {
             let session = session.within(&name)?;
             Some(Arc::new(Capture { name, location: location.clone(), session, page: Mutex::default() }))
         };
-        let shared = Shared { root, making: Semaphore::new(MOST_MAKING), made: std::sync::Mutex::default() };
+        let shared = Shared { root, making: Semaphore::new(MAX_MAKING), made: std::sync::Mutex::default() };
         Self { captures: captures.iter().filter_map(of).collect(), queries, shared: Arc::new(shared) }
     }
 
@@ -99,7 +99,7 @@ impl Shared {
     fn remember(&self, capture: Arc<Capture>) {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         made.push_back(capture);
-        if made.len() > MOST_PAGES
+        if made.len() > MAX_PAGES
             && let Some(oldest) = made.pop_front()
             && let Ok(mut page) = oldest.page.try_lock()
         {

@@ -32,7 +32,7 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// Pause after the system has no connection to give.
 const NO_CONNECTION: Duration = Duration::from_millis(100);
 /// Most bytes of a token.
-const MOST_TOKEN_BYTES: usize = 4 << 10;
+const MAX_TOKEN_BYTES: usize = 4 << 10;
 
 /// The state that connections share.
 pub(crate) struct Host {
@@ -104,15 +104,13 @@ impl Host {
                     Err(_) => self.busy(),
                 },
                 Entry::Shown(token) => self.guessed(&request, &token).await,
-                Entry::Form => {
-                    match timeout_at(deadline, channel.body(&request, MOST_TOKEN_BYTES)).await?? {
-                        Ok(body) => {
-                            let token = parameter(&body, "token").unwrap_or_default();
-                            self.guessed(&request, &token).await
-                        }
-                        Err(status) => Reply::text(status, "the form cannot be read"),
+                Entry::Form => match timeout_at(deadline, channel.body(&request, MAX_TOKEN_BYTES)).await?? {
+                    Ok(body) => {
+                        let token = parameter(&body, "token").unwrap_or_default();
+                        self.guessed(&request, &token).await
                     }
-                }
+                    Err(status) => Reply::text(status, "the form cannot be read"),
+                },
             },
         };
         send(channel, Some(reply)).await?;
@@ -135,7 +133,7 @@ impl Host {
         request: &Request,
         deadline: Instant,
     ) -> IoResult<Option<Reply>> {
-        let body = match timeout_at(deadline, channel.body(request, routes::MOST_BODY_BYTES)).await?? {
+        let body = match timeout_at(deadline, channel.body(request, routes::MAX_BODY_BYTES)).await?? {
             Ok(body) => body,
             Err(status) => return Ok(Some(Reply::text(status, "the body cannot be read"))),
         };

@@ -3,7 +3,7 @@
 use super::reply::Status;
 
 /// Most header fields.
-const MOST_FIELDS: usize = 64;
+const MAX_FIELDS: usize = 64;
 
 /// The head of a request.
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ pub(crate) struct Request {
 impl Request {
     /// Reads a complete head.
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, Status> {
-        let mut fields = std::array::from_fn::<_, MOST_FIELDS, _>(|_| httparse::EMPTY_HEADER);
+        let mut fields = std::array::from_fn::<_, MAX_FIELDS, _>(|_| httparse::EMPTY_HEADER);
         let mut head = httparse::Request::new(&mut fields);
         match head.parse(bytes) {
             Ok(httparse::Status::Complete(_)) => {}

@@ -26,7 +26,7 @@ use super::rows;
 use crate::query::Fault;
 
 /// Most bytes of a body: a statement.
-pub(crate) const MOST_BODY_BYTES: usize = 1 << 20;
+pub(crate) const MAX_BODY_BYTES: usize = 1 << 20;
 /// The type of a statement. No form of another site can send it.
 const STATEMENT: &str = "application/sql";
 

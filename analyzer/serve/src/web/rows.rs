@@ -24,9 +24,9 @@ use crate::query::Fault;
 use crate::work::{Task, single};
 
 /// Rows that a page shows.
-const MOST_ROWS: usize = 500;
+const MAX_ROWS: usize = 500;
 /// Bytes of the texts in them.
-const MOST_BYTES: usize = 4 << 20;
+const MAX_BYTES: usize = 4 << 20;
 /// Time to count the rows that are not shown.
 const LONGEST_COUNT: Duration = Duration::from_secs(2);
 
@@ -109,13 +109,13 @@ struct Shown {
 
 impl Shown {
     fn is_full(&self) -> bool {
-        self.values.len() >= MOST_ROWS || self.bytes >= MOST_BYTES || self.more > 0
+        self.values.len() >= MAX_ROWS || self.bytes >= MAX_BYTES || self.more > 0
     }
 
     /// Adds the rows that fit, and counts the rest.
     fn add(&mut self, part: &Part) -> Result<(), ArrowError> {
         let Part::Batch(batch) = part else { return Ok(()) };
-        let room = MOST_ROWS.saturating_sub(self.values.len()).min(batch.num_rows());
+        let room = MAX_ROWS.saturating_sub(self.values.len()).min(batch.num_rows());
         let shown: RecordBatch = batch.slice(0, room);
         for row in text::rows(&shown)? {
             if self.is_full() {

@@ -6,7 +6,7 @@ use serde_json::Value;
 use stallmap_console::output::value;
 
 /// Characters of a text in a cell.
-const MOST_CHARACTERS: usize = 2_000;
+const MAX_CHARACTERS: usize = 2_000;
 
 /// The rows of a batch, each a list of texts or nulls.
 pub(crate) fn rows(batch: &RecordBatch) -> Result<Vec<Value>, ArrowError> {
@@ -18,7 +18,7 @@ pub(crate) fn rows(batch: &RecordBatch) -> Result<Vec<Value>, ArrowError> {
 
 /// A text without its end, if it is long. Files have all of it.
 fn shortened(text: &str) -> String {
-    match text.char_indices().nth(MOST_CHARACTERS) {
+    match text.char_indices().nth(MAX_CHARACTERS) {
         Some((end, _)) => {
             let more = text.get(end..).map_or(0, |rest| rest.chars().count());
             format!("{}… ({more} more characters)", text.get(..end).unwrap_or_default())

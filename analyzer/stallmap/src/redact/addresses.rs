@@ -11,7 +11,7 @@ const PIECE_BITS: u32 = 21;
 /// The piece at which the first region begins.
 const FIRST_PIECE: u64 = 4 << (30 - PIECE_BITS);
 /// Pieces that all regions may have together: 47 bits of addresses.
-const MOST_PIECES: u64 = 1 << (47 - PIECE_BITS);
+const MAX_PIECES: u64 = 1 << (47 - PIECE_BITS);
 
 /// Regions of used memory, during collection.
 #[derive(Debug, Default)]
@@ -50,7 +50,7 @@ impl Regions {
             }
             moved.push((first, last, next));
             next = next.checked_add(count)?.checked_add(1)?;
-            if next - FIRST_PIECE > MOST_PIECES {
+            if next - FIRST_PIECE > MAX_PIECES {
                 return None;
             }
         }

@@ -13,7 +13,7 @@ use super::words::Words;
 use super::{Also, Cubins, Options, cubin};
 
 /// Maximum rows of the name tables in memory.
-const MOST_ROWS: usize = 4 << 20;
+const MAX_ROWS: usize = 4 << 20;
 
 /// Old identities and new ones.
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ impl Identities {
     ) -> Result<Self, CaptureError> {
         let mut identities = Self::default();
         let with_symbols = options.also.contains(&Also::Symbols);
-        reader.for_each_row(MOST_ROWS, |frame: PythonFrame| {
+        reader.for_each_row(MAX_ROWS, |frame: PythonFrame| {
             let file = file(&frame, words);
             let function = if with_symbols {
                 python_function(&frame.function, words)
@@ -45,7 +45,7 @@ impl Identities {
             identities.frames.insert(frame.frame_id.0, new.0);
         })?;
         let mut stacks: BTreeMap<u64, Vec<(u32, FrameId)>> = BTreeMap::new();
-        reader.for_each_row(MOST_ROWS, |state: PythonState| {
+        reader.for_each_row(MAX_ROWS, |state: PythonState| {
             let frame = FrameId(identities.frame(state.frame_id.0));
             stacks.entry(state.pystates_hash.0).or_default().push((state.depth, frame));
         })?;
@@ -68,10 +68,10 @@ impl Identities {
         cubins: &Cubins,
     ) -> Result<(), CaptureError> {
         let mut files: BTreeMap<ModuleId, String> = BTreeMap::new();
-        reader.for_each_row(MOST_ROWS, |module: Module| {
+        reader.for_each_row(MAX_ROWS, |module: Module| {
             files.extend(module.file.map(|file| (module.module_id, file)));
         })?;
-        reader.for_each_row(MOST_ROWS, |function: Function| {
+        reader.for_each_row(MAX_ROWS, |function: Function| {
             let names = files.get(&function.module_id).and_then(|file| cubins.get(file)?.as_ref());
             let renamed = names.and_then(|names| names.get(&function.name)).cloned();
             let name = renamed.unwrap_or_else(|| cubin::alias(&function.name, words));

@@ -15,7 +15,7 @@ use super::stored::{CacheEntry, Stored, load_rows, save};
 use crate::library;
 
 /// Maximum size of remembered rows in memory.
-const MOST_BYTES: usize = 64 << 20;
+const MAX_BYTES: usize = 64 << 20;
 
 impl Session {
     /// The rows of a query of the library that an earlier session left. None after a statement that changed this one.
@@ -44,7 +44,7 @@ impl Session {
         let size_bytes: usize = rows.iter().map(RecordBatch::get_array_memory_size).sum();
         let (Some(question), Some(first)) = (self.question(sql), rows.first()) else { return };
         let Some(entry) = self.answer(&question) else { return };
-        if size_bytes <= MOST_BYTES {
+        if size_bytes <= MAX_BYTES {
             let schema = Arc::clone(first.schema_ref());
             // What cannot be written is computed again.
             save(&entry, &Stored { schema, rows: rows.to_vec(), sources: BTreeSet::new() });

@@ -20,7 +20,7 @@ pub struct Resources {
 }
 
 /// About 50 MiB of rows, of 3 MiB in a file.
-const MOST_CELLS: usize = 4 << 20;
+const MAX_CELLS: usize = 4 << 20;
 
 impl Resources {
     /// No cache, no limit.
@@ -29,7 +29,7 @@ impl Resources {
         memory_bytes: None,
         trusts_stored: false,
         cost_from: CostFrom::Auto,
-        most_cells: MOST_CELLS,
+        most_cells: MAX_CELLS,
     };
 }
 

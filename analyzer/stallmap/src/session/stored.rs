@@ -31,11 +31,11 @@ use super::resources::{CostFrom, Resources};
 include!(concat!(env!("OUT_DIR"), "/rules.rs"));
 
 /// Maximum size of a file.
-const MAX_FILE_BYTES: u64 = (packed::MOST_BYTES + HASH_BYTES) as u64;
+const MAX_FILE_BYTES: u64 = (packed::MAX_BYTES + HASH_BYTES) as u64;
 /// Maximum rows of a file that is read into memory.
-const MOST_ROWS: i64 = 4_000_000;
+const MAX_ROWS: i64 = 4_000_000;
 /// Maximum memory of the rows of a file.
-const MOST_ROW_BYTES: usize = 1 << 30;
+const MAX_ROW_BYTES: usize = 1 << 30;
 /// Bytes of the hash in front of a file.
 const HASH_BYTES: usize = blake3::OUT_LEN;
 
@@ -277,7 +277,7 @@ fn read(content: Bytes) -> Option<Stored> {
 }
 
 fn rows_of(builder: ParquetRecordBatchReaderBuilder<Bytes>) -> Option<Stored> {
-    if builder.metadata().file_metadata().num_rows() > MOST_ROWS {
+    if builder.metadata().file_metadata().num_rows() > MAX_ROWS {
         return None;
     }
     let sources = packed::sources(builder.metadata())?;
@@ -287,7 +287,7 @@ fn rows_of(builder: ParquetRecordBatchReaderBuilder<Bytes>) -> Option<Stored> {
     for batch in builder.build().ok()? {
         let batch = batch.ok()?.with_schema(Arc::clone(&schema)).ok()?;
         size_bytes += batch.get_array_memory_size();
-        bounds::check("stored_answer", &batch, 0).ok().filter(|()| size_bytes <= MOST_ROW_BYTES)?;
+        bounds::check("stored_answer", &batch, 0).ok().filter(|()| size_bytes <= MAX_ROW_BYTES)?;
         rows.push(batch);
     }
     Some(Stored { schema, rows, sources })

@@ -87,7 +87,7 @@ impl Pair {
 }
 
 /// The greatest part of all samples whose tensor may differ where the rows of some requests are missing.
-const MOST_MOVED: f64 = 0.05;
+const MAX_MOVED: f64 = 0.05;
 
 async fn rows(session: &Session, sql: &str) -> BTreeSet<String> {
     let rows = answer(session, sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
@@ -120,7 +120,7 @@ async fn compare(name: &str, how: How) {
     let differs = pair.difference(LANES, &BTreeSet::new()).await;
     assert!(differs.is_empty(), "{name} {how:?}: {differs:#?}");
     let moved = pair.moved().await;
-    assert!(moved <= if is_exact { 0.0 } else { MOST_MOVED }, "{name} {how:?}: {moved} of the samples");
+    assert!(moved <= if is_exact { 0.0 } else { MAX_MOVED }, "{name} {how:?}: {moved} of the samples");
     let violations = rows(&pair.crafted, "SELECT * FROM conservation_violation").await;
     assert!(violations.is_empty(), "{name} {how:?}: {violations:?}");
     let referring = "SELECT count(DISTINCT kernel_id) FROM pc_tensor WHERE evidence = 'model launch'";

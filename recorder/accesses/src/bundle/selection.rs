@@ -18,7 +18,7 @@ pub struct LaunchKind {
 }
 
 /// Limit of refused launches of a kind in a row. Further ones are not tried, because saving memory takes time.
-const MOST_REFUSED: u32 = 4;
+const MAX_REFUSED: u32 = 4;
 
 #[derive(Clone, Copy, Default)]
 struct Tried {
@@ -57,7 +57,7 @@ impl Selection {
         let tried = self.tried.get(kind).copied().unwrap_or_default();
         if self.per_kind.is_some_and(|most| tried.recorded >= most) {
             Err("not selected: its kind has a bundle")
-        } else if tried.refused >= MOST_REFUSED {
+        } else if tried.refused >= MAX_REFUSED {
             Err("not selected: its kind was refused before")
         } else {
             Ok(())
@@ -103,11 +103,11 @@ mod tests {
     fn a_kind_that_is_refused_again_and_again_is_left_alone() {
         let mut selection = Selection::new(&Bundles { per_kind: None, ..Bundles::default() }).unwrap();
         let one = kind("k", 1, 0);
-        for _ in 1..MOST_REFUSED {
+        for _ in 1..MAX_REFUSED {
             selection.refused(one.clone());
         }
         selection.succeeded(one.clone());
-        for _ in 0..MOST_REFUSED {
+        for _ in 0..MAX_REFUSED {
             assert_eq!(selection.decide(&one), Ok(()));
             selection.refused(one.clone());
         }

@@ -31,7 +31,7 @@ const MOST: u64 = ENTRIES as u64 / 4 * 3;
 const BLOCKS: usize = 1 << 20;
 
 /// Requests of a launch that write records, where all are counted.
-const MOST_RECORDS: u32 = 1 << 16;
+const MAX_RECORDS: u32 = 1 << 16;
 /// Time that the program's own wait for the GPU is prolonged for launches to be read.
 const SOON: Duration = Duration::from_millis(50);
 
@@ -237,7 +237,7 @@ impl Ring {
             range_count: listed.count,
             range_offset: listed.offset,
             ordinal,
-            record_limit: MOST_RECORDS,
+            record_limit: MAX_RECORDS,
             ..control
         })
     }

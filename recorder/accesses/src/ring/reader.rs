@@ -26,7 +26,7 @@ const CLEARED_SLOTS: u64 = 256;
 /// Bytes of records of one launch that go to the writer in one piece.
 const PIECE_BYTES: usize = 4 << 20;
 /// Most bytes of a record: a header and 32 distances of 8 bytes.
-const MOST_RECORD_BYTES: usize = 9 * SLOT_BYTES;
+const MAX_RECORD_BYTES: usize = 9 * SLOT_BYTES;
 /// Interval at which the reader looks for records and ended launches while there is nothing to read.
 const POLL: Duration = Duration::from_micros(100);
 /// Silence after which the records of a launch that has ended are all read, though another launch runs: a warp that has
@@ -241,7 +241,7 @@ impl Reader {
             }
         }
         if kernel.records.len() >= PIECE_BYTES {
-            let room = Vec::with_capacity(PIECE_BYTES + MOST_RECORD_BYTES);
+            let room = Vec::with_capacity(PIECE_BYTES + MAX_RECORD_BYTES);
             session::emit_requests(kernel.row.ordinal, std::mem::replace(&mut kernel.records, room));
         }
     }

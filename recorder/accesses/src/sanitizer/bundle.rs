@@ -42,9 +42,9 @@ use recorder::Recorder;
 pub(super) use steps::{Stepped, stepped};
 
 /// Most memory that is saved before a launch.
-const MOST_SAVED_BYTES: u64 = 16 << 30;
+const MAX_SAVED_BYTES: u64 = 16 << 30;
 /// Most bytes of variables of a module.
-const MOST_VARIABLE_BYTES: usize = 16 << 20;
+const MAX_VARIABLE_BYTES: usize = 16 << 20;
 
 /// A launch that is beginning.
 #[derive(Clone, Copy)]
@@ -147,7 +147,7 @@ impl Instrument {
         let variables = recorder.variables(data.module);
         prepared.symbols =
             variables.ok_or_else(|| Refusal::of("its module's variables were not looked for"))?;
-        if prepared.symbols.iter().map(|symbol| symbol.bytes).sum::<usize>() > MOST_VARIABLE_BYTES {
+        if prepared.symbols.iter().map(|symbol| symbol.bytes).sum::<usize>() > MAX_VARIABLE_BYTES {
             return Err(Refusal::of("its module's variables have more than 16 MiB"));
         }
         let all = recorder.wanderers.contains(&name);
@@ -155,7 +155,7 @@ impl Instrument {
         // A copy: looking blocks up must not run under this lock.
         let memory = bundles.memory().clone();
         prepared.candidates = candidates::find(&given.parameters.bytes, &memory, data.device, block_at, all);
-        if prepared.candidates.saved.count() > MOST_SAVED_BYTES / PAGE_BYTES_U64 {
+        if prepared.candidates.saved.count() > MAX_SAVED_BYTES / PAGE_BYTES_U64 {
             return Err(Refusal::of("what it may write has more than 16 GiB"));
         }
         prepared.numbered = Numbered::new(&prepared.candidates.saved);

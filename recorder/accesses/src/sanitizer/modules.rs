@@ -23,7 +23,7 @@ use stallmap_session::gpu::{device, graphs};
 use stallmap_session::session;
 
 /// Limit of unpatching. A program whose selection opens and closes all the time keeps its modules patched.
-const MOST_UNPATCHES: u32 = 3;
+const MAX_UNPATCHES: u32 = 3;
 
 /// A module that is loaded.
 pub(super) struct Loaded {
@@ -134,7 +134,7 @@ impl Instrument {
 
     /// The program has waited for the GPU: modules that cannot be recorded any more need no patches.
     pub(super) fn unpatch_what_is_done(&self) {
-        let is_done = !self.selector.is_open() && self.unpatches.load(Ordering::Relaxed) < MOST_UNPATCHES;
+        let is_done = !self.selector.is_open() && self.unpatches.load(Ordering::Relaxed) < MAX_UNPATCHES;
         if !is_done {
             return;
         }

@@ -18,7 +18,7 @@ use stallmap_requests::{Converted, Limits, Memory, Source, convert_small};
 /// Bytes of row groups that wait for those before them.
 const WAITING_BYTES: u64 = 192 << 20;
 /// Units that have begun.
-const MOST_BEGUN: usize = 256;
+const MAX_BEGUN: usize = 256;
 
 /// Work, and what became of it.
 pub(super) struct Queue<'a> {
@@ -163,7 +163,7 @@ impl<'a> Queue<'a> {
                 return Some(Task::Large { unit, step });
             }
         }
-        if !state.begun.is_empty() && (is_full || state.begun.len() == MOST_BEGUN) {
+        if !state.begun.is_empty() && (is_full || state.begun.len() == MAX_BEGUN) {
             return None;
         }
         self.begin(state)

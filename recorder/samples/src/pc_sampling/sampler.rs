@@ -29,7 +29,7 @@ use stallmap_session::session;
 /// Instructions per read.
 const PCS: usize = 4096;
 /// Launches whose records wait to be read by their own calls.
-const MOST_OTHERS: usize = 1024;
+const MAX_OTHERS: usize = 1024;
 /// Time that a launch waits for another thread's. After that both are sampled: one may wait for the other, as for a lock of
 /// the program's that a host function in front of its kernel needs.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -335,7 +335,7 @@ impl Sampler {
             })
         });
         let records = others.remove(&correlation_id).unwrap_or_default();
-        let oldest: Vec<_> = (MOST_OTHERS..others.len()).filter_map(|_| others.pop_first()).collect();
+        let oldest: Vec<_> = (MAX_OTHERS..others.len()).filter_map(|_| others.pop_first()).collect();
         drop(reader);
         lose_others(&reasons, oldest.iter().map(|(_, records)| records));
         count_losses(&sums, collected);

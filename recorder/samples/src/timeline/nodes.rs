@@ -14,7 +14,7 @@ use stallmap_session::slot::ThreadSlot;
 use super::number;
 
 /// Copies of one call, most: a graph with more has nodes without times.
-const MOST_COPIES: usize = 1 << 20;
+const MAX_COPIES: usize = 1 << 20;
 
 thread_local! {
     /// Copies of nodes in the driver call of this thread: the original's handle, the copy's number.
@@ -30,7 +30,7 @@ impl Clones {
         if let Some(number) = number(graph.node) {
             let add = |copies: &mut Option<Vec<(usize, u64)>>| {
                 let copies = copies.get_or_insert_default();
-                if copies.len() < MOST_COPIES {
+                if copies.len() < MAX_COPIES {
                     copies.push((graph.original_node.key(), number));
                 }
             };

@@ -12,7 +12,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Pauses until CUPTI's records do.
 const RECORD_PAUSES: u32 = 4;
 /// Waiting launches at which the launching thread writes them itself.
-const MOST_WAITING: usize = 1 << 16;
+const MAX_WAITING: usize = 1 << 16;
 
 /// Rows that wait.
 static WAITING: Mutex<Waiting> = Mutex::new(Waiting::NONE);
@@ -53,7 +53,7 @@ pub(crate) fn add(launch: Option<Launch>, run: LaunchRun) {
         waiting.runs.push(run);
         waiting.runs.len()
     };
-    if count >= MOST_WAITING {
+    if count >= MAX_WAITING {
         flush();
     }
 }

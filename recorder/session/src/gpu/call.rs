@@ -30,7 +30,7 @@ pub struct Call {
 }
 
 /// Attributes that are read of a launch.
-const MOST_ATTRIBUTES: u32 = 32;
+const MAX_ATTRIBUTES: u32 = 32;
 
 impl Call {
     /// A call of no function, with one thread and no parameters.
@@ -58,7 +58,7 @@ impl Call {
         }
         // SAFETY: the driver's own caller passed so many attributes, which live while the call runs.
         let attributes =
-            unsafe { std::slice::from_raw_parts(attributes, count.min(MOST_ATTRIBUTES) as usize) };
+            unsafe { std::slice::from_raw_parts(attributes, count.min(MAX_ATTRIBUTES) as usize) };
         attributes.as_flattened().to_vec()
     }
 }

@@ -55,9 +55,9 @@ pub const CALLBACKS: [u32; 21] = [
 pub const INSTANTIATIONS: [u32; 5] = graph_id::INSTANTIATE;
 
 /// Most nodes that are read of one graph.
-const MOST_NODES: usize = 1 << 20;
+const MAX_NODES: usize = 1 << 20;
 /// Graphs in graphs that are followed.
-const MOST_DEPTH: u32 = 16;
+const MAX_DEPTH: u32 = 16;
 /// The per-thread default stream's handle.
 const PER_THREAD_STREAM: usize = 2;
 
@@ -319,7 +319,7 @@ impl Graphs {
         for node in nodes(graph) {
             let mut kind = -1;
             // SAFETY: the node's graph lives while the call that names it runs. The output outlives the call.
-            if unsafe { (driver.node_type)(node, &raw mut kind) } != 0 || found.len() >= MOST_NODES {
+            if unsafe { (driver.node_type)(node, &raw mut kind) } != 0 || found.len() >= MAX_NODES {
                 continue;
             }
             match kind {
@@ -329,12 +329,12 @@ impl Graphs {
                         kernel(node).map(|kernel| kernel.into_node(node.key(), found.len(), captured)),
                     );
                 }
-                node_type::GRAPH if depth < MOST_DEPTH => {
+                node_type::GRAPH if depth < MAX_DEPTH => {
                     if let Some(child) = child(node) {
                         self.read_into(child, depth + 1, found);
                     }
                 }
-                node_type::CONDITIONAL if depth < MOST_DEPTH => {
+                node_type::CONDITIONAL if depth < MAX_DEPTH => {
                     let bodies = self.lock().bodies(node.key());
                     for body in bodies {
                         self.read_into(Handle::of_key(body), depth + 1, found);

@@ -8,7 +8,7 @@ use stallmap_schema::word::{Direction, OpKind, Phase};
 use super::texts;
 
 /// The largest number of dimensions that is believed.
-const MOST_DIMENSIONS: usize = 64;
+const MAX_DIMENSIONS: usize = 64;
 
 /// The beginning of an op or region: kind (0 torch, 1 triton, 2 region), name, phase (0 forward, 1 backward,
 /// 2 optimizer, 3 other), step, sequence number or -1, autograd node's name, forward op or 0, module path,
@@ -215,7 +215,7 @@ impl Words<'_> {
             sizes: Vec::new(),
             strides: Vec::new(),
         };
-        let dimensions = self.number().ok().filter(|&count| count <= MOST_DIMENSIONS).ok_or(Malformed)?;
+        let dimensions = self.number().ok().filter(|&count| count <= MAX_DIMENSIONS).ok_or(Malformed)?;
         seen.sizes = self.list(dimensions)?;
         seen.strides = self.list(dimensions)?;
         Ok(seen)

@@ -5,13 +5,13 @@ use stallmap_sass::line::LineTable;
 use stallmap_slice::analysis::analyze;
 
 /// More code takes longer than it finds.
-const MOST_CODE: usize = 1 << 16;
+const MAX_CODE: usize = 1 << 16;
 
 /// Whatever the bytes are: no panic, and offsets that lie in the code.
 pub(crate) fn cubin(bytes: &[u8]) {
     let Ok(cubin) = Cubin::read(bytes) else { return };
     let lines = LineTable::read(bytes, &cubin).unwrap_or_default();
-    let mut left = MOST_CODE;
+    let mut left = MAX_CODE;
     for (index, section) in cubin.sections.iter().enumerate() {
         let Some(code) = bytes.get(section.bytes.clone()) else { panic!("a section outside the file") };
         if code.len() > left {

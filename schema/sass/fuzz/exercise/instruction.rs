@@ -7,11 +7,11 @@ use stallmap_sass::word::{Sm, Word};
 const ARCHITECTURES: [u32; 15] = [0, 70, 72, 75, 80, 86, 87, 89, 90, 100, 103, 110, 120, 121, u32::MAX];
 
 /// Many short inputs find more than a few long ones.
-const MOST_WORDS: usize = 8;
+const MAX_WORDS: usize = 8;
 
 /// Any bits decode without a panic, keep their value, and have a text.
 pub(crate) fn instruction(bytes: &[u8]) {
-    for word in bytes.as_chunks::<16>().0.iter().take(MOST_WORDS) {
+    for word in bytes.as_chunks::<16>().0.iter().take(MAX_WORDS) {
         for sm in ARCHITECTURES {
             let instruction = decode(Word::from_bytes(*word), Sm(sm));
             assert_eq!(instruction.word, Word::from_bytes(*word));

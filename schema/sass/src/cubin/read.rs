@@ -23,9 +23,9 @@ const INFO: &str = ".nv.info";
 /// The section of calls: pairs of symbols, caller and callee, as 32-bit words. Entries about no callee are negative.
 const CALLS: &str = ".nv.callgraph";
 /// Names of called functions may take this many times the file's size: each is a copy.
-const MOST_NAMES: usize = 16;
+const MAX_NAMES: usize = 16;
 /// Maximum number of damage reports.
-const MOST_DAMAGE: usize = 64;
+const MAX_DAMAGE: usize = 64;
 
 pub(super) fn read(bytes: &[u8]) -> Result<Cubin, CubinError> {
     // Cubins are untrusted: a panic of the ELF reader on a malformed one ends here.
@@ -71,7 +71,7 @@ impl<'a> Reader<'a> {
         if symbols.is_none() {
             damage.push("its table of symbols cannot be read".to_owned());
         }
-        let names_left = file_bytes.saturating_mul(MOST_NAMES);
+        let names_left = file_bytes.saturating_mul(MAX_NAMES);
         let (code, pointed) = (BTreeMap::new(), BTreeSet::new());
         let mut reader = Self { elf, symbols, code, pointed, damage, names_left };
         for index in 0..elf.sections().len() {
@@ -230,7 +230,7 @@ impl<'a> Reader<'a> {
 
     /// Adds to the damage. What is damaged everywhere is reported in part.
     fn report(&mut self, what: String) {
-        if self.damage.len() < MOST_DAMAGE && self.damage.last() != Some(&what) {
+        if self.damage.len() < MAX_DAMAGE && self.damage.last() != Some(&what) {
             self.damage.push(what);
         }
     }

@@ -12,7 +12,7 @@ type Bytes<'a> = EndianSlice<'a, LittleEndian>;
 
 /// Names may be this many times longer than the sections that hold them: paths repeat their folder, demangled names
 /// their arguments. What is beyond stays unnamed.
-const MOST_NAMES: usize = 64;
+const MAX_NAMES: usize = 64;
 /// The index of the file that is not known.
 const UNKNOWN: u32 = 0;
 
@@ -90,7 +90,7 @@ impl Names {
     /// Counts bytes of names against the limit for a section's size.
     fn spend(&mut self, bytes: usize, section_bytes: usize) -> Option<()> {
         self.bytes = self.bytes.checked_add(bytes)?;
-        (self.bytes <= section_bytes.saturating_mul(MOST_NAMES)).then_some(())
+        (self.bytes <= section_bytes.saturating_mul(MAX_NAMES)).then_some(())
     }
 }
 

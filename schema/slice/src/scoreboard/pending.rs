@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of pending stores: a warp that drains waits for the last of them.
-pub(super) const MOST_STORES: usize = 32;
+pub(super) const MAX_STORES: usize = 32;
 /// Maximum number of pending loads without a barrier of their own.
-pub(super) const MOST_UNMARKED: usize = 32;
+pub(super) const MAX_UNMARKED: usize = 32;
 
 /// Pending results at a point. Times are issue cycles since an arbitrary start.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -27,8 +27,8 @@ impl Pending {
     pub(super) fn merge(&mut self, other: &Self) -> bool {
         let shift = self.now - other.now;
         let mut is_new = false;
-        is_new |= keep_latest(&mut self.unmarked, &other.unmarked, shift, MOST_UNMARKED);
-        is_new |= keep_latest(&mut self.stores, &other.stores, shift, MOST_STORES);
+        is_new |= keep_latest(&mut self.unmarked, &other.unmarked, shift, MAX_UNMARKED);
+        is_new |= keep_latest(&mut self.stores, &other.stores, shift, MAX_STORES);
         is_new |= other.is_fenced && !self.is_fenced;
         self.is_fenced |= other.is_fenced;
         for copy in &other.open {

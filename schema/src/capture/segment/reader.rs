@@ -22,7 +22,7 @@ use crate::hash;
 const SEARCH_BYTES: usize = 1 << 20;
 
 /// Bytes of false frames after which the rest of a segment is damage: each false header can claim many.
-const MOST_FALSE_BYTES: u64 = 1 << 30;
+const MAX_FALSE_BYTES: u64 = 1 << 30;
 
 /// Fewest bytes of a segment for each thread that verifies it.
 const THREAD_BYTES: u64 = 8 << 20;
@@ -353,7 +353,7 @@ impl SegmentReader {
                 if let Some(frame) = self.frame_at(position + index as u64, length, buffer)? {
                     return Ok(Some(frame));
                 }
-                if self.false_bytes > MOST_FALSE_BYTES {
+                if self.false_bytes > MAX_FALSE_BYTES {
                     return Ok(None);
                 }
             }

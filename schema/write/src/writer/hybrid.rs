@@ -3,7 +3,7 @@
 /// Values of a bit-packed group.
 const GROUP: usize = 8;
 /// Most groups behind one header: then it has one byte.
-const MOST_GROUPS: u8 = 63;
+const MAX_GROUPS: u8 = 63;
 
 /// Encodes values of so many bits, up to 32.
 pub(super) struct Hybrid {
@@ -48,7 +48,7 @@ impl Hybrid {
 
     /// Adds the group to the bit-packed run at the end.
     fn pack(&mut self) {
-        if self.groups == 0 || self.groups == MOST_GROUPS {
+        if self.groups == 0 || self.groups == MAX_GROUPS {
             self.groups = 0;
             self.header = self.bytes.len();
             self.bytes.push(0);

@@ -19,7 +19,7 @@ const PLACES: usize = 8;
 /// Rows of code of all kernels together, by their samples.
 const ROWS: f64 = 400.0;
 /// Rows of code of one kernel.
-const MOST_ROWS: usize = 250;
+const MAX_ROWS: usize = 250;
 const LEAST_ROWS: usize = 40;
 
 rows! {
@@ -56,7 +56,7 @@ pub(super) async fn parts(
 
 /// The size of a kernel's part, by its part of the shown kernels' samples.
 fn size(share: f64) -> Size {
-    let rows = (LEAST_ROWS..=MOST_ROWS).rev().find(|rows| *rows as f64 <= ROWS * share);
+    let rows = (LEAST_ROWS..=MAX_ROWS).rev().find(|rows| *rows as f64 <= ROWS * share);
     Size { places: PLACES, rows: rows.unwrap_or(LEAST_ROWS) }
 }
 

@@ -22,7 +22,7 @@ const HEAT_MAPS: usize = 6;
 const UNIFORM: f64 = 0.1;
 
 /// Maximum bins per direction of a heat map, as in `tensor_cell`.
-const MOST_CELLS: u64 = 64;
+const MAX_CELLS: u64 = 64;
 
 rows! {
     /// A tensor that is drawn.
@@ -72,11 +72,11 @@ impl Access {
     fn place(&self) -> Option<usize> {
         let (row, column) = (self.cell_row?, self.cell_column?);
         let (_, columns) = self.counts();
-        (row < MOST_CELLS && column < columns).then(|| usize::try_from(row * columns + column).ok())?
+        (row < MAX_CELLS && column < columns).then(|| usize::try_from(row * columns + column).ok())?
     }
 
     fn counts(&self) -> (u64, u64) {
-        let count = |count: Option<u64>| count.unwrap_or(1).clamp(1, MOST_CELLS);
+        let count = |count: Option<u64>| count.unwrap_or(1).clamp(1, MAX_CELLS);
         (count(self.row_count), count(self.column_count))
     }
 

@@ -12,11 +12,11 @@ use stallmap_lists::tree::{GraphNode, graph};
 /// Categories of paths, callers first.
 const LEVELS: [Level; 4] = [Level::User, Level::Module, Level::Op, Level::Kernel];
 /// Maximum nodes of the drawing.
-const MOST_NODES: usize = 4_000;
+const MAX_NODES: usize = 4_000;
 
 /// The section. None if nothing was launched.
 pub(super) fn block(answer: &Answer) -> Outcome<Option<Block>> {
-    let nodes = graph(&answer.rows, &LEVELS, MOST_NODES)?;
+    let nodes = graph(&answer.rows, &LEVELS, MAX_NODES)?;
     if nodes.len() < 2 {
         return Ok(None);
     }

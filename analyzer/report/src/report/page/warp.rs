@@ -9,7 +9,7 @@ const SECTOR_BYTES: u64 = 32;
 /// Lanes of a warp.
 const LANES: u32 = 32;
 /// Sectors in a drawing. A warp request of more says so.
-const MOST_SECTORS: usize = 64;
+const MAX_SECTORS: usize = 64;
 /// Width of a drawing.
 const WIDTH: f64 = 640.0;
 /// Height of the row of lanes.
@@ -86,17 +86,17 @@ impl Warp {
         html.markup("</svg>\n<div>ideal: ").text(&self.ideal().to_string());
         html.markup("</div>\n<svg viewBox=\"0 0 640 18\" preserveAspectRatio=\"none\" aria-hidden=\"true\">");
         let cell = self.cell();
-        let ideal = (0..self.ideal().min(MOST_SECTORS as u64)).map(|place| (place as f64 * cell, cell - 1.0));
+        let ideal = (0..self.ideal().min(MAX_SECTORS as u64)).map(|place| (place as f64 * cell, cell - 1.0));
         rectangles(html, "need", (0.0, SECTOR_HEIGHT), ideal);
         html.markup("</svg></div>\n");
-        if self.sectors() > MOST_SECTORS {
+        if self.sectors() > MAX_SECTORS {
             html.markup("<p class=\"small dim\">The first 64 sectors are drawn.</p>\n");
         }
     }
 
     /// Width of a sector.
     fn cell(&self) -> f64 {
-        WIDTH / self.sectors().clamp(32, MOST_SECTORS) as f64
+        WIDTH / self.sectors().clamp(32, MAX_SECTORS) as f64
     }
 
     /// The lanes, and lines to their sectors.
@@ -108,7 +108,7 @@ impl Warp {
         for (lane, first) in &self.lanes {
             let last = first.saturating_add(self.access_bytes.saturating_sub(1)) / SECTOR_BYTES;
             for place in (first / SECTOR_BYTES..=last).filter_map(|sector| places.get(&sector)) {
-                if *place < MOST_SECTORS {
+                if *place < MAX_SECTORS {
                     let (from, to) = ((f64::from(*lane) + 0.5) * step, (*place as f64 + 0.5) * self.cell());
                     html.markup("M").number(from).markup(" ").number(LANE_HEIGHT);
                     html.markup("L").number(to).markup(" ").number(LANE_HEIGHT + REACH_HEIGHT);
@@ -127,7 +127,7 @@ impl Warp {
     fn draw_sectors(&self, html: &mut Html) {
         let (cell, row) = (self.cell(), (LANE_HEIGHT + REACH_HEIGHT, SECTOR_HEIGHT));
         let byte = (cell - 1.0) / SECTOR_BYTES as f64;
-        let sectors = || self.sectors.values().take(MOST_SECTORS).zip(0_u32..);
+        let sectors = || self.sectors.values().take(MAX_SECTORS).zip(0_u32..);
         let left = |place: u32| f64::from(place) * cell;
         rectangles(html, "moved", row, sectors().map(|(_, place)| (left(place), cell - 1.0)));
         let used = sectors().flat_map(|(bytes, place)| runs(*bytes).map(move |run| (place, run)));

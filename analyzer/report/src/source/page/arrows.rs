@@ -10,7 +10,7 @@ const ROW: f64 = 22.0;
 /// Pixels between arrows that run side by side.
 const LANE: f64 = 9.0;
 /// Maximum of parallel arrows: others share the outermost lane.
-const MOST_LANES: usize = 10;
+const MAX_LANES: usize = 10;
 /// Minimum weight of a drawn wait.
 const LEAST_WEIGHT: f64 = 0.05;
 
@@ -56,7 +56,7 @@ impl Arrows {
             let is_free =
                 |lane: &Vec<(usize, usize)>| lane.iter().all(|&(low, high)| span.1 < low || high < span.0);
             let free = ends.iter().position(is_free);
-            arrow.lane = free.unwrap_or_else(|| ends.len().min(MOST_LANES - 1));
+            arrow.lane = free.unwrap_or_else(|| ends.len().min(MAX_LANES - 1));
             if arrow.lane == ends.len() {
                 ends.push(Vec::new());
             }
@@ -110,6 +110,6 @@ mod tests {
     #[test]
     fn lanes_are_bounded() {
         let arrows = (0..50).map(|to| Arrow { from: 100, to, heat: 0.0, lane: 0 }).collect();
-        assert_eq!(Arrows::laid(arrows).lanes, MOST_LANES);
+        assert_eq!(Arrows::laid(arrows).lanes, MAX_LANES);
     }
 }

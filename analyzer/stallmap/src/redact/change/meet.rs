@@ -16,7 +16,7 @@ use crate::redact::{Also, Options};
 
 use super::column::is_public_op;
 
-const MOST_ROWS: usize = 4 << 20;
+const MAX_ROWS: usize = 4 << 20;
 /// Columns of addresses, with the columns of their sizes.
 const USED: [(&str, &str, Option<&str>); 11] = [
     ("device_allocation", "address", Some("size_bytes")),
@@ -48,7 +48,7 @@ pub(in super::super) fn meet(
     for uuid in reader.read_rows::<Device>()?.iter().filter_map(|device| device.uuid.as_deref()) {
         words.host(uuid);
     }
-    reader.for_each_row(MOST_ROWS, |frame: PythonFrame| {
+    reader.for_each_row(MAX_ROWS, |frame: PythonFrame| {
         words.path(&frame.original_file);
         words.path(&frame.file);
     })?;
@@ -68,8 +68,8 @@ fn meet_names(reader: &CaptureReader, words: &mut Words) -> Result<(), CaptureEr
             words.name(part, &alias);
         }
     };
-    reader.for_each_row(MOST_ROWS, |op: Op| meet(op.module_path))?;
-    reader.for_each_row(MOST_ROWS, |tensor: Tensor| meet(tensor.name))
+    reader.for_each_row(MAX_ROWS, |op: Op| meet(op.module_path))?;
+    reader.for_each_row(MAX_ROWS, |tensor: Tensor| meet(tensor.name))
 }
 
 /// Names of code. Errors, options and names of the model can repeat them.
@@ -79,11 +79,11 @@ fn meet_symbols(reader: &CaptureReader, words: &mut Words) -> Result<(), Capture
             words.name(name, &words.symbol(name));
         }
     };
-    reader.for_each_row(MOST_ROWS, |function: Function| {
+    reader.for_each_row(MAX_ROWS, |function: Function| {
         meet(&function.name);
         meet(&function.demangled_name);
     })?;
-    reader.for_each_row(MOST_ROWS, |op: Op| meet(&op.name))
+    reader.for_each_row(MAX_ROWS, |op: Op| meet(&op.name))
 }
 
 /// Mapping of the memory that a capture uses.
@@ -98,7 +98,7 @@ pub(in super::super) fn rebase(reader: &CaptureReader) -> Result<Rebase, Capture
             add(&batch?, address, size, &mut regions);
         }
     }
-    reader.for_each_row(MOST_ROWS, |map: TensorMap| {
+    reader.for_each_row(MAX_ROWS, |map: TensorMap| {
         // The last stride is the one of the last dimension but one, and spans all before it.
         let span = map
             .sizes

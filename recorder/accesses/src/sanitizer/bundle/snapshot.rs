@@ -6,7 +6,7 @@ use stallmap_session::gpu::graphs;
 use stallmap_sys::cuda::Handle;
 
 use super::super::{Instrument, own};
-use super::{MOST_SAVED_BYTES, Source};
+use super::{MAX_SAVED_BYTES, Source};
 use crate::bundle::buffer::{self, Buffer};
 use crate::bundle::memory::Map;
 use crate::bundle::ranges::Ranges;
@@ -33,7 +33,7 @@ impl Instrument {
     ) -> Result<Snapshot, Refusal> {
         let source = Source { device, stream: Handle::NULL };
         let pages = memory.device_pages(device);
-        if pages.count() > MOST_SAVED_BYTES / PAGE_BYTES_U64 {
+        if pages.count() > MAX_SAVED_BYTES / PAGE_BYTES_U64 {
             return Err(Refusal::of("its CUDA graph may write more than 16 GiB"));
         }
         let count = usize::try_from(pages.count()).unwrap_or(usize::MAX);

@@ -17,7 +17,7 @@ use stallmap_sys::cuda::Handle;
 use super::super::graph::Planned;
 use super::super::{Instrument, own};
 use super::recorder::Bundles;
-use super::{MOST_VARIABLE_BYTES, is_whole};
+use super::{MAX_VARIABLE_BYTES, is_whole};
 use crate::bundle::candidates::words;
 use crate::bundle::memory::{Kind, Map};
 use crate::bundle::refusal::Refusal;
@@ -133,7 +133,7 @@ impl Instrument {
             let new: Vec<Symbol> = variables.iter().filter(is_new).cloned().collect();
             symbols.extend(new);
         }
-        if symbols.iter().map(|symbol| symbol.bytes).sum::<usize>() > MOST_VARIABLE_BYTES {
+        if symbols.iter().map(|symbol| symbol.bytes).sum::<usize>() > MAX_VARIABLE_BYTES {
             return Err(Refusal::of("the variables of its CUDA graph have more than 16 MiB"));
         }
         Ok(symbols)

@@ -329,7 +329,7 @@ fn records_that_no_launch_takes_are_bounded() {
     assert_eq!(enter(&sampler, 8), Ok(8));
     change(&sampler, |context| context.records = (10..3000).map(|id| (id, 1)).collect());
     assert_eq!(samples(&sampler.read(&API, 2999)), 1);
-    assert_eq!(sampler.reader().others.len(), MOST_OTHERS);
+    assert_eq!(sampler.reader().others.len(), MAX_OTHERS);
 }
 
 #[test]

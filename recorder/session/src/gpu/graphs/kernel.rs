@@ -7,7 +7,7 @@ use std::sync::Arc;
 use stallmap_sys::cuda::{Handle, KernelNode};
 
 use super::registry::{Captured, Node};
-use super::{MOST_NODES, driver};
+use super::{MAX_NODES, driver};
 use crate::gpu::name::text;
 use crate::gpu::parameters::{self, Parameters};
 
@@ -86,7 +86,7 @@ pub(super) fn nodes(graph: Handle) -> Vec<Handle> {
     if unsafe { (driver.nodes)(graph, std::ptr::null_mut(), &raw mut count) } != 0 {
         return Vec::new();
     }
-    let mut nodes = vec![Handle::NULL; count.min(MOST_NODES)];
+    let mut nodes = vec![Handle::NULL; count.min(MAX_NODES)];
     let mut count = nodes.len();
     // SAFETY: there is room for `count` nodes.
     if unsafe { (driver.nodes)(graph, nodes.as_mut_ptr(), &raw mut count) } != 0 {

@@ -15,7 +15,7 @@ use stallmap_sys::cuda::{
 };
 
 use super::kernel::{child, nodes};
-use super::{MOST_DEPTH, MOST_NODES, Node, driver};
+use super::{MAX_DEPTH, MAX_NODES, Node, driver};
 
 /// A node.
 #[derive(Clone, Debug)]
@@ -86,7 +86,7 @@ fn add(
             }
             node_type::MEMCPY => steps.push(copy(api, node)?),
             node_type::MEMSET => steps.push(fill(api, node)?),
-            node_type::GRAPH if depth < MOST_DEPTH => {
+            node_type::GRAPH if depth < MAX_DEPTH => {
                 add(child(node).ok_or(UNREADABLE)?, depth + 1, numbers, steps)?;
             }
             EMPTY => {}
@@ -106,7 +106,7 @@ fn edges(api: &cuda::Steps, graph: Handle) -> Result<Vec<(usize, usize)>, &'stat
     if count == 0 {
         return Ok(Vec::new());
     }
-    if count > MOST_NODES {
+    if count > MAX_NODES {
         return Err(UNREADABLE);
     }
     let none = || std::iter::repeat_n(Handle::NULL, count).collect::<Vec<_>>();
