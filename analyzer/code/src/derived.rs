@@ -184,4 +184,23 @@ stallmap_schema::tables! {
         /// An instruction of the work.
         work_pc: Pc,
     }
+    /// An instruction that reads shared memory, and one that may have filled it.
+    ///
+    /// Found by their addresses: a read belongs to the copies and stores whose shared memory begins at the greatest
+    /// number up to its own. No rows if no instruction of the section fills shared memory, or too many do.
+    SharedFill "shared_fill" key [function_id, pc, fill_function_id, fill_pc] sort [] {
+        /// The function.
+        function_id: FunctionId => "function"."function_id",
+        /// The instruction that reads shared memory.
+        pc: Pc,
+        /// The function of the fill.
+        fill_function_id: FunctionId => "function"."function_id",
+        /// The copy, or the load whose result was stored. Else the store.
+        fill_pc: Pc,
+        /// copy: an asynchronous copy. load: a load and a store of its result, at most converted. computed: a store of a
+        /// computed value. The fills are the loads that it was computed from, or the store if there are none.
+        kind: String,
+        /// Its part of the content: sums to 1 over the fills of a read.
+        share: f64,
+    }
 }

@@ -3,12 +3,14 @@
 //! Input is untrusted: a file that is truncated, unrecognized, of another version or of another section is ignored.
 
 use stallmap_sass::instruction::{Class, Space};
-use stallmap_slice::analysis::{Block, Confidence, Link, PointerUse, Producer, Signal, TensorMapUse, Wait};
+use stallmap_slice::analysis::{
+    Block, Confidence, FillKind, Link, PointerUse, Producer, SharedFill, Signal, TensorMapUse, Wait,
+};
 
 use super::findings::{Findings, MemoryInstruction};
 
 /// The first bytes of a file. The last of them is the version of this layout.
-const MAGIC: [u8; 16] = *b"stallmap code 4\n";
+const MAGIC: [u8; 16] = *b"stallmap code 5\n";
 /// Bytes of a BLAKE3 hash.
 const HASH_BYTES: usize = 32;
 /// Placeholder for a missing distance: no path of a section is that long.
@@ -50,6 +52,12 @@ pub(super) fn encode(key: &blake3::Hash, findings: &Findings) -> Vec<u8> {
         body.number(signal.offset);
         body.list(&signal.work, |body, offset| body.number(*offset));
     });
+    body.list(&findings.fills, |body, fill| {
+        body.number(fill.offset);
+        body.number(fill.fill);
+        body.0.extend(fill.share.to_le_bytes());
+        body.0.push(fill.kind.code());
+    });
     let mut bytes = MAGIC.to_vec();
     bytes.extend(key.as_bytes());
     bytes.extend(blake3::hash(&body.0).as_bytes());
@@ -90,6 +98,14 @@ pub(super) fn decode(key: &blake3::Hash, bytes: &[u8]) -> Option<Findings> {
             .list(|body| Some(PointerUse { offset: body.number()?, parameter_offset: body.number()? }))?,
         signals: body
             .list(|body| Some(Signal { offset: body.number()?, work: body.list(Reader::number)? }))?,
+        fills: body.list(|body| {
+            Some(SharedFill {
+                offset: body.number()?,
+                fill: body.number()?,
+                share: f64::from_le_bytes(body.take()?),
+                kind: FillKind::of(body.byte()?)?,
+            })
+        })?,
     };
     body.0.is_empty().then_some(findings)
 }
@@ -180,6 +196,7 @@ macro_rules! coded {
 coded! {
     Wait: LongScoreboard 0, ShortScoreboard 1, Stores 2;
     Link: Reads 0, Overwrites 1, Reuses 2, Barrier 3, Group 4, Mbarrier 5, Store 6, InOrder 7;
+    FillKind: Copy 0, Load 1, Computed 2;
     Confidence: Exact 0, Refined 1, Shared 2, Approximate 3, Low 4;
     Space: Global 0, Generic 1, Local 2, Shared 3, Constant 4, Texture 5, TensorMemory 6;
     Class: Alu 0, Fma 1, Half 2, Double 3, Tensor 4, Special 5, Uniform 6, Constant 7, Global 8, Local 9, Shared 10,
@@ -209,6 +226,7 @@ mod tests {
             tensor_maps: vec![TensorMapUse { offset: 0x10, parameter_offset: 128 }],
             pointers: vec![PointerUse { offset: 0x20, parameter_offset: 8 }],
             signals: vec![Signal { offset: 0x30, work: vec![0x10, 0x30] }],
+            fills: vec![SharedFill { offset: 0x30, fill: 0x10, kind: FillKind::Load, share: 0.5 }],
         }
     }
 

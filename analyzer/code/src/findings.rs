@@ -2,7 +2,7 @@
 
 use stallmap_sass::instruction::{Class, Space};
 use stallmap_sass::word::INSTRUCTION_BYTES;
-use stallmap_slice::analysis::{Analysis, Block, PointerUse, Producer, Signal, TensorMapUse};
+use stallmap_slice::analysis::{Analysis, Block, PointerUse, Producer, SharedFill, Signal, TensorMapUse};
 
 /// Analysis result. All positions are byte offsets in the section, in order.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -21,6 +21,8 @@ pub struct Findings {
     pub pointers: Vec<PointerUse>,
     /// Signals with the work before them.
     pub signals: Vec<Signal>,
+    /// Fills of the shared memory that instructions read.
+    pub fills: Vec<SharedFill>,
 }
 
 /// An instruction that accesses memory.
@@ -45,8 +47,8 @@ impl Findings {
             Some(MemoryInstruction { offset, class: instruction.class, space })
         });
         let memory = memory.collect();
-        let Analysis { blocks, producers, tensor_maps, pointers, signals, .. } = analysis;
-        Self { unknown, memory, blocks, producers, tensor_maps, pointers, signals }
+        let Analysis { blocks, producers, tensor_maps, pointers, signals, fills, .. } = analysis;
+        Self { unknown, memory, blocks, producers, tensor_maps, pointers, signals, fills }
     }
 
     /// Memory access of the instruction at an offset. `None` without one.

@@ -13,7 +13,7 @@ use stallmap_schema::table::Row;
 use stallmap_slice::analysis::{Block, Link, Producer, Signal, Wait};
 
 use super::derived::{
-    BasicBlock, BasicBlockEdge, FunctionCode, Instruction, PointerUse, ProducerCandidate, SignalWork,
+    BasicBlock, BasicBlockEdge, FunctionCode, Instruction, PointerUse, ProducerCandidate, SharedFill, SignalWork,
     TensorMapUse,
 };
 use super::findings::MemoryInstruction;
@@ -364,4 +364,21 @@ pub(super) fn signals(section: &SectionCode, asked: &Asked) -> Result<RecordBatc
         signal.work.iter().filter_map(row).collect::<Vec<_>>()
     };
     asked.batch(section.findings.signals.iter().flat_map(of_signal))
+}
+
+/// Rows of `shared_fill`.
+pub(super) fn fills(section: &SectionCode, asked: &Asked) -> Result<RecordBatch> {
+    let rows = section.findings.fills.iter().filter_map(|fill| {
+        let (function_id, pc) = section.place(fill.offset)?;
+        let (fill_function_id, fill_pc) = section.place(fill.fill)?;
+        asked.wants_function(function_id).then(|| SharedFill {
+            function_id,
+            pc,
+            fill_function_id,
+            fill_pc,
+            kind: fill.kind.name().to_owned(),
+            share: fill.share,
+        })
+    });
+    asked.batch(rows)
 }

@@ -21,7 +21,7 @@ use stallmap_schema::id::FunctionId;
 use stallmap_schema::table::{Row as _, TableDef};
 
 use super::derived::{
-    BasicBlock, BasicBlockEdge, FunctionCode, Instruction, PointerUse, ProducerCandidate, SignalWork,
+    BasicBlock, BasicBlockEdge, FunctionCode, Instruction, PointerUse, ProducerCandidate, SharedFill, SignalWork,
     TensorMapUse,
 };
 use super::rows::{self, Asked};
@@ -47,11 +47,13 @@ pub enum Kind {
     Pointer,
     /// `signal_work`.
     Signal,
+    /// `shared_fill`.
+    Fill,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Function,
         Self::Instruction,
         Self::Block,
@@ -60,6 +62,7 @@ impl Kind {
         Self::TensorMap,
         Self::Pointer,
         Self::Signal,
+        Self::Fill,
     ];
 
     /// Its declaration.
@@ -73,6 +76,7 @@ impl Kind {
             Self::TensorMap => TensorMapUse::TABLE,
             Self::Pointer => PointerUse::TABLE,
             Self::Signal => SignalWork::TABLE,
+            Self::Fill => SharedFill::TABLE,
         }
     }
 
@@ -87,6 +91,7 @@ impl Kind {
             Self::TensorMap => rows::tensor_maps(section, asked),
             Self::Pointer => rows::pointers(section, asked),
             Self::Signal => rows::signals(section, asked),
+            Self::Fill => rows::fills(section, asked),
         }
     }
 }

@@ -28,7 +28,7 @@ use stallmap_console::rows;
 const MAX_LISTED: usize = 8;
 
 /// The views and tables with one row per launch that a query may read, and are filtered by launch.
-const PER_LAUNCH: [&str; 3] = ["call_path_cost", "launch", "launch_traffic"];
+const PER_LAUNCH: [&str; 4] = ["call_path_cost", "launch", "launch_traffic", "shared_wait"];
 
 /// The cost views, and the columns that they group launches by.
 const COSTS: [(&str, &str); 3] = [

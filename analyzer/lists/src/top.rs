@@ -60,8 +60,9 @@ fn section(args: &Top) -> Outcome<Query> {
     Ok(match args.what {
         Ranked::Tensors if args.ablated => queries::ABLATED,
         Ranked::Tensors if args.traffic => queries::TRAFFIC,
-        _ if args.ablated || args.traffic => {
-            return Err(Failure::message(USAGE, "experiments and traffic rank tensors only")
+        Ranked::Tensors if args.shared => queries::SHARED,
+        _ if args.ablated || args.traffic || args.shared => {
+            return Err(Failure::message(USAGE, "experiments, traffic and shared memory rank tensors only")
                 .hint("stallmap top tensors NAME.stallmap --traffic".to_owned()));
         }
         Ranked::Tensors => queries::TENSORS,
@@ -122,6 +123,7 @@ fn hint(capture: &Path, section: Query) -> String {
     let what = match section {
         queries::ABLATED => "tensors --ablated",
         queries::TRAFFIC => "tensors --traffic",
+        queries::SHARED => "tensors --shared",
         _ => section.name,
     };
     let text = format!("stallmap top {what} {capture} --sql   prints the query");

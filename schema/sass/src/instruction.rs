@@ -83,6 +83,23 @@ impl Instruction {
         (copies_in && is_bulk && self.reads.contains(second)).then_some(second)
     }
 
+    /// The shared address that a copy from device memory fills: a register, and the bytes that are added to it.
+    /// `None` for other instructions.
+    pub fn copy_destination(&self) -> Option<(Option<Register>, i32)> {
+        let memory = self.memory.filter(|memory| memory.kind == Access::CopyIn)?;
+        match (self.mnemonic?, memory.space) {
+            ("LDGSTS", _) => {
+                let general = Register { file: File::General, index: self.word.byte(16) };
+                let offset = i32::try_from(self.word.signed(44, 20)).ok()?;
+                Some((Some(general).filter(|register| self.reads.contains(*register)), offset))
+            }
+            ("UTMALDG" | "UBLKCP", Space::Global) => {
+                Some((Some(Register { file: File::Uniform, index: self.word.byte(32) }), 0))
+            }
+            _ => None,
+        }
+    }
+
     /// Its operand that is no register, if it has one.
     pub fn literal(&self) -> Option<Literal> {
         Literal::of(self)

@@ -6,8 +6,10 @@ use petgraph::graph::NodeIndex;
 
 use crate::copies::Copies;
 use crate::definitions::Definitions;
+use crate::fills::shared_fills;
 use crate::graph::FlowGraph;
 use crate::slice::producers;
+use crate::value::Question;
 use crate::work::{TooMuchWork, Work};
 use stallmap_sass::cubin::Section;
 use stallmap_sass::decode;
@@ -30,6 +32,8 @@ pub struct Analysis {
     pub pointers: Vec<PointerUse>,
     /// Signals of warps that others wait for, by offset.
     pub signals: Vec<Signal>,
+    /// Content of the shared memory that instructions read, by (read, fill).
+    pub fills: Vec<SharedFill>,
     /// Steps that the analysis took.
     pub steps: u64,
 }
@@ -186,6 +190,41 @@ pub struct Signal {
     pub work: Vec<u32>,
 }
 
+/// An instruction that reads shared memory, and one that may have filled it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SharedFill {
+    /// The read's offset.
+    pub offset: u32,
+    /// Offset of the copy, of the load whose result was stored, or of the store.
+    pub fill: u32,
+    /// The way of the content into shared memory.
+    pub kind: FillKind,
+    /// Its part of the content: sums to 1 over the fills of a read.
+    pub share: f64,
+}
+
+/// The way of some content into shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum FillKind {
+    /// An asynchronous copy of device memory.
+    Copy,
+    /// A load of device memory and a store of its result, converted at most.
+    Load,
+    /// A store of something computed: from loads where these are the fills, else the fill is the store.
+    Computed,
+}
+
+impl FillKind {
+    /// Its name in tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Copy => "copy",
+            Self::Load => "load",
+            Self::Computed => "computed",
+        }
+    }
+}
+
 /// Analyzes a section's code. Bytes behind the last complete instruction are left out. An error if the answers are more
 /// than code of its length has: see [`Work`].
 pub fn analyze(code: &[u8], section: &Section, sm: Sm) -> Result<Analysis, TooMuchWork> {
@@ -194,13 +233,15 @@ pub fn analyze(code: &[u8], section: &Section, sm: Sm) -> Result<Analysis, TooMu
     let work = Work::of(instructions.len());
     let flow = FlowGraph::new(&instructions, section, &work)?;
     let definitions = Definitions::new(&instructions);
-    let copies = Copies::new(&instructions, &flow, &definitions, sm, &work)?;
+    let mut question = Question::new(&instructions, &flow, &definitions, sm, &work);
+    let copies = Copies::new(&instructions, &flow, &mut question, &work)?;
     Ok(Analysis {
         producers: producers(&instructions, &flow, &definitions, &copies, &work)?,
         blocks: blocks(&flow),
         tensor_maps: copies.tensor_maps(section),
         pointers: copies.pointers(section),
         signals: copies.signals(),
+        fills: shared_fills(&instructions, &mut question, &work)?,
         steps: work.spent(),
         instructions,
     })

@@ -7,7 +7,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::analysis::{PointerUse, Signal, TensorMapUse, offset};
-use crate::definitions::Definitions;
 use crate::descriptors;
 use crate::graph::FlowGraph;
 use crate::loops::InnermostLoops;
@@ -18,7 +17,6 @@ use crate::work::{TooMuchWork, Work};
 use stallmap_sass::cubin::Section;
 use stallmap_sass::instruction::{Class, Instruction, Space};
 use stallmap_sass::register::{File, Register};
-use stallmap_sass::word::Sm;
 
 /// Bytes of a pointer, on which it lies too.
 const POINTER_BYTES: u32 = 8;
@@ -45,11 +43,9 @@ impl Copies {
     pub(crate) fn new(
         instructions: &[Instruction],
         flow: &FlowGraph,
-        definitions: &Definitions,
-        sm: Sm,
+        question: &mut Question<'_>,
         work: &Work,
     ) -> Result<Self, TooMuchWork> {
-        let mut question = Question::new(instructions, flow, definitions, sm, work);
         let (mut tensor_maps, mut pointers) = (BTreeMap::new(), BTreeMap::new());
         for (index, instruction) in instructions.iter().enumerate() {
             if let Some(tensor_map) = tensor_map(instruction) {
@@ -59,14 +55,14 @@ impl Copies {
                 pointers.insert(index, question.bank_words(index, address)?);
             }
         }
-        pointers.extend(descriptors::made(instructions, flow, &tensor_maps, &mut question, work)?);
-        let warps = by_warps(instructions, &mut question)?;
-        let copies = by_copies(instructions, flow, &warps, &mut question, work)?;
+        pointers.extend(descriptors::made(instructions, flow, &tensor_maps, question, work)?);
+        let warps = by_warps(instructions, question)?;
+        let copies = by_copies(instructions, flow, &warps, question, work)?;
         let loops = by_loop(flow, &copies, work)?;
         let (copies, warps) = (grouped(copies), grouped(warps));
         let (mut arriving, mut groups) = (BTreeMap::new(), BTreeSet::new());
         for (index, instruction) in instructions.iter().enumerate().filter(|(_, one)| tests_mbarrier(one)) {
-            let mbarriers = mbarriers(&mut question, index, instruction)?;
+            let mbarriers = mbarriers(question, index, instruction)?;
             let met = match (met(&copies, &mbarriers, work)?, met(&warps, &mbarriers, work)?) {
                 // Whoever else arrives there, the bytes of copies come last.
                 (Some(by_copies), by_warps)

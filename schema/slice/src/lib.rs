@@ -14,6 +14,7 @@ pub mod work;
 mod copies;
 mod definitions;
 mod descriptors;
+mod fills;
 mod loops;
 mod mbarrier;
 mod scoreboard;

@@ -18,6 +18,7 @@ use super::list::ListFormat;
     ("stallmap top ops train.stallmap --sql", "its query, to run or to change"),
     ("stallmap top tensors train.stallmap --line :31", "the tensors that the launches of one line waited for"),
     ("stallmap top tensors train.stallmap --traffic", "the tensors that keep memory busy, stores among their accesses"),
+    ("stallmap top tensors train.stallmap --shared", "the tensors whose tiles in shared memory were waited for"),
     ("stallmap top tensors train.stallmap --ablated", "the tensors by the time that experiments measured"),
 ]))]
 pub struct Top {
@@ -39,6 +40,9 @@ pub struct Top {
     /// Show the traffic of tensors where memory is busy, next to the waits for them
     #[arg(long, conflicts_with_all = ["ablated", "sort"])]
     pub traffic: bool,
+    /// Show the waits for shared memory that tensors filled, next to the waits for device memory
+    #[arg(long, conflicts_with_all = ["ablated", "sort", "traffic"])]
+    pub shared: bool,
     /// Launches to show.
     #[command(flatten)]
     pub filter: Filter,

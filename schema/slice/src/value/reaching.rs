@@ -23,6 +23,15 @@ impl Question<'_> {
         self.flow.block_of.get(index).copied()
     }
 
+    /// Instructions of the section whose result a register may hold before an instruction.
+    pub(crate) fn definitions_before(
+        &mut self,
+        index: usize,
+        register: Register,
+    ) -> Result<Vec<usize>, TooMuchWork> {
+        Ok(self.definitions(index, register)?.iter().flatten().copied().collect())
+    }
+
     /// Instructions whose result a register may hold before an instruction.
     pub(super) fn definitions(&mut self, index: usize, register: Register) -> Result<Sources, TooMuchWork> {
         let Some(block) = self.block_of(index) else { return Ok(Sources::default()) };

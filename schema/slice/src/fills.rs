@@ -1,0 +1,188 @@
+//! Content of shared memory: the copies, loads and stores that fill the shared memory that an instruction reads.
+//!
+//! A copy or a store and a read compute addresses of their own: a part that is not known, such as a thread's, and a
+//! number. An array of shared memory begins at a number, so a read belongs to the fills with the greatest number up
+//! to its own. Data of a store is followed back to loads of device memory. Both are rules, not proofs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::analysis::{FillKind, SharedFill, offset};
+use crate::copies::mbarriers;
+use crate::mbarrier::Mbarrier;
+use crate::value::Question;
+use crate::work::{TooMuchWork, Work};
+use stallmap_sass::instruction::{Access, Class, Instruction, Space};
+use stallmap_sass::register::{File, Register};
+
+/// Maximum number of definitions that the data of one store is followed through.
+const MAX_DEFINITIONS: usize = 256;
+/// Maximum number of fills of one read. More are no answer.
+const MAX_FILLS: usize = 16;
+
+/// Fills by the numbers at which their shared memory begins.
+type FillsByStart = BTreeMap<i64, BTreeSet<Fill>>;
+
+/// An instruction that brings content into shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Fill {
+    /// The copy, or the load whose result is stored, or else the store.
+    index: usize,
+    kind: FillKind,
+}
+
+/// The fills of each read of shared memory, by (read, fill).
+pub(crate) fn shared_fills(
+    instructions: &[Instruction],
+    question: &mut Question<'_>,
+    work: &Work,
+) -> Result<Vec<SharedFill>, TooMuchWork> {
+    work.spend(instructions.len())?;
+    let mut found = Vec::new();
+    let reads: Vec<usize> = indexes(instructions, reads_shared);
+    if reads.is_empty() {
+        return Ok(found);
+    }
+    let by_start = fills_by_start(instructions, question, work)?;
+    for read in reads {
+        let mut fills = BTreeSet::new();
+        for mbarrier in mbarriers(question, read, &instructions[read])? {
+            let near = by_start.range(..=mbarrier.start).next_back().map(|(_, fills)| fills);
+            work.spend(near.map_or(1, BTreeSet::len))?;
+            fills.extend(near.into_iter().flatten().copied());
+        }
+        if fills.is_empty() {
+            work.spend(by_start.values().map(BTreeSet::len).sum())?;
+            fills.extend(by_start.values().flatten().copied());
+        }
+        found.extend(rows(read, &fills));
+    }
+    Ok(found)
+}
+
+fn indexes(instructions: &[Instruction], holds: impl Fn(&Instruction) -> bool) -> Vec<usize> {
+    instructions.iter().enumerate().filter(|(_, one)| holds(one)).map(|(index, _)| index).collect()
+}
+
+/// True if an instruction reads what others left in shared memory: no mbarrier, no atomic.
+fn reads_shared(instruction: &Instruction) -> bool {
+    instruction.class != Class::Sync
+        && instruction
+            .memory
+            .is_some_and(|memory| memory.space == Space::Shared && memory.kind == Access::Read)
+}
+
+/// One row for each fill of a read, with equal weights. The same instruction may fill it in two ways.
+fn rows(read: usize, fills: &BTreeSet<Fill>) -> Vec<SharedFill> {
+    let kinds: BTreeMap<usize, FillKind> = fills.iter().map(|fill| (fill.index, fill.kind)).collect();
+    if kinds.len() > MAX_FILLS {
+        return Vec::new();
+    }
+    let share = 1.0 / kinds.len() as f64;
+    let row = |(index, kind)| SharedFill { offset: offset(read), fill: offset(index), kind, share };
+    kinds.into_iter().map(row).collect()
+}
+
+fn fills_by_start(
+    instructions: &[Instruction],
+    question: &mut Question<'_>,
+    work: &Work,
+) -> Result<FillsByStart, TooMuchWork> {
+    let mut by_start = FillsByStart::new();
+    for (index, instruction) in instructions.iter().enumerate() {
+        let Some(memory) = instruction.memory else { continue };
+        let (starts, fills) = match (memory.space, memory.kind) {
+            (Space::Global, Access::CopyIn) => {
+                let copy = Fill { index, kind: FillKind::Copy };
+                (destinations(question, index, instruction)?, BTreeSet::from([copy]))
+            }
+            (Space::Shared, Access::Write) if instruction.class != Class::Sync => {
+                let starts = mbarriers(question, index, instruction)?;
+                let data = StoredData { instructions, question, work };
+                (starts.into_iter().map(|one| one.start).collect(), data.fills(index)?)
+            }
+            _ => continue,
+        };
+        for start in starts {
+            work.spend(fills.len())?;
+            by_start.entry(start).or_default().extend(fills.iter().copied());
+        }
+    }
+    Ok(by_start)
+}
+
+/// Numbers at which the shared memory that a copy fills begins.
+fn destinations(
+    question: &mut Question<'_>,
+    index: usize,
+    instruction: &Instruction,
+) -> Result<BTreeSet<i64>, TooMuchWork> {
+    let Some((register, bytes)) = instruction.copy_destination() else { return Ok(BTreeSet::new()) };
+    let sums = question.sums(index, register, i64::from(bytes))?;
+    Ok(sums.into_iter().map(|sum| Mbarrier::from(sum).start).collect())
+}
+
+/// The data that stores to shared memory put there.
+struct StoredData<'d, 'q> {
+    instructions: &'d [Instruction],
+    question: &'d mut Question<'q>,
+    work: &'d Work,
+}
+
+impl StoredData<'_, '_> {
+    /// The loads of device memory behind a store's data, else the store itself.
+    fn fills(self, store: usize) -> Result<BTreeSet<Fill>, TooMuchWork> {
+        let Self { instructions, question, work } = self;
+        let (mut fills, mut seen) = (BTreeSet::new(), BTreeSet::new());
+        let mut open: Vec<(usize, Register)> =
+            data(&instructions[store]).map(|register| (store, register)).collect();
+        let mut kind = FillKind::Load;
+        while let Some((index, register)) = open.pop() {
+            for definition in question.definitions_before(index, register)? {
+                work.spend(1)?;
+                if !seen.insert((definition, register)) || seen.len() > MAX_DEFINITIONS {
+                    continue;
+                }
+                let instruction = &instructions[definition];
+                match instruction.memory {
+                    Some(memory) if is_device_read(memory.space, memory.kind) => {
+                        fills.insert(definition);
+                    }
+                    Some(_) => {}
+                    None if instruction.class == Class::Tensor => {
+                        // A matrix product mixes its operands: none of them is the content.
+                        return Ok(BTreeSet::from([Fill { index: store, kind: FillKind::Computed }]));
+                    }
+                    None => {
+                        if !moves(instruction) {
+                            kind = FillKind::Computed;
+                        }
+                        let reads = instruction.reads.iter().filter(|read| read.file == File::General);
+                        open.extend(reads.map(|read| (definition, read)));
+                    }
+                }
+            }
+        }
+        if fills.is_empty() {
+            return Ok(BTreeSet::from([Fill { index: store, kind: FillKind::Computed }]));
+        }
+        Ok(fills.into_iter().map(|index| Fill { index, kind }).collect())
+    }
+}
+
+const fn is_device_read(space: Space, kind: Access) -> bool {
+    matches!(space, Space::Global | Space::Generic) && matches!(kind, Access::Read | Access::Atomic)
+}
+
+/// Registers whose content a store puts into memory.
+fn data(store: &Instruction) -> impl Iterator<Item = Register> {
+    let address = store.memory.and_then(|memory| memory.address);
+    let is_data = move |read: &Register| read.file == File::General && Some(*read) != address;
+    store.reads.iter().filter(is_data)
+}
+
+/// True if an instruction passes data on: as it is, in part, or as another type.
+fn moves(instruction: &Instruction) -> bool {
+    const MOVES: [&str; 12] =
+        ["MOV", "PRMT", "SEL", "FSEL", "F2F", "F2FP", "F2I", "I2F", "I2FP", "SHF", "SHFL", "R2UR"];
+    instruction.mnemonic.is_some_and(|name| MOVES.contains(&name))
+}
