@@ -197,7 +197,7 @@ stallmap_schema::tables! {
         fill_function_id: FunctionId => "function"."function_id",
         /// The copy, or the load whose result was stored. Else the store.
         fill_pc: Pc,
-        /// copy: an asynchronous copy. load: a load and a store of its result, at most converted. computed: a store of a
+        /// copy: an asynchronous copy. load: a load and a store of its result, or of this in another type. computed: a store of a
         /// computed value. The fills are the loads that it was computed from, or the store if there are none.
         kind: String,
         /// Its part of the content: sums to 1 over the fills of a read.

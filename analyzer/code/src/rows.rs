@@ -13,8 +13,8 @@ use stallmap_schema::table::Row;
 use stallmap_slice::analysis::{Block, Link, Producer, Signal, Wait};
 
 use super::derived::{
-    BasicBlock, BasicBlockEdge, FunctionCode, Instruction, PointerUse, ProducerCandidate, SharedFill, SignalWork,
-    TensorMapUse,
+    BasicBlock, BasicBlockEdge, FunctionCode, Instruction, PointerUse, ProducerCandidate, SharedFill,
+    SignalWork, TensorMapUse,
 };
 use super::findings::MemoryInstruction;
 use super::section::{Placed, SectionCode};

@@ -21,8 +21,8 @@ use stallmap_schema::id::FunctionId;
 use stallmap_schema::table::{Row as _, TableDef};
 
 use super::derived::{
-    BasicBlock, BasicBlockEdge, FunctionCode, Instruction, PointerUse, ProducerCandidate, SharedFill, SignalWork,
-    TensorMapUse,
+    BasicBlock, BasicBlockEdge, FunctionCode, Instruction, PointerUse, ProducerCandidate, SharedFill,
+    SignalWork, TensorMapUse,
 };
 use super::rows::{self, Asked};
 use super::{Analyzed, Code, SectionCode};

@@ -208,7 +208,7 @@ pub struct SharedFill {
 pub enum FillKind {
     /// An asynchronous copy of device memory.
     Copy,
-    /// A load of device memory and a store of its result, converted at most.
+    /// A load of device memory and a store of its result, or of this in another type.
     Load,
     /// A store of something computed: from loads where these are the fills, else the fill is the store.
     Computed,

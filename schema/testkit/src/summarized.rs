@@ -51,10 +51,22 @@ impl Accesses {
     ///
     /// A table that cannot be read.
     pub fn read(reader: &CaptureReader) -> Result<Self, CaptureError> {
+        Self::read_changed(reader, |rows| rows)
+    }
+
+    /// Reads a capture with all accesses, and changes these.
+    ///
+    /// # Errors
+    ///
+    /// A table that cannot be read.
+    pub fn read_changed(
+        reader: &CaptureReader,
+        change: impl FnOnce(Vec<MemoryAccess>) -> Vec<MemoryAccess>,
+    ) -> Result<Self, CaptureError> {
         let launches = reader.read_rows::<Launch>()?;
         let (storages, allocations) =
             (reader.read_rows::<Storage>()?, reader.read_rows::<DeviceAllocation>()?);
-        let rows = reader.read_rows::<MemoryAccess>()?;
+        let rows = change(reader.read_rows::<MemoryAccess>()?);
         let recorded: BTreeSet<KernelId> = rows.iter().map(|row| row.kernel_id).collect();
         let recorded = launches.iter().filter(|launch| recorded.contains(&launch.kernel_id));
         let blocks = recorded.map(|launch| (launch.kernel_id, Blocks::new(launch, &storages, &allocations)));

@@ -141,7 +141,7 @@ WITH seen AS (
   FROM stall_coverage
   WHERE samples > 0 OR ordinal IN (1, 7, 8)
   UNION ALL
-  SELECT 50, 'samples of memory stalls divided by traffic', samples, memory_samples, NULL, NULL FROM traffic_coverage
+  SELECT * FROM traffic_coverage
   UNION ALL
   SELECT 52, 'ops with a Python stack', with_stack, ops, NULL, NULL FROM called
   UNION ALL

@@ -2,7 +2,8 @@
 -- needs for them.
 --
 -- Sectors are those of `pc_tensor`, their levels those of `launch_request_level`, of the model launch where a launch has
--- its accesses. Stores and atomics always reach L2. An object that fits into L2 comes from device memory once. Copies by
+-- its accesses. Stores and atomics always reach L2. An object that fits into L2 comes from device memory once. So do first
+-- touches of any object: where only some blocks were recorded, others touch the same memory first. Copies by
 -- tensor maps and pointers, which no instrument observes, read their object once at least. Of what a launch stores, half of
 -- a half of L2 stays there until it has ended (measured: 18 outputs of 8 to 96 MiB on an H100).
 --
@@ -87,7 +88,7 @@ WITH object AS (
 ), request AS (
   SELECT
     a.*, r.lines / r.sectors AS lines_per_sector, 1.0 - r.l1_sectors / r.sectors AS past_l1,
-    1.0 - r.l2_sectors / r.sectors AS past_l2,
+    1.0 - r.l2_sectors / r.sectors AS past_l2, r.cold_sectors / r.sectors AS first_part,
     -- Probability of a lone sector: the request touches no other sector of its line, and no other request touches the adjacent
     -- one meanwhile. For cold misses it is the untouched part of the object, for capacity misses 1.
     least(greatest(r.lines / r.sectors - 0.25, 0.0) / 0.75, 1.0)
@@ -125,7 +126,9 @@ WITH object AS (
       WHEN is_written THEN 2.3 * lines_per_sector + 1.5 + 0.6 * least(2.0 * unstored, 1.0)
       ELSE 2.0 * lines_per_sector * past_l1
     END AS request_cycles,
-    32.0 * sectors * past_l2 * (1.0 + alone) AS device_bytes, (1.0 + 2.0 * alone) / (1.0 + alone) AS delay,
+    32.0 * sectors * past_l2 * (1.0 + alone) AS device_bytes,
+    32.0 * sectors * least(past_l2, first_part) * (1.0 + alone) AS first_bytes,
+    (1.0 + 2.0 * alone) / (1.0 + alone) AS delay,
     -- Read before it is stored, as a part of what is stored.
     CASE WHEN is_atomic THEN 1.0 WHEN is_written THEN unstored * unfilled ELSE 0.0 END AS filled,
     CASE WHEN is_atomic THEN coalesce(greatest(
@@ -150,15 +153,16 @@ WITH object AS (
   SELECT
     s.kernel_id, s.function_id, s.pc, CAST(s.target AS VARCHAR) AS target, s.storage_id, s.tensor_id, s.allocation_id,
     s.is_written, s.l1_lines, s.l2_bytes, s.request_cycles, s.filled, s.delay, c.l2_bytes AS cache_bytes, s.turns,
-    s.device_bytes * CASE
-      WHEN o.bytes <= c.l2_bytes THEN least(1.0, o.bytes / nullif(sum(s.device_bytes) OVER (
-        PARTITION BY s.kernel_id, s.storage_id, coalesce(s.storage_id, s.allocation_id)), 0.0))
-      ELSE 1.0
+    CASE WHEN o.bytes <= c.l2_bytes
+        THEN s.device_bytes * least(1.0, o.bytes / nullif(sum(s.device_bytes) OVER object_of_launch, 0.0))
+      ELSE s.device_bytes
+        - s.first_bytes * (1.0 - least(1.0, coalesce(o.bytes / nullif(sum(s.first_bytes) OVER object_of_launch, 0.0), 1.0)))
     END AS device_bytes
   FROM served s
   LEFT JOIN launch_cache c ON c.kernel_id = s.kernel_id
   LEFT JOIN object o
     ON o.is_storage = (s.storage_id IS NOT NULL) AND o.object_id = coalesce(s.storage_id, s.allocation_id)
+  WINDOW object_of_launch AS (PARTITION BY s.kernel_id, s.storage_id, coalesce(s.storage_id, s.allocation_id))
   UNION ALL
   SELECT
     kernel_id, function_id, pc, target, storage_id, tensor_id, allocation_id, false, 0.0, bytes,

@@ -34,6 +34,12 @@ WITH whole AS (
     sum(atomic_ns) AS atomic_ns
   FROM launch_traffic
   GROUP BY kernel_id
+), bounded AS (
+  -- More than the measured time is an error of the model, no more utilization.
+  SELECT
+    kernel_id, resource, busy_share, least(device_share, 1.0) AS device_share, least(l2_share, 1.0) AS l2_share,
+    least(request_share, 1.0) AS request_share, least(l1_share, 1.0) AS l1_share, least(atomic_share, 1.0) AS atomic_share
+  FROM launch_limit
 ), weighed AS (
   -- The weight of a nanosecond at each resource.
   SELECT
@@ -42,7 +48,7 @@ WITH whole AS (
     coalesce(l.request_share * l.request_share / nullif(w.request_ns, 0.0), 0.0) AS request,
     coalesce(l.l1_share * l.l1_share / nullif(w.l1_ns, 0.0), 0.0) AS l1,
     coalesce(l.atomic_share * l.atomic_share / nullif(w.atomic_ns, 0.0), 0.0) AS atomic
-  FROM launch_limit l
+  FROM bounded l
   JOIN whole w ON w.kernel_id = l.kernel_id
   WHERE l.busy_share >= 0.1
 ), part AS (

@@ -205,6 +205,8 @@ fn a_call_ends_at_its_time_and_the_session_goes_on() {
         let error = client.fail("sql", &json!({ "query": sql }));
         assert!(error.contains("the call ran longer than 1 s") && error.contains("--timeout"), "{error}");
     }
+    client.end();
+    let mut client = Client::new(&place, &["tiny.stallmap"]);
     for (sql, part) in too_large().into_iter().chain([(DOUBLING.to_owned(), "`||` makes more than")]) {
         let error = client.fail("sql", &json!({ "query": sql }));
         assert!(error.contains(part), "{error}");

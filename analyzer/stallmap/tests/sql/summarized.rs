@@ -8,6 +8,8 @@ use stallmap::redact::{Keep, Options, redact};
 use stallmap::session::Session;
 use stallmap_check::check;
 use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::id::{Address, KernelId};
+use stallmap_schema::tables::memory::MemoryAccess;
 use stallmap_testkit::summarized::{Accesses, How};
 use stallmap_write::Form;
 
@@ -264,4 +266,42 @@ async fn a_count_of_all_parts_reads_no_column() {
     let session = Session::open(&[(None, path)]).unwrap();
     let counted = answer(&session, "SELECT count(*) FROM pc_tensor_part").await.unwrap();
     assert_eq!(counted, answer(&session, "SELECT count(kernel_id) FROM pc_tensor_part").await.unwrap());
+}
+
+/// The launch of `widen`, which reads 24 MiB and stores 96 MiB, more than L2 holds.
+const WIDEN: KernelId = KernelId(0);
+
+/// Requests of `widen` in two halves, of the even and of the odd lanes. Those of the odd lanes are made by the block
+/// next to their own: two blocks touch the same sectors, as those of a transposed view do.
+fn in_halves(rows: Vec<MemoryAccess>) -> Vec<MemoryAccess> {
+    let half = |row: &MemoryAccess, is_odd: bool| {
+        let stride = u64::from(row.stride_bytes.expect("lanes of widen are regular").unsigned_abs());
+        MemoryAccess {
+            block: row.block ^ u64::from(is_odd),
+            sequence: 2 * row.sequence + u64::from(is_odd),
+            lane_mask: if is_odd { 0xaaaa_aaaa } else { 0x5555_5555 },
+            address: Address(row.address.0 + if is_odd { stride } else { 0 }),
+            span_bytes: row.span_bytes - stride,
+            ..row.clone()
+        }
+    };
+    let of_widen = rows.iter().filter(|row| row.kernel_id == WIDEN);
+    let mut rows: Vec<MemoryAccess> = of_widen.flat_map(|row| [half(row, false), half(row, true)]).collect();
+    rows.sort_by_key(|row| (row.kernel_id, row.function_id, row.pc, row.block, row.warp, row.sequence));
+    rows
+}
+
+#[tokio::test]
+async fn memory_that_blocks_share_is_moved_once_where_some_blocks_were_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    let bundled = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/traffic_truth.stallmap");
+    let reader = CaptureReader::open(&bundled).unwrap();
+    let accesses = Accesses::read_changed(&reader, in_halves).unwrap();
+    let path = folder.path().join("halves.stallmap");
+    accesses.write(&reader, &path, How { every_block: 8, has_summary: true, refers: false }).unwrap();
+    let session = Session::open(&[(None, path)]).unwrap();
+    // With all blocks 108 MiB: a part of the stores stays in L2.
+    let moved =
+        "SELECT sum(device_bytes) / 1048576.0 BETWEEN 106 AND 110 FROM launch_traffic WHERE kernel_id = 0";
+    assert_eq!(rows(&session, moved).await, BTreeSet::from(["true".to_owned()]));
 }
