@@ -140,10 +140,8 @@ async fn unrecorded_space(session: &Session, sql: &str) -> Option<String> {
     if session.captures().len() > 1 {
         return None;
     }
-    let is_selected =
-        |plan: &str, space: &str| plan.contains(&format!("= {space}")) && plan.contains("space@");
     let plan = texts(session, &format!("EXPLAIN {sql}")).await?.concat();
-    for space in ["shared", "local"].into_iter().filter(|space| is_selected(&plan, space)) {
+    for space in ["shared", "local"].into_iter().filter(|space| selects(&plan, space)) {
         let of_space = format!("SELECT kind FROM memory_access WHERE space = '{space}' LIMIT 1");
         if texts(session, &of_space).await?.is_empty() {
             return Some(format!(
@@ -152,6 +150,17 @@ async fn unrecorded_space(session: &Session, sql: &str) -> Option<String> {
         }
     }
     None
+}
+
+/// True if a filter of a plan selects an address space of accesses, such as `space@3 = shared`.
+fn selects(plan: &str, space: &str) -> bool {
+    let mut before: Vec<&str> = plan.split(&format!(" = {space}")).collect();
+    before.pop();
+    before.iter().any(|before| {
+        let column = before.trim_end_matches(|letter: char| letter.is_ascii_digit());
+        // Instructions have a `memory_space`.
+        column.ends_with("space@") && !column.ends_with("_space@")
+    })
 }
 
 /// The last column of a statement's rows.

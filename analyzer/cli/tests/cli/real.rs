@@ -31,6 +31,7 @@ fn every_bundled_capture_passes() {
 }
 
 const BLAME_TRUTH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/blame_truth.stallmap");
+const PIPELINE_TRUTH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/pipeline_truth.stallmap");
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 #[test]
@@ -85,4 +86,9 @@ pub(crate) fn captures(folder: &Path) -> Vec<PathBuf> {
     }
     found.sort();
     found
+}
+
+#[test]
+fn tensors_are_ranked_by_waits_for_shared_memory_that_they_filled() {
+    Place::new().run(&["top", "tensors", PIPELINE_TRUTH, "--shared"]).check("top_shared");
 }
