@@ -7,9 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::analysis::{FillKind, SharedFill, offset};
-use crate::copies::mbarriers;
 use crate::mbarrier::Mbarrier;
-use crate::value::Question;
+use crate::value::{Question, Value};
 use crate::work::{TooMuchWork, Work};
 use stallmap_sass::instruction::{Access, Class, Instruction, Space};
 use stallmap_sass::register::{File, Register};
@@ -42,11 +41,12 @@ pub(crate) fn shared_fills(
     if reads.is_empty() {
         return Ok(found);
     }
-    let by_start = fills_by_start(instructions, question, work)?;
+    let mut addresses = SharedAddresses { instructions, question, known: BTreeMap::new() };
+    let by_start = fills_by_start(&mut addresses, work)?;
     for read in reads {
         let mut fills = BTreeSet::new();
-        for mbarrier in mbarriers(question, read, &instructions[read])? {
-            let near = by_start.range(..=mbarrier.start).next_back().map(|(_, fills)| fills);
+        for start in addresses.starts(read)? {
+            let near = by_start.range(..=start).next_back().map(|(_, fills)| fills);
             work.spend(near.map_or(1, BTreeSet::len))?;
             fills.extend(near.into_iter().flatten().copied());
         }
@@ -82,23 +82,19 @@ fn rows(read: usize, fills: &BTreeSet<Fill>) -> Vec<SharedFill> {
     kinds.into_iter().map(row).collect()
 }
 
-fn fills_by_start(
-    instructions: &[Instruction],
-    question: &mut Question<'_>,
-    work: &Work,
-) -> Result<FillsByStart, TooMuchWork> {
+fn fills_by_start(addresses: &mut SharedAddresses<'_, '_>, work: &Work) -> Result<FillsByStart, TooMuchWork> {
     let mut by_start = FillsByStart::new();
-    for (index, instruction) in instructions.iter().enumerate() {
+    for (index, instruction) in addresses.instructions.iter().enumerate() {
         let Some(memory) = instruction.memory else { continue };
         let (starts, fills) = match (memory.space, memory.kind) {
             (Space::Global, Access::CopyIn) => {
                 let copy = Fill { index, kind: FillKind::Copy };
-                (destinations(question, index, instruction)?, BTreeSet::from([copy]))
+                (addresses.starts(index)?, BTreeSet::from([copy]))
             }
             (Space::Shared, Access::Write) if instruction.class != Class::Sync => {
-                let starts = mbarriers(question, index, instruction)?;
-                let data = StoredData { instructions, question, work };
-                (starts.into_iter().map(|one| one.start).collect(), data.fills(index)?)
+                let starts = addresses.starts(index)?;
+                let SharedAddresses { instructions, question, .. } = addresses;
+                (starts, StoredData { instructions, question, work }.fills(index)?)
             }
             _ => continue,
         };
@@ -110,15 +106,49 @@ fn fills_by_start(
     Ok(by_start)
 }
 
-/// Numbers at which the shared memory that a copy fills begins.
-fn destinations(
-    question: &mut Question<'_>,
-    index: usize,
-    instruction: &Instruction,
-) -> Result<BTreeSet<i64>, TooMuchWork> {
-    let Some((register, bytes)) = instruction.copy_destination() else { return Ok(BTreeSet::new()) };
-    let sums = question.sums(index, register, i64::from(bytes))?;
-    Ok(sums.into_iter().map(|sum| Mbarrier::from(sum).start).collect())
+/// Registers of an address, each with the instructions that may have written it.
+type AddressRegisters = Vec<(Register, Vec<usize>)>;
+
+/// Addresses in shared memory. Unrolled code adds many numbers to the same registers: each of these is followed once.
+struct SharedAddresses<'a, 'q> {
+    instructions: &'a [Instruction],
+    question: &'a mut Question<'q>,
+    known: BTreeMap<AddressRegisters, BTreeSet<Value>>,
+}
+
+impl SharedAddresses<'_, '_> {
+    /// The numbers at which the shared memory that an instruction reads or fills begins.
+    fn starts(&mut self, index: usize) -> Result<BTreeSet<i64>, TooMuchWork> {
+        let Some((registers, bytes)) = shared_address(&self.instructions[index]) else {
+            return Ok(BTreeSet::new());
+        };
+        let mut written = AddressRegisters::new();
+        for register in &registers {
+            written.push((*register, self.question.definitions_before(index, *register)?));
+        }
+        let sums = match self.known.get(&written) {
+            Some(known) => known.clone(),
+            None => {
+                let sums = self.question.sums(index, registers, 0)?;
+                self.known.insert(written, sums.clone());
+                sums
+            }
+        };
+        let start = |sum: Value| {
+            let constant = sum.constant.wrapping_add(i64::from(bytes));
+            Mbarrier::from(Value { constant, ..sum }).start
+        };
+        Ok(sums.into_iter().map(start).collect())
+    }
+}
+
+/// The registers and the bytes that are added to the address of an instruction in shared memory.
+fn shared_address(instruction: &Instruction) -> Option<(Vec<Register>, i32)> {
+    if let Some((register, bytes)) = instruction.copy_destination() {
+        return Some((register.into_iter().collect(), bytes));
+    }
+    let memory = instruction.memory.filter(|memory| memory.space == Space::Shared)?;
+    Some(([memory.address, memory.uniform].into_iter().flatten().collect(), memory.offset))
 }
 
 /// The data that stores to shared memory put there.
