@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::analysis::{FillKind, SharedFill, offset};
 use crate::mbarrier::Mbarrier;
-use crate::value::{Question, Value};
-use crate::work::{TooMuchWork, Work};
-use stallmap_sass::instruction::{Access, Class, Instruction, Space};
-use stallmap_sass::register::{File, Register};
+use crate::value::{BasedConstant, ValueQuery};
+use crate::work::{AnalysisBudget, TooMuchWork};
+use stallmap_sass::instruction::{ExecutionUnit, MemoryEffect, MemorySpace, SassInstruction};
+use stallmap_sass::register::{Register, RegisterFile};
 
 /// Maximum number of definitions that the data of one store is followed through.
 const MAX_DEFINITIONS: usize = 256;
@@ -31,9 +31,9 @@ struct Fill {
 
 /// The fills of each read of shared memory, by (read, fill).
 pub(crate) fn shared_fills(
-    instructions: &[Instruction],
-    question: &mut Question<'_>,
-    work: &Work,
+    instructions: &[SassInstruction],
+    question: &mut ValueQuery<'_>,
+    work: &AnalysisBudget,
 ) -> Result<Vec<SharedFill>, TooMuchWork> {
     work.spend(instructions.len())?;
     let mut found = Vec::new();
@@ -59,16 +59,16 @@ pub(crate) fn shared_fills(
     Ok(found)
 }
 
-fn indexes(instructions: &[Instruction], holds: impl Fn(&Instruction) -> bool) -> Vec<usize> {
+fn indexes(instructions: &[SassInstruction], holds: impl Fn(&SassInstruction) -> bool) -> Vec<usize> {
     instructions.iter().enumerate().filter(|(_, one)| holds(one)).map(|(index, _)| index).collect()
 }
 
 /// True if an instruction reads what others left in shared memory: no mbarrier, no atomic.
-fn reads_shared(instruction: &Instruction) -> bool {
-    instruction.class != Class::Sync
+fn reads_shared(instruction: &SassInstruction) -> bool {
+    instruction.class != ExecutionUnit::Sync
         && instruction
             .memory
-            .is_some_and(|memory| memory.space == Space::Shared && memory.kind == Access::Read)
+            .is_some_and(|memory| memory.space == MemorySpace::Shared && memory.kind == MemoryEffect::Read)
 }
 
 /// One row for each fill of a read, with equal weights. The same instruction may fill it in two ways.
@@ -82,16 +82,19 @@ fn rows(read: usize, fills: &BTreeSet<Fill>) -> Vec<SharedFill> {
     kinds.into_iter().map(row).collect()
 }
 
-fn fills_by_start(addresses: &mut SharedAddresses<'_, '_>, work: &Work) -> Result<FillsByStart, TooMuchWork> {
+fn fills_by_start(
+    addresses: &mut SharedAddresses<'_, '_>,
+    work: &AnalysisBudget,
+) -> Result<FillsByStart, TooMuchWork> {
     let mut by_start = FillsByStart::new();
     for (index, instruction) in addresses.instructions.iter().enumerate() {
         let Some(memory) = instruction.memory else { continue };
         let (starts, fills) = match (memory.space, memory.kind) {
-            (Space::Global, Access::CopyIn) => {
+            (MemorySpace::Global, MemoryEffect::CopyIn) => {
                 let copy = Fill { index, kind: FillKind::Copy };
                 (addresses.starts(index)?, BTreeSet::from([copy]))
             }
-            (Space::Shared, Access::Write) if instruction.class != Class::Sync => {
+            (MemorySpace::Shared, MemoryEffect::Write) if instruction.class != ExecutionUnit::Sync => {
                 let starts = addresses.starts(index)?;
                 let SharedAddresses { instructions, question, .. } = addresses;
                 (starts, StoredData { instructions, question, work }.fills(index)?)
@@ -111,9 +114,9 @@ type AddressRegisters = Vec<(Register, Vec<usize>)>;
 
 /// Addresses in shared memory. Unrolled code adds many numbers to the same registers: each of these is followed once.
 struct SharedAddresses<'a, 'q> {
-    instructions: &'a [Instruction],
-    question: &'a mut Question<'q>,
-    known: BTreeMap<AddressRegisters, BTreeSet<Value>>,
+    instructions: &'a [SassInstruction],
+    question: &'a mut ValueQuery<'q>,
+    known: BTreeMap<AddressRegisters, BTreeSet<BasedConstant>>,
 }
 
 impl SharedAddresses<'_, '_> {
@@ -134,28 +137,28 @@ impl SharedAddresses<'_, '_> {
                 sums
             }
         };
-        let start = |sum: Value| {
+        let start = |sum: BasedConstant| {
             let constant = sum.constant.wrapping_add(i64::from(bytes));
-            Mbarrier::from(Value { constant, ..sum }).start
+            Mbarrier::from(BasedConstant { constant, ..sum }).start
         };
         Ok(sums.into_iter().map(start).collect())
     }
 }
 
 /// The registers and the bytes that are added to the address of an instruction in shared memory.
-fn shared_address(instruction: &Instruction) -> Option<(Vec<Register>, i32)> {
+fn shared_address(instruction: &SassInstruction) -> Option<(Vec<Register>, i32)> {
     if let Some((register, bytes)) = instruction.copy_destination() {
         return Some((register.into_iter().collect(), bytes));
     }
-    let memory = instruction.memory.filter(|memory| memory.space == Space::Shared)?;
+    let memory = instruction.memory.filter(|memory| memory.space == MemorySpace::Shared)?;
     Some(([memory.address, memory.uniform].into_iter().flatten().collect(), memory.offset))
 }
 
 /// The data that stores to shared memory put there.
 struct StoredData<'d, 'q> {
-    instructions: &'d [Instruction],
-    question: &'d mut Question<'q>,
-    work: &'d Work,
+    instructions: &'d [SassInstruction],
+    question: &'d mut ValueQuery<'q>,
+    work: &'d AnalysisBudget,
 }
 
 impl StoredData<'_, '_> {
@@ -178,7 +181,7 @@ impl StoredData<'_, '_> {
                         fills.insert(definition);
                     }
                     Some(_) => {}
-                    None if instruction.class == Class::Tensor => {
+                    None if instruction.class == ExecutionUnit::Tensor => {
                         // A matrix product mixes its operands: none of them is the content.
                         return Ok(BTreeSet::from([Fill { index: store, kind: FillKind::Computed }]));
                     }
@@ -186,7 +189,8 @@ impl StoredData<'_, '_> {
                         if !moves(instruction) {
                             kind = FillKind::Computed;
                         }
-                        let reads = instruction.reads.iter().filter(|read| read.file == File::General);
+                        let reads =
+                            instruction.reads.iter().filter(|read| read.file == RegisterFile::General);
                         open.extend(reads.map(|read| (definition, read)));
                     }
                 }
@@ -199,19 +203,20 @@ impl StoredData<'_, '_> {
     }
 }
 
-const fn is_device_read(space: Space, kind: Access) -> bool {
-    matches!(space, Space::Global | Space::Generic) && matches!(kind, Access::Read | Access::Atomic)
+const fn is_device_read(space: MemorySpace, kind: MemoryEffect) -> bool {
+    matches!(space, MemorySpace::Global | MemorySpace::Generic)
+        && matches!(kind, MemoryEffect::Read | MemoryEffect::Atomic)
 }
 
 /// Registers whose content a store puts into memory.
-fn data(store: &Instruction) -> impl Iterator<Item = Register> {
+fn data(store: &SassInstruction) -> impl Iterator<Item = Register> {
     let address = store.memory.and_then(|memory| memory.address);
-    let is_data = move |read: &Register| read.file == File::General && Some(*read) != address;
+    let is_data = move |read: &Register| read.file == RegisterFile::General && Some(*read) != address;
     store.reads.iter().filter(is_data)
 }
 
 /// True if an instruction passes data on: as it is, in part, or as another type.
-fn moves(instruction: &Instruction) -> bool {
+fn moves(instruction: &SassInstruction) -> bool {
     const MOVES: [&str; 12] =
         ["MOV", "PRMT", "SEL", "FSEL", "F2F", "F2FP", "F2I", "I2F", "I2FP", "SHF", "SHFL", "R2UR"];
     instruction.mnemonic.is_some_and(|name| MOVES.contains(&name))

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use stallmap_sass::cubin::{Function, Section};
+use stallmap_sass::cubin::{CodeSection, CubinFunction};
 use stallmap_slice::analysis::analyze;
 
 mod program;
@@ -16,7 +16,7 @@ fn check(program: &str, expected: &str) {
     let lines: Vec<&str> = program.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let code: Vec<u8> =
         lines.iter().enumerate().flat_map(|(index, line)| assemble(index, line).to_le_bytes()).collect();
-    let section = Section { functions: vec![Function::default()], ..Section::default() };
+    let section = CodeSection { functions: vec![CubinFunction::default()], ..CodeSection::default() };
     let mut text = String::new();
     for fill in analyze(&code, &section, SM).unwrap().fills {
         let (read, by, kind) = (fill.offset / 16, fill.fill / 16, fill.kind.name());
