@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rayon::prelude::*;
-use stallmap_sass::cubin::{Cubin, Section};
+use stallmap_sass::cubin::{CodeSection, Cubin};
 use stallmap_sass::line::LineTable;
 use stallmap_sass::word::Sm;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::hash;
 use stallmap_schema::id::{FunctionId, ModuleId};
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::code::{Function, Module};
 
 use super::section::{Lines, Placed};
@@ -29,7 +29,7 @@ const MAX_SECTION_BYTES: u64 = 4 << 20;
 pub(super) struct Found {
     pub(super) module_id: ModuleId,
     pub(super) sm: Sm,
-    pub(super) section: Section,
+    pub(super) section: CodeSection,
     pub(super) code: Vec<u8>,
     pub(super) functions: Vec<Placed>,
     pub(super) lines: Lines,
@@ -68,7 +68,7 @@ pub(super) fn read(reader: &CaptureReader) -> Result<Sections, CaptureError> {
 }
 
 /// The rows of a table. None if the capture lacks it.
-fn rows<R: Row>(reader: &CaptureReader) -> Result<Vec<R>, CaptureError> {
+fn rows<R: TableRow>(reader: &CaptureReader) -> Result<Vec<R>, CaptureError> {
     match reader.read_rows() {
         Err(CaptureError::MissingTable { .. }) => Ok(Vec::new()),
         rows => rows,
@@ -174,7 +174,7 @@ fn cause(error: &CaptureError) -> String {
 
 /// The functions of a section. If several share a location, the requested one counts. A repeated name is skipped.
 fn place(
-    section: &Section,
+    section: &CodeSection,
     module_id: ModuleId,
     wanted: &BTreeSet<FunctionId>,
     placed_before: &mut BTreeSet<FunctionId>,

@@ -5,12 +5,12 @@ use std::ops::Range;
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 use datafusion::error::Result;
-use stallmap_sass::instruction::{Access, Class, Instruction as Decoded, Space};
+use stallmap_sass::instruction::{ExecutionUnit, MemoryEffect, MemorySpace, SassInstruction as Decoded};
 use stallmap_sass::observable::{self, MemoryInstructions};
 use stallmap_sass::word::INSTRUCTION_BYTES;
 use stallmap_schema::id::{FunctionId, Pc};
-use stallmap_schema::table::Row;
-use stallmap_slice::analysis::{Block, Link, Producer, Signal, Wait};
+use stallmap_schema::table::TableRow;
+use stallmap_slice::analysis::{BarrierSignal, CodeBlock, ProducerLink, WaitClass, WaitProducer};
 
 use super::derived::{
     BasicBlock, BasicBlockEdge, FunctionCode, Instruction, PointerUse, ProducerCandidate, SignalWork,
@@ -47,7 +47,7 @@ impl Asked {
         self.functions.as_ref().is_none_or(|functions| functions.contains(&function_id))
     }
 
-    fn batch<R: Row>(&self, rows: impl IntoIterator<Item = R>) -> Result<RecordBatch> {
+    fn batch<R: TableRow>(&self, rows: impl IntoIterator<Item = R>) -> Result<RecordBatch> {
         let (mut builder, mut count) = (R::Builder::default(), 0);
         for row in rows {
             row.append(&mut builder);
@@ -219,7 +219,7 @@ pub(super) fn blocks(section: &SectionCode, asked: &Asked) -> Result<RecordBatch
 
 /// Rows of `basic_block_edge`.
 pub(super) fn edges(section: &SectionCode, asked: &Asked) -> Result<RecordBatch> {
-    let of_block = |block: &Block| {
+    let of_block = |block: &CodeBlock| {
         let from = section.place(block.first).filter(|(function_id, _)| asked.wants_function(*function_id));
         let edge = move |successor: &u32| {
             let (function_id, block) = from?;
@@ -243,14 +243,14 @@ pub(super) fn candidates(section: &SectionCode, asked: &Asked) -> Result<RecordB
     let constants = findings.memory.iter().filter(|memory| waits_for_its_constant(section, **memory));
     let constants = constants.filter_map(|memory| {
         let explain = || explain::itself(section, memory.offset, "its constant");
-        itself(section, *memory, Wait::ShortScoreboard.name(), asked, explain)
+        itself(section, *memory, WaitClass::ShortScoreboard.name(), asked, explain)
     });
     asked.batch(given.chain(queues).chain(constants))
 }
 
 /// True if an instruction reads constant memory and waits for no barrier: then nothing but its constant can be late.
 fn waits_for_its_constant(section: &SectionCode, memory: MemoryInstruction) -> bool {
-    memory.space == Space::Constant
+    memory.space == MemorySpace::Constant
         && section.instruction(memory.offset).is_some_and(|decoded| decoded.control.wait_mask == 0)
 }
 
@@ -281,11 +281,12 @@ fn itself(
     })
 }
 
-fn candidate(section: &SectionCode, producer: &Producer, asked: &Asked) -> Option<ProducerCandidate> {
+fn candidate(section: &SectionCode, producer: &WaitProducer, asked: &Asked) -> Option<ProducerCandidate> {
     let (function_id, pc) = section.place(producer.waiter)?;
     let (producer_function_id, producer_pc) = section.place(producer.producer)?;
     let memory = section.findings.memory_at(producer.producer);
-    let class = || section.instruction(producer.producer).map_or(Class::Unknown, |decoded| decoded.class);
+    let class =
+        || section.instruction(producer.producer).map_or(ExecutionUnit::Unknown, |decoded| decoded.class);
     asked.wants_function(function_id).then(|| ProducerCandidate {
         function_id,
         pc,
@@ -305,14 +306,14 @@ fn candidate(section: &SectionCode, producer: &Producer, asked: &Asked) -> Optio
 }
 
 /// Memory space of the wait: a test of an mbarrier reads shared memory, but waits for those who signal it.
-fn space(section: &SectionCode, producer: &Producer, memory: MemoryInstruction) -> &'static str {
+fn space(section: &SectionCode, producer: &WaitProducer, memory: MemoryInstruction) -> &'static str {
     let reads = || {
         let decoded = section.instruction(producer.producer);
-        decoded.and_then(|decoded| decoded.memory).is_some_and(|memory| memory.kind == Access::Read)
+        decoded.and_then(|decoded| decoded.memory).is_some_and(|memory| memory.kind == MemoryEffect::Read)
     };
     match memory.class {
-        Class::Sync if producer.link == Link::Mbarrier => "signal",
-        Class::Sync if reads() => "mbarrier",
+        ExecutionUnit::Sync if producer.link == ProducerLink::Mbarrier => "signal",
+        ExecutionUnit::Sync if reads() => "mbarrier",
         _ => memory.space.name(),
     }
 }
@@ -353,7 +354,7 @@ pub(super) fn pointers(section: &SectionCode, asked: &Asked) -> Result<RecordBat
 
 /// Rows of `signal_work`.
 pub(super) fn signals(section: &SectionCode, asked: &Asked) -> Result<RecordBatch> {
-    let of_signal = |signal: &Signal| {
+    let of_signal = |signal: &BarrierSignal| {
         let place =
             section.place(signal.offset).filter(|(function_id, _)| asked.wants_function(*function_id));
         let row = move |offset: &u32| {

@@ -3,10 +3,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use stallmap_sass::cubin::Section;
-use stallmap_sass::instruction::Instruction;
-use stallmap_sass::line::{Frame, LineTable};
-use stallmap_sass::word::{INSTRUCTION_BYTES, Sm, Word};
+use stallmap_sass::cubin::CodeSection;
+use stallmap_sass::instruction::SassInstruction;
+use stallmap_sass::line::{LineFrame, LineTable};
+use stallmap_sass::word::{INSTRUCTION_BYTES, InstructionWord, Sm};
 use stallmap_schema::id::{FunctionId, ModuleId, Pc};
 
 use super::findings::Findings;
@@ -47,7 +47,7 @@ impl Lines {
     }
 
     /// The lines of the instruction at an offset, innermost first.
-    pub fn of(&self, offset: u32) -> impl Iterator<Item = Frame<'_>> {
+    pub fn of(&self, offset: u32) -> impl Iterator<Item = LineFrame<'_>> {
         self.table.frames(self.section, offset)
     }
 }
@@ -104,17 +104,17 @@ impl SectionCode {
     }
 
     /// The instruction at an offset. `None` if incomplete.
-    pub fn instruction(&self, offset: u32) -> Option<Instruction> {
+    pub fn instruction(&self, offset: u32) -> Option<SassInstruction> {
         let bytes = self.code.get(offset as usize..)?.first_chunk()?;
-        Some(stallmap_sass::decode(Word::from_bytes(*bytes), self.sm))
+        Some(stallmap_sass::decode(InstructionWord::from_bytes(*bytes), self.sm))
     }
 }
 
 /// Inputs of a section's analysis.
-pub(super) fn key(code: &[u8], section: &Section, sm: Sm) -> blake3::Hash {
+pub(super) fn key(code: &[u8], section: &CodeSection, sm: Sm) -> blake3::Hash {
     // All properties of the section except its location, including future ones. If their debug text changes with the
     // compiler, sections are analyzed once more.
-    let facts = Section { name: String::new(), bytes: 0..0, ..section.clone() };
+    let facts = CodeSection { name: String::new(), bytes: 0..0, ..section.clone() };
     let facts = format!("{ANALYSIS_VERSION} {sm:?} {facts:?}");
     let mut hasher = blake3::Hasher::new();
     hasher.update(&(facts.len() as u64).to_le_bytes());

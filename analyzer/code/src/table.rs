@@ -18,7 +18,7 @@ use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use futures::stream;
 use rayon::prelude::*;
 use stallmap_schema::id::FunctionId;
-use stallmap_schema::table::{Row as _, TableDef};
+use stallmap_schema::table::{TableDef, TableRow as _};
 
 use super::derived::{
     BasicBlock, BasicBlockEdge, FunctionCode, Instruction, PointerUse, ProducerCandidate, SignalWork,

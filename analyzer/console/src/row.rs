@@ -14,7 +14,7 @@
 use arrow::array::{Array as _, ArrayRef, AsArray as _, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field};
-use stallmap_schema::cell::Cell;
+use stallmap_schema::cell::ColumnCell;
 
 use crate::exit::{Failure, Outcome, QUERY};
 use crate::explain::arrow_failure;
@@ -43,12 +43,12 @@ pub struct Texts(pub Vec<String>);
 macro_rules! cells {
     ($($type:ty)+) => {$(
         impl Value for $type {
-            fn data_type() -> DataType { <$type as Cell>::data_type() }
-            fn at(column: &ArrayRef, row: usize) -> Option<Self> { <$type as Cell>::read(column, row) }
+            fn data_type() -> DataType { <$type as ColumnCell>::data_type() }
+            fn at(column: &ArrayRef, row: usize) -> Option<Self> { <$type as ColumnCell>::read(column, row) }
         }
         impl Value for Option<$type> {
-            fn data_type() -> DataType { <$type as Cell>::data_type() }
-            fn at(column: &ArrayRef, row: usize) -> Option<Self> { Some(<$type as Cell>::read(column, row)) }
+            fn data_type() -> DataType { <$type as ColumnCell>::data_type() }
+            fn at(column: &ArrayRef, row: usize) -> Option<Self> { Some(<$type as ColumnCell>::read(column, row)) }
         }
     )+};
 }

@@ -16,7 +16,7 @@ use datafusion::logical_expr::{BinaryExpr, Expr, Operator, TableProviderFilterPu
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{binary, col, lit};
 use datafusion::physical_plan::ExecutionPlan;
-use stallmap_schema::table::{Row as _, TableDef};
+use stallmap_schema::table::{TableDef, TableRow as _};
 
 use super::analysis::{Analysis, COLUMNS};
 use super::analyze::AnalyzeExec;

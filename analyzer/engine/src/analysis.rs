@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::array::RecordBatch;
 use datafusion::error::Result;
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 
 use stallmap_tables::plain;
 
@@ -110,18 +110,18 @@ pub(super) trait Analysis: Send {
 }
 
 /// Rows that wait to be taken.
-pub(super) struct Ready<R: Row> {
+pub(super) struct Ready<R: TableRow> {
     builder: R::Builder,
     count: usize,
 }
 
-impl<R: Row> Default for Ready<R> {
+impl<R: TableRow> Default for Ready<R> {
     fn default() -> Self {
         Self { builder: R::Builder::default(), count: 0 }
     }
 }
 
-impl<R: Row> Ready<R> {
+impl<R: TableRow> Ready<R> {
     pub(super) fn push(&mut self, row: R) {
         row.append(&mut self.builder);
         self.count += 1;

@@ -29,7 +29,7 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
 };
 use futures::StreamExt;
-use stallmap_schema::table::{Row as _, TableDef};
+use stallmap_schema::table::{TableDef, TableRow as _};
 
 use super::derived::{AccessShape, AccessTensor, PcTensorPart};
 use super::index::TensorIndex;

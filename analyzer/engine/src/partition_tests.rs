@@ -15,7 +15,7 @@ use parquet::arrow::ArrowWriter;
 use parquet::file::metadata::SortingColumn;
 use parquet::file::properties::WriterProperties;
 use stallmap_schema::id::{Address, FunctionId, KernelId, Pc};
-use stallmap_schema::table::Row as _;
+use stallmap_schema::table::TableRow as _;
 use stallmap_schema::tables::memory::MemoryAccess;
 use stallmap_schema::word::{AccessKind, Space};
 use stallmap_tables::captured::{CapturedTable, STORE};

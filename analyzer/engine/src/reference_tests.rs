@@ -7,7 +7,7 @@ use arrow::array::RecordBatch;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use stallmap_schema::id::{Address, AllocationId, FunctionId, KernelId, OpId, RunId, StorageId, TensorId};
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::launch::{Launch, LaunchRun};
 use stallmap_schema::tables::memory::DeviceAllocation;
 use stallmap_schema::tables::tensor::{Op, OpTensor, Storage, Tensor};

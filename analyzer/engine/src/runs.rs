@@ -12,7 +12,7 @@ use arrow::datatypes::{SchemaRef, UInt64Type};
 use datafusion::error::{DataFusionError, Result};
 use stallmap_memory::patterns::Patterns;
 use stallmap_schema::id::{AllocationId, FunctionId, KernelId, Pc, StorageId, TensorId};
-use stallmap_schema::table::Row as _;
+use stallmap_schema::table::TableRow as _;
 
 use super::access::{Accesses, Instructions, Spans, values};
 use super::derived::{PcTensorPart, Word};
@@ -47,7 +47,7 @@ pub(super) struct Runs {
     missing: u64,
     shares: Vec<Share>,
     patterns: Patterns,
-    done: <PcTensorPart as stallmap_schema::table::Row>::Builder,
+    done: <PcTensorPart as stallmap_schema::table::TableRow>::Builder,
     done_count: usize,
 }
 
@@ -135,7 +135,7 @@ impl Runs {
             missing: 0,
             shares: Vec::new(),
             patterns: Patterns::default(),
-            done: <PcTensorPart as stallmap_schema::table::Row>::Builder::default(),
+            done: <PcTensorPart as stallmap_schema::table::TableRow>::Builder::default(),
             done_count: 0,
         }
     }

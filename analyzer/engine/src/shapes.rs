@@ -6,7 +6,7 @@ use arrow::array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, RecordBatchO
 use arrow::datatypes::SchemaRef;
 use datafusion::error::Result;
 use stallmap_memory::patterns::Patterns;
-use stallmap_schema::cell::Cell;
+use stallmap_schema::cell::ColumnCell;
 
 use super::access::Accesses;
 use super::index::wrong;
@@ -104,9 +104,9 @@ fn of_banks(name: &str, banks: &[Option<Banked>]) -> ArrayRef {
 /// One list per request, with a value of each active lane, lowest lane first.
 fn lists<T>(accesses: &Accesses<'_>, rows: usize, value: impl Fn((u32, u64)) -> T) -> ArrayRef
 where
-    Vec<T>: Cell,
+    Vec<T>: ColumnCell,
 {
-    let mut builder = <Vec<T> as Cell>::Builder::default();
+    let mut builder = <Vec<T> as ColumnCell>::Builder::default();
     for row in 0..rows {
         let request: Request<'_> = accesses.request(row);
         request.addresses().map(&value).collect::<Vec<T>>().append(&mut builder);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use arrow::array::RecordBatch;
 use proptest::prelude::*;
 use stallmap_schema::id::{Address, FunctionId, KernelId, Pc};
-use stallmap_schema::table::Row as _;
+use stallmap_schema::table::TableRow as _;
 use stallmap_schema::tables::memory::MemoryAccess;
 use stallmap_schema::word::{AccessKind, Space};
 
@@ -116,7 +116,7 @@ fn finish(analysis: &mut impl Analysis, most: usize) {
     }
 }
 
-fn read<R: stallmap_schema::table::Row>(batches: &[RecordBatch]) -> Vec<R> {
+fn read<R: stallmap_schema::table::TableRow>(batches: &[RecordBatch]) -> Vec<R> {
     batches.iter().flat_map(|batch| R::read_all(batch).unwrap()).collect()
 }
 

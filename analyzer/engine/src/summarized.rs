@@ -16,7 +16,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::PartitionStream;
 use stallmap_memory::shares;
 use stallmap_schema::id::{AllocationId, FunctionId, KernelId, Pc, StorageId, TensorId};
-use stallmap_schema::table::Row as _;
+use stallmap_schema::table::TableRow as _;
 
 use super::derived::{PcTensorPart, Word};
 use super::index::{TensorIndex, column};
@@ -282,7 +282,8 @@ struct Rows {
 impl Rows {
     /// The next rows: some complete launches. None after the last.
     fn batch(&mut self) -> Result<Option<RecordBatch>> {
-        let (mut builder, mut count) = (<PcTensorPart as stallmap_schema::table::Row>::Builder::default(), 0);
+        let (mut builder, mut count) =
+            (<PcTensorPart as stallmap_schema::table::TableRow>::Builder::default(), 0);
         let mut parts = Vec::new();
         while count < self.size {
             let Some(next) = self.next else { break };

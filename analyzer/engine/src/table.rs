@@ -19,7 +19,7 @@ use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{ExecutionPlan, collect_partitioned, execute_stream};
 use datafusion::prelude::SessionContext;
 use futures::TryStreamExt as _;
-use stallmap_schema::table::{Row as _, TableDef};
+use stallmap_schema::table::{TableDef, TableRow as _};
 use tokio::sync::{Mutex, OnceCell};
 
 use super::access::{COLUMNS, LANES};

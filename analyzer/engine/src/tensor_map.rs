@@ -5,7 +5,7 @@
 use arrow::array::RecordBatch;
 use datafusion::error::Result;
 use stallmap_schema::id::{AllocationId, KernelId, StorageId, TensorId};
-use stallmap_schema::table::Row as _;
+use stallmap_schema::table::TableRow as _;
 use stallmap_schema::tables::launch::TensorMap;
 
 use super::derived::{TensorMapTensor, Word};

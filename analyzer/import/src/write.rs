@@ -25,7 +25,7 @@ use stallmap_schema::tables::replay;
 use stallmap_schema::tables::tensor;
 use stallmap_schema::word::{Instrument, Match, StorageOrigin};
 use stallmap_trace::model::{Kernel, Requests, Trace};
-use stallmap_write::{CaptureWriter, Form};
+use stallmap_write::{CaptureForm, CaptureWriter};
 
 pub(crate) use self::into::into;
 use self::names::Names;
@@ -33,7 +33,7 @@ use self::names::Names;
 /// Writes the capture. One that fails leaves nothing.
 pub(crate) fn write(trace: &Trace, inputs: &[Input], output: &Path) -> Outcome<()> {
     let write = || -> Result<(), CaptureError> {
-        let mut writer = CaptureWriter::create(output, Form::File)?;
+        let mut writer = CaptureWriter::create(output, CaptureForm::File)?;
         Writing::of(trace).write(&mut writer, inputs)?;
         writer.note([format!("imported from {}", trace.tool)]);
         writer.finish().map(drop)

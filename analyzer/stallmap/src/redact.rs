@@ -20,11 +20,11 @@ use std::path::Path;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::unfinished;
-use stallmap_schema::table::Row as _;
+use stallmap_schema::table::TableRow as _;
 use stallmap_schema::tables::memory::AccessSummary;
 use stallmap_schema::tables::run::Run;
 use stallmap_subset::coarsen;
-use stallmap_write::Form;
+use stallmap_write::CaptureForm;
 use stallmap_write::rewrite::rewrite;
 use tempfile::TempDir;
 
@@ -130,7 +130,7 @@ fn replace(reader: &CaptureReader, options: &Options, output: &Path) -> Result<S
     let mut redactor = Redactor::new(words, identities, change::rebase(reader)?, options.clone());
     redactor.set_shift_ns(shift_ns);
     redactor.set_unreadable(cubins.into_iter().filter(|(_, names)| names.is_none()).map(|(name, _)| name));
-    rewrite(reader, output, Form::File, &mut redactor).map_err(|error| match error {
+    rewrite(reader, output, CaptureForm::File, &mut redactor).map_err(|error| match error {
         // The result never was where its inspection found it.
         CaptureError::Refused { thing, cause, .. } => {
             CaptureError::Refused { thing, cause, path: output.to_owned() }

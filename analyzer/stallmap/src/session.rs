@@ -25,8 +25,8 @@ use datafusion::prelude::{DataFrame, SessionContext};
 use futures::future::BoxFuture;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::table::{ColumnDef, Row as _, TableDef};
-use stallmap_write::{CaptureWriter, Form};
+use stallmap_schema::table::{ColumnDef, TableDef, TableRow as _};
+use stallmap_write::{CaptureForm, CaptureWriter};
 
 use self::context::context;
 use self::every::{EVERY, Every};
@@ -174,7 +174,7 @@ impl Session {
         let wrong = |source| CaptureError::Io { action: "create folder", path: std::env::temp_dir(), source };
         let folder = tempfile::tempdir().map_err(wrong)?;
         let path = folder.path().join("empty");
-        CaptureWriter::create(&path, Form::Folder)?.finish()?;
+        CaptureWriter::create(&path, CaptureForm::Folder)?.finish()?;
         Self::open(&[(None, path)])
     }
 

@@ -29,7 +29,7 @@ use parquet::arrow::arrow_reader::{
 use parquet::arrow::{ArrowWriter, ProjectionMask};
 use parquet::file::metadata::PageIndexPolicy;
 use stallmap_check::{chained, check_keys};
-use stallmap_schema::capture::numbering::Numbering;
+use stallmap_schema::capture::numbering::IdNumbering;
 use stallmap_schema::capture::source::EntryBytes;
 use stallmap_schema::capture::{bounds, pages};
 use stallmap_schema::contained::contained;
@@ -135,7 +135,7 @@ impl CapturedTable {
     }
 
     /// The table of a capture of format 1, with new numbers.
-    pub(super) fn renumbered(mut self, numbering: &Arc<Numbering>) -> Self {
+    pub(super) fn renumbered(mut self, numbering: &Arc<IdNumbering>) -> Self {
         self.renumbering = Renumbering::of(&self.name, numbering);
         if let Some(renumbering) = &self.renumbering {
             self.statistics = renumbering.statistics(&self.schema, self.statistics);

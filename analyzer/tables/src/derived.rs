@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, StringDictionaryBuilder};
 use arrow::datatypes::{DataType, UInt8Type};
-use stallmap_schema::cell::{Cell, read_text, word_type};
+use stallmap_schema::cell::{ColumnCell, read_text, word_type};
 use stallmap_schema::id::{AllocationId, FunctionId, KernelId, Pc, StorageId, TensorId};
 
 /// The accesses of a capture, and the tables that have no rows without them.
@@ -29,7 +29,7 @@ pub const OF_ACCESSES: [&str; 14] = [
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Word(pub Arc<str>);
 
-impl Cell for Word {
+impl ColumnCell for Word {
     type Builder = StringDictionaryBuilder<UInt8Type>;
     const NULLABLE: bool = false;
     fn data_type() -> DataType {

@@ -3,13 +3,13 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-use stallmap_sass::cubin::{Cubin, CubinError, Section};
+use stallmap_sass::cubin::{CodeSection, Cubin, CubinError};
 use stallmap_sass::decode;
-use stallmap_sass::instruction::Instruction;
+use stallmap_sass::instruction::SassInstruction;
 use stallmap_sass::line::LineTable;
-use stallmap_sass::word::{INSTRUCTION_BYTES, Sm, Word};
+use stallmap_sass::word::{INSTRUCTION_BYTES, InstructionWord, Sm};
 use stallmap_slice::graph::FlowGraph;
-use stallmap_slice::work::Work;
+use stallmap_slice::work::AnalysisBudget;
 
 use crate::calls::Calls;
 use crate::reach::{self, Refusal};
@@ -49,7 +49,7 @@ pub struct Code<'a> {
 /// The instructions of a section.
 #[derive(Debug)]
 pub(crate) struct Decoded {
-    pub(crate) instructions: Vec<Instruction>,
+    pub(crate) instructions: Vec<SassInstruction>,
     pub(crate) flow: FlowGraph,
     pub(crate) calls: Calls,
 }
@@ -133,10 +133,10 @@ impl<'a> Code<'a> {
 }
 
 impl Decoded {
-    pub(crate) fn new(code: &[u8], section: &Section, sm: Sm) -> Result<Self, Refusal> {
+    pub(crate) fn new(code: &[u8], section: &CodeSection, sm: Sm) -> Result<Self, Refusal> {
         let words = code.as_chunks::<16>().0.iter();
-        let instructions: Vec<_> = words.map(|word| decode(Word::from_bytes(*word), sm)).collect();
-        let flow = FlowGraph::new(&instructions, section, &Work::of(instructions.len()))?;
+        let instructions: Vec<_> = words.map(|word| decode(InstructionWord::from_bytes(*word), sm)).collect();
+        let flow = FlowGraph::new(&instructions, section, &AnalysisBudget::of(instructions.len()))?;
         let calls = Calls::new(&instructions, &flow, section);
         Ok(Self { instructions, flow, calls })
     }

@@ -5,8 +5,10 @@
 
 use std::collections::BTreeSet;
 
-use stallmap_sass::instruction::{Access, Class, Flow, Guard, Instruction, Memory, Space};
-use stallmap_sass::register::{File, Register, Registers};
+use stallmap_sass::instruction::{
+    ExecutionUnit, Guard, MemoryEffect, MemoryOperand, MemorySpace, SassInstruction, WarpFlow,
+};
+use stallmap_sass::register::{Register, RegisterFile, Registers};
 use stallmap_slice::work::TooMuchWork;
 
 use crate::code::Decoded;
@@ -70,30 +72,36 @@ pub(crate) fn reached(code: &Decoded, left_out: &BTreeSet<usize>) -> Result<Reac
 }
 
 /// Refuses an instruction that nothing can stand for.
-fn check(instruction: &Instruction) -> Result<(), Refusal> {
+fn check(instruction: &SassInstruction) -> Result<(), Refusal> {
     let memory = instruction.memory.ok_or(Refusal::NotMemory)?;
     let is_copy = instruction.mnemonic == Some("LDGSTS");
     match (instruction.class, memory.kind) {
-        (Class::Global | Class::Local | Class::Shared | Class::Texture, _)
-        | (Class::Async, Access::CopyOut | Access::Prefetch) => Ok(()),
-        (Class::Async, _) if is_copy => Ok(()),
-        (Class::Async, _) => Err(Refusal::Awaited),
+        (
+            ExecutionUnit::Global | ExecutionUnit::Local | ExecutionUnit::Shared | ExecutionUnit::Texture,
+            _,
+        )
+        | (ExecutionUnit::Async, MemoryEffect::CopyOut | MemoryEffect::Prefetch) => Ok(()),
+        (ExecutionUnit::Async, _) if is_copy => Ok(()),
+        (ExecutionUnit::Async, _) => Err(Refusal::Awaited),
         _ => Err(Refusal::NotMemory),
     }
 }
 
-const fn is_write(memory: &Memory) -> bool {
-    let writes = matches!(memory.kind, Access::Write | Access::Atomic | Access::Reduction | Access::CopyOut);
-    writes && matches!(memory.space, Space::Global | Space::Generic)
+const fn is_write(memory: &MemoryOperand) -> bool {
+    let writes = matches!(
+        memory.kind,
+        MemoryEffect::Write | MemoryEffect::Atomic | MemoryEffect::Reduction | MemoryEffect::CopyOut
+    );
+    writes && matches!(memory.space, MemorySpace::Global | MemorySpace::Generic)
 }
 
 /// True if a value that other multiprocessors may have written reaches a branch: the load asks L2 for it.
 fn decides_by_a_load(code: &Decoded) -> bool {
-    let is_load = |instruction: &Instruction| {
-        let reads = |memory: Memory| {
+    let is_load = |instruction: &SassInstruction| {
+        let reads = |memory: MemoryOperand| {
             memory.is_past_l1
-                && matches!(memory.kind, Access::Read | Access::Atomic)
-                && matches!(memory.space, Space::Global | Space::Generic)
+                && matches!(memory.kind, MemoryEffect::Read | MemoryEffect::Atomic)
+                && matches!(memory.space, MemorySpace::Global | MemorySpace::Generic)
         };
         instruction.memory.is_some_and(reads) && check(instruction).is_ok()
     };
@@ -162,7 +170,7 @@ impl<'a> Reach<'a> {
             self.use_missing(index, &missing)?;
         }
         let is_left_out = self.left_out.contains(&index);
-        if is_left_out && instruction.memory.is_some_and(|memory| memory.kind == Access::CopyIn) {
+        if is_left_out && instruction.memory.is_some_and(|memory| memory.kind == MemoryEffect::CopyIn) {
             self.shared = true;
         }
         if reads_missing || is_left_out || self.loads_missing(instruction) {
@@ -181,38 +189,38 @@ impl<'a> Reach<'a> {
     fn use_missing(&mut self, index: usize, held: &Registers) -> Result<(), Refusal> {
         let instruction = &self.code.instructions[index];
         let by_guard = instruction.guard.is_some_and(|guard| held.contains(guard.register));
-        if instruction.flow != Flow::Next {
+        if instruction.flow != WarpFlow::Next {
             self.reached.branch = true;
         }
         if by_guard && instruction.memory.is_some() && !self.only_branches {
             return Err(Refusal::Guard);
         }
-        if instruction.class == Class::Sync && !self.only_branches {
+        if instruction.class == ExecutionUnit::Sync && !self.only_branches {
             return Err(Refusal::Barrier);
         }
         let Some(memory) = instruction.memory else { return Ok(()) };
         if addresses(instruction, &memory).intersects(held) && !self.only_branches {
-            let is_load = memory.kind == Access::Read && memory.space == Space::Global;
+            let is_load = memory.kind == MemoryEffect::Read && memory.space == MemorySpace::Global;
             if !is_load {
                 return Err(Refusal::Address);
             }
             self.reached.loads.insert(index);
         }
-        if matches!(memory.kind, Access::Write | Access::Atomic | Access::Reduction) {
-            self.shared |= matches!(memory.space, Space::Shared | Space::Generic);
-            self.local |= matches!(memory.space, Space::Local | Space::Generic);
+        if matches!(memory.kind, MemoryEffect::Write | MemoryEffect::Atomic | MemoryEffect::Reduction) {
+            self.shared |= matches!(memory.space, MemorySpace::Shared | MemorySpace::Generic);
+            self.local |= matches!(memory.space, MemorySpace::Local | MemorySpace::Generic);
         }
         Ok(())
     }
 
     /// True if it loads from memory that may hold a missing result.
-    fn loads_missing(&self, instruction: &Instruction) -> bool {
-        let loads = |memory: Memory| {
-            let is_load = matches!(memory.kind, Access::Read | Access::Atomic);
+    fn loads_missing(&self, instruction: &SassInstruction) -> bool {
+        let loads = |memory: MemoryOperand| {
+            let is_load = matches!(memory.kind, MemoryEffect::Read | MemoryEffect::Atomic);
             let is_missing = match memory.space {
-                Space::Shared => self.shared,
-                Space::Local => self.local,
-                Space::Generic => self.shared || self.local,
+                MemorySpace::Shared => self.shared,
+                MemorySpace::Local => self.local,
+                MemorySpace::Generic => self.shared || self.local,
                 _ => false,
             };
             is_load && is_missing
@@ -254,19 +262,20 @@ impl Replaced {
 }
 
 /// The registers of an access's address.
-fn addresses(instruction: &Instruction, memory: &Memory) -> Registers {
-    let is_copy = matches!(memory.kind, Access::CopyIn | Access::CopyOut | Access::Prefetch);
-    if is_copy || memory.space == Space::Texture {
+fn addresses(instruction: &SassInstruction, memory: &MemoryOperand) -> Registers {
+    let is_copy =
+        matches!(memory.kind, MemoryEffect::CopyIn | MemoryEffect::CopyOut | MemoryEffect::Prefetch);
+    if is_copy || memory.space == MemorySpace::Texture {
         return instruction.reads;
     }
-    let is_wide = matches!(memory.space, Space::Global | Space::Generic);
+    let is_wide = matches!(memory.space, MemorySpace::Global | MemorySpace::Generic);
     let pair = |first: Register, is_wide: bool| {
         let mut registers = Registers::NONE;
         registers.insert_run(first, if is_wide { 2 } else { 1 });
         registers
     };
     let general = memory.address.map(|first| pair(first, is_wide));
-    let uniform = memory.uniform.map(|first| pair(Register { file: File::Uniform, ..first }, true));
+    let uniform = memory.uniform.map(|first| pair(Register { file: RegisterFile::Uniform, ..first }, true));
     [general, uniform].into_iter().flatten().fold(Registers::NONE, |all, some| all.or(&some))
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use stallmap_sass::cubin::{Function, Section};
+use stallmap_sass::cubin::{CodeSection, CubinFunction};
 
 use super::*;
 
@@ -14,11 +14,11 @@ fn without_first(program: &str, driver_calls: &[&str]) -> Result<Reached, Refusa
     let lines = program.lines().map(str::trim).filter(|line| !line.is_empty()).enumerate();
     let code: Vec<u8> =
         lines.flat_map(|(index, line)| program::assemble(index, line).to_le_bytes()).collect();
-    let function = |offset| Function { offset, name: offset.to_string(), ..Function::default() };
-    let section = Section {
+    let function = |offset| CubinFunction { offset, name: offset.to_string(), ..CubinFunction::default() };
+    let section = CodeSection {
         functions: vec![function(0), function(8 * 16), function(11 * 16)],
         driver_calls: driver_calls.iter().map(|name| (*name).to_owned()).collect(),
-        ..Section::default()
+        ..CodeSection::default()
     };
     reached(&Decoded::new(&code, &section, program::SM)?, &BTreeSet::from([0]))
 }

@@ -10,7 +10,7 @@ use stallmap_schema::tables::code::{Function, Module};
 use stallmap_schema::tables::launch::Launch;
 use stallmap_schema::tables::memory::{AccessSummary, MemoryAccess};
 use stallmap_schema::word::AblationTarget;
-use stallmap_subset::counts::Counter;
+use stallmap_subset::counts::AccessCounter;
 
 use crate::code::{Code, Effect, Place};
 use crate::reach::Refusal;
@@ -92,7 +92,7 @@ impl Experiments {
             }
         })?;
         // Launches whose requests were recorded one by one are counted now.
-        let mut counter = Counter::new(capture)?;
+        let mut counter = AccessCounter::new(capture)?;
         capture.for_each_row(usize::MAX, |row: MemoryAccess| {
             if kernels.contains(&row.kernel_id) && !accesses.contains_key(&row.kernel_id) {
                 counter.add(row);

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use stallmap_config::durations::{Durations, FILE_NAME};
 use stallmap_config::{Instrument, KernelShape};
 use stallmap_schema::capture::recording::{ActivityName, RawActivity};
-use stallmap_schema::capture::segment::{Frame, Kind, SegmentReader};
+use stallmap_schema::capture::segment::{FrameKind, SegmentFrame, SegmentReader};
 use stallmap_schema::id::KernelId;
 use stallmap_schema::tables::launch::{Launch, LaunchRun};
 use stallmap_schema::word::ActivityKind;
@@ -39,9 +39,9 @@ fn add_run(path: &Path, durations: &mut Durations) {
     let mut launches: BTreeMap<KernelId, [u32; 6]> = BTreeMap::new();
     let mut calls: BTreeMap<u64, KernelId> = BTreeMap::new();
     let mut kernels: Vec<RawActivity> = Vec::new();
-    for frame in segment.frames().iter().filter(|frame| frame.kind == Some(Kind::Rows)) {
+    for frame in segment.frames().iter().filter(|frame| frame.kind == Some(FrameKind::Rows)) {
         // Damaged rows cost their durations, not the recording.
-        let Ok(Frame::Rows { table, batch }) = segment.read(frame) else { continue };
+        let Ok(SegmentFrame::Rows { table, batch }) = segment.read(frame) else { continue };
         names.extend(rows::<ActivityName>(&table, &batch).map(|row| (row.name_id, row.name)));
         launches.extend(rows::<Launch>(&table, &batch).map(|row| (row.kernel_id, shape(&row))));
         let of_call = |row: LaunchRun| Some((row.correlation_id?, row.kernel_id));
@@ -72,7 +72,7 @@ fn shape(launch: &Launch) -> [u32; 6] {
 #[cfg(test)]
 mod tests {
     use stallmap_schema::capture::segment::{FILE_NAME as SEGMENT, SegmentWriter};
-    use stallmap_schema::table::Row;
+    use stallmap_schema::table::TableRow;
 
     use super::*;
     use crate::hot::tests::{launch, launch_run};

@@ -8,9 +8,9 @@ use anyhow::Context as _;
 use arrow::array::RecordBatch;
 use stallmap_config::{Instrument, KernelShape};
 use stallmap_schema::capture::recording::{CodeRange, RunFact};
-use stallmap_schema::capture::segment::{FILE_NAME, Frame, Kind, SegmentReader};
+use stallmap_schema::capture::segment::{FILE_NAME, FrameKind, SegmentFrame, SegmentReader};
 use stallmap_schema::id::{FunctionId, KernelId};
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::launch::{Launch, LaunchRun};
 
 /// Cycles in which kernels were sampled, by their shape: samples, each for the period of its launch.
@@ -39,9 +39,9 @@ fn add_run(path: &Path, samples: &mut Samples) -> anyhow::Result<()> {
     let (mut launches, mut runs, mut names) =
         (BTreeMap::<KernelId, Launch>::new(), Vec::<LaunchRun>::new(), BTreeMap::new());
     let mut period = 1;
-    for frame in segment.frames().iter().filter(|frame| frame.kind == Some(Kind::Rows)) {
+    for frame in segment.frames().iter().filter(|frame| frame.kind == Some(FrameKind::Rows)) {
         // What is damaged costs its samples, not the recording.
-        let Ok(Frame::Rows { table, batch }) = segment.read(frame) else { continue };
+        let Ok(SegmentFrame::Rows { table, batch }) = segment.read(frame) else { continue };
         launches.extend(rows::<Launch>(&table, &batch).map(|launch| (launch.kernel_id, launch)));
         runs.extend(rows::<LaunchRun>(&table, &batch));
         for fact in rows::<RunFact>(&table, &batch).filter(|fact| fact.name == "sampling_period_cycles") {
@@ -61,7 +61,7 @@ fn add_run(path: &Path, samples: &mut Samples) -> anyhow::Result<()> {
 }
 
 /// The rows of a batch, if it is of their table.
-pub(crate) fn rows<R: Row>(table: &str, batch: &RecordBatch) -> impl Iterator<Item = R> {
+pub(crate) fn rows<R: TableRow>(table: &str, batch: &RecordBatch) -> impl Iterator<Item = R> {
     let rows = if table == R::TABLE.name { R::read_all(batch).ok() } else { None };
     rows.into_iter().flatten()
 }

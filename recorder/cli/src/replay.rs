@@ -22,7 +22,7 @@ use stallmap_samples::counters::sets;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::id::KernelId;
-use stallmap_subset::Launches;
+use stallmap_subset::LaunchRanges;
 
 use crate::child::Signals;
 use crate::exit::{self, Failure};
@@ -192,17 +192,17 @@ fn check_launches(capture: &Path, bundles: &Bundles, launches: &BTreeSet<u64>) -
 }
 
 /// The one launch that is named by its id.
-fn named_launch(launches: &Launches) -> Option<u64> {
+fn named_launch(launches: &LaunchRanges) -> Option<u64> {
     match launches {
-        Launches::Ids(ids) if ids.start() == ids.end() => Some(*ids.start()),
-        Launches::Ids(_) | Launches::Kernel(_) => None,
+        LaunchRanges::Ids(ids) if ids.start() == ids.end() => Some(*ids.start()),
+        LaunchRanges::Ids(_) | LaunchRanges::Kernel(_) => None,
     }
 }
 
-fn picks(launches: &Launches, kernel_id: KernelId, bundle: &Bundle) -> bool {
+fn picks(launches: &LaunchRanges, kernel_id: KernelId, bundle: &Bundle) -> bool {
     match launches {
-        Launches::Ids(ids) => ids.contains(&kernel_id.0),
-        Launches::Kernel(name) => finds(name, bundle),
+        LaunchRanges::Ids(ids) => ids.contains(&kernel_id.0),
+        LaunchRanges::Kernel(name) => finds(name, bundle),
     }
 }
 

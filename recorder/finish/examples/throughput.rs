@@ -13,11 +13,12 @@ use stallmap_finish::finish;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::recording::CodeRange;
 use stallmap_schema::capture::request::{
-    ATOMIC, OFFSETS_32, OFFSETS_64, READ, REGULAR, Request, SLOT_BYTES, SPACE_GLOBAL, SPACE_SHARED, WRITE,
+    ATOMIC, OFFSETS_32, OFFSETS_64, READ, REGULAR, RequestHeader, SLOT_BYTES, SPACE_GLOBAL, SPACE_SHARED,
+    WRITE,
 };
 use stallmap_schema::capture::segment::SegmentWriter;
 use stallmap_schema::id::{Address, FunctionId, KernelId, ModuleId, RunId};
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::launch::Launch;
 use stallmap_schema::tables::memory::MemoryAccess;
 use stallmap_schema::word::{AccessKind, Space};
@@ -207,7 +208,7 @@ fn append(records: &mut Vec<u8>, row: &MemoryAccess, code: u64) {
     let first = offsets.first().map_or(-reach.min(0), |first| offset(*first));
     let distances: Vec<i64> = offsets.iter().map(|other| offset(*other) - first).collect();
     let is_near = distances.iter().all(|distance| i32::try_from(*distance).is_ok());
-    let request = Request {
+    let request = RequestHeader {
         address: row.address.0.wrapping_add_signed(first),
         pc: code + u64::from(row.pc.0),
         access_bytes: row.access_bytes,
@@ -247,8 +248,8 @@ fn code(function_id: FunctionId, address: u64) -> CodeRange {
     }
 }
 
-fn request(warp: u64, instruction: u64, is_irregular: bool) -> Request {
-    Request {
+fn request(warp: u64, instruction: u64, is_irregular: bool) -> RequestHeader {
+    RequestHeader {
         address: (1 << 40) + instruction * (1 << 30) + warp * 128,
         pc: CODE + instruction * 16,
         access_bytes: 4,

@@ -13,14 +13,14 @@ use std::sync::Arc;
 
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::id::{FunctionId, KernelId, ModuleId, RunId};
-use stallmap_schema::table::{Row, TableDef};
+use stallmap_schema::table::{TableDef, TableRow};
 use stallmap_schema::tables::launch::LaunchRun;
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::memory::MemoryAccess;
 use stallmap_schema::tables::replay::{Ablation, AblationInstruction, Counter, Replay};
 use stallmap_schema::tables::run::{Device, Run, RunOption};
 use stallmap_schema::word::{Instrument, LossKind};
-use stallmap_write::{CaptureWriter, Form};
+use stallmap_write::{CaptureForm, CaptureWriter};
 
 use self::before::Before;
 use self::merge::Merge;
@@ -81,7 +81,7 @@ impl<'a> Appending<'a> {
     ) -> Result<Self, FinishError> {
         progress(Progress { stage: "reading the capture", done: 0, total: 1 });
         let reader = Arc::new(CaptureReader::open(capture)?);
-        let writer = CaptureWriter::create(output, Form::File)?;
+        let writer = CaptureWriter::create(output, CaptureForm::File)?;
         let before = Before::read(&reader)?;
         progress(Progress { stage: "reading segments", done: 0, total: folder.runs.len() as u64 });
         let ids = before.run_ids(folder.runs.len(), &reader)?;
@@ -211,7 +211,7 @@ impl<'a> Appending<'a> {
     }
 
     /// Merges sorted rows into their table.
-    fn merge<R: Row>(&mut self, rows: impl IntoIterator<Item = R>) -> Result<(), FinishError> {
+    fn merge<R: TableRow>(&mut self, rows: impl IntoIterator<Item = R>) -> Result<(), FinishError> {
         let mut rows = rows.into_iter().peekable();
         if rows.peek().is_none() {
             return Ok(());
@@ -237,7 +237,7 @@ impl<'a> Appending<'a> {
     }
 }
 
-fn table<R: Row>() -> &'static TableDef {
+fn table<R: TableRow>() -> &'static TableDef {
     const { &R::TABLE }
 }
 

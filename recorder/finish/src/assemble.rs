@@ -10,11 +10,11 @@ use std::path::Path;
 
 use stallmap_schema::capture::manifest::Manifest;
 use stallmap_schema::id::{FunctionId, ModuleId, RunId};
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::word::LossKind;
-use stallmap_source::Lines;
-use stallmap_write::{CaptureWriter, Form};
+use stallmap_source::FileLines;
+use stallmap_write::{CaptureForm, CaptureWriter};
 
 use self::launched::Launched;
 use self::meter::Meter;
@@ -59,7 +59,7 @@ pub(crate) fn assemble(
     output: &Path,
     progress: &dyn Fn(Progress),
 ) -> Result<Summary, FinishError> {
-    let writer = CaptureWriter::create(output, Form::File)?;
+    let writer = CaptureWriter::create(output, CaptureForm::File)?;
     let total = folder.runs.len() as u64;
     let read = |done| progress(Progress { stage: "reading segments", done, total });
     read(0);
@@ -178,7 +178,7 @@ impl Assembly<'_> {
         }
         let writer = &mut self.writer;
         let (frames, states) = take(&mut self.stacks).into_rows(&mut self.losses);
-        let mut lines = Lines::default();
+        let mut lines = FileLines::default();
         lines.add_frames(&frames);
         writer.append_rows(frames)?;
         writer.append_rows(states)?;
@@ -238,7 +238,7 @@ fn name_functions(run: &RunState, modules: &mut Modules, losses: &mut Losses) {
 }
 
 /// Appends rows to their table in batches.
-pub(crate) fn append<R: Row>(
+pub(crate) fn append<R: TableRow>(
     writer: &mut CaptureWriter,
     rows: impl IntoIterator<Item = R>,
 ) -> Result<(), FinishError> {

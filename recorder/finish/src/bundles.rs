@@ -4,7 +4,7 @@ mod contents;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use stallmap_schema::capture::numbering::Space;
+use stallmap_schema::capture::numbering::IdSpace;
 use stallmap_schema::capture::segment::SegmentReader;
 use stallmap_schema::id::KernelId;
 use stallmap_schema::tables::replay::{Bundle, BundleSymbol};
@@ -144,7 +144,7 @@ impl Bundles {
     }
 
     fn symbol_contents(&self, kernel_id: KernelId) -> impl Iterator<Item = u64> {
-        let local = |symbol: &BundleSymbol| self.bases.local(Space::Content, symbol.content_id);
+        let local = |symbol: &BundleSymbol| self.bases.local(IdSpace::Content, symbol.content_id);
         self.symbols.get(&kernel_id).into_iter().flatten().map(local)
     }
 

@@ -7,8 +7,8 @@ use stallmap_config::Instrument;
 use stallmap_config::folder::{RunName, host_word};
 use stallmap_config::progress::{self, Progress};
 use stallmap_config::recording::{Pass, RECORDING_FILE, Recording};
-use stallmap_schema::capture::segment::{self, Frame, Kind, SegmentReader};
-use stallmap_schema::table::Row;
+use stallmap_schema::capture::segment::{self, FrameKind, SegmentFrame, SegmentReader};
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::run::Run;
 
 use crate::error::FinishError;
@@ -184,9 +184,11 @@ fn read_progress(path: &Path) -> Option<Progress> {
 /// The row that the process wrote about itself.
 fn own_row(segment: &SegmentReader) -> Option<Run> {
     let frames = segment.frames().iter().take(FIRST_FRAMES);
-    frames.filter(|frame| frame.kind == Some(Kind::Rows)).find_map(|frame| {
+    frames.filter(|frame| frame.kind == Some(FrameKind::Rows)).find_map(|frame| {
         match segment.read(frame).ok()? {
-            Frame::Rows { table, batch } if table == Run::TABLE.name => Run::read_all(&batch).ok()?.pop(),
+            SegmentFrame::Rows { table, batch } if table == Run::TABLE.name => {
+                Run::read_all(&batch).ok()?.pop()
+            }
             _ => None,
         }
     })

@@ -18,9 +18,9 @@ use stallmap_schema::capture::recording::{
     AccessCount, ActivityName, AllocationEvent, CodeRange, GraphNodeNumber, LossTotal, OpEnd, RawActivity,
     RawSample, RunFact, SampleWindow, ShapeCount, StorageEvent, TensorName,
 };
-use stallmap_schema::capture::segment::{Frame, FrameRef, Kind, SegmentReader};
+use stallmap_schema::capture::segment::{FrameKind, FrameRef, SegmentFrame, SegmentReader};
 use stallmap_schema::id::RunId;
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::activity::GpuActivity;
 use stallmap_schema::tables::code::Module;
 use stallmap_schema::tables::launch::{GraphLaunch, Launch, LaunchParameter, LaunchRun};
@@ -191,15 +191,15 @@ impl RunRows {
     /// Adds a frame's rows if they describe the run, or notes the frame.
     fn note_frame(&mut self, segment: &SegmentReader, frame: &FrameRef) -> Result<(), Unreadable> {
         match frame.kind {
-            Some(Kind::Requests) => {
+            Some(FrameKind::Requests) => {
                 self.found.1 += 1;
                 self.requests.entry(frame.aux).or_default().push(*frame);
             }
-            Some(Kind::Pages) => {
+            Some(FrameKind::Pages) => {
                 self.found.1 += 1;
                 self.pages.add_contents(frame);
             }
-            Some(Kind::Rows) | None => {
+            Some(FrameKind::Rows) | None => {
                 let (table, batch) = rows_of(segment, frame)?;
                 if !self.describe(&table, &batch)? {
                     self.has_launches |= table == Launch::TABLE.name && batch.num_rows() > 0;
@@ -241,7 +241,7 @@ fn damaged(error: impl Display) -> Unreadable {
 /// The rows of a frame, and the name of their table.
 fn rows_of(segment: &SegmentReader, frame: &FrameRef) -> Result<(String, RecordBatch), Unreadable> {
     match segment.read(frame).map_err(damaged)? {
-        Frame::Rows { table, batch } => Ok((table, batch)),
-        Frame::Requests { .. } | Frame::Pages { .. } => Err(damaged("it holds no rows")),
+        SegmentFrame::Rows { table, batch } => Ok((table, batch)),
+        SegmentFrame::Requests { .. } | SegmentFrame::Pages { .. } => Err(damaged("it holds no rows")),
     }
 }

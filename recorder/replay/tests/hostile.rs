@@ -11,7 +11,7 @@ use stallmap_schema::id::{Address, FunctionId, KernelId, ModuleId, RunId};
 use stallmap_schema::tables::code::{Function, Module};
 use stallmap_schema::tables::launch::{Launch, LaunchParameter};
 use stallmap_schema::tables::replay::{Bundle, BundleContent, BundlePage, BundleSymbol, PAGE_BYTES};
-use stallmap_write::{CaptureWriter, Form};
+use stallmap_write::{CaptureForm, CaptureWriter};
 
 /// Numbers with which sums go wrong, and ordinary ones.
 fn number() -> impl Strategy<Value = u64> {
@@ -79,7 +79,7 @@ fn write(
     contents: &[usize],
     parameter_bytes: usize,
 ) {
-    let mut writer = CaptureWriter::create(path, Form::File).unwrap();
+    let mut writer = CaptureWriter::create(path, CaptureForm::File).unwrap();
     let module = Module {
         module_id: ModuleId(1),
         content_hash: "../..".into(),
@@ -171,7 +171,7 @@ proptest! {
 fn a_capture_of_an_earlier_release_has_no_bundles() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.stallmap");
-    let mut writer = CaptureWriter::create(&path, Form::File).unwrap();
+    let mut writer = CaptureWriter::create(&path, CaptureForm::File).unwrap();
     writer.append_rows([launch()]).unwrap();
     writer.finish().unwrap();
     let bundles = Bundles::read(&CaptureReader::open(&path).unwrap()).unwrap();

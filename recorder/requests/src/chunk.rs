@@ -5,7 +5,7 @@
 
 use std::mem::size_of;
 
-use stallmap_schema::capture::request::Request;
+use stallmap_schema::capture::request::RequestHeader;
 use stallmap_schema::id::{FunctionId, Pc};
 use stallmap_schema::word::{AccessKind, Space};
 
@@ -29,7 +29,7 @@ pub struct Border {
 }
 
 /// Linear block index and warp of a warp request, packed into one integer.
-pub(super) fn warp_number(request: &Request) -> u64 {
+pub(super) fn warp_number(request: &RequestHeader) -> u64 {
     request.block << WARP_BITS | u64::from(request.warp)
 }
 

@@ -12,7 +12,7 @@ use arrow::buffer::{OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, Field, UInt8Type};
 use arrow::error::ArrowError;
 use stallmap_schema::id::KernelId;
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::memory::MemoryAccess;
 use stallmap_schema::word::{AccessKind, Space};
 

@@ -1,7 +1,7 @@
 //! Rows of one record of the GPU: one, or several if a request's lanes are too far apart.
 
 use stallmap_schema::capture::request::{
-    ATOMIC, OFFSETS_32, OFFSETS_64, PREFETCH, READ, REGULAR, Request, SLOT_BYTES, SPACE_GLOBAL,
+    ATOMIC, OFFSETS_32, OFFSETS_64, PREFETCH, READ, REGULAR, RequestHeader, SLOT_BYTES, SPACE_GLOBAL,
     SPACE_GLOBAL_ASYNC, SPACE_LOCAL, SPACE_SHARED, WRITE,
 };
 use stallmap_schema::word::{AccessKind, Space};
@@ -12,7 +12,7 @@ const LANES: usize = 32;
 /// A record with its header read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record<'a> {
-    pub(crate) request: Request,
+    pub(crate) request: RequestHeader,
     /// The lanes' distances, still as bytes. Empty where lanes are regular.
     distances: &'a [u8],
 }
@@ -57,7 +57,7 @@ impl<'a> Record<'a> {
 
     /// The record with this first slot, before these bytes; `None` where there is none.
     pub(crate) fn of(slot: &[u8; SLOT_BYTES], rest: &'a [u8]) -> Option<Self> {
-        let request = Request::read(slot);
+        let request = RequestHeader::read(slot);
         let known = matches!(request.encoding, REGULAR | OFFSETS_32 | OFFSETS_64)
             && request.lane_mask != 0
             && space(request.space).is_some()
@@ -112,7 +112,7 @@ impl<'a> Record<'a> {
     /// because bytes that were just put together are slow to compare.
     #[inline]
     pub(crate) fn shape(&self) -> (u64, u32) {
-        let Request { access_bytes, flags, lane_mask, stride, space, encoding, .. } = self.request;
+        let RequestHeader { access_bytes, flags, lane_mask, stride, space, encoding, .. } = self.request;
         let rest = [access_bytes, flags, space, encoding].map(u32::from);
         let lanes = u64::from(lane_mask) << 32 | u64::from(stride.cast_unsigned());
         (lanes, rest[0] << 24 | rest[1] << 16 | rest[2] << 8 | rest[3])
@@ -135,7 +135,7 @@ impl<'a> Record<'a> {
     }
 
     fn regular(&self) -> Piece<'static> {
-        let Request { address, lane_mask, access_bytes, stride, .. } = self.request;
+        let RequestHeader { address, lane_mask, access_bytes, stride, .. } = self.request;
         let lanes_apart = i64::from(lane_mask.ilog2()) - i64::from(lane_mask.trailing_zeros());
         // A lane alone has no stride.
         let stride = if lanes_apart == 0 { 0 } else { stride };

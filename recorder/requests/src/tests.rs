@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use stallmap_schema::capture::request::{
-    ATOMIC, OFFSETS_32, OFFSETS_64, READ, REGULAR, Request, SLOT_BYTES, WRITE,
+    ATOMIC, OFFSETS_32, OFFSETS_64, READ, REGULAR, RequestHeader, SLOT_BYTES, WRITE,
 };
 use stallmap_schema::capture::segment::SegmentWriter;
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::memory::MemoryAccess;
 
 use super::*;
@@ -17,12 +17,12 @@ const CODE: u64 = 0x7000_0000;
 /// A request with the addresses of its lanes.
 #[derive(Clone, Debug)]
 struct Sample {
-    request: Request,
+    request: RequestHeader,
     lanes: Vec<(u8, u64)>,
 }
 
 impl Sample {
-    fn new(request: Request, distance: impl Fn(u8) -> i64) -> Self {
+    fn new(request: RequestHeader, distance: impl Fn(u8) -> i64) -> Self {
         let active = (0..32_u8).filter(|lane| request.lane_mask >> lane & 1 == 1);
         let lane = |lane| (lane, request.address.wrapping_add(distance(lane).cast_unsigned()));
         Self { request, lanes: active.map(lane).collect() }
@@ -59,7 +59,7 @@ fn request() -> impl Strategy<Value = Sample> {
         |(header, stride, distances, encoding, shift)| {
             let (address, pc, access_bytes, flags, lane_mask, (block, warp)) = header;
             let stride = if encoding == REGULAR { stride } else { 0 };
-            let request = Request {
+            let request = RequestHeader {
                 address,
                 pc,
                 access_bytes,
@@ -190,7 +190,7 @@ proptest! {
 
 #[test]
 fn requests_of_unknown_code_are_counted() {
-    let far = Request {
+    let far = RequestHeader {
         address: 1,
         pc: 5,
         access_bytes: 4,

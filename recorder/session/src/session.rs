@@ -15,10 +15,10 @@ use stallmap_config::folder::{Origin, RunName};
 use stallmap_config::rank::Rank;
 use stallmap_config::{Config, Instrument};
 use stallmap_schema::capture::recording::RunFact;
-use stallmap_schema::capture::request::{Request, SLOT_BYTES};
+use stallmap_schema::capture::request::{RequestHeader, SLOT_BYTES};
 use stallmap_schema::capture::segment::{self, SegmentWriter};
 use stallmap_schema::id::RunId;
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::run::{Run, RunOption};
 use stallmap_schema::word::{Instrument as InstrumentWord, LossKind};
 
@@ -197,7 +197,7 @@ impl Session {
 
     fn emit<R>(&self, row: R)
     where
-        R: Row + 'static,
+        R: TableRow + 'static,
         R::Builder: Send,
     {
         if self.shared.has_failed() {
@@ -284,7 +284,7 @@ pub(crate) fn torch() -> Option<&'static TorchState> {
 /// Records a row.
 pub fn emit<R>(row: R)
 where
-    R: Row + 'static,
+    R: TableRow + 'static,
     R::Builder: Send,
 {
     if let Some(session) = session() {
@@ -295,7 +295,7 @@ where
 /// Records rows of one table as a batch, which costs the threads that record single rows nothing.
 pub fn emit_all<R>(rows: impl IntoIterator<Item = R, IntoIter: ExactSizeIterator>)
 where
-    R: Row,
+    R: TableRow,
 {
     let rows = rows.into_iter();
     let Some(session) = session().filter(|_| rows.len() > 0) else { return };
@@ -321,7 +321,7 @@ pub fn emit_requests(ordinal: u64, records: Vec<u8>) {
 fn request_count(mut records: &[u8]) -> u64 {
     let mut count = 0;
     while let Some(slot) = records.first_chunk::<SLOT_BYTES>() {
-        let bytes = Request::read(slot).slots() * SLOT_BYTES;
+        let bytes = RequestHeader::read(slot).slots() * SLOT_BYTES;
         records = records.get(bytes..).unwrap_or_default();
         count += 1;
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use stallmap::location::Location;
-use stallmap_schema::capture::identity::{Identity, RULES};
+use stallmap_schema::capture::identity::{CaptureIdentity, RULES};
 
 use stallmap_console::args::share::Id;
 use stallmap_console::exit::{DIFFERENT, OK, Outcome};
@@ -18,13 +18,13 @@ const SHOWN_DIGITS: usize = 32;
 
 /// Prints the numbers of one capture, or the differences between several.
 pub(super) fn run(args: &Id) -> Outcome {
-    let mut known: Vec<(&Location, String, Identity)> = Vec::new();
+    let mut known: Vec<(&Location, String, CaptureIdentity)> = Vec::new();
     for capture in &args.captures {
         let _progress = Progress::start(format!("reading {}", capture.display()));
         let fail = |error| capture_failure(&error);
         let reader = capture.open().map_err(fail)?;
         let capture_id = reader.manifest().capture_id.clone();
-        known.push((capture, capture_id, Identity::of(&reader).map_err(fail)?));
+        known.push((capture, capture_id, CaptureIdentity::of(&reader).map_err(fail)?));
     }
     let mut text = Vec::new();
     for (index, (capture, capture_id, identity)) in known.iter().enumerate() {
@@ -53,7 +53,7 @@ pub(super) fn run(args: &Id) -> Outcome {
 }
 
 /// Each table and file of a capture with its number.
-fn parts(identity: &Identity) -> Table {
+fn parts(identity: &CaptureIdentity) -> Table {
     let shown = |hash: &str| hash.chars().take(SHOWN_DIGITS).collect::<String>();
     let tables = identity
         .tables
@@ -64,9 +64,10 @@ fn parts(identity: &Identity) -> Table {
 }
 
 /// Differences between two captures, as text.
-fn differing(one: &Identity, other: &Identity) -> Vec<String> {
+fn differing(one: &CaptureIdentity, other: &CaptureIdentity) -> Vec<String> {
     let names: BTreeSet<_> = one.tables.keys().chain(other.tables.keys()).collect();
-    let rows = |identity: &Identity, name: &str| identity.tables.get(name).map_or(0, |(rows, _)| *rows);
+    let rows =
+        |identity: &CaptureIdentity, name: &str| identity.tables.get(name).map_or(0, |(rows, _)| *rows);
     let tables = names.into_iter().filter(|name| one.tables.get(*name) != other.tables.get(*name));
     let mut parts: Vec<_> = tables
         .map(|name| format!("table {name}: {} rows, {} rows", rows(one, name), rows(other, name)))

@@ -5,8 +5,8 @@ use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::id::KernelId;
 use stallmap_schema::tables::loss::Loss;
 use stallmap_source::pack_with_sources;
-use stallmap_subset::{self as subset, Launches, Part, REASON, Selection};
-use stallmap_write::Form;
+use stallmap_subset::{self as subset, LaunchRanges, OptionalPart, REASON, SubsetSelection};
+use stallmap_write::CaptureForm;
 use stallmap_write::pack;
 
 use stallmap_console::args::share::{Kind, Pack, Unpack};
@@ -46,18 +46,18 @@ fn write(args: &Pack) -> Outcome<Vec<Loss>> {
         return Ok(Vec::new());
     }
     let selection = selection(args, &reader)?;
-    if selection == Selection::default() {
+    if selection == SubsetSelection::default() {
         pack::pack_opened(&reader, &args.file).map_err(fail)?;
         return Ok(Vec::new());
     }
-    subset::pack_part(&reader, &selection, &args.file, Form::File).map_err(fail)?;
+    subset::pack_part(&reader, &selection, &args.file, CaptureForm::File).map_err(fail)?;
     let written = CaptureReader::open(&args.file).map_err(fail)?;
     let mut losses = written.read_rows::<Loss>().map_err(fail)?;
     losses.retain(|loss| loss.reason == REASON);
     Ok(losses)
 }
 
-fn selection(args: &Pack, reader: &CaptureReader) -> Outcome<Selection> {
+fn selection(args: &Pack, reader: &CaptureReader) -> Outcome<SubsetSelection> {
     let tables = || reader.tables().iter().map(|table| table.name.as_str());
     if let Some(unknown) = args.only.iter().find(|name| tables().all(|table| table != *name)) {
         let hint = nearest(unknown, tables()).map(|name| format!("did you mean `{name}`?"));
@@ -65,18 +65,18 @@ fn selection(args: &Pack, reader: &CaptureReader) -> Outcome<Selection> {
     }
     let launches = if args.launches.is_empty() { None } else { Some(args.launches.as_slice()) };
     let launches = launches.map(|wanted| picked(wanted, reader)).transpose()?;
-    Ok(Selection {
+    Ok(SubsetSelection {
         without: args.without.iter().copied().map(part).collect(),
         only: args.only.iter().cloned().collect(),
         launches,
     })
 }
 
-fn picked(wanted: &[Launches], reader: &CaptureReader) -> Outcome<std::collections::BTreeSet<u64>> {
+fn picked(wanted: &[LaunchRanges], reader: &CaptureReader) -> Outcome<std::collections::BTreeSet<u64>> {
     let picks = |kernel_id: KernelId, name: &str, demangled: &str| {
         wanted.iter().any(|launches| match launches {
-            Launches::Ids(ids) => ids.contains(&kernel_id.0),
-            Launches::Kernel(regex) => regex.is_match(demangled) || regex.is_match(name),
+            LaunchRanges::Ids(ids) => ids.contains(&kernel_id.0),
+            LaunchRanges::Kernel(regex) => regex.is_match(demangled) || regex.is_match(name),
         })
     };
     let launches = subset::launches_where(reader, picks).map_err(|error| capture_failure(&error))?;
@@ -87,14 +87,14 @@ fn picked(wanted: &[Launches], reader: &CaptureReader) -> Outcome<std::collectio
     Ok(launches)
 }
 
-fn part(kind: Kind) -> Part {
+fn part(kind: Kind) -> OptionalPart {
     match kind {
-        Kind::Accesses => Part::Accesses,
-        Kind::Bundles => Part::Bundles,
-        Kind::Samples => Part::Samples,
-        Kind::Counters => Part::Counters,
-        Kind::Code => Part::Code,
-        Kind::Parameters => Part::Parameters,
+        Kind::Accesses => OptionalPart::Accesses,
+        Kind::Bundles => OptionalPart::Bundles,
+        Kind::Samples => OptionalPart::Samples,
+        Kind::Counters => OptionalPart::Counters,
+        Kind::Code => OptionalPart::Code,
+        Kind::Parameters => OptionalPart::Parameters,
     }
 }
 

@@ -1,14 +1,14 @@
 //! Captures with missing data: every command succeeds, and names the missing data.
 
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_write::{CaptureWriter, Form};
+use stallmap_write::{CaptureForm, CaptureWriter};
 
 use crate::command::Place;
 
 /// The small capture with these tables empty.
 pub(crate) fn without(place: &Place, name: &str, tables: &[&str]) {
     let reader = CaptureReader::open(&place.path("tiny.stallmap")).unwrap();
-    let mut writer = CaptureWriter::create(&place.path(name), Form::Folder).unwrap();
+    let mut writer = CaptureWriter::create(&place.path(name), CaptureForm::Folder).unwrap();
     for file in reader.table_files().unwrap() {
         if !tables.contains(&"*") && !tables.contains(&file.name.as_str()) {
             writer.copy_table(&file).unwrap();

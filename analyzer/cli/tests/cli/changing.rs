@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use arrow::array::{ArrayRef, BinaryArray, RecordBatch};
 use serde_json::{Value, json};
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_write::{CaptureWriter, Form};
+use stallmap_write::{CaptureForm, CaptureWriter};
 
 use crate::command::{Place, command};
 
@@ -22,7 +22,7 @@ const PIECE_BYTES: usize = 1 << 20;
 /// The small capture with a table that makes it large.
 fn large(place: &Place) -> File {
     let reader = CaptureReader::open(&place.path("tiny.stallmap")).unwrap();
-    let mut writer = CaptureWriter::create(&place.path(NAME), Form::File).unwrap();
+    let mut writer = CaptureWriter::create(&place.path(NAME), CaptureForm::File).unwrap();
     for table in reader.tables() {
         writer.take_table(&reader, table).unwrap();
     }

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use stallmap_write::Form;
+use stallmap_write::CaptureForm;
 use tempfile::TempDir;
 
 use crate::tiny;
@@ -16,7 +16,7 @@ pub(crate) struct Place(TempDir);
 impl Place {
     pub(crate) fn new() -> Self {
         let folder = TempDir::new().unwrap();
-        tiny::write(&folder.path().join("tiny.stallmap"), Form::File).unwrap();
+        tiny::write(&folder.path().join("tiny.stallmap"), CaptureForm::File).unwrap();
         Self(folder)
     }
 

@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::table::TableDef;
 use stallmap_schema::tables::run::Device;
-use stallmap_write::Form;
-use stallmap_write::rewrite::{Fate, Rewrite, change_rows, rewrite};
+use stallmap_write::CaptureForm;
+use stallmap_write::rewrite::{CaptureRewrite, TableFate, change_rows, rewrite};
 
 use crate::command::{Place, Ran};
 use crate::many;
@@ -257,9 +257,9 @@ fn gates_of_ones_own_fail_where_they_return_rows() {
 /// A capture as if another GPU had made it.
 struct OtherGpu;
 
-impl Rewrite for OtherGpu {
-    fn fate(&self, table: &str) -> Fate {
-        if table == "device" { Fate::Changed } else { Fate::Copied }
+impl CaptureRewrite for OtherGpu {
+    fn fate(&self, table: &str) -> TableFate {
+        if table == "device" { TableFate::Changed } else { TableFate::Copied }
     }
 
     fn change(&mut self, _: &'static TableDef, batch: &RecordBatch) -> Result<RecordBatch, String> {
@@ -283,7 +283,7 @@ impl Rewrite for OtherGpu {
 fn samples_of_other_gpus_are_refused_and_launches_are_not() {
     let place = place();
     let reader = CaptureReader::open(&place.path(AGAIN)).unwrap();
-    rewrite(&reader, &place.path("other.stallmap"), Form::File, &mut OtherGpu).unwrap();
+    rewrite(&reader, &place.path("other.stallmap"), CaptureForm::File, &mut OtherGpu).unwrap();
     let diff = |more: &[&str]| {
         place.run(&[&["diff", A, "other.stallmap", "--by", "kernels", "-n", "1"], more].concat())
     };

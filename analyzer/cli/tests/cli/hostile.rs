@@ -5,10 +5,10 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::tensor::{Op, Tensor};
 use stallmap_schema::text::steers;
-use stallmap_write::{CaptureWriter, Form};
+use stallmap_write::{CaptureForm, CaptureWriter};
 
 use crate::command::{Place, Ran, command};
 
@@ -24,9 +24,9 @@ fn steers_nothing(ran: &Ran, what: &str) {
 }
 
 /// The small capture with the rows of one table changed.
-fn changed<R: Row>(place: &Place, name: &str, change: impl FnOnce(&mut Vec<R>)) {
+fn changed<R: TableRow>(place: &Place, name: &str, change: impl FnOnce(&mut Vec<R>)) {
     let reader = CaptureReader::open(&place.path("tiny.stallmap")).unwrap();
-    let mut writer = CaptureWriter::create(&place.path(name), Form::File).unwrap();
+    let mut writer = CaptureWriter::create(&place.path(name), CaptureForm::File).unwrap();
     for table in reader.tables().iter().filter(|table| table.name != R::TABLE.name) {
         writer.take_table(&reader, table).unwrap();
     }

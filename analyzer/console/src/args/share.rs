@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use stallmap::location::Location;
-use stallmap_subset::Launches;
+use stallmap_subset::LaunchRanges;
 
 use super::examples;
 
@@ -30,7 +30,7 @@ pub struct Pack {
     pub without: Vec<Kind>,
     /// Keep only these launches: a kernel_id as in 7, a range as in 10-19, or a regular expression for kernel names
     #[arg(long, value_name = "ID|RANGE|REGEX,...", value_delimiter = ',')]
-    pub launches: Vec<Launches>,
+    pub launches: Vec<LaunchRanges>,
     /// Keep only these tables, the tables that they refer to, and metadata of runs, launches and losses
     #[arg(long, value_name = "TABLE", value_delimiter = ',')]
     pub only: Vec<String>,

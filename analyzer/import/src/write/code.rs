@@ -2,13 +2,13 @@
 
 use std::rc::Rc;
 
-use stallmap_sass::cubin::{Cubin, Function as Code, Section};
+use stallmap_sass::cubin::{CodeSection, Cubin, CubinFunction as Code};
 use stallmap_sass::{demangle, observable};
 use stallmap_schema::capture::bounds;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::id::{FunctionId, ModuleId};
 use stallmap_schema::tables::code::{Function, Module};
-use stallmap_source::Lines;
+use stallmap_source::FileLines;
 use stallmap_write::CaptureWriter;
 
 use super::{Writing, names};
@@ -32,7 +32,7 @@ pub(super) fn write(writing: &Writing<'_>, writer: &mut CaptureWriter) -> Result
     });
     let mut modules: Vec<Written<'_>> = modules.collect();
     modules.sort_unstable_by_key(|module| module.module_id);
-    let mut lines = Lines::default();
+    let mut lines = FileLines::default();
     let mut rows = Vec::new();
     for module in &modules {
         let file = module.bytes.map(|bytes| writer.add_cubin(module.content_hash, bytes)).transpose()?;
@@ -69,7 +69,7 @@ pub(super) fn write(writing: &Writing<'_>, writer: &mut CaptureWriter) -> Result
 
 fn function(function_id: FunctionId, name: &str, module: &Written<'_>) -> Function {
     let found = module.cubin.as_ref().and_then(|cubin| {
-        let of = |section: &'_ Section| section.functions.iter().position(|code| code.name == name);
+        let of = |section: &'_ CodeSection| section.functions.iter().position(|code| code.name == name);
         cubin.sections.iter().find_map(|section| Some((section, section.functions.get(of(section)?)?)))
     });
     let counts = found.zip(module.cubin.as_ref()).and_then(|((section, code), cubin)| {

@@ -10,7 +10,7 @@ use stallmap_formats::input::Input;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::id::{FunctionId, KernelId, OpId, RunId};
-use stallmap_schema::table::{Row, TableDef};
+use stallmap_schema::table::{TableDef, TableRow};
 use stallmap_schema::tables::activity::GpuActivity;
 use stallmap_schema::tables::code::Function;
 use stallmap_schema::tables::launch::Launch;
@@ -20,8 +20,8 @@ use stallmap_schema::tables::tensor;
 use stallmap_schema::word::{Instrument, LossKind};
 use stallmap_trace::model::{ABSENT, Kernel, Trace};
 use stallmap_trace::name;
-use stallmap_write::rewrite::{Fate, Rewrite, rewrite};
-use stallmap_write::{CaptureWriter, Form};
+use stallmap_write::rewrite::{CaptureRewrite, TableFate, rewrite};
+use stallmap_write::{CaptureForm, CaptureWriter};
 
 use super::matching::{Kind, Matched, matched};
 use super::{Writing, activity, runs};
@@ -62,7 +62,7 @@ pub(crate) fn into(trace: &Trace, inputs: &[Input], capture: &Path, output: &Pat
             .hint("import the trace by itself, and compare with `stallmap diff`".to_owned()));
     };
     let mut joining = Joining::of(trace, inputs, &launches);
-    rewrite(&reader, output, Form::File, &mut joining).map_err(wrong)?;
+    rewrite(&reader, output, CaptureForm::File, &mut joining).map_err(wrong)?;
     Ok(joining.note)
 }
 
@@ -192,10 +192,10 @@ fn losses(
     rows
 }
 
-impl Rewrite for Joining {
-    fn fate(&self, table: &str) -> Fate {
+impl CaptureRewrite for Joining {
+    fn fate(&self, table: &str) -> TableFate {
         let changed = [Run::TABLE.name, RunOption::TABLE.name, GpuActivity::TABLE.name, Loss::TABLE.name];
-        if changed.contains(&table) { Fate::ChangedWhole } else { Fate::Copied }
+        if changed.contains(&table) { TableFate::ChangedWhole } else { TableFate::Copied }
     }
 
     fn change(&mut self, table: &'static TableDef, batch: &RecordBatch) -> Result<RecordBatch, String> {
@@ -229,7 +229,7 @@ impl Rewrite for Joining {
 }
 
 /// The rows of a batch, and more behind them.
-fn extended<R: Row>(batch: &RecordBatch, more: Vec<R>) -> Result<RecordBatch, String> {
+fn extended<R: TableRow>(batch: &RecordBatch, more: Vec<R>) -> Result<RecordBatch, String> {
     let mut rows = R::read_all(batch).map_err(|cause| cause.to_string())?;
     rows.extend(more);
     R::batch(rows).map_err(|cause| cause.to_string())

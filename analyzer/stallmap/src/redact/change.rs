@@ -12,13 +12,13 @@ use arrow::compute::{SortColumn, lexsort_to_indices, take_record_batch};
 use stallmap_schema::capture::entry;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::{CaptureReader, MAX_CUBIN_BYTES};
-use stallmap_schema::secrecy::{Secrecy, secrecy};
-use stallmap_schema::table::{ColumnDef, Row as _, TableDef};
+use stallmap_schema::secrecy::{ColumnSecrecy, secrecy};
+use stallmap_schema::table::{ColumnDef, TableDef, TableRow as _};
 use stallmap_schema::tables;
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::memory::MemoryAccess;
 use stallmap_schema::tables::python::SourceLine;
-use stallmap_write::rewrite::{Fate, Rewrite};
+use stallmap_write::rewrite::{CaptureRewrite, TableFate};
 
 use super::addresses::Rebase;
 use super::cubin;
@@ -99,21 +99,21 @@ impl Redactor {
             Some((*name, secrecy(table, column)?))
         });
         kinds.into_iter().any(|(name, kind)| match kind {
-            Secrecy::Identity => name != "function_id" || self.has(Also::Symbols),
-            Secrecy::Symbol => self.has(Also::Symbols),
+            ColumnSecrecy::Identity => name != "function_id" || self.has(Also::Symbols),
+            ColumnSecrecy::Symbol => self.has(Also::Symbols),
             // Reasons are texts, and may contain paths.
             _ => table.name == Loss::TABLE.name,
         })
     }
 }
 
-impl Rewrite for Redactor {
-    fn fate(&self, table: &str) -> Fate {
+impl CaptureRewrite for Redactor {
+    fn fate(&self, table: &str) -> TableFate {
         match tables::by_name(table) {
             // Unknown content, under names that can say anything.
-            None => Fate::Omitted,
-            Some(table) if self.is_reordered(table) => Fate::ChangedWhole,
-            Some(_) => Fate::Changed,
+            None => TableFate::Omitted,
+            Some(table) if self.is_reordered(table) => TableFate::ChangedWhole,
+            Some(_) => TableFate::Changed,
         }
     }
 
@@ -181,11 +181,13 @@ impl Redactor {
         let kind =
             secrecy(table, column).ok_or_else(|| format!("`{}` has no class of secrecy", column.name))?;
         match kind {
-            Secrecy::Address => Ok(column::numbers(array, |address| self.rebase.map(address))),
-            Secrecy::Time => Ok(column::times(array, self.shift_ns)),
-            Secrecy::Identity => Ok(self.identities(column.name, array)),
-            Secrecy::ContentHash => Ok(self.content_hash(array)),
-            Secrecy::Contents | Secrecy::Parameters | Secrecy::Attributes => Ok(self.blobs(kind, array)),
+            ColumnSecrecy::Address => Ok(column::numbers(array, |address| self.rebase.map(address))),
+            ColumnSecrecy::Time => Ok(column::times(array, self.shift_ns)),
+            ColumnSecrecy::Identity => Ok(self.identities(column.name, array)),
+            ColumnSecrecy::ContentHash => Ok(self.content_hash(array)),
+            ColumnSecrecy::Contents | ColumnSecrecy::Parameters | ColumnSecrecy::Attributes => {
+                Ok(self.blobs(kind, array))
+            }
             _ if column.name == "file" && table.name == "module" => Ok(self.cubin_files(array)),
             _ => Ok(self.texts(kind, table, column, array, batch)),
         }

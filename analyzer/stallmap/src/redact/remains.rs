@@ -11,7 +11,7 @@ use arrow::datatypes::DataType;
 use stallmap_schema::capture::entry;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::secrecy::{Secrecy, secrecy};
+use stallmap_schema::secrecy::{ColumnSecrecy, secrecy};
 use stallmap_schema::tables;
 
 use super::change::unpack;
@@ -137,7 +137,7 @@ fn holds_names(table: &str, column: &str) -> bool {
     let Some(table) = tables::by_name(table) else { return true };
     let column = table.columns.iter().find(|known| known.name == column);
     let kind = column.and_then(|column| secrecy(table, column));
-    !matches!(kind, Some(Secrecy::Open))
+    !matches!(kind, Some(ColumnSecrecy::Open))
 }
 
 /// The texts or bytes of a column, as bytes. None for numbers.

@@ -23,7 +23,7 @@ use stallmap_schema::capture::source::EntryBytes;
 use stallmap_schema::capture::stored::{self as answers, StoredAnswer};
 use stallmap_schema::capture::{bounds, entry, pages};
 use stallmap_schema::contained::contained;
-use stallmap_schema::table::Row as _;
+use stallmap_schema::table::TableRow as _;
 use stallmap_tables::packed::{self, Encoder};
 
 use super::resources::{CostFrom, Resources};

@@ -23,7 +23,7 @@ use stallmap_schema::tables::replay::{Counter, Replay};
 use stallmap_schema::tables::run::Run;
 use stallmap_schema::tables::tensor::Op;
 use stallmap_schema::word::{Instrument, OpKind, Phase, ReplayResult};
-use stallmap_write::{CaptureWriter, Form};
+use stallmap_write::{CaptureForm, CaptureWriter};
 
 const ACCESSES: RunId = RunId(1);
 const NATIVE: RunId = RunId(2);
@@ -143,7 +143,7 @@ fn write_rows(
     ops: &[(u64, &str)],
     (replays, counters): (Vec<Replay>, Vec<Counter>),
 ) {
-    let mut writer = CaptureWriter::create(output, Form::File).unwrap();
+    let mut writer = CaptureWriter::create(output, CaptureForm::File).unwrap();
     let instruments = [Instrument::Accesses, Instrument::Native, Instrument::Counters, Instrument::Counters];
     writer
         .append_rows((1..).zip(instruments).map(|(number, instrument)| run(RunId(number), instrument)))

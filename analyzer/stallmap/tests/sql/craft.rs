@@ -9,7 +9,7 @@ use stallmap::session::Session;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::table::TableDef;
 use stallmap_schema::tables;
-use stallmap_write::{CaptureWriter, Form};
+use stallmap_write::{CaptureForm, CaptureWriter};
 
 use crate::answer;
 
@@ -22,7 +22,7 @@ pub(crate) async fn craft(name: &str, changes: &[Change<'_>], folder: &Path) -> 
     let session = Session::open(&[(None, recorded.clone())]).unwrap();
     let reader = CaptureReader::open(&recorded).unwrap();
     let path = folder.join("crafted.stallmap");
-    let mut writer = CaptureWriter::create(&path, Form::File).unwrap();
+    let mut writer = CaptureWriter::create(&path, CaptureForm::File).unwrap();
     let is_same = |name: &str| changes.iter().all(|(changed, _)| *changed != name);
     for table in reader.tables().iter().filter(|table| is_same(&table.name)) {
         writer.take_table(&reader, table).unwrap();

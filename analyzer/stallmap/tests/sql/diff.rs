@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use stallmap::library::queries;
 use stallmap::session::Session;
-use stallmap_write::Form;
+use stallmap_write::CaptureForm;
 
 use crate::{answer, tiny};
 
@@ -20,7 +20,7 @@ type Thing = (Option<u32>, Option<u32>);
 fn session(folder: &Path) -> Session {
     let path = folder.join("tiny.stallmap");
     if !path.exists() {
-        tiny::write(&path, Form::File).unwrap();
+        tiny::write(&path, CaptureForm::File).unwrap();
     }
     Session::open(&[(Some("a".into()), path.clone()), (Some("b".into()), path)]).unwrap()
 }

@@ -13,7 +13,7 @@ use stallmap_schema::tables::memory::{Memcpy, MemoryAccess};
 use stallmap_schema::tables::run::Run;
 use stallmap_schema::tables::tensor::{Op, OpTensor, Storage, Tensor};
 use stallmap_schema::word::{AccessKind, CopyKind, Direction, Instrument, Match, OpKind, Phase, Space};
-use stallmap_write::{CaptureWriter, Form};
+use stallmap_write::{CaptureForm, CaptureWriter};
 
 use crate::dice::Dice;
 use crate::{answer, blame};
@@ -90,7 +90,7 @@ fn program(dice: &mut Dice) -> Program {
 }
 
 fn write(output: &Path, program: &Program, dice: &mut Dice) {
-    let mut writer = CaptureWriter::create(output, Form::File).unwrap();
+    let mut writer = CaptureWriter::create(output, CaptureForm::File).unwrap();
     let run = blame::run(blame::ACCESSES, Instrument::Accesses);
     writer.append_rows([Run { exit_code: program.is_ended.then_some(0), ..run }]).unwrap();
     blame::code(&mut writer);

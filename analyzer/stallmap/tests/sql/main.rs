@@ -56,7 +56,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use futures::executor::block_on;
 use stallmap::session::Session;
 use stallmap::session::resources::Resources;
-use stallmap_write::Form;
+use stallmap_write::CaptureForm;
 
 fn sql_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sql")
@@ -81,7 +81,7 @@ fn capture(name: &str, folder: &Path) -> PathBuf {
         {
             made
         }
-        "tiny" => tiny::write(&made, Form::File).map(|_| made).unwrap(),
+        "tiny" => tiny::write(&made, CaptureForm::File).map(|_| made).unwrap(),
         "blame" => {
             blame::write(&made);
             made

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use stallmap::redact::{Also, Options, redact};
 use stallmap_schema::capture::entry;
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::table::Row as _;
+use stallmap_schema::table::TableRow as _;
 use stallmap_schema::tables::code::Module;
-use stallmap_write::{CaptureWriter, Form};
+use stallmap_write::{CaptureForm, CaptureWriter};
 
 use crate::elf::{Elf, Place};
 use crate::tiny;
@@ -100,13 +100,13 @@ fn holds(bytes: &[u8], part: &[u8]) -> bool {
 /// The example with another cubin.
 fn with_cubin(folder: &Path, change: impl FnOnce(&mut Elf)) -> (PathBuf, Vec<u8>) {
     let (sound, planted) = (folder.join("sound"), folder.join("planted"));
-    tiny::write(&sound, Form::File).unwrap();
+    tiny::write(&sound, CaptureForm::File).unwrap();
     let reader = CaptureReader::open(&sound).unwrap();
     let file = reader.manifest().files[0].path.clone();
     let mut elf = Elf::read(&zstd::decode_all(&reader.entry(&file).unwrap()[..]).unwrap());
     change(&mut elf);
     let cubin = elf.write();
-    let mut writer = CaptureWriter::create(&planted, Form::File).unwrap();
+    let mut writer = CaptureWriter::create(&planted, CaptureForm::File).unwrap();
     let hash = blake3::hash(&cubin).to_hex().to_string();
     let file = writer.add_cubin(&hash, &cubin).unwrap();
     for table in reader.tables().iter().filter(|table| table.name != Module::TABLE.name) {

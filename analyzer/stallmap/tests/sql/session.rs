@@ -8,13 +8,13 @@ use stallmap::error::AnalyzeError;
 use stallmap::library::queries::ALL;
 use stallmap::library::user::UserLibrary;
 use stallmap::session::Session;
-use stallmap_write::{CaptureWriter, Form};
+use stallmap_write::{CaptureForm, CaptureWriter};
 
 use crate::{answer, blame, graphs, replay, tiny};
 
 pub(crate) fn tiny_folder(folder: &Path) -> PathBuf {
     let path = folder.join("tiny");
-    tiny::write(&path, Form::Folder).unwrap();
+    tiny::write(&path, CaptureForm::Folder).unwrap();
     path
 }
 
@@ -218,7 +218,7 @@ async fn a_view_of_many_rows_is_kept_as_a_file() {
 async fn tables_of_later_releases_are_tables() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("later");
-    let mut writer = CaptureWriter::create(&path, Form::Folder).unwrap();
+    let mut writer = CaptureWriter::create(&path, CaptureForm::Folder).unwrap();
     let luck = std::sync::Arc::new(Float64Array::from(vec![0.5, 0.25])) as _;
     let batch = arrow::array::RecordBatch::try_from_iter([("luck", luck)]).unwrap();
     writer.append("luck_table", &batch).unwrap();
@@ -283,7 +283,7 @@ async fn a_damaged_cubin_takes_its_functions_and_says_why() {
     ];
     for (number, (change, is_listed, reason)) in cases.into_iter().enumerate() {
         let path = folder.path().join(number.to_string());
-        tiny::write(&path, Form::Folder).unwrap();
+        tiny::write(&path, CaptureForm::Folder).unwrap();
         change_cubin(&path, change, is_listed);
         let session = Session::open(&[(None, path)]).unwrap();
         let summary = "SELECT count, detail FROM coverage WHERE position = 35";

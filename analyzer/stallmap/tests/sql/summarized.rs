@@ -8,15 +8,15 @@ use stallmap::redact::{Keep, Options, redact};
 use stallmap::session::Session;
 use stallmap_check::check;
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_testkit::summarized::{Accesses, How};
-use stallmap_write::Form;
+use stallmap_testkit::summarized::{AccessTables, SummaryParts};
+use stallmap_write::CaptureForm;
 
 use crate::{answer, tiny};
 
-const ALL_ROWS: How = How { every_block: 1, has_summary: true, refers: false };
-const QUARTER: How = How { every_block: 4, has_summary: true, refers: false };
-const REFERRING: How = How { every_block: 4, has_summary: true, refers: true };
-const WITHOUT_SUMMARY: How = How { every_block: 1, has_summary: false, refers: true };
+const ALL_ROWS: SummaryParts = SummaryParts { every_block: 1, has_summary: true, refers: false };
+const QUARTER: SummaryParts = SummaryParts { every_block: 4, has_summary: true, refers: false };
+const REFERRING: SummaryParts = SummaryParts { every_block: 4, has_summary: true, refers: true };
+const WITHOUT_SUMMARY: SummaryParts = SummaryParts { every_block: 1, has_summary: false, refers: true };
 
 /// Answers that stay the same, but for the evidence. Each row begins with the instruction that accesses.
 const PARTS: &str = "SELECT kernel_id, function_id, pc, kind, space, target, storage_id, tensor_id, allocation_id, \
@@ -51,10 +51,10 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(name: &str, how: How, folder: &Path) -> Self {
+    fn new(name: &str, how: SummaryParts, folder: &Path) -> Self {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../testdata/{name}.stallmap"));
         let reader = CaptureReader::open(&path).unwrap();
-        let accesses = Accesses::read(&reader).unwrap();
+        let accesses = AccessTables::read(&reader).unwrap();
         let crafted: PathBuf = folder.join(format!("{name}.stallmap"));
         accesses.write(&reader, &crafted, how).unwrap();
         let violations = check(&CaptureReader::open(&crafted).unwrap());
@@ -104,7 +104,7 @@ async fn costs(session: &Session) -> BTreeMap<String, f64> {
 }
 
 /// Compares the answers of a capture with those of a variant. Costs of tensors too, where every row must agree.
-async fn compare(name: &str, how: How) {
+async fn compare(name: &str, how: SummaryParts) {
     let folder = tempfile::tempdir().unwrap();
     let pair = Pair::new(name, how, folder.path());
     let is_exact = how.every_block == 1 && !how.refers;
@@ -133,9 +133,9 @@ async fn compare(name: &str, how: How) {
 pub(crate) fn write(path: &Path) {
     let folder = tempfile::tempdir().unwrap();
     let whole = folder.path().join("whole");
-    tiny::write(&whole, Form::Folder).unwrap();
+    tiny::write(&whole, CaptureForm::Folder).unwrap();
     let reader = CaptureReader::open(&whole).unwrap();
-    Accesses::read(&reader).unwrap().write(&reader, path, REFERRING).unwrap();
+    AccessTables::read(&reader).unwrap().write(&reader, path, REFERRING).unwrap();
 }
 
 /// The captures whose comparison takes little time.
@@ -260,7 +260,7 @@ async fn launches_of_a_transformer_that_refer_to_another_charge_the_same_tensors
 async fn a_count_of_all_parts_reads_no_column() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tiny.stallmap");
-    tiny::write(&path, Form::File).unwrap();
+    tiny::write(&path, CaptureForm::File).unwrap();
     let session = Session::open(&[(None, path)]).unwrap();
     let counted = answer(&session, "SELECT count(*) FROM pc_tensor_part").await.unwrap();
     assert_eq!(counted, answer(&session, "SELECT count(kernel_id) FROM pc_tensor_part").await.unwrap());

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use stallmap_schema::tensor_map::{self, Found};
+use stallmap_schema::tensor_map::{self, FoundTensorMap};
 
 use super::memory::{Kind, Map};
 use super::ranges::Ranges;
@@ -66,7 +66,7 @@ pub fn words(parameters: &[u8]) -> impl Iterator<Item = u64> {
 }
 
 /// Bytes from the first to past the last element of a tensor map.
-fn span_bytes(map: &Found) -> u64 {
+fn span_bytes(map: &FoundTensorMap) -> u64 {
     let outer = map.sizes.iter().skip(1).zip(&map.strides);
     let steps = outer.map(|(&size, &stride)| size.saturating_sub(1).saturating_mul(stride));
     let row =

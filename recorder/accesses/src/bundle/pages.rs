@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use stallmap_schema::capture::request::{
-    ATOMIC, OFFSETS_32, OFFSETS_64, PREFETCH, READ, REGULAR, Request, SLOT_BYTES, SPACE_GLOBAL,
+    ATOMIC, OFFSETS_32, OFFSETS_64, PREFETCH, READ, REGULAR, RequestHeader, SLOT_BYTES, SPACE_GLOBAL,
     SPACE_GLOBAL_ASYNC, WRITE,
 };
 
@@ -53,7 +53,7 @@ impl Default for PageSet {
 
 impl PageSet {
     /// Adds the pages of a record; `slots` are those behind its header. Only device memory counts.
-    pub fn add<'a>(&mut self, request: &Request, slots: impl Iterator<Item = &'a [u8; SLOT_BYTES]>) {
+    pub fn add<'a>(&mut self, request: &RequestHeader, slots: impl Iterator<Item = &'a [u8; SLOT_BYTES]>) {
         if !matches!(request.space, SPACE_GLOBAL | SPACE_GLOBAL_ASYNC) {
             return;
         }
@@ -91,7 +91,7 @@ impl PageSet {
         }
     }
 
-    fn add_regular(&mut self, request: &Request, access: Access) {
+    fn add_regular(&mut self, request: &RequestHeader, access: Access) {
         let first_lane = request.lane_mask.trailing_zeros();
         let last_lane = request.lane_mask.ilog2();
         let distance = i64::from(request.stride) * i64::from(last_lane - first_lane);
@@ -115,7 +115,7 @@ impl PageSet {
         }
     }
 
-    fn add_lane(&mut self, request: &Request, distance: i64, access: Access) {
+    fn add_lane(&mut self, request: &RequestHeader, distance: i64, access: Access) {
         let first = request.address.wrapping_add_signed(distance);
         let last = first.wrapping_add(u64::from(request.access_bytes.max(1)) - 1);
         self.touch(first >> PAGE_SHIFT, access);
@@ -172,7 +172,7 @@ impl Access {
     }
 }
 
-fn lanes(request: &Request) -> usize {
+fn lanes(request: &RequestHeader) -> usize {
     request.lane_mask.count_ones() as usize
 }
 
@@ -193,10 +193,10 @@ mod tests {
     use super::*;
 
     /// One warp request, and the address of each active lane.
-    type Warp = (Request, Vec<[u8; SLOT_BYTES]>, Vec<u64>);
+    type Warp = (RequestHeader, Vec<[u8; SLOT_BYTES]>, Vec<u64>);
 
-    fn request() -> Request {
-        Request {
+    fn request() -> RequestHeader {
+        RequestHeader {
             address: 0x7f00_0000_0ff8,
             pc: 0,
             access_bytes: 8,
@@ -230,7 +230,7 @@ mod tests {
                 |((address, lane_mask, stride, access_bytes), (distances, encoding), (flags, is_shared))| {
                     let stride = if encoding == REGULAR { stride } else { 0 };
                     let space = if is_shared { SPACE_SHARED } else { SPACE_GLOBAL };
-                    let request = Request {
+                    let request = RequestHeader {
                         address,
                         access_bytes,
                         flags,
@@ -245,7 +245,7 @@ mod tests {
             )
     }
 
-    fn spread(request: Request, distances: &[i64]) -> Warp {
+    fn spread(request: RequestHeader, distances: &[i64]) -> Warp {
         let first = request.lane_mask.trailing_zeros();
         let active: Vec<u32> = (0..32).filter(|lane| request.lane_mask >> lane & 1 == 1).collect();
         let distance = |lane: u32| match request.encoding {
@@ -299,7 +299,7 @@ mod tests {
     #[test]
     fn an_access_may_lie_in_two_pages() {
         let mut set = PageSet::default();
-        set.add(&Request { address: 0xffc, lane_mask: 1, ..request() }, std::iter::empty());
+        set.add(&RequestHeader { address: 0xffc, lane_mask: 1, ..request() }, std::iter::empty());
         assert_eq!(set.pages(), Pages { read: vec![0, 1], ..Pages::default() });
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use stallmap_sass::cubin::{Cubin, Section};
+use stallmap_sass::cubin::{CodeSection, Cubin};
 use stallmap_sass::observable::{self, MemoryInstructions};
 
 /// Unseen memory effects of a kernel and the functions that it calls.
@@ -66,12 +66,12 @@ fn refusal(counts: MemoryInstructions, called: &BTreeSet<&str>) -> Option<&'stat
     }
 }
 
-fn holds(section: &Section, function: &str) -> bool {
+fn holds(section: &CodeSection, function: &str) -> bool {
     section.functions.iter().any(|known| known.name == function)
 }
 
 /// The sections of the functions that a kernel may call, its own first, and the names of all that it refers to.
-fn reached(cubin: &Cubin, kernel: usize) -> (Vec<&Section>, BTreeSet<&str>) {
+fn reached(cubin: &Cubin, kernel: usize) -> (Vec<&CodeSection>, BTreeSet<&str>) {
     let by_name: BTreeMap<&str, usize> = (0..)
         .zip(&cubin.sections)
         .flat_map(|(at, section)| section.functions.iter().map(move |function| (function.name.as_str(), at)))

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use stallmap_schema::capture::request::{Request, SLOT_BYTES};
+use stallmap_schema::capture::request::{RequestHeader, SLOT_BYTES};
 use stallmap_schema::tables::launch::LaunchRun;
 use stallmap_schema::word::LossKind;
 
@@ -237,7 +237,7 @@ impl Reader {
         if let Some(pages) = &mut kernel.pages {
             let record = kernel.records.get(begin..).unwrap_or_default();
             if let Some((header, slots)) = record.as_chunks().0.split_first() {
-                pages.add(&Request::read(header), slots.iter());
+                pages.add(&RequestHeader::read(header), slots.iter());
             }
         }
         if kernel.records.len() >= PIECE_BYTES {

@@ -63,7 +63,7 @@ pub(super) fn bytes(slot: &Slot) -> [u8; SLOT_BYTES] {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use stallmap_schema::capture::request::Request;
+    use stallmap_schema::capture::request::RequestHeader;
 
     use super::*;
 
@@ -83,13 +83,13 @@ mod tests {
             (access_bytes, flags, lane_mask, stride) in (any::<u8>(), 0..16_u8, any::<u32>(), any::<i32>()),
             (warp, space, encoding) in (0..32_u8, 0..4_u8, 0..3_u8),
         ) {
-            let request = Request {
+            let request = RequestHeader {
                 address, pc, access_bytes, flags, lane_mask, stride, block, warp, space, encoding,
             };
             let joined = join(tag, request.write());
             let word = |at: usize| u64::from_le_bytes(*joined[at * 8..].first_chunk().unwrap());
             let (found, slot) = split([word(0), word(1), word(2), word(3)]);
-            prop_assert_eq!((found, Request::read(&bytes(&slot))), (Tag(tag), request));
+            prop_assert_eq!((found, RequestHeader::read(&bytes(&slot))), (Tag(tag), request));
             prop_assert_eq!(lanes(&slot), request.lane_mask);
             prop_assert_eq!(slots_behind(&slot) + 1, request.slots() as u64);
         }

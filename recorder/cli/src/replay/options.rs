@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use stallmap_ablate::Targets;
-use stallmap_subset::Launches;
+use stallmap_subset::LaunchRanges;
 
 use crate::args::Voice;
 
@@ -160,7 +160,7 @@ pub(crate) struct Selection {
     pub kernels: Option<String>,
     /// Only these launches: a kernel_id as in 7, a range as in 10-19, or a regular expression for kernel names
     #[arg(long, value_name = "ID|RANGE|REGEX,...", value_delimiter = ',')]
-    pub launches: Vec<Launches>,
+    pub launches: Vec<LaunchRanges>,
     /// Sets of metrics (speed, memory, occupancy, tensor, instructions, issue, sass), or metrics by their names in ncu
     /// [default: all sets but sass]
     #[arg(long, value_name = "SET|METRIC,...", value_delimiter = ',')]

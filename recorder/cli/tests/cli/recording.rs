@@ -13,7 +13,7 @@ use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::recording::RunFact;
 use stallmap_schema::capture::segment::SegmentWriter;
 use stallmap_schema::id::{FunctionId, KernelId, RunId};
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::launch::{Launch, LaunchRun};
 use stallmap_schema::tables::run::Run;
 use stallmap_schema::word::Match;
@@ -42,7 +42,7 @@ fn program() {
     append(&mut segment, vec![RunFact { name: "clean_end".into(), value: "true".into() }]);
 }
 
-fn append<R: Row>(segment: &mut SegmentWriter, rows: Vec<R>) {
+fn append<R: TableRow>(segment: &mut SegmentWriter, rows: Vec<R>) {
     segment.append_batch(R::TABLE.name, &R::batch(rows).unwrap()).unwrap();
 }
 
@@ -113,7 +113,7 @@ fn record(place: &Place, ending: &str, options: &[&str]) -> String {
     format!("{code}\n{}", rest.split_once("--- stderr\n").unwrap().1)
 }
 
-fn rows<R: Row>(capture: &Path) -> Vec<R> {
+fn rows<R: TableRow>(capture: &Path) -> Vec<R> {
     CaptureReader::open(capture).unwrap().read_rows().unwrap()
 }
 

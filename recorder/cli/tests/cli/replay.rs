@@ -12,10 +12,10 @@ use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::recording::RunFact;
 use stallmap_schema::capture::segment::SegmentWriter;
 use stallmap_schema::id::{KernelId, RunId};
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::replay::Replay;
 use stallmap_schema::word::ReplayResult;
-use stallmap_write::Form;
+use stallmap_write::CaptureForm;
 
 use super::run::{EXECUTABLE, Place};
 use super::tiny;
@@ -27,7 +27,7 @@ const OTHER: &str = "2";
 /// A place with a capture, `a.stallmap`, that holds one bundle.
 fn place() -> Place {
     let place = Place::new();
-    tiny::write(&place.path("a.stallmap"), Form::File).unwrap();
+    tiny::write(&place.path("a.stallmap"), CaptureForm::File).unwrap();
     place
 }
 

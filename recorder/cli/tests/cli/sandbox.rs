@@ -6,7 +6,7 @@ use std::process::Command;
 
 use insta::assert_snapshot;
 use serde_json::Value;
-use stallmap_write::Form;
+use stallmap_write::CaptureForm;
 
 use super::run::{EXECUTABLE, Place};
 use super::tiny;
@@ -24,7 +24,7 @@ fn is_whole(place: &Place, test: &str) -> bool {
 
 /// The results of the attempts under a use of the sandbox, one a line.
 fn attempts(place: &Place, sandbox: &str) -> String {
-    tiny::write(&place.path("a.stallmap"), Form::File).unwrap();
+    tiny::write(&place.path("a.stallmap"), CaptureForm::File).unwrap();
     fs::write(place.path("secret"), "secret").unwrap();
     for folder in ["home", "lib"] {
         fs::create_dir(place.path(folder)).unwrap();
@@ -116,7 +116,7 @@ fn without_landlock(place: &Place, sandbox: &str) -> String {
 #[test]
 fn a_kernel_without_landlock_is_said_or_refused() {
     let place = Place::new();
-    tiny::write(&place.path("a.stallmap"), Form::File).unwrap();
+    tiny::write(&place.path("a.stallmap"), CaptureForm::File).unwrap();
     assert_snapshot!(without_landlock(&place, "require"), @r"
     exit code 125
     --- stdout
@@ -134,7 +134,7 @@ fn a_kernel_without_landlock_is_said_or_refused() {
 #[test]
 fn an_mps_server_that_a_sandbox_hides_is_said_or_refused() {
     let place = Place::new();
-    tiny::write(&place.path("a.stallmap"), Form::File).unwrap();
+    tiny::write(&place.path("a.stallmap"), CaptureForm::File).unwrap();
     fs::create_dir(place.path("mps")).unwrap();
     let replay = |sandbox: &str| {
         let mut command = place.command(&["replay", "a.stallmap", "--sandbox", sandbox]);

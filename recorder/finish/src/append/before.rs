@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::id::{FunctionId, KernelId, ModuleId, RunId};
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::code::{Function, Module};
 use stallmap_schema::tables::launch::{Launch, LaunchRun};
 use stallmap_schema::tables::replay::Bundle;
@@ -97,7 +97,7 @@ fn bundles(reader: &CaptureReader) -> Result<BTreeMap<KernelId, Bundled>, Finish
     Ok(bundles)
 }
 
-fn damaged<R: Row>(cause: String, reader: &CaptureReader) -> CaptureError {
+fn damaged<R: TableRow>(cause: String, reader: &CaptureReader) -> CaptureError {
     let thing = format!("table `{}`", R::TABLE.name);
     CaptureError::Corrupt { thing, cause, path: reader.path().to_owned() }
 }

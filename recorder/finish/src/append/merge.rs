@@ -4,7 +4,7 @@ use arrow::array::{ArrayRef, RecordBatch};
 use arrow::row::{Row, RowConverter, Rows, SortField};
 use stallmap_schema::capture::entry;
 use stallmap_schema::capture::error::CaptureError;
-use stallmap_schema::capture::reader::{Batches, CaptureReader};
+use stallmap_schema::capture::reader::{CaptureReader, TableBatches};
 use stallmap_schema::table::TableDef;
 use stallmap_write::CaptureWriter;
 
@@ -14,7 +14,7 @@ use crate::error::FinishError;
 pub(super) struct Merge<'a> {
     table: &'static TableDef,
     reader: &'a CaptureReader,
-    old: Option<Batches>,
+    old: Option<TableBatches>,
     converter: RowConverter,
     current: Option<Sorted>,
 }

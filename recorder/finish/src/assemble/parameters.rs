@@ -42,7 +42,7 @@ impl DeviceMemory {
 }
 
 fn tensor_maps(parameter: &LaunchParameter, memory: &DeviceMemory) -> Vec<TensorMap> {
-    let row = |found: tensor_map::Found| TensorMap {
+    let row = |found: tensor_map::FoundTensorMap| TensorMap {
         kernel_id: parameter.kernel_id,
         parameter_offset: found.parameter_offset,
         address: Address(found.address),

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, BinaryBuilder, RecordBatch, UInt64Array};
 use arrow::error::ArrowError;
 use rayon::prelude::*;
-use stallmap_schema::capture::numbering::Space;
-use stallmap_schema::capture::segment::{Frame, FrameRef};
+use stallmap_schema::capture::numbering::IdSpace;
+use stallmap_schema::capture::segment::{FrameRef, SegmentFrame};
 use stallmap_schema::hash;
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::replay::{BundleContent, PAGE_BYTES};
 use stallmap_write::CaptureWriter;
 
@@ -62,7 +62,7 @@ impl<'a> Contents<'a> {
             let Some(last) = ids.last() else { continue };
             next = last + 1;
             match self.source.segment.read(frame) {
-                Ok(Frame::Pages { bytes, .. }) => {
+                Ok(SegmentFrame::Pages { bytes, .. }) => {
                     let batch = batch(bases, *first, &ids, &bytes)?;
                     written.bytes += (batch.num_rows() * PAGE_BYTES) as u64;
                     writer.append(BundleContent::TABLE.name, &batch)?;
@@ -87,7 +87,7 @@ fn batch(bases: &Bases, first: u64, ids: &[u64], bytes: &[u8]) -> Result<RecordB
         contents.append_value(page);
     }
     let columns: Vec<ArrayRef> = vec![
-        Arc::new(pages.iter().map(|(id, _)| bases.global(Space::Content, *id)).collect::<UInt64Array>()),
+        Arc::new(pages.iter().map(|(id, _)| bases.global(IdSpace::Content, *id)).collect::<UInt64Array>()),
         Arc::new(UInt64Array::from(hashes)),
         Arc::new(contents.finish()),
     ];

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use stallmap_sass::cubin::Callees;
+use stallmap_sass::cubin::KernelCallees;
 use stallmap_schema::hash;
 use stallmap_schema::id::{FunctionId, ModuleId};
 
@@ -11,7 +11,7 @@ use super::Modules;
 /// The functions that kernels of some modules may execute. Each is looked for once.
 pub(crate) struct Executions<'a> {
     modules: &'a Modules,
-    callees: BTreeMap<ModuleId, Option<Callees<'a>>>,
+    callees: BTreeMap<ModuleId, Option<KernelCallees<'a>>>,
     by_kernel: BTreeMap<FunctionId, Option<BTreeSet<FunctionId>>>,
 }
 

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use stallmap_sass::cubin::{Callees, Cubin, Function as Code, Section};
+use stallmap_sass::cubin::{CodeSection, Cubin, CubinFunction as Code, KernelCallees};
 use stallmap_sass::{demangle, observable};
 use stallmap_schema::capture::bounds;
 use stallmap_schema::capture::reader::{CaptureReader, MAX_CUBIN_BYTES};
 use stallmap_schema::hash;
 use stallmap_schema::id::{FunctionId, ModuleId};
 use stallmap_schema::tables::code::{Function, Module};
-use stallmap_source::Lines;
+use stallmap_source::FileLines;
 use stallmap_write::CaptureWriter;
 
 use crate::error::FinishError;
@@ -135,8 +135,8 @@ impl Modules {
     }
 
     /// The functions that the kernels of a module may execute, where its cubin is there and undamaged.
-    pub(crate) fn callees(&self, module_id: ModuleId) -> Option<Callees<'_>> {
-        Callees::new(self.modules.get(&module_id)?.cubin.as_ref().ok()?)
+    pub(crate) fn callees(&self, module_id: ModuleId) -> Option<KernelCallees<'_>> {
+        KernelCallees::new(self.modules.get(&module_id)?.cubin.as_ref().ok()?)
     }
 
     /// The module of a function.
@@ -172,7 +172,7 @@ impl Modules {
         &self,
         used: &BTreeSet<FunctionId>,
         writer: &mut CaptureWriter,
-        lines: &mut Lines,
+        lines: &mut FileLines,
     ) -> Result<Vec<Module>, FinishError> {
         let mut rows = Vec::new();
         for (module_id, known) in &self.modules {
@@ -229,12 +229,12 @@ impl Known {
     }
 
     /// Its functions, each with the section that it stands in.
-    fn functions(&self) -> impl Iterator<Item = (&Section, &Code)> {
+    fn functions(&self) -> impl Iterator<Item = (&CodeSection, &Code)> {
         let sections = self.cubin.as_ref().map_or(&[][..], |cubin| &cubin.sections);
         sections.iter().flat_map(|section| section.functions.iter().map(move |code| (section, code)))
     }
 
-    fn function(&self, name: &str) -> Option<(&Section, &Code)> {
+    fn function(&self, name: &str) -> Option<(&CodeSection, &Code)> {
         self.functions().find(|(_, code)| code.name == name)
     }
 
@@ -253,9 +253,9 @@ impl Known {
 
 /// Zeroes the sections of kernels of which nothing is used, and every section where nothing of the module is: device
 /// functions may be called by any kernel. How many bytes that is.
-fn zero_unused(sections: &[Section], is_used: impl Fn(&Code) -> bool, bytes: &mut [u8]) -> u64 {
+fn zero_unused(sections: &[CodeSection], is_used: impl Fn(&Code) -> bool, bytes: &mut [u8]) -> u64 {
     let has_use = sections.iter().any(|section| section.functions.iter().any(&is_used));
-    let is_unused = |section: &&Section| {
+    let is_unused = |section: &&CodeSection| {
         let has_kernel = section.functions.iter().any(|code| code.is_kernel);
         (has_kernel || !has_use) && !section.functions.iter().any(&is_used)
     };

@@ -6,7 +6,7 @@ use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
 use stallmap_schema::capture::recording::RawSample;
 use stallmap_schema::id::Pc;
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 
 /// The raw samples of a run.
 #[derive(Debug, Default)]

@@ -11,7 +11,7 @@ use stallmap_schema::capture::entry;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::hash;
 use stallmap_schema::id::KernelId;
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::code::Function;
 use stallmap_schema::tables::launch::{Launch, LaunchRun};
 use stallmap_schema::tables::loss::Loss;
@@ -20,7 +20,7 @@ use stallmap_schema::tables::replay::{Ablation, AblationInstruction, Counter, Re
 use stallmap_schema::tables::run::{Device, Run, RunOption};
 use stallmap_schema::tables::sample::PcSample;
 use stallmap_schema::word::{Instrument, LossKind, Match, ReplayResult};
-use stallmap_write::{CaptureWriter, Form};
+use stallmap_write::{CaptureForm, CaptureWriter};
 
 use crate::bundles;
 use crate::finish::{Finished, finished_with, kernel_id};
@@ -37,7 +37,7 @@ struct Appended {
 }
 
 impl Appended {
-    fn rows<R: Row>(&self) -> Vec<R> {
+    fn rows<R: TableRow>(&self) -> Vec<R> {
         self.reader.read_rows().unwrap()
     }
 
@@ -129,7 +129,7 @@ fn untouched(before: &CaptureReader, after: &CaptureReader) {
     holds_all::<MemoryAccess>(before, after);
 }
 
-fn holds_all<R: Row + PartialEq + std::fmt::Debug>(before: &CaptureReader, after: &CaptureReader) {
+fn holds_all<R: TableRow + PartialEq + std::fmt::Debug>(before: &CaptureReader, after: &CaptureReader) {
     let mut rows = after.read_rows::<R>().unwrap().into_iter();
     for row in before.read_rows::<R>().unwrap() {
         assert!(rows.any(|other| other == row), "{row:?}");
@@ -356,9 +356,9 @@ fn an_untrusted_capture_is_refused_with_the_cause() {
 }
 
 /// The capture with a change of one table's rows.
-fn changed<R: Row>(reader: &CaptureReader, change: impl FnOnce(&mut Vec<R>), name: &str) -> PathBuf {
+fn changed<R: TableRow>(reader: &CaptureReader, change: impl FnOnce(&mut Vec<R>), name: &str) -> PathBuf {
     let path = reader.path().with_file_name(name);
-    let mut writer = CaptureWriter::create(&path, Form::File).unwrap();
+    let mut writer = CaptureWriter::create(&path, CaptureForm::File).unwrap();
     for file in reader.table_files().unwrap().iter().filter(|file| file.name != R::TABLE.name) {
         writer.copy_table(file).unwrap();
     }

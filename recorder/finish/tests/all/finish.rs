@@ -9,7 +9,7 @@ use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::segment::SegmentWriter;
 use stallmap_schema::hash;
 use stallmap_schema::id::{KernelId, OpId};
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::code::{Function, Module};
 use stallmap_schema::tables::launch::{Launch, LaunchParameter, LaunchRun};
 use stallmap_schema::tables::loss::Loss;
@@ -29,7 +29,7 @@ pub(crate) struct Finished {
 }
 
 impl Finished {
-    pub(crate) fn rows<R: Row>(&self) -> Vec<R> {
+    pub(crate) fn rows<R: TableRow>(&self) -> Vec<R> {
         self.reader.read_rows().unwrap()
     }
 }

@@ -1,8 +1,8 @@
 //! Size of accesses: bytes of `memory_access` per lane access, on launches like those of real kernels.
 
 use stallmap_finish::finish;
-use stallmap_schema::capture::request::{OFFSETS_32, READ, REGULAR, Request};
-use stallmap_schema::table::Row;
+use stallmap_schema::capture::request::{OFFSETS_32, READ, REGULAR, RequestHeader};
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::memory::MemoryAccess;
 
 use crate::recording::{self, CODE};
@@ -21,8 +21,8 @@ impl Numbers {
     }
 }
 
-fn request(warp: u64, instruction: u64) -> Request {
-    Request {
+fn request(warp: u64, instruction: u64) -> RequestHeader {
+    RequestHeader {
         address: 0x7f0e_9880_0000 + instruction * 0x200_0000 + warp * 128,
         pc: CODE + 0x40 + instruction * 16,
         access_bytes: 4,
@@ -47,7 +47,7 @@ fn gather(warp: u64, instruction: u64, numbers: &mut Numbers) -> Vec<u8> {
     }
     let element = |_| u32::try_from(numbers.next() % (1 << 24)).unwrap();
     let elements: Vec<u32> = (0..32).map(element).collect();
-    let header = Request {
+    let header = RequestHeader {
         address: TABLE + u64::from(elements[0]) * 4,
         stride: 0,
         encoding: OFFSETS_32,
@@ -62,8 +62,13 @@ fn gather(warp: u64, instruction: u64, numbers: &mut Numbers) -> Vec<u8> {
 /// Rows of a matrix: 8 rows of 4 lanes of 16 bytes.
 fn tile(warp: u64, instruction: u64, _: &mut Numbers) -> Vec<u8> {
     let address = 0x7f0e_9880_0000 + warp / 16 * 0x2_0000 + warp % 16 * 64 + instruction * 0x1_0000;
-    let header =
-        Request { address, access_bytes: 16, stride: 0, encoding: OFFSETS_32, ..request(warp, instruction) };
+    let header = RequestHeader {
+        address,
+        access_bytes: 16,
+        stride: 0,
+        encoding: OFFSETS_32,
+        ..request(warp, instruction)
+    };
     let mut record = header.write().to_vec();
     record.extend((0..32_u32).flat_map(|lane| (lane / 4 * 2048 + lane % 4 * 16).to_le_bytes()));
     record

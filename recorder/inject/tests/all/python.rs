@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 
 use stallmap_config::{Config, Instrument, Selection};
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 use tempfile::TempDir;
 
 mod forked;
@@ -28,7 +28,7 @@ struct Recording {
 
 impl Recording {
     /// Every row of a table.
-    fn rows<R: Row>(&self) -> Vec<R> {
+    fn rows<R: TableRow>(&self) -> Vec<R> {
         rows::read(self.directory.path())
     }
 

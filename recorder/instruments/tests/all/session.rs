@@ -9,8 +9,8 @@ use stallmap_config::folder::RunName;
 use stallmap_config::{Config, VARIABLE};
 use stallmap_instruments as instruments;
 use stallmap_schema::capture::recording::{LossTotal, RunFact};
-use stallmap_schema::capture::segment::{FILE_NAME, Frame, RESERVE_FILE_NAME, SegmentReader};
-use stallmap_schema::table::Row;
+use stallmap_schema::capture::segment::{FILE_NAME, RESERVE_FILE_NAME, SegmentFrame, SegmentReader};
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::run::Run;
 use stallmap_schema::word::LossKind;
 use stallmap_session::guard::guard;
@@ -194,10 +194,10 @@ impl Recording {
     }
 }
 
-fn rows<R: Row>(segment: &Path) -> Vec<R> {
+fn rows<R: TableRow>(segment: &Path) -> Vec<R> {
     let reader = SegmentReader::open(segment).unwrap();
     let rows = reader.frames().iter().filter_map(|frame| match reader.read(frame).unwrap() {
-        Frame::Rows { table, batch } if table == R::TABLE.name => Some(R::read_all(&batch).unwrap()),
+        SegmentFrame::Rows { table, batch } if table == R::TABLE.name => Some(R::read_all(&batch).unwrap()),
         _ => None,
     });
     rows.flatten().collect()

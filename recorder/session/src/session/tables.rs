@@ -4,7 +4,7 @@ use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
 
 use arrow::array::RecordBatch;
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 
 /// Rows that make a batch.
 const FULL: usize = 8192;
@@ -25,7 +25,7 @@ impl Tables {
     /// Adds a row. A table that is full comes back as a batch.
     pub(super) fn append<R>(&mut self, row: R) -> Option<Batch>
     where
-        R: Row + 'static,
+        R: TableRow + 'static,
         R::Builder: Send,
     {
         let waiting = self.0.entry(TypeId::of::<R>()).or_insert_with(|| Box::new(Columns::<R>::default()));
@@ -46,12 +46,12 @@ trait Waiting: Send {
     fn as_any(&mut self) -> &mut dyn Any;
 }
 
-struct Columns<R: Row> {
+struct Columns<R: TableRow> {
     builder: R::Builder,
     count: usize,
 }
 
-impl<R: Row> Default for Columns<R> {
+impl<R: TableRow> Default for Columns<R> {
     fn default() -> Self {
         Self { builder: R::Builder::default(), count: 0 }
     }
@@ -59,7 +59,7 @@ impl<R: Row> Default for Columns<R> {
 
 impl<R> Waiting for Columns<R>
 where
-    R: Row + 'static,
+    R: TableRow + 'static,
     R::Builder: Send,
 {
     fn take(&mut self) -> Option<Batch> {

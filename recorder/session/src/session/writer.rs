@@ -10,7 +10,7 @@ use stallmap_config::progress::Word;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::recording::{LossTotal, RunFact};
 use stallmap_schema::capture::segment::SegmentWriter;
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 use stallmap_schema::word::LossKind;
 
 use super::compress::Compressed;
@@ -82,7 +82,7 @@ impl Shared {
     /// Adds a row. A table that is full comes back as a batch.
     pub(super) fn append<R>(&self, row: R) -> Option<Batch>
     where
-        R: Row + 'static,
+        R: TableRow + 'static,
         R::Builder: Send,
     {
         let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
@@ -261,11 +261,11 @@ impl Writer {
 }
 
 /// Rows as a batch. They come from one declaration and always fit it.
-fn batch<R: Row>(rows: Vec<R>) -> Option<arrow::array::RecordBatch> {
+fn batch<R: TableRow>(rows: Vec<R>) -> Option<arrow::array::RecordBatch> {
     R::batch(rows).ok()
 }
 
-fn append<R: Row>(file: &mut SegmentWriter, rows: Vec<R>) -> Result<(), CaptureError> {
+fn append<R: TableRow>(file: &mut SegmentWriter, rows: Vec<R>) -> Result<(), CaptureError> {
     batch(rows).map_or(Ok(()), |rows| file.append_batch(R::TABLE.name, &rows))
 }
 

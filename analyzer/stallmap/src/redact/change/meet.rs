@@ -3,7 +3,7 @@
 use arrow::array::RecordBatch;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::cell::Cell as _;
+use stallmap_schema::cell::ColumnCell as _;
 use stallmap_schema::tables::code::Function;
 use stallmap_schema::tables::launch::TensorMap;
 use stallmap_schema::tables::python::PythonFrame;
