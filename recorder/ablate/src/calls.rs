@@ -18,7 +18,7 @@ const HARMLESS: [&str; 2] = ["__assertfail", "vprintf"];
 
 /// The calls of a section.
 #[derive(Debug, Default)]
-pub(crate) struct Calls {
+pub(crate) struct SectionCalls {
     /// By block that calls a function: the block behind the call, and the registers that the function may write.
     behind: BTreeMap<NodeIndex, (NodeIndex, Registers)>,
     /// By block behind calls: the registers that their functions may write.
@@ -27,7 +27,7 @@ pub(crate) struct Calls {
     elsewhere: BTreeSet<usize>,
 }
 
-impl Calls {
+impl SectionCalls {
     /// The calls of a section.
     pub(crate) fn new(instructions: &[SassInstruction], flow: &FlowGraph, section: &CodeSection) -> Self {
         let mut calls = Self::default();

@@ -14,10 +14,10 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow};
 use regex::Regex;
 use stallmap_config::{Config, Instrument, Recording, RecordingOption, Space};
-use stallmap_replay::bundle::{Bundle, Bundles};
+use stallmap_replay::bundle::{CaptureBundles, ReplayBundle};
 use stallmap_replay::error::ReplayError;
-use stallmap_replay::export::Language;
-use stallmap_replay::plan::{Outcome, Plan, Translation};
+use stallmap_replay::export::ExportLanguage;
+use stallmap_replay::plan::{AddressTranslation, ReplayOutcome, WorkerPlan};
 use stallmap_samples::counters::sets;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
@@ -57,8 +57,8 @@ pub(crate) fn replay(options: &Replay) -> Result<ExitCode, Failure> {
     let (capture, bundles) = open(options, messages)?;
     if let Some(folder) = &options.export {
         let language = match options.language {
-            None | Some(options::Language::C) => Language::C,
-            Some(options::Language::Python) => Language::Python,
+            None | Some(options::Language::C) => ExportLanguage::C,
+            Some(options::Language::Python) => ExportLanguage::Python,
         };
         return export(&capture, &bundles, folder, language, messages);
     }
@@ -131,9 +131,9 @@ fn describe(options: &Replay) -> Recording {
 }
 
 /// Reads the selected bundles.
-fn open(options: &Replay, messages: Messages) -> Result<(CaptureReader, Bundles), Failure> {
+fn open(options: &Replay, messages: Messages) -> Result<(CaptureReader, CaptureBundles), Failure> {
     let capture = CaptureReader::open(&options.capture).map_err(unreadable)?;
-    let mut bundles = Bundles::read(&capture).map_err(unreadable)?;
+    let mut bundles = CaptureBundles::read(&capture).map_err(unreadable)?;
     let all = bundles.bundles.len();
     let wanted = &options.selection.launches;
     let named = wanted.iter().filter_map(named_launch).collect();
@@ -171,7 +171,7 @@ fn unreadable(error: CaptureError) -> Failure {
 }
 
 /// Refuses a capture without bundles, and launches that are none of them.
-fn check_launches(capture: &Path, bundles: &Bundles, launches: &BTreeSet<u64>) -> Result<(), Failure> {
+fn check_launches(capture: &Path, bundles: &CaptureBundles, launches: &BTreeSet<u64>) -> Result<(), Failure> {
     let path = capture.display();
     if bundles.bundles.is_empty() {
         let refused = bundles.refusals.len();
@@ -199,23 +199,23 @@ fn named_launch(launches: &LaunchRanges) -> Option<u64> {
     }
 }
 
-fn picks(launches: &LaunchRanges, kernel_id: KernelId, bundle: &Bundle) -> bool {
+fn picks(launches: &LaunchRanges, kernel_id: KernelId, bundle: &ReplayBundle) -> bool {
     match launches {
         LaunchRanges::Ids(ids) => ids.contains(&kernel_id.0),
         LaunchRanges::Kernel(name) => finds(name, bundle),
     }
 }
 
-fn finds(name: &Regex, bundle: &Bundle) -> bool {
+fn finds(name: &Regex, bundle: &ReplayBundle) -> bool {
     name.is_match(&bundle.name) || name.is_match(&stallmap_sass::demangle(&bundle.name))
 }
 
 /// Writes the selected launches as programs.
 fn export(
     capture: &CaptureReader,
-    bundles: &Bundles,
+    bundles: &CaptureBundles,
     folder: &Path,
-    language: Language,
+    language: ExportLanguage,
     messages: Messages,
 ) -> Result<ExitCode, Failure> {
     for bundle in bundles.bundles.values() {
@@ -266,11 +266,15 @@ impl<'a> Round<'a> {
 
     /// Every instrument in turn. Returns the outcome of each launch without an instrument. If one fails, the rest
     /// counts.
-    fn all(&mut self, capture: &CaptureReader, bundles: &Bundles) -> Result<BTreeMap<u64, Outcome>, Failure> {
+    fn all(
+        &mut self,
+        capture: &CaptureReader,
+        bundles: &CaptureBundles,
+    ) -> Result<BTreeMap<u64, ReplayOutcome>, Failure> {
         let kernels: Vec<u64> = bundles.bundles.keys().map(|kernel_id| kernel_id.0).collect();
         let plan = self.plan(Instrument::Native, kernels)?;
         let native = self.run(Instrument::Native, None, plan)?;
-        let good: Vec<&Outcome> = native.values().filter(|outcome| outcome.good > 0).collect();
+        let good: Vec<&ReplayOutcome> = native.values().filter(|outcome| outcome.good > 0).collect();
         for wanted in self.options.instruments() {
             let measured = match wanted {
                 Wanted::Native => Ok(()),
@@ -300,8 +304,8 @@ impl<'a> Round<'a> {
     }
 
     /// Samples, in groups of launches with one period: it is fixed for a process.
-    fn samples(&mut self, good: &[&Outcome]) -> Result<(), Failure> {
-        let mut groups: BTreeMap<u32, Vec<&Outcome>> = BTreeMap::new();
+    fn samples(&mut self, good: &[&ReplayOutcome]) -> Result<(), Failure> {
+        let mut groups: BTreeMap<u32, Vec<&ReplayOutcome>> = BTreeMap::new();
         for outcome in good {
             let period = self.options.extent.period.unwrap_or_else(|| period(outcome.duration_ns));
             groups.entry(period).or_default().push(outcome);
@@ -323,19 +327,19 @@ impl<'a> Round<'a> {
         Ok(())
     }
 
-    fn under(&mut self, instrument: Instrument, good: &[&Outcome]) -> Result<(), Failure> {
+    fn under(&mut self, instrument: Instrument, good: &[&ReplayOutcome]) -> Result<(), Failure> {
         let plan = self.plan_of(instrument, good)?;
         self.run(instrument, None, plan).map(|_outcomes| ())
     }
 
-    fn plan_of(&self, instrument: Instrument, good: &[&Outcome]) -> Result<Plan, Failure> {
+    fn plan_of(&self, instrument: Instrument, good: &[&ReplayOutcome]) -> Result<WorkerPlan, Failure> {
         let mut plan = self.plan(instrument, good.iter().map(|outcome| outcome.kernel_id).collect())?;
         let unstable = good.iter().map(|outcome| (outcome.kernel_id, outcome.unstable.clone()));
         plan.unstable = unstable.filter(|(_, pages)| !pages.is_empty()).collect();
         Ok(plan)
     }
 
-    fn plan(&self, instrument: Instrument, kernels: Vec<u64>) -> Result<Plan, Failure> {
+    fn plan(&self, instrument: Instrument, kernels: Vec<u64>) -> Result<WorkerPlan, Failure> {
         let extent = &self.options.extent;
         let is_sampling = instrument == Instrument::PcSamples;
         let repeats = match instrument {
@@ -344,7 +348,7 @@ impl<'a> Round<'a> {
             Instrument::Counters | Instrument::Accesses | Instrument::Timeline => 1,
         };
         let cold_by_itself = instrument == Instrument::Counters;
-        Ok(Plan {
+        Ok(WorkerPlan {
             capture: std::path::absolute(&self.options.capture)
                 .map_err(|error| Failure::before(error.into()))?,
             kernels,
@@ -354,7 +358,11 @@ impl<'a> Round<'a> {
             budget_ns: nanoseconds(extent.budget),
             metrics: sets::expand(&self.options.selection.metrics),
             is_cold: extent.cache.map_or(cold_by_itself, |cache| cache == Cache::Cold),
-            translation: if extent.translate { Translation::Always } else { Translation::Never },
+            translation: if extent.translate {
+                AddressTranslation::Always
+            } else {
+                AddressTranslation::Never
+            },
             unstable: BTreeMap::new(),
             experiments: BTreeMap::new(),
         })
@@ -364,8 +372,8 @@ impl<'a> Round<'a> {
         &mut self,
         instrument: Instrument,
         period: Option<u32>,
-        plan: Plan,
-    ) -> Result<BTreeMap<u64, Outcome>, Failure> {
+        plan: WorkerPlan,
+    ) -> Result<BTreeMap<u64, ReplayOutcome>, Failure> {
         let config = Config {
             directory: self.folder.path().to_owned(),
             instrument,
@@ -422,7 +430,7 @@ fn nanoseconds(seconds: f64) -> u64 {
 }
 
 /// Prints the summary. Returns whether every launch was reproduced.
-fn conclude(bundles: &Bundles, outcomes: &BTreeMap<u64, Outcome>, messages: Messages) -> bool {
+fn conclude(bundles: &CaptureBundles, outcomes: &BTreeMap<u64, ReplayOutcome>, messages: Messages) -> bool {
     let good = outcomes.values().filter(|outcome| outcome.good > 0).count();
     let unstable =
         outcomes.values().filter(|outcome| outcome.good > 0 && !outcome.unstable.is_empty()).count();

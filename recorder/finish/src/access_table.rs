@@ -22,7 +22,7 @@ use crate::code::CodeMap;
 use crate::error::FinishError;
 use crate::loss::Losses;
 use crate::runs::RunState;
-use stallmap_requests::{Converted, Limits, Source};
+use stallmap_requests::{ConversionLimits, ConvertedLaunch, LaunchSource};
 
 type Find<'a> = dyn Fn(u64, u64) -> Option<(FunctionId, Pc)> + Sync + 'a;
 
@@ -52,14 +52,14 @@ pub(crate) fn write(
     }
     let find = |pc, ordinal| around.code.find(pc, ordinal);
     let launches = run.rows.launch_runs.iter().zip(&frames);
-    let sources: Vec<Source<'_>> =
+    let sources: Vec<LaunchSource<'_>> =
         launches.map(|(row, frames)| source(row, frames, (around, &find))).collect();
     let sizes = run.rows.launch_runs.iter().zip(&sources).map(|(row, source)| {
         let (bytes, most) = (source.raw_bytes(), source.raw_bytes() / SLOT_BYTES as u64);
         Size { requests: row.request_count.map_or(most, |count| count.min(most)), bytes }
     });
     let units = units(sizes);
-    let queue = Queue::new(&units, &sources, writer.encoder::<MemoryAccess>()?, Limits::USUAL);
+    let queue = Queue::new(&units, &sources, writer.encoder::<MemoryAccess>()?, ConversionLimits::USUAL);
     let mut functions = BTreeSet::new();
     let rows = &mut run.rows.launch_runs;
     std::thread::scope(|scope| {
@@ -101,12 +101,12 @@ fn source<'a>(
     row: &LaunchRun,
     frames: &'a [FrameRef],
     (around, find): (&Surroundings<'a>, &'a Find<'a>),
-) -> Source<'a> {
-    Source { kernel_id: row.kernel_id, ordinal: row.ordinal, segment: around.segment, frames, find }
+) -> LaunchSource<'a> {
+    LaunchSource { kernel_id: row.kernel_id, ordinal: row.ordinal, segment: around.segment, frames, find }
 }
 
 /// Fills a launch's counts from its rows, and counts the difference to the GPU's own count.
-pub(crate) fn count(row: &mut LaunchRun, converted: &Converted, losses: &mut Losses) {
+pub(crate) fn count(row: &mut LaunchRun, converted: &ConvertedLaunch, losses: &mut Losses) {
     let kernel_id = Some(row.kernel_id);
     let mut lost = 0;
     for (reason, count) in &converted.lost {

@@ -32,7 +32,7 @@ use crate::recording::Folder;
 use crate::runs::{self, RunState};
 use crate::sampling::{Sampled, Samples};
 use crate::summary::{Progress, RunSummary, Summary};
-use stallmap_requests::Source;
+use stallmap_requests::LaunchSource;
 
 /// Rows of a batch of rows that are built one by one.
 const BATCH_ROWS: usize = 64 << 10;
@@ -114,7 +114,8 @@ impl<'a> Appending<'a> {
             let Some(row) = run.rows.launch_runs.get_mut(launch) else { continue };
             let frames = run.rows.requests.remove(&row.ordinal).unwrap_or_default();
             let find = |pc, ordinal| code.find(pc, ordinal);
-            let source = Source { kernel_id, ordinal: row.ordinal, segment, frames: &frames, find: &find };
+            let source =
+                LaunchSource { kernel_id, ordinal: row.ordinal, segment, frames: &frames, find: &find };
             let writer = &mut self.writer;
             let mut push = |batches: Vec<_>| batches.iter().try_for_each(|batch| merge.push(batch, writer));
             let converted = stallmap_requests::convert(&source, &mut push)?;

@@ -15,7 +15,7 @@ pub const GRANULE_BYTES: u64 = 2 << 20;
 
 /// A GPU with a context of its own.
 #[derive(Clone, Copy)]
-pub struct Gpu {
+pub struct ReplayGpu {
     driver: Driver,
     /// The context.
     pub context: Handle,
@@ -25,7 +25,7 @@ pub struct Gpu {
 
 /// Arguments of a launch other than its parameters.
 #[derive(Clone, Debug, Default)]
-pub struct Shape {
+pub struct LaunchShape {
     /// Blocks in x, y, z.
     pub grid: [u32; 3],
     /// Threads of a block in x, y, z.
@@ -38,13 +38,13 @@ pub struct Shape {
 
 /// A loaded kernel.
 #[derive(Clone, Copy, Debug)]
-pub struct Kernel(Handle);
+pub struct LoadedKernel(Handle);
 
 /// A loaded module.
 #[derive(Clone, Copy, Debug)]
-pub struct Module(Handle);
+pub struct LoadedCubin(Handle);
 
-impl Gpu {
+impl ReplayGpu {
     /// Opens the driver and makes the context of a device.
     pub fn open(device: i32) -> Result<Self, GpuError> {
         let (driver, _path) = Driver::load(&["libcuda.so.1".into()])
@@ -196,42 +196,42 @@ impl Gpu {
     // Code.
 
     /// Loads a cubin. The driver gets no length and trusts the cubin's headers.
-    pub fn load(&self, cubin: &[u8]) -> Result<Module, GpuError> {
+    pub fn load(&self, cubin: &[u8]) -> Result<LoadedCubin, GpuError> {
         elf::check_whole(cubin).map_err(|cause| GpuError::own("load a cubin", cause))?;
         let mut module = Handle::NULL;
         // SAFETY: everything that its headers say is in the file is there.
         let code = unsafe { (self.driver.load_module)(&raw mut module, cubin.as_ptr().cast()) };
         self.check(code, "load a cubin")?;
-        Ok(Module(module))
+        Ok(LoadedCubin(module))
     }
 
     /// Unloads a module. No kernel of it runs.
-    pub fn unload(&self, module: Module) -> Result<(), GpuError> {
+    pub fn unload(&self, module: LoadedCubin) -> Result<(), GpuError> {
         // SAFETY: the module was loaded, and is used no more.
         self.check(unsafe { (self.driver.unload_module)(module.0) }, "unload a cubin")
     }
 
     /// Compiles PTX and loads it.
-    pub fn compile(&self, ptx: &CStr) -> Result<Module, GpuError> {
+    pub fn compile(&self, ptx: &CStr) -> Result<LoadedCubin, GpuError> {
         let mut module = Handle::NULL;
         // SAFETY: the text ends with a zero.
         let code = unsafe { (self.driver.load_module)(&raw mut module, ptx.as_ptr().cast()) };
         self.check(code, "compile a kernel")?;
-        Ok(Module(module))
+        Ok(LoadedCubin(module))
     }
 
     /// A kernel of a module, by its mangled name.
-    pub fn kernel(&self, module: Module, name: &str) -> Result<Kernel, GpuError> {
+    pub fn kernel(&self, module: LoadedCubin, name: &str) -> Result<LoadedKernel, GpuError> {
         let c_name = c_name(name)?;
         let mut function = Handle::NULL;
         // SAFETY: the module is loaded. The name outlives the call.
         let code = unsafe { (self.driver.function)(&raw mut function, module.0, c_name.as_ptr()) };
         self.check(code, "find the kernel in its cubin")?;
-        Ok(Kernel(function))
+        Ok(LoadedKernel(function))
     }
 
     /// Address and bytes of a module's variable.
-    pub fn variable(&self, module: Module, name: &str) -> Result<(u64, u64), GpuError> {
+    pub fn variable(&self, module: LoadedCubin, name: &str) -> Result<(u64, u64), GpuError> {
         let c_name = c_name(name)?;
         let (mut address, mut bytes) = (0, 0);
         // SAFETY: the module is loaded. The name outlives the call.
@@ -242,13 +242,18 @@ impl Gpu {
     }
 
     /// Sets the limits and preferences of a kernel. A driver that refuses them will refuse the launch too.
-    pub fn set_attribute(&self, kernel: Kernel, attribute: c_int, value: i32) {
+    pub fn set_attribute(&self, kernel: LoadedKernel, attribute: c_int, value: i32) {
         // SAFETY: the kernel is loaded.
         unsafe { (self.driver.set_function_attribute)(kernel.0, attribute, value) };
     }
 
     /// Launches a kernel on the default stream.
-    pub fn launch(&self, kernel: Kernel, shape: &Shape, parameters: &[u8]) -> Result<(), GpuError> {
+    pub fn launch(
+        &self,
+        kernel: LoadedKernel,
+        shape: &LaunchShape,
+        parameters: &[u8],
+    ) -> Result<(), GpuError> {
         let [grid, block] = [shape.grid, shape.block];
         let configuration = Configuration {
             shape: [grid[0], grid[1], grid[2], block[0], block[1], block[2]],

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use proptest::prelude::*;
-use stallmap_replay::bundle::{self, Bundles};
+use stallmap_replay::bundle::{self, CaptureBundles};
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::cell::Blob;
 use stallmap_schema::id::{Address, FunctionId, KernelId, ModuleId, RunId};
@@ -147,7 +147,7 @@ proptest! {
         write(&path, &pages, &parts, &contents, parameter_bytes);
         let capture = CaptureReader::open(&path).unwrap();
         // A number that no computation has to expect is refused where it is read.
-        let Ok(mut bundles) = Bundles::read(&capture) else { return Ok(()) };
+        let Ok(mut bundles) = CaptureBundles::read(&capture) else { return Ok(()) };
         if bundles.read_memory(&capture).is_err() {
             return Ok(());
         }
@@ -174,6 +174,6 @@ fn a_capture_of_an_earlier_release_has_no_bundles() {
     let mut writer = CaptureWriter::create(&path, CaptureForm::File).unwrap();
     writer.append_rows([launch()]).unwrap();
     writer.finish().unwrap();
-    let bundles = Bundles::read(&CaptureReader::open(&path).unwrap()).unwrap();
+    let bundles = CaptureBundles::read(&CaptureReader::open(&path).unwrap()).unwrap();
     assert_eq!((bundles.bundles.len(), bundles.refusals.len()), (0, 0));
 }

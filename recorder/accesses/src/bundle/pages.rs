@@ -21,13 +21,13 @@ const RECENT: usize = 256;
 
 /// Pages read and pages written.
 pub struct PageSet {
-    regions: Vec<Region>,
+    regions: Vec<PageRegion>,
     index: HashMap<u64, usize>,
     /// By the low bits of a region's number: regions that were touched lately, and where they are.
     recent: Box<[(u64, usize); RECENT]>,
 }
 
-struct Region {
+struct PageRegion {
     number: u64,
     read: [u64; WORDS],
     written: [u64; WORDS],
@@ -36,7 +36,7 @@ struct Region {
 
 /// The pages of a set, each list in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Pages {
+pub struct TouchedPages {
     /// Pages that were read.
     pub read: Vec<u64>,
     /// Pages that were written.
@@ -57,8 +57,8 @@ impl PageSet {
         if !matches!(request.space, SPACE_GLOBAL | SPACE_GLOBAL_ASYNC) {
             return;
         }
-        let access = Access::of(request.flags);
-        if access == Access::NONE || request.lane_mask == 0 {
+        let access = PageAccess::of(request.flags);
+        if access == PageAccess::NONE || request.lane_mask == 0 {
             return;
         }
         match request.encoding {
@@ -78,20 +78,20 @@ impl PageSet {
     }
 
     /// The pages by their accesses.
-    pub fn pages(&self) -> Pages {
-        let mut regions: Vec<&Region> = self.regions.iter().collect();
+    pub fn pages(&self) -> TouchedPages {
+        let mut regions: Vec<&PageRegion> = self.regions.iter().collect();
         regions.sort_unstable_by_key(|region| region.number);
-        let list = |bits: fn(&Region) -> &[u64; WORDS]| {
+        let list = |bits: fn(&PageRegion) -> &[u64; WORDS]| {
             regions.iter().flat_map(|region| set_bits(region.number * REGION_PAGES, bits(region))).collect()
         };
-        Pages {
+        TouchedPages {
             read: list(|region| &region.read),
             written: list(|region| &region.written),
             atomic: list(|region| &region.atomic),
         }
     }
 
-    fn add_regular(&mut self, request: &RequestHeader, access: Access) {
+    fn add_regular(&mut self, request: &RequestHeader, access: PageAccess) {
         let first_lane = request.lane_mask.trailing_zeros();
         let last_lane = request.lane_mask.ilog2();
         let distance = i64::from(request.stride) * i64::from(last_lane - first_lane);
@@ -115,7 +115,7 @@ impl PageSet {
         }
     }
 
-    fn add_lane(&mut self, request: &RequestHeader, distance: i64, access: Access) {
+    fn add_lane(&mut self, request: &RequestHeader, distance: i64, access: PageAccess) {
         let first = request.address.wrapping_add_signed(distance);
         let last = first.wrapping_add(u64::from(request.access_bytes.max(1)) - 1);
         self.touch(first >> PAGE_SHIFT, access);
@@ -124,14 +124,19 @@ impl PageSet {
         }
     }
 
-    fn touch(&mut self, page: u64, access: Access) {
+    fn touch(&mut self, page: u64, access: PageAccess) {
         let number = page / REGION_PAGES;
         let bit = page % REGION_PAGES;
         let recent = &mut self.recent[usize::try_from(number).unwrap_or(0) % RECENT];
         if recent.0 != number {
             let regions = &mut self.regions;
             let at = *self.index.entry(number).or_insert_with(|| {
-                regions.push(Region { number, read: [0; WORDS], written: [0; WORDS], atomic: [0; WORDS] });
+                regions.push(PageRegion {
+                    number,
+                    read: [0; WORDS],
+                    written: [0; WORDS],
+                    atomic: [0; WORDS],
+                });
                 regions.len() - 1
             });
             *recent = (number, at);
@@ -152,13 +157,13 @@ impl PageSet {
 
 /// The effect of an access on the pages that it touches.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Access {
+struct PageAccess {
     reads: bool,
     writes: bool,
     is_atomic: bool,
 }
 
-impl Access {
+impl PageAccess {
     const NONE: Self = Self { reads: false, writes: false, is_atomic: false };
 
     /// Atomics do both. A prefetch does neither.
@@ -292,7 +297,7 @@ mod tests {
                 }
             }
             let [read, written, atomic] = [read, written, atomic].map(|pages| pages.into_iter().collect());
-            prop_assert_eq!(set.pages(), Pages { read, written, atomic });
+            prop_assert_eq!(set.pages(), TouchedPages { read, written, atomic });
         }
     }
 
@@ -300,6 +305,6 @@ mod tests {
     fn an_access_may_lie_in_two_pages() {
         let mut set = PageSet::default();
         set.add(&RequestHeader { address: 0xffc, lane_mask: 1, ..request() }, std::iter::empty());
-        assert_eq!(set.pages(), Pages { read: vec![0, 1], ..Pages::default() });
+        assert_eq!(set.pages(), TouchedPages { read: vec![0, 1], ..TouchedPages::default() });
     }
 }

@@ -17,7 +17,7 @@ use stallmap_schema::word::LossKind;
 use stallmap_sys::cuda::Handle;
 use stallmap_sys::sanitizer::{GraphExecData, ModuleData, instruction};
 
-use super::{Instrument, Key, State, own};
+use super::{AccessInstrument, HandleKey, SanitizerState, own};
 use stallmap_session::gpu::code::{self, Code};
 use stallmap_session::gpu::{device, graphs};
 use stallmap_session::session;
@@ -26,10 +26,10 @@ use stallmap_session::session;
 const MAX_UNPATCHES: u32 = 3;
 
 /// A module that is loaded.
-pub(super) struct Loaded {
+pub(super) struct LoadedModule {
     pub(super) code: Arc<Code>,
-    handle: Key,
-    context: Key,
+    handle: HandleKey,
+    context: HandleKey,
     /// True if the selection takes launches of any of its kernels.
     is_wanted: bool,
     pub(super) is_patched: bool,
@@ -39,7 +39,7 @@ pub(super) struct Loaded {
     unplaced: Vec<String>,
 }
 
-impl Instrument {
+impl AccessInstrument {
     pub(super) fn module_loaded(&self, data: &ModuleData) {
         if data.cubin.is_null() {
             session::lose(LossKind::Code, "module without a cubin", 1, None);
@@ -55,7 +55,7 @@ impl Instrument {
         state.resources.clear();
         let unplaced = code.functions.clone();
         let context = data.context.key();
-        let mut loaded = Loaded {
+        let mut loaded = LoadedModule {
             code,
             handle: data.module.key(),
             context,
@@ -153,7 +153,7 @@ impl Instrument {
     }
 
     /// Patches a module. The state is locked, because the API wants it so.
-    fn patch(&self, loaded: &mut Loaded) {
+    fn patch(&self, loaded: &mut LoadedModule) {
         let mut kinds = Vec::new();
         for space in &self.config.spaces {
             match space {
@@ -186,14 +186,14 @@ impl Instrument {
     }
 
     /// The code that a launch runs, and whether it is patched.
-    pub(super) fn code_of(state: &State, module: Handle) -> Option<(Arc<Code>, bool)> {
+    pub(super) fn code_of(state: &SanitizerState, module: Handle) -> Option<(Arc<Code>, bool)> {
         let loaded = state.modules.get(&module.key())?;
         Some((Arc::clone(&loaded.code), loaded.is_patched))
     }
 
     /// Records where a kernel lies in memory, and the functions of its module that it may call. While a graph is being
     /// launched the driver returns an error.
-    pub(super) fn place_kernel(&self, state: &mut State, module: Handle, name: &str, ordinal: u64) {
+    pub(super) fn place_kernel(&self, state: &mut SanitizerState, module: Handle, name: &str, ordinal: u64) {
         let Some(loaded) = state.modules.get_mut(&module.key()) else { return };
         if !loaded.placed.insert(name.to_owned()) {
             return;

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
-use stallmap_sandbox::State;
+use stallmap_sandbox::SandboxState;
 
 use super::check::{BOTH, Check, PYTHON};
 use crate::args::ProbedPart;
@@ -83,7 +83,7 @@ fn disk() -> Check {
 /// The sandbox of replays.
 fn sandbox() -> Check {
     let probed = probe::in_a_process(ProbedPart::Sandbox, &std::env::temp_dir());
-    let state: Result<State, String> =
+    let state: Result<SandboxState, String> =
         probed.and_then(|state| serde_json::from_value(state).map_err(|error| error.to_string()));
     match state {
         Ok(state) if state.is_whole() => Check::ok("sandbox", &[], format!("of replays: {state}")),

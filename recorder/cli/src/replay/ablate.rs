@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use stallmap_ablate::{Experiment, Experiments, Targets};
+use stallmap_ablate::{Experiment, ExperimentKinds, LaunchAccesses};
 use stallmap_config::Instrument;
-use stallmap_replay::plan::Outcome;
+use stallmap_replay::plan::ReplayOutcome;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::id::KernelId;
 
@@ -25,11 +25,11 @@ impl Round<'_> {
     pub(super) fn ablate(
         &mut self,
         capture: &CaptureReader,
-        good: &[&Outcome],
-        targets: Targets,
+        good: &[&ReplayOutcome],
+        targets: ExperimentKinds,
     ) -> Result<(), Failure> {
         let kernels: BTreeSet<KernelId> = good.iter().map(|outcome| KernelId(outcome.kernel_id)).collect();
-        let accesses = Experiments::read(capture, &kernels).map_err(unreadable)?;
+        let accesses = LaunchAccesses::read(capture, &kernels).map_err(unreadable)?;
         let mut experiments = BTreeMap::new();
         for kernel_id in kernels {
             let found = accesses.of(capture, kernel_id, targets).map_err(unreadable)?;
@@ -85,7 +85,7 @@ impl Round<'_> {
 }
 
 /// The reason that an experiment is not one on the same work.
-fn refusal(outcome: Option<&Outcome>, position: usize) -> Option<String> {
+fn refusal(outcome: Option<&ReplayOutcome>, position: usize) -> Option<String> {
     let whole = outcome.and_then(|outcome| outcome.instruction_count);
     let without = outcome.map(|outcome| &outcome.experiment_counts).into_iter().flatten();
     let without = without.copied().find(|(counted, _)| *counted == position).map(|(_, count)| count);
@@ -102,10 +102,10 @@ mod tests {
 
     #[test]
     fn only_the_same_work_is_compared() {
-        let outcome = |whole, without| Outcome {
+        let outcome = |whole, without| ReplayOutcome {
             instruction_count: whole,
             experiment_counts: vec![(2, without)],
-            ..Outcome::default()
+            ..ReplayOutcome::default()
         };
         assert_eq!(refusal(Some(&outcome(Some(10_000.0), 10_001.0)), 2), None);
         let text = refusal(Some(&outcome(Some(10_000.0), 9_000.0)), 2).unwrap();

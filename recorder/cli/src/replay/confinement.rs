@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, anyhow};
-use stallmap_replay::bundle::Bundles;
+use stallmap_replay::bundle::CaptureBundles;
 use stallmap_replay::place;
-use stallmap_sandbox::{Policy, State};
+use stallmap_sandbox::{FilePolicy, SandboxState};
 use stallmap_sys::locate::{Machine, Part};
 
 use super::options::{Replay, Sandbox, Worker};
@@ -60,13 +60,13 @@ pub(super) fn enter(options: &Worker) -> Result<(), String> {
 }
 
 /// The state of the sandbox of a worker that writes into `folder`, once this process has entered it.
-pub(crate) fn probe(folder: &Path) -> State {
+pub(crate) fn probe(folder: &Path) -> SandboxState {
     stallmap_sandbox::enter(&policy(folder, None))
 }
 
 /// The files of a worker: the GPU's, NVIDIA's libraries, the capture, and its own folder.
-fn policy(folder: &Path, capture: Option<&Path>) -> Policy {
-    let mut policy = Policy::of_gpu();
+fn policy(folder: &Path, capture: Option<&Path>) -> FilePolicy {
+    let mut policy = FilePolicy::of_gpu();
     policy.read.extend(Machine::of_this_process().library_folders());
     policy.read.extend(capture.map(Path::to_owned));
     policy.write.push(folder.to_owned());
@@ -104,7 +104,7 @@ fn variables(folder: &Path) -> anyhow::Result<Vec<(&'static str, OsString)>> {
 /// Returns the workers' sandbox.
 pub(super) fn announce(
     options: &Replay,
-    bundles: &Bundles,
+    bundles: &CaptureBundles,
     folder: &Folder,
     messages: Messages,
 ) -> Result<Sandbox, Failure> {
@@ -153,14 +153,14 @@ fn mps_server(variable: Option<OsString>) -> Option<PathBuf> {
 }
 
 /// The state of the sandbox, found in a process of its own.
-fn state(folder: &Path) -> State {
+fn state(folder: &Path) -> SandboxState {
     let probed = probe::in_a_process(ProbedPart::Sandbox, folder);
     let read = probed.and_then(|state| serde_json::from_value(state).map_err(|error| error.to_string()));
-    read.unwrap_or_else(|cause| State { gaps: vec![cause], ..State::default() })
+    read.unwrap_or_else(|cause| SandboxState { gaps: vec![cause], ..SandboxState::default() })
 }
 
 /// The machine code that runs, in words.
-fn content(capture: &Path, bundles: &Bundles) -> String {
+fn content(capture: &Path, bundles: &CaptureBundles) -> String {
     let all = bundles.bundles.values();
     let kernels: BTreeSet<_> = all.clone().map(|bundle| (&bundle.content_hash, &bundle.name)).collect();
     let mib = place::memory_bytes(all) >> 20;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use stallmap_ablate::Targets;
+use stallmap_ablate::ExperimentKinds;
 use stallmap_subset::LaunchRanges;
 
 use crate::args::Voice;
@@ -94,10 +94,10 @@ impl Replay {
     }
 
     /// The experiments that are wanted.
-    pub(super) fn targets(&self) -> Option<Targets> {
+    pub(super) fn targets(&self) -> Option<ExperimentKinds> {
         let named = self.ablate.as_ref()?;
         let has = |target| named.is_empty() || named.contains(&target);
-        Some(Targets {
+        Some(ExperimentKinds {
             tensors: has(Target::Tensors),
             lines: has(Target::Lines),
             instructions: has(Target::Instructions),

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow};
 use indicatif::ProgressBar;
 use stallmap_config::{Config, Pass, Recording, VARIABLE};
-use stallmap_replay::plan::{Event, Outcome, Plan, Translation};
+use stallmap_replay::plan::{AddressTranslation, ReplayOutcome, WorkerEvent, WorkerPlan};
 
 use crate::child::Signals;
 use crate::exit::Failure;
@@ -56,14 +56,18 @@ enum End {
 
 impl Workers<'_> {
     /// Replays every launch of a plan.
-    pub(super) fn run(&mut self, config: &Config, mut plan: Plan) -> Result<BTreeMap<u64, Outcome>, Failure> {
+    pub(super) fn run(
+        &mut self,
+        config: &Config,
+        mut plan: WorkerPlan,
+    ) -> Result<BTreeMap<u64, ReplayOutcome>, Failure> {
         let mut outcomes = BTreeMap::new();
         let mut left: VecDeque<u64> = plan.kernels.iter().copied().collect();
         let mut tries = 0;
         while !left.is_empty() || !plan.failed.is_empty() {
             plan.kernels = left.iter().copied().collect();
-            if tries >= TRIES && plan.translation == Translation::Never {
-                plan.translation = Translation::IfTaken;
+            if tries >= TRIES && plan.translation == AddressTranslation::Never {
+                plan.translation = AddressTranslation::IfTaken;
             }
             let mut done = BTreeMap::new();
             let end = self.work(config, &plan, &mut done)?;
@@ -93,7 +97,8 @@ impl Workers<'_> {
                 End::Broken(Some(kernel_id), reason) => {
                     left.retain(|&other| other != kernel_id);
                     let detail = Some(reason.clone());
-                    outcomes.insert(kernel_id, Outcome { kernel_id, detail, ..Outcome::default() });
+                    outcomes
+                        .insert(kernel_id, ReplayOutcome { kernel_id, detail, ..ReplayOutcome::default() });
                     plan.failed.insert(kernel_id, reason);
                 }
                 End::Broken(None, reason) if nothing_done && !left.is_empty() => {
@@ -108,7 +113,7 @@ impl Workers<'_> {
     }
 
     /// Blames the end of a worker on the experiment whose first replay had begun: the launch is tried again without it.
-    fn blame(&mut self, plan: &mut Plan, kernel_id: u64, reason: &str) -> bool {
+    fn blame(&mut self, plan: &mut WorkerPlan, kernel_id: u64, reason: &str) -> bool {
         let experiments = plan.experiments.get_mut(&kernel_id);
         let position = self.experiment.take();
         let Some(experiment) = experiments.zip(position).and_then(|(all, at)| all.get_mut(at)) else {
@@ -122,8 +127,8 @@ impl Workers<'_> {
     fn work(
         &mut self,
         config: &Config,
-        plan: &Plan,
-        outcomes: &mut BTreeMap<u64, Outcome>,
+        plan: &WorkerPlan,
+        outcomes: &mut BTreeMap<u64, ReplayOutcome>,
     ) -> Result<End, Failure> {
         let started_ns = now_ns();
         let mut child = self.start(config, plan).map_err(Failure::before)?;
@@ -153,7 +158,7 @@ impl Workers<'_> {
         Ok(end)
     }
 
-    fn listen(&mut self, lines: &Receiver<String>, outcomes: &mut BTreeMap<u64, Outcome>) -> End {
+    fn listen(&mut self, lines: &Receiver<String>, outcomes: &mut BTreeMap<u64, ReplayOutcome>) -> End {
         let mut current = None;
         let mut end = None;
         loop {
@@ -172,21 +177,21 @@ impl Workers<'_> {
                 }
             };
             match serde_json::from_str(&line) {
-                Ok(Event::Begin { kernel_id }) => (current, self.experiment) = (Some(kernel_id), None),
-                Ok(Event::Experiment { position }) => self.experiment = Some(position),
-                Ok(Event::End(outcome)) if self.has_broken(&outcome) => {
+                Ok(WorkerEvent::Begin { kernel_id }) => (current, self.experiment) = (Some(kernel_id), None),
+                Ok(WorkerEvent::Experiment { position }) => self.experiment = Some(position),
+                Ok(WorkerEvent::End(outcome)) if self.has_broken(&outcome) => {
                     end = Some(End::Broken(Some(outcome.kernel_id), outcome.detail.unwrap_or_default()));
                     current = None;
                 }
-                Ok(Event::End(outcome)) => {
+                Ok(WorkerEvent::End(outcome)) => {
                     current = None;
                     self.progress.inc(1);
                     outcomes.insert(outcome.kernel_id, outcome);
                 }
-                Ok(Event::Taken { detail }) => end = Some(End::Taken(detail)),
+                Ok(WorkerEvent::Taken { detail }) => end = Some(End::Taken(detail)),
                 // What came before says more.
-                Ok(Event::Lost | Event::Done) => end = end.or(Some(End::Done)),
-                Ok(Event::Failed { detail }) => end = Some(End::Broken(current, detail)),
+                Ok(WorkerEvent::Lost | WorkerEvent::Done) => end = end.or(Some(End::Done)),
+                Ok(WorkerEvent::Failed { detail }) => end = Some(End::Broken(current, detail)),
                 // A library in the process may print something of its own.
                 Err(_) => self.messages.step(line),
             }
@@ -194,11 +199,11 @@ impl Workers<'_> {
     }
 
     /// True if an experiment ended a launch's replays.
-    fn has_broken(&self, outcome: &Outcome) -> bool {
+    fn has_broken(&self, outcome: &ReplayOutcome) -> bool {
         self.experiment.is_some() && outcome.detail.is_some()
     }
 
-    fn start(&self, config: &Config, plan: &Plan) -> anyhow::Result<Child> {
+    fn start(&self, config: &Config, plan: &WorkerPlan) -> anyhow::Result<Child> {
         let path = self.folder.path().join(PLAN_FILE);
         fs::write(&path, serde_json::to_vec(plan)?).with_context(|| format!("write `{}`", path.display()))?;
         let executable = std::env::current_exe().context("find this executable")?;
@@ -215,7 +220,8 @@ impl Workers<'_> {
 pub(crate) fn capture_of(folder: &Path) -> anyhow::Result<PathBuf> {
     let path = folder.join(PLAN_FILE);
     let json = fs::read(&path).with_context(|| format!("read `{}`", path.display()))?;
-    let plan: Plan = serde_json::from_slice(&json).with_context(|| format!("read `{}`", path.display()))?;
+    let plan: WorkerPlan =
+        serde_json::from_slice(&json).with_context(|| format!("read `{}`", path.display()))?;
     Ok(plan.capture)
 }
 

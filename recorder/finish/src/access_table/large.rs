@@ -5,7 +5,10 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
 
-use stallmap_requests::{Converted, Keep, Limits, Memory, Passes, Piece, Sorted, Source};
+use stallmap_requests::{
+    ConversionLimits, ConversionMemory, ConvertedLaunch, FramePasses, FramePiece, LaunchSource, RecordFilter,
+    SortedParts,
+};
 
 /// A launch on its way through its passes.
 pub(super) struct Large<'a> {
@@ -16,13 +19,19 @@ pub(super) struct Large<'a> {
 
 enum Stage<'a> {
     /// Pieces are read.
-    Reading { passes: Arc<Passes<'a>>, keep: Keep, begun: usize, read: Vec<Option<Piece>>, left: usize },
+    Reading {
+        passes: Arc<FramePasses<'a>>,
+        keep: RecordFilter,
+        begun: usize,
+        read: Vec<Option<FramePiece>>,
+        left: usize,
+    },
     /// A thread makes parts of the pieces.
     Between,
     /// Parts are written.
-    Writing { passes: Passes<'a>, sorted: Arc<Sorted>, begun: usize, left: usize },
+    Writing { passes: FramePasses<'a>, sorted: Arc<SortedParts>, begun: usize, left: usize },
     /// After the last pass.
-    Ended(Passes<'a>),
+    Ended(FramePasses<'a>),
 }
 
 /// Work for one thread.
@@ -33,39 +42,39 @@ pub(super) enum Step<'a> {
 
 /// A piece to read.
 pub(super) struct Read<'a> {
-    passes: Arc<Passes<'a>>,
-    keep: Keep,
+    passes: Arc<FramePasses<'a>>,
+    keep: RecordFilter,
     at: usize,
 }
 
 /// A part to write.
 pub(super) struct Write {
-    sorted: Arc<Sorted>,
+    sorted: Arc<SortedParts>,
     at: usize,
     /// Its position among all parts of the launch.
     pub(super) part: usize,
 }
 
 /// All pieces of a pass.
-pub(super) struct Pass<'a>(Passes<'a>, Vec<Piece>);
+pub(super) struct Pass<'a>(FramePasses<'a>, Vec<FramePiece>);
 
 impl Read<'_> {
     /// Reads it.
-    pub(super) fn piece(self, memory: &mut Memory) -> (usize, Piece) {
+    pub(super) fn piece(self, memory: &mut ConversionMemory) -> (usize, FramePiece) {
         (self.at, self.passes.read(self.at, self.keep, memory))
     }
 }
 
 impl Write {
     /// Its rows.
-    pub(super) fn batch(&self, memory: &mut Memory) -> Result<RecordBatch, ArrowError> {
+    pub(super) fn batch(&self, memory: &mut ConversionMemory) -> Result<RecordBatch, ArrowError> {
         self.sorted.batch(self.at, memory)
     }
 }
 
 impl<'a> Pass<'a> {
     /// Makes parts, unless it was the first look.
-    pub(super) fn end(self) -> (Passes<'a>, Option<Sorted>) {
+    pub(super) fn end(self) -> (FramePasses<'a>, Option<SortedParts>) {
         let Self(mut passes, pieces) = self;
         let sorted = passes.end(pieces);
         (passes, sorted)
@@ -73,8 +82,8 @@ impl<'a> Pass<'a> {
 }
 
 impl<'a> Large<'a> {
-    pub(super) fn new(source: Source<'a>, limits: Limits) -> Self {
-        Self { stage: Stage::of(Passes::new(source, limits)), parts: 0 }
+    pub(super) fn new(source: LaunchSource<'a>, limits: ConversionLimits) -> Self {
+        Self { stage: Stage::of(FramePasses::new(source, limits)), parts: 0 }
     }
 
     /// The next step that no thread does yet.
@@ -95,7 +104,7 @@ impl<'a> Large<'a> {
     }
 
     /// Adds a piece that was read. After the last one, its thread ends the pass.
-    pub(super) fn add(&mut self, (at, piece): (usize, Piece)) -> Option<Pass<'a>> {
+    pub(super) fn add(&mut self, (at, piece): (usize, FramePiece)) -> Option<Pass<'a>> {
         let Stage::Reading { read, left, .. } = &mut self.stage else { return None };
         if let Some(slot) = read.get_mut(at) {
             *slot = Some(piece);
@@ -114,7 +123,7 @@ impl<'a> Large<'a> {
     }
 
     /// Goes on after the end of a pass.
-    pub(super) fn go_on(&mut self, (passes, sorted): (Passes<'a>, Option<Sorted>)) {
+    pub(super) fn go_on(&mut self, (passes, sorted): (FramePasses<'a>, Option<SortedParts>)) {
         self.stage = match sorted.filter(|sorted| sorted.parts() > 0) {
             Some(sorted) => {
                 let left = sorted.parts();
@@ -137,7 +146,7 @@ impl<'a> Large<'a> {
     }
 
     /// The number of parts, and the counts, after the last pass.
-    pub(super) fn end(&mut self) -> Option<(usize, Vec<Converted>)> {
+    pub(super) fn end(&mut self) -> Option<(usize, Vec<ConvertedLaunch>)> {
         let Stage::Ended(passes) = &mut self.stage else { return None };
         Some((self.parts, vec![std::mem::take(&mut passes.converted)]))
     }
@@ -145,7 +154,7 @@ impl<'a> Large<'a> {
 
 impl<'a> Stage<'a> {
     /// The beginning of the next pass.
-    fn of(passes: Passes<'a>) -> Self {
+    fn of(passes: FramePasses<'a>) -> Self {
         let left = passes.pieces();
         match passes.next() {
             Some(keep) => {

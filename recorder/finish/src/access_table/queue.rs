@@ -13,7 +13,7 @@ use stallmap_write::{GroupEncoder, RowGroup};
 use super::large::{Large, Step};
 use super::units::Unit;
 use crate::error::FinishError;
-use stallmap_requests::{Converted, Limits, Memory, Source, convert_small};
+use stallmap_requests::{ConversionLimits, ConversionMemory, ConvertedLaunch, LaunchSource, convert_small};
 
 /// Bytes of row groups that wait for those before them.
 const WAITING_BYTES: u64 = 192 << 20;
@@ -23,9 +23,9 @@ const MAX_BEGUN: usize = 256;
 /// Work, and what became of it.
 pub(super) struct Queue<'a> {
     units: &'a [Unit],
-    sources: &'a [Source<'a>],
+    sources: &'a [LaunchSource<'a>],
     encoder: Arc<GroupEncoder>,
-    limits: Limits,
+    limits: ConversionLimits,
     state: Mutex<State<'a>>,
     changed: Condvar,
 }
@@ -51,11 +51,11 @@ struct Begun<'a> {
     large: Option<Large<'a>>,
     held_bytes: u64,
     /// The number of parts, and the counts of the launches, once all is done.
-    end: Option<(usize, Vec<Converted>)>,
+    end: Option<(usize, Vec<ConvertedLaunch>)>,
 }
 
 enum Task<'a> {
-    Small { unit: usize, launches: &'a [Source<'a>] },
+    Small { unit: usize, launches: &'a [LaunchSource<'a>] },
     Large { unit: usize, step: Step<'a> },
 }
 
@@ -64,7 +64,7 @@ pub(super) enum Next {
     /// Row groups.
     Groups(Vec<RowGroup>),
     /// The end of a unit, with the counts of its launches.
-    Unit(Unit, Vec<Converted>),
+    Unit(Unit, Vec<ConvertedLaunch>),
     /// The end of the table.
     End,
 }
@@ -72,9 +72,9 @@ pub(super) enum Next {
 impl<'a> Queue<'a> {
     pub(super) fn new(
         units: &'a [Unit],
-        sources: &'a [Source<'a>],
+        sources: &'a [LaunchSource<'a>],
         encoder: Arc<GroupEncoder>,
-        limits: Limits,
+        limits: ConversionLimits,
     ) -> Self {
         Self { units, sources, encoder, limits, state: Mutex::default(), changed: Condvar::new() }
     }
@@ -82,7 +82,7 @@ impl<'a> Queue<'a> {
     /// Does tasks until none is left.
     pub(super) fn work(&self) {
         let _stop = StopOnPanic(self);
-        let mut memory = Memory::default();
+        let mut memory = ConversionMemory::default();
         let mut state = self.lock();
         while !self.is_done(&state) {
             let Some(task) = self.take(&mut state) else {
@@ -97,7 +97,7 @@ impl<'a> Queue<'a> {
 
     /// Waits for what is next in the table. Where `works`, this thread does the tasks itself.
     pub(super) fn next(&self, works: bool) -> Result<Next, FinishError> {
-        let mut memory = works.then(Memory::default);
+        let mut memory = works.then(ConversionMemory::default);
         let mut state = self.lock();
         loop {
             if let Some(failure) = state.failure.take() {
@@ -192,7 +192,7 @@ impl<'a> Queue<'a> {
         Some(task)
     }
 
-    fn execute(&self, task: Task<'a>, memory: &mut Memory) {
+    fn execute(&self, task: Task<'a>, memory: &mut ConversionMemory) {
         let done = match task {
             Task::Small { unit, launches } => self.small(unit, launches, memory),
             Task::Large { unit, step } => self.large(unit, step, memory),
@@ -205,7 +205,12 @@ impl<'a> Queue<'a> {
         self.changed.notify_all();
     }
 
-    fn small(&self, unit: usize, launches: &[Source<'_>], memory: &mut Memory) -> Result<(), FinishError> {
+    fn small(
+        &self,
+        unit: usize,
+        launches: &[LaunchSource<'_>],
+        memory: &mut ConversionMemory,
+    ) -> Result<(), FinishError> {
         let (converted, batch) = convert_small(launches, memory)?;
         let groups = self.encode(&batch)?;
         self.update(unit, |begun| {
@@ -215,7 +220,7 @@ impl<'a> Queue<'a> {
         Ok(())
     }
 
-    fn large(&self, unit: usize, step: Step<'a>, memory: &mut Memory) -> Result<(), FinishError> {
+    fn large(&self, unit: usize, step: Step<'a>, memory: &mut ConversionMemory) -> Result<(), FinishError> {
         match step {
             Step::Read(read) => {
                 let piece = read.piece(memory);
