@@ -64,11 +64,11 @@ fn compile_with(nvrtc: &Nvrtc, options: &[String]) -> Result<Vec<u8>, String> {
     output
 }
 
-type SizeGlobals = unsafe extern "C" fn(stallmap_sys::nvrtc::Program, *mut usize) -> c_int;
-type FillGlobals = unsafe extern "C" fn(stallmap_sys::nvrtc::Program, *mut c_char) -> c_int;
+type SizeGlobals = unsafe extern "C" fn(stallmap_sys::nvrtc::NvrtcProgram, *mut usize) -> c_int;
+type FillGlobals = unsafe extern "C" fn(stallmap_sys::nvrtc::NvrtcProgram, *mut c_char) -> c_int;
 
 fn read(
-    program: stallmap_sys::nvrtc::Program,
+    program: stallmap_sys::nvrtc::NvrtcProgram,
     size: SizeGlobals,
     fill: FillGlobals,
 ) -> Result<Vec<u8>, String> {

@@ -28,10 +28,10 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use stallmap_config::{Config, WhenFull};
+use stallmap_config::{Config, FullBufferAction};
 use stallmap_schema::capture::request::SLOT_BYTES;
 use stallmap_schema::tables::launch::LaunchRun;
-use stallmap_sys::cuda::Handle;
+use stallmap_sys::cuda::DriverHandle;
 use stallmap_sys::sanitizer::Sanitizer;
 
 use crate::blocks::DeviceRange;
@@ -96,9 +96,9 @@ pub struct RingContext<'a> {
     /// The API.
     pub api: &'a Sanitizer,
     /// The ring's context.
-    pub context: Handle,
+    pub context: DriverHandle,
     /// The API's handle of the stream of the launch that is being called.
-    pub stream: Handle,
+    pub stream: DriverHandle,
 }
 
 /// The part of a launch that is recorded.
@@ -149,7 +149,7 @@ impl Ring {
             slots: slots as u64,
             tail: words as u64,
             abandoned: words as u64 + 256,
-            drops: u32::from(config.when_full == WhenFull::Drop),
+            drops: u32::from(config.when_full == FullBufferAction::Drop),
             ..RingControl::default()
         };
         copy(place, control as u64, &[initial])?;
@@ -173,7 +173,7 @@ impl Ring {
         Ok(Self {
             control: control as u64,
             launches: launches as u64,
-            drops: config.when_full == WhenFull::Drop,
+            drops: config.when_full == FullBufferAction::Drop,
             tags: LaunchTags::default(),
             changed: vec![false; TAGS as usize],
             nodes: BTreeMap::new(),
@@ -375,9 +375,9 @@ fn copy<T: Copy>(place: RingContext, target: u64, values: &[T]) -> Result<(), St
     })
 }
 
-type AllocateMemory = unsafe extern "C" fn(Handle, *mut *mut c_void, usize) -> i32;
+type AllocateMemory = unsafe extern "C" fn(DriverHandle, *mut *mut c_void, usize) -> i32;
 
-fn allocate(allocate: AllocateMemory, context: Handle, bytes: usize) -> Result<*mut c_void, String> {
+fn allocate(allocate: AllocateMemory, context: DriverHandle, bytes: usize) -> Result<*mut c_void, String> {
     let mut pointer = std::ptr::null_mut();
     // SAFETY: the context is alive: its launch is being called; `pointer` outlives the call.
     let code = unsafe { allocate(context, &raw mut pointer, bytes) };
@@ -386,7 +386,7 @@ fn allocate(allocate: AllocateMemory, context: Handle, bytes: usize) -> Result<*
 }
 
 /// Pinned host memory that is 0.
-fn zeroed(api: &Sanitizer, context: Handle, bytes: usize) -> Result<*mut c_void, String> {
+fn zeroed(api: &Sanitizer, context: DriverHandle, bytes: usize) -> Result<*mut c_void, String> {
     let pointer = allocate(api.alloc_host, context, bytes)?;
     // SAFETY: the allocation has that many bytes and is not shared yet.
     unsafe { pointer.cast::<u8>().write_bytes(0, bytes) };

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use stallmap_config::Config;
 use stallmap_schema::id::AllocationId;
 use stallmap_schema::word::LossKind;
-use stallmap_sys::cuda::{Handle, SYNCHRONIZE_IDS, launch_id, node_type};
+use stallmap_sys::cuda::{DriverHandle, SYNCHRONIZE_IDS, launch_id, node_type};
 use stallmap_sys::locate;
 use stallmap_sys::sanitizer::{
     ContextData, GraphNodeData, LaunchData, Sanitizer, domain, graphs as graph_event, launch as launch_event,
@@ -23,10 +23,10 @@ use crate::patch;
 use crate::ring::{Ring, RingContext, SnapshotCopier};
 use bundle::SessionBundles;
 use modules::LoadedModule;
-use stallmap_session::gpu::device::{self, Resources};
-use stallmap_session::gpu::graphs::{self, Graphs};
-use stallmap_session::gpu::parameters::Layout;
-use stallmap_session::gpu::selection::Selector;
+use stallmap_session::gpu::device::{self, FunctionResources};
+use stallmap_session::gpu::graphs::{self, ProcessGraphs};
+use stallmap_session::gpu::parameters::ParameterLayout;
+use stallmap_session::gpu::selection::LaunchSelector;
 use stallmap_session::guard::guard;
 use stallmap_session::session;
 use turn::LaunchTurn;
@@ -42,11 +42,11 @@ mod turn;
 struct AccessInstrument {
     api: Sanitizer,
     config: &'static Config,
-    selector: Selector,
+    selector: LaunchSelector,
     /// Bundles for replay. `None` if none are recorded.
     bundles: Option<SessionBundles>,
     state: Mutex<SanitizerState>,
-    graphs: Graphs,
+    graphs: ProcessGraphs,
     kinds: LaunchKinds,
     /// Only where bundles are recorded.
     turn: LaunchTurn,
@@ -71,8 +71,8 @@ struct SanitizerState {
     graphs: BTreeSet<HandleKey>,
     /// Graphs whose kernels' addresses are recorded.
     placed_graphs: BTreeSet<HandleKey>,
-    layouts: BTreeMap<HandleKey, Layout>,
-    resources: BTreeMap<HandleKey, Resources>,
+    layouts: BTreeMap<HandleKey, ParameterLayout>,
+    resources: BTreeMap<HandleKey, FunctionResources>,
     streams: BTreeMap<HandleKey, u32>,
     /// Allocations by address, with their bytes.
     allocations: BTreeMap<u64, (AllocationId, u64)>,
@@ -100,14 +100,14 @@ fn own<T>(call: impl FnOnce() -> T) -> T {
 pub fn attach() -> Result<(), String> {
     let config = session::config().ok_or("no session")?;
     let (api, path) = Sanitizer::load(&locate::sanitizer()).map_err(|error| error.to_string())?;
-    let selector = Selector::new(config.selection.clone())?;
+    let selector = LaunchSelector::new(config.selection.clone())?;
     let instrument = AccessInstrument {
         api,
         config,
         selector,
         bundles: SessionBundles::new(config)?,
         state: Mutex::default(),
-        graphs: Graphs::new(config.bundles.is_some()),
+        graphs: ProcessGraphs::new(config.bundles.is_some()),
         kinds: LaunchKinds::default(),
         turn: LaunchTurn::default(),
         has_unpatched: AtomicBool::new(false),
@@ -116,7 +116,7 @@ pub fn attach() -> Result<(), String> {
     if INSTRUMENT.set(instrument).is_err() {
         return Ok(());
     }
-    let mut subscriber = Handle::NULL;
+    let mut subscriber = DriverHandle::NULL;
     // SAFETY: `callback` lives as long as the process and does not unwind.
     check(unsafe { (api.subscribe)(&raw mut subscriber, callback, null_mut()) }, "subscribe")?;
     for domain in [domain::RESOURCE, domain::LAUNCH, domain::MEMCPY, domain::MEMSET, domain::GRAPHS] {
@@ -245,7 +245,7 @@ impl AccessInstrument {
 
     /// The default stream of a context. It has no handle: the context must be the thread's.
     fn default_place(&self, context: HandleKey) -> RingContext<'_> {
-        RingContext { api: &self.api, context: Handle::of_key(context), stream: Handle::NULL }
+        RingContext { api: &self.api, context: DriverHandle::of_key(context), stream: DriverHandle::NULL }
     }
 
     fn lock(&self) -> MutexGuard<'_, SanitizerState> {
@@ -297,7 +297,7 @@ impl AccessInstrument {
 }
 
 impl SanitizerState {
-    fn stream(&mut self, handle: Handle) -> u32 {
+    fn stream(&mut self, handle: DriverHandle) -> u32 {
         let next = u32::try_from(self.streams.len()).unwrap_or(u32::MAX);
         *self.streams.entry(handle.key()).or_insert(next)
     }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use anyhow::anyhow;
-use stallmap_config::Bundles;
+use stallmap_config::BundleSelection;
 
 use crate::args::{Record, Side, Space, WhenFull};
 use crate::exit::Failure;
@@ -53,9 +53,9 @@ impl fmt::Display for Selection {
 }
 
 /// The options on their way into the program.
-pub(crate) fn config(options: &Record) -> Option<Bundles> {
+pub(crate) fn config(options: &Record) -> Option<BundleSelection> {
     let volume = &options.volume;
-    volume.replay.map(|selection| Bundles {
+    volume.replay.map(|selection| BundleSelection {
         per_kind: selection.per_kind,
         kernels: volume.replay_kernels.clone(),
         only: None,

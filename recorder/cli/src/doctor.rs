@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use serde_json::json;
-use stallmap_sys::locate::Machine;
+use stallmap_sys::locate::ProcessMachine;
 
 use crate::args::Doctor;
 use crate::exit::{self, Failure};
@@ -19,7 +19,7 @@ use check::{Check, Side, State};
 /// Prints every check, then the parts that can be recorded. The exit code is 0 if both sides can.
 pub(crate) fn doctor(options: &Doctor) -> Result<ExitCode, Failure> {
     let python = system::python(&options.python);
-    let machine = with_sites(Machine::of_this_process(), python.sites);
+    let machine = with_sites(ProcessMachine::of_this_process(), python.sites);
     let mut checks = nvidia::checks(&machine);
     checks.extend(system::checks(options.library.as_deref()));
     checks.extend(python.checks);
@@ -31,7 +31,7 @@ pub(crate) fn doctor(options: &Doctor) -> Result<ExitCode, Failure> {
 }
 
 /// Packages of the named Python count as those of the program that will run.
-fn with_sites(mut machine: Machine, sites: Vec<std::path::PathBuf>) -> Machine {
+fn with_sites(mut machine: ProcessMachine, sites: Vec<std::path::PathBuf>) -> ProcessMachine {
     let inherited =
         machine.variables.get("PYTHONPATH").map(|value| std::env::split_paths(value).collect::<Vec<_>>());
     let paths = inherited.unwrap_or_default().into_iter().chain(sites);

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Context as _;
-use stallmap_config::durations::{Durations, FILE_NAME};
-use stallmap_config::{Instrument, KernelShape};
+use stallmap_config::durations::{FILE_NAME, KernelDurations};
+use stallmap_config::{KernelShape, PassInstrument};
 use stallmap_schema::capture::recording::{ActivityName, RawActivity};
 use stallmap_schema::capture::segment::{FrameKind, SegmentFrame, SegmentReader};
 use stallmap_schema::id::KernelId;
@@ -20,8 +20,8 @@ const MIN_NS: u64 = 1_000_000;
 
 /// Writes the longest launches of the timeline runs in a recording's folder to a file in it.
 pub(crate) fn write(folder: &Path) -> anyhow::Result<()> {
-    let mut durations = Durations::default();
-    for segment in segments(folder, Instrument::Timeline)? {
+    let mut durations = KernelDurations::default();
+    for segment in segments(folder, PassInstrument::Timeline)? {
         add_run(&segment, &mut durations);
     }
     if durations.is_empty() {
@@ -32,7 +32,7 @@ pub(crate) fn write(folder: &Path) -> anyhow::Result<()> {
 }
 
 /// Adds the launches of one process. Nodes of graphs are not sampled one by one.
-fn add_run(path: &Path, durations: &mut Durations) {
+fn add_run(path: &Path, durations: &mut KernelDurations) {
     // Finalizing reports a segment that cannot be read.
     let Ok(segment) = SegmentReader::open(path) else { return };
     let mut names: BTreeMap<u64, String> = BTreeMap::new();
@@ -117,7 +117,8 @@ mod tests {
         }
         drop(segment);
         write(folder.path()).unwrap();
-        let read = Durations::from_json(&fs::read_to_string(folder.path().join(FILE_NAME)).unwrap()).unwrap();
+        let read =
+            KernelDurations::from_json(&fs::read_to_string(folder.path().join(FILE_NAME)).unwrap()).unwrap();
         let longest = |grid| read.longest_ns("k", [grid, 1, 1, 32, 1, 1]);
         assert_eq!([4, 8].map(longest), [Some(3_000_000), None]);
     }

@@ -7,8 +7,8 @@ use std::{fs, io};
 
 use anyhow::{Context as _, anyhow};
 use stallmap_config::folder::{RunName, host_word};
-use stallmap_config::rank::Rank;
-use stallmap_config::{Instrument, RECORDING_FILE, Recording};
+use stallmap_config::rank::ProcessRank;
+use stallmap_config::{PassInstrument, RECORDING_FILE, RecordingFile};
 
 use crate::exit::Failure;
 
@@ -62,7 +62,7 @@ impl Folder {
     }
 
     /// Writes the description of this recording, replacing an earlier one.
-    pub(crate) fn describe(&self, recording: &Recording) -> anyhow::Result<()> {
+    pub(crate) fn describe(&self, recording: &RecordingFile) -> anyhow::Result<()> {
         let (path, temporary) = (self.path.join(RECORDING_FILE), self.path.join(".recording.json"));
         let json = serde_json::to_vec_pretty(recording).context("describe the recording")?;
         let written = fs::write(&temporary, json).and_then(|()| fs::rename(&temporary, &path));
@@ -70,7 +70,7 @@ impl Folder {
     }
 
     /// Number of processes that left rows under `instrument`.
-    pub(crate) fn processes(&self, instrument: Instrument) -> usize {
+    pub(crate) fn processes(&self, instrument: PassInstrument) -> usize {
         let Ok(entries) = fs::read_dir(&self.path) else { return 0 };
         let is_of = |name: &str| name.parse::<RunName>().is_ok_and(|name| name.instrument == instrument);
         entries.flatten().filter(|entry| entry.file_name().to_str().is_some_and(is_of)).count()
@@ -90,7 +90,7 @@ impl Folder {
 
 /// The capture that this process writes if `mpirun` or `srun` started one `stallmap-record` for each of several ranks
 /// with one name: `NAME.rankN.stallmap`. No rank overwrites another's.
-pub(crate) fn of_rank(output: &Path, rank: Option<Rank>) -> PathBuf {
+pub(crate) fn of_rank(output: &Path, rank: Option<ProcessRank>) -> PathBuf {
     let rank = rank.filter(|rank| rank.world_size.is_none_or(|size| size > 1));
     let Some((rank, name)) = rank.zip(output.file_name()) else { return output.to_owned() };
     let (stem, end) = match (Path::new(name).file_stem(), Path::new(name).extension()) {
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn ranks_have_names_of_their_own() {
-        let rank = |rank, world_size| Some(Rank { rank, local_rank: None, world_size });
+        let rank = |rank, world_size| Some(ProcessRank { rank, local_rank: None, world_size });
         let name = |output: &str, rank| of_rank(output.as_ref(), rank).display().to_string();
         assert_eq!(name("a/step.stallmap", rank(3, Some(8))), "a/step.rank3.stallmap");
         assert_eq!(name("a.b/step", rank(0, None)), "a.b/step.rank0");

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use arrow::array::RecordBatch;
-use stallmap_config::{Instrument, KernelShape};
+use stallmap_config::{KernelShape, PassInstrument};
 use stallmap_schema::capture::recording::{CodeRange, RunFact};
 use stallmap_schema::capture::segment::{FILE_NAME, FrameKind, SegmentFrame, SegmentReader};
 use stallmap_schema::id::{FunctionId, KernelId};
@@ -19,14 +19,14 @@ type Samples = BTreeMap<KernelShape, u64>;
 /// The kernels that together have `percent` of the samples in a recording's folder, the hottest first.
 pub(crate) fn kernels(folder: &Path, percent: u8) -> anyhow::Result<Vec<KernelShape>> {
     let mut samples = Samples::new();
-    for segment in segments(folder, Instrument::PcSamples)? {
+    for segment in segments(folder, PassInstrument::PcSamples)? {
         add_run(&segment, &mut samples)?;
     }
     Ok(hottest(samples, percent))
 }
 
 /// The segments of the runs of an instrument in a recording's folder.
-pub(crate) fn segments(folder: &Path, instrument: Instrument) -> anyhow::Result<Vec<PathBuf>> {
+pub(crate) fn segments(folder: &Path, instrument: PassInstrument) -> anyhow::Result<Vec<PathBuf>> {
     let prefix = format!("run-{}-", instrument.word());
     let entries = fs::read_dir(folder).with_context(|| format!("list `{}`", folder.display()))?.flatten();
     let runs = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix));

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, anyhow};
-use stallmap_config::{Instrument, Pass, Recording};
+use stallmap_config::{PassInstrument, RecordingFile, RecordingPass};
 
 use crate::args::Record;
 use crate::child::{Ended, Signals};
@@ -43,19 +43,19 @@ impl Passes<'_> {
     /// Runs the program under each of `instruments` and updates `recording` in the folder.
     pub(crate) fn recorded(
         &self,
-        instruments: &[Instrument],
+        instruments: &[PassInstrument],
         injection: &mut Injection,
-        recording: &mut Recording,
+        recording: &mut RecordingFile,
     ) -> Result<Vec<Ended>, Failure> {
         let input = Input::of_this_process();
         let mut ends: Vec<Ended> = Vec::new();
         for (index, &instrument) in instruments.iter().enumerate() {
             let (number, count) = (index + 1, instruments.len());
             self.messages.step(format_args!("pass {number} of {count}: {}", instrument.word()));
-            if index > 0 && instrument == Instrument::Accesses {
+            if index > 0 && instrument == PassInstrument::Accesses {
                 self.select(injection);
             }
-            if instrument == Instrument::PcSamples {
+            if instrument == PassInstrument::PcSamples {
                 self.leave_durations();
             }
             let mut command = self.command();
@@ -82,7 +82,7 @@ impl Passes<'_> {
     }
 
     /// True if the other passes can add something.
-    fn goes_on(&self, instrument: Instrument, rest: &[Instrument], end: Ended) -> bool {
+    fn goes_on(&self, instrument: PassInstrument, rest: &[PassInstrument], end: Ended) -> bool {
         if self.folder.processes(instrument) == 0 {
             // The caller says that nothing was recorded.
             return false;
@@ -94,9 +94,9 @@ impl Passes<'_> {
         } else {
             return true;
         };
-        let word = |instrument: &Instrument| match instrument {
-            Instrument::Accesses => "accesses",
-            Instrument::Timeline => "times",
+        let word = |instrument: &PassInstrument| match instrument {
+            PassInstrument::Accesses => "accesses",
+            PassInstrument::Timeline => "times",
             _ => "stalls",
         };
         let what = rest.iter().map(word).collect::<Vec<_>>().join(" and ");
@@ -152,9 +152,9 @@ impl Passes<'_> {
     }
 }
 
-fn ended_pass(instrument: Instrument, started_ns: i64, end: Ended) -> Pass {
+fn ended_pass(instrument: PassInstrument, started_ns: i64, end: Ended) -> RecordingPass {
     use std::os::unix::process::ExitStatusExt as _;
-    Pass {
+    RecordingPass {
         instrument,
         process_id: end.process_id,
         started_ns,

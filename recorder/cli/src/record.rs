@@ -3,9 +3,10 @@
 use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow};
-use stallmap_config::rank::Rank;
+use stallmap_config::rank::ProcessRank;
 use stallmap_config::{
-    Config, Extent, Instrument, Recording, RecordingOption, SWITCH, Sampling, Selection, Space, WhenFull,
+    AccessExtent, Config, FullBufferAction, LaunchSelection, PassInstrument, RecordedSpace, RecordingFile,
+    RecordingOption, SWITCH, SamplingMethod,
 };
 
 use crate::args::{self, Record, Side};
@@ -27,7 +28,7 @@ pub(crate) fn record(options: &Record) -> Result<ExitCode, Failure> {
     };
     bundles::check(options)?;
     let messages = Messages(options.method.voice);
-    let named = folder::of_rank(output, Rank::of(|name| std::env::var(name).ok()));
+    let named = folder::of_rank(output, ProcessRank::of(|name| std::env::var(name).ok()));
     if named != output {
         messages.result(format_args!("this is one of several ranks: its capture is `{}`", named.display()));
     }
@@ -76,7 +77,7 @@ pub(crate) fn record(options: &Record) -> Result<ExitCode, Failure> {
 }
 
 /// Runs the program. Without the recorder's library it runs all the same.
-fn run(passes: &Passes, recording: &mut Recording) -> Result<Vec<Ended>, Failure> {
+fn run(passes: &Passes, recording: &mut RecordingFile) -> Result<Vec<Ended>, Failure> {
     if let Some(other) = std::env::var_os("CUDA_INJECTION64_PATH") {
         message::warning(format_args!(
             "CUDA_INJECTION64_PATH was `{}` and is replaced",
@@ -93,7 +94,7 @@ fn run(passes: &Passes, recording: &mut Recording) -> Result<Vec<Ended>, Failure
         }
     };
     let ends = passes.recorded(&instruments, &mut injection, recording)?;
-    let recorded = |&&instrument: &&Instrument| passes.folder.processes(instrument) == 0;
+    let recorded = |&&instrument: &&PassInstrument| passes.folder.processes(instrument) == 0;
     if instruments.iter().filter(recorded).count() == instruments.len() {
         message::warning(
             "nothing was recorded and no capture is written: no launches seen, the program did not start CUDA",
@@ -111,7 +112,8 @@ fn run(passes: &Passes, recording: &mut Recording) -> Result<Vec<Ended>, Failure
 }
 
 /// The instruments of a recording.
-const PASSES: [Instrument; 3] = [Instrument::Accesses, Instrument::PcSamples, Instrument::Timeline];
+const PASSES: [PassInstrument; 3] =
+    [PassInstrument::Accesses, PassInstrument::PcSamples, PassInstrument::Timeline];
 
 /// The folder proved that the output can be written. It holds no rows.
 fn remove_unless_it_holds_rows(folder: &Folder) {
@@ -135,13 +137,13 @@ pub(crate) fn code_of_all(ends: &[Ended]) -> u8 {
     codes.into_iter().find(|&code| code != 0).unwrap_or(0)
 }
 
-fn instruments(options: &Record) -> Vec<Instrument> {
+fn instruments(options: &Record) -> Vec<PassInstrument> {
     let samples_first = options.volume.replay.is_some_and(|replay| replay.share_percent.is_some());
     let wanted = |side| options.only.is_empty() || options.only.contains(&side);
     let (accesses, timeline, samples) = (
-        (Side::Accesses, Instrument::Accesses),
-        (Side::Timeline, Instrument::Timeline),
-        (Side::Samples, Instrument::PcSamples),
+        (Side::Accesses, PassInstrument::Accesses),
+        (Side::Timeline, PassInstrument::Timeline),
+        (Side::Samples, PassInstrument::PcSamples),
     );
     // Times come before samples: the period of a long kernel follows its duration.
     let mut passes =
@@ -156,13 +158,13 @@ fn instruments(options: &Record) -> Vec<Instrument> {
 fn config(options: &Record, folder: &folder::Folder) -> Config {
     let (volume, method) = (&options.volume, &options.method);
     let spaces = volume.spaces.iter().map(|space| match space {
-        args::Space::Global => Space::Global,
-        args::Space::Shared => Space::Shared,
-        args::Space::Local => Space::Local,
+        args::Space::Global => RecordedSpace::Global,
+        args::Space::Shared => RecordedSpace::Shared,
+        args::Space::Local => RecordedSpace::Local,
     });
     Config {
         directory: folder.path().to_owned(),
-        selection: Selection {
+        selection: LaunchSelection {
             kernels: volume.kernels.clone(),
             exclude: volume.exclude.clone(),
             collectives: volume.collectives,
@@ -177,18 +179,18 @@ fn config(options: &Record, folder: &folder::Folder) -> Config {
         },
         blocks: volume.blocks,
         accesses: match volume.accesses {
-            args::Extent::Auto => Extent::Auto,
-            args::Extent::All => Extent::All,
+            args::Extent::Auto => AccessExtent::Auto,
+            args::Extent::All => AccessExtent::All,
         },
         spaces: spaces.collect(),
         when_full: match method.when_full {
-            args::WhenFull::Wait => WhenFull::Wait,
-            args::WhenFull::Drop => WhenFull::Drop,
+            args::WhenFull::Wait => FullBufferAction::Wait,
+            args::WhenFull::Drop => FullBufferAction::Drop,
         },
         buffer_bytes: method.buffer,
         sampling: match method.sampling {
-            args::Sampling::Serialized => Sampling::Serialized,
-            args::Sampling::Continuous => Sampling::Continuous,
+            args::Sampling::Serialized => SamplingMethod::Serialized,
+            args::Sampling::Continuous => SamplingMethod::Continuous,
         },
         sampling_period_exponent: method.period,
         python: !method.no_python,
@@ -197,10 +199,10 @@ fn config(options: &Record, folder: &folder::Folder) -> Config {
     }
 }
 
-fn describe(options: &Record) -> Recording {
+fn describe(options: &Record) -> RecordingFile {
     let mut words = options.program.iter().map(|word| word.to_string_lossy().into_owned());
     let folder = std::env::current_dir().map(|path| path.to_string_lossy().into_owned());
-    Recording {
+    RecordingFile {
         recorder_version: env!("CARGO_PKG_VERSION").to_owned(),
         created_ns: now_ns(),
         program: words.next().unwrap_or_default(),

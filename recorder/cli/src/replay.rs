@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use regex::Regex;
-use stallmap_config::{Config, Instrument, Recording, RecordingOption, Space};
+use stallmap_config::{Config, PassInstrument, RecordedSpace, RecordingFile, RecordingOption};
 use stallmap_replay::bundle::{CaptureBundles, ReplayBundle};
 use stallmap_replay::error::ReplayError;
 use stallmap_replay::export::ExportLanguage;
@@ -105,7 +105,7 @@ fn remove(folder: &Folder) {
 }
 
 /// Description of these replays for `recording.json`.
-fn describe(options: &Replay) -> Recording {
+fn describe(options: &Replay) -> RecordingFile {
     let mut words = std::env::args();
     let folder = std::env::current_dir().map(|path| path.to_string_lossy().into_owned());
     let extent = &options.extent;
@@ -118,7 +118,7 @@ fn describe(options: &Replay) -> Recording {
     let option = |(name, value): (&str, Option<String>)| {
         Some(RecordingOption { name: name.to_owned(), value: value? })
     };
-    Recording {
+    RecordingFile {
         recorder_version: env!("CARGO_PKG_VERSION").to_owned(),
         created_ns: now_ns(),
         program: words.next().unwrap_or_default(),
@@ -236,7 +236,7 @@ struct Round<'a> {
     folder: &'a Folder,
     signals: &'a Signals,
     messages: Messages,
-    recording: Recording,
+    recording: RecordingFile,
     /// True if any launch was replayed.
     has_replayed: bool,
     /// True if an instrument measured nothing.
@@ -272,15 +272,15 @@ impl<'a> Round<'a> {
         bundles: &CaptureBundles,
     ) -> Result<BTreeMap<u64, ReplayOutcome>, Failure> {
         let kernels: Vec<u64> = bundles.bundles.keys().map(|kernel_id| kernel_id.0).collect();
-        let plan = self.plan(Instrument::Native, kernels)?;
-        let native = self.run(Instrument::Native, None, plan)?;
+        let plan = self.plan(PassInstrument::Native, kernels)?;
+        let native = self.run(PassInstrument::Native, None, plan)?;
         let good: Vec<&ReplayOutcome> = native.values().filter(|outcome| outcome.good > 0).collect();
         for wanted in self.options.instruments() {
             let measured = match wanted {
                 Wanted::Native => Ok(()),
                 Wanted::PcSamples => self.samples(&good),
-                Wanted::Counters => self.under(Instrument::Counters, &good),
-                Wanted::Accesses => self.under(Instrument::Accesses, &good),
+                Wanted::Counters => self.under(PassInstrument::Counters, &good),
+                Wanted::Accesses => self.under(PassInstrument::Accesses, &good),
             };
             self.warn_of(measured, wanted.words())?;
         }
@@ -311,8 +311,8 @@ impl<'a> Round<'a> {
             groups.entry(period).or_default().push(outcome);
         }
         for (period, group) in groups {
-            let plan = self.plan_of(Instrument::PcSamples, &group)?;
-            let outcomes = self.run(Instrument::PcSamples, Some(period), plan)?;
+            let plan = self.plan_of(PassInstrument::PcSamples, &group)?;
+            let outcomes = self.run(PassInstrument::PcSamples, Some(period), plan)?;
             let wanted = self.options.extent.precision / 100.0;
             let coarse =
                 outcomes.values().filter(|outcome| outcome.relative_error.is_none_or(|error| error > wanted));
@@ -327,27 +327,27 @@ impl<'a> Round<'a> {
         Ok(())
     }
 
-    fn under(&mut self, instrument: Instrument, good: &[&ReplayOutcome]) -> Result<(), Failure> {
+    fn under(&mut self, instrument: PassInstrument, good: &[&ReplayOutcome]) -> Result<(), Failure> {
         let plan = self.plan_of(instrument, good)?;
         self.run(instrument, None, plan).map(|_outcomes| ())
     }
 
-    fn plan_of(&self, instrument: Instrument, good: &[&ReplayOutcome]) -> Result<WorkerPlan, Failure> {
+    fn plan_of(&self, instrument: PassInstrument, good: &[&ReplayOutcome]) -> Result<WorkerPlan, Failure> {
         let mut plan = self.plan(instrument, good.iter().map(|outcome| outcome.kernel_id).collect())?;
         let unstable = good.iter().map(|outcome| (outcome.kernel_id, outcome.unstable.clone()));
         plan.unstable = unstable.filter(|(_, pages)| !pages.is_empty()).collect();
         Ok(plan)
     }
 
-    fn plan(&self, instrument: Instrument, kernels: Vec<u64>) -> Result<WorkerPlan, Failure> {
+    fn plan(&self, instrument: PassInstrument, kernels: Vec<u64>) -> Result<WorkerPlan, Failure> {
         let extent = &self.options.extent;
-        let is_sampling = instrument == Instrument::PcSamples;
+        let is_sampling = instrument == PassInstrument::PcSamples;
         let repeats = match instrument {
-            Instrument::PcSamples => SAMPLE_REPEATS,
-            Instrument::Native => NATIVE_REPEATS,
-            Instrument::Counters | Instrument::Accesses | Instrument::Timeline => 1,
+            PassInstrument::PcSamples => SAMPLE_REPEATS,
+            PassInstrument::Native => NATIVE_REPEATS,
+            PassInstrument::Counters | PassInstrument::Accesses | PassInstrument::Timeline => 1,
         };
-        let cold_by_itself = instrument == Instrument::Counters;
+        let cold_by_itself = instrument == PassInstrument::Counters;
         Ok(WorkerPlan {
             capture: std::path::absolute(&self.options.capture)
                 .map_err(|error| Failure::before(error.into()))?,
@@ -370,14 +370,14 @@ impl<'a> Round<'a> {
 
     fn run(
         &mut self,
-        instrument: Instrument,
+        instrument: PassInstrument,
         period: Option<u32>,
         plan: WorkerPlan,
     ) -> Result<BTreeMap<u64, ReplayOutcome>, Failure> {
         let config = Config {
             directory: self.folder.path().to_owned(),
             instrument,
-            spaces: vec![Space::Global],
+            spaces: vec![RecordedSpace::Global],
             sampling_period_exponent: period,
             sampling_buffer_bytes: SAMPLING_BUFFER_BYTES,
             python: false,

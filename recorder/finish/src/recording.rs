@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use stallmap_config::Instrument;
+use stallmap_config::PassInstrument;
 use stallmap_config::folder::{RunName, host_word};
-use stallmap_config::progress::{self, Progress};
-use stallmap_config::recording::{Pass, RECORDING_FILE, Recording};
+use stallmap_config::progress::{self, RunProgress};
+use stallmap_config::recording::{RECORDING_FILE, RecordingFile, RecordingPass};
 use stallmap_schema::capture::segment::{self, FrameKind, SegmentFrame, SegmentReader};
 use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::run::Run;
@@ -33,7 +33,7 @@ pub(crate) struct Folder {
 struct Part {
     path: PathBuf,
     /// The facts from `stallmap-record`. Default values if the file is missing or damaged.
-    recording: Recording,
+    recording: RecordingFile,
     /// Failures of its Python hooks.
     hook_failures: Vec<HookFailure>,
 }
@@ -49,7 +49,7 @@ pub(crate) struct RunFolder {
     /// Rows that were written when the disk was full.
     pub(crate) reserve: Option<SegmentReader>,
     /// The counts of its rows. Null where its folder has none.
-    pub(crate) progress: Option<Progress>,
+    pub(crate) progress: Option<RunProgress>,
     /// The process's own row. Null where it was lost.
     row: Option<Run>,
 }
@@ -88,15 +88,15 @@ impl Folder {
     }
 
     /// The facts from `stallmap-record` about the recording that a run is part of.
-    pub(crate) fn recording(&self, run: &RunFolder) -> &Recording {
-        static UNKNOWN: std::sync::OnceLock<Recording> = std::sync::OnceLock::new();
+    pub(crate) fn recording(&self, run: &RunFolder) -> &RecordingFile {
+        static UNKNOWN: std::sync::OnceLock<RecordingFile> = std::sync::OnceLock::new();
         let part = self.parts.get(run.part);
-        part.map_or_else(|| UNKNOWN.get_or_init(Recording::default), |part| &part.recording)
+        part.map_or_else(|| UNKNOWN.get_or_init(RecordingFile::default), |part| &part.recording)
     }
 
     /// The pass whose own process a run is: where the process executed several programs, the last of them, because the
     /// pass knows how that one ended.
-    pub(crate) fn pass(&self, run: &RunFolder) -> Option<&Pass> {
+    pub(crate) fn pass(&self, run: &RunFolder) -> Option<&RecordingPass> {
         let recording = self.recording(run);
         let pass = recording.passes.iter().find(|pass| run.is_of(pass, recording))?;
         let is_later = |other: &&RunFolder| {
@@ -120,7 +120,7 @@ impl Part {
     fn open(path: &Path, index: usize) -> Result<(Self, Vec<RunFolder>), FinishError> {
         let entries = fs::read_dir(path).map_err(FinishError::io("open recording", path))?;
         let recording = file::read(&path.join(RECORDING_FILE), file::MAX_BYTES).ok();
-        let recording: Recording =
+        let recording: RecordingFile =
             recording.and_then(|json| serde_json::from_slice(&json).ok()).unwrap_or_default();
         let runs: Vec<RunFolder> = entries
             .filter_map(Result::ok)
@@ -148,9 +148,9 @@ impl RunFolder {
     /// Sort key of kinds of runs: a run refers to one of an earlier kind.
     fn kind(&self) -> u8 {
         match self.name.instrument {
-            Instrument::Accesses | Instrument::Counters | Instrument::Native => 0,
-            Instrument::PcSamples => 1,
-            Instrument::Timeline => 2,
+            PassInstrument::Accesses | PassInstrument::Counters | PassInstrument::Native => 0,
+            PassInstrument::PcSamples => 1,
+            PassInstrument::Timeline => 2,
         }
     }
 
@@ -166,8 +166,8 @@ impl RunFolder {
     }
 
     /// True if it belongs to the process that a pass started. A process of another host may have the same id.
-    fn is_of(&self, pass: &Pass, recording: &Recording) -> bool {
-        let is_host = |origin: &stallmap_config::folder::Origin| {
+    fn is_of(&self, pass: &RecordingPass, recording: &RecordingFile) -> bool {
+        let is_host = |origin: &stallmap_config::folder::SessionOrigin| {
             recording.host.is_empty() || origin.host == host_word(&recording.host)
         };
         pass.instrument == self.name.instrument
@@ -177,8 +177,8 @@ impl RunFolder {
 }
 
 /// The counts of a run, from a file that anyone may have put there.
-fn read_progress(path: &Path) -> Option<Progress> {
-    Progress::read(&file::read(path, progress::BYTES as u64).ok()?)
+fn read_progress(path: &Path) -> Option<RunProgress> {
+    RunProgress::read(&file::read(path, progress::BYTES as u64).ok()?)
 }
 
 /// The row that the process wrote about itself.

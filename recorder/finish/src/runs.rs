@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use stallmap_config::progress::Progress;
-use stallmap_config::{Instrument as Pass, RecordingOption};
+use stallmap_config::progress::RunProgress;
+use stallmap_config::{PassInstrument as Pass, RecordingOption};
 use stallmap_schema::capture::recording::RunFact;
 use stallmap_schema::id::{ModuleId, RunId};
 use stallmap_schema::tables::run::{Run, RunOption};
@@ -157,7 +157,7 @@ fn open_run(
 }
 
 /// Counts what a process had recorded that is not among the rows and frames found.
-fn lose_unwritten(run_id: RunId, progress: &Progress, (rows, frames): (u64, u64), losses: &mut Losses) {
+fn lose_unwritten(run_id: RunId, progress: &RunProgress, (rows, frames): (u64, u64), losses: &mut Losses) {
     let (missing_rows, missing_frames) = progress.missing(rows, frames);
     let (unwritten_rows, unwritten_frames) = progress.unwritten(rows, frames);
     for (reason, count) in [

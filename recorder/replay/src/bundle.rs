@@ -8,7 +8,7 @@ use stallmap_schema::id::{FunctionId, KernelId, ModuleId, RunId};
 use stallmap_schema::tables::code::{Function, Module};
 use stallmap_schema::tables::launch::{Launch, LaunchParameter};
 use stallmap_schema::tables::replay::{self, BundleContent, BundlePage, BundleSymbol, PAGE_BYTES};
-use stallmap_sys::replayer::{Attribute, LAUNCH_COOPERATIVE, LAUNCH_OWN};
+use stallmap_sys::replayer::{LAUNCH_COOPERATIVE, LAUNCH_OWN, LaunchAttribute};
 
 use crate::error::{GpuError, ReplayError};
 use crate::gpu::LaunchShape;
@@ -253,18 +253,18 @@ impl FunctionCubins {
 }
 
 /// The recorded attributes that concern the kernel itself.
-fn attributes(bytes: &[u8], is_cooperative: bool) -> Vec<Attribute> {
-    let number = |attribute: &Attribute| {
+fn attributes(bytes: &[u8], is_cooperative: bool) -> Vec<LaunchAttribute> {
+    let number = |attribute: &LaunchAttribute| {
         attribute.0.first_chunk().map_or(0, |number: &[u8; 4]| i32::from_le_bytes(*number))
     };
     let (recorded, _rest) = bytes.as_chunks::<72>();
-    let mut attributes: Vec<Attribute> = recorded
+    let mut attributes: Vec<LaunchAttribute> = recorded
         .iter()
-        .map(|bytes| Attribute(*bytes))
+        .map(|bytes| LaunchAttribute(*bytes))
         .filter(|attribute| LAUNCH_OWN.contains(&number(attribute)))
         .collect();
     if is_cooperative && !attributes.iter().any(|attribute| number(attribute) == LAUNCH_COOPERATIVE) {
-        let mut attribute = Attribute([0; 72]);
+        let mut attribute = LaunchAttribute([0; 72]);
         attribute.0[0] = LAUNCH_COOPERATIVE.to_le_bytes()[0];
         attribute.0[8] = 1;
         attributes.push(attribute);

@@ -10,7 +10,7 @@ use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_sys::replayer::Attribute;
+use stallmap_sys::replayer::LaunchAttribute;
 
 use crate::bundle::{self, PageContents, ReplayBundle};
 use crate::error::ReplayError;
@@ -112,7 +112,7 @@ fn header(bundle: &ReplayBundle, numbers: &BTreeMap<u64, u64>) -> String {
     define("ATTRIBUTE_COUNT", &shape.attributes.len());
     define("SYMBOL_COUNT", &bundle.symbols.len());
     // C has no empty arrays: each has one element more.
-    let attributes = shape.attributes.iter().flat_map(|Attribute(bytes)| bytes.iter().copied());
+    let attributes = shape.attributes.iter().flat_map(|LaunchAttribute(bytes)| bytes.iter().copied());
     writeln!(
         text,
         "static const _Alignas(64) unsigned char PARAMETERS[] = {{{}0}};",
@@ -179,7 +179,7 @@ mod tests {
                 grid: [1, 2, 3],
                 block: [4, 5, 6],
                 dynamic_shared_bytes: 7,
-                attributes: vec![Attribute([9; 72])],
+                attributes: vec![LaunchAttribute([9; 72])],
             },
             max_dynamic_shared_bytes: None,
             shared_carveout: None,

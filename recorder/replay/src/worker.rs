@@ -9,16 +9,16 @@ mod experiments;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use stallmap_config::Instrument;
+use stallmap_config::PassInstrument;
 use stallmap_instruments as instruments;
-use stallmap_samples::counters::{Measured, Profiler, sets};
+use stallmap_samples::counters::{CounterProfiler, MeasuredValue, sets};
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::id::{KernelId, ModuleId, Pc, RunId};
 use stallmap_schema::tables::replay::Counter;
 use stallmap_schema::word::LossKind;
 use stallmap_session::gpu::{code, device};
 use stallmap_session::session;
-use stallmap_sys::cuda::Handle;
+use stallmap_sys::cuda::DriverHandle;
 use stallmap_sys::replayer;
 
 use crate::attempt::{ReplayAttempt, ReplayAttempts};
@@ -36,7 +36,7 @@ pub fn work(plan: &WorkerPlan, say: &mut dyn FnMut(&WorkerEvent)) -> Result<(), 
     if !session::start() {
         return Err(ReplayError::NoSession);
     }
-    let instrument = session::config().map_or(Instrument::Native, |config| config.instrument);
+    let instrument = session::config().map_or(PassInstrument::Native, |config| config.instrument);
     let capture = CaptureReader::open(&plan.capture)?;
     let mut bundles = CaptureBundles::read(&capture)?;
     bundles.bundles.retain(|kernel_id, _| plan.kernels.contains(&kernel_id.0));
@@ -67,7 +67,7 @@ pub fn work(plan: &WorkerPlan, say: &mut dyn FnMut(&WorkerEvent)) -> Result<(), 
 
 struct BundleReplayer<'a> {
     plan: &'a WorkerPlan,
-    instrument: Instrument,
+    instrument: PassInstrument,
     gpu: ReplayGpu,
     place: AddressSpace,
     capture: &'a CaptureReader,
@@ -76,8 +76,8 @@ struct BundleReplayer<'a> {
     modules: BTreeMap<ModuleId, LoadedCubin>,
     /// Flushes caches, for replays that need them cold.
     flush: Option<CacheFlush>,
-    events: [Handle; 2],
-    profiler: Option<Profiler>,
+    events: [DriverHandle; 2],
+    profiler: Option<CounterProfiler>,
 }
 
 /// A launch ready to be replayed.
@@ -91,25 +91,25 @@ struct ReadyLaunch<'a> {
 impl<'a> BundleReplayer<'a> {
     fn new(
         plan: &'a WorkerPlan,
-        instrument: Instrument,
+        instrument: PassInstrument,
         gpu: ReplayGpu,
         place: AddressSpace,
         capture: &'a CaptureReader,
         contents: &'a PageContents,
     ) -> Result<Self, ReplayError> {
         let profiler = match instrument {
-            Instrument::Counters => {
-                let profiler = Profiler::new(gpu.context, gpu.device, &plan.metrics);
+            PassInstrument::Counters => {
+                let profiler = CounterProfiler::new(gpu.context, gpu.device, &plan.metrics);
                 Some(profiler.map_err(|cause| GpuError::own("count", cause))?)
             }
             _ => None,
         };
-        let unknown = profiler.iter().flat_map(Profiler::unknown);
+        let unknown = profiler.iter().flat_map(CounterProfiler::unknown);
         // The sets hold spellings for several generations of chips.
         for metric in unknown.filter(|metric| !sets::hold(metric)) {
             session::lose(LossKind::Replay, "metric is not known to this GPU", 1, Some(metric.clone()));
         }
-        if matches!(instrument, Instrument::Counters | Instrument::Native)
+        if matches!(instrument, PassInstrument::Counters | PassInstrument::Native)
             && let Some(row) = device::describe(gpu.device)
         {
             session::emit(row);
@@ -144,7 +144,7 @@ impl<'a> BundleReplayer<'a> {
                 Some(experiments) => self.experiment(bundle, experiments, &mut outcome, say),
                 None => self.replay(bundle, &mut attempts, &mut outcome),
             };
-            attempts.finish(&self.plan.unstable, self.instrument == Instrument::Native, &mut outcome);
+            attempts.finish(&self.plan.unstable, self.instrument == PassInstrument::Native, &mut outcome);
             // A driver may have unknown errors: a lost context does not synchronize.
             let is_lost = |error: &GpuError| error.is_sticky() || self.gpu.synchronize().is_err();
             let lost = result.as_ref().is_err_and(is_lost);
@@ -246,7 +246,7 @@ impl<'a> BundleReplayer<'a> {
         } else {
             self.flush()?;
             self.gpu.synchronize()?;
-            let is_timed = self.instrument == Instrument::Native;
+            let is_timed = self.instrument == PassInstrument::Native;
             duration_ns = self.launch(ready, ready.kernel, is_timed)?;
         }
         Ok(ReplayAttempt { ordinal, begin_ns, repeat, duration_ns })
@@ -274,7 +274,12 @@ impl<'a> BundleReplayer<'a> {
         if is_timed { self.gpu.elapsed_ns(self.events).map(Some) } else { Ok(None) }
     }
 
-    fn count(&self, profiler: &mut Profiler, ready: &ReadyLaunch, repeat: u32) -> Result<(), GpuError> {
+    fn count(
+        &self,
+        profiler: &mut CounterProfiler,
+        ready: &ReadyLaunch,
+        repeat: u32,
+    ) -> Result<(), GpuError> {
         let restore = || ready.memory.restore(self.gpu, self.contents).and_then(|()| self.flush());
         let measured = self.measured(profiler, ready, ready.kernel, &restore)?;
         for counter in measured.map_err(|cause| GpuError::own("count", cause))? {
@@ -294,11 +299,11 @@ impl<'a> BundleReplayer<'a> {
     /// the profiler's.
     fn measured(
         &self,
-        profiler: &mut Profiler,
+        profiler: &mut CounterProfiler,
         ready: &ReadyLaunch,
         kernel: LoadedKernel,
         restore: &dyn Fn() -> Result<(), GpuError>,
-    ) -> Result<Result<Vec<Measured>, String>, GpuError> {
+    ) -> Result<Result<Vec<MeasuredValue>, String>, GpuError> {
         let mut fault = None;
         let measured = profiler.measure(&mut || restore().map_err(|error| error.to_string()), &mut || {
             let launched = self.launch(ready, kernel, false).map(|_time| ());
@@ -318,7 +323,8 @@ impl<'a> BundleReplayer<'a> {
 
     /// True if the samples of a launch are as precise as wished.
     fn is_enough(&self, shares: &mut SampleShares<(String, Pc)>, outcome: &mut ReplayOutcome) -> bool {
-        let Some(precision) = self.plan.precision.filter(|_| self.instrument == Instrument::PcSamples) else {
+        let Some(precision) = self.plan.precision.filter(|_| self.instrument == PassInstrument::PcSamples)
+        else {
             return false;
         };
         let taken = stallmap_samples::pc_sampling::samples_of_last_launch();

@@ -3,7 +3,7 @@
 
 use std::ffi::CString;
 
-use stallmap_sys::cuda::Handle;
+use stallmap_sys::cuda::DriverHandle;
 
 use super::PageBytes;
 use super::ranges::PageRanges;
@@ -21,13 +21,13 @@ pub struct ModuleVariable {
 }
 
 /// The variables of a module, and how many the driver did not find.
-pub fn find(module: Handle, variables: &[(String, u64)]) -> (Vec<ModuleVariable>, u64) {
+pub fn find(module: DriverHandle, variables: &[(String, u64)]) -> (Vec<ModuleVariable>, u64) {
     let found: Vec<ModuleVariable> = variables.iter().filter_map(|(name, _)| locate(module, name)).collect();
     let missing = (variables.len() - found.len()) as u64;
     (found, missing)
 }
 
-fn locate(module: Handle, name: &str) -> Option<ModuleVariable> {
+fn locate(module: DriverHandle, name: &str) -> Option<ModuleVariable> {
     let c_name = CString::new(name).ok()?;
     let (mut address, mut bytes) = (0, 0);
     // SAFETY: the launch that is beginning says that the module is loaded. The outputs outlive the call.

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use stallmap_schema::word::LossKind;
 use stallmap_session::session;
-use stallmap_sys::cuda::Handle;
+use stallmap_sys::cuda::DriverHandle;
 use stallmap_sys::sanitizer::Sanitizer;
 
 use super::counted::LaunchOrdinals;
@@ -266,7 +266,12 @@ impl Ring {
 }
 
 /// Copies device memory to the host, and waits for it.
-fn copy_back<T: Copy>(api: &Sanitizer, stream: Handle, source: u64, values: &mut [T]) -> Result<(), String> {
+fn copy_back<T: Copy>(
+    api: &Sanitizer,
+    stream: DriverHandle,
+    source: u64,
+    values: &mut [T],
+) -> Result<(), String> {
     let source = std::ptr::with_exposed_provenance::<c_void>(source as usize);
     // SAFETY: both sides have the size of the values, which are plain numbers.
     check(unsafe { (api.copy_to_host)(values.as_mut_ptr().cast(), source, size_of_val(values), stream) })

@@ -7,7 +7,7 @@ use std::ffi::c_void;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use stallmap_session::gpu::device;
-use stallmap_sys::cuda::{Handle, STREAM_NON_BLOCKING};
+use stallmap_sys::cuda::{DriverHandle, STREAM_NON_BLOCKING};
 use stallmap_sys::sanitizer::Sanitizer;
 
 use super::counted::LaunchOrdinals;
@@ -21,7 +21,7 @@ pub struct SnapshotCopier {
     /// Room for all entries, pinned.
     target: *mut CountEntry,
     /// The API's handle of the stream.
-    stream: Handle,
+    stream: DriverHandle,
     busy: Arc<CopierState>,
 }
 
@@ -55,9 +55,9 @@ pub struct SnapshotCopy {
 impl SnapshotCopier {
     /// Makes the stream and the memory in the context of this thread. Not in the callbacks of a launch, in which the driver
     /// holds locks.
-    pub fn new(api: &Sanitizer, context: Handle) -> Result<Self, String> {
+    pub fn new(api: &Sanitizer, context: DriverHandle) -> Result<Self, String> {
         let driver = device::driver().ok_or("the driver is not known")?;
-        let (mut stream, mut handle) = (Handle::NULL, Handle::NULL);
+        let (mut stream, mut handle) = (DriverHandle::NULL, DriverHandle::NULL);
         // SAFETY: the outputs outlive the calls. The context is the thread's.
         unsafe {
             check((driver.stream_create)(&raw mut stream, STREAM_NON_BLOCKING))?;

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use stallmap_config::{Config, KernelShape, Space, WhenFull};
+use stallmap_config::{Config, FullBufferAction, KernelShape, RecordedSpace};
 use stallmap_schema::cell::Blob;
 use stallmap_schema::hash::content_hash;
 use stallmap_schema::id::{Address, KernelId, RunId};
@@ -27,7 +27,7 @@ use crate::bundle::symbols::{self, ModuleVariable};
 use crate::bundle::uses::KernelUses;
 use crate::bundle::{PAGE_BYTES_U64, PAGE_SHIFT, PageBytes};
 use crate::ring::PageGathering;
-use stallmap_session::gpu::code::Code;
+use stallmap_session::gpu::code::LoadedCode;
 use stallmap_session::gpu::device;
 use stallmap_session::{context, session, torch};
 
@@ -52,7 +52,7 @@ pub(super) struct LaunchBeginning<'a> {
     /// The API's data about the launch.
     pub(super) data: &'a LaunchData,
     /// Its kernel's module.
-    pub(super) code: Option<&'a Code>,
+    pub(super) code: Option<&'a LoadedCode>,
     /// Arguments of the launch call.
     pub(super) given: Option<&'a CallArguments>,
 }
@@ -313,7 +313,9 @@ fn kind_of(LaunchBeginning { data, given, .. }: LaunchBeginning, name: &str) -> 
 
 /// True if every access to device memory is recorded.
 fn is_whole(config: &Config) -> bool {
-    config.blocks.is_none() && config.when_full == WhenFull::Wait && config.spaces.contains(&Space::Global)
+    config.blocks.is_none()
+        && config.when_full == FullBufferAction::Wait
+        && config.spaces.contains(&RecordedSpace::Global)
 }
 
 fn emit(prepared: PreparedBundle, rows: Result<MemoryFindings, BundleRefusal>, budget_bytes: u64) {

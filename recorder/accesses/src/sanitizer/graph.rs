@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use stallmap_schema::id::RunId;
 use stallmap_schema::tables::launch::{GraphLaunch as GraphLaunchRow, LaunchRun};
 use stallmap_schema::word::LossKind;
-use stallmap_sys::cuda::{Handle, node_type};
+use stallmap_sys::cuda::{DriverHandle, node_type};
 use stallmap_sys::sanitizer::{GraphLaunchData, GraphNodeData, LaunchData};
 
 use super::launch::{CallArguments, LaunchOrigin, begun, emit_launch, settle};
@@ -17,9 +17,9 @@ use super::{AccessInstrument, HandleKey, own};
 use crate::ring::{ArmedLaunch, RecordFailure, RingContext};
 use stallmap_session::context;
 use stallmap_session::gpu::device;
-use stallmap_session::gpu::graphs::{self, GraphLaunch, Node, UNREAD};
+use stallmap_session::gpu::graphs::{self, ExecNode, LaunchedGraph, UNREAD};
 use stallmap_session::gpu::name::text;
-use stallmap_session::gpu::parameters::Parameters;
+use stallmap_session::gpu::parameters::KernelParameters;
 use stallmap_session::slot::ThreadSlot;
 use stallmap_session::{replayed, session};
 
@@ -40,7 +40,7 @@ pub(super) struct NodePlan {
 /// A graph launch that is being called.
 pub(super) struct PlannedGraphLaunch {
     exec: HandleKey,
-    pub(super) launch: Option<GraphLaunch>,
+    pub(super) launch: Option<LaunchedGraph>,
     /// Ordinal of the first node.
     first: u64,
     /// Kernel nodes, by the handle that they are expected to be announced by.
@@ -64,7 +64,7 @@ impl PlannedGraphLaunch {
 /// A graph launch that runs on this thread.
 struct RunningGraphLaunch {
     exec: HandleKey,
-    launch: Option<GraphLaunch>,
+    launch: Option<LaunchedGraph>,
     /// Kernel nodes that were not announced yet, by the handle that they are expected to be announced by.
     nodes: BTreeMap<HandleKey, NodePlan>,
     armed: Option<ArmedLaunch>,
@@ -89,7 +89,7 @@ impl AccessInstrument {
     }
 
     /// A graph launch is being called. It is no launch where its stream is capturing.
-    pub(super) fn graph_call(&self, id: u32, exec: Handle, stream: Handle) {
+    pub(super) fn graph_call(&self, id: u32, exec: DriverHandle, stream: DriverHandle) {
         self.place_graph(exec);
         self.prepare_snapshots();
         if self.bundles.is_none() || replayed::is_silent() || graphs::capture(id, stream).is_some() {
@@ -101,9 +101,9 @@ impl AccessInstrument {
         PLANNED.with(|slot| slot.put(planned));
     }
 
-    fn plan(&self, exec: Handle) -> PlannedGraphLaunch {
+    fn plan(&self, exec: DriverHandle) -> PlannedGraphLaunch {
         let launch = self.graphs.launch_begins(exec);
-        let enabled: Vec<&Node> =
+        let enabled: Vec<&ExecNode> =
             launch.iter().flat_map(|launch| launch.nodes.iter()).filter(|node| node.is_enabled).collect();
         let first = session::take_ordinals(enabled.len() as u64);
         let mut nodes = BTreeMap::new();
@@ -341,20 +341,20 @@ impl AccessInstrument {
     }
 
     /// Records where the kernels of a graph lie, before it is launched: the driver does not say while it is.
-    pub(super) fn place_graph(&self, exec: Handle) {
+    pub(super) fn place_graph(&self, exec: DriverHandle) {
         if !self.lock().placed_graphs.insert(exec.key()) {
             return;
         }
         let ordinal = session::next_ordinal();
         for node in self.graphs.nodes(exec).iter().flat_map(|nodes| nodes.iter()) {
-            if let Some(module) = device::module_of(Handle::of_key(node.function)) {
+            if let Some(module) = device::module_of(DriverHandle::of_key(node.function)) {
                 self.place_kernel(&mut self.lock(), module, &node.name, ordinal);
             }
         }
     }
 
     /// The grids of an updated graph may have other numbers.
-    pub(super) fn forget_grids(&self, exec: Handle) {
+    pub(super) fn forget_grids(&self, exec: DriverHandle) {
         let state = &mut *self.lock();
         state.placed_graphs.remove(&exec.key());
         for ring in state.rings.values_mut() {
@@ -362,7 +362,7 @@ impl AccessInstrument {
         }
     }
 
-    fn place_of(&self, context: Handle, stream: Handle) -> RingContext<'_> {
+    fn place_of(&self, context: DriverHandle, stream: DriverHandle) -> RingContext<'_> {
         RingContext { api: &self.api, context, stream }
     }
 }
@@ -384,11 +384,11 @@ impl RunningGraphLaunch {
 }
 
 /// Arguments that the launch call of a node would have.
-fn given(node: &Node) -> CallArguments {
-    let Parameters { bytes, layout } = &*node.parameters;
+fn given(node: &ExecNode) -> CallArguments {
+    let KernelParameters { bytes, layout } = &*node.parameters;
     CallArguments {
         dynamic_shared_bytes: node.shared_bytes,
-        parameters: Parameters { bytes: bytes.clone(), layout: layout.clone() },
+        parameters: KernelParameters { bytes: bytes.clone(), layout: layout.clone() },
         attributes: Vec::new(),
         is_cooperative: false,
     }

@@ -5,26 +5,26 @@ use std::collections::btree_map::Entry;
 use std::ffi::c_int;
 use std::ptr::null;
 
-use stallmap_config::WhenFull;
+use stallmap_config::FullBufferAction;
 use stallmap_schema::cell::Blob;
 use stallmap_schema::id::{FunctionId, KernelId, RunId};
 use stallmap_schema::tables::launch::{Launch, LaunchParameter, LaunchRun};
 use stallmap_schema::word::{LossKind, Match};
-use stallmap_sys::cuda::{Handle, SYNCHRONIZE_IDS, graph_id, launch_id};
-use stallmap_sys::sanitizer::{ApiData, LaunchData};
+use stallmap_sys::cuda::{DriverHandle, SYNCHRONIZE_IDS, graph_id, launch_id};
+use stallmap_sys::sanitizer::{LaunchData, SanitizerApiData};
 
 use super::bundle::{GraphStepLaunch, LaunchBeginning, PreparedBundle, stepped};
 use super::{AccessInstrument, SanitizerState, check, own, snapshots};
 use crate::bundle::refusal::BundleRefusal;
 use crate::kinds::{self, AccessArguments, LaunchKindKey};
 use crate::ring::{ArmedLaunch, LaunchRecordPlan, PageGathering, RecordFailure, Ring, RingContext};
-use stallmap_session::context::{self, Context};
+use stallmap_session::context::{self, OpContext};
 use stallmap_session::gpu::call;
-use stallmap_session::gpu::code::Code;
-use stallmap_session::gpu::device::{self, Resources};
-use stallmap_session::gpu::graphs::{self, Captured};
+use stallmap_session::gpu::code::LoadedCode;
+use stallmap_session::gpu::device::{self, FunctionResources};
+use stallmap_session::gpu::graphs::{self, NodeOrigin};
 use stallmap_session::gpu::name::text;
-use stallmap_session::gpu::parameters::{self, Parameters};
+use stallmap_session::gpu::parameters::{self, KernelParameters};
 use stallmap_session::slot::ThreadSlot;
 use stallmap_session::{replayed, session};
 
@@ -33,7 +33,7 @@ pub(super) struct CallArguments {
     /// Dynamic shared memory of a block.
     pub(super) dynamic_shared_bytes: u32,
     /// The kernel's parameters.
-    pub(super) parameters: Parameters,
+    pub(super) parameters: KernelParameters,
     /// Attributes, as CUlaunchAttribute has them.
     pub(super) attributes: Vec<u8>,
     /// True if the launch is cooperative.
@@ -44,11 +44,11 @@ pub(super) struct CallArguments {
 #[derive(Clone, Copy, Default)]
 pub(super) struct LaunchOrigin {
     /// The op that ran, with its stack.
-    pub(super) context: Option<Context>,
+    pub(super) context: Option<OpContext>,
     /// Graph, launch of the graph and node.
     pub(super) node: Option<(u64, u32, u32)>,
     /// Place where the node was captured.
-    pub(super) captured: Option<Captured>,
+    pub(super) captured: Option<NodeOrigin>,
     /// The launch whose accesses stand for its own.
     pub(super) accesses_of: Option<u64>,
 }
@@ -77,7 +77,7 @@ const SAMPLED_WARPS: u64 = 1024;
 impl AccessInstrument {
     /// # Safety
     /// `data.parameters` points to the parameters of the driver function with this callback id.
-    pub(super) unsafe fn driver_call(&self, id: u32, data: &ApiData) {
+    pub(super) unsafe fn driver_call(&self, id: u32, data: &SanitizerApiData) {
         // SAFETY: by the API, the result is there at the exit.
         let has_failed = data.site != ENTER && unsafe { graphs::result(data.result) } != 0;
         match id {
@@ -93,7 +93,7 @@ impl AccessInstrument {
                     self.end_turn();
                 } else if !data.parameters.is_null() {
                     // SAFETY: the parameters are the executable graph and the stream.
-                    let [exec, stream] = unsafe { *data.parameters.cast::<[Handle; 2]>() };
+                    let [exec, stream] = unsafe { *data.parameters.cast::<[DriverHandle; 2]>() };
                     self.graph_call(id, exec, stream);
                 }
             }
@@ -114,7 +114,7 @@ impl AccessInstrument {
 
     /// # Safety
     /// As [`Self::driver_call`], for a launch function.
-    unsafe fn launch_call(&self, id: u32, data: &ApiData, has_failed: bool) {
+    unsafe fn launch_call(&self, id: u32, data: &SanitizerApiData, has_failed: bool) {
         // SAFETY: by this function's contract.
         let Some(call) = (unsafe { call::read(id, data.parameters) }) else { return };
         if let Some(capture) = graphs::capture(id, call.stream) {
@@ -293,7 +293,7 @@ impl AccessInstrument {
         function_id: FunctionId,
         data: &LaunchData,
         given: Option<&CallArguments>,
-        context: Option<Context>,
+        context: Option<OpContext>,
     ) -> Vec<LaunchKindKey> {
         let parameters = given.map(|given| {
             let state = self.lock();
@@ -327,7 +327,9 @@ impl AccessInstrument {
 
     /// True if each launch is waited for: to count requests that can be lost, and to compare memory.
     pub(super) fn waits(&self) -> bool {
-        self.bundles.is_some() || self.config.blocks.is_some() || self.config.when_full == WhenFull::Drop
+        self.bundles.is_some()
+            || self.config.blocks.is_some()
+            || self.config.when_full == FullBufferAction::Drop
     }
 
     pub(super) fn launch_ends(&self, data: &LaunchData) {
@@ -394,7 +396,7 @@ pub(super) fn settle(armed: &ArmedLaunch, place: RingContext) -> Result<PageGath
 
 impl SanitizerState {
     /// Resources of a launch's function.
-    pub(super) fn resources(&mut self, data: &LaunchData) -> Resources {
+    pub(super) fn resources(&mut self, data: &LaunchData) -> FunctionResources {
         *self.resources.entry(data.function.key()).or_insert_with(|| own(|| device::resources(data.function)))
     }
 }
@@ -426,11 +428,11 @@ pub(super) fn begun(ordinal: u64, stream_id: u32) -> LaunchRun {
 
 pub(super) fn emit_launch(
     data: &LaunchData,
-    code: &Code,
+    code: &LoadedCode,
     (name, ordinal): (&str, u64),
     origin: LaunchOrigin,
     given: Option<CallArguments>,
-    resources: Resources,
+    resources: FunctionResources,
 ) {
     let context = origin.context;
     let [grid_x, grid_y, grid_z] = data.grid;
@@ -465,7 +467,7 @@ pub(super) fn emit_launch(
         accesses_of: origin.accesses_of.map(KernelId),
     });
     match given {
-        Some(CallArguments { parameters: Parameters { bytes, layout }, .. }) => {
+        Some(CallArguments { parameters: KernelParameters { bytes, layout }, .. }) => {
             session::emit(LaunchParameter {
                 kernel_id: KernelId(ordinal),
                 bytes: Blob(bytes),

@@ -10,7 +10,7 @@ use stallmap_session::gpu::device;
 use stallmap_session::gpu::graphs;
 use stallmap_session::guard::guard;
 use stallmap_session::session;
-use stallmap_sys::cuda::Handle;
+use stallmap_sys::cuda::DriverHandle;
 
 use super::{AccessInstrument, HandleKey, INSTRUMENT, own};
 use crate::ring::{Ring, SnapshotCopier};
@@ -73,7 +73,7 @@ impl AccessInstrument {
             let Some(snapshot) = self.lock().rings.get(&context).and_then(Ring::snapshot) else {
                 continue;
             };
-            let copied = own(|| device::within(Handle::of_key(context), || snapshot.copy(&self.api)));
+            let copied = own(|| device::within(DriverHandle::of_key(context), || snapshot.copy(&self.api)));
             let mut state = self.lock();
             let Some(ring) = state.rings.get_mut(&context) else { continue };
             match copied.unwrap_or_else(|| Err("its context could not be entered".to_owned())) {

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
-use stallmap_sys::locate::{Machine, Part, driver_release};
+use stallmap_sys::locate::{NvidiaPart, ProcessMachine, driver_release};
 
 use super::check::{ACCESSES, ALL, COUNTERS, Check, MEASURES, SAMPLES};
 use crate::args::ProbedPart;
@@ -15,7 +15,7 @@ const DRIVER_HINT: &str = "install NVIDIA's driver. A container needs the NVIDIA
                            with NVIDIA_DRIVER_CAPABILITIES=compute,utility";
 
 /// Every check, in the order of dependence.
-pub(crate) fn checks(machine: &Machine) -> Vec<Check> {
+pub(crate) fn checks(machine: &ProcessMachine) -> Vec<Check> {
     let mut checks = driver(machine);
     checks.push(permission());
     checks.push(sanitizer(machine));
@@ -27,10 +27,10 @@ pub(crate) fn checks(machine: &Machine) -> Vec<Check> {
 }
 
 /// The driver, and the devices that it shows.
-fn driver(machine: &Machine) -> Vec<Check> {
+fn driver(machine: &ProcessMachine) -> Vec<Check> {
     let release = std::fs::read_to_string("/proc/driver/nvidia/version").unwrap_or_default();
     let release = driver_release(&release).unwrap_or("release not known");
-    match first_usable(machine, Part::Driver, ProbedPart::Driver) {
+    match first_usable(machine, NvidiaPart::Driver, ProbedPart::Driver) {
         Found::Usable(path, answer) => {
             let cuda = answer["cuda_version"].as_i64().unwrap_or_default();
             let detail = format!("{release}, CUDA {}: {}", dotted(cuda), path.display());
@@ -104,32 +104,32 @@ fn is_admin(status: &str) -> bool {
         .is_some_and(|mask| mask >> SYS_ADMIN & 1 == 1)
 }
 
-fn sanitizer(machine: &Machine) -> Check {
+fn sanitizer(machine: &ProcessMachine) -> Check {
     let hint = "install compute-sanitizer of the CUDA toolkit, or the Python package nvidia-cuda-sanitizer-api, \
                 or name the file in STALLMAP_SANITIZER";
-    let found = first_usable(machine, Part::Sanitizer, ProbedPart::Sanitizer);
-    found.check("sanitizer", Part::Sanitizer, hint, |_| "loads".to_owned())
+    let found = first_usable(machine, NvidiaPart::Sanitizer, ProbedPart::Sanitizer);
+    found.check("sanitizer", NvidiaPart::Sanitizer, hint, |_| "loads".to_owned())
 }
 
-fn cupti(machine: &Machine) -> Check {
+fn cupti(machine: &ProcessMachine) -> Check {
     let hint = "install CUPTI of the CUDA toolkit, or the Python package nvidia-cuda-cupti, or name the file in \
                 STALLMAP_CUPTI";
-    let found = first_usable(machine, Part::Cupti, ProbedPart::Cupti);
-    found.check("cupti", Part::Cupti, hint, |version| format!("version {version}"))
+    let found = first_usable(machine, NvidiaPart::Cupti, ProbedPart::Cupti);
+    found.check("cupti", NvidiaPart::Cupti, hint, |version| format!("version {version}"))
 }
 
 /// Counters come from the CUPTI that samples come from, where it is new enough. Only replays measure them.
-fn counters(machine: &Machine) -> Check {
+fn counters(machine: &ProcessMachine) -> Check {
     let hint = "install CUPTI of CUDA 12.6 or newer, with its libnvperf_host.so, or the Python package \
                 nvidia-cuda-cupti, or name the file in STALLMAP_CUPTI";
-    match first_usable(machine, Part::Cupti, ProbedPart::Cupti) {
+    match first_usable(machine, NvidiaPart::Cupti, ProbedPart::Cupti) {
         Found::Usable(path, _) => {
             let probed = probe::in_a_process(ProbedPart::Profiler, &path);
             counters_of(probed.map(drop), &path, hint)
         }
         Found::Unusable(path, cause) => counters_of(Err(cause), &path, hint),
         Found::Nothing => {
-            let detail = format!("{} was not found", Part::Cupti.file_name());
+            let detail = format!("{} was not found", NvidiaPart::Cupti.file_name());
             Check::missing("counters", COUNTERS, detail, hint)
         }
     }
@@ -142,19 +142,19 @@ fn counters_of(probed: Result<(), String>, path: &Path, hint: &str) -> Check {
     }
 }
 
-fn nvrtc(machine: &Machine) -> Check {
+fn nvrtc(machine: &ProcessMachine) -> Check {
     let hint = "install NVRTC of the CUDA toolkit, or the Python package nvidia-cuda-nvrtc, or name the file in \
                 STALLMAP_NVRTC. It compiles the recorder's code for your GPU, as nvcc does";
-    let found = first_usable(machine, Part::Nvrtc, ProbedPart::Nvrtc);
-    found.check("nvrtc", Part::Nvrtc, hint, |version| {
+    let found = first_usable(machine, NvidiaPart::Nvrtc, ProbedPart::Nvrtc);
+    found.check("nvrtc", NvidiaPart::Nvrtc, hint, |version| {
         format!("{}.{}, compiles for tools", version[0], version[1])
     })
 }
 
 /// Needed only where NVRTC is not there.
-fn nvcc(machine: &Machine) -> Check {
+fn nvcc(machine: &ProcessMachine) -> Check {
     let hint = "needed only where nvrtc is missing";
-    let Some(path) = machine.candidates(Part::Nvcc).into_iter().next() else {
+    let Some(path) = machine.candidates(NvidiaPart::Nvcc).into_iter().next() else {
         return Check::missing("nvcc", ACCESSES, "not found", hint);
     };
     match probe::output(Command::new(&path).arg("--version"), Duration::from_secs(20)) {
@@ -178,8 +178,14 @@ enum Found {
 }
 
 impl Found {
-    fn check(self, name: &'static str, part: Part, hint: &str, describe: impl Fn(&Value) -> String) -> Check {
-        let needed_by = if part == Part::Cupti { SAMPLES } else { ACCESSES };
+    fn check(
+        self,
+        name: &'static str,
+        part: NvidiaPart,
+        hint: &str,
+        describe: impl Fn(&Value) -> String,
+    ) -> Check {
+        let needed_by = if part == NvidiaPart::Cupti { SAMPLES } else { ACCESSES };
         match self {
             Self::Usable(path, answer) => {
                 Check::ok(name, needed_by, format!("{}: {}", describe(&answer), path.display()))
@@ -195,7 +201,7 @@ impl Found {
 }
 
 /// Tries the candidates in order, each in a process of its own.
-fn first_usable(machine: &Machine, part: Part, probed: ProbedPart) -> Found {
+fn first_usable(machine: &ProcessMachine, part: NvidiaPart, probed: ProbedPart) -> Found {
     let mut failure = None;
     for path in machine.candidates(part) {
         match probe::in_a_process(probed, &path) {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use stallmap_ablate::{Experiment, ExperimentKinds, LaunchAccesses};
-use stallmap_config::Instrument;
+use stallmap_config::PassInstrument;
 use stallmap_replay::plan::ReplayOutcome;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::id::KernelId;
@@ -41,11 +41,11 @@ impl Round<'_> {
         let all = experiments.values().map(Vec::len).sum::<usize>();
         let refused = experiments.values().flatten().filter(|one| one.refusal.is_some()).count();
         let launches = experiments.len();
-        let mut plan = self.plan(Instrument::Native, experiments.keys().copied().collect())?;
+        let mut plan = self.plan(PassInstrument::Native, experiments.keys().copied().collect())?;
         plan.repeats = self.options.extent.repeat.unwrap_or(ROUNDS);
         plan.is_cold = true;
         plan.experiments = experiments;
-        let outcomes = self.run(Instrument::Native, None, plan)?;
+        let outcomes = self.run(PassInstrument::Native, None, plan)?;
         let made = outcomes.values().filter(|outcome| outcome.good > 0).count();
         self.messages.result(format_args!(
             "{all} experiments on {launches} launches, {refused} of them refused, {made} launches measured"
@@ -64,11 +64,11 @@ impl Round<'_> {
         if counted.is_empty() {
             return Ok(());
         }
-        let mut plan = self.plan(Instrument::Counters, counted.keys().copied().collect())?;
+        let mut plan = self.plan(PassInstrument::Counters, counted.keys().copied().collect())?;
         plan.metrics = vec![INSTRUCTIONS.to_owned()];
         plan.is_cold = false;
         plan.experiments = counted;
-        let outcomes = match self.run(Instrument::Counters, None, plan) {
+        let outcomes = match self.run(PassInstrument::Counters, None, plan) {
             Err(failure) if self.signals.ending().is_none() => {
                 failure.warn(format_args!("executed instructions were not counted"));
                 BTreeMap::new()

@@ -10,7 +10,7 @@ use anyhow::{Context as _, anyhow};
 use stallmap_replay::bundle::CaptureBundles;
 use stallmap_replay::place;
 use stallmap_sandbox::{FilePolicy, SandboxState};
-use stallmap_sys::locate::{Machine, Part};
+use stallmap_sys::locate::{NvidiaPart, ProcessMachine};
 
 use super::options::{Replay, Sandbox, Worker};
 use crate::args::ProbedPart;
@@ -67,7 +67,7 @@ pub(crate) fn probe(folder: &Path) -> SandboxState {
 /// The files of a worker: the GPU's, NVIDIA's libraries, the capture, and its own folder.
 fn policy(folder: &Path, capture: Option<&Path>) -> FilePolicy {
     let mut policy = FilePolicy::of_gpu();
-    policy.read.extend(Machine::of_this_process().library_folders());
+    policy.read.extend(ProcessMachine::of_this_process().library_folders());
     policy.read.extend(capture.map(Path::to_owned));
     policy.write.push(folder.to_owned());
     policy
@@ -92,8 +92,8 @@ fn variables(folder: &Path) -> anyhow::Result<Vec<(&'static str, OsString)>> {
         vec![("TMPDIR", scratch.into_os_string()), ("CUDA_CACHE_DISABLE", OsString::from("1"))];
     // The worker is called by this path, and Python packages are searched next to it.
     let command = std::env::current_exe().ok();
-    let machine = Machine { command, ..Machine::of_this_process() };
-    for part in [Part::Sanitizer, Part::Cupti, Part::Nvrtc] {
+    let machine = ProcessMachine { command, ..ProcessMachine::of_this_process() };
+    for part in [NvidiaPart::Sanitizer, NvidiaPart::Cupti, NvidiaPart::Nvrtc] {
         let found = machine.candidates(part).into_iter().next().filter(|path| path.is_absolute());
         variables.extend(found.map(|path| (part.variable(), path.into_os_string())));
     }

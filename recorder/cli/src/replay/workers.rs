@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use indicatif::ProgressBar;
-use stallmap_config::{Config, Pass, Recording, VARIABLE};
+use stallmap_config::{Config, RecordingFile, RecordingPass, VARIABLE};
 use stallmap_replay::plan::{AddressTranslation, ReplayOutcome, WorkerEvent, WorkerPlan};
 
 use crate::child::Signals;
@@ -30,7 +30,7 @@ const PLAN_FILE: &str = "plan.json";
 /// Starts workers and reads their reports.
 pub(super) struct Workers<'a> {
     pub(super) folder: &'a Folder,
-    pub(super) recording: &'a mut Recording,
+    pub(super) recording: &'a mut RecordingFile,
     pub(super) signals: &'a Signals,
     pub(super) messages: Messages,
     pub(super) progress: &'a ProgressBar,
@@ -146,7 +146,7 @@ impl Workers<'_> {
             }
             end => end,
         };
-        self.recording.passes.push(Pass {
+        self.recording.passes.push(RecordingPass {
             instrument: config.instrument,
             process_id,
             started_ns,

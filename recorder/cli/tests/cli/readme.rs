@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::{env, fs};
 
-use stallmap_sys::locate::Part;
+use stallmap_sys::locate::NvidiaPart;
 
 use super::run::Place;
 
@@ -19,7 +19,9 @@ fn the_reference_holds_the_help() {
         fs::write(&path, &expected).unwrap();
     }
     assert_eq!(fs::read_to_string(&path).unwrap(), expected, "run `UPDATE=1 cargo test -p stallmap-record`");
-    for part in [Part::Driver, Part::Sanitizer, Part::Cupti, Part::Nvrtc, Part::Nvcc] {
+    for part in
+        [NvidiaPart::Driver, NvidiaPart::Sanitizer, NvidiaPart::Cupti, NvidiaPart::Nvrtc, NvidiaPart::Nvcc]
+    {
         assert!(expected.contains(part.variable()), "{} is not explained", part.variable());
     }
 }

@@ -150,12 +150,12 @@ fn forks_while_recording() {
 }
 
 /// A program that ran.
-struct Recording {
+struct SessionRecording {
     folder: TempDir,
     output: Output,
 }
 
-fn record(program: &str, blocks: Option<u32>) -> Recording {
+fn record(program: &str, blocks: Option<u32>) -> SessionRecording {
     let folder = TempDir::new().unwrap();
     let config = Config { directory: folder.path().join("a.partial"), ..Config::default() };
     std::fs::create_dir(&config.directory).unwrap();
@@ -170,10 +170,10 @@ fn record(program: &str, blocks: Option<u32>) -> Recording {
         .envs([("RANK", "1"), ("WORLD_SIZE", "2"), ("LOCAL_RANK", "0")])
         .output()
         .unwrap();
-    Recording { folder, output }
+    SessionRecording { folder, output }
 }
 
-impl Recording {
+impl SessionRecording {
     /// The folders of its processes, the first to start first.
     fn runs(&self) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(self.folder.path().join("a.partial")).unwrap();
@@ -245,7 +245,7 @@ fn losses_survive_a_kill_and_an_exit_without_handlers() {
     }
 }
 
-impl Recording {
+impl SessionRecording {
     /// The only run's segment, with the folder that holds it.
     fn only_run_segment(self) -> (TempDir, PathBuf) {
         let segment = self.only_run().join(FILE_NAME);

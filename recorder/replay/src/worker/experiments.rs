@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use stallmap_ablate::{Experiment, FunctionCubin};
-use stallmap_config::Instrument;
+use stallmap_config::PassInstrument;
 use stallmap_schema::id::{Address, FunctionId, Pc, RunId};
 use stallmap_schema::tables::replay::{Ablation, AblationInstruction};
 use stallmap_schema::word::AblationTarget;
@@ -50,7 +50,7 @@ impl BundleReplayer<'_> {
         say: &mut dyn FnMut(&WorkerEvent),
     ) -> Result<(), GpuError> {
         let ready = self.prepare(bundle)?;
-        let counts = self.instrument == Instrument::Counters;
+        let counts = self.instrument == PassInstrument::Counters;
         let is_wanted =
             |experiment: &Experiment| experiment.refusal.is_none() && (experiment.is_counted || !counts);
         let cubin = self.capture.cubin(&bundle.content_hash);

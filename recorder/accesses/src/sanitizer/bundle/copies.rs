@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use std::ops::Range;
 use std::ptr::null_mut;
 
-use stallmap_sys::cuda::Handle;
+use stallmap_sys::cuda::DriverHandle;
 use stallmap_sys::sanitizer::LaunchData;
 
 use super::super::{AccessInstrument, check, own};
@@ -18,7 +18,7 @@ use crate::bundle::symbols::ModuleVariable;
 #[derive(Clone, Copy)]
 pub(super) struct CopySource {
     pub(super) device: i32,
-    pub(super) stream: Handle,
+    pub(super) stream: DriverHandle,
 }
 
 impl From<&LaunchData> for CopySource {
@@ -33,7 +33,7 @@ impl AccessInstrument {
         &self,
         buffer: &mut PageBuffer,
         pages: usize,
-        context: Handle,
+        context: DriverHandle,
     ) -> Result<(), String> {
         // SAFETY: pinned memory of the context, which is not shared and which is dropped with the context.
         unsafe { buffer.reserve(pages, |bytes| self.allocate_host(context, bytes)) }
@@ -77,11 +77,11 @@ impl AccessInstrument {
     pub(super) fn write_bytes(&self, address: u64, bytes: &[u8]) -> Result<(), String> {
         let (to, from) = (address as *mut c_void, bytes.as_ptr().cast());
         // SAFETY: the caller has the program's own memory there, and keeps `bytes` until it has waited.
-        let code = own(|| unsafe { (self.api.copy_to_device)(to, from, bytes.len(), Handle::NULL) });
+        let code = own(|| unsafe { (self.api.copy_to_device)(to, from, bytes.len(), DriverHandle::NULL) });
         check(code, "copy memory back").map_err(|error| format!("{error} at {address:#x}"))
     }
 
-    fn allocate_host(&self, context: Handle, bytes: usize) -> Result<*mut c_void, String> {
+    fn allocate_host(&self, context: DriverHandle, bytes: usize) -> Result<*mut c_void, String> {
         let mut pointer = null_mut();
         // SAFETY: the context is alive: its launch is being called; `pointer` outlives the call.
         let code = own(|| unsafe { (self.api.alloc_host)(context, &raw mut pointer, bytes) });

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stallmap_config::Config;
 use stallmap_schema::id::ModuleId;
 use stallmap_schema::word::LossKind;
-use stallmap_sys::cuda::Handle;
+use stallmap_sys::cuda::DriverHandle;
 
 use super::super::{HandleKey, own};
 use super::PreparedBundle;
@@ -17,7 +17,7 @@ use crate::bundle::refusal::{BundleRefusal, reason};
 use crate::bundle::selection::BundleSelector;
 use crate::bundle::symbols::{self, ModuleVariable};
 use crate::bundle::uses::{self, KernelUses};
-use stallmap_session::gpu::code::Code;
+use stallmap_session::gpu::code::LoadedCode;
 use stallmap_session::session;
 
 /// The bundles of a session.
@@ -93,7 +93,7 @@ impl SessionBundles {
 
     /// Looks for the variables of a module, once. The driver waits for launches here: it must not be called in one, nor
     /// with a lock that a launch waits for.
-    pub(in crate::sanitizer) fn find_variables(&self, code: &Code, module: Handle) {
+    pub(in crate::sanitizer) fn find_variables(&self, code: &LoadedCode, module: DriverHandle) {
         if self.recorder().variables(module).is_some() {
             return;
         }
@@ -119,7 +119,7 @@ impl SessionBundles {
 
 impl BundleRecorder {
     /// Memory effects of a kernel that patches do not see. Its cubin is read once.
-    pub(super) fn uses(&mut self, code: &Code, name: &str) -> KernelUses {
+    pub(super) fn uses(&mut self, code: &LoadedCode, name: &str) -> KernelUses {
         let read = || match code.path.as_deref().map(std::fs::read) {
             Some(Ok(cubin)) => uses::of_kernel(&cubin, name),
             _ => KernelUses::UNKNOWN,
@@ -128,7 +128,7 @@ impl BundleRecorder {
     }
 
     /// The variables of a module; `None` where [`SessionBundles::find_variables`] has not looked for them.
-    pub(super) fn variables(&self, module: Handle) -> Option<Arc<Vec<ModuleVariable>>> {
+    pub(super) fn variables(&self, module: DriverHandle) -> Option<Arc<Vec<ModuleVariable>>> {
         self.variables.get(&module.key()).map(Arc::clone)
     }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use stallmap_session::gpu::graphs;
-use stallmap_sys::cuda::Handle;
+use stallmap_sys::cuda::DriverHandle;
 
 use super::super::{AccessInstrument, own};
 use super::{CopySource, MAX_SAVED_BYTES};
@@ -26,12 +26,12 @@ impl AccessInstrument {
     /// Saves the memory of a context's device in `contents`, and variables. Nothing may run.
     pub(super) fn snapshot(
         &self,
-        (context, device): (Handle, i32),
+        (context, device): (DriverHandle, i32),
         memory: AllocationMap,
         symbols: Vec<ModuleVariable>,
         contents: &mut PageBuffer,
     ) -> Result<SavedMemory, BundleRefusal> {
-        let source = CopySource { device, stream: Handle::NULL };
+        let source = CopySource { device, stream: DriverHandle::NULL };
         let pages = memory.device_pages(device);
         if pages.count() > MAX_SAVED_BYTES / PAGE_BYTES_U64 {
             return Err(BundleRefusal::of("its CUDA graph may write more than 16 GiB"));
@@ -50,7 +50,7 @@ impl AccessInstrument {
     /// Gives memory its `contents` back, where they have changed. Nothing may run.
     pub(super) fn restore(
         &self,
-        context: Handle,
+        context: DriverHandle,
         SavedMemory { source, memory, pages, variables }: &SavedMemory,
         (contents, window): (&mut PageBuffer, &mut PageBuffer),
     ) -> Result<(), String> {

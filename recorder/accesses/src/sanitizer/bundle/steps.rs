@@ -9,10 +9,10 @@ use std::cell::Cell;
 use stallmap_config::KernelShape;
 use stallmap_schema::word::LossKind;
 use stallmap_session::gpu::device;
-use stallmap_session::gpu::graphs::{self, Captured, Node, Step};
+use stallmap_session::gpu::graphs::{self, ExecNode, GraphStep, NodeOrigin};
 use stallmap_session::guard::say;
 use stallmap_session::{context, session};
-use stallmap_sys::cuda::Handle;
+use stallmap_sys::cuda::DriverHandle;
 
 use super::super::graph::PlannedGraphLaunch;
 use super::super::{AccessInstrument, own};
@@ -30,7 +30,7 @@ pub(in crate::sanitizer) enum GraphStepLaunch {
     /// It is not recorded.
     Silent,
     /// It is recorded as the node: with its ordinal, the graph, the graph's launch, the node's number.
-    Node(u64, (u64, u32, u32), Option<Captured>),
+    Node(u64, (u64, u32, u32), Option<NodeOrigin>),
 }
 
 thread_local! {
@@ -44,19 +44,19 @@ pub(in crate::sanitizer) fn stepped() -> Option<GraphStepLaunch> {
 
 /// A launch of a graph that is to be run in steps.
 struct GraphWalk<'a> {
-    stream: Handle,
-    context: Handle,
+    stream: DriverHandle,
+    context: DriverHandle,
     device: i32,
-    nodes: &'a [Node],
-    steps: &'a [Step],
+    nodes: &'a [ExecNode],
+    steps: &'a [GraphStep],
 }
 
 impl AccessInstrument {
     /// Makes bundles of the nodes of a graph whose launch is being called, where any is wanted.
     pub(in crate::sanitizer) fn step_graph(
         &self,
-        exec: Handle,
-        stream: Handle,
+        exec: DriverHandle,
+        stream: DriverHandle,
         planned: &mut PlannedGraphLaunch,
     ) {
         let Some(bundles) = &self.bundles else { return };
@@ -83,7 +83,12 @@ impl AccessInstrument {
     }
 
     /// True if any node is to become a bundle. Says of each other one why not.
-    fn wants_any(&self, bundles: &SessionBundles, nodes: &[Node], planned: &mut PlannedGraphLaunch) -> bool {
+    fn wants_any(
+        &self,
+        bundles: &SessionBundles,
+        nodes: &[ExecNode],
+        planned: &mut PlannedGraphLaunch,
+    ) -> bool {
         let recorder = bundles.recorder();
         let mut is_wanted = false;
         for expected in planned.nodes.values_mut() {
@@ -135,7 +140,7 @@ impl AccessInstrument {
                     "a kernel of its CUDA graph uses memory that is not the device's own",
                 ));
             }
-            let module = device::module_of(Handle::of_key(node.function));
+            let module = device::module_of(DriverHandle::of_key(node.function));
             let code = module.and_then(|module| Self::code_of(&self.lock(), module).zip(Some(module)));
             let Some(((code, _), module)) = code else {
                 return Err(BundleRefusal::of("the module of a kernel of its CUDA graph was not seen"));
@@ -194,7 +199,7 @@ fn run_steps(
     planned: &mut PlannedGraphLaunch,
 ) -> Result<(), BundleRefusal> {
     for step in walk.steps {
-        let Step::Kernel(number, _) = step else {
+        let GraphStep::Kernel(number, _) = step else {
             own(|| step.run(walk.nodes, walk.stream)).map_err(failed)?;
             continue;
         };
@@ -228,7 +233,7 @@ fn failed(code: i32) -> BundleRefusal {
 }
 
 /// The kind of a node, as that of its launch as a step.
-fn kind_of(node: &Node) -> LaunchKind {
+fn kind_of(node: &ExecNode) -> LaunchKind {
     let context = node.captured.and_then(|captured| captured.context);
     LaunchKind {
         kernel: KernelShape { name: node.name.clone(), shape: node.shape },
