@@ -55,7 +55,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let output = Path::new(folder).join("throughput.stallmap");
     // The one of the run before.
     drop(fs::remove_file(&output));
-    let (began, before) = (Instant::now(), Usage::now()?);
+    let (began, before) = (Instant::now(), ResourceUsage::now()?);
     let stages = RefCell::new(Vec::<(&str, Instant)>::new());
     let summary = finish(&partial, &output, &|progress| {
         let mut stages = stages.borrow_mut();
@@ -71,7 +71,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let lanes = summary.runs.iter().map(|run| run.lane_access_count).sum::<u64>();
     println!("capture: {} bytes of {lanes} lane accesses in {seconds:.1} s", summary.bytes);
     println!("{:.1} million requests a second", requests / seconds / 1e6);
-    let after = Usage::now()?;
+    let after = ResourceUsage::now()?;
     let (user, kernel) = (after.user_s - before.user_s, after.system_s - before.system_s);
     let threads = std::thread::available_parallelism()?;
     println!("{threads} threads: {user:.1} s of CPU time, and {kernel:.1} s of the kernel's");
@@ -83,13 +83,13 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Time and page faults of all threads of the process.
-struct Usage {
+struct ResourceUsage {
     user_s: f64,
     system_s: f64,
     faults: f64,
 }
 
-impl Usage {
+impl ResourceUsage {
     /// Up to now. The kernel counts CPU time in hundredths of a second.
     fn now() -> Result<Self, Box<dyn Error>> {
         let stat = fs::read_to_string("/proc/self/stat")?;

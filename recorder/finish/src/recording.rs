@@ -20,9 +20,9 @@ const FIRST_FRAMES: usize = 64;
 
 /// The folder of a recording, opened. Or those of one program's recordings on several hosts, as one.
 #[derive(Debug)]
-pub(crate) struct Folder {
+pub(crate) struct OpenedRecording {
     /// At least one.
-    parts: Vec<Part>,
+    parts: Vec<ProgramFolder>,
     /// The runs in the order of their run_ids: access runs, sampling runs, timelines. In one folder, the program's own
     /// process comes before its children. Otherwise runs are in the order of rank and start.
     pub(crate) runs: Vec<RunFolder>,
@@ -30,7 +30,7 @@ pub(crate) struct Folder {
 
 /// The folder of one `stallmap-record`.
 #[derive(Debug)]
-struct Part {
+struct ProgramFolder {
     path: PathBuf,
     /// The facts from `stallmap-record`. Default values if the file is missing or damaged.
     recording: RecordingFile,
@@ -54,10 +54,10 @@ pub(crate) struct RunFolder {
     row: Option<Run>,
 }
 
-impl Folder {
+impl OpenedRecording {
     /// Opens the folder of one recording.
     pub(crate) fn open(path: &Path) -> Result<Self, FinishError> {
-        let (part, mut runs) = Part::open(path, 0)?;
+        let (part, mut runs) = ProgramFolder::open(path, 0)?;
         runs.sort_by_cached_key(|run| {
             let passes = &part.recording.passes;
             let own = passes.iter().position(|pass| run.is_of(pass, &part.recording));
@@ -70,7 +70,7 @@ impl Folder {
     pub(crate) fn merge(paths: &[&Path]) -> Result<Self, FinishError> {
         let (mut parts, mut runs) = (Vec::new(), Vec::new());
         for (index, path) in paths.iter().enumerate() {
-            let (part, own) = Part::open(path, index)?;
+            let (part, own) = ProgramFolder::open(path, index)?;
             parts.push(part);
             runs.extend(own);
         }
@@ -116,7 +116,7 @@ impl Folder {
     }
 }
 
-impl Part {
+impl ProgramFolder {
     fn open(path: &Path, index: usize) -> Result<(Self, Vec<RunFolder>), FinishError> {
         let entries = fs::read_dir(path).map_err(FinishError::io("open recording", path))?;
         let recording = file::read(&path.join(RECORDING_FILE), file::MAX_BYTES).ok();

@@ -8,8 +8,8 @@ use stallmap_replay::plan::ReplayOutcome;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::id::KernelId;
 
-use super::{Round, unreadable};
-use crate::exit::Failure;
+use super::{ReplayRound, unreadable};
+use crate::exit::RecorderFailure;
 
 /// Rounds with each state of the caches.
 const ROUNDS: u32 = 15;
@@ -20,14 +20,14 @@ const SAME_WORK: f64 = 1e-3;
 
 const NOT_COUNTED: &str = "its value reaches a branch, and executed instructions could not be counted";
 
-impl Round<'_> {
+impl ReplayRound<'_> {
     /// Makes the experiments on the launches that replay well.
     pub(super) fn ablate(
         &mut self,
         capture: &CaptureReader,
         good: &[&ReplayOutcome],
         targets: ExperimentKinds,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), RecorderFailure> {
         let kernels: BTreeSet<KernelId> = good.iter().map(|outcome| KernelId(outcome.kernel_id)).collect();
         let accesses = LaunchAccesses::read(capture, &kernels).map_err(unreadable)?;
         let mut experiments = BTreeMap::new();
@@ -54,7 +54,10 @@ impl Round<'_> {
     }
 
     /// Refuses experiments whose results reach a branch and which execute more or fewer instructions than the whole.
-    fn refuse_other_work(&mut self, experiments: &mut BTreeMap<u64, Vec<Experiment>>) -> Result<(), Failure> {
+    fn refuse_other_work(
+        &mut self,
+        experiments: &mut BTreeMap<u64, Vec<Experiment>>,
+    ) -> Result<(), RecorderFailure> {
         let is_open = |experiment: &Experiment| experiment.is_counted && experiment.refusal.is_none();
         let counted: BTreeMap<u64, Vec<Experiment>> = experiments
             .iter()

@@ -12,11 +12,11 @@ use stallmap_replay::place;
 use stallmap_sandbox::{FilePolicy, SandboxState};
 use stallmap_sys::locate::{NvidiaPart, ProcessMachine};
 
-use super::options::{Replay, Sandbox, Worker};
+use super::options::{ReplayOptions, SandboxOption, WorkerOptions};
 use crate::args::ProbedPart;
-use crate::exit::Failure;
-use crate::folder::Folder;
-use crate::message::{self, Messages};
+use crate::exit::RecorderFailure;
+use crate::folder::RecordingFolder;
+use crate::message::{self, MessagePrinter};
 use crate::probe;
 
 /// A folder for temporary files, in the folder of the replays.
@@ -46,14 +46,14 @@ const MPS_PIPE: &str = "control";
 const UNIFIED_MEMORY: &str = "/dev/nvidia-uvm";
 
 /// Confines a worker, before it starts a thread or reads anything of the capture.
-pub(super) fn enter(options: &Worker) -> Result<(), String> {
-    if options.sandbox == Sandbox::Off {
+pub(super) fn enter(options: &WorkerOptions) -> Result<(), String> {
+    if options.sandbox == SandboxOption::Off {
         return Ok(());
     }
     let folder = std::path::absolute(&options.plan).map_err(|error| error.to_string())?;
     let folder = folder.parent().unwrap_or(&folder);
     let state = stallmap_sandbox::enter(&policy(folder, options.capture.as_deref()));
-    if options.sandbox == Sandbox::Require && !state.is_whole() {
+    if options.sandbox == SandboxOption::Require && !state.is_whole() {
         return Err(format!("the sandbox is not whole: {state}"));
     }
     Ok(())
@@ -74,8 +74,12 @@ fn policy(folder: &Path, capture: Option<&Path>) -> FilePolicy {
 }
 
 /// Gives a worker its variables. A confined one has those that it needs, and `/proc/self/environ` shows no other.
-pub(super) fn set_variables(command: &mut Command, sandbox: Sandbox, folder: &Path) -> anyhow::Result<()> {
-    if sandbox != Sandbox::Off {
+pub(super) fn set_variables(
+    command: &mut Command,
+    sandbox: SandboxOption,
+    folder: &Path,
+) -> anyhow::Result<()> {
+    if sandbox != SandboxOption::Off {
         command.env_clear();
         command.envs(PASSED.into_iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
     }
@@ -103,36 +107,36 @@ fn variables(folder: &Path) -> anyhow::Result<Vec<(&'static str, OsString)>> {
 /// Prints what runs, and in which sandbox. Refuses one that is not whole where the options demand it.
 /// Returns the workers' sandbox.
 pub(super) fn announce(
-    options: &Replay,
+    options: &ReplayOptions,
     bundles: &CaptureBundles,
-    folder: &Folder,
-    messages: Messages,
-) -> Result<Sandbox, Failure> {
-    let server = mps_server(std::env::var_os(MPS_FOLDER)).filter(|_| options.sandbox != Sandbox::Off);
+    folder: &RecordingFolder,
+    messages: MessagePrinter,
+) -> Result<SandboxOption, RecorderFailure> {
+    let server = mps_server(std::env::var_os(MPS_FOLDER)).filter(|_| options.sandbox != SandboxOption::Off);
     if let Some(folder) = &server {
         let cause =
             format!("the MPS server of `{}` runs, and a confined worker cannot connect", folder.display());
-        if options.sandbox == Sandbox::Require {
+        if options.sandbox == SandboxOption::Require {
             let text = anyhow!("there is no sandbox, and --sandbox requires it: {cause}");
-            return Err(Failure::before(text).hint(
+            return Err(RecorderFailure::before(text).hint(
                 "to replay without the server, set CUDA_MPS_PIPE_DIRECTORY to an empty folder. `--sandbox auto` runs without a sandbox",
             ));
         }
         message::warning(format_args!("there is no sandbox: {cause}"));
     }
-    let sandbox = if server.is_some() { Sandbox::Off } else { options.sandbox };
+    let sandbox = if server.is_some() { SandboxOption::Off } else { options.sandbox };
     let state = match sandbox {
-        Sandbox::Off => None,
-        Sandbox::Auto | Sandbox::Require => {
+        SandboxOption::Off => None,
+        SandboxOption::Auto | SandboxOption::Require => {
             make_devices();
             Some(state(folder.path()))
         }
     };
     if let Some(state) = state.as_ref().filter(|state| !state.is_whole())
-        && sandbox == Sandbox::Require
+        && sandbox == SandboxOption::Require
     {
         let text = anyhow!("the sandbox is not whole, and --sandbox requires it: {state}");
-        return Err(Failure::before(text).hint(
+        return Err(RecorderFailure::before(text).hint(
             "Linux 6.2 and later with Landlock have it. `--sandbox auto` uses the parts that are there",
         ));
     }
@@ -203,9 +207,9 @@ fn make_devices() {
     }
 }
 
-impl Sandbox {
+impl SandboxOption {
     /// Adds a hint to the failure of a worker that was confined.
-    pub(super) fn hint(self, failure: Failure) -> Failure {
+    pub(super) fn hint(self, failure: RecorderFailure) -> RecorderFailure {
         match self {
             Self::Off => failure,
             Self::Auto | Self::Require => {

@@ -11,10 +11,10 @@ use stallmap_replay::plan::{WorkerEvent, WorkerPlan};
 use stallmap_replay::worker;
 
 use super::confinement;
-use super::options::Worker;
+use super::options::WorkerOptions;
 
 /// Replays the launches of the plan.
-pub(crate) fn work(options: &Worker) -> ExitCode {
+pub(crate) fn work(options: &WorkerOptions) -> ExitCode {
     // Without a parent the results are useless. A system without this call lets the worker run to its end.
     prctl::set_pdeathsig(Signal::SIGKILL).ok();
     // From here on the process reads what the capture holds.

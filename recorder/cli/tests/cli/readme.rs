@@ -5,7 +5,7 @@ use std::{env, fs};
 
 use stallmap_sys::locate::NvidiaPart;
 
-use super::run::Place;
+use super::run::TestFolder;
 
 #[test]
 fn the_reference_holds_the_help() {
@@ -31,7 +31,7 @@ fn with_help(text: &str, mark: &str, words: &[&str]) -> String {
     let (before, rest) = text.split_once(mark).unwrap();
     let (comment, rest) = rest.split_once("```text\n").unwrap();
     let (_, after) = rest.split_once("```\n<!-- end -->").unwrap();
-    let output = Place::new().command(words).output().unwrap();
+    let output = TestFolder::new().command(words).output().unwrap();
     let help: Vec<&str> = str::from_utf8(&output.stdout).unwrap().lines().map(str::trim_end).collect();
     format!("{before}{mark}{comment}```text\n{}\n```\n<!-- end -->{after}", help.join("\n"))
 }

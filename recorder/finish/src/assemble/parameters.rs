@@ -8,14 +8,14 @@ use stallmap_write::CaptureWriter;
 use super::append;
 use crate::error::FinishError;
 use crate::launches;
-use crate::loss::Losses;
+use crate::loss::LossTotals;
 use crate::runs::RunState;
 
 /// Writes the parameters of a run's launches, and the tensor maps in them.
 pub(super) fn write(
     run: &mut RunState,
     writer: &mut CaptureWriter,
-    losses: &mut Losses,
+    losses: &mut LossTotals,
 ) -> Result<(), FinishError> {
     let parameters = launches::parameters(run, losses);
     let memory = DeviceMemory::of(run);

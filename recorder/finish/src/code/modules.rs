@@ -21,21 +21,21 @@ use crate::file;
 
 /// Every module of a recording.
 #[derive(Debug, Default)]
-pub(crate) struct Modules {
-    modules: BTreeMap<ModuleId, Known>,
-    functions: BTreeMap<FunctionId, Named>,
+pub(crate) struct RecordedModules {
+    modules: BTreeMap<ModuleId, KnownModule>,
+    functions: BTreeMap<FunctionId, NamedModule>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct KnownModule {
     row: Module,
-    source: Source,
+    source: CubinSource,
     cubin: Result<Cubin, String>,
 }
 
 /// Location of a cubin. Its bytes are read again when they are needed, because all of them together are many.
 #[derive(Debug)]
-enum Source {
+enum CubinSource {
     /// Nowhere, or not as it should be.
     None,
     /// A file of the recording, as the program loaded it.
@@ -45,13 +45,13 @@ enum Source {
 }
 
 #[derive(Clone, Debug)]
-struct Named {
+struct NamedModule {
     module_id: ModuleId,
     name: String,
     is_kernel: bool,
 }
 
-impl Modules {
+impl RecordedModules {
     /// Reads the cubins of a recording's folders. `rows` are the modules that the runs saw.
     pub(crate) fn read(folders: &[PathBuf], rows: impl IntoIterator<Item = Module>) -> Self {
         let files: BTreeMap<_, _> = folders.iter().flat_map(|folder| cubin_files(folder)).collect();
@@ -67,24 +67,24 @@ impl Modules {
         }
         let read = |(module_id, row): (ModuleId, Module)| {
             let path = files.get(&module_id).map(|(_, path)| path.clone());
-            (module_id, Known::read(row, path))
+            (module_id, KnownModule::read(row, path))
         };
         Self::of(merged.into_par_iter().map(read).collect())
     }
 
     /// Modules as a capture has them.
     pub(crate) fn of_capture(reader: &Arc<CaptureReader>, rows: impl IntoIterator<Item = Module>) -> Self {
-        let read = |row: Module| (row.module_id, Known::of_capture(row, Arc::clone(reader)));
+        let read = |row: Module| (row.module_id, KnownModule::of_capture(row, Arc::clone(reader)));
         Self::of(rows.into_iter().map(read).collect())
     }
 
     /// Modules, with the functions that their cubins name.
-    fn of(modules: BTreeMap<ModuleId, Known>) -> Self {
+    fn of(modules: BTreeMap<ModuleId, KnownModule>) -> Self {
         let mut functions = BTreeMap::new();
         for (module_id, known) in &modules {
             for (_, code) in known.functions() {
                 let named =
-                    Named { module_id: *module_id, name: code.name.clone(), is_kernel: code.is_kernel };
+                    NamedModule { module_id: *module_id, name: code.name.clone(), is_kernel: code.is_kernel };
                 functions.insert(hash::function_id(*module_id, &code.name), named);
             }
         }
@@ -99,9 +99,9 @@ impl Modules {
         name: &str,
         is_kernel: bool,
     ) {
-        let named = || Named { module_id, name: name.to_owned(), is_kernel };
+        let named = || NamedModule { module_id, name: name.to_owned(), is_kernel };
         self.functions.entry(function_id).or_insert_with(named);
-        self.modules.entry(module_id).or_insert_with(|| Known::read(bare_module(module_id, ""), None));
+        self.modules.entry(module_id).or_insert_with(|| KnownModule::read(bare_module(module_id, ""), None));
     }
 
     /// True if anything is known of a function.
@@ -147,7 +147,7 @@ impl Modules {
     /// Rows of `function` for those that launches, samples or accesses name.
     pub(crate) fn function_rows(&self, used: &BTreeSet<FunctionId>) -> Vec<Function> {
         let used: Vec<_> = used.iter().filter_map(|id| Some((*id, self.functions.get(id)?))).collect();
-        let mut by_module: BTreeMap<ModuleId, Vec<(FunctionId, &Named)>> = BTreeMap::new();
+        let mut by_module: BTreeMap<ModuleId, Vec<(FunctionId, &NamedModule)>> = BTreeMap::new();
         for (function_id, named) in used {
             by_module.entry(named.module_id).or_default().push((function_id, named));
         }
@@ -155,7 +155,7 @@ impl Modules {
             .into_par_iter()
             .flat_map_iter(|(module_id, functions)| {
                 let known = self.modules.get(&module_id);
-                let bytes = known.and_then(Known::bytes);
+                let bytes = known.and_then(KnownModule::bytes);
                 functions
                     .into_iter()
                     .map(move |(id, named)| function_row(id, named, known, bytes.as_deref()))
@@ -192,7 +192,7 @@ impl Modules {
     }
 }
 
-impl Known {
+impl KnownModule {
     fn read(mut row: Module, path: Option<PathBuf>) -> Self {
         let cubin = match path.as_deref().map(|path| file::read(path, MAX_CUBIN_BYTES)) {
             None => Err("its cubin was not recorded".to_owned()),
@@ -206,7 +206,7 @@ impl Known {
             }
         };
         let path = path.filter(|_| cubin.is_ok() || row.cubin_bytes > 0);
-        Self { row, source: path.map_or(Source::None, Source::File), cubin }
+        Self { row, source: path.map_or(CubinSource::None, CubinSource::File), cubin }
     }
 
     fn of_capture(row: Module, reader: Arc<CaptureReader>) -> Self {
@@ -217,7 +217,7 @@ impl Known {
                 .map_err(|cause| cause.to_string())
                 .and_then(|bytes| Cubin::read(&bytes).map_err(|cause| cause.to_string())),
         };
-        Self { row, source: Source::Capture(reader), cubin }
+        Self { row, source: CubinSource::Capture(reader), cubin }
     }
 
     /// The damage of its cubin, if any.
@@ -241,12 +241,12 @@ impl Known {
     /// The cubin's bytes, if they agree with the row.
     fn bytes(&self) -> Option<Vec<u8>> {
         match &self.source {
-            Source::None => None,
-            Source::File(path) => {
+            CubinSource::None => None,
+            CubinSource::File(path) => {
                 let bytes = file::read(path, MAX_CUBIN_BYTES).ok()?;
                 (blake3::hash(&bytes).to_hex().as_str() == self.row.content_hash).then_some(bytes)
             }
-            Source::Capture(reader) => reader.cubin(&self.row.content_hash).ok(),
+            CubinSource::Capture(reader) => reader.cubin(&self.row.content_hash).ok(),
         }
     }
 }
@@ -271,8 +271,8 @@ fn zero_unused(sections: &[CodeSection], is_used: impl Fn(&Code) -> bool, bytes:
 
 fn function_row(
     function_id: FunctionId,
-    named: &Named,
-    known: Option<&Known>,
+    named: &NamedModule,
+    known: Option<&KnownModule>,
     bytes: Option<&[u8]>,
 ) -> Function {
     let found = known.and_then(|known| known.function(&named.name));

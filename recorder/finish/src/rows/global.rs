@@ -14,9 +14,9 @@ const MAX_LOCAL: u64 = (1 << 40) - 1;
 
 /// Offsets from a run's own identifiers to those of the capture.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Bases(BTreeMap<IdSpace, u64>);
+pub(crate) struct IdBases(BTreeMap<IdSpace, u64>);
 
-impl Bases {
+impl IdBases {
     /// An identifier of the run as the capture has it.
     pub(crate) fn global(&self, space: IdSpace, local: u64) -> u64 {
         self.of(space) + local.min(MAX_LOCAL)
@@ -47,13 +47,13 @@ impl Bases {
 }
 
 /// Identifiers that are local to a run.
-pub(super) trait Local {
+pub(super) trait LocalIds {
     fn visit(&mut self, visit: &mut dyn FnMut(IdSpace, &mut u64));
 }
 
 macro_rules! local {
     ($($id:ident $space:ident)+) => {$(
-        impl Local for $id {
+        impl LocalIds for $id {
             fn visit(&mut self, visit: &mut dyn FnMut(IdSpace, &mut u64)) {
                 visit(IdSpace::$space, &mut self.0);
             }
@@ -63,7 +63,7 @@ macro_rules! local {
 
 local! { KernelId Launch OpId Op StorageId Storage TensorId Tensor AllocationId Allocation }
 
-impl<T: Local> Local for Option<T> {
+impl<T: LocalIds> LocalIds for Option<T> {
     fn visit(&mut self, visit: &mut dyn FnMut(IdSpace, &mut u64)) {
         if let Some(id) = self {
             id.visit(visit);
@@ -102,7 +102,7 @@ impl RunRows {
     }
 
     /// Gives every row the run's id, and every identifier its unique form. Hashes are the same everywhere.
-    pub(crate) fn globalize(&mut self, run_id: RunId, bases: &Bases) {
+    pub(crate) fn globalize(&mut self, run_id: RunId, bases: &IdBases) {
         self.visit_ids(&mut |space, id| *id = bases.global(space, *id));
         name! { self, run_id,
             run options devices launches launch_runs graph_launches activities states ops storages tensors allocations
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn identifiers_count_on_from_run_to_run() {
-        let first = Bases::default();
+        let first = IdBases::default();
         let second = first.after(&BTreeMap::from([(IdSpace::Launch, 2), (IdSpace::Op, 35)]));
         let third = second.after(&BTreeMap::from([(IdSpace::Launch, 0), (IdSpace::Op, u64::MAX)]));
         assert_eq!([&first, &second, &third].map(|bases| bases.global(IdSpace::Launch, 0)), [0, 3, 4]);

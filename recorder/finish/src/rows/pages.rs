@@ -9,7 +9,7 @@ use stallmap_schema::capture::segment::{FrameRef, SegmentFrame, SegmentReader};
 use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::replay::{BundlePage, PAGE_BYTES};
 
-use super::global::{Bases, Local as _};
+use super::global::{IdBases, LocalIds as _};
 
 /// Locations of a run's pages and their contents.
 #[derive(Debug, Default)]
@@ -93,7 +93,7 @@ impl PageReader<'_> {
 }
 
 /// Makes the identifiers of pages unique in the capture.
-pub(crate) fn globalize(pages: &mut [BundlePage], bases: &Bases) {
+pub(crate) fn globalize(pages: &mut [BundlePage], bases: &IdBases) {
     let content = |id| bases.global(IdSpace::Content, id);
     for page in pages {
         page.kernel_id.visit(&mut |space, id| *id = bases.global(space, *id));
