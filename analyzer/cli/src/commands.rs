@@ -16,7 +16,7 @@ pub(crate) mod unknown;
 use std::thread;
 
 use clap::CommandFactory as _;
-use stallmap::remote::{self, Traffic};
+use stallmap::remote::{self, ReadTraffic};
 use stallmap_console::args::verdict::Verdict;
 use stallmap_console::args::{Cli, Command};
 use stallmap_console::context::{Context, STACK_BYTES, no_threads};
@@ -63,7 +63,7 @@ fn dispatch(context: &Context, cli: Cli) -> Outcome {
 }
 
 /// Logs the traffic of reading a remote capture.
-fn say_traffic(traffic: &Traffic) {
+fn say_traffic(traffic: &ReadTraffic) {
     let (fetched, size) = (bytes(traffic.fetched_bytes as f64), bytes(traffic.size_bytes as f64));
     let requests =
         if traffic.requests == 1 { "1 request" } else { &format!("{} requests", traffic.requests) };

@@ -6,7 +6,7 @@ use arrow::array::AsArray;
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use stallmap::session::Session;
-use stallmap::tables::captured::Presence;
+use stallmap::tables::captured::TablePresence;
 use stallmap::tables::derived::OF_ACCESSES;
 
 use crate::output;
@@ -122,7 +122,7 @@ pub async fn why(session: &Session, sql: &str) -> Option<String> {
             continue;
         }
         let is_missing = tables.iter().any(|table| {
-            table.capture == capture && table.name == **source && table.presence == Presence::Missing
+            table.capture == capture && table.name == **source && table.presence == TablePresence::Missing
         });
         let of = if session.captures().len() > 1 { format!("`{capture}`") } else { "the capture".to_owned() };
         return Some(if is_missing {

@@ -26,10 +26,10 @@ use std::path::PathBuf;
 
 use clap::{Args, ColorChoice, Parser, Subcommand};
 use clap_complete::ArgValueCandidates;
-use stallmap::location::Location;
+use stallmap::location::CaptureLocation;
 use stallmap::session::resources::CostFrom;
 
-use self::memory::Memory;
+use self::memory::MemoryBound;
 use crate::{complete, exit};
 
 pub use self::report::{Report, ReportFormat};
@@ -77,7 +77,7 @@ pub struct Cli {
         default_value = "60%",
         help_heading = "Global options"
     )]
-    pub memory: Memory,
+    pub memory: MemoryBound,
     /// Samples that count as the cost of a launch: program, replays or auto (verified replays if the program has few)
     #[arg(
         long,
@@ -184,7 +184,7 @@ pub enum Command {
 pub struct Info {
     /// Capture
     #[arg(value_name = "NAME.stallmap")]
-    pub capture: Location,
+    pub capture: CaptureLocation,
     /// Table or view
     #[arg(value_name = "TABLE|VIEW", add = ArgValueCandidates::new(complete::relations))]
     pub name: Option<String>,
@@ -205,7 +205,7 @@ pub struct Info {
 pub struct Check {
     /// Captures. Optional with --library
     #[arg(value_name = "NAME.stallmap")]
-    pub captures: Vec<Location>,
+    pub captures: Vec<CaptureLocation>,
 }
 
 /// `stallmap prepare`
@@ -218,7 +218,7 @@ pub struct Check {
 pub struct Prepare {
     /// Captures
     #[arg(value_name = "NAME.stallmap", required = true)]
-    pub captures: Vec<Location>,
+    pub captures: Vec<CaptureLocation>,
     /// Store the results in the captures, too: --trust-stored reads them on another machine
     #[arg(long)]
     pub in_place: bool,

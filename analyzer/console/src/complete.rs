@@ -8,7 +8,7 @@ use std::path::Path;
 
 use clap_complete::CompletionCandidate;
 use stallmap::library::user::UserLibrary;
-use stallmap::location::Location;
+use stallmap::location::CaptureLocation;
 use stallmap::session::Session;
 
 use crate::answer::fresh_rows;
@@ -74,7 +74,7 @@ fn session() -> Option<Session> {
         let path = Path::new(word);
         path.extension().is_some_and(|ending| ending == "stallmap") && path.exists()
     })?;
-    Session::open(&[(None, Location::from(capture).to_path_buf())]).ok()
+    Session::open(&[(None, CaptureLocation::from(capture).to_path_buf())]).ok()
 }
 
 /// Plain names in the given order, each once.

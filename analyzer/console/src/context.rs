@@ -5,12 +5,12 @@ use std::sync::Once;
 
 use stallmap::code::Cache;
 use stallmap::library::user::UserLibrary;
-use stallmap::location::Location;
+use stallmap::location::CaptureLocation;
 use stallmap::session::Session;
 use stallmap::session::resources::{CostFrom, Resources};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::args::memory::Memory;
+use crate::args::memory::MemoryBound;
 use crate::args::named::with_names;
 use crate::exit::{Failure, IO, Outcome};
 use crate::explain::explain;
@@ -34,7 +34,7 @@ impl Context {
         library: Option<&Path>,
         recompute: bool,
         trusts_stored: bool,
-        memory: Memory,
+        memory: MemoryBound,
         cost_from: CostFrom,
     ) -> Self {
         let cache = Cache::of_environment(|name| std::env::var_os(name).map(PathBuf::from));
@@ -53,7 +53,7 @@ impl Context {
 
     /// Opens captures for queries, with the user's library next to the bundled one. Each of several captures without a
     /// name has its file's.
-    pub fn open<L: Clone + AsRef<Path> + Into<Location>>(
+    pub fn open<L: Clone + AsRef<Path> + Into<CaptureLocation>>(
         &self,
         captures: &[(Option<String>, L)],
     ) -> Outcome<Session> {

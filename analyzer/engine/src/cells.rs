@@ -12,7 +12,7 @@ use stallmap_schema::id::{FunctionId, KernelId, Pc, TensorId};
 use super::access::{Accesses, Instructions, Places};
 use super::analyses::Asked;
 use super::analysis::{Analysis, Ready};
-use super::derived::{LaunchCellPart, PcCellPart, Word};
+use super::derived::{LaunchCellPart, OpenWord, PcCellPart};
 use super::distinct::{Distinct, crowd_of};
 use super::grid::Grid;
 use super::request::Request;
@@ -64,7 +64,7 @@ struct Layers {
 /// One tensor's accesses of one kind.
 struct Layer {
     view: u32,
-    kind: Word,
+    kind: OpenWord,
     counts: Counts,
     /// Bins of the layers before.
     before: u32,
@@ -73,7 +73,7 @@ struct Layer {
 /// A layer with its accessed cells, by number.
 struct Finished {
     view: u32,
-    kind: Word,
+    kind: OpenWord,
     cells: Vec<(u32, Cell)>,
     /// See [`Layer`].
     before: u32,
@@ -81,7 +81,7 @@ struct Finished {
 
 impl Layers {
     /// The number of the layer of a view and a kind. Few are open at a time.
-    fn place(&mut self, view: u32, kind: &Word, grid: &Grid) -> usize {
+    fn place(&mut self, view: u32, kind: &OpenWord, grid: &Grid) -> usize {
         let known = self.open.iter().position(|layer| layer.view == view && layer.kind == *kind);
         known.unwrap_or_else(|| {
             let counts = Counts::new(grid.size(), self.spare.pop().unwrap_or_default());
@@ -139,7 +139,7 @@ impl Cells {
     }
 
     /// Adds the lanes of a request that belong to a tensor.
-    fn add_share(&mut self, request: &Request<'_>, share: Share, kind: &Word, (block, warp): (u64, u16)) {
+    fn add_share(&mut self, request: &Request<'_>, share: Share, kind: &OpenWord, (block, warp): (u64, u16)) {
         let Target::Tensor(view) = share.target else { return };
         if !self.asked.wants(view) {
             return;
@@ -229,7 +229,8 @@ impl Analysis for Cells {
     fn add(&mut self, batch: &RecordBatch) -> Result<()> {
         let (accesses, instructions) = (Accesses::new(batch)?, Instructions::new(batch)?);
         let places = Places::new(batch)?;
-        let kinds: Vec<Word> = instructions.kind.words.iter().map(|&word| Word(word.into())).collect();
+        let kinds: Vec<OpenWord> =
+            instructions.kind.words.iter().map(|&word| OpenWord(word.into())).collect();
         for row in 0..batch.num_rows() {
             let kernel_id = accesses.kernel_id[row];
             let key = (kernel_id, instructions.function_id[row], instructions.pc[row]);

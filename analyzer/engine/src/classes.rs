@@ -6,11 +6,11 @@ use arrow::array::RecordBatch;
 use datafusion::error::Result;
 use stallmap_memory::patterns::Patterns;
 use stallmap_schema::id::{FunctionId, KernelId, Pc};
-use stallmap_tables::words::Interned;
+use stallmap_tables::words::InternedWords;
 
 use super::access::{Accesses, Instructions};
 use super::analysis::{Analysis, Ready};
-use super::derived::{AccessClass, Word};
+use super::derived::{AccessClass, OpenWord};
 use super::request::{Request, SECTOR_BYTES};
 use super::shape::{Class, Shape};
 
@@ -21,8 +21,8 @@ type Key = (u64, u64, u32);
 #[derive(Default)]
 pub(super) struct Classes {
     key: Option<Key>,
-    kinds: Interned,
-    spaces: Interned,
+    kinds: InternedWords,
+    spaces: InternedWords,
     patterns: Patterns,
     /// Sums of the open instruction, by kind, space and class.
     open: BTreeMap<(u8, u8, Class), Sums>,
@@ -66,7 +66,7 @@ impl Classes {
                 pc: Pc(pc),
                 kind: self.kinds.word(kind),
                 space: self.spaces.word(space),
-                class: Word(class.word().into()),
+                class: OpenWord(class.word().into()),
                 access_bytes: sums.access_bytes,
                 request_count: sums.requests,
                 lane_count: sums.lanes,

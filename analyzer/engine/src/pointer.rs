@@ -5,7 +5,7 @@ use datafusion::error::Result;
 use stallmap_schema::id::{AllocationId, KernelId, StorageId, TensorId};
 use stallmap_schema::table::TableRow as _;
 
-use super::derived::{PointerTensor, Word};
+use super::derived::{OpenWord, PointerTensor};
 use super::parameters;
 use super::resolve::Resolver;
 
@@ -21,7 +21,7 @@ pub(super) fn rows(batch: &RecordBatch, mut resolver: Resolver) -> Result<Record
                 rows.push(PointerTensor {
                     kernel_id: KernelId(kernel_id),
                     parameter_offset,
-                    target: Word(target.text().into()),
+                    target: OpenWord(target.text().into()),
                     storage_id: storage.map(StorageId),
                     tensor_id: tensor.map(TensorId),
                     allocation_id: allocation.map(AllocationId),

@@ -17,7 +17,7 @@ use stallmap_schema::id::{FunctionId, KernelId, Pc};
 
 use super::access::{Accesses, Instructions, Places};
 use super::analysis::{Analysis, Job, Lent, Ready, Step, jobs, lent};
-use super::derived::{InstructionReuse, ReuseDistance, Word};
+use super::derived::{InstructionReuse, OpenWord, ReuseDistance};
 use super::lru::Histogram;
 use super::request::{Request, SECTOR_BYTES};
 use super::sampler::Sampler;
@@ -264,8 +264,8 @@ impl Reuse {
                     pc: Pc(site.pc),
                     requests: site.requests,
                     lines: site.lines,
-                    stream: Word(stream.word().into()),
-                    reuse: Word(if range.is_some() { "reused" } else { "cold" }.into()),
+                    stream: OpenWord(stream.word().into()),
+                    reuse: OpenWord(if range.is_some() { "reused" } else { "cold" }.into()),
                     distance_from: range.map(|(from, _)| from),
                     distance_to: range.and_then(|(_, to)| to),
                     touches: scale.scale(count).min(if range.is_none() { most_cold } else { u64::MAX }),
@@ -288,9 +288,9 @@ impl Reuse {
         let line_rate = self.sampler.rate();
         let row = |reuse: &str, range: Option<(u64, Option<u64>)>, touches: u64, sum: u64| ReuseDistance {
             kernel_id: KernelId(self.kernel_id),
-            stream: Word(stream.word().into()),
+            stream: OpenWord(stream.word().into()),
             unit_bytes,
-            reuse: Word(reuse.into()),
+            reuse: OpenWord(reuse.into()),
             distance_from: range.map(|(from, _)| from),
             distance_to: range.and_then(|(_, to)| to),
             touches,

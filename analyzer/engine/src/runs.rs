@@ -15,7 +15,7 @@ use stallmap_schema::id::{AllocationId, FunctionId, KernelId, Pc, StorageId, Ten
 use stallmap_schema::table::TableRow as _;
 
 use super::access::{Accesses, Instructions, Spans, values};
-use super::derived::{PcTensorPart, Word};
+use super::derived::{OpenWord, PcTensorPart};
 use super::request::{Request, SECTOR_BYTES};
 use super::resolve::{Resolver, Share, Target};
 use super::summarized::{OBSERVED, Summarized};
@@ -229,8 +229,8 @@ impl Runs {
         })
     }
 
-    fn word(&self, place: usize) -> Word {
-        Word(self.words.get(place).map_or_else(|| "".into(), Arc::clone))
+    fn word(&self, place: usize) -> OpenWord {
+        OpenWord(self.words.get(place).map_or_else(|| "".into(), Arc::clone))
     }
 
     /// Complete rows that wait to be taken.
@@ -273,7 +273,7 @@ impl Runs {
             kind: self.word(key.kind),
             space: self.word(key.space),
             target: self.word(sum.target.word().into()),
-            evidence: Word(Arc::clone(&self.observed)),
+            evidence: OpenWord(Arc::clone(&self.observed)),
             storage_id: storage.map(StorageId),
             tensor_id: tensor.map(TensorId),
             allocation_id: allocation.map(AllocationId),

@@ -14,7 +14,7 @@ use super::access::{Accesses, Instructions, Places};
 use super::analysis::{Analysis, Job, Lent, Ready, Step, jobs, lent};
 use super::derived::{BlockFootprint, SectorSharing};
 use super::sampler::Sampler;
-use stallmap_tables::words::Interned;
+use stallmap_tables::words::InternedWords;
 
 /// The rows of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub(super) struct Sharing {
     grain: Grain,
     most_runs: usize,
     kernel_id: u64,
-    kinds: Interned,
+    kinds: InternedWords,
     runs: Vec<Run>,
     sampler: Sampler,
     touched: Vec<(u64, u64)>,
@@ -105,7 +105,7 @@ impl Sharing {
             grain,
             most_runs,
             kernel_id: 0,
-            kinds: Interned::default(),
+            kinds: InternedWords::default(),
             runs: Vec::new(),
             sampler: Sampler::default(),
             touched: Vec::new(),

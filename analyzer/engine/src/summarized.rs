@@ -18,13 +18,13 @@ use stallmap_memory::shares;
 use stallmap_schema::id::{AllocationId, FunctionId, KernelId, Pc, StorageId, TensorId};
 use stallmap_schema::table::TableRow as _;
 
-use super::derived::{PcTensorPart, Word};
+use super::derived::{OpenWord, PcTensorPart};
 use super::index::{TensorIndex, column};
-use super::parameters::Parameters;
+use super::parameters::LaunchParameters;
 use super::resolve::{Resolver, Target};
 use super::summary::{self, Counted, Counts, Instruction, Pieces, Ranges};
 use stallmap_tables::plain;
-use stallmap_tables::words::Interned;
+use stallmap_tables::words::InternedWords;
 
 /// The columns of `launch` that are needed, in the order of the table.
 pub(super) const LAUNCH: [&str; 2] = ["kernel_id", "accesses_of"];
@@ -39,19 +39,19 @@ const MODEL_LAUNCH: &str = "model launch";
 pub(super) struct Summarized {
     /// Each with the launch that has its accesses: itself, or another.
     launches: BTreeMap<u64, u64>,
-    words: Interned,
+    words: InternedWords,
     /// Rows of `access_summary`, and the range of each launch.
     counted: Vec<Counted>,
     ranges: Ranges,
     /// Rows of `memory_access` of some launches, summed by target.
     pieces: BTreeMap<u64, Vec<Counted>>,
-    parameters: Parameters,
+    parameters: LaunchParameters,
 }
 
 impl Summarized {
     /// From rows of `access_summary` and `launch`. None if no launch is summarized.
     pub(super) fn new(summary: &RecordBatch, launch: &RecordBatch) -> Result<Option<Self>> {
-        let mut words = Interned::default();
+        let mut words = InternedWords::default();
         let (counted, ranges) = summary::read(summary, &mut words)?;
         let kernels = column::<UInt64Type>(launch, "kernel_id")?;
         let models = column::<UInt64Type>(launch, "accesses_of")?;
@@ -80,7 +80,7 @@ impl Summarized {
     pub(super) fn read_parameters(&mut self, batch: &RecordBatch) -> Result<()> {
         let pairs = self.launches.iter().filter(|(launch, model)| launch != model);
         let wanted: BTreeSet<u64> = pairs.flat_map(|(&launch, &model)| [launch, model]).collect();
-        self.parameters = Parameters::read(batch, |kernel_id| wanted.contains(&kernel_id))?;
+        self.parameters = LaunchParameters::read(batch, |kernel_id| wanted.contains(&kernel_id))?;
         Ok(())
     }
 
@@ -312,8 +312,8 @@ impl Rows {
             pc: Pc(instruction.pc),
             kind: self.summarized.words.word(instruction.kind),
             space: self.summarized.words.word(instruction.space),
-            target: Word(target.text().into()),
-            evidence: Word(evidence.into()),
+            target: OpenWord(target.text().into()),
+            evidence: OpenWord(evidence.into()),
             storage_id: storage.map(StorageId),
             tensor_id: tensor.map(TensorId),
             allocation_id: allocation.map(AllocationId),

@@ -13,7 +13,7 @@ use super::access::{Accesses, Instructions};
 use super::index::column;
 use super::request::{Request, SECTOR_BYTES};
 use super::resolve::{Resolver, Share, Target};
-use stallmap_tables::words::Interned;
+use stallmap_tables::words::InternedWords;
 
 /// The columns of `access_summary` that are needed, in the order of the table.
 pub(super) const COLUMNS: [&str; 12] = [
@@ -75,7 +75,7 @@ impl Counted {
 pub(super) type Ranges = BTreeMap<u64, Range<usize>>;
 
 /// The rows of `access_summary`, launch by launch.
-pub(super) fn read(batch: &RecordBatch, words: &mut Interned) -> Result<(Vec<Counted>, Ranges)> {
+pub(super) fn read(batch: &RecordBatch, words: &mut InternedWords) -> Result<(Vec<Counted>, Ranges)> {
     let instructions = Instructions::new(batch)?;
     let number = |name: &str| column::<UInt64Type>(batch, name);
     let (kernels, lows, spans) = (number("kernel_id")?, number("address")?, number("span_bytes")?);
@@ -144,7 +144,7 @@ impl Pieces {
     pub(super) fn add(
         &mut self,
         batch: &RecordBatch,
-        words: &mut Interned,
+        words: &mut InternedWords,
         is_wanted: impl Fn(u64) -> bool,
     ) -> Result<()> {
         let (accesses, instructions) = (Accesses::new(batch)?, Instructions::new(batch)?);

@@ -8,7 +8,7 @@ use stallmap_schema::id::{AllocationId, KernelId, StorageId, TensorId};
 use stallmap_schema::table::TableRow as _;
 use stallmap_schema::tables::launch::TensorMap;
 
-use super::derived::{TensorMapTensor, Word};
+use super::derived::{OpenWord, TensorMapTensor};
 use super::resolve::{Resolver, Target};
 use stallmap_tables::spread;
 
@@ -40,7 +40,7 @@ fn targets(map: &TensorMap, resolver: &mut Resolver) -> Vec<TensorMapTensor> {
         TensorMapTensor {
             kernel_id: KernelId(map.kernel_id.0),
             parameter_offset: map.parameter_offset,
-            target: Word(target.text().into()),
+            target: OpenWord(target.text().into()),
             storage_id: storage.map(StorageId),
             tensor_id: tensor.map(TensorId),
             allocation_id: allocation.map(AllocationId),

@@ -14,7 +14,7 @@ use stallmap_schema::word::AccessKind;
 use super::access::{Accesses, Instructions, Places};
 use super::analyses::Asked;
 use super::analysis::{Analysis, Ready};
-use super::derived::{TargetTouch, Word};
+use super::derived::{OpenWord, TargetTouch};
 use super::distinct::{Distinct, crowd_of};
 use super::index::TensorIndex;
 use super::request::Request;
@@ -187,7 +187,7 @@ impl Touches {
         }
         let of = |count: fn(&Found) -> u64| found.as_ref().map(|found| self.memory.scale(count(found)));
         self.ready.push(TargetTouch {
-            target: Word(target.text().into()),
+            target: OpenWord(target.text().into()),
             storage_id: storage.map(StorageId),
             tensor_id: tensor.map(TensorId),
             allocation_id: allocation.map(AllocationId),

@@ -6,7 +6,7 @@ use arrow::array::RecordBatch;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use stallmap::library::queries::Query;
-use stallmap::location::Location;
+use stallmap::location::CaptureLocation;
 use stallmap::session::Session;
 use stallmap_console::answer::fresh_rows as rows;
 use stallmap_console::args::export::File;
@@ -53,7 +53,7 @@ pub(crate) struct Source {
 
 impl Source {
     /// Opens a capture.
-    pub(crate) fn open(context: &Context, capture: &Location) -> Outcome<Self> {
+    pub(crate) fn open(context: &Context, capture: &CaptureLocation) -> Outcome<Self> {
         let _progress = Progress::start(format!("opening {}", capture.display()));
         Ok(Self { session: context.open(&[(None, capture.clone())])?, runtime: runtime()? })
     }

@@ -17,7 +17,7 @@ mod verdict;
 mod write;
 
 use arrow::array::RecordBatch;
-use stallmap::location::Location;
+use stallmap::location::CaptureLocation;
 use stallmap::session::Session;
 
 use self::ask::{ask, ask_all, keep_views};
@@ -386,7 +386,7 @@ fn parts(args: &Diff) -> Outcome<Vec<Part>> {
 }
 
 /// The captures with names: a, b, c and so on by default.
-pub fn named(captures: &[NamedCapture]) -> Vec<(Option<String>, Location)> {
+pub fn named(captures: &[NamedCapture]) -> Vec<(Option<String>, CaptureLocation)> {
     let is_taken = |name: &str| captures.iter().any(|capture| capture.name.as_deref() == Some(name));
     let letters = ('a'..='z').map(String::from);
     let numbers = (1..).map(|number| format!("capture_{number}"));

@@ -21,7 +21,7 @@ mod row;
 #[cfg(test)]
 mod tests;
 
-use stallmap::location::Location;
+use stallmap::location::CaptureLocation;
 use stallmap::session::Session;
 
 pub use self::graph::{GraphNode, graph};
@@ -105,7 +105,7 @@ fn filtered(filter: Option<&Filter>, query: Query) -> String {
     filter.map_or(sql.clone(), |filter| filter.sql(&sql))
 }
 
-fn ask(context: &Context, args: &Tree, capture: &Location) -> Outcome<Asked> {
+fn ask(context: &Context, args: &Tree, capture: &CaptureLocation) -> Outcome<Asked> {
     let session = {
         let _progress = Progress::start(format!("opening {}", capture.display()));
         context.open(&[(None, capture.clone())])?

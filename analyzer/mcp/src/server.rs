@@ -4,7 +4,7 @@ use std::io::{self, BufRead, Write};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use stallmap::ending::Ending;
+use stallmap::ending::StatementEnd;
 use stallmap_console::exit::{Failure, Outcome, QUERY};
 use tokio::runtime::Runtime;
 use tokio::time::timeout_at;
@@ -89,7 +89,7 @@ impl Server {
     /// The result of a call within its time. Planning ends at its next step, rows at their next batch.
     async fn timed<T>(&self, work: impl Future<Output = Outcome<T>>) -> Outcome<T> {
         let deadline = Instant::now() + self.longest;
-        let ending = Ending::at(deadline);
+        let ending = StatementEnd::at(deadline);
         match timeout_at(deadline.into(), ending.clone().of(work)).await {
             Ok(Err(_)) if ending.is_over() => Err(self.over()),
             Ok(answered) => answered,

@@ -5,7 +5,7 @@ mod table;
 use std::path::Path;
 
 use stallmap::library::queries;
-use stallmap::location::Location;
+use stallmap::location::CaptureLocation;
 use stallmap::session::Session;
 use stallmap_console::args::diff::Diff;
 use stallmap_console::args::named::NamedCapture;
@@ -76,14 +76,14 @@ pub fn run(context: &Context, args: &Diff) -> Outcome {
 }
 
 /// The name of a capture's file. The page does not show its folder.
-fn file_name(path: &Location) -> String {
+fn file_name(path: &CaptureLocation) -> String {
     printable(&path.file_name().unwrap_or(path.as_os_str()).to_string_lossy())
 }
 
 /// The changes since another capture, as a section of a report.
-pub(crate) fn since(context: &Context, base: &Location, capture: &Location) -> Outcome<Block> {
+pub(crate) fn since(context: &Context, base: &CaptureLocation, capture: &CaptureLocation) -> Outcome<Block> {
     let named =
-        |name: &str, path: &Location| NamedCapture { name: Some(name.to_owned()), path: path.clone() };
+        |name: &str, path: &CaptureLocation| NamedCapture { name: Some(name.to_owned()), path: path.clone() };
     let shown = shown(context, &Diff::of(vec![named("baseline", base), named("current", capture)]))?;
     let mut block = verdict(&shown, &[]);
     block.id = "change";

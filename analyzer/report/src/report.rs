@@ -9,7 +9,7 @@ use std::path::Path;
 
 use arrow::array::{BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
-use stallmap::location::Location;
+use stallmap::location::CaptureLocation;
 use stallmap::session::Session;
 
 use stallmap::library::queries::{Query, report as queries};
@@ -131,7 +131,7 @@ pub fn run(context: &Context, args: &Report) -> Outcome {
 ///
 /// # Errors
 /// Fails if a query fails.
-pub async fn prepare(session: &Session, capture: &Location) -> Outcome<()> {
+pub async fn prepare(session: &Session, capture: &CaptureLocation) -> Outcome<()> {
     answers(session, &wanted(&[])?, &top(DEFAULT_TOP)).await?;
     let mut brief = wanted(&[])?;
     brief.retain(|section| !REPLACED.contains(&section.name));

@@ -25,7 +25,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use stallmap::location::Location;
+use stallmap::location::CaptureLocation;
 use stallmap_console::args::named::{NamedCapture, free_name};
 use stallmap_console::args::serve::Serve;
 use stallmap_console::args::verdict::Open;
@@ -74,7 +74,7 @@ fn serve(context: &Context, args: &Serve, endpoint: Endpoint, secret: &Secret, i
     let mut captures = folder::captures(&args.captures)?;
     for (name, path) in &mut captures {
         // The address of a page has the name of its capture.
-        name.get_or_insert_with(|| free_name::<Location>(path, &[]));
+        name.get_or_insert_with(|| free_name::<CaptureLocation>(path, &[]));
     }
     let session = context.open(&captures)?;
     let queries = query_threads()?;

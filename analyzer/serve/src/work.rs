@@ -9,7 +9,7 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
-use stallmap::ending::Ending;
+use stallmap::ending::StatementEnd;
 use stallmap::error::AnalyzeError;
 use stallmap::session::Session;
 use stallmap::statements;
@@ -34,7 +34,7 @@ pub struct Stop {
     /// Ends it at its next pause.
     abort: AbortHandle,
     /// Ends its planning, which has no pause.
-    ending: Ending,
+    ending: StatementEnd,
 }
 
 impl Stop {
@@ -48,7 +48,7 @@ impl Stop {
 impl<T: Send + 'static> Task<T> {
     /// Starts work.
     pub fn start(threads: &Handle, work: impl Future<Output = T> + Send + 'static) -> Self {
-        let ending = Ending::default();
+        let ending = StatementEnd::default();
         let handle = threads.spawn(ending.clone().of(work));
         let stop = Stop { abort: handle.abort_handle(), ending };
         Self { handle, stop }

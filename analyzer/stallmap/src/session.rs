@@ -51,11 +51,11 @@ use stallmap_engine::analyses::{self, AnalysisTable};
 use stallmap_engine::derived::{AccessShape, AccessTensor, PcTensorPart};
 use stallmap_engine::exec::Grain;
 use stallmap_engine::table::{DerivedTable, Engine, Places, PlacesTable};
-use stallmap_tables::captured::{CapturedTable, Presence};
+use stallmap_tables::captured::{CapturedTable, TablePresence};
 use stallmap_tables::listing::CaptureTable;
-use stallmap_tables::location::Location;
-use stallmap_tables::tasks::{self, Tasks, is_out_of_memory};
-pub use stallmap_tables::work::Work;
+use stallmap_tables::location::CaptureLocation;
+use stallmap_tables::tasks::{self, RunningTasks, is_out_of_memory};
+pub use stallmap_tables::work::SessionWork;
 
 /// The catalog that holds each capture as a schema.
 const CATALOG: &str = "stallmap";
@@ -107,7 +107,7 @@ pub struct TableInfo {
     /// Bytes in the capture.
     pub size_bytes: usize,
     /// Presence in the capture. An absent table is empty.
-    pub presence: Presence,
+    pub presence: TablePresence,
     /// True if it is computed on demand.
     pub is_derived: bool,
 }
@@ -120,13 +120,13 @@ impl Session {
     }
 
     /// The same, with a cache and a limit of memory.
-    pub fn open_with<L: Clone + Into<Location>>(
+    pub fn open_with<L: Clone + Into<CaptureLocation>>(
         captures: &[(Option<String>, L)],
         resources: &Resources,
     ) -> Result<Self, AnalyzeError> {
         let mut opened = Vec::new();
         for (name, location) in captures {
-            let location: Location = location.clone().into();
+            let location: CaptureLocation = location.clone().into();
             if name.is_none() && captures.len() > 1 {
                 return Err(AnalyzeError::MissingName { path: location.to_path_buf() });
             }
@@ -318,7 +318,7 @@ impl Session {
                 let sql = statements[at].to_owned();
                 async move { rows_of(&context, &sql, &is_changed).await }
             };
-            let tasks = Tasks::new(
+            let tasks = RunningTasks::new(
                 most,
                 |error| matches!(error, AnalyzeError::Query(error) if is_out_of_memory(error)),
             );
@@ -327,7 +327,7 @@ impl Session {
     }
 
     /// The work of its queries: the part that is done, for progress.
-    pub fn work(&self) -> Arc<Work> {
+    pub fn work(&self) -> Arc<SessionWork> {
         self.context.copied_config().get_extension().unwrap_or_default()
     }
 
@@ -444,7 +444,7 @@ impl OpenCapture {
             columns: definition.columns.iter().map(column).collect(),
             rows: 0,
             size_bytes: 0,
-            presence: Presence::Held,
+            presence: TablePresence::Held,
             is_derived: true,
         }
     }

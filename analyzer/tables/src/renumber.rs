@@ -23,12 +23,12 @@ use stallmap_schema::capture::numbering::{self, IdNumbering, IdSpace};
 
 /// The columns of a table whose numbers change, and how.
 #[derive(Clone, Debug)]
-pub(super) struct Renumbering {
+pub(super) struct ColumnRenumbering {
     numbering: Arc<IdNumbering>,
     columns: Vec<(&'static str, IdSpace)>,
 }
 
-impl Renumbering {
+impl ColumnRenumbering {
     /// The renumbering of a table. `None` if the table holds no ids.
     pub(super) fn of(table: &str, numbering: &Arc<IdNumbering>) -> Option<Self> {
         let columns: Vec<_> = numbering::columns(table).collect();
@@ -77,28 +77,28 @@ impl Renumbering {
     }
 }
 
-impl PhysicalExprAdapterFactory for Renumbering {
+impl PhysicalExprAdapterFactory for ColumnRenumbering {
     fn create(&self, table: SchemaRef, file: SchemaRef) -> Result<Arc<dyn PhysicalExprAdapter>> {
         let default = DefaultPhysicalExprAdapterFactory.create(table, Arc::clone(&file))?;
-        Ok(Arc::new(Adapter { renumbering: self.clone(), default, file }))
+        Ok(Arc::new(RenumberAdapter { renumbering: self.clone(), default, file }))
     }
 }
 
 /// Rewrites expressions on a table's columns to expressions on its file's.
 #[derive(Debug)]
-struct Adapter {
-    renumbering: Renumbering,
+struct RenumberAdapter {
+    renumbering: ColumnRenumbering,
     default: Arc<dyn PhysicalExprAdapter>,
     file: SchemaRef,
 }
 
-impl PhysicalExprAdapter for Adapter {
+impl PhysicalExprAdapter for RenumberAdapter {
     fn rewrite(&self, expr: Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
         self.default.rewrite(expr)?.transform_up(|expr| self.rewrite_one(expr)).data()
     }
 }
 
-impl Adapter {
+impl RenumberAdapter {
     /// Rewrites an expression whose inputs are rewritten.
     fn rewrite_one(&self, expr: Arc<dyn PhysicalExpr>) -> Result<Transformed<Arc<dyn PhysicalExpr>>> {
         let column = expr.downcast_ref::<Column>().and_then(|column| self.renumbering.space(column.name()));

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use stallmap::library::fault::Fault;
 use stallmap::library::user::UserLibrary;
-use stallmap::location::Location;
+use stallmap::location::CaptureLocation;
 use stallmap::session::resources::Resources;
 use stallmap::session::{Session, UNNAMED};
 use stallmap_check::SHOWN;
@@ -75,7 +75,7 @@ fn check_library(library: &UserLibrary) -> Outcome {
 }
 
 /// Violations of a capture, one line each.
-fn check(context: &Context, capture: &Location) -> Outcome<Vec<String>> {
+fn check(context: &Context, capture: &CaptureLocation) -> Outcome<Vec<String>> {
     let progress = Progress::start(format!("checking {}", capture.display()));
     let reader = capture.open().map_err(|error| capture_failure(&error))?;
     let mut violations: Vec<String> =

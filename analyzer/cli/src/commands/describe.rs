@@ -4,7 +4,7 @@ mod function;
 
 use arrow::datatypes::DataType;
 use stallmap::session::{Session, TableInfo};
-use stallmap::tables::captured::Presence;
+use stallmap::tables::captured::TablePresence;
 
 use stallmap_console::exit::{Failure, Outcome, USAGE};
 use stallmap_console::explain::explain;
@@ -19,11 +19,11 @@ pub(crate) fn tables(session: &Session) -> Table {
     let rows = session.tables().into_iter().map(|table| {
         let without = |why: &str| ("-".to_owned(), why.to_owned());
         let (rows, size) = match table.presence {
-            Presence::Missing => without("missing"),
-            Presence::Unknown => without("not recorded"),
+            TablePresence::Missing => without("missing"),
+            TablePresence::Unknown => without("not recorded"),
             // Tables computed on demand have no known size.
-            Presence::Held if table.is_derived => without("computed on demand"),
-            Presence::Held => (grouped(table.rows.into()), bytes(table.size_bytes as f64)),
+            TablePresence::Held if table.is_derived => without("computed on demand"),
+            TablePresence::Held => (grouped(table.rows.into()), bytes(table.size_bytes as f64)),
         };
         [table_name(session, &table), rows, size, first_sentence(&table.doc)]
     });
@@ -100,10 +100,10 @@ fn describe(session: &Session, name: &str) -> Outcome<Described> {
 
 fn kind(table: &TableInfo) -> String {
     match table.presence {
-        Presence::Missing => "table, missing".to_owned(),
-        Presence::Unknown => "table, not recorded: a release before this table wrote it".to_owned(),
-        Presence::Held if table.is_derived => "table, computed on demand".to_owned(),
-        Presence::Held => format!("table, rows: {}", grouped(table.rows.into())),
+        TablePresence::Missing => "table, missing".to_owned(),
+        TablePresence::Unknown => "table, not recorded: a release before this table wrote it".to_owned(),
+        TablePresence::Held if table.is_derived => "table, computed on demand".to_owned(),
+        TablePresence::Held => format!("table, rows: {}", grouped(table.rows.into())),
     }
 }
 

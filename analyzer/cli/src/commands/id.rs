@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use stallmap::location::Location;
+use stallmap::location::CaptureLocation;
 use stallmap_schema::capture::identity::{CaptureIdentity, RULES};
 
 use stallmap_console::args::share::Id;
@@ -18,7 +18,7 @@ const SHOWN_DIGITS: usize = 32;
 
 /// Prints the numbers of one capture, or the differences between several.
 pub(super) fn run(args: &Id) -> Outcome {
-    let mut known: Vec<(&Location, String, CaptureIdentity)> = Vec::new();
+    let mut known: Vec<(&CaptureLocation, String, CaptureIdentity)> = Vec::new();
     for capture in &args.captures {
         let _progress = Progress::start(format!("reading {}", capture.display()));
         let fail = |error| capture_failure(&error);

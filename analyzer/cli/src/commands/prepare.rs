@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use stallmap::code::{self, Analyzed};
-use stallmap::location::Location;
+use stallmap::location::CaptureLocation;
 use stallmap::session::Session;
 
 use stallmap_console::args::Prepare;
@@ -60,7 +60,7 @@ struct Prepared {
     lasted: Duration,
 }
 
-fn prepare(context: &Context, capture: &Location, in_place: bool) -> Outcome<Prepared> {
+fn prepare(context: &Context, capture: &CaptureLocation, in_place: bool) -> Outcome<Prepared> {
     let progress = Progress::start(format!("analyzing {}", capture.display()));
     let started = Instant::now();
     let reader = capture.open().map_err(|error| capture_failure(&error))?;

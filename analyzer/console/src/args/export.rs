@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use stallmap::location::Location;
+use stallmap::location::CaptureLocation;
 
 use super::examples;
 
@@ -85,7 +85,7 @@ pub enum Form {
 pub struct File {
     /// Capture
     #[arg(value_name = "NAME.stallmap")]
-    pub capture: Location,
+    pub capture: CaptureLocation,
     /// File to write
     #[arg(short, long, value_name = "FILE", required_unless_present = "sql")]
     pub output: Option<PathBuf>,
@@ -99,7 +99,7 @@ pub struct File {
 pub struct Folder {
     /// Capture
     #[arg(value_name = "NAME.stallmap")]
-    pub capture: Location,
+    pub capture: CaptureLocation,
     /// Folder to create. It must not exist, or be empty
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use stallmap::location::Location;
+use stallmap::location::CaptureLocation;
 
 use super::examples;
 use super::filter::Filter;
@@ -22,7 +22,7 @@ use super::list::ListFormat;
 pub struct Forest {
     /// Capture
     #[arg(value_name = "NAME.stallmap")]
-    pub capture: Location,
+    pub capture: CaptureLocation,
     /// Show only the trees of these tensors: a part of a name, or a tensor_id
     #[arg(long, value_name = "NAME")]
     pub tensor: Option<String>,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
-use stallmap::location::Location;
+use stallmap::location::CaptureLocation;
 
 use super::examples;
 use super::filter::Filter;
@@ -26,7 +26,7 @@ use crate::complete;
 pub struct Report {
     /// Capture: a .stallmap file, a folder written by `unpack`, or an https:// or s3:// URL of a file
     #[arg(value_name = "NAME.stallmap")]
-    pub capture: Location,
+    pub capture: CaptureLocation,
     /// Output format
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     pub format: ReportFormat,
@@ -59,7 +59,7 @@ pub struct Report {
     pub open: bool,
     /// With --html: compare with this capture, and show the changes since then
     #[arg(long, value_name = "OTHER.stallmap", requires = "html")]
-    pub baseline: Option<Location>,
+    pub baseline: Option<CaptureLocation>,
     /// With --html: folder of source files, if not where the compiler found them. The page contains the text of hot
     /// lines
     #[arg(long = "source-root", value_name = "DIR", requires = "html")]

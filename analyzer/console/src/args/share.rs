@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use stallmap::location::Location;
+use stallmap::location::CaptureLocation;
 use stallmap_subset::LaunchRanges;
 
 use super::examples;
@@ -21,7 +21,7 @@ use super::examples;
 pub struct Pack {
     /// Capture: a folder, a file, or a URL
     #[arg(value_name = "CAPTURE")]
-    pub capture: Location,
+    pub capture: CaptureLocation,
     /// Capture file to write. It must not exist
     #[arg(value_name = "NAME.stallmap")]
     pub file: PathBuf,
@@ -65,7 +65,7 @@ pub enum Kind {
 pub struct Unpack {
     /// Capture file, or a URL of one
     #[arg(value_name = "NAME.stallmap")]
-    pub file: Location,
+    pub file: CaptureLocation,
     /// Folder to create. It must not exist
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
@@ -80,7 +80,7 @@ pub struct Unpack {
 pub struct Id {
     /// Captures: files, folders or URLs
     #[arg(value_name = "CAPTURE", required = true)]
-    pub captures: Vec<Location>,
+    pub captures: Vec<CaptureLocation>,
 }
 
 /// `stallmap redact`
@@ -95,7 +95,7 @@ pub struct Id {
 pub struct Redact {
     /// Capture: a file, a folder, or a URL
     #[arg(value_name = "CAPTURE")]
-    pub capture: Location,
+    pub capture: CaptureLocation,
     /// Capture file to write. It must not exist
     #[arg(value_name = "NAME.stallmap")]
     pub file: PathBuf,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use stallmap::location::Location;
+use stallmap::location::CaptureLocation;
 
 use super::examples;
 use super::filter::Filter;
@@ -23,7 +23,7 @@ use super::report::ReportFormat;
 pub struct Source {
     /// Capture
     #[arg(value_name = "NAME.stallmap")]
-    pub capture: Location,
+    pub capture: CaptureLocation,
     /// Launches whose hottest kernel is shown, by default all.
     #[command(flatten)]
     pub filter: Filter,

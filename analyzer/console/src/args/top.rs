@@ -1,7 +1,7 @@
 //! `stallmap top`
 
 use clap::{Args, ValueEnum};
-use stallmap::location::Location;
+use stallmap::location::CaptureLocation;
 
 use super::examples;
 use super::filter::Filter;
@@ -26,7 +26,7 @@ pub struct Top {
     pub what: Ranked,
     /// Capture
     #[arg(value_name = "NAME.stallmap")]
-    pub capture: Location,
+    pub capture: CaptureLocation,
     /// Rows, the rest as one row
     #[arg(short = 'n', long = "top", value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub rows: u32,

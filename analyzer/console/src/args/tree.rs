@@ -3,7 +3,7 @@
 use clap::builder::PossibleValue;
 use clap::{ArgGroup, Args, ValueEnum};
 use regex::Regex;
-use stallmap::location::Location;
+use stallmap::location::CaptureLocation;
 
 use super::examples;
 use super::filter::Filter;
@@ -24,7 +24,7 @@ use super::list::ListFormat;
 pub struct Tree {
     /// Capture
     #[arg(value_name = "NAME.stallmap")]
-    pub capture: Location,
+    pub capture: CaptureLocation,
     /// Metrics of paths, comma-separated. The first is used to filter and sort
     #[arg(
         short,
@@ -72,7 +72,7 @@ pub struct Tree {
     pub sort: Option<TreeSort>,
     /// Show the change of each path since OTHER, with a 95 % CI. `~` marks changes that are not significant
     #[arg(long, value_name = "OTHER.stallmap")]
-    pub diff: Option<Location>,
+    pub diff: Option<CaptureLocation>,
     /// With --diff: variation of a launch between repetitions, for captures with too few repeated launches
     #[arg(long, value_name = "SHARE", value_parser = share, default_value = "5%", requires = "diff")]
     pub spread: f64,

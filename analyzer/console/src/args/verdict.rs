@@ -1,7 +1,7 @@
 //! `stallmap NAME.stallmap`, `stallmap why` and `stallmap open`
 
 use clap::{Args, ValueEnum};
-use stallmap::location::Location;
+use stallmap::location::CaptureLocation;
 
 use super::examples;
 use super::filter::Filter;
@@ -11,7 +11,7 @@ use super::filter::Filter;
 pub struct Verdict {
     /// Capture to explain on one screen: what ran, what the GPU waited for, and what to change first
     #[arg(value_name = "NAME.stallmap")]
-    pub captures: Vec<Location>,
+    pub captures: Vec<CaptureLocation>,
     /// Output format
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub format: Option<VerdictFormat>,
@@ -47,7 +47,7 @@ pub enum VerdictFormat {
 pub struct Why {
     /// Capture
     #[arg(value_name = "NAME.stallmap")]
-    pub capture: Location,
+    pub capture: CaptureLocation,
     /// Number of the finding, as `stallmap NAME.stallmap` and `stallmap top findings` rank them
     #[arg(value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub number: u32,
@@ -77,7 +77,7 @@ pub struct Why {
 pub struct Open {
     /// Capture
     #[arg(value_name = "NAME.stallmap")]
-    pub capture: Location,
+    pub capture: CaptureLocation,
     /// Folder of source files, if not where the compiler found them
     #[arg(long = "source-root", value_name = "DIR")]
     pub root: Option<std::path::PathBuf>,

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
-use stallmap::session::Work;
+use stallmap::session::SessionWork;
 
 use super::in_line;
 
@@ -32,17 +32,17 @@ impl Progress {
     }
 
     /// The same, for queries. After 2 s it shows the time that is left, estimated from the part of the work that is done.
-    pub fn of(work: Arc<Work>, message: impl Into<String>) -> Self {
+    pub fn of(work: Arc<SessionWork>, message: impl Into<String>) -> Self {
         Self::after(PATIENCE, work, message)
     }
 
     /// The same with another delay.
-    pub fn after(patience: Duration, work: Arc<Work>, message: impl Into<String>) -> Self {
+    pub fn after(patience: Duration, work: Arc<SessionWork>, message: impl Into<String>) -> Self {
         work.forget_done();
         Self::begin(patience, &message.into(), Some(work))
     }
 
-    fn begin(patience: Duration, message: &str, work: Option<Arc<Work>>) -> Self {
+    fn begin(patience: Duration, message: &str, work: Option<Arc<SessionWork>>) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         bar.set_message(in_line(message).into_owned());
         if io::stderr().is_terminal() {
@@ -82,7 +82,7 @@ impl Voice {
     }
 }
 
-fn show(bar: &ProgressBar, work: Option<Arc<Work>>) {
+fn show(bar: &ProgressBar, work: Option<Arc<SessionWork>>) {
     if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}{left}") {
         bar.set_style(style.with_key("left", move |state: &ProgressState, out: &mut dyn Write| {
             if let Some(left) = work.as_ref().and_then(|work| time_left(state.elapsed(), work.share())) {

@@ -3,7 +3,7 @@
 use std::mem::take;
 
 use stallmap::library::queries::diff as queries;
-use stallmap::location::Location;
+use stallmap::location::CaptureLocation;
 use stallmap::session::Session;
 use stallmap_console::answer::Answer;
 use stallmap_console::args::diff::{Diff, Part};
@@ -24,7 +24,7 @@ const PARTS: [Part; 3] = [Part::Lines, Part::Kernels, Part::Tensors];
 /// A comparison.
 pub struct Shown {
     /// The captures by name, the first is the base.
-    pub captures: Vec<(String, Location)>,
+    pub captures: Vec<(String, CaptureLocation)>,
     /// One sentence for each capture after the first.
     pub sentences: Vec<String>,
     /// Title of the metric, such as `time`.
@@ -101,7 +101,7 @@ pub fn shown(context: &Context, args: &Diff) -> Outcome<Shown> {
     runtime()?.block_on(compare(args, &session, captures))
 }
 
-async fn compare(args: &Diff, session: &Session, captures: Vec<(String, Location)>) -> Outcome<Shown> {
+async fn compare(args: &Diff, session: &Session, captures: Vec<(String, CaptureLocation)>) -> Outcome<Shown> {
     let progress = Progress::of(session.work(), "comparing facts");
     let names = captures.iter().map(|(name, _)| name.clone()).collect();
     let (comparison, facts) = Comparison::begin(args, session, names, &PARTS).await?;

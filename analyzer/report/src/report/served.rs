@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use stallmap::location::Location;
+use stallmap::location::CaptureLocation;
 use stallmap::session::Session;
 use stallmap_console::args::filter::Filter;
 use stallmap_console::args::{Report, ReportFormat};
@@ -18,7 +18,7 @@ pub use document::Served;
 ///
 /// # Errors
 /// Fails if a query of the page fails.
-pub async fn page(session: &Session, capture: &Location, root: Option<&Path>) -> Outcome<Served> {
+pub async fn page(session: &Session, capture: &CaptureLocation, root: Option<&Path>) -> Outcome<Served> {
     let args = Report { root: root.map(Path::to_owned), ..report(capture) };
     let program = subject::subject(session).await?;
     let verdict = Verdict::of(session).await?;
@@ -31,7 +31,7 @@ pub fn plain(title: &str, body: &Html) -> Served {
 }
 
 /// The options of a report without any.
-pub(crate) fn report(capture: &Location) -> Report {
+pub(crate) fn report(capture: &CaptureLocation) -> Report {
     Report {
         capture: capture.clone(),
         format: ReportFormat::Text,

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 
-use stallmap::location::Location;
+use stallmap::location::CaptureLocation;
 use stallmap::session::Session;
 use stallmap_console::exit::{Failure, Outcome, QUERY};
 use stallmap_report::report::served::{self, Served};
@@ -36,7 +36,7 @@ struct Shared {
 pub(crate) struct Capture {
     /// Its name in addresses and in SQL.
     pub(crate) name: String,
-    pub(crate) location: Location,
+    pub(crate) location: CaptureLocation,
     /// Unqualified names refer to it.
     pub(crate) session: Session,
     page: Mutex<Option<Arc<Served>>>,
@@ -46,11 +46,11 @@ impl Hall {
     /// The captures of a session, with their files.
     pub(crate) fn new(
         session: &Session,
-        captures: &[(Option<String>, Location)],
+        captures: &[(Option<String>, CaptureLocation)],
         root: Option<PathBuf>,
         queries: Handle,
     ) -> Self {
-        let of = |(name, location): &(Option<String>, Location)| {
+        let of = |(name, location): &(Option<String>, CaptureLocation)| {
             let name = name.clone()?;
             let session = session.within(&name)?;
             Some(Arc::new(Capture { name, location: location.clone(), session, page: Mutex::default() }))

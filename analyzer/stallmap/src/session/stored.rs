@@ -24,7 +24,7 @@ use stallmap_schema::capture::stored::{self as answers, StoredAnswer};
 use stallmap_schema::capture::{bounds, entry, pages};
 use stallmap_schema::contained::contained;
 use stallmap_schema::table::TableRow as _;
-use stallmap_tables::packed::{self, Encoder};
+use stallmap_tables::packed::{self, ParquetEncoder};
 
 use super::resources::{CostFrom, Resources};
 
@@ -249,7 +249,7 @@ pub(crate) fn encode_small(stored: &Stored) -> parquet::errors::Result<Vec<u8>> 
 }
 
 fn encode(stored: &Stored, compression: Compression) -> parquet::errors::Result<Vec<u8>> {
-    let mut encoder = Encoder::new(&stored.schema, &stored.sources, compression)?;
+    let mut encoder = ParquetEncoder::new(&stored.schema, &stored.sources, compression)?;
     for batch in &stored.rows {
         encoder.add(batch)?;
     }

@@ -22,7 +22,7 @@ use datafusion::logical_expr::{
     DdlStatement, Expr, LogicalPlan, LogicalPlanBuilder, TableProviderFilterPushDown, TableScan,
 };
 use datafusion::physical_plan::ExecutionPlan;
-use stallmap_tables::collected::{Held, Rows};
+use stallmap_tables::collected::{HeldRows, ViewRows};
 use stallmap_tables::packed;
 use tokio::sync::OnceCell;
 
@@ -128,9 +128,9 @@ impl View {
     }
 
     /// Caches its rows, unless `compute` finds them to be too many, or its types cannot hold them.
-    pub(crate) async fn keep(&self, compute: impl AsyncFnOnce() -> Result<Option<Rows>>) -> Result<()> {
+    pub(crate) async fn keep(&self, compute: impl AsyncFnOnce() -> Result<Option<ViewRows>>) -> Result<()> {
         let keep = async || {
-            let Some(Rows { held, count, memory }) = compute().await? else { return Ok(None) };
+            let Some(ViewRows { held, count, memory }) = compute().await? else { return Ok(None) };
             let table = self.table_of(held)?;
             self.count.get_or_init(|| count);
             self.memory.get_or_init(|| memory);
@@ -140,10 +140,10 @@ impl View {
     }
 
     /// A table of its rows, which are stored. Those that cannot be stored are computed again by the next session.
-    fn table_of(&self, held: Held) -> Result<Arc<dyn TableProvider>> {
+    fn table_of(&self, held: HeldRows) -> Result<Arc<dyn TableProvider>> {
         let store = self.store.as_ref();
         match held {
-            Held::Batches(rows) => {
+            HeldRows::Batches(rows) => {
                 let schema = self.table.schema();
                 if let Some(store) = store {
                     let (schema, sources) = (Arc::clone(&schema), self.sources().clone());
@@ -151,7 +151,7 @@ impl View {
                 }
                 Ok(Arc::new(MemTable::try_new(schema, vec![rows])?))
             }
-            Held::File(content) => {
+            HeldRows::File(content) => {
                 if let Some(store) = store {
                     store.put_packed(&self.name, &content);
                 }

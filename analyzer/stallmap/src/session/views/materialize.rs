@@ -19,9 +19,9 @@ use datafusion::physical_plan::execute_stream;
 use datafusion::prelude::SessionContext;
 use futures::TryStreamExt as _;
 use stallmap_engine::table::DerivedTable;
-use stallmap_tables::collected::{Collected, Rows};
-use stallmap_tables::tasks::{Next, Tasks, is_out_of_memory};
-use stallmap_tables::work::{Task, Work};
+use stallmap_tables::collected::{CollectedRows, ViewRows};
+use stallmap_tables::tasks::{NextTask, RunningTasks, is_out_of_memory};
+use stallmap_tables::work::{SessionWork, WorkTask};
 use tokio::runtime::Handle;
 use tokio::task::spawn;
 
@@ -75,8 +75,8 @@ async fn keep_all(context: &SessionContext, steps: Vec<Step>) -> Result<()> {
     }
     let config = context.copied_config();
     let threads = config.target_partitions();
-    let work = config.get_extension::<Work>().unwrap_or_default();
-    let mut waiting: Vec<Option<Task>> = steps.iter().map(|_| Some(work.view())).collect();
+    let work = config.get_extension::<SessionWork>().unwrap_or_default();
+    let mut waiting: Vec<Option<WorkTask>> = steps.iter().map(|_| Some(work.view())).collect();
     let mut missing: Vec<usize> = steps.iter().map(|step| step.reads.len()).collect();
     let mut ready: BTreeSet<(Reverse<usize>, usize)> = steps
         .iter()
@@ -84,7 +84,7 @@ async fn keep_all(context: &SessionContext, steps: Vec<Step>) -> Result<()> {
         .filter(|(_, step)| step.reads.is_empty())
         .map(|(at, step)| (Reverse(step.height), at))
         .collect();
-    let mut tasks = Tasks::new(threads * TASKS_PER_THREAD, is_out_of_memory);
+    let mut tasks = RunningTasks::new(threads * TASKS_PER_THREAD, is_out_of_memory);
     loop {
         while tasks.has_room()
             && let Some((_, at)) = ready.pop_first()
@@ -94,12 +94,12 @@ async fn keep_all(context: &SessionContext, steps: Vec<Step>) -> Result<()> {
             tasks.start(at, keep(context.clone(), Arc::clone(&steps[at].provider), few));
         }
         let done = match tasks.next().await? {
-            Next::Done(done, computed) => computed.map(|()| done)?,
-            Next::Again(at) => {
+            NextTask::Done(done, computed) => computed.map(|()| done)?,
+            NextTask::Again(at) => {
                 ready.insert((Reverse(steps[at].height), at));
                 continue;
             }
-            Next::Nothing => return Ok(()),
+            NextTask::Nothing => return Ok(()),
         };
         waiting[done] = None;
         for (at, step) in steps.iter().enumerate().filter(|(_, step)| step.reads.contains(&done)) {
@@ -125,9 +125,9 @@ async fn keep(context: SessionContext, table: Arc<dyn TableProvider>, few: usize
 
 /// All rows of a view, with their memory. None if they are too many to cache. The plan has one partition if it reads
 /// `few` rows.
-async fn rows(context: &SessionContext, view: &View, few: usize) -> Result<Option<Rows>> {
+async fn rows(context: &SessionContext, view: &View, few: usize) -> Result<Option<ViewRows>> {
     let memory = MemoryConsumer::new("cached view").register(&context.runtime_env().memory_pool);
-    let mut collected = Collected::new(view.schema(), view.sources(), view.most_cells(), memory);
+    let mut collected = CollectedRows::new(view.schema(), view.sources(), view.most_cells(), memory);
     let (plan, task) = physical_plan(context, view.plan().clone(), few).await?;
     let mut stream = execute_stream(plan, task)?;
     while let Some(batch) = stream.try_next().await? {
