@@ -8,7 +8,7 @@ use stallmap_slice::analysis::{
     WaitProducer,
 };
 
-use super::findings::{Findings, MemoryInstruction};
+use super::findings::{MemoryInstruction, SectionFindings};
 
 /// The first bytes of a file. The last of them is the version of this layout.
 const MAGIC: [u8; 16] = *b"stallmap code 4\n";
@@ -20,8 +20,8 @@ const NO_DISTANCE: u32 = u32::MAX;
 const HEAD_BYTES: usize = MAGIC.len() + 2 * HASH_BYTES;
 
 /// The bytes of a file for a section's analysis.
-pub(super) fn encode(key: &blake3::Hash, findings: &Findings) -> Vec<u8> {
-    let mut body = Writer::default();
+pub(super) fn encode(key: &blake3::Hash, findings: &SectionFindings) -> Vec<u8> {
+    let mut body = AnalysisWriter::default();
     body.list(&findings.unknown, |body, offset| body.number(*offset));
     body.list(&findings.memory, |body, memory| {
         body.number(memory.offset);
@@ -61,7 +61,7 @@ pub(super) fn encode(key: &blake3::Hash, findings: &Findings) -> Vec<u8> {
 }
 
 /// The analysis in a file's bytes, if it is complete and of this section.
-pub(super) fn decode(key: &blake3::Hash, bytes: &[u8]) -> Option<Findings> {
+pub(super) fn decode(key: &blake3::Hash, bytes: &[u8]) -> Option<SectionFindings> {
     let (head, body) = bytes.split_at_checked(HEAD_BYTES)?;
     let mut expected = MAGIC.to_vec();
     expected.extend(key.as_bytes());
@@ -69,9 +69,9 @@ pub(super) fn decode(key: &blake3::Hash, bytes: &[u8]) -> Option<Findings> {
     if head != expected {
         return None;
     }
-    let mut body = Reader(body);
-    let findings = Findings {
-        unknown: body.list(Reader::number)?,
+    let mut body = AnalysisReader(body);
+    let findings = SectionFindings {
+        unknown: body.list(AnalysisReader::number)?,
         memory: body.list(|body| {
             Some(MemoryInstruction {
                 offset: body.number()?,
@@ -83,7 +83,7 @@ pub(super) fn decode(key: &blake3::Hash, bytes: &[u8]) -> Option<Findings> {
             Some(CodeBlock {
                 first: body.number()?,
                 last: body.number()?,
-                successors: body.list(Reader::number)?,
+                successors: body.list(AnalysisReader::number)?,
             })
         })?,
         producers: body.list(producer)?,
@@ -91,13 +91,14 @@ pub(super) fn decode(key: &blake3::Hash, bytes: &[u8]) -> Option<Findings> {
             .list(|body| Some(CopyTensorMap { offset: body.number()?, parameter_offset: body.number()? }))?,
         pointers: body
             .list(|body| Some(CopyPointer { offset: body.number()?, parameter_offset: body.number()? }))?,
-        signals: body
-            .list(|body| Some(BarrierSignal { offset: body.number()?, work: body.list(Reader::number)? }))?,
+        signals: body.list(|body| {
+            Some(BarrierSignal { offset: body.number()?, work: body.list(AnalysisReader::number)? })
+        })?,
     };
     body.0.is_empty().then_some(findings)
 }
 
-fn producer(body: &mut Reader<'_>) -> Option<WaitProducer> {
+fn producer(body: &mut AnalysisReader<'_>) -> Option<WaitProducer> {
     Some(WaitProducer {
         waiter: body.number()?,
         producer: body.number()?,
@@ -116,9 +117,9 @@ fn distance(cycles: u32) -> Option<u32> {
 }
 
 #[derive(Default)]
-struct Writer(Vec<u8>);
+struct AnalysisWriter(Vec<u8>);
 
-impl Writer {
+impl AnalysisWriter {
     fn number(&mut self, number: u32) {
         self.0.extend(number.to_le_bytes());
     }
@@ -132,9 +133,9 @@ impl Writer {
     }
 }
 
-struct Reader<'a>(&'a [u8]);
+struct AnalysisReader<'a>(&'a [u8]);
 
-impl Reader<'_> {
+impl AnalysisReader<'_> {
     fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (first, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
@@ -161,14 +162,14 @@ impl Reader<'_> {
 }
 
 /// An enum value stored as a number.
-trait Coded: Sized {
+trait CodedEnum: Sized {
     fn code(self) -> u8;
     fn of(code: u8) -> Option<Self>;
 }
 
 macro_rules! coded {
     ($($type:ty: $($variant:ident $code:literal),+;)+) => {$(
-        impl Coded for $type {
+        impl CodedEnum for $type {
             fn code(self) -> u8 {
                 match self { $(Self::$variant => $code,)+ }
             }
@@ -193,8 +194,8 @@ coded! {
 mod tests {
     use super::*;
 
-    fn findings() -> Findings {
-        Findings {
+    fn findings() -> SectionFindings {
+        SectionFindings {
             unknown: vec![0x40],
             memory: vec![MemoryInstruction {
                 offset: 0x10,
@@ -223,7 +224,10 @@ mod tests {
     fn what_is_written_is_read_back() {
         let key = blake3::hash(b"section");
         assert_eq!(decode(&key, &encode(&key, &findings())), Some(findings()));
-        assert_eq!(decode(&key, &encode(&key, &Findings::default())), Some(Findings::default()));
+        assert_eq!(
+            decode(&key, &encode(&key, &SectionFindings::default())),
+            Some(SectionFindings::default())
+        );
     }
 
     #[test]

@@ -8,7 +8,7 @@ use stallmap_slice::analysis::{
 
 /// Analysis result. All positions are byte offsets in the section, in order.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Findings {
+pub struct SectionFindings {
     /// Instructions with an unknown operation.
     pub unknown: Vec<u32>,
     /// Instructions that access memory.
@@ -36,7 +36,7 @@ pub struct MemoryInstruction {
     pub space: MemorySpace,
 }
 
-impl Findings {
+impl SectionFindings {
     /// The cacheable part of an analysis.
     pub fn of(analysis: SectionAnalysis) -> Self {
         let instructions = || (0..).step_by(INSTRUCTION_BYTES as usize).zip(&analysis.instructions);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
-use stallmap::code::Cache;
+use stallmap::code::ResultCache;
 use stallmap::library::user::UserLibrary;
 use stallmap::location::CaptureLocation;
 use stallmap::session::Session;
@@ -37,7 +37,7 @@ impl Context {
         memory: MemoryBound,
         cost_from: CostFrom,
     ) -> Self {
-        let cache = Cache::of_environment(|name| std::env::var_os(name).map(PathBuf::from));
+        let cache = ResultCache::of_environment(|name| std::env::var_os(name).map(PathBuf::from));
         let variable = || std::env::var_os(VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
         Self {
             library: library.map(Path::to_owned).or_else(variable),
@@ -93,7 +93,7 @@ impl Context {
     }
 
     /// The folder for results that can be computed again.
-    pub const fn cache(&self) -> &Cache {
+    pub const fn cache(&self) -> &ResultCache {
         &self.resources.cache
     }
 

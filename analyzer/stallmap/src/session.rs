@@ -45,12 +45,12 @@ use crate::library::fault::Fault;
 use crate::library::query::SavedQuery;
 use crate::library::user::UserLibrary;
 use crate::library::{self, ViewDoc};
-use stallmap_code::Code;
-use stallmap_code::table::{CodeTable, Kind};
+use stallmap_code::CaptureCode;
+use stallmap_code::table::{CodeTable, CodeTableKind};
 use stallmap_engine::analyses::{self, AnalysisTable};
 use stallmap_engine::derived::{AccessShape, AccessTensor, PcTensorPart};
-use stallmap_engine::exec::Grain;
-use stallmap_engine::table::{DerivedTable, Engine, Places, PlacesTable};
+use stallmap_engine::exec::RowGrain;
+use stallmap_engine::table::{CaptureEngine, DerivedTable, ParameterTables, PlacesTable};
 use stallmap_tables::captured::{CapturedTable, TablePresence};
 use stallmap_tables::listing::CaptureTable;
 use stallmap_tables::location::CaptureLocation;
@@ -160,7 +160,7 @@ impl Session {
             let store = Arc::new(Store::new(reader.clone(), resources));
             let schema = PlannedSchema::new(session.state_in(&name), views, Arc::clone(&store))?;
             register_tables(schema.as_ref(), &tables)?;
-            register_code(schema.as_ref(), Code::new(reader.clone(), resources.cache.clone()))?;
+            register_code(schema.as_ref(), CaptureCode::new(reader.clone(), resources.cache.clone()))?;
             catalog.register_schema(&name, Arc::clone(&schema) as Arc<dyn SchemaProvider>)?;
             schemas.push((name.clone(), schema as Arc<dyn SchemaProvider>));
             session.captures.push(OpenCapture { name, reader, tables, store });
@@ -455,9 +455,9 @@ fn derived() -> impl Iterator<Item = TableDef> {
     let engine = [AccessTensor::TABLE, PcTensorPart::TABLE, AccessShape::TABLE];
     engine
         .into_iter()
-        .chain(Places::ALL.map(Places::table))
-        .chain(analyses::Kind::ALL.map(analyses::Kind::table))
-        .chain(Kind::ALL.map(Kind::table))
+        .chain(ParameterTables::ALL.map(ParameterTables::table))
+        .chain(analyses::AnalysisKind::ALL.map(analyses::AnalysisKind::table))
+        .chain(CodeTableKind::ALL.map(CodeTableKind::table))
         .chain([CaptureTable::TABLE])
 }
 
@@ -494,9 +494,9 @@ fn check_read_only(plan: &LogicalPlan) -> Result<(), AnalyzeError> {
 }
 
 /// The tables of a capture's code.
-fn register_code(schema: &dyn SchemaProvider, code: Code) -> Result<(), AnalyzeError> {
+fn register_code(schema: &dyn SchemaProvider, code: CaptureCode) -> Result<(), AnalyzeError> {
     let code = Arc::new(code);
-    for kind in Kind::ALL {
+    for kind in CodeTableKind::ALL {
         let table = CodeTable::new(Arc::clone(&code), kind);
         schema.register_table(kind.table().name.to_owned(), Arc::new(table))?;
     }
@@ -513,16 +513,18 @@ fn register_tables(
     }
     let listing = stallmap_tables::listing::listing(tables.values())?;
     schema.register_table(CaptureTable::TABLE.name.to_owned(), Arc::new(listing))?;
-    let Some(engine) = Engine::new(|name| tables.get(name).cloned()).map(Arc::new) else { return Ok(()) };
-    for grain in [Grain::Request, Grain::Instruction, Grain::Shape] {
+    let Some(engine) = CaptureEngine::new(|name| tables.get(name).cloned()).map(Arc::new) else {
+        return Ok(());
+    };
+    for grain in [RowGrain::Request, RowGrain::Instruction, RowGrain::Shape] {
         let table = DerivedTable::new(Arc::clone(&engine), grain);
         schema.register_table(grain.table().name.to_owned(), Arc::new(table))?;
     }
-    for kind in analyses::Kind::ALL {
+    for kind in analyses::AnalysisKind::ALL {
         let table = AnalysisTable::new(Arc::clone(&engine), kind);
         schema.register_table(kind.table().name.to_owned(), Arc::new(table))?;
     }
-    for places in Places::ALL {
+    for places in ParameterTables::ALL {
         let table = PlacesTable::new(Arc::clone(&engine), places);
         schema.register_table(places.table().name.to_owned(), Arc::new(table))?;
     }

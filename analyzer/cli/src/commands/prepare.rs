@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use stallmap::code::{self, Analyzed};
+use stallmap::code::{self, AnalyzedSection};
 use stallmap::location::CaptureLocation;
 use stallmap::session::Session;
 
@@ -52,7 +52,7 @@ pub(super) fn run(context: &Context, args: &Prepare) -> Outcome {
 
 /// The results of a capture.
 struct Prepared {
-    code: Analyzed,
+    code: AnalyzedSection,
     /// Views whose rows were computed or found.
     views: usize,
     /// Views that the capture itself holds now.

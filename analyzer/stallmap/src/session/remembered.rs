@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use stallmap_code::Cache;
+use stallmap_code::ResultCache;
 
 use super::Session;
 use super::stored::{CacheEntry, Stored, load_rows, save};
@@ -74,7 +74,7 @@ impl Session {
     }
 
     /// The cache, which all captures share.
-    fn cache(&self) -> Option<&Cache> {
+    fn cache(&self) -> Option<&ResultCache> {
         self.captures.first().map(|capture| capture.store.cache())
     }
 }

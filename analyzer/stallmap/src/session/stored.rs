@@ -17,7 +17,7 @@ use bytes::Bytes;
 use datafusion::catalog::TableProvider;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::{Compression, ZstdLevel};
-use stallmap_code::Cache;
+use stallmap_code::ResultCache;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::source::EntryBytes;
 use stallmap_schema::capture::stored::{self as answers, StoredAnswer};
@@ -43,7 +43,7 @@ const HASH_BYTES: usize = blake3::OUT_LEN;
 #[derive(Debug)]
 pub(crate) struct Store {
     reader: CaptureReader,
-    cache: Cache,
+    cache: ResultCache,
     /// The samples that count as cost in these rows.
     cost_from: CostFrom,
     /// True if answers in the capture are read.
@@ -106,7 +106,7 @@ impl Store {
 
     /// The rows of a view in the cache, even if the cache is to be replaced.
     pub(crate) fn written(&self, view: &str) -> Option<Stored> {
-        let content = load(&Cache::at(self.cache.folder()?), &self.entry(view)?)?;
+        let content = load(&ResultCache::at(self.cache.folder()?), &self.entry(view)?)?;
         guarded(|| read(content))
     }
 
@@ -157,7 +157,7 @@ impl Store {
     }
 
     /// The cache.
-    pub(super) const fn cache(&self) -> &Cache {
+    pub(super) const fn cache(&self) -> &ResultCache {
         &self.cache
     }
 
@@ -182,7 +182,7 @@ pub(super) struct CacheEntry {
 
 impl CacheEntry {
     /// The rows of a view or of a query, which these rules make from this content. None without a cache.
-    pub(super) fn of(cache: &Cache, kind: &str, content: &blake3::Hash, name: &str) -> Option<Self> {
+    pub(super) fn of(cache: &ResultCache, kind: &str, content: &blake3::Hash, name: &str) -> Option<Self> {
         let content = content.to_hex();
         let (first, rest) = content.split_at(2);
         let key = format!("{kind}/{first}/{rest}/{RULES}/{name}.parquet");
@@ -200,13 +200,13 @@ impl CacheEntry {
 }
 
 /// The rows of a query in a file. None if there is none, or if it is damaged.
-pub(super) fn load_rows(cache: &Cache, entry: &CacheEntry) -> Option<Stored> {
+pub(super) fn load_rows(cache: &ResultCache, entry: &CacheEntry) -> Option<Stored> {
     let content = load(cache, entry)?;
     guarded(|| read(content))
 }
 
 /// The content of a file, which has the hash in front of it.
-fn load(cache: &Cache, entry: &CacheEntry) -> Option<Bytes> {
+fn load(cache: &ResultCache, entry: &CacheEntry) -> Option<Bytes> {
     let bytes = Bytes::from(cache.read(&entry.path, MAX_FILE_BYTES)?);
     let (hash, content) = bytes.split_at_checked(HASH_BYTES)?;
     (hash == entry.hash(content).as_bytes()).then(|| bytes.slice_ref(content))
@@ -300,5 +300,5 @@ fn write(path: &Path, parts: &[&[u8]]) -> std::io::Result<()> {
         // The folder may not exist. What remains only takes space.
         drop(folder.parent().map(fs::remove_dir_all));
     }
-    Cache::write(path, parts)
+    ResultCache::write(path, parts)
 }

@@ -22,7 +22,7 @@ use datafusion::execution::TaskContext;
 use datafusion::logical_expr::{LogicalPlan, TableScan};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
-use stallmap_code::Code;
+use stallmap_code::CaptureCode;
 use stallmap_code::table::CodeTable;
 use stallmap_engine::analyses::AnalysisTable;
 use stallmap_engine::table::{DerivedTable, PlacesTable};
@@ -105,7 +105,7 @@ struct Size {
     /// Rows of code: it has one partition in any case.
     code_rows: usize,
     /// Code that is not analyzed yet.
-    unread: Option<Arc<Code>>,
+    unread: Option<Arc<CaptureCode>>,
     /// True with a table of pointers that was not read yet: its rows are not known. It has one partition in any case.
     has_pointers: bool,
 }

@@ -9,8 +9,8 @@ use datafusion::datasource::source_as_provider;
 use datafusion::error::Result;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::SessionContext;
-use stallmap_engine::analyses::{AnalysisTable, Kind};
-use stallmap_engine::table::Engine;
+use stallmap_engine::analyses::{AnalysisKind, AnalysisTable};
+use stallmap_engine::table::CaptureEngine;
 use tokio::runtime::Handle;
 
 use super::inline::View;
@@ -18,7 +18,7 @@ use super::inline::View;
 /// The analyses that views read through all others, by the address of their engine.
 #[derive(Default)]
 struct Needed {
-    engines: BTreeMap<usize, (Arc<Engine>, BTreeSet<Kind>)>,
+    engines: BTreeMap<usize, (Arc<CaptureEngine>, BTreeSet<AnalysisKind>)>,
     seen: HashSet<*const ()>,
 }
 
@@ -32,7 +32,7 @@ pub(crate) async fn keep_analyses(
     least: i64,
 ) -> Result<()> {
     // Without a runtime there is one thread.
-    let is_worth = |engine: &Engine| Handle::try_current().is_ok() && engine.accesses() >= least;
+    let is_worth = |engine: &CaptureEngine| Handle::try_current().is_ok() && engine.accesses() >= least;
     let engines = {
         let mut needed = Needed::default();
         views.iter().try_for_each(|view| needed.add(view))?;
