@@ -74,7 +74,7 @@ fn index(folders: &[PathBuf]) -> io::Result<String> {
             let constant = query.to_uppercase();
             write!(
                 text,
-                "    /// `{query}.sql`.\n    pub const {constant}: Query = Query::new({command:?}, {query:?}, include_str!({path:?}));\n"
+                "    /// `{query}.sql`.\n    pub const {constant}: CommandQuery = CommandQuery::new({command:?}, {query:?}, include_str!({path:?}));\n"
             )
             .map_err(io::Error::other)?;
             writeln!(all, "    ({command:?}, {command}::{constant}),").map_err(io::Error::other)?;

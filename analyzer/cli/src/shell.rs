@@ -22,15 +22,15 @@ use crate::commands::query::Statement;
 use crate::commands::query::Target;
 use crate::commands::query::run_statement;
 use stallmap_console::context::runtime;
-use stallmap_console::exit::{Failure, IO, Outcome, QUERY};
+use stallmap_console::exit::{CommandFailure, IO, Outcome, QUERY};
 use stallmap_console::explain::explain;
-use stallmap_console::names::Names;
+use stallmap_console::names::SessionNames;
 use stallmap_console::output;
 use stallmap_console::output::number::{grouped, nanoseconds};
 use stallmap_console::output::pager::Pager;
-use stallmap_console::output::progress::Progress;
-use stallmap_console::output::rows::Style;
-use stallmap_console::output::table::Shape;
+use stallmap_console::output::progress::ProgressSpinner;
+use stallmap_console::output::rows::RowStyle;
+use stallmap_console::output::table::TableShape;
 
 /// The end of a statement whose rows are records.
 const RECORDS: &str = "\\G";
@@ -42,8 +42,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub(crate) struct Shell {
     session: Arc<Session>,
     runtime: Runtime,
-    names: Names,
-    style: Style,
+    names: SessionNames,
+    style: RowStyle,
     target: Target,
     /// True if each statement is followed by its rows and time.
     has_timing: bool,
@@ -65,8 +65,8 @@ enum Next {
 
 impl Shell {
     /// A shell over open captures.
-    pub(crate) fn new(session: Session, runtime: Runtime, style: Style, target: Target) -> Outcome<Self> {
-        let names = Names::of(&session).map_err(|error| explain(error, None))?;
+    pub(crate) fn new(session: Session, runtime: Runtime, style: RowStyle, target: Target) -> Outcome<Self> {
+        let names = SessionNames::of(&session).map_err(|error| explain(error, None))?;
         let pager = Pager::of_environment(|name| std::env::var(name).ok());
         let session = Arc::new(session);
         let (has_timing, is_interactive) = (false, false);
@@ -81,7 +81,7 @@ impl Shell {
         }
         if let Some(text) = line.strip_suffix(RECORDS) {
             let usual = self.style.shape;
-            self.style.shape = Shape::Records;
+            self.style.shape = TableShape::Records;
             let done = self.run(text);
             self.style.shape = usual;
             return done;
@@ -90,7 +90,7 @@ impl Shell {
             let done = self.run_statement(statement)?;
             if done.rows.is_none() {
                 // A view may have been created or dropped.
-                self.names = Names::of(&self.session).map_err(|error| explain(error, None))?;
+                self.names = SessionNames::of(&self.session).map_err(|error| explain(error, None))?;
             }
             if self.has_timing {
                 output::note(timing(&done));
@@ -116,7 +116,7 @@ impl Shell {
     }
 
     fn run_statement(&mut self, sql: &str) -> Outcome<Statement> {
-        let progress = Progress::after(PATIENCE, self.session.work(), "running");
+        let progress = ProgressSpinner::after(PATIENCE, self.session.work(), "running");
         if self.is_interactive {
             return self.run_until_interrupted(sql, &progress);
         }
@@ -128,7 +128,7 @@ impl Shell {
     ///
     /// A runtime of its own waits for the signal: a query that occupies every thread would block the signal on its own
     /// runtime.
-    fn run_until_interrupted(&mut self, sql: &str, progress: &Progress) -> Outcome<Statement> {
+    fn run_until_interrupted(&mut self, sql: &str, progress: &ProgressSpinner) -> Outcome<Statement> {
         let (session, sql, style) = (Arc::clone(&self.session), sql.to_owned(), self.style);
         let (target, voice, pager) = (self.paged_target(), progress.voice(), self.pager.clone());
         let task =
@@ -141,14 +141,14 @@ impl Shell {
             }
         });
         if let Some(done) = done {
-            return done.unwrap_or_else(|error| Err(Failure::new(QUERY, error)));
+            return done.unwrap_or_else(|error| Err(CommandFailure::new(QUERY, error)));
         }
         abort.abort();
         progress.voice().end();
         output::clear_line();
         // Tasks that do not stop at once end by themselves, on detached threads.
         std::mem::replace(&mut self.runtime, runtime()?).shutdown_background();
-        Err(Failure::message(QUERY, "cancelled"))
+        Err(CommandFailure::message(QUERY, "cancelled"))
     }
 
     /// Destination of rows in interactive mode.
@@ -156,7 +156,7 @@ impl Shell {
         match &self.target {
             Target::Stdout if self.pager.is_on => {
                 let mut pager = self.pager.clone();
-                pager.is_sideways = self.style.shape == Shape::Columns;
+                pager.is_sideways = self.style.shape == TableShape::Columns;
                 Target::Pager(pager)
             }
             target => target.clone(),
@@ -180,7 +180,7 @@ async fn interrupted(pager: &Pager) {
 /// The runtime that waits for Ctrl-C.
 fn signals() -> Outcome<Runtime> {
     let signals = Builder::new_current_thread().enable_all().build();
-    signals.map_err(|error| Failure::new(IO, anyhow::Error::from(error).context("wait for Ctrl-C")))
+    signals.map_err(|error| CommandFailure::new(IO, anyhow::Error::from(error).context("wait for Ctrl-C")))
 }
 
 /// Runs the dot-commands and statements of a text. The first failure ends it.
@@ -190,7 +190,7 @@ pub(crate) fn batch(mut shell: Shell, text: &str) -> Outcome<()> {
 
 /// Reads lines from the user until the end. Failures are printed and the shell continues.
 pub(crate) fn interactive(mut shell: Shell) -> Outcome<()> {
-    let wrong = |error| Failure::new(IO, anyhow::Error::from(error).context("read from the terminal"));
+    let wrong = |error| CommandFailure::new(IO, anyhow::Error::from(error).context("read from the terminal"));
     let mut editor = editor::editor(shell.names.clone()).map_err(wrong)?;
     let history = history::path();
     if let Some(path) = &history {

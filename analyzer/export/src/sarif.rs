@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use stallmap::library::queries::export as queries;
 use stallmap_console::exit::Outcome;
 use stallmap_console::explain::explain;
-use stallmap_console::place::Place;
+use stallmap_console::place::LineLocation;
 use stallmap_console::rows;
 use stallmap_schema::hash::checksum;
 
@@ -80,7 +80,7 @@ fn rule(id: &str, doc: &str) -> Value {
 fn result(finding: &Finding, rules: &[&str], fingerprint: &str) -> Value {
     let advice = finding.advice.as_ref().map(|advice| format!(" {advice}")).unwrap_or_default();
     let level = if finding.is_significant == Some(true) { "warning" } else { "note" };
-    let place = finding.line.as_deref().and_then(Place::parse);
+    let place = finding.line.as_deref().and_then(LineLocation::parse);
     let locations: Vec<Value> = place.iter().map(|place| place.location(None)).collect();
     json!({
         "ruleId": finding.kind,
@@ -101,7 +101,7 @@ fn result(finding: &Finding, rules: &[&str], fingerprint: &str) -> Value {
 fn fingerprints(findings: &[Finding]) -> Vec<String> {
     let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
     let fingerprint = |finding: &Finding| {
-        let place = finding.line.as_deref().and_then(Place::parse);
+        let place = finding.line.as_deref().and_then(LineLocation::parse);
         let (file, function) = place.map_or(("", ""), |place| (place.file, place.function));
         let [kernel, op, subject] =
             [&finding.kernel, &finding.op, &finding.subject].map(|text| text.as_deref().unwrap_or_default());

@@ -1,13 +1,13 @@
 //! Call paths with their samples, as lists of frames.
 
-use stallmap_console::row::Texts;
+use stallmap_console::row::TextList;
 use stallmap_console::rows;
 
 rows! {
     /// A path from Python to an object, and its samples. The rows of a capture add up to its samples.
     pub(crate) struct Stack {
-        frames: Texts,
-        ops: Texts,
+        frames: TextList,
+        ops: TextList,
         kernel: Option<String>,
         file: Option<String>,
         line: Option<u32>,
@@ -21,8 +21,8 @@ rows! {
     /// The samples of a launch for one reason and object.
     pub(crate) struct LaunchStack {
         pub(crate) kernel_id: u64,
-        frames: Texts,
-        ops: Texts,
+        frames: TextList,
+        ops: TextList,
         kernel: Option<String>,
         stall_reason: String,
         object: String,
@@ -89,7 +89,7 @@ impl LaunchStack {
 }
 
 /// The frames of a launch. Missing levels have a name, and all paths have the same levels.
-fn launched(frames: &Texts, ops: &Texts, kernel: Option<&str>) -> Vec<Frame> {
+fn launched(frames: &TextList, ops: &TextList, kernel: Option<&str>) -> Vec<Frame> {
     let mut path: Vec<Frame> = frames.0.iter().map(|frame| Frame::of_python(frame)).collect();
     if path.is_empty() {
         path.push(Frame::named("(no Python stack)"));

@@ -12,12 +12,12 @@ use crate::folder::Folder;
 use crate::source::print_queries;
 use stallmap::library::queries::export as queries;
 use stallmap_console::answer::fresh_rows as rows;
-use stallmap_console::args::export::Folder as Tenprof;
-use stallmap_console::context::{Context, runtime};
+use stallmap_console::args::export::FolderExport as Tenprof;
+use stallmap_console::context::{CommandContext, runtime};
 use stallmap_console::exit::{OK, Outcome};
 use stallmap_console::output;
-use stallmap_console::output::progress::Progress;
-use stallmap_console::row::Row as _;
+use stallmap_console::output::progress::ProgressSpinner;
+use stallmap_console::row::QueryRow as _;
 use stallmap_console::rows;
 use stallmap_lists::forest;
 
@@ -25,9 +25,9 @@ use stallmap_lists::forest;
 const MAX_DRAWN: usize = 100;
 
 /// Writes the files, or prints their queries.
-pub(crate) fn run(context: &Context, args: &Tenprof) -> Outcome {
+pub(crate) fn run(context: &CommandContext, args: &Tenprof) -> Outcome {
     let session = {
-        let _progress = Progress::start(format!("opening {}", args.capture.display()));
+        let _progress = ProgressSpinner::start(format!("opening {}", args.capture.display()));
         context.open(&[(None, args.capture.clone())])?
     };
     let [cost, samples, trees] =
@@ -43,7 +43,7 @@ pub(crate) fn run(context: &Context, args: &Tenprof) -> Outcome {
         return Ok(OK);
     }
     let folder = Folder::new(&args.folder)?;
-    let progress = Progress::of(session.work(), "asking");
+    let progress = ProgressSpinner::of(session.work(), "asking");
     let runtime = runtime()?;
     for (name, sql) in [("tensor_stall_cost.csv", &cost), ("pc_samples.csv", &samples)] {
         progress.say(format!("querying {name}"));

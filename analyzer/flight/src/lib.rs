@@ -24,8 +24,8 @@ mod status;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use stallmap_console::args::serve::Serve;
-use stallmap_console::context::Context;
+use stallmap_console::args::serve::ServeArgs;
+use stallmap_console::context::CommandContext;
 use stallmap_console::exit::Outcome;
 use stallmap_console::output;
 use stallmap_serve::endpoint::Endpoint;
@@ -44,7 +44,7 @@ const PROTOCOL: &str = "h2";
 ///
 /// # Errors
 /// Fails if an option is wrong, a capture cannot be opened, or the port is taken.
-pub fn run(context: &Context, args: &Serve) -> Outcome {
+pub fn run(context: &CommandContext, args: &ServeArgs) -> Outcome {
     let endpoint = Endpoint::of(args.flight.as_deref().unwrap_or_default(), args, &[PROTOCOL])?;
     let secret = Secret::of(args)?;
     let session = context.open(&folder::captures(&args.captures)?)?;

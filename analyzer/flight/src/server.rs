@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{Stream, stream};
-use stallmap_console::exit::{Failure, OK, Outcome};
+use stallmap_console::exit::{CommandFailure, OK, Outcome};
 use stallmap_serve::unknown::{Place, Unknown};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
@@ -43,7 +43,7 @@ pub(crate) async fn serve(
         .http2_keepalive_timeout(Some(LONGEST_SIGN));
     let router = builder.add_service(Gated::new(gate, service));
     let ended = router.serve_with_incoming(connections(listener, tls)).await;
-    ended.map(|()| OK).map_err(|error| Failure::io(error, "serve connections"))
+    ended.map(|()| OK).map_err(|error| CommandFailure::io(error, "serve connections"))
 }
 
 /// Connections that are ready for calls.

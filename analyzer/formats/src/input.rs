@@ -10,7 +10,7 @@ use std::io::{self, BufReader, Cursor, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
-use stallmap_console::exit::{Failure, IO, Outcome};
+use stallmap_console::exit::{CommandFailure, IO, Outcome};
 
 use self::lines::Lines;
 use self::utf16::Utf16;
@@ -63,7 +63,7 @@ pub struct Input {
 impl Input {
     /// Reads a file once, for its hash and its form.
     pub fn of(path: &Path) -> Outcome<Self> {
-        let wrong = |error: io::Error| Failure::io(error, format!("read `{}`", path.display()));
+        let wrong = |error: io::Error| CommandFailure::io(error, format!("read `{}`", path.display()));
         let mut hasher = blake3::Hasher::new();
         if path.is_dir() {
             let bytes = read_folder(path, &mut hasher).map_err(wrong)?;
@@ -102,7 +102,7 @@ fn read_folder(path: &Path, hasher: &mut blake3::Hasher) -> io::Result<u64> {
 
 /// The bytes of a file, unpacked by its first bytes: of an archive, the only file in it.
 fn unpacked(path: &Path) -> Outcome<Box<dyn Read>> {
-    let wrong = |error: io::Error| Failure::io(error, format!("read `{}`", path.display()));
+    let wrong = |error: io::Error| CommandFailure::io(error, format!("read `{}`", path.display()));
     let mut reader: Box<dyn Read> = match archive::zip(path)? {
         Some(member) => member,
         None => Box::new(BufReader::new(File::open(path).map_err(wrong)?)),
@@ -127,7 +127,7 @@ fn unpacked(path: &Path) -> Outcome<Box<dyn Read>> {
         };
     }
     let message = format!("`{}` is packed more than {MAX_PACKINGS} times", path.display());
-    Err(Failure::message(IO, message).hint("unpack it first".to_owned()))
+    Err(CommandFailure::message(IO, message).hint("unpack it first".to_owned()))
 }
 
 /// The outermost packing of bytes.
@@ -182,7 +182,7 @@ fn form(path: &Path, head: &[u8]) -> Outcome<Form> {
     }
     let (reason, hint) = magic::unread(head)
         .unwrap_or(("is not a recording that stallmap knows", "docs/src/guide/import.md lists them"));
-    Err(Failure::message(IO, format!("`{}` {reason}", path.display())).hint(hint.to_owned()))
+    Err(CommandFailure::message(IO, format!("`{}` {reason}", path.display())).hint(hint.to_owned()))
 }
 
 /// The form of bytes. None if no tool that stallmap knows begins a file with them.

@@ -12,7 +12,7 @@ mod text;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use stallmap_console::exit::{Failure, IO, Outcome};
+use stallmap_console::exit::{CommandFailure, IO, Outcome};
 
 use self::bytes::{Bytes, LOOK_AHEAD_BYTES, is_space};
 pub use self::damage::Damage;
@@ -85,12 +85,12 @@ impl<R: Read> Json<R> {
     }
 
     /// The failure of JSON that ends before its end.
-    pub fn failure(&self) -> Option<Failure> {
+    pub fn failure(&self) -> Option<CommandFailure> {
         let (position, reason) = self.broken.as_ref()?;
         let path = self.path.display();
         let message = format!("`{path}` is not complete JSON: {reason} at byte {position}");
         Some(
-            Failure::message(IO, message)
+            CommandFailure::message(IO, message)
                 .hint("the tool may not have finished it: write it again".to_owned()),
         )
     }
@@ -233,7 +233,7 @@ impl<R: Read> Json<R> {
                 self.levels,
                 self.bytes.position()
             );
-            return Err(Failure::message(IO, message));
+            return Err(CommandFailure::message(IO, message));
         }
         Ok(())
     }
@@ -307,7 +307,7 @@ impl<R: Read> Json<R> {
             if self.raw.len() > MAX_TEXT_BYTES {
                 let message =
                     format!("`{}`: a text has more than 1 MiB at byte {position}", self.path.display());
-                return Err(Failure::message(IO, message));
+                return Err(CommandFailure::message(IO, message));
             }
             match self.take()? {
                 Some(b'\\') => {
@@ -375,7 +375,7 @@ impl<R: Read> Json<R> {
     }
 
     /// Notes that the JSON ends here.
-    fn break_off(&mut self, reason: &str) -> Failure {
+    fn break_off(&mut self, reason: &str) -> CommandFailure {
         let position = self.bytes.position();
         let is_end = matches!(self.bytes.ahead(1), Ok([]));
         let reason = match self.bytes.failure().filter(|_| is_end) {
@@ -384,7 +384,7 @@ impl<R: Read> Json<R> {
             None => reason,
         };
         self.broken = Some((position, reason.to_owned()));
-        self.failure().unwrap_or_else(|| Failure::message(IO, reason))
+        self.failure().unwrap_or_else(|| CommandFailure::message(IO, reason))
     }
 }
 
@@ -408,8 +408,8 @@ fn trimmed(bytes: &[u8]) -> &[u8] {
     &bytes[spaces..]
 }
 
-fn unreadable(path: &Path, error: io::Error) -> Failure {
-    Failure::io(error, format!("read `{}`", path.display()))
+fn unreadable(path: &Path, error: io::Error) -> CommandFailure {
+    CommandFailure::io(error, format!("read `{}`", path.display()))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::io::{self, Read};
 
 use rmp::Marker;
 use rmp::decode::{RmpRead, read_marker};
-use stallmap_console::exit::{Failure, IO, Outcome};
+use stallmap_console::exit::{CommandFailure, IO, Outcome};
 use struson::writer::{JsonNumberError, JsonStreamWriter, JsonWriter};
 
 use crate::input::Input;
@@ -43,8 +43,11 @@ pub fn to_json(input: &Input) -> Outcome<Vec<u8>> {
     let mut reader = io::BufReader::new(input.open()?.take(MAX_BYTES));
     let mut text = Vec::new();
     translate(&mut reader, &mut text).map_err(|error| {
-        Failure::message(IO, format!("`{}` is not complete MessagePack: {error}", input.path.display()))
-            .hint("the tool may not have finished it: write it again".to_owned())
+        CommandFailure::message(
+            IO,
+            format!("`{}` is not complete MessagePack: {error}", input.path.display()),
+        )
+        .hint("the tool may not have finished it: write it again".to_owned())
     })?;
     Ok(text)
 }

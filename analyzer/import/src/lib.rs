@@ -7,25 +7,25 @@
 mod bound;
 mod write;
 
-use stallmap_console::args::import::Import;
-use stallmap_console::exit::{Failure, IO, OK, Outcome, USAGE};
+use stallmap_console::args::import::ImportArgs;
+use stallmap_console::exit::{CommandFailure, IO, OK, Outcome, USAGE};
 use stallmap_console::output;
 use stallmap_console::output::number::grouped;
-use stallmap_console::output::progress::Progress;
+use stallmap_console::output::progress::ProgressSpinner;
 use stallmap_formats::input::Input;
 use stallmap_readers::{join, read};
 use stallmap_trace::model::Trace;
 
 /// Reads a file, and writes a capture.
-pub fn run(args: &Import) -> Outcome {
+pub fn run(args: &ImportArgs) -> Outcome {
     if args.output.symlink_metadata().is_ok() {
-        return Err(Failure::message(IO, format!("`{}` exists", args.output.display()))
+        return Err(CommandFailure::message(IO, format!("`{}` exists", args.output.display()))
             .hint("choose another name or remove the file".to_owned()));
     }
     let [path, more @ ..] = args.files.as_slice() else {
-        return Err(Failure::message(USAGE, "no file to import"));
+        return Err(CommandFailure::message(USAGE, "no file to import"));
     };
-    let progress = Progress::start(format!("reading {}", path.display()));
+    let progress = ProgressSpinner::start(format!("reading {}", path.display()));
     let input = Input::of(path)?;
     let mut trace = read(&input)?;
     let mut inputs = vec![input];
@@ -37,7 +37,9 @@ pub fn run(args: &Import) -> Outcome {
     }
     if trace.processes.is_empty() {
         let message = format!("`{}` is of {}, and has no kernels and no ops", path.display(), trace.tool);
-        return Err(Failure::message(IO, message).hint("give the file that it belongs to first".to_owned()));
+        return Err(
+            CommandFailure::message(IO, message).hint("give the file that it belongs to first".to_owned())
+        );
     }
     bound::texts(&mut trace);
     bound::numbers(&mut trace);

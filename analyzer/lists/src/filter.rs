@@ -7,21 +7,21 @@
 //!
 //! A view in a `WITH` hides the library's view of that name. Shares stay parts of all samples.
 
-use stallmap::lexer::{self, Kind};
+use stallmap::lexer::{self, TokenKind};
 use stallmap::library::queries::filter as queries;
 use stallmap::session::Session;
 
 use crate::kernel::{self, find};
 use stallmap_console::answer::{asked, fresh_kept_rows};
-use stallmap_console::args::filter::Filter as Args;
+use stallmap_console::args::filter::FilterArgs as Args;
 use stallmap_console::args::list::ListFormat;
-use stallmap_console::exit::{Failure, Outcome, QUERY, USAGE};
+use stallmap_console::exit::{CommandFailure, Outcome, QUERY, USAGE};
 use stallmap_console::names::nearest;
 use stallmap_console::output;
 use stallmap_console::output::number::{measured, percent};
-use stallmap_console::output::paint::Role;
+use stallmap_console::output::paint::TextRole;
 use stallmap_console::output::shorten::printable;
-use stallmap_console::row::Row as _;
+use stallmap_console::row::QueryRow as _;
 use stallmap_console::rows;
 
 /// Names that a message lists.
@@ -115,7 +115,7 @@ impl Filter {
     pub fn sql(&self, query: &str) -> String {
         let reads = |name: &str| {
             lexer::tokens(query)
-                .any(|token| token.kind == Kind::Word && token.text.eq_ignore_ascii_case(name))
+                .any(|token| token.kind == TokenKind::Word && token.text.eq_ignore_ascii_case(name))
         };
         let mut parts = Vec::new();
         for (view, keys) in COSTS.iter().filter(|(view, _)| reads(view)) {
@@ -151,7 +151,7 @@ impl Filter {
             return Ok(());
         }
         let text = output::shorten::wrap(&sentence, output::page().width.unwrap_or(usize::MAX));
-        output::print(&format!("{}\n\n", output::page().paint.text(Role::Heading, &text)))
+        output::print(&format!("{}\n\n", output::page().paint.text(TextRole::Heading, &text)))
     }
 }
 
@@ -178,7 +178,7 @@ async fn sentence(session: &Session, launches: &str, words: &str) -> Outcome<Str
     let query = queries::SHARE;
     let rows = fresh_kept_rows(session, &query.sql(&[]).replace("$filter", launches)).await?;
     let found = Chosen::read(query.name, &rows)?.into_iter().next();
-    let found = found.ok_or_else(|| Failure::message(QUERY, "the filter has no share"))?;
+    let found = found.ok_or_else(|| CommandFailure::message(QUERY, "the filter has no share"))?;
     let of = |some: f64, all: f64, noun: &str| format!("{} of {} {noun}", measured(some), measured(all));
     let share = found.share.map_or_else(String::new, |share| format!(", {} of all samples", percent(share)));
     Ok(format!(
@@ -210,7 +210,7 @@ fn named<'a>(
             format!("the costliest are {}", first.join(", "))
         }
     };
-    Err(Failure::message(USAGE, format!("no launch has the {kind} `{wanted}`")).hint(hint))
+    Err(CommandFailure::message(USAGE, format!("no launch has the {kind} `{wanted}`")).hint(hint))
 }
 
 /// The ops of a name, else of a name without namespace and overload, else of a part.
@@ -277,7 +277,7 @@ mod tests {
     fn texts_cannot_leave_their_quotes() {
         let list = texts(["a.py:1 f'); DROP", "b"].into_iter());
         assert_eq!(list, "'a.py:1 f''); DROP', 'b'");
-        assert_eq!(lexer::tokens(&list).filter(|token| token.kind == Kind::Literal).count(), 2);
+        assert_eq!(lexer::tokens(&list).filter(|token| token.kind == TokenKind::Literal).count(), 2);
     }
 
     #[test]

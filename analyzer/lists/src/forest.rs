@@ -26,14 +26,14 @@ use crate::known::known;
 use stallmap::library::queries::draw as queries;
 use stallmap_console::answer::rows;
 use stallmap_console::answer::write_rows;
-use stallmap_console::args::forest::Forest as Args;
-use stallmap_console::context::{Context, runtime};
-use stallmap_console::exit::{Failure, OK, Outcome, USAGE};
+use stallmap_console::args::forest::ForestArgs as Args;
+use stallmap_console::context::{CommandContext, runtime};
+use stallmap_console::exit::{CommandFailure, OK, Outcome, USAGE};
 use stallmap_console::explain::arrow_failure;
 use stallmap_console::output;
-use stallmap_console::output::paint::Role;
-use stallmap_console::output::progress::Progress;
-use stallmap_console::row::Row as _;
+use stallmap_console::output::paint::TextRole;
+use stallmap_console::output::progress::ProgressSpinner;
+use stallmap_console::row::QueryRow as _;
 
 pub use dot::dot;
 pub use export::batch;
@@ -42,9 +42,9 @@ pub use svg::{Place, STYLE, draw};
 pub use tree::Forest;
 
 /// Prints the forest, draws it, or prints its queries.
-pub fn run(context: &Context, args: &Args) -> Outcome {
+pub fn run(context: &CommandContext, args: &Args) -> Outcome {
     let session = {
-        let _progress = Progress::start(format!("opening {}", args.capture.display()));
+        let _progress = ProgressSpinner::start(format!("opening {}", args.capture.display()));
         context.open(&[(None, args.capture.clone())])?
     };
     let runtime = runtime()?;
@@ -53,7 +53,7 @@ pub fn run(context: &Context, args: &Args) -> Outcome {
         return output::print(&filtered(filter.as_ref()).join("\n")).map(|()| OK);
     }
     let (known, forest) = {
-        let _progress = Progress::of(session.work(), "querying tensors");
+        let _progress = ProgressSpinner::of(session.work(), "querying tensors");
         let queries = filtered(filter.as_ref());
         (runtime.block_on(known(&session))?, runtime.block_on(asked(&session, args.each, &queries))?)
     };
@@ -99,10 +99,10 @@ fn file(picture: &Picture) -> String {
     svg::draw(picture, svg::Place::File)
 }
 
-fn no_such_tensor(args: &Args) -> Failure {
+fn no_such_tensor(args: &Args) -> CommandFailure {
     let name = args.tensor.as_deref().unwrap_or_default();
     let name = output::shorten::printable(name);
-    Failure::message(USAGE, format!("no tensor's name holds `{name}`, and none has that tensor_id"))
+    CommandFailure::message(USAGE, format!("no tensor's name holds `{name}`, and none has that tensor_id"))
         .hint("stallmap sql NAME.stallmap -c 'SELECT DISTINCT tensor FROM tensor_node' lists them".to_owned())
 }
 
@@ -115,12 +115,12 @@ fn write(path: &Path, text: &str) -> Outcome<()> {
 
 fn show(picture: &Picture) -> Outcome<()> {
     let canvas = output::page();
-    let heading = canvas.paint.text(Role::Heading, "Tensor forest");
+    let heading = canvas.paint.text(TextRole::Heading, "Tensor forest");
     let doc = [
         "Samples of warps that waited for a tensor and its views. self: for the tensor alone. Below each tensor, its",
         "views. ← its source, ✎ writes into it. Tensors with equal op, line and shape are one row (×). Rows in",
         "parentheses are hidden or unattributed. Trees and these rows add up to the samples.",
     ];
-    let doc = doc.map(|line| canvas.paint.text(Role::Dim, line)).join("\n");
+    let doc = doc.map(|line| canvas.paint.text(TextRole::Dim, line)).join("\n");
     output::print(&format!("{heading}\n{doc}\n{}", text::draw(picture, canvas)))
 }

@@ -6,11 +6,11 @@ use stallmap::session::Session;
 use crate::filter::Filter;
 use stallmap::library::queries;
 use stallmap_console::answer;
-use stallmap_console::exit::{Failure, Outcome, USAGE};
+use stallmap_console::exit::{CommandFailure, Outcome, USAGE};
 use stallmap_console::output;
 use stallmap_console::output::number::measured;
-use stallmap_console::output::shorten::{Shorten, printable, shorten};
-use stallmap_console::row::Row as _;
+use stallmap_console::output::shorten::{ShortenSide, printable, shorten};
+use stallmap_console::row::QueryRow as _;
 use stallmap_console::rows;
 
 /// Kernels that a message lists.
@@ -71,7 +71,7 @@ pub async fn choose(session: &Session, filter: Option<&Filter>) -> Outcome<Optio
 pub fn find(kernels: &[Kernel], wanted: &str) -> Outcome<Vec<Kernel>> {
     let found = matching(kernels, wanted);
     if found.is_empty() {
-        return Err(Failure::message(USAGE, format!("no kernel `{wanted}`")).hint(others(kernels)));
+        return Err(CommandFailure::message(USAGE, format!("no kernel `{wanted}`")).hint(others(kernels)));
     }
     Ok(found)
 }
@@ -110,7 +110,7 @@ fn listed(kernels: &[Kernel]) -> String {
     let mut text = String::new();
     for kernel in kernels.iter().take(MAX_LISTED) {
         let name = kernel.name.as_deref().unwrap_or("(unnamed)");
-        let name = shorten(&printable(&name.replace('\n', " ")), NAME_WIDTH, Shorten::Middle);
+        let name = shorten(&printable(&name.replace('\n', " ")), NAME_WIDTH, ShortenSide::Middle);
         let samples = measured(kernel.samples);
         text.extend([format!("\n  {:#018x}  {samples:>9} samples  {name}", kernel.function_id)]);
     }

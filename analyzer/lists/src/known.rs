@@ -8,9 +8,9 @@ use stallmap::library::queries;
 use stallmap_console::answer;
 use stallmap_console::args::list::ListFormat;
 use stallmap_console::exit::Outcome;
-use stallmap_console::output::paint::Role;
+use stallmap_console::output::paint::TextRole;
 use stallmap_console::output::{self, number};
-use stallmap_console::row::Row as _;
+use stallmap_console::row::QueryRow as _;
 use stallmap_console::rows;
 
 /// Completeness of a capture's costs.
@@ -106,9 +106,9 @@ impl Known {
         }
         let paint = output::page().paint;
         let lost = if self.is_lossy {
-            paint.text(Role::Warning, &format!("! {warning}"))
+            paint.text(TextRole::Warning, &format!("! {warning}"))
         } else {
-            paint.text(Role::Good, "Nothing was lost.")
+            paint.text(TextRole::Good, "Nothing was lost.")
         };
         output::print(&format!("{}\n{lost}\n\n", self.line(&capture)))
     }

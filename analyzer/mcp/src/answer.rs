@@ -3,7 +3,7 @@
 use arrow::array::RecordBatch;
 use serde_json::{Map, Value, json};
 use stallmap_console::answer::json_rows;
-use stallmap_console::exit::{Failure, Outcome, QUERY};
+use stallmap_console::exit::{CommandFailure, Outcome, QUERY};
 use stallmap_console::explain::arrow_failure;
 use stallmap_console::output::gate;
 use stallmap_console::output::value::with_hex;
@@ -36,7 +36,8 @@ impl Rows {
     pub(crate) fn of(batches: &[RecordBatch], most: usize) -> Outcome<Self> {
         let batches = batches.iter().map(with_hex).collect::<Result<Vec<_>, _>>().map_err(arrow_failure)?;
         let text = json_rows(&batches)?;
-        let all: Vec<Value> = serde_json::from_slice(&text).map_err(|error| Failure::new(QUERY, error))?;
+        let all: Vec<Value> =
+            serde_json::from_slice(&text).map_err(|error| CommandFailure::new(QUERY, error))?;
         let mut rows = Self { has_more: all.len() > most, ..Self::default() };
         all.into_iter().take(most).for_each(|row| rows.push(row));
         Ok(rows)

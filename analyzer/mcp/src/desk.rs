@@ -2,14 +2,14 @@
 
 use datafusion::logical_expr::LogicalPlan;
 use serde_json::{Value, json};
-use stallmap::library::queries::Query;
+use stallmap::library::queries::CommandQuery;
 use stallmap::library::queries::{agent as queries, report};
 use stallmap::session::Session;
 use stallmap_console::absent;
 use stallmap_console::answer::kept_rows;
 use stallmap_console::args::named::NamedCapture;
-use stallmap_console::context::{Context, runtime};
-use stallmap_console::exit::{Failure, Outcome, QUERY, USAGE};
+use stallmap_console::context::{CommandContext, runtime};
+use stallmap_console::exit::{CommandFailure, Outcome, QUERY, USAGE};
 use stallmap_console::explain::{explain, explain_in};
 use stallmap_console::names::nearest;
 use stallmap_lists::diff::named;
@@ -52,7 +52,7 @@ pub(crate) struct Desk {
 
 impl Desk {
     /// Opens captures, and reads their coverage once.
-    pub(crate) fn open(context: &Context, captures: &[NamedCapture]) -> Outcome<Self> {
+    pub(crate) fn open(context: &CommandContext, captures: &[NamedCapture]) -> Outcome<Self> {
         let named = named(captures);
         let runtime = runtime()?;
         let mut opened = Vec::new();
@@ -82,20 +82,20 @@ impl Desk {
                 || format!("captures: {}", names.join(", ")),
                 |near| format!("did you mean `{near}`?"),
             );
-            Failure::message(USAGE, "no capture has this name").hint(hint)
+            CommandFailure::message(USAGE, "no capture has this name").hint(hint)
         })
     }
 
     /// The session for queries by name.
     pub(crate) fn session(&self) -> Outcome<&Session> {
         let first = self.captures.first().map(|capture| &capture.session);
-        self.all.as_ref().or(first).ok_or_else(|| Failure::message(USAGE, "no capture is open"))
+        self.all.as_ref().or(first).ok_or_else(|| CommandFailure::message(USAGE, "no capture is open"))
     }
 
     /// The session over several captures.
     pub(crate) fn several(&self) -> Outcome<&Session> {
         self.all.as_ref().ok_or_else(|| {
-            Failure::message(USAGE, "one capture is open, and a comparison needs two")
+            CommandFailure::message(USAGE, "one capture is open, and a comparison needs two")
                 .hint("start the server with two captures".to_owned())
         })
     }
@@ -123,7 +123,7 @@ async fn described(name: String, path: String, session: Session) -> Outcome<Capt
 }
 
 /// The rows of a query of the library.
-async fn library_rows(session: &Session, query: Query) -> Outcome<Vec<Value>> {
+async fn library_rows(session: &Session, query: CommandQuery) -> Outcome<Vec<Value>> {
     let rows = Rows::of(&kept_rows(session, &query.sql(&[])).await?, usize::MAX)?;
     Ok(rows.into_values())
 }
@@ -137,7 +137,7 @@ pub(crate) async fn ask(session: &Session, sql: &str, most: usize) -> Outcome<Ro
 pub(crate) async fn ask_for_agent(session: &Session, sql: &str, most: usize) -> Outcome<Rows> {
     let plan = session.plan(sql).await.map_err(|error| explain_in(error, session, sql))?;
     if changes(&plan) {
-        return Err(Failure::message(QUERY, "the statement changes the session")
+        return Err(CommandFailure::message(QUERY, "the statement changes the session")
             .hint("use SELECT, WITH, EXPLAIN, DESCRIBE or SHOW".to_owned()));
     }
     let frame = session.read(plan).await.map_err(|error| explain_in(error, session, sql))?;

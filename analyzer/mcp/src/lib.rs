@@ -17,8 +17,8 @@ mod wire;
 use std::io;
 use std::time::Duration;
 
-use stallmap_console::args::mcp::Mcp;
-use stallmap_console::context::{Context, runtime};
+use stallmap_console::args::mcp::McpArgs;
+use stallmap_console::context::{CommandContext, runtime};
 use stallmap_console::exit::{OK, Outcome};
 use stallmap_console::output::{self, written};
 
@@ -26,7 +26,7 @@ use desk::Desk;
 use server::Server;
 
 /// Serves until standard input ends.
-pub fn run(context: &Context, args: &Mcp) -> Outcome {
+pub fn run(context: &CommandContext, args: &McpArgs) -> Outcome {
     let desk = Desk::open(context, &args.captures)?;
     let mut out = output::data();
     let server = Server { desk, runtime: runtime()?, longest: Duration::from_secs(args.timeout) };

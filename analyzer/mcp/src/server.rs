@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use stallmap::ending::StatementEnd;
-use stallmap_console::exit::{Failure, Outcome, QUERY};
+use stallmap_console::exit::{CommandFailure, Outcome, QUERY};
 use tokio::runtime::Runtime;
 use tokio::time::timeout_at;
 
@@ -97,10 +97,10 @@ impl Server {
         }
     }
 
-    fn over(&self) -> Failure {
+    fn over(&self) -> CommandFailure {
         let hint =
             "filter by one kernel_id, function_id or tensor_id, or start the server with a larger --timeout";
-        Failure::message(QUERY, format!("the call ran longer than {} s", self.longest.as_secs_f64()))
+        CommandFailure::message(QUERY, format!("the call ran longer than {} s", self.longest.as_secs_f64()))
             .hint(hint.to_owned())
     }
 }

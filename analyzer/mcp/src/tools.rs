@@ -1,10 +1,10 @@
 //! The seven tools: their declarations, and their answers.
 
 use serde_json::{Map, Value, json};
-use stallmap::library::queries::Query;
+use stallmap::library::queries::CommandQuery;
 use stallmap::library::queries::agent as queries;
-use stallmap_console::args::diff::{DiffMetric, Part};
-use stallmap_console::exit::{Failure, Outcome, USAGE};
+use stallmap_console::args::diff::{DiffMetric, DiffPart};
+use stallmap_console::exit::{CommandFailure, Outcome, USAGE};
 use stallmap_lists::diff::compared;
 
 use crate::answer::{MAX_ROWS, Rows, answer};
@@ -162,7 +162,7 @@ async fn why(desk: &Desk, arguments: &Arguments<'_>) -> Outcome<Value> {
     filters.extend(arguments.text("line")?.map(|line| holds("line", line)));
     filters.extend(arguments.text("tensor")?.map(|tensor| holds("object", tensor)));
     if filters.is_empty() {
-        return Err(Failure::message(USAGE, "the filter is missing")
+        return Err(CommandFailure::message(USAGE, "the filter is missing")
             .hint("give `kernel`, `line` or `tensor`, such as one of a finding".to_owned()));
     }
     listing(capture, arguments, queries::WAITS, &filters, "samples DESC, pc, producer_pc").await
@@ -172,7 +172,7 @@ async fn why(desk: &Desk, arguments: &Arguments<'_>) -> Outcome<Value> {
 async fn listing(
     capture: &Capture,
     arguments: &Arguments<'_>,
-    query: Query,
+    query: CommandQuery,
     filters: &[String],
     order: &str,
 ) -> Outcome<Value> {
@@ -212,7 +212,7 @@ fn holds(column: &str, text: &str) -> String {
 
 async fn diff(desk: &Desk, arguments: &Arguments<'_>) -> Outcome<Value> {
     let session = desk.several()?;
-    let part = word::<Part>("by", arguments.text("by")?.unwrap_or("kernels"))?;
+    let part = word::<DiffPart>("by", arguments.text("by")?.unwrap_or("kernels"))?;
     let metric = word::<DiffMetric>("metric", arguments.text("metric")?.unwrap_or("samples"))?;
     let top = arguments.count("top", FEW_ROWS, MAX_ROWS)?;
     let compared = compared(session, part, metric, u32::try_from(top).unwrap_or(u32::MAX)).await?;
@@ -233,7 +233,7 @@ fn word<T: clap::ValueEnum>(name: &str, text: &str) -> Outcome<T> {
     T::from_str(text, true).map_err(|_| {
         let words = T::value_variants().iter().filter_map(clap::ValueEnum::to_possible_value);
         let words: Vec<String> = words.map(|word| word.get_name().to_owned()).collect();
-        Failure::message(USAGE, format!("`{name}` has no such value"))
+        CommandFailure::message(USAGE, format!("`{name}` has no such value"))
             .hint(format!("values: {}", words.join(", ")))
     })
 }

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead, BufReader, Read as _};
 use std::rc::Rc;
 
-use stallmap_console::exit::{Failure, IO, Outcome};
+use stallmap_console::exit::{CommandFailure, IO, Outcome};
 use stallmap_formats::input::Input;
 use stallmap_formats::json::Json;
 use stallmap_schema::word::{Instrument, LossKind};
@@ -45,7 +45,7 @@ struct Reading {
 
 /// Reads a trace.
 pub(crate) fn read(input: &Input) -> Outcome<Trace> {
-    let wrong = |error| Failure::io(error, format!("read `{}`", input.path.display()));
+    let wrong = |error| CommandFailure::io(error, format!("read `{}`", input.path.display()));
     let mut reading = Reading::default();
     let mut reader = BufReader::new(input.open()?);
     let mut bytes = Vec::new();
@@ -73,7 +73,7 @@ pub(crate) fn read(input: &Input) -> Outcome<Trace> {
         }
     }
     if reading.trace.kernels.is_empty() {
-        return Err(Failure::message(
+        return Err(CommandFailure::message(
             IO,
             format!("`{}` has no launches and no records", input.path.display()),
         )
@@ -114,7 +114,10 @@ impl Reading {
         }
         let place = self.trace.kernels.len();
         if place >= MAX_LAUNCHES {
-            return Err(Failure::message(IO, format!("the trace has more than {MAX_LAUNCHES} launches")));
+            return Err(CommandFailure::message(
+                IO,
+                format!("the trace has more than {MAX_LAUNCHES} launches"),
+            ));
         }
         self.launches.insert(number, place);
         self.trace.kernels.push(Kernel {
@@ -174,7 +177,9 @@ impl Reading {
         }
         if self.trace.accesses.len() > MAX_ACCESSES {
             let message = format!("the trace has more than {MAX_ACCESSES} accesses");
-            return Err(Failure::message(IO, message).hint("trace fewer blocks or launches".to_owned()));
+            return Err(
+                CommandFailure::message(IO, message).hint("trace fewer blocks or launches".to_owned())
+            );
         }
         Ok(())
     }

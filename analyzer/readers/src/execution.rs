@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 
-use stallmap_console::exit::{Failure, IO, Outcome};
+use stallmap_console::exit::{CommandFailure, IO, Outcome};
 use stallmap_formats::json::Json;
 use stallmap_schema::word::{Instrument, LossKind, OpKind, Phase};
 
@@ -52,7 +52,7 @@ pub(crate) fn read(json: &mut Json<impl Read>) -> Outcome<Trace> {
     json.document(|json| json.object(|json, key| reading.member(json, key)))?;
     let trace = reading.finish();
     if trace.ops.is_empty() {
-        return Err(Failure::message(IO, format!("`{}` has no ops", json.path().display()))
+        return Err(CommandFailure::message(IO, format!("`{}` has no ops", json.path().display()))
             .hint("PyTorch writes them with `torch.profiler.ExecutionTraceObserver`".to_owned()));
     }
     Ok(trace)
@@ -81,7 +81,7 @@ impl Reading {
     fn node(&mut self, json: &mut Json<impl Read>) -> Outcome<()> {
         if self.nodes.len() >= MAX_NODES {
             let message = format!("the trace has more than {MAX_NODES} nodes");
-            return Err(Failure::message(IO, message).hint("trace fewer steps".to_owned()));
+            return Err(CommandFailure::message(IO, message).hint("trace fewer steps".to_owned()));
         }
         let mut node = Node::default();
         json.object(|json, key| match key {

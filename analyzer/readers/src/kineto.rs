@@ -17,7 +17,7 @@ use std::io::Read;
 use std::path::Path;
 use std::rc::Rc;
 
-use stallmap_console::exit::{Failure, IO, Outcome, USAGE};
+use stallmap_console::exit::{CommandFailure, IO, Outcome, USAGE};
 use stallmap_formats::json::Json;
 use stallmap_schema::word::{ActivityKind, LossKind, OpKind, Phase};
 
@@ -96,7 +96,7 @@ pub(crate) fn join(mut first: Trace, second: Trace) -> Outcome<Trace> {
     if second.processes.iter().any(is_known) {
         let message =
             "these traces are of one process, and none is the capture of a graph that the other launches";
-        return Err(Failure::message(USAGE, message)
+        return Err(CommandFailure::message(USAGE, message)
             .hint("import each file by itself, and compare captures with `stallmap diff`".to_owned()));
     }
     first.append(second);
@@ -131,7 +131,7 @@ impl Reading {
             return Ok(self.finish());
         }
         if let Some(tool) = self.other_tool {
-            return Err(Failure::message(IO, format!("`{path}` is {tool}")).hint(hint));
+            return Err(CommandFailure::message(IO, format!("`{path}` is {tool}")).hint(hint));
         }
         let message = match (self.events, self.left.categories().next()) {
             (0, _) => format!("`{path}` has no trace events"),
@@ -140,7 +140,7 @@ impl Reading {
                 "`{path}` has {events} events, and none of ops or work of a GPU, but such as of category `{category}`"
             ),
         };
-        Err(Failure::message(IO, message).hint(hint))
+        Err(CommandFailure::message(IO, message).hint(hint))
     }
 
     /// A member of the outermost object. Environment blocks are among those that are skipped.
@@ -215,7 +215,7 @@ impl Reading {
         self.events += 1;
         if self.events > MAX_EVENTS {
             let message = format!("the trace has more than {MAX_EVENTS} events");
-            return Err(Failure::message(IO, message).hint("profile fewer steps".to_owned()));
+            return Err(CommandFailure::message(IO, message).hint("profile fewer steps".to_owned()));
         }
         self.take(event);
         Ok(())

@@ -19,7 +19,7 @@ mod report;
 mod rocprof;
 mod snapshot;
 
-use stallmap_console::exit::{Failure, Outcome, USAGE};
+use stallmap_console::exit::{CommandFailure, Outcome, USAGE};
 
 use stallmap_formats::input::{Form, Input};
 use stallmap_formats::json::Json;
@@ -103,9 +103,10 @@ pub fn join(first: Trace, second: Trace) -> Outcome<Trace> {
             Ok(operators::correlation::join(first, &second))
         }
         ("operator profiler", operators::layers::TOOL) => Ok(operators::layers::join(first, second)),
-        _ => {
-            Err(Failure::message(USAGE, format!("these files of {} and {} are not joined", tools.0, tools.1))
-                .hint("import each file by itself, and compare captures with `stallmap diff`".to_owned()))
-        }
+        _ => Err(CommandFailure::message(
+            USAGE,
+            format!("these files of {} and {} are not joined", tools.0, tools.1),
+        )
+        .hint("import each file by itself, and compare captures with `stallmap diff`".to_owned())),
     }
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader, Read};
 
 use csv::StringRecord;
-use stallmap_console::exit::{Failure, IO, Outcome};
+use stallmap_console::exit::{CommandFailure, IO, Outcome};
 use stallmap_formats::decimal::integer;
 use stallmap_formats::input::Input;
 use stallmap_schema::word::{Instrument, LossKind};
@@ -41,7 +41,7 @@ const DESCRIBED: [&str; 12] = [
 /// Reads a page.
 pub(crate) fn read(input: &Input) -> Outcome<Trace> {
     let refused = |reason: &str| {
-        Failure::message(
+        CommandFailure::message(
             IO,
             format!("`{}` is not a file that can be imported: {reason}", input.path.display()),
         )
@@ -118,7 +118,7 @@ pub(crate) fn lose_durations(trace: &mut Trace) {
 
 /// The bytes from the header on. Messages of ncu before it begin with `==`.
 fn page(input: &Input) -> Outcome<impl Read + use<>> {
-    let wrong = |error| Failure::io(error, format!("read `{}`", input.path.display()));
+    let wrong = |error| CommandFailure::io(error, format!("read `{}`", input.path.display()));
     let mut reader = BufReader::new(input.open_records()?);
     let mut left = MAX_HEAD_BYTES;
     loop {

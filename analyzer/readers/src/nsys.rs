@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::rc::Rc;
 
-use stallmap_console::exit::{Failure, IO, Outcome};
+use stallmap_console::exit::{CommandFailure, IO, Outcome};
 use stallmap_formats::input::{Form, Input};
 use stallmap_schema::word::{ActivityKind, CopyKind, Instrument, LossKind, SynchronizationKind};
 
@@ -317,7 +317,7 @@ impl Reading {
     }
 
     /// The failure of a report without kernels, copies and ranges: says which file it is.
-    fn empty(&self, path: &Path) -> Outcome<Failure> {
+    fn empty(&self, path: &Path) -> Outcome<CommandFailure> {
         let has = |begin: &str| match &self.tables {
             Tables::Database(database) => database.has(begin),
             Tables::Folder(_) => Ok(false),
@@ -332,7 +332,7 @@ impl Reading {
         } else {
             ("has no tables of CUDA and NVTX", "export a report with `nsys export -t sqlite`")
         };
-        Ok(Failure::message(IO, format!("`{}` {what}", path.display())).hint(hint.to_owned()))
+        Ok(CommandFailure::message(IO, format!("`{}` {what}", path.display())).hint(hint.to_owned()))
     }
 
     fn finish(mut self) -> Outcome<Trace> {

@@ -7,7 +7,7 @@ pub(crate) mod layers;
 use std::collections::BTreeMap;
 use std::io::Read;
 
-use stallmap_console::exit::{Failure, IO, Outcome};
+use stallmap_console::exit::{CommandFailure, IO, Outcome};
 use stallmap_formats::json::Json;
 use stallmap_schema::word::{Instrument, LossKind, OpKind, Phase};
 
@@ -35,7 +35,7 @@ pub(crate) fn read(json: &mut Json<impl Read>) -> Outcome<Trace> {
     let mut reading = Reading::default();
     json.document(|json| json.object(|json, key| reading.member(json, key)))?;
     if reading.trace.kernels.is_empty() {
-        return Err(Failure::message(IO, format!("`{}` has no kernels", json.path().display()))
+        return Err(CommandFailure::message(IO, format!("`{}` has no kernels", json.path().display()))
             .hint("stallmap reads Operator Profiler's profile.json and manifest".to_owned()));
     }
     Ok(reading.finish())
@@ -105,7 +105,10 @@ impl Reading {
     fn kernel(&mut self, json: &mut Json<impl Read>, op: Option<usize>) -> Outcome<()> {
         let place = self.trace.kernels.len();
         if place >= MAX_KERNELS {
-            return Err(Failure::message(IO, format!("the profile has more than {MAX_KERNELS} kernels")));
+            return Err(CommandFailure::message(
+                IO,
+                format!("the profile has more than {MAX_KERNELS} kernels"),
+            ));
         }
         let (mut name, mut begin, mut end) = (None, None, None);
         let (mut device, mut stream, mut grid, mut block) = (None, None, None, None);

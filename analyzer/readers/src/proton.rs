@@ -8,7 +8,7 @@ mod paths;
 use std::io::Read;
 use std::rc::Rc;
 
-use stallmap_console::exit::{Failure, IO, Outcome};
+use stallmap_console::exit::{CommandFailure, IO, Outcome};
 use stallmap_formats::input::Input;
 use stallmap_formats::json::Json;
 use stallmap_formats::msgpack;
@@ -74,12 +74,12 @@ pub(crate) fn read(json: &mut Json<impl Read>) -> Outcome<Trace> {
         let message = format!(
             "`{path}` is a profile of Proton with cycles of {cycles} scopes inside of kernels, and without launches"
         );
-        Failure::message(IO, message).hint(
+        CommandFailure::message(IO, message).hint(
             "profile the kernels, too: `proton.start(\"profile\")` without the backend `instrumentation`"
                 .to_owned(),
         )
     } else {
-        Failure::message(IO, format!("`{path}` has no kernels")).hint(
+        CommandFailure::message(IO, format!("`{path}` has no kernels")).hint(
             "stallmap reads Proton's profiles of the formats `hatchet` and `hatchet_msgpack`".to_owned(),
         )
     })
@@ -95,7 +95,7 @@ impl Reading {
         let place = self.nodes.len();
         if place >= MAX_NODES {
             let message = format!("the profile has more than {MAX_NODES} nodes");
-            return Err(Failure::message(IO, message).hint("profile fewer steps".to_owned()));
+            return Err(CommandFailure::message(IO, message).hint("profile fewer steps".to_owned()));
         }
         self.nodes.push(Node { parent, ..Node::default() });
         json.object(|json, key| match key {

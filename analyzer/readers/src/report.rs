@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::io::{BufReader, Read};
 use std::rc::Rc;
 
-use stallmap_console::exit::{Failure, IO, Outcome};
+use stallmap_console::exit::{CommandFailure, IO, Outcome};
 use stallmap_formats::input::Input;
 use stallmap_formats::proto::{Message, Value};
 use stallmap_schema::word::{Instrument, LossKind};
@@ -51,7 +51,7 @@ pub(crate) fn read(input: &Input) -> Outcome<Trace> {
     parse(BufReader::new(input.open()?)).map_err(|reason| {
         let message =
             format!("`{}` is not a complete report of Nsight Compute: {reason}", input.path.display());
-        Failure::message(IO, message)
+        CommandFailure::message(IO, message)
             .hint("ncu may not have finished it: open it with `ncu --import`".to_owned())
     })
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 use std::rc::Rc;
 
-use stallmap_console::exit::{Failure, IO, Outcome};
+use stallmap_console::exit::{CommandFailure, IO, Outcome};
 use stallmap_formats::json::Json;
 use stallmap_schema::word::{ActivityKind, CopyKind, Instrument, LossKind};
 
@@ -73,7 +73,7 @@ pub(crate) fn read(json: &mut Json<impl Read>) -> Outcome<Trace> {
         })
     })?;
     if reading.dispatches.is_empty() && reading.copies.is_empty() && reading.collections.is_empty() {
-        return Err(Failure::message(
+        return Err(CommandFailure::message(
             IO,
             format!("`{}` has no kernels and no copies", json.path().display()),
         )
@@ -208,7 +208,7 @@ impl Reading {
             return Ok(());
         }
         let message = format!("the profile has more than {MAX_RECORDS} records");
-        Err(Failure::message(IO, message).hint("profile fewer steps".to_owned()))
+        Err(CommandFailure::message(IO, message).hint("profile fewer steps".to_owned()))
     }
 
     /// Records of one kind.

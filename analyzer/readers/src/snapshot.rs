@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use stallmap_console::exit::{Failure, IO, Outcome};
+use stallmap_console::exit::{CommandFailure, IO, Outcome};
 use stallmap_formats::input::Input;
 use stallmap_formats::pickle::{Pickle, Value};
 use stallmap_schema::word::{Instrument, LossKind, OpKind};
@@ -25,7 +25,7 @@ struct Reading<'a> {
 /// Reads a snapshot.
 pub(crate) fn read(input: &Input) -> Outcome<Trace> {
     let refused = |reason: String| {
-        Failure::message(IO, format!("`{}` is not a memory snapshot: {reason}", input.path.display()))
+        CommandFailure::message(IO, format!("`{}` is not a memory snapshot: {reason}", input.path.display()))
             .hint("PyTorch writes them with `torch.cuda.memory._dump_snapshot`".to_owned())
     };
     let (pickle, root) = Pickle::read(std::io::BufReader::new(input.open()?)).map_err(refused)?;

@@ -7,14 +7,14 @@ use std::path::Path;
 use stallmap::library::queries;
 use stallmap::location::CaptureLocation;
 use stallmap::session::Session;
-use stallmap_console::args::diff::Diff;
+use stallmap_console::args::diff::DiffArgs;
 use stallmap_console::args::named::NamedCapture;
-use stallmap_console::context::{Context, runtime};
+use stallmap_console::context::{CommandContext, runtime};
 use stallmap_console::exit::{GATE, OK, Outcome};
 use stallmap_console::output;
-use stallmap_console::output::html::Html;
+use stallmap_console::output::html::HtmlPage;
 use stallmap_console::output::shorten::printable;
-use stallmap_console::row::Row as _;
+use stallmap_console::row::QueryRow as _;
 use stallmap_console::rows;
 use stallmap_lists::diff::{Shown, shown};
 
@@ -50,7 +50,7 @@ struct Code {
 }
 
 /// Compares, and writes the page.
-pub fn run(context: &Context, args: &Diff) -> Outcome {
+pub fn run(context: &CommandContext, args: &DiffArgs) -> Outcome {
     let Some(path) = &args.html else { return Ok(OK) };
     let shown = shown(context, args)?;
     let code = code(context, &shown, args.root.as_deref())?;
@@ -81,10 +81,14 @@ fn file_name(path: &CaptureLocation) -> String {
 }
 
 /// The changes since another capture, as a section of a report.
-pub(crate) fn since(context: &Context, base: &CaptureLocation, capture: &CaptureLocation) -> Outcome<Block> {
+pub(crate) fn since(
+    context: &CommandContext,
+    base: &CaptureLocation,
+    capture: &CaptureLocation,
+) -> Outcome<Block> {
     let named =
         |name: &str, path: &CaptureLocation| NamedCapture { name: Some(name.to_owned()), path: path.clone() };
-    let shown = shown(context, &Diff::of(vec![named("baseline", base), named("current", capture)]))?;
+    let shown = shown(context, &DiffArgs::of(vec![named("baseline", base), named("current", capture)]))?;
     let mut block = verdict(&shown, &[]);
     block.id = "change";
     "Change since the baseline".clone_into(&mut block.title);
@@ -114,7 +118,7 @@ fn verdict(shown: &Shown, code: &[Code]) -> Block {
 }
 
 /// The hottest kernel of each changed line, in each capture that has the line.
-fn code(context: &Context, shown: &Shown, root: Option<&Path>) -> Outcome<Vec<Code>> {
+fn code(context: &CommandContext, shown: &Shown, root: Option<&Path>) -> Outcome<Vec<Code>> {
     let lines = shown.parts.first().map_or(&[][..], |part| part.rows.as_slice());
     let changed: Vec<_> = lines.iter().filter(|row| !row.is_noise).take(LINES).collect();
     let mut found = Vec::new();
@@ -162,7 +166,7 @@ fn code_block(code: &[Code]) -> Option<Block> {
     Some(block)
 }
 
-fn details(html: &mut Html, code: &Code) {
+fn details(html: &mut HtmlPage, code: &Code) {
     html.markup("<details class=\"code-of\" id=\"")
         .text(&code.anchor)
         .markup("\"><summary><h3 class=\"code\">");

@@ -16,14 +16,14 @@ use stallmap::session::Session;
 use self::file::Files;
 use self::listing::Listing;
 use self::terminal::Page;
-use stallmap::library::queries::{Query, source as queries};
-use stallmap_console::answer::{Answer, answers, for_program};
-use stallmap_console::args::{Source, SourceSort};
-use stallmap_console::context::{Context, runtime};
-use stallmap_console::exit::{Failure, OK, Outcome, QUERY};
+use stallmap::library::queries::{CommandQuery, source as queries};
+use stallmap_console::answer::{SectionAnswer, answers, for_program};
+use stallmap_console::args::{SourceArgs, SourceSort};
+use stallmap_console::context::{CommandContext, runtime};
+use stallmap_console::exit::{CommandFailure, OK, Outcome, QUERY};
 use stallmap_console::explain::explain;
-use stallmap_console::output::html::Html;
-use stallmap_console::output::progress::Progress;
+use stallmap_console::output::html::HtmlPage;
+use stallmap_console::output::progress::ProgressSpinner;
 use stallmap_console::output::{self, written};
 use stallmap_lists::filter::Filter;
 use stallmap_lists::kernel;
@@ -31,7 +31,7 @@ use stallmap_lists::kernel;
 pub use self::page::STYLE;
 
 /// The queries of a kernel, in printing order.
-const SECTIONS: [Query; 7] = [
+const SECTIONS: [CommandQuery; 7] = [
     queries::KERNEL,
     queries::LINES,
     queries::INSTRUCTIONS,
@@ -44,7 +44,7 @@ const SECTIONS: [Query; 7] = [
 /// The view that several of the queries read, each once.
 const SHARED: &str = "producer_charge";
 
-async fn asked(session: &Session, function: u64) -> Outcome<Vec<Answer>> {
+async fn asked(session: &Session, function: u64) -> Outcome<Vec<SectionAnswer>> {
     let parameters = [("$function", function)];
     if SECTIONS.iter().any(|section| session.remembered(&section.sql(&parameters)).is_none()) {
         session.keep(&[SHARED]).await.map_err(|error| explain(error, Some(session)))?;
@@ -53,9 +53,9 @@ async fn asked(session: &Session, function: u64) -> Outcome<Vec<Answer>> {
 }
 
 /// Shows a kernel's code.
-pub fn run(context: &Context, args: &Source) -> Outcome {
+pub fn run(context: &CommandContext, args: &SourceArgs) -> Outcome {
     let session = {
-        let _progress = Progress::start(format!("opening {}", args.capture.display()));
+        let _progress = ProgressSpinner::start(format!("opening {}", args.capture.display()));
         context.open(&[(None, args.capture.clone())])?
     };
     let runtime = runtime()?;
@@ -72,13 +72,14 @@ pub fn run(context: &Context, args: &Source) -> Outcome {
     if let Some(format) = args.format().list().for_programs() {
         return for_program(&mut output::data(), &args.capture, &answers, format).map(|()| OK);
     }
-    let listing = Listing::of(&answers)?
-        .ok_or_else(|| Failure::message(QUERY, format!("function {kernel:#x} is not in the capture")))?;
+    let listing = Listing::of(&answers)?.ok_or_else(|| {
+        CommandFailure::message(QUERY, format!("function {kernel:#x} is not in the capture"))
+    })?;
     show(args, &listing)
 }
 
 /// As text, or as a page if a file is given.
-fn show(args: &Source, listing: &Listing) -> Outcome {
+fn show(args: &SourceArgs, listing: &Listing) -> Outcome {
     let files = Files::of(&listing.lines, args.root.as_deref());
     let groups = group::groups(listing, args.sort);
     let top = usize::try_from(args.top).unwrap_or(usize::MAX);
@@ -106,7 +107,7 @@ pub struct Part {
     /// Summary of the kernel, in one line.
     pub facts: String,
     /// Its code: the hottest locations, their producers, and the surrounding code.
-    pub html: Html,
+    pub html: HtmlPage,
     /// The executed queries: title and text.
     pub queries: Vec<(String, String)>,
     /// Shown instructions, each a function and a pc, with their anchors.

@@ -5,7 +5,7 @@ use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
 use stallmap::error::AnalyzeError;
 use stallmap::session::Session;
-use stallmap_console::exit::{Failure, QUERY};
+use stallmap_console::exit::{CommandFailure, QUERY};
 use stallmap_console::explain::explain_in;
 
 use crate::message::Reply;
@@ -15,18 +15,18 @@ use crate::wire::Wire;
 #[derive(Debug)]
 pub struct Refusal {
     state: &'static str,
-    failure: Failure,
+    failure: CommandFailure,
 }
 
 impl Refusal {
     /// A failure with a code of PostgreSQL.
-    pub fn new(state: &'static str, failure: Failure) -> Self {
+    pub fn new(state: &'static str, failure: CommandFailure) -> Self {
         Self { state, failure }
     }
 
     /// A message and a hint with a code of PostgreSQL.
     pub fn message(state: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { state, failure: Failure::message(QUERY, message.into()).hint(hint.into()) }
+        Self { state, failure: CommandFailure::message(QUERY, message.into()).hint(hint.into()) }
     }
 
     /// Why a statement failed.
@@ -36,7 +36,7 @@ impl Refusal {
 
     /// A statement that no part of the protocol allows.
     pub fn protocol(message: impl Into<String>) -> Self {
-        Self { state: "08P01", failure: Failure::message(QUERY, message.into()) }
+        Self { state: "08P01", failure: CommandFailure::message(QUERY, message.into()) }
     }
 
     /// Its code.
@@ -45,7 +45,7 @@ impl Refusal {
     }
 
     /// Its message, excerpt and hint.
-    pub fn failure(&self) -> &Failure {
+    pub fn failure(&self) -> &CommandFailure {
         &self.failure
     }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use stallmap::location::CaptureLocation;
 use stallmap_console::args::named::{NamedCapture, with_names};
-use stallmap_console::exit::{Failure, Outcome};
+use stallmap_console::exit::{CommandFailure, Outcome};
 
 /// Most captures of a folder.
 const MAX_CAPTURES: usize = 1_000;
@@ -33,7 +33,7 @@ fn files(folder: &Path) -> Outcome<Vec<CaptureLocation>> {
     if !folder.is_dir() {
         return Ok(Vec::new());
     }
-    let wrong = |error| Failure::io(error, format!("read the folder `{}`", folder.display()));
+    let wrong = |error| CommandFailure::io(error, format!("read the folder `{}`", folder.display()));
     let mut paths = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(wrong)? {
         let path = entry.map_err(wrong)?.path();

@@ -36,8 +36,8 @@ pub mod work;
 
 use std::sync::Arc;
 
-use stallmap_console::args::serve::Serve;
-use stallmap_console::context::Context;
+use stallmap_console::args::serve::ServeArgs;
+use stallmap_console::context::CommandContext;
 use stallmap_console::exit::Outcome;
 use stallmap_console::output;
 
@@ -46,7 +46,7 @@ use settings::Settings;
 use threads::{network_thread, query_threads};
 
 /// Serves until a signal ends the program.
-pub fn run(context: &Context, args: &Serve) -> Outcome {
+pub fn run(context: &CommandContext, args: &ServeArgs) -> Outcome {
     if let Some(address) = &args.http {
         return web::run(context, args, address);
     }

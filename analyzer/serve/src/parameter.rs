@@ -3,7 +3,7 @@
 use arrow::datatypes::DataType;
 use bytes::{Buf as _, Bytes};
 use datafusion::common::ScalarValue;
-use stallmap_console::exit::{Failure, QUERY};
+use stallmap_console::exit::{CommandFailure, QUERY};
 
 use crate::cell::{EPOCH_DAYS, EPOCH_MICROSECONDS};
 use crate::failure::Refusal;
@@ -129,7 +129,7 @@ fn numeric(mut bytes: Bytes) -> Option<String> {
 }
 
 fn wrong(number: usize, kind: Kind) -> Refusal {
-    let failure = Failure::message(QUERY, format!("parameter ${number} is not a {}", kind.sql_name()));
+    let failure = CommandFailure::message(QUERY, format!("parameter ${number} is not a {}", kind.sql_name()));
     Refusal::new("22P02", failure.hint("send it as text, or write a cast: CAST($1 AS BIGINT)".to_owned()))
 }
 

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use stallmap_console::args::serve::Serve;
+use stallmap_console::args::serve::ServeArgs;
 use stallmap_console::exit::Outcome;
 
 use crate::endpoint::Endpoint;
@@ -21,7 +21,7 @@ pub(crate) struct Settings {
 
 impl Settings {
     /// Checks the options.
-    pub(crate) fn of(args: &Serve) -> Outcome<Self> {
+    pub(crate) fn of(args: &ServeArgs) -> Outcome<Self> {
         let endpoint = Endpoint::of(args.postgres.as_deref().unwrap_or_default(), args, &[])?;
         let secret = Secret::of(args)?;
         Ok(Self {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use stallmap::lexer::{self, Kind as TokenKind, Token};
+use stallmap::lexer::{self, SqlToken, TokenKind};
 
 use crate::catalog::rewrite::rewritten;
 use crate::failure::Refusal;
@@ -76,7 +76,7 @@ pub(crate) enum Effect {
 
 /// The action of one statement.
 pub(crate) fn action(sql: &str) -> Result<Action, Refusal> {
-    let tokens: Vec<Token<'_>> = lexer::tokens(sql)
+    let tokens: Vec<SqlToken<'_>> = lexer::tokens(sql)
         .filter(|token| !matches!(token.kind, TokenKind::Space | TokenKind::Comment) && token.text != ";")
         .collect();
     let words: Vec<String> = tokens.iter().map(|token| token.text.to_ascii_lowercase()).collect();
@@ -108,7 +108,7 @@ pub(crate) fn action(sql: &str) -> Result<Action, Refusal> {
 }
 
 /// The name in `DEALLOCATE [PREPARE] name`. None for all.
-fn forgotten(tokens: &[Token<'_>]) -> Option<String> {
+fn forgotten(tokens: &[SqlToken<'_>]) -> Option<String> {
     let name = tokens.iter().skip(1).find(|token| !token.text.eq_ignore_ascii_case("prepare"))?.text;
     let plain = name.strip_prefix('"').and_then(|name| name.strip_suffix('"'));
     (!name.eq_ignore_ascii_case("all"))

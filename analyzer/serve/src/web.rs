@@ -27,13 +27,13 @@ use std::time::Duration;
 
 use stallmap::location::CaptureLocation;
 use stallmap_console::args::named::{NamedCapture, free_name};
-use stallmap_console::args::serve::Serve;
-use stallmap_console::args::verdict::Open;
-use stallmap_console::args::{Cli, Command};
-use stallmap_console::context::Context;
-use stallmap_console::exit::{Failure, Outcome, USAGE};
+use stallmap_console::args::serve::ServeArgs;
+use stallmap_console::args::verdict::OpenArgs;
+use stallmap_console::args::{CliArgs, StallmapCommand};
+use stallmap_console::context::CommandContext;
+use stallmap_console::exit::{CommandFailure, Outcome, USAGE};
 use stallmap_console::output;
-use stallmap_console::output::html::Html;
+use stallmap_console::output::html::HtmlPage;
 use stallmap_report::open::{private, show};
 
 use crate::endpoint::Endpoint;
@@ -45,7 +45,7 @@ use hall::Hall;
 use host::Host;
 
 /// Serves until a signal ends the program.
-pub(crate) fn run(context: &Context, args: &Serve, address: &str) -> Outcome {
+pub(crate) fn run(context: &CommandContext, args: &ServeArgs, address: &str) -> Outcome {
     let endpoint = Endpoint::of(address, args, &[])?;
     serve(context, args, endpoint, &Secret::of(args)?, false)
 }
@@ -54,23 +54,29 @@ pub(crate) fn run(context: &Context, args: &Serve, address: &str) -> Outcome {
 ///
 /// # Errors
 /// Fails if the capture cannot be opened, and if no port is free.
-pub fn open(context: &Context, args: &Open) -> Outcome {
+pub fn open(context: &CommandContext, args: &OpenArgs) -> Outcome {
     let capture = NamedCapture { name: None, path: args.capture.clone() };
-    let serving = Serve { captures: vec![capture], root: args.root.clone(), ..defaults()? };
+    let serving = ServeArgs { captures: vec![capture], root: args.root.clone(), ..defaults()? };
     let endpoint = Endpoint::of("127.0.0.1:0", &serving, &[])?;
     serve(context, &serving, endpoint, &Secret::random()?, true)
 }
 
 /// The options of `stallmap serve` that were not given.
-fn defaults() -> Outcome<Serve> {
+fn defaults() -> Outcome<ServeArgs> {
     let words = ["stallmap", "serve", "--http", "127.0.0.1:0", "NAME.stallmap"];
-    match <Cli as clap::Parser>::try_parse_from(words).map(|cli| cli.command) {
-        Ok(Some(Command::Serve(args))) => Ok(args),
-        _ => Err(Failure::message(USAGE, "the options of `stallmap serve` have no defaults")),
+    match <CliArgs as clap::Parser>::try_parse_from(words).map(|cli| cli.command) {
+        Ok(Some(StallmapCommand::Serve(args))) => Ok(args),
+        _ => Err(CommandFailure::message(USAGE, "the options of `stallmap serve` have no defaults")),
     }
 }
 
-fn serve(context: &Context, args: &Serve, endpoint: Endpoint, secret: &Secret, is_shown: bool) -> Outcome {
+fn serve(
+    context: &CommandContext,
+    args: &ServeArgs,
+    endpoint: Endpoint,
+    secret: &Secret,
+    is_shown: bool,
+) -> Outcome {
     let mut captures = folder::captures(&args.captures)?;
     for (name, path) in &mut captures {
         // The address of a page has the name of its capture.
@@ -111,7 +117,7 @@ fn welcome(site: &str, link: &str, is_given: bool) -> String {
 
 /// Shows the page in the browser. Other users see command lines, so the token is in a file that only this user can read.
 fn present(link: &str) -> Outcome<()> {
-    let mut html = Html::default();
+    let mut html = HtmlPage::default();
     html.markup(
         "<!doctype html>\n<meta charset=\"utf-8\">\n<meta name=\"referrer\" content=\"no-referrer\">\n",
     );

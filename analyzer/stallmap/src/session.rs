@@ -29,10 +29,10 @@ use stallmap_schema::table::{ColumnDef, TableDef, TableRow as _};
 use stallmap_write::{CaptureForm, CaptureWriter};
 
 use self::context::context;
-use self::every::{EVERY, Every};
+use self::every::{EVERY, UnionSchema};
 use self::hex_text::hex_numbers;
-use self::resources::Resources;
-use self::stored::Store;
+use self::resources::SessionResources;
+use self::stored::ViewStore;
 use self::views::empty::causes;
 use self::views::inline::{expanded, sources};
 use self::views::lazy::PlannedSchema;
@@ -40,8 +40,8 @@ use self::views::materialize::{TASKS_PER_THREAD, keep_again, keep_views, named};
 use self::views::small::{FEW_ROWS, context_for};
 use self::views::together::{MANY_ACCESSES, keep_analyses};
 use crate::error::AnalyzeError;
-use crate::lexer::{self, Kind as TokenKind};
-use crate::library::fault::Fault;
+use crate::lexer::{self, TokenKind};
+use crate::library::fault::LibraryFault;
 use crate::library::query::SavedQuery;
 use crate::library::user::UserLibrary;
 use crate::library::{self, ViewDoc};
@@ -66,7 +66,7 @@ pub const UNNAMED: &str = "capture";
 ///
 /// It is boxed: the compiler builds an `async fn` in each crate that awaits it, and with this one DataFusion's complete
 /// planner, 7 MB of code.
-pub type Planning<'a, T> = BoxFuture<'a, Result<T, AnalyzeError>>;
+pub type PlanningFuture<'a, T> = BoxFuture<'a, Result<T, AnalyzeError>>;
 
 /// Open captures, ready to be queried.
 pub struct Session {
@@ -88,7 +88,7 @@ pub struct OpenCapture {
     pub reader: CaptureReader,
     /// Its tables by name.
     pub tables: BTreeMap<String, Arc<CapturedTable>>,
-    store: Arc<Store>,
+    store: Arc<ViewStore>,
 }
 
 /// A table of an open capture.
@@ -116,13 +116,13 @@ impl Session {
     /// Opens captures under names. A single capture needs no name. Unqualified names refer to the first. Nothing is
     /// cached on disk.
     pub fn open(captures: &[(Option<String>, PathBuf)]) -> Result<Self, AnalyzeError> {
-        Self::open_with(captures, &Resources::NONE)
+        Self::open_with(captures, &SessionResources::NONE)
     }
 
     /// The same, with a cache and a limit of memory.
     pub fn open_with<L: Clone + Into<CaptureLocation>>(
         captures: &[(Option<String>, L)],
-        resources: &Resources,
+        resources: &SessionResources,
     ) -> Result<Self, AnalyzeError> {
         let mut opened = Vec::new();
         for (name, location) in captures {
@@ -137,7 +137,10 @@ impl Session {
     }
 
     /// A session over open captures, by name. Unqualified names refer to the first.
-    pub fn over(captures: Vec<(String, CaptureReader)>, resources: &Resources) -> Result<Self, AnalyzeError> {
+    pub fn over(
+        captures: Vec<(String, CaptureReader)>,
+        resources: &SessionResources,
+    ) -> Result<Self, AnalyzeError> {
         let first = captures.first().ok_or(AnalyzeError::NoCapture)?.0.clone();
         let context = context(&first, resources)?;
         let catalog = Arc::new(MemoryCatalogProvider::new());
@@ -157,7 +160,7 @@ impl Session {
                 return Err(AnalyzeError::DuplicateName { name });
             }
             let tables = stallmap_tables::open(&reader)?;
-            let store = Arc::new(Store::new(reader.clone(), resources));
+            let store = Arc::new(ViewStore::new(reader.clone(), resources));
             let schema = PlannedSchema::new(session.state_in(&name), views, Arc::clone(&store))?;
             register_tables(schema.as_ref(), &tables)?;
             register_code(schema.as_ref(), CaptureCode::new(reader.clone(), resources.cache.clone()))?;
@@ -165,7 +168,7 @@ impl Session {
             schemas.push((name.clone(), schema as Arc<dyn SchemaProvider>));
             session.captures.push(OpenCapture { name, reader, tables, store });
         }
-        catalog.register_schema(EVERY, Arc::new(Every::new(schemas)))?;
+        catalog.register_schema(EVERY, Arc::new(UnionSchema::new(schemas)))?;
         Ok(session)
     }
 
@@ -189,7 +192,7 @@ impl Session {
     }
 
     /// The same. Returns all faults.
-    pub fn try_extend(&mut self, library: &UserLibrary) -> Vec<Fault> {
+    pub fn try_extend(&mut self, library: &UserLibrary) -> Vec<LibraryFault> {
         let mut faults = library.faults().to_vec();
         for capture in &self.captures {
             let state = self.state_in(&capture.name);
@@ -207,7 +210,7 @@ impl Session {
     }
 
     /// Plans one statement. Statements that write files or read files other than the captures are rejected.
-    pub fn sql<'a>(&'a self, sql: &'a str) -> Planning<'a, DataFrame> {
+    pub fn sql<'a>(&'a self, sql: &'a str) -> PlanningFuture<'a, DataFrame> {
         Box::pin(async move {
             let plan = self.plan(sql).await?;
             check_read_only(&plan)?;
@@ -217,7 +220,7 @@ impl Session {
 
     /// Runs a plan of [`Session::plan`] that passes [`Session::check_reads_only`], for example with values for its
     /// parameters.
-    pub fn read(&self, plan: LogicalPlan) -> Planning<'_, DataFrame> {
+    pub fn read(&self, plan: LogicalPlan) -> PlanningFuture<'_, DataFrame> {
         Box::pin(async move {
             Self::check_reads_only(&plan)?;
             self.frame(plan).await
@@ -240,23 +243,23 @@ impl Session {
     }
 
     /// One statement's plan, with views as leaves.
-    pub fn plan<'a>(&'a self, sql: &'a str) -> Planning<'a, LogicalPlan> {
+    pub fn plan<'a>(&'a self, sql: &'a str) -> PlanningFuture<'a, LogicalPlan> {
         Box::pin(async move { Ok(plan_of(&self.context, sql).await?) })
     }
 
     /// The tables that a statement reads through views: capture and name, without capture if the statement names none.
-    pub fn sources<'a>(&'a self, sql: &'a str) -> Planning<'a, BTreeSet<(String, String)>> {
+    pub fn sources<'a>(&'a self, sql: &'a str) -> PlanningFuture<'a, BTreeSet<(String, String)>> {
         Box::pin(async move { Ok(sources(&self.plan(sql).await?)) })
     }
 
     /// The tables whose lack leaves a statement without rows, named like [`Session::sources`]. Empty if it may have some.
-    pub fn causes<'a>(&'a self, sql: &'a str) -> Planning<'a, BTreeSet<(String, String)>> {
+    pub fn causes<'a>(&'a self, sql: &'a str) -> PlanningFuture<'a, BTreeSet<(String, String)>> {
         Box::pin(async move { Ok(causes(&self.plan(sql).await?).unwrap_or_default()) })
     }
 
     /// Computes the views that statements name, for statements that will read them too. Their rows are cached, unless
     /// they are too many.
-    pub fn keep_views_of<'a>(&'a self, statements: &'a [&'a str]) -> Planning<'a, ()> {
+    pub fn keep_views_of<'a>(&'a self, statements: &'a [&'a str]) -> PlanningFuture<'a, ()> {
         Box::pin(self.keep_named(statements))
     }
 
@@ -296,7 +299,7 @@ impl Session {
     }
 
     /// Computes views now, for statements that will read them once each.
-    pub fn keep<'a>(&'a self, views: &'a [&'a str]) -> Planning<'a, ()> {
+    pub fn keep<'a>(&'a self, views: &'a [&'a str]) -> PlanningFuture<'a, ()> {
         Box::pin(async move {
             let tables = named(&self.context, views).await?;
             keep_analyses(&self.context, &tables, MANY_ACCESSES).await?;
@@ -309,7 +312,7 @@ impl Session {
     ///
     /// # Errors
     /// Fails with the error of the first statement that fails.
-    pub fn rows_of_all<'a>(&'a self, statements: &'a [&'a str]) -> Planning<'a, Vec<Vec<RecordBatch>>> {
+    pub fn rows_of_all<'a>(&'a self, statements: &'a [&'a str]) -> PlanningFuture<'a, Vec<Vec<RecordBatch>>> {
         Box::pin(async move {
             // Each holds the inputs of its joins and sorts.
             let most = self.context.copied_config().target_partitions() * TASKS_PER_THREAD;

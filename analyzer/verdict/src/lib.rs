@@ -14,15 +14,15 @@ pub mod why;
 use std::path::Path;
 
 use arrow::array::RecordBatch;
-use stallmap::library::queries::{Query, report, verdict as queries};
+use stallmap::library::queries::{CommandQuery, report, verdict as queries};
 use stallmap::session::Session;
 use stallmap_console::answer::rows_of_all;
-use stallmap_console::args::verdict::{Verdict as Args, VerdictFormat};
-use stallmap_console::context::{Context, runtime};
-use stallmap_console::exit::{Failure, OK, Outcome, USAGE};
-use stallmap_console::output::progress::Progress;
-use stallmap_console::output::{self, Canvas};
-use stallmap_console::row::Row;
+use stallmap_console::args::verdict::{VerdictArgs as Args, VerdictFormat};
+use stallmap_console::context::{CommandContext, runtime};
+use stallmap_console::exit::{CommandFailure, OK, Outcome, USAGE};
+use stallmap_console::output::progress::ProgressSpinner;
+use stallmap_console::output::{self, TableCanvas};
+use stallmap_console::row::QueryRow;
 
 pub use self::facts::Finding;
 use self::facts::{LineShare, Loss, Memory, Reason, Run, TensorShare};
@@ -55,16 +55,16 @@ pub struct Verdict {
     /// Tensors, or allocations in programs without a framework.
     noun: &'static str,
     /// The queries behind it.
-    sql: Vec<(Query, String)>,
+    sql: Vec<(CommandQuery, String)>,
 }
 
 /// Prints the verdict of the only capture.
-pub fn run(context: &Context, args: &Args) -> Outcome {
+pub fn run(context: &CommandContext, args: &Args) -> Outcome {
     let [capture] = args.captures.as_slice() else {
-        return Err(Failure::message(USAGE, "name one capture, or a command before it"));
+        return Err(CommandFailure::message(USAGE, "name one capture, or a command before it"));
     };
     let session = {
-        let _progress = Progress::start(format!("opening {}", capture.display()));
+        let _progress = ProgressSpinner::start(format!("opening {}", capture.display()));
         context.open(&[(None, capture.clone())])?
     };
     if args.sql {
@@ -72,7 +72,7 @@ pub fn run(context: &Context, args: &Args) -> Outcome {
         return output::print(&texts.join("\n")).map(|()| OK);
     }
     let verdict = {
-        let _progress = Progress::of(session.work(), "looking for the verdict");
+        let _progress = ProgressSpinner::of(session.work(), "looking for the verdict");
         runtime()?
             .block_on(Verdict::of_findings(&session, if args.verbose { ALL_FINDINGS } else { FINDINGS }))?
     };
@@ -86,11 +86,11 @@ pub fn run(context: &Context, args: &Args) -> Outcome {
 }
 
 /// Every query that can take part, as a user can run it.
-pub fn texts() -> Vec<(Query, String)> {
+pub fn texts() -> Vec<(CommandQuery, String)> {
     texts_of(FINDINGS)
 }
 
-fn texts_of(findings: u64) -> Vec<(Query, String)> {
+fn texts_of(findings: u64) -> Vec<(CommandQuery, String)> {
     let all = [
         (queries::RUN, 0),
         (queries::TENSORS, TENSORS),
@@ -153,7 +153,7 @@ impl Verdict {
     }
 
     /// The screen as text.
-    pub fn screen(&self, capture: &Path, canvas: Canvas) -> String {
+    pub fn screen(&self, capture: &Path, canvas: TableCanvas) -> String {
         screen::screen(self, capture, canvas)
     }
 
@@ -183,12 +183,12 @@ fn attributed(tensors: &[TensorShare]) -> Option<f64> {
 
 /// The queries with their rows.
 struct Answers {
-    sql: Vec<(Query, String)>,
+    sql: Vec<(CommandQuery, String)>,
     rows: Vec<Vec<RecordBatch>>,
 }
 
 impl Answers {
-    fn rows<T: Row>(&self, query: Query) -> Outcome<Vec<T>> {
+    fn rows<T: QueryRow>(&self, query: CommandQuery) -> Outcome<Vec<T>> {
         let found = self.sql.iter().zip(&self.rows).find(|((asked, _), _)| *asked == query);
         T::read(query.name, found.map(|(_, rows)| rows.as_slice()).unwrap_or_default())
     }

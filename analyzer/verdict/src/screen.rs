@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use stallmap_console::output::paint::Role;
-use stallmap_console::output::shorten::{Shorten, printable, shorten, width, wrap};
-use stallmap_console::output::{self, Canvas};
+use stallmap_console::output::paint::TextRole;
+use stallmap_console::output::shorten::{ShortenSide, printable, shorten, width, wrap};
+use stallmap_console::output::{self, TableCanvas};
 
 use super::Verdict;
 use super::facts::{Finding, Loss};
@@ -29,20 +29,20 @@ const INDENT: &str = "   ";
 const EIGHTHS: [char; 7] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉'];
 
 /// The screen.
-pub(super) fn screen(verdict: &Verdict, capture: &Path, canvas: Canvas) -> String {
+pub(super) fn screen(verdict: &Verdict, capture: &Path, canvas: TableCanvas) -> String {
     Screen { verdict, canvas, columns: canvas.width.unwrap_or(PAGE), is_whole: false }
         .text(capture, MAX_LINES)
 }
 
 /// The same with every finding of the verdict and each loss in full, longer than a screen.
-pub(super) fn whole(verdict: &Verdict, capture: &Path, canvas: Canvas) -> String {
+pub(super) fn whole(verdict: &Verdict, capture: &Path, canvas: TableCanvas) -> String {
     Screen { verdict, canvas, columns: canvas.width.unwrap_or(PAGE), is_whole: true }
         .text(capture, usize::MAX)
 }
 
 struct Screen<'a> {
     verdict: &'a Verdict,
-    canvas: Canvas,
+    canvas: TableCanvas,
     columns: usize,
     /// True if it may be longer than a screen.
     is_whole: bool,
@@ -65,14 +65,14 @@ impl Screen<'_> {
         lines.join("\n") + "\n"
     }
 
-    fn paint(&self, role: Role, text: &str) -> String {
+    fn paint(&self, role: TextRole, text: &str) -> String {
         self.canvas.paint.text(role, &printable(text))
     }
 
     /// The run, its completeness, and the verdict.
     fn head(&self) -> Vec<String> {
         let subject = self.joined(&self.verdict.subject());
-        let mut lines = vec![self.paint(Role::Heading, &subject)];
+        let mut lines = vec![self.paint(TextRole::Heading, &subject)];
         if self.is_whole {
             lines.extend(self.trust_in_full());
         } else {
@@ -80,7 +80,7 @@ impl Screen<'_> {
         }
         lines.push(String::new());
         let sentence = wrap(&printable(&self.verdict.sentence), self.columns);
-        lines.extend(sentence.lines().map(|line| self.canvas.paint.text(Role::Heading, line)));
+        lines.extend(sentence.lines().map(|line| self.canvas.paint.text(TextRole::Heading, line)));
         lines
     }
 
@@ -88,7 +88,7 @@ impl Screen<'_> {
     fn joined(&self, pieces: &[String]) -> String {
         let text = pieces.join(" · ");
         if width(&text) <= self.columns || pieces.len() <= 1 {
-            return shorten(&text, self.columns, Shorten::End);
+            return shorten(&text, self.columns, ShortenSide::End);
         }
         // The time's explanation goes first, then the GPU's maker and memory.
         let short: Vec<String> = pieces.iter().map(|piece| piece.replace(" of GPU time", "")).collect();
@@ -99,7 +99,7 @@ impl Screen<'_> {
         let brief: Vec<String> = short.iter().map(brief).collect();
         let texts = [short.join(" · "), brief.join(" · ")];
         let fitting = texts.iter().find(|text| width(text) <= self.columns).unwrap_or(&texts[1]);
-        shorten(fitting, self.columns, Shorten::End)
+        shorten(fitting, self.columns, ShortenSide::End)
     }
 
     /// Losses and coverage in one line.
@@ -113,7 +113,7 @@ impl Screen<'_> {
             *first = fit(first, self.columns.saturating_sub(others + GAP).max(LEAST_LOSS));
         }
         let line = format!("{}{}", if is_lossy { "! " } else { "" }, text.join(" · "));
-        let role = if is_lossy { Role::Warning } else { Role::Good };
+        let role = if is_lossy { TextRole::Warning } else { TextRole::Good };
         self.paint(role, &fit(&line, self.columns))
     }
 
@@ -125,7 +125,7 @@ impl Screen<'_> {
         // The first loss and the number of further ones are there already.
         let others = self.verdict.trust().into_iter().skip(self.verdict.losses.len().min(2));
         let paint = |(is_loss, text): (bool, String)| {
-            let (mark, role) = if is_loss { ("! ", Role::Warning) } else { ("", Role::Good) };
+            let (mark, role) = if is_loss { ("! ", TextRole::Warning) } else { ("", TextRole::Good) };
             let text = wrap(&format!("{mark}{}", printable(&text)), self.columns);
             text.lines().map(|line| self.canvas.paint.text(role, line)).collect::<Vec<_>>()
         };
@@ -143,9 +143,9 @@ impl Screen<'_> {
         for share in &self.verdict.shares {
             let texts = texts(share, &self.verdict.run.script(), labels.unwrap_or(0), room);
             let role = if matches!(share.kind, Kind::Tensor | Kind::Line | Kind::Module) {
-                Role::Plain
+                TextRole::Plain
             } else {
-                Role::Dim
+                TextRole::Dim
             };
             let bar = bar(share, full);
             let space = " ".repeat(longest.saturating_sub(width(&bar)));
@@ -178,8 +178,9 @@ impl Screen<'_> {
         let place = finding.line.as_deref().map(place).unwrap_or_default();
         let text = finding.text.as_deref().map(printable).unwrap_or_default();
         let head = format!("{head:<36}  {place}  {text}");
-        let mut lines =
-            vec![self.paint(Role::Header, shorten(head.trim_end(), self.columns, Shorten::End).as_str())];
+        let mut lines = vec![
+            self.paint(TextRole::Header, shorten(head.trim_end(), self.columns, ShortenSide::End).as_str()),
+        ];
         let room = self.columns.saturating_sub(INDENT.len());
         let fact = finding.fact.as_deref().unwrap_or_default();
         let fact = wrap(&printable(fact), room);
@@ -193,7 +194,7 @@ impl Screen<'_> {
             return lines;
         }
         let advice = format!("→ {}", first_sentence(advice));
-        lines.push(format!("{INDENT}{}", self.paint(Role::Plain, &fit(&advice, room))));
+        lines.push(format!("{INDENT}{}", self.paint(TextRole::Plain, &fit(&advice, room))));
         lines
     }
 
@@ -210,7 +211,7 @@ impl Screen<'_> {
         let line = |file: &str| format!(" {more}{}stallmap report {file} · stallmap open {file}", why(file));
         let full = line(&output::path(capture));
         let text = if width(&full) <= self.columns { full } else { line("FILE") };
-        self.paint(Role::Dim, &shorten(&text, self.columns, Shorten::End))
+        self.paint(TextRole::Dim, &shorten(&text, self.columns, ShortenSide::End))
     }
 }
 
@@ -218,7 +219,7 @@ impl Screen<'_> {
 fn texts(share: &Share, script: &str, labels: usize, room: usize) -> Vec<String> {
     if matches!(share.kind, Kind::Line | Kind::Module) && !share.detail.is_empty() {
         let text = format!("{}  {}", place(&share.label), printable(&share.detail));
-        return vec![shorten(&text, room, Shorten::End)];
+        return vec![shorten(&text, room, ShortenSide::End)];
     }
     if share.kind == Kind::Line {
         // Functions of lines can be cut, kernels cannot.
@@ -230,13 +231,13 @@ fn texts(share: &Share, script: &str, labels: usize, room: usize) -> Vec<String>
     }
     let place = share.place.strip_prefix(script).filter(|line| line.starts_with(':')).unwrap_or(&share.place);
     let left = room.saturating_sub(labels + GAP);
-    let place = shorten(place, left, Shorten::Start);
+    let place = shorten(place, left, ShortenSide::Start);
     let detail = left.saturating_sub(width(&place) + GAP);
     if left < LEAST_DETAIL {
         return broken(&share.label, room);
     }
     let detail =
-        if detail < LEAST_DETAIL { String::new() } else { shorten(&share.detail, detail, Shorten::End) };
+        if detail < LEAST_DETAIL { String::new() } else { shorten(&share.detail, detail, ShortenSide::End) };
     let space = room.saturating_sub(labels + GAP + width(&detail) + width(&place));
     let label = format!("{}{}", share.label, " ".repeat(labels.saturating_sub(width(&share.label))));
     vec![format!("{label}  {detail}{}{place}", " ".repeat(space))]
@@ -271,7 +272,7 @@ fn fit(text: &str, room: usize) -> String {
     if width(text) <= room {
         return text.to_owned();
     }
-    let cut = shorten(text, room.saturating_sub(1), Shorten::End);
+    let cut = shorten(text, room.saturating_sub(1), ShortenSide::End);
     let cut = cut.trim_end_matches('…');
     let clause = cut.rfind([',', ':', '(']).filter(|at| *at > cut.len() / 2);
     let end = clause.or_else(|| cut.rfind(' ')).unwrap_or(cut.len());

@@ -3,7 +3,7 @@
 use super::facts::{Finding, LineShare, Memory, Reason, Run, TensorShare};
 use super::shares::{by_tensor, is_line, noun, place, shape};
 use stallmap_console::output::number::{bytes, counted, grouped};
-use stallmap_console::output::shorten::{Shorten, shorten};
+use stallmap_console::output::shorten::{ShortenSide, shorten};
 
 /// A tensor with this part of all samples is the verdict.
 const ONE_TENSOR: f64 = 0.15;
@@ -59,7 +59,7 @@ fn allocated(memory: &Memory) -> Option<String> {
 /// The kernel with most of the time.
 fn costliest(run: &Run) -> Option<String> {
     let (kernel, share) = run.costliest.as_deref().zip(run.costliest_share)?;
-    let kernel = shorten(kernel, NAME, Shorten::Middle);
+    let kernel = shorten(kernel, NAME, ShortenSide::Middle);
     let percent = share * 100.0;
     let untimed = run.launches.saturating_sub(run.timed_launches);
     if untimed == 0 {

@@ -8,19 +8,19 @@ use stallmap::library::queries::verdict as queries;
 use stallmap::session::Session;
 use stallmap_console::answer::{asked, json_rows, rows};
 use stallmap_console::args::list::ListFormat;
-use stallmap_console::args::verdict::{VerdictFormat, Why};
-use stallmap_console::context::{Context, runtime};
-use stallmap_console::exit::{Failure, OK, Outcome, QUERY, USAGE};
+use stallmap_console::args::verdict::{VerdictFormat, WhyArgs};
+use stallmap_console::context::{CommandContext, runtime};
+use stallmap_console::exit::{CommandFailure, OK, Outcome, QUERY, USAGE};
 use stallmap_console::explain::arrow_failure;
 use stallmap_console::order::ordered;
 use stallmap_console::output::number::counted;
-use stallmap_console::output::paint::Role;
-use stallmap_console::output::progress::Progress;
+use stallmap_console::output::paint::TextRole;
+use stallmap_console::output::progress::ProgressSpinner;
 use stallmap_console::output::shorten::{printable, wrap};
-use stallmap_console::output::table::Table;
-use stallmap_console::output::value::{Look, with_hex};
+use stallmap_console::output::table::TextTable;
+use stallmap_console::output::value::{NumberFormat, with_hex};
 use stallmap_console::output::{self, written};
-use stallmap_console::row::Row as _;
+use stallmap_console::row::QueryRow as _;
 
 use stallmap_lists::filter::Filter;
 
@@ -40,15 +40,15 @@ struct Explained {
 }
 
 /// Prints the finding, or the query of its evidence.
-pub fn run(context: &Context, args: &Why) -> Outcome {
+pub fn run(context: &CommandContext, args: &WhyArgs) -> Outcome {
     let session = {
-        let _progress = Progress::start(format!("opening {}", args.capture.display()));
+        let _progress = ProgressSpinner::start(format!("opening {}", args.capture.display()));
         context.open(&[(None, args.capture.clone())])?
     };
     let runtime = runtime()?;
     let filter = runtime.block_on(Filter::of(&session, &args.filter))?;
     let finding = {
-        let _progress = Progress::of(session.work(), "querying findings");
+        let _progress = ProgressSpinner::of(session.work(), "querying findings");
         runtime.block_on(finding(&session, filter.as_ref(), args.number))?
     };
     if args.sql {
@@ -98,8 +98,9 @@ fn json(explained: &Explained, capture: &Path) -> Outcome<String> {
     ];
     for (name, rows) in parts {
         let rows = rows.iter().map(with_hex).collect::<Result<Vec<_>, _>>().map_err(arrow_failure)?;
-        let rows: Value = serde_json::from_slice(&json_rows(&rows)?)
-            .map_err(|error| Failure::message(QUERY, format!("rows of {name} are no JSON: {error}")))?;
+        let rows: Value = serde_json::from_slice(&json_rows(&rows)?).map_err(|error| {
+            CommandFailure::message(QUERY, format!("rows of {name} are no JSON: {error}"))
+        })?;
         object.insert(name.to_owned(), rows);
     }
     Ok(format!("{:#}\n", Value::from(object)))
@@ -124,7 +125,7 @@ async fn finding(session: &Session, filter: Option<&Filter>, number: u32) -> Out
             (0, Some(_)) => "without the filter, `stallmap why` has those of all launches".to_owned(),
             _ => format!("`stallmap top findings{options}` lists them"),
         };
-        Failure::message(USAGE, message).hint(hint)
+        CommandFailure::message(USAGE, message).hint(hint)
     })
 }
 
@@ -138,7 +139,10 @@ fn head(finding: &Finding) -> Outcome<()> {
     let source = finding.line.as_deref().zip(finding.text.as_deref());
     let source =
         source.map(|(line, text)| format!("{}: {}\n", printable(line), printable(text))).unwrap_or_default();
-    output::print(&format!("{}\n{source}{sentence}\n→ {advice}\n", canvas.paint.text(Role::Heading, &title)))
+    output::print(&format!(
+        "{}\n{source}{sentence}\n→ {advice}\n",
+        canvas.paint.text(TextRole::Heading, &title)
+    ))
 }
 
 /// The instructions among the evidence, with their text and line.
@@ -153,12 +157,12 @@ fn instructions(finding: &Finding, rows: u32) -> Option<String> {
 }
 
 fn show(title: &str, rows: &[RecordBatch]) -> Outcome<()> {
-    let table = Table::of(rows, Look::Report).map_err(arrow_failure)?;
+    let table = TextTable::of(rows, NumberFormat::Report).map_err(arrow_failure)?;
     if table.rows() == 0 {
         return Ok(());
     }
     let canvas = output::page();
-    output::print(&format!("\n{}\n", canvas.paint.text(Role::Heading, title)))?;
+    output::print(&format!("\n{}\n", canvas.paint.text(TextRole::Heading, title)))?;
     let (differing, equal) = table.differing();
     written(differing.draw(&mut output::stdout(), canvas))?;
     if equal.is_empty() {
@@ -167,11 +171,11 @@ fn show(title: &str, rows: &[RecordBatch]) -> Outcome<()> {
     let equal: Vec<String> = equal.into_iter().map(|(header, cell)| format!("{header} {cell}")).collect();
     let columns = canvas.width.unwrap_or(usize::MAX);
     let text = wrap(&format!("in all rows: {}", equal.join(", ")), columns);
-    output::print(&(canvas.paint.text(Role::Dim, &text) + "\n"))
+    output::print(&(canvas.paint.text(TextRole::Dim, &text) + "\n"))
 }
 
 fn footer(capture: &Path, number: u64, options: &str) -> String {
     let capture = output::path(capture);
     let hint = format!("stallmap why {capture} {number}{options} --sql   prints the query of the evidence");
-    format!("\n{}\n", output::page().paint.text(Role::Dim, &hint))
+    format!("\n{}\n", output::page().paint.text(TextRole::Dim, &hint))
 }

@@ -5,22 +5,22 @@ use std::collections::BTreeSet;
 use stallmap::location::CaptureLocation;
 use stallmap_schema::capture::identity::{CaptureIdentity, RULES};
 
-use stallmap_console::args::share::Id;
+use stallmap_console::args::share::IdArgs;
 use stallmap_console::exit::{DIFFERENT, OK, Outcome};
 use stallmap_console::explain::capture_failure;
 use stallmap_console::output;
 use stallmap_console::output::number::grouped;
-use stallmap_console::output::progress::Progress;
-use stallmap_console::output::table::Table;
+use stallmap_console::output::progress::ProgressSpinner;
+use stallmap_console::output::table::TextTable;
 
 /// Displayed digits of a table's number. All are compared.
 const SHOWN_DIGITS: usize = 32;
 
 /// Prints the numbers of one capture, or the differences between several.
-pub(super) fn run(args: &Id) -> Outcome {
+pub(super) fn run(args: &IdArgs) -> Outcome {
     let mut known: Vec<(&CaptureLocation, String, CaptureIdentity)> = Vec::new();
     for capture in &args.captures {
-        let _progress = Progress::start(format!("reading {}", capture.display()));
+        let _progress = ProgressSpinner::start(format!("reading {}", capture.display()));
         let fail = |error| capture_failure(&error);
         let reader = capture.open().map_err(fail)?;
         let capture_id = reader.manifest().capture_id.clone();
@@ -33,7 +33,7 @@ pub(super) fn run(args: &Id) -> Outcome {
         let rows = [("content id", &identity.content_id), ("capture id", capture_id)];
         let mut rows: Vec<_> = rows.map(|(name, value)| [name.to_owned(), value.clone()]).to_vec();
         rows.push(["rules".to_owned(), RULES.to_owned()]);
-        output::written(Table::of_text(["what", "value"], rows).draw(&mut text, output::page()))?;
+        output::written(TextTable::of_text(["what", "value"], rows).draw(&mut text, output::page()))?;
         if known.len() == 1 {
             text.push(b'\n');
             output::written(parts(identity).draw(&mut text, output::page()))?;
@@ -53,14 +53,14 @@ pub(super) fn run(args: &Id) -> Outcome {
 }
 
 /// Each table and file of a capture with its number.
-fn parts(identity: &CaptureIdentity) -> Table {
+fn parts(identity: &CaptureIdentity) -> TextTable {
     let shown = |hash: &str| hash.chars().take(SHOWN_DIGITS).collect::<String>();
     let tables = identity
         .tables
         .iter()
         .map(|(name, (rows, hash))| [name.clone(), grouped((*rows).into()), shown(hash)]);
     let files = identity.files.iter().map(|(name, hash)| [name.clone(), "-".to_owned(), shown(hash)]);
-    Table::of_text(["part", "rows", "number"], tables.chain(files).collect())
+    TextTable::of_text(["part", "rows", "number"], tables.chain(files).collect())
 }
 
 /// Differences between two captures, as text.

@@ -9,18 +9,18 @@ use stallmap_subset::{self as subset, LaunchRanges, OptionalPart, REASON, Subset
 use stallmap_write::CaptureForm;
 use stallmap_write::pack;
 
-use stallmap_console::args::share::{Kind, Pack, Unpack};
-use stallmap_console::exit::{Failure, OK, Outcome, USAGE};
+use stallmap_console::args::share::{DataKind, PackArgs, UnpackArgs};
+use stallmap_console::exit::{CommandFailure, OK, Outcome, USAGE};
 use stallmap_console::explain::capture_failure;
 use stallmap_console::names::nearest;
 use stallmap_console::output;
 use stallmap_console::output::number::grouped;
-use stallmap_console::output::progress::Progress;
+use stallmap_console::output::progress::ProgressSpinner;
 
 /// Writes a file from a capture, or from a part of one.
-pub(super) fn pack(args: &Pack) -> Outcome {
+pub(super) fn pack(args: &PackArgs) -> Outcome {
     let lost = {
-        let _progress = Progress::start(format!("writing {}", args.file.display()));
+        let _progress = ProgressSpinner::start(format!("writing {}", args.file.display()));
         write(args)?
     };
     for loss in lost {
@@ -36,7 +36,7 @@ pub(super) fn pack(args: &Pack) -> Outcome {
 }
 
 /// Writes the file. Returns the omitted data.
-fn write(args: &Pack) -> Outcome<Vec<Loss>> {
+fn write(args: &PackArgs) -> Outcome<Vec<Loss>> {
     let fail = |error: CaptureError| capture_failure(&error);
     let reader = args.capture.open().map_err(fail)?;
     if let Some(root) = &args.root {
@@ -57,11 +57,13 @@ fn write(args: &Pack) -> Outcome<Vec<Loss>> {
     Ok(losses)
 }
 
-fn selection(args: &Pack, reader: &CaptureReader) -> Outcome<SubsetSelection> {
+fn selection(args: &PackArgs, reader: &CaptureReader) -> Outcome<SubsetSelection> {
     let tables = || reader.tables().iter().map(|table| table.name.as_str());
     if let Some(unknown) = args.only.iter().find(|name| tables().all(|table| table != *name)) {
         let hint = nearest(unknown, tables()).map(|name| format!("did you mean `{name}`?"));
-        return Err(Failure::message(USAGE, format!("the capture has no table `{unknown}`")).hint(hint));
+        return Err(
+            CommandFailure::message(USAGE, format!("the capture has no table `{unknown}`")).hint(hint)
+        );
     }
     let launches = if args.launches.is_empty() { None } else { Some(args.launches.as_slice()) };
     let launches = launches.map(|wanted| picked(wanted, reader)).transpose()?;
@@ -82,26 +84,26 @@ fn picked(wanted: &[LaunchRanges], reader: &CaptureReader) -> Outcome<std::colle
     let launches = subset::launches_where(reader, picks).map_err(|error| capture_failure(&error))?;
     if launches.is_empty() {
         let hint = "`stallmap top kernels` lists the kernels, the table `launch` each kernel_id".to_owned();
-        return Err(Failure::message(USAGE, "--launches picks no launch").hint(hint));
+        return Err(CommandFailure::message(USAGE, "--launches picks no launch").hint(hint));
     }
     Ok(launches)
 }
 
-fn part(kind: Kind) -> OptionalPart {
+fn part(kind: DataKind) -> OptionalPart {
     match kind {
-        Kind::Accesses => OptionalPart::Accesses,
-        Kind::Bundles => OptionalPart::Bundles,
-        Kind::Samples => OptionalPart::Samples,
-        Kind::Counters => OptionalPart::Counters,
-        Kind::Code => OptionalPart::Code,
-        Kind::Parameters => OptionalPart::Parameters,
+        DataKind::Accesses => OptionalPart::Accesses,
+        DataKind::Bundles => OptionalPart::Bundles,
+        DataKind::Samples => OptionalPart::Samples,
+        DataKind::Counters => OptionalPart::Counters,
+        DataKind::Code => OptionalPart::Code,
+        DataKind::Parameters => OptionalPart::Parameters,
     }
 }
 
 /// Writes a folder from a file.
-pub(super) fn unpack(args: &Unpack) -> Outcome {
+pub(super) fn unpack(args: &UnpackArgs) -> Outcome {
     {
-        let _progress = Progress::start(format!("writing {}", args.folder.display()));
+        let _progress = ProgressSpinner::start(format!("writing {}", args.folder.display()));
         let opened = args.file.open();
         let unpacked = opened.and_then(|reader| pack::unpack_opened(&reader, &args.folder));
         unpacked.map_err(|error| capture_failure(&error))?;

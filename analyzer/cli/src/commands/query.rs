@@ -10,14 +10,14 @@ use stallmap::session::Session;
 
 use stallmap_console::absent;
 use stallmap_console::args::RowFormat;
-use stallmap_console::exit::{Failure, Outcome, QUERY};
+use stallmap_console::exit::{CommandFailure, Outcome, QUERY};
 use stallmap_console::explain::explain_in;
 use stallmap_console::output;
-use stallmap_console::output::file::Place;
+use stallmap_console::output::file::StagedFile;
 use stallmap_console::output::number::grouped;
 use stallmap_console::output::pager::Pager;
-use stallmap_console::output::progress::Voice;
-use stallmap_console::output::rows::{self, Sink, Style, WriteError};
+use stallmap_console::output::progress::ProgressReporter;
+use stallmap_console::output::rows::{self, RowSink, RowStyle, WriteError};
 
 /// Result of a statement.
 #[derive(Clone, Copy, Debug)]
@@ -45,9 +45,9 @@ pub(crate) enum Target {
 pub(crate) async fn run_statement(
     session: &Session,
     sql: &str,
-    style: Style,
+    style: RowStyle,
     target: &Target,
-    voice: &Voice,
+    voice: &ProgressReporter,
 ) -> Outcome<Statement> {
     let started = Instant::now();
     let fail = |error| explain_in(error, session, sql);
@@ -100,22 +100,24 @@ impl Target {
 struct Output<'a> {
     target: &'a Target,
     is_text: bool,
-    place: Option<Place>,
+    place: Option<StagedFile>,
 }
 
 impl<'a> Output<'a> {
     fn new(target: &'a Target, format: RowFormat) -> Outcome<Self> {
         let place = match target {
-            Target::File(path) => Some(Place::of(path)?),
+            Target::File(path) => Some(StagedFile::of(path)?),
             _ => None,
         };
         Ok(Self { target, is_text: format == RowFormat::Table, place })
     }
 
-    fn sink(&self) -> Outcome<Sink> {
+    fn sink(&self) -> Outcome<RowSink> {
         let stdout = || output::stdout_as(self.is_text);
         match (self.target, &self.place) {
-            (Target::Pager(pager), _) => Ok(pager.sink().map_or_else(stdout, |sink| Box::new(sink) as Sink)),
+            (Target::Pager(pager), _) => {
+                Ok(pager.sink().map_or_else(stdout, |sink| Box::new(sink) as RowSink))
+            }
             (_, Some(place)) => {
                 let file = File::create(place.path()).map_err(|error| self.failure(error.into()))?;
                 Ok(Box::new(BufWriter::new(file)))
@@ -125,20 +127,21 @@ impl<'a> Output<'a> {
     }
 
     fn keep(mut self) -> Outcome<()> {
-        let renamed = self.place.take().map_or(Ok(()), Place::keep);
+        let renamed = self.place.take().map_or(Ok(()), StagedFile::keep);
         renamed.map_err(|error| self.failure(error.into()))
     }
 
-    fn failure(&self, error: WriteError) -> Failure {
+    fn failure(&self, error: WriteError) -> CommandFailure {
         let place = match self.target {
             Target::Stdout | Target::Pager(_) => "standard output".to_owned(),
             Target::File(path) => format!("`{}`", path.display()),
         };
         match error {
-            WriteError::Io(error) => Failure::io(error, format!("write to {place}")),
-            other => {
-                Failure::new(QUERY, anyhow::Error::from(other).context(format!("write rows to {place}")))
-            }
+            WriteError::Io(error) => CommandFailure::io(error, format!("write to {place}")),
+            other => CommandFailure::new(
+                QUERY,
+                anyhow::Error::from(other).context(format!("write rows to {place}")),
+            ),
         }
     }
 }

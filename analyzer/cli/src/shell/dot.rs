@@ -6,13 +6,13 @@ use rustyline::completion::FilenameCompleter;
 
 use super::{Next, Shell, examples, settings};
 use crate::commands::describe;
-use stallmap_console::exit::{Failure, Outcome, USAGE};
+use stallmap_console::exit::{CommandFailure, Outcome, USAGE};
 use stallmap_console::explain::explain;
 use stallmap_console::library::saved_queries;
 use stallmap_console::library::saved_query;
-use stallmap_console::names::{Names, nearest};
+use stallmap_console::names::{SessionNames, nearest};
 use stallmap_console::output;
-use stallmap_console::output::table::Table;
+use stallmap_console::output::table::TextTable;
 use stallmap_report::report::query_of as report_query;
 use stallmap_report::report::section_names as report_sections;
 
@@ -203,17 +203,20 @@ pub(super) fn run(shell: &mut Shell, line: &str) -> Outcome<Next> {
     let Some(command) = COMMANDS.iter().find(|command| command.name == word) else {
         let near = nearest(word, COMMANDS.iter().map(|command| command.name));
         let hint = near.map_or(".help lists them".to_owned(), |name| format!("did you mean `{name}`?"));
-        return Err(Failure::message(USAGE, format!("no dot-command `{word}`")).hint(hint));
+        return Err(CommandFailure::message(USAGE, format!("no dot-command `{word}`")).hint(hint));
     };
     let argument = argument.trim();
     if argument.is_empty() && !command.argument.is_optional() {
-        return Err(Failure::message(USAGE, format!("usage: {}{}", command.name, command.argument.name())));
+        return Err(CommandFailure::message(
+            USAGE,
+            format!("usage: {}{}", command.name, command.argument.name()),
+        ));
     }
     (command.run)(shell, argument)
 }
 
 /// Start of the replaced text, and its candidates.
-pub(super) fn complete(names: &Names, before: &str) -> (usize, Vec<String>) {
+pub(super) fn complete(names: &SessionNames, before: &str) -> (usize, Vec<String>) {
     let start = before.rfind(char::is_whitespace).map_or(0, |at| at + 1);
     let prefix = &before[start..];
     let mut words = before[..start].split_whitespace();
@@ -265,7 +268,7 @@ impl Shell {
     }
 
     /// Prints a table in the same way.
-    pub(super) fn draw(&self, table: &Table) -> Outcome<Next> {
+    pub(super) fn draw(&self, table: &TextTable) -> Outcome<Next> {
         let mut text = Vec::new();
         output::written(table.draw(&mut text, output::sheet()))?;
         self.show(&String::from_utf8_lossy(&text))
@@ -319,7 +322,7 @@ fn values(text: &str) -> Outcome<Vec<(String, String)>> {
         }
     }
     let pair = |word: String| {
-        let wrong = || Failure::message(USAGE, format!("`{word}` is not PARAMETER=VALUE"));
+        let wrong = || CommandFailure::message(USAGE, format!("`{word}` is not PARAMETER=VALUE"));
         let (name, value) = word.split_once('=').ok_or_else(wrong)?;
         Ok((name.trim_start_matches('$').to_owned(), value.to_owned()))
     };
@@ -329,10 +332,13 @@ fn values(text: &str) -> Outcome<Vec<(String, String)>> {
 /// Runs a file's statements and dot-commands.
 fn read(shell: &mut Shell, file: &str) -> Outcome<Next> {
     if shell.depth == MAX_FILES {
-        return Err(Failure::message(USAGE, format!("`{file}` is read by itself, or by too many files")));
+        return Err(CommandFailure::message(
+            USAGE,
+            format!("`{file}` is read by itself, or by too many files"),
+        ));
     }
     let text = std::fs::read_to_string(file)
-        .map_err(|error| Failure::io(error, format!("read statements from `{file}`")))?;
+        .map_err(|error| CommandFailure::io(error, format!("read statements from `{file}`")))?;
     shell.depth += 1;
     let done = shell.run_lines(&text);
     shell.depth -= 1;

@@ -7,9 +7,9 @@ use clap::ValueEnum;
 use super::{Next, Shell};
 use crate::commands::query::Target;
 use stallmap_console::args::RowFormat;
-use stallmap_console::exit::{Failure, Outcome, USAGE};
+use stallmap_console::exit::{CommandFailure, Outcome, USAGE};
 use stallmap_console::output;
-use stallmap_console::output::table::Shape;
+use stallmap_console::output::table::TableShape;
 
 /// The formats of the shell.
 pub(super) fn formats() -> Vec<String> {
@@ -23,20 +23,23 @@ pub(super) fn formats() -> Vec<String> {
 /// `.format FORMAT`
 pub(super) fn set_format(shell: &mut Shell, name: &str) -> Outcome<Next> {
     match RowFormat::from_str(name, true) {
-        Ok(RowFormat::Parquet) => Err(Failure::message(USAGE, "Parquet cannot be shown in the shell")
+        Ok(RowFormat::Parquet) => Err(CommandFailure::message(USAGE, "Parquet cannot be shown in the shell")
             .hint("write it with `stallmap sql NAME.stallmap -c SQL -o FILE.parquet`".to_owned())),
         Ok(format) => {
             shell.style.format = format;
             Ok(Next::Line)
         }
-        Err(_) => Err(Failure::message(USAGE, format!("no format `{name}`")).hint(formats().join(", "))),
+        Err(_) => {
+            Err(CommandFailure::message(USAGE, format!("no format `{name}`")).hint(formats().join(", ")))
+        }
     }
 }
 
 /// `.rows N`
 pub(super) fn set_rows(shell: &mut Shell, number: &str) -> Outcome<Next> {
-    let rows: usize =
-        number.parse().map_err(|_| Failure::message(USAGE, format!("`{number}` is not a number of rows")))?;
+    let rows: usize = number
+        .parse()
+        .map_err(|_| CommandFailure::message(USAGE, format!("`{number}` is not a number of rows")))?;
     shell.style.limit = (rows > 0).then_some(rows);
     Ok(Next::Line)
 }
@@ -44,11 +47,13 @@ pub(super) fn set_rows(shell: &mut Shell, number: &str) -> Outcome<Next> {
 /// `.expanded on|off|auto`. Without an argument it switches between on and auto.
 pub(super) fn set_expanded(shell: &mut Shell, argument: &str) -> Outcome<Next> {
     shell.style.shape = match argument {
-        "off" => Shape::Columns,
-        "" if shell.style.shape == Shape::Records => Shape::Fitting,
-        "auto" => Shape::Fitting,
-        "on" | "" => Shape::Records,
-        other => return Err(Failure::message(USAGE, format!("`{other}` is neither on, off nor auto"))),
+        "off" => TableShape::Columns,
+        "" if shell.style.shape == TableShape::Records => TableShape::Fitting,
+        "auto" => TableShape::Fitting,
+        "on" | "" => TableShape::Records,
+        other => {
+            return Err(CommandFailure::message(USAGE, format!("`{other}` is neither on, off nor auto")));
+        }
     };
     Ok(Next::Line)
 }
@@ -91,6 +96,6 @@ fn switched(is_on: bool, switch: &str) -> Outcome<bool> {
         "on" => Ok(true),
         "off" => Ok(false),
         "" => Ok(!is_on),
-        other => Err(Failure::message(USAGE, format!("`{other}` is neither on nor off"))),
+        other => Err(CommandFailure::message(USAGE, format!("`{other}` is neither on nor off"))),
     }
 }

@@ -7,7 +7,7 @@ use clap_complete::ArgValueCandidates;
 use stallmap::location::CaptureLocation;
 
 use super::examples;
-use super::filter::Filter;
+use super::filter::FilterArgs;
 use super::list::ListFormat;
 use crate::complete;
 
@@ -23,7 +23,7 @@ use crate::complete;
     ("stallmap report train.stallmap --format json > report.json", "for programs, with complete values"),
     ("stallmap report train.stallmap --html report.html", "an HTML page with drawings, which opens offline"),
 ]))]
-pub struct Report {
+pub struct ReportArgs {
     /// Capture: a .stallmap file, a folder written by `unpack`, or an https:// or s3:// URL of a file
     #[arg(value_name = "NAME.stallmap")]
     pub capture: CaptureLocation,
@@ -43,7 +43,7 @@ pub struct Report {
     pub section: Vec<String>,
     /// Launches to show: findings, tensors, kernels, lines and ops of them.
     #[command(flatten)]
-    pub filter: Filter,
+    pub filter: FilterArgs,
     /// Every section with more rows, also those that the verdict replaces
     #[arg(long, short = 'v', visible_alias = "verbose")]
     pub all: bool,
@@ -66,7 +66,7 @@ pub struct Report {
     pub root: Option<PathBuf>,
 }
 
-impl Report {
+impl ReportArgs {
     /// The output format.
     pub fn format(&self) -> ReportFormat {
         if self.json { ReportFormat::Json } else { self.format }

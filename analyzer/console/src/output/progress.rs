@@ -19,13 +19,13 @@ const LONG: Duration = Duration::from_secs(2);
 const SMALLEST_SHARE: f64 = 0.02;
 
 /// A spinner on stderr that appears after a delay and disappears when dropped. Without a terminal, it does nothing.
-pub struct Progress(ProgressBar);
+pub struct ProgressSpinner(ProgressBar);
 
 /// Reports progress from any thread. After the end it has no effect.
 #[derive(Clone)]
-pub struct Voice(ProgressBar);
+pub struct ProgressReporter(ProgressBar);
 
-impl Progress {
+impl ProgressSpinner {
     /// Starts to wait.
     pub fn start(message: impl Into<String>) -> Self {
         Self::begin(PATIENCE, &message.into(), None)
@@ -63,12 +63,12 @@ impl Progress {
     }
 
     /// A handle for other threads.
-    pub fn voice(&self) -> Voice {
-        Voice(self.0.clone())
+    pub fn voice(&self) -> ProgressReporter {
+        ProgressReporter(self.0.clone())
     }
 }
 
-impl Voice {
+impl ProgressReporter {
     /// Sets the progress.
     pub fn say(&self, message: impl Into<String>) {
         if !self.0.is_finished() {
@@ -110,7 +110,7 @@ fn end(bar: &ProgressBar) {
     bar.finish_and_clear();
 }
 
-impl Drop for Progress {
+impl Drop for ProgressSpinner {
     fn drop(&mut self) {
         end(&self.0);
     }

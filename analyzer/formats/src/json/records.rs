@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use stallmap_console::exit::{Failure, Outcome};
+use stallmap_console::exit::{CommandFailure, Outcome};
 
 use super::bytes::{LOOK_AHEAD_BYTES, is_space};
 use super::{Json, Kind, trimmed, unreadable};
@@ -39,7 +39,7 @@ impl<R: Read> Json<R> {
     }
 
     /// Moves behind a record that is not JSON: to the next one, or to the end of the records.
-    fn resume(&mut self, first_name: Option<&[u8]>, failure: Failure) -> Outcome<bool> {
+    fn resume(&mut self, first_name: Option<&[u8]>, failure: CommandFailure) -> Outcome<bool> {
         let Some((name, (position, _))) = first_name.zip(self.broken.clone()) else { return Err(failure) };
         let mut before = 0;
         loop {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use arrow::array::RecordBatch;
-use stallmap_console::exit::{Failure, Outcome, USAGE};
+use stallmap_console::exit::{CommandFailure, Outcome, USAGE};
 use stallmap_console::explain::capture_failure;
 use stallmap_formats::input::Input;
 use stallmap_schema::capture::error::CaptureError;
@@ -58,7 +58,7 @@ pub(crate) fn into(trace: &Trace, inputs: &[Input], capture: &Path, output: &Pat
     let processes = trace.processes.iter().filter(|process| process.reference.is_none()).count();
     let Some(launches) = launches.filter(|_| processes == 1) else {
         let message = "the trace and the capture have to be of one process each";
-        return Err(Failure::message(USAGE, message)
+        return Err(CommandFailure::message(USAGE, message)
             .hint("import the trace by itself, and compare with `stallmap diff`".to_owned()));
     };
     let mut joining = Joining::of(trace, inputs, &launches);

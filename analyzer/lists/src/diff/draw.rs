@@ -8,10 +8,10 @@ use arrow::error::ArrowError;
 
 use super::fact::Fact;
 use super::row::Row;
-use stallmap_console::args::diff::Part;
+use stallmap_console::args::diff::DiffPart;
 use stallmap_console::output::number;
-use stallmap_console::output::table::{Table, is_aggregate};
-use stallmap_console::output::value::Look;
+use stallmap_console::output::table::{TextTable, is_aggregate};
+use stallmap_console::output::value::NumberFormat;
 
 /// Format of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub(super) struct Picture<'a> {
     /// The captures' names, the first one's first.
     pub(super) names: &'a [String],
     /// Part of the rows. None for totals.
-    pub(super) part: Option<Part>,
+    pub(super) part: Option<DiffPart>,
     /// Format of values.
     pub(super) unit: Unit,
 }
@@ -61,14 +61,14 @@ impl Columns {
         }
     }
 
-    fn table(self, look: Look) -> Result<Table, ArrowError> {
+    fn table(self, look: NumberFormat) -> Result<TextTable, ArrowError> {
         let batch = RecordBatch::try_new(Arc::new(Schema::new(self.fields)), self.cells)?;
-        Ok(Table::of(&[batch], look)?.numbers(&self.numbers))
+        Ok(TextTable::of(&[batch], look)?.numbers(&self.numbers))
     }
 }
 
 /// The facts that differ. Equal ones are counted below.
-pub(super) fn facts(facts: &[Fact], names: &[String]) -> Result<(Table, usize), ArrowError> {
+pub(super) fn facts(facts: &[Fact], names: &[String]) -> Result<(TextTable, usize), ArrowError> {
     let mut shown: Vec<Vec<&Fact>> = Vec::new();
     for fact in facts {
         match shown.last_mut() {
@@ -100,11 +100,11 @@ pub(super) fn facts(facts: &[Fact], names: &[String]) -> Result<(Table, usize), 
     let meaning = |facts: &Vec<&Fact>| facts.iter().find_map(|fact| fact.meaning.clone());
     columns.text("meaning".into(), shown.iter().map(meaning).collect());
     let verdict = columns.fields.len().saturating_sub(2);
-    Ok((columns.table(Look::Exact)?.whole(&[0, verdict]), same))
+    Ok((columns.table(NumberFormat::Exact)?.whole(&[0, verdict]), same))
 }
 
 /// A part, or the totals.
-pub(super) fn rows(rows: &[Row], picture: &Picture<'_>) -> Result<Table, ArrowError> {
+pub(super) fn rows(rows: &[Row], picture: &Picture<'_>) -> Result<TextTable, ArrowError> {
     let (base, others) =
         picture.names.split_first().map_or(("", &[][..]), |(base, others)| (base.as_str(), others));
     let things = things(rows);
@@ -139,7 +139,7 @@ pub(super) fn rows(rows: &[Row], picture: &Picture<'_>) -> Result<Table, ArrowEr
     if picture.part.is_some() {
         columns.text_if_any("launches", texts(&launches));
     }
-    columns.table(Look::Report)
+    columns.table(NumberFormat::Report)
 }
 
 /// Totals in the order of the metrics.
@@ -217,19 +217,19 @@ impl Picture<'_> {
 
     /// Details of a row: for a row of one capture only, there is no other code.
     fn detail(&self, row: &Row) -> Option<String> {
-        row.detail.clone().filter(|_| self.part != Some(Part::Kernels) || row.status.is_none())
+        row.detail.clone().filter(|_| self.part != Some(DiffPart::Kernels) || row.status.is_none())
     }
 
     /// Header of the name columns.
     const fn headers(&self) -> (&'static str, &'static str) {
         match self.part {
             None => ("total", "detail"),
-            Some(Part::Tensors) => ("tensor", "type"),
-            Some(Part::Roles) => ("role", "detail"),
-            Some(Part::Lines) => ("line", "in backward"),
-            Some(Part::Ops) => ("op", "phase"),
-            Some(Part::Kernels) => ("kernel", "code"),
-            Some(Part::Instructions) => ("instruction", "kernel"),
+            Some(DiffPart::Tensors) => ("tensor", "type"),
+            Some(DiffPart::Roles) => ("role", "detail"),
+            Some(DiffPart::Lines) => ("line", "in backward"),
+            Some(DiffPart::Ops) => ("op", "phase"),
+            Some(DiffPart::Kernels) => ("kernel", "code"),
+            Some(DiffPart::Instructions) => ("instruction", "kernel"),
         }
     }
 }

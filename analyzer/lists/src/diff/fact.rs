@@ -1,7 +1,7 @@
 //! Comparability: facts of the captures side by side, and consequences of their differences.
 
 use super::query::Measure;
-use stallmap_console::args::diff::{DiffMetric, Per};
+use stallmap_console::args::diff::{DiffDivisor, DiffMetric};
 use stallmap_console::rows;
 
 /// Facts that change the time of a sample.
@@ -35,13 +35,13 @@ pub(super) struct Decision {
     /// True if a sample represents a different time in another capture.
     pub(super) is_scaled: bool,
     /// Divisor of sums.
-    pub(super) per: Per,
+    pub(super) per: DiffDivisor,
     /// Totals that cannot be compared.
     pub(super) unknown: Vec<&'static str>,
 }
 
 impl Decision {
-    pub(super) fn of(facts: &[Fact], per: Per) -> Self {
+    pub(super) fn of(facts: &[Fact], per: DiffDivisor) -> Self {
         let differs =
             |name: &str| facts.iter().any(|fact| fact.name == name && fact.base_value != fact.value);
         let lacks = |name: &str| {
@@ -54,8 +54,8 @@ impl Decision {
             .any(|fact| fact.name == "steps" && [&fact.base_value, &fact.value].contains(&&"0".to_owned()));
         let is_scaled = TIME_OF_A_SAMPLE.into_iter().any(differs);
         let per = match per {
-            Per::Auto if differs("steps") && !is_stepless => Per::Step,
-            Per::Auto => Per::Total,
+            DiffDivisor::Auto if differs("steps") && !is_stepless => DiffDivisor::Step,
+            DiffDivisor::Auto => DiffDivisor::Total,
             given => given,
         };
         let mut unknown = Vec::new();

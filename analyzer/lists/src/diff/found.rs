@@ -1,7 +1,7 @@
 //! Results of a comparison.
 
-use stallmap_console::answer::Answer;
-use stallmap_console::place::Place;
+use stallmap_console::answer::SectionAnswer;
+use stallmap_console::place::LineLocation;
 
 use super::gate::Judged;
 use super::row::Row;
@@ -10,7 +10,7 @@ use super::verdict::{Headline, LineKernel};
 /// Results of a comparison.
 pub(super) struct Found {
     /// Sections with their rows, the facts first.
-    pub(super) answers: Vec<Answer>,
+    pub(super) answers: Vec<SectionAnswer>,
     /// The change of the total, one for each capture after the first.
     pub(super) headlines: Vec<Headline>,
     /// The rows that changed, if they are wanted.
@@ -26,10 +26,10 @@ impl Found {
     }
 
     /// Lines that cost significantly more than in the first capture.
-    pub(super) fn worse(&self) -> impl Iterator<Item = (&Row, Place<'_>)> {
+    pub(super) fn worse(&self) -> impl Iterator<Item = (&Row, LineLocation<'_>)> {
         let rows = self.changes.iter().flat_map(|changes| &changes.rows);
         let worse = rows.filter(|row| !row.is_noise() && row.change > 0.0);
-        worse.filter_map(|row| Some((row, Place::parse(&row.what)?)))
+        worse.filter_map(|row| Some((row, LineLocation::parse(&row.what)?)))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::draw::Unit;
 use super::row::Row;
-use stallmap_console::args::gate::{Gate, Limit};
+use stallmap_console::args::gate::{ChangeCondition, ChangeLimit};
 
 /// Rows reported for a failed condition.
 pub(super) const SHOWN_ROWS: usize = 5;
@@ -23,7 +23,7 @@ pub(super) struct Judged {
 }
 
 /// Judges a condition. Rows are those of the part, or of the total.
-pub(super) fn judge(gate: &Gate, rows: &[Row], unit: Unit) -> Judged {
+pub(super) fn judge(gate: &ChangeCondition, rows: &[Row], unit: Unit) -> Judged {
     let mut failed: Vec<Row> = rows.iter().filter(|row| holds(gate, row)).cloned().collect();
     failed.sort_by(|one, other| other.change.abs().total_cmp(&one.change.abs()));
     let total = rows.first().filter(|_| gate.part.is_none()).cloned();
@@ -31,7 +31,7 @@ pub(super) fn judge(gate: &Gate, rows: &[Row], unit: Unit) -> Judged {
     Judged { condition: gate.text.clone(), rows: failed, total, unit, failure }
 }
 
-fn failure(gate: &Gate, failed: &[Row], unit: Unit) -> Option<String> {
+fn failure(gate: &ChangeCondition, failed: &[Row], unit: Unit) -> Option<String> {
     if failed.is_empty() {
         return None;
     }
@@ -44,13 +44,13 @@ fn failure(gate: &Gate, failed: &[Row], unit: Unit) -> Option<String> {
 }
 
 /// True if a row's change exceeds the limit: its estimate, or for significant changes only, its complete interval.
-fn holds(gate: &Gate, row: &Row) -> bool {
+fn holds(gate: &ChangeCondition, row: &Row) -> bool {
     let (value, limit) = match gate.limit {
-        Limit::Amount(amount) => {
+        ChangeLimit::Amount(amount) => {
             let end = if gate.is_above { row.change_low } else { row.change_high };
             (if gate.is_beyond_noise { end } else { row.change }, amount)
         }
-        Limit::Share(share) => {
+        ChangeLimit::Share(share) => {
             let end = if gate.is_above { row.ratio_low } else { row.ratio_high };
             let ratio = if gate.is_beyond_noise { end } else { row.ratio };
             // A row missing in the first capture grows beyond every share.
@@ -93,7 +93,7 @@ mod tests {
 
     #[track_caller]
     fn check(condition: &str, row: &Row, expected: bool) {
-        let gate: Gate = condition.parse().unwrap();
+        let gate: ChangeCondition = condition.parse().unwrap();
         assert_eq!(
             judge(&gate, std::slice::from_ref(row), Unit::Number).failure.is_some(),
             expected,

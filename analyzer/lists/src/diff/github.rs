@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use stallmap_console::output::number;
-use stallmap_console::place::Place;
+use stallmap_console::place::LineLocation;
 
 use super::found::Found;
 use super::gate::described;
@@ -27,7 +27,9 @@ fn errors(subject: &Subject<'_>, found: &Found) -> Vec<String> {
     for gate in found.failed() {
         let title = format!("stallmap: {}", gate.condition);
         let error = |place, text: &str| command("error", place, subject.root, &title, text);
-        errors.extend(gate.rows.iter().map(|row| error(Place::parse(&row.what), &described(row, gate.unit))));
+        errors.extend(
+            gate.rows.iter().map(|row| error(LineLocation::parse(&row.what), &described(row, gate.unit))),
+        );
         if gate.rows.is_empty() {
             errors.push(error(None, gate.failure.as_deref().unwrap_or_default()));
         }
@@ -45,7 +47,13 @@ fn warnings<'a>(subject: &'a Subject<'_>, found: &'a Found) -> impl Iterator<Ite
     })
 }
 
-fn command(level: &str, place: Option<Place<'_>>, root: Option<&Path>, title: &str, text: &str) -> String {
+fn command(
+    level: &str,
+    place: Option<LineLocation<'_>>,
+    root: Option<&Path>,
+    title: &str,
+    text: &str,
+) -> String {
     let place = place.map(|place| format!("file={},line={},", property(place.file_below(root)), place.line));
     format!("::{level} {}title={}::{}", place.unwrap_or_default(), property(title), data(text))
 }
@@ -66,7 +74,7 @@ mod tests {
 
     #[test]
     fn names_cannot_end_their_command() {
-        let place = Place { file: "/src/a,b.py", line: 3, function: "f" };
+        let place = LineLocation { file: "/src/a,b.py", line: 3, function: "f" };
         let line = command("error", Some(place), Some(Path::new("/src")), "time: +5 %", "x\n::error::y");
         assert_eq!(line, "::error file=a%2Cb.py,line=3,title=time%3A +5 %25::x%0A::error::y");
     }

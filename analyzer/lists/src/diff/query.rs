@@ -9,7 +9,7 @@
 use stallmap::library;
 use stallmap::library::queries::diff as queries;
 
-use stallmap_console::args::diff::{DiffMetric, Part, Per};
+use stallmap_console::args::diff::{DiffDivisor, DiffMetric, DiffPart};
 
 /// Measure of the parts: a metric, and whether samples count as time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,8 +25,8 @@ pub(super) struct Measure {
 pub(super) struct Query {
     /// The captures' names, the first one's first.
     pub(super) names: Vec<String>,
-    /// Divisor of sums, never [`Per::Auto`].
-    pub(super) per: Per,
+    /// Divisor of sums, never [`DiffDivisor::Auto`].
+    pub(super) per: DiffDivisor,
     /// Rows that are not aggregated.
     pub(super) top: u32,
     /// True if all rows are listed.
@@ -53,11 +53,11 @@ enum Level {
 }
 
 impl Level {
-    const fn of(part: Part) -> Self {
+    const fn of(part: DiffPart) -> Self {
         match part {
-            Part::Tensors | Part::Roles => Self::Tensor,
-            Part::Instructions => Self::Instruction,
-            Part::Lines | Part::Ops | Part::Kernels => Self::Launch,
+            DiffPart::Tensors | DiffPart::Roles => Self::Tensor,
+            DiffPart::Instructions => Self::Instruction,
+            DiffPart::Lines | DiffPart::Ops | DiffPart::Kernels => Self::Launch,
         }
     }
 }
@@ -165,7 +165,10 @@ impl Query {
         let query = query
             .replace("$if_samples", verdict(is_cost, "not comparable"))
             .replace("$if_cost", verdict(is_cost, "normalized"))
-            .replace("$if_steps", verdict(matches!(self.per, Per::Auto | Per::Step), "normalized"))
+            .replace(
+                "$if_steps",
+                verdict(matches!(self.per, DiffDivisor::Auto | DiffDivisor::Step), "normalized"),
+            )
             .replace("$metric", measure.title())
             .replace("$family", family);
         Script { tables: vec![table("diff_known", &self.fill(&queries::KNOWN.body()))], query }
@@ -182,7 +185,7 @@ impl Query {
     }
 
     /// The cost of a part.
-    pub(super) fn part(&self, part: Part, measure: Measure) -> Script {
+    pub(super) fn part(&self, part: DiffPart, measure: Measure) -> Script {
         let level = Level::of(part);
         let (source, measured) = measure.table(level);
         let name = format!("diff_{}_{}", part.name(), measure.name());
@@ -207,9 +210,9 @@ impl Query {
 
     fn compare(&self, table: &str, is_all: bool) -> String {
         let per = match self.per {
-            Per::Auto | Per::Total => "total",
-            Per::Step => "step",
-            Per::Launch => "launch",
+            DiffDivisor::Auto | DiffDivisor::Total => "total",
+            DiffDivisor::Step => "step",
+            DiffDivisor::Launch => "launch",
         };
         let text = self.fill(&queries::COMPARE.body());
         let all = if is_all { "1" } else { "0" };
@@ -260,13 +263,13 @@ fn sums(rows: &str, level: Level) -> String {
 }
 
 /// The query that gives the rows of a part their keys.
-pub(super) const fn keys(part: Part) -> library::queries::Query {
+pub(super) const fn keys(part: DiffPart) -> library::queries::CommandQuery {
     match part {
-        Part::Tensors => queries::TENSORS,
-        Part::Roles => queries::ROLES,
-        Part::Lines => queries::LINES,
-        Part::Ops => queries::OPS,
-        Part::Kernels => queries::KERNELS,
-        Part::Instructions => queries::INSTRUCTIONS,
+        DiffPart::Tensors => queries::TENSORS,
+        DiffPart::Roles => queries::ROLES,
+        DiffPart::Lines => queries::LINES,
+        DiffPart::Ops => queries::OPS,
+        DiffPart::Kernels => queries::KERNELS,
+        DiffPart::Instructions => queries::INSTRUCTIONS,
     }
 }

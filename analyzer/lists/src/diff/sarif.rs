@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use stallmap_console::place::Place;
+use stallmap_console::place::LineLocation;
 
 use super::found::Found;
 use super::gate::described;
@@ -65,7 +65,7 @@ fn regressions<'a>(subject: &'a Subject<'_>, found: &'a Found) -> impl Iterator<
 }
 
 fn result(rule: usize, level: &str, text: &str, row: Option<&Row>, root: Option<&Path>) -> Value {
-    let place = row.and_then(|row| Place::parse(&row.what));
+    let place = row.and_then(|row| LineLocation::parse(&row.what));
     let locations: Vec<Value> = place.iter().map(|place| place.location(root)).collect();
     let properties = row.map(|row| {
         json!({

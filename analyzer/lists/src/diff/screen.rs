@@ -1,11 +1,11 @@
 //! A comparison of two captures as one screen: the verdict, the rows that changed, what else differs.
 
-use stallmap_console::output::Canvas;
+use stallmap_console::output::TableCanvas;
 use stallmap_console::output::number::{self, counted};
-use stallmap_console::output::paint::Role;
-use stallmap_console::output::shorten::{Shorten, printable, shorten, width, wrap};
+use stallmap_console::output::paint::TextRole;
+use stallmap_console::output::shorten::{ShortenSide, printable, shorten, width, wrap};
 use stallmap_console::output::table::is_aggregate;
-use stallmap_console::place::Place;
+use stallmap_console::place::LineLocation;
 
 use super::draw::Unit;
 use super::fact::{self, Fact};
@@ -21,12 +21,12 @@ const CHANGE: usize = 9;
 const KERNELS: usize = 3;
 
 /// The lines.
-pub(super) fn screen(found: &Found, unit: Unit, facts: &[Fact], canvas: Canvas) -> Vec<String> {
+pub(super) fn screen(found: &Found, unit: Unit, facts: &[Fact], canvas: TableCanvas) -> Vec<String> {
     let columns = canvas.width.unwrap_or(PAGE);
     let mut lines: Vec<String> = Vec::new();
     for headline in &found.headlines {
         let sentence = wrap(&printable(&headline.sentence), columns);
-        lines.extend(sentence.lines().map(|line| canvas.paint.text(Role::Heading, line)));
+        lines.extend(sentence.lines().map(|line| canvas.paint.text(TextRole::Heading, line)));
     }
     if let Some(changes) = &found.changes {
         lines.push(String::new());
@@ -34,7 +34,7 @@ pub(super) fn screen(found: &Found, unit: Unit, facts: &[Fact], canvas: Canvas) 
     }
     lines.push(String::new());
     for text in tail(facts) {
-        lines.extend(wrap(&text, columns).lines().map(|line| canvas.paint.text(Role::Dim, line)));
+        lines.extend(wrap(&text, columns).lines().map(|line| canvas.paint.text(TextRole::Dim, line)));
     }
     lines
 }
@@ -48,12 +48,12 @@ fn changed(changes: &Changes, unit: Unit, columns: usize) -> Vec<String> {
     for (row, values) in changes.rows.iter().zip(&values) {
         let gap = " ".repeat(room - width(values));
         let change = change(row);
-        let name = shorten(&place(row), columns.saturating_sub(indent), Shorten::Start);
+        let name = shorten(&place(row), columns.saturating_sub(indent), ShortenSide::Start);
         lines.push(format!(" {gap}{values}  {change:>CHANGE$}  {name}"));
         for (status, word) in [("added", "new"), ("removed", "gone")] {
             if let Some(kernels) = kernels(changes, row, status) {
                 let text = format!("{word}: {kernels}");
-                let text = shorten(&text, columns.saturating_sub(indent), Shorten::End);
+                let text = shorten(&text, columns.saturating_sub(indent), ShortenSide::End);
                 lines.push(format!("{}{text}", " ".repeat(indent)));
             }
         }
@@ -94,7 +94,7 @@ fn is_sum(row: &Row) -> bool {
 
 /// An earlier place: its line number alone if the rest is the same.
 fn earlier(now: &str, was: &str) -> String {
-    match (Place::parse(now), Place::parse(was)) {
+    match (LineLocation::parse(now), LineLocation::parse(was)) {
         (Some(now), Some(was)) if (now.file, now.function) == (was.file, was.function) => {
             format!(":{}", was.line)
         }

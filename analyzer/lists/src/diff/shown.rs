@@ -5,12 +5,12 @@ use std::mem::take;
 use stallmap::library::queries::diff as queries;
 use stallmap::location::CaptureLocation;
 use stallmap::session::Session;
-use stallmap_console::answer::Answer;
-use stallmap_console::args::diff::{Diff, Part};
-use stallmap_console::context::{Context, runtime};
+use stallmap_console::answer::SectionAnswer;
+use stallmap_console::args::diff::{DiffArgs, DiffPart};
+use stallmap_console::context::{CommandContext, runtime};
 use stallmap_console::exit::Outcome;
-use stallmap_console::output::progress::Progress;
-use stallmap_console::row::Row as _;
+use stallmap_console::output::progress::ProgressSpinner;
+use stallmap_console::row::QueryRow as _;
 
 use super::fact::Fact;
 use super::found::Changes;
@@ -19,7 +19,7 @@ use super::verdict::LineKernel;
 use super::{Comparison, draw, named, screen, verdict, write};
 
 /// Parts of a page.
-const PARTS: [Part; 3] = [Part::Lines, Part::Kernels, Part::Tensors];
+const PARTS: [DiffPart; 3] = [DiffPart::Lines, DiffPart::Kernels, DiffPart::Tensors];
 
 /// A comparison.
 pub struct Shown {
@@ -91,18 +91,22 @@ pub struct Difference {
 ///
 /// # Errors
 /// Fails if they are not comparable, and if a query fails.
-pub fn shown(context: &Context, args: &Diff) -> Outcome<Shown> {
+pub fn shown(context: &CommandContext, args: &DiffArgs) -> Outcome<Shown> {
     let captures = named(&args.captures);
     let session = {
-        let _progress = Progress::start("opening the captures");
+        let _progress = ProgressSpinner::start("opening the captures");
         context.open(&captures)?
     };
     let captures = captures.into_iter().map(|(name, path)| (name.unwrap_or_default(), path)).collect();
     runtime()?.block_on(compare(args, &session, captures))
 }
 
-async fn compare(args: &Diff, session: &Session, captures: Vec<(String, CaptureLocation)>) -> Outcome<Shown> {
-    let progress = Progress::of(session.work(), "comparing facts");
+async fn compare(
+    args: &DiffArgs,
+    session: &Session,
+    captures: Vec<(String, CaptureLocation)>,
+) -> Outcome<Shown> {
+    let progress = ProgressSpinner::of(session.work(), "comparing facts");
     let names = captures.iter().map(|(name, _)| name.clone()).collect();
     let (comparison, facts) = Comparison::begin(args, session, names, &PARTS).await?;
     if let Some(refusal) = comparison.refusal() {
@@ -118,12 +122,12 @@ async fn compare(args: &Diff, session: &Session, captures: Vec<(String, CaptureL
     let headlines = comparison.headlines(&Row::read(queries::COMPARE.name, &costs[0].rows)?);
     let mut parts = Vec::new();
     for (part, answer) in PARTS.into_iter().zip(tables) {
-        let kernels = if part == Part::Lines { take(&mut kernels) } else { Vec::new() };
+        let kernels = if part == DiffPart::Lines { take(&mut kernels) } else { Vec::new() };
         let rows = Row::read(queries::COMPARE.name, &answer.rows)?;
         parts.push(changed(&comparison, answer, &Changes { rows, kernels }));
     }
     let gates = comparison.judged().await?;
-    let query = |answer: &Answer| (answer.section.title().to_owned(), answer.sql.clone());
+    let query = |answer: &SectionAnswer| (answer.section.title().to_owned(), answer.sql.clone());
     Ok(Shown {
         captures,
         sentences: headlines.into_iter().map(|headline| headline.sentence).collect(),
@@ -136,7 +140,7 @@ async fn compare(args: &Diff, session: &Session, captures: Vec<(String, CaptureL
     })
 }
 
-fn changed(comparison: &Comparison<'_>, answer: Answer, changes: &Changes) -> Changed {
+fn changed(comparison: &Comparison<'_>, answer: SectionAnswer, changes: &Changes) -> Changed {
     let unit = write::unit(comparison.measure());
     let rows = changes.rows.iter().map(|row| change(changes, row, unit)).collect();
     Changed { title: answer.section.title(), sql: answer.sql, rows }

@@ -14,15 +14,15 @@ use super::{github, markdown, sarif, screen};
 use clap::ValueEnum;
 use serde_json::{Value, json};
 use stallmap::library::queries::diff as queries;
-use stallmap_console::answer::{Answer, json_rows, sections};
+use stallmap_console::answer::{SectionAnswer, json_rows, sections};
 use stallmap_console::args::RowFormat;
-use stallmap_console::args::diff::{DiffFormat, DiffMetric, Part, Per};
+use stallmap_console::args::diff::{DiffDivisor, DiffFormat, DiffMetric, DiffPart};
 use stallmap_console::exit::Outcome;
 use stallmap_console::explain::arrow_failure;
-use stallmap_console::output::paint::Role;
+use stallmap_console::output::paint::TextRole;
 use stallmap_console::output::shorten::{printable, wrap};
 use stallmap_console::output::{self, written};
-use stallmap_console::row::Row as _;
+use stallmap_console::row::QueryRow as _;
 
 /// Subject of the comparison.
 pub(super) struct Subject<'a> {
@@ -35,7 +35,7 @@ pub(super) struct Subject<'a> {
     /// Measurement of the metric.
     pub(super) measure: Measure,
     /// Divisor of sums.
-    pub(super) per: Per,
+    pub(super) per: DiffDivisor,
     /// Output format.
     pub(super) format: DiffFormat,
     /// Folder that file names are relative to.
@@ -79,33 +79,33 @@ fn screen_or_tables(subject: &Subject<'_>, found: &Found) -> Outcome<()> {
     let columns = canvas.width.unwrap_or(usize::MAX);
     for headline in &found.headlines {
         let line = wrap(&printable(&headline.sentence), columns);
-        output::print(&(canvas.paint.text(Role::Heading, &line) + "\n"))?;
+        output::print(&(canvas.paint.text(TextRole::Heading, &line) + "\n"))?;
     }
     output::print("\n")?;
     tables(subject, &found.answers)
 }
 
 /// Sections as tables.
-pub(super) fn tables(subject: &Subject<'_>, answers: &[Answer]) -> Outcome<()> {
+pub(super) fn tables(subject: &Subject<'_>, answers: &[SectionAnswer]) -> Outcome<()> {
     text(&mut output::stdout_as(true), subject, answers)
 }
 
-fn text(out: &mut dyn Write, subject: &Subject<'_>, answers: &[Answer]) -> Outcome<()> {
+fn text(out: &mut dyn Write, subject: &Subject<'_>, answers: &[SectionAnswer]) -> Outcome<()> {
     let canvas = output::page();
     for (index, answer) in answers.iter().enumerate() {
         if index > 0 {
             written(writeln!(out))?;
         }
         let name = answer.section.name;
-        written(writeln!(out, "{}", canvas.paint.text(Role::Heading, &heading(subject, answer))))?;
+        written(writeln!(out, "{}", canvas.paint.text(TextRole::Heading, &heading(subject, answer))))?;
         for line in answer.section.doc() {
-            written(writeln!(out, "{}", canvas.paint.text(Role::Dim, line)))?;
+            written(writeln!(out, "{}", canvas.paint.text(TextRole::Dim, line)))?;
         }
         if name == "comparable" {
             comparable(out, subject)?;
             continue;
         }
-        let part = Part::value_variants().iter().copied().find(|part| part.name() == name);
+        let part = DiffPart::value_variants().iter().copied().find(|part| part.name() == name);
         let picture = Picture { names: subject.names, part, unit: unit(subject.measure) };
         let mut rows = Row::read(queries::COMPARE.name, &answer.rows)?;
         if part.is_none() {
@@ -121,12 +121,12 @@ fn text(out: &mut dyn Write, subject: &Subject<'_>, answers: &[Answer]) -> Outco
     written(out.flush())
 }
 
-fn heading(subject: &Subject<'_>, answer: &Answer) -> String {
+fn heading(subject: &Subject<'_>, answer: &SectionAnswer) -> String {
     let title = answer.section.title();
     let per = match subject.per {
-        Per::Step => ", a step",
-        Per::Launch => ", a launch on average",
-        Per::Auto | Per::Total => "",
+        DiffDivisor::Step => ", a step",
+        DiffDivisor::Launch => ", a launch on average",
+        DiffDivisor::Auto | DiffDivisor::Total => "",
     };
     match answer.section.name {
         "comparable" => title.to_owned(),
@@ -150,7 +150,7 @@ fn comparable(out: &mut dyn Write, subject: &Subject<'_>) -> Outcome<()> {
         (false, 1) => "1 other fact is the same.".to_owned(),
         (false, _) => format!("{same} other facts are the same."),
     };
-    written(writeln!(out, "{}", canvas.paint.text(Role::Dim, &text)))
+    written(writeln!(out, "{}", canvas.paint.text(TextRole::Dim, &text)))
 }
 
 fn table_is_empty(subject: &Subject<'_>) -> bool {

@@ -8,9 +8,9 @@ use super::dot::short_op;
 use super::layout::{Layout, layout};
 use super::prune::Picture;
 use super::tree::Kind;
-use stallmap_console::output::html::Html;
+use stallmap_console::output::html::HtmlPage;
 use stallmap_console::output::number;
-use stallmap_console::output::shorten::{Shorten, shorten};
+use stallmap_console::output::shorten::{ShortenSide, shorten};
 
 /// Width of a layer.
 const COLUMN: f64 = 206.0;
@@ -117,7 +117,7 @@ impl Drawing<'_> {
             && line.class != "op"
         {
             let (x, y) = (f64::midpoint(x, x2), f64::midpoint(y, y2) - 4.0);
-            let op = escaped(&shorten(&line.op, 16, Shorten::Middle));
+            let op = escaped(&shorten(&line.op, 16, ShortenSide::Middle));
             svg.extend([format!("<text x=\"{x:.1}\" y=\"{y:.1}\">{op}</text>\n")]);
         }
         svg.push_str("</g>\n");
@@ -203,7 +203,7 @@ pub(super) fn label(picture: &Picture, place: usize) -> (String, String) {
     let line = node.tensor.born_at.as_deref().filter(|_| made.is_some()).and_then(line_number);
     let line = line.map(|line| format!(" :{line}")).unwrap_or_default();
     let name = made.map_or(node.tensor.name.as_str(), short_op).to_owned() + &line;
-    let name = shorten(&name, LETTERS.saturating_sub(times.chars().count()), Shorten::Middle) + &times;
+    let name = shorten(&name, LETTERS.saturating_sub(times.chars().count()), ShortenSide::Middle) + &times;
     // Strides are in the tooltip.
     let shape = node.tensor.shape.as_deref().unwrap_or_default();
     let shape = shape.split_once(" strides ").map_or(shape, |(shape, _)| shape).to_owned();
@@ -212,7 +212,7 @@ pub(super) fn label(picture: &Picture, place: usize) -> (String, String) {
     } else {
         shape
     };
-    (name, shorten(&detail, LETTERS, Shorten::End))
+    (name, shorten(&detail, LETTERS, ShortenSide::End))
 }
 
 /// The line of a location such as `train.py:31 forward (grad)`.
@@ -325,7 +325,7 @@ fn column(layer: usize) -> f64 {
 
 /// Untrusted text, escaped.
 fn escaped(text: &str) -> String {
-    let mut html = Html::default();
+    let mut html = HtmlPage::default();
     html.text(text);
     html.finish()
 }

@@ -1,6 +1,6 @@
 //! Variances of sums over launches. The query in `sql/diff` evaluates them.
 
-use stallmap_console::args::tree::Metric;
+use stallmap_console::args::tree::TreeMetric;
 
 /// Variance of one sum.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -44,12 +44,12 @@ impl Chances {
     }
 
     /// The variance of the metric's sum, or of the numerator of its ratio. Launches are counted exactly.
-    pub(super) fn of(&self, metric: Metric) -> Chance {
+    pub(super) fn of(&self, metric: TreeMetric) -> Chance {
         match metric {
-            Metric::Samples => self.samples,
-            Metric::MemorySamples | Metric::MemoryShare => self.memory,
-            Metric::Time | Metric::TimePerLaunch => self.time,
-            Metric::Launches => Chance::default(),
+            TreeMetric::Samples => self.samples,
+            TreeMetric::MemorySamples | TreeMetric::MemoryShare => self.memory,
+            TreeMetric::Time | TreeMetric::TimePerLaunch => self.time,
+            TreeMetric::Launches => Chance::default(),
         }
     }
 }

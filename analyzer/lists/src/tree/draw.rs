@@ -3,11 +3,11 @@
 use super::cost::{Cost, Costs, is_sum};
 use super::path::Step;
 use super::row::{Change, Link, Row, What, Why};
-use stallmap_console::args::tree::Metric;
+use stallmap_console::args::tree::TreeMetric;
 use stallmap_console::output::number;
-use stallmap_console::output::paint::Role;
-use stallmap_console::output::shorten::{Shorten, printable, shorten, width};
-use stallmap_console::output::table::Canvas;
+use stallmap_console::output::paint::TextRole;
+use stallmap_console::output::shorten::{ShortenSide, printable, shorten, width};
+use stallmap_console::output::table::TableCanvas;
 
 /// Between columns.
 const GAP: &str = "  ";
@@ -20,7 +20,7 @@ const MAX_GUIDES: usize = 24;
 struct Column {
     header: String,
     cells: Vec<String>,
-    role: fn(&str) -> Role,
+    role: fn(&str) -> TextRole,
 }
 
 /// Drawing parameters.
@@ -29,7 +29,7 @@ pub(super) struct Picture<'a> {
     /// The names of steps.
     pub(super) steps: &'a [Step],
     /// Metrics of rows.
-    pub(super) metrics: &'a [Metric],
+    pub(super) metrics: &'a [TreeMetric],
     /// True if two captures are compared.
     pub(super) is_diff: bool,
     /// Header of the tree.
@@ -37,7 +37,7 @@ pub(super) struct Picture<'a> {
 }
 
 /// The rows as text, one line each. A row that only counts deeper levels is appended to its parent's line.
-pub(super) fn draw(rows: &[Row], picture: &Picture<'_>, canvas: Canvas) -> String {
+pub(super) fn draw(rows: &[Row], picture: &Picture<'_>, canvas: TableCanvas) -> String {
     let (lines, notes) = fold(rows);
     let columns = columns(&lines, picture);
     let widths: Vec<usize> = columns
@@ -49,9 +49,12 @@ pub(super) fn draw(rows: &[Row], picture: &Picture<'_>, canvas: Canvas) -> Strin
     let mut text = String::new();
     let headers: String =
         columns.iter().zip(&widths).map(|(column, &width)| pad(&column.header, width) + GAP).collect();
-    line(&mut text, &canvas.paint.text(Role::Header, &format!("{headers}{}", picture.header)));
+    line(&mut text, &canvas.paint.text(TextRole::Header, &format!("{headers}{}", picture.header)));
     let rules: String = widths.iter().map(|&width| "─".repeat(width) + GAP).collect();
-    line(&mut text, &canvas.paint.text(Role::Dim, &format!("{rules}{}", "─".repeat(width(picture.header)))));
+    line(
+        &mut text,
+        &canvas.paint.text(TextRole::Dim, &format!("{rules}{}", "─".repeat(width(picture.header)))),
+    );
     let mut guides = Vec::new();
     for (place, row) in lines.iter().enumerate() {
         for (column, &width) in columns.iter().zip(&widths) {
@@ -60,10 +63,10 @@ pub(super) fn draw(rows: &[Row], picture: &Picture<'_>, canvas: Canvas) -> Strin
             text += GAP;
         }
         let lead = lead(row, &mut guides);
-        text += &canvas.paint.text(Role::Dim, &lead);
+        text += &canvas.paint.text(TextRole::Dim, &lead);
         let note = notes[place].map(|count| format!(" … {count} deeper")).unwrap_or_default();
         let label = label(row, picture) + &note;
-        let label = shorten(&label, room.saturating_sub(width(&lead)).max(NARROWEST), Shorten::Middle);
+        let label = shorten(&label, room.saturating_sub(width(&lead)).max(NARROWEST), ShortenSide::Middle);
         line(&mut text, &canvas.paint.text(role(row), &label));
     }
     text
@@ -85,7 +88,7 @@ fn fold(rows: &[Row]) -> (Vec<&Row>, Vec<Option<usize>>) {
 }
 
 fn columns(rows: &[&Row], picture: &Picture<'_>) -> Vec<Column> {
-    let plain = |_: &str| Role::Plain;
+    let plain = |_: &str| TextRole::Plain;
     let column = |header: String, cells: Vec<String>| Column { header, cells, role: plain };
     let cells = |of: &dyn Fn(&Row) -> String| rows.iter().map(|row| of(row)).collect::<Vec<String>>();
     let mut columns = Vec::new();
@@ -107,7 +110,7 @@ fn columns(rows: &[&Row], picture: &Picture<'_>) -> Vec<Column> {
             columns.push(Column { role: change_role, ..change });
             columns.push(column("ratio".into(), cells(&|row| by(row, place, |change| change.ratio))));
             // Launches are counted exactly, and names need room.
-            if place == 0 && metric != Metric::Launches {
+            if place == 0 && metric != TreeMetric::Launches {
                 columns.push(column("low".into(), cells(&|row| by(row, place, |change| change.ratio_low))));
                 columns.push(column("high".into(), cells(&|row| by(row, place, |change| change.ratio_high))));
             }
@@ -122,39 +125,39 @@ fn columns(rows: &[&Row], picture: &Picture<'_>) -> Vec<Column> {
 }
 
 /// Exclusive value of a row. Hidden rows have none of their own.
-fn own(row: &Row, metric: Metric) -> String {
+fn own(row: &Row, metric: TreeMetric) -> String {
     let is_hidden = matches!(row.what, What::Hidden(..));
     if row.own.is_empty() || is_hidden { "-".into() } else { value(row.own.after.value(metric), metric) }
 }
 
-fn share(cost: &Cost, whole: &Cost, metric: Metric) -> String {
+fn share(cost: &Cost, whole: &Cost, metric: TreeMetric) -> String {
     let (part, whole) = (cost.sum(metric), whole.sum(metric));
     if whole > 0.0 { number::percent(part / whole) } else { "-".into() }
 }
 
 /// A metric's name above its column.
-const fn header(metric: Metric) -> &'static str {
+const fn header(metric: TreeMetric) -> &'static str {
     match metric {
-        Metric::Samples => "samples",
-        Metric::MemorySamples => "memory samples",
-        Metric::MemoryShare => "memory",
-        Metric::Time => "time",
-        Metric::Launches => "launches",
-        Metric::TimePerLaunch => "time a launch",
+        TreeMetric::Samples => "samples",
+        TreeMetric::MemorySamples => "memory samples",
+        TreeMetric::MemoryShare => "memory",
+        TreeMetric::Time => "time",
+        TreeMetric::Launches => "launches",
+        TreeMetric::TimePerLaunch => "time a launch",
     }
 }
 
-fn value(value: Option<f64>, metric: Metric) -> String {
+fn value(value: Option<f64>, metric: TreeMetric) -> String {
     let Some(value) = value else { return "-".into() };
     match metric {
-        Metric::MemoryShare => number::percent(value),
-        Metric::Time | Metric::TimePerLaunch => number::nanoseconds(value),
+        TreeMetric::MemoryShare => number::percent(value),
+        TreeMetric::Time | TreeMetric::TimePerLaunch => number::nanoseconds(value),
         _ => number::measured(value),
     }
 }
 
 /// The change of a metric, marked if not significant.
-fn change(row: &Row, place: usize, metric: Metric) -> String {
+fn change(row: &Row, place: usize, metric: TreeMetric) -> String {
     let Some(change) = row.total.change(metric) else { return "-".into() };
     let is_noise = change.abs() > 0.0 && row.changes.get(place).is_some_and(Change::is_noise);
     let (mark, sign) = (if is_noise { "~ " } else { "" }, if change > 0.0 { "+" } else { "" });
@@ -167,11 +170,11 @@ fn by(row: &Row, place: usize, of: fn(&Change) -> Option<f64>) -> String {
     change.and_then(of).map_or_else(|| "-".into(), number::ratio)
 }
 
-fn change_role(cell: &str) -> Role {
+fn change_role(cell: &str) -> TextRole {
     match cell.chars().next() {
-        Some('+') => Role::Error,
-        Some('-') if cell.len() > 1 => Role::Good,
-        _ => Role::Plain,
+        Some('+') => TextRole::Error,
+        Some('-') if cell.len() > 1 => TextRole::Good,
+        _ => TextRole::Plain,
     }
 }
 
@@ -213,11 +216,11 @@ pub(super) fn status(total: &Costs) -> Option<&'static str> {
     }
 }
 
-fn role(row: &Row) -> Role {
+fn role(row: &Row) -> TextRole {
     match row.what {
-        What::All => Role::Heading,
-        What::Step(_) => Role::Plain,
-        What::Hidden(..) => Role::Dim,
+        What::All => TextRole::Heading,
+        What::Step(_) => TextRole::Plain,
+        What::Hidden(..) => TextRole::Dim,
     }
 }
 

@@ -10,13 +10,13 @@ use super::cost::{Cost, Costs};
 use super::draw::status;
 use super::path::Step;
 use super::row::{Change, Row, What};
-use stallmap_console::args::tree::Metric;
+use stallmap_console::args::tree::TreeMetric;
 
 /// The rows as a batch. For one metric, `self_` columns add up to the total over all rows, including hidden ones.
 pub(super) fn batch(
     rows: &[Row],
     steps: &[Step],
-    metrics: &[Metric],
+    metrics: &[TreeMetric],
     is_diff: bool,
 ) -> Result<RecordBatch, ArrowError> {
     let number = |number: usize| u64::try_from(number).ok();
@@ -78,13 +78,13 @@ fn kind(what: What, steps: &[Step]) -> String {
 }
 
 /// A metric's column.
-const fn name(metric: Metric) -> &'static str {
+const fn name(metric: TreeMetric) -> &'static str {
     match metric {
-        Metric::Samples => "samples",
-        Metric::MemorySamples => "memory_samples",
-        Metric::MemoryShare => "memory_share",
-        Metric::Time => "time_ns",
-        Metric::Launches => "launches",
-        Metric::TimePerLaunch => "time_per_launch_ns",
+        TreeMetric::Samples => "samples",
+        TreeMetric::MemorySamples => "memory_samples",
+        TreeMetric::MemoryShare => "memory_share",
+        TreeMetric::Time => "time_ns",
+        TreeMetric::Launches => "launches",
+        TreeMetric::TimePerLaunch => "time_per_launch_ns",
     }
 }

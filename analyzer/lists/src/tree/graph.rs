@@ -8,7 +8,7 @@ use super::forest::{Forest, ROOT};
 use super::path::paths;
 use super::row::{Choice, What};
 use super::{prune, read};
-use stallmap_console::args::tree::{FrameName, Level, Metric, TreeSort};
+use stallmap_console::args::tree::{FrameName, TreeLevel, TreeMetric, TreeSort};
 use stallmap_console::exit::Outcome;
 
 /// Nodes with a smaller share of the total are aggregated, even if there is room.
@@ -30,12 +30,12 @@ pub struct GraphNode {
 }
 
 /// The call paths of the query's rows.
-pub fn graph(rows: &[RecordBatch], levels: &[Level], most_nodes: usize) -> Outcome<Vec<GraphNode>> {
+pub fn graph(rows: &[RecordBatch], levels: &[TreeLevel], most_nodes: usize) -> Outcome<Vec<GraphNode>> {
     let paths = paths(&[(Side::After, read::launches(rows)?)], levels, FrameName::FileFunctionLine);
     let forest = Forest::of(&paths, false);
     let samples = forest.nodes().get(ROOT).map_or(0.0, |root| root.total.after.samples);
     // Without samples, only launches are known.
-    let metric = if samples > 0.0 { Metric::Samples } else { Metric::Launches };
+    let metric = if samples > 0.0 { TreeMetric::Samples } else { TreeMetric::Launches };
     let mut threshold = LEAST_SHARE;
     let rows = loop {
         let choice = Choice {

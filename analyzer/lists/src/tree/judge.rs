@@ -9,10 +9,10 @@ use stallmap::session::Session;
 use super::cost::{Cost, Costs};
 use super::row::{Change, Row};
 use stallmap_console::answer;
-use stallmap_console::args::tree::Metric;
-use stallmap_console::exit::{Failure, Outcome, QUERY};
+use stallmap_console::args::tree::TreeMetric;
+use stallmap_console::exit::{CommandFailure, Outcome, QUERY};
 use stallmap_console::explain::arrow_failure;
-use stallmap_console::row::Row as _;
+use stallmap_console::row::QueryRow as _;
 use stallmap_console::rows;
 
 /// The table that the query reads.
@@ -24,7 +24,7 @@ pub(super) struct Question<'a> {
     /// The nodes of the false discovery rate, the root first.
     pub(super) family: &'a [Costs],
     /// The metrics.
-    pub(super) metrics: &'a [Metric],
+    pub(super) metrics: &'a [TreeMetric],
     /// Variation of a launch between repetitions, if unknown.
     pub(super) spread: f64,
 }
@@ -47,14 +47,15 @@ pub(super) async fn judge(
     question: Question<'_>,
 ) -> Outcome<()> {
     let batch = table(&entries(rows, question), question).map_err(arrow_failure)?;
-    session.context().register_batch(TABLE, batch).map_err(|error| Failure::new(QUERY, error))?;
+    session.context().register_batch(TABLE, batch).map_err(|error| CommandFailure::new(QUERY, error))?;
     for row in rows.iter_mut() {
         row.changes = vec![Change::default(); question.metrics.len()];
     }
     for judged in Judged::read(queries::diff::TREE_NODES.name, &answer::fresh_rows(session, query).await?)? {
         let Some((place, metric)) = judged.place() else { continue };
         let found = rows.get_mut(place).and_then(|row| row.changes.get_mut(metric));
-        *found.ok_or_else(|| Failure::message(QUERY, format!("there is no row {place}, {metric}")))? =
+        *found
+            .ok_or_else(|| CommandFailure::message(QUERY, format!("there is no row {place}, {metric}")))? =
             judged.change();
     }
     Ok(())
@@ -86,11 +87,11 @@ fn table(entries: &[Entry], question: Question<'_>) -> Result<RecordBatch, arrow
     let flags = |of: &dyn Fn(&Entry) -> bool| -> ArrayRef {
         Arc::new(entries.iter().map(|entry| Some(of(entry))).collect::<BooleanArray>())
     };
-    let numbers = |of: &dyn Fn(&Entry, Metric) -> f64| -> ArrayRef {
+    let numbers = |of: &dyn Fn(&Entry, TreeMetric) -> f64| -> ArrayRef {
         let value = |entry: &Entry| question.metrics.get(entry.metric).map(|&metric| of(entry, metric));
         Arc::new(entries.iter().map(value).collect::<Float64Array>())
     };
-    let side = |of: fn(&Cost, Metric) -> f64| {
+    let side = |of: fn(&Cost, TreeMetric) -> f64| {
         [
             numbers(&|entry, metric| of(&entry.costs.before, metric)),
             numbers(&|entry, metric| of(&entry.costs.after, metric)),
@@ -100,7 +101,7 @@ fn table(entries: &[Entry], question: Question<'_>) -> Result<RecordBatch, arrow
     let [base_exposure, exposure] = side(Cost::exposure);
     let [base_variance, variance] = side(|cost, metric| cost.chances.of(metric).variance);
     let [base_squares, squares] = side(|cost, metric| cost.chances.of(metric).squares);
-    let both = |of: fn(&Cost, Metric) -> f64| {
+    let both = |of: fn(&Cost, TreeMetric) -> f64| {
         numbers(&|entry, metric| of(&entry.costs.before, metric) + of(&entry.costs.after, metric))
     };
     let place = entries.iter().map(|entry| entry.shown.map(whole)).collect::<Int64Array>();

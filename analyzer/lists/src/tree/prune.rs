@@ -6,7 +6,7 @@ use super::cost::{Costs, is_sum};
 use super::forest::{Forest, Node, ROOT};
 use super::path::Step;
 use super::row::{Choice, Link, Row, WHYS, What, Why};
-use stallmap_console::args::tree::{Metric, TreeSort};
+use stallmap_console::args::tree::{TreeMetric, TreeSort};
 
 /// One pending row.
 #[derive(Clone, Debug)]
@@ -204,7 +204,7 @@ impl<'a> Pruner<'a> {
 }
 
 /// A ratio to sort by. None comes last.
-pub(super) fn ratio(costs: &Costs, metric: Metric, is_diff: bool) -> f64 {
+pub(super) fn ratio(costs: &Costs, metric: TreeMetric, is_diff: bool) -> f64 {
     let value = if is_diff { costs.change(metric).map(f64::abs) } else { costs.after.value(metric) };
     value.unwrap_or(f64::NEG_INFINITY)
 }

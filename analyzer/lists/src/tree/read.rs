@@ -4,7 +4,7 @@ use arrow::array::RecordBatch;
 
 use stallmap::library::queries;
 use stallmap_console::exit::Outcome;
-use stallmap_console::row::{Row as _, Texts};
+use stallmap_console::row::{QueryRow as _, TextList};
 use stallmap_console::rows;
 
 use super::chance::{Chance, Chances};
@@ -14,10 +14,10 @@ use super::path::Launch;
 rows! {
     /// A launch as the query gives it.
     struct Found {
-        frames: Texts,
-        user_frames: Texts,
-        forward_frames: Texts,
-        ops: Texts,
+        frames: TextList,
+        user_frames: TextList,
+        forward_frames: TextList,
+        ops: TextList,
         module_path: Option<String>,
         phase: Option<String>,
         step: Option<String>,

@@ -3,7 +3,7 @@
 use regex::Regex;
 
 use super::cost::Costs;
-use stallmap_console::args::tree::{Metric, TreeSort};
+use stallmap_console::args::tree::{TreeMetric, TreeSort};
 
 /// Selection and order of rows.
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ pub(super) struct Choice<'a> {
     /// Steps: the costliest with those above them.
     pub(super) top: usize,
     /// Metric of the threshold.
-    pub(super) metric: Metric,
+    pub(super) metric: TreeMetric,
     /// Sort key.
     pub(super) sort: TreeSort,
     /// True if two captures are compared.

@@ -10,19 +10,19 @@ use super::forest::Forest;
 use super::path::{Launch, Paths, paths};
 use super::row::{Choice, Row, What};
 use super::{flat, prune};
-use stallmap_console::args::tree::{FrameName, Level, Metric, TreeSort};
-use stallmap_console::output::Canvas;
-use stallmap_console::output::paint::Paint;
+use stallmap_console::args::tree::{FrameName, TreeLevel, TreeMetric, TreeSort};
+use stallmap_console::output::TableCanvas;
+use stallmap_console::output::paint::TextPaint;
 
-const LEVELS: [Level; 3] = [Level::Python, Level::Op, Level::Kernel];
+const LEVELS: [TreeLevel; 3] = [TreeLevel::Python, TreeLevel::Op, TreeLevel::Kernel];
 const EVERYTHING: Choice<'static> = Choice {
     include: None,
     exclude: None,
     threshold: 0.0,
     depth: usize::MAX,
     top: usize::MAX,
-    metric: Metric::Samples,
-    sort: TreeSort::Metric(Metric::Samples),
+    metric: TreeMetric::Samples,
+    sort: TreeSort::Metric(TreeMetric::Samples),
     is_diff: false,
 };
 
@@ -70,8 +70,8 @@ fn tree(paths: &Paths, is_bottom_up: bool, choice: &Choice<'_>) -> Vec<Row> {
 }
 
 fn picture(paths: &Paths, rows: &[Row], is_diff: bool) -> String {
-    let picture = Picture { steps: &paths.steps, metrics: &[Metric::Samples], is_diff, header: "path" };
-    draw(rows, &picture, Canvas { width: None, paint: Paint::PLAIN })
+    let picture = Picture { steps: &paths.steps, metrics: &[TreeMetric::Samples], is_diff, header: "path" };
+    draw(rows, &picture, TableCanvas { width: None, paint: TextPaint::PLAIN })
 }
 
 #[track_caller]
@@ -121,7 +121,7 @@ fn any_regex() -> impl Strategy<Value = Option<Regex>> {
 }
 
 fn any_sort() -> impl Strategy<Value = TreeSort> {
-    let metrics = [Metric::Samples, Metric::MemoryShare, Metric::TimePerLaunch];
+    let metrics = [TreeMetric::Samples, TreeMetric::MemoryShare, TreeMetric::TimePerLaunch];
     prop_oneof![prop::sample::select(metrics.to_vec()).prop_map(TreeSort::Metric), Just(TreeSort::Name)]
 }
 
@@ -144,7 +144,7 @@ proptest! {
             threshold,
             depth,
             top,
-            metric: Metric::Samples,
+            metric: TreeMetric::Samples,
             sort,
             is_diff,
         };
@@ -314,9 +314,9 @@ fn ratios_are_made_anew_of_sums() {
     };
     let mut sum = costs;
     sum.add(&costs);
-    assert_eq!(sum.after.value(Metric::MemoryShare), Some(0.1));
-    assert_eq!(sum.change(Metric::MemoryShare), Some(0.1 - 0.5));
-    assert_eq!(sum.change(Metric::TimePerLaunch), None);
+    assert_eq!(sum.after.value(TreeMetric::MemoryShare), Some(0.1));
+    assert_eq!(sum.change(TreeMetric::MemoryShare), Some(0.1 - 0.5));
+    assert_eq!(sum.change(TreeMetric::TimePerLaunch), None);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::io::{BufReader, Read};
 use std::rc::Rc;
 
-use stallmap_console::exit::{Failure, IO, Outcome};
+use stallmap_console::exit::{CommandFailure, IO, Outcome};
 use stallmap_formats::input::Input;
 use stallmap_formats::proto::{Message, Value};
 use stallmap_schema::word::LossKind;
@@ -56,7 +56,7 @@ pub(crate) fn read(input: &Input) -> Outcome<Trace> {
     parse(BufReader::new(input.open()?)).map_err(|reason| {
         let message =
             format!("`{}` is not a complete trace of PyTorch's profiler: {reason}", input.path.display());
-        Failure::message(IO, message)
+        CommandFailure::message(IO, message)
             .hint("write it with `export_chrome_trace`, as `.pftrace` or as JSON".to_owned())
     })
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
-use stallmap_console::exit::{Failure, IO, Outcome};
+use stallmap_console::exit::{CommandFailure, IO, Outcome};
 
 use super::MAX_ROWS;
 use super::cell::{Cell, Row, latest};
@@ -77,8 +77,8 @@ fn cell(row: &rusqlite::Row<'_>, column: usize) -> Cell {
     }
 }
 
-fn failure(path: &Path, error: &rusqlite::Error) -> Failure {
-    Failure::message(IO, format!("`{}` cannot be read as SQLite: {error}", path.display()))
+fn failure(path: &Path, error: &rusqlite::Error) -> CommandFailure {
+    CommandFailure::message(IO, format!("`{}` cannot be read as SQLite: {error}", path.display()))
         .hint("unpack it, or export it again with `nsys export -t sqlite`".to_owned())
 }
 

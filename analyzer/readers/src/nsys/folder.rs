@@ -11,7 +11,7 @@ use bytes::Bytes;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use parquet::errors::ParquetError;
-use stallmap_console::exit::{Failure, IO, Outcome};
+use stallmap_console::exit::{CommandFailure, IO, Outcome};
 use stallmap_schema::capture::pages;
 use stallmap_schema::capture::source::EntryBytes;
 use stallmap_schema::contained::contained;
@@ -58,7 +58,7 @@ impl Folder {
 
     /// The names of the tables.
     fn tables(&self) -> Outcome<Vec<String>> {
-        let wrong = |error| Failure::io(error, format!("read `{}`", self.path.display()));
+        let wrong = |error| CommandFailure::io(error, format!("read `{}`", self.path.display()));
         let mut names = Vec::new();
         for entry in fs::read_dir(&self.path).map_err(wrong)? {
             let path = entry.map_err(wrong)?.path();
@@ -73,7 +73,7 @@ impl Folder {
 
 /// The bytes of a file.
 fn read(path: &Path) -> Outcome<Bytes> {
-    let wrong = |error| Failure::io(error, format!("read `{}`", path.display()));
+    let wrong = |error| CommandFailure::io(error, format!("read `{}`", path.display()));
     let mut bytes = Vec::new();
     let mut file = fs::File::open(path).map_err(wrong)?.take(MAX_FILE_BYTES + 1);
     file.read_to_end(&mut bytes).map_err(wrong)?;
@@ -127,7 +127,7 @@ fn decoded<T, E: std::fmt::Display>(read: impl FnOnce() -> Result<T, E>) -> Resu
     }
 }
 
-fn failure(path: &Path, cause: &str) -> Failure {
-    Failure::message(IO, format!("`{}` cannot be read as Parquet: {cause}", path.display()))
+fn failure(path: &Path, cause: &str) -> CommandFailure {
+    CommandFailure::message(IO, format!("`{}` cannot be read as Parquet: {cause}", path.display()))
         .hint("export it again with `nsys export -t parquetdir`".to_owned())
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 
-use stallmap_console::exit::{Failure, IO, Outcome};
+use stallmap_console::exit::{CommandFailure, IO, Outcome};
 use stallmap_formats::json::Json;
 use stallmap_schema::word::{Instrument, LossKind};
 
@@ -21,7 +21,7 @@ pub(crate) fn read(json: &mut Json<impl Read>) -> Outcome<Trace> {
         let (number, kernel, op) = entry(json)?;
         if entries.len() >= MAX_KERNELS {
             let message = format!("`{}` has more than {MAX_KERNELS} entries", json.path().display());
-            return Err(Failure::message(IO, message));
+            return Err(CommandFailure::message(IO, message));
         }
         match kernel.zip(number) {
             Some((kernel, number)) => entries.push((number, kernel, op)),
@@ -33,7 +33,7 @@ pub(crate) fn read(json: &mut Json<impl Read>) -> Outcome<Trace> {
         json.object(|json, key| if key == "entries" { json.records(&mut add) } else { json.skip() })
     })?;
     if entries.is_empty() {
-        return Err(Failure::message(IO, format!("`{}` has no entries", json.path().display()))
+        return Err(CommandFailure::message(IO, format!("`{}` has no entries", json.path().display()))
             .hint("run the tool's correlation pass without another profiler".to_owned()));
     }
     entries.sort_by_key(|(number, ..)| *number);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 
-use stallmap_console::exit::{Failure, IO, Outcome};
+use stallmap_console::exit::{CommandFailure, IO, Outcome};
 use stallmap_formats::json::Json;
 use stallmap_schema::word::LossKind;
 
@@ -30,7 +30,7 @@ pub(crate) fn read(json: &mut Json<impl Read>) -> Outcome<Option<Trace>> {
         }
         if layers.len() > MAX_LAYERS {
             let message = format!("`{}` has more than {MAX_LAYERS} layers", json.path().display());
-            return Err(Failure::message(IO, message));
+            return Err(CommandFailure::message(IO, message));
         }
         Ok(())
     };

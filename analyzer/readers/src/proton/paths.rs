@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-use stallmap_console::exit::{Failure, IO, Outcome};
+use stallmap_console::exit::{CommandFailure, IO, Outcome};
 use stallmap_schema::word::{Instrument, LossKind, OpKind};
 
 use super::{Node, Reading};
@@ -102,7 +102,7 @@ impl Paths {
         self.launches = self.launches.saturating_add(count);
         if self.launches > MAX_LAUNCHES {
             let message = format!("the profile has more than {MAX_LAUNCHES} launches");
-            return Err(Failure::message(IO, message).hint("profile fewer steps".to_owned()));
+            return Err(CommandFailure::message(IO, message).hint("profile fewer steps".to_owned()));
         }
         if count > 1 {
             let reason = "times of single launches: each has the mean of its call path";

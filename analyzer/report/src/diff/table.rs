@@ -1,6 +1,6 @@
 //! Tables of a comparison.
 
-use stallmap_console::output::html::Html;
+use stallmap_console::output::html::HtmlPage;
 use stallmap_lists::diff::{Change, Changed, Shown};
 
 use crate::report::page::block::Block;
@@ -31,7 +31,7 @@ pub(super) fn part(part: &Changed, links: &[(&str, &str, &str)]) -> Block {
     block
 }
 
-fn row(html: &mut Html, change: &Change, links: &[(&str, &str, &str)]) {
+fn row(html: &mut HtmlPage, change: &Change, links: &[(&str, &str, &str)]) {
     html.markup(if change.is_noise { "<tr class=\"rest\">" } else { "<tr>" });
     html.markup("<td class=\"n\">").text(&change.values).markup("</td><td class=\"n ");
     html.markup(match change.ratio {
@@ -59,7 +59,7 @@ fn row(html: &mut Html, change: &Change, links: &[(&str, &str, &str)]) {
 }
 
 /// Conditions with their results.
-pub(super) fn gates(html: &mut Html, gates: &[(String, bool)]) {
+pub(super) fn gates(html: &mut HtmlPage, gates: &[(String, bool)]) {
     if gates.is_empty() {
         return;
     }

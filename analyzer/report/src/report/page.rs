@@ -33,9 +33,9 @@ use self::document::Subject;
 use self::links::Links;
 use self::table::{Layout, Rows, table};
 use self::warps::Pictures;
-use stallmap::library::queries::{self, Query};
-use stallmap_console::answer::Answer;
-use stallmap_console::args::Report;
+use stallmap::library::queries::{self, CommandQuery};
+use stallmap_console::answer::SectionAnswer;
+use stallmap_console::args::ReportArgs;
 use stallmap_console::exit::Outcome;
 use stallmap_console::output::shorten::printable;
 use stallmap_verdict::Verdict;
@@ -53,7 +53,7 @@ const OBJECTS: u64 = 40;
 
 /// The page of a capture.
 pub(super) async fn page(
-    args: &Report,
+    args: &ReportArgs,
     session: &Session,
     (program, change): (String, Option<Block>),
     verdict: &Verdict,
@@ -66,7 +66,7 @@ pub(super) async fn page(
 
 /// The page of a capture with a box for SQL behind the verdict.
 pub(crate) async fn served(
-    args: &Report,
+    args: &ReportArgs,
     session: &Session,
     program: &str,
     verdict: &Verdict,
@@ -77,7 +77,7 @@ pub(crate) async fn served(
     Ok(document::served(&subject(args, verdict, program, "serve"), &blocks))
 }
 
-fn subject(args: &Report, verdict: &Verdict, program: &str, command: &str) -> Subject {
+fn subject(args: &ReportArgs, verdict: &Verdict, program: &str, command: &str) -> Subject {
     let file = args.capture.file_name().unwrap_or(args.capture.as_os_str());
     let started = verdict.started().map(|started| format!("{} UTC", started.replace('T', " ")));
     let facts: Vec<String> = verdict.subject().into_iter().chain(started).collect();
@@ -92,13 +92,13 @@ fn subject(args: &Report, verdict: &Verdict, program: &str, command: &str) -> Su
 }
 
 /// Computes the views of the verdict and of the sections, all at the same time.
-pub(super) async fn prepare(args: &Report, session: &Session) -> Outcome<()> {
+pub(super) async fn prepare(args: &ReportArgs, session: &Session) -> Outcome<()> {
     let all: Vec<_> = stallmap_verdict::texts().into_iter().chain(texts(args)).collect();
     stallmap_console::answer::prepare(session, &all).await
 }
 
 /// The queries that read most views.
-fn texts(args: &Report) -> Vec<(Query, String)> {
+fn texts(args: &ReportArgs) -> Vec<(CommandQuery, String)> {
     let top = [("$top", args.top.unwrap_or(DEFAULT_TOP).into())];
     let costs = COSTS.iter().chain(REPLAYED).map(|(query, _)| *query);
     let others = [queries::report::FINDINGS, queries::report::LOSSES, queries::report::COVERAGE];
@@ -107,7 +107,7 @@ fn texts(args: &Report) -> Vec<(Query, String)> {
 }
 
 /// An asker of a session, with the answers of the queries that depend on no other.
-async fn ahead<'a>(session: &'a Session, args: &Report) -> Outcome<Asker<'a>> {
+async fn ahead<'a>(session: &'a Session, args: &ReportArgs) -> Outcome<Asker<'a>> {
     let mut asker = Asker::of(session);
     let accessed = heat::sql_of_accessed(&asker).await?;
     let drawings = [
@@ -124,7 +124,7 @@ async fn ahead<'a>(session: &'a Session, args: &Report) -> Outcome<Asker<'a>> {
 }
 
 /// The sections in reading order: verdict, call paths, findings, costs, drawings, then losses and coverage.
-async fn blocks(asker: &Asker<'_>, args: &Report, verdict: &Verdict) -> Outcome<Vec<Block>> {
+async fn blocks(asker: &Asker<'_>, args: &ReportArgs, verdict: &Verdict) -> Outcome<Vec<Block>> {
     let top = [("$top", args.top.unwrap_or(DEFAULT_TOP).into())];
     let stalls = asker.ask(queries::page::STALLS, &[("$top", STALL_BARS)]).await?;
     let kernels = asker.ask(queries::report::KERNELS, &top).await?;
@@ -190,7 +190,7 @@ const FINDINGS: Layout = Layout {
 };
 
 /// Rankings by cost.
-const COSTS: &[(Query, Layout)] = &[
+const COSTS: &[(CommandQuery, Layout)] = &[
     (
         queries::report::TENSORS,
         Layout {
@@ -259,7 +259,7 @@ const COSTS: &[(Query, Layout)] = &[
 ];
 
 /// Tables of replays.
-const REPLAYED: &[(Query, Layout)] = &[
+const REPLAYED: &[(CommandQuery, Layout)] = &[
     (
         queries::report::COUNTERS,
         Layout {
@@ -287,7 +287,7 @@ const REPLAYED: &[(Query, Layout)] = &[
 ];
 
 /// Coverage in full.
-fn coverage(answer: &Answer) -> Outcome<Block> {
+fn coverage(answer: &SectionAnswer) -> Outcome<Block> {
     let layout = Layout {
         caption: "Coverage",
         name: "known",
@@ -301,7 +301,7 @@ fn coverage(answer: &Answer) -> Outcome<Block> {
 }
 
 /// Losses, or the statement that there are none.
-fn losses(answer: &Answer) -> Outcome<Block> {
+fn losses(answer: &SectionAnswer) -> Outcome<Block> {
     let mut block = Block::of("losses", answer);
     if answer.count() == 0 {
         "Losses".clone_into(&mut block.title);
@@ -324,7 +324,7 @@ fn losses(answer: &Answer) -> Outcome<Block> {
 }
 
 /// A section that is a table.
-fn list(id: &'static str, answer: &Answer, layout: &Layout, links: &Links) -> Outcome<Block> {
+fn list(id: &'static str, answer: &SectionAnswer, layout: &Layout, links: &Links) -> Outcome<Block> {
     let mut block = Block::of(id, answer);
     if answer.count() == 0 {
         block.body.markup("<p class=\"dim\">(nothing of this kind was recorded)</p>\n");

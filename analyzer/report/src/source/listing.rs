@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use stallmap_console::answer::Answer;
+use stallmap_console::answer::SectionAnswer;
 use stallmap_console::exit::Outcome;
-use stallmap_console::row::Row;
+use stallmap_console::row::QueryRow;
 use stallmap_console::rows;
 
 /// An instruction: its function and its pc.
@@ -200,7 +200,7 @@ pub(super) struct Listing {
 
 impl Listing {
     /// The listing of the results. None if the capture has no launch of the kernel.
-    pub(super) fn of(answers: &[Answer]) -> Outcome<Option<Self>> {
+    pub(super) fn of(answers: &[SectionAnswer]) -> Outcome<Option<Self>> {
         let Some(kernel) = read::<Kernel>(answers, "kernel")?.into_iter().next() else { return Ok(None) };
         let instructions: Vec<Instruction> = read(answers, "instructions")?;
         let places = instructions.iter().enumerate().map(|(at, row)| (row.place(), at)).collect();
@@ -257,7 +257,7 @@ fn grouped<R>(rows: Vec<R>, place: impl Fn(&R) -> Place) -> BTreeMap<Place, Vec<
 }
 
 /// The rows of one of the sections.
-fn read<R: Row>(answers: &[Answer], section: &str) -> Outcome<Vec<R>> {
+fn read<R: QueryRow>(answers: &[SectionAnswer], section: &str) -> Outcome<Vec<R>> {
     match answers.iter().find(|answer| answer.section.name == section) {
         Some(answer) => R::read(section, &answer.rows),
         None => Ok(Vec::new()),

@@ -17,7 +17,7 @@ use super::listing::{Instruction, Listing, Place};
 use super::words;
 use crate::glossary::meaning;
 use crate::reason;
-use stallmap_console::output::html::Html;
+use stallmap_console::output::html::HtmlPage;
 use stallmap_console::output::number::percent;
 use stallmap_console::output::shorten::printable;
 
@@ -41,7 +41,7 @@ pub(super) fn page(
     let page =
         Page { listing, files, prefix: "", headings: ALONE, excerpt: Excerpt::of(listing, usize::MAX) };
     let nonce = nonce(listing);
-    let mut html = Html::default();
+    let mut html = HtmlPage::default();
     html.markup("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
     // If text ever became markup, it still could not run or load anything, or change the page's style.
     html.markup(
@@ -82,9 +82,9 @@ pub(super) fn part(
     groups: &[Group<'_>],
     (top, most_rows): (usize, usize),
     prefix: &str,
-) -> (Html, Vec<(Place, String)>) {
+) -> (HtmlPage, Vec<(Place, String)>) {
     let page = Page { listing, files, prefix, headings: PART, excerpt: Excerpt::of(listing, most_rows) };
-    let mut html = Html::default();
+    let mut html = HtmlPage::default();
     page.body(&mut html, groups, top);
     let places = listing.instructions.iter().map(Instruction::place).filter(|place| page.excerpt.has(*place));
     let places = places.map(|place| (place, page.id(place))).collect();
@@ -120,7 +120,7 @@ struct Page<'a> {
 
 impl Page<'_> {
     /// Everything below the title.
-    fn body(&self, html: &mut Html, groups: &[Group<'_>], top: usize) {
+    fn body(&self, html: &mut HtmlPage, groups: &[Group<'_>], top: usize) {
         if let Some(reason) = &self.listing.kernel.not_read_because {
             html.markup("<p class=\"warning\">Its code could not be decoded: ").text(reason).markup("</p>\n");
         }
@@ -130,13 +130,13 @@ impl Page<'_> {
         self.code(html);
     }
 
-    fn heading(&self, html: &mut Html, text: &'static str) {
+    fn heading(&self, html: &mut HtmlPage, text: &'static str) {
         let [[begin, end], _] = self.headings;
         html.markup(begin).markup(text).markup(end);
     }
 
     /// The kernel's samples by reason, as a bar and as text.
-    fn reasons(&self, html: &mut Html) {
+    fn reasons(&self, html: &mut HtmlPage) {
         let mut totals: BTreeMap<&str, f64> = BTreeMap::new();
         for instruction in &self.listing.instructions {
             for reason in self.listing.reasons(instruction.place()) {
@@ -161,7 +161,7 @@ impl Page<'_> {
         html.markup("</ul>\n");
     }
 
-    fn hottest(&self, html: &mut Html, groups: &[Group<'_>], top: usize) {
+    fn hottest(&self, html: &mut HtmlPage, groups: &[Group<'_>], top: usize) {
         self.heading(html, "Hottest locations");
         html.markup("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Hottest locations\"><table aria-label=\"Hottest locations\">\n<tr><th colspan=\"2\">share</th><th class=\"number\">samples</th><th class=\"number\">charged</th><th class=\"number\">sectors</th><th>where</th><th>code</th></tr>\n");
         for group in groups.iter().take(top) {
@@ -190,7 +190,7 @@ impl Page<'_> {
     }
 
     /// Location of a group, as a link.
-    fn place_of(&self, html: &mut Html, group: &Group<'_>) {
+    fn place_of(&self, html: &mut HtmlPage, group: &Group<'_>) {
         match (group.source, group.instructions.first()) {
             (Some((file, line)), _) if !self.excerpt.has_line(file, line) => {
                 html.text(&format!("{}:{line}", words::file_name(file)));
@@ -205,7 +205,7 @@ impl Page<'_> {
     }
 
     /// Producers of the hottest locations: a tree for each of their instructions.
-    fn waits(&self, html: &mut Html, groups: &[Group<'_>], top: usize) {
+    fn waits(&self, html: &mut HtmlPage, groups: &[Group<'_>], top: usize) {
         self.heading(html, "Producers");
         let hot: Vec<Vec<Fold<'_>>> =
             groups.iter().take(top).map(|group| folds(self.listing, &group.instructions)).collect();
@@ -226,7 +226,7 @@ impl Page<'_> {
         }
     }
 
-    fn nodes(&self, html: &mut Html, nodes: &[Node]) {
+    fn nodes(&self, html: &mut HtmlPage, nodes: &[Node]) {
         if nodes.is_empty() {
             return;
         }
@@ -240,7 +240,7 @@ impl Page<'_> {
         html.markup("</ul>");
     }
 
-    fn node(&self, html: &mut Html, node: &Node) {
+    fn node(&self, html: &mut HtmlPage, node: &Node) {
         match &node.link {
             Link::Waited { share, reason, note, .. } if node.place.is_none() => {
                 html.text(&format!("{} {reason}: {note}", percent(*share)));
@@ -271,7 +271,7 @@ impl Page<'_> {
         }
     }
 
-    fn touched(&self, html: &mut Html, instruction: &Instruction) {
+    fn touched(&self, html: &mut HtmlPage, instruction: &Instruction) {
         for touched in words::touches(self.listing, instruction) {
             html.markup("<div>").text(&touched).markup("</div>");
         }
@@ -294,7 +294,7 @@ impl Page<'_> {
         format!("{}i{}-{:x}", self.prefix, function.unwrap_or(0), place.1)
     }
 
-    fn link(&self, html: &mut Html, place: Place) {
+    fn link(&self, html: &mut HtmlPage, place: Place) {
         if !self.excerpt.has(place) {
             html.text(&words::pc(place.1));
             return;

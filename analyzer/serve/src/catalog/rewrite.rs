@@ -1,6 +1,6 @@
 //! Statements about the catalog, in the form that the engine reads. psql's `\d` and most tools write forms that it lacks.
 
-use stallmap::lexer::{self, Kind, Token};
+use stallmap::lexer::{self, SqlToken, TokenKind};
 
 /// Tables of the catalog that are known, also without their schema.
 const TABLES: [&str; 11] = [
@@ -46,9 +46,10 @@ pub(crate) fn rewritten(sql: &str) -> String {
     if !sql.contains("pg_") && !sql.contains("current_") {
         return sql.to_owned();
     }
-    let tokens: Vec<Token<'_>> =
-        lexer::tokens(sql).filter(|token| !matches!(token.kind, Kind::Space | Kind::Comment)).collect();
-    if tokens.iter().any(|token| token.kind == Kind::Word && EMPTY_TABLES.contains(&token.text)) {
+    let tokens: Vec<SqlToken<'_>> = lexer::tokens(sql)
+        .filter(|token| !matches!(token.kind, TokenKind::Space | TokenKind::Comment))
+        .collect();
+    if tokens.iter().any(|token| token.kind == TokenKind::Word && EMPTY_TABLES.contains(&token.text)) {
         return NO_ROWS.to_owned();
     }
     let mut out = String::new();
@@ -71,7 +72,7 @@ pub(crate) fn rewritten(sql: &str) -> String {
 
 /// The rest of a statement.
 struct Rest<'a> {
-    tokens: &'a [Token<'a>],
+    tokens: &'a [SqlToken<'a>],
     at: usize,
 }
 

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 use ring::hmac;
 use stallmap_console::exit::Outcome;
-use stallmap_console::output::html::Html;
+use stallmap_console::output::html::HtmlPage;
 use stallmap_report::report::served::plain;
 
 use super::reply::{Reply, Status};
@@ -138,14 +138,14 @@ fn is_own(request: &Request) -> bool {
 
 /// A page that leads on.
 fn onward(path: &str) -> Reply {
-    let mut html = Html::default();
+    let mut html = HtmlPage::default();
     html.markup("<p><a href=\"").text(path).markup("\">Open the page</a></p>\n");
     Reply::page(Status::Ok, &plain("stallmap", &html)).with("Refresh", format!("0;url={path}"))
 }
 
 /// A form for the token or password.
 pub(crate) fn form(status: Status, complaint: Option<&'static str>) -> Reply {
-    let mut html = Html::default();
+    let mut html = HtmlPage::default();
     if let Some(complaint) = complaint {
         html.markup("<p class=\"lossy\" role=\"alert\">").text(complaint).markup("</p>\n");
     }

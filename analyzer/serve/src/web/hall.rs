@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 
 use stallmap::location::CaptureLocation;
 use stallmap::session::Session;
-use stallmap_console::exit::{Failure, Outcome, QUERY};
+use stallmap_console::exit::{CommandFailure, Outcome, QUERY};
 use stallmap_report::report::served::{self, Served};
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, Semaphore};
@@ -74,7 +74,7 @@ impl Hall {
         let making = Arc::clone(capture).page(Arc::clone(&self.shared));
         self.queries.spawn(making).await.unwrap_or_else(|_| {
             let hint = "this is a defect: report it with the capture";
-            Err(Failure::message(QUERY, "internal error in the page").hint(hint.to_owned()))
+            Err(CommandFailure::message(QUERY, "internal error in the page").hint(hint.to_owned()))
         })
     }
 }

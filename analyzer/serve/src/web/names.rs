@@ -1,7 +1,7 @@
 //! Views, tables and examples with their descriptions, for the box for SQL.
 
 use serde_json::{Value, json};
-use stallmap::library::{Recipe, cookbook};
+use stallmap::library::{QueryRecipe, cookbook};
 use stallmap::session::Session;
 use stallmap_console::explain::explain;
 
@@ -26,7 +26,8 @@ pub(crate) fn reply(hall: &Hall, session: &Session) -> Reply {
         json!({ "name": table.name, "doc": table.doc, "sql": sql, "columns": columns })
     });
     // An example of several captures has its own names for them.
-    let is_possible = |recipe: &Recipe| recipe.needs().into_iter().all(|name| hall.capture(name).is_some());
+    let is_possible =
+        |recipe: &QueryRecipe| recipe.needs().into_iter().all(|name| hall.capture(name).is_some());
     let examples = cookbook().filter(is_possible).map(|recipe| {
         let doc = [recipe.question()].into_iter().chain(recipe.doc()).collect::<Vec<_>>().join(" ");
         json!({ "name": recipe.name(), "doc": doc, "sql": recipe.sql(), "columns": [] })

@@ -1,7 +1,7 @@
 //! Replies: a status, the headers that every reply has, and a body.
 
 use serde_json::{Value, json};
-use stallmap_console::exit::Failure;
+use stallmap_console::exit::CommandFailure;
 use stallmap_report::report::served::Served;
 
 use crate::failure::Refusal;
@@ -117,7 +117,7 @@ impl Reply {
     }
 
     /// An error with its hint, for the page's script.
-    pub(crate) fn failure(status: Status, failure: &Failure) -> Self {
+    pub(crate) fn failure(status: Status, failure: &CommandFailure) -> Self {
         let value = json!({
             "error": failure.reason(), "excerpt": failure.excerpt_text(), "hint": failure.hint_text(),
         });

@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use stallmap_console::args::RowFormat;
-use stallmap_console::output::html::Html;
+use stallmap_console::output::html::HtmlPage;
 use stallmap_console::output::number::{counted, grouped};
 use stallmap_console::output::shorten::printable;
 use stallmap_report::report::served::plain;
@@ -99,7 +99,7 @@ fn first(hall: &Hall) -> Reply {
     if let [only] = hall.captures() {
         return Reply::to(&format!("/capture/{}", only.name));
     }
-    let mut html = Html::default();
+    let mut html = HtmlPage::default();
     html.markup("<p class=\"dim\">").text(&counted(hall.captures().len() as u64, "capture", "captures"));
     html.markup(". Each page has a box for SQL, in which <code>NAME.TABLE</code> is a table of another capture.</p>\n");
     html.markup(

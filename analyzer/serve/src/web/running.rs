@@ -10,8 +10,8 @@ use stallmap::error::AnalyzeError;
 use stallmap::session::Session;
 use stallmap_console::args::RowFormat;
 use stallmap_console::output;
-use stallmap_console::output::rows::{Style, WriteError, writer};
-use stallmap_console::output::table::Shape;
+use stallmap_console::output::rows::{RowStyle, WriteError, writer};
+use stallmap_console::output::table::TableShape;
 use tokio::sync::mpsc;
 
 use super::channel::Channel;
@@ -81,7 +81,8 @@ async fn run(
     Session::check_reads_only(&plan).map_err(fail)?;
     let mut stream = started(session, plan).await.map_err(fail)?;
     let (schema, buffer) = (stream.schema(), Buffer::default());
-    let style = |format| Style { format, canvas: output::sheet(), shape: Shape::default(), limit: None };
+    let style =
+        |format| RowStyle { format, canvas: output::sheet(), shape: TableShape::default(), limit: None };
     let file = format.map(|format| writer(Box::new(buffer.clone()), &schema, style(format)));
     let mut file = file.transpose().map_err(|error| unwritable(&error))?;
     let mut part = Part::Schema(schema);

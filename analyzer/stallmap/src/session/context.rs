@@ -22,11 +22,11 @@ use stallmap_tables::work::SessionWork;
 
 use super::CATALOG;
 use super::hex_text::HexText;
-use super::resources::Resources;
+use super::resources::SessionResources;
 use crate::error::AnalyzeError;
 
 /// The context of a session, before it has captures.
-pub(super) fn context(first: &str, resources: &Resources) -> Result<SessionContext, AnalyzeError> {
+pub(super) fn context(first: &str, resources: &SessionResources) -> Result<SessionContext, AnalyzeError> {
     let mut config = SessionConfig::new()
         .with_information_schema(true)
         .with_create_default_catalog_and_schema(false)

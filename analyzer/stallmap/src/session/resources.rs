@@ -5,7 +5,7 @@ pub use stallmap_functions::cost_from::CostFrom;
 
 /// The resources of sessions.
 #[derive(Clone, Debug)]
-pub struct Resources {
+pub struct SessionResources {
     /// A folder for results that can be computed again.
     pub cache: ResultCache,
     /// Bytes that a session's queries may take together. Sorts, joins and aggregates write the rest to temporary files.
@@ -22,7 +22,7 @@ pub struct Resources {
 /// About 50 MiB of rows, of 3 MiB in a file.
 const MAX_CELLS: usize = 4 << 20;
 
-impl Resources {
+impl SessionResources {
     /// No cache, no limit.
     pub const NONE: Self = Self {
         cache: ResultCache::NONE,
@@ -33,7 +33,7 @@ impl Resources {
     };
 }
 
-impl Default for Resources {
+impl Default for SessionResources {
     fn default() -> Self {
         Self::NONE
     }

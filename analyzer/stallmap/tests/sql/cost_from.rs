@@ -4,7 +4,7 @@ use std::path::Path;
 
 use stallmap::code::ResultCache;
 use stallmap::session::Session;
-use stallmap::session::resources::{CostFrom, Resources};
+use stallmap::session::resources::{CostFrom, SessionResources};
 
 use crate::{answer, replay};
 
@@ -18,7 +18,7 @@ const VIOLATIONS: &str = "SELECT s.kernel_id, s.stall_reason, s.samples, c.sampl
     WHERE abs(s.samples - coalesce(c.samples, 0.0)) > 1e-6 * s.samples";
 
 fn open(path: &Path, cache: &ResultCache, cost_from: CostFrom) -> Session {
-    let resources = Resources { cache: cache.clone(), cost_from, ..Resources::NONE };
+    let resources = SessionResources { cache: cache.clone(), cost_from, ..SessionResources::NONE };
     Session::open_with(&[(None, path.to_owned())], &resources).unwrap()
 }
 

@@ -14,10 +14,10 @@ use stallmap_write::{CaptureForm, CaptureWriter};
 use crate::answer;
 
 /// A table, and the query over the recorded capture that gives its rows.
-pub(crate) type Change<'a> = (&'a str, &'a str);
+pub(crate) type TableChange<'a> = (&'a str, &'a str);
 
 /// A capture below `testdata` whose changed tables have the rows of queries.
-pub(crate) async fn craft(name: &str, changes: &[Change<'_>], folder: &Path) -> Session {
+pub(crate) async fn craft(name: &str, changes: &[TableChange<'_>], folder: &Path) -> Session {
     let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../testdata/{name}.stallmap"));
     let session = Session::open(&[(None, recorded.clone())]).unwrap();
     let reader = CaptureReader::open(&recorded).unwrap();
@@ -61,7 +61,7 @@ async fn rows(session: &Session, table: &TableDef, sql: &str) -> Vec<RecordBatch
 }
 
 /// The rows of a query over a crafted capture.
-pub(crate) async fn crafted(name: &str, changes: &[Change<'_>], sql: &str) -> Vec<String> {
+pub(crate) async fn crafted(name: &str, changes: &[TableChange<'_>], sql: &str) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let session = craft(name, changes, folder.path()).await;
     answer(&session, sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"))

@@ -126,7 +126,7 @@ fn captures_of_format_1_become_their_twins() {
 fn parts_and_redacted_captures_are_those_of_the_twin() {
     let folder = tempfile::tempdir().unwrap();
     let selection = SubsetSelection { launches: Some([1].into()), ..SubsetSelection::default() };
-    let redaction = redact::Options { salt: b"salt".to_vec(), ..redact::Options::default() };
+    let redaction = redact::RedactOptions { salt: b"salt".to_vec(), ..redact::RedactOptions::default() };
     let written = |format: &str, path: &Path| {
         let reader = CaptureReader::open(path).unwrap();
         let [part, redacted] =

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use stallmap::code::ResultCache;
 use stallmap::session::Session;
-use stallmap::session::resources::Resources;
+use stallmap::session::resources::SessionResources;
 
 use crate::answer;
 
@@ -18,7 +18,7 @@ const QUERIES: [&str; 5] = [
 
 /// The sorted rows of all queries.
 async fn answers(path: &Path, cache: &ResultCache, most_cells: usize) -> Vec<Vec<String>> {
-    let resources = Resources { cache: cache.clone(), most_cells, ..Resources::NONE };
+    let resources = SessionResources { cache: cache.clone(), most_cells, ..SessionResources::NONE };
     let session = Session::open_with(&[(None, path.to_owned())], &resources).unwrap();
     session.keep_views_of(&QUERIES).await.unwrap();
     let mut all = Vec::new();

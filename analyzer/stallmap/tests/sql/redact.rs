@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch, StringArray, new_null_array};
 use arrow::datatypes::DataType;
 use stallmap::library;
-use stallmap::redact::{Also, Options, redact};
+use stallmap::redact::{AlsoRedact, RedactOptions, redact};
 use stallmap::session::Session;
 use stallmap_check::check;
 use stallmap_schema::capture::entry;
@@ -28,13 +28,13 @@ use crate::{answer, tiny};
 const CANARY: &str = "Canary";
 /// A user name, in paths and in texts.
 const PERSON: &str = "canaryperson";
-const ALL: [Also; 4] = [Also::Symbols, Also::Names, Also::Files, Also::Times];
+const ALL: [AlsoRedact; 4] = [AlsoRedact::Symbols, AlsoRedact::Names, AlsoRedact::Files, AlsoRedact::Times];
 /// The folder in the line tables of stallmap's test programs, and a secret one of the same length.
 const FOLDER: &[u8] = b"/opt/stallmap/testdata/programs";
 const SECRET_FOLDER: &[u8] = b"/home/canaryperson/CanaryFolder";
 
-fn options(also: &[Also]) -> Options {
-    Options { salt: b"salt".to_vec(), also: also.iter().copied().collect(), ..Options::default() }
+fn options(also: &[AlsoRedact]) -> RedactOptions {
+    RedactOptions { salt: b"salt".to_vec(), also: also.iter().copied().collect(), ..RedactOptions::default() }
 }
 
 fn bundled(name: &str) -> PathBuf {
@@ -42,9 +42,9 @@ fn bundled(name: &str) -> PathBuf {
 }
 
 /// Puts a secret into every text and every run of bytes, as its column would hold one.
-struct Plant;
+struct PlantSecrets;
 
-impl Plant {
+impl PlantSecrets {
     fn column(table: &TableDef, column: &ColumnDef, array: &ArrayRef) -> ArrayRef {
         let canary = format!("{CANARY}{}{}", table.name, column.name).replace('_', "");
         let kind = secrecy(table, column).unwrap();
@@ -83,7 +83,7 @@ fn secret(kind: ColumnSecrecy, column: &str, canary: &str, row: usize) -> String
     }
 }
 
-impl CaptureRewrite for Plant {
+impl CaptureRewrite for PlantSecrets {
     fn fate(&self, _: &str) -> TableFate {
         TableFate::ChangedWhole
     }
@@ -156,7 +156,7 @@ fn holds(bytes: &[u8], secret: &str) -> bool {
 
 fn plant(from: &Path, folder: &Path) -> PathBuf {
     let planted = folder.join("planted.stallmap");
-    rewrite(&CaptureReader::open(from).unwrap(), &planted, CaptureForm::File, &mut Plant).unwrap();
+    rewrite(&CaptureReader::open(from).unwrap(), &planted, CaptureForm::File, &mut PlantSecrets).unwrap();
     planted
 }
 
@@ -189,9 +189,9 @@ fn no_planted_secret_remains() {
 }
 
 /// Adds a table that this release does not know, a note, and a secret in places of cubins that no reader uses.
-struct Hide;
+struct HideSecrets;
 
-impl CaptureRewrite for Hide {
+impl CaptureRewrite for HideSecrets {
     fn fate(&self, _: &str) -> TableFate {
         TableFate::Copied
     }
@@ -217,7 +217,7 @@ fn what_this_release_does_not_know_goes() {
     let [tiny, hidden, unknown, output] =
         ["tiny", "hidden", "unknown", "output"].map(|name| folder.path().join(name));
     tiny::write(&tiny, CaptureForm::File).unwrap();
-    rewrite(&CaptureReader::open(&tiny).unwrap(), &hidden, CaptureForm::File, &mut Hide).unwrap();
+    rewrite(&CaptureReader::open(&tiny).unwrap(), &hidden, CaptureForm::File, &mut HideSecrets).unwrap();
     let reader = CaptureReader::open(&hidden).unwrap();
     let mut writer = CaptureWriter::create(&unknown, CaptureForm::File).unwrap();
     for table in reader.tables() {
@@ -314,7 +314,7 @@ fn patterns_and_reasons_repeat_no_replaced_name() {
         ]);
         rows.sort_by(|a, b| (a.run_id, &a.name).cmp(&(b.run_id, &b.name)));
     });
-    redact(&reader, &options(&[Also::Symbols]), &output).unwrap();
+    redact(&reader, &options(&[AlsoRedact::Symbols]), &output).unwrap();
     for (place, bytes) in every_byte(&output) {
         assert!(!holds(&bytes, "canary"), "a pattern remains in {place}");
     }
@@ -327,7 +327,7 @@ fn names_of_files_go_from_every_bundled_capture() {
     {
         let folder = tempfile::tempdir().unwrap();
         let output = folder.path().join("output");
-        redact(&CaptureReader::open(&bundled(name)).unwrap(), &options(&[Also::Files]), &output)
+        redact(&CaptureReader::open(&bundled(name)).unwrap(), &options(&[AlsoRedact::Files]), &output)
             .unwrap_or_else(|error| panic!("{name}: {error}"));
     }
 }
@@ -368,7 +368,7 @@ async fn contents(path: &Path) -> Vec<(String, Result<Vec<String>, String>)> {
     contents
 }
 
-async fn same_views(name: &str, also: &[Also]) {
+async fn same_views(name: &str, also: &[AlsoRedact]) {
     let folder = tempfile::tempdir().unwrap();
     let output = folder.path().join("redacted.stallmap");
     redact(&CaptureReader::open(&bundled(name)).unwrap(), &options(also), &output).unwrap();

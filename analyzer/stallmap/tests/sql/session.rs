@@ -228,10 +228,10 @@ async fn tables_of_later_releases_are_tables() {
 }
 
 /// Change of a file's bytes.
-type Change = fn(&mut Vec<u8>);
+type ByteChange = fn(&mut Vec<u8>);
 
 /// Changes the one cubin of a capture's folder, and its manifest entry if it must match.
-fn change_cubin(folder: &Path, change: Change, is_listed: bool) {
+fn change_cubin(folder: &Path, change: ByteChange, is_listed: bool) {
     let entry = fs::read_dir(folder.join("cubins")).unwrap().next().unwrap().unwrap();
     let mut bytes = fs::read(entry.path()).unwrap();
     change(&mut bytes);
@@ -274,7 +274,7 @@ async fn a_damaged_cubin_takes_its_functions_and_says_why() {
     let cut = |bytes: &mut Vec<u8>| bytes.truncate(bytes.len() / 2);
     let flip = |bytes: &mut Vec<u8>| bytes[20] ^= 1;
     let foreign = |bytes: &mut Vec<u8>| *bytes = zstd::encode_all(&b"no cubin"[..], 3).unwrap();
-    let cases: [(Change, bool, &str); 5] = [
+    let cases: [(ByteChange, bool, &str); 5] = [
         (cut, true, "its cubin is damaged: "),
         (flip, false, "its cubin has another hash than the manifest"),
         (foreign, true, "its cubin cannot be read: "),

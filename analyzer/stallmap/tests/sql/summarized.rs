@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use stallmap::redact::{Keep, Options, redact};
+use stallmap::redact::{KeptData, RedactOptions, redact};
 use stallmap::session::Session;
 use stallmap_check::check;
 use stallmap_schema::capture::reader::CaptureReader;
@@ -43,14 +43,14 @@ const LANES: &str =
 const PATTERNS: [&str; 2] = ["SELECT * FROM request_pattern", "SELECT * FROM sector_histogram"];
 
 /// A capture, with all its accesses and with a part of them.
-struct Pair {
+struct CapturePair {
     original: Session,
     crafted: Session,
     /// Launches that refer to others.
     references: usize,
 }
 
-impl Pair {
+impl CapturePair {
     fn new(name: &str, how: SummaryParts, folder: &Path) -> Self {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../testdata/{name}.stallmap"));
         let reader = CaptureReader::open(&path).unwrap();
@@ -106,7 +106,7 @@ async fn costs(session: &Session) -> BTreeMap<String, f64> {
 /// Compares the answers of a capture with those of a variant. Costs of tensors too, where every row must agree.
 async fn compare(name: &str, how: SummaryParts) {
     let folder = tempfile::tempdir().unwrap();
-    let pair = Pair::new(name, how, folder.path());
+    let pair = CapturePair::new(name, how, folder.path());
     let is_exact = how.every_block == 1 && !how.refers;
     let sharing = if is_exact { BTreeSet::new() } else { rows(&pair.original, SHARING).await };
     for sql in [PARTS, SHARES, if is_exact { CHARGES } else { SINGLE_CHARGES }] {
@@ -175,7 +175,7 @@ async fn launches_that_refer_to_another_answer_like_their_own_rows() {
 #[tokio::test]
 async fn a_sample_of_blocks_is_counted_and_leaves_nulls() {
     let folder = tempfile::tempdir().unwrap();
-    let crafted = Pair::new("access_truth", QUARTER, folder.path()).crafted;
+    let crafted = CapturePair::new("access_truth", QUARTER, folder.path()).crafted;
     let coverage =
         "SELECT count < total, is_whole, detail FROM coverage WHERE item = 'warp requests recorded'";
     let expected = "true | NULL | the rest is counted, by instruction and block of memory";
@@ -195,7 +195,7 @@ async fn a_sample_of_blocks_is_counted_and_leaves_nulls() {
 #[tokio::test]
 async fn what_a_missing_launch_may_have_read_is_not_reported_as_unread() {
     let folder = tempfile::tempdir().unwrap();
-    let Pair { original, crafted, .. } = Pair::new("training_parts", REFERRING, folder.path());
+    let CapturePair { original, crafted, .. } = CapturePair::new("training_parts", REFERRING, folder.path());
     let unread = "SELECT count(*) > 0, count(unused_bytes), count(uninitialized_bytes) FROM tensor_touch";
     assert_eq!(rows(&crafted, unread).await, BTreeSet::from(["true | 0 | 0".to_owned()]));
     let dead = "SELECT object_id, kernel_id, next_kernel_id FROM dead_write";
@@ -206,12 +206,15 @@ async fn what_a_missing_launch_may_have_read_is_not_reported_as_unread() {
 #[tokio::test]
 async fn a_redacted_capture_finds_the_memory_of_launches_that_refer() {
     let folder = tempfile::tempdir().unwrap();
-    let pair = Pair::new("training_parts", REFERRING, folder.path());
+    let pair = CapturePair::new("training_parts", REFERRING, folder.path());
     let crafted = CaptureReader::open(&folder.path().join("training_parts.stallmap")).unwrap();
-    for (name, keep) in [("zeros", None), ("values", Some(Keep::Parameters))] {
+    for (name, keep) in [("zeros", None), ("values", Some(KeptData::Parameters))] {
         let path = folder.path().join(name);
-        let options =
-            Options { salt: b"salt".to_vec(), keep: keep.into_iter().collect(), ..Options::default() };
+        let options = RedactOptions {
+            salt: b"salt".to_vec(),
+            keep: keep.into_iter().collect(),
+            ..RedactOptions::default()
+        };
         redact(&crafted, &options, &path).unwrap();
         let redacted = Session::open(&[(None, path)]).unwrap();
         assert_eq!(rows(&redacted, SHARES).await, rows(&pair.original, SHARES).await, "{name}");
@@ -231,7 +234,7 @@ async fn a_coarse_capture_has_the_costs_and_not_the_elements_that_were_read() {
         let bundled = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../testdata/{name}.stallmap"));
         let reader = CaptureReader::open(&bundled).unwrap();
         let path = folder.path().join(name);
-        let options = Options { salt: b"salt".to_vec(), is_coarse: true, ..Options::default() };
+        let options = RedactOptions { salt: b"salt".to_vec(), is_coarse: true, ..RedactOptions::default() };
         redact(&reader, &options, &path).unwrap();
         assert_eq!(check(&CaptureReader::open(&path).unwrap()), [], "{name}");
         let open = |path: PathBuf| Session::open(&[(None, path)]).unwrap();

@@ -7,9 +7,9 @@ use super::block::Block;
 use super::links::{Links, code_anchor, kernel_anchor};
 use super::table::link;
 use crate::source::{self, Part, Size};
-use stallmap_console::answer::Answer;
+use stallmap_console::answer::SectionAnswer;
 use stallmap_console::exit::Outcome;
-use stallmap_console::output::html::Html;
+use stallmap_console::output::html::HtmlPage;
 use stallmap_console::rows;
 
 /// Kernels.
@@ -34,7 +34,7 @@ rows! {
 /// The hottest kernels, as parts of the page, with their functions.
 pub(super) async fn parts(
     asker: &Asker<'_>,
-    kernels: &Answer,
+    kernels: &SectionAnswer,
     root: Option<&Path>,
 ) -> Outcome<Vec<(u64, Part)>> {
     let mut parts = Vec::new();
@@ -90,7 +90,7 @@ pub(super) fn block(parts: &[(u64, Part)], links: &Links) -> Option<Block> {
     Some(block)
 }
 
-fn kernel(html: &mut Html, function: u64, part: &Part, links: &Links, is_open: bool) {
+fn kernel(html: &mut HtmlPage, function: u64, part: &Part, links: &Links, is_open: bool) {
     html.markup("<details class=\"code-of\" id=\"").text(&code_anchor(function)).markup("\"");
     html.markup(if is_open { " open>" } else { ">" });
     html.markup("<summary><h3 class=\"code\" title=\"").text(&part.name);

@@ -1,8 +1,8 @@
 //! The first screen of the page: the verdict, one bar of all samples, the first findings, and their completeness.
 
-use stallmap_console::answer::Answer;
+use stallmap_console::answer::SectionAnswer;
 use stallmap_console::exit::Outcome;
-use stallmap_console::output::html::Html;
+use stallmap_console::output::html::HtmlPage;
 use stallmap_console::rows;
 
 use super::ask::read;
@@ -33,7 +33,7 @@ rows! {
 /// The section.
 pub(super) fn block(
     verdict: &Verdict,
-    findings: &Answer,
+    findings: &SectionAnswer,
     pictures: &Pictures,
     links: &Links,
 ) -> Outcome<Block> {
@@ -63,7 +63,7 @@ pub(super) fn block(
 }
 
 /// One stacked bar: the full width is all samples. A list below it has the same shares as text.
-fn bar(html: &mut Html, shares: &[Share]) {
+fn bar(html: &mut HtmlPage, shares: &[Share]) {
     let words: Vec<String> =
         shares.iter().map(|share| format!("{} {}", share.label, share.percent())).collect();
     html.markup("<svg class=\"shares\" role=\"img\" height=\"")
@@ -122,7 +122,7 @@ const fn class(kind: Kind, place: usize) -> &'static str {
 
 /// A finding: kind and bound, place, fact, one warp's request, advice, and links to its parts.
 fn card(
-    html: &mut Html,
+    html: &mut HtmlPage,
     finding: &Finding,
     (row, target): (usize, Option<&Target>),
     (pictures, links): (&Pictures, &Links),

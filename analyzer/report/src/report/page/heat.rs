@@ -1,16 +1,16 @@
 //! Heat maps of the costliest tensors, or of the most accessed ones, drawn by the page's script.
 
 use serde_json::{Value, json};
-use stallmap::library::queries::{self, Query};
+use stallmap::library::queries::{self, CommandQuery};
 
 use super::ask::{Asker, read, sql_of_tensors};
 use super::block::Block;
 use super::json::short;
 use super::links::Links;
 use super::table::{Layout, table};
-use stallmap_console::answer::Answer;
+use stallmap_console::answer::SectionAnswer;
 use stallmap_console::exit::Outcome;
-use stallmap_console::output::html::Html;
+use stallmap_console::output::html::HtmlPage;
 use stallmap_console::output::number::counted;
 use stallmap_console::rows;
 
@@ -93,7 +93,7 @@ const NO_TENSORS: &str = "Pictures are of tensors (the views `tensor_cell` and `
     recorded: programs without a framework have none. What kernels accessed of each allocation is in `pc_tensor`.";
 
 /// The statement that takes longest: of the accesses of the drawn tensors. None without any.
-pub(super) async fn sql_of_accessed(asker: &Asker<'_>) -> Outcome<Option<(Query, String)>> {
+pub(super) async fn sql_of_accessed(asker: &Asker<'_>) -> Outcome<Option<(CommandQuery, String)>> {
     let tensors: Vec<Drawn> = read(&asker.ask(queries::page::DRAWN, &[("$top", TENSORS)]).await?)?;
     let tensors: Vec<u64> = tensors.iter().map(|tensor| tensor.tensor_id).collect();
     let sql = || sql_of_tensors(queries::page::ACCESSED, &tensors);
@@ -160,7 +160,7 @@ fn variation(tensor: u64, sums: &[Sum]) -> f64 {
 }
 
 /// A sentence about the tensors without a heat map.
-fn uniform(html: &mut Html, sums: &[Sum]) {
+fn uniform(html: &mut HtmlPage, sums: &[Sum]) {
     let mut known: Vec<u64> =
         sums.iter().filter(|sum| sum.variation.is_some()).map(|sum| sum.tensor_id).collect();
     known.dedup();
@@ -177,7 +177,7 @@ fn uniform(html: &mut Html, sums: &[Sum]) {
 }
 
 /// The section without heat maps.
-fn none(drawn: &Answer) -> Block {
+fn none(drawn: &SectionAnswer) -> Block {
     let mut block = Block { doc: Vec::new(), ..Block::of("accesses", drawn) };
     "Accesses of tensors".clone_into(&mut block.title);
     block.body.markup("<p class=\"dim\">").text(NO_TENSORS).markup("</p>\n");
@@ -185,8 +185,13 @@ fn none(drawn: &Answer) -> Block {
 }
 
 /// The drawn tensors and their totals.
-fn tables(html: &mut Html, drawn: &Answer, accessed: &Answer, links: &Links) -> Outcome<()> {
-    let layout = |answer: &Answer| Layout {
+fn tables(
+    html: &mut HtmlPage,
+    drawn: &SectionAnswer,
+    accessed: &SectionAnswer,
+    links: &Links,
+) -> Outcome<()> {
+    let layout = |answer: &SectionAnswer| Layout {
         caption: answer.section.title(),
         name: "tensor",
         below: &[("type", ""), ("born_at", "allocated at")],

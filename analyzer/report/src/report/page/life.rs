@@ -5,9 +5,9 @@ use super::block::Block;
 use super::links::Links;
 use super::numbers;
 use super::table::{Layout, data};
-use stallmap_console::answer::Answer;
+use stallmap_console::answer::SectionAnswer;
 use stallmap_console::exit::Outcome;
-use stallmap_console::output::html::Html;
+use stallmap_console::output::html::HtmlPage;
 use stallmap_console::output::number::{bytes, grouped};
 use stallmap_console::rows;
 
@@ -49,7 +49,7 @@ rows! {
 }
 
 /// The section. None if nothing was allocated.
-pub(super) fn block(memory: &Answer, objects: &Answer) -> Outcome<Option<Block>> {
+pub(super) fn block(memory: &SectionAnswer, objects: &SectionAnswer) -> Outcome<Option<Block>> {
     let stretches: Vec<Stretch> = read(memory)?;
     if stretches.is_empty() {
         return Ok(None);
@@ -76,7 +76,7 @@ pub(super) fn block(memory: &Answer, objects: &Answer) -> Outcome<Option<Block>>
 }
 
 /// The bytes in use as a stepped area.
-fn curve(html: &mut Html, stretches: &[Stretch]) {
+fn curve(html: &mut HtmlPage, stretches: &[Stretch]) {
     let Some(first) = stretches.first() else { return };
     let peak = stretches
         .iter()
@@ -122,7 +122,7 @@ const LEGEND: &str = "<ul class=\"legend\">\
 <li><svg class=\"swatch\" aria-hidden=\"true\"><rect class=\"freed\" width=\"100%\" height=\"12\"/><rect class=\"used\" width=\"100%\" y=\"4\" height=\"4\"/></svg>from first to last use</li></ul>\n";
 
 /// A bar from allocation to free for each object, and in it one from its first use to its last.
-fn lives(html: &mut Html, objects: &[Object], answer: &Answer) {
+fn lives(html: &mut HtmlPage, objects: &[Object], answer: &SectionAnswer) {
     html.markup("<h3>").text(answer.section.title()).markup("</h3>\n<p class=\"doc\">");
     html.text(&answer.section.doc().collect::<Vec<_>>().join(" ")).markup("</p>\n").markup(LEGEND);
     html.markup("<ul class=\"lives\">\n");
@@ -138,7 +138,7 @@ fn lives(html: &mut Html, objects: &[Object], answer: &Answer) {
     html.markup("</ul>\n");
 }
 
-fn life(html: &mut Html, object: &Object, alloc: u64) {
+fn life(html: &mut HtmlPage, object: &Object, alloc: u64) {
     let last = object.launches.max(1) as f64;
     let end = object.free_ordinal.map_or(1.0, |free| free as f64 / last);
     let begin = alloc as f64 / last;

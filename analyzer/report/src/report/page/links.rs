@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use stallmap_console::answer::Answer;
+use stallmap_console::answer::SectionAnswer;
 use stallmap_console::exit::Outcome;
 use stallmap_console::rows;
 
@@ -42,7 +42,7 @@ impl Links {
     }
 
     /// Adds the rows of the section of lines.
-    pub(super) fn add_lines(&mut self, lines: &Answer) -> Outcome<()> {
+    pub(super) fn add_lines(&mut self, lines: &SectionAnswer) -> Outcome<()> {
         for (row, line) in read::<Line>(lines)?.into_iter().enumerate() {
             let name = line.forward_line.map(|line| format!("{line} (grad)")).or(line.line);
             if let Some(name) = name {
@@ -53,7 +53,7 @@ impl Links {
     }
 
     /// Adds the rows of the section of tensors.
-    pub(super) fn add_tensors(&mut self, tensors: &Answer) -> Outcome<()> {
+    pub(super) fn add_tensors(&mut self, tensors: &SectionAnswer) -> Outcome<()> {
         let rows = read::<Tensor>(tensors)?;
         self.anchors.extend(rows.into_iter().filter_map(|row| row.tensor_id).map(tensor_anchor));
         Ok(())

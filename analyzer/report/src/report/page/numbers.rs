@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::table::Picture;
-use stallmap_console::output::html::Html;
+use stallmap_console::output::html::HtmlPage;
 use stallmap_console::output::value;
 
 /// The place of a table, by its name in the data.
-pub(super) fn place(html: &mut Html, name: &'static str, caption: &'static str) {
+pub(super) fn place(html: &mut HtmlPage, name: &'static str, caption: &'static str) {
     html.markup("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"").text(caption);
     html.markup("\" data-table=\"").markup(name);
     html.markup(

@@ -9,9 +9,9 @@ use super::table::{Layout, data, link};
 use crate::glossary::meaning;
 use crate::reason;
 use crate::report::page::ask::read;
-use stallmap_console::answer::Answer;
+use stallmap_console::answer::SectionAnswer;
 use stallmap_console::exit::Outcome;
-use stallmap_console::output::html::Html;
+use stallmap_console::output::html::HtmlPage;
 use stallmap_console::output::number::{measured, percent};
 use stallmap_console::rows;
 
@@ -46,7 +46,7 @@ impl Row {
 }
 
 /// Adds the anchors of kernels that have a bar, and of reasons.
-pub(super) fn add(answer: &Answer, links: &mut Links) -> Outcome<()> {
+pub(super) fn add(answer: &SectionAnswer, links: &mut Links) -> Outcome<()> {
     for row in read::<Row>(answer)? {
         links.add(reason_anchor(&row.stall_reason));
         row.function_id.map(kernel_anchor).into_iter().for_each(|anchor| links.add(anchor));
@@ -55,7 +55,7 @@ pub(super) fn add(answer: &Answer, links: &mut Links) -> Outcome<()> {
 }
 
 /// The section.
-pub(super) fn block(answer: &Answer, links: &Links) -> Outcome<Block> {
+pub(super) fn block(answer: &SectionAnswer, links: &Links) -> Outcome<Block> {
     let rows: Vec<Row> = read(answer)?;
     let mut block = Block::of("stalls", answer);
     let html = &mut block.body;
@@ -79,7 +79,7 @@ pub(super) fn block(answer: &Answer, links: &Links) -> Outcome<Block> {
 }
 
 /// Every reason that occurs, once.
-fn legend(html: &mut Html, rows: &[Row]) {
+fn legend(html: &mut HtmlPage, rows: &[Row]) {
     html.markup("<ul class=\"legend reasons-list\">");
     let mut seen = BTreeSet::new();
     for memory in [true, false] {
@@ -96,7 +96,7 @@ fn legend(html: &mut Html, rows: &[Row]) {
     html.markup("<li class=\"dim\">hatched: waits for memory</li></ul>\n");
 }
 
-fn kernel(html: &mut Html, rows: &[Row], links: &Links) {
+fn kernel(html: &mut HtmlPage, rows: &[Row], links: &Links) {
     let Some(first) = rows.first() else { return };
     let name = first.kernel.as_deref().unwrap_or("(unnamed)");
     let samples: f64 = rows.iter().map(|row| row.samples).sum();

@@ -12,9 +12,9 @@ use super::numbers;
 use crate::glossary::meaning;
 use stallmap_console::exit::Outcome;
 use stallmap_console::explain::arrow_failure;
-use stallmap_console::output::html::Html;
+use stallmap_console::output::html::HtmlPage;
 use stallmap_console::output::table::is_aggregate;
-use stallmap_console::output::value::{self, Look};
+use stallmap_console::output::value::{self, NumberFormat};
 
 /// Layout of a table's columns.
 #[derive(Clone, Copy, Debug, Default)]
@@ -78,9 +78,9 @@ const DETAILS: [&str; 5] = [FUNCTION, TENSOR, CODE, "full_name", "label_source"]
 const REASON: &str = "main_stall";
 
 /// A table of the rows. Kernels are links if the page has details of them.
-pub(super) fn table(rows: &[RecordBatch], layout: &Layout, links: &Links) -> Outcome<Html> {
+pub(super) fn table(rows: &[RecordBatch], layout: &Layout, links: &Links) -> Outcome<HtmlPage> {
     with_picture(rows, layout, links, |picture| {
-        let mut html = Html::default();
+        let mut html = HtmlPage::default();
         html.markup("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"")
             .text(layout.caption);
         html.markup("\"><table").markup(if layout.is_long { " class=\"long\"" } else { "" });
@@ -173,7 +173,7 @@ impl Picture<'_> {
         !self.layout.is_long && name.is_some_and(|name| name.starts_with("! "))
     }
 
-    fn row(&self, html: &mut Html, row: usize) {
+    fn row(&self, html: &mut HtmlPage, row: usize) {
         html.markup("<tr");
         if let Some(anchor) = self.anchor(row) {
             html.markup(" id=\"").text(&anchor).markup("\"");
@@ -217,7 +217,7 @@ impl Picture<'_> {
     }
 
     /// A text. A stall reason leads to its meaning.
-    fn word(&self, html: &mut Html, column: &Column, text: &str) {
+    fn word(&self, html: &mut HtmlPage, column: &Column, text: &str) {
         let anchor = (column.name == REASON).then(|| self.links.found(reason_anchor(text))).flatten();
         match anchor {
             Some(anchor) => {
@@ -233,7 +233,7 @@ impl Picture<'_> {
 
     /// A bar of the row's share: the full width is all samples. Aggregated rows have none, because they are of another
     /// kind.
-    fn bar(&self, html: &mut Html, column: &Column, row: usize) {
+    fn bar(&self, html: &mut HtmlPage, column: &Column, row: usize) {
         let share = column.numbers.get(row).copied().flatten().unwrap_or(0.0);
         if share > 0.0 && !self.is_rest(row) {
             bar(html, share);
@@ -241,7 +241,7 @@ impl Picture<'_> {
     }
 
     /// The row's name, with the cells below it.
-    fn name(&self, html: &mut Html, column: &Column, row: usize) {
+    fn name(&self, html: &mut HtmlPage, column: &Column, row: usize) {
         let text = column.texts.get(row).map_or("", String::as_str);
         let function = self.functions.get(row).copied().flatten().filter(|_| !self.is_linked());
         html.markup("<th scope=row class=name>");
@@ -274,7 +274,7 @@ impl Picture<'_> {
     }
 
     /// Links to what a sentence is about: its line, kernel, instruction and tensor.
-    fn targets(&self, html: &mut Html, row: usize) {
+    fn targets(&self, html: &mut HtmlPage, row: usize) {
         let at = |values: &[Option<u64>]| values.get(row).copied().flatten();
         let line = self.column(LINE).and_then(|column| column.texts.get(row));
         let tensor = at(self.tensors);
@@ -301,12 +301,12 @@ impl Picture<'_> {
 }
 
 /// A link within the page.
-pub(super) fn link<'a>(html: &'a mut Html, anchor: &str, words: &str) -> &'a mut Html {
+pub(super) fn link<'a>(html: &'a mut HtmlPage, anchor: &str, words: &str) -> &'a mut HtmlPage {
     html.markup("<a href=\"#").text(anchor).markup("\">").text(words).markup("</a>")
 }
 
 /// The begin of a cell of a number, with the number for sorting where the text is another.
-fn sortable(html: &mut Html, text: &str, number: Option<f64>) {
+fn sortable(html: &mut HtmlPage, text: &str, number: Option<f64>) {
     let number = number.map(brief).filter(|number| *number != text.replace(',', ""));
     html.markup("<td data-v");
     if let Some(number) = number {
@@ -316,7 +316,7 @@ fn sortable(html: &mut Html, text: &str, number: Option<f64>) {
 }
 
 /// A bar of a part of all samples.
-fn bar(html: &mut Html, share: f64) {
+fn bar(html: &mut HtmlPage, share: f64) {
     html.markup("<svg class=bar aria-hidden=true><rect width=").percent(share.min(1.0)).markup(" /></svg>");
 }
 
@@ -338,7 +338,7 @@ fn columns(rows: &[RecordBatch]) -> Result<Vec<Column>, ArrowError> {
             };
             columns = schema.fields().iter().map(column).collect();
         }
-        let texts = value::columns(batch, Look::Report)?;
+        let texts = value::columns(batch, NumberFormat::Report)?;
         for ((column, array), texts) in columns.iter_mut().zip(batch.columns()).zip(texts) {
             column.texts.extend(texts);
             if column.is_number {

@@ -5,7 +5,7 @@ use stallmap::library::queries;
 use super::ask::{Asker, read};
 use super::block::Block;
 use stallmap_console::exit::Outcome;
-use stallmap_console::output::html::Html;
+use stallmap_console::output::html::HtmlPage;
 use stallmap_console::output::number::{counted, nanoseconds, percent};
 use stallmap_console::rows;
 
@@ -53,7 +53,7 @@ pub(super) async fn block(asker: &Asker<'_>) -> Outcome<Option<Block>> {
 }
 
 /// One stream: its name, its work, its drawing.
-fn row(html: &mut Html, rows: &[Row]) {
+fn row(html: &mut HtmlPage, rows: &[Row]) {
     let Some(first) = rows.first() else { return };
     let busy: f64 = rows.iter().map(|row| row.kernel_ns + row.copy_ns).sum();
     let share = busy / (first.span_ns.max(1.0) * first.streams.max(1) as f64);
@@ -84,7 +84,7 @@ fn name(row: &Row) -> String {
 
 /// A rectangle for each stretch with work: its height is the part of the stretch. The values are the work below it, and
 /// its own.
-fn steps(html: &mut Html, rows: &[Row], work: impl Fn(&Row) -> (f64, f64)) {
+fn steps(html: &mut HtmlPage, rows: &[Row], work: impl Fn(&Row) -> (f64, f64)) {
     for row in rows {
         let (below, own) = work(row);
         let all = row.stretch_ns.max(1.0) * row.streams.max(1) as f64;

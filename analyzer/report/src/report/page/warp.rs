@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use stallmap_console::output::html::Html;
+use stallmap_console::output::html::HtmlPage;
 
 /// Bytes of a sector.
 const SECTOR_BYTES: u64 = 32;
@@ -63,7 +63,7 @@ impl Warp {
     }
 
     /// Draws lanes, sectors and the ideal, each with its label. Equal widths are equal bytes in the last two rows.
-    pub(super) fn draw(&self, html: &mut Html) {
+    pub(super) fn draw(&self, html: &mut HtmlPage) {
         if self.sectors.is_empty() {
             return;
         }
@@ -100,7 +100,7 @@ impl Warp {
     }
 
     /// The lanes, and lines to their sectors.
-    fn draw_lanes(&self, html: &mut Html) {
+    fn draw_lanes(&self, html: &mut HtmlPage) {
         let step = WIDTH / f64::from(LANES);
         let places: BTreeMap<u64, usize> =
             self.sectors.keys().enumerate().map(|(at, key)| (*key, at)).collect();
@@ -124,7 +124,7 @@ impl Warp {
     }
 
     /// The sectors. The filled part of each is its used bytes.
-    fn draw_sectors(&self, html: &mut Html) {
+    fn draw_sectors(&self, html: &mut HtmlPage) {
         let (cell, row) = (self.cell(), (LANE_HEIGHT + REACH_HEIGHT, SECTOR_HEIGHT));
         let byte = (cell - 1.0) / SECTOR_BYTES as f64;
         let sectors = || self.sectors.values().take(MAX_SECTORS).zip(0_u32..);
@@ -139,7 +139,7 @@ impl Warp {
 
 /// Rectangles of one row, by their left edges and widths, as one path. The row has its top and its height.
 fn rectangles(
-    html: &mut Html,
+    html: &mut HtmlPage,
     class: &'static str,
     (top, height): (f64, f64),
     places: impl Iterator<Item = (f64, f64)>,
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_row_of_rectangles_is_one_path() {
-        let mut html = Html::default();
+        let mut html = HtmlPage::default();
         rectangles(&mut html, "need", (40.0, 18.0), [(0.0, 1.1875), (20.0, 19.0)].into_iter());
         assert_eq!(html.finish(), "<path class=need d=\"M0 40h1.188v18h-1.188zM20 40h19v18h-19z\"/>");
     }

@@ -1,6 +1,6 @@
 //! Warp requests with excess sectors: one picture for each of the costliest tensors, a sentence for other tensors.
 
-use stallmap::library::queries::{self, Query};
+use stallmap::library::queries::{self, CommandQuery};
 
 use super::ask::{Asker, read};
 use super::block::Block;
@@ -8,7 +8,7 @@ use super::links::{Links, tensor_anchor};
 use super::table::link;
 use super::warp::Warp;
 use stallmap_console::exit::Outcome;
-use stallmap_console::output::html::Html;
+use stallmap_console::output::html::HtmlPage;
 use stallmap_console::output::number::{counted, grouped, measured};
 use stallmap_console::rows;
 
@@ -87,7 +87,7 @@ impl Part {
 
 impl Row {
     /// The query of its request.
-    fn request(&self) -> (Query, String) {
+    fn request(&self) -> (CommandQuery, String) {
         let section = queries::page::REQUEST;
         let sql = section.sql(&[
             ("$low", self.low_address.unwrap_or(0)),
@@ -162,7 +162,7 @@ fn picture(row: Row, parts: Vec<Part>) -> Option<Picture> {
 }
 
 /// A sentence about tensors with and without excess sectors.
-fn summary(html: &mut Html, row: &Row) {
+fn summary(html: &mut HtmlPage, row: &Row) {
     let fine = row.tensors.saturating_sub(row.excess_tensors);
     let excess = match row.excess_tensors {
         0 => "No tensor has excess sectors".to_owned(),
@@ -175,7 +175,7 @@ fn summary(html: &mut Html, row: &Row) {
     html.markup("<p>").text(&format!("{excess}{fine}.")).markup("</p>\n");
 }
 
-fn figure(html: &mut Html, Picture { row, part, warp }: &Picture, links: &Links) {
+fn figure(html: &mut HtmlPage, Picture { row, part, warp }: &Picture, links: &Links) {
     html.markup("<figure class=\"request\"><figcaption><b class=\"code\">");
     let name = row.tensor.as_deref().unwrap_or("(unnamed)");
     match row.tensor_id.and_then(|tensor| links.found(tensor_anchor(tensor))) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::super::listing::{Instruction, Listing, Place};
-use stallmap_console::output::html::Html;
+use stallmap_console::output::html::HtmlPage;
 
 /// Height of a row in pixels, as in the style.
 const ROW: f64 = 22.0;
@@ -73,7 +73,7 @@ impl Arrows {
     }
 
     /// Draws the arrows for so many rows. Nothing without arrows.
-    pub(super) fn draw(&self, html: &mut Html, rows: usize) {
+    pub(super) fn draw(&self, html: &mut HtmlPage, rows: usize) {
         let width = self.width();
         if self.lanes == 0 {
             return;

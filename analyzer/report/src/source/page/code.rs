@@ -7,7 +7,7 @@ use super::super::words;
 use super::Page;
 use super::arrows::Arrows;
 use super::excerpt::Shown;
-use stallmap_console::output::html::Html;
+use stallmap_console::output::html::HtmlPage;
 
 /// Source lines around those with instructions.
 const CONTEXT: usize = 3;
@@ -17,7 +17,7 @@ const COUNTS: [&str; 2] =
 
 impl Page<'_> {
     /// Both panes.
-    pub(super) fn code(&self, html: &mut Html) {
+    pub(super) fn code(&self, html: &mut HtmlPage) {
         let has_lines = !self.listing.lines.is_empty();
         self.heading(html, "Code");
         html.markup("<p class=\"dim\">").markup(super::LEGEND).markup("</p>\n");
@@ -41,7 +41,7 @@ impl Page<'_> {
     }
 
     /// A file's lines with instructions, with their surroundings if the text is available.
-    fn source(&self, html: &mut Html, file: &str, mut lines: Vec<&Line>) {
+    fn source(&self, html: &mut HtmlPage, file: &str, mut lines: Vec<&Line>) {
         let all = lines.len();
         let (mut shown, mut samples) = (0.0, 0.0);
         lines.retain(|line| {
@@ -84,13 +84,13 @@ impl Page<'_> {
         html.markup("</div></div></div>\n");
     }
 
-    fn plain_line(&self, html: &mut Html, file: &str, line: u32) {
+    fn plain_line(&self, html: &mut HtmlPage, file: &str, line: u32) {
         let Some(text) = self.files.line(file, line) else { return };
         html.markup("<div><i></i><i></i><u>").text(&line.to_string());
         html.markup("</u><code class=\"dim\">").text(text).markup("</code></div>\n");
     }
 
-    fn warm_line(&self, html: &mut Html, line: &Line) {
+    fn warm_line(&self, html: &mut HtmlPage, line: &Line) {
         let heat = self.listing.share(line.samples);
         html.markup("<div id=\"").text(&self.line_id(&line.file, line.number)).markup("\" class=\"");
         html.heat(heat).markup("\"><i>").text(&count(line.samples));
@@ -108,7 +108,7 @@ impl Page<'_> {
     }
 
     /// A function's instructions with arrows.
-    fn function(&self, html: &mut Html, rows: &[&Instruction]) {
+    fn function(&self, html: &mut HtmlPage, rows: &[&Instruction]) {
         let Some(first) = rows.first() else { return };
         let name = first.function.as_deref().unwrap_or("a function without a name");
         let hottest = rows.iter().filter(|row| self.excerpt.has(row.place()));
@@ -136,7 +136,12 @@ impl Page<'_> {
     }
 
     /// The beginning of a pane, below its name, with a link to its hottest row: the row's words and its anchor.
-    fn pane(&self, html: &mut Html, (name, counts): (&str, &'static str), hottest: Option<(String, String)>) {
+    fn pane(
+        &self,
+        html: &mut HtmlPage,
+        (name, counts): (&str, &'static str),
+        hottest: Option<(String, String)>,
+    ) {
         let [_, [begin, end]] = self.headings;
         html.markup("<div class=\"pane\" tabindex=\"0\" role=\"region\" aria-label=\"")
             .text(name)
@@ -150,12 +155,12 @@ impl Page<'_> {
     }
 
     /// Hidden rows, counted.
-    fn gap(&self, html: &mut Html, count: &str, samples: f64) {
+    fn gap(&self, html: &mut HtmlPage, count: &str, samples: f64) {
         html.markup("<div><span class=\"gap\">⋯ ");
         html.text(&format!("({count}, {})", words::samples(self.listing, samples))).markup("</span></div>\n");
     }
 
-    fn row(&self, html: &mut Html, row: &Instruction) {
+    fn row(&self, html: &mut HtmlPage, row: &Instruction) {
         html.markup("<div id=\"").text(&self.id(row.place())).markup("\" class=\"");
         html.heat(self.listing.share(row.samples)).markup("\"><i>").text(&count(row.samples));
         html.markup("</i><i>").text(&count(row.charged_samples));

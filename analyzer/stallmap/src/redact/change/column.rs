@@ -13,10 +13,10 @@ use stallmap_schema::secrecy::ColumnSecrecy;
 use stallmap_schema::table::{ColumnDef, TableDef};
 use stallmap_schema::tables::replay::PAGE_BYTES;
 
-use super::Redactor;
+use super::CaptureRedactor;
 use crate::redact::identities::python_function;
 use crate::redact::vocabulary::in_known_words;
-use crate::redact::{Also, Keep};
+use crate::redact::{AlsoRedact, KeptData};
 
 /// Addresses of device memory are not below this one.
 const SMALLEST_ADDRESS: u64 = 1 << 21;
@@ -67,7 +67,7 @@ pub(super) fn is_public_op(name: &str) -> bool {
     PUBLIC_OPS.iter().any(|namespace| name.starts_with(namespace))
 }
 
-impl Redactor {
+impl CaptureRedactor {
     pub(super) fn identities(&mut self, column: &str, array: &ArrayRef) -> ArrayRef {
         numbers(array, |old| match column {
             "frame_id" => self.identities.frame(old),
@@ -77,7 +77,7 @@ impl Redactor {
     }
 
     pub(super) fn content_hash(&mut self, array: &ArrayRef) -> ArrayRef {
-        if self.options.keep.contains(&Keep::Contents) {
+        if self.options.keep.contains(&KeptData::Contents) {
             return Arc::clone(array);
         }
         let zeros = hash::content_hash(&[0; PAGE_BYTES]);
@@ -91,10 +91,10 @@ impl Redactor {
         let count = count as u64;
         let (what, keep) = match kind {
             ColumnSecrecy::Contents => {
-                ("pages of memory, now zeros", self.options.keep.contains(&Keep::Contents))
+                ("pages of memory, now zeros", self.options.keep.contains(&KeptData::Contents))
             }
             ColumnSecrecy::Parameters => {
-                ("values passed to kernels, now zeros", self.options.keep.contains(&Keep::Parameters))
+                ("values passed to kernels, now zeros", self.options.keep.contains(&KeptData::Parameters))
             }
             _ => ("attributes of launches", false),
         };
@@ -178,14 +178,16 @@ impl Redactor {
                 let path = self.words.path(text);
                 self.words.named(&path)
             }
-            (ColumnSecrecy::Arguments, _) if !self.options.keep.contains(&Keep::Arguments) => "[]".to_owned(),
-            (ColumnSecrecy::Detail, _) if !self.options.keep.contains(&Keep::Details) => {
+            (ColumnSecrecy::Arguments, _) if !self.options.keep.contains(&KeptData::Arguments) => {
+                "[]".to_owned()
+            }
+            (ColumnSecrecy::Detail, _) if !self.options.keep.contains(&KeptData::Details) => {
                 self.gone("details of losses and replays", 1);
                 return None;
             }
             (ColumnSecrecy::Symbol, ("function", _)) => self.function(text, row),
-            (ColumnSecrecy::Symbol, _) if self.has(Also::Symbols) => self.symbol(place, text),
-            (ColumnSecrecy::Name, _) if self.has(Also::Names) => self.name(text),
+            (ColumnSecrecy::Symbol, _) if self.has(AlsoRedact::Symbols) => self.symbol(place, text),
+            (ColumnSecrecy::Name, _) if self.has(AlsoRedact::Names) => self.name(text),
             _ => self.words.scrub(text),
         };
         self.count(kind, text != new);
@@ -236,7 +238,7 @@ impl Redactor {
 
     /// True if names of code or of the model go: any text may repeat them.
     fn has_names(&self) -> bool {
-        self.has(Also::Symbols) || self.has(Also::Names)
+        self.has(AlsoRedact::Symbols) || self.has(AlsoRedact::Names)
     }
 
     /// The name of a function: as its cubin has it now.
