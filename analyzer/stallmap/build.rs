@@ -66,7 +66,7 @@ fn index(folders: &[PathBuf]) -> io::Result<String> {
         let command = name(folder);
         write!(
             text,
-            "/// The queries in `sql/queries/{command}`.\npub mod {command} {{\n    use super::Query;\n"
+            "/// The queries in `sql/queries/{command}`.\npub mod {command} {{\n    use super::CommandQuery;\n"
         )
         .map_err(io::Error::other)?;
         for file in &files(folder)? {

@@ -55,7 +55,7 @@ pub(crate) fn run(context: &CommandContext, args: &Tenprof) -> Outcome {
     folder.text("forest.txt", &nested(&bases))?;
     progress.say("querying blame.dot".to_owned());
     let forest = runtime.block_on(forest::forest(&session, true))?;
-    let costliest = forest::Choice { top: MAX_DRAWN, tensor: None };
+    let costliest = forest::TensorChoice { top: MAX_DRAWN, tensor: None };
     folder.text("blame.dot", &forest::dot(&forest.choose(&costliest).unwrap_or_default()))?;
     folder.keep()?;
     drop(progress);

@@ -21,13 +21,13 @@ use stallmap::location::CaptureLocation;
 use stallmap::session::Session;
 
 use self::ask::{ask, ask_all, keep_views};
-use self::fact::{Decision, Fact};
-use self::found::{Changes, Found};
-use self::gate::Judged;
-use self::query::{Measure, Query, Script, keys};
-use self::row::Row;
-pub use self::shown::{Change, Changed, Difference, Shown, shown};
-use self::verdict::{Headline, LineKernel, Words};
+use self::fact::{CaptureFact, FactDecision};
+use self::found::{ComparisonResult, PartChanges};
+use self::gate::JudgedCondition;
+use self::query::{DiffMeasure, DiffQuery, QueryScript, keys};
+use self::row::CompareRow;
+pub use self::shown::{ChangedPart, FactDifference, MetricChange, ShownComparison, shown};
+use self::verdict::{DiffLineKernel, MetricWords, TotalChange};
 use stallmap::library::queries::{self as library, diff as queries};
 use stallmap_console::answer::SectionAnswer;
 use stallmap_console::args::diff::{DiffArgs, DiffDivisor, DiffFormat, DiffMetric, DiffPart};
@@ -50,17 +50,17 @@ const SPREAD: f64 = 0.05;
 const NO_LINE: &str = "(no Python line)";
 
 /// Statements of a section.
-type Statement = (library::CommandQuery, Script);
+type SectionStatements = (library::CommandQuery, QueryScript);
 
 /// A comparison under way.
-struct Comparison<'a> {
+struct CaptureComparison<'a> {
     args: &'a DiffArgs,
     session: &'a Session,
-    query: Query,
+    query: DiffQuery,
     /// Statements that compare the facts.
-    script: Script,
-    decision: Decision,
-    facts: Vec<Fact>,
+    script: QueryScript,
+    decision: FactDecision,
+    facts: Vec<CaptureFact>,
     metric: DiffMetric,
 }
 
@@ -83,7 +83,7 @@ pub fn run(context: &CommandContext, args: &DiffArgs) -> Outcome {
 pub async fn sections(session: &Session, args: &DiffArgs) -> Outcome<Vec<SectionAnswer>> {
     let parts = parts(args)?;
     let names = session.captures().iter().map(|capture| capture.name.clone()).collect();
-    let (comparison, facts) = Comparison::begin(args, session, names, &parts).await?;
+    let (comparison, facts) = CaptureComparison::begin(args, session, names, &parts).await?;
     if let Some(refusal) = comparison.refusal() {
         return Err(comparison.refused(&refusal));
     }
@@ -93,7 +93,7 @@ pub async fn sections(session: &Session, args: &DiffArgs) -> Outcome<Vec<Section
 }
 
 /// A comparison of one part, for programs.
-pub struct Compared {
+pub struct ComparedPart {
     /// Facts that decide whether the captures are comparable.
     pub facts: SectionAnswer,
     /// The changes, or the reason for none.
@@ -101,24 +101,29 @@ pub struct Compared {
 }
 
 /// Compares one part of the captures of a session, each with the first.
-pub async fn compared(session: &Session, part: DiffPart, metric: DiffMetric, top: u32) -> Outcome<Compared> {
+pub async fn compared(
+    session: &Session,
+    part: DiffPart,
+    metric: DiffMetric,
+    top: u32,
+) -> Outcome<ComparedPart> {
     let names = session.captures().iter().map(|capture| capture.name.clone()).collect();
-    let mut query = Query { names, per: DiffDivisor::Auto, top, is_all: false, spread: SPREAD };
+    let mut query = DiffQuery { names, per: DiffDivisor::Auto, top, is_all: false, spread: SPREAD };
     let script = query.comparable(metric);
     let found = ask(session, &script).await?;
-    let facts = Fact::read(queries::COMPARABLE.name, &found)?;
-    let decision = Decision::of(&facts, DiffDivisor::Auto);
+    let facts = CaptureFact::read(queries::COMPARABLE.name, &found)?;
+    let decision = FactDecision::of(&facts, DiffDivisor::Auto);
     query.per = decision.per;
     let base = query.names.first().map_or("", String::as_str);
     let refusal = fact::refusal(&facts, base);
     let facts =
         SectionAnswer { section: queries::COMPARABLE, sql: script.text(), rows: found, absence: None };
     if let Some(refusal) = refusal {
-        return Ok(Compared { facts, part: Err(refusal) });
+        return Ok(ComparedPart { facts, part: Err(refusal) });
     }
     let script = query.part(part, decision.measure(metric));
     let rows = ask(session, &script).await?;
-    Ok(Compared {
+    Ok(ComparedPart {
         facts,
         part: Ok(SectionAnswer { section: keys(part), sql: script.text(), rows, absence: None }),
     })
@@ -127,7 +132,7 @@ pub async fn compared(session: &Session, part: DiffPart, metric: DiffMetric, top
 async fn compare(args: &DiffArgs, session: &Session, names: Vec<String>, parts: &[DiffPart]) -> Outcome {
     let progress = ProgressSpinner::of(session.work(), "comparing facts");
     let parts = if is_tables(args, &names) { parts } else { &[DiffPart::Lines] };
-    let (comparison, facts) = Comparison::begin(args, session, names, parts).await?;
+    let (comparison, facts) = CaptureComparison::begin(args, session, names, parts).await?;
     if args.sql {
         drop(progress);
         return comparison.print_sql(parts);
@@ -148,7 +153,7 @@ async fn compare(args: &DiffArgs, session: &Session, names: Vec<String>, parts: 
     Ok(if failures.is_empty() { OK } else { GATE })
 }
 
-impl<'a> Comparison<'a> {
+impl<'a> CaptureComparison<'a> {
     /// Compares the facts of captures. The other value is the section that shows them. Without a metric, time is
     /// compared, or samples if the captures do not know time alike. The views of `parts` are computed next to those of
     /// the facts.
@@ -158,13 +163,13 @@ impl<'a> Comparison<'a> {
         names: Vec<String>,
         parts: &[DiffPart],
     ) -> Outcome<(Self, SectionAnswer)> {
-        let query = Query { names, per: args.per, top: args.rows, is_all: args.all, spread: args.spread };
+        let query = DiffQuery { names, per: args.per, top: args.rows, is_all: args.all, spread: args.spread };
         let metric = args.metric.unwrap_or(DiffMetric::Time);
         let facts = query.comparable(metric);
         if !args.sql && session.remembered_script(&facts.text()).is_none() {
-            let measure = Measure { metric, is_scaled: false };
+            let measure = DiffMeasure { metric, is_scaled: false };
             let costs = parts.iter().map(|&part| query.part(part, measure));
-            let scripts: Vec<Script> = costs.chain([facts, query.totals(&[])]).collect();
+            let scripts: Vec<QueryScript> = costs.chain([facts, query.totals(&[])]).collect();
             keep_views(session, &scripts.iter().collect::<Vec<_>>()).await?;
         }
         let (comparison, facts) = Self::with_metric(args, session, query.clone(), metric).await?;
@@ -180,13 +185,13 @@ impl<'a> Comparison<'a> {
     async fn with_metric(
         args: &'a DiffArgs,
         session: &'a Session,
-        mut query: Query,
+        mut query: DiffQuery,
         metric: DiffMetric,
     ) -> Outcome<(Self, SectionAnswer)> {
         let script = query.comparable(metric);
         let rows = ask(session, &script).await?;
-        let facts = Fact::read(queries::COMPARABLE.name, &rows)?;
-        let decision = Decision::of(&facts, args.per);
+        let facts = CaptureFact::read(queries::COMPARABLE.name, &rows)?;
+        let decision = FactDecision::of(&facts, args.per);
         query.per = decision.per;
         let section = SectionAnswer { section: queries::COMPARABLE, sql: script.text(), rows, absence: None };
         Ok((Self { args, session, query, script, decision, facts, metric }, section))
@@ -212,25 +217,25 @@ impl<'a> Comparison<'a> {
         facts: SectionAnswer,
         parts: &[DiffPart],
         progress: &ProgressSpinner,
-    ) -> Outcome<Found> {
+    ) -> Outcome<ComparisonResult> {
         progress.say("comparing costs");
         let mut answers = vec![facts];
         answers.extend(self.answers(self.costs(parts)).await?);
-        let headlines = self.headlines(&Row::read(queries::COMPARE.name, &answers[1].rows)?);
+        let headlines = self.headlines(&CompareRow::read(queries::COMPARE.name, &answers[1].rows)?);
         let mut changes = None;
         if !is_tables(self.args, &self.query.names) {
             changes = Some(self.changes(&answers[2].rows, &answers[3].rows).await?);
             answers.truncate(2);
         }
-        Ok(Found { answers, headlines, changes, gates: self.judged().await? })
+        Ok(ComparisonResult { answers, headlines, changes, gates: self.judged().await? })
     }
 
     /// A sentence about each capture.
-    fn headlines(&self, totals: &[Row]) -> Vec<Headline> {
+    fn headlines(&self, totals: &[CompareRow]) -> Vec<TotalChange> {
         let measure = self.measure();
         let total = total_of(if measure.is_time() { DiffMetric::Time } else { self.metric });
-        let rows: Vec<Row> = totals.iter().filter(|row| row.what == total).cloned().collect();
-        let words = Words {
+        let rows: Vec<CompareRow> = totals.iter().filter(|row| row.what == total).cloned().collect();
+        let words = MetricWords {
             metric: if measure.is_time() { DiffMetric::Time } else { self.metric },
             title: total,
             unit: write::unit(measure),
@@ -245,26 +250,27 @@ impl<'a> Comparison<'a> {
     }
 
     /// The rows that changed: lines with their kernels, or kernels where the captures share no line.
-    async fn changes(&self, lines: &[RecordBatch], kernels: &[RecordBatch]) -> Outcome<Changes> {
-        let mut rows = Row::read(queries::COMPARE.name, lines)?;
-        let is_shared = |row: &Row| row.what != NO_LINE && row.base_launches > 0.0 && row.launches > 0.0;
+    async fn changes(&self, lines: &[RecordBatch], kernels: &[RecordBatch]) -> Outcome<PartChanges> {
+        let mut rows = CompareRow::read(queries::COMPARE.name, lines)?;
+        let is_shared =
+            |row: &CompareRow| row.what != NO_LINE && row.base_launches > 0.0 && row.launches > 0.0;
         if !rows.iter().any(is_shared) {
             let kernels = self.query.part(DiffPart::Kernels, self.measure());
-            rows = Row::read(queries::COMPARE.name, &ask(self.session, &kernels).await?)?;
-            return Ok(Changes { rows, kernels: Vec::new() });
+            rows = CompareRow::read(queries::COMPARE.name, &ask(self.session, &kernels).await?)?;
+            return Ok(PartChanges { rows, kernels: Vec::new() });
         }
-        Ok(Changes { rows, kernels: LineKernel::read(queries::LINE_KERNELS.name, kernels)? })
+        Ok(PartChanges { rows, kernels: DiffLineKernel::read(queries::LINE_KERNELS.name, kernels)? })
     }
 
-    fn measure(&self) -> Measure {
+    fn measure(&self) -> DiffMeasure {
         self.decision.measure(self.metric)
     }
 
     /// Answers to statements, asked at the same time.
-    async fn answers(&self, statements: Vec<Statement>) -> Outcome<Vec<SectionAnswer>> {
-        let scripts: Vec<&Script> = statements.iter().map(|(_, script)| script).collect();
+    async fn answers(&self, statements: Vec<SectionStatements>) -> Outcome<Vec<SectionAnswer>> {
+        let scripts: Vec<&QueryScript> = statements.iter().map(|(_, script)| script).collect();
         let found = ask_all(self.session, &scripts).await?;
-        let answer = |((section, script), rows): (&Statement, _)| SectionAnswer {
+        let answer = |((section, script), rows): (&SectionStatements, _)| SectionAnswer {
             section: *section,
             sql: script.text(),
             rows,
@@ -274,7 +280,7 @@ impl<'a> Comparison<'a> {
     }
 
     /// The statements about costs that the output shows.
-    fn costs(&self, parts: &[DiffPart]) -> Vec<Statement> {
+    fn costs(&self, parts: &[DiffPart]) -> Vec<SectionStatements> {
         let mut statements = self.tables(parts);
         if !is_tables(self.args, &self.query.names) {
             statements.push(self.line_kernels());
@@ -283,14 +289,14 @@ impl<'a> Comparison<'a> {
     }
 
     /// The totals and the parts.
-    fn tables(&self, parts: &[DiffPart]) -> Vec<Statement> {
+    fn tables(&self, parts: &[DiffPart]) -> Vec<SectionStatements> {
         let totals = (queries::TOTALS, self.query.totals(&self.decision.unknown));
         let parts = parts.iter().map(|&part| (keys(part), self.query.part(part, self.measure())));
         std::iter::once(totals).chain(parts).collect()
     }
 
     /// Kernels that a line has in one capture only.
-    fn line_kernels(&self) -> Statement {
+    fn line_kernels(&self) -> SectionStatements {
         let lines = self.query.part(DiffPart::Lines, self.measure());
         (queries::LINE_KERNELS, self.query.line_kernels(&lines))
     }
@@ -308,9 +314,9 @@ impl<'a> Comparison<'a> {
     }
 
     /// Subject of the printed comparison.
-    fn subject(&self) -> write::Subject<'_> {
+    fn subject(&self) -> write::ComparisonSubject<'_> {
         let paths = self.args.captures.iter().map(|capture| &*capture.path);
-        write::Subject {
+        write::ComparisonSubject {
             captures: self.query.names.iter().map(String::as_str).zip(paths).collect(),
             names: &self.query.names,
             facts: &self.facts,
@@ -322,18 +328,18 @@ impl<'a> Comparison<'a> {
     }
 
     /// The conditions with their results.
-    async fn judged(&self) -> Outcome<Vec<Judged>> {
+    async fn judged(&self) -> Outcome<Vec<JudgedCondition>> {
         let mut judged = Vec::new();
         for gate in &self.args.gates {
             let (rows, unit) = self.gated(gate).await?;
             judged.push(gate::judge(gate, &rows, unit));
         }
         for file in &self.args.row_gates {
-            judged.push(Judged {
+            judged.push(JudgedCondition {
                 condition: output::path(file),
                 rows: Vec::new(),
                 total: None,
-                unit: draw::Unit::Number,
+                unit: draw::DiffUnit::Number,
                 failure: row_gate::failure(self.session, file).await?,
             });
         }
@@ -341,7 +347,7 @@ impl<'a> Comparison<'a> {
     }
 
     /// All rows that a condition is about.
-    async fn gated(&self, gate: &ChangeCondition) -> Outcome<(Vec<Row>, draw::Unit)> {
+    async fn gated(&self, gate: &ChangeCondition) -> Outcome<(Vec<CompareRow>, draw::DiffUnit)> {
         let measure = self.decision.measure(gate.metric);
         if measure.is_scaled {
             let what = format!(
@@ -355,12 +361,12 @@ impl<'a> Comparison<'a> {
             let what = format!("`{}` cannot be checked: a capture lacks its data", gate.text);
             return Err(CommandFailure::message(NOT_COMPARABLE, what));
         }
-        let query = Query { is_all: true, ..self.query.clone() };
+        let query = DiffQuery { is_all: true, ..self.query.clone() };
         let script = match gate.part {
             Some(part) => query.part(part, measure),
             None => query.totals(&self.decision.unknown),
         };
-        let mut found = Row::read(queries::COMPARE.name, &ask(self.session, &script).await?)?;
+        let mut found = CompareRow::read(queries::COMPARE.name, &ask(self.session, &script).await?)?;
         if gate.part.is_none() {
             found.retain(|row| row.what == total);
         }

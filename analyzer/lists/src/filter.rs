@@ -39,13 +39,13 @@ const COSTS: [(&str, &str); 3] = [
 
 rows! {
     /// A line or op of the capture.
-    struct Place {
+    struct FilterSite {
         kind: String,
         label: String,
     }
 
     /// The part that a filter chooses.
-    struct Chosen {
+    struct ChosenLaunches {
         launches: f64,
         all_launches: f64,
         kernels: f64,
@@ -56,7 +56,7 @@ rows! {
 
 /// Launches of some kernels, lines and ops.
 #[derive(Clone, Debug)]
-pub struct Filter {
+pub struct LaunchFilter {
     /// The condition on the columns of `launch_context` and `tensor_cost`.
     launches: String,
     /// The condition on the columns of `finding`.
@@ -65,7 +65,7 @@ pub struct Filter {
     sentence: String,
 }
 
-impl Filter {
+impl LaunchFilter {
     /// The filter of a command line. None without one.
     ///
     /// # Errors
@@ -169,15 +169,15 @@ fn with(query: &str, parts: &str) -> String {
     }
 }
 
-async fn places(session: &Session) -> Outcome<Vec<Place>> {
+async fn places(session: &Session) -> Outcome<Vec<FilterSite>> {
     let query = queries::PLACES;
-    Place::read(query.name, &asked(session, query, &query.sql(&[])).await?)
+    FilterSite::read(query.name, &asked(session, query, &query.sql(&[])).await?)
 }
 
 async fn sentence(session: &Session, launches: &str, words: &str) -> Outcome<String> {
     let query = queries::SHARE;
     let rows = fresh_kept_rows(session, &query.sql(&[]).replace("$filter", launches)).await?;
-    let found = Chosen::read(query.name, &rows)?.into_iter().next();
+    let found = ChosenLaunches::read(query.name, &rows)?.into_iter().next();
     let found = found.ok_or_else(|| CommandFailure::message(QUERY, "the filter has no share"))?;
     let of = |some: f64, all: f64, noun: &str| format!("{} of {} {noun}", measured(some), measured(all));
     let share = found.share.map_or_else(String::new, |share| format!(", {} of all samples", percent(share)));
@@ -191,7 +191,7 @@ async fn sentence(session: &Session, launches: &str, words: &str) -> Outcome<Str
 
 /// The labels of a kind that match.
 fn named<'a>(
-    places: &'a [Place],
+    places: &'a [FilterSite],
     kind: &str,
     wanted: &str,
     is_meant: impl Fn(&str, &str) -> bool,
@@ -214,7 +214,7 @@ fn named<'a>(
 }
 
 /// The ops of a name, else of a name without namespace and overload, else of a part.
-fn ops<'a>(places: &'a [Place], wanted: &str) -> Outcome<Vec<&'a str>> {
+fn ops<'a>(places: &'a [FilterSite], wanted: &str) -> Outcome<Vec<&'a str>> {
     let whole = |label: &str, wanted: &str| label == wanted;
     let base = |label: &str, wanted: &str| {
         let name = label.rsplit("::").next().unwrap_or(label);
@@ -264,7 +264,7 @@ mod tests {
     #[test]
     fn ops_are_found_by_their_name_before_a_part_of_it() {
         let labels = ["aten::add.Tensor", "aten::addmm.default", "aten::add_.Tensor"];
-        let places = labels.map(|label| Place { kind: "op".to_owned(), label: label.to_owned() });
+        let places = labels.map(|label| FilterSite { kind: "op".to_owned(), label: label.to_owned() });
         let found = |wanted: &str| ops(&places, wanted).unwrap_or_default();
         assert_eq!(found("add"), ["aten::add.Tensor"]);
         assert_eq!(found("addmm.default"), ["aten::addmm.default"]);

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use arrow::array::RecordBatch;
 
-use crate::filter::Filter;
+use crate::filter::LaunchFilter;
 use crate::known::known;
 use stallmap::library::queries::{CommandQuery, top as queries};
 use stallmap_console::absent;
@@ -36,7 +36,7 @@ pub fn run(context: &CommandContext, args: &TopArgs) -> Outcome {
         context.open(&[(None, args.capture.clone())])?
     };
     let runtime = runtime()?;
-    let filter = runtime.block_on(Filter::of(&session, &args.filter))?;
+    let filter = runtime.block_on(LaunchFilter::of(&session, &args.filter))?;
     let sql = filter.as_ref().map_or(sql.clone(), |filter| filter.sql(&sql));
     if args.sql {
         return output::print(&sql).map(|()| OK);

@@ -24,7 +24,7 @@ use stallmap_console::names::nearest;
 use stallmap_console::output;
 use stallmap_console::output::progress::ProgressSpinner;
 use stallmap_console::row::column;
-use stallmap_lists::filter::Filter;
+use stallmap_lists::filter::LaunchFilter;
 
 use stallmap_verdict::Verdict;
 
@@ -66,7 +66,7 @@ pub fn run(context: &CommandContext, args: &ReportArgs) -> Outcome {
         context.open(&[(None, args.capture.clone())])?
     };
     let runtime = runtime()?;
-    let filter = runtime.block_on(Filter::of(&session, &args.filter))?;
+    let filter = runtime.block_on(LaunchFilter::of(&session, &args.filter))?;
     if filter.is_some() {
         wanted = filtered(wanted, &args.section)?;
     }

@@ -22,7 +22,7 @@ use stallmap_console::output::value::{NumberFormat, with_hex};
 use stallmap_console::output::{self, written};
 use stallmap_console::row::QueryRow as _;
 
-use stallmap_lists::filter::Filter;
+use stallmap_lists::filter::LaunchFilter;
 
 use crate::{Finding, json};
 
@@ -46,7 +46,7 @@ pub fn run(context: &CommandContext, args: &WhyArgs) -> Outcome {
         context.open(&[(None, args.capture.clone())])?
     };
     let runtime = runtime()?;
-    let filter = runtime.block_on(Filter::of(&session, &args.filter))?;
+    let filter = runtime.block_on(LaunchFilter::of(&session, &args.filter))?;
     let finding = {
         let _progress = ProgressSpinner::of(session.work(), "querying findings");
         runtime.block_on(finding(&session, filter.as_ref(), args.number))?
@@ -107,7 +107,7 @@ fn json(explained: &Explained, capture: &Path) -> Outcome<String> {
 }
 
 /// The finding of a rank, of those that a filter chooses.
-async fn finding(session: &Session, filter: Option<&Filter>, number: u32) -> Outcome<Finding> {
+async fn finding(session: &Session, filter: Option<&LaunchFilter>, number: u32) -> Outcome<Finding> {
     let sql = queries::FINDINGS.sql(&[("$top", number.into())]);
     let sql = filter.map_or(sql.clone(), |filter| filter.sql(&sql));
     let batches = asked(session, queries::FINDINGS, &sql).await?;

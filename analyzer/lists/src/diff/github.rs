@@ -5,24 +5,24 @@ use std::path::Path;
 use stallmap_console::output::number;
 use stallmap_console::place::LineLocation;
 
-use super::found::Found;
+use super::found::ComparisonResult;
 use super::gate::described;
-use super::verdict::{self, Headline};
-use super::write::{Subject, unit};
+use super::verdict::{self, TotalChange};
+use super::write::{ComparisonSubject, unit};
 
 /// Annotations of one kind that a step shows.
 const MOST: usize = 10;
 
 /// One command a line.
-pub(super) fn github(subject: &Subject<'_>, found: &Found) -> String {
+pub(super) fn github(subject: &ComparisonSubject<'_>, found: &ComparisonResult) -> String {
     let mut lines: Vec<String> = errors(subject, found).into_iter().take(MOST).collect();
     lines.extend(warnings(subject, found).take(MOST));
-    let notice = |headline: &Headline| command("notice", None, None, "stallmap diff", &headline.sentence);
+    let notice = |headline: &TotalChange| command("notice", None, None, "stallmap diff", &headline.sentence);
     lines.extend(found.headlines.iter().map(notice));
     lines.join("\n") + "\n"
 }
 
-fn errors(subject: &Subject<'_>, found: &Found) -> Vec<String> {
+fn errors(subject: &ComparisonSubject<'_>, found: &ComparisonResult) -> Vec<String> {
     let mut errors = Vec::new();
     for gate in found.failed() {
         let title = format!("stallmap: {}", gate.condition);
@@ -37,7 +37,10 @@ fn errors(subject: &Subject<'_>, found: &Found) -> Vec<String> {
     errors
 }
 
-fn warnings<'a>(subject: &'a Subject<'_>, found: &'a Found) -> impl Iterator<Item = String> + 'a {
+fn warnings<'a>(
+    subject: &'a ComparisonSubject<'_>,
+    found: &'a ComparisonResult,
+) -> impl Iterator<Item = String> + 'a {
     found.worse().map(|(row, place)| {
         let change = row.ratio.map_or_else(|| "new".to_owned(), number::ratio);
         let title = format!("stallmap: {} {change}", subject.measure.title());

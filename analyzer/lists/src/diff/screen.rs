@@ -7,10 +7,10 @@ use stallmap_console::output::shorten::{ShortenSide, printable, shorten, width, 
 use stallmap_console::output::table::is_aggregate;
 use stallmap_console::place::LineLocation;
 
-use super::draw::Unit;
-use super::fact::{self, Fact};
-use super::found::{Changes, Found};
-use super::row::Row;
+use super::draw::DiffUnit;
+use super::fact::{self, CaptureFact};
+use super::found::{ComparisonResult, PartChanges};
+use super::row::CompareRow;
 use super::verdict;
 
 /// Columns of a page that is not for a terminal.
@@ -21,7 +21,12 @@ const CHANGE: usize = 9;
 const KERNELS: usize = 3;
 
 /// The lines.
-pub(super) fn screen(found: &Found, unit: Unit, facts: &[Fact], canvas: TableCanvas) -> Vec<String> {
+pub(super) fn screen(
+    found: &ComparisonResult,
+    unit: DiffUnit,
+    facts: &[CaptureFact],
+    canvas: TableCanvas,
+) -> Vec<String> {
     let columns = canvas.width.unwrap_or(PAGE);
     let mut lines: Vec<String> = Vec::new();
     for headline in &found.headlines {
@@ -40,7 +45,7 @@ pub(super) fn screen(found: &Found, unit: Unit, facts: &[Fact], canvas: TableCan
 }
 
 /// The rows with a significant change, the kernels that they gained and lost, and the sum of the rest.
-fn changed(changes: &Changes, unit: Unit, columns: usize) -> Vec<String> {
+fn changed(changes: &PartChanges, unit: DiffUnit, columns: usize) -> Vec<String> {
     let values: Vec<String> = changes.rows.iter().map(|row| verdict::range(row, unit)).collect();
     let room = values.iter().map(|value| width(value)).max().unwrap_or(0);
     let indent = room + CHANGE + 5;
@@ -65,7 +70,7 @@ fn changed(changes: &Changes, unit: Unit, columns: usize) -> Vec<String> {
 }
 
 /// The change in percent, or a word for it.
-pub(super) fn change(row: &Row) -> String {
+pub(super) fn change(row: &CompareRow) -> String {
     match (row.status.as_deref(), row.ratio) {
         _ if row.is_noise() => "~".to_owned(),
         (Some("added"), _) => "new".to_owned(),
@@ -76,7 +81,7 @@ pub(super) fn change(row: &Row) -> String {
 }
 
 /// The name of a row, and its earlier place. Sums say of how much.
-pub(super) fn place(row: &Row) -> String {
+pub(super) fn place(row: &CompareRow) -> String {
     let text = printable(&row.what);
     if is_sum(row) {
         let rows = counted(whole(row.rows), "other", "others");
@@ -88,7 +93,7 @@ pub(super) fn place(row: &Row) -> String {
 }
 
 /// True for the sum of the rows that have no place of their own.
-fn is_sum(row: &Row) -> bool {
+fn is_sum(row: &CompareRow) -> bool {
     row.rows > 1.0 || is_aggregate(&row.what) && !row.what.starts_with('(')
 }
 
@@ -108,7 +113,7 @@ fn whole(count: f64) -> u64 {
 }
 
 /// Kernels that a row gained or lost.
-pub(super) fn kernels(changes: &Changes, row: &Row, status: &str) -> Option<String> {
+pub(super) fn kernels(changes: &PartChanges, row: &CompareRow, status: &str) -> Option<String> {
     let all = changes
         .kernels
         .iter()
@@ -122,7 +127,7 @@ pub(super) fn kernels(changes: &Changes, row: &Row, status: &str) -> Option<Stri
 }
 
 /// Differences between the captures, and the next commands.
-fn tail(facts: &[Fact]) -> Vec<String> {
+fn tail(facts: &[CaptureFact]) -> Vec<String> {
     let names = fact::differences(facts);
     let mut lines = Vec::new();
     if !names.is_empty() {

@@ -1,8 +1,8 @@
 //! The forest as text.
 
 use super::dot::short_op;
-use super::prune::Picture;
-use super::tree::{Edge, Kind};
+use super::prune::ForestPicture;
+use super::tree::{ForestEdge, RelationKind};
 use stallmap_console::output::number;
 use stallmap_console::output::paint::TextRole;
 use stallmap_console::output::shorten::{ShortenSide, printable, shorten, width};
@@ -12,8 +12,9 @@ use stallmap_console::output::table::TableCanvas;
 const MAX_SOURCES: usize = 3;
 
 /// Draws the forest as lines.
-pub(super) fn draw(picture: &Picture, canvas: TableCanvas) -> String {
-    let mut page = Page { picture, canvas, text: String::new(), room: canvas.width.unwrap_or(usize::MAX) };
+pub(super) fn draw(picture: &ForestPicture, canvas: TableCanvas) -> String {
+    let mut page =
+        ForestText { picture, canvas, text: String::new(), room: canvas.width.unwrap_or(usize::MAX) };
     page.header();
     for root in (0..picture.nodes.len()).filter(|&node| picture.nodes[node].base.is_none()) {
         page.node(root, "", "");
@@ -22,14 +23,14 @@ pub(super) fn draw(picture: &Picture, canvas: TableCanvas) -> String {
     page.text
 }
 
-struct Page<'a> {
-    picture: &'a Picture,
+struct ForestText<'a> {
+    picture: &'a ForestPicture,
     canvas: TableCanvas,
     text: String,
     room: usize,
 }
 
-impl Page<'_> {
+impl ForestText<'_> {
     fn header(&mut self) {
         let head = format!("{:>7}  {:>9}  {:>9}  tensor", "share", "samples", "self");
         self.text += &(self.canvas.paint.text(TextRole::Header, &head) + "\n");
@@ -92,12 +93,14 @@ impl Page<'_> {
         if let (Some(line), true) = (&node.tensor.stalled_at, node.samples > 0.0) {
             summary.push(format!("waited at {line}"));
         }
-        let edges = |kind: Kind| -> Vec<&Edge> {
+        let edges = |kind: RelationKind| -> Vec<&ForestEdge> {
             self.picture.edges.iter().filter(|edge| edge.target == place && edge.kind == kind).collect()
         };
-        for (kind, sign) in
-            [(Kind::Copy, "← copy of"), (Kind::Op, "← created from"), (Kind::InPlace, "✎ written")]
-        {
+        for (kind, sign) in [
+            (RelationKind::Copy, "← copy of"),
+            (RelationKind::Op, "← created from"),
+            (RelationKind::InPlace, "✎ written"),
+        ] {
             let edges = edges(kind);
             if let Some(first) = edges.first() {
                 summary.push(format!("{sign} {}", self.sources(&edges, first)));
@@ -106,7 +109,7 @@ impl Page<'_> {
         summary
     }
 
-    fn sources(&self, edges: &[&Edge], first: &Edge) -> String {
+    fn sources(&self, edges: &[&ForestEdge], first: &ForestEdge) -> String {
         let op = first.op.as_deref().map(short_op).unwrap_or_default();
         let mut names: Vec<&str> = Vec::new();
         for edge in edges.iter().filter(|edge| edge.source != edge.target) {
@@ -117,7 +120,7 @@ impl Page<'_> {
         }
         let more = names.len().saturating_sub(MAX_SOURCES);
         names.truncate(MAX_SOURCES);
-        let by = if first.kind == Kind::InPlace && !names.is_empty() { "from " } else { "" };
+        let by = if first.kind == RelationKind::InPlace && !names.is_empty() { "from " } else { "" };
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         format!("{by}{}{more} by {op}", names.join(", ")).trim_start().to_owned()
     }

@@ -1,11 +1,11 @@
 //! Cost of a path: sums, and ratios computed from sums on demand.
 
-use super::chance::Chances;
+use super::chance::SumVariances;
 use stallmap_console::args::tree::TreeMetric;
 
 /// A sum over launches.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Cost {
+pub(super) struct LaunchCost {
     /// Samples.
     pub(super) samples: f64,
     /// Samples of memory stalls.
@@ -15,28 +15,28 @@ pub(super) struct Cost {
     /// Launches.
     pub(super) launches: f64,
     /// Variances of samples and time. Empty without a comparison.
-    pub(super) chances: Chances,
+    pub(super) chances: SumVariances,
 }
 
 /// A sum in each of two captures. With one capture, only the second is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Costs {
+pub(super) struct PairedCosts {
     /// In the capture that is compared with.
-    pub(super) before: Cost,
+    pub(super) before: LaunchCost,
     /// In the capture.
-    pub(super) after: Cost,
+    pub(super) after: LaunchCost,
 }
 
 /// Which capture a launch is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
+pub(super) enum CaptureSide {
     /// The base of the comparison.
     Before,
     /// The capture in question.
     After,
 }
 
-impl Cost {
+impl LaunchCost {
     /// Adds another sum.
     pub(super) fn add(&mut self, other: &Self) {
         self.samples += other.samples;
@@ -79,12 +79,12 @@ impl Cost {
     }
 }
 
-impl Costs {
+impl PairedCosts {
     /// The sum of one launch.
-    pub(super) fn of(side: Side, cost: Cost) -> Self {
+    pub(super) fn of(side: CaptureSide, cost: LaunchCost) -> Self {
         match side {
-            Side::Before => Self { before: cost, ..Self::default() },
-            Side::After => Self { after: cost, ..Self::default() },
+            CaptureSide::Before => Self { before: cost, ..Self::default() },
+            CaptureSide::After => Self { after: cost, ..Self::default() },
         }
     }
 

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use super::cost::{Cost, Costs, Side};
+use super::cost::{CaptureSide, LaunchCost, PairedCosts};
 use stallmap_console::args::tree::{FrameName, TreeLevel};
 
 /// One launch from the query.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Launch {
+pub(super) struct PathLaunch {
     /// The names of each category, callers first. None if the launch has none.
     pub(super) frames: Vec<String>,
     /// See [`TreeLevel::User`].
@@ -25,14 +25,14 @@ pub(super) struct Launch {
     /// See [`TreeLevel::Kernel`].
     pub(super) kernel: Option<String>,
     /// Its cost.
-    pub(super) cost: Cost,
+    pub(super) cost: LaunchCost,
     /// True if it has samples with an unknown time.
     pub(super) lacks_time: bool,
 }
 
 /// One name at one level.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Step {
+pub(super) struct PathStep {
     /// The level.
     pub(super) level: TreeLevel,
     /// The name.
@@ -41,30 +41,30 @@ pub(super) struct Step {
 
 /// The path of one launch: steps by their number.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Path {
+pub(super) struct LaunchPath {
     /// Callers first.
     pub(super) steps: Vec<usize>,
     /// Cost of the launch.
-    pub(super) cost: Costs,
+    pub(super) cost: PairedCosts,
 }
 
 /// The paths of all launches.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Paths {
+pub(super) struct LaunchPaths {
     /// Every step that a path has.
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<PathStep>,
     /// The paths.
-    pub(super) paths: Vec<Path>,
+    pub(super) paths: Vec<LaunchPath>,
 }
 
 /// Numbers steps in order of appearance.
 #[derive(Default)]
-struct Numbers {
-    steps: Vec<Step>,
+struct StepNumbers {
+    steps: Vec<PathStep>,
     known: Vec<(TreeLevel, HashMap<String, usize>)>,
 }
 
-impl Launch {
+impl PathLaunch {
     fn names(&self, level: TreeLevel) -> &[String] {
         match level {
             TreeLevel::Python => &self.frames,
@@ -81,7 +81,11 @@ impl Launch {
 
 /// The paths of launches of one or two captures. A category without launches is omitted. If only some launches lack it,
 /// they share a name in parentheses.
-pub(super) fn paths(launches: &[(Side, Vec<Launch>)], levels: &[TreeLevel], form: FrameName) -> Paths {
+pub(super) fn paths(
+    launches: &[(CaptureSide, Vec<PathLaunch>)],
+    levels: &[TreeLevel],
+    form: FrameName,
+) -> LaunchPaths {
     let all =
         || launches.iter().flat_map(|(side, launches)| launches.iter().map(move |launch| (*side, launch)));
     let levels: Vec<TreeLevel> = levels
@@ -89,7 +93,7 @@ pub(super) fn paths(launches: &[(Side, Vec<Launch>)], levels: &[TreeLevel], form
         .copied()
         .filter(|&level| all().any(|(_, launch)| !launch.names(level).is_empty()))
         .collect();
-    let mut numbers = Numbers::default();
+    let mut numbers = StepNumbers::default();
     let mut paths = Vec::new();
     for (side, launch) in all() {
         let mut steps = Vec::new();
@@ -105,12 +109,12 @@ pub(super) fn paths(launches: &[(Side, Vec<Launch>)], levels: &[TreeLevel], form
                 _ => numbers.number(level, name),
             }));
         }
-        paths.push(Path { steps, cost: Costs::of(side, launch.cost) });
+        paths.push(LaunchPath { steps, cost: PairedCosts::of(side, launch.cost) });
     }
-    Paths { steps: numbers.steps, paths }
+    LaunchPaths { steps: numbers.steps, paths }
 }
 
-impl Numbers {
+impl StepNumbers {
     fn number(&mut self, level: TreeLevel, name: &str) -> usize {
         let at = self.known.iter().position(|(known, _)| *known == level).unwrap_or_else(|| {
             self.known.push((level, HashMap::new()));
@@ -122,7 +126,7 @@ impl Numbers {
         }
         let number = self.steps.len();
         known.insert(name.to_owned(), number);
-        self.steps.push(Step { level, name: name.to_owned() });
+        self.steps.push(PathStep { level, name: name.to_owned() });
         number
     }
 }
@@ -155,13 +159,13 @@ fn frame(text: &str, form: FrameName) -> String {
 mod tests {
     use super::*;
 
-    fn launch(frames: &[&str], ops: &[&str]) -> Launch {
+    fn launch(frames: &[&str], ops: &[&str]) -> PathLaunch {
         let texts = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
-        Launch { frames: texts(frames), ops: texts(ops), ..Launch::default() }
+        PathLaunch { frames: texts(frames), ops: texts(ops), ..PathLaunch::default() }
     }
 
-    fn named(launches: Vec<Launch>, levels: &[TreeLevel], form: FrameName) -> Vec<Vec<String>> {
-        let paths = paths(&[(Side::After, launches)], levels, form);
+    fn named(launches: Vec<PathLaunch>, levels: &[TreeLevel], form: FrameName) -> Vec<Vec<String>> {
+        let paths = paths(&[(CaptureSide::After, launches)], levels, form);
         let name = |step: &usize| paths.steps[*step].name.clone();
         paths.paths.iter().map(|path| path.steps.iter().map(name).collect()).collect()
     }

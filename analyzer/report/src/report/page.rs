@@ -27,12 +27,12 @@ use std::path::Path;
 
 use stallmap::session::Session;
 
-use self::ask::Asker;
-use self::block::Block;
-use self::document::Subject;
-use self::links::Links;
-use self::table::{Layout, Rows, table};
-use self::warps::Pictures;
+use self::ask::SessionAsker;
+use self::block::PageSection;
+use self::document::PageSubject;
+use self::links::PageLinks;
+use self::table::{AnchoredRows, TableLayout, table};
+use self::warps::RequestPictures;
 use stallmap::library::queries::{self, CommandQuery};
 use stallmap_console::answer::SectionAnswer;
 use stallmap_console::args::ReportArgs;
@@ -55,7 +55,7 @@ const OBJECTS: u64 = 40;
 pub(super) async fn page(
     args: &ReportArgs,
     session: &Session,
-    (program, change): (String, Option<Block>),
+    (program, change): (String, Option<PageSection>),
     verdict: &Verdict,
 ) -> Outcome<String> {
     let mut blocks = blocks(&ahead(session, args).await?, args, verdict).await?;
@@ -70,20 +70,20 @@ pub(crate) async fn served(
     session: &Session,
     program: &str,
     verdict: &Verdict,
-) -> Outcome<document::Served> {
+) -> Outcome<document::ServedPage> {
     let mut blocks = blocks(&ahead(session, args).await?, args, verdict).await?;
     let place = blocks.len().min(1);
     blocks.insert(place, sql::block());
     Ok(document::served(&subject(args, verdict, program, "serve"), &blocks))
 }
 
-fn subject(args: &ReportArgs, verdict: &Verdict, program: &str, command: &str) -> Subject {
+fn subject(args: &ReportArgs, verdict: &Verdict, program: &str, command: &str) -> PageSubject {
     let file = args.capture.file_name().unwrap_or(args.capture.as_os_str());
     let started = verdict.started().map(|started| format!("{} UTC", started.replace('T', " ")));
     let facts: Vec<String> = verdict.subject().into_iter().chain(started).collect();
     let capture = printable(&file.to_string_lossy());
     let format = if command == "serve" { "--http" } else { "--html" };
-    Subject {
+    PageSubject {
         command: format!("stallmap {command} {capture} {format}"),
         title: capture,
         facts: printable(&facts.join(" · ")),
@@ -107,8 +107,8 @@ fn texts(args: &ReportArgs) -> Vec<(CommandQuery, String)> {
 }
 
 /// An asker of a session, with the answers of the queries that depend on no other.
-async fn ahead<'a>(session: &'a Session, args: &ReportArgs) -> Outcome<Asker<'a>> {
-    let mut asker = Asker::of(session);
+async fn ahead<'a>(session: &'a Session, args: &ReportArgs) -> Outcome<SessionAsker<'a>> {
+    let mut asker = SessionAsker::of(session);
     let accessed = heat::sql_of_accessed(&asker).await?;
     let drawings = [
         (queries::page::STALLS, STALL_BARS),
@@ -124,30 +124,32 @@ async fn ahead<'a>(session: &'a Session, args: &ReportArgs) -> Outcome<Asker<'a>
 }
 
 /// The sections in reading order: verdict, call paths, findings, costs, drawings, then losses and coverage.
-async fn blocks(asker: &Asker<'_>, args: &ReportArgs, verdict: &Verdict) -> Outcome<Vec<Block>> {
+async fn blocks(asker: &SessionAsker<'_>, args: &ReportArgs, verdict: &Verdict) -> Outcome<Vec<PageSection>> {
     let top = [("$top", args.top.unwrap_or(DEFAULT_TOP).into())];
     let stalls = asker.ask(queries::page::STALLS, &[("$top", STALL_BARS)]).await?;
     let kernels = asker.ask(queries::report::KERNELS, &top).await?;
     let parts = code::parts(asker, &kernels, args.root.as_deref()).await?;
-    let pictures = Pictures::of(asker).await?;
+    let pictures = RequestPictures::of(asker).await?;
     let findings = asker.ask(queries::report::FINDINGS, &top).await?;
     let mut costs = Vec::new();
     for (query, layout) in COSTS {
         let answer = match layout.rows {
-            Rows::Plain if query.name == kernels.section.name => kernels.clone(),
-            Rows::Sentences => asker.ask(*query, &[("$top", args.top.unwrap_or(SENTENCES).into())]).await?,
+            AnchoredRows::Plain if query.name == kernels.section.name => kernels.clone(),
+            AnchoredRows::Sentences => {
+                asker.ask(*query, &[("$top", args.top.unwrap_or(SENTENCES).into())]).await?
+            }
             _ => asker.ask(*query, &top).await?,
         };
         costs.push((answer, layout));
     }
-    let mut links = Links::default();
+    let mut links = PageLinks::default();
     stalls::add(&stalls, &mut links)?;
     code::add(&parts, &mut links);
     pictures.add(&mut links);
     for (answer, layout) in &costs {
         match layout.rows {
-            Rows::Lines => links.add_lines(answer)?,
-            Rows::Tensors => links.add_tensors(answer)?,
+            AnchoredRows::Lines => links.add_lines(answer)?,
+            AnchoredRows::Tensors => links.add_tensors(answer)?,
             _ => {}
         }
     }
@@ -179,21 +181,21 @@ async fn blocks(asker: &Asker<'_>, args: &ReportArgs, verdict: &Verdict) -> Outc
 }
 
 /// Recommended changes, by saving.
-const FINDINGS: Layout = Layout {
+const FINDINGS: TableLayout = TableLayout {
     caption: "Findings by saving",
     name: "sentence",
     below: &[("advice", "→"), ("finding", "kind")],
     bar: "saving_share",
     hidden: &[],
     is_long: true,
-    rows: Rows::Findings,
+    rows: AnchoredRows::Findings,
 };
 
 /// Rankings by cost.
-const COSTS: &[(CommandQuery, Layout)] = &[
+const COSTS: &[(CommandQuery, TableLayout)] = &[
     (
         queries::report::TENSORS,
-        Layout {
+        TableLayout {
             caption: "Tensors by stall cost",
             name: "tensor",
             below: &[
@@ -205,127 +207,136 @@ const COSTS: &[(CommandQuery, Layout)] = &[
             bar: "share",
             hidden: &[],
             is_long: true,
-            rows: Rows::Tensors,
+            rows: AnchoredRows::Tensors,
         },
     ),
     (
         queries::report::WHY,
-        Layout {
+        TableLayout {
             caption: "Why",
             name: "why",
             below: &[],
             bar: "memory_share",
             hidden: &[],
             is_long: true,
-            rows: Rows::Sentences,
+            rows: AnchoredRows::Sentences,
         },
     ),
     (
         queries::report::KERNELS,
-        Layout {
+        TableLayout {
             caption: "Kernels by samples",
             name: "kernel",
             below: &[],
             bar: "share",
             hidden: &[],
             is_long: true,
-            rows: Rows::Plain,
+            rows: AnchoredRows::Plain,
         },
     ),
     (
         queries::report::LINES,
-        Layout {
+        TableLayout {
             caption: "Python lines by samples",
             name: "line",
             below: &[("forward_line", "gradient of")],
             bar: "share",
             hidden: &[],
             is_long: true,
-            rows: Rows::Lines,
+            rows: AnchoredRows::Lines,
         },
     ),
     (
         queries::report::OPS,
-        Layout {
+        TableLayout {
             caption: "Operators by samples",
             name: "op",
             below: &[],
             bar: "share",
             hidden: &[],
             is_long: true,
-            rows: Rows::Plain,
+            rows: AnchoredRows::Plain,
         },
     ),
 ];
 
 /// Tables of replays.
-const REPLAYED: &[(CommandQuery, Layout)] = &[
+const REPLAYED: &[(CommandQuery, TableLayout)] = &[
     (
         queries::report::COUNTERS,
-        Layout {
+        TableLayout {
             caption: "Hardware counters by kernel",
             name: "kernel",
             below: &[],
             bar: "",
             hidden: &[],
             is_long: true,
-            rows: Rows::Plain,
+            rows: AnchoredRows::Plain,
         },
     ),
     (
         queries::report::REPLAYS,
-        Layout {
+        TableLayout {
             caption: "Outcomes of replays",
             name: "outcome",
             below: &[("reason", "because"), ("kernel", "kernel")],
             bar: "share",
             hidden: &[],
             is_long: false,
-            rows: Rows::Plain,
+            rows: AnchoredRows::Plain,
         },
     ),
 ];
 
 /// Coverage in full.
-fn coverage(answer: &SectionAnswer) -> Outcome<Block> {
-    let layout = Layout {
+fn coverage(answer: &SectionAnswer) -> Outcome<PageSection> {
+    let layout = TableLayout {
         caption: "Coverage",
         name: "known",
         below: &[("detail", "")],
         bar: "",
         hidden: &[],
         is_long: false,
-        rows: Rows::Plain,
+        rows: AnchoredRows::Plain,
     };
-    list("coverage", answer, &layout, &Links::default())
+    list("coverage", answer, &layout, &PageLinks::default())
 }
 
 /// Losses, or the statement that there are none.
-fn losses(answer: &SectionAnswer) -> Outcome<Block> {
-    let mut block = Block::of("losses", answer);
+fn losses(answer: &SectionAnswer) -> Outcome<PageSection> {
+    let mut block = PageSection::of("losses", answer);
     if answer.count() == 0 {
         "Losses".clone_into(&mut block.title);
         block.doc.clear();
         block.body.markup("<p class=\"good\">Nothing was lost.</p>\n");
         return Ok(block);
     }
-    let layout = Layout {
+    let layout = TableLayout {
         caption: "Losses",
         name: "reason",
         below: &[("detail", "such as")],
         bar: "",
         hidden: &[],
         is_long: false,
-        rows: Rows::Plain,
+        rows: AnchoredRows::Plain,
     };
-    block.body.markup("<div class=\"warning\">\n").piece(&table(&answer.rows, &layout, &Links::default())?);
+    block.body.markup("<div class=\"warning\">\n").piece(&table(
+        &answer.rows,
+        &layout,
+        &PageLinks::default(),
+    )?);
     block.body.markup("</div>\n");
     Ok(block)
 }
 
 /// A section that is a table.
-fn list(id: &'static str, answer: &SectionAnswer, layout: &Layout, links: &Links) -> Outcome<Block> {
-    let mut block = Block::of(id, answer);
+fn list(
+    id: &'static str,
+    answer: &SectionAnswer,
+    layout: &TableLayout,
+    links: &PageLinks,
+) -> Outcome<PageSection> {
+    let mut block = PageSection::of(id, answer);
     if answer.count() == 0 {
         block.body.markup("<p class=\"dim\">(nothing of this kind was recorded)</p>\n");
     } else {

@@ -12,13 +12,13 @@ use stallmap_verdict::Verdict;
 
 use super::page::{self, document};
 use super::subject;
-pub use document::Served;
+pub use document::ServedPage;
 
 /// The page of a capture: that of `stallmap report --html` with a box for SQL. `root` is the folder of source files.
 ///
 /// # Errors
 /// Fails if a query of the page fails.
-pub async fn page(session: &Session, capture: &CaptureLocation, root: Option<&Path>) -> Outcome<Served> {
+pub async fn page(session: &Session, capture: &CaptureLocation, root: Option<&Path>) -> Outcome<ServedPage> {
     let args = ReportArgs { root: root.map(Path::to_owned), ..report(capture) };
     let program = subject::subject(session).await?;
     let verdict = Verdict::of(session).await?;
@@ -26,7 +26,7 @@ pub async fn page(session: &Session, capture: &CaptureLocation, root: Option<&Pa
 }
 
 /// A page of a title and content, in the style of reports, without scripts.
-pub fn plain(title: &str, body: &HtmlPage) -> Served {
+pub fn plain(title: &str, body: &HtmlPage) -> ServedPage {
     document::plain(title, body)
 }
 

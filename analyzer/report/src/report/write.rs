@@ -31,7 +31,7 @@ const NARROW: usize = 100;
 rows! {
     /// A row of the coverage that marks itself as a flaw.
     #[derive(Clone, Debug)]
-    struct Flaw { known: String, count: Option<f64>, of: Option<f64>, share: Option<f64> }
+    struct CoverageFlaw { known: String, count: Option<f64>, of: Option<f64>, share: Option<f64> }
 }
 
 /// Lines of the report without a choice of sections, with the verdict. A section that exceeds them is only named.
@@ -91,7 +91,7 @@ fn section(subject: &str, is_brief: bool, answer: &SectionAnswer) -> Outcome<Str
 /// Flaws of the coverage, a line each.
 fn flaws(canvas: TableCanvas, answer: &SectionAnswer) -> Outcome<String> {
     let mut out = String::new();
-    for Flaw { known, count, of, share } in Flaw::read(answer.section.name, &answer.rows)? {
+    for CoverageFlaw { known, count, of, share } in CoverageFlaw::read(answer.section.name, &answer.rows)? {
         let numbers = match (count, of, share) {
             (Some(count), Some(of), Some(share)) => {
                 format!(": {} of {}, {}", measured(count), measured(of), percent(share))

@@ -2,11 +2,11 @@
 
 use std::io::{self, Write};
 
-use super::chain::{Link, Node, chain};
-use super::file::Files;
-use super::fold::{Fold, folds};
-use super::group::Group;
-use super::listing::{Instruction, Listing};
+use super::chain::{ChainLink, ChainNode, chain};
+use super::file::SourceTexts;
+use super::fold::{InstructionFold, folds};
+use super::group::InstructionGroup;
+use super::listing::{KernelListing, ListingInstruction};
 use super::words;
 use stallmap_console::output::TableCanvas;
 use stallmap_console::output::number::percent;
@@ -19,20 +19,20 @@ const MAX_OF_A_LINE: usize = 6;
 const TEXT_COLUMN: usize = 10;
 
 /// Writes lines that fit a canvas.
-pub(super) struct Page<'a> {
+pub(super) struct TerminalPage<'a> {
     out: &'a mut dyn Write,
     canvas: TableCanvas,
-    listing: &'a Listing,
-    files: &'a Files,
+    listing: &'a KernelListing,
+    files: &'a SourceTexts,
 }
 
-impl<'a> Page<'a> {
+impl<'a> TerminalPage<'a> {
     /// A page of a listing.
     pub(super) fn new(
         out: &'a mut dyn Write,
         canvas: TableCanvas,
-        listing: &'a Listing,
-        files: &'a Files,
+        listing: &'a KernelListing,
+        files: &'a SourceTexts,
     ) -> Self {
         Self { out, canvas, listing, files }
     }
@@ -53,7 +53,7 @@ impl<'a> Page<'a> {
     }
 
     /// The hottest locations, each with its producers.
-    pub(super) fn hottest(&mut self, groups: &[Group<'_>], top: usize) -> io::Result<()> {
+    pub(super) fn hottest(&mut self, groups: &[InstructionGroup<'_>], top: usize) -> io::Result<()> {
         if groups.is_empty() {
             return self.line(TextRole::Plain, "(no samples)");
         }
@@ -76,7 +76,7 @@ impl<'a> Page<'a> {
         meanings.iter().try_for_each(|meaning| self.line(TextRole::Dim, meaning))
     }
 
-    fn group(&mut self, group: &Group<'_>) -> io::Result<()> {
+    fn group(&mut self, group: &InstructionGroup<'_>) -> io::Result<()> {
         let counted = self.counted(group.samples, group.charged);
         if let Some((file, line)) = group.source {
             self.line(TextRole::Header, &format!("{}:{line}  {counted}", words::file_name(file)))?;
@@ -96,7 +96,7 @@ impl<'a> Page<'a> {
         }
         let others = folds.get(MAX_OF_A_LINE..).unwrap_or_default();
         if !others.is_empty() {
-            let samples = words::samples(self.listing, others.iter().map(Fold::samples).sum());
+            let samples = words::samples(self.listing, others.iter().map(InstructionFold::samples).sum());
             let count: usize = others.iter().map(|fold| fold.all.len()).sum();
             let count = words::counted(count as u64, "other instruction", "other instructions");
             self.line(TextRole::Dim, &format!("  ({count}, {samples})"))?;
@@ -113,7 +113,7 @@ impl<'a> Page<'a> {
     }
 
     /// Equal instructions: the hottest, with the reasons of all.
-    fn fold(&mut self, fold: &Fold<'_>) -> io::Result<()> {
+    fn fold(&mut self, fold: &InstructionFold<'_>) -> io::Result<()> {
         let instruction = fold.first;
         let mut head =
             format!("  {}  {}{}", words::pc(instruction.pc), fold.times(), words::text(instruction));
@@ -129,12 +129,12 @@ impl<'a> Page<'a> {
     }
 
     /// A callee is named: its pcs are its own.
-    fn other_function<'b>(&self, instruction: &'b Instruction) -> Option<&'b str> {
+    fn other_function<'b>(&self, instruction: &'b ListingInstruction) -> Option<&'b str> {
         let is_other = instruction.place().0 != self.listing.kernel.function_id;
         is_other.then(|| instruction.function.as_deref().unwrap_or("another function"))
     }
 
-    fn nodes(&mut self, nodes: &[Node], indent: &str) -> io::Result<()> {
+    fn nodes(&mut self, nodes: &[ChainNode], indent: &str) -> io::Result<()> {
         for (index, node) in nodes.iter().enumerate() {
             let is_last = index + 1 == nodes.len();
             let (branch, trunk) = if is_last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
@@ -150,23 +150,23 @@ impl<'a> Page<'a> {
         Ok(())
     }
 
-    fn summary(&self, node: &Node) -> String {
+    fn summary(&self, node: &ChainNode) -> String {
         let producer = self.producer(node);
         let mark = if node.is_loop { " ↺" } else { "" };
         match &node.link {
-            Link::Waited { reason, share, note, .. } if node.place.is_none() => {
+            ChainLink::Waited { reason, share, note, .. } if node.place.is_none() => {
                 format!("{} {reason}: {note}", percent(*share))
             }
-            Link::Waited { share, note, .. } => {
+            ChainLink::Waited { share, note, .. } => {
                 format!("{} waits for {producer}{mark}  ({note})", percent(*share))
             }
-            Link::Address { through } => {
+            ChainLink::Address { through } => {
                 format!("its operands through {} from {producer}{mark}", words::pc(through.1))
             }
         }
     }
 
-    fn producer(&self, node: &Node) -> String {
+    fn producer(&self, node: &ChainNode) -> String {
         let Some((_, producer)) = node.place.and_then(|place| self.listing.find(place)) else {
             return "an instruction that is not listed".to_owned();
         };
@@ -180,7 +180,7 @@ impl<'a> Page<'a> {
         summary
     }
 
-    fn touched(&mut self, instruction: &Instruction, indent: &str) -> io::Result<()> {
+    fn touched(&mut self, instruction: &ListingInstruction, indent: &str) -> io::Result<()> {
         let mut touched = words::touches(self.listing, instruction);
         if let (Some(last), Some(pattern)) = (touched.last_mut(), words::pattern(instruction)) {
             last.extend([format!("; {pattern}")]);
@@ -214,14 +214,14 @@ impl<'a> Page<'a> {
         Ok(())
     }
 
-    fn source_above(&mut self, instruction: &Instruction) -> io::Result<()> {
+    fn source_above(&mut self, instruction: &ListingInstruction) -> io::Result<()> {
         let Some((file, line)) = instruction.source() else { return Ok(()) };
         let text = self.files.line(file, line).map(str::trim).unwrap_or_default();
         let path = words::call_path(instruction).map(|path| format!("  ({path})")).unwrap_or_default();
         self.line(TextRole::Keyword, &format!("{:39}{}:{line}  {text}{path}", "", words::file_name(file)))
     }
 
-    fn listed(&mut self, instruction: &Instruction, text: usize) -> io::Result<()> {
+    fn listed(&mut self, instruction: &ListingInstruction, text: usize) -> io::Result<()> {
         let samples =
             if instruction.samples > 0.0 { words::amount(instruction.samples) } else { String::new() };
         let is_charged = instruction.charged_samples >= 0.05;

@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError};
 use stallmap::location::CaptureLocation;
 use stallmap::session::Session;
 use stallmap_console::exit::{CommandFailure, Outcome, QUERY};
-use stallmap_report::report::served::{self, Served};
+use stallmap_report::report::served::{self, ServedPage};
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, Semaphore};
 
@@ -39,7 +39,7 @@ pub(crate) struct Capture {
     pub(crate) location: CaptureLocation,
     /// Unqualified names refer to it.
     pub(crate) session: Session,
-    page: Mutex<Option<Arc<Served>>>,
+    page: Mutex<Option<Arc<ServedPage>>>,
 }
 
 impl Hall {
@@ -70,7 +70,7 @@ impl Hall {
     }
 
     /// The page of a capture. Once begun it is made, even if its client leaves.
-    pub(crate) async fn page(&self, capture: &Arc<Capture>) -> Outcome<Arc<Served>> {
+    pub(crate) async fn page(&self, capture: &Arc<Capture>) -> Outcome<Arc<ServedPage>> {
         let making = Arc::clone(capture).page(Arc::clone(&self.shared));
         self.queries.spawn(making).await.unwrap_or_else(|_| {
             let hint = "this is a defect: report it with the capture";
@@ -80,7 +80,7 @@ impl Hall {
 }
 
 impl Capture {
-    async fn page(self: Arc<Self>, shared: Arc<Shared>) -> Outcome<Arc<Served>> {
+    async fn page(self: Arc<Self>, shared: Arc<Shared>) -> Outcome<Arc<ServedPage>> {
         let mut page = self.page.lock().await;
         if let Some(page) = &*page {
             return Ok(Arc::clone(page));

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use stallmap_console::exit::CommandFailure;
-use stallmap_report::report::served::Served;
+use stallmap_report::report::served::ServedPage;
 
 use crate::failure::Refusal;
 use crate::work::TOO_LONG;
@@ -90,7 +90,7 @@ impl Reply {
     }
 
     /// A page with its policy.
-    pub(crate) fn page(status: Status, page: &Served) -> Self {
+    pub(crate) fn page(status: Status, page: &ServedPage) -> Self {
         let reply = Self::new(status, "text/html;charset=utf-8", page.text.clone().into_bytes());
         Self { policy: page.policy.clone(), ..reply }
     }

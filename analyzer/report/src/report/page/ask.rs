@@ -9,14 +9,14 @@ use stallmap_console::output::progress::ProgressSpinner;
 use stallmap_console::row::QueryRow;
 
 /// Queries a session, with progress.
-pub(super) struct Asker<'a> {
+pub(super) struct SessionAsker<'a> {
     session: &'a Session,
     progress: ProgressSpinner,
     /// Answers that wait for their question.
     known: Vec<SectionAnswer>,
 }
 
-impl<'a> Asker<'a> {
+impl<'a> SessionAsker<'a> {
     /// An asker of this session.
     pub(super) fn of(session: &'a Session) -> Self {
         Self { session, progress: ProgressSpinner::of(session.work(), "asking"), known: Vec::new() }
@@ -32,7 +32,7 @@ impl<'a> Asker<'a> {
         self.progress.say(format!("querying {what}"));
     }
 
-    /// Asks queries at the same time. Their answers wait for [`Asker::ask`].
+    /// Asks queries at the same time. Their answers wait for [`SessionAsker::ask`].
     pub(super) async fn ask_ahead(&mut self, texts: Vec<(CommandQuery, String)>) -> Outcome<()> {
         let answers = self.all(texts).await?;
         self.known.extend(answers);

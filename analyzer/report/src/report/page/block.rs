@@ -7,7 +7,7 @@ use stallmap_console::output::html::HtmlPage;
 
 /// A section.
 #[derive(Debug, Default)]
-pub(crate) struct Block {
+pub(crate) struct PageSection {
     /// Its anchor.
     pub(crate) id: &'static str,
     /// Its heading, and its line in the contents.
@@ -24,7 +24,7 @@ pub(crate) struct Block {
     pub(crate) tables: Vec<(&'static str, Value)>,
 }
 
-impl Block {
+impl PageSection {
     /// The section of a result, still empty.
     pub(crate) fn of(id: &'static str, answer: &SectionAnswer) -> Self {
         let title = answer.section.title().to_owned();

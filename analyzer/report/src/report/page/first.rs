@@ -6,10 +6,10 @@ use stallmap_console::output::html::HtmlPage;
 use stallmap_console::rows;
 
 use super::ask::read;
-use super::block::{Block, prose};
-use super::links::{Links, finding_anchor, tensor_anchor};
+use super::block::{PageSection, prose};
+use super::links::{PageLinks, finding_anchor, tensor_anchor};
 use super::table::link;
-use super::warps::Pictures;
+use super::warps::RequestPictures;
 use stallmap_verdict::{Finding, Kind, Share, Verdict};
 
 /// Height of the bar in pixels.
@@ -24,7 +24,7 @@ const OF_REQUESTS: [&str; 5] =
 rows! {
     /// Targets of a finding, by rank.
     #[derive(Clone, Debug)]
-    struct Target {
+    struct FindingTarget {
         line: Option<String>,
         tensor_id: Option<u64>,
     }
@@ -34,11 +34,11 @@ rows! {
 pub(super) fn block(
     verdict: &Verdict,
     findings: &SectionAnswer,
-    pictures: &Pictures,
-    links: &Links,
-) -> Outcome<Block> {
-    let targets: Vec<Target> = read(findings)?;
-    let mut block = Block { id: "verdict", title: "Verdict".to_owned(), ..Block::default() };
+    pictures: &RequestPictures,
+    links: &PageLinks,
+) -> Outcome<PageSection> {
+    let targets: Vec<FindingTarget> = read(findings)?;
+    let mut block = PageSection { id: "verdict", title: "Verdict".to_owned(), ..PageSection::default() };
     block.queries = verdict.queries();
     let html = &mut block.body;
     html.markup("<p class=\"sentence\">").text(&verdict.sentence).markup("</p>\n");
@@ -124,8 +124,8 @@ const fn class(kind: Kind, place: usize) -> &'static str {
 fn card(
     html: &mut HtmlPage,
     finding: &Finding,
-    (row, target): (usize, Option<&Target>),
-    (pictures, links): (&Pictures, &Links),
+    (row, target): (usize, Option<&FindingTarget>),
+    (pictures, links): (&RequestPictures, &PageLinks),
 ) {
     html.markup("<article class=\"card\"><h3>").text(&finding.kind());
     html.markup(" <span class=\"save\">").text(&finding.bound()).markup("</span></h3>\n");

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::block::Block;
+use super::block::PageSection;
 use super::json::short;
 use stallmap_console::answer::SectionAnswer;
 use stallmap_console::args::tree::TreeLevel;
@@ -15,12 +15,12 @@ const LEVELS: [TreeLevel; 4] = [TreeLevel::User, TreeLevel::Module, TreeLevel::O
 const MAX_NODES: usize = 4_000;
 
 /// The section. None if nothing was launched.
-pub(super) fn block(answer: &SectionAnswer) -> Outcome<Option<Block>> {
+pub(super) fn block(answer: &SectionAnswer) -> Outcome<Option<PageSection>> {
     let nodes = graph(&answer.rows, &LEVELS, MAX_NODES)?;
     if nodes.len() < 2 {
         return Ok(None);
     }
-    let mut block = Block::of("paths", answer);
+    let mut block = PageSection::of("paths", answer);
     block.doc = vec![
         "Cost of call paths: frames of the user's Python code, modules, operators, kernels.",
         "Below each name are its callees, as wide as their share. The stripe is the share of memory stalls.",

@@ -21,7 +21,7 @@ const SECTOR_HEIGHT: f64 = 18.0;
 
 /// The request of one warp.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Warp {
+pub(super) struct WarpLanes {
     /// The first byte of each active lane.
     lanes: BTreeMap<u32, u64>,
     access_bytes: u64,
@@ -29,7 +29,7 @@ pub(super) struct Warp {
     sectors: BTreeMap<u64, u32>,
 }
 
-impl Warp {
+impl WarpLanes {
     /// A warp request by the addresses of its lanes. Lanes beyond a warp and accesses beyond 255 bytes do not exist.
     pub(super) fn of(addresses: impl IntoIterator<Item = (u32, u64)>, access_bytes: u64) -> Self {
         let access_bytes = access_bytes.min(u8::MAX.into());
@@ -163,20 +163,20 @@ fn runs(bits: u32) -> impl Iterator<Item = (u32, u32)> {
 mod tests {
     use super::*;
 
-    fn strided(stride: u64, access_bytes: u64) -> Warp {
-        Warp::of((0..32).map(|lane| (lane, 4096 + u64::from(lane) * stride)), access_bytes)
+    fn strided(stride: u64, access_bytes: u64) -> WarpLanes {
+        WarpLanes::of((0..32).map(|lane| (lane, 4096 + u64::from(lane) * stride)), access_bytes)
     }
 
     #[test]
     fn sectors_and_ideals_are_those_of_the_lanes() {
-        let counts = |warp: Warp| (warp.lanes(), warp.sectors(), warp.used_bytes(), warp.ideal());
+        let counts = |warp: WarpLanes| (warp.lanes(), warp.sectors(), warp.used_bytes(), warp.ideal());
         assert_eq!(counts(strided(2048, 4)), (32, 32, 128, 4));
         assert_eq!(counts(strided(4, 4)), (32, 4, 128, 4));
         assert_eq!(counts(strided(0, 8)), (32, 1, 8, 1));
         // Accesses across the end of a sector touch two.
-        assert_eq!(counts(Warp::of([(0, 30)], 4)), (1, 2, 4, 1));
-        assert_eq!(counts(Warp::of([(40, 0), (3, u64::MAX)], 16)), (1, 1, 1, 1));
-        assert_eq!(counts(Warp::default()), (0, 0, 0, 0));
+        assert_eq!(counts(WarpLanes::of([(0, 30)], 4)), (1, 2, 4, 1));
+        assert_eq!(counts(WarpLanes::of([(40, 0), (3, u64::MAX)], 16)), (1, 1, 1, 1));
+        assert_eq!(counts(WarpLanes::default()), (0, 0, 0, 0));
     }
 
     #[test]
