@@ -61,7 +61,8 @@ fn hash(path: &Path, hasher: &mut DefaultHasher) -> io::Result<()> {
 /// A module for each folder, with a constant for each of its queries and a list of all.
 fn index(folders: &[PathBuf]) -> io::Result<String> {
     let mut text = String::new();
-    let mut all = String::from("/// Every query with its folder.\npub const ALL: &[(&str, Query)] = &[\n");
+    let mut all =
+        String::from("/// Every query with its folder.\npub const ALL: &[(&str, CommandQuery)] = &[\n");
     for folder in folders {
         let command = name(folder);
         write!(

@@ -5,9 +5,9 @@ use stallmap_console::exit::{CommandFailure, Outcome, USAGE};
 use stallmap_console::names::nearest;
 
 /// The arguments of a call.
-pub(crate) struct Arguments<'a>(Option<&'a Map<String, Value>>);
+pub(crate) struct CallParameters<'a>(Option<&'a Map<String, Value>>);
 
-impl<'a> Arguments<'a> {
+impl<'a> CallParameters<'a> {
     /// The arguments of a message.
     pub(crate) fn of(value: Option<&'a Value>) -> Self {
         Self(value.and_then(Value::as_object))
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn arguments_have_names_and_types() {
         let given = json!({ "kernel": "softmax", "top": 3, "line": null, "query": 1 });
-        let arguments = Arguments::of(Some(&given));
+        let arguments = CallParameters::of(Some(&given));
         assert_eq!(arguments.text("kernel").unwrap(), Some("softmax"));
         assert_eq!(arguments.text("line").unwrap(), None);
         assert_eq!(arguments.count("top", 10, 200).unwrap(), 3);

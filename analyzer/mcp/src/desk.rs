@@ -14,7 +14,7 @@ use stallmap_console::explain::{explain, explain_in};
 use stallmap_console::names::nearest;
 use stallmap_lists::diff::named;
 
-use crate::answer::{Rows, shown};
+use crate::answer::{CappedRows, shown};
 
 /// Rows of losses in an answer.
 const MAX_LOSSES: usize = 20;
@@ -28,7 +28,7 @@ const QUESTIONS: [(&str, &str); 5] = [
 ];
 
 /// One open capture.
-pub(crate) struct Capture {
+pub(crate) struct DeskCapture {
     /// Its name in answers and in SQL.
     pub(crate) name: String,
     /// Its file.
@@ -44,13 +44,13 @@ pub(crate) struct Capture {
 }
 
 /// All open captures.
-pub(crate) struct Desk {
-    captures: Vec<Capture>,
+pub(crate) struct CaptureDesk {
+    captures: Vec<DeskCapture>,
     /// A session over several captures by name. None for one.
     all: Option<Session>,
 }
 
-impl Desk {
+impl CaptureDesk {
     /// Opens captures, and reads their coverage once.
     pub(crate) fn open(context: &CommandContext, captures: &[NamedCapture]) -> Outcome<Self> {
         let named = named(captures);
@@ -66,12 +66,12 @@ impl Desk {
     }
 
     /// All captures.
-    pub(crate) fn captures(&self) -> &[Capture] {
+    pub(crate) fn captures(&self) -> &[DeskCapture] {
         &self.captures
     }
 
     /// A capture by name, or the first.
-    pub(crate) fn capture(&self, name: Option<&str>) -> Outcome<&Capture> {
+    pub(crate) fn capture(&self, name: Option<&str>) -> Outcome<&DeskCapture> {
         let found = match name {
             None => self.captures.first(),
             Some(name) => self.captures.iter().find(|capture| capture.name == name),
@@ -101,7 +101,7 @@ impl Desk {
     }
 }
 
-async fn described(name: String, path: String, session: Session) -> Outcome<Capture> {
+async fn described(name: String, path: String, session: Session) -> Outcome<DeskCapture> {
     let covered = library_rows(&session, queries::COVERAGE).await?;
     // Items without a total, such as the number of launches, are neither complete nor incomplete.
     let is = |row: &&Value, state: bool| row["is_whole"] == Value::Bool(state);
@@ -119,22 +119,22 @@ async fn described(name: String, path: String, session: Session) -> Outcome<Capt
             cannot.push(json!({ "question": question, "reason": shown(&reason) }));
         }
     }
-    Ok(Capture { name, path: shown(&path), session, coverage, lost, cannot: Value::from(cannot) })
+    Ok(DeskCapture { name, path: shown(&path), session, coverage, lost, cannot: Value::from(cannot) })
 }
 
 /// The rows of a query of the library.
 async fn library_rows(session: &Session, query: CommandQuery) -> Outcome<Vec<Value>> {
-    let rows = Rows::of(&kept_rows(session, &query.sql(&[])).await?, usize::MAX)?;
+    let rows = CappedRows::of(&kept_rows(session, &query.sql(&[])).await?, usize::MAX)?;
     Ok(rows.into_values())
 }
 
 /// The rows of a statement that the server wrote.
-pub(crate) async fn ask(session: &Session, sql: &str, most: usize) -> Outcome<Rows> {
-    Rows::of(&kept_rows(session, sql).await?, most)
+pub(crate) async fn ask(session: &Session, sql: &str, most: usize) -> Outcome<CappedRows> {
+    CappedRows::of(&kept_rows(session, sql).await?, most)
 }
 
 /// The rows of a statement that the agent wrote: one that only reads.
-pub(crate) async fn ask_for_agent(session: &Session, sql: &str, most: usize) -> Outcome<Rows> {
+pub(crate) async fn ask_for_agent(session: &Session, sql: &str, most: usize) -> Outcome<CappedRows> {
     let plan = session.plan(sql).await.map_err(|error| explain_in(error, session, sql))?;
     if changes(&plan) {
         return Err(CommandFailure::message(QUERY, "the statement changes the session")
@@ -147,7 +147,7 @@ pub(crate) async fn ask_for_agent(session: &Session, sql: &str, most: usize) -> 
     if rows.is_empty() {
         rows.push(arrow::array::RecordBatch::new_empty(schema));
     }
-    Rows::of(&rows, most)
+    CappedRows::of(&rows, most)
 }
 
 /// True for statements that create, drop, set or write.

@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
 /// An address to listen on, with its certificate.
-pub struct Endpoint {
+pub struct ListenEndpoint {
     /// The address, as given.
     pub address: SocketAddr,
     /// TLS, if a certificate was given.
@@ -22,7 +22,7 @@ pub struct Endpoint {
     pub is_local: bool,
 }
 
-impl Endpoint {
+impl ListenEndpoint {
     /// Checks the address and reads the certificate. Beyond loopback there must be one. Clients that negotiate a protocol
     /// within TLS (ALPN) must have one of these.
     ///

@@ -8,17 +8,17 @@ use stallmap::session::Session;
 use stallmap_console::exit::{CommandFailure, QUERY};
 use stallmap_console::explain::explain_in;
 
-use crate::message::Reply;
-use crate::wire::Wire;
+use crate::message::ServerMessage;
+use crate::wire::ClientWire;
 
 /// A failure with its code.
 #[derive(Debug)]
-pub struct Refusal {
+pub struct CodedFailure {
     state: &'static str,
     failure: CommandFailure,
 }
 
-impl Refusal {
+impl CodedFailure {
     /// A failure with a code of PostgreSQL.
     pub fn new(state: &'static str, failure: CommandFailure) -> Self {
         Self { state, failure }
@@ -50,12 +50,12 @@ impl Refusal {
     }
 
     /// Sends it as an error of a statement, or as the end of the connection.
-    pub(crate) fn send(&self, wire: &mut Wire, is_fatal: bool) {
+    pub(crate) fn send(&self, wire: &mut ClientWire, is_fatal: bool) {
         let (reason, severity) = (self.failure.reason(), if is_fatal { "FATAL" } else { "ERROR" });
         let mut fields = vec![(b'S', severity), (b'V', severity), (b'C', self.state), (b'M', &reason)];
         fields.extend(self.failure.excerpt_text().map(|excerpt| (b'D', excerpt)));
         fields.extend(self.failure.hint_text().map(|hint| (b'H', hint)));
-        wire.send(&Reply::Error(&fields));
+        wire.send(&ServerMessage::Error(&fields));
     }
 }
 

@@ -12,14 +12,14 @@ use stallmap_console::output;
 const VARIABLE: &str = "STALLMAP_PASSWORD";
 
 /// The password of a server, which is a token if the server made it.
-pub struct Secret {
+pub struct ServerSecret {
     /// The password, 8 bytes or more.
     pub text: String,
     /// True if a user chose it. The server never prints it.
     pub is_given: bool,
 }
 
-impl Secret {
+impl ServerSecret {
     /// The password of a file or of the environment, else 128 random bits.
     ///
     /// # Errors

@@ -36,18 +36,18 @@ use stallmap_console::output;
 use stallmap_console::output::html::HtmlPage;
 use stallmap_report::open::{private, show};
 
-use crate::endpoint::Endpoint;
+use crate::endpoint::ListenEndpoint;
 use crate::folder;
-use crate::secret::Secret;
+use crate::secret::ServerSecret;
 use crate::threads::{network_thread, query_threads};
-use gate::Gate;
-use hall::Hall;
-use host::Host;
+use gate::WebGate;
+use hall::ServedCaptures;
+use host::WebHost;
 
 /// Serves until a signal ends the program.
 pub(crate) fn run(context: &CommandContext, args: &ServeArgs, address: &str) -> Outcome {
-    let endpoint = Endpoint::of(address, args, &[])?;
-    serve(context, args, endpoint, &Secret::of(args)?, false)
+    let endpoint = ListenEndpoint::of(address, args, &[])?;
+    serve(context, args, endpoint, &ServerSecret::of(args)?, false)
 }
 
 /// `stallmap open --serve`: serves one capture on a free port of this machine, and shows its page in the browser.
@@ -57,8 +57,8 @@ pub(crate) fn run(context: &CommandContext, args: &ServeArgs, address: &str) -> 
 pub fn open(context: &CommandContext, args: &OpenArgs) -> Outcome {
     let capture = NamedCapture { name: None, path: args.capture.clone() };
     let serving = ServeArgs { captures: vec![capture], root: args.root.clone(), ..defaults()? };
-    let endpoint = Endpoint::of("127.0.0.1:0", &serving, &[])?;
-    serve(context, &serving, endpoint, &Secret::random()?, true)
+    let endpoint = ListenEndpoint::of("127.0.0.1:0", &serving, &[])?;
+    serve(context, &serving, endpoint, &ServerSecret::random()?, true)
 }
 
 /// The options of `stallmap serve` that were not given.
@@ -73,8 +73,8 @@ fn defaults() -> Outcome<ServeArgs> {
 fn serve(
     context: &CommandContext,
     args: &ServeArgs,
-    endpoint: Endpoint,
-    secret: &Secret,
+    endpoint: ListenEndpoint,
+    secret: &ServerSecret,
     is_shown: bool,
 ) -> Outcome {
     let mut captures = folder::captures(&args.captures)?;
@@ -89,14 +89,14 @@ fn serve(
         let site = site(address, endpoint.tls.is_some());
         let query = if secret.is_given { String::new() } else { format!("?token={}", secret.text) };
         let link = format!("{site}/{query}");
-        let hall = Hall::new(&session, &captures, args.root.clone(), queries.handle().clone());
+        let hall = ServedCaptures::new(&session, &captures, args.root.clone(), queries.handle().clone());
         output::print(&welcome(&site, &link, secret.is_given))?;
         if is_shown {
             present(&link)?;
         }
-        let gate = Gate::new(&secret.text, address, endpoint.tls.is_some(), endpoint.is_local)?;
+        let gate = WebGate::new(&secret.text, address, endpoint.tls.is_some(), endpoint.is_local)?;
         let longest = Duration::from_secs(args.timeout);
-        Arc::new(Host::new(hall, gate, endpoint.tls, longest, args.connections)).listen(&listener).await
+        Arc::new(WebHost::new(hall, gate, endpoint.tls, longest, args.connections)).listen(&listener).await
     })
 }
 

@@ -45,7 +45,7 @@ pub(crate) async fn columns(session: &Session, name: &str) -> Outcome<TextTable>
 }
 
 /// Documentation of a table or view in addition to its columns' types.
-struct Described {
+struct DescribedRelation {
     kind: String,
     doc: String,
     columns: Vec<(String, String)>,
@@ -80,7 +80,7 @@ pub(crate) async fn document(session: &Session, name: &str) -> Outcome<String> {
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-fn describe(session: &Session, name: &str) -> Outcome<Described> {
+fn describe(session: &Session, name: &str) -> Outcome<DescribedRelation> {
     let views = session.library().map_err(|error| explain(error, None))?;
     if let Some(view) = views.iter().find(|view| view.name == name) {
         let kind = match &view.file {
@@ -89,13 +89,13 @@ fn describe(session: &Session, name: &str) -> Outcome<Described> {
         };
         let columns = view.columns.iter().map(|column| (column.name.clone(), column.doc.clone())).collect();
         let sql = Some((view.example(), view.sql.clone()));
-        return Ok(Described { kind, doc: view.doc.clone(), columns, sql });
+        return Ok(DescribedRelation { kind, doc: view.doc.clone(), columns, sql });
     }
     let table = session.tables().into_iter().find(|table| table.name == name);
     let kind = table.as_ref().map_or_else(|| "created in this session".to_owned(), kind);
     let (doc, columns) = table.map_or_else(Default::default, |table| (table.doc, table.columns));
     let columns = columns.into_iter().map(|(name, _, doc)| (name, doc)).collect();
-    Ok(Described { kind, doc, columns, sql: None })
+    Ok(DescribedRelation { kind, doc, columns, sql: None })
 }
 
 fn kind(table: &TableInfo) -> String {

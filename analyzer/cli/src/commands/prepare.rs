@@ -51,7 +51,7 @@ pub(super) fn run(context: &CommandContext, args: &PrepareArgs) -> Outcome {
 }
 
 /// The results of a capture.
-struct Prepared {
+struct PreparedCapture {
     code: AnalyzedSection,
     /// Views whose rows were computed or found.
     views: usize,
@@ -60,7 +60,7 @@ struct Prepared {
     lasted: Duration,
 }
 
-fn prepare(context: &CommandContext, capture: &CaptureLocation, in_place: bool) -> Outcome<Prepared> {
+fn prepare(context: &CommandContext, capture: &CaptureLocation, in_place: bool) -> Outcome<PreparedCapture> {
     let progress = ProgressSpinner::start(format!("analyzing {}", capture.display()));
     let started = Instant::now();
     let reader = capture.open().map_err(|error| capture_failure(&error))?;
@@ -73,7 +73,7 @@ fn prepare(context: &CommandContext, capture: &CaptureLocation, in_place: bool) 
     progress.say(format!("answering the questions of reports of {}", capture.display()));
     runtime.block_on(report::prepare(&session, capture))?;
     let stored = in_place.then(|| store(&session, &views, &progress)).transpose()?;
-    Ok(Prepared { code, views: views.len(), stored, lasted: started.elapsed() })
+    Ok(PreparedCapture { code, views: views.len(), stored, lasted: started.elapsed() })
 }
 
 /// Stores the rows of views in the capture. Returns their number.
@@ -83,7 +83,7 @@ fn store(session: &Session, views: &[&str], progress: &ProgressSpinner) -> Outco
 }
 
 /// Summary of a prepared capture.
-fn summary(capture: &Path, prepared: &Prepared) -> String {
+fn summary(capture: &Path, prepared: &PreparedCapture) -> String {
     let analyzed = &prepared.code;
     let sections = || analyzed.sections.iter();
     let count = |count: usize, one: &str, several: &str| counted(count as u64, one, several);

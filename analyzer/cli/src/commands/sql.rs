@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
-use crate::shell::{self, Shell};
+use crate::shell::{self, SqlShell};
 use stallmap_console::args::{RowFormat, SqlArgs};
 use stallmap_console::context::{CommandContext, runtime};
 use stallmap_console::exit::{CommandFailure, IO, OK, Outcome, USAGE};
@@ -11,7 +11,7 @@ use stallmap_console::output;
 use stallmap_console::output::rows::RowStyle;
 use stallmap_console::output::table::TableShape;
 
-use crate::commands::query::Target;
+use crate::commands::query::RowTarget;
 use stallmap_console::library::saved_query;
 
 /// Default rows of a table on a terminal.
@@ -26,7 +26,7 @@ pub(super) fn run(context: &CommandContext, args: &SqlArgs) -> Outcome {
         None => output::is_terminal().then_some(TERMINAL_ROWS),
     };
     let style = RowStyle { format, canvas: output::sheet(), shape: TableShape::default(), limit };
-    let target = args.output.clone().map_or(Target::Stdout, Target::File);
+    let target = args.output.clone().map_or(RowTarget::Stdout, RowTarget::File);
     let captures: Vec<_> =
         args.captures.iter().map(|capture| (capture.name.clone(), capture.path.clone())).collect();
     if let Some(name) = &args.query {
@@ -34,7 +34,7 @@ pub(super) fn run(context: &CommandContext, args: &SqlArgs) -> Outcome {
         let values: Vec<_> =
             args.set.iter().map(|setting| (setting.name.clone(), setting.value.clone())).collect();
         let sql = saved_query(&session, name, &values)?;
-        return shell::batch(Shell::new(session, runtime()?, style, target)?, &sql).map(|()| OK);
+        return shell::batch(SqlShell::new(session, runtime()?, style, target)?, &sql).map(|()| OK);
     }
     let is_shell = args.command.is_empty() && args.file.is_none() && io::stdin().is_terminal();
     if is_shell && args.output.is_some() {
@@ -51,7 +51,7 @@ pub(super) fn run(context: &CommandContext, args: &SqlArgs) -> Outcome {
             ));
         }
     }
-    let shell = Shell::new(context.open(&captures)?, runtime()?, style, target)?;
+    let shell = SqlShell::new(context.open(&captures)?, runtime()?, style, target)?;
     match text {
         None => shell::interactive(shell),
         Some(text) => shell::batch(shell, &text),

@@ -21,7 +21,7 @@ pub(super) const PROMPT: &str = "stallmap> ";
 pub(super) const CONTINUED: &str = "     ...> ";
 
 /// An editor with the names of a session.
-pub(super) fn editor(names: SessionNames) -> rustyline::Result<Editor<Assistant, FileHistory>> {
+pub(super) fn editor(names: SessionNames) -> rustyline::Result<Editor<LineAssistant, FileHistory>> {
     let config = Config::builder()
         .completion_type(CompletionType::List)
         .history_ignore_space(true)
@@ -29,7 +29,7 @@ pub(super) fn editor(names: SessionNames) -> rustyline::Result<Editor<Assistant,
         .build();
     let mut editor = Editor::with_config(config)?;
     let paint = TextPaint::for_stream(&io::stdout());
-    editor.set_helper(Some(Assistant { names, above: String::new(), paint }));
+    editor.set_helper(Some(LineAssistant { names, above: String::new(), paint }));
     Ok(editor)
 }
 
@@ -50,14 +50,14 @@ pub(super) fn is_complete(text: &str) -> bool {
 }
 
 /// Completes and colours lines.
-pub(super) struct Assistant {
+pub(super) struct LineAssistant {
     names: SessionNames,
     /// The lines of the statement above.
     above: String,
     paint: TextPaint,
 }
 
-impl Assistant {
+impl LineAssistant {
     /// Replaces the known names.
     pub(super) fn learn(&mut self, names: &SessionNames) {
         self.names.clone_from(names);
@@ -69,13 +69,13 @@ impl Assistant {
     }
 }
 
-impl Helper for Assistant {}
+impl Helper for LineAssistant {}
 
-impl Hinter for Assistant {
+impl Hinter for LineAssistant {
     type Hint = String;
 }
 
-impl Completer for Assistant {
+impl Completer for LineAssistant {
     type Candidate = String;
 
     fn complete(&self, line: &str, at: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<String>)> {
@@ -86,9 +86,9 @@ impl Completer for Assistant {
     }
 }
 
-impl Validator for Assistant {}
+impl Validator for LineAssistant {}
 
-impl Highlighter for Assistant {
+impl Highlighter for LineAssistant {
     fn highlight<'l>(&self, line: &'l str, _: usize) -> Cow<'l, str> {
         let paint = |token: lexer::SqlToken<'_>| {
             let role = match token.kind {

@@ -2,7 +2,7 @@
 
 use stallmap::library::{self, QueryRecipe};
 
-use super::{Next, Shell};
+use super::{ShellStep, SqlShell};
 use stallmap_console::exit::{CommandFailure, Outcome, USAGE};
 use stallmap_console::names::nearest;
 use stallmap_console::output;
@@ -10,7 +10,7 @@ use stallmap_console::output::paint::TextRole;
 use stallmap_console::output::table::TextTable;
 
 /// `.examples` lists them. `.examples 3` prints the third and runs it, as does a part of its name.
-pub(super) fn run(shell: &mut Shell, argument: &str) -> Outcome<Next> {
+pub(super) fn run(shell: &mut SqlShell, argument: &str) -> Outcome<ShellStep> {
     if argument.is_empty() {
         return list(shell);
     }
@@ -33,13 +33,13 @@ pub(super) fn names() -> Vec<String> {
     library::cookbook().map(|recipe| recipe.name().to_owned()).collect()
 }
 
-fn list(shell: &Shell) -> Outcome<Next> {
+fn list(shell: &SqlShell) -> Outcome<ShellStep> {
     let rows = library::cookbook()
         .map(|recipe| [recipe.number.to_string(), recipe.name().to_owned(), recipe.question().to_owned()]);
     let table = TextTable::of_text(["no", "example", "question"], rows.collect()).numbers(&[0]).whole(&[1]);
     shell.draw(&table)?;
     output::note(".examples N prints one and runs it");
-    Ok(Next::Line)
+    Ok(ShellStep::Line)
 }
 
 fn find(wanted: &str) -> Outcome<QueryRecipe> {

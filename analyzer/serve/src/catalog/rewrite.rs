@@ -53,7 +53,7 @@ pub(crate) fn rewritten(sql: &str) -> String {
         return NO_ROWS.to_owned();
     }
     let mut out = String::new();
-    let mut rest = Rest { tokens: &tokens, at: 0 };
+    let mut rest = StatementRest { tokens: &tokens, at: 0 };
     while let Some(token) = rest.tokens.get(rest.at) {
         if let Some(text) = rest.special() {
             out.push(' ');
@@ -71,12 +71,12 @@ pub(crate) fn rewritten(sql: &str) -> String {
 }
 
 /// The rest of a statement.
-struct Rest<'a> {
+struct StatementRest<'a> {
     tokens: &'a [SqlToken<'a>],
     at: usize,
 }
 
-impl Rest<'_> {
+impl StatementRest<'_> {
     fn text(&self, ahead: usize) -> &str {
         self.tokens.get(self.at + ahead).map_or("", |token| token.text)
     }

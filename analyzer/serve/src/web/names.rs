@@ -5,14 +5,14 @@ use stallmap::library::{QueryRecipe, cookbook};
 use stallmap::session::Session;
 use stallmap_console::explain::explain;
 
-use super::hall::Hall;
-use super::reply::{Reply, Status};
+use super::hall::ServedCaptures;
+use super::reply::{HttpStatus, WebReply};
 
 /// The names by kind: examples of the cookbook, views, tables.
-pub(crate) fn reply(hall: &Hall, session: &Session) -> Reply {
+pub(crate) fn reply(hall: &ServedCaptures, session: &Session) -> WebReply {
     let views = match session.library() {
         Ok(views) => views,
-        Err(error) => return Reply::failure(Status::Defect, &explain(error, Some(session))),
+        Err(error) => return WebReply::failure(HttpStatus::Defect, &explain(error, Some(session))),
     };
     let views = views.iter().map(|view| {
         let columns: Vec<Value> =
@@ -37,5 +37,5 @@ pub(crate) fn reply(hall: &Hall, session: &Session) -> Reply {
         json!({ "title": "Views", "entries": views.collect::<Vec<_>>() }),
         json!({ "title": "Tables", "entries": tables.collect::<Vec<_>>() }),
     ];
-    Reply::json(Status::Ok, &json!(kinds))
+    WebReply::json(HttpStatus::Ok, &json!(kinds))
 }
