@@ -12,7 +12,7 @@ use stallmap_console::rows;
 
 rows! {
     /// A call path and its samples.
-    struct Stack {
+    struct FoldedStack {
         stack: Option<String>,
         samples: Option<i64>,
     }
@@ -32,7 +32,7 @@ pub(crate) fn run(context: &CommandContext, args: &FoldedExport) -> Outcome {
         let _progress = ProgressSpinner::of(session.work(), "querying call paths");
         runtime()?.block_on(rows(&session, &sql))?
     };
-    let stacks = Stack::read(queries::FOLDED.name, &batches)?;
+    let stacks = FoldedStack::read(queries::FOLDED.name, &batches)?;
     let counted = stacks.into_iter().filter_map(|row| Some(format!("{} {}\n", row.stack?, row.samples?)));
     let text: String = counted.collect();
     output::print_data(&text).map(|()| OK)

@@ -14,15 +14,15 @@ use stallmap_console::output;
 use stallmap_console::output::rows::{self, RowStyle, WriteError};
 use stallmap_console::output::table::TableShape;
 
-/// A new folder, into which files are written. They are in their place after [`Folder::keep`]; without it, nothing is.
-pub(crate) struct Folder {
+/// A new folder, into which files are written. They are in their place after [`ExportFolder::keep`]; without it, nothing is.
+pub(crate) struct ExportFolder {
     wanted: PathBuf,
     /// The folder of the files until then: next to the wanted one, or inside where that exists already.
     unfinished: PathBuf,
     is_new: bool,
 }
 
-impl Folder {
+impl ExportFolder {
     /// Begins a folder that does not exist, or an empty one.
     pub(crate) fn new(path: &Path) -> Outcome<Self> {
         let wrong = |error: io::Error| CommandFailure::io(error, format!("make `{}`", path.display()));
@@ -92,7 +92,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for ExportFolder {
     fn drop(&mut self) {
         // Gone already where it was renamed.
         drop(fs::remove_dir_all(&self.unfinished));

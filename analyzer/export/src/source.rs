@@ -19,14 +19,14 @@ use stallmap_console::row::QueryRow;
 use tokio::runtime::Runtime;
 
 /// A format of one file.
-pub(crate) struct Format {
+pub(crate) struct FileFormat {
     /// The queries whose rows it writes.
     pub(crate) queries: &'static [CommandQuery],
     /// Converts the rows to the bytes of the file.
-    pub(crate) write: fn(&Source) -> Outcome<Vec<u8>>,
+    pub(crate) write: fn(&ExportSource) -> Outcome<Vec<u8>>,
 }
 
-impl Format {
+impl FileFormat {
     /// Writes the file, or prints the queries.
     pub(crate) fn run(&self, context: &CommandContext, args: &FileExport) -> Outcome {
         if args.sql {
@@ -37,7 +37,7 @@ impl Format {
             return Err(CommandFailure::message(USAGE, "the output file is missing")
                 .hint("name it with `-o FILE`, or print the queries with `--sql`".to_owned()));
         };
-        let source = Source::open(context, &args.capture)?;
+        let source = ExportSource::open(context, &args.capture)?;
         let bytes = (self.write)(&source)?;
         save(path, &bytes)?;
         output::wrote(path);
@@ -46,12 +46,12 @@ impl Format {
 }
 
 /// An open capture.
-pub(crate) struct Source {
+pub(crate) struct ExportSource {
     session: Session,
     runtime: Runtime,
 }
 
-impl Source {
+impl ExportSource {
     /// Opens a capture.
     pub(crate) fn open(context: &CommandContext, capture: &CaptureLocation) -> Outcome<Self> {
         let _progress = ProgressSpinner::start(format!("opening {}", capture.display()));

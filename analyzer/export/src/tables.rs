@@ -12,8 +12,8 @@ use stallmap_console::exit::{OK, Outcome};
 use stallmap_console::explain::{arrow_failure, explain};
 use stallmap_console::output;
 
-use crate::folder::Folder;
-use crate::source::{Source, print_queries};
+use crate::folder::ExportFolder;
+use crate::source::{ExportSource, print_queries};
 
 /// Metadata that holds a description, of a table and of a column.
 const DOC: &str = "doc";
@@ -25,8 +25,8 @@ pub(crate) fn run(context: &CommandContext, args: &Args) -> Outcome {
         print_queries(views.iter().map(|view| (file(view), query(view))))?;
         return Ok(OK);
     }
-    let source = Source::open(context, &args.capture)?;
-    let folder = Folder::new(&args.folder)?;
+    let source = ExportSource::open(context, &args.capture)?;
+    let folder = ExportFolder::new(&args.folder)?;
     let session = source.session();
     for view in session.library().map_err(|error| explain(error, Some(session)))? {
         let rows = source.batches(&query(view))?;

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::folder::Folder;
+use crate::folder::ExportFolder;
 use crate::source::print_queries;
 use stallmap::library::queries::export as queries;
 use stallmap_console::answer::fresh_rows as rows;
@@ -42,7 +42,7 @@ pub(crate) fn run(context: &CommandContext, args: &Tenprof) -> Outcome {
         ])?;
         return Ok(OK);
     }
-    let folder = Folder::new(&args.folder)?;
+    let folder = ExportFolder::new(&args.folder)?;
     let progress = ProgressSpinner::of(session.work(), "asking");
     let runtime = runtime()?;
     for (name, sql) in [("tensor_stall_cost.csv", &cost), ("pc_samples.csv", &samples)] {
@@ -50,7 +50,7 @@ pub(crate) fn run(context: &CommandContext, args: &Tenprof) -> Outcome {
         folder.csv(name, &runtime.block_on(rows(&session, sql))?)?;
     }
     progress.say("querying forest.txt".to_owned());
-    let bases = Based::read(queries::FOREST.name, &runtime.block_on(rows(&session, &trees))?)?;
+    let bases = BasedTensor::read(queries::FOREST.name, &runtime.block_on(rows(&session, &trees))?)?;
     let bases: Vec<_> = bases.into_iter().map(|row| (row.tensor_id, row.base_tensor_id)).collect();
     folder.text("forest.txt", &nested(&bases))?;
     progress.say("querying blame.dot".to_owned());
@@ -65,7 +65,7 @@ pub(crate) fn run(context: &CommandContext, args: &Tenprof) -> Outcome {
 
 rows! {
     /// A tensor with the one that it is a view of, bases first.
-    struct Based {
+    struct BasedTensor {
         tensor_id: u64,
         base_tensor_id: Option<u64>,
     }

@@ -12,9 +12,9 @@ use stallmap_console::exit::{CommandFailure, IO, OK, Outcome, USAGE};
 use stallmap_console::output;
 use stallmap_console::output::number::grouped;
 use stallmap_console::output::progress::ProgressSpinner;
-use stallmap_formats::input::Input;
+use stallmap_formats::input::ImportInput;
 use stallmap_readers::{join, read};
-use stallmap_trace::model::Trace;
+use stallmap_trace::model::TraceModel;
 
 /// Reads a file, and writes a capture.
 pub fn run(args: &ImportArgs) -> Outcome {
@@ -26,12 +26,12 @@ pub fn run(args: &ImportArgs) -> Outcome {
         return Err(CommandFailure::message(USAGE, "no file to import"));
     };
     let progress = ProgressSpinner::start(format!("reading {}", path.display()));
-    let input = Input::of(path)?;
+    let input = ImportInput::of(path)?;
     let mut trace = read(&input)?;
     let mut inputs = vec![input];
     for path in more {
         progress.say(format!("reading {}", path.display()));
-        let input = Input::of(path)?;
+        let input = ImportInput::of(path)?;
         trace = join(trace, read(&input)?)?;
         inputs.push(input);
     }
@@ -58,7 +58,7 @@ pub fn run(args: &ImportArgs) -> Outcome {
 }
 
 /// Says what was read, and what was not.
-fn summarize(trace: &Trace) {
+fn summarize(trace: &TraceModel) {
     let count = |count: usize| grouped(i128::try_from(count).unwrap_or(i128::MAX));
     output::note(format_args!(
         "read from {}: {} kernels, {} copies, fills and waits, {} ops, {} allocations, {} counters",

@@ -26,7 +26,7 @@ use stallmap_console::output::progress::ProgressSpinner;
 use stallmap_console::row::column;
 use stallmap_lists::filter::LaunchFilter;
 
-use stallmap_verdict::Verdict;
+use stallmap_verdict::VerdictRows;
 
 /// Default rows of a section.
 const DEFAULT_TOP: u32 = 10;
@@ -84,7 +84,7 @@ pub fn run(context: &CommandContext, args: &ReportArgs) -> Outcome {
     let subject = runtime.block_on(subject::subject(&session))?;
     if let Some(path) = &args.html {
         runtime.block_on(page::prepare(args, &session))?;
-        let verdict = runtime.block_on(Verdict::of(&session))?;
+        let verdict = runtime.block_on(VerdictRows::of(&session))?;
         let change = match &args.baseline {
             Some(base) => Some(crate::diff::since(context, base, &args.capture)?),
             None => None,
@@ -103,7 +103,7 @@ pub fn run(context: &CommandContext, args: &ReportArgs) -> Outcome {
         let all: Vec<_> = texts.iter().cloned().chain(stallmap_verdict::texts()).collect();
         runtime.block_on(prepare_views(&session, &all))?;
     }
-    let verdict = if has_verdict { Some(runtime.block_on(Verdict::of(&session))?) } else { None };
+    let verdict = if has_verdict { Some(runtime.block_on(VerdictRows::of(&session))?) } else { None };
     let mut answers = runtime.block_on(answers_of(&session, texts))?;
     let is_asked_for = |section: CommandQuery| args.section.iter().any(|name| name == section.name);
     if is_brief {
@@ -139,7 +139,7 @@ pub async fn prepare(session: &Session, capture: &CaptureLocation) -> Outcome<()
     brief.retain(|section| !REPLACED.contains(&section.name));
     answers(session, &brief, &top(BRIEF_TOP)).await?;
     let subject = subject::subject(session).await?;
-    let verdict = Verdict::of(session).await?;
+    let verdict = VerdictRows::of(session).await?;
     page::page(&served::report(capture), session, (subject, None), &verdict).await.map(drop)
 }
 

@@ -7,9 +7,9 @@ use stallmap_console::output::paint::TextRole;
 use stallmap_console::output::shorten::{ShortenSide, printable, shorten, width, wrap};
 use stallmap_console::output::{self, TableCanvas};
 
-use super::Verdict;
-use super::facts::{Finding, Loss};
-use super::shares::{Kind, Share, place};
+use super::VerdictRows;
+use super::facts::{FindingRow, LossFacts};
+use super::shares::{SampleShare, ShareKind, place};
 
 /// Most lines of the screen.
 const MAX_LINES: usize = 24;
@@ -29,26 +29,26 @@ const INDENT: &str = "   ";
 const EIGHTHS: [char; 7] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉'];
 
 /// The screen.
-pub(super) fn screen(verdict: &Verdict, capture: &Path, canvas: TableCanvas) -> String {
-    Screen { verdict, canvas, columns: canvas.width.unwrap_or(PAGE), is_whole: false }
+pub(super) fn screen(verdict: &VerdictRows, capture: &Path, canvas: TableCanvas) -> String {
+    VerdictScreen { verdict, canvas, columns: canvas.width.unwrap_or(PAGE), is_whole: false }
         .text(capture, MAX_LINES)
 }
 
 /// The same with every finding of the verdict and each loss in full, longer than a screen.
-pub(super) fn whole(verdict: &Verdict, capture: &Path, canvas: TableCanvas) -> String {
-    Screen { verdict, canvas, columns: canvas.width.unwrap_or(PAGE), is_whole: true }
+pub(super) fn whole(verdict: &VerdictRows, capture: &Path, canvas: TableCanvas) -> String {
+    VerdictScreen { verdict, canvas, columns: canvas.width.unwrap_or(PAGE), is_whole: true }
         .text(capture, usize::MAX)
 }
 
-struct Screen<'a> {
-    verdict: &'a Verdict,
+struct VerdictScreen<'a> {
+    verdict: &'a VerdictRows,
     canvas: TableCanvas,
     columns: usize,
     /// True if it may be longer than a screen.
     is_whole: bool,
 }
 
-impl Screen<'_> {
+impl VerdictScreen<'_> {
     fn text(&self, capture: &Path, most_lines: usize) -> String {
         let mut lines = self.head();
         if !self.verdict.shares.is_empty() {
@@ -120,7 +120,7 @@ impl Screen<'_> {
     /// Losses and coverage, a line each.
     fn trust_in_full(&self) -> Vec<String> {
         // Instruments can lose the same.
-        let losses: BTreeSet<String> = self.verdict.losses.iter().map(Loss::text).collect();
+        let losses: BTreeSet<String> = self.verdict.losses.iter().map(LossFacts::text).collect();
         let losses = losses.into_iter().map(|text| (true, text));
         // The first loss and the number of further ones are there already.
         let others = self.verdict.trust().into_iter().skip(self.verdict.losses.len().min(2));
@@ -137,12 +137,13 @@ impl Screen<'_> {
         let full = self.columns / 2;
         let longest = self.verdict.shares.iter().map(|share| width(&bar(share, full))).max().unwrap_or(0);
         let room = self.columns.saturating_sub(PERCENT + longest + 2 * GAP + 1);
-        let label = |share: &Share| width(&share.label);
-        let labels = self.verdict.shares.iter().filter(|share| share.kind == Kind::Tensor).map(label).max();
+        let label = |share: &SampleShare| width(&share.label);
+        let labels =
+            self.verdict.shares.iter().filter(|share| share.kind == ShareKind::Tensor).map(label).max();
         let mut lines = Vec::new();
         for share in &self.verdict.shares {
             let texts = texts(share, &self.verdict.run.script(), labels.unwrap_or(0), room);
-            let role = if matches!(share.kind, Kind::Tensor | Kind::Line | Kind::Module) {
+            let role = if matches!(share.kind, ShareKind::Tensor | ShareKind::Line | ShareKind::Module) {
                 TextRole::Plain
             } else {
                 TextRole::Dim
@@ -173,7 +174,7 @@ impl Screen<'_> {
     }
 
     /// Kind, bound, place and the line's text, then the fact, then the advice.
-    fn finding(&self, finding: &Finding) -> Vec<String> {
+    fn finding(&self, finding: &FindingRow) -> Vec<String> {
         let head = format!("{:>2} {:<7}  {}", finding.number, finding.bound(), finding.kind());
         let place = finding.line.as_deref().map(place).unwrap_or_default();
         let text = finding.text.as_deref().map(printable).unwrap_or_default();
@@ -216,17 +217,17 @@ impl Screen<'_> {
 }
 
 /// A share's label, type and place in one line. A label that is too long has several lines.
-fn texts(share: &Share, script: &str, labels: usize, room: usize) -> Vec<String> {
-    if matches!(share.kind, Kind::Line | Kind::Module) && !share.detail.is_empty() {
+fn texts(share: &SampleShare, script: &str, labels: usize, room: usize) -> Vec<String> {
+    if matches!(share.kind, ShareKind::Line | ShareKind::Module) && !share.detail.is_empty() {
         let text = format!("{}  {}", place(&share.label), printable(&share.detail));
         return vec![shorten(&text, room, ShortenSide::End)];
     }
-    if share.kind == Kind::Line {
+    if share.kind == ShareKind::Line {
         // Functions of lines can be cut, kernels cannot.
         let is_kernel = place(&share.label) == share.label && width(&share.label) > room;
         return if is_kernel { broken(&share.label, room) } else { vec![fit(&share.label, room)] };
     }
-    if share.kind != Kind::Tensor {
+    if share.kind != ShareKind::Tensor {
         return vec![fit(&share.label, room)];
     }
     let place = share.place.strip_prefix(script).filter(|line| line.starts_with(':')).unwrap_or(&share.place);
@@ -257,11 +258,11 @@ fn broken(name: &str, room: usize) -> Vec<String> {
 }
 
 /// A bar. `full` cells are all samples.
-fn bar(share: &Share, full: usize) -> String {
+fn bar(share: &SampleShare, full: usize) -> String {
     // Eighths of a cell. Nothing is below 0 or above all samples.
     let eighths =
         (0..=full * 8).rev().find(|&eighths| eighths as f64 <= share.part * (full * 8) as f64).unwrap_or(0);
-    let cell = if share.kind == Kind::Other { '░' } else { '█' };
+    let cell = if share.kind == ShareKind::Other { '░' } else { '█' };
     let mut bar = cell.to_string().repeat(eighths / 8);
     bar.extend((eighths % 8).checked_sub(1).and_then(|rest| EIGHTHS.get(rest)));
     if bar.is_empty() && share.part > 0.0 { "▏".to_owned() } else { bar }

@@ -24,14 +24,14 @@ use stallmap_console::row::QueryRow as _;
 
 use stallmap_lists::filter::LaunchFilter;
 
-use crate::{Finding, json};
+use crate::{FindingRow, json};
 
 /// Version of the object's form. It grows when a field changes or goes.
 const VERSION: u32 = 1;
 
 /// A finding with the rows behind it.
-struct Explained {
-    finding: Finding,
+struct ExplainedFinding {
+    finding: FindingRow,
     /// Words about the order of the evidence.
     order: String,
     evidence: Vec<RecordBatch>,
@@ -70,7 +70,7 @@ pub fn run(context: &CommandContext, args: &WhyArgs) -> Outcome {
 }
 
 /// Queries the rows behind a finding, up to `rows` each.
-async fn explained(session: &Session, finding: Finding, most: u32) -> Outcome<Explained> {
+async fn explained(session: &Session, finding: FindingRow, most: u32) -> Outcome<ExplainedFinding> {
     let evidence =
         ordered(session, &finding.query, Some(usize::try_from(most).unwrap_or(usize::MAX))).await?;
     let order = if evidence.order.is_empty() { String::new() } else { format!(" {}", evidence.order) };
@@ -83,11 +83,11 @@ async fn explained(session: &Session, finding: Finding, most: u32) -> Outcome<Ex
         Some(tensor) => rows(session, &queries::WHY_TENSOR.sql(&[("$tensors", tensor)])).await?,
         None => Vec::new(),
     };
-    Ok(Explained { finding, order, evidence: evidence.rows, instructions, tensor })
+    Ok(ExplainedFinding { finding, order, evidence: evidence.rows, instructions, tensor })
 }
 
 /// One JSON object: the fields of the finding, and the rows behind it. Shares are parts of all samples.
-fn json(explained: &Explained, capture: &Path) -> Outcome<String> {
+fn json(explained: &ExplainedFinding, capture: &Path) -> Outcome<String> {
     let mut object = json::finding(&explained.finding);
     object.insert("version".to_owned(), VERSION.into());
     object.insert("capture".to_owned(), capture.display().to_string().into());
@@ -107,11 +107,11 @@ fn json(explained: &Explained, capture: &Path) -> Outcome<String> {
 }
 
 /// The finding of a rank, of those that a filter chooses.
-async fn finding(session: &Session, filter: Option<&LaunchFilter>, number: u32) -> Outcome<Finding> {
+async fn finding(session: &Session, filter: Option<&LaunchFilter>, number: u32) -> Outcome<FindingRow> {
     let sql = queries::FINDINGS.sql(&[("$top", number.into())]);
     let sql = filter.map_or(sql.clone(), |filter| filter.sql(&sql));
     let batches = asked(session, queries::FINDINGS, &sql).await?;
-    let mut findings = Finding::read(queries::FINDINGS.name, &batches)?;
+    let mut findings = FindingRow::read(queries::FINDINGS.name, &batches)?;
     let found = findings.first().map_or(0, |finding| finding.found);
     let last = findings.pop().filter(|finding| finding.number == u64::from(number));
     last.ok_or_else(|| {
@@ -129,7 +129,7 @@ async fn finding(session: &Session, filter: Option<&LaunchFilter>, number: u32) 
     })
 }
 
-fn head(finding: &Finding) -> Outcome<()> {
+fn head(finding: &FindingRow) -> Outcome<()> {
     let canvas = output::page();
     let columns = canvas.width.unwrap_or(usize::MAX);
     let title = format!("Finding {}: {}, {}", finding.number, finding.kind(), finding.bound());
@@ -146,7 +146,7 @@ fn head(finding: &Finding) -> Outcome<()> {
 }
 
 /// The instructions among the evidence, with their text and line.
-fn instructions(finding: &Finding, rows: u32) -> Option<String> {
+fn instructions(finding: &FindingRow, rows: u32) -> Option<String> {
     finding.query.contains("pc").then(|| {
         format!(
             "SELECT DISTINCT i.pc, i.text, i.file, i.line FROM ({}) e JOIN instruction i ON i.function_id = e.function_id \

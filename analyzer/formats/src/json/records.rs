@@ -5,12 +5,12 @@ use std::io::Read;
 use stallmap_console::exit::{CommandFailure, Outcome};
 
 use super::bytes::{LOOK_AHEAD_BYTES, is_space};
-use super::{Json, Kind, trimmed, unreadable};
+use super::{JsonKind, JsonStream, trimmed, unreadable};
 
-impl<R: Read> Json<R> {
+impl<R: Read> JsonStream<R> {
     /// Visits the elements of an array of records. One that is not JSON is left out, and counts as a damage.
     pub fn records(&mut self, mut visit: impl FnMut(&mut Self) -> Outcome<()>) -> Outcome<()> {
-        if self.kind()? != Kind::Array {
+        if self.kind()? != JsonKind::Array {
             return self.skip();
         }
         self.open()?;

@@ -38,7 +38,7 @@ use stallmap_console::answer::SectionAnswer;
 use stallmap_console::args::ReportArgs;
 use stallmap_console::exit::Outcome;
 use stallmap_console::output::shorten::printable;
-use stallmap_verdict::Verdict;
+use stallmap_verdict::VerdictRows;
 
 /// Default rows of a table. The rest is aggregated.
 const DEFAULT_TOP: u32 = 100;
@@ -56,7 +56,7 @@ pub(super) async fn page(
     args: &ReportArgs,
     session: &Session,
     (program, change): (String, Option<PageSection>),
-    verdict: &Verdict,
+    verdict: &VerdictRows,
 ) -> Outcome<String> {
     let mut blocks = blocks(&ahead(session, args).await?, args, verdict).await?;
     let place = blocks.len().min(1);
@@ -69,7 +69,7 @@ pub(crate) async fn served(
     args: &ReportArgs,
     session: &Session,
     program: &str,
-    verdict: &Verdict,
+    verdict: &VerdictRows,
 ) -> Outcome<document::ServedPage> {
     let mut blocks = blocks(&ahead(session, args).await?, args, verdict).await?;
     let place = blocks.len().min(1);
@@ -77,7 +77,7 @@ pub(crate) async fn served(
     Ok(document::served(&subject(args, verdict, program, "serve"), &blocks))
 }
 
-fn subject(args: &ReportArgs, verdict: &Verdict, program: &str, command: &str) -> PageSubject {
+fn subject(args: &ReportArgs, verdict: &VerdictRows, program: &str, command: &str) -> PageSubject {
     let file = args.capture.file_name().unwrap_or(args.capture.as_os_str());
     let started = verdict.started().map(|started| format!("{} UTC", started.replace('T', " ")));
     let facts: Vec<String> = verdict.subject().into_iter().chain(started).collect();
@@ -124,7 +124,11 @@ async fn ahead<'a>(session: &'a Session, args: &ReportArgs) -> Outcome<SessionAs
 }
 
 /// The sections in reading order: verdict, call paths, findings, costs, drawings, then losses and coverage.
-async fn blocks(asker: &SessionAsker<'_>, args: &ReportArgs, verdict: &Verdict) -> Outcome<Vec<PageSection>> {
+async fn blocks(
+    asker: &SessionAsker<'_>,
+    args: &ReportArgs,
+    verdict: &VerdictRows,
+) -> Outcome<Vec<PageSection>> {
     let top = [("$top", args.top.unwrap_or(DEFAULT_TOP).into())];
     let stalls = asker.ask(queries::page::STALLS, &[("$top", STALL_BARS)]).await?;
     let kernels = asker.ask(queries::report::KERNELS, &top).await?;

@@ -8,7 +8,7 @@ use stallmap_console::args::filter::FilterArgs;
 use stallmap_console::args::{ReportArgs, ReportFormat};
 use stallmap_console::exit::Outcome;
 use stallmap_console::output::html::HtmlPage;
-use stallmap_verdict::Verdict;
+use stallmap_verdict::VerdictRows;
 
 use super::page::{self, document};
 use super::subject;
@@ -21,7 +21,7 @@ pub use document::ServedPage;
 pub async fn page(session: &Session, capture: &CaptureLocation, root: Option<&Path>) -> Outcome<ServedPage> {
     let args = ReportArgs { root: root.map(Path::to_owned), ..report(capture) };
     let program = subject::subject(session).await?;
-    let verdict = Verdict::of(session).await?;
+    let verdict = VerdictRows::of(session).await?;
     page::served(&args, session, &program, &verdict).await
 }
 

@@ -10,7 +10,7 @@ use super::block::{PageSection, prose};
 use super::links::{PageLinks, finding_anchor, tensor_anchor};
 use super::table::link;
 use super::warps::RequestPictures;
-use stallmap_verdict::{Finding, Kind, Share, Verdict};
+use stallmap_verdict::{FindingRow, SampleShare, ShareKind, VerdictRows};
 
 /// Height of the bar in pixels.
 const HEIGHT: u32 = 34;
@@ -32,7 +32,7 @@ rows! {
 
 /// The section.
 pub(super) fn block(
-    verdict: &Verdict,
+    verdict: &VerdictRows,
     findings: &SectionAnswer,
     pictures: &RequestPictures,
     links: &PageLinks,
@@ -63,7 +63,7 @@ pub(super) fn block(
 }
 
 /// One stacked bar: the full width is all samples. A list below it has the same shares as text.
-fn bar(html: &mut HtmlPage, shares: &[Share]) {
+fn bar(html: &mut HtmlPage, shares: &[SampleShare]) {
     let words: Vec<String> =
         shares.iter().map(|share| format!("{} {}", share.label, share.percent())).collect();
     html.markup("<svg class=\"shares\" role=\"img\" height=\"")
@@ -99,20 +99,20 @@ fn bar(html: &mut HtmlPage, shares: &[Share]) {
 }
 
 /// A label in the bar: of a line only its number, because the list below has the file.
-fn short(share: &Share) -> &str {
+fn short(share: &SampleShare) -> &str {
     let place = share.label.split(' ').next().unwrap_or_default();
     match place.rfind(':') {
-        Some(colon) if share.kind == Kind::Line => place.get(colon..).unwrap_or(place),
+        Some(colon) if share.kind == ShareKind::Line => place.get(colon..).unwrap_or(place),
         _ => &share.label,
     }
 }
 
 /// Class of a share's colour. Shares of tensors, lines and modules differ by their place.
-const fn class(kind: Kind, place: usize) -> &'static str {
+const fn class(kind: ShareKind, place: usize) -> &'static str {
     match (kind, place) {
-        (Kind::OtherTensors, _) => "t3",
-        (Kind::Memory, _) => "t4",
-        (Kind::Other, _) => "t5",
+        (ShareKind::OtherTensors, _) => "t3",
+        (ShareKind::Memory, _) => "t4",
+        (ShareKind::Other, _) => "t5",
         (_, 0) => "t0",
         (_, 1) => "t1",
         (_, 2) => "t2",
@@ -123,7 +123,7 @@ const fn class(kind: Kind, place: usize) -> &'static str {
 /// A finding: kind and bound, place, fact, one warp's request, advice, and links to its parts.
 fn card(
     html: &mut HtmlPage,
-    finding: &Finding,
+    finding: &FindingRow,
     (row, target): (usize, Option<&FindingTarget>),
     (pictures, links): (&RequestPictures, &PageLinks),
 ) {
