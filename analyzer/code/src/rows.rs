@@ -5,7 +5,7 @@ use std::ops::Range;
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 use datafusion::error::Result;
-use stallmap_sass::instruction::{ExecutionUnit, MemoryEffect, MemorySpace, SassInstruction as Decoded};
+use stallmap_sass::instruction::{ExecutionUnit, MemoryEffect, MemorySpace, SassInstruction};
 use stallmap_sass::observable::{self, MemoryInstructions};
 use stallmap_sass::word::INSTRUCTION_BYTES;
 use stallmap_schema::id::{FunctionId, Pc};
@@ -179,7 +179,7 @@ fn instruction(
 }
 
 /// An instruction's text, with the pc of its target.
-fn shown(decoded: &Decoded, function: &PlacedFunction, offset: u32) -> String {
+fn shown(decoded: &SassInstruction, function: &PlacedFunction, offset: u32) -> String {
     let next = i64::from(offset) + i64::from(INSTRUCTION_BYTES) - i64::from(function.offset);
     let target = decoded.displacement().map(|displacement| next + displacement);
     match target {

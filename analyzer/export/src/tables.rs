@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Field, Schema};
 use stallmap::library::{ViewDoc, views};
-use stallmap_console::args::export::FolderExport as Args;
+use stallmap_console::args::export::FolderExport;
 use stallmap_console::context::CommandContext;
 use stallmap_console::exit::{OK, Outcome};
 use stallmap_console::explain::{arrow_failure, explain};
@@ -19,7 +19,7 @@ use crate::source::{ExportSource, print_queries};
 const DOC: &str = "doc";
 
 /// Writes the files, or prints their queries.
-pub(crate) fn run(context: &CommandContext, args: &Args) -> Outcome {
+pub(crate) fn run(context: &CommandContext, args: &FolderExport) -> Outcome {
     let views = views().map_err(|error| explain(error, None))?;
     if args.sql {
         print_queries(views.iter().map(|view| (file(view), query(view))))?;

@@ -12,7 +12,7 @@ use crate::folder::ExportFolder;
 use crate::source::print_queries;
 use stallmap::library::queries::export as queries;
 use stallmap_console::answer::fresh_rows as rows;
-use stallmap_console::args::export::FolderExport as Tenprof;
+use stallmap_console::args::export::FolderExport;
 use stallmap_console::context::{CommandContext, runtime};
 use stallmap_console::exit::{OK, Outcome};
 use stallmap_console::output;
@@ -25,7 +25,7 @@ use stallmap_lists::forest;
 const MAX_DRAWN: usize = 100;
 
 /// Writes the files, or prints their queries.
-pub(crate) fn run(context: &CommandContext, args: &Tenprof) -> Outcome {
+pub(crate) fn run(context: &CommandContext, args: &FolderExport) -> Outcome {
     let session = {
         let _progress = ProgressSpinner::start(format!("opening {}", args.capture.display()));
         context.open(&[(None, args.capture.clone())])?

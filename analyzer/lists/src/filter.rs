@@ -13,7 +13,7 @@ use stallmap::session::Session;
 
 use crate::kernel::{self, find};
 use stallmap_console::answer::{asked, fresh_kept_rows};
-use stallmap_console::args::filter::FilterArgs as Args;
+use stallmap_console::args::filter::FilterArgs;
 use stallmap_console::args::list::ListFormat;
 use stallmap_console::exit::{CommandFailure, Outcome, QUERY, USAGE};
 use stallmap_console::names::nearest;
@@ -70,7 +70,7 @@ impl LaunchFilter {
     ///
     /// # Errors
     /// Fails if the capture has no kernel, line or op of a name, with those that it has as a hint.
-    pub async fn of(session: &Session, args: &Args) -> Outcome<Option<Self>> {
+    pub async fn of(session: &Session, args: &FilterArgs) -> Outcome<Option<Self>> {
         if args.is_empty() {
             return Ok(None);
         }

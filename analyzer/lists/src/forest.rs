@@ -26,7 +26,7 @@ use crate::known::known;
 use stallmap::library::queries::draw as queries;
 use stallmap_console::answer::rows;
 use stallmap_console::answer::write_rows;
-use stallmap_console::args::forest::ForestArgs as Args;
+use stallmap_console::args::forest::ForestArgs;
 use stallmap_console::context::{CommandContext, runtime};
 use stallmap_console::exit::{CommandFailure, OK, Outcome, USAGE};
 use stallmap_console::explain::arrow_failure;
@@ -42,7 +42,7 @@ pub use svg::{DrawingTarget, STYLE, draw};
 pub use tree::TensorForest;
 
 /// Prints the forest, draws it, or prints its queries.
-pub fn run(context: &CommandContext, args: &Args) -> Outcome {
+pub fn run(context: &CommandContext, args: &ForestArgs) -> Outcome {
     let session = {
         let _progress = ProgressSpinner::start(format!("opening {}", args.capture.display()));
         context.open(&[(None, args.capture.clone())])?
@@ -100,7 +100,7 @@ fn file(picture: &ForestPicture) -> String {
     svg::draw(picture, svg::DrawingTarget::File)
 }
 
-fn no_such_tensor(args: &Args) -> CommandFailure {
+fn no_such_tensor(args: &ForestArgs) -> CommandFailure {
     let name = args.tensor.as_deref().unwrap_or_default();
     let name = output::shorten::printable(name);
     CommandFailure::message(USAGE, format!("no tensor's name holds `{name}`, and none has that tensor_id"))

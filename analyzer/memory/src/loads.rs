@@ -9,7 +9,7 @@ use super::numbers::{NumberMap, position};
 use super::patterns::LaneDistances;
 use super::places::{self, LaneAddresses, LaneIter};
 use super::regular::RegularLanes;
-use super::request::{SECTOR_BYTES, WarpRequest as Access};
+use super::request::{SECTOR_BYTES, WarpRequest};
 use super::sampler::{HashSampler, mix};
 use super::sector::{SCOPES, SectorLoads};
 
@@ -198,7 +198,7 @@ impl LaunchLoads {
     }
 
     /// Adds a request with its lanes: those of a sample of the sectors.
-    pub fn push(&mut self, mut request: LoadRequest, access: &Access<'_>, sampler: HashSampler) {
+    pub fn push(&mut self, mut request: LoadRequest, access: &WarpRequest<'_>, sampler: HashSampler) {
         if !sampler.keeps_all() {
             self.patterns.sector_runs_into(access, &mut self.touched);
             let mut touched = self.touched.iter().flat_map(|&(first, last)| first..=last);

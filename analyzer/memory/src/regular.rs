@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::loads::RequestLane;
-use super::request::{ActiveLanes, SECTOR_BYTES, WarpRequest as Access, contiguous};
+use super::request::{ActiveLanes, SECTOR_BYTES, WarpRequest, contiguous};
 
 /// Adjacent lanes at equal distances.
 #[derive(Clone, Copy, Debug)]
@@ -17,7 +17,7 @@ pub(super) struct RegularLanes {
 
 impl RegularLanes {
     /// The lanes of an access, if they are adjacent and regular, and none is past the last address.
-    pub(super) fn of(access: &Access<'_>) -> Option<Self> {
+    pub(super) fn of(access: &WarpRequest<'_>) -> Option<Self> {
         let ActiveLanes::Regular(stride) = access.lanes else { return None };
         let (mask, count) = (access.lane_mask, i64::from(access.lane_mask.count_ones()));
         let span = i64::from(stride.unsigned_abs()) * (count - 1);
@@ -100,7 +100,7 @@ mod tests {
             (-33..=33).flat_map(|stride| [1, 2, 4, 8, 12, 16, 64].map(|bytes| (stride, bytes)))
         {
             for (start, mask) in [(0x1000, u32::MAX), (0x101e, 0xff0), (0x1003, 1 << 31), (0x1011, 7)] {
-                let access = Access {
+                let access = WarpRequest {
                     lane_mask: mask,
                     address: start,
                     span_bytes: 0,
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn lanes_beyond_the_last_address_are_not_regular() {
-        let access = |address, mask| Access {
+        let access = |address, mask| WarpRequest {
             lane_mask: mask,
             address,
             span_bytes: 0,

@@ -17,7 +17,7 @@ use arrow::array::RecordBatch;
 use stallmap::library::queries::{CommandQuery, report, verdict as queries};
 use stallmap::session::Session;
 use stallmap_console::answer::rows_of_all;
-use stallmap_console::args::verdict::{VerdictArgs as Args, VerdictFormat};
+use stallmap_console::args::verdict::{VerdictArgs, VerdictFormat};
 use stallmap_console::context::{CommandContext, runtime};
 use stallmap_console::exit::{CommandFailure, OK, Outcome, USAGE};
 use stallmap_console::output::progress::ProgressSpinner;
@@ -59,7 +59,7 @@ pub struct VerdictRows {
 }
 
 /// Prints the verdict of the only capture.
-pub fn run(context: &CommandContext, args: &Args) -> Outcome {
+pub fn run(context: &CommandContext, args: &VerdictArgs) -> Outcome {
     let [capture] = args.captures.as_slice() else {
         return Err(CommandFailure::message(USAGE, "name one capture, or a command before it"));
     };

@@ -31,7 +31,7 @@ use crate::folder::{self, RecordingFolder};
 use crate::message::{self, MessagePrinter};
 use crate::passes::now_ns;
 pub(crate) use confinement::probe as probe_sandbox;
-use options::{CacheState, ReplayInstrument as Wanted, SandboxOption};
+use options::{CacheState, ReplayInstrument, SandboxOption};
 pub(crate) use options::{ReplayOptions, WorkerOptions};
 pub(crate) use worker::work;
 use workers::WorkerPool;
@@ -289,10 +289,10 @@ impl<'a> ReplayRound<'a> {
         let good: Vec<&ReplayOutcome> = native.values().filter(|outcome| outcome.good > 0).collect();
         for wanted in self.options.instruments() {
             let measured = match wanted {
-                Wanted::Native => Ok(()),
-                Wanted::PcSamples => self.samples(&good),
-                Wanted::Counters => self.under(PassInstrument::Counters, &good),
-                Wanted::Accesses => self.under(PassInstrument::Accesses, &good),
+                ReplayInstrument::Native => Ok(()),
+                ReplayInstrument::PcSamples => self.samples(&good),
+                ReplayInstrument::Counters => self.under(PassInstrument::Counters, &good),
+                ReplayInstrument::Accesses => self.under(PassInstrument::Accesses, &good),
             };
             self.warn_of(measured, wanted.words())?;
         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use stallmap_config::progress::RunProgress;
-use stallmap_config::{PassInstrument as Pass, RecordingOption};
+use stallmap_config::{PassInstrument, RecordingOption};
 use stallmap_schema::capture::recording::RunFact;
 use stallmap_schema::id::{ModuleId, RunId};
 use stallmap_schema::tables::run::{Run, RunOption};
@@ -259,11 +259,11 @@ fn unseen_run(run_id: RunId, run: &RunFolder, folder: &OpenedRecording) -> Run {
     Run {
         run_id,
         instrument: match run.name.instrument {
-            Pass::Accesses => Instrument::Accesses,
-            Pass::PcSamples => Instrument::PcSamples,
-            Pass::Counters => Instrument::Counters,
-            Pass::Native => Instrument::Native,
-            Pass::Timeline => Instrument::Timeline,
+            PassInstrument::Accesses => Instrument::Accesses,
+            PassInstrument::PcSamples => Instrument::PcSamples,
+            PassInstrument::Counters => Instrument::Counters,
+            PassInstrument::Native => Instrument::Native,
+            PassInstrument::Timeline => Instrument::Timeline,
         },
         reference_run_id: run_id,
         program: recording.program.clone(),

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use stallmap_config::durations::{self, KernelDurations};
-use stallmap_config::{Config, PassInstrument as Pass};
+use stallmap_config::{Config, PassInstrument};
 use stallmap_schema::capture::recording::GAVE_WAY;
 use stallmap_schema::id::{ModuleId, Pc};
 use stallmap_schema::word::LossKind;
@@ -105,7 +105,7 @@ pub fn samples_of_last_launch() -> TakenSamples {
 pub fn attach() -> Result<(), String> {
     let config = session::config().ok_or("no session")?;
     let (api, path) = Cupti::load(&locate::cupti()).map_err(|error| error.to_string())?;
-    let is_timeline = config.instrument == Pass::Timeline || config.samples_continuously();
+    let is_timeline = config.instrument == PassInstrument::Timeline || config.samples_continuously();
     let instrument = SamplingInstrument {
         api,
         config,
@@ -162,7 +162,7 @@ pub fn attach() -> Result<(), String> {
     if let Some(version) = device::cuda_version() {
         session::fact("cuda_version", version.to_string());
     }
-    if config.instrument == Pass::PcSamples {
+    if config.instrument == PassInstrument::PcSamples {
         session::fact("sampling_period_cycles", (1_u64 << run_exponent(config)).to_string());
     }
     Ok(())

@@ -20,7 +20,7 @@ use stallmap_schema::capture::segment::{self, SegmentWriter};
 use stallmap_schema::id::RunId;
 use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::run::{Run, RunOption};
-use stallmap_schema::word::{Instrument as InstrumentWord, LossKind};
+use stallmap_schema::word::{Instrument, LossKind};
 
 use crate::guard::{self, say};
 use crate::torch::calls::TorchState;
@@ -153,11 +153,11 @@ impl RecorderSession {
     /// The run's first rows.
     fn describe(&self) {
         let instrument = match self.config.instrument {
-            PassInstrument::Accesses => InstrumentWord::Accesses,
-            PassInstrument::PcSamples => InstrumentWord::PcSamples,
-            PassInstrument::Counters => InstrumentWord::Counters,
-            PassInstrument::Native => InstrumentWord::Native,
-            PassInstrument::Timeline => InstrumentWord::Timeline,
+            PassInstrument::Accesses => Instrument::Accesses,
+            PassInstrument::PcSamples => Instrument::PcSamples,
+            PassInstrument::Counters => Instrument::Counters,
+            PassInstrument::Native => Instrument::Native,
+            PassInstrument::Timeline => Instrument::Timeline,
         };
         let mut arguments = host::arguments();
         let rank = ProcessRank::of_process(arguments.iter().map(String::as_str));

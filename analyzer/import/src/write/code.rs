@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use stallmap_sass::cubin::{CodeSection, Cubin, CubinFunction as Code};
+use stallmap_sass::cubin::{CodeSection, Cubin, CubinFunction};
 use stallmap_sass::{demangle, observable};
 use stallmap_schema::capture::bounds;
 use stallmap_schema::capture::error::CaptureError;
@@ -46,7 +46,7 @@ pub(super) fn write(writing: &RecordingWriter<'_>, writer: &mut CaptureWriter) -
             zeroed_bytes: 0,
         });
         if let Some((cubin, bytes)) = module.cubin.as_ref().zip(module.bytes) {
-            let is_used = |code: &Code| {
+            let is_used = |code: &CubinFunction| {
                 let key = (Rc::from(code.name.as_str()), module.identity.clone());
                 writing.names.functions.contains_key(&key)
             };

@@ -20,7 +20,7 @@ use stallmap_sys::sanitizer::Sanitizer;
 use super::counted::LaunchOrdinals;
 use super::sums::{CountEntry, CountSums, NO_BLOCK, ordinal, rows, shapes, sums};
 use super::{LAST_PATIENCE, LaunchControl, Ring, RingContext, allocate, check, copy, launch_control, zeroed};
-use crate::blocks::DeviceRange as Block;
+use crate::blocks::DeviceRange;
 
 /// Entries of the table, a power of two.
 pub(super) const ENTRIES: usize = 1 << 19;
@@ -61,7 +61,7 @@ pub(super) struct CountTable {
     entries: u64,
     /// The blocks of all launches since the last reading, in device memory and in pinned memory.
     blocks: u64,
-    staged: *mut Block,
+    staged: *mut DeviceRange,
     used: usize,
     last: BlockListRef,
     /// Entries in use, about. The GPU writes it.
@@ -81,8 +81,8 @@ impl CountTable {
         let RingContext { api, context, .. } = place;
         let control = allocate(api.alloc, context, size_of::<CountsControl>())? as u64;
         let entries = allocate(api.alloc, context, ENTRIES * size_of::<CountEntry>())? as u64;
-        let blocks = allocate(api.alloc, context, BLOCKS * size_of::<Block>())? as u64;
-        let staged = zeroed(api, context, BLOCKS * size_of::<Block>())?.cast();
+        let blocks = allocate(api.alloc, context, BLOCKS * size_of::<DeviceRange>())? as u64;
+        let staged = zeroed(api, context, BLOCKS * size_of::<DeviceRange>())?.cast();
         let seen = zeroed(api, context, size_of::<u64>())?.cast_const().cast();
         let last = BlockListRef::default();
         let (counted, emptied) = (LaunchOrdinals::default(), 0);
@@ -92,7 +92,7 @@ impl CountTable {
     }
 
     /// Lists the blocks of memory of a launch. `None` if there is room for no launch until the table is read.
-    fn list(&mut self, place: RingContext, blocks: &[Block]) -> Result<Option<BlockListRef>, String> {
+    fn list(&mut self, place: RingContext, blocks: &[DeviceRange]) -> Result<Option<BlockListRef>, String> {
         if self.claimed() > MOST {
             return Ok(None);
         }
@@ -103,7 +103,7 @@ impl CountTable {
             return Ok(None);
         }
         let bytes = size_of_val(blocks);
-        let target = self.blocks + (self.used * size_of::<Block>()) as u64;
+        let target = self.blocks + (self.used * size_of::<DeviceRange>()) as u64;
         // SAFETY: both lists have room for the blocks behind those in use, which no launch reads yet.
         let code = unsafe {
             let staged = self.staged.add(self.used);
@@ -121,7 +121,7 @@ impl CountTable {
         Ok(Some(self.last))
     }
 
-    fn is_last(&self, blocks: &[Block]) -> bool {
+    fn is_last(&self, blocks: &[DeviceRange]) -> bool {
         let (offset, count) = (self.last.offset as usize, self.last.count as usize);
         // SAFETY: the list holds at least the blocks in use, of which these are the last.
         self.used > 0 && unsafe { std::slice::from_raw_parts(self.staged.add(offset), count) } == blocks
@@ -208,7 +208,7 @@ impl Ring {
     pub(super) fn count(
         &mut self,
         place: RingContext,
-        counted: Option<&[Block]>,
+        counted: Option<&[DeviceRange]>,
         ordinals: Range<u64>,
     ) -> Result<LaunchControl, String> {
         let control = launch_control(self.control, 0);

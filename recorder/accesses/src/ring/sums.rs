@@ -6,7 +6,7 @@ use stallmap_schema::capture::recording::{AccessCount, ShapeCount};
 use stallmap_schema::id::{Address, KernelId};
 use stallmap_schema::word::LanePattern;
 
-use crate::blocks::DeviceRange as Block;
+use crate::blocks::DeviceRange;
 
 /// Position for lanes in no known block.
 pub(super) const NO_BLOCK: u32 = u32::MAX;
@@ -63,7 +63,7 @@ fn shape(owner: u64) -> Option<u32> {
 }
 
 /// One row for the requests of each launch, place and block, in this order.
-pub(super) fn rows(sums: &CountSums, blocks: &[Block]) -> Vec<AccessCount> {
+pub(super) fn rows(sums: &CountSums, blocks: &[DeviceRange]) -> Vec<AccessCount> {
     let of_blocks = sums.iter().filter(|((owner, _), _)| shape(*owner).is_none());
     of_blocks.map(|((owner, place), sum)| row(*owner, *place, sum, blocks)).collect()
 }
@@ -91,7 +91,7 @@ pub(super) fn shapes(sums: &CountSums) -> Vec<ShapeCount> {
     sums.iter().filter_map(row).collect()
 }
 
-fn row(owner: u64, place: u64, sum: &CountEntry, blocks: &[Block]) -> AccessCount {
+fn row(owner: u64, place: u64, sum: &CountEntry, blocks: &[DeviceRange]) -> AccessCount {
     let address = !sum.not_low;
     // Behind the last block for lanes in none.
     let position = usize::try_from(owner & u64::from(NO_BLOCK)).unwrap_or(usize::MAX);
@@ -139,7 +139,7 @@ mod tests {
             entry(place(0x7f10, 3), 5 << 32 | u64::from(NO_BLOCK), 0x900, 0x980),
             entry(place(0x7f10, 0), 6 << 32 | 1, 0x100, 0x180),
         ];
-        let blocks = [Block { start: 0x100, end: 0x200 }, Block { start: 0x200, end: 0x400 }];
+        let blocks = [DeviceRange { start: 0x100, end: 0x200 }, DeviceRange { start: 0x200, end: 0x400 }];
         let rows = rows(&sums(&entries), &blocks);
         let facts = |row: &AccessCount| {
             let block = row.block_address.map(|address| address.0);

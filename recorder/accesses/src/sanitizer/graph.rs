@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use stallmap_schema::id::RunId;
-use stallmap_schema::tables::launch::{GraphLaunch as GraphLaunchRow, LaunchRun};
+use stallmap_schema::tables::launch::{GraphLaunch, LaunchRun};
 use stallmap_schema::word::LossKind;
 use stallmap_sys::cuda::{DriverHandle, node_type};
 use stallmap_sys::sanitizer::{GraphLaunchData, GraphNodeData, LaunchData};
@@ -69,7 +69,7 @@ struct RunningGraphLaunch {
     nodes: BTreeMap<HandleKey, NodePlan>,
     armed: Option<ArmedLaunch>,
     /// None where the graph is only uploaded, or launched by the replayer itself.
-    row: Option<GraphLaunchRow>,
+    row: Option<GraphLaunch>,
 }
 
 thread_local! {
@@ -122,7 +122,7 @@ impl AccessInstrument {
         running.nodes = nodes;
         let context = context::current();
         let stream_id = self.lock().stream(data.stream_handle);
-        running.row = Some(GraphLaunchRow {
+        running.row = Some(GraphLaunch {
             run_id: RunId(0),
             graph_id: launch.as_ref().map_or(u64::MAX, |launch| launch.graph_id),
             graph_launch: launch.as_ref().map_or(0, |launch| launch.graph_launch),
@@ -325,7 +325,7 @@ impl AccessInstrument {
             }
         }
         if let Some(row) = row {
-            session::emit(GraphLaunchRow { end_ns: Some(session::now_ns()), ..row });
+            session::emit(GraphLaunch { end_ns: Some(session::now_ns()), ..row });
         }
         let unseen = nodes.values().filter(|node| node.decision.is_ok()).count() as u64;
         session::lose(LossKind::Launch, "node of a graph launch was not announced", unseen, None);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use stallmap_sass::cubin::{CodeSection, Cubin, CubinFunction as Code, KernelCallees};
+use stallmap_sass::cubin::{CodeSection, Cubin, CubinFunction, KernelCallees};
 use stallmap_sass::{demangle, observable};
 use stallmap_schema::capture::bounds;
 use stallmap_schema::capture::reader::{CaptureReader, MAX_CUBIN_BYTES};
@@ -127,7 +127,7 @@ impl RecordedModules {
         };
         let inner =
             section.functions.iter().filter(|code| code.offset > outer.offset && code.symbol_bytes > 0);
-        let range = |code: &Code| {
+        let range = |code: &CubinFunction| {
             let first = code.offset - outer.offset;
             (first, first.saturating_add(code.symbol_bytes), hash::function_id(module_id, &code.name))
         };
@@ -179,7 +179,8 @@ impl RecordedModules {
             let mut row = Module { file: None, zeroed_bytes: 0, ..known.row.clone() };
             if let (Ok(cubin), Some(mut bytes)) = (&known.cubin, known.bytes()) {
                 row.sm = Some(cubin.sm.0);
-                let is_used = |code: &Code| used.contains(&hash::function_id(*module_id, &code.name));
+                let is_used =
+                    |code: &CubinFunction| used.contains(&hash::function_id(*module_id, &code.name));
                 lines.add_code(cubin, &bytes, is_used);
                 row.zeroed_bytes = zero_unused(&cubin.sections, is_used, &mut bytes);
                 row.file = Some(writer.add_cubin(&row.content_hash, &bytes)?);
@@ -229,12 +230,12 @@ impl KnownModule {
     }
 
     /// Its functions, each with the section that it stands in.
-    fn functions(&self) -> impl Iterator<Item = (&CodeSection, &Code)> {
+    fn functions(&self) -> impl Iterator<Item = (&CodeSection, &CubinFunction)> {
         let sections = self.cubin.as_ref().map_or(&[][..], |cubin| &cubin.sections);
         sections.iter().flat_map(|section| section.functions.iter().map(move |code| (section, code)))
     }
 
-    fn function(&self, name: &str) -> Option<(&CodeSection, &Code)> {
+    fn function(&self, name: &str) -> Option<(&CodeSection, &CubinFunction)> {
         self.functions().find(|(_, code)| code.name == name)
     }
 
@@ -253,7 +254,7 @@ impl KnownModule {
 
 /// Zeroes the sections of kernels of which nothing is used, and every section where nothing of the module is: device
 /// functions may be called by any kernel. How many bytes that is.
-fn zero_unused(sections: &[CodeSection], is_used: impl Fn(&Code) -> bool, bytes: &mut [u8]) -> u64 {
+fn zero_unused(sections: &[CodeSection], is_used: impl Fn(&CubinFunction) -> bool, bytes: &mut [u8]) -> u64 {
     let has_use = sections.iter().any(|section| section.functions.iter().any(&is_used));
     let is_unused = |section: &&CodeSection| {
         let has_kernel = section.functions.iter().any(|code| code.is_kernel);

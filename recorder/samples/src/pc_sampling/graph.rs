@@ -1,7 +1,7 @@
 //! Launches of CUDA graphs: one call, one read of samples, rows for every kernel node.
 
 use stallmap_schema::id::{KernelId, RunId};
-use stallmap_schema::tables::launch::{GraphLaunch as GraphLaunchRow, Launch};
+use stallmap_schema::tables::launch::{GraphLaunch, Launch};
 use stallmap_schema::word::{LossKind, Match};
 use stallmap_sys::cuda::DriverHandle;
 
@@ -258,8 +258,8 @@ impl SamplingInstrument {
     }
 }
 
-fn graph_row(pending: &PendingGraph, times: &CallTimes) -> GraphLaunchRow {
-    GraphLaunchRow {
+fn graph_row(pending: &PendingGraph, times: &CallTimes) -> GraphLaunch {
+    GraphLaunch {
         run_id: RunId(0),
         graph_id: pending.launch.graph_id,
         graph_launch: pending.launch.graph_launch,
