@@ -123,8 +123,8 @@ fn read<R: stallmap_schema::table::TableRow>(batches: &[RecordBatch]) -> Vec<R> 
 /// For each read instruction: loads, and redundant ones by thread, warp, block and grid.
 fn naive_redundancy(requests: &[MadeRequest]) -> BTreeMap<u32, [u64; 5]> {
     /// Sequence, block, warp, lane.
-    type Load = (usize, u64, u16, u32);
-    let mut loaded: BTreeMap<u64, Vec<Load>> = BTreeMap::new();
+    type WarpLoad = (usize, u64, u16, u32);
+    let mut loaded: BTreeMap<u64, Vec<WarpLoad>> = BTreeMap::new();
     let mut counts: BTreeMap<u32, [u64; 5]> = BTreeMap::new();
     for (sequence, made) in requests.iter().enumerate() {
         let (block, warp) = (made.block, made.warp);
@@ -135,7 +135,7 @@ fn naive_redundancy(requests: &[MadeRequest]) -> BTreeMap<u32, [u64; 5]> {
                 });
                 continue;
             }
-            let was_loaded = |by: &dyn Fn(&Load) -> bool| {
+            let was_loaded = |by: &dyn Fn(&WarpLoad) -> bool| {
                 let earlier = |byte: &u64| {
                     let loads = loaded.get(byte).map(Vec::as_slice).unwrap_or_default();
                     loads.iter().any(|load| load.0 < sequence && by(load))

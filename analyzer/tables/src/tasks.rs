@@ -106,10 +106,10 @@ mod tests {
 
     use super::*;
 
-    type Result<T> = std::result::Result<T, DataFusionError>;
+    type TaskResult<T> = std::result::Result<T, DataFusionError>;
 
     /// A task that needs a part of the memory for a while.
-    async fn needing(memory: Arc<Semaphore>, parts: u32) -> Result<u32> {
+    async fn needing(memory: Arc<Semaphore>, parts: u32) -> TaskResult<u32> {
         let lacking = |_| DataFusionError::ResourcesExhausted("memory".into()).context("view `a`");
         let held = memory.try_acquire_many(parts).map_err(lacking)?;
         for _ in 0..10 {
@@ -120,7 +120,7 @@ mod tests {
     }
 
     /// The results of tasks that need so many of ten parts of memory, three at the same time.
-    async fn results(parts: &'static [u32]) -> Result<Vec<u32>> {
+    async fn results(parts: &'static [u32]) -> TaskResult<Vec<u32>> {
         let memory = Arc::new(Semaphore::new(10));
         all(RunningTasks::new(3, is_out_of_memory), parts.len(), |at| needing(Arc::clone(&memory), parts[at]))
             .await

@@ -86,14 +86,14 @@ mod tests {
 
     use super::*;
 
-    type Rank = (bool, u64, Reverse<(u64, usize)>);
+    type BlockRank = (bool, u64, Reverse<(u64, usize)>);
 
-    fn life(place: usize, is_rest: bool, low: u64, bytes: u64, begin: u64) -> RankedRange<Rank> {
+    fn life(place: usize, is_rest: bool, low: u64, bytes: u64, begin: u64) -> RankedRange<BlockRank> {
         RankedRange { low, high: low + bytes, rank: (is_rest, bytes, Reverse((begin, place))) }
     }
 
     /// The owner of each address by itself.
-    fn owners(lives: &[RankedRange<Rank>], end: u64) -> Vec<Option<Rank>> {
+    fn owners(lives: &[RankedRange<BlockRank>], end: u64) -> Vec<Option<BlockRank>> {
         let holds = |at: u64| lives.iter().filter(move |life| life.low <= at && at < life.high);
         (0..end).map(|at| holds(at).map(|life| life.rank).min()).collect()
     }
@@ -106,7 +106,7 @@ mod tests {
             (seed >> 33) % limit
         };
         for _ in 0..200 {
-            let lives: Vec<RankedRange<Rank>> = (0..below(12))
+            let lives: Vec<RankedRange<BlockRank>> = (0..below(12))
                 .map(|place| {
                     life(usize::try_from(place).unwrap(), below(2) > 0, below(40), 1 + below(24), below(3))
                 })

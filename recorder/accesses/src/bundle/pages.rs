@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     /// One warp request, and the address of each active lane.
-    type Warp = (RequestHeader, Vec<[u8; SLOT_BYTES]>, Vec<u64>);
+    type RecordedWarp = (RequestHeader, Vec<[u8; SLOT_BYTES]>, Vec<u64>);
 
     fn request() -> RequestHeader {
         RequestHeader {
@@ -215,7 +215,7 @@ mod tests {
         }
     }
 
-    fn warp() -> impl Strategy<Value = Warp> {
+    fn warp() -> impl Strategy<Value = RecordedWarp> {
         let base = (0x7f00_0000_0000_u64..0x7f00_0400_0000).prop_map(|address| address & !3);
         let stride =
             prop_oneof![0..64_i32, -8192..8192_i32, any::<i16>().prop_map(|far| i32::from(far) * 4096)];
@@ -250,7 +250,7 @@ mod tests {
             )
     }
 
-    fn spread(request: RequestHeader, distances: &[i64]) -> Warp {
+    fn spread(request: RequestHeader, distances: &[i64]) -> RecordedWarp {
         let first = request.lane_mask.trailing_zeros();
         let active: Vec<u32> = (0..32).filter(|lane| request.lane_mask >> lane & 1 == 1).collect();
         let distance = |lane: u32| match request.encoding {
