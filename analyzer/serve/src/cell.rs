@@ -48,7 +48,7 @@ impl BatchCells {
                 (false, ValueFormat::Binary) => put_binary(*kind, array, row, out),
                 (true, ValueFormat::Text) => put_text_array(*kind, &array.as_list::<i32>().value(row), out),
                 (true, ValueFormat::Binary) => {
-                    put_binary_array(*kind, &array.as_list::<i32>().value(row), out)
+                    put_binary_array(*kind, &array.as_list::<i32>().value(row), out);
                 }
             }
             close_value(out, at);
@@ -72,7 +72,7 @@ fn put_text(kind: PostgresType, array: &ArrayRef, row: usize, out: &mut BytesMut
         PostgresType::Float4 => write_float(out, array.as_primitive::<Float32Type>().value(row)),
         PostgresType::Float8 => write_float(out, array.as_primitive::<Float64Type>().value(row)),
         PostgresType::Numeric | PostgresType::Text => {
-            out.put_slice(array.as_string::<i32>().value(row).as_bytes())
+            out.put_slice(array.as_string::<i32>().value(row).as_bytes());
         }
         PostgresType::Bytes => {
             out.put_slice(b"\\x");
@@ -125,7 +125,7 @@ fn put_binary(kind: PostgresType, array: &ArrayRef, row: usize, out: &mut BytesM
         PostgresType::Text => out.put_slice(array.as_string::<i32>().value(row).as_bytes()),
         PostgresType::Bytes => out.put_slice(array.as_binary::<i32>().value(row)),
         PostgresType::Date => {
-            out.put_i32(array.as_primitive::<Date32Type>().value(row).saturating_sub(EPOCH_DAYS))
+            out.put_i32(array.as_primitive::<Date32Type>().value(row).saturating_sub(EPOCH_DAYS));
         }
         PostgresType::Timestamp | PostgresType::TimestampTz => {
             let microseconds = array.as_primitive::<TimestampMicrosecondType>().value(row);

@@ -175,7 +175,7 @@ impl PostgresConnection {
                 self.portals.clear();
             }
             StatementEffect::Back if self.block == TransactionState::Failed => {
-                self.block = TransactionState::Open
+                self.block = TransactionState::Open;
             }
             StatementEffect::None | StatementEffect::Back => {}
             StatementEffect::Forget(Some(name)) => drop(self.statements.remove(name)),

@@ -78,7 +78,7 @@ pub(crate) fn assign(run: &mut RunState, modules: &RecordedModules, losses: &mut
             match part {
                 (Some(TimedKernel { ordinal: None, .. }), sample) => unselected += sample.samples,
                 (ran, sample) => {
-                    samples.push(InternedSample { ordinal: ran.and_then(|ran| ran.ordinal), ..sample })
+                    samples.push(InternedSample { ordinal: ran.and_then(|ran| ran.ordinal), ..sample });
                 }
             }
         }

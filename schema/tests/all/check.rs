@@ -147,7 +147,7 @@ fn keys() {
 #[test]
 fn references() {
     broken::<Launch>(CaptureRule::Reference, "`launch.op_id` refers to 77", |rows| {
-        rows[0].op_id = Some(OpId(77))
+        rows[0].op_id = Some(OpId(77));
     });
     broken::<MemoryAccess>(CaptureRule::Reference, "`memory_access.kernel_id` refers to 5", |rows| {
         rows[0].kernel_id = KernelId(5);

@@ -72,7 +72,7 @@ pub(super) fn rows(forest: &PathForest, steps: &[PathStep], choice: &RowChoice<'
         };
         match task.what {
             PendingContent::Hidden(why, count, costs) => {
-                rows.push(row(TreeRowKind::Hidden(why, count), *costs, *costs))
+                rows.push(row(TreeRowKind::Hidden(why, count), *costs, *costs));
             }
             PendingContent::Node(at) => {
                 let node = &forest.nodes()[at];

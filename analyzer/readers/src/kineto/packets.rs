@@ -200,7 +200,7 @@ impl PacketTrace {
         for field in message {
             match field? {
                 (3, ProtoValue::Number(category)) => {
-                    event.category = self.name(head, EVENT_CATEGORIES, category)
+                    event.category = self.name(head, EVENT_CATEGORIES, category);
                 }
                 (4, ProtoValue::Message(argument)) => self.argument(argument, head, &mut event.arguments)?,
                 (9, ProtoValue::Number(value)) => kind = value,

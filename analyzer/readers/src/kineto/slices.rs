@@ -75,7 +75,7 @@ impl TrackPackets {
             match mark {
                 TrackPacket::Begin(event) => open.entry(track).or_default().push_back(event),
                 TrackPacket::Point(event) => {
-                    visit(TraceEvent { phase: "i".to_owned(), ..self.placed(track, event) })
+                    visit(TraceEvent { phase: "i".to_owned(), ..self.placed(track, event) });
                 }
                 TrackPacket::End => {
                     let of_track = open.entry(track).or_default();

@@ -113,7 +113,7 @@ impl UserLibrary {
             match order::reads(state, view) {
                 Ok(reads) => waiting.push((view, reads)),
                 Err(error) => {
-                    faults.push(at(view, line(&error, &view.sql), LibraryRule::Plan, cause(&error)))
+                    faults.push(at(view, line(&error, &view.sql), LibraryRule::Plan, cause(&error)));
                 }
             }
         }

@@ -473,7 +473,7 @@ pub(super) fn emit_launch(
                 bytes: Blob(bytes),
                 offsets: layout.offsets,
                 sizes: layout.sizes,
-            })
+            });
         }
         None => session::lose(LossKind::Parameter, "launch call was not seen", 1, None),
     }

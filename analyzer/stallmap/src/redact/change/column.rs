@@ -207,7 +207,7 @@ impl CaptureRedactor {
         match (is_changed, kind) {
             (true, _) => self.gone(what, 1),
             (false, ColumnSecrecy::Symbol | ColumnSecrecy::Name | ColumnSecrecy::Detail) => {
-                self.stays(what, 1)
+                self.stays(what, 1);
             }
             (false, ColumnSecrecy::Path) => self.stays("paths without folders, or of public packages", 1),
             _ => {}
