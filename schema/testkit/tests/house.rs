@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Most lines of one crate, without its tests.
-const MAX_LINES: usize = 6_000;
+const MAX_LINES: usize = 7_000;
 /// Places that may hold `unsafe`: calls of CUDA, exported symbols, the memory map of a run's counts.
 const UNSAFE: [&str; 10] = [
     "recorder/sys/",
