@@ -5,6 +5,7 @@
 //! ```
 
 mod bound;
+mod ranks;
 mod write;
 
 use stallmap_console::args::import::Import;
@@ -27,18 +28,21 @@ pub fn run(args: &Import) -> Outcome {
     };
     let progress = Progress::start(format!("reading {}", path.display()));
     let input = Input::of(path)?;
-    let mut trace = read(&input)?;
+    let names: Vec<Option<u32>> = args.files.iter().map(|path| ranks::rank_of_name(path)).collect();
+    let ranks = ranks::distinct(&names);
+    let mut trace = ranks::with_rank(read(&input)?, ranks.first().copied());
     let mut inputs = vec![input];
-    for path in more {
+    for (place, path) in more.iter().enumerate() {
         progress.say(format!("reading {}", path.display()));
         let input = Input::of(path)?;
-        trace = join(trace, read(&input)?)?;
+        trace = join(trace, ranks::with_rank(read(&input)?, ranks.get(place + 1).copied()))?;
         inputs.push(input);
     }
     if trace.processes.is_empty() {
         let message = format!("`{}` is of {}, and has no kernels and no ops", path.display(), trace.tool);
         return Err(Failure::message(IO, message).hint("give the file that it belongs to first".to_owned()));
     }
+    let alignment = ranks::join(&mut trace);
     bound::texts(&mut trace);
     bound::numbers(&mut trace);
     progress.say(format!("writing {}", args.output.display()));
@@ -48,6 +52,7 @@ pub fn run(args: &Import) -> Outcome {
     };
     drop(progress);
     summarize(&trace);
+    alignment.iter().for_each(ranks::say);
     if let Some(rates) = rates {
         output::note(format_args!("{rates}"));
     }

@@ -1,9 +1,11 @@
 //! Traces of PyTorch's profiler (Kineto): Chrome trace events in JSON, of all releases.
 
 mod category;
+mod collective;
 mod event;
 mod finish;
 pub(crate) mod graph;
+mod inputs;
 mod left;
 mod memory;
 mod modules;
@@ -13,11 +15,12 @@ mod slices;
 mod stacks;
 
 use std::collections::HashSet;
+use std::hash::Hash;
 use std::io::Read;
 use std::path::Path;
 use std::rc::Rc;
 
-use stallmap_console::exit::{Failure, IO, Outcome, USAGE};
+use stallmap_console::exit::{Failure, IO, Outcome};
 use stallmap_formats::json::Json;
 use stallmap_schema::word::{ActivityKind, LossKind, OpKind, Phase};
 
@@ -28,7 +31,7 @@ use self::modules::Modules;
 use self::owner::Owners;
 use self::stacks::Functions;
 use crate::join::phase;
-use crate::model::{Call, Device, Kernel, Op, Pending, Process, Trace, Work};
+use crate::model::{Call, Device, InputValue, Kernel, Op, Pending, Trace, Work};
 
 /// Events of a trace. They take up to 4 GiB of memory.
 const MAX_EVENTS: usize = 1 << 24;
@@ -40,6 +43,8 @@ struct Reading {
     base_ns: i64,
     threads: Threads,
     names: HashSet<Rc<str>>,
+    /// Inputs of ops: calls with equal shapes share them.
+    inputs: HashSet<Rc<[InputValue]>>,
     owners: Owners,
     /// Groups of processes of kernels and of other work, by their places.
     kernel_groups: Vec<usize>,
@@ -84,23 +89,14 @@ pub(crate) fn read(json: &mut Json<impl Read>) -> Outcome<Trace> {
 }
 
 /// Joins two traces: a graph and its capture, or the processes of one program.
-pub(crate) fn join(mut first: Trace, second: Trace) -> Outcome<Trace> {
+pub(crate) fn join(first: Trace, second: Trace) -> Outcome<Trace> {
     if graph::is_pair(&first, &second) {
         return Ok(graph::join(first, second));
     }
     if graph::is_pair(&second, &first) {
         return Ok(graph::join(second, first));
     }
-    let identity = |process: &Process| (process.number, process.rank);
-    let is_known = |process: &Process| first.processes.iter().any(|own| identity(own) == identity(process));
-    if second.processes.iter().any(is_known) {
-        let message =
-            "these traces are of one process, and none is the capture of a graph that the other launches";
-        return Err(Failure::message(USAGE, message)
-            .hint("import each file by itself, and compare captures with `stallmap diff`".to_owned()));
-    }
-    first.append(second);
-    Ok(first)
+    crate::join_processes(first, second)
 }
 
 impl Reading {
@@ -269,12 +265,7 @@ impl Reading {
 
     /// A name, which equal ones share.
     fn shared(&mut self, name: String) -> Rc<str> {
-        if let Some(known) = self.names.get(name.as_str()) {
-            return known.clone();
-        }
-        let name: Rc<str> = name.into();
-        self.names.insert(name.clone());
-        name
+        shared(&mut self.names, name)
     }
 
     fn kernel(&mut self, event: Event) {
@@ -296,6 +287,7 @@ impl Reading {
             block: arguments.block,
             registers: arguments.registers.and_then(|count| u32::try_from(count).ok()),
             correlation: arguments.correlation.and_then(|number| u64::try_from(number).ok()),
+            collective: arguments.collective.map(|arguments| arguments.call().into()),
             ..Kernel::default()
         });
     }
@@ -318,6 +310,8 @@ impl Reading {
             copy: (kind == ActivityKind::Copy).then(|| direction(&event.name)),
             wait: (kind == ActivityKind::Synchronization).then(|| wait(arguments.wait.as_deref())),
             correlation: arguments.correlation.and_then(|number| u64::try_from(number).ok()),
+            call: None,
+            op: None,
         });
     }
 
@@ -348,14 +342,29 @@ impl Reading {
         let is_backward = event.arguments.forward_thread.is_some_and(|thread| thread != 0);
         let phase = if is_backward { Phase::Backward } else { phase(&event.name) };
         let name = self.shared(event.name);
+        let Arguments { sequence, record, external, inputs, collective, .. } = event.arguments;
+        let (inputs, cut) = inputs.values();
+        self.left.long_inputs += cut;
         self.trace.ops.push(Op {
             process,
             phase,
-            sequence: event.arguments.sequence,
-            record: event.arguments.record.or(event.arguments.external),
+            sequence,
+            record: record.or(external),
+            inputs: (!inputs.is_empty()).then(|| shared(&mut self.inputs, inputs)),
+            collective: collective.map(|arguments| arguments.call().into()),
             ..Op::of(call, kind, name)
         });
     }
+}
+
+/// A value, which equal ones share.
+fn shared<T: ?Sized + Eq + Hash>(known: &mut HashSet<Rc<T>>, value: impl AsRef<T> + Into<Rc<T>>) -> Rc<T> {
+    if let Some(known) = known.get(value.as_ref()) {
+        return known.clone();
+    }
+    let value: Rc<T> = value.into();
+    known.insert(value.clone());
+    value
 }
 
 /// The stream: by argument, else the lane, as `7` or `stream 7`.

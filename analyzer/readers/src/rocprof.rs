@@ -331,6 +331,8 @@ impl Reading {
             copy: Some(direction(record.operation)),
             wait: None,
             correlation: record.correlation.and_then(|number| u64::try_from(number).ok()),
+            call: record.correlation.and_then(|number| self.calls.get(&(process, number))).copied(),
+            op: None,
         });
     }
 
