@@ -1,4 +1,4 @@
-//! `stallmap top`: the costliest tensors, ops, lines, kernels or findings, and the rest as one row.
+//! `stallmap top`: the costliest tensors, ops, lines, kernels, collectives or findings, and the rest as one row.
 
 use std::path::Path;
 
@@ -68,6 +68,11 @@ fn section(args: &Top) -> Outcome<Query> {
         Ranked::Ops => queries::OPS,
         Ranked::Lines => queries::LINES,
         Ranked::Kernels => queries::KERNELS,
+        Ranked::Collectives if args.filter.is_empty() => queries::COLLECTIVES,
+        Ranked::Collectives => {
+            return Err(Failure::message(USAGE, "collectives are of all launches")
+                .hint("leave out `--kernel`, `--line` and `--op`".to_owned()));
+        }
         Ranked::Findings => queries::FINDINGS,
     })
 }
@@ -76,6 +81,12 @@ fn section(args: &Top) -> Outcome<Query> {
 fn column(what: Ranked, sort: Option<TopSort>) -> Outcome<&'static str> {
     let wrong = |message: &str, hint: &str| Err(Failure::message(USAGE, message).hint(hint.to_owned()));
     match (what, sort) {
+        (Ranked::Collectives, None) => Ok("exposed_ns"),
+        (Ranked::Collectives, Some(TopSort::Time)) => Ok("time_ns"),
+        (Ranked::Collectives, Some(TopSort::Launches)) => Ok("launches"),
+        (Ranked::Collectives, Some(TopSort::Samples | TopSort::MemorySamples)) => {
+            wrong("samples of collectives are waits for other ranks", "sort them by time or launches")
+        }
         (Ranked::Findings, None | Some(TopSort::Saving)) => Ok("saving_samples"),
         (Ranked::Findings, Some(TopSort::Launches | TopSort::MemorySamples)) => {
             wrong("findings have neither launches nor memory stalls", "sort them by saving, samples or time")
