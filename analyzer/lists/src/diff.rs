@@ -27,7 +27,7 @@ use self::gate::Judged;
 use self::query::{Measure, Query, Script, keys};
 use self::row::Row;
 pub use self::shown::{Change, Changed, Difference, Shown, shown};
-use self::verdict::{Headline, LineKernel, Words};
+use self::verdict::{Headline, LineKernel, Words, WorkShare};
 use stallmap::library::queries::{self as library, diff as queries};
 use stallmap_console::answer::Answer;
 use stallmap_console::args::diff::{Diff, DiffFormat, DiffMetric, Part, Per};
@@ -206,7 +206,7 @@ impl<'a> Comparison<'a> {
         progress.say("comparing costs");
         let mut answers = vec![facts];
         answers.extend(self.answers(self.costs(parts)).await?);
-        let headlines = self.headlines(&Row::read(queries::COMPARE.name, &answers[1].rows)?);
+        let headlines = self.headlines(&Row::read(queries::COMPARE.name, &answers[1].rows)?).await?;
         let mut changes = None;
         if !is_tables(self.args, &self.query.names) {
             changes = Some(self.changes(&answers[2].rows, &answers[3].rows).await?);
@@ -216,7 +216,11 @@ impl<'a> Comparison<'a> {
     }
 
     /// A sentence about each capture.
-    fn headlines(&self, totals: &[Row]) -> Vec<Headline> {
+    async fn headlines(&self, totals: &[Row]) -> Outcome<Vec<Headline>> {
+        let works = match self.work() {
+            Some((query, script)) => WorkShare::read(query.name, &ask(self.session, &script).await?)?,
+            None => Vec::new(),
+        };
         let measure = self.measure();
         let total = total_of(if measure.is_time() { DiffMetric::Time } else { self.metric });
         let rows: Vec<Row> = totals.iter().filter(|row| row.what == total).cloned().collect();
@@ -231,7 +235,13 @@ impl<'a> Comparison<'a> {
             },
             is_estimated: measure.is_time() && fact::is_estimated(&self.facts),
         };
-        verdict::headlines(&rows, self.query.names.first().map_or("", String::as_str), words)
+        Ok(verdict::headlines(&rows, self.query.names.first().map_or("", String::as_str), words, &works))
+    }
+
+    /// The statement about work, where time is compared that launches share.
+    fn work(&self) -> Option<Statement> {
+        let is_asked = self.measure().is_time() && self.decision.per != Per::Launch;
+        is_asked.then(|| (queries::WORK, self.query.work()))
     }
 
     /// The rows that changed: lines with their kernels, or kernels where the captures share no line.
@@ -288,7 +298,7 @@ impl<'a> Comparison<'a> {
     fn print_sql(&self, parts: &[Part]) -> Outcome {
         let (mut made, mut texts) = (Vec::new(), Vec::new());
         let facts = (queries::COMPARABLE, self.script.clone());
-        for (section, mut script) in std::iter::once(facts).chain(self.costs(parts)) {
+        for (section, mut script) in std::iter::once(facts).chain(self.work()).chain(self.costs(parts)) {
             // A table is created once for all queries.
             script.tables.retain(|table| !made.contains(table));
             made.extend(script.tables.iter().cloned());

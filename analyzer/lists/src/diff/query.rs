@@ -181,6 +181,12 @@ impl Query {
         Script { tables, query: self.compare("diff_totals", true) }
     }
 
+    /// Work and speed in the change of time.
+    pub(super) fn work(&self) -> Script {
+        let query = self.fill(&queries::WORK.body()).replace("$per", self.unit());
+        Script { tables: vec![table("diff_launch", &queries::MEASURE_LAUNCH.body())], query }
+    }
+
     /// The cost of a part.
     pub(super) fn part(&self, part: Part, measure: Measure) -> Script {
         let level = Level::of(part);
@@ -206,14 +212,18 @@ impl Query {
     }
 
     fn compare(&self, table: &str, is_all: bool) -> String {
-        let per = match self.per {
+        let text = self.fill(&queries::COMPARE.body());
+        let all = if is_all { "1" } else { "0" };
+        text.replace("$table", table).replace("$per", self.unit()).replace("$all", all)
+    }
+
+    /// The divisor of sums.
+    const fn unit(&self) -> &'static str {
+        match self.per {
             Per::Auto | Per::Total => "total",
             Per::Step => "step",
             Per::Launch => "launch",
-        };
-        let text = self.fill(&queries::COMPARE.body());
-        let all = if is_all { "1" } else { "0" };
-        text.replace("$table", table).replace("$per", per).replace("$all", all)
+        }
     }
 
     fn fill(&self, text: &str) -> String {
