@@ -42,7 +42,9 @@ fn write(source: &Source) -> Outcome<Vec<u8>> {
     for row in source.read::<Reason>(queries::REASONS)? {
         let own = more.entry(row.kernel_id).or_default();
         let stall = own.entry("stall").or_insert_with(|| json!({}));
-        stall.as_object_mut().map(|stall| stall.insert(row.name, json!(row.samples)));
+        if let Some(stall) = stall.as_object_mut() {
+            stall.insert(row.name, json!(row.samples));
+        }
     }
     for row in source.read::<Collective>(queries::COLLECTIVES)? {
         more.entry(row.kernel_id).or_default().extend(row.arguments());

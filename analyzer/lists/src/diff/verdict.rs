@@ -189,7 +189,8 @@ mod tests {
             base_span: Some(7000.0),
             span: Some(7000.0),
         };
-        let sentence = |work: f64| headlines(&[row.clone()], "a", words, &[share(work)])[0].sentence.clone();
+        let sentence =
+            |work: f64| headlines(std::slice::from_ref(&row), "a", words, &[share(work)])[0].sentence.clone();
         assert_eq!(
             sentence(-0.25),
             "b does less work than a: -20.0 % time (95 % CI -30.0 % to -10.0 %), 5 → 4 µs: -25.0 % by launches of the \

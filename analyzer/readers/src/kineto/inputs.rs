@@ -141,18 +141,20 @@ mod tests {
 
     use super::*;
 
-    fn read<T>(text: &str, visit: impl FnOnce(&mut Json<&[u8]>) -> Outcome<T>) -> T {
-        visit(&mut Json::new(text.as_bytes(), Path::new("x"))).unwrap_or_else(|_| panic!("{text}"))
+    fn json(text: &str) -> Json<&[u8]> {
+        Json::new(text.as_bytes(), Path::new("x"))
     }
 
     #[test]
     fn lists_of_tensors_and_values_keep_their_positions() {
+        let sizes = |text: &str| extents(&mut json(text)).unwrap_or_default();
+        let words = |text: &str| texts(&mut json(text)).unwrap_or_default();
         let long = "1, ".repeat(100);
         let inputs = OpInputs {
-            sizes: read("[[], [[2, 3], [4]], [], [], [8, 1]]", |json| extents(json)),
-            strides: read("[[], [[3, 1], [1]], [], [], [1, 1]]", |json| extents(json)),
-            types: read(r#"["c10::BFloat16", "TensorList", "Scalar", "", "long int"]"#, |json| texts(json)),
-            values: read(&format!(r#"["", "", "1.5", "{long}", ""]"#), |json| texts(json)),
+            sizes: sizes("[[], [[2, 3], [4]], [], [], [8, 1]]"),
+            strides: sizes("[[], [[3, 1], [1]], [], [], [1, 1]]"),
+            types: words(r#"["c10::BFloat16", "TensorList", "Scalar", "", "long int"]"#),
+            values: words(&format!(r#"["", "", "1.5", "{long}", ""]"#)),
         };
         let (found, long) = inputs.values();
         let shown: Vec<String> = found
