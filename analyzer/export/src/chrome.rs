@@ -7,15 +7,15 @@ use stallmap::library::queries::export as queries;
 use stallmap_console::exit::Outcome;
 
 use crate::round::unsigned;
-use crate::source::{Format, Source, gzip, json as document};
-use crate::timeline::{Call, Copy, Launch, Reason, Timeline};
+use crate::source::{ExportSource, FileFormat, gzip, json as document};
+use crate::timeline::{CaptureTimeline, LaunchReason, TimelineCall, TimelineCopy, TimelineLaunch};
 
 mod arguments;
 
 use arguments::{Collective, inputs};
 
 /// Kineto's trace.
-pub(crate) const FORMAT: Format = Format {
+pub(crate) const FORMAT: FileFormat = FileFormat {
     queries: &[
         queries::LAUNCHES,
         queries::CALLS,
@@ -36,10 +36,10 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// Arguments of launches or ops, by their numbers.
 type ArgumentsById = BTreeMap<u64, Map<String, Value>>;
 
-fn write(source: &Source) -> Outcome<Vec<u8>> {
-    let timeline = Timeline::read(source)?;
+fn write(source: &ExportSource) -> Outcome<Vec<u8>> {
+    let timeline = CaptureTimeline::read(source)?;
     let mut more = ArgumentsById::new();
-    for row in source.read::<Reason>(queries::REASONS)? {
+    for row in source.read::<LaunchReason>(queries::REASONS)? {
         let own = more.entry(row.kernel_id).or_default();
         let stall = own.entry("stall").or_insert_with(|| json!({}));
         if let Some(stall) = stall.as_object_mut() {
@@ -51,7 +51,7 @@ fn write(source: &Source) -> Outcome<Vec<u8>> {
     }
     let inputs = inputs(source.read(queries::INPUTS)?);
     let calls = HostCalls::of(&timeline);
-    let clock = Clock { base_ns: timeline.begin_ns() / SECOND_NS * SECOND_NS };
+    let clock = RelativeClock { base_ns: timeline.begin_ns() / SECOND_NS * SECOND_NS };
     let mut events = names(&timeline);
     events.extend(timeline.calls.iter().map(|call| clock.call(call, inputs.get(&call.op_id))));
     timeline
@@ -79,8 +79,8 @@ fn write(source: &Source) -> Outcome<Vec<u8>> {
     gzip(&document(&trace)?)
 }
 
-fn devices(timeline: &Timeline) -> Vec<Value> {
-    let device = |device: &crate::timeline::Device| {
+fn devices(timeline: &CaptureTimeline) -> Vec<Value> {
+    let device = |device: &crate::timeline::TimelineDevice| {
         json!({
             "id": device.id, "name": device.name, "totalGlobalMem": device.memory_bytes,
             "computeMajor": device.compute_major, "computeMinor": device.compute_minor,
@@ -91,7 +91,7 @@ fn devices(timeline: &Timeline) -> Vec<Value> {
 }
 
 /// Names of processes and GPUs. Kineto gives a GPU the process id of its ordinal.
-fn names(timeline: &Timeline) -> Vec<Value> {
+fn names(timeline: &CaptureTimeline) -> Vec<Value> {
     let name = |pid: i64, name: &str, labels: &str| {
         let event = |key: &str, arguments: Value| json!({"ph": "M", "name": key, "pid": pid, "tid": 0, "ts": 0, "args": arguments});
         [event("process_name", json!({ "name": name })), event("process_labels", json!({ "labels": labels }))]
@@ -105,11 +105,11 @@ fn names(timeline: &Timeline) -> Vec<Value> {
 }
 
 /// Times relative to a base.
-struct Clock {
+struct RelativeClock {
     base_ns: u64,
 }
 
-impl Clock {
+impl RelativeClock {
     /// Microseconds since the base.
     fn since_base(&self, ns: u64) -> f64 {
         microseconds(ns.saturating_sub(self.base_ns))
@@ -124,7 +124,7 @@ impl Clock {
         }
     }
 
-    fn call(&self, call: &Call, inputs: Option<&Map<String, Value>>) -> Value {
+    fn call(&self, call: &TimelineCall, inputs: Option<&Map<String, Value>>) -> Value {
         let begin = unsigned(call.begin_ns);
         let event = self.event(begin, call.end_ns.map(|end| unsigned(end).saturating_sub(begin)));
         let category = if call.kind == "region" { "user_annotation" } else { "cpu_op" };
@@ -138,7 +138,12 @@ impl Clock {
 
     /// The launch call, its kernel, and the flow between them. A kernel without a call stands alone, and kernels of one
     /// graph launch have one call.
-    fn launch(&self, launch: &Launch, calls: &HostCalls, more: Option<&Map<String, Value>>) -> Vec<Value> {
+    fn launch(
+        &self,
+        launch: &TimelineLaunch,
+        calls: &HostCalls,
+        more: Option<&Map<String, Value>>,
+    ) -> Vec<Value> {
         let Some(begin) = launch.begin_ns() else { return Vec::new() };
         let (correlation, is_first, is_graph) = calls.call(launch);
         let gpu = (launch.device_id, launch.stream_id.unwrap_or(0).into());
@@ -180,7 +185,7 @@ impl Clock {
     }
 
     /// A copy or fill, with its call if that is known.
-    fn copy(&self, copy: &Copy, correlation: u64) -> Vec<Value> {
+    fn copy(&self, copy: &TimelineCopy, correlation: u64) -> Vec<Value> {
         let is_fill = copy.kind == "fill";
         let category = if is_fill { "gpu_memset" } else { "gpu_memcpy" };
         let call = copy.call_begin_ns.map(|begin_ns| HostCall {
@@ -229,7 +234,7 @@ struct HostCalls {
 }
 
 impl HostCalls {
-    fn of(timeline: &Timeline) -> Self {
+    fn of(timeline: &CaptureTimeline) -> Self {
         let mut kernels: BTreeMap<CallKey, (u64, u64)> = BTreeMap::new();
         for launch in &timeline.launches {
             if let Some(key) = call_key(launch) {
@@ -241,7 +246,7 @@ impl HostCalls {
     }
 
     /// The correlation of a launch, and if it is the first of its call, and if its call launches several.
-    fn call(&self, launch: &Launch) -> (u64, bool, bool) {
+    fn call(&self, launch: &TimelineLaunch) -> (u64, bool, bool) {
         let call = call_key(launch).and_then(|key| self.kernels.get(&key)).copied();
         let (first, count) = call.unwrap_or((launch.kernel_id, 1));
         // Readers take 0 for "no correlation".
@@ -250,7 +255,7 @@ impl HostCalls {
 }
 
 /// The call of a launch. Calls without a length may be several.
-fn call_key(launch: &Launch) -> Option<CallKey> {
+fn call_key(launch: &TimelineLaunch) -> Option<CallKey> {
     let (begin, end) = launch.call_begin_ns.zip(launch.call_end_ns).filter(|(begin, end)| end > begin)?;
     Some((launch.process_id, launch.thread_id.unwrap_or(0), begin, end))
 }

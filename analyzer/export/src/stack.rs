@@ -1,17 +1,17 @@
 //! Call paths with their samples, as lists of frames.
 
 use stallmap::library::queries::export as queries;
-use stallmap_console::exit::{Failure, Outcome, QUERY};
-use stallmap_console::row::Texts;
+use stallmap_console::exit::{CommandFailure, Outcome, QUERY};
+use stallmap_console::row::TextList;
 use stallmap_console::rows;
 
-use crate::source::Source;
+use crate::source::ExportSource;
 
 rows! {
     /// A path from Python to an object, and its samples. The rows of a capture add up to its samples.
-    pub(crate) struct Stack {
-        frames: Texts,
-        ops: Texts,
+    pub(crate) struct CallStack {
+        frames: TextList,
+        ops: TextList,
         kernel: Option<String>,
         file: Option<String>,
         line: Option<u32>,
@@ -26,8 +26,8 @@ rows! {
     /// The samples of a launch for one reason and object.
     pub(crate) struct LaunchStack {
         pub(crate) kernel_id: u64,
-        frames: Texts,
-        ops: Texts,
+        frames: TextList,
+        ops: TextList,
         kernel: Option<String>,
         stall_reason: String,
         object: String,
@@ -37,7 +37,7 @@ rows! {
 
 /// One frame of a path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Frame {
+pub(crate) struct CallFrame {
     /// The function, op, kernel, line, reason or object.
     pub(crate) name: String,
     /// Its source file. Empty if unknown.
@@ -46,7 +46,7 @@ pub(crate) struct Frame {
     pub(crate) line: u32,
 }
 
-impl Frame {
+impl CallFrame {
     fn named(name: impl Into<String>) -> Self {
         Self { name: name.into(), file: String::new(), line: 0 }
     }
@@ -66,7 +66,7 @@ impl Frame {
 
 /// The paths of a capture with their samples and times.
 pub(crate) struct Stacks {
-    pub(crate) rows: Vec<Stack>,
+    pub(crate) rows: Vec<CallStack>,
     /// True if any path has samples.
     pub(crate) has_samples: bool,
     /// True if the time of any path is known.
@@ -78,8 +78,8 @@ impl Stacks {
     ///
     /// # Errors
     /// A capture without samples and times has nothing to show.
-    pub(crate) fn read(source: &Source) -> Outcome<Self> {
-        let rows: Vec<Stack> = source.read(queries::STACKS)?;
+    pub(crate) fn read(source: &ExportSource) -> Outcome<Self> {
+        let rows: Vec<CallStack> = source.read(queries::STACKS)?;
         let has_samples = rows.iter().any(|stack| stack.samples > 0.0);
         let has_time = rows.iter().any(|stack| stack.time_ns.is_some());
         if !has_samples && !has_time {
@@ -90,29 +90,29 @@ impl Stacks {
 }
 
 /// The failure of a capture without samples and times.
-pub(crate) fn empty() -> Failure {
-    Failure::message(QUERY, "the capture has no kernels with samples or times")
+pub(crate) fn empty() -> CommandFailure {
+    CommandFailure::message(QUERY, "the capture has no kernels with samples or times")
         .hint("`stallmap export memory-snapshot` or `parquet` has the rest".to_owned())
 }
 
-impl Stack {
+impl CallStack {
     /// The frames, callers first: Python, ops, kernel, source line, stall reason, object.
-    pub(crate) fn path(&self) -> Vec<Frame> {
+    pub(crate) fn path(&self) -> Vec<CallFrame> {
         let mut path = self.kernel_path();
-        path.extend(self.stall_reason.iter().chain(&self.object).map(Frame::named));
+        path.extend(self.stall_reason.iter().chain(&self.object).map(CallFrame::named));
         path
     }
 
     /// The frame of the object. None for a launch without samples.
-    pub(crate) fn object(&self) -> Option<Frame> {
-        self.object.as_ref().map(Frame::named)
+    pub(crate) fn object(&self) -> Option<CallFrame> {
+        self.object.as_ref().map(CallFrame::named)
     }
 
     /// The frames up to the source line.
-    pub(crate) fn kernel_path(&self) -> Vec<Frame> {
+    pub(crate) fn kernel_path(&self) -> Vec<CallFrame> {
         let mut path = launched(&self.frames, &self.ops, self.kernel.as_deref());
         if let (Some(file), Some(line)) = (&self.file, self.line) {
-            path.push(Frame { name: format!("{file}:{line}"), file: file.clone(), line });
+            path.push(CallFrame { name: format!("{file}:{line}"), file: file.clone(), line });
         }
         path
     }
@@ -120,25 +120,25 @@ impl Stack {
 
 impl LaunchStack {
     /// The frames, callers first: Python, ops, kernel, stall reason, object.
-    pub(crate) fn path(&self) -> Vec<Frame> {
+    pub(crate) fn path(&self) -> Vec<CallFrame> {
         let mut path = launched(&self.frames, &self.ops, self.kernel.as_deref());
-        path.push(Frame::named(&self.stall_reason));
-        path.push(Frame::named(&self.object));
+        path.push(CallFrame::named(&self.stall_reason));
+        path.push(CallFrame::named(&self.object));
         path
     }
 }
 
 /// The frames of a launch. Missing levels have a name, and all paths have the same levels.
-fn launched(frames: &Texts, ops: &Texts, kernel: Option<&str>) -> Vec<Frame> {
-    let mut path: Vec<Frame> = frames.0.iter().map(|frame| Frame::of_python(frame)).collect();
+fn launched(frames: &TextList, ops: &TextList, kernel: Option<&str>) -> Vec<CallFrame> {
+    let mut path: Vec<CallFrame> = frames.0.iter().map(|frame| CallFrame::of_python(frame)).collect();
     if path.is_empty() {
-        path.push(Frame::named("(no Python stack)"));
+        path.push(CallFrame::named("(no Python stack)"));
     }
-    path.extend(ops.0.iter().map(Frame::named));
+    path.extend(ops.0.iter().map(CallFrame::named));
     if ops.0.is_empty() {
-        path.push(Frame::named("(no op)"));
+        path.push(CallFrame::named("(no op)"));
     }
-    path.push(Frame::named(kernel.unwrap_or("(unknown kernel)")));
+    path.push(CallFrame::named(kernel.unwrap_or("(unknown kernel)")));
     path
 }
 
@@ -148,11 +148,11 @@ mod tests {
 
     #[test]
     fn python_frames_have_a_file_and_a_line() {
-        let frame = Frame::of_python("models/gpt.py:31 main.<locals>.<lambda>");
+        let frame = CallFrame::of_python("models/gpt.py:31 main.<locals>.<lambda>");
         assert_eq!((frame.file.as_str(), frame.line), ("models/gpt.py", 31));
         assert_eq!(frame.name, "main.<locals>.<lambda>");
         for text in ["plain", "a b", "a:b c", ""] {
-            assert_eq!(Frame::of_python(text), Frame::named(text), "{text}");
+            assert_eq!(CallFrame::of_python(text), CallFrame::named(text), "{text}");
         }
     }
 }

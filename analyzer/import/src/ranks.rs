@@ -7,7 +7,7 @@ use stallmap_console::output::number::{counted, nanoseconds};
 use stallmap_schema::word::LossKind;
 use stallmap_trace::align::{ClockAlignment, align_clocks};
 use stallmap_trace::collective::find_collectives;
-use stallmap_trace::model::Trace;
+use stallmap_trace::model::TraceModel;
 use stallmap_trace::rank_match::match_ranks;
 
 /// The rank that the name of a file has behind the last `rank`, as in `trace_rank-3.json.gz`.
@@ -29,7 +29,7 @@ pub(crate) fn distinct(ranks: &[Option<u32>]) -> Vec<u32> {
 }
 
 /// Gives the process of a file that does not know its rank the one of the file's name.
-pub(crate) fn with_rank(mut trace: Trace, rank: Option<u32>) -> Trace {
+pub(crate) fn with_rank(mut trace: TraceModel, rank: Option<u32>) -> TraceModel {
     if let ([process], Some(_)) = (trace.processes.as_mut_slice(), rank) {
         process.rank = process.rank.or(rank);
     }
@@ -37,7 +37,7 @@ pub(crate) fn with_rank(mut trace: Trace, rank: Option<u32>) -> Trace {
 }
 
 /// Finds collectives, matches those of several ranks, and aligns the clocks of their files.
-pub(crate) fn join(trace: &mut Trace) -> Option<ClockAlignment> {
+pub(crate) fn join(trace: &mut TraceModel) -> Option<ClockAlignment> {
     find_collectives(trace);
     if trace.processes.len() < 2 {
         return None;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::join::shift_processes;
-use crate::model::Trace;
+use crate::model::TraceModel;
 use crate::rank_match::median;
 
 /// The clocks of a recording after their alignment.
@@ -37,7 +37,7 @@ struct ClockOffset {
 ///
 /// The clock of the lowest rank is the reference. A clock follows those that it has most collectives with: its offset is
 /// the median distance of the ends: single late ends do not count. A clock that agrees within the spread of the ends stays.
-pub fn align_clocks(trace: &mut Trace) -> Option<ClockAlignment> {
+pub fn align_clocks(trace: &mut TraceModel) -> Option<ClockAlignment> {
     let clocks: BTreeSet<usize> = trace.processes.iter().map(|process| process.clock).collect();
     if clocks.len() < 2 {
         return None;
@@ -66,7 +66,7 @@ pub fn align_clocks(trace: &mut Trace) -> Option<ClockAlignment> {
 }
 
 /// The ends of all collectives that keep their ranks until all have begun.
-fn ends(trace: &Trace) -> Vec<Ends> {
+fn ends(trace: &TraceModel) -> Vec<Ends> {
     let mut found: BTreeMap<u64, Ends> = BTreeMap::new();
     for kernel in &trace.kernels {
         let call = kernel.collective.as_deref().filter(|call| call.kind.is_synchronizing());
@@ -125,7 +125,7 @@ fn errors(distances: &[i64], offset_ns: i64) -> Vec<u64> {
 }
 
 /// Adds the numbers to the facts of processes.
-fn name(trace: &mut Trace, offsets: &BTreeMap<usize, ClockOffset>, first: usize) {
+fn name(trace: &mut TraceModel, offsets: &BTreeMap<usize, ClockOffset>, first: usize) {
     for process in &mut trace.processes {
         let mut fact = |name: &str, value: String| process.facts.insert(format!("clock.{name}"), value);
         match offsets.get(&process.clock) {

@@ -2,7 +2,7 @@
 
 use stallmap_schema::word::CollectiveKind;
 
-use crate::model::Trace;
+use crate::model::TraceModel;
 
 /// The arguments of a collective.
 #[derive(Clone, Debug)]
@@ -63,7 +63,7 @@ const MAX_OUTER_OPS: usize = 8;
 
 /// Gives kernels that are collectives their arguments: those of the op around the launch call where the kernel has none.
 /// Without any, the kernel's name says the kind. PyTorch's own kernels in a collective copy its data, and are none.
-pub fn find_collectives(trace: &mut Trace) {
+pub fn find_collectives(trace: &mut TraceModel) {
     let ops = &trace.ops;
     for kernel in &mut trace.kernels {
         let named = CollectiveKind::from_kernel(&kernel.name);

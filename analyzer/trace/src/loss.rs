@@ -10,11 +10,11 @@ pub const ABSENT: &str = "not in the imported file";
 /// Bytes of a reason and of an example: parts of them are texts of the file.
 const MAX_LOSS_BYTES: usize = 1 << 10;
 
-/// Losses by kind and reason, with their number and one example.
+/// TraceLosses by kind and reason, with their number and one example.
 #[derive(Debug, Default)]
-pub struct Losses(BTreeMap<(&'static str, String), (LossKind, u64, Option<String>)>);
+pub struct TraceLosses(BTreeMap<(&'static str, String), (LossKind, u64, Option<String>)>);
 
-impl Losses {
+impl TraceLosses {
     /// Counts one thing.
     pub fn add(&mut self, kind: LossKind, reason: &str, detail: Option<&str>) {
         self.add_many(kind, reason, 1, detail);
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn texts_of_a_file_are_short_in_losses() {
-        let mut losses = Losses::default();
+        let mut losses = TraceLosses::default();
         let long = "é".repeat(MAX_LOSS_BYTES);
         losses.add(LossKind::Source, &long, Some(&long));
         losses.add(LossKind::Source, "short", None);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use stallmap_schema::word::CollectiveKind;
 
-use crate::model::{CollectiveCall, Kernel, Trace};
+use crate::model::{CollectiveCall, TraceKernel, TraceModel};
 
 /// Collectives by which the begins of two traces may differ, where their numbers do not say more.
 const MIN_REACH: usize = 64;
@@ -41,7 +41,7 @@ struct Member {
 type Lane = BTreeMap<usize, Vec<Member>>;
 
 /// Numbers the collectives that several processes take part in. Each process takes part once.
-pub fn match_ranks(trace: &mut Trace) -> RankMatch {
+pub fn match_ranks(trace: &mut TraceModel) -> RankMatch {
     let (lanes, alone) = lanes(trace);
     let mut groups: Vec<Vec<usize>> = Vec::new();
     for lane in lanes.values() {
@@ -67,7 +67,7 @@ pub fn match_ranks(trace: &mut Trace) -> RankMatch {
 }
 
 /// Collectives by group, and the number of those that cannot be matched.
-fn lanes(trace: &Trace) -> (BTreeMap<String, Lane>, u64) {
+fn lanes(trace: &TraceModel) -> (BTreeMap<String, Lane>, u64) {
     let mut lanes: BTreeMap<String, Lane> = BTreeMap::new();
     let mut alone = 0;
     for (place, kernel) in trace.kernels.iter().enumerate() {
@@ -86,7 +86,7 @@ fn lanes(trace: &Trace) -> (BTreeMap<String, Lane>, u64) {
 }
 
 /// The lane of a collective. None for data between two ranks of a larger group that are not known.
-fn lane(kernel: &Kernel, call: &CollectiveCall) -> Option<String> {
+fn lane(kernel: &TraceKernel, call: &CollectiveCall) -> Option<String> {
     let Some(group) = &call.group else { return Some(format!("kernel {}", kernel.name)) };
     let ranks = call.group_ranks.as_deref().unwrap_or_default();
     let group = format!("group {group} {ranks} {:?}", call.group_size);
@@ -195,14 +195,14 @@ pub(crate) fn median(numbers: &mut [i64]) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Process;
+    use crate::model::TraceProcess;
     use stallmap_schema::word::Instrument;
 
     /// A trace of ranks, each with collectives of a size that end at a time.
-    fn trace(ranks: &[&[(u64, i64)]], with_numbers: bool) -> Trace {
-        let mut trace = Trace::default();
+    fn trace(ranks: &[&[(u64, i64)]], with_numbers: bool) -> TraceModel {
+        let mut trace = TraceModel::default();
         for (process, collectives) in ranks.iter().enumerate() {
-            trace.processes.push(Process::of(u32::try_from(process).unwrap(), Instrument::Timeline));
+            trace.processes.push(TraceProcess::of(u32::try_from(process).unwrap(), Instrument::Timeline));
             for (number, (size, end)) in (0..).zip(*collectives) {
                 let call = CollectiveCall {
                     in_elements: Some(*size),
@@ -211,11 +211,11 @@ mod tests {
                     sequence: with_numbers.then_some(number + i64::from(process == 1)),
                     ..CollectiveCall::from_kind(CollectiveKind::AllReduce)
                 };
-                trace.kernels.push(Kernel {
+                trace.kernels.push(TraceKernel {
                     process,
                     time_ns: Some((end - 10, *end)),
                     collective: Some(Box::new(call)),
-                    ..Kernel::default()
+                    ..TraceKernel::default()
                 });
             }
         }
@@ -223,7 +223,7 @@ mod tests {
     }
 
     /// The numbers of collectives, in the order of kernels.
-    fn matched(trace: &mut Trace) -> (RankMatch, Vec<Option<u64>>) {
+    fn matched(trace: &mut TraceModel) -> (RankMatch, Vec<Option<u64>>) {
         let found = match_ranks(trace);
         (found, trace.kernels.iter().map(|kernel| kernel.collective.as_ref()?.match_id).collect())
     }

@@ -1,14 +1,17 @@
 //! Copies and fills as stages of the GPU.
 
 use super::kernels::event_id;
-use super::names::{COPY_STAGE, FILL_STAGE, Names};
+use super::names::{COPY_STAGE, FILL_STAGE, InternedStrings};
 use super::packet_at;
-use crate::proto::Message;
+use crate::proto::MessageBuilder;
 use crate::round::unsigned;
-use crate::timeline::{Copy, Timeline};
+use crate::timeline::{CaptureTimeline, TimelineCopy};
 
 /// One packet per copy and fill with a time on the GPU.
-pub(super) fn packets<'a>(timeline: &'a Timeline, names: &'a Names) -> impl Iterator<Item = Message> + 'a {
+pub(super) fn packets<'a>(
+    timeline: &'a CaptureTimeline,
+    names: &'a InternedStrings,
+) -> impl Iterator<Item = MessageBuilder> + 'a {
     let last = timeline.launches.iter().map(|launch| event_id(launch.kernel_id)).max().unwrap_or(0);
     let timed = timeline.copies.iter().filter_map(|copy| Some((copy, copy.end_ns?)));
     timed.zip(last + 1..).map(|((copy, end_ns), id)| {
@@ -17,16 +20,16 @@ pub(super) fn packets<'a>(timeline: &'a Timeline, names: &'a Names) -> impl Iter
     })
 }
 
-fn stage(copy: &Copy, duration: u64, id: u64, names: &Names) -> Message {
+fn stage(copy: &TimelineCopy, duration: u64, id: u64, names: &InternedStrings) -> MessageBuilder {
     let extra = [
         ("bytes", copy.size_bytes),
         ("stream", copy.stream_id.map(u64::from)),
         ("device", copy.device_id.map(unsigned)),
     ];
-    let extra = extra
-        .into_iter()
-        .filter_map(|(name, value)| Some(Message::default().text(1, name).text(2, &value?.to_string())));
-    Message::default()
+    let extra = extra.into_iter().filter_map(|(name, value)| {
+        Some(MessageBuilder::default().text(1, name).text(2, &value?.to_string()))
+    });
+    MessageBuilder::default()
         .uint(1, id)
         .uint(2, duration)
         .with(names.context(copy.process_id), |stage, context| stage.uint(5, context))

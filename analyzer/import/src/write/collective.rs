@@ -6,10 +6,10 @@ use stallmap_schema::tables::launch::LaunchCollective;
 use stallmap_trace::model::CollectiveCall;
 use stallmap_write::CaptureWriter;
 
-use super::Writing;
+use super::RecordingWriter;
 
 /// Writes them in the order of launches.
-pub(super) fn write(writing: &Writing<'_>, writer: &mut CaptureWriter) -> Result<(), CaptureError> {
+pub(super) fn write(writing: &RecordingWriter<'_>, writer: &mut CaptureWriter) -> Result<(), CaptureError> {
     let launched = writing.launched();
     writer.append_rows(launched.filter_map(|(id, _, kernel)| Some(row(id, kernel.collective.as_deref()?))))
 }

@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use stallmap_console::exit::Outcome;
-use stallmap_formats::json::Json;
+use stallmap_formats::json::JsonStream;
 
 use crate::model::InputValue;
 
@@ -69,7 +69,7 @@ fn is_tensor(name: &str) -> bool {
 }
 
 /// Reads shapes or strides: a list per tensor, and a list of lists per list of tensors.
-pub(super) fn extents(json: &mut Json<impl Read>) -> Outcome<Vec<Extents>> {
+pub(super) fn extents(json: &mut JsonStream<impl Read>) -> Outcome<Vec<Extents>> {
     let mut found = Vec::new();
     json.array(|json| {
         let mut own = Extents::new();
@@ -97,7 +97,7 @@ fn bounded(mut numbers: Vec<i64>) -> Vec<i64> {
 }
 
 /// Reads texts. Other values are empty.
-pub(super) fn texts(json: &mut Json<impl Read>) -> Outcome<Vec<String>> {
+pub(super) fn texts(json: &mut JsonStream<impl Read>) -> Outcome<Vec<String>> {
     let mut found = Vec::new();
     json.array(|json| {
         found.push(json.scalar()?.unwrap_or_default());
@@ -141,8 +141,8 @@ mod tests {
 
     use super::*;
 
-    fn json(text: &str) -> Json<&[u8]> {
-        Json::new(text.as_bytes(), Path::new("x"))
+    fn json(text: &str) -> JsonStream<&[u8]> {
+        JsonStream::new(text.as_bytes(), Path::new("x"))
     }
 
     #[test]

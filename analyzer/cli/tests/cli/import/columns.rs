@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::base::{document, kernel_ns};
 use super::{number, python, rows};
-use crate::command::Place;
+use crate::command::CommandFolder;
 
 /// A program with a copy and a fill in ops, shapes, one graph launch of three kernels, and a collective.
 const TRACE: &str = r#"
@@ -37,7 +37,7 @@ json.dump({"schemaVersion": 1, "traceEvents": events}, open("t.json", "w"))
 "#;
 
 /// Rows as text: columns in the order of their names.
-fn texts(place: &Place, capture: &str, sql: &str) -> Vec<String> {
+fn texts(place: &CommandFolder, capture: &str, sql: &str) -> Vec<String> {
     let cells = |row: &Value| row.as_object().unwrap().values().map(ToString::to_string).collect::<Vec<_>>();
     rows(place, capture, sql).iter().map(|row| cells(row).join(" ").replace('"', "")).collect()
 }
@@ -53,7 +53,7 @@ const CALLS: &str = "SELECT count(*) AS c1, count(DISTINCT begin_ns) AS c2 FROM 
 
 #[test]
 fn copies_streams_inputs_and_collectives_come_over_and_back() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     python(&place, TRACE);
     place.run(&["import", "t.json", "-o", "x.stallmap"]).expect_ok();
     place.run(&["check", "x.stallmap"]).expect_ok();
@@ -106,7 +106,7 @@ fn copies_streams_inputs_and_collectives_come_over_and_back() {
 
 #[test]
 fn exports_without_samples_have_the_time_of_kernels_and_copies() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     python(&place, TRACE);
     place.run(&["import", "t.json", "-o", "x.stallmap"]).expect_ok();
     let total = kernel_ns(&place, "x.stallmap");
@@ -146,7 +146,7 @@ fn exports_without_samples_have_the_time_of_kernels_and_copies() {
 
 #[test]
 fn frames_of_libraries_are_no_frames_of_the_user() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     python(&place, TRACE);
     place.run(&["import", "t.json", "-o", "x.stallmap"]).expect_ok();
     let frames = "SELECT DISTINCT array_to_string(frames, ' | ') AS c1, array_to_string(user_frames, ' | ') AS c2 FROM call_path_cost WHERE frames IS NOT NULL";
@@ -158,7 +158,7 @@ fn frames_of_libraries_are_no_frames_of_the_user() {
 
 #[test]
 fn less_of_the_same_work_is_not_faster() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     for (name, count, length) in [("a", 34, "4000"), ("b", 30, "4013")] {
         let event = |n: u64| {
             format!(
@@ -181,7 +181,7 @@ fn less_of_the_same_work_is_not_faster() {
 
 #[test]
 fn launches_of_graphs_alone_are_refused_with_the_option_that_traces_their_kernels() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     python(
         &place,
         r#"

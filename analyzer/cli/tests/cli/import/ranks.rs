@@ -6,14 +6,14 @@ use std::fs;
 use serde_json::Value;
 
 use super::{python, rows};
-use crate::command::Place;
+use crate::command::CommandFolder;
 
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/programs/ranks.py");
 /// Ends of one collective in the simulation differ by up to 1.5 us, and so do the clocks.
 const ERROR_NS: i64 = 4_000;
 
 /// Writes the traces, imports them, and returns what the simulation knows.
-fn imported(place: &Place, options: &str) -> Value {
+fn imported(place: &CommandFolder, options: &str) -> Value {
     let run = format!(
         "import runpy, sys\nsys.argv = ['', '.', *'{options}'.split()]\nrunpy.run_path('{PROGRAM}', run_name='__main__')"
     );
@@ -30,7 +30,7 @@ fn imported(place: &Place, options: &str) -> Value {
 }
 
 /// Rows with a key, each with its numbers.
-fn by_key(place: &Place, sql: &str) -> BTreeMap<String, Value> {
+fn by_key(place: &CommandFolder, sql: &str) -> BTreeMap<String, Value> {
     let key = |row: &Value| row["key"].as_str().map_or_else(|| row["key"].to_string(), str::to_owned);
     rows(place, "job.stallmap", sql).into_iter().map(|row| (key(&row), row)).collect()
 }
@@ -42,7 +42,7 @@ const COLLECTIVES: &str = "SELECT group_name || ' ' || CAST(CASE WHEN group_name
 #[test]
 fn delays_of_ranks_are_named_with_their_causes() {
     for options in ["", "--no-numbers", "--old", "--old --no-numbers"] {
-        let place = Place::new();
+        let place = CommandFolder::new();
         let expected = imported(&place, options);
         let offsets = "SELECT r.rank AS key, CAST(o.value AS BIGINT) AS n FROM run_option o JOIN run r ON r.run_id = o.run_id \
              WHERE o.name = 'clock.offset_ns'";
@@ -96,7 +96,7 @@ fn delays_of_ranks_are_named_with_their_causes() {
 
 #[test]
 fn exposed_and_hidden_time_of_collectives_is_that_of_the_spans() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let expected = imported(&place, "");
     let sql = "SELECT rank AS key, CAST(sum(hidden_ns) AS BIGINT) AS hidden, CAST(sum(duration_ns) AS BIGINT) AS whole, \
          CAST(sum(exposed_ns) AS BIGINT) AS exposed, max(algorithm) AS algorithm, max(protocol) AS protocol FROM collective GROUP BY rank";
@@ -122,7 +122,7 @@ fn exposed_and_hidden_time_of_collectives_is_that_of_the_spans() {
 
 #[test]
 fn ranks_without_numbers_in_their_files_have_those_of_the_names() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     imported(&place, "");
     for rank in 0..2 {
         let path = place.path(&format!("rank{rank}.json"));
@@ -160,7 +160,7 @@ for rank in range(2):
 
 #[test]
 fn reports_of_nsight_systems_are_ranks_by_their_names() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     python(&place, NSYS);
     place.run(&["import", "rank0.sqlite", "rank1.sqlite", "-o", "job.stallmap"]).expect_ok();
     let offsets = "SELECT rank AS key, value FROM run_option o JOIN run r ON r.run_id = o.run_id WHERE name = 'clock.offset_ns'";
