@@ -10,7 +10,7 @@ pub const ABSENT: &str = "not in the imported file";
 /// Bytes of a reason and of an example: parts of them are texts of the file.
 const MAX_LOSS_BYTES: usize = 1 << 10;
 
-/// TraceLosses by kind and reason, with their number and one example.
+/// Losses by kind and reason, with their number and one example.
 #[derive(Debug, Default)]
 pub struct TraceLosses(BTreeMap<(&'static str, String), (LossKind, u64, Option<String>)>);
 

@@ -162,7 +162,7 @@ fn activities(
     rows
 }
 
-/// TraceLosses of the trace and of the match, in the order of their table.
+/// Losses of the trace and of the match, in the order of their table.
 fn losses(
     trace: &TraceModel,
     found: &MatchedKernels,
