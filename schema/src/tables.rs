@@ -24,6 +24,7 @@ pub const ALL: &[TableDef] = &[
     launch::GraphLaunch::TABLE,
     launch::LaunchRun::TABLE,
     activity::GpuActivity::TABLE,
+    launch::LaunchCollective::TABLE,
     launch::LaunchParameter::TABLE,
     launch::TensorMap::TABLE,
     python::PythonFrame::TABLE,
@@ -33,6 +34,7 @@ pub const ALL: &[TableDef] = &[
     tensor::Storage::TABLE,
     tensor::Tensor::TABLE,
     tensor::OpTensor::TABLE,
+    tensor::OpInput::TABLE,
     memory::DeviceAllocation::TABLE,
     memory::Memcpy::TABLE,
     memory::Memset::TABLE,
@@ -68,6 +70,7 @@ const ADDED: &[&[TableDef]] = &[
     &[memory::AccessHistogram::TABLE],
     &[python::SourceLine::TABLE],
     &[replay::Ablation::TABLE, replay::AblationInstruction::TABLE],
+    &[launch::LaunchCollective::TABLE, tensor::OpInput::TABLE],
 ];
 
 /// Nullable columns that a later release added to a table: a file of an earlier release lacks them, and they read as
@@ -77,6 +80,7 @@ const ADDED_COLUMNS: &[(TableDef, &[&str])] = &[
     (run::Device::TABLE, &["uuid", "memory_bus_bits"]),
     (launch::Launch::TABLE, &["graph_id", "graph_launch", "graph_node", "capture_ordinal", "accesses_of"]),
     (launch::LaunchRun::TABLE, &["sampling_period_cycles", "samples_are_split"]),
+    (activity::GpuActivity::TABLE, &["op_id", "call_begin_ns", "call_end_ns"]),
 ];
 
 /// True if a file of an earlier release lacks a column of a table. It then reads as null.

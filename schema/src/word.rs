@@ -156,6 +156,31 @@ words! {
         /// A wait: of the host, or of a stream for an event.
         Synchronization = "synchronization",
     }
+    /// The kind of a collective: data that the GPUs of a group exchange.
+    CollectiveKind {
+        /// Each rank gets the reduction of all.
+        AllReduce = "all_reduce",
+        /// Each rank gets the data of all.
+        AllGather = "all_gather",
+        /// Each rank gets its part of the reduction of all.
+        ReduceScatter = "reduce_scatter",
+        /// Each rank gets a part of the data of each.
+        AllToAll = "all_to_all",
+        /// Each rank gets the data of one.
+        Broadcast = "broadcast",
+        /// One rank gets the reduction of all.
+        Reduce = "reduce",
+        /// One rank gets the data of all.
+        Gather = "gather",
+        /// Each rank gets a part of the data of one.
+        Scatter = "scatter",
+        /// Data goes from one rank to another.
+        SendReceive = "send_receive",
+        /// No data: each rank waits for all.
+        Barrier = "barrier",
+        /// Another kind, or not known.
+        Other = "other",
+    }
     /// The two sides of a wait.
     SynchronizationKind {
         /// The host, for an event.

@@ -13,7 +13,7 @@
 
 use arrow::array::{Array as _, ArrayRef, AsArray as _, RecordBatch};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field};
+use arrow::datatypes::{DataType, Field, Int64Type};
 use stallmap_schema::cell::ColumnCell;
 
 use crate::exit::{CommandFailure, Outcome, QUERY};
@@ -39,6 +39,10 @@ pub trait RowValue: Sized {
 /// A list of texts. A null is an empty list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TextList(pub Vec<String>);
+
+/// A list of integers. A null is an empty list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Integers(pub Vec<i64>);
 
 macro_rules! cells {
     ($($type:ty)+) => {$(
@@ -66,6 +70,20 @@ impl RowValue for TextList {
         }
         let texts = column.as_list_opt::<i32>()?.value(row);
         Some(Self(texts.as_string_opt::<i32>()?.iter().flatten().map(str::to_owned).collect()))
+    }
+}
+
+impl RowValue for Integers {
+    fn data_type() -> DataType {
+        DataType::List(Field::new_list_field(DataType::Int64, true).into())
+    }
+
+    fn at(column: &ArrayRef, row: usize) -> Option<Self> {
+        if column.is_null(row) {
+            return Some(Self::default());
+        }
+        let numbers = column.as_list_opt::<i32>()?.value(row);
+        Some(Self(numbers.as_primitive_opt::<Int64Type>()?.iter().flatten().collect()))
     }
 }
 

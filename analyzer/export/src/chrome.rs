@@ -10,6 +10,10 @@ use crate::round::unsigned;
 use crate::source::{ExportSource, FileFormat, gzip, json as document};
 use crate::timeline::{CaptureTimeline, LaunchReason, TimelineCall, TimelineCopy, TimelineLaunch};
 
+mod arguments;
+
+use arguments::{Collective, inputs};
+
 /// Kineto's trace.
 pub(crate) const FORMAT: FileFormat = FileFormat {
     queries: &[
@@ -20,6 +24,8 @@ pub(crate) const FORMAT: FileFormat = FileFormat {
         queries::DEVICES,
         queries::LOSSES,
         queries::REASONS,
+        queries::INPUTS,
+        queries::COLLECTIVES,
     ],
     write,
 };
@@ -27,23 +33,33 @@ pub(crate) const FORMAT: FileFormat = FileFormat {
 /// Nanoseconds of a second: the base of times is a whole second, and times after it fit a double.
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// Samples of launches by stall reason.
-type LaunchReasonArgs = BTreeMap<u64, Map<String, Value>>;
+/// Arguments of launches or ops, by their numbers.
+type ArgumentsById = BTreeMap<u64, Map<String, Value>>;
 
 fn write(source: &ExportSource) -> Outcome<Vec<u8>> {
     let timeline = CaptureTimeline::read(source)?;
-    let mut reasons = LaunchReasonArgs::new();
+    let mut more = ArgumentsById::new();
     for row in source.read::<LaunchReason>(queries::REASONS)? {
-        reasons.entry(row.kernel_id).or_default().insert(row.name, json!(row.samples));
+        let own = more.entry(row.kernel_id).or_default();
+        let stall = own.entry("stall").or_insert_with(|| json!({}));
+        if let Some(stall) = stall.as_object_mut() {
+            stall.insert(row.name, json!(row.samples));
+        }
     }
+    for row in source.read::<Collective>(queries::COLLECTIVES)? {
+        more.entry(row.kernel_id).or_default().extend(row.arguments());
+    }
+    let inputs = inputs(source.read(queries::INPUTS)?);
+    let calls = HostCalls::of(&timeline);
     let clock = RelativeClock { base_ns: timeline.begin_ns() / SECOND_NS * SECOND_NS };
     let mut events = names(&timeline);
-    events.extend(timeline.calls.iter().map(|call| clock.call(call)));
+    events.extend(timeline.calls.iter().map(|call| clock.call(call, inputs.get(&call.op_id))));
     timeline
         .launches
         .iter()
-        .for_each(|launch| events.extend(clock.launch(launch, reasons.get(&launch.kernel_id))));
-    events.extend(timeline.copies.iter().map(|copy| clock.copy(copy)));
+        .for_each(|launch| events.extend(clock.launch(launch, &calls, more.get(&launch.kernel_id))));
+    let copies = timeline.copies.iter().zip(calls.first_copy..);
+    copies.for_each(|(copy, correlation)| events.extend(clock.copy(copy, correlation)));
     let mut trace = json!({
         "schemaVersion": 1,
         "deviceProperties": devices(&timeline),
@@ -108,70 +124,146 @@ impl RelativeClock {
         }
     }
 
-    fn call(&self, call: &TimelineCall) -> Value {
+    fn call(&self, call: &TimelineCall, inputs: Option<&Map<String, Value>>) -> Value {
         let begin = unsigned(call.begin_ns);
         let event = self.event(begin, call.end_ns.map(|end| unsigned(end).saturating_sub(begin)));
         let category = if call.kind == "region" { "user_annotation" } else { "cpu_op" };
-        let arguments = json!({
+        let mut arguments = json!({
             "External id": call.op_id, "Sequence number": call.sequence_number, "phase": call.phase, "step": call.step,
             "module": call.module_path, "line": call.line,
         });
+        extend(&mut arguments, inputs);
         described(event, category, &call.name, (call.process_id, call.thread_id.into()), arguments)
     }
 
-    /// The launch call, its kernel, and the flow between them. A kernel without a call stands alone.
-    fn launch(&self, launch: &TimelineLaunch, stall: Option<&Map<String, Value>>) -> Vec<Value> {
+    /// The launch call, its kernel, and the flow between them. A kernel without a call stands alone, and kernels of one
+    /// graph launch have one call.
+    fn launch(
+        &self,
+        launch: &TimelineLaunch,
+        calls: &HostCalls,
+        more: Option<&Map<String, Value>>,
+    ) -> Vec<Value> {
         let Some(begin) = launch.begin_ns() else { return Vec::new() };
-        // Readers take 0 for "no correlation".
-        let correlation = launch.kernel_id + 1;
-        let cpu = (launch.process_id, launch.thread_id.unwrap_or(0).into());
+        let (correlation, is_first, is_graph) = calls.call(launch);
         let gpu = (launch.device_id, launch.stream_id.unwrap_or(0).into());
-        let arguments = json!({
+        let mut arguments = json!({
             "External id": launch.op_id, "device": launch.device_id, "stream": launch.stream_id, "correlation": correlation,
             "registers per thread": launch.register_count,
             "shared memory": launch.static_shared_bytes.zip(launch.dynamic_shared_bytes).map(|(fixed, dynamic)| u64::from(fixed) + u64::from(dynamic)),
             "grid": launch.grid(), "block": launch.block(),
             "est. achieved occupancy %": launch.occupancy.map(|part| 100.0 * part),
             "graph id": launch.graph_id, "graph node id": launch.graph_node,
-            "samples": launch.samples, "memory samples": launch.memory_samples, "stall": stall, "line": launch.line,
+            "samples": launch.samples, "memory samples": launch.memory_samples, "line": launch.line,
         });
+        extend(&mut arguments, more);
         let kernel = described(self.event(begin, launch.duration()), "kernel", launch.name(), gpu, arguments);
-        let Some(called) = launch.call_begin_ns.map(unsigned) else { return vec![kernel] };
-        let duration = launch.call_end_ns.map(|end| unsigned(end).saturating_sub(called));
-        let arguments = json!({ "External id": launch.op_id, "correlation": correlation });
-        let call =
-            described(self.event(called, duration), "cuda_runtime", "cudaLaunchKernel", cpu, arguments);
-        let flow = |ph: &str, (pid, tid): (i64, i64), ns: u64| {
-            let ts = self.since_base(ns);
-            json!({ "ph": ph, "bp": "e", "id": correlation, "pid": pid, "tid": tid, "ts": ts, "cat": "ac2g", "name": "ac2g" })
-        };
-        vec![call, kernel, flow("s", cpu, called), flow("f", gpu, begin)]
+        let Some(called) = launch.call_begin_ns else { return vec![kernel] };
+        let lane = (launch.process_id, launch.thread_id.unwrap_or(0).into());
+        let name = if is_graph { "cudaGraphLaunch" } else { "cudaLaunchKernel" };
+        let call = HostCall { name, lane, begin_ns: called, end_ns: launch.call_end_ns };
+        let mut events = vec![kernel];
+        if is_first {
+            events.extend(self.host_call(&call, launch.op_id, correlation));
+        }
+        events.push(self.flow("f", gpu, begin, correlation));
+        events
     }
 
-    fn copy(&self, copy: &TimelineCopy) -> Value {
+    /// A call of the runtime, and the begin of its flow.
+    fn host_call(&self, call: &HostCall<'_>, op_id: Option<u64>, correlation: u64) -> [Value; 2] {
+        let begin = unsigned(call.begin_ns);
+        let event = self.event(begin, call.end_ns.map(|end| unsigned(end).saturating_sub(begin)));
+        let arguments = json!({ "External id": op_id, "correlation": correlation });
+        let event = described(event, "cuda_runtime", call.name, call.lane, arguments);
+        [event, self.flow("s", call.lane, begin, correlation)]
+    }
+
+    fn flow(&self, ph: &str, (pid, tid): (i64, i64), ns: u64, correlation: u64) -> Value {
+        let ts = self.since_base(ns);
+        json!({ "ph": ph, "bp": "e", "id": correlation, "pid": pid, "tid": tid, "ts": ts, "cat": "ac2g", "name": "ac2g" })
+    }
+
+    /// A copy or fill, with its call if that is known.
+    fn copy(&self, copy: &TimelineCopy, correlation: u64) -> Vec<Value> {
         let is_fill = copy.kind == "fill";
         let category = if is_fill { "gpu_memset" } else { "gpu_memcpy" };
-        let name = copy
-            .direction
-            .as_ref()
-            .map_or_else(|| "Memset".to_owned(), |kind| format!("Memcpy {}", direction(kind)));
-        let arguments = json!({ "External id": copy.op_id, "device": copy.device_id, "bytes": copy.size_bytes, "stream": copy.stream_id });
+        let call = copy.call_begin_ns.map(|begin_ns| HostCall {
+            name: if is_fill { "cudaMemsetAsync" } else { "cudaMemcpyAsync" },
+            lane: (copy.process_id, copy.thread_id.unwrap_or(0).into()),
+            begin_ns,
+            end_ns: copy.call_end_ns,
+        });
+        let arguments = json!({
+            "External id": copy.op_id, "device": copy.device_id, "bytes": copy.size_bytes, "stream": copy.stream_id,
+            "correlation": call.as_ref().map(|_| correlation),
+        });
         let begin = unsigned(copy.begin_ns);
         let event = self.event(begin, copy.end_ns.map(|end| unsigned(end).saturating_sub(begin)));
         // Without a time on the GPU, the event stays with its process.
         let lane =
             if copy.end_ns.is_some() { copy.device_id.unwrap_or(copy.process_id) } else { copy.process_id };
-        described(event, category, &name, (lane, copy.stream_id.unwrap_or(0).into()), arguments)
+        let lane = (lane, copy.stream_id.unwrap_or(0).into());
+        let mut events = vec![described(event, category, &copy.name(), lane, arguments)];
+        if let Some(call) = call {
+            events.extend(self.host_call(&call, copy.op_id, correlation));
+            events.push(self.flow("f", lane, begin, correlation));
+        }
+        events
     }
 }
 
-/// The direction of a copy, as the profiler abbreviates it.
-fn direction(kind: &str) -> &str {
-    match kind {
-        "host_to_device" => "HtoD",
-        "device_to_host" => "DtoH",
-        "device_to_device" => "DtoD",
-        other => other,
+/// A call of the runtime.
+struct HostCall<'a> {
+    name: &'a str,
+    /// Process and thread.
+    lane: (i64, i64),
+    begin_ns: i64,
+    end_ns: Option<i64>,
+}
+
+/// Calls by process, thread, begin and end.
+type CallKey = (i64, u32, i64, i64);
+
+/// Launch calls: kernels of one graph launch share theirs.
+struct HostCalls {
+    /// The first kernel of each call, and its number of kernels.
+    kernels: BTreeMap<CallKey, (u64, u64)>,
+    /// The correlation of the first copy.
+    first_copy: u64,
+}
+
+impl HostCalls {
+    fn of(timeline: &CaptureTimeline) -> Self {
+        let mut kernels: BTreeMap<CallKey, (u64, u64)> = BTreeMap::new();
+        for launch in &timeline.launches {
+            if let Some(key) = call_key(launch) {
+                kernels.entry(key).or_insert((launch.kernel_id, 0)).1 += 1;
+            }
+        }
+        let last = timeline.launches.iter().map(|launch| launch.kernel_id).max();
+        Self { kernels, first_copy: last.map_or(1, |last| last + 2) }
+    }
+
+    /// The correlation of a launch, and if it is the first of its call, and if its call launches several.
+    fn call(&self, launch: &TimelineLaunch) -> (u64, bool, bool) {
+        let call = call_key(launch).and_then(|key| self.kernels.get(&key)).copied();
+        let (first, count) = call.unwrap_or((launch.kernel_id, 1));
+        // Readers take 0 for "no correlation".
+        (first + 1, first == launch.kernel_id, count > 1)
+    }
+}
+
+/// The call of a launch. Calls without a length may be several.
+fn call_key(launch: &TimelineLaunch) -> Option<CallKey> {
+    let (begin, end) = launch.call_begin_ns.zip(launch.call_end_ns).filter(|(begin, end)| end > begin)?;
+    Some((launch.process_id, launch.thread_id.unwrap_or(0), begin, end))
+}
+
+/// Adds arguments.
+fn extend(arguments: &mut Value, more: Option<&Map<String, Value>>) {
+    if let Some((arguments, more)) = arguments.as_object_mut().zip(more) {
+        arguments.extend(more.iter().map(|(name, value)| (name.clone(), value.clone())));
     }
 }
 

@@ -35,5 +35,8 @@ pub(crate) fn run(context: &CommandContext, args: &FoldedExport) -> Outcome {
     let stacks = FoldedStack::read(queries::FOLDED.name, &batches)?;
     let counted = stacks.into_iter().filter_map(|row| Some(format!("{} {}\n", row.stack?, row.samples?)));
     let text: String = counted.collect();
+    if text.is_empty() {
+        return Err(crate::stack::empty());
+    }
     output::print_data(&text).map(|()| OK)
 }

@@ -8,13 +8,16 @@ use stallmap_console::exit::Outcome;
 use stallmap_console::rows;
 
 use crate::source::{ExportSource, FileFormat, json as document};
-use crate::stack::CallStack;
+use crate::stack::{CallStack, Stacks};
 
 /// Hatchet.
 pub(crate) const FORMAT: FileFormat = FileFormat { queries: &[queries::STACKS, queries::DEVICES], write };
 
-/// Metrics of every file: viewers read those of the root.
-const METRICS: [&str; 3] = ["num_samples", "num_stalled_samples", "time (ns)"];
+/// Metrics of captures with samples: viewers read those of the root.
+const SAMPLES: [&str; 2] = ["num_samples", "num_stalled_samples"];
+/// Metrics of times, and of launches with a time and without samples.
+const TIME: &str = "time (ns)";
+const COUNT: &str = "count";
 /// The reason of warps that issue: they are samples, and do not stall.
 const ISSUING: &str = "selected";
 
@@ -38,16 +41,17 @@ struct HatchetNode {
 }
 
 fn write(source: &ExportSource) -> Outcome<Vec<u8>> {
-    let stacks: Vec<CallStack> = source.read(queries::STACKS)?;
+    let stacks = Stacks::read(source)?;
     let devices: Vec<HatchetDevice> = source.read(queries::DEVICES)?;
     let mut root = HatchetNode::default();
     // Viewers sum a metric only if the root has it.
-    for name in
-        METRICS.map(str::to_owned).into_iter().chain(stacks.iter().map(|stack| reason(&stack.stall_reason)))
-    {
-        root.metrics.insert(name, 0.0);
-    }
-    for stack in &stacks {
+    let reasons = stacks.rows.iter().filter_map(|stack| stack.stall_reason.as_deref());
+    root.metrics.extend(reasons.map(|name| (reason(name), 0.0)));
+    let is_counted = stacks.rows.iter().any(|stack| stack.launches > 0);
+    let known = SAMPLES.map(|name| (name, stacks.has_samples)).into_iter();
+    let known = known.chain([(TIME, true), (COUNT, is_counted)]).filter(|(_, is_known)| *is_known);
+    root.metrics.extend(known.map(|(name, _)| (name.to_owned(), 0.0)));
+    for stack in &stacks.rows {
         root.add(stack);
     }
     document(&json!([root.literal("ROOT"), { "CUDA": described(&devices) }]))
@@ -63,7 +67,7 @@ impl HatchetNode {
     fn add(&mut self, stack: &CallStack) {
         let mut node = self;
         let mut path = stack.kernel_path();
-        path.extend(stack.path().pop());
+        path.extend(stack.object());
         for frame in path {
             let name = if frame.file.is_empty() || frame.name.starts_with(&frame.file) {
                 frame.name
@@ -73,13 +77,18 @@ impl HatchetNode {
             node = node.children.entry(name).or_default();
         }
         let mut add = |name: &str, value: f64| *node.metrics.entry(name.to_owned()).or_default() += value;
-        add("num_samples", stack.samples);
-        if stack.stall_reason != ISSUING {
-            add("num_stalled_samples", stack.samples);
+        if let Some(name) = &stack.stall_reason {
+            add(SAMPLES[0], stack.samples);
+            if name != ISSUING {
+                add(SAMPLES[1], stack.samples);
+            }
+            add(&reason(name), stack.samples);
         }
-        add(&reason(&stack.stall_reason), stack.samples);
         if let Some(time) = stack.time_ns {
-            add("time (ns)", time);
+            add(TIME, time);
+        }
+        if stack.launches > 0 {
+            add(COUNT, stack.launches as f64);
         }
     }
 

@@ -3,10 +3,12 @@
 //! | part | messages |
 //! |---|---|
 //! | launches | `GpuRenderStageEvent`, with the kernels and arguments of the GPU compute page |
+//! | copies and fills | `GpuRenderStageEvent` of stages of their own |
 //! | ops and launch calls | `TrackEvent` slices, one track per thread |
 //! | hardware counters | `GpuCounterEvent` at the launch's begin |
 //! | samples | `StackSample` at the launch's begin, with an inline call stack |
 
+mod copies;
 mod counters;
 mod kernels;
 mod names;
@@ -61,6 +63,7 @@ fn trace(timeline: &CaptureTimeline, measured: &[TimelineCounter], stacks: &[Lau
     trace.push(1, &facts(timeline));
     let packets = slices::packets(timeline)
         .chain(kernels::packets(timeline, &names))
+        .chain(copies::packets(timeline, &names))
         .chain(counters::packets(timeline, measured, &names))
         .chain(samples(timeline, stacks));
     packets.for_each(|packet| trace.push(1, &packet));

@@ -9,7 +9,7 @@ use stallmap_console::rows;
 use crate::proto::MessageBuilder;
 use crate::round::{unsigned, whole};
 use crate::source::{ExportSource, FileFormat, gzip};
-use crate::stack::{CallFrame, CallStack};
+use crate::stack::{CallFrame, CallStack, Stacks};
 
 /// pprof.
 pub(crate) const FORMAT: FileFormat = FileFormat { queries: &[queries::STACKS, queries::PROGRAM], write };
@@ -23,30 +23,31 @@ rows! {
 }
 
 fn write(source: &ExportSource) -> Outcome<Vec<u8>> {
-    let stacks: Vec<CallStack> = source.read(queries::STACKS)?;
+    let stacks = Stacks::read(source)?;
     let processes: Vec<PprofProcess> = source.read(queries::PROGRAM)?;
     gzip(&profile(&stacks, &processes).finish())
 }
 
-fn profile(stacks: &[CallStack], processes: &[PprofProcess]) -> MessageBuilder {
+fn profile(stacks: &Stacks, processes: &[PprofProcess]) -> MessageBuilder {
     let mut texts = StringTable::default();
     let mut places = PprofLocations::default();
-    let counts = |value: &dyn Fn(&CallStack) -> f64| whole(&stacks.iter().map(value).collect::<Vec<_>>());
+    let counts =
+        |value: &dyn Fn(&CallStack) -> f64| whole(&stacks.rows.iter().map(value).collect::<Vec<_>>());
     let samples = counts(&|stack| stack.samples);
     let memory = counts(&|stack| stack.memory_samples);
     let times = counts(&|stack| stack.time_ns.unwrap_or(0.0));
     let mut profile = MessageBuilder::default();
-    // Without a clock or a period in the capture, time is not known.
-    let has_time = stacks.iter().any(|stack| stack.time_ns.is_some());
     let kinds = [("samples", "count"), ("memory_samples", "count"), ("gpu_time", "nanoseconds")];
-    let kind_count = if has_time { 3 } else { 2 };
-    for (name, unit) in kinds.into_iter().take(kind_count) {
+    // Without a clock or a period in the capture, time is not known.
+    let is_known = [stacks.has_samples, stacks.has_samples, stacks.has_time];
+    for ((name, unit), _) in kinds.into_iter().zip(is_known).filter(|(_, is_known)| *is_known) {
         profile.push(1, &MessageBuilder::default().uint(1, texts.id(name)).uint(2, texts.id(unit)));
     }
-    let counted = stacks.iter().zip(samples).zip(memory).zip(times);
+    let counted = stacks.rows.iter().zip(samples).zip(memory).zip(times);
     for (((stack, samples), memory), time) in counted {
         let path: Vec<u64> = stack.path().into_iter().rev().map(|frame| places.id(frame)).collect();
-        let values = [samples, memory, time].into_iter().take(kind_count);
+        let values = [samples, memory, time].into_iter().zip(is_known);
+        let values = values.filter(|(_, is_known)| *is_known).map(|(value, _)| value);
         profile.push(2, &MessageBuilder::default().packed(1, path).packed(2, values));
     }
     for (frame, id) in &places.0 {

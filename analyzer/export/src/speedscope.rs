@@ -7,17 +7,17 @@ use stallmap::library::queries::export as queries;
 use stallmap_console::exit::Outcome;
 
 use crate::source::{ExportSource, FileFormat, json as document};
-use crate::stack::{CallFrame, CallStack};
+use crate::stack::{CallFrame, CallStack, Stacks};
 
 /// speedscope.
 pub(crate) const FORMAT: FileFormat = FileFormat { queries: &[queries::STACKS], write };
 
 fn write(source: &ExportSource) -> Outcome<Vec<u8>> {
-    let stacks: Vec<CallStack> = source.read(queries::STACKS)?;
+    let stacks = Stacks::read(source)?;
     let mut frames: BTreeMap<CallFrame, usize> = BTreeMap::new();
     let mut samples = Vec::new();
     let mut named = Vec::new();
-    for stack in &stacks {
+    for stack in &stacks.rows {
         let path = stack.path().into_iter().map(|frame| {
             let next = frames.len();
             *frames.entry(frame.clone()).or_insert_with(|| {
@@ -28,19 +28,20 @@ fn write(source: &ExportSource) -> Outcome<Vec<u8>> {
         samples.push(path.collect::<Vec<usize>>());
     }
     let weighed = |name: &str, unit: &str, weight: &dyn Fn(&CallStack) -> f64| {
-        let weights: Vec<f64> = stacks.iter().map(weight).collect();
+        let weights: Vec<f64> = stacks.rows.iter().map(weight).collect();
         let total: f64 = weights.iter().sum();
         json!({
             "type": "sampled", "name": name, "unit": unit, "startValue": 0, "endValue": total,
             "samples": samples, "weights": weights,
         })
     };
-    let mut profiles = vec![
-        weighed("samples", "none", &|stack| stack.samples),
-        weighed("memory samples", "none", &|stack| stack.memory_samples),
-    ];
+    let mut profiles = Vec::new();
+    if stacks.has_samples {
+        profiles.push(weighed("samples", "none", &|stack| stack.samples));
+        profiles.push(weighed("memory samples", "none", &|stack| stack.memory_samples));
+    }
     // Without a clock or a period in the capture, time is not known.
-    if stacks.iter().any(|stack| stack.time_ns.is_some()) {
+    if stacks.has_time {
         profiles.push(weighed("GPU time", "nanoseconds", &|stack| stack.time_ns.unwrap_or(0.0)));
     }
     document(&json!({

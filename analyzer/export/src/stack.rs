@@ -1,7 +1,11 @@
 //! Call paths with their samples, as lists of frames.
 
+use stallmap::library::queries::export as queries;
+use stallmap_console::exit::{CommandFailure, Outcome, QUERY};
 use stallmap_console::row::TextList;
 use stallmap_console::rows;
+
+use crate::source::ExportSource;
 
 rows! {
     /// A path from Python to an object, and its samples. The rows of a capture add up to its samples.
@@ -11,11 +15,12 @@ rows! {
         kernel: Option<String>,
         file: Option<String>,
         line: Option<u32>,
-        pub(crate) stall_reason: String,
-        object: String,
+        pub(crate) stall_reason: Option<String>,
+        object: Option<String>,
         pub(crate) samples: f64,
         pub(crate) memory_samples: f64,
         pub(crate) time_ns: Option<f64>,
+        pub(crate) launches: u64,
     }
 
     /// The samples of a launch for one reason and object.
@@ -59,13 +64,48 @@ impl CallFrame {
     }
 }
 
+/// The paths of a capture with their samples and times.
+pub(crate) struct Stacks {
+    pub(crate) rows: Vec<CallStack>,
+    /// True if any path has samples.
+    pub(crate) has_samples: bool,
+    /// True if the time of any path is known.
+    pub(crate) has_time: bool,
+}
+
+impl Stacks {
+    /// Reads the paths.
+    ///
+    /// # Errors
+    /// A capture without samples and times has nothing to show.
+    pub(crate) fn read(source: &ExportSource) -> Outcome<Self> {
+        let rows: Vec<CallStack> = source.read(queries::STACKS)?;
+        let has_samples = rows.iter().any(|stack| stack.samples > 0.0);
+        let has_time = rows.iter().any(|stack| stack.time_ns.is_some());
+        if !has_samples && !has_time {
+            return Err(empty());
+        }
+        Ok(Self { rows, has_samples, has_time })
+    }
+}
+
+/// The failure of a capture without samples and times.
+pub(crate) fn empty() -> CommandFailure {
+    CommandFailure::message(QUERY, "the capture has no kernels with samples or times")
+        .hint("`stallmap export memory-snapshot` or `parquet` has the rest".to_owned())
+}
+
 impl CallStack {
     /// The frames, callers first: Python, ops, kernel, source line, stall reason, object.
     pub(crate) fn path(&self) -> Vec<CallFrame> {
         let mut path = self.kernel_path();
-        path.push(CallFrame::named(&self.stall_reason));
-        path.push(CallFrame::named(&self.object));
+        path.extend(self.stall_reason.iter().chain(&self.object).map(CallFrame::named));
         path
+    }
+
+    /// The frame of the object. None for a launch without samples.
+    pub(crate) fn object(&self) -> Option<CallFrame> {
+        self.object.as_ref().map(CallFrame::named)
     }
 
     /// The frames up to the source line.

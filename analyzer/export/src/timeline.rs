@@ -71,6 +71,9 @@ rows! {
         pub(crate) begin_ns: i64,
         pub(crate) end_ns: Option<i64>,
         pub(crate) op_id: Option<u64>,
+        pub(crate) call_begin_ns: Option<i64>,
+        pub(crate) call_end_ns: Option<i64>,
+        pub(crate) thread_id: Option<u32>,
     }
 
     /// A process of the program.
@@ -184,6 +187,20 @@ pub(crate) fn time_source(launches: &[TimelineLaunch], processes: &[TimelineProc
         "begin: {timed} of {all} launches on the GPU, from a timeline, the rest at their launch call on the CPU under the \
          instrument {instruments}. duration: timeline or replay, known for {known} of {all} launches"
     )
+}
+
+impl TimelineCopy {
+    /// Its name, as PyTorch's profiler writes it.
+    pub(crate) fn name(&self) -> String {
+        let direction = match self.direction.as_deref() {
+            None => return "Memset".to_owned(),
+            Some("host_to_device") => "HtoD",
+            Some("device_to_host") => "DtoH",
+            Some("device_to_device") => "DtoD",
+            Some(other) => other,
+        };
+        format!("Memcpy {direction}")
+    }
 }
 
 impl TimelineLaunch {

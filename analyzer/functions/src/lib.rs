@@ -2,6 +2,7 @@
 
 mod beta;
 pub mod bounded;
+mod collective_kind;
 pub mod concat;
 pub mod cost_from;
 mod exact;
@@ -24,6 +25,7 @@ use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 /// Every scalar function, with its documentation.
 pub fn functions() -> Vec<Arc<ScalarUDF>> {
     [
+        ScalarUDF::from(collective_kind::KindOfCollective::default()),
         cost_from::CostFrom::default().function(),
         ScalarUDF::from(hex::HexFunction::default()),
         ScalarUDF::from(kernel_label::KernelLabel::default()),

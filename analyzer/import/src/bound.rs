@@ -24,6 +24,11 @@ pub(crate) fn texts(trace: &mut TraceModel) {
     let own = own.chain(trace.counters.iter_mut().map(|counter| &mut counter.unit));
     let own =
         own.chain(trace.devices.iter_mut().map(|device| &mut device.name)).chain(trace.facts.values_mut());
+    let of_collectives = trace.kernels.iter_mut().filter_map(|kernel| kernel.collective.as_deref_mut());
+    let own = own.chain(of_collectives.flat_map(|call| {
+        let texts = [&mut call.name, &mut call.dtype, &mut call.group];
+        texts.into_iter().chain([&mut call.group_description, &mut call.group_ranks]).flatten()
+    }));
     for text in own.chain(trace.processes.iter_mut().map(|process| &mut process.program)) {
         if let Some(length) = cut(text).map(str::len) {
             text.truncate(length);
@@ -46,22 +51,30 @@ pub(crate) fn numbers(trace: &mut TraceModel) {
     }
     trace.kernels.iter_mut().filter_map(|kernel| kernel.begin_ns.as_mut()).for_each(&mut time);
     for work in &mut trace.works {
-        std::iter::once(&mut work.begin_ns).chain(&mut work.end_ns).for_each(&mut time);
+        let calls = work.call.iter_mut().flat_map(|call| [&mut call.begin_ns, &mut call.end_ns]);
+        std::iter::once(&mut work.begin_ns).chain(&mut work.end_ns).chain(calls).for_each(&mut time);
     }
     for storage in &mut trace.storages {
         storage.alloc_ns.iter_mut().chain(&mut storage.free_ns).for_each(&mut time);
     }
     trace.losses.add_many(LossKind::Source, "times beyond 2^62 ns, moved there", times, None);
+    let sequences = trace.ops.iter_mut().filter_map(|op| op.sequence.as_mut());
+    let calls = trace.kernels.iter_mut().filter_map(|kernel| kernel.collective.as_deref_mut());
+    let sequences = sequences.chain(calls.filter_map(|call| call.sequence.as_mut()));
+    let far: u64 = sequences.map(|number| moved(number, -FAR, FAR)).sum();
 
     let amounts = trace.works.iter_mut().filter_map(|work| work.bytes.as_mut());
     let amounts = amounts.chain(trace.storages.iter_mut().map(|storage| &mut storage.bytes));
+    let calls = trace.kernels.iter_mut().filter_map(|kernel| kernel.collective.as_deref_mut());
+    let amounts = amounts
+        .chain(calls.flat_map(|call| [&mut call.in_elements, &mut call.out_elements].into_iter().flatten()));
     let amounts = amounts.chain(trace.accesses.iter_mut().map(|access| &mut access.span_bytes));
     let amounts =
         amounts.chain(trace.samples.iter_mut().flat_map(|row| [&mut row.samples, &mut row.not_issued]));
     let amounts = amounts.chain(trace.samplings.iter_mut().flat_map(|row| [&mut row.taken, &mut row.lost]));
     let amounts = amounts
         .chain(trace.devices.iter_mut().flat_map(|device| [&mut device.memory_bytes, &mut device.l2_bytes]));
-    let mut count: u64 = amounts.map(|amount| moved(amount, 0, AMOUNT)).sum();
+    let mut count: u64 = far + amounts.map(|amount| moved(amount, 0, AMOUNT)).sum::<u64>();
     for row in &mut trace.samplings {
         row.period_cycles = row.period_cycles.filter(|period| (1..=AMOUNT).contains(period));
     }

@@ -5,6 +5,7 @@
 //! ```
 
 mod bound;
+mod ranks;
 mod write;
 
 use stallmap_console::args::import::ImportArgs;
@@ -27,12 +28,14 @@ pub fn run(args: &ImportArgs) -> Outcome {
     };
     let progress = ProgressSpinner::start(format!("reading {}", path.display()));
     let input = ImportInput::of(path)?;
-    let mut trace = read(&input)?;
+    let names: Vec<Option<u32>> = args.files.iter().map(|path| ranks::rank_of_name(path)).collect();
+    let ranks = ranks::distinct(&names);
+    let mut trace = ranks::with_rank(read(&input)?, ranks.first().copied());
     let mut inputs = vec![input];
-    for path in more {
+    for (place, path) in more.iter().enumerate() {
         progress.say(format!("reading {}", path.display()));
         let input = ImportInput::of(path)?;
-        trace = join(trace, read(&input)?)?;
+        trace = join(trace, ranks::with_rank(read(&input)?, ranks.get(place + 1).copied()))?;
         inputs.push(input);
     }
     if trace.processes.is_empty() {
@@ -41,6 +44,7 @@ pub fn run(args: &ImportArgs) -> Outcome {
             CommandFailure::message(IO, message).hint("give the file that it belongs to first".to_owned())
         );
     }
+    let alignment = ranks::join(&mut trace);
     bound::texts(&mut trace);
     bound::numbers(&mut trace);
     progress.say(format!("writing {}", args.output.display()));
@@ -50,6 +54,7 @@ pub fn run(args: &ImportArgs) -> Outcome {
     };
     drop(progress);
     summarize(&trace);
+    alignment.iter().for_each(ranks::say);
     if let Some(rates) = rates {
         output::note(format_args!("{rates}"));
     }

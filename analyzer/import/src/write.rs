@@ -3,9 +3,12 @@
 mod access;
 mod activity;
 mod code;
+mod collective;
+mod inputs;
 mod into;
 mod matching;
 mod names;
+mod packages;
 mod runs;
 mod samples;
 
@@ -80,10 +83,12 @@ impl<'a> RecordingWriter<'a> {
         writer.append_rows(
             self.launched().map(|(place, ordinal, kernel)| self.launch_run(place, ordinal, kernel)),
         )?;
+        collective::write(self, writer)?;
         samples::write(self, writer)?;
         activity::write(self, writer)?;
         self.python(writer)?;
         writer.append_rows((0..self.trace.ops.len()).filter_map(|place| self.op(place)))?;
+        inputs::write(self, writer)?;
         self.storages(writer)?;
         access::write(self, writer)?;
         self.counters(writer)?;
@@ -187,7 +192,7 @@ impl<'a> RecordingWriter<'a> {
         writer.append_rows(frames.into_iter().map(|(frame_id, frame)| PythonFrame {
             frame_id,
             file: frame.file.clone(),
-            original_file: frame.file.clone(),
+            original_file: packages::original(&frame.file),
             function: frame.function.clone(),
             first_line: frame.line,
             line: frame.line,

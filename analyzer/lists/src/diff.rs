@@ -27,7 +27,7 @@ use self::gate::JudgedCondition;
 use self::query::{DiffMeasure, DiffQuery, QueryScript, keys};
 use self::row::CompareRow;
 pub use self::shown::{ChangedPart, FactDifference, MetricChange, ShownComparison, shown};
-use self::verdict::{DiffLineKernel, MetricWords, TotalChange};
+use self::verdict::{DiffLineKernel, MetricWords, TotalChange, WorkShare};
 use stallmap::library::queries::{self as library, diff as queries};
 use stallmap_console::answer::SectionAnswer;
 use stallmap_console::args::diff::{DiffArgs, DiffDivisor, DiffFormat, DiffMetric, DiffPart};
@@ -221,7 +221,7 @@ impl<'a> CaptureComparison<'a> {
         progress.say("comparing costs");
         let mut answers = vec![facts];
         answers.extend(self.answers(self.costs(parts)).await?);
-        let headlines = self.headlines(&CompareRow::read(queries::COMPARE.name, &answers[1].rows)?);
+        let headlines = self.headlines(&CompareRow::read(queries::COMPARE.name, &answers[1].rows)?).await?;
         let mut changes = None;
         if !is_tables(self.args, &self.query.names) {
             changes = Some(self.changes(&answers[2].rows, &answers[3].rows).await?);
@@ -231,7 +231,11 @@ impl<'a> CaptureComparison<'a> {
     }
 
     /// A sentence about each capture.
-    fn headlines(&self, totals: &[CompareRow]) -> Vec<TotalChange> {
+    async fn headlines(&self, totals: &[CompareRow]) -> Outcome<Vec<TotalChange>> {
+        let works = match self.work() {
+            Some((query, script)) => WorkShare::read(query.name, &ask(self.session, &script).await?)?,
+            None => Vec::new(),
+        };
         let measure = self.measure();
         let total = total_of(if measure.is_time() { DiffMetric::Time } else { self.metric });
         let rows: Vec<CompareRow> = totals.iter().filter(|row| row.what == total).cloned().collect();
@@ -246,7 +250,13 @@ impl<'a> CaptureComparison<'a> {
             },
             is_estimated: measure.is_time() && fact::is_estimated(&self.facts),
         };
-        verdict::headlines(&rows, self.query.names.first().map_or("", String::as_str), words)
+        Ok(verdict::headlines(&rows, self.query.names.first().map_or("", String::as_str), words, &works))
+    }
+
+    /// The statement about work, where time is compared that launches share.
+    fn work(&self) -> Option<SectionStatements> {
+        let is_asked = self.measure().is_time() && self.decision.per != DiffDivisor::Launch;
+        is_asked.then(|| (queries::WORK, self.query.work()))
     }
 
     /// The rows that changed: lines with their kernels, or kernels where the captures share no line.
@@ -304,7 +314,7 @@ impl<'a> CaptureComparison<'a> {
     fn print_sql(&self, parts: &[DiffPart]) -> Outcome {
         let (mut made, mut texts) = (Vec::new(), Vec::new());
         let facts = (queries::COMPARABLE, self.script.clone());
-        for (section, mut script) in std::iter::once(facts).chain(self.costs(parts)) {
+        for (section, mut script) in std::iter::once(facts).chain(self.work()).chain(self.costs(parts)) {
             // A table is created once for all queries.
             script.tables.retain(|table| !made.contains(table));
             made.extend(script.tables.iter().cloned());

@@ -1,4 +1,4 @@
-//! `stallmap top`: the costliest tensors, ops, lines, kernels or findings, and the rest as one row.
+//! `stallmap top`: the costliest tensors, ops, lines, kernels, collectives or findings, and the rest as one row.
 
 use std::path::Path;
 
@@ -72,6 +72,11 @@ fn section(args: &TopArgs) -> Outcome<CommandQuery> {
         TopRanking::Ops => queries::OPS,
         TopRanking::Lines => queries::LINES,
         TopRanking::Kernels => queries::KERNELS,
+        TopRanking::Collectives if args.filter.is_empty() => queries::COLLECTIVES,
+        TopRanking::Collectives => {
+            return Err(CommandFailure::message(USAGE, "collectives are of all launches")
+                .hint("leave out `--kernel`, `--line` and `--op`".to_owned()));
+        }
         TopRanking::Findings => queries::FINDINGS,
     })
 }
@@ -81,6 +86,12 @@ fn column(what: TopRanking, sort: Option<TopSort>) -> Outcome<&'static str> {
     let wrong =
         |message: &str, hint: &str| Err(CommandFailure::message(USAGE, message).hint(hint.to_owned()));
     match (what, sort) {
+        (TopRanking::Collectives, None) => Ok("exposed_ns"),
+        (TopRanking::Collectives, Some(TopSort::Time)) => Ok("time_ns"),
+        (TopRanking::Collectives, Some(TopSort::Launches)) => Ok("launches"),
+        (TopRanking::Collectives, Some(TopSort::Samples | TopSort::MemorySamples)) => {
+            wrong("samples of collectives are waits for other ranks", "sort them by time or launches")
+        }
         (TopRanking::Findings, None | Some(TopSort::Saving)) => Ok("saving_samples"),
         (TopRanking::Findings, Some(TopSort::Launches | TopSort::MemorySamples)) => {
             wrong("findings have neither launches nor memory stalls", "sort them by saving, samples or time")

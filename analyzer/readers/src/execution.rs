@@ -207,19 +207,15 @@ fn op(node: &TraceNode, places: &HashMap<i64, usize>, ops: &[TraceOp]) -> TraceO
     let parent = place(node.parent);
     let outer = parent.and_then(|parent| ops.get(parent)).map(|op| op.phase);
     let phase = outer.filter(|phase| *phase != Phase::Forward).unwrap_or_else(|| phase(node));
+    let call = TraceCall { thread: node.thread.unwrap_or(0).unsigned_abs(), begin_ns: 0, end_ns: 0 };
+    let kind = if node.scope == Some(USER_SCOPE) { OpKind::Region } else { OpKind::Torch };
     TraceOp {
-        process: 0,
-        call: TraceCall { thread: node.thread.unwrap_or(0).unsigned_abs(), begin_ns: 0, end_ns: 0 },
-        kind: if node.scope == Some(USER_SCOPE) { OpKind::Region } else { OpKind::Torch },
-        name: overload(node).into(),
         parent,
         phase,
-        step: 0,
-        module: None,
         sequence: node.sequence.filter(|sequence| *sequence >= 0),
         forward: place(node.forward).filter(|_| phase == Phase::Backward),
-        stack: None,
         record: node.record.filter(|record| *record > 0),
+        ..TraceOp::of(call, kind, overload(node))
     }
 }
 

@@ -1,9 +1,11 @@
 //! Traces of PyTorch's profiler (Kineto): Chrome trace events in JSON, of all releases.
 
 mod category;
+mod collective;
 mod event;
 mod finish;
 pub(crate) mod graph;
+mod inputs;
 mod left;
 mod memory;
 mod modules;
@@ -13,11 +15,12 @@ mod slices;
 mod stacks;
 
 use std::collections::HashSet;
+use std::hash::Hash;
 use std::io::Read;
 use std::path::Path;
 use std::rc::Rc;
 
-use stallmap_console::exit::{CommandFailure, IO, Outcome, USAGE};
+use stallmap_console::exit::{CommandFailure, IO, Outcome};
 use stallmap_formats::json::JsonStream;
 use stallmap_schema::word::{ActivityKind, LossKind, OpKind, Phase};
 
@@ -29,7 +32,7 @@ use self::owner::TraceOwners;
 use self::stacks::FrameFunctions;
 use crate::join::phase;
 use crate::model::{
-    TraceActivity, TraceCall, TraceDevice, TraceKernel, TraceModel, TraceOp, TraceProcess, UnmatchedCall,
+    InputValue, TraceActivity, TraceCall, TraceDevice, TraceKernel, TraceModel, TraceOp, UnmatchedCall,
 };
 
 /// Events of a trace. They take up to 4 GiB of memory.
@@ -42,6 +45,8 @@ struct KinetoReader {
     base_ns: i64,
     threads: ThreadNumbers,
     names: HashSet<Rc<str>>,
+    /// Inputs of ops: calls with equal shapes share them.
+    inputs: HashSet<Rc<[InputValue]>>,
     owners: TraceOwners,
     /// Groups of processes of kernels and of other work, by their places.
     kernel_groups: Vec<usize>,
@@ -86,24 +91,14 @@ pub(crate) fn read(json: &mut JsonStream<impl Read>) -> Outcome<TraceModel> {
 }
 
 /// Joins two traces: a graph and its capture, or the processes of one program.
-pub(crate) fn join(mut first: TraceModel, second: TraceModel) -> Outcome<TraceModel> {
+pub(crate) fn join(first: TraceModel, second: TraceModel) -> Outcome<TraceModel> {
     if graph::is_pair(&first, &second) {
         return Ok(graph::join(first, second));
     }
     if graph::is_pair(&second, &first) {
         return Ok(graph::join(second, first));
     }
-    let identity = |process: &TraceProcess| (process.number, process.rank);
-    let is_known =
-        |process: &TraceProcess| first.processes.iter().any(|own| identity(own) == identity(process));
-    if second.processes.iter().any(is_known) {
-        let message =
-            "these traces are of one process, and none is the capture of a graph that the other launches";
-        return Err(CommandFailure::message(USAGE, message)
-            .hint("import each file by itself, and compare captures with `stallmap diff`".to_owned()));
-    }
-    first.append(second);
-    Ok(first)
+    crate::join_processes(first, second)
 }
 
 impl KinetoReader {
@@ -272,12 +267,7 @@ impl KinetoReader {
 
     /// A name, which equal ones share.
     fn shared(&mut self, name: String) -> Rc<str> {
-        if let Some(known) = self.names.get(name.as_str()) {
-            return known.clone();
-        }
-        let name: Rc<str> = name.into();
-        self.names.insert(name.clone());
-        name
+        shared(&mut self.names, name)
     }
 
     fn kernel(&mut self, event: TraceEvent) {
@@ -299,6 +289,7 @@ impl KinetoReader {
             block: arguments.block,
             registers: arguments.registers.and_then(|count| u32::try_from(count).ok()),
             correlation: arguments.correlation.and_then(|number| u64::try_from(number).ok()),
+            collective: arguments.collective.map(|arguments| arguments.call().into()),
             ..TraceKernel::default()
         });
     }
@@ -321,6 +312,8 @@ impl KinetoReader {
             copy: (kind == ActivityKind::Copy).then(|| direction(&event.name)),
             wait: (kind == ActivityKind::Synchronization).then(|| wait(arguments.wait.as_deref())),
             correlation: arguments.correlation.and_then(|number| u64::try_from(number).ok()),
+            call: None,
+            op: None,
         });
     }
 
@@ -352,14 +345,29 @@ impl KinetoReader {
         let is_backward = event.arguments.forward_thread.is_some_and(|thread| thread != 0);
         let phase = if is_backward { Phase::Backward } else { phase(&event.name) };
         let name = self.shared(event.name);
+        let EventArguments { sequence, record, external, inputs, collective, .. } = event.arguments;
+        let (inputs, cut) = inputs.values();
+        self.left.long_inputs += cut;
         self.trace.ops.push(TraceOp {
             process,
             phase,
-            sequence: event.arguments.sequence,
-            record: event.arguments.record.or(event.arguments.external),
+            sequence,
+            record: record.or(external),
+            inputs: (!inputs.is_empty()).then(|| shared(&mut self.inputs, inputs)),
+            collective: collective.map(|arguments| arguments.call().into()),
             ..TraceOp::of(call, kind, name)
         });
     }
+}
+
+/// A value, which equal ones share.
+fn shared<T: ?Sized + Eq + Hash>(known: &mut HashSet<Rc<T>>, value: impl AsRef<T> + Into<Rc<T>>) -> Rc<T> {
+    if let Some(known) = known.get(value.as_ref()) {
+        return known.clone();
+    }
+    let value: Rc<T> = value.into();
+    known.insert(value.clone());
+    value
 }
 
 /// The stream: by argument, else the lane, as `7` or `stream 7`.

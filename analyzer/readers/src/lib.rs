@@ -25,7 +25,7 @@ use stallmap_formats::input::{FileForm, ImportInput};
 use stallmap_formats::json::JsonStream;
 use stallmap_trace::{join, model, name, nest};
 
-use model::TraceModel;
+use model::{TraceModel, TraceProcess};
 
 /// Keys that decide the tool of a JSON file.
 const KEYS: [&str; 15] = [
@@ -92,6 +92,24 @@ fn read_json(input: &ImportInput) -> Outcome<TraceModel> {
     Ok(trace)
 }
 
+/// Joins recordings of the processes of one program, such as ranks.
+fn join_processes(mut first: TraceModel, second: TraceModel) -> Outcome<TraceModel> {
+    let identity = |process: &TraceProcess| (process.number, process.rank);
+    let is_known =
+        |process: &TraceProcess| first.processes.iter().any(|own| identity(own) == identity(process));
+    if second.processes.iter().any(is_known) {
+        let message =
+            "these traces are of one process, and none is the capture of a graph that the other launches";
+        return Err(CommandFailure::message(USAGE, message).hint(
+            "files of ranks without their ranks in them need names such as `rank0.json`. Import other files each by \
+             itself, and compare captures with `stallmap diff`"
+                .to_owned(),
+        ));
+    }
+    first.append_file(second);
+    Ok(first)
+}
+
 /// Joins recordings of the same run. Other pairs of files are an error of usage.
 pub fn join(first: TraceModel, second: TraceModel) -> Outcome<TraceModel> {
     let tools = (first.tool, second.tool);
@@ -99,6 +117,7 @@ pub fn join(first: TraceModel, second: TraceModel) -> Outcome<TraceModel> {
         ("kineto", "execution trace") => Ok(execution::join(first, second)),
         ("execution trace", "kineto") => Ok(execution::join(second, first)),
         ("kineto", "kineto") => kineto::join(first, second),
+        ("nsys", "nsys") => join_processes(first, second),
         ("operator profiler", operators::correlation::TOOL) => {
             Ok(operators::correlation::join(first, &second))
         }

@@ -66,12 +66,17 @@ pub(crate) fn read(input: &ImportInput) -> Outcome<TraceModel> {
     reading.names()?;
     reading.calls()?;
     reading.kernels()?;
-    reading.graphs()?;
+    let graphs = reading.graphs()?;
     reading.works()?;
     reading.ranges()?;
     reading.devices()?;
-    if reading.trace.kernels.is_empty() && reading.trace.works.is_empty() && reading.trace.ops.is_empty() {
-        return Err(reading.empty(&input.path)?);
+    if reading.trace.works.is_empty() && reading.trace.ops.is_empty() {
+        if reading.trace.kernels.is_empty() {
+            return Err(reading.empty(&input.path)?);
+        }
+        if reading.trace.kernels.len() == graphs {
+            return Err(of_graphs(&input.path));
+        }
     }
     reading.finish()
 }
@@ -188,7 +193,8 @@ impl NsysReader {
     }
 
     /// Launches of CUDA graphs that were traced as a whole: each is one piece of work, and takes the place of its kernels.
-    fn graphs(&mut self) -> Outcome<()> {
+    /// Returns their number.
+    fn graphs(&mut self) -> Outcome<usize> {
         let Self { tables, trace, processes, calls, .. } = self;
         let columns = ["start", "end", "deviceId", "streamId", "correlationId", "globalPid", "graphId"];
         let mut count = 0;
@@ -211,11 +217,11 @@ impl NsysReader {
         let reason =
             "kernels of CUDA graphs, of which a launch is one row: record with `--cuda-graph-trace=node`";
         trace.losses.add_many(LossKind::Source, reason, count, None);
-        Ok(())
+        Ok(usize::try_from(count).unwrap_or(usize::MAX))
     }
 
     fn works(&mut self) -> Outcome<()> {
-        let Self { tables, trace, processes, .. } = self;
+        let Self { tables, trace, processes, calls, .. } = self;
         let kinds = [
             ("CUPTI_ACTIVITY_KIND_MEMCPY", "copyKind", ActivityKind::Copy),
             ("CUPTI_ACTIVITY_KIND_MEMSET", "memKind", ActivityKind::Fill),
@@ -230,8 +236,10 @@ impl NsysReader {
                     return;
                 };
                 let is_wait = kind == ActivityKind::Synchronization;
+                let number = process_number(row.integer(5).unwrap_or(0));
+                let call = row.integer(4).and_then(|correlation| calls.get(&(number, correlation)));
                 trace.works.push(TraceActivity {
-                    process: Self::process(processes, process_number(row.integer(5).unwrap_or(0))),
+                    process: Self::process(processes, number),
                     kind,
                     device: row.number(2).filter(|device| *device >= 0),
                     stream: row.number(3),
@@ -241,6 +249,8 @@ impl NsysReader {
                     copy: (kind == ActivityKind::Copy).then(|| direction(row.integer(7))),
                     wait: is_wait.then(|| wait(row.integer(7))),
                     correlation: row.number(4),
+                    call: call.copied(),
+                    op: None,
                 });
             })?;
         }
@@ -360,6 +370,14 @@ impl NsysReader {
         }
         Ok(self.trace)
     }
+}
+
+/// The failure of a report that has launches of graphs and nothing else.
+fn of_graphs(path: &Path) -> CommandFailure {
+    let message =
+        format!("`{}` has launches of CUDA graphs, traced as a whole, and no kernels", path.display());
+    CommandFailure::message(IO, message)
+        .hint("record again with `nsys profile --cuda-graph-trace=node`".to_owned())
 }
 
 /// CUPTI's kinds of copies.

@@ -334,6 +334,8 @@ impl RocprofReader {
             copy: Some(direction(record.operation)),
             wait: None,
             correlation: record.correlation.and_then(|number| u64::try_from(number).ok()),
+            call: record.correlation.and_then(|number| self.calls.get(&(process, number))).copied(),
+            op: None,
         });
     }
 

@@ -3,7 +3,7 @@
 use crate::model::{TraceModel, TraceOp};
 
 impl TraceModel {
-    /// Adds a recording of the same source. Processes of equal number and rank are one.
+    /// Adds a recording of the same source, with times of the same clock. Processes of equal number and rank are one.
     pub fn append(&mut self, other: Self) {
         let places = self.append_processes(&other);
         let process = |process: &mut usize| *process = places.get(*process).copied().unwrap_or(*process);
@@ -31,6 +31,7 @@ impl TraceModel {
         }));
         self.works.extend(other.works.into_iter().map(|mut work| {
             process(&mut work.process);
+            work.op = work.op.map(|op| op + ops);
             work
         }));
         self.storages.extend(other.storages.into_iter().map(|mut storage| {
@@ -51,6 +52,13 @@ impl TraceModel {
             self.facts.entry(name).or_insert(fact);
         }
         self.losses.extend(other.losses);
+    }
+
+    /// Adds a recording of another file, whose times are of a clock of its own.
+    pub fn append_file(&mut self, mut other: Self) {
+        let clocks = self.processes.iter().map(|process| process.clock + 1).max().unwrap_or(0);
+        other.processes.iter_mut().for_each(|process| process.clock += clocks);
+        self.append(other);
     }
 
     /// Adds processes. Returns their places here.

@@ -12,7 +12,7 @@ pub fn span(call: TraceCall) -> ThreadSpan {
     ThreadSpan { thread: call.thread, begin_ns: call.begin_ns, end_ns: call.end_ns }
 }
 
-/// Gives ops their parents, phases and forward ops, and kernels the op around their launch call.
+/// Gives ops their parents, phases and forward ops, and kernels, copies and fills the op around their call.
 ///
 /// An `External id` of a kernel is not used: in old traces it is the correlation id, and in new ones it names the same op.
 pub fn join_ops(trace: &mut TraceModel) {
@@ -36,14 +36,14 @@ pub fn join_ops(trace: &mut TraceModel) {
     for op in trace.ops.iter_mut().filter(|op| op.phase == Phase::Backward) {
         op.forward = op.sequence.and_then(|sequence| forward.get(&sequence)).copied();
     }
-    let called: Vec<usize> = (0..trace.kernels.len()).filter(|place| has_call(trace, *place)).collect();
+    let kernels = trace.kernels.iter_mut().map(|kernel| (kernel.call, &mut kernel.op));
+    let works = trace.works.iter_mut().map(|work| (work.call, &mut work.op));
+    let called = kernels.chain(works).filter_map(|(call, op)| Some((call?, op)));
     let point = |call: TraceCall| ThreadSpan { end_ns: call.begin_ns, ..span(call) };
-    let points: Vec<ThreadSpan> =
-        called.iter().filter_map(|place| trace.kernels.get(*place)?.call.map(point)).collect();
-    for (place, op) in called.into_iter().zip(enclosing(&spans, &points)) {
-        if let Some(kernel) = trace.kernels.get_mut(place) {
-            kernel.op = op;
-        }
+    let (points, slots): (Vec<ThreadSpan>, Vec<&mut Option<usize>>) =
+        called.map(|(call, op)| (point(call), op)).unzip();
+    for (slot, op) in slots.into_iter().zip(enclosing(&spans, &points)) {
+        *slot = op;
     }
 }
 
@@ -80,18 +80,19 @@ pub fn phase(name: &str) -> Phase {
     }
 }
 
-fn has_call(trace: &TraceModel, place: usize) -> bool {
-    trace.kernels.get(place).is_some_and(|kernel| kernel.call.is_some())
-}
-
 /// Adds the base to all times.
 pub fn shift(trace: &mut TraceModel, base_ns: i64) {
+    shift_processes(trace, base_ns, |_| true);
+}
+
+/// Adds a number to the times of some processes.
+pub(crate) fn shift_processes(trace: &mut TraceModel, base_ns: i64, is_shifted: impl Fn(usize) -> bool) {
     let add = |time: &mut i64| *time = time.saturating_add(base_ns);
     let call = |call: &mut TraceCall| {
         add(&mut call.begin_ns);
         add(&mut call.end_ns);
     };
-    for kernel in &mut trace.kernels {
+    for kernel in trace.kernels.iter_mut().filter(|kernel| is_shifted(kernel.process)) {
         kernel.call.iter_mut().for_each(call);
         kernel.time_ns.iter_mut().for_each(|(begin, end)| {
             add(begin);
@@ -99,12 +100,13 @@ pub fn shift(trace: &mut TraceModel, base_ns: i64) {
         });
         kernel.begin_ns.iter_mut().for_each(add);
     }
-    for work in &mut trace.works {
+    for work in trace.works.iter_mut().filter(|work| is_shifted(work.process)) {
         add(&mut work.begin_ns);
         work.end_ns.iter_mut().for_each(add);
+        work.call.iter_mut().for_each(call);
     }
-    trace.ops.iter_mut().for_each(|op| call(&mut op.call));
-    for storage in &mut trace.storages {
+    trace.ops.iter_mut().filter(|op| is_shifted(op.process)).for_each(|op| call(&mut op.call));
+    for storage in trace.storages.iter_mut().filter(|storage| is_shifted(storage.process)) {
         storage.alloc_ns.iter_mut().chain(&mut storage.free_ns).for_each(add);
     }
 }

@@ -2,8 +2,12 @@
 //!
 //! A source fills the parts that it has data for. Everything else is null or empty, and a loss names it.
 
+pub mod align;
 mod append;
+pub mod collective;
 pub mod join;
+pub mod loss;
 pub mod model;
 pub mod name;
 pub mod nest;
+pub mod rank_match;

@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use stallmap_schema::word::{
-    AccessKind, ActivityKind, CopyKind, Instrument, LossKind, OpKind, Phase, Space, SynchronizationKind,
+    AccessKind, ActivityKind, CopyKind, Instrument, OpKind, Phase, Space, SynchronizationKind,
 };
+
+pub use crate::collective::CollectiveCall;
+pub use crate::loss::{ABSENT, TraceLosses};
 
 /// A recording.
 #[derive(Debug, Default)]
@@ -65,6 +68,10 @@ pub struct TraceProcess {
     pub cuda_version: Option<i32>,
     /// For another instrument on the launches of a process, that process, by place.
     pub reference: Option<usize>,
+    /// The clock of its times: processes of one file have one.
+    pub clock: usize,
+    /// Facts about the process, which become options of its run.
+    pub facts: BTreeMap<String, String>,
 }
 
 impl TraceProcess {
@@ -78,6 +85,8 @@ impl TraceProcess {
             world_size: None,
             cuda_version: None,
             reference: None,
+            clock: 0,
+            facts: BTreeMap::new(),
         }
     }
 }
@@ -149,6 +158,8 @@ pub struct TraceKernel {
     pub code: Option<Rc<str>>,
     /// Its requests. None if the source has no accesses of it.
     pub requests: Option<LaunchRequests>,
+    /// Its arguments as a collective. None if it is not one.
+    pub collective: Option<Box<CollectiveCall>>,
 }
 
 /// A launch call without a kernel: the capture of a graph has them.
@@ -241,6 +252,10 @@ pub struct TraceActivity {
     pub wait: Option<SynchronizationKind>,
     /// The source's number of the call.
     pub correlation: Option<u64>,
+    /// The call. None if the source does not have it.
+    pub call: Option<TraceCall>,
+    /// The op around the call, by place.
+    pub op: Option<usize>,
 }
 
 /// An op or a region.
@@ -270,6 +285,27 @@ pub struct TraceOp {
     pub stack: Option<usize>,
     /// PyTorch's number of the call, which its profiler and its execution traces share.
     pub record: Option<i64>,
+    /// Its inputs, which calls of equal shapes share. None if the source does not have them.
+    pub inputs: Option<Rc<[InputValue]>>,
+    /// Its arguments as a collective. None if it is not one.
+    pub collective: Option<Box<CollectiveCall>>,
+}
+
+/// An input of an op.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct InputValue {
+    /// Position among the inputs.
+    pub position: u32,
+    /// Position in a list of tensors.
+    pub element: u32,
+    /// The element type of a tensor, as PyTorch names it.
+    pub dtype: Option<String>,
+    /// Elements in each dimension of a tensor.
+    pub sizes: Vec<i64>,
+    /// Elements between neighbours in each dimension. Empty if the source does not have them.
+    pub strides: Vec<i64>,
+    /// The value of another input, as the source writes it.
+    pub value: Option<String>,
 }
 
 impl TraceOp {
@@ -288,6 +324,8 @@ impl TraceOp {
             forward: None,
             stack: None,
             record: None,
+            inputs: None,
+            collective: None,
         }
     }
 }
@@ -367,72 +405,4 @@ pub struct TraceSample {
     pub samples: u64,
     /// Samples among them of cycles in which the scheduler issued nothing.
     pub not_issued: u64,
-}
-
-/// The begin of losses of data that a source never has.
-pub const ABSENT: &str = "not in the imported file";
-
-/// Bytes of a reason and of an example: parts of them are texts of the file.
-const MAX_LOSS_BYTES: usize = 1 << 10;
-
-/// Losses by kind and reason, with their number and one example.
-#[derive(Debug, Default)]
-pub struct TraceLosses(BTreeMap<(&'static str, String), (LossKind, u64, Option<String>)>);
-
-impl TraceLosses {
-    /// Counts one thing.
-    pub fn add(&mut self, kind: LossKind, reason: &str, detail: Option<&str>) {
-        self.add_many(kind, reason, 1, detail);
-    }
-
-    /// Counts several things. None is no loss.
-    pub fn add_many(&mut self, kind: LossKind, reason: &str, count: u64, detail: Option<&str>) {
-        if count > 0 {
-            let first = || (kind, 0, detail.map(|detail| short(detail).to_owned()));
-            self.0.entry((kind.word(), short(reason).to_owned())).or_insert_with(first).1 += count;
-        }
-    }
-
-    /// Names a kind of data that the source never has.
-    pub fn lacks(&mut self, what: &str) {
-        self.add(LossKind::Source, &format!("{ABSENT}: {what}"), None);
-    }
-
-    /// Adds the losses of another recording of the same source. Data that the source never has stay one loss.
-    pub fn extend(&mut self, other: Self) {
-        for (key, (kind, count, detail)) in other.0 {
-            let is_absent = key.1.starts_with(ABSENT);
-            let own = self.0.entry(key).or_insert((kind, 0, detail));
-            own.1 = if is_absent { own.1.max(count) } else { own.1 + count };
-        }
-    }
-
-    /// The losses in the order of their table.
-    pub fn rows(&self) -> impl Iterator<Item = (LossKind, &str, u64, Option<&str>)> {
-        self.0
-            .iter()
-            .map(|((_, reason), (kind, count, detail))| (*kind, reason.as_str(), *count, detail.as_deref()))
-    }
-}
-
-/// The part of a text within the bound of losses.
-fn short(text: &str) -> &str {
-    let end = (0..=MAX_LOSS_BYTES.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
-    end.and_then(|end| text.get(..end)).unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn texts_of_a_file_are_short_in_losses() {
-        let mut losses = TraceLosses::default();
-        let long = "é".repeat(MAX_LOSS_BYTES);
-        losses.add(LossKind::Source, &long, Some(&long));
-        losses.add(LossKind::Source, "short", None);
-        let lengths: Vec<(usize, Option<usize>)> =
-            losses.rows().map(|(_, reason, _, detail)| (reason.len(), detail.map(str::len))).collect();
-        assert_eq!(lengths, [(5, None), (MAX_LOSS_BYTES, Some(MAX_LOSS_BYTES))]);
-    }
 }

@@ -69,6 +69,9 @@ fn row(run_id: RunId, activity_id: u64, record: &RawActivity) -> GpuActivity {
         peer_device_id: record.peer_device_id,
         synchronization: record.synchronization,
         correlation_id: Some(record.correlation_id),
+        op_id: None,
+        call_begin_ns: None,
+        call_end_ns: None,
     }
 }
 

@@ -11,7 +11,7 @@ use crate::tables;
 use crate::tables::launch::TensorMap;
 use crate::tables::python::PythonState;
 use crate::tables::run::{Run, RunOption};
-use crate::tables::tensor::Tensor;
+use crate::tables::tensor::{OpInput, Tensor};
 
 /// Most bytes of a text: names of C++ templates are the longest.
 pub const TEXT_BYTES: usize = 64 << 10;
@@ -151,5 +151,9 @@ fn text_bytes(table: &str, column: &str) -> usize {
 }
 
 fn list_values(table: &str) -> usize {
-    if [Tensor::TABLE.name, TensorMap::TABLE.name].contains(&table) { DIMENSIONS } else { LIST_VALUES }
+    if [Tensor::TABLE.name, OpInput::TABLE.name, TensorMap::TABLE.name].contains(&table) {
+        DIMENSIONS
+    } else {
+        LIST_VALUES
+    }
 }

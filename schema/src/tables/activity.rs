@@ -1,6 +1,6 @@
 //! The timeline: work of the GPUs with its measured times.
 
-use crate::id::{KernelId, RunId};
+use crate::id::{KernelId, OpId, RunId};
 use crate::word::{ActivityKind, CopyKind, SynchronizationKind};
 
 crate::tables! {
@@ -21,8 +21,8 @@ crate::tables! {
         kernel_name: Option<String>,
         /// CUDA's device ordinal. Null where the source does not say, as for waits.
         device_id: Option<i32>,
-        /// CUDA stream, numbered from 0 in the order in which the run saw their work, over all devices. Null where the
-        /// work belongs to none.
+        /// CUDA stream. In recordings numbered from 0 in the order in which the run saw their work, over all devices. In
+        /// imports the source's number of the stream on its device. Null where the work belongs to none.
         stream_id: Option<u32>,
         /// Begin, nanoseconds since the Unix epoch.
         begin_ns: i64,
@@ -38,5 +38,13 @@ crate::tables! {
         synchronization: Option<SynchronizationKind>,
         /// The source's number of the call that asked for it, which all kernels of a graph launch share.
         correlation_id: Option<u64>,
+        /// The innermost op or region around the call of a copy or fill. Null for everything else, and where it is not
+        /// known: `launch` has the op of a kernel.
+        op_id: Option<OpId> => "op"."op_id",
+        /// Begin of the call of a copy or fill, nanoseconds since the Unix epoch. Null for everything else, and where it
+        /// is not known: `launch_run` has the call of a kernel.
+        call_begin_ns: Option<i64>,
+        /// End of that call.
+        call_end_ns: Option<i64>,
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::cell::Blob;
 use crate::id::{Address, FunctionId, KernelId, OpId, PystatesHash, RunId};
-use crate::word::Match;
+use crate::word::{CollectiveKind, Match};
 
 crate::tables! {
     /// One launch of the program.
@@ -105,7 +105,7 @@ crate::tables! {
         match_reason: Option<String>,
         /// The launching thread, numbered from 0 in the order in which the run saw them.
         thread_id: u32,
-        /// CUDA stream, numbered from 0 in the order in which the run saw them.
+        /// CUDA stream, as in `gpu_activity`.
         stream_id: u32,
         /// CUPTI's correlation id, in sampling runs.
         correlation_id: Option<u64>,
@@ -132,6 +132,36 @@ crate::tables! {
         /// True if several nodes of one graph launch share the samples, split among them. Null where the samples are
         /// the launch's own.
         samples_are_split: Option<bool>,
+    }
+    /// The arguments of one launch that is a collective, as an import has them.
+    LaunchCollective "launch_collective" key [kernel_id] sort [kernel_id] {
+        /// The launch.
+        kernel_id: KernelId => "launch"."kernel_id",
+        /// The kind, by the source's name of the collective, or by the kernel's name.
+        kind: CollectiveKind,
+        /// The source's name of the collective, such as allreduce. Null where only the kernel's name is known.
+        call_name: Option<String>,
+        /// Elements that the rank gives.
+        in_element_count: Option<u64>,
+        /// Elements that the rank gets.
+        out_element_count: Option<u64>,
+        /// Element type, PyTorch's name without the prefix, such as bfloat16.
+        dtype: Option<String>,
+        /// Bytes of an element. Null where the type is not known.
+        element_bytes: Option<u32>,
+        /// The group of ranks (communicator), as the source names it. Null where it is not known.
+        group_name: Option<String>,
+        /// The source's description of the group.
+        group_description: Option<String>,
+        /// The ranks of the group, as the source lists them.
+        group_ranks: Option<String>,
+        /// Ranks of the group.
+        group_size: Option<u32>,
+        /// The source's number of the collective in its group.
+        sequence_number: Option<i64>,
+        /// The collective: launches of several ranks with one number are one. Null where the launches of other ranks
+        /// are not in the capture, or are not found.
+        match_id: Option<u64>,
     }
     /// The raw parameter bytes of a launch.
     LaunchParameter "launch_parameter" key [kernel_id] sort [kernel_id] {

@@ -93,6 +93,24 @@ crate::tables! {
         /// Its role in the model: parameter, gradient, buffer, optimizer_state. Null for other tensors.
         role: Option<String>,
     }
+    /// One input of an op, as a source without tensors has it: a shape, and no address.
+    OpInput "op_input" key [op_id, position, element] sort [op_id, position, element] {
+        /// The op.
+        op_id: OpId => "op"."op_id",
+        /// Position among the inputs, from 0.
+        position: u32,
+        /// Position in a list of tensors, from 0. It is 0 for every other input.
+        element: u32,
+        /// Element type of a tensor, PyTorch's name without the prefix, such as bfloat16. Null in lists of tensors, and for
+        /// other inputs.
+        dtype: Option<String>,
+        /// Elements in each dimension. Empty for other inputs than tensors.
+        sizes: Vec<i64>,
+        /// Elements between neighbours in each dimension. Empty where the source lacks them.
+        strides: Vec<i64>,
+        /// The value of an input that is no tensor, as the source writes it. Null where the source lacks it.
+        value: Option<String>,
+    }
     /// A tensor's part in an op.
     OpTensor "op_tensor" key [op_id, direction, position, element] sort [op_id, direction, position, element] {
         /// The op.

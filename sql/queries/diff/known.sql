@@ -114,6 +114,7 @@ SELECT
   END AS missed,
   CASE
     WHEN m.launches >= l.launches AND m.sources = 1 AND m.source = 'timeline' THEN 'measured'
+    WHEN m.launches >= l.launches AND m.sources = 1 AND m.source = 'import' THEN 'measured by another profiler'
     WHEN m.launches >= l.launches THEN 'measured in replays'
     WHEN m.launches > 0 THEN 'partly measured'
     WHEN k.launches > 0 THEN 'estimated from samples'

@@ -1,6 +1,7 @@
 -- Samples of call paths
 -- One row per path: Python frames, ops, kernel, source line, stall reason and object. Unattributed samples have the
--- name of their remainder instead of an object. All rows add up to the samples.
+-- name of their remainder instead of an object. Launches without samples have neither reason nor object, and their time.
+-- All rows add up to the samples, and to the time.
 WITH charged AS (
   SELECT
     p.frames, p.ops, p.kernel, i.file, i.line, c.stall_reason, c.is_memory, c.charge, c.target, c.tensor_id, c.storage_id,
@@ -35,7 +36,12 @@ SELECT
   frames, ops, kernel, file, line, stall_reason, object,
   sum(samples) AS samples,
   sum(CASE WHEN is_memory THEN samples ELSE 0.0 END) AS memory_samples,
-  sum(time_ns) AS time_ns
+  sum(time_ns) AS time_ns, 0 AS launches
 FROM named
 GROUP BY frames, ops, kernel, file, line, stall_reason, object
+UNION ALL
+SELECT frames, ops, kernel, NULL, NULL, NULL, NULL, 0.0, 0.0, sum(time_ns), count(*)
+FROM call_path_cost
+WHERE time_ns > 0.0 AND kernel_id NOT IN (SELECT kernel_id FROM stall_charge)
+GROUP BY frames, ops, kernel
 ORDER BY frames, ops, kernel, file, line, stall_reason, object

@@ -1,8 +1,9 @@
 -- Counters
--- Hardware counters of replayed launches, each alone, by default from cold caches. time: from start to end, which
--- exceeds the sampled time when SMs are idle. dram: throughput, % of peak. l2, l1: hit rate in sectors. load, store:
--- sectors of 32 bytes per request. occupancy: achieved occupancy. tensor: cycles with active tensor cores. bound:
--- memory or compute, whichever takes longer at its peak, latency if neither would take a tenth of the time.
+-- Hardware counters of launches that were replayed, each alone and by default from cold caches, or that another profiler
+-- measured. time: from start to end, which exceeds the sampled time when SMs are idle. dram: throughput, % of peak. l2,
+-- l1: hit rate in sectors. load, store: sectors of 32 bytes per request. occupancy: achieved occupancy. tensor: cycles
+-- with active tensor cores. bound: memory or compute, whichever takes longer at its peak, latency if neither would take
+-- a tenth of the time.
 WITH work AS (
   SELECT
     l.function_id, l.kernel, n.short_kernel, w.*,

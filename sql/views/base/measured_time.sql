@@ -1,12 +1,13 @@
 -- One launch whose time was measured, by the best of its measurements.
 --
--- A timeline run of the program comes first. Without one, `launch_duration`: the kernel alone, in replays.
+-- A timeline run of the program comes first. Without one, `launch_duration`: the kernel alone, in replays, or as another
+-- profiler measured it.
 CREATE VIEW measured_time (
   -- The launch.
   kernel_id,
   -- From start to end of one execution, nanoseconds. Of several runs, the mean.
   time_ns,
-  -- timeline or replay.
+  -- timeline, replay, or import: a time of a profiler without a timeline.
   source
 ) AS
 WITH executed AS (
@@ -20,6 +21,10 @@ WITH executed AS (
 )
 SELECT
   coalesce(t.kernel_id, d.kernel_id), coalesce(t.ns, d.duration_ns),
-  CASE WHEN t.kernel_id IS NULL THEN 'replay' ELSE 'timeline' END
+  CASE
+    WHEN t.kernel_id IS NOT NULL THEN 'timeline'
+    WHEN d.native_ns IS NULL AND (SELECT count(*) FROM run_option WHERE name = 'imported.tool') > 0 THEN 'import'
+    ELSE 'replay'
+  END
 FROM timeline t
 FULL JOIN launch_duration d ON d.kernel_id = t.kernel_id

@@ -15,20 +15,23 @@ CREATE VIEW gpu_segment (
   duration_ns,
   -- Kernels that run, collectives too.
   kernel_count,
-  -- Kernels among these that exchange data between GPUs: NCCL, NVSHMEM.
+  -- Kernels among these that exchange data between GPUs, as in `collective`.
   collective_count,
   -- Copies and fills that run.
   copy_count,
   -- The work, if only one runs.
   activity_id
 ) AS
-WITH work AS (
+WITH named AS (
+  SELECT function_id, collective_kind(name) AS collective FROM function
+), work AS (
   SELECT
     a.run_id, a.device_id, a.activity_id, a.begin_ns, a.end_ns, a.kind,
-    coalesce(regexp_like(coalesce(a.kernel_name, f.name), '^nccl(Dev)?Kernel|ncclSymk|nvshmem'), false) AS is_collective
+    c.kernel_id IS NOT NULL OR coalesce(n.collective, collective_kind(a.kernel_name)) IS NOT NULL AS is_collective
   FROM gpu_activity a
   LEFT JOIN launch l ON l.kernel_id = a.kernel_id
-  LEFT JOIN function f ON f.function_id = l.function_id
+  LEFT JOIN named n ON n.function_id = l.function_id
+  LEFT JOIN launch_collective c ON c.kernel_id = a.kernel_id
   WHERE a.kind <> 'synchronization' AND a.device_id IS NOT NULL AND a.end_ns > a.begin_ns
 ), edge AS (
   SELECT *, begin_ns AS ns, 1 AS step FROM work

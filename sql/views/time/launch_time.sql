@@ -6,7 +6,7 @@ CREATE VIEW launch_time (
   kernel_id,
   -- From start to end of one execution, nanoseconds. Null if it was neither measured nor sampled.
   time_ns,
-  -- timeline, replay or estimate.
+  -- timeline, replay, import or estimate.
   source,
   -- True if it was measured.
   is_measured

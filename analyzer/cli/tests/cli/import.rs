@@ -1,6 +1,7 @@
 //! Imports: totals of a capture equal those of the source, which a generator sums on its own.
 
 mod base;
+mod columns;
 mod cutracer;
 mod damage;
 mod execution;
@@ -13,6 +14,7 @@ mod page;
 mod parquet;
 mod processes;
 mod proton;
+mod ranks;
 mod releases;
 mod report;
 mod rocprof;

@@ -13,6 +13,7 @@ use super::list::ListFormat;
 #[command(after_help = examples(&[
     ("stallmap top tensors train.stallmap", "the ten tensors that the GPU waited for most, and the rest as one row"),
     ("stallmap top kernels train.stallmap -n 30 --sort launches", "the most frequently launched kernels"),
+    ("stallmap top collectives job.stallmap", "collectives of a job by exposed time, and the rank that the rest waited for"),
     ("stallmap top findings train.stallmap", "inefficiencies and recommended changes, by saving"),
     ("stallmap top lines train.stallmap --format csv", "for programs, with complete values"),
     ("stallmap top ops train.stallmap --sql", "its query, to run or to change"),
@@ -31,7 +32,7 @@ pub struct TopArgs {
     /// Rows, the rest as one row
     #[arg(short = 'n', long = "top", value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub rows: u32,
-    /// Metric to rank by [default: samples, for findings saving]
+    /// Metric to rank by [default: samples, for findings saving, for collectives exposed time]
     #[arg(long, value_enum, value_name = "METRIC")]
     pub sort: Option<TopSort>,
     /// Rank tensors by measured time: launches without their accesses, of `stallmap-record replay --ablate`
@@ -79,6 +80,9 @@ pub enum TopRanking {
     /// Kernels over all their launches
     #[value(alias = "kernel")]
     Kernels,
+    /// Collectives by kind, group and size, with bus bandwidth, waits and the rank that came last
+    #[value(alias = "collective")]
+    Collectives,
     /// Inefficiencies and recommended changes
     #[value(alias = "finding")]
     Findings,

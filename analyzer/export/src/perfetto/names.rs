@@ -5,10 +5,14 @@ use std::collections::BTreeMap;
 use crate::proto::MessageBuilder;
 use crate::timeline::{CaptureTimeline, TimelineCounter};
 
-/// The hardware queue and the stage of all kernels, as numbers among the GPU specifications.
+/// The stages of all kernels, copies and fills, as numbers among the GPU specifications.
 pub(super) const STAGE: u64 = 1;
+pub(super) const COPY_STAGE: u64 = 2;
+pub(super) const FILL_STAGE: u64 = 3;
+/// Their names. Those of copies and fills are PyTorch's.
+const STAGES: [(u64, &str); 3] = [(STAGE, "kernel"), (COPY_STAGE, "Memcpy"), (FILL_STAGE, "Memset")];
 /// Numbers of the first stream's specification.
-const FIRST_STREAM: u64 = 2;
+const FIRST_STREAM: u64 = 4;
 /// Category of compute work.
 const COMPUTE: u64 = 2;
 /// CUDA, as the interface of a graphics context.
@@ -64,6 +68,12 @@ impl InternedStrings {
             let next = names.contexts.len() as u64 + 1;
             names.contexts.entry(launch.process_id).or_insert(next);
         }
+        for copy in &timeline.copies {
+            let next = names.streams.len() as u64 + FIRST_STREAM;
+            names.streams.entry(copy.stream_id.unwrap_or(0)).or_insert(next);
+            let next = names.contexts.len() as u64 + 1;
+            names.contexts.entry(copy.process_id).or_insert(next);
+        }
         for counter in measured {
             let next = names.counters.len() as u64 + 1;
             names.counters.entry(counter.metric.clone()).or_insert((next, counter.unit.clone()));
@@ -97,7 +107,7 @@ impl InternedStrings {
     /// All names as one message.
     pub(super) fn interned(&self) -> MessageBuilder {
         let named = |number: u64, name: &str| MessageBuilder::default().uint(1, number).text(2, name);
-        let stage = named(STAGE, "kernel").uint(4, COMPUTE);
+        let stages = STAGES.map(|(number, name)| named(number, name).uint(4, COMPUTE));
         let stream =
             |(stream, number): (&u32, &u64)| named(*number, &format!("stream {stream}")).uint(4, COMPUTE);
         let context = |(process, number): (&i64, &u64)| {
@@ -111,7 +121,7 @@ impl InternedStrings {
         MessageBuilder::default()
             .messages(2, self.kernels.iter().map(event))
             .messages(23, self.contexts.iter().map(context))
-            .messages(24, [stage].into_iter().chain(self.streams.iter().map(stream)))
+            .messages(24, stages.into_iter().chain(self.streams.iter().map(stream)))
             .message(47, &MessageBuilder::default().uint(1, 1).message(2, &self.described()))
             .messages(COMPUTE_KERNELS, self.kernels.iter().map(kernel))
             .messages(COMPUTE_ARGUMENTS, arguments)

@@ -247,6 +247,15 @@ mod tests {
     }
 
     #[test]
+    fn comparisons_in_a_return_type_are_no_brackets() {
+        check(
+            "std::enable_if<(((8)>(0)))&&vllm::_typeConvert<c10::BFloat16>::exists, void>::type vllm::fused_add_rms_norm_kernel<c10::BFloat16, 8>(c10::BFloat16*, float, int)",
+            "fused_add_rms_norm[bf16]",
+        );
+        check("void f<((4)<(8)), float>(int)", "f[f32]");
+    }
+
+    #[test]
     fn brackets_hold_functor_and_type() {
         check(
             "void at::native::elementwise_kernel<128, 2, void at::native::gpu_kernel_impl_nocast<at::native::CUDAFunctor_add<float> >(at::TensorIteratorBase&, at::native::CUDAFunctor_add<float> const&)::{lambda(int)#1}>(int, int)",

@@ -10,13 +10,18 @@ pub(super) fn without_anonymous(name: &str) -> String {
 
 /// The bytes of a text outside of all brackets, and the outermost brackets, each with its position. None if brackets do
 /// not match.
+///
+/// In parentheses, `<` and `>` may compare: one without a partner there is not a bracket.
 fn outside(text: &str) -> Option<Vec<(usize, u8)>> {
     let (mut open, mut found, mut before) = (Vec::new(), Vec::new(), b' ');
     for (at, byte) in text.bytes().enumerate() {
-        // An arrow is not a bracket.
-        let is_arrow = byte == b'>' && before == b'-';
+        // Neither is an arrow.
+        let is_compared = byte == b'>' && (before == b'-' || open.last() == Some(&b'('));
         let is_opening = matches!(byte, b'(' | b'<' | b'{' | b'[');
-        let opening = opening(byte).filter(|_| !is_arrow);
+        let opening = opening(byte).filter(|_| !is_compared);
+        while byte == b')' && open.len() > 1 && open.last() == Some(&b'<') {
+            open.pop();
+        }
         if opening.is_some() && open.pop() != opening {
             return None;
         }

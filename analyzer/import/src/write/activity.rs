@@ -7,7 +7,7 @@ use stallmap_schema::word::ActivityKind;
 use stallmap_trace::model::{TraceActivity, TraceKernel};
 use stallmap_write::CaptureWriter;
 
-use super::{RecordingWriter, run_id};
+use super::{RecordingWriter, op_id, run_id};
 
 /// A piece of work: a launch, or something else.
 enum ActivityPiece<'a> {
@@ -70,6 +70,9 @@ fn row(writing: &RecordingWriter<'_>, activity_id: u64, piece: &ActivityPiece<'_
             peer_device_id: None,
             synchronization: None,
             correlation_id: kernel.correlation,
+            op_id: None,
+            call_begin_ns: None,
+            call_end_ns: None,
         },
         ActivityPiece::Other(work) => GpuActivity {
             run_id: run_id(work.process),
@@ -88,6 +91,14 @@ fn row(writing: &RecordingWriter<'_>, activity_id: u64, piece: &ActivityPiece<'_
             peer_device_id: None,
             synchronization: work.wait,
             correlation_id: work.correlation,
+            op_id: work.op.filter(|_| is_moving(work)).map(op_id),
+            call_begin_ns: work.call.filter(|_| is_moving(work)).map(|call| call.begin_ns),
+            call_end_ns: work.call.filter(|_| is_moving(work)).map(|call| call.end_ns),
         },
     }
+}
+
+/// True for copies and fills. The call of a wait is the wait.
+fn is_moving(work: &TraceActivity) -> bool {
+    work.kind != ActivityKind::Synchronization
 }

@@ -1,6 +1,6 @@
 //! Identities and numbers of names: functions, frames, threads, streams.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
 use stallmap_schema::hash;
@@ -78,12 +78,12 @@ impl NumberedNames {
         self.threads.get(&(process, thread)).copied()
     }
 
-    /// The number of a stream in its process, over all devices.
+    /// The number of a stream on its device: that of the source where it fits.
     pub(super) fn stream(&self, process: usize, device: i32, stream: u64) -> u32 {
         self.streams.get(&(process, device, stream)).copied().unwrap_or(0)
     }
 
-    /// Numbers threads and streams in the order in which they were seen.
+    /// Numbers threads in the order in which they were seen, and streams.
     fn number(&mut self, trace: &TraceModel) {
         let calls = trace.ops.iter().map(|op| (op.process, op.call));
         let calls =
@@ -104,9 +104,14 @@ impl NumberedNames {
             .filter_map(|work| Some((work.process, work.begin_ns, work.device.unwrap_or(-1), work.stream?)));
         let mut seen: Vec<_> = kernels.chain(works).collect();
         seen.sort_unstable();
+        let large = seen.iter().filter(|(.., stream)| u32::try_from(*stream).is_err());
+        let large: HashSet<usize> = large.map(|(process, ..)| *process).collect();
         let mut next: HashMap<usize, u32> = HashMap::new();
         for (process, _, device, stream) in seen {
-            self.streams.entry((process, device, stream)).or_insert_with(|| take(&mut next, process));
+            // Streams of some sources are addresses: these are numbered.
+            let own = u32::try_from(stream).ok().filter(|_| !large.contains(&process));
+            let number = || own.unwrap_or_else(|| take(&mut next, process));
+            self.streams.entry((process, device, stream)).or_insert_with(number);
         }
     }
 }

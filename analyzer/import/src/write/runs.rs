@@ -25,6 +25,14 @@ impl RecordingWriter<'_> {
         writer.append_rows(processes.map(|(place, process)| self.run(place, process)))?;
         let mut options = options(trace, inputs, run_id(0));
         options.extend((1..trace.processes.len()).map(|place| tool(trace, run_id(place))));
+        for (place, process) in trace.processes.iter().enumerate() {
+            options.extend(process.facts.iter().map(|(name, value)| RunOption {
+                run_id: run_id(place),
+                name: name.clone(),
+                value: value.clone(),
+            }));
+        }
+        options.sort_by(|a, b| (a.run_id, &a.name).cmp(&(b.run_id, &b.name)));
         writer.append_rows(options)?;
         let mut devices: BTreeMap<i32, &model::TraceDevice> = BTreeMap::new();
         for device in &trace.devices {

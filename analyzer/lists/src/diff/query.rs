@@ -184,6 +184,12 @@ impl DiffQuery {
         QueryScript { tables, query: self.compare("diff_totals", true) }
     }
 
+    /// Work and speed in the change of time.
+    pub(super) fn work(&self) -> QueryScript {
+        let query = self.fill(&queries::WORK.body()).replace("$per", self.unit());
+        QueryScript { tables: vec![table("diff_launch", &queries::MEASURE_LAUNCH.body())], query }
+    }
+
     /// The cost of a part.
     pub(super) fn part(&self, part: DiffPart, measure: DiffMeasure) -> QueryScript {
         let level = MeasureLevel::of(part);
@@ -209,14 +215,18 @@ impl DiffQuery {
     }
 
     fn compare(&self, table: &str, is_all: bool) -> String {
-        let per = match self.per {
+        let text = self.fill(&queries::COMPARE.body());
+        let all = if is_all { "1" } else { "0" };
+        text.replace("$table", table).replace("$per", self.unit()).replace("$all", all)
+    }
+
+    /// The divisor of sums.
+    const fn unit(&self) -> &'static str {
+        match self.per {
             DiffDivisor::Auto | DiffDivisor::Total => "total",
             DiffDivisor::Step => "step",
             DiffDivisor::Launch => "launch",
-        };
-        let text = self.fill(&queries::COMPARE.body());
-        let all = if is_all { "1" } else { "0" };
-        text.replace("$table", table).replace("$per", per).replace("$all", all)
+        }
     }
 
     fn fill(&self, text: &str) -> String {

@@ -119,7 +119,7 @@ async fn compare(
     let kernels = costs.pop().map(|answer| DiffLineKernel::read(queries::LINE_KERNELS.name, &answer.rows));
     let mut kernels = kernels.transpose()?.unwrap_or_default();
     let tables = costs.split_off(1);
-    let headlines = comparison.headlines(&CompareRow::read(queries::COMPARE.name, &costs[0].rows)?);
+    let headlines = comparison.headlines(&CompareRow::read(queries::COMPARE.name, &costs[0].rows)?).await?;
     let mut parts = Vec::new();
     for (part, answer) in PARTS.into_iter().zip(tables) {
         let kernels = if part == DiffPart::Lines { take(&mut kernels) } else { Vec::new() };

@@ -22,6 +22,32 @@ pub(super) struct DiffLineKernel {
 }
 }
 
+rows! {
+/// A row of `sql/queries/diff/work.sql`.
+#[derive(Clone, Debug)]
+pub(super) struct WorkShare {
+    /// The other capture.
+    pub(super) capture: String,
+    /// The change by other numbers of launches of the same kernels, as part of the first capture's time.
+    pub(super) work: Option<f64> as "work_share",
+    /// The complete change.
+    pub(super) change: Option<f64> as "change_share",
+    /// The time from the first to the last work in the first capture, nanoseconds.
+    pub(super) base_span: Option<f64>,
+    /// The same in the other.
+    pub(super) span: Option<f64>,
+}
+}
+
+impl WorkShare {
+    /// The part of the change that is work and that which is not, if most of it is work.
+    fn parts(&self) -> Option<(f64, f64)> {
+        let (work, change) = (self.work?, self.change?);
+        let rest = change - work;
+        (work * change > 0.0 && work.abs() > rest.abs()).then_some((work, rest))
+    }
+}
+
 /// The change of one total.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct TotalChange {
@@ -47,8 +73,45 @@ pub(super) struct MetricWords<'a> {
 }
 
 /// One sentence for each capture, from the rows of the total.
-pub(super) fn headlines(rows: &[CompareRow], base: &str, words: MetricWords<'_>) -> Vec<TotalChange> {
-    rows.iter().map(|row| TotalChange { sentence: sentence(row, base, words), row: row.clone() }).collect()
+pub(super) fn headlines(
+    rows: &[CompareRow],
+    base: &str,
+    words: MetricWords<'_>,
+    works: &[WorkShare],
+) -> Vec<TotalChange> {
+    let headline = |row: &CompareRow| {
+        let work = works.iter().find(|work| work.capture == row.capture);
+        let amount = work.filter(|_| !row.is_noise()).and_then(|work| of_work(row, base, words, work));
+        TotalChange { sentence: amount.unwrap_or_else(|| sentence(row, base, words)), row: row.clone() }
+    };
+    rows.iter().map(headline).collect()
+}
+
+/// The sentence about a capture that does more or less of the same work: this is neither faster nor slower. None if
+/// something else is most of the change.
+fn of_work(row: &CompareRow, base: &str, words: MetricWords<'_>, work: &WorkShare) -> Option<String> {
+    let (amount, rest) = work.parts()?;
+    let verdict = if amount > 0.0 { "more" } else { "less" };
+    let change = row.ratio.map(number::ratio)?;
+    let signed = |share: f64| number::ratio(1.0 + share);
+    let span = work.base_span.zip(work.span).map(|(before, after)| {
+        let (before, after) = (words.unit.value(before), words.unit.value(after));
+        if before == after {
+            format!(" Both last {before}.")
+        } else {
+            format!(" They last {before} and {after}.")
+        }
+    });
+    Some(format!(
+        "{} does {verdict} work than {base}: {change} time{}, {}{}: {} by launches of the same kernels, {} by the rest.{}",
+        row.capture,
+        bracketed(row),
+        range(row, words.unit),
+        words.per,
+        signed(amount),
+        signed(rest),
+        span.unwrap_or_default()
+    ))
 }
 
 fn sentence(row: &CompareRow, base: &str, words: MetricWords<'_>) -> String {
@@ -117,6 +180,34 @@ mod tests {
             verdict: Some(verdict.into()),
             ..CompareRow::default()
         }
+    }
+
+    #[test]
+    fn less_of_the_same_work_is_not_faster() {
+        let words = MetricWords {
+            metric: DiffMetric::Time,
+            title: "time",
+            unit: DiffUnit::Time,
+            per: "",
+            is_estimated: false,
+        };
+        let row = row(5000.0, 4000.0, "less");
+        let share = |work: f64| WorkShare {
+            capture: "b".into(),
+            work: Some(work),
+            change: Some(-0.2),
+            base_span: Some(7000.0),
+            span: Some(7000.0),
+        };
+        let sentence =
+            |work: f64| headlines(std::slice::from_ref(&row), "a", words, &[share(work)])[0].sentence.clone();
+        assert_eq!(
+            sentence(-0.25),
+            "b does less work than a: -20.0 % time (95 % CI -30.0 % to -10.0 %), 5 → 4 µs: -25.0 % by launches of the \
+             same kernels, +5.0 % by the rest. Both last 7 µs."
+        );
+        assert!(sentence(-0.05).starts_with("b is faster than a"), "{}", sentence(-0.05));
+        assert!(sentence(0.1).starts_with("b is faster than a"), "{}", sentence(0.1));
     }
 
     #[test]

@@ -7,6 +7,9 @@ use stallmap_console::exit::Outcome;
 use stallmap_formats::decimal::{integer, microseconds};
 use stallmap_formats::json::JsonStream;
 
+use super::collective::CollectiveArguments;
+use super::inputs::{self, OpInputs};
+
 /// An event. Times are relative to the base of the trace.
 #[derive(Debug, Default)]
 pub(super) struct TraceEvent {
@@ -45,6 +48,8 @@ pub(super) struct EventArguments {
     /// The name that metadata give to a process.
     pub(super) label: Option<String>,
     pub(super) left: LeftOut,
+    pub(super) inputs: OpInputs,
+    pub(super) collective: Option<Box<CollectiveArguments>>,
     /// True with arguments of another profiler.
     pub(super) is_of_rocprof: bool,
 }
@@ -52,8 +57,6 @@ pub(super) struct EventArguments {
 /// Arguments that the import leaves out: true if an event has them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LeftOut {
-    pub(super) shapes: bool,
-    pub(super) collective: bool,
     pub(super) occupancy: bool,
 }
 
@@ -113,14 +116,10 @@ impl EventArguments {
             match key {
                 "grid" => found.grid = json.extent()?,
                 "block" => found.block = json.extent()?,
-                "Input Dims" | "Input dims" => {
-                    found.left.shapes = true;
-                    json.skip()?;
-                }
-                "Collective name" => {
-                    found.left.collective = true;
-                    json.skip()?;
-                }
+                "Input Dims" | "Input dims" => found.inputs.sizes = inputs::extents(json)?,
+                "Input Strides" => found.inputs.strides = inputs::extents(json)?,
+                "Input type" => found.inputs.types = inputs::texts(json)?,
+                "Concrete Inputs" => found.inputs.values = inputs::texts(json)?,
                 "est. achieved occupancy %" => {
                     found.left.occupancy = true;
                     json.skip()?;
@@ -129,7 +128,7 @@ impl EventArguments {
                     found.is_of_rocprof = true;
                     json.skip()?;
                 }
-                _ if SCALARS.contains(&key) => {
+                _ if SCALARS.contains(&key) || CollectiveArguments::NAMES.contains(&key) => {
                     if let Some(value) = json.scalar()? {
                         found.put(key, value);
                     }
@@ -161,6 +160,9 @@ impl EventArguments {
             "name" => self.label = Some(value),
             "kernel" => self.kernel = Some(value),
             "cuda_sync_kind" => self.wait = Some(value),
+            _ if CollectiveArguments::NAMES.contains(&name) => {
+                self.collective.get_or_insert_default().put(name, value);
+            }
             _ => {}
         }
     }

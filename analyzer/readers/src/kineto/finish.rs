@@ -70,7 +70,7 @@ impl KinetoReader {
             (kernel.process, kernel.call) = find(*group, kernel.correlation, begin_ns);
         }
         for (work, group) in self.trace.works.iter_mut().zip(&self.work_groups) {
-            (work.process, _) = find(*group, work.correlation, work.begin_ns);
+            (work.process, work.call) = find(*group, work.correlation, work.begin_ns);
         }
     }
 
@@ -80,7 +80,10 @@ impl KinetoReader {
             |kernel: &TraceKernel| Some((kernel.process, i64::try_from(kernel.correlation?).ok()?));
         let seen: HashSet<(usize, i64)> = self.trace.kernels.iter().filter_map(of_kernel).collect();
         let called = self.trace.kernels.iter().filter(|kernel| kernel.call.is_some());
-        let launching: HashSet<(usize, i64)> = called.filter_map(of_kernel).collect();
+        let mut launching: HashSet<(usize, i64)> = called.filter_map(of_kernel).collect();
+        let works = self.trace.works.iter().filter(|work| work.call.is_some());
+        launching
+            .extend(works.filter_map(|work| Some((work.process, i64::try_from(work.correlation?).ok()?))));
         self.left.calls = self.left.calls.saturating_sub(launching.len() as u64);
         self.launches.retain(|(process, number, _)| !seen.contains(&(*process, *number)));
         self.launches.sort_by_key(|(.., pending)| pending.call.begin_ns);

@@ -15,8 +15,7 @@ const MAX_CATEGORIES: usize = 100;
 pub(super) struct OmittedEvents {
     pub(super) without_time: u64,
     of_wrong_length: u64,
-    shapes: u64,
-    collectives: u64,
+    pub(super) long_inputs: u64,
     occupancy: u64,
     pub(super) host_memory: u64,
     pub(super) calls: u64,
@@ -29,8 +28,6 @@ impl OmittedEvents {
     pub(super) fn arguments(&mut self, event: &TraceEvent) {
         self.of_wrong_length += u64::from(event.is_of_wrong_length);
         let left = event.arguments.left;
-        self.shapes += u64::from(left.shapes);
-        self.collectives += u64::from(left.collective);
         self.occupancy += u64::from(left.occupancy);
     }
 
@@ -48,11 +45,10 @@ impl OmittedEvents {
         let mut lose = |reason: &str, count| losses.add_many(LossKind::Source, reason, count, None);
         lose("events without a time", self.without_time);
         lose("events with a negative length, or one beyond all bounds", self.of_wrong_length);
-        lose("shapes, types and strides of the inputs of ops", self.shapes);
-        lose("sizes, types and groups of collectives", self.collectives);
+        lose("values of the inputs of ops with more than 256 bytes", self.long_inputs);
         lose("estimates of occupancy", self.occupancy);
         lose("allocations and frees of memory of the host", self.host_memory);
-        lose("calls of the runtime and the driver that launch no kernel", self.calls);
+        lose("calls of the runtime and the driver that launch nothing", self.calls);
         lose("events that are not objects, or of further categories", self.others);
         for (category, count) in &self.categories {
             let category = if category.is_empty() { "(none)" } else { category };

@@ -7,8 +7,10 @@ use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::cell::Blob;
 use stallmap_schema::id::{Address, RunId};
 use stallmap_schema::tables::activity::GpuActivity;
-use stallmap_schema::tables::launch::{GraphLaunch, Launch, LaunchParameter, LaunchRun, TensorMap};
-use stallmap_schema::word::{ActivityKind, Match, SynchronizationKind};
+use stallmap_schema::tables::launch::{
+    GraphLaunch, Launch, LaunchCollective, LaunchParameter, LaunchRun, TensorMap,
+};
+use stallmap_schema::word::{ActivityKind, CollectiveKind, Match, SynchronizationKind};
 use stallmap_write::CaptureWriter;
 
 pub(super) fn launches(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
@@ -120,6 +122,24 @@ fn parameters(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
         peer_device_id: None,
         synchronization: Some(SynchronizationKind::Stream),
         correlation_id: Some(7),
+        op_id: None,
+        call_begin_ns: None,
+        call_end_ns: None,
+    }])?;
+    writer.append_rows([LaunchCollective {
+        kernel_id: kernel(2),
+        kind: CollectiveKind::AllReduce,
+        call_name: Some("allreduce".to_owned()),
+        in_element_count: Some(64),
+        out_element_count: Some(64),
+        dtype: Some("float32".to_owned()),
+        element_bytes: Some(4),
+        group_name: Some("0".to_owned()),
+        group_description: Some("default_pg".to_owned()),
+        group_ranks: Some("[0, 1]".to_owned()),
+        group_size: Some(2),
+        sequence_number: Some(1),
+        match_id: None,
     }])?;
     writer.append_rows((0..3).map(|ordinal| LaunchParameter {
         kernel_id: kernel(ordinal),

@@ -5,7 +5,7 @@ use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::hash;
 use stallmap_schema::id::PystatesHash;
 use stallmap_schema::tables::python::{PythonFrame, PythonState, SourceLine};
-use stallmap_schema::tables::tensor::{Op, OpTensor};
+use stallmap_schema::tables::tensor::{Op, OpInput, OpTensor};
 use stallmap_schema::word::{Direction, OpKind, Phase};
 use stallmap_write::CaptureWriter;
 
@@ -102,5 +102,14 @@ pub(super) fn ops(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
         part(3, Direction::InOut, 0, 2),
         part(4, Direction::In, 0, 4),
         part(4, Direction::Out, 0, 3),
-    ])
+    ])?;
+    writer.append_rows([OpInput {
+        op_id: op(2),
+        position: 0,
+        element: 0,
+        dtype: Some("float32".to_owned()),
+        sizes: vec![16, 4],
+        strides: vec![4, 1],
+        value: None,
+    }])
 }

@@ -1,0 +1,41 @@
+//! Copies and fills as stages of the GPU.
+
+use super::kernels::event_id;
+use super::names::{COPY_STAGE, FILL_STAGE, InternedStrings};
+use super::packet_at;
+use crate::proto::MessageBuilder;
+use crate::round::unsigned;
+use crate::timeline::{CaptureTimeline, TimelineCopy};
+
+/// One packet per copy and fill with a time on the GPU.
+pub(super) fn packets<'a>(
+    timeline: &'a CaptureTimeline,
+    names: &'a InternedStrings,
+) -> impl Iterator<Item = MessageBuilder> + 'a {
+    let last = timeline.launches.iter().map(|launch| event_id(launch.kernel_id)).max().unwrap_or(0);
+    let timed = timeline.copies.iter().filter_map(|copy| Some((copy, copy.end_ns?)));
+    timed.zip(last + 1..).map(|((copy, end_ns), id)| {
+        let begin = unsigned(copy.begin_ns);
+        packet_at(begin).message(53, &stage(copy, unsigned(end_ns).saturating_sub(begin), id, names))
+    })
+}
+
+fn stage(copy: &TimelineCopy, duration: u64, id: u64, names: &InternedStrings) -> MessageBuilder {
+    let extra = [
+        ("bytes", copy.size_bytes),
+        ("stream", copy.stream_id.map(u64::from)),
+        ("device", copy.device_id.map(unsigned)),
+    ];
+    let extra = extra.into_iter().filter_map(|(name, value)| {
+        Some(MessageBuilder::default().text(1, name).text(2, &value?.to_string()))
+    });
+    MessageBuilder::default()
+        .uint(1, id)
+        .uint(2, duration)
+        .with(names.context(copy.process_id), |stage, context| stage.uint(5, context))
+        .messages(6, extra)
+        .int(11, copy.device_id.unwrap_or(0))
+        .with(names.stream(copy.stream_id.unwrap_or(0)), |stage, stream| stage.uint(13, stream))
+        .uint(14, if copy.kind == "fill" { FILL_STAGE } else { COPY_STAGE })
+        .text(17, &copy.name())
+}
