@@ -51,6 +51,8 @@ use stallmap_engine::analyses::{self, AnalysisTable};
 use stallmap_engine::derived::{AccessShape, AccessTensor, PcTensorPart};
 use stallmap_engine::exec::Grain;
 use stallmap_engine::table::{DerivedTable, Engine, Places, PlacesTable};
+use stallmap_steps::row::LaunchPhase;
+use stallmap_steps::table::PhaseTable;
 use stallmap_tables::captured::{CapturedTable, Presence};
 use stallmap_tables::listing::CaptureTable;
 use stallmap_tables::location::Location;
@@ -458,7 +460,7 @@ fn derived() -> impl Iterator<Item = TableDef> {
         .chain(Places::ALL.map(Places::table))
         .chain(analyses::Kind::ALL.map(analyses::Kind::table))
         .chain(Kind::ALL.map(Kind::table))
-        .chain([CaptureTable::TABLE])
+        .chain([LaunchPhase::TABLE, CaptureTable::TABLE])
 }
 
 /// Names that SQL reads without quotes.
@@ -513,6 +515,9 @@ fn register_tables(
     }
     let listing = stallmap_tables::listing::listing(tables.values())?;
     schema.register_table(CaptureTable::TABLE.name.to_owned(), Arc::new(listing))?;
+    if let Some(phases) = PhaseTable::new(|name| tables.get(name).cloned()) {
+        schema.register_table(LaunchPhase::TABLE.name.to_owned(), Arc::new(phases))?;
+    }
     let Some(engine) = Engine::new(|name| tables.get(name).cloned()).map(Arc::new) else { return Ok(()) };
     for grain in [Grain::Request, Grain::Instruction, Grain::Shape] {
         let table = DerivedTable::new(Arc::clone(&engine), grain);

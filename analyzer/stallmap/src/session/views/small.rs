@@ -27,6 +27,7 @@ use stallmap_code::table::CodeTable;
 use stallmap_engine::analyses::AnalysisTable;
 use stallmap_engine::table::{DerivedTable, PlacesTable};
 use stallmap_joins::few;
+use stallmap_steps::table::PhaseTable;
 use stallmap_tables::captured::CapturedTable;
 
 use super::inline::{View, expanded};
@@ -161,6 +162,9 @@ fn size_of(scan: &TableScan, few: usize) -> Option<Size> {
             Some(code_rows) => Size { code_rows, ..Size::default() },
             None => Size { unread: Some(Arc::clone(table.code())), ..Size::default() },
         });
+    }
+    if let Some(table) = provider.downcast_ref::<PhaseTable>() {
+        return table.row_count().map(of_rows);
     }
     if let Some(table) = provider.downcast_ref::<PlacesTable>() {
         let unknown = Size { has_pointers: true, ..Size::default() };
