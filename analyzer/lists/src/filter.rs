@@ -1,7 +1,7 @@
 //! Filters of launches: names on the command line become conditions of SQL, for every query that reads costs.
 //!
 //! ```text
-//! --kernel, --line, --op ──> names that the capture has ──> condition ──┐
+//! --kernel, --line, --op, --phase ──> names that the capture has ──> condition ──┐
 //! query of a command ──> its cost views, each as a part of the statement ──> the statement that `--sql` prints
 //! ```
 //!
@@ -99,6 +99,14 @@ impl Filter {
             launches.push(format!("op IN ({ops})"));
             findings.push(format!("op IN ({ops})"));
             words.push(format!("--op {wanted}"));
+        }
+        if let Some(phase) = args.chosen_phase() {
+            launches.push(format!("program_phase IN ({})", phase.words()));
+            words.push(format!("--phase {}", phase.name()));
+        }
+        if findings.is_empty() {
+            // Findings have no phase of their own.
+            findings.push("true".to_owned());
         }
         let (launches, findings) = (launches.join(" AND "), findings.join(" AND "));
         let words = words.join(" ");

@@ -84,6 +84,7 @@ pub(crate) fn processes(sources: &Sources) -> Result<BTreeMap<u32, SequenceProce
             kernel_id,
             gpu_ns: times.get(&kernel_id).map(|(_, time)| *time),
             call_ns: call.map(|call| call.begin_ns),
+            has_call: call.is_some_and(|call| call.has_end),
             is_first: call.is_none_or(|call| call.is_first),
             is_optimizer: op.is_some_and(|op| op.is_optimizer),
             optimizer_steps: op.map(|op| op.steps),
@@ -128,6 +129,7 @@ fn ops(batch: &RecordBatch) -> Result<(HashMap<u64, SequenceOp>, BTreeMap<u32, S
 
 struct SequenceCall {
     begin_ns: i64,
+    has_end: bool,
     is_first: bool,
 }
 
@@ -147,7 +149,10 @@ fn calls(batch: &RecordBatch) -> Result<HashMap<(u32, u64), SequenceCall>> {
             ends.is_valid(row).then(|| (runs.value(row), threads.value(row), begin_ns, ends.value(row)));
         let is_first = call.is_none() || call != before;
         before = call;
-        calls.insert((runs.value(row), kernels.value(row)), SequenceCall { begin_ns, is_first });
+        calls.insert(
+            (runs.value(row), kernels.value(row)),
+            SequenceCall { begin_ns, has_end: ends.is_valid(row), is_first },
+        );
     }
     Ok(calls)
 }

@@ -12,6 +12,8 @@ pub(crate) struct SequenceLaunch {
     pub(crate) gpu_ns: Option<(i64, i64)>,
     /// Begin of its call.
     pub(crate) call_ns: Option<i64>,
+    /// True if its call is known. Else `call_ns` is the begin of its kernel.
+    pub(crate) has_call: bool,
     /// True if it is the first kernel of its call: other kernels of a graph begin no step.
     pub(crate) is_first: bool,
     /// True if it is in the optimizer.

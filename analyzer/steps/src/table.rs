@@ -1,5 +1,6 @@
 //! `launch_phase` in a schema: computed at its first use, from small tables.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -21,7 +22,7 @@ use tokio::sync::OnceCell;
 
 use super::period::{self, StepCuts};
 use super::phases::{ProgramPhase, SetupPart, phases};
-use super::read::{SOURCES, SequenceProcess, Sources, processes};
+use super::read::{LaunchKey, SOURCES, SequenceProcess, Sources, processes};
 use super::recorded::{by_optimizer, by_ranges};
 use super::row::LaunchPhase;
 use super::sequence::{Sequence, SequenceLaunch};
@@ -63,10 +64,23 @@ impl PhaseTable {
     }
 }
 
+/// Launches in program order. Where calls are not known, kernels of a trace that were launched before it began stand among
+/// its calls: there, the order is that of the GPU.
+fn in_order(launches: BTreeMap<u64, (LaunchKey, SequenceLaunch)>) -> Vec<(LaunchKey, SequenceLaunch)> {
+    let calls = launches.values().filter(|(_, launch)| launch.has_call).count();
+    let are_mixed = calls > 0 && calls < launches.len();
+    let are_timed = launches.values().all(|(_, launch)| launch.gpu_ns.is_some());
+    let mut launches: Vec<_> = launches.into_values().collect();
+    if are_mixed && are_timed {
+        launches.sort_by_key(|(_, launch)| launch.gpu_ns);
+    }
+    launches
+}
+
 /// Rows of one process.
 fn rows_of(run: u32, process: SequenceProcess) -> Vec<LaunchPhase> {
     let (trials, launches): (Vec<_>, Vec<_>) =
-        process.launches.into_values().partition(|(_, launch)| launch.is_trial);
+        in_order(process.launches).into_iter().partition(|(_, launch)| launch.is_trial);
     let sequence = Sequence::from_launches(launches);
     let ranged = process.ranges.into_steps().find_map(|ranges| by_ranges(&sequence, &ranges));
     let found = ranged.map(|steps| ("range", steps));

@@ -15,14 +15,17 @@ rows! {
         pub(super) gpus: Option<String>,
         pub(super) ranks: u64,
         pub(super) steps: u64,
+        pub(super) step_launches: Option<f64>,
+        pub(super) found_by: String,
         pub(super) launches: u64,
+        pub(super) phase_launches: u64,
         pub(super) sampled_launches: u64,
         pub(super) replayed_launches: u64,
         pub(super) samples: Option<f64>,
         pub(super) time_ns: Option<f64>,
         pub(super) timed_launches: u64,
         pub(super) measured_launches: u64,
-        pub(super) busy_share: Option<f64>,
+        pub(super) is_imported: bool,
         pub(super) costliest: Option<String>,
         pub(super) costliest_share: Option<f64>,
     }
@@ -109,23 +112,33 @@ rows! {
 
 impl Run {
     /// The program's name, GPU, launches and time.
-    pub(super) fn subject(&self) -> Vec<String> {
+    pub(super) fn subject(&self, busy_share: Option<f64>) -> Vec<String> {
         let mut pieces = vec![self.script()];
         pieces.extend(self.gpus.clone().filter(|gpus| !gpus.trim().is_empty()));
         if self.ranks > 1 {
             pieces.push(counted(self.ranks, "rank", "ranks"));
         }
         if self.steps > 0 {
-            pieces.push(counted(self.steps, "step", "steps"));
+            pieces.push(format!("{} {}", grouped(self.steps.into()), self.step_noun(self.steps)));
         }
         pieces.push(counted(self.launches, "launch", "launches"));
         if let Some(time) = self.time_ns {
             pieces.push(format!("{} of GPU time{}", nanoseconds(time), self.basis()));
         }
-        if let Some(share) = self.busy_share {
+        if let Some(share) = busy_share {
             pieces.push(format!("GPU busy {}", percent(share)));
         }
         pieces
+    }
+
+    /// The noun of the repeated part: where only the sequence of kernels shows it, it need not be a step.
+    pub(super) fn step_noun(&self, count: u64) -> &'static str {
+        match (self.found_by == "period", count) {
+            (true, 1) => "iteration",
+            (true, _) => "iterations",
+            (false, 1) => "step",
+            (false, _) => "steps",
+        }
     }
 
     /// The measured part of the time, in words.
@@ -183,6 +196,8 @@ impl Finding {
 
 /// Losses first, then coverage. True marks a loss.
 pub(super) fn trust(run: &Run, losses: &[Loss], attributed: Option<(f64, &str)>) -> Vec<(bool, String)> {
+    // What a trace of another tool never has is no loss of this one.
+    let losses: Vec<&Loss> = losses.iter().filter(|loss| !run.is_imported || !loss.is_of_imports()).collect();
     let mut pieces: Vec<(bool, String)> = losses.iter().take(1).map(|loss| (true, loss.text())).collect();
     if losses.len() > 1 {
         pieces.push((true, counted(losses.len() as u64 - 1, "more loss", "more losses")));
@@ -190,7 +205,9 @@ pub(super) fn trust(run: &Run, losses: &[Loss], attributed: Option<(f64, &str)>)
     if losses.is_empty() {
         pieces.push((false, "nothing lost".to_owned()));
     }
-    if run.samples.is_some() && run.sampled_launches < run.launches {
+    if run.is_imported && run.samples.unwrap_or_default() <= 0.0 {
+        pieces.push((false, "measured times, no stall samples".to_owned()));
+    } else if run.samples.is_some() && run.sampled_launches < run.launches {
         let sampled = grouped(run.sampled_launches.into());
         pieces.push((true, format!("{sampled} of {} launches sampled", grouped(run.launches.into()))));
     }
@@ -212,6 +229,11 @@ pub(super) fn trust(run: &Run, losses: &[Loss], attributed: Option<(f64, &str)>)
 }
 
 impl Loss {
+    /// True for data that other tools do not record, or did not this time.
+    fn is_of_imports(&self) -> bool {
+        self.reason.starts_with("not recorded: ") || self.reason.starts_with("not in the imported file: ")
+    }
+
     pub(super) fn text(&self) -> String {
         let reason = self.reason.trim_end_matches('.');
         if self.kind == "run" {

@@ -23,6 +23,8 @@ const PERCENT: usize = 5;
 const LEAST_DETAIL: usize = 8;
 /// A loss is not cut below this.
 const LEAST_LOSS: usize = 30;
+/// A kernel's name has no more lines than this.
+const MAX_NAME_LINES: usize = 2;
 /// Before the text of a finding.
 const INDENT: &str = "   ";
 /// Parts of a cell, from one eighth to seven.
@@ -81,6 +83,9 @@ impl Screen<'_> {
         lines.push(String::new());
         let sentence = wrap(&printable(&self.verdict.sentence), self.columns);
         lines.extend(sentence.lines().map(|line| self.canvas.paint.text(Role::Heading, line)));
+        if let Some(outside) = self.verdict.outside_steps() {
+            lines.push(self.paint(Role::Dim, &fit(&outside, self.columns)));
+        }
         lines
     }
 
@@ -223,7 +228,8 @@ fn texts(share: &Share, script: &str, labels: usize, room: usize) -> Vec<String>
     if share.kind == Kind::Line {
         // Functions of lines can be cut, kernels cannot.
         let is_kernel = place(&share.label) == share.label && width(&share.label) > room;
-        return if is_kernel { broken(&share.label, room) } else { vec![fit(&share.label, room)] };
+        let label = shorten(&share.label, room * MAX_NAME_LINES, Shorten::Middle);
+        return if is_kernel { broken(&label, room) } else { vec![fit(&share.label, room)] };
     }
     if share.kind != Kind::Tensor {
         return vec![fit(&share.label, room)];

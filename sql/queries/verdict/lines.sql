@@ -1,10 +1,19 @@
 -- Shares by line
--- All samples, as parts of 1, by the line that launched the kernels, with its gradient. Kernels without a line are rows
--- under their label. A line with more than half of all samples, most of them in several modules of a model, is shown by
--- module instead: numbers in paths are *, and text is the line. kind: line, module, kernel, other (the rest). text: the
--- line's, as the program ran it.
-WITH cost AS (
-  SELECT kernel_id, sum(samples) AS samples, sum(memory_samples) AS memory_samples FROM sample_cost GROUP BY kernel_id
+-- All samples of some phases of the program, as parts of 1, by the line that launched the kernels, with its gradient.
+-- Without samples, all time. Kernels without a line are rows under their label. A line with more than half of all, most
+-- of it in several modules of a model, is shown by module instead: numbers in paths are *, and text is the line. kind:
+-- line, module, kernel, other (the rest). text: the line's, as the program ran it.
+WITH taken AS (
+  SELECT c.*, sum(c.samples) OVER () AS all_samples
+  FROM sample_cost c
+  JOIN launch_phase p ON p.kernel_id = c.kernel_id
+  WHERE p.program_phase IN ($phases)
+), cost AS (
+  SELECT
+    kernel_id, sum(CASE WHEN all_samples > 0.0 THEN samples ELSE coalesce(time_ns, 0.0) END) AS samples,
+    sum(memory_samples) AS memory_samples
+  FROM taken
+  GROUP BY kernel_id
 ), named AS (
   SELECT
     CASE WHEN coalesce(l.forward_line, l.line) IS NULL THEN 'kernel' ELSE 'line' END AS kind,

@@ -36,7 +36,11 @@ CREATE VIEW launch_context (
   -- Index of the launch of that graph, from 0.
   graph_launch,
   -- Its node in that graph.
-  graph_node
+  graph_node,
+  -- Its phase of the program: setup, steady, end or once, as in `launch_phase`.
+  program_phase,
+  -- The step of the program, numbered from 0. Null outside steps.
+  program_step
 ) AS
 SELECT
   l.kernel_id,
@@ -56,8 +60,11 @@ SELECT
   r.rank,
   l.graph_id,
   l.graph_launch,
-  l.graph_node
+  l.graph_node,
+  h.program_phase,
+  h.program_step
 FROM launch l
+LEFT JOIN launch_phase h ON h.kernel_id = l.kernel_id
 LEFT JOIN run r ON r.run_id = l.run_id
 LEFT JOIN function f ON f.function_id = l.function_id
 LEFT JOIN op o ON o.op_id = l.op_id

@@ -50,7 +50,7 @@ WITH gap AS (
   FROM gpu_activity
   WHERE kind = 'synchronization' AND synchronization <> 'stream_wait_event' AND end_ns IS NOT NULL
   UNION ALL
-  SELECT run_id, end_ns, NULL, device_id, begin_ns FROM gap
+  SELECT run_id, end_ns, CAST(NULL AS BIGINT), device_id, begin_ns FROM gap
 ), waited AS (
   SELECT *, max(wait_ns) OVER (PARTITION BY run_id ORDER BY ns) AS last_wait_ns FROM moment
 )

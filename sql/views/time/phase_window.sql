@@ -48,16 +48,16 @@ WITH work AS (
 )
 SELECT run_id, device_id, 'steady', program_step, begin_ns, end_ns, is_whole FROM begun
 UNION ALL
-SELECT p.run_id, p.device_id, 'setup', NULL, p.begin_ns, s.begin_ns, true
+SELECT p.run_id, p.device_id, 'setup', CAST(NULL AS INT UNSIGNED), p.begin_ns, s.begin_ns, true
 FROM span p
 JOIN steady s ON s.run_id = p.run_id AND s.device_id = p.device_id
 WHERE s.begin_ns > p.begin_ns
 UNION ALL
-SELECT p.run_id, p.device_id, 'end', NULL, s.end_ns, p.end_ns, true
+SELECT p.run_id, p.device_id, 'end', CAST(NULL AS INT UNSIGNED), s.end_ns, p.end_ns, true
 FROM span p
 JOIN steady s ON s.run_id = p.run_id AND s.device_id = p.device_id
 WHERE p.end_ns > s.end_ns
 UNION ALL
-SELECT p.run_id, p.device_id, 'once', NULL, p.begin_ns, p.end_ns, true
+SELECT p.run_id, p.device_id, 'once', CAST(NULL AS INT UNSIGNED), p.begin_ns, p.end_ns, true
 FROM span p
 LEFT ANTI JOIN steady s ON s.run_id = p.run_id AND s.device_id = p.device_id

@@ -22,10 +22,10 @@ CREATE VIEW segment_phase (
 WITH window_rank AS (
   SELECT *, row_number() OVER (PARTITION BY run_id, device_id ORDER BY begin_ns, end_ns) AS place FROM phase_window
 ), moment AS (
-  SELECT run_id, device_id, begin_ns, place, NULL AS duration_ns, NULL AS kernel_count, NULL AS collective_count, NULL AS copy_count
-  FROM window_rank
+  SELECT run_id, device_id, begin_ns, CAST(NULL AS BIGINT UNSIGNED) AS place, duration_ns, kernel_count, collective_count, copy_count
+  FROM gpu_segment
   UNION ALL
-  SELECT run_id, device_id, begin_ns, NULL, duration_ns, kernel_count, collective_count, copy_count FROM gpu_segment
+  SELECT run_id, device_id, begin_ns, place, NULL, NULL, NULL, NULL FROM window_rank
 ), placed AS (
   -- A stretch that begins with a window belongs to it.
   SELECT *, max(place) OVER (PARTITION BY run_id, device_id ORDER BY begin_ns) AS window_place FROM moment
