@@ -101,11 +101,8 @@ fn show(args: &Top, section: Query, rows: &[RecordBatch], absence: Option<&str>)
     for line in section.doc() {
         heading += &(canvas.paint.text(Role::Dim, line) + "\n");
     }
-    let mut table = Table::of(rows, Look::Report).map_err(arrow_failure)?.without(if output::is_wide() {
-        &[]
-    } else {
-        DETAILS
-    });
+    let table = Table::of(rows, Look::Report).map_err(arrow_failure)?.without_samples();
+    let mut table = table.without(if output::is_wide() { &[] } else { DETAILS });
     if table.rows() == 0 {
         return output::print(&(heading + &nothing(section, absence)));
     }

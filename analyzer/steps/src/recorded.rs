@@ -42,7 +42,7 @@ pub(crate) fn by_optimizer(sequence: &Sequence) -> Option<StepCuts> {
     if rest.is_empty() || alike * 3 < whole.len() * 2 {
         return None;
     }
-    let begin = first_begin(sequence, &sketch, &typical, first, *rest.first()?);
+    let begin = first_begin(sequence, &sketch, first, *rest.first()?);
     let mut cuts = vec![begin];
     cuts.extend(ends);
     Some(StepCuts { cuts, confidence: 1.0 })
@@ -74,21 +74,22 @@ fn optimizer_ends(sequence: &Sequence) -> Vec<usize> {
     (1..=launches.len()).filter(|end| is_optimizer(end - 1) && !is_optimizer(*end)).collect()
 }
 
-/// The begin of the first step, which set-up precedes without a mark: where the rest is most like the other steps.
-fn first_begin(
-    sequence: &Sequence,
-    sketch: &Sketch,
-    typical: &SketchSums,
-    first_end: usize,
-    second_end: usize,
-) -> usize {
-    let usual = second_end - first_end;
+/// The begin of the first step, which set-up precedes without a mark: where the rest is most like the second step.
+///
+/// The optimizer is left out: at its first call it creates its state.
+fn first_begin(sequence: &Sequence, sketch: &Sketch, first_end: usize, second_end: usize) -> usize {
+    let optimizer = |begin: usize, end: usize| {
+        let launches = sequence.launches.get(begin..end).unwrap_or_default();
+        launches.iter().position(|launch| launch.is_optimizer).map_or(end, |at| begin + at)
+    };
+    let (first_end_less, second_end_less) = (optimizer(0, first_end), optimizer(first_end, second_end));
+    let second = sketch.sums(first_end, second_end_less);
     let token = sequence.tokens.get(first_end);
-    let begins = (0..first_end).filter(|at| sequence.tokens.get(*at) == token);
-    let apart = |at: usize| sketch.sums(at, first_end).map_or(f64::INFINITY, |sums| distance(&sums, typical));
-    let nearest = begins.map(|at| (at, apart(at))).min_by(|a, b| a.1.total_cmp(&b.1));
+    let begins = (0..first_end_less).filter(|at| sequence.tokens.get(*at) == token);
+    let apart = |at: usize| Some(distance(&sketch.sums(at, first_end_less)?, second.as_ref()?));
+    let nearest = begins.filter_map(|at| Some((at, apart(at)?))).min_by(|a, b| a.1.total_cmp(&b.1));
     match nearest {
         Some((at, apart)) if apart <= MAX_ALIKE => at,
-        _ => first_end.saturating_sub(usual),
+        _ => first_end.saturating_sub(second_end - first_end),
     }
 }

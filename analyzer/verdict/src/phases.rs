@@ -1,6 +1,6 @@
 //! Steps, set-up and end of a program with a timeline, in words.
 
-use stallmap_console::output::number::nanoseconds;
+use stallmap_console::output::number::{bytes, nanoseconds};
 use stallmap_console::rows;
 
 use super::facts::Run;
@@ -27,6 +27,9 @@ rows! {
         pub(super) wait_share: Option<f64>,
         pub(super) input_share: Option<f64>,
         pub(super) launch_share: Option<f64>,
+        pub(super) copy_kind: Option<String>,
+        pub(super) copy_bytes: Option<f64>,
+        pub(super) copy_ns: Option<f64>,
         pub(super) setup_ns: Option<f64>,
         pub(super) setup_part: Option<String>,
         pub(super) setup_part_ns: Option<f64>,
@@ -82,6 +85,21 @@ impl Phases {
         parts.into_iter().filter_map(text).collect()
     }
 
+    /// The direction that copies most, its bytes and rate, where steps are copies above all.
+    pub(super) fn copies(&self) -> Option<String> {
+        let most = [self.compute_share, self.collective_share, self.idle_share];
+        let copies = self.copy_share.filter(|copies| most.iter().flatten().all(|other| other < copies))?;
+        let (bytes_moved, ns) =
+            self.copy_bytes.zip(self.copy_ns).filter(|(_, ns)| copies > 0.0 && *ns > 0.0)?;
+        let kind = self.copy_kind.as_deref().unwrap_or("memory").replace('_', " ");
+        let each = if self.steps > 0 { bytes_moved / self.steps as f64 } else { bytes_moved };
+        Some(format!(
+            "Copies {kind} move {} in each, at {} per second.",
+            bytes(each),
+            bytes(bytes_moved * 1e9 / ns)
+        ))
+    }
+
     /// Set-up with its largest part, and the end.
     pub(super) fn outside(&self) -> Option<String> {
         let setup = self.setup_ns.filter(|ns| self.steps > 0 && *ns > 0.0);
@@ -128,6 +146,20 @@ mod tests {
              5 % idle after the host waited for the GPU, 4 % idle for other reasons."
         );
         assert_eq!(Phases::default().sentence(&run), None);
+    }
+
+    #[test]
+    fn copies_are_named_where_they_take_most() {
+        let busy = Phases {
+            copy_share: Some(0.7),
+            copy_kind: Some("host_to_device".to_owned()),
+            copy_bytes: Some(9.0 * 1024.0 * 1024.0),
+            copy_ns: Some(9e6),
+            ..phases()
+        };
+        let text = "Copies host to device move 1 MiB in each, at 1,000 MiB per second.";
+        assert_eq!(busy.copies().unwrap(), text);
+        assert_eq!(phases().copies(), None);
     }
 
     #[test]

@@ -50,6 +50,9 @@ fn unsampled(facts: &Facts<'_>) -> Option<String> {
     if facts.run.samples.unwrap_or_default() > 0.0 {
         return None;
     }
+    if let Some(copies) = facts.phases.copies() {
+        return Some(copies);
+    }
     let most = costliest(facts.run);
     if facts.run.is_imported || facts.phases.idle_share.is_some() {
         // Its times are measured, and answer more than samples would.
@@ -94,7 +97,7 @@ fn waiting(facts: &Facts<'_>) -> Option<String> {
     let first = facts.findings.first().filter(|finding| finding.class == "cpu_bound")?;
     let fact = first.fact.as_deref()?;
     if facts.phases.steps > 0
-        && let Some((_, because)) = fact.split_once(" because ")
+        && let Some((_, because)) = fact.split_once(", because ")
     {
         // The sentence about a step has the part already.
         let mut letters = because.chars();

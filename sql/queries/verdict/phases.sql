@@ -1,7 +1,7 @@
 -- Phases
 -- The phases of a program with a timeline, over all its devices. steps: steps of the device with most of them. step_ns: a
 -- step's median time. slowest_ns: the longest step, with its number. Shares are parts of the time of some phases of the
--- program. A first step whose idle time before its first work is unknown counts only if there is no other. setup_ns:
+-- program. copy_kind: the direction of copies that takes most time, with its bytes and time. A first step whose idle time before its first work is unknown counts only if there is no other. setup_ns:
 -- time before the first step, from the begin of the program or of the trace. setup_part: the largest part of it. end_ns:
 -- time behind the last step.
 WITH counted AS (
@@ -43,6 +43,12 @@ WITH counted AS (
   FROM gpu_gap g
   JOIN segment_phase s ON s.run_id = g.run_id AND s.device_id = g.device_id AND s.begin_ns = g.begin_ns
   WHERE g.cause IN ('late launch', 'late copy') AND s.program_phase IN ($phases)
+), copied AS (
+  SELECT a.copy_kind, sum(CAST(a.size_bytes AS DOUBLE)) AS bytes, CAST(sum(a.end_ns - a.begin_ns) AS DOUBLE) AS ns
+  FROM gpu_activity a
+  JOIN activity_phase p ON p.run_id = a.run_id AND p.activity_id = a.activity_id
+  WHERE a.kind = 'copy' AND p.program_phase IN ($phases)
+  GROUP BY a.copy_kind
 ), part AS (
   SELECT 'before the first work of the GPU' AS part, max(begin_ns - started_ns) AS ns FROM started WHERE steady_ns IS NOT NULL
   UNION ALL
@@ -80,9 +86,10 @@ SELECT
   p.copy_ns / nullif(p.all_ns, 0.0) AS copy_share, p.idle_ns / nullif(p.all_ns, 0.0) AS idle_share,
   l.wait_ns / nullif(p.all_ns, 0.0) AS wait_share, l.input_ns / nullif(p.all_ns, 0.0) AS input_share,
   (l.late_ns - l.wait_ns - l.input_ns) / nullif(p.all_ns, 0.0) AS launch_share,
-  CAST(b.setup_ns AS DOUBLE) AS setup_ns, CAST(b.end_ns AS DOUBLE) AS end_ns, q.part AS setup_part, CAST(q.ns AS DOUBLE) AS setup_part_ns
+  y.copy_kind, y.bytes AS copy_bytes, y.ns AS copy_ns, CAST(b.setup_ns AS DOUBLE) AS setup_ns, CAST(b.end_ns AS DOUBLE) AS end_ns, q.part AS setup_part, CAST(q.ns AS DOUBLE) AS setup_part_ns
 FROM steps s
 CROSS JOIN spent p
 CROSS JOIN late l
 CROSS JOIN (SELECT max(steady_ns - started_ns) AS setup_ns, max(end_ns - steady_end_ns) AS end_ns FROM started) b
+LEFT JOIN (SELECT * FROM copied ORDER BY ns DESC, copy_kind LIMIT 1) y ON true
 LEFT JOIN (SELECT part, ns FROM part WHERE ns > 0 ORDER BY ns DESC, part LIMIT 1) q ON true

@@ -107,8 +107,8 @@ WITH imported AS (
   SELECT
     *,
     CASE WHEN worst_ns > 0.5 * late_ns THEN 'most of it' ELSE 'the largest part' END AS part_word,
-    CASE reason WHEN 'wait' THEN 'the host waits for it first, and launches after that'
-      WHEN 'input' THEN 'copies to it come late' ELSE 'launch calls come late' END AS because
+    CASE reason WHEN 'wait' THEN 'the host waits for the GPU before it asks for more'
+      WHEN 'input' THEN 'copies to the GPU come late' ELSE 'launch calls come late' END AS because
   FROM waiting
 )
 SELECT
@@ -119,7 +119,7 @@ SELECT
     || CAST(CAST(longest_ns / 1e6 AS DECIMAL(15, 3)) AS VARCHAR) || ' ms'
     || coalesce('. ' || CASE WHEN worst_ns > 0.5 * late_ns THEN 'Most of it' ELSE 'The largest part' END || ', '
       || CAST(CAST(worst_ns / 1e6 AS DECIMAL(15, 3)) AS VARCHAR) || ' ms, passes before ' || CASE WHEN line IS NULL THEN '' ELSE 'launches at ' END || place, '') || '.',
-  'GPU idle for ' || part || ' because ' || because || coalesce(', ' || part_word || ' before ' || place, ''),
+  'GPU idle for ' || part || ', because ' || because || coalesce(', ' || part_word || ' before ' || place, ''),
   CASE reason
     WHEN 'wait' THEN 'Wait less: no .item(), print or copy to the host in a step, or queue the next launches before.'
     WHEN 'input' THEN 'Load data ahead: worker processes, pinned memory, copies that do not block, a prefetched batch.'

@@ -33,9 +33,9 @@ pub struct GraphNode {
 pub fn graph(rows: &[RecordBatch], levels: &[Level], most_nodes: usize) -> Outcome<Vec<GraphNode>> {
     let paths = paths(&[(Side::After, read::launches(rows)?)], levels, FrameName::FileFunctionLine);
     let forest = Forest::of(&paths, false);
-    let samples = forest.nodes().get(ROOT).map_or(0.0, |root| root.total.after.samples);
-    // Without samples, only launches are known.
-    let metric = if samples > 0.0 { Metric::Samples } else { Metric::Launches };
+    let all = forest.nodes().get(ROOT).map(|root| root.total.after).unwrap_or_default();
+    let has = |metric: &Metric| all.sum(*metric) > 0.0;
+    let metric = [Metric::Samples, Metric::Time].into_iter().find(has).unwrap_or(Metric::Launches);
     let mut threshold = LEAST_SHARE;
     let rows = loop {
         let choice = Choice {
