@@ -34,6 +34,7 @@ const PARTS: &[Part] = &[
         what: "no launches of CUDA graphs",
         advice: "the program launched none, or an earlier release recorded it",
     },
+    Part { tables: &["gpu_activity"], what: "no timeline", advice: "record without `--only`" },
     Part {
         tables: &["pc_sample"],
         what: "no samples of stalls",
@@ -128,7 +129,8 @@ pub async fn why(session: &Session, sql: &str) -> Option<String> {
         return Some(if is_missing {
             format!("{of} lacks the table `{source}`, which its recorder knew; `stallmap check` lists errors")
         } else {
-            format!("{of} holds {} (`{source}` is empty); {}", part.what, part.advice)
+            let advice = if is_imported(session).await { "the imported file has none" } else { part.advice };
+            format!("{of} holds {} (`{source}` is empty); {advice}", part.what)
         });
     }
     unrecorded_space(session, sql).await
@@ -152,6 +154,12 @@ async fn unrecorded_space(session: &Session, sql: &str) -> Option<String> {
         }
     }
     None
+}
+
+/// True if another tool made the first capture: options of recording do not change it.
+async fn is_imported(session: &Session) -> bool {
+    let sql = "SELECT value FROM run_option WHERE name = 'imported.tool' LIMIT 1";
+    texts(session, sql).await.is_some_and(|tools| !tools.is_empty())
 }
 
 /// The last column of a statement's rows.

@@ -97,7 +97,7 @@ impl JudgedCuts {
             starts.windows(2).filter_map(|pair| sketch.sums(*pair.first()?, *pair.last()?)).collect();
         let typical = center(&whole);
         let last = *starts.last()?;
-        // The last step has no cut behind it: it is as long as the others.
+        // The last step has no cut behind it: it is as long as most.
         let usual = median(starts.windows(2).filter_map(|pair| Some(pair.last()? - pair.first()?)))?;
         let end = last.saturating_add(usual).min(length);
         let tail = sketch.sums(last, end)?;
@@ -128,7 +128,7 @@ impl JudgedCuts {
     }
 }
 
-/// The range of stretches with the most time in those that are alike, less that in the others.
+/// The range of stretches with the most time in those that are alike, less that in all other ones.
 fn heaviest(distances: &[f64], weights: &[f64]) -> Option<(usize, usize)> {
     let (mut best, mut range) = (0.0, None);
     let (mut sum, mut begin) = (0.0, 0);

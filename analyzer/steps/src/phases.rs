@@ -5,7 +5,7 @@ use super::sequence::Sequence;
 
 /// First steps that take longer than this, as a part of the later ones' median, are warm-up.
 const WARM_UP: f64 = 1.5;
-/// Of two steps, the first is warm-up only beyond this: nothing shows how much steps vary.
+/// The first of two steps is warm-up only beyond this: nothing shows how much steps vary.
 const WARM_UP_OF_TWO: f64 = 2.0;
 
 /// The part of a program that a launch belongs to.
@@ -58,7 +58,9 @@ impl ProgramPhase {
 
 /// The phase of each launch of a sequence.
 pub(crate) fn phases(sequence: &Sequence, steps: Option<&StepCuts>) -> Vec<ProgramPhase> {
-    let Some(steps) = steps else { return vec![ProgramPhase::Once; sequence.launches.len()] };
+    let Some(steps) = steps else {
+        return std::iter::repeat_n(ProgramPhase::Once, sequence.launches.len()).collect();
+    };
     let warm = warm_up(sequence, &steps.cuts);
     let last = steps.cuts.len().saturating_sub(1);
     let phase = |at: usize| match steps.cuts.partition_point(|cut| *cut <= at) {

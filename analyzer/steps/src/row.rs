@@ -15,7 +15,7 @@ stallmap_schema::tables! {
         run_id: RunId => "run"."run_id",
         /// setup, steady (in a step), end (behind the last step), or once, in a program that repeats nothing.
         program_phase: Word,
-        /// Of set-up: initialization, tuning (trials of a tuner, anywhere in the program), or warm-up (first steps that
+        /// Part of set-up: initialization, tuning (trials of a tuner, anywhere in the program), or warm-up (first steps that
         /// take half as long again as later ones, or more). Null elsewhere.
         setup_part: Option<Word>,
         /// The step, numbered from 0. Null outside steps.

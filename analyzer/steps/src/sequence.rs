@@ -1,4 +1,4 @@
-//! The launches of one process in program order, as far as the search for steps needs them.
+//! The launches of one process in program order, with the columns that the search for steps reads.
 
 use std::collections::HashMap;
 use std::hash::Hash;

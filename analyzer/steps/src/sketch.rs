@@ -19,7 +19,7 @@ pub(crate) struct Sketch {
 }
 
 impl Sketch {
-    /// Of the kernels of a sequence, by number.
+    /// Sums over the kernels of a sequence, by number.
     pub(crate) fn from_tokens(tokens: &[u32]) -> Self {
         let mut sums = [0_i32; LANES];
         let mut before = Vec::with_capacity(tokens.len() + 1);

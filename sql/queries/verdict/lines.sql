@@ -1,7 +1,7 @@
 -- Shares by line
 -- All samples of some phases of the program, as parts of 1, by the line that launched the kernels, with its gradient.
--- Without samples, all time. Kernels without a line are rows under their label. A line with more than half of all, most
--- of it in several modules of a model, is shown by module instead: numbers in paths are *, and text is the line. kind:
+-- Without samples, all time. Kernels without a line are rows under their label. A line with more than half of all, which
+-- is mostly in several modules of a model, is shown by module instead: numbers in paths are *, and text is the line. kind:
 -- line, module, kernel, other (the rest). text: the line's, as the program ran it.
 WITH taken AS (
   SELECT c.*, sum(c.samples) OVER () AS all_samples

@@ -1,7 +1,7 @@
 -- Run
 -- The program, its GPUs, its launches and their GPU time. timed_launches: launches with a time. measured_launches:
--- launches whose time was measured, not estimated. steps: those of the process with most of them. step_launches: launches
--- of one step. found_by: evidence of the steps. phase_launches: launches in the phases that the verdict speaks of.
+-- launches whose time was measured, not estimated. steps: those of the process with most of them. step_launches:
+-- launches of one step. found_by: evidence of the steps. phase_launches: launches in the phases that the verdict speaks of.
 -- costliest: the kernel with most of their time.
 WITH process_step AS (
   SELECT run_id, count(DISTINCT program_step) AS steps, count(program_step) AS launches, max(found_by) AS found_by

@@ -103,7 +103,7 @@ WITH imported AS (
   LEFT JOIN worst w ON w.run_id = d.run_id AND w.device_id = d.device_id
   CROSS JOIN (SELECT CASE max(found_by) WHEN 'period' THEN 'iteration' ELSE 'step' END AS noun FROM launch_phase) h
   WHERE t.late_ns >= 0.2 * (d.span_ns - t.first_ns)
-), said AS (
+), worded AS (
   SELECT
     *,
     CASE WHEN worst_ns > 0.5 * late_ns THEN 'most of it' ELSE 'the largest part' END AS part_word,
@@ -131,4 +131,4 @@ SELECT
     || CAST(device_id AS VARCHAR) || CASE WHEN first_ns > 0
       THEN ' AND coalesce(g.next_kernel_id NOT IN (SELECT min(kernel_id) FROM launch GROUP BY run_id, function_id), true)' ELSE '' END
     || ' ORDER BY g.duration_ns DESC'
-FROM said
+FROM worded

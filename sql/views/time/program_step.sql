@@ -1,7 +1,7 @@
 -- One step of the program on one device, in a timeline run, and what its time went to.
 --
--- `compute_ns`, `collective_ns`, `copy_ns` and `idle_ns` add up to `duration_ns`. Idle time is divided once more: the rest
--- of it, less the three columns behind it, are kernels that waited for their start, and gaps of unknown cause.
+-- `compute_ns`, `collective_ns`, `copy_ns` and `idle_ns` add up to `duration_ns`. The three columns behind
+-- it are parts of the idle time. Its rest is kernels that waited for their start, and gaps of unknown cause.
 CREATE VIEW program_step (
   -- The run.
   run_id,

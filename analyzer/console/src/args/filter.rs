@@ -28,9 +28,9 @@ pub struct Filter {
 pub enum ProgramPhase {
     /// The steps, or all of a program that repeats nothing
     Steady,
-    /// What precedes the steps, and trials of tuners
+    /// Everything before the steps, and trials of tuners
     Setup,
-    /// What follows the last step
+    /// Everything behind the last step
     End,
     /// Everything
     All,
