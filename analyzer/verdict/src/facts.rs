@@ -5,6 +5,9 @@ use std::path::Path;
 use stallmap_console::output::number::{counted, grouped, measured, nanoseconds, percent};
 use stallmap_console::rows;
 
+/// Programs with fewer launches repeat nothing, which needs no words.
+const MIN_REPEATED: u64 = 8;
+
 rows! {
     /// The run.
     #[derive(Clone, Debug, Default)]
@@ -17,6 +20,7 @@ rows! {
         pub(super) steps: u64,
         pub(super) step_launches: Option<f64>,
         pub(super) found_by: String,
+        pub(super) confidence: Option<f64>,
         pub(super) launches: u64,
         pub(super) phase_launches: u64,
         pub(super) sampled_launches: u64,
@@ -138,6 +142,18 @@ impl Run {
             (true, _) => "iterations",
             (false, 1) => "step",
             (false, _) => "steps",
+        }
+    }
+
+    /// Evidence of the steps, or their absence. None for a program of a few launches.
+    pub(super) fn evidence(&self) -> Option<String> {
+        let sure = self.confidence.map(|sure| format!(" ({:.0} % sure)", sure * 100.0)).unwrap_or_default();
+        match (self.steps, self.found_by.as_str()) {
+            (0, _) if self.launches < MIN_REPEATED => None,
+            (0, _) => Some("No part of the program repeats: all of it counts.".to_owned()),
+            (_, "range") => Some("Steps are ranges of the program.".to_owned()),
+            (_, "optimizer") => Some("Steps end with the optimizer.".to_owned()),
+            _ => Some(format!("Iterations are found by the sequence of kernels{sure}.")),
         }
     }
 

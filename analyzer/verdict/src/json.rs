@@ -33,7 +33,7 @@ pub(super) fn json(verdict: &Verdict, capture: &Path) -> String {
         "verdict": verdict.sentence,
         "run": {
             "program": run.script(), "started": run.started, "gpus": run.gpus, "ranks": run.ranks,
-            "steps": run.steps, "step_launches": run.step_launches, "steps_found_by": run.found_by, "launches": run.launches, "sampled_launches": run.sampled_launches,
+            "steps": run.steps, "step_launches": run.step_launches, "steps_found_by": run.found_by, "steps_confidence": run.confidence, "launches": run.launches, "sampled_launches": run.sampled_launches,
             "samples": run.samples, "time_ns": run.time_ns,
             "timed_launches": run.timed_launches, "measured_launches": run.measured_launches,
             "busy_share": verdict.phases.busy_share(),

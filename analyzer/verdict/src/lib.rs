@@ -180,9 +180,10 @@ impl Verdict {
         self.run.started.as_deref()
     }
 
-    /// One line about set-up and the end, which the verdict leaves out. None without steps that were timed.
+    /// Evidence of the steps, and the time outside of them, which the verdict leaves out.
     pub fn outside_steps(&self) -> Option<String> {
-        self.phases.outside()
+        let texts: Vec<String> = self.run.evidence().into_iter().chain(self.phases.outside()).collect();
+        (!texts.is_empty()).then(|| texts.join(" "))
     }
 
     /// Losses first, then coverage, in pieces. True marks a loss.

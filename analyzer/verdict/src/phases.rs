@@ -107,11 +107,11 @@ impl Phases {
         let part = large
             .zip(self.setup_part.as_deref())
             .map(|((part, _), name)| format!(", {} of it {name}", nanoseconds(part)));
-        let setup = setup.map(|ns| format!("set-up: {}{}", nanoseconds(ns), part.unwrap_or_default()));
+        let setup = setup.map(|ns| format!("set-up of {}{}", nanoseconds(ns), part.unwrap_or_default()));
         let end = self.end_ns.filter(|ns| self.steps > 0 && *ns > 0.0);
-        let end = end.map(|ns| format!("after the last step: {}", nanoseconds(ns)));
+        let end = end.map(|ns| format!("{} after the last step", nanoseconds(ns)));
         let texts: Vec<String> = setup.into_iter().chain(end).collect();
-        (!texts.is_empty()).then(|| format!("Not counted · {}", texts.join(" · ")))
+        (!texts.is_empty()).then(|| format!("Not counted: {}.", texts.join(", and ")))
     }
 }
 
@@ -166,7 +166,7 @@ mod tests {
     fn set_up_has_its_largest_part() {
         assert_eq!(
             phases().outside().unwrap(),
-            "Not counted · set-up: 1.6 s, 1.2 s of it before launches at train.py:12"
+            "Not counted: set-up of 1.6 s, 1.2 s of it before launches at train.py:12."
         );
         assert_eq!(Phases::default().outside(), None);
     }

@@ -9,7 +9,7 @@ use stallmap_console::output::{self, Canvas};
 
 use super::Verdict;
 use super::facts::{Finding, Loss};
-use super::shares::{Kind, Share, place};
+use super::shares::{Kind, Share, is_generated, place};
 
 /// Most lines of the screen.
 const MAX_LINES: usize = 24;
@@ -84,7 +84,8 @@ impl Screen<'_> {
         let sentence = wrap(&printable(&self.verdict.sentence), self.columns);
         lines.extend(sentence.lines().map(|line| self.canvas.paint.text(Role::Heading, line)));
         if let Some(outside) = self.verdict.outside_steps() {
-            lines.push(self.paint(Role::Dim, &fit(&outside, self.columns)));
+            let outside = wrap(&printable(&outside), self.columns);
+            lines.extend(outside.lines().map(|line| self.canvas.paint.text(Role::Dim, line)));
         }
         lines
     }
@@ -180,7 +181,7 @@ impl Screen<'_> {
     /// Kind, bound, place and the line's text, then the fact, then the advice.
     fn finding(&self, finding: &Finding) -> Vec<String> {
         let head = format!("{:>2} {:<7}  {}", finding.number, finding.bound(), finding.kind());
-        let place = finding.line.as_deref().map(place).unwrap_or_default();
+        let place = finding.line.as_deref().filter(|line| !is_generated(line)).map(place).unwrap_or_default();
         let text = finding.text.as_deref().map(printable).unwrap_or_default();
         let head = format!("{head:<36}  {place}  {text}");
         let mut lines =

@@ -1,16 +1,18 @@
 -- Run
 -- The program, its GPUs, its launches and their GPU time. timed_launches: launches with a time. measured_launches:
 -- launches whose time was measured, not estimated. steps: those of the process with most of them. step_launches:
--- launches of one step. found_by: evidence of the steps. phase_launches: launches in the phases that the verdict speaks of.
+-- launches of one step. found_by: evidence of the steps. confidence: its sureness. phase_launches: launches in the phases that the verdict speaks of.
 -- costliest: the kernel with most of their time.
 WITH process_step AS (
-  SELECT run_id, count(DISTINCT program_step) AS steps, count(program_step) AS launches, max(found_by) AS found_by
+  SELECT run_id, count(DISTINCT program_step) AS steps, count(program_step) AS launches, max(found_by) AS found_by,
+    max(confidence) AS confidence
   FROM launch_phase
   GROUP BY run_id
 ), stepped AS (
   SELECT
     max(steps) AS steps, first_value(found_by ORDER BY steps DESC, run_id) AS found_by,
-    first_value(launches ORDER BY steps DESC, run_id) AS launches
+    first_value(launches ORDER BY steps DESC, run_id) AS launches,
+    first_value(confidence ORDER BY steps DESC, run_id) AS confidence
   FROM process_step
 ), cost AS (
   SELECT
@@ -31,7 +33,7 @@ SELECT
   (SELECT string_agg(name, ', ' ORDER BY name) FROM (SELECT DISTINCT name FROM device)) AS gpus,
   (SELECT count(DISTINCT rank) FROM run) AS ranks,
   coalesce(s.steps, 0) AS steps, CAST(s.launches AS DOUBLE) / nullif(s.steps, 0) AS step_launches,
-  coalesce(s.found_by, 'none') AS found_by,
+  coalesce(s.found_by, 'none') AS found_by, s.confidence,
   (SELECT count(*) FROM launch) AS launches,
   (SELECT count(*) FROM launch_phase WHERE program_phase IN ($phases)) AS phase_launches,
   (SELECT count(DISTINCT kernel_id) FROM cost_run) AS sampled_launches,
