@@ -13,7 +13,7 @@ use stallmap::session::Session;
 
 use crate::kernel::{self, find};
 use stallmap_console::answer::{asked, fresh_kept_rows};
-use stallmap_console::args::filter::Filter as Args;
+use stallmap_console::args::filter::{Filter as Args, ProgramPhase};
 use stallmap_console::args::list::ListFormat;
 use stallmap_console::exit::{Failure, Outcome, QUERY, USAGE};
 use stallmap_console::names::nearest;
@@ -102,11 +102,9 @@ impl Filter {
         }
         if let Some(phase) = args.chosen_phase() {
             launches.push(format!("program_phase IN ({})", phase.words()));
+            let is_in_steps = if phase == ProgramPhase::Steady { "is_in_steps" } else { "NOT is_in_steps" };
+            findings.push(is_in_steps.to_owned());
             words.push(format!("--phase {}", phase.name()));
-        }
-        if findings.is_empty() {
-            // Findings have no phase of their own.
-            findings.push("true".to_owned());
         }
         let (launches, findings) = (launches.join(" AND "), findings.join(" AND "));
         let words = words.join(" ");
