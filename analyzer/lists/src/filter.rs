@@ -57,8 +57,10 @@ rows! {
 /// Launches of some kernels, lines and ops.
 #[derive(Clone, Debug)]
 pub struct Filter {
-    /// The condition on the columns of `launch_context` and `tensor_cost`.
+    /// The condition on the columns of `launch_context`.
     launches: String,
+    /// The condition on the columns of `tensor_cost`.
+    costs: String,
     /// The condition on the columns of `finding`.
     findings: String,
     words: String,
@@ -100,16 +102,20 @@ impl Filter {
             findings.push(format!("op IN ({ops})"));
             words.push(format!("--op {wanted}"));
         }
+        // The views have the same columns, but for the phase.
+        let mut costs = launches.clone();
         if let Some(phase) = args.chosen_phase() {
-            launches.push(format!("program_phase IN ({})", phase.words()));
+            let is_chosen = format!("program_phase IN ({})", phase.words());
+            launches.push(format!("kernel_id IN (SELECT kernel_id FROM launch_phase WHERE {is_chosen})"));
+            costs.push(is_chosen);
             let is_in_steps = if phase == ProgramPhase::Steady { "is_in_steps" } else { "NOT is_in_steps" };
             findings.push(is_in_steps.to_owned());
             words.push(format!("--phase {}", phase.name()));
         }
-        let (launches, findings) = (launches.join(" AND "), findings.join(" AND "));
+        let [launches, costs, findings] = [launches, costs, findings].map(|parts| parts.join(" AND "));
         let words = words.join(" ");
         let sentence = sentence(session, &launches, &words).await?;
-        Ok(Some(Self { launches, findings, words, sentence }))
+        Ok(Some(Self { launches, costs, findings, words, sentence }))
     }
 
     /// The options, as they were typed.
@@ -131,7 +137,7 @@ impl Filter {
             parts.push((view, queries::LAUNCHES.body().replace("$view", view)));
         }
         if reads("object_cost") || reads("tensor_node") {
-            parts.push(("object_cost", queries::OBJECTS.body()));
+            parts.push(("object_cost", queries::OBJECTS.body().replace("$filter", &self.costs)));
         }
         if reads("tensor_node") {
             parts.push(("tensor_node", queries::NODES.body()));

@@ -6,6 +6,8 @@
 use super::sequence::Sequence;
 use super::sketch::{MAX_ALIKE, MAX_EQUAL, Sketch, SketchSums, center, distance};
 
+/// Longer sequences are not searched: two million launches take 400 MB.
+const MAX_LAUNCHES: usize = 2_000_000;
 /// Fewer launches than this in all steps are no repetition.
 const MIN_LAUNCHES: usize = 8;
 /// Steps with fewer launches count less: trials of one kernel are shorter than steps of a program.
@@ -46,6 +48,9 @@ struct JudgedCuts {
 
 /// The repeated part of a sequence, if it has one.
 pub(crate) fn steps(sequence: &Sequence) -> Option<StepCuts> {
+    if sequence.tokens.len() > MAX_LAUNCHES {
+        return None;
+    }
     let sketch = Sketch::from_tokens(&sequence.tokens);
     let judged: Vec<JudgedCuts> = sequence
         .starts()

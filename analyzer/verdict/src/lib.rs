@@ -151,6 +151,7 @@ impl Verdict {
             memory: memory.as_ref(),
             run: &run,
             phases: &phases,
+            phase,
             tensors: &tensors,
             lines: &lines,
             reasons: &reasons,

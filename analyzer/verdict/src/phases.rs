@@ -62,7 +62,13 @@ impl Phases {
         ))
     }
 
-    /// Parts of the time of the steps, the largest first.
+    /// Parts of the time of another phase. None without a timeline.
+    pub(super) fn phase_sentence(&self, name: &str) -> Option<String> {
+        let parts = self.parts();
+        (!parts.is_empty()).then(|| format!("The GPU's time in phase {name}: {}.", parts.join(", ")))
+    }
+
+    /// Parts of the time, the largest first.
     fn parts(&self) -> Vec<String> {
         let late = self.wait_share.unwrap_or_default()
             + self.input_share.unwrap_or_default()

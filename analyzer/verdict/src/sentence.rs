@@ -3,6 +3,7 @@
 use super::facts::{Finding, LineShare, Memory, Reason, Run, TensorShare};
 use super::phases::Phases;
 use super::shares::{by_tensor, is_line, noun, place, shape};
+use stallmap_console::args::filter::ProgramPhase;
 use stallmap_console::output::number::{bytes, counted, grouped};
 use stallmap_console::output::shorten::{Shorten, shorten};
 
@@ -20,6 +21,7 @@ const NAME: usize = 60;
 pub(super) struct Facts<'a> {
     pub(super) run: &'a Run,
     pub(super) phases: &'a Phases,
+    pub(super) phase: ProgramPhase,
     pub(super) tensors: &'a [TensorShare],
     pub(super) lines: &'a [LineShare],
     pub(super) reasons: &'a [Reason],
@@ -38,7 +40,11 @@ pub(super) fn sentence(facts: &Facts<'_>) -> String {
     }
     let rules = [waiting, unsampled, one_tensor, one_finding, memory];
     let cause = rules.iter().find_map(|rule| rule(facts)).unwrap_or_else(|| reason(facts));
-    match facts.phases.sentence(facts.run) {
+    let step = match facts.phase {
+        ProgramPhase::Steady => facts.phases.sentence(facts.run),
+        phase => facts.phases.phase_sentence(phase.name()),
+    };
+    match step {
         Some(step) if cause.is_empty() => step,
         Some(step) => format!("{step} {cause}"),
         None => cause,
@@ -94,7 +100,8 @@ fn costliest(run: &Run) -> Option<String> {
 
 /// The GPU waits for its host, which no kernel makes up for.
 fn waiting(facts: &Facts<'_>) -> Option<String> {
-    let first = facts.findings.first().filter(|finding| finding.class == "cpu_bound")?;
+    let is_about_steps = facts.phase == ProgramPhase::Steady;
+    let first = facts.findings.first().filter(|finding| is_about_steps && finding.class == "cpu_bound")?;
     let fact = first.fact.as_deref()?;
     if facts.phases.steps > 0
         && let Some((_, because)) = fact.split_once(", because ")

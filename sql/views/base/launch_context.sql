@@ -36,11 +36,7 @@ CREATE VIEW launch_context (
   -- Index of the launch of that graph, from 0.
   graph_launch,
   -- Its node in that graph.
-  graph_node,
-  -- Its phase of the program: setup, steady, end or once, as in `launch_phase`.
-  program_phase,
-  -- The step of the program, numbered from 0. Null outside steps.
-  program_step
+  graph_node
 ) AS
 SELECT
   l.kernel_id,
@@ -60,11 +56,8 @@ SELECT
   r.rank,
   l.graph_id,
   l.graph_launch,
-  l.graph_node,
-  h.program_phase,
-  h.program_step
+  l.graph_node
 FROM launch l
-LEFT JOIN launch_phase h ON h.kernel_id = l.kernel_id
 LEFT JOIN run r ON r.run_id = l.run_id
 LEFT JOIN function f ON f.function_id = l.function_id
 LEFT JOIN op o ON o.op_id = l.op_id

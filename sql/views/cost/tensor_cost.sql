@@ -50,8 +50,10 @@ CREATE VIEW tensor_cost (
   time_ns
 ) AS
 WITH launched AS (
-  SELECT kernel_id, function_id, kernel, op, module_path, line, forward_line, phase, step, program_phase
-  FROM launch_context
+  SELECT
+    l.kernel_id, l.function_id, l.kernel, l.op, l.module_path, l.line, l.forward_line, l.phase, l.step, p.program_phase
+  FROM launch_context l
+  LEFT JOIN launch_phase p ON p.kernel_id = l.kernel_id
 ), place AS (
   -- The first launch of a place stands for its texts: attributions are far more than places.
   SELECT min(kernel_id) AS place, function_id, op, module_path, line, forward_line, phase, step, program_phase

@@ -77,9 +77,10 @@ WITH found AS (
   SELECT *, 'finding_traffic' FROM finding_traffic
 ), launched AS (
   SELECT
-    coalesce(forward_line || ' (grad)', line) AS line, kernel,
-    CASE WHEN program_phase IN ('steady', 'once') THEN 1 ELSE 0 END AS is_steady
-  FROM launch_context
+    coalesce(l.forward_line || ' (grad)', l.line) AS line, l.kernel,
+    CASE WHEN p.program_phase IN ('steady', 'once') THEN 1 ELSE 0 END AS is_steady
+  FROM launch_context l
+  JOIN launch_phase p ON p.kernel_id = l.kernel_id
 ), steady_line AS (
   SELECT line, max(is_steady) AS is_steady FROM launched WHERE line IS NOT NULL GROUP BY line
 ), steady_kernel AS (

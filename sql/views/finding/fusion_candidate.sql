@@ -44,14 +44,15 @@ WITH fetch AS (
   SELECT
     l.line, l.forward_line, l.phase,
     count(DISTINCT l.kernel_id) AS launch_count,
-    count(DISTINCT CAST(l.run_id AS VARCHAR) || ' ' || CAST(l.program_step AS VARCHAR)) AS step_count,
-    count(DISTINCT CASE WHEN l.program_step IS NOT NULL THEN l.kernel_id END) AS step_launches,
+    count(DISTINCT CAST(l.run_id AS VARCHAR) || ' ' || CAST(p.program_step AS VARCHAR)) AS step_count,
+    count(DISTINCT CASE WHEN p.program_step IS NOT NULL THEN l.kernel_id END) AS step_launches,
     count(DISTINCT l.function_id) AS kernel_count,
     count(DISTINCT l.op) AS op_count,
     sum(c.samples) AS samples, sum(c.memory_samples) AS memory_samples,
     coalesce(sum(f.samples), 0.0) AS fetch_samples, sum(c.time_ns) AS time_ns
   FROM launch_context l
   JOIN sample_cost c ON c.kernel_id = l.kernel_id
+  JOIN launch_phase p ON p.kernel_id = l.kernel_id
   LEFT JOIN fetch f ON f.kernel_id = l.kernel_id
   GROUP BY l.line, l.forward_line, l.phase
 )
