@@ -152,7 +152,7 @@ fn programs_read_the_verdict_as_json() {
     let rows = place.run(&["sql", &capture, "--format", "json", "-c", sql]);
     let rows: Value = serde_json::from_str(&rows.expect_ok().stdout).unwrap();
     assert_eq!(rows[0]["share"], shares[0]["share"]);
-    assert!(place.run(&["tiny.stallmap", "--sql"]).expect_ok().stdout.contains("FROM object_cost"));
+    assert!(place.run(&["tiny.stallmap", "--sql"]).expect_ok().stdout.contains("FROM tensor_cost"));
 }
 
 #[test]
