@@ -10,7 +10,7 @@ const WARM_UP_OF_TWO: f64 = 2.0;
 
 /// The part of a program that a launch belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ProgramPhase {
+pub(crate) enum SequencePhase {
     /// Before the first step, or a trial of a tuner.
     Setup(SetupPart),
     /// In a step, numbered from 0.
@@ -32,7 +32,7 @@ pub(crate) enum SetupPart {
     WarmUp,
 }
 
-impl ProgramPhase {
+impl SequencePhase {
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Setup(_) => "setup",
@@ -57,17 +57,17 @@ impl ProgramPhase {
 }
 
 /// The phase of each launch of a sequence.
-pub(crate) fn phases(sequence: &Sequence, steps: Option<&StepCuts>) -> Vec<ProgramPhase> {
+pub(crate) fn phases(sequence: &Sequence, steps: Option<&StepCuts>) -> Vec<SequencePhase> {
     let Some(steps) = steps else {
-        return std::iter::repeat_n(ProgramPhase::Once, sequence.launches.len()).collect();
+        return std::iter::repeat_n(SequencePhase::Once, sequence.launches.len()).collect();
     };
     let warm = warm_up(sequence, &steps.cuts);
     let last = steps.cuts.len().saturating_sub(1);
     let phase = |at: usize| match steps.cuts.partition_point(|cut| *cut <= at) {
-        0 => ProgramPhase::Setup(SetupPart::Initialization),
-        passed if passed > last => ProgramPhase::End,
-        passed if passed <= warm => ProgramPhase::Setup(SetupPart::WarmUp),
-        passed => ProgramPhase::Steady(u32::try_from(passed - 1 - warm).unwrap_or(u32::MAX)),
+        0 => SequencePhase::Setup(SetupPart::Initialization),
+        passed if passed > last => SequencePhase::End,
+        passed if passed <= warm => SequencePhase::Setup(SetupPart::WarmUp),
+        passed => SequencePhase::Steady(u32::try_from(passed - 1 - warm).unwrap_or(u32::MAX)),
     };
     (0..sequence.launches.len()).map(phase).collect()
 }

@@ -5,6 +5,7 @@ use std::hash::Hash;
 
 /// One launch.
 #[derive(Clone, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a property of its own")]
 pub(crate) struct SequenceLaunch {
     /// Its identity.
     pub(crate) kernel_id: u64,

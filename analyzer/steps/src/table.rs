@@ -21,7 +21,7 @@ use stallmap_tables::plain;
 use tokio::sync::OnceCell;
 
 use super::period::{self, StepCuts};
-use super::phases::{ProgramPhase, SetupPart, phases};
+use super::phases::{SequencePhase, SetupPart, phases};
 use super::read::{LaunchKey, SOURCES, SequenceProcess, Sources, processes};
 use super::recorded::{by_optimizer, by_ranges};
 use super::row::LaunchPhase;
@@ -87,7 +87,7 @@ fn rows_of(run: u32, process: SequenceProcess) -> Vec<LaunchPhase> {
     let found = found.or_else(|| Some(("optimizer", by_optimizer(&sequence)?)));
     let found = found.or_else(|| Some(("period", period::steps(&sequence)?)));
     let (found_by, steps) = found.map_or(("none", None), |(found_by, steps)| (found_by, Some(steps)));
-    let row = |launch: &SequenceLaunch, phase: ProgramPhase| LaunchPhase {
+    let row = |launch: &SequenceLaunch, phase: SequencePhase| LaunchPhase {
         kernel_id: KernelId(launch.kernel_id),
         run_id: RunId(run),
         program_phase: Word(phase.word().into()),
@@ -98,7 +98,7 @@ fn rows_of(run: u32, process: SequenceProcess) -> Vec<LaunchPhase> {
     };
     let found = phases(&sequence, steps.as_ref());
     let launched = sequence.launches.iter().zip(found).map(|(launch, phase)| row(launch, phase));
-    let tuning = ProgramPhase::Setup(SetupPart::Tuning);
+    let tuning = SequencePhase::Setup(SetupPart::Tuning);
     launched.chain(trials.iter().map(|(_, launch)| row(launch, tuning))).collect()
 }
 

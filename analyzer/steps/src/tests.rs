@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::period::{StepCuts, steps};
-use super::phases::{ProgramPhase, SetupPart, phases};
+use super::phases::{SequencePhase, SetupPart, phases};
 use super::recorded::{by_optimizer, by_ranges};
 use super::sequence::{Sequence, SequenceLaunch};
 
@@ -191,12 +191,12 @@ fn slow_first_steps_are_warm_up() {
     let sequence = Sequence::from_launches(launches);
     let steps = StepCuts { cuts: (1..=5).map(|step| step * 4).collect(), confidence: 1.0 };
     let found = phases(&sequence, Some(&steps));
-    assert_eq!(found[0], ProgramPhase::Setup(SetupPart::Initialization));
-    assert_eq!(found[4], ProgramPhase::Setup(SetupPart::WarmUp));
-    assert_eq!(found[8], ProgramPhase::Steady(0));
-    assert_eq!(found[19], ProgramPhase::Steady(2));
-    assert_eq!(found[20], ProgramPhase::End);
-    assert_eq!(phases(&sequence, None)[0], ProgramPhase::Once);
+    assert_eq!(found[0], SequencePhase::Setup(SetupPart::Initialization));
+    assert_eq!(found[4], SequencePhase::Setup(SetupPart::WarmUp));
+    assert_eq!(found[8], SequencePhase::Steady(0));
+    assert_eq!(found[19], SequencePhase::Steady(2));
+    assert_eq!(found[20], SequencePhase::End);
+    assert_eq!(phases(&sequence, None)[0], SequencePhase::Once);
 }
 
 proptest! {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::phases::Phases;
+use super::phases::PhaseShares;
 use super::{Finding, Verdict};
 
 /// Version of the object's form. It grows when a field changes or goes.
@@ -50,7 +50,7 @@ pub(super) fn json(verdict: &Verdict, capture: &Path) -> String {
 }
 
 /// The phases of a program with a timeline. Shares are parts of the time of the steps.
-fn phases(phases: &Phases) -> Value {
+fn phases(phases: &PhaseShares) -> Value {
     json!({
         "timed_steps": phases.steps, "step_ns": phases.step_ns, "slowest_ns": phases.slowest_ns,
         "slowest_step": phases.slowest_step, "setup_ns": phases.setup_ns, "setup_part": phases.setup_part,

@@ -28,7 +28,7 @@ use stallmap_console::row::Row;
 
 pub use self::facts::Finding;
 use self::facts::{LineShare, Loss, Memory, Reason, Run, TensorShare};
-use self::phases::Phases;
+use self::phases::PhaseShares;
 pub use self::shares::{Kind, Share};
 
 /// Tensors with a bar of their own.
@@ -47,7 +47,7 @@ const TENSORS_LEAST: f64 = 0.3;
 pub struct Verdict {
     run: Run,
     /// Steps, set-up and end, with a timeline.
-    phases: Phases,
+    phases: PhaseShares,
     /// Shares of all samples that add up to 100 %. Empty without samples.
     pub shares: Vec<Share>,
     /// The verdict in one or two sentences.
@@ -131,7 +131,7 @@ impl Verdict {
         let sql = texts_of(findings, phase);
         let answers = Answers { rows: rows_of_all(session, &sql).await?, sql };
         let run = answers.rows::<Run>(queries::RUN)?.into_iter().next().unwrap_or_default();
-        let phases = answers.rows::<Phases>(queries::PHASES)?.into_iter().next().unwrap_or_default();
+        let phases = answers.rows::<PhaseShares>(queries::PHASES)?.into_iter().next().unwrap_or_default();
         let tensors = answers.rows::<TensorShare>(queries::TENSORS)?;
         let reasons = answers.rows::<Reason>(queries::REASONS)?;
         let tensor_share: f64 =

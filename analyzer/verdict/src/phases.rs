@@ -15,7 +15,7 @@ const LARGE_PART: f64 = 0.2;
 rows! {
     /// The phases of a program. Empty without a timeline.
     #[derive(Clone, Debug, Default)]
-    pub(super) struct Phases {
+    pub(super) struct PhaseShares {
         pub(super) steps: u64,
         pub(super) step_ns: Option<f64>,
         pub(super) slowest_ns: Option<f64>,
@@ -37,7 +37,7 @@ rows! {
     }
 }
 
-impl Phases {
+impl PhaseShares {
     /// Part of the time with work on the GPU.
     pub(super) fn busy_share(&self) -> Option<f64> {
         self.idle_share.map(|idle| 1.0 - idle)
@@ -109,7 +109,7 @@ impl Phases {
     /// Set-up with its largest part, and the end.
     pub(super) fn outside(&self) -> Option<String> {
         let setup = self.setup_ns.filter(|ns| self.steps > 0 && *ns > 0.0);
-        let large = self.setup_part_ns.zip(setup).filter(|(part, whole)| part >= &(LARGE_PART * whole));
+        let large = self.setup_part_ns.zip(setup).filter(|(part, whole)| *part >= LARGE_PART * *whole);
         let part = large
             .zip(self.setup_part.as_deref())
             .map(|((part, _), name)| format!(", {} of it {name}", nanoseconds(part)));
@@ -125,8 +125,8 @@ impl Phases {
 mod tests {
     use super::*;
 
-    fn phases() -> Phases {
-        Phases {
+    fn phases() -> PhaseShares {
+        PhaseShares {
             steps: 9,
             step_ns: Some(33.1e6),
             slowest_ns: Some(41e6),
@@ -139,7 +139,7 @@ mod tests {
             setup_ns: Some(1.6e9),
             setup_part: Some("before launches at train.py:12".to_owned()),
             setup_part_ns: Some(1.2e9),
-            ..Phases::default()
+            ..PhaseShares::default()
         }
     }
 
@@ -151,12 +151,12 @@ mod tests {
             "A step takes 33.1 ms in the median, up to 41 ms in number 7: 52 % idle before late launches, 39 % kernels, \
              5 % idle after the host waited for the GPU, 4 % idle for other reasons."
         );
-        assert_eq!(Phases::default().sentence(&run), None);
+        assert_eq!(PhaseShares::default().sentence(&run), None);
     }
 
     #[test]
     fn copies_are_named_where_they_take_most() {
-        let busy = Phases {
+        let busy = PhaseShares {
             copy_share: Some(0.7),
             copy_kind: Some("host_to_device".to_owned()),
             copy_bytes: Some(9.0 * 1024.0 * 1024.0),
@@ -174,6 +174,6 @@ mod tests {
             phases().outside().unwrap(),
             "Not counted: set-up of 1.6 s, 1.2 s of it before launches at train.py:12."
         );
-        assert_eq!(Phases::default().outside(), None);
+        assert_eq!(PhaseShares::default().outside(), None);
     }
 }

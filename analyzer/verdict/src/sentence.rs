@@ -1,7 +1,7 @@
 //! The verdict in one or two sentences: the first rule that fits.
 
 use super::facts::{Finding, LineShare, Memory, Reason, Run, TensorShare};
-use super::phases::Phases;
+use super::phases::PhaseShares;
 use super::shares::{by_tensor, is_line, noun, place, shape};
 use stallmap_console::args::filter::ProgramPhase;
 use stallmap_console::output::number::{bytes, counted, grouped};
@@ -20,7 +20,7 @@ const NAME: usize = 60;
 /// The rows that decide.
 pub(super) struct Facts<'a> {
     pub(super) run: &'a Run,
-    pub(super) phases: &'a Phases,
+    pub(super) phases: &'a PhaseShares,
     pub(super) phase: ProgramPhase,
     pub(super) tensors: &'a [TensorShare],
     pub(super) lines: &'a [LineShare],

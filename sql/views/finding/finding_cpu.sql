@@ -127,8 +127,9 @@ SELECT
   CAST(NULL AS VARCHAR) AS kernel, line, op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id,
   0.0 AS samples, 0.0 AS saving_samples, CAST(late_ns AS DOUBLE) AS time_ns,
   'SELECT g.* FROM gpu_gap g JOIN segment_phase s ON s.run_id = g.run_id AND s.device_id = g.device_id AND s.begin_ns = g.begin_ns '
+    || CASE WHEN first_ns > 0 THEN 'LEFT ANTI JOIN (SELECT min(kernel_id) AS kernel_id FROM launch GROUP BY run_id, function_id) f '
+      || 'ON f.kernel_id = g.next_kernel_id ' ELSE '' END
     || 'WHERE g.cause IN (''late launch'', ''late copy'') AND s.program_phase IN (''steady'', ''once'') AND g.device_id = '
-    || CAST(device_id AS VARCHAR) || CASE WHEN first_ns > 0
-      THEN ' AND coalesce(g.next_kernel_id NOT IN (SELECT min(kernel_id) FROM launch GROUP BY run_id, function_id), true)' ELSE '' END
+    || CAST(device_id AS VARCHAR)
     || ' ORDER BY g.duration_ns DESC'
 FROM worded

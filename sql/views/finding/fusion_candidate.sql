@@ -12,7 +12,7 @@ CREATE VIEW fusion_candidate (
   phase,
   -- Launches whose cost was measured.
   launch_count,
-  -- Those in steps, per step of the program with some. Without steps, all launches.
+  -- Launches in steps, per step of the program with some. Without steps, all launches.
   step_launch_count,
   -- Different kernels.
   kernel_count,
