@@ -157,7 +157,12 @@ fn to_first_kernel(sequence: &Sequence, cuts: &[usize]) -> usize {
         let token = |at: usize| at.checked_sub(*back).and_then(|at| sequence.tokens.get(at));
         token(first).is_some() && token(first) == token(second)
     };
-    (1..(second - first).min(MAX_BACK)).take_while(is_same).last().unwrap_or(0)
+    // No step begins inside one launch of a graph.
+    let is_first = |back: &usize| {
+        let launch = |at: usize| at.checked_sub(*back).and_then(|at| sequence.launches.get(at));
+        [first, second].into_iter().all(|at| launch(at).is_some_and(|launch| launch.is_first))
+    };
+    (1..(second - first).min(MAX_BACK)).take_while(is_same).filter(is_first).last().unwrap_or(0)
 }
 
 /// The value in the middle.

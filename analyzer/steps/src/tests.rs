@@ -131,6 +131,16 @@ fn one_call_of_a_graph_is_not_cut() {
     }
     let cuts = steps(&Sequence::from_launches(launches)).unwrap().cuts;
     assert_eq!(cuts, [0, length, 2 * length, 3 * length, 4 * length]);
+    // A kernel in front of each launch of the graph, which other steps end with, too: the cut moves over it, and not into
+    // the graph before.
+    let mut kernels = vec![100, 5, 90];
+    kernels.extend(repeated(&[pass(8), vec![90]].concat(), 4));
+    let mut launches = launched(kernels);
+    for (at, (kernel, launch)) in launches.iter_mut().enumerate() {
+        launch.is_first = at < 3 || *kernel == 90 || (at - 3) % (length + 1) == 0;
+    }
+    let cuts = steps(&Sequence::from_launches(launches)).unwrap().cuts;
+    assert_eq!(cuts[..3], [2, length + 3, 2 * length + 4]);
     // One launch of a graph repeats nothing.
     let mut launches = launched(pass(32));
     launches.iter_mut().skip(1).for_each(|(_, launch)| launch.is_first = false);
