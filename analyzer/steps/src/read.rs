@@ -157,13 +157,16 @@ fn calls(batch: &RecordBatch) -> Result<HashMap<(u32, u64), SequenceCall>> {
     Ok(calls)
 }
 
+/// The run, begin and end of kernels.
+type KernelTimes = HashMap<u64, (u32, (i64, i64))>;
+
 /// Begin and end of kernels, of the first run with a timeline that has them.
-fn times(batch: &RecordBatch) -> Result<HashMap<u64, (u32, (i64, i64))>> {
+fn times(batch: &RecordBatch) -> Result<KernelTimes> {
     let runs = column::<UInt32Type>(batch, "run_id")?;
     let kernels = column::<UInt64Type>(batch, "kernel_id")?;
     let begins = column::<Int64Type>(batch, "begin_ns")?;
     let ends = column::<Int64Type>(batch, "end_ns")?;
-    let mut times: HashMap<u64, (u32, (i64, i64))> = HashMap::new();
+    let mut times = KernelTimes::new();
     for row in (0..batch.num_rows()).filter(|row| kernels.is_valid(*row) && ends.is_valid(*row)) {
         let (run, time) = (runs.value(row), (begins.value(row), ends.value(row)));
         let (known, (begin, end)) = times.entry(kernels.value(row)).or_insert((run, time));

@@ -50,7 +50,7 @@ impl PhaseTable {
         usize::try_from(launch.rows()).ok()
     }
 
-    async fn rows(&self) -> Result<RecordBatch> {
+    fn rows(&self) -> Result<RecordBatch> {
         let read = self.sources.iter().zip(SOURCES).map(|(table, (_, columns))| table.read(columns));
         let sources: Vec<RecordBatch> = read.collect::<Result<_>>()?;
         let sources: Sources = sources.try_into().map_err(|_| wrong("sources"))?;
@@ -97,9 +97,9 @@ fn rows_of(run: u32, process: SequenceProcess) -> Vec<LaunchPhase> {
         confidence: steps.as_ref().map(|steps: &StepCuts| steps.confidence),
     };
     let found = phases(&sequence, steps.as_ref());
-    let launched = sequence.launches.iter().zip(found).map(|(launch, phase)| row(launch, phase));
+    let untried = sequence.launches.iter().zip(found).map(|(launch, phase)| row(launch, phase));
     let tuning = SequencePhase::Setup(SetupPart::Tuning);
-    launched.chain(trials.iter().map(|(_, launch)| row(launch, tuning))).collect()
+    untried.chain(trials.iter().map(|(_, launch)| row(launch, tuning))).collect()
 }
 
 #[async_trait]
@@ -119,7 +119,7 @@ impl TableProvider for PhaseTable {
         _filters: &[Expr],
         _limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let rows = self.rows.get_or_try_init(|| self.rows()).await?.clone();
+        let rows = self.rows.get_or_try_init(|| async { self.rows() }).await?.clone();
         Ok(MemorySourceConfig::try_new_exec(&[vec![rows]], Arc::clone(&self.schema), projection.cloned())?)
     }
 }
