@@ -1,7 +1,7 @@
 //! The table of phases, declared like those of a capture.
 
 use stallmap_schema::id::{KernelId, RunId};
-use stallmap_tables::derived::Word;
+use stallmap_tables::derived::OpenWord;
 
 stallmap_schema::tables! {
     /// The phase of the program that one launch belongs to: set-up, a step of the repeated part, or the end.
@@ -14,14 +14,14 @@ stallmap_schema::tables! {
         /// The run that defines it: one for each process.
         run_id: RunId => "run"."run_id",
         /// setup, steady (in a step), end (behind the last step), or once, in a program that repeats nothing.
-        program_phase: Word,
+        program_phase: OpenWord,
         /// Part of set-up: initialization, tuning (trials of a tuner, anywhere in the program), or warm-up (first steps that
         /// take half as long again as later ones, or more). Null elsewhere.
-        setup_part: Option<Word>,
+        setup_part: Option<OpenWord>,
         /// The step, numbered from 0. Null outside steps.
         program_step: Option<u32>,
         /// Evidence of the steps: range, optimizer, period (the sequence of kernels), or none.
-        found_by: Word,
+        found_by: OpenWord,
         /// Sureness of the steps, from 0 to 1. Null without steps.
         confidence: Option<f64>,
     }

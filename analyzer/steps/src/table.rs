@@ -13,10 +13,10 @@ use datafusion::error::Result;
 use datafusion::logical_expr::Expr;
 use datafusion::physical_plan::ExecutionPlan;
 use stallmap_schema::id::{KernelId, RunId};
-use stallmap_schema::table::Row as _;
+use stallmap_schema::table::TableRow as _;
 use stallmap_tables::captured::CapturedTable;
 use stallmap_tables::column::wrong;
-use stallmap_tables::derived::Word;
+use stallmap_tables::derived::OpenWord;
 use stallmap_tables::plain;
 use tokio::sync::OnceCell;
 
@@ -90,10 +90,10 @@ fn rows_of(run: u32, process: SequenceProcess) -> Vec<LaunchPhase> {
     let row = |launch: &SequenceLaunch, phase: SequencePhase| LaunchPhase {
         kernel_id: KernelId(launch.kernel_id),
         run_id: RunId(run),
-        program_phase: Word(phase.word().into()),
-        setup_part: phase.setup_part().map(|part| Word(part.into())),
+        program_phase: OpenWord(phase.word().into()),
+        setup_part: phase.setup_part().map(|part| OpenWord(part.into())),
         program_step: phase.step(),
-        found_by: Word(found_by.into()),
+        found_by: OpenWord(found_by.into()),
         confidence: steps.as_ref().map(|steps: &StepCuts| steps.confidence),
     };
     let found = phases(&sequence, steps.as_ref());

@@ -11,7 +11,7 @@ const MIN_REPEATED: u64 = 8;
 rows! {
     /// The run.
     #[derive(Clone, Debug, Default)]
-    pub(super) struct Run {
+    pub(super) struct RunFacts {
         pub(super) program: Option<String>,
         pub(super) arguments: Option<String>,
         pub(super) started: Option<String>,
@@ -36,7 +36,7 @@ rows! {
 
     /// Allocations of a capture without launches.
     #[derive(Clone, Debug)]
-    pub(super) struct Memory {
+    pub(super) struct AllocationFacts {
         pub(super) allocations: u64,
         pub(super) peak_bytes: Option<f64>,
         pub(super) left_bytes: Option<f64>,
@@ -69,7 +69,7 @@ rows! {
 
     /// A stall reason.
     #[derive(Clone, Debug)]
-    pub(super) struct Reason {
+    pub(super) struct ReasonFacts {
         pub(super) name: String as "reason",
         pub(super) is_memory: bool,
         pub(super) share: Option<f64>,
@@ -78,7 +78,7 @@ rows! {
 
     /// A finding.
     #[derive(Clone, Debug)]
-    pub struct Finding {
+    pub struct FindingRow {
         /// Its rank, from 1.
         pub number: u64,
         /// Its kind, a word of SQL.
@@ -107,14 +107,14 @@ rows! {
 
     /// Missing data.
     #[derive(Clone, Debug)]
-    pub(super) struct Loss {
+    pub(super) struct LossFacts {
         pub(super) count: f64,
         pub(super) kind: String,
         pub(super) reason: String,
     }
 }
 
-impl Run {
+impl RunFacts {
     /// The program's name, GPU, launches and time.
     pub(super) fn subject(&self, busy_share: Option<f64>) -> Vec<String> {
         let mut pieces = vec![self.script()];
@@ -192,7 +192,7 @@ fn is_script(argument: &str) -> bool {
     Path::new(argument).extension().is_some_and(|extension| extension == "py")
 }
 
-impl Finding {
+impl FindingRow {
     /// Its kind as words, with the number of its kind.
     pub fn kind(&self) -> String {
         let kind = self.class.replace('_', " ");
@@ -211,9 +211,14 @@ impl Finding {
 }
 
 /// Losses first, then coverage. True marks a loss.
-pub(super) fn trust(run: &Run, losses: &[Loss], attributed: Option<(f64, &str)>) -> Vec<(bool, String)> {
+pub(super) fn trust(
+    run: &RunFacts,
+    losses: &[LossFacts],
+    attributed: Option<(f64, &str)>,
+) -> Vec<(bool, String)> {
     // What a trace of another tool never has is no loss of this one.
-    let losses: Vec<&Loss> = losses.iter().filter(|loss| !run.is_imported || !loss.is_of_imports()).collect();
+    let losses: Vec<&LossFacts> =
+        losses.iter().filter(|loss| !run.is_imported || !loss.is_of_imports()).collect();
     let mut pieces: Vec<(bool, String)> = losses.iter().take(1).map(|loss| (true, loss.text())).collect();
     if losses.len() > 1 {
         pieces.push((true, counted(losses.len() as u64 - 1, "more loss", "more losses")));
@@ -244,7 +249,7 @@ pub(super) fn trust(run: &Run, losses: &[Loss], attributed: Option<(f64, &str)>)
     pieces
 }
 
-impl Loss {
+impl LossFacts {
     /// True for data that other tools do not record, or did not this time.
     fn is_of_imports(&self) -> bool {
         self.reason.starts_with("not recorded: ") || self.reason.starts_with("not in the imported file: ")

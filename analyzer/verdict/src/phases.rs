@@ -3,7 +3,7 @@
 use stallmap_console::output::number::{bytes, nanoseconds};
 use stallmap_console::rows;
 
-use super::facts::Run;
+use super::facts::RunFacts;
 
 /// Less than this part of the time is left out of a sentence.
 const MIN_SHARE: f64 = 0.01;
@@ -44,7 +44,7 @@ impl PhaseShares {
     }
 
     /// The time of a step, and what it goes to. None without steps that were timed.
-    pub(super) fn sentence(&self, run: &Run) -> Option<String> {
+    pub(super) fn sentence(&self, run: &RunFacts) -> Option<String> {
         let time = self.step_ns.filter(|_| self.steps > 0)?;
         let step = run.step_noun(1);
         let article = if step.starts_with('i') { "An" } else { "A" };
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_step_has_a_time_and_its_parts() {
-        let run = Run { steps: 10, found_by: "range".to_owned(), ..Run::default() };
+        let run = RunFacts { steps: 10, found_by: "range".to_owned(), ..RunFacts::default() };
         assert_eq!(
             phases().sentence(&run).unwrap(),
             "A step takes 33.1 ms in the median, up to 41 ms in number 7: 52 % idle before late launches, 39 % kernels, \

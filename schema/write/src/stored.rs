@@ -10,10 +10,10 @@ use stallmap_schema::capture::manifest::{self, TableEntry};
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::stored::{StoredAnswer, is_table};
 use stallmap_schema::cell::Blob;
-use stallmap_schema::table::Row as _;
+use stallmap_schema::table::TableRow as _;
 
 use crate::pack::write_entries;
-use crate::writer::Staging;
+use crate::writer::StagingFolder;
 use crate::{container, encoding};
 
 /// Bytes of a part: half the bound of a blob.
@@ -33,7 +33,7 @@ pub fn write(
     if !path.is_file() {
         return refused("the capture is not a file (`stallmap pack` makes one of a folder)");
     }
-    let staging = Staging::next_to(path)?;
+    let staging = StagingFolder::next_to(path)?;
     write_entries(reader, &staging.0)?;
     let name = entry::table(StoredAnswer::TABLE.name);
     let (rows, bytes) = encode(reader, rules, answers)?;

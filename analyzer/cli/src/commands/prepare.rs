@@ -5,30 +5,30 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use stallmap::code::{self, Analyzed};
-use stallmap::location::Location;
+use stallmap::code::{self, AnalyzedSection};
+use stallmap::location::CaptureLocation;
 use stallmap::session::Session;
 
-use stallmap_console::args::Prepare;
-use stallmap_console::context::{Context, runtime};
-use stallmap_console::exit::{Failure, IO, OK, Outcome, USAGE};
+use stallmap_console::args::PrepareArgs;
+use stallmap_console::context::{CommandContext, runtime};
+use stallmap_console::exit::{CommandFailure, IO, OK, Outcome, USAGE};
 use stallmap_console::explain::{capture_failure, explain};
 use stallmap_console::output;
 use stallmap_console::output::number::{counted, grouped};
-use stallmap_console::output::progress::Progress;
+use stallmap_console::output::progress::ProgressSpinner;
 use stallmap_report::report;
 
 /// Prepares each capture, even if another one cannot be opened.
-pub(super) fn run(context: &Context, args: &Prepare) -> Outcome {
+pub(super) fn run(context: &CommandContext, args: &PrepareArgs) -> Outcome {
     let cache = context.cache();
     let Some(folder) = cache.folder() else {
         let hint = "set STALLMAP_CACHE to a folder, or unset it".to_owned();
-        return Err(Failure::message(USAGE, "the cache is disabled").hint(hint));
+        return Err(CommandFailure::message(USAGE, "the cache is disabled").hint(hint));
     };
     if let Some(reason) = cache.distrust() {
         let hint = "delete it, or set STALLMAP_CACHE to a folder of your own".to_owned();
         let message = format!("the cache `{}` is not used: {reason}", output::path(folder));
-        return Err(Failure::message(IO, message).hint(hint));
+        return Err(CommandFailure::message(IO, message).hint(hint));
     }
     let mut code = OK;
     for capture in &args.captures {
@@ -38,7 +38,7 @@ pub(super) fn run(context: &Context, args: &Prepare) -> Outcome {
                 if let Some(cause) = prepared.code.cached.failure {
                     let action = format!("keep it in `{}`", folder.display());
                     let hint = "set STALLMAP_CACHE to a folder that can be written".to_owned();
-                    return Err(Failure::io(cause, action).hint(hint));
+                    return Err(CommandFailure::io(cause, action).hint(hint));
                 }
             }
             Err(failure) => {
@@ -51,8 +51,8 @@ pub(super) fn run(context: &Context, args: &Prepare) -> Outcome {
 }
 
 /// The results of a capture.
-struct Prepared {
-    code: Analyzed,
+struct PreparedCapture {
+    code: AnalyzedSection,
     /// Views whose rows were computed or found.
     views: usize,
     /// Views that the capture itself holds now.
@@ -60,30 +60,30 @@ struct Prepared {
     lasted: Duration,
 }
 
-fn prepare(context: &Context, capture: &Location, in_place: bool) -> Outcome<Prepared> {
-    let progress = Progress::start(format!("analyzing {}", capture.display()));
+fn prepare(context: &CommandContext, capture: &CaptureLocation, in_place: bool) -> Outcome<PreparedCapture> {
+    let progress = ProgressSpinner::start(format!("analyzing {}", capture.display()));
     let started = Instant::now();
     let reader = capture.open().map_err(|error| capture_failure(&error))?;
     let code = code::analyze(&reader, context.cache()).map_err(|error| explain(error.into(), None))?;
     let session = context.open(&[(None, capture.clone())])?;
     drop(progress);
-    let progress = Progress::of(session.work(), format!("computing views of {}", capture.display()));
+    let progress = ProgressSpinner::of(session.work(), format!("computing views of {}", capture.display()));
     let runtime = runtime()?;
     let views = runtime.block_on(session.prepare()).map_err(|error| explain(error, Some(&session)))?;
     progress.say(format!("answering the questions of reports of {}", capture.display()));
     runtime.block_on(report::prepare(&session, capture))?;
     let stored = in_place.then(|| store(&session, &views, &progress)).transpose()?;
-    Ok(Prepared { code, views: views.len(), stored, lasted: started.elapsed() })
+    Ok(PreparedCapture { code, views: views.len(), stored, lasted: started.elapsed() })
 }
 
 /// Stores the rows of views in the capture. Returns their number.
-fn store(session: &Session, views: &[&str], progress: &Progress) -> Outcome<usize> {
+fn store(session: &Session, views: &[&str], progress: &ProgressSpinner) -> Outcome<usize> {
     progress.say("storing the results in the capture".to_owned());
     session.store_answers(views).map_err(|error| explain(error, Some(session)))
 }
 
 /// Summary of a prepared capture.
-fn summary(capture: &Path, prepared: &Prepared) -> String {
+fn summary(capture: &Path, prepared: &PreparedCapture) -> String {
     let analyzed = &prepared.code;
     let sections = || analyzed.sections.iter();
     let count = |count: usize, one: &str, several: &str| counted(count as u64, one, several);

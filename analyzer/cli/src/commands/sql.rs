@@ -3,30 +3,30 @@
 use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
-use crate::shell::{self, Shell};
-use stallmap_console::args::{RowFormat, Sql};
-use stallmap_console::context::{Context, runtime};
-use stallmap_console::exit::{Failure, IO, OK, Outcome, USAGE};
+use crate::shell::{self, SqlShell};
+use stallmap_console::args::{RowFormat, SqlArgs};
+use stallmap_console::context::{CommandContext, runtime};
+use stallmap_console::exit::{CommandFailure, IO, OK, Outcome, USAGE};
 use stallmap_console::output;
-use stallmap_console::output::rows::Style;
-use stallmap_console::output::table::Shape;
+use stallmap_console::output::rows::RowStyle;
+use stallmap_console::output::table::TableShape;
 
-use crate::commands::query::Target;
+use crate::commands::query::RowTarget;
 use stallmap_console::library::saved_query;
 
 /// Default rows of a table on a terminal.
 const TERMINAL_ROWS: usize = 100;
 
 /// Runs the statements, or the shell if there are none and standard input is a terminal.
-pub(super) fn run(context: &Context, args: &Sql) -> Outcome {
+pub(super) fn run(context: &CommandContext, args: &SqlArgs) -> Outcome {
     let format = format(args)?;
     let limit = match args.rows {
         Some(0) => None,
         Some(rows) => Some(rows),
         None => output::is_terminal().then_some(TERMINAL_ROWS),
     };
-    let style = Style { format, canvas: output::sheet(), shape: Shape::default(), limit };
-    let target = args.output.clone().map_or(Target::Stdout, Target::File);
+    let style = RowStyle { format, canvas: output::sheet(), shape: TableShape::default(), limit };
+    let target = args.output.clone().map_or(RowTarget::Stdout, RowTarget::File);
     let captures: Vec<_> =
         args.captures.iter().map(|capture| (capture.name.clone(), capture.path.clone())).collect();
     if let Some(name) = &args.query {
@@ -34,25 +34,24 @@ pub(super) fn run(context: &Context, args: &Sql) -> Outcome {
         let values: Vec<_> =
             args.set.iter().map(|setting| (setting.name.clone(), setting.value.clone())).collect();
         let sql = saved_query(&session, name, &values)?;
-        return shell::batch(Shell::new(session, runtime()?, style, target)?, &sql).map(|()| OK);
+        return shell::batch(SqlShell::new(session, runtime()?, style, target)?, &sql).map(|()| OK);
     }
     let is_shell = args.command.is_empty() && args.file.is_none() && io::stdin().is_terminal();
     if is_shell && args.output.is_some() {
-        return Err(
-            Failure::message(USAGE, "--output needs a statement").hint("give one with -c or -f".to_owned())
-        );
+        return Err(CommandFailure::message(USAGE, "--output needs a statement")
+            .hint("give one with -c or -f".to_owned()));
     }
     let text = if is_shell { None } else { Some(statements(args)?) };
     if let (Some(text), Some(_)) = (&text, &args.output) {
         let count = stallmap::statements::split(text).len();
         if count != 1 {
-            return Err(Failure::message(
+            return Err(CommandFailure::message(
                 USAGE,
                 format!("--output takes the rows of one statement, not of {count}"),
             ));
         }
     }
-    let shell = Shell::new(context.open(&captures)?, runtime()?, style, target)?;
+    let shell = SqlShell::new(context.open(&captures)?, runtime()?, style, target)?;
     match text {
         None => shell::interactive(shell),
         Some(text) => shell::batch(shell, &text),
@@ -61,7 +60,7 @@ pub(super) fn run(context: &Context, args: &Sql) -> Outcome {
 }
 
 /// The requested format, by option or by the file's extension.
-fn format(args: &Sql) -> Outcome<RowFormat> {
+fn format(args: &SqlArgs) -> Outcome<RowFormat> {
     let named = if args.json { Some(RowFormat::Json) } else { args.format };
     let by_ending = match args.output.as_deref().and_then(Path::extension) {
         Some(ending) if named.is_none() => Some(of_ending(&ending.to_string_lossy())?),
@@ -69,7 +68,7 @@ fn format(args: &Sql) -> Outcome<RowFormat> {
     };
     let format = named.or(by_ending).unwrap_or(RowFormat::Table);
     if format == RowFormat::Parquet && args.output.is_none() && output::is_terminal() {
-        let failure = Failure::message(USAGE, "Parquet cannot be shown on a terminal");
+        let failure = CommandFailure::message(USAGE, "Parquet cannot be shown on a terminal");
         return Err(failure.hint("write it to a file with -o FILE.parquet".to_owned()));
     }
     Ok(format)
@@ -86,21 +85,24 @@ fn of_ending(ending: &str) -> Outcome<RowFormat> {
         "txt" => RowFormat::Table,
         _ => {
             let hint = "endings: csv, json, jsonl, md, parquet, txt. For another one, name the --format";
-            return Err(Failure::message(USAGE, format!("no format is known for files .{ending}"))
+            return Err(CommandFailure::message(USAGE, format!("no format is known for files .{ending}"))
                 .hint(hint.to_owned()));
         }
     })
 }
 
-fn statements(args: &Sql) -> Outcome<String> {
+fn statements(args: &SqlArgs) -> Outcome<String> {
     match &args.file {
         Some(path) if path != &PathBuf::from("-") => std::fs::read_to_string(path)
-            .map_err(|error| Failure::io(error, format!("read statements from `{}`", path.display()))),
+            .map_err(|error| CommandFailure::io(error, format!("read statements from `{}`", path.display()))),
         None if !args.command.is_empty() => Ok(args.command.join("\n;\n")),
         _ => {
             let mut text = String::new();
             io::stdin().lock().read_to_string(&mut text).map_err(|error| {
-                Failure::new(IO, anyhow::Error::from(error).context("read statements from standard input"))
+                CommandFailure::new(
+                    IO,
+                    anyhow::Error::from(error).context("read statements from standard input"),
+                )
             })?;
             Ok(text)
         }

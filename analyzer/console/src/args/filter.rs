@@ -8,7 +8,7 @@ use crate::complete;
 /// Names of the launches that a command is about. All of them have to match.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Filters")]
-pub struct Filter {
+pub struct FilterArgs {
     /// Only launches of this kernel: its name, a part of it, a regular expression, or its function_id
     #[arg(short, long, value_name = "KERNEL", add = ArgValueCandidates::new(complete::kernels))]
     pub kernel: Option<String>,
@@ -58,7 +58,7 @@ impl ProgramPhase {
     }
 }
 
-impl Filter {
+impl FilterArgs {
     /// The phase, unless it is all of them.
     pub const fn chosen_phase(&self) -> Option<ProgramPhase> {
         match self.phase {

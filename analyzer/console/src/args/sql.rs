@@ -22,7 +22,7 @@ use crate::complete;
     ("echo 'SELECT * FROM run' | stallmap sql train.stallmap --format jsonl", "statements from another program"),
     ("stallmap sql train.stallmap --library my/ --query slow --set top=5", "a saved query: my/slow.sql"),
 ]))]
-pub struct Sql {
+pub struct SqlArgs {
     /// Captures. Each of several has the name NAME from NAME=CAPTURE, or its file's
     #[arg(value_name = "[NAME=]NAME.stallmap", required = true)]
     pub captures: Vec<NamedCapture>,
@@ -43,7 +43,7 @@ pub struct Sql {
     pub query: Option<String>,
     /// Set a parameter of the saved query
     #[arg(long, value_name = "NAME=VALUE", requires = "query")]
-    pub set: Vec<Setting>,
+    pub set: Vec<ParameterSetting>,
     /// Output format of rows. With an output file, its extension decides: csv, json, jsonl, md, parquet, or txt for a
     /// text table, whose longest cells are cut without --wide
     #[arg(long, value_enum)]
@@ -87,14 +87,14 @@ impl RowFormat {
 
 /// A parameter's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Setting {
+pub struct ParameterSetting {
     /// The parameter.
     pub name: String,
     /// The value, as it was typed.
     pub value: String,
 }
 
-impl FromStr for Setting {
+impl FromStr for ParameterSetting {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {

@@ -2,7 +2,7 @@
 
 use super::between;
 use crate::excerpt;
-use crate::exit::{Failure, QUERY};
+use crate::exit::{CommandFailure, QUERY};
 
 /// Functions of other engines, and the form with the same result.
 const FUNCTIONS: [(&str, &str); 9] = [
@@ -23,16 +23,17 @@ pub(super) fn for_function(name: &str) -> Option<&'static str> {
 }
 
 /// Rewords errors about forms that are not supported.
-pub(super) fn reworded(message: &str, sql: &str) -> Option<Failure> {
+pub(super) fn reworded(message: &str, sql: &str) -> Option<CommandFailure> {
     if message.contains("Projections require unique expression names") {
         let name = between(message, "the expression \"", "\"").unwrap_or("the same");
         let name = name.rsplit('.').next().unwrap_or(name);
-        let failure = Failure::message(QUERY, format!("two columns of the result are called `{name}`"));
+        let failure =
+            CommandFailure::message(QUERY, format!("two columns of the result are called `{name}`"));
         let place = excerpt::of_name(sql, name, false);
         return Some(failure.excerpt(place).hint("name one of them: expression AS other_name".to_owned()));
     }
     if message.contains("FETCH clause") {
-        let failure = Failure::message(QUERY, "FETCH is not supported");
+        let failure = CommandFailure::message(QUERY, "FETCH is not supported");
         return Some(
             failure.excerpt(excerpt::of_name(sql, "FETCH", false)).hint("write LIMIT 10".to_owned()),
         );
@@ -40,16 +41,17 @@ pub(super) fn reworded(message: &str, sql: &str) -> Option<Failure> {
     if message.contains("OuterReferenceColumn") {
         let message = "a subquery depends on the rows outside of it in a way that is not supported";
         let hint = "number the rows of a JOIN, and keep the first: row_number() OVER (PARTITION BY key ORDER BY cost DESC)";
-        return Some(Failure::message(QUERY, message).hint(hint.to_owned()));
+        return Some(CommandFailure::message(QUERY, message).hint(hint.to_owned()));
     }
     None
 }
 
 /// The error about an aggregate inside a window function inside another function, which the engine takes for a column.
-pub(super) fn window(column: &str) -> Option<Failure> {
+pub(super) fn window(column: &str) -> Option<CommandFailure> {
     let hint =
         "compute the window function in a subquery, or give it a name: sum(a) / sum(sum(a)) OVER () AS share";
-    let failure = Failure::message(QUERY, "a function of a window function of an aggregate is not supported");
+    let failure =
+        CommandFailure::message(QUERY, "a function of a window function of an aggregate is not supported");
     column.contains(" ROWS BETWEEN ").then(|| failure.hint(hint.to_owned()))
 }
 
