@@ -34,6 +34,7 @@ const PARTS: &[AbsentPart] = &[
         what: "no launches of CUDA graphs",
         advice: "the program launched none, or an earlier release recorded it",
     },
+    AbsentPart { tables: &["gpu_activity"], what: "no timeline", advice: "record without `--only`" },
     AbsentPart {
         tables: &["pc_sample"],
         what: "no samples of stalls",
@@ -128,7 +129,8 @@ pub async fn why(session: &Session, sql: &str) -> Option<String> {
         return Some(if is_missing {
             format!("{of} lacks the table `{source}`, which its recorder knew; `stallmap check` lists errors")
         } else {
-            format!("{of} holds {} (`{source}` is empty); {}", part.what, part.advice)
+            let advice = if is_imported(session).await { "the imported file has none" } else { part.advice };
+            format!("{of} holds {} (`{source}` is empty); {advice}", part.what)
         });
     }
     unrecorded_space(session, sql).await
@@ -161,6 +163,12 @@ fn selects(plan: &str, space: &str) -> bool {
         // Instructions have a `memory_space`.
         column.ends_with("space@") && !column.ends_with("_space@")
     })
+}
+
+/// True if another tool made the first capture: options of recording do not change it.
+async fn is_imported(session: &Session) -> bool {
+    let sql = "SELECT value FROM run_option WHERE name = 'imported.tool' LIMIT 1";
+    texts(session, sql).await.is_some_and(|tools| !tools.is_empty())
 }
 
 /// The last column of a statement's rows.

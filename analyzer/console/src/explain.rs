@@ -1,5 +1,6 @@
 //! Errors of the library as failures of a command: exit code, one line, a hint.
 
+mod alternatives;
 mod outer;
 
 use std::error::Error;
@@ -204,6 +205,9 @@ fn planning(message: &str, names: &SessionNames, sql: &str) -> CommandFailure {
         return failure.excerpt(excerpt::of_name(sql, name, true)).hint(usage);
     }
     if let Some(column) = between(message, "column \"", "\" must appear in the GROUP BY") {
+        if let Some(failure) = alternatives::window(column) {
+            return failure;
+        }
         let column = column.rsplit('.').next().unwrap_or(column);
         let failure =
             CommandFailure::message(QUERY, format!("column `{column}` is neither grouped by nor aggregated"));
@@ -214,7 +218,10 @@ fn planning(message: &str, names: &SessionNames, sql: &str) -> CommandFailure {
         let failure = CommandFailure::message(QUERY, format!("no table is called `{alias}` here"));
         return failure.excerpt(excerpt::of_name(sql, alias, false));
     }
-    if let Some(failure) = values(message, sql).or_else(|| outer::reworded(message, names, sql)) {
+    if let Some(failure) = values(message, sql)
+        .or_else(|| outer::reworded(message, names, sql))
+        .or_else(|| alternatives::reworded(message, sql))
+    {
         return failure;
     }
     CommandFailure::message(QUERY, message)
@@ -275,6 +282,7 @@ fn no_function(name: &str, names: &SessionNames, sql: &str) -> CommandFailure {
         Some(usage) => format!("did you mean {usage}?"),
         None => format!("did you mean `{near}`?"),
     });
+    let hint = alternatives::for_function(name).map(str::to_owned).or(hint);
     let failure = CommandFailure::message(QUERY, format!("no function `{name}`"));
     failure.excerpt(excerpt::of_name(sql, name, true)).hint(hint)
 }

@@ -10,6 +10,7 @@
 pub mod absent;
 pub mod answer;
 pub mod args;
+pub mod caution;
 pub mod complete;
 pub mod context;
 pub mod excerpt;

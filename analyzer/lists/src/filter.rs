@@ -1,7 +1,7 @@
 //! Filters of launches: names on the command line become conditions of SQL, for every query that reads costs.
 //!
 //! ```text
-//! --kernel, --line, --op ──> names that the capture has ──> condition ──┐
+//! --kernel, --line, --op, --phase ──> names that the capture has ──> condition ──┐
 //! query of a command ──> its cost views, each as a part of the statement ──> the statement that `--sql` prints
 //! ```
 //!
@@ -13,7 +13,7 @@ use stallmap::session::Session;
 
 use crate::kernel::{self, find};
 use stallmap_console::answer::{asked, fresh_kept_rows};
-use stallmap_console::args::filter::FilterArgs;
+use stallmap_console::args::filter::{FilterArgs, ProgramPhase};
 use stallmap_console::args::list::ListFormat;
 use stallmap_console::exit::{CommandFailure, Outcome, QUERY, USAGE};
 use stallmap_console::names::nearest;
@@ -57,8 +57,10 @@ rows! {
 /// Launches of some kernels, lines and ops.
 #[derive(Clone, Debug)]
 pub struct LaunchFilter {
-    /// The condition on the columns of `launch_context` and `tensor_cost`.
+    /// The condition on the columns of `launch_context`.
     launches: String,
+    /// The condition on the columns of `tensor_cost`.
+    costs: String,
     /// The condition on the columns of `finding`.
     findings: String,
     words: String,
@@ -100,10 +102,20 @@ impl LaunchFilter {
             findings.push(format!("op IN ({ops})"));
             words.push(format!("--op {wanted}"));
         }
-        let (launches, findings) = (launches.join(" AND "), findings.join(" AND "));
+        // The views have the same columns, but for the phase.
+        let mut costs = launches.clone();
+        if let Some(phase) = args.chosen_phase() {
+            let is_chosen = format!("program_phase IN ({})", phase.words());
+            launches.push(format!("kernel_id IN (SELECT kernel_id FROM launch_phase WHERE {is_chosen})"));
+            costs.push(is_chosen);
+            let is_in_steps = if phase == ProgramPhase::Steady { "is_in_steps" } else { "NOT is_in_steps" };
+            findings.push(is_in_steps.to_owned());
+            words.push(format!("--phase {}", phase.name()));
+        }
+        let [launches, costs, findings] = [launches, costs, findings].map(|parts| parts.join(" AND "));
         let words = words.join(" ");
         let sentence = sentence(session, &launches, &words).await?;
-        Ok(Some(Self { launches, findings, words, sentence }))
+        Ok(Some(Self { launches, costs, findings, words, sentence }))
     }
 
     /// The options, as they were typed.
@@ -125,7 +137,7 @@ impl LaunchFilter {
             parts.push((view, queries::LAUNCHES.body().replace("$view", view)));
         }
         if reads("object_cost") || reads("tensor_node") {
-            parts.push(("object_cost", queries::OBJECTS.body()));
+            parts.push(("object_cost", queries::OBJECTS.body().replace("$filter", &self.costs)));
         }
         if reads("tensor_node") {
             parts.push(("tensor_node", queries::NODES.body()));

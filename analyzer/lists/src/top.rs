@@ -117,9 +117,8 @@ fn show(args: &TopArgs, section: CommandQuery, rows: &[RecordBatch], absence: Op
     for line in section.doc() {
         heading += &(canvas.paint.text(TextRole::Dim, line) + "\n");
     }
-    let mut table = TextTable::of(rows, NumberFormat::Report)
-        .map_err(arrow_failure)?
-        .without(if output::is_wide() { &[] } else { DETAILS });
+    let table = TextTable::of(rows, NumberFormat::Report).map_err(arrow_failure)?.without_samples();
+    let mut table = table.without(if output::is_wide() { &[] } else { DETAILS });
     if table.rows() == 0 {
         return output::print(&(heading + &nothing(section, absence)));
     }

@@ -65,6 +65,7 @@ pub fn run(context: &CommandContext, args: &TreeArgs) -> Outcome {
     }
     let TreeLaunches { session, launches, known, filter } = ask(context, args, &args.capture)?;
     let before = args.diff.as_ref().map(|other| ask(context, args, other)).transpose()?;
+    let args = &measured(args, before.iter().flat_map(|before| &before.launches).chain(&launches));
     say(args, &known, before.as_ref().map(|before| &before.known))?;
     let filters = before.iter().filter_map(|before| before.filter.as_ref()).chain(&filter);
     filters.into_iter().try_for_each(|filter| filter.say(args.format(), "these"))?;
@@ -85,6 +86,16 @@ pub fn run(context: &CommandContext, args: &TreeArgs) -> Outcome {
         None => show(args, &rows, &paths.steps)?,
     }
     Ok(OK)
+}
+
+/// The options with a metric: by default samples, or time where no launch has samples.
+fn measured<'a>(args: &TreeArgs, mut launches: impl Iterator<Item = &'a PathLaunch>) -> TreeArgs {
+    let mut args = args.clone();
+    if args.metrics.is_empty() {
+        let has_samples = launches.any(|launch| launch.cost.samples > 0.0);
+        args.metrics.push(if has_samples { TreeMetric::Samples } else { TreeMetric::Time });
+    }
+    args
 }
 
 fn show_sql(context: &CommandContext, args: &TreeArgs) -> Outcome {

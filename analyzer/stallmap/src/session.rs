@@ -51,6 +51,8 @@ use stallmap_engine::analyses::{self, AnalysisTable};
 use stallmap_engine::derived::{AccessShape, AccessTensor, PcTensorPart};
 use stallmap_engine::exec::RowGrain;
 use stallmap_engine::table::{CaptureEngine, DerivedTable, ParameterTables, PlacesTable};
+use stallmap_steps::row::LaunchPhase;
+use stallmap_steps::table::PhaseTable;
 use stallmap_tables::captured::{CapturedTable, TablePresence};
 use stallmap_tables::listing::CaptureTable;
 use stallmap_tables::location::CaptureLocation;
@@ -461,7 +463,7 @@ fn derived() -> impl Iterator<Item = TableDef> {
         .chain(ParameterTables::ALL.map(ParameterTables::table))
         .chain(analyses::AnalysisKind::ALL.map(analyses::AnalysisKind::table))
         .chain(CodeTableKind::ALL.map(CodeTableKind::table))
-        .chain([CaptureTable::TABLE])
+        .chain([LaunchPhase::TABLE, CaptureTable::TABLE])
 }
 
 /// Names that SQL reads without quotes.
@@ -516,6 +518,9 @@ fn register_tables(
     }
     let listing = stallmap_tables::listing::listing(tables.values())?;
     schema.register_table(CaptureTable::TABLE.name.to_owned(), Arc::new(listing))?;
+    if let Some(phases) = PhaseTable::new(|name| tables.get(name).cloned()) {
+        schema.register_table(LaunchPhase::TABLE.name.to_owned(), Arc::new(phases))?;
+    }
     let Some(engine) = CaptureEngine::new(|name| tables.get(name).cloned()).map(Arc::new) else {
         return Ok(());
     };

@@ -5,6 +5,9 @@ use std::path::Path;
 use stallmap_console::output::number::{counted, grouped, measured, nanoseconds, percent};
 use stallmap_console::rows;
 
+/// Programs with fewer launches repeat nothing, which needs no words.
+const MIN_REPEATED: u64 = 8;
+
 rows! {
     /// The run.
     #[derive(Clone, Debug, Default)]
@@ -15,14 +18,18 @@ rows! {
         pub(super) gpus: Option<String>,
         pub(super) ranks: u64,
         pub(super) steps: u64,
+        pub(super) step_launches: Option<f64>,
+        pub(super) found_by: String,
+        pub(super) confidence: Option<f64>,
         pub(super) launches: u64,
+        pub(super) phase_launches: u64,
         pub(super) sampled_launches: u64,
         pub(super) replayed_launches: u64,
         pub(super) samples: Option<f64>,
         pub(super) time_ns: Option<f64>,
         pub(super) timed_launches: u64,
         pub(super) measured_launches: u64,
-        pub(super) busy_share: Option<f64>,
+        pub(super) is_imported: bool,
         pub(super) costliest: Option<String>,
         pub(super) costliest_share: Option<f64>,
     }
@@ -109,23 +116,45 @@ rows! {
 
 impl RunFacts {
     /// The program's name, GPU, launches and time.
-    pub(super) fn subject(&self) -> Vec<String> {
+    pub(super) fn subject(&self, busy_share: Option<f64>) -> Vec<String> {
         let mut pieces = vec![self.script()];
         pieces.extend(self.gpus.clone().filter(|gpus| !gpus.trim().is_empty()));
         if self.ranks > 1 {
             pieces.push(counted(self.ranks, "rank", "ranks"));
         }
         if self.steps > 0 {
-            pieces.push(counted(self.steps, "step", "steps"));
+            pieces.push(format!("{} {}", grouped(self.steps.into()), self.step_noun(self.steps)));
         }
         pieces.push(counted(self.launches, "launch", "launches"));
         if let Some(time) = self.time_ns {
             pieces.push(format!("{} of GPU time{}", nanoseconds(time), self.basis()));
         }
-        if let Some(share) = self.busy_share {
+        if let Some(share) = busy_share {
             pieces.push(format!("GPU busy {}", percent(share)));
         }
         pieces
+    }
+
+    /// The noun of the repeated part: where only the sequence of kernels shows it, it need not be a step.
+    pub(super) fn step_noun(&self, count: u64) -> &'static str {
+        match (self.found_by == "period", count) {
+            (true, 1) => "iteration",
+            (true, _) => "iterations",
+            (false, 1) => "step",
+            (false, _) => "steps",
+        }
+    }
+
+    /// Evidence of the steps, or their absence. None for a program of a few launches.
+    pub(super) fn evidence(&self) -> Option<String> {
+        let sure = self.confidence.map(|sure| format!(" ({:.0} % sure)", sure * 100.0)).unwrap_or_default();
+        match (self.steps, self.found_by.as_str()) {
+            (0, _) if self.launches < MIN_REPEATED => None,
+            (0, _) => Some("No part of the program repeats: all of it counts.".to_owned()),
+            (_, "range") => Some("Steps are ranges of the program.".to_owned()),
+            (_, "optimizer") => Some("Steps end with the optimizer.".to_owned()),
+            _ => Some(format!("Iterations are found by the sequence of kernels{sure}.")),
+        }
     }
 
     /// The measured part of the time, in words.
@@ -187,6 +216,9 @@ pub(super) fn trust(
     losses: &[LossFacts],
     attributed: Option<(f64, &str)>,
 ) -> Vec<(bool, String)> {
+    // What a trace of another tool never has is no loss of this one.
+    let losses: Vec<&LossFacts> =
+        losses.iter().filter(|loss| !run.is_imported || !loss.is_of_imports()).collect();
     let mut pieces: Vec<(bool, String)> = losses.iter().take(1).map(|loss| (true, loss.text())).collect();
     if losses.len() > 1 {
         pieces.push((true, counted(losses.len() as u64 - 1, "more loss", "more losses")));
@@ -194,7 +226,9 @@ pub(super) fn trust(
     if losses.is_empty() {
         pieces.push((false, "nothing lost".to_owned()));
     }
-    if run.samples.is_some() && run.sampled_launches < run.launches {
+    if run.is_imported && run.samples.unwrap_or_default() <= 0.0 {
+        pieces.push((false, "measured times, no stall samples".to_owned()));
+    } else if run.samples.is_some() && run.sampled_launches < run.launches {
         let sampled = grouped(run.sampled_launches.into());
         pieces.push((true, format!("{sampled} of {} launches sampled", grouped(run.launches.into()))));
     }
@@ -216,6 +250,11 @@ pub(super) fn trust(
 }
 
 impl LossFacts {
+    /// True for data that other tools do not record, or did not this time.
+    fn is_of_imports(&self) -> bool {
+        self.reason.starts_with("not recorded: ") || self.reason.starts_with("not in the imported file: ")
+    }
+
     pub(super) fn text(&self) -> String {
         let reason = self.reason.trim_end_matches('.');
         if self.kind == "run" {

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
+use super::phases::PhaseShares;
 use super::{FindingRow, VerdictRows};
 
 /// Version of the object's form. It grows when a field changes or goes.
@@ -32,11 +33,12 @@ pub(super) fn json(verdict: &VerdictRows, capture: &Path) -> String {
         "verdict": verdict.sentence,
         "run": {
             "program": run.script(), "started": run.started, "gpus": run.gpus, "ranks": run.ranks,
-            "steps": run.steps, "launches": run.launches, "sampled_launches": run.sampled_launches,
+            "steps": run.steps, "step_launches": run.step_launches, "steps_found_by": run.found_by, "steps_confidence": run.confidence, "launches": run.launches, "sampled_launches": run.sampled_launches,
             "samples": run.samples, "time_ns": run.time_ns,
             "timed_launches": run.timed_launches, "measured_launches": run.measured_launches,
-            "busy_share": run.busy_share,
+            "busy_share": verdict.phases.busy_share(),
         },
+        "phases": phases(&verdict.phases),
         "shares": shares.collect::<Vec<_>>(),
         "findings": findings.collect::<Vec<_>>(),
         "finding_count": verdict.findings.first().map_or(0, |finding| finding.found),
@@ -45,6 +47,20 @@ pub(super) fn json(verdict: &VerdictRows, capture: &Path) -> String {
         "queries": queries.collect::<serde_json::Map<_, _>>(),
     });
     format!("{object:#}\n")
+}
+
+/// The phases of a program with a timeline. Shares are parts of the time of the steps.
+fn phases(phases: &PhaseShares) -> Value {
+    json!({
+        "timed_steps": phases.steps, "step_ns": phases.step_ns, "slowest_ns": phases.slowest_ns,
+        "slowest_step": phases.slowest_step, "setup_ns": phases.setup_ns, "setup_part": phases.setup_part,
+        "setup_part_ns": phases.setup_part_ns, "end_ns": phases.end_ns,
+        "shares": {
+            "compute": phases.compute_share, "collective": phases.collective_share, "copy": phases.copy_share,
+            "idle": phases.idle_share, "late_after_wait": phases.wait_share, "late_input": phases.input_share,
+            "late_launch": phases.launch_share,
+        },
+    })
 }
 
 /// The fields of a finding.

@@ -6,6 +6,7 @@
 
 mod facts;
 mod json;
+mod phases;
 mod screen;
 mod sentence;
 mod shares;
@@ -17,6 +18,7 @@ use arrow::array::RecordBatch;
 use stallmap::library::queries::{CommandQuery, report, verdict as queries};
 use stallmap::session::Session;
 use stallmap_console::answer::rows_of_all;
+use stallmap_console::args::filter::ProgramPhase;
 use stallmap_console::args::verdict::{VerdictArgs, VerdictFormat};
 use stallmap_console::context::{CommandContext, runtime};
 use stallmap_console::exit::{CommandFailure, OK, Outcome, USAGE};
@@ -26,6 +28,7 @@ use stallmap_console::row::QueryRow;
 
 pub use self::facts::FindingRow;
 use self::facts::{AllocationFacts, LineShare, LossFacts, ReasonFacts, RunFacts, TensorShare};
+use self::phases::PhaseShares;
 pub use self::shares::{SampleShare, ShareKind};
 
 /// Tensors with a bar of their own.
@@ -43,6 +46,8 @@ const TENSORS_LEAST: f64 = 0.3;
 #[derive(Clone, Debug)]
 pub struct VerdictRows {
     run: RunFacts,
+    /// Steps, set-up and end, with a timeline.
+    phases: PhaseShares,
     /// Shares of all samples that add up to 100 %. Empty without samples.
     pub shares: Vec<SampleShare>,
     /// The verdict in one or two sentences.
@@ -68,14 +73,17 @@ pub fn run(context: &CommandContext, args: &VerdictArgs) -> Outcome {
         context.open(&[(None, capture.clone())])?
     };
     if args.sql {
-        let texts: Vec<String> = texts().into_iter().map(|(_, sql)| sql).collect();
+        let phase = args.phase.unwrap_or(ProgramPhase::Steady);
+        let texts: Vec<String> = texts_of(FINDINGS, phase).into_iter().map(|(_, sql)| sql).collect();
         return output::print(&texts.join("\n")).map(|()| OK);
     }
+    let phase = args.phase.unwrap_or(ProgramPhase::Steady);
     let verdict = {
         let _progress = ProgressSpinner::of(session.work(), "looking for the verdict");
         runtime()?.block_on(VerdictRows::of_findings(
             &session,
             if args.verbose { ALL_FINDINGS } else { FINDINGS },
+            phase,
         ))?
     };
     if args.json || args.format == Some(VerdictFormat::Json) {
@@ -89,19 +97,20 @@ pub fn run(context: &CommandContext, args: &VerdictArgs) -> Outcome {
 
 /// Every query that can take part, as a user can run it.
 pub fn texts() -> Vec<(CommandQuery, String)> {
-    texts_of(FINDINGS)
+    texts_of(FINDINGS, ProgramPhase::Steady)
 }
 
-fn texts_of(findings: u64) -> Vec<(CommandQuery, String)> {
+fn texts_of(findings: u64, phase: ProgramPhase) -> Vec<(CommandQuery, String)> {
     let all = [
         (queries::RUN, 0),
+        (queries::PHASES, 0),
         (queries::TENSORS, TENSORS),
         (queries::REASONS, 0),
         (queries::LINES, LINES),
         (queries::GROUPS, findings),
         (report::LOSSES, 0),
     ];
-    all.map(|(query, top)| (query, query.sql(&[("$top", top)]))).into()
+    all.map(|(query, top)| (query, query.sql(&[("$top", top)]).replace("$phases", phase.words()))).into()
 }
 
 /// The allocations of a capture.
@@ -114,14 +123,15 @@ async fn memory(session: &Session) -> Outcome<Option<AllocationFacts>> {
 impl VerdictRows {
     /// Queries a capture.
     pub async fn of(session: &Session) -> Outcome<Self> {
-        Self::of_findings(session, FINDINGS).await
+        Self::of_findings(session, FINDINGS, ProgramPhase::Steady).await
     }
 
     /// The same with the first finding of this many kinds.
-    async fn of_findings(session: &Session, findings: u64) -> Outcome<Self> {
-        let sql = texts_of(findings);
+    async fn of_findings(session: &Session, findings: u64, phase: ProgramPhase) -> Outcome<Self> {
+        let sql = texts_of(findings, phase);
         let answers = VerdictAnswers { rows: rows_of_all(session, &sql).await?, sql };
         let run = answers.rows::<RunFacts>(queries::RUN)?.into_iter().next().unwrap_or_default();
+        let phases = answers.rows::<PhaseShares>(queries::PHASES)?.into_iter().next().unwrap_or_default();
         let tensors = answers.rows::<TensorShare>(queries::TENSORS)?;
         let reasons = answers.rows::<ReasonFacts>(queries::REASONS)?;
         let tensor_share: f64 =
@@ -140,13 +150,15 @@ impl VerdictRows {
         let sentence = sentence::sentence(&sentence::SentenceFacts {
             memory: memory.as_ref(),
             run: &run,
+            phases: &phases,
+            phase,
             tensors: &tensors,
             lines: &lines,
             reasons: &reasons,
             findings: &findings,
         });
         let (attributed, noun) = (attributed(&tensors), shares::noun(&tensors, 1));
-        Ok(Self { run, shares, sentence, findings, losses, attributed, noun, sql: answers.sql })
+        Ok(Self { run, phases, shares, sentence, findings, losses, attributed, noun, sql: answers.sql })
     }
 
     /// The queries behind it, with their titles.
@@ -161,12 +173,18 @@ impl VerdictRows {
 
     /// Program, GPU, launches and time, in pieces.
     pub fn subject(&self) -> Vec<String> {
-        self.run.subject()
+        self.run.subject(self.phases.busy_share())
     }
 
     /// The time at which the program started. None without a run.
     pub fn started(&self) -> Option<&str> {
         self.run.started.as_deref()
+    }
+
+    /// Evidence of the steps, and the time outside of them, which the verdict leaves out.
+    pub fn outside_steps(&self) -> Option<String> {
+        let texts: Vec<String> = self.run.evidence().into_iter().chain(self.phases.outside()).collect();
+        (!texts.is_empty()).then(|| texts.join(" "))
     }
 
     /// Losses first, then coverage, in pieces. True marks a loss.

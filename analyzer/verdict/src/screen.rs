@@ -9,7 +9,7 @@ use stallmap_console::output::{self, TableCanvas};
 
 use super::VerdictRows;
 use super::facts::{FindingRow, LossFacts};
-use super::shares::{SampleShare, ShareKind, place};
+use super::shares::{SampleShare, ShareKind, is_generated, place};
 
 /// Most lines of the screen.
 const MAX_LINES: usize = 24;
@@ -23,6 +23,8 @@ const PERCENT: usize = 5;
 const LEAST_DETAIL: usize = 8;
 /// A loss is not cut below this.
 const LEAST_LOSS: usize = 30;
+/// A kernel's name has no more lines than this.
+const MAX_NAME_LINES: usize = 2;
 /// Before the text of a finding.
 const INDENT: &str = "   ";
 /// Parts of a cell, from one eighth to seven.
@@ -81,6 +83,10 @@ impl VerdictScreen<'_> {
         lines.push(String::new());
         let sentence = wrap(&printable(&self.verdict.sentence), self.columns);
         lines.extend(sentence.lines().map(|line| self.canvas.paint.text(TextRole::Heading, line)));
+        if let Some(outside) = self.verdict.outside_steps() {
+            let outside = wrap(&printable(&outside), self.columns);
+            lines.extend(outside.lines().map(|line| self.canvas.paint.text(TextRole::Dim, line)));
+        }
         lines
     }
 
@@ -176,7 +182,7 @@ impl VerdictScreen<'_> {
     /// Kind, bound, place and the line's text, then the fact, then the advice.
     fn finding(&self, finding: &FindingRow) -> Vec<String> {
         let head = format!("{:>2} {:<7}  {}", finding.number, finding.bound(), finding.kind());
-        let place = finding.line.as_deref().map(place).unwrap_or_default();
+        let place = finding.line.as_deref().filter(|line| !is_generated(line)).map(place).unwrap_or_default();
         let text = finding.text.as_deref().map(printable).unwrap_or_default();
         let head = format!("{head:<36}  {place}  {text}");
         let mut lines = vec![
@@ -225,7 +231,8 @@ fn texts(share: &SampleShare, script: &str, labels: usize, room: usize) -> Vec<S
     if share.kind == ShareKind::Line {
         // Functions of lines can be cut, kernels cannot.
         let is_kernel = place(&share.label) == share.label && width(&share.label) > room;
-        return if is_kernel { broken(&share.label, room) } else { vec![fit(&share.label, room)] };
+        let label = shorten(&share.label, room * MAX_NAME_LINES, ShortenSide::Middle);
+        return if is_kernel { broken(&label, room) } else { vec![fit(&share.label, room)] };
     }
     if share.kind != ShareKind::Tensor {
         return vec![fit(&share.label, room)];

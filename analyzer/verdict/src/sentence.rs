@@ -1,7 +1,9 @@
 //! The verdict in one or two sentences: the first rule that fits.
 
 use super::facts::{AllocationFacts, FindingRow, LineShare, ReasonFacts, RunFacts, TensorShare};
+use super::phases::PhaseShares;
 use super::shares::{by_tensor, is_line, noun, place, shape};
+use stallmap_console::args::filter::ProgramPhase;
 use stallmap_console::output::number::{bytes, counted, grouped};
 use stallmap_console::output::shorten::{ShortenSide, shorten};
 
@@ -18,6 +20,8 @@ const NAME: usize = 60;
 /// The rows that decide.
 pub(super) struct SentenceFacts<'a> {
     pub(super) run: &'a RunFacts,
+    pub(super) phases: &'a PhaseShares,
+    pub(super) phase: ProgramPhase,
     pub(super) tensors: &'a [TensorShare],
     pub(super) lines: &'a [LineShare],
     pub(super) reasons: &'a [ReasonFacts],
@@ -34,15 +38,34 @@ pub(super) fn sentence(facts: &SentenceFacts<'_>) -> String {
             .and_then(allocated)
             .map_or_else(|| none.to_owned(), |memory| format!("{none} {memory}"));
     }
-    if let Some(sentence) = waiting(facts) {
-        return sentence;
+    let rules = [waiting, unsampled, one_tensor, one_finding, memory];
+    let cause = rules.iter().find_map(|rule| rule(facts)).unwrap_or_else(|| reason(facts));
+    let step = match facts.phase {
+        ProgramPhase::Steady => facts.phases.sentence(facts.run),
+        phase => facts.phases.phase_sentence(phase.name()),
+    };
+    match step {
+        Some(step) if cause.is_empty() => step,
+        Some(step) => format!("{step} {cause}"),
+        None => cause,
     }
-    if facts.run.samples.unwrap_or_default() <= 0.0 {
-        let unknown = "The capture has no stall samples, so it does not show what the GPU waited for.";
-        return costliest(facts.run).map_or_else(|| unknown.to_owned(), |most| format!("{most} {unknown}"));
+}
+
+/// A capture without samples: the costliest kernel.
+fn unsampled(facts: &SentenceFacts<'_>) -> Option<String> {
+    if facts.run.samples.unwrap_or_default() > 0.0 {
+        return None;
     }
-    let rules = [one_tensor(facts), one_finding(facts), memory(facts)];
-    rules.into_iter().flatten().next().unwrap_or_else(|| reason(facts))
+    if let Some(copies) = facts.phases.copies() {
+        return Some(copies);
+    }
+    let most = costliest(facts.run);
+    if facts.run.is_imported || facts.phases.idle_share.is_some() {
+        // Its times are measured, and answer more than samples would.
+        return Some(most.unwrap_or_default());
+    }
+    let unknown = "The capture has no stall samples, so it does not show what the GPU waited for.";
+    Some(most.map_or_else(|| unknown.to_owned(), |most| format!("{most} {unknown}")))
 }
 
 /// The peak of a capture that has allocations only.
@@ -63,7 +86,9 @@ fn costliest(run: &RunFacts) -> Option<String> {
     let percent = share * 100.0;
     let untimed = run.launches.saturating_sub(run.timed_launches);
     if untimed == 0 {
-        return Some(format!("{kernel} takes {percent:.0} % of the GPU time."));
+        let part =
+            if run.steps > 0 { format!(" of the {}", run.step_noun(run.steps)) } else { String::new() };
+        return Some(format!("{kernel} takes {percent:.0} % of the GPU time{part}."));
     }
     let launches = counted(run.launches, "launch", "launches");
     let verb = if untimed == 1 { "has" } else { "have" };
@@ -75,8 +100,17 @@ fn costliest(run: &RunFacts) -> Option<String> {
 
 /// The GPU waits for its host, which no kernel makes up for.
 fn waiting(facts: &SentenceFacts<'_>) -> Option<String> {
-    let first = facts.findings.first().filter(|finding| finding.class == "cpu_bound")?;
+    let is_about_steps = facts.phase == ProgramPhase::Steady;
+    let first = facts.findings.first().filter(|finding| is_about_steps && finding.class == "cpu_bound")?;
     let fact = first.fact.as_deref()?;
+    if facts.phases.steps > 0
+        && let Some((_, because)) = fact.split_once(", because ")
+    {
+        // The sentence about a step has the part already.
+        let mut letters = because.chars();
+        let first: String = letters.next().map(|letter| letter.to_uppercase().collect()).unwrap_or_default();
+        return Some(format!("{first}{}.", letters.as_str()));
+    }
     if facts.run.samples.unwrap_or_default() <= 0.0 {
         return Some(format!("{fact}."));
     }

@@ -4,6 +4,9 @@ use stallmap_console::output::number::bytes;
 
 use super::facts::{LineShare, ReasonFacts, TensorShare};
 
+/// A file's name of more letters, without a separator, is a hash.
+const MIN_HASH: usize = 40;
+
 /// Type of a share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShareKind {
@@ -155,6 +158,14 @@ pub(super) fn place(text: &str) -> String {
     if is_line(file) { format!("{file}{gradient}") } else { text.to_owned() }
 }
 
+/// True for a line of a file that a compiler wrote under a hash.
+pub(super) fn is_generated(text: &str) -> bool {
+    let Some((path, _)) = text.split_once(".py:") else { return false };
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name.len() > MIN_HASH
+        && name.bytes().all(|byte| byte.is_ascii_lowercase() || (b'2'..=b'7').contains(&byte))
+}
+
 /// True for `file:31`.
 pub(super) fn is_line(text: &str) -> bool {
     let number = text.trim_end_matches(" (grad)").rsplit_once(':').map(|(_, number)| number);
@@ -175,6 +186,12 @@ mod tests {
         assert_eq!(place("train.py:31 add (grad)"), "train.py:31 (grad)");
         assert_eq!(place("elementwise_kernel[add f32]"), "elementwise_kernel[add f32]");
         assert!(is_line("train.py:31 (grad)") && !is_line("a::b"));
+    }
+
+    #[test]
+    fn hashes_are_no_names_of_files() {
+        let hash = "23/c23wfohwbooxq2ajprkjnd55r2lhvl7w333w3dc5eq5koautp54n.py:1701 call";
+        assert!(is_generated(hash) && !is_generated("train.py:31 forward"));
     }
 
     #[test]

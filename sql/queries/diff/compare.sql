@@ -29,13 +29,13 @@ WITH spread AS (
     l.capture,
     CAST(
       CASE '$per'
-        WHEN 'step' THEN greatest(count(DISTINCT o.step), 1)
+        WHEN 'step' THEN greatest(count(DISTINCT o.program_step), 1)
         WHEN 'launch' THEN greatest(count(*), 1)
         ELSE 1
       END AS DOUBLE
     ) AS unit
   FROM every.launch l
-  LEFT JOIN every.op o ON o.capture = l.capture AND o.op_id = l.op_id
+  LEFT JOIN every.launch_phase o ON o.capture = l.capture AND o.kernel_id = l.kernel_id
   GROUP BY l.capture
 ), label AS (
   -- Texts may be long: they join what is shown, and take no part in sorts.

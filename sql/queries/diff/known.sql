@@ -63,11 +63,11 @@ WITH capture AS (
   GROUP BY s.capture
 ), launch AS (
   SELECT
-    l.capture, count(*) AS launches, count(DISTINCT o.step) AS steps,
+    l.capture, count(*) AS launches, count(DISTINCT h.program_step) AS steps,
     count(DISTINCT l.function_id) AS kernels,
     count(DISTINCT CASE WHEN f.captures = $captures THEN l.function_id END) AS shared_kernels
   FROM every.launch l
-  LEFT JOIN every.op o ON o.capture = l.capture AND o.op_id = l.op_id
+  LEFT JOIN every.launch_phase h ON h.capture = l.capture AND h.kernel_id = l.kernel_id
   LEFT JOIN (
     SELECT function_id, count(DISTINCT capture) AS captures FROM every.launch GROUP BY function_id
   ) f ON f.function_id = l.function_id

@@ -1,12 +1,12 @@
 -- Findings
--- The first findings by the upper bound of their saving, in parts of all samples. A saving of 0 is not known. A GPU that
--- waits for its host comes first: no kernel makes up for it. text: the line's, as the program ran it. found: findings in
+-- The first findings by the upper bound of their saving, in parts of all samples. A saving of 0 is not known. Steps
+-- come before set-up, and a GPU that waits for its host comes first: no kernel makes up for it. text: the line's, as the program ran it. found: findings in
 -- total. alike: findings in the row.
 WITH placed AS (
   SELECT
     *, count(*) OVER () AS found,
     row_number() OVER (
-      ORDER BY finding = 'cpu_bound' DESC, saving_samples DESC, samples DESC, time_ns DESC NULLS LAST, finding, subject
+      ORDER BY is_in_steps DESC, finding = 'cpu_bound' DESC, saving_samples DESC, samples DESC, time_ns DESC NULLS LAST, finding, subject
     ) AS number
   FROM finding
 )

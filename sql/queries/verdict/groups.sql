@@ -1,12 +1,12 @@
 -- Findings by cause
 -- The first finding of each kind, with the number of its kind in `alike`. saving_share: an upper bound of all of the
--- kind together, in parts of all samples. number: the rank among all findings, as `stallmap why` takes it. A GPU that
--- waits for its host comes first: no kernel makes up for it. found: findings in total.
+-- kind together, in parts of all samples. number: the rank among all findings, as `stallmap why` takes it. Steps come before
+-- set-up, and a GPU that waits for its host comes first: no kernel makes up for it. found: findings in total.
 WITH placed AS (
   SELECT
     *, count(*) OVER () AS found,
     row_number() OVER (
-      ORDER BY finding = 'cpu_bound' DESC, saving_samples DESC, samples DESC, time_ns DESC NULLS LAST, finding, subject
+      ORDER BY is_in_steps DESC, finding = 'cpu_bound' DESC, saving_samples DESC, samples DESC, time_ns DESC NULLS LAST, finding, subject
     ) AS number
   FROM finding
 ), grouped AS (
@@ -24,5 +24,5 @@ SELECT
 FROM grouped g
 LEFT JOIN line_text t ON t.line = replace(g.line, ' (grad)', '')
 WHERE turn = 1
-ORDER BY finding = 'cpu_bound' DESC, group_share DESC NULLS LAST, number
+ORDER BY is_in_steps DESC, finding = 'cpu_bound' DESC, group_share DESC NULLS LAST, number
 LIMIT $top

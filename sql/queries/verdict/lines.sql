@@ -1,17 +1,32 @@
 -- Shares by line
--- All samples, as parts of 1, by the line that launched the kernels, with its gradient. Kernels without a line are rows
--- under their label. A line with more than half of all samples, most of them in several modules of a model, is shown by
--- module instead: numbers in paths are *, and text is the line. kind: line, module, kernel, other (the rest). text: the
--- line's, as the program ran it.
-WITH cost AS (
-  SELECT kernel_id, sum(samples) AS samples, sum(memory_samples) AS memory_samples FROM sample_cost GROUP BY kernel_id
+-- All samples of some phases of the program, as parts of 1, by the line that launched the kernels, with its gradient.
+-- Without samples, all time. Kernels without a line that anyone wrote are rows under their label. A line with more than
+-- half of all, or a sixth outside of `forward`, which is mostly in several modules of a model, is shown by module: numbers in paths are *, and text is the line. kind:
+-- line, module, kernel, other (the rest). text: the line's, as the program ran it.
+WITH taken AS (
+  SELECT c.*, sum(c.samples) OVER () AS all_samples
+  FROM sample_cost c
+  JOIN launch_phase p ON p.kernel_id = c.kernel_id
+  WHERE p.program_phase IN ($phases)
+), cost AS (
+  SELECT
+    kernel_id, sum(CASE WHEN all_samples > 0.0 THEN samples ELSE coalesce(time_ns, 0.0) END) AS samples,
+    sum(memory_samples) AS memory_samples
+  FROM taken
+  GROUP BY kernel_id
+), written AS (
+  -- A file of a compiler has a hash for its name, and no line that anyone wrote: the kernel says more.
+  SELECT
+    kernel_id, function_id, kernel, module_path,
+    CASE WHEN NOT regexp_like(coalesce(forward_line, line), '(^|/)c[a-z2-7]{40,}[.]py:') THEN coalesce(forward_line, line) END AS place
+  FROM launch_context
 ), named AS (
   SELECT
-    CASE WHEN coalesce(l.forward_line, l.line) IS NULL THEN 'kernel' ELSE 'line' END AS kind,
-    coalesce(l.forward_line, l.line, n.short_kernel, l.kernel, 'unknown kernel') AS label,
+    CASE WHEN l.place IS NULL THEN 'kernel' ELSE 'line' END AS kind,
+    coalesce(l.place, n.short_kernel, l.kernel, 'unknown kernel') AS label,
     l.module_path, c.samples, c.memory_samples
   FROM cost c
-  JOIN launch_context l ON l.kernel_id = c.kernel_id
+  JOIN written l ON l.kernel_id = c.kernel_id
   LEFT JOIN kernel_name n ON n.function_id = l.function_id
 ), of_path AS (
   SELECT kind, label, module_path, sum(samples) AS samples, sum(memory_samples) AS memory_samples
@@ -31,7 +46,9 @@ WITH cost AS (
   FROM of_module
 ), split AS (
   SELECT
-    *, kind = 'line' AND module IS NOT NULL AND line_samples > 0.5 * all_samples
+    -- Lines outside of a model's forward drive it.
+    *, kind = 'line' AND module IS NOT NULL
+      AND line_samples > CASE WHEN label LIKE '%forward' THEN 0.5 ELSE 0.15 END * all_samples
       AND module_samples > 0.5 * line_samples AND most_samples < 0.9 * line_samples AS is_split
   FROM weighed
 ), summed AS (

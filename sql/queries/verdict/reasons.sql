@@ -1,5 +1,5 @@
 -- Stall reasons
--- All samples by what the warps waited for, with the kernel that has most of them.
+-- All samples of some phases of the program by what the warps waited for, with the kernel that has most of them.
 WITH taken AS (
   SELECT
     CASE s.stall_reason WHEN 'no_instructions' THEN 'instruction fetch' WHEN 'imc_miss' THEN 'instruction fetch'
@@ -9,6 +9,8 @@ WITH taken AS (
   FROM launch_sample s
   JOIN stall_reason r ON r.reason = s.stall_reason
   JOIN launch l ON l.kernel_id = s.kernel_id
+  JOIN launch_phase p ON p.kernel_id = s.kernel_id
+  WHERE p.program_phase IN ($phases)
   GROUP BY 1, r.is_memory, l.function_id
 ), summed AS (
   SELECT

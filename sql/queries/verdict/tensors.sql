@@ -1,14 +1,33 @@
 -- Shares by tensor
--- All samples, as parts of 1: the costliest tensors, other tensors, memory stalls without a tensor, and the rest.
+-- All samples of some phases of the program, as parts of 1: the costliest tensors, other tensors, memory stalls without a tensor, and the rest.
 -- kind: tensor, tensors (all further ones), memory, other. waited_at: the line or kernel that waited most. waited_share:
 -- the part that waits for it, where share is by traffic.
-WITH cost AS (
+WITH used AS (
+  SELECT
+    target, object_id, remainder, coalesce(forward_line || ' (grad)', line, kernel_label(kernel)) AS stalled_at,
+    sum(samples) AS samples, sum(memory_samples) AS memory_samples, sum(waited_samples) AS waited_samples
+  FROM tensor_cost
+  WHERE program_phase IN ($phases)
+  GROUP BY 1, 2, 3, 4
+), summed AS (
+  SELECT
+    target, object_id, remainder, first_value(stalled_at ORDER BY samples DESC, stalled_at) AS stalled_at,
+    sum(samples) AS samples, sum(memory_samples) AS memory_samples, sum(waited_samples) AS waited_samples
+  FROM used
+  GROUP BY target, object_id, remainder
+), named AS (
+  SELECT
+    s.*, t.type, t.op, t.born_at, CASE WHEN s.remainder IS NULL THEN coalesce(t.name, 'unnamed') END AS object,
+    CASE WHEN s.remainder IS NULL THEN coalesce(t.label, 'unnamed') END AS label
+  FROM summed s
+  LEFT JOIN target_context t ON t.target = s.target AND t.object_id = s.object_id
+), cost AS (
   SELECT
     remainder, target, object, type, op, born_at, max(label) AS label,
     first_value(object_id ORDER BY samples DESC, object_id) AS object_id,
     first_value(stalled_at ORDER BY samples DESC, stalled_at) AS stalled_at,
     sum(samples) AS samples, sum(memory_samples) AS memory_samples, sum(waited_samples) AS waited_samples
-  FROM object_cost
+  FROM named
   GROUP BY remainder, target, object, type, op, born_at
 ), placed AS (
   SELECT *, CASE WHEN remainder IS NULL THEN least($top + 1, row_number() OVER (

@@ -8,7 +8,7 @@ CREATE VIEW kernel_cost (
   launch_count,
   -- Samples, as in the view `sample`.
   samples,
-  -- Part of all samples.
+  -- Part of all samples. In a capture without samples, part of the time of all launches.
   share,
   -- Samples of memory stalls.
   memory_samples,
@@ -32,7 +32,7 @@ SELECT
   function_id, kernel,
   launch_count,
   samples,
-  samples / nullif(sum(samples) OVER (), 0.0),
+  CASE WHEN sum(samples) OVER () > 0.0 THEN samples / sum(samples) OVER () ELSE time_ns / nullif(sum(time_ns) OVER (), 0.0) END,
   memory_samples,
   memory_samples / nullif(samples, 0.0),
   time_ns

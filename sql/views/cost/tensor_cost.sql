@@ -1,5 +1,5 @@
 -- One object's cost at one location of the program: samples attributed to it in the launches of one kernel, op, module,
--- line, phase and step.
+-- line, phase, step and phase of the program.
 --
 -- Samples are those of `traffic_charge`: of warps that wait for the object, and where memory is busy, by its traffic.
 -- Every other view of tensor cost aggregates these rows. An object is a tensor, a storage without a known tensor, or a
@@ -36,6 +36,8 @@ CREATE VIEW tensor_cost (
   phase,
   -- Optimizer steps completed before.
   step,
+  -- The phase of the program: setup, steady, end or once, as in `launch_phase`.
+  program_phase,
   -- Attributed samples.
   samples,
   -- Samples of memory stalls.
@@ -48,12 +50,15 @@ CREATE VIEW tensor_cost (
   time_ns
 ) AS
 WITH launched AS (
-  SELECT kernel_id, function_id, kernel, op, module_path, line, forward_line, phase, step FROM launch_context
+  SELECT
+    l.kernel_id, l.function_id, l.kernel, l.op, l.module_path, l.line, l.forward_line, l.phase, l.step, p.program_phase
+  FROM launch_context l
+  LEFT JOIN launch_phase p ON p.kernel_id = l.kernel_id
 ), place AS (
   -- The first launch of a place stands for its texts: attributions are far more than places.
-  SELECT min(kernel_id) AS place, function_id, op, module_path, line, forward_line, phase, step
+  SELECT min(kernel_id) AS place, function_id, op, module_path, line, forward_line, phase, step, program_phase
   FROM launched
-  GROUP BY function_id, op, module_path, line, forward_line, phase, step
+  GROUP BY function_id, op, module_path, line, forward_line, phase, step, program_phase
 ), located AS (
   SELECT t.run_id, t.kernel_id, t.sample_ns, p.place
   FROM cost_time t
@@ -61,7 +66,7 @@ WITH launched AS (
   JOIN place p ON (p.function_id IS NOT DISTINCT FROM l.function_id) AND (p.op IS NOT DISTINCT FROM l.op)
     AND (p.module_path IS NOT DISTINCT FROM l.module_path) AND (p.line IS NOT DISTINCT FROM l.line)
     AND (p.forward_line IS NOT DISTINCT FROM l.forward_line) AND (p.phase IS NOT DISTINCT FROM l.phase)
-    AND (p.step IS NOT DISTINCT FROM l.step)
+    AND (p.step IS NOT DISTINCT FROM l.step) AND (p.program_phase IS NOT DISTINCT FROM l.program_phase)
 ), summed AS (
   SELECT
     c.charge, c.target, c.tensor_id, c.storage_id, c.allocation_id, l.place,
@@ -94,5 +99,5 @@ SELECT
   END,
   coalesce(tensor_id, storage_id, allocation_id),
   tensor_id, storage_id, allocation_id, function_id, kernel, op, module_path, line, forward_line, phase, step,
-  samples, memory_samples, waited_samples, coalesce(variance / nullif(samples, 0.0), 1.0), time_ns
+  program_phase, samples, memory_samples, waited_samples, coalesce(variance / nullif(samples, 0.0), 1.0), time_ns
 FROM placed

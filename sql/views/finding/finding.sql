@@ -41,6 +41,9 @@ CREATE VIEW finding (
   measured_share,
   -- GPU time that `samples` represent, nanoseconds. See `launch_time`.
   time_ns,
+  -- True if its line, else its kernel, is launched in steps, and in a program that repeats nothing. True for several. A
+  -- slow first launch is part of set-up.
+  is_in_steps,
   -- The view that found it.
   found_by,
   -- SQL that shows its evidence.
@@ -72,6 +75,16 @@ WITH found AS (
   SELECT *, 'finding_stall' FROM finding_stall
   UNION ALL
   SELECT *, 'finding_traffic' FROM finding_traffic
+), launched AS (
+  SELECT
+    coalesce(l.forward_line || ' (grad)', l.line) AS line, l.kernel,
+    CASE WHEN p.program_phase IN ('steady', 'once') THEN 1 ELSE 0 END AS is_steady
+  FROM launch_context l
+  JOIN launch_phase p ON p.kernel_id = l.kernel_id
+), steady_line AS (
+  SELECT line, max(is_steady) AS is_steady FROM launched WHERE line IS NOT NULL GROUP BY line
+), steady_kernel AS (
+  SELECT kernel, max(is_steady) AS is_steady FROM launched WHERE kernel IS NOT NULL GROUP BY kernel
 ), ablated AS (
   -- The time that its accesses cost as samples, by the samples that wait for them.
   SELECT
@@ -110,7 +123,11 @@ SELECT
     || CASE WHEN saving_share < 0.001 THEN 'less than 0.1' ELSE CAST(CAST(100 * saving_share AS DECIMAL(9, 1)) AS VARCHAR) END
     || ' %.' ELSE '' END || coalesce(' Measured: without these accesses its launches take '
     || CAST(CAST(100 * measured_share AS DECIMAL(9, 1)) AS VARCHAR) || ' % less time.', ''),
-  fact, advice, kernel, line, op, tensor_id, samples, share, saving_samples, saving_share, measured_share, time_ns,
+  fact, advice, s.kernel, s.line, op, tensor_id, samples, share, saving_samples, saving_share, measured_share, time_ns,
+  coalesce(l.is_steady, k.is_steady, 1) = 1 AND NOT (finding = 'slow_first_launch' AND coalesce(p.has_steps, 0) = 1),
   found_by, query
-FROM shared
+FROM shared s
+LEFT JOIN steady_line l ON l.line = s.line
+LEFT JOIN steady_kernel k ON k.kernel = s.kernel
+CROSS JOIN (SELECT max(CASE WHEN program_phase = 'steady' THEN 1 ELSE 0 END) AS has_steps FROM launch_phase) p
 WHERE is_evident

@@ -1,9 +1,11 @@
--- One device that waits for the host (cpu_bound): a fifth or more of its time passes without work because the next launch
--- call comes late, by `gpu_gap`. Gaps before the first launch of a kernel do not count, neither as time: the driver loads
--- its code, and libraries prepare. In imports they count: a profiler's window begins in a warm program. A program without a timeline run has no row: under the recorder's instruments, nothing
--- shows whether the GPU waits.
+-- One device that waits for the host (cpu_bound): a fifth or more of its time in steps passes without work because the
+-- host asks late for the next launch or copy, by `gpu_gap`. Set-up does not count, and neither does the end. In a program
+-- that repeats nothing, all of its time counts. Gaps before the first launch of a kernel do not count, neither as time: the
+-- driver loads its code, and libraries prepare. In imports they count: a profiler's window begins in a warm program. A
+-- program without a timeline run has no row: under the recorder's instruments, nothing shows whether the GPU waits.
 --
--- No GPU sample shows an idle GPU, so samples are 0 here. Time measures the cost.
+-- Advice is for the largest part of these gaps: after waits of the host for the device, before copies to the device, or
+-- before launches. No GPU sample shows an idle GPU, so samples are 0 here. Time measures the cost.
 CREATE VIEW finding_cpu (
   -- The kind of inefficiency.
   finding,
@@ -17,7 +19,7 @@ CREATE VIEW finding_cpu (
   advice,
   -- The kernel: null, as there are several.
   kernel,
-  -- The line at whose launches the device waited longest.
+  -- The line at whose launches the device waited longest. Null if it waited longest for copies.
   line,
   -- The op at whose launches the device waited longest. Null outside ops.
   op,
@@ -27,20 +29,31 @@ CREATE VIEW finding_cpu (
   samples,
   -- 0.
   saving_samples,
-  -- Time without work because of late launch calls, nanoseconds.
+  -- Time without work because of late calls, nanoseconds.
   time_ns,
   -- SQL that shows its evidence.
   query
 ) AS
 WITH imported AS (
   SELECT DISTINCT run_id FROM run_option WHERE name = 'imported.tool'
+), first AS (
+  SELECT min(kernel_id) AS kernel_id FROM launch GROUP BY run_id, function_id
 ), gap AS (
   SELECT
-    g.*, f.kernel_id IS NOT NULL AND i.run_id IS NULL AS is_first
+    g.*, s.program_phase, f.kernel_id IS NOT NULL AND i.run_id IS NULL AS is_first,
+    CASE WHEN g.is_after_wait THEN 'wait' WHEN coalesce(g.next_copy_kind, '') = 'host_to_device' THEN 'input'
+      ELSE 'launch' END AS reason
   FROM gpu_gap g
-  LEFT JOIN (SELECT min(kernel_id) AS kernel_id FROM launch GROUP BY run_id, function_id) f
-    ON f.kernel_id = g.next_kernel_id
+  JOIN segment_phase s ON s.run_id = g.run_id AND s.device_id = g.device_id AND s.begin_ns = g.begin_ns
+  LEFT JOIN first f ON f.kernel_id = g.next_kernel_id
   LEFT JOIN imported i ON i.run_id = g.run_id
+  WHERE g.cause IN ('late launch', 'late copy') AND s.program_phase IN ('steady', 'once')
+), period AS (
+  SELECT
+    run_id, device_id, count(program_step) AS steps, sum(end_ns - begin_ns) AS span_ns
+  FROM phase_window
+  WHERE program_phase IN ('steady', 'once')
+  GROUP BY run_id, device_id
 ), late AS (
   SELECT
     run_id, device_id,
@@ -49,51 +62,74 @@ WITH imported AS (
     sum(CASE WHEN is_first THEN 0 ELSE 1 END) AS gaps,
     max(CASE WHEN is_first THEN 0 ELSE duration_ns END) AS longest_ns
   FROM gap
-  WHERE cause = 'late launch'
   GROUP BY run_id, device_id
+), by_reason AS (
+  SELECT run_id, device_id, reason, sum(duration_ns) AS ns FROM gap WHERE NOT is_first GROUP BY run_id, device_id, reason
+), reason AS (
+  SELECT run_id, device_id, first_value(reason ORDER BY ns DESC, reason) AS reason FROM by_reason GROUP BY run_id, device_id
 ), placed AS (
   SELECT
-    g.run_id, g.device_id, coalesce(l.forward_line || ' (grad)', l.line) AS line, l.op, sum(g.duration_ns) AS ns
+    g.run_id, g.device_id, coalesce(l.forward_line || ' (grad)', l.line) AS line, l.op,
+    coalesce(l.forward_line || ' (grad)', l.line, n.short_kernel, CASE g.next_kind WHEN 'kernel' THEN NULL
+      WHEN 'fill' THEN 'fills of memory' ELSE 'copies ' || replace(coalesce(g.next_copy_kind, 'of memory'), '_', ' ') END) AS place,
+    sum(g.duration_ns) AS ns
   FROM gap g
-  JOIN launch_context l ON l.kernel_id = g.next_kernel_id
-  WHERE g.cause = 'late launch' AND NOT g.is_first
-  GROUP BY g.run_id, g.device_id, coalesce(l.forward_line || ' (grad)', l.line), l.op
-), by_line AS (
-  SELECT run_id, device_id, line, first_value(op ORDER BY ns DESC, op) AS op, sum(ns) AS ns
+  LEFT JOIN launch_context l ON l.kernel_id = g.next_kernel_id
+  LEFT JOIN kernel_name n ON n.function_id = l.function_id
+  WHERE NOT g.is_first
+  GROUP BY 1, 2, 3, 4, 5
+), by_place AS (
+  SELECT run_id, device_id, place, max(line) AS line, first_value(op ORDER BY ns DESC, op) AS op, sum(ns) AS ns
   FROM placed
-  GROUP BY run_id, device_id, line
+  GROUP BY run_id, device_id, place
 ), worst AS (
   SELECT
-    run_id, device_id,
-    first_value(line ORDER BY ns DESC, line) AS line, first_value(op ORDER BY ns DESC, line) AS op, max(ns) AS ns
-  FROM by_line
+    run_id, device_id, first_value(place ORDER BY ns DESC, place) AS place, first_value(line ORDER BY ns DESC, place) AS line,
+    first_value(op ORDER BY ns DESC, place) AS op, max(ns) AS ns
+  FROM by_place
+  WHERE place IS NOT NULL
   GROUP BY run_id, device_id
 ), waiting AS (
   SELECT
-    d.run_id, d.device_id, t.late_ns, t.gaps, t.longest_ns, t.first_ns, w.line, w.op, w.ns AS worst_ns,
+    d.run_id, d.device_id, d.steps, t.late_ns, t.gaps, t.longest_ns, t.first_ns, r.reason, w.place, w.line, w.op, w.ns AS worst_ns,
     CAST(CAST(round(100.0 * t.late_ns / (d.span_ns - t.first_ns)) AS BIGINT) AS VARCHAR) || ' % of '
+      || CASE WHEN d.steps > 1 THEN CAST(d.steps AS VARCHAR) || ' ' || h.noun || 's, together ' WHEN d.steps = 1 THEN 'a ' || h.noun || ' of ' ELSE '' END
       || CASE WHEN d.span_ns - t.first_ns < 1e9
         THEN CAST(CAST((d.span_ns - t.first_ns) / 1e6 AS DECIMAL(15, 2)) AS VARCHAR) || ' ms'
         ELSE CAST(CAST((d.span_ns - t.first_ns) / 1e9 AS DECIMAL(15, 2)) AS VARCHAR) || ' s' END AS part
-  FROM device_time d
+  FROM period d
   JOIN late t ON t.run_id = d.run_id AND t.device_id = d.device_id
+  JOIN reason r ON r.run_id = d.run_id AND r.device_id = d.device_id
   LEFT JOIN worst w ON w.run_id = d.run_id AND w.device_id = d.device_id
+  CROSS JOIN (SELECT CASE max(found_by) WHEN 'period' THEN 'iteration' ELSE 'step' END AS noun FROM launch_phase) h
   WHERE t.late_ns >= 0.2 * (d.span_ns - t.first_ns)
+), worded AS (
+  SELECT
+    *,
+    CASE WHEN worst_ns > 0.5 * late_ns THEN 'most of it' ELSE 'the largest part' END AS part_word,
+    CASE reason WHEN 'wait' THEN 'the host waits for the GPU before it asks for more'
+      WHEN 'input' THEN 'copies to the GPU come late' ELSE 'launch calls come late' END AS because
+  FROM waiting
 )
 SELECT
   'cpu_bound',
   'device ' || CAST(device_id AS VARCHAR),
   'GPU ' || CAST(device_id AS VARCHAR) || ' waits for the host in ' || part || ': in ' || CAST(gaps AS VARCHAR)
-    || ' gaps the next launch call began after the GPU had become idle. The longest lasts '
+    || ' gaps the next call began after the GPU had become idle. The longest lasts '
     || CAST(CAST(longest_ns / 1e6 AS DECIMAL(15, 3)) AS VARCHAR) || ' ms'
-    || coalesce('. ' || CASE WHEN worst_ns > 0.5 * late_ns THEN 'Most' ELSE 'The largest part' END || ' of it, ' || CAST(CAST(worst_ns / 1e6 AS DECIMAL(15, 3)) AS VARCHAR) || ' ms, passes before launches at '
-    || line, '') || '.',
-  'GPU idle for ' || part || ' because launch calls come late' || coalesce(CASE WHEN worst_ns > 0.5 * late_ns THEN ', most of it before ' ELSE ', the largest part before ' END || line, ''),
-  'Launch less or earlier: CUDA graphs, torch.compile, larger batches, fewer synchronizations and host copies.',
+    || coalesce('. ' || CASE WHEN worst_ns > 0.5 * late_ns THEN 'Most of it' ELSE 'The largest part' END || ', '
+      || CAST(CAST(worst_ns / 1e6 AS DECIMAL(15, 3)) AS VARCHAR) || ' ms, passes before ' || CASE WHEN line IS NULL THEN '' ELSE 'launches at ' END || place, '') || '.',
+  'GPU idle for ' || part || ', because ' || because || coalesce(', ' || part_word || ' before ' || place, ''),
+  CASE reason
+    WHEN 'wait' THEN 'Wait less: no .item(), print or copy to the host in a step, or queue the next launches before.'
+    WHEN 'input' THEN 'Load data ahead: worker processes, pinned memory, copies that do not block, a prefetched batch.'
+    ELSE 'Launch less or earlier: CUDA graphs, torch.compile, larger batches, fewer synchronizations and host copies.' END,
   CAST(NULL AS VARCHAR) AS kernel, line, op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id,
   0.0 AS samples, 0.0 AS saving_samples, CAST(late_ns AS DOUBLE) AS time_ns,
-  'SELECT * FROM gpu_gap WHERE cause = ''late launch'' AND device_id = ' || CAST(device_id AS VARCHAR)
-    || CASE WHEN first_ns > 0
-      THEN ' AND next_kernel_id NOT IN (SELECT min(kernel_id) FROM launch GROUP BY run_id, function_id)' ELSE '' END
-    || ' ORDER BY duration_ns DESC'
-FROM waiting
+  'SELECT g.* FROM gpu_gap g JOIN segment_phase s ON s.run_id = g.run_id AND s.device_id = g.device_id AND s.begin_ns = g.begin_ns '
+    || CASE WHEN first_ns > 0 THEN 'LEFT ANTI JOIN (SELECT min(kernel_id) AS kernel_id FROM launch GROUP BY run_id, function_id) f '
+      || 'ON f.kernel_id = g.next_kernel_id ' ELSE '' END
+    || 'WHERE g.cause IN (''late launch'', ''late copy'') AND s.program_phase IN (''steady'', ''once'') AND g.device_id = '
+    || CAST(device_id AS VARCHAR)
+    || ' ORDER BY g.duration_ns DESC'
+FROM worded

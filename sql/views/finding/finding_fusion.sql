@@ -34,11 +34,11 @@ CREATE VIEW finding_fusion (
 SELECT
   'small_kernels',
   coalesce(forward_line || ' (grad)', line, 'launches without a Python line'),
-  CAST(CAST(round(step_launch_count) AS BIGINT) AS VARCHAR) || ' kernels ' || CASE WHEN phase IS NULL THEN ''
+  CAST(CAST(round(step_launch_count) AS BIGINT) AS VARCHAR) || ' kernels ' || CASE WHEN step_count = 0 THEN ''
     ELSE 'per step ' END || 'are launched ' || coalesce('for the gradient of ' || forward_line, 'at ' || line,
     'without a Python line') || ', and each runs for ' || CAST(CAST(mean_ns / 1000 AS DECIMAL(9, 2)) AS VARCHAR)
     || ' microseconds on average.',
-  CAST(CAST(round(step_launch_count) AS BIGINT) AS VARCHAR) || ' kernels' || CASE WHEN phase IS NULL THEN ''
+  CAST(CAST(round(step_launch_count) AS BIGINT) AS VARCHAR) || ' kernels' || CASE WHEN step_count = 0 THEN ''
     ELSE ' per step' END || ' of ' || CAST(CAST(mean_ns / 1000 AS DECIMAL(9, 2)) AS VARCHAR) || ' µs on average',
   'Fuse them: torch.compile, a fused or foreach version of the op, or one custom kernel.',
   CAST(NULL AS VARCHAR) AS kernel, coalesce(forward_line || ' (grad)', line) AS subject_line, CAST(NULL AS VARCHAR) AS op,

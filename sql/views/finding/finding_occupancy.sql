@@ -2,7 +2,7 @@
 -- multiprocessors, on one GPU), low_occupancy and tail_wave (one kernel).
 --
 -- too_few_blocks: a quarter or more of the multiprocessors get no block, and such launches take a twentieth or more of
--- the time of all launches. Spread over all of them, the work would take at least the part of the time that is used now,
+-- the time of all launches. Collectives do not count. Spread over all of them, the work would take at least the part of the time that is used now,
 -- in as many samples: samples do not show the idle part, so both numbers are parts of the time of all launches, as
 -- samples of the same part. Saving: the idle part of the time. low_occupancy: registers, shared memory or the
 -- number of blocks exclude half of the warps or more, the grid would fill them, and a quarter or more of the samples
@@ -62,6 +62,8 @@ WITH fixed AS (
   LEFT JOIN fixed x ON x.kernel_id = o.kernel_id
   LEFT JOIN kernel_name n ON n.function_id = l.function_id
   LEFT JOIN device v ON v.run_id = l.run_id AND v.device_id = l.device_id
+  -- Collectives use few multiprocessors on purpose.
+  WHERE NOT coalesce(regexp_like(l.kernel, '^nccl(Dev)?Kernel|ncclSymk|nvshmem'), false)
 ), saved AS (
   SELECT
     *,
@@ -74,26 +76,32 @@ WITH fixed AS (
   FROM launched
   CROSS JOIN whole
   WHERE finding IS NOT NULL
+), ranked AS (
+  -- The costliest kernel is that with most samples, without samples that with most time.
+  SELECT
+    *, sum(CASE WHEN all_samples > 0.0 THEN samples ELSE coalesce(time_ns, 0.0) END)
+      OVER (PARTITION BY finding, device_id, function_id) AS weight
+  FROM saved
 ), summed AS (
   SELECT
     finding, device_id, gpu, subject_function_id,
     count(DISTINCT kernel_id) AS launches, count(DISTINCT function_id) AS kernels,
-    first_value(function_id ORDER BY samples DESC, function_id) AS function_id,
-    first_value(kernel ORDER BY samples DESC, function_id) AS kernel,
-    first_value(short_kernel ORDER BY samples DESC, function_id) AS short_kernel,
-    first_value(limiter ORDER BY samples DESC, function_id) AS limiter,
-    first_value(resident_blocks ORDER BY samples DESC, function_id) AS resident_blocks,
-    first_value(block_warps ORDER BY samples DESC, function_id) AS block_warps,
-    first_value(register_count ORDER BY samples DESC, function_id) AS register_count,
-    first_value(shared_bytes ORDER BY samples DESC, function_id) AS shared_bytes,
-    first_value(waves ORDER BY samples DESC, function_id) AS waves,
-    first_value(tail_share ORDER BY samples DESC, function_id) AS tail_share,
-    first_value(occupancy ORDER BY samples DESC, function_id) AS occupancy,
+    first_value(function_id ORDER BY weight DESC, function_id) AS function_id,
+    first_value(kernel ORDER BY weight DESC, function_id) AS kernel,
+    first_value(short_kernel ORDER BY weight DESC, function_id) AS short_kernel,
+    first_value(limiter ORDER BY weight DESC, function_id) AS limiter,
+    first_value(resident_blocks ORDER BY weight DESC, function_id) AS resident_blocks,
+    first_value(block_warps ORDER BY weight DESC, function_id) AS block_warps,
+    first_value(register_count ORDER BY weight DESC, function_id) AS register_count,
+    first_value(shared_bytes ORDER BY weight DESC, function_id) AS shared_bytes,
+    first_value(waves ORDER BY weight DESC, function_id) AS waves,
+    first_value(tail_share ORDER BY weight DESC, function_id) AS tail_share,
+    first_value(occupancy ORDER BY weight DESC, function_id) AS occupancy,
     max(multiprocessor_count) AS multiprocessor_count,
     CASE WHEN count(DISTINCT line) = 1 THEN max(line) END AS line,
     CASE WHEN count(DISTINCT op) = 1 THEN max(op) END AS op,
     sum(part) AS samples, sum(saving_samples) AS saving_samples, sum(time_ns) AS time_ns
-  FROM saved
+  FROM ranked
   GROUP BY finding, device_id, gpu, subject_function_id
 )
 SELECT
@@ -132,9 +140,12 @@ SELECT
     ELSE 'Choose a grid that fills whole waves (smaller or larger tiles, or blocks that loop: a persistent kernel).'
   END,
   kernel, line, op, CAST(NULL AS BIGINT UNSIGNED), samples, saving_samples, time_ns,
-  'SELECT o.* FROM launch_occupancy o WHERE ' || CASE finding
-    WHEN 'too_few_blocks' THEN 'idle_multiprocessor_share >= 0.25 AND device_id = ' || CAST(device_id AS VARCHAR)
-    ELSE 'function_id = ' || CAST(function_id AS VARCHAR) END
+  CASE finding
+    WHEN 'too_few_blocks' THEN 'SELECT o.*, t.time_ns FROM launch_occupancy o JOIN launch_time t ON t.kernel_id = o.kernel_id '
+      || 'JOIN launch_context l ON l.kernel_id = o.kernel_id WHERE o.idle_multiprocessor_share >= 0.25 AND o.device_id = '
+      || CAST(device_id AS VARCHAR) || ' AND NOT regexp_like(coalesce(l.kernel, ''''), ''^nccl(Dev)?Kernel|ncclSymk|nvshmem'') '
+      || 'ORDER BY t.time_ns DESC NULLS LAST, o.kernel_id'
+    ELSE 'SELECT o.* FROM launch_occupancy o WHERE o.function_id = ' || CAST(function_id AS VARCHAR) END
 FROM summed
 CROSS JOIN whole
 -- Launches that take no time to speak of cost nothing, however few their blocks.

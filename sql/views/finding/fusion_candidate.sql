@@ -1,7 +1,7 @@
 -- One line of the user's code, in one phase of the step: its launches, and whether they are many short kernels
 -- (DeepContext's kernel fusion analysis).
 --
--- Thresholds: a candidate launches four or more kernels in each step, their mean time is below 10 microseconds, about the
+-- Thresholds: a candidate launches four or more kernels in each step, or in all without steps, their mean time is below 10 microseconds, about the
 -- cost of a launch, and together they take a twentieth or more of the time of all launches. Launches without a Python line have nothing in common, so they are not candidates.
 CREATE VIEW fusion_candidate (
   -- The innermost user line around the launches. Null without a Python stack.
@@ -12,7 +12,7 @@ CREATE VIEW fusion_candidate (
   phase,
   -- Launches whose cost was measured.
   launch_count,
-  -- The same per step with launches. Outside ops, all launches.
+  -- Launches in steps, per step of the program with some. Without steps, all launches.
   step_launch_count,
   -- Different kernels.
   kernel_count,
@@ -30,6 +30,8 @@ CREATE VIEW fusion_candidate (
   mean_ns,
   -- Part of the time of all launches.
   time_share,
+  -- Steps with launches, of all processes. 0 in set-up, and in a program that repeats nothing.
+  step_count,
   -- True with a line, `step_launch_count` of 4 or more, `mean_ns` below 10,000 and `time_share` of 0.05 or more.
   is_candidate
 ) AS
@@ -42,20 +44,27 @@ WITH fetch AS (
   SELECT
     l.line, l.forward_line, l.phase,
     count(DISTINCT l.kernel_id) AS launch_count,
-    count(DISTINCT l.kernel_id) / greatest(1.0, CAST(count(DISTINCT l.step) AS DOUBLE)) AS step_launch_count,
+    count(DISTINCT CAST(l.run_id AS VARCHAR) || ' ' || CAST(p.program_step AS VARCHAR)) AS step_count,
+    count(DISTINCT CASE WHEN p.program_step IS NOT NULL THEN l.kernel_id END) AS step_launches,
     count(DISTINCT l.function_id) AS kernel_count,
     count(DISTINCT l.op) AS op_count,
     sum(c.samples) AS samples, sum(c.memory_samples) AS memory_samples,
     coalesce(sum(f.samples), 0.0) AS fetch_samples, sum(c.time_ns) AS time_ns
   FROM launch_context l
   JOIN sample_cost c ON c.kernel_id = l.kernel_id
+  JOIN launch_phase p ON p.kernel_id = l.kernel_id
   LEFT JOIN fetch f ON f.kernel_id = l.kernel_id
   GROUP BY l.line, l.forward_line, l.phase
 )
 SELECT
   line, forward_line, phase, launch_count, step_launch_count, kernel_count, op_count, samples, memory_samples,
   fetch_samples, time_ns,
-  time_ns / launch_count, time_ns / all_ns,
+  time_ns / launch_count, time_ns / all_ns, step_count,
   coalesce(line IS NOT NULL AND step_launch_count >= 4 AND time_ns / launch_count < 10000
     AND time_ns / all_ns >= 0.05, false)
-FROM (SELECT *, nullif(sum(time_ns) OVER (), 0.0) AS all_ns FROM summed)
+FROM (
+  SELECT
+    *, nullif(sum(time_ns) OVER (), 0.0) AS all_ns,
+    CASE WHEN step_count > 0 THEN CAST(step_launches AS DOUBLE) / step_count ELSE CAST(launch_count AS DOUBLE) END AS step_launch_count
+  FROM summed
+)

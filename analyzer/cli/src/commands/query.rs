@@ -10,6 +10,7 @@ use stallmap::session::Session;
 
 use stallmap_console::absent;
 use stallmap_console::args::RowFormat;
+use stallmap_console::caution;
 use stallmap_console::exit::{CommandFailure, Outcome, QUERY};
 use stallmap_console::explain::explain_in;
 use stallmap_console::output;
@@ -86,6 +87,8 @@ pub(crate) async fn run_statement(
     output.keep()?;
     if rows == 0 {
         absent::note(session, sql).await;
+    } else {
+        caution::note(session, sql).await;
     }
     Ok(statement)
 }

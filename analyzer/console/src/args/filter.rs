@@ -1,6 +1,6 @@
 //! The options that choose launches, for every command with rows.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
 
 use crate::complete;
@@ -18,11 +18,57 @@ pub struct FilterArgs {
     /// Only launches of this op: its name with or without namespace and overload, or a part of it
     #[arg(long, value_name = "OP")]
     pub op: Option<String>,
+    /// Only launches of this phase of the program: its steps, set-up or all [default: all]
+    #[arg(long, value_enum, value_name = "PHASE")]
+    pub phase: Option<ProgramPhase>,
+}
+
+/// Phases of a program. A program that repeats nothing has one, which counts as its steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ProgramPhase {
+    /// The steps, or all of a program that repeats nothing
+    Steady,
+    /// Everything before the steps, and trials of tuners
+    Setup,
+    /// Everything behind the last step
+    End,
+    /// Everything
+    All,
+}
+
+impl ProgramPhase {
+    /// Words of `launch_phase.program_phase`, as SQL writes them in a list.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Steady => "'steady', 'once'",
+            Self::Setup => "'setup'",
+            Self::End => "'end'",
+            Self::All => "'setup', 'steady', 'end', 'once'",
+        }
+    }
+
+    /// Its name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Steady => "steady",
+            Self::Setup => "setup",
+            Self::End => "end",
+            Self::All => "all",
+        }
+    }
 }
 
 impl FilterArgs {
+    /// The phase, unless it is all of them.
+    pub const fn chosen_phase(&self) -> Option<ProgramPhase> {
+        match self.phase {
+            Some(ProgramPhase::All) | None => None,
+            phase => phase,
+        }
+    }
+
     /// True if it chooses all launches.
     pub const fn is_empty(&self) -> bool {
-        self.kernel.is_none() && self.line.is_none() && self.op.is_none()
+        self.kernel.is_none() && self.line.is_none() && self.op.is_none() && self.chosen_phase().is_none()
     }
 }

@@ -10,7 +10,7 @@ use super::filter::FilterArgs;
 use super::list::ListFormat;
 
 /// `stallmap tree`
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 #[command(group = ArgGroup::new("direction"), after_help = examples(&[
     ("stallmap tree train.stallmap -t 1%", "call paths: Python frames, ops, kernels, with nodes below 1 % aggregated"),
     ("stallmap tree train.stallmap --by module,op -m time,launches", "modules of the model, with their ops"),
@@ -25,15 +25,14 @@ pub struct TreeArgs {
     /// Capture
     #[arg(value_name = "NAME.stallmap")]
     pub capture: CaptureLocation,
-    /// Metrics of paths, comma-separated. The first is used to filter and sort
+    /// Metrics of paths, comma-separated. The first is used to filter and sort [default: samples, without samples time]
     #[arg(
         short,
         long = "metric",
         visible_alias = "metrics",
         value_name = "METRIC",
         value_enum,
-        value_delimiter = ',',
-        default_value = "samples"
+        value_delimiter = ','
     )]
     pub metrics: Vec<TreeMetric>,
     /// Categories of the path, callers first, comma-separated

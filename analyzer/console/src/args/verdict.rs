@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use stallmap::location::CaptureLocation;
 
 use super::examples;
-use super::filter::FilterArgs;
+use super::filter::{FilterArgs, ProgramPhase};
 
 /// `stallmap NAME.stallmap`
 #[derive(Args, Debug)]
@@ -21,6 +21,9 @@ pub struct VerdictArgs {
     /// Print the queries instead of running them
     #[arg(long)]
     pub sql: bool,
+    /// Phase of the program that shares and the sentence are about [default: steady]
+    #[arg(long, value_enum, value_name = "PHASE")]
+    pub phase: Option<ProgramPhase>,
     /// More than a screen: the first finding of every kind, and each loss in full
     #[arg(short, long)]
     pub verbose: bool,
@@ -89,6 +92,11 @@ pub struct OpenArgs {
 impl VerdictArgs {
     /// True if nothing of it was typed.
     pub fn is_empty(&self) -> bool {
-        self.captures.is_empty() && self.format.is_none() && !self.json && !self.sql && !self.verbose
+        self.captures.is_empty()
+            && self.format.is_none()
+            && !self.json
+            && !self.sql
+            && !self.verbose
+            && self.phase.is_none()
     }
 }

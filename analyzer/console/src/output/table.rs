@@ -166,6 +166,17 @@ impl TextTable {
         self
     }
 
+    /// The same table without columns about samples, if it is about costs and no row has a sample.
+    #[must_use]
+    pub fn without_samples(self) -> Self {
+        let is_zero = |cell: &String| ["0", "-", ""].contains(&cell.as_str());
+        let costs = self.columns.iter().find(|column| column.header == value::header("samples"));
+        if costs.is_some_and(|column| column.cells.iter().all(is_zero)) {
+            return self.without(&["samples", "memory_samples", "memory_share", "main_stall"]);
+        }
+        self
+    }
+
     /// The columns that differ between rows, and the header and cell of each that does not. All columns of a single row.
     #[must_use]
     pub fn differing(self) -> (Self, Vec<(String, String)>) {

@@ -33,9 +33,10 @@ pub struct GraphNode {
 pub fn graph(rows: &[RecordBatch], levels: &[TreeLevel], most_nodes: usize) -> Outcome<Vec<GraphNode>> {
     let paths = paths(&[(CaptureSide::After, read::launches(rows)?)], levels, FrameName::FileFunctionLine);
     let forest = PathForest::of(&paths, false);
-    let samples = forest.nodes().get(ROOT).map_or(0.0, |root| root.total.after.samples);
-    // Without samples, only launches are known.
-    let metric = if samples > 0.0 { TreeMetric::Samples } else { TreeMetric::Launches };
+    let all = forest.nodes().get(ROOT).map(|root| root.total.after).unwrap_or_default();
+    let has = |metric: &TreeMetric| all.sum(*metric) > 0.0;
+    let metric =
+        [TreeMetric::Samples, TreeMetric::Time].into_iter().find(has).unwrap_or(TreeMetric::Launches);
     let mut threshold = LEAST_SHARE;
     let rows = loop {
         let choice = RowChoice {

@@ -33,6 +33,7 @@ async fn failures(session: &Session, packages: Option<&[&str]>) -> Vec<String> {
                 .replace("$pc", "16")
                 .replace("$low", "1")
                 .replace("$past", "2")
+                .replace("$phases", "'steady', 'once'")
                 .replace("$filter", "true")
                 .replace("$keys", "l.function_id, l.kernel")
                 .replace("$view", "launch");

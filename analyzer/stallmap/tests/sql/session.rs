@@ -348,6 +348,7 @@ async fn sections_add_up_where_only_replays_were_sampled() {
             .replace("$pc", "16")
             .replace("$low", "1")
             .replace("$past", "2")
+            .replace("$phases", "'steady', 'once'")
             .replace("$filter", "true")
             .replace("$keys", "l.function_id, l.kernel")
             .replace("$view", "call_path_cost");

@@ -95,6 +95,14 @@ fn ops_have_their_step_and_modules_and_calls_have_their_own_stack() {
     let found: Vec<_> =
         rows(&place, "x.stallmap", steps).iter().map(|row| row["step"].as_u64().unwrap()).collect();
     assert_eq!(found, [0, 1, 1]);
+    let steps = "SELECT found_by, program_phase, program_step FROM launch_phase ORDER BY kernel_id";
+    let found: Vec<_> = rows(&place, "x.stallmap", steps)
+        .iter()
+        .map(|row| {
+            (row["found_by"] == "range", row["program_phase"] == "steady", row["program_step"].as_u64())
+        })
+        .collect();
+    assert_eq!(found, [(true, true, Some(0)), (true, true, Some(1)), (true, true, Some(1))]);
     assert!(!messages.contains("optimizer steps"), "{messages}");
     let modules = "SELECT coalesce(module_path, '-') AS path FROM launch_context ORDER BY kernel_id";
     let found: Vec<_> = rows(&place, "x.stallmap", modules)
@@ -108,6 +116,29 @@ fn ops_have_their_step_and_modules_and_calls_have_their_own_stack() {
         .map(|row| row["line"].as_str().unwrap().to_owned())
         .collect();
     assert_eq!(found, ["custom.py:9 launch", "train.py:3 step", "train.py:3 step"]);
+}
+
+#[test]
+fn gaps_before_copies_are_late_copies() {
+    let place = CommandFolder::new();
+    let mut events = events("30", "0", 1000);
+    // The last kernel ends long before.
+    events.push(
+        r#"{"ph":"X","cat":"gpu_memcpy","name":"Memcpy HtoD (Pageable -> Device)","pid":0,"tid":7,"ts":9000,"dur":4,"args":{"device":0,"stream":7,"correlation":99,"bytes":64}}"#
+            .to_owned(),
+    );
+    import(&place, document(&events), "x.stallmap");
+    let gap = "SELECT cause, next_kind, next_copy_kind FROM gpu_gap ORDER BY begin_ns DESC LIMIT 1";
+    let found = rows(&place, "x.stallmap", gap);
+    assert_eq!(
+        (&found[0]["cause"], &found[0]["next_kind"]),
+        (&"late copy".into(), &"copy".into()),
+        "{found:?}"
+    );
+    assert_eq!(found[0]["next_copy_kind"], "host_to_device");
+    let finding = rows(&place, "x.stallmap", "SELECT fact, advice FROM finding_cpu");
+    assert!(finding[0]["fact"].as_str().unwrap().contains("copies to the GPU come late"), "{finding:?}");
+    assert!(finding[0]["advice"].as_str().unwrap().starts_with("Load data ahead"), "{finding:?}");
 }
 
 #[test]

@@ -54,7 +54,7 @@ function queryOf(node) {
 function icicle(holder, rows) {
   const nodes = tree(rows);
   const root = nodes[0];
-  let metric = root.costs[0] > 0 ? 0 : 3;
+  let metric = root.costs[0] > 0 ? 0 : root.costs[2] > 0 ? 2 : 3;
   let top = root;
   let current = root;
   let found = new Set();

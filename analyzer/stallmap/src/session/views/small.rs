@@ -27,6 +27,7 @@ use stallmap_code::table::CodeTable;
 use stallmap_engine::analyses::AnalysisTable;
 use stallmap_engine::table::{DerivedTable, PlacesTable};
 use stallmap_joins::few;
+use stallmap_steps::table::PhaseTable;
 use stallmap_tables::captured::CapturedTable;
 
 use super::inline::{InlinedView, expanded};
@@ -164,6 +165,9 @@ fn size_of(scan: &TableScan, few: usize) -> Option<PlanReads> {
             Some(code_rows) => PlanReads { code_rows, ..PlanReads::default() },
             None => PlanReads { unread: Some(Arc::clone(table.code())), ..PlanReads::default() },
         });
+    }
+    if let Some(table) = provider.downcast_ref::<PhaseTable>() {
+        return table.row_count().map(of_rows);
     }
     if let Some(table) = provider.downcast_ref::<PlacesTable>() {
         let unknown = PlanReads { has_pointers: true, ..PlanReads::default() };

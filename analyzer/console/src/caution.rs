@@ -1,0 +1,62 @@
+//! Notes on statements whose rows are right, but easily taken for something else.
+
+use datafusion::common::DFSchema;
+use datafusion::common::tree_node::{TreeNode as _, TreeNodeRecursion};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable as _, LogicalPlan, Operator};
+use stallmap::session::Session;
+
+use crate::output;
+
+/// Logs what a reader of a statement's rows has to know, to standard error.
+pub async fn note(session: &Session, sql: &str) {
+    let Ok(plan) = session.plan(sql).await else { return };
+    if divides_integers(&plan) {
+        output::note("note: an integer divided by an integer is an integer: write 1.0 * a / b for decimals");
+    }
+    if reads(&plan, "pc_sample") && !reads(&plan, "run") && has_rows(session, "replay") {
+        output::note(
+            "note: `pc_sample` holds the samples of replays, too: `sample` counts each launch once, at one scale",
+        );
+    }
+}
+
+/// True if the statement itself, and not a view that it reads, divides integers.
+fn divides_integers(plan: &LogicalPlan) -> bool {
+    let mut is_found = false;
+    let visited = plan.apply_with_subqueries(|node| {
+        let inputs = node.inputs();
+        let schema = inputs.iter().map(|input| input.schema().as_ref()).next();
+        let Some(schema) = schema else { return Ok(TreeNodeRecursion::Continue) };
+        for expression in node.expressions() {
+            expression.apply(|part| {
+                is_found |= is_integer_division(part, schema);
+                Ok(TreeNodeRecursion::Continue)
+            })?;
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    visited.is_ok() && is_found
+}
+
+fn is_integer_division(expression: &Expr, schema: &DFSchema) -> bool {
+    let Expr::BinaryExpr(BinaryExpr { op: Operator::Divide, right, .. }) = expression else { return false };
+    // A constant divisor is mostly a unit, as in bytes / 1024.
+    let is_unit = matches!(right.as_ref(), Expr::Literal(..));
+    !is_unit && expression.get_type(schema).is_ok_and(|data_type| data_type.is_integer())
+}
+
+/// True if the statement itself reads a table.
+fn reads(plan: &LogicalPlan, name: &str) -> bool {
+    let mut is_read = false;
+    let visited = plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node {
+            is_read |= scan.table_name.table() == name;
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    visited.is_ok() && is_read
+}
+
+fn has_rows(session: &Session, name: &str) -> bool {
+    session.tables().iter().any(|table| table.name == name && table.rows > 0)
+}

@@ -1,0 +1,18 @@
+//! Phases of a program: set-up, the steps that it repeats, and its end.
+//!
+//! ```text
+//! ranges, calls of the optimizer ──> recorded ──┐
+//! sequence of kernels ──> sketch ──> period ────┴─> phases ──> launch_phase
+//! ```
+
+mod period;
+mod phases;
+mod ranges;
+mod read;
+mod recorded;
+pub mod row;
+mod sequence;
+mod sketch;
+pub mod table;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,125 @@
+//! `launch_phase` in a schema: computed at its first use, from small tables.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::datasource::TableType;
+use datafusion::datasource::memory::MemorySourceConfig;
+use datafusion::error::Result;
+use datafusion::logical_expr::Expr;
+use datafusion::physical_plan::ExecutionPlan;
+use stallmap_schema::id::{KernelId, RunId};
+use stallmap_schema::table::TableRow as _;
+use stallmap_tables::captured::CapturedTable;
+use stallmap_tables::column::wrong;
+use stallmap_tables::derived::OpenWord;
+use stallmap_tables::plain;
+use tokio::sync::OnceCell;
+
+use super::period::{self, StepCuts};
+use super::phases::{SequencePhase, SetupPart, phases};
+use super::read::{LaunchKey, SOURCES, SequenceProcess, Sources, processes};
+use super::recorded::{by_optimizer, by_ranges};
+use super::row::LaunchPhase;
+use super::sequence::{Sequence, SequenceLaunch};
+
+/// The phases of a capture's launches.
+#[derive(Debug)]
+pub struct PhaseTable {
+    /// The tables that [`SOURCES`] names, in its order.
+    sources: [Arc<CapturedTable>; SOURCES.len()],
+    schema: SchemaRef,
+    rows: OnceCell<RecordBatch>,
+}
+
+impl PhaseTable {
+    /// Over the tables of a capture, found by name.
+    pub fn new(table: impl Fn(&str) -> Option<Arc<CapturedTable>>) -> Option<Self> {
+        let sources: Option<Vec<_>> = SOURCES.iter().map(|(name, _)| table(name)).collect();
+        let sources = sources?.try_into().ok()?;
+        Some(Self { sources, schema: plain(&LaunchPhase::TABLE.schema()), rows: OnceCell::new() })
+    }
+
+    /// Number of rows: one for each launch.
+    pub fn row_count(&self) -> Option<usize> {
+        let [launch, ..] = &self.sources;
+        usize::try_from(launch.rows()).ok()
+    }
+
+    fn rows(&self) -> Result<RecordBatch> {
+        let read = self.sources.iter().zip(SOURCES).map(|(table, (_, columns))| table.read(columns));
+        let sources: Vec<RecordBatch> = read.collect::<Result<_>>()?;
+        let sources: Sources = sources.try_into().map_err(|_| wrong("sources"))?;
+        let mut rows = Vec::new();
+        for (run, process) in processes(&sources)? {
+            rows.extend(rows_of(run, process));
+        }
+        rows.sort_unstable_by_key(|row| row.kernel_id.0);
+        let batch = LaunchPhase::batch(rows)?;
+        Ok(RecordBatch::try_new(Arc::clone(&self.schema), batch.columns().to_vec())?)
+    }
+}
+
+/// Launches in program order. Where calls are not known, kernels of a trace that were launched before it began stand among
+/// its calls: there, the order is that of the GPU.
+fn in_order(launches: BTreeMap<u64, (LaunchKey, SequenceLaunch)>) -> Vec<(LaunchKey, SequenceLaunch)> {
+    let calls = launches.values().filter(|(_, launch)| launch.has_call).count();
+    let are_mixed = calls > 0 && calls < launches.len();
+    let are_timed = launches.values().all(|(_, launch)| launch.gpu_ns.is_some());
+    let mut launches: Vec<_> = launches.into_values().collect();
+    if are_mixed && are_timed {
+        launches.sort_by_key(|(_, launch)| launch.gpu_ns);
+    }
+    launches
+}
+
+/// Rows of one process.
+fn rows_of(run: u32, process: SequenceProcess) -> Vec<LaunchPhase> {
+    let (trials, launches): (Vec<_>, Vec<_>) =
+        in_order(process.launches).into_iter().partition(|(_, launch)| launch.is_trial);
+    let sequence = Sequence::from_launches(launches);
+    let ranged = process.ranges.into_steps().find_map(|ranges| by_ranges(&sequence, &ranges));
+    let found = ranged.map(|steps| ("range", steps));
+    let found = found.or_else(|| Some(("optimizer", by_optimizer(&sequence)?)));
+    let found = found.or_else(|| Some(("period", period::steps(&sequence)?)));
+    let (found_by, steps) = found.map_or(("none", None), |(found_by, steps)| (found_by, Some(steps)));
+    let row = |launch: &SequenceLaunch, phase: SequencePhase| LaunchPhase {
+        kernel_id: KernelId(launch.kernel_id),
+        run_id: RunId(run),
+        program_phase: OpenWord(phase.word().into()),
+        setup_part: phase.setup_part().map(|part| OpenWord(part.into())),
+        program_step: phase.step(),
+        found_by: OpenWord(found_by.into()),
+        confidence: steps.as_ref().map(|steps: &StepCuts| steps.confidence),
+    };
+    let found = phases(&sequence, steps.as_ref());
+    let untried = sequence.launches.iter().zip(found).map(|(launch, phase)| row(launch, phase));
+    let tuning = SequencePhase::Setup(SetupPart::Tuning);
+    untried.chain(trials.iter().map(|(_, launch)| row(launch, tuning))).collect()
+}
+
+#[async_trait]
+impl TableProvider for PhaseTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    async fn scan(
+        &self,
+        _state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        _filters: &[Expr],
+        _limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let rows = self.rows.get_or_try_init(|| async { self.rows() }).await?.clone();
+        Ok(MemorySourceConfig::try_new_exec(&[vec![rows]], Arc::clone(&self.schema), projection.cloned())?)
+    }
+}
