@@ -10,7 +10,7 @@ use anyhow::{Context as _, anyhow};
 use crate::args::Merge;
 use crate::exit::Failure;
 use crate::message::Messages;
-use crate::{finishing, folder};
+use crate::{finishing, folder, prepared};
 
 /// Writes the capture, and reports losses.
 pub(crate) fn merge(options: &Merge) -> Result<ExitCode, Failure> {
@@ -20,6 +20,9 @@ pub(crate) fn merge(options: &Merge) -> Result<ExitCode, Failure> {
     let messages = Messages(options.voice);
     finishing::merge(&folders, &options.output, options.force, messages)?;
     messages.result("the folders remain");
+    if !options.no_prepare {
+        prepared::prepare(&options.output, messages);
+    }
     Ok(ExitCode::SUCCESS)
 }
 
