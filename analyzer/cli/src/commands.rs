@@ -5,6 +5,7 @@ pub(crate) mod completions;
 pub(crate) mod describe;
 mod id;
 mod info;
+mod label;
 mod pack;
 mod prepare;
 pub(crate) mod query;
@@ -32,13 +33,7 @@ use stallmap_verdict::why;
 
 /// Runs a command on a thread with a large stack. Returns its exit code.
 pub(crate) fn run(cli: Cli) -> Outcome {
-    let context = Context::of_environment(
-        cli.library.as_deref(),
-        cli.recompute,
-        cli.trust_stored,
-        cli.memory,
-        cli.cost_from,
-    );
+    let context = Context::of_environment(cli.library.as_deref(), cli.recompute, cli.memory, cli.cost_from);
     let thread = thread::Builder::new().name("stallmap".to_owned()).stack_size(STACK_BYTES);
     let command = thread.spawn(move || dispatch(&context, cli)).map_err(no_threads)?;
     command.join().unwrap_or_else(|panic| {
@@ -110,6 +105,7 @@ fn run_command(context: &Context, command: Command) -> Outcome {
         Command::Unpack(unpack) => pack::unpack(&unpack),
         Command::Redact(redact) => redact::run(&redact),
         Command::Id(id) => id::run(&id),
+        Command::Label(label) => label::run(&label),
         Command::Serve(serve) if serve.flight.is_some() => stallmap_flight::run(context, &serve),
         Command::Serve(serve) if !serve.stdio => stallmap_serve::run(context, &serve),
         Command::Serve(serve) => serve::run(context, &serve),

@@ -83,7 +83,7 @@ fn check(context: &Context, capture: &Location) -> Outcome<Vec<String>> {
     progress.say(format!("adding up the stalls of {}", capture.display()));
     // Without the user's library, whose faults are not the capture's. Without stored rows, which are to be checked.
     let Resources { memory_bytes, cost_from, .. } = *context.resources();
-    let resources = Resources { memory_bytes, cost_from, ..Resources::NONE };
+    let resources = Resources { memory_bytes, cost_from, reads_stored: false, ..Resources::NONE };
     match Session::over(vec![(UNNAMED.to_owned(), reader)], &resources)
         .map_err(|error| explain(error, None))
         .and_then(|session| runtime()?.block_on(conservation(&session)))
