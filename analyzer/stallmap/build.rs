@@ -61,12 +61,13 @@ fn hash(path: &Path, hasher: &mut DefaultHasher) -> io::Result<()> {
 /// A module for each folder, with a constant for each of its queries and a list of all.
 fn index(folders: &[PathBuf]) -> io::Result<String> {
     let mut text = String::new();
-    let mut all = String::from("/// Every query with its folder.\npub const ALL: &[(&str, Query)] = &[\n");
+    let mut all =
+        String::from("/// Every query with its folder.\npub const ALL: &[(&str, CommandQuery)] = &[\n");
     for folder in folders {
         let command = name(folder);
         write!(
             text,
-            "/// The queries in `sql/queries/{command}`.\npub mod {command} {{\n    use super::Query;\n"
+            "/// The queries in `sql/queries/{command}`.\npub mod {command} {{\n    use super::CommandQuery;\n"
         )
         .map_err(io::Error::other)?;
         for file in &files(folder)? {
@@ -74,7 +75,7 @@ fn index(folders: &[PathBuf]) -> io::Result<String> {
             let constant = query.to_uppercase();
             write!(
                 text,
-                "    /// `{query}.sql`.\n    pub const {constant}: Query = Query::new({command:?}, {query:?}, include_str!({path:?}));\n"
+                "    /// `{query}.sql`.\n    pub const {constant}: CommandQuery = CommandQuery::new({command:?}, {query:?}, include_str!({path:?}));\n"
             )
             .map_err(io::Error::other)?;
             writeln!(all, "    ({command:?}, {command}::{constant}),").map_err(io::Error::other)?;

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, RecordBatch, StringArray, UInt64Array};
 use arrow::compute::{cast, concat_batches, interleave, take, take_record_batch};
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_write::{CaptureWriter, Form};
+use stallmap_write::{CaptureForm, CaptureWriter};
 
-type Failure = Box<dyn std::error::Error>;
+type ExampleError = Box<dyn std::error::Error>;
 
 /// Values for any column whose type has them.
 const VALUES: [&str; 18] = [
@@ -38,9 +38,9 @@ const VALUES: [&str; 18] = [
 const MAX_ROWS: usize = 200_000;
 
 /// The same numbers for the same seed.
-struct Chance(u64);
+struct SeededRandom(u64);
 
-impl Chance {
+impl SeededRandom {
     fn below(&mut self, limit: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -50,19 +50,19 @@ impl Chance {
     }
 }
 
-fn main() -> Result<(), Failure> {
+fn main() -> Result<(), ExampleError> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let [capture, output, seed] = &words[..] else {
         return Err("usage: other_rows CAPTURE OUTPUT SEED".into());
     };
-    let mut chance = Chance(seed.parse()?);
+    let mut chance = SeededRandom(seed.parse()?);
     let reader = CaptureReader::open(Path::new(capture))?;
     let tables: Vec<_> = reader.tables().iter().filter(|table| table.rows > 0).collect();
     let changed: Vec<&str> = (0..=chance.below(3))
         .filter_map(|_| tables.get(chance.below(tables.len())))
         .map(|table| table.name.as_str())
         .collect();
-    let mut writer = CaptureWriter::create(Path::new(output), Form::File)?;
+    let mut writer = CaptureWriter::create(Path::new(output), CaptureForm::File)?;
     for table in reader.tables() {
         if changed.contains(&table.name.as_str()) {
             let read = reader.read_table(&table.name)?;
@@ -84,9 +84,9 @@ fn main() -> Result<(), Failure> {
 }
 
 /// Other rows, and what they are.
-fn other(rows: &RecordBatch, chance: &mut Chance) -> Result<(RecordBatch, String), Failure> {
+fn other(rows: &RecordBatch, chance: &mut SeededRandom) -> Result<(RecordBatch, String), ExampleError> {
     let count = rows.num_rows();
-    let each = |select: &mut dyn FnMut(usize) -> Vec<usize>| -> Result<RecordBatch, Failure> {
+    let each = |select: &mut dyn FnMut(usize) -> Vec<usize>| -> Result<RecordBatch, ExampleError> {
         let indices: Vec<u64> = (0..count).flat_map(select).take(MAX_ROWS).map(|row| row as u64).collect();
         Ok(take_record_batch(rows, &UInt64Array::from(indices))?)
     };
@@ -108,7 +108,10 @@ fn other(rows: &RecordBatch, chance: &mut Chance) -> Result<(RecordBatch, String
 }
 
 /// The rows with other values in one column.
-fn other_column(rows: &RecordBatch, chance: &mut Chance) -> Result<(RecordBatch, String), Failure> {
+fn other_column(
+    rows: &RecordBatch,
+    chance: &mut SeededRandom,
+) -> Result<(RecordBatch, String), ExampleError> {
     let (count, at) = (rows.num_rows(), chance.below(rows.num_columns()));
     let (schema, column) = (rows.schema(), rows.column(at));
     let name = schema.field(at).name();

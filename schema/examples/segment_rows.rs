@@ -7,7 +7,7 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use arrow::json::LineDelimitedWriter;
-use stallmap_schema::capture::segment::{Frame, SegmentReader};
+use stallmap_schema::capture::segment::{SegmentFrame, SegmentReader};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut others = BTreeMap::new();
     for frame in reader.frames() {
         match reader.read(frame)? {
-            Frame::Rows { table, batch } if wanted.as_deref().is_none_or(|wanted| wanted == table) => {
+            SegmentFrame::Rows { table, batch } if wanted.as_deref().is_none_or(|wanted| wanted == table) => {
                 let mut text = Vec::new();
                 let mut writer = LineDelimitedWriter::new(&mut text);
                 writer.write(&batch)?;
@@ -29,9 +29,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                     writeln!(out, "}}")?;
                 }
             }
-            Frame::Rows { .. } => {}
-            Frame::Requests { .. } => *others.entry("frames of requests").or_insert(0_u64) += 1,
-            Frame::Pages { .. } => *others.entry("frames of pages").or_insert(0) += 1,
+            SegmentFrame::Rows { .. } => {}
+            SegmentFrame::Requests { .. } => *others.entry("frames of requests").or_insert(0_u64) += 1,
+            SegmentFrame::Pages { .. } => *others.entry("frames of pages").or_insert(0) += 1,
         }
     }
     eprintln!("{others:?}, {} damaged places", reader.damages().len());

@@ -9,7 +9,7 @@ use arrow::datatypes::{
 };
 
 /// A type that a column can have.
-pub trait Cell: Sized {
+pub trait ColumnCell: Sized {
     /// The Arrow builder that collects the column.
     type Builder: ArrayBuilder + Default;
     /// True if the column may hold nulls.
@@ -34,7 +34,7 @@ pub trait Cell: Sized {
 
 macro_rules! primitive_cells {
     ($($rust:ty => $arrow:ty, $data_type:expr;)+) => {$(
-        impl Cell for $rust {
+        impl ColumnCell for $rust {
             type Builder = PrimitiveBuilder<$arrow>;
             const NULLABLE: bool = false;
             fn data_type() -> DataType { $data_type }
@@ -43,7 +43,7 @@ macro_rules! primitive_cells {
             fn read(array: &dyn Array, row: usize) -> Option<Self> { read_primitive::<$arrow>(array, row) }
         }
 
-        impl Cell for Vec<$rust> {
+        impl ColumnCell for Vec<$rust> {
             type Builder = ListBuilder<PrimitiveBuilder<$arrow>>;
             const NULLABLE: bool = false;
             fn data_type() -> DataType { DataType::List(Field::new_list_field($data_type, true).into()) }
@@ -69,7 +69,7 @@ primitive_cells! {
     f64 => Float64Type, DataType::Float64;
 }
 
-impl Cell for u8 {
+impl ColumnCell for u8 {
     type Builder = PrimitiveBuilder<UInt8Type>;
     const NULLABLE: bool = false;
     fn data_type() -> DataType {
@@ -86,7 +86,7 @@ impl Cell for u8 {
     }
 }
 
-impl Cell for bool {
+impl ColumnCell for bool {
     type Builder = BooleanBuilder;
     const NULLABLE: bool = false;
     fn data_type() -> DataType {
@@ -103,7 +103,7 @@ impl Cell for bool {
     }
 }
 
-impl Cell for String {
+impl ColumnCell for String {
     type Builder = StringBuilder;
     const NULLABLE: bool = false;
     fn data_type() -> DataType {
@@ -124,7 +124,7 @@ impl Cell for String {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Blob(pub Vec<u8>);
 
-impl Cell for Blob {
+impl ColumnCell for Blob {
     type Builder = BinaryBuilder;
     const NULLABLE: bool = false;
     fn data_type() -> DataType {
@@ -142,7 +142,7 @@ impl Cell for Blob {
     }
 }
 
-impl<T: Cell> Cell for Option<T> {
+impl<T: ColumnCell> ColumnCell for Option<T> {
     type Builder = T::Builder;
     const NULLABLE: bool = true;
     fn data_type() -> DataType {

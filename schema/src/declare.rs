@@ -36,10 +36,10 @@ macro_rules! tables {
             /// The table's columns while they grow.
             #[derive(Default)]
             pub struct Columns {
-                $($column: <$type as $crate::cell::Cell>::Builder,)+
+                $($column: <$type as $crate::cell::ColumnCell>::Builder,)+
             }
 
-            impl $crate::table::Row for $row {
+            impl $crate::table::TableRow for $row {
                 const TABLE: $crate::table::TableDef = $crate::table::TableDef {
                     name: $name,
                     doc: concat!($($doc,)+),
@@ -48,16 +48,16 @@ macro_rules! tables {
                     columns: &[$($crate::table::ColumnDef {
                         name: stringify!($column),
                         doc: concat!($($cdoc,)+),
-                        data_type: <$type as $crate::cell::Cell>::data_type,
-                        words: <$type as $crate::cell::Cell>::words,
-                        nullable: <$type as $crate::cell::Cell>::NULLABLE,
+                        data_type: <$type as $crate::cell::ColumnCell>::data_type,
+                        words: <$type as $crate::cell::ColumnCell>::words,
+                        nullable: <$type as $crate::cell::ColumnCell>::NULLABLE,
                         reference: $crate::tables!(@reference $($rtable . $rcolumn)?),
                     },)+],
                 };
                 type Builder = Columns;
 
                 fn append(self, builder: &mut Columns) {
-                    $($crate::cell::Cell::append(self.$column, &mut builder.$column);)+
+                    $($crate::cell::ColumnCell::append(self.$column, &mut builder.$column);)+
                 }
 
                 fn finish(builder: &mut Columns) -> Vec<arrow::array::ArrayRef> {
@@ -71,8 +71,8 @@ macro_rules! tables {
                     Ok(Self {
                         $($column: batch
                             .column_by_name(stringify!($column))
-                            .map_or_else(<$type as $crate::cell::Cell>::absent, |array| {
-                                <$type as $crate::cell::Cell>::read(array.as_ref(), row)
+                            .map_or_else(<$type as $crate::cell::ColumnCell>::absent, |array| {
+                                <$type as $crate::cell::ColumnCell>::read(array.as_ref(), row)
                             })
                             .ok_or_else(|| arrow::error::ArrowError::SchemaError(format!(
                                 "table `{}` row {row}: column `{}` is missing, null or of another type",

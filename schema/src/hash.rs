@@ -12,9 +12,9 @@ pub const ALGORITHM: &str = "stallmap-xxh3-64/1";
 
 /// XXH3-64 over fields, each preceded by its length.
 #[derive(Default)]
-struct Fields(Vec<u8>);
+struct FieldHash(Vec<u8>);
 
-impl Fields {
+impl FieldHash {
     fn text(self, value: &str) -> Self {
         self.raw(value.as_bytes())
     }
@@ -54,18 +54,18 @@ pub fn module_id(cubin: &[u8]) -> ModuleId {
 
 /// Identity of a function: (module, mangled name).
 pub fn function_id(module: ModuleId, mangled_name: &str) -> FunctionId {
-    FunctionId(Fields::default().number(module.0).text(mangled_name).hash())
+    FunctionId(FieldHash::default().number(module.0).text(mangled_name).hash())
 }
 
 /// Identity of a frame: (normalized file, qualified function, first line, current line).
 pub fn frame_id(file: &str, function: &str, first_line: u32, line: u32) -> FrameId {
-    let fields = Fields::default().text(file).text(function);
+    let fields = FieldHash::default().text(file).text(function);
     FrameId(fields.number(first_line.into()).number(line.into()).hash())
 }
 
 /// Identity of a whole Python stack, innermost frame first. An empty stack has a hash too.
 pub fn pystates_hash(frames: &[FrameId]) -> PystatesHash {
-    PystatesHash(frames.iter().fold(Fields::default(), |fields, frame| fields.number(frame.0)).hash())
+    PystatesHash(frames.iter().fold(FieldHash::default(), |fields, frame| fields.number(frame.0)).hash())
 }
 
 #[cfg(test)]

@@ -7,14 +7,14 @@ macro_rules! ids {
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(pub $inner);
 
-        impl crate::cell::Cell for $name {
-            type Builder = <$inner as crate::cell::Cell>::Builder;
+        impl crate::cell::ColumnCell for $name {
+            type Builder = <$inner as crate::cell::ColumnCell>::Builder;
             const NULLABLE: bool = false;
-            fn data_type() -> arrow::datatypes::DataType { <$inner as crate::cell::Cell>::data_type() }
+            fn data_type() -> arrow::datatypes::DataType { <$inner as crate::cell::ColumnCell>::data_type() }
             fn append(self, builder: &mut Self::Builder) { self.0.append(builder); }
-            fn append_null(builder: &mut Self::Builder) { <$inner as crate::cell::Cell>::append_null(builder); }
+            fn append_null(builder: &mut Self::Builder) { <$inner as crate::cell::ColumnCell>::append_null(builder); }
             fn read(array: &dyn arrow::array::Array, row: usize) -> Option<Self> {
-                <$inner as crate::cell::Cell>::read(array, row).map(Self)
+                <$inner as crate::cell::ColumnCell>::read(array, row).map(Self)
             }
         }
     )+};

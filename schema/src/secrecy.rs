@@ -1,6 +1,6 @@
 //! Secrecy of each column: the facts that it may give away about the user, the machine, the program.
 //!
-//! `stallmap redact` uses it. A column of text that is not listed here is [`Secrecy::Text`]: so a new one is redacted, until
+//! `stallmap redact` uses it. A column of text that is not listed here is [`ColumnSecrecy::Text`]: so a new one is redacted, until
 //! it is declared to be of another class. A test fails for a column of bytes, and for one of addresses or hashes, that is not
 //! listed.
 
@@ -10,7 +10,7 @@ use crate::table::{ColumnDef, TableDef};
 
 /// The secret that a column may give away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Secrecy {
+pub enum ColumnSecrecy {
     /// Nothing: numbers of the run, enum values, and texts that are declared to be safe, as those of public software. These
     /// are searched for paths and known secrets all the same.
     Open,
@@ -47,88 +47,88 @@ pub enum Secrecy {
 }
 
 /// Columns that say more than their type, or are of text or bytes.
-const LISTED: &[(&str, &str, Secrecy)] = &[
-    ("run", "program", Secrecy::Path),
-    ("run", "arguments", Secrecy::Arguments),
-    ("run", "working_directory", Secrecy::Path),
-    ("run", "host", Secrecy::Host),
-    ("run", "system", Secrecy::Open),
-    ("run", "driver_version", Secrecy::Open),
-    ("run", "instrument_version", Secrecy::Open),
-    ("run", "python_version", Secrecy::Open),
-    ("run", "torch_version", Secrecy::Open),
-    ("run_option", "name", Secrecy::Open),
+const LISTED: &[(&str, &str, ColumnSecrecy)] = &[
+    ("run", "program", ColumnSecrecy::Path),
+    ("run", "arguments", ColumnSecrecy::Arguments),
+    ("run", "working_directory", ColumnSecrecy::Path),
+    ("run", "host", ColumnSecrecy::Host),
+    ("run", "system", ColumnSecrecy::Open),
+    ("run", "driver_version", ColumnSecrecy::Open),
+    ("run", "instrument_version", ColumnSecrecy::Open),
+    ("run", "python_version", ColumnSecrecy::Open),
+    ("run", "torch_version", ColumnSecrecy::Open),
+    ("run_option", "name", ColumnSecrecy::Open),
     // A path, or a text.
-    ("run_option", "value", Secrecy::Path),
-    ("device", "name", Secrecy::Open),
-    ("device", "uuid", Secrecy::Host),
-    ("module", "content_hash", Secrecy::Open),
-    ("module", "file", Secrecy::Open),
-    ("function", "function_id", Secrecy::Identity),
-    ("function", "name", Secrecy::Symbol),
-    ("function", "demangled_name", Secrecy::Symbol),
-    ("launch", "function_id", Secrecy::Identity),
-    ("launch", "pystates_hash", Secrecy::Identity),
-    ("graph_launch", "pystates_hash", Secrecy::Identity),
-    ("gpu_activity", "kernel_name", Secrecy::Symbol),
-    ("launch_parameter", "bytes", Secrecy::Parameters),
-    ("tensor_map", "address", Secrecy::Address),
-    ("python_frame", "frame_id", Secrecy::Identity),
-    ("python_frame", "file", Secrecy::Path),
-    ("python_frame", "original_file", Secrecy::Path),
-    ("python_frame", "function", Secrecy::Symbol),
-    ("python_state", "pystates_hash", Secrecy::Identity),
-    ("python_state", "frame_id", Secrecy::Identity),
-    ("source_line", "file", Secrecy::Path),
-    ("source_line", "text", Secrecy::Source),
-    ("op", "name", Secrecy::Symbol),
-    ("op", "autograd_node", Secrecy::Symbol),
-    ("op", "module_path", Secrecy::Name),
-    ("op", "pystates_hash", Secrecy::Identity),
-    ("storage", "address", Secrecy::Address),
-    ("tensor", "address", Secrecy::Address),
-    ("tensor", "dtype", Secrecy::Open),
-    ("tensor", "name", Secrecy::Name),
-    ("device_allocation", "address", Secrecy::Address),
-    ("memcpy", "source", Secrecy::Address),
-    ("memcpy", "destination", Secrecy::Address),
-    ("memset", "address", Secrecy::Address),
-    ("memory_access", "address", Secrecy::Address),
-    ("memory_access", "function_id", Secrecy::Identity),
-    ("access_summary", "address", Secrecy::Address),
-    ("access_summary", "block_address", Secrecy::Address),
-    ("access_summary", "function_id", Secrecy::Identity),
-    ("access_histogram", "function_id", Secrecy::Identity),
-    ("pc_sample", "function_id", Secrecy::Identity),
-    ("pc_sample", "stall_reason", Secrecy::Open),
-    ("ablation", "block_address", Secrecy::Address),
-    ("ablation_instruction", "function_id", Secrecy::Identity),
-    ("bundle", "attributes", Secrecy::Attributes),
-    ("bundle", "record_ns", Secrecy::Open),
-    ("bundle_page", "address", Secrecy::Address),
-    ("bundle_page", "hash_after", Secrecy::ContentHash),
-    ("bundle_symbol", "symbol", Secrecy::Symbol),
-    ("bundle_symbol", "hash_after", Secrecy::ContentHash),
-    ("bundle_content", "hash", Secrecy::ContentHash),
-    ("bundle_content", "bytes", Secrecy::Contents),
-    ("replay", "detail", Secrecy::Detail),
-    ("counter", "metric", Secrecy::Open),
-    ("counter", "unit", Secrecy::Open),
-    ("loss", "detail", Secrecy::Detail),
+    ("run_option", "value", ColumnSecrecy::Path),
+    ("device", "name", ColumnSecrecy::Open),
+    ("device", "uuid", ColumnSecrecy::Host),
+    ("module", "content_hash", ColumnSecrecy::Open),
+    ("module", "file", ColumnSecrecy::Open),
+    ("function", "function_id", ColumnSecrecy::Identity),
+    ("function", "name", ColumnSecrecy::Symbol),
+    ("function", "demangled_name", ColumnSecrecy::Symbol),
+    ("launch", "function_id", ColumnSecrecy::Identity),
+    ("launch", "pystates_hash", ColumnSecrecy::Identity),
+    ("graph_launch", "pystates_hash", ColumnSecrecy::Identity),
+    ("gpu_activity", "kernel_name", ColumnSecrecy::Symbol),
+    ("launch_parameter", "bytes", ColumnSecrecy::Parameters),
+    ("tensor_map", "address", ColumnSecrecy::Address),
+    ("python_frame", "frame_id", ColumnSecrecy::Identity),
+    ("python_frame", "file", ColumnSecrecy::Path),
+    ("python_frame", "original_file", ColumnSecrecy::Path),
+    ("python_frame", "function", ColumnSecrecy::Symbol),
+    ("python_state", "pystates_hash", ColumnSecrecy::Identity),
+    ("python_state", "frame_id", ColumnSecrecy::Identity),
+    ("source_line", "file", ColumnSecrecy::Path),
+    ("source_line", "text", ColumnSecrecy::Source),
+    ("op", "name", ColumnSecrecy::Symbol),
+    ("op", "autograd_node", ColumnSecrecy::Symbol),
+    ("op", "module_path", ColumnSecrecy::Name),
+    ("op", "pystates_hash", ColumnSecrecy::Identity),
+    ("storage", "address", ColumnSecrecy::Address),
+    ("tensor", "address", ColumnSecrecy::Address),
+    ("tensor", "dtype", ColumnSecrecy::Open),
+    ("tensor", "name", ColumnSecrecy::Name),
+    ("device_allocation", "address", ColumnSecrecy::Address),
+    ("memcpy", "source", ColumnSecrecy::Address),
+    ("memcpy", "destination", ColumnSecrecy::Address),
+    ("memset", "address", ColumnSecrecy::Address),
+    ("memory_access", "address", ColumnSecrecy::Address),
+    ("memory_access", "function_id", ColumnSecrecy::Identity),
+    ("access_summary", "address", ColumnSecrecy::Address),
+    ("access_summary", "block_address", ColumnSecrecy::Address),
+    ("access_summary", "function_id", ColumnSecrecy::Identity),
+    ("access_histogram", "function_id", ColumnSecrecy::Identity),
+    ("pc_sample", "function_id", ColumnSecrecy::Identity),
+    ("pc_sample", "stall_reason", ColumnSecrecy::Open),
+    ("ablation", "block_address", ColumnSecrecy::Address),
+    ("ablation_instruction", "function_id", ColumnSecrecy::Identity),
+    ("bundle", "attributes", ColumnSecrecy::Attributes),
+    ("bundle", "record_ns", ColumnSecrecy::Open),
+    ("bundle_page", "address", ColumnSecrecy::Address),
+    ("bundle_page", "hash_after", ColumnSecrecy::ContentHash),
+    ("bundle_symbol", "symbol", ColumnSecrecy::Symbol),
+    ("bundle_symbol", "hash_after", ColumnSecrecy::ContentHash),
+    ("bundle_content", "hash", ColumnSecrecy::ContentHash),
+    ("bundle_content", "bytes", ColumnSecrecy::Contents),
+    ("replay", "detail", ColumnSecrecy::Detail),
+    ("counter", "metric", ColumnSecrecy::Open),
+    ("counter", "unit", ColumnSecrecy::Open),
+    ("loss", "detail", ColumnSecrecy::Detail),
 ];
 
 /// The secret that a column may give away. `None` if it is not listed yet.
-pub fn secrecy(table: &TableDef, column: &ColumnDef) -> Option<Secrecy> {
+pub fn secrecy(table: &TableDef, column: &ColumnDef) -> Option<ColumnSecrecy> {
     let listed = LISTED.iter().find(|(name, of, _)| *name == table.name && *of == column.name);
     if let Some((_, _, secrecy)) = listed {
         return Some(*secrecy);
     }
     match (column.data_type)() {
-        DataType::Utf8 => Some(Secrecy::Text),
+        DataType::Utf8 => Some(ColumnSecrecy::Text),
         DataType::Binary => None,
         DataType::UInt64 if column.name.contains("address") || column.name.contains("hash") => None,
-        DataType::Int64 if column.name.ends_with("_ns") => Some(Secrecy::Time),
-        _ => Some(Secrecy::Open),
+        DataType::Int64 if column.name.ends_with("_ns") => Some(ColumnSecrecy::Time),
+        _ => Some(ColumnSecrecy::Open),
     }
 }
 
@@ -153,7 +153,13 @@ mod tests {
             for column in table.columns {
                 let is_listed = LISTED.iter().any(|(name, of, _)| *name == table.name && *of == column.name);
                 if (column.data_type)() == DataType::Utf8 && !is_listed {
-                    assert_eq!(secrecy(table, column), Some(Secrecy::Text), "{}.{}", table.name, column.name);
+                    assert_eq!(
+                        secrecy(table, column),
+                        Some(ColumnSecrecy::Text),
+                        "{}.{}",
+                        table.name,
+                        column.name
+                    );
                 }
             }
         }

@@ -72,7 +72,7 @@ impl TableDef {
 }
 
 /// A row type declared with [`crate::declare`].
-pub trait Row: Sized {
+pub trait TableRow: Sized {
     /// The table's declaration.
     const TABLE: TableDef;
     /// Collects rows into columns.

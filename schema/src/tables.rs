@@ -1,6 +1,6 @@
 //! Every table of a capture, in reading order.
 
-use crate::table::{Row, TableDef};
+use crate::table::{TableDef, TableRow};
 
 pub mod activity;
 pub mod code;

@@ -21,7 +21,7 @@
 
 /// A tensor map found in parameter bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundTensorMap {
     /// Start in the parameters.
     pub parameter_offset: u32,
     /// Base address of the tensor.
@@ -52,7 +52,7 @@ const MAX_PIXELS: u32 = 1024;
 const TENSOR_FLOAT: u32 = 1 << 16;
 
 /// Every tensor map in a launch's parameters whose base is device memory, in the order of their offsets.
-pub fn find(parameters: &[u8], is_device_memory: impl Fn(u64) -> bool) -> Vec<Found> {
+pub fn find(parameters: &[u8], is_device_memory: impl Fn(u64) -> bool) -> Vec<FoundTensorMap> {
     let mut found = Vec::new();
     let mut offset = 0;
     while let Some(bytes) = parameters.get(offset..offset + BYTES) {
@@ -68,7 +68,7 @@ pub fn find(parameters: &[u8], is_device_memory: impl Fn(u64) -> bool) -> Vec<Fo
 }
 
 /// The tensor map in 64 bytes, if they are one.
-fn decode(offset: usize, bytes: &[u8]) -> Option<Found> {
+fn decode(offset: usize, bytes: &[u8]) -> Option<FoundTensorMap> {
     let words: Vec<u32> =
         bytes.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect();
     let rank = (words[2] >> 4 & 7) as usize + 1;
@@ -96,7 +96,7 @@ fn decode(offset: usize, bytes: &[u8]) -> Option<Found> {
     // A dimension of one element has no neighbour, and its stride may be anything.
     let rows_fit = (1..rank).all(|dimension| sizes[dimension] == 1 || strides[dimension - 1] > 0)
         && (u64::from(box_sizes[0]) * u64::from(element_bytes)).is_multiple_of(16);
-    (unused_is_empty && rows_fit).then(|| Found {
+    (unused_is_empty && rows_fit).then(|| FoundTensorMap {
         // Parameters have up to 64 KiB.
         parameter_offset: u32::try_from(offset).unwrap_or(u32::MAX),
         address,
@@ -150,7 +150,7 @@ mod tests {
             0x7f,
             0,
         ]);
-        let expected = Found {
+        let expected = FoundTensorMap {
             parameter_offset: 48,
             address: 0x7f76_fe00_1230,
             sizes: vec![2048, 512],

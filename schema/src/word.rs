@@ -24,7 +24,7 @@ macro_rules! words {
             }
         }
 
-        impl crate::cell::Cell for $name {
+        impl crate::cell::ColumnCell for $name {
             type Builder = arrow::array::StringDictionaryBuilder<arrow::datatypes::UInt8Type>;
             const NULLABLE: bool = false;
             fn data_type() -> arrow::datatypes::DataType { crate::cell::word_type() }

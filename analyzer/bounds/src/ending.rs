@@ -7,23 +7,23 @@ use std::time::Instant;
 use datafusion::error::{DataFusionError, Result};
 
 tokio::task_local! {
-    static ENDING: Ending;
+    static ENDING: StatementEnd;
 }
 
 /// The end of a statement, by its client or by a time. Its planning asks for it again and again.
 #[derive(Clone, Debug, Default)]
-pub struct Ending(Arc<State>);
+pub struct StatementEnd(Arc<EndState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct EndState {
     is_over: AtomicBool,
     deadline: Option<Instant>,
 }
 
-impl Ending {
+impl StatementEnd {
     /// An end at a time, or before.
     pub fn at(deadline: Instant) -> Self {
-        Self(Arc::new(State { is_over: AtomicBool::new(false), deadline: Some(deadline) }))
+        Self(Arc::new(EndState { is_over: AtomicBool::new(false), deadline: Some(deadline) }))
     }
 
     /// Ends the statement now.
@@ -46,9 +46,9 @@ impl Ending {
 /// An error after the end of the statement that is being planned.
 ///
 /// # Errors
-/// Fails after the end of [`Ending::of`] around the caller. Without one it never does.
+/// Fails after the end of [`StatementEnd::of`] around the caller. Without one it never does.
 pub fn check() -> Result<()> {
-    if ENDING.try_with(Ending::is_over).unwrap_or(false) {
+    if ENDING.try_with(StatementEnd::is_over).unwrap_or(false) {
         return Err(DataFusionError::Execution("the statement ended while it was planned".to_owned()));
     }
     Ok(())

@@ -31,7 +31,7 @@ const MAX_COLUMNS: u64 = 1_000_000;
 
 /// The size of a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Extent {
+pub struct PlanExtent {
     /// Its relations, each counted wherever it is read.
     relations: u64,
     /// The columns of all its steps.
@@ -42,7 +42,7 @@ pub struct Extent {
     levels: u64,
 }
 
-impl Extent {
+impl PlanExtent {
     /// A table, or another source that is planned as one step.
     pub const fn of_table(columns: usize) -> Self {
         Self { relations: 1, columns: columns as u64, width: columns as u64, levels: 0 }
@@ -116,7 +116,7 @@ impl Extent {
 }
 
 /// The extent of a plan, from those of its parts that are known.
-fn of_shared_plan(plan: &LogicalPlan, known: &mut HashMap<*const LogicalPlan, Extent>) -> Extent {
+fn of_shared_plan(plan: &LogicalPlan, known: &mut HashMap<*const LogicalPlan, PlanExtent>) -> PlanExtent {
     let mut waiting = vec![(plan, false)];
     while let Some((node, are_inputs_known)) = waiting.pop() {
         if known.contains_key(&std::ptr::from_ref(node)) {
@@ -134,10 +134,10 @@ fn of_shared_plan(plan: &LogicalPlan, known: &mut HashMap<*const LogicalPlan, Ex
 }
 
 /// The extent of a step whose inputs are known.
-fn of_step(node: &LogicalPlan, known: &mut HashMap<*const LogicalPlan, Extent>) -> Extent {
+fn of_step(node: &LogicalPlan, known: &mut HashMap<*const LogicalPlan, PlanExtent>) -> PlanExtent {
     let inputs = node.inputs();
     let below = inputs.iter().filter_map(|input| known.get(&std::ptr::from_ref(*input)));
-    let mut below = below.copied().fold(Extent::default(), Extent::plus);
+    let mut below = below.copied().fold(PlanExtent::default(), PlanExtent::plus);
     below.relations += u64::from(inputs.is_empty());
     let mut subqueries = Vec::new();
     let visited = node.apply_expressions(|expr| {
@@ -173,38 +173,38 @@ pub(crate) fn subquery(expr: &Expr) -> Option<Arc<LogicalPlan>> {
 
 /// The tables and views that a statement names, with their extents.
 #[derive(Debug, Default)]
-pub struct Tables(HashMap<Vec<String>, Extent>);
+pub struct NamedExtents(HashMap<Vec<String>, PlanExtent>);
 
-impl Tables {
+impl NamedExtents {
     /// Adds one.
-    pub fn insert(&mut self, name: &TableReference, extent: Extent) {
+    pub fn insert(&mut self, name: &TableReference, extent: PlanExtent) {
         let parts = [name.catalog(), name.schema(), Some(name.table())];
         self.0.insert(parts.into_iter().flatten().map(str::to_owned).collect(), extent);
     }
 }
 
 /// Fails for a statement whose plan would have too many relations or columns.
-pub fn check(statement: &Statement, tables: &Tables) -> Result<()> {
-    let mut counter = Counter { tables, ctes: Vec::new() };
-    let found = Extent::default();
-    let mut whole = Expressions { counter: &mut counter, found, has_tables: true, depth: 0 };
+pub fn check(statement: &Statement, tables: &NamedExtents) -> Result<()> {
+    let mut counter = ExtentCounter { tables, ctes: Vec::new() };
+    let found = PlanExtent::default();
+    let mut whole = ExpressionCounter { counter: &mut counter, found, has_tables: true, depth: 0 };
     match visit(statement, &mut whole) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(reason) => Err(DataFusionError::Plan(reason)),
     }
 }
 
-type Counted = ControlFlow<String, Extent>;
+type ExtentFlow = ControlFlow<String, PlanExtent>;
 
 /// Counts the parts of a statement.
-struct Counter<'a> {
-    tables: &'a Tables,
+struct ExtentCounter<'a> {
+    tables: &'a NamedExtents,
     /// The CTEs that can be named, the innermost last.
-    ctes: Vec<(String, Extent)>,
+    ctes: Vec<(String, PlanExtent)>,
 }
 
-impl Counter<'_> {
-    fn query(&mut self, query: &Query) -> Counted {
+impl ExtentCounter<'_> {
+    fn query(&mut self, query: &Query) -> ExtentFlow {
         let outer = self.ctes.len();
         if let Some(with) = &query.with {
             self.with(with)?;
@@ -233,8 +233,10 @@ impl Counter<'_> {
                     SetExpr::SetOperation { left, .. } => self.set(left)?.width,
                     _ => 1,
                 };
-                self.ctes
-                    .push((name.clone(), Extent { relations: 1, columns: first, width: first, levels: 0 }));
+                self.ctes.push((
+                    name.clone(),
+                    PlanExtent { relations: 1, columns: first, width: first, levels: 0 },
+                ));
             }
             let extent = self.query(&cte.query)?;
             self.ctes.truncate(outer);
@@ -244,7 +246,7 @@ impl Counter<'_> {
     }
 
     /// A set, whose first parts are nested as deep as there are parts.
-    fn set(&mut self, set: &SetExpr) -> Counted {
+    fn set(&mut self, set: &SetExpr) -> ExtentFlow {
         let (mut first, mut others) = (set, Vec::new());
         while let SetExpr::SetOperation { left, op, right, .. } = first {
             others.push((op, right));
@@ -255,9 +257,9 @@ impl Counter<'_> {
             SetExpr::Query(query) => self.query(query)?,
             SetExpr::Values(values) => {
                 let width = values.rows.first().map_or(0, |row| row.content.len());
-                self.expressions(values, false)?.plus(Extent::of_table(0)).with_step(width as u64)
+                self.expressions(values, false)?.plus(PlanExtent::of_table(0)).with_step(width as u64)
             }
-            other => self.expressions(other, true)?.plus(Extent::of_table(0)),
+            other => self.expressions(other, true)?.plus(PlanExtent::of_table(0)),
         };
         for (op, other) in others.into_iter().rev() {
             let other = self.set(other)?;
@@ -268,8 +270,8 @@ impl Counter<'_> {
         ControlFlow::Continue(all)
     }
 
-    fn select(&mut self, select: &Select) -> Counted {
-        let mut from = Extent { relations: 1, ..Extent::default() };
+    fn select(&mut self, select: &Select) -> ExtentFlow {
+        let mut from = PlanExtent { relations: 1, ..PlanExtent::default() };
         let mut named = Vec::new();
         for table in &select.from {
             from = self.joined(from, table, &mut named)?;
@@ -281,7 +283,12 @@ impl Counter<'_> {
     }
 
     /// A relation with the tables that are joined to it.
-    fn joined(&mut self, from: Extent, table: &TableWithJoins, named: &mut Vec<(String, u64)>) -> Counted {
+    fn joined(
+        &mut self,
+        from: PlanExtent,
+        table: &TableWithJoins,
+        named: &mut Vec<(String, u64)>,
+    ) -> ExtentFlow {
         let mut from = from.joined(self.factor(&table.relation, named)?);
         for join in &table.joins {
             from = from.joined(self.factor(&join.relation, named)?).checked()?;
@@ -290,7 +297,7 @@ impl Counter<'_> {
     }
 
     /// One relation of a FROM, whose name `named` gets with the width of its rows.
-    fn factor(&mut self, factor: &TableFactor, named: &mut Vec<(String, u64)>) -> Counted {
+    fn factor(&mut self, factor: &TableFactor, named: &mut Vec<(String, u64)>) -> ExtentFlow {
         let (extent, name) = match factor {
             TableFactor::Table { name, alias, args: None, .. } => {
                 (self.table(name), alias_name(alias.as_ref()).or_else(|| last_name(name)))
@@ -299,46 +306,47 @@ impl Counter<'_> {
                 (self.query(subquery)?, alias_name(alias.as_ref()))
             }
             TableFactor::NestedJoin { table_with_joins, alias } => {
-                let joined = self.joined(Extent::default(), table_with_joins, named)?;
+                let joined = self.joined(PlanExtent::default(), table_with_joins, named)?;
                 (joined, alias_name(alias.as_ref()))
             }
             TableFactor::Pivot { table, .. } | TableFactor::Unpivot { table, .. } => {
                 (self.factor(table, named)?, None)
             }
-            _ => (Extent::of_table(1), None),
+            _ => (PlanExtent::of_table(1), None),
         };
         named.extend(name.map(|name| (name, extent.width)));
         ControlFlow::Continue(extent)
     }
 
     /// A CTE, a table or a view.
-    fn table(&self, name: &ObjectName) -> Extent {
+    fn table(&self, name: &ObjectName) -> PlanExtent {
         let parts: Vec<String> = name.0.iter().filter_map(|part| part.as_ident()).map(normalized).collect();
         let cte = match parts.as_slice() {
             [name] => self.ctes.iter().rev().find(|(known, _)| known == name).map(|(_, extent)| *extent),
             _ => None,
         };
-        cte.or_else(|| self.tables.0.get(&parts).copied()).unwrap_or(Extent::of_table(1))
+        cte.or_else(|| self.tables.0.get(&parts).copied()).unwrap_or(PlanExtent::of_table(1))
     }
 
     /// The queries within expressions. With `has_tables` also tables that no FROM of a counted SELECT names.
-    fn expressions(&mut self, part: &impl Visit, has_tables: bool) -> Counted {
-        let mut within = Expressions { counter: self, found: Extent::default(), has_tables, depth: 0 };
+    fn expressions(&mut self, part: &impl Visit, has_tables: bool) -> ExtentFlow {
+        let mut within =
+            ExpressionCounter { counter: self, found: PlanExtent::default(), has_tables, depth: 0 };
         part.visit(&mut within)?;
         ControlFlow::Continue(within.found)
     }
 }
 
 /// Counts the outermost queries of a part of a statement.
-struct Expressions<'a, 'b> {
-    counter: &'a mut Counter<'b>,
-    found: Extent,
+struct ExpressionCounter<'a, 'b> {
+    counter: &'a mut ExtentCounter<'b>,
+    found: PlanExtent,
     has_tables: bool,
     /// Counted queries and tables around the visited part.
     depth: usize,
 }
 
-impl Visitor for Expressions<'_, '_> {
+impl Visitor for ExpressionCounter<'_, '_> {
     type Break = String;
 
     fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<String> {
@@ -408,11 +416,11 @@ mod tests {
 
     /// The error for a statement over a table with 60 columns, `t`, and a view of 100 relations, `v`.
     fn checked(sql: &str) -> Result<()> {
-        let mut tables = Tables::default();
-        tables.insert(&TableReference::bare("t"), Extent::of_table(60));
+        let mut tables = NamedExtents::default();
+        tables.insert(&TableReference::bare("t"), PlanExtent::of_table(60));
         tables.insert(
             &TableReference::partial("s", "v"),
-            Extent { relations: 100, columns: 200, width: 1, levels: 1 },
+            PlanExtent { relations: 100, columns: 200, width: 1, levels: 1 },
         );
         check(&DFParser::parse_sql(sql).unwrap().pop_front().unwrap(), &tables)
     }

@@ -26,7 +26,7 @@ const SHORT_CASE: usize = 3;
 
 /// Fails for a plan whose expressions would become too large.
 pub fn check(plan: &LogicalPlan) -> Result<()> {
-    let parts = Growth::default().of(plan)?;
+    let parts = PlanGrowth::default().of(plan)?;
     if parts <= MAX_PARTS {
         return Ok(());
     }
@@ -37,7 +37,7 @@ pub fn check(plan: &LogicalPlan) -> Result<()> {
 }
 
 /// A step of a plan.
-struct Step {
+struct PlanStep {
     /// Parts of all expressions in it and below it.
     parts: u64,
     /// Parts of the expression of each column, down to a step that no filter passes.
@@ -46,9 +46,9 @@ struct Step {
 
 /// The known steps. Plans share some.
 #[derive(Default)]
-struct Growth(HashMap<*const LogicalPlan, Step>);
+struct PlanGrowth(HashMap<*const LogicalPlan, PlanStep>);
 
-impl Growth {
+impl PlanGrowth {
     /// The parts of the expressions of a plan.
     fn of(&mut self, plan: &LogicalPlan) -> Result<u64> {
         let mut waiting = vec![(plan, false)];
@@ -68,20 +68,21 @@ impl Growth {
     }
 
     /// A step whose inputs are known.
-    fn step(&mut self, node: &LogicalPlan) -> Result<Step> {
+    fn step(&mut self, node: &LogicalPlan) -> Result<PlanStep> {
         let inputs = node.inputs();
-        let below: Vec<&Step> = inputs.iter().filter_map(|input| self.0.get(&from_ref(*input))).collect();
+        let below: Vec<&PlanStep> = inputs.iter().filter_map(|input| self.0.get(&from_ref(*input))).collect();
         let mut parts = below.iter().fold(0_u64, |sum, step| sum.saturating_add(step.parts));
         let columns: Vec<u64> = below.iter().flat_map(|step| step.columns.iter().copied()).collect();
         let schemas: Vec<&DFSchema> = inputs.iter().map(|input| input.schema().as_ref()).collect();
-        let read = Read { schemas, columns: &columns };
+        let read = ColumnReads { schemas, columns: &columns };
         // Only a condition takes the expressions of its columns along.
         let is_condition = matches!(node, LogicalPlan::Filter(_) | LogicalPlan::Join(_));
         let (mut subqueries, mut own) = (Vec::new(), Vec::new());
         node.apply_expressions(|expr| {
             let whole = read.parts(expr);
             own.push(whole);
-            parts = parts.saturating_add(if is_condition { whole } else { Read::default().parts(expr) });
+            parts =
+                parts.saturating_add(if is_condition { whole } else { ColumnReads::default().parts(expr) });
             expr.apply(|part| {
                 subqueries.extend(subquery(part));
                 Ok(TreeNodeRecursion::Continue)
@@ -91,7 +92,7 @@ impl Growth {
         for plan in subqueries {
             parts = parts.saturating_add(self.of(&plan)?);
         }
-        Ok(Step { parts, columns })
+        Ok(PlanStep { parts, columns })
     }
 }
 
@@ -132,12 +133,12 @@ fn columns_of(node: &LogicalPlan, own: &[u64], below: Vec<u64>) -> Vec<u64> {
 
 /// The columns that an expression reads, with the parts of their expressions.
 #[derive(Default)]
-struct Read<'a> {
+struct ColumnReads<'a> {
     schemas: Vec<&'a DFSchema>,
     columns: &'a [u64],
 }
 
-impl Read<'_> {
+impl ColumnReads<'_> {
     /// The parts of an expression, as the optimizer may write it.
     fn parts(&self, expr: &Expr) -> u64 {
         let times = |times: u64, expr: &Expr| self.parts(expr).saturating_mul(times);

@@ -23,7 +23,7 @@ const MAX_CUBE: usize = 12;
 
 /// Fails for a statement with parts that are nested too deep.
 pub fn check(statement: &Statement) -> Result<()> {
-    match visit(statement, &mut Depth::default()) {
+    match visit(statement, &mut NestingDepth::default()) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(reason) => Err(DataFusionError::Plan(reason)),
     }
@@ -31,14 +31,14 @@ pub fn check(statement: &Statement) -> Result<()> {
 
 /// The parts around the visited one.
 #[derive(Default)]
-struct Depth {
+struct NestingDepth {
     expressions: usize,
     /// Depths of all expressions together.
     inner: usize,
     with: usize,
 }
 
-impl Visitor for Depth {
+impl Visitor for NestingDepth {
     type Break = String;
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<String> {

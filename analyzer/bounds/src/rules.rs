@@ -15,28 +15,28 @@ use crate::ending::check;
 
 /// A rule that asks for the end before it is applied: to a plan, or to each step of one.
 #[derive(Debug)]
-struct Ended<R>(R);
+struct EndedRule<R>(R);
 
-type Analyzing = Arc<dyn AnalyzerRule + Send + Sync>;
-type Optimizing = Arc<dyn OptimizerRule + Send + Sync>;
-type Physical = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
+type AnalyzerRuleRef = Arc<dyn AnalyzerRule + Send + Sync>;
+type OptimizerRuleRef = Arc<dyn OptimizerRule + Send + Sync>;
+type PhysicalRuleRef = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
 /// A rule of the analyzer.
-pub fn analyzing(rule: Analyzing) -> Analyzing {
-    Arc::new(Ended(rule))
+pub fn analyzing(rule: AnalyzerRuleRef) -> AnalyzerRuleRef {
+    Arc::new(EndedRule(rule))
 }
 
 /// A rule of the optimizer.
-pub fn optimizing(rule: Optimizing) -> Optimizing {
-    Arc::new(Ended(rule))
+pub fn optimizing(rule: OptimizerRuleRef) -> OptimizerRuleRef {
+    Arc::new(EndedRule(rule))
 }
 
 /// A rule of the physical optimizer.
-pub fn physical(rule: Physical) -> Physical {
-    Arc::new(Ended(rule))
+pub fn physical(rule: PhysicalRuleRef) -> PhysicalRuleRef {
+    Arc::new(EndedRule(rule))
 }
 
-impl AnalyzerRule for Ended<Analyzing> {
+impl AnalyzerRule for EndedRule<AnalyzerRuleRef> {
     fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
         check()?;
         self.0.analyze(plan, config)
@@ -47,7 +47,7 @@ impl AnalyzerRule for Ended<Analyzing> {
     }
 }
 
-impl OptimizerRule for Ended<Optimizing> {
+impl OptimizerRule for EndedRule<OptimizerRuleRef> {
     fn name(&self) -> &str {
         self.0.name()
     }
@@ -62,7 +62,7 @@ impl OptimizerRule for Ended<Optimizing> {
     }
 }
 
-impl PhysicalOptimizerRule for Ended<Physical> {
+impl PhysicalOptimizerRule for EndedRule<PhysicalRuleRef> {
     fn optimize(
         &self,
         plan: Arc<dyn ExecutionPlan>,
@@ -98,28 +98,28 @@ mod tests {
     use datafusion::prelude::SessionContext;
 
     use super::*;
-    use crate::ending::Ending;
+    use crate::ending::StatementEnd;
 
     const ENDED: &str = "the statement ended while it was planned";
 
     #[derive(Clone, Copy)]
-    enum Part {
+    enum PlanPart {
         Analyzer,
         Optimizer,
         Physical,
     }
 
     /// A session of which one part asks for the end.
-    fn session(part: Part) -> SessionContext {
+    fn session(part: PlanPart) -> SessionContext {
         let builder = SessionStateBuilder::new().with_default_features();
         let builder = match part {
-            Part::Analyzer => {
+            PlanPart::Analyzer => {
                 builder.with_analyzer_rules(Analyzer::new().rules.into_iter().map(analyzing).collect())
             }
-            Part::Optimizer => {
+            PlanPart::Optimizer => {
                 builder.with_optimizer_rules(Optimizer::new().rules.into_iter().map(optimizing).collect())
             }
-            Part::Physical => builder.with_physical_optimizer_rules(
+            PlanPart::Physical => builder.with_physical_optimizer_rules(
                 PhysicalOptimizer::new().rules.into_iter().map(physical).collect(),
             ),
         };
@@ -128,16 +128,16 @@ mod tests {
 
     #[tokio::test]
     async fn each_part_of_planning_stops_at_the_end() {
-        for part in [Part::Analyzer, Part::Optimizer, Part::Physical] {
+        for part in [PlanPart::Analyzer, PlanPart::Optimizer, PlanPart::Physical] {
             let context = session(part);
             let frame = context.sql("SELECT 1 + a FROM (VALUES (1), (2)) t (a) WHERE a > 1").await.unwrap();
-            let ending = Ending::default();
+            let ending = StatementEnd::default();
             let rows = ending.clone().of(frame.clone().collect()).await.unwrap();
             assert_eq!(rows.iter().map(RecordBatch::num_rows).sum::<usize>(), 1);
             ending.end();
             let error = ending.of(frame.clone().collect()).await.unwrap_err().to_string();
             assert!(error.contains(ENDED), "{error}");
-            let past = Ending::at(std::time::Instant::now());
+            let past = StatementEnd::at(std::time::Instant::now());
             assert!(past.of(frame.clone().collect()).await.is_err());
             frame.collect().await.unwrap();
         }

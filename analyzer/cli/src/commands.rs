@@ -17,11 +17,11 @@ pub(crate) mod unknown;
 use std::thread;
 
 use clap::CommandFactory as _;
-use stallmap::remote::{self, Traffic};
-use stallmap_console::args::verdict::Verdict;
-use stallmap_console::args::{Cli, Command};
-use stallmap_console::context::{Context, STACK_BYTES, no_threads};
-use stallmap_console::exit::{Failure, Outcome, QUERY, USAGE};
+use stallmap::remote::{self, ReadTraffic};
+use stallmap_console::args::verdict::VerdictArgs;
+use stallmap_console::args::{CliArgs, StallmapCommand};
+use stallmap_console::context::{CommandContext, STACK_BYTES, no_threads};
+use stallmap_console::exit::{CommandFailure, Outcome, QUERY, USAGE};
 use stallmap_console::names::nearest;
 use stallmap_console::output;
 use stallmap_console::output::number::bytes;
@@ -32,21 +32,23 @@ use stallmap_schema::contained;
 use stallmap_verdict::why;
 
 /// Runs a command on a thread with a large stack. Returns its exit code.
-pub(crate) fn run(cli: Cli) -> Outcome {
-    let context = Context::of_environment(cli.library.as_deref(), cli.recompute, cli.memory, cli.cost_from);
+pub(crate) fn run(cli: CliArgs) -> Outcome {
+    let context =
+        CommandContext::of_environment(cli.library.as_deref(), cli.recompute, cli.memory, cli.cost_from);
     let thread = thread::Builder::new().name("stallmap".to_owned()).stack_size(STACK_BYTES);
     let command = thread.spawn(move || dispatch(&context, cli)).map_err(no_threads)?;
     command.join().unwrap_or_else(|panic| {
-        let failure = Failure::message(QUERY, format!("internal error: {}", contained::text(panic.as_ref())));
+        let failure =
+            CommandFailure::message(QUERY, format!("internal error: {}", contained::text(panic.as_ref())));
         Err(failure.hint("this is a defect: report it with `RUST_BACKTRACE=1` and the command".to_owned()))
     })
 }
 
-fn dispatch(context: &Context, cli: Cli) -> Outcome {
+fn dispatch(context: &CommandContext, cli: CliArgs) -> Outcome {
     let outcome = match cli.command {
         None => without_command(context, &cli.verdict),
         Some(_) if !cli.verdict.is_empty() => {
-            Err(Failure::message(USAGE, "a capture and its options stand behind the command")
+            Err(CommandFailure::message(USAGE, "a capture and its options stand behind the command")
                 .hint("for example `stallmap report train.stallmap`".to_owned()))
         }
         Some(command) => run_command(context, command),
@@ -58,7 +60,7 @@ fn dispatch(context: &Context, cli: Cli) -> Outcome {
 }
 
 /// Logs the traffic of reading a remote capture.
-fn say_traffic(traffic: &Traffic) {
+fn say_traffic(traffic: &ReadTraffic) {
     let (fetched, size) = (bytes(traffic.fetched_bytes as f64), bytes(traffic.size_bytes as f64));
     let requests =
         if traffic.requests == 1 { "1 request" } else { &format!("{} requests", traffic.requests) };
@@ -66,7 +68,7 @@ fn say_traffic(traffic: &Traffic) {
 }
 
 /// The verdict, or advice for a word that is neither a command nor a file.
-fn without_command(context: &Context, args: &Verdict) -> Outcome {
+fn without_command(context: &CommandContext, args: &VerdictArgs) -> Outcome {
     let Some(first) = args.captures.first() else {
         return stallmap_verdict::run(context, args);
     };
@@ -75,40 +77,40 @@ fn without_command(context: &Context, args: &Verdict) -> Outcome {
     if !is_word {
         return stallmap_verdict::run(context, args);
     }
-    let cli = Cli::command();
+    let cli = CliArgs::command();
     let names: Vec<&str> = cli.get_subcommands().map(clap::Command::get_name).collect();
     let hint = nearest(&word, names.iter().copied())
         .map_or_else(|| format!("commands: {}", names.join(", ")), |name| format!("did you mean `{name}`?"));
-    Err(Failure::message(USAGE, format!("`{word}` is neither a command nor a capture")).hint(hint))
+    Err(CommandFailure::message(USAGE, format!("`{word}` is neither a command nor a capture")).hint(hint))
 }
 
-fn run_command(context: &Context, command: Command) -> Outcome {
+fn run_command(context: &CommandContext, command: StallmapCommand) -> Outcome {
     match command {
-        Command::Report(report) => report::run(context, &report),
-        Command::Why(why) => why::run(context, &why),
-        Command::Open(open) if open.serve => stallmap_serve::web::open(context, &open),
-        Command::Open(open) => open::run(context, &open),
-        Command::Top(top) => top::run(context, &top),
-        Command::Tree(tree) => tree::run(context, &tree),
-        Command::Forest(forest) => forest::run(context, &forest),
-        Command::Diff(diff) if diff.html.is_some() => stallmap_report::diff::run(context, &diff),
-        Command::Diff(diff) => diff::run(context, &diff),
-        Command::Source(source) => source::run(context, &source),
-        Command::Export(export) => export::run(context, &export),
-        Command::Import(import) => stallmap_import::run(&import),
-        Command::Mcp(mcp) => stallmap_mcp::run(context, &mcp),
-        Command::Sql(sql) => sql::run(context, &sql),
-        Command::Info(info) => info::run(context, &info),
-        Command::Check(check) => check::run(context, &check),
-        Command::Prepare(prepare) => prepare::run(context, &prepare),
-        Command::Pack(pack) => pack::pack(&pack),
-        Command::Unpack(unpack) => pack::unpack(&unpack),
-        Command::Redact(redact) => redact::run(&redact),
-        Command::Id(id) => id::run(&id),
-        Command::Label(label) => label::run(&label),
-        Command::Serve(serve) if serve.flight.is_some() => stallmap_flight::run(context, &serve),
-        Command::Serve(serve) if !serve.stdio => stallmap_serve::run(context, &serve),
-        Command::Serve(serve) => serve::run(context, &serve),
-        Command::Completions(completions) => completions::run(&completions),
+        StallmapCommand::Report(report) => report::run(context, &report),
+        StallmapCommand::Why(why) => why::run(context, &why),
+        StallmapCommand::Open(open) if open.serve => stallmap_serve::web::open(context, &open),
+        StallmapCommand::Open(open) => open::run(context, &open),
+        StallmapCommand::Top(top) => top::run(context, &top),
+        StallmapCommand::Tree(tree) => tree::run(context, &tree),
+        StallmapCommand::Forest(forest) => forest::run(context, &forest),
+        StallmapCommand::Diff(diff) if diff.html.is_some() => stallmap_report::diff::run(context, &diff),
+        StallmapCommand::Diff(diff) => diff::run(context, &diff),
+        StallmapCommand::Source(source) => source::run(context, &source),
+        StallmapCommand::Export(export) => export::run(context, &export),
+        StallmapCommand::Import(import) => stallmap_import::run(&import),
+        StallmapCommand::Mcp(mcp) => stallmap_mcp::run(context, &mcp),
+        StallmapCommand::Sql(sql) => sql::run(context, &sql),
+        StallmapCommand::Info(info) => info::run(context, &info),
+        StallmapCommand::Check(check) => check::run(context, &check),
+        StallmapCommand::Prepare(prepare) => prepare::run(context, &prepare),
+        StallmapCommand::Pack(pack) => pack::pack(&pack),
+        StallmapCommand::Unpack(unpack) => pack::unpack(&unpack),
+        StallmapCommand::Redact(redact) => redact::run(&redact),
+        StallmapCommand::Id(id) => id::run(&id),
+        StallmapCommand::Label(label) => label::run(&label),
+        StallmapCommand::Serve(serve) if serve.flight.is_some() => stallmap_flight::run(context, &serve),
+        StallmapCommand::Serve(serve) if !serve.stdio => stallmap_serve::run(context, &serve),
+        StallmapCommand::Serve(serve) => serve::run(context, &serve),
+        StallmapCommand::Completions(completions) => completions::run(&completions),
     }
 }

@@ -21,7 +21,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     say_defects();
-    CompleteEnv::with_factory(args::Cli::command).var(commands::completions::VARIABLE).complete();
+    CompleteEnv::with_factory(args::CliArgs::command).var(commands::completions::VARIABLE).complete();
     let cli = commands::unknown::parsed(args::order::in_order(std::env::args_os().collect()));
     output::paint::choose(cli.color);
     output::widen(cli.wide);

@@ -17,20 +17,20 @@ use stallmap::session::Session;
 use stallmap::statements;
 use tokio::runtime::{Builder, Runtime};
 
-use self::editor::Assistant;
-use crate::commands::query::Statement;
-use crate::commands::query::Target;
+use self::editor::LineAssistant;
+use crate::commands::query::RowTarget;
+use crate::commands::query::StatementResult;
 use crate::commands::query::run_statement;
 use stallmap_console::context::runtime;
-use stallmap_console::exit::{Failure, IO, Outcome, QUERY};
+use stallmap_console::exit::{CommandFailure, IO, Outcome, QUERY};
 use stallmap_console::explain::explain;
-use stallmap_console::names::Names;
+use stallmap_console::names::SessionNames;
 use stallmap_console::output;
 use stallmap_console::output::number::{grouped, nanoseconds};
 use stallmap_console::output::pager::Pager;
-use stallmap_console::output::progress::Progress;
-use stallmap_console::output::rows::Style;
-use stallmap_console::output::table::Shape;
+use stallmap_console::output::progress::ProgressSpinner;
+use stallmap_console::output::rows::RowStyle;
+use stallmap_console::output::table::TableShape;
 
 /// The end of a statement whose rows are records.
 const RECORDS: &str = "\\G";
@@ -39,12 +39,12 @@ const RECORDS: &str = "\\G";
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// An open session with the settings of its output.
-pub(crate) struct Shell {
+pub(crate) struct SqlShell {
     session: Arc<Session>,
     runtime: Runtime,
-    names: Names,
-    style: Style,
-    target: Target,
+    names: SessionNames,
+    style: RowStyle,
+    target: RowTarget,
     /// True if each statement is followed by its rows and time.
     has_timing: bool,
     /// True if interactive: Ctrl-C ends a statement and not the shell.
@@ -56,17 +56,22 @@ pub(crate) struct Shell {
 
 /// The shell's next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
+enum ShellStep {
     /// The next line.
     Line,
     /// The end.
     Quit,
 }
 
-impl Shell {
+impl SqlShell {
     /// A shell over open captures.
-    pub(crate) fn new(session: Session, runtime: Runtime, style: Style, target: Target) -> Outcome<Self> {
-        let names = Names::of(&session).map_err(|error| explain(error, None))?;
+    pub(crate) fn new(
+        session: Session,
+        runtime: Runtime,
+        style: RowStyle,
+        target: RowTarget,
+    ) -> Outcome<Self> {
+        let names = SessionNames::of(&session).map_err(|error| explain(error, None))?;
         let pager = Pager::of_environment(|name| std::env::var(name).ok());
         let session = Arc::new(session);
         let (has_timing, is_interactive) = (false, false);
@@ -74,14 +79,14 @@ impl Shell {
     }
 
     /// Runs a dot-command, or statements.
-    fn run(&mut self, text: &str) -> Outcome<Next> {
+    fn run(&mut self, text: &str) -> Outcome<ShellStep> {
         let line = text.trim();
         if line.starts_with(['.', '\\']) || dot::is_alias(line) {
             return dot::run(self, line);
         }
         if let Some(text) = line.strip_suffix(RECORDS) {
             let usual = self.style.shape;
-            self.style.shape = Shape::Records;
+            self.style.shape = TableShape::Records;
             let done = self.run(text);
             self.style.shape = usual;
             return done;
@@ -90,33 +95,33 @@ impl Shell {
             let done = self.run_statement(statement)?;
             if done.rows.is_none() {
                 // A view may have been created or dropped.
-                self.names = Names::of(&self.session).map_err(|error| explain(error, None))?;
+                self.names = SessionNames::of(&self.session).map_err(|error| explain(error, None))?;
             }
             if self.has_timing {
                 output::note(timing(&done));
             }
         }
-        Ok(Next::Line)
+        Ok(ShellStep::Line)
     }
 
     /// Runs the lines of a text. The first failure ends it.
-    fn run_lines(&mut self, text: &str) -> Outcome<Next> {
+    fn run_lines(&mut self, text: &str) -> Outcome<ShellStep> {
         let mut pending = String::new();
         for line in text.split_inclusive('\n') {
             pending.push_str(line);
             if !editor::is_complete(&pending) {
                 continue;
             }
-            if self.run(&pending)? == Next::Quit {
-                return Ok(Next::Quit);
+            if self.run(&pending)? == ShellStep::Quit {
+                return Ok(ShellStep::Quit);
             }
             pending.clear();
         }
         self.run(&pending)
     }
 
-    fn run_statement(&mut self, sql: &str) -> Outcome<Statement> {
-        let progress = Progress::after(PATIENCE, self.session.work(), "running");
+    fn run_statement(&mut self, sql: &str) -> Outcome<StatementResult> {
+        let progress = ProgressSpinner::after(PATIENCE, self.session.work(), "running");
         if self.is_interactive {
             return self.run_until_interrupted(sql, &progress);
         }
@@ -128,7 +133,7 @@ impl Shell {
     ///
     /// A runtime of its own waits for the signal: a query that occupies every thread would block the signal on its own
     /// runtime.
-    fn run_until_interrupted(&mut self, sql: &str, progress: &Progress) -> Outcome<Statement> {
+    fn run_until_interrupted(&mut self, sql: &str, progress: &ProgressSpinner) -> Outcome<StatementResult> {
         let (session, sql, style) = (Arc::clone(&self.session), sql.to_owned(), self.style);
         let (target, voice, pager) = (self.paged_target(), progress.voice(), self.pager.clone());
         let task =
@@ -141,23 +146,23 @@ impl Shell {
             }
         });
         if let Some(done) = done {
-            return done.unwrap_or_else(|error| Err(Failure::new(QUERY, error)));
+            return done.unwrap_or_else(|error| Err(CommandFailure::new(QUERY, error)));
         }
         abort.abort();
         progress.voice().end();
         output::clear_line();
         // Tasks that do not stop at once end by themselves, on detached threads.
         std::mem::replace(&mut self.runtime, runtime()?).shutdown_background();
-        Err(Failure::message(QUERY, "cancelled"))
+        Err(CommandFailure::message(QUERY, "cancelled"))
     }
 
     /// Destination of rows in interactive mode.
-    fn paged_target(&self) -> Target {
+    fn paged_target(&self) -> RowTarget {
         match &self.target {
-            Target::Stdout if self.pager.is_on => {
+            RowTarget::Stdout if self.pager.is_on => {
                 let mut pager = self.pager.clone();
-                pager.is_sideways = self.style.shape == Shape::Columns;
-                Target::Pager(pager)
+                pager.is_sideways = self.style.shape == TableShape::Columns;
+                RowTarget::Pager(pager)
             }
             target => target.clone(),
         }
@@ -180,17 +185,17 @@ async fn interrupted(pager: &Pager) {
 /// The runtime that waits for Ctrl-C.
 fn signals() -> Outcome<Runtime> {
     let signals = Builder::new_current_thread().enable_all().build();
-    signals.map_err(|error| Failure::new(IO, anyhow::Error::from(error).context("wait for Ctrl-C")))
+    signals.map_err(|error| CommandFailure::new(IO, anyhow::Error::from(error).context("wait for Ctrl-C")))
 }
 
 /// Runs the dot-commands and statements of a text. The first failure ends it.
-pub(crate) fn batch(mut shell: Shell, text: &str) -> Outcome<()> {
+pub(crate) fn batch(mut shell: SqlShell, text: &str) -> Outcome<()> {
     shell.run_lines(text).map(|_| ())
 }
 
 /// Reads lines from the user until the end. Failures are printed and the shell continues.
-pub(crate) fn interactive(mut shell: Shell) -> Outcome<()> {
-    let wrong = |error| Failure::new(IO, anyhow::Error::from(error).context("read from the terminal"));
+pub(crate) fn interactive(mut shell: SqlShell) -> Outcome<()> {
+    let wrong = |error| CommandFailure::new(IO, anyhow::Error::from(error).context("read from the terminal"));
     let mut editor = editor::editor(shell.names.clone()).map_err(wrong)?;
     let history = history::path();
     if let Some(path) = &history {
@@ -220,8 +225,8 @@ pub(crate) fn interactive(mut shell: Shell) -> Outcome<()> {
             drop(editor.append_history(path));
         }
         match shell.run(&text) {
-            Ok(Next::Line) => {}
-            Ok(Next::Quit) => return Ok(()),
+            Ok(ShellStep::Line) => {}
+            Ok(ShellStep::Quit) => return Ok(()),
             // The user left the pager early.
             Err(failure) if failure.is_broken_pipe() && output::is_terminal() => {}
             Err(failure) if failure.is_broken_pipe() => return Err(failure),
@@ -234,7 +239,7 @@ pub(crate) fn interactive(mut shell: Shell) -> Outcome<()> {
 }
 
 /// Reads the lines of a dot-command or of statements.
-fn lines(editor: &mut Editor<Assistant, FileHistory>) -> rustyline::Result<String> {
+fn lines(editor: &mut Editor<LineAssistant, FileHistory>) -> rustyline::Result<String> {
     let mut text = String::new();
     loop {
         if let Some(assistant) = editor.helper_mut() {
@@ -260,7 +265,7 @@ fn hear_signals() -> Outcome<()> {
     Ok(())
 }
 
-fn greet(shell: &Shell) {
+fn greet(shell: &SqlShell) {
     let captures = shell.session.captures().iter();
     let captures: Vec<String> = captures
         .map(|capture| format!("{} = {}", capture.name, output::path(capture.reader.path())))
@@ -273,7 +278,7 @@ fn greet(shell: &Shell) {
     ));
 }
 
-fn timing(done: &Statement) -> String {
+fn timing(done: &StatementResult) -> String {
     let lasted = |duration: Duration| nanoseconds(duration.as_nanos() as f64);
     let times = format!("preparing {}, execution {}", lasted(done.preparing), lasted(done.execution));
     match done.rows {

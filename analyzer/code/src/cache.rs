@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use nix::unistd::geteuid;
 
 use super::file;
-use super::findings::Findings;
+use super::findings::SectionFindings;
 
 /// Maximum size of a cache file.
 const MAX_FILE_BYTES: u64 = 1 << 30;
@@ -28,12 +28,12 @@ const WRITABLE_BY_OTHERS: u32 = 0o022;
 
 /// A folder for results that can be computed again: analyses of code, and rows of views.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Cache {
+pub struct ResultCache {
     folder: Option<PathBuf>,
     is_replaced: bool,
 }
 
-impl Cache {
+impl ResultCache {
     /// No cache: everything is computed.
     pub const NONE: Self = Self { folder: None, is_replaced: false };
 
@@ -78,12 +78,12 @@ impl Cache {
     }
 
     /// The cached analysis of a section.
-    pub(super) fn get(&self, key: &blake3::Hash) -> Option<Findings> {
+    pub(super) fn get(&self, key: &blake3::Hash) -> Option<SectionFindings> {
         file::decode(key, &self.read(&self.path(key)?, MAX_FILE_BYTES)?)
     }
 
     /// Caches the analysis of a section, atomically.
-    pub(super) fn put(&self, key: &blake3::Hash, findings: &Findings) -> io::Result<()> {
+    pub(super) fn put(&self, key: &blake3::Hash, findings: &SectionFindings) -> io::Result<()> {
         let Some(path) = self.path(key) else { return Ok(()) };
         Self::write(&path, &[&file::encode(key, findings)])
     }
@@ -143,28 +143,35 @@ mod tests {
 
     use super::*;
 
-    fn cache_of(variables: &[(&str, &str)]) -> Cache {
-        Cache::of_environment(|name| {
+    fn cache_of(variables: &[(&str, &str)]) -> ResultCache {
+        ResultCache::of_environment(|name| {
             variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into())
         })
     }
 
     #[test]
     fn the_environment_says_where() {
-        assert_eq!(cache_of(&[("HOME", "/h")]), Cache::at("/h/.cache/stallmap"));
-        assert_eq!(cache_of(&[("HOME", "/h"), ("XDG_CACHE_HOME", "/c")]), Cache::at("/c/stallmap"));
-        assert_eq!(cache_of(&[("HOME", "/h"), ("XDG_CACHE_HOME", "c")]), Cache::at("/h/.cache/stallmap"));
-        assert_eq!(cache_of(&[("HOME", "/h"), ("STALLMAP_CACHE", "/s")]), Cache::at("/s"));
-        assert_eq!(cache_of(&[("HOME", "/h"), ("STALLMAP_CACHE", "")]), Cache::at("/h/.cache/stallmap"));
-        assert_eq!(cache_of(&[("HOME", "/h"), ("STALLMAP_CACHE", "off")]), Cache::NONE);
-        assert_eq!(cache_of(&[]), Cache::NONE);
+        assert_eq!(cache_of(&[("HOME", "/h")]), ResultCache::at("/h/.cache/stallmap"));
+        assert_eq!(cache_of(&[("HOME", "/h"), ("XDG_CACHE_HOME", "/c")]), ResultCache::at("/c/stallmap"));
+        assert_eq!(
+            cache_of(&[("HOME", "/h"), ("XDG_CACHE_HOME", "c")]),
+            ResultCache::at("/h/.cache/stallmap")
+        );
+        assert_eq!(cache_of(&[("HOME", "/h"), ("STALLMAP_CACHE", "/s")]), ResultCache::at("/s"));
+        assert_eq!(
+            cache_of(&[("HOME", "/h"), ("STALLMAP_CACHE", "")]),
+            ResultCache::at("/h/.cache/stallmap")
+        );
+        assert_eq!(cache_of(&[("HOME", "/h"), ("STALLMAP_CACHE", "off")]), ResultCache::NONE);
+        assert_eq!(cache_of(&[]), ResultCache::NONE);
     }
 
     #[test]
     fn what_is_kept_is_found_and_damage_is_not() {
         let folder = tempfile::tempdir().unwrap();
-        let cache = Cache::at(folder.path().join("new"));
-        let (key, findings) = (blake3::hash(b"a"), Findings { unknown: vec![1], ..Findings::default() });
+        let cache = ResultCache::at(folder.path().join("new"));
+        let (key, findings) =
+            (blake3::hash(b"a"), SectionFindings { unknown: vec![1], ..SectionFindings::default() });
         assert_eq!(cache.get(&key), None);
         cache.put(&key, &findings).unwrap();
         cache.put(&key, &findings).unwrap();
@@ -179,8 +186,9 @@ mod tests {
     #[test]
     fn what_others_can_write_is_not_read() {
         let folder = tempfile::tempdir().unwrap();
-        let cache = Cache::at(folder.path().join("new"));
-        let (key, findings) = (blake3::hash(b"a"), Findings { unknown: vec![1], ..Findings::default() });
+        let cache = ResultCache::at(folder.path().join("new"));
+        let (key, findings) =
+            (blake3::hash(b"a"), SectionFindings { unknown: vec![1], ..SectionFindings::default() });
         cache.put(&key, &findings).unwrap();
         let (root, file) = (cache.folder().unwrap().to_owned(), cache.path(&key).unwrap());
         assert_eq!(fs::metadata(&root).unwrap().mode() & 0o777, PRIVATE);
@@ -205,8 +213,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         fs::write(&file, "").unwrap();
-        let cache = Cache::at(&file);
+        let cache = ResultCache::at(&file);
         assert_eq!(cache.get(&blake3::hash(b"a")), None);
-        assert!(cache.put(&blake3::hash(b"a"), &Findings::default()).is_err());
+        assert!(cache.put(&blake3::hash(b"a"), &SectionFindings::default()).is_err());
     }
 }

@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 
 use stallmap_sass::control::BARRIERS;
-use stallmap_sass::instruction::Instruction;
-use stallmap_slice::analysis::{Link, Producer};
+use stallmap_sass::instruction::SassInstruction;
+use stallmap_slice::analysis::{ProducerLink, WaitProducer};
 
 use super::section::SectionCode;
 
 /// Such as "IMAD at 0x120 reads R2, which LDG.64 at 0xd0 writes under barrier 2".
-pub(super) fn sentence(section: &SectionCode, producer: &Producer) -> String {
+pub(super) fn sentence(section: &SectionCode, producer: &WaitProducer) -> String {
     let (Some(waiter), Some(setter)) =
         (section.instruction(producer.waiter), section.instruction(producer.producer))
     else {
@@ -19,26 +19,30 @@ pub(super) fn sentence(section: &SectionCode, producer: &Producer) -> String {
     let write = under(setter.control.write_barrier);
     let read = under(setter.control.read_barrier);
     match producer.link {
-        Link::Reads => {
+        ProducerLink::Reads => {
             format!("{here} reads {}, which {there} writes{write}", waiter.reads.and(&setter.writes))
         }
-        Link::Overwrites => {
+        ProducerLink::Overwrites => {
             format!("{here} writes {}, which {there} writes{write}", waiter.writes.and(&setter.writes))
         }
-        Link::Reuses => {
+        ProducerLink::Reuses => {
             format!("{here} writes {}, which {there} still reads{read}", waiter.writes.and(&setter.reads))
         }
-        Link::Barrier => format!("{here} waits for {}, which {there} sets", barriers(&waiter, &setter)),
-        Link::Group => format!("{here} waits for a group of asynchronous copies, of which {there} is one"),
-        Link::Mbarrier => {
+        ProducerLink::Barrier => {
+            format!("{here} waits for {}, which {there} sets", barriers(&waiter, &setter))
+        }
+        ProducerLink::Group => {
+            format!("{here} waits for a group of asynchronous copies, of which {there} is one")
+        }
+        ProducerLink::Mbarrier => {
             format!("{here} waits for an mbarrier that {there} signals, not proved by the code")
         }
-        Link::InOrder => {
+        ProducerLink::InOrder => {
             format!(
                 "{here} waits for an mbarrier, and the copy that signals it for {there}: those of a loop are in order"
             )
         }
-        Link::Store => format!("{here} waits until {there} is done"),
+        ProducerLink::Store => format!("{here} waits until {there} is done"),
     }
 }
 
@@ -50,7 +54,7 @@ pub(super) fn itself(section: &SectionCode, offset: u32, awaited: &str) -> Strin
 }
 
 /// Name and size of access, as in an instruction's text.
-pub(super) fn name(instruction: &Instruction) -> String {
+pub(super) fn name(instruction: &SassInstruction) -> String {
     let mnemonic = instruction.mnemonic.unwrap_or("an unknown instruction").to_owned();
     match instruction.memory {
         Some(memory) if memory.bytes > 0 => format!("{mnemonic}.{}", memory.bytes * 8),
@@ -59,7 +63,12 @@ pub(super) fn name(instruction: &Instruction) -> String {
 }
 
 /// An instruction with its location, and with its function if the two are in different ones.
-fn named(section: &SectionCode, producer: &Producer, instruction: &Instruction, is_waiter: bool) -> String {
+fn named(
+    section: &SectionCode,
+    producer: &WaitProducer,
+    instruction: &SassInstruction,
+    is_waiter: bool,
+) -> String {
     let offset = if is_waiter { producer.waiter } else { producer.producer };
     let of = |offset: u32| section.function_at(offset);
     let mut text =
@@ -76,7 +85,7 @@ fn under(barrier: Option<u8>) -> String {
 }
 
 /// The barriers that the waiter waits for and the setter sets.
-fn barriers(waiter: &Instruction, setter: &Instruction) -> String {
+fn barriers(waiter: &SassInstruction, setter: &SassInstruction) -> String {
     let set = [setter.control.write_barrier, setter.control.read_barrier];
     let common = (0..BARRIERS)
         .filter(|barrier| waiter.control.wait_mask >> barrier & 1 == 1 && set.contains(&Some(*barrier)));

@@ -2,10 +2,13 @@
 //!
 //! Input is untrusted: a file that is truncated, unrecognized, of another version or of another section is ignored.
 
-use stallmap_sass::instruction::{Class, Space};
-use stallmap_slice::analysis::{Block, Confidence, Link, PointerUse, Producer, Signal, TensorMapUse, Wait};
+use stallmap_sass::instruction::{ExecutionUnit, MemorySpace};
+use stallmap_slice::analysis::{
+    BarrierSignal, CodeBlock, CopyPointer, CopyTensorMap, ProducerConfidence, ProducerLink, WaitClass,
+    WaitProducer,
+};
 
-use super::findings::{Findings, MemoryInstruction};
+use super::findings::{MemoryInstruction, SectionFindings};
 
 /// The first bytes of a file. The last of them is the version of this layout.
 const MAGIC: [u8; 16] = *b"stallmap code 4\n";
@@ -17,8 +20,8 @@ const NO_DISTANCE: u32 = u32::MAX;
 const HEAD_BYTES: usize = MAGIC.len() + 2 * HASH_BYTES;
 
 /// The bytes of a file for a section's analysis.
-pub(super) fn encode(key: &blake3::Hash, findings: &Findings) -> Vec<u8> {
-    let mut body = Writer::default();
+pub(super) fn encode(key: &blake3::Hash, findings: &SectionFindings) -> Vec<u8> {
+    let mut body = AnalysisWriter::default();
     body.list(&findings.unknown, |body, offset| body.number(*offset));
     body.list(&findings.memory, |body, memory| {
         body.number(memory.offset);
@@ -58,7 +61,7 @@ pub(super) fn encode(key: &blake3::Hash, findings: &Findings) -> Vec<u8> {
 }
 
 /// The analysis in a file's bytes, if it is complete and of this section.
-pub(super) fn decode(key: &blake3::Hash, bytes: &[u8]) -> Option<Findings> {
+pub(super) fn decode(key: &blake3::Hash, bytes: &[u8]) -> Option<SectionFindings> {
     let (head, body) = bytes.split_at_checked(HEAD_BYTES)?;
     let mut expected = MAGIC.to_vec();
     expected.extend(key.as_bytes());
@@ -66,45 +69,46 @@ pub(super) fn decode(key: &blake3::Hash, bytes: &[u8]) -> Option<Findings> {
     if head != expected {
         return None;
     }
-    let mut body = Reader(body);
-    let findings = Findings {
-        unknown: body.list(Reader::number)?,
+    let mut body = AnalysisReader(body);
+    let findings = SectionFindings {
+        unknown: body.list(AnalysisReader::number)?,
         memory: body.list(|body| {
             Some(MemoryInstruction {
                 offset: body.number()?,
-                class: Class::of(body.byte()?)?,
-                space: Space::of(body.byte()?)?,
+                class: ExecutionUnit::of(body.byte()?)?,
+                space: MemorySpace::of(body.byte()?)?,
             })
         })?,
         blocks: body.list(|body| {
-            Some(Block {
+            Some(CodeBlock {
                 first: body.number()?,
                 last: body.number()?,
-                successors: body.list(Reader::number)?,
+                successors: body.list(AnalysisReader::number)?,
             })
         })?,
         producers: body.list(producer)?,
         tensor_maps: body
-            .list(|body| Some(TensorMapUse { offset: body.number()?, parameter_offset: body.number()? }))?,
+            .list(|body| Some(CopyTensorMap { offset: body.number()?, parameter_offset: body.number()? }))?,
         pointers: body
-            .list(|body| Some(PointerUse { offset: body.number()?, parameter_offset: body.number()? }))?,
-        signals: body
-            .list(|body| Some(Signal { offset: body.number()?, work: body.list(Reader::number)? }))?,
+            .list(|body| Some(CopyPointer { offset: body.number()?, parameter_offset: body.number()? }))?,
+        signals: body.list(|body| {
+            Some(BarrierSignal { offset: body.number()?, work: body.list(AnalysisReader::number)? })
+        })?,
     };
     body.0.is_empty().then_some(findings)
 }
 
-fn producer(body: &mut Reader<'_>) -> Option<Producer> {
-    Some(Producer {
+fn producer(body: &mut AnalysisReader<'_>) -> Option<WaitProducer> {
+    Some(WaitProducer {
         waiter: body.number()?,
         producer: body.number()?,
         distance_cycles: distance(body.number()?),
         covered_cycles: distance(body.number()?),
         slot: body.number()?,
         weight: f64::from_le_bytes(body.take()?),
-        wait: Wait::of(body.byte()?)?,
-        link: Link::of(body.byte()?)?,
-        confidence: Confidence::of(body.byte()?)?,
+        wait: WaitClass::of(body.byte()?)?,
+        link: ProducerLink::of(body.byte()?)?,
+        confidence: ProducerConfidence::of(body.byte()?)?,
     })
 }
 
@@ -113,9 +117,9 @@ fn distance(cycles: u32) -> Option<u32> {
 }
 
 #[derive(Default)]
-struct Writer(Vec<u8>);
+struct AnalysisWriter(Vec<u8>);
 
-impl Writer {
+impl AnalysisWriter {
     fn number(&mut self, number: u32) {
         self.0.extend(number.to_le_bytes());
     }
@@ -129,9 +133,9 @@ impl Writer {
     }
 }
 
-struct Reader<'a>(&'a [u8]);
+struct AnalysisReader<'a>(&'a [u8]);
 
-impl Reader<'_> {
+impl AnalysisReader<'_> {
     fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (first, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
@@ -158,14 +162,14 @@ impl Reader<'_> {
 }
 
 /// An enum value stored as a number.
-trait Coded: Sized {
+trait CodedEnum: Sized {
     fn code(self) -> u8;
     fn of(code: u8) -> Option<Self>;
 }
 
 macro_rules! coded {
     ($($type:ty: $($variant:ident $code:literal),+;)+) => {$(
-        impl Coded for $type {
+        impl CodedEnum for $type {
             fn code(self) -> u8 {
                 match self { $(Self::$variant => $code,)+ }
             }
@@ -178,11 +182,11 @@ macro_rules! coded {
 }
 
 coded! {
-    Wait: LongScoreboard 0, ShortScoreboard 1, Stores 2;
-    Link: Reads 0, Overwrites 1, Reuses 2, Barrier 3, Group 4, Mbarrier 5, Store 6, InOrder 7;
-    Confidence: Exact 0, Refined 1, Shared 2, Approximate 3, Low 4;
-    Space: Global 0, Generic 1, Local 2, Shared 3, Constant 4, Texture 5, TensorMemory 6;
-    Class: Alu 0, Fma 1, Half 2, Double 3, Tensor 4, Special 5, Uniform 6, Constant 7, Global 8, Local 9, Shared 10,
+    WaitClass: LongScoreboard 0, ShortScoreboard 1, Stores 2;
+    ProducerLink: Reads 0, Overwrites 1, Reuses 2, Barrier 3, Group 4, Mbarrier 5, Store 6, InOrder 7;
+    ProducerConfidence: Exact 0, Refined 1, Shared 2, Approximate 3, Low 4;
+    MemorySpace: Global 0, Generic 1, Local 2, Shared 3, Constant 4, Texture 5, TensorMemory 6;
+    ExecutionUnit: Alu 0, Fma 1, Half 2, Double 3, Tensor 4, Special 5, Uniform 6, Constant 7, Global 8, Local 9, Shared 10,
         Texture 11, Async 12, Shuffle 13, Sync 14, Control 15, Misc 16, Unknown 17;
 }
 
@@ -190,25 +194,29 @@ coded! {
 mod tests {
     use super::*;
 
-    fn findings() -> Findings {
-        Findings {
+    fn findings() -> SectionFindings {
+        SectionFindings {
             unknown: vec![0x40],
-            memory: vec![MemoryInstruction { offset: 0x10, class: Class::Async, space: Space::TensorMemory }],
-            blocks: vec![Block { first: 0, last: 0x30, successors: vec![0, 0x40] }],
-            producers: vec![Producer {
+            memory: vec![MemoryInstruction {
+                offset: 0x10,
+                class: ExecutionUnit::Async,
+                space: MemorySpace::TensorMemory,
+            }],
+            blocks: vec![CodeBlock { first: 0, last: 0x30, successors: vec![0, 0x40] }],
+            producers: vec![WaitProducer {
                 waiter: 0x30,
-                wait: Wait::Stores,
+                wait: WaitClass::Stores,
                 producer: 0x10,
-                link: Link::Mbarrier,
+                link: ProducerLink::Mbarrier,
                 distance_cycles: Some(7),
                 covered_cycles: Some(5),
                 slot: 1,
                 weight: 0.1,
-                confidence: Confidence::Low,
+                confidence: ProducerConfidence::Low,
             }],
-            tensor_maps: vec![TensorMapUse { offset: 0x10, parameter_offset: 128 }],
-            pointers: vec![PointerUse { offset: 0x20, parameter_offset: 8 }],
-            signals: vec![Signal { offset: 0x30, work: vec![0x10, 0x30] }],
+            tensor_maps: vec![CopyTensorMap { offset: 0x10, parameter_offset: 128 }],
+            pointers: vec![CopyPointer { offset: 0x20, parameter_offset: 8 }],
+            signals: vec![BarrierSignal { offset: 0x30, work: vec![0x10, 0x30] }],
         }
     }
 
@@ -216,7 +224,10 @@ mod tests {
     fn what_is_written_is_read_back() {
         let key = blake3::hash(b"section");
         assert_eq!(decode(&key, &encode(&key, &findings())), Some(findings()));
-        assert_eq!(decode(&key, &encode(&key, &Findings::default())), Some(Findings::default()));
+        assert_eq!(
+            decode(&key, &encode(&key, &SectionFindings::default())),
+            Some(SectionFindings::default())
+        );
     }
 
     #[test]

@@ -1,26 +1,28 @@
 //! Analysis of a section of code, without the instructions: decoding them again is fast.
 
-use stallmap_sass::instruction::{Class, Space};
+use stallmap_sass::instruction::{ExecutionUnit, MemorySpace};
 use stallmap_sass::word::INSTRUCTION_BYTES;
-use stallmap_slice::analysis::{Analysis, Block, PointerUse, Producer, Signal, TensorMapUse};
+use stallmap_slice::analysis::{
+    BarrierSignal, CodeBlock, CopyPointer, CopyTensorMap, SectionAnalysis, WaitProducer,
+};
 
 /// Analysis result. All positions are byte offsets in the section, in order.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Findings {
+pub struct SectionFindings {
     /// Instructions with an unknown operation.
     pub unknown: Vec<u32>,
     /// Instructions that access memory.
     pub memory: Vec<MemoryInstruction>,
     /// Blocks.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<CodeBlock>,
     /// Producers.
-    pub producers: Vec<Producer>,
+    pub producers: Vec<WaitProducer>,
     /// Tensor-map copies with their parameters.
-    pub tensor_maps: Vec<TensorMapUse>,
+    pub tensor_maps: Vec<CopyTensorMap>,
     /// Copies with pointers among the parameters.
-    pub pointers: Vec<PointerUse>,
+    pub pointers: Vec<CopyPointer>,
     /// Signals with the work before them.
-    pub signals: Vec<Signal>,
+    pub signals: Vec<BarrierSignal>,
 }
 
 /// An instruction that accesses memory.
@@ -29,14 +31,14 @@ pub struct MemoryInstruction {
     /// Its location.
     pub offset: u32,
     /// Which unit executes it.
-    pub class: Class,
+    pub class: ExecutionUnit,
     /// Which memory.
-    pub space: Space,
+    pub space: MemorySpace,
 }
 
-impl Findings {
+impl SectionFindings {
     /// The cacheable part of an analysis.
-    pub fn of(analysis: Analysis) -> Self {
+    pub fn of(analysis: SectionAnalysis) -> Self {
         let instructions = || (0..).step_by(INSTRUCTION_BYTES as usize).zip(&analysis.instructions);
         let unknown = instructions().filter(|(_, instruction)| instruction.mnemonic.is_none());
         let unknown = unknown.map(|(offset, _)| offset).collect();
@@ -45,7 +47,7 @@ impl Findings {
             Some(MemoryInstruction { offset, class: instruction.class, space })
         });
         let memory = memory.collect();
-        let Analysis { blocks, producers, tensor_maps, pointers, signals, .. } = analysis;
+        let SectionAnalysis { blocks, producers, tensor_maps, pointers, signals, .. } = analysis;
         Self { unknown, memory, blocks, producers, tensor_maps, pointers, signals }
     }
 

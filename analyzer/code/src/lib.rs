@@ -28,34 +28,34 @@ use stallmap_schema::contained::contained;
 use stallmap_schema::id::FunctionId;
 use tokio::sync::OnceCell;
 
-pub use self::cache::Cache;
-pub use self::findings::{Findings, MemoryInstruction};
-use self::read::Found;
-pub use self::section::{Lines, Placed, SectionCode};
+pub use self::cache::ResultCache;
+pub use self::findings::{MemoryInstruction, SectionFindings};
+use self::read::FoundSection;
+pub use self::section::{PlacedFunction, SectionCode, SectionLines};
 use stallmap_tables::error::TableError;
 
 /// The machine code of one capture, analyzed on first use.
 #[derive(Debug)]
-pub struct Code {
+pub struct CaptureCode {
     reader: CaptureReader,
-    cache: Cache,
-    analyzed: OnceCell<Arc<Analyzed>>,
+    cache: ResultCache,
+    analyzed: OnceCell<Arc<AnalyzedSection>>,
 }
 
 /// Result of the analysis.
 #[derive(Debug, Default)]
-pub struct Analyzed {
+pub struct AnalyzedSection {
     /// The sections that hold the capture's functions.
     pub sections: Vec<SectionCode>,
     /// Functions whose code could not be read, with the reason.
     pub missing: Vec<(FunctionId, String)>,
     /// Statistics of the cache.
-    pub cached: Cached,
+    pub cached: CacheStatistics,
 }
 
 /// Statistics of the cache: each section content counts once.
 #[derive(Debug, Default)]
-pub struct Cached {
+pub struct CacheStatistics {
     /// Contents whose findings were there.
     pub found: usize,
     /// Contents that were analyzed.
@@ -64,14 +64,14 @@ pub struct Cached {
     pub failure: Option<io::Error>,
 }
 
-impl Code {
+impl CaptureCode {
     /// The code of a capture.
-    pub fn new(reader: CaptureReader, cache: Cache) -> Self {
+    pub fn new(reader: CaptureReader, cache: ResultCache) -> Self {
         Self { reader, cache, analyzed: OnceCell::new() }
     }
 
     /// The analysis, computed on first use.
-    pub async fn analyzed(&self) -> Result<Arc<Analyzed>, TableError> {
+    pub async fn analyzed(&self) -> Result<Arc<AnalyzedSection>, TableError> {
         let analyze = async || Ok(Arc::new(analyze(&self.reader, &self.cache)?));
         self.analyzed.get_or_try_init(analyze).await.map(Arc::clone)
     }
@@ -84,31 +84,33 @@ impl Code {
 }
 
 /// Reads and analyzes the code of a capture that is not in the cache.
-pub fn analyze(reader: &CaptureReader, cache: &Cache) -> Result<Analyzed, TableError> {
-    let read::Sections { found, mut missing } = read::read(reader)?;
+pub fn analyze(reader: &CaptureReader, cache: &ResultCache) -> Result<AnalyzedSection, TableError> {
+    let read::CaptureSections { found, mut missing } = read::read(reader)?;
     let keyed: Vec<_> = found
         .into_par_iter()
         .map(|found| (section::key(&found.code, &found.section, found.sm), found))
         .collect();
     // One section represents all with the same content.
-    let distinct: BTreeMap<[u8; 32], &Found> =
+    let distinct: BTreeMap<[u8; 32], &FoundSection> =
         keyed.iter().map(|(key, found)| (*key.as_bytes(), found)).collect();
-    let findings: BTreeMap<[u8; 32], Outcome> =
+    let findings: BTreeMap<[u8; 32], AnalysisOutcome> =
         distinct.into_par_iter().map(|(key, found)| (key, outcome(&key.into(), found, cache))).collect();
-    let mut cached = Cached::default();
+    let mut cached = CacheStatistics::default();
     let (mut known, mut refused) = (BTreeMap::new(), BTreeMap::new());
     for (key, outcome) in findings {
         match outcome {
-            Outcome::Found(_) => cached.found += 1,
+            AnalysisOutcome::Found(_) => cached.found += 1,
             _ => cached.computed += 1,
         }
         match outcome {
-            Outcome::Found(findings) | Outcome::Computed(findings, Ok(())) => known.insert(key, findings),
-            Outcome::Computed(findings, Err(error)) => {
+            AnalysisOutcome::Found(findings) | AnalysisOutcome::Computed(findings, Ok(())) => {
+                known.insert(key, findings)
+            }
+            AnalysisOutcome::Computed(findings, Err(error)) => {
                 cached.failure.get_or_insert(error);
                 known.insert(key, findings)
             }
-            Outcome::Refused(reason) => {
+            AnalysisOutcome::Refused(reason) => {
                 refused.insert(key, reason);
                 None
             }
@@ -116,7 +118,7 @@ pub fn analyze(reader: &CaptureReader, cache: &Cache) -> Result<Analyzed, TableE
     }
     let mut sections = Vec::new();
     for (key, found) in keyed {
-        let Found { module_id, sm, section, code, functions, lines } = found;
+        let FoundSection { module_id, sm, section, code, functions, lines } = found;
         if let Some(findings) = known.get(key.as_bytes()) {
             let findings = Arc::clone(findings);
             let name = section.name;
@@ -126,30 +128,30 @@ pub fn analyze(reader: &CaptureReader, cache: &Cache) -> Result<Analyzed, TableE
             missing.extend(functions.iter().map(|function| (function.function_id, reason.clone())));
         }
     }
-    Ok(Analyzed { sections, missing, cached })
+    Ok(AnalyzedSection { sections, missing, cached })
 }
 
 /// Origin of the analysis of a section.
-enum Outcome {
-    Found(Arc<Findings>),
+enum AnalysisOutcome {
+    Found(Arc<SectionFindings>),
     /// Computed, with the result of caching it.
-    Computed(Arc<Findings>, io::Result<()>),
+    Computed(Arc<SectionFindings>, io::Result<()>),
     /// Not computed, with the reason.
     Refused(String),
 }
 
-fn outcome(key: &blake3::Hash, found: &Found, cache: &Cache) -> Outcome {
+fn outcome(key: &blake3::Hash, found: &FoundSection, cache: &ResultCache) -> AnalysisOutcome {
     if let Some(findings) = cache.get(key) {
-        return Outcome::Found(Arc::new(findings));
+        return AnalysisOutcome::Found(Arc::new(findings));
     }
     let analysis =
         contained(|| stallmap_slice::analysis::analyze(&found.code, &found.section, found.sm)).ok();
     let analysis = match analysis {
         Some(Ok(analysis)) => analysis,
-        Some(Err(error)) => return Outcome::Refused(error.to_string()),
-        None => return Outcome::Refused("its analysis gave up".to_owned()),
+        Some(Err(error)) => return AnalysisOutcome::Refused(error.to_string()),
+        None => return AnalysisOutcome::Refused("its analysis gave up".to_owned()),
     };
-    let findings = Findings::of(analysis);
+    let findings = SectionFindings::of(analysis);
     let stored = cache.put(key, &findings);
-    Outcome::Computed(Arc::new(findings), stored)
+    AnalysisOutcome::Computed(Arc::new(findings), stored)
 }

@@ -7,17 +7,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rayon::prelude::*;
-use stallmap_sass::cubin::{Cubin, Section};
+use stallmap_sass::cubin::{CodeSection, Cubin};
 use stallmap_sass::line::LineTable;
 use stallmap_sass::word::Sm;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::hash;
 use stallmap_schema::id::{FunctionId, ModuleId};
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::code::{Function, Module};
 
-use super::section::{Lines, Placed};
+use super::section::{PlacedFunction, SectionLines};
 
 /// Maximum bytes of code of a capture's sections: their analysis takes up to two microseconds an instruction, and up to
 /// twenty where the code is crafted.
@@ -26,25 +26,25 @@ const MAX_CODE_BYTES: u64 = 128 << 20;
 const MAX_SECTION_BYTES: u64 = 4 << 20;
 
 /// A section whose code is to be analyzed.
-pub(super) struct Found {
+pub(super) struct FoundSection {
     pub(super) module_id: ModuleId,
     pub(super) sm: Sm,
-    pub(super) section: Section,
+    pub(super) section: CodeSection,
     pub(super) code: Vec<u8>,
-    pub(super) functions: Vec<Placed>,
-    pub(super) lines: Lines,
+    pub(super) functions: Vec<PlacedFunction>,
+    pub(super) lines: SectionLines,
 }
 
 /// Code sections of a capture.
 #[derive(Default)]
-pub(super) struct Sections {
-    pub(super) found: Vec<Found>,
+pub(super) struct CaptureSections {
+    pub(super) found: Vec<FoundSection>,
     /// Functions whose code is not there, with the reason.
     pub(super) missing: Vec<(FunctionId, String)>,
 }
 
 /// Reads the cubins of a capture's functions.
-pub(super) fn read(reader: &CaptureReader) -> Result<Sections, CaptureError> {
+pub(super) fn read(reader: &CaptureReader) -> Result<CaptureSections, CaptureError> {
     let modules = rows::<Module>(reader)?;
     let modules: BTreeMap<ModuleId, Module> = modules.into_iter().map(|row| (row.module_id, row)).collect();
     let mut wanted: BTreeMap<ModuleId, Vec<Function>> = BTreeMap::new();
@@ -58,8 +58,8 @@ pub(super) fn read(reader: &CaptureReader) -> Result<Sections, CaptureError> {
         let opened = open(reader, modules.get(&module_id), bytes);
         read_module(module_id, opened, &functions, &budget)
     };
-    let parts: Vec<Sections> = wanted.into_par_iter().map_init(Vec::new, of_module).collect();
-    let mut sections = Sections::default();
+    let parts: Vec<CaptureSections> = wanted.into_par_iter().map_init(Vec::new, of_module).collect();
+    let mut sections = CaptureSections::default();
     for part in parts {
         sections.found.extend(part.found);
         sections.missing.extend(part.missing);
@@ -68,7 +68,7 @@ pub(super) fn read(reader: &CaptureReader) -> Result<Sections, CaptureError> {
 }
 
 /// The rows of a table. None if the capture lacks it.
-fn rows<R: Row>(reader: &CaptureReader) -> Result<Vec<R>, CaptureError> {
+fn rows<R: TableRow>(reader: &CaptureReader) -> Result<Vec<R>, CaptureError> {
     match reader.read_rows() {
         Err(CaptureError::MissingTable { .. }) => Ok(Vec::new()),
         rows => rows,
@@ -77,12 +77,12 @@ fn rows<R: Row>(reader: &CaptureReader) -> Result<Vec<R>, CaptureError> {
 
 fn read_module(
     module_id: ModuleId,
-    opened: Result<Opened<'_>, String>,
+    opened: Result<OpenedCubin<'_>, String>,
     functions: &[Function],
     budget: &AtomicU64,
-) -> Sections {
-    let mut sections = Sections::default();
-    let Opened { bytes, cubin, lines } = match opened {
+) -> CaptureSections {
+    let mut sections = CaptureSections::default();
+    let OpenedCubin { bytes, cubin, lines } = match opened {
         Ok(opened) => opened,
         Err(reason) => {
             sections.missing.extend(functions.iter().map(|row| (row.function_id, reason.clone())));
@@ -109,8 +109,8 @@ fn read_module(
             without_room.extend(ids());
             continue;
         }
-        let (code, lines) = (code.to_vec(), Lines::new(Arc::clone(&lines), index));
-        sections.found.push(Found { module_id, sm: cubin.sm, section, code, functions, lines });
+        let (code, lines) = (code.to_vec(), SectionLines::new(Arc::clone(&lines), index));
+        sections.found.push(FoundSection { module_id, sm: cubin.sm, section, code, functions, lines });
     }
     let read: BTreeSet<FunctionId> = sections
         .found
@@ -133,7 +133,7 @@ fn read_module(
 }
 
 /// A cubin that was read.
-struct Opened<'a> {
+struct OpenedCubin<'a> {
     bytes: &'a [u8],
     cubin: Cubin,
     lines: Arc<LineTable>,
@@ -144,7 +144,7 @@ fn open<'a>(
     reader: &CaptureReader,
     module: Option<&Module>,
     buffer: &'a mut Vec<u8>,
-) -> Result<Opened<'a>, String> {
+) -> Result<OpenedCubin<'a>, String> {
     let module = module.ok_or("the capture does not know its module")?;
     let file = module.file.as_ref().ok_or("the capture does not hold its cubin")?;
     let packed = reader.entry(file).map_err(|error| cause(&error))?;
@@ -160,7 +160,7 @@ fn open<'a>(
     }
     // Lines are optional: damaged ones are null.
     let lines = LineTable::read(bytes, &cubin).unwrap_or_default();
-    Ok(Opened { bytes, cubin, lines: Arc::new(lines) })
+    Ok(OpenedCubin { bytes, cubin, lines: Arc::new(lines) })
 }
 
 /// A reason without names of files: equal ones are counted together.
@@ -174,19 +174,19 @@ fn cause(error: &CaptureError) -> String {
 
 /// The functions of a section. If several share a location, the requested one counts. A repeated name is skipped.
 fn place(
-    section: &Section,
+    section: &CodeSection,
     module_id: ModuleId,
     wanted: &BTreeSet<FunctionId>,
     placed_before: &mut BTreeSet<FunctionId>,
-) -> Vec<Placed> {
-    let placed = section.functions.iter().map(|function| Placed {
+) -> Vec<PlacedFunction> {
+    let placed = section.functions.iter().map(|function| PlacedFunction {
         function_id: hash::function_id(module_id, &function.name),
         name: function.name.clone(),
         offset: function.offset,
         bytes: function.bytes,
         is_kernel: function.is_kernel,
     });
-    let mut placed: Vec<Placed> =
+    let mut placed: Vec<PlacedFunction> =
         placed.filter(|function| placed_before.insert(function.function_id)).collect();
     placed.sort_by_key(|function| (function.offset, !wanted.contains(&function.function_id)));
     placed.dedup_by_key(|function| function.offset);

@@ -5,24 +5,24 @@ use std::ops::Range;
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 use datafusion::error::Result;
-use stallmap_sass::instruction::{Access, Class, Instruction as Decoded, Space};
+use stallmap_sass::instruction::{ExecutionUnit, MemoryEffect, MemorySpace, SassInstruction};
 use stallmap_sass::observable::{self, MemoryInstructions};
 use stallmap_sass::word::INSTRUCTION_BYTES;
 use stallmap_schema::id::{FunctionId, Pc};
-use stallmap_schema::table::Row;
-use stallmap_slice::analysis::{Block, Link, Producer, Signal, Wait};
+use stallmap_schema::table::TableRow;
+use stallmap_slice::analysis::{BarrierSignal, CodeBlock, ProducerLink, WaitClass, WaitProducer};
 
 use super::derived::{
     BasicBlock, BasicBlockEdge, FunctionCode, Instruction, PointerUse, ProducerCandidate, SignalWork,
     TensorMapUse,
 };
 use super::findings::MemoryInstruction;
-use super::section::{Placed, SectionCode};
-use super::{Analyzed, explain};
+use super::section::{PlacedFunction, SectionCode};
+use super::{AnalyzedSection, explain};
 
 /// The columns and functions that a scan reads from a table.
 #[derive(Clone, Debug)]
-pub(super) struct Asked {
+pub(super) struct CodeScan {
     /// The columns, by position in the table.
     pub(super) columns: Vec<usize>,
     /// Their schema.
@@ -31,7 +31,7 @@ pub(super) struct Asked {
     pub(super) functions: Option<Vec<FunctionId>>,
 }
 
-impl Asked {
+impl CodeScan {
     /// True if the scan reads a column. Expensive columns are computed only then.
     fn wants(&self, column: &str) -> bool {
         // `field_with_name` would write an error for each absent column of each row.
@@ -47,7 +47,7 @@ impl Asked {
         self.functions.as_ref().is_none_or(|functions| functions.contains(&function_id))
     }
 
-    fn batch<R: Row>(&self, rows: impl IntoIterator<Item = R>) -> Result<RecordBatch> {
+    fn batch<R: TableRow>(&self, rows: impl IntoIterator<Item = R>) -> Result<RecordBatch> {
         let (mut builder, mut count) = (R::Builder::default(), 0);
         for row in rows {
             row.append(&mut builder);
@@ -61,7 +61,7 @@ impl Asked {
 }
 
 /// Rows of `function_code`.
-pub(super) fn functions(analyzed: &Analyzed, asked: &Asked) -> Result<RecordBatch> {
+pub(super) fn functions(analyzed: &AnalyzedSection, asked: &CodeScan) -> Result<RecordBatch> {
     let read = analyzed.sections.iter().flat_map(|section| {
         let kernel = section.kernel().map(|kernel| kernel.function_id);
         section.functions.iter().map(move |function| function_code(section, kernel, function, asked))
@@ -86,8 +86,8 @@ pub(super) fn functions(analyzed: &Analyzed, asked: &Asked) -> Result<RecordBatc
 fn function_code(
     section: &SectionCode,
     kernel: Option<FunctionId>,
-    function: &Placed,
-    asked: &Asked,
+    function: &PlacedFunction,
+    asked: &CodeScan,
 ) -> FunctionCode {
     let wants_accesses = asked.schema.fields().iter().any(|field| field.name().ends_with("_access_count"));
     let accesses = if wants_accesses { accesses(section, function) } else { MemoryInstructions::default() };
@@ -116,7 +116,7 @@ fn within<T>(items: &[T], range: &Range<u32>, offset: impl Fn(&T) -> u32) -> u32
 }
 
 /// Instructions of a function that access memory.
-fn accesses(section: &SectionCode, function: &Placed) -> MemoryInstructions {
+fn accesses(section: &SectionCode, function: &PlacedFunction) -> MemoryInstructions {
     let start = function.offset as usize;
     let end = start.saturating_add(function.bytes as usize).min(section.code.len());
     section.code.get(start..end).map(|code| observable::count_memory(code, section.sm)).unwrap_or_default()
@@ -127,7 +127,7 @@ fn count(items: impl Iterator) -> u32 {
 }
 
 /// Rows of `instruction`.
-pub(super) fn instructions(section: &SectionCode, asked: &Asked) -> Result<RecordBatch> {
+pub(super) fn instructions(section: &SectionCode, asked: &CodeScan) -> Result<RecordBatch> {
     let functions = section.functions.iter().filter(|function| asked.wants_function(function.function_id));
     let rows = functions.flat_map(|function| {
         section.offsets(function).filter_map(move |offset| instruction(section, function, offset, asked))
@@ -135,7 +135,12 @@ pub(super) fn instructions(section: &SectionCode, asked: &Asked) -> Result<Recor
     asked.batch(rows)
 }
 
-fn instruction(section: &SectionCode, function: &Placed, offset: u32, asked: &Asked) -> Option<Instruction> {
+fn instruction(
+    section: &SectionCode,
+    function: &PlacedFunction,
+    offset: u32,
+    asked: &CodeScan,
+) -> Option<Instruction> {
     let decoded = section.instruction(offset)?;
     let text = |column: &str, text: &dyn ToString| {
         if asked.wants(column) { text.to_string() } else { String::new() }
@@ -174,7 +179,7 @@ fn instruction(section: &SectionCode, function: &Placed, offset: u32, asked: &As
 }
 
 /// An instruction's text, with the pc of its target.
-fn shown(decoded: &Decoded, function: &Placed, offset: u32) -> String {
+fn shown(decoded: &SassInstruction, function: &PlacedFunction, offset: u32) -> String {
     let next = i64::from(offset) + i64::from(INSTRUCTION_BYTES) - i64::from(function.offset);
     let target = decoded.displacement().map(|displacement| next + displacement);
     match target {
@@ -185,7 +190,7 @@ fn shown(decoded: &Decoded, function: &Placed, offset: u32) -> String {
 }
 
 /// The inlined functions around an instruction, innermost first, each with the line that calls it.
-fn call_path(section: &SectionCode, offset: u32, asked: &Asked) -> Option<String> {
+fn call_path(section: &SectionCode, offset: u32, asked: &CodeScan) -> Option<String> {
     if !asked.wants("call_path") {
         return None;
     }
@@ -202,7 +207,7 @@ fn call_path(section: &SectionCode, offset: u32, asked: &Asked) -> Option<String
 }
 
 /// Rows of `basic_block`.
-pub(super) fn blocks(section: &SectionCode, asked: &Asked) -> Result<RecordBatch> {
+pub(super) fn blocks(section: &SectionCode, asked: &CodeScan) -> Result<RecordBatch> {
     let rows = section.findings.blocks.iter().filter_map(|block| {
         let (function_id, first) = section.place(block.first)?;
         let bytes = block.last.checked_sub(block.first)?;
@@ -218,8 +223,8 @@ pub(super) fn blocks(section: &SectionCode, asked: &Asked) -> Result<RecordBatch
 }
 
 /// Rows of `basic_block_edge`.
-pub(super) fn edges(section: &SectionCode, asked: &Asked) -> Result<RecordBatch> {
-    let of_block = |block: &Block| {
+pub(super) fn edges(section: &SectionCode, asked: &CodeScan) -> Result<RecordBatch> {
+    let of_block = |block: &CodeBlock| {
         let from = section.place(block.first).filter(|(function_id, _)| asked.wants_function(*function_id));
         let edge = move |successor: &u32| {
             let (function_id, block) = from?;
@@ -232,7 +237,7 @@ pub(super) fn edges(section: &SectionCode, asked: &Asked) -> Result<RecordBatch>
 }
 
 /// Rows of `producer_candidate`.
-pub(super) fn candidates(section: &SectionCode, asked: &Asked) -> Result<RecordBatch> {
+pub(super) fn candidates(section: &SectionCode, asked: &CodeScan) -> Result<RecordBatch> {
     let findings = &section.findings;
     let given = findings.producers.iter().filter_map(|producer| candidate(section, producer, asked));
     let queues = findings.memory.iter().filter_map(|memory| {
@@ -243,14 +248,14 @@ pub(super) fn candidates(section: &SectionCode, asked: &Asked) -> Result<RecordB
     let constants = findings.memory.iter().filter(|memory| waits_for_its_constant(section, **memory));
     let constants = constants.filter_map(|memory| {
         let explain = || explain::itself(section, memory.offset, "its constant");
-        itself(section, *memory, Wait::ShortScoreboard.name(), asked, explain)
+        itself(section, *memory, WaitClass::ShortScoreboard.name(), asked, explain)
     });
     asked.batch(given.chain(queues).chain(constants))
 }
 
 /// True if an instruction reads constant memory and waits for no barrier: then nothing but its constant can be late.
 fn waits_for_its_constant(section: &SectionCode, memory: MemoryInstruction) -> bool {
-    memory.space == Space::Constant
+    memory.space == MemorySpace::Constant
         && section.instruction(memory.offset).is_some_and(|decoded| decoded.control.wait_mask == 0)
 }
 
@@ -259,7 +264,7 @@ fn itself(
     section: &SectionCode,
     memory: MemoryInstruction,
     wait: &str,
-    asked: &Asked,
+    asked: &CodeScan,
     explain: impl FnOnce() -> String,
 ) -> Option<ProducerCandidate> {
     let (function_id, pc) = section.place(memory.offset)?;
@@ -281,11 +286,12 @@ fn itself(
     })
 }
 
-fn candidate(section: &SectionCode, producer: &Producer, asked: &Asked) -> Option<ProducerCandidate> {
+fn candidate(section: &SectionCode, producer: &WaitProducer, asked: &CodeScan) -> Option<ProducerCandidate> {
     let (function_id, pc) = section.place(producer.waiter)?;
     let (producer_function_id, producer_pc) = section.place(producer.producer)?;
     let memory = section.findings.memory_at(producer.producer);
-    let class = || section.instruction(producer.producer).map_or(Class::Unknown, |decoded| decoded.class);
+    let class =
+        || section.instruction(producer.producer).map_or(ExecutionUnit::Unknown, |decoded| decoded.class);
     asked.wants_function(function_id).then(|| ProducerCandidate {
         function_id,
         pc,
@@ -305,24 +311,24 @@ fn candidate(section: &SectionCode, producer: &Producer, asked: &Asked) -> Optio
 }
 
 /// Memory space of the wait: a test of an mbarrier reads shared memory, but waits for those who signal it.
-fn space(section: &SectionCode, producer: &Producer, memory: MemoryInstruction) -> &'static str {
+fn space(section: &SectionCode, producer: &WaitProducer, memory: MemoryInstruction) -> &'static str {
     let reads = || {
         let decoded = section.instruction(producer.producer);
-        decoded.and_then(|decoded| decoded.memory).is_some_and(|memory| memory.kind == Access::Read)
+        decoded.and_then(|decoded| decoded.memory).is_some_and(|memory| memory.kind == MemoryEffect::Read)
     };
     match memory.class {
-        Class::Sync if producer.link == Link::Mbarrier => "signal",
-        Class::Sync if reads() => "mbarrier",
+        ExecutionUnit::Sync if producer.link == ProducerLink::Mbarrier => "signal",
+        ExecutionUnit::Sync if reads() => "mbarrier",
         _ => memory.space.name(),
     }
 }
 
-fn explanation(asked: &Asked, sentence: impl FnOnce() -> String) -> String {
+fn explanation(asked: &CodeScan, sentence: impl FnOnce() -> String) -> String {
     if asked.wants("explanation") { sentence() } else { String::new() }
 }
 
 /// Rows of `tensor_map_use`.
-pub(super) fn tensor_maps(section: &SectionCode, asked: &Asked) -> Result<RecordBatch> {
+pub(super) fn tensor_maps(section: &SectionCode, asked: &CodeScan) -> Result<RecordBatch> {
     let kernel = section.kernel().map(|kernel| kernel.function_id);
     let rows = section.findings.tensor_maps.iter().filter_map(|map| {
         let (function_id, pc) = section.place(map.offset)?;
@@ -339,7 +345,7 @@ pub(super) fn tensor_maps(section: &SectionCode, asked: &Asked) -> Result<Record
 }
 
 /// Rows of `pointer_use`.
-pub(super) fn pointers(section: &SectionCode, asked: &Asked) -> Result<RecordBatch> {
+pub(super) fn pointers(section: &SectionCode, asked: &CodeScan) -> Result<RecordBatch> {
     let kernel = section.kernel().map(|kernel| kernel.function_id);
     let rows = section.findings.pointers.iter().filter_map(|pointer| {
         let (function_id, pc) = section.place(pointer.offset)?;
@@ -352,8 +358,8 @@ pub(super) fn pointers(section: &SectionCode, asked: &Asked) -> Result<RecordBat
 }
 
 /// Rows of `signal_work`.
-pub(super) fn signals(section: &SectionCode, asked: &Asked) -> Result<RecordBatch> {
-    let of_signal = |signal: &Signal| {
+pub(super) fn signals(section: &SectionCode, asked: &CodeScan) -> Result<RecordBatch> {
+    let of_signal = |signal: &BarrierSignal| {
         let place =
             section.place(signal.offset).filter(|(function_id, _)| asked.wants_function(*function_id));
         let row = move |offset: &u32| {

@@ -3,13 +3,13 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use stallmap_sass::cubin::Section;
-use stallmap_sass::instruction::Instruction;
-use stallmap_sass::line::{Frame, LineTable};
-use stallmap_sass::word::{INSTRUCTION_BYTES, Sm, Word};
+use stallmap_sass::cubin::CodeSection;
+use stallmap_sass::instruction::SassInstruction;
+use stallmap_sass::line::{LineFrame, LineTable};
+use stallmap_sass::word::{INSTRUCTION_BYTES, InstructionWord, Sm};
 use stallmap_schema::id::{FunctionId, ModuleId, Pc};
 
-use super::findings::Findings;
+use super::findings::SectionFindings;
 
 /// Version of the analysis: cache files of other versions are ignored.
 const ANALYSIS_VERSION: &str = env!("STALLMAP_ANALYSIS_VERSION");
@@ -26,35 +26,35 @@ pub struct SectionCode {
     /// Its instructions.
     pub code: Vec<u8>,
     /// Its functions, by offset.
-    pub functions: Vec<Placed>,
+    pub functions: Vec<PlacedFunction>,
     /// Its analysis.
-    pub findings: Arc<Findings>,
+    pub findings: Arc<SectionFindings>,
     /// The source lines of its instructions.
-    pub lines: Lines,
+    pub lines: SectionLines,
 }
 
 /// The lines of one section of a cubin.
 #[derive(Clone, Debug)]
-pub struct Lines {
+pub struct SectionLines {
     table: Arc<LineTable>,
     section: usize,
 }
 
-impl Lines {
+impl SectionLines {
     /// The lines of the section at an index in its cubin.
     pub(super) fn new(table: Arc<LineTable>, section: usize) -> Self {
         Self { table, section }
     }
 
     /// The lines of the instruction at an offset, innermost first.
-    pub fn of(&self, offset: u32) -> impl Iterator<Item = Frame<'_>> {
+    pub fn of(&self, offset: u32) -> impl Iterator<Item = LineFrame<'_>> {
         self.table.frames(self.section, offset)
     }
 }
 
 /// A function in a section.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Placed {
+pub struct PlacedFunction {
     /// The function.
     pub function_id: FunctionId,
     /// Mangled name.
@@ -75,19 +75,19 @@ impl SectionCode {
     }
 
     /// The function that an offset in the section is in: the last that begins before it.
-    pub fn function_at(&self, offset: u32) -> Option<&Placed> {
+    pub fn function_at(&self, offset: u32) -> Option<&PlacedFunction> {
         let behind = self.functions.partition_point(|function| function.offset <= offset);
         behind.checked_sub(1).and_then(|place| self.functions.get(place))
     }
 
     /// The offsets for which [`Self::function_at`] is a function.
-    pub fn span(&self, function: &Placed) -> Range<u32> {
+    pub fn span(&self, function: &PlacedFunction) -> Range<u32> {
         let behind = self.functions.partition_point(|other| other.offset <= function.offset);
         function.offset..self.functions.get(behind).map_or(u32::MAX, |next| next.offset)
     }
 
     /// The kernel whose section it is.
-    pub fn kernel(&self) -> Option<&Placed> {
+    pub fn kernel(&self) -> Option<&PlacedFunction> {
         self.functions.iter().find(|function| function.is_kernel)
     }
 
@@ -97,24 +97,24 @@ impl SectionCode {
     }
 
     /// The offsets of a function's instructions.
-    pub fn offsets(&self, function: &Placed) -> impl Iterator<Item = u32> + use<> {
+    pub fn offsets(&self, function: &PlacedFunction) -> impl Iterator<Item = u32> + use<> {
         let end = u64::from(function.offset) + u64::from(function.bytes);
         let end = u32::try_from(end.min(self.code.len() as u64)).unwrap_or(u32::MAX);
         (function.offset..end).step_by(INSTRUCTION_BYTES as usize)
     }
 
     /// The instruction at an offset. `None` if incomplete.
-    pub fn instruction(&self, offset: u32) -> Option<Instruction> {
+    pub fn instruction(&self, offset: u32) -> Option<SassInstruction> {
         let bytes = self.code.get(offset as usize..)?.first_chunk()?;
-        Some(stallmap_sass::decode(Word::from_bytes(*bytes), self.sm))
+        Some(stallmap_sass::decode(InstructionWord::from_bytes(*bytes), self.sm))
     }
 }
 
 /// Inputs of a section's analysis.
-pub(super) fn key(code: &[u8], section: &Section, sm: Sm) -> blake3::Hash {
+pub(super) fn key(code: &[u8], section: &CodeSection, sm: Sm) -> blake3::Hash {
     // All properties of the section except its location, including future ones. If their debug text changes with the
     // compiler, sections are analyzed once more.
-    let facts = Section { name: String::new(), bytes: 0..0, ..section.clone() };
+    let facts = CodeSection { name: String::new(), bytes: 0..0, ..section.clone() };
     let facts = format!("{ANALYSIS_VERSION} {sm:?} {facts:?}");
     let mut hasher = blake3::Hasher::new();
     hasher.update(&(facts.len() as u64).to_le_bytes());

@@ -18,19 +18,19 @@ use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use futures::stream;
 use rayon::prelude::*;
 use stallmap_schema::id::FunctionId;
-use stallmap_schema::table::{Row as _, TableDef};
+use stallmap_schema::table::{TableDef, TableRow as _};
 
 use super::derived::{
     BasicBlock, BasicBlockEdge, FunctionCode, Instruction, PointerUse, ProducerCandidate, SignalWork,
     TensorMapUse,
 };
-use super::rows::{self, Asked};
-use super::{Analyzed, Code, SectionCode};
+use super::rows::{self, CodeScan};
+use super::{AnalyzedSection, CaptureCode, SectionCode};
 use stallmap_tables::plain;
 
 /// Which of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum CodeTableKind {
     /// `function_code`.
     Function,
     /// `instruction`.
@@ -49,7 +49,7 @@ pub enum Kind {
     Signal,
 }
 
-impl Kind {
+impl CodeTableKind {
     /// All of them.
     pub const ALL: [Self; 8] = [
         Self::Function,
@@ -76,7 +76,7 @@ impl Kind {
         }
     }
 
-    fn of_section(self, section: &SectionCode, asked: &Asked) -> Result<RecordBatch> {
+    fn of_section(self, section: &SectionCode, asked: &CodeScan) -> Result<RecordBatch> {
         match self {
             // Its rows are not by section: see `CodeTable::batches`.
             Self::Function => Ok(RecordBatch::new_empty(Arc::clone(&asked.schema))),
@@ -94,25 +94,25 @@ impl Kind {
 /// One of the tables over a capture's code.
 #[derive(Debug)]
 pub struct CodeTable {
-    code: Arc<Code>,
-    kind: Kind,
+    code: Arc<CaptureCode>,
+    kind: CodeTableKind,
     schema: SchemaRef,
 }
 
 impl CodeTable {
     /// A table over a capture's code.
-    pub fn new(code: Arc<Code>, kind: Kind) -> Self {
+    pub fn new(code: Arc<CaptureCode>, kind: CodeTableKind) -> Self {
         Self { code, kind, schema: plain(&kind.table().schema()) }
     }
 
     /// The code.
-    pub fn code(&self) -> &Arc<Code> {
+    pub fn code(&self) -> &Arc<CaptureCode> {
         &self.code
     }
 
     /// All rows, by section.
-    fn batches(&self, analyzed: &Analyzed, asked: &Asked) -> Result<Vec<RecordBatch>> {
-        if self.kind == Kind::Function {
+    fn batches(&self, analyzed: &AnalyzedSection, asked: &CodeScan) -> Result<Vec<RecordBatch>> {
+        if self.kind == CodeTableKind::Function {
             return Ok(vec![rows::functions(analyzed, asked)?]);
         }
         let sections = analyzed.sections.par_iter().filter(|section| asked.wants_section(section));
@@ -150,10 +150,10 @@ impl TableProvider for CodeTable {
         let columns = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
         let schema = Arc::new(self.schema.project(&columns)?);
         let functions = filters.iter().find_map(functions_of);
-        let asked = Asked { columns, schema: Arc::clone(&schema), functions };
-        if self.kind == Kind::Instruction {
+        let asked = CodeScan { columns, schema: Arc::clone(&schema), functions };
+        if self.kind == CodeTableKind::Instruction {
             // The one table too large to be there at once.
-            let rows = Arc::new(Instructions { analyzed, asked }) as Arc<dyn PartitionStream>;
+            let rows = Arc::new(InstructionRows { analyzed, asked }) as Arc<dyn PartitionStream>;
             return Ok(Arc::new(StreamingTableExec::try_new(schema, vec![rows], None, [], false, None)?));
         }
         let batches = self.batches(&analyzed, &asked)?;
@@ -187,12 +187,12 @@ fn function(literal: &Expr) -> Option<FunctionId> {
 
 /// The rows of `instruction`, generated section by section.
 #[derive(Debug)]
-struct Instructions {
-    analyzed: Arc<Analyzed>,
-    asked: Asked,
+struct InstructionRows {
+    analyzed: Arc<AnalyzedSection>,
+    asked: CodeScan,
 }
 
-impl PartitionStream for Instructions {
+impl PartitionStream for InstructionRows {
     fn schema(&self) -> &SchemaRef {
         &self.asked.schema
     }
@@ -202,7 +202,7 @@ impl PartitionStream for Instructions {
         let schema = Arc::clone(&asked.schema);
         let batches = (0..analyzed.sections.len()).filter_map(move |place| {
             let section = analyzed.sections.get(place).filter(|section| asked.wants_section(section))?;
-            Some(Kind::Instruction.of_section(section, &asked))
+            Some(CodeTableKind::Instruction.of_section(section, &asked))
         });
         Box::pin(RecordBatchStreamAdapter::new(schema, stream::iter(batches)))
     }

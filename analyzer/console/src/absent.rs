@@ -6,13 +6,13 @@ use arrow::array::AsArray;
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use stallmap::session::Session;
-use stallmap::tables::captured::Presence;
+use stallmap::tables::captured::TablePresence;
 use stallmap::tables::derived::OF_ACCESSES;
 
 use crate::output;
 
 /// Part of a recording that may be missing.
-struct Part {
+struct AbsentPart {
     /// Tables that it fills. Derived tables follow.
     tables: &'static [&'static str],
     /// Name of the missing data.
@@ -22,69 +22,69 @@ struct Part {
 }
 
 /// The parts of a recording, most important first.
-const PARTS: &[Part] = &[
-    Part {
+const PARTS: &[AbsentPart] = &[
+    AbsentPart {
         tables: &["launch", "launch_run"],
         what: "no launches of kernels",
         advice: "record a program that launches kernels; `stallmap-record doctor` lists what can be recorded",
     },
     // Only tables about graphs have no rows without them.
-    Part {
+    AbsentPart {
         tables: &["graph_launch"],
         what: "no launches of CUDA graphs",
         advice: "the program launched none, or an earlier release recorded it",
     },
-    Part {
+    AbsentPart {
         tables: &["pc_sample"],
         what: "no samples of stalls",
         advice: "record without `--only accesses`; `stallmap-record doctor` checks whether stalls can be sampled",
     },
-    Part {
+    AbsentPart {
         tables: &OF_ACCESSES,
         what: "no memory accesses",
         advice: "record without `--only samples`, and with the kernel among those of `--kernels`",
     },
-    Part {
+    AbsentPart {
         tables: &["module", "function", "function_code", "instruction", "producer", "stall_producer"],
         what: "no machine code",
         advice: "record again: every recording contains cubins",
     },
-    Part {
+    AbsentPart {
         tables: &["op", "op_tensor", "tensor", "storage"],
         what: "no ops and tensors",
         advice: "they are PyTorch's: record a program that uses it, without `--no-python`",
     },
-    Part {
+    AbsentPart {
         tables: &["python_state", "python_frame"],
         what: "no Python stacks",
         advice: "record a Python program, without `--no-python`",
     },
-    Part {
+    AbsentPart {
         tables: &["counter"],
         what: "no hardware counters",
         advice: "record with `--replay`, then measure with `stallmap-record replay`",
     },
-    Part {
+    AbsentPart {
         tables: &["bundle", "bundle_page", "bundle_symbol", "bundle_content", "replay"],
         what: "no launches to replay",
         advice: "record with `--replay`",
     },
-    Part {
+    AbsentPart {
         tables: &["ablation", "ablation_instruction"],
         what: "no experiments on launches",
         advice: "record with `--replay`, then measure with `stallmap-record replay --ablate`",
     },
-    Part {
+    AbsentPart {
         tables: &["memcpy", "memset"],
         what: "no memcpys or memsets",
         advice: "the program made none, or was recorded with `--only samples`",
     },
-    Part {
+    AbsentPart {
         tables: &["device_allocation"],
         what: "no allocations of the driver",
         advice: "record without `--only samples`",
     },
-    Part {
+    AbsentPart {
         tables: &["tensor_map", "tensor_map_tensor", "launch_parameter"],
         what: "no tensor maps",
         advice: "only kernels that copy by tensor maps have them, on sm_90 and later",
@@ -125,7 +125,7 @@ pub async fn why(session: &Session, sql: &str) -> Option<String> {
             continue;
         }
         let is_missing = tables.iter().any(|table| {
-            table.capture == capture && table.name == **source && table.presence == Presence::Missing
+            table.capture == capture && table.name == **source && table.presence == TablePresence::Missing
         });
         let of = if session.captures().len() > 1 { format!("`{capture}`") } else { "the capture".to_owned() };
         return Some(if is_missing {

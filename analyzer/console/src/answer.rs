@@ -13,19 +13,19 @@ use stallmap::session::Session;
 use super::absent;
 use super::explain::{arrow_failure, explain};
 use crate::args::RowFormat;
-use crate::exit::{Failure, Outcome, QUERY};
-use crate::output::progress::Progress;
-use crate::output::rows::{self, Style};
-use crate::output::table::Shape;
+use crate::exit::{CommandFailure, Outcome, QUERY};
+use crate::output::progress::ProgressSpinner;
+use crate::output::rows::{self, RowStyle};
+use crate::output::table::TableShape;
 use crate::output::value::with_hex;
 use crate::output::{self, written};
-use stallmap::library::queries::Query;
+use stallmap::library::queries::CommandQuery;
 
 /// A section with its rows.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct SectionAnswer {
     /// The section.
-    pub section: Query,
+    pub section: CommandQuery,
     /// Its query, as a user can run it.
     pub sql: String,
     /// Its rows: one batch or more, for the column types.
@@ -34,7 +34,7 @@ pub struct Answer {
     pub absence: Option<String>,
 }
 
-impl Answer {
+impl SectionAnswer {
     /// Number of rows.
     pub fn count(&self) -> usize {
         self.rows.iter().map(RecordBatch::num_rows).sum()
@@ -44,34 +44,41 @@ impl Answer {
 /// Queries sections.
 pub async fn answers(
     session: &Session,
-    wanted: &[Query],
+    wanted: &[CommandQuery],
     parameters: &[(&str, u64)],
-) -> Outcome<Vec<Answer>> {
+) -> Outcome<Vec<SectionAnswer>> {
     answers_of(session, wanted.iter().map(|section| (*section, section.sql(parameters))).collect()).await
 }
 
 /// Queries sections by their statements.
-pub async fn answers_of(session: &Session, texts: Vec<(Query, String)>) -> Outcome<Vec<Answer>> {
-    let _progress = Progress::of(session.work(), "asking");
+pub async fn answers_of(
+    session: &Session,
+    texts: Vec<(CommandQuery, String)>,
+) -> Outcome<Vec<SectionAnswer>> {
+    let _progress = ProgressSpinner::of(session.work(), "asking");
     let found = rows_of_all(session, &texts).await?;
     let mut answers = Vec::new();
     for ((section, sql), rows) in texts.into_iter().zip(found) {
         let is_empty = rows.iter().all(|batch| batch.num_rows() == 0);
         let absence = if is_empty { absent::why(session, &sql).await } else { None };
-        answers.push(Answer { section, sql, rows, absence });
+        answers.push(SectionAnswer { section, sql, rows, absence });
     }
     Ok(answers)
 }
 
 /// Computes the views of queries that are to be asked, all at the same time. Queries whose rows are stored need none.
-pub async fn prepare(session: &Session, texts: &[(Query, String)]) -> Outcome<()> {
-    let is_new = |(query, sql): &&(Query, String)| query.is_whole() && session.remembered(sql).is_none();
+pub async fn prepare(session: &Session, texts: &[(CommandQuery, String)]) -> Outcome<()> {
+    let is_new =
+        |(query, sql): &&(CommandQuery, String)| query.is_whole() && session.remembered(sql).is_none();
     let new: Vec<&str> = texts.iter().filter(is_new).map(|(_, sql)| sql.as_str()).collect();
     session.keep_views_of(&new).await.map_err(|error| explain(error, Some(session)))
 }
 
 /// The rows of queries of the library, filled in, asked at the same time. They are stored for later commands.
-pub async fn rows_of_all(session: &Session, texts: &[(Query, String)]) -> Outcome<Vec<Vec<RecordBatch>>> {
+pub async fn rows_of_all(
+    session: &Session,
+    texts: &[(CommandQuery, String)],
+) -> Outcome<Vec<Vec<RecordBatch>>> {
     prepare(session, texts).await?;
     let mut found: Vec<_> = texts.iter().map(|(_, sql)| session.remembered(sql)).collect();
     let new = texts.iter().zip(&found).filter(|(_, rows)| rows.is_none());
@@ -85,14 +92,14 @@ pub async fn rows_of_all(session: &Session, texts: &[(Query, String)]) -> Outcom
 }
 
 /// The line printed instead of rows if there are none.
-pub fn nothing(section: Query, absence: Option<&str>) -> String {
+pub fn nothing(section: CommandQuery, absence: Option<&str>) -> String {
     let text = section.nothing().trim_end_matches(')');
     let why = absence.map(|why| format!(":\n {}", why.replacen("; ", ";\n ", 1))).unwrap_or_default();
     format!("{text}{why})\n")
 }
 
 /// The rows of a query of the library, filled in.
-pub async fn asked(session: &Session, query: Query, sql: &str) -> Outcome<Vec<RecordBatch>> {
+pub async fn asked(session: &Session, query: CommandQuery, sql: &str) -> Outcome<Vec<RecordBatch>> {
     if query.is_whole() { kept_rows(session, sql).await } else { rows(session, sql).await }
 }
 
@@ -134,7 +141,7 @@ pub async fn fresh_rows(session: &Session, sql: &str) -> Outcome<Vec<RecordBatch
 }
 
 /// Writes one JSON object, with numbers as the queries return them, and hashes as text.
-pub fn json(out: &mut dyn Write, capture: &Path, answers: &[Answer]) -> Outcome<()> {
+pub fn json(out: &mut dyn Write, capture: &Path, answers: &[SectionAnswer]) -> Outcome<()> {
     let text = |text: &str| serde_json::Value::from(text).to_string();
     written(write!(out, "{{\"capture\":{},\"sections\":[", text(&capture.display().to_string())))?;
     for (index, answer) in answers.iter().enumerate() {
@@ -164,7 +171,7 @@ pub fn json_rows(rows: &[RecordBatch]) -> Outcome<Vec<u8>> {
 pub fn for_program(
     out: &mut dyn Write,
     capture: &Path,
-    answers: &[Answer],
+    answers: &[SectionAnswer],
     format: RowFormat,
 ) -> Outcome<()> {
     match format {
@@ -175,7 +182,7 @@ pub fn for_program(
 
 /// Writes the rows of each section. Several sections of CSV are separated by comment lines, those of markdown by titles,
 /// and rows of JSON lines name theirs.
-pub fn sections(out: &mut dyn Write, answers: &[Answer], format: RowFormat) -> Outcome<()> {
+pub fn sections(out: &mut dyn Write, answers: &[SectionAnswer], format: RowFormat) -> Outcome<()> {
     let is_one = answers.len() == 1;
     for (index, answer) in answers.iter().enumerate() {
         let gap = if index > 0 { "\n" } else { "" };
@@ -208,10 +215,10 @@ fn named(batch: &RecordBatch, section: &str) -> Result<RecordBatch, ArrowError> 
 /// Writes rows to standard output in a format.
 pub fn write_rows(rows: &[RecordBatch], format: RowFormat) -> Outcome<()> {
     let wrong = |error| match error {
-        rows::WriteError::Io(error) => Failure::io(error, "write to standard output"),
-        other => Failure::new(QUERY, other),
+        rows::WriteError::Io(error) => CommandFailure::io(error, "write to standard output"),
+        other => CommandFailure::new(QUERY, other),
     };
-    let style = Style { format, canvas: output::sheet(), shape: Shape::default(), limit: None };
+    let style = RowStyle { format, canvas: output::sheet(), shape: TableShape::default(), limit: None };
     let Some(first) = rows.first() else { return Ok(()) };
     let mut writer =
         rows::writer(output::stdout_as(format == RowFormat::Table), &first.schema(), style).map_err(wrong)?;

@@ -26,15 +26,15 @@ use std::path::PathBuf;
 
 use clap::{Args, ColorChoice, Parser, Subcommand};
 use clap_complete::ArgValueCandidates;
-use stallmap::location::Location;
+use stallmap::location::CaptureLocation;
 use stallmap::session::resources::CostFrom;
 
-use self::memory::Memory;
+use self::memory::MemoryBound;
 use crate::{complete, exit};
 
-pub use self::report::{Report, ReportFormat};
-pub use self::source::{Source, SourceSort};
-pub use self::sql::{RowFormat, Setting, Sql};
+pub use self::report::{ReportArgs, ReportFormat};
+pub use self::source::{SourceArgs, SourceSort};
+pub use self::sql::{ParameterSetting, RowFormat, SqlArgs};
 
 /// Which tensor, line and kernel was the GPU waiting for?
 ///
@@ -52,13 +52,13 @@ pub use self::sql::{RowFormat, Setting, Sql};
     ("stallmap sql train.stallmap", "a SQL shell over everything recorded"),
     ("stallmap check train.stallmap", "completeness and consistency of the capture"),
 ]))]
-pub struct Cli {
+pub struct CliArgs {
     /// The command.
     #[command(subcommand)]
-    pub command: Option<Command>,
+    pub command: Option<StallmapCommand>,
     /// The capture to explain without a command.
     #[command(flatten)]
-    pub verdict: verdict::Verdict,
+    pub verdict: verdict::VerdictArgs,
     /// Folder with custom views and queries (*.sql), in addition to the built-in ones [env: STALLMAP_LIBRARY]
     #[arg(long, global = true, value_name = "DIR", help_heading = "Global options")]
     pub library: Option<PathBuf>,
@@ -74,7 +74,7 @@ pub struct Cli {
         default_value = "60%",
         help_heading = "Global options"
     )]
-    pub memory: Memory,
+    pub memory: MemoryBound,
     /// Samples that count as the cost of a launch: program, replays or auto (verified replays if the program has few)
     #[arg(
         long,
@@ -102,41 +102,41 @@ pub struct Cli {
 
 /// The commands.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum StallmapCommand {
     /// Show what the GPU waited for: the verdict, then tensors, kernels, lines and ops by stall cost, and losses
-    Report(Report),
+    Report(ReportArgs),
     /// Explain one finding of the verdict: its evidence, its instructions, its tensor
-    Why(verdict::Why),
+    Why(verdict::WhyArgs),
     /// Write the report as an HTML page and show it in the browser
-    Open(verdict::Open),
+    Open(verdict::OpenArgs),
     /// List the costliest tensors, ops, lines, kernels or findings
-    Top(top::Top),
+    Top(top::TopArgs),
     /// Show the cost of call paths: Python frames, ops, kernels. As a tree from either end, flat, or compared with
     /// another capture
-    Tree(tree::Tree),
+    Tree(tree::TreeArgs),
     /// Show tensors with their views, copies, writes and costs: as text, Graphviz or SVG
-    Forest(forest::Forest),
+    Forest(forest::ForestArgs),
     /// Compare captures: significant changes in tensors, lines, ops and kernels, with gates for tests
-    Diff(diff::Diff),
+    Diff(diff::DiffArgs),
     /// Show a kernel's code by line and instruction, with stall reasons, producers and tensors
-    Source(Source),
+    Source(SourceArgs),
     /// Convert a capture to the files of another tool
-    Export(export::Export),
+    Export(export::ExportArgs),
     /// Write a capture from a recording of another tool: a trace, a report, a snapshot
     ///
     /// Supported are traces of PyTorch's profiler (Kineto JSON, also compressed), PyTorch's execution traces and memory
     /// snapshots, reports of Nsight Systems exported to SQLite or Parquet, raw pages of Nsight Compute as CSV, traces of
     /// CUTracer, and profiles of Proton, rocprofv3 and Operator Profiler. Data that a source lacks is empty or null in the
     /// capture, and a row of `loss` names it. Environment variables in a source are not imported.
-    Import(import::Import),
+    Import(import::ImportArgs),
     /// Answer questions of an agent about captures: an MCP server on standard input and output, read only
-    Mcp(mcp::Mcp),
+    Mcp(mcp::McpArgs),
     /// Query one capture, or several by name, in SQL: interactively, or with statements
-    Sql(Sql),
+    Sql(SqlArgs),
     /// Show the content of a capture: runs and devices, tables or views. Or document one table or view
-    Info(Info),
+    Info(InfoArgs),
     /// Verify captures: container, hashes, schema, references, conservation of stalls
-    Check(Check),
+    Check(CheckArgs),
     /// Compute results of captures in advance, for faster later commands
     ///
     /// Results are the analyses of machine code, the rows of the views that commands read, and the answers to the
@@ -146,11 +146,11 @@ pub enum Command {
     /// command uses and fills the cache, and runs without it if the folder is not writable, belongs to another user, or can
     /// be written by others. STALLMAP_CACHE=off disables it, and --recompute replaces its content. It can be deleted at any
     /// time.
-    Prepare(Prepare),
+    Prepare(PrepareArgs),
     /// Write a capture file from a folder, or from a part of a capture
-    Pack(share::Pack),
+    Pack(share::PackArgs),
     /// Write a folder from a capture file, with tables for any Parquet reader
-    Unpack(share::Unpack),
+    Unpack(share::UnpackArgs),
     /// Write a capture without names of users, machines and folders, without arguments and data, and more with --also
     ///
     /// Paths lose their folders and keep the file's name. Paths inside of public packages stay. Hosts and users become
@@ -161,16 +161,16 @@ pub enum Command {
     /// from its content. Accesses stay too: they show which elements of a tensor were read, such as the rows of an
     /// embedding, and with them the tokens of a text. `pack --without accesses` omits them. The result is searched for
     /// all replaced values before it is put into place. If one remains, nothing is written.
-    Redact(share::Redact),
+    Redact(share::RedactArgs),
     /// Print the content of captures as one number, and compare it
-    Id(share::Id),
+    Id(share::IdArgs),
     /// Show the labels of a capture, such as its commit or model, or set some
     Label(share::Label),
     /// Serve browsers and queries of other programs: pages with a box for SQL, PostgreSQL's protocol, or pipes as `stallmap.open`
     /// in Python uses
-    Serve(serve::Serve),
+    Serve(serve::ServeArgs),
     /// Print completions for a shell
-    Completions(Completions),
+    Completions(CompletionsArgs),
 }
 
 /// `stallmap info`
@@ -180,10 +180,10 @@ pub enum Command {
     ("stallmap info train.stallmap --tables", "its tables with rows and bytes"),
     ("stallmap info train.stallmap tensor_stall_cost", "one view: description, columns, SQL"),
 ]))]
-pub struct Info {
+pub struct InfoArgs {
     /// Capture
     #[arg(value_name = "NAME.stallmap")]
-    pub capture: Location,
+    pub capture: CaptureLocation,
     /// Table or view
     #[arg(value_name = "TABLE|VIEW", add = ArgValueCandidates::new(complete::relations))]
     pub name: Option<String>,
@@ -201,10 +201,10 @@ pub struct Info {
     ("stallmap check *.stallmap", "exit code 0 without violations, else 1 with a list"),
     ("stallmap check --library my/", "the same for a folder of custom views and queries"),
 ]))]
-pub struct Check {
+pub struct CheckArgs {
     /// Captures. Optional with --library
     #[arg(value_name = "NAME.stallmap")]
-    pub captures: Vec<Location>,
+    pub captures: Vec<CaptureLocation>,
 }
 
 /// `stallmap prepare`
@@ -214,10 +214,10 @@ pub struct Check {
     ("STALLMAP_CACHE=~/results stallmap prepare train.stallmap", "into another folder"),
     ("stallmap prepare --in-place train.stallmap", "store rows of views in the capture, too"),
 ]))]
-pub struct Prepare {
+pub struct PrepareArgs {
     /// Captures
     #[arg(value_name = "NAME.stallmap", required = true)]
-    pub captures: Vec<Location>,
+    pub captures: Vec<CaptureLocation>,
     /// Store rows of views in the captures, too: other machines read them, and `check` verifies them
     #[arg(long)]
     pub in_place: bool,
@@ -228,7 +228,7 @@ pub struct Prepare {
 #[command(after_help = examples(&[
     ("stallmap completions bash > ~/.local/share/bash-completion/completions/stallmap", "for bash"),
 ]))]
-pub struct Completions {
+pub struct CompletionsArgs {
     /// Shell
     #[arg(value_enum)]
     pub shell: clap_complete::Shell,
@@ -251,6 +251,6 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
+        CliArgs::command().debug_assert();
     }
 }

@@ -8,14 +8,14 @@ use std::path::Path;
 
 use clap_complete::CompletionCandidate;
 use stallmap::library::user::UserLibrary;
-use stallmap::location::Location;
+use stallmap::location::CaptureLocation;
 use stallmap::session::Session;
 
 use crate::answer::fresh_rows;
 use crate::context::runtime;
 use crate::library::VARIABLE;
-use crate::names::Names;
-use crate::row::Row as _;
+use crate::names::SessionNames;
+use crate::row::QueryRow as _;
 use crate::rows;
 
 /// The sections of the report, in its order.
@@ -31,7 +31,7 @@ const KERNELS: &str = "SELECT n.short_kernel AS label FROM kernel_name n \
 
 rows! {
     /// A kernel.
-    struct Kernel {
+    struct KernelCompletion {
         label: Option<String>,
     }
 }
@@ -45,7 +45,7 @@ pub(crate) fn sections() -> Vec<CompletionCandidate> {
 pub(crate) fn kernels() -> Vec<CompletionCandidate> {
     let found = session().and_then(|session| {
         let rows = runtime().ok()?.block_on(fresh_rows(&session, KERNELS)).ok()?;
-        Kernel::read("kernels", &rows).ok()
+        KernelCompletion::read("kernels", &rows).ok()
     });
     let labels = found.unwrap_or_default().into_iter().filter_map(|kernel| kernel.label);
     // A part of a name selects a kernel, so the part before `<` or `[` is enough.
@@ -54,7 +54,7 @@ pub(crate) fn kernels() -> Vec<CompletionCandidate> {
 
 /// The tables and views of the capture.
 pub(crate) fn relations() -> Vec<CompletionCandidate> {
-    let names = session().and_then(|session| Names::of(&session).ok()).unwrap_or_default();
+    let names = session().and_then(|session| SessionNames::of(&session).ok()).unwrap_or_default();
     candidates(names.relations().map(str::to_owned))
 }
 
@@ -74,7 +74,7 @@ fn session() -> Option<Session> {
         let path = Path::new(word);
         path.extension().is_some_and(|ending| ending == "stallmap") && path.exists()
     })?;
-    Session::open(&[(None, Location::from(capture).to_path_buf())]).ok()
+    Session::open(&[(None, CaptureLocation::from(capture).to_path_buf())]).ok()
 }
 
 /// Plain names in the given order, each once.

@@ -3,16 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
-use stallmap::code::Cache;
+use stallmap::code::ResultCache;
 use stallmap::library::user::UserLibrary;
-use stallmap::location::Location;
+use stallmap::location::CaptureLocation;
 use stallmap::session::Session;
-use stallmap::session::resources::{CostFrom, Resources};
+use stallmap::session::resources::{CostFrom, SessionResources};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::args::memory::Memory;
+use crate::args::memory::MemoryBound;
 use crate::args::named::with_names;
-use crate::exit::{Failure, IO, Outcome};
+use crate::exit::{CommandFailure, IO, Outcome};
 use crate::explain::explain;
 use crate::library::VARIABLE;
 use crate::output;
@@ -22,36 +22,36 @@ pub const STACK_BYTES: usize = 256 << 20;
 
 /// The user's library, the cache, the limit of memory, and the samples that count as cost.
 #[derive(Clone, Debug)]
-pub struct Context {
+pub struct CommandContext {
     library: Option<PathBuf>,
-    resources: Resources,
+    resources: SessionResources,
 }
 
-impl Context {
+impl CommandContext {
     /// The settings of the environment, with the library of the command line before that of `STALLMAP_LIBRARY`.
     pub fn of_environment(
         library: Option<&Path>,
         recompute: bool,
-        memory: Memory,
+        memory: MemoryBound,
         cost_from: CostFrom,
     ) -> Self {
-        let cache = Cache::of_environment(|name| std::env::var_os(name).map(PathBuf::from));
+        let cache = ResultCache::of_environment(|name| std::env::var_os(name).map(PathBuf::from));
         let variable = || std::env::var_os(VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
         Self {
             library: library.map(Path::to_owned).or_else(variable),
-            resources: Resources {
+            resources: SessionResources {
                 cache: if recompute { cache.replaced() } else { cache },
                 memory_bytes: memory.bytes(),
                 reads_stored: !recompute,
                 cost_from,
-                ..Resources::NONE
+                ..SessionResources::NONE
             },
         }
     }
 
     /// Opens captures for queries, with the user's library next to the bundled one. Each of several captures without a
     /// name has its file's.
-    pub fn open<L: Clone + AsRef<Path> + Into<Location>>(
+    pub fn open<L: Clone + AsRef<Path> + Into<CaptureLocation>>(
         &self,
         captures: &[(Option<String>, L)],
     ) -> Outcome<Session> {
@@ -66,8 +66,8 @@ impl Context {
 
     /// The same settings with another cache, and without the rows that captures hold.
     #[must_use]
-    pub fn recomputing(&self, cache: Cache) -> Self {
-        let resources = Resources { cache, reads_stored: false, ..self.resources.clone() };
+    pub fn recomputing(&self, cache: ResultCache) -> Self {
+        let resources = SessionResources { cache, reads_stored: false, ..self.resources.clone() };
         Self { library: self.library.clone(), resources }
     }
 
@@ -91,12 +91,12 @@ impl Context {
     }
 
     /// The folder for results that can be computed again.
-    pub const fn cache(&self) -> &Cache {
+    pub const fn cache(&self) -> &ResultCache {
         &self.resources.cache
     }
 
     /// The cache, the limit of memory, and the samples that count as cost.
-    pub const fn resources(&self) -> &Resources {
+    pub const fn resources(&self) -> &SessionResources {
         &self.resources
     }
 }
@@ -107,6 +107,6 @@ pub fn runtime() -> Outcome<Runtime> {
 }
 
 /// The failure of starting a thread.
-pub fn no_threads(error: std::io::Error) -> Failure {
-    Failure::new(IO, anyhow::Error::from(error).context("start threads"))
+pub fn no_threads(error: std::io::Error) -> CommandFailure {
+    CommandFailure::new(IO, anyhow::Error::from(error).context("start threads"))
 }

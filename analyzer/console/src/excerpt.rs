@@ -1,6 +1,6 @@
 //! Location of an error in a statement: its line, with a caret below.
 
-use stallmap::lexer::{self, Kind, Token};
+use stallmap::lexer::{self, SqlToken, TokenKind};
 
 /// Maximum columns of a line.
 const WIDTH: usize = 100;
@@ -9,7 +9,7 @@ const WIDTH: usize = 100;
 pub fn at(sql: &str, line: usize, column: usize) -> Option<String> {
     let text = sql.lines().nth(line.checked_sub(1)?)?;
     let start = text.char_indices().map(|(at, _)| at).chain([text.len()]).nth(column.checked_sub(1)?)?;
-    let word = lexer::tokens(&text[start..]).next().filter(|token| token.kind != Kind::Space);
+    let word = lexer::tokens(&text[start..]).next().filter(|token| token.kind != TokenKind::Space);
     Some(draw(text, start, word.map_or(1, |word| word.text.chars().count())))
 }
 
@@ -18,9 +18,9 @@ pub fn of_name(sql: &str, name: &str, is_call: bool) -> Option<String> {
     let tokens: Vec<_> = lexer::tokens(sql).collect();
     let unquoted = |text: &str| text.trim_matches('"').to_owned();
     let found = tokens.iter().enumerate().find(|(index, token)| {
-        let is_name = matches!(token.kind, Kind::Word | Kind::Quoted)
+        let is_name = matches!(token.kind, TokenKind::Word | TokenKind::Quoted)
             && unquoted(token.text).eq_ignore_ascii_case(name);
-        let next = tokens.iter().skip(index + 1).find(|next| next.kind != Kind::Space);
+        let next = tokens.iter().skip(index + 1).find(|next| next.kind != TokenKind::Space);
         is_name && (!is_call || next.is_some_and(|next| next.text == "("))
     });
     let (_, token) = found?;
@@ -29,14 +29,14 @@ pub fn of_name(sql: &str, name: &str, is_call: bool) -> Option<String> {
 
 /// The name before the first comparison with a number without quotes.
 pub fn compared_with_number(sql: &str) -> Option<&str> {
-    let is_solid = |token: &Token<'_>| !matches!(token.kind, Kind::Space | Kind::Comment);
+    let is_solid = |token: &SqlToken<'_>| !matches!(token.kind, TokenKind::Space | TokenKind::Comment);
     let tokens: Vec<_> = lexer::tokens(sql).filter(is_solid).collect();
-    let is_comparison = |token: &Token<'_>| matches!(token.text, "=" | "<" | ">" | "!");
-    let is_number = |token: &Token<'_>| token.kind == Kind::Literal && !token.text.starts_with('\'');
+    let is_comparison = |token: &SqlToken<'_>| matches!(token.text, "=" | "<" | ">" | "!");
+    let is_number = |token: &SqlToken<'_>| token.kind == TokenKind::Literal && !token.text.starts_with('\'');
     tokens.iter().enumerate().find_map(|(index, name)| {
         let rest = &tokens[index + 1..];
         let signs = rest.iter().take_while(|token| is_comparison(token)).count();
-        let is_meant = name.kind == Kind::Word && signs > 0 && rest.get(signs).is_some_and(is_number);
+        let is_meant = name.kind == TokenKind::Word && signs > 0 && rest.get(signs).is_some_and(is_number);
         is_meant.then_some(name.text)
     })
 }

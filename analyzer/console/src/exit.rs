@@ -38,7 +38,7 @@ Exit codes:
 
 /// Reason why a command ended, with its exit code and a recommended action.
 #[derive(Debug)]
-pub struct Failure {
+pub struct CommandFailure {
     code: u8,
     error: anyhow::Error,
     /// The location of the error, on separate lines.
@@ -47,9 +47,9 @@ pub struct Failure {
 }
 
 /// Result of a command: an exit code, or the failure.
-pub type Outcome<T = u8> = Result<T, Failure>;
+pub type Outcome<T = u8> = Result<T, CommandFailure>;
 
-impl Failure {
+impl CommandFailure {
     /// A failure with a code of this file.
     pub fn new(code: u8, error: impl Into<anyhow::Error>) -> Self {
         Self { code, error: error.into(), excerpt: None, hint: None }
@@ -114,7 +114,7 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for CommandFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "error: {}", self.reason())?;
         self.excerpt.iter().try_for_each(|excerpt| write!(f, "\n{excerpt}"))?;
@@ -142,20 +142,21 @@ mod tests {
 
     #[test]
     fn says_error_causes_and_hint() {
-        let failure = Failure::io(std::io::Error::other("disk on fire"), "write `out.csv`")
+        let failure = CommandFailure::io(std::io::Error::other("disk on fire"), "write `out.csv`")
             .hint("use another disk".to_owned());
         assert_eq!(failure.to_string(), "error: write `out.csv`: disk on fire\nhint: use another disk");
     }
 
     #[test]
     fn a_name_begins_no_line() {
-        let failure = Failure::message(IO, "`a\nb.stallmap: ok` exists");
+        let failure = CommandFailure::message(IO, "`a\nb.stallmap: ok` exists");
         assert_eq!(failure.to_string(), "error: `a␊b.stallmap: ok` exists");
     }
 
     #[test]
     fn broken_pipe_is_success() {
-        let failure = Failure::io(std::io::Error::from(std::io::ErrorKind::BrokenPipe), "write output");
+        let failure =
+            CommandFailure::io(std::io::Error::from(std::io::ErrorKind::BrokenPipe), "write output");
         assert!(failure.is_broken_pipe());
         assert_eq!(failure.exit_code(), ExitCode::from(OK));
     }

@@ -15,8 +15,8 @@ use stallmap::tables::error::TableError;
 use stallmap_schema::capture::error::CaptureError;
 
 use super::excerpt;
-use super::names::{Names, nearest};
-use crate::exit::{CAPTURE, Failure, IO, QUERY, USAGE};
+use super::names::{SessionNames, nearest};
+use crate::exit::{CAPTURE, CommandFailure, IO, QUERY, USAGE};
 use crate::output;
 
 /// Maximum captures that a hint lists.
@@ -45,8 +45,8 @@ const LAYERS: [&str; 8] = [
 const MAX_COLUMNS: usize = 12;
 
 /// Reason why a capture could not be opened or a statement failed. The session provides the names that exist.
-pub fn explain(error: AnalyzeError, session: Option<&Session>) -> Failure {
-    let names = session.and_then(|session| Names::of(session).ok()).unwrap_or_default();
+pub fn explain(error: AnalyzeError, session: Option<&Session>) -> CommandFailure {
+    let names = session.and_then(|session| SessionNames::of(session).ok()).unwrap_or_default();
     match error {
         AnalyzeError::Query(error) => explain_query(&error, &names, ""),
         AnalyzeError::Capture(error) => capture_failure(&error),
@@ -55,35 +55,37 @@ pub fn explain(error: AnalyzeError, session: Option<&Session>) -> Failure {
 }
 
 /// An error whose text ends with a hint.
-fn damaged(text: &str, code: u8) -> Failure {
+fn damaged(text: &str, code: u8) -> CommandFailure {
     let (message, hint) = match text.split_once("; hint: ") {
         Some((message, hint)) => (message, Some(hint.to_owned())),
         None => (text, None),
     };
-    Failure::message(code, message).hint(hint)
+    CommandFailure::message(code, message).hint(hint)
 }
 
 /// The same for a statement that the user typed, with the location of the error in it.
-pub fn explain_in(error: AnalyzeError, session: &Session, sql: &str) -> Failure {
+pub fn explain_in(error: AnalyzeError, session: &Session, sql: &str) -> CommandFailure {
     match error {
-        AnalyzeError::Query(error) => explain_query(&error, &Names::of(session).unwrap_or_default(), sql),
+        AnalyzeError::Query(error) => {
+            explain_query(&error, &SessionNames::of(session).unwrap_or_default(), sql)
+        }
         other => explain(other, Some(session)),
     }
 }
 
 /// Why rows could not be turned into text.
-pub fn arrow_failure(error: ArrowError) -> Failure {
+pub fn arrow_failure(error: ArrowError) -> CommandFailure {
     explain(DataFusionError::from(error).into(), None)
 }
 
 /// Why a capture could not be opened or written.
-pub fn capture_failure(error: &CaptureError) -> Failure {
+pub fn capture_failure(error: &CaptureError) -> CommandFailure {
     let code = match error {
         CaptureError::Io { action: "open capture" | "read", .. } => CAPTURE,
         CaptureError::Io { .. } | CaptureError::Refused { .. } => IO,
         _ => CAPTURE,
     };
-    Failure::message(code, error).hint(here(error).or_else(|| error.hint()))
+    CommandFailure::message(code, error).hint(here(error).or_else(|| error.hint()))
 }
 
 /// Captures in the folder of a wrong path: the one with a similar name, or those in the folder itself.
@@ -132,7 +134,7 @@ fn code(error: &AnalyzeError) -> u8 {
 }
 
 /// An empty statement cannot come from the user.
-fn explain_query(error: &DataFusionError, names: &Names, sql: &str) -> Failure {
+fn explain_query(error: &DataFusionError, names: &SessionNames, sql: &str) -> CommandFailure {
     if let Some(error) = of_capture(error.find_root()) {
         return capture_failure(error);
     }
@@ -140,7 +142,7 @@ fn explain_query(error: &DataFusionError, names: &Names, sql: &str) -> Failure {
         DataFusionError::SchemaError(error, _) => match error.as_ref() {
             SchemaError::FieldNotFound { field, valid_fields } => no_column(field, valid_fields, sql),
             SchemaError::AmbiguousReference { field } => ambiguous(&field.name, sql),
-            other => Failure::message(QUERY, other),
+            other => CommandFailure::message(QUERY, other),
         },
         DataFusionError::SQL(error, _) => syntax(&error.to_string(), sql),
         DataFusionError::ResourcesExhausted(_) => {
@@ -149,7 +151,7 @@ fn explain_query(error: &DataFusionError, names: &Names, sql: &str) -> Failure {
                 "" => "query a part of the capture (`stallmap pack --launches` writes one)",
                 _ => "select fewer launches or tensors (WHERE)",
             };
-            Failure::message(QUERY, format!("{subject} needs more memory than --memory allows"))
+            CommandFailure::message(QUERY, format!("{subject} needs more memory than --memory allows"))
                 .hint(format!("{less}, or raise the limit: --memory 90%"))
         }
         DataFusionError::External(error) if error.is::<TableError>() => damaged(&error.to_string(), CAPTURE),
@@ -185,7 +187,7 @@ fn of_capture(error: &DataFusionError) -> Option<&CaptureError> {
 }
 
 /// Rewords the planner's errors.
-fn planning(message: &str, names: &Names, sql: &str) -> Failure {
+fn planning(message: &str, names: &SessionNames, sql: &str) -> CommandFailure {
     if let Some(table) = missing_table(message) {
         return no_table(table, names, sql);
     }
@@ -193,40 +195,40 @@ fn planning(message: &str, names: &Names, sql: &str) -> Failure {
         return no_function(name, names, sql);
     }
     if let Some(name) = between(message, "table function '", "'") {
-        let failure = Failure::message(QUERY, format!("no table function `{name}`"));
+        let failure = CommandFailure::message(QUERY, format!("no table function `{name}`"));
         return failure.excerpt(excerpt::of_name(sql, name, true));
     }
     if let Some(name) = between(message, "call to '", "' function") {
         let usage = names.signature(name).map(|usage| format!("it is called as {usage}"));
-        let failure = Failure::message(QUERY, format!("`{name}` does not take these arguments"));
+        let failure = CommandFailure::message(QUERY, format!("`{name}` does not take these arguments"));
         return failure.excerpt(excerpt::of_name(sql, name, true)).hint(usage);
     }
     if let Some(column) = between(message, "column \"", "\" must appear in the GROUP BY") {
         let column = column.rsplit('.').next().unwrap_or(column);
         let failure =
-            Failure::message(QUERY, format!("column `{column}` is neither grouped by nor aggregated"));
+            CommandFailure::message(QUERY, format!("column `{column}` is neither grouped by nor aggregated"));
         let hint = format!("add it to GROUP BY, or use min({column}), first_value({column}) or similar");
         return failure.excerpt(excerpt::of_name(sql, column, false)).hint(hint);
     }
     if let Some(alias) = message.strip_prefix("Invalid qualifier ") {
-        let failure = Failure::message(QUERY, format!("no table is called `{alias}` here"));
+        let failure = CommandFailure::message(QUERY, format!("no table is called `{alias}` here"));
         return failure.excerpt(excerpt::of_name(sql, alias, false));
     }
     if let Some(failure) = values(message, sql).or_else(|| outer::reworded(message, names, sql)) {
         return failure;
     }
-    Failure::message(QUERY, message)
+    CommandFailure::message(QUERY, message)
 }
 
 /// Rewords errors about values, which come while rows are computed.
-fn values(message: &str, sql: &str) -> Option<Failure> {
+fn values(message: &str, sql: &str) -> Option<CommandFailure> {
     // The second is a condition that the scan of a table computes.
     if message.contains("Divide by zero") || message.contains("DivideByZero") {
         let hint = "write a / nullif(b, 0), which is null there".to_owned();
-        return Some(Failure::message(QUERY, "division by zero").hint(hint));
+        return Some(CommandFailure::message(QUERY, "division by zero").hint(hint));
     }
     let text = between(message, "Cannot cast string '", "' to value of ")?;
-    let failure = Failure::message(QUERY, format!("the text '{text}' is no number"));
+    let failure = CommandFailure::message(QUERY, format!("the text '{text}' is no number"));
     let column = excerpt::compared_with_number(sql);
     let hint = column.map_or_else(
         || "try_cast(column AS DOUBLE) is null where a text is no number".to_owned(),
@@ -246,12 +248,12 @@ fn missing_table(message: &str) -> Option<&str> {
     message.strip_prefix("table '")?.strip_suffix("' not found")
 }
 
-fn no_table(qualified: &str, names: &Names, sql: &str) -> Failure {
+fn no_table(qualified: &str, names: &SessionNames, sql: &str) -> CommandFailure {
     let mut parts = qualified.rsplit('.');
     let (table, capture) = (parts.next().unwrap_or(qualified), parts.next());
     if let Some(capture) = capture.filter(|name| !names.captures.iter().any(|known| known == name)) {
         let captures = names.captures.join(", ");
-        return Failure::message(QUERY, format!("no capture is named `{capture}`"))
+        return CommandFailure::message(QUERY, format!("no capture is named `{capture}`"))
             .excerpt(excerpt::of_name(sql, capture, false))
             .hint(format!("captures here: {captures}"));
     }
@@ -263,27 +265,27 @@ fn no_table(qualified: &str, names: &Names, sql: &str) -> Failure {
             "`stallmap info NAME.stallmap` (in the shell: .tables, .views) lists tables and views".to_owned()
         }
     };
-    let failure = Failure::message(QUERY, format!("no table or view `{table}`"));
+    let failure = CommandFailure::message(QUERY, format!("no table or view `{table}`"));
     failure.excerpt(excerpt::of_name(sql, table, false)).hint(hint)
 }
 
-fn no_function(name: &str, names: &Names, sql: &str) -> Failure {
+fn no_function(name: &str, names: &SessionNames, sql: &str) -> CommandFailure {
     let near = nearest(name, names.functions.iter().map(String::as_str));
     let hint = near.map(|near| match names.signature(near) {
         Some(usage) => format!("did you mean {usage}?"),
         None => format!("did you mean `{near}`?"),
     });
-    let failure = Failure::message(QUERY, format!("no function `{name}`"));
+    let failure = CommandFailure::message(QUERY, format!("no function `{name}`"));
     failure.excerpt(excerpt::of_name(sql, name, true)).hint(hint)
 }
 
-fn ambiguous(name: &str, sql: &str) -> Failure {
-    let failure = Failure::message(QUERY, format!("several tables have a column `{name}`"));
+fn ambiguous(name: &str, sql: &str) -> CommandFailure {
+    let failure = CommandFailure::message(QUERY, format!("several tables have a column `{name}`"));
     let hint = format!("write the table's name or alias before it, as in t.{name}");
     failure.excerpt(excerpt::of_name(sql, name, false)).hint(hint)
 }
 
-fn no_column(field: &Column, valid: &[Column], sql: &str) -> Failure {
+fn no_column(field: &Column, valid: &[Column], sql: &str) -> CommandFailure {
     let place = excerpt::of_name(sql, &field.name, false);
     let table = field.relation.as_ref().map(|table| table.table().to_owned());
     let is_of = |column: &Column, table: &str| column.relation.as_ref().is_some_and(|of| of.table() == table);
@@ -295,7 +297,7 @@ fn no_column(field: &Column, valid: &[Column], sql: &str) -> Failure {
             valid.iter().filter_map(|column| column.relation.as_ref()).map(TableReference::table).collect();
         tables.sort_unstable();
         tables.dedup();
-        let failure = Failure::message(QUERY, format!("no table is called `{table}` here"));
+        let failure = CommandFailure::message(QUERY, format!("no table is called `{table}` here"));
         let hint = (!tables.is_empty()).then(|| format!("tables here: {}", tables.join(", ")));
         return failure.excerpt(excerpt::of_name(sql, table, false)).hint(hint);
     }
@@ -317,11 +319,11 @@ fn no_column(field: &Column, valid: &[Column], sql: &str) -> Failure {
         }
     };
     let of = table.map(|table| format!(" in `{table}`")).unwrap_or_default();
-    Failure::message(QUERY, format!("no column `{}`{of}", field.name)).excerpt(place).hint(hint)
+    CommandFailure::message(QUERY, format!("no column `{}`{of}", field.name)).excerpt(place).hint(hint)
 }
 
 /// A syntax error at the location from the parser, or at the end without one.
-fn syntax(message: &str, sql: &str) -> Failure {
+fn syntax(message: &str, sql: &str) -> CommandFailure {
     let message = one_line(strip(message, &["sql parser error: ", "ParserError(\"", "SQL error: "]));
     let (text, place) = message.split_once(" at Line: ").unwrap_or((message.as_str(), ""));
     let number = |text: &str| text.trim().trim_end_matches(['"', ')']).parse::<usize>().ok();
@@ -337,7 +339,7 @@ fn syntax(message: &str, sql: &str) -> Failure {
         (Some((line, column)), None) => format!(" at line {line}, column {column}"),
         _ => String::new(),
     };
-    let failure = Failure::message(QUERY, format!("syntax error: {text}{where_to}"));
+    let failure = CommandFailure::message(QUERY, format!("syntax error: {text}{where_to}"));
     failure.excerpt(place).hint(misspelt(&text))
 }
 

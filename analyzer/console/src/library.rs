@@ -4,8 +4,8 @@ use stallmap::session::Session;
 
 use super::names::nearest;
 use crate::args::named::is_statement;
-use crate::exit::{Failure, Outcome, USAGE};
-use crate::output::table::Table;
+use crate::exit::{CommandFailure, Outcome, USAGE};
+use crate::output::table::TextTable;
 
 /// Names the folder if no option does.
 pub const VARIABLE: &str = "STALLMAP_LIBRARY";
@@ -22,17 +22,17 @@ pub fn saved_query(session: &Session, name: &str, values: &[(String, String)]) -
             }
             None => format!("saved queries: {}", names().collect::<Vec<_>>().join(", ")),
         };
-        return Err(Failure::message(USAGE, format!("no saved query `{name}`")).hint(hint));
+        return Err(CommandFailure::message(USAGE, format!("no saved query `{name}`")).hint(hint));
     };
     query.filled(values).map_err(|error| {
         let text = error.to_string();
         let (message, hint) = text.split_once("; hint: ").unwrap_or((&text, ""));
-        Failure::message(USAGE, message).hint((!hint.is_empty()).then(|| hint.to_owned()))
+        CommandFailure::message(USAGE, message).hint((!hint.is_empty()).then(|| hint.to_owned()))
     })
 }
 
 /// The saved queries with titles and parameters.
-pub fn saved_queries(session: &Session) -> Table {
+pub fn saved_queries(session: &Session) -> TextTable {
     let rows = session.queries().iter().map(|query| {
         let parameters = query.parameters.iter().map(|parameter| match &parameter.default {
             Some(default) => format!("{}={default}", parameter.name),
@@ -41,5 +41,5 @@ pub fn saved_queries(session: &Session) -> Table {
         let parameters = parameters.collect::<Vec<_>>().join(" ");
         [query.package.clone(), query.name.clone(), parameters, query.title.clone()]
     });
-    Table::of_text(["folder", "query", "parameters", "answers"], rows.collect()).whole(&[1, 2])
+    TextTable::of_text(["folder", "query", "parameters", "answers"], rows.collect()).whole(&[1, 2])
 }

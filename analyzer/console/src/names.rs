@@ -10,7 +10,7 @@ use stallmap::session::every::EVERY;
 
 /// The names of a session.
 #[derive(Clone, Debug, Default)]
-pub struct Names {
+pub struct SessionNames {
     /// Captures, each a schema, and the one of them all.
     pub captures: Vec<String>,
     /// Columns by table.
@@ -25,7 +25,7 @@ pub struct Names {
     pub signatures: BTreeMap<String, String>,
 }
 
-impl Names {
+impl SessionNames {
     /// The names of an open session.
     pub fn of(session: &Session) -> Result<Self, AnalyzeError> {
         let context = session.context();

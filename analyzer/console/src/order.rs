@@ -10,7 +10,7 @@ use crate::exit::Outcome;
 use crate::explain::explain;
 
 /// Rows, and the order that they are in.
-pub struct Ordered {
+pub struct OrderedRows {
     /// The rows.
     pub rows: Vec<RecordBatch>,
     /// The order in words, as in `by samples, descending`. Empty if the rows have no order of their own.
@@ -21,7 +21,7 @@ pub struct Ordered {
 ///
 /// # Errors
 /// Fails if the statement fails.
-pub async fn ordered(session: &Session, statement: &str, limit: Option<usize>) -> Outcome<Ordered> {
+pub async fn ordered(session: &Session, statement: &str, limit: Option<usize>) -> Outcome<OrderedRows> {
     let fail = |error| explain(error, Some(session));
     let frame = session.sql(statement).await.map_err(fail)?;
     let keys = keys(&frame);
@@ -33,7 +33,7 @@ pub async fn ordered(session: &Session, statement: &str, limit: Option<usize>) -
     });
     let frame = frame.map_err(|error| fail(error.into()))?;
     let rows = frame.collect().await.map_err(|error| fail(error.into()))?;
-    Ok(Ordered { rows, order })
+    Ok(OrderedRows { rows, order })
 }
 
 /// The statement's keys, else its first measure, then every other column. None if the statement sorts by something that

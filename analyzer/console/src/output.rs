@@ -1,6 +1,6 @@
 //! Everything that reaches the user: the only code that writes to stdout and stderr.
 //!
-//! stdout is data. Messages, notes and progress go to stderr. Everything passes a [`gate::Gate`], except data for
+//! stdout is data. Messages, notes and progress go to stderr. Everything passes a [`gate::ControlFilter`], except data for
 //! programs where stdout is no terminal.
 
 pub mod file;
@@ -22,12 +22,12 @@ use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use gate::Gate;
-use paint::{Paint, Role};
+use gate::ControlFilter;
+use paint::{TextPaint, TextRole};
 pub use stallmap_schema::text::{in_line, path};
-pub use table::Canvas;
+pub use table::TableCanvas;
 
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandFailure, Outcome};
 
 /// True if text is as wide as its names and columns need.
 static WIDE: AtomicBool = AtomicBool::new(false);
@@ -36,17 +36,17 @@ static WIDE: AtomicBool = AtomicBool::new(false);
 const PAGE_WIDTH: usize = 120;
 
 /// Buffered standard output for text.
-pub fn stdout() -> BufWriter<Gate<Stdout>> {
-    BufWriter::new(Gate::new(io::stdout(), Paint::for_stream(&io::stdout()).is_on()))
+pub fn stdout() -> BufWriter<ControlFilter<Stdout>> {
+    BufWriter::new(ControlFilter::new(io::stdout(), TextPaint::for_stream(&io::stdout()).is_on()))
 }
 
 /// Buffered standard output for data that programs read, byte for byte. On a terminal it is text.
-pub fn data() -> rows::Sink {
+pub fn data() -> rows::RowSink {
     if is_terminal() { Box::new(stdout()) } else { Box::new(BufWriter::new(io::stdout())) }
 }
 
 /// Standard output in a format: text, or data.
-pub fn stdout_as(is_text: bool) -> rows::Sink {
+pub fn stdout_as(is_text: bool) -> rows::RowSink {
     if is_text { Box::new(stdout()) } else { data() }
 }
 
@@ -74,18 +74,21 @@ pub fn is_wide() -> bool {
 }
 
 /// The canvas of reports: as wide as the terminal, or a page.
-pub fn page() -> Canvas {
+pub fn page() -> TableCanvas {
     if is_wide() {
-        return Canvas { width: None, paint: Paint::for_stream(&io::stdout()) };
+        return TableCanvas { width: None, paint: TextPaint::for_stream(&io::stdout()) };
     }
     let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let width = terminal_width().or(columns).unwrap_or(PAGE_WIDTH).max(40);
-    Canvas { width: Some(width), paint: Paint::for_stream(&io::stdout()) }
+    TableCanvas { width: Some(width), paint: TextPaint::for_stream(&io::stdout()) }
 }
 
 /// The canvas of query results: they are data, and complete unless a terminal limits them.
-pub fn sheet() -> Canvas {
-    Canvas { width: terminal_width().filter(|_| !is_wide()), paint: Paint::for_stream(&io::stdout()) }
+pub fn sheet() -> TableCanvas {
+    TableCanvas {
+        width: terminal_width().filter(|_| !is_wide()),
+        paint: TextPaint::for_stream(&io::stdout()),
+    }
 }
 
 fn terminal_width() -> Option<usize> {
@@ -117,15 +120,15 @@ pub fn print_data(text: &str) -> Outcome<()> {
 
 /// Turns the result of writing to standard output into an outcome.
 pub fn written<T>(result: io::Result<T>) -> Outcome<T> {
-    result.map_err(|error| Failure::io(error, "write to standard output"))
+    result.map_err(|error| CommandFailure::io(error, "write to standard output"))
 }
 
 /// Prints the reason for a failure. A closed pipe is silent.
-pub fn message(failure: &Failure) {
+pub fn message(failure: &CommandFailure) {
     if !failure.is_broken_pipe() {
-        let paint = Paint::for_stream(&io::stderr());
+        let paint = TextPaint::for_stream(&io::stderr());
         let text = gate::shown(&failure.to_string(), false);
-        note(text.replacen("error:", &paint.text(Role::Error, "error:"), 1));
+        note(text.replacen("error:", &paint.text(TextRole::Error, "error:"), 1));
     }
 }
 
@@ -137,6 +140,6 @@ pub fn wrote(file: &Path) {
 /// Writes one message to stderr.
 pub fn note(text: impl Display) {
     // A failure to write to stderr cannot be reported.
-    let colours = Paint::for_stream(&io::stderr()).is_on();
+    let colours = TextPaint::for_stream(&io::stderr()).is_on();
     drop(writeln!(io::stderr(), "{}", gate::shown(&text.to_string(), colours)));
 }

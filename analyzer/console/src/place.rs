@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 /// `file:line function`, as views name lines.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Place<'a> {
+pub struct LineLocation<'a> {
     /// The file, as it was recorded.
     pub file: &'a str,
     /// The line, from 1.
@@ -15,7 +15,7 @@ pub struct Place<'a> {
     pub function: &'a str,
 }
 
-impl<'a> Place<'a> {
+impl<'a> LineLocation<'a> {
     /// None if the text does not begin with a file and a line.
     pub fn parse(text: &'a str) -> Option<Self> {
         let (place, function) = text.split_once(' ')?;
@@ -61,16 +61,16 @@ mod tests {
 
     #[test]
     fn lines_are_places() {
-        assert_eq!(Place::parse("a b.py"), None);
-        assert_eq!(Place::parse("m.py:0 f"), None);
-        let place = Place { file: "m.py", line: 31, function: "f (grad)" };
-        assert_eq!(Place::parse("m.py:31 f (grad)"), Some(place));
+        assert_eq!(LineLocation::parse("a b.py"), None);
+        assert_eq!(LineLocation::parse("m.py:0 f"), None);
+        let place = LineLocation { file: "m.py", line: 31, function: "f (grad)" };
+        assert_eq!(LineLocation::parse("m.py:31 f (grad)"), Some(place));
         assert_eq!(uri("/a b/<x>.py"), "a%20b/%3Cx%3E.py");
     }
 
     #[test]
     fn files_are_relative_to_the_root_above_them() {
-        let place = Place { file: "/home/me/model/m.py", line: 1, function: "f" };
+        let place = LineLocation { file: "/home/me/model/m.py", line: 1, function: "f" };
         let below = |root: &str| place.file_below(Some(Path::new(root)));
         assert_eq!([below("/home/me/model"), below("/home/me/mod")], ["m.py", "/home/me/model/m.py"]);
         assert_eq!(place.file_below(None), "/home/me/model/m.py");

@@ -14,13 +14,13 @@
 use arrow::array::{Array as _, ArrayRef, AsArray as _, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field};
-use stallmap_schema::cell::Cell;
+use stallmap_schema::cell::ColumnCell;
 
-use crate::exit::{Failure, Outcome, QUERY};
+use crate::exit::{CommandFailure, Outcome, QUERY};
 use crate::explain::arrow_failure;
 
 /// A struct that [`rows!`](crate::rows) declared.
-pub trait Row: Sized {
+pub trait QueryRow: Sized {
     /// The columns that it reads.
     const COLUMNS: &'static [&'static str];
 
@@ -29,7 +29,7 @@ pub trait Row: Sized {
 }
 
 /// A type of a field.
-pub trait Value: Sized {
+pub trait RowValue: Sized {
     /// The Arrow type that its column is cast to.
     fn data_type() -> DataType;
     /// The value at a row; none where a null is not allowed.
@@ -38,24 +38,24 @@ pub trait Value: Sized {
 
 /// A list of texts. A null is an empty list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Texts(pub Vec<String>);
+pub struct TextList(pub Vec<String>);
 
 macro_rules! cells {
     ($($type:ty)+) => {$(
-        impl Value for $type {
-            fn data_type() -> DataType { <$type as Cell>::data_type() }
-            fn at(column: &ArrayRef, row: usize) -> Option<Self> { <$type as Cell>::read(column, row) }
+        impl RowValue for $type {
+            fn data_type() -> DataType { <$type as ColumnCell>::data_type() }
+            fn at(column: &ArrayRef, row: usize) -> Option<Self> { <$type as ColumnCell>::read(column, row) }
         }
-        impl Value for Option<$type> {
-            fn data_type() -> DataType { <$type as Cell>::data_type() }
-            fn at(column: &ArrayRef, row: usize) -> Option<Self> { Some(<$type as Cell>::read(column, row)) }
+        impl RowValue for Option<$type> {
+            fn data_type() -> DataType { <$type as ColumnCell>::data_type() }
+            fn at(column: &ArrayRef, row: usize) -> Option<Self> { Some(<$type as ColumnCell>::read(column, row)) }
         }
     )+};
 }
 
 cells! { u32 u64 i64 f64 bool String }
 
-impl Value for Texts {
+impl RowValue for TextList {
     fn data_type() -> DataType {
         DataType::List(Field::new_list_field(DataType::Utf8, true).into())
     }
@@ -70,19 +70,19 @@ impl Value for Texts {
 }
 
 /// A column of a batch as a field's type.
-pub fn column<T: Value>(query: &str, batch: &RecordBatch, name: &str) -> Outcome<Vec<T>> {
+pub fn column<T: RowValue>(query: &str, batch: &RecordBatch, name: &str) -> Outcome<Vec<T>> {
     let found = batch.column_by_name(name);
-    let found =
-        found.ok_or_else(|| Failure::message(QUERY, format!("query `{query}` has no column `{name}`")))?;
+    let found = found
+        .ok_or_else(|| CommandFailure::message(QUERY, format!("query `{query}` has no column `{name}`")))?;
     let found = cast(found, &T::data_type()).map_err(arrow_failure)?;
     let null = |row| {
         let message = format!("column `{name}` of query `{query}` is null in row {}", row + 1);
-        Failure::message(QUERY, message)
+        CommandFailure::message(QUERY, message)
     };
     (0..found.len()).map(|row| T::at(&found, row).ok_or_else(|| null(row))).collect()
 }
 
-/// Declares structs with a [`Row::read`](crate::row::Row) of their columns; `as "name"` names a column that the field
+/// Declares structs with a [`QueryRow::read`](crate::row::QueryRow) of their columns; `as "name"` names a column that the field
 /// does not.
 #[macro_export]
 macro_rules! rows {
@@ -97,7 +97,7 @@ macro_rules! rows {
             $($(#[$field_meta])* $field_vis $field: $type,)*
         }
 
-        impl $crate::row::Row for $name {
+        impl $crate::row::QueryRow for $name {
             const COLUMNS: &'static [&'static str] = &[$($crate::column_name!($field $($column)?)),*];
 
             fn read(
@@ -143,7 +143,7 @@ mod tests {
     rows! {
         /// A row.
         #[derive(Debug, PartialEq)]
-        struct Thing {
+        struct ExampleRow {
             id: u64,
             text: Option<String> as "name",
             size: f64,
@@ -161,15 +161,16 @@ mod tests {
 
     #[test]
     fn columns_are_found_by_name_and_cast() {
-        let rows = Thing::read("q", &[batch("name").slice(0, 1)]).unwrap_or_default();
-        assert_eq!(rows, [Thing { id: 1, text: Some("a".to_owned()), size: 0.5 }]);
-        assert_eq!(Thing::COLUMNS, ["id", "name", "size"]);
+        let rows = ExampleRow::read("q", &[batch("name").slice(0, 1)]).unwrap_or_default();
+        assert_eq!(rows, [ExampleRow { id: 1, text: Some("a".to_owned()), size: 0.5 }]);
+        assert_eq!(ExampleRow::COLUMNS, ["id", "name", "size"]);
     }
 
     #[test]
     fn what_cannot_be_read_is_named() {
-        let message =
-            |batch| Thing::read("q", &[batch]).map_or_else(|failure| failure.to_string(), |_| String::new());
+        let message = |batch| {
+            ExampleRow::read("q", &[batch]).map_or_else(|failure| failure.to_string(), |_| String::new())
+        };
         assert!(message(batch("other")).contains("query `q` has no column `name`"));
         assert!(message(batch("name")).contains("column `size` of query `q` is null in row 2"));
     }

@@ -8,7 +8,7 @@ use datafusion::error::Result;
 use stallmap_schema::word::Space;
 
 use super::index::{column, wrong};
-use super::request::{Lanes, Request};
+use super::request::{ActiveLanes, WarpRequest};
 
 /// The columns that every use of the engine reads, in the order of the table.
 pub const COLUMNS: [&str; 9] = [
@@ -28,9 +28,9 @@ pub const COLUMNS: [&str; 9] = [
 pub const LANES: [&str; 4] = ["access_bytes", "stride_bytes", "offsets", "offset_shift"];
 
 /// The bytes between the lowest and the highest address of each request of a batch of `memory_access`.
-pub(super) struct Spans<'a> {
+pub(super) struct RequestSpans<'a> {
     pub(super) kernel_id: &'a [u64],
-    space: Words<'a>,
+    space: EnumColumn<'a>,
     /// Per enum value of the space, true for device memory.
     is_global: Vec<bool>,
     /// Per enum value of the space, true for shared memory.
@@ -40,10 +40,10 @@ pub(super) struct Spans<'a> {
     pub(super) span_bytes: &'a [u64],
 }
 
-impl<'a> Spans<'a> {
+impl<'a> RequestSpans<'a> {
     /// The columns of a batch. An error names a column that is not as declared.
     pub(super) fn new(batch: &'a RecordBatch) -> Result<Self> {
-        let space = Words::new(batch, "space")?;
+        let space = EnumColumn::new(batch, "space")?;
         let is_global =
             |word: &str| matches!(Space::from_word(word), Some(Space::Global | Space::GlobalAsync));
         Ok(Self {
@@ -71,8 +71,8 @@ impl<'a> Spans<'a> {
 }
 
 /// A batch of `memory_access` with the addresses of lanes.
-pub(super) struct Accesses<'a> {
-    pub(super) spans: Spans<'a>,
+pub(super) struct AccessBatch<'a> {
+    pub(super) spans: RequestSpans<'a>,
     access_bytes: &'a [u8],
     stride_bytes: &'a Int32Array,
     offsets: &'a ListArray,
@@ -80,22 +80,22 @@ pub(super) struct Accesses<'a> {
     offset_shift: &'a [u8],
 }
 
-impl<'a> Deref for Accesses<'a> {
-    type Target = Spans<'a>;
+impl<'a> Deref for AccessBatch<'a> {
+    type Target = RequestSpans<'a>;
 
-    fn deref(&self) -> &Spans<'a> {
+    fn deref(&self) -> &RequestSpans<'a> {
         &self.spans
     }
 }
 
-impl<'a> Accesses<'a> {
+impl<'a> AccessBatch<'a> {
     /// The columns of a batch. An error names a column that is not as declared.
     pub(super) fn new(batch: &'a RecordBatch) -> Result<Self> {
         let offsets = batch.column_by_name("offsets").and_then(|array| array.as_list_opt::<i32>());
         let offsets = offsets.ok_or_else(|| wrong("offsets"))?;
         let distances = offsets.values().as_primitive_opt::<UInt32Type>().ok_or_else(|| wrong("offsets"))?;
         Ok(Self {
-            spans: Spans::new(batch)?,
+            spans: RequestSpans::new(batch)?,
             access_bytes: values::<UInt8Type>(batch, "access_bytes")?,
             stride_bytes: column::<Int32Type>(batch, "stride_bytes")?,
             offsets,
@@ -106,18 +106,18 @@ impl<'a> Accesses<'a> {
 
     /// The request of a row.
     #[inline]
-    pub(super) fn request(&self, row: usize) -> Request<'a> {
+    pub(super) fn request(&self, row: usize) -> WarpRequest<'a> {
         let lanes = if self.stride_bytes.is_valid(row) {
-            Lanes::Regular(self.stride_bytes.value(row))
+            ActiveLanes::Regular(self.stride_bytes.value(row))
         } else if self.offsets.is_valid(row) {
             let bounds = self.offsets.value_offsets();
             let bound = |place: usize| usize::try_from(bounds[place]).unwrap_or(0);
-            Lanes::Irregular(&self.distances[bound(row)..bound(row + 1)], self.offset_shift[row])
+            ActiveLanes::Irregular(&self.distances[bound(row)..bound(row + 1)], self.offset_shift[row])
         } else {
             // Neither has lane addresses: only the lowest address is known.
-            Lanes::Regular(0)
+            ActiveLanes::Regular(0)
         };
-        Request {
+        WarpRequest {
             lane_mask: self.lane_mask[row],
             address: self.address[row],
             span_bytes: self.span_bytes[row],
@@ -128,33 +128,33 @@ impl<'a> Accesses<'a> {
 }
 
 /// The columns that identify the instruction of a row.
-pub(super) struct Instructions<'a> {
+pub(super) struct InstructionColumns<'a> {
     pub(super) function_id: &'a [u64],
     pub(super) pc: &'a [u32],
-    pub(super) kind: Words<'a>,
-    pub(super) space: Words<'a>,
+    pub(super) kind: EnumColumn<'a>,
+    pub(super) space: EnumColumn<'a>,
 }
 
-impl<'a> Instructions<'a> {
+impl<'a> InstructionColumns<'a> {
     /// The columns of a batch.
     pub(super) fn new(batch: &'a RecordBatch) -> Result<Self> {
         Ok(Self {
             function_id: values::<UInt64Type>(batch, "function_id")?,
             pc: values::<UInt32Type>(batch, "pc")?,
-            kind: Words::new(batch, "kind")?,
-            space: Words::new(batch, "space")?,
+            kind: EnumColumn::new(batch, "kind")?,
+            space: EnumColumn::new(batch, "space")?,
         })
     }
 }
 
 /// The columns that identify the block, the warp and the order of warp requests.
-pub(super) struct Places<'a> {
+pub(super) struct WarpColumns<'a> {
     pub(super) block: &'a [u64],
     pub(super) warp: &'a [u16],
     pub(super) sequence: &'a [u64],
 }
 
-impl<'a> Places<'a> {
+impl<'a> WarpColumns<'a> {
     /// The columns of a batch.
     pub(super) fn new(batch: &'a RecordBatch) -> Result<Self> {
         Ok(Self {
@@ -166,12 +166,12 @@ impl<'a> Places<'a> {
 }
 
 /// A dictionary-encoded column of enum values.
-pub(super) struct Words<'a> {
+pub(super) struct EnumColumn<'a> {
     codes: &'a [u8],
     pub(super) words: Vec<&'a str>,
 }
 
-impl<'a> Words<'a> {
+impl<'a> EnumColumn<'a> {
     fn new(batch: &'a RecordBatch, name: &str) -> Result<Self> {
         let array = batch.column_by_name(name).and_then(|array| array.as_dictionary_opt::<UInt8Type>());
         let array = array.ok_or_else(|| wrong(name))?;

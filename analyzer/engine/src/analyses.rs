@@ -16,32 +16,32 @@ use datafusion::logical_expr::{BinaryExpr, Expr, Operator, TableProviderFilterPu
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{binary, col, lit};
 use datafusion::physical_plan::ExecutionPlan;
-use stallmap_schema::table::{Row as _, TableDef};
+use stallmap_schema::table::{TableDef, TableRow as _};
 
-use super::analysis::{Analysis, COLUMNS};
+use super::analysis::{AccessAnalysis, COLUMNS};
 use super::analyze::AnalyzeExec;
-use super::cells::{Cells, Grain};
-use super::classes::Classes;
-use super::copies::Copies;
+use super::cells::{BinCells, CellGrain};
+use super::classes::RequestClasses;
+use super::copies::CaptureCopies;
 use super::derived::{
     AccessClass, BlockFootprint, InstructionReuse, InstructionStride, LaunchCellPart, LoadRedundancy,
     PcCellPart, ReuseDistance, SectorSharing, TargetTouch,
 };
 use super::index::TensorIndex;
-use super::life::Life;
-use super::redundancy::Redundancy;
-use super::resolve::Resolver;
-use super::reuse::{self, Reuse};
-use super::sharing::{self, Sharing};
-use super::strides::Strides;
-use super::table::Engine;
-use super::touch::Touches;
+use super::life::MemoryLife;
+use super::redundancy::RedundancyAnalysis;
+use super::resolve::AddressResolver;
+use super::reuse::{self, ReuseAnalysis};
+use super::sharing::{self, SharingAnalysis};
+use super::strides::StrideAnalysis;
+use super::table::CaptureEngine;
+use super::touch::TargetTouches;
 use stallmap_tables::plain;
 use tokio::sync::Mutex;
 
 /// Which analysis: one for each table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum AnalysisKind {
     /// `launch_cell_part`.
     LaunchCells,
     /// `pc_cell_part`.
@@ -64,7 +64,7 @@ pub enum Kind {
     Strides,
 }
 
-impl Kind {
+impl AnalysisKind {
     /// Every analysis.
     pub const ALL: [Self; 10] = [
         Self::LaunchCells,
@@ -124,31 +124,32 @@ impl Kind {
     /// The analysis, with some bytes of memory for a launch.
     pub(super) fn start(
         self,
-        resolver: Resolver,
-        asked: &Arc<Asked>,
+        resolver: AddressResolver,
+        asked: &Arc<AnalysisScan>,
         room_bytes: usize,
-    ) -> Box<dyn Analysis> {
+    ) -> Box<dyn AccessAnalysis> {
         let asked = Arc::clone(asked);
         match self {
-            Self::LaunchCells => Box::new(Cells::new(resolver, asked, Grain::Launch, room_bytes)),
-            Self::PcCells => Box::new(Cells::new(resolver, asked, Grain::Instruction, room_bytes)),
-            Self::Touches => Box::new(Touches::new(resolver, asked, room_bytes)),
-            Self::BlockFootprints => Box::new(Sharing::new(sharing::Grain::Block, room_bytes)),
-            Self::SectorSharing => Box::new(Sharing::new(sharing::Grain::Sharing, room_bytes)),
-            Self::ReuseDistances => Box::new(Reuse::new(reuse::Grain::Launch, room_bytes)),
-            Self::InstructionReuse => {
-                Box::new(Reuse::new(reuse::Grain::Instruction(asked.multiprocessors), room_bytes))
-            }
-            Self::LoadRedundancy => Box::new(Redundancy::new(room_bytes)),
-            Self::Classes => Box::new(Classes::default()),
-            Self::Strides => Box::new(Strides::default()),
+            Self::LaunchCells => Box::new(BinCells::new(resolver, asked, CellGrain::Launch, room_bytes)),
+            Self::PcCells => Box::new(BinCells::new(resolver, asked, CellGrain::Instruction, room_bytes)),
+            Self::Touches => Box::new(TargetTouches::new(resolver, asked, room_bytes)),
+            Self::BlockFootprints => Box::new(SharingAnalysis::new(sharing::SharingGrain::Block, room_bytes)),
+            Self::SectorSharing => Box::new(SharingAnalysis::new(sharing::SharingGrain::Sharing, room_bytes)),
+            Self::ReuseDistances => Box::new(ReuseAnalysis::new(reuse::ReuseGrain::Launch, room_bytes)),
+            Self::InstructionReuse => Box::new(ReuseAnalysis::new(
+                reuse::ReuseGrain::Instruction(asked.multiprocessors),
+                room_bytes,
+            )),
+            Self::LoadRedundancy => Box::new(RedundancyAnalysis::new(room_bytes)),
+            Self::Classes => Box::new(RequestClasses::default()),
+            Self::Strides => Box::new(StrideAnalysis::default()),
         }
     }
 }
 
 /// Columns and filters of a query that reduce the work of an analysis.
 #[derive(Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct AnalysisScan {
     /// The columns of the table that are read.
     columns: Vec<&'static str>,
     /// The views of requested tensors, as positions in the index. `None` for all.
@@ -159,14 +160,14 @@ pub(super) struct Asked {
     /// The launches during the lifetimes of their storages.
     kernels: Option<(u64, u64)>,
     /// Memcpys between launches, if the analysis needs them.
-    pub(super) copies: Copies,
+    pub(super) copies: CaptureCopies,
     /// Multiprocessors of the largest GPU, if the analysis needs them.
     pub(super) multiprocessors: u64,
     /// The turn of the launch, of all analyses of the capture, that takes much memory.
     pub(super) turn: Arc<Mutex<()>>,
 }
 
-impl Asked {
+impl AnalysisScan {
     /// From a query's filters.
     pub(super) fn new(filters: &[Expr], index: &TensorIndex) -> Self {
         let Some(tensors) = filters.iter().filter_map(tensors).reduce(|a, b| &a & &b) else {
@@ -185,7 +186,12 @@ impl Asked {
     }
 
     /// All columns of a table, with filters.
-    pub(super) fn all(engine: &Engine, kind: Kind, filters: &[Expr], index: &TensorIndex) -> Result<Self> {
+    pub(super) fn all(
+        engine: &CaptureEngine,
+        kind: AnalysisKind,
+        filters: &[Expr],
+        index: &TensorIndex,
+    ) -> Result<Self> {
         let columns = kind.table().columns.iter().map(|column| column.name).collect();
         let mut asked = Self { columns, ..Self::new(filters, index) };
         asked.of_engine(engine, kind, index)?;
@@ -193,11 +199,11 @@ impl Asked {
     }
 
     /// Adds what an analysis needs of the capture.
-    fn of_engine(&mut self, engine: &Engine, kind: Kind, index: &TensorIndex) -> Result<()> {
-        if kind == Kind::Touches {
+    fn of_engine(&mut self, engine: &CaptureEngine, kind: AnalysisKind, index: &TensorIndex) -> Result<()> {
+        if kind == AnalysisKind::Touches {
             self.copies = engine.copies(index)?;
         }
-        if kind == Kind::InstructionReuse {
+        if kind == AnalysisKind::InstructionReuse {
             self.multiprocessors = engine.multiprocessors()?;
         }
         self.turn = engine.turn();
@@ -249,7 +255,7 @@ impl Asked {
 
 /// The first and the last kernel_id of launches during the lifetimes of some storages.
 fn kernels(index: &TensorIndex, storages: &BTreeSet<u32>) -> Option<(u64, u64)> {
-    let lives: Vec<(usize, &Life)> = index
+    let lives: Vec<(usize, &MemoryLife)> = index
         .runs
         .iter()
         .enumerate()
@@ -302,19 +308,19 @@ pub(super) fn input(access: &Schema) -> Result<Vec<usize>> {
 /// The table of an analysis.
 #[derive(Debug)]
 pub struct AnalysisTable {
-    engine: Arc<Engine>,
-    kind: Kind,
+    engine: Arc<CaptureEngine>,
+    kind: AnalysisKind,
     schema: SchemaRef,
 }
 
 impl AnalysisTable {
     /// The table of a capture's engine.
-    pub fn new(engine: Arc<Engine>, kind: Kind) -> Self {
+    pub fn new(engine: Arc<CaptureEngine>, kind: AnalysisKind) -> Self {
         Self { engine, kind, schema: kind.schema() }
     }
 
     /// The engine and the analysis.
-    pub fn parts(&self) -> (&Arc<Engine>, Kind) {
+    pub fn parts(&self) -> (&Arc<CaptureEngine>, AnalysisKind) {
         (&self.engine, self.kind)
     }
 
@@ -356,7 +362,8 @@ impl TableProvider for AnalysisTable {
         }
         let columns = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
         let index = if self.kind.resolves() { self.engine.index().await? } else { Arc::default() };
-        let mut asked = if self.kind.resolves() { Asked::new(filters, &index) } else { Asked::default() };
+        let mut asked =
+            if self.kind.resolves() { AnalysisScan::new(filters, &index) } else { AnalysisScan::default() };
         let known = self.kind.table().columns;
         asked.columns =
             columns.iter().filter_map(|&place| known.get(place)).map(|column| column.name).collect();

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::array::RecordBatch;
 use datafusion::error::Result;
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 
 use stallmap_tables::plain;
 
@@ -28,7 +28,7 @@ pub(super) const COLUMNS: [&str; 15] = [
 ];
 
 /// A part of the work on a launch that needs no other part.
-pub(super) trait Job: Send {
+pub(super) trait LaunchJob: Send {
     /// Does a bit of it, small enough for a query to be cancelled in between. Returns true if more remains.
     fn step(&mut self) -> bool;
 
@@ -37,37 +37,37 @@ pub(super) trait Job: Send {
 }
 
 /// Something that is done to data, a bit at a time.
-pub(super) trait Step<D>: Send {
-    /// See [`Job::step`].
+pub(super) trait DataStep<D>: Send {
+    /// See [`LaunchJob::step`].
     fn step(&mut self, data: &D) -> bool;
 
-    /// See [`Job::bytes`].
+    /// See [`LaunchJob::bytes`].
     fn bytes(&self) -> usize;
 }
 
 /// Steps that an analysis gives away as a job, and takes back when it is done.
-pub(super) type Lent<S> = Arc<Mutex<S>>;
+pub(super) type LentSteps<S> = Arc<Mutex<S>>;
 
 /// Access to lent steps. A step that panicked ends the query, so its state is never read.
-pub(super) fn lent<S>(steps: &Lent<S>) -> MutexGuard<'_, S> {
+pub(super) fn lent<S>(steps: &LentSteps<S>) -> MutexGuard<'_, S> {
     steps.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The jobs of steps over the same data.
-pub(super) fn jobs<D: Send + Sync + 'static, S: Step<D> + 'static>(
+pub(super) fn jobs<D: Send + Sync + 'static, S: DataStep<D> + 'static>(
     data: &Arc<D>,
-    steps: &[Lent<S>],
-) -> Vec<Box<dyn Job>> {
-    let job = |steps: &Lent<S>| Over { data: Arc::clone(data), steps: Arc::clone(steps) };
+    steps: &[LentSteps<S>],
+) -> Vec<Box<dyn LaunchJob>> {
+    let job = |steps: &LentSteps<S>| StepsOver { data: Arc::clone(data), steps: Arc::clone(steps) };
     steps.iter().map(|steps| Box::new(job(steps)) as _).collect()
 }
 
-struct Over<D, S> {
+struct StepsOver<D, S> {
     data: Arc<D>,
-    steps: Lent<S>,
+    steps: LentSteps<S>,
 }
 
-impl<D: Send + Sync, S: Step<D>> Job for Over<D, S> {
+impl<D: Send + Sync, S: DataStep<D>> LaunchJob for StepsOver<D, S> {
     fn step(&mut self) -> bool {
         lent(&self.steps).step(&self.data)
     }
@@ -78,7 +78,7 @@ impl<D: Send + Sync, S: Step<D>> Job for Over<D, S> {
 }
 
 /// Something that is computed from accesses, launch by launch, in the order in which a capture stores them.
-pub(super) trait Analysis: Send {
+pub(super) trait AccessAnalysis: Send {
     /// Adds accesses of one launch, which all have its kernel_id.
     fn add(&mut self, accesses: &RecordBatch) -> Result<()>;
 
@@ -89,7 +89,7 @@ pub(super) trait Analysis: Send {
     /// It is asked for the stage after that when all are done. None if no work remains.
     ///
     /// The rows are the same for every number of parts.
-    fn jobs(&mut self, _most: usize) -> Vec<Box<dyn Job>> {
+    fn jobs(&mut self, _most: usize) -> Vec<Box<dyn LaunchJob>> {
         Vec::new()
     }
 
@@ -110,18 +110,18 @@ pub(super) trait Analysis: Send {
 }
 
 /// Rows that wait to be taken.
-pub(super) struct Ready<R: Row> {
+pub(super) struct ReadyRows<R: TableRow> {
     builder: R::Builder,
     count: usize,
 }
 
-impl<R: Row> Default for Ready<R> {
+impl<R: TableRow> Default for ReadyRows<R> {
     fn default() -> Self {
         Self { builder: R::Builder::default(), count: 0 }
     }
 }
 
-impl<R: Row> Ready<R> {
+impl<R: TableRow> ReadyRows<R> {
     pub(super) fn push(&mut self, row: R) {
         row.append(&mut self.builder);
         self.count += 1;

@@ -32,10 +32,10 @@ use tokio::runtime::Handle;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::task::JoinSet;
 
-use super::analyses::{Asked, Kind};
-use super::analysis::{Analysis, COLUMNS, Job};
+use super::analyses::{AnalysisKind, AnalysisScan};
+use super::analysis::{AccessAnalysis, COLUMNS, LaunchJob};
 use super::index::{TensorIndex, wrong};
-use super::resolve::Resolver;
+use super::resolve::AddressResolver;
 
 /// Number of leading columns that accesses must be sorted by: launch, function, pc.
 const ORDERED: usize = 3;
@@ -45,8 +45,8 @@ const ORDERED: usize = 3;
 pub(super) struct AnalyzeExec {
     inputs: Vec<Arc<dyn ExecutionPlan>>,
     index: Arc<TensorIndex>,
-    kind: Kind,
-    asked: Arc<Asked>,
+    kind: AnalysisKind,
+    asked: Arc<AnalysisScan>,
     /// The output columns, by position in the table.
     columns: Vec<usize>,
     /// Joins that select launches. The inputs read no others once these have collected them.
@@ -60,8 +60,8 @@ impl AnalyzeExec {
     pub(super) fn new(
         inputs: Vec<Arc<dyn ExecutionPlan>>,
         index: Arc<TensorIndex>,
-        kind: Kind,
-        asked: Arc<Asked>,
+        kind: AnalysisKind,
+        asked: Arc<AnalysisScan>,
         columns: Vec<usize>,
     ) -> Result<Self> {
         let schema = Arc::new(kind.schema().project(&columns)?);
@@ -182,10 +182,11 @@ impl ExecutionPlan for AnalyzeExec {
         let input = self.inputs.get(partition);
         let input = input.ok_or_else(|| DataFusionError::Internal("AnalyzeExec has no such input".into()))?;
         let name = format!("{} of partition {partition}", self.kind.table().name);
-        let analysis = self.kind.start(Resolver::new(Arc::clone(&self.index)), &self.asked, room(&context));
-        let running = Running {
+        let analysis =
+            self.kind.start(AddressResolver::new(Arc::clone(&self.index)), &self.asked, room(&context));
+        let running = RunningAnalysis {
             launches: self.launches.clone(),
-            ..Running::new(
+            ..RunningAnalysis::new(
                 input.execute(0, Arc::clone(&context))?,
                 analysis,
                 name,
@@ -195,7 +196,11 @@ impl ExecutionPlan for AnalyzeExec {
         };
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let columns = self.columns.clone();
-        let next = move |(running, metrics, columns): (Option<Running>, BaselineMetrics, Vec<usize>)| async move {
+        let next = move |(running, metrics, columns): (
+            Option<RunningAnalysis>,
+            BaselineMetrics,
+            Vec<usize>,
+        )| async move {
             let mut running = running?;
             let batch = running.next().await.transpose()?;
             let batch = batch.and_then(|batch| Ok(batch.project(&columns)?));
@@ -230,12 +235,12 @@ impl ExecutionPlan for AnalyzeExec {
 }
 
 /// An analysis that runs.
-pub(super) struct Running {
+pub(super) struct RunningAnalysis {
     input: SendableRecordBatchStream,
-    analysis: Box<dyn Analysis>,
+    analysis: Box<dyn AccessAnalysis>,
     /// Filters of the input that are not complete yet.
     launches: Vec<Arc<DynamicFilterPhysicalExpr>>,
-    memory: Memory,
+    memory: AnalysisMemory,
     most_jobs: usize,
     /// Pending input: accesses of one launch each, or the input's end.
     pieces: VecDeque<Option<(u64, RecordBatch)>>,
@@ -245,11 +250,11 @@ pub(super) struct Running {
     size: usize,
 }
 
-impl Running {
+impl RunningAnalysis {
     /// An analysis of an input. The name is that of its memory.
     pub(super) fn new(
         input: SendableRecordBatchStream,
-        analysis: Box<dyn Analysis>,
+        analysis: Box<dyn AccessAnalysis>,
         name: String,
         turns: &Arc<Mutex<()>>,
         context: &TaskContext,
@@ -259,7 +264,7 @@ impl Running {
             input,
             analysis,
             launches: Vec::new(),
-            memory: Memory::new(reservation, context, turns),
+            memory: AnalysisMemory::new(reservation, context, turns),
             most_jobs: context.session_config().target_partitions(),
             pieces: VecDeque::new(),
             kernel_id: None,
@@ -327,7 +332,7 @@ async fn complete(filter: &DynamicFilterPhysicalExpr) {
     }
 }
 
-impl Running {
+impl RunningAnalysis {
     /// Does the work on an ended launch.
     async fn work(&mut self) -> Result<()> {
         let mut has_worked = false;
@@ -363,7 +368,7 @@ impl Running {
 }
 
 /// Does a job. Between two steps, the query can be cancelled.
-async fn run(mut job: Box<dyn Job>, memory: MemoryReservation) -> Result<()> {
+async fn run(mut job: Box<dyn LaunchJob>, memory: MemoryReservation) -> Result<()> {
     while job.step() {
         memory.try_resize(job.bytes())?;
         tokio::task::yield_now().await;
@@ -381,7 +386,7 @@ pub(super) fn room(context: &TaskContext) -> usize {
 }
 
 /// An analysis's share of the session's memory.
-struct Memory {
+struct AnalysisMemory {
     reservation: MemoryReservation,
     /// A launch that takes more bytes waits for its turn: two would wait for the memory of each other.
     most_bytes: usize,
@@ -389,7 +394,7 @@ struct Memory {
     turn: Option<OwnedMutexGuard<()>>,
 }
 
-impl Memory {
+impl AnalysisMemory {
     fn new(reservation: MemoryReservation, context: &TaskContext, turns: &Arc<Mutex<()>>) -> Self {
         let partitions = context.session_config().target_partitions().max(1);
         let most_bytes = room(context) / partitions;

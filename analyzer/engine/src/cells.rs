@@ -4,23 +4,23 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use datafusion::error::Result;
-use stallmap_memory::bins::{Cell, Counts};
-use stallmap_memory::cells::{Accessed, Finder};
+use stallmap_memory::bins::{BinCounts, HeatCell};
+use stallmap_memory::cells::{AccessedBin, BinFinder};
 use stallmap_memory::numbers::position;
 use stallmap_schema::id::{FunctionId, KernelId, Pc, TensorId};
 
-use super::access::{Accesses, Instructions, Places};
-use super::analyses::Asked;
-use super::analysis::{Analysis, Ready};
-use super::derived::{LaunchCellPart, PcCellPart, Word};
-use super::distinct::{Distinct, crowd_of};
-use super::grid::Grid;
-use super::request::Request;
-use super::resolve::{Resolver, Share, Target};
+use super::access::{AccessBatch, InstructionColumns, WarpColumns};
+use super::analyses::AnalysisScan;
+use super::analysis::{AccessAnalysis, ReadyRows};
+use super::derived::{LaunchCellPart, OpenWord, PcCellPart};
+use super::distinct::{DistinctItems, crowd_of};
+use super::grid::BinGrid;
+use super::request::WarpRequest;
+use super::resolve::{AddressResolver, AddressTarget, LaneShare};
 
 /// The rows of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Grain {
+pub(super) enum CellGrain {
     /// A bin in a launch: `launch_cell_part`.
     Launch,
     /// A bin for an instruction of a launch: `pc_cell_part`.
@@ -30,31 +30,31 @@ pub(super) enum Grain {
 }
 
 /// An instruction of a launch.
-type Key = (u64, u64, u32);
+type CellKey = (u64, u64, u32);
 
 /// Aggregates accesses by bin.
-pub(super) struct Cells {
-    resolver: Resolver,
-    asked: Arc<Asked>,
-    grain: Grain,
+pub(super) struct BinCells {
+    resolver: AddressResolver,
+    asked: Arc<AnalysisScan>,
+    grain: CellGrain,
     /// True if blocks and warps are counted.
     counts_blocks: bool,
-    finder: Finder,
-    key: Option<Key>,
-    of_launch: Layers,
-    of_instruction: Layers,
+    finder: BinFinder,
+    key: Option<CellKey>,
+    of_launch: LaunchLayers,
+    of_instruction: LaunchLayers,
     /// Distinct blocks and warps of each bin of the launch's layers, by its number among those of all.
-    crowds: Distinct,
-    shares: Vec<Share>,
-    by_launch: Ready<LaunchCellPart>,
-    by_instruction: Ready<PcCellPart>,
+    crowds: DistinctItems,
+    shares: Vec<LaneShare>,
+    by_launch: ReadyRows<LaunchCellPart>,
+    by_instruction: ReadyRows<PcCellPart>,
 }
 
 /// Accesses of a launch, or of an instruction in it.
 #[derive(Default)]
-struct Layers {
+struct LaunchLayers {
     /// By view and kind, in order of appearance.
-    open: Vec<Layer>,
+    open: Vec<TensorLayer>,
     /// Bins of all layers.
     bins: u32,
     /// Places of cells, all 0, for the next layers.
@@ -62,37 +62,37 @@ struct Layers {
 }
 
 /// One tensor's accesses of one kind.
-struct Layer {
+struct TensorLayer {
     view: u32,
-    kind: Word,
-    counts: Counts,
+    kind: OpenWord,
+    counts: BinCounts,
     /// Bins of the layers before.
     before: u32,
 }
 
 /// A layer with its accessed cells, by number.
-struct Finished {
+struct FinishedLayer {
     view: u32,
-    kind: Word,
-    cells: Vec<(u32, Cell)>,
-    /// See [`Layer`].
+    kind: OpenWord,
+    cells: Vec<(u32, HeatCell)>,
+    /// See [`TensorLayer`].
     before: u32,
 }
 
-impl Layers {
+impl LaunchLayers {
     /// The number of the layer of a view and a kind. Few are open at a time.
-    fn place(&mut self, view: u32, kind: &Word, grid: &Grid) -> usize {
+    fn place(&mut self, view: u32, kind: &OpenWord, grid: &BinGrid) -> usize {
         let known = self.open.iter().position(|layer| layer.view == view && layer.kind == *kind);
         known.unwrap_or_else(|| {
-            let counts = Counts::new(grid.size(), self.spare.pop().unwrap_or_default());
-            self.open.push(Layer { view, kind: kind.clone(), counts, before: self.bins });
+            let counts = BinCounts::new(grid.size(), self.spare.pop().unwrap_or_default());
+            self.open.push(TensorLayer { view, kind: kind.clone(), counts, before: self.bins });
             self.bins = self.bins.saturating_add(position(grid.size()));
             self.open.len() - 1
         })
     }
 
     /// Counts a warp request in a bin of a layer. Returns the bin's number among those of all layers.
-    fn count(&mut self, layer: usize, accessed: &Accessed) -> Option<(u32, &mut Cell)> {
+    fn count(&mut self, layer: usize, accessed: &AccessedBin) -> Option<(u32, &mut HeatCell)> {
         let layer = self.open.get_mut(layer)?;
         let cell = layer.counts.cell(accessed.cell)?;
         cell.touches += accessed.elements;
@@ -102,13 +102,13 @@ impl Layers {
     }
 
     /// Ends all layers.
-    fn finish(&mut self) -> Vec<Finished> {
+    fn finish(&mut self) -> Vec<FinishedLayer> {
         let layers = std::mem::take(&mut self.open);
         self.bins = 0;
         let finished = layers.into_iter().map(|layer| {
             let (cells, places) = layer.counts.finish();
             self.spare.push(places);
-            Finished { view: layer.view, kind: layer.kind, cells, before: layer.before }
+            FinishedLayer { view: layer.view, kind: layer.kind, cells, before: layer.before }
         });
         finished.collect()
     }
@@ -118,41 +118,52 @@ impl Layers {
     }
 }
 
-impl Cells {
+impl BinCells {
     /// With some bytes of memory for a launch.
-    pub(super) fn new(resolver: Resolver, asked: Arc<Asked>, grain: Grain, room_bytes: usize) -> Self {
+    pub(super) fn new(
+        resolver: AddressResolver,
+        asked: Arc<AnalysisScan>,
+        grain: CellGrain,
+        room_bytes: usize,
+    ) -> Self {
         let has_blocks = asked.has_any(&["blocks", "warps", "block_rate"]);
         Self {
-            counts_blocks: grain != Grain::Instruction && has_blocks,
+            counts_blocks: grain != CellGrain::Instruction && has_blocks,
             resolver,
             asked,
             grain,
-            finder: Finder::default(),
+            finder: BinFinder::default(),
             key: None,
-            of_launch: Layers::default(),
-            of_instruction: Layers::default(),
-            crowds: Distinct::new(room_bytes),
+            of_launch: LaunchLayers::default(),
+            of_instruction: LaunchLayers::default(),
+            crowds: DistinctItems::new(room_bytes),
             shares: Vec::new(),
-            by_launch: Ready::default(),
-            by_instruction: Ready::default(),
+            by_launch: ReadyRows::default(),
+            by_instruction: ReadyRows::default(),
         }
     }
 
     /// Adds the lanes of a request that belong to a tensor.
-    fn add_share(&mut self, request: &Request<'_>, share: Share, kind: &Word, (block, warp): (u64, u16)) {
-        let Target::Tensor(view) = share.target else { return };
+    fn add_share(
+        &mut self,
+        request: &WarpRequest<'_>,
+        share: LaneShare,
+        kind: &OpenWord,
+        (block, warp): (u64, u16),
+    ) {
+        let AddressTarget::Tensor(view) = share.target else { return };
         if !self.asked.wants(view) {
             return;
         }
         let Some(indexed) = self.resolver.index().views.get(view as usize) else { return };
         let (grid, cells) = self.finder.find(view, &indexed.view, request, share.lane_mask);
-        if self.grain != Grain::Launch {
+        if self.grain != CellGrain::Launch {
             let layer = self.of_instruction.place(view, kind, grid);
             for accessed in cells {
                 self.of_instruction.count(layer, accessed);
             }
         }
-        if self.grain != Grain::Instruction {
+        if self.grain != CellGrain::Instruction {
             let layer = self.of_launch.place(view, kind, grid);
             for accessed in cells {
                 let Some((bin, cell)) = self.of_launch.count(layer, accessed) else { continue };
@@ -167,7 +178,7 @@ impl Cells {
     /// Ends the open instruction.
     fn close(&mut self) {
         let Some((kernel_id, function_id, pc)) = self.key.take() else { return };
-        for Finished { view, kind, cells, .. } in self.of_instruction.finish() {
+        for FinishedLayer { view, kind, cells, .. } in self.of_instruction.finish() {
             let Some((grid, tensor_id)) = drawn(&self.finder, &self.resolver, view) else { continue };
             for (number, cell) in cells {
                 let place = grid.cell_of(number);
@@ -190,7 +201,7 @@ impl Cells {
     /// Ends the launch.
     fn close_launch(&mut self, kernel_id: u64) {
         let (crowds, block_rate) = self.crowds.count();
-        for Finished { view, kind, cells, before } in self.of_launch.finish() {
+        for FinishedLayer { view, kind, cells, before } in self.of_launch.finish() {
             let Some((grid, tensor_id)) = drawn(&self.finder, &self.resolver, view) else { continue };
             for (number, cell) in cells {
                 let place = grid.cell_of(number);
@@ -220,16 +231,21 @@ impl Cells {
 }
 
 /// The bins of a view, and its tensor.
-fn drawn<'a>(finder: &'a Finder, resolver: &Resolver, view: u32) -> Option<(&'a Grid, TensorId)> {
+fn drawn<'a>(
+    finder: &'a BinFinder,
+    resolver: &AddressResolver,
+    view: u32,
+) -> Option<(&'a BinGrid, TensorId)> {
     let tensor_id = resolver.index().views.get(view as usize)?.tensor_id;
     Some((finder.grid(view)?, TensorId(tensor_id)))
 }
 
-impl Analysis for Cells {
+impl AccessAnalysis for BinCells {
     fn add(&mut self, batch: &RecordBatch) -> Result<()> {
-        let (accesses, instructions) = (Accesses::new(batch)?, Instructions::new(batch)?);
-        let places = Places::new(batch)?;
-        let kinds: Vec<Word> = instructions.kind.words.iter().map(|&word| Word(word.into())).collect();
+        let (accesses, instructions) = (AccessBatch::new(batch)?, InstructionColumns::new(batch)?);
+        let places = WarpColumns::new(batch)?;
+        let kinds: Vec<OpenWord> =
+            instructions.kind.words.iter().map(|&word| OpenWord(word.into())).collect();
         for row in 0..batch.num_rows() {
             let kernel_id = accesses.kernel_id[row];
             let key = (kernel_id, instructions.function_id[row], instructions.pc[row]);

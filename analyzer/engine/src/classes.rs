@@ -4,34 +4,34 @@ use std::collections::BTreeMap;
 
 use arrow::array::RecordBatch;
 use datafusion::error::Result;
-use stallmap_memory::patterns::Patterns;
+use stallmap_memory::patterns::LaneDistances;
 use stallmap_schema::id::{FunctionId, KernelId, Pc};
-use stallmap_tables::words::Interned;
+use stallmap_tables::words::InternedWords;
 
-use super::access::{Accesses, Instructions};
-use super::analysis::{Analysis, Ready};
-use super::derived::{AccessClass, Word};
-use super::request::{Request, SECTOR_BYTES};
-use super::shape::{Class, Shape};
+use super::access::{AccessBatch, InstructionColumns};
+use super::analysis::{AccessAnalysis, ReadyRows};
+use super::derived::{AccessClass, OpenWord};
+use super::request::{SECTOR_BYTES, WarpRequest};
+use super::shape::{AccessedShape, PatternClass};
 
 /// An instruction of a launch.
-type Key = (u64, u64, u32);
+type ClassKey = (u64, u64, u32);
 
 /// Sums the shapes of requests.
 #[derive(Default)]
-pub(super) struct Classes {
-    key: Option<Key>,
-    kinds: Interned,
-    spaces: Interned,
-    patterns: Patterns,
+pub(super) struct RequestClasses {
+    key: Option<ClassKey>,
+    kinds: InternedWords,
+    spaces: InternedWords,
+    patterns: LaneDistances,
     /// Sums of the open instruction, by kind, space and class.
-    open: BTreeMap<(u8, u8, Class), Sums>,
-    ready: Ready<AccessClass>,
+    open: BTreeMap<(u8, u8, PatternClass), ClassSums>,
+    ready: ReadyRows<AccessClass>,
 }
 
 /// Sums over requests.
 #[derive(Default)]
-struct Sums {
+struct ClassSums {
     access_bytes: u8,
     requests: u64,
     lanes: u64,
@@ -42,8 +42,8 @@ struct Sums {
     misaligned: u64,
 }
 
-impl Sums {
-    fn add(&mut self, request: &Request<'_>, shape: &Shape) {
+impl ClassSums {
+    fn add(&mut self, request: &WarpRequest<'_>, shape: &AccessedShape) {
         self.access_bytes = self.access_bytes.max(u8::try_from(request.access_bytes).unwrap_or(u8::MAX));
         self.requests += 1;
         self.lanes += u64::from(shape.lanes);
@@ -55,7 +55,7 @@ impl Sums {
     }
 }
 
-impl Classes {
+impl RequestClasses {
     /// Ends the open instruction.
     fn close(&mut self) {
         let Some((kernel_id, function_id, pc)) = self.key.take() else { return };
@@ -66,7 +66,7 @@ impl Classes {
                 pc: Pc(pc),
                 kind: self.kinds.word(kind),
                 space: self.spaces.word(space),
-                class: Word(class.word().into()),
+                class: OpenWord(class.word().into()),
                 access_bytes: sums.access_bytes,
                 request_count: sums.requests,
                 lane_count: sums.lanes,
@@ -80,9 +80,9 @@ impl Classes {
     }
 }
 
-impl Analysis for Classes {
+impl AccessAnalysis for RequestClasses {
     fn add(&mut self, batch: &RecordBatch) -> Result<()> {
-        let (accesses, instructions) = (Accesses::new(batch)?, Instructions::new(batch)?);
+        let (accesses, instructions) = (AccessBatch::new(batch)?, InstructionColumns::new(batch)?);
         let kinds = self.kinds.codes(instructions.kind.words.iter().copied());
         let spaces = self.spaces.codes(instructions.space.words.iter().copied());
         for row in 0..batch.num_rows() {

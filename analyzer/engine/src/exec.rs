@@ -29,20 +29,20 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
 };
 use futures::StreamExt;
-use stallmap_schema::table::{Row as _, TableDef};
+use stallmap_schema::table::{TableDef, TableRow as _};
 
 use super::derived::{AccessShape, AccessTensor, PcTensorPart};
 use super::index::TensorIndex;
-use super::resolve::Resolver;
-use super::rows::Rows;
-use super::runs::Runs;
-use super::shapes::Shapes;
-use super::summarized::Summarized;
+use super::resolve::AddressResolver;
+use super::rows::AccessTensorRows;
+use super::runs::TensorPartRows;
+use super::shapes::AccessShapeRows;
+use super::summarized::SummarizedLaunches;
 use stallmap_tables::plain;
 
 /// Level of a result row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Grain {
+pub enum RowGrain {
     /// A request and a target: `access_tensor`.
     Request,
     /// An instruction of a launch and a target: `pc_tensor_part`.
@@ -51,7 +51,7 @@ pub enum Grain {
     Shape,
 }
 
-impl Grain {
+impl RowGrain {
     /// The schema of that table, without the docs that its declaration carries: DataFusion 55 compares fields with
     /// their metadata, and fails to plan a UNION of columns that are documented differently.
     pub fn schema(self) -> SchemaRef {
@@ -74,22 +74,22 @@ pub struct TensorExec {
     /// The scan, and maybe a second one with the lanes of the requests that the first one's columns do not decide.
     inputs: Vec<Arc<dyn ExecutionPlan>>,
     index: Arc<TensorIndex>,
-    grain: Grain,
+    grain: RowGrain,
     /// The output columns, by position in the table.
     columns: Vec<usize>,
     /// Launches whose rows come from elsewhere.
-    summarized: Option<Arc<Summarized>>,
+    summarized: Option<Arc<SummarizedLaunches>>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
 
 impl TensorExec {
     /// The operator over an input with the columns that the grain needs. A second input has the same rows with the
-    /// addresses of lanes, or those of them that [`Straddles`](super::straddle::Straddles) selects.
+    /// addresses of lanes, or those of them that [`StraddlesExpr`](super::straddle::StraddlesExpr) selects.
     pub fn new(
         inputs: Vec<Arc<dyn ExecutionPlan>>,
         index: Arc<TensorIndex>,
-        grain: Grain,
+        grain: RowGrain,
         columns: Vec<usize>,
     ) -> Result<Self> {
         let schema = Arc::new(grain.schema().project(&columns)?);
@@ -99,7 +99,7 @@ impl TensorExec {
         let Some(input) = inputs.first() else { return Err(wrong_inputs()) };
         // DataFusion keeps an order through repartitions, and each part waits for the one before. Instructions are few, so
         // sums of them need no order.
-        let is_divided = grain == Grain::Shape && input.output_partitioning().partition_count() > 1;
+        let is_divided = grain == RowGrain::Shape && input.output_partitioning().partition_count() > 1;
         let is_sorted = input.output_ordering().is_some() && !is_divided;
         let sort: Vec<_> = if is_sorted { sort.collect() } else { Vec::new() };
         let properties = PlanProperties::new(
@@ -114,7 +114,7 @@ impl TensorExec {
     }
 
     /// The same without the rows of summarized launches.
-    pub(super) fn without(self, summarized: Option<Arc<Summarized>>) -> Self {
+    pub(super) fn without(self, summarized: Option<Arc<SummarizedLaunches>>) -> Self {
         Self { summarized, ..self }
     }
 }
@@ -178,25 +178,25 @@ impl ExecutionPlan for TensorExec {
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let Some(input) = self.inputs.first() else { return Err(wrong_inputs()) };
         let input = input.execute(partition, Arc::clone(&context))?;
-        let resolver = Resolver::new(Arc::clone(&self.index));
+        let resolver = AddressResolver::new(Arc::clone(&self.index));
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let schema = self.schema();
         let size = context.session_config().batch_size();
         let (given, columns) = (Arc::clone(&schema), self.columns.clone());
         let stream = match self.grain {
-            Grain::Request => {
-                let mut rows = Rows::new(resolver, schema);
+            RowGrain::Request => {
+                let mut rows = AccessTensorRows::new(resolver, schema);
                 requests(input, move |batch| rows.convert(batch), metrics)
             }
-            Grain::Shape => {
-                let shapes = Shapes::new(schema);
+            RowGrain::Shape => {
+                let shapes = AccessShapeRows::new(schema);
                 requests(input, move |batch| shapes.convert(batch), metrics)
             }
-            Grain::Instruction => {
-                let rows = Runs::new(resolver, schema, columns, self.summarized.clone());
+            RowGrain::Instruction => {
+                let rows = TensorPartRows::new(resolver, schema, columns, self.summarized.clone());
                 let lanes = self.inputs.get(1).map(Arc::clone);
-                let lanes = Lanes { partition, context, plan: lanes, stream: None, batch: None };
-                runs(Reading { input, runs: rows, lanes, metrics, size })
+                let lanes = LaneInput { partition, context, plan: lanes, stream: None, batch: None };
+                runs(InstructionReader { input, runs: rows, lanes, metrics, size })
             }
         };
         Ok(Box::pin(RecordBatchStreamAdapter::new(given, stream)))
@@ -222,7 +222,7 @@ impl ExecutionPlan for TensorExec {
         {
             // An instruction of a launch makes tens of requests: an estimate that puts the smaller table first in
             // joins.
-            let rows = if self.grain == Grain::Instruction { rows / 16 } else { rows };
+            let rows = if self.grain == RowGrain::Instruction { rows / 16 } else { rows };
             statistics.num_rows = Precision::Inexact(rows);
         }
         Ok(Arc::new(statistics))
@@ -254,13 +254,13 @@ fn wrong_inputs() -> DataFusionError {
 const PASSED: [&str; 9] =
     ["kernel_id", "function_id", "pc", "block", "warp", "sequence", "kind", "space", "access_bytes"];
 
-type Batches = futures::stream::BoxStream<'static, Result<RecordBatch>>;
+type BatchStream = futures::stream::BoxStream<'static, Result<RecordBatch>>;
 
 fn requests(
     input: SendableRecordBatchStream,
     mut rows: impl FnMut(&RecordBatch) -> Result<RecordBatch> + Send + 'static,
     metrics: BaselineMetrics,
-) -> Batches {
+) -> BatchStream {
     let convert = move |batch: Result<RecordBatch>| {
         let timer = metrics.elapsed_compute().timer();
         let converted = rows(&batch?);
@@ -271,7 +271,7 @@ fn requests(
 }
 
 /// The second input. It runs only if the first one leaves requests undecided.
-struct Lanes {
+struct LaneInput {
     partition: usize,
     context: Arc<TaskContext>,
     plan: Option<Arc<dyn ExecutionPlan>>,
@@ -280,9 +280,9 @@ struct Lanes {
     batch: Option<(RecordBatch, usize)>,
 }
 
-impl Lanes {
+impl LaneInput {
     /// Counts the requests that closed runs wait for.
-    async fn complete(&mut self, runs: &mut Runs) -> Result<()> {
+    async fn complete(&mut self, runs: &mut TensorPartRows) -> Result<()> {
         while runs.missing() > 0 {
             if self.batch.is_none() {
                 self.batch = Some((self.next().await?, 0));
@@ -307,15 +307,15 @@ impl Lanes {
 }
 
 /// The rows of instructions, while they are read.
-struct Reading {
+struct InstructionReader {
     input: SendableRecordBatchStream,
-    runs: Runs,
-    lanes: Lanes,
+    runs: TensorPartRows,
+    lanes: LaneInput,
     metrics: BaselineMetrics,
     size: usize,
 }
 
-impl Reading {
+impl InstructionReader {
     /// The next rows. `None` after the last.
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
@@ -338,8 +338,8 @@ impl Reading {
     }
 }
 
-fn runs(reading: Reading) -> Batches {
-    let next = async |mut reading: Reading| {
+fn runs(reading: InstructionReader) -> BatchStream {
+    let next = async |mut reading: InstructionReader| {
         let batch = reading.next().await?;
         let batch = batch.map(|batch| Ok(batch).record_output(&reading.metrics)).transpose()?;
         Ok(batch.map(|batch| (batch, reading)))

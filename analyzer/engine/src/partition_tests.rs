@@ -15,25 +15,25 @@ use parquet::arrow::ArrowWriter;
 use parquet::file::metadata::SortingColumn;
 use parquet::file::properties::WriterProperties;
 use stallmap_schema::id::{Address, FunctionId, KernelId, Pc};
-use stallmap_schema::table::Row as _;
+use stallmap_schema::table::TableRow as _;
 use stallmap_schema::tables::memory::MemoryAccess;
 use stallmap_schema::word::{AccessKind, Space};
 use stallmap_tables::captured::{CapturedTable, STORE};
 use stallmap_tables::derived::OF_ACCESSES;
 
-use super::analyses::{Asked, Kind};
+use super::analyses::{AnalysisKind, AnalysisScan};
 use super::analysis::COLUMNS;
 use super::analyze::AnalyzeExec;
 
 /// Kinds that need no tensors.
-const KINDS: [Kind; 7] = [
-    Kind::BlockFootprints,
-    Kind::SectorSharing,
-    Kind::ReuseDistances,
-    Kind::InstructionReuse,
-    Kind::LoadRedundancy,
-    Kind::Classes,
-    Kind::Strides,
+const KINDS: [AnalysisKind; 7] = [
+    AnalysisKind::BlockFootprints,
+    AnalysisKind::SectorSharing,
+    AnalysisKind::ReuseDistances,
+    AnalysisKind::InstructionReuse,
+    AnalysisKind::LoadRedundancy,
+    AnalysisKind::Classes,
+    AnalysisKind::Strides,
 ];
 
 /// Requests of launches of different lengths. One has as many as all others together.
@@ -93,12 +93,14 @@ fn context(partitions: usize, limit_bytes: Option<usize>) -> SessionContext {
     context
 }
 
-fn plan(table: &CapturedTable, kind: Kind, context: &SessionContext) -> Arc<dyn ExecutionPlan> {
+fn plan(table: &CapturedTable, kind: AnalysisKind, context: &SessionContext) -> Arc<dyn ExecutionPlan> {
     let schema = datafusion::catalog::TableProvider::schema(table);
     let input: Vec<usize> = COLUMNS.iter().map(|name| schema.index_of(name).unwrap()).collect();
     let inputs = table.scans_in_order(&context.state(), &input, None).unwrap();
     let columns = (0..kind.schema().fields().len()).collect();
-    Arc::new(AnalyzeExec::new(inputs, Arc::default(), kind, Arc::new(Asked::default()), columns).unwrap())
+    Arc::new(
+        AnalyzeExec::new(inputs, Arc::default(), kind, Arc::new(AnalysisScan::default()), columns).unwrap(),
+    )
 }
 
 fn run(plan: Arc<dyn ExecutionPlan>, context: &SessionContext) -> Result<Vec<RecordBatch>> {
@@ -142,7 +144,7 @@ fn launches_that_fit_have_the_same_rows_within_a_limit_on_memory() {
 fn launches_beyond_a_limit_on_memory_are_sampled_alike_by_any_number_of_threads() {
     let table = table(&accesses());
     // These hold one instruction at a time.
-    let is_exact = |kind: &Kind| matches!(kind, Kind::Classes | Kind::Strides);
+    let is_exact = |kind: &AnalysisKind| matches!(kind, AnalysisKind::Classes | AnalysisKind::Strides);
     for kind in KINDS.into_iter().filter(|kind| !is_exact(kind)) {
         let (one, four) = (context(1, Some(4 << 20)), context(4, Some(4 << 20)));
         let alone = run(plan(&table, kind, &one), &one).unwrap();
@@ -153,7 +155,7 @@ fn launches_beyond_a_limit_on_memory_are_sampled_alike_by_any_number_of_threads(
             rates.unwrap().as_primitive::<Float64Type>().values().to_vec()
         });
         // Blocks of this table touch all sectors in between, so they have few runs.
-        let fits = matches!(kind, Kind::BlockFootprints | Kind::SectorSharing);
+        let fits = matches!(kind, AnalysisKind::BlockFootprints | AnalysisKind::SectorSharing);
         assert!(fits || rates.clone().any(|rate| rate < 1.0), "{kind:?}");
         assert!(rates.clone().any(|rate| rate >= 1.0), "{kind:?}");
     }
@@ -161,7 +163,7 @@ fn launches_beyond_a_limit_on_memory_are_sampled_alike_by_any_number_of_threads(
 
 #[test]
 fn analyses_are_known_to_need_accesses() {
-    for kind in Kind::ALL {
+    for kind in AnalysisKind::ALL {
         assert!(OF_ACCESSES.contains(&kind.table().name), "{kind:?}");
     }
 }

@@ -8,15 +8,15 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use datafusion::error::Result;
-use stallmap_memory::loads::{Loads, Request, SCOPE_COUNT, Walk};
+use stallmap_memory::loads::{LaunchLoads, LoadRequest, LoadWalk, SCOPE_COUNT};
 use stallmap_memory::numbers::position;
 use stallmap_schema::id::{FunctionId, KernelId, Pc};
 use stallmap_schema::word::AccessKind;
 
-use super::access::{Accesses, Instructions, Places};
-use super::analysis::{Analysis, Job, Lent, Ready, Step, jobs, lent};
+use super::access::{AccessBatch, InstructionColumns, WarpColumns};
+use super::analysis::{AccessAnalysis, DataStep, LaunchJob, LentSteps, ReadyRows, jobs, lent};
 use super::derived::LoadRedundancy;
-use super::sampler::Sampler;
+use super::sampler::HashSampler;
 
 /// Maximum of lane accesses per launch. Beyond it, sectors are sampled.
 const MAX_ACCESSES: usize = 1 << 23;
@@ -30,7 +30,7 @@ const LANES_WORTH_A_THREAD: usize = 1 << 17;
 const LANE_BYTES: usize = 128;
 
 /// One instruction, with all its loads, in the sample or not.
-struct Instruction {
+struct LoadInstruction {
     function_id: u64,
     pc: u32,
     loads: u64,
@@ -39,29 +39,29 @@ struct Instruction {
 
 /// Loads in the sample: their number, and the number of redundant ones in each scope.
 #[derive(Clone, Copy, Default)]
-struct Seen {
+struct SampledLoads {
     loads: u64,
     redundant: [u64; SCOPE_COUNT],
 }
 
 /// Collects the accesses of a launch, then looks at them sector by sector.
-pub(super) struct Redundancy {
+pub(super) struct RedundancyAnalysis {
     most_accesses: usize,
     kernel_id: u64,
     /// By the numbers in requests.
-    instructions: Vec<Instruction>,
-    loads: Arc<Loads>,
-    sampler: Sampler,
-    stage: Stage,
-    walks: Vec<Lent<Part>>,
+    instructions: Vec<LoadInstruction>,
+    loads: Arc<LaunchLoads>,
+    sampler: HashSampler,
+    stage: RedundancyStage,
+    walks: Vec<LentSteps<SectorWalk>>,
     /// Walks over launches before.
-    spare: Vec<Walk>,
-    ready: Ready<LoadRedundancy>,
+    spare: Vec<LoadWalk>,
+    ready: ReadyRows<LoadRedundancy>,
 }
 
 /// The work on a launch.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum RedundancyStage {
     /// It is collected.
     Open,
     /// It has ended.
@@ -73,13 +73,13 @@ enum Stage {
 }
 
 /// The walk over a part of the sectors.
-struct Part {
-    walk: Walk,
+struct SectorWalk {
+    walk: LoadWalk,
     is_read: bool,
 }
 
-impl Step<Loads> for Part {
-    fn step(&mut self, loads: &Loads) -> bool {
+impl DataStep<LaunchLoads> for SectorWalk {
+    fn step(&mut self, loads: &LaunchLoads) -> bool {
         if !self.is_read {
             self.walk.read(loads);
             self.is_read = true;
@@ -93,7 +93,7 @@ impl Step<Loads> for Part {
     }
 }
 
-impl Redundancy {
+impl RedundancyAnalysis {
     /// With some bytes of memory for a launch.
     pub(super) fn new(room_bytes: usize) -> Self {
         Self::with_room(MAX_ACCESSES.min(room_bytes / LANE_BYTES))
@@ -106,20 +106,20 @@ impl Redundancy {
             kernel_id: 0,
             instructions: Vec::new(),
             loads: Arc::default(),
-            sampler: Sampler::default(),
-            stage: Stage::Open,
+            sampler: HashSampler::default(),
+            stage: RedundancyStage::Open,
             walks: Vec::new(),
             spare: Vec::new(),
-            ready: Ready::default(),
+            ready: ReadyRows::default(),
         }
     }
 
     /// The instruction of rows. Rows of one instruction are adjacent.
-    fn instruction(&mut self, function_id: u64, pc: u32) -> &mut Instruction {
+    fn instruction(&mut self, function_id: u64, pc: u32) -> &mut LoadInstruction {
         let is_open =
             self.instructions.last().is_some_and(|one| (one.function_id, one.pc) == (function_id, pc));
         let open = if is_open { self.instructions.pop() } else { None };
-        let open = open.unwrap_or(Instruction { function_id, pc, loads: 0, load_bytes: 0 });
+        let open = open.unwrap_or(LoadInstruction { function_id, pc, loads: 0, load_bytes: 0 });
         self.instructions.push(open);
         let last = self.instructions.len() - 1;
         &mut self.instructions[last]
@@ -136,20 +136,21 @@ impl Redundancy {
     }
 
     /// Reads the touches of the launch, in parts.
-    fn read(&mut self, most: usize) -> Vec<Box<dyn Job>> {
+    fn read(&mut self, most: usize) -> Vec<Box<dyn LaunchJob>> {
         let count = most.min(self.loads.lane_count() / LANES_WORTH_A_THREAD).max(1) as u64;
         let spare = &mut self.spare;
         let mut walk = |part| spare.pop().unwrap_or_default().again(part, count);
-        let parts = (0..count).map(|part| Part { walk: walk(part), is_read: false });
-        self.walks = parts.map(|part| Lent::new(part.into())).collect();
-        self.stage = Stage::Reading;
+        let parts = (0..count).map(|part| SectorWalk { walk: walk(part), is_read: false });
+        self.walks = parts.map(|part| LentSteps::new(part.into())).collect();
+        self.stage = RedundancyStage::Reading;
         jobs(&self.loads, &self.walks)
     }
 
     /// Ends a launch.
     fn finish(&mut self) {
         let walks = std::mem::take(&mut self.walks);
-        let mut walks: Vec<Walk> = walks.iter().map(|walk| std::mem::take(&mut lent(walk).walk)).collect();
+        let mut walks: Vec<LoadWalk> =
+            walks.iter().map(|walk| std::mem::take(&mut lent(walk).walk)).collect();
         if let Some((first, others)) = walks.split_first_mut() {
             for other in others {
                 first.join(other);
@@ -165,12 +166,12 @@ impl Redundancy {
             None => self.loads = Arc::default(),
         }
         self.instructions.clear();
-        self.sampler = Sampler::default();
-        self.stage = Stage::Open;
+        self.sampler = HashSampler::default();
+        self.stage = RedundancyStage::Open;
     }
 
-    fn push(&mut self, walk: &Walk) {
-        let mut seen = vec![Seen::default(); self.instructions.len()];
+    fn push(&mut self, walk: &LoadWalk) {
+        let mut seen = vec![SampledLoads::default(); self.instructions.len()];
         for (place, request) in
             self.loads.requests.iter().enumerate().filter(|(_, request)| !request.is_store)
         {
@@ -224,10 +225,10 @@ const REDUNDANT: [u64; 1 << SCOPE_COUNT] = {
     counts
 };
 
-impl Analysis for Redundancy {
+impl AccessAnalysis for RedundancyAnalysis {
     fn add(&mut self, batch: &RecordBatch) -> Result<()> {
-        let (accesses, places) = (Accesses::new(batch)?, Places::new(batch)?);
-        let instructions = Instructions::new(batch)?;
+        let (accesses, places) = (AccessBatch::new(batch)?, WarpColumns::new(batch)?);
+        let instructions = InstructionColumns::new(batch)?;
         let kinds: Vec<_> = instructions.kind.words.iter().map(|word| AccessKind::from_word(word)).collect();
         for row in (0..batch.num_rows()).filter(|&row| accesses.is_global(row)) {
             let is_store = match kinds.get(instructions.kind.code(row)).copied().flatten() {
@@ -250,7 +251,7 @@ impl Analysis for Redundancy {
             let number = position(self.instructions.len() - 1);
             let (block, warp) = (places.block[row], places.warp[row]);
             let bytes = u8::try_from(request.access_bytes).unwrap_or(u8::MAX);
-            let load = Request::new(places.sequence[row], block, warp, number, bytes, is_store);
+            let load = LoadRequest::new(places.sequence[row], block, warp, number, bytes, is_store);
             Arc::make_mut(&mut self.loads).push(load, &request, self.sampler);
             while self.loads.lane_count() > self.most_accesses() {
                 self.halve();
@@ -261,31 +262,31 @@ impl Analysis for Redundancy {
 
     fn end_launch(&mut self) {
         Arc::make_mut(&mut self.loads).sort();
-        self.stage = Stage::Ended;
+        self.stage = RedundancyStage::Ended;
     }
 
-    fn jobs(&mut self, most: usize) -> Vec<Box<dyn Job>> {
+    fn jobs(&mut self, most: usize) -> Vec<Box<dyn LaunchJob>> {
         match self.stage {
-            Stage::Open => return Vec::new(),
-            Stage::Ended => return self.read(most),
-            Stage::Reading => {
+            RedundancyStage::Open => return Vec::new(),
+            RedundancyStage::Ended => return self.read(most),
+            RedundancyStage::Reading => {
                 let touches = self.walks.iter().map(|walk| lent(walk).walk.touch_count()).sum::<usize>();
                 if touches > MAX_TOUCHES {
                     self.walks.clear();
                     self.halve();
                     return self.read(most);
                 }
-                self.stage = Stage::Walking;
+                self.stage = RedundancyStage::Walking;
                 return jobs(&self.loads, &self.walks);
             }
-            Stage::Walking => self.finish(),
+            RedundancyStage::Walking => self.finish(),
         }
         Vec::new()
     }
 
     fn bytes(&self) -> usize {
         let walks = self.walks.iter().map(|walk| lent(walk).bytes()).sum::<usize>();
-        self.loads.bytes() + walks + self.spare.iter().map(Walk::bytes).sum::<usize>()
+        self.loads.bytes() + walks + self.spare.iter().map(LoadWalk::bytes).sum::<usize>()
     }
 
     fn take(&mut self, least: usize) -> Result<Option<RecordBatch>> {

@@ -7,32 +7,32 @@ use arrow::array::RecordBatch;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use stallmap_schema::id::{Address, AllocationId, FunctionId, KernelId, OpId, RunId, StorageId, TensorId};
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::launch::{Launch, LaunchRun};
 use stallmap_schema::tables::memory::DeviceAllocation;
 use stallmap_schema::tables::tensor::{Op, OpTensor, Storage, Tensor};
 use stallmap_schema::word::{Direction, Match, OpKind, Phase, StorageOrigin};
 
-use super::index::{Sources, TensorIndex};
-use super::request::{Lanes, Request};
-use super::resolve::{Resolver, Share};
+use super::index::{IndexTables, TensorIndex};
+use super::request::{ActiveLanes, WarpRequest};
+use super::resolve::{AddressResolver, LaneShare};
 use super::tensor_map;
 
 const LAUNCHES: u64 = 8;
 
 /// Address, bytes, first launch, launch after the last.
-type Block = (u64, u64, u64, Option<u64>);
+type ReferenceBlock = (u64, u64, u64, Option<u64>);
 /// Storage, offset, sizes, strides (elements of 4 bytes), the op that created it.
-type View = (usize, u64, Vec<i64>, Vec<i64>, Option<u64>);
+type ReferenceView = (usize, u64, Vec<i64>, Vec<i64>, Option<u64>);
 
 /// A small program: everything lies in 1,024 bytes, which forces reuse of addresses and overlapping views.
 #[derive(Clone, Debug)]
-struct Program {
-    storages: Vec<Block>,
-    tensors: Vec<View>,
+struct ReferenceProgram {
+    storages: Vec<ReferenceBlock>,
+    tensors: Vec<ReferenceView>,
     /// Op and tensor.
     parts: Vec<(u64, usize)>,
-    allocations: Vec<Block>,
+    allocations: Vec<ReferenceBlock>,
     /// Op of each launch.
     ops: Vec<Option<u64>>,
     /// Per launch that is a node of a graph, the ordinal of its capture.
@@ -59,7 +59,7 @@ fn launch_begins(ordinal: u64) -> i64 {
     5 * i64::try_from(ordinal).unwrap()
 }
 
-fn program() -> impl Strategy<Value = Program> {
+fn program() -> impl Strategy<Value = ReferenceProgram> {
     let life = || (0..64_u64, 0..32_u64, 0..LAUNCHES, proptest::option::of(0..LAUNCHES));
     let dimension = (1..5_i64, 0..9_i64);
     let tensor = (0..6_usize, 0..8_u64, vec(dimension, 0..4), proptest::option::of(0..OPS));
@@ -73,7 +73,7 @@ fn program() -> impl Strategy<Value = Program> {
         |(storages, tensors, parts, allocations, ops)| {
             let (ops, captured) = ops.into_iter().unzip();
             let blocks = |(low, size, begin_ordinal, dead)| (low * 16, size * 16, begin_ordinal, dead);
-            Program {
+            ReferenceProgram {
                 storages: storages.into_iter().map(blocks).collect(),
                 tensors,
                 parts,
@@ -85,9 +85,9 @@ fn program() -> impl Strategy<Value = Program> {
     )
 }
 
-impl Program {
-    fn sources(&self) -> Sources {
-        Sources {
+impl ReferenceProgram {
+    fn sources(&self) -> IndexTables {
+        IndexTables {
             launch: self.launches(),
             launch_run: LaunchRun::batch((0..LAUNCHES).map(launch_run)).unwrap(),
             op: Op::batch((0..OPS).map(op)).unwrap(),
@@ -144,25 +144,26 @@ impl Program {
     }
 
     fn storages(&self) -> RecordBatch {
-        let storage = |(id, &(low, size_bytes, alloc_ordinal, free_ordinal)): (u64, &Block)| Storage {
-            storage_id: StorageId(id),
-            run_id: RunId(1),
-            device_id: 0,
-            address: Address(low),
-            size_bytes,
-            alloc_ns: 0,
-            free_ns: None,
-            alloc_ordinal,
-            free_ordinal,
-            origin: StorageOrigin::Allocator,
-            op_id: None,
-        };
+        let storage =
+            |(id, &(low, size_bytes, alloc_ordinal, free_ordinal)): (u64, &ReferenceBlock)| Storage {
+                storage_id: StorageId(id),
+                run_id: RunId(1),
+                device_id: 0,
+                address: Address(low),
+                size_bytes,
+                alloc_ns: 0,
+                free_ns: None,
+                alloc_ordinal,
+                free_ordinal,
+                origin: StorageOrigin::Allocator,
+                op_id: None,
+            };
         Storage::batch((0..).zip(&self.storages).map(storage)).unwrap()
     }
 
     fn allocations(&self) -> RecordBatch {
-        let allocation =
-            |(id, &(low, size_bytes, alloc_ordinal, free_ordinal)): (u64, &Block)| DeviceAllocation {
+        let allocation = |(id, &(low, size_bytes, alloc_ordinal, free_ordinal)): (u64, &ReferenceBlock)| {
+            DeviceAllocation {
                 allocation_id: AllocationId(id),
                 run_id: RunId(1),
                 device_id: 0,
@@ -173,7 +174,8 @@ impl Program {
                 alloc_ordinal,
                 free_ordinal,
                 flags: 0,
-            };
+            }
+        };
         DeviceAllocation::batch((0..).zip(&self.allocations).map(allocation)).unwrap()
     }
 
@@ -183,7 +185,7 @@ impl Program {
     }
 
     fn tensors(&self) -> RecordBatch {
-        let tensor = |(id, (storage, _, sizes, strides, op)): (usize, &View)| Tensor {
+        let tensor = |(id, (storage, _, sizes, strides, op)): (usize, &ReferenceView)| Tensor {
             tensor_id: TensorId(id as u64),
             run_id: RunId(1),
             storage_id: StorageId(*storage as u64),
@@ -205,13 +207,13 @@ impl Program {
     /// Target of an address at a launch: (storage, tensor, allocation).
     fn target(&self, ordinal: u64, address: u64) -> (Option<u64>, Option<u64>, Option<u64>) {
         let time = self.captured[usize::try_from(ordinal).unwrap()].unwrap_or(ordinal);
-        let lives = |&(low, size, begin_ordinal, dead): &Block| {
+        let lives = |&(low, size, begin_ordinal, dead): &ReferenceBlock| {
             low <= address
                 && address < low + size
                 && begin_ordinal <= time
                 && dead.is_none_or(|dead| time < dead)
         };
-        let smallest = |blocks: &[Block]| {
+        let smallest = |blocks: &[ReferenceBlock]| {
             let held = blocks.iter().enumerate().filter(|(_, block)| lives(block));
             held.min_by_key(|&(id, &(_, size, begin_ordinal, _))| (size, Reverse((begin_ordinal, id))))
                 .map(|(id, _)| id)
@@ -322,19 +324,19 @@ proptest! {
         requests in vec((0..LAUNCHES, 0..1200_u64, -40..40_i32, any::<u32>(), any::<bool>()), 1..20),
     ) {
         let index = Arc::new(TensorIndex::build(&program.sources()).unwrap());
-        let mut resolver = Resolver::new(Arc::clone(&index));
+        let mut resolver = AddressResolver::new(Arc::clone(&index));
         for (ordinal, address, stride, mask, whole) in requests {
             let lane_mask = if whole { u32::MAX } else { mask | 1 };
             let lanes = 32 - (lane_mask.leading_zeros() + lane_mask.trailing_zeros());
             let span_bytes = u64::from(stride.unsigned_abs()) * u64::from(lanes - 1) + 4;
-            let request = Request { lane_mask, address, span_bytes, access_bytes: 4, lanes: Lanes::Regular(stride) };
-            let mut shares: Vec<Share> = Vec::new();
+            let request = WarpRequest { lane_mask, address, span_bytes, access_bytes: 4, lanes: ActiveLanes::Regular(stride) };
+            let mut shares: Vec<LaneShare> = Vec::new();
             resolver.move_to(ordinal);
             resolver.resolve(&request, &mut shares);
             prop_assert_eq!(shares.iter().fold(0, |seen, share| seen ^ share.lane_mask), lane_mask);
             for (lane, address) in request.addresses() {
                 let share = shares.iter().find(|share| share.lane_mask >> lane & 1 == 1).unwrap();
-                let given = Resolver::ids(&index, share.target);
+                let given = AddressResolver::ids(&index, share.target);
                 prop_assert_eq!(given, program.target(ordinal, address), "launch {} address {}", ordinal, address);
             }
         }
@@ -345,7 +347,7 @@ proptest! {
         program in program(),
         groups in vec((0..LAUNCHES, vec(0..1200_u64, 1..6)), 1..20),
     ) {
-        let mut resolver = Resolver::new(Arc::new(TensorIndex::build(&program.sources()).unwrap()));
+        let mut resolver = AddressResolver::new(Arc::new(TensorIndex::build(&program.sources()).unwrap()));
         for (ordinal, addresses) in groups {
             resolver.move_to(ordinal);
             let counted = tensor_map::counted(&addresses, &mut resolver);

@@ -10,17 +10,17 @@ use arrow::array::RecordBatch;
 use datafusion::error::Result;
 use stallmap_memory::few_sectors::FewSectors;
 use stallmap_memory::numbers::position;
-use stallmap_memory::patterns::Patterns;
-use stallmap_memory::repeats::Repeats;
-use stallmap_memory::streams::{Stream, Touches, Walk, line};
+use stallmap_memory::patterns::LaneDistances;
+use stallmap_memory::repeats::KeyedValues;
+use stallmap_memory::streams::{LaunchTouches, RequestStream, StreamWalk, line};
 use stallmap_schema::id::{FunctionId, KernelId, Pc};
 
-use super::access::{Accesses, Instructions, Places};
-use super::analysis::{Analysis, Job, Lent, Ready, Step, jobs, lent};
-use super::derived::{InstructionReuse, ReuseDistance, Word};
-use super::lru::Histogram;
-use super::request::{Request, SECTOR_BYTES};
-use super::sampler::Sampler;
+use super::access::{AccessBatch, InstructionColumns, WarpColumns};
+use super::analysis::{AccessAnalysis, DataStep, LaunchJob, LentSteps, ReadyRows, jobs, lent};
+use super::derived::{InstructionReuse, OpenWord, ReuseDistance};
+use super::lru::ReuseHistogram;
+use super::request::{SECTOR_BYTES, WarpRequest};
+use super::sampler::HashSampler;
 use super::shape::LINE_BYTES;
 
 /// Maximum of sector touches per launch. Beyond it, lines are sampled.
@@ -30,7 +30,7 @@ const MAX_TOUCHES_OF_INSTRUCTIONS: usize = 1 << 20;
 
 /// The rows of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Grain {
+pub(super) enum ReuseGrain {
     /// The launch.
     Launch,
     /// The instruction, with a cache for each of so many multiprocessors.
@@ -38,40 +38,40 @@ pub(super) enum Grain {
 }
 
 /// The streams and units of a launch.
-const SUBJECTS: [(Stream, u64); 4] = [
-    (Stream::Block, SECTOR_BYTES),
-    (Stream::Block, LINE_BYTES),
-    (Stream::Launch, SECTOR_BYTES),
-    (Stream::Launch, LINE_BYTES),
+const SUBJECTS: [(RequestStream, u64); 4] = [
+    (RequestStream::Block, SECTOR_BYTES),
+    (RequestStream::Block, LINE_BYTES),
+    (RequestStream::Launch, SECTOR_BYTES),
+    (RequestStream::Launch, LINE_BYTES),
 ];
 
 /// Collects the touches of a launch, then measures their distances.
-pub(super) struct Reuse {
-    grain: Grain,
+pub(super) struct ReuseAnalysis {
+    grain: ReuseGrain,
     most_touches: usize,
     room_bytes: usize,
     kernel_id: u64,
-    touches: Arc<Touches>,
+    touches: Arc<LaunchTouches>,
     /// The instructions of the launch, by number.
-    sites: Vec<Site>,
-    sampler: Sampler,
+    sites: Vec<ReuseSite>,
+    sampler: HashSampler,
     /// All touches of sectors and of lines, in the sample or not.
     all: [u64; 2],
     touched: Vec<(u64, u64)>,
-    patterns: Patterns,
+    patterns: LaneDistances,
     /// Requests of this launch.
-    known: Repeats<3, 512, Known>,
+    known: KeyedValues<3, 512, KnownSectors>,
     /// True if the launch is complete.
     has_ended: bool,
     /// The walks over its streams, in the order of rows.
-    walks: Vec<Lent<Walk>>,
-    ready: Ready<ReuseDistance>,
-    ready_sites: Ready<InstructionReuse>,
+    walks: Vec<LentSteps<StreamWalk>>,
+    ready: ReadyRows<ReuseDistance>,
+    ready_sites: ReadyRows<InstructionReuse>,
 }
 
 /// An instruction of a launch, with the warp requests that it made.
 #[derive(Clone, Debug)]
-struct Site {
+struct ReuseSite {
     function_id: u64,
     pc: u32,
     requests: u64,
@@ -84,7 +84,7 @@ struct Site {
 
 /// Sectors and lines that a warp request touches.
 #[derive(Clone, Copy)]
-struct Known {
+struct KnownSectors {
     sectors: u64,
     lines: u64,
     /// The positions of its touches in the sample.
@@ -92,8 +92,8 @@ struct Known {
     end: usize,
 }
 
-impl Step<Touches> for Walk {
-    fn step(&mut self, touches: &Touches) -> bool {
+impl DataStep<LaunchTouches> for StreamWalk {
+    fn step(&mut self, touches: &LaunchTouches) -> bool {
         Self::step(self, touches)
     }
 
@@ -102,18 +102,18 @@ impl Step<Touches> for Walk {
     }
 }
 
-impl Reuse {
+impl ReuseAnalysis {
     /// With some bytes of memory for a launch.
-    pub(super) fn new(grain: Grain, room_bytes: usize) -> Self {
+    pub(super) fn new(grain: ReuseGrain, room_bytes: usize) -> Self {
         let most_touches = match grain {
-            Grain::Launch => MAX_TOUCHES,
-            Grain::Instruction(_) => MAX_TOUCHES_OF_INSTRUCTIONS,
+            ReuseGrain::Launch => MAX_TOUCHES,
+            ReuseGrain::Instruction(_) => MAX_TOUCHES_OF_INSTRUCTIONS,
         };
         Self { room_bytes, ..Self::with_room(grain, most_touches) }
     }
 
     /// With smaller limits, for tests.
-    pub(super) fn with_room(grain: Grain, most_touches: usize) -> Self {
+    pub(super) fn with_room(grain: ReuseGrain, most_touches: usize) -> Self {
         Self {
             grain,
             most_touches,
@@ -121,45 +121,48 @@ impl Reuse {
             kernel_id: 0,
             touches: Arc::default(),
             sites: Vec::new(),
-            sampler: Sampler::default(),
+            sampler: HashSampler::default(),
             all: [0; 2],
             touched: Vec::new(),
-            patterns: Patterns::default(),
-            known: Repeats::default(),
+            patterns: LaneDistances::default(),
+            known: KeyedValues::default(),
             has_ended: false,
             walks: Vec::new(),
-            ready: Ready::default(),
-            ready_sites: Ready::default(),
+            ready: ReadyRows::default(),
+            ready_sites: ReadyRows::default(),
         }
     }
 
     /// The streams and units of a launch, in the order of rows.
-    fn subjects(&self) -> Vec<(Stream, u64)> {
+    fn subjects(&self) -> Vec<(RequestStream, u64)> {
         match self.grain {
-            Grain::Launch => SUBJECTS.to_vec(),
-            Grain::Instruction(count) => {
-                vec![(Stream::Multiprocessor(count), SECTOR_BYTES), (Stream::Launch, SECTOR_BYTES)]
+            ReuseGrain::Launch => SUBJECTS.to_vec(),
+            ReuseGrain::Instruction(count) => {
+                vec![
+                    (RequestStream::Multiprocessor(count), SECTOR_BYTES),
+                    (RequestStream::Launch, SECTOR_BYTES),
+                ]
             }
         }
     }
 
     /// The number of an instruction. Rows of one instruction are adjacent.
     fn site(&mut self, function_id: u64, pc: u32) -> u32 {
-        if self.grain == Grain::Launch {
+        if self.grain == ReuseGrain::Launch {
             return 0;
         }
-        let is_same = |last: &&mut Site| (last.function_id, last.pc) == (function_id, pc);
+        let is_same = |last: &&mut ReuseSite| (last.function_id, last.pc) == (function_id, pc);
         if let Some(last) = self.sites.last_mut().filter(is_same) {
             last.requests += 1;
         } else {
             let few = FewSectors::default();
-            self.sites.push(Site { function_id, pc, requests: 1, lines: 0, sectors: 0, few });
+            self.sites.push(ReuseSite { function_id, pc, requests: 1, lines: 0, sectors: 0, few });
         }
         position(self.sites.len() - 1)
     }
 
     /// Adds the sample of the sectors that a warp request touches.
-    fn add_request(&mut self, request: &Request<'_>, place: (u64, u64), site: u32) {
+    fn add_request(&mut self, request: &WarpRequest<'_>, place: (u64, u64), site: u32) {
         let key = self.patterns.key(request);
         // All sectors of an instruction that touches few are of interest.
         let has_few = self.sites.get(site as usize).is_some_and(|site| !site.few.are_many());
@@ -180,7 +183,7 @@ impl Reuse {
         if let Some(key) = key.filter(|_| again.is_none()) {
             self.known.set(key, known);
         }
-        let is_full = |touches: &Touches| touches.need_bytes() > self.room_bytes && touches.count() > 0;
+        let is_full = |touches: &LaunchTouches| touches.need_bytes() > self.room_bytes && touches.count() > 0;
         while self.touches.count() > self.most_touches || is_full(&self.touches) {
             self.sampler.halve();
             Arc::make_mut(&mut self.touches).keep(self.sampler);
@@ -189,7 +192,7 @@ impl Reuse {
     }
 
     /// Adds the sampled sectors of a warp request that is not known.
-    fn add_new(&mut self, request: &Request<'_>, place: (u64, u64), site: u32) -> Known {
+    fn add_new(&mut self, request: &WarpRequest<'_>, place: (u64, u64), site: u32) -> KnownSectors {
         self.patterns.sector_runs_into(request, &mut self.touched);
         let (mut lines, mut sectors) = (0, 0);
         for &(first, last) in &self.touched {
@@ -205,17 +208,17 @@ impl Reuse {
         let all = self.touched.iter().flat_map(|&(first, last)| first..=last);
         let in_sample = all.filter(|&sector| sampler.keeps(line(sector)));
         Arc::make_mut(&mut self.touches).add(place, site, in_sample);
-        Known { sectors, lines, begin, end: self.touches.count() }
+        KnownSectors { sectors, lines, begin, end: self.touches.count() }
     }
 
     /// Begins to walk over the streams of the launch.
-    fn start(&mut self, most: usize) -> Vec<Box<dyn Job>> {
+    fn start(&mut self, most: usize) -> Vec<Box<dyn LaunchJob>> {
         let subjects = self.subjects();
-        let mut streams: Vec<Stream> = subjects.iter().map(|(stream, _)| *stream).collect();
+        let mut streams: Vec<RequestStream> = subjects.iter().map(|(stream, _)| *stream).collect();
         streams.dedup();
         Arc::make_mut(&mut self.touches).sort(&streams);
         let walks = |(stream, unit_bytes)| self.touches.walks(stream, unit_bytes, self.sampler, most);
-        let walks = subjects.into_iter().flat_map(walks).map(|walk| Lent::new(walk.into()));
+        let walks = subjects.into_iter().flat_map(walks).map(|walk| LentSteps::new(walk.into()));
         self.walks = walks.collect();
         // The stream of all requests is the longest.
         let mut jobs = jobs(&self.touches, &self.walks);
@@ -230,30 +233,30 @@ impl Reuse {
             let own = walks.iter().map(lent).filter(|walk| walk.subject() == (stream, unit_bytes));
             let distances = own.fold(Vec::new(), |all, walk| walk.add_to(all));
             match self.grain {
-                Grain::Launch => self.push((stream, unit_bytes), &distances),
-                Grain::Instruction(_) => self.push_sites(stream, &distances),
+                ReuseGrain::Launch => self.push((stream, unit_bytes), &distances),
+                ReuseGrain::Instruction(_) => self.push_sites(stream, &distances),
             }
         }
         self.touches = Arc::default();
         self.known.clear();
         self.sites = Vec::new();
-        self.sampler = Sampler::default();
+        self.sampler = HashSampler::default();
         self.all = [0; 2];
         self.has_ended = false;
     }
 
     /// The rows of instructions. One that the sample does not show has an estimate where it touches few sectors, else
     /// no rows.
-    fn push_sites(&mut self, stream: Stream, distances: &[Histogram]) {
-        let streams = if let Stream::Multiprocessor(count) = stream { count } else { 1 };
+    fn push_sites(&mut self, stream: RequestStream, distances: &[ReuseHistogram]) {
+        let streams = if let RequestStream::Multiprocessor(count) = stream { count } else { 1 };
         let distinct = self.sampler.scale(self.touches.sectors() as u64 + 1);
-        let none = Histogram::default();
+        let none = ReuseHistogram::default();
         for (number, site) in self.sites.iter().enumerate() {
             let sampled = distances.get(number).unwrap_or(&none);
             let is_sampled = self.sampler.keeps_all() || sampled.rows().next().is_some();
             let spread = || site.few.distances(site.sectors, self.all[0], distinct, streams);
             let estimate = if is_sampled { None } else { spread() };
-            let scale = estimate.as_ref().map_or(self.sampler, |_| Sampler::default());
+            let scale = estimate.as_ref().map_or(self.sampler, |_| HashSampler::default());
             let distances = estimate.as_ref().unwrap_or(sampled);
             // One sampled sector stands for many. An instruction is the first to touch no more than it touches at all.
             let most_cold = site.few.sectors().map_or(u64::MAX, |sectors| sectors.saturating_mul(streams));
@@ -264,8 +267,8 @@ impl Reuse {
                     pc: Pc(site.pc),
                     requests: site.requests,
                     lines: site.lines,
-                    stream: Word(stream.word().into()),
-                    reuse: Word(if range.is_some() { "reused" } else { "cold" }.into()),
+                    stream: OpenWord(stream.word().into()),
+                    reuse: OpenWord(if range.is_some() { "reused" } else { "cold" }.into()),
                     distance_from: range.map(|(from, _)| from),
                     distance_to: range.and_then(|(_, to)| to),
                     touches: scale.scale(count).min(if range.is_none() { most_cold } else { u64::MAX }),
@@ -275,8 +278,8 @@ impl Reuse {
         }
     }
 
-    fn push(&mut self, (stream, unit_bytes): (Stream, u64), distances: &[Histogram]) {
-        let none = Histogram::default();
+    fn push(&mut self, (stream, unit_bytes): (RequestStream, u64), distances: &[ReuseHistogram]) {
+        let none = ReuseHistogram::default();
         let distances = distances.first().unwrap_or(&none);
         let all = self.all[usize::from(unit_bytes == LINE_BYTES)];
         let seen = distances.cold + distances.counts.iter().sum::<u64>();
@@ -288,9 +291,9 @@ impl Reuse {
         let line_rate = self.sampler.rate();
         let row = |reuse: &str, range: Option<(u64, Option<u64>)>, touches: u64, sum: u64| ReuseDistance {
             kernel_id: KernelId(self.kernel_id),
-            stream: Word(stream.word().into()),
+            stream: OpenWord(stream.word().into()),
             unit_bytes,
-            reuse: Word(reuse.into()),
+            reuse: OpenWord(reuse.into()),
             distance_from: range.map(|(from, _)| from),
             distance_to: range.and_then(|(_, to)| to),
             touches,
@@ -307,7 +310,7 @@ impl Reuse {
         }
         for (bucket, (&count, &sum)) in (0..).zip(distances.counts.iter().zip(&distances.sums)) {
             if count > 0 {
-                let mut row = row("reused", Some(Histogram::range(bucket)), count, sum);
+                let mut row = row("reused", Some(ReuseHistogram::range(bucket)), count, sum);
                 row.touches = of_all(count);
                 self.ready.push(row);
             }
@@ -315,10 +318,10 @@ impl Reuse {
     }
 }
 
-impl Analysis for Reuse {
+impl AccessAnalysis for ReuseAnalysis {
     fn add(&mut self, batch: &RecordBatch) -> Result<()> {
-        let (accesses, places) = (Accesses::new(batch)?, Places::new(batch)?);
-        let instructions = Instructions::new(batch)?;
+        let (accesses, places) = (AccessBatch::new(batch)?, WarpColumns::new(batch)?);
+        let instructions = InstructionColumns::new(batch)?;
         for row in (0..batch.num_rows()).filter(|&row| accesses.is_global(row)) {
             self.kernel_id = accesses.kernel_id[row];
             let site = self.site(instructions.function_id[row], instructions.pc[row]);
@@ -331,7 +334,7 @@ impl Analysis for Reuse {
         self.has_ended = true;
     }
 
-    fn jobs(&mut self, most: usize) -> Vec<Box<dyn Job>> {
+    fn jobs(&mut self, most: usize) -> Vec<Box<dyn LaunchJob>> {
         if !self.has_ended {
             return Vec::new();
         }
@@ -350,8 +353,8 @@ impl Analysis for Reuse {
 
     fn take(&mut self, least: usize) -> Result<Option<RecordBatch>> {
         match self.grain {
-            Grain::Launch => self.ready.take(least),
-            Grain::Instruction(_) => self.ready_sites.take(least),
+            ReuseGrain::Launch => self.ready.take(least),
+            ReuseGrain::Instruction(_) => self.ready_sites.take(least),
         }
     }
 }

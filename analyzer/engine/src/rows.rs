@@ -9,38 +9,38 @@ use arrow::compute::take;
 use arrow::datatypes::{SchemaRef, UInt32Type, UInt64Type};
 use datafusion::error::Result;
 
-use super::access::Accesses;
-use super::request::Touched;
-use super::resolve::{Resolver, Share, Target};
+use super::access::AccessBatch;
+use super::request::TouchedMemory;
+use super::resolve::{AddressResolver, AddressTarget, LaneShare};
 
 /// Turns batches of `memory_access` into batches of `access_tensor`.
 #[derive(Debug)]
-pub(super) struct Rows {
-    resolver: Resolver,
+pub(super) struct AccessTensorRows {
+    resolver: AddressResolver,
     schema: SchemaRef,
-    shares: Vec<Share>,
+    shares: Vec<LaneShare>,
 }
 
 /// The columns that the engine adds, while they grow.
 #[derive(Default)]
-struct Added {
+struct AddedColumns {
     rows: Vec<u32>,
-    targets: Vec<Target>,
+    targets: Vec<AddressTarget>,
     masks: Vec<u32>,
-    touched: Vec<Touched>,
+    touched: Vec<TouchedMemory>,
 }
 
-impl Rows {
-    pub(super) fn new(resolver: Resolver, schema: SchemaRef) -> Self {
+impl AccessTensorRows {
+    pub(super) fn new(resolver: AddressResolver, schema: SchemaRef) -> Self {
         Self { resolver, schema, shares: Vec::new() }
     }
 
     /// The rows of a batch.
     pub(super) fn convert(&mut self, batch: &RecordBatch) -> Result<RecordBatch> {
-        let accesses = Accesses::new(batch)?;
+        let accesses = AccessBatch::new(batch)?;
         let wants = |name: &str| self.schema.field_with_name(name).is_ok();
         let measures = wants("sectors") || wants("unique_bytes");
-        let mut added = Added::default();
+        let mut added = AddedColumns::default();
         for (row, number) in (0..batch.num_rows()).zip(0..) {
             let request = accesses.request(row);
             if accesses.is_global(row) {
@@ -48,7 +48,8 @@ impl Rows {
                 self.resolver.resolve(&request, &mut self.shares);
             } else {
                 self.shares.clear();
-                self.shares.push(Share { target: Target::NotGlobal, lane_mask: request.lane_mask });
+                self.shares
+                    .push(LaneShare { target: AddressTarget::NotGlobal, lane_mask: request.lane_mask });
             }
             for share in &self.shares {
                 added.rows.push(number);
@@ -62,7 +63,7 @@ impl Rows {
         self.assemble(batch, added)
     }
 
-    fn assemble(&self, batch: &RecordBatch, added: Added) -> Result<RecordBatch> {
+    fn assemble(&self, batch: &RecordBatch, added: AddedColumns) -> Result<RecordBatch> {
         let count = added.rows.len();
         let rows = (count != batch.num_rows()).then(|| UInt32Array::from(added.rows));
         let columns: Result<Vec<ArrayRef>> = self
@@ -80,9 +81,15 @@ impl Rows {
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns?, &options)?)
     }
 
-    fn added(&self, name: &str, targets: &[Target], masks: &[u32], touched: &[Touched]) -> ArrayRef {
+    fn added(
+        &self,
+        name: &str,
+        targets: &[AddressTarget],
+        masks: &[u32],
+        touched: &[TouchedMemory],
+    ) -> ArrayRef {
         let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
-        let ids = targets.iter().map(|&target| Resolver::ids(self.resolver.index(), target));
+        let ids = targets.iter().map(|&target| AddressResolver::ids(self.resolver.index(), target));
         match name {
             "target" => words(targets.iter().map(|target| target.text())),
             "storage_id" => numbers(ids.map(|(storage, ..)| storage)),

@@ -10,15 +10,15 @@ use std::sync::Arc;
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{SchemaRef, UInt64Type};
 use datafusion::error::{DataFusionError, Result};
-use stallmap_memory::patterns::Patterns;
+use stallmap_memory::patterns::LaneDistances;
 use stallmap_schema::id::{AllocationId, FunctionId, KernelId, Pc, StorageId, TensorId};
-use stallmap_schema::table::Row as _;
+use stallmap_schema::table::TableRow as _;
 
-use super::access::{Accesses, Instructions, Spans, values};
-use super::derived::{PcTensorPart, Word};
-use super::request::{Request, SECTOR_BYTES};
-use super::resolve::{Resolver, Share, Target};
-use super::summarized::{OBSERVED, Summarized};
+use super::access::{AccessBatch, InstructionColumns, RequestSpans, values};
+use super::derived::{OpenWord, PcTensorPart};
+use super::request::{SECTOR_BYTES, WarpRequest};
+use super::resolve::{AddressResolver, AddressTarget, LaneShare};
+use super::summarized::{OBSERVED, SummarizedLaunches};
 
 /// Columns of `pc_tensor_part` that depend on the addresses of all lanes.
 pub(super) const MEASURES: [&str; 3] = ["sectors", "unique_bytes", "ideal_sectors"];
@@ -26,52 +26,52 @@ pub(super) const MEASURES: [&str; 3] = ["sectors", "unique_bytes", "ideal_sector
 /// Turns batches of `memory_access` into rows of `pc_tensor_part`.
 ///
 /// If only lanes are counted, batches hold no lanes' addresses: the span of a request decides its target. Requests
-/// that meet several targets, or the gaps of a view, are counted by [`Runs::add_lanes`], from a scan of these alone.
-pub(super) struct Runs {
-    resolver: Resolver,
+/// that meet several targets, or the gaps of a view, are counted by [`TensorPartRows::add_lanes`], from a scan of these alone.
+pub(super) struct TensorPartRows {
+    resolver: AddressResolver,
     /// For requests that are counted later.
-    late: Resolver,
+    late: AddressResolver,
     /// The output columns, by position in the table.
     columns: Vec<usize>,
     schema: SchemaRef,
     measures: bool,
-    /// Every value seen, [`Target::WORDS`] first.
+    /// Every value seen, [`AddressTarget::WORDS`] first.
     words: Vec<Arc<str>>,
     observed: Arc<str>,
     /// Launches whose rows come from elsewhere.
-    summarized: Option<Arc<Summarized>>,
-    open: Option<Run>,
+    summarized: Option<Arc<SummarizedLaunches>>,
+    open: Option<AccessRun>,
     /// Runs that wait for requests to be counted, and those behind them.
-    closed: VecDeque<Run>,
+    closed: VecDeque<AccessRun>,
     /// The requests that closed runs wait for.
     missing: u64,
-    shares: Vec<Share>,
-    patterns: Patterns,
-    done: <PcTensorPart as stallmap_schema::table::Row>::Builder,
+    shares: Vec<LaneShare>,
+    patterns: LaneDistances,
+    done: <PcTensorPart as stallmap_schema::table::TableRow>::Builder,
     done_count: usize,
 }
 
 /// Sums of adjacent accesses.
-struct Run {
-    key: Key,
-    sums: Vec<Sum>,
+struct AccessRun {
+    key: InstructionRunKey,
+    sums: Vec<PartSum>,
     /// Requests that are still to be counted.
     missing: u64,
 }
 
 /// One instruction of one launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Key {
+struct InstructionRunKey {
     kernel_id: u64,
     function_id: u64,
     pc: u32,
-    /// Positions in [`Runs::words`].
+    /// Positions in [`TensorPartRows::words`].
     kind: usize,
     space: usize,
 }
 
-struct Sum {
-    target: Target,
+struct PartSum {
+    target: AddressTarget,
     request_count: u64,
     lane_count: u64,
     sectors: u64,
@@ -80,18 +80,18 @@ struct Sum {
 }
 
 /// The instructions of the rows of a batch.
-struct Keys<'a> {
+struct InstructionKeys<'a> {
     kernel_id: &'a [u64],
-    instructions: Instructions<'a>,
-    /// Positions of their words in [`Runs::words`].
+    instructions: InstructionColumns<'a>,
+    /// Positions of their words in [`TensorPartRows::words`].
     kinds: Vec<usize>,
     spaces: Vec<usize>,
 }
 
-impl Keys<'_> {
-    fn key(&self, row: usize) -> Key {
+impl InstructionKeys<'_> {
+    fn key(&self, row: usize) -> InstructionRunKey {
         let word = |known: &[usize], code: usize| known.get(code).copied().unwrap_or(0);
-        Key {
+        InstructionRunKey {
             kernel_id: self.kernel_id[row],
             function_id: self.instructions.function_id[row],
             pc: self.instructions.pc[row],
@@ -114,12 +114,12 @@ impl Keys<'_> {
     }
 }
 
-impl Runs {
+impl TensorPartRows {
     pub(super) fn new(
-        resolver: Resolver,
+        resolver: AddressResolver,
         schema: SchemaRef,
         columns: Vec<usize>,
-        summarized: Option<Arc<Summarized>>,
+        summarized: Option<Arc<SummarizedLaunches>>,
     ) -> Self {
         Self {
             measures: measures(&schema),
@@ -127,15 +127,15 @@ impl Runs {
             resolver,
             columns,
             schema,
-            words: Target::WORDS.map(Arc::from).into(),
+            words: AddressTarget::WORDS.map(Arc::from).into(),
             observed: OBSERVED.into(),
             summarized,
             open: None,
             closed: VecDeque::new(),
             missing: 0,
             shares: Vec::new(),
-            patterns: Patterns::default(),
-            done: <PcTensorPart as stallmap_schema::table::Row>::Builder::default(),
+            patterns: LaneDistances::default(),
+            done: <PcTensorPart as stallmap_schema::table::TableRow>::Builder::default(),
             done_count: 0,
         }
     }
@@ -143,8 +143,8 @@ impl Runs {
     /// Adds the accesses of a batch.
     pub(super) fn add(&mut self, batch: &RecordBatch) -> Result<()> {
         let keys = self.keys(batch)?;
-        let accesses = self.measures.then(|| Accesses::new(batch)).transpose()?;
-        let spans = if accesses.is_none() { Some(Spans::new(batch)?) } else { None };
+        let accesses = self.measures.then(|| AccessBatch::new(batch)).transpose()?;
+        let spans = if accesses.is_none() { Some(RequestSpans::new(batch)?) } else { None };
         let mut row = 0;
         while row < batch.num_rows() {
             let (key, rows) = (keys.key(row), row..keys.end(row));
@@ -156,7 +156,7 @@ impl Runs {
                 self.close();
                 self.resolver.move_to(key.kernel_id);
             }
-            let mut run = self.open.take().unwrap_or(Run { key, sums: Vec::new(), missing: 0 });
+            let mut run = self.open.take().unwrap_or(AccessRun { key, sums: Vec::new(), missing: 0 });
             match (&accesses, &spans) {
                 (Some(accesses), _) => {
                     for row in rows {
@@ -186,7 +186,7 @@ impl Runs {
     /// Counts such requests by their lanes, from a row of a batch on. Returns the row after the last that was needed.
     pub(super) fn add_lanes(&mut self, batch: &RecordBatch, mut row: usize) -> Result<usize> {
         let keys = self.keys(batch)?;
-        let accesses = Accesses::new(batch)?;
+        let accesses = AccessBatch::new(batch)?;
         while row < batch.num_rows() && self.missing > 0 {
             let (key, request) = (keys.key(row), accesses.request(row));
             self.late.move_to(key.kernel_id);
@@ -209,11 +209,16 @@ impl Runs {
         Ok(row)
     }
 
-    fn keys<'a>(&mut self, batch: &'a RecordBatch) -> Result<Keys<'a>> {
-        let instructions = Instructions::new(batch)?;
+    fn keys<'a>(&mut self, batch: &'a RecordBatch) -> Result<InstructionKeys<'a>> {
+        let instructions = InstructionColumns::new(batch)?;
         let kinds = instructions.kind.words.iter().map(|word| self.intern(word)).collect();
         let spaces = instructions.space.words.iter().map(|word| self.intern(word)).collect();
-        Ok(Keys { kernel_id: values::<UInt64Type>(batch, "kernel_id")?, instructions, kinds, spaces })
+        Ok(InstructionKeys {
+            kernel_id: values::<UInt64Type>(batch, "kernel_id")?,
+            instructions,
+            kinds,
+            spaces,
+        })
     }
 
     /// True if a launch's rows come from elsewhere.
@@ -229,8 +234,8 @@ impl Runs {
         })
     }
 
-    fn word(&self, place: usize) -> Word {
-        Word(self.words.get(place).map_or_else(|| "".into(), Arc::clone))
+    fn word(&self, place: usize) -> OpenWord {
+        OpenWord(self.words.get(place).map_or_else(|| "".into(), Arc::clone))
     }
 
     /// Complete rows that wait to be taken.
@@ -264,8 +269,8 @@ impl Runs {
         }
     }
 
-    fn push(&mut self, key: Key, sum: &Sum) {
-        let (storage, tensor, allocation) = Resolver::ids(self.resolver.index(), sum.target);
+    fn push(&mut self, key: InstructionRunKey, sum: &PartSum) {
+        let (storage, tensor, allocation) = AddressResolver::ids(self.resolver.index(), sum.target);
         let part = PcTensorPart {
             kernel_id: KernelId(key.kernel_id),
             function_id: FunctionId(key.function_id),
@@ -273,7 +278,7 @@ impl Runs {
             kind: self.word(key.kind),
             space: self.word(key.space),
             target: self.word(sum.target.word().into()),
-            evidence: Word(Arc::clone(&self.observed)),
+            evidence: OpenWord(Arc::clone(&self.observed)),
             storage_id: storage.map(StorageId),
             tensor_id: tensor.map(TensorId),
             allocation_id: allocation.map(AllocationId),
@@ -299,12 +304,17 @@ fn apart() -> DataFusionError {
 }
 
 /// Counts the requests of a run by their spans.
-fn add_spans(run: &mut Run, spans: &Spans<'_>, rows: Range<usize>, resolver: &mut Resolver) {
+fn add_spans(
+    run: &mut AccessRun,
+    spans: &RequestSpans<'_>,
+    rows: Range<usize>,
+    resolver: &mut AddressResolver,
+) {
     let lanes = |rows: Range<usize>| {
         spans.lane_mask[rows].iter().map(|mask| u64::from(mask.count_ones())).sum::<u64>()
     };
     if !spans.is_global(rows.start) {
-        let sum = open(&mut run.sums, Target::NotGlobal);
+        let sum = open(&mut run.sums, AddressTarget::NotGlobal);
         sum.request_count += rows.len() as u64;
         sum.lane_count += lanes(rows);
         return;
@@ -333,17 +343,17 @@ fn add_spans(run: &mut Run, spans: &Spans<'_>, rows: Range<usize>, resolver: &mu
 /// Counts a request by its lanes.
 #[inline]
 fn add_request(
-    run: &mut Run,
-    request: &Request<'_>,
+    run: &mut AccessRun,
+    request: &WarpRequest<'_>,
     is_global: bool,
-    (resolver, shares, patterns): (&mut Resolver, &mut Vec<Share>, &mut Patterns),
+    (resolver, shares, patterns): (&mut AddressResolver, &mut Vec<LaneShare>, &mut LaneDistances),
     measures: bool,
 ) {
     if is_global {
         resolver.resolve(request, shares);
     } else {
         shares.clear();
-        shares.push(Share { target: Target::NotGlobal, lane_mask: request.lane_mask });
+        shares.push(LaneShare { target: AddressTarget::NotGlobal, lane_mask: request.lane_mask });
     }
     for share in shares {
         let sum = open(&mut run.sums, share.target);
@@ -362,9 +372,9 @@ fn add_request(
 
 /// The open sum of a target: few are open at a time.
 #[inline]
-fn open(sums: &mut Vec<Sum>, target: Target) -> &mut Sum {
+fn open(sums: &mut Vec<PartSum>, target: AddressTarget) -> &mut PartSum {
     let place = sums.iter().position(|sum| sum.target == target).unwrap_or_else(|| {
-        sums.push(Sum {
+        sums.push(PartSum {
             target,
             request_count: 0,
             lane_count: 0,

@@ -5,18 +5,18 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow::datatypes::SchemaRef;
 use datafusion::error::Result;
-use stallmap_memory::patterns::Patterns;
-use stallmap_schema::cell::Cell;
+use stallmap_memory::patterns::LaneDistances;
+use stallmap_schema::cell::ColumnCell;
 
-use super::access::Accesses;
+use super::access::AccessBatch;
 use super::index::wrong;
-use super::request::{Request, SECTOR_BYTES};
+use super::request::{SECTOR_BYTES, WarpRequest};
 use super::rows::{small_numbers, words};
-use super::shape::{Banked, Shape};
+use super::shape::{AccessedShape, BankCost};
 
 /// Turns batches of `memory_access` into batches of `access_shape`.
 #[derive(Debug)]
-pub(super) struct Shapes {
+pub(super) struct AccessShapeRows {
     schema: SchemaRef,
     wants_shape: bool,
     wants_banks: bool,
@@ -34,7 +34,7 @@ const OF_SHAPE: [&str; 8] = [
 ];
 const OF_BANKS: [&str; 3] = ["wavefronts", "passes", "bank_conflicts"];
 
-impl Shapes {
+impl AccessShapeRows {
     pub(super) fn new(schema: SchemaRef) -> Self {
         let wants = |names: &[&str]| names.iter().any(|name| schema.field_with_name(name).is_ok());
         Self { wants_shape: wants(&OF_SHAPE), wants_banks: wants(&OF_BANKS), schema }
@@ -42,15 +42,15 @@ impl Shapes {
 
     /// The rows of a batch.
     pub(super) fn convert(&self, batch: &RecordBatch) -> Result<RecordBatch> {
-        let accesses = Accesses::new(batch)?;
+        let accesses = AccessBatch::new(batch)?;
         let rows = 0..batch.num_rows();
-        let shapes: Vec<Shape> = if self.wants_shape {
-            let mut patterns = Patterns::default();
+        let shapes: Vec<AccessedShape> = if self.wants_shape {
+            let mut patterns = LaneDistances::default();
             rows.clone().map(|row| patterns.shape(&accesses.request(row))).collect()
         } else {
             Vec::new()
         };
-        let banks: Vec<Option<Banked>> = if self.wants_banks {
+        let banks: Vec<Option<BankCost>> = if self.wants_banks {
             let banked = |row| accesses.is_shared(row).then(|| accesses.request(row).banked());
             rows.clone().map(banked).collect()
         } else {
@@ -74,7 +74,7 @@ impl Shapes {
     }
 }
 
-fn of_shape(name: &str, shapes: &[Shape]) -> ArrayRef {
+fn of_shape(name: &str, shapes: &[AccessedShape]) -> ArrayRef {
     let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
     match name {
         "lane_count" => small_numbers(shapes.iter().map(|shape| shape.lanes)),
@@ -92,8 +92,8 @@ fn of_shape(name: &str, shapes: &[Shape]) -> ArrayRef {
     }
 }
 
-fn of_banks(name: &str, banks: &[Option<Banked>]) -> ArrayRef {
-    let value = |banked: Banked| match name {
+fn of_banks(name: &str, banks: &[Option<BankCost>]) -> ArrayRef {
+    let value = |banked: BankCost| match name {
         "wavefronts" => banked.wavefronts,
         "passes" => banked.passes,
         _ => banked.wavefronts.saturating_sub(banked.passes),
@@ -102,13 +102,13 @@ fn of_banks(name: &str, banks: &[Option<Banked>]) -> ArrayRef {
 }
 
 /// One list per request, with a value of each active lane, lowest lane first.
-fn lists<T>(accesses: &Accesses<'_>, rows: usize, value: impl Fn((u32, u64)) -> T) -> ArrayRef
+fn lists<T>(accesses: &AccessBatch<'_>, rows: usize, value: impl Fn((u32, u64)) -> T) -> ArrayRef
 where
-    Vec<T>: Cell,
+    Vec<T>: ColumnCell,
 {
-    let mut builder = <Vec<T> as Cell>::Builder::default();
+    let mut builder = <Vec<T> as ColumnCell>::Builder::default();
     for row in 0..rows {
-        let request: Request<'_> = accesses.request(row);
+        let request: WarpRequest<'_> = accesses.request(row);
         request.addresses().map(&value).collect::<Vec<T>>().append(&mut builder);
     }
     arrow::array::ArrayBuilder::finish(&mut builder)

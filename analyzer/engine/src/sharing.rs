@@ -5,20 +5,20 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use datafusion::error::Result;
-use stallmap_memory::footprints::{Run, bounds, count_shared, tidy};
+use stallmap_memory::footprints::{SectorRun, bounds, count_shared, tidy};
 use stallmap_memory::numbers::NumberSet;
-use stallmap_memory::patterns::Patterns;
+use stallmap_memory::patterns::LaneDistances;
 use stallmap_schema::id::KernelId;
 
-use super::access::{Accesses, Instructions, Places};
-use super::analysis::{Analysis, Job, Lent, Ready, Step, jobs, lent};
+use super::access::{AccessBatch, InstructionColumns, WarpColumns};
+use super::analysis::{AccessAnalysis, DataStep, LaunchJob, LentSteps, ReadyRows, jobs, lent};
 use super::derived::{BlockFootprint, SectorSharing};
-use super::sampler::Sampler;
-use stallmap_tables::words::Interned;
+use super::sampler::HashSampler;
+use stallmap_tables::words::InternedWords;
 
 /// The rows of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Grain {
+pub(super) enum SharingGrain {
     /// A block: `block_footprint`.
     Block,
     /// A number of blocks: `sector_sharing`.
@@ -34,29 +34,29 @@ const RUNS_WORTH_A_THREAD: usize = 1 << 13;
 /// Maximum of requests that are remembered: a block makes most of its requests again and again.
 const MAX_REQUESTS: usize = 1 << 20;
 /// Bytes of memory for a run, while it moves to another list.
-const RUN_BYTES: usize = 4 * size_of::<Run>();
+const RUN_BYTES: usize = 4 * size_of::<SectorRun>();
 
 /// Collects the sectors of a launch's blocks.
-pub(super) struct Sharing {
-    grain: Grain,
+pub(super) struct SharingAnalysis {
+    grain: SharingGrain,
     most_runs: usize,
     kernel_id: u64,
-    kinds: Interned,
-    runs: Vec<Run>,
-    sampler: Sampler,
+    kinds: InternedWords,
+    runs: Vec<SectorRun>,
+    sampler: HashSampler,
     touched: Vec<(u64, u64)>,
-    patterns: Patterns,
+    patterns: LaneDistances,
     /// Requests with irregular lanes: kind, block, shape, and first sector.
     requests: NumberSet<(u8, u64, u64, u64)>,
-    stage: Stage,
-    pieces: Vec<Lent<Piece>>,
-    footprints: Ready<BlockFootprint>,
-    shared: Ready<SectorSharing>,
+    stage: SharingStage,
+    pieces: Vec<LentSteps<SharedPiece>>,
+    footprints: ReadyRows<BlockFootprint>,
+    shared: ReadyRows<SectorSharing>,
 }
 
 /// The work on a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum SharingStage {
     /// It is collected.
     Open,
     /// It has ended.
@@ -69,15 +69,15 @@ enum Stage {
 
 /// Runs of some blocks, or of some sectors.
 #[derive(Default)]
-struct Piece {
-    runs: Vec<Run>,
+struct SharedPiece {
+    runs: Vec<SectorRun>,
     /// True if the runs are of some sectors.
     counts: bool,
     /// Sectors by kind and number of blocks.
     sectors: BTreeMap<(u8, u64), u64>,
 }
 
-impl Step<()> for Piece {
+impl DataStep<()> for SharedPiece {
     fn step(&mut self, (): &()) -> bool {
         if self.counts {
             count_shared(&mut self.runs, &mut self.sectors);
@@ -89,32 +89,32 @@ impl Step<()> for Piece {
     }
 
     fn bytes(&self) -> usize {
-        self.runs.capacity() * size_of::<Run>()
+        self.runs.capacity() * size_of::<SectorRun>()
     }
 }
 
-impl Sharing {
+impl SharingAnalysis {
     /// With some bytes of memory for a launch.
-    pub(super) fn new(grain: Grain, room_bytes: usize) -> Self {
+    pub(super) fn new(grain: SharingGrain, room_bytes: usize) -> Self {
         Self::with_room(grain, MAX_RUNS.min(room_bytes / RUN_BYTES))
     }
 
     /// With smaller limits, for tests.
-    pub(super) fn with_room(grain: Grain, most_runs: usize) -> Self {
+    pub(super) fn with_room(grain: SharingGrain, most_runs: usize) -> Self {
         Self {
             grain,
             most_runs,
             kernel_id: 0,
-            kinds: Interned::default(),
+            kinds: InternedWords::default(),
             runs: Vec::new(),
-            sampler: Sampler::default(),
+            sampler: HashSampler::default(),
             touched: Vec::new(),
-            patterns: Patterns::default(),
+            patterns: LaneDistances::default(),
             requests: NumberSet::default(),
-            stage: Stage::Open,
+            stage: SharingStage::Open,
             pieces: Vec::new(),
-            footprints: Ready::default(),
-            shared: Ready::default(),
+            footprints: ReadyRows::default(),
+            shared: ReadyRows::default(),
         }
     }
 
@@ -126,7 +126,7 @@ impl Sharing {
         self.requests.contains(&request)
     }
 
-    fn push_run(&mut self, run: Run) {
+    fn push_run(&mut self, run: SectorRun) {
         if self.runs.last_mut().is_some_and(|last| last.extend(run)) {
             return;
         }
@@ -137,7 +137,7 @@ impl Sharing {
     }
 
     /// A run of one sector. The sample may have shrunk since it was drawn.
-    fn push_sampled(&mut self, run: Run) {
+    fn push_sampled(&mut self, run: SectorRun) {
         if self.sampler.keeps(run.first) {
             self.push_run(run);
         }
@@ -158,41 +158,41 @@ impl Sharing {
     }
 
     /// Deals the runs to parts by their blocks.
-    fn merge(&mut self, most: usize) -> Vec<Box<dyn Job>> {
+    fn merge(&mut self, most: usize) -> Vec<Box<dyn LaunchJob>> {
         let runs = std::mem::take(&mut self.runs);
         let count = most.min(runs.len() / RUNS_WORTH_A_THREAD).max(1);
-        let part = |run: &Run| usize::try_from(run.block % count as u64).unwrap_or(0);
+        let part = |run: &SectorRun| usize::try_from(run.block % count as u64).unwrap_or(0);
         self.pieces = dealt(count, runs.into_iter().map(|run| (part(&run), run)), false);
-        self.stage = Stage::Merging;
+        self.stage = SharingStage::Merging;
         jobs(&Arc::new(()), &self.pieces)
     }
 
     /// Deals the merged runs to parts by their sectors.
-    fn count(&mut self) -> Vec<Box<dyn Job>> {
-        if self.grain != Grain::Sharing {
+    fn count(&mut self) -> Vec<Box<dyn LaunchJob>> {
+        if self.grain != SharingGrain::Sharing {
             self.push_footprints();
         }
-        if self.grain == Grain::Block {
+        if self.grain == SharingGrain::Block {
             self.finish();
             return Vec::new();
         }
-        let merged: Vec<Vec<Run>> =
+        let merged: Vec<Vec<SectorRun>> =
             self.pieces.iter().map(|piece| std::mem::take(&mut lent(piece).runs)).collect();
         let bounds = bounds(&merged, self.pieces.len());
         let runs = merged.into_iter().flatten().flat_map(|run| run.cut(&bounds));
         self.pieces = dealt(bounds.len() + 1, runs, true);
-        self.stage = Stage::Counting;
+        self.stage = SharingStage::Counting;
         jobs(&Arc::new(()), &self.pieces)
     }
 
     /// Ends a launch.
     fn finish(&mut self) {
-        if self.grain != Grain::Block {
+        if self.grain != SharingGrain::Block {
             self.push_shared();
         }
         self.pieces = Vec::new();
-        self.sampler = Sampler::default();
-        self.stage = Stage::Open;
+        self.sampler = HashSampler::default();
+        self.stage = SharingStage::Open;
     }
 
     fn push_footprints(&mut self) {
@@ -233,18 +233,23 @@ impl Sharing {
 }
 
 /// Runs in parts, by the number of each.
-fn dealt(count: usize, runs: impl Iterator<Item = (usize, Run)>, counts: bool) -> Vec<Lent<Piece>> {
-    let mut pieces: Vec<Piece> = (0..count).map(|_| Piece { counts, ..Piece::default() }).collect();
+fn dealt(
+    count: usize,
+    runs: impl Iterator<Item = (usize, SectorRun)>,
+    counts: bool,
+) -> Vec<LentSteps<SharedPiece>> {
+    let mut pieces: Vec<SharedPiece> =
+        (0..count).map(|_| SharedPiece { counts, ..SharedPiece::default() }).collect();
     for (part, run) in runs {
         pieces[part].runs.push(run);
     }
-    pieces.into_iter().map(|piece| Lent::new(piece.into())).collect()
+    pieces.into_iter().map(|piece| LentSteps::new(piece.into())).collect()
 }
 
-impl Analysis for Sharing {
+impl AccessAnalysis for SharingAnalysis {
     fn add(&mut self, batch: &RecordBatch) -> Result<()> {
-        let (accesses, places) = (Accesses::new(batch)?, Places::new(batch)?);
-        let instructions = Instructions::new(batch)?;
+        let (accesses, places) = (AccessBatch::new(batch)?, WarpColumns::new(batch)?);
+        let instructions = InstructionColumns::new(batch)?;
         let kinds = self.kinds.codes(instructions.kind.words.iter().copied());
         for row in (0..batch.num_rows()).filter(|&row| accesses.is_global(row)) {
             self.kernel_id = accesses.kernel_id[row];
@@ -257,7 +262,7 @@ impl Analysis for Sharing {
             }
             let touched = std::mem::take(&mut self.touched);
             for &(first, last) in &touched {
-                let run = Run { kind, block: places.block[row], first, last };
+                let run = SectorRun { kind, block: places.block[row], first, last };
                 if self.sampler.keeps_all() {
                     self.push_run(run);
                 } else {
@@ -270,19 +275,19 @@ impl Analysis for Sharing {
     }
 
     fn end_launch(&mut self) {
-        self.stage = Stage::Ended;
+        self.stage = SharingStage::Ended;
         if self.requests.capacity() > MAX_REQUESTS / 16 {
             self.requests = NumberSet::default();
         }
         self.requests.clear();
     }
 
-    fn jobs(&mut self, most: usize) -> Vec<Box<dyn Job>> {
+    fn jobs(&mut self, most: usize) -> Vec<Box<dyn LaunchJob>> {
         match self.stage {
-            Stage::Open => {}
-            Stage::Ended => return self.merge(most),
-            Stage::Merging => return self.count(),
-            Stage::Counting => self.finish(),
+            SharingStage::Open => {}
+            SharingStage::Ended => return self.merge(most),
+            SharingStage::Merging => return self.count(),
+            SharingStage::Counting => self.finish(),
         }
         Vec::new()
     }
@@ -290,7 +295,7 @@ impl Analysis for Sharing {
     fn bytes(&self) -> usize {
         let pieces = self.pieces.iter().map(|piece| lent(piece).bytes()).sum::<usize>();
         let requests = self.requests.capacity() * (size_of::<(u8, u64, u64, u64)>() + 1);
-        self.runs.capacity() * size_of::<Run>() + requests + pieces
+        self.runs.capacity() * size_of::<SectorRun>() + requests + pieces
     }
 
     fn take(&mut self, least: usize) -> Result<Option<RecordBatch>> {

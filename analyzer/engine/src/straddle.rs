@@ -12,7 +12,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::col;
 
 use super::index::{TensorIndex, wrong};
-use super::resolve::Resolver;
+use super::resolve::AddressResolver;
 
 /// The columns that it reads.
 const COLUMNS: [&str; 3] = ["kernel_id", "address", "span_bytes"];
@@ -21,21 +21,21 @@ const COLUMNS: [&str; 3] = ["kernel_id", "address", "span_bytes"];
 ///
 /// The scan decodes the addresses of lanes for these rows only.
 #[derive(Debug)]
-pub(super) struct Straddles {
+pub(super) struct StraddlesExpr {
     children: Vec<Arc<dyn PhysicalExpr>>,
     index: Arc<TensorIndex>,
     /// Resolvers of scans that are not evaluating: each scan continues near its last launch.
-    resolvers: Mutex<Vec<Resolver>>,
+    resolvers: Mutex<Vec<AddressResolver>>,
 }
 
-impl Straddles {
+impl StraddlesExpr {
     /// The filter of a scan with the columns of `memory_access`.
     pub(super) fn new(schema: &Schema, index: Arc<TensorIndex>) -> Result<Self> {
         let children = COLUMNS.iter().map(|name| col(name, schema)).collect::<Result<_>>()?;
         Ok(Self { children, index, resolvers: Mutex::default() })
     }
 
-    fn evaluate_with(&self, resolver: &mut Resolver, batch: &RecordBatch) -> Result<BooleanArray> {
+    fn evaluate_with(&self, resolver: &mut AddressResolver, batch: &RecordBatch) -> Result<BooleanArray> {
         let mut columns = Vec::new();
         for child in &self.children {
             columns.push(child.evaluate(batch)?.into_array(batch.num_rows())?);
@@ -53,33 +53,33 @@ impl Straddles {
         Ok(straddles.collect::<Vec<bool>>().into())
     }
 
-    fn resolvers(&self) -> std::sync::MutexGuard<'_, Vec<Resolver>> {
+    fn resolvers(&self) -> std::sync::MutexGuard<'_, Vec<AddressResolver>> {
         // A list of resolvers is whole at all times.
         self.resolvers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl fmt::Display for Straddles {
+impl fmt::Display for StraddlesExpr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("may have several targets")
     }
 }
 
-impl PartialEq for Straddles {
+impl PartialEq for StraddlesExpr {
     fn eq(&self, other: &Self) -> bool {
         self.children == other.children && Arc::ptr_eq(&self.index, &other.index)
     }
 }
 
-impl Eq for Straddles {}
+impl Eq for StraddlesExpr {}
 
-impl Hash for Straddles {
+impl Hash for StraddlesExpr {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.children.hash(state);
     }
 }
 
-impl PhysicalExpr for Straddles {
+impl PhysicalExpr for StraddlesExpr {
     fn data_type(&self, _: &Schema) -> Result<DataType> {
         Ok(DataType::Boolean)
     }
@@ -90,7 +90,7 @@ impl PhysicalExpr for Straddles {
 
     fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
         let known = self.resolvers().pop();
-        let mut resolver = known.unwrap_or_else(|| Resolver::new(Arc::clone(&self.index)));
+        let mut resolver = known.unwrap_or_else(|| AddressResolver::new(Arc::clone(&self.index)));
         let straddles = self.evaluate_with(&mut resolver, batch)?;
         self.resolvers().push(resolver);
         Ok(ColumnarValue::Array(Arc::new(straddles)))

@@ -5,19 +5,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use arrow::array::RecordBatch;
 use proptest::prelude::*;
 use stallmap_schema::id::{Address, FunctionId, KernelId, Pc};
-use stallmap_schema::table::Row as _;
+use stallmap_schema::table::TableRow as _;
 use stallmap_schema::tables::memory::MemoryAccess;
 use stallmap_schema::word::{AccessKind, Space};
 
-use super::analysis::Analysis;
+use super::analysis::AccessAnalysis;
 use super::derived::{BlockFootprint, InstructionReuse, LoadRedundancy, ReuseDistance, SectorSharing};
-use super::redundancy::Redundancy;
-use super::reuse::{Grain, Reuse};
-use super::sharing::{self, Sharing};
+use super::redundancy::RedundancyAnalysis;
+use super::reuse::{ReuseAnalysis, ReuseGrain};
+use super::sharing::{self, SharingAnalysis};
 
 /// A request, in queue order.
 #[derive(Clone, Debug)]
-struct Made {
+struct MadeRequest {
     pc: u32,
     block: u64,
     warp: u16,
@@ -27,7 +27,7 @@ struct Made {
     stride: i32,
 }
 
-impl Made {
+impl MadeRequest {
     fn kind(&self) -> AccessKind {
         match self.pc % 4 {
             0 | 1 => AccessKind::Read,
@@ -52,10 +52,10 @@ impl Made {
     }
 }
 
-fn made() -> impl Strategy<Value = Vec<Made>> {
+fn made() -> impl Strategy<Value = Vec<MadeRequest>> {
     let size = prop_oneof![Just(1_u8), Just(2), Just(4), Just(4), Just(4), Just(8), Just(16)];
     let request = (0..4_u32, 0..3_u64, 0..2_u16, 1..256_u32, 0..40_u64, size, -2..3_i32, any::<bool>());
-    let request = request.prop_map(|(pc, block, warp, mask, place, size, stride, is_odd)| Made {
+    let request = request.prop_map(|(pc, block, warp, mask, place, size, stride, is_odd)| MadeRequest {
         pc,
         block,
         warp,
@@ -68,8 +68,8 @@ fn made() -> impl Strategy<Value = Vec<Made>> {
 }
 
 /// The requests as a capture stores them: sorted by instruction, block and warp.
-fn batch(requests: &[Made]) -> RecordBatch {
-    let mut rows: Vec<(u64, &Made)> = (0..).zip(requests).collect();
+fn batch(requests: &[MadeRequest]) -> RecordBatch {
+    let mut rows: Vec<(u64, &MadeRequest)> = (0..).zip(requests).collect();
     rows.sort_by_key(|(sequence, made)| (made.pc, made.block, made.warp, *sequence));
     let rows = rows.into_iter().map(|(sequence, made)| MemoryAccess {
         kernel_id: KernelId(7),
@@ -92,7 +92,7 @@ fn batch(requests: &[Made]) -> RecordBatch {
 }
 
 /// All rows of an analysis for one launch, with input in pieces.
-fn rows(mut analysis: impl Analysis, requests: &[Made]) -> Vec<RecordBatch> {
+fn rows(mut analysis: impl AccessAnalysis, requests: &[MadeRequest]) -> Vec<RecordBatch> {
     let batch = batch(requests);
     for start in (0..batch.num_rows()).step_by(17) {
         analysis.add(&batch.slice(start, 17.min(batch.num_rows() - start))).unwrap();
@@ -104,7 +104,7 @@ fn rows(mut analysis: impl Analysis, requests: &[Made]) -> Vec<RecordBatch> {
 }
 
 /// Does the work on a launch, one part after the other.
-fn finish(analysis: &mut impl Analysis, most: usize) {
+fn finish(analysis: &mut impl AccessAnalysis, most: usize) {
     loop {
         let jobs = analysis.jobs(most);
         if jobs.is_empty() {
@@ -116,15 +116,15 @@ fn finish(analysis: &mut impl Analysis, most: usize) {
     }
 }
 
-fn read<R: stallmap_schema::table::Row>(batches: &[RecordBatch]) -> Vec<R> {
+fn read<R: stallmap_schema::table::TableRow>(batches: &[RecordBatch]) -> Vec<R> {
     batches.iter().flat_map(|batch| R::read_all(batch).unwrap()).collect()
 }
 
 /// For each read instruction: loads, and redundant ones by thread, warp, block and grid.
-fn naive_redundancy(requests: &[Made]) -> BTreeMap<u32, [u64; 5]> {
+fn naive_redundancy(requests: &[MadeRequest]) -> BTreeMap<u32, [u64; 5]> {
     /// Sequence, block, warp, lane.
-    type Load = (usize, u64, u16, u32);
-    let mut loaded: BTreeMap<u64, Vec<Load>> = BTreeMap::new();
+    type WarpLoad = (usize, u64, u16, u32);
+    let mut loaded: BTreeMap<u64, Vec<WarpLoad>> = BTreeMap::new();
     let mut counts: BTreeMap<u32, [u64; 5]> = BTreeMap::new();
     for (sequence, made) in requests.iter().enumerate() {
         let (block, warp) = (made.block, made.warp);
@@ -135,7 +135,7 @@ fn naive_redundancy(requests: &[Made]) -> BTreeMap<u32, [u64; 5]> {
                 });
                 continue;
             }
-            let was_loaded = |by: &dyn Fn(&Load) -> bool| {
+            let was_loaded = |by: &dyn Fn(&WarpLoad) -> bool| {
                 let earlier = |byte: &u64| {
                     let loads = loaded.get(byte).map(Vec::as_slice).unwrap_or_default();
                     loads.iter().any(|load| load.0 < sequence && by(load))
@@ -175,7 +175,7 @@ fn naive_reuse(touches: &[u64], found: &mut BTreeMap<Option<u64>, (u64, u64)>) {
 }
 
 /// The stream of a block, or of all.
-fn stream(requests: &[Made], block: Option<u64>, unit: u64) -> Vec<u64> {
+fn stream(requests: &[MadeRequest], block: Option<u64>, unit: u64) -> Vec<u64> {
     let held = requests.iter().filter(|made| block.is_none_or(|block| made.block == block));
     held.flat_map(|made| made.units(unit)).collect()
 }
@@ -183,7 +183,7 @@ fn stream(requests: &[Made], block: Option<u64>, unit: u64) -> Vec<u64> {
 proptest! {
     #[test]
     fn redundant_loads_are_those_of_the_definition(requests in made()) {
-        let found: BTreeMap<u32, [u64; 5]> = read::<LoadRedundancy>(&rows(Redundancy::new(usize::MAX), &requests))
+        let found: BTreeMap<u32, [u64; 5]> = read::<LoadRedundancy>(&rows(RedundancyAnalysis::new(usize::MAX), &requests))
             .into_iter()
             .map(|row| {
                 let of = |count: Option<u64>| count.unwrap();
@@ -196,7 +196,7 @@ proptest! {
 
     #[test]
     fn reuse_distances_are_those_of_the_definition(requests in made()) {
-        let found = read::<ReuseDistance>(&rows(Reuse::new(Grain::Launch, usize::MAX), &requests));
+        let found = read::<ReuseDistance>(&rows(ReuseAnalysis::new(ReuseGrain::Launch, usize::MAX), &requests));
         for (word, unit) in [("block", 32), ("block", 128), ("launch", 32), ("launch", 128)] {
             let mut expected = BTreeMap::new();
             if word == "launch" {
@@ -218,7 +218,7 @@ proptest! {
 
     #[test]
     fn reuse_by_instruction_is_that_of_the_definition(requests in made(), count in 1..4_u64) {
-        let found = read::<InstructionReuse>(&rows(Reuse::new(Grain::Instruction(count), usize::MAX), &requests));
+        let found = read::<InstructionReuse>(&rows(ReuseAnalysis::new(ReuseGrain::Instruction(count), usize::MAX), &requests));
         for (word, streams) in [("launch", 1), ("multiprocessor", count)] {
             // Per instruction and bucket, the touches of all streams.
             let mut expected: BTreeMap<(u32, Option<u64>), u64> = BTreeMap::new();
@@ -260,18 +260,18 @@ proptest! {
                 *footprints.entry(((*kind).to_owned(), *block)).or_insert(0_u64) += 1;
             }
         }
-        let found = rows(Sharing::new(sharing::Grain::Sharing, usize::MAX), &requests);
+        let found = rows(SharingAnalysis::new(sharing::SharingGrain::Sharing, usize::MAX), &requests);
         let found = read::<SectorSharing>(&found).into_iter().map(|row| ((row.kind.0.to_string(), row.block_count), row.sectors));
         prop_assert_eq!(found.collect::<BTreeMap<_, _>>(), shared);
-        let found = rows(Sharing::new(sharing::Grain::Block, usize::MAX), &requests);
+        let found = rows(SharingAnalysis::new(sharing::SharingGrain::Block, usize::MAX), &requests);
         let found = read::<BlockFootprint>(&found).into_iter().map(|row| ((row.kind.0.to_string(), row.block), row.sectors));
         prop_assert_eq!(found.collect::<BTreeMap<_, _>>(), footprints);
     }
 }
 
 /// One warp that reads lines in order, repeatedly.
-fn sweeps(lines: u64, times: u64) -> Vec<Made> {
-    let line = |place| Made {
+fn sweeps(lines: u64, times: u64) -> Vec<MadeRequest> {
+    let line = |place| MadeRequest {
         pc: 0,
         block: 0,
         warp: 0,
@@ -285,8 +285,10 @@ fn sweeps(lines: u64, times: u64) -> Vec<Made> {
 
 #[test]
 fn a_sample_of_lines_estimates_distances() {
-    let exact = read::<ReuseDistance>(&rows(Reuse::new(Grain::Launch, usize::MAX), &sweeps(2000, 3)));
-    let sampled = read::<ReuseDistance>(&rows(Reuse::with_room(Grain::Launch, 6000), &sweeps(2000, 3)));
+    let exact =
+        read::<ReuseDistance>(&rows(ReuseAnalysis::new(ReuseGrain::Launch, usize::MAX), &sweeps(2000, 3)));
+    let sampled =
+        read::<ReuseDistance>(&rows(ReuseAnalysis::with_room(ReuseGrain::Launch, 6000), &sweeps(2000, 3)));
     let reused = |found: &[ReuseDistance]| {
         let lines = found.iter().filter(|row| row.stream.0.as_ref() == "block" && row.unit_bytes == 128);
         let lines = lines.filter(|row| row.reuse.0.as_ref() == "reused");
@@ -305,19 +307,28 @@ fn a_sample_of_lines_estimates_distances() {
 #[test]
 fn a_small_table_that_the_sample_misses_has_a_distance() {
     // A table of 2 sectors, one of which is read between two lines of a large array.
-    let table =
-        |place: u64| Made { pc: 16, address: (1 << 30) + place % 2 * 32, mask: 1, ..sweeps(1, 1).remove(0) };
-    let requests: Vec<Made> =
+    let table = |place: u64| MadeRequest {
+        pc: 16,
+        address: (1 << 30) + place % 2 * 32,
+        mask: 1,
+        ..sweeps(1, 1).remove(0)
+    };
+    let requests: Vec<MadeRequest> =
         sweeps(2000, 3).into_iter().zip(0..).flat_map(|(line, place)| [line, table(place)]).collect();
     let of_table = |most| {
-        let found = read::<InstructionReuse>(&rows(Reuse::with_room(Grain::Instruction(1), most), &requests));
+        let found = read::<InstructionReuse>(&rows(
+            ReuseAnalysis::with_room(ReuseGrain::Instruction(1), most),
+            &requests,
+        ));
         let found = found.into_iter().filter(|row| row.pc.0 == 16 && row.stream.0.as_ref() == "launch");
         found.map(|row| (row.distance_from, row.touches)).collect::<Vec<_>>()
     };
     assert_eq!(of_table(usize::MAX), [(None, 2), (Some(8), 5998)]);
     let is_missed = |most: &usize| {
-        let found =
-            read::<InstructionReuse>(&rows(Reuse::with_room(Grain::Instruction(1), *most), &requests));
+        let found = read::<InstructionReuse>(&rows(
+            ReuseAnalysis::with_room(ReuseGrain::Instruction(1), *most),
+            &requests,
+        ));
         found.iter().all(|row| row.line_rate < 1.0) && of_table(*most) == [(None, 2), (Some(8), 5998)]
     };
     assert!([12_000, 6_000, 3_000, 1_500, 750].iter().all(is_missed));
@@ -325,15 +336,16 @@ fn a_small_table_that_the_sample_misses_has_a_distance() {
 
 #[test]
 fn a_sample_of_sectors_estimates_redundancy_and_sharing() {
-    let found = read::<LoadRedundancy>(&rows(Redundancy::with_room(50_000), &sweeps(1000, 3)));
+    let found = read::<LoadRedundancy>(&rows(RedundancyAnalysis::with_room(50_000), &sweeps(1000, 3)));
     assert_eq!(found.len(), 1);
     assert!(found[0].sector_rate < 1.0);
     assert_eq!((found[0].loads, found[0].load_bytes), (96_000, 384_000));
     assert_eq!(found[0].thread_loads, Some(64_000));
     // Adjacent lines would be one run.
-    let apart: Vec<Made> =
-        sweeps(1000, 1).into_iter().map(|made| Made { address: 2 * made.address, ..made }).collect();
-    let found = read::<SectorSharing>(&rows(Sharing::with_room(sharing::Grain::Sharing, 800), &apart));
+    let apart: Vec<MadeRequest> =
+        sweeps(1000, 1).into_iter().map(|made| MadeRequest { address: 2 * made.address, ..made }).collect();
+    let found =
+        read::<SectorSharing>(&rows(SharingAnalysis::with_room(sharing::SharingGrain::Sharing, 800), &apart));
     assert_eq!(found.len(), 1);
     assert!(
         found[0].sector_rate < 1.0 && (found[0].sectors as f64 / 4000.0 - 1.0).abs() < 0.15,
@@ -344,19 +356,19 @@ fn a_sample_of_sectors_estimates_redundancy_and_sharing() {
 
 #[test]
 fn nothing_is_lost_where_a_sample_is_empty() {
-    let found = read::<LoadRedundancy>(&rows(Redundancy::with_room(0), &sweeps(1, 2)));
+    let found = read::<LoadRedundancy>(&rows(RedundancyAnalysis::with_room(0), &sweeps(1, 2)));
     assert_eq!((found.len(), found[0].loads, found[0].thread_loads), (1, 64, None));
-    let found = read::<ReuseDistance>(&rows(Reuse::with_room(Grain::Launch, 0), &sweeps(1, 2)));
+    let found = read::<ReuseDistance>(&rows(ReuseAnalysis::with_room(ReuseGrain::Launch, 0), &sweeps(1, 2)));
     assert!(found.iter().all(|row| row.reuse.0.as_ref() == "unknown"));
     assert_eq!(found.iter().map(|row| row.touches).collect::<Vec<_>>(), [8, 2, 8, 2]);
 }
 
 /// Requests of many blocks to more memory than one part of the work has.
-fn many() -> Vec<Made> {
+fn many() -> Vec<MadeRequest> {
     let request = |row: u64| {
         let mixed = row.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let size = [4_u8, 4, 8, 16][usize::try_from(mixed >> 20 & 3).unwrap()];
-        Made {
+        MadeRequest {
             pc: u32::try_from(row * 8 / 30_000).unwrap(),
             block: mixed >> 30 & 63,
             warp: u16::try_from(mixed >> 40 & 3).unwrap(),
@@ -371,12 +383,12 @@ fn many() -> Vec<Made> {
 
 #[test]
 fn any_number_of_parts_has_the_rows_of_one() {
-    let kinds: [fn() -> Box<dyn Analysis>; 5] = [
-        || Box::new(Redundancy::new(usize::MAX)),
-        || Box::new(Reuse::new(Grain::Launch, usize::MAX)),
-        || Box::new(Reuse::new(Grain::Instruction(5), usize::MAX)),
-        || Box::new(Sharing::new(sharing::Grain::Block, usize::MAX)),
-        || Box::new(Sharing::new(sharing::Grain::Sharing, usize::MAX)),
+    let kinds: [fn() -> Box<dyn AccessAnalysis>; 5] = [
+        || Box::new(RedundancyAnalysis::new(usize::MAX)),
+        || Box::new(ReuseAnalysis::new(ReuseGrain::Launch, usize::MAX)),
+        || Box::new(ReuseAnalysis::new(ReuseGrain::Instruction(5), usize::MAX)),
+        || Box::new(SharingAnalysis::new(sharing::SharingGrain::Block, usize::MAX)),
+        || Box::new(SharingAnalysis::new(sharing::SharingGrain::Sharing, usize::MAX)),
     ];
     let batch = batch(&many());
     for kind in kinds {
@@ -409,12 +421,13 @@ fn any_number_of_parts_has_the_rows_of_one() {
 
 #[test]
 fn a_sampled_sector_stands_for_no_more_than_an_instruction_touches() {
-    let request = |pc, address| Made { pc, block: 0, warp: 0, mask: 1, address, size: 4, stride: 0 };
+    let request = |pc, address| MadeRequest { pc, block: 0, warp: 0, mask: 1, address, size: 4, stride: 0 };
     for line in 0..64 {
         let hot = (0..100).map(|_| request(3, 4096 + 128 * line));
         let many = (0..4000).map(|other| request(0, (1 << 20) + 128 * other));
-        let requests: Vec<Made> = hot.chain(many).collect();
-        let found = read::<InstructionReuse>(&rows(Reuse::new(Grain::Instruction(1), 400), &requests));
+        let requests: Vec<MadeRequest> = hot.chain(many).collect();
+        let found =
+            read::<InstructionReuse>(&rows(ReuseAnalysis::new(ReuseGrain::Instruction(1), 400), &requests));
         assert!(found.iter().all(|row| row.line_rate < 1.0));
         let cold = found.iter().filter(|row| row.pc.0 == 3 && row.reuse.0.as_ref() == "cold");
         assert!(cold.map(|row| row.touches).all(|touches| touches == 1), "line {line}");

@@ -8,18 +8,18 @@ use datafusion::error::Result;
 use stallmap_memory::numbers::NumberMap;
 use stallmap_schema::id::{FunctionId, KernelId, Pc};
 
-use super::access::{Instructions, values};
-use super::analysis::{Analysis, Ready};
+use super::access::{InstructionColumns, values};
+use super::analysis::{AccessAnalysis, ReadyRows};
 use super::derived::InstructionStride;
 use super::index::column;
 use super::request::SECTOR_BYTES;
 
 /// An instruction of a launch.
-type Key = (u64, u64, u32);
+type StrideKey = (u64, u64, u32);
 
 /// Requests with the same stride, which begin at the same offset in it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Stride {
+struct StrideCount {
     bytes: Option<u32>,
     access_bytes: u8,
     offset: Option<u64>,
@@ -27,17 +27,17 @@ struct Stride {
 
 /// Counts the strides of requests.
 #[derive(Default)]
-pub(super) struct Strides {
-    key: Option<Key>,
-    counts: NumberMap<Stride, u64>,
+pub(super) struct StrideAnalysis {
+    key: Option<StrideKey>,
+    counts: NumberMap<StrideCount, u64>,
     /// The stride of the last requests, and their number.
-    last: Option<(Stride, u64)>,
+    last: Option<(StrideCount, u64)>,
     requests: u64,
     misaligned: u64,
-    ready: Ready<InstructionStride>,
+    ready: ReadyRows<InstructionStride>,
 }
 
-impl Stride {
+impl StrideCount {
     fn of(bytes: Option<i32>, access_bytes: u8, address: u64) -> Self {
         let bytes = bytes.map(i32::unsigned_abs);
         let offset = bytes.and_then(|bytes| address.checked_rem(bytes.into()));
@@ -50,8 +50,8 @@ impl Stride {
     }
 }
 
-impl Strides {
-    fn add(&mut self, stride: Stride, address: u64) {
+impl StrideAnalysis {
+    fn add(&mut self, stride: StrideCount, address: u64) {
         self.requests += 1;
         let is_unit = stride.bytes == Some(stride.access_bytes.into());
         self.misaligned += u64::from(is_unit && !address.is_multiple_of(SECTOR_BYTES));
@@ -91,9 +91,9 @@ impl Strides {
     }
 }
 
-impl Analysis for Strides {
+impl AccessAnalysis for StrideAnalysis {
     fn add(&mut self, batch: &RecordBatch) -> Result<()> {
-        let instructions = Instructions::new(batch)?;
+        let instructions = InstructionColumns::new(batch)?;
         let kernel_id = values::<UInt64Type>(batch, "kernel_id")?;
         let address = values::<UInt64Type>(batch, "address")?;
         let access_bytes = values::<UInt8Type>(batch, "access_bytes")?;
@@ -105,7 +105,7 @@ impl Analysis for Strides {
                 self.key = Some(key);
             }
             let bytes = strides.is_valid(row).then(|| strides.value(row));
-            self.add(Stride::of(bytes, access_bytes[row], address[row]), address[row]);
+            self.add(StrideCount::of(bytes, access_bytes[row], address[row]), address[row]);
         }
         Ok(())
     }
@@ -115,7 +115,7 @@ impl Analysis for Strides {
     }
 
     fn bytes(&self) -> usize {
-        self.counts.capacity() * size_of::<(Stride, u64)>()
+        self.counts.capacity() * size_of::<(StrideCount, u64)>()
     }
 
     fn take(&mut self, least: usize) -> Result<Option<RecordBatch>> {

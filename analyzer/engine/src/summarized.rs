@@ -16,15 +16,15 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::PartitionStream;
 use stallmap_memory::shares;
 use stallmap_schema::id::{AllocationId, FunctionId, KernelId, Pc, StorageId, TensorId};
-use stallmap_schema::table::Row as _;
+use stallmap_schema::table::TableRow as _;
 
-use super::derived::{PcTensorPart, Word};
+use super::derived::{OpenWord, PcTensorPart};
 use super::index::{TensorIndex, column};
-use super::parameters::Parameters;
-use super::resolve::{Resolver, Target};
-use super::summary::{self, Counted, Counts, Instruction, Pieces, Ranges};
+use super::parameters::LaunchParameters;
+use super::resolve::{AddressResolver, AddressTarget};
+use super::summary::{self, CountedRange, LaunchRowRanges, SummaryCounts, SummaryInstruction, SummaryPieces};
 use stallmap_tables::plain;
-use stallmap_tables::words::Interned;
+use stallmap_tables::words::InternedWords;
 
 /// The columns of `launch` that are needed, in the order of the table.
 pub(super) const LAUNCH: [&str; 2] = ["kernel_id", "accesses_of"];
@@ -36,22 +36,22 @@ const MODEL_LAUNCH: &str = "model launch";
 
 /// Launches without accesses of their own in `memory_access`, or with a part of them only.
 #[derive(Debug, Default)]
-pub(super) struct Summarized {
+pub(super) struct SummarizedLaunches {
     /// Each with the launch that has its accesses: itself, or another.
     launches: BTreeMap<u64, u64>,
-    words: Interned,
+    words: InternedWords,
     /// Rows of `access_summary`, and the range of each launch.
-    counted: Vec<Counted>,
-    ranges: Ranges,
+    counted: Vec<CountedRange>,
+    ranges: LaunchRowRanges,
     /// Rows of `memory_access` of some launches, summed by target.
-    pieces: BTreeMap<u64, Vec<Counted>>,
-    parameters: Parameters,
+    pieces: BTreeMap<u64, Vec<CountedRange>>,
+    parameters: LaunchParameters,
 }
 
-impl Summarized {
+impl SummarizedLaunches {
     /// From rows of `access_summary` and `launch`. None if no launch is summarized.
     pub(super) fn new(summary: &RecordBatch, launch: &RecordBatch) -> Result<Option<Self>> {
-        let mut words = Interned::default();
+        let mut words = InternedWords::default();
         let (counted, ranges) = summary::read(summary, &mut words)?;
         let kernels = column::<UInt64Type>(launch, "kernel_id")?;
         let models = column::<UInt64Type>(launch, "accesses_of")?;
@@ -80,19 +80,19 @@ impl Summarized {
     pub(super) fn read_parameters(&mut self, batch: &RecordBatch) -> Result<()> {
         let pairs = self.launches.iter().filter(|(launch, model)| launch != model);
         let wanted: BTreeSet<u64> = pairs.flat_map(|(&launch, &model)| [launch, model]).collect();
-        self.parameters = Parameters::read(batch, |kernel_id| wanted.contains(&kernel_id))?;
+        self.parameters = LaunchParameters::read(batch, |kernel_id| wanted.contains(&kernel_id))?;
         Ok(())
     }
 
     /// The launches whose rows in `memory_access` are needed: those with a row of several tensors, and those that
     /// others refer to and that have nothing better.
-    pub(super) fn needed(&self, resolver: &mut Resolver) -> BTreeSet<u64> {
+    pub(super) fn needed(&self, resolver: &mut AddressResolver) -> BTreeSet<u64> {
         let bare = self.launches.values().filter(|model| !self.ranges.contains_key(model)).copied();
         let mut needed: BTreeSet<u64> = bare.collect();
         for (&kernel_id, range) in &self.ranges {
             resolver.move_to(kernel_id);
             let rows = self.counted.get(range.clone()).unwrap_or_default();
-            if rows.iter().any(|row| matches!(target(resolver, row, 0), Resolved::Several(_))) {
+            if rows.iter().any(|row| matches!(target(resolver, row, 0), ResolvedRow::Several(_))) {
                 needed.insert(kernel_id);
             }
         }
@@ -102,7 +102,7 @@ impl Summarized {
     /// Adds rows of `memory_access`.
     pub(super) fn add_rows(
         &mut self,
-        pieces: &mut Pieces,
+        pieces: &mut SummaryPieces,
         batch: &RecordBatch,
         needed: &BTreeSet<u64>,
     ) -> Result<()> {
@@ -110,7 +110,7 @@ impl Summarized {
     }
 
     /// Ends the rows of `memory_access`, and finds the parameters that point to the memory of model launches.
-    pub(super) fn finish(&mut self, pieces: Pieces, resolver: &mut Resolver) {
+    pub(super) fn finish(&mut self, pieces: SummaryPieces, resolver: &mut AddressResolver) {
         self.pieces = pieces.finish();
         let pairs = self.launches.iter().filter(|(launch, model)| launch != model);
         let models: BTreeSet<u64> = pairs.map(|(_, &model)| model).collect();
@@ -132,10 +132,16 @@ impl Summarized {
     }
 
     /// The rows of one launch.
-    fn parts(&self, launch: u64, model: u64, resolver: &mut Resolver, out: &mut Vec<(Counted, Target)>) {
+    fn parts(
+        &self,
+        launch: u64,
+        model: u64,
+        resolver: &mut AddressResolver,
+        out: &mut Vec<(CountedRange, AddressTarget)>,
+    ) {
         resolver.move_to(launch);
         let pieces = self.pieces.get(&model).map_or(&[][..], Vec::as_slice);
-        let distance = |row: &Counted| {
+        let distance = |row: &CountedRange| {
             if launch == model { Some(0) } else { self.parameters.distance(model, launch, row.word) }
         };
         let Some(range) = self.ranges.get(&model).cloned() else {
@@ -145,19 +151,19 @@ impl Summarized {
         for row in self.counted.get(range).unwrap_or_default() {
             let found = match distance(row) {
                 Some(distance) => target(resolver, row, distance),
-                None => Resolved::One(first_target(resolver, row, None)),
+                None => ResolvedRow::One(first_target(resolver, row, None)),
             };
             match found {
-                Resolved::One(target) => out.push((*row, target)),
-                Resolved::Several(storage) => {
-                    let met: Vec<&Counted> =
+                ResolvedRow::One(target) => out.push((*row, target)),
+                ResolvedRow::Several(storage) => {
+                    let met: Vec<&CountedRange> =
                         of(pieces, row.instruction).iter().filter(|piece| piece.meets(row)).collect();
                     if met.is_empty() {
-                        out.push((*row, Target::Storage(storage)));
+                        out.push((*row, AddressTarget::Storage(storage)));
                     }
                     for (piece, counts) in met.iter().zip(split(row, &met)) {
                         out.push((
-                            Counted { counts, ..*row },
+                            CountedRange { counts, ..*row },
                             piece_target(resolver, piece, distance(piece)),
                         ));
                     }
@@ -168,58 +174,62 @@ impl Summarized {
 }
 
 /// The pieces of an instruction.
-fn of(pieces: &[Counted], instruction: Instruction) -> &[Counted] {
+fn of(pieces: &[CountedRange], instruction: SummaryInstruction) -> &[CountedRange] {
     let begin = pieces.partition_point(|piece| piece.instruction < instruction);
     let end = pieces.partition_point(|piece| piece.instruction <= instruction);
     pieces.get(begin..end).unwrap_or_default()
 }
 
 /// The target of a row.
-enum Resolved {
-    One(Target),
+enum ResolvedRow {
+    One(AddressTarget),
     /// Several targets in one storage.
     Several(u32),
 }
 
 /// The target of a row whose memory lies a distance away.
-fn target(resolver: &mut Resolver, row: &Counted, distance: u64) -> Resolved {
+fn target(resolver: &mut AddressResolver, row: &CountedRange, distance: u64) -> ResolvedRow {
     let low = first_target(resolver, row, Some(distance));
     if !row.is_global {
-        return Resolved::One(low);
+        return ResolvedRow::One(low);
     }
     let last = resolver.target(row.last.wrapping_add(distance));
     match (resolver.storage(low), resolver.storage(last)) {
-        (Some(storage), Some(other)) if storage == other && low != last => Resolved::Several(storage),
-        _ => Resolved::One(low),
+        (Some(storage), Some(other)) if storage == other && low != last => ResolvedRow::Several(storage),
+        _ => ResolvedRow::One(low),
     }
 }
 
 /// The target of a piece, which is of one target in its own launch. In another, tensors can lie otherwise.
-fn piece_target(resolver: &mut Resolver, piece: &Counted, distance: Option<u64>) -> Target {
+fn piece_target(
+    resolver: &mut AddressResolver,
+    piece: &CountedRange,
+    distance: Option<u64>,
+) -> AddressTarget {
     match distance.map(|distance| (distance, target(resolver, piece, distance))) {
-        Some((1.., Resolved::Several(storage))) => Target::Storage(storage),
+        Some((1.., ResolvedRow::Several(storage))) => AddressTarget::Storage(storage),
         // A lane belongs to the target of its first byte: the last byte can lie in the next.
-        Some((_, Resolved::One(target))) => target,
+        Some((_, ResolvedRow::One(target))) => target,
         distance => first_target(resolver, piece, distance.map(|(distance, _)| distance)),
     }
 }
 
 /// The target of a row's lowest address. Unknown if its distance is.
-fn first_target(resolver: &mut Resolver, row: &Counted, distance: Option<u64>) -> Target {
+fn first_target(resolver: &mut AddressResolver, row: &CountedRange, distance: Option<u64>) -> AddressTarget {
     match distance {
-        _ if !row.is_global => Target::NotGlobal,
+        _ if !row.is_global => AddressTarget::NotGlobal,
         Some(distance) => resolver.target(row.low.wrapping_add(distance)),
-        None => Target::Unknown,
+        None => AddressTarget::Unknown,
     }
 }
 
 /// The counts of a row for each of the pieces that it meets. If the pieces have all its lanes, they are exact.
-fn split(row: &Counted, pieces: &[&Counted]) -> Vec<Counts> {
+fn split(row: &CountedRange, pieces: &[&CountedRange]) -> Vec<SummaryCounts> {
     let lanes = pieces.iter().fold(0_u64, |sum, piece| sum.saturating_add(piece.lanes()));
     if lanes == row.lanes() {
         return pieces.iter().map(|piece| piece.counts).collect();
     }
-    let mut counts = vec![Counts::default(); pieces.len()];
+    let mut counts = vec![SummaryCounts::default(); pieces.len()];
     for (measure, &total) in row.counts.iter().enumerate() {
         let weights: Vec<u64> =
             pieces.iter().filter_map(|piece| piece.counts.get(measure).copied()).collect();
@@ -235,13 +245,13 @@ fn split(row: &Counted, pieces: &[&Counted]) -> Vec<Counts> {
 /// The rows of all summarized launches, as a partition of `pc_tensor_part`.
 #[derive(Debug)]
 pub(super) struct SummarizedRows {
-    summarized: Arc<Summarized>,
+    summarized: Arc<SummarizedLaunches>,
     index: Arc<TensorIndex>,
     schema: SchemaRef,
 }
 
 impl SummarizedRows {
-    pub(super) fn new(summarized: Arc<Summarized>, index: Arc<TensorIndex>) -> Self {
+    pub(super) fn new(summarized: Arc<SummarizedLaunches>, index: Arc<TensorIndex>) -> Self {
         Self { summarized, index, schema: plain(&PcTensorPart::TABLE.schema()) }
     }
 }
@@ -252,14 +262,14 @@ impl PartitionStream for SummarizedRows {
     }
 
     fn execute(&self, context: Arc<TaskContext>) -> SendableRecordBatchStream {
-        let rows = Rows {
-            resolver: Resolver::new(Arc::clone(&self.index)),
+        let rows = RemainingRows {
+            resolver: AddressResolver::new(Arc::clone(&self.index)),
             summarized: Arc::clone(&self.summarized),
             schema: Arc::clone(&self.schema),
             next: Some(0),
             size: context.session_config().batch_size(),
         };
-        let next = async |mut rows: Rows| {
+        let next = async |mut rows: RemainingRows| {
             // Between two batches, a query can be cancelled.
             tokio::task::yield_now().await;
             rows.batch().transpose().map(|batch| (batch, rows))
@@ -270,19 +280,20 @@ impl PartitionStream for SummarizedRows {
 }
 
 /// The rows that remain.
-struct Rows {
-    resolver: Resolver,
-    summarized: Arc<Summarized>,
+struct RemainingRows {
+    resolver: AddressResolver,
+    summarized: Arc<SummarizedLaunches>,
     schema: SchemaRef,
     /// The lowest launch that they can be of.
     next: Option<u64>,
     size: usize,
 }
 
-impl Rows {
+impl RemainingRows {
     /// The next rows: some complete launches. None after the last.
     fn batch(&mut self) -> Result<Option<RecordBatch>> {
-        let (mut builder, mut count) = (<PcTensorPart as stallmap_schema::table::Row>::Builder::default(), 0);
+        let (mut builder, mut count) =
+            (<PcTensorPart as stallmap_schema::table::TableRow>::Builder::default(), 0);
         let mut parts = Vec::new();
         while count < self.size {
             let Some(next) = self.next else { break };
@@ -301,8 +312,14 @@ impl Rows {
         Ok(Some(RecordBatch::try_new(Arc::clone(&self.schema), PcTensorPart::finish(&mut builder))?))
     }
 
-    fn row(&self, launch: u64, counted: &Counted, target: Target, evidence: &str) -> PcTensorPart {
-        let (storage, tensor, allocation) = Resolver::ids(self.resolver.index(), target);
+    fn row(
+        &self,
+        launch: u64,
+        counted: &CountedRange,
+        target: AddressTarget,
+        evidence: &str,
+    ) -> PcTensorPart {
+        let (storage, tensor, allocation) = AddressResolver::ids(self.resolver.index(), target);
         let instruction = counted.instruction;
         let [request_count, lane_count, sectors, unique_bytes, ideal_sectors] = counted.counts;
         PcTensorPart {
@@ -311,8 +328,8 @@ impl Rows {
             pc: Pc(instruction.pc),
             kind: self.summarized.words.word(instruction.kind),
             space: self.summarized.words.word(instruction.space),
-            target: Word(target.text().into()),
-            evidence: Word(evidence.into()),
+            target: OpenWord(target.text().into()),
+            evidence: OpenWord(evidence.into()),
             storage_id: storage.map(StorageId),
             tensor_id: tensor.map(TensorId),
             allocation_id: allocation.map(AllocationId),

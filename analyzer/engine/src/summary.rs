@@ -9,11 +9,11 @@ use arrow::datatypes::UInt64Type;
 use datafusion::error::Result;
 use stallmap_schema::word::Space;
 
-use super::access::{Accesses, Instructions};
+use super::access::{AccessBatch, InstructionColumns};
 use super::index::column;
-use super::request::{Request, SECTOR_BYTES};
-use super::resolve::{Resolver, Share, Target};
-use stallmap_tables::words::Interned;
+use super::request::{SECTOR_BYTES, WarpRequest};
+use super::resolve::{AddressResolver, AddressTarget, LaneShare};
+use stallmap_tables::words::InternedWords;
 
 /// The columns of `access_summary` that are needed, in the order of the table.
 pub(super) const COLUMNS: [&str; 12] = [
@@ -32,11 +32,11 @@ pub(super) const COLUMNS: [&str; 12] = [
 ];
 
 /// Requests, lanes, sectors, unique bytes, ideal sectors.
-pub(super) type Counts = [u64; 5];
+pub(super) type SummaryCounts = [u64; 5];
 
 /// One instruction, and one kind of its accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Instruction {
+pub(super) struct SummaryInstruction {
     pub(super) function_id: u64,
     pub(super) pc: u32,
     /// Numbers of the values.
@@ -46,20 +46,20 @@ pub(super) struct Instruction {
 
 /// Accesses of an instruction to a range of memory.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Counted {
-    pub(super) instruction: Instruction,
+pub(super) struct CountedRange {
+    pub(super) instruction: SummaryInstruction,
     /// True for device memory.
     pub(super) is_global: bool,
     /// The lowest address that a lane accesses.
     pub(super) low: u64,
     /// The last byte that a lane accesses.
     pub(super) last: u64,
-    pub(super) counts: Counts,
+    pub(super) counts: SummaryCounts,
     /// The parameter of the launch, in words of 8 bytes, that points into the block of memory from nearest below `low`.
     pub(super) word: Option<u32>,
 }
 
-impl Counted {
+impl CountedRange {
     /// True if both share addresses.
     pub(super) fn meets(&self, other: &Self) -> bool {
         self.low <= other.last && other.low <= self.last
@@ -72,11 +72,14 @@ impl Counted {
 }
 
 /// The range of the rows of each launch.
-pub(super) type Ranges = BTreeMap<u64, Range<usize>>;
+pub(super) type LaunchRowRanges = BTreeMap<u64, Range<usize>>;
 
 /// The rows of `access_summary`, launch by launch.
-pub(super) fn read(batch: &RecordBatch, words: &mut Interned) -> Result<(Vec<Counted>, Ranges)> {
-    let instructions = Instructions::new(batch)?;
+pub(super) fn read(
+    batch: &RecordBatch,
+    words: &mut InternedWords,
+) -> Result<(Vec<CountedRange>, LaunchRowRanges)> {
+    let instructions = InstructionColumns::new(batch)?;
     let number = |name: &str| column::<UInt64Type>(batch, name);
     let (kernels, lows, spans) = (number("kernel_id")?, number("address")?, number("span_bytes")?);
     let [requests, lanes, sectors, unique, ideal] =
@@ -86,11 +89,11 @@ pub(super) fn read(batch: &RecordBatch, words: &mut Interned) -> Result<(Vec<Cou
         words.codes(instructions.kind.words.iter().copied()),
         words.codes(instructions.space.words.iter().copied()),
     );
-    let mut rows: Vec<(u64, Counted)> = (0..batch.num_rows())
+    let mut rows: Vec<(u64, CountedRange)> = (0..batch.num_rows())
         .map(|row| {
             let instruction = instruction(&instructions, row, &kinds, &spaces);
             let low = lows.value(row);
-            let counted = Counted {
+            let counted = CountedRange {
                 instruction,
                 is_global: is_global(&words.word(instruction.space).0),
                 low,
@@ -116,8 +119,8 @@ fn is_global(space: &str) -> bool {
     matches!(Space::from_word(space), Some(Space::Global | Space::GlobalAsync))
 }
 
-fn instruction(of: &Instructions<'_>, row: usize, kinds: &[u8], spaces: &[u8]) -> Instruction {
-    Instruction {
+fn instruction(of: &InstructionColumns<'_>, row: usize, kinds: &[u8], spaces: &[u8]) -> SummaryInstruction {
+    SummaryInstruction {
         function_id: of.function_id[row],
         pc: of.pc[row],
         kind: kinds.get(of.kind.code(row)).copied().unwrap_or(u8::MAX),
@@ -127,16 +130,16 @@ fn instruction(of: &Instructions<'_>, row: usize, kinds: &[u8], spaces: &[u8]) -
 
 /// Rows of `memory_access`, summed by launch, instruction and target. Rows of one instruction are neighbours in a
 /// capture, otherwise each run of them has sums of its own.
-pub(super) struct Pieces {
-    resolver: Resolver,
-    open: Vec<(Target, Counted)>,
+pub(super) struct SummaryPieces {
+    resolver: AddressResolver,
+    open: Vec<(AddressTarget, CountedRange)>,
     kernel_id: u64,
-    shares: Vec<Share>,
-    done: BTreeMap<u64, Vec<Counted>>,
+    shares: Vec<LaneShare>,
+    done: BTreeMap<u64, Vec<CountedRange>>,
 }
 
-impl Pieces {
-    pub(super) fn new(resolver: Resolver) -> Self {
+impl SummaryPieces {
+    pub(super) fn new(resolver: AddressResolver) -> Self {
         Self { resolver, open: Vec::new(), kernel_id: 0, shares: Vec::new(), done: BTreeMap::new() }
     }
 
@@ -144,10 +147,10 @@ impl Pieces {
     pub(super) fn add(
         &mut self,
         batch: &RecordBatch,
-        words: &mut Interned,
+        words: &mut InternedWords,
         is_wanted: impl Fn(u64) -> bool,
     ) -> Result<()> {
-        let (accesses, instructions) = (Accesses::new(batch)?, Instructions::new(batch)?);
+        let (accesses, instructions) = (AccessBatch::new(batch)?, InstructionColumns::new(batch)?);
         let (kinds, spaces) = (
             words.codes(instructions.kind.words.iter().copied()),
             words.codes(instructions.space.words.iter().copied()),
@@ -166,14 +169,14 @@ impl Pieces {
         Ok(())
     }
 
-    fn add_request(&mut self, request: &Request<'_>, instruction: Instruction, is_global: bool) {
+    fn add_request(&mut self, request: &WarpRequest<'_>, instruction: SummaryInstruction, is_global: bool) {
         if is_global {
             self.resolver.resolve(request, &mut self.shares);
         } else {
             self.shares.clear();
-            self.shares.push(Share { target: Target::NotGlobal, lane_mask: request.lane_mask });
+            self.shares.push(LaneShare { target: AddressTarget::NotGlobal, lane_mask: request.lane_mask });
         }
-        for &Share { target, lane_mask } in &self.shares {
+        for &LaneShare { target, lane_mask } in &self.shares {
             let touched = request.touched_in(lane_mask);
             let ideal = touched.unique_bytes.div_ceil(SECTOR_BYTES);
             let counts = [1, lane_mask.count_ones().into(), touched.sectors, touched.unique_bytes, ideal];
@@ -182,7 +185,7 @@ impl Pieces {
                 (open.low, open.last) = (open.low.min(low), open.last.max(last));
                 add(&mut open.counts, counts);
             } else {
-                let counted = Counted { instruction, is_global, low, last, counts, word: None };
+                let counted = CountedRange { instruction, is_global, low, last, counts, word: None };
                 self.open.push((target, counted));
             }
         }
@@ -196,7 +199,7 @@ impl Pieces {
     }
 
     /// The sums of each launch, by instruction.
-    pub(super) fn finish(mut self) -> BTreeMap<u64, Vec<Counted>> {
+    pub(super) fn finish(mut self) -> BTreeMap<u64, Vec<CountedRange>> {
         self.close();
         for pieces in self.done.values_mut() {
             pieces.sort_by_key(|piece| piece.instruction);
@@ -206,7 +209,7 @@ impl Pieces {
 }
 
 /// The first and the last byte that some lanes access.
-fn ends(request: &Request<'_>, lane_mask: u32) -> (u64, u64) {
+fn ends(request: &WarpRequest<'_>, lane_mask: u32) -> (u64, u64) {
     if lane_mask == request.lane_mask {
         return (request.address, request.address.saturating_add(request.span_bytes.max(1) - 1));
     }
@@ -216,7 +219,7 @@ fn ends(request: &Request<'_>, lane_mask: u32) -> (u64, u64) {
 }
 
 /// Adds counts, which a capture from elsewhere may have made too large.
-pub(super) fn add(sums: &mut Counts, counts: Counts) {
+pub(super) fn add(sums: &mut SummaryCounts, counts: SummaryCounts) {
     for (sum, count) in sums.iter_mut().zip(counts) {
         *sum = sum.saturating_add(count);
     }

@@ -19,24 +19,24 @@ use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{ExecutionPlan, collect_partitioned, execute_stream};
 use datafusion::prelude::SessionContext;
 use futures::TryStreamExt as _;
-use stallmap_schema::table::{Row as _, TableDef};
+use stallmap_schema::table::{TableDef, TableRow as _};
 use tokio::sync::{Mutex, OnceCell};
 
 use super::access::{COLUMNS, LANES};
-use super::analyses::{self, Kind};
-use super::copies::{self, Copies};
+use super::analyses::{self, AnalysisKind};
+use super::copies::{self, CaptureCopies};
 use super::derived::{PointerTensor, TensorMapTensor};
-use super::exec::{Grain, TensorExec};
-use super::index::{SOURCES, Sources, TensorIndex, column};
+use super::exec::{RowGrain, TensorExec};
+use super::index::{IndexTables, SOURCES, TensorIndex, column};
 use super::parameters;
 use super::pointer;
-use super::resolve::Resolver;
+use super::resolve::AddressResolver;
 use super::runs::{MEASURES, measures};
-use super::straddle::Straddles;
-use super::summarized::{self, Summarized, SummarizedRows};
-use super::summary::{self, Pieces};
+use super::straddle::StraddlesExpr;
+use super::summarized::{self, SummarizedLaunches, SummarizedRows};
+use super::summary::{self, SummaryPieces};
 use super::tensor_map;
-use super::together::Bins;
+use super::together::TensorBins;
 use stallmap_tables::captured::CapturedTable;
 use stallmap_tables::guard::GuardScans;
 use stallmap_tables::plain;
@@ -46,7 +46,7 @@ pub(super) const MAX_KEPT_ROWS: usize = 4_000_000;
 
 /// Shared state of all derived tables of a capture.
 #[derive(Debug)]
-pub struct Engine {
+pub struct CaptureEngine {
     access: Arc<CapturedTable>,
     summary: Arc<CapturedTable>,
     parameter: Arc<CapturedTable>,
@@ -59,16 +59,16 @@ pub struct Engine {
     sources: [Arc<CapturedTable>; 7],
     index: OnceCell<Arc<TensorIndex>>,
     /// Launches whose rows of `pc_tensor_part` come from `access_summary` or another launch, if there are any.
-    summarized: OnceCell<Option<Arc<Summarized>>>,
+    summarized: OnceCell<Option<Arc<SummarizedLaunches>>>,
     /// True if `pc_tensor_part` is computed once, with the columns that are asked for.
     keeps_parts: AtomicBool,
     /// Its rows, if cached: all columns, and those that take no lanes' addresses.
     parts: [OnceCell<Vec<Vec<RecordBatch>>>; 2],
     /// The rows of analyses that were computed together.
-    analyzed: [OnceLock<(Vec<RecordBatch>, MemoryReservation)>; Kind::ALL.len()],
+    analyzed: [OnceLock<(Vec<RecordBatch>, MemoryReservation)>; AnalysisKind::ALL.len()],
     /// The bins that were asked for last.
-    bins: Bins,
-    /// See [`Asked::turn`](super::analyses::Asked::turn).
+    bins: TensorBins,
+    /// See [`AnalysisScan::turn`](super::analyses::AnalysisScan::turn).
     turn: Arc<Mutex<()>>,
     /// All of `tensor_map_tensor`.
     maps: OnceCell<RecordBatch>,
@@ -76,7 +76,7 @@ pub struct Engine {
     pointers: OnceCell<RecordBatch>,
 }
 
-impl Engine {
+impl CaptureEngine {
     /// Over the tables of a capture, found by name.
     pub fn new(table: impl Fn(&str) -> Option<Arc<CapturedTable>>) -> Option<Self> {
         let mut sources = Vec::new();
@@ -99,7 +99,7 @@ impl Engine {
             keeps_parts: AtomicBool::new(false),
             parts: [OnceCell::new(), OnceCell::new()],
             analyzed: Default::default(),
-            bins: Bins::default(),
+            bins: TensorBins::default(),
             turn: Arc::default(),
             maps: OnceCell::new(),
             pointers: OnceCell::new(),
@@ -117,19 +117,19 @@ impl Engine {
     }
 
     /// The rows of an analysis, if they are in memory.
-    pub(super) fn analyzed(&self, kind: Kind) -> Option<&[RecordBatch]> {
+    pub(super) fn analyzed(&self, kind: AnalysisKind) -> Option<&[RecordBatch]> {
         self.analyzed.get(kind as usize)?.get().map(|(rows, _)| rows.as_slice())
     }
 
     /// Keeps the rows of an analysis, with their memory.
-    pub(super) fn keep(&self, kind: Kind, rows: Vec<RecordBatch>, memory: MemoryReservation) {
+    pub(super) fn keep(&self, kind: AnalysisKind, rows: Vec<RecordBatch>, memory: MemoryReservation) {
         if let Some(known) = self.analyzed.get(kind as usize) {
             known.get_or_init(|| (rows, memory));
         }
     }
 
     /// The bins that were asked for last.
-    pub(super) fn last_bins(&self) -> &Bins {
+    pub(super) fn last_bins(&self) -> &TensorBins {
         &self.bins
     }
 
@@ -146,16 +146,16 @@ impl Engine {
     }
 
     /// The memcpys and memsets between launches.
-    pub(super) fn copies(&self, index: &TensorIndex) -> Result<Copies> {
+    pub(super) fn copies(&self, index: &TensorIndex) -> Result<CaptureCopies> {
         let [.., storage, _, allocation] = &self.sources;
-        let tables = copies::Tables {
+        let tables = copies::CopyTables {
             launch: self.launch.read(&copies::LAUNCH)?,
             memcpy: self.memcpy.read(&copies::MEMCPY)?,
             memset: self.memset.read(&copies::MEMSET)?,
             storage: storage.read(&copies::STORAGE)?,
             allocation: allocation.read(&copies::ALLOCATION)?,
         };
-        Copies::new(&tables, index)
+        CaptureCopies::new(&tables, index)
     }
 
     /// Makes scans of `pc_tensor_part` compute it once and cache it: it is small compared with the accesses, and a
@@ -194,7 +194,7 @@ impl Engine {
             let is_outside_ops = launch.column_by_name("op_id").is_none_or(|op| op.null_count() > 0);
             let launch_parameter =
                 is_outside_ops.then(|| self.parameter.read(&parameters::COLUMNS)).transpose()?;
-            Ok(Arc::new(TensorIndex::build(&Sources {
+            Ok(Arc::new(TensorIndex::build(&IndexTables {
                 launch,
                 launch_run,
                 op,
@@ -209,22 +209,22 @@ impl Engine {
     }
 }
 
-impl Engine {
+impl CaptureEngine {
     /// Launches whose rows of `pc_tensor_part` come from elsewhere, read on first use.
-    async fn summarized(&self, state: &dyn Session) -> Result<Option<Arc<Summarized>>> {
+    async fn summarized(&self, state: &dyn Session) -> Result<Option<Arc<SummarizedLaunches>>> {
         self.summarized.get_or_try_init(|| self.read_summarized(state)).await.cloned()
     }
 
-    async fn read_summarized(&self, state: &dyn Session) -> Result<Option<Arc<Summarized>>> {
+    async fn read_summarized(&self, state: &dyn Session) -> Result<Option<Arc<SummarizedLaunches>>> {
         let (summary, launch) =
             (self.summary.read(&summary::COLUMNS)?, self.launch.read(&summarized::LAUNCH)?);
-        let Some(mut summarized) = Summarized::new(&summary, &launch)? else { return Ok(None) };
+        let Some(mut summarized) = SummarizedLaunches::new(&summary, &launch)? else { return Ok(None) };
         if summarized.has_models() {
             summarized.read_parameters(&self.parameter.read(&parameters::COLUMNS)?)?;
         }
-        let mut resolver = Resolver::new(self.index().await?);
+        let mut resolver = AddressResolver::new(self.index().await?);
         let needed = summarized.needed(&mut resolver);
-        let mut pieces = Pieces::new(Resolver::new(self.index().await?));
+        let mut pieces = SummaryPieces::new(AddressResolver::new(self.index().await?));
         if let (Some(&first), Some(&last)) = (needed.first(), needed.last()) {
             let mut rows = execute_stream(self.rows_of(state, first, last)?, state.task_ctx())?;
             while let Some(batch) = rows.try_next().await? {
@@ -251,14 +251,14 @@ impl Engine {
 
 /// Tables of launches' parameters: the memory that they lead to.
 #[derive(Clone, Copy, Debug)]
-pub enum Places {
+pub enum ParameterTables {
     /// `tensor_map_tensor`.
     TensorMaps,
     /// `pointer_tensor`.
     Pointers,
 }
 
-impl Places {
+impl ParameterTables {
     /// Both.
     pub const ALL: [Self; 2] = [Self::TensorMaps, Self::Pointers];
 
@@ -274,14 +274,14 @@ impl Places {
 /// One of them.
 #[derive(Debug)]
 pub struct PlacesTable {
-    engine: Arc<Engine>,
-    places: Places,
+    engine: Arc<CaptureEngine>,
+    places: ParameterTables,
     schema: SchemaRef,
 }
 
 impl PlacesTable {
     /// The table of a capture's engine.
-    pub fn new(engine: Arc<Engine>, places: Places) -> Self {
+    pub fn new(engine: Arc<CaptureEngine>, places: ParameterTables) -> Self {
         Self { engine, places, schema: plain(&places.table().schema()) }
     }
 
@@ -292,17 +292,21 @@ impl PlacesTable {
 
     fn known(&self) -> &OnceCell<RecordBatch> {
         match self.places {
-            Places::TensorMaps => &self.engine.maps,
-            Places::Pointers => &self.engine.pointers,
+            ParameterTables::TensorMaps => &self.engine.maps,
+            ParameterTables::Pointers => &self.engine.pointers,
         }
     }
 
     async fn rows(&self) -> Result<RecordBatch> {
         let engine = &self.engine;
-        let resolver = Resolver::new(engine.index().await?);
+        let resolver = AddressResolver::new(engine.index().await?);
         let rows = match self.places {
-            Places::TensorMaps => tensor_map::rows(&engine.tensor_map.read(&tensor_map::COLUMNS)?, resolver)?,
-            Places::Pointers => pointer::rows(&engine.parameter.read(&parameters::COLUMNS)?, resolver)?,
+            ParameterTables::TensorMaps => {
+                tensor_map::rows(&engine.tensor_map.read(&tensor_map::COLUMNS)?, resolver)?
+            }
+            ParameterTables::Pointers => {
+                pointer::rows(&engine.parameter.read(&parameters::COLUMNS)?, resolver)?
+            }
         };
         Ok(RecordBatch::try_new(Arc::clone(&self.schema), rows.columns().to_vec())?)
     }
@@ -333,20 +337,20 @@ impl TableProvider for PlacesTable {
 /// One derived table.
 #[derive(Debug)]
 pub struct DerivedTable {
-    engine: Arc<Engine>,
-    grain: Grain,
+    engine: Arc<CaptureEngine>,
+    grain: RowGrain,
     schema: SchemaRef,
 }
 
 impl DerivedTable {
     /// The table of a grain.
-    pub fn new(engine: Arc<Engine>, grain: Grain) -> Self {
+    pub fn new(engine: Arc<CaptureEngine>, grain: RowGrain) -> Self {
         Self { engine, schema: grain.schema(), grain }
     }
 
     /// The engine, if this is the table that it can cache.
-    pub fn keeper(&self) -> Option<&Arc<Engine>> {
-        (self.grain == Grain::Instruction).then_some(&self.engine)
+    pub fn keeper(&self) -> Option<&Arc<CaptureEngine>> {
+        (self.grain == RowGrain::Instruction).then_some(&self.engine)
     }
 
     /// Number of rows. None before they are cached.
@@ -359,8 +363,8 @@ impl DerivedTable {
     fn input_columns(&self, columns: &[usize], has_lanes: bool) -> Vec<usize> {
         let asked = columns.iter().map(|&column| self.schema.field(column).name().as_str());
         let instruction: &[&str] = match self.grain {
-            Grain::Request | Grain::Shape => &[],
-            Grain::Instruction => &["function_id", "pc", "kind"],
+            RowGrain::Request | RowGrain::Shape => &[],
+            RowGrain::Instruction => &["function_id", "pc", "kind"],
         };
         let needed = COLUMNS.into_iter().filter(|name| has_lanes || !LANES.contains(name));
         let names = asked.chain(needed).chain(instruction.iter().copied());
@@ -381,15 +385,15 @@ impl DerivedTable {
         limit: Option<usize>,
     ) -> Result<Vec<Arc<dyn ExecutionPlan>>> {
         let access = &self.engine.access;
-        let has_lanes = self.grain != Grain::Instruction || has_measures(&self.schema, columns)?;
+        let has_lanes = self.grain != RowGrain::Instruction || has_measures(&self.schema, columns)?;
         let all = self.input_columns(columns, true);
         if has_lanes {
             // A shape has one row for each access.
-            let limit = limit.filter(|_| self.grain == Grain::Shape);
+            let limit = limit.filter(|_| self.grain == RowGrain::Shape);
             return Ok(vec![access.scan_plan(state, Some(&all), limit)?]);
         }
         let few = self.input_columns(columns, false);
-        let straddles = Straddles::new(&access.schema(), Arc::clone(index))?;
+        let straddles = StraddlesExpr::new(&access.schema(), Arc::clone(index))?;
         let late = access.scan_where(state, Some(&all), Arc::new(straddles))?;
         Ok(vec![access.scan_plan(state, Some(&few), None)?, late])
     }
@@ -402,11 +406,11 @@ impl DerivedTable {
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         // A shape is independent of the owner of the memory.
-        let index = if self.grain == Grain::Shape { Arc::default() } else { self.engine.index().await? };
+        let index = if self.grain == RowGrain::Shape { Arc::default() } else { self.engine.index().await? };
         let inputs = self.inputs(state, projection, &index, limit)?;
         let summarized = match self.grain {
-            Grain::Instruction => self.engine.summarized(state).await?,
-            Grain::Request | Grain::Shape => None,
+            RowGrain::Instruction => self.engine.summarized(state).await?,
+            RowGrain::Request | RowGrain::Shape => None,
         };
         let rows = TensorExec::new(inputs, Arc::clone(&index), self.grain, projection.clone())?;
         let rows = rows.without(summarized.clone());
@@ -461,7 +465,7 @@ impl TableProvider for DerivedTable {
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let columns = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
-        if self.grain == Grain::Instruction && self.engine.keeps_parts.load(Ordering::Relaxed) {
+        if self.grain == RowGrain::Instruction && self.engine.keeps_parts.load(Ordering::Relaxed) {
             return self.cached(state, &columns).await;
         }
         self.plan(state, &columns, limit).await

@@ -16,30 +16,30 @@ use stallmap_tables::tasks::is_out_of_memory;
 use tokio::sync::OnceCell;
 use tokio::task::JoinSet;
 
-use super::analyses::{self, Asked, Kind, tensors};
-use super::analysis::{Analysis, Job};
-use super::analyze::{Running, room};
-use super::cells::{self, Cells};
+use super::analyses::{self, AnalysisKind, AnalysisScan, tensors};
+use super::analysis::{AccessAnalysis, LaunchJob};
+use super::analyze::{RunningAnalysis, room};
+use super::cells::{self, BinCells};
 use super::exec;
 use super::index::TensorIndex;
-use super::resolve::Resolver;
-use super::runs::Runs;
-use super::sharing::{self, Sharing};
-use super::table::{Engine, MAX_KEPT_ROWS};
+use super::resolve::AddressResolver;
+use super::runs::TensorPartRows;
+use super::sharing::{self, SharingAnalysis};
+use super::table::{CaptureEngine, MAX_KEPT_ROWS};
 
 /// An analysis with more bytes of rows is computed wherever it is read.
 const MAX_KEPT_BYTES: usize = 512 << 20;
 /// `pc_tensor_part`.
-const PARTS: exec::Grain = exec::Grain::Instruction;
+const PARTS: exec::RowGrain = exec::RowGrain::Instruction;
 
 /// Tables that one analysis fills.
-const SHARING: [Kind; 2] = [Kind::BlockFootprints, Kind::SectorSharing];
-const BINS: [Kind; 2] = [Kind::LaunchCells, Kind::PcCells];
+const SHARING: [AnalysisKind; 2] = [AnalysisKind::BlockFootprints, AnalysisKind::SectorSharing];
+const BINS: [AnalysisKind; 2] = [AnalysisKind::LaunchCells, AnalysisKind::PcCells];
 
 /// The rows of `pc_tensor_part` as an analysis.
-struct Parts(Runs);
+struct TensorParts(TensorPartRows);
 
-impl Analysis for Parts {
+impl AccessAnalysis for TensorParts {
     fn add(&mut self, accesses: &RecordBatch) -> Result<()> {
         self.0.add(accesses)
     }
@@ -60,31 +60,31 @@ impl Analysis for Parts {
 }
 
 /// Analyses of the same accesses.
-struct Together(Vec<Box<dyn Analysis>>);
+struct JoinedAnalyses(Vec<Box<dyn AccessAnalysis>>);
 
-impl Together {
+impl JoinedAnalyses {
     fn new(
-        engine: &Engine,
-        kinds: &[Kind],
+        engine: &CaptureEngine,
+        kinds: &[AnalysisKind],
         filters: &[Expr],
         index: &Arc<TensorIndex>,
         room_bytes: usize,
     ) -> Result<Self> {
-        let has_all = |pair: [Kind; 2]| pair.iter().all(|kind| kinds.contains(kind));
+        let has_all = |pair: [AnalysisKind; 2]| pair.iter().all(|kind| kinds.contains(kind));
         let (shares, bins) = (has_all(SHARING), has_all(BINS));
-        let mut all: Vec<Box<dyn Analysis>> = Vec::new();
+        let mut all: Vec<Box<dyn AccessAnalysis>> = Vec::new();
         if shares {
-            all.push(Box::new(Sharing::new(sharing::Grain::Both, room_bytes)));
+            all.push(Box::new(SharingAnalysis::new(sharing::SharingGrain::Both, room_bytes)));
         }
         for kind in kinds.iter().filter(|kind| !(shares && SHARING.contains(kind))) {
-            let asked = Arc::new(Asked::all(engine, *kind, filters, index)?);
-            let resolver = Resolver::new(Arc::clone(index));
+            let asked = Arc::new(AnalysisScan::all(engine, *kind, filters, index)?);
+            let resolver = AddressResolver::new(Arc::clone(index));
             match kind {
                 // It has the columns of both.
-                Kind::LaunchCells if bins => {
-                    all.push(Box::new(Cells::new(resolver, asked, cells::Grain::Both, room_bytes)));
+                AnalysisKind::LaunchCells if bins => {
+                    all.push(Box::new(BinCells::new(resolver, asked, cells::CellGrain::Both, room_bytes)));
                 }
-                Kind::PcCells if bins => (),
+                AnalysisKind::PcCells if bins => (),
                 _ => all.push(kind.start(resolver, &asked, room_bytes)),
             }
         }
@@ -92,7 +92,7 @@ impl Together {
     }
 }
 
-impl Analysis for Together {
+impl AccessAnalysis for JoinedAnalyses {
     fn add(&mut self, accesses: &RecordBatch) -> Result<()> {
         self.0.iter_mut().try_for_each(|one| one.add(accesses))
     }
@@ -101,7 +101,7 @@ impl Analysis for Together {
         self.0.iter_mut().for_each(|one| one.end_launch());
     }
 
-    fn jobs(&mut self, most: usize) -> Vec<Box<dyn Job>> {
+    fn jobs(&mut self, most: usize) -> Vec<Box<dyn LaunchJob>> {
         self.0.iter_mut().flat_map(|one| one.jobs(most)).collect()
     }
 
@@ -128,37 +128,43 @@ impl Analysis for Together {
 }
 
 /// The rows of several tables, with their memory. None where they are many.
-type Tables = Vec<Option<(Vec<RecordBatch>, MemoryReservation)>>;
+type PassTables = Vec<Option<(Vec<RecordBatch>, MemoryReservation)>>;
 
 /// The bins of the tensors that were asked for last.
 #[derive(Debug, Default)]
-pub(super) struct Bins(Mutex<Last>);
+pub(super) struct TensorBins(Mutex<LastBins>);
 
 /// Tensors, by their positions in the index, and the rows of both tables.
 #[derive(Debug, Default)]
-struct Last {
+struct LastBins {
     views: BTreeSet<u32>,
-    rows: Arc<OnceCell<Tables>>,
+    rows: Arc<OnceCell<PassTables>>,
 }
 
-impl Bins {
+impl TensorBins {
     /// The rows of some tensors, empty unless they are those of the last call.
-    fn of(&self, views: &BTreeSet<u32>) -> Arc<OnceCell<Tables>> {
+    fn of(&self, views: &BTreeSet<u32>) -> Arc<OnceCell<PassTables>> {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if last.views != *views {
-            *last = Last { views: views.clone(), rows: Arc::default() };
+            *last = LastBins { views: views.clone(), rows: Arc::default() };
         }
         Arc::clone(&last.rows)
     }
 }
 
-impl Engine {
+impl CaptureEngine {
     /// Computes analyses, those of single launches in one pass, and keeps their rows for scans of their tables. Where
     /// memory does not suffice for all, or rows are many, scans compute them.
-    pub async fn keep_analyses(self: &Arc<Self>, context: &SessionContext, kinds: &[Kind]) -> Result<()> {
-        let kinds: Vec<Kind> = kinds.iter().copied().filter(|kind| self.analyzed(*kind).is_none()).collect();
+    pub async fn keep_analyses(
+        self: &Arc<Self>,
+        context: &SessionContext,
+        kinds: &[AnalysisKind],
+    ) -> Result<()> {
+        let kinds: Vec<AnalysisKind> =
+            kinds.iter().copied().filter(|kind| self.analyzed(*kind).is_none()).collect();
         let state = context.state();
-        let pass = Pass { kinds: &kinds, filters: &[], keeps_parts: self.is_without_parts(&state).await? };
+        let pass =
+            TablePass { kinds: &kinds, filters: &[], keeps_parts: self.is_without_parts(&state).await? };
         let mut rows = self.together(&state, &pass).await?;
         let parts = rows.split_off(kinds.len().min(rows.len()));
         for (parts, _) in parts.into_iter().flatten() {
@@ -177,7 +183,7 @@ impl Engine {
     pub(super) async fn bins(
         self: &Arc<Self>,
         state: &dyn Session,
-        kind: Kind,
+        kind: AnalysisKind,
         filters: &[Expr],
     ) -> Result<Option<Vec<RecordBatch>>> {
         let Some(place) = BINS.iter().position(|other| *other == kind) else { return Ok(None) };
@@ -185,23 +191,23 @@ impl Engine {
         if !filters.iter().all(|filter| tensors(filter).is_some()) {
             return Ok(None);
         }
-        let asked = Asked::new(filters, &*self.index().await?);
+        let asked = AnalysisScan::new(filters, &*self.index().await?);
         let Some(views) = asked.views() else { return Ok(None) };
-        let pass = Pass { kinds: &BINS, filters, keeps_parts: false };
+        let pass = TablePass { kinds: &BINS, filters, keeps_parts: false };
         let cell = self.last_bins().of(views);
         let rows = cell.get_or_try_init(|| self.together(state, &pass)).await?;
         Ok(rows.get(place).and_then(Option::as_ref).map(|(rows, _)| rows.clone()))
     }
 
     /// The rows of analyses, and of `pc_tensor_part` behind them. Empty where memory does not suffice.
-    async fn together(self: &Arc<Self>, state: &dyn Session, pass: &Pass<'_>) -> Result<Tables> {
+    async fn together(self: &Arc<Self>, state: &dyn Session, pass: &TablePass<'_>) -> Result<PassTables> {
         match self.collected(state, pass).await {
             Err(error) if is_out_of_memory(&error) => Ok(Vec::new()),
             rows => rows,
         }
     }
 
-    async fn collected(self: &Arc<Self>, state: &dyn Session, pass: &Pass<'_>) -> Result<Tables> {
+    async fn collected(self: &Arc<Self>, state: &dyn Session, pass: &TablePass<'_>) -> Result<PassTables> {
         let mut tasks = JoinSet::new();
         let mut schemas: Vec<SchemaRef> = pass.kinds.iter().map(|kind| kind.schema()).collect();
         schemas.extend(pass.keeps_parts.then(|| PARTS.schema()));
@@ -238,17 +244,21 @@ impl Engine {
     }
 
     /// One pass over each part of the launches, and one for each analysis of all launches.
-    async fn passes(self: &Arc<Self>, state: &dyn Session, pass: &Pass<'_>) -> Result<Vec<Running>> {
+    async fn passes(
+        self: &Arc<Self>,
+        state: &dyn Session,
+        pass: &TablePass<'_>,
+    ) -> Result<Vec<RunningAnalysis>> {
         let access = self.access();
         let (task, columns) = (state.task_ctx(), analyses::input(&access.schema())?);
         let resolves = pass.keeps_parts || pass.kinds.iter().any(|kind| kind.resolves());
         let index = if resolves { self.index().await? } else { Arc::default() };
-        let filter = Asked::new(pass.filters, &index).predicate(&access.schema())?;
-        let of = |kinds: &[Kind]| Together::new(self, kinds, pass.filters, &index, room(&task));
-        let running = |scan, analysis: Together, name: &str| {
+        let filter = AnalysisScan::new(pass.filters, &index).predicate(&access.schema())?;
+        let of = |kinds: &[AnalysisKind]| JoinedAnalyses::new(self, kinds, pass.filters, &index, room(&task));
+        let running = |scan, analysis: JoinedAnalyses, name: &str| {
             // This plan does not pass through the optimizer, which guards the scans of all others.
             let input = GuardScans.optimize(scan, state.config_options())?.execute(0, Arc::clone(&task))?;
-            Ok::<_, DataFusionError>(Running::new(
+            Ok::<_, DataFusionError>(RunningAnalysis::new(
                 input,
                 Box::new(analysis),
                 name.into(),
@@ -256,7 +266,7 @@ impl Engine {
                 &task,
             ))
         };
-        let (of_launches, others): (Vec<Kind>, Vec<Kind>) =
+        let (of_launches, others): (Vec<AnalysisKind>, Vec<AnalysisKind>) =
             pass.kinds.iter().partition(|kind| kind.is_by_launch());
         let mut passes = Vec::new();
         for kind in others {
@@ -269,9 +279,9 @@ impl Engine {
         for scan in access.scans_in_order(state, &columns, filter.as_ref())? {
             let mut analysis = of(&of_launches)?;
             if pass.keeps_parts {
-                let (own, all) = (Resolver::new(Arc::clone(&index)), PARTS.schema());
+                let (own, all) = (AddressResolver::new(Arc::clone(&index)), PARTS.schema());
                 let columns = (0..all.fields().len()).collect();
-                analysis.0.push(Box::new(Parts(Runs::new(own, all, columns, None))));
+                analysis.0.push(Box::new(TensorParts(TensorPartRows::new(own, all, columns, None))));
             }
             passes.push(running(scan, analysis, "analyses of launches")?);
         }
@@ -280,8 +290,8 @@ impl Engine {
 }
 
 /// The tables of a pass.
-struct Pass<'a> {
-    kinds: &'a [Kind],
+struct TablePass<'a> {
+    kinds: &'a [AnalysisKind],
     /// Filters on tensors.
     filters: &'a [Expr],
     /// True with `pc_tensor_part`.

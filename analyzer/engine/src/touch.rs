@@ -6,49 +6,49 @@ use arrow::array::RecordBatch;
 use datafusion::common::HashMap;
 use datafusion::error::Result;
 use stallmap_memory::numbers::position;
-use stallmap_memory::patterns::Patterns;
-use stallmap_memory::pieces::{Found, Memory, Object, PIECE_BYTES, Use};
+use stallmap_memory::patterns::LaneDistances;
+use stallmap_memory::pieces::{AccessedBytes, MemoryObject, MemoryState, PIECE_BYTES, PieceUse};
 use stallmap_schema::id::{AllocationId, StorageId, TensorId};
 use stallmap_schema::word::AccessKind;
 
-use super::access::{Accesses, Instructions, Places};
-use super::analyses::Asked;
-use super::analysis::{Analysis, Ready};
-use super::derived::{TargetTouch, Word};
-use super::distinct::{Distinct, crowd_of};
+use super::access::{AccessBatch, InstructionColumns, WarpColumns};
+use super::analyses::AnalysisScan;
+use super::analysis::{AccessAnalysis, ReadyRows};
+use super::derived::{OpenWord, TargetTouch};
+use super::distinct::{DistinctItems, crowd_of};
 use super::index::TensorIndex;
-use super::request::Request;
-use super::resolve::{Resolver, Share, Target};
-use super::view::View;
+use super::request::WarpRequest;
+use super::resolve::{AddressResolver, AddressTarget, LaneShare};
+use super::view::TensorView;
 
 /// Maximum of bytes that a lane accesses.
 const MAX_BYTES: u64 = 64;
 
 /// Aggregates touches by target, and tracks the accesses to each piece of memory.
-pub(super) struct Touches {
-    resolver: Resolver,
-    asked: Arc<Asked>,
+pub(super) struct TargetTouches {
+    resolver: AddressResolver,
+    asked: Arc<AnalysisScan>,
     kernel_id: Option<u64>,
-    memory: Memory,
+    memory: MemoryState,
     /// Per run, the processed memcpys.
     copied: HashMap<usize, usize>,
-    patterns: Patterns,
+    patterns: LaneDistances,
     /// By target, in order of appearance.
-    sums: Vec<(Target, Sum)>,
+    sums: Vec<(AddressTarget, TouchSum)>,
     places: HashMap<(u8, u32), usize>,
-    crowds: Distinct,
+    crowds: DistinctItems,
     crowd_rate: f64,
-    shares: Vec<Share>,
+    shares: Vec<LaneShare>,
     /// Sectors of the current share.
     sectors: u64,
     /// Remaining rows.
     left: Option<usize>,
-    ready: Ready<TargetTouch>,
+    ready: ReadyRows<TargetTouch>,
 }
 
 /// Accesses to one target.
 #[derive(Debug, Default)]
-struct Sum {
+struct TouchSum {
     reads: u64,
     writes: u64,
     atomics: u64,
@@ -61,24 +61,24 @@ struct Sum {
     last_warp: Option<(u64, u16)>,
 }
 
-impl Touches {
+impl TargetTouches {
     /// With some bytes of memory.
-    pub(super) fn new(resolver: Resolver, asked: Arc<Asked>, room_bytes: usize) -> Self {
+    pub(super) fn new(resolver: AddressResolver, asked: Arc<AnalysisScan>, room_bytes: usize) -> Self {
         Self {
-            memory: Memory::new(piece_bytes(resolver.index()), room_bytes),
+            memory: MemoryState::new(piece_bytes(resolver.index()), room_bytes),
             copied: HashMap::new(),
-            patterns: Patterns::default(),
+            patterns: LaneDistances::default(),
             resolver,
             asked,
             kernel_id: None,
             sums: Vec::new(),
             places: HashMap::new(),
-            crowds: Distinct::new(room_bytes),
+            crowds: DistinctItems::new(room_bytes),
             crowd_rate: 1.0,
             shares: Vec::new(),
             sectors: 0,
             left: None,
-            ready: Ready::default(),
+            ready: ReadyRows::default(),
         }
     }
 
@@ -105,9 +105,9 @@ impl Touches {
     /// Adds a request's lanes of one target.
     fn add_share(
         &mut self,
-        request: &Request<'_>,
-        share: Share,
-        kind: Use,
+        request: &WarpRequest<'_>,
+        share: LaneShare,
+        kind: PieceUse,
         place: (u64, u16),
         sequence: u64,
     ) {
@@ -124,34 +124,34 @@ impl Touches {
             }
         }
         // An access of unknown width touches its first byte.
-        let wide = Request { access_bytes: request.access_bytes.max(1), ..*request };
+        let wide = WarpRequest { access_bytes: request.access_bytes.max(1), ..*request };
         let touched = if is_whole { self.patterns.touched(&wide) } else { wide.touched_by(share.lane_mask) };
         self.sectors = touched.sectors;
         let is_wanted = match share.target {
-            Target::Tensor(view) => self.asked.wants(view),
+            AddressTarget::Tensor(view) => self.asked.wants(view),
             _ => self.asked.wants_all(),
         };
-        if is_wanted && !matches!(share.target, Target::Storage(_)) {
+        if is_wanted && !matches!(share.target, AddressTarget::Storage(_)) {
             self.count(share.target, share, kind, place);
         }
         // A storage's row includes the touches of all its tensors.
-        if let (Some(Object::Storage(storage)), true) = (object, self.asked.wants_all()) {
-            self.count(Target::Storage(storage), share, kind, place);
+        if let (Some(MemoryObject::Storage(storage)), true) = (object, self.asked.wants_all()) {
+            self.count(AddressTarget::Storage(storage), share, kind, place);
         }
     }
 
-    fn count(&mut self, target: Target, share: Share, kind: Use, (block, warp): (u64, u16)) {
+    fn count(&mut self, target: AddressTarget, share: LaneShare, kind: PieceUse, (block, warp): (u64, u16)) {
         let next = self.sums.len();
         let place = *self.places.entry(key(target)).or_insert(next);
         if place == next {
-            self.sums.push((target, Sum::default()));
+            self.sums.push((target, TouchSum::default()));
         }
         let Some((_, sum)) = self.sums.get_mut(place) else { return };
         let lanes = u64::from(share.lane_mask.count_ones());
         *match kind {
-            Use::Read => &mut sum.reads,
-            Use::Write => &mut sum.writes,
-            Use::Both => &mut sum.atomics,
+            PieceUse::Read => &mut sum.reads,
+            PieceUse::Write => &mut sum.writes,
+            PieceUse::Both => &mut sum.atomics,
         } += lanes;
         sum.requests += 1;
         sum.sectors += self.sectors;
@@ -169,9 +169,9 @@ impl Touches {
     /// Adds the wanted tensors that no lane belongs to: other views of their storage may have touched them.
     fn add_others(&mut self) {
         let count = u32::try_from(self.resolver.index().views.len()).unwrap_or(u32::MAX);
-        for target in (0..count).filter(|view| self.asked.wants(*view)).map(Target::Tensor) {
+        for target in (0..count).filter(|view| self.asked.wants(*view)).map(AddressTarget::Tensor) {
             if !self.places.contains_key(&key(target)) {
-                self.sums.push((target, Sum::default()));
+                self.sums.push((target, TouchSum::default()));
             }
         }
     }
@@ -179,15 +179,16 @@ impl Touches {
     fn push(&mut self, place: usize) {
         let Some((target, sum)) = self.sums.get(place) else { return };
         let index = self.resolver.index();
-        let (storage, tensor, allocation) = Resolver::ids(index, *target);
+        let (storage, tensor, allocation) = AddressResolver::ids(index, *target);
         let (size_bytes, view) = extent(index, *target);
         let found = object(index, *target).map(|object| self.memory.found(object, view));
         if sum.requests == 0 && found.as_ref().is_none_or(|found| found.touched == 0) {
             return;
         }
-        let of = |count: fn(&Found) -> u64| found.as_ref().map(|found| self.memory.scale(count(found)));
+        let of =
+            |count: fn(&AccessedBytes) -> u64| found.as_ref().map(|found| self.memory.scale(count(found)));
         self.ready.push(TargetTouch {
-            target: Word(target.text().into()),
+            target: OpenWord(target.text().into()),
             storage_id: storage.map(StorageId),
             tensor_id: tensor.map(TensorId),
             allocation_id: allocation.map(AllocationId),
@@ -214,12 +215,14 @@ impl Touches {
 }
 
 /// The range of memory with a lifetime that a target lies in.
-fn object(index: &TensorIndex, target: Target) -> Option<Object> {
+fn object(index: &TensorIndex, target: AddressTarget) -> Option<MemoryObject> {
     match target {
-        Target::Tensor(view) => index.views.get(view as usize).map(|view| Object::Storage(view.storage)),
-        Target::Storage(storage) => Some(Object::Storage(storage)),
-        Target::Allocation(allocation) => Some(Object::Allocation(allocation)),
-        Target::Unknown | Target::NotGlobal => None,
+        AddressTarget::Tensor(view) => {
+            index.views.get(view as usize).map(|view| MemoryObject::Storage(view.storage))
+        }
+        AddressTarget::Storage(storage) => Some(MemoryObject::Storage(storage)),
+        AddressTarget::Allocation(allocation) => Some(MemoryObject::Allocation(allocation)),
+        AddressTarget::Unknown | AddressTarget::NotGlobal => None,
     }
 }
 
@@ -235,54 +238,56 @@ fn piece_bytes(index: &TensorIndex) -> Vec<u64> {
 }
 
 /// The lanes of a share with their addresses.
-fn lanes<'a>(request: &'a Request<'_>, share: Share) -> impl Iterator<Item = (u32, u64)> + 'a {
+fn lanes<'a>(request: &'a WarpRequest<'_>, share: LaneShare) -> impl Iterator<Item = (u32, u64)> + 'a {
     request.addresses().filter(move |(lane, _)| share.lane_mask >> lane & 1 == 1)
 }
 
 /// A target as a key.
-fn key(target: Target) -> (u8, u32) {
+fn key(target: AddressTarget) -> (u8, u32) {
     let place = match target {
-        Target::Tensor(place) | Target::Storage(place) | Target::Allocation(place) => place,
-        Target::Unknown | Target::NotGlobal => 0,
+        AddressTarget::Tensor(place) | AddressTarget::Storage(place) | AddressTarget::Allocation(place) => {
+            place
+        }
+        AddressTarget::Unknown | AddressTarget::NotGlobal => 0,
     };
     (target.word(), place)
 }
 
 /// The bytes of a target, and the view that they are of.
-fn extent(index: &TensorIndex, target: Target) -> (Option<u64>, Option<&View>) {
+fn extent(index: &TensorIndex, target: AddressTarget) -> (Option<u64>, Option<&TensorView>) {
     match target {
-        Target::Tensor(place) => {
+        AddressTarget::Tensor(place) => {
             let view = index.views.get(place as usize).map(|indexed| &indexed.view);
             (view.map(|view| view.bytes), view)
         }
-        Target::Storage(place) => {
+        AddressTarget::Storage(place) => {
             let lives = index.runs.iter().find_map(|run| {
                 let life = run.storage_rows.iter().position(|&row| row == place)?;
                 Some(run.storages.get(u32::try_from(life).ok()?))
             });
             (lives.map(|life| life.high - life.low), None)
         }
-        Target::Allocation(place) => {
+        AddressTarget::Allocation(place) => {
             let lives = index.runs.iter().find_map(|run| {
                 let life = run.allocation_rows.iter().position(|&row| row == place)?;
                 Some(run.allocations.get(u32::try_from(life).ok()?))
             });
             (lives.map(|life| life.high - life.low), None)
         }
-        Target::Unknown | Target::NotGlobal => (None, None),
+        AddressTarget::Unknown | AddressTarget::NotGlobal => (None, None),
     }
 }
 
-impl Analysis for Touches {
+impl AccessAnalysis for TargetTouches {
     fn add(&mut self, batch: &RecordBatch) -> Result<()> {
-        let (accesses, places) = (Accesses::new(batch)?, Places::new(batch)?);
-        let instructions = Instructions::new(batch)?;
+        let (accesses, places) = (AccessBatch::new(batch)?, WarpColumns::new(batch)?);
+        let instructions = InstructionColumns::new(batch)?;
         let kinds: Vec<_> = instructions.kind.words.iter().map(|word| AccessKind::from_word(word)).collect();
         for row in (0..batch.num_rows()).filter(|&row| accesses.is_global(row)) {
             let kind = match kinds.get(instructions.kind.code(row)).copied().flatten() {
-                Some(AccessKind::Read) => Use::Read,
-                Some(AccessKind::Write) => Use::Write,
-                Some(AccessKind::Atomic) => Use::Both,
+                Some(AccessKind::Read) => PieceUse::Read,
+                Some(AccessKind::Write) => PieceUse::Write,
+                Some(AccessKind::Atomic) => PieceUse::Both,
                 Some(AccessKind::Prefetch) | None => continue,
             };
             if self.kernel_id != Some(accesses.kernel_id[row]) {
@@ -316,7 +321,9 @@ impl Analysis for Touches {
     }
 
     fn bytes(&self) -> usize {
-        self.memory.bytes() + self.crowds.bytes() + self.sums.capacity() * size_of::<(Target, Sum)>()
+        self.memory.bytes()
+            + self.crowds.bytes()
+            + self.sums.capacity() * size_of::<(AddressTarget, TouchSum)>()
     }
 
     fn end(&mut self) {

@@ -7,11 +7,11 @@ use stallmap::library::queries::export as queries;
 use stallmap_console::exit::Outcome;
 
 use crate::round::unsigned;
-use crate::source::{Format, Source, gzip, json as document};
-use crate::timeline::{Call, Copy, Launch, Reason, Timeline};
+use crate::source::{ExportSource, FileFormat, gzip, json as document};
+use crate::timeline::{CaptureTimeline, LaunchReason, TimelineCall, TimelineCopy, TimelineLaunch};
 
 /// Kineto's trace.
-pub(crate) const FORMAT: Format = Format {
+pub(crate) const FORMAT: FileFormat = FileFormat {
     queries: &[
         queries::LAUNCHES,
         queries::CALLS,
@@ -28,15 +28,15 @@ pub(crate) const FORMAT: Format = Format {
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// Samples of launches by stall reason.
-type Reasons = BTreeMap<u64, Map<String, Value>>;
+type LaunchReasonArgs = BTreeMap<u64, Map<String, Value>>;
 
-fn write(source: &Source) -> Outcome<Vec<u8>> {
-    let timeline = Timeline::read(source)?;
-    let mut reasons = Reasons::new();
-    for row in source.read::<Reason>(queries::REASONS)? {
+fn write(source: &ExportSource) -> Outcome<Vec<u8>> {
+    let timeline = CaptureTimeline::read(source)?;
+    let mut reasons = LaunchReasonArgs::new();
+    for row in source.read::<LaunchReason>(queries::REASONS)? {
         reasons.entry(row.kernel_id).or_default().insert(row.name, json!(row.samples));
     }
-    let clock = Clock { base_ns: timeline.begin_ns() / SECOND_NS * SECOND_NS };
+    let clock = RelativeClock { base_ns: timeline.begin_ns() / SECOND_NS * SECOND_NS };
     let mut events = names(&timeline);
     events.extend(timeline.calls.iter().map(|call| clock.call(call)));
     timeline
@@ -63,8 +63,8 @@ fn write(source: &Source) -> Outcome<Vec<u8>> {
     gzip(&document(&trace)?)
 }
 
-fn devices(timeline: &Timeline) -> Vec<Value> {
-    let device = |device: &crate::timeline::Device| {
+fn devices(timeline: &CaptureTimeline) -> Vec<Value> {
+    let device = |device: &crate::timeline::TimelineDevice| {
         json!({
             "id": device.id, "name": device.name, "totalGlobalMem": device.memory_bytes,
             "computeMajor": device.compute_major, "computeMinor": device.compute_minor,
@@ -75,7 +75,7 @@ fn devices(timeline: &Timeline) -> Vec<Value> {
 }
 
 /// Names of processes and GPUs. Kineto gives a GPU the process id of its ordinal.
-fn names(timeline: &Timeline) -> Vec<Value> {
+fn names(timeline: &CaptureTimeline) -> Vec<Value> {
     let name = |pid: i64, name: &str, labels: &str| {
         let event = |key: &str, arguments: Value| json!({"ph": "M", "name": key, "pid": pid, "tid": 0, "ts": 0, "args": arguments});
         [event("process_name", json!({ "name": name })), event("process_labels", json!({ "labels": labels }))]
@@ -89,11 +89,11 @@ fn names(timeline: &Timeline) -> Vec<Value> {
 }
 
 /// Times relative to a base.
-struct Clock {
+struct RelativeClock {
     base_ns: u64,
 }
 
-impl Clock {
+impl RelativeClock {
     /// Microseconds since the base.
     fn since_base(&self, ns: u64) -> f64 {
         microseconds(ns.saturating_sub(self.base_ns))
@@ -108,7 +108,7 @@ impl Clock {
         }
     }
 
-    fn call(&self, call: &Call) -> Value {
+    fn call(&self, call: &TimelineCall) -> Value {
         let begin = unsigned(call.begin_ns);
         let event = self.event(begin, call.end_ns.map(|end| unsigned(end).saturating_sub(begin)));
         let category = if call.kind == "region" { "user_annotation" } else { "cpu_op" };
@@ -120,7 +120,7 @@ impl Clock {
     }
 
     /// The launch call, its kernel, and the flow between them. A kernel without a call stands alone.
-    fn launch(&self, launch: &Launch, stall: Option<&Map<String, Value>>) -> Vec<Value> {
+    fn launch(&self, launch: &TimelineLaunch, stall: Option<&Map<String, Value>>) -> Vec<Value> {
         let Some(begin) = launch.begin_ns() else { return Vec::new() };
         // Readers take 0 for "no correlation".
         let correlation = launch.kernel_id + 1;
@@ -148,7 +148,7 @@ impl Clock {
         vec![call, kernel, flow("s", cpu, called), flow("f", gpu, begin)]
     }
 
-    fn copy(&self, copy: &Copy) -> Value {
+    fn copy(&self, copy: &TimelineCopy) -> Value {
         let is_fill = copy.kind == "fill";
         let category = if is_fill { "gpu_memset" } else { "gpu_memcpy" };
         let name = copy

@@ -12,12 +12,12 @@ use stallmap::library::queries::export as queries;
 use stallmap_console::exit::Outcome;
 
 use crate::round::whole;
-use crate::source::{Format, Source, json as document};
+use crate::source::{ExportSource, FileFormat, json as document};
 use crate::stack::LaunchStack;
-use crate::timeline::{Launch, Timeline};
+use crate::timeline::{CaptureTimeline, TimelineLaunch};
 
 /// The Firefox Profiler.
-pub(crate) const FORMAT: Format = Format {
+pub(crate) const FORMAT: FileFormat = FileFormat {
     queries: &[
         queries::LAUNCHES,
         queries::CALLS,
@@ -31,13 +31,13 @@ pub(crate) const FORMAT: Format = Format {
 };
 
 /// A launch as a marker.
-struct Launched {
+struct LaunchMarker {
     name: StringHandle,
     time_source: StringHandle,
     samples: f64,
 }
 
-impl StaticSchemaMarker for Launched {
+impl StaticSchemaMarker for LaunchMarker {
     const UNIQUE_MARKER_TYPE_NAME: &'static str = "launch";
     const DESCRIPTION: Option<&'static str> = Some("A launch of the program.");
     const FIELDS: &'static [StaticSchemaMarkerField] = &[
@@ -72,13 +72,13 @@ impl StaticSchemaMarker for Launched {
     }
 }
 
-fn write(source: &Source) -> Outcome<Vec<u8>> {
-    let timeline = Timeline::read(source)?;
+fn write(source: &ExportSource) -> Outcome<Vec<u8>> {
+    let timeline = CaptureTimeline::read(source)?;
     let stacks: Vec<LaunchStack> = source.read(queries::LAUNCH_STACKS)?;
     document(&profile(&timeline, &stacks))
 }
 
-fn profile(timeline: &Timeline, stacks: &[LaunchStack]) -> Profile {
+fn profile(timeline: &CaptureTimeline, stacks: &[LaunchStack]) -> Profile {
     let begin = timeline.begin_ns();
     let reference = ReferenceTimestamp::from_duration_since_unix_epoch(Duration::from_nanos(begin));
     let product = timeline.processes.first().map_or("stallmap", |process| process.program.as_str());
@@ -101,14 +101,14 @@ fn profile(timeline: &Timeline, stacks: &[LaunchStack]) -> Profile {
             None => MarkerTiming::Instant(since(begin)),
         };
         let samples = launch.samples.unwrap_or(0.0);
-        profile.add_marker(thread, timing, Launched { name, time_source, samples });
+        profile.add_marker(thread, timing, LaunchMarker { name, time_source, samples });
     }
     add_samples(&mut profile, stacks, &times, gpus.values().next().copied());
     profile
 }
 
 /// A GPU as a thread of its process.
-fn gpu(profile: &mut Profile, timeline: &Timeline, launch: &Launch) -> ThreadHandle {
+fn gpu(profile: &mut Profile, timeline: &CaptureTimeline, launch: &TimelineLaunch) -> ThreadHandle {
     let start = Timestamp::from_nanos_since_reference(0);
     let device = timeline.devices.iter().find(|device| device.id == launch.device_id);
     let name = device.map_or("GPU", |device| device.name.as_str());

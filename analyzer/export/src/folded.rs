@@ -2,26 +2,26 @@
 
 use stallmap::library::queries::export as queries;
 use stallmap_console::answer::fresh_rows as rows;
-use stallmap_console::args::export::Folded;
-use stallmap_console::context::{Context, runtime};
+use stallmap_console::args::export::FoldedExport;
+use stallmap_console::context::{CommandContext, runtime};
 use stallmap_console::exit::{OK, Outcome};
 use stallmap_console::output;
-use stallmap_console::output::progress::Progress;
-use stallmap_console::row::Row as _;
+use stallmap_console::output::progress::ProgressSpinner;
+use stallmap_console::row::QueryRow as _;
 use stallmap_console::rows;
 
 rows! {
     /// A call path and its samples.
-    struct Stack {
+    struct FoldedStack {
         stack: Option<String>,
         samples: Option<i64>,
     }
 }
 
 /// Writes the stacks to standard output, or prints their query.
-pub(crate) fn run(context: &Context, args: &Folded) -> Outcome {
+pub(crate) fn run(context: &CommandContext, args: &FoldedExport) -> Outcome {
     let session = {
-        let _progress = Progress::start(format!("opening {}", args.capture.display()));
+        let _progress = ProgressSpinner::start(format!("opening {}", args.capture.display()));
         context.open(&[(None, args.capture.clone())])?
     };
     let sql = queries::FOLDED.sql(&[]);
@@ -29,10 +29,10 @@ pub(crate) fn run(context: &Context, args: &Folded) -> Outcome {
         return output::print(&sql).map(|()| OK);
     }
     let batches = {
-        let _progress = Progress::of(session.work(), "querying call paths");
+        let _progress = ProgressSpinner::of(session.work(), "querying call paths");
         runtime()?.block_on(rows(&session, &sql))?
     };
-    let stacks = Stack::read(queries::FOLDED.name, &batches)?;
+    let stacks = FoldedStack::read(queries::FOLDED.name, &batches)?;
     let counted = stacks.into_iter().filter_map(|row| Some(format!("{} {}\n", row.stack?, row.samples?)));
     let text: String = counted.collect();
     output::print_data(&text).map(|()| OK)

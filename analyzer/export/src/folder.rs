@@ -9,26 +9,26 @@ use arrow::array::RecordBatch;
 use stallmap_schema::capture::unfinished;
 
 use stallmap_console::args::RowFormat;
-use stallmap_console::exit::{Failure, IO, Outcome, QUERY};
+use stallmap_console::exit::{CommandFailure, IO, Outcome, QUERY};
 use stallmap_console::output;
-use stallmap_console::output::rows::{self, Style, WriteError};
-use stallmap_console::output::table::Shape;
+use stallmap_console::output::rows::{self, RowStyle, WriteError};
+use stallmap_console::output::table::TableShape;
 
-/// A new folder, into which files are written. They are in their place after [`Folder::keep`]; without it, nothing is.
-pub(crate) struct Folder {
+/// A new folder, into which files are written. They are in their place after [`ExportFolder::keep`]; without it, nothing is.
+pub(crate) struct ExportFolder {
     wanted: PathBuf,
     /// The folder of the files until then: next to the wanted one, or inside where that exists already.
     unfinished: PathBuf,
     is_new: bool,
 }
 
-impl Folder {
+impl ExportFolder {
     /// Begins a folder that does not exist, or an empty one.
     pub(crate) fn new(path: &Path) -> Outcome<Self> {
-        let wrong = |error: io::Error| Failure::io(error, format!("make `{}`", path.display()));
+        let wrong = |error: io::Error| CommandFailure::io(error, format!("make `{}`", path.display()));
         let is_new = !path.exists();
         if !is_new && fs::read_dir(path).map_err(wrong)?.next().is_some() {
-            return Err(Failure::message(IO, format!("`{}` is not empty", path.display()))
+            return Err(CommandFailure::message(IO, format!("`{}` is not empty", path.display()))
                 .hint("name a folder that does not exist".to_owned()));
         }
         let mut name = if is_new { path.file_name().unwrap_or_default().to_owned() } else { "".into() };
@@ -43,7 +43,7 @@ impl Folder {
     /// Puts the files into their place.
     pub(crate) fn keep(self) -> Outcome<()> {
         let path = &self.wanted;
-        self.move_files().map_err(|error| Failure::io(error, format!("write `{}`", path.display())))
+        self.move_files().map_err(|error| CommandFailure::io(error, format!("write `{}`", path.display())))
     }
 
     fn move_files(&self) -> io::Result<()> {
@@ -71,11 +71,11 @@ impl Folder {
         let path = self.unfinished.join(name);
         let wrong = |error: WriteError| match error {
             WriteError::Io(error) => self.unwritten(name, error),
-            other => Failure::new(QUERY, other),
+            other => CommandFailure::new(QUERY, other),
         };
         let Some(first) = batches.first() else { return Ok(()) };
         let file = File::create_new(&path).map_err(WriteError::Io).map_err(wrong)?;
-        let style = Style { format, canvas: output::sheet(), shape: Shape::default(), limit: None };
+        let style = RowStyle { format, canvas: output::sheet(), shape: TableShape::default(), limit: None };
         let mut writer =
             rows::writer(Box::new(BufWriter::new(file)), &first.schema(), style).map_err(wrong)?;
         batches.iter().try_for_each(|batch| writer.write(batch)).map_err(wrong)?;
@@ -87,12 +87,12 @@ impl Folder {
         fs::write(self.unfinished.join(name), text).map_err(|error| self.unwritten(name, error))
     }
 
-    fn unwritten(&self, name: &str, error: io::Error) -> Failure {
-        Failure::io(error, format!("write `{}`", self.wanted.join(name).display()))
+    fn unwritten(&self, name: &str, error: io::Error) -> CommandFailure {
+        CommandFailure::io(error, format!("write `{}`", self.wanted.join(name).display()))
     }
 }
 
-impl Drop for Folder {
+impl Drop for ExportFolder {
     fn drop(&mut self) {
         // Gone already where it was renamed.
         drop(fs::remove_dir_all(&self.unfinished));

@@ -7,11 +7,11 @@ use stallmap::library::queries::export as queries;
 use stallmap_console::exit::Outcome;
 use stallmap_console::rows;
 
-use crate::source::{Format, Source, json as document};
-use crate::stack::Stack;
+use crate::source::{ExportSource, FileFormat, json as document};
+use crate::stack::CallStack;
 
 /// Hatchet.
-pub(crate) const FORMAT: Format = Format { queries: &[queries::STACKS, queries::DEVICES], write };
+pub(crate) const FORMAT: FileFormat = FileFormat { queries: &[queries::STACKS, queries::DEVICES], write };
 
 /// Metrics of every file: viewers read those of the root.
 const METRICS: [&str; 3] = ["num_samples", "num_stalled_samples", "time (ns)"];
@@ -20,7 +20,7 @@ const ISSUING: &str = "selected";
 
 rows! {
     /// A GPU.
-    struct Device {
+    struct HatchetDevice {
         id: i64 as "device_id",
         compute_major: i64,
         compute_minor: i64,
@@ -32,15 +32,15 @@ rows! {
 
 /// A frame with its own metrics.
 #[derive(Default)]
-struct Node {
+struct HatchetNode {
     metrics: BTreeMap<String, f64>,
-    children: BTreeMap<String, Node>,
+    children: BTreeMap<String, HatchetNode>,
 }
 
-fn write(source: &Source) -> Outcome<Vec<u8>> {
-    let stacks: Vec<Stack> = source.read(queries::STACKS)?;
-    let devices: Vec<Device> = source.read(queries::DEVICES)?;
-    let mut root = Node::default();
+fn write(source: &ExportSource) -> Outcome<Vec<u8>> {
+    let stacks: Vec<CallStack> = source.read(queries::STACKS)?;
+    let devices: Vec<HatchetDevice> = source.read(queries::DEVICES)?;
+    let mut root = HatchetNode::default();
     // Viewers sum a metric only if the root has it.
     for name in
         METRICS.map(str::to_owned).into_iter().chain(stacks.iter().map(|stack| reason(&stack.stall_reason)))
@@ -58,9 +58,9 @@ fn reason(name: &str) -> String {
     format!("stalled_{name}")
 }
 
-impl Node {
+impl HatchetNode {
     /// Adds the samples of a stack to the node of its object.
-    fn add(&mut self, stack: &Stack) {
+    fn add(&mut self, stack: &CallStack) {
         let mut node = self;
         let mut path = stack.kernel_path();
         path.extend(stack.path().pop());
@@ -89,8 +89,8 @@ impl Node {
     }
 }
 
-fn described(devices: &[Device]) -> Map<String, Value> {
-    let device = |device: &Device| {
+fn described(devices: &[HatchetDevice]) -> Map<String, Value> {
+    let device = |device: &HatchetDevice| {
         let value = json!({
             "arch": format!("{}{}", device.compute_major, device.compute_minor),
             "clock_rate": device.sm_clock_khz,

@@ -26,24 +26,24 @@ mod tables;
 mod tenprof;
 mod timeline;
 
-use stallmap_console::args::export::{Export, Form};
-use stallmap_console::context::Context;
+use stallmap_console::args::export::{ExportArgs, ExportForm};
+use stallmap_console::context::CommandContext;
 use stallmap_console::exit::Outcome;
 
 /// Writes the files of a form.
-pub fn run(context: &Context, args: &Export) -> Outcome {
+pub fn run(context: &CommandContext, args: &ExportArgs) -> Outcome {
     match &args.form {
-        Form::Perfetto(file) => perfetto::FORMAT.run(context, file),
-        Form::Kineto(file) => chrome::FORMAT.run(context, file),
-        Form::Speedscope(file) => speedscope::FORMAT.run(context, file),
-        Form::Pprof(file) => pprof::FORMAT.run(context, file),
-        Form::Firefox(file) => firefox::FORMAT.run(context, file),
-        Form::Hatchet(file) => hatchet::FORMAT.run(context, file),
-        Form::MemorySnapshot(file) => snapshot::FORMAT.run(context, file),
-        Form::OperatorProfiler(file) => operators::FORMAT.run(context, file),
-        Form::Sarif(file) => sarif::FORMAT.run(context, file),
-        Form::Parquet(folder) => tables::run(context, folder),
-        Form::Tenprof(folder) => tenprof::run(context, folder),
-        Form::Folded(args) => folded::run(context, args),
+        ExportForm::Perfetto(file) => perfetto::FORMAT.run(context, file),
+        ExportForm::Kineto(file) => chrome::FORMAT.run(context, file),
+        ExportForm::Speedscope(file) => speedscope::FORMAT.run(context, file),
+        ExportForm::Pprof(file) => pprof::FORMAT.run(context, file),
+        ExportForm::Firefox(file) => firefox::FORMAT.run(context, file),
+        ExportForm::Hatchet(file) => hatchet::FORMAT.run(context, file),
+        ExportForm::MemorySnapshot(file) => snapshot::FORMAT.run(context, file),
+        ExportForm::OperatorProfiler(file) => operators::FORMAT.run(context, file),
+        ExportForm::Sarif(file) => sarif::FORMAT.run(context, file),
+        ExportForm::Parquet(folder) => tables::run(context, folder),
+        ExportForm::Tenprof(folder) => tenprof::run(context, folder),
+        ExportForm::Folded(args) => folded::run(context, args),
     }
 }

@@ -9,11 +9,13 @@ use stallmap::library::queries::export as queries;
 use stallmap_console::exit::Outcome;
 use stallmap_console::rows;
 
-use crate::source::{Format, Source, json as document};
-use crate::timeline::{Counter, Device, Launch, Loss, Process, time_source};
+use crate::source::{ExportSource, FileFormat, json as document};
+use crate::timeline::{
+    TimelineCounter, TimelineDevice, TimelineLaunch, TimelineLoss, TimelineProcess, time_source,
+};
 
 /// Operator Profiler.
-pub(crate) const FORMAT: Format = Format {
+pub(crate) const FORMAT: FileFormat = FileFormat {
     queries: &[
         queries::LAUNCHES,
         queries::COUNTERS,
@@ -27,7 +29,7 @@ pub(crate) const FORMAT: Format = Format {
 
 rows! {
     /// Sums and means of an op, by Operator Profiler's formulas.
-    struct Operator {
+    struct OperatorSums {
         op: String,
         measured_count: i64,
         total_duration_ns: Option<f64>,
@@ -55,13 +57,13 @@ rows! {
 }
 
 /// Counters by launch.
-type Counters = BTreeMap<u64, Map<String, Value>>;
+type LaunchCounters = BTreeMap<u64, Map<String, Value>>;
 
-fn write(source: &Source) -> Outcome<Vec<u8>> {
-    let launches: Vec<Launch> = source.read(queries::LAUNCHES)?;
-    let operators: Vec<Operator> = source.read(queries::OPERATORS)?;
-    let mut counters = Counters::new();
-    for row in source.read::<Counter>(queries::COUNTERS)? {
+fn write(source: &ExportSource) -> Outcome<Vec<u8>> {
+    let launches: Vec<TimelineLaunch> = source.read(queries::LAUNCHES)?;
+    let operators: Vec<OperatorSums> = source.read(queries::OPERATORS)?;
+    let mut counters = LaunchCounters::new();
+    for row in source.read::<TimelineCounter>(queries::COUNTERS)? {
         counters.entry(row.kernel_id).or_default().insert(row.metric, plain(row.value));
     }
     let mut by_op: BTreeMap<Option<&str>, Vec<Value>> = BTreeMap::new();
@@ -87,22 +89,22 @@ fn write(source: &Source) -> Outcome<Vec<u8>> {
     }))
 }
 
-fn warnings(source: &Source, launches: &[Launch], unmeasured: usize) -> Outcome<Vec<String>> {
-    let processes: Vec<Process> = source.read(queries::PROGRAM)?;
+fn warnings(source: &ExportSource, launches: &[TimelineLaunch], unmeasured: usize) -> Outcome<Vec<String>> {
+    let processes: Vec<TimelineProcess> = source.read(queries::PROGRAM)?;
     let mut warnings = vec![format!("times of kernels: {}", time_source(launches, &processes))];
     if unmeasured > 0 {
         warnings.push(format!("kernels without a measured duration, left out: {unmeasured}"));
     }
-    let losses: Vec<Loss> = source.read(queries::LOSSES)?;
+    let losses: Vec<TimelineLoss> = source.read(queries::LOSSES)?;
     warnings.extend(
         losses.iter().map(|loss| format!("lost: {} of {}, {}", loss.lost_count, loss.kind, loss.reason)),
     );
     Ok(warnings)
 }
 
-fn metadata(source: &Source) -> Outcome<Value> {
-    let process: Option<Process> = source.first(queries::PROGRAM)?;
-    let device: Option<Device> = source.first(queries::DEVICES)?;
+fn metadata(source: &ExportSource) -> Outcome<Value> {
+    let process: Option<TimelineProcess> = source.first(queries::PROGRAM)?;
+    let device: Option<TimelineDevice> = source.first(queries::DEVICES)?;
     let process = process.as_ref();
     Ok(json!({
         "model_name": process.map_or("", |process| process.program.as_str()),
@@ -144,7 +146,7 @@ fn plain(value: f64) -> Value {
 }
 
 /// A kernel with its counters, if its duration was measured.
-fn kernel(launch: &Launch, metrics: &Map<String, Value>) -> Option<Value> {
+fn kernel(launch: &TimelineLaunch, metrics: &Map<String, Value>) -> Option<Value> {
     let (begin, duration) = launch.begin_ns().zip(launch.duration())?;
     let is_attributed = launch.op.is_some();
     Some(json!({
@@ -169,7 +171,7 @@ fn name(kernel_id: u64) -> String {
     format!("k_{kernel_id:05}")
 }
 
-fn described(operator: &Operator, kernels: &[Value]) -> Value {
+fn described(operator: &OperatorSums, kernels: &[Value]) -> Value {
     json!({
         "operator_id": format!("{}_0", operator.op),
         "operator_name": operator.op,

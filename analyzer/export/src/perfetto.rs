@@ -15,15 +15,15 @@ mod slices;
 use stallmap::library::queries::export as queries;
 use stallmap_console::exit::Outcome;
 
-use crate::proto::Message;
+use crate::proto::MessageBuilder;
 use crate::round::whole;
-use crate::source::{Format, Source};
-use crate::stack::{Frame, LaunchStack};
-use crate::timeline::{Counter, Timeline};
-use names::Names;
+use crate::source::{ExportSource, FileFormat};
+use crate::stack::{CallFrame, LaunchStack};
+use crate::timeline::{CaptureTimeline, TimelineCounter};
+use names::InternedStrings;
 
 /// Perfetto.
-pub(crate) const FORMAT: Format = Format {
+pub(crate) const FORMAT: FileFormat = FileFormat {
     queries: &[
         queries::LAUNCHES,
         queries::CALLS,
@@ -46,16 +46,16 @@ const NEEDS_NAMES: u64 = 2;
 /// The first packet: nothing before it counts.
 const CLEARS_NAMES: u64 = 1;
 
-fn write(source: &Source) -> Outcome<Vec<u8>> {
-    let timeline = Timeline::read(source)?;
-    let measured: Vec<Counter> = source.read(queries::COUNTERS)?;
+fn write(source: &ExportSource) -> Outcome<Vec<u8>> {
+    let timeline = CaptureTimeline::read(source)?;
+    let measured: Vec<TimelineCounter> = source.read(queries::COUNTERS)?;
     let stacks: Vec<LaunchStack> = source.read(queries::LAUNCH_STACKS)?;
     Ok(trace(&timeline, &measured, &stacks).finish())
 }
 
-fn trace(timeline: &Timeline, measured: &[Counter], stacks: &[LaunchStack]) -> Message {
-    let mut trace = Message::default();
-    let names = Names::of(timeline, measured);
+fn trace(timeline: &CaptureTimeline, measured: &[TimelineCounter], stacks: &[LaunchStack]) -> MessageBuilder {
+    let mut trace = MessageBuilder::default();
+    let names = InternedStrings::of(timeline, measured);
     trace.push(1, &first(&names));
     trace.push(1, &clocks(timeline.begin_ns()));
     trace.push(1, &facts(timeline));
@@ -68,43 +68,43 @@ fn trace(timeline: &Timeline, measured: &[Counter], stacks: &[LaunchStack]) -> M
 }
 
 /// A packet of the sequence.
-fn packet() -> Message {
-    Message::default().uint(10, SEQUENCE).uint(13, NEEDS_NAMES)
+fn packet() -> MessageBuilder {
+    MessageBuilder::default().uint(10, SEQUENCE).uint(13, NEEDS_NAMES)
 }
 
 /// A packet at a time.
-fn packet_at(time_ns: u64) -> Message {
+fn packet_at(time_ns: u64) -> MessageBuilder {
     packet().uint(8, time_ns)
 }
 
 /// The packet with all names, and the defaults of samples.
-fn first(names: &Names) -> Message {
-    let counted = Message::default().text(2, "stall samples").uint(3, 9);
-    let defaults = Message::default().text(1, "stallmap").message(2, &counted);
-    Message::default()
+fn first(names: &InternedStrings) -> MessageBuilder {
+    let counted = MessageBuilder::default().text(2, "stall samples").uint(3, 9);
+    let defaults = MessageBuilder::default().text(1, "stallmap").message(2, &counted);
+    MessageBuilder::default()
         .uint(10, SEQUENCE)
         .uint(13, CLEARS_NAMES)
         .uint(41, 1)
         .message(12, &names.interned())
-        .message(59, &Message::default().uint(58, CLOCKS[0]).message(100, &defaults))
+        .message(59, &MessageBuilder::default().uint(58, CLOCKS[0]).message(100, &defaults))
 }
 
 /// Packets have times since the Unix epoch: the default clock equals the clock of the day.
-fn clocks(begin_ns: u64) -> Message {
-    let clock = |id: u64| Message::default().uint(1, id).uint(2, begin_ns);
-    packet().message(6, &Message::default().messages(1, CLOCKS.map(clock)).uint(2, CLOCKS[0]))
+fn clocks(begin_ns: u64) -> MessageBuilder {
+    let clock = |id: u64| MessageBuilder::default().uint(1, id).uint(2, begin_ns);
+    packet().message(6, &MessageBuilder::default().messages(1, CLOCKS.map(clock)).uint(2, CLOCKS[0]))
 }
 
 /// Facts about the capture, as attributes of the trace.
-fn facts(timeline: &Timeline) -> Message {
-    let fact = |(name, text): (String, String)| Message::default().text(1, &name).text(3, &text);
-    packet().message(126, &Message::default().messages(1, timeline.facts().into_iter().map(fact)))
+fn facts(timeline: &CaptureTimeline) -> MessageBuilder {
+    let fact = |(name, text): (String, String)| MessageBuilder::default().text(1, &name).text(3, &text);
+    packet().message(126, &MessageBuilder::default().messages(1, timeline.facts().into_iter().map(fact)))
 }
 
 /// Samples at the begin of their launches. Those of launches without a time are at the beginning: none is lost.
-fn samples(timeline: &Timeline, stacks: &[LaunchStack]) -> impl Iterator<Item = Message> {
+fn samples(timeline: &CaptureTimeline, stacks: &[LaunchStack]) -> impl Iterator<Item = MessageBuilder> {
     let begin = timeline.begin_ns();
-    let launch = |launch: &crate::timeline::Launch| {
+    let launch = |launch: &crate::timeline::TimelineLaunch| {
         let thread = slices::thread_number(launch.process_id, launch.thread_id.unwrap_or(0));
         (launch.kernel_id, (launch.begin_ns().unwrap_or(begin), launch.process_id, thread))
     };
@@ -112,13 +112,14 @@ fn samples(timeline: &Timeline, stacks: &[LaunchStack]) -> impl Iterator<Item = 
     let counts = whole(&stacks.iter().map(|stack| stack.samples).collect::<Vec<_>>());
     stacks.iter().zip(counts).filter(|(_, count)| *count > 0).map(move |(stack, count)| {
         let (time, process, thread) = times.get(&stack.kernel_id).copied().unwrap_or((begin, 0, 0));
-        let task = Message::default().int(2, process).int(3, thread);
-        let path = Message::default().messages(1, stack.path().iter().map(inline));
-        packet_at(time).message(135, &Message::default().message(1, &task).message(5, &path).uint(11, count))
+        let task = MessageBuilder::default().int(2, process).int(3, thread);
+        let path = MessageBuilder::default().messages(1, stack.path().iter().map(inline));
+        packet_at(time)
+            .message(135, &MessageBuilder::default().message(1, &task).message(5, &path).uint(11, count))
     })
 }
 
-fn inline(frame: &Frame) -> Message {
-    let message = Message::default().text(1, &frame.name);
+fn inline(frame: &CallFrame) -> MessageBuilder {
+    let message = MessageBuilder::default().text(1, &frame.name);
     if frame.file.is_empty() { message } else { message.text(2, &frame.file).uint(3, frame.line.into()) }
 }

@@ -6,54 +6,56 @@ use stallmap::library::queries::export as queries;
 use stallmap_console::exit::Outcome;
 use stallmap_console::rows;
 
-use crate::proto::Message;
+use crate::proto::MessageBuilder;
 use crate::round::{unsigned, whole};
-use crate::source::{Format, Source, gzip};
-use crate::stack::{Frame, Stack};
+use crate::source::{ExportSource, FileFormat, gzip};
+use crate::stack::{CallFrame, CallStack};
 
 /// pprof.
-pub(crate) const FORMAT: Format = Format { queries: &[queries::STACKS, queries::PROGRAM], write };
+pub(crate) const FORMAT: FileFormat = FileFormat { queries: &[queries::STACKS, queries::PROGRAM], write };
 
 rows! {
     /// A process of the program.
-    struct Process {
+    struct PprofProcess {
         started_ns: i64,
         ended_ns: Option<i64>,
     }
 }
 
-fn write(source: &Source) -> Outcome<Vec<u8>> {
-    let stacks: Vec<Stack> = source.read(queries::STACKS)?;
-    let processes: Vec<Process> = source.read(queries::PROGRAM)?;
+fn write(source: &ExportSource) -> Outcome<Vec<u8>> {
+    let stacks: Vec<CallStack> = source.read(queries::STACKS)?;
+    let processes: Vec<PprofProcess> = source.read(queries::PROGRAM)?;
     gzip(&profile(&stacks, &processes).finish())
 }
 
-fn profile(stacks: &[Stack], processes: &[Process]) -> Message {
-    let mut texts = Texts::default();
-    let mut places = Places::default();
-    let counts = |value: &dyn Fn(&Stack) -> f64| whole(&stacks.iter().map(value).collect::<Vec<_>>());
+fn profile(stacks: &[CallStack], processes: &[PprofProcess]) -> MessageBuilder {
+    let mut texts = StringTable::default();
+    let mut places = PprofLocations::default();
+    let counts = |value: &dyn Fn(&CallStack) -> f64| whole(&stacks.iter().map(value).collect::<Vec<_>>());
     let samples = counts(&|stack| stack.samples);
     let memory = counts(&|stack| stack.memory_samples);
     let times = counts(&|stack| stack.time_ns.unwrap_or(0.0));
-    let mut profile = Message::default();
+    let mut profile = MessageBuilder::default();
     // Without a clock or a period in the capture, time is not known.
     let has_time = stacks.iter().any(|stack| stack.time_ns.is_some());
     let kinds = [("samples", "count"), ("memory_samples", "count"), ("gpu_time", "nanoseconds")];
     let kind_count = if has_time { 3 } else { 2 };
     for (name, unit) in kinds.into_iter().take(kind_count) {
-        profile.push(1, &Message::default().uint(1, texts.id(name)).uint(2, texts.id(unit)));
+        profile.push(1, &MessageBuilder::default().uint(1, texts.id(name)).uint(2, texts.id(unit)));
     }
     let counted = stacks.iter().zip(samples).zip(memory).zip(times);
     for (((stack, samples), memory), time) in counted {
         let path: Vec<u64> = stack.path().into_iter().rev().map(|frame| places.id(frame)).collect();
         let values = [samples, memory, time].into_iter().take(kind_count);
-        profile.push(2, &Message::default().packed(1, path).packed(2, values));
+        profile.push(2, &MessageBuilder::default().packed(1, path).packed(2, values));
     }
     for (frame, id) in &places.0 {
-        let line = Message::default().uint(1, *id).uint(2, u64::from(frame.line));
-        profile.push(4, &Message::default().uint(1, *id).message(4, &line));
-        let function =
-            Message::default().uint(1, *id).uint(2, texts.id(&frame.name)).uint(3, texts.id(&frame.name));
+        let line = MessageBuilder::default().uint(1, *id).uint(2, u64::from(frame.line));
+        profile.push(4, &MessageBuilder::default().uint(1, *id).message(4, &line));
+        let function = MessageBuilder::default()
+            .uint(1, *id)
+            .uint(2, texts.id(&frame.name))
+            .uint(3, texts.id(&frame.name));
         profile.push(5, &function.uint(4, texts.id(&frame.file)));
     }
     let comment = texts.id("gpu_time: measured, or estimated from the samples: see the view launch_time");
@@ -67,15 +69,15 @@ fn profile(stacks: &[Stack], processes: &[Process]) -> Message {
 }
 
 /// The list of texts. The first is empty, as the format demands.
-struct Texts(Vec<String>, BTreeMap<String, u64>);
+struct StringTable(Vec<String>, BTreeMap<String, u64>);
 
-impl Default for Texts {
+impl Default for StringTable {
     fn default() -> Self {
         Self(vec![String::new()], BTreeMap::from([(String::new(), 0)]))
     }
 }
 
-impl Texts {
+impl StringTable {
     fn id(&mut self, text: &str) -> u64 {
         if let Some(id) = self.1.get(text) {
             return *id;
@@ -89,10 +91,10 @@ impl Texts {
 
 /// Locations by frame, numbered from 1.
 #[derive(Default)]
-struct Places(BTreeMap<Frame, u64>);
+struct PprofLocations(BTreeMap<CallFrame, u64>);
 
-impl Places {
-    fn id(&mut self, frame: Frame) -> u64 {
+impl PprofLocations {
+    fn id(&mut self, frame: CallFrame) -> u64 {
         let next = self.0.len() as u64 + 1;
         *self.0.entry(frame).or_insert(next)
     }

@@ -2,9 +2,9 @@
 
 /// A message that grows field by field.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Message(Vec<u8>);
+pub(crate) struct MessageBuilder(Vec<u8>);
 
-impl Message {
+impl MessageBuilder {
     /// An unsigned number, an enum or true.
     pub(crate) fn uint(mut self, field: u32, value: u64) -> Self {
         self.key(field, 0);
@@ -92,16 +92,16 @@ mod tests {
 
     #[test]
     fn fields_have_the_bytes_of_the_specification() {
-        assert_eq!(Message::default().uint(1, 150).finish(), [0x08, 0x96, 0x01]);
-        assert_eq!(Message::default().text(2, "testing").finish(), b"\x12\x07testing");
+        assert_eq!(MessageBuilder::default().uint(1, 150).finish(), [0x08, 0x96, 0x01]);
+        assert_eq!(MessageBuilder::default().text(2, "testing").finish(), b"\x12\x07testing");
         assert_eq!(
-            Message::default().packed(6, [3, 270, 86_942]).finish(),
+            MessageBuilder::default().packed(6, [3, 270, 86_942]).finish(),
             b"\x32\x06\x03\x8e\x02\x9e\xa7\x05"
         );
-        assert_eq!(Message::default().int(1, -2).finish().len(), 11);
-        let inner = Message::default().uint(1, 150);
-        assert_eq!(Message::default().message(3, &inner).finish(), [0x1a, 0x03, 0x08, 0x96, 0x01]);
-        assert_eq!(Message::default().double(1, 1.0).finish(), b"\x09\0\0\0\0\0\0\xf0\x3f");
-        assert_eq!(Message::default().uint(1000, 1).finish(), [0xc0, 0x3e, 0x01]);
+        assert_eq!(MessageBuilder::default().int(1, -2).finish().len(), 11);
+        let inner = MessageBuilder::default().uint(1, 150);
+        assert_eq!(MessageBuilder::default().message(3, &inner).finish(), [0x1a, 0x03, 0x08, 0x96, 0x01]);
+        assert_eq!(MessageBuilder::default().double(1, 1.0).finish(), b"\x09\0\0\0\0\0\0\xf0\x3f");
+        assert_eq!(MessageBuilder::default().uint(1000, 1).finish(), [0xc0, 0x3e, 0x01]);
     }
 }

@@ -6,18 +6,18 @@ use serde_json::{Value, json};
 use stallmap::library::queries::export as queries;
 use stallmap_console::exit::Outcome;
 use stallmap_console::explain::explain;
-use stallmap_console::place::Place;
+use stallmap_console::place::LineLocation;
 use stallmap_console::rows;
 use stallmap_schema::hash::checksum;
 
-use crate::source::{Format, Source, json as document};
+use crate::source::{ExportSource, FileFormat, json as document};
 
 /// SARIF.
-pub(crate) const FORMAT: Format = Format { queries: &[queries::RESULTS, queries::LOSSES], write };
+pub(crate) const FORMAT: FileFormat = FileFormat { queries: &[queries::RESULTS, queries::LOSSES], write };
 
 rows! {
     /// A finding.
-    struct Finding {
+    struct SarifFinding {
         kind: String as "finding",
         subject: Option<String>,
         sentence: String,
@@ -34,9 +34,9 @@ rows! {
     }
 }
 
-fn write(source: &Source) -> Outcome<Vec<u8>> {
-    let findings: Vec<Finding> = source.read(queries::RESULTS)?;
-    let losses: Vec<crate::timeline::Loss> = source.read(queries::LOSSES)?;
+fn write(source: &ExportSource) -> Outcome<Vec<u8>> {
+    let findings: Vec<SarifFinding> = source.read(queries::RESULTS)?;
+    let losses: Vec<crate::timeline::TimelineLoss> = source.read(queries::LOSSES)?;
     let views = source.session().library().map_err(|error| explain(error, None))?;
     let mut kinds: BTreeMap<&str, &str> = BTreeMap::new();
     for finding in &findings {
@@ -77,10 +77,10 @@ fn rule(id: &str, doc: &str) -> Value {
     })
 }
 
-fn result(finding: &Finding, rules: &[&str], fingerprint: &str) -> Value {
+fn result(finding: &SarifFinding, rules: &[&str], fingerprint: &str) -> Value {
     let advice = finding.advice.as_ref().map(|advice| format!(" {advice}")).unwrap_or_default();
     let level = if finding.is_significant == Some(true) { "warning" } else { "note" };
-    let place = finding.line.as_deref().and_then(Place::parse);
+    let place = finding.line.as_deref().and_then(LineLocation::parse);
     let locations: Vec<Value> = place.iter().map(|place| place.location(None)).collect();
     json!({
         "ruleId": finding.kind,
@@ -98,10 +98,10 @@ fn result(finding: &Finding, rules: &[&str], fingerprint: &str) -> Value {
 
 /// Identities of findings that a moved line keeps: kind, kernel, op, file, function and subject, without line numbers.
 /// Equal ones are numbered in the order of the findings.
-fn fingerprints(findings: &[Finding]) -> Vec<String> {
+fn fingerprints(findings: &[SarifFinding]) -> Vec<String> {
     let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
-    let fingerprint = |finding: &Finding| {
-        let place = finding.line.as_deref().and_then(Place::parse);
+    let fingerprint = |finding: &SarifFinding| {
+        let place = finding.line.as_deref().and_then(LineLocation::parse);
         let (file, function) = place.map_or(("", ""), |place| (place.file, place.function));
         let [kernel, op, subject] =
             [&finding.kernel, &finding.op, &finding.subject].map(|text| text.as_deref().unwrap_or_default());

@@ -8,17 +8,17 @@ use stallmap_console::exit::Outcome;
 use stallmap_console::rows;
 
 use crate::pickle::pickled;
-use crate::source::{Format, Source};
+use crate::source::{ExportSource, FileFormat};
 
 /// PyTorch's memory snapshot.
-pub(crate) const FORMAT: Format = Format { queries: &[queries::STORAGES, queries::FRAMES], write };
+pub(crate) const FORMAT: FileFormat = FileFormat { queries: &[queries::STORAGES, queries::FRAMES], write };
 
 /// Bytes from which PyTorch's allocator calls a segment large.
 const LARGE_BYTES: u64 = 1 << 20;
 
 rows! {
     /// An allocation with its lifetime.
-    struct Storage {
+    struct SnapshotStorage {
         process_id: i64,
         device_id: i64,
         address: u64,
@@ -39,11 +39,11 @@ rows! {
 }
 
 /// Frames by stack.
-type Stacks = BTreeMap<u64, Vec<Value>>;
+type StackFrames = BTreeMap<u64, Vec<Value>>;
 
-fn write(source: &Source) -> Outcome<Vec<u8>> {
-    let storages: Vec<Storage> = source.read(queries::STORAGES)?;
-    let mut stacks = Stacks::new();
+fn write(source: &ExportSource) -> Outcome<Vec<u8>> {
+    let storages: Vec<SnapshotStorage> = source.read(queries::STORAGES)?;
+    let mut stacks = StackFrames::new();
     for frame in source.read::<StackFrame>(queries::FRAMES)? {
         let text = json!({ "filename": frame.file, "line": frame.line, "name": frame.function });
         stacks.entry(frame.pystates_hash).or_default().push(text);
@@ -70,7 +70,7 @@ fn write(source: &Source) -> Outcome<Vec<u8>> {
 }
 
 /// The place of each GPU in the snapshot: its ordinal, or a number of its own if several processes were recorded.
-fn devices(storages: &[Storage]) -> BTreeMap<(i64, i64), usize> {
+fn devices(storages: &[SnapshotStorage]) -> BTreeMap<(i64, i64), usize> {
     let mut found: BTreeMap<(i64, i64), usize> =
         storages.iter().map(|storage| ((storage.process_id, storage.device_id), 0)).collect();
     let processes: std::collections::BTreeSet<i64> = found.keys().map(|(process, _)| *process).collect();
@@ -81,12 +81,12 @@ fn devices(storages: &[Storage]) -> BTreeMap<(i64, i64), usize> {
     found
 }
 
-fn frames<'a>(storage: &Storage, stacks: &'a Stacks) -> &'a [Value] {
+fn frames<'a>(storage: &SnapshotStorage, stacks: &'a StackFrames) -> &'a [Value] {
     storage.pystates_hash.and_then(|hash| stacks.get(&hash)).map_or(&[], Vec::as_slice)
 }
 
 /// The events of an allocation. Memory that is older than the recording has no allocation event, as in a full ring.
-fn events(storage: &Storage, stacks: &Stacks) -> Vec<(i64, Value)> {
+fn events(storage: &SnapshotStorage, stacks: &StackFrames) -> Vec<(i64, Value)> {
     let event = |action: &str, ns: i64, frames: &[Value]| {
         let event = json!({
             "action": action, "addr": storage.address, "size": storage.size_bytes, "stream": 0, "time_us": ns / 1000,
@@ -101,7 +101,7 @@ fn events(storage: &Storage, stacks: &Stacks) -> Vec<(i64, Value)> {
 }
 
 /// Memory that is never freed, as a segment with one block.
-fn segment(storage: &Storage, device: usize, stacks: &Stacks) -> Value {
+fn segment(storage: &SnapshotStorage, device: usize, stacks: &StackFrames) -> Value {
     let frames = frames(storage, stacks);
     let size = storage.size_bytes;
     json!({

@@ -6,15 +6,15 @@ use serde_json::{Value, json};
 use stallmap::library::queries::export as queries;
 use stallmap_console::exit::Outcome;
 
-use crate::source::{Format, Source, json as document};
-use crate::stack::{Frame, Stack};
+use crate::source::{ExportSource, FileFormat, json as document};
+use crate::stack::{CallFrame, CallStack};
 
 /// speedscope.
-pub(crate) const FORMAT: Format = Format { queries: &[queries::STACKS], write };
+pub(crate) const FORMAT: FileFormat = FileFormat { queries: &[queries::STACKS], write };
 
-fn write(source: &Source) -> Outcome<Vec<u8>> {
-    let stacks: Vec<Stack> = source.read(queries::STACKS)?;
-    let mut frames: BTreeMap<Frame, usize> = BTreeMap::new();
+fn write(source: &ExportSource) -> Outcome<Vec<u8>> {
+    let stacks: Vec<CallStack> = source.read(queries::STACKS)?;
+    let mut frames: BTreeMap<CallFrame, usize> = BTreeMap::new();
     let mut samples = Vec::new();
     let mut named = Vec::new();
     for stack in &stacks {
@@ -27,7 +27,7 @@ fn write(source: &Source) -> Outcome<Vec<u8>> {
         });
         samples.push(path.collect::<Vec<usize>>());
     }
-    let weighed = |name: &str, unit: &str, weight: &dyn Fn(&Stack) -> f64| {
+    let weighed = |name: &str, unit: &str, weight: &dyn Fn(&CallStack) -> f64| {
         let weights: Vec<f64> = stacks.iter().map(weight).collect();
         let total: f64 = weights.iter().sum();
         json!({
@@ -54,7 +54,7 @@ fn write(source: &Source) -> Outcome<Vec<u8>> {
 }
 
 /// A frame without the parts that are not known.
-fn described(frame: &Frame) -> Value {
+fn described(frame: &CallFrame) -> Value {
     if frame.file.is_empty() {
         json!({ "name": frame.name })
     } else {

@@ -1,13 +1,13 @@
 //! Call paths with their samples, as lists of frames.
 
-use stallmap_console::row::Texts;
+use stallmap_console::row::TextList;
 use stallmap_console::rows;
 
 rows! {
     /// A path from Python to an object, and its samples. The rows of a capture add up to its samples.
-    pub(crate) struct Stack {
-        frames: Texts,
-        ops: Texts,
+    pub(crate) struct CallStack {
+        frames: TextList,
+        ops: TextList,
         kernel: Option<String>,
         file: Option<String>,
         line: Option<u32>,
@@ -21,8 +21,8 @@ rows! {
     /// The samples of a launch for one reason and object.
     pub(crate) struct LaunchStack {
         pub(crate) kernel_id: u64,
-        frames: Texts,
-        ops: Texts,
+        frames: TextList,
+        ops: TextList,
         kernel: Option<String>,
         stall_reason: String,
         object: String,
@@ -32,7 +32,7 @@ rows! {
 
 /// One frame of a path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Frame {
+pub(crate) struct CallFrame {
     /// The function, op, kernel, line, reason or object.
     pub(crate) name: String,
     /// Its source file. Empty if unknown.
@@ -41,7 +41,7 @@ pub(crate) struct Frame {
     pub(crate) line: u32,
 }
 
-impl Frame {
+impl CallFrame {
     fn named(name: impl Into<String>) -> Self {
         Self { name: name.into(), file: String::new(), line: 0 }
     }
@@ -59,20 +59,20 @@ impl Frame {
     }
 }
 
-impl Stack {
+impl CallStack {
     /// The frames, callers first: Python, ops, kernel, source line, stall reason, object.
-    pub(crate) fn path(&self) -> Vec<Frame> {
+    pub(crate) fn path(&self) -> Vec<CallFrame> {
         let mut path = self.kernel_path();
-        path.push(Frame::named(&self.stall_reason));
-        path.push(Frame::named(&self.object));
+        path.push(CallFrame::named(&self.stall_reason));
+        path.push(CallFrame::named(&self.object));
         path
     }
 
     /// The frames up to the source line.
-    pub(crate) fn kernel_path(&self) -> Vec<Frame> {
+    pub(crate) fn kernel_path(&self) -> Vec<CallFrame> {
         let mut path = launched(&self.frames, &self.ops, self.kernel.as_deref());
         if let (Some(file), Some(line)) = (&self.file, self.line) {
-            path.push(Frame { name: format!("{file}:{line}"), file: file.clone(), line });
+            path.push(CallFrame { name: format!("{file}:{line}"), file: file.clone(), line });
         }
         path
     }
@@ -80,25 +80,25 @@ impl Stack {
 
 impl LaunchStack {
     /// The frames, callers first: Python, ops, kernel, stall reason, object.
-    pub(crate) fn path(&self) -> Vec<Frame> {
+    pub(crate) fn path(&self) -> Vec<CallFrame> {
         let mut path = launched(&self.frames, &self.ops, self.kernel.as_deref());
-        path.push(Frame::named(&self.stall_reason));
-        path.push(Frame::named(&self.object));
+        path.push(CallFrame::named(&self.stall_reason));
+        path.push(CallFrame::named(&self.object));
         path
     }
 }
 
 /// The frames of a launch. Missing levels have a name, and all paths have the same levels.
-fn launched(frames: &Texts, ops: &Texts, kernel: Option<&str>) -> Vec<Frame> {
-    let mut path: Vec<Frame> = frames.0.iter().map(|frame| Frame::of_python(frame)).collect();
+fn launched(frames: &TextList, ops: &TextList, kernel: Option<&str>) -> Vec<CallFrame> {
+    let mut path: Vec<CallFrame> = frames.0.iter().map(|frame| CallFrame::of_python(frame)).collect();
     if path.is_empty() {
-        path.push(Frame::named("(no Python stack)"));
+        path.push(CallFrame::named("(no Python stack)"));
     }
-    path.extend(ops.0.iter().map(Frame::named));
+    path.extend(ops.0.iter().map(CallFrame::named));
     if ops.0.is_empty() {
-        path.push(Frame::named("(no op)"));
+        path.push(CallFrame::named("(no op)"));
     }
-    path.push(Frame::named(kernel.unwrap_or("(unknown kernel)")));
+    path.push(CallFrame::named(kernel.unwrap_or("(unknown kernel)")));
     path
 }
 
@@ -108,11 +108,11 @@ mod tests {
 
     #[test]
     fn python_frames_have_a_file_and_a_line() {
-        let frame = Frame::of_python("models/gpt.py:31 main.<locals>.<lambda>");
+        let frame = CallFrame::of_python("models/gpt.py:31 main.<locals>.<lambda>");
         assert_eq!((frame.file.as_str(), frame.line), ("models/gpt.py", 31));
         assert_eq!(frame.name, "main.<locals>.<lambda>");
         for text in ["plain", "a b", "a:b c", ""] {
-            assert_eq!(Frame::of_python(text), Frame::named(text), "{text}");
+            assert_eq!(CallFrame::of_python(text), CallFrame::named(text), "{text}");
         }
     }
 }

@@ -6,27 +6,27 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Field, Schema};
 use stallmap::library::{ViewDoc, views};
-use stallmap_console::args::export::Folder as Args;
-use stallmap_console::context::Context;
+use stallmap_console::args::export::FolderExport;
+use stallmap_console::context::CommandContext;
 use stallmap_console::exit::{OK, Outcome};
 use stallmap_console::explain::{arrow_failure, explain};
 use stallmap_console::output;
 
-use crate::folder::Folder;
-use crate::source::{Source, print_queries};
+use crate::folder::ExportFolder;
+use crate::source::{ExportSource, print_queries};
 
 /// Metadata that holds a description, of a table and of a column.
 const DOC: &str = "doc";
 
 /// Writes the files, or prints their queries.
-pub(crate) fn run(context: &Context, args: &Args) -> Outcome {
+pub(crate) fn run(context: &CommandContext, args: &FolderExport) -> Outcome {
     let views = views().map_err(|error| explain(error, None))?;
     if args.sql {
         print_queries(views.iter().map(|view| (file(view), query(view))))?;
         return Ok(OK);
     }
-    let source = Source::open(context, &args.capture)?;
-    let folder = Folder::new(&args.folder)?;
+    let source = ExportSource::open(context, &args.capture)?;
+    let folder = ExportFolder::new(&args.folder)?;
     let session = source.session();
     for view in session.library().map_err(|error| explain(error, Some(session)))? {
         let rows = source.batches(&query(view))?;

@@ -8,16 +8,16 @@
 
 use std::collections::BTreeMap;
 
-use crate::folder::Folder;
+use crate::folder::ExportFolder;
 use crate::source::print_queries;
 use stallmap::library::queries::export as queries;
 use stallmap_console::answer::fresh_rows as rows;
-use stallmap_console::args::export::Folder as Tenprof;
-use stallmap_console::context::{Context, runtime};
+use stallmap_console::args::export::FolderExport;
+use stallmap_console::context::{CommandContext, runtime};
 use stallmap_console::exit::{OK, Outcome};
 use stallmap_console::output;
-use stallmap_console::output::progress::Progress;
-use stallmap_console::row::Row as _;
+use stallmap_console::output::progress::ProgressSpinner;
+use stallmap_console::row::QueryRow as _;
 use stallmap_console::rows;
 use stallmap_lists::forest;
 
@@ -25,9 +25,9 @@ use stallmap_lists::forest;
 const MAX_DRAWN: usize = 100;
 
 /// Writes the files, or prints their queries.
-pub(crate) fn run(context: &Context, args: &Tenprof) -> Outcome {
+pub(crate) fn run(context: &CommandContext, args: &FolderExport) -> Outcome {
     let session = {
-        let _progress = Progress::start(format!("opening {}", args.capture.display()));
+        let _progress = ProgressSpinner::start(format!("opening {}", args.capture.display()));
         context.open(&[(None, args.capture.clone())])?
     };
     let [cost, samples, trees] =
@@ -42,20 +42,20 @@ pub(crate) fn run(context: &Context, args: &Tenprof) -> Outcome {
         ])?;
         return Ok(OK);
     }
-    let folder = Folder::new(&args.folder)?;
-    let progress = Progress::of(session.work(), "asking");
+    let folder = ExportFolder::new(&args.folder)?;
+    let progress = ProgressSpinner::of(session.work(), "asking");
     let runtime = runtime()?;
     for (name, sql) in [("tensor_stall_cost.csv", &cost), ("pc_samples.csv", &samples)] {
         progress.say(format!("querying {name}"));
         folder.csv(name, &runtime.block_on(rows(&session, sql))?)?;
     }
     progress.say("querying forest.txt".to_owned());
-    let bases = Based::read(queries::FOREST.name, &runtime.block_on(rows(&session, &trees))?)?;
+    let bases = BasedTensor::read(queries::FOREST.name, &runtime.block_on(rows(&session, &trees))?)?;
     let bases: Vec<_> = bases.into_iter().map(|row| (row.tensor_id, row.base_tensor_id)).collect();
     folder.text("forest.txt", &nested(&bases))?;
     progress.say("querying blame.dot".to_owned());
     let forest = runtime.block_on(forest::forest(&session, true))?;
-    let costliest = forest::Choice { top: MAX_DRAWN, tensor: None };
+    let costliest = forest::TensorChoice { top: MAX_DRAWN, tensor: None };
     folder.text("blame.dot", &forest::dot(&forest.choose(&costliest).unwrap_or_default()))?;
     folder.keep()?;
     drop(progress);
@@ -65,7 +65,7 @@ pub(crate) fn run(context: &Context, args: &Tenprof) -> Outcome {
 
 rows! {
     /// A tensor with the one that it is a view of, bases first.
-    struct Based {
+    struct BasedTensor {
         tensor_id: u64,
         base_tensor_id: Option<u64>,
     }

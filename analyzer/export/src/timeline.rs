@@ -7,11 +7,11 @@ use stallmap_console::exit::Outcome;
 use stallmap_console::rows;
 
 use crate::round::{nanoseconds, unsigned};
-use crate::source::Source;
+use crate::source::ExportSource;
 
 rows! {
     /// A launch of the program.
-    pub(crate) struct Launch {
+    pub(crate) struct TimelineLaunch {
         pub(crate) kernel_id: u64,
         pub(crate) process_id: i64,
         pub(crate) device_id: i64,
@@ -45,7 +45,7 @@ rows! {
     }
 
     /// A call of an op, or a region of the user.
-    pub(crate) struct Call {
+    pub(crate) struct TimelineCall {
         pub(crate) op_id: u64,
         pub(crate) process_id: i64,
         pub(crate) thread_id: u32,
@@ -61,7 +61,7 @@ rows! {
     }
 
     /// A memcpy or a memset.
-    pub(crate) struct Copy {
+    pub(crate) struct TimelineCopy {
         pub(crate) process_id: i64,
         pub(crate) kind: String,
         pub(crate) direction: Option<String>,
@@ -74,7 +74,7 @@ rows! {
     }
 
     /// A process of the program.
-    pub(crate) struct Process {
+    pub(crate) struct TimelineProcess {
         pub(crate) instrument: String,
         pub(crate) program: String,
         pub(crate) id: i64 as "process_id",
@@ -87,7 +87,7 @@ rows! {
     }
 
     /// A GPU.
-    pub(crate) struct Device {
+    pub(crate) struct TimelineDevice {
         pub(crate) id: i64 as "device_id",
         pub(crate) name: String,
         pub(crate) compute_major: i64,
@@ -97,21 +97,21 @@ rows! {
     }
 
     /// Things that the capture lacks.
-    pub(crate) struct Loss {
+    pub(crate) struct TimelineLoss {
         pub(crate) kind: String,
         pub(crate) reason: String,
         pub(crate) lost_count: u64,
     }
 
     /// Samples of a launch for a stall reason.
-    pub(crate) struct Reason {
+    pub(crate) struct LaunchReason {
         pub(crate) kernel_id: u64,
         pub(crate) name: String as "stall_reason",
         pub(crate) samples: f64,
     }
 
     /// A hardware counter of a launch.
-    pub(crate) struct Counter {
+    pub(crate) struct TimelineCounter {
         pub(crate) kernel_id: u64,
         pub(crate) metric: String,
         pub(crate) unit: String,
@@ -120,18 +120,18 @@ rows! {
 }
 
 /// The rows of a timeline.
-pub(crate) struct Timeline {
-    pub(crate) launches: Vec<Launch>,
-    pub(crate) calls: Vec<Call>,
-    pub(crate) copies: Vec<Copy>,
-    pub(crate) processes: Vec<Process>,
-    pub(crate) devices: Vec<Device>,
-    pub(crate) losses: Vec<Loss>,
+pub(crate) struct CaptureTimeline {
+    pub(crate) launches: Vec<TimelineLaunch>,
+    pub(crate) calls: Vec<TimelineCall>,
+    pub(crate) copies: Vec<TimelineCopy>,
+    pub(crate) processes: Vec<TimelineProcess>,
+    pub(crate) devices: Vec<TimelineDevice>,
+    pub(crate) losses: Vec<TimelineLoss>,
 }
 
-impl Timeline {
+impl CaptureTimeline {
     /// Reads the rows of a capture.
-    pub(crate) fn read(source: &Source) -> Outcome<Self> {
+    pub(crate) fn read(source: &ExportSource) -> Outcome<Self> {
         Ok(Self {
             launches: source.read(queries::LAUNCHES)?,
             calls: source.read(queries::CALLS)?,
@@ -170,9 +170,9 @@ impl Timeline {
 }
 
 /// The origin of the kernels' times, for the reader of a file.
-pub(crate) fn time_source(launches: &[Launch], processes: &[Process]) -> String {
+pub(crate) fn time_source(launches: &[TimelineLaunch], processes: &[TimelineProcess]) -> String {
     let all = launches.len();
-    let count = |is: &dyn Fn(&Launch) -> bool| launches.iter().filter(|launch| is(launch)).count();
+    let count = |is: &dyn Fn(&TimelineLaunch) -> bool| launches.iter().filter(|launch| is(launch)).count();
     let timed = count(&|launch| launch.gpu_begin_ns.is_some());
     if timed == all {
         return "begin and end on the GPU, from a timeline".to_owned();
@@ -186,7 +186,7 @@ pub(crate) fn time_source(launches: &[Launch], processes: &[Process]) -> String 
     )
 }
 
-impl Launch {
+impl TimelineLaunch {
     /// Begin of the kernel, nanoseconds since the Unix epoch: on the GPU, else of its launch call.
     pub(crate) fn begin_ns(&self) -> Option<u64> {
         self.gpu_begin_ns.or(self.call_begin_ns).map(unsigned)

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use datafusion::catalog::{MemTable, MemorySchemaProvider, SchemaProvider, TableProvider};
 use datafusion::error::{DataFusionError, Result};
 use stallmap::session::Session;
-use stallmap::session::resources::Resources;
+use stallmap::session::resources::SessionResources;
 
 use crate::skipped::SkippedCaptures;
 use crate::table::FleetTable;
@@ -18,7 +18,7 @@ pub(crate) struct FleetSchema {
     /// A session over no rows, which knows the columns of every table and view.
     known: Session,
     facts: AllFacts,
-    resources: Resources,
+    resources: SessionResources,
     skipped: Arc<SkippedCaptures>,
     /// Tables and views of statements.
     made: MemorySchemaProvider,
@@ -28,7 +28,7 @@ impl FleetSchema {
     pub(crate) fn new(
         known: Session,
         facts: AllFacts,
-        resources: Resources,
+        resources: SessionResources,
         skipped: Arc<SkippedCaptures>,
     ) -> Self {
         Self { known, facts, resources, skipped, made: MemorySchemaProvider::new() }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use stallmap::location::Location;
+use stallmap::location::CaptureLocation;
 use stallmap_schema::capture::entry;
 
 use crate::{FleetError, FoundCapture};
@@ -17,7 +17,7 @@ const MAX_DEPTH: usize = 16;
 const ENDING: &str = "stallmap";
 
 /// The captures in places, sorted by name within each place. A capture in two places counts once.
-pub(crate) fn captures(places: &[Location]) -> Result<Vec<FoundCapture>, FleetError> {
+pub(crate) fn captures(places: &[CaptureLocation]) -> Result<Vec<FoundCapture>, FleetError> {
     let mut found = Vec::new();
     for place in places {
         let is_prefix = place.is_remote() && place.extension().is_none_or(|ending| ending != ENDING);

@@ -20,7 +20,7 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Pla
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt as _, TryStreamExt as _};
 use stallmap::error::AnalyzeError;
-use stallmap::session::resources::Resources;
+use stallmap::session::resources::SessionResources;
 use stallmap::session::{Session, UNNAMED};
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_tables::error::TableError;
@@ -48,7 +48,7 @@ pub(crate) struct FleetExec {
     query: CaptureQuery,
     /// Captures with their facts: a row each.
     captures: Vec<(FoundCapture, RecordBatch)>,
-    resources: Resources,
+    resources: SessionResources,
     skipped: Arc<SkippedCaptures>,
     properties: Arc<PlanProperties>,
 }
@@ -59,7 +59,7 @@ impl FleetExec {
         captures: Vec<(FoundCapture, RecordBatch)>,
         schema: SchemaRef,
         partitions: usize,
-        (resources, skipped): (Resources, Arc<SkippedCaptures>),
+        (resources, skipped): (SessionResources, Arc<SkippedCaptures>),
     ) -> Self {
         let properties = PlanProperties::new(
             EquivalenceProperties::new(schema),
@@ -145,7 +145,7 @@ type CaptureRows = BoxStream<'static, Result<RecordBatch>>;
 struct Leaf {
     query: CaptureQuery,
     schema: SchemaRef,
-    resources: Resources,
+    resources: SessionResources,
     skipped: Arc<SkippedCaptures>,
 }
 

@@ -21,11 +21,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use datafusion::logical_expr::ScalarUDF;
-use stallmap::code::Cache;
+use stallmap::code::ResultCache;
 use stallmap::error::AnalyzeError;
-use stallmap::location::Location;
+use stallmap::location::CaptureLocation;
 use stallmap::session::Session;
-use stallmap::session::resources::Resources;
+use stallmap::session::resources::SessionResources;
 
 use self::catalog::FleetSchema;
 use self::facts::CaptureFacts;
@@ -91,15 +91,15 @@ pub struct Fleet {
 /// # Errors
 /// Fails if a folder cannot be listed, or if there is no capture.
 pub fn open(
-    places: &[Location],
-    resources: &Resources,
+    places: &[CaptureLocation],
+    resources: &SessionResources,
     say: impl Fn(&str, &str) + Send + Sync + 'static,
 ) -> Result<Fleet, FleetError> {
     let captures = find::captures(places)?;
     let found = captures.len();
     let skipped = Arc::new(SkippedCaptures::new(say));
     let facts = Arc::new(facts::read_all(captures, &skipped));
-    let resources_of_all = Resources { cache: Cache::NONE, ..resources.clone() };
+    let resources_of_all = SessionResources { cache: ResultCache::NONE, ..resources.clone() };
     let mut session = Session::without_rows_with(&resources_of_all)?;
     session.context().register_udf(ScalarUDF::from(LabelOf::default()));
     let schema = FleetSchema::new(Session::without_rows()?, facts, resources.clone(), Arc::clone(&skipped));
@@ -110,7 +110,7 @@ pub fn open(
 /// A capture that was found: its address, and its name in the column `capture`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FoundCapture {
-    pub(crate) location: Location,
+    pub(crate) location: CaptureLocation,
     pub(crate) name: String,
 }
 

@@ -13,7 +13,7 @@ use datafusion::datasource::TableType;
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
 use datafusion::physical_plan::ExecutionPlan;
-use stallmap::session::resources::Resources;
+use stallmap::session::resources::SessionResources;
 
 use crate::leaf::{CaptureQuery, FleetExec};
 use crate::skipped::SkippedCaptures;
@@ -28,7 +28,7 @@ pub(crate) struct FleetTable {
     /// The facts of all captures that this table shows.
     rows: RecordBatch,
     facts: AllFacts,
-    resources: Resources,
+    resources: SessionResources,
     skipped: Arc<SkippedCaptures>,
 }
 
@@ -38,7 +38,7 @@ impl FleetTable {
         name: &str,
         own: &SchemaRef,
         facts: AllFacts,
-        resources: Resources,
+        resources: SessionResources,
         skipped: Arc<SkippedCaptures>,
     ) -> Result<Self> {
         let all = facts::batch(&facts)?;

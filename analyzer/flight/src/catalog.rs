@@ -23,7 +23,7 @@ const VIEW: &str = "VIEW";
 const DOC: &str = "ARROW:FLIGHT:SQL:REMARKS";
 
 /// Docs of columns by their name.
-type Docs = BTreeMap<String, String>;
+type ColumnDocs = BTreeMap<String, String>;
 
 /// The catalogs.
 pub(crate) fn catalogs(query: CommandGetCatalogs) -> Result<RecordBatch, Status> {
@@ -82,14 +82,14 @@ fn names(session: &Session) -> Vec<&str> {
 }
 
 /// Tables and views by schema and name, with their type and docs.
-fn relations(session: &Session) -> BTreeMap<(String, String), (&'static str, Docs)> {
+fn relations(session: &Session) -> BTreeMap<(String, String), (&'static str, ColumnDocs)> {
     let mut all = BTreeMap::new();
     for table in session.tables() {
-        let docs: Docs = table.columns.into_iter().map(|(name, _, doc)| (name, doc)).collect();
+        let docs: ColumnDocs = table.columns.into_iter().map(|(name, _, doc)| (name, doc)).collect();
         all.insert((table.capture, table.name), (TABLE, docs));
     }
     for view in session.library().unwrap_or_default() {
-        let docs: Docs =
+        let docs: ColumnDocs =
             view.columns.iter().map(|column| (column.name.clone(), column.doc.clone())).collect();
         for capture in session.captures() {
             all.insert((capture.name.clone(), view.name.clone()), (VIEW, docs.clone()));
@@ -109,7 +109,7 @@ fn relations(session: &Session) -> BTreeMap<(String, String), (&'static str, Doc
 }
 
 /// The columns of a table, with their docs.
-async fn columns(session: &Session, schema: &str, name: &str, docs: &Docs) -> Result<Schema, Status> {
+async fn columns(session: &Session, schema: &str, name: &str, docs: &ColumnDocs) -> Result<Schema, Status> {
     let path = format!("{schema}.{name}");
     let table = session.context().table_provider(path.as_str()).await;
     let table = table.map_err(|error| failed(error.into(), session, &path))?;

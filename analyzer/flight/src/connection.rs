@@ -12,46 +12,46 @@ use tokio::time::{Duration, Instant, Sleep, sleep_until};
 use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
 
-use stallmap_serve::unknown::Place;
+use stallmap_serve::unknown::ConnectionSlot;
 
 /// A connection, plain or encrypted.
-trait Pipe: AsyncRead + AsyncWrite + Send + Unpin {}
+trait FlightPipe: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl Pipe for TcpStream {}
-impl Pipe for TlsStream<TcpStream> {}
+impl FlightPipe for TcpStream {}
+impl FlightPipe for TlsStream<TcpStream> {}
 
 /// The place and the end of a connection, which its calls know.
 #[derive(Debug)]
 pub(crate) struct ConnectionState {
-    held: Mutex<Held>,
+    held: Mutex<HeldConnection>,
 }
 
 #[derive(Debug)]
-struct Held {
+struct HeldConnection {
     /// It ends unless a call comes before.
     end: Instant,
-    client: Client,
+    client: FlightClient,
 }
 
 /// The client, with the place of its connection.
 #[derive(Debug)]
-enum Client {
-    Unknown(Place),
+enum FlightClient {
+    Unknown(ConnectionSlot),
     Known { _place: OwnedSemaphorePermit },
 }
 
 impl ConnectionState {
     /// The state of a client that has not shown the token.
-    fn new(end: Instant, place: Place) -> Self {
-        Self { held: Mutex::new(Held { end, client: Client::Unknown(place) }) }
+    fn new(end: Instant, place: ConnectionSlot) -> Self {
+        Self { held: Mutex::new(HeldConnection { end, client: FlightClient::Unknown(place) }) }
     }
 
     /// Admits a client that showed the token, for some time. False if all places are taken.
     pub(crate) fn admit(&self, places: &Arc<Semaphore>, time: Duration) -> bool {
         let mut held = self.held();
-        if let Client::Unknown(_) = held.client {
+        if let FlightClient::Unknown(_) = held.client {
             let Ok(place) = Arc::clone(places).try_acquire_owned() else { return false };
-            held.client = Client::Known { _place: place };
+            held.client = FlightClient::Known { _place: place };
         }
         held.end = held.end.max(Instant::now() + time);
         true
@@ -64,35 +64,35 @@ impl ConnectionState {
     /// Ready when an unknown client has lost its place.
     fn poll_evicted(&self, context: &mut Context<'_>) -> Poll<()> {
         match &mut self.held().client {
-            Client::Unknown(place) => place.poll_evicted(context),
-            Client::Known { .. } => Poll::Pending,
+            FlightClient::Unknown(place) => place.poll_evicted(context),
+            FlightClient::Known { .. } => Poll::Pending,
         }
     }
 
-    fn held(&self) -> std::sync::MutexGuard<'_, Held> {
+    fn held(&self) -> std::sync::MutexGuard<'_, HeldConnection> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A connection that ends when no call comes.
-pub(crate) struct Connection {
-    pipe: Pin<Box<dyn Pipe>>,
+pub(crate) struct IdleConnection {
+    pipe: Pin<Box<dyn FlightPipe>>,
     state: Arc<ConnectionState>,
     timer: Pin<Box<Sleep>>,
 }
 
-impl Connection {
+impl IdleConnection {
     /// An unencrypted connection.
-    pub(crate) fn plain(stream: TcpStream, end: Instant, place: Place) -> Self {
+    pub(crate) fn plain(stream: TcpStream, end: Instant, place: ConnectionSlot) -> Self {
         Self::new(Box::pin(stream), end, place)
     }
 
     /// An encrypted connection.
-    pub(crate) fn encrypted(stream: TlsStream<TcpStream>, end: Instant, place: Place) -> Self {
+    pub(crate) fn encrypted(stream: TlsStream<TcpStream>, end: Instant, place: ConnectionSlot) -> Self {
         Self::new(Box::pin(stream), end, place)
     }
 
-    fn new(pipe: Pin<Box<dyn Pipe>>, end: Instant, place: Place) -> Self {
+    fn new(pipe: Pin<Box<dyn FlightPipe>>, end: Instant, place: ConnectionSlot) -> Self {
         Self { pipe, state: Arc::new(ConnectionState::new(end, place)), timer: Box::pin(sleep_until(end)) }
     }
 
@@ -112,7 +112,7 @@ impl Connection {
     }
 }
 
-impl Connected for Connection {
+impl Connected for IdleConnection {
     type ConnectInfo = Arc<ConnectionState>;
 
     fn connect_info(&self) -> Self::ConnectInfo {
@@ -120,7 +120,7 @@ impl Connected for Connection {
     }
 }
 
-impl AsyncRead for Connection {
+impl AsyncRead for IdleConnection {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -133,7 +133,7 @@ impl AsyncRead for Connection {
     }
 }
 
-impl AsyncWrite for Connection {
+impl AsyncWrite for IdleConnection {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
         if self.poll_end(context).is_ready() {
             return Poll::Ready(Err(over()));
@@ -159,7 +159,7 @@ fn over() -> Error {
 
 #[cfg(test)]
 mod tests {
-    use stallmap_serve::unknown::Unknown;
+    use stallmap_serve::unknown::UnknownClients;
     use tokio::io::AsyncReadExt as _;
     use tokio::net::TcpListener;
 
@@ -172,10 +172,10 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
-        let unknown: Arc<Unknown> = Arc::default();
+        let unknown: Arc<UnknownClients> = Arc::default();
         let places = Arc::new(Semaphore::new(1));
         let begin = Instant::now();
-        let mut connection = Connection::plain(stream, begin + SHORT, unknown.place());
+        let mut connection = IdleConnection::plain(stream, begin + SHORT, unknown.place());
         assert!(connection.connect_info().admit(&places, 3 * SHORT));
         assert_eq!(places.available_permits(), 0);
         // Another one has no place, and a shorter time does not take any away.
@@ -193,9 +193,9 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
-        let unknown: Arc<Unknown> = Arc::default();
+        let unknown: Arc<UnknownClients> = Arc::default();
         let end = Instant::now() + Duration::from_hours(1);
-        let mut connection = Connection::plain(stream, end, unknown.place());
+        let mut connection = IdleConnection::plain(stream, end, unknown.place());
         let others: Vec<_> = (0..100).map(|_| unknown.place()).collect();
         assert_eq!(connection.read_u8().await.unwrap_err().kind(), ErrorKind::TimedOut);
         drop(others);

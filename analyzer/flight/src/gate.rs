@@ -10,8 +10,8 @@ use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 use ring::hmac;
 use stallmap_console::exit::Outcome;
-use stallmap_serve::failure::Refusal;
-use stallmap_serve::secret::{Secret, random};
+use stallmap_serve::failure::CodedFailure;
+use stallmap_serve::secret::{ServerSecret, random};
 use tokio::sync::{Mutex, Semaphore};
 use tokio::time::sleep;
 use tonic::Status;
@@ -21,7 +21,7 @@ use tonic::codegen::{BoxFuture, Service as Layer};
 use tonic::server::NamedService;
 
 use crate::connection::ConnectionState;
-use crate::service::Service;
+use crate::service::SessionService;
 use crate::status::status;
 
 /// Most bytes of a call's message. Its statement is shorter.
@@ -37,7 +37,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 );
 
 /// The rules of admission.
-pub(crate) struct Gate {
+pub(crate) struct FlightGate {
     key: hmac::Key,
     /// The token or password that the user knows, and the token that a handshake returns.
     tags: [hmac::Tag; 2],
@@ -50,11 +50,11 @@ pub(crate) struct Gate {
     guess: Mutex<()>,
 }
 
-impl Gate {
-    pub(crate) fn new(secret: &Secret, longest: Duration, most_connections: usize) -> Outcome<Self> {
+impl FlightGate {
+    pub(crate) fn new(secret: &ServerSecret, longest: Duration, most_connections: usize) -> Outcome<Self> {
         let bytes: [u8; 32] = random()?;
         let key = hmac::Key::new(hmac::HMAC_SHA256, &bytes);
-        let bearer = Secret::random()?.text;
+        let bearer = ServerSecret::random()?.text;
         let tags = [&secret.text, &bearer].map(|text| hmac::sign(&key, text.as_bytes()));
         let places = Arc::new(Semaphore::new(most_connections));
         Ok(Self { key, tags, bearer, places, most_connections, time: longest + IDLE, guess: Mutex::new(()) })
@@ -77,13 +77,13 @@ impl Gate {
                 if shown.is_some() { "the token or password is wrong" } else { "the request has no token" };
             let hint =
                 "the server printed it when it started, or read it from --password-file or STALLMAP_PASSWORD";
-            return Err(status(&Refusal::message("28P01", message, hint)));
+            return Err(status(&CodedFailure::message("28P01", message, hint)));
         }
         if state.is_some_and(|state| state.admit(&self.places, self.time)) {
             return Ok(());
         }
         let message = format!("all {} connections are taken", self.most_connections);
-        Err(status(&Refusal::message("53300", message, "close one, or raise --connections")))
+        Err(status(&CodedFailure::message("53300", message, "close one, or raise --connections")))
     }
 
     /// Compares in constant time.
@@ -108,23 +108,23 @@ fn shown(headers: &HeaderMap) -> Option<Vec<u8>> {
 
 /// The service behind the gate.
 #[derive(Clone)]
-pub(crate) struct Gated {
-    gate: Arc<Gate>,
-    service: FlightServiceServer<Service>,
+pub(crate) struct GatedService {
+    gate: Arc<FlightGate>,
+    service: FlightServiceServer<SessionService>,
 }
 
-impl Gated {
-    pub(crate) fn new(gate: Gate, service: Service) -> Self {
+impl GatedService {
+    pub(crate) fn new(gate: FlightGate, service: SessionService) -> Self {
         let service = FlightServiceServer::new(service).max_decoding_message_size(MAX_BYTES);
         Self { gate: Arc::new(gate), service }
     }
 }
 
-impl NamedService for Gated {
-    const NAME: &'static str = <FlightServiceServer<Service> as NamedService>::NAME;
+impl NamedService for GatedService {
+    const NAME: &'static str = <FlightServiceServer<SessionService> as NamedService>::NAME;
 }
 
-impl Layer<Request<Body>> for Gated {
+impl Layer<Request<Body>> for GatedService {
     type Response = Response<Body>;
     type Error = std::convert::Infallible;
     type Future = BoxFuture<Self::Response, Self::Error>;
@@ -170,8 +170,8 @@ mod tests {
 
     #[test]
     fn only_the_two_tokens_are_right() {
-        let secret = Secret { text: "correct horse".to_owned(), is_given: true };
-        let gate = Gate::new(&secret, Duration::from_secs(1), 1).unwrap();
+        let secret = ServerSecret { text: "correct horse".to_owned(), is_given: true };
+        let gate = FlightGate::new(&secret, Duration::from_secs(1), 1).unwrap();
         assert!(gate.is_right(b"correct horse") && gate.is_right(gate.bearer().as_bytes()));
         assert!(!gate.is_right(b"") && !gate.is_right(b"correct horse ") && !gate.is_right(b"Correct horse"));
     }

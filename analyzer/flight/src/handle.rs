@@ -13,14 +13,14 @@ use datafusion::common::{ParamValues, ScalarValue};
 use datafusion::logical_expr::LogicalPlan;
 use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
 use prost::Message as _;
-use stallmap_serve::failure::Refusal;
+use stallmap_serve::failure::CodedFailure;
 
 /// Most bytes of the values. With its statement a handle must fit into a message.
 pub(crate) const MAX_VALUE_BYTES: usize = 256 << 10;
 
 /// A statement, maybe with values.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct Handle {
+pub(crate) struct StatementHandle {
     /// The statement.
     #[prost(string, tag = "1")]
     pub(crate) sql: String,
@@ -29,17 +29,17 @@ pub(crate) struct Handle {
     pub(crate) values: Vec<FlightData>,
 }
 
-impl Handle {
+impl StatementHandle {
     /// A statement without values.
     pub(crate) fn of(sql: String) -> Self {
         Self { sql, values: Vec::new() }
     }
 
     /// The handle of bytes that a client sent.
-    pub(crate) fn read(bytes: &[u8]) -> Result<Self, Refusal> {
+    pub(crate) fn read(bytes: &[u8]) -> Result<Self, CodedFailure> {
         Self::decode(bytes).map_err(|_| {
             let message = "the ticket or prepared statement is not one of this server";
-            Refusal::message("26000", message, "ask for a new one with the statement")
+            CodedFailure::message("26000", message, "ask for a new one with the statement")
         })
     }
 
@@ -49,13 +49,13 @@ impl Handle {
     }
 
     /// A plan with the values of its parameters.
-    pub(crate) async fn bound(&self, plan: LogicalPlan) -> Result<LogicalPlan, Refusal> {
+    pub(crate) async fn bound(&self, plan: LogicalPlan) -> Result<LogicalPlan, CodedFailure> {
         if self.values.is_empty() {
             return Ok(plan);
         }
         let fail = |error: String| {
             let message = format!("the values do not fit: {error}");
-            Refusal::message("22000", message, "write a cast: CAST($1 AS BIGINT)")
+            CodedFailure::message("22000", message, "write a cast: CAST($1 AS BIGINT)")
         };
         let row = self.row().await?;
         let values = row.columns().iter().map(|column| ScalarValue::try_from_array(column, 0));
@@ -66,19 +66,20 @@ impl Handle {
     }
 
     /// The row of values.
-    async fn row(&self) -> Result<RecordBatch, Refusal> {
+    async fn row(&self) -> Result<RecordBatch, CodedFailure> {
         if !self.values.iter().all(is_sound) {
             // A few bytes can unpack to more than the server's memory.
             let hint = "send them whole and without compression";
-            return Err(Refusal::message("0A000", "the values are compressed or cut", hint));
+            return Err(CodedFailure::message("0A000", "the values are compressed or cut", hint));
         }
         let messages = stream::iter(self.values.clone()).map(Ok);
         let batches =
             FlightRecordBatchStream::new_from_flight_data(messages).try_collect::<Vec<RecordBatch>>();
         // Arrow's reader panics on some messages.
         let batches = AssertUnwindSafe(batches).catch_unwind().await;
-        let wrong =
-            |text: String| Refusal::message("22000", text, "bind one row with a column for each parameter");
+        let wrong = |text: String| {
+            CodedFailure::message("22000", text, "bind one row with a column for each parameter")
+        };
         let batches = batches.map_err(|_| wrong("the values cannot be read".to_owned()))?;
         let batches = batches.map_err(|error| wrong(format!("the values cannot be read: {error}")))?;
         let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
@@ -113,9 +114,9 @@ mod tests {
 
     #[test]
     fn handles_return() {
-        let handle = Handle::of("SELECT 1".to_owned());
-        assert_eq!(Handle::read(&handle.bytes()).unwrap(), handle);
-        assert_eq!(Handle::read(b"\x0a\xffSELECT").unwrap_err().state(), "26000");
+        let handle = StatementHandle::of("SELECT 1".to_owned());
+        assert_eq!(StatementHandle::read(&handle.bytes()).unwrap(), handle);
+        assert_eq!(StatementHandle::read(b"\x0a\xffSELECT").unwrap_err().state(), "26000");
     }
 
     #[tokio::test]
@@ -125,7 +126,7 @@ mod tests {
         };
         let handle = async |batches: Vec<RecordBatch>| {
             let messages = FlightDataEncoderBuilder::new().build(stream::iter(batches).map(Ok));
-            Handle { sql: String::new(), values: messages.try_collect().await.unwrap() }
+            StatementHandle { sql: String::new(), values: messages.try_collect().await.unwrap() }
         };
         assert_eq!(handle(vec![row(vec![7])]).await.row().await.unwrap(), row(vec![7]));
         for batches in [vec![row(vec![])], vec![row(vec![1, 2])], vec![row(vec![1]), row(vec![2])]] {

@@ -24,18 +24,18 @@ mod status;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use stallmap_console::args::serve::Serve;
-use stallmap_console::context::Context;
+use stallmap_console::args::serve::ServeArgs;
+use stallmap_console::context::CommandContext;
 use stallmap_console::exit::Outcome;
 use stallmap_console::output;
-use stallmap_serve::endpoint::Endpoint;
+use stallmap_serve::endpoint::ListenEndpoint;
 use stallmap_serve::folder;
-use stallmap_serve::secret::Secret;
+use stallmap_serve::secret::ServerSecret;
 use stallmap_serve::threads::{network_thread, query_threads};
 
-use gate::Gate;
-use queries::Queries;
-use service::Service;
+use gate::FlightGate;
+use queries::FlightQueries;
+use service::SessionService;
 
 /// The protocol within TLS: HTTP/2.
 const PROTOCOL: &str = "h2";
@@ -44,24 +44,24 @@ const PROTOCOL: &str = "h2";
 ///
 /// # Errors
 /// Fails if an option is wrong, a capture cannot be opened, or the port is taken.
-pub fn run(context: &Context, args: &Serve) -> Outcome {
-    let endpoint = Endpoint::of(args.flight.as_deref().unwrap_or_default(), args, &[PROTOCOL])?;
-    let secret = Secret::of(args)?;
+pub fn run(context: &CommandContext, args: &ServeArgs) -> Outcome {
+    let endpoint = ListenEndpoint::of(args.flight.as_deref().unwrap_or_default(), args, &[PROTOCOL])?;
+    let secret = ServerSecret::of(args)?;
     let session = context.open(&folder::captures(&args.captures)?)?;
     let threads = query_threads()?;
     let longest = Duration::from_secs(args.timeout);
     network_thread()?.block_on(async {
         let (listener, address) = endpoint.bound("--flight").await?;
-        let gate = Gate::new(&secret, longest, args.connections)?;
-        let queries = Queries::new(session, threads.handle().clone(), longest, args.connections);
-        let service = Service::new(queries, gate.bearer().to_owned());
+        let gate = FlightGate::new(&secret, longest, args.connections)?;
+        let queries = FlightQueries::new(session, threads.handle().clone(), longest, args.connections);
+        let service = SessionService::new(queries, gate.bearer().to_owned());
         output::print(&welcome(address, endpoint.tls.is_some(), &secret))?;
         server::serve(listener, endpoint.tls, gate, service).await
     })
 }
 
 /// The text that a user needs to connect.
-fn welcome(address: SocketAddr, is_encrypted: bool, secret: &Secret) -> String {
+fn welcome(address: SocketAddr, is_encrypted: bool, secret: &ServerSecret) -> String {
     let scheme = if is_encrypted { "grpc+tls" } else { "grpc" };
     let (host, port) = (address.ip(), address.port());
     let known = if host.is_unspecified() { format!("localhost:{port}") } else { address.to_string() };

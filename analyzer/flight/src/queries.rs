@@ -11,22 +11,22 @@ use datafusion::logical_expr::LogicalPlan;
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt as _};
 use stallmap::session::Session;
-use stallmap_serve::failure::Refusal;
-use stallmap_serve::work::{Task, over, single, started};
+use stallmap_serve::failure::CodedFailure;
+use stallmap_serve::work::{QueryTask, over, single, started};
 use tokio::runtime::Handle as Threads;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tonic::Status;
 
 use crate::columns::{plain, plain_batch};
-use crate::handle::Handle;
+use crate::handle::StatementHandle;
 use crate::status::{failed, status};
 
 /// Messages of an answer.
-pub(crate) type Messages = BoxStream<'static, Result<FlightData, Status>>;
+pub(crate) type FlightMessages = BoxStream<'static, Result<FlightData, Status>>;
 
 /// The session with its threads and limits.
-pub(crate) struct Queries {
+pub(crate) struct FlightQueries {
     pub(crate) session: Session,
     /// Threads for queries.
     threads: Threads,
@@ -36,7 +36,7 @@ pub(crate) struct Queries {
     slots: Arc<Semaphore>,
 }
 
-impl Queries {
+impl FlightQueries {
     pub(crate) fn new(session: Session, threads: Threads, longest: Duration, most: usize) -> Arc<Self> {
         let slots = Arc::new(Semaphore::new(most));
         Arc::new(Self { session, threads, longest, most, slots })
@@ -46,7 +46,7 @@ impl Queries {
     fn slot(&self) -> Result<OwnedSemaphorePermit, Status> {
         Arc::clone(&self.slots).try_acquire_owned().map_err(|_| {
             let message = format!("all {} queries at a time are running", self.most);
-            status(&Refusal::message("53300", message, "wait for one, or raise --connections"))
+            status(&CodedFailure::message("53300", message, "wait for one, or raise --connections"))
         })
     }
 
@@ -56,7 +56,7 @@ impl Queries {
         work: impl Future<Output = Result<T, Status>> + Send + 'static,
     ) -> Result<T, Status> {
         let slot = self.slot()?;
-        let mut task = Task::start(&self.threads, async move {
+        let mut task = QueryTask::start(&self.threads, async move {
             let done = work.await;
             drop(slot);
             done
@@ -69,7 +69,7 @@ impl Queries {
     }
 
     /// The plan of a statement that only reads, and the schema of its rows.
-    pub(crate) async fn planned(&self, handle: &Handle) -> Result<(LogicalPlan, SchemaRef), Status> {
+    pub(crate) async fn planned(&self, handle: &StatementHandle) -> Result<(LogicalPlan, SchemaRef), Status> {
         let sql = single(&handle.sql).map_err(|refusal| status(&refusal))?;
         let fail = |error| failed(error, &self.session, sql);
         let plan = self.session.plan(sql).await.map_err(fail)?;
@@ -81,12 +81,12 @@ impl Queries {
     }
 
     /// The rows of a statement. The query runs in a task of its own, which ends when the stream is dropped.
-    pub(crate) fn rows(self: &Arc<Self>, handle: Handle) -> Result<Messages, Status> {
+    pub(crate) fn rows(self: &Arc<Self>, handle: StatementHandle) -> Result<FlightMessages, Status> {
         let slot = self.slot()?;
         let deadline = Instant::now() + self.longest;
         let (sender, messages) = mpsc::channel(1);
         let queries = Arc::clone(self);
-        let task = Task::start(&self.threads, async move {
+        let task = QueryTask::start(&self.threads, async move {
             if let Err(refused) = queries.run(handle, &sender).await {
                 // A client that left needs no reason.
                 drop(sender.send(Err(refused)).await);
@@ -95,18 +95,18 @@ impl Queries {
         });
         let stop = task.stop();
         // A client that does not read never asks the stream for the time.
-        let watch = Task::start(&Threads::current(), async move {
+        let watch = QueryTask::start(&Threads::current(), async move {
             sleep_until(deadline).await;
             stop.now();
         });
-        let rows = Rows { messages, task, _watch: watch, deadline, longest: self.longest };
-        Ok(stream::unfold(Some(rows), Rows::step).boxed())
+        let rows = FlightRows { messages, task, _watch: watch, deadline, longest: self.longest };
+        Ok(stream::unfold(Some(rows), FlightRows::step).boxed())
     }
 
     /// Sends the rows of a statement.
     async fn run(
         self: &Arc<Self>,
-        handle: Handle,
+        handle: StatementHandle,
         sender: &mpsc::Sender<Result<FlightData, Status>>,
     ) -> Result<(), Status> {
         let (plan, schema) = self.planned(&handle).await?;
@@ -131,21 +131,21 @@ impl Queries {
 pub(crate) fn encoded(
     schema: SchemaRef,
     batches: impl Stream<Item = Result<arrow::array::RecordBatch, FlightError>> + Send + 'static,
-) -> Messages {
+) -> FlightMessages {
     let messages = FlightDataEncoderBuilder::new().with_schema(schema).build(batches);
     messages.map(|message| message.map_err(Status::from)).boxed()
 }
 
 /// A running answer.
-struct Rows {
+struct FlightRows {
     messages: mpsc::Receiver<Result<FlightData, Status>>,
-    task: Task<()>,
-    _watch: Task<()>,
+    task: QueryTask<()>,
+    _watch: QueryTask<()>,
     deadline: Instant,
     longest: Duration,
 }
 
-impl Rows {
+impl FlightRows {
     /// The next message with the rest of the answer, which ends with an error.
     async fn step(rows: Option<Self>) -> Option<(Result<FlightData, Status>, Option<Self>)> {
         let mut rows = rows?;

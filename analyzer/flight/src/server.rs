@@ -4,17 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{Stream, stream};
-use stallmap_console::exit::{Failure, OK, Outcome};
-use stallmap_serve::unknown::{Place, Unknown};
+use stallmap_console::exit::{CommandFailure, OK, Outcome};
+use stallmap_serve::unknown::{ConnectionSlot, UnknownClients};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_rustls::TlsAcceptor;
 use tonic::transport::Server;
 
-use crate::connection::Connection;
-use crate::gate::{Gate, Gated};
-use crate::service::Service;
+use crate::connection::IdleConnection;
+use crate::gate::{FlightGate, GatedService};
+use crate::service::SessionService;
 
 /// Time to show the token.
 const LONGEST_LOGIN: Duration = Duration::from_secs(10);
@@ -33,24 +33,24 @@ const LONGEST_SIGN: Duration = Duration::from_secs(20);
 pub(crate) async fn serve(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
-    gate: Gate,
-    service: Service,
+    gate: FlightGate,
+    service: SessionService,
 ) -> Outcome {
     let mut builder = Server::builder()
         .max_concurrent_streams(MAX_REQUESTS)
         .http2_max_header_list_size(MAX_HEADER_BYTES)
         .http2_keepalive_interval(Some(SILENCE))
         .http2_keepalive_timeout(Some(LONGEST_SIGN));
-    let router = builder.add_service(Gated::new(gate, service));
+    let router = builder.add_service(GatedService::new(gate, service));
     let ended = router.serve_with_incoming(connections(listener, tls)).await;
-    ended.map(|()| OK).map_err(|error| Failure::io(error, "serve connections"))
+    ended.map(|()| OK).map_err(|error| CommandFailure::io(error, "serve connections"))
 }
 
 /// Connections that are ready for calls.
 fn connections(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
-) -> impl Stream<Item = std::io::Result<Connection>> {
+) -> impl Stream<Item = std::io::Result<IdleConnection>> {
     let (sender, accepted) = mpsc::channel(1);
     drop(tokio::spawn(accept(listener, tls, sender)));
     stream::unfold(accepted, async |mut accepted| {
@@ -59,8 +59,8 @@ fn connections(
 }
 
 /// Accepts connections, each encrypted in a task of its own.
-async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, sender: mpsc::Sender<Connection>) {
-    let unknown: Arc<Unknown> = Arc::default();
+async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, sender: mpsc::Sender<IdleConnection>) {
+    let unknown: Arc<UnknownClients> = Arc::default();
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             sleep(PAUSE).await;
@@ -77,14 +77,18 @@ async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, sender: mpsc::S
 }
 
 /// A connection that is encrypted if it must be. None if its client does not manage that in time.
-async fn prepared(stream: TcpStream, tls: Option<TlsAcceptor>, mut place: Place) -> Option<Connection> {
+async fn prepared(
+    stream: TcpStream,
+    tls: Option<TlsAcceptor>,
+    mut place: ConnectionSlot,
+) -> Option<IdleConnection> {
     stream.set_nodelay(true).ok()?;
     let end = Instant::now() + LONGEST_LOGIN;
     match tls {
-        None => Some(Connection::plain(stream, end, place)),
+        None => Some(IdleConnection::plain(stream, end, place)),
         Some(tls) => {
             let stream = place.during(timeout_at(end, tls.accept(stream))).await?.ok()?.ok()?;
-            Some(Connection::encrypted(stream, end, place))
+            Some(IdleConnection::encrypted(stream, end, place))
         }
     }
 }

@@ -24,36 +24,41 @@ use bytes::Bytes;
 use datafusion::logical_expr::LogicalPlan;
 use futures::{StreamExt as _, stream};
 use prost::Message as _;
-use stallmap_serve::failure::Refusal;
+use stallmap_serve::failure::CodedFailure;
 use tonic::metadata::MetadataValue;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::catalog;
-use crate::handle::{Handle, MAX_VALUE_BYTES};
+use crate::handle::{MAX_VALUE_BYTES, StatementHandle};
 use crate::info;
 use crate::keys;
-use crate::queries::{Messages, Queries, encoded};
+use crate::queries::{FlightMessages, FlightQueries, encoded};
 use crate::status::{status, unreadable};
 
 /// Messages of an answer, with the reply around it.
-type Answer = Result<Response<Messages>, Status>;
+type FlightAnswer = Result<Response<FlightMessages>, Status>;
 /// The schema of an answer, and the ticket for its rows.
-type Info = Result<Response<FlightInfo>, Status>;
+type FlightInfoReply = Result<Response<FlightInfo>, Status>;
 
 /// The service.
-pub(crate) struct Service {
-    queries: Arc<Queries>,
+pub(crate) struct SessionService {
+    queries: Arc<FlightQueries>,
     /// The token that a handshake returns.
     bearer: String,
 }
 
-impl Service {
-    pub(crate) fn new(queries: Arc<Queries>, bearer: String) -> Self {
+impl SessionService {
+    pub(crate) fn new(queries: Arc<FlightQueries>, bearer: String) -> Self {
         Self { queries, bearer }
     }
 
     /// The schema of a statement, with a ticket.
-    async fn statement(&self, handle: Handle, ticket: Bytes, request: Request<FlightDescriptor>) -> Info {
+    async fn statement(
+        &self,
+        handle: StatementHandle,
+        ticket: Bytes,
+        request: Request<FlightDescriptor>,
+    ) -> FlightInfoReply {
         let queries = Arc::clone(&self.queries);
         let (_, schema) = self.queries.work(async move { queries.planned(&handle).await }).await?;
         described(&schema, ticket, request)
@@ -63,14 +68,14 @@ impl Service {
     async fn batch(
         &self,
         work: impl Future<Output = Result<RecordBatch, Status>> + Send + 'static,
-    ) -> Answer {
+    ) -> FlightAnswer {
         let batch = self.queries.work(work).await?;
         Ok(Response::new(encoded(batch.schema(), stream::iter([Ok(batch)]))))
     }
 }
 
 /// The reply to a call for a schema and a ticket.
-fn described(schema: &Schema, ticket: Bytes, request: Request<FlightDescriptor>) -> Info {
+fn described(schema: &Schema, ticket: Bytes, request: Request<FlightDescriptor>) -> FlightInfoReply {
     let endpoint = FlightEndpoint::new().with_ticket(Ticket { ticket });
     let info = FlightInfo::new().with_endpoint(endpoint).with_descriptor(request.into_inner());
     let info = info.try_with_schema(schema).map_err(|error| unreadable("the schema", error))?;
@@ -78,18 +83,22 @@ fn described(schema: &Schema, ticket: Bytes, request: Request<FlightDescriptor>)
 }
 
 /// The same for a call whose answer has one form.
-fn of_command(schema: &Schema, command: &impl ProstMessageExt, request: Request<FlightDescriptor>) -> Info {
+fn of_command(
+    schema: &Schema,
+    command: &impl ProstMessageExt,
+    request: Request<FlightDescriptor>,
+) -> FlightInfoReply {
     described(schema, command.as_any().encode_to_vec().into(), request)
 }
 
-fn read(handle: &[u8]) -> Result<Handle, Status> {
-    Handle::read(handle).map_err(|refusal| status(&refusal))
+fn read(handle: &[u8]) -> Result<StatementHandle, Status> {
+    StatementHandle::read(handle).map_err(|refusal| status(&refusal))
 }
 
 /// The refusal of a statement that changes something.
 fn read_only() -> Status {
     let message = "captures are read only";
-    status(&Refusal::message("25006", message, "use SELECT, WITH, EXPLAIN, DESCRIBE or SHOW"))
+    status(&CodedFailure::message("25006", message, "use SELECT, WITH, EXPLAIN, DESCRIBE or SHOW"))
 }
 
 /// A schema as bytes.
@@ -102,7 +111,7 @@ fn schema_bytes(schema: &Schema) -> Result<Bytes, Status> {
 fn parameters(plan: &LogicalPlan) -> Result<Schema, Status> {
     let wrong = |name: &str| {
         let message = format!("`{name}` is not a parameter");
-        status(&Refusal::message("42P02", message, "use $1, $2, ... up to $999"))
+        status(&CodedFailure::message("42P02", message, "use $1, $2, ... up to $999"))
     };
     let mut numbered = BTreeMap::new();
     let known = plan.get_parameter_types().map_err(|_| wrong("?"))?;
@@ -129,7 +138,7 @@ async fn values(mut parts: PeekableFlightDataStream) -> Result<Vec<arrow_flight:
         size_bytes += part.encoded_len();
         if size_bytes > MAX_VALUE_BYTES {
             let message = format!("the values have more than {} KiB", MAX_VALUE_BYTES >> 10);
-            return Err(status(&Refusal::message("54000", message, "bind one row of shorter values")));
+            return Err(status(&CodedFailure::message("54000", message, "bind one row of shorter values")));
         }
         values.push(part);
     }
@@ -137,7 +146,7 @@ async fn values(mut parts: PeekableFlightDataStream) -> Result<Vec<arrow_flight:
 }
 
 #[tonic::async_trait]
-impl FlightSqlService for Service {
+impl FlightSqlService for SessionService {
     type FlightService = Self;
 
     /// The gate admitted the call. The reply has a token for the next ones.
@@ -158,13 +167,17 @@ impl FlightSqlService for Service {
         &self,
         query: CommandStatementQuery,
         request: Request<FlightDescriptor>,
-    ) -> Info {
-        let handle = Handle::of(query.query);
+    ) -> FlightInfoReply {
+        let handle = StatementHandle::of(query.query);
         let ticket = TicketStatementQuery { statement_handle: handle.bytes() };
         self.statement(handle, ticket.as_any().encode_to_vec().into(), request).await
     }
 
-    async fn do_get_statement(&self, ticket: TicketStatementQuery, _request: Request<Ticket>) -> Answer {
+    async fn do_get_statement(
+        &self,
+        ticket: TicketStatementQuery,
+        _request: Request<Ticket>,
+    ) -> FlightAnswer {
         Ok(Response::new(self.queries.rows(read(&ticket.statement_handle)?)?))
     }
 
@@ -173,7 +186,7 @@ impl FlightSqlService for Service {
         query: ActionCreatePreparedStatementRequest,
         _request: Request<Action>,
     ) -> Result<ActionCreatePreparedStatementResult, Status> {
-        let (queries, handle) = (Arc::clone(&self.queries), Handle::of(query.query));
+        let (queries, handle) = (Arc::clone(&self.queries), StatementHandle::of(query.query));
         let prepared_statement_handle = handle.bytes();
         self.queries
             .work(async move {
@@ -214,7 +227,7 @@ impl FlightSqlService for Service {
         &self,
         query: CommandPreparedStatementQuery,
         request: Request<FlightDescriptor>,
-    ) -> Info {
+    ) -> FlightInfoReply {
         let handle = read(&query.prepared_statement_handle)?;
         self.statement(handle, query.as_any().encode_to_vec().into(), request).await
     }
@@ -223,7 +236,7 @@ impl FlightSqlService for Service {
         &self,
         query: CommandPreparedStatementQuery,
         _request: Request<Ticket>,
-    ) -> Answer {
+    ) -> FlightAnswer {
         Ok(Response::new(self.queries.rows(read(&query.prepared_statement_handle)?)?))
     }
 
@@ -247,11 +260,11 @@ impl FlightSqlService for Service {
         &self,
         query: CommandGetCatalogs,
         request: Request<FlightDescriptor>,
-    ) -> Info {
+    ) -> FlightInfoReply {
         of_command(&query.into_builder().schema(), &query, request)
     }
 
-    async fn do_get_catalogs(&self, query: CommandGetCatalogs, _request: Request<Ticket>) -> Answer {
+    async fn do_get_catalogs(&self, query: CommandGetCatalogs, _request: Request<Ticket>) -> FlightAnswer {
         self.batch(async move { catalog::catalogs(query) }).await
     }
 
@@ -259,11 +272,11 @@ impl FlightSqlService for Service {
         &self,
         query: CommandGetDbSchemas,
         request: Request<FlightDescriptor>,
-    ) -> Info {
+    ) -> FlightInfoReply {
         of_command(&query.clone().into_builder().schema(), &query, request)
     }
 
-    async fn do_get_schemas(&self, query: CommandGetDbSchemas, _request: Request<Ticket>) -> Answer {
+    async fn do_get_schemas(&self, query: CommandGetDbSchemas, _request: Request<Ticket>) -> FlightAnswer {
         let queries = Arc::clone(&self.queries);
         self.batch(async move { catalog::schemas(&queries.session, query) }).await
     }
@@ -272,11 +285,11 @@ impl FlightSqlService for Service {
         &self,
         query: CommandGetTables,
         request: Request<FlightDescriptor>,
-    ) -> Info {
+    ) -> FlightInfoReply {
         of_command(&query.clone().into_builder().schema(), &query, request)
     }
 
-    async fn do_get_tables(&self, query: CommandGetTables, _request: Request<Ticket>) -> Answer {
+    async fn do_get_tables(&self, query: CommandGetTables, _request: Request<Ticket>) -> FlightAnswer {
         let queries = Arc::clone(&self.queries);
         self.batch(async move { catalog::tables(&queries.session, query).await }).await
     }
@@ -285,11 +298,15 @@ impl FlightSqlService for Service {
         &self,
         query: CommandGetTableTypes,
         request: Request<FlightDescriptor>,
-    ) -> Info {
+    ) -> FlightInfoReply {
         of_command(&query.into_builder().schema(), &query, request)
     }
 
-    async fn do_get_table_types(&self, query: CommandGetTableTypes, _request: Request<Ticket>) -> Answer {
+    async fn do_get_table_types(
+        &self,
+        query: CommandGetTableTypes,
+        _request: Request<Ticket>,
+    ) -> FlightAnswer {
         self.batch(async move { catalog::types(query) }).await
     }
 
@@ -297,12 +314,12 @@ impl FlightSqlService for Service {
         &self,
         query: CommandGetSqlInfo,
         request: Request<FlightDescriptor>,
-    ) -> Info {
+    ) -> FlightInfoReply {
         let schema: SchemaRef = query.clone().into_builder(&info::infos()?).schema();
         of_command(&schema, &query, request)
     }
 
-    async fn do_get_sql_info(&self, query: CommandGetSqlInfo, _request: Request<Ticket>) -> Answer {
+    async fn do_get_sql_info(&self, query: CommandGetSqlInfo, _request: Request<Ticket>) -> FlightAnswer {
         self.batch(async move { Ok(query.into_builder(&info::infos()?).build()?) }).await
     }
 
@@ -310,11 +327,15 @@ impl FlightSqlService for Service {
         &self,
         query: CommandGetPrimaryKeys,
         request: Request<FlightDescriptor>,
-    ) -> Info {
+    ) -> FlightInfoReply {
         of_command(&keys::primary().schema(), &query, request)
     }
 
-    async fn do_get_primary_keys(&self, _query: CommandGetPrimaryKeys, _request: Request<Ticket>) -> Answer {
+    async fn do_get_primary_keys(
+        &self,
+        _query: CommandGetPrimaryKeys,
+        _request: Request<Ticket>,
+    ) -> FlightAnswer {
         self.batch(async { Ok(keys::primary()) }).await
     }
 
@@ -322,7 +343,7 @@ impl FlightSqlService for Service {
         &self,
         query: CommandGetExportedKeys,
         request: Request<FlightDescriptor>,
-    ) -> Info {
+    ) -> FlightInfoReply {
         of_command(&keys::foreign().schema(), &query, request)
     }
 
@@ -330,7 +351,7 @@ impl FlightSqlService for Service {
         &self,
         _query: CommandGetExportedKeys,
         _request: Request<Ticket>,
-    ) -> Answer {
+    ) -> FlightAnswer {
         self.batch(async { Ok(keys::foreign()) }).await
     }
 
@@ -338,7 +359,7 @@ impl FlightSqlService for Service {
         &self,
         query: CommandGetImportedKeys,
         request: Request<FlightDescriptor>,
-    ) -> Info {
+    ) -> FlightInfoReply {
         of_command(&keys::foreign().schema(), &query, request)
     }
 
@@ -346,7 +367,7 @@ impl FlightSqlService for Service {
         &self,
         _query: CommandGetImportedKeys,
         _request: Request<Ticket>,
-    ) -> Answer {
+    ) -> FlightAnswer {
         self.batch(async { Ok(keys::foreign()) }).await
     }
 
@@ -354,7 +375,7 @@ impl FlightSqlService for Service {
         &self,
         query: CommandGetCrossReference,
         request: Request<FlightDescriptor>,
-    ) -> Info {
+    ) -> FlightInfoReply {
         of_command(&keys::foreign().schema(), &query, request)
     }
 
@@ -362,7 +383,7 @@ impl FlightSqlService for Service {
         &self,
         _query: CommandGetCrossReference,
         _request: Request<Ticket>,
-    ) -> Answer {
+    ) -> FlightAnswer {
         self.batch(async { Ok(keys::foreign()) }).await
     }
 

@@ -2,14 +2,14 @@
 
 use stallmap::error::AnalyzeError;
 use stallmap::session::Session;
-use stallmap_serve::failure::Refusal;
+use stallmap_serve::failure::CodedFailure;
 use tonic::{Code, Status};
 
 /// Most characters of a text. It travels in a header, which clients bound.
 const MAX_CHARS: usize = 2_000;
 
 /// The status for a refusal.
-pub(crate) fn status(refusal: &Refusal) -> Status {
+pub(crate) fn status(refusal: &CodedFailure) -> Status {
     let failure = refusal.failure();
     let mut text = failure.reason();
     if let Some(excerpt) = failure.excerpt_text() {
@@ -24,7 +24,7 @@ pub(crate) fn status(refusal: &Refusal) -> Status {
 
 /// The status for an error of the library within a statement.
 pub(crate) fn failed(error: AnalyzeError, session: &Session, sql: &str) -> Status {
-    status(&Refusal::of(error, session, sql))
+    status(&CodedFailure::of(error, session, sql))
 }
 
 /// The status for a call that the server cannot read.
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn texts_have_hint_and_bound() {
-        let refusal = Refusal::message("42703", "x".repeat(5_000), "did you mean `y`?");
+        let refusal = CodedFailure::message("42703", "x".repeat(5_000), "did you mean `y`?");
         let status = status(&refusal);
         assert_eq!(status.code(), Code::InvalidArgument);
         assert!(status.message().ends_with("x\nhint: did you mean `y`?"));

@@ -10,10 +10,10 @@ use std::io::{self, BufReader, Cursor, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
-use stallmap_console::exit::{Failure, IO, Outcome};
+use stallmap_console::exit::{CommandFailure, IO, Outcome};
 
-use self::lines::Lines;
-use self::utf16::Utf16;
+use self::lines::CsvReader;
+use self::utf16::Utf16Reader;
 
 /// Bytes of an unpacked file: larger ones are bombs, or need a smaller recording.
 const MAX_BYTES: u64 = 64 << 30;
@@ -28,7 +28,7 @@ pub const REPORT: &[u8] = b"NVR\0";
 
 /// Content of a file, by its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum FileForm {
     /// JSON, packed or not.
     Json,
     /// A database of SQLite.
@@ -49,7 +49,7 @@ pub enum Form {
 
 /// A file to import.
 #[derive(Clone, Debug)]
-pub struct Input {
+pub struct ImportInput {
     /// The file.
     pub path: PathBuf,
     /// BLAKE3 of its bytes.
@@ -57,18 +57,18 @@ pub struct Input {
     /// Its bytes, packed.
     pub bytes: u64,
     /// Its content.
-    pub form: Form,
+    pub form: FileForm,
 }
 
-impl Input {
+impl ImportInput {
     /// Reads a file once, for its hash and its form.
     pub fn of(path: &Path) -> Outcome<Self> {
-        let wrong = |error: io::Error| Failure::io(error, format!("read `{}`", path.display()));
+        let wrong = |error: io::Error| CommandFailure::io(error, format!("read `{}`", path.display()));
         let mut hasher = blake3::Hasher::new();
         if path.is_dir() {
             let bytes = read_folder(path, &mut hasher).map_err(wrong)?;
             let hash = hasher.finalize().to_hex().to_string();
-            return Ok(Self { path: path.to_owned(), hash, bytes, form: Form::Folder });
+            return Ok(Self { path: path.to_owned(), hash, bytes, form: FileForm::Folder });
         }
         let bytes = io::copy(&mut File::open(path).map_err(wrong)?, &mut hasher).map_err(wrong)?;
         let form = form(path, &head(&mut unpacked(path)?).map_err(wrong)?)?;
@@ -82,7 +82,7 @@ impl Input {
 
     /// The unpacked bytes of a text with bounded records: a parser holds one in memory.
     pub fn open_records(&self) -> Outcome<impl Read + use<>> {
-        Ok(Lines::new(self.open()?))
+        Ok(CsvReader::new(self.open()?))
     }
 }
 
@@ -102,7 +102,7 @@ fn read_folder(path: &Path, hasher: &mut blake3::Hasher) -> io::Result<u64> {
 
 /// The bytes of a file, unpacked by its first bytes: of an archive, the only file in it.
 fn unpacked(path: &Path) -> Outcome<Box<dyn Read>> {
-    let wrong = |error: io::Error| Failure::io(error, format!("read `{}`", path.display()));
+    let wrong = |error: io::Error| CommandFailure::io(error, format!("read `{}`", path.display()));
     let mut reader: Box<dyn Read> = match archive::zip(path)? {
         Some(member) => member,
         None => Box::new(BufReader::new(File::open(path).map_err(wrong)?)),
@@ -111,27 +111,27 @@ fn unpacked(path: &Path) -> Outcome<Box<dyn Read>> {
         let mut first = vec![0; archive::TAR_BLOCK_BYTES];
         let length = read_start(&mut reader, &mut first).map_err(wrong)?;
         first.truncate(length);
-        let kind = Packing::of(&first);
+        let kind = BytePacking::of(&first);
         let whole = Cursor::new(first).chain(reader);
         reader = match kind {
-            Packing::Gzip => Box::new(bounded(MultiGzDecoder::new(BufReader::new(whole)))),
-            Packing::Zstd => Box::new(bounded(zstd::Decoder::new(whole).map_err(wrong)?)),
-            Packing::Tar => archive::tar(path, whole)?,
-            Packing::Utf16 { is_little } => return Ok(Box::new(Utf16::new(whole, is_little))),
-            Packing::Utf8 => {
+            BytePacking::Gzip => Box::new(bounded(MultiGzDecoder::new(BufReader::new(whole)))),
+            BytePacking::Zstd => Box::new(bounded(zstd::Decoder::new(whole).map_err(wrong)?)),
+            BytePacking::Tar => archive::tar(path, whole)?,
+            BytePacking::Utf16 { is_little } => return Ok(Box::new(Utf16Reader::new(whole, is_little))),
+            BytePacking::Utf8 => {
                 let mut whole = whole;
                 read_start(&mut whole, &mut [0; 3]).map_err(wrong)?;
                 return Ok(Box::new(whole));
             }
-            Packing::None => return Ok(Box::new(whole)),
+            BytePacking::None => return Ok(Box::new(whole)),
         };
     }
     let message = format!("`{}` is packed more than {MAX_PACKINGS} times", path.display());
-    Err(Failure::message(IO, message).hint("unpack it first".to_owned()))
+    Err(CommandFailure::message(IO, message).hint("unpack it first".to_owned()))
 }
 
 /// The outermost packing of bytes.
-enum Packing {
+enum BytePacking {
     Gzip,
     Zstd,
     Tar,
@@ -143,7 +143,7 @@ enum Packing {
     None,
 }
 
-impl Packing {
+impl BytePacking {
     fn of(first: &[u8]) -> Self {
         match first {
             [0x1f, 0x8b, ..] => Self::Gzip,
@@ -176,33 +176,35 @@ fn head(reader: &mut impl Read) -> io::Result<Vec<u8>> {
 }
 
 /// The form of a file, by the bytes that decide it.
-fn form(path: &Path, head: &[u8]) -> Outcome<Form> {
+fn form(path: &Path, head: &[u8]) -> Outcome<FileForm> {
     if let Some(form) = known_form(head) {
         return Ok(form);
     }
     let (reason, hint) = magic::unread(head)
         .unwrap_or(("is not a recording that stallmap knows", "docs/src/guide/import.md lists them"));
-    Err(Failure::message(IO, format!("`{}` {reason}", path.display())).hint(hint.to_owned()))
+    Err(CommandFailure::message(IO, format!("`{}` {reason}", path.display())).hint(hint.to_owned()))
 }
 
 /// The form of bytes. None if no tool that stallmap knows begins a file with them.
-fn known_form(head: &[u8]) -> Option<Form> {
+fn known_form(head: &[u8]) -> Option<FileForm> {
     if head.starts_with(b"SQLite format 3\0") {
-        return Some(Form::Sqlite);
+        return Some(FileForm::Sqlite);
     }
     if head.starts_with(REPORT) {
-        return Some(Form::Report);
+        return Some(FileForm::Report);
     }
     let first = head.get(..16).unwrap_or(head);
     match head {
-        [0x80, 2..=5, ..] => Some(Form::Pickle),
-        [0x90..=0x9f | 0xdc | 0xdd, ..] => Some(Form::MessagePack),
+        [0x80, 2..=5, ..] => Some(FileForm::Pickle),
+        [0x90..=0x9f | 0xdc | 0xdd, ..] => Some(FileForm::MessagePack),
         _ => match head.iter().find(|byte| !byte.is_ascii_whitespace())? {
-            b'{' | b'[' => Some(Form::Json),
+            b'{' | b'[' => Some(FileForm::Json),
             // The first packet of a trace. A newline at the beginning of a text has texts behind it.
-            _ if head.first() == Some(&b'\n') && first.iter().copied().any(is_binary) => Some(Form::Packets),
+            _ if head.first() == Some(&b'\n') && first.iter().copied().any(is_binary) => {
+                Some(FileForm::Packets)
+            }
             _ if first.iter().copied().any(is_binary) || magic::unread(head).is_some() => None,
-            _ => Some(Form::Text),
+            _ => Some(FileForm::Text),
         },
     }
 }
@@ -232,16 +234,16 @@ fn too_large(what: &str) -> io::Error {
 }
 
 /// A reader that fails after a number of bytes.
-struct Bounded {
+struct BoundedReader {
     reader: Box<dyn Read>,
     left: u64,
 }
 
-fn bounded(reader: impl Read + 'static) -> Bounded {
-    Bounded { reader: Box::new(reader), left: MAX_BYTES }
+fn bounded(reader: impl Read + 'static) -> BoundedReader {
+    BoundedReader { reader: Box::new(reader), left: MAX_BYTES }
 }
 
-impl Read for Bounded {
+impl Read for BoundedReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.reader.read(buffer)?;
         self.left =
@@ -257,14 +259,14 @@ mod tests {
     #[test]
     fn content_decides_the_form() {
         let form = known_form;
-        assert_eq!(form(b"SQLite format 3\0"), Some(Form::Sqlite));
-        assert_eq!(form(b"\x80\x04\x95"), Some(Form::Pickle));
-        assert_eq!(form(b" \n[{"), Some(Form::Json));
-        assert_eq!(form(b"\x92\x83\xa5frame"), Some(Form::MessagePack));
-        assert_eq!(form(b"NVR\0\x02\0\0\0\x08\x07"), Some(Form::Report));
-        assert_eq!(form(b"\"ID\",\"Process ID\""), Some(Form::Text));
-        assert_eq!(form(b"\n\x1b\x40\x80\xa8\x96"), Some(Form::Packets));
-        assert_eq!(form(b"\n\"ID\",\"Process ID\""), Some(Form::Text));
+        assert_eq!(form(b"SQLite format 3\0"), Some(FileForm::Sqlite));
+        assert_eq!(form(b"\x80\x04\x95"), Some(FileForm::Pickle));
+        assert_eq!(form(b" \n[{"), Some(FileForm::Json));
+        assert_eq!(form(b"\x92\x83\xa5frame"), Some(FileForm::MessagePack));
+        assert_eq!(form(b"NVR\0\x02\0\0\0\x08\x07"), Some(FileForm::Report));
+        assert_eq!(form(b"\"ID\",\"Process ID\""), Some(FileForm::Text));
+        assert_eq!(form(b"\n\x1b\x40\x80\xa8\x96"), Some(FileForm::Packets));
+        assert_eq!(form(b"\n\"ID\",\"Process ID\""), Some(FileForm::Text));
         assert_eq!(
             (form(b""), form(b"NVIDIA Tegra Profiler Report"), form(b"\x7fELF\x02")),
             (None, None, None)
@@ -274,9 +276,9 @@ mod tests {
     #[test]
     fn spaces_and_bombs_end() {
         let blanks = || io::repeat(b' ').take(5000);
-        assert_eq!(known_form(&head(&mut blanks().chain(&b"{"[..])).unwrap()), Some(Form::Json));
+        assert_eq!(known_form(&head(&mut blanks().chain(&b"{"[..])).unwrap()), Some(FileForm::Json));
         assert!(head(&mut io::repeat(b' ')).is_err());
-        let mut bounded = Bounded { reader: Box::new(io::repeat(0)), left: 1000 };
+        let mut bounded = BoundedReader { reader: Box::new(io::repeat(0)), left: 1000 };
         assert!(io::copy(&mut bounded, &mut io::sink()).is_err());
     }
 }

@@ -1,7 +1,7 @@
 //! JSON as a stream: one value at a time, in a bounded memory.
 //!
 //! Profilers write JSON that is not quite JSON: infinite numbers, names with quotes and backslashes, commas without a
-//! value, files without an end. What can be read is read. Everything else is a [`Damage`] with its position.
+//! value, files without an end. What can be read is read. Everything else is a [`JsonDamage`] with its position.
 
 mod bytes;
 mod damage;
@@ -12,10 +12,10 @@ mod text;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use stallmap_console::exit::{Failure, IO, Outcome};
+use stallmap_console::exit::{CommandFailure, IO, Outcome};
 
-use self::bytes::{Bytes, LOOK_AHEAD_BYTES, is_space};
-pub use self::damage::Damage;
+use self::bytes::{ByteStream, LOOK_AHEAD_BYTES, is_space};
+pub use self::damage::JsonDamage;
 use crate::decimal::integer;
 
 /// Levels of arrays and objects.
@@ -26,12 +26,12 @@ const MAX_TEXT_BYTES: usize = 1 << 20;
 const MAX_WORD_BYTES: usize = 512;
 
 /// A stream of JSON from a file.
-pub struct Json<R: Read> {
-    bytes: Bytes<R>,
+pub struct JsonStream<R: Read> {
+    bytes: ByteStream<R>,
     path: PathBuf,
     levels: u32,
     level: u32,
-    damage: Damage,
+    damage: JsonDamage,
     /// The position where the JSON ends before its end, and the reason.
     broken: Option<(u64, String)>,
     /// The bytes of the last text.
@@ -40,7 +40,7 @@ pub struct Json<R: Read> {
 
 /// Kinds of values.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum JsonKind {
     Object,
     Array,
     Text,
@@ -50,12 +50,12 @@ enum Kind {
 
 /// Parts of an object that a text can be. Programs write names of their own, and values of others.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Role {
+enum JsonRole {
     Name,
     Value,
 }
 
-impl<R: Read> Json<R> {
+impl<R: Read> JsonStream<R> {
     /// A stream of a file. Nesting has up to 128 levels.
     pub fn new(reader: R, path: &Path) -> Self {
         Self::nested(reader, path, MAX_LEVELS)
@@ -64,11 +64,11 @@ impl<R: Read> Json<R> {
     /// A stream of a file whose nesting has up to a number of levels.
     pub fn nested(reader: R, path: &Path, levels: u32) -> Self {
         Self {
-            bytes: Bytes::new(reader),
+            bytes: ByteStream::new(reader),
             path: path.to_owned(),
             levels,
             level: 0,
-            damage: Damage::default(),
+            damage: JsonDamage::default(),
             broken: None,
             raw: Vec::new(),
         }
@@ -80,30 +80,30 @@ impl<R: Read> Json<R> {
     }
 
     /// Content that is not JSON.
-    pub fn damage(&self) -> &Damage {
+    pub fn damage(&self) -> &JsonDamage {
         &self.damage
     }
 
     /// The failure of JSON that ends before its end.
-    pub fn failure(&self) -> Option<Failure> {
+    pub fn failure(&self) -> Option<CommandFailure> {
         let (position, reason) = self.broken.as_ref()?;
         let path = self.path.display();
         let message = format!("`{path}` is not complete JSON: {reason} at byte {position}");
         Some(
-            Failure::message(IO, message)
+            CommandFailure::message(IO, message)
                 .hint("the tool may not have finished it: write it again".to_owned()),
         )
     }
 
     /// The first of some keys of the outermost object, or of the first object of an outermost array.
     pub fn first_key(&mut self, known: &[&str]) -> Outcome<Option<String>> {
-        if self.kind()? == Kind::Array {
+        if self.kind()? == JsonKind::Array {
             self.open()?;
             if !self.has_element(true)? {
                 return Ok(None);
             }
         }
-        if self.kind()? != Kind::Object {
+        if self.kind()? != JsonKind::Object {
             return Ok(None);
         }
         self.open()?;
@@ -120,17 +120,17 @@ impl<R: Read> Json<R> {
 
     /// True if the next value is an array.
     pub fn is_array(&mut self) -> Outcome<bool> {
-        Ok(self.kind()? == Kind::Array)
+        Ok(self.kind()? == JsonKind::Array)
     }
 
     /// True if the next value is an object.
     pub fn is_object(&mut self) -> Outcome<bool> {
-        Ok(self.kind()? == Kind::Object)
+        Ok(self.kind()? == JsonKind::Object)
     }
 
     /// Visits the members of an object. The visitor reads or skips each value. Any other value is skipped.
     pub fn object(&mut self, mut visit: impl FnMut(&mut Self, &str) -> Outcome<()>) -> Outcome<()> {
-        if self.kind()? != Kind::Object {
+        if self.kind()? != JsonKind::Object {
             return self.skip();
         }
         self.open()?;
@@ -144,7 +144,7 @@ impl<R: Read> Json<R> {
 
     /// Visits the elements of an array. Any other value is skipped.
     pub fn array(&mut self, mut visit: impl FnMut(&mut Self) -> Outcome<()>) -> Outcome<()> {
-        if self.kind()? != Kind::Array {
+        if self.kind()? != JsonKind::Array {
             return self.skip();
         }
         self.open()?;
@@ -159,15 +159,15 @@ impl<R: Read> Json<R> {
     /// A text, a number as it is written, or a truth value. None for null, arrays and objects.
     pub fn scalar(&mut self) -> Outcome<Option<String>> {
         match self.kind()? {
-            Kind::Text => self.string(Role::Value).map(Some),
-            Kind::Word => self.word(),
-            Kind::Array | Kind::Object => self.skip().map(|()| None),
+            JsonKind::Text => self.string(JsonRole::Value).map(Some),
+            JsonKind::Word => self.word(),
+            JsonKind::Array | JsonKind::Object => self.skip().map(|()| None),
         }
     }
 
     /// A text. None for everything else, which is skipped.
     pub fn text(&mut self) -> Outcome<Option<String>> {
-        if self.kind()? == Kind::Text { self.scalar() } else { self.skip().map(|()| None) }
+        if self.kind()? == JsonKind::Text { self.scalar() } else { self.skip().map(|()| None) }
     }
 
     /// An integer. None for everything else.
@@ -193,7 +193,7 @@ impl<R: Read> Json<R> {
     }
 
     /// The end of the document: nothing but spaces is left. Returns its damages.
-    pub fn end(mut self) -> Outcome<Damage> {
+    pub fn end(mut self) -> Outcome<JsonDamage> {
         self.spaces()?;
         if self.peek()?.is_some() {
             return Err(self.break_off("there is more behind its end"));
@@ -204,20 +204,20 @@ impl<R: Read> Json<R> {
     /// Skips a value.
     pub fn skip(&mut self) -> Outcome<()> {
         match self.kind()? {
-            Kind::Object => self.object(|json, _| json.skip()),
-            Kind::Array => self.array(Self::skip),
-            Kind::Text => self.raw(Role::Value),
-            Kind::Word => self.word().map(drop),
+            JsonKind::Object => self.object(|json, _| json.skip()),
+            JsonKind::Array => self.array(Self::skip),
+            JsonKind::Text => self.raw(JsonRole::Value),
+            JsonKind::Word => self.word().map(drop),
         }
     }
 
-    fn kind(&mut self) -> Outcome<Kind> {
+    fn kind(&mut self) -> Outcome<JsonKind> {
         self.spaces()?;
         match self.peek()? {
-            Some(b'{') => Ok(Kind::Object),
-            Some(b'[') => Ok(Kind::Array),
-            Some(b'"') => Ok(Kind::Text),
-            Some(byte) if is_word(byte) => Ok(Kind::Word),
+            Some(b'{') => Ok(JsonKind::Object),
+            Some(b'[') => Ok(JsonKind::Array),
+            Some(b'"') => Ok(JsonKind::Text),
+            Some(byte) if is_word(byte) => Ok(JsonKind::Word),
             _ => Err(self.break_off("no value begins")),
         }
     }
@@ -233,7 +233,7 @@ impl<R: Read> Json<R> {
                 self.levels,
                 self.bytes.position()
             );
-            return Err(Failure::message(IO, message));
+            return Err(CommandFailure::message(IO, message));
         }
         Ok(())
     }
@@ -246,7 +246,7 @@ impl<R: Read> Json<R> {
         if self.peek()? != Some(b'"') {
             return Err(self.break_off("no name begins"));
         }
-        let name = self.string(Role::Name)?;
+        let name = self.string(JsonRole::Name)?;
         self.spaces()?;
         if self.peek()? != Some(b':') {
             return Err(self.break_off("a name has no value"));
@@ -288,14 +288,14 @@ impl<R: Read> Json<R> {
         }
     }
 
-    fn string(&mut self, role: Role) -> Outcome<String> {
+    fn string(&mut self, role: JsonRole) -> Outcome<String> {
         let position = self.bytes.position();
         self.raw(role)?;
         Ok(text::text(&self.raw, &mut self.damage, position))
     }
 
     /// Reads the bytes between quotes. A quote that nothing of JSON follows belongs to the text.
-    fn raw(&mut self, role: Role) -> Outcome<()> {
+    fn raw(&mut self, role: JsonRole) -> Outcome<()> {
         let position = self.bytes.position();
         self.bytes.skip(1);
         self.raw.clear();
@@ -307,7 +307,7 @@ impl<R: Read> Json<R> {
             if self.raw.len() > MAX_TEXT_BYTES {
                 let message =
                     format!("`{}`: a text has more than 1 MiB at byte {position}", self.path.display());
-                return Err(Failure::message(IO, message));
+                return Err(CommandFailure::message(IO, message));
             }
             match self.take()? {
                 Some(b'\\') => {
@@ -328,8 +328,8 @@ impl<R: Read> Json<R> {
     }
 
     /// True if the character behind a quote can stand behind a text.
-    fn is_end_of_text(&mut self, role: Role) -> Outcome<bool> {
-        if role == Role::Name {
+    fn is_end_of_text(&mut self, role: JsonRole) -> Outcome<bool> {
+        if role == JsonRole::Name {
             return Ok(true);
         }
         let seen = self.bytes.ahead(1).map_err(|error| unreadable(&self.path, error))?;
@@ -375,7 +375,7 @@ impl<R: Read> Json<R> {
     }
 
     /// Notes that the JSON ends here.
-    fn break_off(&mut self, reason: &str) -> Failure {
+    fn break_off(&mut self, reason: &str) -> CommandFailure {
         let position = self.bytes.position();
         let is_end = matches!(self.bytes.ahead(1), Ok([]));
         let reason = match self.bytes.failure().filter(|_| is_end) {
@@ -384,7 +384,7 @@ impl<R: Read> Json<R> {
             None => reason,
         };
         self.broken = Some((position, reason.to_owned()));
-        self.failure().unwrap_or_else(|| Failure::message(IO, reason))
+        self.failure().unwrap_or_else(|| CommandFailure::message(IO, reason))
     }
 }
 
@@ -408,8 +408,8 @@ fn trimmed(bytes: &[u8]) -> &[u8] {
     &bytes[spaces..]
 }
 
-fn unreadable(path: &Path, error: io::Error) -> Failure {
-    Failure::io(error, format!("read `{}`", path.display()))
+fn unreadable(path: &Path, error: io::Error) -> CommandFailure {
+    CommandFailure::io(error, format!("read `{}`", path.display()))
 }
 
 #[cfg(test)]

@@ -4,10 +4,10 @@ use std::io::{self, Read};
 
 use rmp::Marker;
 use rmp::decode::{RmpRead, read_marker};
-use stallmap_console::exit::{Failure, IO, Outcome};
+use stallmap_console::exit::{CommandFailure, IO, Outcome};
 use struson::writer::{JsonNumberError, JsonStreamWriter, JsonWriter};
 
-use crate::input::Input;
+use crate::input::ImportInput;
 
 /// Most bytes of an unpacked file: its JSON is held in memory.
 const MAX_BYTES: u64 = 1 << 30;
@@ -17,13 +17,13 @@ const MAX_TEXT_BYTES: u32 = 1 << 20;
 const MAX_LEVELS: usize = 1024;
 
 /// An array or a map with values that are still to be read.
-enum Open {
+enum OpenContainer {
     Array(u32),
     Map(u32),
 }
 
 /// A value, with the content of a text or a number of members.
-enum Value {
+enum MsgpackValue {
     Null,
     Truth(bool),
     Signed(i64),
@@ -39,34 +39,37 @@ enum Value {
 /// # Errors
 ///
 /// A value that JSON lacks, one that is beyond the bounds, or the end of the file.
-pub fn to_json(input: &Input) -> Outcome<Vec<u8>> {
+pub fn to_json(input: &ImportInput) -> Outcome<Vec<u8>> {
     let mut reader = io::BufReader::new(input.open()?.take(MAX_BYTES));
     let mut text = Vec::new();
     translate(&mut reader, &mut text).map_err(|error| {
-        Failure::message(IO, format!("`{}` is not complete MessagePack: {error}", input.path.display()))
-            .hint("the tool may not have finished it: write it again".to_owned())
+        CommandFailure::message(
+            IO,
+            format!("`{}` is not complete MessagePack: {error}", input.path.display()),
+        )
+        .hint("the tool may not have finished it: write it again".to_owned())
     })?;
     Ok(text)
 }
 
 fn translate(reader: &mut impl Read, text: &mut Vec<u8>) -> io::Result<()> {
     let mut json = JsonStreamWriter::new(text);
-    let mut open: Vec<Open> = Vec::new();
+    let mut open: Vec<OpenContainer> = Vec::new();
     loop {
         match next(reader)? {
-            Value::Null => json.null_value()?,
-            Value::Truth(value) => json.bool_value(value)?,
-            Value::Signed(value) => json.number_value(value)?,
-            Value::Unsigned(value) => json.number_value(value)?,
-            Value::Float(value) => float(&mut json, value)?,
-            Value::Text(value) => json.string_value(&value)?,
-            Value::Array(count) => {
+            MsgpackValue::Null => json.null_value()?,
+            MsgpackValue::Truth(value) => json.bool_value(value)?,
+            MsgpackValue::Signed(value) => json.number_value(value)?,
+            MsgpackValue::Unsigned(value) => json.number_value(value)?,
+            MsgpackValue::Float(value) => float(&mut json, value)?,
+            MsgpackValue::Text(value) => json.string_value(&value)?,
+            MsgpackValue::Array(count) => {
                 json.begin_array()?;
-                open.push(Open::Array(count));
+                open.push(OpenContainer::Array(count));
             }
-            Value::Map(count) => {
+            MsgpackValue::Map(count) => {
                 json.begin_object()?;
-                open.push(Open::Map(count));
+                open.push(OpenContainer::Map(count));
             }
         }
         if open.len() > MAX_LEVELS {
@@ -75,15 +78,17 @@ fn translate(reader: &mut impl Read, text: &mut Vec<u8>) -> io::Result<()> {
         loop {
             match open.last_mut() {
                 None => return json.finish_document().map(drop),
-                Some(Open::Array(0)) => json.end_array()?,
-                Some(Open::Map(0)) => json.end_object()?,
-                Some(Open::Array(left)) => {
+                Some(OpenContainer::Array(0)) => json.end_array()?,
+                Some(OpenContainer::Map(0)) => json.end_object()?,
+                Some(OpenContainer::Array(left)) => {
                     *left -= 1;
                     break;
                 }
-                Some(Open::Map(left)) => {
+                Some(OpenContainer::Map(left)) => {
                     *left -= 1;
-                    let Value::Text(key) = next(reader)? else { return Err(wrong("a key is not a text")) };
+                    let MsgpackValue::Text(key) = next(reader)? else {
+                        return Err(wrong("a key is not a text"));
+                    };
                     json.name(&key)?;
                     break;
                 }
@@ -102,26 +107,26 @@ fn float(json: &mut impl JsonWriter, value: f64) -> io::Result<()> {
 }
 
 /// Reads a value without its members.
-fn next(reader: &mut impl Read) -> io::Result<Value> {
+fn next(reader: &mut impl Read) -> io::Result<MsgpackValue> {
     let marker = read_marker(reader).map_err(|error| error.0)?;
     let data =
         |error: rmp::decode::ValueReadError| io::Error::new(io::ErrorKind::UnexpectedEof, error.to_string());
     Ok(match marker {
-        Marker::Null => Value::Null,
-        Marker::True => Value::Truth(true),
-        Marker::False => Value::Truth(false),
-        Marker::FixPos(value) => Value::Unsigned(value.into()),
-        Marker::FixNeg(value) => Value::Signed(value.into()),
-        Marker::U8 => Value::Unsigned(reader.read_data_u8().map_err(data)?.into()),
-        Marker::U16 => Value::Unsigned(reader.read_data_u16().map_err(data)?.into()),
-        Marker::U32 => Value::Unsigned(reader.read_data_u32().map_err(data)?.into()),
-        Marker::U64 => Value::Unsigned(reader.read_data_u64().map_err(data)?),
-        Marker::I8 => Value::Signed(reader.read_data_i8().map_err(data)?.into()),
-        Marker::I16 => Value::Signed(reader.read_data_i16().map_err(data)?.into()),
-        Marker::I32 => Value::Signed(reader.read_data_i32().map_err(data)?.into()),
-        Marker::I64 => Value::Signed(reader.read_data_i64().map_err(data)?),
-        Marker::F32 => Value::Float(reader.read_data_f32().map_err(data)?.into()),
-        Marker::F64 => Value::Float(reader.read_data_f64().map_err(data)?),
+        Marker::Null => MsgpackValue::Null,
+        Marker::True => MsgpackValue::Truth(true),
+        Marker::False => MsgpackValue::Truth(false),
+        Marker::FixPos(value) => MsgpackValue::Unsigned(value.into()),
+        Marker::FixNeg(value) => MsgpackValue::Signed(value.into()),
+        Marker::U8 => MsgpackValue::Unsigned(reader.read_data_u8().map_err(data)?.into()),
+        Marker::U16 => MsgpackValue::Unsigned(reader.read_data_u16().map_err(data)?.into()),
+        Marker::U32 => MsgpackValue::Unsigned(reader.read_data_u32().map_err(data)?.into()),
+        Marker::U64 => MsgpackValue::Unsigned(reader.read_data_u64().map_err(data)?),
+        Marker::I8 => MsgpackValue::Signed(reader.read_data_i8().map_err(data)?.into()),
+        Marker::I16 => MsgpackValue::Signed(reader.read_data_i16().map_err(data)?.into()),
+        Marker::I32 => MsgpackValue::Signed(reader.read_data_i32().map_err(data)?.into()),
+        Marker::I64 => MsgpackValue::Signed(reader.read_data_i64().map_err(data)?),
+        Marker::F32 => MsgpackValue::Float(reader.read_data_f32().map_err(data)?.into()),
+        Marker::F64 => MsgpackValue::Float(reader.read_data_f64().map_err(data)?),
         Marker::FixStr(length) => text(reader, length.into())?,
         Marker::Str8 => {
             let length = reader.read_data_u8().map_err(data)?;
@@ -135,23 +140,23 @@ fn next(reader: &mut impl Read) -> io::Result<Value> {
             let length = reader.read_data_u32().map_err(data)?;
             text(reader, length)?
         }
-        Marker::FixArray(count) => Value::Array(count.into()),
-        Marker::Array16 => Value::Array(reader.read_data_u16().map_err(data)?.into()),
-        Marker::Array32 => Value::Array(reader.read_data_u32().map_err(data)?),
-        Marker::FixMap(count) => Value::Map(count.into()),
-        Marker::Map16 => Value::Map(reader.read_data_u16().map_err(data)?.into()),
-        Marker::Map32 => Value::Map(reader.read_data_u32().map_err(data)?),
+        Marker::FixArray(count) => MsgpackValue::Array(count.into()),
+        Marker::Array16 => MsgpackValue::Array(reader.read_data_u16().map_err(data)?.into()),
+        Marker::Array32 => MsgpackValue::Array(reader.read_data_u32().map_err(data)?),
+        Marker::FixMap(count) => MsgpackValue::Map(count.into()),
+        Marker::Map16 => MsgpackValue::Map(reader.read_data_u16().map_err(data)?.into()),
+        Marker::Map32 => MsgpackValue::Map(reader.read_data_u32().map_err(data)?),
         _ => return Err(wrong("it has binary values or extensions")),
     })
 }
 
-fn text(reader: &mut impl Read, length: u32) -> io::Result<Value> {
+fn text(reader: &mut impl Read, length: u32) -> io::Result<MsgpackValue> {
     if length > MAX_TEXT_BYTES {
         return Err(wrong("a text has more than 1 MiB"));
     }
     let mut bytes = vec![0; usize::try_from(length).map_err(|_| wrong("a text is too long"))?];
     reader.read_exact(&mut bytes)?;
-    Ok(Value::Text(String::from_utf8_lossy(&bytes).into_owned()))
+    Ok(MsgpackValue::Text(String::from_utf8_lossy(&bytes).into_owned()))
 }
 
 fn wrong(reason: &str) -> io::Error {

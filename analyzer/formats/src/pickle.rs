@@ -13,7 +13,7 @@ const MAX_OBJECTS: usize = 400_000_000;
 
 /// A value.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Value {
+pub enum PickleValue {
     /// None, and everything that the import does not read.
     Nothing,
     /// An integer that fits, or a truth value.
@@ -30,16 +30,16 @@ pub enum Value {
 
 /// The objects of a pickle.
 #[derive(Debug, Default)]
-pub struct Pickle {
+pub struct PickleObjects {
     texts: Vec<String>,
-    lists: Vec<Vec<Value>>,
-    dicts: Vec<Vec<(Value, Value)>>,
+    lists: Vec<Vec<PickleValue>>,
+    dicts: Vec<Vec<(PickleValue, PickleValue)>>,
 }
 
-impl Pickle {
+impl PickleObjects {
     /// Reads a pickle. Returns its objects and the outermost one. An error has a reason without the file.
-    pub fn read(reader: impl Read) -> Result<(Self, Value), String> {
-        let mut machine = Machine::new(reader);
+    pub fn read(reader: impl Read) -> Result<(Self, PickleValue), String> {
+        let mut machine = PickleMachine::new(reader);
         loop {
             let code = machine.bytes::<1>()?[0];
             if code == b'.' {
@@ -51,30 +51,30 @@ impl Pickle {
     }
 
     /// A value of a dictionary. Nothing for everything else.
-    pub fn get(&self, value: Value, key: &str) -> Value {
-        let Value::Dict(place) = value else { return Value::Nothing };
+    pub fn get(&self, value: PickleValue, key: &str) -> PickleValue {
+        let PickleValue::Dict(place) = value else { return PickleValue::Nothing };
         let entries = self.dicts.get(place).map_or(&[][..], Vec::as_slice);
         entries
             .iter()
             .rev()
             .find(|(name, _)| self.text(*name) == Some(key))
-            .map_or(Value::Nothing, |(_, value)| *value)
+            .map_or(PickleValue::Nothing, |(_, value)| *value)
     }
 
     /// The elements of a list or tuple. None for everything else.
-    pub fn items(&self, value: Value) -> &[Value] {
-        let Value::List(place) = value else { return &[] };
+    pub fn items(&self, value: PickleValue) -> &[PickleValue] {
+        let PickleValue::List(place) = value else { return &[] };
         self.lists.get(place).map_or(&[], Vec::as_slice)
     }
 
     /// A text.
-    pub fn text(&self, value: Value) -> Option<&str> {
-        let Value::Text(place) = value else { return None };
+    pub fn text(&self, value: PickleValue) -> Option<&str> {
+        let PickleValue::Text(place) = value else { return None };
         self.texts.get(place).map(String::as_str)
     }
 }
 
-impl Value {
+impl PickleValue {
     /// An integer.
     pub const fn integer(self) -> Option<i64> {
         if let Self::Integer(number) = self { Some(number) } else { None }
@@ -82,17 +82,23 @@ impl Value {
 }
 
 /// The state of reading.
-struct Machine<R> {
+struct PickleMachine<R> {
     reader: R,
-    pickle: Pickle,
-    stack: Vec<Value>,
+    pickle: PickleObjects,
+    stack: Vec<PickleValue>,
     marks: Vec<usize>,
-    memo: HashMap<u64, Value>,
+    memo: HashMap<u64, PickleValue>,
 }
 
-impl<R: Read> Machine<R> {
+impl<R: Read> PickleMachine<R> {
     fn new(reader: R) -> Self {
-        Self { reader, pickle: Pickle::default(), stack: Vec::new(), marks: Vec::new(), memo: HashMap::new() }
+        Self {
+            reader,
+            pickle: PickleObjects::default(),
+            stack: Vec::new(),
+            marks: Vec::new(),
+            memo: HashMap::new(),
+        }
     }
 
     /// Runs one opcode of protocols 0 to 5 that makes builtin values.
@@ -103,19 +109,19 @@ impl<R: Read> Machine<R> {
             b'(' => self.marks.push(self.stack.len()),
             b'0' => drop(self.pop()?),
             b'1' => drop(self.marked()?),
-            b'N' => self.push(Value::Nothing)?,
-            0x88 | 0x89 => self.push(Value::Integer(i64::from(code == 0x88)))?,
+            b'N' => self.push(PickleValue::Nothing)?,
+            0x88 | 0x89 => self.push(PickleValue::Integer(i64::from(code == 0x88)))?,
             b'J' => {
                 let number = i32::from_le_bytes(self.bytes()?);
-                self.push(Value::Integer(number.into()))?;
+                self.push(PickleValue::Integer(number.into()))?;
             }
             b'K' => {
                 let number = self.bytes::<1>()?[0];
-                self.push(Value::Integer(number.into()))?;
+                self.push(PickleValue::Integer(number.into()))?;
             }
             b'M' => {
                 let number = u16::from_le_bytes(self.bytes()?);
-                self.push(Value::Integer(number.into()))?;
+                self.push(PickleValue::Integer(number.into()))?;
             }
             0x8a => {
                 let length = self.bytes::<1>()?[0];
@@ -123,7 +129,7 @@ impl<R: Read> Machine<R> {
             }
             b'G' => {
                 let number = f64::from_be_bytes(self.bytes()?);
-                self.push(Value::Float(number))?;
+                self.push(PickleValue::Float(number))?;
             }
             b'X' | 0x8c | 0x8d | b'U' | b'C' | b'T' | b'B' | 0x8e => self.string(code)?,
             b']' | b')' => self.list(Vec::new())?,
@@ -192,7 +198,7 @@ impl<R: Read> Machine<R> {
             return Err("it is truncated".to_owned());
         }
         self.pickle.texts.push(String::from_utf8_lossy(&bytes).into_owned());
-        self.push(Value::Text(self.pickle.texts.len() - 1))
+        self.push(PickleValue::Text(self.pickle.texts.len() - 1))
     }
 
     /// An integer of some bytes. One beyond 64 bits is nothing, except addresses that use the sign bit.
@@ -204,21 +210,21 @@ impl<R: Read> Machine<R> {
         let mut wide = [sign; 16];
         let value = if length <= 16 {
             wide.iter_mut().zip(digits).for_each(|(to, from)| *to = *from);
-            i64::try_from(i128::from_le_bytes(wide)).map_or(Value::Nothing, Value::Integer)
+            i64::try_from(i128::from_le_bytes(wide)).map_or(PickleValue::Nothing, PickleValue::Integer)
         } else {
-            Value::Nothing
+            PickleValue::Nothing
         };
         self.push(value)
     }
 
-    fn list(&mut self, items: Vec<Value>) -> Result<(), String> {
+    fn list(&mut self, items: Vec<PickleValue>) -> Result<(), String> {
         self.pickle.lists.push(items);
-        self.push(Value::List(self.pickle.lists.len() - 1))
+        self.push(PickleValue::List(self.pickle.lists.len() - 1))
     }
 
-    fn dict(&mut self, entries: Vec<(Value, Value)>) -> Result<(), String> {
+    fn dict(&mut self, entries: Vec<(PickleValue, PickleValue)>) -> Result<(), String> {
         self.pickle.dicts.push(entries);
-        self.push(Value::Dict(self.pickle.dicts.len() - 1))
+        self.push(PickleValue::Dict(self.pickle.dicts.len() - 1))
     }
 
     fn tuple(&mut self, length: usize) -> Result<(), String> {
@@ -227,23 +233,27 @@ impl<R: Read> Machine<R> {
         self.list(items)
     }
 
-    fn append(&mut self, items: Vec<Value>) -> Result<(), String> {
+    fn append(&mut self, items: Vec<PickleValue>) -> Result<(), String> {
         match self.stack.last() {
-            Some(Value::List(place)) => self.pickle.lists.get_mut(*place).map(|list| list.extend(items)),
+            Some(PickleValue::List(place)) => {
+                self.pickle.lists.get_mut(*place).map(|list| list.extend(items))
+            }
             _ => None,
         }
         .ok_or_else(|| "it appends to an object that is not a list".to_owned())
     }
 
-    fn set(&mut self, entries: Vec<(Value, Value)>) -> Result<(), String> {
+    fn set(&mut self, entries: Vec<(PickleValue, PickleValue)>) -> Result<(), String> {
         match self.stack.last() {
-            Some(Value::Dict(place)) => self.pickle.dicts.get_mut(*place).map(|dict| dict.extend(entries)),
+            Some(PickleValue::Dict(place)) => {
+                self.pickle.dicts.get_mut(*place).map(|dict| dict.extend(entries))
+            }
             _ => None,
         }
         .ok_or_else(|| "it sets a key of an object that is not a dictionary".to_owned())
     }
 
-    fn push(&mut self, value: Value) -> Result<(), String> {
+    fn push(&mut self, value: PickleValue) -> Result<(), String> {
         let objects =
             self.stack.len() + self.pickle.texts.len() + self.pickle.lists.len() + self.pickle.dicts.len();
         if objects > MAX_OBJECTS {
@@ -253,12 +263,12 @@ impl<R: Read> Machine<R> {
         Ok(())
     }
 
-    fn pop(&mut self) -> Result<Value, String> {
+    fn pop(&mut self) -> Result<PickleValue, String> {
         self.stack.pop().ok_or_else(|| "its stack is empty".to_owned())
     }
 
     /// The values since the last mark.
-    fn marked(&mut self) -> Result<Vec<Value>, String> {
+    fn marked(&mut self) -> Result<Vec<PickleValue>, String> {
         let mark = self.marks.pop().ok_or("a mark is missing")?;
         Ok(if mark <= self.stack.len() { self.stack.split_off(mark) } else { Vec::new() })
     }
@@ -271,7 +281,7 @@ impl<R: Read> Machine<R> {
 }
 
 /// Keys and values that follow each other.
-fn pairs(items: &[Value]) -> Vec<(Value, Value)> {
+fn pairs(items: &[PickleValue]) -> Vec<(PickleValue, PickleValue)> {
     items.chunks_exact(2).filter_map(|pair| Some((*pair.first()?, *pair.get(1)?))).collect()
 }
 
@@ -301,13 +311,13 @@ mod tests {
         // {'a': [1, 258, -2, 2**40], 'b': the same list, 'c': ('x', None, True)}
         let bytes = b"\x80\x02}q\0(X\x01\0\0\0a]q\x01(K\x01M\x02\x01J\xfe\xff\xff\xff\x8a\x06\0\0\0\0\0\x01eX\x01\0\0\0bh\x01\
             X\x01\0\0\0cX\x01\0\0\0xN\x88\x87u.";
-        let (pickle, root) = Pickle::read(bytes.as_slice()).unwrap();
+        let (pickle, root) = PickleObjects::read(bytes.as_slice()).unwrap();
         let list = pickle.get(root, "a");
-        assert_eq!(pickle.items(list), [1, 258, -2, 1 << 40].map(Value::Integer));
+        assert_eq!(pickle.items(list), [1, 258, -2, 1 << 40].map(PickleValue::Integer));
         assert_eq!(pickle.get(root, "b"), list);
         let tuple = pickle.items(pickle.get(root, "c"));
         assert_eq!(pickle.text(tuple[0]), Some("x"));
-        assert_eq!(tuple[1..], [Value::Nothing, Value::Integer(1)]);
+        assert_eq!(tuple[1..], [PickleValue::Nothing, PickleValue::Integer(1)]);
     }
 
     #[test]
@@ -318,7 +328,7 @@ mod tests {
             (b"(ios\nsystem\n.", "INST"),
             (b"N)R.", "REDUCE"),
         ] {
-            assert!(Pickle::read(bytes).unwrap_err().contains(name), "{name}");
+            assert!(PickleObjects::read(bytes).unwrap_err().contains(name), "{name}");
         }
     }
 
@@ -327,14 +337,14 @@ mod tests {
         for bytes in
             [b"".as_slice(), b".", b"\x80", b"X\xff\xff\xff\xff", b"h\x01.", b"a.", b"]K\x01s.", b"e."]
         {
-            assert!(Pickle::read(bytes).is_err(), "{bytes:?}");
+            assert!(PickleObjects::read(bytes).is_err(), "{bytes:?}");
         }
-        let (pickle, root) = Pickle::read(b"]q\0h\0a.".as_slice()).unwrap();
+        let (pickle, root) = PickleObjects::read(b"]q\0h\0a.".as_slice()).unwrap();
         assert_eq!(pickle.items(root), [root]);
         let deep: Vec<u8> = std::iter::repeat_n(b']', 200_000)
             .chain(std::iter::repeat_n(b'a', 199_999))
             .chain([b'.'])
             .collect();
-        assert!(Pickle::read(deep.as_slice()).is_ok());
+        assert!(PickleObjects::read(deep.as_slice()).is_ok());
     }
 }

@@ -5,7 +5,7 @@ const MAX_NUMBER_BYTES: usize = 10;
 
 /// A message in a file.
 #[derive(Clone, Copy, Debug)]
-pub struct Message<'a> {
+pub struct ProtoReader<'a> {
     /// Its bytes.
     pub bytes: &'a [u8],
     /// The position of the first one in the unpacked file.
@@ -14,7 +14,7 @@ pub struct Message<'a> {
 
 /// The value of a field.
 #[derive(Clone, Copy, Debug)]
-pub enum Value<'a> {
+pub enum ProtoValue<'a> {
     /// An integer, an enum or a truth value.
     Number(u64),
     /// Eight bytes: a double, or an integer of fixed size.
@@ -22,10 +22,10 @@ pub enum Value<'a> {
     /// Four bytes: a float, or an integer of fixed size.
     Four(u32),
     /// Bytes, a text or a message.
-    Message(Message<'a>),
+    Message(ProtoReader<'a>),
 }
 
-impl<'a> Message<'a> {
+impl<'a> ProtoReader<'a> {
     /// A message at a position.
     pub fn new(bytes: &'a [u8], at: u64) -> Self {
         Self { bytes, at }
@@ -40,7 +40,7 @@ impl<'a> Message<'a> {
     pub fn extent(self) -> Result<Option<[u32; 3]>, String> {
         let mut sizes = [0; 3];
         for field in self {
-            if let (number, Value::Number(value)) = field?
+            if let (number, ProtoValue::Number(value)) = field?
                 && let Some(size) = (number as usize).checked_sub(1).and_then(|place| sizes.get_mut(place))
             {
                 *size = u32::try_from(value).unwrap_or(0);
@@ -54,7 +54,7 @@ impl<'a> Message<'a> {
         let mut found = None;
         for part in self {
             match part? {
-                (number, Value::Number(value)) if number == field => found = Some(value),
+                (number, ProtoValue::Number(value)) if number == field => found = Some(value),
                 _ => {}
             }
         }
@@ -66,7 +66,7 @@ impl<'a> Message<'a> {
         let mut found = None;
         for part in self {
             match part? {
-                (number, Value::Message(value)) if number == field => found = Some(value),
+                (number, ProtoValue::Message(value)) if number == field => found = Some(value),
                 _ => {}
             }
         }
@@ -74,22 +74,22 @@ impl<'a> Message<'a> {
     }
 }
 
-impl<'a> IntoIterator for Message<'a> {
-    type Item = Result<(u32, Value<'a>), String>;
-    type IntoIter = Fields<'a>;
+impl<'a> IntoIterator for ProtoReader<'a> {
+    type Item = Result<(u32, ProtoValue<'a>), String>;
+    type IntoIter = ProtoFields<'a>;
 
-    fn into_iter(self) -> Fields<'a> {
-        Fields { bytes: self.bytes, at: self.at }
+    fn into_iter(self) -> ProtoFields<'a> {
+        ProtoFields { bytes: self.bytes, at: self.at }
     }
 }
 
 /// The fields of a message, in the order of the file. Nothing follows an error.
-pub struct Fields<'a> {
+pub struct ProtoFields<'a> {
     bytes: &'a [u8],
     at: u64,
 }
 
-impl<'a> Fields<'a> {
+impl<'a> ProtoFields<'a> {
     fn take(&mut self, count: usize) -> Option<&'a [u8]> {
         let (first, rest) = self.bytes.split_at_checked(count)?;
         self.bytes = rest;
@@ -109,24 +109,24 @@ impl<'a> Fields<'a> {
         Err("a number has no end")
     }
 
-    fn field(&mut self) -> Result<(u32, Value<'a>), &'static str> {
+    fn field(&mut self) -> Result<(u32, ProtoValue<'a>), &'static str> {
         let key = self.integer()?;
         let number = u32::try_from(key >> 3).map_err(|_| "a field's number is too large")?;
         let cut = "a field ends behind its message";
         let value = match key & 7 {
-            0 => Value::Number(self.integer()?),
+            0 => ProtoValue::Number(self.integer()?),
             1 => {
                 let bytes = self.take(8).and_then(|bytes| bytes.first_chunk()).ok_or(cut)?;
-                Value::Eight(u64::from_le_bytes(*bytes))
+                ProtoValue::Eight(u64::from_le_bytes(*bytes))
             }
             2 => {
                 let length = usize::try_from(self.integer()?).map_err(|_| cut)?;
                 let at = self.at;
-                Value::Message(Message::new(self.take(length).ok_or(cut)?, at))
+                ProtoValue::Message(ProtoReader::new(self.take(length).ok_or(cut)?, at))
             }
             5 => {
                 let bytes = self.take(4).and_then(|bytes| bytes.first_chunk()).ok_or(cut)?;
-                Value::Four(u32::from_le_bytes(*bytes))
+                ProtoValue::Four(u32::from_le_bytes(*bytes))
             }
             _ => return Err("a field has an unknown encoding"),
         };
@@ -134,8 +134,8 @@ impl<'a> Fields<'a> {
     }
 }
 
-impl<'a> Iterator for Fields<'a> {
-    type Item = Result<(u32, Value<'a>), String>;
+impl<'a> Iterator for ProtoFields<'a> {
+    type Item = Result<(u32, ProtoValue<'a>), String>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.bytes.is_empty() {
@@ -155,17 +155,17 @@ mod tests {
     use super::*;
 
     fn fields(bytes: &[u8]) -> Vec<String> {
-        Message::new(bytes, 100).into_iter().map(|field| format!("{field:?}")).collect()
+        ProtoReader::new(bytes, 100).into_iter().map(|field| format!("{field:?}")).collect()
     }
 
     #[test]
     fn fields_are_those_of_the_specification() {
         assert_eq!(fields(&[0x08, 0x96, 0x01]), ["Ok((1, Number(150)))"]);
-        let message = Message::new(b"\x12\x07testing", 100).message(2).unwrap().unwrap();
+        let message = ProtoReader::new(b"\x12\x07testing", 100).message(2).unwrap().unwrap();
         assert_eq!((message.text().as_str(), message.at), ("testing", 102));
-        assert_eq!(Message::new(&[0x08, 1, 0x08, 2], 0).number(1).unwrap(), Some(2));
+        assert_eq!(ProtoReader::new(&[0x08, 1, 0x08, 2], 0).number(1).unwrap(), Some(2));
         let minus = [&[0x08][..], &[0xff; 9], &[1]].concat();
-        assert_eq!(Message::new(&minus, 0).number(1).unwrap(), Some(u64::MAX));
+        assert_eq!(ProtoReader::new(&minus, 0).number(1).unwrap(), Some(u64::MAX));
         assert_eq!(
             fields(&[0x0d, 1, 0, 0, 0, 0x11, 2, 0, 0, 0, 0, 0, 0, 0]),
             ["Ok((1, Four(1)))", "Ok((2, Eight(2)))"]

@@ -18,7 +18,7 @@ use datafusion::logical_expr::{
     ScalarUDFImpl, Signature,
 };
 
-use crate::memory::Memory;
+use crate::memory::QueryMemory;
 
 /// Most bytes of the results of a batch.
 const MAX_BYTES: u64 = 256 << 20;
@@ -39,7 +39,7 @@ const KNOWN: [&str; 8] =
 const PRODUCTS: [(&str, usize, usize); 2] = [("regexp_replace", 0, 2), ("array_to_string", 0, 1)];
 
 /// DataFusion's functions of texts and lists, each with a bound.
-pub fn functions(memory: Memory) -> Vec<ScalarUDF> {
+pub fn functions(memory: QueryMemory) -> Vec<ScalarUDF> {
     use datafusion::functions::{encoding, regex, string, unicode};
     let texts = [string::functions(), unicode::functions(), regex::functions(), encoding::functions()];
     let lists = datafusion::functions_nested::all_default_nested_functions();
@@ -49,17 +49,17 @@ pub fn functions(memory: Memory) -> Vec<ScalarUDF> {
 
 /// A function that refuses to make a result beyond the bound.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Bounded {
+struct BoundedFunction {
     function: ScalarUDF,
-    memory: Memory,
+    memory: QueryMemory,
 }
 
 /// The function with a bound.
-pub(crate) fn bounded(function: &ScalarUDF, memory: Memory) -> ScalarUDF {
-    ScalarUDF::from(Bounded { function: function.clone(), memory })
+pub(crate) fn bounded(function: &ScalarUDF, memory: QueryMemory) -> ScalarUDF {
+    ScalarUDF::from(BoundedFunction { function: function.clone(), memory })
 }
 
-impl ScalarUDFImpl for Bounded {
+impl ScalarUDFImpl for BoundedFunction {
     fn name(&self) -> &str {
         self.function.name()
     }
@@ -151,7 +151,7 @@ impl ScalarUDFImpl for Bounded {
     }
 }
 
-impl Bounded {
+impl BoundedFunction {
     /// The results of so many rows at a time, together.
     fn in_pieces(&self, args: &ScalarFunctionArgs, rows: usize) -> Result<ColumnarValue> {
         let (mut results, mut bytes): (Vec<ArrayRef>, u64) = (Vec::new(), 0);
@@ -214,16 +214,16 @@ fn estimate(name: &str, args: &[ColumnarValue], rows: usize) -> Result<u64> {
         return Ok(sum);
     };
     let longest = match lengths(each)? {
-        Each::One(bytes) => natural(bytes),
-        Each::Rows(bytes) => bytes.into_iter().map(natural).max().unwrap_or(0),
+        RowNumbers::One(bytes) => natural(bytes),
+        RowNumbers::Rows(bytes) => bytes.into_iter().map(natural).max().unwrap_or(0),
     };
     Ok(sum.saturating_add(all(places)?.saturating_add(rows as u64).saturating_mul(longest)))
 }
 
 /// The most bytes that a function makes of its arguments.
 fn size(name: &str, args: &[ColumnarValue], rows: usize) -> Result<u64> {
-    let numbers = |place: usize| args.get(place).map_or(Ok(Each::One(0)), numbers);
-    let lengths = |place: usize| args.get(place).map_or(Ok(Each::One(0)), lengths);
+    let numbers = |place: usize| args.get(place).map_or(Ok(RowNumbers::One(0)), numbers);
+    let lengths = |place: usize| args.get(place).map_or(Ok(RowNumbers::One(0)), lengths);
     let sum = |of: &dyn Fn(usize) -> u64| (0..rows).fold(0_u64, |sum, row| sum.saturating_add(of(row)));
     Ok(match name {
         "repeat" => {
@@ -244,9 +244,12 @@ fn size(name: &str, args: &[ColumnarValue], rows: usize) -> Result<u64> {
             // Dates and times: steps are intervals.
             [first, ..] if !first.data_type().is_integer() => 0,
             _ => {
-                let (from, to) =
-                    if args.len() > 1 { (numbers(0)?, numbers(1)?) } else { (Each::One(0), numbers(0)?) };
-                let steps = if args.len() > 2 { numbers(2)? } else { Each::One(1) };
+                let (from, to) = if args.len() > 1 {
+                    (numbers(0)?, numbers(1)?)
+                } else {
+                    (RowNumbers::One(0), numbers(0)?)
+                };
+                let steps = if args.len() > 2 { numbers(2)? } else { RowNumbers::One(1) };
                 let count = |row| to.at(row).abs_diff(from.at(row)) / steps.at(row).unsigned_abs().max(1);
                 sum(&|row| PIECE_BYTES.saturating_mul(count(row)))
             }
@@ -260,12 +263,12 @@ fn size(name: &str, args: &[ColumnarValue], rows: usize) -> Result<u64> {
 }
 
 /// A number of each row.
-enum Each {
+enum RowNumbers {
     One(i64),
     Rows(Vec<i64>),
 }
 
-impl Each {
+impl RowNumbers {
     fn at(&self, row: usize) -> i64 {
         match self {
             Self::One(number) => *number,
@@ -291,19 +294,19 @@ fn natural(number: i64) -> u64 {
 }
 
 /// Numbers, 0 where there is none.
-fn numbers(value: &ColumnarValue) -> Result<Each> {
+fn numbers(value: &ColumnarValue) -> Result<RowNumbers> {
     if !value.data_type().is_integer() {
-        return Ok(Each::One(0));
+        return Ok(RowNumbers::One(0));
     }
-    Each::of(value, |array| {
+    RowNumbers::of(value, |array| {
         let numbers = cast(array, &DataType::Int64)?;
         Ok(numbers.as_primitive::<Int64Type>().iter().map(Option::unwrap_or_default).collect())
     })
 }
 
 /// Bytes of texts, 0 where there is none.
-fn lengths(value: &ColumnarValue) -> Result<Each> {
-    Each::of(value, |array| {
+fn lengths(value: &ColumnarValue) -> Result<RowNumbers> {
+    RowNumbers::of(value, |array| {
         if !matches!(array.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) {
             return Ok(vec![0; array.len()]);
         }
@@ -355,7 +358,7 @@ mod tests {
 
     #[test]
     fn every_function_of_texts_and_lists_has_a_bound() {
-        let functions = functions(Memory::default());
+        let functions = functions(QueryMemory::default());
         for name in
             KNOWN.iter().chain(PRODUCTS.iter().map(|(name, ..)| name)).chain(&["concat", "encode", "flatten"])
         {

@@ -23,22 +23,22 @@ use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 use crate::bounded::bounded;
-use crate::memory::Memory;
+use crate::memory::QueryMemory;
 
 /// DataFusion's planners of expressions, behind one whose `||` has a bound.
-pub fn planners(memory: Memory) -> Vec<Arc<dyn ExprPlanner>> {
-    let concat = ScalarUDF::from(Concat(Signature::user_defined(Volatility::Immutable)));
+pub fn planners(memory: QueryMemory) -> Vec<Arc<dyn ExprPlanner>> {
+    let concat = ScalarUDF::from(ConcatFunction(Signature::user_defined(Volatility::Immutable)));
     let own = ConcatPlanner { concat: Arc::new(bounded(&concat, memory)), memory };
     let mut planners: Vec<Arc<dyn ExprPlanner>> = vec![Arc::new(own)];
     planners.extend(SessionStateDefaults::default_expr_planners());
     planners
 }
 
-/// Plans `||` of texts as a call of [`Concat`], and that of lists as a call with a bound.
+/// Plans `||` of texts as a call of [`ConcatFunction`], and that of lists as a call with a bound.
 #[derive(Debug)]
 struct ConcatPlanner {
     concat: Arc<ScalarUDF>,
-    memory: Memory,
+    memory: QueryMemory,
 }
 
 impl ExprPlanner for ConcatPlanner {
@@ -79,9 +79,9 @@ fn operand_types(types: &[DataType]) -> Result<Vec<DataType>> {
 
 /// The operator as a function.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Concat(Signature);
+struct ConcatFunction(Signature);
 
-impl ScalarUDFImpl for Concat {
+impl ScalarUDFImpl for ConcatFunction {
     fn name(&self) -> &'static str {
         "||"
     }
@@ -139,7 +139,7 @@ mod tests {
     async fn answer(sql: &str, is_bounded: bool) -> Result<String> {
         let mut state = SessionStateBuilder::new_with_default_features();
         if is_bounded {
-            state = state.with_expr_planners(planners(Memory::default()));
+            state = state.with_expr_planners(planners(QueryMemory::default()));
         }
         let rows = SessionContext::new_with_state(state.build()).sql(sql).await?.collect().await?;
         Ok(pretty_format_batches(&rows)?.to_string())

@@ -46,7 +46,10 @@ impl CostFrom {
 
     /// The function for a session with this choice.
     pub fn function(self) -> ScalarUDF {
-        ScalarUDF::from(Chosen { signature: Signature::nullary(Volatility::Immutable), choice: self })
+        ScalarUDF::from(CostFromFunction {
+            signature: Signature::nullary(Volatility::Immutable),
+            choice: self,
+        })
     }
 }
 
@@ -67,12 +70,12 @@ impl FromStr for CostFrom {
 
 /// The function.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Chosen {
+struct CostFromFunction {
     signature: Signature,
     choice: CostFrom,
 }
 
-impl ScalarUDFImpl for Chosen {
+impl ScalarUDFImpl for CostFromFunction {
     fn name(&self) -> &'static str {
         "cost_from"
     }

@@ -18,15 +18,15 @@ static DOC: LazyLock<Documentation> = LazyLock::new(|| {
 
 /// The function.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) struct Hex(Signature);
+pub(super) struct HexFunction(Signature);
 
-impl Default for Hex {
+impl Default for HexFunction {
     fn default() -> Self {
         Self(Signature::exact(vec![DataType::UInt64], Volatility::Immutable))
     }
 }
 
-impl ScalarUDFImpl for Hex {
+impl ScalarUDFImpl for HexFunction {
     fn name(&self) -> &'static str {
         "hex"
     }

@@ -13,7 +13,7 @@ use datafusion::logical_expr::{
     Volatility,
 };
 
-use self::label::{Detail, label};
+use self::label::{LabelDetail, label};
 
 static DOC: LazyLock<Documentation> = LazyLock::new(|| {
     let description = "A short name of a kernel: without return type, namespaces, template arguments and parameters, \
@@ -54,8 +54,8 @@ impl ScalarUDFImpl for KernelLabel {
         let arrays = ColumnarValue::values_to_arrays(&args.args)?;
         let details = arrays.get(1).map(AsArray::as_primitive::<Int64Type>);
         let detail = |row| match details {
-            Some(details) if details.value(row) > 0 => Detail::Numbers,
-            _ => Detail::Least,
+            Some(details) if details.value(row) > 0 => LabelDetail::Numbers,
+            _ => LabelDetail::Least,
         };
         let names = arrays[0].as_string::<i32>().iter().enumerate();
         let labels: StringArray = names.map(|(row, name)| Some(label(name?, detail(row)))).collect();

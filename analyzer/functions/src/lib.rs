@@ -26,16 +26,16 @@ use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 pub fn functions() -> Vec<Arc<ScalarUDF>> {
     [
         cost_from::CostFrom::default().function(),
-        ScalarUDF::from(hex::Hex::default()),
+        ScalarUDF::from(hex::HexFunction::default()),
         ScalarUDF::from(kernel_label::KernelLabel::default()),
         ScalarUDF::from(lane_count::LaneCount::default()),
         ScalarUDF::from(path_match::PathMatch::default()),
-        ScalarUDF::from(poisson::Poisson::low()),
-        ScalarUDF::from(poisson::Poisson::high()),
+        ScalarUDF::from(poisson::PoissonFunction::low()),
+        ScalarUDF::from(poisson::PoissonFunction::high()),
         ScalarUDF::from(rate_ratio::RateRatio::low()),
         ScalarUDF::from(rate_ratio::RateRatio::high()),
         ScalarUDF::from(rate_ratio::RateRatio::p()),
-        ScalarUDF::from(shape::Shape::default()),
+        ScalarUDF::from(shape::ShapeFunction::default()),
     ]
     .map(Arc::new)
     .into()
@@ -43,5 +43,5 @@ pub fn functions() -> Vec<Arc<ScalarUDF>> {
 
 /// Aggregates that replace DataFusion's of the same names.
 pub fn aggregates() -> [AggregateUDF; 2] {
-    [sum::Exact::sum(), sum::Exact::average()].map(AggregateUDF::from)
+    [sum::SumFunction::sum(), sum::SumFunction::average()].map(AggregateUDF::from)
 }

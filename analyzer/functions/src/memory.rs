@@ -9,9 +9,9 @@ const OTHER_BYTES: u64 = 256 << 20;
 
 /// The memory that the queries of a session may take. None for no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Memory(pub Option<usize>);
+pub struct QueryMemory(pub Option<usize>);
 
-impl Memory {
+impl QueryMemory {
     /// Fails if a result does not fit next to what the process has.
     pub(crate) fn check(self, function: &str, bytes: u64) -> Result<()> {
         let (Some(most), Some(resident)) = (self.0, resident_bytes()) else { return Ok(()) };
@@ -38,10 +38,10 @@ mod tests {
 
     #[test]
     fn a_result_that_does_not_fit_is_refused() {
-        let memory = Memory(Some(1 << 30));
+        let memory = QueryMemory(Some(1 << 30));
         memory.check("repeat", 1 << 20).unwrap();
         let error = memory.check("repeat", 2 << 30).unwrap_err();
         assert!(matches!(error, DataFusionError::ResourcesExhausted(_)), "{error}");
-        Memory::default().check("repeat", 2 << 40).unwrap();
+        QueryMemory::default().check("repeat", 2 << 40).unwrap();
     }
 }

@@ -52,7 +52,7 @@ impl ScalarUDFImpl for PathMatch {
         let (paths, patterns) = (arrays[0].as_list::<i32>(), arrays[1].as_string::<i32>());
         let mut matches = Vec::with_capacity(paths.len());
         // Nearly always one pattern applies to all rows.
-        let mut last: Option<(&str, Pattern)> = None;
+        let mut last: Option<(&str, PathPattern)> = None;
         for row in 0..paths.len() {
             if paths.is_null(row) || patterns.is_null(row) {
                 matches.push(None);
@@ -60,7 +60,7 @@ impl ScalarUDFImpl for PathMatch {
             }
             let text = patterns.value(row);
             if last.as_ref().is_none_or(|(known, _)| *known != text) {
-                last = Some((text, Pattern::parse(text)?));
+                last = Some((text, PathPattern::parse(text)?));
             }
             matches.push(last.as_ref().map(|(_, pattern)| pattern.is_match(&names(paths, row))));
         }
@@ -78,11 +78,11 @@ fn names(paths: &ListArray, row: usize) -> Vec<String> {
 
 /// The steps of a pattern.
 #[derive(Debug)]
-struct Pattern(Vec<Step>);
+struct PathPattern(Vec<PatternStep>);
 
 /// Meaning of one step of a pattern.
 #[derive(Debug)]
-enum Step {
+enum PatternStep {
     /// Any one name.
     One,
     /// Any number of names.
@@ -93,16 +93,16 @@ enum Step {
     Regex(Regex),
 }
 
-impl Pattern {
+impl PathPattern {
     fn parse(text: &str) -> Result<Self> {
         let mut steps = Vec::new();
         for word in text.split("->").map(str::trim) {
             match word {
-                "." => steps.push(Step::One),
-                "*" => steps.push(Step::Any),
-                "+" => steps.extend([Step::One, Step::Any]),
+                "." => steps.push(PatternStep::One),
+                "*" => steps.push(PatternStep::Any),
+                "+" => steps.extend([PatternStep::One, PatternStep::Any]),
                 "" => return Err(wrong(text, "a step is empty: * is any number of names")),
-                _ => steps.push(Step::named(text, word)?),
+                _ => steps.push(PatternStep::named(text, word)?),
             }
         }
         Ok(Self(steps))
@@ -115,10 +115,10 @@ impl Pattern {
         reached[0] = true;
         for step in &self.0 {
             let mut next = vec![false; names.len() + 1];
-            next[0] = matches!(step, Step::Any) && reached[0];
+            next[0] = matches!(step, PatternStep::Any) && reached[0];
             for (place, name) in names.iter().enumerate() {
                 next[place + 1] = match step {
-                    Step::Any => reached[place + 1] || next[place],
+                    PatternStep::Any => reached[place + 1] || next[place],
                     step => reached[place] && step.is_name(name),
                 };
             }
@@ -128,7 +128,7 @@ impl Pattern {
     }
 }
 
-impl Step {
+impl PatternStep {
     fn named(pattern: &str, word: &str) -> Result<Self> {
         let Some(regex) = word.strip_prefix('/').and_then(|rest| rest.strip_suffix('/')) else {
             return Ok(Self::Text(word.to_owned()));
@@ -157,7 +157,7 @@ mod tests {
 
     fn matches(pattern: &str, path: &str) -> bool {
         let names: Vec<String> = path.split(' ').filter(|name| !name.is_empty()).map(str::to_owned).collect();
-        Pattern::parse(pattern).is_ok_and(|pattern| pattern.is_match(&names))
+        PathPattern::parse(pattern).is_ok_and(|pattern| pattern.is_match(&names))
     }
 
     #[test]
@@ -175,16 +175,16 @@ mod tests {
     #[test]
     fn a_wrong_pattern_says_what_is_wrong() {
         for pattern in ["", "a -> -> b", "/(/"] {
-            let error = Pattern::parse(pattern).map(|_| ()).unwrap_err().to_string();
+            let error = PathPattern::parse(pattern).map(|_| ()).unwrap_err().to_string();
             assert!(error.contains(&format!("`{pattern}`")), "{error}");
         }
     }
 
     /// The same by trying every split: slow, and plainly right.
-    fn is_match_slowly(steps: &[Step], names: &[String]) -> bool {
+    fn is_match_slowly(steps: &[PatternStep], names: &[String]) -> bool {
         match (steps.split_first(), names.split_first()) {
             (None, rest) => rest.is_none(),
-            (Some((Step::Any, others)), rest) => {
+            (Some((PatternStep::Any, others)), rest) => {
                 is_match_slowly(others, names) || rest.is_some_and(|(_, names)| is_match_slowly(steps, names))
             }
             (Some(_), None) => false,
@@ -199,7 +199,7 @@ mod tests {
             names in prop::collection::vec(prop::sample::select(vec!["a", "b", "ab"]), 0..7),
         ) {
             let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
-            let pattern = Pattern::parse(&words.join(" -> ")).map_err(|error| TestCaseError::fail(error.to_string()))?;
+            let pattern = PathPattern::parse(&words.join(" -> ")).map_err(|error| TestCaseError::fail(error.to_string()))?;
             prop_assert_eq!(pattern.is_match(&names), is_match_slowly(&pattern.0, &names));
         }
     }

@@ -33,12 +33,12 @@ static HIGH: LazyLock<Documentation> = LazyLock::new(|| doc("poisson_high", "upp
 
 /// One of the two functions.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) struct Poisson {
+pub(super) struct PoissonFunction {
     signature: Signature,
     is_high: bool,
 }
 
-impl Poisson {
+impl PoissonFunction {
     pub(super) fn low() -> Self {
         Self { signature: Signature::exact(vec![DataType::Float64], Volatility::Immutable), is_high: false }
     }
@@ -48,7 +48,7 @@ impl Poisson {
     }
 }
 
-impl ScalarUDFImpl for Poisson {
+impl ScalarUDFImpl for PoissonFunction {
     fn name(&self) -> &'static str {
         if self.is_high { "poisson_high" } else { "poisson_low" }
     }

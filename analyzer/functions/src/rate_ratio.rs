@@ -22,7 +22,7 @@ const TAIL: f64 = 0.025;
 
 /// Two counts, each over its exposure.
 #[derive(Clone, Copy, Debug)]
-struct Counts {
+struct ExposedCounts {
     a: f64,
     a_exposure: f64,
     b: f64,
@@ -33,18 +33,18 @@ struct Counts {
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct RateRatio {
     signature: Signature,
-    answer: Answer,
+    answer: RatioInterval,
 }
 
 /// Result of two counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Answer {
+enum RatioInterval {
     Low,
     High,
     P,
 }
 
-impl Answer {
+impl RatioInterval {
     const fn name(self) -> &'static str {
         match self {
             Self::Low => "rate_ratio_low",
@@ -53,7 +53,7 @@ impl Answer {
         }
     }
 
-    fn of(self, counts: Counts) -> f64 {
+    fn of(self, counts: ExposedCounts) -> f64 {
         match self {
             Self::Low => counts.low(),
             Self::High => counts.high(),
@@ -85,24 +85,24 @@ impl Answer {
     }
 }
 
-static LOW: LazyLock<Documentation> = LazyLock::new(|| Answer::Low.doc());
-static HIGH: LazyLock<Documentation> = LazyLock::new(|| Answer::High.doc());
-static P: LazyLock<Documentation> = LazyLock::new(|| Answer::P.doc());
+static LOW: LazyLock<Documentation> = LazyLock::new(|| RatioInterval::Low.doc());
+static HIGH: LazyLock<Documentation> = LazyLock::new(|| RatioInterval::High.doc());
+static P: LazyLock<Documentation> = LazyLock::new(|| RatioInterval::P.doc());
 
 impl RateRatio {
     pub(super) fn low() -> Self {
         Self {
             signature: Signature::exact(vec![DataType::Float64; 4], Volatility::Immutable),
-            answer: Answer::Low,
+            answer: RatioInterval::Low,
         }
     }
 
     pub(super) fn high() -> Self {
-        Self { answer: Answer::High, ..Self::low() }
+        Self { answer: RatioInterval::High, ..Self::low() }
     }
 
     pub(super) fn p() -> Self {
-        Self { answer: Answer::P, ..Self::low() }
+        Self { answer: RatioInterval::P, ..Self::low() }
     }
 }
 
@@ -125,7 +125,7 @@ impl ScalarUDFImpl for RateRatio {
         let [a, s, b, t] = columns[..] else { return datafusion::common::internal_err!("four arguments") };
         let rows = a.iter().zip(s).zip(b.iter().zip(t));
         let answers = rows.map(|((a, s), (b, t))| {
-            let counts = Counts { a: a?, a_exposure: s?, b: b?, b_exposure: t? };
+            let counts = ExposedCounts { a: a?, a_exposure: s?, b: b?, b_exposure: t? };
             counts.are_counts().then(|| self.answer.of(counts))
         });
         Ok(ColumnarValue::Array(Arc::new(answers.collect::<Float64Array>())))
@@ -133,14 +133,14 @@ impl ScalarUDFImpl for RateRatio {
 
     fn documentation(&self) -> Option<&Documentation> {
         Some(match self.answer {
-            Answer::Low => &LOW,
-            Answer::High => &HIGH,
-            Answer::P => &P,
+            RatioInterval::Low => &LOW,
+            RatioInterval::High => &HIGH,
+            RatioInterval::P => &P,
         })
     }
 }
 
-impl Counts {
+impl ExposedCounts {
     /// True if there is a result: numbers from 0 up, over a positive exposure.
     fn are_counts(self) -> bool {
         let is_count = |count: f64| count.is_finite() && count >= 0.0;
@@ -175,8 +175,8 @@ mod tests {
 
     use super::*;
 
-    fn counts(a: f64, b: f64) -> Counts {
-        Counts { a, a_exposure: 1.0, b, b_exposure: 1.0 }
+    fn counts(a: f64, b: f64) -> ExposedCounts {
+        ExposedCounts { a, a_exposure: 1.0, b, b_exposure: 1.0 }
     }
 
     #[track_caller]
@@ -195,7 +195,7 @@ mod tests {
         close(counts(2.0, 8.0).low(), 0.443_905 / (1.0 - 0.443_905));
         close(counts(2.0, 8.0).high(), 0.974_789 / (1.0 - 0.974_789));
         // Twice the exposure halves the ratio of rates.
-        let twice = Counts { b_exposure: 2.0, ..counts(2.0, 8.0) };
+        let twice = ExposedCounts { b_exposure: 2.0, ..counts(2.0, 8.0) };
         close(twice.low(), counts(2.0, 8.0).low() / 2.0);
     }
 
@@ -205,7 +205,7 @@ mod tests {
         let none = counts(0.0, 0.0);
         assert_eq!([none.low(), none.high(), none.p()], [0.0, f64::INFINITY, 1.0]);
         assert!(!counts(-1.0, 3.0).are_counts() && !counts(f64::NAN, 3.0).are_counts());
-        assert!(!Counts { a_exposure: 0.0, ..counts(1.0, 1.0) }.are_counts());
+        assert!(!ExposedCounts { a_exposure: 0.0, ..counts(1.0, 1.0) }.are_counts());
     }
 
     proptest! {
@@ -213,8 +213,8 @@ mod tests {
         fn swapping_mirrors_and_the_interval_agrees_with_the_test(
             a in 0_u32..2000, b in 0_u32..2000, s in 0.1_f64..10.0, t in 0.1_f64..10.0,
         ) {
-            let one = Counts { a: a.into(), a_exposure: s, b: b.into(), b_exposure: t };
-            let other = Counts { a: b.into(), a_exposure: t, b: a.into(), b_exposure: s };
+            let one = ExposedCounts { a: a.into(), a_exposure: s, b: b.into(), b_exposure: t };
+            let other = ExposedCounts { a: b.into(), a_exposure: t, b: a.into(), b_exposure: s };
             prop_assert!((one.p() - other.p()).abs() < 1e-9);
             if b > 0 {
                 prop_assert!((one.low() * other.high() - 1.0).abs() < 1e-6);

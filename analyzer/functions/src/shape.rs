@@ -21,16 +21,16 @@ static DOC: LazyLock<Documentation> = LazyLock::new(|| {
 
 /// The function.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) struct Shape(Signature);
+pub(super) struct ShapeFunction(Signature);
 
-impl Default for Shape {
+impl Default for ShapeFunction {
     fn default() -> Self {
         let list = DataType::List(Field::new_list_field(DataType::Int64, true).into());
         Self(Signature::exact(vec![list.clone(), list], Volatility::Immutable))
     }
 }
 
-impl ScalarUDFImpl for Shape {
+impl ScalarUDFImpl for ShapeFunction {
     fn name(&self) -> &'static str {
         "shape"
     }

@@ -24,26 +24,26 @@ use super::exact::ExactSum;
 
 /// One of the two functions.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) struct Exact {
+pub(super) struct SumFunction {
     /// DataFusion's function of that name.
     other: Arc<AggregateUDF>,
-    result: Outcome,
+    result: SumUse,
 }
 
 /// The use of a sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Outcome {
+enum SumUse {
     Sum,
     Average,
 }
 
-impl Exact {
+impl SumFunction {
     pub(super) fn sum() -> Self {
-        Self { other: sum_udaf(), result: Outcome::Sum }
+        Self { other: sum_udaf(), result: SumUse::Sum }
     }
 
     pub(super) fn average() -> Self {
-        Self { other: avg_udaf(), result: Outcome::Average }
+        Self { other: avg_udaf(), result: SumUse::Average }
     }
 }
 
@@ -52,7 +52,7 @@ fn is_exact(inputs: &[FieldRef], is_distinct: bool) -> bool {
     !is_distinct && matches!(inputs, [input] if *input.data_type() == DataType::Float64)
 }
 
-impl AggregateUDFImpl for Exact {
+impl AggregateUDFImpl for SumFunction {
     fn name(&self) -> &str {
         self.other.name()
     }
@@ -86,7 +86,7 @@ impl AggregateUDFImpl for Exact {
         if !is_exact(arguments.expr_fields, arguments.is_distinct) {
             return self.other.accumulator(arguments);
         }
-        Ok(Box::new(One { sum: ExactSum::default(), result: self.result }))
+        Ok(Box::new(RunningSum { sum: ExactSum::default(), result: self.result }))
     }
 
     fn create_sliding_accumulator(&self, arguments: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
@@ -105,7 +105,7 @@ impl AggregateUDFImpl for Exact {
         if !is_exact(arguments.expr_fields, arguments.is_distinct) {
             return self.other.create_groups_accumulator(arguments);
         }
-        Ok(Box::new(Many { sums: Vec::new(), heap_bytes: 0, result: self.result }))
+        Ok(Box::new(GroupSums { sums: Vec::new(), heap_bytes: 0, result: self.result }))
     }
 
     fn order_sensitivity(&self) -> AggregateOrderSensitivity {
@@ -140,7 +140,7 @@ impl AggregateUDFImpl for Exact {
     }
 }
 
-impl Outcome {
+impl SumUse {
     /// The result of a sum. None without terms.
     fn of(self, sum: &ExactSum) -> Option<f64> {
         #[expect(clippy::cast_precision_loss, reason = "an average is rounded")]
@@ -154,12 +154,12 @@ impl Outcome {
 
 /// One sum: without groups, and in windows.
 #[derive(Debug)]
-struct One {
+struct RunningSum {
     sum: ExactSum,
-    result: Outcome,
+    result: SumUse,
 }
 
-impl Accumulator for One {
+impl Accumulator for RunningSum {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         values[0].as_primitive::<Float64Type>().iter().flatten().for_each(|term| self.sum.add(term));
         Ok(())
@@ -197,15 +197,15 @@ impl Accumulator for One {
 
 /// A sum for each group.
 #[derive(Debug)]
-struct Many {
+struct GroupSums {
     sums: Vec<ExactSum>,
     /// Bytes that the sums have on the heap: DataFusion asks for the size after each batch of rows, and to visit all
     /// groups then would be quadratic.
     heap_bytes: usize,
-    result: Outcome,
+    result: SumUse,
 }
 
-impl Many {
+impl GroupSums {
     /// Changes the sum of one group.
     fn change(&mut self, group: usize, change: impl FnOnce(&mut ExactSum)) {
         let sum = &mut self.sums[group];
@@ -223,7 +223,7 @@ impl Many {
     }
 }
 
-impl GroupsAccumulator for Many {
+impl GroupsAccumulator for GroupSums {
     fn update_batch(
         &mut self,
         values: &[ArrayRef],
@@ -307,9 +307,9 @@ mod tests {
     /// The size is known without a look at each group, and is that of the groups.
     #[test]
     fn the_size_is_kept_up_to_date() {
-        let mut many = Many { sums: Vec::new(), heap_bytes: 0, result: Outcome::Sum };
+        let mut many = GroupSums { sums: Vec::new(), heap_bytes: 0, result: SumUse::Sum };
         let is_true =
-            |many: &Many| many.heap_bytes == many.sums.iter().map(ExactSum::heap_bytes).sum::<usize>();
+            |many: &GroupSums| many.heap_bytes == many.sums.iter().map(ExactSum::heap_bytes).sum::<usize>();
         for scale in [1.0, 1e-20, 1e-40, 1e20, 1e40] {
             let terms: ArrayRef =
                 Arc::new((1..100_u8).map(|term| Some(f64::from(term) * scale)).collect::<Float64Array>());

@@ -4,10 +4,10 @@ use std::rc::Rc;
 
 use stallmap_schema::capture::bounds::{AMOUNT, FAR, TEXT_BYTES};
 use stallmap_schema::word::LossKind;
-use stallmap_trace::model::{Call, Trace};
+use stallmap_trace::model::{TraceCall, TraceModel};
 
 /// Cuts texts that are too long, and counts them.
-pub(crate) fn texts(trace: &mut Trace) {
+pub(crate) fn texts(trace: &mut TraceModel) {
     let mut count = 0;
     let shared = trace.kernels.iter_mut().map(|kernel| &mut kernel.name);
     let of_ops = trace.ops.iter_mut().flat_map(|op| std::iter::once(&mut op.name).chain(&mut op.module));
@@ -34,10 +34,11 @@ pub(crate) fn texts(trace: &mut Trace) {
 }
 
 /// Moves numbers beyond their bounds to the bounds, and counts them.
-pub(crate) fn numbers(trace: &mut Trace) {
+pub(crate) fn numbers(trace: &mut TraceModel) {
     let mut times = 0;
     let mut time = |time: &mut i64| times += moved(time, -FAR, FAR);
-    let mut call = |call: &mut Call| [&mut call.begin_ns, &mut call.end_ns].into_iter().for_each(&mut time);
+    let mut call =
+        |call: &mut TraceCall| [&mut call.begin_ns, &mut call.end_ns].into_iter().for_each(&mut time);
     trace.ops.iter_mut().for_each(|op| call(&mut op.call));
     trace.kernels.iter_mut().filter_map(|kernel| kernel.call.as_mut()).for_each(call);
     for (begin, end) in trace.kernels.iter_mut().filter_map(|kernel| kernel.time_ns.as_mut()) {

@@ -7,37 +7,39 @@
 mod bound;
 mod write;
 
-use stallmap_console::args::import::Import;
-use stallmap_console::exit::{Failure, IO, OK, Outcome, USAGE};
+use stallmap_console::args::import::ImportArgs;
+use stallmap_console::exit::{CommandFailure, IO, OK, Outcome, USAGE};
 use stallmap_console::output;
 use stallmap_console::output::number::grouped;
-use stallmap_console::output::progress::Progress;
-use stallmap_formats::input::Input;
+use stallmap_console::output::progress::ProgressSpinner;
+use stallmap_formats::input::ImportInput;
 use stallmap_readers::{join, read};
-use stallmap_trace::model::Trace;
+use stallmap_trace::model::TraceModel;
 
 /// Reads a file, and writes a capture.
-pub fn run(args: &Import) -> Outcome {
+pub fn run(args: &ImportArgs) -> Outcome {
     if args.output.symlink_metadata().is_ok() {
-        return Err(Failure::message(IO, format!("`{}` exists", args.output.display()))
+        return Err(CommandFailure::message(IO, format!("`{}` exists", args.output.display()))
             .hint("choose another name or remove the file".to_owned()));
     }
     let [path, more @ ..] = args.files.as_slice() else {
-        return Err(Failure::message(USAGE, "no file to import"));
+        return Err(CommandFailure::message(USAGE, "no file to import"));
     };
-    let progress = Progress::start(format!("reading {}", path.display()));
-    let input = Input::of(path)?;
+    let progress = ProgressSpinner::start(format!("reading {}", path.display()));
+    let input = ImportInput::of(path)?;
     let mut trace = read(&input)?;
     let mut inputs = vec![input];
     for path in more {
         progress.say(format!("reading {}", path.display()));
-        let input = Input::of(path)?;
+        let input = ImportInput::of(path)?;
         trace = join(trace, read(&input)?)?;
         inputs.push(input);
     }
     if trace.processes.is_empty() {
         let message = format!("`{}` is of {}, and has no kernels and no ops", path.display(), trace.tool);
-        return Err(Failure::message(IO, message).hint("give the file that it belongs to first".to_owned()));
+        return Err(
+            CommandFailure::message(IO, message).hint("give the file that it belongs to first".to_owned())
+        );
     }
     bound::texts(&mut trace);
     bound::numbers(&mut trace);
@@ -56,7 +58,7 @@ pub fn run(args: &Import) -> Outcome {
 }
 
 /// Says what was read, and what was not.
-fn summarize(trace: &Trace) {
+fn summarize(trace: &TraceModel) {
     let count = |count: usize| grouped(i128::try_from(count).unwrap_or(i128::MAX));
     output::note(format_args!(
         "read from {}: {} kernels, {} copies, fills and waits, {} ops, {} allocations, {} counters",

@@ -14,7 +14,7 @@ use std::path::Path;
 
 use stallmap_console::exit::Outcome;
 use stallmap_console::explain::capture_failure;
-use stallmap_formats::input::Input;
+use stallmap_formats::input::ImportInput;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::cell::Blob;
 use stallmap_schema::id::{Address, KernelId, OpId, PystatesHash, RunId, StorageId};
@@ -24,17 +24,17 @@ use stallmap_schema::tables::python::{PythonFrame, PythonState};
 use stallmap_schema::tables::replay;
 use stallmap_schema::tables::tensor;
 use stallmap_schema::word::{Instrument, Match, StorageOrigin};
-use stallmap_trace::model::{Kernel, Requests, Trace};
-use stallmap_write::{CaptureWriter, Form};
+use stallmap_trace::model::{LaunchRequests, TraceKernel, TraceModel};
+use stallmap_write::{CaptureForm, CaptureWriter};
 
 pub(crate) use self::into::into;
-use self::names::Names;
+use self::names::NumberedNames;
 
 /// Writes the capture. One that fails leaves nothing.
-pub(crate) fn write(trace: &Trace, inputs: &[Input], output: &Path) -> Outcome<()> {
+pub(crate) fn write(trace: &TraceModel, inputs: &[ImportInput], output: &Path) -> Outcome<()> {
     let write = || -> Result<(), CaptureError> {
-        let mut writer = CaptureWriter::create(output, Form::File)?;
-        Writing::of(trace).write(&mut writer, inputs)?;
+        let mut writer = CaptureWriter::create(output, CaptureForm::File)?;
+        RecordingWriter::of(trace).write(&mut writer, inputs)?;
         writer.note([format!("imported from {}", trace.tool)]);
         writer.finish().map(drop)
     };
@@ -42,21 +42,21 @@ pub(crate) fn write(trace: &Trace, inputs: &[Input], output: &Path) -> Outcome<(
 }
 
 /// A recording with the numbers of its rows.
-struct Writing<'a> {
-    trace: &'a Trace,
+struct RecordingWriter<'a> {
+    trace: &'a TraceModel,
     /// Places of kernels in the order of launches: by process, then by the time of the call.
     order: Vec<usize>,
     /// The position of each launch in its process.
     ordinals: Vec<u64>,
-    names: Names,
+    names: NumberedNames,
     /// Hashes of frames and stacks, by place.
     stacks: Vec<PystatesHash>,
 }
 
-impl<'a> Writing<'a> {
-    fn of(trace: &'a Trace) -> Self {
+impl<'a> RecordingWriter<'a> {
+    fn of(trace: &'a TraceModel) -> Self {
         let mut order: Vec<usize> = (0..trace.kernels.len()).collect();
-        let begin = |kernel: &Kernel| kernel.time_ns.map(|(begin, _)| begin);
+        let begin = |kernel: &TraceKernel| kernel.time_ns.map(|(begin, _)| begin);
         order.sort_by_key(|&place| {
             trace.kernels.get(place).map(|kernel| (kernel.process, kernel.called_ns(), begin(kernel), place))
         });
@@ -68,10 +68,10 @@ impl<'a> Writing<'a> {
         });
         let ordinals = ordinals.collect();
         let stacks = names::stack_hashes(trace);
-        Self { trace, order, ordinals, names: Names::of(trace), stacks }
+        Self { trace, order, ordinals, names: NumberedNames::of(trace), stacks }
     }
 
-    fn write(&self, writer: &mut CaptureWriter, inputs: &[Input]) -> Result<(), CaptureError> {
+    fn write(&self, writer: &mut CaptureWriter, inputs: &[ImportInput]) -> Result<(), CaptureError> {
         self.runs(writer, inputs)?;
         code::write(self, writer)?;
         writer.append_rows(
@@ -98,7 +98,7 @@ impl<'a> Writing<'a> {
     }
 
     /// Launches: number, position in the process, kernel.
-    fn launched(&self) -> impl Iterator<Item = (KernelId, u64, &'a Kernel)> {
+    fn launched(&self) -> impl Iterator<Item = (KernelId, u64, &'a TraceKernel)> {
         let kernels = self.order.iter().filter_map(|&place| self.trace.kernels.get(place));
         (0..)
             .map(KernelId)
@@ -112,7 +112,7 @@ impl<'a> Writing<'a> {
         self.order.iter().copied().zip((0..).map(KernelId)).collect()
     }
 
-    fn launch(&self, kernel_id: KernelId, ordinal: u64, kernel: &Kernel) -> Launch {
+    fn launch(&self, kernel_id: KernelId, ordinal: u64, kernel: &TraceKernel) -> Launch {
         let place = self.order.get(usize::try_from(kernel_id.0).unwrap_or(usize::MAX)).copied();
         let [grid_x, grid_y, grid_z] = kernel.grid.unwrap_or_default();
         let [block_x, block_y, block_z] = kernel.block.unwrap_or_default();
@@ -148,7 +148,7 @@ impl<'a> Writing<'a> {
         }
     }
 
-    fn launch_run(&self, kernel_id: KernelId, ordinal: u64, kernel: &Kernel) -> LaunchRun {
+    fn launch_run(&self, kernel_id: KernelId, ordinal: u64, kernel: &TraceKernel) -> LaunchRun {
         let thread = kernel.call.map(|call| call.thread);
         // A source of accesses may lack those of a launch. No other source has any.
         let is_accesses = self
@@ -156,7 +156,7 @@ impl<'a> Writing<'a> {
             .processes
             .get(kernel.process)
             .is_some_and(|run| run.instrument == Instrument::Accesses);
-        let requests = kernel.requests.or_else(|| is_accesses.then(Requests::default));
+        let requests = kernel.requests.or_else(|| is_accesses.then(LaunchRequests::default));
         LaunchRun {
             run_id: run_id(kernel.process),
             ordinal,
@@ -277,7 +277,7 @@ impl<'a> Writing<'a> {
     /// Counters refer to bundles. A bundle without content says why there is none.
     fn counters(&self, writer: &mut CaptureWriter) -> Result<(), CaptureError> {
         let ids = self.ids();
-        let mut counters: Vec<(KernelId, &stallmap_trace::model::Counter)> = self
+        let mut counters: Vec<(KernelId, &stallmap_trace::model::TraceCounter)> = self
             .trace
             .counters
             .iter()

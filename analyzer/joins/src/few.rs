@@ -16,8 +16,8 @@ use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties as _};
 
-type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
-type Plan = Arc<dyn ExecutionPlan>;
+type PhysicalRule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
+type ExecutionPlanRef = Arc<dyn ExecutionPlan>;
 
 /// Rules that only save time when the plan runs.
 const OF_MANY_ROWS: [&str; 8] = [
@@ -49,17 +49,17 @@ pub fn is_chosen(config: &ConfigOptions) -> bool {
 }
 
 /// Rules that do less for plans over few rows.
-pub(crate) fn shortened(rules: Vec<Rule>) -> Vec<Rule> {
+pub(crate) fn shortened(rules: Vec<PhysicalRule>) -> Vec<PhysicalRule> {
     let first = rules.iter().position(|rule| rule.name() == PROJECTIONS);
-    let shortened = |(at, rule): (usize, Rule)| {
-        type Short = fn(Plan) -> Result<Plan>;
+    let shortened = |(at, rule): (usize, PhysicalRule)| {
+        type Short = fn(ExecutionPlanRef) -> Result<ExecutionPlanRef>;
         let (is_short, short): (fn(&ConfigOptions) -> bool, Short) = match rule.name() {
             PROJECTIONS if Some(at) == first => (has_one_partition, Ok),
             REQUIREMENTS => (has_one_partition, |plan| plan.transform_up(with_required).data()),
             name if OF_MANY_ROWS.contains(&name) => (is_chosen, Ok),
             _ => return rule,
         };
-        Arc::new(Shortened { rule, short, is_short })
+        Arc::new(ShortenedRule { rule, short, is_short })
     };
     rules.into_iter().enumerate().map(shortened).collect()
 }
@@ -71,19 +71,23 @@ fn has_one_partition(config: &ConfigOptions) -> bool {
 
 /// A rule, and its short form for some plans.
 #[derive(Debug)]
-struct Shortened {
-    rule: Rule,
-    short: fn(Plan) -> Result<Plan>,
+struct ShortenedRule {
+    rule: PhysicalRule,
+    short: fn(ExecutionPlanRef) -> Result<ExecutionPlanRef>,
     is_short: fn(&ConfigOptions) -> bool,
 }
 
-impl PhysicalOptimizerRule for Shortened {
-    fn optimize(&self, plan: Plan, config: &ConfigOptions) -> Result<Plan> {
+impl PhysicalOptimizerRule for ShortenedRule {
+    fn optimize(&self, plan: ExecutionPlanRef, config: &ConfigOptions) -> Result<ExecutionPlanRef> {
         self.optimize_with_context(plan, &ConfigOnlyContext::new(config))
     }
 
     /// The context has the sizes of the inputs of joins.
-    fn optimize_with_context(&self, plan: Plan, context: &dyn PhysicalOptimizerContext) -> Result<Plan> {
+    fn optimize_with_context(
+        &self,
+        plan: ExecutionPlanRef,
+        context: &dyn PhysicalOptimizerContext,
+    ) -> Result<ExecutionPlanRef> {
         if (self.is_short)(context.config_options()) {
             (self.short)(plan)
         } else {
@@ -101,14 +105,14 @@ impl PhysicalOptimizerRule for Shortened {
 }
 
 /// An operator whose inputs have one partition, and their rows an order, where it requires that.
-fn with_required(plan: Plan) -> Result<Transformed<Plan>> {
+fn with_required(plan: ExecutionPlanRef) -> Result<Transformed<ExecutionPlanRef>> {
     let partitions = plan.input_distribution_requirements().into_per_child();
     let required = zip(partitions, plan.required_input_ordering());
     let mut has_changed = false;
     let mut inputs = Vec::new();
     for (input, (partitions, order)) in zip(plan.children(), required) {
         let mut input = Arc::clone(input);
-        let is_divided = |input: &Plan| input.output_partitioning().partition_count() > 1;
+        let is_divided = |input: &ExecutionPlanRef| input.output_partitioning().partition_count() > 1;
         // One partition has the rows of each key together, too.
         if is_divided(&input) && !matches!(partitions, Distribution::UnspecifiedDistribution) {
             input = Arc::new(CoalescePartitionsExec::new(input));

@@ -15,12 +15,12 @@ const MOST: i128 = (1 << (BITS - 1)) - 1;
 
 /// The groups of rows with equal keys.
 #[derive(Debug, Default)]
-pub(super) struct Groups {
+pub(super) struct KeyGroups {
     numbers: HashMap<OwnedRow, u32>,
     bytes: usize,
 }
 
-impl Groups {
+impl KeyGroups {
     /// The group of each row. None without keys. A row with a key that is null has no group: it equals no other.
     pub(super) fn add(
         &mut self,

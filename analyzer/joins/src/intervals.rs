@@ -9,7 +9,7 @@ const MAX_KNOWN: usize = 1 << 20;
 
 /// Intervals, both ends inclusive, with the rows that they are of.
 #[derive(Debug, Default)]
-pub(super) struct Intervals {
+pub(super) struct RowIntervals {
     /// By their lows.
     lows: Vec<i128>,
     rows: Vec<u32>,
@@ -19,7 +19,7 @@ pub(super) struct Intervals {
     bounds: Vec<i128>,
 }
 
-impl Intervals {
+impl RowIntervals {
     /// Intervals by row. Those without one of their ends hold no point.
     pub(super) fn new(lows: &[Option<i128>], highs: &[Option<i128>]) -> Self {
         let ends = lows.iter().zip(highs).zip(0_u32..);
@@ -70,7 +70,7 @@ impl Intervals {
 
 /// The intervals that hold points, remembered for points nearby.
 #[derive(Debug, Default)]
-pub(super) struct Finder {
+pub(super) struct IntervalFinder {
     /// The found rows of each stretch between two bounds.
     known: HashMap<usize, Range<usize>>,
     found: Vec<u32>,
@@ -80,16 +80,16 @@ pub(super) struct Finder {
     last: Range<usize>,
 }
 
-impl Finder {
+impl IntervalFinder {
     /// The rows of all intervals that hold a point, in the order of their lows.
-    pub(super) fn find(&mut self, intervals: &Intervals, point: i128) -> &[u32] {
+    pub(super) fn find(&mut self, intervals: &RowIntervals, point: i128) -> &[u32] {
         if !(self.low <= point && point < self.high) {
             self.move_to(intervals, point);
         }
         self.found.get(self.last.clone()).unwrap_or_default()
     }
 
-    fn move_to(&mut self, intervals: &Intervals, point: i128) {
+    fn move_to(&mut self, intervals: &RowIntervals, point: i128) {
         let after = intervals.bounds.partition_point(|bound| *bound <= point);
         let before = after.checked_sub(1).and_then(|place| intervals.bounds.get(place));
         self.low = before.copied().unwrap_or(i128::MIN);
@@ -122,8 +122,8 @@ mod tests {
             points in vec(-2..43_i128, 0..60),
         ) {
             let (lows, highs): (Vec<_>, Vec<_>) = ends.iter().copied().unzip();
-            let intervals = Intervals::new(&lows, &highs);
-            let mut finder = Finder::default();
+            let intervals = RowIntervals::new(&lows, &highs);
+            let mut finder = IntervalFinder::default();
             for point in points {
                 let mut found = finder.find(&intervals, point).to_vec();
                 found.sort_unstable();

@@ -30,15 +30,15 @@ use datafusion::physical_plan::{
 use futures::{StreamExt, TryStreamExt};
 use tokio::sync::OnceCell;
 
-use crate::groups::{Groups, in_group};
-use crate::intervals::{Finder, Intervals};
+use crate::groups::{KeyGroups, in_group};
+use crate::intervals::{IntervalFinder, RowIntervals};
 
 /// Pairs whose condition is evaluated at once.
 const PAIRS_AT_A_TIME: usize = 1 << 15;
 
 /// The parts of a condition that make it an interval join.
 #[derive(Clone, Debug)]
-pub(super) struct Bounds {
+pub(super) struct IntervalCondition {
     /// The side with the intervals.
     pub(super) intervals: JoinSide,
     /// A number of each row of the other side.
@@ -52,7 +52,7 @@ pub(super) struct Bounds {
     pub(super) is_semi: bool,
 }
 
-impl Bounds {
+impl IntervalCondition {
     /// True if a join of this type can be one by these bounds: an inner join, or a semi join that returns points.
     pub(super) fn is_for(&self, kind: JoinType) -> bool {
         match kind {
@@ -69,21 +69,21 @@ impl Bounds {
 pub(super) struct IntervalJoinExec {
     /// Left and right.
     inputs: [Arc<dyn ExecutionPlan>; 2],
-    bounds: Bounds,
+    bounds: IntervalCondition,
     filter: JoinFilter,
     /// The output columns, by their side and position.
     columns: Vec<(JoinSide, usize)>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
-    collected: Arc<OnceCell<Collected>>,
+    collected: Arc<OnceCell<CollectedSide>>,
 }
 
 /// All rows of the side with the intervals.
 #[derive(Debug)]
-struct Collected {
+struct CollectedSide {
     rows: RecordBatch,
-    groups: Groups,
-    intervals: Intervals,
+    groups: KeyGroups,
+    intervals: RowIntervals,
     _memory: MemoryReservation,
 }
 
@@ -94,7 +94,7 @@ impl IntervalJoinExec {
         projection: Option<&[usize]>,
         schema: SchemaRef,
         filter: JoinFilter,
-        bounds: Bounds,
+        bounds: IntervalCondition,
     ) -> Self {
         let of = |side: JoinSide, input: &Arc<dyn ExecutionPlan>| {
             (0..input.schema().fields().len()).map(move |column| (side, column))
@@ -113,7 +113,7 @@ impl IntervalJoinExec {
 
     fn over(
         inputs: [Arc<dyn ExecutionPlan>; 2],
-        bounds: Bounds,
+        bounds: IntervalCondition,
         filter: JoinFilter,
         columns: Vec<(JoinSide, usize)>,
         equivalences: EquivalenceProperties,
@@ -136,7 +136,7 @@ impl IntervalJoinExec {
 
 impl DisplayAs for IntervalJoinExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Bounds { intervals, point, low, high, keys, is_semi } = &self.bounds;
+        let IntervalCondition { intervals, point, low, high, keys, is_semi } = &self.bounds;
         let semi = if *is_semi { " (semi)" } else { "" };
         write!(f, "IntervalJoinExec{semi}: intervals={intervals}, point={point}, low={low}, high={high}")?;
         keys[0].iter().zip(&keys[1]).try_for_each(|(key, other)| write!(f, ", {other} = {key}"))
@@ -200,8 +200,8 @@ impl ExecutionPlan for IntervalJoinExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let (intervals, points) = self.sides();
-        let joining = Joining {
-            collect: Collect {
+        let joining = RunningJoin {
+            collect: CollectSide {
                 input: Arc::clone(intervals),
                 bounds: self.bounds.clone(),
                 collected: Arc::clone(&self.collected),
@@ -211,7 +211,7 @@ impl ExecutionPlan for IntervalJoinExec {
             filter: self.filter.clone(),
             columns: self.columns.clone(),
             schema: self.schema(),
-            finder: Finder::default(),
+            finder: IntervalFinder::default(),
             open: None,
         };
         let metrics = BaselineMetrics::new(&self.metrics, partition);
@@ -228,19 +228,19 @@ impl ExecutionPlan for IntervalJoinExec {
 }
 
 /// Collects the side with the intervals, once for all partitions.
-struct Collect {
+struct CollectSide {
     input: Arc<dyn ExecutionPlan>,
-    bounds: Bounds,
-    collected: Arc<OnceCell<Collected>>,
+    bounds: IntervalCondition,
+    collected: Arc<OnceCell<CollectedSide>>,
     context: Arc<TaskContext>,
 }
 
-impl Collect {
-    async fn get(&self) -> Result<&Collected> {
+impl CollectSide {
+    async fn get(&self) -> Result<&CollectedSide> {
         self.collected.get_or_try_init(|| self.collect()).await
     }
 
-    async fn collect(&self) -> Result<Collected> {
+    async fn collect(&self) -> Result<CollectedSide> {
         let memory = MemoryConsumer::new("IntervalJoinExec").register(self.context.memory_pool());
         let mut input = self.input.execute(0, Arc::clone(&self.context))?;
         let mut batches = Vec::new();
@@ -252,42 +252,42 @@ impl Collect {
         let rows = concat_batches(&self.input.schema(), &batches)?;
         drop(batches);
         let (mut low, mut high) = (numbers(&self.bounds.low, &rows)?, numbers(&self.bounds.high, &rows)?);
-        let mut groups = Groups::default();
+        let mut groups = KeyGroups::default();
         if let Some(of_rows) = groups.add(&self.bounds.keys[0], &rows)? {
             in_group(&mut low, &of_rows);
             in_group(&mut high, &of_rows);
         }
-        let intervals = Intervals::new(&low, &high);
+        let intervals = RowIntervals::new(&low, &high);
         memory.try_resize(rows.get_array_memory_size() + groups.bytes() + intervals.bytes())?;
-        Ok(Collected { rows, groups, intervals, _memory: memory })
+        Ok(CollectedSide { rows, groups, intervals, _memory: memory })
     }
 }
 
 /// A join that runs.
-struct Joining {
-    collect: Collect,
+struct RunningJoin {
+    collect: CollectSide,
     points: SendableRecordBatchStream,
     filter: JoinFilter,
     columns: Vec<(JoinSide, usize)>,
     schema: SchemaRef,
-    finder: Finder,
-    open: Option<Open>,
+    finder: IntervalFinder,
+    open: Option<OpenPoints>,
 }
 
 /// A batch of points of which some rows remain.
-struct Open {
+struct OpenPoints {
     rows: RecordBatch,
     points: Vec<Option<i128>>,
     next: usize,
 }
 
 /// Rows of both sides, pair by pair.
-struct Pairs {
+struct RowPairs {
     intervals: UInt32Array,
     points: UInt32Array,
 }
 
-impl Joining {
+impl RunningJoin {
     /// The next pairs that meet the condition. `None` after the last.
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
@@ -298,13 +298,13 @@ impl Joining {
                 if let Some(of_rows) = groups.find(&self.collect.bounds.keys[1], &rows)? {
                     in_group(&mut points, &of_rows);
                 }
-                self.open = Some(Open { rows, points, next: 0 });
+                self.open = Some(OpenPoints { rows, points, next: 0 });
                 continue;
             };
             let collected = self.collect.get().await?;
             let pairs = open.pairs(&collected.intervals, &mut self.finder);
-            let Bounds { intervals: side, is_semi, .. } = self.collect.bounds;
-            let sides = Sides { side, is_semi, intervals: &collected.rows, points: &open.rows };
+            let IntervalCondition { intervals: side, is_semi, .. } = self.collect.bounds;
+            let sides = JoinSides { side, is_semi, intervals: &collected.rows, points: &open.rows };
             let joined = sides.join(&pairs, &self.filter, &self.columns, &self.schema)?;
             if open.next >= open.points.len() {
                 self.open = None;
@@ -317,9 +317,9 @@ impl Joining {
     }
 }
 
-impl Open {
+impl OpenPoints {
     /// The candidates of the next rows.
-    fn pairs(&mut self, intervals: &Intervals, finder: &mut Finder) -> Pairs {
+    fn pairs(&mut self, intervals: &RowIntervals, finder: &mut IntervalFinder) -> RowPairs {
         let (mut found, mut rows) = (Vec::new(), Vec::new());
         while found.len() < PAIRS_AT_A_TIME
             && let Some(point) = self.points.get(self.next)
@@ -330,13 +330,13 @@ impl Open {
             }
             self.next += 1;
         }
-        Pairs { intervals: found.into(), points: rows.into() }
+        RowPairs { intervals: found.into(), points: rows.into() }
     }
 }
 
 /// Rows of both sides.
 #[derive(Clone, Copy)]
-struct Sides<'a> {
+struct JoinSides<'a> {
     /// The side with the intervals.
     side: JoinSide,
     is_semi: bool,
@@ -344,11 +344,11 @@ struct Sides<'a> {
     points: &'a RecordBatch,
 }
 
-impl Sides<'_> {
+impl JoinSides<'_> {
     /// The pairs that meet a condition, with some columns.
     fn join(
         self,
-        pairs: &Pairs,
+        pairs: &RowPairs,
         condition: &JoinFilter,
         columns: &[(JoinSide, usize)],
         schema: &SchemaRef,
@@ -363,7 +363,7 @@ impl Sides<'_> {
             .as_boolean_opt()
             .ok_or_else(|| DataFusionError::Internal("a condition of a join is true or false".to_owned()))?;
         let chosen = |rows: &UInt32Array| Ok::<_, DataFusionError>(filter(rows, met)?.as_primitive().clone());
-        let mut pairs = Pairs { intervals: chosen(&pairs.intervals)?, points: chosen(&pairs.points)? };
+        let mut pairs = RowPairs { intervals: chosen(&pairs.intervals)?, points: chosen(&pairs.points)? };
         if self.is_semi {
             // All pairs of a row follow each other. No column of the intervals is asked for.
             let mut points = pairs.points.values().to_vec();
@@ -376,7 +376,7 @@ impl Sides<'_> {
     }
 
     /// A column of the pairs.
-    fn column(self, (side, place): (JoinSide, usize), pairs: &Pairs) -> Result<ArrayRef> {
+    fn column(self, (side, place): (JoinSide, usize), pairs: &RowPairs) -> Result<ArrayRef> {
         let (rows, numbers) =
             if side == self.side { (self.intervals, &pairs.intervals) } else { (self.points, &pairs.points) };
         Ok(take(rows.column(place), numbers, None)?)

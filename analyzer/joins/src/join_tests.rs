@@ -33,8 +33,8 @@ const JOINS: [&str; 14] = [
     "SELECT x FROM b RIGHT SEMI JOIN a ON a.y = b.y AND a.x >= b.low AND a.x < b.low + b.high",
 ];
 
-type Point = (Option<u64>, Option<i64>);
-type Interval = (Option<u64>, u32, Option<i64>);
+type TestPoint = (Option<u64>, Option<i64>);
+type TestInterval = (Option<u64>, u32, Option<i64>);
 
 fn batches(columns: Vec<(&str, ArrayRef)>) -> MemTable {
     let rows = RecordBatch::try_from_iter_with_nullable(
@@ -47,8 +47,8 @@ fn batches(columns: Vec<(&str, ArrayRef)>) -> MemTable {
 }
 
 fn context(
-    points: &[Point],
-    intervals: &[Interval],
+    points: &[TestPoint],
+    intervals: &[TestInterval],
     has_rule: bool,
     runtime: Arc<RuntimeEnv>,
 ) -> SessionContext {

@@ -34,12 +34,12 @@ pub(crate) struct KeyFilter {
     key: Arc<dyn PhysicalExpr>,
     schema: SchemaRef,
     filter: Arc<DynamicFilterPhysicalExpr>,
-    seen: Mutex<Seen>,
+    seen: Mutex<SeenKeys>,
 }
 
 /// The keys and the end of the first side, until now.
 #[derive(Debug, Default)]
-struct Seen {
+struct SeenKeys {
     keys: BTreeSet<u64>,
     /// Partitions that have ended.
     ended: usize,
@@ -61,7 +61,7 @@ impl KeyFilter {
     }
 
     /// No holder can panic between two states, so a poisoned lock is sound.
-    fn seen(&self) -> MutexGuard<'_, Seen> {
+    fn seen(&self) -> MutexGuard<'_, SeenKeys> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -176,8 +176,8 @@ impl ExecutionPlan for KeysExec {
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let input = self.input.execute(partition, context)?;
         let partitions = self.input.output_partitioning().partition_count();
-        let part = Part { filter: Arc::clone(&self.filter), partitions };
-        let next = async |(mut input, part): (SendableRecordBatchStream, Part)| {
+        let part = OpenPartition { filter: Arc::clone(&self.filter), partitions };
+        let next = async |(mut input, part): (SendableRecordBatchStream, OpenPartition)| {
             let rows = input.next().await?;
             let rows = rows.and_then(|rows| part.filter.add(&rows).map(|()| rows));
             Some((rows, (input, part)))
@@ -188,13 +188,13 @@ impl ExecutionPlan for KeysExec {
 }
 
 /// A partition that has not ended. A join that drops it has no use for more rows of either side.
-struct Part {
+struct OpenPartition {
     filter: Arc<KeyFilter>,
     /// All partitions of the first side.
     partitions: usize,
 }
 
-impl Drop for Part {
+impl Drop for OpenPartition {
     fn drop(&mut self) {
         self.filter.end(self.partitions);
     }

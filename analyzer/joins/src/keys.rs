@@ -28,7 +28,7 @@ use crate::known::HiddenExec;
 
 /// The operator that has only rows whose column passes a filter. The filter is complete once the join has its keys.
 /// None if it is another operator, or cannot leave rows out by this column.
-pub type Narrow = fn(
+pub type NarrowPlan = fn(
     plan: &Arc<dyn ExecutionPlan>,
     column: usize,
     filter: &Arc<DynamicFilterPhysicalExpr>,
@@ -38,12 +38,12 @@ pub type Narrow = fn(
 /// Passes the keys of a join's first side to the operator that its second side's key comes from.
 #[derive(Debug)]
 pub struct KeysOfJoins {
-    narrow: Narrow,
+    narrow: NarrowPlan,
 }
 
 impl KeysOfJoins {
     /// The rule for some operators.
-    pub const fn new(narrow: Narrow) -> Self {
+    pub const fn new(narrow: NarrowPlan) -> Self {
         Self { narrow }
     }
 }

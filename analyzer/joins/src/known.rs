@@ -26,14 +26,14 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties as _, PlanProperties,
 };
 
-type Plan = Arc<dyn ExecutionPlan>;
+type PlanRef = Arc<dyn ExecutionPlan>;
 
 /// The rule. It runs when the sides of joins are chosen, and before sorts are added.
 #[derive(Debug)]
 pub(crate) struct KnownOfJoins;
 
 impl PhysicalOptimizerRule for KnownOfJoins {
-    fn optimize(&self, plan: Plan, _: &ConfigOptions) -> Result<Plan> {
+    fn optimize(&self, plan: PlanRef, _: &ConfigOptions) -> Result<PlanRef> {
         plan.transform_up(with_less_known).data()
     }
 
@@ -47,14 +47,14 @@ impl PhysicalOptimizerRule for KnownOfJoins {
 }
 
 /// A join over sides of which it knows nothing wrong.
-fn with_less_known(plan: Plan) -> Result<Transformed<Plan>> {
+fn with_less_known(plan: PlanRef) -> Result<Transformed<PlanRef>> {
     let hash_join = plan.downcast_ref::<HashJoinExec>().map(HashJoinExec::join_type);
     let nested_loop = plan.downcast_ref::<NestedLoopJoinExec>().map(NestedLoopJoinExec::join_type);
     let sides = plan.children();
     let (Some(kind), [left, right]) = (hash_join.or(nested_loop), sides.as_slice()) else {
         return Ok(Transformed::no(plan));
     };
-    let is_ordered = |side: &Plan| side.output_ordering().is_some();
+    let is_ordered = |side: &PlanRef| side.output_ordering().is_some();
     let is_continued = hash_join.is_some()
         && matches!(kind, JoinType::Inner | JoinType::Right)
         && is_ordered(left)
@@ -64,7 +64,7 @@ fn with_less_known(plan: Plan) -> Result<Transformed<Plan>> {
     if !(is_continued || fills_left || fills_right) {
         return Ok(Transformed::no(plan));
     }
-    let hidden = |side: &Plan, knows_equal| -> Result<Plan> {
+    let hidden = |side: &PlanRef, knows_equal| -> Result<PlanRef> {
         Ok(Arc::new(HiddenExec::new(Arc::clone(side), knows_equal)?))
     };
     let left = if is_continued || fills_left { hidden(left, !fills_left)? } else { Arc::clone(left) };
@@ -75,7 +75,7 @@ fn with_less_known(plan: Plan) -> Result<Transformed<Plan>> {
 
 /// True if columns are known to have one value, or that of an expression: not so in a row of nulls. Columns that are
 /// equal to each other are equal in that, too.
-fn has_values(side: &Plan) -> bool {
+fn has_values(side: &PlanRef) -> bool {
     let known = side.equivalence_properties();
     let is_column = |expr: &Arc<dyn PhysicalExpr>| expr.is::<Column>();
     !known.constants().is_empty() || !known.eq_group().iter().all(|class| class.iter().all(is_column))
@@ -84,14 +84,14 @@ fn has_values(side: &Plan) -> bool {
 /// Passes the rows of a join's side on, and hides their order.
 #[derive(Debug)]
 pub(crate) struct HiddenExec {
-    input: Plan,
+    input: PlanRef,
     /// True if it does not hide which expressions are equal, or have one value.
     knows_equal: bool,
     properties: Arc<PlanProperties>,
 }
 
 impl HiddenExec {
-    fn new(input: Plan, knows_equal: bool) -> Result<Self> {
+    fn new(input: PlanRef, knows_equal: bool) -> Result<Self> {
         let mut known = EquivalenceProperties::new(input.schema());
         if knows_equal {
             known.add_equivalence_group(input.equivalence_properties().eq_group().clone())?;
@@ -116,7 +116,7 @@ impl ExecutionPlan for HiddenExec {
         &self.properties
     }
 
-    fn children(&self) -> Vec<&Plan> {
+    fn children(&self) -> Vec<&PlanRef> {
         vec![&self.input]
     }
 
@@ -131,12 +131,16 @@ impl ExecutionPlan for HiddenExec {
         Ok(TreeNodeRecursion::Continue)
     }
 
-    fn with_new_children(self: Arc<Self>, children: Vec<Plan>) -> Result<Plan> {
+    fn with_new_children(self: Arc<Self>, children: Vec<PlanRef>) -> Result<PlanRef> {
         let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
         self.replace_children(children, options)
     }
 
-    fn replace_children(self: Arc<Self>, mut children: Vec<Plan>, _: ReplaceChildrenOptions) -> Result<Plan> {
+    fn replace_children(
+        self: Arc<Self>,
+        mut children: Vec<PlanRef>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<PlanRef> {
         let input =
             children.pop().ok_or_else(|| DataFusionError::Internal("HiddenExec has one child".into()))?;
         Ok(Arc::new(Self::new(input, self.knows_equal)?))

@@ -19,8 +19,10 @@ use crate::{few, passes};
 
 /// DataFusion's rules, these two with care, and some only for plans of several passes or of many rows.
 pub fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
-    let careful: [Arc<dyn OptimizerRule + Send + Sync>; 2] =
-        [Arc::new(CrossJoins(EliminateCrossJoin::new())), Arc::new(Keys(ExtractEquijoinPredicate::new()))];
+    let careful: [Arc<dyn OptimizerRule + Send + Sync>; 2] = [
+        Arc::new(CrossJoins(EliminateCrossJoin::new())),
+        Arc::new(FilterKeys(ExtractEquijoinPredicate::new())),
+    ];
     let mut rules = Optimizer::new().rules;
     for own in careful {
         for rule in rules.iter_mut().filter(|rule| rule.name() == own.name()) {
@@ -53,9 +55,9 @@ impl OptimizerRule for CrossJoins {
 
 /// Turns equalities of a join's filter into keys.
 #[derive(Debug)]
-struct Keys(ExtractEquijoinPredicate);
+struct FilterKeys(ExtractEquijoinPredicate);
 
-impl OptimizerRule for Keys {
+impl OptimizerRule for FilterKeys {
     fn name(&self) -> &str {
         self.0.name()
     }

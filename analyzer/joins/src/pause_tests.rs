@@ -9,13 +9,13 @@ use datafusion::datasource::MemTable;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
-use crate::pauses::Pauses;
+use crate::pauses::JoinPauses;
 
 /// A context with tables `a` and `b`, each with a column `x` of numbers from 0.
 fn context(rows: [i64; 2], has_rule: bool) -> SessionContext {
     let state = SessionStateBuilder::new_with_default_features()
         .with_config(SessionConfig::new().with_target_partitions(1));
-    let state = if has_rule { state.with_physical_optimizer_rule(Arc::new(Pauses)) } else { state };
+    let state = if has_rule { state.with_physical_optimizer_rule(Arc::new(JoinPauses)) } else { state };
     let context = SessionContext::new_with_state(state.build());
     for (name, rows) in ["a", "b"].into_iter().zip(rows) {
         let x = Arc::new(Int64Array::from_iter_values(0..rows));

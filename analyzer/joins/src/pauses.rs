@@ -32,16 +32,16 @@ const PAIRS_AT_A_TIME: usize = 1 << 22;
 
 /// Gives joins pauses. Runs after the rules that look for joins.
 #[derive(Debug)]
-pub struct Pauses;
+pub struct JoinPauses;
 
-impl PhysicalOptimizerRule for Pauses {
+impl PhysicalOptimizerRule for JoinPauses {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         let pause = |plan: Arc<dyn ExecutionPlan>| {
             let has_filter = plan.downcast_ref::<HashJoinExec>().is_some_and(|join| join.filter().is_some());
             let plan = if plan.is::<NestedLoopJoinExec>() {
-                in_slices(plan, [Role::Counts, Role::Slices])?
+                in_slices(plan, [PauseRole::Counts, PauseRole::Slices])?
             } else if has_filter {
-                in_slices(plan, [Role::Passes, Role::Paced])?
+                in_slices(plan, [PauseRole::Passes, PauseRole::Paced])?
             } else {
                 plan
             };
@@ -54,9 +54,11 @@ impl PhysicalOptimizerRule for Pauses {
                 return Ok(Transformed::no(plan));
             }
             // Its own operator instead of DataFusion's: the operators above keep what is known of their inputs.
-            Ok(Transformed::yes(
-                Arc::new(SliceExec { role: Role::Rests, rows: Arc::default(), input: plan }) as _
-            ))
+            Ok(Transformed::yes(Arc::new(SliceExec {
+                role: PauseRole::Rests,
+                rows: Arc::default(),
+                input: plan,
+            }) as _))
         };
         plan.transform_up(pause).data()
     }
@@ -71,11 +73,11 @@ impl PhysicalOptimizerRule for Pauses {
 }
 
 /// A join that reads its sides in other batches.
-fn in_slices(join: Arc<dyn ExecutionPlan>, roles: [Role; 2]) -> Result<Arc<dyn ExecutionPlan>> {
+fn in_slices(join: Arc<dyn ExecutionPlan>, roles: [PauseRole; 2]) -> Result<Arc<dyn ExecutionPlan>> {
     let rows = Arc::new(AtomicUsize::new(0));
     let sides = join.children().into_iter().zip(roles);
     let sides = sides.map(|(side, role)| match role {
-        Role::Passes => Arc::clone(side),
+        PauseRole::Passes => Arc::clone(side),
         role => Arc::new(SliceExec { role, rows: Arc::clone(&rows), input: Arc::clone(side) }) as _,
     });
     let sides = sides.collect();
@@ -84,7 +86,7 @@ fn in_slices(join: Arc<dyn ExecutionPlan>, roles: [Role; 2]) -> Result<Arc<dyn E
 
 /// The treatment of batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
+enum PauseRole {
     /// Nothing.
     Passes,
     /// Each counts as a batch of a scan does, and has texts of its own.
@@ -99,12 +101,12 @@ enum Role {
 }
 
 /// The size of slices that keeps the time between two of them short.
-struct Pace {
+struct SlicePace {
     rows: usize,
     handed: Option<Instant>,
 }
 
-impl Pace {
+impl SlicePace {
     /// Rows of the first slice: each may meet as many rows as the first side has.
     const FIRST: usize = 64;
     const SHORT: Duration = Duration::from_millis(5);
@@ -124,7 +126,7 @@ impl Pace {
 /// Passes its input's rows on.
 #[derive(Debug)]
 struct SliceExec {
-    role: Role,
+    role: PauseRole,
     /// Rows of the first side.
     rows: Arc<AtomicUsize>,
     input: Arc<dyn ExecutionPlan>,
@@ -133,9 +135,9 @@ struct SliceExec {
 impl DisplayAs for SliceExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.role {
-            Role::Rests => "SliceExec: rests",
-            Role::Counts => "SliceExec: counts",
-            Role::Passes | Role::Slices | Role::Paced => "SliceExec",
+            PauseRole::Rests => "SliceExec: rests",
+            PauseRole::Counts => "SliceExec: counts",
+            PauseRole::Passes | PauseRole::Slices | PauseRole::Paced => "SliceExec",
         })
     }
 }
@@ -186,7 +188,7 @@ impl ExecutionPlan for SliceExec {
         let (rows, schema) = (Arc::clone(&self.rows), self.schema());
         let input = self.input.execute(partition, context)?;
         let passed = match self.role {
-            Role::Counts => {
+            PauseRole::Counts => {
                 rows.store(0, Ordering::Relaxed);
                 let count = move |batch: &Result<RecordBatch>| {
                     let more = batch.as_ref().map_or(0, RecordBatch::num_rows);
@@ -194,20 +196,20 @@ impl ExecutionPlan for SliceExec {
                 };
                 Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&schema), input.inspect(count)))
             }
-            Role::Slices => sliced(input, move || PAIRS_AT_A_TIME / rows.load(Ordering::Relaxed).max(1)),
-            Role::Paced => {
-                let mut pace = Pace { rows: Pace::FIRST, handed: None };
+            PauseRole::Slices => sliced(input, move || PAIRS_AT_A_TIME / rows.load(Ordering::Relaxed).max(1)),
+            PauseRole::Paced => {
+                let mut pace = SlicePace { rows: SlicePace::FIRST, handed: None };
                 sliced(input, move || {
                     let rows = pace.next();
                     pace.handed = Some(Instant::now());
                     rows
                 })
             }
-            Role::Rests => {
+            PauseRole::Rests => {
                 let own = input.map(|batch| Ok(texts::owned(batch?)?));
                 make_cooperative(Box::pin(RecordBatchStreamAdapter::new(schema, own)))
             }
-            Role::Passes => input,
+            PauseRole::Passes => input,
         };
         Ok(passed)
     }

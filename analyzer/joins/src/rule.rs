@@ -17,7 +17,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec};
 
-use crate::join::{Bounds, IntervalJoinExec, is_number};
+use crate::join::{IntervalCondition, IntervalJoinExec, is_number};
 use crate::known::KnownOfJoins;
 use crate::{few, sizes};
 
@@ -98,38 +98,41 @@ fn replaced(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<IntervalJoinExec>> {
 }
 
 /// A condition that has bounds for a join of a type, with them.
-fn with_bounds(filter: Option<&JoinFilter>, kind: JoinType) -> Result<Option<(JoinFilter, Bounds)>> {
+fn with_bounds(
+    filter: Option<&JoinFilter>,
+    kind: JoinType,
+) -> Result<Option<(JoinFilter, IntervalCondition)>> {
     let Some(filter) = filter else { return Ok(None) };
     let is_semi = kind != JoinType::Inner;
     let bounds = bounds(filter)?.filter(|bounds| bounds.is_for(kind));
-    Ok(bounds.map(|bounds| (filter.clone(), Bounds { is_semi, ..bounds })))
+    Ok(bounds.map(|bounds| (filter.clone(), IntervalCondition { is_semi, ..bounds })))
 }
 
 /// `greater >= less`, or `greater > less`.
-struct Comparison<'a> {
+struct BoundComparison<'a> {
     greater: &'a Arc<dyn PhysicalExpr>,
     less: &'a Arc<dyn PhysicalExpr>,
 }
 
 /// The bounds in a condition, if it has some.
-fn bounds(filter: &JoinFilter) -> Result<Option<Bounds>> {
-    let comparisons: Vec<Comparison<'_>> =
+fn bounds(filter: &JoinFilter) -> Result<Option<IntervalCondition>> {
+    let comparisons: Vec<BoundComparison<'_>> =
         split_conjunction(filter.expression()).into_iter().filter_map(comparison).collect();
     for low in &comparisons {
         let (Some(points), Some(intervals)) = (side(low.greater, filter), side(low.less, filter)) else {
             continue;
         };
         let point = uncast(low.greater);
-        let is_high = |high: &&Comparison<'_>| {
+        let is_high = |high: &&BoundComparison<'_>| {
             side(high.greater, filter) == Some(intervals) && uncast(high.less).eq(point)
         };
         let high = comparisons.iter().find(is_high).filter(|_| points != intervals);
         let is_usable =
-            |high: &&Comparison<'_>| are_numbers([point, low.less, high.greater], filter.schema());
+            |high: &&BoundComparison<'_>| are_numbers([point, low.less, high.greater], filter.schema());
         if let Some(high) = high.filter(is_usable) {
             let on_side = |expr| on_side(expr, filter);
             let (point, low, high) = (on_side(point)?, on_side(low.less)?, on_side(high.greater)?);
-            return Ok(Some(Bounds {
+            return Ok(Some(IntervalCondition {
                 intervals,
                 point,
                 low,
@@ -142,12 +145,12 @@ fn bounds(filter: &JoinFilter) -> Result<Option<Bounds>> {
     Ok(None)
 }
 
-fn comparison(part: &Arc<dyn PhysicalExpr>) -> Option<Comparison<'_>> {
+fn comparison(part: &Arc<dyn PhysicalExpr>) -> Option<BoundComparison<'_>> {
     let binary = part.downcast_ref::<BinaryExpr>()?;
     let (left, right) = (binary.left(), binary.right());
     match binary.op() {
-        Operator::GtEq | Operator::Gt => Some(Comparison { greater: left, less: right }),
-        Operator::LtEq | Operator::Lt => Some(Comparison { greater: right, less: left }),
+        Operator::GtEq | Operator::Gt => Some(BoundComparison { greater: left, less: right }),
+        Operator::LtEq | Operator::Lt => Some(BoundComparison { greater: right, less: left }),
         _ => None,
     }
 }

@@ -38,10 +38,10 @@ const KEYS_OF_A_ROW: usize = 4;
 /// Plans with the estimates of this module, or else without. DataFusion 55.2 rejects a plan of its own if a sort leaves
 /// out a column that is constant, and a join above it forgets this: that depends on the sides of joins.
 #[derive(Debug)]
-pub struct Planner;
+pub struct EstimatingPlanner;
 
 #[async_trait]
-impl QueryPlanner for Planner {
+impl QueryPlanner for EstimatingPlanner {
     async fn create_physical_plan(
         &self,
         plan: &LogicalPlan,
@@ -64,14 +64,14 @@ impl QueryPlanner for Planner {
 
 /// The estimates of this module.
 pub fn registry() -> StatisticsRegistry {
-    StatisticsRegistry::with_providers(vec![Arc::new(Sizes)])
+    StatisticsRegistry::with_providers(vec![Arc::new(RowEstimates)])
 }
 
 /// Rows of each operator from the rows of its inputs. Unknown rows stay unknown: then the order of the query stands.
 #[derive(Debug)]
-struct Sizes;
+struct RowEstimates;
 
-impl StatisticsProvider for Sizes {
+impl StatisticsProvider for RowEstimates {
     fn compute_statistics(
         &self,
         plan: &dyn ExecutionPlan,

@@ -17,30 +17,31 @@ mod verdict;
 mod write;
 
 use arrow::array::RecordBatch;
-use stallmap::location::Location;
+use stallmap::location::CaptureLocation;
 use stallmap::session::Session;
 
 use self::ask::{ask, ask_all, keep_views};
-use self::fact::{Decision, Fact};
-use self::found::{Changes, Found};
-use self::gate::Judged;
-use self::query::{Measure, Query, Script, keys};
-use self::row::Row;
-pub use self::shown::{Change, Changed, Difference, Shown, shown};
-use self::verdict::{Headline, LineKernel, Words};
+use self::fact::{CaptureFact, FactDecision};
+use self::found::{ComparisonResult, PartChanges};
+use self::gate::JudgedCondition;
+use self::query::{DiffMeasure, DiffQuery, QueryScript, keys};
+use self::row::CompareRow;
+pub use self::shown::{ChangedPart, FactDifference, MetricChange, ShownComparison, shown};
+use self::verdict::{DiffLineKernel, MetricWords, TotalChange};
 use stallmap::library::queries::{self as library, diff as queries};
-use stallmap_console::answer::Answer;
-use stallmap_console::args::diff::{Diff, DiffFormat, DiffMetric, Part, Per};
-use stallmap_console::args::gate::Gate;
+use stallmap_console::answer::SectionAnswer;
+use stallmap_console::args::diff::{DiffArgs, DiffDivisor, DiffFormat, DiffMetric, DiffPart};
+use stallmap_console::args::gate::ChangeCondition;
 use stallmap_console::args::named::NamedCapture;
-use stallmap_console::context::{Context, runtime};
-use stallmap_console::exit::{Failure, GATE, NOT_COMPARABLE, OK, Outcome, USAGE};
+use stallmap_console::context::{CommandContext, runtime};
+use stallmap_console::exit::{CommandFailure, GATE, NOT_COMPARABLE, OK, Outcome, USAGE};
 use stallmap_console::output;
-use stallmap_console::output::progress::Progress;
-use stallmap_console::row::Row as _;
+use stallmap_console::output::progress::ProgressSpinner;
+use stallmap_console::row::QueryRow as _;
 
 /// The parts compared by default.
-const PARTS: [Part; 5] = [Part::Tensors, Part::Roles, Part::Lines, Part::Ops, Part::Kernels];
+const PARTS: [DiffPart; 5] =
+    [DiffPart::Tensors, DiffPart::Roles, DiffPart::Lines, DiffPart::Ops, DiffPart::Kernels];
 
 /// Variation of a launch between repetitions, where none were recorded: the option's default.
 const SPREAD: f64 = 0.05;
@@ -49,27 +50,27 @@ const SPREAD: f64 = 0.05;
 const NO_LINE: &str = "(no Python line)";
 
 /// Statements of a section.
-type Statement = (library::Query, Script);
+type SectionStatements = (library::CommandQuery, QueryScript);
 
 /// A comparison under way.
-struct Comparison<'a> {
-    args: &'a Diff,
+struct CaptureComparison<'a> {
+    args: &'a DiffArgs,
     session: &'a Session,
-    query: Query,
+    query: DiffQuery,
     /// Statements that compare the facts.
-    script: Script,
-    decision: Decision,
-    facts: Vec<Fact>,
+    script: QueryScript,
+    decision: FactDecision,
+    facts: Vec<CaptureFact>,
     metric: DiffMetric,
 }
 
 /// Compares, prints, and judges.
-pub fn run(context: &Context, args: &Diff) -> Outcome {
+pub fn run(context: &CommandContext, args: &DiffArgs) -> Outcome {
     let parts = parts(args)?;
     let captures = named(&args.captures);
     let names: Vec<String> = captures.iter().filter_map(|(name, _)| name.clone()).collect();
     let session = {
-        let _progress = Progress::start("opening the captures");
+        let _progress = ProgressSpinner::start("opening the captures");
         context.open(&captures)?
     };
     runtime()?.block_on(compare(args, &session, names, &parts))
@@ -79,10 +80,10 @@ pub fn run(context: &Context, args: &Diff) -> Outcome {
 ///
 /// # Errors
 /// Fails if the captures are not comparable, and if a query fails.
-pub async fn sections(session: &Session, args: &Diff) -> Outcome<Vec<Answer>> {
+pub async fn sections(session: &Session, args: &DiffArgs) -> Outcome<Vec<SectionAnswer>> {
     let parts = parts(args)?;
     let names = session.captures().iter().map(|capture| capture.name.clone()).collect();
-    let (comparison, facts) = Comparison::begin(args, session, names, &parts).await?;
+    let (comparison, facts) = CaptureComparison::begin(args, session, names, &parts).await?;
     if let Some(refusal) = comparison.refusal() {
         return Err(comparison.refused(&refusal));
     }
@@ -92,37 +93,46 @@ pub async fn sections(session: &Session, args: &Diff) -> Outcome<Vec<Answer>> {
 }
 
 /// A comparison of one part, for programs.
-pub struct Compared {
+pub struct ComparedPart {
     /// Facts that decide whether the captures are comparable.
-    pub facts: Answer,
+    pub facts: SectionAnswer,
     /// The changes, or the reason for none.
-    pub part: Result<Answer, String>,
+    pub part: Result<SectionAnswer, String>,
 }
 
 /// Compares one part of the captures of a session, each with the first.
-pub async fn compared(session: &Session, part: Part, metric: DiffMetric, top: u32) -> Outcome<Compared> {
+pub async fn compared(
+    session: &Session,
+    part: DiffPart,
+    metric: DiffMetric,
+    top: u32,
+) -> Outcome<ComparedPart> {
     let names = session.captures().iter().map(|capture| capture.name.clone()).collect();
-    let mut query = Query { names, per: Per::Auto, top, is_all: false, spread: SPREAD };
+    let mut query = DiffQuery { names, per: DiffDivisor::Auto, top, is_all: false, spread: SPREAD };
     let script = query.comparable(metric);
     let found = ask(session, &script).await?;
-    let facts = Fact::read(queries::COMPARABLE.name, &found)?;
-    let decision = Decision::of(&facts, Per::Auto);
+    let facts = CaptureFact::read(queries::COMPARABLE.name, &found)?;
+    let decision = FactDecision::of(&facts, DiffDivisor::Auto);
     query.per = decision.per;
     let base = query.names.first().map_or("", String::as_str);
     let refusal = fact::refusal(&facts, base);
-    let facts = Answer { section: queries::COMPARABLE, sql: script.text(), rows: found, absence: None };
+    let facts =
+        SectionAnswer { section: queries::COMPARABLE, sql: script.text(), rows: found, absence: None };
     if let Some(refusal) = refusal {
-        return Ok(Compared { facts, part: Err(refusal) });
+        return Ok(ComparedPart { facts, part: Err(refusal) });
     }
     let script = query.part(part, decision.measure(metric));
     let rows = ask(session, &script).await?;
-    Ok(Compared { facts, part: Ok(Answer { section: keys(part), sql: script.text(), rows, absence: None }) })
+    Ok(ComparedPart {
+        facts,
+        part: Ok(SectionAnswer { section: keys(part), sql: script.text(), rows, absence: None }),
+    })
 }
 
-async fn compare(args: &Diff, session: &Session, names: Vec<String>, parts: &[Part]) -> Outcome {
-    let progress = Progress::of(session.work(), "comparing facts");
-    let parts = if is_tables(args, &names) { parts } else { &[Part::Lines] };
-    let (comparison, facts) = Comparison::begin(args, session, names, parts).await?;
+async fn compare(args: &DiffArgs, session: &Session, names: Vec<String>, parts: &[DiffPart]) -> Outcome {
+    let progress = ProgressSpinner::of(session.work(), "comparing facts");
+    let parts = if is_tables(args, &names) { parts } else { &[DiffPart::Lines] };
+    let (comparison, facts) = CaptureComparison::begin(args, session, names, parts).await?;
     if args.sql {
         drop(progress);
         return comparison.print_sql(parts);
@@ -143,23 +153,23 @@ async fn compare(args: &Diff, session: &Session, names: Vec<String>, parts: &[Pa
     Ok(if failures.is_empty() { OK } else { GATE })
 }
 
-impl<'a> Comparison<'a> {
+impl<'a> CaptureComparison<'a> {
     /// Compares the facts of captures. The other value is the section that shows them. Without a metric, time is
     /// compared, or samples if the captures do not know time alike. The views of `parts` are computed next to those of
     /// the facts.
     async fn begin(
-        args: &'a Diff,
+        args: &'a DiffArgs,
         session: &'a Session,
         names: Vec<String>,
-        parts: &[Part],
-    ) -> Outcome<(Self, Answer)> {
-        let query = Query { names, per: args.per, top: args.rows, is_all: args.all, spread: args.spread };
+        parts: &[DiffPart],
+    ) -> Outcome<(Self, SectionAnswer)> {
+        let query = DiffQuery { names, per: args.per, top: args.rows, is_all: args.all, spread: args.spread };
         let metric = args.metric.unwrap_or(DiffMetric::Time);
         let facts = query.comparable(metric);
         if !args.sql && session.remembered_script(&facts.text()).is_none() {
-            let measure = Measure { metric, is_scaled: false };
+            let measure = DiffMeasure { metric, is_scaled: false };
             let costs = parts.iter().map(|&part| query.part(part, measure));
-            let scripts: Vec<Script> = costs.chain([facts, query.totals(&[])]).collect();
+            let scripts: Vec<QueryScript> = costs.chain([facts, query.totals(&[])]).collect();
             keep_views(session, &scripts.iter().collect::<Vec<_>>()).await?;
         }
         let (comparison, facts) = Self::with_metric(args, session, query.clone(), metric).await?;
@@ -173,17 +183,17 @@ impl<'a> Comparison<'a> {
     }
 
     async fn with_metric(
-        args: &'a Diff,
+        args: &'a DiffArgs,
         session: &'a Session,
-        mut query: Query,
+        mut query: DiffQuery,
         metric: DiffMetric,
-    ) -> Outcome<(Self, Answer)> {
+    ) -> Outcome<(Self, SectionAnswer)> {
         let script = query.comparable(metric);
         let rows = ask(session, &script).await?;
-        let facts = Fact::read(queries::COMPARABLE.name, &rows)?;
-        let decision = Decision::of(&facts, args.per);
+        let facts = CaptureFact::read(queries::COMPARABLE.name, &rows)?;
+        let decision = FactDecision::of(&facts, args.per);
         query.per = decision.per;
-        let section = Answer { section: queries::COMPARABLE, sql: script.text(), rows, absence: None };
+        let section = SectionAnswer { section: queries::COMPARABLE, sql: script.text(), rows, absence: None };
         Ok((Self { args, session, query, script, decision, facts, metric }, section))
     }
 
@@ -193,41 +203,46 @@ impl<'a> Comparison<'a> {
         if self.args.force { None } else { fact::refusal(&self.facts, base) }
     }
 
-    fn refused(&self, refusal: &str) -> Failure {
+    fn refused(&self, refusal: &str) -> CommandFailure {
         let metric = self.metric.name();
         let what = format!("the captures cannot be compared by {metric}: {refusal}");
         let other = if self.metric == DiffMetric::Time { "launches or sectors" } else { "time or launches" };
         let hint = format!("use --metric {other}, or --force to compare anyway");
-        Failure::message(NOT_COMPARABLE, what).hint(hint)
+        CommandFailure::message(NOT_COMPARABLE, what).hint(hint)
     }
 
     /// Everything that the output needs.
-    async fn find(&self, facts: Answer, parts: &[Part], progress: &Progress) -> Outcome<Found> {
+    async fn find(
+        &self,
+        facts: SectionAnswer,
+        parts: &[DiffPart],
+        progress: &ProgressSpinner,
+    ) -> Outcome<ComparisonResult> {
         progress.say("comparing costs");
         let mut answers = vec![facts];
         answers.extend(self.answers(self.costs(parts)).await?);
-        let headlines = self.headlines(&Row::read(queries::COMPARE.name, &answers[1].rows)?);
+        let headlines = self.headlines(&CompareRow::read(queries::COMPARE.name, &answers[1].rows)?);
         let mut changes = None;
         if !is_tables(self.args, &self.query.names) {
             changes = Some(self.changes(&answers[2].rows, &answers[3].rows).await?);
             answers.truncate(2);
         }
-        Ok(Found { answers, headlines, changes, gates: self.judged().await? })
+        Ok(ComparisonResult { answers, headlines, changes, gates: self.judged().await? })
     }
 
     /// A sentence about each capture.
-    fn headlines(&self, totals: &[Row]) -> Vec<Headline> {
+    fn headlines(&self, totals: &[CompareRow]) -> Vec<TotalChange> {
         let measure = self.measure();
         let total = total_of(if measure.is_time() { DiffMetric::Time } else { self.metric });
-        let rows: Vec<Row> = totals.iter().filter(|row| row.what == total).cloned().collect();
-        let words = Words {
+        let rows: Vec<CompareRow> = totals.iter().filter(|row| row.what == total).cloned().collect();
+        let words = MetricWords {
             metric: if measure.is_time() { DiffMetric::Time } else { self.metric },
             title: total,
             unit: write::unit(measure),
             per: match self.decision.per {
-                Per::Step => " a step",
-                Per::Launch => " a launch",
-                Per::Auto | Per::Total => "",
+                DiffDivisor::Step => " a step",
+                DiffDivisor::Launch => " a launch",
+                DiffDivisor::Auto | DiffDivisor::Total => "",
             },
             is_estimated: measure.is_time() && fact::is_estimated(&self.facts),
         };
@@ -235,26 +250,27 @@ impl<'a> Comparison<'a> {
     }
 
     /// The rows that changed: lines with their kernels, or kernels where the captures share no line.
-    async fn changes(&self, lines: &[RecordBatch], kernels: &[RecordBatch]) -> Outcome<Changes> {
-        let mut rows = Row::read(queries::COMPARE.name, lines)?;
-        let is_shared = |row: &Row| row.what != NO_LINE && row.base_launches > 0.0 && row.launches > 0.0;
+    async fn changes(&self, lines: &[RecordBatch], kernels: &[RecordBatch]) -> Outcome<PartChanges> {
+        let mut rows = CompareRow::read(queries::COMPARE.name, lines)?;
+        let is_shared =
+            |row: &CompareRow| row.what != NO_LINE && row.base_launches > 0.0 && row.launches > 0.0;
         if !rows.iter().any(is_shared) {
-            let kernels = self.query.part(Part::Kernels, self.measure());
-            rows = Row::read(queries::COMPARE.name, &ask(self.session, &kernels).await?)?;
-            return Ok(Changes { rows, kernels: Vec::new() });
+            let kernels = self.query.part(DiffPart::Kernels, self.measure());
+            rows = CompareRow::read(queries::COMPARE.name, &ask(self.session, &kernels).await?)?;
+            return Ok(PartChanges { rows, kernels: Vec::new() });
         }
-        Ok(Changes { rows, kernels: LineKernel::read(queries::LINE_KERNELS.name, kernels)? })
+        Ok(PartChanges { rows, kernels: DiffLineKernel::read(queries::LINE_KERNELS.name, kernels)? })
     }
 
-    fn measure(&self) -> Measure {
+    fn measure(&self) -> DiffMeasure {
         self.decision.measure(self.metric)
     }
 
     /// Answers to statements, asked at the same time.
-    async fn answers(&self, statements: Vec<Statement>) -> Outcome<Vec<Answer>> {
-        let scripts: Vec<&Script> = statements.iter().map(|(_, script)| script).collect();
+    async fn answers(&self, statements: Vec<SectionStatements>) -> Outcome<Vec<SectionAnswer>> {
+        let scripts: Vec<&QueryScript> = statements.iter().map(|(_, script)| script).collect();
         let found = ask_all(self.session, &scripts).await?;
-        let answer = |((section, script), rows): (&Statement, _)| Answer {
+        let answer = |((section, script), rows): (&SectionStatements, _)| SectionAnswer {
             section: *section,
             sql: script.text(),
             rows,
@@ -264,7 +280,7 @@ impl<'a> Comparison<'a> {
     }
 
     /// The statements about costs that the output shows.
-    fn costs(&self, parts: &[Part]) -> Vec<Statement> {
+    fn costs(&self, parts: &[DiffPart]) -> Vec<SectionStatements> {
         let mut statements = self.tables(parts);
         if !is_tables(self.args, &self.query.names) {
             statements.push(self.line_kernels());
@@ -273,19 +289,19 @@ impl<'a> Comparison<'a> {
     }
 
     /// The totals and the parts.
-    fn tables(&self, parts: &[Part]) -> Vec<Statement> {
+    fn tables(&self, parts: &[DiffPart]) -> Vec<SectionStatements> {
         let totals = (queries::TOTALS, self.query.totals(&self.decision.unknown));
         let parts = parts.iter().map(|&part| (keys(part), self.query.part(part, self.measure())));
         std::iter::once(totals).chain(parts).collect()
     }
 
     /// Kernels that a line has in one capture only.
-    fn line_kernels(&self) -> Statement {
-        let lines = self.query.part(Part::Lines, self.measure());
+    fn line_kernels(&self) -> SectionStatements {
+        let lines = self.query.part(DiffPart::Lines, self.measure());
         (queries::LINE_KERNELS, self.query.line_kernels(&lines))
     }
 
-    fn print_sql(&self, parts: &[Part]) -> Outcome {
+    fn print_sql(&self, parts: &[DiffPart]) -> Outcome {
         let (mut made, mut texts) = (Vec::new(), Vec::new());
         let facts = (queries::COMPARABLE, self.script.clone());
         for (section, mut script) in std::iter::once(facts).chain(self.costs(parts)) {
@@ -298,9 +314,9 @@ impl<'a> Comparison<'a> {
     }
 
     /// Subject of the printed comparison.
-    fn subject(&self) -> write::Subject<'_> {
+    fn subject(&self) -> write::ComparisonSubject<'_> {
         let paths = self.args.captures.iter().map(|capture| &*capture.path);
-        write::Subject {
+        write::ComparisonSubject {
             captures: self.query.names.iter().map(String::as_str).zip(paths).collect(),
             names: &self.query.names,
             facts: &self.facts,
@@ -312,18 +328,18 @@ impl<'a> Comparison<'a> {
     }
 
     /// The conditions with their results.
-    async fn judged(&self) -> Outcome<Vec<Judged>> {
+    async fn judged(&self) -> Outcome<Vec<JudgedCondition>> {
         let mut judged = Vec::new();
         for gate in &self.args.gates {
             let (rows, unit) = self.gated(gate).await?;
             judged.push(gate::judge(gate, &rows, unit));
         }
         for file in &self.args.row_gates {
-            judged.push(Judged {
+            judged.push(JudgedCondition {
                 condition: output::path(file),
                 rows: Vec::new(),
                 total: None,
-                unit: draw::Unit::Number,
+                unit: draw::DiffUnit::Number,
                 failure: row_gate::failure(self.session, file).await?,
             });
         }
@@ -331,26 +347,26 @@ impl<'a> Comparison<'a> {
     }
 
     /// All rows that a condition is about.
-    async fn gated(&self, gate: &Gate) -> Outcome<(Vec<Row>, draw::Unit)> {
+    async fn gated(&self, gate: &ChangeCondition) -> Outcome<(Vec<CompareRow>, draw::DiffUnit)> {
         let measure = self.decision.measure(gate.metric);
         if measure.is_scaled {
             let what = format!(
                 "`{}` cannot be checked: a sample represents a different time in each capture",
                 gate.text
             );
-            return Err(Failure::message(NOT_COMPARABLE, what).hint("use the metric time".to_owned()));
+            return Err(CommandFailure::message(NOT_COMPARABLE, what).hint("use the metric time".to_owned()));
         }
         let total = total_of(gate.metric);
         if self.decision.unknown.contains(&total) {
             let what = format!("`{}` cannot be checked: a capture lacks its data", gate.text);
-            return Err(Failure::message(NOT_COMPARABLE, what));
+            return Err(CommandFailure::message(NOT_COMPARABLE, what));
         }
-        let query = Query { is_all: true, ..self.query.clone() };
+        let query = DiffQuery { is_all: true, ..self.query.clone() };
         let script = match gate.part {
             Some(part) => query.part(part, measure),
             None => query.totals(&self.decision.unknown),
         };
-        let mut found = Row::read(queries::COMPARE.name, &ask(self.session, &script).await?)?;
+        let mut found = CompareRow::read(queries::COMPARE.name, &ask(self.session, &script).await?)?;
         if gate.part.is_none() {
             found.retain(|row| row.what == total);
         }
@@ -359,7 +375,7 @@ impl<'a> Comparison<'a> {
 }
 
 /// True for tables of parts. A screen shows the lines of two captures.
-fn is_tables(args: &Diff, names: &[String]) -> bool {
+fn is_tables(args: &DiffArgs, names: &[String]) -> bool {
     args.is_tables() || args.format() == DiffFormat::Text && names.len() > 2
 }
 
@@ -372,21 +388,21 @@ const fn total_of(metric: DiffMetric) -> &'static str {
 }
 
 /// The selected parts.
-fn parts(args: &Diff) -> Outcome<Vec<Part>> {
+fn parts(args: &DiffArgs) -> Outcome<Vec<DiffPart>> {
     let counts_launches = args.metric == Some(DiffMetric::Launches);
-    let has_launches = |part: Part| matches!(part, Part::Lines | Part::Ops | Part::Kernels);
+    let has_launches = |part: DiffPart| matches!(part, DiffPart::Lines | DiffPart::Ops | DiffPart::Kernels);
     if args.by.is_empty() {
         return Ok(PARTS.into_iter().filter(|&part| !counts_launches || has_launches(part)).collect());
     }
     match args.by.iter().find(|&&part| counts_launches && !has_launches(part)) {
-        Some(part) => Err(Failure::message(USAGE, format!("{} have no launches", part.name()))
+        Some(part) => Err(CommandFailure::message(USAGE, format!("{} have no launches", part.name()))
             .hint("only lines, ops and kernels have launches".to_owned())),
         None => Ok(args.by.clone()),
     }
 }
 
 /// The captures with names: a, b, c and so on by default.
-pub fn named(captures: &[NamedCapture]) -> Vec<(Option<String>, Location)> {
+pub fn named(captures: &[NamedCapture]) -> Vec<(Option<String>, CaptureLocation)> {
     let is_taken = |name: &str| captures.iter().any(|capture| capture.name.as_deref() == Some(name));
     let letters = ('a'..='z').map(String::from);
     let numbers = (1..).map(|number| format!("capture_{number}"));

@@ -7,21 +7,21 @@
 //!
 //! A view in a `WITH` hides the library's view of that name. Shares stay parts of all samples.
 
-use stallmap::lexer::{self, Kind};
+use stallmap::lexer::{self, TokenKind};
 use stallmap::library::queries::filter as queries;
 use stallmap::session::Session;
 
 use crate::kernel::{self, find};
 use stallmap_console::answer::{asked, fresh_kept_rows};
-use stallmap_console::args::filter::Filter as Args;
+use stallmap_console::args::filter::FilterArgs;
 use stallmap_console::args::list::ListFormat;
-use stallmap_console::exit::{Failure, Outcome, QUERY, USAGE};
+use stallmap_console::exit::{CommandFailure, Outcome, QUERY, USAGE};
 use stallmap_console::names::nearest;
 use stallmap_console::output;
 use stallmap_console::output::number::{measured, percent};
-use stallmap_console::output::paint::Role;
+use stallmap_console::output::paint::TextRole;
 use stallmap_console::output::shorten::printable;
-use stallmap_console::row::Row as _;
+use stallmap_console::row::QueryRow as _;
 use stallmap_console::rows;
 
 /// Names that a message lists.
@@ -39,13 +39,13 @@ const COSTS: [(&str, &str); 3] = [
 
 rows! {
     /// A line or op of the capture.
-    struct Place {
+    struct FilterSite {
         kind: String,
         label: String,
     }
 
     /// The part that a filter chooses.
-    struct Chosen {
+    struct ChosenLaunches {
         launches: f64,
         all_launches: f64,
         kernels: f64,
@@ -56,7 +56,7 @@ rows! {
 
 /// Launches of some kernels, lines and ops.
 #[derive(Clone, Debug)]
-pub struct Filter {
+pub struct LaunchFilter {
     /// The condition on the columns of `launch_context` and `tensor_cost`.
     launches: String,
     /// The condition on the columns of `finding`.
@@ -65,12 +65,12 @@ pub struct Filter {
     sentence: String,
 }
 
-impl Filter {
+impl LaunchFilter {
     /// The filter of a command line. None without one.
     ///
     /// # Errors
     /// Fails if the capture has no kernel, line or op of a name, with those that it has as a hint.
-    pub async fn of(session: &Session, args: &Args) -> Outcome<Option<Self>> {
+    pub async fn of(session: &Session, args: &FilterArgs) -> Outcome<Option<Self>> {
         if args.is_empty() {
             return Ok(None);
         }
@@ -115,7 +115,7 @@ impl Filter {
     pub fn sql(&self, query: &str) -> String {
         let reads = |name: &str| {
             lexer::tokens(query)
-                .any(|token| token.kind == Kind::Word && token.text.eq_ignore_ascii_case(name))
+                .any(|token| token.kind == TokenKind::Word && token.text.eq_ignore_ascii_case(name))
         };
         let mut parts = Vec::new();
         for (view, keys) in COSTS.iter().filter(|(view, _)| reads(view)) {
@@ -151,7 +151,7 @@ impl Filter {
             return Ok(());
         }
         let text = output::shorten::wrap(&sentence, output::page().width.unwrap_or(usize::MAX));
-        output::print(&format!("{}\n\n", output::page().paint.text(Role::Heading, &text)))
+        output::print(&format!("{}\n\n", output::page().paint.text(TextRole::Heading, &text)))
     }
 }
 
@@ -169,16 +169,16 @@ fn with(query: &str, parts: &str) -> String {
     }
 }
 
-async fn places(session: &Session) -> Outcome<Vec<Place>> {
+async fn places(session: &Session) -> Outcome<Vec<FilterSite>> {
     let query = queries::PLACES;
-    Place::read(query.name, &asked(session, query, &query.sql(&[])).await?)
+    FilterSite::read(query.name, &asked(session, query, &query.sql(&[])).await?)
 }
 
 async fn sentence(session: &Session, launches: &str, words: &str) -> Outcome<String> {
     let query = queries::SHARE;
     let rows = fresh_kept_rows(session, &query.sql(&[]).replace("$filter", launches)).await?;
-    let found = Chosen::read(query.name, &rows)?.into_iter().next();
-    let found = found.ok_or_else(|| Failure::message(QUERY, "the filter has no share"))?;
+    let found = ChosenLaunches::read(query.name, &rows)?.into_iter().next();
+    let found = found.ok_or_else(|| CommandFailure::message(QUERY, "the filter has no share"))?;
     let of = |some: f64, all: f64, noun: &str| format!("{} of {} {noun}", measured(some), measured(all));
     let share = found.share.map_or_else(String::new, |share| format!(", {} of all samples", percent(share)));
     Ok(format!(
@@ -191,7 +191,7 @@ async fn sentence(session: &Session, launches: &str, words: &str) -> Outcome<Str
 
 /// The labels of a kind that match.
 fn named<'a>(
-    places: &'a [Place],
+    places: &'a [FilterSite],
     kind: &str,
     wanted: &str,
     is_meant: impl Fn(&str, &str) -> bool,
@@ -210,11 +210,11 @@ fn named<'a>(
             format!("the costliest are {}", first.join(", "))
         }
     };
-    Err(Failure::message(USAGE, format!("no launch has the {kind} `{wanted}`")).hint(hint))
+    Err(CommandFailure::message(USAGE, format!("no launch has the {kind} `{wanted}`")).hint(hint))
 }
 
 /// The ops of a name, else of a name without namespace and overload, else of a part.
-fn ops<'a>(places: &'a [Place], wanted: &str) -> Outcome<Vec<&'a str>> {
+fn ops<'a>(places: &'a [FilterSite], wanted: &str) -> Outcome<Vec<&'a str>> {
     let whole = |label: &str, wanted: &str| label == wanted;
     let base = |label: &str, wanted: &str| {
         let name = label.rsplit("::").next().unwrap_or(label);
@@ -264,7 +264,7 @@ mod tests {
     #[test]
     fn ops_are_found_by_their_name_before_a_part_of_it() {
         let labels = ["aten::add.Tensor", "aten::addmm.default", "aten::add_.Tensor"];
-        let places = labels.map(|label| Place { kind: "op".to_owned(), label: label.to_owned() });
+        let places = labels.map(|label| FilterSite { kind: "op".to_owned(), label: label.to_owned() });
         let found = |wanted: &str| ops(&places, wanted).unwrap_or_default();
         assert_eq!(found("add"), ["aten::add.Tensor"]);
         assert_eq!(found("addmm.default"), ["aten::addmm.default"]);
@@ -277,7 +277,7 @@ mod tests {
     fn texts_cannot_leave_their_quotes() {
         let list = texts(["a.py:1 f'); DROP", "b"].into_iter());
         assert_eq!(list, "'a.py:1 f''); DROP', 'b'");
-        assert_eq!(lexer::tokens(&list).filter(|token| token.kind == Kind::Literal).count(), 2);
+        assert_eq!(lexer::tokens(&list).filter(|token| token.kind == TokenKind::Literal).count(), 2);
     }
 
     #[test]

@@ -20,46 +20,47 @@ use std::path::Path;
 
 use stallmap::session::Session;
 
-use self::read::{Other, Relation, Tensor};
-use crate::filter::Filter;
+use self::read::{ForestTensor, TensorRelation, UnattributedSamples};
+use crate::filter::LaunchFilter;
 use crate::known::known;
 use stallmap::library::queries::draw as queries;
 use stallmap_console::answer::rows;
 use stallmap_console::answer::write_rows;
-use stallmap_console::args::forest::Forest as Args;
-use stallmap_console::context::{Context, runtime};
-use stallmap_console::exit::{Failure, OK, Outcome, USAGE};
+use stallmap_console::args::forest::ForestArgs;
+use stallmap_console::context::{CommandContext, runtime};
+use stallmap_console::exit::{CommandFailure, OK, Outcome, USAGE};
 use stallmap_console::explain::arrow_failure;
 use stallmap_console::output;
-use stallmap_console::output::paint::Role;
-use stallmap_console::output::progress::Progress;
-use stallmap_console::row::Row as _;
+use stallmap_console::output::paint::TextRole;
+use stallmap_console::output::progress::ProgressSpinner;
+use stallmap_console::row::QueryRow as _;
 
 pub use dot::dot;
 pub use export::batch;
-pub use prune::{Choice, Picture};
-pub use svg::{Place, STYLE, draw};
-pub use tree::Forest;
+pub use prune::{ForestPicture, TensorChoice};
+pub use svg::{DrawingTarget, STYLE, draw};
+pub use tree::TensorForest;
 
 /// Prints the forest, draws it, or prints its queries.
-pub fn run(context: &Context, args: &Args) -> Outcome {
+pub fn run(context: &CommandContext, args: &ForestArgs) -> Outcome {
     let session = {
-        let _progress = Progress::start(format!("opening {}", args.capture.display()));
+        let _progress = ProgressSpinner::start(format!("opening {}", args.capture.display()));
         context.open(&[(None, args.capture.clone())])?
     };
     let runtime = runtime()?;
-    let filter = runtime.block_on(Filter::of(&session, &args.filter))?;
+    let filter = runtime.block_on(LaunchFilter::of(&session, &args.filter))?;
     if args.sql {
         return output::print(&filtered(filter.as_ref()).join("\n")).map(|()| OK);
     }
     let (known, forest) = {
-        let _progress = Progress::of(session.work(), "querying tensors");
+        let _progress = ProgressSpinner::of(session.work(), "querying tensors");
         let queries = filtered(filter.as_ref());
         (runtime.block_on(known(&session))?, runtime.block_on(asked(&session, args.each, &queries))?)
     };
-    let choice = Choice { top: usize::try_from(args.top).unwrap_or(usize::MAX), tensor: args.tensor.clone() };
+    let choice =
+        TensorChoice { top: usize::try_from(args.top).unwrap_or(usize::MAX), tensor: args.tensor.clone() };
     let picture = forest.choose(&choice).ok_or_else(|| no_such_tensor(args))?;
-    let files = [(args.dot.as_deref(), dot as fn(&Picture) -> String), (args.svg.as_deref(), file)];
+    let files = [(args.dot.as_deref(), dot as fn(&ForestPicture) -> String), (args.svg.as_deref(), file)];
     if let Some((path, draw)) = files.into_iter().find_map(|(path, draw)| Some((path?, draw))) {
         return write(path, &draw(&picture)).map(|()| OK);
     }
@@ -73,16 +74,16 @@ pub fn run(context: &Context, args: &Args) -> Outcome {
 }
 
 /// The forest of a capture: all its tensors, separate with `each`, otherwise grouped.
-pub async fn forest(session: &Session, each: bool) -> Outcome<Forest> {
+pub async fn forest(session: &Session, each: bool) -> Outcome<TensorForest> {
     asked(session, each, &sql()).await
 }
 
-async fn asked(session: &Session, each: bool, [nodes, edges, others]: &[String; 3]) -> Outcome<Forest> {
-    let nodes = Tensor::read("nodes", &rows(session, nodes).await?)?;
-    let edges = Relation::read("edges", &rows(session, edges).await?)?;
-    let others = Other::read("others", &rows(session, others).await?)?;
+async fn asked(session: &Session, each: bool, [nodes, edges, others]: &[String; 3]) -> Outcome<TensorForest> {
+    let nodes = ForestTensor::read("nodes", &rows(session, nodes).await?)?;
+    let edges = TensorRelation::read("edges", &rows(session, edges).await?)?;
+    let others = UnattributedSamples::read("others", &rows(session, others).await?)?;
     let others = others.into_iter().map(|other| (other.remainder, other.samples)).collect();
-    Ok(Forest::of(&nodes, &edges, others, each))
+    Ok(TensorForest::of(&nodes, &edges, others, each))
 }
 
 /// The queries of the forest: tensors, relations, and costs outside the trees.
@@ -91,18 +92,18 @@ pub fn sql() -> [String; 3] {
 }
 
 /// The queries, restricted to the launches of a filter if there is one.
-fn filtered(filter: Option<&Filter>) -> [String; 3] {
+fn filtered(filter: Option<&LaunchFilter>) -> [String; 3] {
     sql().map(|sql| filter.map_or(sql.clone(), |filter| filter.sql(&sql)))
 }
 
-fn file(picture: &Picture) -> String {
-    svg::draw(picture, svg::Place::File)
+fn file(picture: &ForestPicture) -> String {
+    svg::draw(picture, svg::DrawingTarget::File)
 }
 
-fn no_such_tensor(args: &Args) -> Failure {
+fn no_such_tensor(args: &ForestArgs) -> CommandFailure {
     let name = args.tensor.as_deref().unwrap_or_default();
     let name = output::shorten::printable(name);
-    Failure::message(USAGE, format!("no tensor's name holds `{name}`, and none has that tensor_id"))
+    CommandFailure::message(USAGE, format!("no tensor's name holds `{name}`, and none has that tensor_id"))
         .hint("stallmap sql NAME.stallmap -c 'SELECT DISTINCT tensor FROM tensor_node' lists them".to_owned())
 }
 
@@ -113,14 +114,14 @@ fn write(path: &Path, text: &str) -> Outcome<()> {
     output::file::save(path, text.as_bytes())
 }
 
-fn show(picture: &Picture) -> Outcome<()> {
+fn show(picture: &ForestPicture) -> Outcome<()> {
     let canvas = output::page();
-    let heading = canvas.paint.text(Role::Heading, "Tensor forest");
+    let heading = canvas.paint.text(TextRole::Heading, "Tensor forest");
     let doc = [
         "Samples of warps that waited for a tensor and its views. self: for the tensor alone. Below each tensor, its",
         "views. ← its source, ✎ writes into it. Tensors with equal op, line and shape are one row (×). Rows in",
         "parentheses are hidden or unattributed. Trees and these rows add up to the samples.",
     ];
-    let doc = doc.map(|line| canvas.paint.text(Role::Dim, line)).join("\n");
+    let doc = doc.map(|line| canvas.paint.text(TextRole::Dim, line)).join("\n");
     output::print(&format!("{heading}\n{doc}\n{}", text::draw(picture, canvas)))
 }

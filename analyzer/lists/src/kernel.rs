@@ -3,14 +3,14 @@
 use regex::Regex;
 use stallmap::session::Session;
 
-use crate::filter::Filter;
+use crate::filter::LaunchFilter;
 use stallmap::library::queries;
 use stallmap_console::answer;
-use stallmap_console::exit::{Failure, Outcome, USAGE};
+use stallmap_console::exit::{CommandFailure, Outcome, USAGE};
 use stallmap_console::output;
 use stallmap_console::output::number::measured;
-use stallmap_console::output::shorten::{Shorten, printable, shorten};
-use stallmap_console::row::Row as _;
+use stallmap_console::output::shorten::{ShortenSide, printable, shorten};
+use stallmap_console::row::QueryRow as _;
 use stallmap_console::rows;
 
 /// Kernels that a message lists.
@@ -21,7 +21,7 @@ const NAME_WIDTH: usize = 90;
 rows! {
     /// A kernel of the capture.
     #[derive(Clone, Debug)]
-    pub struct Kernel {
+    pub struct CaptureKernel {
         /// Its function.
         pub function_id: u64,
         /// Its label.
@@ -37,22 +37,22 @@ rows! {
 ///
 /// # Errors
 /// Fails if the query fails.
-pub async fn kernels(session: &Session) -> Outcome<Vec<Kernel>> {
+pub async fn kernels(session: &Session) -> Outcome<Vec<CaptureKernel>> {
     let query = queries::source::KERNELS;
-    Kernel::read(query.name, &answer::rows(session, &query.sql(&[])).await?)
+    CaptureKernel::read(query.name, &answer::rows(session, &query.sql(&[])).await?)
 }
 
 /// The hottest of the kernels that a filter chooses, by default of all. None if the capture has no kernels.
 ///
 /// # Errors
 /// Fails if the query fails.
-pub async fn choose(session: &Session, filter: Option<&Filter>) -> Outcome<Option<u64>> {
+pub async fn choose(session: &Session, filter: Option<&LaunchFilter>) -> Outcome<Option<u64>> {
     let Some(filter) = filter else {
         return Ok(kernels(session).await?.first().map(|kernel| kernel.function_id));
     };
     let query = queries::source::KERNELS;
     let rows = answer::fresh_kept_rows(session, &filter.sql(&query.sql(&[]))).await?;
-    let found = Kernel::read(query.name, &rows)?;
+    let found = CaptureKernel::read(query.name, &rows)?;
     if found.len() > 1 {
         output::note(format!(
             "{} kernels match {}: the hottest is shown.{}",
@@ -68,17 +68,17 @@ pub async fn choose(session: &Session, filter: Option<&Filter>) -> Outcome<Optio
 ///
 /// # Errors
 /// Fails if no kernel matches, with the hottest kernels as a hint.
-pub fn find(kernels: &[Kernel], wanted: &str) -> Outcome<Vec<Kernel>> {
+pub fn find(kernels: &[CaptureKernel], wanted: &str) -> Outcome<Vec<CaptureKernel>> {
     let found = matching(kernels, wanted);
     if found.is_empty() {
-        return Err(Failure::message(USAGE, format!("no kernel `{wanted}`")).hint(others(kernels)));
+        return Err(CommandFailure::message(USAGE, format!("no kernel `{wanted}`")).hint(others(kernels)));
     }
     Ok(found)
 }
 
-fn matching(kernels: &[Kernel], wanted: &str) -> Vec<Kernel> {
-    let named = |is_meant: &dyn Fn(&str) -> bool| -> Vec<Kernel> {
-        let is_named = |kernel: &&Kernel| {
+fn matching(kernels: &[CaptureKernel], wanted: &str) -> Vec<CaptureKernel> {
+    let named = |is_meant: &dyn Fn(&str) -> bool| -> Vec<CaptureKernel> {
+        let is_named = |kernel: &&CaptureKernel| {
             [&kernel.name, &kernel.full_name].into_iter().flatten().any(|name| is_meant(name))
         };
         kernels.iter().filter(is_named).cloned().collect()
@@ -86,7 +86,7 @@ fn matching(kernels: &[Kernel], wanted: &str) -> Vec<Kernel> {
     let id = wanted
         .strip_prefix("0x")
         .map_or_else(|| wanted.parse().ok(), |hex| u64::from_str_radix(hex, 16).ok());
-    let by_id: Vec<Kernel> =
+    let by_id: Vec<CaptureKernel> =
         kernels.iter().filter(|kernel| Some(kernel.function_id) == id).cloned().collect();
     if !by_id.is_empty() {
         return by_id;
@@ -101,16 +101,16 @@ fn matching(kernels: &[Kernel], wanted: &str) -> Vec<Kernel> {
 }
 
 /// Kernels as a hint.
-fn others(kernels: &[Kernel]) -> String {
+fn others(kernels: &[CaptureKernel]) -> String {
     format!("name one of these, or its identity:{}", listed(kernels))
 }
 
 /// Kernels, a line each.
-fn listed(kernels: &[Kernel]) -> String {
+fn listed(kernels: &[CaptureKernel]) -> String {
     let mut text = String::new();
     for kernel in kernels.iter().take(MAX_LISTED) {
         let name = kernel.name.as_deref().unwrap_or("(unnamed)");
-        let name = shorten(&printable(&name.replace('\n', " ")), NAME_WIDTH, Shorten::Middle);
+        let name = shorten(&printable(&name.replace('\n', " ")), NAME_WIDTH, ShortenSide::Middle);
         let samples = measured(kernel.samples);
         text.extend([format!("\n  {:#018x}  {samples:>9} samples  {name}", kernel.function_id)]);
     }
@@ -126,7 +126,7 @@ mod tests {
 
     #[track_caller]
     fn check(wanted: &str, expected: &[u64]) {
-        let kernel = |function_id, name: &str, label: &str| Kernel {
+        let kernel = |function_id, name: &str, label: &str| CaptureKernel {
             function_id,
             name: Some(label.to_owned()),
             full_name: Some(name.to_owned()),

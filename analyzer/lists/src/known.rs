@@ -8,14 +8,14 @@ use stallmap::library::queries;
 use stallmap_console::answer;
 use stallmap_console::args::list::ListFormat;
 use stallmap_console::exit::Outcome;
-use stallmap_console::output::paint::Role;
+use stallmap_console::output::paint::TextRole;
 use stallmap_console::output::{self, number};
-use stallmap_console::row::Row as _;
+use stallmap_console::row::QueryRow as _;
 use stallmap_console::rows;
 
 /// Completeness of a capture's costs.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Known {
+pub(crate) struct CostCompleteness {
     launches: f64,
     sampled_launches: f64,
     collected_samples: f64,
@@ -30,7 +30,7 @@ pub(crate) struct Known {
 
 rows! {
     /// A row of the query.
-    struct Found {
+    struct CompletenessRow {
         launches: Option<f64>,
         sampled_launches: Option<f64>,
         collected_samples: Option<f64>,
@@ -42,17 +42,18 @@ rows! {
 }
 
 /// Queries the completeness.
-pub(crate) async fn known(session: &Session) -> Outcome<Known> {
+pub(crate) async fn known(session: &Session) -> Outcome<CostCompleteness> {
     let query = queries::top::KNOWN;
-    let found =
-        Found::read(query.name, &answer::asked(session, query, &query.sql(&[])).await?)?.into_iter().next();
+    let found = CompletenessRow::read(query.name, &answer::asked(session, query, &query.sql(&[])).await?)?
+        .into_iter()
+        .next();
     let lost = answer::asked(session, queries::report::LOSSES, &queries::report::LOSSES.sql(&[])).await?;
     let is_lossy = lost.iter().any(|batch| batch.num_rows() > 0);
-    Ok(found.map(|found| Known::of(found, is_lossy)).unwrap_or_default())
+    Ok(found.map(|found| CostCompleteness::of(found, is_lossy)).unwrap_or_default())
 }
 
-impl Known {
-    fn of(found: Found, is_lossy: bool) -> Self {
+impl CostCompleteness {
+    fn of(found: CompletenessRow, is_lossy: bool) -> Self {
         Self {
             launches: found.launches.unwrap_or_default(),
             sampled_launches: found.sampled_launches.unwrap_or_default(),
@@ -106,9 +107,9 @@ impl Known {
         }
         let paint = output::page().paint;
         let lost = if self.is_lossy {
-            paint.text(Role::Warning, &format!("! {warning}"))
+            paint.text(TextRole::Warning, &format!("! {warning}"))
         } else {
-            paint.text(Role::Good, "Nothing was lost.")
+            paint.text(TextRole::Good, "Nothing was lost.")
         };
         output::print(&format!("{}\n{lost}\n\n", self.line(&capture)))
     }

@@ -4,19 +4,19 @@ use std::path::Path;
 
 use arrow::array::RecordBatch;
 
-use crate::filter::Filter;
+use crate::filter::LaunchFilter;
 use crate::known::known;
-use stallmap::library::queries::{Query, top as queries};
+use stallmap::library::queries::{CommandQuery, top as queries};
 use stallmap_console::absent;
 use stallmap_console::answer::{asked, nothing, write_rows};
-use stallmap_console::args::top::{Ranked, Top, TopSort};
-use stallmap_console::context::{Context, runtime};
-use stallmap_console::exit::{Failure, OK, Outcome, USAGE};
+use stallmap_console::args::top::{TopArgs, TopRanking, TopSort};
+use stallmap_console::context::{CommandContext, runtime};
+use stallmap_console::exit::{CommandFailure, OK, Outcome, USAGE};
 use stallmap_console::explain::arrow_failure;
-use stallmap_console::output::paint::Role;
-use stallmap_console::output::progress::Progress;
-use stallmap_console::output::table::Table;
-use stallmap_console::output::value::Look;
+use stallmap_console::output::paint::TextRole;
+use stallmap_console::output::progress::ProgressSpinner;
+use stallmap_console::output::table::TextTable;
+use stallmap_console::output::value::NumberFormat;
 use stallmap_console::output::{self, written};
 
 /// Base of shares.
@@ -28,21 +28,21 @@ const UNSHOWN: &[&str] =
     &["saving_samples", "samples", "subject", "kernel", "line", "op", "tensor_id", "found_by", "query"];
 
 /// Prints the list, or its query.
-pub fn run(context: &Context, args: &Top) -> Outcome {
+pub fn run(context: &CommandContext, args: &TopArgs) -> Outcome {
     let section = section(args)?;
     let sql = section.sql(&[("$top", args.rows.into())]).replace("$sort", column(args.what, args.sort)?);
     let session = {
-        let _progress = Progress::start(format!("opening {}", args.capture.display()));
+        let _progress = ProgressSpinner::start(format!("opening {}", args.capture.display()));
         context.open(&[(None, args.capture.clone())])?
     };
     let runtime = runtime()?;
-    let filter = runtime.block_on(Filter::of(&session, &args.filter))?;
+    let filter = runtime.block_on(LaunchFilter::of(&session, &args.filter))?;
     let sql = filter.as_ref().map_or(sql.clone(), |filter| filter.sql(&sql));
     if args.sql {
         return output::print(&sql).map(|()| OK);
     }
     let (known, rows) = {
-        let _progress = Progress::of(session.work(), format!("querying {}", section.name));
+        let _progress = ProgressSpinner::of(session.work(), format!("querying {}", section.name));
         (runtime.block_on(known(&session))?, runtime.block_on(asked(&session, section, &sql))?)
     };
     known.say(&args.capture, args.format())?;
@@ -56,38 +56,39 @@ pub fn run(context: &Context, args: &Top) -> Outcome {
     Ok(OK)
 }
 
-fn section(args: &Top) -> Outcome<Query> {
+fn section(args: &TopArgs) -> Outcome<CommandQuery> {
     Ok(match args.what {
-        Ranked::Tensors if args.ablated => queries::ABLATED,
-        Ranked::Tensors if args.traffic => queries::TRAFFIC,
+        TopRanking::Tensors if args.ablated => queries::ABLATED,
+        TopRanking::Tensors if args.traffic => queries::TRAFFIC,
         _ if args.ablated || args.traffic => {
-            return Err(Failure::message(USAGE, "experiments and traffic rank tensors only")
+            return Err(CommandFailure::message(USAGE, "experiments and traffic rank tensors only")
                 .hint("stallmap top tensors NAME.stallmap --traffic".to_owned()));
         }
-        Ranked::Tensors => queries::TENSORS,
-        Ranked::Ops => queries::OPS,
-        Ranked::Lines => queries::LINES,
-        Ranked::Kernels => queries::KERNELS,
-        Ranked::Findings => queries::FINDINGS,
+        TopRanking::Tensors => queries::TENSORS,
+        TopRanking::Ops => queries::OPS,
+        TopRanking::Lines => queries::LINES,
+        TopRanking::Kernels => queries::KERNELS,
+        TopRanking::Findings => queries::FINDINGS,
     })
 }
 
 /// The view column of a metric.
-fn column(what: Ranked, sort: Option<TopSort>) -> Outcome<&'static str> {
-    let wrong = |message: &str, hint: &str| Err(Failure::message(USAGE, message).hint(hint.to_owned()));
+fn column(what: TopRanking, sort: Option<TopSort>) -> Outcome<&'static str> {
+    let wrong =
+        |message: &str, hint: &str| Err(CommandFailure::message(USAGE, message).hint(hint.to_owned()));
     match (what, sort) {
-        (Ranked::Findings, None | Some(TopSort::Saving)) => Ok("saving_samples"),
-        (Ranked::Findings, Some(TopSort::Launches | TopSort::MemorySamples)) => {
+        (TopRanking::Findings, None | Some(TopSort::Saving)) => Ok("saving_samples"),
+        (TopRanking::Findings, Some(TopSort::Launches | TopSort::MemorySamples)) => {
             wrong("findings have neither launches nor memory stalls", "sort them by saving, samples or time")
         }
         (_, Some(TopSort::Saving)) => {
             wrong("only findings have a saving", "stallmap top findings ranks them")
         }
-        (Ranked::Tensors, Some(TopSort::Launches)) => {
+        (TopRanking::Tensors, Some(TopSort::Launches)) => {
             wrong("tensors have no launches", "sort them by samples, memory_samples or time")
         }
         // All of them share one total.
-        (Ranked::Tensors, Some(TopSort::MemorySamples)) => Ok("memory_share"),
+        (TopRanking::Tensors, Some(TopSort::MemorySamples)) => Ok("memory_share"),
         (_, None | Some(TopSort::Samples)) => Ok("samples"),
         (_, Some(TopSort::MemorySamples)) => Ok("memory_samples"),
         (_, Some(TopSort::Time)) => Ok("time_ns"),
@@ -95,21 +96,19 @@ fn column(what: Ranked, sort: Option<TopSort>) -> Outcome<&'static str> {
     }
 }
 
-fn show(args: &Top, section: Query, rows: &[RecordBatch], absence: Option<&str>) -> Outcome<()> {
+fn show(args: &TopArgs, section: CommandQuery, rows: &[RecordBatch], absence: Option<&str>) -> Outcome<()> {
     let canvas = output::page();
-    let mut heading = canvas.paint.text(Role::Heading, section.title()) + "\n";
+    let mut heading = canvas.paint.text(TextRole::Heading, section.title()) + "\n";
     for line in section.doc() {
-        heading += &(canvas.paint.text(Role::Dim, line) + "\n");
+        heading += &(canvas.paint.text(TextRole::Dim, line) + "\n");
     }
-    let mut table = Table::of(rows, Look::Report).map_err(arrow_failure)?.without(if output::is_wide() {
-        &[]
-    } else {
-        DETAILS
-    });
+    let mut table = TextTable::of(rows, NumberFormat::Report)
+        .map_err(arrow_failure)?
+        .without(if output::is_wide() { &[] } else { DETAILS });
     if table.rows() == 0 {
         return output::print(&(heading + &nothing(section, absence)));
     }
-    if args.what == Ranked::Findings {
+    if args.what == TopRanking::Findings {
         table = table.without(UNSHOWN).advice("sentence", "advice", canvas);
     }
     output::print(&heading)?;
@@ -117,7 +116,7 @@ fn show(args: &Top, section: Query, rows: &[RecordBatch], absence: Option<&str>)
     output::print(&hint(&args.capture, section))
 }
 
-fn hint(capture: &Path, section: Query) -> String {
+fn hint(capture: &Path, section: CommandQuery) -> String {
     let capture = output::path(capture);
     let what = match section {
         queries::ABLATED => "tensors --ablated",
@@ -125,5 +124,5 @@ fn hint(capture: &Path, section: Query) -> String {
         _ => section.name,
     };
     let text = format!("stallmap top {what} {capture} --sql   prints the query");
-    format!("\n{}\n", output::page().paint.text(Role::Dim, &text))
+    format!("\n{}\n", output::page().paint.text(TextRole::Dim, &text))
 }

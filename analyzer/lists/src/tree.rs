@@ -21,29 +21,29 @@ mod row;
 #[cfg(test)]
 mod tests;
 
-use stallmap::location::Location;
+use stallmap::location::CaptureLocation;
 use stallmap::session::Session;
 
 pub use self::graph::{GraphNode, graph};
 
-use self::cost::{Costs, Side};
-use self::draw::Picture;
-use self::forest::Forest;
-use self::judge::Question;
-use self::path::Launch;
-use self::row::{Choice, Row};
-use crate::filter::Filter;
-use crate::known::{Known, known};
-use stallmap::library::queries::{self, Query};
+use self::cost::{CaptureSide, PairedCosts};
+use self::draw::TreeDrawing;
+use self::forest::PathForest;
+use self::judge::JudgeQuery;
+use self::path::PathLaunch;
+use self::row::{RowChoice, TreeRow};
+use crate::filter::LaunchFilter;
+use crate::known::{CostCompleteness, known};
+use stallmap::library::queries::{self, CommandQuery};
 use stallmap_console::answer::asked;
 use stallmap_console::answer::write_rows;
-use stallmap_console::args::tree::{Metric, Tree, TreeSort};
-use stallmap_console::context::{Context, runtime};
+use stallmap_console::args::tree::{TreeArgs, TreeMetric, TreeSort};
+use stallmap_console::context::{CommandContext, runtime};
 use stallmap_console::exit::{OK, Outcome};
 use stallmap_console::explain::arrow_failure;
 use stallmap_console::output;
-use stallmap_console::output::paint::Role;
-use stallmap_console::output::progress::Progress;
+use stallmap_console::output::paint::TextRole;
+use stallmap_console::output::progress::ProgressSpinner;
 use stallmap_console::output::shorten::printable;
 
 /// Note on differences.
@@ -51,26 +51,26 @@ const NOISE: &str =
     "\nratio: after divided by before, with its 95 % CI from low to high. ~: not significant.";
 
 /// A capture's launches, and the completeness of their costs.
-struct Asked {
+struct TreeLaunches {
     session: Session,
-    launches: Vec<Launch>,
-    known: Known,
-    filter: Option<Filter>,
+    launches: Vec<PathLaunch>,
+    known: CostCompleteness,
+    filter: Option<LaunchFilter>,
 }
 
 /// Prints the tree, or its query.
-pub fn run(context: &Context, args: &Tree) -> Outcome {
+pub fn run(context: &CommandContext, args: &TreeArgs) -> Outcome {
     if args.sql {
         return show_sql(context, args);
     }
-    let Asked { session, launches, known, filter } = ask(context, args, &args.capture)?;
+    let TreeLaunches { session, launches, known, filter } = ask(context, args, &args.capture)?;
     let before = args.diff.as_ref().map(|other| ask(context, args, other)).transpose()?;
     say(args, &known, before.as_ref().map(|before| &before.known))?;
     let filters = before.iter().filter_map(|before| before.filter.as_ref()).chain(&filter);
     filters.into_iter().try_for_each(|filter| filter.say(args.format(), "these"))?;
     let mut sides = Vec::new();
-    sides.extend(before.map(|before| (Side::Before, before.launches)));
-    sides.push((Side::After, launches));
+    sides.extend(before.map(|before| (CaptureSide::Before, before.launches)));
+    sides.push((CaptureSide::After, launches));
     warn(args, &sides);
     let paths = path::paths(&sides, &args.by, args.frame());
     let mut rows = choose(args, &paths, &choice(args));
@@ -87,11 +87,11 @@ pub fn run(context: &Context, args: &Tree) -> Outcome {
     Ok(OK)
 }
 
-fn show_sql(context: &Context, args: &Tree) -> Outcome {
+fn show_sql(context: &CommandContext, args: &TreeArgs) -> Outcome {
     // The capture is opened anyway, to report a wrong path.
     let session = context.open(&[(None, args.capture.clone())])?;
-    let filter = runtime()?.block_on(Filter::of(&session, &args.filter))?;
-    let filtered = |query: Query| filtered(filter.as_ref(), query);
+    let filter = runtime()?.block_on(LaunchFilter::of(&session, &args.filter))?;
+    let filtered = |query: CommandQuery| filtered(filter.as_ref(), query);
     if args.diff.is_none() {
         return output::print(&filtered(queries::tree::LAUNCHES)).map(|()| OK);
     }
@@ -100,30 +100,32 @@ fn show_sql(context: &Context, args: &Tree) -> Outcome {
 }
 
 /// A query, restricted to the launches of a filter if there is one.
-fn filtered(filter: Option<&Filter>, query: Query) -> String {
+fn filtered(filter: Option<&LaunchFilter>, query: CommandQuery) -> String {
     let sql = query.sql(&[]);
     filter.map_or(sql.clone(), |filter| filter.sql(&sql))
 }
 
-fn ask(context: &Context, args: &Tree, capture: &Location) -> Outcome<Asked> {
+fn ask(context: &CommandContext, args: &TreeArgs, capture: &CaptureLocation) -> Outcome<TreeLaunches> {
     let session = {
-        let _progress = Progress::start(format!("opening {}", capture.display()));
+        let _progress = ProgressSpinner::start(format!("opening {}", capture.display()));
         context.open(&[(None, capture.clone())])?
     };
-    let _progress = Progress::of(session.work(), format!("asking {} for call paths", capture.display()));
+    let _progress =
+        ProgressSpinner::of(session.work(), format!("asking {} for call paths", capture.display()));
     let query = if args.diff.is_some() { queries::diff::TREE_LAUNCHES } else { queries::tree::LAUNCHES };
     let runtime = runtime()?;
     let known = runtime.block_on(known(&session))?;
-    let filter = runtime.block_on(Filter::of(&session, &args.filter))?;
+    let filter = runtime.block_on(LaunchFilter::of(&session, &args.filter))?;
     let rows = runtime.block_on(asked(&session, query, &filtered(filter.as_ref(), query)))?;
-    Ok(Asked { launches: read::launches(&rows)?, session, known, filter })
+    Ok(TreeLaunches { launches: read::launches(&rows)?, session, known, filter })
 }
 
 /// Unknown times.
-fn warn(args: &Tree, sides: &[(Side, Vec<Launch>)]) {
+fn warn(args: &TreeArgs, sides: &[(CaptureSide, Vec<PathLaunch>)]) {
     let launches = sides.iter().flat_map(|(_, launches)| launches);
     let timeless = launches.filter(|launch| launch.lacks_time).count();
-    let has_time = args.metrics.iter().any(|metric| matches!(metric, Metric::Time | Metric::TimePerLaunch));
+    let has_time =
+        args.metrics.iter().any(|metric| matches!(metric, TreeMetric::Time | TreeMetric::TimePerLaunch));
     if timeless > 0 && has_time {
         output::note(format_args!(
             "warning: the time of {timeless} launches is not known, and counts as none"
@@ -132,8 +134,13 @@ fn warn(args: &Tree, sides: &[(Side, Vec<Launch>)]) {
 }
 
 /// Computes the significance of each row among all rows, shown or not.
-fn compare(args: &Tree, session: &Session, paths: &path::Paths, rows: &mut [Row]) -> Outcome<()> {
-    let whole = Choice {
+fn compare(
+    args: &TreeArgs,
+    session: &Session,
+    paths: &path::LaunchPaths,
+    rows: &mut [TreeRow],
+) -> Outcome<()> {
+    let whole = RowChoice {
         include: None,
         exclude: None,
         threshold: 0.0,
@@ -142,25 +149,25 @@ fn compare(args: &Tree, session: &Session, paths: &path::Paths, rows: &mut [Row]
         ..choice(args)
     };
     let all = choose(args, paths, &whole);
-    let family: Vec<Costs> = all.iter().map(|row| row.total).collect();
-    let question = Question { family: &family, metrics: &args.metrics, spread: args.spread };
-    let _progress = Progress::of(session.work(), "comparing call paths");
+    let family: Vec<PairedCosts> = all.iter().map(|row| row.total).collect();
+    let question = JudgeQuery { family: &family, metrics: &args.metrics, spread: args.spread };
+    let _progress = ProgressSpinner::of(session.work(), "comparing call paths");
     runtime()?.block_on(judge::judge(session, &queries::diff::TREE_NODES.sql(&[]), rows, question))
 }
 
 /// The rows that the options choose.
-fn choose(args: &Tree, paths: &path::Paths, choice: &Choice<'_>) -> Vec<Row> {
+fn choose(args: &TreeArgs, paths: &path::LaunchPaths, choice: &RowChoice<'_>) -> Vec<TreeRow> {
     if args.flat {
         flat::rows(paths, choice)
     } else {
-        prune::rows(&Forest::of(paths, args.bottom_up), &paths.steps, choice)
+        prune::rows(&PathForest::of(paths, args.bottom_up), &paths.steps, choice)
     }
 }
 
 /// The filter of the options.
-fn choice(args: &Tree) -> Choice<'_> {
-    let metric = args.metrics.first().copied().unwrap_or(Metric::Samples);
-    Choice {
+fn choice(args: &TreeArgs) -> RowChoice<'_> {
+    let metric = args.metrics.first().copied().unwrap_or(TreeMetric::Samples);
+    RowChoice {
         include: args.include.as_ref(),
         exclude: args.exclude.as_ref(),
         threshold: args.threshold,
@@ -173,7 +180,7 @@ fn choice(args: &Tree) -> Choice<'_> {
 }
 
 /// Coverage of both captures, and warnings about comparability and missing times.
-fn say(args: &Tree, after: &Known, before: Option<&Known>) -> Outcome<()> {
+fn say(args: &TreeArgs, after: &CostCompleteness, before: Option<&CostCompleteness>) -> Outcome<()> {
     if let (Some(before), Some(path)) = (before, &args.diff) {
         before.say(path, args.format())?;
         let differ = |what: &str, one: &str, other: &str, so: &str| {
@@ -183,8 +190,10 @@ fn say(args: &Tree, after: &Known, before: Option<&Known>) -> Outcome<()> {
         if before.gpus != after.gpus {
             differ("different GPUs", &before.gpus, &after.gpus, "what they cost is not comparable");
         }
-        let counts_samples =
-            args.metrics.iter().any(|metric| matches!(metric, Metric::Samples | Metric::MemorySamples));
+        let counts_samples = args
+            .metrics
+            .iter()
+            .any(|metric| matches!(metric, TreeMetric::Samples | TreeMetric::MemorySamples));
         if before.periods != after.periods && counts_samples {
             let so = "samples are not comparable, -m time is";
             differ("different sampling periods in cycles", &before.periods, &after.periods, so);
@@ -194,7 +203,7 @@ fn say(args: &Tree, after: &Known, before: Option<&Known>) -> Outcome<()> {
     Ok(())
 }
 
-fn show(args: &Tree, rows: &[Row], steps: &[path::Step]) -> Outcome<()> {
+fn show(args: &TreeArgs, rows: &[TreeRow], steps: &[path::PathStep]) -> Outcome<()> {
     let canvas = output::page();
     let levels = args.by.iter().filter_map(clap::ValueEnum::to_possible_value);
     let levels = levels.map(|level| level.get_name().to_owned()).collect::<Vec<_>>().join(", ");
@@ -204,10 +213,10 @@ fn show(args: &Tree, rows: &[Row], steps: &[path::Step]) -> Outcome<()> {
         _ => ("Call paths", "Below each name, its callees. Children and self add up to their parent."),
     };
     let change = if args.diff.is_some() { ", with changes" } else { "" };
-    let heading = canvas.paint.text(Role::Heading, &format!("{title} by {levels}{change}"));
+    let heading = canvas.paint.text(TextRole::Heading, &format!("{title} by {levels}{change}"));
     let noise = if args.diff.is_some() { NOISE } else { "" };
-    let doc = canvas.paint.text(Role::Dim, &format!("{doc}{noise}"));
-    let picture = Picture {
+    let doc = canvas.paint.text(TextRole::Dim, &format!("{doc}{noise}"));
+    let picture = TreeDrawing {
         steps,
         metrics: &args.metrics,
         is_diff: args.diff.is_some(),

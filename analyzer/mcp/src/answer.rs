@@ -3,13 +3,13 @@
 use arrow::array::RecordBatch;
 use serde_json::{Map, Value, json};
 use stallmap_console::answer::json_rows;
-use stallmap_console::exit::{Failure, Outcome, QUERY};
+use stallmap_console::exit::{CommandFailure, Outcome, QUERY};
 use stallmap_console::explain::arrow_failure;
 use stallmap_console::output::gate;
 use stallmap_console::output::value::with_hex;
 use stallmap_schema::capture::manifest::{MAJOR, MINOR};
 
-use crate::desk::Capture;
+use crate::desk::DeskCapture;
 
 /// Rows of an answer.
 pub(crate) const MAX_ROWS: usize = 200;
@@ -22,7 +22,7 @@ const ANSWER_VERSION: u32 = 1;
 
 /// Rows within the caps, with the number of cut parts.
 #[derive(Debug, Default)]
-pub(crate) struct Rows {
+pub(crate) struct CappedRows {
     shown: Vec<Value>,
     bytes: usize,
     cut_cells: usize,
@@ -31,12 +31,13 @@ pub(crate) struct Rows {
     has_more: bool,
 }
 
-impl Rows {
+impl CappedRows {
     /// The rows of a query. One row more than `most` shows that there are more.
     pub(crate) fn of(batches: &[RecordBatch], most: usize) -> Outcome<Self> {
         let batches = batches.iter().map(with_hex).collect::<Result<Vec<_>, _>>().map_err(arrow_failure)?;
         let text = json_rows(&batches)?;
-        let all: Vec<Value> = serde_json::from_slice(&text).map_err(|error| Failure::new(QUERY, error))?;
+        let all: Vec<Value> =
+            serde_json::from_slice(&text).map_err(|error| CommandFailure::new(QUERY, error))?;
         let mut rows = Self { has_more: all.len() > most, ..Self::default() };
         all.into_iter().take(most).for_each(|row| rows.push(row));
         Ok(rows)
@@ -80,8 +81,13 @@ impl Rows {
 }
 
 /// A complete answer: rows with their query, and what limits conclusions from them.
-pub(crate) fn answer(captures: &[&Capture], query: &str, mut rows: Rows, more: Map<String, Value>) -> Value {
-    let by_name = |part: &dyn Fn(&Capture) -> &Value| {
+pub(crate) fn answer(
+    captures: &[&DeskCapture],
+    query: &str,
+    mut rows: CappedRows,
+    more: Map<String, Value>,
+) -> Value {
+    let by_name = |part: &dyn Fn(&DeskCapture) -> &Value| {
         let parts = captures.iter().map(|capture| (capture.name.clone(), part(capture).clone()));
         Value::Object(parts.collect())
     };
@@ -130,7 +136,7 @@ mod tests {
 
     #[test]
     fn caps_are_counted() {
-        let mut rows = Rows::default();
+        let mut rows = CappedRows::default();
         rows.push(json!({ "a": "x".repeat(5_000), "b": ["\u{1b}[2J"] }));
         assert_eq!((rows.cut_cells, rows.shown.len()), (1, 1));
         assert!(rows.shown[0]["a"].as_str().unwrap().ends_with("(3000 more characters)"));
@@ -144,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_complete_answer_is_not_marked() {
-        let mut rows = Rows::default();
+        let mut rows = CappedRows::default();
         rows.push(json!({ "a": 1 }));
         assert!(rows.truncated().is_null());
     }

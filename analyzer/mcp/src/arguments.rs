@@ -1,13 +1,13 @@
 //! Arguments of a call, checked by name and type.
 
 use serde_json::{Map, Value};
-use stallmap_console::exit::{Failure, Outcome, USAGE};
+use stallmap_console::exit::{CommandFailure, Outcome, USAGE};
 use stallmap_console::names::nearest;
 
 /// The arguments of a call.
-pub(crate) struct Arguments<'a>(Option<&'a Map<String, Value>>);
+pub(crate) struct CallParameters<'a>(Option<&'a Map<String, Value>>);
 
-impl<'a> Arguments<'a> {
+impl<'a> CallParameters<'a> {
     /// The arguments of a message.
     pub(crate) fn of(value: Option<&'a Value>) -> Self {
         Self(value.and_then(Value::as_object))
@@ -23,7 +23,7 @@ impl<'a> Arguments<'a> {
             || format!("arguments: {}", known.join(", ")),
             |near| format!("did you mean `{near}`?"),
         );
-        Err(Failure::message(USAGE, format!("no argument `{wrong}`")).hint(hint))
+        Err(CommandFailure::message(USAGE, format!("no argument `{wrong}`")).hint(hint))
     }
 
     /// A text. An absent one, a null and an empty one are none.
@@ -31,22 +31,23 @@ impl<'a> Arguments<'a> {
         match self.value(name) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.as_str()).filter(|text| !text.is_empty())),
-            Some(_) => Err(Failure::message(USAGE, format!("`{name}` is not a text"))),
+            Some(_) => Err(CommandFailure::message(USAGE, format!("`{name}` is not a text"))),
         }
     }
 
     /// A text that must be there.
     pub(crate) fn needed(&self, name: &str) -> Outcome<&'a str> {
-        self.text(name)?.ok_or_else(|| Failure::message(USAGE, format!("the argument `{name}` is missing")))
+        self.text(name)?
+            .ok_or_else(|| CommandFailure::message(USAGE, format!("the argument `{name}` is missing")))
     }
 
     /// A number of rows from 1 to a limit.
     pub(crate) fn count(&self, name: &str, default: usize, most: usize) -> Outcome<usize> {
         let Some(value) = self.value(name) else { return Ok(default) };
         let number = value.as_u64().and_then(|number| usize::try_from(number).ok());
-        number
-            .filter(|number| (1..=most).contains(number))
-            .ok_or_else(|| Failure::message(USAGE, format!("`{name}` is not a number from 1 to {most}")))
+        number.filter(|number| (1..=most).contains(number)).ok_or_else(|| {
+            CommandFailure::message(USAGE, format!("`{name}` is not a number from 1 to {most}"))
+        })
     }
 
     fn value(&self, name: &str) -> Option<&'a Value> {
@@ -63,7 +64,7 @@ mod tests {
     #[test]
     fn arguments_have_names_and_types() {
         let given = json!({ "kernel": "softmax", "top": 3, "line": null, "query": 1 });
-        let arguments = Arguments::of(Some(&given));
+        let arguments = CallParameters::of(Some(&given));
         assert_eq!(arguments.text("kernel").unwrap(), Some("softmax"));
         assert_eq!(arguments.text("line").unwrap(), None);
         assert_eq!(arguments.count("top", 10, 200).unwrap(), 3);

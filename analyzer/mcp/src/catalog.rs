@@ -6,10 +6,10 @@ use stallmap::session::Session;
 use stallmap_console::exit::Outcome;
 use stallmap_console::explain::explain;
 
-use crate::answer::Rows;
+use crate::answer::CappedRows;
 
 /// Entries that hold every word of a search, best first: in the name, then in the description.
-pub(crate) fn search(session: &Session, wanted: &str) -> Outcome<Rows> {
+pub(crate) fn search(session: &Session, wanted: &str) -> Outcome<CappedRows> {
     let words: Vec<String> = wanted.split_whitespace().map(str::to_lowercase).collect();
     let mut found: Vec<(usize, Value)> = Vec::new();
     let mut add = |name: &str, text: &str, entry: Value| {
@@ -50,7 +50,7 @@ pub(crate) fn search(session: &Session, wanted: &str) -> Outcome<Rows> {
         add(recipe.name(), &format!("{} {doc}", recipe.question()), entry);
     }
     found.sort_by_key(|(missing, _)| *missing);
-    let mut rows = Rows::default();
+    let mut rows = CappedRows::default();
     for (_, entry) in found {
         rows.push(entry);
     }

@@ -2,19 +2,19 @@
 
 use datafusion::logical_expr::LogicalPlan;
 use serde_json::{Value, json};
-use stallmap::library::queries::Query;
+use stallmap::library::queries::CommandQuery;
 use stallmap::library::queries::{agent as queries, report};
 use stallmap::session::Session;
 use stallmap_console::absent;
 use stallmap_console::answer::kept_rows;
 use stallmap_console::args::named::NamedCapture;
-use stallmap_console::context::{Context, runtime};
-use stallmap_console::exit::{Failure, Outcome, QUERY, USAGE};
+use stallmap_console::context::{CommandContext, runtime};
+use stallmap_console::exit::{CommandFailure, Outcome, QUERY, USAGE};
 use stallmap_console::explain::{explain, explain_in};
 use stallmap_console::names::nearest;
 use stallmap_lists::diff::named;
 
-use crate::answer::{Rows, shown};
+use crate::answer::{CappedRows, shown};
 
 /// Rows of losses in an answer.
 const MAX_LOSSES: usize = 20;
@@ -28,7 +28,7 @@ const QUESTIONS: [(&str, &str); 5] = [
 ];
 
 /// One open capture.
-pub(crate) struct Capture {
+pub(crate) struct DeskCapture {
     /// Its name in answers and in SQL.
     pub(crate) name: String,
     /// Its file.
@@ -44,15 +44,15 @@ pub(crate) struct Capture {
 }
 
 /// All open captures.
-pub(crate) struct Desk {
-    captures: Vec<Capture>,
+pub(crate) struct CaptureDesk {
+    captures: Vec<DeskCapture>,
     /// A session over several captures by name. None for one.
     all: Option<Session>,
 }
 
-impl Desk {
+impl CaptureDesk {
     /// Opens captures, and reads their coverage once.
-    pub(crate) fn open(context: &Context, captures: &[NamedCapture]) -> Outcome<Self> {
+    pub(crate) fn open(context: &CommandContext, captures: &[NamedCapture]) -> Outcome<Self> {
         let named = named(captures);
         let runtime = runtime()?;
         let mut opened = Vec::new();
@@ -66,12 +66,12 @@ impl Desk {
     }
 
     /// All captures.
-    pub(crate) fn captures(&self) -> &[Capture] {
+    pub(crate) fn captures(&self) -> &[DeskCapture] {
         &self.captures
     }
 
     /// A capture by name, or the first.
-    pub(crate) fn capture(&self, name: Option<&str>) -> Outcome<&Capture> {
+    pub(crate) fn capture(&self, name: Option<&str>) -> Outcome<&DeskCapture> {
         let found = match name {
             None => self.captures.first(),
             Some(name) => self.captures.iter().find(|capture| capture.name == name),
@@ -82,26 +82,26 @@ impl Desk {
                 || format!("captures: {}", names.join(", ")),
                 |near| format!("did you mean `{near}`?"),
             );
-            Failure::message(USAGE, "no capture has this name").hint(hint)
+            CommandFailure::message(USAGE, "no capture has this name").hint(hint)
         })
     }
 
     /// The session for queries by name.
     pub(crate) fn session(&self) -> Outcome<&Session> {
         let first = self.captures.first().map(|capture| &capture.session);
-        self.all.as_ref().or(first).ok_or_else(|| Failure::message(USAGE, "no capture is open"))
+        self.all.as_ref().or(first).ok_or_else(|| CommandFailure::message(USAGE, "no capture is open"))
     }
 
     /// The session over several captures.
     pub(crate) fn several(&self) -> Outcome<&Session> {
         self.all.as_ref().ok_or_else(|| {
-            Failure::message(USAGE, "one capture is open, and a comparison needs two")
+            CommandFailure::message(USAGE, "one capture is open, and a comparison needs two")
                 .hint("start the server with two captures".to_owned())
         })
     }
 }
 
-async fn described(name: String, path: String, session: Session) -> Outcome<Capture> {
+async fn described(name: String, path: String, session: Session) -> Outcome<DeskCapture> {
     let covered = library_rows(&session, queries::COVERAGE).await?;
     // Items without a total, such as the number of launches, are neither complete nor incomplete.
     let is = |row: &&Value, state: bool| row["is_whole"] == Value::Bool(state);
@@ -119,25 +119,25 @@ async fn described(name: String, path: String, session: Session) -> Outcome<Capt
             cannot.push(json!({ "question": question, "reason": shown(&reason) }));
         }
     }
-    Ok(Capture { name, path: shown(&path), session, coverage, lost, cannot: Value::from(cannot) })
+    Ok(DeskCapture { name, path: shown(&path), session, coverage, lost, cannot: Value::from(cannot) })
 }
 
 /// The rows of a query of the library.
-async fn library_rows(session: &Session, query: Query) -> Outcome<Vec<Value>> {
-    let rows = Rows::of(&kept_rows(session, &query.sql(&[])).await?, usize::MAX)?;
+async fn library_rows(session: &Session, query: CommandQuery) -> Outcome<Vec<Value>> {
+    let rows = CappedRows::of(&kept_rows(session, &query.sql(&[])).await?, usize::MAX)?;
     Ok(rows.into_values())
 }
 
 /// The rows of a statement that the server wrote.
-pub(crate) async fn ask(session: &Session, sql: &str, most: usize) -> Outcome<Rows> {
-    Rows::of(&kept_rows(session, sql).await?, most)
+pub(crate) async fn ask(session: &Session, sql: &str, most: usize) -> Outcome<CappedRows> {
+    CappedRows::of(&kept_rows(session, sql).await?, most)
 }
 
 /// The rows of a statement that the agent wrote: one that only reads.
-pub(crate) async fn ask_for_agent(session: &Session, sql: &str, most: usize) -> Outcome<Rows> {
+pub(crate) async fn ask_for_agent(session: &Session, sql: &str, most: usize) -> Outcome<CappedRows> {
     let plan = session.plan(sql).await.map_err(|error| explain_in(error, session, sql))?;
     if changes(&plan) {
-        return Err(Failure::message(QUERY, "the statement changes the session")
+        return Err(CommandFailure::message(QUERY, "the statement changes the session")
             .hint("use SELECT, WITH, EXPLAIN, DESCRIBE or SHOW".to_owned()));
     }
     let frame = session.read(plan).await.map_err(|error| explain_in(error, session, sql))?;
@@ -147,7 +147,7 @@ pub(crate) async fn ask_for_agent(session: &Session, sql: &str, most: usize) -> 
     if rows.is_empty() {
         rows.push(arrow::array::RecordBatch::new_empty(schema));
     }
-    Rows::of(&rows, most)
+    CappedRows::of(&rows, most)
 }
 
 /// True for statements that create, drop, set or write.

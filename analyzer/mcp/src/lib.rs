@@ -17,19 +17,19 @@ mod wire;
 use std::io;
 use std::time::Duration;
 
-use stallmap_console::args::mcp::Mcp;
-use stallmap_console::context::{Context, runtime};
+use stallmap_console::args::mcp::McpArgs;
+use stallmap_console::context::{CommandContext, runtime};
 use stallmap_console::exit::{OK, Outcome};
 use stallmap_console::output::{self, written};
 
-use desk::Desk;
-use server::Server;
+use desk::CaptureDesk;
+use server::McpServer;
 
 /// Serves until standard input ends.
-pub fn run(context: &Context, args: &Mcp) -> Outcome {
-    let desk = Desk::open(context, &args.captures)?;
+pub fn run(context: &CommandContext, args: &McpArgs) -> Outcome {
+    let desk = CaptureDesk::open(context, &args.captures)?;
     let mut out = output::data();
-    let server = Server { desk, runtime: runtime()?, longest: Duration::from_secs(args.timeout) };
+    let server = McpServer { desk, runtime: runtime()?, longest: Duration::from_secs(args.timeout) };
     let ended = server.serve(io::stdin().lock(), &mut out);
     written(ended).map(|()| OK)
 }

@@ -1,23 +1,23 @@
 //! The seven tools: their declarations, and their answers.
 
 use serde_json::{Map, Value, json};
-use stallmap::library::queries::Query;
+use stallmap::library::queries::CommandQuery;
 use stallmap::library::queries::agent as queries;
-use stallmap_console::args::diff::{DiffMetric, Part};
-use stallmap_console::exit::{Failure, Outcome, USAGE};
+use stallmap_console::args::diff::{DiffMetric, DiffPart};
+use stallmap_console::exit::{CommandFailure, Outcome, USAGE};
 use stallmap_lists::diff::compared;
 
-use crate::answer::{MAX_ROWS, Rows, answer};
-use crate::arguments::Arguments;
+use crate::answer::{CappedRows, MAX_ROWS, answer};
+use crate::arguments::CallParameters;
 use crate::catalog;
-use crate::desk::{Capture, Desk, ask, ask_for_agent};
+use crate::desk::{CaptureDesk, DeskCapture, ask, ask_for_agent};
 
 /// Default rows of a list.
 const FEW_ROWS: usize = 10;
 
 /// A tool.
 #[derive(Clone, Copy)]
-pub(crate) struct Tool {
+pub(crate) struct McpTool {
     name: &'static str,
     description: &'static str,
     /// Arguments: name, JSON type, meaning.
@@ -30,21 +30,21 @@ const CAPTURE: (&str, &str, &str) =
     ("capture", "string", "Name of the capture, as `captures` lists it [default: the first]");
 const TOP: (&str, &str, &str) = ("top", "integer", "Rows, 1 to 200 [default: 10]");
 
-const TOOLS: [Tool; 7] = [
-    Tool {
+const TOOLS: [McpTool; 7] = [
+    McpTool {
         name: "captures",
         description: "List the open captures: coverage, losses, and questions that each cannot answer.",
         arguments: &[],
         needed: &[],
     },
-    Tool {
+    McpTool {
         name: "findings",
         description: "List inefficiencies, largest saving first: subject, location, advice, bounds of the saving as parts of \
                       all samples, and a query with the evidence.",
         arguments: &[CAPTURE, TOP],
         needed: &[],
     },
-    Tool {
+    McpTool {
         name: "why",
         description: "List the costliest waits of a kernel, a Python line or a tensor, as sentences with function_id, pc, \
                       producer and tensor. Give one filter or several, each a part of the name.",
@@ -57,13 +57,13 @@ const TOOLS: [Tool; 7] = [
         ],
         needed: &[],
     },
-    Tool {
+    McpTool {
         name: "source",
         description: "List the hottest instructions of a kernel with source lines, stall reasons and producers.",
         arguments: &[CAPTURE, ("kernel", "string", "Part of the kernel's name, or its function_id"), TOP],
         needed: &["kernel"],
     },
-    Tool {
+    McpTool {
         name: "diff",
         description: "Compare two captures: changes with 95 % confidence intervals, significant ones first, and the facts \
                       that decide whether the captures are comparable. Every capture is compared with the first.",
@@ -74,13 +74,13 @@ const TOOLS: [Tool; 7] = [
         ],
         needed: &[],
     },
-    Tool {
+    McpTool {
         name: "schema",
         description: "Search tables, views, columns, functions and recipes with ready queries. Use it before `sql`.",
         arguments: &[CAPTURE, ("search", "string", "Words that an entry holds, such as `tensor samples`")],
         needed: &["search"],
     },
-    Tool {
+    McpTool {
         name: "sql",
         description: "Run one SELECT, WITH, EXPLAIN, DESCRIBE or SHOW statement of DataFusion SQL. With several captures, \
                       prefix names: a.launch, or every.launch for all.",
@@ -93,7 +93,7 @@ const TOOLS: [Tool; 7] = [
 ];
 
 /// A tool by name.
-pub(crate) fn find(name: &str) -> Option<Tool> {
+pub(crate) fn find(name: &str) -> Option<McpTool> {
     TOOLS.into_iter().find(|tool| tool.name == name)
 }
 
@@ -104,7 +104,7 @@ pub(crate) fn names() -> String {
 
 /// The declarations, as the protocol lists them.
 pub(crate) fn listed() -> Vec<Value> {
-    let tool = |tool: &Tool| {
+    let tool = |tool: &McpTool| {
         let arguments = tool.arguments.iter();
         let properties: Map<String, Value> = arguments
             .map(|(name, kind, doc)| ((*name).to_owned(), json!({ "type": kind, "description": doc })))
@@ -121,7 +121,7 @@ pub(crate) fn listed() -> Vec<Value> {
 }
 
 /// The answer of a call.
-pub(crate) async fn run(tool: Tool, desk: &Desk, arguments: &Arguments<'_>) -> Outcome<Value> {
+pub(crate) async fn run(tool: McpTool, desk: &CaptureDesk, arguments: &CallParameters<'_>) -> Outcome<Value> {
     let known: Vec<&str> = tool.arguments.iter().map(|(name, ..)| *name).collect();
     arguments.check(&known)?;
     match tool.name {
@@ -146,23 +146,23 @@ pub(crate) async fn run(tool: Tool, desk: &Desk, arguments: &Arguments<'_>) -> O
     }
 }
 
-fn captures(desk: &Desk) -> Value {
-    let all: Vec<&Capture> = desk.captures().iter().collect();
-    let mut rows = Rows::default();
+fn captures(desk: &CaptureDesk) -> Value {
+    let all: Vec<&DeskCapture> = desk.captures().iter().collect();
+    let mut rows = CappedRows::default();
     for capture in &all {
         rows.push(json!({ "name": capture.name, "file": capture.path, "cannot_answer": capture.cannot }));
     }
     answer(&all, "SELECT * FROM coverage", rows, Map::new())
 }
 
-async fn why(desk: &Desk, arguments: &Arguments<'_>) -> Outcome<Value> {
+async fn why(desk: &CaptureDesk, arguments: &CallParameters<'_>) -> Outcome<Value> {
     let capture = desk.capture(arguments.text("capture")?)?;
     let mut filters = Vec::new();
     filters.extend(arguments.text("kernel")?.map(kernel));
     filters.extend(arguments.text("line")?.map(|line| holds("line", line)));
     filters.extend(arguments.text("tensor")?.map(|tensor| holds("object", tensor)));
     if filters.is_empty() {
-        return Err(Failure::message(USAGE, "the filter is missing")
+        return Err(CommandFailure::message(USAGE, "the filter is missing")
             .hint("give `kernel`, `line` or `tensor`, such as one of a finding".to_owned()));
     }
     listing(capture, arguments, queries::WAITS, &filters, "samples DESC, pc, producer_pc").await
@@ -170,9 +170,9 @@ async fn why(desk: &Desk, arguments: &Arguments<'_>) -> Outcome<Value> {
 
 /// The first rows of a query of the library, with filters.
 async fn listing(
-    capture: &Capture,
-    arguments: &Arguments<'_>,
-    query: Query,
+    capture: &DeskCapture,
+    arguments: &CallParameters<'_>,
+    query: CommandQuery,
     filters: &[String],
     order: &str,
 ) -> Outcome<Value> {
@@ -210,20 +210,20 @@ fn holds(column: &str, text: &str) -> String {
     format!("strpos(lower({column}), '{}') > 0", text.to_lowercase().replace('\'', "''"))
 }
 
-async fn diff(desk: &Desk, arguments: &Arguments<'_>) -> Outcome<Value> {
+async fn diff(desk: &CaptureDesk, arguments: &CallParameters<'_>) -> Outcome<Value> {
     let session = desk.several()?;
-    let part = word::<Part>("by", arguments.text("by")?.unwrap_or("kernels"))?;
+    let part = word::<DiffPart>("by", arguments.text("by")?.unwrap_or("kernels"))?;
     let metric = word::<DiffMetric>("metric", arguments.text("metric")?.unwrap_or("samples"))?;
     let top = arguments.count("top", FEW_ROWS, MAX_ROWS)?;
     let compared = compared(session, part, metric, u32::try_from(top).unwrap_or(u32::MAX)).await?;
-    let all: Vec<&Capture> = desk.captures().iter().collect();
-    let facts = Rows::of(&compared.facts.rows, MAX_ROWS)?.into_values();
+    let all: Vec<&DeskCapture> = desk.captures().iter().collect();
+    let facts = CappedRows::of(&compared.facts.rows, MAX_ROWS)?.into_values();
     let mut more = Map::from_iter([("comparability".to_owned(), Value::from(facts))]);
     match compared.part {
-        Ok(part) => Ok(answer(&all, &part.sql, Rows::of(&part.rows, MAX_ROWS)?, more)),
+        Ok(part) => Ok(answer(&all, &part.sql, CappedRows::of(&part.rows, MAX_ROWS)?, more)),
         Err(reason) => {
             more.insert("not_comparable".to_owned(), Value::from(crate::answer::shown(&reason)));
-            Ok(answer(&all, &compared.facts.sql, Rows::default(), more))
+            Ok(answer(&all, &compared.facts.sql, CappedRows::default(), more))
         }
     }
 }
@@ -233,12 +233,12 @@ fn word<T: clap::ValueEnum>(name: &str, text: &str) -> Outcome<T> {
     T::from_str(text, true).map_err(|_| {
         let words = T::value_variants().iter().filter_map(clap::ValueEnum::to_possible_value);
         let words: Vec<String> = words.map(|word| word.get_name().to_owned()).collect();
-        Failure::message(USAGE, format!("`{name}` has no such value"))
+        CommandFailure::message(USAGE, format!("`{name}` has no such value"))
             .hint(format!("values: {}", words.join(", ")))
     })
 }
 
-async fn sql(desk: &Desk, arguments: &Arguments<'_>) -> Outcome<Value> {
+async fn sql(desk: &CaptureDesk, arguments: &CallParameters<'_>) -> Outcome<Value> {
     let query = arguments.needed("query")?;
     let most = arguments.count("max_rows", MAX_ROWS, MAX_ROWS)?;
     let session = desk.session()?;
@@ -250,6 +250,6 @@ async fn sql(desk: &Desk, arguments: &Arguments<'_>) -> Outcome<Value> {
             reason.map(|reason| ("no_rows_because".to_owned(), Value::from(crate::answer::shown(&reason)))),
         );
     }
-    let all: Vec<&Capture> = desk.captures().iter().collect();
+    let all: Vec<&DeskCapture> = desk.captures().iter().collect();
     Ok(answer(&all, query, rows, more))
 }

@@ -15,7 +15,7 @@ pub(crate) const INVALID_PARAMS: i64 = -32_602;
 
 /// A line that was read.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Line {
+pub(crate) enum WireLine {
     /// A JSON value.
     Message(Value),
     /// No JSON, or too long: the reason.
@@ -25,7 +25,7 @@ pub(crate) enum Line {
 }
 
 /// The next line. None at the end.
-pub(crate) fn read(input: &mut impl BufRead) -> io::Result<Option<Line>> {
+pub(crate) fn read(input: &mut impl BufRead) -> io::Result<Option<WireLine>> {
     let mut bytes = Vec::new();
     let count = input.by_ref().take(MAX_BYTES).read_until(b'\n', &mut bytes)?;
     if count == 0 {
@@ -33,14 +33,14 @@ pub(crate) fn read(input: &mut impl BufRead) -> io::Result<Option<Line>> {
     }
     if bytes.last() != Some(&b'\n') && count as u64 == MAX_BYTES {
         skip_line(input)?;
-        return Ok(Some(Line::Broken(format!("a message has more than {MAX_BYTES} bytes"))));
+        return Ok(Some(WireLine::Broken(format!("a message has more than {MAX_BYTES} bytes"))));
     }
     if bytes.iter().all(u8::is_ascii_whitespace) {
-        return Ok(Some(Line::Empty));
+        return Ok(Some(WireLine::Empty));
     }
     Ok(Some(match serde_json::from_slice(&bytes) {
-        Ok(value) => Line::Message(value),
-        Err(error) => Line::Broken(format!("the line is not JSON: {error}")),
+        Ok(value) => WireLine::Message(value),
+        Err(error) => WireLine::Broken(format!("the line is not JSON: {error}")),
     }))
 }
 
@@ -83,10 +83,10 @@ mod tests {
         long.extend(b"\n{\"a\":1}\n\nno\n");
         let mut input = long.as_slice();
         let mut next = || read(&mut input).unwrap();
-        assert!(matches!(next(), Some(Line::Broken(reason)) if reason.contains("more than")));
-        assert_eq!(next(), Some(Line::Message(json!({ "a": 1 }))));
-        assert_eq!(next(), Some(Line::Empty));
-        assert!(matches!(next(), Some(Line::Broken(reason)) if reason.contains("not JSON")));
+        assert!(matches!(next(), Some(WireLine::Broken(reason)) if reason.contains("more than")));
+        assert_eq!(next(), Some(WireLine::Message(json!({ "a": 1 }))));
+        assert_eq!(next(), Some(WireLine::Empty));
+        assert!(matches!(next(), Some(WireLine::Broken(reason)) if reason.contains("not JSON")));
         assert_eq!(next(), None);
     }
 }

@@ -1,12 +1,12 @@
 //! Heat map bins of the elements that warp requests access.
 
-use super::grid::{Grid, Line};
-use super::request::{Request, SECTOR_BYTES};
-use super::view::View;
+use super::grid::{BinGrid, ViewLine};
+use super::request::{SECTOR_BYTES, WarpRequest};
+use super::view::TensorView;
 
 /// Elements of one cell that a warp request touches, with the adjacent sectors that hold them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Touch {
+pub struct BinTouch {
     /// The number of the cell.
     pub cell: u32,
     first: u64,
@@ -17,16 +17,16 @@ pub struct Touch {
 
 /// Accesses of the cells of a heat map.
 #[derive(Debug, Default)]
-pub struct Counts {
+pub struct BinCounts {
     /// In order of appearance, with their numbers.
-    cells: Vec<(u32, Cell)>,
+    cells: Vec<(u32, HeatCell)>,
     /// The place of each cell in `cells`, from 1.
     places: Vec<u32>,
 }
 
 /// Accesses of a cell.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Cell {
+pub struct HeatCell {
     /// Elements, for each access.
     pub touches: u64,
     /// Warp requests.
@@ -37,7 +37,7 @@ pub struct Cell {
     pub last: Option<(u64, u16)>,
 }
 
-impl Counts {
+impl BinCounts {
     /// The counts of so many cells, in places that are all 0.
     pub fn new(size: usize, mut places: Vec<u32>) -> Self {
         places.resize(size, 0);
@@ -45,17 +45,17 @@ impl Counts {
     }
 
     /// The counts of a cell, by its number.
-    pub fn cell(&mut self, number: u32) -> Option<&mut Cell> {
+    pub fn cell(&mut self, number: u32) -> Option<&mut HeatCell> {
         let place = self.places.get_mut(number as usize)?;
         if *place == 0 {
-            self.cells.push((number, Cell::default()));
+            self.cells.push((number, HeatCell::default()));
             *place = u32::try_from(self.cells.len()).unwrap_or(u32::MAX);
         }
         self.cells.get_mut(*place as usize - 1).map(|(_, cell)| cell)
     }
 
     /// The accessed cells in order, and places that are all 0.
-    pub fn finish(mut self) -> (Vec<(u32, Cell)>, Vec<u32>) {
+    pub fn finish(mut self) -> (Vec<(u32, HeatCell)>, Vec<u32>) {
         self.cells.sort_unstable_by_key(|&(number, _)| number);
         for &(number, _) in &self.cells {
             if let Some(place) = self.places.get_mut(number as usize) {
@@ -67,26 +67,26 @@ impl Counts {
 
     /// Bytes of memory that they take.
     pub fn bytes(&self) -> usize {
-        self.cells.capacity() * size_of::<(u32, Cell)>() + self.places.capacity() * size_of::<u32>()
+        self.cells.capacity() * size_of::<(u32, HeatCell)>() + self.places.capacity() * size_of::<u32>()
     }
 }
 
 /// Collects the touches of a request's lanes in a view.
-pub struct Bins<'a> {
+pub struct ViewBins<'a> {
     /// The view.
-    pub view: &'a View,
+    pub view: &'a TensorView,
     /// Its bins.
-    pub grid: &'a Grid,
+    pub grid: &'a BinGrid,
     /// The line of the address before.
-    pub line: &'a mut Option<Line>,
+    pub line: &'a mut Option<ViewLine>,
     /// The touches so far.
-    pub touched: &'a mut Vec<Touch>,
+    pub touched: &'a mut Vec<BinTouch>,
 }
 
-impl Bins<'_> {
+impl ViewBins<'_> {
     /// The touches of all lanes, where these access whole elements that lie in one sector each, run by run of adjacent
     /// lanes. Returns true if so.
-    pub fn touch_runs(&mut self, request: &Request<'_>) -> bool {
+    pub fn touch_runs(&mut self, request: &WarpRequest<'_>) -> bool {
         let (low, element, size) = (self.view.low, self.view.element(), request.access_bytes);
         let is_whole = |address: u64| address >= low && element.divides(address);
         if !element.divides(SECTOR_BYTES) || size == 0 || !element.divides(size) || !is_whole(low) {
@@ -116,7 +116,7 @@ impl Bins<'_> {
     }
 
     /// The touches of the lanes of a mask, element by element, and of other lanes between its elements.
-    pub fn touch_lanes(&mut self, request: &Request<'_>, lane_mask: u32) {
+    pub fn touch_lanes(&mut self, request: &WarpRequest<'_>, lane_mask: u32) {
         let view = self.view;
         for (lane, address) in request.addresses() {
             if lane_mask >> lane & 1 == 1 {
@@ -141,13 +141,13 @@ impl Bins<'_> {
                 open.last = open.last.max(last);
                 open.elements += elements;
             }
-            _ => self.touched.push(Touch { cell, first, last, elements }),
+            _ => self.touched.push(BinTouch { cell, first, last, elements }),
         }
     }
 }
 
 /// Distinct sectors of touches in the order of their sectors.
-pub fn sectors(touches: &[Touch]) -> u64 {
+pub fn sectors(touches: &[BinTouch]) -> u64 {
     let (mut count, mut next) = (0, 0);
     for touch in touches {
         let past = touch.last + 1;

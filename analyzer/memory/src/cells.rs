@@ -3,19 +3,19 @@
 
 use std::ops::Range;
 
-use super::bins::{Bins, Touch, sectors};
-use super::grid::{Grid, Line};
-use super::patterns::Patterns;
-use super::repeats::Repeats;
-use super::request::{Lanes, Request};
-use super::view::View;
+use super::bins::{BinTouch, ViewBins, sectors};
+use super::grid::{BinGrid, ViewLine};
+use super::patterns::LaneDistances;
+use super::repeats::KeyedValues;
+use super::request::{ActiveLanes, WarpRequest};
+use super::view::TensorView;
 
 /// Bins of requests that are remembered.
 const MAX_CELLS: usize = 1 << 19;
 
 /// A bin that a warp request accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Accessed {
+pub struct AccessedBin {
     /// The number of the bin.
     pub cell: u32,
     /// Elements.
@@ -26,34 +26,34 @@ pub struct Accessed {
 
 /// Finds the bins of warp requests.
 #[derive(Debug, Default)]
-pub struct Finder {
+pub struct BinFinder {
     /// By number of the view.
-    drawn: Vec<Option<Box<Drawn>>>,
-    patterns: Patterns,
-    touched: Vec<Touch>,
+    drawn: Vec<Option<Box<DrawnBins>>>,
+    patterns: LaneDistances,
+    touched: Vec<BinTouch>,
     /// The positions of the bins of requests.
-    known: Repeats<4, 32_768, (usize, usize)>,
+    known: KeyedValues<4, 32_768, (usize, usize)>,
     /// Bins of known requests, and of others between them.
-    cells: Vec<Accessed>,
+    cells: Vec<AccessedBin>,
 }
 
 /// The bins of a view.
 #[derive(Debug)]
-struct Drawn {
-    grid: Grid,
+struct DrawnBins {
+    grid: BinGrid,
     /// The line of the last address.
-    line: Option<Line>,
+    line: Option<ViewLine>,
 }
 
-impl Drawn {
-    fn of(view: &View) -> Box<Self> {
-        Box::new(Self { grid: Grid::new(view), line: None })
+impl DrawnBins {
+    fn of(view: &TensorView) -> Box<Self> {
+        Box::new(Self { grid: BinGrid::new(view), line: None })
     }
 }
 
-impl Finder {
+impl BinFinder {
     /// The grid of a view, if one of its bins was found.
-    pub fn grid(&self, view: u32) -> Option<&Grid> {
+    pub fn grid(&self, view: u32) -> Option<&BinGrid> {
         self.drawn.get(view as usize)?.as_ref().map(|drawn| &drawn.grid)
     }
 
@@ -61,10 +61,10 @@ impl Finder {
     pub fn find(
         &mut self,
         number: u32,
-        view: &View,
-        request: &Request<'_>,
+        view: &TensorView,
+        request: &WarpRequest<'_>,
         lane_mask: u32,
-    ) -> (&Grid, &[Accessed]) {
+    ) -> (&BinGrid, &[AccessedBin]) {
         let place = number as usize;
         if self.drawn.len() <= place {
             self.drawn.resize_with(place + 1, || None);
@@ -74,12 +74,12 @@ impl Finder {
         } else {
             self.compute(number, view, request, lane_mask)
         };
-        let drawn = self.drawn[place].get_or_insert_with(|| Drawn::of(view));
+        let drawn = self.drawn[place].get_or_insert_with(|| DrawnBins::of(view));
         (&drawn.grid, &self.cells[cells])
     }
 
     /// The positions of the bins of all lanes.
-    fn find_again(&mut self, number: u32, view: &View, request: &Request<'_>) -> Range<usize> {
+    fn find_again(&mut self, number: u32, view: &TensorView, request: &WarpRequest<'_>) -> Range<usize> {
         let key = self.key(number, request);
         if let Some((first, past)) = self.known.get(&key) {
             return first..past;
@@ -90,26 +90,34 @@ impl Finder {
     }
 
     /// Requests with the same key access the same elements.
-    fn key(&mut self, view: u32, request: &Request<'_>) -> [u64; 4] {
+    fn key(&mut self, view: u32, request: &WarpRequest<'_>) -> [u64; 4] {
         let (distances, bytes) = match request.lanes {
-            Lanes::Regular(stride) => (u64::from(stride.cast_unsigned()), request.access_bytes),
+            ActiveLanes::Regular(stride) => (u64::from(stride.cast_unsigned()), request.access_bytes),
             // The number implies the bytes of an access.
-            Lanes::Irregular(offsets, shift) => (self.patterns.number(request, offsets, shift), u64::MAX),
+            ActiveLanes::Irregular(offsets, shift) => {
+                (self.patterns.number(request, offsets, shift), u64::MAX)
+            }
         };
         let lanes = u64::from(view) << 32 | u64::from(request.lane_mask);
         [request.address, lanes, distances, bytes]
     }
 
     /// Adds the bins of some lanes. Returns their positions.
-    fn compute(&mut self, number: u32, view: &View, request: &Request<'_>, lane_mask: u32) -> Range<usize> {
+    fn compute(
+        &mut self,
+        number: u32,
+        view: &TensorView,
+        request: &WarpRequest<'_>,
+        lane_mask: u32,
+    ) -> Range<usize> {
         if self.cells.len() >= MAX_CELLS {
             self.cells.clear();
             self.known.clear();
         }
-        let drawn = self.drawn[number as usize].get_or_insert_with(|| Drawn::of(view));
-        let Drawn { grid, line } = &mut **drawn;
+        let drawn = self.drawn[number as usize].get_or_insert_with(|| DrawnBins::of(view));
+        let DrawnBins { grid, line } = &mut **drawn;
         self.touched.clear();
-        let mut bins = Bins { view, grid, line, touched: &mut self.touched };
+        let mut bins = ViewBins { view, grid, line, touched: &mut self.touched };
         if !(lane_mask == request.lane_mask && bins.touch_runs(request)) {
             bins.touched.clear();
             bins.touch_lanes(request, lane_mask);
@@ -121,14 +129,14 @@ impl Finder {
         let cells = self.touched.chunk_by(|one, other| one.cell == other.cell);
         self.cells.extend(cells.filter_map(|touches| {
             let elements = touches.iter().map(|touch| touch.elements).sum();
-            Some(Accessed { cell: touches.first()?.cell, elements, sectors: sectors(touches) })
+            Some(AccessedBin { cell: touches.first()?.cell, elements, sectors: sectors(touches) })
         }));
         first..self.cells.len()
     }
 
     /// Bytes of memory that it takes.
     pub fn bytes(&self) -> usize {
-        self.known.bytes() + self.cells.capacity() * size_of::<Accessed>()
+        self.known.bytes() + self.cells.capacity() * size_of::<AccessedBin>()
     }
 }
 
@@ -145,21 +153,21 @@ mod tests {
             all in proptest::collection::vec((0..2_u32, 0..3_usize, 0..40_u64, any::<bool>()), 1..200),
             offsets in proptest::collection::vec(proptest::collection::vec(0..60_u32, 32), 2),
         ) {
-            let views = [View::new(4096, 4, &[64, 48], &[48, 1]), View::new(4096, 4, &[1000], &[3])];
+            let views = [TensorView::new(4096, 4, &[64, 48], &[48, 1]), TensorView::new(4096, 4, &[1000], &[3])];
             let views = views.map(Option::unwrap);
-            let mut finder = Finder::default();
+            let mut finder = BinFinder::default();
             for (number, lanes, place, is_part) in all {
                 let lanes = match offsets.get(lanes) {
-                    Some(offsets) => Lanes::Irregular(offsets, 3),
-                    None => Lanes::Regular(8),
+                    Some(offsets) => ActiveLanes::Irregular(offsets, 3),
+                    None => ActiveLanes::Regular(8),
                 };
                 let (lane_mask, address) = (u32::MAX, 4096 + 8 * place);
-                let request = Request { lane_mask, address, span_bytes: 512, access_bytes: 4, lanes };
+                let request = WarpRequest { lane_mask, address, span_bytes: 512, access_bytes: 4, lanes };
                 let lane_mask = if is_part { 0xff0 } else { u32::MAX };
                 let view = &views[number as usize];
                 let (_, found) = finder.find(number, view, &request, lane_mask);
                 let found = found.to_vec();
-                let mut other = Finder::default();
+                let mut other = BinFinder::default();
                 prop_assert_eq!(found.as_slice(), other.find(number, view, &request, lane_mask).1);
             }
         }

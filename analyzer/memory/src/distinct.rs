@@ -1,23 +1,23 @@
 //! Number of distinct blocks and warps of a launch that touch an item.
 
-use super::sampler::Sampler;
+use super::sampler::HashSampler;
 
 /// Maximum of touches, distinct or not. If half of them are distinct, blocks are sampled.
 const MAX_TOUCHES: usize = 1 << 23;
 
 /// Items with the blocks and warps that touched them.
 #[derive(Debug)]
-pub struct Distinct {
+pub struct DistinctItems {
     most_touches: usize,
-    touches: Vec<Touch>,
-    sampler: Sampler,
+    touches: Vec<WarpTouch>,
+    sampler: HashSampler,
 }
 
 /// A warp of a block that touched an item: a single number, because these are sorted fast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Touch(u128);
+struct WarpTouch(u128);
 
-impl Touch {
+impl WarpTouch {
     fn new(item: u32, block: u64, warp: u16) -> Self {
         Self(u128::from(item) << 80 | u128::from(block) << 16 | u128::from(warp))
     }
@@ -33,23 +33,23 @@ impl Touch {
 
 /// Distinct blocks and warps of an item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Crowd {
+pub struct ItemWarps {
     /// Blocks, scaled to all of them.
     pub blocks: u64,
     /// Warps, scaled alike.
     pub warps: u64,
 }
 
-impl Default for Distinct {
+impl Default for DistinctItems {
     fn default() -> Self {
-        Self { most_touches: MAX_TOUCHES, touches: Vec::new(), sampler: Sampler::default() }
+        Self { most_touches: MAX_TOUCHES, touches: Vec::new(), sampler: HashSampler::default() }
     }
 }
 
-impl Distinct {
+impl DistinctItems {
     /// A counter with some bytes of memory.
     pub fn new(room_bytes: usize) -> Self {
-        let most_touches = MAX_TOUCHES.min(room_bytes / (2 * size_of::<Touch>()));
+        let most_touches = MAX_TOUCHES.min(room_bytes / (2 * size_of::<WarpTouch>()));
         Self { most_touches, ..Self::default() }
     }
 
@@ -58,7 +58,7 @@ impl Distinct {
         if !self.sampler.keeps(block) {
             return;
         }
-        self.touches.push(Touch::new(item, block, warp));
+        self.touches.push(WarpTouch::new(item, block, warp));
         if self.touches.len() > self.most_touches {
             self.make_room();
         }
@@ -79,12 +79,13 @@ impl Distinct {
     }
 
     /// Distinct blocks and warps of each item, by item, and the sampled part of the blocks. Resets the counter.
-    pub fn count(&mut self) -> (Vec<(u32, Crowd)>, f64) {
+    pub fn count(&mut self) -> (Vec<(u32, ItemWarps)>, f64) {
         self.tidy();
         let sampler = std::mem::take(&mut self.sampler);
-        let crowd = |touches: &[Touch]| {
+        let crowd = |touches: &[WarpTouch]| {
             let blocks = touches.chunk_by(|one, other| one.block() == other.block()).count() as u64;
-            let crowd = Crowd { blocks: sampler.scale(blocks), warps: sampler.scale(touches.len() as u64) };
+            let crowd =
+                ItemWarps { blocks: sampler.scale(blocks), warps: sampler.scale(touches.len() as u64) };
             Some((touches.first()?.item(), crowd))
         };
         let items = self.touches.chunk_by(|one, other| one.item() == other.item());
@@ -96,12 +97,12 @@ impl Distinct {
 
     /// Bytes of memory that it holds.
     pub fn bytes(&self) -> usize {
-        self.touches.capacity() * size_of::<Touch>()
+        self.touches.capacity() * size_of::<WarpTouch>()
     }
 }
 
 /// The crowd of an item.
-pub fn crowd_of(crowds: &[(u32, Crowd)], item: u32) -> Option<Crowd> {
+pub fn crowd_of(crowds: &[(u32, ItemWarps)], item: u32) -> Option<ItemWarps> {
     let place = crowds.binary_search_by_key(&item, |&(item, _)| item).ok()?;
     crowds.get(place).map(|&(_, crowd)| crowd)
 }
@@ -112,15 +113,15 @@ mod tests {
 
     #[test]
     fn each_block_and_warp_counts_once() {
-        let mut distinct = Distinct::default();
+        let mut distinct = DistinctItems::default();
         for (item, block, warp) in [(2, 0, 0), (1, 5, 1), (2, 0, 1), (2, 7, 0), (2, 0, 0), (1, 5, 1)] {
             distinct.add(item, block, warp);
         }
         let (crowds, rate) = distinct.count();
-        let one = Crowd { blocks: 1, warps: 1 };
+        let one = ItemWarps { blocks: 1, warps: 1 };
         assert_eq!(
             (crowds.as_slice(), rate),
-            ([(1, one), (2, Crowd { blocks: 2, warps: 3 })].as_slice(), 1.0)
+            ([(1, one), (2, ItemWarps { blocks: 2, warps: 3 })].as_slice(), 1.0)
         );
         assert_eq!((crowd_of(&crowds, 1), crowd_of(&crowds, 3)), (Some(one), None));
         assert_eq!(distinct.count().0, []);
@@ -128,7 +129,7 @@ mod tests {
 
     #[test]
     fn many_blocks_are_sampled() {
-        let mut distinct = Distinct { most_touches: 2000, ..Distinct::default() };
+        let mut distinct = DistinctItems { most_touches: 2000, ..DistinctItems::default() };
         (0..10_000).for_each(|block| distinct.add(0, block, 0));
         let (crowds, rate) = distinct.count();
         assert!(rate < 1.0);

@@ -1,6 +1,6 @@
 //! The few sectors that an instruction touches again and again, such as a table in a loop.
 
-use super::lru::Histogram;
+use super::lru::ReuseHistogram;
 use super::request::SECTOR_BYTES;
 use super::shape::LINE_BYTES;
 use super::streams::line;
@@ -52,12 +52,12 @@ impl FewSectors {
 
     /// The distances of an instruction's touches in some streams, if it touches its sectors evenly. A sector is touched
     /// again after its share of `all` touches, which are no more than `distinct` sectors. `None` for many sectors.
-    pub fn distances(&self, own: u64, all: u64, distinct: u64, streams: u64) -> Option<Histogram> {
+    pub fn distances(&self, own: u64, all: u64, distinct: u64, streams: u64) -> Option<ReuseHistogram> {
         let sectors = self.sectors().filter(|_| own > 0)?;
         let between = u128::from(all) * u128::from(sectors) / u128::from(own);
         let distance = u64::try_from(between).unwrap_or(u64::MAX).saturating_sub(1).min(distinct);
         let cold = sectors.saturating_mul(streams).min(own);
-        let mut distances = Histogram { cold, ..Histogram::default() };
+        let mut distances = ReuseHistogram { cold, ..ReuseHistogram::default() };
         distances.count_many(distance, own - cold);
         Some(distances)
     }

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::sampler::Sampler;
+use super::sampler::HashSampler;
 
 /// Runs whose sectors are looked at to divide all sectors into parts with about equal numbers of runs.
 const PROBES: usize = 1 << 10;
 
 /// Adjacent sectors that a block touches with one kind of access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Run {
+pub struct SectorRun {
     /// The number of the kind.
     pub kind: u8,
     /// The block.
@@ -20,7 +20,7 @@ pub struct Run {
     pub last: u64,
 }
 
-impl Run {
+impl SectorRun {
     /// The parts of it between some sectors, with the position of each part.
     pub fn cut(self, bounds: &[u64]) -> impl Iterator<Item = (usize, Self)> {
         let first = bounds.partition_point(|bound| *bound <= self.first);
@@ -49,14 +49,14 @@ impl Run {
     }
 
     /// Its sectors in a sample.
-    pub fn sampled(self, sampler: Sampler) -> impl Iterator<Item = Self> {
+    pub fn sampled(self, sampler: HashSampler) -> impl Iterator<Item = Self> {
         let sectors = (self.first..=self.last).filter(move |&sector| sampler.keeps(sector));
         sectors.map(move |sector| Self { first: sector, last: sector, ..self })
     }
 }
 
 /// The first sectors of all parts but the first: up to so many parts with about equal numbers of runs.
-pub fn bounds(runs: &[Vec<Run>], parts: usize) -> Vec<u64> {
+pub fn bounds(runs: &[Vec<SectorRun>], parts: usize) -> Vec<u64> {
     let step = (runs.iter().map(Vec::len).sum::<usize>() / PROBES).max(1);
     let mut probes: Vec<u64> = runs.iter().flatten().step_by(step).map(|run| run.first).collect();
     probes.sort_unstable();
@@ -67,16 +67,16 @@ pub fn bounds(runs: &[Vec<Run>], parts: usize) -> Vec<u64> {
 }
 
 /// Sorts runs and merges those of the same block.
-pub fn tidy(runs: &mut Vec<Run>) {
+pub fn tidy(runs: &mut Vec<SectorRun>) {
     runs.sort_unstable();
     runs.dedup_by(|next, run| run.extend(*next));
 }
 
 /// Adds up sectors by the kind of access and the number of blocks.
-pub fn count_shared(runs: &mut [Run], sectors: &mut BTreeMap<(u8, u64), u64>) {
+pub fn count_shared(runs: &mut [SectorRun], sectors: &mut BTreeMap<(u8, u64), u64>) {
     runs.sort_unstable_by_key(|run| (run.kind, run.first));
     for runs in runs.chunk_by(|run, other| run.kind == other.kind) {
-        let Some(&Run { kind, .. }) = runs.first() else { continue };
+        let Some(&SectorRun { kind, .. }) = runs.first() else { continue };
         for (block_count, count) in shared(runs) {
             *sectors.entry((kind, block_count)).or_default() += count;
         }
@@ -85,7 +85,7 @@ pub fn count_shared(runs: &mut [Run], sectors: &mut BTreeMap<(u8, u64), u64>) {
 
 /// Sectors by the number of runs that hold them, of runs in the order of their first sectors. No two runs of a block
 /// overlap.
-fn shared(runs: &[Run]) -> BTreeMap<u64, u64> {
+fn shared(runs: &[SectorRun]) -> BTreeMap<u64, u64> {
     let mut ends: Vec<u64> = runs.iter().map(|run| run.last + 1).collect();
     ends.sort_unstable();
     let mut begins = runs.iter().map(|run| run.first).peekable();

@@ -1,6 +1,6 @@
 //! A tensor's heat map: the bin of each of its elements, by its strides.
 
-use super::view::{Dimension, Element, View};
+use super::view::{ElementSize, TensorView, ViewDimension};
 
 /// Maximum bins in a row and in a column of a heat map.
 const MAX_CELLS: u64 = 64;
@@ -16,18 +16,18 @@ const LONG_AXIS: u64 = 1 << 12;
 /// The two largest dimensions are rows and columns, the first in the tensor's sizes as rows. Others are summed. If only
 /// one dimension varies, its elements are wrapped line by line into a square.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Grid {
-    rows: Axis,
-    columns: Axis,
+pub struct BinGrid {
+    rows: HeatAxis,
+    columns: HeatAxis,
     /// Elements per line of a wrapped single dimension.
     fold: Option<u64>,
-    row_steps: Steps,
-    column_steps: Steps,
+    row_steps: AxisBins,
+    column_steps: AxisBins,
 }
 
 /// The bins along an axis.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Steps {
+struct AxisBins {
     /// The bin of each index. Empty for long axes.
     bins: Vec<u8>,
     /// The first index past each bin.
@@ -36,20 +36,20 @@ struct Steps {
 
 /// Elements of a view along its innermost dimension.
 #[derive(Clone, Copy, Debug)]
-pub struct Line {
+pub struct ViewLine {
     /// Address of the first element.
     low: u64,
     /// Past the last element.
     high: u64,
-    element: Element,
+    element: ElementSize,
     /// The row and column of the first element.
     first: (u32, u32),
-    along: Along,
+    along: LineAxis,
 }
 
 /// The axis that a line runs along.
 #[derive(Clone, Copy, Debug)]
-enum Along {
+enum LineAxis {
     Rows,
     Columns,
     /// Both, wrapped after so many elements.
@@ -60,7 +60,7 @@ enum Along {
 
 /// One direction of a heat map.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Axis {
+pub struct HeatAxis {
     /// The tensor's dimension, if there is only one.
     pub dimension: Option<u32>,
     /// Elements along it.
@@ -71,8 +71,8 @@ pub struct Axis {
     place: Option<usize>,
 }
 
-impl Axis {
-    fn new(extent: u64, along: Option<(usize, &Dimension)>) -> Self {
+impl HeatAxis {
+    fn new(extent: u64, along: Option<(usize, &ViewDimension)>) -> Self {
         let count = u32::try_from(extent.clamp(1, MAX_CELLS)).unwrap_or(1);
         let (place, dimension) = along.map(|(place, dimension)| (place, dimension.position)).unzip();
         Self { dimension, extent: extent.max(1), count, place }
@@ -95,17 +95,17 @@ impl Axis {
         u64::try_from(past).unwrap_or(u64::MAX)
     }
 
-    fn steps(&self) -> Steps {
+    fn steps(&self) -> AxisBins {
         let is_short = self.extent <= LONG_AXIS;
         let bins = (0..if is_short { self.extent } else { 0 }).map(|index| {
             // There are fewer bins than that.
             u8::try_from(self.cell(index)).unwrap_or(u8::MAX)
         });
-        Steps { bins: bins.collect(), pasts: (0..self.count).map(|bin| self.past(bin)).collect() }
+        AxisBins { bins: bins.collect(), pasts: (0..self.count).map(|bin| self.past(bin)).collect() }
     }
 
     /// The bin that holds an index, and the first index past it.
-    fn step(&self, steps: &Steps, index: u64) -> (u32, u64) {
+    fn step(&self, steps: &AxisBins, index: u64) -> (u32, u64) {
         let known = usize::try_from(index).ok().and_then(|index| steps.bins.get(index));
         let bin = known.map_or_else(|| self.cell(index), |&bin| bin.into());
         let past = steps.pasts.get(bin as usize).copied().unwrap_or(u64::MAX);
@@ -113,31 +113,31 @@ impl Axis {
     }
 }
 
-impl Line {
+impl ViewLine {
     /// True if an element of it covers the byte at an address.
     fn holds(&self, address: u64) -> bool {
         self.low <= address && address < self.high
     }
 }
 
-impl Grid {
+impl BinGrid {
     /// The layout of a view.
-    pub fn new(view: &View) -> Self {
-        let mut moving: Vec<(usize, &Dimension)> =
+    pub fn new(view: &TensorView) -> Self {
+        let mut moving: Vec<(usize, &ViewDimension)> =
             view.dimensions().iter().enumerate().take(MAX_DIMENSIONS).collect();
         moving.sort_by_key(|(_, dimension)| (dimension.size, dimension.position));
         let (rows, columns, fold) = match moving[..] {
-            [] => (Axis::new(1, None), Axis::new(1, None), None),
+            [] => (HeatAxis::new(1, None), HeatAxis::new(1, None), None),
             [only] => {
                 let count = only.1.size;
                 let line = if count <= MAX_CELLS { count } else { root(count) };
-                let columns = Axis { dimension: Some(only.1.position), ..Axis::new(line, None) };
-                (Axis::new(count.div_ceil(line), None), columns, Some(line))
+                let columns = HeatAxis { dimension: Some(only.1.position), ..HeatAxis::new(line, None) };
+                (HeatAxis::new(count.div_ceil(line), None), columns, Some(line))
             }
             [.., one, other] => {
                 let (first, last) =
                     if one.1.position < other.1.position { (one, other) } else { (other, one) };
-                let axis = |along: (usize, &Dimension)| Axis::new(along.1.size, Some(along));
+                let axis = |along: (usize, &ViewDimension)| HeatAxis::new(along.1.size, Some(along));
                 (axis(first), axis(last), None)
             }
         };
@@ -145,12 +145,12 @@ impl Grid {
     }
 
     /// The rows.
-    pub fn rows(&self) -> &Axis {
+    pub fn rows(&self) -> &HeatAxis {
         &self.rows
     }
 
     /// The columns.
-    pub fn columns(&self) -> &Axis {
+    pub fn columns(&self) -> &HeatAxis {
         &self.columns
     }
 
@@ -171,7 +171,7 @@ impl Grid {
     }
 
     /// The line with the byte at an address. None if no element covers it, or elements of a line are not adjacent.
-    fn line(&self, view: &View, address: u64) -> Option<Line> {
+    fn line(&self, view: &TensorView, address: u64) -> Option<ViewLine> {
         let inner = view.row()?;
         let place = view.dimensions().len() - 1;
         let mut indices = [0; FEW_DIMENSIONS];
@@ -182,39 +182,39 @@ impl Grid {
         let (element, bytes) = (view.element(), view.element_bytes());
         let low = view.low + (element.count(address - view.low) - indices[place]) * bytes;
         let along = match self.fold {
-            Some(line) => Along::Fold(line),
-            None if self.rows.place == Some(place) => Along::Rows,
-            None if self.columns.place == Some(place) => Along::Columns,
-            None => Along::Neither,
+            Some(line) => LineAxis::Fold(line),
+            None if self.rows.place == Some(place) => LineAxis::Rows,
+            None if self.columns.place == Some(place) => LineAxis::Columns,
+            None => LineAxis::Neither,
         };
-        let bin = |axis: &Axis, steps: &Steps| {
+        let bin = |axis: &HeatAxis, steps: &AxisBins| {
             let index = axis.place.filter(|other| *other != place).and_then(|place| indices.get(place));
             index.map_or(0, |&index| axis.step(steps, index).0)
         };
         let first = (bin(&self.rows, &self.row_steps), bin(&self.columns, &self.column_steps));
-        Some(Line { low, high: low.saturating_add(inner.size * bytes), element, first, along })
+        Some(ViewLine { low, high: low.saturating_add(inner.size * bytes), element, first, along })
     }
 
     /// The number of the cell of the byte at an address of a line, and an address up to which every byte has the same.
-    fn along(&self, line: &Line, address: u64) -> (u32, u64) {
+    fn along(&self, line: &ViewLine, address: u64) -> (u32, u64) {
         let index = line.element.count(address - line.low);
         let (row, column) = line.first;
         let (cell, past) = match line.along {
-            Along::Rows => {
+            LineAxis::Rows => {
                 let (row, past) = self.rows.step(&self.row_steps, index);
                 ((row, column), past)
             }
-            Along::Columns => {
+            LineAxis::Columns => {
                 let (column, past) = self.columns.step(&self.column_steps, index);
                 ((row, column), past)
             }
-            Along::Fold(length) => {
+            LineAxis::Fold(length) => {
                 let (turn, within) = (index / length, index % length);
                 let (column, past) = self.columns.step(&self.column_steps, within);
                 let row = self.rows.step(&self.row_steps, turn).0;
                 ((row, column), (turn * length).saturating_add(past.min(length)))
             }
-            Along::Neither => (line.first, u64::MAX),
+            LineAxis::Neither => (line.first, u64::MAX),
         };
         let past = line.low.saturating_add(past.saturating_mul(line.element.bytes)).min(line.high);
         (self.number(Some(cell)), past)
@@ -222,7 +222,7 @@ impl Grid {
 
     /// The number of the cell of the byte at an address of the view, and an address up to which every byte has the same.
     /// `line` is that of an address before, and becomes that of this one.
-    pub fn stretch(&self, view: &View, address: u64, line: &mut Option<Line>) -> (u32, u64) {
+    pub fn stretch(&self, view: &TensorView, address: u64, line: &mut Option<ViewLine>) -> (u32, u64) {
         if !line.is_some_and(|line| line.holds(address)) {
             *line = self.line(view, address);
         }
@@ -235,7 +235,7 @@ impl Grid {
     }
 
     /// The row and column of the element of the view that covers the byte at an address. `None` if there is none.
-    pub fn cell(&self, view: &View, address: u64) -> Option<(u32, u32)> {
+    pub fn cell(&self, view: &TensorView, address: u64) -> Option<(u32, u32)> {
         let mut indices = [0; MAX_DIMENSIONS];
         if !view.locate(address, &mut indices) {
             return None;
@@ -243,7 +243,7 @@ impl Grid {
         if let Some(line) = self.fold {
             return Some((self.rows.cell(indices[0] / line), self.columns.cell(indices[0] % line)));
         }
-        let index = |axis: &Axis| axis.place.and_then(|place| indices.get(place)).copied().unwrap_or(0);
+        let index = |axis: &HeatAxis| axis.place.and_then(|place| indices.get(place)).copied().unwrap_or(0);
         Some((self.rows.cell(index(&self.rows)), self.columns.cell(index(&self.columns))))
     }
 }
@@ -260,9 +260,9 @@ mod tests {
 
     use super::*;
 
-    fn grid(sizes: &[i64], strides: &[i64]) -> (View, Grid) {
-        let view = View::new(1000, 4, sizes, strides).unwrap();
-        let grid = Grid::new(&view);
+    fn grid(sizes: &[i64], strides: &[i64]) -> (TensorView, BinGrid) {
+        let view = TensorView::new(1000, 4, sizes, strides).unwrap();
+        let grid = BinGrid::new(&view);
         (view, grid)
     }
 
@@ -321,8 +321,8 @@ mod tests {
                 strides[place] = next;
                 next = next * sizes[place] + gap;
             }
-            let view = View::new(4096, 4, &sizes, &strides).unwrap();
-            let grid = Grid::new(&view);
+            let view = TensorView::new(4096, 4, &sizes, &strides).unwrap();
+            let grid = BinGrid::new(&view);
             let mut rest = seed;
             let indices: Vec<u64> = sizes.iter().map(|&size| {
                 let size = u64::try_from(size).unwrap();
@@ -343,8 +343,8 @@ mod tests {
             dimensions in proptest::collection::vec((1..5000_i64, 0..40_i64), 0..4), probe in 0..40_000_u64, element in 1..9_u64,
         ) {
             let (sizes, strides): (Vec<i64>, Vec<i64>) = dimensions.into_iter().unzip();
-            let view = View::new(4096, element, &sizes, &strides).unwrap();
-            let grid = Grid::new(&view);
+            let view = TensorView::new(4096, element, &sizes, &strides).unwrap();
+            let grid = BinGrid::new(&view);
             let mut line = None;
             for probe in [probe, probe / 2, probe + 8] {
                 let (number, past) = grid.stretch(&view, 4096 + probe, &mut line);
@@ -363,8 +363,8 @@ mod tests {
             sizes in proptest::collection::vec(any::<i64>(), 0..5), strides in proptest::collection::vec(any::<i64>(), 0..5),
             address: u64, probe: u64, element in 0..32_u64,
         ) {
-            if let Some(view) = View::new(address, element, &sizes, &strides) {
-                let grid = Grid::new(&view);
+            if let Some(view) = TensorView::new(address, element, &sizes, &strides) {
+                let grid = BinGrid::new(&view);
                 grid.stretch(&view, probe, &mut None);
                 if let Some((row, column)) = grid.cell(&view, probe) {
                     prop_assert!(row < grid.rows().count && column < grid.columns().count);

@@ -4,7 +4,7 @@
 
 /// An address range with a lifetime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Life {
+pub struct MemoryLife {
     /// First address.
     pub low: u64,
     /// Past the last address.
@@ -15,7 +15,7 @@ pub struct Life {
     pub dead: u64,
 }
 
-impl Life {
+impl MemoryLife {
     /// True if it is allocated at a time.
     pub fn lives_at(&self, time: u64) -> bool {
         self.begin_ordinal <= time && time < self.dead
@@ -24,18 +24,18 @@ impl Life {
 
 /// A piece of the address space that belongs to one range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct AddressPiece {
     /// First address.
     pub low: u64,
     /// Past the last address.
     pub high: u64,
-    /// The range's position in [`Lives`].
+    /// The range's position in [`MemoryLives`].
     pub life: u32,
 }
 
 /// A piece of the address space without an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gap {
+pub struct AddressGap {
     /// First address.
     pub low: u64,
     /// Past the last address.
@@ -44,15 +44,15 @@ pub struct Gap {
 
 /// Address ranges with lifetimes, in the given order.
 #[derive(Debug, Default)]
-pub struct Lives {
-    all: Vec<Life>,
+pub struct MemoryLives {
+    all: Vec<MemoryLife>,
     by_begin: Vec<u32>,
     by_death: Vec<u32>,
 }
 
-impl Lives {
+impl MemoryLives {
     /// Ranges with lifetimes. Those without bytes or time never match.
-    pub fn new(lives: Vec<Life>) -> Self {
+    pub fn new(lives: Vec<MemoryLife>) -> Self {
         let mut by_begin: Vec<u32> = (0..u32::try_from(lives.len()).unwrap_or(u32::MAX)).collect();
         by_begin.retain(|&life| {
             let life = &lives[life as usize];
@@ -65,7 +65,7 @@ impl Lives {
     }
 
     /// The range at a position.
-    pub fn get(&self, life: u32) -> &Life {
+    pub fn get(&self, life: u32) -> &MemoryLife {
         &self.all[life as usize]
     }
 }
@@ -79,9 +79,9 @@ pub struct LiveSet {
     begun_lives: usize,
     deaths: usize,
     /// By address.
-    live: Vec<Piece>,
+    live: Vec<AddressPiece>,
     /// The same without overlaps, if there are any.
-    flat: Option<Vec<Piece>>,
+    flat: Option<Vec<AddressPiece>>,
 }
 
 /// If more than one of this many lifetimes begins or ends on the way, a full scan is cheaper.
@@ -89,7 +89,7 @@ const WALKED_SHARE: usize = 16;
 
 impl LiveSet {
     /// Moves to a time.
-    pub fn move_to(&mut self, lives: &Lives, time: u64) {
+    pub fn move_to(&mut self, lives: &MemoryLives, time: u64) {
         if self.time == Some(time) {
             return;
         }
@@ -108,20 +108,20 @@ impl LiveSet {
 
     /// The piece that holds an address, or the gap between its neighbours.
     #[inline]
-    pub fn find(&self, address: u64) -> Result<Piece, Gap> {
+    pub fn find(&self, address: u64) -> Result<AddressPiece, AddressGap> {
         let pieces = self.flat.as_deref().unwrap_or(&self.live);
         let after = pieces.partition_point(|piece| piece.low <= address);
         let before = pieces[..after].last();
         match before {
             Some(piece) if address < piece.high => Ok(*piece),
-            _ => Err(Gap {
+            _ => Err(AddressGap {
                 low: before.map_or(0, |piece| piece.high),
                 high: pieces.get(after).map_or(u64::MAX, |piece| piece.low),
             }),
         }
     }
 
-    fn rebuild(&mut self, lives: &Lives, begun_lives: usize, time: u64) {
+    fn rebuild(&mut self, lives: &MemoryLives, begun_lives: usize, time: u64) {
         self.live.clear();
         let begun = lives.by_begin[..begun_lives].iter();
         self.live
@@ -130,7 +130,7 @@ impl LiveSet {
     }
 
     /// Checks each lifetime that begins or ends between two times, in either order.
-    fn walk(&mut self, lives: &Lives, (begun_lives, deaths): (usize, usize), time: u64) {
+    fn walk(&mut self, lives: &MemoryLives, (begun_lives, deaths): (usize, usize), time: u64) {
         let begun = begun_lives.min(self.begun_lives)..begun_lives.max(self.begun_lives);
         let dead = deaths.min(self.deaths)..deaths.max(self.deaths);
         for &life in lives.by_begin[begun].iter().chain(&lives.by_death[dead]) {
@@ -144,25 +144,25 @@ impl LiveSet {
     }
 }
 
-fn piece(lives: &Lives, life: u32) -> Piece {
-    let Life { low, high, .. } = *lives.get(life);
-    Piece { low, high, life }
+fn piece(lives: &MemoryLives, life: u32) -> AddressPiece {
+    let MemoryLife { low, high, .. } = *lives.get(life);
+    AddressPiece { low, high, life }
 }
 
-fn key(piece: &Piece) -> (u64, u32) {
+fn key(piece: &AddressPiece) -> (u64, u32) {
     (piece.low, piece.life)
 }
 
 /// Pieces without overlaps: of overlapping ranges, the smallest wins, then the newest.
-fn flatten(lives: &Lives, live: &[Piece]) -> Vec<Piece> {
+fn flatten(lives: &MemoryLives, live: &[AddressPiece]) -> Vec<AddressPiece> {
     let mut bounds: Vec<u64> = live.iter().flat_map(|piece| [piece.low, piece.high]).collect();
     bounds.sort_unstable();
     bounds.dedup();
-    let rank = |piece: &Piece| {
-        let Life { low, high, begin_ordinal, .. } = *lives.get(piece.life);
+    let rank = |piece: &AddressPiece| {
+        let MemoryLife { low, high, begin_ordinal, .. } = *lives.get(piece.life);
         (high - low, std::cmp::Reverse((begin_ordinal, piece.life)))
     };
-    let (mut flat, mut open, mut next) = (Vec::<Piece>::new(), Vec::<Piece>::new(), 0);
+    let (mut flat, mut open, mut next) = (Vec::<AddressPiece>::new(), Vec::<AddressPiece>::new(), 0);
     for bound in bounds.windows(2) {
         open.retain(|piece| piece.high > bound[0]);
         while let Some(piece) = live.get(next).filter(|piece| piece.low <= bound[0]) {
@@ -172,7 +172,7 @@ fn flatten(lives: &Lives, live: &[Piece]) -> Vec<Piece> {
         let Some(best) = open.iter().min_by_key(|piece| rank(piece)) else { continue };
         match flat.last_mut().filter(|last| last.life == best.life && last.high == bound[0]) {
             Some(last) => last.high = bound[1],
-            None => flat.push(Piece { low: bound[0], high: bound[1], life: best.life }),
+            None => flat.push(AddressPiece { low: bound[0], high: bound[1], life: best.life }),
         }
     }
     flat
@@ -185,13 +185,14 @@ mod tests {
 
     use super::*;
 
-    fn life(low: u64, high: u64, begin_ordinal: u64, dead: u64) -> Life {
-        Life { low, high, begin_ordinal, dead }
+    fn life(low: u64, high: u64, begin_ordinal: u64, dead: u64) -> MemoryLife {
+        MemoryLife { low, high, begin_ordinal, dead }
     }
 
     #[test]
     fn an_address_is_reused_by_another_life() {
-        let lives = Lives::new(vec![life(100, 200, 0, 5), life(100, 150, 5, 9), life(150, 160, 7, u64::MAX)]);
+        let lives =
+            MemoryLives::new(vec![life(100, 200, 0, 5), life(100, 150, 5, 9), life(150, 160, 7, u64::MAX)]);
         let mut live = LiveSet::default();
         let found: Vec<_> = [0, 4, 5, 6, 7, 9, 20, 4]
             .map(|ordinal| {
@@ -207,13 +208,17 @@ mod tests {
 
     #[test]
     fn of_overlapping_ranges_the_smallest_has_the_address() {
-        let lives =
-            Lives::new(vec![life(0, 100, 0, 9), life(20, 40, 0, 9), life(30, 50, 1, 9), life(10, 10, 0, 9)]);
+        let lives = MemoryLives::new(vec![
+            life(0, 100, 0, 9),
+            life(20, 40, 0, 9),
+            life(30, 50, 1, 9),
+            life(10, 10, 0, 9),
+        ]);
         let mut live = LiveSet::default();
         live.move_to(&lives, 3);
         let owner = |address| live.find(address).ok().map(|piece| piece.life);
         assert_eq!([0, 19, 20, 29, 30, 49, 50, 99].map(owner), [0, 0, 1, 1, 2, 2, 0, 0].map(Some));
-        assert_eq!(live.find(100), Err(Gap { low: 100, high: u64::MAX }));
+        assert_eq!(live.find(100), Err(AddressGap { low: 100, high: u64::MAX }));
     }
     proptest! {
         #[test]
@@ -221,11 +226,11 @@ mod tests {
             lives in vec((0..20_u64, 0..5_u64, 0..30_u64, 0..30_u64), 0..200),
             times in vec(0..30_u64, 1..60),
         ) {
-            let lives: Vec<Life> = lives
+            let lives: Vec<MemoryLife> = lives
                 .into_iter()
-                .map(|(low, size, begin_ordinal, dead)| Life { low, high: low + size, begin_ordinal, dead })
+                .map(|(low, size, begin_ordinal, dead)| MemoryLife { low, high: low + size, begin_ordinal, dead })
                 .collect();
-            let known = Lives::new(lives.clone());
+            let known = MemoryLives::new(lives.clone());
             let mut live = LiveSet::default();
             for time in times {
                 live.move_to(&known, time);

@@ -6,12 +6,12 @@
 use std::ops::{Range, RangeInclusive};
 
 use super::numbers::{NumberMap, position};
-use super::patterns::Patterns;
-use super::places::{self, Lanes, Places};
-use super::regular::Regular;
-use super::request::{Request as Access, SECTOR_BYTES};
-use super::sampler::{Sampler, mix};
-use super::sector::{SCOPES, Sector};
+use super::patterns::LaneDistances;
+use super::places::{self, LaneAddresses, LaneIter};
+use super::regular::RegularLanes;
+use super::request::{SECTOR_BYTES, WarpRequest};
+use super::sampler::{HashSampler, mix};
+use super::sector::{SCOPES, SectorLoads};
 
 /// Touches walked over before other tasks may run.
 const TOUCHES_AT_A_TIME: usize = 1 << 16;
@@ -26,7 +26,7 @@ pub const SCOPE_COUNT: usize = SCOPES;
 
 /// One warp request.
 #[derive(Clone, Copy, Debug)]
-pub struct Request {
+pub struct LoadRequest {
     /// The order of the launch's requests.
     pub sequence: u64,
     /// Its block.
@@ -43,10 +43,10 @@ pub struct Request {
     begin: u32,
     /// The position past its last lane.
     end: u32,
-    places: Places,
+    places: LaneAddresses,
 }
 
-impl Request {
+impl LoadRequest {
     /// A request without lanes.
     pub fn new(sequence: u64, block: u64, warp: u16, instruction: u32, bytes: u8, is_store: bool) -> Self {
         Self {
@@ -58,14 +58,14 @@ impl Request {
             is_store,
             begin: 0,
             end: 0,
-            places: Places::Listed(0),
+            places: LaneAddresses::Listed(0),
         }
     }
 }
 
 /// One lane of a request.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Lane {
+pub(super) struct RequestLane {
     /// The first byte that it accesses.
     pub(super) address: u64,
     /// Its number in the warp.
@@ -74,22 +74,22 @@ pub(super) struct Lane {
 
 /// The requests of a launch, with all their lanes.
 #[derive(Clone, Debug, Default)]
-pub struct Loads {
-    /// In the order in which they ran, once [`Loads::sort`] has run.
-    pub requests: Vec<Request>,
+pub struct LaunchLoads {
+    /// In the order in which they ran, once [`LaunchLoads::sort`] has run.
+    pub requests: Vec<LoadRequest>,
     /// Lanes that are not regular: those of one request, then those of another.
-    listed: Vec<Lane>,
+    listed: Vec<RequestLane>,
     /// Lanes of all requests.
     count: u32,
-    patterns: Patterns,
+    patterns: LaneDistances,
     touched: Vec<(u64, u64)>,
-    /// Per request, true if no other touches the memory between its first and its last byte. Filled by [`Loads::sort`].
+    /// Per request, true if no other touches the memory between its first and its last byte. Filled by [`LaunchLoads::sort`].
     is_alone: Vec<bool>,
 }
 
 /// Consecutive lanes of one request that touch one sector.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Touch {
+pub(super) struct SectorTouch {
     /// The sector's number, by pages in the order of appearance.
     sector: u32,
     pub(super) request: u32,
@@ -99,16 +99,16 @@ pub(super) struct Touch {
 
 /// The walk over a part of the sectors that a launch's requests touch.
 #[derive(Default)]
-pub struct Walk {
+pub struct LoadWalk {
     part: u64,
     parts: u64,
     /// The page of the last sector that was read, and its number if it is in the part.
     page: Option<u64>,
     first: Option<u32>,
     /// In the order of requests.
-    unsorted: Vec<Touch>,
+    unsorted: Vec<SectorTouch>,
     /// By sector, then in the order of requests.
-    touches: Vec<Touch>,
+    touches: Vec<SectorTouch>,
     is_sorted: bool,
     /// The numbers of pages in memory, in the order of appearance.
     pages: Vec<u64>,
@@ -119,10 +119,10 @@ pub struct Walk {
     end: usize,
     /// Per lane, one bit per scope in which a byte of its access was not loaded before.
     fresh: Vec<u8>,
-    sector: Sector,
+    sector: SectorLoads,
 }
 
-impl Request {
+impl LoadRequest {
     /// The positions of its lanes.
     pub fn lanes(&self) -> Range<usize> {
         self.begin as usize..self.end as usize
@@ -134,7 +134,7 @@ impl Request {
     }
 }
 
-impl Lane {
+impl RequestLane {
     /// The sectors that it touches, by an access of some bytes.
     fn sectors(self, bytes: u8) -> RangeInclusive<u64> {
         let last = self.address.saturating_add(u64::from(bytes).saturating_sub(1));
@@ -142,7 +142,7 @@ impl Lane {
     }
 }
 
-impl Touch {
+impl SectorTouch {
     /// The positions of its lanes among those of all requests.
     pub(super) fn positions(self) -> Range<u32> {
         self.begin..self.end
@@ -153,7 +153,7 @@ impl Touch {
     }
 }
 
-impl Loads {
+impl LaunchLoads {
     /// Puts the requests in the order in which they ran.
     pub fn sort(&mut self) {
         self.requests.sort_unstable_by_key(|request| (request.sequence, request.block, request.warp));
@@ -186,11 +186,11 @@ impl Loads {
     }
 
     /// First and last sector that a request accesses. None without active lanes.
-    fn span(&self, request: &Request) -> Option<(u64, u64)> {
+    fn span(&self, request: &LoadRequest) -> Option<(u64, u64)> {
         let lanes = self.lanes(request, request.begin..request.end);
         let (first, last) = match request.places {
-            Places::Regular(regular) => regular.span(request.end - request.begin)?,
-            Places::Part(..) | Places::Listed(_) => lanes
+            LaneAddresses::Regular(regular) => regular.span(request.end - request.begin)?,
+            LaneAddresses::Part(..) | LaneAddresses::Listed(_) => lanes
                 .fold((u64::MAX, 0), |(first, last), lane| (lane.address.min(first), lane.address.max(last))),
         };
         let last = last.saturating_add(u64::from(request.bytes).saturating_sub(1));
@@ -198,7 +198,7 @@ impl Loads {
     }
 
     /// Adds a request with its lanes: those of a sample of the sectors.
-    pub fn push(&mut self, mut request: Request, access: &Access<'_>, sampler: Sampler) {
+    pub fn push(&mut self, mut request: LoadRequest, access: &WarpRequest<'_>, sampler: HashSampler) {
         if !sampler.keeps_all() {
             self.patterns.sector_runs_into(access, &mut self.touched);
             let mut touched = self.touched.iter().flat_map(|&(first, last)| first..=last);
@@ -206,23 +206,23 @@ impl Loads {
                 return;
             }
         }
-        let regular = Regular::of(access).filter(|_| request.bytes > 0);
+        let regular = RegularLanes::of(access).filter(|_| request.bytes > 0);
         request.begin = self.count;
         if let Some(regular) = regular {
             let all = access.lane_mask.count_ones();
             let (places, count) = if sampler.keeps_all() {
-                (Places::Regular(regular), all)
+                (LaneAddresses::Regular(regular), all)
             } else {
-                Places::in_sample(regular, places::first(all), sampler)
+                LaneAddresses::in_sample(regular, places::first(all), sampler)
             };
             request.places = places;
             self.count += count;
         } else {
             let begin = self.listed.len();
             let lanes = access.addresses().filter(|(_, address)| sampler.keeps(address / SECTOR_BYTES));
-            let lane = |(lane, address)| Lane { address, lane: u8::try_from(lane).unwrap_or(u8::MAX) };
+            let lane = |(lane, address)| RequestLane { address, lane: u8::try_from(lane).unwrap_or(u8::MAX) };
             self.listed.extend(lanes.map(lane));
-            request.places = Places::Listed(position(begin));
+            request.places = LaneAddresses::Listed(position(begin));
             self.count += position(self.listed.len() - begin);
         }
         request.end = self.count;
@@ -235,20 +235,22 @@ impl Loads {
     }
 
     /// Keeps the lanes of a sample of the sectors.
-    pub fn keep(&mut self, sampler: Sampler) {
+    pub fn keep(&mut self, sampler: HashSampler) {
         let mut in_sample = Vec::with_capacity(self.listed.len() / 2);
         let mut requests = std::mem::take(&mut self.requests);
         let mut count = 0;
         for request in &mut requests {
             let lanes = request.end - request.begin;
             let (own, taken) = match request.places {
-                Places::Regular(regular) => Places::in_sample(regular, places::first(lanes), sampler),
-                Places::Part(regular, before) => Places::in_sample(regular, before, sampler),
-                Places::Listed(_) => {
+                LaneAddresses::Regular(regular) => {
+                    LaneAddresses::in_sample(regular, places::first(lanes), sampler)
+                }
+                LaneAddresses::Part(regular, before) => LaneAddresses::in_sample(regular, before, sampler),
+                LaneAddresses::Listed(_) => {
                     let lanes = request.places.lanes(0..lanes, &self.listed);
                     let begin = position(in_sample.len());
                     in_sample.extend(lanes.filter(|lane| sampler.keeps(lane.address / SECTOR_BYTES)));
-                    (Places::Listed(begin), position(in_sample.len()) - begin)
+                    (LaneAddresses::Listed(begin), position(in_sample.len()) - begin)
                 }
             };
             (request.places, request.begin, request.end) = (own, count, count + taken);
@@ -263,13 +265,13 @@ impl Loads {
     }
 
     /// Lanes of a request, by their positions among those of all requests.
-    pub(super) fn lanes<'a>(&'a self, request: &Request, positions: Range<u32>) -> Lanes<'a> {
+    pub(super) fn lanes<'a>(&'a self, request: &LoadRequest, positions: Range<u32>) -> LaneIter<'a> {
         request.places.lanes(positions.start - request.begin..positions.end - request.begin, &self.listed)
     }
 
     /// The bytes from the first to past the last that regular lanes of a request access, if they leave no gap.
-    pub(super) fn run(request: &Request, positions: Range<u32>) -> Option<(u64, u64)> {
-        let Places::Regular(regular) = request.places else { return None };
+    pub(super) fn run(request: &LoadRequest, positions: Range<u32>) -> Option<(u64, u64)> {
+        let LaneAddresses::Regular(regular) = request.places else { return None };
         regular.run(request.bytes, positions.start - request.begin..positions.end - request.begin)
     }
 
@@ -286,13 +288,13 @@ impl Loads {
 
     /// Bytes of memory that they take.
     pub fn bytes(&self) -> usize {
-        self.requests.capacity() * size_of::<Request>()
-            + self.listed.capacity() * size_of::<Lane>()
+        self.requests.capacity() * size_of::<LoadRequest>()
+            + self.listed.capacity() * size_of::<RequestLane>()
             + self.is_alone.capacity()
     }
 }
 
-impl Walk {
+impl LoadWalk {
     /// A part of several.
     pub fn new(part: u64, parts: u64) -> Self {
         Self { part, parts: parts.max(1), ..Self::default() }
@@ -316,20 +318,22 @@ impl Walk {
     }
 
     /// Reads the part's touches, in the order of requests.
-    pub fn read(&mut self, loads: &Loads) {
+    pub fn read(&mut self, loads: &LaunchLoads) {
         for ((request, &is_alone), number) in loads.requests.iter().zip(&loads.is_alone).zip(0..) {
             if is_alone {
                 continue;
             }
             let regular = match request.places {
-                Places::Regular(regular) => regular.sectors(request.bytes, request.end - request.begin),
-                Places::Part(..) | Places::Listed(_) => None,
+                LaneAddresses::Regular(regular) => {
+                    regular.sectors(request.bytes, request.end - request.begin)
+                }
+                LaneAddresses::Part(..) | LaneAddresses::Listed(_) => None,
             };
             if let Some(sectors) = regular {
                 for (sector, lanes) in sectors {
                     if let Some(sector) = self.own(sector) {
                         let (begin, end) = (request.begin + lanes.start, request.begin + lanes.end);
-                        self.unsorted.push(Touch { sector, request: number, begin, end });
+                        self.unsorted.push(SectorTouch { sector, request: number, begin, end });
                     }
                 }
             } else {
@@ -339,7 +343,7 @@ impl Walk {
     }
 
     /// Reads the touches of a request lane by lane.
-    fn read_lanes(&mut self, loads: &Loads, request: &Request, number: u32) {
+    fn read_lanes(&mut self, loads: &LaunchLoads, request: &LoadRequest, number: u32) {
         let mut open = u64::MAX;
         for (lane, place) in loads.lanes(request, request.begin..request.end).zip(request.begin..) {
             for sector in lane.sectors(request.bytes) {
@@ -348,7 +352,12 @@ impl Walk {
                 match self.unsorted.last_mut() {
                     Some(last) if is_open && (last.request, last.end) == (number, place) => last.end += 1,
                     _ => {
-                        self.unsorted.push(Touch { sector, request: number, begin: place, end: place + 1 });
+                        self.unsorted.push(SectorTouch {
+                            sector,
+                            request: number,
+                            begin: place,
+                            end: place + 1,
+                        });
                     }
                 }
             }
@@ -390,13 +399,13 @@ impl Walk {
         for sector in 0..sectors {
             starts[sector + 1] += starts[sector];
         }
-        self.touches.resize(self.unsorted.len(), Touch::default());
+        self.touches.resize(self.unsorted.len(), SectorTouch::default());
         for touch in &self.unsorted {
             let place = &mut starts[touch.sector as usize];
             self.touches[*place as usize] = *touch;
             *place += 1;
         }
-        if self.unsorted.capacity() * size_of::<Touch>() > MAX_KEPT_BYTES {
+        if self.unsorted.capacity() * size_of::<SectorTouch>() > MAX_KEPT_BYTES {
             self.unsorted = Vec::new();
         }
         self.unsorted.clear();
@@ -404,13 +413,13 @@ impl Walk {
     }
 
     /// The number of a touch's sector in memory.
-    fn sector_of(&self, touch: &Touch) -> u64 {
+    fn sector_of(&self, touch: &SectorTouch) -> u64 {
         let (page, within) = (touch.sector / PAGE_SECTORS, touch.sector % PAGE_SECTORS);
         self.pages.get(page as usize).map_or(0, |page| page * u64::from(PAGE_SECTORS) + u64::from(within))
     }
 
     /// Continues for a while. Returns true if work remains.
-    pub fn step(&mut self, loads: &Loads) -> bool {
+    pub fn step(&mut self, loads: &LaunchLoads) -> bool {
         if !self.is_sorted {
             self.sort();
             if !self.touches.is_empty() {
@@ -451,7 +460,7 @@ impl Walk {
 
     /// Bytes of memory that it holds.
     pub fn bytes(&self) -> usize {
-        let touches = (self.unsorted.capacity() + self.touches.capacity()) * size_of::<Touch>();
+        let touches = (self.unsorted.capacity() + self.touches.capacity()) * size_of::<SectorTouch>();
         let pages =
             self.pages.capacity() * size_of::<u64>() + self.numbers.capacity() * size_of::<(u64, u32)>();
         touches + pages + self.fresh.capacity() + self.sector.bytes()

@@ -5,7 +5,7 @@ const BUCKETS: usize = 65;
 
 /// Touches by their distance.
 #[derive(Clone, Debug)]
-pub struct Histogram {
+pub struct ReuseHistogram {
     /// Touches by the bucket of their distance.
     pub counts: [u64; BUCKETS],
     /// Sums of their distances.
@@ -14,13 +14,13 @@ pub struct Histogram {
     pub cold: u64,
 }
 
-impl Default for Histogram {
+impl Default for ReuseHistogram {
     fn default() -> Self {
         Self { counts: [0; BUCKETS], sums: [0; BUCKETS], cold: 0 }
     }
 }
 
-impl Histogram {
+impl ReuseHistogram {
     /// The numbers of touches by the range of their distances, `None` for first touches.
     pub fn rows(&self) -> impl Iterator<Item = (Option<(u64, Option<u64>)>, u64)> {
         let reused = (0..).zip(&self.counts).map(|(bucket, &count)| (Some(Self::range(bucket)), count));
@@ -60,7 +60,7 @@ impl Histogram {
 /// An LRU stack without its order: per unit the time of its last touch, and the number of those times in a range
 /// (Olken's algorithm). Times are counted by words of bits, and the words by a Fenwick tree.
 #[derive(Debug, Default)]
-pub struct Stack {
+pub struct LruStack {
     /// By unit, from 1. Times up to `begun` are of earlier streams.
     last: Vec<u64>,
     begun: u64,
@@ -75,7 +75,7 @@ pub struct Stack {
 /// Times of a word.
 const WORD: u64 = 64;
 
-impl Stack {
+impl LruStack {
     /// Begins a stream of up to so many touches of so many units.
     pub fn begin(&mut self, touches: usize, units: usize) {
         self.last.resize(units, 0);

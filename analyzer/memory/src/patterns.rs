@@ -1,6 +1,6 @@
 //! Sectors of requests whose lanes are as far apart as those of an earlier one: a loop makes the same request elsewhere.
 
-use super::request::{Lanes, Request, SECTOR_BYTES, Touched};
+use super::request::{ActiveLanes, SECTOR_BYTES, TouchedMemory, WarpRequest};
 use super::shape::{self, LINE_BYTES};
 
 /// Positions of a lowest address in its sector.
@@ -10,14 +10,14 @@ const _: () = assert!(PLACES as u64 == SECTOR_BYTES);
 const PLACES_OF_LINE: usize = 128;
 const _: () = assert!(PLACES_OF_LINE as u64 == LINE_BYTES);
 
-/// See [`Patterns::key`].
-pub type Key = [u64; 3];
+/// See [`LaneDistances::key`].
+pub type PatternKey = [u64; 3];
 
 /// The distances of lanes that occurred last.
 #[derive(Clone, Debug, Default)]
-pub struct Patterns {
+pub struct LaneDistances {
     /// Instructions of one loop have few, and rows of an instruction are adjacent.
-    known: [Pattern; 4],
+    known: [DistancePattern; 4],
     /// The one that is replaced next.
     oldest: usize,
     /// Shapes that were computed so far.
@@ -28,7 +28,7 @@ pub struct Patterns {
 
 /// Lanes at the same distances.
 #[derive(Clone, Debug, Default)]
-struct Pattern {
+struct DistancePattern {
     number: u64,
     lane_mask: u32,
     access_bytes: u64,
@@ -37,43 +37,43 @@ struct Pattern {
     /// Bytes from the lowest address to the end of the highest access. None without lanes.
     span_bytes: Option<u64>,
     /// By the position of the lowest address in its sector. Empty until one is asked for.
-    shapes: Vec<Option<Shape>>,
+    shapes: Vec<Option<SectorShape>>,
     /// By its position in its line. Empty until one is asked for.
-    whole: Vec<Option<shape::Shape>>,
+    whole: Vec<Option<shape::AccessedShape>>,
 }
 
 /// Sectors as runs of adjacent ones, from that of the lowest address on.
 #[derive(Clone, Debug)]
-struct Shape {
+struct SectorShape {
     /// A number that no shape with other sectors has.
     number: u64,
     /// None until it is asked for.
-    touched: Option<Touched>,
+    touched: Option<TouchedMemory>,
     runs: Vec<(u64, u64)>,
 }
 
-impl Pattern {
-    fn is_of(&self, request: &Request<'_>, offsets: &[u32], shift: u8) -> bool {
+impl DistancePattern {
+    fn is_of(&self, request: &WarpRequest<'_>, offsets: &[u32], shift: u8) -> bool {
         (self.lane_mask, self.access_bytes, self.shift) == (request.lane_mask, request.access_bytes, shift)
             && self.offsets == offsets
     }
 }
 
 /// Bytes from the lowest address of a request to the end of its highest access. None without lanes.
-fn span_bytes(request: &Request<'_>, offsets: &[u32], shift: u8) -> Option<u64> {
+fn span_bytes(request: &WarpRequest<'_>, offsets: &[u32], shift: u8) -> Option<u64> {
     let farthest = u64::from(offsets.iter().copied().max()?).checked_shl(shift.into())?;
     farthest.checked_add(request.access_bytes)
 }
 
-impl Patterns {
-    /// The same as [`Request::sector_runs_into`]. Returns a number for irregular lanes, with the first sector: requests
+impl LaneDistances {
+    /// The same as [`WarpRequest::sector_runs_into`]. Returns a number for irregular lanes, with the first sector: requests
     /// with both in common touch the same sectors.
     pub fn sector_runs_into(
         &mut self,
-        request: &Request<'_>,
+        request: &WarpRequest<'_>,
         runs: &mut Vec<(u64, u64)>,
     ) -> Option<(u64, u64)> {
-        let Lanes::Irregular(offsets, shift) = request.lanes else {
+        let ActiveLanes::Irregular(offsets, shift) = request.lanes else {
             request.sector_runs_into(runs);
             return None;
         };
@@ -88,60 +88,65 @@ impl Patterns {
     }
 
     /// A key that a request has in common with those only that touch the same sectors.
-    pub fn key(&mut self, request: &Request<'_>) -> Option<Key> {
+    pub fn key(&mut self, request: &WarpRequest<'_>) -> Option<PatternKey> {
         match request.lanes {
-            Lanes::Regular(stride) => {
+            ActiveLanes::Regular(stride) => {
                 let lanes = u64::from(request.lane_mask) << 32 | u64::from(stride.cast_unsigned());
                 Some([request.address, lanes, request.access_bytes])
             }
-            Lanes::Irregular(offsets, shift) => {
+            ActiveLanes::Irregular(offsets, shift) => {
                 let number = self.shape_of(request, offsets, shift)?.number;
                 Some([number, request.address / SECTOR_BYTES, u64::MAX])
             }
         }
     }
 
-    /// The same as [`Request::touched`].
-    pub fn touched(&mut self, request: &Request<'_>) -> Touched {
+    /// The same as [`WarpRequest::touched`].
+    pub fn touched(&mut self, request: &WarpRequest<'_>) -> TouchedMemory {
         self.known_touched(request).unwrap_or_else(|| request.touched())
     }
 
-    fn known_touched(&mut self, request: &Request<'_>) -> Option<Touched> {
-        let Lanes::Irregular(offsets, shift) = request.lanes else { return None };
+    fn known_touched(&mut self, request: &WarpRequest<'_>) -> Option<TouchedMemory> {
+        let ActiveLanes::Irregular(offsets, shift) = request.lanes else { return None };
         let place = self.place_of_known(request, offsets, shift)?;
         let shape = self.shape_at(place, request)?;
         Some(*shape.touched.get_or_insert_with(|| request.touched()))
     }
 
     /// A number that no other mask, access or distances have.
-    pub fn number(&mut self, request: &Request<'_>, offsets: &[u32], shift: u8) -> u64 {
+    pub fn number(&mut self, request: &WarpRequest<'_>, offsets: &[u32], shift: u8) -> u64 {
         let place = self.place_of(request, offsets, shift);
         self.known.get(place).map_or(0, |known| known.number)
     }
 
     /// The position of its pattern among the known ones.
-    fn place_of(&mut self, request: &Request<'_>, offsets: &[u32], shift: u8) -> usize {
+    fn place_of(&mut self, request: &WarpRequest<'_>, offsets: &[u32], shift: u8) -> usize {
         let place = self.known.iter().position(|known| known.is_of(request, offsets, shift));
         place.unwrap_or_else(|| self.replace(request, offsets, shift))
     }
 
     /// The position of its pattern, if an earlier request has it, too. Random distances never occur again.
-    fn place_of_known(&mut self, request: &Request<'_>, offsets: &[u32], shift: u8) -> Option<usize> {
+    fn place_of_known(&mut self, request: &WarpRequest<'_>, offsets: &[u32], shift: u8) -> Option<usize> {
         let replaced = self.replaced;
         let place = self.place_of(request, offsets, shift);
         (self.replaced == replaced).then_some(place)
     }
 
     /// The shape of a request, with lines.
-    pub fn shape(&mut self, request: &Request<'_>) -> shape::Shape {
+    pub fn shape(&mut self, request: &WarpRequest<'_>) -> shape::AccessedShape {
         let known = match request.lanes {
-            Lanes::Irregular(offsets, shift) => self.known_shape(request, offsets, shift),
-            Lanes::Regular(_) => None,
+            ActiveLanes::Irregular(offsets, shift) => self.known_shape(request, offsets, shift),
+            ActiveLanes::Regular(_) => None,
         };
         known.unwrap_or_else(|| request.shape())
     }
 
-    fn known_shape(&mut self, request: &Request<'_>, offsets: &[u32], shift: u8) -> Option<shape::Shape> {
+    fn known_shape(
+        &mut self,
+        request: &WarpRequest<'_>,
+        offsets: &[u32],
+        shift: u8,
+    ) -> Option<shape::AccessedShape> {
         let place = self.place_of_known(request, offsets, shift)?;
         let pattern = self.known.get_mut(place)?;
         request.address.checked_add(pattern.span_bytes?)?;
@@ -150,13 +155,13 @@ impl Patterns {
         Some(*shape.get_or_insert_with(|| request.shape()))
     }
 
-    fn shape_of(&mut self, request: &Request<'_>, offsets: &[u32], shift: u8) -> Option<&Shape> {
+    fn shape_of(&mut self, request: &WarpRequest<'_>, offsets: &[u32], shift: u8) -> Option<&SectorShape> {
         let place = self.place_of(request, offsets, shift);
         self.shape_at(place, request).map(|shape| &*shape)
     }
 
     /// The shape of a request with the known pattern at this position.
-    fn shape_at(&mut self, place: usize, request: &Request<'_>) -> Option<&mut Shape> {
+    fn shape_at(&mut self, place: usize, request: &WarpRequest<'_>) -> Option<&mut SectorShape> {
         let pattern = self.known.get_mut(place)?;
         // Past the last address, lanes have no distances.
         request.address.checked_add(pattern.span_bytes?)?;
@@ -165,19 +170,19 @@ impl Patterns {
         pattern.shapes.resize_with(PLACES, || None);
         if pattern.shapes.get(place)?.is_none() {
             let mut runs = Vec::new();
-            Request { address: low, ..*request }.sector_runs_into(&mut runs);
+            WarpRequest { address: low, ..*request }.sector_runs_into(&mut runs);
             // Lanes a few bytes further on mostly touch the same sectors.
             let same = pattern.shapes.iter().flatten().find(|known| known.runs == runs).cloned();
             let shape = same.unwrap_or_else(|| {
                 self.computed += 1;
-                Shape { number: self.computed, touched: None, runs }
+                SectorShape { number: self.computed, touched: None, runs }
             });
             *pattern.shapes.get_mut(place)? = Some(shape);
         }
         pattern.shapes.get_mut(place)?.as_mut()
     }
 
-    fn replace(&mut self, request: &Request<'_>, offsets: &[u32], shift: u8) -> usize {
+    fn replace(&mut self, request: &WarpRequest<'_>, offsets: &[u32], shift: u8) -> usize {
         let place = self.oldest;
         self.oldest = (place + 1) % self.known.len();
         self.replaced += 1;
@@ -210,14 +215,14 @@ mod tests {
             offsets in proptest::collection::vec(proptest::collection::vec(0..300_u32, 0..33), 6),
             bytes in prop::sample::select(vec![0, 1, 2, 4, 8, 16]),
         ) {
-            let (mut patterns, mut runs, mut expected) = (Patterns::default(), Vec::new(), Vec::new());
+            let (mut patterns, mut runs, mut expected) = (LaneDistances::default(), Vec::new(), Vec::new());
             let (mut shapes, mut keys) = (BTreeMap::new(), BTreeMap::new());
             for (which, shift, address, is_last) in all {
                 let lanes = offsets[which].as_slice();
                 let address = if is_last { u64::MAX - address } else { address };
                 let lane_mask = u32::MAX.checked_shr(32 - u32::try_from(lanes.len()).unwrap()).unwrap_or(0);
-                let lanes = Lanes::Irregular(lanes, shift);
-                let request = Request { lane_mask, address, span_bytes: 0, access_bytes: bytes, lanes };
+                let lanes = ActiveLanes::Irregular(lanes, shift);
+                let request = WarpRequest { lane_mask, address, span_bytes: 0, access_bytes: bytes, lanes };
                 request.sector_runs_into(&mut expected);
                 let shape = patterns.sector_runs_into(&request, &mut runs);
                 prop_assert_eq!(&runs, &expected);

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::sampler::Sampler;
-use super::times::{ROW, Row, Rows};
-use super::view::View;
+use super::sampler::HashSampler;
+use super::times::{ROW, TouchedPieces, TouchedRows};
+use super::view::TensorView;
 
 /// Maximum of pieces of memory per launch, and of chunks of 64 pieces per capture. Beyond it, chunks are sampled.
 const MAX_PIECES: usize = 1 << 22;
@@ -18,14 +18,14 @@ pub(super) const CHUNK: u64 = 64;
 
 /// A range of memory with a lifetime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Object {
+pub enum MemoryObject {
     /// A storage.
     Storage(u32),
     /// An allocation of the driver.
     Allocation(u32),
 }
 
-impl Object {
+impl MemoryObject {
     /// A number that no other object has.
     pub(super) fn number(self) -> u64 {
         match self {
@@ -37,7 +37,7 @@ impl Object {
 
 /// Kind of use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Use {
+pub enum PieceUse {
     /// It reads.
     Read,
     /// It writes.
@@ -48,7 +48,7 @@ pub enum Use {
 
 /// One bit for each piece of a chunk.
 #[derive(Clone, Copy, Debug, Default)]
-struct Chunk {
+struct PieceChunk {
     read: u64,
     written: u64,
     /// Set if a launch read it before any wrote it.
@@ -61,9 +61,9 @@ struct Chunk {
     unused: u64,
 }
 
-impl Chunk {
+impl PieceChunk {
     /// Adds a launch's accesses to a row of pieces, of which it is the `at`th.
-    fn settle(&mut self, at: usize, row: &Row, is_filled: impl Fn(u64) -> bool) {
+    fn settle(&mut self, at: usize, row: &TouchedPieces, is_filled: impl Fn(u64) -> bool) {
         for piece in (0..ROW).filter(|piece| row.touched >> piece & 1 == 1) {
             let place = (at * ROW + piece) as u64;
             let bit = 1 << place;
@@ -90,7 +90,7 @@ impl Chunk {
 
 /// Bytes of a target by their accesses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct AccessedBytes {
     /// Read or written.
     pub touched: u64,
     /// Read.
@@ -109,21 +109,21 @@ pub struct Found {
 
 /// Memory as launches left it.
 #[derive(Debug, Default)]
-pub struct Memory {
+pub struct MemoryState {
     /// Bytes of a piece of each storage: the size of its smallest elements.
     piece_bytes: Vec<u64>,
-    rows: Rows,
-    chunks: HashMap<(Object, u64), Chunk>,
+    rows: TouchedRows,
+    chunks: HashMap<(MemoryObject, u64), PieceChunk>,
     /// Per object, ranges written by memcpys and memsets.
-    filled: HashMap<Object, Vec<(u64, u64)>>,
+    filled: HashMap<MemoryObject, Vec<(u64, u64)>>,
     /// The chunks in order, after the end.
-    sorted: Vec<((Object, u64), Chunk)>,
-    sampler: Sampler,
+    sorted: Vec<((MemoryObject, u64), PieceChunk)>,
+    sampler: HashSampler,
     most_pieces: usize,
     most_chunks: usize,
 }
 
-impl Memory {
+impl MemoryState {
     /// With some bytes of memory, and the bytes of a piece of each storage: powers of two.
     pub fn new(piece_bytes: Vec<u64>, room_bytes: usize) -> Self {
         Self {
@@ -134,12 +134,12 @@ impl Memory {
         }
     }
 
-    fn piece_bytes(&self, object: Object) -> u64 {
+    fn piece_bytes(&self, object: MemoryObject) -> u64 {
         match object {
-            Object::Storage(storage) => {
+            MemoryObject::Storage(storage) => {
                 self.piece_bytes.get(storage as usize).copied().unwrap_or(PIECE_BYTES)
             }
-            Object::Allocation(_) => PIECE_BYTES,
+            MemoryObject::Allocation(_) => PIECE_BYTES,
         }
     }
 
@@ -154,7 +154,7 @@ impl Memory {
     }
 
     /// Adjacent bytes that a request of the launch at hand accesses.
-    pub fn touch(&mut self, object: Object, address: u64, bytes: u64, kind: Use, sequence: u64) {
+    pub fn touch(&mut self, object: MemoryObject, address: u64, bytes: u64, kind: PieceUse, sequence: u64) {
         let size = self.piece_bytes(object);
         let (mut piece, last) = (address / size, address.saturating_add(bytes.max(1) - 1) / size);
         let sequence = u32::try_from(sequence).unwrap_or(u32::MAX).min(u32::MAX - 1);
@@ -201,7 +201,7 @@ impl Memory {
     }
 
     /// A copy from a range of an object, or to it, or a fill, between launches.
-    pub fn copy(&mut self, object: Object, address: u64, bytes: u64, is_write: bool) {
+    pub fn copy(&mut self, object: MemoryObject, address: u64, bytes: u64, is_write: bool) {
         let end = address.saturating_add(bytes);
         if is_write {
             self.filled.entry(object).or_default().push((address, end));
@@ -210,7 +210,7 @@ impl Memory {
         let size = self.piece_bytes(object);
         let span = size * CHUNK;
         let (first, last) = (address / span, end.saturating_sub(1) / span);
-        let read = |chunk: u64, known: &mut Chunk| {
+        let read = |chunk: u64, known: &mut PieceChunk| {
             let start = chunk * CHUNK;
             let held = (0..CHUNK).filter(|bit| {
                 let place = (start + bit).saturating_mul(size);
@@ -225,7 +225,7 @@ impl Memory {
                 }
             }
         } else {
-            let within = |of: Object, chunk: u64| of == object && first <= chunk && chunk <= last;
+            let within = |of: MemoryObject, chunk: u64| of == object && first <= chunk && chunk <= last;
             let held = self.chunks.iter_mut().filter(|((of, chunk), _)| within(*of, *chunk));
             held.for_each(|((_, chunk), known)| read(*chunk, known));
         }
@@ -234,7 +234,8 @@ impl Memory {
     /// Bytes of memory that it holds.
     pub fn bytes(&self) -> usize {
         self.rows.bytes()
-            + (self.chunks.capacity() + self.sorted.capacity()) * size_of::<((Object, u64), Chunk)>()
+            + (self.chunks.capacity() + self.sorted.capacity())
+                * size_of::<((MemoryObject, u64), PieceChunk)>()
     }
 
     /// Ends the input. Only results are requested from now on.
@@ -244,14 +245,14 @@ impl Memory {
     }
 
     /// Accesses to the bytes of an object, or of a view of it.
-    pub fn found(&self, object: Object, view: Option<&View>) -> Found {
+    pub fn found(&self, object: MemoryObject, view: Option<&TensorView>) -> AccessedBytes {
         let size = self.piece_bytes(object);
         let (low, high) = view.map_or((0, u64::MAX), |view| (view.low, view.high));
         let first = (object, low / (size * CHUNK));
         let start = self.sorted.partition_point(|(key, _)| *key < first);
         let chunks = self.sorted.get(start..).unwrap_or_default();
         let end = (object, high.saturating_sub(1) / (size * CHUNK));
-        let mut found = Found::default();
+        let mut found = AccessedBytes::default();
         for ((_, place), chunk) in chunks.iter().take_while(|(key, _)| *key <= end) {
             let touched = chunk.read | chunk.written;
             let holds = |bit: &u64| {
@@ -281,18 +282,18 @@ fn within(piece: u64) -> usize {
 mod tests {
     use super::*;
 
-    fn memory() -> (Memory, Object) {
-        (Memory::new(Vec::new(), usize::MAX), Object::Allocation(0))
+    fn memory() -> (MemoryState, MemoryObject) {
+        (MemoryState::new(Vec::new(), usize::MAX), MemoryObject::Allocation(0))
     }
 
     #[test]
     fn the_order_of_reads_and_writes_is_that_of_requests() {
         let (mut memory, object) = memory();
-        memory.touch(object, 0, 4, Use::Write, 2);
-        memory.touch(object, 0, 4, Use::Read, 1);
-        memory.touch(object, 4, 4, Use::Write, 1);
-        memory.touch(object, 4, 4, Use::Read, 2);
-        memory.touch(object, 8, 4, Use::Both, 3);
+        memory.touch(object, 0, 4, PieceUse::Write, 2);
+        memory.touch(object, 0, 4, PieceUse::Read, 1);
+        memory.touch(object, 4, 4, PieceUse::Write, 1);
+        memory.touch(object, 4, 4, PieceUse::Read, 2);
+        memory.touch(object, 8, 4, PieceUse::Both, 3);
         memory.end_launch();
         memory.end();
         let found = memory.found(object, None);
@@ -305,8 +306,8 @@ mod tests {
     fn copies_fill_and_use() {
         let (mut memory, object) = memory();
         memory.copy(object, 0, 8, true);
-        memory.touch(object, 0, 16, Use::Read, 0);
-        memory.touch(object, 256, 16, Use::Write, 1);
+        memory.touch(object, 0, 16, PieceUse::Read, 0);
+        memory.touch(object, 256, 16, PieceUse::Write, 1);
         memory.end_launch();
         memory.copy(object, 256, 4, false);
         memory.copy(object, 260, u64::MAX, false);
@@ -319,10 +320,10 @@ mod tests {
     #[test]
     fn a_range_is_its_pieces_one_by_one() {
         let touches = [
-            (0, 4000, Use::Read, 3),
-            (700, 90, Use::Write, 2),
-            (61, 5, Use::Both, 4),
-            (2047, 1, Use::Read, 1),
+            (0, 4000, PieceUse::Read, 3),
+            (700, 90, PieceUse::Write, 2),
+            (61, 5, PieceUse::Both, 4),
+            (2047, 1, PieceUse::Read, 1),
         ];
         let (mut ranges, object) = memory();
         let mut bytes = memory().0;
@@ -342,10 +343,10 @@ mod tests {
     #[test]
     fn only_the_elements_of_a_view_are_found() {
         let (mut memory, object) = memory();
-        memory.touch(object, 1024, 64, Use::Write, 0);
+        memory.touch(object, 1024, 64, PieceUse::Write, 0);
         memory.end_launch();
         memory.end();
-        let view = View::new(1024, 4, &[4, 2], &[8, 1]).unwrap();
+        let view = TensorView::new(1024, 4, &[4, 2], &[8, 1]).unwrap();
         assert_eq!(memory.found(object, Some(&view)).written, 16);
     }
 }

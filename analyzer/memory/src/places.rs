@@ -3,33 +3,33 @@
 use std::ops::Range;
 use std::slice::Iter;
 
-use super::loads::Lane;
-use super::regular::Regular;
+use super::loads::RequestLane;
+use super::regular::RegularLanes;
 use super::request::SECTOR_BYTES;
-use super::sampler::Sampler;
+use super::sampler::HashSampler;
 
 /// The addresses of a request's lanes.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Places {
+pub(super) enum LaneAddresses {
     /// Addresses of adjacent lanes from a first one, at equal distances: most requests. They take no memory.
-    Regular(Regular),
+    Regular(RegularLanes),
     /// Some of such lanes, by their positions: those of a sample. They take none either.
-    Part(Regular, u32),
+    Part(RegularLanes, u32),
     /// Addresses in a list, from a position on.
     Listed(u32),
 }
 
 /// Iterator over the lanes of a request, in ascending order.
-pub(super) enum Lanes<'a> {
-    Regular(Regular, Range<u32>),
+pub(super) enum LaneIter<'a> {
+    Regular(RegularLanes, Range<u32>),
     /// Positions that remain, and the number of lanes to return.
-    Part(Regular, u32, u32),
-    Listed(Iter<'a, Lane>),
+    Part(RegularLanes, u32, u32),
+    Listed(Iter<'a, RequestLane>),
 }
 
-impl Places {
+impl LaneAddresses {
     /// Some regular lanes, by a bit for each position, in a sample of the sectors. Returns the number of lanes, too.
-    pub(super) fn in_sample(regular: Regular, lanes: u32, sampler: Sampler) -> (Self, u32) {
+    pub(super) fn in_sample(regular: RegularLanes, lanes: u32, sampler: HashSampler) -> (Self, u32) {
         let (mut taken, mut rest) = (0, lanes);
         let mut last = None;
         while rest != 0 {
@@ -48,18 +48,18 @@ impl Places {
     }
 
     /// The lanes at some positions among those that are there.
-    pub(super) fn lanes(self, positions: Range<u32>, listed: &[Lane]) -> Lanes<'_> {
+    pub(super) fn lanes(self, positions: Range<u32>, listed: &[RequestLane]) -> LaneIter<'_> {
         match self {
-            Self::Regular(regular) => Lanes::Regular(regular, positions),
+            Self::Regular(regular) => LaneIter::Regular(regular, positions),
             Self::Part(regular, mut taken) => {
                 for _ in 0..positions.start {
                     taken &= taken.wrapping_sub(1);
                 }
-                Lanes::Part(regular, taken, positions.end.saturating_sub(positions.start))
+                LaneIter::Part(regular, taken, positions.end.saturating_sub(positions.start))
             }
             Self::Listed(begin) => {
                 let range = (begin + positions.start) as usize..(begin + positions.end) as usize;
-                Lanes::Listed(listed.get(range).unwrap_or_default().iter())
+                LaneIter::Listed(listed.get(range).unwrap_or_default().iter())
             }
         }
     }
@@ -70,11 +70,11 @@ pub(super) fn first(lanes: u32) -> u32 {
     1_u32.checked_shl(lanes).map_or(u32::MAX, |bit| bit - 1)
 }
 
-impl Iterator for Lanes<'_> {
-    type Item = Lane;
+impl Iterator for LaneIter<'_> {
+    type Item = RequestLane;
 
     #[inline]
-    fn next(&mut self) -> Option<Lane> {
+    fn next(&mut self) -> Option<RequestLane> {
         match self {
             Self::Regular(regular, places) => places.next().map(|place| regular.lane(place)),
             Self::Part(regular, taken, left) => {
@@ -91,39 +91,39 @@ impl Iterator for Lanes<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::{self, Request};
+    use crate::request::{self, WarpRequest};
 
     #[test]
     fn regular_lanes_in_a_sample_are_those_that_a_list_keeps() {
-        let mut half = Sampler::default();
+        let mut half = HashSampler::default();
         half.halve();
         let mut quarter = half;
         quarter.halve();
         for (stride, mask) in
             (-40..=40).flat_map(|stride| [u32::MAX, 0xff0, 1 << 31].map(|mask| (stride, mask)))
         {
-            let access = Request {
+            let access = WarpRequest {
                 lane_mask: mask,
                 address: 0x7f30_1003,
                 span_bytes: 0,
                 access_bytes: 4,
-                lanes: request::Lanes::Regular(stride),
+                lanes: request::ActiveLanes::Regular(stride),
             };
-            let regular = Regular::of(&access).unwrap();
-            let seen = |lanes: Lanes<'_>| lanes.map(|lane| (lane.lane, lane.address)).collect::<Vec<_>>();
-            let listed = |sampler: Sampler| {
+            let regular = RegularLanes::of(&access).unwrap();
+            let seen = |lanes: LaneIter<'_>| lanes.map(|lane| (lane.lane, lane.address)).collect::<Vec<_>>();
+            let listed = |sampler: HashSampler| {
                 let lanes = (0..mask.count_ones()).map(|place| regular.lane(place));
                 let taken = lanes.filter(|lane| sampler.keeps(lane.address / SECTOR_BYTES));
                 taken.map(|lane| (lane.lane, lane.address)).collect::<Vec<_>>()
             };
-            let (places, count) = Places::in_sample(regular, first(mask.count_ones()), half);
+            let (places, count) = LaneAddresses::in_sample(regular, first(mask.count_ones()), half);
             assert_eq!(seen(places.lanes(0..count, &[])), listed(half));
             for from in 0..count {
                 let range = from as usize..(from + 1).min(count) as usize;
                 assert_eq!(seen(places.lanes(from..from + 1, &[])), listed(half)[range]);
             }
-            let Places::Part(_, taken) = places else { panic!("{places:?}") };
-            let (places, count) = Places::in_sample(regular, taken, quarter);
+            let LaneAddresses::Part(_, taken) = places else { panic!("{places:?}") };
+            let (places, count) = LaneAddresses::in_sample(regular, taken, quarter);
             assert_eq!(seen(places.lanes(0..count, &[])), listed(quarter));
         }
     }

@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use super::loads::Lane;
-use super::request::{Lanes, Request as Access, SECTOR_BYTES, contiguous};
+use super::loads::RequestLane;
+use super::request::{ActiveLanes, SECTOR_BYTES, WarpRequest, contiguous};
 
 /// Adjacent lanes at equal distances.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Regular {
+pub(super) struct RegularLanes {
     /// The first lane and its address.
     lane: u8,
     address: u64,
@@ -15,10 +15,10 @@ pub(super) struct Regular {
     stride: i32,
 }
 
-impl Regular {
+impl RegularLanes {
     /// The lanes of an access, if they are adjacent and regular, and none is past the last address.
-    pub(super) fn of(access: &Access<'_>) -> Option<Self> {
-        let Lanes::Regular(stride) = access.lanes else { return None };
+    pub(super) fn of(access: &WarpRequest<'_>) -> Option<Self> {
+        let ActiveLanes::Regular(stride) = access.lanes else { return None };
         let (mask, count) = (access.lane_mask, i64::from(access.lane_mask.count_ones()));
         let span = i64::from(stride.unsigned_abs()) * (count - 1);
         access.address.checked_add(span.unsigned_abs())?.checked_add(access.access_bytes)?;
@@ -29,10 +29,10 @@ impl Regular {
     }
 
     /// One of the lanes, by its position from the first.
-    pub(super) fn lane(self, place: u32) -> Lane {
+    pub(super) fn lane(self, place: u32) -> RequestLane {
         let distance = i64::from(place) * i64::from(self.stride);
         let lane = self.lane.saturating_add(u8::try_from(place).unwrap_or(u8::MAX));
-        Lane { address: self.address.wrapping_add_signed(distance), lane }
+        RequestLane { address: self.address.wrapping_add_signed(distance), lane }
     }
 
     /// The lowest and the highest address of some lanes. None without lanes.
@@ -83,10 +83,10 @@ mod tests {
     use super::*;
 
     /// The lanes of each sector, lane by lane.
-    fn one_by_one(regular: Regular, bytes: u8, lanes: u32) -> BTreeMap<u64, Vec<u32>> {
+    fn one_by_one(regular: RegularLanes, bytes: u8, lanes: u32) -> BTreeMap<u64, Vec<u32>> {
         let mut sectors = BTreeMap::<u64, Vec<u32>>::new();
         for place in 0..lanes {
-            let Lane { address, .. } = regular.lane(place);
+            let RequestLane { address, .. } = regular.lane(place);
             for sector in address / SECTOR_BYTES..=(address + u64::from(bytes) - 1) / SECTOR_BYTES {
                 sectors.entry(sector).or_default().push(place);
             }
@@ -100,14 +100,14 @@ mod tests {
             (-33..=33).flat_map(|stride| [1, 2, 4, 8, 12, 16, 64].map(|bytes| (stride, bytes)))
         {
             for (start, mask) in [(0x1000, u32::MAX), (0x101e, 0xff0), (0x1003, 1 << 31), (0x1011, 7)] {
-                let access = Access {
+                let access = WarpRequest {
                     lane_mask: mask,
                     address: start,
                     span_bytes: 0,
                     access_bytes: bytes.into(),
-                    lanes: Lanes::Regular(stride),
+                    lanes: ActiveLanes::Regular(stride),
                 };
-                let regular = Regular::of(&access).unwrap();
+                let regular = RegularLanes::of(&access).unwrap();
                 let lanes = mask.count_ones();
                 let own: Vec<(u32, u64)> = (0..lanes)
                     .map(|place| regular.lane(place))
@@ -132,15 +132,15 @@ mod tests {
 
     #[test]
     fn lanes_beyond_the_last_address_are_not_regular() {
-        let access = |address, mask| Access {
+        let access = |address, mask| WarpRequest {
             lane_mask: mask,
             address,
             span_bytes: 0,
             access_bytes: 4,
-            lanes: Lanes::Regular(4),
+            lanes: ActiveLanes::Regular(4),
         };
-        assert!(Regular::of(&access(u64::MAX - 128, u32::MAX)).is_some());
-        assert!(Regular::of(&access(u64::MAX - 127, u32::MAX)).is_none());
-        assert!(Regular::of(&access(0x1000, 5)).is_none());
+        assert!(RegularLanes::of(&access(u64::MAX - 128, u32::MAX)).is_some());
+        assert!(RegularLanes::of(&access(u64::MAX - 127, u32::MAX)).is_none());
+        assert!(RegularLanes::of(&access(0x1000, 5)).is_none());
     }
 }

@@ -4,18 +4,18 @@
 ///
 /// There are `SIZE` places. Few of them stay in the fastest cache, where to look up a key takes less than to compute a value.
 #[derive(Clone, Debug)]
-pub struct Repeats<const N: usize, const SIZE: usize, T> {
+pub struct KeyedValues<const N: usize, const SIZE: usize, T> {
     /// Empty before the first value.
     known: Vec<Option<([u64; N], T)>>,
 }
 
-impl<const N: usize, const SIZE: usize, T> Default for Repeats<N, SIZE, T> {
+impl<const N: usize, const SIZE: usize, T> Default for KeyedValues<N, SIZE, T> {
     fn default() -> Self {
         Self { known: Vec::new() }
     }
 }
 
-impl<const N: usize, const SIZE: usize, T: Copy> Repeats<N, SIZE, T> {
+impl<const N: usize, const SIZE: usize, T: Copy> KeyedValues<N, SIZE, T> {
     /// The value of a key.
     pub fn get(&self, key: &[u64; N]) -> Option<T> {
         let known = self.known.get(Self::place(key))?.as_ref();
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn a_key_has_its_last_value_or_none() {
-        let mut repeats = Repeats::<2, 4096, u64>::default();
+        let mut repeats = KeyedValues::<2, 4096, u64>::default();
         for key in 0..100_000 {
             assert_eq!(repeats.get(&[key, 7]), None);
             repeats.set([key, 7], key);

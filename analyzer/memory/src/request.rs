@@ -5,7 +5,7 @@ pub const SECTOR_BYTES: u64 = 32;
 
 /// Addresses of a row of `memory_access`.
 #[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
+pub struct WarpRequest<'a> {
     /// Active lanes.
     pub lane_mask: u32,
     /// Lowest address that any lane accesses.
@@ -15,12 +15,12 @@ pub struct Request<'a> {
     /// Bytes that each lane accesses.
     pub access_bytes: u64,
     /// Addresses of the lanes.
-    pub lanes: Lanes<'a>,
+    pub lanes: ActiveLanes<'a>,
 }
 
 /// Addresses of the active lanes of one warp request.
 #[derive(Clone, Copy, Debug)]
-pub enum Lanes<'a> {
+pub enum ActiveLanes<'a> {
     /// At equal distances, lane by lane. If negative, the highest lane has the lowest address.
     Regular(i32),
     /// Each active lane's distance from the lowest address, to be shifted left.
@@ -29,7 +29,7 @@ pub enum Lanes<'a> {
 
 /// Memory that some lanes of one warp request access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Touched {
+pub struct TouchedMemory {
     /// Lanes.
     pub lanes: u32,
     /// Distinct sectors of 32 bytes.
@@ -38,11 +38,11 @@ pub struct Touched {
     pub unique_bytes: u64,
 }
 
-impl Request<'_> {
+impl WarpRequest<'_> {
     /// The active lanes with their addresses, lowest lane first. Lanes whose distance is missing are left out.
     pub fn addresses(&self) -> impl Iterator<Item = (u32, u64)> {
         let Self { lane_mask, address, lanes, .. } = *self;
-        let first = if let Lanes::Regular(..0) = lanes {
+        let first = if let ActiveLanes::Regular(..0) = lanes {
             31 - lane_mask.leading_zeros().min(31)
         } else {
             lane_mask.trailing_zeros()
@@ -50,8 +50,8 @@ impl Request<'_> {
         let active = (0..32_u32).filter(move |lane| lane_mask >> lane & 1 == 1);
         active.enumerate().filter_map(move |(place, lane)| {
             let distance = match lanes {
-                Lanes::Regular(stride) => (i64::from(lane) - i64::from(first)) * i64::from(stride),
-                Lanes::Irregular(offsets, shift) => {
+                ActiveLanes::Regular(stride) => (i64::from(lane) - i64::from(first)) * i64::from(stride),
+                ActiveLanes::Irregular(offsets, shift) => {
                     i64::try_from(u64::from(*offsets.get(place)?).checked_shl(shift.into())?).ok()?
                 }
             };
@@ -60,9 +60,9 @@ impl Request<'_> {
     }
 
     /// Memory touched by all lanes.
-    pub fn touched(&self) -> Touched {
+    pub fn touched(&self) -> TouchedMemory {
         match self.lanes {
-            Lanes::Regular(stride) if contiguous(self.lane_mask) => {
+            ActiveLanes::Regular(stride) if contiguous(self.lane_mask) => {
                 self.touched_regular(stride.unsigned_abs().into())
             }
             _ => self.touched_by(u32::MAX),
@@ -98,19 +98,19 @@ impl Request<'_> {
 
     /// Bytes of all lanes, if each begins where another ends.
     pub fn adjacent_bytes(&self) -> Option<u64> {
-        let Lanes::Regular(stride) = self.lanes else { return None };
+        let ActiveLanes::Regular(stride) = self.lanes else { return None };
         let is_adjacent = u64::from(stride.unsigned_abs()) == self.access_bytes && contiguous(self.lane_mask);
         is_adjacent.then(|| self.access_bytes * u64::from(self.lane_mask.count_ones()))
     }
 
     /// True if all lanes are known to access one address.
     pub fn is_broadcast(&self) -> bool {
-        matches!(self.lanes, Lanes::Regular(0))
+        matches!(self.lanes, ActiveLanes::Regular(0))
     }
 
     /// Bytes from the first to past the last, if lanes touch every sector in between: no gap holds a sector.
     fn gapless_bytes(&self) -> Option<u64> {
-        let Lanes::Regular(stride) = self.lanes else { return None };
+        let ActiveLanes::Regular(stride) = self.lanes else { return None };
         let stride = u64::from(stride.unsigned_abs());
         let is_gapless = contiguous(self.lane_mask) && stride < self.access_bytes + SECTOR_BYTES;
         is_gapless.then(|| stride * u64::from(self.lane_mask.count_ones() - 1) + self.access_bytes)
@@ -118,12 +118,12 @@ impl Request<'_> {
 
     /// Memory touched by the lanes of a mask, with a fast path for all lanes.
     #[inline]
-    pub fn touched_in(&self, mask: u32) -> Touched {
+    pub fn touched_in(&self, mask: u32) -> TouchedMemory {
         if mask == self.lane_mask { self.touched() } else { self.touched_by(mask) }
     }
 
     /// Memory touched by the lanes of a mask.
-    pub fn touched_by(&self, mask: u32) -> Touched {
+    pub fn touched_by(&self, mask: u32) -> TouchedMemory {
         let mut addresses = [0; 32];
         let mut count = 0;
         for (_, address) in self.addresses().filter(|(lane, _)| mask >> lane & 1 == 1) {
@@ -139,7 +139,7 @@ impl Request<'_> {
         if size == 0 {
             return 0;
         }
-        if let Lanes::Regular(stride) = self.lanes
+        if let ActiveLanes::Regular(stride) = self.lanes
             && contiguous(self.lane_mask)
         {
             return self.units_regular(stride.unsigned_abs().into(), unit);
@@ -174,16 +174,16 @@ impl Request<'_> {
     }
 
     /// Lanes without gaps between them, `stride` bytes from one to the next.
-    fn touched_regular(&self, stride: u64) -> Touched {
+    fn touched_regular(&self, stride: u64) -> TouchedMemory {
         let lanes = self.lane_mask.count_ones();
         let (count, size) = (u64::from(lanes), self.access_bytes);
         if count == 0 || size == 0 {
-            return Touched { lanes, ..Touched::default() };
+            return TouchedMemory { lanes, ..TouchedMemory::default() };
         }
         let span = stride * (count - 1) + size;
         let unique_bytes = if stride <= size { span } else { count * size };
         let sectors = self.units_regular(stride, SECTOR_BYTES);
-        Touched { lanes, sectors, unique_bytes }
+        TouchedMemory { lanes, sectors, unique_bytes }
     }
 }
 
@@ -221,17 +221,17 @@ fn units_at(ascending: &[u64], size: u64, unit: u64) -> u64 {
 }
 
 /// Memory touched by accesses of one size at some addresses.
-fn touched(addresses: &mut [u64], size: u64) -> Touched {
+fn touched(addresses: &mut [u64], size: u64) -> TouchedMemory {
     let lanes = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
     if addresses.is_empty() || size == 0 {
-        return Touched { lanes, ..Touched::default() };
+        return TouchedMemory { lanes, ..TouchedMemory::default() };
     }
     let bits = addresses.iter().fold(0, |bits, address| bits | address);
     if size <= SECTOR_BYTES && size.is_power_of_two() && bits % size == 0 {
         // Aligned accesses lie in one sector each, and two are either equal or disjoint.
         let shift = size.trailing_zeros();
         let sectors = distinct(addresses.iter().map(|address| address / SECTOR_BYTES));
-        return Touched {
+        return TouchedMemory {
             lanes,
             sectors,
             unique_bytes: distinct(addresses.iter().map(|a| a >> shift)) * size,
@@ -248,7 +248,7 @@ fn touched(addresses: &mut [u64], size: u64) -> Touched {
         sectors += past.saturating_sub((address / SECTOR_BYTES).max(next_sector));
         next_sector = next_sector.max(past);
     }
-    Touched { lanes, sectors, unique_bytes }
+    TouchedMemory { lanes, sectors, unique_bytes }
 }
 
 /// Counts distinct numbers among up to 32: a hash table of 64 slots on the stack.
@@ -274,12 +274,12 @@ mod tests {
 
     #[track_caller]
     fn check(address: u64, size: u64, stride: i32, mask: u32, expected: (u64, u64)) {
-        let request = Request {
+        let request = WarpRequest {
             lane_mask: mask,
             address,
             span_bytes: 0,
             access_bytes: size,
-            lanes: Lanes::Regular(stride),
+            lanes: ActiveLanes::Regular(stride),
         };
         let touched = request.touched();
         assert_eq!((touched.sectors, touched.unique_bytes), expected);
@@ -295,7 +295,7 @@ mod tests {
         let one_by_one: BTreeSet<u64> = addresses.iter().flat_map(|&address| sectors(address)).collect();
         assert!(runs.windows(2).all(|pair| pair[0].1 + 1 < pair[1].0), "runs do not adjoin");
         assert!(one_by_one.into_iter().eq(runs.into_iter().flat_map(|(first, last)| first..=last)));
-        let irregular = Request { lanes: Lanes::Irregular(&offsets, 0), ..request };
+        let irregular = WarpRequest { lanes: ActiveLanes::Irregular(&offsets, 0), ..request };
         for unit in [SECTOR_BYTES, 128] {
             let units = |address: u64| address / unit..=(address + size - 1) / unit;
             let one_by_one: BTreeSet<u64> = addresses.iter().flat_map(|&address| units(address)).collect();

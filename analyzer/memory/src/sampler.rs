@@ -3,18 +3,18 @@
 /// A uniform sample of items by their hash, whose rate falls with their number. A sample at a lower rate is a subset of
 /// one at a higher rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sampler {
+pub struct HashSampler {
     /// Hashes up to this one are sampled.
     highest: u64,
 }
 
-impl Default for Sampler {
+impl Default for HashSampler {
     fn default() -> Self {
         Self { highest: u64::MAX }
     }
 }
 
-impl Sampler {
+impl HashSampler {
     /// True if an item is in the sample.
     #[inline]
     pub fn keeps(self, thing: u64) -> bool {
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_sample_keeps_its_rate() {
-        let mut sampler = Sampler::default();
+        let mut sampler = HashSampler::default();
         assert!((0..1000).all(|thing| sampler.keeps(thing)));
         assert_eq!((sampler.rate(), sampler.scale(3)), (1.0, 3));
         for rate in [0.5, 0.25, 0.125] {

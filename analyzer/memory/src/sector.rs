@@ -2,13 +2,13 @@
 
 use std::cmp::Ordering;
 
-use super::loads::{Loads, Request, Touch};
+use super::loads::{LaunchLoads, LoadRequest, SectorTouch};
 use super::numbers::NumberMap;
 use super::request::SECTOR_BYTES;
 
 /// Bytes of a sector, one bit each.
-pub(super) type Bytes = u32;
-const _: () = assert!(Bytes::BITS as u64 == SECTOR_BYTES);
+pub(super) type SectorMask = u32;
+const _: () = assert!(SectorMask::BITS as u64 == SECTOR_BYTES);
 
 /// Thread, warp, block, grid.
 pub(super) const SCOPES: usize = 4;
@@ -21,55 +21,55 @@ const SMALL_MAP: usize = 1 << 12;
 
 /// The sector at hand.
 #[derive(Default)]
-pub(super) struct Sector {
+pub(super) struct SectorLoads {
     first_byte: u64,
     /// The bytes loaded since the last store to them.
-    loaded: Bytes,
+    loaded: SectorMask,
     /// Number of stores, and the number of the last one of each byte.
     stores: u32,
     stored: [u32; 32],
-    loaders: Loaders,
+    loaders: ByteLoaders,
     /// The bytes that each lane of a warp has loaded, for warps with several requests.
-    lanes: Vec<[Bytes; 32]>,
+    lanes: Vec<[SectorMask; 32]>,
 }
 
 /// Warps and blocks that loaded bytes of the sector.
 #[derive(Default)]
-struct Loaders {
-    known: Vec<Loader>,
+struct ByteLoaders {
+    known: Vec<SectorLoader>,
     /// The position of each, if they are more than a few.
     places: NumberMap<(u64, u32), usize>,
 }
 
 /// A warp or a block.
 #[derive(Clone, Copy, Default)]
-struct Loader {
+struct SectorLoader {
     block: u64,
     /// 0 for the block, otherwise the warp from 1.
     warp: u32,
     /// Number of stores when it was last looked at.
     stores: u32,
     /// The bytes that it loaded since the last store to them.
-    bytes: Bytes,
+    bytes: SectorMask,
     /// The first touch of a warp, and the position of its lanes after another.
-    first: Touch,
+    first: SectorTouch,
     lanes: Option<usize>,
 }
 
-impl Loads {
-    fn of(&self, touch: &Touch) -> Option<&Request> {
+impl LaunchLoads {
+    fn of(&self, touch: &SectorTouch) -> Option<&LoadRequest> {
         self.requests.get(touch.request as usize)
     }
 
     /// A load of a sector that nothing else touches has new bytes only.
-    pub(super) fn first_in_sector(&self, touch: &Touch, fresh: &mut [u8]) {
+    pub(super) fn first_in_sector(&self, touch: &SectorTouch, fresh: &mut [u8]) {
         if self.of(touch).is_some_and(|request| !request.is_store) {
             set(fresh, touch, EVERY_SCOPE);
         }
     }
 
     /// The lanes of a touch with the bytes of its sector that they access.
-    fn accessed(&self, touch: &Touch, first_byte: u64) -> impl Iterator<Item = (usize, Bytes)> {
+    fn accessed(&self, touch: &SectorTouch, first_byte: u64) -> impl Iterator<Item = (usize, SectorMask)> {
         let request = self.of(touch);
         let bytes = request.map_or(0, |request| u64::from(request.bytes));
         let lanes = request.into_iter().flat_map(|request| self.lanes(request, touch.positions()));
@@ -77,7 +77,7 @@ impl Loads {
     }
 
     /// The bytes of its sector that a touch accesses.
-    fn bytes_of(&self, touch: &Touch, request: &Request, first_byte: u64) -> Bytes {
+    fn bytes_of(&self, touch: &SectorTouch, request: &LoadRequest, first_byte: u64) -> SectorMask {
         match Self::run(request, touch.positions()) {
             Some((address, bytes)) => within(address, bytes, first_byte),
             None => self.accessed(touch, first_byte).fold(0, |bytes, (_, lane)| bytes | lane),
@@ -86,14 +86,14 @@ impl Loads {
 }
 
 /// The part of an access in the sector with a first byte.
-fn within(address: u64, bytes: u64, first_byte: u64) -> Bytes {
+fn within(address: u64, bytes: u64, first_byte: u64) -> SectorMask {
     let begin = address.saturating_sub(first_byte);
     let end = address.saturating_add(bytes).saturating_sub(first_byte);
     let up_to = |byte: u64| (1_u64 << byte.min(SECTOR_BYTES)) - 1;
-    Bytes::try_from(up_to(end) & !up_to(begin)).unwrap_or(Bytes::MAX)
+    SectorMask::try_from(up_to(end) & !up_to(begin)).unwrap_or(SectorMask::MAX)
 }
 
-impl Sector {
+impl SectorLoads {
     /// Moves to a sector.
     pub(super) fn enter(&mut self, number: u64) {
         self.first_byte = number * SECTOR_BYTES;
@@ -107,9 +107,10 @@ impl Sector {
 
     /// Processes the first of the remaining touches, together with those at the same time. Sets, per lane, one bit per
     /// scope in which a byte of a load was not loaded before. Returns the number of processed touches.
-    pub(super) fn step(&mut self, touches: &[Touch], all: &Loads, fresh: &mut [u8]) -> usize {
+    pub(super) fn step(&mut self, touches: &[SectorTouch], all: &LaunchLoads, fresh: &mut [u8]) -> usize {
         let Some(request) = touches.first().and_then(|touch| all.of(touch)) else { return 1 };
-        let is_now = |other: &&Touch| all.of(other).is_some_and(|other| other.sequence == request.sequence);
+        let is_now =
+            |other: &&SectorTouch| all.of(other).is_some_and(|other| other.sequence == request.sequence);
         let count = 1 + touches.iter().skip(1).take_while(is_now).count();
         let now = touches.iter().take(count).filter_map(|touch| Some((touch, all.of(touch)?)));
         now.clone().filter(|(_, request)| !request.is_store).for_each(|(touch, request)| {
@@ -120,7 +121,7 @@ impl Sector {
     }
 
     /// Compares a load with the earlier ones.
-    fn compare(&mut self, touch: &Touch, request: &Request, all: &Loads, fresh: &mut [u8]) {
+    fn compare(&mut self, touch: &SectorTouch, request: &LoadRequest, all: &LaunchLoads, fresh: &mut [u8]) {
         let bytes = all.bytes_of(touch, request, self.first_byte);
         if bytes & self.loaded == 0 {
             return set(fresh, touch, EVERY_SCOPE);
@@ -148,7 +149,7 @@ impl Sector {
     }
 
     /// Applies a touch to what is known.
-    fn apply(&mut self, touch: &Touch, request: &Request, all: &Loads) {
+    fn apply(&mut self, touch: &SectorTouch, request: &LoadRequest, all: &LaunchLoads) {
         let bytes = all.bytes_of(touch, request, self.first_byte);
         if request.is_store {
             return self.store(bytes);
@@ -169,7 +170,7 @@ impl Sector {
         self.loaders.known[place].bytes |= bytes;
     }
 
-    fn store(&mut self, bytes: Bytes) {
+    fn store(&mut self, bytes: SectorMask) {
         self.loaded &= !bytes;
         if self.loaders.known.is_empty() {
             return;
@@ -183,7 +184,7 @@ impl Sector {
     }
 
     /// A warp or a block as of now, if it loaded bytes.
-    fn current(&mut self, block: u64, warp: u32) -> Option<(usize, Loader)> {
+    fn current(&mut self, block: u64, warp: u32) -> Option<(usize, SectorLoader)> {
         let place = self.loaders.find(block, warp)?;
         let loader = self.loaders.known.get_mut(place)?;
         if loader.stores < self.stores {
@@ -201,15 +202,21 @@ impl Sector {
     }
 
     /// The position of a warp or a block, which is entered if it is new.
-    fn enter_loader(&mut self, block: u64, warp: u32, touch: &Touch) -> usize {
+    fn enter_loader(&mut self, block: u64, warp: u32, touch: &SectorTouch) -> usize {
         if let Some((place, _)) = self.current(block, warp) {
             return place;
         }
-        self.loaders.push(Loader { block, warp, stores: self.stores, first: *touch, ..Loader::default() })
+        self.loaders.push(SectorLoader {
+            block,
+            warp,
+            stores: self.stores,
+            first: *touch,
+            ..SectorLoader::default()
+        })
     }
 
     /// The position of the lanes of a warp.
-    fn lanes_of(&mut self, place: usize, all: &Loads) -> Option<usize> {
+    fn lanes_of(&mut self, place: usize, all: &LaunchLoads) -> Option<usize> {
         let next = self.lanes.len();
         let loader = self.loaders.known.get_mut(place)?;
         let lanes = *loader.lanes.get_or_insert(next);
@@ -226,15 +233,15 @@ impl Sector {
 
     /// Bytes of memory that it holds.
     pub(super) fn bytes(&self) -> usize {
-        let Loaders { known, places } = &self.loaders;
-        known.capacity() * size_of::<Loader>()
+        let ByteLoaders { known, places } = &self.loaders;
+        known.capacity() * size_of::<SectorLoader>()
             + places.capacity() * size_of::<((u64, u32), usize)>()
-            + self.lanes.capacity() * size_of::<[Bytes; 32]>()
+            + self.lanes.capacity() * size_of::<[SectorMask; 32]>()
     }
 }
 
 /// The scopes with new bytes, if they are the same for all lanes: a scope has loaded all bytes of a touch, or none.
-fn same_for_all(bytes: Bytes, scopes: &[Bytes]) -> Option<u8> {
+fn same_for_all(bytes: SectorMask, scopes: &[SectorMask]) -> Option<u8> {
     let mut bits = 0;
     for (scope, &loaded) in scopes.iter().enumerate() {
         match bytes & loaded {
@@ -247,11 +254,11 @@ fn same_for_all(bytes: Bytes, scopes: &[Bytes]) -> Option<u8> {
 }
 
 /// Sets bits of all lanes of a touch.
-fn set(fresh: &mut [u8], touch: &Touch, bits: u8) {
+fn set(fresh: &mut [u8], touch: &SectorTouch, bits: u8) {
     fresh.get_mut(touch.lanes()).unwrap_or_default().iter_mut().for_each(|fresh| *fresh |= bits);
 }
 
-impl Loaders {
+impl ByteLoaders {
     fn find(&self, block: u64, warp: u32) -> Option<usize> {
         if self.known.len() > FEW {
             return self.places.get(&(block, warp)).copied();
@@ -259,7 +266,7 @@ impl Loaders {
         self.known.iter().position(|loader| (loader.block, loader.warp) == (block, warp))
     }
 
-    fn push(&mut self, loader: Loader) -> usize {
+    fn push(&mut self, loader: SectorLoader) -> usize {
         let place = self.known.len();
         self.known.push(loader);
         // The map begins with all that were few before.

@@ -1,6 +1,6 @@
 //! The shape of one warp request: touched memory, lane pattern, and wavefronts of shared memory.
 
-use super::request::{Lanes, Request, SECTOR_BYTES, Touched, contiguous, distinct};
+use super::request::{ActiveLanes, SECTOR_BYTES, TouchedMemory, WarpRequest, contiguous, distinct};
 
 /// Bytes of a line of the caches: four sectors.
 pub const LINE_BYTES: u64 = 128;
@@ -13,7 +13,7 @@ const WIDEST_ACCESS: u64 = 16;
 
 /// Lane pattern of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Class {
+pub enum PatternClass {
     /// All at one address, or a single lane.
     #[default]
     Broadcast,
@@ -27,7 +27,7 @@ pub enum Class {
     Gather,
 }
 
-impl Class {
+impl PatternClass {
     /// Its name in SQL.
     pub fn word(self) -> &'static str {
         match self {
@@ -42,7 +42,7 @@ impl Class {
 
 /// Memory touched by a request, and its pattern.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Shape {
+pub struct AccessedShape {
     /// Active lanes with known addresses.
     pub lanes: u32,
     /// Distinct sectors of 32 bytes.
@@ -52,7 +52,7 @@ pub struct Shape {
     /// Bytes of the union.
     pub unique_bytes: u64,
     /// Lane pattern.
-    pub class: Class,
+    pub class: PatternClass,
     /// Bytes from lane to lane, if these distances are equal.
     pub stride_bytes: Option<i64>,
     /// True if the lanes are adjacent but not aligned to a sector.
@@ -61,7 +61,7 @@ pub struct Shape {
 
 /// Cost of a request in shared memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Banked {
+pub struct BankCost {
     /// Wavefronts of the banks.
     pub wavefronts: u32,
     /// The minimum for accesses of this width by these lanes: 4 bytes one, 8 bytes one per half warp, 16 bytes one per
@@ -71,7 +71,7 @@ pub struct Banked {
 
 /// Bytes from one lane number to the next, while all distances agree.
 #[derive(Clone, Copy, Debug, Default)]
-enum Stride {
+enum LaneStride {
     /// No distance yet.
     #[default]
     Open,
@@ -81,7 +81,7 @@ enum Stride {
     Different,
 }
 
-impl Stride {
+impl LaneStride {
     /// Adds a distance over some lane numbers.
     fn add(&mut self, bytes: i64, lanes: i64) {
         *self = match *self {
@@ -96,13 +96,13 @@ impl Stride {
     }
 }
 
-impl Request<'_> {
+impl WarpRequest<'_> {
     /// Its shape.
-    pub fn shape(&self) -> Shape {
-        let Touched { lanes, sectors, unique_bytes } = self.touched();
+    pub fn shape(&self) -> AccessedShape {
+        let TouchedMemory { lanes, sectors, unique_bytes } = self.touched();
         let (class, stride_bytes) = self.class();
-        let is_misaligned = class == Class::Unit && !self.address.is_multiple_of(SECTOR_BYTES);
-        Shape {
+        let is_misaligned = class == PatternClass::Unit && !self.address.is_multiple_of(SECTOR_BYTES);
+        AccessedShape {
             lanes,
             sectors,
             lines: self.units(LINE_BYTES),
@@ -113,24 +113,26 @@ impl Request<'_> {
         }
     }
 
-    fn class(&self) -> (Class, Option<i64>) {
+    fn class(&self) -> (PatternClass, Option<i64>) {
         let width = self.access_bytes;
         match self.lanes {
-            Lanes::Regular(0) => (Class::Broadcast, Some(0)),
-            Lanes::Regular(_) if self.lane_mask.count_ones() < 2 => (Class::Broadcast, Some(0)),
-            Lanes::Regular(stride) if u64::from(stride.unsigned_abs()) == width => {
-                (Class::Unit, Some(stride.into()))
+            ActiveLanes::Regular(0) => (PatternClass::Broadcast, Some(0)),
+            ActiveLanes::Regular(_) if self.lane_mask.count_ones() < 2 => (PatternClass::Broadcast, Some(0)),
+            ActiveLanes::Regular(stride) if u64::from(stride.unsigned_abs()) == width => {
+                (PatternClass::Unit, Some(stride.into()))
             }
-            Lanes::Regular(stride) if contiguous(self.lane_mask) => (Class::Strided, Some(stride.into())),
-            Lanes::Regular(_) | Lanes::Irregular(..) => self.class_by_distances(),
+            ActiveLanes::Regular(stride) if contiguous(self.lane_mask) => {
+                (PatternClass::Strided, Some(stride.into()))
+            }
+            ActiveLanes::Regular(_) | ActiveLanes::Irregular(..) => self.class_by_distances(),
         }
     }
 
     /// The class by the distances between active lanes, whichever way a row holds them. Lanes are at equal distances if
     /// their numbers give their addresses, or if each active lane is as far from the one before.
-    fn class_by_distances(&self) -> (Class, Option<i64>) {
+    fn class_by_distances(&self) -> (PatternClass, Option<i64>) {
         let (mut distances, mut known, mut before) = ([0; 32], 0, None);
-        let mut by_number = Stride::default();
+        let mut by_number = LaneStride::default();
         for (lane, address) in self.addresses() {
             if let (Some((last, before)), Some(place)) =
                 (before.replace((lane, address)), distances.get_mut(known))
@@ -145,23 +147,23 @@ impl Request<'_> {
         let strides = [distances.first().copied().filter(|_| different < 2), by_number.bytes()];
         let is_unit = |stride: &&i64| stride.unsigned_abs() == self.access_bytes;
         match strides.iter().flatten().find(is_unit).or_else(|| strides.iter().rev().flatten().next()) {
-            None if known == 0 => (Class::Broadcast, Some(0)),
-            Some(0) => (Class::Broadcast, Some(0)),
-            Some(&stride) if stride.unsigned_abs() == self.access_bytes => (Class::Unit, Some(stride)),
-            Some(&stride) => (Class::Strided, Some(stride)),
-            None if different * 4 <= known + 1 => (Class::Tiled, None),
-            None => (Class::Gather, None),
+            None if known == 0 => (PatternClass::Broadcast, Some(0)),
+            Some(0) => (PatternClass::Broadcast, Some(0)),
+            Some(&stride) if stride.unsigned_abs() == self.access_bytes => (PatternClass::Unit, Some(stride)),
+            Some(&stride) => (PatternClass::Strided, Some(stride)),
+            None if different * 4 <= known + 1 => (PatternClass::Tiled, None),
+            None => (PatternClass::Gather, None),
         }
     }
 
     /// Its cost in shared memory: 32 banks of 4-byte words. Words that several lanes request are read once.
-    pub fn banked(&self) -> Banked {
+    pub fn banked(&self) -> BankCost {
         let group = match self.access_bytes {
             0..=4 => 32,
             5..=8 => 16,
             _ => 8,
         };
-        let mut banked = Banked::default();
+        let mut banked = BankCost::default();
         let mut words = Vec::with_capacity(64);
         let mut addresses = self.addresses().peekable();
         for pass in 1..=32 / group {

@@ -6,39 +6,45 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn regular(address: u64, size: u64, stride: i32, mask: u32) -> Request<'static> {
-    Request { lane_mask: mask, address, span_bytes: 0, access_bytes: size, lanes: Lanes::Regular(stride) }
+fn regular(address: u64, size: u64, stride: i32, mask: u32) -> WarpRequest<'static> {
+    WarpRequest {
+        lane_mask: mask,
+        address,
+        span_bytes: 0,
+        access_bytes: size,
+        lanes: ActiveLanes::Regular(stride),
+    }
 }
 
 #[track_caller]
-fn check(request: &Request<'_>, sectors: u64, lines: u64, unique_bytes: u64, class: Class) {
+fn check(request: &WarpRequest<'_>, sectors: u64, lines: u64, unique_bytes: u64, class: PatternClass) {
     let shape = shape(request);
     assert_eq!((shape.sectors, shape.lines, shape.unique_bytes), (sectors, lines, unique_bytes));
     assert_eq!(shape.class, class);
 }
 
-fn shape(request: &Request<'_>) -> Shape {
+fn shape(request: &WarpRequest<'_>) -> AccessedShape {
     request.shape()
 }
 
 #[test]
 fn golden_shapes() {
     let all = u32::MAX;
-    check(&regular(0x1000, 4, 4, all), 4, 1, 128, Class::Unit);
-    check(&regular(0x1004, 4, 4, all), 5, 2, 128, Class::Unit);
-    check(&regular(0x1000, 4, 8, all), 8, 2, 128, Class::Strided);
-    check(&regular(0x1000, 4, 128, all), 32, 32, 128, Class::Strided);
-    check(&regular(0x1000, 4, 0, all), 1, 1, 4, Class::Broadcast);
-    check(&regular(0x1000, 16, 16, all), 16, 4, 512, Class::Unit);
-    check(&regular(0x1000, 2, 2, all), 2, 1, 64, Class::Unit);
-    check(&regular(0x1000, 4, -4, all), 4, 1, 128, Class::Unit);
-    check(&regular(0x1000, 4, 4, 1), 1, 1, 4, Class::Broadcast);
+    check(&regular(0x1000, 4, 4, all), 4, 1, 128, PatternClass::Unit);
+    check(&regular(0x1004, 4, 4, all), 5, 2, 128, PatternClass::Unit);
+    check(&regular(0x1000, 4, 8, all), 8, 2, 128, PatternClass::Strided);
+    check(&regular(0x1000, 4, 128, all), 32, 32, 128, PatternClass::Strided);
+    check(&regular(0x1000, 4, 0, all), 1, 1, 4, PatternClass::Broadcast);
+    check(&regular(0x1000, 16, 16, all), 16, 4, 512, PatternClass::Unit);
+    check(&regular(0x1000, 2, 2, all), 2, 1, 64, PatternClass::Unit);
+    check(&regular(0x1000, 4, -4, all), 4, 1, 128, PatternClass::Unit);
+    check(&regular(0x1000, 4, 4, 1), 1, 1, 4, PatternClass::Broadcast);
     let blocks: Vec<u32> = (0..32).map(|lane| lane / 8 * 256 + lane % 8 * 4).collect();
-    let tiled = Request { lanes: Lanes::Irregular(&blocks, 0), ..regular(0x1000, 4, 0, all) };
-    check(&tiled, 4, 4, 128, Class::Tiled);
+    let tiled = WarpRequest { lanes: ActiveLanes::Irregular(&blocks, 0), ..regular(0x1000, 4, 0, all) };
+    check(&tiled, 4, 4, 128, PatternClass::Tiled);
     let places: Vec<u32> = (0..32).map(|lane| lane * lane * 4).collect();
-    let gather = Request { lanes: Lanes::Irregular(&places, 0), ..regular(0x1000, 4, 0, all) };
-    assert_eq!(shape(&gather).class, Class::Gather);
+    let gather = WarpRequest { lanes: ActiveLanes::Irregular(&places, 0), ..regular(0x1000, 4, 0, all) };
+    assert_eq!(shape(&gather).class, PatternClass::Gather);
 }
 
 #[test]
@@ -50,36 +56,36 @@ fn only_unit_strides_are_misaligned() {
 
 /// The class and the stride of lanes at equal distances, and of the same lanes with each one's distance.
 #[track_caller]
-fn check_both(mask: u32, size: u64, stride: i32, expected: (Class, i64)) {
+fn check_both(mask: u32, size: u64, stride: i32, expected: (PatternClass, i64)) {
     let regular = regular(0x1000, size, stride, mask);
     let shape = regular.shape();
     assert_eq!((shape.class, shape.stride_bytes), (expected.0, Some(expected.1)), "{mask:#x}");
     let lowest = regular.addresses().map(|(_, address)| address).min().unwrap();
     let offset = |(_, address): (u32, u64)| u32::try_from(address - lowest).unwrap();
     let offsets: Vec<u32> = regular.addresses().map(offset).collect();
-    let irregular = Request { lanes: Lanes::Irregular(&offsets, 0), address: lowest, ..regular };
+    let irregular = WarpRequest { lanes: ActiveLanes::Irregular(&offsets, 0), address: lowest, ..regular };
     assert_eq!(irregular.shape(), shape, "{mask:#x}");
 }
 
 #[test]
 fn a_class_does_not_depend_on_how_a_row_holds_the_lanes() {
     // Active lanes side by side, others between them.
-    check_both(0x11, 4, 1, (Class::Unit, 4));
-    check_both(0x1111, 8, 2, (Class::Unit, 8));
-    check_both(0x11, 4, -1, (Class::Unit, -4));
+    check_both(0x11, 4, 1, (PatternClass::Unit, 4));
+    check_both(0x1111, 8, 2, (PatternClass::Unit, 8));
+    check_both(0x11, 4, -1, (PatternClass::Unit, -4));
     // Holes where lanes are inactive.
-    check_both(0b1011, 4, 4, (Class::Unit, 4));
-    check_both(0x5555_5555, 4, 4, (Class::Unit, 4));
-    check_both(0b1011, 4, 8, (Class::Strided, 8));
-    check_both(0x5555_5555, 4, 32, (Class::Strided, 32));
-    check_both(0b1011, 4, 0, (Class::Broadcast, 0));
-    check_both(0xffff, 4, 12, (Class::Strided, 12));
+    check_both(0b1011, 4, 4, (PatternClass::Unit, 4));
+    check_both(0x5555_5555, 4, 4, (PatternClass::Unit, 4));
+    check_both(0b1011, 4, 8, (PatternClass::Strided, 8));
+    check_both(0x5555_5555, 4, 32, (PatternClass::Strided, 32));
+    check_both(0b1011, 4, 0, (PatternClass::Broadcast, 0));
+    check_both(0xffff, 4, 12, (PatternClass::Strided, 12));
 }
 
 #[test]
 fn golden_wavefronts() {
     let banked = |size, stride| {
-        let Banked { wavefronts, passes } = regular(1024, size, stride, u32::MAX).banked();
+        let BankCost { wavefronts, passes } = regular(1024, size, stride, u32::MAX).banked();
         (wavefronts, passes)
     };
     assert_eq!(banked(4, 4), (1, 1));
@@ -91,8 +97,8 @@ fn golden_wavefronts() {
     assert_eq!(banked(16, 16), (4, 4));
     assert_eq!(banked(16, 32), (8, 4));
     assert_eq!(banked(2, 2), (1, 1));
-    assert_eq!(regular(1024, 8, 8, 0xffff).banked(), Banked { wavefronts: 1, passes: 1 });
-    assert_eq!(regular(1024, 4, 4, 0).banked(), Banked::default());
+    assert_eq!(regular(1024, 8, 8, 0xffff).banked(), BankCost { wavefronts: 1, passes: 1 });
+    assert_eq!(regular(1024, 4, 4, 0).banked(), BankCost::default());
 }
 
 /// The definition, byte by byte.
@@ -131,8 +137,8 @@ proptest! {
         is_regular: bool,
         shift in 0..3_u8,
     ) {
-        let lanes = if is_regular { Lanes::Regular(stride) } else { Lanes::Irregular(&offsets, shift) };
-        let request = Request { lane_mask: mask, address, span_bytes: 0, access_bytes: size, lanes };
+        let lanes = if is_regular { ActiveLanes::Regular(stride) } else { ActiveLanes::Irregular(&offsets, shift) };
+        let request = WarpRequest { lane_mask: mask, address, span_bytes: 0, access_bytes: size, lanes };
         let addresses: Vec<(u32, u64)> = request.addresses().collect();
         let shape = shape(&request);
         let (sectors, lines, bytes) = naive(&addresses, size);
@@ -150,8 +156,8 @@ proptest! {
         lane_mask: u32, address: u64, span_bytes: u64, access_bytes in 0..256_u64, stride: i32,
         offsets in proptest::collection::vec(any::<u32>(), 0..40), is_regular: bool, shift: u8,
     ) {
-        let lanes = if is_regular { Lanes::Regular(stride) } else { Lanes::Irregular(&offsets, shift) };
-        let request = Request { lane_mask, address, span_bytes, access_bytes, lanes };
+        let lanes = if is_regular { ActiveLanes::Regular(stride) } else { ActiveLanes::Irregular(&offsets, shift) };
+        let request = WarpRequest { lane_mask, address, span_bytes, access_bytes, lanes };
         let shape = shape(&request);
         prop_assert!(shape.lanes <= 32 && shape.sectors <= 32 * 9);
         prop_assert!(request.banked().wavefronts <= 32 * 5);

@@ -6,10 +6,10 @@
 use std::num::NonZeroU32;
 use std::ops::Range;
 
-use super::lru::{Histogram, Stack};
+use super::lru::{LruStack, ReuseHistogram};
 use super::numbers::{NumberMap, position};
 use super::request::SECTOR_BYTES;
-use super::sampler::Sampler;
+use super::sampler::HashSampler;
 use super::shape::LINE_BYTES;
 
 /// Touches processed before other tasks may run.
@@ -23,7 +23,7 @@ type SectorsOfLine = [Option<NonZeroU32>; (LINE_BYTES / SECTOR_BYTES) as usize];
 
 /// Streams of consecutive requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stream {
+pub enum RequestStream {
     /// The requests of a block.
     Block,
     /// Blocks are dealt to so many multiprocessors in turn.
@@ -34,7 +34,7 @@ pub enum Stream {
 
 /// One request with the sectors that it touches, ascending.
 #[derive(Clone, Copy, Debug)]
-struct Request {
+struct StreamRequest {
     block: u64,
     sequence: u64,
     site: u32,
@@ -45,18 +45,18 @@ struct Request {
 
 /// The requests of a launch with the sectors that they touch.
 #[derive(Clone, Debug, Default)]
-pub struct Touches {
-    requests: Vec<Request>,
+pub struct LaunchTouches {
+    requests: Vec<StreamRequest>,
     /// The requests in the order of streams.
-    orders: Vec<(Stream, Vec<Request>)>,
+    orders: Vec<(RequestStream, Vec<StreamRequest>)>,
     /// The touched sectors, request by request, by their numbers in `units`.
     sectors: Vec<u32>,
-    units: Units,
+    units: SectorUnits,
 }
 
 /// The sectors of a launch and their lines, numbered in the order of appearance.
 #[derive(Clone, Debug, Default)]
-struct Units {
+struct SectorUnits {
     line_numbers: NumberMap<u64, u32>,
     /// The line before, which the next sector is often of.
     last_line: Option<(u64, u32)>,
@@ -69,23 +69,23 @@ struct Units {
 
 /// A walk over some streams of a launch.
 #[derive(Debug)]
-pub struct Walk {
-    stream: Stream,
+pub struct StreamWalk {
+    stream: RequestStream,
     unit_bytes: u64,
     /// The request that is next, and the end.
     next: usize,
     stop: usize,
     /// End of the open stream.
     end: usize,
-    sampler: Sampler,
-    stack: Stack,
+    sampler: HashSampler,
+    stack: LruStack,
     /// The units of the request at hand.
     units: Vec<u32>,
     /// By instruction.
-    distances: Vec<Histogram>,
+    distances: Vec<ReuseHistogram>,
 }
 
-impl Stream {
+impl RequestStream {
     /// Its name in SQL.
     pub fn word(self) -> &'static str {
         match self {
@@ -104,12 +104,12 @@ impl Stream {
         }
     }
 
-    fn is_same(self, one: &Request, other: &Request) -> bool {
+    fn is_same(self, one: &StreamRequest, other: &StreamRequest) -> bool {
         self.number(one.block) == self.number(other.block)
     }
 }
 
-impl Request {
+impl StreamRequest {
     fn touches(&self) -> Range<usize> {
         self.begin as usize..self.end as usize
     }
@@ -120,25 +120,25 @@ impl Request {
     }
 }
 
-impl Touches {
+impl LaunchTouches {
     /// Adds a request of an instruction, by number, with the sectors that it touches, ascending.
     pub fn add(&mut self, (block, sequence): (u64, u64), site: u32, sectors: impl Iterator<Item = u64>) {
         let begin = position(self.sectors.len());
         for sector in sectors {
             self.sectors.push(self.units.number(sector));
         }
-        self.add_last(Request { block, sequence, site, begin, end: position(self.sectors.len()) });
+        self.add_last(StreamRequest { block, sequence, site, begin, end: position(self.sectors.len()) });
     }
 
     /// Adds a request with the touches of an earlier one, at some positions.
     pub fn add_again(&mut self, (block, sequence): (u64, u64), site: u32, touches: Range<usize>) {
         let begin = position(self.sectors.len());
         self.sectors.extend_from_within(touches);
-        self.add_last(Request { block, sequence, site, begin, end: position(self.sectors.len()) });
+        self.add_last(StreamRequest { block, sequence, site, begin, end: position(self.sectors.len()) });
     }
 
     /// Adds a request with the last touches. One without any is left out.
-    fn add_last(&mut self, request: Request) {
+    fn add_last(&mut self, request: StreamRequest) {
         if !request.touches().is_empty() {
             self.requests.push(request);
         }
@@ -155,7 +155,7 @@ impl Touches {
     }
 
     /// Keeps the lines of a sample.
-    pub fn keep(&mut self, sampler: Sampler) {
+    pub fn keep(&mut self, sampler: HashSampler) {
         let before = std::mem::take(self);
         for request in before.requests {
             let old = before.sectors.get(request.touches()).unwrap_or_default().iter();
@@ -166,7 +166,7 @@ impl Touches {
     }
 
     /// Puts the requests in the order of streams. Nothing is added afterwards.
-    pub fn sort(&mut self, streams: &[Stream]) {
+    pub fn sort(&mut self, streams: &[RequestStream]) {
         let mut requests = std::mem::take(&mut self.requests);
         // Stable, for the pieces of a warp request that is too wide for one row.
         requests.sort_by_key(|request| (request.sequence, request.block));
@@ -178,7 +178,13 @@ impl Touches {
     }
 
     /// Walks over all streams of an order, in up to so many parts with about equal numbers of touches.
-    pub fn walks(&self, stream: Stream, unit_bytes: u64, sampler: Sampler, most: usize) -> Vec<Walk> {
+    pub fn walks(
+        &self,
+        stream: RequestStream,
+        unit_bytes: u64,
+        sampler: HashSampler,
+        most: usize,
+    ) -> Vec<StreamWalk> {
         let requests = self.of(stream);
         let wanted = most.min(self.sectors.len() / TOUCHES_AT_A_TIME).max(1);
         let (mut walks, mut begin, mut end, mut touches) = (Vec::new(), 0, 0, 0);
@@ -186,14 +192,14 @@ impl Touches {
             end += own.len();
             touches += own.iter().map(|request| request.touches().len()).sum::<usize>();
             if touches * wanted >= self.sectors.len() * (walks.len() + 1) || end == requests.len() {
-                walks.push(Walk::new(stream, unit_bytes, sampler, begin..end));
+                walks.push(StreamWalk::new(stream, unit_bytes, sampler, begin..end));
                 begin = end;
             }
         }
         walks
     }
 
-    fn of(&self, stream: Stream) -> &[Request] {
+    fn of(&self, stream: RequestStream) -> &[StreamRequest] {
         let order = self.orders.iter().find(|(known, _)| *known == stream);
         order.map(|(_, requests)| requests.as_slice()).unwrap_or_default()
     }
@@ -201,7 +207,7 @@ impl Touches {
     /// An upper bound of the memory of them and their walks. It does not depend on the room that lists have in reserve.
     pub fn need_bytes(&self) -> usize {
         // A request is in up to two orders besides. A list may have twice its length.
-        self.requests.len() * 4 * size_of::<Request>()
+        self.requests.len() * 4 * size_of::<StreamRequest>()
             + self.sectors.len() * 2 * size_of::<u32>()
             + self.units.sectors.len() * UNIT_BYTES
     }
@@ -209,7 +215,7 @@ impl Touches {
     /// Bytes of memory that they take.
     pub fn bytes(&self) -> usize {
         let ordered = self.orders.iter().map(|(_, requests)| requests.capacity()).sum::<usize>();
-        (self.requests.capacity() + ordered) * size_of::<Request>()
+        (self.requests.capacity() + ordered) * size_of::<StreamRequest>()
             + self.sectors.capacity() * size_of::<u32>()
             + self.units.bytes()
     }
@@ -220,7 +226,7 @@ pub fn line(sector: u64) -> u64 {
     sector / (LINE_BYTES / SECTOR_BYTES)
 }
 
-impl Units {
+impl SectorUnits {
     /// The number of a sector.
     fn number(&mut self, sector: u64) -> u32 {
         let line = self.line_number(line(sector));
@@ -265,28 +271,28 @@ impl Units {
     }
 }
 
-impl Walk {
-    fn new(stream: Stream, unit_bytes: u64, sampler: Sampler, requests: Range<usize>) -> Self {
-        let (stack, units, distances) = (Stack::default(), Vec::new(), Vec::new());
+impl StreamWalk {
+    fn new(stream: RequestStream, unit_bytes: u64, sampler: HashSampler, requests: Range<usize>) -> Self {
+        let (stack, units, distances) = (LruStack::default(), Vec::new(), Vec::new());
         let Range { start: next, end: stop } = requests;
         Self { stream, unit_bytes, next, stop, end: next, sampler, stack, units, distances }
     }
 
     /// Its streams and units.
-    pub fn subject(&self) -> (Stream, u64) {
+    pub fn subject(&self) -> (RequestStream, u64) {
         (self.stream, self.unit_bytes)
     }
 
     /// Adds its distances to others, by the number of the instruction. Instructions at the end without touches are left
     /// out.
-    pub fn add_to(&self, mut all: Vec<Histogram>) -> Vec<Histogram> {
-        all.resize(all.len().max(self.distances.len()), Histogram::default());
+    pub fn add_to(&self, mut all: Vec<ReuseHistogram>) -> Vec<ReuseHistogram> {
+        all.resize(all.len().max(self.distances.len()), ReuseHistogram::default());
         all.iter_mut().zip(&self.distances).for_each(|(all, own)| all.add(own));
         all
     }
 
     /// Continues for a while. Returns true if requests remain.
-    pub fn step(&mut self, all: &Touches) -> bool {
+    pub fn step(&mut self, all: &LaunchTouches) -> bool {
         let requests = all.of(self.stream).get(..self.stop).unwrap_or_default();
         let mut walked = 0;
         while walked < TOUCHES_AT_A_TIME {
@@ -309,7 +315,7 @@ impl Walk {
     }
 
     /// Begins the stream of a warp request.
-    fn open(&mut self, requests: &[Request], request: &Request, known: &Units) {
+    fn open(&mut self, requests: &[StreamRequest], request: &StreamRequest, known: &SectorUnits) {
         let rest = requests.get(self.next..).unwrap_or_default();
         let length = rest.partition_point(|other| self.stream.is_same(request, other)).max(1);
         self.end = self.next + length;
@@ -318,9 +324,9 @@ impl Walk {
     }
 
     /// The touches of a request: each of its units once, by ascending address.
-    fn touch(&mut self, known: &Units, site: usize) {
+    fn touch(&mut self, known: &SectorUnits, site: usize) {
         if self.distances.len() <= site {
-            self.distances.resize(site + 1, Histogram::default());
+            self.distances.resize(site + 1, ReuseHistogram::default());
         }
         let Some(distances) = self.distances.get_mut(site) else { return };
         let address = |&unit: &u32| known.sectors.get(unit as usize).copied().unwrap_or(0);
@@ -340,6 +346,6 @@ impl Walk {
 
     /// Bytes of memory that it holds.
     pub fn bytes(&self) -> usize {
-        self.stack.bytes() + self.distances.capacity() * size_of::<Histogram>()
+        self.stack.bytes() + self.distances.capacity() * size_of::<ReuseHistogram>()
     }
 }

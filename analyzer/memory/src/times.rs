@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use super::numbers::{NumberMap, position};
-use super::pieces::{CHUNK, Object, Use};
-use super::sampler::Sampler;
+use super::pieces::{CHUNK, MemoryObject, PieceUse};
+use super::sampler::HashSampler;
 
 /// Adjacent pieces with an entry.
 pub(super) const ROW: usize = 8;
@@ -17,7 +17,7 @@ const MAX_KEPT_BYTES: usize = 4 << 20;
 /// Adjacent pieces that a launch touches: the first and last requests that read and wrote each. The last are counted
 /// from 1, 0 for never. Requests past the 4 billionth are one.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Row {
+pub(super) struct TouchedPieces {
     pub(super) first_read: [u32; ROW],
     pub(super) last_read: [u32; ROW],
     pub(super) first_write: [u32; ROW],
@@ -30,16 +30,21 @@ pub(super) struct Row {
 const NEVER: [u32; ROW] = [!0; ROW];
 
 /// A row that no request touches.
-const UNTOUCHED: Row =
-    Row { first_read: NEVER, last_read: [0; ROW], first_write: NEVER, last_write: [0; ROW], touched: 0 };
+const UNTOUCHED: TouchedPieces = TouchedPieces {
+    first_read: NEVER,
+    last_read: [0; ROW],
+    first_write: NEVER,
+    last_write: [0; ROW],
+    touched: 0,
+};
 
-impl Row {
+impl TouchedPieces {
     /// Touches some pieces. Returns the number of those that are touched for the first time.
-    fn touch(&mut self, pieces: Range<usize>, kind: Use, sequence: u32) -> usize {
-        if kind != Use::Write {
+    fn touch(&mut self, pieces: Range<usize>, kind: PieceUse, sequence: u32) -> usize {
+        if kind != PieceUse::Write {
             touch(&mut self.first_read, &mut self.last_read, &pieces, sequence);
         }
-        if kind != Use::Read {
+        if kind != PieceUse::Read {
             touch(&mut self.first_write, &mut self.last_write, &pieces, sequence);
         }
         let bits = (1_u16 << pieces.end) - (1_u16 << pieces.start);
@@ -63,30 +68,30 @@ fn touch(first: &mut [u32; ROW], last: &mut [u32; ROW], pieces: &Range<usize>, s
 }
 
 /// A chunk of an object: the object's number, and that of the chunk.
-type Key = (u64, u64);
+type ChunkKey = (u64, u64);
 
 /// The pieces that a launch touches.
 #[derive(Debug, Default)]
-pub(super) struct Rows {
+pub(super) struct TouchedRows {
     /// Positions in `chunks`.
-    places: NumberMap<Key, u32>,
+    places: NumberMap<ChunkKey, u32>,
     /// The rows of each chunk, from 1. 0 before a row is touched.
-    pub(super) chunks: Vec<(Object, u64, [u32; ROWS_OF_CHUNK])>,
-    pub(super) all: Vec<Row>,
+    pub(super) chunks: Vec<(MemoryObject, u64, [u32; ROWS_OF_CHUNK])>,
+    pub(super) all: Vec<TouchedPieces>,
     /// The chunk that was touched last. The next lane mostly touches it, too.
-    last: Option<(Key, usize)>,
+    last: Option<(ChunkKey, usize)>,
     /// Touched pieces of all rows.
     pub(super) count: usize,
 }
 
-impl Rows {
+impl TouchedRows {
     /// Touches pieces of one chunk, counted from its first.
     pub(super) fn touch(
         &mut self,
-        object: Object,
+        object: MemoryObject,
         chunk: u64,
         pieces: Range<usize>,
-        kind: Use,
+        kind: PieceUse,
         sequence: u32,
     ) {
         let key = (object.number(), chunk);
@@ -108,7 +113,7 @@ impl Rows {
         }
     }
 
-    fn place(&mut self, key: Key, object: Object) -> usize {
+    fn place(&mut self, key: ChunkKey, object: MemoryObject) -> usize {
         let next = position(self.chunks.len());
         let place = *self.places.entry(key).or_insert(next);
         if place == next {
@@ -119,7 +124,7 @@ impl Rows {
     }
 
     /// Keeps only the sample.
-    pub(super) fn retain(&mut self, sampler: Sampler) {
+    pub(super) fn retain(&mut self, sampler: HashSampler) {
         let before = std::mem::take(self);
         for (object, chunk, numbers) in before.chunks.into_iter().filter(|known| sampler.keeps(known.1)) {
             let place = self.place((object.number(), chunk), object);
@@ -147,8 +152,8 @@ impl Rows {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.places.capacity() * size_of::<(Key, u32)>()
-            + self.chunks.capacity() * size_of::<(Object, u64, [u32; ROWS_OF_CHUNK])>()
-            + self.all.capacity() * size_of::<Row>()
+        self.places.capacity() * size_of::<(ChunkKey, u32)>()
+            + self.chunks.capacity() * size_of::<(MemoryObject, u64, [u32; ROWS_OF_CHUNK])>()
+            + self.all.capacity() * size_of::<TouchedPieces>()
     }
 }

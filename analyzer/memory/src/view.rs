@@ -8,7 +8,7 @@ const SEARCH_STEPS: u32 = 4096;
 
 /// A tensor's elements in its storage.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct View {
+pub struct TensorView {
     /// Address of the first element.
     pub low: u64,
     /// Past the last byte of the last element.
@@ -17,22 +17,22 @@ pub struct View {
     pub bytes: u64,
     /// True if it covers every byte from `low` to `high`.
     pub is_dense: bool,
-    element: Element,
+    element: ElementSize,
     /// True if no two elements overlap and every dimension moves past all inner ones.
     is_nested: bool,
     /// Largest stride first, without dimensions that do not move.
-    dimensions: Vec<Dimension>,
+    dimensions: Vec<ViewDimension>,
 }
 
 /// The size of an element. Most are powers of two: a shift takes a tenth of a division.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Element {
+pub struct ElementSize {
     /// Its bytes.
     pub bytes: u64,
     shift: Option<u32>,
 }
 
-impl Element {
+impl ElementSize {
     fn new(bytes: u64) -> Self {
         Self { bytes, shift: bytes.is_power_of_two().then(|| bytes.trailing_zeros()) }
     }
@@ -55,7 +55,7 @@ impl Element {
 
 /// A dimension of a view that moves: its size is above 1 and its stride is not 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Dimension {
+pub struct ViewDimension {
     /// Elements from one index to the next.
     pub stride: u64,
     /// Indices.
@@ -64,7 +64,7 @@ pub struct Dimension {
     pub position: u32,
 }
 
-impl View {
+impl TensorView {
     /// A view of `sizes` and `strides` in elements. `None` without elements, or if invalid.
     pub fn new(address: u64, element_bytes: u64, sizes: &[i64], strides: &[i64]) -> Option<Self> {
         if element_bytes == 0 || sizes.len() != strides.len() {
@@ -77,25 +77,25 @@ impl View {
             last = last.checked_add(size.checked_sub(1)?.checked_mul(stride)?)?;
             if size > 1 && stride > 0 {
                 count = count.saturating_mul(size);
-                dimensions.push(Dimension { stride, size, position });
+                dimensions.push(ViewDimension { stride, size, position });
             }
         }
         dimensions.sort_by_key(|dimension| Reverse((dimension.stride, dimension.size)));
         let high = address.checked_add(last.checked_add(1)?.checked_mul(element_bytes)?)?;
         let mut dense = 1_u64;
-        let is_dense = dimensions.iter().rev().all(|&Dimension { stride, size, .. }| {
+        let is_dense = dimensions.iter().rev().all(|&ViewDimension { stride, size, .. }| {
             let follows = stride == dense;
             dense = dense.saturating_mul(size);
             follows
         });
         let mut farthest = 0;
-        let is_nested = dimensions.iter().rev().all(|&Dimension { stride, size, .. }| {
+        let is_nested = dimensions.iter().rev().all(|&ViewDimension { stride, size, .. }| {
             let passes = stride > farthest;
             farthest += (size - 1) * stride;
             passes
         });
         let bytes = count.saturating_mul(element_bytes);
-        let element = Element::new(element_bytes);
+        let element = ElementSize::new(element_bytes);
         Some(Self { low: address, high, bytes, is_dense, element, is_nested, dimensions })
     }
 
@@ -113,7 +113,7 @@ impl View {
             return reaches(offset, &self.dimensions, &mut { SEARCH_STEPS }, indices);
         }
         let mut rest = offset;
-        for (place, &Dimension { stride, size, .. }) in self.dimensions.iter().enumerate() {
+        for (place, &ViewDimension { stride, size, .. }) in self.dimensions.iter().enumerate() {
             let index = rest / stride;
             if index >= size {
                 return false;
@@ -127,7 +127,7 @@ impl View {
     }
 
     /// The innermost dimension, if its elements are adjacent, and an address has one element only.
-    pub fn row(&self) -> Option<Dimension> {
+    pub fn row(&self) -> Option<ViewDimension> {
         self.dimensions.last().copied().filter(|inner| self.is_nested && inner.stride == 1)
     }
 
@@ -137,16 +137,16 @@ impl View {
     }
 
     /// The size of an element.
-    pub fn element(&self) -> Element {
+    pub fn element(&self) -> ElementSize {
         self.element
     }
 
     /// The dimensions that move, largest stride first.
-    pub fn dimensions(&self) -> &[Dimension] {
+    pub fn dimensions(&self) -> &[ViewDimension] {
         &self.dimensions
     }
 
-    /// Computes the indices, in the order of [`View::dimensions`], of the element that covers the byte at an address,
+    /// Computes the indices, in the order of [`TensorView::dimensions`], of the element that covers the byte at an address,
     /// as many as `indices` has room for. Returns true if there is such an element.
     pub fn locate(&self, address: u64, indices: &mut [u64]) -> bool {
         self.low <= address
@@ -157,8 +157,10 @@ impl View {
 
 /// Finds indices with `offset = sum(index * stride)`. Returns true if they exist. For nested dimensions, one index fits
 /// each.
-fn reaches(offset: u64, dimensions: &[Dimension], steps: &mut u32, indices: &mut [u64]) -> bool {
-    let Some((&Dimension { stride, size, .. }, inner)) = dimensions.split_first() else { return offset == 0 };
+fn reaches(offset: u64, dimensions: &[ViewDimension], steps: &mut u32, indices: &mut [u64]) -> bool {
+    let Some((&ViewDimension { stride, size, .. }, inner)) = dimensions.split_first() else {
+        return offset == 0;
+    };
     let farthest: u64 = inner.iter().map(|inner| (inner.size - 1) * inner.stride).sum();
     let most = (offset / stride).min(size - 1);
     let least = offset.saturating_sub(farthest).div_ceil(stride);
@@ -179,7 +181,7 @@ mod tests {
 
     #[track_caller]
     fn check(sizes: &[i64], strides: &[i64], is_dense: bool, held: &[u64]) {
-        let view = View::new(1000, 4, sizes, strides).unwrap();
+        let view = TensorView::new(1000, 4, sizes, strides).unwrap();
         let elements: Vec<u64> = (0..64).filter(|element| view.holds(1000 + element * 4 + 3)).collect();
         assert_eq!(elements, held);
         assert_eq!(view.is_dense, is_dense);
@@ -200,10 +202,10 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_no_view() {
-        assert_eq!(View::new(0, 4, &[0, 3], &[3, 1]), None);
-        assert_eq!(View::new(0, 4, &[3], &[-1]), None);
-        assert_eq!(View::new(0, 0, &[3], &[1]), None);
-        assert_eq!(View::new(0, 4, &[3], &[1, 1]), None);
-        assert_eq!(View::new(0, 4, &[i64::MAX, 3], &[i64::MAX, 1]), None);
+        assert_eq!(TensorView::new(0, 4, &[0, 3], &[3, 1]), None);
+        assert_eq!(TensorView::new(0, 4, &[3], &[-1]), None);
+        assert_eq!(TensorView::new(0, 0, &[3], &[1]), None);
+        assert_eq!(TensorView::new(0, 4, &[3], &[1, 1]), None);
+        assert_eq!(TensorView::new(0, 4, &[i64::MAX, 3], &[i64::MAX, 1]), None);
     }
 }

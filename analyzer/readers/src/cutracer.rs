@@ -11,15 +11,15 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead, BufReader, Read as _};
 use std::rc::Rc;
 
-use stallmap_console::exit::{Failure, IO, Outcome};
-use stallmap_formats::input::Input;
-use stallmap_formats::json::Json;
+use stallmap_console::exit::{CommandFailure, IO, Outcome};
+use stallmap_formats::input::ImportInput;
+use stallmap_formats::json::JsonStream;
 use stallmap_schema::word::{Instrument, LossKind};
 
-use self::instruction::Instruction;
-use self::record::{Line, Record};
+use self::instruction::TracedInstruction;
+use self::record::{TraceLine, WarpRecord};
 use crate::damage::add_damage;
-use crate::model::{Access, Frame, Kernel, Process, Requests, Trace};
+use crate::model::{LaunchRequests, TraceAccess, TraceFrame, TraceKernel, TraceModel, TraceProcess};
 
 /// Most accesses of a file.
 const MAX_ACCESSES: usize = 20_000_000;
@@ -31,22 +31,22 @@ const LANES: u64 = 32;
 
 /// A trace while it is read.
 #[derive(Default)]
-struct Reading {
-    trace: Trace,
+struct CutracerReader {
+    trace: TraceModel,
     /// Launches by their number.
     launches: HashMap<i64, usize>,
     /// The kernel that the last metadata describe, with the SASS of its instructions by number.
-    current: record::Kernel,
+    current: record::TracedKernel,
     stacks: HashMap<String, usize>,
-    frames: HashMap<Frame, usize>,
+    frames: HashMap<TraceFrame, usize>,
     /// Stacks of launches, by name: a stack may be defined behind its launch.
     stack_names: Vec<(usize, String)>,
 }
 
 /// Reads a trace.
-pub(crate) fn read(input: &Input) -> Outcome<Trace> {
-    let wrong = |error| Failure::io(error, format!("read `{}`", input.path.display()));
-    let mut reading = Reading::default();
+pub(crate) fn read(input: &ImportInput) -> Outcome<TraceModel> {
+    let wrong = |error| CommandFailure::io(error, format!("read `{}`", input.path.display()));
+    let mut reading = CutracerReader::default();
     let mut reader = BufReader::new(input.open()?);
     let mut bytes = Vec::new();
     loop {
@@ -63,8 +63,8 @@ pub(crate) fn read(input: &Input) -> Outcome<Trace> {
         if bytes.iter().all(u8::is_ascii_whitespace) {
             continue;
         }
-        let mut json = Json::new(bytes.as_slice(), &input.path);
-        match Line::read(&mut json).and_then(|line| json.end().map(|damage| (line, damage))) {
+        let mut json = JsonStream::new(bytes.as_slice(), &input.path);
+        match TraceLine::read(&mut json).and_then(|line| json.end().map(|damage| (line, damage))) {
             Ok((line, damage)) => {
                 add_damage(&mut reading.trace.losses, &damage);
                 reading.line(line)?;
@@ -73,7 +73,7 @@ pub(crate) fn read(input: &Input) -> Outcome<Trace> {
         }
     }
     if reading.trace.kernels.is_empty() {
-        return Err(Failure::message(
+        return Err(CommandFailure::message(
             IO,
             format!("`{}` has no launches and no records", input.path.display()),
         )
@@ -82,8 +82,8 @@ pub(crate) fn read(input: &Input) -> Outcome<Trace> {
     Ok(reading.finish())
 }
 
-impl Reading {
-    fn line(&mut self, line: Line) -> Outcome<()> {
+impl CutracerReader {
+    fn line(&mut self, line: TraceLine) -> Outcome<()> {
         for key in &line.unknown {
             let reason = "keys of the imported file that are not read";
             self.trace.losses.add(LossKind::Source, reason, Some(key));
@@ -100,24 +100,27 @@ impl Reading {
     }
 
     /// A launch among the events of kernels.
-    fn launch(&mut self, line: Line) -> Outcome<()> {
+    fn launch(&mut self, line: TraceLine) -> Outcome<()> {
         let place = self.place(line.launch, &line.kernel)?;
         self.stack_names.extend(line.stack.map(|stack| (place, stack)));
         Ok(())
     }
 
     /// The place of a launch. A new one is added.
-    fn place(&mut self, launch: Option<i64>, kernel: &record::Kernel) -> Outcome<usize> {
+    fn place(&mut self, launch: Option<i64>, kernel: &record::TracedKernel) -> Outcome<usize> {
         let number = launch.unwrap_or(-1);
         if let Some(place) = self.launches.get(&number) {
             return Ok(*place);
         }
         let place = self.trace.kernels.len();
         if place >= MAX_LAUNCHES {
-            return Err(Failure::message(IO, format!("the trace has more than {MAX_LAUNCHES} launches")));
+            return Err(CommandFailure::message(
+                IO,
+                format!("the trace has more than {MAX_LAUNCHES} launches"),
+            ));
         }
         self.launches.insert(number, place);
-        self.trace.kernels.push(Kernel {
+        self.trace.kernels.push(TraceKernel {
             name: kernel.name.clone().unwrap_or_else(|| "(unknown kernel)".into()),
             code: kernel.checksum.clone(),
             stream: kernel.stream.unwrap_or(0),
@@ -126,13 +129,13 @@ impl Reading {
             registers: kernel.registers,
             correlation: launch.and_then(|number| u64::try_from(number).ok()),
             device: -1,
-            ..Kernel::default()
+            ..TraceKernel::default()
         });
         Ok(place)
     }
 
     /// A stack: its frames, outermost first.
-    fn stack(&mut self, line: Line) {
+    fn stack(&mut self, line: TraceLine) {
         let Some(name) = line.stack else { return };
         let mut path = Vec::new();
         for text in line.frames.iter().rev() {
@@ -152,14 +155,14 @@ impl Reading {
     }
 
     /// The accesses of a warp. One that cannot be a row is counted, in its launch too.
-    fn access(&mut self, record: &Record) -> Outcome<()> {
+    fn access(&mut self, record: &WarpRecord) -> Outcome<()> {
         let current = std::mem::take(&mut self.current);
         let place = self.place(record.launch, &current);
         self.current = current;
         let place = place?;
         let found = self.rows(place, record);
         let kernel = self.trace.kernels.get_mut(place);
-        let requests = kernel.map(|kernel| kernel.requests.get_or_insert_with(Requests::default));
+        let requests = kernel.map(|kernel| kernel.requests.get_or_insert_with(LaunchRequests::default));
         match (found, requests) {
             (Ok(rows), Some(requests)) => {
                 requests.rows += 1;
@@ -174,18 +177,20 @@ impl Reading {
         }
         if self.trace.accesses.len() > MAX_ACCESSES {
             let message = format!("the trace has more than {MAX_ACCESSES} accesses");
-            return Err(Failure::message(IO, message).hint("trace fewer blocks or launches".to_owned()));
+            return Err(
+                CommandFailure::message(IO, message).hint("trace fewer blocks or launches".to_owned())
+            );
         }
         Ok(())
     }
 
     /// The text of a record's instruction: its own, or that of the kernel.
-    fn sass(&self, record: &Record) -> Option<Rc<str>> {
+    fn sass(&self, record: &WarpRecord) -> Option<Rc<str>> {
         record.sass.clone().or_else(|| self.current.instructions.get(&record.opcode?).cloned())
     }
 
     /// The rows of a record: one, or several if lanes are far apart.
-    fn rows(&self, place: usize, record: &Record) -> Result<Vec<Access>, &'static str> {
+    fn rows(&self, place: usize, record: &WarpRecord) -> Result<Vec<TraceAccess>, &'static str> {
         let kernel = self.trace.kernels.get(place).ok_or("requests of unknown launches")?;
         let pc = record.pc.ok_or("requests without the offset of their instruction")?;
         let mask = record.mask.ok_or("requests without a mask of active lanes")?;
@@ -203,10 +208,10 @@ impl Reading {
         let warp = record.warp.ok_or("requests without a warp")?;
         let sass = self.sass(record);
         let instruction = match sass.as_deref() {
-            Some(sass) => Instruction::of(sass)?,
+            Some(sass) => TracedInstruction::of(sass)?,
             None => record.instruction()?,
         };
-        let first = Access {
+        let first = TraceAccess {
             kernel: place,
             pc,
             block: block.ok_or("requests of grids with too many blocks")?,
@@ -226,7 +231,7 @@ impl Reading {
         lanes::rows(&first, &record.addresses)
     }
 
-    fn finish(mut self) -> Trace {
+    fn finish(mut self) -> TraceModel {
         for (place, name) in std::mem::take(&mut self.stack_names) {
             let stack = self.stacks.get(&name).copied();
             if stack.is_none() {
@@ -237,7 +242,7 @@ impl Reading {
             }
         }
         self.trace.tool = "cutracer";
-        self.trace.processes.push(Process::of(0, Instrument::Accesses));
+        self.trace.processes.push(TraceProcess::of(0, Instrument::Accesses));
         let without = self.trace.kernels.iter().filter(|kernel| kernel.requests.is_none()).count() as u64;
         let losses = &mut self.trace.losses;
         losses.add_many(LossKind::Launch, "launches without a trace of accesses", without, None);
@@ -255,10 +260,10 @@ impl Reading {
 }
 
 /// A frame from `file:line in function`.
-fn frame(text: &str) -> Option<Frame> {
+fn frame(text: &str) -> Option<TraceFrame> {
     let (place, function) = text.split_once(" in ")?;
     let (file, line) = place.rsplit_once(':')?;
-    Some(Frame { file: file.to_owned(), function: function.to_owned(), line: line.parse().ok()? })
+    Some(TraceFrame { file: file.to_owned(), function: function.to_owned(), line: line.parse().ok()? })
 }
 
 #[cfg(test)]

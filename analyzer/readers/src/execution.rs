@@ -5,11 +5,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 
-use stallmap_console::exit::{Failure, IO, Outcome};
-use stallmap_formats::json::Json;
+use stallmap_console::exit::{CommandFailure, IO, Outcome};
+use stallmap_formats::json::JsonStream;
 use stallmap_schema::word::{Instrument, LossKind, OpKind, Phase};
 
-use crate::model::{Call, Losses, Op, Process, Trace};
+use crate::model::{TraceCall, TraceLosses, TraceModel, TraceOp, TraceProcess};
 
 /// Most nodes of a trace.
 const MAX_NODES: usize = 50_000_000;
@@ -21,7 +21,7 @@ const USER_SCOPE: i64 = 7;
 
 /// A node: an op, a range, a thread or the process.
 #[derive(Debug, Default)]
-struct Node {
+struct TraceNode {
     id: Option<i64>,
     name: String,
     parent: Option<i64>,
@@ -39,27 +39,27 @@ struct Node {
 
 /// A trace while it is read.
 #[derive(Default)]
-struct Reading {
-    nodes: Vec<Node>,
+struct ExecutionReader {
+    nodes: Vec<TraceNode>,
     facts: BTreeMap<String, String>,
     process: Option<u32>,
-    losses: Losses,
+    losses: TraceLosses,
 }
 
 /// Reads a trace.
-pub(crate) fn read(json: &mut Json<impl Read>) -> Outcome<Trace> {
-    let mut reading = Reading::default();
+pub(crate) fn read(json: &mut JsonStream<impl Read>) -> Outcome<TraceModel> {
+    let mut reading = ExecutionReader::default();
     json.document(|json| json.object(|json, key| reading.member(json, key)))?;
     let trace = reading.finish();
     if trace.ops.is_empty() {
-        return Err(Failure::message(IO, format!("`{}` has no ops", json.path().display()))
+        return Err(CommandFailure::message(IO, format!("`{}` has no ops", json.path().display()))
             .hint("PyTorch writes them with `torch.profiler.ExecutionTraceObserver`".to_owned()));
     }
     Ok(trace)
 }
 
-impl Reading {
-    fn member(&mut self, json: &mut Json<impl Read>, key: &str) -> Outcome<()> {
+impl ExecutionReader {
+    fn member(&mut self, json: &mut JsonStream<impl Read>, key: &str) -> Outcome<()> {
         match key {
             "nodes" => return json.records(|json| self.node(json)),
             "schema" => {
@@ -73,17 +73,17 @@ impl Reading {
         Ok(())
     }
 
-    fn unknown(&mut self, json: &mut Json<impl Read>, key: &str) -> Outcome<()> {
+    fn unknown(&mut self, json: &mut JsonStream<impl Read>, key: &str) -> Outcome<()> {
         self.losses.add(LossKind::Source, "keys of the imported file that are not read", Some(key));
         json.skip()
     }
 
-    fn node(&mut self, json: &mut Json<impl Read>) -> Outcome<()> {
+    fn node(&mut self, json: &mut JsonStream<impl Read>) -> Outcome<()> {
         if self.nodes.len() >= MAX_NODES {
             let message = format!("the trace has more than {MAX_NODES} nodes");
-            return Err(Failure::message(IO, message).hint("trace fewer steps".to_owned()));
+            return Err(CommandFailure::message(IO, message).hint("trace fewer steps".to_owned()));
         }
-        let mut node = Node::default();
+        let mut node = TraceNode::default();
         json.object(|json, key| match key {
             "attrs" => json.array(|json| self.attribute(json, &mut node)),
             _ => self.field(json, key, &mut node),
@@ -97,7 +97,7 @@ impl Reading {
     }
 
     /// An attribute of a newer trace: the fields of older ones by name.
-    fn attribute(&mut self, json: &mut Json<impl Read>, node: &mut Node) -> Outcome<()> {
+    fn attribute(&mut self, json: &mut JsonStream<impl Read>, node: &mut TraceNode) -> Outcome<()> {
         let (mut name, mut value) = (String::new(), None);
         json.object(|json, key| {
             match key {
@@ -125,7 +125,7 @@ impl Reading {
         Ok(())
     }
 
-    fn field(&mut self, json: &mut Json<impl Read>, key: &str, node: &mut Node) -> Outcome<()> {
+    fn field(&mut self, json: &mut JsonStream<impl Read>, key: &str, node: &mut TraceNode) -> Outcome<()> {
         match key {
             "id" => node.id = json.integer()?,
             "name" => node.name = json.scalar()?.unwrap_or_default(),
@@ -146,7 +146,7 @@ impl Reading {
     }
 
     /// The ops in the order of their calls: a node's number is larger than those of the nodes around it.
-    fn finish(mut self) -> Trace {
+    fn finish(mut self) -> TraceModel {
         self.nodes.sort_by_key(|node| node.id);
         self.nodes.dedup_by(|node, earlier| {
             let is_equal = node.id == earlier.id;
@@ -155,8 +155,12 @@ impl Reading {
             }
             is_equal
         });
-        let mut trace =
-            Trace { tool: "execution trace", facts: self.facts, losses: self.losses, ..Trace::default() };
+        let mut trace = TraceModel {
+            tool: "execution trace",
+            facts: self.facts,
+            losses: self.losses,
+            ..TraceModel::default()
+        };
         let mut places: HashMap<i64, usize> = HashMap::new();
         let mut values = 0;
         for node in self.nodes.iter().filter(|node| !node.name.starts_with(CONTAINER)) {
@@ -171,7 +175,7 @@ impl Reading {
             values,
             None,
         );
-        trace.processes.push(Process::of(self.process.unwrap_or(0), Instrument::Native));
+        trace.processes.push(TraceProcess::of(self.process.unwrap_or(0), Instrument::Native));
         trace.losses.lacks("times of ops and the run, written as 0");
         for part in ["launches and kernels", "stall samples", "memory accesses", "Python stacks", "GPUs"] {
             trace.losses.lacks(part);
@@ -181,9 +185,9 @@ impl Reading {
 }
 
 /// The number of elements of a list, or of the list `values` of newer traces.
-fn values(json: &mut Json<impl Read>) -> Outcome<u64> {
+fn values(json: &mut JsonStream<impl Read>) -> Outcome<u64> {
     let mut count = 0;
-    let mut list = |json: &mut Json<_>| {
+    let mut list = |json: &mut JsonStream<_>| {
         json.array(|json| {
             count += 1;
             json.skip()
@@ -198,14 +202,14 @@ fn values(json: &mut Json<impl Read>) -> Outcome<u64> {
 }
 
 /// The op of a node. Nodes around it and its forward node come before it.
-fn op(node: &Node, places: &HashMap<i64, usize>, ops: &[Op]) -> Op {
+fn op(node: &TraceNode, places: &HashMap<i64, usize>, ops: &[TraceOp]) -> TraceOp {
     let place = |id: Option<i64>| id.and_then(|id| places.get(&id)).copied();
     let parent = place(node.parent);
     let outer = parent.and_then(|parent| ops.get(parent)).map(|op| op.phase);
     let phase = outer.filter(|phase| *phase != Phase::Forward).unwrap_or_else(|| phase(node));
-    Op {
+    TraceOp {
         process: 0,
-        call: Call { thread: node.thread.unwrap_or(0).unsigned_abs(), begin_ns: 0, end_ns: 0 },
+        call: TraceCall { thread: node.thread.unwrap_or(0).unsigned_abs(), begin_ns: 0, end_ns: 0 },
         kind: if node.scope == Some(USER_SCOPE) { OpKind::Region } else { OpKind::Torch },
         name: overload(node).into(),
         parent,
@@ -219,7 +223,7 @@ fn op(node: &Node, places: &HashMap<i64, usize>, ops: &[Op]) -> Op {
     }
 }
 
-fn phase(node: &Node) -> Phase {
+fn phase(node: &TraceNode) -> Phase {
     if node.scope == Some(BACKWARD_SCOPE) || node.forward_thread.is_some_and(|thread| thread != 0) {
         Phase::Backward
     } else if node.name.starts_with("Optimizer.step") {
@@ -230,7 +234,7 @@ fn phase(node: &Node) -> Phase {
 }
 
 /// The name with its overload, as the schema has it.
-fn overload(node: &Node) -> String {
+fn overload(node: &TraceNode) -> String {
     let (full, _) = node.schema.split_once('(').unwrap_or_default();
     let is_overload = full.strip_prefix(node.name.as_str()).is_some_and(|rest| rest.starts_with('.'));
     if is_overload { full.to_owned() } else { node.name.clone() }
@@ -240,22 +244,22 @@ fn overload(node: &Node) -> String {
 ///
 /// The profiler numbers ops from one in each of its iterations, so equal numbers and names can be of different ones. Where
 /// both sides have autograd's sequence numbers, and none is equal, nothing is joined.
-pub(crate) fn join(mut trace: Trace, execution: Trace) -> Trace {
+pub(crate) fn join(mut trace: TraceModel, execution: TraceModel) -> TraceModel {
     let recorded = execution.ops.iter().filter_map(|op| Some((op.record?, op)));
-    let by_record: HashMap<i64, &Op> = recorded.collect();
-    let partner = |op: &Op| {
+    let by_record: HashMap<i64, &TraceOp> = recorded.collect();
+    let partner = |op: &TraceOp| {
         op.record.and_then(|record| by_record.get(&record)).copied().filter(|other| is_same(op, other))
     };
-    let pairs: Vec<(usize, &Op)> =
+    let pairs: Vec<(usize, &TraceOp)> =
         trace.ops.iter().enumerate().filter_map(|(place, op)| Some((place, partner(op)?))).collect();
-    let agrees = |(place, other): &(usize, &Op)| {
+    let agrees = |(place, other): &(usize, &TraceOp)| {
         let own = trace.ops.get(*place).and_then(|op| op.sequence);
         own.zip(other.sequence).map(|(own, other)| own == other)
     };
     let (equal, different): (Vec<bool>, Vec<bool>) =
         pairs.iter().filter_map(agrees).partition(|equal| *equal);
     let is_other = equal.is_empty() && !different.is_empty();
-    let pairs: Vec<(usize, &Op)> =
+    let pairs: Vec<(usize, &TraceOp)> =
         pairs.into_iter().filter(|pair| !is_other && agrees(pair) != Some(false)).collect();
     let matched = pairs.len() as u64;
     for (place, other) in pairs {
@@ -282,6 +286,6 @@ pub(crate) fn join(mut trace: Trace, execution: Trace) -> Trace {
 }
 
 /// True if an op of an execution trace has the name of an op, with an overload or without.
-fn is_same(op: &Op, other: &Op) -> bool {
+fn is_same(op: &TraceOp, other: &TraceOp) -> bool {
     other.name.strip_prefix(&*op.name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }

@@ -17,30 +17,32 @@ use std::io::Read;
 use std::path::Path;
 use std::rc::Rc;
 
-use stallmap_console::exit::{Failure, IO, Outcome, USAGE};
-use stallmap_formats::json::Json;
+use stallmap_console::exit::{CommandFailure, IO, Outcome, USAGE};
+use stallmap_formats::json::JsonStream;
 use stallmap_schema::word::{ActivityKind, LossKind, OpKind, Phase};
 
-use self::category::{Category, direction, wait};
-use self::event::{Arguments, Event, Threads};
-use self::left::Left;
-use self::modules::Modules;
-use self::owner::Owners;
-use self::stacks::Functions;
+use self::category::{EventCategory, direction, wait};
+use self::event::{EventArguments, ThreadNumbers, TraceEvent};
+use self::left::OmittedEvents;
+use self::modules::ModuleCalls;
+use self::owner::TraceOwners;
+use self::stacks::FrameFunctions;
 use crate::join::phase;
-use crate::model::{Call, Device, Kernel, Op, Pending, Process, Trace, Work};
+use crate::model::{
+    TraceActivity, TraceCall, TraceDevice, TraceKernel, TraceModel, TraceOp, TraceProcess, UnmatchedCall,
+};
 
 /// Events of a trace. They take up to 4 GiB of memory.
 const MAX_EVENTS: usize = 1 << 24;
 
 /// A trace while it is read. Times are relative to its base, which may stand behind the events.
 #[derive(Default)]
-struct Reading {
-    trace: Trace,
+struct KinetoReader {
+    trace: TraceModel,
     base_ns: i64,
-    threads: Threads,
+    threads: ThreadNumbers,
     names: HashSet<Rc<str>>,
-    owners: Owners,
+    owners: TraceOwners,
     /// Groups of processes of kernels and of other work, by their places.
     kernel_groups: Vec<usize>,
     work_groups: Vec<usize>,
@@ -48,21 +50,21 @@ struct Reading {
     world_size: Option<u32>,
     cuda_version: Option<i32>,
     /// Calls that launch one kernel, by process and correlation.
-    launches: Vec<(usize, i64, Pending)>,
-    functions: Functions,
-    modules: Modules,
-    memory: memory::Events,
+    launches: Vec<(usize, i64, UnmatchedCall)>,
+    functions: FrameFunctions,
+    modules: ModuleCalls,
+    memory: memory::AllocatorEvents,
     events: usize,
-    left: Left,
+    left: OmittedEvents,
     /// The profiler that wrote the file, if it is another one.
     other_tool: Option<&'static str>,
 }
 
 /// Reads a trace. A file may have several documents, as of several cycles of the profiler.
-pub(crate) fn read(json: &mut Json<impl Read>) -> Outcome<Trace> {
-    let mut readings: Vec<Reading> = Vec::new();
+pub(crate) fn read(json: &mut JsonStream<impl Read>) -> Outcome<TraceModel> {
+    let mut readings: Vec<KinetoReader> = Vec::new();
     json.documents(|json| {
-        let mut reading = readings.last_mut().map(Reading::next).unwrap_or_default();
+        let mut reading = readings.last_mut().map(KinetoReader::next).unwrap_or_default();
         let result = reading.document(json);
         readings.push(reading);
         result
@@ -75,7 +77,7 @@ pub(crate) fn read(json: &mut Json<impl Read>) -> Outcome<Trace> {
         trace
     });
     let Some(mut trace) = joined else {
-        return empty.into_iter().next().unwrap_or_else(|| Reading::default().checked(json.path()));
+        return empty.into_iter().next().unwrap_or_else(|| KinetoReader::default().checked(json.path()));
     };
     if count > 1 {
         trace.facts.insert("kineto.documents".to_owned(), count.to_string());
@@ -84,32 +86,33 @@ pub(crate) fn read(json: &mut Json<impl Read>) -> Outcome<Trace> {
 }
 
 /// Joins two traces: a graph and its capture, or the processes of one program.
-pub(crate) fn join(mut first: Trace, second: Trace) -> Outcome<Trace> {
+pub(crate) fn join(mut first: TraceModel, second: TraceModel) -> Outcome<TraceModel> {
     if graph::is_pair(&first, &second) {
         return Ok(graph::join(first, second));
     }
     if graph::is_pair(&second, &first) {
         return Ok(graph::join(second, first));
     }
-    let identity = |process: &Process| (process.number, process.rank);
-    let is_known = |process: &Process| first.processes.iter().any(|own| identity(own) == identity(process));
+    let identity = |process: &TraceProcess| (process.number, process.rank);
+    let is_known =
+        |process: &TraceProcess| first.processes.iter().any(|own| identity(own) == identity(process));
     if second.processes.iter().any(is_known) {
         let message =
             "these traces are of one process, and none is the capture of a graph that the other launches";
-        return Err(Failure::message(USAGE, message)
+        return Err(CommandFailure::message(USAGE, message)
             .hint("import each file by itself, and compare captures with `stallmap diff`".to_owned()));
     }
     first.append(second);
     Ok(first)
 }
 
-impl Reading {
+impl KinetoReader {
     /// The reading of the next document: threads and bounds are those of the file.
     fn next(&mut self) -> Self {
         Self { threads: std::mem::take(&mut self.threads), events: self.events, ..Self::default() }
     }
 
-    fn document(&mut self, json: &mut Json<impl Read>) -> Outcome<()> {
+    fn document(&mut self, json: &mut JsonStream<impl Read>) -> Outcome<()> {
         if json.is_array()? {
             json.records(|json| self.event(json))
         } else {
@@ -118,7 +121,7 @@ impl Reading {
     }
 
     /// The trace. A file without anything of a trace is an error that says what it is.
-    fn checked(self, path: &Path) -> Outcome<Trace> {
+    fn checked(self, path: &Path) -> Outcome<TraceModel> {
         let path = path.display();
         let hint = "PyTorch's profiler writes traces with `export_chrome_trace`".to_owned();
         let trace = &self.trace;
@@ -131,7 +134,7 @@ impl Reading {
             return Ok(self.finish());
         }
         if let Some(tool) = self.other_tool {
-            return Err(Failure::message(IO, format!("`{path}` is {tool}")).hint(hint));
+            return Err(CommandFailure::message(IO, format!("`{path}` is {tool}")).hint(hint));
         }
         let message = match (self.events, self.left.categories().next()) {
             (0, _) => format!("`{path}` has no trace events"),
@@ -140,11 +143,11 @@ impl Reading {
                 "`{path}` has {events} events, and none of ops or work of a GPU, but such as of category `{category}`"
             ),
         };
-        Err(Failure::message(IO, message).hint(hint))
+        Err(CommandFailure::message(IO, message).hint(hint))
     }
 
     /// A member of the outermost object. Environment blocks are among those that are skipped.
-    fn member(&mut self, json: &mut Json<impl Read>, key: &str) -> Outcome<()> {
+    fn member(&mut self, json: &mut JsonStream<impl Read>, key: &str) -> Outcome<()> {
         match key {
             "traceEvents" => json.records(|json| self.event(json)),
             "baseTimeNanoseconds" => json.integer().map(|base| self.base_ns = base.unwrap_or(0)),
@@ -184,8 +187,8 @@ impl Reading {
         }
     }
 
-    fn device(&mut self, json: &mut Json<impl Read>) -> Outcome<()> {
-        let mut device = Device::default();
+    fn device(&mut self, json: &mut JsonStream<impl Read>) -> Outcome<()> {
+        let mut device = TraceDevice::default();
         let small = |value: Option<i64>| value.and_then(|value| i32::try_from(value).ok()).unwrap_or(0);
         json.object(|json, key| {
             match key {
@@ -206,37 +209,37 @@ impl Reading {
         Ok(())
     }
 
-    fn event(&mut self, json: &mut Json<impl Read>) -> Outcome<()> {
+    fn event(&mut self, json: &mut JsonStream<impl Read>) -> Outcome<()> {
         if !json.is_object()? {
             self.left.others += 1;
             return json.skip();
         }
-        let event = Event::read(json)?;
+        let event = TraceEvent::read(json)?;
         self.events += 1;
         if self.events > MAX_EVENTS {
             let message = format!("the trace has more than {MAX_EVENTS} events");
-            return Err(Failure::message(IO, message).hint("profile fewer steps".to_owned()));
+            return Err(CommandFailure::message(IO, message).hint("profile fewer steps".to_owned()));
         }
         self.take(event);
         Ok(())
     }
 
     /// Adds an event.
-    fn take(&mut self, event: Event) {
-        match (event.phase.as_str(), Category::of(&event.category)) {
+    fn take(&mut self, event: TraceEvent) {
+        match (event.phase.as_str(), EventCategory::of(&event.category)) {
             ("X", Some(category)) => {
                 self.left.arguments(&event);
                 match category {
-                    Category::Kernel => self.kernel(event),
-                    Category::Work(kind) => self.work(&event, kind),
-                    Category::Call => self.call(event),
-                    Category::Op => self.op(event, OpKind::Torch),
-                    Category::Region => self.op(event, OpKind::Region),
-                    Category::Function => self.function(event),
+                    EventCategory::Kernel => self.kernel(event),
+                    EventCategory::Work(kind) => self.work(&event, kind),
+                    EventCategory::Call => self.call(event),
+                    EventCategory::Op => self.op(event, OpKind::Torch),
+                    EventCategory::Region => self.op(event, OpKind::Region),
+                    EventCategory::Function => self.function(event),
                 }
             }
             ("i", _) if event.name == "[memory]" => {
-                if memory::Events::is_of_gpu(&event) {
+                if memory::AllocatorEvents::is_of_gpu(&event) {
                     let process = self.owners.process(&event.thread.0);
                     let thread = self.threads.number(event.thread.clone());
                     self.memory.add(process, thread, &event);
@@ -257,14 +260,14 @@ impl Reading {
     }
 
     /// The time of an event on its thread.
-    fn span(&mut self, event: &Event) -> Option<Call> {
+    fn span(&mut self, event: &TraceEvent) -> Option<TraceCall> {
         let begin_ns = event.begin_ns;
         let Some(begin_ns) = begin_ns else {
             self.left.without_time += 1;
             return None;
         };
         let end_ns = begin_ns.saturating_add(event.duration_ns.unwrap_or(0));
-        Some(Call { thread: self.threads.number(event.thread.clone()), begin_ns, end_ns })
+        Some(TraceCall { thread: self.threads.number(event.thread.clone()), begin_ns, end_ns })
     }
 
     /// A name, which equal ones share.
@@ -277,7 +280,7 @@ impl Reading {
         name
     }
 
-    fn kernel(&mut self, event: Event) {
+    fn kernel(&mut self, event: TraceEvent) {
         let Some(call) = self.span(&event) else { return };
         // A kernel that was not measured has a begin only.
         let time_ns = event.duration_ns.map(|_| (call.begin_ns, call.end_ns));
@@ -285,7 +288,7 @@ impl Reading {
         let ordinal = arguments.device.or(event.thread.0.parse().ok());
         self.kernel_groups.push(self.owners.group(&event.thread.0));
         let name = self.shared(event.name);
-        self.trace.kernels.push(Kernel {
+        self.trace.kernels.push(TraceKernel {
             process: 0,
             name,
             device: ordinal.and_then(|device| i32::try_from(device).ok()).unwrap_or(-1),
@@ -296,15 +299,15 @@ impl Reading {
             block: arguments.block,
             registers: arguments.registers.and_then(|count| u32::try_from(count).ok()),
             correlation: arguments.correlation.and_then(|number| u64::try_from(number).ok()),
-            ..Kernel::default()
+            ..TraceKernel::default()
         });
     }
 
-    fn work(&mut self, event: &Event, kind: ActivityKind) {
+    fn work(&mut self, event: &TraceEvent, kind: ActivityKind) {
         let Some(call) = self.span(event) else { return };
         let arguments = &event.arguments;
         self.work_groups.push(self.owners.group(&event.thread.0));
-        self.trace.works.push(Work {
+        self.trace.works.push(TraceActivity {
             process: 0,
             kind,
             device: arguments
@@ -321,7 +324,7 @@ impl Reading {
         });
     }
 
-    fn function(&mut self, event: Event) {
+    fn function(&mut self, event: TraceEvent) {
         let Some(call) = self.span(&event) else { return };
         let name = self.shared(event.name);
         if !self.modules.add(call, &name) {
@@ -329,43 +332,44 @@ impl Reading {
         }
     }
 
-    fn call(&mut self, event: Event) {
+    fn call(&mut self, event: TraceEvent) {
         let process = self.owners.process(&event.thread.0);
         let Some((correlation, call)) = event.arguments.correlation.zip(self.span(&event)) else { return };
         self.owners.call(&event.thread.0, correlation, call);
         self.left.calls += 1;
         if event.name.contains("Launch") && event.name.contains("Kernel") {
-            let Event { arguments, .. } = event;
+            let TraceEvent { arguments, .. } = event;
             let name = arguments.kernel.map(Into::into);
-            let pending = Pending { call, name, grid: arguments.grid, block: arguments.block, op: None };
+            let pending =
+                UnmatchedCall { call, name, grid: arguments.grid, block: arguments.block, op: None };
             self.launches.push((process, correlation, pending));
         }
     }
 
-    fn op(&mut self, event: Event, kind: OpKind) {
+    fn op(&mut self, event: TraceEvent, kind: OpKind) {
         let process = self.owners.process(&event.thread.0);
         let Some(call) = self.span(&event) else { return };
         let is_backward = event.arguments.forward_thread.is_some_and(|thread| thread != 0);
         let phase = if is_backward { Phase::Backward } else { phase(&event.name) };
         let name = self.shared(event.name);
-        self.trace.ops.push(Op {
+        self.trace.ops.push(TraceOp {
             process,
             phase,
             sequence: event.arguments.sequence,
             record: event.arguments.record.or(event.arguments.external),
-            ..Op::of(call, kind, name)
+            ..TraceOp::of(call, kind, name)
         });
     }
 }
 
 /// The stream: by argument, else the lane, as `7` or `stream 7`.
-fn stream(arguments: &Arguments, lane: &str) -> u64 {
+fn stream(arguments: &EventArguments, lane: &str) -> u64 {
     let lane = || lane.trim_start_matches(|letter: char| !letter.is_ascii_digit()).parse().ok();
     arguments.stream.or_else(lane).and_then(|stream| u64::try_from(stream).ok()).unwrap_or(0)
 }
 
 /// Another profiler of whose traces an event has the marks.
-fn other_tool(arguments: &Arguments) -> Option<&'static str> {
+fn other_tool(arguments: &EventArguments) -> Option<&'static str> {
     let is_xla = |label: &str| label.starts_with("/device:") || label.starts_with("/host:CPU");
     if arguments.label.as_deref().is_some_and(is_xla) {
         Some("a trace of XLA (JAX or TensorFlow), which is not imported")

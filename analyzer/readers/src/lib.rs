@@ -19,13 +19,13 @@ mod report;
 mod rocprof;
 mod snapshot;
 
-use stallmap_console::exit::{Failure, Outcome, USAGE};
+use stallmap_console::exit::{CommandFailure, Outcome, USAGE};
 
-use stallmap_formats::input::{Form, Input};
-use stallmap_formats::json::Json;
+use stallmap_formats::input::{FileForm, ImportInput};
+use stallmap_formats::json::JsonStream;
 use stallmap_trace::{join, model, name, nest};
 
-use model::Trace;
+use model::TraceModel;
 
 /// Keys that decide the tool of a JSON file.
 const KEYS: [&str; 15] = [
@@ -47,21 +47,21 @@ const KEYS: [&str; 15] = [
 ];
 
 /// Reads a file. Its content decides the tool.
-pub fn read(input: &Input) -> Outcome<Trace> {
+pub fn read(input: &ImportInput) -> Outcome<TraceModel> {
     match input.form {
-        Form::Json => read_json(input),
-        Form::Sqlite | Form::Folder => nsys::read(input),
-        Form::Pickle => snapshot::read(input),
-        Form::MessagePack => proton::read_packed(input),
-        Form::Packets => kineto::packets::read(input),
-        Form::Report => report::read(input),
-        Form::Text => ncu::read(input),
+        FileForm::Json => read_json(input),
+        FileForm::Sqlite | FileForm::Folder => nsys::read(input),
+        FileForm::Pickle => snapshot::read(input),
+        FileForm::MessagePack => proton::read_packed(input),
+        FileForm::Packets => kineto::packets::read(input),
+        FileForm::Report => report::read(input),
+        FileForm::Text => ncu::read(input),
     }
 }
 
 /// Reads JSON: its keys decide the tool. What is not JSON in it is a loss.
-fn read_json(input: &Input) -> Outcome<Trace> {
-    let open = || Ok(Json::nested(input.open()?, &input.path, proton::MAX_LEVELS));
+fn read_json(input: &ImportInput) -> Outcome<TraceModel> {
+    let open = || Ok(JsonStream::nested(input.open()?, &input.path, proton::MAX_LEVELS));
     let key = open()?.first_key(&KEYS)?;
     if matches!(
         key.as_deref(),
@@ -93,7 +93,7 @@ fn read_json(input: &Input) -> Outcome<Trace> {
 }
 
 /// Joins recordings of the same run. Other pairs of files are an error of usage.
-pub fn join(first: Trace, second: Trace) -> Outcome<Trace> {
+pub fn join(first: TraceModel, second: TraceModel) -> Outcome<TraceModel> {
     let tools = (first.tool, second.tool);
     match tools {
         ("kineto", "execution trace") => Ok(execution::join(first, second)),
@@ -103,9 +103,10 @@ pub fn join(first: Trace, second: Trace) -> Outcome<Trace> {
             Ok(operators::correlation::join(first, &second))
         }
         ("operator profiler", operators::layers::TOOL) => Ok(operators::layers::join(first, second)),
-        _ => {
-            Err(Failure::message(USAGE, format!("these files of {} and {} are not joined", tools.0, tools.1))
-                .hint("import each file by itself, and compare captures with `stallmap diff`".to_owned()))
-        }
+        _ => Err(CommandFailure::message(
+            USAGE,
+            format!("these files of {} and {} are not joined", tools.0, tools.1),
+        )
+        .hint("import each file by itself, and compare captures with `stallmap diff`".to_owned())),
     }
 }

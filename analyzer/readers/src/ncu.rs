@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader, Read};
 
 use csv::StringRecord;
-use stallmap_console::exit::{Failure, IO, Outcome};
+use stallmap_console::exit::{CommandFailure, IO, Outcome};
 use stallmap_formats::decimal::integer;
-use stallmap_formats::input::Input;
+use stallmap_formats::input::ImportInput;
 use stallmap_schema::word::{Instrument, LossKind};
 
-use self::separator::{Decimal, Evidence};
-use crate::model::{Counter, Kernel, Process, Trace};
+use self::separator::{DecimalSeparator, SeparatorEvidence};
+use crate::model::{TraceCounter, TraceKernel, TraceModel, TraceProcess};
 
 /// Most kernels of a file.
 const MAX_ROWS: usize = 10_000_000;
@@ -39,9 +39,9 @@ const DESCRIBED: [&str; 12] = [
 ];
 
 /// Reads a page.
-pub(crate) fn read(input: &Input) -> Outcome<Trace> {
+pub(crate) fn read(input: &ImportInput) -> Outcome<TraceModel> {
     let refused = |reason: &str| {
-        Failure::message(
+        CommandFailure::message(
             IO,
             format!("`{}` is not a file that can be imported: {reason}", input.path.display()),
         )
@@ -59,8 +59,8 @@ pub(crate) fn read(input: &Input) -> Outcome<Trace> {
     let decimal = evidence(input, &header)?.decimal().ok_or_else(|| {
         refused("its numbers have points and commas for decimals: write it again with `LC_ALL=C`")
     })?;
-    let page = Page { header, units, decimal };
-    let mut trace = Trace { tool: "ncu", ..Trace::default() };
+    let page = MetricPage { header, units, decimal };
+    let mut trace = TraceModel { tool: "ncu", ..TraceModel::default() };
     let mut processes: BTreeMap<u32, usize> = BTreeMap::new();
     while let Some(record) = next()? {
         if trace.kernels.len() >= MAX_ROWS {
@@ -68,7 +68,7 @@ pub(crate) fn read(input: &Input) -> Outcome<Trace> {
         }
         page.add(&mut trace, &mut processes, &record);
     }
-    if decimal == Decimal::Comma {
+    if decimal == DecimalSeparator::Comma {
         trace.facts.insert("ncu.decimals".to_owned(), "comma".to_owned());
     }
     if trace.kernels.is_empty() {
@@ -78,7 +78,7 @@ pub(crate) fn read(input: &Input) -> Outcome<Trace> {
         processes.into_iter().map(|(number, place)| (place, number)).collect();
     places.sort_unstable();
     trace.processes =
-        places.into_iter().map(|(_, number)| Process::of(number, Instrument::Counters)).collect();
+        places.into_iter().map(|(_, number)| TraceProcess::of(number, Instrument::Counters)).collect();
     lose_durations(&mut trace);
     for part in [
         "times of launches",
@@ -92,13 +92,13 @@ pub(crate) fn read(input: &Input) -> Outcome<Trace> {
 }
 
 /// The records of a page.
-fn reader(input: &Input) -> Outcome<csv::Reader<impl Read + use<>>> {
+fn reader(input: &ImportInput) -> Outcome<csv::Reader<impl Read + use<>>> {
     Ok(csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(page(input)?))
 }
 
 /// The numbers of the metrics of a page. A record that cannot be read is an error when it is read again.
-fn evidence(input: &Input, header: &StringRecord) -> Outcome<Evidence> {
-    let mut evidence = Evidence::default();
+fn evidence(input: &ImportInput, header: &StringRecord) -> Outcome<SeparatorEvidence> {
+    let mut evidence = SeparatorEvidence::default();
     for record in reader(input)?.records().skip(2).map_while(Result::ok) {
         let metrics = header.iter().zip(&record).filter(|(name, _)| !DESCRIBED.contains(name));
         metrics.for_each(|(_, text)| evidence.add(text));
@@ -107,7 +107,7 @@ fn evidence(input: &Input, header: &StringRecord) -> Outcome<Evidence> {
 }
 
 /// Counts kernels whose duration was not measured, if that of others was.
-pub(crate) fn lose_durations(trace: &mut Trace) {
+pub(crate) fn lose_durations(trace: &mut TraceModel) {
     let timed = trace.counters.iter().filter(|counter| &*counter.metric == DURATION);
     let timed: BTreeSet<usize> = timed.map(|counter| counter.kernel).collect();
     let without = trace.kernels.len() - timed.len();
@@ -117,8 +117,8 @@ pub(crate) fn lose_durations(trace: &mut Trace) {
 }
 
 /// The bytes from the header on. Messages of ncu before it begin with `==`.
-fn page(input: &Input) -> Outcome<impl Read + use<>> {
-    let wrong = |error| Failure::io(error, format!("read `{}`", input.path.display()));
+fn page(input: &ImportInput) -> Outcome<impl Read + use<>> {
+    let wrong = |error| CommandFailure::io(error, format!("read `{}`", input.path.display()));
     let mut reader = BufReader::new(input.open_records()?);
     let mut left = MAX_HEAD_BYTES;
     loop {
@@ -133,15 +133,15 @@ fn page(input: &Input) -> Outcome<impl Read + use<>> {
 }
 
 /// Columns of a page with their units, and the separator of decimals.
-struct Page {
+struct MetricPage {
     header: StringRecord,
     units: StringRecord,
-    decimal: Decimal,
+    decimal: DecimalSeparator,
 }
 
-impl Page {
+impl MetricPage {
     /// Adds a kernel with its counters.
-    fn add(&self, trace: &mut Trace, processes: &mut BTreeMap<u32, usize>, record: &StringRecord) {
+    fn add(&self, trace: &mut TraceModel, processes: &mut BTreeMap<u32, usize>, record: &StringRecord) {
         let Self { header, units, decimal } = self;
         let field =
             |name: &str| header.iter().position(|column| column == name).and_then(|place| record.get(place));
@@ -150,7 +150,7 @@ impl Page {
         let next = processes.len();
         let place = *processes.entry(process).or_insert(next);
         let kernel = trace.kernels.len();
-        trace.kernels.push(Kernel {
+        trace.kernels.push(TraceKernel {
             process: place,
             name: field("Kernel Name").unwrap_or("(unknown kernel)").into(),
             device: number("Device").and_then(|device| i32::try_from(device).ok()).unwrap_or(-1),
@@ -158,7 +158,7 @@ impl Page {
             time_ns: None,
             grid: field("Grid Size").and_then(extent),
             block: field("Block Size").and_then(extent),
-            ..Kernel::default()
+            ..TraceKernel::default()
         });
         for ((name, unit), text) in header.iter().zip(units).zip(record) {
             if DESCRIBED.contains(&name) || text.is_empty() {
@@ -175,13 +175,18 @@ impl Page {
             if let Some(kernel) = trace.kernels.get_mut(kernel) {
                 describe(kernel, name, value * factor);
             }
-            trace.counters.push(Counter { kernel, metric: name.into(), value: Some(value * factor), unit });
+            trace.counters.push(TraceCounter {
+                kernel,
+                metric: name.into(),
+                value: Some(value * factor),
+                unit,
+            });
         }
     }
 }
 
 /// Takes a property of the launch from the metric that has it, in its base unit.
-pub(crate) fn describe(kernel: &mut Kernel, metric: &str, value: f64) {
+pub(crate) fn describe(kernel: &mut TraceKernel, metric: &str, value: f64) {
     if value < 0.0 || value > f64::from(u32::MAX) || value.fract() != 0.0 {
         return;
     }

@@ -9,15 +9,15 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::rc::Rc;
 
-use stallmap_console::exit::{Failure, IO, Outcome};
-use stallmap_formats::input::{Form, Input};
+use stallmap_console::exit::{CommandFailure, IO, Outcome};
+use stallmap_formats::input::{FileForm, ImportInput};
 use stallmap_schema::word::{ActivityKind, CopyKind, Instrument, LossKind, SynchronizationKind};
 
-use self::cell::Row;
-use self::database::Database;
-use self::folder::Folder;
+use self::cell::SqlRow;
+use self::database::OpenDatabase;
+use self::folder::TableFolder;
 use crate::join::{join_ops, join_steps, shift};
-use crate::model::{Call, Device, Kernel, Op, Process, Trace, Work};
+use crate::model::{TraceActivity, TraceCall, TraceDevice, TraceKernel, TraceModel, TraceOp, TraceProcess};
 
 /// Ranges of NVTX that begin and end on one thread, and those that may end on another.
 const RANGES: [i64; 2] = [59, 60];
@@ -25,14 +25,14 @@ const RANGES: [i64; 2] = [59, 60];
 const MAX_ROWS: u64 = 200_000_000;
 
 /// The tables of a report.
-enum Tables {
-    Database(Database),
-    Folder(Folder),
+enum ReportTables {
+    Database(OpenDatabase),
+    Folder(TableFolder),
 }
 
-impl Tables {
+impl ReportTables {
     /// Visits the rows of a table. Columns that it lacks are null. False if there is no such table.
-    fn rows(&self, base: &str, columns: &[&str], visit: impl FnMut(&Row)) -> Outcome<bool> {
+    fn rows(&self, base: &str, columns: &[&str], visit: impl FnMut(&SqlRow)) -> Outcome<bool> {
         match self {
             Self::Database(database) => database.rows(base, columns, visit),
             Self::Folder(folder) => folder.rows(base, columns, visit),
@@ -41,24 +41,24 @@ impl Tables {
 }
 
 /// A report while it is read. Times are relative to the begin of the session.
-struct Reading {
-    tables: Tables,
-    trace: Trace,
+struct NsysReader {
+    tables: ReportTables,
+    trace: TraceModel,
     texts: HashMap<i64, Rc<str>>,
     /// Processes by their number in the system.
     processes: BTreeMap<u32, usize>,
     /// Launch calls by process and correlation id: a correlation id alone is not unique.
-    calls: HashMap<(u32, i64), Call>,
+    calls: HashMap<(u32, i64), TraceCall>,
 }
 
 /// Reads a report.
-pub(crate) fn read(input: &Input) -> Outcome<Trace> {
-    let mut reading = Reading {
+pub(crate) fn read(input: &ImportInput) -> Outcome<TraceModel> {
+    let mut reading = NsysReader {
         tables: match input.form {
-            Form::Folder => Tables::Folder(Folder::open(&input.path)),
-            _ => Tables::Database(Database::open(&input.path)?),
+            FileForm::Folder => ReportTables::Folder(TableFolder::open(&input.path)),
+            _ => ReportTables::Database(OpenDatabase::open(&input.path)?),
         },
-        trace: Trace { tool: "nsys", ..Trace::default() },
+        trace: TraceModel { tool: "nsys", ..TraceModel::default() },
         texts: HashMap::new(),
         processes: BTreeMap::new(),
         calls: HashMap::new(),
@@ -81,7 +81,7 @@ fn process_number(global: i64) -> u32 {
     u32::try_from((global >> 24) & 0x00ff_ffff).unwrap_or(0)
 }
 
-impl Reading {
+impl NsysReader {
     fn names(&mut self) -> Outcome<()> {
         let texts = &mut self.texts;
         self.tables.rows("StringIds", &["id", "value"], |row| {
@@ -109,7 +109,7 @@ impl Reading {
             let [begin, end, thread, correlation] = [0, 1, 2, 3].map(|column| row.integer(column));
             if let (Some(begin_ns), Some(thread), Some(correlation)) = (begin, thread, correlation) {
                 let end_ns = end.unwrap_or(begin_ns).max(begin_ns);
-                let call = Call { thread: thread.unsigned_abs(), begin_ns, end_ns };
+                let call = TraceCall { thread: thread.unsigned_abs(), begin_ns, end_ns };
                 calls.insert((process_number(thread), correlation), call);
             }
         })?;
@@ -157,7 +157,7 @@ impl Reading {
                     .map(|column| row.number::<u32>(column).filter(|size| *size > 0));
                 sizes.iter().all(Option::is_some).then(|| sizes.map(Option::unwrap_or_default))
             };
-            trace.kernels.push(Kernel {
+            trace.kernels.push(TraceKernel {
                 process: Self::process(processes, number),
                 name: name.unwrap_or_else(|| "(unknown kernel)".into()),
                 device: row.number(2).unwrap_or(-1),
@@ -170,7 +170,7 @@ impl Reading {
                 correlation: correlation.and_then(|number| u64::try_from(number).ok()),
                 call: correlation.and_then(|correlation| calls.get(&(number, correlation))).copied(),
                 op: None,
-                ..Kernel::default()
+                ..TraceKernel::default()
             });
         })?;
         if !is_there {
@@ -197,7 +197,7 @@ impl Reading {
             let number = process_number(row.integer(5).unwrap_or(0));
             let correlation = row.integer(4);
             count += 1;
-            trace.kernels.push(Kernel {
+            trace.kernels.push(TraceKernel {
                 process: Self::process(processes, number),
                 name: format!("CUDA graph {}", row.integer(6).unwrap_or(0)).into(),
                 device: row.number(2).unwrap_or(-1),
@@ -205,7 +205,7 @@ impl Reading {
                 time_ns: Some((begin, end.max(begin))),
                 correlation: correlation.and_then(|number| u64::try_from(number).ok()),
                 call: correlation.and_then(|correlation| calls.get(&(number, correlation))).copied(),
-                ..Kernel::default()
+                ..TraceKernel::default()
             });
         })?;
         let reason =
@@ -230,7 +230,7 @@ impl Reading {
                     return;
                 };
                 let is_wait = kind == ActivityKind::Synchronization;
-                trace.works.push(Work {
+                trace.works.push(TraceActivity {
                     process: Self::process(processes, process_number(row.integer(5).unwrap_or(0))),
                     kind,
                     device: row.number(2).filter(|device| *device >= 0),
@@ -266,9 +266,9 @@ impl Reading {
             let named = row.integer(5).and_then(|id| texts.get(&id)).map(ToString::to_string);
             let name = row.text(4).map(str::to_owned).or(named);
             let name = name.unwrap_or_else(|| "(unnamed range)".to_owned());
-            let call = Call { thread: thread.unsigned_abs(), begin_ns, end_ns: end_ns.max(begin_ns) };
+            let call = TraceCall { thread: thread.unsigned_abs(), begin_ns, end_ns: end_ns.max(begin_ns) };
             let op = range::op(call, &name);
-            trace.ops.push(Op { process: Self::process(processes, process_number(thread)), ..op });
+            trace.ops.push(TraceOp { process: Self::process(processes, process_number(thread)), ..op });
         })?;
         Ok(())
     }
@@ -287,7 +287,7 @@ impl Reading {
             "clockRate",
         ];
         let is_there = self.tables.rows("TARGET_INFO_GPU", &columns, |row| {
-            trace.devices.push(Device {
+            trace.devices.push(TraceDevice {
                 ordinal: row.number(0).or(row.number(1)).unwrap_or(0),
                 name: row.text(2).unwrap_or_default().to_owned(),
                 compute: (row.number(3).unwrap_or(0), row.number(4).unwrap_or(0)),
@@ -303,7 +303,7 @@ impl Reading {
         if !is_there {
             trace.losses.lacks("GPUs");
         }
-        let lacks = |is: fn(&Device) -> bool| trace.devices.iter().any(is);
+        let lacks = |is: fn(&TraceDevice) -> bool| trace.devices.iter().any(is);
         let (is_l2, is_clock) =
             (lacks(|device| device.l2_bytes == 0), lacks(|device| device.clocks_khz.0 == 0));
         if is_l2 {
@@ -317,10 +317,10 @@ impl Reading {
     }
 
     /// The failure of a report without kernels, copies and ranges: says which file it is.
-    fn empty(&self, path: &Path) -> Outcome<Failure> {
+    fn empty(&self, path: &Path) -> Outcome<CommandFailure> {
         let has = |begin: &str| match &self.tables {
-            Tables::Database(database) => database.has(begin),
-            Tables::Folder(_) => Ok(false),
+            ReportTables::Database(database) => database.has(begin),
+            ReportTables::Folder(_) => Ok(false),
         };
         let (what, hint) = if has("rocpd_")? {
             ("is a database of rocprofv3 (rocpd)", "record again with `rocprofv3 --output-format json`")
@@ -332,16 +332,16 @@ impl Reading {
         } else {
             ("has no tables of CUDA and NVTX", "export a report with `nsys export -t sqlite`")
         };
-        Ok(Failure::message(IO, format!("`{}` {what}", path.display())).hint(hint.to_owned()))
+        Ok(CommandFailure::message(IO, format!("`{}` {what}", path.display())).hint(hint.to_owned()))
     }
 
-    fn finish(mut self) -> Outcome<Trace> {
+    fn finish(mut self) -> Outcome<TraceModel> {
         let mut numbers: Vec<(usize, u32)> =
             self.processes.iter().map(|(number, place)| (*place, *number)).collect();
         numbers.sort_unstable();
         self.trace
             .processes
-            .extend(numbers.into_iter().map(|(_, number)| Process::of(number, Instrument::Timeline)));
+            .extend(numbers.into_iter().map(|(_, number)| TraceProcess::of(number, Instrument::Timeline)));
         join_ops(&mut self.trace);
         join_steps(&mut self.trace);
         let mut base_ns = None;

@@ -7,11 +7,11 @@ pub(crate) mod layers;
 use std::collections::BTreeMap;
 use std::io::Read;
 
-use stallmap_console::exit::{Failure, IO, Outcome};
-use stallmap_formats::json::Json;
+use stallmap_console::exit::{CommandFailure, IO, Outcome};
+use stallmap_formats::json::JsonStream;
 use stallmap_schema::word::{Instrument, LossKind, OpKind, Phase};
 
-use crate::model::{Call, Counter, Kernel, Op, Process, Trace};
+use crate::model::{TraceCall, TraceCounter, TraceKernel, TraceModel, TraceOp, TraceProcess};
 
 /// Most kernels of a file.
 const MAX_KERNELS: usize = 10_000_000;
@@ -20,8 +20,8 @@ const UNKNOWN_UNIT: &str = "unknown";
 
 /// A profile while it is read.
 #[derive(Default)]
-struct Reading {
-    trace: Trace,
+struct OperatorReader {
+    trace: TraceModel,
     /// Kernels that the tool left out.
     initial: u64,
     /// The ops of a manifest, by layer and name: there a kernel names both.
@@ -31,18 +31,18 @@ struct Reading {
 }
 
 /// Reads a profile.
-pub(crate) fn read(json: &mut Json<impl Read>) -> Outcome<Trace> {
-    let mut reading = Reading::default();
+pub(crate) fn read(json: &mut JsonStream<impl Read>) -> Outcome<TraceModel> {
+    let mut reading = OperatorReader::default();
     json.document(|json| json.object(|json, key| reading.member(json, key)))?;
     if reading.trace.kernels.is_empty() {
-        return Err(Failure::message(IO, format!("`{}` has no kernels", json.path().display()))
+        return Err(CommandFailure::message(IO, format!("`{}` has no kernels", json.path().display()))
             .hint("stallmap reads Operator Profiler's profile.json and manifest".to_owned()));
     }
     Ok(reading.finish())
 }
 
-impl Reading {
-    fn member(&mut self, json: &mut Json<impl Read>, key: &str) -> Outcome<()> {
+impl OperatorReader {
+    fn member(&mut self, json: &mut JsonStream<impl Read>, key: &str) -> Outcome<()> {
         match key {
             "schema_version" => self.fact("operator_profiler.schema_version", json),
             "capture_metadata" => json.object(|json, key| match key {
@@ -62,14 +62,14 @@ impl Reading {
         }
     }
 
-    fn fact(&mut self, name: &str, json: &mut Json<impl Read>) -> Outcome<()> {
+    fn fact(&mut self, name: &str, json: &mut JsonStream<impl Read>) -> Outcome<()> {
         let fact = json.scalar()?;
         self.trace.facts.extend(fact.map(|fact| (name.to_owned(), fact)));
         Ok(())
     }
 
     /// An op with its kernels.
-    fn operator(&mut self, json: &mut Json<impl Read>) -> Outcome<()> {
+    fn operator(&mut self, json: &mut JsonStream<impl Read>) -> Outcome<()> {
         let place = named_op(&mut self.trace, "(unnamed op)".to_owned(), None);
         let mut name = None;
         json.object(|json, key| match key {
@@ -102,10 +102,13 @@ impl Reading {
         })
     }
 
-    fn kernel(&mut self, json: &mut Json<impl Read>, op: Option<usize>) -> Outcome<()> {
+    fn kernel(&mut self, json: &mut JsonStream<impl Read>, op: Option<usize>) -> Outcome<()> {
         let place = self.trace.kernels.len();
         if place >= MAX_KERNELS {
-            return Err(Failure::message(IO, format!("the profile has more than {MAX_KERNELS} kernels")));
+            return Err(CommandFailure::message(
+                IO,
+                format!("the profile has more than {MAX_KERNELS} kernels"),
+            ));
         }
         let (mut name, mut begin, mut end) = (None, None, None);
         let (mut device, mut stream, mut grid, mut block) = (None, None, None, None);
@@ -137,7 +140,7 @@ impl Reading {
         })?;
         let layer = layer.map(|name| self.layer(name));
         let op = op.or_else(|| owner.map(|name| self.owner(layer, name))).or(layer);
-        self.trace.kernels.push(Kernel {
+        self.trace.kernels.push(TraceKernel {
             process: 0,
             name: name.unwrap_or_else(|| "(unknown kernel)".to_owned()).into(),
             device: device.and_then(|device| i32::try_from(device).ok()).unwrap_or(-1),
@@ -150,12 +153,12 @@ impl Reading {
             correlation: None,
             call: None,
             op,
-            ..Kernel::default()
+            ..TraceKernel::default()
         });
         Ok(())
     }
 
-    fn counter(&mut self, json: &mut Json<impl Read>, kernel: usize, metric: &str) -> Outcome<()> {
+    fn counter(&mut self, json: &mut JsonStream<impl Read>, kernel: usize, metric: &str) -> Outcome<()> {
         let value = json.scalar()?.and_then(|text| text.parse().ok()).filter(|value: &f64| value.is_finite());
         let unit = if metric.contains("bytes") || metric.contains("duration") || metric.contains("shared_mem")
         {
@@ -165,14 +168,19 @@ impl Reading {
         } else {
             ""
         };
-        self.trace.counters.push(Counter { kernel, metric: metric.into(), value, unit: unit.to_owned() });
+        self.trace.counters.push(TraceCounter {
+            kernel,
+            metric: metric.into(),
+            value,
+            unit: unit.to_owned(),
+        });
         Ok(())
     }
 
-    fn finish(mut self) -> Trace {
+    fn finish(mut self) -> TraceModel {
         span_ops(&mut self.trace);
         self.trace.tool = "operator profiler";
-        self.trace.processes.push(Process::of(0, Instrument::Timeline));
+        self.trace.processes.push(TraceProcess::of(0, Instrument::Timeline));
         let unknown = self.trace.counters.iter().filter(|counter| counter.unit == UNKNOWN_UNIT);
         let unknown: BTreeMap<&str, u64> = unknown.fold(BTreeMap::new(), |mut counts, counter| {
             *counts.entry(&*counter.metric).or_default() += 1;
@@ -204,15 +212,15 @@ impl Reading {
 }
 
 /// Adds an op. Returns its place.
-fn named_op(trace: &mut Trace, name: String, parent: Option<usize>) -> usize {
+fn named_op(trace: &mut TraceModel, name: String, parent: Option<usize>) -> usize {
     let place = trace.ops.len();
-    let call = Call { thread: place as u64, begin_ns: 0, end_ns: 0 };
-    trace.ops.push(Op { parent, phase: Phase::Forward, ..Op::of(call, OpKind::Torch, name) });
+    let call = TraceCall { thread: place as u64, begin_ns: 0, end_ns: 0 };
+    trace.ops.push(TraceOp { parent, phase: Phase::Forward, ..TraceOp::of(call, OpKind::Torch, name) });
     place
 }
 
 /// Ops and their layers span the times of their kernels, because the files have no times of calls.
-fn span_ops(trace: &mut Trace) {
+fn span_ops(trace: &mut TraceModel) {
     let mut extents: BTreeMap<usize, (i64, i64)> = BTreeMap::new();
     for kernel in &trace.kernels {
         let (Some(op), Some((begin, end))) = (kernel.op, kernel.time_ns) else { continue };
@@ -223,7 +231,7 @@ fn span_ops(trace: &mut Trace) {
     }
     for (place, (begin_ns, end_ns)) in extents {
         if let Some(op) = trace.ops.get_mut(place) {
-            op.call = Call { begin_ns, end_ns, ..op.call };
+            op.call = TraceCall { begin_ns, end_ns, ..op.call };
         }
     }
 }

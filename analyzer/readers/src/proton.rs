@@ -8,13 +8,13 @@ mod paths;
 use std::io::Read;
 use std::rc::Rc;
 
-use stallmap_console::exit::{Failure, IO, Outcome};
-use stallmap_formats::input::Input;
-use stallmap_formats::json::Json;
+use stallmap_console::exit::{CommandFailure, IO, Outcome};
+use stallmap_formats::input::ImportInput;
+use stallmap_formats::json::JsonStream;
 use stallmap_formats::msgpack;
 use stallmap_schema::word::LossKind;
 
-use crate::model::{Device, Losses, Trace};
+use crate::model::{TraceDevice, TraceLosses, TraceModel};
 
 /// Most nodes of a tree.
 const MAX_NODES: usize = 10_000_000;
@@ -23,7 +23,7 @@ pub(crate) const MAX_LEVELS: u32 = 640;
 
 /// A node of the tree: a scope, a Python frame, a kernel or a line of code.
 #[derive(Debug, Default)]
-struct Node {
+struct ScopeNode {
     parent: Option<usize>,
     name: Rc<str>,
     /// Launches of a kernel.
@@ -35,7 +35,7 @@ struct Node {
     metrics: Vec<(Rc<str>, f64)>,
 }
 
-impl Node {
+impl ScopeNode {
     /// Launches and the sum of their times, if the node is a kernel.
     fn launches(&self) -> Option<(u64, u64)> {
         let (count, time_ns) = self.count.zip(self.time_ns)?;
@@ -46,23 +46,23 @@ impl Node {
 
 /// A profile while it is read. A node stands behind its parent.
 #[derive(Default)]
-struct Reading {
-    nodes: Vec<Node>,
-    devices: Vec<Device>,
+struct ProtonReader {
+    nodes: Vec<ScopeNode>,
+    devices: Vec<TraceDevice>,
     /// Scopes inside of kernels, measured in cycles.
     cycles: u64,
-    losses: Losses,
+    losses: TraceLosses,
 }
 
 /// Reads a profile in MessagePack.
-pub(crate) fn read_packed(input: &Input) -> Outcome<Trace> {
+pub(crate) fn read_packed(input: &ImportInput) -> Outcome<TraceModel> {
     let text = msgpack::to_json(input)?;
-    read(&mut Json::nested(text.as_slice(), &input.path, MAX_LEVELS))
+    read(&mut JsonStream::nested(text.as_slice(), &input.path, MAX_LEVELS))
 }
 
 /// Reads a profile. A node has two levels of JSON.
-pub(crate) fn read(json: &mut Json<impl Read>) -> Outcome<Trace> {
-    let mut reading = Reading::default();
+pub(crate) fn read(json: &mut JsonStream<impl Read>) -> Outcome<TraceModel> {
+    let mut reading = ProtonReader::default();
     json.document(|json| reading.roots(json))?;
     let cycles = reading.cycles;
     let trace = paths::trace(reading)?;
@@ -74,30 +74,30 @@ pub(crate) fn read(json: &mut Json<impl Read>) -> Outcome<Trace> {
         let message = format!(
             "`{path}` is a profile of Proton with cycles of {cycles} scopes inside of kernels, and without launches"
         );
-        Failure::message(IO, message).hint(
+        CommandFailure::message(IO, message).hint(
             "profile the kernels, too: `proton.start(\"profile\")` without the backend `instrumentation`"
                 .to_owned(),
         )
     } else {
-        Failure::message(IO, format!("`{path}` has no kernels")).hint(
+        CommandFailure::message(IO, format!("`{path}` has no kernels")).hint(
             "stallmap reads Proton's profiles of the formats `hatchet` and `hatchet_msgpack`".to_owned(),
         )
     })
 }
 
-impl Reading {
-    fn roots(&mut self, json: &mut Json<impl Read>) -> Outcome<()> {
+impl ProtonReader {
+    fn roots(&mut self, json: &mut JsonStream<impl Read>) -> Outcome<()> {
         if json.is_array()? { json.array(|json| self.node(json, None)) } else { self.node(json, None) }
     }
 
     /// Reads a node and those below it. The file's GPUs stand where a root does.
-    fn node(&mut self, json: &mut Json<impl Read>, parent: Option<usize>) -> Outcome<()> {
+    fn node(&mut self, json: &mut JsonStream<impl Read>, parent: Option<usize>) -> Outcome<()> {
         let place = self.nodes.len();
         if place >= MAX_NODES {
             let message = format!("the profile has more than {MAX_NODES} nodes");
-            return Err(Failure::message(IO, message).hint("profile fewer steps".to_owned()));
+            return Err(CommandFailure::message(IO, message).hint("profile fewer steps".to_owned()));
         }
-        self.nodes.push(Node { parent, ..Node::default() });
+        self.nodes.push(ScopeNode { parent, ..ScopeNode::default() });
         json.object(|json, key| match key {
             "frame" => self.frame(json, place),
             "metrics" => json.object(|json, metric| self.metric(json, place, metric)),
@@ -107,12 +107,12 @@ impl Reading {
         })
     }
 
-    fn unknown(&mut self, json: &mut Json<impl Read>, key: &str) -> Outcome<()> {
+    fn unknown(&mut self, json: &mut JsonStream<impl Read>, key: &str) -> Outcome<()> {
         self.losses.add(LossKind::Source, "keys of the imported file that are not read", Some(key));
         json.skip()
     }
 
-    fn frame(&mut self, json: &mut Json<impl Read>, place: usize) -> Outcome<()> {
+    fn frame(&mut self, json: &mut JsonStream<impl Read>, place: usize) -> Outcome<()> {
         json.object(|json, key| match key {
             "name" => {
                 let name = json.scalar()?.unwrap_or_default();
@@ -124,13 +124,13 @@ impl Reading {
         })
     }
 
-    fn change(&mut self, place: usize, change: impl FnOnce(&mut Node)) {
+    fn change(&mut self, place: usize, change: impl FnOnce(&mut ScopeNode)) {
         if let Some(node) = self.nodes.get_mut(place) {
             change(node);
         }
     }
 
-    fn metric(&mut self, json: &mut Json<impl Read>, place: usize, metric: &str) -> Outcome<()> {
+    fn metric(&mut self, json: &mut JsonStream<impl Read>, place: usize, metric: &str) -> Outcome<()> {
         if json.is_array()? {
             self.losses.add(LossKind::Source, "metrics with several values", Some(metric));
             return json.skip();
@@ -170,7 +170,7 @@ impl Reading {
         Ok(())
     }
 
-    fn number(&mut self, json: &mut Json<impl Read>, place: usize, metric: &str) -> Outcome<()> {
+    fn number(&mut self, json: &mut JsonStream<impl Read>, place: usize, metric: &str) -> Outcome<()> {
         let value = json.scalar()?.and_then(|text| text.parse().ok()).filter(|value: &f64| value.is_finite());
         match value {
             Some(value) => self.change(place, |node| node.metrics.push((metric.into(), value))),
@@ -179,8 +179,8 @@ impl Reading {
         Ok(())
     }
 
-    fn device(&mut self, json: &mut Json<impl Read>, ordinal: &str) -> Outcome<()> {
-        let mut device = Device { ordinal: ordinal.parse().unwrap_or(-1), ..Device::default() };
+    fn device(&mut self, json: &mut JsonStream<impl Read>, ordinal: &str) -> Outcome<()> {
+        let mut device = TraceDevice { ordinal: ordinal.parse().unwrap_or(-1), ..TraceDevice::default() };
         let small = |value: Option<i64>| value.and_then(|value| i32::try_from(value).ok()).unwrap_or(0);
         json.object(|json, key| {
             match key {

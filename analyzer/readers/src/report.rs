@@ -15,15 +15,15 @@ use std::collections::HashMap;
 use std::io::{BufReader, Read};
 use std::rc::Rc;
 
-use stallmap_console::exit::{Failure, IO, Outcome};
-use stallmap_formats::input::Input;
-use stallmap_formats::proto::{Message, Value};
+use stallmap_console::exit::{CommandFailure, IO, Outcome};
+use stallmap_formats::input::ImportInput;
+use stallmap_formats::proto::{ProtoReader, ProtoValue};
 use stallmap_schema::word::{Instrument, LossKind};
 
-use self::block::{Header, Stream};
-use self::code::{Code, Sampled};
-use self::metric::{Metric, Scalar};
-use crate::model::{Counter, Device, Kernel, Process, Trace};
+use self::block::{BlockHeader, MessageStream};
+use self::code::{ReportCubin, SampledAddresses};
+use self::metric::{MetricValue, ReportMetric};
+use crate::model::{TraceCounter, TraceDevice, TraceKernel, TraceModel, TraceProcess};
 use crate::ncu;
 
 /// Most kernels of a report.
@@ -37,32 +37,32 @@ const MAX_TEXTS: usize = 1 << 24;
 
 /// A report while it is read.
 #[derive(Default)]
-struct Reading {
-    trace: Trace,
+struct NcuReportReader {
+    trace: TraceModel,
     texts: Vec<Rc<str>>,
     /// Cubins by the report's number.
-    codes: HashMap<u64, Code>,
-    sampled: Vec<Sampled>,
+    codes: HashMap<u64, ReportCubin>,
+    sampled: Vec<SampledAddresses>,
     values: usize,
 }
 
 /// Reads a report.
-pub(crate) fn read(input: &Input) -> Outcome<Trace> {
+pub(crate) fn read(input: &ImportInput) -> Outcome<TraceModel> {
     parse(BufReader::new(input.open()?)).map_err(|reason| {
         let message =
             format!("`{}` is not a complete report of Nsight Compute: {reason}", input.path.display());
-        Failure::message(IO, message)
+        CommandFailure::message(IO, message)
             .hint("ncu may not have finished it: open it with `ncu --import`".to_owned())
     })
 }
 
-fn parse(reader: impl Read) -> Result<Trace, String> {
-    let mut stream = Stream::of(reader)?;
+fn parse(reader: impl Read) -> Result<TraceModel, String> {
+    let mut stream = MessageStream::of(reader)?;
     // The version. All versions have the same messages.
     stream.next()?;
-    let mut reading = Reading::default();
+    let mut reading = NcuReportReader::default();
     while let Some(header) = stream.next()? {
-        let header = Header::read(header.message())?;
+        let header = BlockHeader::read(header.message())?;
         let mut left = header.payload_bytes;
         let process = reading.block(&header)?;
         for _ in 0..header.sources {
@@ -87,11 +87,11 @@ fn parse(reader: impl Read) -> Result<Trace, String> {
     Ok(reading.finish())
 }
 
-impl Reading {
+impl NcuReportReader {
     /// Reads the header of a block. Returns the place of its process.
-    fn block(&mut self, header: &Header<'_>) -> Result<usize, String> {
+    fn block(&mut self, header: &BlockHeader<'_>) -> Result<usize, String> {
         for text in header.strings.into_iter().flatten() {
-            if let (1, Value::Message(text)) = text? {
+            if let (1, ProtoValue::Message(text)) = text? {
                 if self.texts.len() >= MAX_TEXTS {
                     return Err(format!("it has more than {MAX_TEXTS} texts"));
                 }
@@ -101,16 +101,16 @@ impl Reading {
         let mut number = None;
         for field in header.session.into_iter().flatten() {
             match field? {
-                (1, Value::Number(process)) => number = Some(process),
-                (6, Value::Message(device)) => self.device(device)?,
+                (1, ProtoValue::Number(process)) => number = Some(process),
+                (6, ProtoValue::Message(device)) => self.device(device)?,
                 _ => {}
             }
         }
         let mut program = None;
         for field in header.process.into_iter().flatten() {
             match field? {
-                (1, Value::Number(process)) => number = Some(process),
-                (3, Value::Message(name)) => program = Some(name.text()),
+                (1, ProtoValue::Number(process)) => number = Some(process),
+                (3, ProtoValue::Message(name)) => program = Some(name.text()),
                 _ => {}
             }
         }
@@ -125,22 +125,22 @@ impl Reading {
         }
         Ok(known.unwrap_or_else(|| {
             let program = program.unwrap_or_default();
-            processes.push(Process { program, ..Process::of(number, Instrument::Counters) });
+            processes.push(TraceProcess { program, ..TraceProcess::of(number, Instrument::Counters) });
             processes.len() - 1
         }))
     }
 
-    fn device(&mut self, message: Message<'_>) -> Result<(), String> {
-        let mut device = Device::default();
+    fn device(&mut self, message: ProtoReader<'_>) -> Result<(), String> {
+        let mut device = TraceDevice::default();
         let small = |value: u64| i32::try_from(value).unwrap_or(0);
         for field in message {
             match field? {
-                (1, Value::Number(ordinal)) => device.ordinal = small(ordinal),
-                (2, Value::Message(name)) => device.name = name.text(),
-                (3, Value::Message(attribute)) => {
-                    let name = attribute.message(1)?.map(Message::text).unwrap_or_default();
-                    let value = attribute.message(2)?.map(Scalar::read).transpose()?.flatten();
-                    let Some(value) = value.and_then(Scalar::integer) else { continue };
+                (1, ProtoValue::Number(ordinal)) => device.ordinal = small(ordinal),
+                (2, ProtoValue::Message(name)) => device.name = name.text(),
+                (3, ProtoValue::Message(attribute)) => {
+                    let name = attribute.message(1)?.map(ProtoReader::text).unwrap_or_default();
+                    let value = attribute.message(2)?.map(MetricValue::read).transpose()?.flatten();
+                    let Some(value) = value.and_then(MetricValue::integer) else { continue };
                     match name.strip_prefix("device__attribute_").unwrap_or_default() {
                         "compute_capability_major" => device.compute.0 = small(value),
                         "compute_capability_minor" => device.compute.1 = small(value),
@@ -160,22 +160,22 @@ impl Reading {
     }
 
     /// A cubin with its functions and source files.
-    fn source(&mut self, message: Message<'_>) -> Result<(), String> {
+    fn source(&mut self, message: ProtoReader<'_>) -> Result<(), String> {
         let reference = message.number(1)?.unwrap_or(0);
-        let mut code = Code::default();
+        let mut code = ReportCubin::default();
         for field in message {
             match field? {
-                (4, Value::Message(binary)) => code.cubin = binary.bytes.to_vec(),
-                (8, Value::Message(files)) => {
+                (4, ProtoValue::Message(binary)) => code.cubin = binary.bytes.to_vec(),
+                (8, ProtoValue::Message(files)) => {
                     for file in files {
-                        let (1, Value::Message(file)) = file? else { continue };
-                        let name = file.message(1)?.map(Message::text).unwrap_or_default();
+                        let (1, ProtoValue::Message(file)) = file? else { continue };
+                        let name = file.message(1)?.map(ProtoReader::text).unwrap_or_default();
                         if let Some(text) = file.message(2)? {
                             self.trace.sources.insert(name, text.text());
                         }
                     }
                 }
-                (9, Value::Message(relocations)) => code.add_functions(relocations)?,
+                (9, ProtoValue::Message(relocations)) => code.add_functions(relocations)?,
                 _ => {}
             }
         }
@@ -186,21 +186,21 @@ impl Reading {
     }
 
     /// A kernel.
-    fn result(&mut self, message: Message<'_>, process: usize) -> Result<(), String> {
+    fn result(&mut self, message: ProtoReader<'_>, process: usize) -> Result<(), String> {
         let place = self.trace.kernels.len();
         if place >= MAX_KERNELS {
             return Err(format!("it has more than {MAX_KERNELS} kernels"));
         }
-        let mut kernel = Kernel { process, device: -1, ..Kernel::default() };
-        let mut sampled = Sampled::of(place);
+        let mut kernel = TraceKernel { process, device: -1, ..TraceKernel::default() };
+        let mut sampled = SampledAddresses::of(place);
         for field in message {
             match field? {
-                (5, Value::Message(name)) => kernel.name = name.text().into(),
-                (10, Value::Message(sizes)) => kernel.grid = sizes.extent()?,
-                (11, Value::Message(sizes)) => kernel.block = sizes.extent()?,
-                (13, Value::Message(metric)) => self.metric(metric, &mut kernel, &mut sampled)?,
-                (15, Value::Message(source)) => sampled.reference = source.number(1)?,
-                (23, Value::Number(stream)) => kernel.stream = stream,
+                (5, ProtoValue::Message(name)) => kernel.name = name.text().into(),
+                (10, ProtoValue::Message(sizes)) => kernel.grid = sizes.extent()?,
+                (11, ProtoValue::Message(sizes)) => kernel.block = sizes.extent()?,
+                (13, ProtoValue::Message(metric)) => self.metric(metric, &mut kernel, &mut sampled)?,
+                (15, ProtoValue::Message(source)) => sampled.reference = source.number(1)?,
+                (23, ProtoValue::Number(stream)) => kernel.stream = stream,
                 (19, _) => self.leave("results of rules"),
                 (21, _) => self.leave("NVTX ranges of kernels"),
                 (28 | 32, _) => self.leave("call stacks of kernels"),
@@ -218,11 +218,11 @@ impl Reading {
 
     fn metric(
         &mut self,
-        message: Message<'_>,
-        kernel: &mut Kernel,
-        sampled: &mut Sampled,
+        message: ProtoReader<'_>,
+        kernel: &mut TraceKernel,
+        sampled: &mut SampledAddresses,
     ) -> Result<(), String> {
-        let metric = Metric::read(message)?;
+        let metric = ReportMetric::read(message)?;
         self.values = self.values.saturating_add(1 + metric.instances.len());
         if self.values > MAX_VALUES {
             return Err(format!("it has more than {MAX_VALUES} values"));
@@ -239,11 +239,11 @@ impl Reading {
         if !sampled.take(&name, &metric)? && metric.instances.len() > 1 {
             losses.add(LossKind::Source, "metrics per instruction, address or time", Some(&name));
         }
-        match (metric.value, metric.value.and_then(Scalar::number)) {
+        match (metric.value, metric.value.and_then(MetricValue::number)) {
             (_, Some(value)) => {
                 ncu::describe(kernel, &name, value);
                 let unit = unit::of(&name);
-                let counter = Counter { kernel: sampled.kernel, metric: name, value: Some(value), unit };
+                let counter = TraceCounter { kernel: sampled.kernel, metric: name, value: Some(value), unit };
                 self.trace.counters.push(counter);
             }
             (Some(_), None) => losses.add(LossKind::Source, "metrics whose value is a text", Some(&name)),
@@ -252,7 +252,7 @@ impl Reading {
         Ok(())
     }
 
-    fn finish(mut self) -> Trace {
+    fn finish(mut self) -> TraceModel {
         self.trace.tool = "ncu";
         code::place(&mut self.trace, &mut self.codes, self.sampled);
         ncu::lose_durations(&mut self.trace);

@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 use std::rc::Rc;
 
-use stallmap_console::exit::{Failure, IO, Outcome};
-use stallmap_formats::json::Json;
+use stallmap_console::exit::{CommandFailure, IO, Outcome};
+use stallmap_formats::json::JsonStream;
 use stallmap_schema::word::{ActivityKind, CopyKind, Instrument, LossKind};
 
 use crate::join::join_ops;
-use crate::model::{Call, Counter, Device, Kernel, Process, Trace, Work};
+use crate::model::{
+    TraceActivity, TraceCall, TraceCounter, TraceDevice, TraceKernel, TraceModel, TraceProcess,
+};
 
 /// Most kernels and copies of a profile.
 const MAX_RECORDS: usize = 50_000_000;
@@ -17,14 +19,14 @@ const MAX_RECORDS: usize = 50_000_000;
 const GPU: i64 = 2;
 
 /// A kernel's code, by the number that dispatches have.
-struct Symbol {
+struct KernelSymbol {
     name: Rc<str>,
     registers: Option<u32>,
 }
 
 /// A record of any kind: a dispatch, a copy or a call.
 #[derive(Default)]
-struct Record {
+struct RocprofRecord {
     operation: Option<i64>,
     thread: Option<i64>,
     correlation: Option<i64>,
@@ -41,31 +43,31 @@ struct Record {
 
 /// A profile while it is read. The parts that name kernels and GPUs may stand behind their uses.
 #[derive(Default)]
-struct Reading {
-    trace: Trace,
+struct RocprofReader {
+    trace: TraceModel,
     numbers: Vec<u32>,
-    symbols: HashMap<i64, Symbol>,
+    symbols: HashMap<i64, KernelSymbol>,
     /// GPUs by handle.
     ordinals: HashMap<i64, i32>,
-    dispatches: Vec<(usize, Record)>,
-    copies: Vec<(usize, Record)>,
+    dispatches: Vec<(usize, RocprofRecord)>,
+    copies: Vec<(usize, RocprofRecord)>,
     /// Calls by process and correlation.
-    calls: HashMap<(usize, i64), Call>,
+    calls: HashMap<(usize, i64), TraceCall>,
     /// Names of counters by handle.
     counters: HashMap<i64, Rc<str>>,
-    collections: Vec<Collection>,
+    collections: Vec<KernelCounters>,
 }
 
 /// A kernel with the values of its counters, by handle.
-struct Collection {
+struct KernelCounters {
     process: usize,
-    record: Record,
+    record: RocprofRecord,
     values: BTreeMap<i64, f64>,
 }
 
 /// Reads a profile.
-pub(crate) fn read(json: &mut Json<impl Read>) -> Outcome<Trace> {
-    let mut reading = Reading::default();
+pub(crate) fn read(json: &mut JsonStream<impl Read>) -> Outcome<TraceModel> {
+    let mut reading = RocprofReader::default();
     json.document(|json| {
         json.object(|json, key| match key {
             "rocprofiler-sdk-tool" => json.array(|json| reading.process(json)),
@@ -73,7 +75,7 @@ pub(crate) fn read(json: &mut Json<impl Read>) -> Outcome<Trace> {
         })
     })?;
     if reading.dispatches.is_empty() && reading.copies.is_empty() && reading.collections.is_empty() {
-        return Err(Failure::message(
+        return Err(CommandFailure::message(
             IO,
             format!("`{}` has no kernels and no copies", json.path().display()),
         )
@@ -82,14 +84,14 @@ pub(crate) fn read(json: &mut Json<impl Read>) -> Outcome<Trace> {
     Ok(reading.finish())
 }
 
-impl Reading {
-    fn unknown(&mut self, json: &mut Json<impl Read>, key: &str) -> Outcome<()> {
+impl RocprofReader {
+    fn unknown(&mut self, json: &mut JsonStream<impl Read>, key: &str) -> Outcome<()> {
         self.trace.losses.add(LossKind::Source, "keys of the imported file that are not read", Some(key));
         json.skip()
     }
 
     /// One process. Its environment and command are not read.
-    fn process(&mut self, json: &mut Json<impl Read>) -> Outcome<()> {
+    fn process(&mut self, json: &mut JsonStream<impl Read>) -> Outcome<()> {
         let place = self.numbers.len();
         self.numbers.push(0);
         json.object(|json, key| match key {
@@ -114,9 +116,9 @@ impl Reading {
         })
     }
 
-    fn agent(&mut self, json: &mut Json<impl Read>) -> Outcome<()> {
+    fn agent(&mut self, json: &mut JsonStream<impl Read>) -> Outcome<()> {
         let (mut handle, mut kind) = (None, None);
-        let mut device = Device::default();
+        let mut device = TraceDevice::default();
         let mut architecture = String::new();
         json.object(|json, key| {
             match key {
@@ -141,7 +143,7 @@ impl Reading {
         Ok(())
     }
 
-    fn symbol(&mut self, json: &mut Json<impl Read>) -> Outcome<()> {
+    fn symbol(&mut self, json: &mut JsonStream<impl Read>) -> Outcome<()> {
         let (mut number, mut registers) = (None, None);
         let (mut formatted, mut mangled) = (String::new(), String::new());
         json.object(|json, key| {
@@ -155,12 +157,12 @@ impl Reading {
             Ok(())
         })?;
         let name = if formatted.is_empty() { mangled } else { formatted };
-        self.symbols.extend(number.map(|number| (number, Symbol { name: name.into(), registers })));
+        self.symbols.extend(number.map(|number| (number, KernelSymbol { name: name.into(), registers })));
         Ok(())
     }
 
     /// The name of a counter.
-    fn counter(&mut self, json: &mut Json<impl Read>) -> Outcome<()> {
+    fn counter(&mut self, json: &mut JsonStream<impl Read>) -> Outcome<()> {
         let (mut handle, mut name) = (None, None);
         json.object(|json, key| {
             match key {
@@ -175,9 +177,10 @@ impl Reading {
     }
 
     /// A kernel that ran alone, with its counters.
-    fn collection(&mut self, json: &mut Json<impl Read>, process: usize) -> Outcome<()> {
+    fn collection(&mut self, json: &mut JsonStream<impl Read>, process: usize) -> Outcome<()> {
         self.check_bound()?;
-        let mut collection = Collection { process, record: Record::default(), values: BTreeMap::new() };
+        let mut collection =
+            KernelCounters { process, record: RocprofRecord::default(), values: BTreeMap::new() };
         json.object(|json, key| match key {
             "dispatch_data" => json.object(|json, key| collection.record.field(json, key)),
             "records" => json.array(|json| {
@@ -208,16 +211,16 @@ impl Reading {
             return Ok(());
         }
         let message = format!("the profile has more than {MAX_RECORDS} records");
-        Err(Failure::message(IO, message).hint("profile fewer steps".to_owned()))
+        Err(CommandFailure::message(IO, message).hint("profile fewer steps".to_owned()))
     }
 
     /// Records of one kind.
-    fn records(&mut self, json: &mut Json<impl Read>, kind: &str, process: usize) -> Outcome<()> {
+    fn records(&mut self, json: &mut JsonStream<impl Read>, kind: &str, process: usize) -> Outcome<()> {
         if !matches!(kind, "kernel_dispatch" | "memory_copy" | "hip_api" | "hip_runtime_api") {
             return self.lost(json, kind);
         }
         json.records(|json| {
-            let record = Record::read(json)?;
+            let record = RocprofRecord::read(json)?;
             self.check_bound()?;
             match kind {
                 "kernel_dispatch" => self.dispatches.push((process, record)),
@@ -229,7 +232,7 @@ impl Reading {
     }
 
     /// Counts records that are not read.
-    fn lost(&mut self, json: &mut Json<impl Read>, kind: &str) -> Outcome<()> {
+    fn lost(&mut self, json: &mut JsonStream<impl Read>, kind: &str) -> Outcome<()> {
         let mut count = 0;
         json.array(|json| {
             count += 1;
@@ -244,7 +247,7 @@ impl Reading {
         Ok(())
     }
 
-    fn finish(mut self) -> Trace {
+    fn finish(mut self) -> TraceModel {
         for (process, record) in std::mem::take(&mut self.dispatches) {
             self.kernel(process, &record);
         }
@@ -255,7 +258,7 @@ impl Reading {
         let mut trace = self.trace;
         trace.tool = "rocprofv3";
         trace.processes =
-            self.numbers.into_iter().map(|number| Process::of(number, Instrument::Timeline)).collect();
+            self.numbers.into_iter().map(|number| TraceProcess::of(number, Instrument::Timeline)).collect();
         join_ops(&mut trace);
         let without = trace.kernels.iter().filter(|kernel| kernel.call.is_none()).count() as u64;
         let losses = &mut trace.losses;
@@ -268,7 +271,7 @@ impl Reading {
         trace
     }
 
-    fn kernel(&mut self, process: usize, record: &Record) {
+    fn kernel(&mut self, process: usize, record: &RocprofRecord) {
         let symbol = record.kernel.and_then(|number| self.symbols.get(&number));
         if symbol.is_none() {
             self.trace.losses.add(LossKind::Source, "kernels without a symbol", None);
@@ -277,7 +280,7 @@ impl Reading {
         if time_ns.is_none() {
             self.trace.losses.add(LossKind::Source, "kernels without begin or end", None);
         }
-        self.trace.kernels.push(Kernel {
+        self.trace.kernels.push(TraceKernel {
             process,
             name: symbol.map_or_else(|| "(unknown kernel)".into(), |symbol| symbol.name.clone()),
             device: self.ordinal(record.agents[0]).unwrap_or(-1),
@@ -288,7 +291,7 @@ impl Reading {
             registers: symbol.and_then(|symbol| symbol.registers),
             correlation: record.correlation.and_then(|number| u64::try_from(number).ok()),
             call: record.correlation.and_then(|number| self.calls.get(&(process, number))).copied(),
-            ..Kernel::default()
+            ..TraceKernel::default()
         });
     }
 
@@ -298,7 +301,7 @@ impl Reading {
         let known: HashMap<(usize, u64), usize> = known
             .filter_map(|(place, kernel)| Some(((kernel.process, kernel.correlation?), place)))
             .collect();
-        for Collection { process, record, values } in std::mem::take(&mut self.collections) {
+        for KernelCounters { process, record, values } in std::mem::take(&mut self.collections) {
             let correlation = record.correlation.and_then(|number| u64::try_from(number).ok());
             let place = correlation.and_then(|number| known.get(&(process, number))).copied();
             let kernel = place.unwrap_or(self.trace.kernels.len());
@@ -309,18 +312,18 @@ impl Reading {
                 let metric = self.counters.get(&handle).cloned();
                 let metric = metric.unwrap_or_else(|| format!("counter {handle}").into());
                 let value = Some(value).filter(|value| value.is_finite());
-                self.trace.counters.push(Counter { kernel, metric, value, unit: String::new() });
+                self.trace.counters.push(TraceCounter { kernel, metric, value, unit: String::new() });
             }
         }
     }
 
-    fn copy(&mut self, process: usize, record: &Record) {
+    fn copy(&mut self, process: usize, record: &RocprofRecord) {
         let Some((begin_ns, end_ns)) = record.time_ns() else {
             self.trace.losses.add(LossKind::Source, "copies without begin or end", None);
             return;
         };
         let [destination, source] = record.agents;
-        self.trace.works.push(Work {
+        self.trace.works.push(TraceActivity {
             process,
             kind: ActivityKind::Copy,
             device: self.ordinal(destination).or_else(|| self.ordinal(source)),
@@ -339,14 +342,14 @@ impl Reading {
     }
 }
 
-impl Record {
-    fn read(json: &mut Json<impl Read>) -> Outcome<Self> {
+impl RocprofRecord {
+    fn read(json: &mut JsonStream<impl Read>) -> Outcome<Self> {
         let mut record = Self::default();
         json.object(|json, key| record.field(json, key))?;
         Ok(record)
     }
 
-    fn field(&mut self, json: &mut Json<impl Read>, key: &str) -> Outcome<()> {
+    fn field(&mut self, json: &mut JsonStream<impl Read>, key: &str) -> Outcome<()> {
         match key {
             "operation" => self.operation = json.integer()?,
             "thread_id" => self.thread = json.integer()?,
@@ -376,9 +379,9 @@ impl Record {
         Some([x.div_ceil(width), y.div_ceil(height), z.div_ceil(depth)])
     }
 
-    fn call(&self) -> Option<(i64, Call)> {
+    fn call(&self) -> Option<(i64, TraceCall)> {
         let (begin_ns, end_ns) = self.time_ns()?;
-        Some((self.correlation?, Call { thread: self.thread?.unsigned_abs(), begin_ns, end_ns }))
+        Some((self.correlation?, TraceCall { thread: self.thread?.unsigned_abs(), begin_ns, end_ns }))
     }
 }
 
@@ -397,7 +400,7 @@ fn small(value: Option<i64>) -> i32 {
 }
 
 /// An integer in an object.
-fn member(json: &mut Json<impl Read>, name: &str) -> Outcome<Option<i64>> {
+fn member(json: &mut JsonStream<impl Read>, name: &str) -> Outcome<Option<i64>> {
     let mut found = None;
     json.object(|json, key| {
         if key != name {
@@ -410,7 +413,7 @@ fn member(json: &mut Json<impl Read>, name: &str) -> Outcome<Option<i64>> {
 }
 
 /// The sizes x, y and z of an object. None if one is not positive.
-fn extent(json: &mut Json<impl Read>) -> Outcome<Option<[u32; 3]>> {
+fn extent(json: &mut JsonStream<impl Read>) -> Outcome<Option<[u32; 3]>> {
     let mut sizes = BTreeMap::new();
     json.object(|json, key| {
         let size = json.integer()?.and_then(|size| u32::try_from(size).ok()).filter(|size| *size > 0);

@@ -2,40 +2,40 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use stallmap_console::exit::{Failure, IO, Outcome};
-use stallmap_formats::input::Input;
-use stallmap_formats::pickle::{Pickle, Value};
+use stallmap_console::exit::{CommandFailure, IO, Outcome};
+use stallmap_formats::input::ImportInput;
+use stallmap_formats::pickle::{PickleObjects, PickleValue};
 use stallmap_schema::word::{Instrument, LossKind, OpKind};
 
-use crate::model::{Call, Frame, Op, Process, Storage, Trace};
+use crate::model::{TraceCall, TraceFrame, TraceModel, TraceOp, TraceProcess, TraceStorage};
 
 /// The name of the op that stands for an allocation: a snapshot has stacks, and no ops.
 const ALLOCATION: &str = "alloc";
 
 /// A snapshot while it is read.
-struct Reading<'a> {
-    pickle: &'a Pickle,
-    trace: Trace,
-    frames: HashMap<Frame, usize>,
+struct SnapshotReader<'a> {
+    pickle: &'a PickleObjects,
+    trace: TraceModel,
+    frames: HashMap<TraceFrame, usize>,
     stacks: HashMap<Vec<usize>, usize>,
     /// Stacks by the list of their frames: events share them.
     seen: HashMap<usize, usize>,
 }
 
 /// Reads a snapshot.
-pub(crate) fn read(input: &Input) -> Outcome<Trace> {
+pub(crate) fn read(input: &ImportInput) -> Outcome<TraceModel> {
     let refused = |reason: String| {
-        Failure::message(IO, format!("`{}` is not a memory snapshot: {reason}", input.path.display()))
+        CommandFailure::message(IO, format!("`{}` is not a memory snapshot: {reason}", input.path.display()))
             .hint("PyTorch writes them with `torch.cuda.memory._dump_snapshot`".to_owned())
     };
-    let (pickle, root) = Pickle::read(std::io::BufReader::new(input.open()?)).map_err(refused)?;
+    let (pickle, root) = PickleObjects::read(std::io::BufReader::new(input.open()?)).map_err(refused)?;
     let traces = pickle.get(root, "device_traces");
     let segments = pickle.get(root, "segments");
-    if !matches!((traces, segments), (Value::List(_), _) | (_, Value::List(_))) {
+    if !matches!((traces, segments), (PickleValue::List(_), _) | (_, PickleValue::List(_))) {
         return Err(refused("it has neither `device_traces` nor `segments`".to_owned()));
     }
-    let trace = Trace { tool: "memory snapshot", ..Trace::default() };
-    let mut reading = Reading {
+    let trace = TraceModel { tool: "memory snapshot", ..TraceModel::default() };
+    let mut reading = SnapshotReader {
         pickle: &pickle,
         trace,
         frames: HashMap::new(),
@@ -49,13 +49,13 @@ pub(crate) fn read(input: &Input) -> Outcome<Trace> {
     Ok(reading.finish())
 }
 
-impl Reading<'_> {
-    fn number(&self, value: Value, key: &str) -> Option<i64> {
+impl SnapshotReader<'_> {
+    fn number(&self, value: PickleValue, key: &str) -> Option<i64> {
         self.pickle.get(value, key).integer()
     }
 
     /// The events of one GPU, in order: an address is reused after its free.
-    fn events(&mut self, device: i32, events: Value) {
+    fn events(&mut self, device: i32, events: PickleValue) {
         let pickle = self.pickle;
         let mut living: HashMap<u64, usize> = HashMap::new();
         for (number, event) in (0..).zip(pickle.items(events)) {
@@ -76,23 +76,23 @@ impl Reading<'_> {
             };
             let time_ns = self.time_ns(*event, number);
             let storage =
-                Storage { process: 0, device, address, bytes, alloc_ns: None, free_ns: None, op: None };
+                TraceStorage { process: 0, device, address, bytes, alloc_ns: None, free_ns: None, op: None };
             if action == "alloc" {
                 let op = self.allocation(*event, time_ns);
                 living.insert(address, self.trace.storages.len());
-                self.trace.storages.push(Storage { alloc_ns: Some(time_ns), op, ..storage });
+                self.trace.storages.push(TraceStorage { alloc_ns: Some(time_ns), op, ..storage });
                 continue;
             }
             match living.remove(&address).and_then(|place| self.trace.storages.get_mut(place)) {
                 Some(storage) => storage.free_ns = Some(time_ns),
                 // The list of events is a ring: the allocation was overwritten.
-                None => self.trace.storages.push(Storage { free_ns: Some(time_ns), ..storage }),
+                None => self.trace.storages.push(TraceStorage { free_ns: Some(time_ns), ..storage }),
             }
         }
     }
 
     /// The time of an event. Releases before PyTorch 2.1 write none: there the number of the event has its place in order.
-    fn time_ns(&mut self, event: Value, number: i64) -> i64 {
+    fn time_ns(&mut self, event: PickleValue, number: i64) -> i64 {
         let time_ns = self.number(event, "time_us").and_then(|time| time.checked_mul(1000));
         time_ns.unwrap_or_else(|| {
             let reason = "times of memory events, written as their number in nanoseconds";
@@ -102,7 +102,7 @@ impl Reading<'_> {
     }
 
     /// Blocks that are allocated, and whose allocation is not among the events.
-    fn segments(&mut self, segments: Value) {
+    fn segments(&mut self, segments: PickleValue) {
         let pickle = self.pickle;
         let living: std::collections::HashSet<(i32, u64)> = self
             .trace
@@ -126,24 +126,31 @@ impl Reading<'_> {
                 else {
                     continue;
                 };
-                let storage =
-                    Storage { process: 0, device, address, bytes, alloc_ns: None, free_ns: None, op: None };
+                let storage = TraceStorage {
+                    process: 0,
+                    device,
+                    address,
+                    bytes,
+                    alloc_ns: None,
+                    free_ns: None,
+                    op: None,
+                };
                 self.trace.storages.push(storage);
             }
         }
     }
 
     /// An op for the stack of an allocation.
-    fn allocation(&mut self, event: Value, time_ns: i64) -> Option<usize> {
+    fn allocation(&mut self, event: PickleValue, time_ns: i64) -> Option<usize> {
         let stack = self.stack(self.pickle.get(event, "frames"))?;
-        let call = Call { thread: 0, begin_ns: time_ns, end_ns: time_ns };
-        self.trace.ops.push(Op { stack: Some(stack), ..Op::of(call, OpKind::Torch, ALLOCATION) });
+        let call = TraceCall { thread: 0, begin_ns: time_ns, end_ns: time_ns };
+        self.trace.ops.push(TraceOp { stack: Some(stack), ..TraceOp::of(call, OpKind::Torch, ALLOCATION) });
         Some(self.trace.ops.len() - 1)
     }
 
     /// The place of a stack. Frames without a Python file are of C++, and are left out.
-    fn stack(&mut self, frames: Value) -> Option<usize> {
-        let Value::List(list) = frames else { return None };
+    fn stack(&mut self, frames: PickleValue) -> Option<usize> {
+        let PickleValue::List(list) = frames else { return None };
         if let Some(stack) = self.seen.get(&list) {
             return Some(*stack);
         }
@@ -155,7 +162,7 @@ impl Reading<'_> {
             let line = self.number(*frame, "line").and_then(|line| u32::try_from(line).ok());
             let (true, Some(line)) = (is_python, line) else { continue };
             let function = pickle.text(pickle.get(*frame, "name")).unwrap_or_default().to_owned();
-            let frame = Frame { file: file.to_owned(), function, line };
+            let frame = TraceFrame { file: file.to_owned(), function, line };
             let next = self.frames.len();
             let place = *self.frames.entry(frame.clone()).or_insert(next);
             if place == next {
@@ -175,12 +182,12 @@ impl Reading<'_> {
         Some(stack)
     }
 
-    fn finish(mut self) -> Trace {
+    fn finish(mut self) -> TraceModel {
         self.trace.facts = BTreeMap::from([(
             "snapshot.ops".to_owned(),
             format!("an op `{ALLOCATION}` stands for each allocation with a Python stack"),
         )]);
-        self.trace.processes.push(Process::of(0, Instrument::Native));
+        self.trace.processes.push(TraceProcess::of(0, Instrument::Native));
         for part in ["launches and kernels", "stall samples", "memory accesses", "tensors", "GPUs"] {
             self.trace.losses.lacks(part);
         }

@@ -5,58 +5,58 @@ mod table;
 use std::path::Path;
 
 use stallmap::library::queries;
-use stallmap::location::Location;
+use stallmap::location::CaptureLocation;
 use stallmap::session::Session;
-use stallmap_console::args::diff::Diff;
+use stallmap_console::args::diff::DiffArgs;
 use stallmap_console::args::named::NamedCapture;
-use stallmap_console::context::{Context, runtime};
+use stallmap_console::context::{CommandContext, runtime};
 use stallmap_console::exit::{GATE, OK, Outcome};
 use stallmap_console::output;
-use stallmap_console::output::html::Html;
+use stallmap_console::output::html::HtmlPage;
 use stallmap_console::output::shorten::printable;
-use stallmap_console::row::Row as _;
+use stallmap_console::row::QueryRow as _;
 use stallmap_console::rows;
-use stallmap_lists::diff::{Shown, shown};
+use stallmap_lists::diff::{ShownComparison, shown};
 
-use crate::report::page::block::Block;
-use crate::report::page::document::{Subject, document};
-use crate::source::{self, Part, Size, write_page};
+use crate::report::page::block::PageSection;
+use crate::report::page::document::{PageSubject, document};
+use crate::source::{self, KernelPart, KernelPartSize, write_page};
 
 /// Changed lines with code.
 const LINES: usize = 3;
 /// Kernels that are searched for those of changed lines.
 const KERNELS: u64 = 2_000;
 /// Size of each part of code.
-const SIZE: Size = Size { places: 6, rows: 120 };
+const SIZE: KernelPartSize = KernelPartSize { places: 6, rows: 120 };
 
 rows! {
     /// A kernel of a line.
     #[derive(Clone, Debug)]
-    struct LineKernel {
+    struct ReportLineKernel {
         line: String,
         function_id: u64,
     }
 }
 
 /// The code of a changed line in one capture.
-struct Code {
+struct ChangedLineCode {
     /// Its anchor.
     anchor: String,
     /// The row of the other capture that it belongs to.
     what: String,
     /// The capture and the line.
     title: String,
-    part: Part,
+    part: KernelPart,
 }
 
 /// Compares, and writes the page.
-pub fn run(context: &Context, args: &Diff) -> Outcome {
+pub fn run(context: &CommandContext, args: &DiffArgs) -> Outcome {
     let Some(path) = &args.html else { return Ok(OK) };
     let shown = shown(context, args)?;
     let code = code(context, &shown, args.root.as_deref())?;
     let files: Vec<String> =
         shown.captures.iter().map(|(name, path)| format!("{name}={}", file_name(path))).collect();
-    let subject = Subject {
+    let subject = PageSubject {
         title: format!("Comparison by {}", shown.metric),
         command: format!("stallmap diff {} --html", files.join(" ")),
         facts: files.join(" · "),
@@ -76,15 +76,19 @@ pub fn run(context: &Context, args: &Diff) -> Outcome {
 }
 
 /// The name of a capture's file. The page does not show its folder.
-fn file_name(path: &Location) -> String {
+fn file_name(path: &CaptureLocation) -> String {
     printable(&path.file_name().unwrap_or(path.as_os_str()).to_string_lossy())
 }
 
 /// The changes since another capture, as a section of a report.
-pub(crate) fn since(context: &Context, base: &Location, capture: &Location) -> Outcome<Block> {
+pub(crate) fn since(
+    context: &CommandContext,
+    base: &CaptureLocation,
+    capture: &CaptureLocation,
+) -> Outcome<PageSection> {
     let named =
-        |name: &str, path: &Location| NamedCapture { name: Some(name.to_owned()), path: path.clone() };
-    let shown = shown(context, &Diff::of(vec![named("baseline", base), named("current", capture)]))?;
+        |name: &str, path: &CaptureLocation| NamedCapture { name: Some(name.to_owned()), path: path.clone() };
+    let shown = shown(context, &DiffArgs::of(vec![named("baseline", base), named("current", capture)]))?;
     let mut block = verdict(&shown, &[]);
     block.id = "change";
     "Change since the baseline".clone_into(&mut block.title);
@@ -92,14 +96,14 @@ pub(crate) fn since(context: &Context, base: &Location, capture: &Location) -> O
 }
 
 /// Sentences, gates, and the changes of lines.
-fn verdict(shown: &Shown, code: &[Code]) -> Block {
+fn verdict(shown: &ShownComparison, code: &[ChangedLineCode]) -> PageSection {
     let links: Vec<(&str, &str, &str)> =
         code.iter().map(|code| (code.what.as_str(), code.anchor.as_str(), code.title.as_str())).collect();
-    let mut block = Block {
+    let mut block = PageSection {
         id: "verdict",
         title: "Verdict".to_owned(),
         queries: shown.queries.clone(),
-        ..Block::default()
+        ..PageSection::default()
     };
     for sentence in &shown.sentences {
         block.body.markup("<p class=\"sentence\">").text(sentence).markup("</p>\n");
@@ -114,7 +118,11 @@ fn verdict(shown: &Shown, code: &[Code]) -> Block {
 }
 
 /// The hottest kernel of each changed line, in each capture that has the line.
-fn code(context: &Context, shown: &Shown, root: Option<&Path>) -> Outcome<Vec<Code>> {
+fn code(
+    context: &CommandContext,
+    shown: &ShownComparison,
+    root: Option<&Path>,
+) -> Outcome<Vec<ChangedLineCode>> {
     let lines = shown.parts.first().map_or(&[][..], |part| part.rows.as_slice());
     let changed: Vec<_> = lines.iter().filter(|row| !row.is_noise).take(LINES).collect();
     let mut found = Vec::new();
@@ -133,28 +141,28 @@ fn code(context: &Context, shown: &Shown, root: Option<&Path>) -> Outcome<Vec<Co
             let part = source::part(&session, kernel.function_id, SIZE, root, &prefix);
             if let Some(part) = runtime()?.block_on(part)? {
                 let (anchor, title) = (format!("{prefix}code"), format!("{name}: {line}"));
-                found.push(Code { anchor, what: change.what.clone(), title, part });
+                found.push(ChangedLineCode { anchor, what: change.what.clone(), title, part });
             }
         }
     }
     Ok(found)
 }
 
-async fn kernels(session: &Session) -> Outcome<Vec<LineKernel>> {
+async fn kernels(session: &Session) -> Outcome<Vec<ReportLineKernel>> {
     let query = queries::page::LINE_KERNELS;
     let rows = stallmap_console::answer::rows(session, &query.sql(&[("$top", KERNELS)])).await?;
-    LineKernel::read(query.name, &rows)
+    ReportLineKernel::read(query.name, &rows)
 }
 
 /// The code of changed lines, by line, the base first. None without any.
-fn code_block(code: &[Code]) -> Option<Block> {
+fn code_block(code: &[ChangedLineCode]) -> Option<PageSection> {
     let first = code.first()?;
-    let mut block = Block {
+    let mut block = PageSection {
         id: "code",
         title: "Code of changed lines".to_owned(),
         doc: vec!["The hottest kernel of each changed line, in each capture."],
         queries: first.part.queries.clone(),
-        ..Block::default()
+        ..PageSection::default()
     };
     for code in code {
         details(&mut block.body, code);
@@ -162,7 +170,7 @@ fn code_block(code: &[Code]) -> Option<Block> {
     Some(block)
 }
 
-fn details(html: &mut Html, code: &Code) {
+fn details(html: &mut HtmlPage, code: &ChangedLineCode) {
     html.markup("<details class=\"code-of\" id=\"")
         .text(&code.anchor)
         .markup("\"><summary><h3 class=\"code\">");

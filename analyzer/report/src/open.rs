@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use stallmap_console::args::Report;
-use stallmap_console::args::verdict::Open;
-use stallmap_console::context::Context;
-use stallmap_console::exit::{Failure, OK, Outcome};
+use stallmap_console::args::ReportArgs;
+use stallmap_console::args::verdict::OpenArgs;
+use stallmap_console::context::CommandContext;
+use stallmap_console::exit::{CommandFailure, OK, Outcome};
 use stallmap_console::output;
 
 use crate::report::served::report;
@@ -16,10 +16,10 @@ const OPENERS: [&str; 2] =
     if cfg!(target_os = "macos") { ["open", "xdg-open"] } else { ["xdg-open", "open"] };
 
 /// Writes the page to a folder for temporary files, prints its path and shows it.
-pub fn run(context: &Context, args: &Open) -> Outcome {
+pub fn run(context: &CommandContext, args: &OpenArgs) -> Outcome {
     let path = path(&args.capture)?;
     let root = args.root.clone();
-    let report = Report { html: Some(path.clone()), root, ..report(&args.capture) };
+    let report = ReportArgs { html: Some(path.clone()), root, ..report(&args.capture) };
     crate::report::run(context, &report)?;
     output::print(&format!("{}\n", output::path(&path)))?;
     shown(&path);
@@ -54,7 +54,7 @@ fn path(capture: &Path) -> Outcome<PathBuf> {
     #[cfg(unix)]
     folder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
     let folder = folder.prefix("stallmap-").tempdir();
-    let folder = folder.map_err(|error| Failure::io(error, "create a folder for the page"))?;
+    let folder = folder.map_err(|error| CommandFailure::io(error, "create a folder for the page"))?;
     let name =
         capture.file_stem().map_or_else(|| "report".into(), |name| name.to_string_lossy().into_owned());
     // The page stays for the browser.

@@ -1,6 +1,6 @@
 //! Stall reasons: their colours, the same in every drawing, and their meanings.
 
-use stallmap_console::output::html::Html;
+use stallmap_console::output::html::HtmlPage;
 
 use crate::glossary::meaning;
 
@@ -45,7 +45,7 @@ fn class(reason: &str, is_memory: bool) -> String {
 pub(crate) const HATCH: &str = "<svg class=\"defs\" aria-hidden=\"true\" width=\"0\" height=\"0\"><defs><pattern id=\"hatch\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\"><path d=\"M0 0V6\"/></pattern></defs></svg>\n";
 
 /// A part of a bar, by its position and width as parts of one.
-pub(crate) fn part(html: &mut Html, reason: &str, is_memory: bool, (x, width): (f64, f64)) {
+pub(crate) fn part(html: &mut HtmlPage, reason: &str, is_memory: bool, (x, width): (f64, f64)) {
     html.markup("<rect class=").text(&class(reason, is_memory)).markup(" x=").percent(x);
     html.markup(" width=").percent(width).markup(" />");
     if is_memory {
@@ -54,7 +54,7 @@ pub(crate) fn part(html: &mut Html, reason: &str, is_memory: bool, (x, width): (
 }
 
 /// A term with its meaning as a tooltip, or the plain text if the glossary lacks it.
-pub(crate) fn explained(html: &mut Html, term: &str) {
+pub(crate) fn explained(html: &mut HtmlPage, term: &str) {
     match meaning(term) {
         Some(meaning) => {
             html.markup("<abbr title=\"").text(meaning).markup("\">").text(term).markup("</abbr>");

@@ -9,22 +9,24 @@ use std::path::Path;
 
 use arrow::array::{BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
-use stallmap::location::Location;
+use stallmap::location::CaptureLocation;
 use stallmap::session::Session;
 
-use stallmap::library::queries::{Query, report as queries};
-use stallmap_console::answer::{Answer, answers, answers_of, for_program, prepare as prepare_views, rows};
-use stallmap_console::args::{Report, ReportFormat};
-use stallmap_console::context::{Context, runtime};
-use stallmap_console::exit::{Failure, OK, Outcome, USAGE};
+use stallmap::library::queries::{CommandQuery, report as queries};
+use stallmap_console::answer::{
+    SectionAnswer, answers, answers_of, for_program, prepare as prepare_views, rows,
+};
+use stallmap_console::args::{ReportArgs, ReportFormat};
+use stallmap_console::context::{CommandContext, runtime};
+use stallmap_console::exit::{CommandFailure, OK, Outcome, USAGE};
 use stallmap_console::explain::arrow_failure;
 use stallmap_console::names::nearest;
 use stallmap_console::output;
-use stallmap_console::output::progress::Progress;
+use stallmap_console::output::progress::ProgressSpinner;
 use stallmap_console::row::column;
-use stallmap_lists::filter::Filter;
+use stallmap_lists::filter::LaunchFilter;
 
-use stallmap_verdict::Verdict;
+use stallmap_verdict::VerdictRows;
 
 /// Default rows of a section.
 const DEFAULT_TOP: u32 = 10;
@@ -32,7 +34,7 @@ const DEFAULT_TOP: u32 = 10;
 const BRIEF_TOP: u32 = 5;
 
 /// The sections in printing order.
-const SECTIONS: [Query; 11] = [
+const SECTIONS: [CommandQuery; 11] = [
     queries::FINDINGS,
     queries::TENSORS,
     queries::WHY,
@@ -54,21 +56,21 @@ const OPTIONAL: &[&str] = &["ranks", "counters", "replays"];
 const FILTERED: &[&str] = &["findings", "tensors", "kernels", "lines", "ops"];
 
 /// Prints the report, some sections of it, or their queries.
-pub fn run(context: &Context, args: &Report) -> Outcome {
+pub fn run(context: &CommandContext, args: &ReportArgs) -> Outcome {
     let is_brief = args.is_brief();
     let mut wanted = wanted(&args.section)?;
     wanted.retain(|section| !is_brief || !args.filter.is_empty() || !REPLACED.contains(&section.name));
     let top = top(args.top.unwrap_or(if is_brief { BRIEF_TOP } else { DEFAULT_TOP }));
     let session = {
-        let _progress = Progress::start(format!("opening {}", args.capture.display()));
+        let _progress = ProgressSpinner::start(format!("opening {}", args.capture.display()));
         context.open(&[(None, args.capture.clone())])?
     };
     let runtime = runtime()?;
-    let filter = runtime.block_on(Filter::of(&session, &args.filter))?;
+    let filter = runtime.block_on(LaunchFilter::of(&session, &args.filter))?;
     if filter.is_some() {
         wanted = filtered(wanted, &args.section)?;
     }
-    let sql = |section: Query| {
+    let sql = |section: CommandQuery| {
         let sql = section.sql(&top);
         filter
             .as_ref()
@@ -82,7 +84,7 @@ pub fn run(context: &Context, args: &Report) -> Outcome {
     let subject = runtime.block_on(subject::subject(&session))?;
     if let Some(path) = &args.html {
         runtime.block_on(page::prepare(args, &session))?;
-        let verdict = runtime.block_on(Verdict::of(&session))?;
+        let verdict = runtime.block_on(VerdictRows::of(&session))?;
         let change = match &args.baseline {
             Some(base) => Some(crate::diff::since(context, base, &args.capture)?),
             None => None,
@@ -101,9 +103,9 @@ pub fn run(context: &Context, args: &Report) -> Outcome {
         let all: Vec<_> = texts.iter().cloned().chain(stallmap_verdict::texts()).collect();
         runtime.block_on(prepare_views(&session, &all))?;
     }
-    let verdict = if has_verdict { Some(runtime.block_on(Verdict::of(&session))?) } else { None };
+    let verdict = if has_verdict { Some(runtime.block_on(VerdictRows::of(&session))?) } else { None };
     let mut answers = runtime.block_on(answers_of(&session, texts))?;
-    let is_asked_for = |section: Query| args.section.iter().any(|name| name == section.name);
+    let is_asked_for = |section: CommandQuery| args.section.iter().any(|name| name == section.name);
     if is_brief {
         answers = without_coverage(answers)?;
     }
@@ -131,13 +133,13 @@ pub fn run(context: &Context, args: &Report) -> Outcome {
 ///
 /// # Errors
 /// Fails if a query fails.
-pub async fn prepare(session: &Session, capture: &Location) -> Outcome<()> {
+pub async fn prepare(session: &Session, capture: &CaptureLocation) -> Outcome<()> {
     answers(session, &wanted(&[])?, &top(DEFAULT_TOP)).await?;
     let mut brief = wanted(&[])?;
     brief.retain(|section| !REPLACED.contains(&section.name));
     answers(session, &brief, &top(BRIEF_TOP)).await?;
     let subject = subject::subject(session).await?;
-    let verdict = Verdict::of(session).await?;
+    let verdict = VerdictRows::of(session).await?;
     page::page(&served::report(capture), session, (subject, None), &verdict).await.map(drop)
 }
 
@@ -145,7 +147,7 @@ pub async fn prepare(session: &Session, capture: &Location) -> Outcome<()> {
 ///
 /// # Errors
 /// Fails if no section has the name, and if its query fails.
-pub async fn section(session: &Session, name: &str, rows: Option<u32>) -> Outcome<Vec<Answer>> {
+pub async fn section(session: &Session, name: &str, rows: Option<u32>) -> Outcome<Vec<SectionAnswer>> {
     answers(session, &wanted(&[name.to_owned()])?, &top(rows.unwrap_or(DEFAULT_TOP))).await
 }
 
@@ -162,7 +164,7 @@ pub fn query_of(name: &str) -> Outcome<String> {
         .map(|section| section.sql(&top(DEFAULT_TOP)))
         .ok_or_else(|| {
             let sections = SECTIONS.map(|section| section.name).join(", ");
-            Failure::message(USAGE, format!("`{name}` is neither a view nor a section of the report"))
+            CommandFailure::message(USAGE, format!("`{name}` is neither a view nor a section of the report"))
                 .hint(format!("sections: {sections}; .views lists views"))
         })
 }
@@ -172,7 +174,7 @@ pub fn section_names() -> impl Iterator<Item = String> {
     SECTIONS.iter().map(|section| section.name.to_owned())
 }
 
-fn wanted(names: &[String]) -> Outcome<Vec<Query>> {
+fn wanted(names: &[String]) -> Outcome<Vec<CommandQuery>> {
     if let Some(unknown) = names.iter().find(|name| !SECTIONS.iter().any(|section| section.name == **name)) {
         let hint = nearest(unknown, SECTIONS.iter().map(|section| section.name)).map_or_else(
             || format!("sections: {}", SECTIONS.map(|section| section.name).join(", ")),
@@ -183,7 +185,7 @@ fn wanted(names: &[String]) -> Outcome<Vec<Query>> {
         } else {
             format!("no section `{unknown}`")
         };
-        return Err(Failure::message(USAGE, message).hint(hint));
+        return Err(CommandFailure::message(USAGE, message).hint(hint));
     }
     Ok(SECTIONS
         .into_iter()
@@ -192,7 +194,7 @@ fn wanted(names: &[String]) -> Outcome<Vec<Query>> {
 }
 
 /// Answers with the flaws of the coverage instead of all of it, if it has any.
-fn without_coverage(mut answers: Vec<Answer>) -> Outcome<Vec<Answer>> {
+fn without_coverage(mut answers: Vec<SectionAnswer>) -> Outcome<Vec<SectionAnswer>> {
     for answer in answers.iter_mut().filter(|answer| answer.section == queries::COVERAGE) {
         answer.rows = answer.rows.iter().map(flaws).collect::<Outcome<_>>()?;
     }
@@ -209,12 +211,12 @@ fn flaws(rows: &RecordBatch) -> Outcome<RecordBatch> {
 }
 
 /// The sections of some launches, and the losses.
-fn filtered(wanted: Vec<Query>, named: &[String]) -> Outcome<Vec<Query>> {
+fn filtered(wanted: Vec<CommandQuery>, named: &[String]) -> Outcome<Vec<CommandQuery>> {
     if let Some(name) = named.iter().find(|name| !FILTERED.contains(&name.as_str())) {
-        return Err(Failure::message(USAGE, format!("section `{name}` is about the whole capture"))
+        return Err(CommandFailure::message(USAGE, format!("section `{name}` is about the whole capture"))
             .hint(format!("--kernel, --line and --op restrict {}", FILTERED.join(", "))));
     }
-    let is_shown = |section: &Query| FILTERED.contains(&section.name) || section.name == "losses";
+    let is_shown = |section: &CommandQuery| FILTERED.contains(&section.name) || section.name == "losses";
     Ok(wanted.into_iter().filter(is_shown).collect())
 }
 

@@ -13,25 +13,25 @@ use std::path::Path;
 
 use stallmap::session::Session;
 
-use self::file::Files;
-use self::listing::Listing;
-use self::terminal::Page;
-use stallmap::library::queries::{Query, source as queries};
-use stallmap_console::answer::{Answer, answers, for_program};
-use stallmap_console::args::{Source, SourceSort};
-use stallmap_console::context::{Context, runtime};
-use stallmap_console::exit::{Failure, OK, Outcome, QUERY};
+use self::file::SourceTexts;
+use self::listing::KernelListing;
+use self::terminal::TerminalPage;
+use stallmap::library::queries::{CommandQuery, source as queries};
+use stallmap_console::answer::{SectionAnswer, answers, for_program};
+use stallmap_console::args::{SourceArgs, SourceSort};
+use stallmap_console::context::{CommandContext, runtime};
+use stallmap_console::exit::{CommandFailure, OK, Outcome, QUERY};
 use stallmap_console::explain::explain;
-use stallmap_console::output::html::Html;
-use stallmap_console::output::progress::Progress;
+use stallmap_console::output::html::HtmlPage;
+use stallmap_console::output::progress::ProgressSpinner;
 use stallmap_console::output::{self, written};
-use stallmap_lists::filter::Filter;
+use stallmap_lists::filter::LaunchFilter;
 use stallmap_lists::kernel;
 
 pub use self::page::STYLE;
 
 /// The queries of a kernel, in printing order.
-const SECTIONS: [Query; 7] = [
+const SECTIONS: [CommandQuery; 7] = [
     queries::KERNEL,
     queries::LINES,
     queries::INSTRUCTIONS,
@@ -44,7 +44,7 @@ const SECTIONS: [Query; 7] = [
 /// The view that several of the queries read, each once.
 const SHARED: &str = "producer_charge";
 
-async fn asked(session: &Session, function: u64) -> Outcome<Vec<Answer>> {
+async fn asked(session: &Session, function: u64) -> Outcome<Vec<SectionAnswer>> {
     let parameters = [("$function", function)];
     if SECTIONS.iter().any(|section| session.remembered(&section.sql(&parameters)).is_none()) {
         session.keep(&[SHARED]).await.map_err(|error| explain(error, Some(session)))?;
@@ -53,13 +53,13 @@ async fn asked(session: &Session, function: u64) -> Outcome<Vec<Answer>> {
 }
 
 /// Shows a kernel's code.
-pub fn run(context: &Context, args: &Source) -> Outcome {
+pub fn run(context: &CommandContext, args: &SourceArgs) -> Outcome {
     let session = {
-        let _progress = Progress::start(format!("opening {}", args.capture.display()));
+        let _progress = ProgressSpinner::start(format!("opening {}", args.capture.display()));
         context.open(&[(None, args.capture.clone())])?
     };
     let runtime = runtime()?;
-    let filter = runtime.block_on(Filter::of(&session, &args.filter))?;
+    let filter = runtime.block_on(LaunchFilter::of(&session, &args.filter))?;
     let Some(kernel) = runtime.block_on(kernel::choose(&session, filter.as_ref()))? else {
         return output::print("(the capture has no kernels)\n").map(|()| OK);
     };
@@ -72,14 +72,15 @@ pub fn run(context: &Context, args: &Source) -> Outcome {
     if let Some(format) = args.format().list().for_programs() {
         return for_program(&mut output::data(), &args.capture, &answers, format).map(|()| OK);
     }
-    let listing = Listing::of(&answers)?
-        .ok_or_else(|| Failure::message(QUERY, format!("function {kernel:#x} is not in the capture")))?;
+    let listing = KernelListing::of(&answers)?.ok_or_else(|| {
+        CommandFailure::message(QUERY, format!("function {kernel:#x} is not in the capture"))
+    })?;
     show(args, &listing)
 }
 
 /// As text, or as a page if a file is given.
-fn show(args: &Source, listing: &Listing) -> Outcome {
-    let files = Files::of(&listing.lines, args.root.as_deref());
+fn show(args: &SourceArgs, listing: &KernelListing) -> Outcome {
+    let files = SourceTexts::of(&listing.lines, args.root.as_deref());
     let groups = group::groups(listing, args.sort);
     let top = usize::try_from(args.top).unwrap_or(usize::MAX);
     if let Some(path) = &args.html {
@@ -92,7 +93,7 @@ fn show(args: &Source, listing: &Listing) -> Outcome {
         return Ok(OK);
     }
     let mut out = output::stdout();
-    let mut page = Page::new(&mut out, output::page(), listing, &files);
+    let mut page = TerminalPage::new(&mut out, output::page(), listing, &files);
     let shown =
         page.heading().and_then(|()| if args.all { page.whole() } else { page.hottest(&groups, top) });
     written(shown.and_then(|()| page.finish()))?;
@@ -100,13 +101,13 @@ fn show(args: &Source, listing: &Listing) -> Outcome {
 }
 
 /// A kernel as a part of a page with several.
-pub struct Part {
+pub struct KernelPart {
     /// Its name.
     pub name: String,
     /// Summary of the kernel, in one line.
     pub facts: String,
     /// Its code: the hottest locations, their producers, and the surrounding code.
-    pub html: Html,
+    pub html: HtmlPage,
     /// The executed queries: title and text.
     pub queries: Vec<(String, String)>,
     /// Shown instructions, each a function and a pc, with their anchors.
@@ -115,7 +116,7 @@ pub struct Part {
 
 /// Size of a kernel's part.
 #[derive(Clone, Copy, Debug)]
-pub struct Size {
+pub struct KernelPartSize {
     /// Hottest locations.
     pub places: usize,
     /// Rows of code.
@@ -126,20 +127,20 @@ pub struct Size {
 pub async fn part(
     session: &Session,
     function: u64,
-    size: Size,
+    size: KernelPartSize,
     root: Option<&Path>,
     prefix: &str,
-) -> Outcome<Option<Part>> {
+) -> Outcome<Option<KernelPart>> {
     let answers = asked(session, function).await?;
-    let Some(listing) = Listing::of(&answers)? else { return Ok(None) };
-    let files = Files::of(&listing.lines, root);
+    let Some(listing) = KernelListing::of(&answers)? else { return Ok(None) };
+    let files = SourceTexts::of(&listing.lines, root);
     let groups = group::groups(&listing, SourceSort::Samples);
     let (html, places) = page::part(&listing, &files, &groups, (size.places, size.rows), prefix);
     let queries =
         answers.iter().map(|answer| (answer.section.title().to_owned(), answer.sql.clone())).collect();
     let facts = format!("{}, {}", words::facts(&listing.kernel), words::code(&listing.kernel));
     let name = listing.kernel.name.clone();
-    Ok(Some(Part { name, facts, html, queries, places }))
+    Ok(Some(KernelPart { name, facts, html, queries, places }))
 }
 
 /// Writes a page to a file.

@@ -7,13 +7,13 @@ use datafusion::common::HashMap;
 use datafusion::error::Result;
 
 use super::index::{TensorIndex, column, wrong};
-use super::life::{Life, LiveSet, Lives};
-use stallmap_memory::pieces::Object;
+use super::life::{LiveSet, MemoryLife, MemoryLives};
+use stallmap_memory::pieces::MemoryObject;
 use stallmap_schema::word::StorageOrigin;
 
 /// One end of a memcpy, or a memset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Copy {
+pub struct CopyEnd {
     /// Ordinal of the first launch after it.
     pub ordinal: u64,
     /// Time of its call, nanoseconds since the Unix epoch.
@@ -25,13 +25,13 @@ pub struct Copy {
     /// True if it writes there.
     pub is_write: bool,
     /// The object that is allocated at its address at that time.
-    pub owner: Option<Object>,
+    pub owner: Option<MemoryObject>,
 }
 
 /// The memcpys and memsets of a capture, by run.
 #[derive(Debug, Default)]
-pub struct Copies {
-    by_run: HashMap<usize, Vec<Copy>>,
+pub struct CaptureCopies {
+    by_run: HashMap<usize, Vec<CopyEnd>>,
 }
 
 /// Columns of `launch` that are read.
@@ -47,7 +47,7 @@ pub const ALLOCATION: [&str; 5] = ["run_id", "address", "size_bytes", "alloc_ns"
 
 /// The rows of these tables.
 #[derive(Debug)]
-pub struct Tables {
+pub struct CopyTables {
     /// Launches.
     pub launch: RecordBatch,
     /// Memcpys.
@@ -60,9 +60,9 @@ pub struct Tables {
     pub allocation: RecordBatch,
 }
 
-impl Copies {
+impl CaptureCopies {
     /// From the rows of the tables.
-    pub fn new(tables: &Tables, index: &TensorIndex) -> Result<Self> {
+    pub fn new(tables: &CopyTables, index: &TensorIndex) -> Result<Self> {
         let launch = &tables.launch;
         let (kernels, runs) =
             (column::<UInt64Type>(launch, "kernel_id")?, column::<UInt32Type>(launch, "run_id")?);
@@ -74,8 +74,8 @@ impl Copies {
         copies.add(&tables.memcpy, "source", false, &runs)?;
         copies.add(&tables.memcpy, "destination", true, &runs)?;
         copies.add(&tables.memset, "address", true, &runs)?;
-        let storages = Owners::new(&tables.storage, &runs, Object::Storage)?;
-        let allocations = Owners::new(&tables.allocation, &runs, Object::Allocation)?;
+        let storages = ObjectOwners::new(&tables.storage, &runs, MemoryObject::Storage)?;
+        let allocations = ObjectOwners::new(&tables.allocation, &runs, MemoryObject::Allocation)?;
         for (run, copies) in &mut copies.by_run {
             copies.sort_by_key(|copy| copy.begin_ns);
             allocations.assign(*run, copies);
@@ -99,7 +99,7 @@ impl Copies {
         let begins = column::<Int64Type>(table, "begin_ns")?;
         for row in 0..table.num_rows() {
             let Some(&run) = runs.get(&run_ids.value(row)) else { continue };
-            self.by_run.entry(run).or_default().push(Copy {
+            self.by_run.entry(run).or_default().push(CopyEnd {
                 ordinal: ordinals.value(row),
                 begin_ns: begins.value(row),
                 address: addresses.value(row),
@@ -117,7 +117,7 @@ impl Copies {
     }
 
     /// Copies of a run before a launch that were not returned before.
-    pub fn before(&self, run: usize, ordinal: u64, done: &mut HashMap<usize, usize>) -> &[Copy] {
+    pub fn before(&self, run: usize, ordinal: u64, done: &mut HashMap<usize, usize>) -> &[CopyEnd] {
         let copies = self.by_run.get(&run).map(Vec::as_slice).unwrap_or_default();
         let done = done.entry(run).or_default();
         let start = *done;
@@ -127,24 +127,24 @@ impl Copies {
 }
 
 /// Objects of one kind with the times of their allocation and free.
-struct Owners {
+struct ObjectOwners {
     /// Per run, its objects, and their positions in the table.
-    by_run: HashMap<usize, (Lives, Vec<u32>)>,
-    object: fn(u32) -> Object,
+    by_run: HashMap<usize, (MemoryLives, Vec<u32>)>,
+    object: fn(u32) -> MemoryObject,
 }
 
-impl Owners {
-    fn new(table: &RecordBatch, runs: &HashMap<u32, usize>, object: fn(u32) -> Object) -> Result<Self> {
+impl ObjectOwners {
+    fn new(table: &RecordBatch, runs: &HashMap<u32, usize>, object: fn(u32) -> MemoryObject) -> Result<Self> {
         let (run_ids, lows) =
             (column::<UInt32Type>(table, "run_id")?, column::<UInt64Type>(table, "address")?);
         let sizes = column::<UInt64Type>(table, "size_bytes")?;
         let (allocs, frees) =
             (column::<Int64Type>(table, "alloc_ns")?, column::<Int64Type>(table, "free_ns")?);
         let is_older = are_older(table)?;
-        let mut lives = HashMap::<usize, (Vec<Life>, Vec<u32>)>::new();
+        let mut lives = HashMap::<usize, (Vec<MemoryLife>, Vec<u32>)>::new();
         for (row, position) in (0..table.num_rows()).zip(0..) {
             let Some(&run) = runs.get(&run_ids.value(row)) else { continue };
-            let life = Life {
+            let life = MemoryLife {
                 low: lows.value(row),
                 high: lows.value(row).saturating_add(sizes.value(row)),
                 begin_ordinal: if is_older.get(row) == Some(&true) { 0 } else { time(allocs.value(row)) },
@@ -154,12 +154,13 @@ impl Owners {
             run.push(life);
             positions.push(position);
         }
-        let by_run = lives.into_iter().map(|(run, (lives, rows))| (run, (Lives::new(lives), rows))).collect();
+        let by_run =
+            lives.into_iter().map(|(run, (lives, rows))| (run, (MemoryLives::new(lives), rows))).collect();
         Ok(Self { by_run, object })
     }
 
     /// Names the owners of a run's copies, which are in the order of their times.
-    fn assign(&self, run: usize, copies: &mut [Copy]) {
+    fn assign(&self, run: usize, copies: &mut [CopyEnd]) {
         let Some((lives, rows)) = self.by_run.get(&run) else { return };
         let mut live = LiveSet::default();
         for copy in copies {
@@ -178,7 +179,7 @@ fn are_older(table: &RecordBatch) -> Result<Vec<bool>> {
     Ok(origins.iter().map(|origin| origin == Some(StorageOrigin::Tensor.word())).collect())
 }
 
-/// A time as [`Lives`] counts it.
+/// A time as [`MemoryLives`] counts it.
 fn time(ns: i64) -> u64 {
     u64::try_from(ns).unwrap_or(0)
 }

@@ -8,13 +8,13 @@ use datafusion::common::HashMap;
 use datafusion::error::Result;
 pub use stallmap_tables::column::{column, wrong};
 
-use super::life::{Life, Lives};
+use super::life::{MemoryLife, MemoryLives};
 use super::parameters;
-use super::view::View;
+use super::view::TensorView;
 
 /// Source tables of the index, complete, with the columns that [`SOURCES`] names or more.
 #[derive(Debug)]
-pub struct Sources {
+pub struct IndexTables {
     /// Launches.
     pub launch: RecordBatch,
     /// Launches as runs saw them.
@@ -33,7 +33,7 @@ pub struct Sources {
     pub launch_parameter: Option<RecordBatch>,
 }
 
-/// The tables and columns that the index reads, in the order of [`Sources`].
+/// The tables and columns that the index reads, in the order of [`IndexTables`].
 pub const SOURCES: [(&str, &[&str]); 7] = [
     ("launch", &["kernel_id", "run_id", "ordinal", "op_id", "capture_ordinal"]),
     ("launch_run", &["kernel_id", "run_id", "begin_ns"]),
@@ -49,7 +49,7 @@ pub const SOURCES: [(&str, &[&str]); 7] = [
 
 /// A launch, for the resolver.
 #[derive(Clone, Copy, Debug)]
-pub struct Launch {
+pub struct ResolverLaunch {
     /// Position in [`TensorIndex::runs`].
     pub run: usize,
     /// Its position in the run.
@@ -64,22 +64,22 @@ pub struct Launch {
     pub views_until_ns: i64,
 }
 
-impl Launch {
+impl ResolverLaunch {
     /// True for a node of a graph.
     pub fn is_captured(&self) -> bool {
         self.alive_at != self.ordinal
     }
 }
 
-/// Lifetimes of one run: positions in [`Lives`] are those in the id columns.
+/// Lifetimes of one run: positions in [`MemoryLives`] are those in the id columns.
 #[derive(Debug, Default)]
-pub struct Run {
+pub struct RunLives {
     /// Storages.
-    pub storages: Lives,
+    pub storages: MemoryLives,
     /// Per storage of the run, the position in [`TensorIndex::storage_ids`].
     pub storage_rows: Vec<u32>,
     /// Allocations of the driver.
-    pub allocations: Lives,
+    pub allocations: MemoryLives,
     /// Per allocation of the run, the position in [`TensorIndex::allocation_ids`].
     pub allocation_rows: Vec<u32>,
 }
@@ -88,7 +88,7 @@ pub struct Run {
 #[derive(Debug)]
 pub struct IndexedView {
     /// Its geometry.
-    pub view: View,
+    pub view: TensorView,
     /// The tensor.
     pub tensor_id: u64,
     /// Its storage, as a position in [`TensorIndex::storage_ids`].
@@ -101,9 +101,9 @@ pub struct IndexedView {
 #[derive(Debug, Default)]
 pub struct TensorIndex {
     /// By kernel_id.
-    pub launches: HashMap<u64, Launch>,
+    pub launches: HashMap<u64, ResolverLaunch>,
     /// Lifetimes by run.
-    pub runs: Vec<Run>,
+    pub runs: Vec<RunLives>,
     /// The storage_id of each storage.
     pub storage_ids: Vec<u64>,
     /// The allocation_id of each allocation.
@@ -124,7 +124,7 @@ pub struct TensorIndex {
 
 impl TensorIndex {
     /// Builds the index.
-    pub fn build(sources: &Sources) -> Result<Self> {
+    pub fn build(sources: &IndexTables) -> Result<Self> {
         let mut index = Self::default();
         let mut runs = HashMap::new();
         let ops = index.add_ops(&sources.op)?;
@@ -161,7 +161,7 @@ impl TensorIndex {
 
     fn add_launches(
         &mut self,
-        sources: &Sources,
+        sources: &IndexTables,
         runs: &mut HashMap<u32, usize>,
         ops: &HashMap<u64, u32>,
     ) -> Result<()> {
@@ -187,7 +187,7 @@ impl TensorIndex {
             let capture_end = capture_ordinal.and(op).and_then(op_end);
             self.launches.insert(
                 kernel,
-                Launch {
+                ResolverLaunch {
                     run,
                     ordinal,
                     op,
@@ -199,19 +199,19 @@ impl TensorIndex {
         Ok(())
     }
 
-    fn add_lives(&mut self, sources: &Sources, runs: &HashMap<u32, usize>) -> Result<()> {
-        self.runs.resize_with(runs.len(), Run::default);
+    fn add_lives(&mut self, sources: &IndexTables, runs: &HashMap<u32, usize>) -> Result<()> {
+        self.runs.resize_with(runs.len(), RunLives::default);
         for ((lives, rows), run) in lives(&sources.storage, runs)?.into_iter().zip(&mut self.runs) {
-            (run.storages, run.storage_rows) = (Lives::new(lives), rows);
+            (run.storages, run.storage_rows) = (MemoryLives::new(lives), rows);
         }
         for ((lives, rows), run) in lives(&sources.device_allocation, runs)?.into_iter().zip(&mut self.runs) {
-            (run.allocations, run.allocation_rows) = (Lives::new(lives), rows);
+            (run.allocations, run.allocation_rows) = (MemoryLives::new(lives), rows);
         }
         Ok(())
     }
 
     /// Adds the views. Returns the position of each tensor.
-    fn add_views(&mut self, sources: &Sources, ops: &HashMap<u64, u32>) -> Result<HashMap<u64, u32>> {
+    fn add_views(&mut self, sources: &IndexTables, ops: &HashMap<u64, u32>) -> Result<HashMap<u64, u32>> {
         let op_begins = column::<Int64Type>(&sources.op, "begin_ns")?;
         let storages: HashMap<u64, u32> = self.storage_ids.iter().copied().zip(0..).collect();
         let tensor = &sources.tensor;
@@ -223,7 +223,8 @@ impl TensorIndex {
             let Some(&storage) = storages.get(&storage_ids[row]) else { continue };
             let (sizes, strides) = (numbers(tensor, "sizes", row)?, numbers(tensor, "strides", row)?);
             let element = element_bytes.value(row).into();
-            let Some(view) = View::new(addresses[row], element, sizes.values(), strides.values()) else {
+            let Some(view) = TensorView::new(addresses[row], element, sizes.values(), strides.values())
+            else {
                 continue;
             };
             let op = op_ids.is_valid(row).then(|| ops.get(&op_ids.value(row))).flatten();
@@ -271,7 +272,7 @@ fn starts(owners: usize, sorted: impl Iterator<Item = u32>) -> Vec<u32> {
 }
 
 /// The lifetimes of a table by run, each with its row.
-fn lives(table: &RecordBatch, runs: &HashMap<u32, usize>) -> Result<Vec<(Vec<Life>, Vec<u32>)>> {
+fn lives(table: &RecordBatch, runs: &HashMap<u32, usize>) -> Result<Vec<(Vec<MemoryLife>, Vec<u32>)>> {
     let (lows, sizes, begin_ordinal) =
         (ids(table, "address")?, ids(table, "size_bytes")?, ids(table, "alloc_ordinal")?);
     let dead = column::<UInt64Type>(table, "free_ordinal")?;
@@ -281,7 +282,7 @@ fn lives(table: &RecordBatch, runs: &HashMap<u32, usize>) -> Result<Vec<(Vec<Lif
         let Some(&run) = runs.get(&run_ids.value(row)) else { continue };
         let dead = if dead.is_valid(row) { dead.value(row) } else { u64::MAX };
         let high = lows[row].saturating_add(sizes[row]);
-        lives[run].0.push(Life { low: lows[row], high, begin_ordinal: begin_ordinal[row], dead });
+        lives[run].0.push(MemoryLife { low: lows[row], high, begin_ordinal: begin_ordinal[row], dead });
         lives[run].1.push(position);
     }
     Ok(lives)

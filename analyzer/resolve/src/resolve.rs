@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use datafusion::common::HashMap;
 
-use super::index::{Launch, TensorIndex};
-use super::life::{LiveSet, Piece};
-use super::request::Request;
+use super::index::{ResolverLaunch, TensorIndex};
+use super::life::{AddressPiece, LiveSet};
+use super::request::WarpRequest;
 
 /// Target of an address. The numbers are positions in the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum AddressTarget {
     /// A tensor.
     Tensor(u32),
     /// A storage, at an offset that none of its views covers.
@@ -24,8 +24,8 @@ pub enum Target {
     NotGlobal,
 }
 
-impl Target {
-    /// The texts for [`Target::word`]'s values.
+impl AddressTarget {
+    /// The texts for [`AddressTarget::word`]'s values.
     pub const WORDS: [&str; 5] = ["tensor", "storage", "outside any tensor", "unknown address", "not global"];
 
     /// The text of its kind.
@@ -33,7 +33,7 @@ impl Target {
         Self::WORDS[usize::from(self.word())]
     }
 
-    /// Its kind's position in [`Target::WORDS`].
+    /// Its kind's position in [`AddressTarget::WORDS`].
     pub fn word(self) -> u8 {
         match self {
             Self::Tensor(_) => 0,
@@ -47,9 +47,9 @@ impl Target {
 
 /// Some lanes of a request that belong to one target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Share {
+pub struct LaneShare {
     /// Their target.
-    pub target: Target,
+    pub target: AddressTarget,
     /// The lanes.
     pub lane_mask: u32,
 }
@@ -61,15 +61,15 @@ const DEEPEST_OP: u32 = 256;
 
 /// A range of addresses with one result.
 #[derive(Clone, Copy, Debug)]
-struct Stretch {
+struct AddressStretch {
     low: u64,
     high: u64,
     /// The result, or the pieces' candidates to check, in `candidates`.
-    answer: Result<Target, Candidates>,
+    answer: Result<AddressTarget, TargetCandidates>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Candidates {
+struct TargetCandidates {
     storage: u32,
     start: usize,
     end: usize,
@@ -78,36 +78,36 @@ struct Candidates {
 /// Resolves addresses for one launch after the other. Fastest when launches come in their order, and nodes of a graph
 /// in theirs.
 #[derive(Debug)]
-pub struct Resolver {
+pub struct AddressResolver {
     index: Arc<TensorIndex>,
     /// Per run, its storages and allocations at the last launch.
-    live: Vec<Alive>,
+    live: Vec<LiveObjects>,
     /// The same for nodes of graphs: their captures lie far back, and a shared set would move back and forth.
-    live_in_capture: Vec<Alive>,
+    live_in_capture: Vec<LiveObjects>,
     /// True if `live_in_capture` is in use.
     is_in_capture: bool,
     kernel_id: Option<u64>,
-    launch: Option<Launch>,
+    launch: Option<ResolverLaunch>,
     /// At this launch, the depth of the op of each view, 0 for the running op.
     depths: Option<HashMap<u32, u32>>,
     /// At this launch, the stretches of each requested storage.
-    stretches: HashMap<u32, Vec<Stretch>>,
+    stretches: HashMap<u32, Vec<AddressStretch>>,
     candidates: Vec<u32>,
     /// The stretches that answered last.
-    recent: [Stretch; 4],
+    recent: [AddressStretch; 4],
     oldest: usize,
 }
 
 /// Storages and allocations that live at one moment.
-type Alive = (LiveSet, LiveSet);
+type LiveObjects = (LiveSet, LiveSet);
 
 /// A stretch without addresses.
-const NOWHERE: Stretch = Stretch { low: 1, high: 0, answer: Ok(Target::Unknown) };
+const NOWHERE: AddressStretch = AddressStretch { low: 1, high: 0, answer: Ok(AddressTarget::Unknown) };
 
-impl Resolver {
+impl AddressResolver {
     /// A resolver over an index.
     pub fn new(index: Arc<TensorIndex>) -> Self {
-        let live = || index.runs.iter().map(|_| Alive::default()).collect();
+        let live = || index.runs.iter().map(|_| LiveObjects::default()).collect();
         Self {
             live: live(),
             live_in_capture: live(),
@@ -145,13 +145,13 @@ impl Resolver {
         self.set(launch);
     }
 
-    fn set(&mut self, launch: Option<Launch>) {
+    fn set(&mut self, launch: Option<ResolverLaunch>) {
         self.launch = launch;
         self.depths = None;
         self.stretches.clear();
         self.candidates.clear();
         self.recent = [NOWHERE; 4];
-        if let Some(Launch { run, alive_at, .. }) = launch {
+        if let Some(ResolverLaunch { run, alive_at, .. }) = launch {
             let live = if self.is_in_capture { &mut self.live_in_capture } else { &mut self.live };
             let (storages, allocations) = &mut live[run];
             storages.move_to(&self.index.runs[run].storages, alive_at);
@@ -160,55 +160,55 @@ impl Resolver {
     }
 
     /// Splits a request's lanes by target at the current launch.
-    pub fn resolve(&mut self, request: &Request<'_>, shares: &mut Vec<Share>) {
+    pub fn resolve(&mut self, request: &WarpRequest<'_>, shares: &mut Vec<LaneShare>) {
         shares.clear();
         if let Some(target) = self.whole(request.address, request.span_bytes) {
-            shares.push(Share { target, lane_mask: request.lane_mask });
+            shares.push(LaneShare { target, lane_mask: request.lane_mask });
             return;
         }
         for (lane, address) in request.addresses() {
             let target = self.target(address);
             match shares.iter_mut().find(|share| share.target == target) {
                 Some(share) => share.lane_mask |= 1 << lane,
-                None => shares.push(Share { target, lane_mask: 1 << lane }),
+                None => shares.push(LaneShare { target, lane_mask: 1 << lane }),
             }
         }
     }
 
     /// Target of all lanes of a request by its span alone. None if single lanes may have others.
     #[inline]
-    pub fn whole(&mut self, address: u64, span_bytes: u64) -> Option<Target> {
+    pub fn whole(&mut self, address: u64, span_bytes: u64) -> Option<AddressTarget> {
         let (target, _, high) = self.around(address)?;
         (address.saturating_add(span_bytes) <= high).then_some(target)
     }
 
     /// Target of an address, and of all others from a lowest one to below a highest one. None if views have gaps there.
     #[inline]
-    pub fn around(&mut self, address: u64) -> Option<(Target, u64, u64)> {
-        let Stretch { low, high, answer } = self.stretch(address);
+    pub fn around(&mut self, address: u64) -> Option<(AddressTarget, u64, u64)> {
+        let AddressStretch { low, high, answer } = self.stretch(address);
         answer.ok().map(|target| (target, low, high))
     }
 
     /// Target of one address at the current launch.
-    pub fn target(&mut self, address: u64) -> Target {
+    pub fn target(&mut self, address: u64) -> AddressTarget {
         match self.stretch(address).answer {
             Ok(target) => target,
-            Err(Candidates { storage, start, end }) => {
+            Err(TargetCandidates { storage, start, end }) => {
                 let holds = |view: &&u32| self.index.views[**view as usize].view.holds(address);
                 self.candidates[start..end]
                     .iter()
                     .find(holds)
-                    .map_or(Target::Storage(storage), |&v| Target::Tensor(v))
+                    .map_or(AddressTarget::Storage(storage), |&v| AddressTarget::Tensor(v))
             }
         }
     }
 
     /// The storage of a target.
-    pub fn storage(&self, target: Target) -> Option<u32> {
+    pub fn storage(&self, target: AddressTarget) -> Option<u32> {
         match target {
-            Target::Tensor(view) => self.index.views.get(view as usize).map(|view| view.storage),
-            Target::Storage(storage) => Some(storage),
-            Target::Allocation(_) | Target::Unknown | Target::NotGlobal => None,
+            AddressTarget::Tensor(view) => self.index.views.get(view as usize).map(|view| view.storage),
+            AddressTarget::Storage(storage) => Some(storage),
+            AddressTarget::Allocation(_) | AddressTarget::Unknown | AddressTarget::NotGlobal => None,
         }
     }
 
@@ -226,20 +226,22 @@ impl Resolver {
     }
 
     /// The identities of a target: storage, tensor, allocation.
-    pub fn ids(index: &TensorIndex, target: Target) -> (Option<u64>, Option<u64>, Option<u64>) {
+    pub fn ids(index: &TensorIndex, target: AddressTarget) -> (Option<u64>, Option<u64>, Option<u64>) {
         match target {
-            Target::Tensor(view) => {
+            AddressTarget::Tensor(view) => {
                 let view = &index.views[view as usize];
                 (Some(index.storage_ids[view.storage as usize]), Some(view.tensor_id), None)
             }
-            Target::Storage(storage) => (Some(index.storage_ids[storage as usize]), None, None),
-            Target::Allocation(allocation) => (None, None, Some(index.allocation_ids[allocation as usize])),
-            Target::Unknown | Target::NotGlobal => (None, None, None),
+            AddressTarget::Storage(storage) => (Some(index.storage_ids[storage as usize]), None, None),
+            AddressTarget::Allocation(allocation) => {
+                (None, None, Some(index.allocation_ids[allocation as usize]))
+            }
+            AddressTarget::Unknown | AddressTarget::NotGlobal => (None, None, None),
         }
     }
 
     #[inline]
-    fn stretch(&mut self, address: u64) -> Stretch {
+    fn stretch(&mut self, address: u64) -> AddressStretch {
         for stretch in self.recent {
             if stretch.low <= address && address < stretch.high {
                 return stretch;
@@ -251,42 +253,48 @@ impl Resolver {
         stretch
     }
 
-    fn look_up(&mut self, address: u64) -> Stretch {
+    fn look_up(&mut self, address: u64) -> AddressStretch {
         let Some(launch) = self.launch else {
-            return Stretch { low: 0, high: u64::MAX, answer: Ok(Target::Unknown) };
+            return AddressStretch { low: 0, high: u64::MAX, answer: Ok(AddressTarget::Unknown) };
         };
         let live = if self.is_in_capture { &self.live_in_capture } else { &self.live };
         let (storages, allocations) = &live[launch.run];
         let run = &self.index.runs[launch.run];
         match (storages.find(address), allocations.find(address)) {
             (Ok(piece), _) => self.in_storage(piece, run.storage_rows[piece.life as usize], address, launch),
-            (Err(gap), Ok(piece)) => Stretch {
+            (Err(gap), Ok(piece)) => AddressStretch {
                 low: gap.low.max(piece.low),
                 high: gap.high.min(piece.high),
-                answer: Ok(Target::Allocation(run.allocation_rows[piece.life as usize])),
+                answer: Ok(AddressTarget::Allocation(run.allocation_rows[piece.life as usize])),
             },
-            (Err(gap), Err(other)) => Stretch {
+            (Err(gap), Err(other)) => AddressStretch {
                 low: gap.low.max(other.low),
                 high: gap.high.min(other.high),
-                answer: Ok(Target::Unknown),
+                answer: Ok(AddressTarget::Unknown),
             },
         }
     }
 
-    fn in_storage(&mut self, piece: Piece, storage: u32, address: u64, launch: Launch) -> Stretch {
+    fn in_storage(
+        &mut self,
+        piece: AddressPiece,
+        storage: u32,
+        address: u64,
+        launch: ResolverLaunch,
+    ) -> AddressStretch {
         if !self.stretches.contains_key(&storage) {
             let stretches = self.divide(storage, launch);
             self.stretches.insert(storage, stretches);
         }
         let stretches = &self.stretches[&storage];
         let after = stretches.partition_point(|stretch| stretch.low <= address);
-        let whole = Stretch { low: 0, high: u64::MAX, answer: Ok(Target::Storage(storage)) };
+        let whole = AddressStretch { low: 0, high: u64::MAX, answer: Ok(AddressTarget::Storage(storage)) };
         let stretch = after.checked_sub(1).and_then(|place| stretches.get(place)).copied().unwrap_or(whole);
-        Stretch { low: stretch.low.max(piece.low), high: stretch.high.min(piece.high), ..stretch }
+        AddressStretch { low: stretch.low.max(piece.low), high: stretch.high.min(piece.high), ..stretch }
     }
 
     /// Divides the address space by the views of a storage, the preferred one first in each stretch.
-    fn divide(&mut self, storage: u32, launch: Launch) -> Vec<Stretch> {
+    fn divide(&mut self, storage: u32, launch: ResolverLaunch) -> Vec<AddressStretch> {
         let order = self.preference(storage, launch);
         let index = Arc::clone(&self.index);
         let view = |place: usize| &index.views[order[place] as usize].view;
@@ -297,7 +305,7 @@ impl Resolver {
         let mut opening: Vec<usize> = (0..order.len()).collect();
         opening.sort_unstable_by_key(|&place| view(place).low);
         let mut opening = opening.into_iter().peekable();
-        let (mut open, mut stretches) = (BTreeSet::new(), Vec::<Stretch>::new());
+        let (mut open, mut stretches) = (BTreeSet::new(), Vec::<AddressStretch>::new());
         for bound in bounds.windows(2) {
             open.retain(|&place| view(place).high > bound[0]);
             while let Some(place) = opening.next_if(|&place| view(place).low <= bound[0]) {
@@ -306,7 +314,7 @@ impl Resolver {
             let answer = self.candidates_of(&open, &order, storage);
             match stretches.last_mut() {
                 Some(last) if self.same(last.answer, answer) => last.high = bound[1],
-                _ => stretches.push(Stretch { low: bound[0], high: bound[1], answer }),
+                _ => stretches.push(AddressStretch { low: bound[0], high: bound[1], answer }),
             }
         }
         stretches
@@ -318,13 +326,13 @@ impl Resolver {
         open: &BTreeSet<usize>,
         order: &[u32],
         storage: u32,
-    ) -> Result<Target, Candidates> {
+    ) -> Result<AddressTarget, TargetCandidates> {
         let start = self.candidates.len();
         for &place in open.iter().take(MAX_CANDIDATES) {
             let view = order[place];
             let is_dense = self.index.views[view as usize].view.is_dense;
             if is_dense && self.candidates.len() == start {
-                return Ok(Target::Tensor(view));
+                return Ok(AddressTarget::Tensor(view));
             }
             self.candidates.push(view);
             if is_dense {
@@ -332,10 +340,18 @@ impl Resolver {
             }
         }
         let end = self.candidates.len();
-        if start == end { Ok(Target::Storage(storage)) } else { Err(Candidates { storage, start, end }) }
+        if start == end {
+            Ok(AddressTarget::Storage(storage))
+        } else {
+            Err(TargetCandidates { storage, start, end })
+        }
     }
 
-    fn same(&self, a: Result<Target, Candidates>, b: Result<Target, Candidates>) -> bool {
+    fn same(
+        &self,
+        a: Result<AddressTarget, TargetCandidates>,
+        b: Result<AddressTarget, TargetCandidates>,
+    ) -> bool {
         match (a, b) {
             (Ok(a), Ok(b)) => a == b,
             (Err(a), Err(b)) => self.candidates[a.start..a.end] == self.candidates[b.start..b.end],
@@ -344,7 +360,7 @@ impl Resolver {
     }
 
     /// The views of a storage that exist at the launch, the preferred one first.
-    fn preference(&mut self, storage: u32, launch: Launch) -> Vec<u32> {
+    fn preference(&mut self, storage: u32, launch: ResolverLaunch) -> Vec<u32> {
         let index = Arc::clone(&self.index);
         let views = index.storage_views[storage as usize]..index.storage_views[storage as usize + 1];
         let mut order: Vec<u32> =

@@ -12,18 +12,18 @@ use stallmap::error::AnalyzeError;
 use stallmap::session::Session;
 use tokio::sync::OnceCell;
 
-use relations::Relations;
+use relations::CatalogRelations;
 
 /// The schema of the catalog.
 const SCHEMA: &str = "pg_catalog";
 
 /// The catalog of a session. It is built when a statement asks for it: the columns of all views must be planned.
 #[derive(Default)]
-pub(crate) struct Catalog {
+pub(crate) struct SessionCatalog {
     built: OnceCell<()>,
 }
 
-impl Catalog {
+impl SessionCatalog {
     /// Adds the functions that need no relations.
     pub(crate) fn new(session: &Session) -> Self {
         let first = session.captures().first().map_or("", |capture| capture.name.as_str());
@@ -43,7 +43,7 @@ impl Catalog {
 }
 
 async fn build(session: &Session) -> Result<(), AnalyzeError> {
-    let relations = Arc::new(Relations::of(session).await?);
+    let relations = Arc::new(CatalogRelations::of(session).await?);
     let schema = Arc::new(MemorySchemaProvider::new());
     for (name, table) in tables::all(&relations)? {
         schema.register_table(name.to_owned(), table)?;

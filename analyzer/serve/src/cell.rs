@@ -9,21 +9,21 @@ use arrow::datatypes::{
 use arrow::error::ArrowError;
 use bytes::{BufMut as _, BytesMut};
 
-use crate::kind::{ColumnType, Kind};
-use crate::message::{Format, close, put_count};
+use crate::kind::{ColumnType, PostgresType};
+use crate::message::{ValueFormat, close, put_count};
 
 /// Days and microseconds from 1970 to 2000, where PostgreSQL's dates begin.
 pub(crate) const EPOCH_DAYS: i32 = 10_957;
 pub(crate) const EPOCH_MICROSECONDS: i64 = 946_684_800_000_000;
 
 /// The columns of a batch, ready to be written.
-pub(crate) struct Cells {
-    columns: Vec<(Kind, bool, Format, ArrayRef)>,
+pub(crate) struct BatchCells {
+    columns: Vec<(PostgresType, bool, ValueFormat, ArrayRef)>,
 }
 
-impl Cells {
+impl BatchCells {
     /// The columns in the types that were announced.
-    pub(crate) fn of(batch: &RecordBatch, types: &[(ColumnType, Format)]) -> Result<Self, ArrowError> {
+    pub(crate) fn of(batch: &RecordBatch, types: &[(ColumnType, ValueFormat)]) -> Result<Self, ArrowError> {
         let columns = batch.columns().iter().zip(types).map(|(array, (column, format))| {
             Ok((column.kind, column.is_array, *format, column.prepared(array)?))
         });
@@ -44,10 +44,12 @@ impl Cells {
             let at = out.len();
             out.put_u32(0);
             match (is_array, format) {
-                (false, Format::Text) => put_text(*kind, array, row, out),
-                (false, Format::Binary) => put_binary(*kind, array, row, out),
-                (true, Format::Text) => put_text_array(*kind, &array.as_list::<i32>().value(row), out),
-                (true, Format::Binary) => put_binary_array(*kind, &array.as_list::<i32>().value(row), out),
+                (false, ValueFormat::Text) => put_text(*kind, array, row, out),
+                (false, ValueFormat::Binary) => put_binary(*kind, array, row, out),
+                (true, ValueFormat::Text) => put_text_array(*kind, &array.as_list::<i32>().value(row), out),
+                (true, ValueFormat::Binary) => {
+                    put_binary_array(*kind, &array.as_list::<i32>().value(row), out);
+                }
             }
             close_value(out, at);
         }
@@ -61,16 +63,18 @@ fn close_value(out: &mut BytesMut, at: usize) {
     out[at..at + 4].copy_from_slice(&length.to_be_bytes());
 }
 
-fn put_text(kind: Kind, array: &ArrayRef, row: usize, out: &mut BytesMut) {
+fn put_text(kind: PostgresType, array: &ArrayRef, row: usize, out: &mut BytesMut) {
     match kind {
-        Kind::Bool => out.put_u8(if array.as_boolean().value(row) { b't' } else { b'f' }),
-        Kind::Int2 => write(out, array.as_primitive::<Int16Type>().value(row)),
-        Kind::Int4 => write(out, array.as_primitive::<Int32Type>().value(row)),
-        Kind::Int8 => write(out, array.as_primitive::<Int64Type>().value(row)),
-        Kind::Float4 => write_float(out, array.as_primitive::<Float32Type>().value(row)),
-        Kind::Float8 => write_float(out, array.as_primitive::<Float64Type>().value(row)),
-        Kind::Numeric | Kind::Text => out.put_slice(array.as_string::<i32>().value(row).as_bytes()),
-        Kind::Bytes => {
+        PostgresType::Bool => out.put_u8(if array.as_boolean().value(row) { b't' } else { b'f' }),
+        PostgresType::Int2 => write(out, array.as_primitive::<Int16Type>().value(row)),
+        PostgresType::Int4 => write(out, array.as_primitive::<Int32Type>().value(row)),
+        PostgresType::Int8 => write(out, array.as_primitive::<Int64Type>().value(row)),
+        PostgresType::Float4 => write_float(out, array.as_primitive::<Float32Type>().value(row)),
+        PostgresType::Float8 => write_float(out, array.as_primitive::<Float64Type>().value(row)),
+        PostgresType::Numeric | PostgresType::Text => {
+            out.put_slice(array.as_string::<i32>().value(row).as_bytes());
+        }
+        PostgresType::Bytes => {
             out.put_slice(b"\\x");
             array
                 .as_binary::<i32>()
@@ -78,18 +82,18 @@ fn put_text(kind: Kind, array: &ArrayRef, row: usize, out: &mut BytesMut) {
                 .iter()
                 .for_each(|byte| write(out, format_args!("{byte:02x}")));
         }
-        Kind::Date => {
+        PostgresType::Date => {
             let date = array.as_primitive::<Date32Type>().value_as_date(row);
             if let Some(date) = date {
                 write(out, date);
             }
         }
-        Kind::Timestamp | Kind::TimestampTz => {
+        PostgresType::Timestamp | PostgresType::TimestampTz => {
             let time = array.as_primitive::<TimestampMicrosecondType>().value_as_datetime(row);
             if let Some(time) = time {
                 write(out, time);
             }
-            if kind == Kind::TimestampTz {
+            if kind == PostgresType::TimestampTz {
                 out.put_slice(b"+00");
             }
         }
@@ -109,19 +113,21 @@ fn write_float<T: Into<f64> + std::fmt::Debug + Copy>(out: &mut BytesMut, value:
     }
 }
 
-fn put_binary(kind: Kind, array: &ArrayRef, row: usize, out: &mut BytesMut) {
+fn put_binary(kind: PostgresType, array: &ArrayRef, row: usize, out: &mut BytesMut) {
     match kind {
-        Kind::Bool => out.put_u8(u8::from(array.as_boolean().value(row))),
-        Kind::Int2 => out.put_i16(array.as_primitive::<Int16Type>().value(row)),
-        Kind::Int4 => out.put_i32(array.as_primitive::<Int32Type>().value(row)),
-        Kind::Int8 => out.put_i64(array.as_primitive::<Int64Type>().value(row)),
-        Kind::Float4 => out.put_f32(array.as_primitive::<Float32Type>().value(row)),
-        Kind::Float8 => out.put_f64(array.as_primitive::<Float64Type>().value(row)),
-        Kind::Numeric => put_numeric(array.as_string::<i32>().value(row), out),
-        Kind::Text => out.put_slice(array.as_string::<i32>().value(row).as_bytes()),
-        Kind::Bytes => out.put_slice(array.as_binary::<i32>().value(row)),
-        Kind::Date => out.put_i32(array.as_primitive::<Date32Type>().value(row).saturating_sub(EPOCH_DAYS)),
-        Kind::Timestamp | Kind::TimestampTz => {
+        PostgresType::Bool => out.put_u8(u8::from(array.as_boolean().value(row))),
+        PostgresType::Int2 => out.put_i16(array.as_primitive::<Int16Type>().value(row)),
+        PostgresType::Int4 => out.put_i32(array.as_primitive::<Int32Type>().value(row)),
+        PostgresType::Int8 => out.put_i64(array.as_primitive::<Int64Type>().value(row)),
+        PostgresType::Float4 => out.put_f32(array.as_primitive::<Float32Type>().value(row)),
+        PostgresType::Float8 => out.put_f64(array.as_primitive::<Float64Type>().value(row)),
+        PostgresType::Numeric => put_numeric(array.as_string::<i32>().value(row), out),
+        PostgresType::Text => out.put_slice(array.as_string::<i32>().value(row).as_bytes()),
+        PostgresType::Bytes => out.put_slice(array.as_binary::<i32>().value(row)),
+        PostgresType::Date => {
+            out.put_i32(array.as_primitive::<Date32Type>().value(row).saturating_sub(EPOCH_DAYS));
+        }
+        PostgresType::Timestamp | PostgresType::TimestampTz => {
             let microseconds = array.as_primitive::<TimestampMicrosecondType>().value(row);
             out.put_i64(microseconds.saturating_sub(EPOCH_MICROSECONDS));
         }
@@ -153,7 +159,7 @@ fn put_numeric(text: &str, out: &mut BytesMut) {
 }
 
 /// `{1,NULL,"text"}`
-fn put_text_array(kind: Kind, items: &ArrayRef, out: &mut BytesMut) {
+fn put_text_array(kind: PostgresType, items: &ArrayRef, out: &mut BytesMut) {
     out.put_u8(b'{');
     for row in 0..items.len() {
         if row > 0 {
@@ -165,7 +171,10 @@ fn put_text_array(kind: Kind, items: &ArrayRef, out: &mut BytesMut) {
         }
         let mut item = BytesMut::new();
         put_text(kind, items, row, &mut item);
-        if matches!(kind, Kind::Text | Kind::Bytes | Kind::Timestamp | Kind::TimestampTz) {
+        if matches!(
+            kind,
+            PostgresType::Text | PostgresType::Bytes | PostgresType::Timestamp | PostgresType::TimestampTz
+        ) {
             put_quoted(&item, out);
         } else {
             out.put_slice(&item);
@@ -186,7 +195,7 @@ fn put_quoted(item: &[u8], out: &mut BytesMut) {
 }
 
 /// Dimensions, a mark for nulls, the type, the length and the first index, then the items.
-fn put_binary_array(kind: Kind, items: &ArrayRef, out: &mut BytesMut) {
+fn put_binary_array(kind: PostgresType, items: &ArrayRef, out: &mut BytesMut) {
     out.put_u32(u32::from(!items.is_empty()));
     out.put_u32(u32::from(items.null_count() > 0));
     out.put_u32(kind.type_id());

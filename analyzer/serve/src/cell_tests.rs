@@ -9,18 +9,18 @@ use arrow::datatypes::{DataType, Field, Schema};
 use super::*;
 
 /// A value's bytes behind the header of its row.
-fn written(array: ArrayRef, format: Format) -> Vec<u8> {
+fn written(array: ArrayRef, format: ValueFormat) -> Vec<u8> {
     let column = ColumnType::of(array.data_type());
     let schema = Schema::new(vec![Field::new("x", array.data_type().clone(), true)]);
     let batch = RecordBatch::try_new(Arc::new(schema), vec![array]).unwrap();
     let mut out = BytesMut::new();
-    Cells::of(&batch, &[(column, format)]).unwrap().put(0, &mut out);
+    BatchCells::of(&batch, &[(column, format)]).unwrap().put(0, &mut out);
     assert_eq!(u32::from_be_bytes(out[1..5].try_into().unwrap()) as usize, out.len() - 1);
     out[11..].to_vec()
 }
 
 fn text(array: ArrayRef) -> String {
-    String::from_utf8(written(array, Format::Text)).unwrap()
+    String::from_utf8(written(array, ValueFormat::Text)).unwrap()
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn texts_are_those_of_postgresql() {
 
 #[test]
 fn numbers_of_64_bits_are_binary_numerics() {
-    let numeric = |value: u64| written(Arc::new(UInt64Array::from(vec![value])), Format::Binary);
+    let numeric = |value: u64| written(Arc::new(UInt64Array::from(vec![value])), ValueFormat::Binary);
     assert_eq!(numeric(0), [0, 0, 0, 0, 0, 0, 0, 0]);
     assert_eq!(numeric(10_000), [0, 1, 0, 1, 0, 0, 0, 0, 0, 1]);
     // 1844 6744 0737 0955 1615
@@ -55,12 +55,12 @@ fn numbers_of_64_bits_are_binary_numerics() {
 
 #[test]
 fn a_null_has_no_bytes() {
-    assert!(written(Arc::new(Int64Array::from(vec![None])), Format::Binary).is_empty());
+    assert!(written(Arc::new(Int64Array::from(vec![None])), ValueFormat::Binary).is_empty());
 }
 
 #[test]
 fn binary_values_are_big_endian() {
-    assert_eq!(written(Arc::new(Int64Array::from(vec![-2])), Format::Binary), (-2_i64).to_be_bytes());
+    assert_eq!(written(Arc::new(Int64Array::from(vec![-2])), ValueFormat::Binary), (-2_i64).to_be_bytes());
     let time = TimestampNanosecondArray::from(vec![946_684_801_000_000_000]);
-    assert_eq!(written(Arc::new(time), Format::Binary), 1_000_000_i64.to_be_bytes());
+    assert_eq!(written(Arc::new(time), ValueFormat::Binary), 1_000_000_i64.to_be_bytes());
 }

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use stallmap_console::args::serve::Serve;
-use stallmap_console::exit::{Failure, IO, Outcome, USAGE};
+use stallmap_console::args::serve::ServeArgs;
+use stallmap_console::exit::{CommandFailure, IO, Outcome, USAGE};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
 /// An address to listen on, with its certificate.
-pub struct Endpoint {
+pub struct ListenEndpoint {
     /// The address, as given.
     pub address: SocketAddr,
     /// TLS, if a certificate was given.
@@ -22,13 +22,13 @@ pub struct Endpoint {
     pub is_local: bool,
 }
 
-impl Endpoint {
+impl ListenEndpoint {
     /// Checks the address and reads the certificate. Beyond loopback there must be one. Clients that negotiate a protocol
     /// within TLS (ALPN) must have one of these.
     ///
     /// # Errors
     /// Fails if the text is no address, the certificate cannot be read, or an address beyond loopback has none.
-    pub fn of(text: &str, args: &Serve, protocols: &[&str]) -> Outcome<Self> {
+    pub fn of(text: &str, args: &ServeArgs, protocols: &[&str]) -> Outcome<Self> {
         let address = address(text)?;
         let tls = match (&args.tls_cert, &args.tls_key) {
             (Some(certificate), Some(key)) => Some(acceptor(certificate, key, protocols)?),
@@ -39,7 +39,7 @@ impl Endpoint {
             let message =
                 format!("{address} is beyond loopback, and passwords and rows would be sent in the clear");
             let hint = "add --tls-cert CERT.pem --tls-key KEY.pem, or listen on 127.0.0.1 and forward the port with ssh -L";
-            return Err(Failure::message(USAGE, message).hint(hint.to_owned()));
+            return Err(CommandFailure::message(USAGE, message).hint(hint.to_owned()));
         }
         Ok(Self { address, tls, is_local })
     }
@@ -51,10 +51,10 @@ impl Endpoint {
     pub async fn bound(&self, option: &str) -> Outcome<(TcpListener, SocketAddr)> {
         let given = self.address;
         let listener = TcpListener::bind(given).await.map_err(|error| {
-            let failure = Failure::io(error, format!("listen on {given}"));
+            let failure = CommandFailure::io(error, format!("listen on {given}"));
             failure.hint(format!("choose another port, or 0 for a free one: {option} 127.0.0.1:0"))
         })?;
-        let address = listener.local_addr().map_err(|error| Failure::io(error, "read the port"))?;
+        let address = listener.local_addr().map_err(|error| CommandFailure::io(error, "read the port"))?;
         Ok((listener, address))
     }
 }
@@ -62,7 +62,7 @@ impl Endpoint {
 /// The address of a text such as `127.0.0.1:5433` or `localhost:5433`.
 fn address(text: &str) -> Outcome<SocketAddr> {
     let wrong = |reason: String| {
-        Failure::message(USAGE, format!("`{text}` is not an address: {reason}"))
+        CommandFailure::message(USAGE, format!("`{text}` is not an address: {reason}"))
             .hint("write a host and a port, such as 127.0.0.1:5433".to_owned())
     };
     let found = text.to_socket_addrs().map_err(|error| wrong(error.to_string()))?;
@@ -75,7 +75,7 @@ fn address(text: &str) -> Outcome<SocketAddr> {
 /// TLS with a certificate and its key.
 fn acceptor(certificate: &Path, key: &Path, protocols: &[&str]) -> Outcome<TlsAcceptor> {
     let wrong = |path: &Path, error: &dyn std::fmt::Display| {
-        Failure::message(IO, format!("read `{}`: {error}", path.display()))
+        CommandFailure::message(IO, format!("read `{}`: {error}", path.display()))
             .hint("both files are in PEM form: CERTIFICATE, and PRIVATE KEY".to_owned())
     };
     let chain = CertificateDer::pem_file_iter(certificate).and_then(Iterator::collect);

@@ -5,28 +5,28 @@ use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
 use stallmap::error::AnalyzeError;
 use stallmap::session::Session;
-use stallmap_console::exit::{Failure, QUERY};
+use stallmap_console::exit::{CommandFailure, QUERY};
 use stallmap_console::explain::explain_in;
 
-use crate::message::Reply;
-use crate::wire::Wire;
+use crate::message::ServerMessage;
+use crate::wire::ClientWire;
 
 /// A failure with its code.
 #[derive(Debug)]
-pub struct Refusal {
+pub struct CodedFailure {
     state: &'static str,
-    failure: Failure,
+    failure: CommandFailure,
 }
 
-impl Refusal {
+impl CodedFailure {
     /// A failure with a code of PostgreSQL.
-    pub fn new(state: &'static str, failure: Failure) -> Self {
+    pub fn new(state: &'static str, failure: CommandFailure) -> Self {
         Self { state, failure }
     }
 
     /// A message and a hint with a code of PostgreSQL.
     pub fn message(state: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { state, failure: Failure::message(QUERY, message.into()).hint(hint.into()) }
+        Self { state, failure: CommandFailure::message(QUERY, message.into()).hint(hint.into()) }
     }
 
     /// Why a statement failed.
@@ -36,7 +36,7 @@ impl Refusal {
 
     /// A statement that no part of the protocol allows.
     pub fn protocol(message: impl Into<String>) -> Self {
-        Self { state: "08P01", failure: Failure::message(QUERY, message.into()) }
+        Self { state: "08P01", failure: CommandFailure::message(QUERY, message.into()) }
     }
 
     /// Its code.
@@ -45,17 +45,17 @@ impl Refusal {
     }
 
     /// Its message, excerpt and hint.
-    pub fn failure(&self) -> &Failure {
+    pub fn failure(&self) -> &CommandFailure {
         &self.failure
     }
 
     /// Sends it as an error of a statement, or as the end of the connection.
-    pub(crate) fn send(&self, wire: &mut Wire, is_fatal: bool) {
+    pub(crate) fn send(&self, wire: &mut ClientWire, is_fatal: bool) {
         let (reason, severity) = (self.failure.reason(), if is_fatal { "FATAL" } else { "ERROR" });
         let mut fields = vec![(b'S', severity), (b'V', severity), (b'C', self.state), (b'M', &reason)];
         fields.extend(self.failure.excerpt_text().map(|excerpt| (b'D', excerpt)));
         fields.extend(self.failure.hint_text().map(|hint| (b'H', hint)));
-        wire.send(&Reply::Error(&fields));
+        wire.send(&ServerMessage::Error(&fields));
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use stallmap::location::Location;
+use stallmap::location::CaptureLocation;
 use stallmap_console::args::named::{NamedCapture, with_names};
-use stallmap_console::exit::{Failure, Outcome};
+use stallmap_console::exit::{CommandFailure, Outcome};
 
 /// Most captures of a folder.
 const MAX_CAPTURES: usize = 1_000;
@@ -13,8 +13,8 @@ const MAX_CAPTURES: usize = 1_000;
 ///
 /// # Errors
 /// Fails if a folder cannot be read.
-pub fn captures(given: &[NamedCapture]) -> Outcome<Vec<(Option<String>, Location)>> {
-    let mut captures: Vec<(Option<String>, Location)> = Vec::new();
+pub fn captures(given: &[NamedCapture]) -> Outcome<Vec<(Option<String>, CaptureLocation)>> {
+    let mut captures: Vec<(Option<String>, CaptureLocation)> = Vec::new();
     for capture in given {
         let files = match &capture.name {
             None => files(&capture.path)?,
@@ -29,11 +29,11 @@ pub fn captures(given: &[NamedCapture]) -> Outcome<Vec<(Option<String>, Location
 }
 
 /// The captures in a folder by name. None for a file and for a capture that is a folder.
-fn files(folder: &Path) -> Outcome<Vec<Location>> {
+fn files(folder: &Path) -> Outcome<Vec<CaptureLocation>> {
     if !folder.is_dir() {
         return Ok(Vec::new());
     }
-    let wrong = |error| Failure::io(error, format!("read the folder `{}`", folder.display()));
+    let wrong = |error| CommandFailure::io(error, format!("read the folder `{}`", folder.display()));
     let mut paths = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(wrong)? {
         let path = entry.map_err(wrong)?.path();
@@ -42,5 +42,5 @@ fn files(folder: &Path) -> Outcome<Vec<Location>> {
         }
     }
     paths.sort();
-    Ok(paths.into_iter().map(Location::from).collect())
+    Ok(paths.into_iter().map(CaptureLocation::from).collect())
 }

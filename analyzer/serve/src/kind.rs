@@ -10,7 +10,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 /// A type of PostgreSQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum PostgresType {
     Bool,
     Int2,
     Int4,
@@ -30,11 +30,11 @@ pub(crate) enum Kind {
 /// The type of a column: a kind, or arrays of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ColumnType {
-    pub(crate) kind: Kind,
+    pub(crate) kind: PostgresType,
     pub(crate) is_array: bool,
 }
 
-impl Kind {
+impl PostgresType {
     pub(crate) const ALL: [Self; 12] = [
         Self::Bool,
         Self::Int2,
@@ -140,9 +140,9 @@ impl ColumnType {
             DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _)
                 if !item.data_type().is_nested() =>
             {
-                Self { kind: Kind::of(item.data_type()), is_array: true }
+                Self { kind: PostgresType::of(item.data_type()), is_array: true }
             }
-            other => Self { kind: Kind::of(other), is_array: false },
+            other => Self { kind: PostgresType::of(other), is_array: false },
         }
     }
 
@@ -167,7 +167,7 @@ impl ColumnType {
             if self.is_array { DataType::List(Arc::new(Field::new_list_field(item, true))) } else { item };
         if *array.data_type() == wanted {
             Ok(Arc::clone(array))
-        } else if self.kind == Kind::Text && array.data_type().is_nested() && !self.is_array {
+        } else if self.kind == PostgresType::Text && array.data_type().is_nested() && !self.is_array {
             shown(array)
         } else {
             cast(array, &wanted)

@@ -36,27 +36,27 @@ pub mod work;
 
 use std::sync::Arc;
 
-use stallmap_console::args::serve::Serve;
-use stallmap_console::context::Context;
+use stallmap_console::args::serve::ServeArgs;
+use stallmap_console::context::CommandContext;
 use stallmap_console::exit::Outcome;
 use stallmap_console::output;
 
-use server::Server;
-use settings::Settings;
+use server::PostgresListener;
+use settings::ServeSettings;
 use threads::{network_thread, query_threads};
 
 /// Serves until a signal ends the program.
-pub fn run(context: &Context, args: &Serve) -> Outcome {
+pub fn run(context: &CommandContext, args: &ServeArgs) -> Outcome {
     if let Some(address) = &args.http {
         return web::run(context, args, address);
     }
-    let settings = Settings::of(args)?;
+    let settings = ServeSettings::of(args)?;
     let captures = folder::captures(&args.captures)?;
     let session = context.open(&captures)?;
     let queries = query_threads()?;
     network_thread()?.block_on(async {
         let (listener, address) = settings.endpoint.bound("--postgres").await?;
         output::print(&settings.welcome(address))?;
-        Arc::new(Server::new(session, settings, queries.handle().clone())).listen(&listener).await
+        Arc::new(PostgresListener::new(session, settings, queries.handle().clone())).listen(&listener).await
     })
 }

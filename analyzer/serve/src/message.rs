@@ -6,20 +6,20 @@ use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 
 /// A message that cannot be read.
 #[derive(Debug)]
-pub(crate) struct Malformed;
+pub(crate) struct UnreadableMessage;
 
-type Read<T> = Result<T, Malformed>;
+type ReadMessage<T> = Result<T, UnreadableMessage>;
 
 /// The format of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Format {
+pub(crate) enum ValueFormat {
     Text,
     Binary,
 }
 
 /// A message of a client that gave the password.
 #[derive(Debug)]
-pub(crate) enum Request {
+pub(crate) enum ClientMessage {
     /// Statements as text, answered at once.
     Query(String),
     Parse {
@@ -27,7 +27,7 @@ pub(crate) enum Request {
         sql: String,
         types: Vec<u32>,
     },
-    Bind(Bind),
+    Bind(BindMessage),
     DescribeStatement(String),
     DescribePortal(String),
     /// A portal, and the most rows, or 0 for all.
@@ -46,16 +46,16 @@ pub(crate) enum Request {
 
 /// Values for a prepared statement.
 #[derive(Debug)]
-pub(crate) struct Bind {
+pub(crate) struct BindMessage {
     pub(crate) portal: String,
     pub(crate) statement: String,
-    pub(crate) values: Vec<(Format, Option<Bytes>)>,
-    pub(crate) results: Vec<Format>,
+    pub(crate) values: Vec<(ValueFormat, Option<Bytes>)>,
+    pub(crate) results: Vec<ValueFormat>,
 }
 
 /// The first message of a connection.
 #[derive(Debug, PartialEq)]
-pub(crate) enum First {
+pub(crate) enum StartMessage {
     /// `SSLRequest`: the client wants encryption.
     Tls,
     /// `GSSENCRequest`: it wants encryption by GSSAPI.
@@ -66,9 +66,9 @@ pub(crate) enum First {
     Start { major: u16, minor: u16, options: Vec<String> },
 }
 
-impl First {
-    pub(crate) fn read(body: Bytes) -> Read<Self> {
-        let mut body = Body(body);
+impl StartMessage {
+    pub(crate) fn read(body: Bytes) -> ReadMessage<Self> {
+        let mut body = MessageBody(body);
         Ok(match body.u32()? {
             80_877_103 => Self::Tls,
             80_877_104 => Self::Gss,
@@ -90,22 +90,24 @@ impl First {
     }
 }
 
-impl Request {
-    pub(crate) fn read(kind: u8, body: Bytes) -> Read<Self> {
-        let mut body = Body(body);
+impl ClientMessage {
+    pub(crate) fn read(kind: u8, body: Bytes) -> ReadMessage<Self> {
+        let mut body = MessageBody(body);
         Ok(match kind {
             b'Q' => Self::Query(body.text()?),
-            b'P' => Self::Parse { name: body.text()?, sql: body.text()?, types: body.list(Body::u32)? },
+            b'P' => {
+                Self::Parse { name: body.text()?, sql: body.text()?, types: body.list(MessageBody::u32)? }
+            }
             b'B' => Self::Bind(body.bind()?),
             b'D' => match (body.u8()?, body.text()?) {
                 (b'S', name) => Self::DescribeStatement(name),
                 (b'P', name) => Self::DescribePortal(name),
-                _ => return Err(Malformed),
+                _ => return Err(UnreadableMessage),
             },
             b'C' => match (body.u8()?, body.text()?) {
                 (b'S', name) => Self::CloseStatement(name),
                 (b'P', name) => Self::ClosePortal(name),
-                _ => return Err(Malformed),
+                _ => return Err(UnreadableMessage),
             },
             b'E' => Self::Execute { portal: body.text()?, most_rows: body.u32()? as usize },
             b'H' => Self::Flush,
@@ -117,83 +119,83 @@ impl Request {
 }
 
 /// The rest of a message.
-pub(crate) struct Body(pub(crate) Bytes);
+pub(crate) struct MessageBody(pub(crate) Bytes);
 
-impl Body {
-    fn u8(&mut self) -> Read<u8> {
-        self.0.try_get_u8().map_err(|_| Malformed)
+impl MessageBody {
+    fn u8(&mut self) -> ReadMessage<u8> {
+        self.0.try_get_u8().map_err(|_| UnreadableMessage)
     }
 
-    fn u16(&mut self) -> Read<u16> {
-        self.0.try_get_u16().map_err(|_| Malformed)
+    fn u16(&mut self) -> ReadMessage<u16> {
+        self.0.try_get_u16().map_err(|_| UnreadableMessage)
     }
 
-    pub(crate) fn u32(&mut self) -> Read<u32> {
-        self.0.try_get_u32().map_err(|_| Malformed)
+    pub(crate) fn u32(&mut self) -> ReadMessage<u32> {
+        self.0.try_get_u32().map_err(|_| UnreadableMessage)
     }
 
     /// A text up to its zero byte.
-    pub(crate) fn text(&mut self) -> Read<String> {
-        let end = self.0.iter().position(|byte| *byte == 0).ok_or(Malformed)?;
-        let text = String::from_utf8(self.0.split_to(end).to_vec()).map_err(|_| Malformed)?;
+    pub(crate) fn text(&mut self) -> ReadMessage<String> {
+        let end = self.0.iter().position(|byte| *byte == 0).ok_or(UnreadableMessage)?;
+        let text = String::from_utf8(self.0.split_to(end).to_vec()).map_err(|_| UnreadableMessage)?;
         self.0.advance(1);
         Ok(text)
     }
 
-    fn list<T>(&mut self, item: impl Fn(&mut Self) -> Read<T>) -> Read<Vec<T>> {
+    fn list<T>(&mut self, item: impl Fn(&mut Self) -> ReadMessage<T>) -> ReadMessage<Vec<T>> {
         (0..self.u16()?).map(|_| item(self)).collect()
     }
 
-    fn format(&mut self) -> Read<Format> {
+    fn format(&mut self) -> ReadMessage<ValueFormat> {
         match self.u16()? {
-            0 => Ok(Format::Text),
-            1 => Ok(Format::Binary),
-            _ => Err(Malformed),
+            0 => Ok(ValueFormat::Text),
+            1 => Ok(ValueFormat::Binary),
+            _ => Err(UnreadableMessage),
         }
     }
 
     /// A value behind its length. A length of -1 is a null.
-    fn value(&mut self) -> Read<Option<Bytes>> {
+    fn value(&mut self) -> ReadMessage<Option<Bytes>> {
         let length = self.u32()?;
         if length == u32::MAX {
             return Ok(None);
         }
         let length = length as usize;
-        if length > self.0.len() { Err(Malformed) } else { Ok(Some(self.0.split_to(length))) }
+        if length > self.0.len() { Err(UnreadableMessage) } else { Ok(Some(self.0.split_to(length))) }
     }
 
-    fn bind(&mut self) -> Read<Bind> {
+    fn bind(&mut self) -> ReadMessage<BindMessage> {
         let (portal, statement) = (self.text()?, self.text()?);
         let formats = self.list(Self::format)?;
         let values = self.list(Self::value)?;
         let format = |index| nth_format(&formats, index);
         let values = values.into_iter().enumerate().map(|(index, value)| (format(index), value)).collect();
-        Ok(Bind { portal, statement, values, results: self.list(Self::format)? })
+        Ok(BindMessage { portal, statement, values, results: self.list(Self::format)? })
     }
 }
 
 /// The format of a value: none given is text, and one given holds for all.
-pub(crate) fn nth_format(formats: &[Format], index: usize) -> Format {
+pub(crate) fn nth_format(formats: &[ValueFormat], index: usize) -> ValueFormat {
     match formats {
-        [] => Format::Text,
+        [] => ValueFormat::Text,
         [all] => *all,
-        each => each.get(index).copied().unwrap_or(Format::Text),
+        each => each.get(index).copied().unwrap_or(ValueFormat::Text),
     }
 }
 
 /// A column of an answer.
 #[derive(Debug)]
-pub(crate) struct Field<'a> {
+pub(crate) struct AnswerField<'a> {
     pub(crate) name: &'a str,
     pub(crate) type_id: u32,
     /// Bytes of a value, or -1.
     pub(crate) size: i16,
-    pub(crate) format: Format,
+    pub(crate) format: ValueFormat,
 }
 
 /// A message of the server. Rows are written by [`crate::cell`].
 #[derive(Debug)]
-pub(crate) enum Reply<'a> {
+pub(crate) enum ServerMessage<'a> {
     /// A step of the login: its code and its data.
     Login(u32, &'a [u8]),
     /// A setting that clients read.
@@ -213,7 +215,7 @@ pub(crate) enum Reply<'a> {
     NoData,
     Empty,
     Parameters(&'a [u32]),
-    Columns(&'a [Field<'a>]),
+    Columns(&'a [AnswerField<'a>]),
     /// The end of a statement's answer, with its tag.
     Done(Cow<'a, str>),
     /// An error: codes of fields and their texts.
@@ -222,7 +224,7 @@ pub(crate) enum Reply<'a> {
     Ready(u8),
 }
 
-impl Reply<'_> {
+impl ServerMessage<'_> {
     /// Writes the message: its type, its length, its parts.
     pub(crate) fn encode(&self, out: &mut BytesMut) {
         let start = out.len();
@@ -287,7 +289,7 @@ impl Reply<'_> {
     }
 }
 
-fn put_field(out: &mut BytesMut, field: &Field<'_>) {
+fn put_field(out: &mut BytesMut, field: &AnswerField<'_>) {
     put_text(out, field.name);
     // No table and no number of a column in it.
     out.put_u32(0);
@@ -295,7 +297,7 @@ fn put_field(out: &mut BytesMut, field: &Field<'_>) {
     out.put_u32(field.type_id);
     out.put_i16(field.size);
     out.put_i32(-1);
-    out.put_u16(u16::from(field.format == Format::Binary));
+    out.put_u16(u16::from(field.format == ValueFormat::Binary));
 }
 
 /// A count of 16 bits. More columns than that are refused earlier.

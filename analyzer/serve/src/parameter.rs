@@ -3,42 +3,44 @@
 use arrow::datatypes::DataType;
 use bytes::{Buf as _, Bytes};
 use datafusion::common::ScalarValue;
-use stallmap_console::exit::{Failure, QUERY};
+use stallmap_console::exit::{CommandFailure, QUERY};
 
 use crate::cell::{EPOCH_DAYS, EPOCH_MICROSECONDS};
-use crate::failure::Refusal;
-use crate::kind::{ColumnType, Kind};
-use crate::message::Format;
+use crate::failure::CodedFailure;
+use crate::kind::{ColumnType, PostgresType};
+use crate::message::ValueFormat;
 
 /// The type of a parameter on the wire: the client's, else the statement's, else text.
-pub(crate) fn kind(declared: u32, expected: Option<&DataType>) -> Kind {
+pub(crate) fn kind(declared: u32, expected: Option<&DataType>) -> PostgresType {
     let expected = || expected.map(ColumnType::of).filter(|column| !column.is_array);
-    Kind::of_id(declared).or_else(|| expected().map(|column| column.kind)).unwrap_or(Kind::Text)
+    PostgresType::of_id(declared)
+        .or_else(|| expected().map(|column| column.kind))
+        .unwrap_or(PostgresType::Text)
 }
 
 /// A value in the type that the statement expects, if it is known.
 pub(crate) fn value(
     number: usize,
-    kind: Kind,
-    format: Format,
+    kind: PostgresType,
+    format: ValueFormat,
     bytes: Option<Bytes>,
     expected: Option<&DataType>,
-) -> Result<ScalarValue, Refusal> {
+) -> Result<ScalarValue, CodedFailure> {
     let own = match (kind, expected) {
         // PostgreSQL's client sends 2^63 and more as numeric, and texts carry every type.
-        (Kind::Numeric | Kind::Text, Some(expected)) => expected.clone(),
-        (Kind::Numeric, None) => DataType::Float64,
+        (PostgresType::Numeric | PostgresType::Text, Some(expected)) => expected.clone(),
+        (PostgresType::Numeric, None) => DataType::Float64,
         (kind, _) => kind.data_type(),
     };
     let Some(bytes) = bytes else {
         return ScalarValue::try_from(expected.unwrap_or(&own)).map_err(|_| wrong(number, kind));
     };
     let read = match format {
-        Format::Text => of_text(kind, &bytes, &own),
-        Format::Binary if kind == Kind::Numeric => {
+        ValueFormat::Text => of_text(kind, &bytes, &own),
+        ValueFormat::Binary if kind == PostgresType::Numeric => {
             numeric(bytes).and_then(|text| of_text(kind, text.as_bytes(), &own))
         }
-        Format::Binary => of_binary(kind, bytes),
+        ValueFormat::Binary => of_binary(kind, bytes),
     };
     let read = read.ok_or_else(|| wrong(number, kind))?;
     match expected {
@@ -49,15 +51,15 @@ pub(crate) fn value(
     }
 }
 
-fn of_text(kind: Kind, bytes: &[u8], own: &DataType) -> Option<ScalarValue> {
+fn of_text(kind: PostgresType, bytes: &[u8], own: &DataType) -> Option<ScalarValue> {
     let text = str::from_utf8(bytes).ok()?;
     match kind {
-        Kind::Bool => {
+        PostgresType::Bool => {
             let is = |words: [&str; 5]| words.iter().any(|word| text.eq_ignore_ascii_case(word));
             let known = is(["t", "true", "1", "on", "yes"]).then_some(true);
             known.or_else(|| is(["f", "false", "0", "off", "no"]).then_some(false)).map(ScalarValue::from)
         }
-        Kind::Bytes => {
+        PostgresType::Bytes => {
             let digits = text.strip_prefix("\\x")?.as_bytes();
             let byte = |pair: &[u8]| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok();
             let bytes = digits.chunks(2).map(|pair| if pair.len() == 2 { byte(pair) } else { None });
@@ -67,26 +69,26 @@ fn of_text(kind: Kind, bytes: &[u8], own: &DataType) -> Option<ScalarValue> {
     }
 }
 
-fn of_binary(kind: Kind, mut bytes: Bytes) -> Option<ScalarValue> {
+fn of_binary(kind: PostgresType, mut bytes: Bytes) -> Option<ScalarValue> {
     let value = match kind {
-        Kind::Bool => ScalarValue::from(bytes.try_get_u8().ok()? != 0),
-        Kind::Int2 => ScalarValue::from(bytes.try_get_i16().ok()?),
-        Kind::Int4 => ScalarValue::from(bytes.try_get_i32().ok()?),
-        Kind::Int8 => ScalarValue::from(bytes.try_get_i64().ok()?),
-        Kind::Float4 => ScalarValue::from(bytes.try_get_f32().ok()?),
-        Kind::Float8 => ScalarValue::from(bytes.try_get_f64().ok()?),
-        Kind::Text => ScalarValue::from(str::from_utf8(&bytes.split_off(0)).ok()?),
-        Kind::Bytes => ScalarValue::Binary(Some(bytes.split_off(0).to_vec())),
-        Kind::Date => {
+        PostgresType::Bool => ScalarValue::from(bytes.try_get_u8().ok()? != 0),
+        PostgresType::Int2 => ScalarValue::from(bytes.try_get_i16().ok()?),
+        PostgresType::Int4 => ScalarValue::from(bytes.try_get_i32().ok()?),
+        PostgresType::Int8 => ScalarValue::from(bytes.try_get_i64().ok()?),
+        PostgresType::Float4 => ScalarValue::from(bytes.try_get_f32().ok()?),
+        PostgresType::Float8 => ScalarValue::from(bytes.try_get_f64().ok()?),
+        PostgresType::Text => ScalarValue::from(str::from_utf8(&bytes.split_off(0)).ok()?),
+        PostgresType::Bytes => ScalarValue::Binary(Some(bytes.split_off(0).to_vec())),
+        PostgresType::Date => {
             let days = bytes.try_get_i32().ok()?.checked_add(EPOCH_DAYS)?;
             ScalarValue::Date32(Some(days))
         }
-        Kind::Timestamp | Kind::TimestampTz => {
+        PostgresType::Timestamp | PostgresType::TimestampTz => {
             let microseconds = bytes.try_get_i64().ok()?.checked_add(EPOCH_MICROSECONDS)?;
-            let zone = (kind == Kind::TimestampTz).then(|| "+00:00".into());
+            let zone = (kind == PostgresType::TimestampTz).then(|| "+00:00".into());
             ScalarValue::TimestampMicrosecond(Some(microseconds), zone)
         }
-        Kind::Numeric => return None,
+        PostgresType::Numeric => return None,
     };
     bytes.is_empty().then_some(value)
 }
@@ -128,9 +130,12 @@ fn numeric(mut bytes: Bytes) -> Option<String> {
     Some(text)
 }
 
-fn wrong(number: usize, kind: Kind) -> Refusal {
-    let failure = Failure::message(QUERY, format!("parameter ${number} is not a {}", kind.sql_name()));
-    Refusal::new("22P02", failure.hint("send it as text, or write a cast: CAST($1 AS BIGINT)".to_owned()))
+fn wrong(number: usize, kind: PostgresType) -> CodedFailure {
+    let failure = CommandFailure::message(QUERY, format!("parameter ${number} is not a {}", kind.sql_name()));
+    CodedFailure::new(
+        "22P02",
+        failure.hint("send it as text, or write a cast: CAST($1 AS BIGINT)".to_owned()),
+    )
 }
 
 #[cfg(test)]
@@ -151,13 +156,13 @@ mod tests {
     #[test]
     fn values_take_the_expected_type() {
         let value = |kind, text: &'static str, expected: DataType| {
-            value(1, kind, Format::Text, Some(Bytes::from_static(text.as_bytes())), Some(&expected))
+            value(1, kind, ValueFormat::Text, Some(Bytes::from_static(text.as_bytes())), Some(&expected))
         };
-        let unsigned = value(Kind::Numeric, "18446744073709551615", DataType::UInt64).unwrap();
+        let unsigned = value(PostgresType::Numeric, "18446744073709551615", DataType::UInt64).unwrap();
         assert_eq!(unsigned, ScalarValue::from(u64::MAX));
-        assert_eq!(value(Kind::Text, "7", DataType::UInt32).unwrap(), ScalarValue::from(7_u32));
-        assert_eq!(value(Kind::Bool, "off", DataType::Boolean).unwrap(), ScalarValue::from(false));
-        assert!(value(Kind::Int4, "seven", DataType::Int32).is_err());
-        assert!(value(Kind::Bytes, "\\x0", DataType::Binary).is_err());
+        assert_eq!(value(PostgresType::Text, "7", DataType::UInt32).unwrap(), ScalarValue::from(7_u32));
+        assert_eq!(value(PostgresType::Bool, "off", DataType::Boolean).unwrap(), ScalarValue::from(false));
+        assert!(value(PostgresType::Int4, "seven", DataType::Int32).is_err());
+        assert!(value(PostgresType::Bytes, "\\x0", DataType::Binary).is_err());
     }
 }

@@ -13,43 +13,43 @@ use stallmap::session::Session;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use crate::cell::Cells;
-use crate::failure::Refusal;
+use crate::cell::BatchCells;
+use crate::failure::CodedFailure;
 use crate::kind::ColumnType;
-use crate::message::{Field, Format, Reply};
-use crate::server::Server;
-use crate::wire::Wire;
-use crate::work::{TOO_LONG, Task, over, started};
+use crate::message::{AnswerField, ServerMessage, ValueFormat};
+use crate::server::PostgresListener;
+use crate::wire::ClientWire;
+use crate::work::{QueryTask, TOO_LONG, over, started};
 
 /// Why a statement has no complete answer.
 #[derive(Debug)]
-pub(crate) enum Fault {
+pub(crate) enum QueryFault {
     /// The client gets this error, and the connection goes on.
-    Refused(Refusal),
+    Refused(CodedFailure),
     /// The connection is over.
     Gone(io::Error),
 }
 
-impl From<Refusal> for Fault {
-    fn from(refusal: Refusal) -> Self {
+impl From<CodedFailure> for QueryFault {
+    fn from(refusal: CodedFailure) -> Self {
         Self::Refused(refusal)
     }
 }
 
-impl From<io::Error> for Fault {
+impl From<io::Error> for QueryFault {
     fn from(error: io::Error) -> Self {
         Self::Gone(error)
     }
 }
 
 /// The end of a query: a time, a cancel by the client, or the end of its connection.
-pub(crate) struct Limit {
+pub(crate) struct QueryEnd {
     deadline: Instant,
     longest: Duration,
     cancelled: watch::Receiver<u64>,
 }
 
-impl Limit {
+impl QueryEnd {
     /// A limit from now on. Earlier cancels have no effect.
     pub(crate) fn new(longest: Duration, cancelled: &watch::Receiver<u64>) -> Self {
         let mut cancelled = cancelled.clone();
@@ -58,18 +58,22 @@ impl Limit {
     }
 
     /// Waits for a part of a query.
-    async fn work<T>(&mut self, wire: &mut Wire, work: impl Future<Output = T>) -> Result<T, Fault> {
+    async fn work<T>(
+        &mut self,
+        wire: &mut ClientWire,
+        work: impl Future<Output = T>,
+    ) -> Result<T, QueryFault> {
         tokio::select! {
             biased;
             Ok(()) = self.cancelled.changed() => Err(cancelled().into()),
             () = sleep_until(self.deadline) => Err(self.over().into()),
-            () = wire.closed() => Err(Fault::Gone(io::ErrorKind::ConnectionReset.into())),
+            () = wire.closed() => Err(QueryFault::Gone(io::ErrorKind::ConnectionReset.into())),
             value = work => Ok(value),
         }
     }
 
     /// Writes what waits for the network.
-    async fn flush(&mut self, wire: &mut Wire) -> Result<(), Fault> {
+    async fn flush(&mut self, wire: &mut ClientWire) -> Result<(), QueryFault> {
         tokio::select! {
             biased;
             Ok(()) = self.cancelled.changed() => Err(cancelled().into()),
@@ -80,82 +84,89 @@ impl Limit {
         }
     }
 
-    fn over(&self) -> Refusal {
+    fn over(&self) -> CodedFailure {
         over(self.longest)
     }
 }
 
-fn cancelled() -> Refusal {
-    Refusal::message(TOO_LONG, "the query was cancelled", "its client asked for it")
+fn cancelled() -> CodedFailure {
+    CodedFailure::message(TOO_LONG, "the query was cancelled", "its client asked for it")
 }
 
 /// A column of an answer: its name and type.
-pub(crate) type Column = (String, ColumnType);
+pub(crate) type AnswerColumn = (String, ColumnType);
 
 /// The columns of a plan.
-pub(crate) fn columns(plan: &LogicalPlan) -> Vec<Column> {
+pub(crate) fn columns(plan: &LogicalPlan) -> Vec<AnswerColumn> {
     let fields = plan.schema().fields().iter();
     fields.map(|field| (field.name().clone(), ColumnType::of(field.data_type()))).collect()
 }
 
 /// Sends the names and types of columns.
-pub(crate) fn send_columns(wire: &mut Wire, columns: &[Column], formats: impl Fn(usize) -> Format) {
-    let fields = columns.iter().enumerate().map(|(index, (name, column))| Field {
+pub(crate) fn send_columns(
+    wire: &mut ClientWire,
+    columns: &[AnswerColumn],
+    formats: impl Fn(usize) -> ValueFormat,
+) {
+    let fields = columns.iter().enumerate().map(|(index, (name, column))| AnswerField {
         name,
         type_id: column.type_id(),
         size: column.size(),
         format: formats(index),
     });
-    wire.send(&Reply::Columns(&fields.collect::<Vec<_>>()));
+    wire.send(&ServerMessage::Columns(&fields.collect::<Vec<_>>()));
 }
 
 /// Plans a statement.
 pub(crate) async fn planned(
-    server: &Arc<Server>,
+    server: &Arc<PostgresListener>,
     sql: &str,
-    wire: &mut Wire,
-    limit: &mut Limit,
-) -> Result<LogicalPlan, Fault> {
+    wire: &mut ClientWire,
+    limit: &mut QueryEnd,
+) -> Result<LogicalPlan, QueryFault> {
     let (session, own, text) = (&server.session, Arc::clone(server), sql.to_owned());
-    let mut planning = Task::start(&server.queries, async move {
+    let mut planning = QueryTask::start(&server.queries, async move {
         own.catalog.prepare(&own.session, &text).await?;
         own.session.plan(&text).await
     });
     let plan = limit.work(wire, planning.result()).await??;
-    let plan = plan.map_err(|error| Refusal::of(error, session, sql))?;
-    Session::check_reads_only(&plan).map_err(|error| Refusal::of(error, session, sql))?;
+    let plan = plan.map_err(|error| CodedFailure::of(error, session, sql))?;
+    Session::check_reads_only(&plan).map_err(|error| CodedFailure::of(error, session, sql))?;
     if plan.schema().fields().len() > usize::from(u16::MAX / 2) {
-        return Err(
-            Refusal::message("54011", "the statement has too many columns", "name fewer columns").into()
-        );
+        return Err(CodedFailure::message(
+            "54011",
+            "the statement has too many columns",
+            "name fewer columns",
+        )
+        .into());
     }
     Ok(plan)
 }
 
 /// A running query. It runs in a task of its own: computing never delays the end of its time.
-pub(crate) struct Rows {
+pub(crate) struct RunningQuery {
     sql: String,
     batches: mpsc::Receiver<Result<RecordBatch, AnalyzeError>>,
-    task: Task<()>,
-    types: Vec<(ColumnType, Format)>,
+    task: QueryTask<()>,
+    types: Vec<(ColumnType, ValueFormat)>,
     /// The batch that is being sent, its next row, and its number of rows.
-    batch: Option<(Cells, usize, usize)>,
+    batch: Option<(BatchCells, usize, usize)>,
     /// True after the last batch.
     is_over: bool,
     /// Rows that were sent.
     pub(crate) count: u64,
 }
 
-impl Rows {
+impl RunningQuery {
     /// Starts a query with the types that its client has.
     pub(crate) fn start(
-        server: &Arc<Server>,
+        server: &Arc<PostgresListener>,
         sql: &str,
         plan: LogicalPlan,
-        types: Vec<(ColumnType, Format)>,
+        types: Vec<(ColumnType, ValueFormat)>,
     ) -> Self {
         let (sender, batches) = mpsc::channel(1);
-        let task = Task::start(&server.queries, run(Arc::clone(server), plan, sender));
+        let task = QueryTask::start(&server.queries, run(Arc::clone(server), plan, sender));
         Self { sql: sql.to_owned(), batches, task, types, batch: None, is_over: false, count: 0 }
     }
 
@@ -164,18 +175,18 @@ impl Rows {
         &mut self,
         session: &Session,
         most_rows: usize,
-        wire: &mut Wire,
-        limit: &mut Limit,
-    ) -> Result<bool, Fault> {
+        wire: &mut ClientWire,
+        limit: &mut QueryEnd,
+    ) -> Result<bool, QueryFault> {
         let mut left = if most_rows == 0 { usize::MAX } else { most_rows };
         loop {
             let Some((cells, next, rows)) = &mut self.batch else {
                 let Some(batch) = limit.work(wire, self.batches.recv()).await? else {
                     return self.ended().await.map(|()| false);
                 };
-                let fail = |error| Refusal::of(error, session, &self.sql);
+                let fail = |error| CodedFailure::of(error, session, &self.sql);
                 let batch = batch.map_err(fail)?;
-                let cells = Cells::of(&batch, &self.types);
+                let cells = BatchCells::of(&batch, &self.types);
                 let cells = cells.map_err(|error| fail(DataFusionError::from(error).into()))?;
                 self.batch = Some((cells, 0, batch.num_rows()));
                 continue;
@@ -199,7 +210,7 @@ impl Rows {
     }
 
     /// An error if the query's task did not end by itself.
-    async fn ended(&mut self) -> Result<(), Fault> {
+    async fn ended(&mut self) -> Result<(), QueryFault> {
         // A second wait for a task that ended would fail.
         if !self.is_over {
             self.task.result().await?;
@@ -211,7 +222,7 @@ impl Rows {
 
 /// Runs a query. The next batch is computed while one is sent.
 async fn run(
-    server: Arc<Server>,
+    server: Arc<PostgresListener>,
     plan: LogicalPlan,
     sender: mpsc::Sender<Result<RecordBatch, AnalyzeError>>,
 ) {

@@ -13,13 +13,13 @@ const ROUNDS: NonZeroU32 = NonZeroU32::new(4_096).unwrap();
 const KEY_BYTES: usize = digest::SHA256_OUTPUT_LEN;
 
 /// The part of a password that a server stores.
-pub(crate) struct Verifier {
+pub(crate) struct ScramVerifier {
     salt: [u8; 16],
     stored_key: [u8; KEY_BYTES],
     server_key: hmac::Key,
 }
 
-impl Verifier {
+impl ScramVerifier {
     /// The part for a password and a random salt.
     pub(crate) fn new(password: &str, salt: [u8; 16]) -> Self {
         let mut salted = [0; KEY_BYTES];
@@ -36,7 +36,7 @@ impl Verifier {
 }
 
 /// An exchange after the client's first message.
-pub(crate) struct Exchange {
+pub(crate) struct ScramExchange {
     /// The server's first message.
     pub(crate) challenge: String,
     /// The client's first message without its header.
@@ -46,9 +46,9 @@ pub(crate) struct Exchange {
     nonce: String,
 }
 
-impl Exchange {
+impl ScramExchange {
     /// Begins with the client's first message: `n,,n=user,r=nonce`. None if it is another form.
-    pub(crate) fn begin(verifier: &Verifier, first: &str, random: [u8; 18]) -> Option<Self> {
+    pub(crate) fn begin(verifier: &ScramVerifier, first: &str, random: [u8; 18]) -> Option<Self> {
         // A client that could bind the exchange to the TLS connection says `y`, others `n`.
         let bare = first.strip_prefix("n,,").or_else(|| first.strip_prefix("y,,"))?;
         let theirs = bare.split(',').nth(1)?.strip_prefix("r=").filter(|nonce| !nonce.is_empty())?;
@@ -58,7 +58,7 @@ impl Exchange {
     }
 
     /// The server's signature, if the client's last message proves the password.
-    pub(crate) fn finish(&self, verifier: &Verifier, last: &str) -> Option<String> {
+    pub(crate) fn finish(&self, verifier: &ScramVerifier, last: &str) -> Option<String> {
         let (unproven, proof) = last.rsplit_once(",p=")?;
         let expected = format!("c={},r={}", self.header, self.nonce);
         if unproven != expected {
@@ -93,23 +93,24 @@ mod tests {
     #[test]
     fn the_example_of_the_standard_holds() {
         let salt = BASE64.decode("W22ZaJ0SNY7soEsUEjb6gQ==").unwrap().try_into().unwrap();
-        let verifier = Verifier::new("pencil", salt);
-        let mut exchange = Exchange::begin(&verifier, "n,,n=user,r=rOprNGfwEbeRWgbNEkqO", [0; 18]).unwrap();
+        let verifier = ScramVerifier::new("pencil", salt);
+        let mut exchange =
+            ScramExchange::begin(&verifier, "n,,n=user,r=rOprNGfwEbeRWgbNEkqO", [0; 18]).unwrap();
         exchange.nonce = "rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0".to_owned();
         exchange.challenge = format!("r={},s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096", exchange.nonce);
         let last = format!("c=biws,r={},p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=", exchange.nonce);
         let signature = exchange.finish(&verifier, &last);
         assert_eq!(signature.as_deref(), Some("v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="));
-        let other = Verifier::new("pencils", salt);
+        let other = ScramVerifier::new("pencils", salt);
         assert!(exchange.finish(&other, &last).is_none());
         assert!(exchange.finish(&verifier, &last.replace("c=biws", "c=eSws")).is_none());
     }
 
     #[test]
     fn other_forms_are_refused() {
-        let verifier = Verifier::new("pencil", [0; 16]);
+        let verifier = ScramVerifier::new("pencil", [0; 16]);
         for first in ["", "p=tls-server-end-point,,n=,r=x", "n,,n=", "n,,n=,r=", "n,a=b,n=,r=x"] {
-            assert!(Exchange::begin(&verifier, first, [0; 18]).is_none(), "{first}");
+            assert!(ScramExchange::begin(&verifier, first, [0; 18]).is_none(), "{first}");
         }
     }
 }

@@ -4,27 +4,27 @@ use std::fs;
 use std::path::Path;
 
 use ring::rand::{SecureRandom as _, SystemRandom};
-use stallmap_console::args::serve::Serve;
-use stallmap_console::exit::{Failure, IO, Outcome, USAGE};
+use stallmap_console::args::serve::ServeArgs;
+use stallmap_console::exit::{CommandFailure, IO, Outcome, USAGE};
 use stallmap_console::output;
 
 /// The variable that holds a password.
 const VARIABLE: &str = "STALLMAP_PASSWORD";
 
 /// The password of a server, which is a token if the server made it.
-pub struct Secret {
+pub struct ServerSecret {
     /// The password, 8 bytes or more.
     pub text: String,
     /// True if a user chose it. The server never prints it.
     pub is_given: bool,
 }
 
-impl Secret {
+impl ServerSecret {
     /// The password of a file or of the environment, else 128 random bits.
     ///
     /// # Errors
     /// Fails if the file cannot be read, and if the password is too short.
-    pub fn of(args: &Serve) -> Outcome<Self> {
+    pub fn of(args: &ServeArgs) -> Outcome<Self> {
         match password(args.password_file.as_deref())? {
             Some(text) => Ok(Self { text, is_given: true }),
             None => Self::random(),
@@ -52,21 +52,21 @@ fn password(file: Option<&Path>) -> Outcome<Option<String>> {
     let (text, place) = match file {
         Some(path) => {
             let read = fs::read_to_string(path);
-            let text = read
-                .map_err(|error| Failure::io(error, format!("read the password in `{}`", path.display())))?;
+            let text = read.map_err(|error| {
+                CommandFailure::io(error, format!("read the password in `{}`", path.display()))
+            })?;
             (text.lines().next().unwrap_or_default().to_owned(), format!("`{}`", output::path(path)))
         }
         None => match std::env::var(VARIABLE) {
             Ok(text) => (text, VARIABLE.to_owned()),
             Err(std::env::VarError::NotPresent) => return Ok(None),
-            Err(error) => return Err(Failure::message(USAGE, format!("{VARIABLE}: {error}"))),
+            Err(error) => return Err(CommandFailure::message(USAGE, format!("{VARIABLE}: {error}"))),
         },
     };
     if text.len() < 8 {
         let message = format!("the password of {place} has fewer than 8 characters");
-        return Err(
-            Failure::message(USAGE, message).hint("without one, the server prints a random one".to_owned())
-        );
+        return Err(CommandFailure::message(USAGE, message)
+            .hint("without one, the server prints a random one".to_owned()));
     }
     Ok(Some(text))
 }
@@ -78,6 +78,6 @@ fn password(file: Option<&Path>) -> Outcome<Option<String>> {
 pub fn random<const N: usize>() -> Outcome<[u8; N]> {
     let mut bytes = [0; N];
     let filled = SystemRandom::new().fill(&mut bytes);
-    filled.map_err(|_| Failure::message(IO, "the system has no random numbers"))?;
+    filled.map_err(|_| CommandFailure::message(IO, "the system has no random numbers"))?;
     Ok(bytes)
 }

@@ -12,17 +12,17 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
-use crate::catalog::Catalog;
-use crate::connection::Connection;
-use crate::failure::Refusal;
-use crate::login::{self, Welcome};
-use crate::message::Reply;
-use crate::scram::Verifier;
+use crate::catalog::SessionCatalog;
+use crate::connection::PostgresConnection;
+use crate::failure::CodedFailure;
+use crate::login::{self, KnownClient};
+use crate::message::ServerMessage;
+use crate::scram::ScramVerifier;
 use crate::secret::random;
-use crate::settings::Settings;
+use crate::settings::ServeSettings;
 use crate::statement::SETTINGS;
-use crate::unknown::{Guesses, Unknown};
-use crate::wire::Wire;
+use crate::unknown::{PasswordGuesses, UnknownClients};
+use crate::wire::ClientWire;
 
 /// Time to give the password.
 const LONGEST_LOGIN: Duration = Duration::from_secs(10);
@@ -30,28 +30,28 @@ const LONGEST_LOGIN: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The state that connections share.
-pub(crate) struct Server {
+pub(crate) struct PostgresListener {
     pub(crate) session: Session,
     /// Threads for queries.
     pub(crate) queries: Handle,
-    pub(crate) catalog: Catalog,
-    pub(crate) verifier: Verifier,
+    pub(crate) catalog: SessionCatalog,
+    pub(crate) verifier: ScramVerifier,
     pub(crate) tls: Option<TlsAcceptor>,
     pub(crate) must_encrypt: bool,
     /// Time of a query.
     pub(crate) longest: Duration,
     most_connections: usize,
     slots: Arc<Semaphore>,
-    unknown: Arc<Unknown>,
-    pub(crate) guesses: Guesses,
+    unknown: Arc<UnknownClients>,
+    pub(crate) guesses: PasswordGuesses,
     /// Each connection's secret, and how often its queries were cancelled.
     keys: Mutex<HashMap<u32, (u32, watch::Sender<u64>)>>,
 }
 
-impl Server {
-    pub(crate) fn new(session: Session, settings: Settings, queries: Handle) -> Self {
+impl PostgresListener {
+    pub(crate) fn new(session: Session, settings: ServeSettings, queries: Handle) -> Self {
         Self {
-            catalog: Catalog::new(&session),
+            catalog: SessionCatalog::new(&session),
             session,
             queries,
             verifier: settings.verifier,
@@ -61,7 +61,7 @@ impl Server {
             most_connections: settings.connections,
             slots: Arc::new(Semaphore::new(settings.connections)),
             unknown: Arc::default(),
-            guesses: Guesses::default(),
+            guesses: PasswordGuesses::default(),
             keys: Mutex::default(),
         }
     }
@@ -78,7 +78,7 @@ impl Server {
                 let login = timeout(LONGEST_LOGIN, login::admit(&server, stream));
                 let welcome = place.during(login).await;
                 drop(place);
-                if let Some(Ok(Ok(Some(Welcome { wire, slot })))) = welcome {
+                if let Some(Ok(Ok(Some(KnownClient { wire, slot })))) = welcome {
                     server.serve(wire).await;
                     drop(slot);
                 }
@@ -87,17 +87,17 @@ impl Server {
     }
 
     /// Serves one client.
-    async fn serve(self: Arc<Self>, mut wire: Wire) {
+    async fn serve(self: Arc<Self>, mut wire: ClientWire) {
         let (Ok(process), Ok(secret)) = (random(), random()) else { return };
         let (process, secret) = (u32::from_be_bytes(process) >> 1, u32::from_be_bytes(secret));
         let (sender, cancelled) = watch::channel(0);
         self.keys().insert(process, (secret, sender));
         for (name, value) in SETTINGS {
-            wire.send(&Reply::Setting(name, value));
+            wire.send(&ServerMessage::Setting(name, value));
         }
-        wire.send(&Reply::Key { process, secret });
+        wire.send(&ServerMessage::Key { process, secret });
         // The end of a connection is no failure of the server.
-        drop(Connection::new(Arc::clone(&self), wire, cancelled).serve().await);
+        drop(PostgresConnection::new(Arc::clone(&self), wire, cancelled).serve().await);
         self.keys().remove(&process);
     }
 
@@ -111,10 +111,10 @@ impl Server {
     }
 
     /// A place for a connection.
-    pub(crate) fn slot(&self) -> Result<tokio::sync::OwnedSemaphorePermit, Refusal> {
+    pub(crate) fn slot(&self) -> Result<tokio::sync::OwnedSemaphorePermit, CodedFailure> {
         Arc::clone(&self.slots).try_acquire_owned().map_err(|_| {
             let message = format!("all {} connections are taken", self.most_connections);
-            Refusal::message("53300", message, "close one, or raise --connections")
+            CodedFailure::message("53300", message, "close one, or raise --connections")
         })
     }
 

@@ -3,30 +3,30 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use stallmap_console::args::serve::Serve;
+use stallmap_console::args::serve::ServeArgs;
 use stallmap_console::exit::Outcome;
 
-use crate::endpoint::Endpoint;
-use crate::scram::Verifier;
-use crate::secret::{Secret, random};
+use crate::endpoint::ListenEndpoint;
+use crate::scram::ScramVerifier;
+use crate::secret::{ServerSecret, random};
 
 /// The options, checked.
-pub(crate) struct Settings {
-    pub(crate) endpoint: Endpoint,
-    pub(crate) verifier: Verifier,
+pub(crate) struct ServeSettings {
+    pub(crate) endpoint: ListenEndpoint,
+    pub(crate) verifier: ScramVerifier,
     pub(crate) longest: Duration,
     pub(crate) connections: usize,
-    secret: Secret,
+    secret: ServerSecret,
 }
 
-impl Settings {
+impl ServeSettings {
     /// Checks the options.
-    pub(crate) fn of(args: &Serve) -> Outcome<Self> {
-        let endpoint = Endpoint::of(args.postgres.as_deref().unwrap_or_default(), args, &[])?;
-        let secret = Secret::of(args)?;
+    pub(crate) fn of(args: &ServeArgs) -> Outcome<Self> {
+        let endpoint = ListenEndpoint::of(args.postgres.as_deref().unwrap_or_default(), args, &[])?;
+        let secret = ServerSecret::of(args)?;
         Ok(Self {
             endpoint,
-            verifier: Verifier::new(&secret.text, random()?),
+            verifier: ScramVerifier::new(&secret.text, random()?),
             longest: Duration::from_secs(args.timeout),
             connections: args.connections,
             secret,

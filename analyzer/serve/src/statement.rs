@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use stallmap::lexer::{self, Kind as TokenKind, Token};
+use stallmap::lexer::{self, SqlToken, TokenKind};
 
 use crate::catalog::rewrite::rewritten;
-use crate::failure::Refusal;
+use crate::failure::CodedFailure;
 
 /// Settings that clients read. Rows are text in UTF-8, and times are UTC.
 pub(crate) const SETTINGS: [(&str, &str); 13] = [
@@ -51,18 +51,18 @@ const SETTABLE: [&str; 14] = [
 
 /// The action for a statement.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Action {
+pub(crate) enum StatementAction {
     /// Nothing: the text is empty.
     Empty,
     /// Rows of this statement.
     Rows(String),
     /// A statement without rows, and its tag.
-    Done(&'static str, Effect),
+    Done(&'static str, StatementEffect),
 }
 
 /// The effect of a statement without rows.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Effect {
+pub(crate) enum StatementEffect {
     None,
     Begin,
     End,
@@ -75,40 +75,42 @@ pub(crate) enum Effect {
 }
 
 /// The action of one statement.
-pub(crate) fn action(sql: &str) -> Result<Action, Refusal> {
-    let tokens: Vec<Token<'_>> = lexer::tokens(sql)
+pub(crate) fn action(sql: &str) -> Result<StatementAction, CodedFailure> {
+    let tokens: Vec<SqlToken<'_>> = lexer::tokens(sql)
         .filter(|token| !matches!(token.kind, TokenKind::Space | TokenKind::Comment) && token.text != ";")
         .collect();
     let words: Vec<String> = tokens.iter().map(|token| token.text.to_ascii_lowercase()).collect();
     let word = |index: usize| words.get(index).map_or("", String::as_str);
     Ok(match word(0) {
-        "" => Action::Empty,
-        "begin" | "start" => Action::Done("BEGIN", Effect::Begin),
-        "commit" | "end" => Action::Done("COMMIT", Effect::End),
-        "rollback" | "abort" if words.contains(&"to".to_owned()) => Action::Done("ROLLBACK", Effect::Back),
-        "rollback" | "abort" => Action::Done("ROLLBACK", Effect::End),
-        "savepoint" => Action::Done("SAVEPOINT", Effect::None),
-        "release" => Action::Done("RELEASE", Effect::None),
-        "unlisten" => Action::Done("UNLISTEN", Effect::None),
-        "reset" => Action::Done("RESET", Effect::Timeout(None)),
-        "discard" => Action::Done("DISCARD ALL", Effect::Forget(None)),
-        "deallocate" => Action::Done("DEALLOCATE", Effect::Forget(forgotten(&tokens))),
-        "set" => Action::Done("SET", set(&words)?),
+        "" => StatementAction::Empty,
+        "begin" | "start" => StatementAction::Done("BEGIN", StatementEffect::Begin),
+        "commit" | "end" => StatementAction::Done("COMMIT", StatementEffect::End),
+        "rollback" | "abort" if words.contains(&"to".to_owned()) => {
+            StatementAction::Done("ROLLBACK", StatementEffect::Back)
+        }
+        "rollback" | "abort" => StatementAction::Done("ROLLBACK", StatementEffect::End),
+        "savepoint" => StatementAction::Done("SAVEPOINT", StatementEffect::None),
+        "release" => StatementAction::Done("RELEASE", StatementEffect::None),
+        "unlisten" => StatementAction::Done("UNLISTEN", StatementEffect::None),
+        "reset" => StatementAction::Done("RESET", StatementEffect::Timeout(None)),
+        "discard" => StatementAction::Done("DISCARD ALL", StatementEffect::Forget(None)),
+        "deallocate" => StatementAction::Done("DEALLOCATE", StatementEffect::Forget(forgotten(&tokens))),
+        "set" => StatementAction::Done("SET", set(&words)?),
         "show" => show(sql, &words),
         kind @ ("copy" | "declare" | "fetch" | "listen" | "lock" | "prepare" | "execute" | "call" | "do") => {
             let message = format!("{} is not supported", kind.to_uppercase());
-            return Err(Refusal::message(
+            return Err(CodedFailure::message(
                 "0A000",
                 message,
                 "use SELECT: rows are streamed as the client reads them",
             ));
         }
-        _ => Action::Rows(rewritten(sql)),
+        _ => StatementAction::Rows(rewritten(sql)),
     })
 }
 
 /// The name in `DEALLOCATE [PREPARE] name`. None for all.
-fn forgotten(tokens: &[Token<'_>]) -> Option<String> {
+fn forgotten(tokens: &[SqlToken<'_>]) -> Option<String> {
     let name = tokens.iter().skip(1).find(|token| !token.text.eq_ignore_ascii_case("prepare"))?.text;
     let plain = name.strip_prefix('"').and_then(|name| name.strip_suffix('"'));
     (!name.eq_ignore_ascii_case("all"))
@@ -116,7 +118,7 @@ fn forgotten(tokens: &[Token<'_>]) -> Option<String> {
 }
 
 /// The effect of `SET [SESSION | LOCAL] name = value`.
-fn set(words: &[String]) -> Result<Effect, Refusal> {
+fn set(words: &[String]) -> Result<StatementEffect, CodedFailure> {
     let mut rest = words.iter().skip(1).map(String::as_str).peekable();
     if rest.peek() == Some(&"session") && words.get(2).is_none_or(|next| next != "characteristics") {
         rest.next();
@@ -126,20 +128,24 @@ fn set(words: &[String]) -> Result<Effect, Refusal> {
     let value: String = rest.filter(|word| !matches!(*word, "=" | "to")).collect();
     let value = value.trim_matches('\'');
     match name.as_str() {
-        "transaction" | "default_transaction_read_only" => Ok(Effect::None),
-        "statement_timeout" if value == "default" => Ok(Effect::Timeout(None)),
+        "transaction" | "default_transaction_read_only" => Ok(StatementEffect::None),
+        "statement_timeout" if value == "default" => Ok(StatementEffect::Timeout(None)),
         "statement_timeout" => duration(value).ok_or_else(|| {
-            Refusal::message(
+            CodedFailure::message(
                 "22023",
                 format!("`{value}` is not a time"),
                 "use milliseconds, or a number with ms, s or min",
             )
         }),
         "client_encoding" | "names" if !value.to_ascii_lowercase().replace('-', "").starts_with("utf8") => {
-            Err(Refusal::message("22023", format!("the encoding `{value}` is not supported"), "use UTF8"))
+            Err(CodedFailure::message(
+                "22023",
+                format!("the encoding `{value}` is not supported"),
+                "use UTF8",
+            ))
         }
-        name if SETTABLE.contains(&name) => Ok(Effect::None),
-        name => Err(Refusal::message(
+        name if SETTABLE.contains(&name) => Ok(StatementEffect::None),
+        name => Err(CodedFailure::message(
             "42704",
             format!("`{name}` cannot be set"),
             "names of another capture are written as CAPTURE.TABLE, and options belong on the server's command line",
@@ -148,7 +154,7 @@ fn set(words: &[String]) -> Result<Effect, Refusal> {
 }
 
 /// The effect of a time such as `5000`, `5s` or `1min`. 0 is the server's time.
-fn duration(text: &str) -> Option<Effect> {
+fn duration(text: &str) -> Option<StatementEffect> {
     let digits = text.trim_end_matches(|char: char| !char.is_ascii_digit());
     let number: u64 = digits.parse().ok()?;
     let milliseconds = match text[digits.len()..].trim() {
@@ -157,11 +163,11 @@ fn duration(text: &str) -> Option<Effect> {
         "min" => number.checked_mul(60_000)?,
         _ => return None,
     };
-    Some(Effect::Timeout((milliseconds > 0).then(|| Duration::from_millis(milliseconds))))
+    Some(StatementEffect::Timeout((milliseconds > 0).then(|| Duration::from_millis(milliseconds))))
 }
 
 /// A setting of this server, or one of the engine's statements.
-fn show(sql: &str, words: &[String]) -> Action {
+fn show(sql: &str, words: &[String]) -> StatementAction {
     let name = match words.get(1..).unwrap_or_default() {
         [transaction, isolation, level]
             if [transaction, isolation, level] == ["transaction", "isolation", "level"] =>
@@ -173,7 +179,7 @@ fn show(sql: &str, words: &[String]) -> Action {
         _ => "",
     };
     let found = SETTINGS.iter().chain(&SHOWN).find(|(known, _)| known.eq_ignore_ascii_case(name));
-    Action::Rows(match found {
+    StatementAction::Rows(match found {
         None if name == "search_path" => "SELECT current_schema() AS search_path".to_owned(),
         Some((name, value)) => format!("SELECT '{value}' AS \"{name}\""),
         None => sql.to_owned(),
@@ -184,33 +190,39 @@ fn show(sql: &str, words: &[String]) -> Action {
 mod tests {
     use super::*;
 
-    fn state(sql: &str) -> Action {
+    fn state(sql: &str) -> StatementAction {
         action(sql).unwrap()
     }
 
     #[test]
     fn statements_of_drivers_have_their_tags() {
-        assert_eq!(state("BEGIN READ ONLY"), Action::Done("BEGIN", Effect::Begin));
-        assert_eq!(state("rollback;"), Action::Done("ROLLBACK", Effect::End));
-        assert_eq!(state("ROLLBACK TO SAVEPOINT a"), Action::Done("ROLLBACK", Effect::Back));
-        assert_eq!(state("SET extra_float_digits = 3"), Action::Done("SET", Effect::None));
-        assert_eq!(state("SET client_encoding TO 'UTF-8'"), Action::Done("SET", Effect::None));
+        assert_eq!(state("BEGIN READ ONLY"), StatementAction::Done("BEGIN", StatementEffect::Begin));
+        assert_eq!(state("rollback;"), StatementAction::Done("ROLLBACK", StatementEffect::End));
+        assert_eq!(
+            state("ROLLBACK TO SAVEPOINT a"),
+            StatementAction::Done("ROLLBACK", StatementEffect::Back)
+        );
+        assert_eq!(state("SET extra_float_digits = 3"), StatementAction::Done("SET", StatementEffect::None));
+        assert_eq!(
+            state("SET client_encoding TO 'UTF-8'"),
+            StatementAction::Done("SET", StatementEffect::None)
+        );
         assert_eq!(
             state("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY"),
-            Action::Done("SET", Effect::None)
+            StatementAction::Done("SET", StatementEffect::None)
         );
-        let half = Action::Done("SET", Effect::Timeout(Some(Duration::from_millis(500))));
+        let half = StatementAction::Done("SET", StatementEffect::Timeout(Some(Duration::from_millis(500))));
         assert_eq!(state("SET LOCAL statement_timeout = 500"), half);
-        let forget = Action::Done("DEALLOCATE", Effect::Forget(Some("_pg3_0".to_owned())));
+        let forget = StatementAction::Done("DEALLOCATE", StatementEffect::Forget(Some("_pg3_0".to_owned())));
         assert_eq!(state("DEALLOCATE \"_pg3_0\""), forget);
-        assert_eq!(state("/* nothing */ ;"), Action::Empty);
+        assert_eq!(state("/* nothing */ ;"), StatementAction::Empty);
     }
 
     #[test]
     fn settings_are_shown() {
-        let shown = Action::Rows("SELECT 'serializable' AS \"transaction_isolation\"".to_owned());
+        let shown = StatementAction::Rows("SELECT 'serializable' AS \"transaction_isolation\"".to_owned());
         assert_eq!(state("SHOW TRANSACTION ISOLATION LEVEL"), shown);
-        assert_eq!(state("SHOW TABLES"), Action::Rows("SHOW TABLES".to_owned()));
+        assert_eq!(state("SHOW TABLES"), StatementAction::Rows("SHOW TABLES".to_owned()));
     }
 
     #[test]

@@ -20,19 +20,19 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// The places of unknown clients.
 #[derive(Debug, Default)]
-pub struct Unknown(Mutex<Places>);
+pub struct UnknownClients(Mutex<ConnectionCount>);
 
 #[derive(Debug, Default)]
-struct Places {
+struct ConnectionCount {
     /// The number of the next one.
     next: u64,
     /// The oldest first.
     held: VecDeque<(u64, Sender<()>)>,
 }
 
-impl Unknown {
+impl UnknownClients {
     /// A place for a new connection. The oldest loses its own if there are too many.
-    pub fn place(self: &Arc<Self>) -> Place {
+    pub fn place(self: &Arc<Self>) -> ConnectionSlot {
         let (sender, evicted) = channel();
         let mut places = self.places();
         if places.held.len() >= MAX_UNKNOWN
@@ -45,24 +45,24 @@ impl Unknown {
         places.next += 1;
         places.held.push_back((number, sender));
         drop(places);
-        Place { number, evicted, unknown: Arc::clone(self) }
+        ConnectionSlot { number, evicted, unknown: Arc::clone(self) }
     }
 
     /// No holder can panic between two states, so a poisoned lock is sound.
-    fn places(&self) -> MutexGuard<'_, Places> {
+    fn places(&self) -> MutexGuard<'_, ConnectionCount> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The place of one connection, until its client is known.
 #[derive(Debug)]
-pub struct Place {
+pub struct ConnectionSlot {
     number: u64,
     evicted: Receiver<()>,
-    unknown: Arc<Unknown>,
+    unknown: Arc<UnknownClients>,
 }
 
-impl Place {
+impl ConnectionSlot {
     /// The result of work for an unknown client. None if its connection loses its place.
     pub async fn during<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
@@ -78,7 +78,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.unknown.places().held.retain(|(number, _)| *number != self.number);
     }
@@ -86,28 +86,28 @@ impl Drop for Place {
 
 /// Guesses of passwords and tokens: few at a time, each with a pause, whether its connection waits for that or not.
 #[derive(Debug)]
-pub struct Guesses(Arc<Semaphore>);
+pub struct PasswordGuesses(Arc<Semaphore>);
 
-impl Default for Guesses {
+impl Default for PasswordGuesses {
     fn default() -> Self {
         Self(Arc::new(Semaphore::new(MAX_UNKNOWN)))
     }
 }
 
-impl Guesses {
+impl PasswordGuesses {
     /// The turn to guess.
-    pub async fn turn(&self) -> Turn {
-        Turn { _permit: Arc::clone(&self.0).acquire_owned().await.ok() }
+    pub async fn turn(&self) -> GuessTurn {
+        GuessTurn { _permit: Arc::clone(&self.0).acquire_owned().await.ok() }
     }
 }
 
 /// One guess.
 #[derive(Debug)]
-pub struct Turn {
+pub struct GuessTurn {
     _permit: Option<OwnedSemaphorePermit>,
 }
 
-impl Turn {
+impl GuessTurn {
     /// Waits, after a wrong one.
     pub async fn wrong(self) {
         let pause = tokio::spawn(async move {
@@ -127,8 +127,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_new_connection_takes_the_place_of_the_oldest() {
-        let unknown = Arc::new(Unknown::default());
-        let mut places: Vec<Place> = (0..MAX_UNKNOWN).map(|_| unknown.place()).collect();
+        let unknown = Arc::new(UnknownClients::default());
+        let mut places: Vec<ConnectionSlot> = (0..MAX_UNKNOWN).map(|_| unknown.place()).collect();
         // One that left makes room.
         drop(places.remove(1));
         let mut newer = unknown.place();
@@ -144,7 +144,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_wrong_guess_keeps_its_turn_for_a_pause() {
-        let guesses = Guesses::default();
+        let guesses = PasswordGuesses::default();
         for _ in 0..MAX_UNKNOWN {
             let turn = guesses.turn().await;
             // Its client does not wait.

@@ -25,56 +25,62 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use stallmap::location::Location;
+use stallmap::location::CaptureLocation;
 use stallmap_console::args::named::{NamedCapture, free_name};
-use stallmap_console::args::serve::Serve;
-use stallmap_console::args::verdict::Open;
-use stallmap_console::args::{Cli, Command};
-use stallmap_console::context::Context;
-use stallmap_console::exit::{Failure, Outcome, USAGE};
+use stallmap_console::args::serve::ServeArgs;
+use stallmap_console::args::verdict::OpenArgs;
+use stallmap_console::args::{CliArgs, StallmapCommand};
+use stallmap_console::context::CommandContext;
+use stallmap_console::exit::{CommandFailure, Outcome, USAGE};
 use stallmap_console::output;
-use stallmap_console::output::html::Html;
+use stallmap_console::output::html::HtmlPage;
 use stallmap_report::open::{private, show};
 
-use crate::endpoint::Endpoint;
+use crate::endpoint::ListenEndpoint;
 use crate::folder;
-use crate::secret::Secret;
+use crate::secret::ServerSecret;
 use crate::threads::{network_thread, query_threads};
-use gate::Gate;
-use hall::Hall;
-use host::Host;
+use gate::WebGate;
+use hall::ServedCaptures;
+use host::WebHost;
 
 /// Serves until a signal ends the program.
-pub(crate) fn run(context: &Context, args: &Serve, address: &str) -> Outcome {
-    let endpoint = Endpoint::of(address, args, &[])?;
-    serve(context, args, endpoint, &Secret::of(args)?, false)
+pub(crate) fn run(context: &CommandContext, args: &ServeArgs, address: &str) -> Outcome {
+    let endpoint = ListenEndpoint::of(address, args, &[])?;
+    serve(context, args, endpoint, &ServerSecret::of(args)?, false)
 }
 
 /// `stallmap open --serve`: serves one capture on a free port of this machine, and shows its page in the browser.
 ///
 /// # Errors
 /// Fails if the capture cannot be opened, and if no port is free.
-pub fn open(context: &Context, args: &Open) -> Outcome {
+pub fn open(context: &CommandContext, args: &OpenArgs) -> Outcome {
     let capture = NamedCapture { name: None, path: args.capture.clone() };
-    let serving = Serve { captures: vec![capture], root: args.root.clone(), ..defaults()? };
-    let endpoint = Endpoint::of("127.0.0.1:0", &serving, &[])?;
-    serve(context, &serving, endpoint, &Secret::random()?, true)
+    let serving = ServeArgs { captures: vec![capture], root: args.root.clone(), ..defaults()? };
+    let endpoint = ListenEndpoint::of("127.0.0.1:0", &serving, &[])?;
+    serve(context, &serving, endpoint, &ServerSecret::random()?, true)
 }
 
 /// The options of `stallmap serve` that were not given.
-fn defaults() -> Outcome<Serve> {
+fn defaults() -> Outcome<ServeArgs> {
     let words = ["stallmap", "serve", "--http", "127.0.0.1:0", "NAME.stallmap"];
-    match <Cli as clap::Parser>::try_parse_from(words).map(|cli| cli.command) {
-        Ok(Some(Command::Serve(args))) => Ok(args),
-        _ => Err(Failure::message(USAGE, "the options of `stallmap serve` have no defaults")),
+    match <CliArgs as clap::Parser>::try_parse_from(words).map(|cli| cli.command) {
+        Ok(Some(StallmapCommand::Serve(args))) => Ok(args),
+        _ => Err(CommandFailure::message(USAGE, "the options of `stallmap serve` have no defaults")),
     }
 }
 
-fn serve(context: &Context, args: &Serve, endpoint: Endpoint, secret: &Secret, is_shown: bool) -> Outcome {
+fn serve(
+    context: &CommandContext,
+    args: &ServeArgs,
+    endpoint: ListenEndpoint,
+    secret: &ServerSecret,
+    is_shown: bool,
+) -> Outcome {
     let mut captures = folder::captures(&args.captures)?;
     for (name, path) in &mut captures {
         // The address of a page has the name of its capture.
-        name.get_or_insert_with(|| free_name::<Location>(path, &[]));
+        name.get_or_insert_with(|| free_name::<CaptureLocation>(path, &[]));
     }
     let session = context.open(&captures)?;
     let queries = query_threads()?;
@@ -83,14 +89,14 @@ fn serve(context: &Context, args: &Serve, endpoint: Endpoint, secret: &Secret, i
         let site = site(address, endpoint.tls.is_some());
         let query = if secret.is_given { String::new() } else { format!("?token={}", secret.text) };
         let link = format!("{site}/{query}");
-        let hall = Hall::new(&session, &captures, args.root.clone(), queries.handle().clone());
+        let hall = ServedCaptures::new(&session, &captures, args.root.clone(), queries.handle().clone());
         output::print(&welcome(&site, &link, secret.is_given))?;
         if is_shown {
             present(&link)?;
         }
-        let gate = Gate::new(&secret.text, address, endpoint.tls.is_some(), endpoint.is_local)?;
+        let gate = WebGate::new(&secret.text, address, endpoint.tls.is_some(), endpoint.is_local)?;
         let longest = Duration::from_secs(args.timeout);
-        Arc::new(Host::new(hall, gate, endpoint.tls, longest, args.connections)).listen(&listener).await
+        Arc::new(WebHost::new(hall, gate, endpoint.tls, longest, args.connections)).listen(&listener).await
     })
 }
 
@@ -111,7 +117,7 @@ fn welcome(site: &str, link: &str, is_given: bool) -> String {
 
 /// Shows the page in the browser. Other users see command lines, so the token is in a file that only this user can read.
 fn present(link: &str) -> Outcome<()> {
-    let mut html = Html::default();
+    let mut html = HtmlPage::default();
     html.markup(
         "<!doctype html>\n<meta charset=\"utf-8\">\n<meta name=\"referrer\" content=\"no-referrer\">\n",
     );

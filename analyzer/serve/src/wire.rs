@@ -5,7 +5,7 @@ use std::io::{Error, ErrorKind, Result};
 use bytes::{Buf as _, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
-use crate::message::Reply;
+use crate::message::ServerMessage;
 
 /// Most bytes of a message before the password was checked.
 const MAX_BYTES_OF_A_STRANGER: usize = 16 << 10;
@@ -15,21 +15,21 @@ const MAX_BYTES: usize = 1 << 20;
 const FULL_BYTES: usize = 256 << 10;
 
 /// A connection, plain or encrypted.
-pub(crate) trait Pipe: AsyncRead + AsyncWrite + Send + Unpin {}
+pub(crate) trait WirePipe: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Pipe for T {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> WirePipe for T {}
 
 /// One connection.
-pub(crate) struct Wire {
-    pipe: Box<dyn Pipe>,
+pub(crate) struct ClientWire {
+    pipe: Box<dyn WirePipe>,
     input: BytesMut,
     output: BytesMut,
     most_bytes: usize,
 }
 
-impl Wire {
+impl ClientWire {
     /// A connection of a peer that has not given the password.
-    pub(crate) fn new(pipe: Box<dyn Pipe>) -> Self {
+    pub(crate) fn new(pipe: Box<dyn WirePipe>) -> Self {
         Self { pipe, input: BytesMut::new(), output: BytesMut::new(), most_bytes: MAX_BYTES_OF_A_STRANGER }
     }
 
@@ -88,7 +88,7 @@ impl Wire {
     }
 
     /// Adds a message to the buffer.
-    pub(crate) fn send(&mut self, reply: &Reply<'_>) {
+    pub(crate) fn send(&mut self, reply: &ServerMessage<'_>) {
         reply.encode(&mut self.output);
     }
 
@@ -113,7 +113,7 @@ impl Wire {
     }
 
     /// The connection, to be encrypted. Bytes that came too early are an attempt to smuggle them in.
-    pub(crate) fn into_pipe(self) -> Result<Box<dyn Pipe>> {
+    pub(crate) fn into_pipe(self) -> Result<Box<dyn WirePipe>> {
         let reason = "bytes before the encryption began";
         if self.input.is_empty() { Ok(self.pipe) } else { Err(Error::new(ErrorKind::InvalidData, reason)) }
     }

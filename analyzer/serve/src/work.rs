@@ -9,35 +9,35 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
-use stallmap::ending::Ending;
+use stallmap::ending::StatementEnd;
 use stallmap::error::AnalyzeError;
 use stallmap::session::Session;
 use stallmap::statements;
 use tokio::runtime::Handle;
 use tokio::task::{AbortHandle, JoinHandle};
 
-use crate::failure::Refusal;
+use crate::failure::CodedFailure;
 
 /// The code of a query that was ended.
 pub const TOO_LONG: &str = "57014";
 
 /// Work on the threads for queries, which ends when no client waits for it.
 #[derive(Debug)]
-pub struct Task<T> {
+pub struct QueryTask<T> {
     handle: JoinHandle<T>,
-    stop: Stop,
+    stop: TaskStop,
 }
 
 /// The end of a task from outside.
 #[derive(Clone, Debug)]
-pub struct Stop {
+pub struct TaskStop {
     /// Ends it at its next pause.
     abort: AbortHandle,
     /// Ends its planning, which has no pause.
-    ending: Ending,
+    ending: StatementEnd,
 }
 
-impl Stop {
+impl TaskStop {
     /// Ends the task.
     pub fn now(&self) {
         self.ending.end();
@@ -45,46 +45,50 @@ impl Stop {
     }
 }
 
-impl<T: Send + 'static> Task<T> {
+impl<T: Send + 'static> QueryTask<T> {
     /// Starts work.
     pub fn start(threads: &Handle, work: impl Future<Output = T> + Send + 'static) -> Self {
-        let ending = Ending::default();
+        let ending = StatementEnd::default();
         let handle = threads.spawn(ending.clone().of(work));
-        let stop = Stop { abort: handle.abort_handle(), ending };
+        let stop = TaskStop { abort: handle.abort_handle(), ending };
         Self { handle, stop }
     }
 }
 
-impl<T> Task<T> {
+impl<T> QueryTask<T> {
     /// Its result.
     ///
     /// # Errors
     /// Fails if it panicked.
-    pub async fn result(&mut self) -> Result<T, Refusal> {
+    pub async fn result(&mut self) -> Result<T, CodedFailure> {
         (&mut self.handle).await.map_err(|_| defect())
     }
 
     /// Its end from outside.
-    pub fn stop(&self) -> Stop {
+    pub fn stop(&self) -> TaskStop {
         self.stop.clone()
     }
 }
 
-impl<T> Drop for Task<T> {
+impl<T> Drop for QueryTask<T> {
     fn drop(&mut self) {
         self.stop.now();
     }
 }
 
 /// The end of a query's task by a panic.
-pub fn defect() -> Refusal {
-    Refusal::message("XX000", "internal error in the query", "this is a defect: report it with the statement")
+pub fn defect() -> CodedFailure {
+    CodedFailure::message(
+        "XX000",
+        "internal error in the query",
+        "this is a defect: report it with the statement",
+    )
 }
 
 /// The end of a query by its time.
-pub fn over(longest: Duration) -> Refusal {
+pub fn over(longest: Duration) -> CodedFailure {
     let message = format!("the query ran longer than {:.1} s", longest.as_secs_f64());
-    Refusal::message(
+    CodedFailure::message(
         TOO_LONG,
         message,
         "filter by one kernel_id, function_id or tensor_id, or raise --timeout",
@@ -95,11 +99,15 @@ pub fn over(longest: Duration) -> Refusal {
 ///
 /// # Errors
 /// Fails unless there is one.
-pub fn single(text: &str) -> Result<&str, Refusal> {
+pub fn single(text: &str) -> Result<&str, CodedFailure> {
     match statements::split(text).as_slice() {
         [sql] => Ok(sql),
-        [] => Err(Refusal::message("42601", "there is no statement", "type one: SELECT * FROM kernel_cost")),
-        _ => Err(Refusal::message("42601", "there are several statements", "run one after the other")),
+        [] => Err(CodedFailure::message(
+            "42601",
+            "there is no statement",
+            "type one: SELECT * FROM kernel_cost",
+        )),
+        _ => Err(CodedFailure::message("42601", "there are several statements", "run one after the other")),
     }
 }
 

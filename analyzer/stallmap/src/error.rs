@@ -6,7 +6,7 @@ use datafusion::error::DataFusionError;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_tables::error::TableError;
 
-use crate::library::fault::Fault;
+use crate::library::fault::LibraryFault;
 
 /// Why a capture could not be opened or a query not be answered.
 #[derive(Debug, thiserror::Error)]
@@ -57,7 +57,7 @@ pub enum AnalyzeError {
     #[error("{fault}{}; hint: {}", and_more(*others), fault.flaw.rule.hint())]
     Library {
         /// The first that was found.
-        fault: Box<Fault>,
+        fault: Box<LibraryFault>,
         /// Number of further ones.
         others: usize,
     },

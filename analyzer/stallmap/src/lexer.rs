@@ -2,7 +2,7 @@
 
 /// Kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TokenKind {
     /// A keyword or a name without quotes.
     Word,
     /// A string in single quotes, or a number.
@@ -19,9 +19,9 @@ pub enum Kind {
 
 /// A piece of SQL text. The tokens of a text, concatenated, are the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Token<'a> {
+pub struct SqlToken<'a> {
     /// Its kind.
-    pub kind: Kind,
+    pub kind: TokenKind,
     /// Its text.
     pub text: &'a str,
     /// Start, in bytes.
@@ -31,12 +31,12 @@ pub struct Token<'a> {
 }
 
 /// The tokens of a text.
-pub fn tokens(text: &str) -> impl Iterator<Item = Token<'_>> {
+pub fn tokens(text: &str) -> impl Iterator<Item = SqlToken<'_>> {
     let mut start = 0;
     std::iter::from_fn(move || {
         let rest = &text[start..];
         let (kind, length, is_open) = next(rest)?;
-        let token = Token { kind, text: &rest[..length], start, is_open };
+        let token = SqlToken { kind, text: &rest[..length], start, is_open };
         start += length;
         Some(token)
     })
@@ -48,8 +48,8 @@ pub fn compact(sql: &str) -> String {
     let mut compact = String::with_capacity(sql.len());
     for token in tokens(sql) {
         match token.kind {
-            Kind::Comment | Kind::Space if compact.ends_with(' ') => {}
-            Kind::Comment | Kind::Space => compact.push(' '),
+            TokenKind::Comment | TokenKind::Space if compact.ends_with(' ') => {}
+            TokenKind::Comment | TokenKind::Space => compact.push(' '),
             _ => compact.push_str(token.text),
         }
     }
@@ -57,20 +57,20 @@ pub fn compact(sql: &str) -> String {
 }
 
 /// Kind, bytes and openness of the first token.
-fn next(rest: &str) -> Option<(Kind, usize, bool)> {
+fn next(rest: &str) -> Option<(TokenKind, usize, bool)> {
     let first = rest.chars().next()?;
     let run = |is_part: fn(char) -> bool| rest.find(|char| !is_part(char)).unwrap_or(rest.len());
     Some(match first {
-        _ if rest.starts_with("--") => (Kind::Comment, rest.find('\n').unwrap_or(rest.len()), false),
+        _ if rest.starts_with("--") => (TokenKind::Comment, rest.find('\n').unwrap_or(rest.len()), false),
         _ if rest.starts_with("/*") => block_comment(rest),
-        '\'' => quoted(rest, '\'', Kind::Literal),
-        '"' => quoted(rest, '"', Kind::Quoted),
-        _ if first.is_whitespace() => (Kind::Space, run(char::is_whitespace), false),
+        '\'' => quoted(rest, '\'', TokenKind::Literal),
+        '"' => quoted(rest, '"', TokenKind::Quoted),
+        _ if first.is_whitespace() => (TokenKind::Space, run(char::is_whitespace), false),
         _ if first.is_ascii_digit() => {
-            (Kind::Literal, run(|char| char.is_alphanumeric() || char == '.'), false)
+            (TokenKind::Literal, run(|char| char.is_alphanumeric() || char == '.'), false)
         }
-        _ if is_word(first) => (Kind::Word, run(is_word), false),
-        _ => (Kind::Other, first.len_utf8(), false),
+        _ if is_word(first) => (TokenKind::Word, run(is_word), false),
+        _ => (TokenKind::Other, first.len_utf8(), false),
     })
 }
 
@@ -80,7 +80,7 @@ pub fn is_word(char: char) -> bool {
 }
 
 /// A doubled quote inside represents one.
-fn quoted(rest: &str, quote: char, kind: Kind) -> (Kind, usize, bool) {
+fn quoted(rest: &str, quote: char, kind: TokenKind) -> (TokenKind, usize, bool) {
     let mut from = 1;
     while let Some(at) = rest[from..].find(quote) {
         let end = from + at + 1;
@@ -93,7 +93,7 @@ fn quoted(rest: &str, quote: char, kind: Kind) -> (Kind, usize, bool) {
 }
 
 /// Block comments nest.
-fn block_comment(rest: &str) -> (Kind, usize, bool) {
+fn block_comment(rest: &str) -> (TokenKind, usize, bool) {
     let (mut depth, mut at) = (0_usize, 0);
     while at < rest.len() {
         let here = &rest[at..];
@@ -108,10 +108,10 @@ fn block_comment(rest: &str) -> (Kind, usize, bool) {
         };
         at += step;
         if depth == 0 {
-            return (Kind::Comment, at, false);
+            return (TokenKind::Comment, at, false);
         }
     }
-    (Kind::Comment, rest.len(), true)
+    (TokenKind::Comment, rest.len(), true)
 }
 
 #[cfg(test)]
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(text: &str, expected: &[(Kind, &str)]) {
+    fn check(text: &str, expected: &[(TokenKind, &str)]) {
         let found: Vec<_> = tokens(text).map(|token| (token.kind, token.text)).collect();
         assert_eq!(found, expected);
         assert_eq!(tokens(text).map(|token| token.text).collect::<String>(), text);
@@ -130,14 +130,14 @@ mod tests {
         check(
             "a1 'it''s' \"x\"\"y\" 0x1f;",
             &[
-                (Kind::Word, "a1"),
-                (Kind::Space, " "),
-                (Kind::Literal, "'it''s'"),
-                (Kind::Space, " "),
-                (Kind::Quoted, "\"x\"\"y\""),
-                (Kind::Space, " "),
-                (Kind::Literal, "0x1f"),
-                (Kind::Other, ";"),
+                (TokenKind::Word, "a1"),
+                (TokenKind::Space, " "),
+                (TokenKind::Literal, "'it''s'"),
+                (TokenKind::Space, " "),
+                (TokenKind::Quoted, "\"x\"\"y\""),
+                (TokenKind::Space, " "),
+                (TokenKind::Literal, "0x1f"),
+                (TokenKind::Other, ";"),
             ],
         );
     }
@@ -153,10 +153,10 @@ mod tests {
         check(
             "/* a /* b */ c */-- d\ne",
             &[
-                (Kind::Comment, "/* a /* b */ c */"),
-                (Kind::Comment, "-- d"),
-                (Kind::Space, "\n"),
-                (Kind::Word, "e"),
+                (TokenKind::Comment, "/* a /* b */ c */"),
+                (TokenKind::Comment, "-- d"),
+                (TokenKind::Space, "\n"),
+                (TokenKind::Word, "e"),
             ],
         );
     }

@@ -80,7 +80,7 @@ pub fn views() -> Result<&'static [ViewDoc], AnalyzeError> {
 
 /// A question and the query for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Recipe {
+pub struct QueryRecipe {
     /// Its number in the cookbook, from 1.
     pub number: usize,
     file: &'static str,
@@ -88,11 +88,11 @@ pub struct Recipe {
 }
 
 /// The questions of the cookbook, in order.
-pub fn cookbook() -> impl Iterator<Item = Recipe> {
-    (1..).zip(RECIPES).map(|(number, &(_, file, text))| Recipe { number, file, text })
+pub fn cookbook() -> impl Iterator<Item = QueryRecipe> {
+    (1..).zip(RECIPES).map(|(number, &(_, file, text))| QueryRecipe { number, file, text })
 }
 
-impl Recipe {
+impl QueryRecipe {
     /// Its name: the file's, without the number before it.
     pub fn name(&self) -> &'static str {
         self.file.trim_start_matches(|char: char| char.is_ascii_digit()).trim_start_matches('_')

@@ -20,36 +20,36 @@ use std::path::Path;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::unfinished;
-use stallmap_schema::table::Row as _;
+use stallmap_schema::table::TableRow as _;
 use stallmap_schema::tables::memory::AccessSummary;
 use stallmap_schema::tables::run::Run;
 use stallmap_subset::coarsen;
-use stallmap_write::Form;
+use stallmap_write::CaptureForm;
 use stallmap_write::rewrite::rewrite;
 use tempfile::TempDir;
 
-use change::Redactor;
-use identities::Identities;
-use words::Words;
+use change::CaptureRedactor;
+use identities::IdentityMap;
+use words::WordRedactor;
 
-pub use change::Summary;
+pub use change::RedactSummary;
 
 /// Deviations from the defaults, in both directions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Options {
+pub struct RedactOptions {
     /// Salt that makes placeholders equal in two captures.
     pub salt: Vec<u8>,
     /// Data removed in addition.
-    pub also: BTreeSet<Also>,
+    pub also: BTreeSet<AlsoRedact>,
     /// Data retained.
-    pub keep: BTreeSet<Keep>,
+    pub keep: BTreeSet<KeptData>,
     /// Counts in place of memory accesses.
     pub is_coarse: bool,
 }
 
 /// Data to remove on request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Also {
+pub enum AlsoRedact {
     /// Names of kernels, functions, operators and regions.
     Symbols,
     /// Names of parts of models, and of their parameters.
@@ -62,7 +62,7 @@ pub enum Also {
 
 /// Data to retain on request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Keep {
+pub enum KeptData {
     /// Arguments of programs, without paths.
     Arguments,
     /// Texts of errors and other details, without paths.
@@ -74,11 +74,15 @@ pub enum Keep {
 }
 
 /// Writes a capture without secrets. Returns counts of removed and retained data.
-pub fn redact(reader: &CaptureReader, options: &Options, output: &Path) -> Result<Summary, CaptureError> {
+pub fn redact(
+    reader: &CaptureReader,
+    options: &RedactOptions,
+    output: &Path,
+) -> Result<RedactSummary, CaptureError> {
     if !options.is_coarse {
         return replace(reader, options, output);
     }
-    let coarse = Coarse::write(reader, output)?;
+    let coarse = CoarseCapture::write(reader, output)?;
     let mut summary = replace(&coarse.reader, options, output)?;
     summary.gone.insert(COUNTED, coarse.rows);
     summary.stays.insert(EXTREMES, counts(&coarse.reader));
@@ -86,13 +90,13 @@ pub fn redact(reader: &CaptureReader, options: &Options, output: &Path) -> Resul
 }
 
 /// A capture whose accesses are counts, in a folder of its own next to the output, until it is dropped.
-struct Coarse {
+struct CoarseCapture {
     folder: TempDir,
     reader: CaptureReader,
     rows: u64,
 }
 
-impl Coarse {
+impl CoarseCapture {
     fn write(reader: &CaptureReader, output: &Path) -> Result<Self, CaptureError> {
         let parent =
             output.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -109,7 +113,7 @@ impl Coarse {
     }
 }
 
-impl Drop for Coarse {
+impl Drop for CoarseCapture {
     fn drop(&mut self) {
         unfinished::end(self.folder.path());
     }
@@ -121,16 +125,20 @@ fn counts(reader: &CaptureReader) -> u64 {
     reader.tables().iter().find(|table| table.name == name).map_or(0, |table| table.rows)
 }
 
-fn replace(reader: &CaptureReader, options: &Options, output: &Path) -> Result<Summary, CaptureError> {
-    let mut words = Words::new(&options.salt, options.also.contains(&Also::Files));
+fn replace(
+    reader: &CaptureReader,
+    options: &RedactOptions,
+    output: &Path,
+) -> Result<RedactSummary, CaptureError> {
+    let mut words = WordRedactor::new(&options.salt, options.also.contains(&AlsoRedact::Files));
     change::meet(reader, &mut words, options)?;
     let cubins = cubins(reader, &mut words, options)?;
-    let identities = Identities::of(reader, &mut words, options, &cubins)?;
-    let shift_ns = if options.also.contains(&Also::Times) { shift_ns(reader)? } else { 0 };
-    let mut redactor = Redactor::new(words, identities, change::rebase(reader)?, options.clone());
+    let identities = IdentityMap::of(reader, &mut words, options, &cubins)?;
+    let shift_ns = if options.also.contains(&AlsoRedact::Times) { shift_ns(reader)? } else { 0 };
+    let mut redactor = CaptureRedactor::new(words, identities, change::rebase(reader)?, options.clone());
     redactor.set_shift_ns(shift_ns);
     redactor.set_unreadable(cubins.into_iter().filter(|(_, names)| names.is_none()).map(|(name, _)| name));
-    rewrite(reader, output, Form::File, &mut redactor).map_err(|error| match error {
+    rewrite(reader, output, CaptureForm::File, &mut redactor).map_err(|error| match error {
         // The result never was where its inspection found it.
         CaptureError::Refused { thing, cause, .. } => {
             CaptureError::Refused { thing, cause, path: output.to_owned() }
@@ -148,16 +156,20 @@ const EXTREMES: &str = "counts of accesses: each has its lowest and highest addr
 const HASH_DIGITS: usize = 64;
 
 /// Each cubin's symbols, old and new. None if the cubin cannot be read.
-type Cubins = BTreeMap<String, Option<BTreeMap<String, String>>>;
+type CubinSymbols = BTreeMap<String, Option<BTreeMap<String, String>>>;
 
 /// Reads every cubin first: tables need the new names and the secrets in them.
-fn cubins(reader: &CaptureReader, words: &mut Words, options: &Options) -> Result<Cubins, CaptureError> {
-    let mut cubins = Cubins::new();
+fn cubins(
+    reader: &CaptureReader,
+    words: &mut WordRedactor,
+    options: &RedactOptions,
+) -> Result<CubinSymbols, CaptureError> {
+    let mut cubins = CubinSymbols::new();
     for file in &reader.manifest().files {
         let packed = reader.verified_entry(&file.path)?;
         let unpacked = change::unpack(&packed).ok().filter(|_| is_hash(&file.path));
         let tally = unpacked.and_then(|mut bytes| {
-            cubin::redact(&mut bytes, words, options.also.contains(&Also::Symbols)).ok()
+            cubin::redact(&mut bytes, words, options.also.contains(&AlsoRedact::Symbols)).ok()
         });
         cubins.insert(file.path.clone(), tally.map(|tally| tally.names));
     }

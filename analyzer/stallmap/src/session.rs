@@ -26,14 +26,14 @@ use datafusion::prelude::{DataFrame, SessionContext};
 use futures::future::BoxFuture;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::table::{ColumnDef, Row as _, TableDef};
-use stallmap_write::{CaptureWriter, Form};
+use stallmap_schema::table::{ColumnDef, TableDef, TableRow as _};
+use stallmap_write::{CaptureForm, CaptureWriter};
 
 use self::context::context;
-use self::every::{EVERY, Every};
+use self::every::{EVERY, UnionSchema};
 use self::hex_text::hex_numbers;
-use self::resources::Resources;
-use self::stored::Store;
+use self::resources::SessionResources;
+use self::stored::ViewStore;
 use self::views::empty::causes;
 use self::views::inline::{expanded, sources};
 use self::views::lazy::PlannedSchema;
@@ -41,22 +41,22 @@ use self::views::materialize::{TASKS_PER_THREAD, keep_again, keep_views, named};
 use self::views::small::{FEW_ROWS, context_for};
 use self::views::together::{MANY_ACCESSES, keep_analyses};
 use crate::error::AnalyzeError;
-use crate::lexer::{self, Kind as TokenKind};
-use crate::library::fault::Fault;
+use crate::lexer::{self, TokenKind};
+use crate::library::fault::LibraryFault;
 use crate::library::query::SavedQuery;
 use crate::library::user::UserLibrary;
 use crate::library::{self, ViewDoc};
-use stallmap_code::Code;
-use stallmap_code::table::{CodeTable, Kind};
+use stallmap_code::CaptureCode;
+use stallmap_code::table::{CodeTable, CodeTableKind};
 use stallmap_engine::analyses::{self, AnalysisTable};
 use stallmap_engine::derived::{AccessShape, AccessTensor, PcTensorPart};
-use stallmap_engine::exec::Grain;
-use stallmap_engine::table::{DerivedTable, Engine, Places, PlacesTable};
-use stallmap_tables::captured::{CapturedTable, Presence};
+use stallmap_engine::exec::RowGrain;
+use stallmap_engine::table::{CaptureEngine, DerivedTable, ParameterTables, PlacesTable};
+use stallmap_tables::captured::{CapturedTable, TablePresence};
 use stallmap_tables::listing::CaptureTable;
-use stallmap_tables::location::Location;
-use stallmap_tables::tasks::{self, Tasks, is_out_of_memory};
-pub use stallmap_tables::work::Work;
+use stallmap_tables::location::CaptureLocation;
+use stallmap_tables::tasks::{self, RunningTasks, is_out_of_memory};
+pub use stallmap_tables::work::SessionWork;
 
 /// The catalog that holds each capture as a schema.
 const CATALOG: &str = "stallmap";
@@ -67,7 +67,7 @@ pub const UNNAMED: &str = "capture";
 ///
 /// It is boxed: the compiler builds an `async fn` in each crate that awaits it, and with this one DataFusion's complete
 /// planner, 7 MB of code.
-pub type Planning<'a, T> = BoxFuture<'a, Result<T, AnalyzeError>>;
+pub type PlanningFuture<'a, T> = BoxFuture<'a, Result<T, AnalyzeError>>;
 
 /// Open captures, ready to be queried.
 pub struct Session {
@@ -90,7 +90,7 @@ pub struct OpenCapture {
     pub reader: CaptureReader,
     /// Its tables by name.
     pub tables: BTreeMap<String, Arc<CapturedTable>>,
-    store: Arc<Store>,
+    store: Arc<ViewStore>,
 }
 
 /// A table of an open capture.
@@ -109,7 +109,7 @@ pub struct TableInfo {
     /// Bytes in the capture.
     pub size_bytes: usize,
     /// Presence in the capture. An absent table is empty.
-    pub presence: Presence,
+    pub presence: TablePresence,
     /// True if it is computed on demand.
     pub is_derived: bool,
 }
@@ -118,17 +118,17 @@ impl Session {
     /// Opens captures under names. A single capture needs no name. Unqualified names refer to the first. Nothing is
     /// cached on disk.
     pub fn open(captures: &[(Option<String>, PathBuf)]) -> Result<Self, AnalyzeError> {
-        Self::open_with(captures, &Resources::NONE)
+        Self::open_with(captures, &SessionResources::NONE)
     }
 
     /// The same, with a cache and a limit of memory.
-    pub fn open_with<L: Clone + Into<Location>>(
+    pub fn open_with<L: Clone + Into<CaptureLocation>>(
         captures: &[(Option<String>, L)],
-        resources: &Resources,
+        resources: &SessionResources,
     ) -> Result<Self, AnalyzeError> {
         let mut opened = Vec::new();
         for (name, location) in captures {
-            let location: Location = location.clone().into();
+            let location: CaptureLocation = location.clone().into();
             if name.is_none() && captures.len() > 1 {
                 return Err(AnalyzeError::MissingName { path: location.to_path_buf() });
             }
@@ -139,7 +139,10 @@ impl Session {
     }
 
     /// A session over open captures, by name. Unqualified names refer to the first.
-    pub fn over(captures: Vec<(String, CaptureReader)>, resources: &Resources) -> Result<Self, AnalyzeError> {
+    pub fn over(
+        captures: Vec<(String, CaptureReader)>,
+        resources: &SessionResources,
+    ) -> Result<Self, AnalyzeError> {
         let first = captures.first().ok_or(AnalyzeError::NoCapture)?.0.clone();
         let context = context(&first, resources)?;
         let catalog = Arc::new(MemoryCatalogProvider::new());
@@ -160,29 +163,29 @@ impl Session {
                 return Err(AnalyzeError::DuplicateName { name });
             }
             let tables = stallmap_tables::open(&reader)?;
-            let store = Arc::new(Store::new(reader.clone(), resources));
+            let store = Arc::new(ViewStore::new(reader.clone(), resources));
             let schema = PlannedSchema::new(session.state_in(&name), views, Arc::clone(&store))?;
             register_tables(schema.as_ref(), &tables)?;
-            register_code(schema.as_ref(), Code::new(reader.clone(), resources.cache.clone()))?;
+            register_code(schema.as_ref(), CaptureCode::new(reader.clone(), resources.cache.clone()))?;
             catalog.register_schema(&name, Arc::clone(&schema) as Arc<dyn SchemaProvider>)?;
             schemas.push((name.clone(), schema as Arc<dyn SchemaProvider>));
             session.captures.push(OpenCapture { name, reader, tables, store });
         }
-        catalog.register_schema(EVERY, Arc::new(Every::new(schemas)))?;
+        catalog.register_schema(EVERY, Arc::new(UnionSchema::new(schemas)))?;
         Ok(session)
     }
 
     /// A session over a capture without rows, for names and types.
     pub fn without_rows() -> Result<Self, AnalyzeError> {
-        Self::without_rows_with(&Resources::NONE)
+        Self::without_rows_with(&SessionResources::NONE)
     }
 
     /// The same, with a limit of memory.
-    pub fn without_rows_with(resources: &Resources) -> Result<Self, AnalyzeError> {
+    pub fn without_rows_with(resources: &SessionResources) -> Result<Self, AnalyzeError> {
         let wrong = |source| CaptureError::Io { action: "create folder", path: std::env::temp_dir(), source };
         let folder = tempfile::tempdir().map_err(wrong)?;
         let path = folder.path().join("empty");
-        CaptureWriter::create(&path, Form::Folder)?.finish()?;
+        CaptureWriter::create(&path, CaptureForm::Folder)?.finish()?;
         Self::open_with(&[(None, path)], resources)
     }
 
@@ -224,7 +227,7 @@ impl Session {
     }
 
     /// The same. Returns all faults.
-    pub fn try_extend(&mut self, library: &UserLibrary) -> Vec<Fault> {
+    pub fn try_extend(&mut self, library: &UserLibrary) -> Vec<LibraryFault> {
         let mut faults = library.faults().to_vec();
         for capture in &self.captures {
             let state = self.state_in(&capture.name);
@@ -242,7 +245,7 @@ impl Session {
     }
 
     /// Plans one statement. Statements that write files or read files other than the captures are rejected.
-    pub fn sql<'a>(&'a self, sql: &'a str) -> Planning<'a, DataFrame> {
+    pub fn sql<'a>(&'a self, sql: &'a str) -> PlanningFuture<'a, DataFrame> {
         Box::pin(async move {
             let plan = self.plan(sql).await?;
             check_read_only(&plan)?;
@@ -252,7 +255,7 @@ impl Session {
 
     /// Runs a plan of [`Session::plan`] that passes [`Session::check_reads_only`], for example with values for its
     /// parameters.
-    pub fn read(&self, plan: LogicalPlan) -> Planning<'_, DataFrame> {
+    pub fn read(&self, plan: LogicalPlan) -> PlanningFuture<'_, DataFrame> {
         Box::pin(async move {
             Self::check_reads_only(&plan)?;
             self.frame(plan).await
@@ -275,23 +278,23 @@ impl Session {
     }
 
     /// One statement's plan, with views as leaves.
-    pub fn plan<'a>(&'a self, sql: &'a str) -> Planning<'a, LogicalPlan> {
+    pub fn plan<'a>(&'a self, sql: &'a str) -> PlanningFuture<'a, LogicalPlan> {
         Box::pin(async move { Ok(plan_of(&self.context, sql).await?) })
     }
 
     /// The tables that a statement reads through views: capture and name, without capture if the statement names none.
-    pub fn sources<'a>(&'a self, sql: &'a str) -> Planning<'a, BTreeSet<(String, String)>> {
+    pub fn sources<'a>(&'a self, sql: &'a str) -> PlanningFuture<'a, BTreeSet<(String, String)>> {
         Box::pin(async move { Ok(sources(&self.plan(sql).await?)) })
     }
 
     /// The tables whose lack leaves a statement without rows, named like [`Session::sources`]. Empty if it may have some.
-    pub fn causes<'a>(&'a self, sql: &'a str) -> Planning<'a, BTreeSet<(String, String)>> {
+    pub fn causes<'a>(&'a self, sql: &'a str) -> PlanningFuture<'a, BTreeSet<(String, String)>> {
         Box::pin(async move { Ok(causes(&self.plan(sql).await?).unwrap_or_default()) })
     }
 
     /// Computes the views that statements name, for statements that will read them too. Their rows are cached, unless
     /// they are too many.
-    pub fn keep_views_of<'a>(&'a self, statements: &'a [&'a str]) -> Planning<'a, ()> {
+    pub fn keep_views_of<'a>(&'a self, statements: &'a [&'a str]) -> PlanningFuture<'a, ()> {
         Box::pin(self.keep_named(statements))
     }
 
@@ -331,7 +334,7 @@ impl Session {
     }
 
     /// Computes views now, for statements that will read them once each.
-    pub fn keep<'a>(&'a self, views: &'a [&'a str]) -> Planning<'a, ()> {
+    pub fn keep<'a>(&'a self, views: &'a [&'a str]) -> PlanningFuture<'a, ()> {
         Box::pin(async move {
             let tables = named(&self.context, views).await?;
             keep_analyses(&self.context, &tables, MANY_ACCESSES).await?;
@@ -344,7 +347,7 @@ impl Session {
     ///
     /// # Errors
     /// Fails with the error of the first statement that fails.
-    pub fn rows_of_all<'a>(&'a self, statements: &'a [&'a str]) -> Planning<'a, Vec<Vec<RecordBatch>>> {
+    pub fn rows_of_all<'a>(&'a self, statements: &'a [&'a str]) -> PlanningFuture<'a, Vec<Vec<RecordBatch>>> {
         Box::pin(async move {
             // Each holds the inputs of its joins and sorts.
             let most = self.context.copied_config().target_partitions() * TASKS_PER_THREAD;
@@ -353,7 +356,7 @@ impl Session {
                 let sql = statements[at].to_owned();
                 async move { rows_of(&context, &sql, &is_changed).await }
             };
-            let tasks = Tasks::new(
+            let tasks = RunningTasks::new(
                 most,
                 |error| matches!(error, AnalyzeError::Query(error) if is_out_of_memory(error)),
             );
@@ -362,7 +365,7 @@ impl Session {
     }
 
     /// The work of its queries: the part that is done, for progress.
-    pub fn work(&self) -> Arc<Work> {
+    pub fn work(&self) -> Arc<SessionWork> {
         self.context.copied_config().get_extension().unwrap_or_default()
     }
 
@@ -479,7 +482,7 @@ impl OpenCapture {
             columns: definition.columns.iter().map(column).collect(),
             rows: 0,
             size_bytes: 0,
-            presence: Presence::Held,
+            presence: TablePresence::Held,
             is_derived: true,
         }
     }
@@ -490,9 +493,9 @@ fn derived() -> impl Iterator<Item = TableDef> {
     let engine = [AccessTensor::TABLE, PcTensorPart::TABLE, AccessShape::TABLE];
     engine
         .into_iter()
-        .chain(Places::ALL.map(Places::table))
-        .chain(analyses::Kind::ALL.map(analyses::Kind::table))
-        .chain(Kind::ALL.map(Kind::table))
+        .chain(ParameterTables::ALL.map(ParameterTables::table))
+        .chain(analyses::AnalysisKind::ALL.map(analyses::AnalysisKind::table))
+        .chain(CodeTableKind::ALL.map(CodeTableKind::table))
         .chain([CaptureTable::TABLE])
 }
 
@@ -529,9 +532,9 @@ fn check_read_only(plan: &LogicalPlan) -> Result<(), AnalyzeError> {
 }
 
 /// The tables of a capture's code.
-fn register_code(schema: &dyn SchemaProvider, code: Code) -> Result<(), AnalyzeError> {
+fn register_code(schema: &dyn SchemaProvider, code: CaptureCode) -> Result<(), AnalyzeError> {
     let code = Arc::new(code);
-    for kind in Kind::ALL {
+    for kind in CodeTableKind::ALL {
         let table = CodeTable::new(Arc::clone(&code), kind);
         schema.register_table(kind.table().name.to_owned(), Arc::new(table))?;
     }
@@ -548,16 +551,18 @@ fn register_tables(
     }
     let listing = stallmap_tables::listing::listing(tables.values())?;
     schema.register_table(CaptureTable::TABLE.name.to_owned(), Arc::new(listing))?;
-    let Some(engine) = Engine::new(|name| tables.get(name).cloned()).map(Arc::new) else { return Ok(()) };
-    for grain in [Grain::Request, Grain::Instruction, Grain::Shape] {
+    let Some(engine) = CaptureEngine::new(|name| tables.get(name).cloned()).map(Arc::new) else {
+        return Ok(());
+    };
+    for grain in [RowGrain::Request, RowGrain::Instruction, RowGrain::Shape] {
         let table = DerivedTable::new(Arc::clone(&engine), grain);
         schema.register_table(grain.table().name.to_owned(), Arc::new(table))?;
     }
-    for kind in analyses::Kind::ALL {
+    for kind in analyses::AnalysisKind::ALL {
         let table = AnalysisTable::new(Arc::clone(&engine), kind);
         schema.register_table(kind.table().name.to_owned(), Arc::new(table))?;
     }
-    for places in Places::ALL {
+    for places in ParameterTables::ALL {
         let table = PlacesTable::new(Arc::clone(&engine), places);
         schema.register_table(places.table().name.to_owned(), Arc::new(table))?;
     }

@@ -1,18 +1,18 @@
 //! The statements of a text.
 
-use crate::lexer::{self, Kind};
+use crate::lexer::{self, TokenKind};
 
 /// The statements of a text, without semicolons and without comment-only ones.
 pub fn split(text: &str) -> Vec<&str> {
     let mut statements = Vec::new();
     let (mut start, mut is_empty) = (0, true);
     for token in lexer::tokens(text) {
-        if token.text == ";" && token.kind == Kind::Other {
+        if token.text == ";" && token.kind == TokenKind::Other {
             if !is_empty {
                 statements.push(text[start..token.start].trim());
             }
             (start, is_empty) = (token.start + 1, true);
-        } else if !matches!(token.kind, Kind::Space | Kind::Comment) {
+        } else if !matches!(token.kind, TokenKind::Space | TokenKind::Comment) {
             is_empty = false;
         }
     }

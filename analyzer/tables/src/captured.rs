@@ -29,7 +29,7 @@ use parquet::arrow::arrow_reader::{
 use parquet::arrow::{ArrowWriter, ProjectionMask};
 use parquet::file::metadata::PageIndexPolicy;
 use stallmap_check::{chained, check_keys};
-use stallmap_schema::capture::numbering::Numbering;
+use stallmap_schema::capture::numbering::IdNumbering;
 use stallmap_schema::capture::source::EntryBytes;
 use stallmap_schema::capture::{bounds, pages};
 use stallmap_schema::contained::contained;
@@ -37,9 +37,9 @@ use stallmap_schema::table::TableDef;
 
 use super::claims;
 use super::column;
-use super::cuts::{self, Part};
+use super::cuts::{self, ValueRange};
 use super::reader::TableBytes;
-use super::renumber::Renumbering;
+use super::renumber::ColumnRenumbering;
 use crate::error::{TableError, failed, unreadable};
 
 /// The object store named by scans. Nothing is read through it: each table provides its own bytes.
@@ -63,8 +63,8 @@ pub struct CapturedTable {
     file: TableBytes,
     sort: Vec<&'static str>,
     statistics: Statistics,
-    presence: Presence,
-    renumbering: Option<Renumbering>,
+    presence: TablePresence,
+    renumbering: Option<ColumnRenumbering>,
     /// True if the file's schema is the table's own.
     is_as_file: bool,
     /// Assumptions of queries about the file, checked before its first row is read.
@@ -72,7 +72,7 @@ pub struct CapturedTable {
 }
 
 /// Bytes of the row groups that a scan reads.
-enum Division {
+enum GroupDivision {
     /// In one run.
     Whole(Range<i64>),
     /// In as many runs, or more.
@@ -81,7 +81,7 @@ enum Division {
 
 /// Presence of a declared table in a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Presence {
+pub enum TablePresence {
     /// Present.
     Held,
     /// Missing, although its writer knew the table.
@@ -128,15 +128,15 @@ impl CapturedTable {
             is_as_file: schema == *loaded.schema(),
             schema,
             statistics: claims::estimated(statistics),
-            presence: Presence::Held,
+            presence: TablePresence::Held,
             renumbering: None,
             vetted: OnceLock::new(),
         })
     }
 
     /// The table of a capture of format 1, with new numbers.
-    pub(super) fn renumbered(mut self, numbering: &Arc<Numbering>) -> Self {
-        self.renumbering = Renumbering::of(&self.name, numbering);
+    pub(super) fn renumbered(mut self, numbering: &Arc<IdNumbering>) -> Self {
+        self.renumbering = ColumnRenumbering::of(&self.name, numbering);
         if let Some(renumbering) = &self.renumbering {
             self.statistics = renumbering.statistics(&self.schema, self.statistics);
         }
@@ -144,7 +144,7 @@ impl CapturedTable {
     }
 
     /// A declared table without rows.
-    pub fn without_rows(definition: &'static TableDef, presence: Presence) -> Result<Self, TableError> {
+    pub fn without_rows(definition: &'static TableDef, presence: TablePresence) -> Result<Self, TableError> {
         let wrong = |error: parquet::errors::ParquetError| TableError::Table {
             table: definition.name.to_owned(),
             reason: error.to_string(),
@@ -162,13 +162,13 @@ impl CapturedTable {
     }
 
     /// Presence in the capture.
-    pub fn presence(&self) -> Presence {
+    pub fn presence(&self) -> TablePresence {
         self.presence
     }
 
     /// True if the capture lacks this declared table, although its writer knew it.
     pub fn is_missing(&self) -> bool {
-        self.presence == Presence::Missing
+        self.presence == TablePresence::Missing
     }
 
     /// Rows, from the footer.
@@ -179,7 +179,7 @@ impl CapturedTable {
     /// Bytes of the table's file. 0 without one.
     pub fn size_bytes(&self) -> usize {
         let size = usize::try_from(self.file.bytes.size_bytes()).unwrap_or(usize::MAX);
-        if self.presence == Presence::Held { size } else { 0 }
+        if self.presence == TablePresence::Held { size } else { 0 }
     }
 
     /// Each column: name, type as Arrow spells it, doc.
@@ -273,7 +273,7 @@ impl CapturedTable {
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let ranges = self.ranges(state.config().target_partitions());
-        self.plan(state, projection, limit, (Division::Ranges(ranges), None))
+        self.plan(state, projection, limit, (GroupDivision::Ranges(ranges), None))
     }
 
     /// The same, divided alike, of the rows that match a predicate on the table's columns.
@@ -284,7 +284,7 @@ impl CapturedTable {
         predicate: Arc<dyn PhysicalExpr>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let ranges = self.ranges(state.config().target_partitions());
-        self.plan(state, projection, None, (Division::Ranges(ranges), Some(predicate)))
+        self.plan(state, projection, None, (GroupDivision::Ranges(ranges), Some(predicate)))
     }
 
     /// A scan, in stored order, in one run, of the rows that match a predicate on the table's columns.
@@ -294,7 +294,7 @@ impl CapturedTable {
         projection: &Vec<usize>,
         predicate: Option<Arc<dyn PhysicalExpr>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.plan(state, Some(projection), None, (Division::Whole(0..self.end()), predicate))
+        self.plan(state, Some(projection), None, (GroupDivision::Whole(0..self.end()), predicate))
     }
 
     /// Scans like [`CapturedTable::scan_in_order`], up to as many as the session has partitions, with about equal
@@ -306,20 +306,20 @@ impl CapturedTable {
         predicate: Option<&Arc<dyn PhysicalExpr>>,
     ) -> Result<Vec<Arc<dyn ExecutionPlan>>> {
         self.vet()?;
-        let scan = |part: Part| {
+        let scan = |part: ValueRange| {
             let within = self.within(&part)?;
             let both = match (predicate.map(Arc::clone), within) {
                 (Some(one), Some(other)) => Some(binary(one, Operator::And, other, &self.schema)?),
                 (one, other) => one.or(other),
             };
-            self.plan(state, Some(projection), None, (Division::Whole(part.bytes), both))
+            self.plan(state, Some(projection), None, (GroupDivision::Whole(part.bytes), both))
         };
         self.parts(state.config().target_partitions()).into_iter().map(scan).collect()
     }
 
     /// Pieces of the table, cut between two values of its first sort column.
-    fn parts(&self, most: usize) -> Vec<Part> {
-        let all = Part { from: None, to: None, bytes: 0..self.end() };
+    fn parts(&self, most: usize) -> Vec<ValueRange> {
+        let all = ValueRange { from: None, to: None, bytes: 0..self.end() };
         let wanted = most.min(usize::try_from(self.rows() / ROWS_WORTH_A_PART).unwrap_or(0));
         let Some(column) = self.sort.first().filter(|_| wanted > 1) else { return vec![all] };
         let metadata = Arc::clone(&self.file.metadata);
@@ -329,7 +329,7 @@ impl CapturedTable {
     }
 
     /// The condition that a row is in a piece, on the table's columns.
-    fn within(&self, part: &Part) -> Result<Option<Arc<dyn PhysicalExpr>>> {
+    fn within(&self, part: &ValueRange) -> Result<Option<Arc<dyn PhysicalExpr>>> {
         let Some(name) = self.sort.first() else { return Ok(None) };
         let number = |old: u64| {
             let renumbering = self.renumbering.as_ref();
@@ -350,7 +350,7 @@ impl CapturedTable {
         state: &dyn Session,
         projection: Option<&Vec<usize>>,
         limit: Option<usize>,
-        (division, predicate): (Division, Option<Arc<dyn PhysicalExpr>>),
+        (division, predicate): (GroupDivision, Option<Arc<dyn PhysicalExpr>>),
     ) -> Result<Arc<dyn ExecutionPlan>> {
         self.vet()?;
         let mut global = state.config_options().execution.parquet.clone();
@@ -365,8 +365,8 @@ impl CapturedTable {
         }
         let (ranges, partitioning) = match division {
             // DataFusion divides a scan further, and merges by order, unless its partitioning is declared.
-            Division::Whole(range) => (vec![range], Some(Partitioning::UnknownPartitioning(1))),
-            Division::Ranges(ranges) => (ranges, None),
+            GroupDivision::Whole(range) => (vec![range], Some(Partitioning::UnknownPartitioning(1))),
+            GroupDivision::Ranges(ranges) => (ranges, None),
         };
         let groups = ranges.into_iter().map(|range| {
             let path = format!("tables/{}.parquet", self.name);

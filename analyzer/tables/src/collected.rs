@@ -11,12 +11,12 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use parquet::basic::Compression;
 use stallmap_joins::texts::{held_bytes, owned};
 
-use crate::packed::{self, Encoder};
+use crate::packed::{self, ParquetEncoder};
 
 /// The rows of a view, and their memory.
-pub struct Rows {
+pub struct ViewRows {
     /// The rows themselves.
-    pub held: Held,
+    pub held: HeldRows,
     /// The number of rows.
     pub count: usize,
     /// The memory that they take.
@@ -24,7 +24,7 @@ pub struct Rows {
 }
 
 /// The rows of a view.
-pub enum Held {
+pub enum HeldRows {
     /// Few, as they were computed.
     Batches(Vec<RecordBatch>),
     /// Many: the bytes of a Parquet file.
@@ -32,18 +32,18 @@ pub enum Held {
 }
 
 /// Rows that are added up.
-pub struct Collected<'a> {
+pub struct CollectedRows<'a> {
     schema: SchemaRef,
     sources: &'a BTreeSet<String>,
     most_cells: usize,
     batches: Vec<RecordBatch>,
     /// All rows, if there are many.
-    file: Option<Encoder>,
+    file: Option<ParquetEncoder>,
     count: usize,
     memory: MemoryReservation,
 }
 
-impl<'a> Collected<'a> {
+impl<'a> CollectedRows<'a> {
     /// For rows of this schema, of a view that reads some tables. They become a file if rows times columns exceed a number.
     pub fn new(
         schema: SchemaRef,
@@ -61,7 +61,7 @@ impl<'a> Collected<'a> {
         self.count += batch.num_rows();
         let cells = self.count.saturating_mul(batch.num_columns());
         if self.file.is_none() && cells > self.most_cells {
-            let mut file = Encoder::new(&self.schema, self.sources, Compression::SNAPPY)?;
+            let mut file = ParquetEncoder::new(&self.schema, self.sources, Compression::SNAPPY)?;
             for batch in self.batches.drain(..) {
                 file.add(&batch)?;
             }
@@ -79,17 +79,17 @@ impl<'a> Collected<'a> {
     }
 
     /// All rows.
-    pub fn finish(self) -> Result<Rows> {
+    pub fn finish(self) -> Result<ViewRows> {
         let held = match self.file {
             Some(file) => {
                 let content = file.finish()?;
                 // They exist: to refuse them now frees nothing.
                 self.memory.resize(content.len());
-                Held::File(content)
+                HeldRows::File(content)
             }
-            None => Held::Batches(self.batches),
+            None => HeldRows::Batches(self.batches),
         };
-        Ok(Rows { held, count: self.count, memory: self.memory })
+        Ok(ViewRows { held, count: self.count, memory: self.memory })
     }
 }
 

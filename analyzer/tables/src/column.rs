@@ -44,7 +44,7 @@ pub fn wrong(name: &str) -> DataFusionError {
 mod tests {
     use arrow::datatypes::{DataType, Field, Schema};
     use parquet::arrow::ArrowSchemaConverter;
-    use stallmap_schema::table::Row as _;
+    use stallmap_schema::table::TableRow as _;
     use stallmap_schema::tables::code::Module;
     use stallmap_schema::tables::sample::PcSample;
 

@@ -9,7 +9,7 @@ use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 
 /// The rows of a table with values from `from`, inclusive, to `to`, exclusive.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Part {
+pub(super) struct ValueRange {
     pub(super) from: Option<u64>,
     pub(super) to: Option<u64>,
     /// The bytes of the row groups that hold them, and maybe other rows.
@@ -17,13 +17,18 @@ pub(super) struct Part {
 }
 
 /// Some rows with their smallest value.
-struct Page {
+struct RowPage {
     least: u64,
     rows: u64,
 }
 
 /// Up to `wanted` pieces of a file sorted by a column of numbers. `None` without usable statistics.
-pub(super) fn parts(metadata: &ParquetMetaData, column: &str, wanted: usize, end: i64) -> Option<Vec<Part>> {
+pub(super) fn parts(
+    metadata: &ParquetMetaData,
+    column: &str,
+    wanted: usize,
+    end: i64,
+) -> Option<Vec<ValueRange>> {
     let schema = Schema::new(vec![Field::new(column, DataType::UInt64, false)]);
     let converter =
         StatisticsConverter::try_new(column, &schema, metadata.file_metadata().schema_descr()).ok()?;
@@ -36,7 +41,7 @@ pub(super) fn parts(metadata: &ParquetMetaData, column: &str, wanted: usize, end
     let cuts = cuts(&pages, wanted);
     let froms = std::iter::once(None).chain(cuts.iter().copied().map(Some));
     let tos = cuts.iter().copied().map(Some).chain([None]);
-    let part = |(from, to)| Part { from, to, bytes: bytes(metadata, &bounds, (from, to), end) };
+    let part = |(from, to)| ValueRange { from, to, bytes: bytes(metadata, &bounds, (from, to), end) };
     Some(froms.zip(tos).map(part).collect())
 }
 
@@ -47,7 +52,7 @@ pub(super) fn begin(group: &RowGroupMetaData) -> Option<i64> {
 }
 
 /// The first value of each piece but the first, ascending.
-fn cuts(pages: &[Page], wanted: usize) -> Vec<u64> {
+fn cuts(pages: &[RowPage], wanted: usize) -> Vec<u64> {
     let (total, wanted) = (pages.iter().map(|page| page.rows).sum::<u64>(), wanted as u64);
     let Some(mut last) = pages.first().map(|page| page.least) else { return Vec::new() };
     let (mut cuts, mut rows, mut full) = (Vec::new(), 0, 1);
@@ -71,20 +76,20 @@ fn group_bounds(metadata: &ParquetMetaData, converter: &StatisticsConverter<'_>)
 }
 
 /// Pages, from the page index.
-fn pages(metadata: &ParquetMetaData, converter: &StatisticsConverter<'_>) -> Option<Vec<Page>> {
+fn pages(metadata: &ParquetMetaData, converter: &StatisticsConverter<'_>) -> Option<Vec<RowPage>> {
     let groups: Vec<usize> = (0..metadata.num_row_groups()).collect();
     let (index, offsets) = (metadata.column_index()?, metadata.offset_index()?);
     let least = converter.data_page_mins(index, offsets, &groups).ok()?;
     let rows = converter.data_page_row_counts(offsets, metadata.row_groups(), &groups).ok()??;
     let pages = least.as_primitive_opt::<UInt64Type>()?.iter().zip(&rows);
-    pages.map(|(least, rows)| Some(Page { least: least?, rows: rows? })).collect()
+    pages.map(|(least, rows)| Some(RowPage { least: least?, rows: rows? })).collect()
 }
 
 /// Row groups as pages.
-fn groups(metadata: &ParquetMetaData, bounds: &[(u64, u64)]) -> Option<Vec<Page>> {
+fn groups(metadata: &ParquetMetaData, bounds: &[(u64, u64)]) -> Option<Vec<RowPage>> {
     let groups = metadata.row_groups().iter().zip(bounds);
     groups
-        .map(|(group, (least, _))| Some(Page { least: *least, rows: group.num_rows().try_into().ok()? }))
+        .map(|(group, (least, _))| Some(RowPage { least: *least, rows: group.num_rows().try_into().ok()? }))
         .collect()
 }
 
@@ -110,7 +115,7 @@ mod tests {
 
     #[track_caller]
     fn check(pages: &[(u64, u64)], wanted: usize, expected: &[u64]) {
-        let pages: Vec<Page> = pages.iter().map(|&(least, rows)| Page { least, rows }).collect();
+        let pages: Vec<RowPage> = pages.iter().map(|&(least, rows)| RowPage { least, rows }).collect();
         assert_eq!(cuts(&pages, wanted), expected);
     }
 

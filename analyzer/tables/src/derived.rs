@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, StringDictionaryBuilder};
 use arrow::datatypes::{DataType, UInt8Type};
-use stallmap_schema::cell::{Cell, read_text, word_type};
+use stallmap_schema::cell::{ColumnCell, read_text, word_type};
 use stallmap_schema::id::{AllocationId, FunctionId, KernelId, Pc, StorageId, TensorId};
 
 /// The accesses of a capture, and the tables that have no rows without them.
@@ -27,9 +27,9 @@ pub const OF_ACCESSES: [&str; 14] = [
 
 /// A value of an open enum: values of later releases pass through unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Word(pub Arc<str>);
+pub struct OpenWord(pub Arc<str>);
 
-impl Cell for Word {
+impl ColumnCell for OpenWord {
     type Builder = StringDictionaryBuilder<UInt8Type>;
     const NULLABLE: bool = false;
     fn data_type() -> DataType {
@@ -64,12 +64,12 @@ stallmap_schema::tables! {
         /// Position among the launch's requests.
         sequence: u64,
         /// Kind of access.
-        kind: Word,
+        kind: OpenWord,
         /// Memory space.
-        space: Word,
+        space: OpenWord,
         /// Target of the lanes: tensor, storage (in it, but in none of its views), outside any tensor (in a driver
         /// allocation), unknown address, not global.
-        target: Word,
+        target: OpenWord,
         /// The storage, if known.
         storage_id: Option<StorageId> => "storage"."storage_id",
         /// The tensor, if there is one.
@@ -104,9 +104,9 @@ stallmap_schema::tables! {
         /// Position among the launch's requests.
         sequence: u64,
         /// Kind of access.
-        kind: Word,
+        kind: OpenWord,
         /// Memory space.
-        space: Word,
+        space: OpenWord,
         /// Bytes that each lane accesses.
         access_bytes: u8,
         /// Active lanes, one bit each.
@@ -126,7 +126,7 @@ stallmap_schema::tables! {
         /// Lane pattern: broadcast (all at one address, or a single lane), unit (adjacent, ascending or descending),
         /// strided (at equal distances), tiled (few distances from lane to lane, up to one per four lanes), gather.
         /// Lanes are adjacent, or at equal distances, by their numbers or by the order of the active ones.
-        class: Word,
+        class: OpenWord,
         /// Bytes from lane to lane, if these distances are equal.
         lane_stride_bytes: Option<i64>,
         /// True if the class is unit and the lowest address is not aligned to a sector.
@@ -156,14 +156,14 @@ stallmap_schema::tables! {
         /// The instruction.
         pc: Pc,
         /// Kind of access.
-        kind: Word,
+        kind: OpenWord,
         /// Memory space.
-        space: Word,
+        space: OpenWord,
         /// Target of the lanes, as in `access_tensor`.
-        target: Word,
+        target: OpenWord,
         /// observed (this launch's accesses), model launch (those of an earlier launch of its kind, at the addresses of
         /// this one's parameters: `launch.accesses_of`).
-        evidence: Word,
+        evidence: OpenWord,
         /// The storage, if known.
         storage_id: Option<StorageId> => "storage"."storage_id",
         /// The tensor, if there is one.
@@ -191,7 +191,7 @@ stallmap_schema::tables! {
         /// The launch.
         kernel_id: KernelId => "launch"."kernel_id",
         /// Kind of access of the instructions.
-        kind: Word,
+        kind: OpenWord,
         /// The tensor.
         tensor_id: TensorId => "tensor"."tensor_id",
         /// The bin's row, from 0. Null for holes: bytes accessed between the tensor's elements, by requests that also
@@ -233,7 +233,7 @@ stallmap_schema::tables! {
         /// The instruction.
         pc: Pc,
         /// Kind of access.
-        kind: Word,
+        kind: OpenWord,
         /// The tensor.
         tensor_id: TensorId => "tensor"."tensor_id",
         /// The bin's row, from 0. Null for holes.
@@ -255,7 +255,7 @@ stallmap_schema::tables! {
     /// on tensor_id make this fast.
     TargetTouch "target_touch" key [] sort [] {
         /// tensor, storage, outside any tensor, unknown address, as in `access_tensor`.
-        target: Word,
+        target: OpenWord,
         /// The storage.
         storage_id: Option<StorageId> => "storage"."storage_id",
         /// The tensor.
@@ -308,7 +308,7 @@ stallmap_schema::tables! {
         /// The launch.
         kernel_id: KernelId => "launch"."kernel_id",
         /// Kind of access of the instructions.
-        kind: Word,
+        kind: OpenWord,
         /// Linear block index.
         block: u64,
         /// Distinct sectors.
@@ -321,7 +321,7 @@ stallmap_schema::tables! {
         /// The launch.
         kernel_id: KernelId => "launch"."kernel_id",
         /// Kind of access of the instructions.
-        kind: Word,
+        kind: OpenWord,
         /// The number of blocks.
         block_count: u64,
         /// Sectors of 32 bytes that exactly this number of blocks touches.
@@ -341,11 +341,11 @@ stallmap_schema::tables! {
         kernel_id: KernelId => "launch"."kernel_id",
         /// Stream of consecutive requests: block (each block alone, as seen by a cache of its multiprocessor alone),
         /// launch (all together, as a model of L2).
-        stream: Word,
+        stream: OpenWord,
         /// Bytes of a unit: 32, a sector, or 128, a line.
         unit_bytes: u64,
         /// cold (the first touch of a unit), reused, unknown (the sample contains nothing of the launch).
-        reuse: Word,
+        reuse: OpenWord,
         /// The minimum distance of these touches: 0 or a power of two.
         distance_from: Option<u64>,
         /// Distances are below this: twice as much, 1 after 0.
@@ -373,9 +373,9 @@ stallmap_schema::tables! {
         /// Lines of 128 bytes that they touch, distinct in each request.
         lines: u64,
         /// Stream of consecutive requests: multiprocessor (its blocks, as a model of L1), launch (as a model of L2).
-        stream: Word,
+        stream: OpenWord,
         /// cold (the first touch of a sector), reused.
-        reuse: Word,
+        reuse: OpenWord,
         /// The minimum distance of these touches in sectors: 0 or a power of two.
         distance_from: Option<u64>,
         /// Distances are below this: twice as much, 1 after 0.
@@ -426,11 +426,11 @@ stallmap_schema::tables! {
         /// The instruction.
         pc: Pc,
         /// Kind of access: read, write, atomic, prefetch.
-        kind: Word,
+        kind: OpenWord,
         /// Memory space: global, global_async, shared, local.
-        space: Word,
+        space: OpenWord,
         /// Class of the requests, as in `access_shape`.
-        class: Word,
+        class: OpenWord,
         /// Bytes that each lane accesses, the maximum.
         access_bytes: u8,
         /// Warp requests.
@@ -477,7 +477,7 @@ stallmap_schema::tables! {
         /// Offset of the word among the launch's parameters, bytes.
         parameter_offset: u32,
         /// Target of an access to its address, as in `access_tensor`. Words that point to no known memory have no row.
-        target: Word,
+        target: OpenWord,
         /// The storage, if known.
         storage_id: Option<StorageId> => "storage"."storage_id",
         /// The tensor, if there is one.
@@ -494,7 +494,7 @@ stallmap_schema::tables! {
         /// Offset of the tensor map among the launch's parameters, as in `tensor_map`.
         parameter_offset: u32,
         /// Target of its elements, as in `access_tensor`.
-        target: Word,
+        target: OpenWord,
         /// The storage, if known.
         storage_id: Option<StorageId> => "storage"."storage_id",
         /// The tensor, if there is one.

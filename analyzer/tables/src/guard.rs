@@ -26,8 +26,8 @@ use stallmap_schema::capture::source::EntryBytes;
 use stallmap_schema::contained::contained_future;
 
 use crate::error::{failed, unreadable};
-use crate::order::Order;
-use crate::work::{Task, Work};
+use crate::order::StreamOrder;
+use crate::work::{SessionWork, WorkTask};
 
 /// Words of DataFusion before the error of a condition that the scan computes.
 const CONDITION: &str = "Error evaluating filter predicate";
@@ -60,13 +60,13 @@ impl PhysicalOptimizerRule for GuardScans {
 
 /// A table of a capture that a scan reads.
 #[derive(Clone, Debug)]
-struct Captured {
+struct ScannedTable {
     name: String,
     rows: u64,
     bytes: EntryBytes,
 }
 
-impl Captured {
+impl ScannedTable {
     /// An error of the decoder as one of the table. A condition that cannot be computed is the statement's error.
     fn explain(&self, error: DataFusionError) -> DataFusionError {
         let reason = match error.find_root() {
@@ -82,20 +82,20 @@ impl Captured {
 }
 
 /// The table that a scan reads. None if it reads memory.
-fn captured(scan: &DataSourceExec) -> Option<Captured> {
+fn captured(scan: &DataSourceExec) -> Option<ScannedTable> {
     let files = scan.data_source().downcast_ref::<FileScanConfig>()?;
     let file = files.file_groups.first()?.files().first()?;
     let path = file.object_meta.location.as_ref();
     let name = path.strip_prefix("tables/")?.strip_suffix(".parquet")?.to_owned();
     let rows = files.statistics().num_rows.get_value().copied().unwrap_or_default() as u64;
     let bytes = file.extension::<EntryBytes>()?.clone();
-    Some(Captured { name, rows, bytes })
+    Some(ScannedTable { name, rows, bytes })
 }
 
 /// Passes its input's batches on. A panic of the input, or a value beyond its bound, ends the query with an error.
 #[derive(Debug)]
 struct GuardExec {
-    captured: Option<Captured>,
+    captured: Option<ScannedTable>,
     input: Arc<dyn ExecutionPlan>,
 }
 
@@ -152,13 +152,13 @@ impl ExecutionPlan for GuardExec {
         let input = self.input.execute(partition, context)?;
         let schema = input.schema();
         let (captured, mut row) = (self.captured.clone(), 0);
-        let mut order = captured.as_ref().and_then(|_| Order::of(&self.input));
+        let mut order = captured.as_ref().and_then(|_| StreamOrder::of(&self.input));
         let checked = move |batch: Result<RecordBatch>| {
             let batch = batch.map_err(|error| match &captured {
                 Some(captured) => captured.explain(error),
                 None => error,
             })?;
-            if let Some(Captured { name, .. }) = &captured {
+            if let Some(ScannedTable { name, .. }) = &captured {
                 bounds::check(name, &batch, row).map_err(|reason| unreadable(name, reason))?;
                 if let Some(order) = &mut order
                     && !order.continues(&batch)?
@@ -192,8 +192,8 @@ impl ExecutionPlan for GuardExec {
 
 impl GuardExec {
     /// The scan of a partition as work. None if its session counts none.
-    fn task(&self, context: &TaskContext) -> Option<Task> {
-        let work = context.session_config().get_extension::<Work>()?;
+    fn task(&self, context: &TaskContext) -> Option<WorkTask> {
+        let work = context.session_config().get_extension::<SessionWork>()?;
         let partitions = self.properties().partitioning.partition_count().max(1);
         Some(work.scan(self.captured.as_ref()?.rows / partitions as u64))
     }

@@ -32,7 +32,7 @@ use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::stored;
 use stallmap_schema::table::TableDef;
 
-use captured::{CapturedTable, Presence};
+use captured::{CapturedTable, TablePresence};
 use error::TableError;
 
 /// The tables of one capture by name: all declared ones, and any other of the capture but stored answers.
@@ -53,7 +53,7 @@ pub fn open(reader: &CaptureReader) -> Result<BTreeMap<String, Arc<CapturedTable
             if let Some(numbering) = numbering { table.renumbered(numbering) } else { table }
         } else {
             let is_missing = stallmap_schema::tables::is_missing(definition.name, |name| held.contains(name));
-            let presence = if is_missing { Presence::Missing } else { Presence::Unknown };
+            let presence = if is_missing { TablePresence::Missing } else { TablePresence::Unknown };
             CapturedTable::without_rows(definition, presence)?
         };
         tables.insert(definition.name.to_owned(), Arc::new(table));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use datafusion::datasource::MemTable;
 use datafusion::error::Result;
-use stallmap_schema::table::Row as _;
+use stallmap_schema::table::TableRow as _;
 
 use super::captured::CapturedTable;
 use super::plain;

@@ -10,31 +10,31 @@ use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::source::RangeSource;
 
-use crate::remote::Remote;
+use crate::remote::RemoteObject;
 
 /// Location of a capture. As a path it is the form for messages, which omits secrets of a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Location {
+pub struct CaptureLocation {
     shown: PathBuf,
-    url: Option<Url>,
+    url: Option<CaptureUrl>,
 }
 
 /// A capture on a server.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) enum Url {
+pub(crate) enum CaptureUrl {
     /// `https://` or `http://`, as typed.
     Http(String),
     /// `s3://BUCKET/KEY`.
     S3 { bucket: String, key: String },
 }
 
-impl Location {
+impl CaptureLocation {
     /// Opens the capture.
     pub fn open(&self) -> Result<CaptureReader, CaptureError> {
         match &self.url {
             None => CaptureReader::open(&self.shown),
             Some(url) => {
-                let source: Arc<dyn RangeSource> = Remote::open(url, &self.shown)?;
+                let source: Arc<dyn RangeSource> = RemoteObject::open(url, &self.shown)?;
                 CaptureReader::open_remote(&source)
             }
         }
@@ -46,34 +46,34 @@ impl Location {
     }
 }
 
-impl From<PathBuf> for Location {
+impl From<PathBuf> for CaptureLocation {
     fn from(typed: PathBuf) -> Self {
-        match typed.to_str().and_then(Url::parse) {
+        match typed.to_str().and_then(CaptureUrl::parse) {
             Some(url) => Self { shown: url.shown().into(), url: Some(url) },
             None => Self { shown: typed, url: None },
         }
     }
 }
 
-impl From<&Path> for Location {
+impl From<&Path> for CaptureLocation {
     fn from(typed: &Path) -> Self {
         typed.to_owned().into()
     }
 }
 
-impl From<OsString> for Location {
+impl From<OsString> for CaptureLocation {
     fn from(typed: OsString) -> Self {
         PathBuf::from(typed).into()
     }
 }
 
-impl From<&str> for Location {
+impl From<&str> for CaptureLocation {
     fn from(typed: &str) -> Self {
         PathBuf::from(typed).into()
     }
 }
 
-impl Deref for Location {
+impl Deref for CaptureLocation {
     type Target = Path;
 
     fn deref(&self) -> &Path {
@@ -81,13 +81,13 @@ impl Deref for Location {
     }
 }
 
-impl AsRef<Path> for Location {
+impl AsRef<Path> for CaptureLocation {
     fn as_ref(&self) -> &Path {
         &self.shown
     }
 }
 
-impl Url {
+impl CaptureUrl {
     fn parse(text: &str) -> Option<Self> {
         let (scheme, rest) = text.split_once("://")?;
         match scheme.to_ascii_lowercase().as_str() {
@@ -115,7 +115,7 @@ impl Url {
     }
 }
 
-impl fmt::Debug for Url {
+impl fmt::Debug for CaptureUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.shown())
     }
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn urls_are_told_from_paths_and_shown_without_secrets() {
         let shown = |typed: &str| {
-            let location = Location::from(typed);
+            let location = CaptureLocation::from(typed);
             (location.is_remote(), location.display().to_string())
         };
         assert_eq!(shown("runs/a.stallmap"), (false, "runs/a.stallmap".to_owned()));
@@ -136,6 +136,6 @@ mod tests {
         let url = "https://me:word@host:8443/x/a.stallmap?X-Amz-Signature=1f#x";
         assert_eq!(shown(url), (true, "https://host:8443/x/a.stallmap".to_owned()));
         assert_eq!(shown("S3://b/k/a.stallmap"), (true, "s3://b/k/a.stallmap".to_owned()));
-        assert!(!format!("{:?}", Location::from(url)).contains("word"));
+        assert!(!format!("{:?}", CaptureLocation::from(url)).contains("word"));
     }
 }

@@ -7,14 +7,14 @@ use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
 /// A limit of memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Memory {
+pub enum MemoryBound {
     /// Bytes.
     Bytes(usize),
     /// Percent of the memory of the machine, or of its container.
     Percent(u8),
 }
 
-impl Memory {
+impl MemoryBound {
     /// The limit in bytes. None if the machine's memory is unknown.
     pub fn bytes(self) -> Option<usize> {
         match self {
@@ -44,7 +44,7 @@ fn addressable_bytes(limits: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-impl FromStr for Memory {
+impl FromStr for MemoryBound {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -73,10 +73,10 @@ mod tests {
 
     #[test]
     fn sizes_have_units() {
-        let parse = |text: &str| text.parse::<Memory>();
-        assert_eq!(parse("8G"), Ok(Memory::Bytes(8 << 30)));
-        assert_eq!(parse("1500MiB"), Ok(Memory::Bytes(1500 << 20)));
-        assert_eq!(parse("50%"), Ok(Memory::Percent(50)));
+        let parse = |text: &str| text.parse::<MemoryBound>();
+        assert_eq!(parse("8G"), Ok(MemoryBound::Bytes(8 << 30)));
+        assert_eq!(parse("1500MiB"), Ok(MemoryBound::Bytes(1500 << 20)));
+        assert_eq!(parse("50%"), Ok(MemoryBound::Percent(50)));
         for wrong in ["", "G", "0%", "101%", "1K", "5X", "-1G", "99999999999999999999", "99999999T"] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_share_is_of_this_machine() {
-        let [half, whole] = [50, 100].map(|percent| Memory::Percent(percent).bytes().unwrap());
+        let [half, whole] = [50, 100].map(|percent| MemoryBound::Percent(percent).bytes().unwrap());
         assert!(half > 1 << 20 && whole / 2 - half < 100);
     }
 }

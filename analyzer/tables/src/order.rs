@@ -16,12 +16,12 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties as _};
 
 /// The columns by which a stream's rows are sorted, with the last row so far.
-pub(super) struct Order {
+pub(super) struct StreamOrder {
     columns: Vec<(usize, SortOptions)>,
     last: Option<Vec<ArrayRef>>,
 }
 
-impl Order {
+impl StreamOrder {
     /// The order of a plan's rows. None without one.
     pub(super) fn of(plan: &Arc<dyn ExecutionPlan>) -> Option<Self> {
         let column =
@@ -119,8 +119,10 @@ mod tests {
 
     #[test]
     fn rows_are_compared_within_batches_and_between_them() {
-        let order =
-            || Order { columns: vec![(0, SortOptions::default()), (1, SortOptions::default())], last: None };
+        let order = || StreamOrder {
+            columns: vec![(0, SortOptions::default()), (1, SortOptions::default())],
+            last: None,
+        };
         let check = |batches: &[&[(u64, u64)]]| {
             let mut order = order();
             batches.iter().all(|rows| order.continues(&batch(rows)).unwrap())

@@ -33,9 +33,9 @@ pub fn open(name: &str, content: Bytes) -> Result<Arc<dyn TableProvider>, TableE
 }
 
 /// Writes the file.
-pub struct Encoder(ArrowWriter<Vec<u8>>);
+pub struct ParquetEncoder(ArrowWriter<Vec<u8>>);
 
-impl Encoder {
+impl ParquetEncoder {
     /// For rows of a schema, of a view that reads some tables.
     pub fn new(
         schema: &SchemaRef,

@@ -15,7 +15,7 @@ pub const WORD_BYTES: usize = size_of::<u64>();
 
 /// The parameters of launches, as words at multiples of 8 bytes.
 #[derive(Debug, Default)]
-pub struct Parameters(HashMap<u64, Vec<u64>>);
+pub struct LaunchParameters(HashMap<u64, Vec<u64>>);
 
 /// The words of parameters of launches that are wanted, in the order of the table. Zeros alone are parameters that `redact`
 /// removed: they are not known.
@@ -30,7 +30,7 @@ pub fn words(batch: &RecordBatch, is_wanted: impl Fn(u64) -> bool) -> Result<Vec
     Ok(known.map(|row| (kernels.value(row), words(row))).collect())
 }
 
-impl Parameters {
+impl LaunchParameters {
     /// Parameters of the launches that are wanted.
     pub fn read(batch: &RecordBatch, is_wanted: impl Fn(u64) -> bool) -> Result<Self> {
         Ok(Self(words(batch, is_wanted)?.into_iter().collect()))
@@ -63,7 +63,7 @@ mod tests {
     fn the_nearest_word_below_an_address_leads_to_it() {
         let words = |words: &[u64]| words.to_vec();
         let known = [(1, words(&[7, 100, 140, 190])), (2, words(&[7, 500, 640, 90]))];
-        let parameters = Parameters(known.into_iter().collect());
+        let parameters = LaunchParameters(known.into_iter().collect());
         let nearest = |address| parameters.nearest(1, (100, 199), address);
         assert_eq!([100, 139, 140, 189, 199].map(nearest), [1, 1, 2, 2, 3].map(Some));
         assert_eq!(parameters.nearest(1, (101, 199), 120), Some(2));

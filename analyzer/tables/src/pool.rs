@@ -52,12 +52,12 @@ pub fn fit_merges(config: &mut SessionConfig, memory_bytes: Option<usize>) {
 #[derive(Debug)]
 pub struct SharedPool {
     size_bytes: usize,
-    used: Mutex<Used>,
+    used: Mutex<OperatorMemory>,
 }
 
 /// Bytes in use, by kind of operator.
 #[derive(Debug, Default)]
-struct Used {
+struct OperatorMemory {
     sorts: usize,
     merges: usize,
     /// Joins, aggregates, rows of views.
@@ -65,7 +65,7 @@ struct Used {
     sort_count: usize,
 }
 
-impl Used {
+impl OperatorMemory {
     fn bytes(&self) -> usize {
         self.sorts.saturating_add(self.merges).saturating_add(self.rest)
     }
@@ -92,12 +92,12 @@ impl SharedPool {
     }
 
     /// No holder can panic between two states, so a poisoned lock is sound.
-    fn used(&self) -> MutexGuard<'_, Used> {
+    fn used(&self) -> MutexGuard<'_, OperatorMemory> {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The bytes that a reservation may take now.
-    fn available(&self, used: &Used, reservation: &MemoryReservation) -> usize {
+    fn available(&self, used: &OperatorMemory, reservation: &MemoryReservation) -> usize {
         let free = self.size_bytes.saturating_sub(used.bytes());
         if !is_sort(reservation.consumer()) {
             return free;

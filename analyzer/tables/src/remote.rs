@@ -20,8 +20,8 @@ use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::source::RangeSource;
 use tokio::runtime::Runtime;
 
-use crate::location::Url;
-use blocks::{BLOCK_BYTES, Blocks};
+use crate::location::CaptureUrl;
+use blocks::{BLOCK_BYTES, ObjectBlocks};
 
 /// Bytes at the end of an object that are read on opening: a capture's directory is there.
 const TAIL_BYTES: u64 = 96 << 10;
@@ -30,7 +30,7 @@ const REQUESTS_AT_ONCE: usize = 8;
 
 /// Traffic of reading an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Traffic {
+pub struct ReadTraffic {
     /// Location of the object.
     pub path: PathBuf,
     /// Bytes of the object.
@@ -43,39 +43,39 @@ pub struct Traffic {
 
 /// An object on a server, opened.
 #[derive(Debug)]
-pub(crate) struct Remote {
+pub(crate) struct RemoteObject {
     path: PathBuf,
     store: Arc<dyn ObjectStore>,
     object: object_store::path::Path,
-    version: Version,
-    blocks: Mutex<Blocks>,
+    version: ObjectVersion,
+    blocks: Mutex<ObjectBlocks>,
     fetched_bytes: AtomicU64,
     requests: AtomicU64,
 }
 
 /// Identity of a version of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Version {
+struct ObjectVersion {
     size: u64,
     tag: Option<String>,
     modified_ns: Option<i64>,
 }
 
 /// The open objects, by location.
-static OPEN: LazyLock<Mutex<BTreeMap<String, Arc<Remote>>>> = LazyLock::new(Mutex::default);
+static OPEN: LazyLock<Mutex<BTreeMap<String, Arc<RemoteObject>>>> = LazyLock::new(Mutex::default);
 
 /// Traffic of each object so far.
-pub fn traffic() -> Vec<Traffic> {
+pub fn traffic() -> Vec<ReadTraffic> {
     let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     open.values().map(|remote| remote.traffic()).collect()
 }
 
-impl Remote {
+impl RemoteObject {
     /// Opens an object, or returns the open one. One request: its last bytes, with its size and version.
-    pub(crate) fn open(url: &Url, path: &Path) -> Result<Arc<Self>, CaptureError> {
+    pub(crate) fn open(url: &CaptureUrl, path: &Path) -> Result<Arc<Self>, CaptureError> {
         let key = match url {
-            Url::Http(url) => url.clone(),
-            Url::S3 { .. } => path.display().to_string(),
+            CaptureUrl::Http(url) => url.clone(),
+            CaptureUrl::S3 { .. } => path.display().to_string(),
         };
         if let Some(open) = OPEN.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Ok(Arc::clone(open));
@@ -86,8 +86,8 @@ impl Remote {
             wait(async move { tail(store.as_ref(), &object).await })
                 .map_err(|cause| error::failure("open capture", &cause, url, path))?
         };
-        let version = Version::of(&meta);
-        let mut blocks = Blocks::new(version.size);
+        let version = ObjectVersion::of(&meta);
+        let mut blocks = ObjectBlocks::new(version.size);
         blocks.insert(range.start, &tail);
         let remote = Arc::new(Self {
             path: path.to_owned(),
@@ -102,8 +102,8 @@ impl Remote {
         Ok(remote)
     }
 
-    fn traffic(&self) -> Traffic {
-        Traffic {
+    fn traffic(&self) -> ReadTraffic {
+        ReadTraffic {
             path: self.path.clone(),
             size_bytes: self.version.size,
             fetched_bytes: self.fetched_bytes.load(Ordering::Relaxed),
@@ -126,7 +126,7 @@ impl Remote {
         let fetched = fetched.map_err(|cause| error::reading(&cause, &self.path))?;
         let checked = fetched.into_iter().map(|(meta, range, bytes)| {
             self.fetched_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-            if Version::of(&meta) != self.version {
+            if ObjectVersion::of(&meta) != self.version {
                 return Err(error::changed(&self.path));
             }
             Ok((range.start, bytes))
@@ -135,7 +135,7 @@ impl Remote {
     }
 }
 
-impl RangeSource for Remote {
+impl RangeSource for RemoteObject {
     fn size_bytes(&self) -> u64 {
         self.version.size
     }
@@ -167,7 +167,7 @@ impl RangeSource for Remote {
     }
 }
 
-impl Version {
+impl ObjectVersion {
     fn of(meta: &ObjectMeta) -> Self {
         let tag = meta.e_tag.clone();
         // With a tag, times are irrelevant: mirrors of one object differ in them.

@@ -19,18 +19,18 @@ use datafusion::physical_expr::expressions::{BinaryExpr, Column, InListExpr, Lit
 use datafusion::physical_expr_adapter::{
     DefaultPhysicalExprAdapterFactory, PhysicalExprAdapter, PhysicalExprAdapterFactory,
 };
-use stallmap_schema::capture::numbering::{self, Numbering, Space};
+use stallmap_schema::capture::numbering::{self, IdNumbering, IdSpace};
 
 /// The columns of a table whose numbers change, and how.
 #[derive(Clone, Debug)]
-pub(super) struct Renumbering {
-    numbering: Arc<Numbering>,
-    columns: Vec<(&'static str, Space)>,
+pub(super) struct ColumnRenumbering {
+    numbering: Arc<IdNumbering>,
+    columns: Vec<(&'static str, IdSpace)>,
 }
 
-impl Renumbering {
+impl ColumnRenumbering {
     /// The renumbering of a table. `None` if the table holds no ids.
-    pub(super) fn of(table: &str, numbering: &Arc<Numbering>) -> Option<Self> {
+    pub(super) fn of(table: &str, numbering: &Arc<IdNumbering>) -> Option<Self> {
         let columns: Vec<_> = numbering::columns(table).collect();
         (!columns.is_empty()).then(|| Self { numbering: Arc::clone(numbering), columns })
     }
@@ -59,11 +59,11 @@ impl Renumbering {
         self.space(column).map_or(old, |space| self.numbering.new_number(space, old))
     }
 
-    fn bound(&self, space: Space, bound: &Precision<ScalarValue>) -> Precision<ScalarValue> {
+    fn bound(&self, space: IdSpace, bound: &Precision<ScalarValue>) -> Precision<ScalarValue> {
         bound.clone().map(|value| self.scalar(space, value))
     }
 
-    fn scalar(&self, space: Space, value: ScalarValue) -> ScalarValue {
+    fn scalar(&self, space: IdSpace, value: ScalarValue) -> ScalarValue {
         match value {
             ScalarValue::UInt64(Some(old)) => {
                 ScalarValue::UInt64(Some(self.numbering.new_number(space, old)))
@@ -72,33 +72,33 @@ impl Renumbering {
         }
     }
 
-    fn space(&self, column: &str) -> Option<Space> {
+    fn space(&self, column: &str) -> Option<IdSpace> {
         self.columns.iter().find(|(name, _)| *name == column).map(|(_, space)| *space)
     }
 }
 
-impl PhysicalExprAdapterFactory for Renumbering {
+impl PhysicalExprAdapterFactory for ColumnRenumbering {
     fn create(&self, table: SchemaRef, file: SchemaRef) -> Result<Arc<dyn PhysicalExprAdapter>> {
         let default = DefaultPhysicalExprAdapterFactory.create(table, Arc::clone(&file))?;
-        Ok(Arc::new(Adapter { renumbering: self.clone(), default, file }))
+        Ok(Arc::new(RenumberAdapter { renumbering: self.clone(), default, file }))
     }
 }
 
 /// Rewrites expressions on a table's columns to expressions on its file's.
 #[derive(Debug)]
-struct Adapter {
-    renumbering: Renumbering,
+struct RenumberAdapter {
+    renumbering: ColumnRenumbering,
     default: Arc<dyn PhysicalExprAdapter>,
     file: SchemaRef,
 }
 
-impl PhysicalExprAdapter for Adapter {
+impl PhysicalExprAdapter for RenumberAdapter {
     fn rewrite(&self, expr: Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
         self.default.rewrite(expr)?.transform_up(|expr| self.rewrite_one(expr)).data()
     }
 }
 
-impl Adapter {
+impl RenumberAdapter {
     /// Rewrites an expression whose inputs are rewritten.
     fn rewrite_one(&self, expr: Arc<dyn PhysicalExpr>) -> Result<Transformed<Arc<dyn PhysicalExpr>>> {
         let column = expr.downcast_ref::<Column>().and_then(|column| self.renumbering.space(column.name()));
@@ -142,8 +142,8 @@ fn old_comparison(expr: &dyn PhysicalExpr) -> Option<Arc<dyn PhysicalExpr>> {
 /// The new number of an old one.
 #[derive(Debug)]
 struct NewNumber {
-    numbering: Arc<Numbering>,
-    space: Space,
+    numbering: Arc<IdNumbering>,
+    space: IdSpace,
     old: Arc<dyn PhysicalExpr>,
 }
 

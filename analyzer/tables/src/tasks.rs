@@ -8,20 +8,20 @@ use datafusion::error::DataFusionError;
 use tokio::task::JoinSet;
 
 /// Running tasks, each with a number.
-pub struct Tasks<T, E> {
-    running: JoinSet<Ended<T, E>>,
+pub struct RunningTasks<T, E> {
+    running: JoinSet<EndedTask<T, E>>,
     most: usize,
     lacks_memory: fn(&E) -> bool,
 }
 
-struct Ended<T, E> {
+struct EndedTask<T, E> {
     number: usize,
     was_alone: bool,
     result: Result<T, E>,
 }
 
 /// The next thing to do about tasks.
-pub enum Next<T, E> {
+pub enum NextTask<T, E> {
     /// The task has ended.
     Done(usize, Result<T, E>),
     /// Start it again: it lacked memory while other tasks ran.
@@ -30,7 +30,7 @@ pub enum Next<T, E> {
     Nothing,
 }
 
-impl<T: Send + 'static, E: From<DataFusionError> + Send + 'static> Tasks<T, E> {
+impl<T: Send + 'static, E: From<DataFusionError> + Send + 'static> RunningTasks<T, E> {
     /// None yet. `most` run at the same time. `lacks_memory` is true for an error that means so.
     pub fn new(most: usize, lacks_memory: fn(&E) -> bool) -> Self {
         Self { running: JoinSet::new(), most, lacks_memory }
@@ -49,25 +49,25 @@ impl<T: Send + 'static, E: From<DataFusionError> + Send + 'static> Tasks<T, E> {
     /// Starts a task.
     pub fn start(&mut self, number: usize, task: impl Future<Output = Result<T, E>> + Send + 'static) {
         let was_alone = self.most == 1;
-        self.running.spawn(async move { Ended { number, was_alone, result: task.await } });
+        self.running.spawn(async move { EndedTask { number, was_alone, result: task.await } });
     }
 
     /// Waits for a task. An error is the panic of one.
-    pub async fn next(&mut self) -> Result<Next<T, E>, E> {
-        let Some(ended) = self.running.join_next().await else { return Ok(Next::Nothing) };
-        let Ended { number, was_alone, result } =
+    pub async fn next(&mut self) -> Result<NextTask<T, E>, E> {
+        let Some(ended) = self.running.join_next().await else { return Ok(NextTask::Nothing) };
+        let EndedTask { number, was_alone, result } =
             ended.map_err(|error| DataFusionError::External(Box::new(error)))?;
         if !was_alone && result.as_ref().is_err_and(self.lacks_memory) {
             self.most = 1;
-            return Ok(Next::Again(number));
+            return Ok(NextTask::Again(number));
         }
-        Ok(Next::Done(number, result))
+        Ok(NextTask::Done(number, result))
     }
 }
 
 /// Runs tasks with the numbers from 0, and returns their results in this order. All end, also behind an error.
 pub async fn all<T, E, F>(
-    mut tasks: Tasks<T, E>,
+    mut tasks: RunningTasks<T, E>,
     count: usize,
     task: impl Fn(usize) -> F,
 ) -> Result<Vec<T>, E>
@@ -85,9 +85,9 @@ where
             tasks.start(number, task(number));
         }
         match tasks.next().await? {
-            Next::Done(number, result) => drop(results.insert(number, result)),
-            Next::Again(number) => waiting.push_front(number),
-            Next::Nothing => return results.into_values().collect(),
+            NextTask::Done(number, result) => drop(results.insert(number, result)),
+            NextTask::Again(number) => waiting.push_front(number),
+            NextTask::Nothing => return results.into_values().collect(),
         }
     }
 }
@@ -106,10 +106,10 @@ mod tests {
 
     use super::*;
 
-    type Result<T> = std::result::Result<T, DataFusionError>;
+    type TaskResult<T> = std::result::Result<T, DataFusionError>;
 
     /// A task that needs a part of the memory for a while.
-    async fn needing(memory: Arc<Semaphore>, parts: u32) -> Result<u32> {
+    async fn needing(memory: Arc<Semaphore>, parts: u32) -> TaskResult<u32> {
         let lacking = |_| DataFusionError::ResourcesExhausted("memory".into()).context("view `a`");
         let held = memory.try_acquire_many(parts).map_err(lacking)?;
         for _ in 0..10 {
@@ -120,9 +120,10 @@ mod tests {
     }
 
     /// The results of tasks that need so many of ten parts of memory, three at the same time.
-    async fn results(parts: &'static [u32]) -> Result<Vec<u32>> {
+    async fn results(parts: &'static [u32]) -> TaskResult<Vec<u32>> {
         let memory = Arc::new(Semaphore::new(10));
-        all(Tasks::new(3, is_out_of_memory), parts.len(), |at| needing(Arc::clone(&memory), parts[at])).await
+        all(RunningTasks::new(3, is_out_of_memory), parts.len(), |at| needing(Arc::clone(&memory), parts[at]))
+            .await
     }
 
     #[tokio::test]

@@ -1,14 +1,14 @@
 //! Enum values as small numbers that are stable from batch to batch.
 
-use super::derived::Word;
+use super::derived::OpenWord;
 
 /// Values seen, by number. The 256th and all later ones are one.
 #[derive(Debug, Default)]
-pub struct Interned {
-    words: Vec<Word>,
+pub struct InternedWords {
+    words: Vec<OpenWord>,
 }
 
-impl Interned {
+impl InternedWords {
     /// The number of each value of a batch, by its code there.
     pub fn codes<'a>(&mut self, words: impl IntoIterator<Item = &'a str>) -> Vec<u8> {
         words.into_iter().map(|word| self.code(word)).collect()
@@ -17,7 +17,7 @@ impl Interned {
     fn code(&mut self, word: &str) -> u8 {
         let place = self.words.iter().position(|known| known.0.as_ref() == word).unwrap_or_else(|| {
             if self.words.len() < usize::from(u8::MAX) {
-                self.words.push(Word(word.into()));
+                self.words.push(OpenWord(word.into()));
                 self.words.len() - 1
             } else {
                 self.words.len()
@@ -27,7 +27,7 @@ impl Interned {
     }
 
     /// The value of a number.
-    pub fn word(&self, code: u8) -> Word {
-        self.words.get(usize::from(code)).cloned().unwrap_or_else(|| Word("other".into()))
+    pub fn word(&self, code: u8) -> OpenWord {
+        self.words.get(usize::from(code)).cloned().unwrap_or_else(|| OpenWord("other".into()))
     }
 }

@@ -5,26 +5,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counts of a session, in its configuration. Scans and the computation of views add to them.
 #[derive(Debug, Default)]
-pub struct Work {
-    views: Counts,
-    rows: Counts,
+pub struct SessionWork {
+    views: WorkCounts,
+    rows: WorkCounts,
 }
 
 #[derive(Debug, Default)]
-struct Counts {
+struct WorkCounts {
     expected: AtomicU64,
     done: AtomicU64,
 }
 
-impl Work {
+impl SessionWork {
     /// A scan begins that reads about this number of rows.
-    pub fn scan(self: &Arc<Self>, rows: u64) -> Task {
-        Task::of(Arc::clone(self), |work| &work.rows, rows)
+    pub fn scan(self: &Arc<Self>, rows: u64) -> WorkTask {
+        WorkTask::of(Arc::clone(self), |work| &work.rows, rows)
     }
 
     /// A view is to be computed.
-    pub fn view(self: &Arc<Self>) -> Task {
-        Task::of(Arc::clone(self), |work| &work.views, 1)
+    pub fn view(self: &Arc<Self>) -> WorkTask {
+        WorkTask::of(Arc::clone(self), |work| &work.views, 1)
     }
 
     /// Forgets what is done: another question begins.
@@ -43,7 +43,7 @@ impl Work {
     }
 }
 
-impl Counts {
+impl WorkCounts {
     fn done(&self) -> u64 {
         self.done.load(Ordering::Relaxed)
     }
@@ -55,14 +55,14 @@ impl Counts {
 
 /// A part of the work. When it is dropped, all of it counts as done: a query may not need the rest.
 #[derive(Debug)]
-pub struct Task {
-    work: Arc<Work>,
-    counts: fn(&Work) -> &Counts,
+pub struct WorkTask {
+    work: Arc<SessionWork>,
+    counts: fn(&SessionWork) -> &WorkCounts,
     left: u64,
 }
 
-impl Task {
-    fn of(work: Arc<Work>, counts: fn(&Work) -> &Counts, size: u64) -> Self {
+impl WorkTask {
+    fn of(work: Arc<SessionWork>, counts: fn(&SessionWork) -> &WorkCounts, size: u64) -> Self {
         counts(&work).expected.fetch_add(size, Ordering::Relaxed);
         Self { work, counts, left: size }
     }
@@ -75,7 +75,7 @@ impl Task {
     }
 }
 
-impl Drop for Task {
+impl Drop for WorkTask {
     fn drop(&mut self) {
         self.read(self.left);
     }
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn rows_and_views_are_parts_of_the_work() {
-        let work = Arc::new(Work::default());
+        let work = Arc::new(SessionWork::default());
         assert!(work.share().abs() < 1e-9);
         let mut scan = work.scan(100);
         scan.read(25);
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_scan_that_ends_early_or_reads_more_is_done() {
-        let work = Arc::new(Work::default());
+        let work = Arc::new(SessionWork::default());
         drop(work.scan(100));
         let mut longer = work.scan(10);
         longer.read(1_000);

@@ -1,8 +1,8 @@
 //! Recordings as one: a file with several documents, or files of several processes.
 
-use crate::model::{Op, Trace};
+use crate::model::{TraceModel, TraceOp};
 
-impl Trace {
+impl TraceModel {
     /// Adds a recording of the same source. Processes of equal number and rank are one.
     pub fn append(&mut self, other: Self) {
         let places = self.append_processes(&other);
@@ -16,7 +16,7 @@ impl Trace {
         self.stacks.extend(other.stacks.into_iter().map(moved));
         self.ops.extend(other.ops.into_iter().map(|mut op| {
             process(&mut op.process);
-            Op {
+            TraceOp {
                 parent: op.parent.map(|op| op + ops),
                 forward: op.forward.map(|op| op + ops),
                 stack: op.stack.map(|stack| stack + stacks),
@@ -57,7 +57,7 @@ impl Trace {
     fn append_processes(&mut self, other: &Self) -> Vec<usize> {
         let mut places = Vec::new();
         for process in &other.processes {
-            let is_same = |own: &crate::model::Process| {
+            let is_same = |own: &crate::model::TraceProcess| {
                 (own.number, own.rank, &own.program) == (process.number, process.rank, &process.program)
             };
             let known = self.processes.iter().position(is_same);

@@ -4,20 +4,20 @@ use std::collections::HashMap;
 
 use stallmap_schema::word::Phase;
 
-use crate::model::{Call, Trace};
-use crate::nest::{Span, enclosing, parents};
+use crate::model::{TraceCall, TraceModel};
+use crate::nest::{ThreadSpan, enclosing, parents};
 
 /// The span of a call.
-pub fn span(call: Call) -> Span {
-    Span { thread: call.thread, begin_ns: call.begin_ns, end_ns: call.end_ns }
+pub fn span(call: TraceCall) -> ThreadSpan {
+    ThreadSpan { thread: call.thread, begin_ns: call.begin_ns, end_ns: call.end_ns }
 }
 
 /// Gives ops their parents, phases and forward ops, and kernels the op around their launch call.
 ///
 /// An `External id` of a kernel is not used: in old traces it is the correlation id, and in new ones it names the same op.
-pub fn join_ops(trace: &mut Trace) {
+pub fn join_ops(trace: &mut TraceModel) {
     trace.ops.sort_by_key(|op| (op.call.begin_ns, std::cmp::Reverse(op.call.end_ns), op.call.thread));
-    let spans: Vec<Span> = trace.ops.iter().map(|op| span(op.call)).collect();
+    let spans: Vec<ThreadSpan> = trace.ops.iter().map(|op| span(op.call)).collect();
     for (place, parent) in parents(&spans).into_iter().enumerate() {
         let outer = parent.and_then(|parent| trace.ops.get(parent)).map(|op| op.phase);
         if let Some(op) = trace.ops.get_mut(place) {
@@ -37,8 +37,8 @@ pub fn join_ops(trace: &mut Trace) {
         op.forward = op.sequence.and_then(|sequence| forward.get(&sequence)).copied();
     }
     let called: Vec<usize> = (0..trace.kernels.len()).filter(|place| has_call(trace, *place)).collect();
-    let point = |call: Call| Span { end_ns: call.begin_ns, ..span(call) };
-    let points: Vec<Span> =
+    let point = |call: TraceCall| ThreadSpan { end_ns: call.begin_ns, ..span(call) };
+    let points: Vec<ThreadSpan> =
         called.iter().filter_map(|place| trace.kernels.get(*place)?.call.map(point)).collect();
     for (place, op) in called.into_iter().zip(enclosing(&spans, &points)) {
         if let Some(kernel) = trace.kernels.get_mut(place) {
@@ -51,7 +51,7 @@ pub fn join_ops(trace: &mut Trace) {
 const STEP: &str = "ProfilerStep#";
 
 /// Gives ops the number of steps that ended before them. Returns the number of steps.
-pub fn join_steps(trace: &mut Trace) -> usize {
+pub fn join_steps(trace: &mut TraceModel) -> usize {
     let mut ends: HashMap<usize, Vec<i64>> = HashMap::new();
     for op in trace.ops.iter().filter(|op| op.name.starts_with(STEP)) {
         ends.entry(op.process).or_default().push(op.call.end_ns);
@@ -80,14 +80,14 @@ pub fn phase(name: &str) -> Phase {
     }
 }
 
-fn has_call(trace: &Trace, place: usize) -> bool {
+fn has_call(trace: &TraceModel, place: usize) -> bool {
     trace.kernels.get(place).is_some_and(|kernel| kernel.call.is_some())
 }
 
 /// Adds the base to all times.
-pub fn shift(trace: &mut Trace, base_ns: i64) {
+pub fn shift(trace: &mut TraceModel, base_ns: i64) {
     let add = |time: &mut i64| *time = time.saturating_add(base_ns);
-    let call = |call: &mut Call| {
+    let call = |call: &mut TraceCall| {
         add(&mut call.begin_ns);
         add(&mut call.end_ns);
     };

@@ -9,48 +9,48 @@ use stallmap_schema::word::{
 
 /// A recording.
 #[derive(Debug, Default)]
-pub struct Trace {
+pub struct TraceModel {
     /// The tool that wrote the file, in lower case.
     pub tool: &'static str,
     /// Facts about the recording, which become options of the run.
     pub facts: BTreeMap<String, String>,
     /// Processes of the program.
-    pub processes: Vec<Process>,
+    pub processes: Vec<TraceProcess>,
     /// GPUs.
-    pub devices: Vec<Device>,
+    pub devices: Vec<TraceDevice>,
     /// Kernels that ran.
-    pub kernels: Vec<Kernel>,
+    pub kernels: Vec<TraceKernel>,
     /// Copies, fills and waits.
-    pub works: Vec<Work>,
+    pub works: Vec<TraceActivity>,
     /// Ops and regions.
-    pub ops: Vec<Op>,
+    pub ops: Vec<TraceOp>,
     /// Frames of Python stacks.
-    pub frames: Vec<Frame>,
+    pub frames: Vec<TraceFrame>,
     /// Python stacks: places of frames, innermost first.
     pub stacks: Vec<Vec<usize>>,
     /// Allocations of the framework.
-    pub storages: Vec<Storage>,
+    pub storages: Vec<TraceStorage>,
     /// Hardware counters of kernels.
-    pub counters: Vec<Counter>,
+    pub counters: Vec<TraceCounter>,
     /// Memory accesses of kernels.
-    pub accesses: Vec<Access>,
+    pub accesses: Vec<TraceAccess>,
     /// Cubins by their BLAKE3 hash, which is the `code` of their kernels.
     pub cubins: BTreeMap<Rc<str>, Vec<u8>>,
     /// Texts of source files by their names in line tables.
     pub sources: BTreeMap<String, String>,
     /// Kernels that were sampled.
-    pub samplings: Vec<Sampling>,
+    pub samplings: Vec<KernelSampling>,
     /// Samples of instructions.
-    pub samples: Vec<Sample>,
+    pub samples: Vec<TraceSample>,
     /// Launch calls without a kernel, in order.
-    pub pending: Vec<Pending>,
+    pub pending: Vec<UnmatchedCall>,
     /// Data that the source lacks, or that was left out.
-    pub losses: Losses,
+    pub losses: TraceLosses,
 }
 
 /// A process.
 #[derive(Clone, Debug)]
-pub struct Process {
+pub struct TraceProcess {
     /// Its number in the system.
     pub number: u32,
     /// Its program, if known.
@@ -67,7 +67,7 @@ pub struct Process {
     pub reference: Option<usize>,
 }
 
-impl Process {
+impl TraceProcess {
     /// A process of which nothing but its number is known.
     pub fn of(number: u32, instrument: Instrument) -> Self {
         Self {
@@ -84,7 +84,7 @@ impl Process {
 
 /// A GPU.
 #[derive(Debug, Default)]
-pub struct Device {
+pub struct TraceDevice {
     /// CUDA's device ordinal.
     pub ordinal: i32,
     /// Its name.
@@ -103,7 +103,7 @@ pub struct Device {
 
 /// A call on a thread of the CPU.
 #[derive(Clone, Copy, Debug)]
-pub struct Call {
+pub struct TraceCall {
     /// The thread, by the source's number.
     pub thread: u64,
     /// Begin.
@@ -114,7 +114,7 @@ pub struct Call {
 
 /// A kernel that ran.
 #[derive(Debug, Default)]
-pub struct Kernel {
+pub struct TraceKernel {
     /// Its process, by place.
     pub process: usize,
     /// Its name, as the source has it.
@@ -140,7 +140,7 @@ pub struct Kernel {
     /// The source's number of the launch call.
     pub correlation: Option<u64>,
     /// The launch call.
-    pub call: Option<Call>,
+    pub call: Option<TraceCall>,
     /// The op around the launch call, by place.
     pub op: Option<usize>,
     /// Its own Python stack, by place. None if it is that of its op.
@@ -148,14 +148,14 @@ pub struct Kernel {
     /// The source's identity of its code. None if the source has names only.
     pub code: Option<Rc<str>>,
     /// Its requests. None if the source has no accesses of it.
-    pub requests: Option<Requests>,
+    pub requests: Option<LaunchRequests>,
 }
 
 /// A launch call without a kernel: the capture of a graph has them.
 #[derive(Clone, Debug)]
-pub struct Pending {
+pub struct UnmatchedCall {
     /// The call.
-    pub call: Call,
+    pub call: TraceCall,
     /// The kernel's name, if the call has it.
     pub name: Option<Rc<str>>,
     /// Blocks in x, y and z.
@@ -168,7 +168,7 @@ pub struct Pending {
 
 /// Requests of one launch: accesses of one warp by one instruction.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Requests {
+pub struct LaunchRequests {
     /// Requests with rows.
     pub rows: u64,
     /// Lanes of those.
@@ -179,7 +179,7 @@ pub struct Requests {
 
 /// A row of a warp request.
 #[derive(Clone, Debug)]
-pub struct Access {
+pub struct TraceAccess {
     /// The kernel, by place.
     pub kernel: usize,
     /// Offset of the instruction in its function.
@@ -210,7 +210,7 @@ pub struct Access {
     pub offset_shift: u8,
 }
 
-impl Kernel {
+impl TraceKernel {
     /// The time of its launch call, else of its begin on the GPU.
     pub fn called_ns(&self) -> i64 {
         let begin_ns = self.time_ns.map(|(begin, _)| begin).or(self.begin_ns);
@@ -220,7 +220,7 @@ impl Kernel {
 
 /// A copy, a fill or a wait.
 #[derive(Debug)]
-pub struct Work {
+pub struct TraceActivity {
     /// Its process, by place.
     pub process: usize,
     /// Its kind.
@@ -245,11 +245,11 @@ pub struct Work {
 
 /// An op or a region.
 #[derive(Debug)]
-pub struct Op {
+pub struct TraceOp {
     /// Its process, by place.
     pub process: usize,
     /// The call.
-    pub call: Call,
+    pub call: TraceCall,
     /// Its kind.
     pub kind: OpKind,
     /// Its name.
@@ -272,9 +272,9 @@ pub struct Op {
     pub record: Option<i64>,
 }
 
-impl Op {
+impl TraceOp {
     /// An op of which nothing but its call and its name are known.
-    pub fn of(call: Call, kind: OpKind, name: impl Into<Rc<str>>) -> Self {
+    pub fn of(call: TraceCall, kind: OpKind, name: impl Into<Rc<str>>) -> Self {
         Self {
             process: 0,
             call,
@@ -294,7 +294,7 @@ impl Op {
 
 /// A frame of a Python stack.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Frame {
+pub struct TraceFrame {
     /// The file.
     pub file: String,
     /// The function.
@@ -305,7 +305,7 @@ pub struct Frame {
 
 /// An allocation of the framework.
 #[derive(Debug)]
-pub struct Storage {
+pub struct TraceStorage {
     /// Its process, by place.
     pub process: usize,
     /// CUDA's device ordinal.
@@ -324,7 +324,7 @@ pub struct Storage {
 
 /// A hardware counter of a kernel.
 #[derive(Debug)]
-pub struct Counter {
+pub struct TraceCounter {
     /// The kernel, by place.
     pub kernel: usize,
     /// The metric's name.
@@ -337,7 +337,7 @@ pub struct Counter {
 
 /// The samples of one kernel as a whole.
 #[derive(Debug)]
-pub struct Sampling {
+pub struct KernelSampling {
     /// The run of the samples, by place among the processes.
     pub process: usize,
     /// The kernel, by place.
@@ -352,7 +352,7 @@ pub struct Sampling {
 
 /// Samples at one instruction for one reason.
 #[derive(Debug)]
-pub struct Sample {
+pub struct TraceSample {
     /// The run of the samples, by place among the processes.
     pub process: usize,
     /// The kernel, by place.
@@ -377,9 +377,9 @@ const MAX_LOSS_BYTES: usize = 1 << 10;
 
 /// Losses by kind and reason, with their number and one example.
 #[derive(Debug, Default)]
-pub struct Losses(BTreeMap<(&'static str, String), (LossKind, u64, Option<String>)>);
+pub struct TraceLosses(BTreeMap<(&'static str, String), (LossKind, u64, Option<String>)>);
 
-impl Losses {
+impl TraceLosses {
     /// Counts one thing.
     pub fn add(&mut self, kind: LossKind, reason: &str, detail: Option<&str>) {
         self.add_many(kind, reason, 1, detail);
@@ -427,7 +427,7 @@ mod tests {
 
     #[test]
     fn texts_of_a_file_are_short_in_losses() {
-        let mut losses = Losses::default();
+        let mut losses = TraceLosses::default();
         let long = "é".repeat(MAX_LOSS_BYTES);
         losses.add(LossKind::Source, &long, Some(&long));
         losses.add(LossKind::Source, "short", None);

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 /// A span of a thread. A point has equal begin and end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct ThreadSpan {
     /// The thread, by any number.
     pub thread: u64,
     /// Begin, nanoseconds.
@@ -14,8 +14,8 @@ pub struct Span {
 }
 
 /// For each point, the innermost span that encloses it on its thread.
-pub fn enclosing(spans: &[Span], points: &[Span]) -> Vec<Option<usize>> {
-    let all: Vec<(Span, Option<usize>)> = spans
+pub fn enclosing(spans: &[ThreadSpan], points: &[ThreadSpan]) -> Vec<Option<usize>> {
+    let all: Vec<(ThreadSpan, Option<usize>)> = spans
         .iter()
         .enumerate()
         .map(|(place, span)| (*span, Some(place)))
@@ -25,14 +25,14 @@ pub fn enclosing(spans: &[Span], points: &[Span]) -> Vec<Option<usize>> {
 }
 
 /// For each span, the innermost other one that encloses it on its thread.
-pub fn parents(spans: &[Span]) -> Vec<Option<usize>> {
-    let all: Vec<(Span, Option<usize>)> =
+pub fn parents(spans: &[ThreadSpan]) -> Vec<Option<usize>> {
+    let all: Vec<(ThreadSpan, Option<usize>)> =
         spans.iter().enumerate().map(|(place, span)| (*span, Some(place))).collect();
     outer(&all)
 }
 
 /// For each entry, the innermost enclosing span. Entries without a number enclose nothing.
-fn outer(all: &[(Span, Option<usize>)]) -> Vec<Option<usize>> {
+fn outer(all: &[(ThreadSpan, Option<usize>)]) -> Vec<Option<usize>> {
     let mut order: Vec<usize> = (0..all.len()).collect();
     // Of equal begins the longest is the outermost, and points come last.
     order.sort_by_key(|&place| {
@@ -41,7 +41,7 @@ fn outer(all: &[(Span, Option<usize>)]) -> Vec<Option<usize>> {
     });
     let mut found: Vec<Option<usize>> = all.iter().map(|_| None).collect();
     // Open spans of a thread. Each ends before those that stand in front of it.
-    let mut open: Vec<(Span, usize)> = Vec::new();
+    let mut open: Vec<(ThreadSpan, usize)> = Vec::new();
     for place in order {
         let Some((span, number)) = all.get(place) else { continue };
         if open.last().is_some_and(|(outer, _)| outer.thread != span.thread) {
@@ -66,8 +66,8 @@ fn outer(all: &[(Span, Option<usize>)]) -> Vec<Option<usize>> {
 mod tests {
     use super::*;
 
-    fn span(thread: u64, begin_ns: i64, end_ns: i64) -> Span {
-        Span { thread, begin_ns, end_ns }
+    fn span(thread: u64, begin_ns: i64, end_ns: i64) -> ThreadSpan {
+        ThreadSpan { thread, begin_ns, end_ns }
     }
 
     #[test]
@@ -80,9 +80,10 @@ mod tests {
 
     #[test]
     fn deep_nests_and_long_overlaps_have_their_parents() {
-        let nested: Vec<Span> = (0..200_000).map(|level| span(1, level, 1_000_000 - level)).collect();
+        let nested: Vec<ThreadSpan> = (0..200_000).map(|level| span(1, level, 1_000_000 - level)).collect();
         assert_eq!(parents(&nested).last(), Some(&Some(199_998)));
-        let overlapping: Vec<Span> = (0..200_000).map(|begin| span(1, begin, 300_000 + begin)).collect();
+        let overlapping: Vec<ThreadSpan> =
+            (0..200_000).map(|begin| span(1, begin, 300_000 + begin)).collect();
         assert!(parents(&overlapping).iter().all(Option::is_none));
         assert_eq!(enclosing(&overlapping, &[span(1, 300_001, 300_001)]), [Some(199_999)]);
     }

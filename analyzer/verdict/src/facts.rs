@@ -8,7 +8,7 @@ use stallmap_console::rows;
 rows! {
     /// The run.
     #[derive(Clone, Debug, Default)]
-    pub(super) struct Run {
+    pub(super) struct RunFacts {
         pub(super) program: Option<String>,
         pub(super) arguments: Option<String>,
         pub(super) started: Option<String>,
@@ -29,7 +29,7 @@ rows! {
 
     /// Allocations of a capture without launches.
     #[derive(Clone, Debug)]
-    pub(super) struct Memory {
+    pub(super) struct AllocationFacts {
         pub(super) allocations: u64,
         pub(super) peak_bytes: Option<f64>,
         pub(super) left_bytes: Option<f64>,
@@ -62,7 +62,7 @@ rows! {
 
     /// A stall reason.
     #[derive(Clone, Debug)]
-    pub(super) struct Reason {
+    pub(super) struct ReasonFacts {
         pub(super) name: String as "reason",
         pub(super) is_memory: bool,
         pub(super) share: Option<f64>,
@@ -71,7 +71,7 @@ rows! {
 
     /// A finding.
     #[derive(Clone, Debug)]
-    pub struct Finding {
+    pub struct FindingRow {
         /// Its rank, from 1.
         pub number: u64,
         /// Its kind, a word of SQL.
@@ -100,14 +100,14 @@ rows! {
 
     /// Missing data.
     #[derive(Clone, Debug)]
-    pub(super) struct Loss {
+    pub(super) struct LossFacts {
         pub(super) count: f64,
         pub(super) kind: String,
         pub(super) reason: String,
     }
 }
 
-impl Run {
+impl RunFacts {
     /// The program's name, GPU, launches and time.
     pub(super) fn subject(&self) -> Vec<String> {
         let mut pieces = vec![self.script()];
@@ -163,7 +163,7 @@ fn is_script(argument: &str) -> bool {
     Path::new(argument).extension().is_some_and(|extension| extension == "py")
 }
 
-impl Finding {
+impl FindingRow {
     /// Its kind as words, with the number of its kind.
     pub fn kind(&self) -> String {
         let kind = self.class.replace('_', " ");
@@ -182,7 +182,11 @@ impl Finding {
 }
 
 /// Losses first, then coverage. True marks a loss.
-pub(super) fn trust(run: &Run, losses: &[Loss], attributed: Option<(f64, &str)>) -> Vec<(bool, String)> {
+pub(super) fn trust(
+    run: &RunFacts,
+    losses: &[LossFacts],
+    attributed: Option<(f64, &str)>,
+) -> Vec<(bool, String)> {
     let mut pieces: Vec<(bool, String)> = losses.iter().take(1).map(|loss| (true, loss.text())).collect();
     if losses.len() > 1 {
         pieces.push((true, counted(losses.len() as u64 - 1, "more loss", "more losses")));
@@ -211,7 +215,7 @@ pub(super) fn trust(run: &Run, losses: &[Loss], attributed: Option<(f64, &str)>)
     pieces
 }
 
-impl Loss {
+impl LossFacts {
     pub(super) fn text(&self) -> String {
         let reason = self.reason.trim_end_matches('.');
         if self.kind == "run" {

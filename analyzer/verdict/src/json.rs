@@ -4,13 +4,13 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::{Finding, Verdict};
+use super::{FindingRow, VerdictRows};
 
 /// Version of the object's form. It grows when a field changes or goes.
 const VERSION: u32 = 1;
 
 /// One JSON object. Shares are parts of all samples.
-pub(super) fn json(verdict: &Verdict, capture: &Path) -> String {
+pub(super) fn json(verdict: &VerdictRows, capture: &Path) -> String {
     let run = &verdict.run;
     let shares = verdict.shares.iter().map(|share| {
         json!({
@@ -48,7 +48,7 @@ pub(super) fn json(verdict: &Verdict, capture: &Path) -> String {
 }
 
 /// The fields of a finding.
-pub(super) fn finding(finding: &Finding) -> Map<String, Value> {
+pub(super) fn finding(finding: &FindingRow) -> Map<String, Value> {
     let fields = [
         ("number", finding.number.into()),
         ("finding", finding.class.as_str().into()),

@@ -14,19 +14,19 @@ pub mod why;
 use std::path::Path;
 
 use arrow::array::RecordBatch;
-use stallmap::library::queries::{Query, report, verdict as queries};
+use stallmap::library::queries::{CommandQuery, report, verdict as queries};
 use stallmap::session::Session;
 use stallmap_console::answer::rows_of_all;
-use stallmap_console::args::verdict::{Verdict as Args, VerdictFormat};
-use stallmap_console::context::{Context, runtime};
-use stallmap_console::exit::{Failure, OK, Outcome, USAGE};
-use stallmap_console::output::progress::Progress;
-use stallmap_console::output::{self, Canvas};
-use stallmap_console::row::Row;
+use stallmap_console::args::verdict::{VerdictArgs, VerdictFormat};
+use stallmap_console::context::{CommandContext, runtime};
+use stallmap_console::exit::{CommandFailure, OK, Outcome, USAGE};
+use stallmap_console::output::progress::ProgressSpinner;
+use stallmap_console::output::{self, TableCanvas};
+use stallmap_console::row::QueryRow;
 
-pub use self::facts::Finding;
-use self::facts::{LineShare, Loss, Memory, Reason, Run, TensorShare};
-pub use self::shares::{Kind, Share};
+pub use self::facts::FindingRow;
+use self::facts::{AllocationFacts, LineShare, LossFacts, ReasonFacts, RunFacts, TensorShare};
+pub use self::shares::{SampleShare, ShareKind};
 
 /// Tensors with a bar of their own.
 const TENSORS: u64 = 3;
@@ -41,30 +41,30 @@ const TENSORS_LEAST: f64 = 0.3;
 
 /// Everything on the screen, from the rows of `sql/queries/verdict`.
 #[derive(Clone, Debug)]
-pub struct Verdict {
-    run: Run,
+pub struct VerdictRows {
+    run: RunFacts,
     /// Shares of all samples that add up to 100 %. Empty without samples.
-    pub shares: Vec<Share>,
+    pub shares: Vec<SampleShare>,
     /// The verdict in one or two sentences.
     pub sentence: String,
     /// The first findings of each kind.
-    pub findings: Vec<Finding>,
-    losses: Vec<Loss>,
+    pub findings: Vec<FindingRow>,
+    losses: Vec<LossFacts>,
     /// Memory stalls that have a tensor or an allocation, as a part of all memory stalls. None without any.
     attributed: Option<f64>,
     /// Tensors, or allocations in programs without a framework.
     noun: &'static str,
     /// The queries behind it.
-    sql: Vec<(Query, String)>,
+    sql: Vec<(CommandQuery, String)>,
 }
 
 /// Prints the verdict of the only capture.
-pub fn run(context: &Context, args: &Args) -> Outcome {
+pub fn run(context: &CommandContext, args: &VerdictArgs) -> Outcome {
     let [capture] = args.captures.as_slice() else {
-        return Err(Failure::message(USAGE, "name one capture, or a command before it"));
+        return Err(CommandFailure::message(USAGE, "name one capture, or a command before it"));
     };
     let session = {
-        let _progress = Progress::start(format!("opening {}", capture.display()));
+        let _progress = ProgressSpinner::start(format!("opening {}", capture.display()));
         context.open(&[(None, capture.clone())])?
     };
     if args.sql {
@@ -72,9 +72,11 @@ pub fn run(context: &Context, args: &Args) -> Outcome {
         return output::print(&texts.join("\n")).map(|()| OK);
     }
     let verdict = {
-        let _progress = Progress::of(session.work(), "looking for the verdict");
-        runtime()?
-            .block_on(Verdict::of_findings(&session, if args.verbose { ALL_FINDINGS } else { FINDINGS }))?
+        let _progress = ProgressSpinner::of(session.work(), "looking for the verdict");
+        runtime()?.block_on(VerdictRows::of_findings(
+            &session,
+            if args.verbose { ALL_FINDINGS } else { FINDINGS },
+        ))?
     };
     if args.json || args.format == Some(VerdictFormat::Json) {
         return output::print(&json::json(&verdict, capture)).map(|()| OK);
@@ -86,11 +88,11 @@ pub fn run(context: &Context, args: &Args) -> Outcome {
 }
 
 /// Every query that can take part, as a user can run it.
-pub fn texts() -> Vec<(Query, String)> {
+pub fn texts() -> Vec<(CommandQuery, String)> {
     texts_of(FINDINGS)
 }
 
-fn texts_of(findings: u64) -> Vec<(Query, String)> {
+fn texts_of(findings: u64) -> Vec<(CommandQuery, String)> {
     let all = [
         (queries::RUN, 0),
         (queries::TENSORS, TENSORS),
@@ -103,13 +105,13 @@ fn texts_of(findings: u64) -> Vec<(Query, String)> {
 }
 
 /// The allocations of a capture.
-async fn memory(session: &Session) -> Outcome<Option<Memory>> {
+async fn memory(session: &Session) -> Outcome<Option<AllocationFacts>> {
     let sql = vec![(queries::MEMORY, queries::MEMORY.sql(&[]))];
-    let answers = Answers { rows: rows_of_all(session, &sql).await?, sql };
-    Ok(answers.rows::<Memory>(queries::MEMORY)?.into_iter().next())
+    let answers = VerdictAnswers { rows: rows_of_all(session, &sql).await?, sql };
+    Ok(answers.rows::<AllocationFacts>(queries::MEMORY)?.into_iter().next())
 }
 
-impl Verdict {
+impl VerdictRows {
     /// Queries a capture.
     pub async fn of(session: &Session) -> Outcome<Self> {
         Self::of_findings(session, FINDINGS).await
@@ -118,15 +120,15 @@ impl Verdict {
     /// The same with the first finding of this many kinds.
     async fn of_findings(session: &Session, findings: u64) -> Outcome<Self> {
         let sql = texts_of(findings);
-        let answers = Answers { rows: rows_of_all(session, &sql).await?, sql };
-        let run = answers.rows::<Run>(queries::RUN)?.into_iter().next().unwrap_or_default();
+        let answers = VerdictAnswers { rows: rows_of_all(session, &sql).await?, sql };
+        let run = answers.rows::<RunFacts>(queries::RUN)?.into_iter().next().unwrap_or_default();
         let tensors = answers.rows::<TensorShare>(queries::TENSORS)?;
-        let reasons = answers.rows::<Reason>(queries::REASONS)?;
+        let reasons = answers.rows::<ReasonFacts>(queries::REASONS)?;
         let tensor_share: f64 =
             tensors.iter().filter(|row| row.kind == "tensor").filter_map(|row| row.share).sum();
         let lines = answers.rows::<LineShare>(queries::LINES)?;
-        let findings = answers.rows::<Finding>(queries::GROUPS)?;
-        let mut losses = answers.rows::<Loss>(report::LOSSES)?;
+        let findings = answers.rows::<FindingRow>(queries::GROUPS)?;
+        let mut losses = answers.rows::<LossFacts>(report::LOSSES)?;
         // Launches without a bundle touch no number here.
         losses.sort_by_key(|loss| loss.kind == "bundle");
         let shares = if tensor_share >= TENSORS_LEAST {
@@ -135,7 +137,7 @@ impl Verdict {
             shares::by_line(&lines)
         };
         let memory = if run.launches == 0 { memory(session).await? } else { None };
-        let sentence = sentence::sentence(&sentence::Facts {
+        let sentence = sentence::sentence(&sentence::SentenceFacts {
             memory: memory.as_ref(),
             run: &run,
             tensors: &tensors,
@@ -153,7 +155,7 @@ impl Verdict {
     }
 
     /// The screen as text.
-    pub fn screen(&self, capture: &Path, canvas: Canvas) -> String {
+    pub fn screen(&self, capture: &Path, canvas: TableCanvas) -> String {
         screen::screen(self, capture, canvas)
     }
 
@@ -182,13 +184,13 @@ fn attributed(tensors: &[TensorShare]) -> Option<f64> {
 }
 
 /// The queries with their rows.
-struct Answers {
-    sql: Vec<(Query, String)>,
+struct VerdictAnswers {
+    sql: Vec<(CommandQuery, String)>,
     rows: Vec<Vec<RecordBatch>>,
 }
 
-impl Answers {
-    fn rows<T: Row>(&self, query: Query) -> Outcome<Vec<T>> {
+impl VerdictAnswers {
+    fn rows<T: QueryRow>(&self, query: CommandQuery) -> Outcome<Vec<T>> {
         let found = self.sql.iter().zip(&self.rows).find(|((asked, _), _)| *asked == query);
         T::read(query.name, found.map(|(_, rows)| rows.as_slice()).unwrap_or_default())
     }

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use stallmap_console::output::paint::Role;
-use stallmap_console::output::shorten::{Shorten, printable, shorten, width, wrap};
-use stallmap_console::output::{self, Canvas};
+use stallmap_console::output::paint::TextRole;
+use stallmap_console::output::shorten::{ShortenSide, printable, shorten, width, wrap};
+use stallmap_console::output::{self, TableCanvas};
 
-use super::Verdict;
-use super::facts::{Finding, Loss};
-use super::shares::{Kind, Share, place};
+use super::VerdictRows;
+use super::facts::{FindingRow, LossFacts};
+use super::shares::{SampleShare, ShareKind, place};
 
 /// Most lines of the screen.
 const MAX_LINES: usize = 24;
@@ -29,26 +29,26 @@ const INDENT: &str = "   ";
 const EIGHTHS: [char; 7] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉'];
 
 /// The screen.
-pub(super) fn screen(verdict: &Verdict, capture: &Path, canvas: Canvas) -> String {
-    Screen { verdict, canvas, columns: canvas.width.unwrap_or(PAGE), is_whole: false }
+pub(super) fn screen(verdict: &VerdictRows, capture: &Path, canvas: TableCanvas) -> String {
+    VerdictScreen { verdict, canvas, columns: canvas.width.unwrap_or(PAGE), is_whole: false }
         .text(capture, MAX_LINES)
 }
 
 /// The same with every finding of the verdict and each loss in full, longer than a screen.
-pub(super) fn whole(verdict: &Verdict, capture: &Path, canvas: Canvas) -> String {
-    Screen { verdict, canvas, columns: canvas.width.unwrap_or(PAGE), is_whole: true }
+pub(super) fn whole(verdict: &VerdictRows, capture: &Path, canvas: TableCanvas) -> String {
+    VerdictScreen { verdict, canvas, columns: canvas.width.unwrap_or(PAGE), is_whole: true }
         .text(capture, usize::MAX)
 }
 
-struct Screen<'a> {
-    verdict: &'a Verdict,
-    canvas: Canvas,
+struct VerdictScreen<'a> {
+    verdict: &'a VerdictRows,
+    canvas: TableCanvas,
     columns: usize,
     /// True if it may be longer than a screen.
     is_whole: bool,
 }
 
-impl Screen<'_> {
+impl VerdictScreen<'_> {
     fn text(&self, capture: &Path, most_lines: usize) -> String {
         let mut lines = self.head();
         if !self.verdict.shares.is_empty() {
@@ -65,14 +65,14 @@ impl Screen<'_> {
         lines.join("\n") + "\n"
     }
 
-    fn paint(&self, role: Role, text: &str) -> String {
+    fn paint(&self, role: TextRole, text: &str) -> String {
         self.canvas.paint.text(role, &printable(text))
     }
 
     /// The run, its completeness, and the verdict.
     fn head(&self) -> Vec<String> {
         let subject = self.joined(&self.verdict.subject());
-        let mut lines = vec![self.paint(Role::Heading, &subject)];
+        let mut lines = vec![self.paint(TextRole::Heading, &subject)];
         if self.is_whole {
             lines.extend(self.trust_in_full());
         } else {
@@ -80,7 +80,7 @@ impl Screen<'_> {
         }
         lines.push(String::new());
         let sentence = wrap(&printable(&self.verdict.sentence), self.columns);
-        lines.extend(sentence.lines().map(|line| self.canvas.paint.text(Role::Heading, line)));
+        lines.extend(sentence.lines().map(|line| self.canvas.paint.text(TextRole::Heading, line)));
         lines
     }
 
@@ -88,7 +88,7 @@ impl Screen<'_> {
     fn joined(&self, pieces: &[String]) -> String {
         let text = pieces.join(" · ");
         if width(&text) <= self.columns || pieces.len() <= 1 {
-            return shorten(&text, self.columns, Shorten::End);
+            return shorten(&text, self.columns, ShortenSide::End);
         }
         // The time's explanation goes first, then the GPU's maker and memory.
         let short: Vec<String> = pieces.iter().map(|piece| piece.replace(" of GPU time", "")).collect();
@@ -99,7 +99,7 @@ impl Screen<'_> {
         let brief: Vec<String> = short.iter().map(brief).collect();
         let texts = [short.join(" · "), brief.join(" · ")];
         let fitting = texts.iter().find(|text| width(text) <= self.columns).unwrap_or(&texts[1]);
-        shorten(fitting, self.columns, Shorten::End)
+        shorten(fitting, self.columns, ShortenSide::End)
     }
 
     /// Losses and coverage in one line.
@@ -113,19 +113,19 @@ impl Screen<'_> {
             *first = fit(first, self.columns.saturating_sub(others + GAP).max(LEAST_LOSS));
         }
         let line = format!("{}{}", if is_lossy { "! " } else { "" }, text.join(" · "));
-        let role = if is_lossy { Role::Warning } else { Role::Good };
+        let role = if is_lossy { TextRole::Warning } else { TextRole::Good };
         self.paint(role, &fit(&line, self.columns))
     }
 
     /// Losses and coverage, a line each.
     fn trust_in_full(&self) -> Vec<String> {
         // Instruments can lose the same.
-        let losses: BTreeSet<String> = self.verdict.losses.iter().map(Loss::text).collect();
+        let losses: BTreeSet<String> = self.verdict.losses.iter().map(LossFacts::text).collect();
         let losses = losses.into_iter().map(|text| (true, text));
         // The first loss and the number of further ones are there already.
         let others = self.verdict.trust().into_iter().skip(self.verdict.losses.len().min(2));
         let paint = |(is_loss, text): (bool, String)| {
-            let (mark, role) = if is_loss { ("! ", Role::Warning) } else { ("", Role::Good) };
+            let (mark, role) = if is_loss { ("! ", TextRole::Warning) } else { ("", TextRole::Good) };
             let text = wrap(&format!("{mark}{}", printable(&text)), self.columns);
             text.lines().map(|line| self.canvas.paint.text(role, line)).collect::<Vec<_>>()
         };
@@ -137,15 +137,16 @@ impl Screen<'_> {
         let full = self.columns / 2;
         let longest = self.verdict.shares.iter().map(|share| width(&bar(share, full))).max().unwrap_or(0);
         let room = self.columns.saturating_sub(PERCENT + longest + 2 * GAP + 1);
-        let label = |share: &Share| width(&share.label);
-        let labels = self.verdict.shares.iter().filter(|share| share.kind == Kind::Tensor).map(label).max();
+        let label = |share: &SampleShare| width(&share.label);
+        let labels =
+            self.verdict.shares.iter().filter(|share| share.kind == ShareKind::Tensor).map(label).max();
         let mut lines = Vec::new();
         for share in &self.verdict.shares {
             let texts = texts(share, &self.verdict.run.script(), labels.unwrap_or(0), room);
-            let role = if matches!(share.kind, Kind::Tensor | Kind::Line | Kind::Module) {
-                Role::Plain
+            let role = if matches!(share.kind, ShareKind::Tensor | ShareKind::Line | ShareKind::Module) {
+                TextRole::Plain
             } else {
-                Role::Dim
+                TextRole::Dim
             };
             let bar = bar(share, full);
             let space = " ".repeat(longest.saturating_sub(width(&bar)));
@@ -173,13 +174,14 @@ impl Screen<'_> {
     }
 
     /// Kind, bound, place and the line's text, then the fact, then the advice.
-    fn finding(&self, finding: &Finding) -> Vec<String> {
+    fn finding(&self, finding: &FindingRow) -> Vec<String> {
         let head = format!("{:>2} {:<7}  {}", finding.number, finding.bound(), finding.kind());
         let place = finding.line.as_deref().map(place).unwrap_or_default();
         let text = finding.text.as_deref().map(printable).unwrap_or_default();
         let head = format!("{head:<36}  {place}  {text}");
-        let mut lines =
-            vec![self.paint(Role::Header, shorten(head.trim_end(), self.columns, Shorten::End).as_str())];
+        let mut lines = vec![
+            self.paint(TextRole::Header, shorten(head.trim_end(), self.columns, ShortenSide::End).as_str()),
+        ];
         let room = self.columns.saturating_sub(INDENT.len());
         let fact = finding.fact.as_deref().unwrap_or_default();
         let fact = wrap(&printable(fact), room);
@@ -193,7 +195,7 @@ impl Screen<'_> {
             return lines;
         }
         let advice = format!("→ {}", first_sentence(advice));
-        lines.push(format!("{INDENT}{}", self.paint(Role::Plain, &fit(&advice, room))));
+        lines.push(format!("{INDENT}{}", self.paint(TextRole::Plain, &fit(&advice, room))));
         lines
     }
 
@@ -210,33 +212,33 @@ impl Screen<'_> {
         let line = |file: &str| format!(" {more}{}stallmap report {file} · stallmap open {file}", why(file));
         let full = line(&output::path(capture));
         let text = if width(&full) <= self.columns { full } else { line("FILE") };
-        self.paint(Role::Dim, &shorten(&text, self.columns, Shorten::End))
+        self.paint(TextRole::Dim, &shorten(&text, self.columns, ShortenSide::End))
     }
 }
 
 /// A share's label, type and place in one line. A label that is too long has several lines.
-fn texts(share: &Share, script: &str, labels: usize, room: usize) -> Vec<String> {
-    if matches!(share.kind, Kind::Line | Kind::Module) && !share.detail.is_empty() {
+fn texts(share: &SampleShare, script: &str, labels: usize, room: usize) -> Vec<String> {
+    if matches!(share.kind, ShareKind::Line | ShareKind::Module) && !share.detail.is_empty() {
         let text = format!("{}  {}", place(&share.label), printable(&share.detail));
-        return vec![shorten(&text, room, Shorten::End)];
+        return vec![shorten(&text, room, ShortenSide::End)];
     }
-    if share.kind == Kind::Line {
+    if share.kind == ShareKind::Line {
         // Functions of lines can be cut, kernels cannot.
         let is_kernel = place(&share.label) == share.label && width(&share.label) > room;
         return if is_kernel { broken(&share.label, room) } else { vec![fit(&share.label, room)] };
     }
-    if share.kind != Kind::Tensor {
+    if share.kind != ShareKind::Tensor {
         return vec![fit(&share.label, room)];
     }
     let place = share.place.strip_prefix(script).filter(|line| line.starts_with(':')).unwrap_or(&share.place);
     let left = room.saturating_sub(labels + GAP);
-    let place = shorten(place, left, Shorten::Start);
+    let place = shorten(place, left, ShortenSide::Start);
     let detail = left.saturating_sub(width(&place) + GAP);
     if left < LEAST_DETAIL {
         return broken(&share.label, room);
     }
     let detail =
-        if detail < LEAST_DETAIL { String::new() } else { shorten(&share.detail, detail, Shorten::End) };
+        if detail < LEAST_DETAIL { String::new() } else { shorten(&share.detail, detail, ShortenSide::End) };
     let space = room.saturating_sub(labels + GAP + width(&detail) + width(&place));
     let label = format!("{}{}", share.label, " ".repeat(labels.saturating_sub(width(&share.label))));
     vec![format!("{label}  {detail}{}{place}", " ".repeat(space))]
@@ -256,11 +258,11 @@ fn broken(name: &str, room: usize) -> Vec<String> {
 }
 
 /// A bar. `full` cells are all samples.
-fn bar(share: &Share, full: usize) -> String {
+fn bar(share: &SampleShare, full: usize) -> String {
     // Eighths of a cell. Nothing is below 0 or above all samples.
     let eighths =
         (0..=full * 8).rev().find(|&eighths| eighths as f64 <= share.part * (full * 8) as f64).unwrap_or(0);
-    let cell = if share.kind == Kind::Other { '░' } else { '█' };
+    let cell = if share.kind == ShareKind::Other { '░' } else { '█' };
     let mut bar = cell.to_string().repeat(eighths / 8);
     bar.extend((eighths % 8).checked_sub(1).and_then(|rest| EIGHTHS.get(rest)));
     if bar.is_empty() && share.part > 0.0 { "▏".to_owned() } else { bar }
@@ -271,7 +273,7 @@ fn fit(text: &str, room: usize) -> String {
     if width(text) <= room {
         return text.to_owned();
     }
-    let cut = shorten(text, room.saturating_sub(1), Shorten::End);
+    let cut = shorten(text, room.saturating_sub(1), ShortenSide::End);
     let cut = cut.trim_end_matches('…');
     let clause = cut.rfind([',', ':', '(']).filter(|at| *at > cut.len() / 2);
     let end = clause.or_else(|| cut.rfind(' ')).unwrap_or(cut.len());

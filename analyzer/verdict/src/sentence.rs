@@ -1,9 +1,9 @@
 //! The verdict in one or two sentences: the first rule that fits.
 
-use super::facts::{Finding, LineShare, Memory, Reason, Run, TensorShare};
+use super::facts::{AllocationFacts, FindingRow, LineShare, ReasonFacts, RunFacts, TensorShare};
 use super::shares::{by_tensor, is_line, noun, place, shape};
 use stallmap_console::output::number::{bytes, counted, grouped};
-use stallmap_console::output::shorten::{Shorten, shorten};
+use stallmap_console::output::shorten::{ShortenSide, shorten};
 
 /// A tensor with this part of all samples is the verdict.
 const ONE_TENSOR: f64 = 0.15;
@@ -16,17 +16,17 @@ const MEMORY: f64 = 0.3;
 const NAME: usize = 60;
 
 /// The rows that decide.
-pub(super) struct Facts<'a> {
-    pub(super) run: &'a Run,
+pub(super) struct SentenceFacts<'a> {
+    pub(super) run: &'a RunFacts,
     pub(super) tensors: &'a [TensorShare],
     pub(super) lines: &'a [LineShare],
-    pub(super) reasons: &'a [Reason],
-    pub(super) findings: &'a [Finding],
-    pub(super) memory: Option<&'a Memory>,
+    pub(super) reasons: &'a [ReasonFacts],
+    pub(super) findings: &'a [FindingRow],
+    pub(super) memory: Option<&'a AllocationFacts>,
 }
 
 /// The verdict.
-pub(super) fn sentence(facts: &Facts<'_>) -> String {
+pub(super) fn sentence(facts: &SentenceFacts<'_>) -> String {
     if facts.run.launches == 0 {
         let none = "The capture has no launches of kernels.";
         return facts
@@ -46,7 +46,7 @@ pub(super) fn sentence(facts: &Facts<'_>) -> String {
 }
 
 /// The peak of a capture that has allocations only.
-fn allocated(memory: &Memory) -> Option<String> {
+fn allocated(memory: &AllocationFacts) -> Option<String> {
     let peak = bytes(memory.peak_bytes?);
     let allocations = counted(memory.allocations, "allocation", "allocations");
     let left = memory
@@ -57,9 +57,9 @@ fn allocated(memory: &Memory) -> Option<String> {
 }
 
 /// The kernel with most of the time.
-fn costliest(run: &Run) -> Option<String> {
+fn costliest(run: &RunFacts) -> Option<String> {
     let (kernel, share) = run.costliest.as_deref().zip(run.costliest_share)?;
-    let kernel = shorten(kernel, NAME, Shorten::Middle);
+    let kernel = shorten(kernel, NAME, ShortenSide::Middle);
     let percent = share * 100.0;
     let untimed = run.launches.saturating_sub(run.timed_launches);
     if untimed == 0 {
@@ -74,7 +74,7 @@ fn costliest(run: &Run) -> Option<String> {
 }
 
 /// The GPU waits for its host, which no kernel makes up for.
-fn waiting(facts: &Facts<'_>) -> Option<String> {
+fn waiting(facts: &SentenceFacts<'_>) -> Option<String> {
     let first = facts.findings.first().filter(|finding| finding.class == "cpu_bound")?;
     let fact = first.fact.as_deref()?;
     if facts.run.samples.unwrap_or_default() <= 0.0 {
@@ -84,7 +84,7 @@ fn waiting(facts: &Facts<'_>) -> Option<String> {
 }
 
 /// One tensor has most of the stalls.
-fn one_tensor(facts: &Facts<'_>) -> Option<String> {
+fn one_tensor(facts: &SentenceFacts<'_>) -> Option<String> {
     let costliest =
         facts.tensors.first().filter(|row| row.kind == "tensor" && row.share >= Some(ONE_TENSOR))?;
     // The percents of the bars, which are these unless lines have the bars.
@@ -111,9 +111,10 @@ fn is_by_traffic(tensor: &TensorShare) -> bool {
 }
 
 /// Location of the wait for a tensor, and the way it is read.
-fn waited(facts: &Facts<'_>, costliest: &TensorShare) -> String {
-    let is_strided =
-        |finding: &&Finding| finding.class == "uncoalesced_view" && finding.tensor_id == costliest.object_id;
+fn waited(facts: &SentenceFacts<'_>, costliest: &TensorShare) -> String {
+    let is_strided = |finding: &&FindingRow| {
+        finding.class == "uncoalesced_view" && finding.tensor_id == costliest.object_id
+    };
     let how =
         if costliest.target.as_deref() == Some("tensor") && facts.findings.iter().any(|f| is_strided(&f)) {
             ", read across its layout"
@@ -128,7 +129,7 @@ fn waited(facts: &Facts<'_>, costliest: &TensorShare) -> String {
 }
 
 /// One finding saves much.
-fn one_finding(facts: &Facts<'_>) -> Option<String> {
+fn one_finding(facts: &SentenceFacts<'_>) -> Option<String> {
     let first = facts.findings.first()?;
     // Several of a kind have no fact in common.
     let first = Some(first).filter(|first| first.alike == 1 && first.saving_share >= Some(ONE_FINDING))?;
@@ -137,7 +138,7 @@ fn one_finding(facts: &Facts<'_>) -> Option<String> {
 }
 
 /// Memory stalls are spread over tensors.
-fn memory(facts: &Facts<'_>) -> Option<String> {
+fn memory(facts: &SentenceFacts<'_>) -> Option<String> {
     let line = facts.lines.first().filter(|_| memory_share(facts) >= MEMORY)?;
     let label = line.label.as_deref().map(place)?;
     let percent = line.share.unwrap_or_default() * 100.0;
@@ -145,7 +146,7 @@ fn memory(facts: &Facts<'_>) -> Option<String> {
 }
 
 /// The most frequent stall reason and its kernel.
-fn reason(facts: &Facts<'_>) -> String {
+fn reason(facts: &SentenceFacts<'_>) -> String {
     let Some(first) = facts.reasons.first() else { return memory_spread(facts) };
     let percent = first.share.unwrap_or_default() * 100.0;
     let kernel =
@@ -157,7 +158,7 @@ fn reason(facts: &Facts<'_>) -> String {
     )
 }
 
-fn memory_spread(facts: &Facts<'_>) -> String {
+fn memory_spread(facts: &SentenceFacts<'_>) -> String {
     if memory_percent(facts) == 0 {
         return "Under 1 % of warp samples wait for memory.".to_owned();
     }
@@ -173,18 +174,18 @@ fn memory_spread(facts: &Facts<'_>) -> String {
 }
 
 /// `76 % of warp samples`.
-fn memory_part(facts: &Facts<'_>) -> String {
+fn memory_part(facts: &SentenceFacts<'_>) -> String {
     format!("{} % of warp samples", memory_percent(facts))
 }
 
 /// 100 less the percent of the bar that is not memory.
-fn memory_percent(facts: &Facts<'_>) -> u32 {
+fn memory_percent(facts: &SentenceFacts<'_>) -> u32 {
     let shares = by_tensor(facts.tensors, facts.reasons);
     let rest: u32 =
-        shares.iter().filter(|share| share.kind == super::Kind::Other).map(|share| share.percent).sum();
+        shares.iter().filter(|share| share.kind == super::ShareKind::Other).map(|share| share.percent).sum();
     100 - rest.min(100)
 }
 
-fn memory_share(facts: &Facts<'_>) -> f64 {
+fn memory_share(facts: &SentenceFacts<'_>) -> f64 {
     facts.reasons.iter().filter(|reason| reason.is_memory).filter_map(|reason| reason.share).sum()
 }

@@ -2,11 +2,11 @@
 
 use stallmap_console::output::number::bytes;
 
-use super::facts::{LineShare, Reason, TensorShare};
+use super::facts::{LineShare, ReasonFacts, TensorShare};
 
 /// Type of a share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ShareKind {
     /// Memory stalls of one tensor or allocation.
     Tensor,
     /// Memory stalls of other tensors.
@@ -23,9 +23,9 @@ pub enum Kind {
 
 /// A part of all samples.
 #[derive(Clone, Debug)]
-pub struct Share {
+pub struct SampleShare {
     /// Its type.
-    pub kind: Kind,
+    pub kind: ShareKind,
     /// Whole percent. Those of all shares add up to 100.
     pub percent: u32,
     /// The exact part of 1.
@@ -38,8 +38,8 @@ pub struct Share {
     pub place: String,
 }
 
-impl Share {
-    fn new(kind: Kind, share: Option<f64>, label: String) -> Self {
+impl SampleShare {
+    fn new(kind: ShareKind, share: Option<f64>, label: String) -> Self {
         let (detail, place) = (String::new(), String::new());
         Self { kind, percent: 0, part: share.unwrap_or_default(), label, detail, place }
     }
@@ -51,21 +51,21 @@ impl Share {
 }
 
 /// Shares by tensor, and the rest by reason.
-pub(super) fn by_tensor(tensors: &[TensorShare], reasons: &[Reason]) -> Vec<Share> {
+pub(super) fn by_tensor(tensors: &[TensorShare], reasons: &[ReasonFacts]) -> Vec<SampleShare> {
     let share = |row: &TensorShare| {
         let label = row.label.clone().unwrap_or_default();
         match row.kind.as_str() {
-            "tensor" => Share {
+            "tensor" => SampleShare {
                 detail: row.shape.as_deref().map(shape).unwrap_or_default(),
                 place: row.waited_at.as_deref().map(place).unwrap_or_default(),
-                ..Share::new(Kind::Tensor, row.share, label)
+                ..SampleShare::new(ShareKind::Tensor, row.share, label)
             },
             "tensors" => {
                 let count = format!("{} other {}", row.objects, noun(tensors, row.objects));
-                Share::new(Kind::OtherTensors, row.share, count)
+                SampleShare::new(ShareKind::OtherTensors, row.share, count)
             }
-            "memory" => Share::new(Kind::Memory, row.share, label.replace("; ", ", ")),
-            _ => Share::new(Kind::Other, row.share, not_memory(reasons)),
+            "memory" => SampleShare::new(ShareKind::Memory, row.share, label.replace("; ", ", ")),
+            _ => SampleShare::new(ShareKind::Other, row.share, not_memory(reasons)),
         }
     };
     with_percents(tensors.iter().map(share).collect())
@@ -84,7 +84,7 @@ pub(super) fn noun(tensors: &[TensorShare], count: u64) -> &'static str {
 }
 
 /// Shares by line, module or kernel.
-pub(super) fn by_line(lines: &[LineShare]) -> Vec<Share> {
+pub(super) fn by_line(lines: &[LineShare]) -> Vec<SampleShare> {
     let has = |kind: &str| lines.iter().any(|row| row.kind == kind);
     let (one, more) = match (has("module"), has("line")) {
         (true, _) => ("module or line", "modules and lines"),
@@ -94,18 +94,18 @@ pub(super) fn by_line(lines: &[LineShare]) -> Vec<Share> {
     let share = |row: &LineShare| {
         let Some(label) = &row.label else {
             let noun = if row.objects == 1 { one } else { more };
-            return Share::new(Kind::Other, row.share, format!("{} other {noun}", row.objects));
+            return SampleShare::new(ShareKind::Other, row.share, format!("{} other {noun}", row.objects));
         };
         let text = row.text.clone().unwrap_or_default();
         let (kind, detail) =
-            if row.kind == "module" { (Kind::Module, place(&text)) } else { (Kind::Line, text) };
-        Share { detail, ..Share::new(kind, row.share, label.clone()) }
+            if row.kind == "module" { (ShareKind::Module, place(&text)) } else { (ShareKind::Line, text) };
+        SampleShare { detail, ..SampleShare::new(kind, row.share, label.clone()) }
     };
     with_percents(lines.iter().map(share).collect())
 }
 
 /// The most frequent reasons that are not memory.
-fn not_memory(reasons: &[Reason]) -> String {
+fn not_memory(reasons: &[ReasonFacts]) -> String {
     let frequent = reasons.iter().filter(|reason| !reason.is_memory).take(2);
     let frequent = frequent.map(|reason| {
         format!("{} {:.0} %", reason.name.replace('_', " "), reason.share.unwrap_or_default() * 100.0)
@@ -115,7 +115,7 @@ fn not_memory(reasons: &[Reason]) -> String {
 }
 
 /// Whole percents by the largest remainder: they add up to 100.
-fn with_percents(mut shares: Vec<Share>) -> Vec<Share> {
+fn with_percents(mut shares: Vec<SampleShare>) -> Vec<SampleShare> {
     if shares.iter().all(|share| share.part <= 0.0) {
         return Vec::new();
     }
@@ -126,7 +126,7 @@ fn with_percents(mut shares: Vec<Share>) -> Vec<Share> {
         missing = missing.saturating_sub(share.percent);
     }
     let mut order: Vec<usize> = (0..shares.len()).collect();
-    let remainder = |share: &Share| share.part * 100.0 - f64::from(share.percent);
+    let remainder = |share: &SampleShare| share.part * 100.0 - f64::from(share.percent);
     order.sort_by(|&a, &b| remainder(&shares[b]).total_cmp(&remainder(&shares[a])));
     for (_, at) in (0..missing).zip(order.into_iter().cycle()) {
         shares[at].percent += 1;
@@ -189,7 +189,7 @@ mod tests {
         let lines =
             [row("module", Some("layers.*.mlp"), "train.py:7 <module>", 0.75), row("other", None, "", 0.25)];
         let shares = by_line(&lines);
-        assert_eq!((shares[0].kind, shares[0].detail.as_str()), (Kind::Module, "train.py:7"));
+        assert_eq!((shares[0].kind, shares[0].detail.as_str()), (ShareKind::Module, "train.py:7"));
         assert_eq!(shares[1].label, "3 other modules and lines");
     }
 
@@ -198,7 +198,7 @@ mod tests {
         fn percents_add_up(parts in prop::collection::vec(0.0..1e6_f64, 1..12)) {
             let total: f64 = parts.iter().sum();
             prop_assume!(total > 0.0);
-            let shares = parts.iter().map(|part| Share::new(Kind::Line, Some(part / total), String::new()));
+            let shares = parts.iter().map(|part| SampleShare::new(ShareKind::Line, Some(part / total), String::new()));
             let shares = with_percents(shares.collect());
             prop_assert_eq!(shares.iter().map(|share| share.percent).sum::<u32>(), 100);
             prop_assert!(shares.iter().all(|share| (f64::from(share.percent) - share.part * 100.0).abs() < 1.0 + 1e-6));

@@ -8,30 +8,30 @@ use stallmap::library::queries::verdict as queries;
 use stallmap::session::Session;
 use stallmap_console::answer::{asked, json_rows, rows};
 use stallmap_console::args::list::ListFormat;
-use stallmap_console::args::verdict::{VerdictFormat, Why};
-use stallmap_console::context::{Context, runtime};
-use stallmap_console::exit::{Failure, OK, Outcome, QUERY, USAGE};
+use stallmap_console::args::verdict::{VerdictFormat, WhyArgs};
+use stallmap_console::context::{CommandContext, runtime};
+use stallmap_console::exit::{CommandFailure, OK, Outcome, QUERY, USAGE};
 use stallmap_console::explain::arrow_failure;
 use stallmap_console::order::ordered;
 use stallmap_console::output::number::counted;
-use stallmap_console::output::paint::Role;
-use stallmap_console::output::progress::Progress;
+use stallmap_console::output::paint::TextRole;
+use stallmap_console::output::progress::ProgressSpinner;
 use stallmap_console::output::shorten::{printable, wrap};
-use stallmap_console::output::table::Table;
-use stallmap_console::output::value::{Look, with_hex};
+use stallmap_console::output::table::TextTable;
+use stallmap_console::output::value::{NumberFormat, with_hex};
 use stallmap_console::output::{self, written};
-use stallmap_console::row::Row as _;
+use stallmap_console::row::QueryRow as _;
 
-use stallmap_lists::filter::Filter;
+use stallmap_lists::filter::LaunchFilter;
 
-use crate::{Finding, json};
+use crate::{FindingRow, json};
 
 /// Version of the object's form. It grows when a field changes or goes.
 const VERSION: u32 = 1;
 
 /// A finding with the rows behind it.
-struct Explained {
-    finding: Finding,
+struct ExplainedFinding {
+    finding: FindingRow,
     /// Words about the order of the evidence.
     order: String,
     evidence: Vec<RecordBatch>,
@@ -40,15 +40,15 @@ struct Explained {
 }
 
 /// Prints the finding, or the query of its evidence.
-pub fn run(context: &Context, args: &Why) -> Outcome {
+pub fn run(context: &CommandContext, args: &WhyArgs) -> Outcome {
     let session = {
-        let _progress = Progress::start(format!("opening {}", args.capture.display()));
+        let _progress = ProgressSpinner::start(format!("opening {}", args.capture.display()));
         context.open(&[(None, args.capture.clone())])?
     };
     let runtime = runtime()?;
-    let filter = runtime.block_on(Filter::of(&session, &args.filter))?;
+    let filter = runtime.block_on(LaunchFilter::of(&session, &args.filter))?;
     let finding = {
-        let _progress = Progress::of(session.work(), "querying findings");
+        let _progress = ProgressSpinner::of(session.work(), "querying findings");
         runtime.block_on(finding(&session, filter.as_ref(), args.number))?
     };
     if args.sql {
@@ -70,7 +70,7 @@ pub fn run(context: &Context, args: &Why) -> Outcome {
 }
 
 /// Queries the rows behind a finding, up to `rows` each.
-async fn explained(session: &Session, finding: Finding, most: u32) -> Outcome<Explained> {
+async fn explained(session: &Session, finding: FindingRow, most: u32) -> Outcome<ExplainedFinding> {
     let evidence =
         ordered(session, &finding.query, Some(usize::try_from(most).unwrap_or(usize::MAX))).await?;
     let order = if evidence.order.is_empty() { String::new() } else { format!(" {}", evidence.order) };
@@ -83,11 +83,11 @@ async fn explained(session: &Session, finding: Finding, most: u32) -> Outcome<Ex
         Some(tensor) => rows(session, &queries::WHY_TENSOR.sql(&[("$tensors", tensor)])).await?,
         None => Vec::new(),
     };
-    Ok(Explained { finding, order, evidence: evidence.rows, instructions, tensor })
+    Ok(ExplainedFinding { finding, order, evidence: evidence.rows, instructions, tensor })
 }
 
 /// One JSON object: the fields of the finding, and the rows behind it. Shares are parts of all samples.
-fn json(explained: &Explained, capture: &Path) -> Outcome<String> {
+fn json(explained: &ExplainedFinding, capture: &Path) -> Outcome<String> {
     let mut object = json::finding(&explained.finding);
     object.insert("version".to_owned(), VERSION.into());
     object.insert("capture".to_owned(), capture.display().to_string().into());
@@ -98,19 +98,20 @@ fn json(explained: &Explained, capture: &Path) -> Outcome<String> {
     ];
     for (name, rows) in parts {
         let rows = rows.iter().map(with_hex).collect::<Result<Vec<_>, _>>().map_err(arrow_failure)?;
-        let rows: Value = serde_json::from_slice(&json_rows(&rows)?)
-            .map_err(|error| Failure::message(QUERY, format!("rows of {name} are no JSON: {error}")))?;
+        let rows: Value = serde_json::from_slice(&json_rows(&rows)?).map_err(|error| {
+            CommandFailure::message(QUERY, format!("rows of {name} are no JSON: {error}"))
+        })?;
         object.insert(name.to_owned(), rows);
     }
     Ok(format!("{:#}\n", Value::from(object)))
 }
 
 /// The finding of a rank, of those that a filter chooses.
-async fn finding(session: &Session, filter: Option<&Filter>, number: u32) -> Outcome<Finding> {
+async fn finding(session: &Session, filter: Option<&LaunchFilter>, number: u32) -> Outcome<FindingRow> {
     let sql = queries::FINDINGS.sql(&[("$top", number.into())]);
     let sql = filter.map_or(sql.clone(), |filter| filter.sql(&sql));
     let batches = asked(session, queries::FINDINGS, &sql).await?;
-    let mut findings = Finding::read(queries::FINDINGS.name, &batches)?;
+    let mut findings = FindingRow::read(queries::FINDINGS.name, &batches)?;
     let found = findings.first().map_or(0, |finding| finding.found);
     let last = findings.pop().filter(|finding| finding.number == u64::from(number));
     last.ok_or_else(|| {
@@ -124,11 +125,11 @@ async fn finding(session: &Session, filter: Option<&Filter>, number: u32) -> Out
             (0, Some(_)) => "without the filter, `stallmap why` has those of all launches".to_owned(),
             _ => format!("`stallmap top findings{options}` lists them"),
         };
-        Failure::message(USAGE, message).hint(hint)
+        CommandFailure::message(USAGE, message).hint(hint)
     })
 }
 
-fn head(finding: &Finding) -> Outcome<()> {
+fn head(finding: &FindingRow) -> Outcome<()> {
     let canvas = output::page();
     let columns = canvas.width.unwrap_or(usize::MAX);
     let title = format!("Finding {}: {}, {}", finding.number, finding.kind(), finding.bound());
@@ -138,11 +139,14 @@ fn head(finding: &Finding) -> Outcome<()> {
     let source = finding.line.as_deref().zip(finding.text.as_deref());
     let source =
         source.map(|(line, text)| format!("{}: {}\n", printable(line), printable(text))).unwrap_or_default();
-    output::print(&format!("{}\n{source}{sentence}\n→ {advice}\n", canvas.paint.text(Role::Heading, &title)))
+    output::print(&format!(
+        "{}\n{source}{sentence}\n→ {advice}\n",
+        canvas.paint.text(TextRole::Heading, &title)
+    ))
 }
 
 /// The instructions among the evidence, with their text and line.
-fn instructions(finding: &Finding, rows: u32) -> Option<String> {
+fn instructions(finding: &FindingRow, rows: u32) -> Option<String> {
     finding.query.contains("pc").then(|| {
         format!(
             "SELECT DISTINCT i.pc, i.text, i.file, i.line FROM ({}) e JOIN instruction i ON i.function_id = e.function_id \
@@ -153,12 +157,12 @@ fn instructions(finding: &Finding, rows: u32) -> Option<String> {
 }
 
 fn show(title: &str, rows: &[RecordBatch]) -> Outcome<()> {
-    let table = Table::of(rows, Look::Report).map_err(arrow_failure)?;
+    let table = TextTable::of(rows, NumberFormat::Report).map_err(arrow_failure)?;
     if table.rows() == 0 {
         return Ok(());
     }
     let canvas = output::page();
-    output::print(&format!("\n{}\n", canvas.paint.text(Role::Heading, title)))?;
+    output::print(&format!("\n{}\n", canvas.paint.text(TextRole::Heading, title)))?;
     let (differing, equal) = table.differing();
     written(differing.draw(&mut output::stdout(), canvas))?;
     if equal.is_empty() {
@@ -167,11 +171,11 @@ fn show(title: &str, rows: &[RecordBatch]) -> Outcome<()> {
     let equal: Vec<String> = equal.into_iter().map(|(header, cell)| format!("{header} {cell}")).collect();
     let columns = canvas.width.unwrap_or(usize::MAX);
     let text = wrap(&format!("in all rows: {}", equal.join(", ")), columns);
-    output::print(&(canvas.paint.text(Role::Dim, &text) + "\n"))
+    output::print(&(canvas.paint.text(TextRole::Dim, &text) + "\n"))
 }
 
 fn footer(capture: &Path, number: u64, options: &str) -> String {
     let capture = output::path(capture);
     let hint = format!("stallmap why {capture} {number}{options} --sql   prints the query of the evidence");
-    format!("\n{}\n", output::page().paint.text(Role::Dim, &hint))
+    format!("\n{}\n", output::page().paint.text(TextRole::Dim, &hint))
 }

@@ -8,17 +8,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use petgraph::graph::NodeIndex;
 use petgraph::visit::EdgeRef as _;
-use stallmap_sass::cubin::Section;
-use stallmap_sass::instruction::{Flow, Instruction};
+use stallmap_sass::cubin::CodeSection;
+use stallmap_sass::instruction::{SassInstruction, WarpFlow};
 use stallmap_sass::register::Registers;
-use stallmap_slice::graph::{Edge, FlowGraph};
+use stallmap_slice::graph::{BlockEdge, FlowGraph};
 
 /// Functions of the driver that access no memory by their arguments: they print or end the program.
 const HARMLESS: [&str; 2] = ["__assertfail", "vprintf"];
 
 /// The calls of a section.
 #[derive(Debug, Default)]
-pub(crate) struct Calls {
+pub(crate) struct SectionCalls {
     /// By block that calls a function: the block behind the call, and the registers that the function may write.
     behind: BTreeMap<NodeIndex, (NodeIndex, Registers)>,
     /// By block behind calls: the registers that their functions may write.
@@ -27,9 +27,9 @@ pub(crate) struct Calls {
     elsewhere: BTreeSet<usize>,
 }
 
-impl Calls {
+impl SectionCalls {
     /// The calls of a section.
-    pub(crate) fn new(instructions: &[Instruction], flow: &FlowGraph, section: &Section) -> Self {
+    pub(crate) fn new(instructions: &[SassInstruction], flow: &FlowGraph, section: &CodeSection) -> Self {
         let mut calls = Self::default();
         let written = written(instructions, flow);
         let is_harmless = !section.driver_calls.is_empty()
@@ -40,7 +40,7 @@ impl Calls {
                 .all(|name| is_of(section, name) || HARMLESS.contains(&name.as_str()));
         for (node, block) in flow.blocks() {
             let Some(last) = block.clone().next_back() else { continue };
-            let Flow::Call { .. } = instructions[last].flow else { continue };
+            let WarpFlow::Call { .. } = instructions[last].flow else { continue };
             match called(flow, node) {
                 Some(function) => {
                     let Some(&behind) = flow.block_of.get(last + 1) else { continue };
@@ -68,8 +68,8 @@ impl Calls {
         node: NodeIndex,
         held: &Registers,
     ) -> Vec<(NodeIndex, Registers)> {
-        let passed = |to: NodeIndex, edge: Edge| match self.returned.get(&to) {
-            Some(registers) if edge == Edge::Return => held.and(registers),
+        let passed = |to: NodeIndex, edge: BlockEdge| match self.returned.get(&to) {
+            Some(registers) if edge == BlockEdge::Return => held.and(registers),
             _ => *held,
         };
         let edges = flow.graph.edges(node).map(|edge| (edge.target(), passed(edge.target(), *edge.weight())));
@@ -80,15 +80,15 @@ impl Calls {
 
 /// The function in the section that a block calls at its end.
 fn called(flow: &FlowGraph, node: NodeIndex) -> Option<NodeIndex> {
-    flow.graph.edges(node).find(|edge| *edge.weight() == Edge::Call).map(|edge| edge.target())
+    flow.graph.edges(node).find(|edge| *edge.weight() == BlockEdge::Call).map(|edge| edge.target())
 }
 
-fn is_of(section: &Section, name: &str) -> bool {
+fn is_of(section: &CodeSection, name: &str) -> bool {
     section.functions.iter().any(|function| function.name == name)
 }
 
 /// By block: the registers that a warp may write from its begin until its function returns.
-fn written(instructions: &[Instruction], flow: &FlowGraph) -> Vec<Registers> {
+fn written(instructions: &[SassInstruction], flow: &FlowGraph) -> Vec<Registers> {
     let own = flow.blocks().map(|(_, block)| {
         instructions[block.clone()].iter().fold(Registers::NONE, |all, one| all.or(&one.writes))
     });
@@ -98,7 +98,7 @@ fn written(instructions: &[Instruction], flow: &FlowGraph) -> Vec<Registers> {
         has_grown = false;
         // Backward, as registers go: few rounds are needed.
         for node in flow.graph.node_indices().rev() {
-            let next = flow.graph.edges(node).filter(|edge| *edge.weight() != Edge::Return);
+            let next = flow.graph.edges(node).filter(|edge| *edge.weight() != BlockEdge::Return);
             let behind_call = called(flow, node).and_then(|_| flow.block_of.get(flow.graph[node].end));
             let next = next.map(|edge| edge.target()).chain(behind_call.copied());
             let all = next.fold(written[node.index()], |all, next| all.or(&written[next.index()]));

@@ -15,6 +15,6 @@ mod code;
 mod reach;
 mod sets;
 
-pub use code::{Code, Effect, Place};
-pub use reach::Refusal;
-pub use sets::{Experiment, Experiments, MAX_EXPERIMENTS, Targets};
+pub use code::{FunctionCubin, InstructionAddress, OmissionEffect};
+pub use reach::OmissionRefusal;
+pub use sets::{Experiment, ExperimentKinds, LaunchAccesses, MAX_EXPERIMENTS};

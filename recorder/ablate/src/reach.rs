@@ -5,15 +5,17 @@
 
 use std::collections::BTreeSet;
 
-use stallmap_sass::instruction::{Access, Class, Flow, Guard, Instruction, Memory, Space};
-use stallmap_sass::register::{File, Register, Registers};
+use stallmap_sass::instruction::{
+    ExecutionUnit, Guard, MemoryEffect, MemoryOperand, MemorySpace, SassInstruction, WarpFlow,
+};
+use stallmap_sass::register::{Register, RegisterFile, Registers};
 use stallmap_slice::work::TooMuchWork;
 
-use crate::code::Decoded;
+use crate::code::DecodedSection;
 
 /// The effect of instructions that are left out, other than on time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Reached {
+pub(crate) struct OmissionReach {
     /// True if a result reaches a branch.
     pub(crate) branch: bool,
     /// Loads of device memory whose addresses depend on a result, by their index.
@@ -22,7 +24,7 @@ pub(crate) struct Reached {
 
 /// The reason that instructions cannot be left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum OmissionRefusal {
     /// Not in the cubin.
     #[error("its code is not in the capture")]
     NotFound,
@@ -56,81 +58,90 @@ pub enum Refusal {
 }
 
 /// The effect of leaving some instructions of a section out, by their index.
-pub(crate) fn reached(code: &Decoded, left_out: &BTreeSet<usize>) -> Result<Reached, Refusal> {
+pub(crate) fn reached(
+    code: &DecodedSection,
+    left_out: &BTreeSet<usize>,
+) -> Result<OmissionReach, OmissionRefusal> {
     let mut writes = false;
     for &index in left_out {
-        let instruction = code.instructions.get(index).ok_or(Refusal::NotFound)?;
+        let instruction = code.instructions.get(index).ok_or(OmissionRefusal::NotFound)?;
         check(instruction)?;
         writes |= instruction.memory.is_some_and(|memory| is_write(&memory));
     }
     if writes && decides_by_a_load(code) {
-        return Err(Refusal::Signal);
+        return Err(OmissionRefusal::Signal);
     }
-    Reach::new(code, left_out).follow()
+    MissingResults::new(code, left_out).follow()
 }
 
 /// Refuses an instruction that nothing can stand for.
-fn check(instruction: &Instruction) -> Result<(), Refusal> {
-    let memory = instruction.memory.ok_or(Refusal::NotMemory)?;
+fn check(instruction: &SassInstruction) -> Result<(), OmissionRefusal> {
+    let memory = instruction.memory.ok_or(OmissionRefusal::NotMemory)?;
     let is_copy = instruction.mnemonic == Some("LDGSTS");
     match (instruction.class, memory.kind) {
-        (Class::Global | Class::Local | Class::Shared | Class::Texture, _)
-        | (Class::Async, Access::CopyOut | Access::Prefetch) => Ok(()),
-        (Class::Async, _) if is_copy => Ok(()),
-        (Class::Async, _) => Err(Refusal::Awaited),
-        _ => Err(Refusal::NotMemory),
+        (
+            ExecutionUnit::Global | ExecutionUnit::Local | ExecutionUnit::Shared | ExecutionUnit::Texture,
+            _,
+        )
+        | (ExecutionUnit::Async, MemoryEffect::CopyOut | MemoryEffect::Prefetch) => Ok(()),
+        (ExecutionUnit::Async, _) if is_copy => Ok(()),
+        (ExecutionUnit::Async, _) => Err(OmissionRefusal::Awaited),
+        _ => Err(OmissionRefusal::NotMemory),
     }
 }
 
-const fn is_write(memory: &Memory) -> bool {
-    let writes = matches!(memory.kind, Access::Write | Access::Atomic | Access::Reduction | Access::CopyOut);
-    writes && matches!(memory.space, Space::Global | Space::Generic)
+const fn is_write(memory: &MemoryOperand) -> bool {
+    let writes = matches!(
+        memory.kind,
+        MemoryEffect::Write | MemoryEffect::Atomic | MemoryEffect::Reduction | MemoryEffect::CopyOut
+    );
+    writes && matches!(memory.space, MemorySpace::Global | MemorySpace::Generic)
 }
 
 /// True if a value that other multiprocessors may have written reaches a branch: the load asks L2 for it.
-fn decides_by_a_load(code: &Decoded) -> bool {
-    let is_load = |instruction: &Instruction| {
-        let reads = |memory: Memory| {
+fn decides_by_a_load(code: &DecodedSection) -> bool {
+    let is_load = |instruction: &SassInstruction| {
+        let reads = |memory: MemoryOperand| {
             memory.is_past_l1
-                && matches!(memory.kind, Access::Read | Access::Atomic)
-                && matches!(memory.space, Space::Global | Space::Generic)
+                && matches!(memory.kind, MemoryEffect::Read | MemoryEffect::Atomic)
+                && matches!(memory.space, MemorySpace::Global | MemorySpace::Generic)
         };
         instruction.memory.is_some_and(reads) && check(instruction).is_ok()
     };
     let found = code.instructions.iter().enumerate().filter(|(_, instruction)| is_load(instruction));
     let loads = found.map(|(index, _)| index).collect();
-    let mut reach = Reach::new(code, &loads);
+    let mut reach = MissingResults::new(code, &loads);
     reach.only_branches = true;
     reach.follow().is_ok_and(|reached| reached.branch)
 }
 
 /// Registers and memory that hold a missing result, followed until nothing is added.
-struct Reach<'a> {
-    code: &'a Decoded,
+struct MissingResults<'a> {
+    code: &'a DecodedSection,
     left_out: &'a BTreeSet<usize>,
     /// By block: the registers at its begin.
     begins: Vec<Registers>,
     shared: bool,
     local: bool,
-    reached: Reached,
+    reached: OmissionReach,
     /// Addresses and barriers are no reason to stop.
     only_branches: bool,
 }
 
-impl<'a> Reach<'a> {
-    fn new(code: &'a Decoded, left_out: &'a BTreeSet<usize>) -> Self {
+impl<'a> MissingResults<'a> {
+    fn new(code: &'a DecodedSection, left_out: &'a BTreeSet<usize>) -> Self {
         let begins = vec![Registers::default(); code.flow.graph.node_count()];
-        let reached = Reached::default();
+        let reached = OmissionReach::default();
         Self { code, left_out, begins, shared: false, local: false, reached, only_branches: false }
     }
 
-    fn follow(mut self) -> Result<Reached, Refusal> {
+    fn follow(mut self) -> Result<OmissionReach, OmissionRefusal> {
         loop {
             let before = (self.shared, self.local);
             let mut has_grown = false;
             for (node, range) in self.code.flow.blocks() {
                 let mut held = self.begins[node.index()];
-                let mut replaced = Replaced::default();
+                let mut replaced = ReplacedRegisters::default();
                 for index in range.clone() {
                     self.step(index, &mut held, &mut replaced)?;
                 }
@@ -148,21 +159,26 @@ impl<'a> Reach<'a> {
     }
 
     /// The effect of one instruction on what holds a missing result.
-    fn step(&mut self, index: usize, held: &mut Registers, replaced: &mut Replaced) -> Result<(), Refusal> {
+    fn step(
+        &mut self,
+        index: usize,
+        held: &mut Registers,
+        replaced: &mut ReplacedRegisters,
+    ) -> Result<(), OmissionRefusal> {
         let instruction = &self.code.instructions[index];
         let missing = held.without(&replaced.under(instruction.guard));
         let reads_missing = instruction.reads.intersects(&missing);
         if instruction.mnemonic.is_none() && !held.is_empty() && !self.only_branches {
-            return Err(Refusal::Unknown);
+            return Err(OmissionRefusal::Unknown);
         }
         if self.code.calls.is_elsewhere(index) && !held.is_empty() && !self.only_branches {
-            return Err(Refusal::Elsewhere);
+            return Err(OmissionRefusal::Elsewhere);
         }
         if reads_missing {
             self.use_missing(index, &missing)?;
         }
         let is_left_out = self.left_out.contains(&index);
-        if is_left_out && instruction.memory.is_some_and(|memory| memory.kind == Access::CopyIn) {
+        if is_left_out && instruction.memory.is_some_and(|memory| memory.kind == MemoryEffect::CopyIn) {
             self.shared = true;
         }
         if reads_missing || is_left_out || self.loads_missing(instruction) {
@@ -178,41 +194,41 @@ impl<'a> Reach<'a> {
     }
 
     /// An instruction reads a register with a missing result.
-    fn use_missing(&mut self, index: usize, held: &Registers) -> Result<(), Refusal> {
+    fn use_missing(&mut self, index: usize, held: &Registers) -> Result<(), OmissionRefusal> {
         let instruction = &self.code.instructions[index];
         let by_guard = instruction.guard.is_some_and(|guard| held.contains(guard.register));
-        if instruction.flow != Flow::Next {
+        if instruction.flow != WarpFlow::Next {
             self.reached.branch = true;
         }
         if by_guard && instruction.memory.is_some() && !self.only_branches {
-            return Err(Refusal::Guard);
+            return Err(OmissionRefusal::Guard);
         }
-        if instruction.class == Class::Sync && !self.only_branches {
-            return Err(Refusal::Barrier);
+        if instruction.class == ExecutionUnit::Sync && !self.only_branches {
+            return Err(OmissionRefusal::Barrier);
         }
         let Some(memory) = instruction.memory else { return Ok(()) };
         if addresses(instruction, &memory).intersects(held) && !self.only_branches {
-            let is_load = memory.kind == Access::Read && memory.space == Space::Global;
+            let is_load = memory.kind == MemoryEffect::Read && memory.space == MemorySpace::Global;
             if !is_load {
-                return Err(Refusal::Address);
+                return Err(OmissionRefusal::Address);
             }
             self.reached.loads.insert(index);
         }
-        if matches!(memory.kind, Access::Write | Access::Atomic | Access::Reduction) {
-            self.shared |= matches!(memory.space, Space::Shared | Space::Generic);
-            self.local |= matches!(memory.space, Space::Local | Space::Generic);
+        if matches!(memory.kind, MemoryEffect::Write | MemoryEffect::Atomic | MemoryEffect::Reduction) {
+            self.shared |= matches!(memory.space, MemorySpace::Shared | MemorySpace::Generic);
+            self.local |= matches!(memory.space, MemorySpace::Local | MemorySpace::Generic);
         }
         Ok(())
     }
 
     /// True if it loads from memory that may hold a missing result.
-    fn loads_missing(&self, instruction: &Instruction) -> bool {
-        let loads = |memory: Memory| {
-            let is_load = matches!(memory.kind, Access::Read | Access::Atomic);
+    fn loads_missing(&self, instruction: &SassInstruction) -> bool {
+        let loads = |memory: MemoryOperand| {
+            let is_load = matches!(memory.kind, MemoryEffect::Read | MemoryEffect::Atomic);
             let is_missing = match memory.space {
-                Space::Shared => self.shared,
-                Space::Local => self.local,
-                Space::Generic => self.shared || self.local,
+                MemorySpace::Shared => self.shared,
+                MemorySpace::Local => self.local,
+                MemorySpace::Generic => self.shared || self.local,
                 _ => false,
             };
             is_load && is_missing
@@ -224,9 +240,9 @@ impl<'a> Reach<'a> {
 /// Registers that a guarded instruction of the block has written: instructions with the same guard find no missing
 /// result there.
 #[derive(Default)]
-struct Replaced(Vec<(Guard, Registers)>);
+struct ReplacedRegisters(Vec<(Guard, Registers)>);
 
-impl Replaced {
+impl ReplacedRegisters {
     /// The registers that an instruction with this guard finds replaced.
     fn under(&self, guard: Option<Guard>) -> Registers {
         let found = self.0.iter().find(|(known, _)| Some(*known) == guard);
@@ -254,19 +270,20 @@ impl Replaced {
 }
 
 /// The registers of an access's address.
-fn addresses(instruction: &Instruction, memory: &Memory) -> Registers {
-    let is_copy = matches!(memory.kind, Access::CopyIn | Access::CopyOut | Access::Prefetch);
-    if is_copy || memory.space == Space::Texture {
+fn addresses(instruction: &SassInstruction, memory: &MemoryOperand) -> Registers {
+    let is_copy =
+        matches!(memory.kind, MemoryEffect::CopyIn | MemoryEffect::CopyOut | MemoryEffect::Prefetch);
+    if is_copy || memory.space == MemorySpace::Texture {
         return instruction.reads;
     }
-    let is_wide = matches!(memory.space, Space::Global | Space::Generic);
+    let is_wide = matches!(memory.space, MemorySpace::Global | MemorySpace::Generic);
     let pair = |first: Register, is_wide: bool| {
         let mut registers = Registers::NONE;
         registers.insert_run(first, if is_wide { 2 } else { 1 });
         registers
     };
     let general = memory.address.map(|first| pair(first, is_wide));
-    let uniform = memory.uniform.map(|first| pair(Register { file: File::Uniform, ..first }, true));
+    let uniform = memory.uniform.map(|first| pair(Register { file: RegisterFile::Uniform, ..first }, true));
     [general, uniform].into_iter().flatten().fold(Registers::NONE, |all, some| all.or(&some))
 }
 

@@ -10,10 +10,10 @@ use stallmap_schema::tables::code::{Function, Module};
 use stallmap_schema::tables::launch::Launch;
 use stallmap_schema::tables::memory::{AccessSummary, MemoryAccess};
 use stallmap_schema::word::AblationTarget;
-use stallmap_subset::counts::Counter;
+use stallmap_subset::counts::AccessCounter;
 
-use crate::code::{Code, Effect, Place};
-use crate::reach::Refusal;
+use crate::code::{FunctionCubin, InstructionAddress, OmissionEffect};
+use crate::reach::OmissionRefusal;
 
 /// Most experiments on one launch. Those with the fewest accesses are refused.
 pub const MAX_EXPERIMENTS: usize = 200;
@@ -29,7 +29,7 @@ const TOO_MANY: &str = "the launch has more experiments than are made";
 
 /// The kinds of experiments that are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Targets {
+pub struct ExperimentKinds {
     /// All accesses of one tensor.
     pub tensors: bool,
     /// All accesses of one line.
@@ -55,14 +55,17 @@ pub struct Experiment {
 
 impl Experiment {
     /// The instructions that are left out.
-    pub fn places(&self) -> BTreeSet<Place> {
-        let place = |(_, function, pc): &(u64, String, u32)| Place { function: function.clone(), pc: *pc };
+    pub fn places(&self) -> BTreeSet<InstructionAddress> {
+        let place = |(_, function, pc): &(u64, String, u32)| InstructionAddress {
+            function: function.clone(),
+            pc: *pc,
+        };
         self.instructions.iter().map(place).collect()
     }
 }
 
 /// The accesses of launches, as experiments need them.
-pub struct Experiments {
+pub struct LaunchAccesses {
     functions: BTreeMap<FunctionId, Function>,
     modules: BTreeMap<ModuleId, Module>,
     launches: BTreeMap<KernelId, FunctionId>,
@@ -71,7 +74,7 @@ pub struct Experiments {
 
 /// The accesses of an instruction.
 #[derive(Default)]
-struct Seen {
+struct InstructionAccesses {
     lanes: u64,
     /// By first address of the block of memory; `None` for shared and local memory, and for memory not known.
     by_block: BTreeMap<Option<u64>, u64>,
@@ -79,7 +82,7 @@ struct Seen {
     span_bytes: u64,
 }
 
-impl Experiments {
+impl LaunchAccesses {
     /// Reads the accesses of some launches.
     ///
     /// # Errors
@@ -92,7 +95,7 @@ impl Experiments {
             }
         })?;
         // Launches whose requests were recorded one by one are counted now.
-        let mut counter = Counter::new(capture)?;
+        let mut counter = AccessCounter::new(capture)?;
         capture.for_each_row(usize::MAX, |row: MemoryAccess| {
             if kernels.contains(&row.kernel_id) && !accesses.contains_key(&row.kernel_id) {
                 counter.add(row);
@@ -120,14 +123,14 @@ impl Experiments {
         &self,
         capture: &CaptureReader,
         kernel_id: KernelId,
-        targets: Targets,
+        targets: ExperimentKinds,
     ) -> Result<Vec<Experiment>, CaptureError> {
         let function = self.launches.get(&kernel_id).and_then(|id| self.functions.get(id));
         let module = function.and_then(|function| self.modules.get(&function.module_id));
         let Some(module) = module.filter(|module| module.file.is_some()) else { return Ok(Vec::new()) };
         let cubin = capture.cubin(&module.content_hash)?;
-        let Ok(mut code) = Code::read(&cubin) else { return Ok(Vec::new()) };
-        let mut seen: BTreeMap<(FunctionId, Pc), Seen> = BTreeMap::new();
+        let Ok(mut code) = FunctionCubin::read(&cubin) else { return Ok(Vec::new()) };
+        let mut seen: BTreeMap<(FunctionId, Pc), InstructionAccesses> = BTreeMap::new();
         for row in self.accesses.get(&kernel_id).into_iter().flatten() {
             let seen = seen.entry((row.function_id, row.pc)).or_default();
             seen.lanes += row.lane_count;
@@ -142,7 +145,7 @@ impl Experiments {
     }
 
     /// The instructions that read few bytes of memory.
-    fn near(&self, seen: &BTreeMap<(FunctionId, Pc), Seen>) -> BTreeSet<Place> {
+    fn near(&self, seen: &BTreeMap<(FunctionId, Pc), InstructionAccesses>) -> BTreeSet<InstructionAddress> {
         let near = seen.iter().filter(|(_, seen)| seen.span_bytes <= NEAR_BYTES);
         near.filter_map(|(&(function_id, pc), _)| self.place(function_id, pc)).collect()
     }
@@ -150,9 +153,9 @@ impl Experiments {
     /// The sets of instructions with their accesses.
     fn sets(
         &self,
-        seen: &BTreeMap<(FunctionId, Pc), Seen>,
-        code: &Code<'_>,
-        targets: Targets,
+        seen: &BTreeMap<(FunctionId, Pc), InstructionAccesses>,
+        code: &FunctionCubin<'_>,
+        targets: ExperimentKinds,
     ) -> Vec<(u64, Experiment)> {
         let mut found = Vec::new();
         if targets.tensors {
@@ -182,7 +185,7 @@ impl Experiments {
 
     /// All accesses of one block of memory. Blocks that share instructions have an experiment together, too: the lanes of
     /// one of them cannot be left out alone, since an instruction is left out for all of its lanes.
-    fn tensors(&self, seen: &BTreeMap<(FunctionId, Pc), Seen>) -> Vec<(u64, Experiment)> {
+    fn tensors(&self, seen: &BTreeMap<(FunctionId, Pc), InstructionAccesses>) -> Vec<(u64, Experiment)> {
         let blocks: BTreeSet<u64> =
             seen.values().flat_map(|seen| seen.by_block.keys().copied().flatten()).collect();
         let (mut found, mut groups) = (Vec::new(), Vec::<BTreeSet<u64>>::new());
@@ -202,7 +205,9 @@ impl Experiments {
             found.push((own, experiment));
         }
         found.extend(groups.into_iter().map(|group| {
-            let is_of = |seen: &Seen| seen.by_block.keys().flatten().any(|block| group.contains(block));
+            let is_of = |seen: &InstructionAccesses| {
+                seen.by_block.keys().flatten().any(|block| group.contains(block))
+            };
             let touching = seen.iter().filter(|(_, seen)| is_of(seen));
             let (places, lanes): (Vec<_>, Vec<u64>) =
                 touching.map(|(place, seen)| (*place, seen.lanes)).unzip();
@@ -229,9 +234,9 @@ impl Experiments {
         }
     }
 
-    fn place(&self, function_id: FunctionId, pc: Pc) -> Option<Place> {
+    fn place(&self, function_id: FunctionId, pc: Pc) -> Option<InstructionAddress> {
         let function = self.functions.get(&function_id)?.name.clone();
-        Some(Place { function, pc: pc.0 })
+        Some(InstructionAddress { function, pc: pc.0 })
     }
 }
 
@@ -251,8 +256,8 @@ fn join(groups: &mut Vec<BTreeSet<u64>>, mut group: BTreeSet<u64>) {
 fn judged(
     position: usize,
     experiment: Experiment,
-    code: &mut Code<'_>,
-    near: &BTreeSet<Place>,
+    code: &mut FunctionCubin<'_>,
+    near: &BTreeSet<InstructionAddress>,
 ) -> Experiment {
     if experiment.refusal.is_some() {
         return experiment;
@@ -261,10 +266,10 @@ fn judged(
         return Experiment { refusal: Some(TOO_MANY.to_owned()), ..experiment };
     }
     match code.effect(&experiment.places()) {
-        Ok(Effect { branch, loads }) if loads.is_subset(near) => {
+        Ok(OmissionEffect { branch, loads }) if loads.is_subset(near) => {
             Experiment { is_counted: branch || !loads.is_empty(), ..experiment }
         }
-        Ok(_) => Experiment { refusal: Some(Refusal::Address.to_string()), ..experiment },
+        Ok(_) => Experiment { refusal: Some(OmissionRefusal::Address.to_string()), ..experiment },
         Err(refusal) => Experiment { refusal: Some(refusal.to_string()), ..experiment },
     }
 }

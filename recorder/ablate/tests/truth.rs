@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use stallmap_ablate::{Code, Experiment, Experiments, Place, Targets};
+use stallmap_ablate::{Experiment, ExperimentKinds, FunctionCubin, InstructionAddress, LaunchAccesses};
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::id::KernelId;
 use stallmap_schema::tables::code::Function;
@@ -17,7 +17,7 @@ fn capture(name: &str) -> CaptureReader {
 }
 
 /// The experiments on the first launch of each kernel, by the kernel's name.
-fn experiments(name: &str, targets: Targets) -> BTreeMap<String, Vec<Experiment>> {
+fn experiments(name: &str, targets: ExperimentKinds) -> BTreeMap<String, Vec<Experiment>> {
     let capture = capture(name);
     let functions: BTreeMap<_, _> =
         capture.read_rows::<Function>().unwrap().into_iter().map(|row| (row.function_id, row.name)).collect();
@@ -26,7 +26,7 @@ fn experiments(name: &str, targets: Targets) -> BTreeMap<String, Vec<Experiment>
         first.entry(functions[&launch.function_id].clone()).or_insert(launch.kernel_id);
     }
     let kernels: BTreeSet<KernelId> = first.values().copied().collect();
-    let all = Experiments::read(&capture, &kernels).unwrap();
+    let all = LaunchAccesses::read(&capture, &kernels).unwrap();
     first.into_iter().map(|(name, id)| (name, all.of(&capture, id, targets).unwrap())).collect()
 }
 
@@ -34,7 +34,7 @@ fn experiments(name: &str, targets: Targets) -> BTreeMap<String, Vec<Experiment>
 static LATENCY: LazyLock<BTreeMap<String, Vec<Experiment>>> =
     LazyLock::new(|| experiments("latency_truth.stallmap", ALL));
 
-const ALL: Targets = Targets { tensors: true, lines: true, instructions: true };
+const ALL: ExperimentKinds = ExperimentKinds { tensors: true, lines: true, instructions: true };
 
 fn of<'a>(all: &'a BTreeMap<String, Vec<Experiment>>, name: &str) -> &'a [Experiment] {
     let found = all.iter().find(|(mangled, _)| mangled.contains(name));
@@ -89,7 +89,7 @@ fn only_guards_change() {
     let experiment = of(all, "pipelined").iter().find(|one| one.refusal.is_none()).unwrap();
     let hash = capture.manifest().files.iter().find_map(|file| file.path.strip_prefix("cubins/")).unwrap();
     let cubin = capture.cubin(hash.split_once('.').unwrap().0).unwrap();
-    let code = Code::read(&cubin).unwrap();
+    let code = FunctionCubin::read(&cubin).unwrap();
     let without = code.without(&experiment.places());
     assert_eq!(without.len(), cubin.len());
     let changed: Vec<usize> = (0..cubin.len()).filter(|&at| cubin[at] != without[at]).collect();
@@ -98,20 +98,23 @@ fn only_guards_change() {
     assert!(
         changed.iter().all(|at| at % 16 == 1 && without[*at] & 0xf0 == 0xf0 && cubin[*at] & 0xf0 != 0xf0)
     );
-    let nowhere = Place { function: "nowhere".to_owned(), pc: 0 };
+    let nowhere = InstructionAddress { function: "nowhere".to_owned(), pc: 0 };
     assert_eq!(code.without(&[nowhere].into()), cubin);
 }
 
 #[test]
 fn tensors_that_share_instructions_are_left_out_together() {
-    let all = &experiments("transformer_step.stallmap", Targets { lines: false, instructions: false, ..ALL });
+    let all = &experiments(
+        "transformer_step.stallmap",
+        ExperimentKinds { lines: false, instructions: false, ..ALL },
+    );
     let mut groups = 0;
     for experiments in all.values() {
         let shared = |one: &&Experiment| {
             one.target == "tensor" && one.refusal.as_deref().is_some_and(|reason| reason.contains("together"))
         };
         let together = experiments.iter().filter(|one| one.target == "tensors");
-        let together: Vec<BTreeSet<Place>> = together.map(Experiment::places).collect();
+        let together: Vec<BTreeSet<InstructionAddress>> = together.map(Experiment::places).collect();
         for alone in experiments.iter().filter(shared) {
             let places = alone.places();
             let with = together.iter().filter(|group| places.is_subset(group)).count();

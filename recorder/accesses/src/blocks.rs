@@ -3,7 +3,7 @@
 /// `struct Range` of `device/access.cu`: a block of memory, half-open.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Range {
+pub struct DeviceRange {
     /// Its first address.
     pub start: u64,
     /// The first address behind it.
@@ -13,29 +13,29 @@ pub struct Range {
 /// The blocks of sorted allocations and sorted storages, sorted and without overlaps. Where two overlap, the one that
 /// begins later ends the one before.
 pub fn blocks(
-    allocations: impl IntoIterator<Item = Range>,
-    storages: impl IntoIterator<Item = Range>,
-) -> Vec<Range> {
+    allocations: impl IntoIterator<Item = DeviceRange>,
+    storages: impl IntoIterator<Item = DeviceRange>,
+) -> Vec<DeviceRange> {
     let mut storages = storages.into_iter().peekable();
-    let (mut blocks, mut reached) = (Blocks::default(), 0);
+    let (mut blocks, mut reached) = (BlockList::default(), 0);
     for allocation in allocations {
         reached = allocation.start.max(reached);
         while let Some(storage) = storages.next_if(|storage| storage.start < allocation.end) {
-            blocks.push(Range { start: reached, end: storage.start });
+            blocks.push(DeviceRange { start: reached, end: storage.start });
             blocks.push(storage);
             reached = storage.end.max(reached);
         }
-        blocks.push(Range { start: reached, end: allocation.end });
+        blocks.push(DeviceRange { start: reached, end: allocation.end });
     }
     storages.for_each(|storage| blocks.push(storage));
     blocks.0
 }
 
 #[derive(Default)]
-struct Blocks(Vec<Range>);
+struct BlockList(Vec<DeviceRange>);
 
-impl Blocks {
-    fn push(&mut self, block: Range) {
+impl BlockList {
+    fn push(&mut self, block: DeviceRange) {
         if block.start >= block.end {
             return;
         }
@@ -55,8 +55,8 @@ mod tests {
 
     use super::*;
 
-    fn ranges(pairs: &[(u64, u64)]) -> Vec<Range> {
-        pairs.iter().map(|&(start, end)| Range { start, end }).collect()
+    fn ranges(pairs: &[(u64, u64)]) -> Vec<DeviceRange> {
+        pairs.iter().map(|&(start, end)| DeviceRange { start, end }).collect()
     }
 
     #[test]
@@ -80,14 +80,14 @@ mod tests {
                 let place = |(gap, bytes)| {
                     let start = next + gap;
                     next = start + bytes;
-                    Range { start, end: next }
+                    DeviceRange { start, end: next }
                 };
                 pairs.into_iter().map(place).collect::<Vec<_>>()
             };
             let (allocations, storages) = (apart(allocations), apart(storages));
             let found = blocks(allocations.clone(), storages.clone());
             prop_assert!(found.windows(2).all(|pair| pair[0].end <= pair[1].start));
-            let holder = |ranges: &[Range], at| {
+            let holder = |ranges: &[DeviceRange], at| {
                 ranges.iter().find(|range| range.start <= at && at < range.end).copied()
             };
             for at in 0..500 {

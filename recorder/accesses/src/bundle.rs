@@ -29,4 +29,4 @@ pub const PAGE_SHIFT: u32 = PAGE_BYTES.trailing_zeros();
 pub const PAGE_BYTES_U64: u64 = 1 << PAGE_SHIFT;
 
 /// The bytes of a page.
-pub type Page = [u8; PAGE_BYTES];
+pub type PageBytes = [u8; PAGE_BYTES];

@@ -23,7 +23,7 @@ const ALIGNMENT: u64 = 128;
 
 /// The key of a kind.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Kind {
+pub struct LaunchKindKey {
     /// The kernel.
     pub function_id: FunctionId,
     /// Grid x, y, z, block x, y, z.
@@ -31,12 +31,12 @@ pub struct Kind {
     /// Dynamic shared memory of a block. Null where the launch call was not seen.
     pub shared_bytes: Option<u32>,
     /// The arguments.
-    pub arguments: Arguments,
+    pub arguments: AccessArguments,
 }
 
 /// The arguments that decide on the accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Arguments {
+pub enum AccessArguments {
     /// Hash of the parameters without their addresses.
     Parameters([u8; 32]),
     /// The n-th launch, from 0, of an op with these shapes.
@@ -48,7 +48,7 @@ pub enum Arguments {
     },
 }
 
-impl Arguments {
+impl AccessArguments {
     /// Number of launches that are recorded.
     fn recorded(self) -> u32 {
         match self {
@@ -90,7 +90,7 @@ pub fn without_addresses(parameters: &[u8], is_address: impl Fn(u64) -> bool) ->
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Known {
+struct KnownLaunchKind {
     recorded: u32,
     /// The last launch that was recorded.
     model: u64,
@@ -98,13 +98,13 @@ struct Known {
 
 /// The kinds of a session.
 #[derive(Debug, Default)]
-pub struct Kinds(Mutex<HashMap<Kind, Known>>);
+pub struct LaunchKinds(Mutex<HashMap<LaunchKindKey, KnownLaunchKind>>);
 
-impl Kinds {
+impl LaunchKinds {
     /// The launch whose accesses stand for those of a launch of these kinds. `None` while more are to be recorded.
-    pub fn model(&self, kinds: &[Kind]) -> Option<u64> {
+    pub fn model(&self, kinds: &[LaunchKindKey]) -> Option<u64> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let model = |kind: &Kind| {
+        let model = |kind: &LaunchKindKey| {
             let known = known.get(kind)?;
             (known.recorded >= kind.arguments.recorded()).then_some(known.model)
         };
@@ -112,12 +112,12 @@ impl Kinds {
     }
 
     /// The launch with this ordinal, of these kinds, is being recorded.
-    pub fn recorded(&self, kinds: Vec<Kind>, ordinal: u64) {
+    pub fn recorded(&self, kinds: Vec<LaunchKindKey>, ordinal: u64) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for kind in kinds {
             if known.len() < MAX_KINDS || known.contains_key(&kind) {
                 let known = known.entry(kind).or_default();
-                *known = Known { recorded: known.recorded + 1, model: ordinal };
+                *known = KnownLaunchKind { recorded: known.recorded + 1, model: ordinal };
             }
         }
     }
@@ -127,17 +127,22 @@ impl Kinds {
 mod tests {
     use super::*;
 
-    fn kind(arguments: Arguments) -> Kind {
-        Kind { function_id: FunctionId(1), shape: [4, 1, 1, 32, 1, 1], shared_bytes: Some(0), arguments }
+    fn kind(arguments: AccessArguments) -> LaunchKindKey {
+        LaunchKindKey {
+            function_id: FunctionId(1),
+            shape: [4, 1, 1, 32, 1, 1],
+            shared_bytes: Some(0),
+            arguments,
+        }
     }
 
-    fn parameters(text: &[u8]) -> Kind {
-        kind(Arguments::Parameters(without_addresses(text, |_| false)))
+    fn parameters(text: &[u8]) -> LaunchKindKey {
+        kind(AccessArguments::Parameters(without_addresses(text, |_| false)))
     }
 
     #[test]
     fn the_last_recorded_launch_of_a_kind_stands_for_the_rest() {
-        let kinds = Kinds::default();
+        let kinds = LaunchKinds::default();
         let one = parameters(b"one");
         for ordinal in [3, 5] {
             assert_eq!(kinds.model(std::slice::from_ref(&one)), None);
@@ -150,9 +155,9 @@ mod tests {
 
     #[test]
     fn of_an_op_whose_parameters_always_differ_more_launches_are_recorded() {
-        let kinds = Kinds::default();
+        let kinds = LaunchKinds::default();
         let of = |seed: u64, position| {
-            let op = kind(Arguments::Op { shapes_hash: 7, position });
+            let op = kind(AccessArguments::Op { shapes_hash: 7, position });
             vec![parameters(&seed.to_le_bytes()), op]
         };
         for seed in 0..u64::from(RECORDED_OF_OP) {

@@ -64,10 +64,14 @@ fn compile_with(nvrtc: &Nvrtc, options: &[String]) -> Result<Vec<u8>, String> {
     output
 }
 
-type Size = unsafe extern "C" fn(stallmap_sys::nvrtc::Program, *mut usize) -> c_int;
-type Fill = unsafe extern "C" fn(stallmap_sys::nvrtc::Program, *mut c_char) -> c_int;
+type SizeGlobals = unsafe extern "C" fn(stallmap_sys::nvrtc::NvrtcProgram, *mut usize) -> c_int;
+type FillGlobals = unsafe extern "C" fn(stallmap_sys::nvrtc::NvrtcProgram, *mut c_char) -> c_int;
 
-fn read(program: stallmap_sys::nvrtc::Program, size: Size, fill: Fill) -> Result<Vec<u8>, String> {
+fn read(
+    program: stallmap_sys::nvrtc::NvrtcProgram,
+    size: SizeGlobals,
+    fill: FillGlobals,
+) -> Result<Vec<u8>, String> {
     let mut length = 0;
     // SAFETY: `length` outlives the call.
     check(unsafe { size(program, &raw mut length) })?;

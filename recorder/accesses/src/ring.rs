@@ -1,7 +1,7 @@
 //! The ring that the GPU writes records into and the host reads: pinned host memory, mapped at one address for both.
 //!
 //! The device side and the protocol are in `device/access.cu`. All launches of a context share the ring, on whatever
-//! stream they run: each record carries its launch's [`Tag`]. The reader thread learns of launches before they start
+//! stream they run: each record carries its launch's [`LaunchTag`]. The reader thread learns of launches before they start
 //! ([`Ring::arm`]). It walks complete records, copies them to their launches, and publishes how far the GPU may write.
 //! Behind each launch, in its stream, a word in pinned memory is set ([`Ring::submitted`]): the launch has ended, and
 //! its records lie in the ring. The launch path waits neither for the GPU nor for another launch, and nothing is lost.
@@ -28,21 +28,21 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use stallmap_config::{Config, WhenFull};
+use stallmap_config::{Config, FullBufferAction};
 use stallmap_schema::capture::request::SLOT_BYTES;
 use stallmap_schema::tables::launch::LaunchRun;
-use stallmap_sys::cuda::Handle;
+use stallmap_sys::cuda::DriverHandle;
 use stallmap_sys::sanitizer::Sanitizer;
 
-use crate::blocks::Range;
-pub use armed::{Armed, Failure};
-use counts::Counts;
-use nodes::Nodes;
-use record::{TAGS, Tag};
-pub use snapshot::{Copied, Copier, Snapshot};
-use tags::Tags;
-pub use watch::Gathering;
-use watch::{Shared, Started};
+use crate::blocks::DeviceRange;
+pub use armed::{ArmedLaunch, RecordFailure};
+use counts::CountTable;
+use nodes::NodeTable;
+use record::{LaunchTag, TAGS};
+pub use snapshot::{CountSnapshot, SnapshotCopier, SnapshotCopy};
+use tags::LaunchTags;
+pub use watch::PageGathering;
+use watch::{ReaderShared, StartedLaunch};
 
 const _: () = assert!(usize::BITS == 64, "slot counts are cast to usize");
 
@@ -58,7 +58,7 @@ const LAST_PATIENCE: Duration = Duration::from_secs(5);
 /// `struct Ring` of `device/access.cu`.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-struct Control {
+struct RingControl {
     head: u64,
     tail_seen: u64,
     slot_count: u64,
@@ -92,24 +92,24 @@ struct LaunchControl {
 
 /// API and context of calls for a ring.
 #[derive(Clone, Copy)]
-pub struct Place<'a> {
+pub struct RingContext<'a> {
     /// The API.
     pub api: &'a Sanitizer,
     /// The ring's context.
-    pub context: Handle,
+    pub context: DriverHandle,
     /// The API's handle of the stream of the launch that is being called.
-    pub stream: Handle,
+    pub stream: DriverHandle,
 }
 
 /// The part of a launch that is recorded.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan<'a> {
+pub struct LaunchRecordPlan<'a> {
     /// One in so many blocks writes records.
     pub block_stride: u32,
     /// True if the pages that it touches are collected.
     pub gathers: bool,
     /// The blocks of memory that all its requests are counted by. Then it writes a limited number of records.
-    pub counted: Option<&'a [Range]>,
+    pub counted: Option<&'a [DeviceRange]>,
 }
 
 /// A ring of one context.
@@ -120,37 +120,37 @@ pub struct Ring {
     launches: u64,
     /// True if requests without room are lost: each launch's control block counts them from 0.
     drops: bool,
-    tags: Tags,
+    tags: LaunchTags,
     /// Tags whose `LaunchControl` is not as it was made.
     changed: Vec<bool>,
     /// Grids of the nodes of executable graphs, by handle.
-    nodes: BTreeMap<usize, Nodes>,
+    nodes: BTreeMap<usize, NodeTable>,
     /// The table of counts, from the first launch that is counted.
-    counts: Option<Counts>,
+    counts: Option<CountTable>,
     /// Copies of that table. `None` where they cannot be made.
-    copier: Option<Copier>,
-    shared: Arc<Shared>,
+    copier: Option<SnapshotCopier>,
+    shared: Arc<ReaderShared>,
 }
 
 impl Ring {
     /// Makes the ring of a context and starts its reader.
-    pub fn new(place: Place, config: &Config) -> Result<Self, String> {
-        let Place { api, context, stream } = place;
+    pub fn new(place: RingContext, config: &Config) -> Result<Self, String> {
+        let RingContext { api, context, stream } = place;
         let slot_count = (config.buffer_bytes / SLOT_BYTES as u64).next_power_of_two().max(FEWEST_SLOTS);
         let slots = zeroed(api, context, slot_count as usize * SLOT_BYTES)?;
         // The tail and the flag have cache lines of their own.
         let words = zeroed(api, context, 512)?;
         let marks = zeroed(api, context, TAGS as usize * 4)?;
-        let control = allocate(api.alloc, context, size_of::<Control>())?;
+        let control = allocate(api.alloc, context, size_of::<RingControl>())?;
         let launches = allocate(api.alloc, context, TAGS as usize * size_of::<LaunchControl>())?;
-        let initial = Control {
+        let initial = RingControl {
             slot_count,
             patience_ns: PATIENCE.as_nanos() as u64,
             slots: slots as u64,
             tail: words as u64,
             abandoned: words as u64 + 256,
-            drops: u32::from(config.when_full == WhenFull::Drop),
-            ..Control::default()
+            drops: u32::from(config.when_full == FullBufferAction::Drop),
+            ..RingControl::default()
         };
         copy(place, control as u64, &[initial])?;
         let each: Vec<LaunchControl> = (0..TAGS).map(|tag| launch_control(control as u64, tag)).collect();
@@ -158,7 +158,7 @@ impl Ring {
         // Launches on other streams must find it: the only wait, once for a context.
         // SAFETY: the stream is the launch's own.
         check(unsafe { (api.synchronize)(stream) })?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ReaderShared {
             slots: slots.cast(),
             words: slots.cast_const().cast(),
             slot_shift: slot_count.trailing_zeros(),
@@ -173,8 +173,8 @@ impl Ring {
         Ok(Self {
             control: control as u64,
             launches: launches as u64,
-            drops: config.when_full == WhenFull::Drop,
-            tags: Tags::default(),
+            drops: config.when_full == FullBufferAction::Drop,
+            tags: LaunchTags::default(),
             changed: vec![false; TAGS as usize],
             nodes: BTreeMap::new(),
             counts: None,
@@ -187,10 +187,10 @@ impl Ring {
     /// armed.
     pub fn arm(
         &mut self,
-        place: Place,
+        place: RingContext,
         row: LaunchRun,
-        plan: Plan,
-    ) -> Result<Armed, (Box<LaunchRun>, String)> {
+        plan: LaunchRecordPlan,
+    ) -> Result<ArmedLaunch, (Box<LaunchRun>, String)> {
         let ordinals = row.ordinal..row.ordinal + 1;
         let ready = self.count(place, plan.counted, ordinals).and_then(|control| {
             let tag = self.take_tags(1)?;
@@ -205,7 +205,7 @@ impl Ring {
         };
         let counts = plan.counted.is_some();
         let (first, rows) = (row.ordinal, vec![Some(row)]);
-        self.start(Started { tag, first, count: 1, rows, gathers: plan.gathers, counts });
+        self.start(StartedLaunch { tag, first, count: 1, rows, gathers: plan.gathers, counts });
         Ok(self.armed(tag))
     }
 
@@ -213,19 +213,19 @@ impl Ring {
     /// are counted, the first has the ordinal `first`.
     pub fn arm_graph(
         &mut self,
-        place: Place,
+        place: RingContext,
         exec: usize,
         nodes: u32,
-        counted: Option<&[Range]>,
+        counted: Option<&[DeviceRange]>,
         first: u64,
-    ) -> Result<Armed, String> {
-        let count = self.nodes.get(&exec).map_or(0, Nodes::len).max(nodes);
+    ) -> Result<ArmedLaunch, String> {
+        let count = self.nodes.get(&exec).map_or(0, NodeTable::len).max(nodes);
         let control = self.count(place, counted, first..first.saturating_add(count.into()))?;
         let control = LaunchControl { record_limit: control.record_limit.saturating_mul(count), ..control };
         let tag = self.take_tags(count)?;
         self.prepare_graph(place, exec, tag, count, control)?;
         let counts = counted.is_some();
-        self.start(Started { tag, first, count, rows: Vec::new(), gathers: false, counts });
+        self.start(StartedLaunch { tag, first, count, rows: Vec::new(), gathers: false, counts });
         Ok(self.armed(tag))
     }
 
@@ -233,8 +233,8 @@ impl Ring {
     /// cannot be recorded.
     pub fn add_node(
         &mut self,
-        place: Place,
-        (exec, armed): (usize, &Armed),
+        place: RingContext,
+        (exec, armed): (usize, &ArmedLaunch),
         grid: u64,
         (block_stride, position): (u32, u32),
         row: LaunchRun,
@@ -252,7 +252,7 @@ impl Ring {
     }
 
     /// Lets the kernel that the grid of this number runs record nothing in a launch of a graph.
-    pub fn skip_node(&mut self, place: Place, exec: usize, grid: u64) -> Result<(), String> {
+    pub fn skip_node(&mut self, place: RingContext, exec: usize, grid: u64) -> Result<(), String> {
         self.nodes.get_mut(&exec).map_or(Ok(()), |nodes| nodes.skip(place, grid))
     }
 
@@ -266,14 +266,14 @@ impl Ring {
         drop(self.shared.drain());
     }
 
-    fn armed(&self, tag: Tag) -> Armed {
+    fn armed(&self, tag: LaunchTag) -> ArmedLaunch {
         let userdata = self.launches + u64::from(tag.0) * size_of::<LaunchControl>() as u64;
-        Armed::new(tag, userdata, &self.shared)
+        ArmedLaunch::new(tag, userdata, &self.shared)
     }
 
     /// Free tags in a row, whose marks are clear. Where there are none, the reader may be behind: as long as it makes
     /// progress, this waits for it, and for no launch.
-    fn take_tags(&mut self, count: u32) -> Result<Tag, String> {
+    fn take_tags(&mut self, count: u32) -> Result<LaunchTag, String> {
         let shared = Arc::clone(&self.shared);
         let mut work = shared.lock();
         let tag = loop {
@@ -303,7 +303,7 @@ impl Ring {
         Ok(tag)
     }
 
-    fn start(&self, started: Started) {
+    fn start(&self, started: StartedLaunch) {
         self.shared.change(|work| {
             work.outstanding += 1;
             work.ordinals
@@ -318,14 +318,14 @@ impl Ring {
 
     fn prepare_graph(
         &mut self,
-        place: Place,
+        place: RingContext,
         exec: usize,
-        tag: Tag,
+        tag: LaunchTag,
         count: u32,
         control: LaunchControl,
     ) -> Result<(), String> {
         if self.nodes.get(&exec).is_none_or(|nodes| nodes.room() < count) {
-            match Nodes::new(place, count) {
+            match NodeTable::new(place, count) {
                 Ok(nodes) => self.nodes.insert(exec, nodes),
                 Err(error) => {
                     self.tags.release(tag, count);
@@ -341,8 +341,8 @@ impl Ring {
     /// Updates the control block of a launch with `count` tags, if it must change. Where that fails, they are free.
     fn write(
         &mut self,
-        place: Place,
-        tag: Tag,
+        place: RingContext,
+        tag: LaunchTag,
         count: u32,
         control: LaunchControl,
         differs: bool,
@@ -367,7 +367,7 @@ fn launch_control(ring: u64, tag: u32) -> LaunchControl {
 }
 
 /// Copies values to device memory, in the order of the stream.
-fn copy<T: Copy>(place: Place, target: u64, values: &[T]) -> Result<(), String> {
+fn copy<T: Copy>(place: RingContext, target: u64, values: &[T]) -> Result<(), String> {
     let target = std::ptr::with_exposed_provenance_mut(target as usize);
     // SAFETY: the target has room for the values, and the call copies them before it returns.
     check(unsafe {
@@ -375,9 +375,9 @@ fn copy<T: Copy>(place: Place, target: u64, values: &[T]) -> Result<(), String> 
     })
 }
 
-type Allocate = unsafe extern "C" fn(Handle, *mut *mut c_void, usize) -> i32;
+type AllocateMemory = unsafe extern "C" fn(DriverHandle, *mut *mut c_void, usize) -> i32;
 
-fn allocate(allocate: Allocate, context: Handle, bytes: usize) -> Result<*mut c_void, String> {
+fn allocate(allocate: AllocateMemory, context: DriverHandle, bytes: usize) -> Result<*mut c_void, String> {
     let mut pointer = std::ptr::null_mut();
     // SAFETY: the context is alive: its launch is being called; `pointer` outlives the call.
     let code = unsafe { allocate(context, &raw mut pointer, bytes) };
@@ -386,7 +386,7 @@ fn allocate(allocate: Allocate, context: Handle, bytes: usize) -> Result<*mut c_
 }
 
 /// Pinned host memory that is 0.
-fn zeroed(api: &Sanitizer, context: Handle, bytes: usize) -> Result<*mut c_void, String> {
+fn zeroed(api: &Sanitizer, context: DriverHandle, bytes: usize) -> Result<*mut c_void, String> {
     let pointer = allocate(api.alloc_host, context, bytes)?;
     // SAFETY: the allocation has that many bytes and is not shared yet.
     unsafe { pointer.cast::<u8>().write_bytes(0, bytes) };

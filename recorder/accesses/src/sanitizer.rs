@@ -11,25 +11,25 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use stallmap_config::Config;
 use stallmap_schema::id::AllocationId;
 use stallmap_schema::word::LossKind;
-use stallmap_sys::cuda::{Handle, SYNCHRONIZE_IDS, launch_id, node_type};
+use stallmap_sys::cuda::{DriverHandle, SYNCHRONIZE_IDS, launch_id, node_type};
 use stallmap_sys::locate;
 use stallmap_sys::sanitizer::{
     ContextData, GraphNodeData, LaunchData, Sanitizer, domain, graphs as graph_event, launch as launch_event,
     resource,
 };
 
-use crate::kinds::Kinds;
+use crate::kinds::LaunchKinds;
 use crate::patch;
-use crate::ring::{Copier, Place, Ring};
-use bundle::Bundles;
-use modules::Loaded;
-use stallmap_session::gpu::device::{self, Resources};
-use stallmap_session::gpu::graphs::{self, Graphs};
-use stallmap_session::gpu::parameters::Layout;
-use stallmap_session::gpu::selection::Selector;
+use crate::ring::{Ring, RingContext, SnapshotCopier};
+use bundle::SessionBundles;
+use modules::LoadedModule;
+use stallmap_session::gpu::device::{self, FunctionResources};
+use stallmap_session::gpu::graphs::{self, ProcessGraphs};
+use stallmap_session::gpu::parameters::ParameterLayout;
+use stallmap_session::gpu::selection::LaunchSelector;
 use stallmap_session::guard::guard;
 use stallmap_session::session;
-use turn::Turn;
+use turn::LaunchTurn;
 
 mod bundle;
 mod graph;
@@ -39,17 +39,17 @@ mod modules;
 mod snapshots;
 mod turn;
 
-struct Instrument {
+struct AccessInstrument {
     api: Sanitizer,
     config: &'static Config,
-    selector: Selector,
+    selector: LaunchSelector,
     /// Bundles for replay. `None` if none are recorded.
-    bundles: Option<Bundles>,
-    state: Mutex<State>,
-    graphs: Graphs,
-    kinds: Kinds,
+    bundles: Option<SessionBundles>,
+    state: Mutex<SanitizerState>,
+    graphs: ProcessGraphs,
+    kinds: LaunchKinds,
     /// Only where bundles are recorded.
-    turn: Turn,
+    turn: LaunchTurn,
     /// True if a module that may be recorded is not patched.
     has_unpatched: AtomicBool,
     /// Number of times that modules were unpatched.
@@ -57,23 +57,23 @@ struct Instrument {
 }
 
 /// A driver handle as a key.
-type Key = usize;
+type HandleKey = usize;
 
 #[derive(Default)]
-struct State {
-    rings: BTreeMap<Key, Ring>,
+struct SanitizerState {
+    rings: BTreeMap<HandleKey, Ring>,
     /// Means to copy counts, by context. `None` once its ring has them, or where there can be none.
-    copiers: BTreeMap<Key, Option<Copier>>,
+    copiers: BTreeMap<HandleKey, Option<SnapshotCopier>>,
     /// Contexts in which the patches could be loaded.
-    patched: BTreeSet<Key>,
-    modules: BTreeMap<Key, Loaded>,
+    patched: BTreeSet<HandleKey>,
+    modules: BTreeMap<HandleKey, LoadedModule>,
     /// Executable graphs that are there.
-    graphs: BTreeSet<Key>,
+    graphs: BTreeSet<HandleKey>,
     /// Graphs whose kernels' addresses are recorded.
-    placed_graphs: BTreeSet<Key>,
-    layouts: BTreeMap<Key, Layout>,
-    resources: BTreeMap<Key, Resources>,
-    streams: BTreeMap<Key, u32>,
+    placed_graphs: BTreeSet<HandleKey>,
+    layouts: BTreeMap<HandleKey, ParameterLayout>,
+    resources: BTreeMap<HandleKey, FunctionResources>,
+    streams: BTreeMap<HandleKey, u32>,
     /// Allocations by address, with their bytes.
     allocations: BTreeMap<u64, (AllocationId, u64)>,
     next_allocation: u64,
@@ -81,7 +81,7 @@ struct State {
     compiled: BTreeMap<(i32, i32), Arc<Vec<u8>>>,
 }
 
-static INSTRUMENT: OnceLock<Instrument> = OnceLock::new();
+static INSTRUMENT: OnceLock<AccessInstrument> = OnceLock::new();
 
 thread_local! {
     /// True while stallmap itself calls the driver on this thread: the effects are not the program's.
@@ -100,23 +100,23 @@ fn own<T>(call: impl FnOnce() -> T) -> T {
 pub fn attach() -> Result<(), String> {
     let config = session::config().ok_or("no session")?;
     let (api, path) = Sanitizer::load(&locate::sanitizer()).map_err(|error| error.to_string())?;
-    let selector = Selector::new(config.selection.clone())?;
-    let instrument = Instrument {
+    let selector = LaunchSelector::new(config.selection.clone())?;
+    let instrument = AccessInstrument {
         api,
         config,
         selector,
-        bundles: Bundles::new(config)?,
+        bundles: SessionBundles::new(config)?,
         state: Mutex::default(),
-        graphs: Graphs::new(config.bundles.is_some()),
-        kinds: Kinds::default(),
-        turn: Turn::default(),
+        graphs: ProcessGraphs::new(config.bundles.is_some()),
+        kinds: LaunchKinds::default(),
+        turn: LaunchTurn::default(),
         has_unpatched: AtomicBool::new(false),
         unpatches: AtomicU32::new(0),
     };
     if INSTRUMENT.set(instrument).is_err() {
         return Ok(());
     }
-    let mut subscriber = Handle::NULL;
+    let mut subscriber = DriverHandle::NULL;
     // SAFETY: `callback` lives as long as the process and does not unwind.
     check(unsafe { (api.subscribe)(&raw mut subscriber, callback, null_mut()) }, "subscribe")?;
     for domain in [domain::RESOURCE, domain::LAUNCH, domain::MEMCPY, domain::MEMSET, domain::GRAPHS] {
@@ -140,7 +140,7 @@ pub fn attach() -> Result<(), String> {
 pub fn shut_down() {
     if let Some(instrument) = INSTRUMENT.get() {
         let mut state = instrument.lock();
-        let contexts: Vec<Key> = state.rings.keys().copied().collect();
+        let contexts: Vec<HandleKey> = state.rings.keys().copied().collect();
         for context in contexts {
             instrument.end_ring(&mut state, context);
         }
@@ -165,7 +165,7 @@ extern "C" fn callback(_userdata: *mut c_void, domain: c_int, id: u32, data: *co
     });
 }
 
-impl Instrument {
+impl AccessInstrument {
     /// # Safety
     /// `data` points to the data that the API documents for (domain, id).
     unsafe fn handle(&self, domain: c_int, id: u32, data: *const c_void) {
@@ -222,7 +222,7 @@ impl Instrument {
     }
 
     /// Records what is left in the ring of a context.
-    fn end_ring(&self, state: &mut State, context: Key) {
+    fn end_ring(&self, state: &mut SanitizerState, context: HandleKey) {
         let Some(mut ring) = state.rings.remove(&context) else { return };
         ring.end_snapshots();
         ring.drain();
@@ -244,11 +244,11 @@ impl Instrument {
     }
 
     /// The default stream of a context. It has no handle: the context must be the thread's.
-    fn default_place(&self, context: Key) -> Place<'_> {
-        Place { api: &self.api, context: Handle::of_key(context), stream: Handle::NULL }
+    fn default_place(&self, context: HandleKey) -> RingContext<'_> {
+        RingContext { api: &self.api, context: DriverHandle::of_key(context), stream: DriverHandle::NULL }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SanitizerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -296,8 +296,8 @@ impl Instrument {
     }
 }
 
-impl State {
-    fn stream(&mut self, handle: Handle) -> u32 {
+impl SanitizerState {
+    fn stream(&mut self, handle: DriverHandle) -> u32 {
         let next = u32::try_from(self.streams.len()).unwrap_or(u32::MAX);
         *self.streams.entry(handle.key()).or_insert(next)
     }

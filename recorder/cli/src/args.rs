@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::bundles;
 use stallmap_schema::capture::labels;
 
-use crate::replay::{Replay, Worker};
+use crate::replay::{ReplayOptions, WorkerOptions};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -47,49 +47,49 @@ program's.";
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(override_usage = "stallmap-record [OPTIONS] -o NAME.stallmap -- PROGRAM [ARGUMENTS]...\n       \
                             stallmap-record recover|merge|replay|doctor [OPTIONS]")]
-pub(crate) struct Arguments {
+pub(crate) struct RecorderArgs {
     /// The subcommand, instead of a recording.
     #[command(subcommand)]
-    pub command: Option<Command>,
+    pub command: Option<RecorderCommand>,
     /// The recording.
     #[command(flatten)]
-    pub record: Record,
+    pub record: RecordOptions,
 }
 
 /// The subcommands.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum RecorderCommand {
     /// Make a capture of an interrupted recording, or add the results of interrupted replays
-    Recover(Recover),
+    Recover(RecoverOptions),
     /// Make one capture of the recordings of several hosts or ranks
-    Merge(Merge),
+    Merge(MergeOptions),
     /// Run recorded launches again under other instruments, and add the results to their capture
-    Replay(Replay),
+    Replay(ReplayOptions),
     /// Replay the launches of a plan in a process of its own
     #[command(hide = true)]
-    ReplayWorker(Worker),
+    ReplayWorker(WorkerOptions),
     /// Show what this machine can and cannot record, and how to fix it
-    Doctor(Doctor),
+    Doctor(DoctorOptions),
     /// Look at one library from a process that may crash
     #[command(hide = true)]
-    Probe(Probe),
+    Probe(ProbeOptions),
 }
 
 /// The options of a recording.
 #[derive(Debug, Args)]
-pub(crate) struct Record {
+pub(crate) struct RecordOptions {
     /// The capture to write
     #[arg(short, long, value_name = "NAME.stallmap", required = true)]
     pub output: Option<PathBuf>,
     /// Record these sides only, with one run of the program for each
     #[arg(long, value_enum, value_name = "SIDE,...", value_delimiter = ',')]
-    pub only: Vec<Side>,
+    pub only: Vec<ProbeSide>,
     /// Selection and volume
     #[command(flatten)]
-    pub volume: Volume,
+    pub volume: VolumeOptions,
     /// Method
     #[command(flatten)]
-    pub method: Method,
+    pub method: MethodOptions,
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "PROGRAM", help_heading = "Arguments")]
     pub program: Vec<OsString>,
@@ -98,7 +98,7 @@ pub(crate) struct Record {
 /// The volume of a recording.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Volume")]
-pub(crate) struct Volume {
+pub(crate) struct VolumeOptions {
     /// Record only kernels whose name, mangled or not, matches this regular expression
     #[arg(long, value_name = "REGEX", value_parser = regular_expression)]
     pub kernels: Option<String>,
@@ -119,8 +119,8 @@ pub(crate) struct Volume {
     pub count: Option<u64>,
     /// Extent of accesses. `auto` counts every request of the first launches of each kind on the GPU, records some of
     /// them one by one, and lets later launches of the kind refer to these. `all` records every request of every launch
-    #[arg(long, value_enum, value_name = "EXTENT", default_value_t = Extent::Auto)]
-    pub accesses: Extent,
+    #[arg(long, value_enum, value_name = "EXTENT", default_value_t = ExtentArg::Auto)]
+    pub accesses: ExtentArg,
     /// Stop recording so long after the first recorded launch, such as 500ms, 30s or 10m. The program runs on
     #[arg(long, value_name = "TIME", value_parser = duration_ms)]
     pub duration: Option<u64>,
@@ -141,13 +141,13 @@ pub(crate) struct Volume {
     pub signals: bool,
     /// Address spaces whose accesses are recorded
     #[arg(long, value_enum, value_name = "SPACE,...", value_delimiter = ',', default_value = "global")]
-    pub spaces: Vec<Space>,
+    pub spaces: Vec<SpaceArg>,
     /// Record launches with their memory too, for `replay`: one (`distinct`) or N (`distinct:N`) of each kernel, grid
     /// and shapes, or `all`. `share:PERCENT` limits them to the kernels that together have PERCENT of the samples, and
     /// takes the samples first
     #[arg(long, value_name = "SELECTION", num_args = 0..=1, require_equals = true)]
-    #[arg(default_missing_value = "distinct", value_parser = str::parse::<bundles::Selection>)]
-    pub replay: Option<bundles::Selection>,
+    #[arg(default_missing_value = "distinct", value_parser = str::parse::<bundles::BundleOptions>)]
+    pub replay: Option<bundles::BundleOptions>,
     /// With --replay, only kernels whose name, mangled or not, matches this regular expression
     #[arg(long, value_name = "REGEX", value_parser = regular_expression, requires = "replay")]
     pub replay_kernels: Option<String>,
@@ -158,7 +158,7 @@ pub(crate) struct Volume {
 
 /// The method of sampling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Sampling {
+pub(crate) enum SamplingArg {
     /// Launch by launch
     Serialized,
     /// By windows of time
@@ -167,7 +167,7 @@ pub(crate) enum Sampling {
 
 /// The extent of accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Extent {
+pub(crate) enum ExtentArg {
     /// Counts, and some requests
     Auto,
     /// Every request
@@ -178,18 +178,18 @@ pub(crate) enum Extent {
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 #[command(next_help_heading = "Method")]
-pub(crate) struct Method {
+pub(crate) struct MethodOptions {
     /// Action when the buffer is full
-    #[arg(long, value_enum, value_name = "DO", default_value_t = WhenFull::Wait)]
-    pub when_full: WhenFull,
+    #[arg(long, value_enum, value_name = "DO", default_value_t = WhenFullArg::Wait)]
+    pub when_full: WhenFullArg,
     /// Bytes of the buffer between GPU and host, such as 64M or 1G
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = size)]
     pub buffer: u64,
     /// Method of sampling. `serialized` runs selected kernels one after the other: each sample has its launch.
     /// `continuous` lets the program run as it does alone: samples have the launches of their function that ran at the
     /// time, and times are measured in the same run
-    #[arg(long, value_enum, value_name = "METHOD", default_value_t = Sampling::Serialized)]
-    pub sampling: Sampling,
+    #[arg(long, value_enum, value_name = "METHOD", default_value_t = SamplingArg::Serialized)]
+    pub sampling: SamplingArg,
     /// Sample every 2^EXP cycles [default: by the kernel's last launch, 16 where continuous]
     #[arg(long, value_name = "EXP", value_parser = clap::value_parser!(u32).range(5..=31))]
     pub period: Option<u32>,
@@ -216,13 +216,13 @@ pub(crate) struct Method {
     pub no_prepare: bool,
     /// Verbosity
     #[command(flatten)]
-    pub voice: Voice,
+    pub voice: MessageVerbosity,
 }
 
 /// Verbosity of messages on stderr.
 #[derive(Clone, Copy, Debug, Args)]
 #[command(next_help_heading = "Messages")]
-pub(crate) struct Voice {
+pub(crate) struct MessageVerbosity {
     /// Print only warnings and errors
     #[arg(short, long)]
     pub quiet: bool,
@@ -233,7 +233,7 @@ pub(crate) struct Voice {
 
 /// The options of `recover`.
 #[derive(Debug, Args)]
-pub(crate) struct Recover {
+pub(crate) struct RecoverOptions {
     /// The folder that the recording left, NAME.stallmap.partial, or that replays left, NAME.stallmap.replays
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
@@ -245,12 +245,12 @@ pub(crate) struct Recover {
     pub force: bool,
     /// Verbosity
     #[command(flatten)]
-    pub voice: Voice,
+    pub voice: MessageVerbosity,
 }
 
 /// The options of `merge`.
 #[derive(Debug, Args)]
-pub(crate) struct Merge {
+pub(crate) struct MergeOptions {
     /// The folders that `stallmap-record --keep` left, one of each host or rank: NAME.stallmap.partial
     #[arg(value_name = "DIR", required = true, num_args = 1..)]
     pub folders: Vec<PathBuf>,
@@ -265,12 +265,12 @@ pub(crate) struct Merge {
     pub no_prepare: bool,
     /// Verbosity
     #[command(flatten)]
-    pub voice: Voice,
+    pub voice: MessageVerbosity,
 }
 
 /// The options of `doctor`.
 #[derive(Debug, Args)]
-pub(crate) struct Doctor {
+pub(crate) struct DoctorOptions {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -284,7 +284,7 @@ pub(crate) struct Doctor {
 
 /// The options of `probe`.
 #[derive(Debug, Args)]
-pub(crate) struct Probe {
+pub(crate) struct ProbeOptions {
     /// The kind of library
     #[arg(value_enum)]
     pub part: ProbedPart,
@@ -313,7 +313,7 @@ pub(crate) enum ProbedPart {
 
 /// One side of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
-pub(crate) enum Side {
+pub(crate) enum ProbeSide {
     /// Memory accesses, tensors, allocations, copies
     Accesses,
     /// Stall samples
@@ -324,7 +324,7 @@ pub(crate) enum Side {
 
 /// An address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Space {
+pub(crate) enum SpaceArg {
     /// Device memory
     Global,
     /// Memory shared in a block
@@ -335,7 +335,7 @@ pub(crate) enum Space {
 
 /// Action when the buffer is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum WhenFull {
+pub(crate) enum WhenFullArg {
     /// The kernel waits for the host: nothing is lost
     Wait,
     /// Accesses are dropped and counted
@@ -418,6 +418,6 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         use clap::CommandFactory as _;
-        Arguments::command().debug_assert();
+        RecorderArgs::command().debug_assert();
     }
 }

@@ -4,21 +4,21 @@ use std::fmt;
 use std::str::FromStr;
 
 use anyhow::anyhow;
-use stallmap_config::Bundles;
+use stallmap_config::BundleSelection;
 
-use crate::args::{Record, Side, Space, WhenFull};
-use crate::exit::Failure;
+use crate::args::{ProbeSide, RecordOptions, SpaceArg, WhenFullArg};
+use crate::exit::RecorderFailure;
 
 /// The selection of `--replay`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Selection {
+pub(crate) struct BundleOptions {
     /// Number of launches of each kind. All if null.
     pub per_kind: Option<u64>,
     /// Percent of the samples that the selected kernels have together. Any kernel if null.
     pub share_percent: Option<u8>,
 }
 
-impl FromStr for Selection {
+impl FromStr for BundleOptions {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -42,7 +42,7 @@ impl FromStr for Selection {
     }
 }
 
-impl fmt::Display for Selection {
+impl fmt::Display for BundleOptions {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.per_kind {
             Some(count) => write!(formatter, "distinct:{count}")?,
@@ -53,9 +53,9 @@ impl fmt::Display for Selection {
 }
 
 /// The options on their way into the program.
-pub(crate) fn config(options: &Record) -> Option<Bundles> {
+pub(crate) fn config(options: &RecordOptions) -> Option<BundleSelection> {
     let volume = &options.volume;
-    volume.replay.map(|selection| Bundles {
+    volume.replay.map(|selection| BundleSelection {
         per_kind: selection.per_kind,
         kernels: volume.replay_kernels.clone(),
         only: None,
@@ -64,20 +64,20 @@ pub(crate) fn config(options: &Record) -> Option<Bundles> {
 }
 
 /// Refuses options that exclude `--replay`, before the program runs.
-pub(crate) fn check(options: &Record) -> Result<(), Failure> {
+pub(crate) fn check(options: &RecordOptions) -> Result<(), RecorderFailure> {
     let Some(selection) = options.volume.replay else { return Ok(()) };
-    let refused = |text: &str, hint: &str| Err(Failure::before(anyhow!("{text}")).hint(hint));
+    let refused = |text: &str, hint: &str| Err(RecorderFailure::before(anyhow!("{text}")).hint(hint));
     let lacks = |side| !options.only.is_empty() && !options.only.contains(&side);
-    if lacks(Side::Accesses) {
+    if lacks(ProbeSide::Accesses) {
         return refused("--replay needs the accesses: --only leaves them out", "add accesses to --only");
     }
-    if selection.share_percent.is_some() && lacks(Side::Samples) {
+    if selection.share_percent.is_some() && lacks(ProbeSide::Samples) {
         return refused("--replay=share needs the samples: --only leaves them out", "add samples to --only");
     }
     let partial = [
         (options.volume.blocks.is_some(), "--blocks"),
-        (options.method.when_full == WhenFull::Drop, "--when-full drop"),
-        (!options.volume.spaces.contains(&Space::Global), "--spaces without global"),
+        (options.method.when_full == WhenFullArg::Drop, "--when-full drop"),
+        (!options.volume.spaces.contains(&SpaceArg::Global), "--spaces without global"),
     ];
     match partial.iter().find(|(is_given, _)| *is_given) {
         Some((_, option)) => refused(
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn words_make_a_selection() {
-        let read = |text: &str| text.parse::<Selection>().map(|selection| selection.to_string());
+        let read = |text: &str| text.parse::<BundleOptions>().map(|selection| selection.to_string());
         assert_eq!(read("distinct").unwrap(), "distinct:1");
         assert_eq!(read("distinct:3,share:90").unwrap(), "distinct:3,share:90");
         assert_eq!(read("share:100,all").unwrap(), "all,share:100");

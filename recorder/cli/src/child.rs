@@ -14,7 +14,7 @@ use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::origin::WithOrigin;
 use signal_hook::low_level::siginfo::{Cause, Origin};
 
-use crate::message::{self, Messages};
+use crate::message::{self, MessagePrinter};
 
 /// Signals that ask a program to end.
 const ENDING: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
@@ -23,25 +23,25 @@ const OTHERS: [i32; 2] = [SIGUSR1, SIGUSR2];
 
 /// Signals to this process, passed on to the program while it runs.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Signals {
-    state: Arc<Mutex<State>>,
+pub(crate) struct SignalRelay {
+    state: Arc<Mutex<RelayState>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct RelayState {
     /// The program, while it runs.
     program: Option<Pid>,
     /// The last signal that requested the end.
     ending: Option<i32>,
     /// Set when only stallmap's work is left. A signal then ends `stallmap-record`.
-    parting: Option<Parting>,
+    parting: Option<EndingSignal>,
     /// The file that starts and stops recording, if signals do.
-    switch: Option<(PathBuf, Messages)>,
+    switch: Option<(PathBuf, MessagePrinter)>,
 }
 
 /// The reaction to a signal that ends `stallmap-record`.
 #[derive(Debug)]
-struct Parting {
+struct EndingSignal {
     /// The message to print, with an action.
     words: String,
     /// Temporary files and folders to remove.
@@ -50,14 +50,14 @@ struct Parting {
 
 /// The end of one run of the program.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ended {
+pub(crate) struct RunEnd {
     /// Its process.
     pub process_id: u32,
     /// Its exit status.
     pub status: ExitStatus,
 }
 
-impl Signals {
+impl SignalRelay {
     /// Takes over the signals that a program may want, except those that the parent process ignores.
     pub(crate) fn take() -> io::Result<Self> {
         Self::take_over(ENDING.into_iter().chain(OTHERS))
@@ -85,18 +85,18 @@ impl Signals {
 
     /// From here on a signal ends this process, after printing `words` and removing `leftovers`.
     pub(crate) fn only_us_left(&self, words: String, leftovers: Vec<PathBuf>) {
-        self.lock().parting = Some(Parting { words, leftovers });
+        self.lock().parting = Some(EndingSignal { words, leftovers });
     }
 
     /// From here on SIGUSR1 starts recording and SIGUSR2 stops it, by this file. The program gets neither.
-    pub(crate) fn switch(&self, file: PathBuf, messages: Messages) {
+    pub(crate) fn switch(&self, file: PathBuf, messages: MessagePrinter) {
         self.lock().switch = Some((file, messages));
     }
 
     /// Runs the program to its end. `Interrupted` if the end was requested before its start.
-    pub(crate) fn run(&self, command: &mut Command) -> io::Result<Ended> {
+    pub(crate) fn run(&self, command: &mut Command) -> io::Result<RunEnd> {
         let mut child = self.start(command)?;
-        Ok(Ended { process_id: child.id(), status: self.wait(&mut child)? })
+        Ok(RunEnd { process_id: child.id(), status: self.wait(&mut child)? })
     }
 
     /// Starts a program that gets this process's signals. `Interrupted` if the end was requested before.
@@ -125,7 +125,7 @@ impl Signals {
         if ENDING.contains(&origin.signal) {
             state.ending = Some(origin.signal);
         }
-        if let Some(Parting { words, leftovers }) = &state.parting {
+        if let Some(EndingSignal { words, leftovers }) = &state.parting {
             for path in leftovers {
                 // Most of them are not there.
                 drop(fs::remove_dir_all(path).or_else(|_| fs::remove_file(path)));
@@ -147,13 +147,13 @@ impl Signals {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, RelayState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Starts or stops recording. Readers find the old state or the new one.
-fn turn(file: &Path, is_on: bool, messages: Messages) {
+fn turn(file: &Path, is_on: bool, messages: MessagePrinter) {
     let new = file.with_extension("new");
     let (state, word) = if is_on { ("on", "started") } else { ("off", "stopped") };
     match fs::write(&new, state).and_then(|()| fs::rename(&new, file)) {
@@ -171,7 +171,7 @@ fn end_as(signal: i32) {
     std::process::exit(128 + signal);
 }
 
-impl Ended {
+impl RunEnd {
     /// As text, for a message.
     pub(crate) fn words(self) -> String {
         match (self.status.code(), self.status.signal()) {

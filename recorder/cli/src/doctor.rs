@@ -9,29 +9,30 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use serde_json::json;
-use stallmap_sys::locate::Machine;
+use stallmap_sys::locate::ProcessMachine;
 
-use crate::args::Doctor;
-use crate::exit::{self, Failure};
+use crate::args::DoctorOptions;
+use crate::exit::{self, RecorderFailure};
 
-use check::{Check, Side, State};
+use check::{CheckState, CheckedSide, DoctorCheck};
 
 /// Prints every check, then the parts that can be recorded. The exit code is 0 if both sides can.
-pub(crate) fn doctor(options: &Doctor) -> Result<ExitCode, Failure> {
+pub(crate) fn doctor(options: &DoctorOptions) -> Result<ExitCode, RecorderFailure> {
     let python = system::python(&options.python);
-    let machine = with_sites(Machine::of_this_process(), python.sites);
+    let machine = with_sites(ProcessMachine::of_this_process(), python.sites);
     let mut checks = nvidia::checks(&machine);
     checks.extend(system::checks(options.library.as_deref()));
     checks.extend(python.checks);
     checks.push(release::check(options.library.as_deref(), python.package));
     let text = if options.json { as_json(&checks) } else { as_text(&checks) };
-    write_to_stdout(&text).map_err(|error| Failure::before(error.into()))?;
-    let records = [Side::Accesses, Side::Samples].iter().all(|&side| blockers(&checks, side).is_empty());
+    write_to_stdout(&text).map_err(|error| RecorderFailure::before(error.into()))?;
+    let records =
+        [CheckedSide::Accesses, CheckedSide::Samples].iter().all(|&side| blockers(&checks, side).is_empty());
     Ok(if records { ExitCode::SUCCESS } else { ExitCode::from(exit::CANNOT_RECORD) })
 }
 
 /// Packages of the named Python count as those of the program that will run.
-fn with_sites(mut machine: Machine, sites: Vec<std::path::PathBuf>) -> Machine {
+fn with_sites(mut machine: ProcessMachine, sites: Vec<std::path::PathBuf>) -> ProcessMachine {
     let inherited =
         machine.variables.get("PYTHONPATH").map(|value| std::env::split_paths(value).collect::<Vec<_>>());
     let paths = inherited.unwrap_or_default().into_iter().chain(sites);
@@ -42,19 +43,19 @@ fn with_sites(mut machine: Machine, sites: Vec<std::path::PathBuf>) -> Machine {
 }
 
 /// The checks that keep `side` from being recorded.
-fn blockers(checks: &[Check], side: Side) -> Vec<&'static str> {
-    let failed = |check: &&Check| check.is_needed_by(side) && !check.allows_recording();
+fn blockers(checks: &[DoctorCheck], side: CheckedSide) -> Vec<&'static str> {
+    let failed = |check: &&DoctorCheck| check.is_needed_by(side) && !check.allows_recording();
     let mut names: Vec<&'static str> = checks.iter().filter(failed).map(|check| check.name).collect();
     // One of the two compilers is enough.
     let compilers = ["nvrtc", "nvcc"];
-    let usable = |check: &Check| compilers.contains(&check.name) && check.state == State::Ok;
+    let usable = |check: &DoctorCheck| compilers.contains(&check.name) && check.state == CheckState::Ok;
     if checks.iter().any(usable) {
         names.retain(|name| !compilers.contains(name));
     }
     names
 }
 
-fn as_text(checks: &[Check]) -> String {
+fn as_text(checks: &[DoctorCheck]) -> String {
     let mut text = String::new();
     for check in checks {
         line(&mut text, check.state.word(), check.name, &check.detail);
@@ -63,13 +64,13 @@ fn as_text(checks: &[Check]) -> String {
         }
     }
     text.push('\n');
-    for side in Side::ALL {
+    for side in CheckedSide::ALL {
         let blockers = blockers(checks, side);
         let verdict =
             if blockers.is_empty() { "yes".to_owned() } else { format!("no: {}", blockers.join(", ")) };
         line(&mut text, "records", side.word(), &verdict);
     }
-    let is_gpu = |check: &&Check| ["driver", "devices"].contains(&check.name);
+    let is_gpu = |check: &&DoctorCheck| ["driver", "devices"].contains(&check.name);
     if checks.iter().filter(is_gpu).any(|check| !check.allows_recording()) {
         text += "\nNo GPU: nothing can be recorded here. `stallmap` analyzes captures without one.\n";
     }
@@ -82,9 +83,9 @@ fn line(text: &mut String, state: &str, name: &str, detail: &str) {
     writeln!(text, "{}", padded.trim_end()).ok();
 }
 
-fn as_json(checks: &[Check]) -> String {
-    let rows: Vec<_> = checks.iter().map(Check::to_json).collect();
-    let sides: serde_json::Map<_, _> = Side::ALL
+fn as_json(checks: &[DoctorCheck]) -> String {
+    let rows: Vec<_> = checks.iter().map(DoctorCheck::to_json).collect();
+    let sides: serde_json::Map<_, _> = CheckedSide::ALL
         .iter()
         .map(|&side| {
             let blockers = blockers(checks, side);
@@ -107,26 +108,26 @@ fn write_to_stdout(text: &str) -> std::io::Result<()> {
 mod tests {
     use super::*;
 
-    fn found(name: &'static str, needed_by: &'static [Side]) -> Check {
-        Check::ok(name, needed_by, "here")
+    fn found(name: &'static str, needed_by: &'static [CheckedSide]) -> DoctorCheck {
+        DoctorCheck::ok(name, needed_by, "here")
     }
 
-    fn missing(name: &'static str, needed_by: &'static [Side]) -> Check {
-        Check::missing(name, needed_by, "not found", "install it")
+    fn missing(name: &'static str, needed_by: &'static [CheckedSide]) -> DoctorCheck {
+        DoctorCheck::missing(name, needed_by, "not found", "install it")
     }
 
     #[test]
     fn one_compiler_is_enough() {
         let both =
             [found("driver", check::BOTH), missing("nvrtc", check::ACCESSES), found("nvcc", check::ACCESSES)];
-        assert_eq!(blockers(&both, Side::Accesses), Vec::<&str>::new());
+        assert_eq!(blockers(&both, CheckedSide::Accesses), Vec::<&str>::new());
         let none = [
             found("driver", check::BOTH),
             missing("nvrtc", check::ACCESSES),
             missing("nvcc", check::ACCESSES),
         ];
-        assert_eq!(blockers(&none, Side::Accesses), ["nvrtc", "nvcc"]);
-        assert_eq!(blockers(&none, Side::Samples), Vec::<&str>::new());
+        assert_eq!(blockers(&none, CheckedSide::Accesses), ["nvrtc", "nvcc"]);
+        assert_eq!(blockers(&none, CheckedSide::Samples), Vec::<&str>::new());
     }
 
     #[test]
@@ -134,7 +135,7 @@ mod tests {
         let checks = [
             found("driver", check::BOTH),
             missing("cupti", check::SAMPLES),
-            Check::problem("python", check::PYTHON, "too old", "take a newer one"),
+            DoctorCheck::problem("python", check::PYTHON, "too old", "take a newer one"),
         ];
         insta::assert_snapshot!(as_text(&checks), @r"
         ok       driver      here

@@ -5,10 +5,10 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Context as _;
-use stallmap_config::durations::{Durations, FILE_NAME};
-use stallmap_config::{Instrument, KernelShape};
+use stallmap_config::durations::{FILE_NAME, KernelDurations};
+use stallmap_config::{KernelShape, PassInstrument};
 use stallmap_schema::capture::recording::{ActivityName, RawActivity};
-use stallmap_schema::capture::segment::{Frame, Kind, SegmentReader};
+use stallmap_schema::capture::segment::{FrameKind, SegmentFrame, SegmentReader};
 use stallmap_schema::id::KernelId;
 use stallmap_schema::tables::launch::{Launch, LaunchRun};
 use stallmap_schema::word::ActivityKind;
@@ -20,8 +20,8 @@ const MIN_NS: u64 = 1_000_000;
 
 /// Writes the longest launches of the timeline runs in a recording's folder to a file in it.
 pub(crate) fn write(folder: &Path) -> anyhow::Result<()> {
-    let mut durations = Durations::default();
-    for segment in segments(folder, Instrument::Timeline)? {
+    let mut durations = KernelDurations::default();
+    for segment in segments(folder, PassInstrument::Timeline)? {
         add_run(&segment, &mut durations);
     }
     if durations.is_empty() {
@@ -32,16 +32,16 @@ pub(crate) fn write(folder: &Path) -> anyhow::Result<()> {
 }
 
 /// Adds the launches of one process. Nodes of graphs are not sampled one by one.
-fn add_run(path: &Path, durations: &mut Durations) {
+fn add_run(path: &Path, durations: &mut KernelDurations) {
     // Finalizing reports a segment that cannot be read.
     let Ok(segment) = SegmentReader::open(path) else { return };
     let mut names: BTreeMap<u64, String> = BTreeMap::new();
     let mut launches: BTreeMap<KernelId, [u32; 6]> = BTreeMap::new();
     let mut calls: BTreeMap<u64, KernelId> = BTreeMap::new();
     let mut kernels: Vec<RawActivity> = Vec::new();
-    for frame in segment.frames().iter().filter(|frame| frame.kind == Some(Kind::Rows)) {
+    for frame in segment.frames().iter().filter(|frame| frame.kind == Some(FrameKind::Rows)) {
         // Damaged rows cost their durations, not the recording.
-        let Ok(Frame::Rows { table, batch }) = segment.read(frame) else { continue };
+        let Ok(SegmentFrame::Rows { table, batch }) = segment.read(frame) else { continue };
         names.extend(rows::<ActivityName>(&table, &batch).map(|row| (row.name_id, row.name)));
         launches.extend(rows::<Launch>(&table, &batch).map(|row| (row.kernel_id, shape(&row))));
         let of_call = |row: LaunchRun| Some((row.correlation_id?, row.kernel_id));
@@ -72,7 +72,7 @@ fn shape(launch: &Launch) -> [u32; 6] {
 #[cfg(test)]
 mod tests {
     use stallmap_schema::capture::segment::{FILE_NAME as SEGMENT, SegmentWriter};
-    use stallmap_schema::table::Row;
+    use stallmap_schema::table::TableRow;
 
     use super::*;
     use crate::hot::tests::{launch, launch_run};
@@ -117,7 +117,8 @@ mod tests {
         }
         drop(segment);
         write(folder.path()).unwrap();
-        let read = Durations::from_json(&fs::read_to_string(folder.path().join(FILE_NAME)).unwrap()).unwrap();
+        let read =
+            KernelDurations::from_json(&fs::read_to_string(folder.path().join(FILE_NAME)).unwrap()).unwrap();
         let longest = |grid| read.longest_ns("k", [grid, 1, 1, 32, 1, 1]);
         assert_eq!([4, 8].map(longest), [Some(3_000_000), None]);
     }

@@ -23,13 +23,13 @@ pub(crate) fn after(program_code: u8) -> u8 {
 
 /// A failure of the recorder itself: the error, a hint, the exit code.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct RecorderFailure {
     code: u8,
     error: anyhow::Error,
     hints: Vec<String>,
 }
 
-impl Failure {
+impl RecorderFailure {
     /// The failure before the program ran.
     pub(crate) fn before(error: anyhow::Error) -> Self {
         Self::new(NOT_STARTED, error)

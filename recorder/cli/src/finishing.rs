@@ -7,20 +7,25 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use stallmap_finish::error::FinishError;
-use stallmap_finish::summary::{BundleSummary, Progress, RunSummary, Summary};
+use stallmap_finish::summary::{BundleSummary, FinishProgress, FinishSummary, RunSummary};
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::word::{Instrument, ReplayResult};
 use stallmap_write::CaptureWriter;
 
-use crate::exit::Failure;
+use crate::exit::RecorderFailure;
 use crate::folder;
-use crate::message::{self, Messages};
+use crate::message::{self, MessagePrinter};
 
 /// Maximum number of losses in messages. The capture's table has all of them.
 const NAMED_LOSSES: usize = 5;
 
 /// Writes the capture, and reports its content and its losses.
-pub(crate) fn finish(partial: &Path, output: &Path, force: bool, messages: Messages) -> Result<(), Failure> {
+pub(crate) fn finish(
+    partial: &Path,
+    output: &Path,
+    force: bool,
+    messages: MessagePrinter,
+) -> Result<(), RecorderFailure> {
     merge(&[partial], output, force, messages)
 }
 
@@ -29,8 +34,8 @@ pub(crate) fn merge(
     partials: &[&Path],
     output: &Path,
     force: bool,
-    messages: Messages,
-) -> Result<(), Failure> {
+    messages: MessagePrinter,
+) -> Result<(), RecorderFailure> {
     // The program may have made a file of that name.
     folder::check_output(output, force)?;
     let bar = progress_bar(messages);
@@ -58,8 +63,8 @@ pub(crate) fn append(
     capture: &Path,
     folder: &Path,
     output: &Path,
-    messages: Messages,
-) -> Result<(), Failure> {
+    messages: MessagePrinter,
+) -> Result<(), RecorderFailure> {
     let bar = progress_bar(messages);
     let place = next_to(output);
     let appended = stallmap_finish::append(capture, folder, &place, &|progress| show(&bar, progress));
@@ -78,11 +83,11 @@ pub(crate) fn leftovers(output: &Path) -> Vec<PathBuf> {
 }
 
 /// Replaces the old capture with a complete new one.
-fn replace(place: &Path, output: &Path) -> Result<(), Failure> {
+fn replace(place: &Path, output: &Path) -> Result<(), RecorderFailure> {
     let renamed = fs::rename(place, output).with_context(|| format!("replace `{}`", output.display()));
     renamed.map_err(|error| {
         drop(fs::remove_file(place));
-        Failure::not_written(error)
+        RecorderFailure::not_written(error)
     })
 }
 
@@ -93,16 +98,16 @@ fn next_to(output: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-fn failure(error: FinishError) -> Failure {
+fn failure(error: FinishError) -> RecorderFailure {
     let hint = error.hint();
-    let failure = Failure::not_written(anyhow::Error::new(error).context("write the capture"));
+    let failure = RecorderFailure::not_written(anyhow::Error::new(error).context("write the capture"));
     match hint {
         Some(hint) => failure.hint(hint),
         None => failure,
     }
 }
 
-pub(crate) fn progress_bar(messages: Messages) -> ProgressBar {
+pub(crate) fn progress_bar(messages: MessagePrinter) -> ProgressBar {
     if messages.0.quiet {
         return ProgressBar::hidden();
     }
@@ -112,14 +117,14 @@ pub(crate) fn progress_bar(messages: Messages) -> ProgressBar {
     bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
-fn show(bar: &ProgressBar, progress: Progress) {
+fn show(bar: &ProgressBar, progress: FinishProgress) {
     bar.set_length(progress.total);
     bar.set_position(progress.done);
     bar.set_message(progress.stage);
 }
 
 /// One line about the capture.
-fn written(summary: &Summary, output: &Path) -> String {
+fn written(summary: &FinishSummary, output: &Path) -> String {
     let of = |instrument: Instrument| summary.runs.iter().filter(move |run| run.run.instrument == instrument);
     let sum = |instrument, count: fn(&RunSummary) -> u64| of(instrument).map(count).sum::<u64>();
     let mut parts = Vec::new();
@@ -186,7 +191,7 @@ fn refusals(bundles: &BundleSummary) -> Vec<String> {
 }
 
 /// Warnings for the user of the capture.
-fn warnings(summary: &Summary) -> Vec<String> {
+fn warnings(summary: &FinishSummary) -> Vec<String> {
     let mut warnings = Vec::new();
     // Experiments are no launches of the program, and neither are the replays that count their instructions.
     let is_experiment = summary.runs.iter().any(|run| run.experiment_count > 0);

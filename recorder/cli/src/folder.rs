@@ -7,10 +7,10 @@ use std::{fs, io};
 
 use anyhow::{Context as _, anyhow};
 use stallmap_config::folder::{RunName, host_word};
-use stallmap_config::rank::Rank;
-use stallmap_config::{Instrument, RECORDING_FILE, Recording};
+use stallmap_config::rank::ProcessRank;
+use stallmap_config::{PassInstrument, RECORDING_FILE, RecordingFile};
 
-use crate::exit::Failure;
+use crate::exit::RecorderFailure;
 
 /// The end of the folder's name.
 const SUFFIX: &str = ".partial";
@@ -19,39 +19,43 @@ const REPLAYS: &str = ".replays";
 
 /// A recording's folder.
 #[derive(Debug)]
-pub(crate) struct Folder {
+pub(crate) struct RecordingFolder {
     path: PathBuf,
 }
 
-impl Folder {
+impl RecordingFolder {
     /// Makes the folder for the capture at `output`. `force` removes an earlier one.
-    pub(crate) fn create(output: &Path, force: bool) -> Result<Self, Failure> {
+    pub(crate) fn create(output: &Path, force: bool) -> Result<Self, RecorderFailure> {
         check_output(output, force)?;
         Self::make(&of_output(output), force)
     }
 
     /// Makes the folder for replays that go into the capture at `output`.
-    pub(crate) fn of_replays(output: &Path, force: bool) -> Result<Self, Failure> {
+    pub(crate) fn of_replays(output: &Path, force: bool) -> Result<Self, RecorderFailure> {
         Self::make(&with_suffix(output, REPLAYS), force)
     }
 
-    fn make(path: &Path, force: bool) -> Result<Self, Failure> {
-        let path = absolute(path).map_err(Failure::before)?;
+    fn make(path: &Path, force: bool) -> Result<Self, RecorderFailure> {
+        let path = absolute(path).map_err(RecorderFailure::before)?;
         if force && path.is_dir() {
             let removed = fs::remove_dir_all(&path);
-            removed.with_context(|| format!("remove `{}`", path.display())).map_err(Failure::before)?;
+            removed
+                .with_context(|| format!("remove `{}`", path.display()))
+                .map_err(RecorderFailure::before)?;
         }
         match fs::create_dir(&path) {
             Ok(()) => Ok(Self { path }),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 let text = anyhow!("an earlier recording was not finished: `{}`", path.display());
                 let recover = format!("stallmap-record recover {}", path.display());
-                Err(Failure::before(text).hint(format_args!("run `{recover}`, or give it up with --force")))
+                Err(RecorderFailure::before(text)
+                    .hint(format_args!("run `{recover}`, or give it up with --force")))
             }
             Err(error) => {
                 let text =
                     anyhow!(error).context(format!("make the recording's folder `{}`", path.display()));
-                Err(Failure::before(text).hint("choose an output in a folder that exists and can be written"))
+                Err(RecorderFailure::before(text)
+                    .hint("choose an output in a folder that exists and can be written"))
             }
         }
     }
@@ -62,7 +66,7 @@ impl Folder {
     }
 
     /// Writes the description of this recording, replacing an earlier one.
-    pub(crate) fn describe(&self, recording: &Recording) -> anyhow::Result<()> {
+    pub(crate) fn describe(&self, recording: &RecordingFile) -> anyhow::Result<()> {
         let (path, temporary) = (self.path.join(RECORDING_FILE), self.path.join(".recording.json"));
         let json = serde_json::to_vec_pretty(recording).context("describe the recording")?;
         let written = fs::write(&temporary, json).and_then(|()| fs::rename(&temporary, &path));
@@ -70,7 +74,7 @@ impl Folder {
     }
 
     /// Number of processes that left rows under `instrument`.
-    pub(crate) fn processes(&self, instrument: Instrument) -> usize {
+    pub(crate) fn processes(&self, instrument: PassInstrument) -> usize {
         let Ok(entries) = fs::read_dir(&self.path) else { return 0 };
         let is_of = |name: &str| name.parse::<RunName>().is_ok_and(|name| name.instrument == instrument);
         entries.flatten().filter(|entry| entry.file_name().to_str().is_some_and(is_of)).count()
@@ -90,7 +94,7 @@ impl Folder {
 
 /// The capture that this process writes if `mpirun` or `srun` started one `stallmap-record` for each of several ranks
 /// with one name: `NAME.rankN.stallmap`. No rank overwrites another's.
-pub(crate) fn of_rank(output: &Path, rank: Option<Rank>) -> PathBuf {
+pub(crate) fn of_rank(output: &Path, rank: Option<ProcessRank>) -> PathBuf {
     let rank = rank.filter(|rank| rank.world_size.is_none_or(|size| size > 1));
     let Some((rank, name)) = rank.zip(output.file_name()) else { return output.to_owned() };
     let (stem, end) = match (Path::new(name).file_stem(), Path::new(name).extension()) {
@@ -138,20 +142,23 @@ fn without_suffix(folder: &Path, suffix: &str) -> Option<PathBuf> {
 }
 
 /// Refuses to overwrite without `--force`, and to replace anything but a file.
-pub(crate) fn check_output(output: &Path, force: bool) -> Result<(), Failure> {
+pub(crate) fn check_output(output: &Path, force: bool) -> Result<(), RecorderFailure> {
     if output.file_name().is_none() {
-        return Err(Failure::before(anyhow!("the output is not a file name: `{}`", output.display())));
+        return Err(RecorderFailure::before(anyhow!(
+            "the output is not a file name: `{}`",
+            output.display()
+        )));
     }
     match fs::symlink_metadata(output) {
         Err(_) => Ok(()),
         Ok(metadata) if metadata.is_dir() => {
             let text = anyhow!("the output is a folder: `{}`", output.display());
-            Err(Failure::before(text).hint("choose another name, or remove the folder"))
+            Err(RecorderFailure::before(text).hint("choose another name, or remove the folder"))
         }
         Ok(_) if force => Ok(()),
         Ok(_) => {
             let text = anyhow!("the output exists: `{}`", output.display());
-            Err(Failure::before(text).hint("choose another name, or replace it with --force"))
+            Err(RecorderFailure::before(text).hint("choose another name, or replace it with --force"))
         }
     }
 }
@@ -166,7 +173,7 @@ mod tests {
 
     #[test]
     fn ranks_have_names_of_their_own() {
-        let rank = |rank, world_size| Some(Rank { rank, local_rank: None, world_size });
+        let rank = |rank, world_size| Some(ProcessRank { rank, local_rank: None, world_size });
         let name = |output: &str, rank| of_rank(output.as_ref(), rank).display().to_string();
         assert_eq!(name("a/step.stallmap", rank(3, Some(8))), "a/step.rank3.stallmap");
         assert_eq!(name("a.b/step", rank(0, None)), "a.b/step.rank0");

@@ -6,27 +6,27 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use arrow::array::RecordBatch;
-use stallmap_config::{Instrument, KernelShape};
+use stallmap_config::{KernelShape, PassInstrument};
 use stallmap_schema::capture::recording::{CodeRange, RunFact};
-use stallmap_schema::capture::segment::{FILE_NAME, Frame, Kind, SegmentReader};
+use stallmap_schema::capture::segment::{FILE_NAME, FrameKind, SegmentFrame, SegmentReader};
 use stallmap_schema::id::{FunctionId, KernelId};
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::launch::{Launch, LaunchRun};
 
 /// Cycles in which kernels were sampled, by their shape: samples, each for the period of its launch.
-type Samples = BTreeMap<KernelShape, u64>;
+type ShapeSamples = BTreeMap<KernelShape, u64>;
 
 /// The kernels that together have `percent` of the samples in a recording's folder, the hottest first.
 pub(crate) fn kernels(folder: &Path, percent: u8) -> anyhow::Result<Vec<KernelShape>> {
-    let mut samples = Samples::new();
-    for segment in segments(folder, Instrument::PcSamples)? {
+    let mut samples = ShapeSamples::new();
+    for segment in segments(folder, PassInstrument::PcSamples)? {
         add_run(&segment, &mut samples)?;
     }
     Ok(hottest(samples, percent))
 }
 
 /// The segments of the runs of an instrument in a recording's folder.
-pub(crate) fn segments(folder: &Path, instrument: Instrument) -> anyhow::Result<Vec<PathBuf>> {
+pub(crate) fn segments(folder: &Path, instrument: PassInstrument) -> anyhow::Result<Vec<PathBuf>> {
     let prefix = format!("run-{}-", instrument.word());
     let entries = fs::read_dir(folder).with_context(|| format!("list `{}`", folder.display()))?.flatten();
     let runs = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix));
@@ -34,14 +34,14 @@ pub(crate) fn segments(folder: &Path, instrument: Instrument) -> anyhow::Result<
 }
 
 /// Adds the samples of one process.
-fn add_run(path: &Path, samples: &mut Samples) -> anyhow::Result<()> {
+fn add_run(path: &Path, samples: &mut ShapeSamples) -> anyhow::Result<()> {
     let segment = SegmentReader::open(path)?;
     let (mut launches, mut runs, mut names) =
         (BTreeMap::<KernelId, Launch>::new(), Vec::<LaunchRun>::new(), BTreeMap::new());
     let mut period = 1;
-    for frame in segment.frames().iter().filter(|frame| frame.kind == Some(Kind::Rows)) {
+    for frame in segment.frames().iter().filter(|frame| frame.kind == Some(FrameKind::Rows)) {
         // What is damaged costs its samples, not the recording.
-        let Ok(Frame::Rows { table, batch }) = segment.read(frame) else { continue };
+        let Ok(SegmentFrame::Rows { table, batch }) = segment.read(frame) else { continue };
         launches.extend(rows::<Launch>(&table, &batch).map(|launch| (launch.kernel_id, launch)));
         runs.extend(rows::<LaunchRun>(&table, &batch));
         for fact in rows::<RunFact>(&table, &batch).filter(|fact| fact.name == "sampling_period_cycles") {
@@ -61,7 +61,7 @@ fn add_run(path: &Path, samples: &mut Samples) -> anyhow::Result<()> {
 }
 
 /// The rows of a batch, if it is of their table.
-pub(crate) fn rows<R: Row>(table: &str, batch: &RecordBatch) -> impl Iterator<Item = R> {
+pub(crate) fn rows<R: TableRow>(table: &str, batch: &RecordBatch) -> impl Iterator<Item = R> {
     let rows = if table == R::TABLE.name { R::read_all(batch).ok() } else { None };
     rows.into_iter().flatten()
 }
@@ -73,7 +73,7 @@ fn shape(launch: &Launch, names: &BTreeMap<FunctionId, String>) -> Option<Kernel
 }
 
 /// The first kernels, by samples, that reach the share. Those without samples never do.
-fn hottest(samples: Samples, percent: u8) -> Vec<KernelShape> {
+fn hottest(samples: ShapeSamples, percent: u8) -> Vec<KernelShape> {
     let all: u128 = samples.values().map(|count| u128::from(*count)).sum();
     let mut samples: Vec<(KernelShape, u64)> = samples.into_iter().filter(|(_, count)| *count > 0).collect();
     samples.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
@@ -97,15 +97,16 @@ pub(crate) mod tests {
     #[test]
     fn the_hottest_kernels_reach_the_share() {
         let kernel = |name: &str| KernelShape { name: name.into(), shape: [1; 6] };
-        let samples =
-            Samples::from([("a", 10), ("b", 60), ("c", 30), ("d", 0)].map(|(name, n)| (kernel(name), n)));
+        let samples = ShapeSamples::from(
+            [("a", 10), ("b", 60), ("c", 30), ("d", 0)].map(|(name, n)| (kernel(name), n)),
+        );
         let taken = |percent| -> Vec<String> {
             hottest(samples.clone(), percent).into_iter().map(|kernel| kernel.name).collect()
         };
         assert_eq!(taken(60), ["b"]);
         assert_eq!(taken(61), ["b", "c"]);
         assert_eq!(taken(100), ["b", "c", "a"]);
-        assert_eq!(hottest(Samples::new(), 50), []);
+        assert_eq!(hottest(ShapeSamples::new(), 50), []);
     }
 
     /// A process whose launches have these kernels, grids, samples, and periods where they are not the run's 256.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use anyhow::{Context as _, anyhow, bail};
-use stallmap_config::{Config, Instrument, KernelShape, VARIABLE};
+use stallmap_config::{Config, KernelShape, PassInstrument, VARIABLE};
 
 use crate::args::ProbedPart;
 use crate::{message, probe, python};
@@ -40,8 +40,11 @@ impl Injection {
     }
 
     /// The variables for a run of the program under `instrument`.
-    pub(crate) fn variables(&self, instrument: Instrument) -> anyhow::Result<Vec<(&'static str, OsString)>> {
-        let bundles = self.config.bundles.clone().filter(|_| instrument == Instrument::Accesses);
+    pub(crate) fn variables(
+        &self,
+        instrument: PassInstrument,
+    ) -> anyhow::Result<Vec<(&'static str, OsString)>> {
+        let bundles = self.config.bundles.clone().filter(|_| instrument == PassInstrument::Accesses);
         let config = Config { instrument, bundles, ..self.config.clone() };
         let json = config.to_json().context("describe the recording to the program")?;
         let library = self.library.clone().into_os_string();

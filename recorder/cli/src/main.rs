@@ -39,25 +39,25 @@ fn main() -> ExitCode {
     std::panic::catch_unwind(begin).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no text");
-        exit::Failure::not_written(anyhow::anyhow!("internal error: {text}")).report()
+        exit::RecorderFailure::not_written(anyhow::anyhow!("internal error: {text}")).report()
     })
 }
 
 fn begin() -> ExitCode {
-    match args::Arguments::try_parse() {
+    match args::RecorderArgs::try_parse() {
         Ok(arguments) => run(arguments).unwrap_or_else(|failure| failure.report()),
         Err(error) => exit::usage(&error),
     }
 }
 
-fn run(arguments: args::Arguments) -> Result<ExitCode, exit::Failure> {
+fn run(arguments: args::RecorderArgs) -> Result<ExitCode, exit::RecorderFailure> {
     match arguments.command {
         None => record::record(&arguments.record),
-        Some(args::Command::Recover(options)) => recover::recover(&options),
-        Some(args::Command::Merge(options)) => merge::merge(&options),
-        Some(args::Command::Replay(options)) => replay::replay(&options),
-        Some(args::Command::ReplayWorker(options)) => Ok(replay::work(&options)),
-        Some(args::Command::Doctor(options)) => doctor::doctor(&options),
-        Some(args::Command::Probe(options)) => Ok(probe::probe(&options)),
+        Some(args::RecorderCommand::Recover(options)) => recover::recover(&options),
+        Some(args::RecorderCommand::Merge(options)) => merge::merge(&options),
+        Some(args::RecorderCommand::Replay(options)) => replay::replay(&options),
+        Some(args::RecorderCommand::ReplayWorker(options)) => Ok(replay::work(&options)),
+        Some(args::RecorderCommand::Doctor(options)) => doctor::doctor(&options),
+        Some(args::RecorderCommand::Probe(options)) => Ok(probe::probe(&options)),
     }
 }

@@ -11,7 +11,7 @@ use nix::libc;
 use crate::exit::NOT_WRITTEN;
 
 #[global_allocator]
-static ALLOCATOR: Ending = Ending;
+static ALLOCATOR: OutOfMemoryExit = OutOfMemoryExit;
 
 const MESSAGE: &[u8] = b"stallmap-record: error: there is no memory left\n\
     stallmap-record: hint: if NAME.stallmap.partial is there, `stallmap-record recover` makes a capture of it\n";
@@ -23,14 +23,14 @@ const PROBE: Layout = Layout::new::<[u8; 4 << 20]>();
 /// unwind them takes memory, too.
 pub(crate) fn end_without() {
     // SAFETY: the size is not zero.
-    let place = Ending::checked(unsafe { System.alloc(PROBE) });
+    let place = OutOfMemoryExit::checked(unsafe { System.alloc(PROBE) });
     // SAFETY: it was allocated with this layout.
     unsafe { System.dealloc(place, PROBE) };
 }
 
-struct Ending;
+struct OutOfMemoryExit;
 
-impl Ending {
+impl OutOfMemoryExit {
     fn checked(place: *mut u8) -> *mut u8 {
         if place.is_null() {
             // A failure to write cannot be reported. Nothing here allocates or waits for a lock.
@@ -43,7 +43,7 @@ impl Ending {
 }
 
 // SAFETY: every call goes to the system's allocator with the arguments as they came.
-unsafe impl GlobalAlloc for Ending {
+unsafe impl GlobalAlloc for OutOfMemoryExit {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: by this function's contract.
         Self::checked(unsafe { System.alloc(layout) })

@@ -4,13 +4,13 @@ use std::fmt::Display;
 
 use stallmap_schema::text::printable;
 
-use crate::args::Voice;
+use crate::args::MessageVerbosity;
 
 /// Prints messages up to the verbosity that the user chose.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Messages(pub Voice);
+pub(crate) struct MessagePrinter(pub MessageVerbosity);
 
-impl Messages {
+impl MessagePrinter {
     /// A result.
     pub(crate) fn result(self, text: impl Display) {
         if !self.0.quiet {

@@ -9,57 +9,57 @@ use std::process::{Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, anyhow};
-use stallmap_config::{Instrument, Pass, Recording};
+use stallmap_config::{PassInstrument, RecordingFile, RecordingPass};
 
-use crate::args::Record;
-use crate::child::{Ended, Signals};
+use crate::args::RecordOptions;
+use crate::child::{RunEnd, SignalRelay};
 use crate::durations;
-use crate::exit::{self, Failure};
-use crate::folder::Folder;
+use crate::exit::{self, RecorderFailure};
+use crate::folder::RecordingFolder;
 use crate::hot;
 use crate::injection::Injection;
-use crate::message::{self, Messages};
+use crate::message::{self, MessagePrinter};
 use crate::record::code_of_all;
 
 /// Runs the program, once for each pass, and says how its runs ended.
 #[derive(Debug)]
-pub(crate) struct Passes<'a> {
+pub(crate) struct PassRunner<'a> {
     /// The options of the recording.
-    pub options: &'a Record,
+    pub options: &'a RecordOptions,
     /// The folder for the rows.
-    pub folder: &'a Folder,
+    pub folder: &'a RecordingFolder,
     /// The signals to pass on.
-    pub signals: &'a Signals,
+    pub signals: &'a SignalRelay,
     /// Messages to the user.
-    pub messages: Messages,
+    pub messages: MessagePrinter,
 }
 
-impl Passes<'_> {
+impl PassRunner<'_> {
     /// Runs the program once, recording nothing.
-    pub(crate) fn unrecorded(&self) -> Result<Ended, Failure> {
+    pub(crate) fn unrecorded(&self) -> Result<RunEnd, RecorderFailure> {
         self.start(&mut self.command())
     }
 
     /// Runs the program under each of `instruments` and updates `recording` in the folder.
     pub(crate) fn recorded(
         &self,
-        instruments: &[Instrument],
+        instruments: &[PassInstrument],
         injection: &mut Injection,
-        recording: &mut Recording,
-    ) -> Result<Vec<Ended>, Failure> {
-        let input = Input::of_this_process();
-        let mut ends: Vec<Ended> = Vec::new();
+        recording: &mut RecordingFile,
+    ) -> Result<Vec<RunEnd>, RecorderFailure> {
+        let input = ProgramInput::of_this_process();
+        let mut ends: Vec<RunEnd> = Vec::new();
         for (index, &instrument) in instruments.iter().enumerate() {
             let (number, count) = (index + 1, instruments.len());
             self.messages.step(format_args!("pass {number} of {count}: {}", instrument.word()));
-            if index > 0 && instrument == Instrument::Accesses {
+            if index > 0 && instrument == PassInstrument::Accesses {
                 self.select(injection);
             }
-            if instrument == Instrument::PcSamples {
+            if instrument == PassInstrument::PcSamples {
                 self.leave_durations();
             }
             let mut command = self.command();
-            command.envs(injection.variables(instrument).map_err(Failure::before)?);
+            command.envs(injection.variables(instrument).map_err(RecorderFailure::before)?);
             if index > 0 {
                 input.again(&mut command, index == 1);
                 if !self.options.method.repeat_output {
@@ -70,9 +70,9 @@ impl Passes<'_> {
             let end = self.start(&mut command)?;
             recording.passes.push(ended_pass(instrument, started_ns, end));
             ends.push(end);
-            self.folder
-                .describe(recording)
-                .map_err(|error| Failure::not_written(error).with_code(exit::after(code_of_all(&ends))))?;
+            self.folder.describe(recording).map_err(|error| {
+                RecorderFailure::not_written(error).with_code(exit::after(code_of_all(&ends)))
+            })?;
             let rest = instruments.get(index + 1..).unwrap_or_default();
             if !rest.is_empty() && !self.goes_on(instrument, rest, end) {
                 break;
@@ -82,7 +82,7 @@ impl Passes<'_> {
     }
 
     /// True if the other passes can add something.
-    fn goes_on(&self, instrument: Instrument, rest: &[Instrument], end: Ended) -> bool {
+    fn goes_on(&self, instrument: PassInstrument, rest: &[PassInstrument], end: RunEnd) -> bool {
         if self.folder.processes(instrument) == 0 {
             // The caller says that nothing was recorded.
             return false;
@@ -94,9 +94,9 @@ impl Passes<'_> {
         } else {
             return true;
         };
-        let word = |instrument: &Instrument| match instrument {
-            Instrument::Accesses => "accesses",
-            Instrument::Timeline => "times",
+        let word = |instrument: &PassInstrument| match instrument {
+            PassInstrument::Accesses => "accesses",
+            PassInstrument::Timeline => "times",
             _ => "stalls",
         };
         let what = rest.iter().map(word).collect::<Vec<_>>().join(" and ");
@@ -135,11 +135,11 @@ impl Passes<'_> {
         command
     }
 
-    fn start(&self, command: &mut Command) -> Result<Ended, Failure> {
+    fn start(&self, command: &mut Command) -> Result<RunEnd, RecorderFailure> {
         let name = command.get_program().to_string_lossy().into_owned();
         self.signals.run(command).map_err(|error| {
             if let Some(code) = self.signals.ending().and_then(|signal| u8::try_from(128 + signal).ok()) {
-                return Failure::new(code, anyhow!("interrupted before the program ran"));
+                return RecorderFailure::new(code, anyhow!("interrupted before the program ran"));
             }
             let missing = error.kind() == io::ErrorKind::NotFound;
             let (code, hint) = if missing {
@@ -147,14 +147,14 @@ impl Passes<'_> {
             } else {
                 (exit::CANNOT_RUN, "check that it is an executable file, or name its interpreter before it")
             };
-            Failure::new(code, anyhow!(error).context(format!("run the program `{name}`"))).hint(hint)
+            RecorderFailure::new(code, anyhow!(error).context(format!("run the program `{name}`"))).hint(hint)
         })
     }
 }
 
-fn ended_pass(instrument: Instrument, started_ns: i64, end: Ended) -> Pass {
+fn ended_pass(instrument: PassInstrument, started_ns: i64, end: RunEnd) -> RecordingPass {
     use std::os::unix::process::ExitStatusExt as _;
-    Pass {
+    RecordingPass {
         instrument,
         process_id: end.process_id,
         started_ns,
@@ -171,7 +171,7 @@ pub(crate) fn now_ns() -> i64 {
 }
 
 /// The program's input: a file can be read again from its position at the start, a pipe cannot.
-enum Input {
+enum ProgramInput {
     /// A file, and its position at the start.
     File(File, u64),
     /// A terminal, or a device such as `/dev/null`: the same for each run.
@@ -180,7 +180,7 @@ enum Input {
     Once,
 }
 
-impl Input {
+impl ProgramInput {
     fn of_this_process() -> Self {
         Self::inspect().unwrap_or(Self::Once)
     }

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::message::{self, Messages};
+use crate::message::{self, MessagePrinter};
 
 /// The program that computes the rows.
 const PROGRAM: &str = "stallmap";
@@ -18,7 +18,7 @@ const MEMORY: &str = "25%";
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Stores rows of views in a capture. Failures are warnings.
-pub(crate) fn prepare(capture: &Path, messages: Messages) {
+pub(crate) fn prepare(capture: &Path, messages: MessagePrinter) {
     let Some(program) = sibling() else {
         messages
             .step("`stallmap` is not installed next to stallmap-record: the capture holds no rows of views");

@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use stallmap_sys::probe::{self as library, ProbeError};
 
-use crate::args::{Probe, ProbedPart};
+use crate::args::{ProbeOptions, ProbedPart};
 use crate::replay;
 
 /// Limit of a probe. Initializing a driver with many GPUs takes seconds, and a hanging one never ends.
 const LONGEST: Duration = Duration::from_mins(1);
 
 /// The hidden command: one line of JSON, `{"ok": …}` or `{"error": …}`.
-pub(crate) fn probe(options: &Probe) -> ExitCode {
+pub(crate) fn probe(options: &ProbeOptions) -> ExitCode {
     let answer = match look(options.part, &options.path) {
         Ok(found) => json!({ "ok": found }),
         Err(error) => json!({ "error": error.to_string() }),

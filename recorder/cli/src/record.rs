@@ -3,47 +3,50 @@
 use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow};
-use stallmap_config::rank::Rank;
+use stallmap_config::rank::ProcessRank;
 use stallmap_config::{
-    Config, Extent, Instrument, Recording, RecordingOption, SWITCH, Sampling, Selection, Space, WhenFull,
+    AccessExtent, Config, FullBufferAction, LaunchSelection, PassInstrument, RecordedSpace, RecordingFile,
+    RecordingOption, SWITCH, SamplingMethod,
 };
 
-use crate::args::{self, Record, Side};
-use crate::child::{Ended, Signals};
-use crate::exit::{self, Failure};
-use crate::folder::Folder;
+use crate::args::{self, ProbeSide, RecordOptions};
+use crate::child::{RunEnd, SignalRelay};
+use crate::exit::{self, RecorderFailure};
+use crate::folder::RecordingFolder;
 use crate::injection::Injection;
-use crate::message::{self, Messages};
-use crate::passes::{Passes, now_ns};
+use crate::message::{self, MessagePrinter};
+use crate::passes::{PassRunner, now_ns};
 use crate::{bundles, finishing, folder, labels, prepared};
 
 /// Below this even a small recording may fill the disk.
 pub(crate) const LITTLE_DISK: u64 = 1 << 30;
 
 /// Records the program. Ends with its exit code.
-pub(crate) fn record(options: &Record) -> Result<ExitCode, Failure> {
+pub(crate) fn record(options: &RecordOptions) -> Result<ExitCode, RecorderFailure> {
     let Some(output) = options.output.as_deref() else {
-        return Err(Failure::before(anyhow!("no output is named: use -o NAME.stallmap")));
+        return Err(RecorderFailure::before(anyhow!("no output is named: use -o NAME.stallmap")));
     };
     bundles::check(options)?;
-    let messages = Messages(options.method.voice);
-    let named = folder::of_rank(output, Rank::of(|name| std::env::var(name).ok()));
+    let messages = MessagePrinter(options.method.voice);
+    let named = folder::of_rank(output, ProcessRank::of(|name| std::env::var(name).ok()));
     if named != output {
         messages.result(format_args!("this is one of several ranks: its capture is `{}`", named.display()));
     }
     let output = named.as_path();
-    let signals = Signals::take().context("take over signals").map_err(Failure::before)?;
-    let folder = Folder::create(output, options.method.force)?;
+    let signals = SignalRelay::take().context("take over signals").map_err(RecorderFailure::before)?;
+    let folder = RecordingFolder::create(output, options.method.force)?;
     if let Some(free) = folder.free_bytes().filter(|&free| free < LITTLE_DISK) {
         message::warning(format_args!("only {} MB are free in the output's folder", free >> 20));
     }
     if options.volume.signals {
         signals.switch(folder.path().join(SWITCH), messages);
     }
-    let passes = Passes { options, folder: &folder, signals: &signals, messages };
+    let passes = PassRunner { options, folder: &folder, signals: &signals, messages };
     let mut recording = describe(options);
-    let ends =
-        folder.describe(&recording).map_err(Failure::before).and_then(|()| run(&passes, &mut recording));
+    let ends = folder
+        .describe(&recording)
+        .map_err(RecorderFailure::before)
+        .and_then(|()| run(&passes, &mut recording));
     let ends = match ends {
         Ok(ends) => ends,
         Err(failure) => {
@@ -83,7 +86,7 @@ pub(crate) fn record(options: &Record) -> Result<ExitCode, Failure> {
 }
 
 /// Runs the program. Without the recorder's library it runs all the same.
-fn run(passes: &Passes, recording: &mut Recording) -> Result<Vec<Ended>, Failure> {
+fn run(passes: &PassRunner, recording: &mut RecordingFile) -> Result<Vec<RunEnd>, RecorderFailure> {
     if let Some(other) = std::env::var_os("CUDA_INJECTION64_PATH") {
         message::warning(format_args!(
             "CUDA_INJECTION64_PATH was `{}` and is replaced",
@@ -100,7 +103,7 @@ fn run(passes: &Passes, recording: &mut Recording) -> Result<Vec<Ended>, Failure
         }
     };
     let ends = passes.recorded(&instruments, &mut injection, recording)?;
-    let recorded = |&&instrument: &&Instrument| passes.folder.processes(instrument) == 0;
+    let recorded = |&&instrument: &&PassInstrument| passes.folder.processes(instrument) == 0;
     if instruments.iter().filter(recorded).count() == instruments.len() {
         message::warning(
             "nothing was recorded and no capture is written: no launches seen, the program did not start CUDA",
@@ -118,10 +121,11 @@ fn run(passes: &Passes, recording: &mut Recording) -> Result<Vec<Ended>, Failure
 }
 
 /// The instruments of a recording.
-const PASSES: [Instrument; 3] = [Instrument::Accesses, Instrument::PcSamples, Instrument::Timeline];
+const PASSES: [PassInstrument; 3] =
+    [PassInstrument::Accesses, PassInstrument::PcSamples, PassInstrument::Timeline];
 
 /// The folder proved that the output can be written. It holds no rows.
-fn remove_unless_it_holds_rows(folder: &Folder) {
+fn remove_unless_it_holds_rows(folder: &RecordingFolder) {
     if PASSES.iter().all(|&instrument| folder.processes(instrument) == 0) {
         folder.remove().unwrap_or_else(|error| message::warning(format_args!("{error:#}")));
     } else {
@@ -130,7 +134,7 @@ fn remove_unless_it_holds_rows(folder: &Folder) {
 }
 
 /// The first run that failed says how the program ends.
-pub(crate) fn code_of_all(ends: &[Ended]) -> u8 {
+pub(crate) fn code_of_all(ends: &[RunEnd]) -> u8 {
     let codes: Vec<u8> = ends.iter().map(|end| exit::code_of(end.status)).collect();
     if codes.windows(2).any(|two| two[0] != two[1]) {
         let words: Vec<String> = ends.iter().map(|end| end.words()).collect();
@@ -142,34 +146,34 @@ pub(crate) fn code_of_all(ends: &[Ended]) -> u8 {
     codes.into_iter().find(|&code| code != 0).unwrap_or(0)
 }
 
-fn instruments(options: &Record) -> Vec<Instrument> {
+fn instruments(options: &RecordOptions) -> Vec<PassInstrument> {
     let samples_first = options.volume.replay.is_some_and(|replay| replay.share_percent.is_some());
     let wanted = |side| options.only.is_empty() || options.only.contains(&side);
     let (accesses, timeline, samples) = (
-        (Side::Accesses, Instrument::Accesses),
-        (Side::Timeline, Instrument::Timeline),
-        (Side::Samples, Instrument::PcSamples),
+        (ProbeSide::Accesses, PassInstrument::Accesses),
+        (ProbeSide::Timeline, PassInstrument::Timeline),
+        (ProbeSide::Samples, PassInstrument::PcSamples),
     );
     // Times come before samples: the period of a long kernel follows its duration.
     let mut passes =
         if samples_first { vec![timeline, samples, accesses] } else { vec![accesses, timeline, samples] };
     // Continuous sampling measures times too, unless only one side is wanted.
-    if options.method.sampling == args::Sampling::Continuous && options.only.is_empty() {
+    if options.method.sampling == args::SamplingArg::Continuous && options.only.is_empty() {
         passes.retain(|pass| *pass != timeline);
     }
     passes.into_iter().filter(|&(side, _)| wanted(side)).map(|(_, instrument)| instrument).collect()
 }
 
-fn config(options: &Record, folder: &folder::Folder) -> Config {
+fn config(options: &RecordOptions, folder: &folder::RecordingFolder) -> Config {
     let (volume, method) = (&options.volume, &options.method);
     let spaces = volume.spaces.iter().map(|space| match space {
-        args::Space::Global => Space::Global,
-        args::Space::Shared => Space::Shared,
-        args::Space::Local => Space::Local,
+        args::SpaceArg::Global => RecordedSpace::Global,
+        args::SpaceArg::Shared => RecordedSpace::Shared,
+        args::SpaceArg::Local => RecordedSpace::Local,
     });
     Config {
         directory: folder.path().to_owned(),
-        selection: Selection {
+        selection: LaunchSelection {
             kernels: volume.kernels.clone(),
             exclude: volume.exclude.clone(),
             collectives: volume.collectives,
@@ -184,18 +188,18 @@ fn config(options: &Record, folder: &folder::Folder) -> Config {
         },
         blocks: volume.blocks,
         accesses: match volume.accesses {
-            args::Extent::Auto => Extent::Auto,
-            args::Extent::All => Extent::All,
+            args::ExtentArg::Auto => AccessExtent::Auto,
+            args::ExtentArg::All => AccessExtent::All,
         },
         spaces: spaces.collect(),
         when_full: match method.when_full {
-            args::WhenFull::Wait => WhenFull::Wait,
-            args::WhenFull::Drop => WhenFull::Drop,
+            args::WhenFullArg::Wait => FullBufferAction::Wait,
+            args::WhenFullArg::Drop => FullBufferAction::Drop,
         },
         buffer_bytes: method.buffer,
         sampling: match method.sampling {
-            args::Sampling::Serialized => Sampling::Serialized,
-            args::Sampling::Continuous => Sampling::Continuous,
+            args::SamplingArg::Serialized => SamplingMethod::Serialized,
+            args::SamplingArg::Continuous => SamplingMethod::Continuous,
         },
         sampling_period_exponent: method.period,
         python: !method.no_python,
@@ -204,10 +208,10 @@ fn config(options: &Record, folder: &folder::Folder) -> Config {
     }
 }
 
-fn describe(options: &Record) -> Recording {
+fn describe(options: &RecordOptions) -> RecordingFile {
     let mut words = options.program.iter().map(|word| word.to_string_lossy().into_owned());
     let folder = std::env::current_dir().map(|path| path.to_string_lossy().into_owned());
-    Recording {
+    RecordingFile {
         recorder_version: env!("CARGO_PKG_VERSION").to_owned(),
         created_ns: now_ns(),
         program: words.next().unwrap_or_default(),
@@ -220,7 +224,7 @@ fn describe(options: &Record) -> Recording {
 }
 
 /// Every option that affects the recording, given or not.
-fn described_options(options: &Record) -> Vec<RecordingOption> {
+fn described_options(options: &RecordOptions) -> Vec<RecordingOption> {
     let (volume, method) = (&options.volume, &options.method);
     let word = |value: &dyn std::fmt::Debug| format!("{value:?}").to_lowercase();
     let number = |value: Option<u64>| value.map(|number| number.to_string());

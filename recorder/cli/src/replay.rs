@@ -13,28 +13,28 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use regex::Regex;
-use stallmap_config::{Config, Instrument, Recording, RecordingOption, Space};
-use stallmap_replay::bundle::{Bundle, Bundles};
+use stallmap_config::{Config, PassInstrument, RecordedSpace, RecordingFile, RecordingOption};
+use stallmap_replay::bundle::{CaptureBundles, ReplayBundle};
 use stallmap_replay::error::ReplayError;
-use stallmap_replay::export::Language;
-use stallmap_replay::plan::{Outcome, Plan, Translation};
+use stallmap_replay::export::ExportLanguage;
+use stallmap_replay::plan::{AddressTranslation, ReplayOutcome, WorkerPlan};
 use stallmap_samples::counters::sets;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::id::KernelId;
-use stallmap_subset::Launches;
+use stallmap_subset::LaunchRanges;
 
-use crate::child::Signals;
-use crate::exit::{self, Failure};
+use crate::child::SignalRelay;
+use crate::exit::{self, RecorderFailure};
 use crate::finishing;
-use crate::folder::{self, Folder};
-use crate::message::{self, Messages};
+use crate::folder::{self, RecordingFolder};
+use crate::message::{self, MessagePrinter};
 use crate::passes::now_ns;
 pub(crate) use confinement::probe as probe_sandbox;
-use options::{Cache, Instrument as Wanted, Sandbox};
-pub(crate) use options::{Replay, Worker};
+use options::{CacheState, ReplayInstrument, SandboxOption};
+pub(crate) use options::{ReplayOptions, WorkerOptions};
 pub(crate) use worker::work;
-use workers::Workers;
+use workers::WorkerPool;
 pub(crate) use workers::capture_of;
 
 /// Some launches were not verified, or not measured.
@@ -52,13 +52,13 @@ const SAMPLING_BUFFER_BYTES: u64 = 64 << 20;
 const PERIODS: [(u64, u32); 4] = [(20_000, 6), (300_000, 8), (5_000_000, 10), (u64::MAX, 12)];
 
 /// Replays launches. The exit code says whether all were verified.
-pub(crate) fn replay(options: &Replay) -> Result<ExitCode, Failure> {
-    let messages = Messages(options.voice);
+pub(crate) fn replay(options: &ReplayOptions) -> Result<ExitCode, RecorderFailure> {
+    let messages = MessagePrinter(options.voice);
     let (capture, bundles) = open(options, messages)?;
     if let Some(folder) = &options.export {
         let language = match options.language {
-            None | Some(options::Language::C) => Language::C,
-            Some(options::Language::Python) => Language::Python,
+            None | Some(options::LanguageArg::C) => ExportLanguage::C,
+            Some(options::LanguageArg::Python) => ExportLanguage::Python,
         };
         return export(&capture, &bundles, folder, language, messages);
     }
@@ -66,8 +66,8 @@ pub(crate) fn replay(options: &Replay) -> Result<ExitCode, Failure> {
     if options.output.is_some() {
         folder::check_output(&output, options.force)?;
     }
-    let signals = Signals::take_ending().context("take over signals").map_err(Failure::before)?;
-    let folder = Folder::of_replays(&output, options.force)?;
+    let signals = SignalRelay::take_ending().context("take over signals").map_err(RecorderFailure::before)?;
+    let folder = RecordingFolder::of_replays(&output, options.force)?;
     let recover = format!("stallmap-record recover {}", folder.path().display());
     let sandbox = match confinement::announce(options, &bundles, &folder, messages) {
         Ok(sandbox) => sandbox,
@@ -76,7 +76,7 @@ pub(crate) fn replay(options: &Replay) -> Result<ExitCode, Failure> {
             return Err(failure);
         }
     };
-    let mut round = Round::new(options, sandbox, &folder, &signals, messages);
+    let mut round = ReplayRound::new(options, sandbox, &folder, &signals, messages);
     let outcomes = match round.all(&capture, &bundles) {
         Ok(outcomes) => outcomes,
         Err(failure) if round.has_replayed => {
@@ -100,12 +100,12 @@ pub(crate) fn replay(options: &Replay) -> Result<ExitCode, Failure> {
     Ok(if all_good && is_whole { ExitCode::SUCCESS } else { ExitCode::from(NOT_VERIFIED) })
 }
 
-fn remove(folder: &Folder) {
+fn remove(folder: &RecordingFolder) {
     folder.remove().unwrap_or_else(|error| message::warning(format_args!("{error:#}")));
 }
 
 /// Description of these replays for `recording.json`.
-fn describe(options: &Replay) -> Recording {
+fn describe(options: &ReplayOptions) -> RecordingFile {
     let mut words = std::env::args();
     let folder = std::env::current_dir().map(|path| path.to_string_lossy().into_owned());
     let extent = &options.extent;
@@ -118,7 +118,7 @@ fn describe(options: &Replay) -> Recording {
     let option = |(name, value): (&str, Option<String>)| {
         Some(RecordingOption { name: name.to_owned(), value: value? })
     };
-    Recording {
+    RecordingFile {
         recorder_version: env!("CARGO_PKG_VERSION").to_owned(),
         created_ns: now_ns(),
         program: words.next().unwrap_or_default(),
@@ -131,27 +131,32 @@ fn describe(options: &Replay) -> Recording {
 }
 
 /// Reads the selected bundles.
-fn open(options: &Replay, messages: Messages) -> Result<(CaptureReader, Bundles), Failure> {
+fn open(
+    options: &ReplayOptions,
+    messages: MessagePrinter,
+) -> Result<(CaptureReader, CaptureBundles), RecorderFailure> {
     let capture = CaptureReader::open(&options.capture).map_err(unreadable)?;
-    let mut bundles = Bundles::read(&capture).map_err(unreadable)?;
+    let mut bundles = CaptureBundles::read(&capture).map_err(unreadable)?;
     let all = bundles.bundles.len();
     let wanted = &options.selection.launches;
     let named = wanted.iter().filter_map(named_launch).collect();
     check_launches(&options.capture, &bundles, &named)?;
     let name = options.selection.kernels.as_deref().map(Regex::new).transpose();
-    let name = name.map_err(|error| Failure::before(error.into()))?;
+    let name = name.map_err(|error| RecorderFailure::before(error.into()))?;
     bundles.bundles.retain(|kernel_id, bundle| {
         (wanted.is_empty() || wanted.iter().any(|launches| picks(launches, *kernel_id, bundle)))
             && name.as_ref().is_none_or(|name| finds(name, bundle))
     });
     if bundles.bundles.is_empty() {
         let text = anyhow!("none of the {all} bundled launches is selected");
-        return Err(Failure::before(text).hint("see --kernels and --launches"));
+        return Err(RecorderFailure::before(text).hint("see --kernels and --launches"));
     }
     let selected: BTreeSet<KernelId> = bundles.bundles.keys().copied().collect();
     bundles.read_memory(&capture).map_err(|error| match error {
         ReplayError::Capture(error) => unreadable(error),
-        error => Failure::before(error.into()).hint("select fewer launches, with --kernels or --launches"),
+        error => {
+            RecorderFailure::before(error.into()).hint("select fewer launches, with --kernels or --launches")
+        }
     })?;
     check_launches(&options.capture, &bundles, &BTreeSet::new())?;
     for (kernel_id, reason) in bundles.refusals.iter().filter(|(kernel_id, _)| selected.contains(kernel_id)) {
@@ -161,9 +166,9 @@ fn open(options: &Replay, messages: Messages) -> Result<(CaptureReader, Bundles)
     Ok((capture, bundles))
 }
 
-fn unreadable(error: CaptureError) -> Failure {
+fn unreadable(error: CaptureError) -> RecorderFailure {
     let hint = error.hint();
-    let failure = Failure::before(error.into());
+    let failure = RecorderFailure::before(error.into());
     match hint {
         Some(hint) => failure.hint(hint),
         None => failure,
@@ -171,16 +176,22 @@ fn unreadable(error: CaptureError) -> Failure {
 }
 
 /// Refuses a capture without bundles, and launches that are none of them.
-fn check_launches(capture: &Path, bundles: &Bundles, launches: &BTreeSet<u64>) -> Result<(), Failure> {
+fn check_launches(
+    capture: &Path,
+    bundles: &CaptureBundles,
+    launches: &BTreeSet<u64>,
+) -> Result<(), RecorderFailure> {
     let path = capture.display();
     if bundles.bundles.is_empty() {
         let refused = bundles.refusals.len();
         let Some(reason) = bundles.refusals.values().next() else {
             let text = anyhow!("no launch can be replayed: the capture holds no bundles: `{path}`");
-            return Err(Failure::before(text).hint("record the program with `stallmap-record --replay`"));
+            return Err(
+                RecorderFailure::before(text).hint("record the program with `stallmap-record --replay`")
+            );
         };
         let text = anyhow!("none of the {refused} launches can be replayed: `{path}`: {reason}");
-        return Err(Failure::before(text).hint("the capture's table `bundle` has the reason of each"));
+        return Err(RecorderFailure::before(text).hint("the capture's table `bundle` has the reason of each"));
     }
     let known = |launch: &&u64| bundles.bundles.contains_key(&KernelId(**launch));
     let Some(unknown) = launches.iter().find(|launch| !known(launch)) else { return Ok(()) };
@@ -188,41 +199,42 @@ fn check_launches(capture: &Path, bundles: &Bundles, launches: &BTreeSet<u64>) -
         bundles.refusals.get(&KernelId(*unknown)).map_or("it is not a bundle of the capture", String::as_str);
     let text = anyhow!("launch {unknown} cannot be replayed: {reason}");
     let query = "SELECT kernel_id FROM bundle WHERE refusal IS NULL";
-    Err(Failure::before(text).hint(format_args!("list the bundles with `stallmap sql {path} -c '{query}'`")))
+    Err(RecorderFailure::before(text)
+        .hint(format_args!("list the bundles with `stallmap sql {path} -c '{query}'`")))
 }
 
 /// The one launch that is named by its id.
-fn named_launch(launches: &Launches) -> Option<u64> {
+fn named_launch(launches: &LaunchRanges) -> Option<u64> {
     match launches {
-        Launches::Ids(ids) if ids.start() == ids.end() => Some(*ids.start()),
-        Launches::Ids(_) | Launches::Kernel(_) => None,
+        LaunchRanges::Ids(ids) if ids.start() == ids.end() => Some(*ids.start()),
+        LaunchRanges::Ids(_) | LaunchRanges::Kernel(_) => None,
     }
 }
 
-fn picks(launches: &Launches, kernel_id: KernelId, bundle: &Bundle) -> bool {
+fn picks(launches: &LaunchRanges, kernel_id: KernelId, bundle: &ReplayBundle) -> bool {
     match launches {
-        Launches::Ids(ids) => ids.contains(&kernel_id.0),
-        Launches::Kernel(name) => finds(name, bundle),
+        LaunchRanges::Ids(ids) => ids.contains(&kernel_id.0),
+        LaunchRanges::Kernel(name) => finds(name, bundle),
     }
 }
 
-fn finds(name: &Regex, bundle: &Bundle) -> bool {
+fn finds(name: &Regex, bundle: &ReplayBundle) -> bool {
     name.is_match(&bundle.name) || name.is_match(&stallmap_sass::demangle(&bundle.name))
 }
 
 /// Writes the selected launches as programs.
 fn export(
     capture: &CaptureReader,
-    bundles: &Bundles,
+    bundles: &CaptureBundles,
     folder: &Path,
-    language: Language,
-    messages: Messages,
-) -> Result<ExitCode, Failure> {
+    language: ExportLanguage,
+    messages: MessagePrinter,
+) -> Result<ExitCode, RecorderFailure> {
     for bundle in bundles.bundles.values() {
         let path = stallmap_replay::export::export(capture, bundle, folder, language);
         let path = path.map_err(|error| {
             let text = anyhow!(error).context(format!("export launch {}", bundle.kernel_id.0));
-            Failure::before(text).hint("name a folder that can be written and has no such launch yet")
+            RecorderFailure::before(text).hint("name a folder that can be written and has no such launch yet")
         })?;
         messages.result(format_args!("wrote `{}`: {}", path.display(), bundle.name));
     }
@@ -230,26 +242,26 @@ fn export(
 }
 
 /// All replays of one call.
-struct Round<'a> {
-    options: &'a Replay,
-    sandbox: Sandbox,
-    folder: &'a Folder,
-    signals: &'a Signals,
-    messages: Messages,
-    recording: Recording,
+struct ReplayRound<'a> {
+    options: &'a ReplayOptions,
+    sandbox: SandboxOption,
+    folder: &'a RecordingFolder,
+    signals: &'a SignalRelay,
+    messages: MessagePrinter,
+    recording: RecordingFile,
     /// True if any launch was replayed.
     has_replayed: bool,
     /// True if an instrument measured nothing.
     has_failed: bool,
 }
 
-impl<'a> Round<'a> {
+impl<'a> ReplayRound<'a> {
     fn new(
-        options: &'a Replay,
-        sandbox: Sandbox,
-        folder: &'a Folder,
-        signals: &'a Signals,
-        messages: Messages,
+        options: &'a ReplayOptions,
+        sandbox: SandboxOption,
+        folder: &'a RecordingFolder,
+        signals: &'a SignalRelay,
+        messages: MessagePrinter,
     ) -> Self {
         let recording = describe(options);
         Self {
@@ -266,17 +278,21 @@ impl<'a> Round<'a> {
 
     /// Every instrument in turn. Returns the outcome of each launch without an instrument. If one fails, the rest
     /// counts.
-    fn all(&mut self, capture: &CaptureReader, bundles: &Bundles) -> Result<BTreeMap<u64, Outcome>, Failure> {
+    fn all(
+        &mut self,
+        capture: &CaptureReader,
+        bundles: &CaptureBundles,
+    ) -> Result<BTreeMap<u64, ReplayOutcome>, RecorderFailure> {
         let kernels: Vec<u64> = bundles.bundles.keys().map(|kernel_id| kernel_id.0).collect();
-        let plan = self.plan(Instrument::Native, kernels)?;
-        let native = self.run(Instrument::Native, None, plan)?;
-        let good: Vec<&Outcome> = native.values().filter(|outcome| outcome.good > 0).collect();
+        let plan = self.plan(PassInstrument::Native, kernels)?;
+        let native = self.run(PassInstrument::Native, None, plan)?;
+        let good: Vec<&ReplayOutcome> = native.values().filter(|outcome| outcome.good > 0).collect();
         for wanted in self.options.instruments() {
             let measured = match wanted {
-                Wanted::Native => Ok(()),
-                Wanted::PcSamples => self.samples(&good),
-                Wanted::Counters => self.under(Instrument::Counters, &good),
-                Wanted::Accesses => self.under(Instrument::Accesses, &good),
+                ReplayInstrument::Native => Ok(()),
+                ReplayInstrument::PcSamples => self.samples(&good),
+                ReplayInstrument::Counters => self.under(PassInstrument::Counters, &good),
+                ReplayInstrument::Accesses => self.under(PassInstrument::Accesses, &good),
             };
             self.warn_of(measured, wanted.words())?;
         }
@@ -288,7 +304,7 @@ impl<'a> Round<'a> {
     }
 
     /// A failed instrument is a warning, unless the user ended it.
-    fn warn_of(&mut self, measured: Result<(), Failure>, what: &str) -> Result<(), Failure> {
+    fn warn_of(&mut self, measured: Result<(), RecorderFailure>, what: &str) -> Result<(), RecorderFailure> {
         match measured {
             Err(failure) if self.signals.ending().is_none() => {
                 self.has_failed = true;
@@ -300,15 +316,15 @@ impl<'a> Round<'a> {
     }
 
     /// Samples, in groups of launches with one period: it is fixed for a process.
-    fn samples(&mut self, good: &[&Outcome]) -> Result<(), Failure> {
-        let mut groups: BTreeMap<u32, Vec<&Outcome>> = BTreeMap::new();
+    fn samples(&mut self, good: &[&ReplayOutcome]) -> Result<(), RecorderFailure> {
+        let mut groups: BTreeMap<u32, Vec<&ReplayOutcome>> = BTreeMap::new();
         for outcome in good {
             let period = self.options.extent.period.unwrap_or_else(|| period(outcome.duration_ns));
             groups.entry(period).or_default().push(outcome);
         }
         for (period, group) in groups {
-            let plan = self.plan_of(Instrument::PcSamples, &group)?;
-            let outcomes = self.run(Instrument::PcSamples, Some(period), plan)?;
+            let plan = self.plan_of(PassInstrument::PcSamples, &group)?;
+            let outcomes = self.run(PassInstrument::PcSamples, Some(period), plan)?;
             let wanted = self.options.extent.precision / 100.0;
             let coarse =
                 outcomes.values().filter(|outcome| outcome.relative_error.is_none_or(|error| error > wanted));
@@ -323,38 +339,46 @@ impl<'a> Round<'a> {
         Ok(())
     }
 
-    fn under(&mut self, instrument: Instrument, good: &[&Outcome]) -> Result<(), Failure> {
+    fn under(&mut self, instrument: PassInstrument, good: &[&ReplayOutcome]) -> Result<(), RecorderFailure> {
         let plan = self.plan_of(instrument, good)?;
         self.run(instrument, None, plan).map(|_outcomes| ())
     }
 
-    fn plan_of(&self, instrument: Instrument, good: &[&Outcome]) -> Result<Plan, Failure> {
+    fn plan_of(
+        &self,
+        instrument: PassInstrument,
+        good: &[&ReplayOutcome],
+    ) -> Result<WorkerPlan, RecorderFailure> {
         let mut plan = self.plan(instrument, good.iter().map(|outcome| outcome.kernel_id).collect())?;
         let unstable = good.iter().map(|outcome| (outcome.kernel_id, outcome.unstable.clone()));
         plan.unstable = unstable.filter(|(_, pages)| !pages.is_empty()).collect();
         Ok(plan)
     }
 
-    fn plan(&self, instrument: Instrument, kernels: Vec<u64>) -> Result<Plan, Failure> {
+    fn plan(&self, instrument: PassInstrument, kernels: Vec<u64>) -> Result<WorkerPlan, RecorderFailure> {
         let extent = &self.options.extent;
-        let is_sampling = instrument == Instrument::PcSamples;
+        let is_sampling = instrument == PassInstrument::PcSamples;
         let repeats = match instrument {
-            Instrument::PcSamples => SAMPLE_REPEATS,
-            Instrument::Native => NATIVE_REPEATS,
-            Instrument::Counters | Instrument::Accesses | Instrument::Timeline => 1,
+            PassInstrument::PcSamples => SAMPLE_REPEATS,
+            PassInstrument::Native => NATIVE_REPEATS,
+            PassInstrument::Counters | PassInstrument::Accesses | PassInstrument::Timeline => 1,
         };
-        let cold_by_itself = instrument == Instrument::Counters;
-        Ok(Plan {
+        let cold_by_itself = instrument == PassInstrument::Counters;
+        Ok(WorkerPlan {
             capture: std::path::absolute(&self.options.capture)
-                .map_err(|error| Failure::before(error.into()))?,
+                .map_err(|error| RecorderFailure::before(error.into()))?,
             kernels,
             failed: BTreeMap::new(),
             repeats: extent.repeat.unwrap_or(repeats),
             precision: is_sampling.then_some(extent.precision / 100.0),
             budget_ns: nanoseconds(extent.budget),
             metrics: sets::expand(&self.options.selection.metrics),
-            is_cold: extent.cache.map_or(cold_by_itself, |cache| cache == Cache::Cold),
-            translation: if extent.translate { Translation::Always } else { Translation::Never },
+            is_cold: extent.cache.map_or(cold_by_itself, |cache| cache == CacheState::Cold),
+            translation: if extent.translate {
+                AddressTranslation::Always
+            } else {
+                AddressTranslation::Never
+            },
             unstable: BTreeMap::new(),
             experiments: BTreeMap::new(),
         })
@@ -362,14 +386,14 @@ impl<'a> Round<'a> {
 
     fn run(
         &mut self,
-        instrument: Instrument,
+        instrument: PassInstrument,
         period: Option<u32>,
-        plan: Plan,
-    ) -> Result<BTreeMap<u64, Outcome>, Failure> {
+        plan: WorkerPlan,
+    ) -> Result<BTreeMap<u64, ReplayOutcome>, RecorderFailure> {
         let config = Config {
             directory: self.folder.path().to_owned(),
             instrument,
-            spaces: vec![Space::Global],
+            spaces: vec![RecordedSpace::Global],
             sampling_period_exponent: period,
             sampling_buffer_bytes: SAMPLING_BUFFER_BYTES,
             python: false,
@@ -381,7 +405,7 @@ impl<'a> Round<'a> {
         progress.set_message(format!("replaying under {}", instrument.word()));
         let patience =
             Duration::from_nanos(nanoseconds(self.options.extent.timeout + self.options.extent.budget));
-        let mut workers = Workers {
+        let mut workers = WorkerPool {
             folder: self.folder,
             recording: &mut self.recording,
             signals: self.signals,
@@ -401,9 +425,9 @@ impl<'a> Round<'a> {
     }
 }
 
-fn interrupted(signal: i32) -> Failure {
+fn interrupted(signal: i32) -> RecorderFailure {
     let code = u8::try_from(128 + signal).unwrap_or(exit::NOT_STARTED);
-    Failure::new(code, anyhow!("interrupted: the capture is unchanged"))
+    RecorderFailure::new(code, anyhow!("interrupted: the capture is unchanged"))
 }
 
 /// The period for a launch of a duration.
@@ -422,7 +446,11 @@ fn nanoseconds(seconds: f64) -> u64 {
 }
 
 /// Prints the summary. Returns whether every launch was reproduced.
-fn conclude(bundles: &Bundles, outcomes: &BTreeMap<u64, Outcome>, messages: Messages) -> bool {
+fn conclude(
+    bundles: &CaptureBundles,
+    outcomes: &BTreeMap<u64, ReplayOutcome>,
+    messages: MessagePrinter,
+) -> bool {
     let good = outcomes.values().filter(|outcome| outcome.good > 0).count();
     let unstable =
         outcomes.values().filter(|outcome| outcome.good > 0 && !outcome.unstable.is_empty()).count();

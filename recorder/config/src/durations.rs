@@ -11,9 +11,9 @@ pub const FILE_NAME: &str = "durations.json";
 
 /// Nanoseconds by kernel and shape.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Durations(BTreeMap<KernelShape, u64>);
+pub struct KernelDurations(BTreeMap<KernelShape, u64>);
 
-impl Durations {
+impl KernelDurations {
     /// Adds a launch.
     pub fn add(&mut self, kernel: KernelShape, ns: u64) {
         let longest = self.0.entry(kernel).or_default();
@@ -47,12 +47,12 @@ mod tests {
 
     #[test]
     fn the_longest_launch_of_a_shape_survives_the_file() {
-        let mut durations = Durations::default();
+        let mut durations = KernelDurations::default();
         let kernel = |blocks| KernelShape { name: "_Z4spinv".into(), shape: [blocks, 1, 1, 32, 1, 1] };
         for (blocks, ns) in [(1, 5), (1, 9), (1, 7), (2, 3)] {
             durations.add(kernel(blocks), ns);
         }
-        let read = Durations::from_json(&durations.to_json().unwrap()).unwrap();
+        let read = KernelDurations::from_json(&durations.to_json().unwrap()).unwrap();
         assert_eq!(read, durations);
         let longest = |blocks: u32| read.longest_ns("_Z4spinv", kernel(blocks).shape);
         assert_eq!([1, 2, 3].map(longest), [Some(9), Some(3), None]);

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::Instrument;
+use crate::PassInstrument;
 
 /// Most bytes of a host's name in a folder's name: file systems allow 255 for all of it.
 const MAX_HOST_BYTES: usize = 64;
@@ -16,16 +16,16 @@ const MAX_HOST_BYTES: usize = 64;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunName {
     /// The instrument.
-    pub instrument: Instrument,
+    pub instrument: PassInstrument,
     /// The process.
     pub process_id: u32,
     /// Host and start. Null in a folder of an earlier release.
-    pub origin: Option<Origin>,
+    pub origin: Option<SessionOrigin>,
 }
 
 /// Host and time at which a session began.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Origin {
+pub struct SessionOrigin {
     /// The host's name, as [`host_word`] writes it.
     pub host: String,
     /// Nanoseconds since the Unix epoch.
@@ -44,7 +44,7 @@ impl fmt::Display for RunName {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (instrument, process_id) = (self.instrument.word(), self.process_id);
         match &self.origin {
-            Some(Origin { host, start_ns }) => {
+            Some(SessionOrigin { host, start_ns }) => {
                 write!(formatter, "run-{instrument}-{}-{process_id}-{start_ns}", host_word(host))
             }
             None => write!(formatter, "run-{instrument}-{process_id}"),
@@ -68,14 +68,14 @@ impl RunName {
     fn parse(name: &str) -> Option<Self> {
         // No instrument's text has a dash. A host's name may.
         let (word, rest) = name.strip_prefix("run-")?.split_once('-')?;
-        let instrument = Instrument::ALL.into_iter().find(|known| known.word() == word)?;
+        let instrument = PassInstrument::ALL.into_iter().find(|known| known.word() == word)?;
         if let Ok(process_id) = rest.parse() {
             return Some(Self { instrument, process_id, origin: None });
         }
         let (rest, start) = rest.rsplit_once('-')?;
         let (host, process) = rest.rsplit_once('-')?;
         let (process_id, start_ns) = (process.parse().ok()?, start.parse().ok()?);
-        Some(Self { instrument, process_id, origin: Some(Origin { host: host.to_owned(), start_ns }) })
+        Some(Self { instrument, process_id, origin: Some(SessionOrigin { host: host.to_owned(), start_ns }) })
     }
 }
 
@@ -84,8 +84,8 @@ mod tests {
     use super::*;
 
     fn name(host: &str) -> RunName {
-        let origin = Some(Origin { host: host.to_owned(), start_ns: 1_763_805_600_123_456_789 });
-        RunName { instrument: Instrument::PcSamples, process_id: 4711, origin }
+        let origin = Some(SessionOrigin { host: host.to_owned(), start_ns: 1_763_805_600_123_456_789 });
+        RunName { instrument: PassInstrument::PcSamples, process_id: 4711, origin }
     }
 
     #[test]
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_folder_of_an_earlier_release_is_read() {
-        let old = RunName { instrument: Instrument::Accesses, process_id: 10, origin: None };
+        let old = RunName { instrument: PassInstrument::Accesses, process_id: 10, origin: None };
         assert_eq!("run-accesses-10".parse(), Ok(old.clone()));
         assert_eq!(old.to_string(), "run-accesses-10");
     }

@@ -10,7 +10,7 @@ pub mod recording;
 
 use std::path::PathBuf;
 
-pub use recording::{Pass, RECORDING_FILE, Recording, RecordingOption};
+pub use recording::{RECORDING_FILE, RecordingFile, RecordingOption, RecordingPass};
 use serde::{Deserialize, Serialize};
 
 /// The variable that carries a [`Config`] as JSON into the program and its children.
@@ -23,21 +23,21 @@ pub struct Config {
     /// The recording's folder. Each process makes a folder of its own in it.
     pub directory: PathBuf,
     /// The instrument of this pass.
-    pub instrument: Instrument,
+    pub instrument: PassInstrument,
     /// Selection of launches to record.
-    pub selection: Selection,
+    pub selection: LaunchSelection,
     /// Record this many blocks of each launch, spread evenly. All where null.
     pub blocks: Option<u64>,
     /// The extent of accesses.
-    pub accesses: Extent,
+    pub accesses: AccessExtent,
     /// The address spaces whose accesses are recorded.
-    pub spaces: Vec<Space>,
+    pub spaces: Vec<RecordedSpace>,
     /// Action when the buffer is full.
-    pub when_full: WhenFull,
+    pub when_full: FullBufferAction,
     /// Bytes of the buffer that the GPU writes and the host reads.
     pub buffer_bytes: u64,
     /// The method of sampling.
-    pub sampling: Sampling,
+    pub sampling: SamplingMethod,
     /// The PC sampling period is two to this power, in cycles. Chosen by the recorder where null.
     pub sampling_period_exponent: Option<u32>,
     /// Bytes of CUPTI's hardware sample buffer.
@@ -45,7 +45,7 @@ pub struct Config {
     /// True to record Python stacks, ops and tensors.
     pub python: bool,
     /// Selection of launches to record as bundles, for replay. None if null.
-    pub bundles: Option<Bundles>,
+    pub bundles: Option<BundleSelection>,
     /// True if the process replays launches of a capture. Only those that it announces are recorded, as runs of them.
     pub replays: bool,
 }
@@ -53,7 +53,7 @@ pub struct Config {
 /// Selection of bundles among the selected launches of an access pass.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Bundles {
+pub struct BundleSelection {
     /// Number of launches of each distinct (function, grid, block, shared memory, shapes of the op). All if null.
     pub per_kind: Option<u64>,
     /// Only kernels whose name, mangled or not, this regular expression finds.
@@ -73,7 +73,7 @@ pub struct KernelShape {
     pub shape: [u32; 6],
 }
 
-impl Default for Bundles {
+impl Default for BundleSelection {
     fn default() -> Self {
         Self { per_kind: Some(1), kernels: None, only: None, budget_bytes: 4 << 30 }
     }
@@ -82,7 +82,7 @@ impl Default for Bundles {
 /// The instrument of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Instrument {
+pub enum PassInstrument {
     /// Memory accesses, by the sanitizer API.
     Accesses,
     /// Stall samples, by CUPTI.
@@ -107,7 +107,7 @@ pub const SWITCH: &str = "switch";
 /// Selection of recorded launches. Every other launch is counted, with the reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Selection {
+pub struct LaunchSelection {
     /// Only kernels whose mangled or demangled name this regular expression finds.
     pub kernels: Option<String>,
     /// No kernels whose mangled or demangled name this regular expression finds.
@@ -135,7 +135,7 @@ pub struct Selection {
 /// The extent to which the accesses of selected launches are recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Extent {
+pub enum AccessExtent {
     /// Every request of the first launches of each kind is counted, by instruction and block of memory. Some of their
     /// blocks write records. Later launches of the kind refer to these.
     #[default]
@@ -147,7 +147,7 @@ pub enum Extent {
 /// The method of sampling.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Sampling {
+pub enum SamplingMethod {
     /// Kernel by kernel: each sample has its launch.
     #[default]
     Serialized,
@@ -158,7 +158,7 @@ pub enum Sampling {
 /// An address space that can be recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Space {
+pub enum RecordedSpace {
     /// Device memory, asynchronous copies to shared memory too.
     Global,
     /// Memory shared in a block.
@@ -170,7 +170,7 @@ pub enum Space {
 /// Action when the buffer is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum WhenFull {
+pub enum FullBufferAction {
     /// The kernel waits for the host: nothing is lost.
     Wait,
     /// The request is dropped and counted.
@@ -181,14 +181,14 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             directory: PathBuf::new(),
-            instrument: Instrument::Accesses,
-            selection: Selection::default(),
+            instrument: PassInstrument::Accesses,
+            selection: LaunchSelection::default(),
             blocks: None,
-            accesses: Extent::default(),
-            spaces: vec![Space::Global],
-            when_full: WhenFull::Wait,
+            accesses: AccessExtent::default(),
+            spaces: vec![RecordedSpace::Global],
+            when_full: FullBufferAction::Wait,
             buffer_bytes: 256 << 20,
-            sampling: Sampling::default(),
+            sampling: SamplingMethod::default(),
             sampling_period_exponent: None,
             sampling_buffer_bytes: 64 << 20,
             python: true,
@@ -204,19 +204,21 @@ impl Config {
         serde_json::to_string(self)
     }
 
-    /// True if requests are counted: [`Extent::Auto`], where nothing else in the options needs every record.
+    /// True if requests are counted: [`AccessExtent::Auto`], where nothing else in the options needs every record.
     pub fn counts(&self) -> bool {
-        self.accesses == Extent::Auto
-            && self.instrument == Instrument::Accesses
+        self.accesses == AccessExtent::Auto
+            && self.instrument == PassInstrument::Accesses
             && self.blocks.is_none()
-            && self.when_full == WhenFull::Wait
+            && self.when_full == FullBufferAction::Wait
             && self.bundles.is_none()
             && !self.replays
     }
 
     /// True if the pass samples without a stop for each launch.
     pub fn samples_continuously(&self) -> bool {
-        self.instrument == Instrument::PcSamples && self.sampling == Sampling::Continuous && !self.replays
+        self.instrument == PassInstrument::PcSamples
+            && self.sampling == SamplingMethod::Continuous
+            && !self.replays
     }
 
     /// Reads the value of [`VARIABLE`]. Absent options have their default.
@@ -231,7 +233,8 @@ mod tests {
 
     #[test]
     fn a_config_survives_the_environment() {
-        let selection = Selection { kernels: Some("a b\"c".into()), skip: 3, ..Selection::default() };
+        let selection =
+            LaunchSelection { kernels: Some("a b\"c".into()), skip: 3, ..LaunchSelection::default() };
         let config = Config { directory: "/tmp/é".into(), blocks: Some(4), selection, ..Config::default() };
         assert_eq!(Config::from_json(&config.to_json().unwrap()).unwrap(), config);
     }

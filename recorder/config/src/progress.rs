@@ -15,7 +15,7 @@ pub const WORDS: usize = 6;
 
 /// Counts since the run began. A frame is one of requests or of pages. Losses have rows of their own and are not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
+pub struct RunProgress {
     /// Rows that were recorded.
     pub given_rows: u64,
     /// Recorded rows that reached the segment.
@@ -32,33 +32,33 @@ pub struct Progress {
 
 /// A count in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Word {
-    /// [`Progress::given_rows`].
+pub enum ProgressWord {
+    /// [`RunProgress::given_rows`].
     GivenRows,
-    /// [`Progress::written_rows`].
+    /// [`RunProgress::written_rows`].
     WrittenRows,
-    /// [`Progress::refused_rows`].
+    /// [`RunProgress::refused_rows`].
     RefusedRows,
-    /// [`Progress::given_frames`].
+    /// [`RunProgress::given_frames`].
     GivenFrames,
-    /// [`Progress::written_frames`].
+    /// [`RunProgress::written_frames`].
     WrittenFrames,
-    /// [`Progress::refused_frames`].
+    /// [`RunProgress::refused_frames`].
     RefusedFrames,
 }
 
-impl Progress {
+impl RunProgress {
     /// The counts of a file; `None` where it is none.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let (words, _) = bytes.strip_prefix(&MAGIC)?.as_chunks::<8>();
-        let word = |word: Word| words.get(word as usize).map(|bytes| u64::from_le_bytes(*bytes));
+        let word = |word: ProgressWord| words.get(word as usize).map(|bytes| u64::from_le_bytes(*bytes));
         Some(Self {
-            given_rows: word(Word::GivenRows)?,
-            written_rows: word(Word::WrittenRows)?,
-            refused_rows: word(Word::RefusedRows)?,
-            given_frames: word(Word::GivenFrames)?,
-            written_frames: word(Word::WrittenFrames)?,
-            refused_frames: word(Word::RefusedFrames)?,
+            given_rows: word(ProgressWord::GivenRows)?,
+            written_rows: word(ProgressWord::WrittenRows)?,
+            refused_rows: word(ProgressWord::RefusedRows)?,
+            given_frames: word(ProgressWord::GivenFrames)?,
+            written_frames: word(ProgressWord::WrittenFrames)?,
+            refused_frames: word(ProgressWord::RefusedFrames)?,
         })
     }
 
@@ -85,7 +85,8 @@ mod tests {
 
     #[test]
     fn a_row_is_found_or_missing_or_was_never_written() {
-        let progress = Progress { given_rows: 10, written_rows: 6, refused_rows: 1, ..Progress::default() };
+        let progress =
+            RunProgress { given_rows: 10, written_rows: 6, refused_rows: 1, ..RunProgress::default() };
         assert_eq!((progress.missing(6, 0), progress.unwritten(6, 0)), ((0, 0), (3, 0)));
         assert_eq!((progress.missing(7, 0), progress.unwritten(7, 0)), ((0, 0), (2, 0)));
         assert_eq!((progress.missing(4, 0), progress.unwritten(4, 0)), ((2, 0), (3, 0)));
@@ -94,12 +95,12 @@ mod tests {
 
     #[test]
     fn other_files_have_no_counts() {
-        assert_eq!(Progress::read(b""), None);
-        assert_eq!(Progress::read(&MAGIC), None);
-        assert_eq!(Progress::read(&[0; BYTES]), None);
+        assert_eq!(RunProgress::read(b""), None);
+        assert_eq!(RunProgress::read(&MAGIC), None);
+        assert_eq!(RunProgress::read(&[0; BYTES]), None);
         let mut bytes = vec![0; BYTES];
         bytes[..8].copy_from_slice(&MAGIC);
         bytes[8] = 3;
-        assert_eq!(Progress::read(&bytes).map(|read| read.given_rows), Some(3));
+        assert_eq!(RunProgress::read(&bytes).map(|read| read.given_rows), Some(3));
     }
 }

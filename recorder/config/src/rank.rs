@@ -2,7 +2,7 @@
 
 /// A process's rank. Every number is smaller than `world_size`, where that is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rank {
+pub struct ProcessRank {
     /// The rank among all processes of the program.
     pub rank: u32,
     /// The rank among the processes of its host.
@@ -12,7 +12,7 @@ pub struct Rank {
 }
 
 /// The variables of one launcher.
-struct Launcher {
+struct LauncherVariables {
     rank: &'static str,
     local_rank: &'static str,
     /// The first that is set counts.
@@ -24,36 +24,36 @@ struct Launcher {
 }
 
 /// The innermost launcher first: `torchrun` runs under `mpirun` and `srun`, and MPI under `srun`.
-const LAUNCHERS: [Launcher; 6] = [
-    Launcher {
+const LAUNCHERS: [LauncherVariables; 6] = [
+    LauncherVariables {
         rank: "RANK",
         local_rank: "LOCAL_RANK",
         world_size: &["WORLD_SIZE"],
         is_own_name: false,
         needs: None,
     },
-    Launcher {
+    LauncherVariables {
         rank: "OMPI_COMM_WORLD_RANK",
         local_rank: "OMPI_COMM_WORLD_LOCAL_RANK",
         world_size: &["OMPI_COMM_WORLD_SIZE"],
         is_own_name: true,
         needs: None,
     },
-    Launcher {
+    LauncherVariables {
         rank: "MV2_COMM_WORLD_RANK",
         local_rank: "MV2_COMM_WORLD_LOCAL_RANK",
         world_size: &["MV2_COMM_WORLD_SIZE"],
         is_own_name: true,
         needs: None,
     },
-    Launcher {
+    LauncherVariables {
         rank: "PMI_RANK",
         local_rank: "MPI_LOCALRANKID",
         world_size: &["PMI_SIZE"],
         is_own_name: true,
         needs: None,
     },
-    Launcher {
+    LauncherVariables {
         rank: "PMIX_RANK",
         local_rank: "PMIX_LOCAL_RANK",
         world_size: &["PMIX_SIZE"],
@@ -61,7 +61,7 @@ const LAUNCHERS: [Launcher; 6] = [
         needs: None,
     },
     // A batch script has SLURM_PROCID too and is not a rank: only a step of `srun` has a number.
-    Launcher {
+    LauncherVariables {
         rank: "SLURM_PROCID",
         local_rank: "SLURM_LOCALID",
         world_size: &["SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"],
@@ -73,7 +73,7 @@ const LAUNCHERS: [Launcher; 6] = [
 /// Programs and modules that start ranks and are none themselves.
 const AGENTS: [&str; 3] = ["torchrun", "torch.distributed.run", "torch.distributed.launch"];
 
-impl Rank {
+impl ProcessRank {
     /// The rank from the environment, if its numbers agree. `variable` looks up a variable.
     pub fn of(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
         LAUNCHERS.iter().find_map(|launcher| launcher.rank(&variable))
@@ -96,8 +96,8 @@ impl Rank {
     }
 }
 
-impl Launcher {
-    fn rank(&self, variable: &impl Fn(&str) -> Option<String>) -> Option<Rank> {
+impl LauncherVariables {
+    fn rank(&self, variable: &impl Fn(&str) -> Option<String>) -> Option<ProcessRank> {
         let number = |name: &str| variable(name)?.trim().parse::<u32>().ok();
         if self.needs.is_some_and(|name| variable(name).is_none_or(|value| value.is_empty())) {
             return None;
@@ -106,7 +106,7 @@ impl Launcher {
         let world_size = self.world_size.iter().find_map(|name| number(name));
         let is_consistent = world_size.map_or(self.is_own_name, |size| rank < size);
         let local_rank = number(self.local_rank).filter(|&local| world_size.is_none_or(|size| local < size));
-        is_consistent.then_some(Rank { rank, local_rank, world_size })
+        is_consistent.then_some(ProcessRank { rank, local_rank, world_size })
     }
 }
 
@@ -116,7 +116,7 @@ mod tests {
 
     fn rank_of(variables: &[(&str, &str)]) -> Option<(u32, Option<u32>, Option<u32>)> {
         let find = |name: &str| variables.iter().find(|(known, _)| *known == name);
-        let rank = Rank::of(|name| find(name).map(|(_, value)| (*value).to_owned()))?;
+        let rank = ProcessRank::of(|name| find(name).map(|(_, value)| (*value).to_owned()))?;
         Some((rank.rank, rank.local_rank, rank.world_size))
     }
 
@@ -163,7 +163,7 @@ mod tests {
             &["python", "-u", "-m", "torch.distributed.run", "train.py"],
             &["/opt/bin/torchrun", "train.py"],
         ] {
-            assert_eq!(Rank::of_process(line.iter().copied()), None);
+            assert_eq!(ProcessRank::of_process(line.iter().copied()), None);
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Instrument;
+use crate::PassInstrument;
 
 /// The name of the file in the recording's folder.
 pub const RECORDING_FILE: &str = "recording.json";
@@ -13,7 +13,7 @@ pub const RECORDING_FILE: &str = "recording.json";
 /// A recording: a program, and the passes in which it was run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Recording {
+pub struct RecordingFile {
     /// The release of `stallmap-record`.
     pub recorder_version: String,
     /// Start of the recording, nanoseconds since the Unix epoch.
@@ -29,7 +29,7 @@ pub struct Recording {
     /// The recording's options: names as on the command line without dashes, values as text.
     pub options: Vec<RecordingOption>,
     /// The passes that began, in order.
-    pub passes: Vec<Pass>,
+    pub passes: Vec<RecordingPass>,
 }
 
 /// An option of the command line.
@@ -44,9 +44,9 @@ pub struct RecordingOption {
 
 /// One run of the program under one instrument.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pass {
+pub struct RecordingPass {
     /// The instrument. The process's folder is named by [`crate::folder::RunName`].
-    pub instrument: Instrument,
+    pub instrument: PassInstrument,
     /// The process that was started. Processes that it started have folders of their own.
     pub process_id: u32,
     /// Its start, nanoseconds since the Unix epoch.
@@ -62,7 +62,7 @@ pub struct Pass {
     pub exit_signal: Option<i32>,
 }
 
-impl Instrument {
+impl PassInstrument {
     /// Every instrument.
     pub const ALL: [Self; 5] =
         [Self::Accesses, Self::PcSamples, Self::Counters, Self::Native, Self::Timeline];
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn what_is_absent_has_its_default_and_what_is_unknown_is_ignored() {
         let json = r#"{"program": "a", "later": 1, "passes": [{"instrument": "pc_samples", "process_id": 7, "started_ns": 5}]}"#;
-        let recording: Recording = serde_json::from_str(json).unwrap();
+        let recording: RecordingFile = serde_json::from_str(json).unwrap();
         assert_eq!((recording.program.as_str(), recording.passes[0].exit_code), ("a", None));
         assert_eq!(recording.passes[0].instrument.word(), "pc_samples");
     }

@@ -13,11 +13,12 @@ use stallmap_finish::finish;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::recording::CodeRange;
 use stallmap_schema::capture::request::{
-    ATOMIC, OFFSETS_32, OFFSETS_64, READ, REGULAR, Request, SLOT_BYTES, SPACE_GLOBAL, SPACE_SHARED, WRITE,
+    ATOMIC, OFFSETS_32, OFFSETS_64, READ, REGULAR, RequestHeader, SLOT_BYTES, SPACE_GLOBAL, SPACE_SHARED,
+    WRITE,
 };
 use stallmap_schema::capture::segment::SegmentWriter;
 use stallmap_schema::id::{Address, FunctionId, KernelId, ModuleId, RunId};
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::launch::Launch;
 use stallmap_schema::tables::memory::MemoryAccess;
 use stallmap_schema::word::{AccessKind, Space};
@@ -54,7 +55,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let output = Path::new(folder).join("throughput.stallmap");
     // The one of the run before.
     drop(fs::remove_file(&output));
-    let (began, before) = (Instant::now(), Usage::now()?);
+    let (began, before) = (Instant::now(), ResourceUsage::now()?);
     let stages = RefCell::new(Vec::<(&str, Instant)>::new());
     let summary = finish(&partial, &output, &|progress| {
         let mut stages = stages.borrow_mut();
@@ -70,7 +71,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let lanes = summary.runs.iter().map(|run| run.lane_access_count).sum::<u64>();
     println!("capture: {} bytes of {lanes} lane accesses in {seconds:.1} s", summary.bytes);
     println!("{:.1} million requests a second", requests / seconds / 1e6);
-    let after = Usage::now()?;
+    let after = ResourceUsage::now()?;
     let (user, kernel) = (after.user_s - before.user_s, after.system_s - before.system_s);
     let threads = std::thread::available_parallelism()?;
     println!("{threads} threads: {user:.1} s of CPU time, and {kernel:.1} s of the kernel's");
@@ -82,13 +83,13 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Time and page faults of all threads of the process.
-struct Usage {
+struct ResourceUsage {
     user_s: f64,
     system_s: f64,
     faults: f64,
 }
 
-impl Usage {
+impl ResourceUsage {
     /// Up to now. The kernel counts CPU time in hundredths of a second.
     fn now() -> Result<Self, Box<dyn Error>> {
         let stat = fs::read_to_string("/proc/self/stat")?;
@@ -207,7 +208,7 @@ fn append(records: &mut Vec<u8>, row: &MemoryAccess, code: u64) {
     let first = offsets.first().map_or(-reach.min(0), |first| offset(*first));
     let distances: Vec<i64> = offsets.iter().map(|other| offset(*other) - first).collect();
     let is_near = distances.iter().all(|distance| i32::try_from(*distance).is_ok());
-    let request = Request {
+    let request = RequestHeader {
         address: row.address.0.wrapping_add_signed(first),
         pc: code + u64::from(row.pc.0),
         access_bytes: row.access_bytes,
@@ -247,8 +248,8 @@ fn code(function_id: FunctionId, address: u64) -> CodeRange {
     }
 }
 
-fn request(warp: u64, instruction: u64, is_irregular: bool) -> Request {
-    Request {
+fn request(warp: u64, instruction: u64, is_irregular: bool) -> RequestHeader {
+    RequestHeader {
         address: (1 << 40) + instruction * (1 << 30) + warp * 128,
         pc: CODE + instruction * 16,
         access_bytes: 4,

@@ -16,18 +16,18 @@ use stallmap_schema::tables::memory::MemoryAccess;
 use stallmap_schema::word::{Instrument, LossKind};
 use stallmap_write::CaptureWriter;
 
-use self::queue::{Next, Queue};
-use self::units::{Size, units};
+use self::queue::{NextRows, UnitQueue};
+use self::units::{LaunchSize, units};
 use crate::code::CodeMap;
 use crate::error::FinishError;
-use crate::loss::Losses;
+use crate::loss::LossTotals;
 use crate::runs::RunState;
-use stallmap_requests::{Converted, Limits, Source};
+use stallmap_requests::{ConversionLimits, ConvertedLaunch, LaunchSource};
 
-type Find<'a> = dyn Fn(u64, u64) -> Option<(FunctionId, Pc)> + Sync + 'a;
+type FindFunction<'a> = dyn Fn(u64, u64) -> Option<(FunctionId, Pc)> + Sync + 'a;
 
 /// Inputs of the table other than the run.
-pub(crate) struct Surroundings<'a> {
+pub(crate) struct AccessTableInputs<'a> {
     pub(crate) segment: &'a SegmentReader,
     pub(crate) code: &'a CodeMap,
     /// Called with the number of bytes of records that are done.
@@ -37,9 +37,9 @@ pub(crate) struct Surroundings<'a> {
 /// Writes a run's accesses, and fills the counts of its launches. Returns the functions that the rows name.
 pub(crate) fn write(
     run: &mut RunState,
-    around: &Surroundings<'_>,
+    around: &AccessTableInputs<'_>,
     writer: &mut CaptureWriter,
-    losses: &mut Losses,
+    losses: &mut LossTotals,
 ) -> Result<BTreeSet<FunctionId>, FinishError> {
     let run_id = run.run_id();
     let mut requests = std::mem::take(&mut run.rows.requests);
@@ -52,14 +52,14 @@ pub(crate) fn write(
     }
     let find = |pc, ordinal| around.code.find(pc, ordinal);
     let launches = run.rows.launch_runs.iter().zip(&frames);
-    let sources: Vec<Source<'_>> =
+    let sources: Vec<LaunchSource<'_>> =
         launches.map(|(row, frames)| source(row, frames, (around, &find))).collect();
     let sizes = run.rows.launch_runs.iter().zip(&sources).map(|(row, source)| {
         let (bytes, most) = (source.raw_bytes(), source.raw_bytes() / SLOT_BYTES as u64);
-        Size { requests: row.request_count.map_or(most, |count| count.min(most)), bytes }
+        LaunchSize { requests: row.request_count.map_or(most, |count| count.min(most)), bytes }
     });
     let units = units(sizes);
-    let queue = Queue::new(&units, &sources, writer.encoder::<MemoryAccess>()?, Limits::USUAL);
+    let queue = UnitQueue::new(&units, &sources, writer.encoder::<MemoryAccess>()?, ConversionLimits::USUAL);
     let mut functions = BTreeSet::new();
     let rows = &mut run.rows.launch_runs;
     std::thread::scope(|scope| {
@@ -73,10 +73,10 @@ pub(crate) fn write(
         let mut write = || -> Result<(), FinishError> {
             loop {
                 match queue.next(threads == 0)? {
-                    Next::Groups(groups) => {
+                    NextRows::Groups(groups) => {
                         groups.into_iter().try_for_each(|group| writer.append_group(group))?;
                     }
-                    Next::Unit(unit, converted) => {
+                    NextRows::Unit(unit, converted) => {
                         for (launch, converted) in unit.launches().zip(converted) {
                             let Some((row, source)) = rows.get_mut(launch).zip(sources.get(launch)) else {
                                 continue;
@@ -86,7 +86,7 @@ pub(crate) fn write(
                             (around.progress)(source.raw_bytes());
                         }
                     }
-                    Next::End => return Ok(()),
+                    NextRows::End => return Ok(()),
                 }
             }
         };
@@ -100,13 +100,13 @@ pub(crate) fn write(
 fn source<'a>(
     row: &LaunchRun,
     frames: &'a [FrameRef],
-    (around, find): (&Surroundings<'a>, &'a Find<'a>),
-) -> Source<'a> {
-    Source { kernel_id: row.kernel_id, ordinal: row.ordinal, segment: around.segment, frames, find }
+    (around, find): (&AccessTableInputs<'a>, &'a FindFunction<'a>),
+) -> LaunchSource<'a> {
+    LaunchSource { kernel_id: row.kernel_id, ordinal: row.ordinal, segment: around.segment, frames, find }
 }
 
 /// Fills a launch's counts from its rows, and counts the difference to the GPU's own count.
-pub(crate) fn count(row: &mut LaunchRun, converted: &Converted, losses: &mut Losses) {
+pub(crate) fn count(row: &mut LaunchRun, converted: &ConvertedLaunch, losses: &mut LossTotals) {
     let kernel_id = Some(row.kernel_id);
     let mut lost = 0;
     for (reason, count) in &converted.lost {

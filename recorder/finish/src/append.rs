@@ -13,26 +13,26 @@ use std::sync::Arc;
 
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::id::{FunctionId, KernelId, ModuleId, RunId};
-use stallmap_schema::table::{Row, TableDef};
+use stallmap_schema::table::{TableDef, TableRow};
 use stallmap_schema::tables::launch::LaunchRun;
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::memory::MemoryAccess;
 use stallmap_schema::tables::replay::{Ablation, AblationInstruction, Counter, Replay};
 use stallmap_schema::tables::run::{Device, Run, RunOption};
 use stallmap_schema::word::{Instrument, LossKind};
-use stallmap_write::{CaptureWriter, Form};
+use stallmap_write::{CaptureForm, CaptureWriter};
 
-use self::before::Before;
-use self::merge::Merge;
+use self::before::ReplayedCapture;
+use self::merge::TableMerge;
 use crate::access_table;
-use crate::code::{CodeMap, Modules};
+use crate::code::{CodeMap, RecordedModules};
 use crate::error::FinishError;
-use crate::loss::Losses;
-use crate::recording::Folder;
+use crate::loss::LossTotals;
+use crate::recording::OpenedRecording;
 use crate::runs::{self, RunState};
-use crate::sampling::{Sampled, Samples};
-use crate::summary::{Progress, RunSummary, Summary};
-use stallmap_requests::Source;
+use crate::sampling::{MergedSamples, SampledCode};
+use crate::summary::{FinishProgress, FinishSummary, RunSummary};
+use stallmap_requests::LaunchSource;
 
 /// Rows of a batch of rows that are built one by one.
 const BATCH_ROWS: usize = 64 << 10;
@@ -40,13 +40,13 @@ const BATCH_ROWS: usize = 64 << 10;
 const HAS_ACCESSES: &str = "the capture has the launch's accesses already";
 
 /// A capture while replays are appended to it.
-struct Appending<'a> {
+struct AppendedCapture<'a> {
     reader: Arc<CaptureReader>,
-    folder: &'a Folder,
-    before: Before,
+    folder: &'a OpenedRecording,
+    before: ReplayedCapture,
     runs: Vec<RunState>,
-    losses: Losses,
-    modules: Modules,
+    losses: LossTotals,
+    modules: RecordedModules,
     maps: BTreeMap<RunId, CodeMap>,
     used: BTreeSet<FunctionId>,
     writer: CaptureWriter,
@@ -56,41 +56,41 @@ struct Appending<'a> {
 
 pub(crate) fn append(
     capture: &Path,
-    folder: &Folder,
+    folder: &OpenedRecording,
     output: &Path,
-    progress: &dyn Fn(Progress),
-) -> Result<Summary, FinishError> {
-    let mut appending = Appending::read(capture, folder, output, progress)?;
+    progress: &dyn Fn(FinishProgress),
+) -> Result<FinishSummary, FinishError> {
+    let mut appending = AppendedCapture::read(capture, folder, output, progress)?;
     appending.write_accesses(progress)?;
-    progress(Progress { stage: "writing tables", done: 0, total: 1 });
+    progress(FinishProgress { stage: "writing tables", done: 0, total: 1 });
     appending.write_tables()?;
     let losses = appending.write_losses()?;
-    progress(Progress { stage: "copying the capture", done: 0, total: 1 });
+    progress(FinishProgress { stage: "copying the capture", done: 0, total: 1 });
     appending.copy_rest()?;
     let manifest = appending.writer.finish()?;
     let runs = appending.runs.iter().map(RunSummary::new).collect();
-    Ok(Summary::new(runs, losses, manifest, output))
+    Ok(FinishSummary::new(runs, losses, manifest, output))
 }
 
-impl<'a> Appending<'a> {
+impl<'a> AppendedCapture<'a> {
     fn read(
         capture: &Path,
-        folder: &'a Folder,
+        folder: &'a OpenedRecording,
         output: &Path,
-        progress: &dyn Fn(Progress),
+        progress: &dyn Fn(FinishProgress),
     ) -> Result<Self, FinishError> {
-        progress(Progress { stage: "reading the capture", done: 0, total: 1 });
+        progress(FinishProgress { stage: "reading the capture", done: 0, total: 1 });
         let reader = Arc::new(CaptureReader::open(capture)?);
-        let writer = CaptureWriter::create(output, Form::File)?;
-        let before = Before::read(&reader)?;
-        progress(Progress { stage: "reading segments", done: 0, total: folder.runs.len() as u64 });
+        let writer = CaptureWriter::create(output, CaptureForm::File)?;
+        let before = ReplayedCapture::read(&reader)?;
+        progress(FinishProgress { stage: "reading segments", done: 0, total: folder.runs.len() as u64 });
         let ids = before.run_ids(folder.runs.len(), &reader)?;
-        let mut losses = Losses::default();
+        let mut losses = LossTotals::default();
         let mut runs = runs::read_replays(folder, ids, &mut losses);
         for run in &mut runs {
             replays::settle(run, &before, &mut losses);
         }
-        progress(Progress { stage: "reading cubins", done: 0, total: 1 });
+        progress(FinishProgress { stage: "reading cubins", done: 0, total: 1 });
         let modules = modules(&reader, &before, &mut runs, &mut losses);
         let maps =
             runs.iter().map(|run| (run.run_id(), CodeMap::new(&run.rows.code_ranges, &modules))).collect();
@@ -99,22 +99,23 @@ impl<'a> Appending<'a> {
     }
 
     /// Accesses of launches that have none in the capture, of each launch those of its first replay that counts.
-    fn write_accesses(&mut self, progress: &dyn Fn(Progress)) -> Result<(), FinishError> {
+    fn write_accesses(&mut self, progress: &dyn Fn(FinishProgress)) -> Result<(), FinishError> {
         let chosen = self.choose_accesses();
         if chosen.is_empty() {
             return Ok(());
         }
-        let mut merge = Merge::new(&self.reader, table::<MemoryAccess>())?;
+        let mut merge = TableMerge::new(&self.reader, table::<MemoryAccess>())?;
         let total = chosen.len() as u64;
         for (done, (kernel_id, (run, launch))) in (0..).zip(chosen) {
-            progress(Progress { stage: "sorting accesses", done, total });
+            progress(FinishProgress { stage: "sorting accesses", done, total });
             let Some(run) = self.runs.get_mut(run) else { continue };
             let segment = self.folder.segment(run.folder_index);
             let Some((segment, code)) = segment.zip(self.maps.get(&run.row.run_id)) else { continue };
             let Some(row) = run.rows.launch_runs.get_mut(launch) else { continue };
             let frames = run.rows.requests.remove(&row.ordinal).unwrap_or_default();
             let find = |pc, ordinal| code.find(pc, ordinal);
-            let source = Source { kernel_id, ordinal: row.ordinal, segment, frames: &frames, find: &find };
+            let source =
+                LaunchSource { kernel_id, ordinal: row.ordinal, segment, frames: &frames, find: &find };
             let writer = &mut self.writer;
             let mut push = |batches: Vec<_>| batches.iter().try_for_each(|batch| merge.push(batch, writer));
             let converted = stallmap_requests::convert(&source, &mut push)?;
@@ -160,10 +161,10 @@ impl<'a> Appending<'a> {
     fn write_tables(&mut self) -> Result<(), FinishError> {
         let bundles = self.before.bundles.iter();
         let launched = bundles.map(|(kernel_id, bundled)| (*kernel_id, bundled.function_id)).collect();
-        let mut samples = Samples::default();
+        let mut samples = MergedSamples::default();
         for run in &mut self.runs {
             let Some(map) = self.maps.get(&run.run_id()) else { continue };
-            let code = Sampled { map, modules: &self.modules, launched: &launched };
+            let code = SampledCode { map, modules: &self.modules, launched: &launched };
             samples.add(run, code, &mut self.losses);
         }
         samples.sort();
@@ -211,12 +212,12 @@ impl<'a> Appending<'a> {
     }
 
     /// Merges sorted rows into their table.
-    fn merge<R: Row>(&mut self, rows: impl IntoIterator<Item = R>) -> Result<(), FinishError> {
+    fn merge<R: TableRow>(&mut self, rows: impl IntoIterator<Item = R>) -> Result<(), FinishError> {
         let mut rows = rows.into_iter().peekable();
         if rows.peek().is_none() {
             return Ok(());
         }
-        let mut merge = Merge::new(&self.reader, table::<R>())?;
+        let mut merge = TableMerge::new(&self.reader, table::<R>())?;
         while rows.peek().is_some() {
             merge.push(&R::batch(rows.by_ref().take(BATCH_ROWS))?, &mut self.writer)?;
         }
@@ -238,7 +239,7 @@ impl<'a> Appending<'a> {
     }
 }
 
-fn table<R: Row>() -> &'static TableDef {
+fn table<R: TableRow>() -> &'static TableDef {
     const { &R::TABLE }
 }
 
@@ -249,10 +250,10 @@ fn counter_order(row: &Counter) -> (KernelId, &str, RunId, u32) {
 /// The modules of the capture that the replays loaded. Modules of the replayer's own are none of the program's.
 fn modules(
     reader: &Arc<CaptureReader>,
-    before: &Before,
+    before: &ReplayedCapture,
     runs: &mut [RunState],
-    losses: &mut Losses,
-) -> Modules {
+    losses: &mut LossTotals,
+) -> RecordedModules {
     let mut wanted: BTreeSet<ModuleId> = BTreeSet::new();
     for run in runs.iter_mut() {
         run.rows.code_ranges.retain(|range| before.modules.contains_key(&range.module_id));
@@ -260,7 +261,7 @@ fn modules(
         wanted.extend(std::mem::take(&mut run.rows.modules).iter().map(|row| row.module_id));
     }
     let rows = wanted.iter().filter_map(|module_id| before.modules.get(module_id).cloned());
-    let mut modules = Modules::of_capture(reader, rows);
+    let mut modules = RecordedModules::of_capture(reader, rows);
     for function in before.functions.iter().filter(|row| before.modules.contains_key(&row.module_id)) {
         modules.add_function(function.function_id, function.module_id, &function.name, function.is_kernel);
     }

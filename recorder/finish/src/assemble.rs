@@ -10,79 +10,79 @@ use std::path::Path;
 
 use stallmap_schema::capture::manifest::Manifest;
 use stallmap_schema::id::{FunctionId, ModuleId, RunId};
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::word::LossKind;
-use stallmap_source::Lines;
-use stallmap_write::{CaptureWriter, Form};
+use stallmap_source::FileLines;
+use stallmap_write::{CaptureForm, CaptureWriter};
 
-use self::launched::Launched;
-use self::meter::Meter;
-use crate::access_table::{self, Surroundings};
+use self::launched::AssembledLaunches;
+use self::meter::StageMeter;
+use crate::access_table::{self, AccessTableInputs};
 use crate::bundles;
-use crate::code::{CodeMap, Modules};
+use crate::code::{CodeMap, RecordedModules};
 use crate::error::FinishError;
-use crate::loss::Losses;
-use crate::matching::Described;
-use crate::python::Stacks;
-use crate::recording::Folder;
-use crate::rows::{Bases, RunRows};
+use crate::loss::LossTotals;
+use crate::matching::DescribedLaunches;
+use crate::python::PythonStacks;
+use crate::recording::OpenedRecording;
+use crate::rows::{IdBases, RunRows};
 use crate::runs::{self, RunState};
-use crate::sampling::{self, Sampled, Samples};
-use crate::summary::{BundleSummary, Progress, RunSummary, Summary};
+use crate::sampling::{self, MergedSamples, SampledCode};
+use crate::summary::{BundleSummary, FinishProgress, FinishSummary, RunSummary};
 use crate::{launches, source, summaries, tensors, timeline, windows};
 
 /// Rows of a batch of rows that are built one by one.
 const BATCH_ROWS: usize = 64 << 10;
 
 /// A capture while it is assembled.
-struct Assembly<'a> {
-    folder: &'a Folder,
+struct CaptureAssembly<'a> {
+    folder: &'a OpenedRecording,
     writer: CaptureWriter,
-    losses: Losses,
-    modules: Modules,
+    losses: LossTotals,
+    modules: RecordedModules,
     /// Offsets of the next run's identifiers.
-    bases: Bases,
+    bases: IdBases,
     /// The launches of reference runs, which those of later runs are matched with.
-    references: BTreeMap<RunId, Described>,
-    launched: Launched,
+    references: BTreeMap<RunId, DescribedLaunches>,
+    launched: AssembledLaunches,
     used: BTreeSet<FunctionId>,
-    stacks: Stacks,
-    samples: Samples,
+    stacks: PythonStacks,
+    samples: MergedSamples,
     bundles: BundleSummary,
-    sorted: Meter<'a>,
-    bundled: Meter<'a>,
+    sorted: StageMeter<'a>,
+    bundled: StageMeter<'a>,
 }
 
 pub(crate) fn assemble(
-    folder: &Folder,
+    folder: &OpenedRecording,
     output: &Path,
-    progress: &dyn Fn(Progress),
-) -> Result<Summary, FinishError> {
-    let writer = CaptureWriter::create(output, Form::File)?;
+    progress: &dyn Fn(FinishProgress),
+) -> Result<FinishSummary, FinishError> {
+    let writer = CaptureWriter::create(output, CaptureForm::File)?;
     let total = folder.runs.len() as u64;
-    let read = |done| progress(Progress { stage: "reading segments", done, total });
+    let read = |done| progress(FinishProgress { stage: "reading segments", done, total });
     read(0);
-    let mut losses = Losses::default();
+    let mut losses = LossTotals::default();
     let mut runs = runs::open(folder, &mut losses);
-    progress(Progress { stage: "reading cubins", done: 0, total: 1 });
+    progress(FinishProgress { stage: "reading cubins", done: 0, total: 1 });
     let modules = modules(folder, &mut runs);
     let request_bytes = runs.iter().map(|run| run.rows.request_bytes()).sum();
     let content_bytes = runs.iter().map(|run| run.rows.pages.content_bytes()).sum();
-    let mut assembly = Assembly {
+    let mut assembly = CaptureAssembly {
         folder,
         writer,
         losses,
         modules,
-        bases: Bases::default(),
+        bases: IdBases::default(),
         references: BTreeMap::new(),
-        launched: Launched::default(),
+        launched: AssembledLaunches::default(),
         used: BTreeSet::new(),
-        stacks: Stacks::default(),
-        samples: Samples::default(),
+        stacks: PythonStacks::default(),
+        samples: MergedSamples::default(),
         bundles: BundleSummary::default(),
-        sorted: Meter::new("sorting accesses", request_bytes, progress),
-        bundled: Meter::new("writing bundles", content_bytes, progress),
+        sorted: StageMeter::new("sorting accesses", request_bytes, progress),
+        bundled: StageMeter::new("writing bundles", content_bytes, progress),
     };
     let mut summaries = Vec::new();
     for (done, run) in (0..).zip(&mut runs) {
@@ -90,7 +90,7 @@ pub(crate) fn assemble(
         let code = assembly.read(run);
         assembly.write_accesses(run, &code)?;
         assembly.write_bundles(run)?;
-        progress(Progress { stage: "writing tables", done, total });
+        progress(FinishProgress { stage: "writing tables", done, total });
         assembly.write_tables(run, &code)?;
         summaries.push(RunSummary::new(run));
         assembly.write_launch_runs(run)?;
@@ -99,7 +99,7 @@ pub(crate) fn assemble(
     assembly.finish(summaries, output)
 }
 
-impl Assembly<'_> {
+impl CaptureAssembly<'_> {
     /// Reads a run's rows. Its launches are those of the capture afterwards.
     fn read(&mut self, run: &mut RunState) -> CodeMap {
         run.read(self.folder, &mut self.bases, &mut self.losses);
@@ -126,7 +126,7 @@ impl Assembly<'_> {
         self.used.extend(summaries.iter().map(|row| row.function_id));
         append(&mut self.writer, summaries)?;
         append(&mut self.writer, summaries::take_shapes(run, code, &mut self.losses))?;
-        let around = Surroundings { segment, code, progress: &|bytes| self.sorted.add(bytes) };
+        let around = AccessTableInputs { segment, code, progress: &|bytes| self.sorted.add(bytes) };
         self.used.extend(access_table::write(run, &around, &mut self.writer, &mut self.losses)?);
         summaries::settle_models(run, &mut self.losses);
         Ok(())
@@ -134,7 +134,7 @@ impl Assembly<'_> {
 
     fn write_bundles(&mut self, run: &mut RunState) -> Result<(), FinishError> {
         let Some(segment) = self.folder.segment(run.folder_index) else { return Ok(()) };
-        let source = bundles::Source { segment, progress: &|bytes| self.bundled.add(bytes) };
+        let source = bundles::BundleSource { segment, progress: &|bytes| self.bundled.add(bytes) };
         bundles::write(run, source, &mut self.writer, &mut self.losses, &mut self.bundles)
     }
 
@@ -158,7 +158,7 @@ impl Assembly<'_> {
         append(writer, take(&mut run.rows.allocations))?;
         append(writer, sorted(take(&mut run.rows.copies), |row| row.begin_ns))?;
         append(writer, sorted(take(&mut run.rows.fills), |row| row.begin_ns))?;
-        let code = Sampled { map, modules: &self.modules, launched: self.launched.functions() };
+        let code = SampledCode { map, modules: &self.modules, launched: self.launched.functions() };
         self.samples.add(run, code, &mut self.losses);
         Ok(())
     }
@@ -178,7 +178,7 @@ impl Assembly<'_> {
         }
         let writer = &mut self.writer;
         let (frames, states) = take(&mut self.stacks).into_rows(&mut self.losses);
-        let mut lines = Lines::default();
+        let mut lines = FileLines::default();
         lines.add_frames(&frames);
         writer.append_rows(frames)?;
         writer.append_rows(states)?;
@@ -196,7 +196,7 @@ impl Assembly<'_> {
         Ok(())
     }
 
-    fn finish(self, runs: Vec<RunSummary>, output: &Path) -> Result<Summary, FinishError> {
+    fn finish(self, runs: Vec<RunSummary>, output: &Path) -> Result<FinishSummary, FinishError> {
         let Self { mut writer, launched, losses, bundles, .. } = self;
         let mut losses = losses.into_rows();
         for loss in &mut losses {
@@ -206,7 +206,7 @@ impl Assembly<'_> {
         losses.sort_by(|a, b| order(a).cmp(&order(b)));
         writer.append_rows(losses.iter().cloned())?;
         let manifest: Manifest = writer.finish()?;
-        Ok(Summary { bundles, ..Summary::new(runs, losses, manifest, output) })
+        Ok(FinishSummary { bundles, ..FinishSummary::new(runs, losses, manifest, output) })
     }
 }
 
@@ -215,9 +215,9 @@ fn order(loss: &Loss) -> (RunId, &str, &str) {
 }
 
 /// The modules of all runs.
-fn modules(folder: &Folder, runs: &mut [RunState]) -> Modules {
+fn modules(folder: &OpenedRecording, runs: &mut [RunState]) -> RecordedModules {
     let rows: Vec<_> = runs.iter_mut().flat_map(|run| take(&mut run.rows.modules)).collect();
-    let mut modules = Modules::read(&folder.cubins(), rows);
+    let mut modules = RecordedModules::read(&folder.cubins(), rows);
     for run in runs.iter() {
         for range in &run.rows.code_ranges {
             modules.add_function(range.function_id, range.module_id, &range.name, range.is_kernel);
@@ -227,7 +227,7 @@ fn modules(folder: &Folder, runs: &mut [RunState]) -> Modules {
 }
 
 /// Names launched functions that have no name.
-fn name_functions(run: &RunState, modules: &mut Modules, losses: &mut Losses) {
+fn name_functions(run: &RunState, modules: &mut RecordedModules, losses: &mut LossTotals) {
     for launch in &run.rows.launches {
         if !modules.knows(launch.function_id) {
             losses.add(run.run_id(), LossKind::Code, "name of a launched function was not recorded", 1);
@@ -238,7 +238,7 @@ fn name_functions(run: &RunState, modules: &mut Modules, losses: &mut Losses) {
 }
 
 /// Appends rows to their table in batches.
-pub(crate) fn append<R: Row>(
+pub(crate) fn append<R: TableRow>(
     writer: &mut CaptureWriter,
     rows: impl IntoIterator<Item = R>,
 ) -> Result<(), FinishError> {

@@ -4,18 +4,18 @@ mod contents;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use stallmap_schema::capture::numbering::Space;
+use stallmap_schema::capture::numbering::IdSpace;
 use stallmap_schema::capture::segment::SegmentReader;
 use stallmap_schema::id::KernelId;
 use stallmap_schema::tables::replay::{Bundle, BundleSymbol};
 use stallmap_schema::word::LossKind;
 use stallmap_write::CaptureWriter;
 
-use self::contents::Contents;
+use self::contents::RunContents;
 use crate::error::FinishError;
-use crate::loss::Losses;
+use crate::loss::LossTotals;
 use crate::rows::pages::{self, PageFrames};
-use crate::rows::{self, Bases};
+use crate::rows::{self, IdBases};
 use crate::runs::RunState;
 use crate::summary::BundleSummary;
 
@@ -23,7 +23,7 @@ const NOT_WHOLE: &str = "its memory is not whole on the disk";
 
 /// Location of a run's bundles.
 #[derive(Clone, Copy)]
-pub(crate) struct Source<'a> {
+pub(crate) struct BundleSource<'a> {
     pub(crate) segment: &'a SegmentReader,
     /// Called with the number of bytes of contents that are done.
     pub(crate) progress: &'a dyn Fn(u64),
@@ -32,15 +32,15 @@ pub(crate) struct Source<'a> {
 /// Writes a run's bundles with their pages, symbols and contents.
 pub(crate) fn write(
     run: &mut RunState,
-    source: Source<'_>,
+    source: BundleSource<'_>,
     writer: &mut CaptureWriter,
-    losses: &mut Losses,
+    losses: &mut LossTotals,
     summary: &mut BundleSummary,
 ) -> Result<(), FinishError> {
     let segment = source.segment;
     let frames = std::mem::take(&mut run.rows.pages);
-    let mut bundles = Bundles::of(run, &frames, losses);
-    let contents = Contents::new(source, frames.contents());
+    let mut bundles = RunBundles::of(run, &frames, losses);
+    let contents = RunContents::new(source, frames.contents());
     let used = bundles.use_contents(&frames, segment, &contents);
     let written = contents.write(&run.bases, &used, writer)?;
     summary.content_bytes += written.bytes;
@@ -58,17 +58,17 @@ pub(crate) fn write(
 }
 
 /// Bundles of one run.
-struct Bundles {
+struct RunBundles {
     rows: BTreeMap<KernelId, Bundle>,
     symbols: BTreeMap<KernelId, Vec<BundleSymbol>>,
     /// Launches whose bundle is incomplete, with the number of their complete pages.
     dropped: BTreeMap<KernelId, usize>,
-    bases: Bases,
+    bases: IdBases,
 }
 
-impl Bundles {
+impl RunBundles {
     /// The bundles of launches that are in the capture. Others are counted as lost.
-    fn of(run: &mut RunState, frames: &PageFrames, losses: &mut Losses) -> Self {
+    fn of(run: &mut RunState, frames: &PageFrames, losses: &mut LossTotals) -> Self {
         let run_id = run.run_id();
         let known: BTreeSet<KernelId> = run.rows.launches.iter().map(|row| row.kernel_id).collect();
         let mut rows: BTreeMap<KernelId, Bundle> =
@@ -94,7 +94,7 @@ impl Bundles {
         &mut self,
         frames: &PageFrames,
         segment: &SegmentReader,
-        contents: &Contents<'_>,
+        contents: &RunContents<'_>,
     ) -> HashSet<u64> {
         let mut used = HashSet::new();
         let mut reader = frames.reader(segment);
@@ -144,7 +144,7 @@ impl Bundles {
     }
 
     fn symbol_contents(&self, kernel_id: KernelId) -> impl Iterator<Item = u64> {
-        let local = |symbol: &BundleSymbol| self.bases.local(Space::Content, symbol.content_id);
+        let local = |symbol: &BundleSymbol| self.bases.local(IdSpace::Content, symbol.content_id);
         self.symbols.get(&kernel_id).into_iter().flatten().map(local)
     }
 

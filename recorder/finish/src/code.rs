@@ -4,6 +4,6 @@ mod executions;
 mod map;
 mod modules;
 
-pub(crate) use executions::Executions;
+pub(crate) use executions::KernelExecutions;
 pub(crate) use map::CodeMap;
-pub(crate) use modules::Modules;
+pub(crate) use modules::RecordedModules;

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use stallmap_schema::word::LossKind;
 
 use crate::file;
-use crate::loss::Losses;
+use crate::loss::LossTotals;
 use crate::runs::RunState;
 
 /// Maximum number of files that are read. Each process leaves up to 20.
@@ -62,7 +62,7 @@ fn unreadable(reason: &str, detail: Option<String>) -> HookFailure {
 
 /// Counts the failures of one folder as losses of their processes' runs. Those of a process without a run, which never
 /// started CUDA, count in the first run: a child that it forked may be recorded.
-pub(crate) fn count(failures: &[HookFailure], runs: &[&RunState], losses: &mut Losses) {
+pub(crate) fn count(failures: &[HookFailure], runs: &[&RunState], losses: &mut LossTotals) {
     for failure in failures {
         let own = runs.iter().find(|run| run.row.process_id == failure.process_id);
         if let Some(run) = own.or(runs.first()) {

@@ -8,8 +8,8 @@ use stallmap_schema::tables::launch::{Launch, LaunchParameter, LaunchRun};
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::word::{LossKind, Match};
 
-use crate::loss::Losses;
-use crate::matching::{self, Described, Matches};
+use crate::loss::LossTotals;
+use crate::matching::{self, DescribedLaunches, LaunchMatches};
 use crate::rows::once;
 use crate::runs::RunState;
 
@@ -17,7 +17,7 @@ use crate::runs::RunState;
 const TIMELESS: &str = "its thread and time were not recorded";
 
 /// Brings a run's two rows of each launch together. A launch with one lost row has the facts of the other.
-pub(crate) fn pair(run: &mut RunState, losses: &mut Losses) {
+pub(crate) fn pair(run: &mut RunState, losses: &mut LossTotals) {
     let run_id = run.run_id();
     let launches = once(std::mem::take(&mut run.rows.launches), |row| row.kernel_id);
     let mut seen = last_states(std::mem::take(&mut run.rows.launch_runs));
@@ -96,7 +96,11 @@ fn timeless(run: &RunState, launch: &Launch) -> LaunchRun {
 
 /// Gives the launches of a run their identifiers in the capture. Launches that match one of the reference run leave
 /// `launches`, and their parameters with them. `described` holds the reference runs before.
-pub(crate) fn identify(run: &mut RunState, described: &mut BTreeMap<RunId, Described>, losses: &mut Losses) {
+pub(crate) fn identify(
+    run: &mut RunState,
+    described: &mut BTreeMap<RunId, DescribedLaunches>,
+    losses: &mut LossTotals,
+) {
     let own = describe(run);
     if run.is_reference() {
         for row in &mut run.rows.launch_runs {
@@ -117,20 +121,20 @@ pub(crate) fn identify(run: &mut RunState, described: &mut BTreeMap<RunId, Descr
 }
 
 /// Counts the launches that the reference run has and this one has not, where it gave way to the program's own profiler.
-fn count_behind(run: &RunState, missing: u64, losses: &mut Losses) {
+fn count_behind(run: &RunState, missing: u64, losses: &mut LossTotals) {
     let gave_way = |loss: &&Loss| loss.kind == LossKind::Source && loss.reason == GAVE_WAY;
     if let Some(loss) = run.rows.losses.iter().find(gave_way) {
         losses.add(run.run_id(), LossKind::Launch, GAVE_WAY, missing).clone_from(&loss.detail);
     }
 }
 
-fn describe(run: &mut RunState) -> Described {
+fn describe(run: &mut RunState) -> DescribedLaunches {
     let threads = run.rows.launch_runs.iter().map(|row| (row.kernel_id, row.thread_id)).collect();
     let names: BTreeMap<OpId, &str> = run.rows.ops.iter().map(|op| (op.op_id, op.name.as_str())).collect();
     matching::describe(&mut run.rows.launches, &threads, &names)
 }
 
-fn rename(run: &mut RunState, matches: &Matches) {
+fn rename(run: &mut RunState, matches: &LaunchMatches) {
     let found = |kernel_id: &KernelId| matches.get(kernel_id).and_then(|found| found.ok());
     for row in &mut run.rows.launch_runs {
         match matches.get(&row.kernel_id) {
@@ -158,7 +162,7 @@ fn rename(run: &mut RunState, matches: &Matches) {
 }
 
 /// Parameters of launches that are in the capture, once each, by launch.
-pub(crate) fn parameters(run: &mut RunState, losses: &mut Losses) -> Vec<LaunchParameter> {
+pub(crate) fn parameters(run: &mut RunState, losses: &mut LossTotals) -> Vec<LaunchParameter> {
     let run_id = run.run_id();
     let launches = &run.rows.launches;
     let mut rows = std::mem::take(&mut run.rows.parameters);

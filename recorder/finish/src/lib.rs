@@ -46,20 +46,28 @@ mod windows;
 use std::path::Path;
 
 use error::FinishError;
-use recording::Folder;
-use summary::{Progress, Summary};
+use recording::OpenedRecording;
+use summary::{FinishProgress, FinishSummary};
 
 /// Makes a capture of a recording's folder.
-pub fn finish(partial: &Path, output: &Path, progress: &dyn Fn(Progress)) -> Result<Summary, FinishError> {
+pub fn finish(
+    partial: &Path,
+    output: &Path,
+    progress: &dyn Fn(FinishProgress),
+) -> Result<FinishSummary, FinishError> {
     threads::share();
-    assemble::assemble(&Folder::open(partial)?, output, progress)
+    assemble::assemble(&OpenedRecording::open(partial)?, output, progress)
 }
 
 /// Makes one capture of the folders of several recordings: of one program that ran on several hosts, or whose ranks were
 /// recorded each by a `stallmap-record` of its own. Runs are numbered in the order of rank and start.
-pub fn merge(partials: &[&Path], output: &Path, progress: &dyn Fn(Progress)) -> Result<Summary, FinishError> {
+pub fn merge(
+    partials: &[&Path],
+    output: &Path,
+    progress: &dyn Fn(FinishProgress),
+) -> Result<FinishSummary, FinishError> {
     threads::share();
-    assemble::assemble(&Folder::merge(partials)?, output, progress)
+    assemble::assemble(&OpenedRecording::merge(partials)?, output, progress)
 }
 
 /// Makes a capture of another one and the replays of its launches, which are in a folder like a recording's.
@@ -71,13 +79,13 @@ pub fn append(
     capture: &Path,
     folder: &Path,
     output: &Path,
-    progress: &dyn Fn(Progress),
-) -> Result<Summary, FinishError> {
+    progress: &dyn Fn(FinishProgress),
+) -> Result<FinishSummary, FinishError> {
     threads::share();
-    append::append(capture, &Folder::open(folder)?, output, progress)
+    append::append(capture, &OpenedRecording::open(folder)?, output, progress)
 }
 
 /// Makes a capture of whatever is complete in a recording that was cut off.
-pub fn recover(partial: &Path, output: &Path) -> Result<Summary, FinishError> {
+pub fn recover(partial: &Path, output: &Path) -> Result<FinishSummary, FinishError> {
     finish(partial, output, &|_| ())
 }

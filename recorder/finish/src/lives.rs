@@ -8,11 +8,11 @@ use stallmap_schema::tables::memory::DeviceAllocation;
 use stallmap_schema::tables::tensor::Storage;
 use stallmap_schema::word::LossKind;
 
-use crate::loss::Losses;
+use crate::loss::LossTotals;
 
 /// Rows of `storage`, by identifier.
-pub(crate) fn storages(run_id: RunId, events: Vec<StorageEvent>, losses: &mut Losses) -> Vec<Storage> {
-    let mut lives = Lives::default();
+pub(crate) fn storages(run_id: RunId, events: Vec<StorageEvent>, losses: &mut LossTotals) -> Vec<Storage> {
+    let mut lives = AddressLives::default();
     for event in events {
         if event.is_free {
             lives.free(event.storage_id.0, event.time_ns, event.ordinal);
@@ -39,9 +39,9 @@ pub(crate) fn storages(run_id: RunId, events: Vec<StorageEvent>, losses: &mut Lo
 pub(crate) fn allocations(
     run_id: RunId,
     events: Vec<AllocationEvent>,
-    losses: &mut Losses,
+    losses: &mut LossTotals,
 ) -> Vec<DeviceAllocation> {
-    let mut lives = Lives::default();
+    let mut lives = AddressLives::default();
     for event in events {
         if event.is_free {
             lives.free(event.allocation_id.0, event.time_ns, event.ordinal);
@@ -64,7 +64,7 @@ pub(crate) fn allocations(
 }
 
 /// Something that lies at an address for a time.
-trait Life {
+trait AddressLife {
     fn id(&self) -> u64;
     fn device_id(&self) -> i32;
     fn address(&self) -> Address;
@@ -75,7 +75,7 @@ trait Life {
 
 macro_rules! life {
     ($($row:ident $id:ident)+) => {$(
-        impl Life for $row {
+        impl AddressLife for $row {
             fn id(&self) -> u64 { self.$id.0 }
             fn device_id(&self) -> i32 { self.device_id }
             fn address(&self) -> Address { self.address }
@@ -92,7 +92,7 @@ macro_rules! life {
 
 life! { Storage storage_id DeviceAllocation allocation_id }
 
-struct Lives<T> {
+struct AddressLives<T> {
     rows: BTreeMap<u64, T>,
     /// Live things: (device, first address) to the identifier.
     live: BTreeMap<(i32, u64), u64>,
@@ -101,14 +101,14 @@ struct Lives<T> {
     seen_twice: u64,
 }
 
-impl<T> Default for Lives<T> {
+impl<T> Default for AddressLives<T> {
     fn default() -> Self {
         let (rows, live) = (BTreeMap::new(), BTreeMap::new());
         Self { rows, live, frees_of_unknown: 0, frees_not_seen: 0, seen_twice: 0 }
     }
 }
 
-impl<T: Life> Lives<T> {
+impl<T: AddressLife> AddressLives<T> {
     fn begin(&mut self, row: T) {
         if self.rows.contains_key(&row.id()) {
             self.seen_twice += 1;
@@ -151,7 +151,7 @@ impl<T: Life> Lives<T> {
         }
     }
 
-    fn finish(self, run_id: RunId, losses: &mut Losses) -> Vec<T> {
+    fn finish(self, run_id: RunId, losses: &mut LossTotals) -> Vec<T> {
         losses.add(run_id, LossKind::Memory, "free of something not recorded", self.frees_of_unknown);
         losses.add(
             run_id,

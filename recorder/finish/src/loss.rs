@@ -8,10 +8,10 @@ use stallmap_schema::word::LossKind;
 
 /// Losses while they are collected.
 #[derive(Debug, Default)]
-pub(crate) struct Losses(BTreeMap<Key, (u64, Option<String>)>);
+pub(crate) struct LossTotals(BTreeMap<LossKey, (u64, Option<String>)>);
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
+struct LossKey {
     run_id: RunId,
     // Rows are sorted by the text, not by the order of declaration.
     kind: &'static str,
@@ -19,7 +19,7 @@ struct Key {
     kernel_id: Option<KernelId>,
 }
 
-impl Losses {
+impl LossTotals {
     /// Counts things lost. The first detail that is given stays.
     pub(crate) fn add(
         &mut self,
@@ -40,7 +40,7 @@ impl Losses {
         count: u64,
         kernel_id: Option<KernelId>,
     ) -> &mut Option<String> {
-        let key = Key { run_id, kind: kind.word(), reason: reason.to_owned(), kernel_id };
+        let key = LossKey { run_id, kind: kind.word(), reason: reason.to_owned(), kernel_id };
         let entry = self.0.entry(key).or_default();
         entry.0 += count;
         &mut entry.1
@@ -54,9 +54,9 @@ impl Losses {
 
     /// The rows of `loss`, sorted.
     pub(crate) fn into_rows(self) -> Vec<Loss> {
-        let row = |(key, (lost_count, detail)): (Key, _)| {
+        let row = |(key, (lost_count, detail)): (LossKey, _)| {
             let kind = LossKind::from_word(key.kind)?;
-            let Key { run_id, reason, kernel_id, .. } = key;
+            let LossKey { run_id, reason, kernel_id, .. } = key;
             Some(Loss { run_id, kind, reason, lost_count, kernel_id, detail })
         };
         self.0.into_iter().filter(|(_, (count, _))| *count > 0).filter_map(row).collect()

@@ -15,12 +15,12 @@ use std::sync::Arc;
 use stallmap_schema::id::{FunctionId, KernelId, OpId, PystatesHash};
 use stallmap_schema::tables::launch::Launch;
 
-use self::numbers::Numbers;
-use self::reasons::Reasons;
+use self::numbers::LikenessNumbers;
+use self::reasons::MismatchReasons;
 
 /// Everything but the occurrence that two launches must share.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Likeness {
+struct LaunchLikeness {
     function_id: FunctionId,
     shape: [u32; 6],
     /// The executable graph and its node. Null for a launch of its own.
@@ -34,12 +34,12 @@ struct Likeness {
 
 /// The launches of a run as matching sees them. A million of them may have a few likenesses.
 #[derive(Debug, Default)]
-pub(crate) struct Described {
-    likenesses: Vec<Likeness>,
-    launches: Vec<Launched>,
+pub(crate) struct DescribedLaunches {
+    likenesses: Vec<LaunchLikeness>,
+    launches: Vec<DescribedLaunch>,
 }
 
-impl Described {
+impl DescribedLaunches {
     /// The number of launches.
     pub(crate) fn launch_count(&self) -> u64 {
         self.launches.len() as u64
@@ -47,7 +47,7 @@ impl Described {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Launched {
+struct DescribedLaunch {
     kernel_id: KernelId,
     ordinal: u64,
     thread_id: u32,
@@ -57,7 +57,7 @@ struct Launched {
 
 /// A launch with the number of a likeness of facts that both runs know, and its index among its thread's equal launches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Counted {
+struct CountedLaunch {
     likeness: u32,
     occurrence: u32,
     thread_id: u32,
@@ -65,24 +65,24 @@ struct Counted {
     kernel_id: KernelId,
 }
 
-impl Counted {
+impl CountedLaunch {
     fn group(&self) -> (u32, u32) {
         (self.likeness, self.occurrence)
     }
 }
 
 /// For each launch of a run the launch of the reference run that it is, or why there is none.
-pub(crate) type Matches = BTreeMap<KernelId, Result<KernelId, &'static str>>;
+pub(crate) type LaunchMatches = BTreeMap<KernelId, Result<KernelId, &'static str>>;
 
 /// Describes the launches of a run, in the order of their ordinals, and numbers the occurrences in `launch.occurrence`.
 pub(crate) fn describe(
     launches: &mut [Launch],
     threads: &BTreeMap<KernelId, u32>,
     op_names: &BTreeMap<OpId, &str>,
-) -> Described {
+) -> DescribedLaunches {
     let mut names: BTreeMap<&str, Arc<str>> = BTreeMap::new();
     let mut counts: BTreeMap<_, u32> = BTreeMap::new();
-    let mut likenesses = Numbers::default();
+    let mut likenesses = LikenessNumbers::default();
     let mut described = Vec::with_capacity(launches.len());
     for launch in launches {
         let thread_id = threads.get(&launch.kernel_id).copied().unwrap_or(0);
@@ -95,15 +95,15 @@ pub(crate) fn describe(
         *count += 1;
         let (kernel_id, ordinal) = (launch.kernel_id, launch.ordinal);
         let likeness = likenesses.number(likeness);
-        described.push(Launched { kernel_id, ordinal, thread_id, likeness });
+        described.push(DescribedLaunch { kernel_id, ordinal, thread_id, likeness });
     }
-    Described { likenesses: likenesses.into_likenesses(), launches: described }
+    DescribedLaunches { likenesses: likenesses.into_likenesses(), launches: described }
 }
 
-fn likeness(launch: &Launch, op_name: Option<Arc<str>>) -> Likeness {
+fn likeness(launch: &Launch, op_name: Option<Arc<str>>) -> LaunchLikeness {
     let &Launch { grid_x, grid_y, grid_z, block_x, block_y, block_z, .. } = launch;
     let is_node = launch.graph_id.is_some() || launch.graph_node.is_some();
-    Likeness {
+    LaunchLikeness {
         function_id: launch.function_id,
         shape: [grid_x, grid_y, grid_z, block_x, block_y, block_z],
         node: is_node.then_some((launch.graph_id, launch.graph_node)),
@@ -115,17 +115,17 @@ fn likeness(launch: &Launch, op_name: Option<Arc<str>>) -> Likeness {
 }
 
 /// Matches the launches of a run with those of its reference run.
-pub(crate) fn match_launches(reference: &Described, run: &Described) -> Matches {
-    match_up_to(reference, run, Likeness::clone)
+pub(crate) fn match_launches(reference: &DescribedLaunches, run: &DescribedLaunches) -> LaunchMatches {
+    match_up_to(reference, run, LaunchLikeness::clone)
 }
 
 /// As [`match_launches`] for a run without Python: its launches have neither state nor op. Launches that are then alike
 /// match only if both runs have as many of them in the thread.
-pub(crate) fn match_without_python(reference: &Described, run: &Described) -> Matches {
-    let mut matches = match_up_to(reference, run, Likeness::up_to_shared);
-    let mut numbers = Numbers::default();
-    let of_reference = numbers.of(reference, Likeness::up_to_shared);
-    let of_run = numbers.of(run, Likeness::up_to_shared);
+pub(crate) fn match_without_python(reference: &DescribedLaunches, run: &DescribedLaunches) -> LaunchMatches {
+    let mut matches = match_up_to(reference, run, LaunchLikeness::up_to_shared);
+    let mut numbers = LikenessNumbers::default();
+    let of_reference = numbers.of(reference, LaunchLikeness::up_to_shared);
+    let of_run = numbers.of(run, LaunchLikeness::up_to_shared);
     let (expected, seen) = (tally(reference, &of_reference), tally(run, &of_run));
     for (launch, number) in numbered(run, &of_run) {
         if expected.get(&number) != seen.get(&number)
@@ -138,21 +138,25 @@ pub(crate) fn match_without_python(reference: &Described, run: &Described) -> Ma
 }
 
 /// Matches launches by a part of their likeness.
-fn match_up_to(reference: &Described, run: &Described, part: fn(&Likeness) -> Likeness) -> Matches {
+fn match_up_to(
+    reference: &DescribedLaunches,
+    run: &DescribedLaunches,
+    part: fn(&LaunchLikeness) -> LaunchLikeness,
+) -> LaunchMatches {
     let vague = without_shared_bytes([reference, run]);
-    let known = |likeness: &Likeness| {
+    let known = |likeness: &LaunchLikeness| {
         let is_vague = vague.contains(&(likeness.function_id, likeness.shape));
         let dynamic_shared_bytes = likeness.dynamic_shared_bytes.filter(|_| !is_vague);
-        Likeness { dynamic_shared_bytes, ..part(likeness) }
+        LaunchLikeness { dynamic_shared_bytes, ..part(likeness) }
     };
-    let mut numbers = Numbers::default();
+    let mut numbers = LikenessNumbers::default();
     let (of_reference, of_run) = (numbers.of(reference, known), numbers.of(run, known));
     let (reference, run) = (count(reference, &of_reference), count(run, &of_run));
     let threads = threads::pair(&reference, &run);
-    let reasons = Reasons::new(numbers.into_likenesses(), &of_reference);
-    let mut matches = Matches::new();
+    let reasons = MismatchReasons::new(numbers.into_likenesses(), &of_reference);
+    let mut matches = LaunchMatches::new();
     for launches in run.chunk_by(|a, b| a.group() == b.group()) {
-        let mut candidates: Vec<Counted> =
+        let mut candidates: Vec<CountedLaunch> =
             launches.first().map_or(&[][..], |launch| equal(&reference, launch)).to_vec();
         // The same thread first, then whoever is left, in the threads' order.
         let mut others = Vec::new();
@@ -173,7 +177,7 @@ fn match_up_to(reference: &Described, run: &Described, part: fn(&Likeness) -> Li
 }
 
 /// The launches of the reference run with a launch's likeness and occurrence, in the order of their threads.
-fn equal<'a>(reference: &'a [Counted], launch: &Counted) -> &'a [Counted] {
+fn equal<'a>(reference: &'a [CountedLaunch], launch: &CountedLaunch) -> &'a [CountedLaunch] {
     let first = reference.partition_point(|other| other.group() < launch.group());
     let rest = reference.get(first..).unwrap_or_default();
     rest.chunk_by(|a, b| a.group() == b.group())
@@ -183,13 +187,13 @@ fn equal<'a>(reference: &'a [Counted], launch: &Counted) -> &'a [Counted] {
 }
 
 /// The launches of a run, each with the number of its likeness.
-fn numbered(run: &Described, numbers: &[u32]) -> impl Iterator<Item = (Launched, u32)> {
-    let number = |launch: &Launched| Some((*launch, *numbers.get(launch.likeness as usize)?));
+fn numbered(run: &DescribedLaunches, numbers: &[u32]) -> impl Iterator<Item = (DescribedLaunch, u32)> {
+    let number = |launch: &DescribedLaunch| Some((*launch, *numbers.get(launch.likeness as usize)?));
     run.launches.iter().filter_map(number)
 }
 
 /// Launches of each likeness.
-fn tally(run: &Described, numbers: &[u32]) -> BTreeMap<u32, u64> {
+fn tally(run: &DescribedLaunches, numbers: &[u32]) -> BTreeMap<u32, u64> {
     let mut counts = BTreeMap::new();
     for (_, number) in numbered(run, numbers) {
         *counts.entry(number).or_default() += 1;
@@ -198,26 +202,26 @@ fn tally(run: &Described, numbers: &[u32]) -> BTreeMap<u32, u64> {
 }
 
 /// Functions and shapes with a launch of unknown dynamic shared memory, which is then not part of the likeness.
-fn without_shared_bytes(runs: [&Described; 2]) -> BTreeSet<(FunctionId, [u32; 6])> {
+fn without_shared_bytes(runs: [&DescribedLaunches; 2]) -> BTreeSet<(FunctionId, [u32; 6])> {
     let likenesses = runs.into_iter().flat_map(|run| &run.likenesses);
     let unknown = likenesses.filter(|likeness| likeness.dynamic_shared_bytes.is_none());
     unknown.map(|likeness| (likeness.function_id, likeness.shape)).collect()
 }
 
 /// The launches of a run by likeness and occurrence, those of one kind in the order of their threads.
-fn count(run: &Described, numbers: &[u32]) -> Vec<Counted> {
+fn count(run: &DescribedLaunches, numbers: &[u32]) -> Vec<CountedLaunch> {
     let mut counts: BTreeMap<(u32, u32), u32> = BTreeMap::new();
     let mut counted = Vec::with_capacity(run.launches.len());
-    for (Launched { kernel_id, ordinal, thread_id, .. }, likeness) in numbered(run, numbers) {
+    for (DescribedLaunch { kernel_id, ordinal, thread_id, .. }, likeness) in numbered(run, numbers) {
         let count = counts.entry((thread_id, likeness)).or_default();
-        counted.push(Counted { likeness, occurrence: *count, thread_id, ordinal, kernel_id });
+        counted.push(CountedLaunch { likeness, occurrence: *count, thread_id, ordinal, kernel_id });
         *count += 1;
     }
     counted.sort_unstable();
     counted
 }
 
-impl Likeness {
+impl LaunchLikeness {
     fn up_to_shared(&self) -> Self {
         Self { state: None, op_name: None, ..self.clone() }
     }

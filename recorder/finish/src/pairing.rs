@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 /// A process as pairing sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Process<'a> {
+pub(crate) struct PairedProcess<'a> {
     /// Its rank in a distributed program.
     pub(crate) rank: Option<u32>,
     /// Index of its recording among the merged ones. Only ranks may move between them from pass to pass.
@@ -18,10 +18,10 @@ pub(crate) struct Process<'a> {
 }
 
 /// Processes that may be paired: of one rank, or without one in the same recording.
-type Group = (Option<u32>, usize);
+type ProcessGroup = (Option<u32>, usize);
 
-impl Process<'_> {
-    fn group(&self) -> Group {
+impl PairedProcess<'_> {
+    fn group(&self) -> ProcessGroup {
         (self.rank, if self.rank.is_some() { 0 } else { self.part })
     }
 }
@@ -30,24 +30,25 @@ impl Process<'_> {
 ///
 /// The n-th process of a role in its group, by start, is the n-th with that role among the references. The remaining
 /// processes with launches are paired in their group, by start.
-pub(crate) fn pair(references: &[Process<'_>], processes: &[Process<'_>]) -> Vec<Option<usize>> {
-    let mut pairs = Pairs { of: vec![None; processes.len()], taken: vec![false; references.len()] };
-    let by_role =
-        |process: &Process<'_>| Some((process.group(), process.role.0.to_owned(), process.role.1.to_owned()));
+pub(crate) fn pair(references: &[PairedProcess<'_>], processes: &[PairedProcess<'_>]) -> Vec<Option<usize>> {
+    let mut pairs = ProcessPairs { of: vec![None; processes.len()], taken: vec![false; references.len()] };
+    let by_role = |process: &PairedProcess<'_>| {
+        Some((process.group(), process.role.0.to_owned(), process.role.1.to_owned()))
+    };
     pairs.add(&grouped(references, by_role), &grouped(processes, by_role));
-    let of_launching = |process: &Process<'_>| process.has_launches.then(|| process.group());
+    let of_launching = |process: &PairedProcess<'_>| process.has_launches.then(|| process.group());
     pairs.add(&grouped(references, of_launching), &grouped(processes, of_launching));
     pairs.of
 }
 
-struct Pairs {
+struct ProcessPairs {
     /// The reference of each process.
     of: Vec<Option<usize>>,
     /// True for references that have their process.
     taken: Vec<bool>,
 }
 
-impl Pairs {
+impl ProcessPairs {
     /// Pairs those of one key that are left, in their order.
     fn add<K: Ord>(&mut self, references: &BTreeMap<K, Vec<usize>>, processes: &BTreeMap<K, Vec<usize>>) {
         for (key, waiting) in processes {
@@ -66,10 +67,10 @@ impl Pairs {
 
 /// Indices by key, in the order of the processes' starts.
 fn grouped<K: Ord>(
-    processes: &[Process<'_>],
-    key: impl Fn(&Process<'_>) -> Option<K>,
+    processes: &[PairedProcess<'_>],
+    key: impl Fn(&PairedProcess<'_>) -> Option<K>,
 ) -> BTreeMap<K, Vec<usize>> {
-    let mut order: Vec<(usize, &Process<'_>)> = processes.iter().enumerate().collect();
+    let mut order: Vec<(usize, &PairedProcess<'_>)> = processes.iter().enumerate().collect();
     order.sort_by_key(|(index, process)| (process.started_ns, *index));
     let mut groups: BTreeMap<K, Vec<usize>> = BTreeMap::new();
     for (index, process) in order {
@@ -86,8 +87,8 @@ mod tests {
 
     use super::*;
 
-    fn process(rank: Option<u32>, role: &str, started_ns: i64) -> Process<'_> {
-        Process { rank, part: 0, role: (role, "[]"), started_ns, has_launches: true }
+    fn process(rank: Option<u32>, role: &str, started_ns: i64) -> PairedProcess<'_> {
+        PairedProcess { rank, part: 0, role: (role, "[]"), started_ns, has_launches: true }
     }
 
     #[test]
@@ -115,21 +116,21 @@ mod tests {
 
     #[test]
     fn what_is_left_is_paired_where_it_launched() {
-        let silent = |process: Process<'static>| Process { has_launches: false, ..process };
+        let silent = |process: PairedProcess<'static>| PairedProcess { has_launches: false, ..process };
         let references = [silent(process(None, "a", 1)), process(None, "b --port 1", 2)];
         assert_eq!(
             pair(&references, &[process(None, "b --port 2", 3), silent(process(None, "c", 4))]),
             [Some(1), None]
         );
-        let of_other_host = Process { part: 1, ..process(None, "b --port 1", 2) };
+        let of_other_host = PairedProcess { part: 1, ..process(None, "b --port 1", 2) };
         assert_eq!(pair(&[of_other_host], &[process(None, "b --port 1", 2)]), [None]);
     }
 
-    fn any_process() -> impl Strategy<Value = Process<'static>> {
+    fn any_process() -> impl Strategy<Value = PairedProcess<'static>> {
         let ranks = prop_oneof![Just(None), (0..3_u32).prop_map(Some)];
         let roles = prop_oneof![Just("a"), Just("b")];
         (ranks, roles, 0..4_i64, any::<bool>(), 0..2_usize).prop_map(
-            |(rank, role, started_ns, has_launches, part)| Process {
+            |(rank, role, started_ns, has_launches, part)| PairedProcess {
                 rank,
                 part,
                 role: (role, ""),

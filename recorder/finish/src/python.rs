@@ -6,17 +6,17 @@ use stallmap_schema::id::{FrameId, PystatesHash};
 use stallmap_schema::tables::python::{PythonFrame, PythonState};
 use stallmap_schema::word::LossKind;
 
-use crate::loss::Losses;
+use crate::loss::LossTotals;
 use crate::runs::RunState;
 
 /// Frames and stacks of runs, each once.
 #[derive(Debug, Default)]
-pub(crate) struct Stacks {
+pub(crate) struct PythonStacks {
     frames: BTreeMap<FrameId, PythonFrame>,
     states: BTreeMap<(PystatesHash, u32), PythonState>,
 }
 
-impl Stacks {
+impl PythonStacks {
     /// Adds those of a run. A stack belongs to the first run that saw it.
     pub(crate) fn add(&mut self, run: &mut RunState) {
         for frame in std::mem::take(&mut run.rows.frames) {
@@ -29,7 +29,7 @@ impl Stacks {
 
     /// Rows of `python_frame` and `python_state`. A stack without one of its frames would look like another stack, so
     /// none is left of it.
-    pub(crate) fn into_rows(self, losses: &mut Losses) -> (Vec<PythonFrame>, Vec<PythonState>) {
+    pub(crate) fn into_rows(self, losses: &mut LossTotals) -> (Vec<PythonFrame>, Vec<PythonState>) {
         let Self { frames, mut states } = self;
         let broken: BTreeSet<_> = states
             .values()

@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use stallmap_config::Instrument;
+use stallmap_config::PassInstrument;
 use stallmap_config::folder::{RunName, host_word};
-use stallmap_config::progress::{self, Progress};
-use stallmap_config::recording::{Pass, RECORDING_FILE, Recording};
-use stallmap_schema::capture::segment::{self, Frame, Kind, SegmentReader};
-use stallmap_schema::table::Row;
+use stallmap_config::progress::{self, RunProgress};
+use stallmap_config::recording::{RECORDING_FILE, RecordingFile, RecordingPass};
+use stallmap_schema::capture::segment::{self, FrameKind, SegmentFrame, SegmentReader};
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::run::Run;
 
 use crate::error::FinishError;
@@ -20,9 +20,9 @@ const FIRST_FRAMES: usize = 64;
 
 /// The folder of a recording, opened. Or those of one program's recordings on several hosts, as one.
 #[derive(Debug)]
-pub(crate) struct Folder {
+pub(crate) struct OpenedRecording {
     /// At least one.
-    parts: Vec<Part>,
+    parts: Vec<ProgramFolder>,
     /// The runs in the order of their run_ids: access runs, sampling runs, timelines. In one folder, the program's own
     /// process comes before its children. Otherwise runs are in the order of rank and start.
     pub(crate) runs: Vec<RunFolder>,
@@ -30,10 +30,10 @@ pub(crate) struct Folder {
 
 /// The folder of one `stallmap-record`.
 #[derive(Debug)]
-struct Part {
+struct ProgramFolder {
     path: PathBuf,
     /// The facts from `stallmap-record`. Default values if the file is missing or damaged.
-    recording: Recording,
+    recording: RecordingFile,
     /// Failures of its Python hooks.
     hook_failures: Vec<HookFailure>,
 }
@@ -49,15 +49,15 @@ pub(crate) struct RunFolder {
     /// Rows that were written when the disk was full.
     pub(crate) reserve: Option<SegmentReader>,
     /// The counts of its rows. Null where its folder has none.
-    pub(crate) progress: Option<Progress>,
+    pub(crate) progress: Option<RunProgress>,
     /// The process's own row. Null where it was lost.
     row: Option<Run>,
 }
 
-impl Folder {
+impl OpenedRecording {
     /// Opens the folder of one recording.
     pub(crate) fn open(path: &Path) -> Result<Self, FinishError> {
-        let (part, mut runs) = Part::open(path, 0)?;
+        let (part, mut runs) = ProgramFolder::open(path, 0)?;
         runs.sort_by_cached_key(|run| {
             let passes = &part.recording.passes;
             let own = passes.iter().position(|pass| run.is_of(pass, &part.recording));
@@ -70,7 +70,7 @@ impl Folder {
     pub(crate) fn merge(paths: &[&Path]) -> Result<Self, FinishError> {
         let (mut parts, mut runs) = (Vec::new(), Vec::new());
         for (index, path) in paths.iter().enumerate() {
-            let (part, own) = Part::open(path, index)?;
+            let (part, own) = ProgramFolder::open(path, index)?;
             parts.push(part);
             runs.extend(own);
         }
@@ -88,15 +88,15 @@ impl Folder {
     }
 
     /// The facts from `stallmap-record` about the recording that a run is part of.
-    pub(crate) fn recording(&self, run: &RunFolder) -> &Recording {
-        static UNKNOWN: std::sync::OnceLock<Recording> = std::sync::OnceLock::new();
+    pub(crate) fn recording(&self, run: &RunFolder) -> &RecordingFile {
+        static UNKNOWN: std::sync::OnceLock<RecordingFile> = std::sync::OnceLock::new();
         let part = self.parts.get(run.part);
-        part.map_or_else(|| UNKNOWN.get_or_init(Recording::default), |part| &part.recording)
+        part.map_or_else(|| UNKNOWN.get_or_init(RecordingFile::default), |part| &part.recording)
     }
 
     /// The pass whose own process a run is: where the process executed several programs, the last of them, because the
     /// pass knows how that one ended.
-    pub(crate) fn pass(&self, run: &RunFolder) -> Option<&Pass> {
+    pub(crate) fn pass(&self, run: &RunFolder) -> Option<&RecordingPass> {
         let recording = self.recording(run);
         let pass = recording.passes.iter().find(|pass| run.is_of(pass, recording))?;
         let is_later = |other: &&RunFolder| {
@@ -116,11 +116,11 @@ impl Folder {
     }
 }
 
-impl Part {
+impl ProgramFolder {
     fn open(path: &Path, index: usize) -> Result<(Self, Vec<RunFolder>), FinishError> {
         let entries = fs::read_dir(path).map_err(FinishError::io("open recording", path))?;
         let recording = file::read(&path.join(RECORDING_FILE), file::MAX_BYTES).ok();
-        let recording: Recording =
+        let recording: RecordingFile =
             recording.and_then(|json| serde_json::from_slice(&json).ok()).unwrap_or_default();
         let runs: Vec<RunFolder> = entries
             .filter_map(Result::ok)
@@ -148,9 +148,9 @@ impl RunFolder {
     /// Sort key of kinds of runs: a run refers to one of an earlier kind.
     fn kind(&self) -> u8 {
         match self.name.instrument {
-            Instrument::Accesses | Instrument::Counters | Instrument::Native => 0,
-            Instrument::PcSamples => 1,
-            Instrument::Timeline => 2,
+            PassInstrument::Accesses | PassInstrument::Counters | PassInstrument::Native => 0,
+            PassInstrument::PcSamples => 1,
+            PassInstrument::Timeline => 2,
         }
     }
 
@@ -166,8 +166,8 @@ impl RunFolder {
     }
 
     /// True if it belongs to the process that a pass started. A process of another host may have the same id.
-    fn is_of(&self, pass: &Pass, recording: &Recording) -> bool {
-        let is_host = |origin: &stallmap_config::folder::Origin| {
+    fn is_of(&self, pass: &RecordingPass, recording: &RecordingFile) -> bool {
+        let is_host = |origin: &stallmap_config::folder::SessionOrigin| {
             recording.host.is_empty() || origin.host == host_word(&recording.host)
         };
         pass.instrument == self.name.instrument
@@ -177,16 +177,18 @@ impl RunFolder {
 }
 
 /// The counts of a run, from a file that anyone may have put there.
-fn read_progress(path: &Path) -> Option<Progress> {
-    Progress::read(&file::read(path, progress::BYTES as u64).ok()?)
+fn read_progress(path: &Path) -> Option<RunProgress> {
+    RunProgress::read(&file::read(path, progress::BYTES as u64).ok()?)
 }
 
 /// The row that the process wrote about itself.
 fn own_row(segment: &SegmentReader) -> Option<Run> {
     let frames = segment.frames().iter().take(FIRST_FRAMES);
-    frames.filter(|frame| frame.kind == Some(Kind::Rows)).find_map(|frame| {
+    frames.filter(|frame| frame.kind == Some(FrameKind::Rows)).find_map(|frame| {
         match segment.read(frame).ok()? {
-            Frame::Rows { table, batch } if table == Run::TABLE.name => Run::read_all(&batch).ok()?.pop(),
+            SegmentFrame::Rows { table, batch } if table == Run::TABLE.name => {
+                Run::read_all(&batch).ok()?.pop()
+            }
             _ => None,
         }
     })

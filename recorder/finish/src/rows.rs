@@ -18,9 +18,9 @@ use stallmap_schema::capture::recording::{
     AccessCount, ActivityName, AllocationEvent, CodeRange, GraphNodeNumber, LossTotal, OpEnd, RawActivity,
     RawSample, RunFact, SampleWindow, ShapeCount, StorageEvent, TensorName,
 };
-use stallmap_schema::capture::segment::{Frame, FrameRef, Kind, SegmentReader};
+use stallmap_schema::capture::segment::{FrameKind, FrameRef, SegmentFrame, SegmentReader};
 use stallmap_schema::id::RunId;
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::activity::GpuActivity;
 use stallmap_schema::tables::code::Module;
 use stallmap_schema::tables::launch::{GraphLaunch, Launch, LaunchParameter, LaunchRun};
@@ -35,12 +35,12 @@ use stallmap_schema::tables::tensor::{Op, OpTensor, Storage, Tensor};
 use stallmap_schema::word::LossKind;
 
 use self::pages::PageFrames;
-use crate::loss::Losses;
+use crate::loss::LossTotals;
 
-pub(crate) use global::Bases;
+pub(crate) use global::IdBases;
 pub(crate) use once::once;
 pub(crate) use pages::contents_of;
-pub(crate) use samples::{RawSamples, Sample};
+pub(crate) use samples::{InternedSample, RawSamples};
 
 /// Tables of the rows that describe a run. They are few, and what comes twice is merged.
 const DESCRIPTION: [&str; 6] = [
@@ -68,7 +68,7 @@ macro_rules! run_rows {
             pub(crate) has_launches: bool,
             /// Rows and frames that the segment holds, but for losses.
             pub(crate) found: (u64, u64),
-            keys: unique::Keys,
+            keys: unique::RowKeys,
             /// Rows whose key an earlier row has.
             repeated: u64,
         }
@@ -130,7 +130,7 @@ run_rows! {
 
 impl RunRows {
     /// Reads the rows that describe a run, and counts what is unreadable. The frames of all others are noted.
-    pub(crate) fn open(segment: &SegmentReader, run_id: RunId, losses: &mut Losses) -> Self {
+    pub(crate) fn open(segment: &SegmentReader, run_id: RunId, losses: &mut LossTotals) -> Self {
         let mut rows = Self::default();
         for frame in segment.frames() {
             if let Err((reason, detail)) = rows.note_frame(segment, frame) {
@@ -157,14 +157,14 @@ impl RunRows {
     }
 
     /// Reads the rows that were noted. Their identifiers are the run's own.
-    pub(crate) fn read(&mut self, segment: &SegmentReader, run_id: RunId, losses: &mut Losses) {
+    pub(crate) fn read(&mut self, segment: &SegmentReader, run_id: RunId, losses: &mut LossTotals) {
         for frame in std::mem::take(&mut self.unread) {
             if let Err((reason, detail)) = self.read_frame(segment, &frame) {
                 losses.add(run_id, LossKind::Segment, reason, 1).get_or_insert(detail);
             }
         }
         losses.add(run_id, LossKind::Segment, "row with the key of an earlier row", self.repeated);
-        self.keys = unique::Keys::default();
+        self.keys = unique::RowKeys::default();
     }
 
     /// Bytes of all records of accesses.
@@ -189,17 +189,17 @@ impl RunRows {
     }
 
     /// Adds a frame's rows if they describe the run, or notes the frame.
-    fn note_frame(&mut self, segment: &SegmentReader, frame: &FrameRef) -> Result<(), Unreadable> {
+    fn note_frame(&mut self, segment: &SegmentReader, frame: &FrameRef) -> Result<(), UnreadableRows> {
         match frame.kind {
-            Some(Kind::Requests) => {
+            Some(FrameKind::Requests) => {
                 self.found.1 += 1;
                 self.requests.entry(frame.aux).or_default().push(*frame);
             }
-            Some(Kind::Pages) => {
+            Some(FrameKind::Pages) => {
                 self.found.1 += 1;
                 self.pages.add_contents(frame);
             }
-            Some(Kind::Rows) | None => {
+            Some(FrameKind::Rows) | None => {
                 let (table, batch) = rows_of(segment, frame)?;
                 if !self.describe(&table, &batch)? {
                     self.has_launches |= table == Launch::TABLE.name && batch.num_rows() > 0;
@@ -211,14 +211,14 @@ impl RunRows {
     }
 
     /// Adds a batch of rows that describe the run. `false` for all others.
-    fn describe(&mut self, table: &str, batch: &RecordBatch) -> Result<bool, Unreadable> {
+    fn describe(&mut self, table: &str, batch: &RecordBatch) -> Result<bool, UnreadableRows> {
         if table != LossTotal::TABLE.name {
             self.found.0 += batch.num_rows() as u64;
         }
         if DESCRIPTION.contains(&table) { self.add(table, batch).map_err(damaged) } else { Ok(false) }
     }
 
-    fn read_frame(&mut self, segment: &SegmentReader, frame: &FrameRef) -> Result<(), Unreadable> {
+    fn read_frame(&mut self, segment: &SegmentReader, frame: &FrameRef) -> Result<(), UnreadableRows> {
         let (table, batch) = rows_of(segment, frame)?;
         let count = batch.num_rows();
         let batch = self.keys.first(&table, batch).map_err(damaged)?;
@@ -232,16 +232,16 @@ impl RunRows {
 }
 
 /// The reason why rows cannot be read, and its detail.
-type Unreadable = (&'static str, String);
+type UnreadableRows = (&'static str, String);
 
-fn damaged(error: impl Display) -> Unreadable {
+fn damaged(error: impl Display) -> UnreadableRows {
     ("damaged frame", error.to_string())
 }
 
 /// The rows of a frame, and the name of their table.
-fn rows_of(segment: &SegmentReader, frame: &FrameRef) -> Result<(String, RecordBatch), Unreadable> {
+fn rows_of(segment: &SegmentReader, frame: &FrameRef) -> Result<(String, RecordBatch), UnreadableRows> {
     match segment.read(frame).map_err(damaged)? {
-        Frame::Rows { table, batch } => Ok((table, batch)),
-        Frame::Requests { .. } | Frame::Pages { .. } => Err(damaged("it holds no rows")),
+        SegmentFrame::Rows { table, batch } => Ok((table, batch)),
+        SegmentFrame::Requests { .. } | SegmentFrame::Pages { .. } => Err(damaged("it holds no rows")),
     }
 }

@@ -2,19 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use stallmap_config::progress::Progress;
-use stallmap_config::{Instrument as Pass, RecordingOption};
+use stallmap_config::progress::RunProgress;
+use stallmap_config::{PassInstrument, RecordingOption};
 use stallmap_schema::capture::recording::RunFact;
 use stallmap_schema::id::{ModuleId, RunId};
 use stallmap_schema::tables::run::{Run, RunOption};
 use stallmap_schema::word::{Instrument, LossKind};
 
 use crate::hooks;
-use crate::loss::Losses;
-use crate::pairing::{self, Process};
-use crate::recording::{Folder, RunFolder};
-use crate::rows::{Bases, RunRows};
-use crate::summary::Counted;
+use crate::loss::LossTotals;
+use crate::pairing::{self, PairedProcess};
+use crate::recording::{OpenedRecording, RunFolder};
+use crate::rows::{IdBases, RunRows};
+use crate::summary::CountedAccesses;
 
 /// One run on its way into the capture.
 #[derive(Debug)]
@@ -22,13 +22,13 @@ pub(crate) struct RunState {
     pub(crate) row: Run,
     pub(crate) rows: RunRows,
     /// Offsets from the run's own identifiers to those of the capture.
-    pub(crate) bases: Bases,
+    pub(crate) bases: IdBases,
     /// True if the process reported that it had written everything.
     pub(crate) clean_end: bool,
     /// Rows of `gpu_activity`, which are written before the summary is made.
     pub(crate) activity_count: u64,
     /// Sums of the rows of `access_summary`.
-    pub(crate) counted: Counted,
+    pub(crate) counted: CountedAccesses,
     /// Index among the folder's runs.
     pub(crate) folder_index: usize,
     /// The modules that its samples name by CUPTI's CRC: of the cubins as this run loaded them.
@@ -57,14 +57,14 @@ impl RunState {
     }
 
     /// Reads the run's rows. Its identifiers count on from the bases, which are then those of the next run.
-    pub(crate) fn read(&mut self, folder: &Folder, bases: &mut Bases, losses: &mut Losses) {
+    pub(crate) fn read(&mut self, folder: &OpenedRecording, bases: &mut IdBases, losses: &mut LossTotals) {
         self.read_rows(folder, losses);
         let next = bases.after(&self.rows.last_ids());
         self.bases = std::mem::replace(bases, next);
         self.rows.globalize(self.row.run_id, &self.bases);
     }
 
-    fn read_rows(&mut self, folder: &Folder, losses: &mut Losses) {
+    fn read_rows(&mut self, folder: &OpenedRecording, losses: &mut LossTotals) {
         if let Some(segment) = folder.segment(self.folder_index) {
             self.rows.read(segment, self.row.run_id, losses);
         }
@@ -72,7 +72,7 @@ impl RunState {
 }
 
 /// Opens every run of a recording: what describes it is read, and the rest with [`RunState::read`].
-pub(crate) fn open(folder: &Folder, losses: &mut Losses) -> Vec<RunState> {
+pub(crate) fn open(folder: &OpenedRecording, losses: &mut LossTotals) -> Vec<RunState> {
     let mut runs = open_as(folder, (1..).map(RunId), losses);
     refer(&mut runs, folder, losses);
     for (part, failures) in folder.hook_failures() {
@@ -84,7 +84,11 @@ pub(crate) fn open(folder: &Folder, losses: &mut Losses) -> Vec<RunState> {
 }
 
 /// Reads the runs of a folder that replayed launches of a capture, under these numbers.
-pub(crate) fn read_replays(folder: &Folder, ids: Vec<RunId>, losses: &mut Losses) -> Vec<RunState> {
+pub(crate) fn read_replays(
+    folder: &OpenedRecording,
+    ids: Vec<RunId>,
+    losses: &mut LossTotals,
+) -> Vec<RunState> {
     let mut runs = open_as(folder, ids.into_iter(), losses);
     for run in &mut runs {
         run.read_rows(folder, losses);
@@ -93,7 +97,11 @@ pub(crate) fn read_replays(folder: &Folder, ids: Vec<RunId>, losses: &mut Losses
     runs
 }
 
-fn open_as(folder: &Folder, ids: impl Iterator<Item = RunId>, losses: &mut Losses) -> Vec<RunState> {
+fn open_as(
+    folder: &OpenedRecording,
+    ids: impl Iterator<Item = RunId>,
+    losses: &mut LossTotals,
+) -> Vec<RunState> {
     ids.zip(folder.runs.iter().enumerate())
         .map(|(run_id, (index, run))| open_run(run_id, index, run, folder, losses))
         .collect()
@@ -103,8 +111,8 @@ fn open_run(
     run_id: RunId,
     folder_index: usize,
     run: &RunFolder,
-    folder: &Folder,
-    losses: &mut Losses,
+    folder: &OpenedRecording,
+    losses: &mut LossTotals,
 ) -> RunState {
     let mut rows = match &run.segment {
         Ok(segment) => RunRows::open(segment, run_id, losses),
@@ -142,14 +150,14 @@ fn open_run(
             crcs.entry(crc).or_default().insert(row.module_id);
         }
     }
-    let (bases, unusable) = (Bases::default(), BTreeMap::new());
+    let (bases, unusable) = (IdBases::default(), BTreeMap::new());
     RunState {
         row,
         rows,
         bases,
         clean_end,
         activity_count: 0,
-        counted: Counted::default(),
+        counted: CountedAccesses::default(),
         folder_index,
         crcs,
         unusable,
@@ -157,7 +165,12 @@ fn open_run(
 }
 
 /// Counts what a process had recorded that is not among the rows and frames found.
-fn lose_unwritten(run_id: RunId, progress: &Progress, (rows, frames): (u64, u64), losses: &mut Losses) {
+fn lose_unwritten(
+    run_id: RunId,
+    progress: &RunProgress,
+    (rows, frames): (u64, u64),
+    losses: &mut LossTotals,
+) {
     let (missing_rows, missing_frames) = progress.missing(rows, frames);
     let (unwritten_rows, unwritten_frames) = progress.unwritten(rows, frames);
     for (reason, count) in [
@@ -178,7 +191,7 @@ const ALONE: [(Instrument, &str); 3] = [
 
 /// The runs of a later pass refer to the first pass's run of the same process. See [`pairing`]. Every other run is its
 /// own reference, and is counted where it launched something and the other pass has processes to find it among.
-fn refer(runs: &mut [RunState], folder: &Folder, losses: &mut Losses) {
+fn refer(runs: &mut [RunState], folder: &OpenedRecording, losses: &mut LossTotals) {
     for run in runs.iter_mut() {
         run.row.reference_run_id = run.row.run_id;
     }
@@ -208,8 +221,8 @@ fn refer(runs: &mut [RunState], folder: &Folder, losses: &mut Losses) {
     }
 }
 
-fn processes<'a>(runs: &'a [&mut RunState], folder: &Folder) -> Vec<Process<'a>> {
-    let process = |run: &'a &mut RunState| Process {
+fn processes<'a>(runs: &'a [&mut RunState], folder: &OpenedRecording) -> Vec<PairedProcess<'a>> {
+    let process = |run: &'a &mut RunState| PairedProcess {
         rank: run.row.rank,
         part: folder.runs.get(run.folder_index).map_or(0, |run| run.part),
         role: (&run.row.program, &run.row.arguments),
@@ -241,16 +254,16 @@ fn apply_facts(row: &mut Run, facts: &[RunFact]) -> bool {
 }
 
 /// A run whose own row was lost.
-fn unseen_run(run_id: RunId, run: &RunFolder, folder: &Folder) -> Run {
+fn unseen_run(run_id: RunId, run: &RunFolder, folder: &OpenedRecording) -> Run {
     let recording = folder.recording(run);
     Run {
         run_id,
         instrument: match run.name.instrument {
-            Pass::Accesses => Instrument::Accesses,
-            Pass::PcSamples => Instrument::PcSamples,
-            Pass::Counters => Instrument::Counters,
-            Pass::Native => Instrument::Native,
-            Pass::Timeline => Instrument::Timeline,
+            PassInstrument::Accesses => Instrument::Accesses,
+            PassInstrument::PcSamples => Instrument::PcSamples,
+            PassInstrument::Counters => Instrument::Counters,
+            PassInstrument::Native => Instrument::Native,
+            PassInstrument::Timeline => Instrument::Timeline,
         },
         reference_run_id: run_id,
         program: recording.program.clone(),

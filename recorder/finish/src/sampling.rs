@@ -11,13 +11,13 @@ use stallmap_schema::id::{FunctionId, KernelId, ModuleId};
 use stallmap_schema::tables::launch::LaunchRun;
 use stallmap_schema::word::LossKind;
 
-use crate::code::Modules;
-use crate::loss::Losses;
-use crate::rows::{RawSamples, Sample};
+use crate::code::RecordedModules;
+use crate::loss::LossTotals;
+use crate::rows::{InternedSample, RawSamples};
 use crate::runs::RunState;
 
-use self::merged::{Merged, sum};
-pub(crate) use self::merged::{Sampled, Samples};
+use self::merged::{MergedSample, sum};
+pub(crate) use self::merged::{MergedSamples, SampledCode};
 
 const STALLED: &str = "smsp__pcsamp_warps_issue_stalled_";
 const NOT_ISSUED: &str = "_not_issued";
@@ -30,7 +30,7 @@ const SUM_ROWS: usize = 1 << 20;
 
 /// The meaning of a raw sample's number.
 #[derive(Clone, Copy, Debug)]
-enum Counter {
+enum SampleCounter {
     Samples(u32),
     NotIssued(u32),
     Taken,
@@ -46,20 +46,20 @@ fn reason(name: &str) -> Option<(&str, bool)> {
     Some(short.strip_suffix(NOT_ISSUED).map_or((short, false), |short| (short, true)))
 }
 
-struct Merger<'a> {
+struct SampleMerger<'a> {
     raw: &'a RawSamples,
     /// The meaning of each name, by the name's number.
-    counters: Vec<Counter>,
+    counters: Vec<SampleCounter>,
     /// The run's own: a replay loads cubins that are not as the program loaded them.
     crcs: BTreeMap<u64, BTreeSet<ModuleId>>,
-    code: Sampled<'a>,
+    code: SampledCode<'a>,
     /// Functions of a name in modules of a CRC, which does not cover the code: several modules may share it.
     functions: BTreeMap<(u64, u32), Vec<FunctionId>>,
 }
 
 /// A launch's totals: samples collected, and the hardware's own counts.
 #[derive(Default)]
-struct Totals {
+struct SampleTotals {
     collected: u64,
     taken: Option<u64>,
     dropped: Option<u64>,
@@ -68,34 +68,34 @@ struct Totals {
     unusable: u64,
 }
 
-impl Merger<'_> {
-    fn merge(mut self, run: &mut RunState, losses: &mut Losses) -> Vec<Merged> {
+impl SampleMerger<'_> {
+    fn merge(mut self, run: &mut RunState, losses: &mut LossTotals) -> Vec<MergedSample> {
         let run_id = run.run_id();
-        let launches = Launches::new(&run.rows.launch_runs);
-        let mut totals: BTreeMap<u64, Totals> = BTreeMap::new();
-        let mut rows: Vec<Merged> = Vec::new();
+        let launches = SampledLaunches::new(&run.rows.launch_runs);
+        let mut totals: BTreeMap<u64, SampleTotals> = BTreeMap::new();
+        let mut rows: Vec<MergedSample> = Vec::new();
         let mut summed = 0;
         let mut unknown_launch = 0;
         for sample in &self.raw.samples {
-            let counter = self.counters.get(sample.reason as usize).copied().unwrap_or(Counter::Taken);
+            let counter = self.counters.get(sample.reason as usize).copied().unwrap_or(SampleCounter::Taken);
             let Some((ordinal, kernel_id)) = launches.of(sample) else {
-                if matches!(counter, Counter::Samples(_)) {
+                if matches!(counter, SampleCounter::Samples(_)) {
                     unknown_launch += sample.samples;
                 }
                 continue;
             };
             let total = totals.entry(ordinal).or_default();
             let (number, samples, samples_not_issued) = match counter {
-                Counter::Taken => {
+                SampleCounter::Taken => {
                     *total.taken.get_or_insert(0) += sample.samples;
                     continue;
                 }
-                Counter::Dropped => {
+                SampleCounter::Dropped => {
                     *total.dropped.get_or_insert(0) += sample.samples;
                     continue;
                 }
-                Counter::Samples(number) => (number, sample.samples, 0),
-                Counter::NotIssued(number) => (number, 0, sample.samples),
+                SampleCounter::Samples(number) => (number, sample.samples, 0),
+                SampleCounter::NotIssued(number) => (number, 0, sample.samples),
             };
             total.collected += samples;
             if run.unusable.contains_key(&ordinal) {
@@ -113,7 +113,7 @@ impl Merger<'_> {
                 rows = sum(rows);
                 summed = rows.len();
             }
-            rows.push(Merged {
+            rows.push(MergedSample {
                 key: (kernel_id, function_id, pc, number),
                 run_id,
                 samples,
@@ -147,19 +147,19 @@ impl Merger<'_> {
 pub(crate) fn functions_of<'a>(
     module_ids: Option<&'a BTreeSet<ModuleId>>,
     name: &'a str,
-    modules: &'a Modules,
+    modules: &'a RecordedModules,
 ) -> impl Iterator<Item = FunctionId> + 'a {
     let of_name = move |module_id: &ModuleId| hash::function_id(*module_id, name);
     module_ids.into_iter().flatten().map(of_name).filter(|function_id| modules.knows(*function_id))
 }
 
 /// The launches of a run, as its samples name them.
-struct Launches {
+struct SampledLaunches {
     by_correlation: BTreeMap<u64, (u64, KernelId)>,
     by_ordinal: BTreeMap<u64, KernelId>,
 }
 
-impl Launches {
+impl SampledLaunches {
     fn new(rows: &[LaunchRun]) -> Self {
         let by_correlation = |row: &LaunchRun| Some((row.correlation_id?, (row.ordinal, row.kernel_id)));
         Self {
@@ -169,7 +169,7 @@ impl Launches {
     }
 
     /// The launch of a sample: its ordinal, and its identifier in the capture.
-    fn of(&self, sample: &Sample) -> Option<(u64, KernelId)> {
+    fn of(&self, sample: &InternedSample) -> Option<(u64, KernelId)> {
         match sample.ordinal {
             Some(ordinal) => Some((ordinal, *self.by_ordinal.get(&ordinal)?)),
             None => self.by_correlation.get(&sample.correlation_id).copied(),
@@ -179,9 +179,9 @@ impl Launches {
 
 /// Gives launches the function in which their samples found the kernel: the recorder knows its name, and several modules
 /// may share it. Launches whose samples disagree keep theirs.
-pub(crate) fn correct_functions(run: &mut RunState, modules: &Modules) {
+pub(crate) fn correct_functions(run: &mut RunState, modules: &RecordedModules) {
     let rows = &mut run.rows;
-    let launches = Launches::new(&rows.launch_runs);
+    let launches = SampledLaunches::new(&rows.launch_runs);
     let of_launch: BTreeMap<KernelId, &str> =
         rows.launches.iter().map(|launch| (launch.kernel_id, modules.name(launch.function_id))).collect();
     let mut named: BTreeMap<(u64, u32), Vec<FunctionId>> = BTreeMap::new();
@@ -214,9 +214,14 @@ pub(crate) fn correct_functions(run: &mut RunState, modules: &Modules) {
 
 /// Fills the counts of launches from the samples themselves: those that CUPTI hands over at the end of one launch may
 /// belong to another. The run's own total of samples is compared with those that arrived.
-fn count(run: &mut RunState, totals: &BTreeMap<u64, Totals>, of_no_launch: u64, losses: &mut Losses) {
+fn count(
+    run: &mut RunState,
+    totals: &BTreeMap<u64, SampleTotals>,
+    of_no_launch: u64,
+    losses: &mut LossTotals,
+) {
     let run_id = run.run_id();
-    let nothing = Totals::default();
+    let nothing = SampleTotals::default();
     let (mut reported, mut arrived) = (0, of_no_launch);
     for row in &mut run.rows.launch_runs {
         let total = totals.get(&row.ordinal).unwrap_or(&nothing);

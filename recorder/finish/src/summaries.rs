@@ -10,16 +10,16 @@ use stallmap_schema::tables::memory::{AccessHistogram, AccessSummary};
 use stallmap_schema::word::{AccessKind, LanePattern, LossKind, Space};
 
 use crate::code::CodeMap;
-use crate::loss::Losses;
+use crate::loss::LossTotals;
 use crate::runs::RunState;
 
 /// The key of a row, in the table's order.
-type Key = (KernelId, FunctionId, Pc, AccessKind, Space, Option<Address>);
+type SummaryKey = (KernelId, FunctionId, Pc, AccessKind, Space, Option<Address>);
 
 /// The rows of a run. Its launches know from then on how many of their requests are not in rows.
-pub(crate) fn take(run: &mut RunState, code: &CodeMap, losses: &mut Losses) -> Vec<AccessSummary> {
+pub(crate) fn take(run: &mut RunState, code: &CodeMap, losses: &mut LossTotals) -> Vec<AccessSummary> {
     let run_id = run.run_id();
-    let mut rows: BTreeMap<Key, AccessSummary> = BTreeMap::new();
+    let mut rows: BTreeMap<SummaryKey, AccessSummary> = BTreeMap::new();
     let mut totals: BTreeMap<KernelId, u64> = BTreeMap::new();
     for count in std::mem::take(&mut run.rows.access_counts) {
         let total = totals.entry(count.kernel_id).or_default();
@@ -56,7 +56,11 @@ pub(crate) fn take(run: &mut RunState, code: &CodeMap, losses: &mut Losses) -> V
 type ShapeKey = (KernelId, FunctionId, Pc, &'static str, &'static str, u8, LanePattern, bool, u32);
 
 /// The rows of `access_histogram` of a run.
-pub(crate) fn take_shapes(run: &mut RunState, code: &CodeMap, losses: &mut Losses) -> Vec<AccessHistogram> {
+pub(crate) fn take_shapes(
+    run: &mut RunState,
+    code: &CodeMap,
+    losses: &mut LossTotals,
+) -> Vec<AccessHistogram> {
     let run_id = run.run_id();
     let mut rows: BTreeMap<ShapeKey, AccessHistogram> = BTreeMap::new();
     for count in std::mem::take(&mut run.rows.shape_counts) {
@@ -71,7 +75,7 @@ pub(crate) fn take_shapes(run: &mut RunState, code: &CodeMap, losses: &mut Losse
 }
 
 /// Launches refer to launches whose accesses are in the capture, or to none.
-pub(crate) fn settle_models(run: &mut RunState, losses: &mut Losses) {
+pub(crate) fn settle_models(run: &mut RunState, losses: &mut LossTotals) {
     let recorded = run.rows.launch_runs.iter().filter(|row| row.recorded);
     let recorded: BTreeSet<KernelId> = recorded.map(|row| row.kernel_id).collect();
     let run_id = run.run_id();
@@ -175,7 +179,7 @@ fn row(count: &AccessCount, ordinal: u64, code: &CodeMap) -> Result<AccessSummar
     })
 }
 
-fn key(row: &AccessSummary) -> Key {
+fn key(row: &AccessSummary) -> SummaryKey {
     (row.kernel_id, row.function_id, row.pc, row.kind, row.space, row.block_address)
 }
 

@@ -14,7 +14,7 @@ use crate::runs::RunState;
 
 /// Progress of finalizing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
+pub struct FinishProgress {
     /// The current stage.
     pub stage: &'static str,
     /// Units done.
@@ -25,7 +25,7 @@ pub struct Progress {
 
 /// Contents and losses of a finalized recording.
 #[derive(Clone, Debug)]
-pub struct Summary {
+pub struct FinishSummary {
     /// The capture.
     pub output: PathBuf,
     /// Its bytes.
@@ -55,7 +55,7 @@ pub struct BundleSummary {
 
 /// Accesses that were counted on the GPU, with those of them that have rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counted {
+pub struct CountedAccesses {
     /// Warp requests.
     pub request_count: u64,
     /// Lane accesses in them.
@@ -78,7 +78,7 @@ pub struct RunSummary {
     /// Lane accesses in them.
     pub lane_access_count: u64,
     /// Accesses that were counted.
-    pub counted: Counted,
+    pub counted: CountedAccesses,
     /// Samples taken, the dropped ones too.
     pub sample_count: u64,
     /// Work of the GPUs with its measured time.
@@ -91,7 +91,7 @@ pub struct RunSummary {
     pub experiment_count: u64,
 }
 
-impl Summary {
+impl FinishSummary {
     pub(crate) fn new(runs: Vec<RunSummary>, losses: Vec<Loss>, manifest: Manifest, output: &Path) -> Self {
         let bytes = output.metadata().map_or(0, |metadata| metadata.len());
         let bundles = BundleSummary::default();

@@ -7,12 +7,12 @@ use stallmap_schema::tables::tensor::{Op, OpTensor, Storage, Tensor};
 use stallmap_schema::word::LossKind;
 
 use crate::lives;
-use crate::loss::Losses;
+use crate::loss::LossTotals;
 use crate::rows::once;
 use crate::runs::RunState;
 
 /// Completes a run's ops, storages and tensors, and closes references to rows that are not there.
-pub(crate) fn complete(run: &mut RunState, losses: &mut Losses) {
+pub(crate) fn complete(run: &mut RunState, losses: &mut LossTotals) {
     let run_id = run.run_id();
     let rows = &mut run.rows;
     let events = std::mem::take(&mut rows.storage_events);
@@ -49,7 +49,7 @@ fn name_tensors(run: &mut RunState) {
     }
 }
 
-fn close_references(run: &mut RunState, losses: &mut Losses) {
+fn close_references(run: &mut RunState, losses: &mut LossTotals) {
     let run_id = run.run_id();
     let rows = &mut run.rows;
     let ops: BTreeSet<OpId> = rows.ops.iter().map(|op| op.op_id).collect();

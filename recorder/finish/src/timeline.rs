@@ -8,12 +8,12 @@ use stallmap_schema::tables::activity::GpuActivity;
 use stallmap_schema::tables::launch::Launch;
 use stallmap_schema::word::{ActivityKind, Instrument, LossKind};
 
-use crate::loss::Losses;
+use crate::loss::LossTotals;
 use crate::runs::RunState;
 
 /// Turns the records of a run into rows of `gpu_activity`, whose launches are the run's own. Launches get the streams of
 /// their kernels.
-pub(crate) fn settle(run: &mut RunState, losses: &mut Losses) {
+pub(crate) fn settle(run: &mut RunState, losses: &mut LossTotals) {
     if run.row.instrument != Instrument::Timeline && run.rows.raw_activities.is_empty() {
         return;
     }
@@ -23,7 +23,7 @@ pub(crate) fn settle(run: &mut RunState, losses: &mut Losses) {
     let names: BTreeMap<u64, String> = names.into_iter().map(|name| (name.name_id, name.name)).collect();
     let mut streams: BTreeMap<(u32, u32), u32> = BTreeMap::new();
     let mut ran_on: BTreeMap<KernelId, u32> = BTreeMap::new();
-    let launches = Calls::of(run).assign(&records, &names);
+    let launches = LaunchCalls::of(run).assign(&records, &names);
     for ((activity_id, record), kernel_id) in (0..).zip(records).zip(launches) {
         let next = u32::try_from(streams.len()).unwrap_or(u32::MAX);
         let stream_id = record
@@ -73,7 +73,7 @@ fn row(run_id: RunId, activity_id: u64, record: &RawActivity) -> GpuActivity {
 }
 
 /// A recorded launch of a call.
-struct Launched {
+struct CallLaunch {
     kernel_id: KernelId,
     /// Its node, where a graph launched it.
     node: Option<u32>,
@@ -82,25 +82,25 @@ struct Launched {
 }
 
 /// The recorded launches of each call, and the numbers of graph nodes.
-struct Calls {
+struct LaunchCalls {
     /// By CUPTI's correlation id, in the order of their ordinals.
-    launches: BTreeMap<u64, Vec<Launched>>,
+    launches: BTreeMap<u64, Vec<CallLaunch>>,
     /// The node of each of CUPTI's numbers.
     nodes: BTreeMap<u64, u32>,
     /// Mangled names of functions, where they are known.
     names: BTreeMap<FunctionId, String>,
 }
 
-impl Calls {
+impl LaunchCalls {
     fn of(run: &RunState) -> Self {
         let names = run.rows.code_ranges.iter().map(|range| (range.function_id, range.name.clone()));
         let rows: BTreeMap<KernelId, &Launch> =
             run.rows.launches.iter().map(|launch| (launch.kernel_id, launch)).collect();
-        let mut launches: BTreeMap<u64, Vec<Launched>> = BTreeMap::new();
+        let mut launches: BTreeMap<u64, Vec<CallLaunch>> = BTreeMap::new();
         for row in run.rows.launch_runs.iter().filter(|row| row.recorded) {
             let Some(correlation) = row.correlation_id else { continue };
             let launch = rows.get(&row.kernel_id);
-            launches.entry(correlation).or_default().push(Launched {
+            launches.entry(correlation).or_default().push(CallLaunch {
                 kernel_id: row.kernel_id,
                 node: launch.and_then(|launch| launch.graph_node),
                 function_id: launch.map(|launch| launch.function_id),

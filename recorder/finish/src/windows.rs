@@ -11,9 +11,9 @@ use stallmap_schema::id::{FunctionId, KernelId};
 use stallmap_schema::tables::launch::Launch;
 use stallmap_schema::word::{ActivityKind, LossKind};
 
-use crate::code::{Executions, Modules};
-use crate::loss::Losses;
-use crate::rows::Sample;
+use crate::code::{KernelExecutions, RecordedModules};
+use crate::loss::LossTotals;
+use crate::rows::InternedSample;
 use crate::runs::RunState;
 use crate::sampling::functions_of;
 
@@ -24,7 +24,7 @@ const LATE_NS: i64 = 250_000_000;
 
 /// A kernel that ran.
 #[derive(Clone, Copy, Debug)]
-struct Ran {
+struct TimedKernel {
     /// Its launch. Null where that was not selected.
     ordinal: Option<u64>,
     /// Its function, where that is known.
@@ -37,7 +37,7 @@ struct Ran {
 }
 
 /// Gives samples that have a window their launches.
-pub(crate) fn assign(run: &mut RunState, modules: &Modules, losses: &mut Losses) {
+pub(crate) fn assign(run: &mut RunState, modules: &RecordedModules, losses: &mut LossTotals) {
     if run.rows.samples.samples.iter().all(|sample| sample.window.is_none()) {
         return;
     }
@@ -45,10 +45,10 @@ pub(crate) fn assign(run: &mut RunState, modules: &Modules, losses: &mut Losses)
     let windows: BTreeMap<u32, SampleWindow> =
         windows.into_iter().map(|window| (window.window_id, window)).collect();
     let kernels = kernels(run, modules);
-    let everything: Vec<Ran> = kernels.values().flatten().copied().collect();
-    let mut executions = Executions::new(modules);
-    let mut executed: BTreeMap<(u64, u32), Vec<Ran>> = BTreeMap::new();
-    let mut groups: BTreeMap<(u32, u64, u32), Vec<Sample>> = BTreeMap::new();
+    let everything: Vec<TimedKernel> = kernels.values().flatten().copied().collect();
+    let mut executions = KernelExecutions::new(modules);
+    let mut executed: BTreeMap<(u64, u32), Vec<TimedKernel>> = BTreeMap::new();
+    let mut groups: BTreeMap<(u32, u64, u32), Vec<InternedSample>> = BTreeMap::new();
     let mut samples = Vec::new();
     for sample in std::mem::take(&mut run.rows.samples.samples) {
         match sample.window {
@@ -63,7 +63,7 @@ pub(crate) fn assign(run: &mut RunState, modules: &Modules, losses: &mut Losses)
         let candidates = executed.entry((crc, function)).or_insert_with(|| {
             let name = run.rows.samples.name(function);
             let functions: Vec<FunctionId> = functions_of(run.crcs.get(&crc), name, modules).collect();
-            let mut may = |ran: &&Ran| {
+            let mut may = |ran: &&TimedKernel| {
                 let Some(kernel) = ran.kernel.filter(|_| !functions.is_empty()) else { return true };
                 functions.iter().any(|function| executions.may(kernel, *function))
             };
@@ -76,8 +76,10 @@ pub(crate) fn assign(run: &mut RunState, modules: &Modules, losses: &mut Losses)
         }
         for part in divide(&group, &shares) {
             match part {
-                (Some(Ran { ordinal: None, .. }), sample) => unselected += sample.samples,
-                (ran, sample) => samples.push(Sample { ordinal: ran.and_then(|ran| ran.ordinal), ..sample }),
+                (Some(TimedKernel { ordinal: None, .. }), sample) => unselected += sample.samples,
+                (ran, sample) => {
+                    samples.push(InternedSample { ordinal: ran.and_then(|ran| ran.ordinal), ..sample });
+                }
             }
         }
     }
@@ -90,7 +92,7 @@ pub(crate) fn assign(run: &mut RunState, modules: &Modules, losses: &mut Losses)
 
 /// The kernels that ran, by their function's name, in the order of time. Of those that were not selected no grid is
 /// known.
-fn kernels(run: &RunState, modules: &Modules) -> BTreeMap<String, Vec<Ran>> {
+fn kernels(run: &RunState, modules: &RecordedModules) -> BTreeMap<String, Vec<TimedKernel>> {
     let count = |count: i32| u64::try_from(count).unwrap_or(u64::MAX);
     let multiprocessors = run.rows.devices.iter().map(|row| (row.device_id, count(row.multiprocessor_count)));
     let multiprocessors: BTreeMap<i32, u64> = multiprocessors.collect();
@@ -98,7 +100,7 @@ fn kernels(run: &RunState, modules: &Modules) -> BTreeMap<String, Vec<Ran>> {
     let ordinals: BTreeMap<KernelId, u64> = runs.iter().map(|row| (row.kernel_id, row.ordinal)).collect();
     let launches: BTreeMap<KernelId, &Launch> =
         run.rows.launches.iter().map(|row| (row.kernel_id, row)).collect();
-    let mut kernels: BTreeMap<String, Vec<Ran>> = BTreeMap::new();
+    let mut kernels: BTreeMap<String, Vec<TimedKernel>> = BTreeMap::new();
     for activity in run.rows.activities.iter().filter(|row| row.kind == ActivityKind::Kernel) {
         let launch = activity.kernel_id.and_then(|kernel_id| launches.get(&kernel_id));
         let own = launch.map(|launch| modules.name(launch.function_id));
@@ -106,7 +108,7 @@ fn kernels(run: &RunState, modules: &Modules) -> BTreeMap<String, Vec<Ran>> {
         let most = activity.device_id.and_then(|device_id| multiprocessors.get(&device_id));
         let grid = launch.map_or([1; 3], |launch| [launch.grid_x, launch.grid_y, launch.grid_z]);
         let blocks: u64 = grid.iter().map(|&blocks| u64::from(blocks)).product();
-        kernels.entry(name.to_owned()).or_default().push(Ran {
+        kernels.entry(name.to_owned()).or_default().push(TimedKernel {
             ordinal: activity.kernel_id.and_then(|kernel_id| ordinals.get(&kernel_id).copied()),
             kernel: launch.map(|launch| launch.function_id),
             device_id: activity.device_id,
@@ -120,9 +122,9 @@ fn kernels(run: &RunState, modules: &Modules) -> BTreeMap<String, Vec<Ran>> {
 
 /// The kernels that a window's samples may be of, each with its weight. Samples may come late: where none ran in the
 /// window, those shortly before it.
-fn shares(candidates: &[Ran], window: &SampleWindow) -> Vec<(Ran, f64)> {
+fn shares(candidates: &[TimedKernel], window: &SampleWindow) -> Vec<(TimedKernel, f64)> {
     let from = |begin_ns: i64| {
-        let share = move |ran: &Ran| {
+        let share = move |ran: &TimedKernel| {
             let is_there = ran.device_id.is_none_or(|device_id| device_id == window.device_id)
                 && ran.begin_ns < window.end_ns
                 && ran.end_ns >= begin_ns
@@ -140,7 +142,10 @@ fn shares(candidates: &[Ran], window: &SampleWindow) -> Vec<(Ran, f64)> {
 
 /// Divides samples among kernels, in whole samples. The remainder of one row goes to the kernels that got least of the
 /// rows before.
-fn divide(group: &[Sample], shares: &[(Ran, f64)]) -> Vec<(Option<Ran>, Sample)> {
+fn divide(
+    group: &[InternedSample],
+    shares: &[(TimedKernel, f64)],
+) -> Vec<(Option<TimedKernel>, InternedSample)> {
     if shares.is_empty() {
         return group.iter().map(|sample| (None, *sample)).collect();
     }
@@ -155,7 +160,7 @@ fn divide(group: &[Sample], shares: &[(Ran, f64)]) -> Vec<(Option<Ran>, Sample)>
         }
         let given = give(sample.samples, &mut due);
         let of = shares.iter().zip(given).filter(|(_, given)| *given > 0);
-        parts.extend(of.map(|((ran, _), samples)| (Some(*ran), Sample { samples, ..*sample })));
+        parts.extend(of.map(|((ran, _), samples)| (Some(*ran), InternedSample { samples, ..*sample })));
     }
     parts
 }
@@ -188,13 +193,13 @@ mod tests {
 
     use super::*;
 
-    fn ran(ordinal: u64, begin_ns: i64, end_ns: i64) -> Ran {
-        Ran { ordinal: Some(ordinal), kernel: None, device_id: Some(0), begin_ns, end_ns, blocks: 1 }
+    fn ran(ordinal: u64, begin_ns: i64, end_ns: i64) -> TimedKernel {
+        TimedKernel { ordinal: Some(ordinal), kernel: None, device_id: Some(0), begin_ns, end_ns, blocks: 1 }
     }
 
-    fn sample(samples: u64) -> Sample {
+    fn sample(samples: u64) -> InternedSample {
         let (function, pc, reason) = (0, Pc(0), 0);
-        Sample {
+        InternedSample {
             correlation_id: 0,
             cubin_crc: 1,
             function,
@@ -216,7 +221,7 @@ mod tests {
         let candidates = [
             ran(1, 0, 100 * ms),
             ran(2, 100 * ms, 400 * ms),
-            Ran { device_id: Some(1), ..ran(3, 0, 400 * ms) },
+            TimedKernel { device_id: Some(1), ..ran(3, 0, 400 * ms) },
         ];
         let of = |begin_ms: i64, end_ms: i64| -> Vec<(u64, f64)> {
             let found = shares(&candidates, &window(begin_ms * ms, end_ms * ms)).into_iter();
@@ -234,8 +239,8 @@ mod tests {
             counts in prop::collection::vec(0..50_u64, 1..20),
             weights in prop::collection::vec(0.001..100.0_f64, 1..12),
         ) {
-            let group: Vec<Sample> = counts.iter().map(|&count| sample(count)).collect();
-            let shares: Vec<(Ran, f64)> =
+            let group: Vec<InternedSample> = counts.iter().map(|&count| sample(count)).collect();
+            let shares: Vec<(TimedKernel, f64)> =
                 (0..).zip(&weights).map(|(at, &weight)| (ran(at, 0, 1), weight)).collect();
             let parts = divide(&group, &shares);
             let all: u64 = counts.iter().sum();

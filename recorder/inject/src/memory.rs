@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use stallmap_session::guard;
 
 #[global_allocator]
-static ALLOCATOR: Careful = Careful;
+static ALLOCATOR: GuardedAllocator = GuardedAllocator;
 
 /// Addresses, of which the C library makes a mapping of their own. No page is touched: they cost no memory.
 const SPARE: Layout = match Layout::from_size_align(64 << 20, 16) {
@@ -32,9 +32,9 @@ pub(crate) fn set_aside() {
     }
 }
 
-struct Careful;
+struct GuardedAllocator;
 
-impl Careful {
+impl GuardedAllocator {
     /// Allocates, for a second time with what was set aside.
     fn try_twice(allocate: impl Fn() -> *mut u8) -> *mut u8 {
         let place = allocate();
@@ -53,7 +53,7 @@ impl Careful {
 }
 
 // SAFETY: every call goes to the system's allocator with the arguments as they came.
-unsafe impl GlobalAlloc for Careful {
+unsafe impl GlobalAlloc for GuardedAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: by this function's contract.
         Self::try_twice(|| unsafe { System.alloc(layout) })

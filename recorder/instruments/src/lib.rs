@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use stallmap_config::Instrument;
+use stallmap_config::PassInstrument;
 use stallmap_schema::capture::recording::GAVE_WAY;
 use stallmap_schema::word::LossKind;
 
@@ -13,7 +13,7 @@ use stallmap_session::guard::say;
 use stallmap_session::session;
 
 /// Set once by [`attach`].
-static ATTACHED: OnceLock<Option<Instrument>> = OnceLock::new();
+static ATTACHED: OnceLock<Option<PassInstrument>> = OnceLock::new();
 static ENDED: AtomicBool = AtomicBool::new(false);
 
 /// Attaches the session's instrument, once. Returns whether it is attached.
@@ -22,11 +22,11 @@ pub fn attach() -> bool {
     let attached = ATTACHED.get_or_init(|| {
         let instrument = session::config()?.instrument;
         let (attached, what) = match instrument {
-            Instrument::Accesses => (sanitizer::attach(), "memory accesses"),
-            Instrument::PcSamples => (pc_sampling::attach(), "stall samples"),
-            Instrument::Timeline => (pc_sampling::attach(), "times"),
+            PassInstrument::Accesses => (sanitizer::attach(), "memory accesses"),
+            PassInstrument::PcSamples => (pc_sampling::attach(), "stall samples"),
+            PassInstrument::Timeline => (pc_sampling::attach(), "times"),
             // The replayer measures these itself.
-            Instrument::Counters | Instrument::Native => (Ok(()), "replays"),
+            PassInstrument::Counters | PassInstrument::Native => (Ok(()), "replays"),
         };
         match attached {
             Ok(()) => Some(instrument),
@@ -43,21 +43,21 @@ pub fn attach() -> bool {
 /// Leaves NVIDIA's profiling interface to a profiler of the program's own that is about to start, where the instrument can.
 pub fn give_way(profiler: &str) {
     match session::config().map(|config| config.instrument) {
-        Some(Instrument::PcSamples | Instrument::Timeline) => {
+        Some(PassInstrument::PcSamples | PassInstrument::Timeline) => {
             // An instrument that is not attached yet never will be.
             if ATTACHED.get_or_init(|| lose_to(profiler)).is_some() {
                 pc_sampling::give_way(profiler);
             }
         }
-        Some(Instrument::Accesses) => {
+        Some(PassInstrument::Accesses) => {
             let reason = "the program's own profiler cannot run with the recording of accesses";
             session::lose(LossKind::Source, reason, 1, Some(profiler.to_owned()));
         }
-        Some(Instrument::Counters | Instrument::Native) | None => {}
+        Some(PassInstrument::Counters | PassInstrument::Native) | None => {}
     }
 }
 
-fn lose_to(profiler: &str) -> Option<Instrument> {
+fn lose_to(profiler: &str) -> Option<PassInstrument> {
     session::lose(LossKind::Source, GAVE_WAY, 1, Some(profiler.to_owned()));
     None
 }
@@ -68,8 +68,8 @@ pub fn shut_down() {
         return;
     }
     match ATTACHED.get().copied().flatten() {
-        Some(Instrument::Accesses) => sanitizer::shut_down(),
-        Some(Instrument::PcSamples | Instrument::Timeline) => pc_sampling::shut_down(),
-        Some(Instrument::Counters | Instrument::Native) | None => {}
+        Some(PassInstrument::Accesses) => sanitizer::shut_down(),
+        Some(PassInstrument::PcSamples | PassInstrument::Timeline) => pc_sampling::shut_down(),
+        Some(PassInstrument::Counters | PassInstrument::Native) | None => {}
     }
 }

@@ -8,15 +8,15 @@ use stallmap_schema::tables::replay::Replay;
 use stallmap_schema::word::{Match, ReplayResult};
 use stallmap_session::session;
 
-use crate::memory::Comparison;
-use crate::plan::Outcome;
+use crate::memory::PageComparison;
+use crate::plan::ReplayOutcome;
 
 /// Stands for the part of a variable at a position among the compared pages: variables have no recorded address.
 const VARIABLE: u64 = 1 << 63;
 
 /// One replay that ran to its end.
 #[derive(Clone, Copy, Debug)]
-pub struct Attempt {
+pub struct ReplayAttempt {
     /// The launch's ordinal in this process.
     pub ordinal: u64,
     /// Its start.
@@ -29,23 +29,23 @@ pub struct Attempt {
 
 /// The replays of one launch.
 #[derive(Debug)]
-pub struct Attempts {
+pub struct ReplayAttempts {
     kernel_id: KernelId,
     is_translated: bool,
-    done: Vec<(Attempt, Compared)>,
+    done: Vec<(ReplayAttempt, ComparedAttempts)>,
     /// Hashes of the first replay's pages, and the positions at which a later one's differ.
     first_hashes: Vec<u64>,
     varying: BTreeSet<u64>,
 }
 
 #[derive(Debug)]
-struct Compared {
+struct ComparedAttempts {
     checked_page_count: u64,
     different: BTreeSet<u64>,
     near: BTreeSet<u64>,
 }
 
-impl Attempts {
+impl ReplayAttempts {
     /// None yet.
     pub fn new(kernel_id: KernelId, is_translated: bool) -> Self {
         let (first_hashes, varying) = (Vec::new(), BTreeSet::new());
@@ -53,7 +53,12 @@ impl Attempts {
     }
 
     /// Adds a replay with its effect on memory. `address` gives the recorded address of a compared page by position.
-    pub fn add(&mut self, attempt: Attempt, comparison: &Comparison, address: impl Fn(usize) -> Option<u64>) {
+    pub fn add(
+        &mut self,
+        attempt: ReplayAttempt,
+        comparison: &PageComparison,
+        address: impl Fn(usize) -> Option<u64>,
+    ) {
         let key = |position: usize| address(position).unwrap_or(VARIABLE | position as u64);
         if self.done.is_empty() {
             self.first_hashes.clone_from(&comparison.hashes);
@@ -63,7 +68,7 @@ impl Attempts {
         let keys = |positions: &[usize]| positions.iter().map(|&position| key(position)).collect();
         let (different, near) = (keys(&comparison.different), keys(&comparison.near));
         let checked_page_count = comparison.checked_page_count;
-        self.done.push((attempt, Compared { checked_page_count, different, near }));
+        self.done.push((attempt, ComparedAttempts { checked_page_count, different, near }));
         if session::next_ordinal() == attempt.ordinal {
             // No instrument saw the launch.
             emit_launch_run(self.kernel_id, session::take_ordinal(), attempt.begin_ns, true);
@@ -73,7 +78,12 @@ impl Attempts {
     /// Writes the rows. Pages that differ although they should not are unstable where replays without an instrument
     /// differ among themselves, those of this worker where it has none, and where sums by atomics differ in their last
     /// bits.
-    pub fn finish(&mut self, known: &BTreeMap<u64, BTreeSet<u64>>, is_native: bool, outcome: &mut Outcome) {
+    pub fn finish(
+        &mut self,
+        known: &BTreeMap<u64, BTreeSet<u64>>,
+        is_native: bool,
+        outcome: &mut ReplayOutcome,
+    ) {
         if is_native {
             outcome.unstable.clone_from(&self.varying);
         } else {
@@ -174,9 +184,9 @@ mod tests {
 
     #[test]
     fn pages_that_vary_between_repeats_are_found() {
-        let mut attempts = Attempts::new(KernelId(1), false);
-        let attempt = Attempt { ordinal: u64::MAX, begin_ns: 0, repeat: 0, duration_ns: None };
-        let comparison = |hashes: [u64; 3]| Comparison {
+        let mut attempts = ReplayAttempts::new(KernelId(1), false);
+        let attempt = ReplayAttempt { ordinal: u64::MAX, begin_ns: 0, repeat: 0, duration_ns: None };
+        let comparison = |hashes: [u64; 3]| PageComparison {
             checked_page_count: 3,
             different: vec![1],
             hashes: hashes.to_vec(),
@@ -185,7 +195,7 @@ mod tests {
         attempts.add(attempt, &comparison([1, 2, 3]), |at| (at < 2).then_some(at as u64 * 4096));
         attempts.add(attempt, &comparison([1, 9, 8]), |at| (at < 2).then_some(at as u64 * 4096));
         assert_eq!(attempts.varying, BTreeSet::from([4096, VARIABLE | 2]));
-        let mut outcome = Outcome::default();
+        let mut outcome = ReplayOutcome::default();
         attempts.finish(&BTreeMap::new(), true, &mut outcome);
         assert_eq!((outcome.repeats, outcome.good), (2, 2));
     }

@@ -8,10 +8,10 @@ use stallmap_schema::id::{FunctionId, KernelId, ModuleId, RunId};
 use stallmap_schema::tables::code::{Function, Module};
 use stallmap_schema::tables::launch::{Launch, LaunchParameter};
 use stallmap_schema::tables::replay::{self, BundleContent, BundlePage, BundleSymbol, PAGE_BYTES};
-use stallmap_sys::replayer::{Attribute, LAUNCH_COOPERATIVE, LAUNCH_OWN};
+use stallmap_sys::replayer::{LAUNCH_COOPERATIVE, LAUNCH_OWN, LaunchAttribute};
 
 use crate::error::{GpuError, ReplayError};
-use crate::gpu::Shape;
+use crate::gpu::LaunchShape;
 
 /// Limit of rows of bundles, functions and modules in memory: far more than any program has.
 const MAX_BUNDLES: usize = 8 << 20;
@@ -24,7 +24,7 @@ const ADDRESSES: u64 = 1 << 57;
 
 /// One launch that can be run again.
 #[derive(Clone, Debug)]
-pub struct Bundle {
+pub struct ReplayBundle {
     /// The launch.
     pub kernel_id: KernelId,
     /// The kernel's mangled name.
@@ -34,7 +34,7 @@ pub struct Bundle {
     /// The hash of that cubin as the program loaded it.
     pub content_hash: String,
     /// Its shape.
-    pub shape: Shape,
+    pub shape: LaunchShape,
     /// Largest dynamic shared memory that the function was allowed.
     pub max_dynamic_shared_bytes: Option<i32>,
     /// Preferred shared memory carveout in percent.
@@ -42,14 +42,14 @@ pub struct Bundle {
     /// Parameter bytes.
     pub parameters: Vec<u8>,
     /// Pages of memory, by address.
-    pub pages: Vec<Page>,
+    pub pages: Vec<DevicePage>,
     /// Parts of the module's variables.
-    pub symbols: Vec<Symbol>,
+    pub symbols: Vec<SymbolPart>,
 }
 
 /// A page of device memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Page {
+pub struct DevicePage {
     /// Its address.
     pub address: u64,
     /// Its content before the launch.
@@ -62,7 +62,7 @@ pub struct Page {
 
 /// A part of a module's variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Symbol {
+pub struct SymbolPart {
     /// The variable's mangled name.
     pub name: String,
     /// Offset of the part in it.
@@ -77,18 +77,18 @@ pub struct Symbol {
 
 /// The bundles of a capture.
 #[derive(Clone, Debug, Default)]
-pub struct Bundles {
+pub struct CaptureBundles {
     /// By launch.
-    pub bundles: BTreeMap<KernelId, Bundle>,
+    pub bundles: BTreeMap<KernelId, ReplayBundle>,
     /// Selected launches that are not bundles, with the reason.
     pub refusals: BTreeMap<KernelId, String>,
     /// The runs that recorded them.
     pub runs: BTreeSet<RunId>,
 }
 
-impl Bundle {
+impl ReplayBundle {
     /// Returns an error if contents of its memory are missing.
-    pub fn check_whole(&self, contents: &Contents) -> Result<(), GpuError> {
+    pub fn check_whole(&self, contents: &PageContents) -> Result<(), GpuError> {
         let pages = self.pages.iter().map(|page| page.content_id);
         let ids = pages.chain(self.symbols.iter().map(|symbol| symbol.content_id));
         let missing = ids.filter(|content_id| !contents.contains_key(content_id)).count();
@@ -101,8 +101,8 @@ impl Bundle {
     /// A flaw that no recorder writes. A capture is untrusted, and later steps rely on this check.
     fn flaw(&self) -> Option<&'static str> {
         let is_page =
-            |page: &Page| page.address.is_multiple_of(PAGE_BYTES as u64) && page.address < ADDRESSES;
-        let is_part = |symbol: &Symbol| symbol.size_bytes as usize <= PAGE_BYTES;
+            |page: &DevicePage| page.address.is_multiple_of(PAGE_BYTES as u64) && page.address < ADDRESSES;
+        let is_part = |symbol: &SymbolPart| symbol.size_bytes as usize <= PAGE_BYTES;
         if self.parameters.len() > MAX_PARAMETER_BYTES {
             Some("it has more parameters than a launch can have")
         } else if !self.pages.iter().all(is_page) {
@@ -116,9 +116,9 @@ impl Bundle {
 }
 
 /// Contents of pages, by content_id.
-pub type Contents = BTreeMap<u64, Vec<u8>>;
+pub type PageContents = BTreeMap<u64, Vec<u8>>;
 
-impl Bundles {
+impl CaptureBundles {
     /// Reads the bundles of a capture, without their memory: that is read of those that are selected.
     pub fn read(capture: &CaptureReader) -> Result<Self, CaptureError> {
         let mut all = Self::default();
@@ -130,7 +130,7 @@ impl Bundles {
                 None => drop(rows.insert(row.kernel_id, row)),
             }
         })?;
-        let code = Code::read(capture)?;
+        let code = FunctionCubins::read(capture)?;
         capture.for_each_row(usize::MAX, |launch: Launch| {
             let bundle = rows.get(&launch.kernel_id).and_then(|row| code.bundle(row, &launch));
             all.bundles.extend(bundle.map(|bundle| (bundle.kernel_id, bundle)));
@@ -162,13 +162,18 @@ impl Bundles {
         capture.for_each_row(usize::MAX, |row: BundlePage| {
             if let Some(bundle) = self.bundles.get_mut(&row.kernel_id).filter(|_| is_room()) {
                 let BundlePage { address, content_id, hash_after, content_after_id, .. } = row;
-                bundle.pages.push(Page { address: address.0, content_id, hash_after, content_after_id });
+                bundle.pages.push(DevicePage {
+                    address: address.0,
+                    content_id,
+                    hash_after,
+                    content_after_id,
+                });
             }
         })?;
         capture.for_each_row(usize::MAX, |row: BundleSymbol| {
             if let Some(bundle) = self.bundles.get_mut(&row.kernel_id).filter(|_| is_room()) {
                 let BundleSymbol { symbol: name, offset_bytes, size_bytes, content_id, hash_after, .. } = row;
-                bundle.symbols.push(Symbol { name, offset_bytes, size_bytes, content_id, hash_after });
+                bundle.symbols.push(SymbolPart { name, offset_bytes, size_bytes, content_id, hash_after });
             }
         })?;
         if left == 0 {
@@ -184,7 +189,7 @@ impl Bundles {
 
     fn refuse_flawed(&mut self) {
         let flawed = self.bundles.extract_if(.., |_, bundle| bundle.flaw().is_some());
-        let reason = |bundle: Bundle| bundle.flaw().unwrap_or_default().to_owned();
+        let reason = |bundle: ReplayBundle| bundle.flaw().unwrap_or_default().to_owned();
         self.refusals.extend(flawed.map(|(kernel_id, bundle)| (kernel_id, reason(bundle))));
     }
 }
@@ -192,8 +197,8 @@ impl Bundles {
 /// Reads the contents that some bundles need.
 pub fn contents<'a>(
     capture: &CaptureReader,
-    bundles: impl IntoIterator<Item = &'a Bundle>,
-) -> Result<Contents, CaptureError> {
+    bundles: impl IntoIterator<Item = &'a ReplayBundle>,
+) -> Result<PageContents, CaptureError> {
     let mut wanted = BTreeSet::new();
     for bundle in bundles {
         wanted.extend(
@@ -201,7 +206,7 @@ pub fn contents<'a>(
         );
         wanted.extend(bundle.symbols.iter().map(|symbol| symbol.content_id));
     }
-    let mut contents = Contents::new();
+    let mut contents = PageContents::new();
     capture.for_each_row(usize::MAX, |row: BundleContent| {
         if row.bytes.0.len() == PAGE_BYTES && wanted.contains(&row.content_id) {
             contents.insert(row.content_id, row.bytes.0);
@@ -211,12 +216,12 @@ pub fn contents<'a>(
 }
 
 /// The cubin of each function.
-struct Code {
+struct FunctionCubins {
     functions: BTreeMap<FunctionId, Function>,
     modules: BTreeMap<ModuleId, Module>,
 }
 
-impl Code {
+impl FunctionCubins {
     fn read(capture: &CaptureReader) -> Result<Self, CaptureError> {
         let (mut functions, mut modules) = (BTreeMap::new(), BTreeMap::new());
         capture.for_each_row(MAX_BUNDLES, |row: Function| drop(functions.insert(row.function_id, row)))?;
@@ -224,15 +229,15 @@ impl Code {
         Ok(Self { functions, modules })
     }
 
-    fn bundle(&self, row: &replay::Bundle, launch: &Launch) -> Option<Bundle> {
+    fn bundle(&self, row: &replay::Bundle, launch: &Launch) -> Option<ReplayBundle> {
         let function = self.functions.get(&launch.function_id)?;
         let module = self.modules.get(&function.module_id).filter(|module| module.file.is_some())?;
-        Some(Bundle {
+        Some(ReplayBundle {
             kernel_id: row.kernel_id,
             name: function.name.clone(),
             module_id: module.module_id,
             content_hash: module.content_hash.clone(),
-            shape: Shape {
+            shape: LaunchShape {
                 grid: [launch.grid_x, launch.grid_y, launch.grid_z],
                 block: [launch.block_x, launch.block_y, launch.block_z],
                 dynamic_shared_bytes: launch.dynamic_shared_bytes.unwrap_or(0),
@@ -248,18 +253,18 @@ impl Code {
 }
 
 /// The recorded attributes that concern the kernel itself.
-fn attributes(bytes: &[u8], is_cooperative: bool) -> Vec<Attribute> {
-    let number = |attribute: &Attribute| {
+fn attributes(bytes: &[u8], is_cooperative: bool) -> Vec<LaunchAttribute> {
+    let number = |attribute: &LaunchAttribute| {
         attribute.0.first_chunk().map_or(0, |number: &[u8; 4]| i32::from_le_bytes(*number))
     };
     let (recorded, _rest) = bytes.as_chunks::<72>();
-    let mut attributes: Vec<Attribute> = recorded
+    let mut attributes: Vec<LaunchAttribute> = recorded
         .iter()
-        .map(|bytes| Attribute(*bytes))
+        .map(|bytes| LaunchAttribute(*bytes))
         .filter(|attribute| LAUNCH_OWN.contains(&number(attribute)))
         .collect();
     if is_cooperative && !attributes.iter().any(|attribute| number(attribute) == LAUNCH_COOPERATIVE) {
-        let mut attribute = Attribute([0; 72]);
+        let mut attribute = LaunchAttribute([0; 72]);
         attribute.0[0] = LAUNCH_COOPERATIVE.to_le_bytes()[0];
         attribute.0[8] = 1;
         attributes.push(attribute);

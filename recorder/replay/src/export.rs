@@ -10,14 +10,14 @@ use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_sys::replayer::Attribute;
+use stallmap_sys::replayer::LaunchAttribute;
 
-use crate::bundle::{self, Bundle, Contents};
+use crate::bundle::{self, PageContents, ReplayBundle};
 use crate::error::ReplayError;
 
 /// The language of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Language {
+pub enum ExportLanguage {
     /// C, with the driver's headers.
     C,
     /// Python, with the driver alone.
@@ -30,9 +30,9 @@ const PROGRAM: &str = include_str!("export/replay.c");
 /// Writes a bundle into a new folder below `folder`, completely or not at all. Returns that folder.
 pub fn export(
     capture: &CaptureReader,
-    bundle: &Bundle,
+    bundle: &ReplayBundle,
     folder: &Path,
-    language: Language,
+    language: ExportLanguage,
 ) -> Result<PathBuf, ReplayError> {
     let path = folder.join(format!("launch-{}", bundle.kernel_id.0));
     let contents = bundle::contents(capture, [bundle])?;
@@ -50,16 +50,16 @@ pub fn export(
 
 fn write_files(
     path: &Path,
-    bundle: &Bundle,
+    bundle: &ReplayBundle,
     cubin: &[u8],
-    contents: &Contents,
-    language: Language,
+    contents: &PageContents,
+    language: ExportLanguage,
 ) -> Result<(), ReplayError> {
     let numbers: BTreeMap<u64, u64> = contents.keys().copied().zip(0..).collect();
     write(&path.join("kernel.cubin"), cubin)?;
     let files = match language {
-        Language::C => [("replay.c", PROGRAM.to_owned()), ("launch.h", header(bundle, &numbers))],
-        Language::Python => {
+        ExportLanguage::C => [("replay.c", PROGRAM.to_owned()), ("launch.h", header(bundle, &numbers))],
+        ExportLanguage::Python => {
             [("replay.py", python::PROGRAM.to_owned()), ("launch.json", python::launch(bundle, &numbers))]
         }
     };
@@ -74,7 +74,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), ReplayError> {
     fs::write(path, bytes).map_err(io("write", path))
 }
 
-fn write_contents(path: &Path, contents: &Contents) -> Result<(), ReplayError> {
+fn write_contents(path: &Path, contents: &PageContents) -> Result<(), ReplayError> {
     let mut file = BufWriter::new(File::create(path).map_err(io("create", path))?);
     for content in contents.values() {
         file.write_all(content).map_err(io("write", path))?;
@@ -83,7 +83,7 @@ fn write_contents(path: &Path, contents: &Contents) -> Result<(), ReplayError> {
 }
 
 /// Four words per page: address, number of its content, written flag, hash afterwards.
-fn pages(bundle: &Bundle, numbers: &BTreeMap<u64, u64>) -> Vec<u8> {
+fn pages(bundle: &ReplayBundle, numbers: &BTreeMap<u64, u64>) -> Vec<u8> {
     let words = bundle.pages.iter().flat_map(|page| {
         let number = numbers.get(&page.content_id).copied().unwrap_or(0);
         [page.address, number, u64::from(page.hash_after.is_some()), page.hash_after.unwrap_or(0)]
@@ -92,8 +92,8 @@ fn pages(bundle: &Bundle, numbers: &BTreeMap<u64, u64>) -> Vec<u8> {
 }
 
 /// The launch as C constants.
-fn header(bundle: &Bundle, numbers: &BTreeMap<u64, u64>) -> String {
-    let Bundle { shape, parameters, .. } = bundle;
+fn header(bundle: &ReplayBundle, numbers: &BTreeMap<u64, u64>) -> String {
+    let ReplayBundle { shape, parameters, .. } = bundle;
     let mut text = String::from("/* One launch, as it was recorded. */\n");
     let mut define = |name: &str, value: &dyn std::fmt::Display| {
         // Writing to a string cannot fail.
@@ -112,7 +112,7 @@ fn header(bundle: &Bundle, numbers: &BTreeMap<u64, u64>) -> String {
     define("ATTRIBUTE_COUNT", &shape.attributes.len());
     define("SYMBOL_COUNT", &bundle.symbols.len());
     // C has no empty arrays: each has one element more.
-    let attributes = shape.attributes.iter().flat_map(|Attribute(bytes)| bytes.iter().copied());
+    let attributes = shape.attributes.iter().flat_map(|LaunchAttribute(bytes)| bytes.iter().copied());
     writeln!(
         text,
         "static const _Alignas(64) unsigned char PARAMETERS[] = {{{}0}};",
@@ -167,30 +167,30 @@ mod tests {
     use stallmap_schema::tables::replay::PAGE_BYTES;
 
     use super::*;
-    use crate::gpu::Shape;
+    use crate::gpu::LaunchShape;
 
-    fn bundle() -> Bundle {
-        Bundle {
+    fn bundle() -> ReplayBundle {
+        ReplayBundle {
             kernel_id: stallmap_schema::id::KernelId(7),
             name: "_Z1k\"\\n".into(),
             module_id: stallmap_schema::id::ModuleId(1),
             content_hash: String::new(),
-            shape: Shape {
+            shape: LaunchShape {
                 grid: [1, 2, 3],
                 block: [4, 5, 6],
                 dynamic_shared_bytes: 7,
-                attributes: vec![Attribute([9; 72])],
+                attributes: vec![LaunchAttribute([9; 72])],
             },
             max_dynamic_shared_bytes: None,
             shared_carveout: None,
             parameters: vec![1, 2],
-            pages: vec![bundle::Page {
+            pages: vec![bundle::DevicePage {
                 address: 0x1000,
                 content_id: 5,
                 hash_after: Some(8),
                 content_after_id: None,
             }],
-            symbols: vec![bundle::Symbol {
+            symbols: vec![bundle::SymbolPart {
                 name: "s".into(),
                 offset_bytes: 0,
                 size_bytes: 4,

@@ -4,7 +4,7 @@
 //! count as its own traffic. ncu flushes caches too, by default.
 
 use crate::error::GpuError;
-use crate::gpu::{Gpu, Kernel, Shape};
+use crate::gpu::{LaunchShape, LoadedKernel, ReplayGpu};
 
 /// Compiled by the driver for the GPU at hand.
 const READER: &std::ffi::CStr = c"
@@ -41,14 +41,14 @@ done:
 
 /// A way to flush the L2 cache.
 #[derive(Debug)]
-pub struct Flush {
-    kernel: Kernel,
+pub struct CacheFlush {
+    kernel: LoadedKernel,
     parameters: Vec<u8>,
 }
 
-impl Flush {
+impl CacheFlush {
     /// Allocates the buffer and compiles the kernel.
-    pub fn new(gpu: Gpu) -> Result<Self, GpuError> {
+    pub fn new(gpu: ReplayGpu) -> Result<Self, GpuError> {
         let bytes = 2 * gpu.l2_bytes();
         let address = gpu.allocate(bytes)?;
         gpu.fill(address, 0, bytes)?;
@@ -59,8 +59,8 @@ impl Flush {
     }
 
     /// Flushes, and waits.
-    pub fn flush(&self, gpu: Gpu) -> Result<(), GpuError> {
-        let shape = Shape { grid: [1024, 1, 1], block: [256, 1, 1], ..Shape::default() };
+    pub fn flush(&self, gpu: ReplayGpu) -> Result<(), GpuError> {
+        let shape = LaunchShape { grid: [1024, 1, 1], block: [256, 1, 1], ..LaunchShape::default() };
         gpu.launch(self.kernel, &shape, &self.parameters)?;
         gpu.synchronize()
     }

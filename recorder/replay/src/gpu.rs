@@ -4,8 +4,8 @@
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::ptr::null_mut;
 
-use stallmap_sys::cuda::{self, Handle};
-use stallmap_sys::replayer::{self, Attribute, Configuration, Driver, types};
+use stallmap_sys::cuda::{self, DriverHandle};
+use stallmap_sys::replayer::{self, Driver, LaunchAttribute, LaunchConfiguration, types};
 
 use crate::elf;
 use crate::error::GpuError;
@@ -15,17 +15,17 @@ pub const GRANULE_BYTES: u64 = 2 << 20;
 
 /// A GPU with a context of its own.
 #[derive(Clone, Copy)]
-pub struct Gpu {
+pub struct ReplayGpu {
     driver: Driver,
     /// The context.
-    pub context: Handle,
+    pub context: DriverHandle,
     /// CUDA's ordinal of the device.
     pub device: i32,
 }
 
 /// Arguments of a launch other than its parameters.
 #[derive(Clone, Debug, Default)]
-pub struct Shape {
+pub struct LaunchShape {
     /// Blocks in x, y, z.
     pub grid: [u32; 3],
     /// Threads of a block in x, y, z.
@@ -33,26 +33,26 @@ pub struct Shape {
     /// Dynamic shared memory of a block.
     pub dynamic_shared_bytes: u32,
     /// Launch attributes.
-    pub attributes: Vec<Attribute>,
+    pub attributes: Vec<LaunchAttribute>,
 }
 
 /// A loaded kernel.
 #[derive(Clone, Copy, Debug)]
-pub struct Kernel(Handle);
+pub struct LoadedKernel(DriverHandle);
 
 /// A loaded module.
 #[derive(Clone, Copy, Debug)]
-pub struct Module(Handle);
+pub struct LoadedCubin(DriverHandle);
 
-impl Gpu {
+impl ReplayGpu {
     /// Opens the driver and makes the context of a device.
     pub fn open(device: i32) -> Result<Self, GpuError> {
         let (driver, _path) = Driver::load(&["libcuda.so.1".into()])
             .map_err(|error| GpuError::own("open the driver", error.to_string()))?;
-        let mut gpu = Self { driver, context: Handle::NULL, device };
+        let mut gpu = Self { driver, context: DriverHandle::NULL, device };
         // SAFETY: no requirements.
         gpu.check(unsafe { (driver.init)(0) }, "initialize the driver")?;
-        let mut context = Handle::NULL;
+        let mut context = DriverHandle::NULL;
         // SAFETY: `context` outlives the call.
         gpu.check(unsafe { (driver.primary_context)(&raw mut context, device) }, "make a context")?;
         gpu.context = context;
@@ -170,14 +170,17 @@ impl Gpu {
     /// Copies within device memory, after earlier work.
     pub fn copy(&self, target: u64, source: u64, bytes: u64) -> Result<(), GpuError> {
         // SAFETY: a bad address is the driver's error.
-        let code = unsafe { (self.driver.copy_on_device)(target, source, size(bytes), Handle::NULL) };
+        let code = unsafe { (self.driver.copy_on_device)(target, source, size(bytes), DriverHandle::NULL) };
         self.check(code, "copy memory")
     }
 
     /// Fills device memory with a byte, after earlier work.
     pub fn fill(&self, address: u64, byte: u8, bytes: u64) -> Result<(), GpuError> {
         // SAFETY: a bad address is the driver's error.
-        self.check(unsafe { (self.driver.fill)(address, byte, size(bytes), Handle::NULL) }, "fill memory")
+        self.check(
+            unsafe { (self.driver.fill)(address, byte, size(bytes), DriverHandle::NULL) },
+            "fill memory",
+        )
     }
 
     /// Page-locked host memory, never freed: copies from and to it are several times faster.
@@ -196,42 +199,42 @@ impl Gpu {
     // Code.
 
     /// Loads a cubin. The driver gets no length and trusts the cubin's headers.
-    pub fn load(&self, cubin: &[u8]) -> Result<Module, GpuError> {
+    pub fn load(&self, cubin: &[u8]) -> Result<LoadedCubin, GpuError> {
         elf::check_whole(cubin).map_err(|cause| GpuError::own("load a cubin", cause))?;
-        let mut module = Handle::NULL;
+        let mut module = DriverHandle::NULL;
         // SAFETY: everything that its headers say is in the file is there.
         let code = unsafe { (self.driver.load_module)(&raw mut module, cubin.as_ptr().cast()) };
         self.check(code, "load a cubin")?;
-        Ok(Module(module))
+        Ok(LoadedCubin(module))
     }
 
     /// Unloads a module. No kernel of it runs.
-    pub fn unload(&self, module: Module) -> Result<(), GpuError> {
+    pub fn unload(&self, module: LoadedCubin) -> Result<(), GpuError> {
         // SAFETY: the module was loaded, and is used no more.
         self.check(unsafe { (self.driver.unload_module)(module.0) }, "unload a cubin")
     }
 
     /// Compiles PTX and loads it.
-    pub fn compile(&self, ptx: &CStr) -> Result<Module, GpuError> {
-        let mut module = Handle::NULL;
+    pub fn compile(&self, ptx: &CStr) -> Result<LoadedCubin, GpuError> {
+        let mut module = DriverHandle::NULL;
         // SAFETY: the text ends with a zero.
         let code = unsafe { (self.driver.load_module)(&raw mut module, ptx.as_ptr().cast()) };
         self.check(code, "compile a kernel")?;
-        Ok(Module(module))
+        Ok(LoadedCubin(module))
     }
 
     /// A kernel of a module, by its mangled name.
-    pub fn kernel(&self, module: Module, name: &str) -> Result<Kernel, GpuError> {
+    pub fn kernel(&self, module: LoadedCubin, name: &str) -> Result<LoadedKernel, GpuError> {
         let c_name = c_name(name)?;
-        let mut function = Handle::NULL;
+        let mut function = DriverHandle::NULL;
         // SAFETY: the module is loaded. The name outlives the call.
         let code = unsafe { (self.driver.function)(&raw mut function, module.0, c_name.as_ptr()) };
         self.check(code, "find the kernel in its cubin")?;
-        Ok(Kernel(function))
+        Ok(LoadedKernel(function))
     }
 
     /// Address and bytes of a module's variable.
-    pub fn variable(&self, module: Module, name: &str) -> Result<(u64, u64), GpuError> {
+    pub fn variable(&self, module: LoadedCubin, name: &str) -> Result<(u64, u64), GpuError> {
         let c_name = c_name(name)?;
         let (mut address, mut bytes) = (0, 0);
         // SAFETY: the module is loaded. The name outlives the call.
@@ -242,18 +245,23 @@ impl Gpu {
     }
 
     /// Sets the limits and preferences of a kernel. A driver that refuses them will refuse the launch too.
-    pub fn set_attribute(&self, kernel: Kernel, attribute: c_int, value: i32) {
+    pub fn set_attribute(&self, kernel: LoadedKernel, attribute: c_int, value: i32) {
         // SAFETY: the kernel is loaded.
         unsafe { (self.driver.set_function_attribute)(kernel.0, attribute, value) };
     }
 
     /// Launches a kernel on the default stream.
-    pub fn launch(&self, kernel: Kernel, shape: &Shape, parameters: &[u8]) -> Result<(), GpuError> {
+    pub fn launch(
+        &self,
+        kernel: LoadedKernel,
+        shape: &LaunchShape,
+        parameters: &[u8],
+    ) -> Result<(), GpuError> {
         let [grid, block] = [shape.grid, shape.block];
-        let configuration = Configuration {
+        let configuration = LaunchConfiguration {
             shape: [grid[0], grid[1], grid[2], block[0], block[1], block[2]],
             shared_bytes: shape.dynamic_shared_bytes,
-            stream: Handle::NULL,
+            stream: DriverHandle::NULL,
             attributes: shape.attributes.as_ptr(),
             attribute_count: u32::try_from(shape.attributes.len()).unwrap_or(0),
         };
@@ -275,8 +283,8 @@ impl Gpu {
     // Time.
 
     /// Two events.
-    pub fn events(&self) -> Result<[Handle; 2], GpuError> {
-        let mut events = [Handle::NULL; 2];
+    pub fn events(&self) -> Result<[DriverHandle; 2], GpuError> {
+        let mut events = [DriverHandle::NULL; 2];
         for event in &mut events {
             // SAFETY: `event` outlives the call.
             self.check(unsafe { (self.driver.create_event)(std::ptr::from_mut(event), 0) }, "make an event")?;
@@ -285,13 +293,13 @@ impl Gpu {
     }
 
     /// Marks this moment on the default stream.
-    pub fn record(&self, event: Handle) -> Result<(), GpuError> {
+    pub fn record(&self, event: DriverHandle) -> Result<(), GpuError> {
         // SAFETY: the event was made by `events`.
-        self.check(unsafe { (self.driver.record_event)(event, Handle::NULL) }, "record an event")
+        self.check(unsafe { (self.driver.record_event)(event, DriverHandle::NULL) }, "record an event")
     }
 
     /// Nanoseconds between two events that have passed.
-    pub fn elapsed_ns(&self, [first, last]: [Handle; 2]) -> Result<u64, GpuError> {
+    pub fn elapsed_ns(&self, [first, last]: [DriverHandle; 2]) -> Result<u64, GpuError> {
         let mut milliseconds = 0.0;
         // SAFETY: the events were made by `events`; `milliseconds` outlives the call.
         let code = unsafe { (self.driver.elapsed)(&raw mut milliseconds, first, last) };

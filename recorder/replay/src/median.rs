@@ -2,7 +2,7 @@
 
 /// An interval, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Interval {
+pub struct MedianInterval {
     /// Its lower end.
     pub low: f64,
     /// Its upper end.
@@ -24,12 +24,12 @@ pub fn median(values: &[i64]) -> Option<f64> {
 ///
 /// Source: H. A. David, H. N. Nagaraja, Order Statistics, 3rd edition, section 7.1.
 #[must_use]
-pub fn interval(values: &[i64]) -> Option<Interval> {
+pub fn interval(values: &[i64]) -> Option<MedianInterval> {
     let sorted = sorted(values);
     let rank = lower_rank(sorted.len())?;
     let low = *sorted.get(rank)?;
     let high = *sorted.get(sorted.len() - 1 - rank)?;
-    Some(Interval { low: number(low), high: number(high) })
+    Some(MedianInterval { low: number(low), high: number(high) })
 }
 
 /// The largest number of values that can be left out at each end.
@@ -83,6 +83,6 @@ mod tests {
         }
         assert_eq!(lower_rank(5), None);
         let values: Vec<i64> = (1..=15).rev().collect();
-        assert_eq!(interval(&values), Some(Interval { low: 4.0, high: 12.0 }));
+        assert_eq!(interval(&values), Some(MedianInterval { low: 4.0, high: 12.0 }));
     }
 }

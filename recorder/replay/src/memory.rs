@@ -4,25 +4,25 @@ use rayon::prelude::*;
 use stallmap_schema::hash::content_hash;
 use stallmap_schema::tables::replay::PAGE_BYTES;
 
-use crate::bundle::{Bundle, Contents, Page, Symbol};
+use crate::bundle::{DevicePage, PageContents, ReplayBundle, SymbolPart};
 use crate::error::GpuError;
-use crate::gpu::{Gpu, Module};
+use crate::gpu::{LoadedCubin, ReplayGpu};
 use crate::near;
-use crate::place::Place;
+use crate::place::AddressSpace;
 
 /// Page-locked memory that copies pass through.
 const STAGING_BYTES: usize = 32 << 20;
 const PAGE: u64 = PAGE_BYTES as u64;
 
 /// Copies between host and GPU.
-pub struct Staging {
-    gpu: Gpu,
+pub struct StagingBuffer {
+    gpu: ReplayGpu,
     buffer: &'static mut [u8],
 }
 
-impl Staging {
+impl StagingBuffer {
     /// Allocates the buffer.
-    pub fn new(gpu: Gpu) -> Result<Self, GpuError> {
+    pub fn new(gpu: ReplayGpu) -> Result<Self, GpuError> {
         Ok(Self { gpu, buffer: gpu.pinned(STAGING_BYTES)? })
     }
 
@@ -72,12 +72,12 @@ struct PageRun {
 }
 
 /// The memory of one bundle.
-pub struct Memory<'a> {
-    bundle: &'a Bundle,
+pub struct BundleMemory<'a> {
+    bundle: &'a ReplayBundle,
     /// Pages that the launch writes.
     written: Vec<PageRun>,
     /// The same pages, in order.
-    expected: Vec<Page>,
+    expected: Vec<DevicePage>,
     /// A copy on the GPU of the written pages' contents before the launch, one after the other.
     backup: u64,
     /// Parts of variables with where they lie.
@@ -86,7 +86,7 @@ pub struct Memory<'a> {
 
 /// Pages after a replay that differ from the recorded ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Comparison {
+pub struct PageComparison {
     /// Pages compared.
     pub checked_page_count: u64,
     /// The hash of each written page, in order.
@@ -97,19 +97,19 @@ pub struct Comparison {
     pub near: Vec<usize>,
 }
 
-impl<'a> Memory<'a> {
+impl<'a> BundleMemory<'a> {
     /// Fills the memory of a bundle whose pages are mapped.
     pub fn fill(
-        gpu: Gpu,
-        staging: &mut Staging,
-        place: &Place,
-        module: Module,
-        bundle: &'a Bundle,
-        contents: &Contents,
+        gpu: ReplayGpu,
+        staging: &mut StagingBuffer,
+        place: &AddressSpace,
+        module: LoadedCubin,
+        bundle: &'a ReplayBundle,
+        contents: &PageContents,
     ) -> Result<Self, GpuError> {
         let symbols = locate(gpu, module, bundle)?;
         let zero = [0; PAGE_BYTES];
-        // None is missing: see `Bundle::check_whole`.
+        // None is missing: see `ReplayBundle::check_whole`.
         let content = |id: u64| contents.get(&id).map_or(&zero[..], Vec::as_slice);
         for run in runs(place, bundle, |_| true) {
             let pages = bundle.pages.iter().skip(run.first);
@@ -117,7 +117,7 @@ impl<'a> Memory<'a> {
             staging.write_pages(run.address, pages.map(|page| content(page.content_id)))?;
         }
         let written = runs(place, bundle, |page| page.hash_after.is_some());
-        let expected: Vec<Page> =
+        let expected: Vec<DevicePage> =
             bundle.pages.iter().filter(|page| page.hash_after.is_some()).copied().collect();
         let backup = gpu.allocate(expected.len() as u64 * PAGE)?;
         let memory = Self { bundle, written, expected, backup, symbols };
@@ -130,7 +130,7 @@ impl<'a> Memory<'a> {
         }
     }
 
-    fn begin(&self, gpu: Gpu, contents: &Contents) -> Result<(), GpuError> {
+    fn begin(&self, gpu: ReplayGpu, contents: &PageContents) -> Result<(), GpuError> {
         for run in &self.written {
             gpu.copy(self.backup + run.first as u64 * PAGE, run.address, run.count * PAGE)?;
         }
@@ -139,7 +139,7 @@ impl<'a> Memory<'a> {
     }
 
     /// Restores the state before the launch.
-    pub fn restore(&self, gpu: Gpu, contents: &Contents) -> Result<(), GpuError> {
+    pub fn restore(&self, gpu: ReplayGpu, contents: &PageContents) -> Result<(), GpuError> {
         for run in &self.written {
             gpu.copy(run.address, self.backup + run.first as u64 * PAGE, run.count * PAGE)?;
         }
@@ -147,7 +147,7 @@ impl<'a> Memory<'a> {
         gpu.synchronize()
     }
 
-    fn write_symbols(&self, gpu: Gpu, contents: &Contents, all: bool) -> Result<(), GpuError> {
+    fn write_symbols(&self, gpu: ReplayGpu, contents: &PageContents, all: bool) -> Result<(), GpuError> {
         for &(index, address) in &self.symbols {
             let symbol = &self.bundle.symbols[index];
             if all || symbol.hash_after.is_some() {
@@ -158,7 +158,12 @@ impl<'a> Memory<'a> {
     }
 
     /// Writes the variables of another module with the same variables.
-    pub fn fill_variables(&self, gpu: Gpu, module: Module, contents: &Contents) -> Result<(), GpuError> {
+    pub fn fill_variables(
+        &self,
+        gpu: ReplayGpu,
+        module: LoadedCubin,
+        contents: &PageContents,
+    ) -> Result<(), GpuError> {
         for (index, address) in locate(gpu, module, self.bundle)? {
             write_symbol(gpu, contents, &self.bundle.symbols[index], address)?;
         }
@@ -168,11 +173,11 @@ impl<'a> Memory<'a> {
     /// Compares the pages that a replay wrote with the recorded ones.
     pub fn compare(
         &self,
-        gpu: Gpu,
-        staging: &mut Staging,
-        place: &Place,
-        contents: &Contents,
-    ) -> Result<Comparison, GpuError> {
+        gpu: ReplayGpu,
+        staging: &mut StagingBuffer,
+        place: &AddressSpace,
+        contents: &PageContents,
+    ) -> Result<PageComparison, GpuError> {
         let mut hashes = Vec::with_capacity(self.expected.len());
         for run in &self.written {
             staging.hash_pages(run.address, run.count, &mut hashes)?;
@@ -195,11 +200,17 @@ impl<'a> Memory<'a> {
                 near.push(at);
             }
         }
-        Ok(Comparison { checked_page_count: expected.len() as u64, hashes, different, near })
+        Ok(PageComparison { checked_page_count: expected.len() as u64, hashes, different, near })
     }
 
     /// True if a page that atomics wrote differs from the recorded one in the last bits only.
-    fn is_near(&self, gpu: Gpu, place: &Place, contents: &Contents, at: usize) -> Result<bool, GpuError> {
+    fn is_near(
+        &self,
+        gpu: ReplayGpu,
+        place: &AddressSpace,
+        contents: &PageContents,
+        at: usize,
+    ) -> Result<bool, GpuError> {
         let recorded = self.expected.get(at).and_then(|page| Some((page.address, page.content_after_id?)));
         let Some((address, content_id)) = recorded else { return Ok(false) };
         let Some(content) = contents.get(&content_id) else { return Ok(false) };
@@ -214,20 +225,25 @@ impl<'a> Memory<'a> {
     }
 
     /// Gives its own memory back.
-    pub fn release(self, gpu: Gpu) -> Result<(), GpuError> {
+    pub fn release(self, gpu: ReplayGpu) -> Result<(), GpuError> {
         gpu.free(self.backup)
     }
 }
 
-fn write_symbol(gpu: Gpu, contents: &Contents, symbol: &Symbol, address: u64) -> Result<(), GpuError> {
+fn write_symbol(
+    gpu: ReplayGpu,
+    contents: &PageContents,
+    symbol: &SymbolPart,
+    address: u64,
+) -> Result<(), GpuError> {
     let content = contents.get(&symbol.content_id);
     let content = content.and_then(|content| content.get(..symbol.size_bytes as usize));
     gpu.write(address, content.unwrap_or_default())
 }
 
 /// Addresses of the recorded parts of variables in a loaded module.
-fn locate(gpu: Gpu, module: Module, bundle: &Bundle) -> Result<Vec<(usize, u64)>, GpuError> {
-    let place = |(index, symbol): (usize, &Symbol)| {
+fn locate(gpu: ReplayGpu, module: LoadedCubin, bundle: &ReplayBundle) -> Result<Vec<(usize, u64)>, GpuError> {
+    let place = |(index, symbol): (usize, &SymbolPart)| {
         let (address, bytes) = gpu.variable(module, &symbol.name)?;
         if symbol.offset_bytes.saturating_add(symbol.size_bytes.into()) > bytes {
             let action = format!("fill variable `{}`", symbol.name);
@@ -239,7 +255,11 @@ fn locate(gpu: Gpu, module: Module, bundle: &Bundle) -> Result<Vec<(usize, u64)>
 }
 
 /// The runs of a bundle's pages of one kind that are neighbours in this process.
-fn runs(place: &Place, bundle: &Bundle, is_wanted: impl Fn(&Page) -> bool) -> Vec<PageRun> {
+fn runs(
+    place: &AddressSpace,
+    bundle: &ReplayBundle,
+    is_wanted: impl Fn(&DevicePage) -> bool,
+) -> Vec<PageRun> {
     let wanted = bundle.pages.iter().filter(|page| is_wanted(page));
     join(wanted.map(|page| place.translate(page.address).unwrap_or(page.address)))
 }
@@ -248,7 +268,7 @@ fn join(addresses: impl Iterator<Item = u64>) -> Vec<PageRun> {
     let mut runs: Vec<PageRun> = Vec::new();
     for (first, address) in addresses.enumerate() {
         match runs.last_mut() {
-            // Pages are distinct and far below the end of a number, see `Bundles::read`.
+            // Pages are distinct and far below the end of a number, see `CaptureBundles::read`.
             Some(last) if last.address + last.count * PAGE == address => last.count += 1,
             _ => runs.push(PageRun { address, count: 1, first }),
         }

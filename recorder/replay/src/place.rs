@@ -8,10 +8,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::bundle::Bundle;
+use crate::bundle::ReplayBundle;
 use crate::error::{GpuError, ReplayError};
-use crate::gpu::{GRANULE_BYTES, Gpu};
-use crate::plan::Translation;
+use crate::gpu::{GRANULE_BYTES, ReplayGpu};
+use crate::plan::AddressTranslation;
 
 /// Alignment of a wished address.
 const ALIGNMENT_BYTES: u64 = 32 << 20;
@@ -20,7 +20,7 @@ const SPAN_BYTES: u64 = 1 << 30;
 
 /// A range of recorded addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct AddressSpan {
     /// First address, as recorded.
     pub recorded: u64,
     /// Bytes.
@@ -28,23 +28,23 @@ pub struct Span {
 }
 
 /// The recorded address space in this process.
-pub struct Place {
-    gpu: Gpu,
+pub struct AddressSpace {
+    gpu: ReplayGpu,
     /// Recorded spans, by their start, with where they lie.
-    spans: BTreeMap<u64, (Span, u64)>,
+    spans: BTreeMap<u64, (AddressSpan, u64)>,
     /// Granules that are mapped, by recorded address, with their memory.
     mapped: BTreeMap<u64, u64>,
     /// Physical memory that is mapped nowhere.
     spare: Vec<u64>,
 }
 
-impl Place {
+impl AddressSpace {
     /// Reserves addresses for the pages of all bundles. A span that cannot lie where it was recorded is an error,
     /// unless pointers may be translated.
     pub fn reserve<'a>(
-        gpu: Gpu,
-        bundles: impl IntoIterator<Item = &'a Bundle>,
-        translation: Translation,
+        gpu: ReplayGpu,
+        bundles: impl IntoIterator<Item = &'a ReplayBundle>,
+        translation: AddressTranslation,
     ) -> Result<Self, ReplayError> {
         let granules: BTreeSet<u64> = bundles.into_iter().flat_map(granules).collect();
         let mut place = Self { gpu, spans: BTreeMap::new(), mapped: BTreeMap::new(), spare: Vec::new() };
@@ -55,11 +55,11 @@ impl Place {
         Ok(place)
     }
 
-    fn reserve_span(&self, span: Span, translation: Translation) -> Result<u64, ReplayError> {
-        let wished = if translation == Translation::Always { 0 } else { span.recorded };
+    fn reserve_span(&self, span: AddressSpan, translation: AddressTranslation) -> Result<u64, ReplayError> {
+        let wished = if translation == AddressTranslation::Always { 0 } else { span.recorded };
         // The driver refuses addresses that this machine does not have, instead of choosing others.
         let actual = self.gpu.reserve(wished, span.bytes).or_else(|_| self.gpu.reserve(0, span.bytes))?;
-        if actual == span.recorded || translation != Translation::Never {
+        if actual == span.recorded || translation != AddressTranslation::Never {
             return Ok(actual);
         }
         self.gpu.unreserve(actual, span.bytes)?;
@@ -67,7 +67,7 @@ impl Place {
     }
 
     /// Maps memory for a bundle. What earlier bundles used is taken from them where memory is short.
-    pub fn require(&mut self, bundle: &Bundle) -> Result<(), GpuError> {
+    pub fn require(&mut self, bundle: &ReplayBundle) -> Result<(), GpuError> {
         let wanted = granules(bundle);
         for &granule in &wanted {
             if self.mapped.contains_key(&granule) {
@@ -108,12 +108,12 @@ impl Place {
     }
 
     /// True if any of a bundle's pages lies elsewhere than recorded.
-    pub fn is_translated(&self, bundle: &Bundle) -> bool {
+    pub fn is_translated(&self, bundle: &ReplayBundle) -> bool {
         bundle.pages.iter().any(|page| self.translate(page.address) != Some(page.address))
     }
 
     /// Parameters with the pointers into the bundle's granules translated: every aligned word that could be one.
-    pub fn translated(&self, bundle: &Bundle) -> Vec<u8> {
+    pub fn translated(&self, bundle: &ReplayBundle) -> Vec<u8> {
         let mut parameters = bundle.parameters.clone();
         if !self.is_translated(bundle) {
             return parameters;
@@ -132,19 +132,19 @@ impl Place {
 }
 
 /// Bytes of GPU memory that the pages of bundles take, each address once.
-pub fn memory_bytes<'a>(bundles: impl IntoIterator<Item = &'a Bundle>) -> u64 {
+pub fn memory_bytes<'a>(bundles: impl IntoIterator<Item = &'a ReplayBundle>) -> u64 {
     let granules: BTreeSet<u64> = bundles.into_iter().flat_map(granules).collect();
     granules.len() as u64 * GRANULE_BYTES
 }
 
 /// The granules that a bundle's pages lie in.
-fn granules(bundle: &Bundle) -> BTreeSet<u64> {
+fn granules(bundle: &ReplayBundle) -> BTreeSet<u64> {
     bundle.pages.iter().map(|page| page.address / GRANULE_BYTES * GRANULE_BYTES).collect()
 }
 
 /// Spans that hold all granules: aligned, of at least [`SPAN_BYTES`], none touching another.
-fn spans(granules: &BTreeSet<u64>) -> Vec<Span> {
-    let mut spans: Vec<Span> = Vec::new();
+fn spans(granules: &BTreeSet<u64>) -> Vec<AddressSpan> {
+    let mut spans: Vec<AddressSpan> = Vec::new();
     for &granule in granules {
         let recorded = granule / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
         match spans.last_mut() {
@@ -152,7 +152,7 @@ fn spans(granules: &BTreeSet<u64>) -> Vec<Span> {
                 let needed = (granule - last.recorded) / ALIGNMENT_BYTES * ALIGNMENT_BYTES + ALIGNMENT_BYTES;
                 last.bytes = last.bytes.max(needed);
             }
-            _ => spans.push(Span { recorded, bytes: SPAN_BYTES }),
+            _ => spans.push(AddressSpan { recorded, bytes: SPAN_BYTES }),
         }
     }
     spans
@@ -171,7 +171,7 @@ mod tests {
         ) {
             let spans = spans(&granules);
             for granule in &granules {
-                let holds = |span: &&Span| span.recorded <= *granule && granule + GRANULE_BYTES <= span.recorded + span.bytes;
+                let holds = |span: &&AddressSpan| span.recorded <= *granule && granule + GRANULE_BYTES <= span.recorded + span.bytes;
                 prop_assert_eq!(spans.iter().filter(holds).count(), 1);
             }
             for two in spans.windows(2) {
@@ -186,6 +186,6 @@ mod tests {
     #[test]
     fn neighbours_share_a_span() {
         let granules = BTreeSet::from([0x7fc7_7ba0_0000, 0x7fc7_ade0_0000]);
-        assert_eq!(spans(&granules), [Span { recorded: 0x7fc7_7a00_0000, bytes: SPAN_BYTES }]);
+        assert_eq!(spans(&granules), [AddressSpan { recorded: 0x7fc7_7a00_0000, bytes: SPAN_BYTES }]);
     }
 }

@@ -8,7 +8,7 @@ use stallmap_ablate::Experiment;
 
 /// The work of one worker.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Plan {
+pub struct WorkerPlan {
     /// The capture.
     pub capture: PathBuf,
     /// Launches to replay, by kernel_id, in this order.
@@ -26,7 +26,7 @@ pub struct Plan {
     /// True if caches are flushed before each replay.
     pub is_cold: bool,
     /// Permission to place memory elsewhere than recorded, with pointers translated.
-    pub translation: Translation,
+    pub translation: AddressTranslation,
     /// Pages that differ between two replays without an instrument, by launch.
     pub unstable: BTreeMap<u64, BTreeSet<u64>>,
     /// Experiments by launch. Launches with some are not compared: without an instrument the experiments are timed, for
@@ -38,7 +38,7 @@ pub struct Plan {
 /// Permission to place memory elsewhere than recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Translation {
+pub enum AddressTranslation {
     /// Forbidden: another process may find the addresses free.
     #[default]
     Never,
@@ -51,7 +51,7 @@ pub enum Translation {
 /// A line that a worker writes to standard output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "event")]
-pub enum Event {
+pub enum WorkerEvent {
     /// Replays of a launch begin.
     Begin {
         /// The launch.
@@ -63,7 +63,7 @@ pub enum Event {
         position: usize,
     },
     /// They have ended.
-    End(Outcome),
+    End(ReplayOutcome),
     /// Addresses are taken in this process: another one may have them free.
     Taken {
         /// The taken addresses.
@@ -82,7 +82,7 @@ pub enum Event {
 
 /// Result of the replays of one launch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Outcome {
+pub struct ReplayOutcome {
     /// The launch.
     pub kernel_id: u64,
     /// Replays that ran.
@@ -113,16 +113,16 @@ mod tests {
 
     #[test]
     fn a_report_arrives_as_it_was_written() {
-        let outcome = Outcome {
+        let outcome = ReplayOutcome {
             kernel_id: 7,
             unstable: [4096].into(),
             instruction_count: Some(10.0),
             experiment_counts: vec![(0, 10.0), (3, 9.0)],
-            ..Outcome::default()
+            ..ReplayOutcome::default()
         };
-        for event in [Event::End(outcome), Event::Experiment { position: 3 }, Event::Lost] {
+        for event in [WorkerEvent::End(outcome), WorkerEvent::Experiment { position: 3 }, WorkerEvent::Lost] {
             let line = serde_json::to_string(&event).unwrap();
-            assert_eq!(serde_json::from_str::<Event>(&line).unwrap(), event, "{line}");
+            assert_eq!(serde_json::from_str::<WorkerEvent>(&line).unwrap(), event, "{line}");
         }
     }
 }

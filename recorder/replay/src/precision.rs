@@ -11,21 +11,21 @@ const LEAST_SHARE: f64 = 0.02;
 
 /// Samples of one launch's replays, by instruction.
 #[derive(Clone, Debug, Default)]
-pub struct Shares<K> {
+pub struct SampleShares<K> {
     repeats: u32,
     total: u64,
-    counts: BTreeMap<K, Count>,
+    counts: BTreeMap<K, ShareCount>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Count {
+struct ShareCount {
     samples: u64,
     /// Sum and sum of squares of its share in each repeat.
     share: f64,
     share_squared: f64,
 }
 
-impl<K: Ord> Shares<K> {
+impl<K: Ord> SampleShares<K> {
     /// Adds the samples of one replay. Each instruction comes once.
     pub fn add(&mut self, samples: impl IntoIterator<Item = (K, u64)>) {
         let samples: Vec<(K, u64)> = samples.into_iter().collect();
@@ -55,11 +55,11 @@ impl<K: Ord> Shares<K> {
         }
         let most = self.counts.values().map(|count| count.samples).max().unwrap_or(0);
         let least = (LEAST_SHARE * self.total as f64).min(most as f64);
-        let matters = |count: &&Count| count.samples as f64 >= least;
+        let matters = |count: &&ShareCount| count.samples as f64 >= least;
         self.counts.values().filter(matters).map(|count| self.error_of(count)).fold(0.0, f64::max)
     }
 
-    fn error_of(&self, count: &Count) -> f64 {
+    fn error_of(&self, count: &ShareCount) -> f64 {
         let repeats = f64::from(self.repeats);
         let mean = count.share / repeats;
         let variance = (count.share_squared / repeats - mean * mean).max(0.0) * repeats / (repeats - 1.0);
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn equal_repeats_leave_the_error_of_counting() {
-        let mut shares = Shares::default();
+        let mut shares = SampleShares::default();
         for _ in 0..2 {
             shares.add([(0, 900), (1, 99), (2, 1)]);
         }
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn where_no_instruction_stands_out_the_largest_counts() {
-        let mut shares = Shares::default();
+        let mut shares = SampleShares::default();
         for _ in 0..3 {
             shares.add((0..100).map(|pc| (pc, if pc == 7 { 11 } else { 10 })));
         }
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn spread_between_repeats_counts() {
-        let mut shares = Shares::default();
+        let mut shares = SampleShares::default();
         for samples in [4000, 5000, 6000] {
             shares.add([(0, samples), (1, 10_000 - samples)]);
         }

@@ -9,36 +9,36 @@ mod experiments;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use stallmap_config::Instrument;
+use stallmap_config::PassInstrument;
 use stallmap_instruments as instruments;
-use stallmap_samples::counters::{Measured, Profiler, sets};
+use stallmap_samples::counters::{CounterProfiler, MeasuredValue, sets};
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::id::{KernelId, ModuleId, Pc, RunId};
 use stallmap_schema::tables::replay::Counter;
 use stallmap_schema::word::LossKind;
 use stallmap_session::gpu::{code, device};
 use stallmap_session::session;
-use stallmap_sys::cuda::Handle;
+use stallmap_sys::cuda::DriverHandle;
 use stallmap_sys::replayer;
 
-use crate::attempt::{Attempt, Attempts};
-use crate::bundle::{self, Bundle, Bundles, Contents};
+use crate::attempt::{ReplayAttempt, ReplayAttempts};
+use crate::bundle::{self, CaptureBundles, PageContents, ReplayBundle};
 use crate::error::{GpuError, ReplayError};
-use crate::flush::Flush;
-use crate::gpu::{Gpu, Kernel, Module};
-use crate::memory::{Memory, Staging};
-use crate::place::Place;
-use crate::plan::{Event, Outcome, Plan};
-use crate::precision::Shares;
+use crate::flush::CacheFlush;
+use crate::gpu::{LoadedCubin, LoadedKernel, ReplayGpu};
+use crate::memory::{BundleMemory, StagingBuffer};
+use crate::place::AddressSpace;
+use crate::plan::{ReplayOutcome, WorkerEvent, WorkerPlan};
+use crate::precision::SampleShares;
 
 /// Replays a plan's launches. `say` receives each report.
-pub fn work(plan: &Plan, say: &mut dyn FnMut(&Event)) -> Result<(), ReplayError> {
+pub fn work(plan: &WorkerPlan, say: &mut dyn FnMut(&WorkerEvent)) -> Result<(), ReplayError> {
     if !session::start() {
         return Err(ReplayError::NoSession);
     }
-    let instrument = session::config().map_or(Instrument::Native, |config| config.instrument);
+    let instrument = session::config().map_or(PassInstrument::Native, |config| config.instrument);
     let capture = CaptureReader::open(&plan.capture)?;
-    let mut bundles = Bundles::read(&capture)?;
+    let mut bundles = CaptureBundles::read(&capture)?;
     bundles.bundles.retain(|kernel_id, _| plan.kernels.contains(&kernel_id.0));
     bundles.read_memory(&capture)?;
     let bundles = bundles.bundles;
@@ -47,75 +47,75 @@ pub fn work(plan: &Plan, say: &mut dyn FnMut(&Event)) -> Result<(), ReplayError>
     if !instruments::attach() {
         return Err(ReplayError::NotAttached(instrument.word()));
     }
-    let gpu = Gpu::open(0)?;
-    let place = match Place::reserve(gpu, bundles.values(), plan.translation) {
+    let gpu = ReplayGpu::open(0)?;
+    let place = match AddressSpace::reserve(gpu, bundles.values(), plan.translation) {
         Ok(place) => place,
         Err(error @ ReplayError::Taken { .. }) => {
-            say(&Event::Taken { detail: error.to_string() });
+            say(&WorkerEvent::Taken { detail: error.to_string() });
             return Ok(());
         }
         Err(error) => return Err(error),
     };
     for (&kernel_id, reason) in &plan.failed {
-        Attempts::new(KernelId(kernel_id), false).failed(reason);
+        ReplayAttempts::new(KernelId(kernel_id), false).failed(reason);
     }
-    let worker = Worker::new(plan, instrument, gpu, place, &capture, &contents)?;
+    let worker = BundleReplayer::new(plan, instrument, gpu, place, &capture, &contents)?;
     worker.run(&bundles, say);
     session::finish();
     Ok(())
 }
 
-struct Worker<'a> {
-    plan: &'a Plan,
-    instrument: Instrument,
-    gpu: Gpu,
-    place: Place,
+struct BundleReplayer<'a> {
+    plan: &'a WorkerPlan,
+    instrument: PassInstrument,
+    gpu: ReplayGpu,
+    place: AddressSpace,
     capture: &'a CaptureReader,
-    contents: &'a Contents,
-    staging: Staging,
-    modules: BTreeMap<ModuleId, Module>,
+    contents: &'a PageContents,
+    staging: StagingBuffer,
+    modules: BTreeMap<ModuleId, LoadedCubin>,
     /// Flushes caches, for replays that need them cold.
-    flush: Option<Flush>,
-    events: [Handle; 2],
-    profiler: Option<Profiler>,
+    flush: Option<CacheFlush>,
+    events: [DriverHandle; 2],
+    profiler: Option<CounterProfiler>,
 }
 
 /// A launch ready to be replayed.
-struct Ready<'a> {
-    bundle: &'a Bundle,
-    kernel: Kernel,
+struct ReadyLaunch<'a> {
+    bundle: &'a ReplayBundle,
+    kernel: LoadedKernel,
     parameters: Vec<u8>,
-    memory: Memory<'a>,
+    memory: BundleMemory<'a>,
 }
 
-impl<'a> Worker<'a> {
+impl<'a> BundleReplayer<'a> {
     fn new(
-        plan: &'a Plan,
-        instrument: Instrument,
-        gpu: Gpu,
-        place: Place,
+        plan: &'a WorkerPlan,
+        instrument: PassInstrument,
+        gpu: ReplayGpu,
+        place: AddressSpace,
         capture: &'a CaptureReader,
-        contents: &'a Contents,
+        contents: &'a PageContents,
     ) -> Result<Self, ReplayError> {
         let profiler = match instrument {
-            Instrument::Counters => {
-                let profiler = Profiler::new(gpu.context, gpu.device, &plan.metrics);
+            PassInstrument::Counters => {
+                let profiler = CounterProfiler::new(gpu.context, gpu.device, &plan.metrics);
                 Some(profiler.map_err(|cause| GpuError::own("count", cause))?)
             }
             _ => None,
         };
-        let unknown = profiler.iter().flat_map(Profiler::unknown);
+        let unknown = profiler.iter().flat_map(CounterProfiler::unknown);
         // The sets hold spellings for several generations of chips.
         for metric in unknown.filter(|metric| !sets::hold(metric)) {
             session::lose(LossKind::Replay, "metric is not known to this GPU", 1, Some(metric.clone()));
         }
-        if matches!(instrument, Instrument::Counters | Instrument::Native)
+        if matches!(instrument, PassInstrument::Counters | PassInstrument::Native)
             && let Some(row) = device::describe(gpu.device)
         {
             session::emit(row);
         }
-        let flush = if plan.is_cold { Some(Flush::new(gpu)?) } else { None };
-        let staging = Staging::new(gpu)?;
+        let flush = if plan.is_cold { Some(CacheFlush::new(gpu)?) } else { None };
+        let staging = StagingBuffer::new(gpu)?;
         let events = gpu.events()?;
         let modules = BTreeMap::new();
         Ok(Self {
@@ -133,18 +133,18 @@ impl<'a> Worker<'a> {
         })
     }
 
-    fn run(mut self, bundles: &BTreeMap<KernelId, Bundle>, say: &mut dyn FnMut(&Event)) {
+    fn run(mut self, bundles: &BTreeMap<KernelId, ReplayBundle>, say: &mut dyn FnMut(&WorkerEvent)) {
         for &kernel_id in &self.plan.kernels {
             let Some(bundle) = bundles.get(&KernelId(kernel_id)) else { continue };
-            say(&Event::Begin { kernel_id });
+            say(&WorkerEvent::Begin { kernel_id });
             let is_translated = self.place.is_translated(bundle);
-            let mut attempts = Attempts::new(bundle.kernel_id, is_translated);
-            let mut outcome = Outcome { kernel_id, ..Outcome::default() };
+            let mut attempts = ReplayAttempts::new(bundle.kernel_id, is_translated);
+            let mut outcome = ReplayOutcome { kernel_id, ..ReplayOutcome::default() };
             let result = match self.plan.experiments.get(&kernel_id) {
                 Some(experiments) => self.experiment(bundle, experiments, &mut outcome, say),
                 None => self.replay(bundle, &mut attempts, &mut outcome),
             };
-            attempts.finish(&self.plan.unstable, self.instrument == Instrument::Native, &mut outcome);
+            attempts.finish(&self.plan.unstable, self.instrument == PassInstrument::Native, &mut outcome);
             // A driver may have unknown errors: a lost context does not synchronize.
             let is_lost = |error: &GpuError| error.is_sticky() || self.gpu.synchronize().is_err();
             let lost = result.as_ref().is_err_and(is_lost);
@@ -154,9 +154,9 @@ impl<'a> Worker<'a> {
                 }
                 outcome.detail = Some(error.to_string());
             }
-            say(&Event::End(outcome));
+            say(&WorkerEvent::End(outcome));
             if lost {
-                say(&Event::Lost);
+                say(&WorkerEvent::Lost);
                 return;
             }
         }
@@ -164,9 +164,9 @@ impl<'a> Worker<'a> {
 
     fn replay(
         &mut self,
-        bundle: &Bundle,
-        attempts: &mut Attempts,
-        outcome: &mut Outcome,
+        bundle: &ReplayBundle,
+        attempts: &mut ReplayAttempts,
+        outcome: &mut ReplayOutcome,
     ) -> Result<(), GpuError> {
         let ready = self.prepare(bundle)?;
         let repeated = self.repeat(&ready, attempts, outcome);
@@ -176,12 +176,12 @@ impl<'a> Worker<'a> {
 
     fn repeat(
         &mut self,
-        ready: &Ready,
-        attempts: &mut Attempts,
-        outcome: &mut Outcome,
+        ready: &ReadyLaunch,
+        attempts: &mut ReplayAttempts,
+        outcome: &mut ReplayOutcome,
     ) -> Result<(), GpuError> {
         let begin = Instant::now();
-        let mut shares = Shares::default();
+        let mut shares = SampleShares::default();
         for repeat in 0..self.plan.repeats {
             if repeat > 0 {
                 ready.memory.restore(self.gpu, self.contents)?;
@@ -198,18 +198,19 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    fn prepare<'b>(&mut self, bundle: &'b Bundle) -> Result<Ready<'b>, GpuError> {
+    fn prepare<'b>(&mut self, bundle: &'b ReplayBundle) -> Result<ReadyLaunch<'b>, GpuError> {
         bundle.check_whole(self.contents)?;
         let module = self.module(bundle)?;
         let kernel = self.kernel(module, bundle)?;
         self.place.require(bundle)?;
-        let memory = Memory::fill(self.gpu, &mut self.staging, &self.place, module, bundle, self.contents)?;
+        let memory =
+            BundleMemory::fill(self.gpu, &mut self.staging, &self.place, module, bundle, self.contents)?;
         let parameters = self.place.translated(bundle);
-        Ok(Ready { bundle, kernel, parameters, memory })
+        Ok(ReadyLaunch { bundle, kernel, parameters, memory })
     }
 
     /// The bundle's kernel in a module, with the limits that it had.
-    fn kernel(&self, module: Module, bundle: &Bundle) -> Result<Kernel, GpuError> {
+    fn kernel(&self, module: LoadedCubin, bundle: &ReplayBundle) -> Result<LoadedKernel, GpuError> {
         let kernel = self.gpu.kernel(module, &bundle.name)?;
         let dynamic = i32::try_from(bundle.shape.dynamic_shared_bytes).unwrap_or(i32::MAX);
         let allowed = bundle.max_dynamic_shared_bytes.unwrap_or(0).max(dynamic);
@@ -221,7 +222,7 @@ impl<'a> Worker<'a> {
         Ok(kernel)
     }
 
-    fn module(&mut self, bundle: &Bundle) -> Result<Module, GpuError> {
+    fn module(&mut self, bundle: &ReplayBundle) -> Result<LoadedCubin, GpuError> {
         if let Some(&module) = self.modules.get(&bundle.module_id) {
             return Ok(module);
         }
@@ -234,7 +235,7 @@ impl<'a> Worker<'a> {
     }
 
     /// One replay. For counters, one for each pass.
-    fn attempt(&mut self, ready: &Ready, repeat: u32) -> Result<Attempt, GpuError> {
+    fn attempt(&mut self, ready: &ReadyLaunch, repeat: u32) -> Result<ReplayAttempt, GpuError> {
         let begin_ns = session::now_ns();
         let ordinal = session::next_ordinal();
         let mut duration_ns = None;
@@ -245,14 +246,19 @@ impl<'a> Worker<'a> {
         } else {
             self.flush()?;
             self.gpu.synchronize()?;
-            let is_timed = self.instrument == Instrument::Native;
+            let is_timed = self.instrument == PassInstrument::Native;
             duration_ns = self.launch(ready, ready.kernel, is_timed)?;
         }
-        Ok(Attempt { ordinal, begin_ns, repeat, duration_ns })
+        Ok(ReplayAttempt { ordinal, begin_ns, repeat, duration_ns })
     }
 
-    fn launch(&self, ready: &Ready, kernel: Kernel, is_timed: bool) -> Result<Option<u64>, GpuError> {
-        let Ready { bundle, parameters, .. } = ready;
+    fn launch(
+        &self,
+        ready: &ReadyLaunch,
+        kernel: LoadedKernel,
+        is_timed: bool,
+    ) -> Result<Option<u64>, GpuError> {
+        let ReadyLaunch { bundle, parameters, .. } = ready;
         let [first, last] = self.events;
         if is_timed {
             self.gpu.record(first)?;
@@ -268,7 +274,12 @@ impl<'a> Worker<'a> {
         if is_timed { self.gpu.elapsed_ns(self.events).map(Some) } else { Ok(None) }
     }
 
-    fn count(&self, profiler: &mut Profiler, ready: &Ready, repeat: u32) -> Result<(), GpuError> {
+    fn count(
+        &self,
+        profiler: &mut CounterProfiler,
+        ready: &ReadyLaunch,
+        repeat: u32,
+    ) -> Result<(), GpuError> {
         let restore = || ready.memory.restore(self.gpu, self.contents).and_then(|()| self.flush());
         let measured = self.measured(profiler, ready, ready.kernel, &restore)?;
         for counter in measured.map_err(|cause| GpuError::own("count", cause))? {
@@ -288,11 +299,11 @@ impl<'a> Worker<'a> {
     /// the profiler's.
     fn measured(
         &self,
-        profiler: &mut Profiler,
-        ready: &Ready,
-        kernel: Kernel,
+        profiler: &mut CounterProfiler,
+        ready: &ReadyLaunch,
+        kernel: LoadedKernel,
         restore: &dyn Fn() -> Result<(), GpuError>,
-    ) -> Result<Result<Vec<Measured>, String>, GpuError> {
+    ) -> Result<Result<Vec<MeasuredValue>, String>, GpuError> {
         let mut fault = None;
         let measured = profiler.measure(&mut || restore().map_err(|error| error.to_string()), &mut || {
             let launched = self.launch(ready, kernel, false).map(|_time| ());
@@ -311,8 +322,9 @@ impl<'a> Worker<'a> {
     }
 
     /// True if the samples of a launch are as precise as wished.
-    fn is_enough(&self, shares: &mut Shares<(String, Pc)>, outcome: &mut Outcome) -> bool {
-        let Some(precision) = self.plan.precision.filter(|_| self.instrument == Instrument::PcSamples) else {
+    fn is_enough(&self, shares: &mut SampleShares<(String, Pc)>, outcome: &mut ReplayOutcome) -> bool {
+        let Some(precision) = self.plan.precision.filter(|_| self.instrument == PassInstrument::PcSamples)
+        else {
             return false;
         };
         let taken = stallmap_samples::pc_sampling::samples_of_last_launch();

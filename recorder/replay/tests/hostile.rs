@@ -4,14 +4,14 @@
 use std::path::Path;
 
 use proptest::prelude::*;
-use stallmap_replay::bundle::{self, Bundles};
+use stallmap_replay::bundle::{self, CaptureBundles};
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::cell::Blob;
 use stallmap_schema::id::{Address, FunctionId, KernelId, ModuleId, RunId};
 use stallmap_schema::tables::code::{Function, Module};
 use stallmap_schema::tables::launch::{Launch, LaunchParameter};
 use stallmap_schema::tables::replay::{Bundle, BundleContent, BundlePage, BundleSymbol, PAGE_BYTES};
-use stallmap_write::{CaptureWriter, Form};
+use stallmap_write::{CaptureForm, CaptureWriter};
 
 /// Numbers with which sums go wrong, and ordinary ones.
 fn number() -> impl Strategy<Value = u64> {
@@ -79,7 +79,7 @@ fn write(
     contents: &[usize],
     parameter_bytes: usize,
 ) {
-    let mut writer = CaptureWriter::create(path, Form::File).unwrap();
+    let mut writer = CaptureWriter::create(path, CaptureForm::File).unwrap();
     let module = Module {
         module_id: ModuleId(1),
         content_hash: "../..".into(),
@@ -147,7 +147,7 @@ proptest! {
         write(&path, &pages, &parts, &contents, parameter_bytes);
         let capture = CaptureReader::open(&path).unwrap();
         // A number that no computation has to expect is refused where it is read.
-        let Ok(mut bundles) = Bundles::read(&capture) else { return Ok(()) };
+        let Ok(mut bundles) = CaptureBundles::read(&capture) else { return Ok(()) };
         if bundles.read_memory(&capture).is_err() {
             return Ok(());
         }
@@ -171,9 +171,9 @@ proptest! {
 fn a_capture_of_an_earlier_release_has_no_bundles() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.stallmap");
-    let mut writer = CaptureWriter::create(&path, Form::File).unwrap();
+    let mut writer = CaptureWriter::create(&path, CaptureForm::File).unwrap();
     writer.append_rows([launch()]).unwrap();
     writer.finish().unwrap();
-    let bundles = Bundles::read(&CaptureReader::open(&path).unwrap()).unwrap();
+    let bundles = CaptureBundles::read(&CaptureReader::open(&path).unwrap()).unwrap();
     assert_eq!((bundles.bundles.len(), bundles.refusals.len()), (0, 0));
 }

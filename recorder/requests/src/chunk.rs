@@ -5,11 +5,11 @@
 
 use std::mem::size_of;
 
-use stallmap_schema::capture::request::Request;
+use stallmap_schema::capture::request::RequestHeader;
 use stallmap_schema::id::{FunctionId, Pc};
 use stallmap_schema::word::{AccessKind, Space};
 
-use super::record::{Piece, Record};
+use super::record::{LaneColumns, RequestRecord};
 use super::sorting;
 
 const WARP_BITS: u32 = 8;
@@ -17,19 +17,19 @@ const WARP_BITS: u32 = 8;
 const MAX_PATTERNS: usize = (1 << 16) - 32;
 
 /// A function and an instruction in it.
-pub(super) type Place = (FunctionId, Pc);
+pub(super) type InstructionRef = (FunctionId, Pc);
 
 /// A position in the order of a launch's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Border {
-    pub(super) place: Place,
+pub struct RowBorder {
+    pub(super) place: InstructionRef,
     /// See [`warp_number`].
     pub(super) warp: u64,
     pub(super) sequence: u64,
 }
 
 /// Linear block index and warp of a warp request, packed into one integer.
-pub(super) fn warp_number(request: &Request) -> u64 {
+pub(super) fn warp_number(request: &RequestHeader) -> u64 {
     request.block << WARP_BITS | u64::from(request.warp)
 }
 
@@ -41,7 +41,7 @@ pub(super) fn block_and_warp(number: u64) -> (u64, u16) {
 
 /// A row: what differs from row to row.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
+pub(super) struct RequestEntry {
     pub(super) address: u64,
     /// From the chunk's first warp.
     warp: u32,
@@ -53,7 +53,7 @@ pub(super) struct Entry {
 
 /// The columns that many rows share.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pattern {
+pub(super) struct RequestPattern {
     pub(super) span_bytes: u64,
     pub(super) stride_bytes: Option<i32>,
     pub(super) lane_mask: u32,
@@ -71,8 +71,8 @@ pub(super) struct Pattern {
 
 /// Entries of one instruction.
 #[derive(Clone, Copy, Debug)]
-struct Slice {
-    place: Place,
+struct InstructionEntries {
+    place: InstructionRef,
     /// Number of entries up to its last one.
     end: u32,
     /// Their first and last warp, which spare most look-ups an entry.
@@ -81,22 +81,22 @@ struct Slice {
 
 /// Records in the order of their rows.
 #[derive(Debug, Default)]
-pub(super) struct Chunk {
+pub(super) struct RequestChunk {
     /// Position of its first record in the launch.
     pub(super) first_sequence: u64,
     first_warp: u64,
-    pub(super) entries: Vec<Entry>,
-    pub(super) patterns: Vec<Pattern>,
+    pub(super) entries: Vec<RequestEntry>,
+    pub(super) patterns: Vec<RequestPattern>,
     offsets: Vec<u32>,
-    slices: Vec<Slice>,
+    slices: Vec<InstructionEntries>,
 }
 
-impl Chunk {
+impl RequestChunk {
     /// The instruction of each range of entries within a range.
     pub(super) fn slices(
         &self,
         (from, to): (usize, usize),
-    ) -> impl Iterator<Item = (Place, std::ops::Range<usize>)> {
+    ) -> impl Iterator<Item = (InstructionRef, std::ops::Range<usize>)> {
         let first = self.slices.partition_point(|slice| slice.end as usize <= from);
         let mut begin = from;
         self.slices[first..].iter().map_while(move |slice| {
@@ -107,31 +107,31 @@ impl Chunk {
     }
 
     /// The instruction of an entry.
-    pub(super) fn place(&self, entry: usize) -> Place {
+    pub(super) fn place(&self, entry: usize) -> InstructionRef {
         let at = self.slices.partition_point(|slice| slice.end as usize <= entry);
         self.slices.get(at).map(|slice| slice.place).unwrap_or_default()
     }
 
     /// See [`warp_number`].
     #[inline]
-    pub(super) fn warp(&self, entry: &Entry) -> u64 {
+    pub(super) fn warp(&self, entry: &RequestEntry) -> u64 {
         self.first_warp + u64::from(entry.warp)
     }
 
     /// Position of the record in the launch.
     #[inline]
-    pub(super) fn sequence(&self, entry: &Entry) -> u64 {
+    pub(super) fn sequence(&self, entry: &RequestEntry) -> u64 {
         self.first_sequence + u64::from(entry.sequence)
     }
 
     #[inline]
-    pub(super) fn offsets(&self, pattern: &Pattern) -> &[u32] {
+    pub(super) fn offsets(&self, pattern: &RequestPattern) -> &[u32] {
         let (from, to) = pattern.offsets;
         self.offsets.get(from as usize..to as usize).unwrap_or_default()
     }
 
     /// Number of entries before a border.
-    pub(super) fn position(&self, border: &Border) -> usize {
+    pub(super) fn position(&self, border: &RowBorder) -> usize {
         let at = self.slices.partition_point(|slice| slice.place < border.place);
         let begin =
             at.checked_sub(1).and_then(|at| self.slices.get(at)).map_or(0, |slice| slice.end as usize);
@@ -145,38 +145,39 @@ impl Chunk {
             return slice.end as usize;
         }
         let before =
-            |entry: &Entry| (self.warp(entry), self.sequence(entry)) < (border.warp, border.sequence);
+            |entry: &RequestEntry| (self.warp(entry), self.sequence(entry)) < (border.warp, border.sequence);
         begin + self.entries[begin..slice.end as usize].partition_point(before)
     }
 
     /// Borders before some entries: one in so many.
-    pub(super) fn sample(&self, step: usize) -> impl Iterator<Item = Border> {
+    pub(super) fn sample(&self, step: usize) -> impl Iterator<Item = RowBorder> {
         self.slices((0, self.entries.len())).flat_map(move |(place, range)| {
             let first = range.start.next_multiple_of(step);
             (first..range.end).step_by(step).map(move |at| {
                 let entry = &self.entries[at];
-                Border { place, warp: self.warp(entry), sequence: self.sequence(entry) }
+                RowBorder { place, warp: self.warp(entry), sequence: self.sequence(entry) }
             })
         })
     }
 
     /// Bytes in memory.
     pub(super) fn bytes(&self) -> u64 {
-        let entries = self.entries.len() * size_of::<Entry>();
-        (entries + self.patterns.len() * size_of::<Pattern>() + self.offsets.len() * size_of::<u32>()) as u64
+        let entries = self.entries.len() * size_of::<RequestEntry>();
+        (entries + self.patterns.len() * size_of::<RequestPattern>() + self.offsets.len() * size_of::<u32>())
+            as u64
     }
 }
 
 /// A chunk that grows, in the order of records. Its memory is used again for the next one.
 #[derive(Default)]
-pub(super) struct Filling {
-    chunk: Chunk,
-    spare: Vec<Entry>,
+pub(super) struct FillingChunk {
+    chunk: RequestChunk,
+    spare: Vec<RequestEntry>,
     /// Number of records up to its last one, or 0.
     count: u64,
 }
 
-impl Filling {
+impl FillingChunk {
     /// True if a record can be added.
     #[inline]
     pub(super) fn has_room(&self, sequence: u64, warp: u64) -> bool {
@@ -196,7 +197,7 @@ impl Filling {
             self.chunk.first_warp = warp.saturating_sub(1 << 31);
         }
         self.count += 1;
-        self.chunk.entries.push(Entry {
+        self.chunk.entries.push(RequestEntry {
             address,
             warp: u32::try_from(warp - self.chunk.first_warp).unwrap_or(u32::MAX),
             sequence: u16::try_from(sequence - self.chunk.first_sequence).unwrap_or(u16::MAX),
@@ -205,12 +206,17 @@ impl Filling {
     }
 
     /// Adds a pattern.
-    pub(super) fn add_pattern(&mut self, code: usize, record: &Record<'_>, piece: &Piece<'_>) -> u16 {
+    pub(super) fn add_pattern(
+        &mut self,
+        code: usize,
+        record: &RequestRecord<'_>,
+        piece: &LaneColumns<'_>,
+    ) -> u16 {
         let chunk = &mut self.chunk;
         let (pattern, begin) = (chunk.patterns.len(), chunk.offsets.len());
         chunk.offsets.extend_from_slice(piece.offsets);
         let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-        chunk.patterns.push(Pattern {
+        chunk.patterns.push(RequestPattern {
             span_bytes: piece.span_bytes,
             stride_bytes: piece.stride_bytes,
             lane_mask: piece.lane_mask,
@@ -225,12 +231,12 @@ impl Filling {
     }
 
     /// Takes the chunk, sorted. `ranks` are positions of instructions among `places`.
-    pub(super) fn take(&mut self, ranks: &[u32], places: &[Place]) -> Option<Chunk> {
+    pub(super) fn take(&mut self, ranks: &[u32], places: &[InstructionRef]) -> Option<RequestChunk> {
         let chunk = &mut self.chunk;
         if chunk.entries.is_empty() {
             return None;
         }
-        let rank = |entry: &Entry| {
+        let rank = |entry: &RequestEntry| {
             let pattern = chunk.patterns.get(usize::from(entry.pattern));
             pattern.and_then(|pattern| ranks.get(pattern.code as usize)).map_or(0, |rank| *rank as usize)
         };
@@ -253,9 +259,9 @@ impl Filling {
             if end > begin {
                 let entries = &mut entries[begin as usize..end as usize];
                 sorting::sort(entries, &mut self.spare, |entry| entry.warp.into());
-                let warp = |entry: Option<&Entry>| entry.map_or(0, |entry| entry.warp);
+                let warp = |entry: Option<&RequestEntry>| entry.map_or(0, |entry| entry.warp);
                 let warps = (warp(entries.first()), warp(entries.last()));
-                slices.push(Slice { place: *place, end, warps });
+                slices.push(InstructionEntries { place: *place, end, warps });
                 begin = end;
             }
         }
@@ -265,7 +271,7 @@ impl Filling {
         chunk.patterns.clear();
         chunk.offsets.clear();
         self.count = 0;
-        Some(Chunk { first_sequence, first_warp, entries, patterns, offsets, slices })
+        Some(RequestChunk { first_sequence, first_warp, entries, patterns, offsets, slices })
     }
 }
 

@@ -12,26 +12,26 @@ use arrow::buffer::{OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, Field, UInt8Type};
 use arrow::error::ArrowError;
 use stallmap_schema::id::KernelId;
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::memory::MemoryAccess;
 use stallmap_schema::word::{AccessKind, Space};
 
-use super::chunk::{Pattern, Place, block_and_warp};
+use super::chunk::{InstructionRef, RequestPattern, block_and_warp};
 
 /// One row.
-pub(super) struct Line<'a> {
-    pub(super) place: Place,
+pub(super) struct RequestRow<'a> {
+    pub(super) place: InstructionRef,
     /// Block and warp in one number.
     pub(super) warp: u64,
     pub(super) sequence: u64,
     pub(super) address: u64,
-    pub(super) pattern: &'a Pattern,
+    pub(super) pattern: &'a RequestPattern,
     pub(super) offsets: &'a [u32],
 }
 
 /// Rows of launches.
 #[derive(Default)]
-pub(super) struct Columns {
+pub(super) struct RequestColumns {
     kernel_id: Vec<u64>,
     function_id: Vec<u64>,
     pc: Vec<u32>,
@@ -52,7 +52,7 @@ pub(super) struct Columns {
     offset_shift: Vec<u8>,
 }
 
-impl Columns {
+impl RequestColumns {
     /// Makes room for so many rows.
     pub(super) fn reserve(&mut self, rows: usize) {
         self.kernel_id.reserve(rows);
@@ -74,7 +74,7 @@ impl Columns {
     }
 
     /// Adds rows of a launch.
-    pub(super) fn append(&mut self, kernel_id: KernelId, lines: &[Line<'_>]) {
+    pub(super) fn append(&mut self, kernel_id: KernelId, lines: &[RequestRow<'_>]) {
         self.kernel_id.extend(repeat_n(kernel_id.0, lines.len()));
         for same in lines.chunk_by(|a, b| a.place == b.place) {
             let (function_id, pc) = same.first().map(|line| line.place).unwrap_or_default();

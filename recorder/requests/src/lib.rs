@@ -29,15 +29,15 @@ use stallmap_schema::capture::segment::{FrameRef, SegmentReader};
 use stallmap_schema::id::{FunctionId, KernelId, Pc};
 use stallmap_write::encoding::ROW_GROUP_ROWS;
 
-pub use chunk::Border;
-use columns::Columns;
-pub use passes::{Passes, Sorted};
-pub use piece::{Keep, Piece};
+pub use chunk::RowBorder;
+use columns::RequestColumns;
+pub use passes::{FramePasses, SortedParts};
+pub use piece::{FramePiece, RecordFilter};
 pub use record::{kind, space};
 
 /// Sizes of what is held and done at once.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct ConversionLimits {
     /// Bytes of a launch's entries, about. Larger launches are converted in rounds.
     pub held_bytes: u64,
     /// Bytes of records that a thread reads at once.
@@ -46,7 +46,7 @@ pub struct Limits {
     pub part_rows: usize,
 }
 
-impl Limits {
+impl ConversionLimits {
     /// The limits of a machine with 2 GB for it.
     pub const USUAL: Self =
         Self { held_bytes: 800 << 20, piece_bytes: 4 << 20, part_rows: ROW_GROUP_ROWS / 8 * 7 };
@@ -54,14 +54,14 @@ impl Limits {
 
 /// Memory that a thread uses again and again.
 #[derive(Default)]
-pub struct Memory {
-    pieces: piece::Memory,
-    parts: parts::Memory,
+pub struct ConversionMemory {
+    pieces: piece::PieceMemory,
+    parts: parts::PartMemory,
 }
 
 /// One launch whose records are to be converted.
 #[derive(Clone, Copy)]
-pub struct Source<'a> {
+pub struct LaunchSource<'a> {
     /// The launch's row.
     pub kernel_id: KernelId,
     /// Its position in its run.
@@ -74,7 +74,7 @@ pub struct Source<'a> {
     pub find: &'a (dyn Fn(u64, u64) -> Option<(FunctionId, Pc)> + Sync),
 }
 
-impl Source<'_> {
+impl LaunchSource<'_> {
     /// Bytes of all records.
     pub fn raw_bytes(&self) -> u64 {
         self.frames.iter().map(|frame| u64::from(frame.raw_bytes)).sum()
@@ -83,7 +83,7 @@ impl Source<'_> {
 
 /// Result of the conversion of a launch's records.
 #[derive(Debug, Default)]
-pub struct Converted {
+pub struct ConvertedLaunch {
     /// Requests that became rows.
     pub request_count: u64,
     /// Their lane accesses.
@@ -96,26 +96,28 @@ pub struct Converted {
 
 /// Converts a launch's records into batches of `memory_access`, in the table's order, on all threads.
 pub fn convert<E: From<ArrowError>>(
-    source: &Source<'_>,
+    source: &LaunchSource<'_>,
     emit: &mut dyn FnMut(Vec<RecordBatch>) -> Result<(), E>,
-) -> Result<Converted, E> {
-    convert_within(source, Limits::USUAL, emit)
+) -> Result<ConvertedLaunch, E> {
+    convert_within(source, ConversionLimits::USUAL, emit)
 }
 
 fn convert_within<E: From<ArrowError>>(
-    source: &Source<'_>,
-    limits: Limits,
+    source: &LaunchSource<'_>,
+    limits: ConversionLimits,
     emit: &mut dyn FnMut(Vec<RecordBatch>) -> Result<(), E>,
-) -> Result<Converted, E> {
-    let mut passes = Passes::new(*source, limits);
+) -> Result<ConvertedLaunch, E> {
+    let mut passes = FramePasses::new(*source, limits);
     while let Some(keep) = passes.next() {
         let pieces = (0..passes.pieces()).into_par_iter();
-        let pieces = pieces.map_init(Memory::default, |memory, piece| passes.read(piece, keep, memory));
+        let pieces =
+            pieces.map_init(ConversionMemory::default, |memory, piece| passes.read(piece, keep, memory));
         let Some(sorted) = passes.end(pieces.collect()) else { continue };
         let parts: Vec<usize> = (0..sorted.parts()).collect();
         for some in parts.chunks(rayon::current_num_threads()) {
-            let batches =
-                some.par_iter().map_init(Memory::default, |memory, part| sorted.batch(*part, memory));
+            let batches = some
+                .par_iter()
+                .map_init(ConversionMemory::default, |memory, part| sorted.batch(*part, memory));
             emit(batches.collect::<Result<_, ArrowError>>()?)?;
         }
     }
@@ -124,16 +126,16 @@ fn convert_within<E: From<ArrowError>>(
 
 /// Converts small launches, one after the other, on this thread. Their rows are one batch.
 pub fn convert_small(
-    sources: &[Source<'_>],
-    memory: &mut Memory,
-) -> Result<(Vec<Converted>, RecordBatch), ArrowError> {
-    let mut columns = Columns::default();
-    let bytes: u64 = sources.iter().map(Source::raw_bytes).sum();
+    sources: &[LaunchSource<'_>],
+    memory: &mut ConversionMemory,
+) -> Result<(Vec<ConvertedLaunch>, RecordBatch), ArrowError> {
+    let mut columns = RequestColumns::default();
+    let bytes: u64 = sources.iter().map(LaunchSource::raw_bytes).sum();
     // No record is shorter than a slot.
     columns.reserve(usize::try_from(bytes / SLOT_BYTES as u64).unwrap_or(0));
-    let convert = |source: &Source<'_>| {
-        let mut converted = Converted::default();
-        let piece = Piece::read(source, source.frames, Keep::All, &mut memory.pieces);
+    let convert = |source: &LaunchSource<'_>| {
+        let mut converted = ConvertedLaunch::default();
+        let piece = FramePiece::read(source, source.frames, RecordFilter::All, &mut memory.pieces);
         piece.count(&mut converted);
         parts::append(&piece.chunks, (None, None), source.kernel_id, &mut memory.parts, &mut columns);
         converted

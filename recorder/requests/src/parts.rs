@@ -2,8 +2,8 @@
 
 use stallmap_schema::id::KernelId;
 
-use super::chunk::{Border, Chunk, Entry, Place};
-use super::columns::{Columns, Line};
+use super::chunk::{InstructionRef, RequestChunk, RequestEntry, RowBorder};
+use super::columns::{RequestColumns, RequestRow};
 use super::sorting;
 
 /// Samples of a part.
@@ -12,11 +12,11 @@ const SAMPLES: usize = 256;
 const BLOCK_ROWS: usize = 256;
 
 /// Rows between two borders, the second one excluded.
-pub(super) type Between<'a> = (Option<&'a Border>, Option<&'a Border>);
+pub(super) type BorderRange<'a> = (Option<&'a RowBorder>, Option<&'a RowBorder>);
 
 /// One row on its way.
 #[derive(Clone, Copy)]
-struct Item {
+struct PartRow {
     /// The number that is sorted by.
     number: u64,
     chunk: u32,
@@ -25,40 +25,43 @@ struct Item {
 
 /// Memory that a thread uses for one part after the other.
 #[derive(Default)]
-pub(super) struct Memory {
-    items: Vec<Item>,
-    spare: Vec<Item>,
+pub(super) struct PartMemory {
+    items: Vec<PartRow>,
+    spare: Vec<PartRow>,
 }
 
 /// Borders that divide the entries of chunks into so many parts of about equal length.
-pub(super) fn borders<'a>(chunks: impl Iterator<Item = &'a Chunk> + Clone, parts: usize) -> Vec<Border> {
+pub(super) fn borders<'a>(
+    chunks: impl Iterator<Item = &'a RequestChunk> + Clone,
+    parts: usize,
+) -> Vec<RowBorder> {
     if parts <= 1 {
         return Vec::new();
     }
     let count: usize = chunks.clone().map(|chunk| chunk.entries.len()).sum();
     let step = (count / (parts * SAMPLES)).max(1);
-    let mut sampled: Vec<Border> = chunks.flat_map(|chunk| chunk.sample(step)).collect();
+    let mut sampled: Vec<RowBorder> = chunks.flat_map(|chunk| chunk.sample(step)).collect();
     sampled.sort_unstable();
-    let mut borders: Vec<Border> =
+    let mut borders: Vec<RowBorder> =
         (1..parts).filter_map(|part| sampled.get(sampled.len() * part / parts).copied()).collect();
     borders.dedup();
     borders
 }
 
 /// The parts that borders make.
-pub(super) fn between(borders: &[Border], part: usize) -> Between<'_> {
+pub(super) fn between(borders: &[RowBorder], part: usize) -> BorderRange<'_> {
     (part.checked_sub(1).and_then(|before| borders.get(before)), borders.get(part))
 }
 
 /// Adds a part's rows to columns.
 pub(super) fn append(
-    chunks: &[Chunk],
-    (from, to): Between<'_>,
+    chunks: &[RequestChunk],
+    (from, to): BorderRange<'_>,
     kernel_id: KernelId,
-    memory: &mut Memory,
-    columns: &mut Columns,
+    memory: &mut PartMemory,
+    columns: &mut RequestColumns,
 ) {
-    let range = |chunk: &Chunk| {
+    let range = |chunk: &RequestChunk| {
         let from = from.map_or(0, |border| chunk.position(border));
         (from, to.map_or(chunk.entries.len(), |border| chunk.position(border)).max(from))
     };
@@ -68,15 +71,17 @@ pub(super) fn append(
     if filled.next().is_none() {
         return append_chunk(&chunks[first], ranges[first], kernel_id, columns);
     }
-    let order = Order::new(chunks, &ranges);
+    let order = PartOrder::new(chunks, &ranges);
     memory.items.clear();
     for ((chunk, range), index) in chunks.iter().zip(&ranges).zip(0..) {
         for (place, entries) in chunk.slices(*range) {
             let rank = order.rank(place);
-            memory.items.extend(chunk.entries[entries.clone()].iter().zip(entries).map(|(entry, at)| Item {
-                number: order.number(rank, chunk.warp(entry)),
-                chunk: index,
-                entry: u32::try_from(at).unwrap_or(u32::MAX),
+            memory.items.extend(chunk.entries[entries.clone()].iter().zip(entries).map(|(entry, at)| {
+                PartRow {
+                    number: order.number(rank, chunk.warp(entry)),
+                    chunk: index,
+                    entry: u32::try_from(at).unwrap_or(u32::MAX),
+                }
             }));
         }
     }
@@ -100,7 +105,12 @@ pub(super) fn append(
 }
 
 /// Adds rows that are all of one chunk, in its order.
-fn append_chunk(chunk: &Chunk, range: (usize, usize), kernel_id: KernelId, columns: &mut Columns) {
+fn append_chunk(
+    chunk: &RequestChunk,
+    range: (usize, usize),
+    kernel_id: KernelId,
+    columns: &mut RequestColumns,
+) {
     columns.reserve(range.1 - range.0);
     let mut lines = Vec::with_capacity(BLOCK_ROWS);
     for (place, range) in chunk.slices(range) {
@@ -113,9 +123,9 @@ fn append_chunk(chunk: &Chunk, range: (usize, usize), kernel_id: KernelId, colum
 }
 
 #[inline]
-fn line<'a>(chunk: &'a Chunk, place: Place, entry: &Entry) -> Line<'a> {
+fn line<'a>(chunk: &'a RequestChunk, place: InstructionRef, entry: &RequestEntry) -> RequestRow<'a> {
     let pattern = &chunk.patterns[usize::from(entry.pattern)];
-    Line {
+    RequestRow {
         place,
         warp: chunk.warp(entry),
         sequence: chunk.sequence(entry),
@@ -126,16 +136,16 @@ fn line<'a>(chunk: &'a Chunk, place: Place, entry: &Entry) -> Line<'a> {
 }
 
 /// The order of a part's rows, as numbers.
-struct Order {
-    places: Vec<Place>,
+struct PartOrder {
+    places: Vec<InstructionRef>,
     first_warp: u64,
     /// The place of an instruction's rank in a number. `None` if it and the warp do not fit in one.
     rank_shift: Option<u32>,
 }
 
-impl Order {
-    fn new(chunks: &[Chunk], ranges: &[(usize, usize)]) -> Self {
-        let mut places: Vec<Place> = Vec::new();
+impl PartOrder {
+    fn new(chunks: &[RequestChunk], ranges: &[(usize, usize)]) -> Self {
+        let mut places: Vec<InstructionRef> = Vec::new();
         let (mut first_warp, mut last_warp) = (u64::MAX, 0);
         for (chunk, range) in chunks.iter().zip(ranges) {
             for (place, entries) in chunk.slices(*range) {
@@ -153,7 +163,7 @@ impl Order {
         Self { places, first_warp, rank_shift: fits.then_some(shift) }
     }
 
-    fn rank(&self, place: Place) -> u64 {
+    fn rank(&self, place: InstructionRef) -> u64 {
         self.places.binary_search(&place).unwrap_or_default() as u64
     }
 
@@ -165,7 +175,7 @@ impl Order {
 
     /// The instruction of a number that was sorted by.
     #[inline]
-    fn place(&self, number: u64) -> Place {
+    fn place(&self, number: u64) -> InstructionRef {
         let rank = usize::try_from(number >> self.rank_shift.unwrap_or(0)).unwrap_or(usize::MAX);
         self.places.get(rank).copied().unwrap_or_default()
     }

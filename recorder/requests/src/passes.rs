@@ -7,34 +7,34 @@ use arrow::error::ArrowError;
 use stallmap_schema::capture::segment::FrameRef;
 use stallmap_schema::id::KernelId;
 
-use super::chunk::{Border, Chunk};
-use super::columns::Columns;
+use super::chunk::{RequestChunk, RowBorder};
+use super::columns::RequestColumns;
 use super::parts::{self, between, borders};
-use super::piece::{Keep, Piece};
-use super::{Converted, Limits, Memory, Source};
+use super::piece::{FramePiece, RecordFilter};
+use super::{ConversionLimits, ConversionMemory, ConvertedLaunch, LaunchSource};
 
 /// One of so many pieces is read in the first look, and one of so many of its records stays.
 const LOOKED_AT: usize = 8;
 const SAMPLED: u64 = 64;
 
 /// A launch and the passes over its frames.
-pub struct Passes<'a> {
-    source: Source<'a>,
-    limits: Limits,
+pub struct FramePasses<'a> {
+    source: LaunchSource<'a>,
+    limits: ConversionLimits,
     pieces: Vec<Range<usize>>,
     /// Position of each piece's first record in the launch. Empty until all were read once.
     sequences: Vec<u64>,
     /// Borders between rounds, each of them between two warps.
-    borders: Vec<Border>,
+    borders: Vec<RowBorder>,
     /// Rounds that have ended. `None` before the first look.
     ended: Option<usize>,
     /// Counts of the launch, once all pieces were read.
-    pub converted: Converted,
+    pub converted: ConvertedLaunch,
 }
 
-impl<'a> Passes<'a> {
+impl<'a> FramePasses<'a> {
     /// For a launch.
-    pub fn new(source: Source<'a>, limits: Limits) -> Self {
+    pub fn new(source: LaunchSource<'a>, limits: ConversionLimits) -> Self {
         let is_large = source.raw_bytes() > limits.held_bytes;
         Self {
             source,
@@ -43,7 +43,7 @@ impl<'a> Passes<'a> {
             sequences: Vec::new(),
             borders: Vec::new(),
             ended: (!is_large).then_some(0),
-            converted: Converted::default(),
+            converted: ConvertedLaunch::default(),
         }
     }
 
@@ -53,28 +53,28 @@ impl<'a> Passes<'a> {
     }
 
     /// Records to keep in the next pass. `None` at the end.
-    pub fn next(&self) -> Option<Keep> {
-        let Some(ended) = self.ended else { return Some(Keep::Every(SAMPLED)) };
+    pub fn next(&self) -> Option<RecordFilter> {
+        let Some(ended) = self.ended else { return Some(RecordFilter::Every(SAMPLED)) };
         let (from, to) = between(&self.borders, ended);
         (ended <= self.borders.len()).then(|| match (from, to) {
-            (None, None) => Keep::All,
-            (from, to) => Keep::Between(from.copied(), to.copied()),
+            (None, None) => RecordFilter::All,
+            (from, to) => RecordFilter::Between(from.copied(), to.copied()),
         })
     }
 
     /// Reads a piece.
-    pub fn read(&self, piece: usize, keep: Keep, memory: &mut Memory) -> Piece {
+    pub fn read(&self, piece: usize, keep: RecordFilter, memory: &mut ConversionMemory) -> FramePiece {
         let piece = if self.ended.is_some() { piece } else { piece * LOOKED_AT };
         let frames = self.pieces.get(piece).and_then(|range| self.source.frames.get(range.clone()));
-        Piece::read(&self.source, frames.unwrap_or_default(), keep, &mut memory.pieces)
+        FramePiece::read(&self.source, frames.unwrap_or_default(), keep, &mut memory.pieces)
     }
 
     /// Ends a pass with all pieces: entries in parts, unless it was the first look.
-    pub fn end(&mut self, mut pieces: Vec<Piece>) -> Option<Sorted> {
+    pub fn end(&mut self, mut pieces: Vec<FramePiece>) -> Option<SortedParts> {
         let Some(ended) = &mut self.ended else {
             let chunks = || pieces.iter().flat_map(|piece| &piece.chunks);
             // Sampled records share fewer patterns than all do, so this is the most that all can have, about.
-            let bytes = chunks().map(Chunk::bytes).sum::<u64>() * SAMPLED * LOOKED_AT as u64;
+            let bytes = chunks().map(RequestChunk::bytes).sum::<u64>() * SAMPLED * LOOKED_AT as u64;
             let rounds = usize::try_from(bytes.div_ceil(self.limits.held_bytes)).unwrap_or(usize::MAX);
             self.borders = borders(chunks(), rounds);
             for border in &mut self.borders {
@@ -100,7 +100,7 @@ impl<'a> Passes<'a> {
         let rows: usize = chunks().map(|chunk| chunk.entries.len()).sum();
         let borders = borders(chunks(), rows.div_ceil(self.limits.part_rows));
         let kernel_id = self.source.kernel_id;
-        Some(Sorted {
+        Some(SortedParts {
             kernel_id,
             chunks: pieces.into_iter().flat_map(|piece| piece.chunks).collect(),
             borders,
@@ -109,21 +109,21 @@ impl<'a> Passes<'a> {
 }
 
 /// Entries of a launch, cut into parts.
-pub struct Sorted {
+pub struct SortedParts {
     kernel_id: KernelId,
-    chunks: Vec<Chunk>,
-    borders: Vec<Border>,
+    chunks: Vec<RequestChunk>,
+    borders: Vec<RowBorder>,
 }
 
-impl Sorted {
+impl SortedParts {
     /// Number of parts.
     pub fn parts(&self) -> usize {
         if self.chunks.is_empty() { 0 } else { self.borders.len() + 1 }
     }
 
     /// Rows of a part.
-    pub fn batch(&self, part: usize, memory: &mut Memory) -> Result<RecordBatch, ArrowError> {
-        let mut columns = Columns::default();
+    pub fn batch(&self, part: usize, memory: &mut ConversionMemory) -> Result<RecordBatch, ArrowError> {
+        let mut columns = RequestColumns::default();
         let between = between(&self.borders, part);
         parts::append(&self.chunks, between, self.kernel_id, &mut memory.parts, &mut columns);
         columns.finish()

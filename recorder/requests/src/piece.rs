@@ -2,59 +2,64 @@
 
 use stallmap_schema::capture::segment::{FrameBuffer, FrameRef};
 
-use super::chunk::{Border, Chunk, Filling, Place, warp_number};
+use super::chunk::{FillingChunk, InstructionRef, RequestChunk, RowBorder, warp_number};
 use super::places::ByPc;
-use super::record::{self, Record};
-use super::{Converted, Source};
+use super::record::{self, RequestRecord};
+use super::{ConvertedLaunch, LaunchSource};
 
 /// Patterns of an instruction that a record is compared with. Tiles of a matrix repeat a few.
 const RECENT: usize = 4;
 
 /// The records that become entries.
 #[derive(Clone, Copy, Debug)]
-pub enum Keep {
+pub enum RecordFilter {
     /// All.
     All,
     /// One in so many.
     Every(u64),
     /// Records from one border to the next, both before the first record of a warp.
-    Between(Option<Border>, Option<Border>),
+    Between(Option<RowBorder>, Option<RowBorder>),
 }
 
 /// Frames that were read.
 #[derive(Debug, Default)]
-pub struct Piece {
-    pub(super) chunks: Vec<Chunk>,
+pub struct FramePiece {
+    pub(super) chunks: Vec<RequestChunk>,
     /// Number of records.
     pub(super) count: u64,
-    executed: Vec<(Option<Place>, Executed)>,
+    executed: Vec<(Option<InstructionRef>, ExecutedRequests)>,
     lost: Vec<&'static str>,
 }
 
 /// Requests of one instruction.
 #[derive(Clone, Copy, Debug, Default)]
-struct Executed {
+struct ExecutedRequests {
     requests: u64,
     lanes: u64,
 }
 
 /// Memory that a thread uses for one piece after the other.
 #[derive(Default)]
-pub(super) struct Memory {
+pub(super) struct PieceMemory {
     frame: FrameBuffer,
-    filling: Filling,
+    filling: FillingChunk,
 }
 
-impl Piece {
+impl FramePiece {
     /// Reads frames. Positions of records are counted from the first of them.
-    pub(super) fn read(source: &Source<'_>, frames: &[FrameRef], keep: Keep, memory: &mut Memory) -> Self {
-        let Memory { frame: buffer, filling } = memory;
-        let mut reading = Reading {
+    pub(super) fn read(
+        source: &LaunchSource<'_>,
+        frames: &[FrameRef],
+        keep: RecordFilter,
+        memory: &mut PieceMemory,
+    ) -> Self {
+        let PieceMemory { frame: buffer, filling } = memory;
+        let mut reading = PieceReader {
             source,
             keep,
             filling,
             codes: ByPc::default(),
-            order: Order::default(),
+            order: PieceOrder::default(),
             chunks: Vec::new(),
         };
         let mut sequence = 0;
@@ -86,7 +91,7 @@ impl Piece {
     }
 
     /// Adds its number of records that become rows, and of those that do not.
-    pub(super) fn count(&self, converted: &mut Converted) {
+    pub(super) fn count(&self, converted: &mut ConvertedLaunch) {
         for (place, executed) in &self.executed {
             if let Some((function_id, _)) = place {
                 converted.request_count += executed.requests;
@@ -105,28 +110,28 @@ impl Piece {
 }
 
 /// A piece while it is read.
-struct Reading<'r, 's> {
-    source: &'r Source<'s>,
-    keep: Keep,
-    filling: &'r mut Filling,
-    codes: ByPc<Code>,
-    order: Order,
-    chunks: Vec<Chunk>,
+struct PieceReader<'r, 's> {
+    source: &'r LaunchSource<'s>,
+    keep: RecordFilter,
+    filling: &'r mut FillingChunk,
+    codes: ByPc<PieceInstruction>,
+    order: PieceOrder,
+    chunks: Vec<RequestChunk>,
 }
 
 /// One instruction.
-struct Code {
+struct PieceInstruction {
     /// `None` for code that is not known.
-    place: Option<Place>,
-    executed: Executed,
-    recent: [Recent; RECENT],
+    place: Option<InstructionRef>,
+    executed: ExecutedRequests,
+    recent: [RecentPattern; RECENT],
     /// The one of these that the next pattern replaces.
     oldest: usize,
 }
 
 /// A pattern that records had.
 #[derive(Default)]
-struct Recent {
+struct RecentPattern {
     /// Number of the chunk that holds it, from 1 on.
     chunk: usize,
     pattern: u16,
@@ -136,10 +141,10 @@ struct Recent {
     reach: (i64, i64),
 }
 
-impl Recent {
+impl RecentPattern {
     /// The address of the row of a record, if it has this pattern.
     #[inline]
-    fn address(&self, chunk: usize, record: &Record<'_>, shape: (u64, u32)) -> Option<u64> {
+    fn address(&self, chunk: usize, record: &RequestRecord<'_>, shape: (u64, u32)) -> Option<u64> {
         if self.chunk != chunk || self.shape != shape {
             return None;
         }
@@ -153,13 +158,13 @@ impl Recent {
     }
 }
 
-impl Reading<'_, '_> {
+impl PieceReader<'_, '_> {
     #[inline]
-    fn add(&mut self, record: &Record<'_>, sequence: u64) {
+    fn add(&mut self, record: &RequestRecord<'_>, sequence: u64) {
         let request = &record.request;
-        let make = || Code {
+        let make = || PieceInstruction {
             place: (self.source.find)(request.pc, self.source.ordinal),
-            executed: Executed::default(),
+            executed: ExecutedRequests::default(),
             recent: Default::default(),
             oldest: 0,
         };
@@ -170,10 +175,10 @@ impl Reading<'_, '_> {
         let Some(place) = code.place else { return };
         let warp = warp_number(request);
         let is_kept = match self.keep {
-            Keep::All => true,
-            Keep::Every(step) => sequence.is_multiple_of(step),
-            Keep::Between(from, to) => {
-                let border = Border { place, warp, sequence };
+            RecordFilter::All => true,
+            RecordFilter::Every(step) => sequence.is_multiple_of(step),
+            RecordFilter::Between(from, to) => {
+                let border = RowBorder { place, warp, sequence };
                 from.is_none_or(|from| from <= border) && to.is_none_or(|to| border < to)
             }
         };
@@ -205,9 +210,9 @@ impl Reading<'_, '_> {
 
 /// Adds the rows of a record with a pattern that is not among the recent ones.
 fn add_new(
-    filling: &mut Filling,
-    (position, code): (usize, &mut Code),
-    record: &Record<'_>,
+    filling: &mut FillingChunk,
+    (position, code): (usize, &mut PieceInstruction),
+    record: &RequestRecord<'_>,
     (chunk, warp, sequence): (usize, u64, u64),
 ) {
     let address = record.request.address;
@@ -236,21 +241,21 @@ fn add_new(
 
 /// The instructions of a piece in the table's order.
 #[derive(Default)]
-struct Order {
-    places: Vec<Place>,
+struct PieceOrder {
+    places: Vec<InstructionRef>,
     /// Position among them, by instruction. Code that is not known has none, and no entries.
     ranks: Vec<u32>,
 }
 
-impl Order {
-    fn update(&mut self, codes: &[Code]) {
+impl PieceOrder {
+    fn update(&mut self, codes: &[PieceInstruction]) {
         if self.ranks.len() == codes.len() {
             return;
         }
         self.places = codes.iter().filter_map(|code| code.place).collect();
         self.places.sort_unstable();
         self.places.dedup();
-        let rank = |code: &Code| self.places.binary_search(&code.place?).ok();
+        let rank = |code: &PieceInstruction| self.places.binary_search(&code.place?).ok();
         let ranks = codes.iter().map(|code| rank(code).and_then(|rank| u32::try_from(rank).ok()));
         self.ranks = ranks.map(Option::unwrap_or_default).collect();
     }

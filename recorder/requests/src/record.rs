@@ -1,7 +1,7 @@
 //! Rows of one record of the GPU: one, or several if a request's lanes are too far apart.
 
 use stallmap_schema::capture::request::{
-    ATOMIC, OFFSETS_32, OFFSETS_64, PREFETCH, READ, REGULAR, Request, SLOT_BYTES, SPACE_GLOBAL,
+    ATOMIC, OFFSETS_32, OFFSETS_64, PREFETCH, READ, REGULAR, RequestHeader, SLOT_BYTES, SPACE_GLOBAL,
     SPACE_GLOBAL_ASYNC, SPACE_LOCAL, SPACE_SHARED, WRITE,
 };
 use stallmap_schema::word::{AccessKind, Space};
@@ -11,15 +11,15 @@ const LANES: usize = 32;
 
 /// A record with its header read.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Record<'a> {
-    pub(crate) request: Request,
+pub(crate) struct RequestRecord<'a> {
+    pub(crate) request: RequestHeader,
     /// The lanes' distances, still as bytes. Empty where lanes are regular.
     distances: &'a [u8],
 }
 
 /// The columns of a row that say where its lanes access memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Piece<'a> {
+pub(crate) struct LaneColumns<'a> {
     pub(crate) lane_mask: u32,
     pub(crate) address: u64,
     pub(crate) span_bytes: u64,
@@ -30,14 +30,14 @@ pub(crate) struct Piece<'a> {
 
 /// The records of a frame's bytes, each with its position in them. Bytes that are no record end the iteration with
 /// an error.
-pub(crate) fn records(bytes: &[u8]) -> impl Iterator<Item = Result<(usize, Record<'_>), ()>> {
+pub(crate) fn records(bytes: &[u8]) -> impl Iterator<Item = Result<(usize, RequestRecord<'_>), ()>> {
     let mut position = 0;
     std::iter::from_fn(move || {
         if position >= bytes.len() {
             return None;
         }
         let start = position;
-        if let Some((record, length)) = Record::read(&bytes[start..]) {
+        if let Some((record, length)) = RequestRecord::read(&bytes[start..]) {
             position += length;
             Some(Ok((start, record)))
         } else {
@@ -47,7 +47,7 @@ pub(crate) fn records(bytes: &[u8]) -> impl Iterator<Item = Result<(usize, Recor
     })
 }
 
-impl<'a> Record<'a> {
+impl<'a> RequestRecord<'a> {
     /// The record at the start of bytes, and its length; `None` where there is none.
     pub(crate) fn read(bytes: &'a [u8]) -> Option<(Self, usize)> {
         let (slot, rest) = bytes.split_first_chunk()?;
@@ -57,7 +57,7 @@ impl<'a> Record<'a> {
 
     /// The record with this first slot, before these bytes; `None` where there is none.
     pub(crate) fn of(slot: &[u8; SLOT_BYTES], rest: &'a [u8]) -> Option<Self> {
-        let request = Request::read(slot);
+        let request = RequestHeader::read(slot);
         let known = matches!(request.encoding, REGULAR | OFFSETS_32 | OFFSETS_64)
             && request.lane_mask != 0
             && space(request.space).is_some()
@@ -87,7 +87,7 @@ impl<'a> Record<'a> {
     }
 
     /// The row's, or rows', addresses: at least one piece, whose masks are disjoint and together the request's.
-    pub(crate) fn for_each_piece(&self, mut take: impl FnMut(Piece<'_>)) {
+    pub(crate) fn for_each_piece(&self, mut take: impl FnMut(LaneColumns<'_>)) {
         if self.request.encoding == REGULAR {
             return take(self.regular());
         }
@@ -112,7 +112,7 @@ impl<'a> Record<'a> {
     /// because bytes that were just put together are slow to compare.
     #[inline]
     pub(crate) fn shape(&self) -> (u64, u32) {
-        let Request { access_bytes, flags, lane_mask, stride, space, encoding, .. } = self.request;
+        let RequestHeader { access_bytes, flags, lane_mask, stride, space, encoding, .. } = self.request;
         let rest = [access_bytes, flags, space, encoding].map(u32::from);
         let lanes = u64::from(lane_mask) << 32 | u64::from(stride.cast_unsigned());
         (lanes, rest[0] << 24 | rest[1] << 16 | rest[2] << 8 | rest[3])
@@ -134,13 +134,13 @@ impl<'a> Record<'a> {
         SLOT_BYTES + self.distances.len()
     }
 
-    fn regular(&self) -> Piece<'static> {
-        let Request { address, lane_mask, access_bytes, stride, .. } = self.request;
+    fn regular(&self) -> LaneColumns<'static> {
+        let RequestHeader { address, lane_mask, access_bytes, stride, .. } = self.request;
         let lanes_apart = i64::from(lane_mask.ilog2()) - i64::from(lane_mask.trailing_zeros());
         // A lane alone has no stride.
         let stride = if lanes_apart == 0 { 0 } else { stride };
         let reach = i64::from(stride) * lanes_apart;
-        Piece {
+        LaneColumns {
             lane_mask,
             address: address.wrapping_add(reach.min(0).cast_unsigned()),
             span_bytes: reach.unsigned_abs() + u64::from(access_bytes),
@@ -172,13 +172,13 @@ impl<'a> Record<'a> {
     }
 
     /// A row of lanes, lowest lane first, that are near enough to each other.
-    fn piece<'b>(&self, lanes: &[(u64, u32)], offsets: &'b mut [u32; LANES]) -> Piece<'b> {
-        let Extent { first, last, shift } = Extent::of(lanes);
+    fn piece<'b>(&self, lanes: &[(u64, u32)], offsets: &'b mut [u32; LANES]) -> LaneColumns<'b> {
+        let LaneExtent { first, last, shift } = LaneExtent::of(lanes);
         for (offset, (address, _)) in offsets.iter_mut().zip(lanes) {
             *offset = u32::try_from((address - first) >> shift).unwrap_or(u32::MAX);
         }
         let alone = lanes.len() == 1;
-        Piece {
+        LaneColumns {
             lane_mask: lanes.iter().fold(0, |mask, (_, lane)| mask | 1 << lane),
             address: first,
             span_bytes: (last - first).saturating_add(self.request.access_bytes.into()),
@@ -190,14 +190,14 @@ impl<'a> Record<'a> {
 }
 
 /// Range of the lanes' addresses.
-struct Extent {
+struct LaneExtent {
     first: u64,
     last: u64,
     /// The alignment that all distances from the first share, in bits.
     shift: u8,
 }
 
-impl Extent {
+impl LaneExtent {
     fn of(lanes: &[(u64, u32)]) -> Self {
         let addresses = || lanes.iter().map(|lane| lane.0);
         let first = addresses().min().unwrap_or(0);
@@ -209,7 +209,7 @@ impl Extent {
 
 /// True if the distances of lanes from the first of them fit their column.
 fn fits(lanes: &[(u64, u32)]) -> bool {
-    let Extent { first, last, shift } = Extent::of(lanes);
+    let LaneExtent { first, last, shift } = LaneExtent::of(lanes);
     u32::try_from((last - first) >> shift).is_ok()
 }
 

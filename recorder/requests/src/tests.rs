@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use stallmap_schema::capture::request::{
-    ATOMIC, OFFSETS_32, OFFSETS_64, READ, REGULAR, Request, SLOT_BYTES, WRITE,
+    ATOMIC, OFFSETS_32, OFFSETS_64, READ, REGULAR, RequestHeader, SLOT_BYTES, WRITE,
 };
 use stallmap_schema::capture::segment::SegmentWriter;
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::memory::MemoryAccess;
 
 use super::*;
@@ -16,13 +16,13 @@ const CODE: u64 = 0x7000_0000;
 
 /// A request with the addresses of its lanes.
 #[derive(Clone, Debug)]
-struct Sample {
-    request: Request,
+struct SampleRequest {
+    request: RequestHeader,
     lanes: Vec<(u8, u64)>,
 }
 
-impl Sample {
-    fn new(request: Request, distance: impl Fn(u8) -> i64) -> Self {
+impl SampleRequest {
+    fn new(request: RequestHeader, distance: impl Fn(u8) -> i64) -> Self {
         let active = (0..32_u8).filter(|lane| request.lane_mask >> lane & 1 == 1);
         let lane = |lane| (lane, request.address.wrapping_add(distance(lane).cast_unsigned()));
         Self { request, lanes: active.map(lane).collect() }
@@ -44,7 +44,7 @@ impl Sample {
 }
 
 /// Any request that a GPU can make: regular or not, near or far apart, whatever its mask.
-fn request() -> impl Strategy<Value = Sample> {
+fn request() -> impl Strategy<Value = SampleRequest> {
     let header = (
         // So high that no lane's address is below zero, which no GPU has.
         1_u64 << 46..1 << 47,
@@ -59,7 +59,7 @@ fn request() -> impl Strategy<Value = Sample> {
         |(header, stride, distances, encoding, shift)| {
             let (address, pc, access_bytes, flags, lane_mask, (block, warp)) = header;
             let stride = if encoding == REGULAR { stride } else { 0 };
-            let request = Request {
+            let request = RequestHeader {
                 address,
                 pc,
                 access_bytes,
@@ -72,7 +72,7 @@ fn request() -> impl Strategy<Value = Sample> {
                 encoding,
             };
             let first = lane_mask.trailing_zeros();
-            Sample::new(request, |lane| {
+            SampleRequest::new(request, |lane| {
                 let lane = u32::from(lane);
                 let distance = distances[lane as usize];
                 match encoding {
@@ -87,20 +87,20 @@ fn request() -> impl Strategy<Value = Sample> {
     )
 }
 
-struct Example {
+struct RequestExample {
     _folder: tempfile::TempDir,
     segment: SegmentReader,
 }
 
-fn example(requests: &[Sample]) -> Example {
+fn example(requests: &[SampleRequest]) -> RequestExample {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("rows.seg");
     let mut writer = SegmentWriter::create(&path).unwrap();
     for requests in requests.chunks(7) {
-        let records: Vec<u8> = requests.iter().flat_map(Sample::bytes).collect();
+        let records: Vec<u8> = requests.iter().flat_map(SampleRequest::bytes).collect();
         writer.append_requests(3, &records).unwrap();
     }
-    Example { _folder: folder, segment: SegmentReader::open(&path).unwrap() }
+    RequestExample { _folder: folder, segment: SegmentReader::open(&path).unwrap() }
 }
 
 /// The code of one function.
@@ -109,9 +109,9 @@ fn find(pc: u64, _: u64) -> Option<(FunctionId, Pc)> {
     Some((FunctionId(9), Pc(u32::try_from(offset).unwrap())))
 }
 
-impl Example {
-    fn source(&self) -> Source<'_> {
-        Source {
+impl RequestExample {
+    fn source(&self) -> LaunchSource<'_> {
+        LaunchSource {
             kernel_id: KernelId(5),
             ordinal: 3,
             segment: &self.segment,
@@ -124,8 +124,8 @@ impl Example {
 fn rows(
     convert: impl FnOnce(
         &mut dyn FnMut(Vec<RecordBatch>) -> Result<(), ArrowError>,
-    ) -> Result<Converted, ArrowError>,
-) -> (Vec<MemoryAccess>, Converted) {
+    ) -> Result<ConvertedLaunch, ArrowError>,
+) -> (Vec<MemoryAccess>, ConvertedLaunch) {
     let mut rows = Vec::new();
     let converted = convert(&mut |batches| {
         for batch in batches {
@@ -174,12 +174,12 @@ proptest! {
         let (at_once, counted) = rows(|emit| convert(&example.source(), emit));
         let order = |row: &MemoryAccess| (row.function_id, row.pc, row.block, row.warp, row.sequence);
         prop_assert!(at_once.is_sorted_by_key(order));
-        let limits = Limits { held_bytes, piece_bytes, part_rows };
+        let limits = ConversionLimits { held_bytes, piece_bytes, part_rows };
         let (in_parts, again) = rows(|emit| convert_within(&example.source(), limits, emit));
         prop_assert_eq!(&at_once, &in_parts);
         prop_assert_eq!(format!("{counted:?}"), format!("{again:?}"));
         let (small, again) = rows(|emit| {
-            let (mut converted, batch) = convert_small(&[example.source()], &mut Memory::default())?;
+            let (mut converted, batch) = convert_small(&[example.source()], &mut ConversionMemory::default())?;
             emit(vec![batch])?;
             Ok(converted.remove(0))
         });
@@ -190,7 +190,7 @@ proptest! {
 
 #[test]
 fn requests_of_unknown_code_are_counted() {
-    let far = Request {
+    let far = RequestHeader {
         address: 1,
         pc: 5,
         access_bytes: 4,
@@ -202,7 +202,7 @@ fn requests_of_unknown_code_are_counted() {
         space: 0,
         encoding: REGULAR,
     };
-    let example = example(&[Sample::new(far, |_| 0)]);
+    let example = example(&[SampleRequest::new(far, |_| 0)]);
     let (rows, converted) = rows(|emit| convert(&example.source(), emit));
     assert_eq!((rows.len(), converted.request_count), (0, 0));
     assert_eq!(converted.lost, BTreeMap::from([("code of the instruction is not known", 1)]));

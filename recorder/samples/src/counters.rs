@@ -7,7 +7,7 @@
 use std::ffi::CString;
 use std::ptr::null_mut;
 
-use stallmap_sys::cuda::Handle;
+use stallmap_sys::cuda::DriverHandle;
 use stallmap_sys::cupti::types::{
     CUpti_Device_GetChipName_Params, CUpti_Profiler_DeInitialize_Params,
     CUpti_Profiler_GetCounterAvailability_Params, CUpti_Profiler_Initialize_Params,
@@ -19,11 +19,11 @@ use stallmap_sys::cupti::types::{
     CUpti_RangeProfiler_Stop_Params,
 };
 use stallmap_sys::load::LoadError;
-use stallmap_sys::profiler::{Parameters, Profiler as Api};
+use stallmap_sys::profiler::{CuptiParameters, Profiler as Api};
 
 use answer::call;
-use host::{Configured, Host};
-use image::Image;
+use host::{ConfiguredMetrics, CounterHost};
+use image::AlignedImage;
 use stallmap_session::gpu::name::text;
 
 mod answer;
@@ -33,7 +33,7 @@ pub mod sets;
 
 /// One value that was measured.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Measured {
+pub struct MeasuredValue {
     /// The metric's name, as in ncu.
     pub metric: String,
     /// Its value. None where the hardware gave none, such as a ratio whose divisor is 0.
@@ -46,33 +46,33 @@ pub struct Measured {
 /// A set of metrics, ready to be measured in one context as often as wished.
 ///
 /// The context is the one that was current when it was made. It must be current in every call and outlive this.
-pub struct Profiler {
+pub struct CounterProfiler {
     api: Api,
     ranges: *mut CUpti_RangeProfiler_Object,
     /// Outlives `ranges`, not the profiler interface: dropped by hand, in order.
-    configured: Option<Configured>,
-    data: Image,
+    configured: Option<ConfiguredMetrics>,
+    data: AlignedImage,
 }
 
-impl Profiler {
+impl CounterProfiler {
     /// Prepares `metrics` for a context and its device. Metrics that the chip does not have are left out and can be
     /// requested. Having none at all is an error.
-    pub fn new(context: Handle, device: i32, metrics: &[String]) -> Result<Self, String> {
+    pub fn new(context: DriverHandle, device: i32, metrics: &[String]) -> Result<Self, String> {
         let (api, _path) = Api::open().map_err(|error| unfit(&error))?;
         Self::with(api, context, device, metrics)
     }
 
-    /// As [`Profiler::new`], with CUPTI's functions given.
-    fn with(api: Api, context: Handle, device: i32, metrics: &[String]) -> Result<Self, String> {
+    /// As [`CounterProfiler::new`], with CUPTI's functions given.
+    fn with(api: Api, context: DriverHandle, device: i32, metrics: &[String]) -> Result<Self, String> {
         let mut initialize = CUpti_Profiler_Initialize_Params::new();
         call(&api, api.initialize, &mut initialize, "start CUPTI's profiler")?;
         // From here on, dropping ends the measurement.
-        let mut profiler = Self { api, ranges: null_mut(), configured: None, data: Image::default() };
+        let mut profiler = Self { api, ranges: null_mut(), configured: None, data: AlignedImage::default() };
         let chip = profiler.chip(device)?;
         // To be called before any session is active.
         let availability = profiler.availability(context)?;
-        let host = || Host::new(api, &chip, Some(&availability));
-        profiler.configured = Some(Configured::new(host, metrics)?);
+        let host = || CounterHost::new(api, &chip, Some(&availability));
+        profiler.configured = Some(ConfiguredMetrics::new(host, metrics)?);
         profiler.enable(context)?;
         profiler.data = profiler.counter_data()?;
         Ok(profiler)
@@ -101,7 +101,7 @@ impl Profiler {
         &mut self,
         before: &mut dyn FnMut() -> Result<(), String>,
         launch: &mut dyn FnMut() -> Result<(), String>,
-    ) -> Result<Vec<Measured>, String> {
+    ) -> Result<Vec<MeasuredValue>, String> {
         self.empty_data()?;
         self.set_config()?;
         // One more than the passes that were announced would be a profiler that never ends.
@@ -137,18 +137,18 @@ impl Profiler {
         CString::new(text(ask.pChipName)).map_err(|_zero| "the chip's name has a zero in it".to_owned())
     }
 
-    fn availability(&self, context: Handle) -> Result<Image, String> {
+    fn availability(&self, context: DriverHandle) -> Result<AlignedImage, String> {
         let what = "ask which counters there are";
         let mut ask = CUpti_Profiler_GetCounterAvailability_Params::new();
         ask.ctx = context.0.cast();
         call(&self.api, self.api.availability, &mut ask, what)?;
-        let mut image = Image::new(ask.counterAvailabilityImageSize);
+        let mut image = AlignedImage::new(ask.counterAvailabilityImageSize);
         ask.pCounterAvailabilityImage = image.pointer();
         call(&self.api, self.api.availability, &mut ask, what)?;
         Ok(image)
     }
 
-    fn enable(&mut self, context: Handle) -> Result<(), String> {
+    fn enable(&mut self, context: DriverHandle) -> Result<(), String> {
         let mut enable = CUpti_RangeProfiler_Enable_Params::new();
         enable.ctx = context.0.cast();
         call(&self.api, self.api.enable, &mut enable, "enable range profiling")?;
@@ -157,8 +157,8 @@ impl Profiler {
     }
 
     /// Room for the counter data of one range.
-    fn counter_data(&mut self) -> Result<Image, String> {
-        let mut names = self.configured.as_ref().map(Configured::name_pointers).unwrap_or_default();
+    fn counter_data(&mut self) -> Result<AlignedImage, String> {
+        let mut names = self.configured.as_ref().map(ConfiguredMetrics::name_pointers).unwrap_or_default();
         let mut ask = CUpti_RangeProfiler_GetCounterDataSize_Params::new();
         ask.pRangeProfilerObject = self.ranges;
         ask.pMetricNames = names.as_mut_ptr();
@@ -166,7 +166,7 @@ impl Profiler {
         ask.maxNumOfRanges = 1;
         ask.maxNumRangeTreeNodes = 1;
         call(&self.api, self.api.data_bytes, &mut ask, "ask for the size of counter data")?;
-        Ok(Image::new(ask.counterDataSize))
+        Ok(AlignedImage::new(ask.counterDataSize))
     }
 
     fn empty_data(&mut self) -> Result<(), String> {
@@ -215,13 +215,13 @@ impl Profiler {
         }
     }
 
-    fn evaluate(&self) -> Result<Vec<Measured>, String> {
+    fn evaluate(&self) -> Result<Vec<MeasuredValue>, String> {
         let Some(configured) = &self.configured else { return Ok(Vec::new()) };
         configured.evaluate(&self.data)
     }
 }
 
-impl Drop for Profiler {
+impl Drop for CounterProfiler {
     fn drop(&mut self) {
         if !self.ranges.is_null() {
             let mut disable = CUpti_RangeProfiler_Disable_Params::new();

@@ -10,28 +10,28 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use stallmap_config::durations::{self, Durations};
-use stallmap_config::{Config, Instrument as Pass};
+use stallmap_config::durations::{self, KernelDurations};
+use stallmap_config::{Config, PassInstrument};
 use stallmap_schema::capture::recording::GAVE_WAY;
 use stallmap_schema::id::{ModuleId, Pc};
 use stallmap_schema::word::LossKind;
-use stallmap_sys::cuda::{Handle, MODULE_LOAD_IDS, launch_id};
+use stallmap_sys::cuda::{DriverHandle, MODULE_LOAD_IDS, launch_id};
 use stallmap_sys::cupti::types::CUpti_GetCubinCrcParams;
 use stallmap_sys::cupti::{
-    ApiData, Cupti, GraphData, MULTIPLE_SUBSCRIBERS, ModuleData, ResourceData, domain, resource,
+    Cupti, CuptiApiData, CuptiModuleData, GraphData, MULTIPLE_SUBSCRIBERS, ResourceData, domain, resource,
 };
 use stallmap_sys::locate;
 
-use crate::timeline::{self, Clones};
-use calls::Mode;
-use functions::Functions;
-use period::{FINEST, Periods};
-use rows::Book;
-use sampler::{BUSY, Sampler};
+use crate::timeline::{self, NodeClones};
+use calls::CollectionMode;
+use functions::ModuleFunctions;
+use period::{FINEST, LaunchPeriods};
+use rows::SampleRowBook;
+use sampler::{BUSY, ContextSampler};
 use stallmap_session::gpu::code;
 use stallmap_session::gpu::device;
-use stallmap_session::gpu::graphs::{self, Graphs};
-use stallmap_session::gpu::selection::Selector;
+use stallmap_session::gpu::graphs::{self, ProcessGraphs};
+use stallmap_session::gpu::selection::LaunchSelector;
 use stallmap_session::guard::{guard, say};
 use stallmap_session::session;
 use stallmap_session::slot::ThreadSlot;
@@ -55,26 +55,26 @@ mod watch;
 mod windows;
 
 /// No lock here is held while CUPTI is called or rows are written, nor while another one is.
-struct Instrument {
+struct SamplingInstrument {
     api: Cupti,
     config: &'static Config,
     /// True where times are measured, and launches are not sampled one by one.
     is_timeline: bool,
-    selector: Selector,
-    samplers: Mutex<BTreeMap<usize, Arc<Sampler>>>,
+    selector: LaunchSelector,
+    samplers: Mutex<BTreeMap<usize, Arc<ContextSampler>>>,
     /// Held while sampling is enabled, and that of another context of the GPU is disabled before.
     changing: Mutex<()>,
-    functions: Mutex<Functions>,
-    periods: Mutex<Periods>,
+    functions: Mutex<ModuleFunctions>,
+    periods: Mutex<LaunchPeriods>,
     /// Measured by a run before.
-    durations: Durations,
-    book: Mutex<Book>,
-    graphs: Graphs,
+    durations: KernelDurations,
+    book: Mutex<SampleRowBook>,
+    graphs: ProcessGraphs,
 }
 
 /// The samples of one launch.
 #[derive(Clone, Debug, Default)]
-pub struct Taken {
+pub struct TakenSamples {
     /// In rows, those of `_not_issued` reasons not counted again.
     pub collected: u64,
     /// Dropped by the hardware.
@@ -83,7 +83,7 @@ pub struct Taken {
     pub by_pc: BTreeMap<(String, Pc), u64>,
 }
 
-static INSTRUMENT: OnceLock<Instrument> = OnceLock::new();
+static INSTRUMENT: OnceLock<SamplingInstrument> = OnceLock::new();
 /// The handle of the subscription, until it is given up. 0 for none.
 static SUBSCRIBER: AtomicUsize = AtomicUsize::new(0);
 
@@ -93,10 +93,11 @@ thread_local! {
 }
 
 /// The samples of the launch that ended last. Only where launches are replayed.
-static LAST: Mutex<Taken> = Mutex::new(Taken { collected: 0, dropped: 0, by_pc: BTreeMap::new() });
+static LAST: Mutex<TakenSamples> =
+    Mutex::new(TakenSamples { collected: 0, dropped: 0, by_pc: BTreeMap::new() });
 
 /// The samples of the launch that ended last, in a session that replays.
-pub fn samples_of_last_launch() -> Taken {
+pub fn samples_of_last_launch() -> TakenSamples {
     lock(&LAST).clone()
 }
 
@@ -104,24 +105,24 @@ pub fn samples_of_last_launch() -> Taken {
 pub fn attach() -> Result<(), String> {
     let config = session::config().ok_or("no session")?;
     let (api, path) = Cupti::load(&locate::cupti()).map_err(|error| error.to_string())?;
-    let is_timeline = config.instrument == Pass::Timeline || config.samples_continuously();
-    let instrument = Instrument {
+    let is_timeline = config.instrument == PassInstrument::Timeline || config.samples_continuously();
+    let instrument = SamplingInstrument {
         api,
         config,
         is_timeline,
-        selector: Selector::new(config.selection.clone())?,
+        selector: LaunchSelector::new(config.selection.clone())?,
         samplers: Mutex::default(),
         changing: Mutex::default(),
         functions: Mutex::default(),
         periods: Mutex::default(),
         durations: durations(config),
         book: Mutex::default(),
-        graphs: Graphs::default(),
+        graphs: ProcessGraphs::default(),
     };
     if INSTRUMENT.set(instrument).is_err() {
         return Ok(());
     }
-    let mut subscriber = Handle::NULL;
+    let mut subscriber = DriverHandle::NULL;
     // SAFETY: `callback` lives as long as the process and does not unwind.
     let code = unsafe { (api.subscribe)(&raw mut subscriber, callback, null_mut()) };
     if code == MULTIPLE_SUBSCRIBERS {
@@ -161,7 +162,7 @@ pub fn attach() -> Result<(), String> {
     if let Some(version) = device::cuda_version() {
         session::fact("cuda_version", version.to_string());
     }
-    if config.instrument == Pass::PcSamples {
+    if config.instrument == PassInstrument::PcSamples {
         session::fact("sampling_period_cycles", (1_u64 << run_exponent(config)).to_string());
     }
     Ok(())
@@ -195,7 +196,7 @@ pub fn give_way(profiler: &str) {
         timeline::give_way();
     }
     // SAFETY: the subscription was not given up before. A callback that is running on another thread uses nothing of it.
-    let mut code = unsafe { (instrument.api.unsubscribe)(Handle::of_key(subscriber)) };
+    let mut code = unsafe { (instrument.api.unsubscribe)(DriverHandle::of_key(subscriber)) };
     if WITH_OWN_CUPTI.contains(&profiler) {
         // SAFETY: nothing is sampled or measured any more, and all records were flushed.
         code = unsafe { (instrument.api.finalize)() };
@@ -211,7 +212,7 @@ extern "C" fn callback(_userdata: *mut c_void, domain: c_int, id: u32, data: *co
         if session::has_ended() {
             if domain == domain::DRIVER {
                 // SAFETY: CUPTI gives data of the type that belongs to the domain, alive during the callback.
-                unsafe { instrument.late_call(id, &*data.cast::<ApiData>()) };
+                unsafe { instrument.late_call(id, &*data.cast::<CuptiApiData>()) };
             }
             return;
         }
@@ -221,7 +222,7 @@ extern "C" fn callback(_userdata: *mut c_void, domain: c_int, id: u32, data: *co
         // SAFETY: CUPTI gives data of the type that belongs to the domain, alive during the callback.
         unsafe {
             match domain {
-                domain::DRIVER => instrument.driver_call(id, &*data.cast::<ApiData>()),
+                domain::DRIVER => instrument.driver_call(id, &*data.cast::<CuptiApiData>()),
                 domain::RESOURCE => instrument.resource(id, &*data.cast()),
                 _ => {}
             }
@@ -229,7 +230,7 @@ extern "C" fn callback(_userdata: *mut c_void, domain: c_int, id: u32, data: *co
     });
 }
 
-impl Instrument {
+impl SamplingInstrument {
     fn end_samplers(&self) {
         let samplers = std::mem::take(&mut *lock(&self.samplers));
         for sampler in samplers.into_values() {
@@ -245,7 +246,7 @@ impl Instrument {
             resource::CONTEXT_DESTROY_STARTING => self.context_ends(data.context),
             resource::MODULE_LOADED | resource::MODULE_UNLOAD_STARTING if !data.descriptor.is_null() => {
                 // SAFETY: by this function's contract.
-                let module = unsafe { &*data.descriptor.cast::<ModuleData>() };
+                let module = unsafe { &*data.descriptor.cast::<CuptiModuleData>() };
                 if id == resource::MODULE_UNLOAD_STARTING {
                     self.module_unloads(data.context, module.module_id);
                 } else if !module.cubin.is_null() {
@@ -256,22 +257,22 @@ impl Instrument {
             }
             resource::GRAPH_NODE_CLONED if !data.descriptor.is_null() => {
                 // SAFETY: by this function's contract.
-                Clones::add(unsafe { &*data.descriptor.cast::<GraphData>() });
+                NodeClones::add(unsafe { &*data.descriptor.cast::<GraphData>() });
             }
             _ => {}
         }
     }
 
-    fn context_created(&self, context: Handle) {
+    fn context_created(&self, context: DriverHandle) {
         let is_continuous = self.config.samples_continuously();
         if self.is_timeline && !is_continuous {
             return;
         }
         let exponent = run_exponent(self.config);
-        let mode = if is_continuous { Mode::Continuous } else { Mode::Serialized };
+        let mode = if is_continuous { CollectionMode::Continuous } else { CollectionMode::Serialized };
         let gpu = driver::gpu_of(&self.api, context);
         let buffer_bytes = self.config.sampling_buffer_bytes;
-        let sampler = Arc::new(Sampler::new(context, gpu, mode, buffer_bytes, exponent));
+        let sampler = Arc::new(ContextSampler::new(context, gpu, mode, buffer_bytes, exponent));
         lock(&self.samplers).insert(context.key(), Arc::clone(&sampler));
         if is_continuous {
             sampler.prepare(&self.api).unwrap_or_default();
@@ -287,7 +288,7 @@ impl Instrument {
         }
     }
 
-    fn context_ends(&self, context: Handle) {
+    fn context_ends(&self, context: DriverHandle) {
         let sampler = lock(&self.samplers).remove(&context.key());
         if let Some(sampler) = sampler {
             sampler.end(&self.api, "the context ended during the launch");
@@ -297,7 +298,7 @@ impl Instrument {
         lock(&self.periods).forget();
     }
 
-    fn module_loaded(&self, context: Handle, number: u32, cubin: &[u8]) {
+    fn module_loaded(&self, context: DriverHandle, number: u32, cubin: &[u8]) {
         let mut parameters = CUpti_GetCubinCrcParams {
             size: size_of::<CUpti_GetCubinCrcParams>(),
             cubinSize: cubin.len(),
@@ -314,14 +315,14 @@ impl Instrument {
     }
 
     /// A call that loads a module begins or has succeeded: which handle it gave to which module.
-    pub(crate) fn module_call(&self, handle: Option<Handle>) {
+    pub(crate) fn module_call(&self, handle: Option<DriverHandle>) {
         let loaded = LOADED.with(ThreadSlot::take).unwrap_or_default();
         if let (Some(handle), [module_id]) = (handle, &loaded[..]) {
             lock(&self.functions).tie(handle.key(), *module_id);
         }
     }
 
-    fn module_unloads(&self, context: Handle, number: u32) {
+    fn module_unloads(&self, context: DriverHandle, number: u32) {
         kernels::forget();
         lock(&self.functions).unload(context.key(), number);
         lock(&self.periods).forget();
@@ -329,7 +330,7 @@ impl Instrument {
 
     /// Enables sampling of a context. The hardware samples one context of a GPU at a time: that of others is disabled. The
     /// error is the reason that the context cannot be sampled.
-    fn prepare(&self, sampler: &Sampler) -> Result<(), &'static str> {
+    fn prepare(&self, sampler: &ContextSampler) -> Result<(), &'static str> {
         if sampler.is_prepared() {
             return Ok(());
         }
@@ -342,13 +343,13 @@ impl Instrument {
     }
 
     /// The samplers of other contexts of a GPU.
-    fn neighbors(&self, sampler: &Sampler) -> Vec<Arc<Sampler>> {
+    fn neighbors(&self, sampler: &ContextSampler) -> Vec<Arc<ContextSampler>> {
         let samplers = lock(&self.samplers);
         samplers.values().filter(|other| sampler.shares_gpu(other)).cloned().collect()
     }
 
     /// The sampler of a context.
-    fn sampler(&self, context: Handle) -> Option<Arc<Sampler>> {
+    fn sampler(&self, context: DriverHandle) -> Option<Arc<ContextSampler>> {
         lock(&self.samplers).get(&context.key()).cloned()
     }
 }
@@ -364,10 +365,10 @@ fn run_exponent(config: &Config) -> u32 {
 }
 
 /// The durations of kernels that a run before has measured. None where there was no such run.
-fn durations(config: &Config) -> Durations {
+fn durations(config: &Config) -> KernelDurations {
     let json = std::fs::read_to_string(config.directory.join(durations::FILE_NAME)).unwrap_or_default();
     // Without them periods are found launch by launch.
-    Durations::from_json(&json).unwrap_or_default()
+    KernelDurations::from_json(&json).unwrap_or_default()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -10,8 +10,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use stallmap_schema::word::LossKind;
-use stallmap_sys::cuda::Handle;
-use stallmap_sys::cupti::Code;
+use stallmap_sys::cuda::DriverHandle;
+use stallmap_sys::cupti::CuptiCode;
 use stallmap_sys::cupti::activity::{Activity, kind};
 
 use stallmap_session::guard::guard;
@@ -22,7 +22,7 @@ mod nodes;
 pub(crate) mod queue;
 mod records;
 
-pub(crate) use nodes::Clones;
+pub(crate) use nodes::NodeClones;
 
 /// Kinds of records.
 const KINDS: [u32; 5] =
@@ -90,7 +90,7 @@ pub(crate) fn give_way() {
     }
 }
 
-fn check(code: Code, what: &str) -> Result<(), String> {
+fn check(code: CuptiCode, what: &str) -> Result<(), String> {
     if code == 0 { Ok(()) } else { Err(format!("CUPTI error {code}: failed to {what}")) }
 }
 
@@ -108,7 +108,7 @@ extern "C" fn requested(buffer: *mut *mut u8, bytes: *mut usize, most_records: *
     }
 }
 
-extern "C" fn completed(context: Handle, stream: u32, buffer: *mut u8, _bytes: usize, used: usize) {
+extern "C" fn completed(context: DriverHandle, stream: u32, buffer: *mut u8, _bytes: usize, used: usize) {
     guard((), || {
         let Some(api) = ACTIVITY.get().filter(|_| !buffer.is_null()) else { return };
         let (mut record, mut rows) = (null(), Vec::new());
@@ -128,7 +128,7 @@ extern "C" fn completed(context: Handle, stream: u32, buffer: *mut u8, _bytes: u
 }
 
 /// CUPTI's number of a graph node.
-fn number(node: Handle) -> Option<u64> {
+fn number(node: DriverHandle) -> Option<u64> {
     let mut number = 0;
     // SAFETY: the node lives: CUPTI has just named it. The output outlives the call.
     let code = unsafe { (ACTIVITY.get()?.graph_node_id)(node, &raw mut number) };

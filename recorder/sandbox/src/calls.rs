@@ -122,9 +122,9 @@ pub(crate) fn confine() -> Result<(), String> {
     Ok(())
 }
 
-type Rules = BTreeMap<c_long, Vec<SeccompRule>>;
+type SyscallRules = BTreeMap<c_long, Vec<SeccompRule>>;
 
-fn program(mut rules: Rules, code: i32) -> Result<BpfProgram, BackendError> {
+fn program(mut rules: SyscallRules, code: i32) -> Result<BpfProgram, BackendError> {
     let x32: Vec<_> = rules.iter().map(|(call, rules)| (call | X32, rules.clone())).collect();
     rules.extend(x32);
     let action = SeccompAction::Errno(code.unsigned_abs());
@@ -133,9 +133,9 @@ fn program(mut rules: Rules, code: i32) -> Result<BpfProgram, BackendError> {
 }
 
 /// The refused calls, with the conditions for those that depend on their arguments.
-fn refused(process_id: u64) -> Result<Rules, BackendError> {
+fn refused(process_id: u64) -> Result<SyscallRules, BackendError> {
     use SeccompCmpOp::{Eq, MaskedEq, Ne};
-    let mut rules: Rules = REFUSED.into_iter().chain(OLDER).map(|call| (call, Vec::new())).collect();
+    let mut rules: SyscallRules = REFUSED.into_iter().chain(OLDER).map(|call| (call, Vec::new())).collect();
     rules.extend(X32_OWN.map(|call| (call | X32, Vec::new())));
     let thread = u64::try_from(libc::CLONE_THREAD).unwrap_or(0);
     let local = u64::try_from(libc::AF_UNIX).unwrap_or(0);

@@ -9,7 +9,7 @@ use landlock::{
     path_beneath_rules,
 };
 
-use crate::policy::Policy;
+use crate::policy::FilePolicy;
 
 /// The newest version whose rights are used. Older kernels enforce those that they know.
 const NEWEST: ABI = ABI::V6;
@@ -22,7 +22,7 @@ const SELF: &str = "/proc/self";
 static HELD: OnceLock<OwnedFd> = OnceLock::new();
 
 /// Confines the calling thread. Returns the version of Landlock's rules, or the reason why there are none.
-pub(crate) fn confine(policy: &Policy) -> Result<u32, String> {
+pub(crate) fn confine(policy: &FilePolicy) -> Result<u32, String> {
     let status = restrict(policy).map_err(|error| error.to_string())?;
     match (status.ruleset, status.landlock) {
         (RulesetStatus::NotEnforced, LandlockStatus::NotEnabled) => {
@@ -39,7 +39,7 @@ fn number(abi: ABI) -> u32 {
     u32::try_from(known).unwrap_or(0)
 }
 
-fn restrict(policy: &Policy) -> Result<RestrictionStatus, RulesetError> {
+fn restrict(policy: &FilePolicy) -> Result<RestrictionStatus, RulesetError> {
     // Programs are not to be run at all: no rule gives that right.
     let read = make_bitflags!(AccessFs::{ReadFile | ReadDir});
     // Links, pipes and devices are left out: the parent process reads these folders later.

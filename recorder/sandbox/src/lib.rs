@@ -15,13 +15,13 @@ mod files;
 mod policy;
 mod state;
 
-pub use policy::Policy;
-pub use state::State;
+pub use policy::FilePolicy;
+pub use state::SandboxState;
 
 /// Confines the calling thread. What the kernel does not offer is a gap of the state, not an error.
-pub fn enter(policy: &Policy) -> State {
+pub fn enter(policy: &FilePolicy) -> SandboxState {
     close_inherited();
-    let mut state = State::default();
+    let mut state = SandboxState::default();
     match files::confine(policy) {
         Ok(abi) => state.set_files(abi),
         Err(cause) => state.gaps.push(format!("files are not protected: {cause}")),

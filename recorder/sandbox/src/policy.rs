@@ -60,7 +60,7 @@ const GPU: [&str; 2] = ["nvidia", "dxg"];
 
 /// The files that a confined process may use. All others are refused. A path that does not exist allows nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Policy {
+pub struct FilePolicy {
     /// Files and folders to read.
     pub read: Vec<PathBuf>,
     /// Folders in which files and folders are read, written, made and removed.
@@ -69,7 +69,7 @@ pub struct Policy {
     pub devices: Vec<PathBuf>,
 }
 
-impl Policy {
+impl FilePolicy {
     /// The policy of a process that uses this machine's GPUs, without files of its own.
     pub fn of_gpu() -> Self {
         let names = fs::read_dir("/dev").into_iter().flatten().flatten().map(|entry| entry.path());

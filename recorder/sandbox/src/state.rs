@@ -9,14 +9,14 @@ const WHOLE_ABI: u32 = 3;
 
 /// The parts of a sandbox that are in force.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct State {
+pub struct SandboxState {
     /// Version of Landlock's rules, 0 where there are none.
     pub landlock_abi: u32,
     /// Parts that are not in force, each with its cause.
     pub gaps: Vec<String>,
 }
 
-impl State {
+impl SandboxState {
     /// True if every part is in force.
     pub fn is_whole(&self) -> bool {
         self.gaps.is_empty()
@@ -30,7 +30,7 @@ impl State {
     }
 }
 
-impl fmt::Display for State {
+impl fmt::Display for SandboxState {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_whole() {
             let abi = self.landlock_abi;
@@ -50,7 +50,7 @@ mod tests {
     #[test]
     fn an_old_landlock_is_a_gap() {
         let state = |abi| {
-            let mut state = State::default();
+            let mut state = SandboxState::default();
             state.set_files(abi);
             state
         };

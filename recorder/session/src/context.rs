@@ -10,7 +10,7 @@ use crate::session;
 
 /// One op or region that is running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Context {
+pub struct OpContext {
     /// The op.
     pub op_id: OpId,
     /// The Python stack of its call.
@@ -21,12 +21,12 @@ pub struct Context {
 }
 
 thread_local! {
-    static STACK: RefCell<(usize, Vec<Context>)> = const { RefCell::new((0, Vec::new())) };
+    static STACK: RefCell<(usize, Vec<OpContext>)> = const { RefCell::new((0, Vec::new())) };
     static REGIONS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Begins an op on this thread.
-pub fn push(context: Context) {
+pub fn push(context: OpContext) {
     with_stack(|stack| stack.push(context));
 }
 
@@ -40,8 +40,8 @@ pub fn pop(op_id: OpId) {
 }
 
 /// The innermost op of this thread.
-pub fn current() -> Option<Context> {
-    let last = |stack: &RefCell<(usize, Vec<Context>)>| {
+pub fn current() -> Option<OpContext> {
+    let last = |stack: &RefCell<(usize, Vec<OpContext>)>| {
         let stack = stack.try_borrow().ok()?;
         // What ran when the process was forked runs in its parent.
         stack.1.last().copied().filter(|_| stack.0 == session::generation())
@@ -50,7 +50,7 @@ pub fn current() -> Option<Context> {
 }
 
 /// Runs `body` as if this thread were in another context, or in none.
-pub fn within<T>(context: Option<Context>, body: impl FnOnce() -> T) -> T {
+pub fn within<T>(context: Option<OpContext>, body: impl FnOnce() -> T) -> T {
     let mut own = Vec::from_iter(context);
     with_stack(|stack| std::mem::swap(stack, &mut own));
     let result = body();
@@ -83,9 +83,9 @@ pub fn in_region(name: &str) -> bool {
     REGIONS.try_with(|regions| regions.borrow().iter().any(|region| region == name)).unwrap_or(false)
 }
 
-fn with_stack(change: impl FnOnce(&mut Vec<Context>)) {
+fn with_stack(change: impl FnOnce(&mut Vec<OpContext>)) {
     // A thread that is ending has no stack any more. Its launches are recorded without an op.
-    let change = |stack: &RefCell<(usize, Vec<Context>)>| {
+    let change = |stack: &RefCell<(usize, Vec<OpContext>)>| {
         let (generation, stack) = &mut *stack.borrow_mut();
         if *generation != session::generation() {
             *generation = session::generation();
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn an_op_that_never_ended_does_not_survive_its_parent() {
-        let op = |id| Context { op_id: OpId(id), pystates_hash: None, shapes_hash: 0 };
+        let op = |id| OpContext { op_id: OpId(id), pystates_hash: None, shapes_hash: 0 };
         push(op(1));
         push(op(2));
         push(op(3));
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn another_context_lasts_as_long_as_its_body() {
-        let op = |id| Context { op_id: OpId(id), pystates_hash: None, shapes_hash: 0 };
+        let op = |id| OpContext { op_id: OpId(id), pystates_hash: None, shapes_hash: 0 };
         push(op(7));
         assert_eq!(within(Some(op(8)), current), Some(op(8)));
         assert_eq!(within(None, current), None);

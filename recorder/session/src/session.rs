@@ -11,24 +11,24 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use stallmap_config::folder::{Origin, RunName};
-use stallmap_config::rank::Rank;
-use stallmap_config::{Config, Instrument};
+use stallmap_config::folder::{RunName, SessionOrigin};
+use stallmap_config::rank::ProcessRank;
+use stallmap_config::{Config, PassInstrument};
 use stallmap_schema::capture::recording::RunFact;
-use stallmap_schema::capture::request::{Request, SLOT_BYTES};
+use stallmap_schema::capture::request::{RequestHeader, SLOT_BYTES};
 use stallmap_schema::capture::segment::{self, SegmentWriter};
 use stallmap_schema::id::RunId;
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::run::{Run, RunOption};
-use stallmap_schema::word::{Instrument as InstrumentWord, LossKind};
+use stallmap_schema::word::{Instrument, LossKind};
 
 use crate::guard::{self, say};
-use crate::torch::calls::State as TorchState;
-use compress::{Compressors, Raw};
-use reserve::Reserve;
-use switch::Switch;
-use tables::Batch;
-use writer::{Message, Shared, Writer};
+use crate::torch::calls::TorchState;
+use compress::{FrameCompressors, RawFrame};
+use reserve::FileReserve;
+use switch::RecordingSwitch;
+use tables::TableBatch;
+use writer::{SessionWriter, WriterMessage, WriterShared};
 
 mod compress;
 mod host;
@@ -46,12 +46,12 @@ const GENERATIONS: usize = 32;
 /// The fact that everything was written.
 const CLEAN_END: &str = "clean_end";
 
-struct Session {
+struct RecorderSession {
     config: Config,
     clock_offset_ns: i64,
-    shared: Arc<Shared>,
-    writer: SyncSender<Message>,
-    compressors: Compressors,
+    shared: Arc<WriterShared>,
+    writer: SyncSender<WriterMessage>,
+    compressors: FrameCompressors,
     closed: AtomicBool,
     next_ordinal: AtomicU64,
     next_thread: AtomicU32,
@@ -60,7 +60,7 @@ struct Session {
 
 /// The sessions of this process and of those that it was forked from. A child never touches those of its parents, whose
 /// locks may have been held when it was made.
-static SESSIONS: [OnceLock<Option<Session>>; GENERATIONS] = [const { OnceLock::new() }; GENERATIONS];
+static SESSIONS: [OnceLock<Option<RecorderSession>>; GENERATIONS] = [const { OnceLock::new() }; GENERATIONS];
 /// Number of forks of this process's ancestors since the first request for a session.
 static GENERATION: AtomicUsize = AtomicUsize::new(0);
 /// Ends the instrument. It is set when the program starts CUDA, before the instrument is attached. A forked child may
@@ -90,12 +90,12 @@ pub fn is_forked_after_cuda() -> bool {
     CANNOT_USE_CUDA.load(Ordering::Acquire)
 }
 
-fn session() -> Option<&'static Session> {
+fn session() -> Option<&'static RecorderSession> {
     of_process().filter(|session| !session.closed.load(Ordering::Acquire))
 }
 
 /// The session of this process, which may have ended.
-fn of_process() -> Option<&'static Session> {
+fn of_process() -> Option<&'static RecorderSession> {
     SESSIONS.get(generation())?.get()?.as_ref()
 }
 
@@ -104,9 +104,9 @@ pub fn has_ended() -> bool {
     of_process().is_some_and(|session| session.closed.load(Ordering::Acquire))
 }
 
-fn open() -> Option<Session> {
+fn open() -> Option<RecorderSession> {
     let json = std::env::var(stallmap_config::VARIABLE).ok()?;
-    let opened = Config::from_json(&json).map_err(|error| error.to_string()).and_then(Session::open);
+    let opened = Config::from_json(&json).map_err(|error| error.to_string()).and_then(RecorderSession::open);
     match opened {
         Ok(session) => Some(session),
         Err(error) => {
@@ -116,10 +116,10 @@ fn open() -> Option<Session> {
     }
 }
 
-impl Session {
+impl RecorderSession {
     fn open(config: Config) -> Result<Self, String> {
         let start_ns = unix_ns();
-        let origin = Origin { host: host::name(), start_ns: start_ns.unsigned_abs() };
+        let origin = SessionOrigin { host: host::name(), start_ns: start_ns.unsigned_abs() };
         let name =
             RunName { instrument: config.instrument, process_id: std::process::id(), origin: Some(origin) };
         let directory = config.directory.join(name.to_string());
@@ -127,9 +127,9 @@ impl Session {
             |error: &dyn std::fmt::Display| format!("failed to create `{}`: {error}", directory.display());
         std::fs::create_dir_all(config.directory.join("cubins")).map_err(|error| failed(&error))?;
         std::fs::create_dir(&directory).map_err(|error| failed(&error))?;
-        let shared = Arc::new(Shared::new(&directory));
+        let shared = Arc::new(WriterShared::new(&directory));
         shared.set_paused(config.selection.paused);
-        let mut switch = config.selection.has_switch.then(|| Switch::new(&config.directory));
+        let mut switch = config.selection.has_switch.then(|| RecordingSwitch::new(&config.directory));
         if let Some(switch) = &mut switch {
             switch.apply(&shared);
         }
@@ -138,7 +138,7 @@ impl Session {
             clock_offset_ns: start_ns - monotonic_ns(),
             shared,
             writer,
-            compressors: Compressors::start(&directory.join(segment::FILE_NAME))?,
+            compressors: FrameCompressors::start(&directory.join(segment::FILE_NAME))?,
             closed: AtomicBool::new(false),
             next_ordinal: AtomicU64::new(0),
             next_thread: AtomicU32::new(0),
@@ -153,14 +153,14 @@ impl Session {
     /// The run's first rows.
     fn describe(&self) {
         let instrument = match self.config.instrument {
-            Instrument::Accesses => InstrumentWord::Accesses,
-            Instrument::PcSamples => InstrumentWord::PcSamples,
-            Instrument::Counters => InstrumentWord::Counters,
-            Instrument::Native => InstrumentWord::Native,
-            Instrument::Timeline => InstrumentWord::Timeline,
+            PassInstrument::Accesses => Instrument::Accesses,
+            PassInstrument::PcSamples => Instrument::PcSamples,
+            PassInstrument::Counters => Instrument::Counters,
+            PassInstrument::Native => Instrument::Native,
+            PassInstrument::Timeline => Instrument::Timeline,
         };
         let mut arguments = host::arguments();
-        let rank = Rank::of_process(arguments.iter().map(String::as_str));
+        let rank = ProcessRank::of_process(arguments.iter().map(String::as_str));
         let program = if arguments.is_empty() { String::new() } else { arguments.remove(0) };
         self.emit(Run {
             run_id: RunId(0),
@@ -197,17 +197,17 @@ impl Session {
 
     fn emit<R>(&self, row: R)
     where
-        R: Row + 'static,
+        R: TableRow + 'static,
         R::Builder: Send,
     {
         if self.shared.has_failed() {
             self.shared.lose_rows(1);
         } else if let Some(batch) = self.shared.append(row) {
-            self.send(Message::Rows(batch));
+            self.send(WriterMessage::Rows(batch));
         }
     }
 
-    fn send(&self, message: Message) {
+    fn send(&self, message: WriterMessage) {
         // The writer only goes away when the process ends.
         if self.writer.send(message).is_err() {
             self.closed.store(true, Ordering::Release);
@@ -221,11 +221,11 @@ impl Session {
         if !guard::is_broken() {
             facts.push(fact(CLEAN_END, "true".to_owned()));
         }
-        self.write(|answer| Message::End(facts, answer));
+        self.write(|answer| WriterMessage::End(facts, answer));
     }
 
     /// Gives the writer something to do, and waits for it.
-    fn write(&self, message: impl FnOnce(SyncSender<()>) -> Message) {
+    fn write(&self, message: impl FnOnce(SyncSender<()>) -> WriterMessage) {
         let (answer, done) = sync_channel(1);
         self.send(message(answer));
         // A writer that died has reported why.
@@ -236,17 +236,17 @@ impl Session {
 /// Starts the thread that writes to a run's folder.
 fn start_writer(
     directory: &Path,
-    shared: Arc<Shared>,
-    switch: Option<Switch>,
-) -> Result<SyncSender<Message>, String> {
+    shared: Arc<WriterShared>,
+    switch: Option<RecordingSwitch>,
+) -> Result<SyncSender<WriterMessage>, String> {
     let path = directory.join(segment::FILE_NAME);
     let file = SegmentWriter::create(&path)
         .map_err(|error| format!("failed to create `{}`: {error}", path.display()))?;
-    let reserve = Reserve::create(directory);
+    let reserve = FileReserve::create(directory);
     if let Err(error) = &reserve {
         say(&format!("no disk space is reserved for losses, should the disk be full: {error}"));
     }
-    let writer = Writer { file, reserve: reserve.ok(), switch, shared };
+    let writer = SessionWriter { file, reserve: reserve.ok(), switch, shared };
     let (sender, messages) = sync_channel(QUEUE);
     std::thread::Builder::new()
         .name("stallmap-writer".into())
@@ -284,7 +284,7 @@ pub(crate) fn torch() -> Option<&'static TorchState> {
 /// Records a row.
 pub fn emit<R>(row: R)
 where
-    R: Row + 'static,
+    R: TableRow + 'static,
     R::Builder: Send,
 {
     if let Some(session) = session() {
@@ -295,7 +295,7 @@ where
 /// Records rows of one table as a batch, which costs the threads that record single rows nothing.
 pub fn emit_all<R>(rows: impl IntoIterator<Item = R, IntoIter: ExactSizeIterator>)
 where
-    R: Row,
+    R: TableRow,
 {
     let rows = rows.into_iter();
     let Some(session) = session().filter(|_| rows.len() > 0) else { return };
@@ -303,7 +303,7 @@ where
         session.shared.lose_rows(rows.len());
     } else if let Ok(rows) = R::batch(rows) {
         session.shared.count_rows(rows.num_rows());
-        session.send(Message::Rows(Batch { table: R::TABLE.name, rows }));
+        session.send(WriterMessage::Rows(TableBatch { table: R::TABLE.name, rows }));
     }
 }
 
@@ -315,13 +315,13 @@ pub fn emit_requests(ordinal: u64, records: Vec<u8>) {
         return;
     }
     session.shared.count_frame();
-    session.send(Message::Frame(session.compressors.compress(Raw::Requests { ordinal, records })));
+    session.send(WriterMessage::Frame(session.compressors.compress(RawFrame::Requests { ordinal, records })));
 }
 
 fn request_count(mut records: &[u8]) -> u64 {
     let mut count = 0;
     while let Some(slot) = records.first_chunk::<SLOT_BYTES>() {
-        let bytes = Request::read(slot).slots() * SLOT_BYTES;
+        let bytes = RequestHeader::read(slot).slots() * SLOT_BYTES;
         records = records.get(bytes..).unwrap_or_default();
         count += 1;
     }
@@ -336,7 +336,9 @@ pub fn emit_pages(first_content_id: u64, bytes: Vec<u8>) {
         return;
     }
     session.shared.count_frame();
-    session.send(Message::Frame(session.compressors.compress(Raw::Pages { first_content_id, bytes })));
+    session.send(WriterMessage::Frame(
+        session.compressors.compress(RawFrame::Pages { first_content_id, bytes }),
+    ));
 }
 
 /// Records something that became known about the run.
@@ -419,7 +421,7 @@ pub fn begin_instrument(shut_down: fn()) {
 pub fn finish() {
     let Some(session) = of_process() else { return };
     if session.closed.load(Ordering::Acquire) {
-        session.write(Message::Losses);
+        session.write(WriterMessage::Losses);
         return;
     }
     if !guard::is_broken() {

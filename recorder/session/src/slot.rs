@@ -46,9 +46,9 @@ mod tests {
     use super::*;
 
     /// A variable of the program: its destructor runs work, as one does that launches a kernel.
-    struct Program(Option<Sender<Option<u32>>>);
+    struct ProgramExit(Option<Sender<Option<u32>>>);
 
-    impl Drop for Program {
+    impl Drop for ProgramExit {
         fn drop(&mut self) {
             let found = SLOT.try_with(|slot| {
                 slot.put(2);
@@ -61,7 +61,7 @@ mod tests {
     }
 
     thread_local! {
-        static PROGRAM: std::cell::RefCell<Program> = const { std::cell::RefCell::new(Program(None)) };
+        static PROGRAM: std::cell::RefCell<ProgramExit> = const { std::cell::RefCell::new(ProgramExit(None)) };
         static SLOT: ThreadSlot<u32> = const { ThreadSlot::empty() };
     }
 

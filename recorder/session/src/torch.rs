@@ -12,9 +12,9 @@
 //! | `stallmap_mode(start)` | bits: 1 recording, 2 tensors are wanted, 4 begins paused, 8 never in this process (it was forked from one that had started CUDA); starts the session if `start` |
 //! | `stallmap_text(bytes, length)` | the number of a text |
 //! | `stallmap_state(bytes, length)` | records a Python stack, returns its hash. See [`states`] |
-//! | `stallmap_op_begin(words, length)` | begins an op or region on this thread, returns its op_id. See [`message::Begin`] |
-//! | `stallmap_op_end(words, length)` | ends it. See [`message::End`] |
-//! | `stallmap_name(words, length)` | sets the roles of tensors in the model. See [`message::Name`] |
+//! | `stallmap_op_begin(words, length)` | begins an op or region on this thread, returns its op_id. See [`message::OpBeginning`] |
+//! | `stallmap_op_end(words, length)` | ends it. See [`message::OpEnding`] |
+//! | `stallmap_name(words, length)` | sets the roles of tensors in the model. See [`message::TensorRole`] |
 //! | `stallmap_pause(paused)` | leaves launches out, or no longer |
 //! | `stallmap_fact(name, value)` | the versions of Python and PyTorch, as two texts |
 //! | `stallmap_lose(kind, reason, count, detail)` | counts a loss: 0 op, 1 tensor, 2 source, with two texts |
@@ -22,7 +22,7 @@
 //! | `stallmap_finish()` | writes everything and ends the session: for processes that end without `exit` |
 //! | `stallmap_hook_allocator()` | hooks the caching allocator. The number of places, 0 where there is none |
 //!
-//! A tensor record ([`message::Seen`]) is 13 words and the sizes and strides: direction (0 in, 1 out, 2 inout,
+//! A tensor record ([`message::SeenTensor`]) is 13 words and the sizes and strides: direction (0 in, 1 out, 2 inout,
 //! 3 only mentioned), position, element, argument's name, index in this op of the tensor that it is a view of (or -1),
 //! device, storage's address, storage's bytes, address, dtype's name, bytes of an element, whether it is a parameter,
 //! number of dimensions.

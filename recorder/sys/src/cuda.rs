@@ -6,9 +6,9 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 /// A handle of the driver's: context, module, function, stream.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Handle(pub *mut c_void);
+pub struct DriverHandle(pub *mut c_void);
 
-impl Handle {
+impl DriverHandle {
     /// No handle: an output before it is filled.
     pub const NULL: Self = Self(std::ptr::null_mut());
 
@@ -72,27 +72,27 @@ crate::functions! {
         /// (value, attribute, device)
         device_get_attribute: cuDeviceGetAttribute(*mut c_int, c_int, c_int) -> c_int;
         /// (value, attribute, function)
-        function_get_attribute: cuFuncGetAttribute(*mut c_int, c_int, Handle) -> c_int;
+        function_get_attribute: cuFuncGetAttribute(*mut c_int, c_int, DriverHandle) -> c_int;
         /// (function, index, offset, bytes): 1 past the last parameter
-        function_get_parameter: cuFuncGetParamInfo(Handle, usize, *mut usize, *mut usize) -> c_int;
+        function_get_parameter: cuFuncGetParamInfo(DriverHandle, usize, *mut usize, *mut usize) -> c_int;
         /// (kernel, index, offset, bytes): 1 past the last parameter
-        kernel_get_parameter: cuKernelGetParamInfo(Handle, usize, *mut usize, *mut usize) -> c_int;
+        kernel_get_parameter: cuKernelGetParamInfo(DriverHandle, usize, *mut usize, *mut usize) -> c_int;
         /// (module, function): 400 for a kernel's handle
-        function_get_module: cuFuncGetModule(*mut Handle, Handle) -> c_int;
+        function_get_module: cuFuncGetModule(*mut DriverHandle, DriverHandle) -> c_int;
         /// (function of a kernel, kernel)
-        kernel_get_function: cuKernelGetFunction(*mut Handle, Handle) -> c_int;
+        kernel_get_function: cuKernelGetFunction(*mut DriverHandle, DriverHandle) -> c_int;
         /// (address, bytes, module, name) of a variable
-        module_get_global: cuModuleGetGlobal_v2(*mut u64, *mut usize, Handle, *const c_char) -> c_int;
+        module_get_global: cuModuleGetGlobal_v2(*mut u64, *mut usize, DriverHandle, *const c_char) -> c_int;
         /// (device) of the current context
         context_get_device: cuCtxGetDevice(*mut c_int) -> c_int;
         /// (context): this thread's
-        context_get_current: cuCtxGetCurrent(*mut Handle) -> c_int;
+        context_get_current: cuCtxGetCurrent(*mut DriverHandle) -> c_int;
         /// (context)
-        context_push: cuCtxPushCurrent_v2(Handle) -> c_int;
+        context_push: cuCtxPushCurrent_v2(DriverHandle) -> c_int;
         /// (context that was current)
-        context_pop: cuCtxPopCurrent_v2(*mut Handle) -> c_int;
+        context_pop: cuCtxPopCurrent_v2(*mut DriverHandle) -> c_int;
         /// (stream, flags)
-        stream_create: cuStreamCreate(*mut Handle, c_uint) -> c_int;
+        stream_create: cuStreamCreate(*mut DriverHandle, c_uint) -> c_int;
     }
 }
 
@@ -101,24 +101,24 @@ crate::functions! {
     Graphs from "CUDA driver library (libcuda.so.1)" {
         /// (stream, status: 1 while it captures, id, graph, dependencies, how many)
         capture_info: cuStreamGetCaptureInfo_v2(
-            Handle, *mut c_int, *mut u64, *mut Handle, *mut *const Handle, *mut usize
+            DriverHandle, *mut c_int, *mut u64, *mut DriverHandle, *mut *const DriverHandle, *mut usize
         ) -> c_int;
         /// (mode, exchanged with the thread's)
         exchange_capture_mode: cuThreadExchangeStreamCaptureMode(*mut c_int) -> c_int;
         /// (graph, nodes or null, how many)
-        nodes: cuGraphGetNodes(Handle, *mut Handle, *mut usize) -> c_int;
+        nodes: cuGraphGetNodes(DriverHandle, *mut DriverHandle, *mut usize) -> c_int;
         /// (node, type)
-        node_type: cuGraphNodeGetType(Handle, *mut c_int) -> c_int;
+        node_type: cuGraphNodeGetType(DriverHandle, *mut c_int) -> c_int;
         /// (node, parameters)
-        kernel_node: cuGraphKernelNodeGetParams_v2(Handle, *mut KernelNode) -> c_int;
+        kernel_node: cuGraphKernelNodeGetParams_v2(DriverHandle, *mut KernelNode) -> c_int;
         /// (node, graph)
-        child_graph: cuGraphChildGraphNodeGetGraph(Handle, *mut Handle) -> c_int;
+        child_graph: cuGraphChildGraphNodeGetGraph(DriverHandle, *mut DriverHandle) -> c_int;
         /// (node in the clone, original node, cloned graph)
-        find_in_clone: cuGraphNodeFindInClone(*mut Handle, Handle, Handle) -> c_int;
+        find_in_clone: cuGraphNodeFindInClone(*mut DriverHandle, DriverHandle, DriverHandle) -> c_int;
         /// (name, function)
-        function_name: cuFuncGetName(*mut *const c_char, Handle) -> c_int;
+        function_name: cuFuncGetName(*mut *const c_char, DriverHandle) -> c_int;
         /// (name, kernel)
-        kernel_name: cuKernelGetName(*mut *const c_char, Handle) -> c_int;
+        kernel_name: cuKernelGetName(*mut *const c_char, DriverHandle) -> c_int;
     }
 }
 
@@ -127,25 +127,25 @@ crate::functions! {
     /// 0 for success.
     Steps from "CUDA driver library (libcuda.so.1)" {
         /// (graph, first nodes, second nodes, 8 bytes of data each, how many): an edge joins two nodes
-        edges: cuGraphGetEdges_v2(Handle, *mut Handle, *mut Handle, *mut u64, *mut usize) -> c_int;
+        edges: cuGraphGetEdges_v2(DriverHandle, *mut DriverHandle, *mut DriverHandle, *mut u64, *mut usize) -> c_int;
         /// (node, id, value)
-        attribute: cuGraphKernelNodeGetAttribute(Handle, c_int, *mut [u8; 64]) -> c_int;
+        attribute: cuGraphKernelNodeGetAttribute(DriverHandle, c_int, *mut [u8; 64]) -> c_int;
         /// (node, copy)
-        copy_node: cuGraphMemcpyNodeGetParams(Handle, *mut CopyNode) -> c_int;
+        copy_node: cuGraphMemcpyNodeGetParams(DriverHandle, *mut CopyNode) -> c_int;
         /// (node, fill)
-        fill_node: cuGraphMemsetNodeGetParams(Handle, *mut FillNode) -> c_int;
+        fill_node: cuGraphMemsetNodeGetParams(DriverHandle, *mut FillNode) -> c_int;
         /// (configuration, function, pointers to parameters, extra)
         launch: cuLaunchKernelEx(
-            *const LaunchConfig, Handle, *const *const c_void, *const *const c_void
+            *const LaunchConfig, DriverHandle, *const *const c_void, *const *const c_void
         ) -> c_int;
         /// (copy, stream)
-        copy: cuMemcpy3DAsync_v2(*const CopyNode, Handle) -> c_int;
+        copy: cuMemcpy3DAsync_v2(*const CopyNode, DriverHandle) -> c_int;
         /// (address, bytes from row to row, value, elements of a row, rows, stream)
-        fill_8: cuMemsetD2D8Async(u64, usize, u8, usize, usize, Handle) -> c_int;
+        fill_8: cuMemsetD2D8Async(u64, usize, u8, usize, usize, DriverHandle) -> c_int;
         /// As `fill_8`, for elements of two bytes.
-        fill_16: cuMemsetD2D16Async(u64, usize, u16, usize, usize, Handle) -> c_int;
+        fill_16: cuMemsetD2D16Async(u64, usize, u16, usize, usize, DriverHandle) -> c_int;
         /// As `fill_8`, for elements of four bytes.
-        fill_32: cuMemsetD2D32Async(u64, usize, u32, usize, usize, Handle) -> c_int;
+        fill_32: cuMemsetD2D32Async(u64, usize, u32, usize, usize, DriverHandle) -> c_int;
         /// Waits for all work of this thread's context.
         synchronize: cuCtxSynchronize() -> c_int;
     }
@@ -212,7 +212,7 @@ pub const CAPTURE_MODE_RELAXED: c_int = 2;
 #[derive(Clone, Copy)]
 pub struct KernelNode {
     /// The function, or null.
-    pub function: Handle,
+    pub function: DriverHandle,
     /// Grid x, y, z, block x, y, z.
     pub shape: [c_uint; 6],
     /// Dynamic shared memory.
@@ -222,22 +222,22 @@ pub struct KernelNode {
     /// Alternating keys and pointers, or null.
     pub extra: *const *const c_void,
     /// The kernel, where there is no function.
-    pub kernel: Handle,
+    pub kernel: DriverHandle,
     /// The context, or null.
-    pub context: Handle,
+    pub context: DriverHandle,
 }
 
 /// Parameters of cuLaunchKernel and cuLaunchCooperativeKernel, which has no `extra`.
 #[repr(C)]
 pub struct LaunchKernel {
     /// The function or kernel.
-    pub function: Handle,
+    pub function: DriverHandle,
     /// Grid x, y, z, block x, y, z.
     pub shape: [c_uint; 6],
     /// Dynamic shared memory.
     pub shared_bytes: c_uint,
     /// The stream.
-    pub stream: Handle,
+    pub stream: DriverHandle,
     /// Pointers to the parameters, or null.
     pub parameters: *const *const c_void,
     /// Alternating keys and pointers, or null. Not there for cooperative launches.
@@ -257,7 +257,7 @@ pub struct LaunchConfig {
     /// Dynamic shared memory.
     pub shared_bytes: c_uint,
     /// The stream.
-    pub stream: Handle,
+    pub stream: DriverHandle,
     /// Attributes, or null.
     pub attributes: *const [u8; LAUNCH_ATTRIBUTE_BYTES],
     /// Number of attributes.
@@ -270,7 +270,7 @@ pub struct LaunchKernelEx {
     /// Shape and attributes.
     pub config: *const LaunchConfig,
     /// The function or kernel.
-    pub function: Handle,
+    pub function: DriverHandle,
     /// Pointers to the parameters, or null.
     pub parameters: *const *const c_void,
     /// Alternating keys and pointers, or null.

@@ -10,57 +10,57 @@ pub use cudarc::cupti::sys as types;
 
 pub mod activity;
 
-use crate::cuda::Handle;
+use crate::cuda::DriverHandle;
 
 /// CUptiResult: 0 for success.
-pub type Code = c_int;
+pub type CuptiCode = c_int;
 /// (userdata, domain, callback id, data)
-pub type Callback = extern "C" fn(*mut c_void, c_int, u32, *const c_void);
+pub type CuptiCallback = extern "C" fn(*mut c_void, c_int, u32, *const c_void);
 
 crate::functions! {
     /// Functions of `libcupti.so`.
     Cupti from "CUPTI library (libcupti.so)" {
         /// (version)
-        version: cuptiGetVersion(*mut u32) -> Code;
+        version: cuptiGetVersion(*mut u32) -> CuptiCode;
         /// (subscriber, callback, userdata)
-        subscribe: cuptiSubscribe(*mut Handle, Callback, *mut c_void) -> Code;
+        subscribe: cuptiSubscribe(*mut DriverHandle, CuptiCallback, *mut c_void) -> CuptiCode;
         /// (subscriber)
-        unsubscribe: cuptiUnsubscribe(Handle) -> Code;
+        unsubscribe: cuptiUnsubscribe(DriverHandle) -> CuptiCode;
         /// (): CUPTI leaves the process
-        finalize: cuptiFinalize() -> Code;
+        finalize: cuptiFinalize() -> CuptiCode;
         /// (enable, subscriber, domain, callback id)
-        enable_callback: cuptiEnableCallback(u32, Handle, c_int, u32) -> Code;
+        enable_callback: cuptiEnableCallback(u32, DriverHandle, c_int, u32) -> CuptiCode;
         /// (context, device)
-        device_of: cuptiGetDeviceId(Handle, *mut u32) -> Code;
+        device_of: cuptiGetDeviceId(DriverHandle, *mut u32) -> CuptiCode;
         /// (parameters)
-        cubin_crc: cuptiGetCubinCrc(*mut types::CUpti_GetCubinCrcParams) -> Code;
+        cubin_crc: cuptiGetCubinCrc(*mut types::CUpti_GetCubinCrcParams) -> CuptiCode;
         /// (parameters)
         stall_reason_count:
-            cuptiPCSamplingGetNumStallReasons(*mut types::CUpti_PCSamplingGetNumStallReasonsParams) -> Code;
+            cuptiPCSamplingGetNumStallReasons(*mut types::CUpti_PCSamplingGetNumStallReasonsParams) -> CuptiCode;
         /// (parameters)
         stall_reasons:
-            cuptiPCSamplingGetStallReasons(*mut types::CUpti_PCSamplingGetStallReasonsParams) -> Code;
+            cuptiPCSamplingGetStallReasons(*mut types::CUpti_PCSamplingGetStallReasonsParams) -> CuptiCode;
         /// (parameters)
         configure:
-            cuptiPCSamplingSetConfigurationAttribute(*mut types::CUpti_PCSamplingConfigurationInfoParams) -> Code;
+            cuptiPCSamplingSetConfigurationAttribute(*mut types::CUpti_PCSamplingConfigurationInfoParams) -> CuptiCode;
         /// (parameters)
-        enable: cuptiPCSamplingEnable(*mut types::CUpti_PCSamplingEnableParams) -> Code;
+        enable: cuptiPCSamplingEnable(*mut types::CUpti_PCSamplingEnableParams) -> CuptiCode;
         /// (parameters)
-        disable: cuptiPCSamplingDisable(*mut types::CUpti_PCSamplingDisableParams) -> Code;
+        disable: cuptiPCSamplingDisable(*mut types::CUpti_PCSamplingDisableParams) -> CuptiCode;
         /// (parameters)
-        get_data: cuptiPCSamplingGetData(*mut types::CUpti_PCSamplingGetDataParams) -> Code;
+        get_data: cuptiPCSamplingGetData(*mut types::CUpti_PCSamplingGetDataParams) -> CuptiCode;
         /// (parameters): only with start/stop control
-        start: cuptiPCSamplingStart(*mut types::CUpti_PCSamplingStartParams) -> Code;
+        start: cuptiPCSamplingStart(*mut types::CUpti_PCSamplingStartParams) -> CuptiCode;
         /// (parameters): only with start/stop control
-        stop: cuptiPCSamplingStop(*mut types::CUpti_PCSamplingStopParams) -> Code;
+        stop: cuptiPCSamplingStop(*mut types::CUpti_PCSamplingStopParams) -> CuptiCode;
     }
 }
 
 /// CUPTI_ERROR_OUT_OF_MEMORY: for samples, the hardware buffer is full.
-pub const OUT_OF_MEMORY: Code = 8;
+pub const OUT_OF_MEMORY: CuptiCode = 8;
 
 /// CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED: another profiler has subscribed.
-pub const MULTIPLE_SUBSCRIBERS: Code = 39;
+pub const MULTIPLE_SUBSCRIBERS: CuptiCode = 39;
 
 /// Callback domains.
 pub mod domain {
@@ -76,9 +76,9 @@ pub mod resource {
     pub const CONTEXT_CREATED: u32 = 1;
     /// A context is about to be destroyed.
     pub const CONTEXT_DESTROY_STARTING: u32 = 2;
-    /// [`super::ModuleData`] is the descriptor.
+    /// [`super::CuptiModuleData`] is the descriptor.
     pub const MODULE_LOADED: u32 = 6;
-    /// [`super::ModuleData`] is the descriptor.
+    /// [`super::CuptiModuleData`] is the descriptor.
     pub const MODULE_UNLOAD_STARTING: u32 = 7;
     /// A node of a graph was copied to another graph, or to an executable one. [`super::GraphData`] is the descriptor.
     pub const GRAPH_NODE_CLONED: u32 = 20;
@@ -86,7 +86,7 @@ pub mod resource {
 
 /// Data of API callbacks.
 #[repr(C)]
-pub struct ApiData {
+pub struct CuptiApiData {
     /// 0 on entry, 1 on exit.
     pub site: c_int,
     /// The function's name.
@@ -98,7 +98,7 @@ pub struct ApiData {
     /// The kernel's mangled name, for launches.
     pub symbol: *const c_char,
     /// The context.
-    pub context: Handle,
+    pub context: DriverHandle,
     /// Its number.
     pub context_uid: u32,
     /// A value of the subscriber's that lasts from entry to exit.
@@ -111,16 +111,16 @@ pub struct ApiData {
 #[repr(C)]
 pub struct ResourceData {
     /// The context.
-    pub context: Handle,
+    pub context: DriverHandle,
     /// A stream, for streams.
-    pub handle: Handle,
+    pub handle: DriverHandle,
     /// Data of the given type.
     pub descriptor: *const c_void,
 }
 
 /// Descriptor of module callbacks.
 #[repr(C)]
-pub struct ModuleData {
+pub struct CuptiModuleData {
     /// CUPTI's number of the module.
     pub module_id: u32,
     /// Bytes of the cubin.
@@ -133,11 +133,11 @@ pub struct ModuleData {
 #[repr(C)]
 pub struct GraphData {
     /// The graph.
-    pub graph: Handle,
+    pub graph: DriverHandle,
     /// The graph that it was copied from.
-    pub original_graph: Handle,
+    pub original_graph: DriverHandle,
     /// The node.
-    pub node: Handle,
+    pub node: DriverHandle,
     /// The node that it was copied from.
-    pub original_node: Handle,
+    pub original_node: DriverHandle,
 }

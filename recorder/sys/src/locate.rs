@@ -10,11 +10,11 @@ mod machine;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-pub use machine::{Machine, driver_release};
+pub use machine::{ProcessMachine, driver_release};
 
 /// Something of NVIDIA's that the recorder opens or runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum NvidiaPart {
     /// The driver, `libcuda.so.1`.
     Driver,
     /// The sanitizer API, `libsanitizer-public.so`.
@@ -27,7 +27,7 @@ pub enum Part {
     Nvcc,
 }
 
-impl Part {
+impl NvidiaPart {
     /// The variable whose value, a file's path, is tried before anything that was not loaded already.
     pub const fn variable(self) -> &'static str {
         match self {
@@ -73,17 +73,17 @@ impl Part {
 
 /// The sanitizer API's library.
 pub fn sanitizer() -> Vec<PathBuf> {
-    Machine::of_this_process().candidates(Part::Sanitizer)
+    ProcessMachine::of_this_process().candidates(NvidiaPart::Sanitizer)
 }
 
 /// CUPTI's library.
 pub fn cupti() -> Vec<PathBuf> {
-    Machine::of_this_process().candidates(Part::Cupti)
+    ProcessMachine::of_this_process().candidates(NvidiaPart::Cupti)
 }
 
 /// The run-time compiler's library.
 pub fn nvrtc() -> Vec<PathBuf> {
-    Machine::of_this_process().candidates(Part::Nvrtc)
+    ProcessMachine::of_this_process().candidates(NvidiaPart::Nvrtc)
 }
 
 /// The library that `nvrtc` opens by plain name, which the system finds only where it is loaded already.
@@ -100,12 +100,12 @@ pub fn nvrtc_builtins(nvrtc: &Path) -> Vec<PathBuf> {
 
 /// The compiler driver's executable.
 pub fn nvcc() -> Vec<PathBuf> {
-    Machine::of_this_process().candidates(Part::Nvcc)
+    ProcessMachine::of_this_process().candidates(NvidiaPart::Nvcc)
 }
 
-impl Machine {
+impl ProcessMachine {
     /// Every candidate for `part`, best first: files that exist, then plain names without a folder.
-    pub fn candidates(&self, part: Part) -> Vec<PathBuf> {
+    pub fn candidates(&self, part: NvidiaPart) -> Vec<PathBuf> {
         let mut found: Vec<PathBuf> =
             self.loaded.iter().filter(|path| is_part(part, path)).cloned().collect();
         found.extend(self.variable_path(part.variable()).filter(|path| path.is_file()));
@@ -124,7 +124,7 @@ impl Machine {
 
     /// The folders of all candidates, and those that the loader searches by LD_LIBRARY_PATH.
     pub fn library_folders(&self) -> Vec<PathBuf> {
-        let parts = [Part::Driver, Part::Sanitizer, Part::Cupti, Part::Nvrtc];
+        let parts = [NvidiaPart::Driver, NvidiaPart::Sanitizer, NvidiaPart::Cupti, NvidiaPart::Nvrtc];
         let files = parts.iter().flat_map(|part| self.candidates(*part)).filter(|path| path.is_absolute());
         // A file may be a link into another folder, which holds the libraries that it needs.
         let both = files.flat_map(|path| [path.canonicalize().unwrap_or_else(|_| path.clone()), path]);
@@ -146,12 +146,12 @@ impl Machine {
     }
 }
 
-fn is_part(part: Part, path: &Path) -> bool {
+fn is_part(part: NvidiaPart, path: &Path) -> bool {
     path.file_name().and_then(|name| name.to_str()).is_some_and(|name| part.is_named(name))
 }
 
 /// The files of `folder` that are `part`, newest version first.
-fn parts_in(folder: &Path, part: Part) -> Vec<PathBuf> {
+fn parts_in(folder: &Path, part: NvidiaPart) -> Vec<PathBuf> {
     let mut parts: Vec<PathBuf> =
         folders::entries(folder).into_iter().filter(|path| is_part(part, path) && path.is_file()).collect();
     parts.sort_by_key(|path| std::cmp::Reverse(folders::version(path)));

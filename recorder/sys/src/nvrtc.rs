@@ -4,7 +4,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 /// A program of NVRTC's.
-pub type Program = *mut c_void;
+pub type NvrtcProgram = *mut c_void;
 
 crate::functions! {
     /// Functions of `libnvrtc.so`. All return an nvrtcResult, 0 for success.
@@ -13,19 +13,19 @@ crate::functions! {
         version: nvrtcVersion(*mut c_int, *mut c_int) -> c_int;
         /// (program, source, name, header count, headers, header names)
         create: nvrtcCreateProgram(
-            *mut Program, *const c_char, *const c_char, c_int, *const *const c_char, *const *const c_char
+            *mut NvrtcProgram, *const c_char, *const c_char, c_int, *const *const c_char, *const *const c_char
         ) -> c_int;
         /// (program, option count, options)
-        compile: nvrtcCompileProgram(Program, c_int, *const *const c_char) -> c_int;
+        compile: nvrtcCompileProgram(NvrtcProgram, c_int, *const *const c_char) -> c_int;
         /// (program, bytes)
-        cubin_bytes: nvrtcGetCUBINSize(Program, *mut usize) -> c_int;
+        cubin_bytes: nvrtcGetCUBINSize(NvrtcProgram, *mut usize) -> c_int;
         /// (program, cubin)
-        cubin: nvrtcGetCUBIN(Program, *mut c_char) -> c_int;
+        cubin: nvrtcGetCUBIN(NvrtcProgram, *mut c_char) -> c_int;
         /// (program, bytes, the ending zero too)
-        log_bytes: nvrtcGetProgramLogSize(Program, *mut usize) -> c_int;
+        log_bytes: nvrtcGetProgramLogSize(NvrtcProgram, *mut usize) -> c_int;
         /// (program, log)
-        log: nvrtcGetProgramLog(Program, *mut c_char) -> c_int;
+        log: nvrtcGetProgramLog(NvrtcProgram, *mut c_char) -> c_int;
         /// (program)
-        destroy: nvrtcDestroyProgram(*mut Program) -> c_int;
+        destroy: nvrtcDestroyProgram(*mut NvrtcProgram) -> c_int;
     }
 }

@@ -47,16 +47,16 @@ pub enum ProbeError {
 
 /// The driver's facts about itself and the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Driver {
+pub struct DriverFacts {
     /// The CUDA version that it supports, such as 13000.
     pub cuda_version: i32,
     /// Its GPUs.
-    pub devices: Vec<Device>,
+    pub devices: Vec<GpuDevice>,
 }
 
 /// One GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Device {
+pub struct GpuDevice {
     /// Its name.
     pub name: String,
     /// Compute capability: major, minor.
@@ -77,14 +77,14 @@ pub fn load(path: &Path) -> Result<Option<String>, ProbeError> {
 }
 
 /// Initializes the driver and lists its devices.
-pub fn driver(path: &Path) -> Result<Driver, ProbeError> {
+pub fn driver(path: &Path) -> Result<DriverFacts, ProbeError> {
     let library = open(path)?;
     call1(&library, "cuInit", 0u32)?;
     let (mut cuda_version, mut count): (c_int, c_int) = (0, 0);
     call1(&library, "cuDriverGetVersion", &raw mut cuda_version)?;
     call1(&library, "cuDeviceGetCount", &raw mut count)?;
     let devices = (0..count).map(|ordinal| device(&library, ordinal)).collect::<Result<_, _>>()?;
-    Ok(Driver { cuda_version, devices })
+    Ok(DriverFacts { cuda_version, devices })
 }
 
 /// Checks that the sanitizer API has the functions that recording calls. It has no function for its version.
@@ -166,7 +166,7 @@ fn status(function: &'static str, code: c_int) -> Result<(), ProbeError> {
     if code == 0 { Ok(()) } else { Err(ProbeError::Call { function, code }) }
 }
 
-fn device(library: &Library, ordinal: c_int) -> Result<Device, ProbeError> {
+fn device(library: &Library, ordinal: c_int) -> Result<GpuDevice, ProbeError> {
     // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and _MINOR.
     const COMPUTE: [c_int; 2] = [75, 76];
     let mut name = [0 as c_char; 256];
@@ -177,7 +177,7 @@ fn device(library: &Library, ordinal: c_int) -> Result<Device, ProbeError> {
     }
     let bytes = name.map(c_char::cast_unsigned);
     let name = CStr::from_bytes_until_nul(&bytes).map(CStr::to_string_lossy).unwrap_or_default();
-    Ok(Device { name: name.into_owned(), compute: (compute[0], compute[1]) })
+    Ok(GpuDevice { name: name.into_owned(), compute: (compute[0], compute[1]) })
 }
 
 /// Compiles a small function as the device code of recording is compiled.
@@ -188,7 +188,7 @@ fn compile_for_tools(nvrtc: &Nvrtc) -> Result<(), ProbeError> {
                             return data != 0; }";
     let options =
         [c"--gpu-architecture=sm_90", c"--ptxas-options=--compile-as-tools-patch"].map(CStr::as_ptr);
-    let mut program: nvrtc::Program = ptr::null_mut();
+    let mut program: nvrtc::NvrtcProgram = ptr::null_mut();
     // SAFETY: the source is a C string, there are no headers, and `program` outlives the call.
     let created = unsafe {
         (nvrtc.create)(&raw mut program, SOURCE.as_ptr(), c"probe.cu".as_ptr(), 0, ptr::null(), ptr::null())

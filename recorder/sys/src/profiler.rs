@@ -8,75 +8,75 @@ use std::ffi::{c_char, c_int, c_void};
 use std::mem::offset_of;
 use std::path::{Path, PathBuf};
 
-use crate::cupti::{Code, types};
+use crate::cupti::{CuptiCode, types};
 use crate::load::{self, LoadError};
 use crate::locate;
 
 /// cuptiProfilerHostGetMetricProperties: the chip has no metric of the name (CUPTI_ERROR_INVALID_METRIC_NAME).
-pub const INVALID_METRIC_NAME: Code = 17;
+pub const INVALID_METRIC_NAME: CuptiCode = 17;
 /// The driver lets only administrators read counters (CUPTI_ERROR_INSUFFICIENT_PRIVILEGES).
-pub const INSUFFICIENT_PRIVILEGES: Code = 35;
+pub const INSUFFICIENT_PRIVILEGES: CuptiCode = 35;
 /// Another tool uses the profiler (CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED).
-pub const MULTIPLE_SUBSCRIBERS: Code = 39;
+pub const MULTIPLE_SUBSCRIBERS: CuptiCode = 39;
 
 crate::functions! {
     /// Functions of `libcupti.so` since CUDA 12.6. Each takes its parameters, a struct that begins with its own size.
     Profiler from "CUPTI library (libcupti.so)" {
         /// (code, text)
-        result_text: cuptiGetResultString(Code, *mut *const c_char) -> Code;
+        result_text: cuptiGetResultString(CuptiCode, *mut *const c_char) -> CuptiCode;
         /// Before all else.
-        initialize: cuptiProfilerInitialize(*mut types::CUpti_Profiler_Initialize_Params) -> Code;
+        initialize: cuptiProfilerInitialize(*mut types::CUpti_Profiler_Initialize_Params) -> CuptiCode;
         /// After all else.
-        deinitialize: cuptiProfilerDeInitialize(*mut types::CUpti_Profiler_DeInitialize_Params) -> Code;
+        deinitialize: cuptiProfilerDeInitialize(*mut types::CUpti_Profiler_DeInitialize_Params) -> CuptiCode;
         /// The name under which the host functions know a device.
-        chip_name: cuptiDeviceGetChipName(*mut types::CUpti_Device_GetChipName_Params) -> Code;
+        chip_name: cuptiDeviceGetChipName(*mut types::CUpti_Device_GetChipName_Params) -> CuptiCode;
         /// The counters that the driver gives out.
         availability:
-            cuptiProfilerGetCounterAvailability(*mut types::CUpti_Profiler_GetCounterAvailability_Params) -> Code;
+            cuptiProfilerGetCounterAvailability(*mut types::CUpti_Profiler_GetCounterAvailability_Params) -> CuptiCode;
         /// A host object of a chip, which needs no device.
-        host_initialize: cuptiProfilerHostInitialize(*mut types::CUpti_Profiler_Host_Initialize_Params) -> Code;
+        host_initialize: cuptiProfilerHostInitialize(*mut types::CUpti_Profiler_Host_Initialize_Params) -> CuptiCode;
         /// Its end.
         host_deinitialize:
-            cuptiProfilerHostDeinitialize(*mut types::CUpti_Profiler_Host_Deinitialize_Params) -> Code;
+            cuptiProfilerHostDeinitialize(*mut types::CUpti_Profiler_Host_Deinitialize_Params) -> CuptiCode;
         /// Unit and kind of one metric.
-        metric_properties: cuptiProfilerHostGetMetricProperties(*mut MetricProperties) -> Code;
+        metric_properties: cuptiProfilerHostGetMetricProperties(*mut MetricProperties) -> CuptiCode;
         /// Adds metrics. One that is refused leaves the host object unusable.
         add_metrics:
-            cuptiProfilerHostConfigAddMetrics(*mut types::CUpti_Profiler_Host_ConfigAddMetrics_Params) -> Code;
+            cuptiProfilerHostConfigAddMetrics(*mut types::CUpti_Profiler_Host_ConfigAddMetrics_Params) -> CuptiCode;
         /// Bytes of the configuration of the added metrics.
         config_bytes:
-            cuptiProfilerHostGetConfigImageSize(*mut types::CUpti_Profiler_Host_GetConfigImageSize_Params) -> Code;
+            cuptiProfilerHostGetConfigImageSize(*mut types::CUpti_Profiler_Host_GetConfigImageSize_Params) -> CuptiCode;
         /// The configuration.
-        config: cuptiProfilerHostGetConfigImage(*mut types::CUpti_Profiler_Host_GetConfigImage_Params) -> Code;
+        config: cuptiProfilerHostGetConfigImage(*mut types::CUpti_Profiler_Host_GetConfigImage_Params) -> CuptiCode;
         /// Number of times that the work must run to measure it all.
         pass_count:
-            cuptiProfilerHostGetNumOfPasses(*mut types::CUpti_Profiler_Host_GetNumOfPasses_Params) -> Code;
+            cuptiProfilerHostGetNumOfPasses(*mut types::CUpti_Profiler_Host_GetNumOfPasses_Params) -> CuptiCode;
         /// Values of metrics, from counter data.
         evaluate: cuptiProfilerHostEvaluateToGpuValues(
             *mut types::CUpti_Profiler_Host_EvaluateToGpuValues_Params
-        ) -> Code;
+        ) -> CuptiCode;
         /// Range profiling of a context.
-        enable: cuptiRangeProfilerEnable(*mut types::CUpti_RangeProfiler_Enable_Params) -> Code;
+        enable: cuptiRangeProfilerEnable(*mut types::CUpti_RangeProfiler_Enable_Params) -> CuptiCode;
         /// Its end.
-        disable: cuptiRangeProfilerDisable(*mut types::CUpti_RangeProfiler_Disable_Params) -> Code;
+        disable: cuptiRangeProfilerDisable(*mut types::CUpti_RangeProfiler_Disable_Params) -> CuptiCode;
         /// Sets the metrics, the ranges and the target of the counter data.
-        set_config: cuptiRangeProfilerSetConfig(*mut types::CUpti_RangeProfiler_SetConfig_Params) -> Code;
+        set_config: cuptiRangeProfilerSetConfig(*mut types::CUpti_RangeProfiler_SetConfig_Params) -> CuptiCode;
         /// The beginning of a pass.
-        start: cuptiRangeProfilerStart(*mut types::CUpti_RangeProfiler_Start_Params) -> Code;
+        start: cuptiRangeProfilerStart(*mut types::CUpti_RangeProfiler_Start_Params) -> CuptiCode;
         /// The end of a pass.
-        stop: cuptiRangeProfilerStop(*mut types::CUpti_RangeProfiler_Stop_Params) -> Code;
+        stop: cuptiRangeProfilerStop(*mut types::CUpti_RangeProfiler_Stop_Params) -> CuptiCode;
         /// Writes the hardware's counts into the counter data.
-        decode: cuptiRangeProfilerDecodeData(*mut types::CUpti_RangeProfiler_DecodeData_Params) -> Code;
+        decode: cuptiRangeProfilerDecodeData(*mut types::CUpti_RangeProfiler_DecodeData_Params) -> CuptiCode;
         /// Bytes of the counter data.
         data_bytes:
-            cuptiRangeProfilerGetCounterDataSize(*mut types::CUpti_RangeProfiler_GetCounterDataSize_Params) -> Code;
+            cuptiRangeProfilerGetCounterDataSize(*mut types::CUpti_RangeProfiler_GetCounterDataSize_Params) -> CuptiCode;
         /// Empties the counter data.
         initialize_data: cuptiRangeProfilerCounterDataImageInitialize(
             *mut types::CUpti_RangeProfiler_CounterDataImage_Initialize_Params
-        ) -> Code;
+        ) -> CuptiCode;
         /// Ranges in the counter data.
         data_info:
-            cuptiRangeProfilerGetCounterDataInfo(*mut types::CUpti_RangeProfiler_GetCounterDataInfo_Params) -> Code;
+            cuptiRangeProfilerGetCounterDataInfo(*mut types::CUpti_RangeProfiler_GetCounterDataInfo_Params) -> CuptiCode;
     }
 }
 
@@ -112,7 +112,7 @@ fn next_to(cupti: &Path) -> Vec<PathBuf> {
 }
 
 /// A parameter struct of CUPTI's, which begins with its size.
-pub trait Parameters: Sized {
+pub trait CuptiParameters: Sized {
     /// Bytes up to the end of its last field: less than the size of the type where that ends with padding.
     const STRUCT_BYTES: usize;
 
@@ -128,7 +128,7 @@ const fn field_bytes<T, F>(_field: fn(&T) -> &F) -> usize {
 /// Declares parameter structs by their last fields.
 macro_rules! parameters {
     ($($struct:ty: $last:ident;)+) => {$(
-        impl Parameters for $struct {
+        impl CuptiParameters for $struct {
             const STRUCT_BYTES: usize =
                 offset_of!($struct, $last) + field_bytes(|parameters: &$struct| &parameters.$last);
 

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 
 pub use cudarc::driver::sys as types;
 
-use crate::cuda::Handle;
+use crate::cuda::DriverHandle;
 
 /// Flag of cuMemHostAlloc: any context may use the memory.
 pub const HOST_PORTABLE: c_uint = 1;
@@ -19,7 +19,7 @@ pub const ATTRIBUTE_NON_PORTABLE_CLUSTER: c_int = 14;
 /// CUlaunchAttribute: a number that says which, then its value.
 #[repr(C, align(8))]
 #[derive(Clone, Copy, Debug)]
-pub struct Attribute(pub [u8; 72]);
+pub struct LaunchAttribute(pub [u8; 72]);
 
 /// CUlaunchAttributeID of a cooperative launch.
 pub const LAUNCH_COOPERATIVE: i32 = 2;
@@ -30,15 +30,15 @@ pub const LAUNCH_OWN: [i32; 5] = [LAUNCH_COOPERATIVE, 4, 5, 11, 14];
 /// CUlaunchConfig.
 #[repr(C)]
 #[derive(Debug)]
-pub struct Configuration {
+pub struct LaunchConfiguration {
     /// Grid x, y, z, block x, y, z.
     pub shape: [c_uint; 6],
     /// Dynamic shared memory.
     pub shared_bytes: c_uint,
     /// The stream.
-    pub stream: Handle,
+    pub stream: DriverHandle,
     /// Attributes.
-    pub attributes: *const Attribute,
+    pub attributes: *const LaunchAttribute,
     /// Number of attributes.
     pub attribute_count: c_uint,
 }
@@ -49,9 +49,9 @@ crate::functions! {
         /// (flags)
         init: cuInit(c_uint) -> c_int;
         /// (context, device)
-        primary_context: cuDevicePrimaryCtxRetain(*mut Handle, c_int) -> c_int;
+        primary_context: cuDevicePrimaryCtxRetain(*mut DriverHandle, c_int) -> c_int;
         /// (context)
-        set_context: cuCtxSetCurrent(Handle) -> c_int;
+        set_context: cuCtxSetCurrent(DriverHandle) -> c_int;
         /// () waits for the whole context
         synchronize: cuCtxSynchronize() -> c_int;
         /// (result, name)
@@ -83,27 +83,27 @@ crate::functions! {
         /// (destination, source, bytes)
         copy_to_host: cuMemcpyDtoH_v2(*mut c_void, u64, usize) -> c_int;
         /// (destination, source, bytes, stream)
-        copy_on_device: cuMemcpyDtoDAsync_v2(u64, u64, usize, Handle) -> c_int;
+        copy_on_device: cuMemcpyDtoDAsync_v2(u64, u64, usize, DriverHandle) -> c_int;
         /// (destination, byte, bytes, stream)
-        fill: cuMemsetD8Async(u64, u8, usize, Handle) -> c_int;
+        fill: cuMemsetD8Async(u64, u8, usize, DriverHandle) -> c_int;
         /// (module, cubin)
-        load_module: cuModuleLoadData(*mut Handle, *const c_void) -> c_int;
+        load_module: cuModuleLoadData(*mut DriverHandle, *const c_void) -> c_int;
         /// (module)
-        unload_module: cuModuleUnload(Handle) -> c_int;
+        unload_module: cuModuleUnload(DriverHandle) -> c_int;
         /// (function, module, name)
-        function: cuModuleGetFunction(*mut Handle, Handle, *const c_char) -> c_int;
+        function: cuModuleGetFunction(*mut DriverHandle, DriverHandle, *const c_char) -> c_int;
         /// (address, bytes, module, name)
-        variable: cuModuleGetGlobal_v2(*mut u64, *mut usize, Handle, *const c_char) -> c_int;
+        variable: cuModuleGetGlobal_v2(*mut u64, *mut usize, DriverHandle, *const c_char) -> c_int;
         /// (function, attribute, value)
-        set_function_attribute: cuFuncSetAttribute(Handle, c_int, c_int) -> c_int;
+        set_function_attribute: cuFuncSetAttribute(DriverHandle, c_int, c_int) -> c_int;
         /// (configuration, function, parameters, extra)
         launch: cuLaunchKernelEx(
-            *const Configuration, Handle, *mut *mut c_void, *mut *mut c_void) -> c_int;
+            *const LaunchConfiguration, DriverHandle, *mut *mut c_void, *mut *mut c_void) -> c_int;
         /// (event, flags)
-        create_event: cuEventCreate(*mut Handle, c_uint) -> c_int;
+        create_event: cuEventCreate(*mut DriverHandle, c_uint) -> c_int;
         /// (event, stream)
-        record_event: cuEventRecord(Handle, Handle) -> c_int;
+        record_event: cuEventRecord(DriverHandle, DriverHandle) -> c_int;
         /// (milliseconds, first, last)
-        elapsed: cuEventElapsedTime(*mut f32, Handle, Handle) -> c_int;
+        elapsed: cuEventElapsedTime(*mut f32, DriverHandle, DriverHandle) -> c_int;
     }
 }

@@ -5,48 +5,48 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use crate::cuda::Handle;
+use crate::cuda::DriverHandle;
 
 /// SanitizerResult: 0 for success.
-pub type Code = c_int;
+pub type SanitizerCode = c_int;
 /// (userdata, domain, callback id, data)
-pub type Callback = extern "C" fn(*mut c_void, c_int, u32, *const c_void);
+pub type SanitizerCallback = extern "C" fn(*mut c_void, c_int, u32, *const c_void);
 
 crate::functions! {
     /// Functions of `libsanitizer-public.so`.
     Sanitizer from "sanitizer library (libsanitizer-public.so)" {
         /// (subscriber, callback, userdata): only before the first context
-        subscribe: sanitizerSubscribe(*mut Handle, Callback, *mut c_void) -> Code;
+        subscribe: sanitizerSubscribe(*mut DriverHandle, SanitizerCallback, *mut c_void) -> SanitizerCode;
         /// (enable, subscriber, domain)
-        enable_domain: sanitizerEnableDomain(u32, Handle, c_int) -> Code;
+        enable_domain: sanitizerEnableDomain(u32, DriverHandle, c_int) -> SanitizerCode;
         /// (enable, subscriber, domain, callback id)
-        enable_callback: sanitizerEnableCallback(u32, Handle, c_int, u32) -> Code;
+        enable_callback: sanitizerEnableCallback(u32, DriverHandle, c_int, u32) -> SanitizerCode;
         /// (image, context)
-        add_patches: sanitizerAddPatches(*const c_void, Handle) -> Code;
+        add_patches: sanitizerAddPatches(*const c_void, DriverHandle) -> SanitizerCode;
         /// (instruction kind, module, device function's name)
-        patch_instructions: sanitizerPatchInstructions(c_int, Handle, *const c_char) -> Code;
+        patch_instructions: sanitizerPatchInstructions(c_int, DriverHandle, *const c_char) -> SanitizerCode;
         /// (module)
-        patch_module: sanitizerPatchModule(Handle) -> Code;
+        patch_module: sanitizerPatchModule(DriverHandle) -> SanitizerCode;
         /// (module): waits for the context's kernels
-        unpatch_module: sanitizerUnpatchModule(Handle) -> Code;
+        unpatch_module: sanitizerUnpatchModule(DriverHandle) -> SanitizerCode;
         /// (launch, function, stream, userdata)
-        set_launch_data: sanitizerSetLaunchCallbackData(Handle, Handle, Handle, *const c_void) -> Code;
+        set_launch_data: sanitizerSetLaunchCallbackData(DriverHandle, DriverHandle, DriverHandle, *const c_void) -> SanitizerCode;
         /// (module, function's name, pc, bytes)
-        function_range: sanitizerGetFunctionPcAndSize(Handle, *const c_char, *mut u64, *mut u64) -> Code;
+        function_range: sanitizerGetFunctionPcAndSize(DriverHandle, *const c_char, *mut u64, *mut u64) -> SanitizerCode;
         /// (context, pointer, bytes)
-        alloc: sanitizerAlloc(Handle, *mut *mut c_void, usize) -> Code;
+        alloc: sanitizerAlloc(DriverHandle, *mut *mut c_void, usize) -> SanitizerCode;
         /// (context, pointer, bytes): pinned, mapped at one address for host and device
-        alloc_host: sanitizerAllocHost(Handle, *mut *mut c_void, usize) -> Code;
+        alloc_host: sanitizerAllocHost(DriverHandle, *mut *mut c_void, usize) -> SanitizerCode;
         /// (destination, source, bytes, stream)
-        copy_to_device: sanitizerMemcpyHostToDeviceAsync(*mut c_void, *const c_void, usize, Handle) -> Code;
+        copy_to_device: sanitizerMemcpyHostToDeviceAsync(*mut c_void, *const c_void, usize, DriverHandle) -> SanitizerCode;
         /// (destination, source, bytes, stream)
-        copy_to_host: sanitizerMemcpyDeviceToHost(*mut c_void, *const c_void, usize, Handle) -> Code;
+        copy_to_host: sanitizerMemcpyDeviceToHost(*mut c_void, *const c_void, usize, DriverHandle) -> SanitizerCode;
         /// (pointer, value, bytes, stream)
-        set: sanitizerMemset(*mut c_void, c_int, usize, Handle) -> Code;
+        set: sanitizerMemset(*mut c_void, c_int, usize, DriverHandle) -> SanitizerCode;
         /// (stream)
-        synchronize: sanitizerStreamSynchronize(Handle) -> Code;
+        synchronize: sanitizerStreamSynchronize(DriverHandle) -> SanitizerCode;
         /// (context, stream, the API's handle of it)
-        stream_handle: sanitizerGetStreamHandle(Handle, Handle, *mut Handle) -> Code;
+        stream_handle: sanitizerGetStreamHandle(DriverHandle, DriverHandle, *mut DriverHandle) -> SanitizerCode;
     }
 }
 
@@ -72,9 +72,9 @@ pub mod resource {
     pub const CONTEXT_CREATED: u32 = 3;
     /// [`super::ContextData`].
     pub const CONTEXT_DESTROY_STARTING: u32 = 4;
-    /// [`super::ModuleData`].
+    /// [`super::SanitizerModuleData`].
     pub const MODULE_LOADED: u32 = 9;
-    /// [`super::ModuleData`].
+    /// [`super::SanitizerModuleData`].
     pub const MODULE_UNLOAD_STARTING: u32 = 10;
     /// [`super::MemoryData`].
     pub const MEMORY_ALLOC: u32 = 11;
@@ -142,7 +142,7 @@ pub mod instruction {
 
 /// Data of API callbacks.
 #[repr(C)]
-pub struct ApiData {
+pub struct SanitizerApiData {
     /// 0 on entry, 1 on exit.
     pub site: c_int,
     /// The function's name.
@@ -157,18 +157,18 @@ pub struct ApiData {
 #[repr(C)]
 pub struct ContextData {
     /// The context.
-    pub context: Handle,
+    pub context: DriverHandle,
     /// Its device.
     pub device: c_int,
 }
 
 /// Data of module callbacks.
 #[repr(C)]
-pub struct ModuleData {
+pub struct SanitizerModuleData {
     /// The context.
-    pub context: Handle,
+    pub context: DriverHandle,
     /// The module.
-    pub module: Handle,
+    pub module: DriverHandle,
     /// Bytes of the cubin.
     pub cubin_bytes: usize,
     /// The cubin.
@@ -183,15 +183,15 @@ pub struct MemoryData {
     /// Bytes.
     pub size_bytes: u64,
     /// The context.
-    pub context: Handle,
+    pub context: DriverHandle,
     /// Its device.
     pub device: c_int,
     /// The stream of an asynchronous allocation.
-    pub stream: Handle,
+    pub stream: DriverHandle,
     /// The API's handle of that stream.
-    pub stream_handle: Handle,
+    pub stream_handle: DriverHandle,
     /// The pool of an asynchronous allocation.
-    pub pool: Handle,
+    pub pool: DriverHandle,
     /// SANITIZER_MEMORY_FLAG_*.
     pub flags: u32,
 }
@@ -200,15 +200,15 @@ pub struct MemoryData {
 #[repr(C)]
 pub struct LaunchData {
     /// The context.
-    pub context: Handle,
+    pub context: DriverHandle,
     /// The stream.
-    pub stream: Handle,
+    pub stream: DriverHandle,
     /// The API's handle of that stream.
-    pub stream_handle: Handle,
+    pub stream_handle: DriverHandle,
     /// The kernel's module.
-    pub module: Handle,
+    pub module: DriverHandle,
     /// The kernel.
-    pub function: Handle,
+    pub function: DriverHandle,
     /// Its mangled name.
     pub name: *const c_char,
     /// Blocks in x, y, z.
@@ -220,37 +220,37 @@ pub struct LaunchData {
     /// The driver's number of the launch.
     pub grid_id: u64,
     /// The API's handle of the launch.
-    pub launch: Handle,
+    pub launch: DriverHandle,
     /// The device.
     pub device: c_int,
     /// For a graph's node, the context of the graph launch's stream.
-    pub api_context: Handle,
+    pub api_context: DriverHandle,
     /// For a graph's node, the graph launch's stream.
-    pub api_stream: Handle,
+    pub api_stream: DriverHandle,
     /// The API's handle of that stream.
-    pub api_stream_handle: Handle,
+    pub api_stream_handle: DriverHandle,
 }
 
 /// Data of callbacks on executable graphs.
 #[repr(C)]
 pub struct GraphExecData {
     /// The graph that it was instantiated from.
-    pub graph: Handle,
+    pub graph: DriverHandle,
     /// The executable graph.
-    pub exec: Handle,
+    pub exec: DriverHandle,
 }
 
 /// Data of callbacks on a graph launch.
 #[repr(C)]
 pub struct GraphLaunchData {
     /// The context.
-    pub context: Handle,
+    pub context: DriverHandle,
     /// The stream.
-    pub stream: Handle,
+    pub stream: DriverHandle,
     /// The API's handle of that stream.
-    pub stream_handle: Handle,
+    pub stream_handle: DriverHandle,
     /// The executable graph.
-    pub exec: Handle,
+    pub exec: DriverHandle,
     /// True if the graph is uploaded only.
     pub is_upload: u32,
 }
@@ -259,11 +259,11 @@ pub struct GraphLaunchData {
 #[repr(C)]
 pub struct GraphNodeData {
     /// The executable graph.
-    pub exec: Handle,
+    pub exec: DriverHandle,
     /// Counts the launches of it.
     pub launch_id: u32,
     /// The node, in the graph that was instantiated.
-    pub node: Handle,
+    pub node: DriverHandle,
     /// Its type, as [`crate::cuda::node_type`].
     pub node_type: c_int,
     /// The launched work, by its type. What follows lies elsewhere from version to version and is not read.
@@ -289,9 +289,9 @@ pub union GraphNodeWork {
 #[repr(C)]
 pub struct MemcpyData {
     /// Source and destination context.
-    pub contexts: [Handle; 2],
+    pub contexts: [DriverHandle; 2],
     /// The source's stream and its handle, the destination's stream and its handle.
-    pub streams: [Handle; 4],
+    pub streams: [DriverHandle; 4],
     /// Source.
     pub source: u64,
     /// Destination.
@@ -312,11 +312,11 @@ pub struct MemcpyData {
 #[repr(C)]
 pub struct MemsetData {
     /// The context.
-    pub context: Handle,
+    pub context: DriverHandle,
     /// The stream.
-    pub stream: Handle,
+    pub stream: DriverHandle,
     /// The API's handle of that stream.
-    pub stream_handle: Handle,
+    pub stream_handle: DriverHandle,
     /// First address.
     pub address: u64,
     /// Elements in a row, unless `height` is 0 or 1: bytes or elements by `element_bytes`.

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{Int32Type, UInt32Type, UInt64Type};
 
-use crate::{Found, Rule};
+use crate::{CaptureRule, ViolationList};
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::launch::LaunchRun;
 use stallmap_schema::tables::memory::MemoryAccess;
 
@@ -20,13 +20,13 @@ const ROOM_BYTES: u64 = 1 << 32;
 
 /// A launch's sums.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Sums {
+struct AccessSums {
     requests: u64,
     lanes: u64,
 }
 
 /// The rows of one request so far.
-struct Open {
+struct OpenRequest {
     /// Launch and sequence.
     place: (u64, u64),
     lane_mask: u32,
@@ -35,7 +35,7 @@ struct Open {
     high: u64,
 }
 
-pub(super) fn check(reader: &CaptureReader, found: &mut Found) {
+pub(super) fn check(reader: &CaptureReader, found: &mut ViolationList) {
     let mut sums = BTreeMap::new();
     let mut last = None;
     let batches = reader.read_columns(MemoryAccess::TABLE.name, &COLUMNS).into_iter().flatten();
@@ -45,19 +45,21 @@ pub(super) fn check(reader: &CaptureReader, found: &mut Found) {
     for (kernel, counted) in counted(reader, found) {
         let is = sums.remove(&kernel).unwrap_or_default();
         if is != counted {
-            found.add(Rule::AccessCount, || {
+            found.add(CaptureRule::AccessCount, || {
                 format!("launch {kernel}: rows hold {is}, but its runs count {counted}")
             });
         }
     }
     for (kernel, is) in sums {
-        found.add(Rule::AccessCount, || format!("launch {kernel}: rows hold {is}, but no run counts them"));
+        found.add(CaptureRule::AccessCount, || {
+            format!("launch {kernel}: rows hold {is}, but no run counts them")
+        });
     }
 }
 
 /// Sums of the runs of each launch: the program's and those that replayed it.
-fn counted(reader: &CaptureReader, found: &mut Found) -> BTreeMap<u64, Sums> {
-    let mut counted: BTreeMap<u64, Sums> = BTreeMap::new();
+fn counted(reader: &CaptureReader, found: &mut ViolationList) -> BTreeMap<u64, AccessSums> {
+    let mut counted: BTreeMap<u64, AccessSums> = BTreeMap::new();
     let count = |launch: LaunchRun| {
         if let Some((requests, lanes)) = launch.request_count.zip(launch.lane_access_count) {
             let sum = counted.entry(launch.kernel_id.0).or_default();
@@ -71,7 +73,7 @@ fn counted(reader: &CaptureReader, found: &mut Found) -> BTreeMap<u64, Sums> {
     counted
 }
 
-impl std::fmt::Display for Sums {
+impl std::fmt::Display for AccessSums {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} requests of {} lanes", self.requests, self.lanes)
     }
@@ -80,9 +82,9 @@ impl std::fmt::Display for Sums {
 /// Adds up a batch. `last` is the request of the row before: rows of one request stand together.
 fn add(
     batch: &RecordBatch,
-    sums: &mut BTreeMap<u64, Sums>,
-    last: &mut Option<Open>,
-    found: &mut Found,
+    sums: &mut BTreeMap<u64, AccessSums>,
+    last: &mut Option<OpenRequest>,
+    found: &mut ViolationList,
 ) -> Option<()> {
     let [kernel, sequence, mask, stride, offsets, address, span] =
         COLUMNS.map(|name| batch.column_by_name(name));
@@ -97,7 +99,8 @@ fn add(
         let place = (kernel.value(row), sequence.value(row));
         let sum = sums.entry(place.0).or_default();
         let low = address.value(row);
-        let own = Open { place, lane_mask: mask.value(row), low, high: low.saturating_add(span.value(row)) };
+        let own =
+            OpenRequest { place, lane_mask: mask.value(row), low, high: low.saturating_add(span.value(row)) };
         if let Some(open) = last.as_mut().filter(|open| open.place == place) {
             open.add(&own, found);
         } else {
@@ -112,7 +115,7 @@ fn add(
             None => stride.is_valid(row),
         };
         if !fits || lanes == 0 {
-            found.add(Rule::AccessCount, || {
+            found.add(CaptureRule::AccessCount, || {
                 format!("launch {} request {}: its lanes and their addresses do not fit", place.0, place.1)
             });
         }
@@ -120,18 +123,18 @@ fn add(
     Some(())
 }
 
-impl Open {
+impl OpenRequest {
     /// Adds a further row of the same request.
-    fn add(&mut self, row: &Self, found: &mut Found) {
+    fn add(&mut self, row: &Self, found: &mut ViolationList) {
         let (launch, request) = self.place;
         if self.lane_mask & row.lane_mask != 0 {
-            found.add(Rule::AccessCount, || {
+            found.add(CaptureRule::AccessCount, || {
                 format!("launch {launch} request {request}: two rows have one lane")
             });
         }
         let (low, high) = (self.low.min(row.low), self.high.max(row.high));
         if high - low < ROOM_BYTES {
-            found.add(Rule::AccessCount, || {
+            found.add(CaptureRule::AccessCount, || {
                 format!("launch {launch} request {request}: two rows where one has room")
             });
         }

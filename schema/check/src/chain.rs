@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use arrow::array::{AsArray as _, RecordBatch};
 use arrow::datatypes::UInt64Type;
 
-use stallmap_schema::table::{Row as _, TableDef};
+use stallmap_schema::table::{TableDef, TableRow as _};
 use stallmap_schema::tables::tensor::Tensor;
 
 /// Most views between a tensor and the one that owns its memory. PyTorch's views name that one.
@@ -21,9 +21,9 @@ pub fn chained(table: &TableDef) -> &'static [&'static str] {
 
 /// Bases of tensors, batch by batch.
 #[derive(Default)]
-pub(super) struct Chains(BTreeMap<u64, u64>);
+pub(super) struct TensorBases(BTreeMap<u64, u64>);
 
-impl Chains {
+impl TensorBases {
     /// Takes the rows of a table that has chains.
     pub(super) fn add(&mut self, table: &TableDef, batch: &RecordBatch) {
         if chained(table).is_empty() {

@@ -1,12 +1,12 @@
 //! Hashes of page contents. Read batch by batch: contents are most of a capture.
 
-use crate::{Found, Rule};
+use crate::{CaptureRule, ViolationList};
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::hash;
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::replay::{BundleContent, PAGE_BYTES};
 
-pub(super) fn check(reader: &CaptureReader, found: &mut Found) {
+pub(super) fn check(reader: &CaptureReader, found: &mut ViolationList) {
     // A table that cannot be read has been reported with its schema.
     let batches = reader.read_table(BundleContent::TABLE.name).into_iter().flatten();
     for batch in batches.map_while(Result::ok) {
@@ -17,16 +17,16 @@ pub(super) fn check(reader: &CaptureReader, found: &mut Found) {
     }
 }
 
-fn check_content(content: &BundleContent, found: &mut Found) {
+fn check_content(content: &BundleContent, found: &mut ViolationList) {
     let BundleContent { content_id, bytes, .. } = content;
     if bytes.0.len() != PAGE_BYTES {
-        found.add(Rule::Content, || {
+        found.add(CaptureRule::Content, || {
             format!("content {content_id} has {} bytes, not {PAGE_BYTES}", bytes.0.len())
         });
     }
     let is = hash::content_hash(&bytes.0);
     if is != content.hash {
-        found.add(Rule::Content, || {
+        found.add(CaptureRule::Content, || {
             format!("content {content_id} has the hash {is:#018x}, but its row states {:#018x}", content.hash)
         });
     }

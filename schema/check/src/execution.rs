@@ -2,17 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Found, Rule};
-use stallmap_sass::cubin::{Callees, Cubin};
+use crate::{CaptureRule, ViolationList};
+use stallmap_sass::cubin::{Cubin, KernelCallees};
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::cell::Cell;
+use stallmap_schema::cell::ColumnCell;
 use stallmap_schema::id::{FunctionId, ModuleId};
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::code::{Function, Module};
 use stallmap_schema::tables::launch::Launch;
 use stallmap_schema::tables::sample::PcSample;
 
-pub(super) fn check(reader: &CaptureReader, found: &mut Found) {
+pub(super) fn check(reader: &CaptureReader, found: &mut ViolationList) {
     let sampled = sampled(reader);
     let kernels: BTreeSet<FunctionId> = sampled.keys().map(|(kernel, _)| *kernel).collect();
     let functions = functions(reader, &kernels, found);
@@ -68,7 +68,7 @@ fn pairs(reader: &CaptureReader, table: &str, mut each: impl FnMut(u64, Function
 fn functions(
     reader: &CaptureReader,
     wanted: &BTreeSet<FunctionId>,
-    found: &mut Found,
+    found: &mut ViolationList,
 ) -> BTreeMap<FunctionId, (ModuleId, String)> {
     let mut functions = BTreeMap::new();
     let add = |row: Function| {
@@ -83,7 +83,7 @@ fn functions(
 }
 
 /// The rows of some modules whose cubins the capture holds.
-fn stored(reader: &CaptureReader, wanted: &BTreeSet<ModuleId>, found: &mut Found) -> Vec<Module> {
+fn stored(reader: &CaptureReader, wanted: &BTreeSet<ModuleId>, found: &mut ViolationList) -> Vec<Module> {
     let mut modules = Vec::new();
     let add = |row: Module| {
         if row.file.is_some() && wanted.contains(&row.module_id) {
@@ -102,17 +102,17 @@ fn check_module<'a>(
     module: &Module,
     kernels: impl Iterator<Item = (FunctionId, &'a str)>,
     sampled: &BTreeMap<(FunctionId, FunctionId), u64>,
-    found: &mut Found,
+    found: &mut ViolationList,
 ) {
     let cubin = reader.cubin(&module.content_hash).ok().and_then(|bytes| Cubin::read(&bytes).ok());
-    let Some(callees) = cubin.as_ref().and_then(Callees::new) else { return };
+    let Some(callees) = cubin.as_ref().and_then(KernelCallees::new) else { return };
     let id = |name: &str| stallmap_schema::hash::function_id(module.module_id, name);
     for (kernel, name) in kernels {
         let Some(executed) = callees.of(name) else { continue };
         let executed: BTreeSet<FunctionId> = executed.into_iter().map(id).collect();
         let of_kernel = sampled.range((kernel, FunctionId(0))..=(kernel, FunctionId(u64::MAX)));
         for ((_, function), launch) in of_kernel.filter(|((_, function), _)| !executed.contains(function)) {
-            found.add(Rule::Execution, || {
+            found.add(CaptureRule::Execution, || {
                 format!(
                     "launch {launch} of `{name}` has samples of function {:016x}, which it cannot execute",
                     function.0

@@ -34,7 +34,7 @@ pub const SHOWN: usize = 10;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// The rule.
-    pub rule: Rule,
+    pub rule: CaptureRule,
     /// The row or entry that breaks the rule, and how.
     pub what: String,
 }
@@ -47,7 +47,7 @@ impl fmt::Display for Violation {
 
 /// A rule that every capture must keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Rule {
+pub enum CaptureRule {
     /// The container holds exactly the entries of the manifest.
     Container,
     /// Every entry has the hash that the manifest states, and the capture's id is that of its entries.
@@ -78,7 +78,7 @@ pub enum Rule {
     Unchecked,
 }
 
-impl Rule {
+impl CaptureRule {
     /// The rule's name.
     pub const fn word(self) -> &'static str {
         match self {
@@ -102,7 +102,7 @@ impl Rule {
 
 /// Everything that is wrong with a capture. Empty where nothing is.
 pub fn check(reader: &CaptureReader) -> Vec<Violation> {
-    let mut found = Found::default();
+    let mut found = ViolationList::default();
     check_container(reader, &mut found);
     let mut is_readable = true;
     for table in tables::ALL {
@@ -117,7 +117,7 @@ pub fn check(reader: &CaptureReader) -> Vec<Violation> {
     if !is_readable {
         // The rest takes tables for granted: the time that it takes would be without a bound.
         let what = || "references, samples and accesses were not checked".to_owned();
-        found.add(Rule::Unchecked, what);
+        found.add(CaptureRule::Unchecked, what);
         return found.finish();
     }
     reference::check(reader, &mut found);
@@ -129,39 +129,39 @@ pub fn check(reader: &CaptureReader) -> Vec<Violation> {
     found.finish()
 }
 
-fn check_container(reader: &CaptureReader, found: &mut Found) {
+fn check_container(reader: &CaptureReader, found: &mut ViolationList) {
     let manifest = reader.manifest();
     let mut listed = BTreeMap::from([(entry::MANIFEST.to_owned(), None)]);
     listed.extend(manifest.entries().map(|(name, _, blake3)| (name, Some(blake3))));
     for name in reader.entry_names().filter(|name| !listed.contains_key(*name)) {
-        found.add(Rule::Container, || format!("entry `{name}` is not in the manifest"));
+        found.add(CaptureRule::Container, || format!("entry `{name}` is not in the manifest"));
     }
     let holds = |table: &str| listed.contains_key(&entry::table(table));
     for table in tables::ALL.iter().filter(|table| tables::is_missing(table.name, holds)) {
-        found.add(Rule::Container, || format!("table `{}` is missing", table.name));
+        found.add(CaptureRule::Container, || format!("table `{}` is missing", table.name));
     }
     for (name, blake3) in listed.into_iter().filter_map(|(name, blake3)| Some((name, blake3?))) {
         match reader.entry_bytes(&name).and_then(EntryBytes::hash) {
             Ok(hash) => {
                 if hash != blake3 {
                     let what = || format!("the hash of entry `{name}` differs from the manifest's");
-                    found.add(Rule::Hash, what);
+                    found.add(CaptureRule::Hash, what);
                 }
             }
-            Err(error) => found.add(Rule::Container, || error.to_string()),
+            Err(error) => found.add(CaptureRule::Container, || error.to_string()),
         }
     }
     if manifest.capture_id != manifest.compute_capture_id() {
-        found.add(Rule::Hash, || "the capture's id is not that of its entries".to_owned());
+        found.add(CaptureRule::Hash, || "the capture's id is not that of its entries".to_owned());
     }
 }
 
 /// Violations while they are found.
 #[derive(Default)]
-struct Found(BTreeMap<Rule, (Vec<String>, usize)>);
+struct ViolationList(BTreeMap<CaptureRule, (Vec<String>, usize)>);
 
-impl Found {
-    fn add(&mut self, rule: Rule, what: impl FnOnce() -> String) {
+impl ViolationList {
+    fn add(&mut self, rule: CaptureRule, what: impl FnOnce() -> String) {
         let (shown, count) = self.0.entry(rule).or_default();
         *count += 1;
         if shown.len() < SHOWN {
@@ -170,16 +170,16 @@ impl Found {
     }
 
     /// Violations of a rule so far.
-    fn count(&self, rule: Rule) -> usize {
+    fn count(&self, rule: CaptureRule) -> usize {
         self.0.get(&rule).map_or(0, |(_, count)| *count)
     }
 
     fn unreadable(&mut self, error: &CaptureError) {
-        self.add(Rule::Schema, || error.to_string());
+        self.add(CaptureRule::Schema, || error.to_string());
     }
 
     fn finish(self) -> Vec<Violation> {
-        let listed = |(rule, (mut shown, count)): (Rule, (Vec<String>, usize))| {
+        let listed = |(rule, (mut shown, count)): (CaptureRule, (Vec<String>, usize))| {
             if count > shown.len() {
                 shown.push(format!("and {} more", count - shown.len()));
             }

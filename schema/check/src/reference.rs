@@ -5,17 +5,17 @@ use std::collections::{BTreeMap, HashSet};
 use arrow::array::Array;
 use arrow::datatypes::DataType;
 
-use crate::{Found, Rule};
+use crate::{CaptureRule, ViolationList};
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::cell::Cell;
-use stallmap_schema::table::{ColumnDef, Row, TableDef};
+use stallmap_schema::cell::ColumnCell;
+use stallmap_schema::table::{ColumnDef, TableDef, TableRow};
 use stallmap_schema::tables;
 use stallmap_schema::tables::code::Module;
 
-type Target = (&'static str, &'static str);
+type ReferencedColumn = (&'static str, &'static str);
 
-pub(super) fn check(reader: &CaptureReader, found: &mut Found) {
-    let mut targets: BTreeMap<Target, HashSet<u64>> = BTreeMap::new();
+pub(super) fn check(reader: &CaptureReader, found: &mut ViolationList) {
+    let mut targets: BTreeMap<ReferencedColumn, HashSet<u64>> = BTreeMap::new();
     for table in tables::ALL {
         let columns: Vec<_> = table.columns.iter().filter(|column| column.reference.is_some()).collect();
         for target in columns.iter().filter_map(|column| column.reference) {
@@ -27,7 +27,7 @@ pub(super) fn check(reader: &CaptureReader, found: &mut Found) {
 }
 
 /// Every value of a column. A table that cannot be read has been reported with its schema.
-fn values(reader: &CaptureReader, (table, column): Target) -> HashSet<u64> {
+fn values(reader: &CaptureReader, (table, column): ReferencedColumn) -> HashSet<u64> {
     let mut values = HashSet::new();
     for batch in reader.read_columns(table, &[column]).into_iter().flatten().map_while(Result::ok) {
         if let Some(array) = batch.column_by_name(column) {
@@ -41,8 +41,8 @@ fn check_table(
     reader: &CaptureReader,
     table: &TableDef,
     columns: &[&ColumnDef],
-    targets: &BTreeMap<Target, HashSet<u64>>,
-    found: &mut Found,
+    targets: &BTreeMap<ReferencedColumn, HashSet<u64>>,
+    found: &mut ViolationList,
 ) {
     let names: Vec<_> = columns.iter().map(|column| column.name).collect();
     let batches = reader.read_columns(table.name, &names).into_iter().flatten().map_while(Result::ok);
@@ -56,12 +56,18 @@ fn check_table(
     }
 }
 
-fn check_column(array: &dyn Array, from: Target, to: Target, known: &HashSet<u64>, found: &mut Found) {
+fn check_column(
+    array: &dyn Array,
+    from: ReferencedColumn,
+    to: ReferencedColumn,
+    known: &HashSet<u64>,
+    found: &mut ViolationList,
+) {
     let mut last = None;
     for value in (0..array.len()).filter_map(|row| number(array, row)) {
         // Sorted tables repeat a value over many rows.
         if last.replace(value) != Some(value) && !known.contains(&value) {
-            found.add(Rule::Reference, || {
+            found.add(CaptureRule::Reference, || {
                 format!("`{}.{}` refers to {value}, which `{}.{}` does not hold", from.0, from.1, to.0, to.1)
             });
         }
@@ -76,7 +82,7 @@ fn number(array: &dyn Array, row: usize) -> Option<u64> {
     }
 }
 
-fn check_cubins(reader: &CaptureReader, found: &mut Found) {
+fn check_cubins(reader: &CaptureReader, found: &mut ViolationList) {
     let mut seen = HashSet::new();
     let check_module = |module: Module| {
         let Some(file) = module.file else { return };
@@ -89,7 +95,7 @@ fn check_cubins(reader: &CaptureReader, found: &mut Found) {
             Err(error) => Err(error),
         };
         if let Err(error) = opened {
-            found.add(Rule::Reference, || format!("`{}.file` `{file}`: {error}", Module::TABLE.name));
+            found.add(CaptureRule::Reference, || format!("`{}.file` `{file}`: {error}", Module::TABLE.name));
         }
     };
     if let Err(error) = reader.for_each_row(usize::MAX, check_module) {

@@ -2,40 +2,40 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Found, Rule};
+use crate::{CaptureRule, ViolationList};
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::cell::Cell;
-use stallmap_schema::table::Row;
+use stallmap_schema::cell::ColumnCell;
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::launch::LaunchRun;
 use stallmap_schema::tables::sample::PcSample;
 
-pub(super) fn check(reader: &CaptureReader, found: &mut Found) {
+pub(super) fn check(reader: &CaptureReader, found: &mut ViolationList) {
     let mut sums = sums(reader);
     for ((run, kernel), counted) in counted(reader, found) {
         let samples = sums.remove(&(run, kernel)).unwrap_or(0);
         let Some((taken, lost)) = counted else {
             if samples > 0 {
-                found.add(Rule::SampleConservation, || {
+                found.add(CaptureRule::SampleConservation, || {
                     format!("run {run} launch {kernel}: {samples} samples, but the run counts none")
                 });
             }
             continue;
         };
         if samples.checked_add(lost) != Some(taken) {
-            found.add(Rule::SampleConservation, || {
+            found.add(CaptureRule::SampleConservation, || {
                 format!("run {run} launch {kernel}: {samples} samples and {lost} lost are not {taken}")
             });
         }
     }
     for ((run, kernel), samples) in sums {
-        found.add(Rule::SampleConservation, || {
+        found.add(CaptureRule::SampleConservation, || {
             format!("run {run} launch {kernel}: {samples} samples of a launch that the run did not see")
         });
     }
 }
 
 /// Samples (taken, lost) by (run, launch); `None` where none are counted. A run may have replayed a launch often.
-fn counted(reader: &CaptureReader, found: &mut Found) -> BTreeMap<(u32, u64), Option<(u64, u64)>> {
+fn counted(reader: &CaptureReader, found: &mut ViolationList) -> BTreeMap<(u32, u64), Option<(u64, u64)>> {
     let mut counted: BTreeMap<_, Option<(u64, u64)>> = BTreeMap::new();
     let count = |launch: LaunchRun| {
         let sum = counted.entry((launch.run_id.0, launch.kernel_id.0)).or_default();

@@ -17,7 +17,7 @@ use parquet::arrow::arrow_reader::{
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData};
 
-use crate::{Found, Rule};
+use crate::{CaptureRule, ViolationList};
 use stallmap_schema::capture::pages;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::source::EntryBytes;
@@ -25,18 +25,21 @@ use stallmap_schema::contained::contained;
 use stallmap_schema::table::TableDef;
 
 /// Reads a table that has been read to its end: its pages are within their bounds.
-pub(super) fn check(reader: &CaptureReader, table: &TableDef, found: &mut Found) {
+pub(super) fn check(reader: &CaptureReader, table: &TableDef, found: &mut ViolationList) {
     let Ok(bytes) = reader.table_entry(table.name) else { return };
     let checked = contained(|| wrong(bytes));
     let columns = match checked {
         Ok(Ok(columns)) => columns,
-        Ok(Err(error)) => return found.add(Rule::Statistics, || format!("table `{}`: {error}", table.name)),
+        Ok(Err(error)) => {
+            return found.add(CaptureRule::Statistics, || format!("table `{}`: {error}", table.name));
+        }
         Err(_) => {
-            return found.add(Rule::Statistics, || format!("table `{}`: they are malformed", table.name));
+            return found
+                .add(CaptureRule::Statistics, || format!("table `{}`: they are malformed", table.name));
         }
     };
     for column in columns {
-        found.add(Rule::Statistics, || {
+        found.add(CaptureRule::Statistics, || {
             format!("column `{column}` of table `{}` has other values than its file states", table.name)
         });
     }
@@ -87,7 +90,7 @@ fn is_true(
     let parts = parts(file, field, group)?;
     let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(bytes.clone(), file.clone());
     let mask = ProjectionMask::columns(builder.parquet_schema(), [field.name().as_str()]);
-    let mut progress: Vec<Progress> = parts.iter().map(|_| Progress::default()).collect();
+    let mut progress: Vec<ReadProgress> = parts.iter().map(|_| ReadProgress::default()).collect();
     let mut row = 0;
     for batch in builder.with_projection(mask).with_row_groups(vec![group]).build()? {
         let batch = batch?;
@@ -104,7 +107,7 @@ fn is_true(
 }
 
 /// Rows of a row group, and what the file states of them.
-struct Part {
+struct RowGroupPart {
     first: usize,
     end: usize,
     least: ArrayRef,
@@ -116,15 +119,15 @@ struct Part {
 
 /// Rows of a part that have been read.
 #[derive(Default)]
-struct Progress {
+struct ReadProgress {
     has_least: bool,
     has_greatest: bool,
     nulls: u64,
 }
 
-impl Progress {
+impl ReadProgress {
     /// Adds rows. False if they are beyond the part's extremes.
-    fn add(&mut self, part: &Part, rows: &ArrayRef) -> Result<bool, ArrowError> {
+    fn add(&mut self, part: &RowGroupPart, rows: &ArrayRef) -> Result<bool, ArrowError> {
         let any = |compared: &BooleanArray| compared.true_count() > 0;
         self.nulls += rows.null_count() as u64;
         let rows = &extremes(rows);
@@ -144,7 +147,7 @@ impl Progress {
     }
 
     /// True if the part's extremes were among its rows, and its nulls are as many as stated.
-    fn is_complete(&self, part: &Part) -> bool {
+    fn is_complete(&self, part: &RowGroupPart) -> bool {
         let least = self.has_least || !part.is_exact || part.least.is_null(0);
         let greatest = self.has_greatest || !part.is_exact || part.greatest.is_null(0);
         least && greatest && part.nulls.is_none_or(|nulls| nulls == self.nulls)
@@ -163,7 +166,7 @@ fn extremes(rows: &ArrayRef) -> ArrayRef {
 }
 
 /// A row group as a whole, and its pages where the file has an index of them.
-fn parts(file: &ArrowReaderMetadata, field: &Field, group: usize) -> Result<Vec<Part>, ParquetError> {
+fn parts(file: &ArrowReaderMetadata, field: &Field, group: usize) -> Result<Vec<RowGroupPart>, ParquetError> {
     let metadata = file.metadata();
     let converter = StatisticsConverter::try_new(field.name(), file.schema(), file.parquet_schema())?
         .with_missing_null_counts_as_zero(false);
@@ -171,7 +174,7 @@ fn parts(file: &ArrowReaderMetadata, field: &Field, group: usize) -> Result<Vec<
     let rows = metadata.row_group(group).num_rows();
     let exact = |is_exact: BooleanArray| is_exact.is_valid(0) && is_exact.value(0);
     let nulls = converter.row_group_null_counts(groups())?;
-    let mut parts = vec![Part {
+    let mut parts = vec![RowGroupPart {
         first: 0,
         end: usize::try_from(rows).unwrap_or(0),
         least: converter.row_group_mins(groups())?,
@@ -189,7 +192,7 @@ fn pages(
     converter: &StatisticsConverter<'_>,
     group: usize,
     rows: i64,
-) -> Result<Vec<Part>, ParquetError> {
+) -> Result<Vec<RowGroupPart>, ParquetError> {
     let (Some(columns), Some(offsets)) = (metadata.column_index(), metadata.offset_index()) else {
         return Ok(Vec::new());
     };
@@ -199,7 +202,7 @@ fn pages(
     let nulls = converter.data_page_null_counts(columns, offsets, [&group])?;
     let locations = offsets[group][leaf].page_locations();
     let first = |page: usize| locations.get(page).map_or(rows, |location| location.first_row_index);
-    let part = |page: usize| Part {
+    let part = |page: usize| RowGroupPart {
         first: usize::try_from(first(page)).unwrap_or(0),
         end: usize::try_from(first(page + 1)).unwrap_or(0),
         least: least.slice(page, 1),

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{UInt8Type, UInt32Type, UInt64Type};
 
-use crate::{Found, Rule};
+use crate::{CaptureRule, ViolationList};
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::launch::{Launch, LaunchRun};
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::memory::{AccessSummary, MemoryAccess};
@@ -16,9 +16,9 @@ use stallmap_schema::word::LossKind;
 const COLUMNS: [&str; 6] = ["kernel_id", "function_id", "pc", "kind", "space", "sequence"];
 
 /// One instruction of one launch, and the texts of kind and space.
-type Instruction = (u64, u64, u32, String, String);
+type InstructionKey = (u64, u64, u32, String, String);
 
-pub(super) fn check(reader: &CaptureReader, found: &mut Found) {
+pub(super) fn check(reader: &CaptureReader, found: &mut ViolationList) {
     check_models(reader, found);
     let counted = counted(reader, found);
     if counted.is_empty() {
@@ -29,7 +29,7 @@ pub(super) fn check(reader: &CaptureReader, found: &mut Found) {
         let most = counted.get(&instruction).copied().unwrap_or(0);
         if rows > most {
             let (kernel, function, pc, kind, space) = instruction;
-            found.add(Rule::AccessCount, || {
+            found.add(CaptureRule::AccessCount, || {
                 format!(
                     "launch {kernel} {kind} {space} at {function}+{pc}: rows hold {rows} requests, but its summary {most}"
                 )
@@ -39,13 +39,13 @@ pub(super) fn check(reader: &CaptureReader, found: &mut Found) {
 }
 
 /// Warp requests of each instruction. One to several blocks of memory counts once.
-fn counted(reader: &CaptureReader, found: &mut Found) -> BTreeMap<Instruction, u64> {
+fn counted(reader: &CaptureReader, found: &mut ViolationList) -> BTreeMap<InstructionKey, u64> {
     let mut counted = BTreeMap::new();
     let mut count = |row: AccessSummary| {
         let (kind, space) = (row.kind.word().to_owned(), row.space.word().to_owned());
         let place = (row.kernel_id.0, row.function_id.0, row.pc.0, kind, space);
         let Some(own) = row.request_count.checked_sub(row.shared_request_count) else {
-            found.add(Rule::AccessCount, || {
+            found.add(CaptureRule::AccessCount, || {
                 format!("launch {} at pc {}: more shared requests than requests", place.0, place.2)
             });
             return;
@@ -64,7 +64,7 @@ fn counted(reader: &CaptureReader, found: &mut Found) -> BTreeMap<Instruction, u
 
 /// Compares the requests of each counted launch with those that its run recorded and lost. Counts that are themselves
 /// lost may be missing.
-fn check_runs(reader: &CaptureReader, counted: &BTreeMap<Instruction, u64>, found: &mut Found) {
+fn check_runs(reader: &CaptureReader, counted: &BTreeMap<InstructionKey, u64>, found: &mut ViolationList) {
     let mut sums = BTreeMap::<u64, u64>::new();
     for ((kernel, ..), requests) in counted {
         let sum = sums.entry(*kernel).or_default();
@@ -96,7 +96,7 @@ fn check_runs(reader: &CaptureReader, counted: &BTreeMap<Instruction, u64>, foun
         // Counts of code that is not known are losses.
         let lost = uncounted.get(&kernel).copied().unwrap_or(0);
         if requests > run || run - requests > lost {
-            found.add(Rule::AccessCount, || {
+            found.add(CaptureRule::AccessCount, || {
                 format!("launch {kernel}: its summary counts {requests} requests, but its runs {run}")
             });
         }
@@ -104,7 +104,7 @@ fn check_runs(reader: &CaptureReader, counted: &BTreeMap<Instruction, u64>, foun
 }
 
 /// Requests of the rows of counted launches, by instruction.
-fn rows(reader: &CaptureReader, counted: &BTreeMap<Instruction, u64>) -> BTreeMap<Instruction, u64> {
+fn rows(reader: &CaptureReader, counted: &BTreeMap<InstructionKey, u64>) -> BTreeMap<InstructionKey, u64> {
     let (mut rows, mut last) = (BTreeMap::new(), None);
     let is_counted = |kernel: u64| {
         let first = (kernel, 0, 0, String::new(), String::new());
@@ -121,7 +121,7 @@ fn rows(reader: &CaptureReader, counted: &BTreeMap<Instruction, u64>) -> BTreeMa
 fn add(
     batch: &RecordBatch,
     is_counted: impl Fn(u64) -> bool,
-    rows: &mut BTreeMap<Instruction, u64>,
+    rows: &mut BTreeMap<InstructionKey, u64>,
     last: &mut Option<(u64, u64)>,
 ) -> Option<()> {
     let [kernel, function, pc, kind, space, sequence] = COLUMNS.map(|name| batch.column_by_name(name));
@@ -147,7 +147,7 @@ fn word(array: &dyn Array, row: usize) -> Option<String> {
 }
 
 /// Launches that others refer to are earlier ones of the same kind, with accesses of their own.
-fn check_models(reader: &CaptureReader, found: &mut Found) {
+fn check_models(reader: &CaptureReader, found: &mut ViolationList) {
     let mut launches = BTreeMap::new();
     if let Err(error) = reader.for_each_row(usize::MAX, |launch: Launch| {
         launches.insert(launch.kernel_id.0, (kind(&launch), launch.accesses_of));
@@ -160,7 +160,9 @@ fn check_models(reader: &CaptureReader, found: &mut Found) {
             continue;
         };
         let mut wrong = |what: &str| {
-            found.add(Rule::Model, || format!("launch {kernel} has the accesses of launch {model}, {what}"));
+            found.add(CaptureRule::Model, || {
+                format!("launch {kernel} has the accesses of launch {model}, {what}")
+            });
         };
         if model >= *kernel {
             wrong("which is not earlier");

@@ -6,10 +6,10 @@ use arrow::array::{Array as _, AsArray as _, RecordBatch};
 use arrow::datatypes::Schema;
 use arrow::row::{OwnedRow, RowConverter, Rows, SortField};
 
-use crate::chain::Chains;
-use crate::{Found, Rule};
+use crate::chain::TensorBases;
+use crate::{CaptureRule, ViolationList};
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::cell::Cell;
+use stallmap_schema::cell::ColumnCell;
 use stallmap_schema::table::TableDef;
 use stallmap_schema::tables;
 
@@ -17,7 +17,7 @@ use stallmap_schema::tables;
 const MAX_VIOLATIONS: usize = 1_000;
 
 /// Checks a table. False if it was not read to its end.
-pub(super) fn check(reader: &CaptureReader, table: &TableDef, found: &mut Found) -> bool {
+pub(super) fn check(reader: &CaptureReader, table: &TableDef, found: &mut ViolationList) -> bool {
     let batches = match reader.read_table(table.name) {
         Ok(batches) => batches,
         Err(error) => {
@@ -28,8 +28,8 @@ pub(super) fn check(reader: &CaptureReader, table: &TableDef, found: &mut Found)
     if !check_schema(table, batches.schema(), found) {
         return false;
     }
-    let (mut order, mut chains) = (Order::new(table), Chains::default());
-    let before = found.count(Rule::Order) + found.count(Rule::Key);
+    let (mut order, mut chains) = (RowOrder::new(table), TensorBases::default());
+    let before = found.count(CaptureRule::Order) + found.count(CaptureRule::Key);
     let mut rows = 0;
     for batch in batches {
         let batch = match batch {
@@ -47,18 +47,18 @@ pub(super) fn check(reader: &CaptureReader, table: &TableDef, found: &mut Found)
         if let Some(order) = &mut order {
             order.check(table, &batch, found);
         }
-        if found.count(Rule::Order) + found.count(Rule::Key) > before + MAX_VIOLATIONS {
-            found.add(Rule::Unchecked, || format!("rows of table `{}` after row {rows}", table.name));
+        if found.count(CaptureRule::Order) + found.count(CaptureRule::Key) > before + MAX_VIOLATIONS {
+            found.add(CaptureRule::Unchecked, || format!("rows of table `{}` after row {rows}", table.name));
             return false;
         }
     }
     if let Some(violation) = chains.violation() {
-        found.add(Rule::Reference, || violation);
+        found.add(CaptureRule::Reference, || violation);
     }
     let stated = reader.tables().iter().find(|entry| entry.name == table.name).map(|entry| entry.rows);
     if stated != Some(rows) {
         let stated = stated.unwrap_or(0);
-        found.add(Rule::Schema, || {
+        found.add(CaptureRule::Schema, || {
             format!("table `{}` has {rows} rows, but the manifest states {stated}", table.name)
         });
     }
@@ -71,8 +71,8 @@ pub fn check_keys<E: From<String>>(
     table: &TableDef,
     batches: impl Iterator<Item = Result<RecordBatch, E>>,
 ) -> Result<(), E> {
-    let Some(mut order) = Order::new(table) else { return Ok(()) };
-    let (mut found, mut chains) = (Found::default(), Chains::default());
+    let Some(mut order) = RowOrder::new(table) else { return Ok(()) };
+    let (mut found, mut chains) = (ViolationList::default(), TensorBases::default());
     for batch in batches {
         let batch = batch?;
         chains.add(table, &batch);
@@ -85,14 +85,14 @@ pub fn check_keys<E: From<String>>(
 }
 
 /// Values that a table must have.
-fn check_nulls(table: &TableDef, batch: &RecordBatch, first_row: u64, found: &mut Found) {
+fn check_nulls(table: &TableDef, batch: &RecordBatch, first_row: u64, found: &mut ViolationList) {
     for column in table.columns.iter().filter(|column| !column.nullable) {
         let Some(array) = batch.column_by_name(column.name).filter(|array| array.null_count() > 0) else {
             continue;
         };
         for row in (0..array.len()).filter(|row| array.is_null(*row)) {
             let row = first_row + row as u64;
-            found.add(Rule::Schema, || {
+            found.add(CaptureRule::Schema, || {
                 format!("row {row} of table `{}`: `{}` is null", table.name, column.name)
             });
         }
@@ -100,7 +100,7 @@ fn check_nulls(table: &TableDef, batch: &RecordBatch, first_row: u64, found: &mu
 }
 
 /// Enums with values that they have. A reader of rows refuses others.
-fn check_words(table: &TableDef, batch: &RecordBatch, first_row: u64, found: &mut Found) {
+fn check_words(table: &TableDef, batch: &RecordBatch, first_row: u64, found: &mut ViolationList) {
     for column in table.columns {
         let Some(known) = (column.words)() else { continue };
         let Some(array) = batch.column_by_name(column.name).and_then(|array| array.as_any_dictionary_opt())
@@ -119,7 +119,7 @@ fn check_words(table: &TableDef, batch: &RecordBatch, first_row: u64, found: &mu
             keys.iter().enumerate().find(|(row, key)| array.keys().is_valid(*row) && unknown.contains(key));
         if let Some((row, key)) = used {
             let row = first_row + row as u64;
-            found.add(Rule::Schema, || {
+            found.add(CaptureRule::Schema, || {
                 format!(
                     "row {row} of table `{}`: `{}` has the unknown value `{}`",
                     table.name,
@@ -131,7 +131,7 @@ fn check_words(table: &TableDef, batch: &RecordBatch, first_row: u64, found: &mu
     }
 }
 
-fn check_schema(table: &TableDef, schema: &Schema, found: &mut Found) -> bool {
+fn check_schema(table: &TableDef, schema: &Schema, found: &mut ViolationList) -> bool {
     let mut complete = true;
     for column in table.columns {
         let wanted = (column.data_type)();
@@ -144,12 +144,14 @@ fn check_schema(table: &TableDef, schema: &Schema, found: &mut Found) -> bool {
             Ok(_) => continue,
         };
         complete = false;
-        found.add(Rule::Schema, || format!("column `{}` of table `{}` {problem}", column.name, table.name));
+        found.add(CaptureRule::Schema, || {
+            format!("column `{}` of table `{}` {problem}", column.name, table.name)
+        });
     }
     complete
 }
 
-fn check_lives(table: &TableDef, batch: &RecordBatch, found: &mut Found) {
+fn check_lives(table: &TableDef, batch: &RecordBatch, found: &mut ViolationList) {
     let column = |name| batch.column_by_name(name);
     if let (Some(begin), Some(end)) = (column("alloc_ns"), column("free_ns")) {
         for row in 0..batch.num_rows() {
@@ -157,7 +159,7 @@ fn check_lives(table: &TableDef, batch: &RecordBatch, found: &mut Found) {
             if let (Some(begin), Some(end)) = times
                 && end < begin
             {
-                found.add(Rule::Life, || format!("`{}`: freed at {end}, before {begin}", table.name));
+                found.add(CaptureRule::Life, || format!("`{}`: freed at {end}, before {begin}", table.name));
             }
         }
     }
@@ -168,7 +170,9 @@ fn check_lives(table: &TableDef, batch: &RecordBatch, found: &mut Found) {
                 && end < begin
             {
                 let name = table.name;
-                found.add(Rule::Life, || format!("`{name}`: freed at launch {end}, before launch {begin}"));
+                found.add(CaptureRule::Life, || {
+                    format!("`{name}`: freed at launch {end}, before launch {begin}")
+                });
             }
         }
     }
@@ -176,7 +180,7 @@ fn check_lives(table: &TableDef, batch: &RecordBatch, found: &mut Found) {
 
 /// Compares each row with the one before: order, and keys. Rows with one key stand in one group of rows that are
 /// equal in the order's columns, because those are part of every key. Most groups have one row, and cost nothing.
-struct Order {
+struct RowOrder {
     sort: RowConverter,
     key: RowConverter,
     /// The order's columns and the key of the row before the batch.
@@ -185,7 +189,7 @@ struct Order {
     group: BTreeSet<OwnedRow>,
 }
 
-impl Order {
+impl RowOrder {
     fn new(table: &TableDef) -> Option<Self> {
         let converter = |columns: &[&str]| {
             let field = |name: &&str| table.columns.iter().find(|column| column.name == *name);
@@ -196,7 +200,7 @@ impl Order {
         (!table.sort.is_empty()).then_some(Self { sort, key, last: None, group: BTreeSet::new() })
     }
 
-    fn check(&mut self, table: &TableDef, batch: &RecordBatch, found: &mut Found) {
+    fn check(&mut self, table: &TableDef, batch: &RecordBatch, found: &mut ViolationList) {
         let rows = |converter: &mut RowConverter, columns: &[&str]| {
             let columns: Option<Vec<_>> =
                 columns.iter().map(|name| batch.column_by_name(name).cloned()).collect();
@@ -213,14 +217,15 @@ impl Order {
             };
             if before.is_some_and(|before| row < before) {
                 let columns = table.sort.join(", ");
-                found.add(Rule::Order, || format!("table `{}` is not sorted by {columns}", table.name));
+                found
+                    .add(CaptureRule::Order, || format!("table `{}` is not sorted by {columns}", table.name));
             }
             let Some(keys) = &keys else { continue };
             if before != Some(row) {
                 self.group.clear();
             } else if !self.joins_group(keys, index) {
                 let columns = table.key.join(", ");
-                found.add(Rule::Key, || {
+                found.add(CaptureRule::Key, || {
                     format!("two rows of table `{}` have one key ({columns})", table.name)
                 });
             }

@@ -8,9 +8,9 @@
 use std::io::{self, BufRead, BufWriter, Write};
 
 use stallmap_sass::decode;
-use stallmap_sass::instruction::{Flow, Instruction, Memory};
+use stallmap_sass::instruction::{MemoryOperand, SassInstruction, WarpFlow};
 use stallmap_sass::register::Registers;
-use stallmap_sass::word::{Sm, Word};
+use stallmap_sass::word::{InstructionWord, Sm};
 
 fn main() -> io::Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
@@ -22,12 +22,12 @@ fn main() -> io::Result<()> {
     out.flush()
 }
 
-fn parse(line: &str) -> Option<(Sm, Word)> {
+fn parse(line: &str) -> Option<(Sm, InstructionWord)> {
     let (sm, word) = line.trim().split_once(' ')?;
-    Some((Sm(sm.parse().ok()?), Word(u128::from_str_radix(word, 16).ok()?)))
+    Some((Sm(sm.parse().ok()?), InstructionWord(u128::from_str_radix(word, 16).ok()?)))
 }
 
-fn row(instruction: &Instruction) -> String {
+fn row(instruction: &SassInstruction) -> String {
     let control = instruction.control;
     [
         format!("{:032x}", instruction.word.0),
@@ -58,7 +58,7 @@ fn registers(set: &Registers) -> String {
     if set.is_empty() { "-".to_owned() } else { set.to_string() }
 }
 
-fn accessed(memory: &Memory) -> String {
+fn accessed(memory: &MemoryOperand) -> String {
     let (address, uniform) = (or_dash(memory.address), or_dash(memory.uniform));
     format!(
         "{},{},{},{address},{uniform},{}",
@@ -69,14 +69,14 @@ fn accessed(memory: &Memory) -> String {
     )
 }
 
-fn flow(flow: Flow) -> String {
+fn flow(flow: WarpFlow) -> String {
     let (name, displacement, conditional) = match flow {
-        Flow::Next => return "next".to_owned(),
-        Flow::Branch { displacement, conditional } => ("branch", Some(displacement), conditional),
-        Flow::IndirectBranch { conditional } => ("indirect branch", None, conditional),
-        Flow::Call { displacement, conditional } => ("call", displacement, conditional),
-        Flow::Return { conditional } => ("return", None, conditional),
-        Flow::Exit { conditional } => ("exit", None, conditional),
+        WarpFlow::Next => return "next".to_owned(),
+        WarpFlow::Branch { displacement, conditional } => ("branch", Some(displacement), conditional),
+        WarpFlow::IndirectBranch { conditional } => ("indirect branch", None, conditional),
+        WarpFlow::Call { displacement, conditional } => ("call", displacement, conditional),
+        WarpFlow::Return { conditional } => ("return", None, conditional),
+        WarpFlow::Exit { conditional } => ("exit", None, conditional),
     };
     format!("{name},{},{}", or_dash(displacement), if conditional { "conditional" } else { "always" })
 }

@@ -7,16 +7,18 @@ use std::{env, fs};
 
 use stallmap_sass::cubin::Cubin;
 use stallmap_sass::decode;
-use stallmap_sass::word::{Sm, Word};
+use stallmap_sass::word::{InstructionWord, Sm};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut words: Vec<(Sm, Word)> = Vec::new();
+    let mut words: Vec<(Sm, InstructionWord)> = Vec::new();
     for path in env::args().skip(1) {
         let bytes = fs::read(&path)?;
         let cubin = Cubin::read(&bytes)?;
         for section in &cubin.sections {
             let code = bytes.get(section.bytes.clone()).unwrap_or_default();
-            words.extend(code.as_chunks::<16>().0.iter().map(|bytes| (cubin.sm, Word::from_bytes(*bytes))));
+            words.extend(
+                code.as_chunks::<16>().0.iter().map(|bytes| (cubin.sm, InstructionWord::from_bytes(*bytes))),
+            );
         }
     }
     if words.is_empty() {

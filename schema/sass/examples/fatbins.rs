@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use stallmap_sass::fatbin::{Fatbins, Kind};
+use stallmap_sass::fatbin::{FatbinEntryKind, Fatbins};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut out = io::stdout().lock();
@@ -20,9 +20,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             }
         };
         let suffix = match entry.kind {
-            Kind::Ptx => "ptx",
-            Kind::Cubin => "cubin",
-            Kind::Other(_) => "bin",
+            FatbinEntryKind::Ptx => "ptx",
+            FatbinEntryKind::Cubin => "cubin",
+            FatbinEntryKind::Other(_) => "bin",
         };
         let specific = if entry.is_specific { "a" } else { "" };
         writeln!(out, "{index}.{suffix}: sm_{}{specific}, {} bytes", entry.sm.0, bytes.len())?;

@@ -1,6 +1,6 @@
 //! The control word: an instruction's scheduling with the scoreboard barriers that it sets or waits for.
 
-use crate::word::Word;
+use crate::word::InstructionWord;
 
 /// Barriers of the scoreboard, 0 to 5: counters, each in the hands of the compiler.
 pub const BARRIERS: u8 = 6;
@@ -9,7 +9,7 @@ const NONE: u8 = 7;
 
 /// The scheduling of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Control {
+pub struct IssueControl {
     /// Cycles until the warp's next instruction may issue, 0 to 15.
     pub stall_cycles: u8,
     /// The bit that hints whether to yield to another warp. As stored, since its polarity is disputed.
@@ -24,9 +24,9 @@ pub struct Control {
     pub reuse: u8,
 }
 
-impl Control {
+impl IssueControl {
     /// The control word of an instruction.
-    pub const fn of(word: Word) -> Self {
+    pub const fn of(word: InstructionWord) -> Self {
         Self {
             stall_cycles: word.byte(105) & 0xf,
             yield_hint: word.bit(109),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-pub use self::callees::Callees;
+pub use self::callees::KernelCallees;
 use crate::word::Sm;
 
 mod callees;
@@ -16,7 +16,7 @@ pub struct Cubin {
     /// The architecture that it is for.
     pub sm: Sm,
     /// Sections that hold code, in the order of their place in the file.
-    pub sections: Vec<Section>,
+    pub sections: Vec<CodeSection>,
     /// Functions whose addresses stand in its data: any of its kernels may call or launch them.
     pub pointed: BTreeSet<String>,
     /// The unreadable parts, with reasons. The rest is valid.
@@ -25,13 +25,13 @@ pub struct Cubin {
 
 /// A section of code: a kernel and the functions that only it calls, or a function.
 #[derive(Clone, Debug, Default)]
-pub struct Section {
+pub struct CodeSection {
     /// Name, such as `.text.saxpy`.
     pub name: String,
     /// Range of its code in the file.
     pub bytes: Range<usize>,
     /// Its functions, by offset.
-    pub functions: Vec<Function>,
+    pub functions: Vec<CubinFunction>,
     /// By offset of an indirect branch: the offsets that it may go to.
     pub branch_targets: BTreeMap<u32, Vec<u32>>,
     /// By offset of an instruction that a relocation completes: the function whose address it takes.
@@ -39,7 +39,7 @@ pub struct Section {
     /// Names of functions that it calls and that are in no cubin, such as `vprintf`: the driver has them.
     pub driver_calls: BTreeSet<String>,
     /// The kernel's parameters, by ordinal. Empty for functions.
-    pub parameters: Vec<Parameter>,
+    pub parameters: Vec<CubinParameter>,
     /// Start of the kernel's parameters in constant bank 0, bytes.
     pub parameters_offset: Option<u32>,
     /// General registers that a lane has.
@@ -48,7 +48,7 @@ pub struct Section {
 
 /// A function's code: from its offset up to the next function's or its own end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Function {
+pub struct CubinFunction {
     /// Mangled name.
     pub name: String,
     /// True if it is a kernel.
@@ -63,7 +63,7 @@ pub struct Function {
 
 /// A parameter of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Parameter {
+pub struct CubinParameter {
     /// Its place among the parameters, from 0 on.
     pub ordinal: u32,
     /// Start among the parameters, bytes.
@@ -99,9 +99,9 @@ impl Cubin {
     }
 }
 
-impl Section {
+impl CodeSection {
     /// The function that holds an offset.
-    pub fn function_at(&self, offset: u32) -> Option<&Function> {
+    pub fn function_at(&self, offset: u32) -> Option<&CubinFunction> {
         let behind = self.functions.partition_point(|function| function.offset <= offset);
         let function = self.functions.get(behind.checked_sub(1)?)?;
         (offset - function.offset < function.bytes).then_some(function)

@@ -33,47 +33,47 @@ mod tensor;
 mod texture;
 mod uniform;
 
-use crate::control::Control;
-use crate::instruction::{Class, Flow, Guard, Instruction};
-use crate::register::{File, Register, Registers};
-use crate::word::{Sm, Word};
+use crate::control::IssueControl;
+use crate::instruction::{ExecutionUnit, Guard, SassInstruction, WarpFlow};
+use crate::register::{Register, RegisterFile, Registers};
+use crate::word::{InstructionWord, Sm};
 
-use family::Family;
-use operand::{Operand, Role};
+use family::OpFamily;
+use operand::{FamilyOperand, OperandRole};
 
 /// Index of the predicates that are always true, PT and UPT.
 const ALWAYS: u8 = 7;
 
 /// Decodes an instruction. One that is not known says so. Its guard and scheduling are read all the same.
-pub fn decode(word: Word, sm: Sm) -> Instruction {
+pub fn decode(word: InstructionWord, sm: Sm) -> SassInstruction {
     match family::find(word, sm) {
         Some(family) => known(word, sm, family),
         None => unknown(word, sm),
     }
 }
 
-fn unknown(word: Word, sm: Sm) -> Instruction {
-    let guard = guard(word, File::Predicate);
-    Instruction {
+fn unknown(word: InstructionWord, sm: Sm) -> SassInstruction {
+    let guard = guard(word, RegisterFile::Predicate);
+    SassInstruction {
         word,
         sm,
         mnemonic: None,
-        class: Class::Unknown,
+        class: ExecutionUnit::Unknown,
         guard,
         writes: Registers::NONE,
         reads: guard_register(guard).into_iter().collect(),
         memory: None,
-        flow: Flow::Next,
-        control: Control::of(word),
+        flow: WarpFlow::Next,
+        control: IssueControl::of(word),
     }
 }
 
-fn known(word: Word, sm: Sm, family: &'static Family) -> Instruction {
+fn known(word: InstructionWord, sm: Sm, family: &'static OpFamily) -> SassInstruction {
     let guard = guard(word, family.guard);
     let mut writes = Registers::NONE;
     let mut reads = Registers::NONE;
     for operand in family.operands {
-        let set = if operand.role == Role::Write { &mut writes } else { &mut reads };
+        let set = if operand.role == OperandRole::Write { &mut writes } else { &mut reads };
         add(set, operand, word, sm);
     }
     if let Some(add_masked) = family.masked {
@@ -82,7 +82,7 @@ fn known(word: Word, sm: Sm, family: &'static Family) -> Instruction {
     if let Some(register) = guard_register(guard) {
         reads.insert(register);
     }
-    Instruction {
+    SassInstruction {
         word,
         sm,
         mnemonic: Some(family.name),
@@ -92,11 +92,11 @@ fn known(word: Word, sm: Sm, family: &'static Family) -> Instruction {
         reads,
         memory: family.memory.map(|rule| memory::read(&rule, family.operands, word, sm)),
         flow: flow::read(family.flow, word, sm),
-        control: Control::of(word),
+        control: IssueControl::of(word),
     }
 }
 
-fn add(set: &mut Registers, operand: &Operand, word: Word, sm: Sm) {
+fn add(set: &mut Registers, operand: &FamilyOperand, word: InstructionWord, sm: Sm) {
     let Some(first) = operand.first(word, sm) else { return };
     let room = u16::from(operand::zero_index(first.file, sm).saturating_sub(first.index));
     match operand.width.of(word).min(room) {
@@ -106,7 +106,7 @@ fn add(set: &mut Registers, operand: &Operand, word: Word, sm: Sm) {
 }
 
 /// The predicate before an instruction, of the file that its kind of instruction uses.
-fn guard(word: Word, file: File) -> Option<Guard> {
+fn guard(word: InstructionWord, file: RegisterFile) -> Option<Guard> {
     let register = Register { file, index: word.byte(12) & 7 };
     let negated = word.bit(15);
     (register.index != ALWAYS || negated).then_some(Guard { register, negated })

@@ -19,7 +19,7 @@ pub fn demangle(name: &str) -> String {
 }
 
 fn demangled(name: &str) -> String {
-    let mut text = Bounded(String::new());
+    let mut text = BoundedText(String::new());
     let symbol = Some(name).filter(|name| name.len() <= LONGEST).and_then(|name| Symbol::new(name).ok());
     match symbol.map(|symbol| symbol.structured_demangle(&mut text, &DemangleOptions::new())) {
         Some(Ok(())) => text.0,
@@ -28,9 +28,9 @@ fn demangled(name: &str) -> String {
 }
 
 /// Text that does not grow beyond a bound.
-struct Bounded(String);
+struct BoundedText(String);
 
-impl DemangleWrite for Bounded {
+impl DemangleWrite for BoundedText {
     fn write_string(&mut self, text: &str) -> fmt::Result {
         if self.0.len() + text.len() > LONGEST {
             return Err(fmt::Error);

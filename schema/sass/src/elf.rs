@@ -22,7 +22,7 @@ const LONGEST_NAME: usize = 1 << 16;
 const CTX: Ctx = Ctx { container: Container::Big, le: Endian::Little };
 
 /// An ELF file of 64 bits, little endian.
-pub(crate) struct Elf<'a> {
+pub(crate) struct ElfReader<'a> {
     bytes: &'a [u8],
     header: Header,
     headers: Vec<SectionHeader>,
@@ -34,7 +34,7 @@ pub(crate) struct Elf<'a> {
 
 /// One relocation of a section.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Relocation {
+pub(crate) struct SectionRelocation {
     /// The place that it completes.
     pub(crate) offset: u64,
     /// How: a number of the machine.
@@ -45,7 +45,7 @@ pub(crate) struct Relocation {
     pub(crate) addend: Option<i64>,
 }
 
-impl<'a> Elf<'a> {
+impl<'a> ElfReader<'a> {
     /// Reads the headers. The error is the reason.
     pub(crate) fn read(bytes: &'a [u8]) -> Result<Self, String> {
         let header = Goblin::parse_header(bytes).map_err(|cause| cause.to_string())?;
@@ -93,17 +93,17 @@ impl<'a> Elf<'a> {
     }
 
     /// The table of symbols: its symbols, and the bytes of their names.
-    pub(crate) fn symbols(&self) -> Option<Symbols<'a>> {
+    pub(crate) fn symbols(&self) -> Option<SymbolTable<'a>> {
         const SHT_SYMTAB: u32 = 2;
         let table = self.headers.iter().position(|header| header.sh_type == SHT_SYMTAB)?;
         let bytes = self.section_bytes(table)?;
         let names = self.section_bytes(usize::try_from(self.headers.get(table)?.sh_link).ok()?)?;
         let count = bytes.len() / Sym::size(Container::Big);
-        Some(Symbols { table: Symtab::parse(bytes, 0, count, CTX).ok()?, names })
+        Some(SymbolTable { table: Symtab::parse(bytes, 0, count, CTX).ok()?, names })
     }
 
     /// The relocations of a section.
-    pub(crate) fn relocations(&self, section: usize) -> impl Iterator<Item = Relocation> {
+    pub(crate) fn relocations(&self, section: usize) -> impl Iterator<Item = SectionRelocation> {
         let tables = (0..self.headers.len()).filter(move |table| self.relocated(*table) == Some(section));
         tables.flat_map(|table| self.relocation_table(table).into_iter().flatten())
     }
@@ -118,12 +118,12 @@ impl<'a> Elf<'a> {
     pub(crate) fn relocation_table(
         &self,
         table: usize,
-    ) -> Option<impl Iterator<Item = Relocation> + use<'a>> {
+    ) -> Option<impl Iterator<Item = SectionRelocation> + use<'a>> {
         let header = self.headers.get(table)?;
         let bytes = self.section_bytes(table).filter(|bytes| !bytes.is_empty())?;
         let relocations = RelocSection::parse(bytes, 0, bytes.len(), header.sh_type == SHT_RELA, CTX).ok()?;
         Some((0..relocations.len()).filter_map(move |index| relocations.get(index)).map(|relocation| {
-            Relocation {
+            SectionRelocation {
                 offset: relocation.r_offset,
                 kind: relocation.r_type,
                 symbol: relocation.r_sym,
@@ -164,12 +164,12 @@ fn place(
 }
 
 /// The symbols of a file.
-pub(crate) struct Symbols<'a> {
+pub(crate) struct SymbolTable<'a> {
     table: Symtab<'a>,
     names: &'a [u8],
 }
 
-impl<'a> Symbols<'a> {
+impl<'a> SymbolTable<'a> {
     /// The symbol of an index.
     pub(crate) fn get(&self, index: usize) -> Option<Sym> {
         self.table.get(index)

@@ -5,9 +5,9 @@
 
 use std::borrow::Cow;
 
-use crate::elf::Elf;
+use crate::elf::ElfReader;
 use crate::word::Sm;
-use entry::Walk;
+use entry::EntryWalk;
 
 mod entry;
 mod lz4;
@@ -29,9 +29,9 @@ pub struct Fatbins<'a> {
 
 /// A cubin, or the PTX to make one of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry<'a> {
+pub struct FatbinEntry<'a> {
     /// The kind of entry.
-    pub kind: Kind,
+    pub kind: FatbinEntryKind,
     /// The architecture that it is for. Of PTX the lowest.
     pub sm: Sm,
     /// True if it runs only on exactly this architecture, such as sm_90a.
@@ -40,14 +40,14 @@ pub struct Entry<'a> {
     pub name: Option<&'a str>,
     /// As it is stored.
     stored: &'a [u8],
-    compression: Compression,
+    compression: EntryCompression,
     /// Its size when decompressed, as the file claims.
     claimed_bytes: u64,
 }
 
 /// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
+pub enum FatbinEntryKind {
     /// Assembly for a virtual architecture.
     Ptx,
     /// A cubin.
@@ -57,7 +57,7 @@ pub enum Kind {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Compression {
+enum EntryCompression {
     None,
     /// A block of LZ4 without a frame: CUDA 11 and 12.
     Lz4,
@@ -108,7 +108,7 @@ impl<'a> Fatbins<'a> {
         if bytes.starts_with(&MAGIC) {
             return Ok(Self { parts: vec![bytes] });
         }
-        let elf = Elf::read(bytes).map_err(|cause| FatbinError::NoFatbins { cause })?;
+        let elf = ElfReader::read(bytes).map_err(|cause| FatbinError::NoFatbins { cause })?;
         let holds_fatbins =
             |section: &usize| elf.section_name(*section).is_some_and(|name| SECTIONS.contains(&name));
         let sections = (0..elf.sections().len()).filter(holds_fatbins);
@@ -120,20 +120,20 @@ impl<'a> Fatbins<'a> {
     }
 
     /// Every entry, in the file's order. Errors stand where something is damaged.
-    pub fn entries(&self) -> impl Iterator<Item = Result<Entry<'a>, FatbinError>> {
-        self.parts.iter().flat_map(|part| Walk::new(part))
+    pub fn entries(&self) -> impl Iterator<Item = Result<FatbinEntry<'a>, FatbinError>> {
+        self.parts.iter().flat_map(|part| EntryWalk::new(part))
     }
 }
 
-impl<'a> Entry<'a> {
+impl<'a> FatbinEntry<'a> {
     /// Its bytes, decompressed.
     pub fn bytes(&self) -> Result<Cow<'a, [u8]>, FatbinError> {
         let decompressed = match self.compression {
-            Compression::None => return Ok(Cow::Borrowed(self.without_padding(self.stored))),
-            Compression::Lz4 => {
+            EntryCompression::None => return Ok(Cow::Borrowed(self.without_padding(self.stored))),
+            EntryCompression::Lz4 => {
                 lz4::decompress(self.stored, self.claimed()?).map_err(|cause| ("LZ4", cause.to_owned()))
             }
-            Compression::Zstd => zstd::bulk::decompress(self.stored, self.claimed()?)
+            EntryCompression::Zstd => zstd::bulk::decompress(self.stored, self.claimed()?)
                 .map_err(|cause| ("Zstandard", cause.to_string())),
         };
         let mut bytes = decompressed.map_err(|(format, cause)| FatbinError::Compressed { format, cause })?;
@@ -148,7 +148,7 @@ impl<'a> Entry<'a> {
     /// Text ends before the zeros that fill it up.
     fn without_padding<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {
         let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-        if self.kind == Kind::Ptx { bytes.get(..end).unwrap_or(bytes) } else { bytes }
+        if self.kind == FatbinEntryKind::Ptx { bytes.get(..end).unwrap_or(bytes) } else { bytes }
     }
 
     /// The claimed size, if it can be believed.

@@ -2,24 +2,24 @@
 
 use std::fmt;
 
-use crate::control::Control;
+use crate::control::IssueControl;
 use crate::literal::Literal;
 use crate::modifiers;
-use crate::register::{File, Register, Registers};
-use crate::word::{Sm, Word};
+use crate::register::{Register, RegisterFile, Registers};
+use crate::word::{InstructionWord, Sm};
 
 /// A decoded instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Instruction {
+pub struct SassInstruction {
     /// Its bits.
-    pub word: Word,
+    pub word: InstructionWord,
     /// The architecture that it is of.
     pub sm: Sm,
     /// Its name without modifiers, such as LDG; `None` where the operation is not known, and then it reads and writes
     /// no known register.
     pub mnemonic: Option<&'static str>,
     /// The unit that executes it.
-    pub class: Class,
+    pub class: ExecutionUnit,
     /// The predicate that lets it execute; `None` where it always does.
     pub guard: Option<Guard>,
     /// Registers that it writes.
@@ -27,14 +27,14 @@ pub struct Instruction {
     /// Registers that it reads, its guard among them.
     pub reads: Registers,
     /// Its memory access, if it has one.
-    pub memory: Option<Memory>,
+    pub memory: Option<MemoryOperand>,
     /// The control flow after it.
-    pub flow: Flow,
+    pub flow: WarpFlow,
     /// Its scheduling.
-    pub control: Control,
+    pub control: IssueControl,
 }
 
-impl Instruction {
+impl SassInstruction {
     /// True if the guard lets it execute always: its writes then replace earlier ones.
     pub const fn is_unconditional(&self) -> bool {
         self.guard.is_none()
@@ -55,7 +55,7 @@ impl Instruction {
         let is_any = matches!(self.mnemonic, Some("VOTE" | "VOTEU")) && self.word.bits(72, 2) == ANY;
         let mut lanes = self.reads.iter();
         let (register, None) = (lanes.next()?, lanes.next()) else { return None };
-        (is_any && !self.word.bit(NEGATED) && register.file == File::Predicate).then_some(register)
+        (is_any && !self.word.bit(NEGATED) && register.file == RegisterFile::Predicate).then_some(register)
     }
 
     /// Its wait in addition to the barriers of its wait mask: DEPBAR and WARPGROUP.DEPBAR.
@@ -76,9 +76,9 @@ impl Instruction {
     /// The uniform register with the address of the mbarrier that a copy to shared memory signals: the second one in
     /// a pair whose first holds the shared address (UTMALDG, UBLKCP). `None` for instructions that signal none.
     pub fn copy_mbarrier(&self) -> Option<Register> {
-        let copies_in = self.memory.is_some_and(|memory| memory.kind == Access::CopyIn);
+        let copies_in = self.memory.is_some_and(|memory| memory.kind == MemoryEffect::CopyIn);
         let is_bulk = matches!(self.mnemonic, Some("UTMALDG" | "UBLKCP" | "UBLKRED"));
-        let first = Register { file: File::Uniform, index: self.word.byte(32) };
+        let first = Register { file: RegisterFile::Uniform, index: self.word.byte(32) };
         let second = Register { index: first.index.checked_add(1)?, ..first };
         (copies_in && is_bulk && self.reads.contains(second)).then_some(second)
     }
@@ -91,8 +91,8 @@ impl Instruction {
     /// Signed bytes from the next instruction to the target of a branch or call. `None` where a register says.
     pub fn displacement(&self) -> Option<i64> {
         match self.flow {
-            Flow::Branch { displacement, .. } => Some(displacement),
-            Flow::Call { displacement, .. } => displacement,
+            WarpFlow::Branch { displacement, .. } => Some(displacement),
+            WarpFlow::Call { displacement, .. } => displacement,
             _ => None,
         }
     }
@@ -100,7 +100,7 @@ impl Instruction {
     /// True if a warp arrives at an mbarrier by it: it changes one, and does not give it its count (SYNCS.EXCH).
     pub fn arrives_at_mbarrier(&self) -> bool {
         const EXCHANGE: u64 = 0x1b2;
-        self.memory.is_some_and(|memory| memory.kind == Access::Atomic)
+        self.memory.is_some_and(|memory| memory.kind == MemoryEffect::Atomic)
             && matches!(self.mnemonic, Some("SYNCS" | "ARRIVES" | "UTCBAR"))
             && self.word.bits(0, 9) != EXCHANGE
     }
@@ -132,7 +132,7 @@ pub enum BarrierWait {
 }
 
 /// `@!P0 LDG.E.128 R4-R7 <- R2-R3 UR4-UR5`: name with modifiers, registers written and read.
-impl fmt::Display for Instruction {
+impl fmt::Display for SassInstruction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(guard) = self.guard {
             write!(f, "{guard} ")?;
@@ -180,7 +180,7 @@ impl fmt::Display for Guard {
 
 /// The unit that executes an instruction: a function of its operation's family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Class {
+pub enum ExecutionUnit {
     /// Integers, logic, comparisons, moves.
     Alu,
     /// Multiplications and additions of 32 bits.
@@ -219,7 +219,7 @@ pub enum Class {
     Unknown,
 }
 
-impl Class {
+impl ExecutionUnit {
     /// Its name in tables.
     pub const fn name(self) -> &'static str {
         match self {
@@ -247,11 +247,11 @@ impl Class {
 
 /// A memory access of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Memory {
+pub struct MemoryOperand {
     /// The address space.
-    pub space: Space,
+    pub space: MemorySpace,
     /// The kind of access.
-    pub kind: Access,
+    pub kind: MemoryEffect,
     /// Bytes per lane, 0 where the instruction does not encode it.
     pub bytes: u32,
     /// The first general register of the address. `None` where the address has none. LDGSTS: of the address in device
@@ -260,7 +260,7 @@ pub struct Memory {
     /// The first uniform register of the address, or of the descriptor of an LDG. For a tensor-map copy (UTMALDG,
     /// UTMASTG, UTMAREDG, UTMAPF) the tensor map. For a bulk copy (UBLKCP, UBLKRED, UBLKPF) the address in device
     /// memory. For SYNCS, ARRIVES and UTCBAR the mbarrier's address. A copy to shared memory has the pair of its shared
-    /// address and its mbarrier's at bit 32: see [`Instruction::copy_mbarrier`].
+    /// address and its mbarrier's at bit 32: see [`SassInstruction::copy_mbarrier`].
     pub uniform: Option<Register>,
     /// Offset added to the address, in bytes. For LDGSTS, added to the address in device memory.
     pub offset: i32,
@@ -271,7 +271,7 @@ pub struct Memory {
 
 /// The memory that an instruction accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Space {
+pub enum MemorySpace {
     /// Device memory.
     Global,
     /// Device, local or shared memory, as the address says.
@@ -288,7 +288,7 @@ pub enum Space {
     TensorMemory,
 }
 
-impl Space {
+impl MemorySpace {
     /// Its name in tables.
     pub const fn name(self) -> &'static str {
         match self {
@@ -305,7 +305,7 @@ impl Space {
 
 /// The effect of an instruction on memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Access {
+pub enum MemoryEffect {
     /// Reads into registers.
     Read,
     /// Writes from registers.
@@ -322,7 +322,7 @@ pub enum Access {
     Prefetch,
 }
 
-impl Access {
+impl MemoryEffect {
     /// Its name in tables.
     pub const fn name(self) -> &'static str {
         match self {
@@ -339,7 +339,7 @@ impl Access {
 
 /// The control flow of a warp after an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Flow {
+pub enum WarpFlow {
     /// To the next instruction.
     Next,
     /// To `displacement` bytes from the next instruction. To that too, where it is conditional.

@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::cubin::{Cubin, CubinError, Section};
-use crate::elf::Elf;
-use names::Names;
-use program::Rows;
+use crate::cubin::{CodeSection, Cubin, CubinError};
+use crate::elf::ElfReader;
+use names::LineNames;
+use program::LineRows;
 
 mod names;
 mod program;
@@ -22,17 +22,17 @@ const MAX_FRAMES: usize = 128;
 /// The lines of a cubin's instructions. Empty for one that was compiled without `-lineinfo`.
 #[derive(Clone, Debug, Default)]
 pub struct LineTable {
-    rows: Vec<Row>,
+    rows: Vec<LineTableRow>,
     /// Per section of the cubin.
-    starts: Vec<Starts>,
-    names: Names,
+    starts: Vec<RowStarts>,
+    names: LineNames,
     /// The unreadable parts, with reasons. The rest is valid.
     pub damage: Vec<String>,
 }
 
 /// One place in the source, on the way from an instruction out to its kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Frame<'a> {
+pub struct LineFrame<'a> {
     /// The inlined function that holds the line, demangled. None for the function whose code it is.
     pub function: Option<&'a str>,
     /// The file's path as the compiler stored it. Empty where it is not known.
@@ -44,11 +44,11 @@ pub struct Frame<'a> {
 /// A row's place among all rows.
 type RowId = u32;
 /// First offset of each row. `None`: the lines end there.
-type Starts = Vec<(u32, Option<RowId>)>;
+type RowStarts = Vec<(u32, Option<RowId>)>;
 
 /// Fields of a row of the table.
 #[derive(Clone, Copy, Debug)]
-struct Row {
+struct LineTableRow {
     /// Index among the names' files.
     file: u32,
     line: u32,
@@ -71,7 +71,7 @@ impl LineTable {
     }
 
     /// The lines of an instruction, innermost first. `section` is an index into the cubin's sections.
-    pub fn frames(&self, section: usize, offset: u32) -> impl Iterator<Item = Frame<'_>> {
+    pub fn frames(&self, section: usize, offset: u32) -> impl Iterator<Item = LineFrame<'_>> {
         let row = |id: RowId| self.rows.get(id as usize);
         let first = self.row_at(section, offset).and_then(row);
         let rows = std::iter::successors(first, move |inner| inner.call.and_then(row));
@@ -79,7 +79,7 @@ impl LineTable {
     }
 
     /// The lines of all instructions in a range of a section's offsets, with those around them.
-    pub fn all_frames(&self, section: usize, offsets: Range<u32>) -> impl Iterator<Item = Frame<'_>> {
+    pub fn all_frames(&self, section: usize, offsets: Range<u32>) -> impl Iterator<Item = LineFrame<'_>> {
         let starts = self.starts.get(section).map(Vec::as_slice).unwrap_or_default();
         let starts = starts.iter().map(|(start, _)| *start).filter(move |start| offsets.contains(start));
         starts.flat_map(move |start| self.frames(section, start))
@@ -91,36 +91,36 @@ impl LineTable {
         starts.get(behind.checked_sub(1)?)?.1
     }
 
-    fn frame(&self, row: &Row) -> Frame<'_> {
+    fn frame(&self, row: &LineTableRow) -> LineFrame<'_> {
         let function = row.function.and_then(|function| self.names.function(function));
-        Frame { function, file: self.names.file(row.file), line: row.line }
+        LineFrame { function, file: self.names.file(row.file), line: row.line }
     }
 }
 
 fn parse(bytes: &[u8], cubin: &Cubin) -> Result<LineTable, CubinError> {
-    let elf = Elf::read(bytes).map_err(|cause| CubinError::Elf { cause })?;
+    let elf = ElfReader::read(bytes).map_err(|cause| CubinError::Elf { cause })?;
     let Some(section) = elf.find(".debug_line") else { return Ok(LineTable::default()) };
     let Some(programs) = elf.section_bytes(section) else {
         let damage = vec!["its line table lies outside the file".to_owned()];
         return Ok(LineTable { damage, ..LineTable::default() });
     };
     let text = |name: &str| elf.find(name).and_then(|section| elf.section_bytes(section)).unwrap_or_default();
-    let sources = program::Sources {
+    let sources = program::LineSections {
         programs: &relocated(&elf, section, programs, cubin),
         strings: text(".debug_str"),
         line_strings: text(".debug_line_str"),
     };
     // A function without lines of its own does not continue those of the function before it.
     let functions =
-        |section: &Section| section.functions.iter().map(|function| (function.offset, None)).collect();
+        |section: &CodeSection| section.functions.iter().map(|function| (function.offset, None)).collect();
     let starts = cubin.sections.iter().map(functions).collect();
-    let Rows { all: rows, mut starts, names, damage } = program::rows(&sources, starts);
+    let LineRows { all: rows, mut starts, names, damage } = program::rows(&sources, starts);
     starts.iter_mut().for_each(keep_last);
     Ok(LineTable { rows, starts, names, damage })
 }
 
 /// A copy of the line programs whose addresses are (one more than the section's index, offset in it).
-fn relocated(elf: &Elf<'_>, section: usize, programs: &[u8], cubin: &Cubin) -> Vec<u8> {
+fn relocated(elf: &ElfReader<'_>, section: usize, programs: &[u8], cubin: &Cubin) -> Vec<u8> {
     /// `R_CUDA_64`: an address of eight bytes.
     const ADDRESS: u32 = 2;
     let mut programs = programs.to_vec();
@@ -140,7 +140,7 @@ fn relocated(elf: &Elf<'_>, section: usize, programs: &[u8], cubin: &Cubin) -> V
 }
 
 /// Sections of code: by index in the file, index in the cubin.
-fn section_indices(elf: &Elf<'_>, cubin: &Cubin) -> BTreeMap<usize, usize> {
+fn section_indices(elf: &ElfReader<'_>, cubin: &Cubin) -> BTreeMap<usize, usize> {
     let by_range: BTreeMap<_, _> = cubin
         .sections
         .iter()
@@ -157,7 +157,7 @@ fn section_indices(elf: &Elf<'_>, cubin: &Cubin) -> BTreeMap<usize, usize> {
 }
 
 /// Sorts rows by offset. Of those at one offset the last holds.
-fn keep_last(starts: &mut Starts) {
+fn keep_last(starts: &mut RowStarts) {
     starts.sort_by_key(|(offset, _)| *offset);
     starts.dedup_by(|later, stored| {
         let same = later.0 == stored.0;

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crate::instruction::{Class, Instruction};
-use crate::word::Word;
+use crate::instruction::{ExecutionUnit, SassInstruction};
+use crate::word::InstructionWord;
 
 /// The operand of an instruction that is no register.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,14 +26,19 @@ pub enum Literal {
 impl Literal {
     /// The literal of an instruction. Its place is the same in all classes of arithmetic: the form (bits 9 to 11)
     /// decides which of the last two sources it is.
-    pub(crate) fn of(instruction: &Instruction) -> Option<Self> {
+    pub(crate) fn of(instruction: &SassInstruction) -> Option<Self> {
         let word = instruction.word;
         match instruction.class {
             // LDCU's field begins a bit lower.
-            Class::Constant => {
+            ExecutionUnit::Constant => {
                 Some(constant(word, if instruction.mnemonic == Some("LDCU") { 37 } else { 38 }))
             }
-            Class::Alu | Class::Fma | Class::Half | Class::Double | Class::Special | Class::Uniform
+            ExecutionUnit::Alu
+            | ExecutionUnit::Fma
+            | ExecutionUnit::Half
+            | ExecutionUnit::Double
+            | ExecutionUnit::Special
+            | ExecutionUnit::Uniform
                 if !has_none(instruction.mnemonic?) =>
             {
                 match (word.bits(9, 3), instruction.mnemonic?) {
@@ -58,7 +63,7 @@ fn has_none(mnemonic: &str) -> bool {
     )
 }
 
-fn immediate(word: Word, mnemonic: &str) -> Literal {
+fn immediate(word: InstructionWord, mnemonic: &str) -> Literal {
     let bits = u32::try_from(word.bits(32, 32)).unwrap_or_default();
     match mnemonic {
         "FADD" | "FMUL" | "FFMA" | "FSETP" | "FSET" | "FSEL" | "FMNMX" | "MUFU" => {
@@ -70,7 +75,7 @@ fn immediate(word: Word, mnemonic: &str) -> Literal {
 }
 
 /// The bank is behind the address, which is read from the bit on at which it counts bytes.
-fn constant(word: Word, start: u32) -> Literal {
+fn constant(word: InstructionWord, start: u32) -> Literal {
     let offset = u16::try_from(word.bits(start, 16)).unwrap_or_default();
     Literal::Constant { bank: word.byte(54) & 0x1f, offset }
 }

@@ -6,8 +6,8 @@
 
 use std::fmt::{self, Write as _};
 
-use crate::instruction::Instruction;
-use crate::word::Word;
+use crate::instruction::SassInstruction;
+use crate::word::InstructionWord;
 
 mod arithmetic;
 mod control;
@@ -48,7 +48,7 @@ impl Modifiers {
 }
 
 /// The modifiers of an instruction, each behind a point.
-pub(crate) fn of(instruction: &Instruction) -> String {
+pub(crate) fn of(instruction: &SassInstruction) -> String {
     let Some(name) = instruction.mnemonic else { return String::new() };
     let mut modifiers = Modifiers::default();
     let (word, sm) = (instruction.word, instruction.sm);
@@ -62,7 +62,7 @@ pub(crate) fn of(instruction: &Instruction) -> String {
 }
 
 /// The form of the source operands: which of them is a register, an immediate, a constant.
-fn form(word: Word) -> u64 {
+fn form(word: InstructionWord) -> u64 {
     word.bits(9, 3)
 }
 

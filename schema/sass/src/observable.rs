@@ -1,12 +1,12 @@
 //! Memory instructions, and those of them that NVIDIA's sanitizer API lets a tool observe.
 
 use crate::decode;
-use crate::instruction::{Class, Instruction, Space};
-use crate::word::{Sm, Word};
+use crate::instruction::{ExecutionUnit, MemorySpace, SassInstruction};
+use crate::word::{InstructionWord, Sm};
 
 /// The memory access of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Access {
+enum ObservableAccess {
     /// Device memory, where a patch point fires. Asynchronous copies to shared memory too.
     Global,
     /// Shared memory of the block, where a patch point fires.
@@ -77,38 +77,40 @@ pub fn count_memory(code: &[u8], sm: Sm) -> MemoryInstructions {
     if !sm.is_known() {
         return counts;
     }
-    let words = code.as_chunks().0.iter().map(|bytes| Word::from_bytes(*bytes));
+    let words = code.as_chunks().0.iter().map(|bytes| InstructionWord::from_bytes(*bytes));
     for access in words.filter_map(|word| access(&decode(word, sm))) {
         counts.all += 1;
         match access {
-            Access::Global => counts.global += 1,
-            Access::Shared => counts.shared += 1,
-            Access::Local => counts.local += 1,
-            Access::Matrix => counts.matrix += 1,
-            Access::TensorMap => counts.tensor_map += 1,
-            Access::Texture => counts.texture += 1,
-            Access::RemoteShared => counts.remote_shared += 1,
-            Access::Other => counts.other_uncovered += 1,
+            ObservableAccess::Global => counts.global += 1,
+            ObservableAccess::Shared => counts.shared += 1,
+            ObservableAccess::Local => counts.local += 1,
+            ObservableAccess::Matrix => counts.matrix += 1,
+            ObservableAccess::TensorMap => counts.tensor_map += 1,
+            ObservableAccess::Texture => counts.texture += 1,
+            ObservableAccess::RemoteShared => counts.remote_shared += 1,
+            ObservableAccess::Other => counts.other_uncovered += 1,
         }
     }
     counts
 }
 
 /// Constants, tensor memory, and the mbarriers of waits are not counted here.
-fn access(instruction: &Instruction) -> Option<Access> {
+fn access(instruction: &SassInstruction) -> Option<ObservableAccess> {
     let space = instruction.memory?.space;
     match (instruction.class, instruction.mnemonic?) {
-        (Class::Sync, _) | (_, "UTMACCTL") => None,
-        _ if matches!(space, Space::Constant | Space::TensorMemory) => None,
-        (_, "LDGSTS") => Some(Access::Global),
-        (Class::Async, "UTMALDG" | "UTMASTG" | "UTMAREDG" | "UTMAPF") => Some(Access::TensorMap),
-        (Class::Texture, _) => Some(Access::Texture),
-        (Class::Async, _) if space == Space::Shared => Some(Access::RemoteShared),
-        (Class::Async, _) | (_, "LDGMC") => Some(Access::Other),
-        (_, "LDSM" | "STSM") => Some(Access::Matrix),
-        _ if space == Space::Shared => Some(Access::Shared),
-        _ if space == Space::Local => Some(Access::Local),
-        _ => Some(Access::Global),
+        (ExecutionUnit::Sync, _) | (_, "UTMACCTL") => None,
+        _ if matches!(space, MemorySpace::Constant | MemorySpace::TensorMemory) => None,
+        (_, "LDGSTS") => Some(ObservableAccess::Global),
+        (ExecutionUnit::Async, "UTMALDG" | "UTMASTG" | "UTMAREDG" | "UTMAPF") => {
+            Some(ObservableAccess::TensorMap)
+        }
+        (ExecutionUnit::Texture, _) => Some(ObservableAccess::Texture),
+        (ExecutionUnit::Async, _) if space == MemorySpace::Shared => Some(ObservableAccess::RemoteShared),
+        (ExecutionUnit::Async, _) | (_, "LDGMC") => Some(ObservableAccess::Other),
+        (_, "LDSM" | "STSM") => Some(ObservableAccess::Matrix),
+        _ if space == MemorySpace::Shared => Some(ObservableAccess::Shared),
+        _ if space == MemorySpace::Local => Some(ObservableAccess::Local),
+        _ => Some(ObservableAccess::Global),
     }
 }
 

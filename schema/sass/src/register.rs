@@ -4,7 +4,7 @@ use std::fmt;
 
 /// The kind of a register. Zero and true registers (RZ, URZ, PT, UPT) are none: nothing depends on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum File {
+pub enum RegisterFile {
     /// R0 to R254: a value a lane.
     General,
     /// UR0 to UR62, up to UR254 since sm_100: a value a warp.
@@ -21,7 +21,7 @@ pub enum File {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Register {
     /// The kind.
-    pub file: File,
+    pub file: RegisterFile,
     /// Its number.
     pub index: u8,
 }
@@ -29,11 +29,11 @@ pub struct Register {
 impl fmt::Display for Register {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let letters = match self.file {
-            File::General => "R",
-            File::Uniform => "UR",
-            File::Predicate => "P",
-            File::UniformPredicate => "UP",
-            File::Convergence => "B",
+            RegisterFile::General => "R",
+            RegisterFile::Uniform => "UR",
+            RegisterFile::Predicate => "P",
+            RegisterFile::UniformPredicate => "UP",
+            RegisterFile::Convergence => "B",
         };
         write!(f, "{letters}{}", self.index)
     }
@@ -58,11 +58,11 @@ impl Registers {
     pub const fn insert(&mut self, register: Register) {
         let index = register.index;
         match register.file {
-            File::General => self.general[(index >> 6) as usize] |= 1 << (index & 63),
-            File::Uniform => self.uniform[(index >> 6) as usize] |= 1 << (index & 63),
-            File::Predicate => self.predicates |= 1 << (index & 7),
-            File::UniformPredicate => self.uniform_predicates |= 1 << (index & 7),
-            File::Convergence => self.convergence |= 1 << (index & 15),
+            RegisterFile::General => self.general[(index >> 6) as usize] |= 1 << (index & 63),
+            RegisterFile::Uniform => self.uniform[(index >> 6) as usize] |= 1 << (index & 63),
+            RegisterFile::Predicate => self.predicates |= 1 << (index & 7),
+            RegisterFile::UniformPredicate => self.uniform_predicates |= 1 << (index & 7),
+            RegisterFile::Convergence => self.convergence |= 1 << (index & 15),
         }
     }
 
@@ -81,11 +81,11 @@ impl Registers {
     pub const fn contains(&self, register: Register) -> bool {
         let index = register.index;
         match register.file {
-            File::General => self.general[(index >> 6) as usize] >> (index & 63) & 1 == 1,
-            File::Uniform => self.uniform[(index >> 6) as usize] >> (index & 63) & 1 == 1,
-            File::Predicate => self.predicates >> (index & 7) & 1 == 1,
-            File::UniformPredicate => self.uniform_predicates >> (index & 7) & 1 == 1,
-            File::Convergence => self.convergence >> (index & 15) & 1 == 1,
+            RegisterFile::General => self.general[(index >> 6) as usize] >> (index & 63) & 1 == 1,
+            RegisterFile::Uniform => self.uniform[(index >> 6) as usize] >> (index & 63) & 1 == 1,
+            RegisterFile::Predicate => self.predicates >> (index & 7) & 1 == 1,
+            RegisterFile::UniformPredicate => self.uniform_predicates >> (index & 7) & 1 == 1,
+            RegisterFile::Convergence => self.convergence >> (index & 15) & 1 == 1,
         }
     }
 
@@ -121,11 +121,11 @@ impl Registers {
     pub fn iter(&self) -> impl Iterator<Item = Register> + '_ {
         let one = |bits: u64| [bits, 0, 0, 0];
         let files = [
-            (File::General, self.general),
-            (File::Uniform, self.uniform),
-            (File::Predicate, one(self.predicates.into())),
-            (File::UniformPredicate, one(self.uniform_predicates.into())),
-            (File::Convergence, one(self.convergence.into())),
+            (RegisterFile::General, self.general),
+            (RegisterFile::Uniform, self.uniform),
+            (RegisterFile::Predicate, one(self.predicates.into())),
+            (RegisterFile::UniformPredicate, one(self.uniform_predicates.into())),
+            (RegisterFile::Convergence, one(self.convergence.into())),
         ];
         files.into_iter().flat_map(|(file, words)| {
             [0_u8, 64, 128, 192].into_iter().zip(words).flat_map(move |(first, word)| {
@@ -197,13 +197,13 @@ mod tests {
     #[test]
     fn a_set_shows_its_runs() {
         let mut set = Registers::NONE;
-        set.insert_run(Register { file: File::General, index: 2 }, 2);
-        set.insert(Register { file: File::General, index: 130 });
-        set.insert(Register { file: File::Predicate, index: 0 });
-        set.insert_run(Register { file: File::Uniform, index: 254 }, 4);
+        set.insert_run(Register { file: RegisterFile::General, index: 2 }, 2);
+        set.insert(Register { file: RegisterFile::General, index: 130 });
+        set.insert(Register { file: RegisterFile::Predicate, index: 0 });
+        set.insert_run(Register { file: RegisterFile::Uniform, index: 254 }, 4);
         assert_eq!(set.to_string(), "R2-R3 R130 UR254 P0");
         assert_eq!(set.iter().collect::<Registers>(), set);
-        let one = Registers::from_iter([Register { file: File::General, index: 3 }]);
+        let one = Registers::from_iter([Register { file: RegisterFile::General, index: 3 }]);
         assert!(set.intersects(&one));
         assert_eq!(set.without(&one).to_string(), "R2 R130 UR254 P0");
         assert_eq!(set.and(&one).or(&one), one);

@@ -5,9 +5,9 @@ pub const INSTRUCTION_BYTES: u32 = 16;
 
 /// An instruction's bits: bit 0 is the lowest of the first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Word(pub u128);
+pub struct InstructionWord(pub u128);
 
-impl Word {
+impl InstructionWord {
     /// The instruction that sixteen bytes hold.
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(u128::from_le_bytes(bytes))

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use proptest::prelude::*;
-use stallmap_sass::cubin::{Callees, Cubin, CubinError, Parameter, Section};
+use stallmap_sass::cubin::{CodeSection, Cubin, CubinError, CubinParameter, KernelCallees};
 use stallmap_sass::line::LineTable;
 use stallmap_sass::word::Sm;
 
@@ -15,12 +15,12 @@ fn bytes(name: &str) -> Vec<u8> {
     fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/cubins").join(name)).unwrap()
 }
 
-fn section<'a>(cubin: &'a Cubin, name: &str) -> &'a Section {
+fn section<'a>(cubin: &'a Cubin, name: &str) -> &'a CodeSection {
     cubin.sections.iter().find(|section| section.name == name).unwrap()
 }
 
 /// (name, offset, bytes, bytes of the symbol, whether it is a kernel) of a section's functions.
-fn functions(section: &Section) -> Vec<(&str, u32, u32, u32, bool)> {
+fn functions(section: &CodeSection) -> Vec<(&str, u32, u32, u32, bool)> {
     let functions = section.functions.iter();
     functions.map(|f| (f.name.as_str(), f.offset, f.bytes, f.symbol_bytes, f.is_kernel)).collect()
 }
@@ -62,7 +62,7 @@ fn both_flavours_say_what_the_driver_is_told() {
         let cubin = Cubin::read(&bytes(name)).unwrap();
         assert_eq!((cubin.sm, cubin.sections.len()), (Sm(sm), 3));
         let nested = section(&cubin, ".text._ZN6shapes6nestedEPfPKfi");
-        let parameter = |ordinal, offset, bytes| Parameter { ordinal, offset, bytes };
+        let parameter = |ordinal, offset, bytes| CubinParameter { ordinal, offset, bytes };
         assert_eq!(
             nested.parameters,
             [parameter(0, 0, 8), parameter(1, 8, 8), parameter(2, 16, 4)],
@@ -110,7 +110,7 @@ fn relocations_with_and_without_addends_name_what_is_called() {
 #[test]
 fn a_kernel_executes_what_its_section_holds_and_what_its_code_names() {
     let cubin = Cubin::read(&bytes("nested.sm_90.abi8.cubin")).unwrap();
-    let callees = Callees::new(&cubin).unwrap();
+    let callees = KernelCallees::new(&cubin).unwrap();
     let nested = callees.of("_ZN6shapes6nestedEPfPKfi").unwrap();
     let inner = "$_ZN6shapes6nestedEPfPKfi$_Z6calledPKfi";
     assert!(nested.contains("_ZN6shapes6nestedEPfPKfi") && nested.contains(inner), "{nested:?}");
@@ -119,7 +119,7 @@ fn a_kernel_executes_what_its_section_holds_and_what_its_code_names() {
     assert_eq!(callees.of("no such kernel"), None);
     for name in ["calls.sm_80.abi7.cubin", "calls.sm_90.abi8.cubin"] {
         let cubin = Cubin::read(&bytes(name)).unwrap();
-        let called = Callees::new(&cubin).unwrap().of("_Z5callsPfPKfi").unwrap();
+        let called = KernelCallees::new(&cubin).unwrap().of("_Z5callsPfPKfi").unwrap();
         assert!(called.iter().any(|function| function.starts_with("_Z4herePKfi")), "{called:?}");
         // Its address stands in a variable.
         assert!(cubin.pointed.contains("_Z9elsewherePKfi"), "{:?}", cubin.pointed);
@@ -129,7 +129,7 @@ fn a_kernel_executes_what_its_section_holds_and_what_its_code_names() {
 #[test]
 fn callees_of_a_linked_cubin_are_found_across_sections_and_by_pointers() {
     let cubin = Cubin::read(&bytes("linked.sm_90.abi8.cubin")).unwrap();
-    let callees = Callees::new(&cubin).unwrap();
+    let callees = KernelCallees::new(&cubin).unwrap();
     let of = |kernel| Vec::from_iter(callees.of(kernel).unwrap());
     let pointed = ["_Z5firstPKfi", "_Z6secondPKfi"];
     let root = "__cuda_sm20_sqrt_rn_f32_slowpath";
@@ -143,7 +143,7 @@ fn callees_of_a_linked_cubin_are_found_across_sections_and_by_pointers() {
 fn a_damaged_cubin_does_not_say_what_is_executed() {
     let mut cubin = Cubin::read(&bytes("nested.sm_90.abi8.cubin")).unwrap();
     cubin.damage.push("a relocation lies outside its section".to_owned());
-    assert!(Callees::new(&cubin).is_none());
+    assert!(KernelCallees::new(&cubin).is_none());
 }
 
 #[test]

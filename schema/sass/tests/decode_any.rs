@@ -4,9 +4,9 @@ use proptest::prelude::*;
 
 use stallmap_sass::control::BARRIERS;
 use stallmap_sass::decode;
-use stallmap_sass::instruction::{BarrierWait, Class, Flow, Instruction};
-use stallmap_sass::register::{File, Register};
-use stallmap_sass::word::{Sm, Word};
+use stallmap_sass::instruction::{BarrierWait, ExecutionUnit, SassInstruction, WarpFlow};
+use stallmap_sass::register::{Register, RegisterFile};
+use stallmap_sass::word::{InstructionWord, Sm};
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
@@ -24,13 +24,13 @@ proptest! {
 }
 
 fn check(bits: u128, sm: u32) -> Result<(), TestCaseError> {
-    let instruction = decode(Word(bits), Sm(sm));
+    let instruction = decode(InstructionWord(bits), Sm(sm));
     for register in instruction.reads.or(&instruction.writes).iter() {
         prop_assert!(exists(register, sm), "{register} of sm_{sm} in {instruction}");
     }
     if instruction.mnemonic.is_none() {
-        prop_assert_eq!(instruction.class, Class::Unknown);
-        prop_assert_eq!(instruction.flow, Flow::Next);
+        prop_assert_eq!(instruction.class, ExecutionUnit::Unknown);
+        prop_assert_eq!(instruction.flow, WarpFlow::Next);
         prop_assert!(instruction.writes.is_empty());
         prop_assert!(instruction.memory.is_none());
     }
@@ -43,15 +43,15 @@ fn check(bits: u128, sm: u32) -> Result<(), TestCaseError> {
 
 fn exists(register: Register, sm: u32) -> bool {
     match register.file {
-        File::General => register.index < 255,
-        File::Uniform => register.index < if sm < 100 { 63 } else { 255 },
-        File::Predicate | File::UniformPredicate => register.index < 7,
-        File::Convergence => register.index < 16,
+        RegisterFile::General => register.index < 255,
+        RegisterFile::Uniform => register.index < if sm < 100 { 63 } else { 255 },
+        RegisterFile::Predicate | RegisterFile::UniformPredicate => register.index < 7,
+        RegisterFile::Convergence => register.index < 16,
     }
 }
 
-fn sm_90(high: u64, low: u64) -> Instruction {
-    decode(Word(u128::from(high) << 64 | u128::from(low)), Sm(90))
+fn sm_90(high: u64, low: u64) -> SassInstruction {
+    decode(InstructionWord(u128::from(high) << 64 | u128::from(low)), Sm(90))
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn an_unknown_operation_keeps_its_guard_and_its_control_word() {
 fn convergence_registers_are_read_and_written() {
     // BSSY B2, .+0x50 and BSYNC B2
     let bssy = sm_90(0x000f_e200_0380_0000, 0x0000_0050_0002_7945);
-    assert_eq!((bssy.writes.to_string(), bssy.flow), ("B2".to_owned(), Flow::Next));
+    assert_eq!((bssy.writes.to_string(), bssy.flow), ("B2".to_owned(), WarpFlow::Next));
     assert_eq!(sm_90(0x000f_e200_0380_0000, 0x0000_0000_0002_7941).reads.to_string(), "B2");
 }
 
@@ -100,8 +100,9 @@ fn accesses_have_their_addresses() {
     let memory = load.memory.expect("a load");
     assert_eq!((memory.bytes, memory.offset), (16, -16));
     // LDCU.64 UR8, c[0x0][0x358] and ATOMG.E.ADD.F32.FTZ.RN.STRONG.GPU PT, RZ, desc[UR8][R2.64], R19 of sm_100
-    let blackwell =
-        |high: u64, low: u64| decode(Word(u128::from(high) << 64 | u128::from(low)), Sm(100)).memory;
+    let blackwell = |high: u64, low: u64| {
+        decode(InstructionWord(u128::from(high) << 64 | u128::from(low)), Sm(100)).memory
+    };
     let constant = blackwell(0x0800_0a00, 0x0000_6b00_ff08_77ac).expect("a load");
     assert_eq!((constant.bytes, constant.offset), (8, 0x358));
     let atomic = blackwell(0x0c1e_f304, 0x8000_0013_02ff_79a3).expect("an atomic");
@@ -124,6 +125,9 @@ fn accesses_have_their_addresses() {
 fn branches_have_their_targets() {
     // BRA .+-0x10 is a loop of one; @P0 EXIT may go on.
     let forever = sm_90(0x000f_c000_0383_ffff, 0xffff_fffc_00fc_7947);
-    assert_eq!(forever.flow, Flow::Branch { displacement: -16, conditional: false });
-    assert_eq!(sm_90(0x000f_ea00_0380_0000, 0x0000_0000_0000_094d).flow, Flow::Exit { conditional: true });
+    assert_eq!(forever.flow, WarpFlow::Branch { displacement: -16, conditional: false });
+    assert_eq!(
+        sm_90(0x000f_ea00_0380_0000, 0x0000_0000_0000_094d).flow,
+        WarpFlow::Exit { conditional: true }
+    );
 }

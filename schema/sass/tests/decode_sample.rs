@@ -7,10 +7,10 @@ use std::fs;
 use std::path::Path;
 
 use stallmap_sass::decode;
-use stallmap_sass::instruction::Instruction;
+use stallmap_sass::instruction::SassInstruction;
 use stallmap_sass::literal::Literal;
-use stallmap_sass::register::{File, Registers};
-use stallmap_sass::word::{Sm, Word};
+use stallmap_sass::register::{RegisterFile, Registers};
+use stallmap_sass::word::{InstructionWord, Sm};
 
 #[test]
 fn every_instruction_of_the_sample_is_as_nvdisasm_says() {
@@ -55,7 +55,7 @@ fn names_have_the_modifiers_that_nvdisasm_prints() {
 /// The difference of a name with modifiers from the first word of a line's text.
 fn name_difference(line: &str, sm: Sm) -> Option<String> {
     let fields: Vec<&str> = line.split('\t').collect();
-    let word = Word(u128::from_str_radix(fields[0], 16).expect("bits"));
+    let word = InstructionWord(u128::from_str_radix(fields[0], 16).expect("bits"));
     let theirs = fields.last()?.split(' ').find(|word| !word.starts_with('@'))?;
     let ours = decode(word, sm).full_name();
     (ours != theirs).then(|| format!("{ours}, not {theirs}"))
@@ -67,7 +67,7 @@ fn difference(line: &str, sm: Sm) -> Option<String> {
     let [word, name, guard, writes, reads, ..] = fields[..] else {
         return Some("not a line of a sample".to_owned());
     };
-    let word = Word(u128::from_str_radix(word, 16).expect("bits"));
+    let word = InstructionWord(u128::from_str_radix(word, 16).expect("bits"));
     let ours = decode(word, sm);
     let guard_of_ours = ours.guard.map_or_else(|| "-".to_owned(), |guard| guard.to_string());
     if let Some(difference) = literal_difference(&ours, fields.last().copied().unwrap_or_default()) {
@@ -88,14 +88,14 @@ fn difference(line: &str, sm: Sm) -> Option<String> {
 fn one_by_one(set: &Registers) -> String {
     let names: Vec<String> = set
         .iter()
-        .filter(|register| register.file != File::Convergence)
+        .filter(|register| register.file != RegisterFile::Convergence)
         .map(|register| register.to_string())
         .collect();
     if names.is_empty() { "-".to_owned() } else { names.join(" ") }
 }
 
 /// The literal's difference from nvdisasm's text, which must have it among its operands.
-fn literal_difference(ours: &Instruction, text: &str) -> Option<String> {
+fn literal_difference(ours: &SassInstruction, text: &str) -> Option<String> {
     let has_constant = text.contains("c[0x");
     match ours.literal() {
         Some(Literal::Constant { bank, offset }) => {

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use stallmap_sass::cubin::Cubin;
-use stallmap_sass::fatbin::{FatbinError, Fatbins, Kind};
+use stallmap_sass::fatbin::{FatbinEntryKind, FatbinError, Fatbins};
 use stallmap_sass::word::Sm;
 
 const STORED: [&str; 3] = ["tiny.none.fatbin", "tiny.lz4.fatbin", "tiny.zstd.fatbin"];
@@ -17,7 +17,7 @@ fn bytes(name: &str) -> Vec<u8> {
 }
 
 /// (kind, architecture, specific flag, bytes) of every entry.
-fn contents(fatbins: &[u8]) -> Vec<(Kind, Sm, bool, Vec<u8>)> {
+fn contents(fatbins: &[u8]) -> Vec<(FatbinEntryKind, Sm, bool, Vec<u8>)> {
     let entries: Vec<_> = Fatbins::find(fatbins).unwrap().entries().map(Result::unwrap).collect();
     entries.iter().map(|e| (e.kind, e.sm, e.is_specific, e.bytes().unwrap().into_owned())).collect()
 }
@@ -54,7 +54,14 @@ fn host_file(section: &str, content: &[u8]) -> Vec<u8> {
 fn compressed_or_not_the_code_is_the_same() {
     let [plain, lz4, zstd] = STORED.map(|name| contents(&bytes(name)));
     let kinds: Vec<_> = plain.iter().map(|(kind, sm, specific, _)| (*kind, sm.0, *specific)).collect();
-    assert_eq!(kinds, [(Kind::Cubin, 75, false), (Kind::Ptx, 75, false), (Kind::Cubin, 90, true)]);
+    assert_eq!(
+        kinds,
+        [
+            (FatbinEntryKind::Cubin, 75, false),
+            (FatbinEntryKind::Ptx, 75, false),
+            (FatbinEntryKind::Cubin, 90, true)
+        ]
+    );
     assert_eq!(plain, lz4);
     assert_eq!(plain, zstd);
     assert!(bytes("tiny.lz4.fatbin").len() * 2 < bytes("tiny.none.fatbin").len());
@@ -63,7 +70,7 @@ fn compressed_or_not_the_code_is_the_same() {
 #[test]
 fn cubins_in_fatbins_can_be_read_and_ptx_is_text() {
     for (kind, sm, _, bytes) in contents(&bytes("tiny.zstd.fatbin")) {
-        if kind == Kind::Ptx {
+        if kind == FatbinEntryKind::Ptx {
             let text = String::from_utf8(bytes).unwrap();
             assert!(text.contains(".target sm_75") && text.trim_end().ends_with('}'), "{text}");
         } else {

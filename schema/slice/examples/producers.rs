@@ -4,10 +4,10 @@
 use std::time::Instant;
 use std::{env, fs};
 
-use stallmap_sass::cubin::{Cubin, Section};
+use stallmap_sass::cubin::{CodeSection, Cubin};
 use stallmap_sass::decode;
-use stallmap_sass::word::Word;
-use stallmap_slice::analysis::{Analysis, analyze};
+use stallmap_sass::word::InstructionWord;
+use stallmap_slice::analysis::{SectionAnalysis, analyze};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments: Vec<String> = env::args().skip(1).collect();
@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 #[expect(clippy::print_stdout, reason = "an example's output")]
-fn show(section: &Section, analysis: &Analysis) {
+fn show(section: &CodeSection, analysis: &SectionAnalysis) {
     println!("{}", section.name);
     for block in &analysis.blocks {
         println!("block {:#06x}, then {:x?}", block.first, block.successors);
@@ -68,8 +68,9 @@ fn speed(paths: &[String]) -> Result<(), Box<dyn std::error::Error>> {
             }
             let begin = Instant::now();
             let words = code.as_chunks::<16>().0.iter();
-            unknown +=
-                words.filter(|word| decode(Word::from_bytes(**word), cubin.sm).mnemonic.is_none()).count();
+            unknown += words
+                .filter(|word| decode(InstructionWord::from_bytes(**word), cubin.sm).mnemonic.is_none())
+                .count();
             decoding += begin.elapsed().as_secs_f64();
             let begin = Instant::now();
             let analysis = analyze(code, section, cubin.sm)?;

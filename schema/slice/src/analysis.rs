@@ -4,39 +4,39 @@ use std::ops::Range;
 
 use petgraph::graph::NodeIndex;
 
-use crate::copies::Copies;
-use crate::definitions::Definitions;
+use crate::copies::SectionCopies;
+use crate::definitions::RegisterWrites;
 use crate::graph::FlowGraph;
 use crate::slice::producers;
-use crate::work::{TooMuchWork, Work};
-use stallmap_sass::cubin::Section;
+use crate::work::{AnalysisBudget, TooMuchWork};
+use stallmap_sass::cubin::CodeSection;
 use stallmap_sass::decode;
-use stallmap_sass::instruction::Instruction;
-use stallmap_sass::word::{INSTRUCTION_BYTES, Sm, Word};
+use stallmap_sass::instruction::SassInstruction;
+use stallmap_sass::word::{INSTRUCTION_BYTES, InstructionWord, Sm};
 
 /// Result of the analysis of a section of code. Everything is by byte offset in the section.
 #[derive(Clone, Debug, Default)]
-pub struct Analysis {
+pub struct SectionAnalysis {
     /// Its instructions: the one at offset 16 * index.
-    pub instructions: Vec<Instruction>,
+    pub instructions: Vec<SassInstruction>,
     /// Its blocks, by first offset.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<CodeBlock>,
     /// Producers of each wait, by (waiter, wait, producer).
-    pub producers: Vec<Producer>,
+    pub producers: Vec<WaitProducer>,
     /// Tensor-map copies whose tensor map was followed back to a kernel parameter, by offset.
-    pub tensor_maps: Vec<TensorMapUse>,
+    pub tensor_maps: Vec<CopyTensorMap>,
     /// Bulk copies whose address in device memory, and tensor-map copies whose tensor map's content, was followed back to
     /// kernel parameters, by offset.
-    pub pointers: Vec<PointerUse>,
+    pub pointers: Vec<CopyPointer>,
     /// Signals of warps that others wait for, by offset.
-    pub signals: Vec<Signal>,
+    pub signals: Vec<BarrierSignal>,
     /// Steps that the analysis took.
     pub steps: u64,
 }
 
 /// Instructions that are always executed one after the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Block {
+pub struct CodeBlock {
     /// Offset of its first instruction.
     pub first: u32,
     /// Offset of its last instruction.
@@ -47,16 +47,16 @@ pub struct Block {
 
 /// One instruction that another may wait for.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Producer {
+pub struct WaitProducer {
     /// The instruction that is found waiting. A warp that has exited and drains its stores is found at the instruction
     /// behind the exit, even where another function begins there.
     pub waiter: u32,
     /// The class of its wait.
-    pub wait: Wait,
+    pub wait: WaitClass,
     /// The instruction that it waits for.
     pub producer: u32,
     /// The dependency between the two.
-    pub link: Link,
+    pub link: ProducerLink,
     /// The fewest cycles of issue between them, by the stall counts of the instructions on the way. `None` for copies
     /// in groups and for copies of other warps.
     pub distance_cycles: Option<u32>,
@@ -68,12 +68,12 @@ pub struct Producer {
     /// The producer's part of the wait: sums to 1 over a waiter's producers of a wait, by inverse distance.
     pub weight: f64,
     /// Confidence in the producer.
-    pub confidence: Confidence,
+    pub confidence: ProducerConfidence,
 }
 
 /// The class of stall reasons of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Wait {
+pub enum WaitClass {
     /// Stall reason long_scoreboard: results from device and local memory, textures.
     LongScoreboard,
     /// Stall reason short_scoreboard: results from shared memory, special functions and others of their unit.
@@ -82,7 +82,7 @@ pub enum Wait {
     Stores,
 }
 
-impl Wait {
+impl WaitClass {
     /// Its name in tables.
     pub const fn name(self) -> &'static str {
         match self {
@@ -95,7 +95,7 @@ impl Wait {
 
 /// The dependency of a waiting instruction on its producer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Link {
+pub enum ProducerLink {
     /// It reads a register that the producer writes.
     Reads,
     /// It writes a register that the producer writes.
@@ -114,7 +114,7 @@ pub enum Link {
     Store,
 }
 
-impl Link {
+impl ProducerLink {
     /// Its name in tables.
     pub const fn name(self) -> &'static str {
         match self {
@@ -132,7 +132,7 @@ impl Link {
 
 /// Confidence in a producer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Confidence {
+pub enum ProducerConfidence {
     /// The only instruction that the scoreboard allows.
     Exact,
     /// Chosen by registers among those that set the barrier.
@@ -145,7 +145,7 @@ pub enum Confidence {
     Low,
 }
 
-impl Confidence {
+impl ProducerConfidence {
     /// Its name in tables.
     pub const fn name(self) -> &'static str {
         match self {
@@ -160,7 +160,7 @@ impl Confidence {
 
 /// A tensor-map copy and the kernel parameter that its tensor map is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TensorMapUse {
+pub struct CopyTensorMap {
     /// The copy's offset.
     pub offset: u32,
     /// The tensor map's offset among the kernel's parameters, bytes.
@@ -170,7 +170,7 @@ pub struct TensorMapUse {
 /// A copy and a pointer among the kernel's parameters: a bulk copy's address may be computed from it, or the kernel
 /// stores it into a tensor-map copy's tensor map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct PointerUse {
+pub struct CopyPointer {
     /// The copy's offset.
     pub offset: u32,
     /// The pointer's offset among the kernel's parameters, bytes. It may be another word of eight bytes that is added.
@@ -179,7 +179,7 @@ pub struct PointerUse {
 
 /// An instruction by which a warp arrives at an mbarrier that others wait for, and the work before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Signal {
+pub struct BarrierSignal {
     /// Its offset.
     pub offset: u32,
     /// Offsets of the instructions since the signal before it, in order. Outside loops, since the start.
@@ -187,15 +187,15 @@ pub struct Signal {
 }
 
 /// Analyzes a section's code. Bytes behind the last complete instruction are left out. An error if the answers are more
-/// than code of its length has: see [`Work`].
-pub fn analyze(code: &[u8], section: &Section, sm: Sm) -> Result<Analysis, TooMuchWork> {
+/// than code of its length has: see [`AnalysisBudget`].
+pub fn analyze(code: &[u8], section: &CodeSection, sm: Sm) -> Result<SectionAnalysis, TooMuchWork> {
     let words = code.as_chunks::<16>().0.iter();
-    let instructions: Vec<_> = words.map(|bytes| decode(Word::from_bytes(*bytes), sm)).collect();
-    let work = Work::of(instructions.len());
+    let instructions: Vec<_> = words.map(|bytes| decode(InstructionWord::from_bytes(*bytes), sm)).collect();
+    let work = AnalysisBudget::of(instructions.len());
     let flow = FlowGraph::new(&instructions, section, &work)?;
-    let definitions = Definitions::new(&instructions);
-    let copies = Copies::new(&instructions, &flow, &definitions, sm, &work)?;
-    Ok(Analysis {
+    let definitions = RegisterWrites::new(&instructions);
+    let copies = SectionCopies::new(&instructions, &flow, &definitions, sm, &work)?;
+    Ok(SectionAnalysis {
         producers: producers(&instructions, &flow, &definitions, &copies, &work)?,
         blocks: blocks(&flow),
         tensor_maps: copies.tensor_maps(section),
@@ -206,12 +206,12 @@ pub fn analyze(code: &[u8], section: &Section, sm: Sm) -> Result<Analysis, TooMu
     })
 }
 
-fn blocks(flow: &FlowGraph) -> Vec<Block> {
+fn blocks(flow: &FlowGraph) -> Vec<CodeBlock> {
     let block = |(node, range): (NodeIndex, &Range<usize>)| {
         let following = flow.graph.neighbors(node).map(|next| offset(flow.graph[next].start));
         let mut successors: Vec<u32> = following.collect();
         successors.sort_unstable();
-        Block { first: offset(range.start), last: offset(range.end.saturating_sub(1)), successors }
+        CodeBlock { first: offset(range.start), last: offset(range.end.saturating_sub(1)), successors }
     };
     flow.blocks().map(block).collect()
 }

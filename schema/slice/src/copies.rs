@@ -6,18 +6,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::analysis::{PointerUse, Signal, TensorMapUse, offset};
-use crate::definitions::Definitions;
+use crate::analysis::{BarrierSignal, CopyPointer, CopyTensorMap, offset};
+use crate::definitions::RegisterWrites;
 use crate::descriptors;
 use crate::graph::FlowGraph;
 use crate::loops::InnermostLoops;
 use crate::mbarrier::{Mbarrier, MbarrierEvidence, common, evidence};
-use crate::signals::{Signals, signals};
-use crate::value::{Base, Question, Value};
-use crate::work::{TooMuchWork, Work};
-use stallmap_sass::cubin::Section;
-use stallmap_sass::instruction::{Class, Instruction, Space};
-use stallmap_sass::register::{File, Register};
+use crate::signals::{ArrivalWork, signals};
+use crate::value::{BasedConstant, ConstantBase, ValueQuery};
+use crate::work::{AnalysisBudget, TooMuchWork};
+use stallmap_sass::cubin::CodeSection;
+use stallmap_sass::instruction::{ExecutionUnit, MemorySpace, SassInstruction};
+use stallmap_sass::register::{Register, RegisterFile};
 use stallmap_sass::word::Sm;
 
 /// Bytes of a pointer, on which it lies too.
@@ -27,29 +27,29 @@ const TENSOR_MAP_ALIGNMENT: i64 = 64;
 
 /// The copies of a section.
 #[derive(Debug, Default)]
-pub(crate) struct Copies {
+pub(crate) struct SectionCopies {
     /// By instruction that tests an mbarrier: copies that signal it, or the instructions by which warps arrive.
     arriving: BTreeMap<usize, Vec<usize>>,
     /// By copy: all of its innermost loop. One warp asks for them, and they are carried out in order.
     loops: BTreeMap<usize, Vec<usize>>,
     /// By tensor-map copy: where its tensor map may lie.
-    tensor_maps: BTreeMap<usize, BTreeSet<Value>>,
+    tensor_maps: BTreeMap<usize, BTreeSet<BasedConstant>>,
     /// By bulk copy: words of constant bank 0 in the sum that is its address in device memory. By tensor-map copy: the
     /// words that the kernel stores into its tensor map.
     pointers: BTreeMap<usize, BTreeSet<u32>>,
     /// By instruction that arrives at an awaited mbarrier: the work before it.
-    signals: Signals,
+    signals: ArrivalWork,
 }
 
-impl Copies {
+impl SectionCopies {
     pub(crate) fn new(
-        instructions: &[Instruction],
+        instructions: &[SassInstruction],
         flow: &FlowGraph,
-        definitions: &Definitions,
+        definitions: &RegisterWrites,
         sm: Sm,
-        work: &Work,
+        work: &AnalysisBudget,
     ) -> Result<Self, TooMuchWork> {
-        let mut question = Question::new(instructions, flow, definitions, sm, work);
+        let mut question = ValueQuery::new(instructions, flow, definitions, sm, work);
         let (mut tensor_maps, mut pointers) = (BTreeMap::new(), BTreeMap::new());
         for (index, instruction) in instructions.iter().enumerate() {
             if let Some(tensor_map) = tensor_map(instruction) {
@@ -96,7 +96,7 @@ impl Copies {
     pub(crate) fn in_order_with(
         &self,
         arriving: &[usize],
-        work: &Work,
+        work: &AnalysisBudget,
     ) -> Result<BTreeSet<usize>, TooMuchWork> {
         let mut found = BTreeSet::new();
         for around in arriving.iter().filter_map(|copy| self.loops.get(copy)) {
@@ -110,8 +110,8 @@ impl Copies {
     }
 
     /// The work before each signal of a warp that others wait for.
-    pub(crate) fn signals(&self) -> Vec<Signal> {
-        let signal = |(signal, before): (&usize, &Vec<usize>)| Signal {
+    pub(crate) fn signals(&self) -> Vec<BarrierSignal> {
+        let signal = |(signal, before): (&usize, &Vec<usize>)| BarrierSignal {
             offset: offset(*signal),
             work: before.iter().map(|index| offset(*index)).collect(),
         };
@@ -120,27 +120,27 @@ impl Copies {
 
     /// The memory that a copy reads, as the code shows: copies of one source are alternatives, those of several
     /// are awaited together.
-    pub(crate) fn source(&self, copy: usize) -> Source<'_> {
+    pub(crate) fn source(&self, copy: usize) -> CopyOrigin<'_> {
         match (self.tensor_maps.get(&copy), self.pointers.get(&copy)) {
-            (Some(maps), _) => Source::TensorMap(maps),
-            (None, Some(words)) => Source::Pointer(words),
-            (None, None) => Source::Unknown,
+            (Some(maps), _) => CopyOrigin::TensorMap(maps),
+            (None, Some(words)) => CopyOrigin::Pointer(words),
+            (None, None) => CopyOrigin::Unknown,
         }
     }
 
     /// Copies whose tensor map is a parameter of the kernel, and which.
-    pub(crate) fn tensor_maps(&self, section: &Section) -> Vec<TensorMapUse> {
-        let parameter = |(index, values): (&usize, &BTreeSet<Value>)| {
+    pub(crate) fn tensor_maps(&self, section: &CodeSection) -> Vec<CopyTensorMap> {
+        let parameter = |(index, values): (&usize, &BTreeSet<BasedConstant>)| {
             let mut values = values.iter();
             let (value, None) = (values.next()?, values.next()) else { return None };
             let parameter_offset = parameter_offset(*value, section)?;
-            Some(TensorMapUse { offset: offset(*index), parameter_offset })
+            Some(CopyTensorMap { offset: offset(*index), parameter_offset })
         };
         self.tensor_maps.iter().filter_map(parameter).collect()
     }
 
     /// Bulk copies with the words among the kernel's parameters that may be their pointers.
-    pub(crate) fn pointers(&self, section: &Section) -> Vec<PointerUse> {
+    pub(crate) fn pointers(&self, section: &CodeSection) -> Vec<CopyPointer> {
         let Some(parameters) = section.parameters_offset else { return Vec::new() };
         let pointer = |word: &u32| {
             let candidate = word.checked_sub(parameters)?;
@@ -152,7 +152,7 @@ impl Copies {
             has_pointer.then_some(candidate)
         };
         let uses = self.pointers.iter().flat_map(|(index, words)| {
-            let used = |parameter_offset| PointerUse { offset: offset(*index), parameter_offset };
+            let used = |parameter_offset| CopyPointer { offset: offset(*index), parameter_offset };
             words.iter().filter_map(pointer).map(used)
         });
         uses.collect()
@@ -161,32 +161,35 @@ impl Copies {
 
 /// The memory that a copy reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Source<'c> {
+pub(crate) enum CopyOrigin<'c> {
     /// Nothing is known of it, as of the arrival of a warp.
     Unknown,
     /// The places of its tensor map.
-    TensorMap(&'c BTreeSet<Value>),
+    TensorMap(&'c BTreeSet<BasedConstant>),
     /// The pointers of its address.
     Pointer(&'c BTreeSet<u32>),
 }
 
 /// Instructions that signal an mbarrier, with the places where it may lie.
-type Arriving = Vec<(usize, BTreeSet<Mbarrier>)>;
+type ArrivingInstructions = Vec<(usize, BTreeSet<Mbarrier>)>;
 
 /// Instructions by which warps arrive at mbarriers.
-fn by_warps(instructions: &[Instruction], question: &mut Question<'_>) -> Result<Arriving, TooMuchWork> {
+fn by_warps(
+    instructions: &[SassInstruction],
+    question: &mut ValueQuery<'_>,
+) -> Result<ArrivingInstructions, TooMuchWork> {
     let arrive = instructions.iter().enumerate().filter(|(_, one)| one.arrives_at_mbarrier());
     arrive.map(|(index, one)| Ok((index, mbarriers(question, index, one)?))).collect()
 }
 
 /// Copies that signal mbarriers.
 fn by_copies(
-    instructions: &[Instruction],
+    instructions: &[SassInstruction],
     flow: &FlowGraph,
-    warps: &Arriving,
-    question: &mut Question<'_>,
-    work: &Work,
-) -> Result<Arriving, TooMuchWork> {
+    warps: &ArrivingInstructions,
+    question: &mut ValueQuery<'_>,
+    work: &AnalysisBudget,
+) -> Result<ArrivingInstructions, TooMuchWork> {
     let expecting = || warps.iter().filter(|(index, _)| instructions[*index].expects_bytes());
     let all: BTreeSet<Mbarrier> = expecting().flat_map(|(_, mbarriers)| mbarriers).copied().collect();
     let mut by_block: BTreeMap<_, BTreeSet<Mbarrier>> = BTreeMap::new();
@@ -194,7 +197,7 @@ fn by_copies(
         work.spend(mbarriers.len())?;
         by_block.entry(flow.block_of.get(*index)).or_default().extend(mbarriers);
     }
-    let mut copies = Arriving::new();
+    let mut copies = ArrivingInstructions::new();
     for (index, instruction) in instructions.iter().enumerate() {
         let Some(mbarrier) = instruction.copy_mbarrier() else { continue };
         let places: BTreeSet<Mbarrier> =
@@ -213,8 +216,8 @@ fn by_copies(
 /// By copy: all copies of its innermost loop.
 fn by_loop(
     flow: &FlowGraph,
-    copies: &Arriving,
-    work: &Work,
+    copies: &ArrivingInstructions,
+    work: &AnalysisBudget,
 ) -> Result<BTreeMap<usize, Vec<usize>>, TooMuchWork> {
     if copies.len() < 2 {
         return Ok(BTreeMap::new());
@@ -235,10 +238,10 @@ fn by_loop(
 }
 
 /// Instructions that signal mbarriers, by where these may lie.
-type Arrivals = BTreeMap<BTreeSet<Mbarrier>, Vec<usize>>;
+type BarrierArrivals = BTreeMap<BTreeSet<Mbarrier>, Vec<usize>>;
 
-fn grouped(arriving: Arriving) -> Arrivals {
-    let mut arrivals = Arrivals::new();
+fn grouped(arriving: ArrivingInstructions) -> BarrierArrivals {
+    let mut arrivals = BarrierArrivals::new();
     for (index, mbarriers) in arriving {
         arrivals.entry(mbarriers).or_default().push(index);
     }
@@ -247,9 +250,9 @@ fn grouped(arriving: Arriving) -> Arrivals {
 
 /// The instructions that signal one of some mbarriers, in order, with the best evidence for it.
 fn met(
-    arrivals: &Arrivals,
+    arrivals: &BarrierArrivals,
     mbarriers: &BTreeSet<Mbarrier>,
-    work: &Work,
+    work: &AnalysisBudget,
 ) -> Result<Option<(MbarrierEvidence, Vec<usize>)>, TooMuchWork> {
     let mut met: BTreeMap<MbarrierEvidence, Vec<usize>> = BTreeMap::new();
     for (others, signals) in arrivals {
@@ -266,16 +269,16 @@ fn met(
 }
 
 /// True if an instruction tests an mbarrier's phase: it is the SYNCS with a predicate as its result.
-fn tests_mbarrier(instruction: &Instruction) -> bool {
+fn tests_mbarrier(instruction: &SassInstruction) -> bool {
     instruction.mnemonic == Some("SYNCS")
-        && instruction.writes.iter().any(|register| register.file == File::Predicate)
+        && instruction.writes.iter().any(|register| register.file == RegisterFile::Predicate)
 }
 
 /// Possible places of an instruction's mbarrier, or of other shared memory.
 pub(crate) fn mbarriers(
-    question: &mut Question<'_>,
+    question: &mut ValueQuery<'_>,
     index: usize,
-    instruction: &Instruction,
+    instruction: &SassInstruction,
 ) -> Result<BTreeSet<Mbarrier>, TooMuchWork> {
     let Some(memory) = instruction.memory else { return Ok(BTreeSet::new()) };
     let registers = [memory.address, memory.uniform].into_iter().flatten();
@@ -284,16 +287,16 @@ pub(crate) fn mbarriers(
 }
 
 /// The register that holds the address of a copy's tensor map.
-pub(crate) fn tensor_map(instruction: &Instruction) -> Option<Register> {
-    let is_tensor_map_copy = instruction.class == Class::Async
+pub(crate) fn tensor_map(instruction: &SassInstruction) -> Option<Register> {
+    let is_tensor_map_copy = instruction.class == ExecutionUnit::Async
         && instruction.mnemonic.is_some_and(|name| name.starts_with("UTMA"));
     instruction.memory.filter(|_| is_tensor_map_copy)?.uniform
 }
 
 /// The register that holds a bulk copy's address in device memory.
-fn bulk_address(instruction: &Instruction) -> Option<Register> {
+fn bulk_address(instruction: &SassInstruction) -> Option<Register> {
     let is_bulk = instruction.mnemonic.is_some_and(|name| name.starts_with("UBLK"));
-    instruction.memory.filter(|memory| is_bulk && memory.space == Space::Global)?.uniform
+    instruction.memory.filter(|memory| is_bulk && memory.space == MemorySpace::Global)?.uniform
 }
 
 /// The parameter that a tensor map is.
@@ -301,9 +304,9 @@ fn bulk_address(instruction: &Instruction) -> Option<Register> {
 /// Its address is added to the value that the driver left in constant bank 0, before the parameters: the address of
 /// the bank, or of the parameters in it. Tensor maps lie on 64 bytes in the bank, which separates the two unless the
 /// parameters do too. Otherwise the parameter that has room for a map decides.
-fn parameter_offset(value: Value, section: &Section) -> Option<u32> {
+fn parameter_offset(value: BasedConstant, section: &CodeSection) -> Option<u32> {
     let parameters = i64::from(section.parameters_offset?);
-    let Base::Bank { bank: 0, offset } = value.base else { return None };
+    let ConstantBase::Bank { bank: 0, offset } = value.base else { return None };
     if i64::from(offset) >= parameters {
         return None;
     }

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use stallmap_sass::instruction::Instruction;
+use stallmap_sass::instruction::SassInstruction;
 use stallmap_sass::register::Register;
 
 /// By register: instructions that write it, in order.
 #[derive(Debug, Default)]
-pub(crate) struct Definitions(BTreeMap<Register, Vec<usize>>);
+pub(crate) struct RegisterWrites(BTreeMap<Register, Vec<usize>>);
 
-impl Definitions {
-    pub(crate) fn new(instructions: &[Instruction]) -> Self {
+impl RegisterWrites {
+    pub(crate) fn new(instructions: &[SassInstruction]) -> Self {
         let mut definitions = Self::default();
         for (index, instruction) in instructions.iter().enumerate() {
             for register in instruction.writes.iter() {

@@ -10,10 +10,10 @@ use petgraph::Direction;
 
 use crate::copies::{mbarriers, tensor_map};
 use crate::graph::FlowGraph;
-use crate::value::{Question, Value};
-use crate::work::{TooMuchWork, Work};
-use stallmap_sass::instruction::{Access, Instruction, Space};
-use stallmap_sass::register::{File, Register};
+use crate::value::{BasedConstant, ValueQuery};
+use crate::work::{AnalysisBudget, TooMuchWork};
+use stallmap_sass::instruction::{MemoryEffect, MemorySpace, SassInstruction};
+use stallmap_sass::register::{Register, RegisterFile};
 
 /// Bytes of a pointer.
 const POINTER_BYTES: u32 = 8;
@@ -25,15 +25,15 @@ const CONTROL: &str = "UTMACCTL";
 const PREFETCH: u32 = 82;
 
 /// An address of a tensor map: words of constant bank 0 in its sum, and the numbers that are added to them.
-type Address = (BTreeSet<u32>, BTreeSet<i64>);
+type MapAddress = (BTreeSet<u32>, BTreeSet<i64>);
 
 /// By tensor-map copy whose tensor map is no parameter: words of constant bank 0 that the kernel stores into it.
 pub(crate) fn made(
-    instructions: &[Instruction],
+    instructions: &[SassInstruction],
     flow: &FlowGraph,
-    copies: &BTreeMap<usize, BTreeSet<Value>>,
-    question: &mut Question<'_>,
-    work: &Work,
+    copies: &BTreeMap<usize, BTreeSet<BasedConstant>>,
+    question: &mut ValueQuery<'_>,
+    work: &AnalysisBudget,
 ) -> Result<BTreeMap<usize, BTreeSet<u32>>, TooMuchWork> {
     let mut made = BTreeMap::new();
     let fences = instructions.iter().enumerate().filter(|(_, one)| is_fence(one));
@@ -42,10 +42,11 @@ pub(crate) fn made(
         return Ok(made);
     }
     // By address of a tensor map: what is stored into it.
-    let mut stored: BTreeMap<Address, BTreeSet<u32>> = BTreeMap::new();
+    let mut stored: BTreeMap<MapAddress, BTreeSet<u32>> = BTreeMap::new();
     for fence in &fences {
         if let Some(address) = address(instructions, question, *fence)? {
-            let words = Maker { instructions, flow, question, work, address: &address }.words(*fence)?;
+            let words =
+                DescriptorMaker { instructions, flow, question, work, address: &address }.words(*fence)?;
             stored.entry(address).or_default().extend(words);
         }
     }
@@ -53,7 +54,7 @@ pub(crate) fn made(
         let Some((words, added)) = address(instructions, question, *copy)? else { continue };
         work.spend(stored.len())?;
         // A sum by another path, to which no tensor map was stored, is no place of the copy's.
-        let is_its = |known: &&Address| known.0 == words && !known.1.is_disjoint(&added);
+        let is_its = |known: &&MapAddress| known.0 == words && !known.1.is_disjoint(&added);
         let its: BTreeSet<u32> =
             stored.keys().filter(is_its).flat_map(|known| &stored[known]).copied().collect();
         if !its.is_empty() {
@@ -64,15 +65,15 @@ pub(crate) fn made(
 }
 
 /// True if an instruction makes what was stored into a tensor map known to the unit that copies.
-fn is_fence(instruction: &Instruction) -> bool {
+fn is_fence(instruction: &SassInstruction) -> bool {
     instruction.mnemonic == Some(CONTROL) && !instruction.word.bit(PREFETCH)
 }
 
 fn address(
-    instructions: &[Instruction],
-    question: &mut Question<'_>,
+    instructions: &[SassInstruction],
+    question: &mut ValueQuery<'_>,
     index: usize,
-) -> Result<Option<Address>, TooMuchWork> {
+) -> Result<Option<MapAddress>, TooMuchWork> {
     let Some(register) = tensor_map(&instructions[index]) else { return Ok(None) };
     let words = question.bank_words(index, register)?;
     let added = question.starts(index, register)?.into_iter().map(|value| value.constant).collect();
@@ -80,21 +81,21 @@ fn address(
 }
 
 /// A store of eight bytes: where it lies in shared memory, `None` in the tensor map itself, and what is stored.
-type Stored = (Option<i64>, usize, BTreeSet<u32>);
+type MapStore = (Option<i64>, usize, BTreeSet<u32>);
 
-struct Maker<'m, 'q> {
-    instructions: &'m [Instruction],
+struct DescriptorMaker<'m, 'q> {
+    instructions: &'m [SassInstruction],
     flow: &'m FlowGraph,
-    question: &'m mut Question<'q>,
-    work: &'m Work,
-    address: &'m Address,
+    question: &'m mut ValueQuery<'q>,
+    work: &'m AnalysisBudget,
+    address: &'m MapAddress,
 }
 
-impl Maker<'_, '_> {
+impl DescriptorMaker<'_, '_> {
     /// Words that are stored into the tensor map that a fence makes known.
     fn words(&mut self, fence: usize) -> Result<BTreeSet<u32>, TooMuchWork> {
         let since = self.since_the_fence_before(fence)?;
-        let mut found: Vec<Stored> = Vec::new();
+        let mut found: Vec<MapStore> = Vec::new();
         for index in since {
             found.extend(self.stored(index)?);
         }
@@ -129,28 +130,28 @@ impl Maker<'_, '_> {
         Ok(found)
     }
 
-    fn stored(&mut self, index: usize) -> Result<Option<Stored>, TooMuchWork> {
+    fn stored(&mut self, index: usize) -> Result<Option<MapStore>, TooMuchWork> {
         let instruction = &self.instructions[index];
         let Some(memory) = instruction.memory else { return Ok(None) };
-        if memory.kind != Access::Write || memory.bytes != POINTER_BYTES {
+        if memory.kind != MemoryEffect::Write || memory.bytes != POINTER_BYTES {
             return Ok(None);
         }
         let place = match memory.space {
-            Space::Shared => {
+            MemorySpace::Shared => {
                 let places = mbarriers(self.question, index, instruction)?;
                 let Some(place) = places.into_iter().map(|place| place.start).min() else { return Ok(None) };
                 Some(place)
             }
-            Space::Global | Space::Generic if self.is_the_map(index, instruction)? => None,
+            MemorySpace::Global | MemorySpace::Generic if self.is_the_map(index, instruction)? => None,
             _ => return Ok(None),
         };
-        let data = Register { file: File::General, index: instruction.word.byte(SECOND_SOURCE) };
+        let data = Register { file: RegisterFile::General, index: instruction.word.byte(SECOND_SOURCE) };
         let words = self.question.bank_words(index, data)?;
         Ok((!words.is_empty()).then_some((place, index, words)))
     }
 
     /// True if an instruction stores to the first word of the tensor map.
-    fn is_the_map(&mut self, index: usize, instruction: &Instruction) -> Result<bool, TooMuchWork> {
+    fn is_the_map(&mut self, index: usize, instruction: &SassInstruction) -> Result<bool, TooMuchWork> {
         let Some(memory) = instruction.memory else { return Ok(false) };
         let Some(register) = memory.address else { return Ok(false) };
         let words = self.question.bank_words(index, register)?;

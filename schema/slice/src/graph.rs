@@ -8,14 +8,14 @@ use std::ops::Range;
 
 use petgraph::graph::{DiGraph, EdgeIndex, NodeIndex};
 
-use crate::work::{TooMuchWork, Work};
-use stallmap_sass::cubin::{Function, Section};
-use stallmap_sass::instruction::{Flow, Instruction};
+use crate::work::{AnalysisBudget, TooMuchWork};
+use stallmap_sass::cubin::{CodeSection, CubinFunction};
+use stallmap_sass::instruction::{SassInstruction, WarpFlow};
 use stallmap_sass::word::INSTRUCTION_BYTES;
 
 /// The way in which a warp enters a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Edge {
+pub enum BlockEdge {
     /// The block before it ends without a jump, or with one that was not taken.
     Fall,
     /// By a branch.
@@ -32,15 +32,19 @@ pub enum Edge {
 #[derive(Clone, Debug, Default)]
 pub struct FlowGraph {
     /// Each block's instructions.
-    pub graph: DiGraph<Range<usize>, Edge>,
+    pub graph: DiGraph<Range<usize>, BlockEdge>,
     /// The block of each instruction.
     pub block_of: Vec<NodeIndex>,
 }
 
 impl FlowGraph {
     /// The graph of a section's instructions.
-    pub fn new(instructions: &[Instruction], section: &Section, work: &Work) -> Result<Self, TooMuchWork> {
-        let jumps = Jumps::new(instructions, section, work)?;
+    pub fn new(
+        instructions: &[SassInstruction],
+        section: &CodeSection,
+        work: &AnalysisBudget,
+    ) -> Result<Self, TooMuchWork> {
+        let jumps = JumpTargets::new(instructions, section, work)?;
         let leaders = jumps.leaders();
         let mut flow = Self::default();
         for (position, first) in leaders.iter().enumerate() {
@@ -48,7 +52,7 @@ impl FlowGraph {
             let node = flow.graph.add_node(*first..end);
             flow.block_of.extend((*first..end).map(|_| node));
         }
-        let mut edges = Edges::default();
+        let mut edges = BlockEdges::default();
         for jump in &jumps.found {
             if let (Some(from), Some(to)) = (flow.block_of.get(jump.from), flow.block_of.get(jump.to)) {
                 edges.update(&mut flow.graph, (*from, *to), jump.edge);
@@ -57,7 +61,7 @@ impl FlowGraph {
         for last in flow.block_ends() {
             if jumps.falls_through(last) && last + 1 < instructions.len() {
                 let ends = (flow.block_of[last], flow.block_of[last + 1]);
-                edges.update(&mut flow.graph, ends, Edge::Fall);
+                edges.update(&mut flow.graph, ends, BlockEdge::Fall);
             }
         }
         Ok(flow)
@@ -75,15 +79,15 @@ impl FlowGraph {
 
 /// The edges of a graph by their ends. The graph itself would search all edges of a block for one.
 #[derive(Default)]
-struct Edges(BTreeMap<(NodeIndex, NodeIndex), EdgeIndex>);
+struct BlockEdges(BTreeMap<(NodeIndex, NodeIndex), EdgeIndex>);
 
-impl Edges {
+impl BlockEdges {
     /// Adds an edge, or changes the one between the same blocks.
     fn update(
         &mut self,
-        graph: &mut DiGraph<Range<usize>, Edge>,
+        graph: &mut DiGraph<Range<usize>, BlockEdge>,
         (from, to): (NodeIndex, NodeIndex),
-        edge: Edge,
+        edge: BlockEdge,
     ) {
         let index = *self.0.entry((from, to)).or_insert_with(|| graph.add_edge(from, to, edge));
         if let Some(known) = graph.edge_weight_mut(index) {
@@ -93,30 +97,34 @@ impl Edges {
 }
 
 /// Targets of jumps.
-struct Jumps<'a> {
-    instructions: &'a [Instruction],
-    section: &'a Section,
+struct JumpTargets<'a> {
+    instructions: &'a [SassInstruction],
+    section: &'a CodeSection,
     /// First instructions of the section's functions, in order.
     starts: Vec<usize>,
     /// The same by name.
     named: BTreeMap<&'a str, usize>,
-    found: Vec<Jump>,
+    found: Vec<JumpTarget>,
     /// Instructions that a return leads to.
     returned_to: BTreeSet<usize>,
 }
 
-struct Jump {
+struct JumpTarget {
     from: usize,
     to: usize,
-    edge: Edge,
+    edge: BlockEdge,
 }
 
 /// Maximum of a function's returns times its calls. Real code has few, and more edges would be useless.
 const MAX_RETURN_EDGES: usize = 1 << 16;
 
-impl<'a> Jumps<'a> {
-    fn new(instructions: &'a [Instruction], section: &'a Section, work: &Work) -> Result<Self, TooMuchWork> {
-        let start = |function: &Function| (function.offset / INSTRUCTION_BYTES) as usize;
+impl<'a> JumpTargets<'a> {
+    fn new(
+        instructions: &'a [SassInstruction],
+        section: &'a CodeSection,
+        work: &AnalysisBudget,
+    ) -> Result<Self, TooMuchWork> {
+        let start = |function: &CubinFunction| (function.offset / INSTRUCTION_BYTES) as usize;
         let mut starts: Vec<usize> = section.functions.iter().map(start).collect();
         starts.sort_unstable();
         // The first of a name.
@@ -133,33 +141,37 @@ impl<'a> Jumps<'a> {
         let mut callers: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (index, instruction) in instructions.iter().enumerate() {
             match instruction.flow {
-                Flow::Branch { displacement, .. } => {
-                    jumps.add(index, target(index, displacement), Edge::Branch);
+                WarpFlow::Branch { displacement, .. } => {
+                    jumps.add(index, target(index, displacement), BlockEdge::Branch);
                 }
-                Flow::IndirectBranch { .. } => {
+                WarpFlow::IndirectBranch { .. } => {
                     let targets = jumps.listed(index);
                     work.spend(targets.len())?;
                     for target in targets {
-                        jumps.add(index, Some(target), Edge::Indirect);
+                        jumps.add(index, Some(target), BlockEdge::Indirect);
                     }
                 }
-                Flow::Call { displacement, .. } => {
+                WarpFlow::Call { displacement, .. } => {
                     if let Some(callee) = jumps.callee(index, displacement) {
-                        jumps.add(index, Some(callee), Edge::Call);
+                        jumps.add(index, Some(callee), BlockEdge::Call);
                         callers.entry(jumps.function_start(callee)).or_default().push(index + 1);
                     }
                 }
-                Flow::Next | Flow::Return { .. } | Flow::Exit { .. } => {}
+                WarpFlow::Next | WarpFlow::Return { .. } | WarpFlow::Exit { .. } => {}
             }
         }
         jumps.add_returns(&callers, work)?;
         Ok(jumps)
     }
 
-    fn add_returns(&mut self, callers: &BTreeMap<usize, Vec<usize>>, work: &Work) -> Result<(), TooMuchWork> {
+    fn add_returns(
+        &mut self,
+        callers: &BTreeMap<usize, Vec<usize>>,
+        work: &AnalysisBudget,
+    ) -> Result<(), TooMuchWork> {
         let mut returns: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (index, instruction) in self.instructions.iter().enumerate() {
-            if matches!(instruction.flow, Flow::Return { .. }) {
+            if matches!(instruction.flow, WarpFlow::Return { .. }) {
                 returns.entry(self.function_start(index)).or_default().push(index);
             }
         }
@@ -170,16 +182,16 @@ impl<'a> Jumps<'a> {
             }
             work.spend(returns.len() * behind.len())?;
             for (from, to) in returns.iter().flat_map(|from| behind.iter().map(move |to| (*from, *to))) {
-                self.add(from, Some(to), Edge::Return);
+                self.add(from, Some(to), BlockEdge::Return);
                 self.returned_to.insert(to);
             }
         }
         Ok(())
     }
 
-    fn add(&mut self, from: usize, to: Option<usize>, edge: Edge) {
+    fn add(&mut self, from: usize, to: Option<usize>, edge: BlockEdge) {
         if let Some(to) = to.filter(|to| *to < self.instructions.len()) {
-            self.found.push(Jump { from, to, edge });
+            self.found.push(JumpTarget { from, to, edge });
         }
     }
 
@@ -208,13 +220,13 @@ impl<'a> Jumps<'a> {
     /// True if the warp may continue with the next instruction.
     fn falls_through(&self, index: usize) -> bool {
         match self.instructions[index].flow {
-            Flow::Next => true,
-            Flow::Branch { conditional, .. }
-            | Flow::IndirectBranch { conditional }
-            | Flow::Return { conditional }
-            | Flow::Exit { conditional } => conditional,
+            WarpFlow::Next => true,
+            WarpFlow::Branch { conditional, .. }
+            | WarpFlow::IndirectBranch { conditional }
+            | WarpFlow::Return { conditional }
+            | WarpFlow::Exit { conditional } => conditional,
             // From a function that is followed, the warp comes back by a return.
-            Flow::Call { conditional, .. } => conditional || !self.returned_to.contains(&(index + 1)),
+            WarpFlow::Call { conditional, .. } => conditional || !self.returned_to.contains(&(index + 1)),
         }
     }
 
@@ -224,7 +236,7 @@ impl<'a> Jumps<'a> {
         let mut leaders: BTreeSet<usize> = self.starts.iter().copied().collect();
         leaders.insert(0);
         leaders.extend(self.found.iter().map(|jump| jump.to));
-        let jumps = |index: &usize| self.instructions[*index].flow != Flow::Next;
+        let jumps = |index: &usize| self.instructions[*index].flow != WarpFlow::Next;
         leaders.extend((0..count).filter(jumps).map(|index| index + 1));
         leaders.retain(|leader| *leader < count);
         leaders.into_iter().collect()

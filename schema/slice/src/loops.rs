@@ -7,7 +7,7 @@ use petgraph::algo::dominators::simple_fast;
 use petgraph::graph::NodeIndex;
 
 use crate::graph::FlowGraph;
-use crate::work::{TooMuchWork, Work};
+use crate::work::{AnalysisBudget, TooMuchWork};
 
 /// Maximum number of blocks of code whose loops are searched: the search may take the square of it.
 const MAX_BLOCKS: usize = 1 << 12;
@@ -17,7 +17,7 @@ const MAX_BLOCKS: usize = 1 << 12;
 pub(crate) struct InnermostLoops(BTreeMap<NodeIndex, usize>);
 
 impl InnermostLoops {
-    pub(crate) fn new(flow: &FlowGraph, work: &Work) -> Result<Self, TooMuchWork> {
+    pub(crate) fn new(flow: &FlowGraph, work: &AnalysisBudget) -> Result<Self, TooMuchWork> {
         let Some(entry) = flow.graph.node_indices().next() else { return Ok(Self::default()) };
         if flow.graph.node_count() > MAX_BLOCKS {
             return Ok(Self::default());
@@ -52,7 +52,7 @@ fn body(
     flow: &FlowGraph,
     head: NodeIndex,
     end: NodeIndex,
-    work: &Work,
+    work: &AnalysisBudget,
 ) -> Result<BTreeSet<NodeIndex>, TooMuchWork> {
     let (mut body, mut open) = (BTreeSet::from([head, end]), vec![end]);
     while let Some(block) = open.pop() {

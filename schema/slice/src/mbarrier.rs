@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::value::{Base, LoopWalk, Value};
+use crate::value::{BasedConstant, ConstantBase, LoopWalk};
 
 /// Shared addresses have 24 bits. Above them may stand the rank of a block in its cluster.
 pub(crate) const ADDRESS_BITS: u32 = 24;
@@ -14,7 +14,7 @@ const MAX_STAGES: i64 = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Mbarrier {
     /// The address of the first of them begins at this.
-    base: Base,
+    base: ConstantBase,
     /// The number that is added to it.
     pub(crate) start: i64,
     walk: LoopWalk,
@@ -33,8 +33,8 @@ pub(crate) enum MbarrierEvidence {
     Nothing,
 }
 
-impl From<Value> for Mbarrier {
-    fn from(value: Value) -> Self {
+impl From<BasedConstant> for Mbarrier {
+    fn from(value: BasedConstant) -> Self {
         Self { base: value.base, start: value.constant & ADDRESS_MASK, walk: value.walk }
     }
 }
@@ -42,7 +42,7 @@ impl From<Value> for Mbarrier {
 impl Mbarrier {
     /// The evidence that two places may be of one mbarrier. None if they are not.
     fn evidence(&self, other: &Self) -> Option<MbarrierEvidence> {
-        let is_open = || [self.base, other.base].iter().any(|base| matches!(base, Base::Unknown(_)));
+        let is_open = || [self.base, other.base].iter().any(|base| matches!(base, ConstantBase::Unknown(_)));
         if self.base != other.base && !is_open() {
             return None;
         }

@@ -11,8 +11,8 @@ use petgraph::Direction;
 use petgraph::graph::NodeIndex;
 
 use crate::graph::FlowGraph;
-use crate::work::{TooMuchWork, Work};
-use stallmap_sass::instruction::{Class, Flow, Instruction};
+use crate::work::{AnalysisBudget, TooMuchWork};
+use stallmap_sass::instruction::{ExecutionUnit, SassInstruction, WarpFlow};
 
 mod effect;
 mod held;
@@ -20,20 +20,20 @@ mod pending;
 mod setters;
 
 use effect::{
-    Group, closed_group, counted_barrier, group_barrier, group_kind, is_found_behind, is_store, touches,
+    CopyGroup, closed_group, counted_barrier, group_barrier, group_kind, is_found_behind, is_store, touches,
     waited_barriers,
 };
-use held::Held;
-use pending::{MAX_STORES, MAX_UNMARKED, Pending, push};
-use setters::{Setters, issue_cycles};
+use held::BarrierHolders;
+use pending::{MAX_STORES, MAX_UNMARKED, PendingResults, push};
+use setters::{BarrierSetters, issue_cycles};
 
 /// One candidate for the producer of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Candidate {
+pub(crate) struct WaitCandidate {
     /// The instruction that it may wait for.
     pub(crate) producer: usize,
     /// The reason for the possible wait.
-    pub(crate) through: Through,
+    pub(crate) through: WaitMeans,
     /// Fewest cycles of issue between them; `None` for groups.
     pub(crate) cycles: Option<u32>,
     /// Its place among the copies of its group. 0 without a group.
@@ -42,7 +42,7 @@ pub(crate) struct Candidate {
 
 /// The means by which an instruction waits for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Through {
+pub(crate) enum WaitMeans {
     /// A barrier that is held until the result is written.
     Written(u8),
     /// A barrier that is held until the sources are read.
@@ -57,27 +57,27 @@ pub(crate) enum Through {
 
 /// The candidates of an instruction that waits.
 #[derive(Clone, Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct WaitingInstruction {
     /// The instruction.
     pub(crate) waiter: usize,
     /// Whom it may wait for.
-    pub(crate) candidates: Vec<Candidate>,
+    pub(crate) candidates: Vec<WaitCandidate>,
 }
 
 /// Calls `each` for every instruction that waits for a barrier, a group or stores, in order.
 pub(crate) fn for_each_waiting(
-    instructions: &[Instruction],
+    instructions: &[SassInstruction],
     flow: &FlowGraph,
-    work: &Work,
-    mut each: impl FnMut(&Waiting) -> Result<(), TooMuchWork>,
+    work: &AnalysisBudget,
+    mut each: impl FnMut(&WaitingInstruction) -> Result<(), TooMuchWork>,
 ) -> Result<(), TooMuchWork> {
-    let mut board = Board { instructions, work, members: BTreeMap::new() };
+    let mut board = ScoreboardWalk { instructions, work, members: BTreeMap::new() };
     let entries = board.entries(flow)?;
-    let mut setters = Setters::new(instructions, flow, work)?;
+    let mut setters = BarrierSetters::new(instructions, flow, work)?;
     let mut last = None;
     for (node, block) in flow.blocks() {
         let mut pending = entries.get(&node).cloned().unwrap_or_default();
-        let mut held = Held::at(node, &mut setters);
+        let mut held = BarrierHolders::at(node, &mut setters);
         for index in block.clone() {
             let mut candidates = Vec::new();
             board.step(&mut pending, index, Some((&mut held, &mut candidates)))?;
@@ -92,17 +92,17 @@ pub(crate) fn for_each_waiting(
     last.as_ref().map_or(Ok(()), each)
 }
 
-struct Board<'a> {
-    instructions: &'a [Instruction],
-    work: &'a Work,
+struct ScoreboardWalk<'a> {
+    instructions: &'a [SassInstruction],
+    work: &'a AnalysisBudget,
     /// By the instruction that closes a group: copies that may be in it.
     members: BTreeMap<usize, BTreeSet<usize>>,
 }
 
-impl Board<'_> {
+impl ScoreboardWalk<'_> {
     /// Pending results at the start of each block, those of barriers apart.
-    fn entries(&mut self, flow: &FlowGraph) -> Result<BTreeMap<NodeIndex, Pending>, TooMuchWork> {
-        let mut entries: BTreeMap<NodeIndex, Pending> = BTreeMap::new();
+    fn entries(&mut self, flow: &FlowGraph) -> Result<BTreeMap<NodeIndex, PendingResults>, TooMuchWork> {
+        let mut entries: BTreeMap<NodeIndex, PendingResults> = BTreeMap::new();
         // In the order of the code, which is nearly that of execution.
         let mut queue: BTreeSet<NodeIndex> = flow.graph.node_indices().collect();
         while let Some(node) = queue.pop_first() {
@@ -123,9 +123,9 @@ impl Board<'_> {
     /// Executes an instruction. Adds its candidates to those of `waits`.
     fn step(
         &mut self,
-        pending: &mut Pending,
+        pending: &mut PendingResults,
         index: usize,
-        waits: Option<(&mut Held<'_, '_>, &mut Vec<Candidate>)>,
+        waits: Option<(&mut BarrierHolders<'_, '_>, &mut Vec<WaitCandidate>)>,
     ) -> Result<(), TooMuchWork> {
         self.work.spend(1)?;
         let instruction = &self.instructions[index];
@@ -147,9 +147,9 @@ impl Board<'_> {
 
     fn wait_for_groups(
         &self,
-        pending: &mut Pending,
-        instruction: &Instruction,
-        candidates: Option<&mut Vec<Candidate>>,
+        pending: &mut PendingResults,
+        instruction: &SassInstruction,
+        candidates: Option<&mut Vec<WaitCandidate>>,
     ) -> Result<(), TooMuchWork> {
         let mask = waited_barriers(instruction);
         let counted = counted_barrier(instruction);
@@ -172,13 +172,13 @@ impl Board<'_> {
                 self.work.spend(members.map_or(0, BTreeSet::len))?;
                 newest.extend(members.into_iter().flatten().copied().zip(0..));
             }
-            if !matches!(instruction.flow, Flow::Exit { .. }) {
+            if !matches!(instruction.flow, WarpFlow::Exit { .. }) {
                 *ages &= (1 << at_least) - 1;
             }
         }
         pending.groups.retain(|_, ages| *ages != 0);
-        let through = Through::Group;
-        let copy = |(producer, place)| Candidate { producer, through, cycles: None, place };
+        let through = WaitMeans::Group;
+        let copy = |(producer, place)| WaitCandidate { producer, through, cycles: None, place };
         if let Some(candidates) = candidates {
             candidates.extend(newest.into_iter().map(copy));
         }
@@ -186,10 +186,15 @@ impl Board<'_> {
     }
 
     /// Loads without a barrier whose results the instruction takes, where it waits for a load of the same unit.
-    fn wait_in_order(&self, pending: &Pending, instruction: &Instruction, candidates: &mut Vec<Candidate>) {
-        let same_unit = |candidate: &Candidate| {
+    fn wait_in_order(
+        &self,
+        pending: &PendingResults,
+        instruction: &SassInstruction,
+        candidates: &mut Vec<WaitCandidate>,
+    ) {
+        let same_unit = |candidate: &WaitCandidate| {
             let producer = &self.instructions[candidate.producer];
-            producer.class == Class::Shared && matches!(candidate.through, Through::Written(_))
+            producer.class == ExecutionUnit::Shared && matches!(candidate.through, WaitMeans::Written(_))
         };
         if !candidates.iter().any(same_unit) {
             return;
@@ -197,9 +202,9 @@ impl Board<'_> {
         for (producer, time) in &pending.unmarked {
             if touches(instruction, &self.instructions[*producer].writes) {
                 let cycles = Some(pending.since(*time));
-                candidates.push(Candidate {
+                candidates.push(WaitCandidate {
                     producer: *producer,
-                    through: Through::InOrder,
+                    through: WaitMeans::InOrder,
                     cycles,
                     place: 0,
                 });
@@ -208,14 +213,14 @@ impl Board<'_> {
     }
 
     /// A load without a barrier is no longer pending when its result is used.
-    fn consume(&self, pending: &mut Pending, instruction: &Instruction) {
+    fn consume(&self, pending: &mut PendingResults, instruction: &SassInstruction) {
         if !pending.unmarked.is_empty() {
             let instructions = self.instructions;
             pending.unmarked.retain(|index, _| !touches(instruction, &instructions[*index].writes));
         }
     }
 
-    fn issue(&mut self, pending: &mut Pending, index: usize) -> Result<(), TooMuchWork> {
+    fn issue(&mut self, pending: &mut PendingResults, index: usize) -> Result<(), TooMuchWork> {
         let instruction = &self.instructions[index];
         let (now, control) = (pending.now, instruction.control);
         if let Some(kind) = closed_group(instruction) {
@@ -227,14 +232,19 @@ impl Board<'_> {
         if is_store(instruction) {
             push(&mut pending.stores, index, now, MAX_STORES);
         }
-        let is_load = instruction.class == Class::Shared && !instruction.writes.is_empty();
+        let is_load = instruction.class == ExecutionUnit::Shared && !instruction.writes.is_empty();
         if is_load && control.write_barrier.is_none() {
             push(&mut pending.unmarked, index, now, MAX_UNMARKED);
         }
         Ok(())
     }
 
-    fn close_group(&mut self, pending: &mut Pending, commit: usize, kind: Group) -> Result<(), TooMuchWork> {
+    fn close_group(
+        &mut self,
+        pending: &mut PendingResults,
+        commit: usize,
+        kind: CopyGroup,
+    ) -> Result<(), TooMuchWork> {
         self.work.spend(pending.groups.len() + pending.open.len())?;
         let instructions = self.instructions;
         let barrier = group_barrier(&instructions[commit]);
@@ -255,17 +265,18 @@ impl Board<'_> {
 /// Adds a wait: of the instruction itself and, where samples find the warp there, of the next one. `last` is the last
 /// wait, which the next instruction's may join. The one before it is complete.
 fn note(
-    last: &mut Option<Waiting>,
+    last: &mut Option<WaitingInstruction>,
     index: usize,
     also_behind: bool,
-    candidates: Vec<Candidate>,
-    each: &mut impl FnMut(&Waiting) -> Result<(), TooMuchWork>,
+    candidates: Vec<WaitCandidate>,
+    each: &mut impl FnMut(&WaitingInstruction) -> Result<(), TooMuchWork>,
 ) -> Result<(), TooMuchWork> {
-    let behind = also_behind.then(|| Waiting { waiter: index + 1, candidates: candidates.clone() });
+    let behind =
+        also_behind.then(|| WaitingInstruction { waiter: index + 1, candidates: candidates.clone() });
     if let Some(known) = last.as_mut().filter(|last| last.waiter == index) {
         known.candidates.extend(candidates);
     } else {
-        let complete = last.replace(Waiting { waiter: index, candidates });
+        let complete = last.replace(WaitingInstruction { waiter: index, candidates });
         complete.as_ref().map_or(Ok(()), &mut *each)?;
     }
     if let Some(behind) = behind {
@@ -281,14 +292,14 @@ const FENCE: [&str; 4] = ["MEMBAR", "ERRBAR", "CGAERRBAR", "CCTL"];
 /// A fence and the end of a warp wait for stores. Behind a MEMBAR samples find the warp at the instructions that complete
 /// the fence, up to the first one of another kind.
 fn wait_for_stores(
-    pending: &mut Pending,
-    instruction: &Instruction,
-    candidates: Option<&mut Vec<Candidate>>,
+    pending: &mut PendingResults,
+    instruction: &SassInstruction,
+    candidates: Option<&mut Vec<WaitCandidate>>,
 ) {
     pending.is_fenced |= instruction.mnemonic == Some("MEMBAR");
-    if pending.is_fenced || matches!(instruction.flow, Flow::Exit { .. }) {
-        let through = Through::Store;
-        let store = |(producer, time): (&usize, &i64)| Candidate {
+    if pending.is_fenced || matches!(instruction.flow, WarpFlow::Exit { .. }) {
+        let through = WaitMeans::Store;
+        let store = |(producer, time): (&usize, &i64)| WaitCandidate {
             producer: *producer,
             through,
             cycles: Some(pending.since(*time)),

@@ -9,22 +9,22 @@ use petgraph::algo::tarjan_scc;
 use petgraph::graph::NodeIndex;
 
 use crate::graph::FlowGraph;
-use crate::work::{TooMuchWork, Work};
+use crate::work::{AnalysisBudget, TooMuchWork};
 
 /// By instruction that arrives at an mbarrier: the instructions before it, in order, itself the last of its block.
-pub(crate) type Signals = BTreeMap<usize, Vec<usize>>;
+pub(crate) type ArrivalWork = BTreeMap<usize, Vec<usize>>;
 
 /// The work behind signals. Each group holds the arrivals at one mbarrier.
 pub(crate) fn signals(
     flow: &FlowGraph,
     groups: &BTreeSet<Vec<usize>>,
-    work: &Work,
-) -> Result<Signals, TooMuchWork> {
-    let mut signals = Signals::new();
+    work: &AnalysisBudget,
+) -> Result<ArrivalWork, TooMuchWork> {
+    let mut signals = ArrivalWork::new();
     if groups.is_empty() {
         return Ok(signals);
     }
-    let loops = Loops::new(flow, work)?;
+    let loops = LoopBlocks::new(flow, work)?;
     for group in groups {
         for signal in group {
             let before = before(flow, &loops, group, *signal, work)?;
@@ -39,15 +39,15 @@ pub(crate) fn signals(
 }
 
 /// Parts of the code in which each block leads to each other.
-struct Loops {
+struct LoopBlocks {
     /// By block.
     part: Vec<usize>,
     /// By part: more than one block, or one that leads to itself.
     repeats: Vec<bool>,
 }
 
-impl Loops {
-    fn new(flow: &FlowGraph, work: &Work) -> Result<Self, TooMuchWork> {
+impl LoopBlocks {
+    fn new(flow: &FlowGraph, work: &AnalysisBudget) -> Result<Self, TooMuchWork> {
         work.spend(flow.graph.node_count() + flow.graph.edge_count())?;
         let parts = tarjan_scc(&flow.graph);
         let mut part = vec![0; flow.graph.node_count()];
@@ -72,10 +72,10 @@ impl Loops {
 /// The instructions from the signal before, or from the start, to a signal.
 fn before(
     flow: &FlowGraph,
-    loops: &Loops,
+    loops: &LoopBlocks,
     group: &[usize],
     signal: usize,
-    work: &Work,
+    work: &AnalysisBudget,
 ) -> Result<BTreeSet<usize>, TooMuchWork> {
     let mut found = BTreeSet::from([signal]);
     let Some(home) = flow.block_of.get(signal).copied() else { return Ok(found) };

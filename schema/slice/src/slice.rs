@@ -7,15 +7,15 @@
 
 use std::collections::BTreeMap;
 
-use crate::analysis::{Confidence, Link, Producer, Wait, offset};
-use crate::copies::{Copies, Source};
-use crate::definitions::Definitions;
+use crate::analysis::{ProducerConfidence, ProducerLink, WaitClass, WaitProducer, offset};
+use crate::copies::{CopyOrigin, SectionCopies};
+use crate::definitions::RegisterWrites;
 use crate::graph::FlowGraph;
-use crate::scoreboard::{Candidate, Through, Waiting, for_each_waiting};
+use crate::scoreboard::{WaitCandidate, WaitMeans, WaitingInstruction, for_each_waiting};
 use crate::slots::by_order;
-use crate::work::{TooMuchWork, Work};
+use crate::work::{AnalysisBudget, TooMuchWork};
 use stallmap_sass::control::BARRIERS;
-use stallmap_sass::instruction::{Access, Class, Flow, Instruction};
+use stallmap_sass::instruction::{ExecutionUnit, MemoryEffect, SassInstruction, WarpFlow};
 use stallmap_sass::register::Registers;
 
 /// Steps that a producer counts: it has many bytes.
@@ -23,16 +23,16 @@ const PRODUCER_STEPS: usize = 16;
 
 /// Producers in a section, by (waiter, wait, producer).
 pub(crate) fn producers(
-    instructions: &[Instruction],
+    instructions: &[SassInstruction],
     flow: &FlowGraph,
-    definitions: &Definitions,
-    copies: &Copies,
-    work: &Work,
-) -> Result<Vec<Producer>, TooMuchWork> {
+    definitions: &RegisterWrites,
+    copies: &SectionCopies,
+    work: &AnalysisBudget,
+) -> Result<Vec<WaitProducer>, TooMuchWork> {
     let mut found = Vec::new();
     for_each_waiting(instructions, flow, work, |waiting| {
-        for wait in [Wait::LongScoreboard, Wait::ShortScoreboard, Wait::Stores] {
-            let slice = Slice { instructions, flow, definitions, waiting, wait };
+        for wait in [WaitClass::LongScoreboard, WaitClass::ShortScoreboard, WaitClass::Stores] {
+            let slice = WaitSlice { instructions, flow, definitions, waiting, wait };
             slice.add_producers(copies, work, &mut found)?;
         }
         Ok(())
@@ -42,62 +42,62 @@ pub(crate) fn producers(
 
 /// Sorted, each producer of a wait once, with weights that sum to 1: a fence behind the end of some lanes waits for its
 /// own stores, and is where those lanes are found waiting for theirs.
-fn normalized(producers: Vec<Producer>) -> Vec<Producer> {
-    let mut waits: BTreeMap<(u32, Wait), Vec<Producer>> = BTreeMap::new();
+fn normalized(producers: Vec<WaitProducer>) -> Vec<WaitProducer> {
+    let mut waits: BTreeMap<(u32, WaitClass), Vec<WaitProducer>> = BTreeMap::new();
     for producer in producers {
         waits.entry((producer.waiter, producer.wait)).or_default().push(producer);
     }
-    let normalized = |producers: Vec<Producer>| {
+    let normalized = |producers: Vec<WaitProducer>| {
         let total: f64 = producers.iter().map(|producer| producer.weight).sum();
-        merged(producers).into_iter().map(move |one| Producer { weight: one.weight / total, ..one })
+        merged(producers).into_iter().map(move |one| WaitProducer { weight: one.weight / total, ..one })
     };
     waits.into_values().flat_map(normalized).collect()
 }
 
 /// One instruction's wait for one reason.
-struct Slice<'a> {
-    instructions: &'a [Instruction],
+struct WaitSlice<'a> {
+    instructions: &'a [SassInstruction],
     flow: &'a FlowGraph,
-    definitions: &'a Definitions,
-    waiting: &'a Waiting,
-    wait: Wait,
+    definitions: &'a RegisterWrites,
+    waiting: &'a WaitingInstruction,
+    wait: WaitClass,
 }
 
 /// A candidate that is linked to the waiter.
 #[derive(Clone, Copy, Debug)]
-struct Linked {
+struct LinkedCandidate {
     producer: usize,
-    link: Link,
+    link: ProducerLink,
     cycles: Option<u32>,
-    /// As in [`Candidate`].
+    /// As in [`WaitCandidate`].
     place: u32,
 }
 
 /// By barrier: cycles since it was set.
-type Newest = [Option<u32>; BARRIERS as usize];
+type NewestSetters = [Option<u32>; BARRIERS as usize];
 
-impl Slice<'_> {
+impl WaitSlice<'_> {
     fn add_producers(
         &self,
-        copies: &Copies,
-        work: &Work,
-        found: &mut Vec<Producer>,
+        copies: &SectionCopies,
+        work: &AnalysisBudget,
+        found: &mut Vec<WaitProducer>,
     ) -> Result<(), TooMuchWork> {
         let (linked, is_fit) = self.fitting();
         let possible = linked.len();
         let chosen = self.without_covered(strongest(linked));
         let confidence = match (is_fit, possible, chosen.len()) {
-            (false, ..) => Confidence::Low,
-            (true, 1, _) => Confidence::Exact,
-            (true, _, 1) => Confidence::Refined,
-            _ => Confidence::Shared,
+            (false, ..) => ProducerConfidence::Low,
+            (true, 1, _) => ProducerConfidence::Exact,
+            (true, _, 1) => ProducerConfidence::Refined,
+            _ => ProducerConfidence::Shared,
         };
         let total: f64 = chosen.iter().map(|linked| nearness(linked.cycles)).sum();
         let slots = self.slots(&chosen, work)?;
         let newest = self.newest();
         for (linked, slot) in chosen.into_iter().zip(slots) {
             let weight = nearness(linked.cycles) / total;
-            let producer = Producer { slot, ..self.producer(linked, weight, confidence, &newest) };
+            let producer = WaitProducer { slot, ..self.producer(linked, weight, confidence, &newest) };
             let arriving = copies.arriving(linked.producer);
             work.spend(PRODUCER_STEPS * arriving.len().max(1))?;
             if arriving.is_empty() {
@@ -109,12 +109,18 @@ impl Slice<'_> {
         Ok(())
     }
 
-    fn producer(&self, linked: Linked, weight: f64, confidence: Confidence, newest: &Newest) -> Producer {
+    fn producer(
+        &self,
+        linked: LinkedCandidate,
+        weight: f64,
+        confidence: ProducerConfidence,
+        newest: &NewestSetters,
+    ) -> WaitProducer {
         // A warp that has exited is found behind the exit, where there is code.
-        let has_exited = self.wait == Wait::Stores
-            && matches!(self.instructions[self.waiting.waiter].flow, Flow::Exit { .. })
+        let has_exited = self.wait == WaitClass::Stores
+            && matches!(self.instructions[self.waiting.waiter].flow, WarpFlow::Exit { .. })
             && self.waiting.waiter + 1 < self.instructions.len();
-        Producer {
+        WaitProducer {
             waiter: offset(self.waiting.waiter + usize::from(has_exited)),
             wait: self.wait,
             producer: offset(linked.producer),
@@ -129,19 +135,19 @@ impl Slice<'_> {
 
     /// The fewest cycles since the barrier of a candidate was set, by any instruction. Where no register distinguishes
     /// the setters, each is a producer of its own.
-    fn since_set(&self, linked: Linked, newest: &Newest) -> Option<u32> {
+    fn since_set(&self, linked: LinkedCandidate, newest: &NewestSetters) -> Option<u32> {
         let barrier = self.instructions[linked.producer].control.write_barrier;
         let others = barrier
-            .filter(|_| linked.link != Link::Barrier)
+            .filter(|_| linked.link != ProducerLink::Barrier)
             .and_then(|barrier| *newest.get(usize::from(barrier))?);
         linked.cycles.map(|cycles| others.map_or(cycles, |others| others.min(cycles)))
     }
 
     /// By barrier: the fewest cycles since an instruction set it.
-    fn newest(&self) -> Newest {
-        let mut newest = Newest::default();
+    fn newest(&self) -> NewestSetters {
+        let mut newest = NewestSetters::default();
         for candidate in &self.waiting.candidates {
-            if let (Through::Written(barrier), Some(cycles)) = (candidate.through, candidate.cycles)
+            if let (WaitMeans::Written(barrier), Some(cycles)) = (candidate.through, candidate.cycles)
                 && let Some(fewest) = newest.get_mut(usize::from(barrier))
             {
                 *fewest = Some(fewest.map_or(cycles, |fewest: u32| fewest.min(cycles)));
@@ -153,9 +159,10 @@ impl Slice<'_> {
     /// The slot of each producer. Those that supply one register are alternatives, as are copies at one place of
     /// several groups: the oldest group is waited for. Without registers, paths decide: see [`by_order`]. All others
     /// are taken for alternatives.
-    fn slots(&self, chosen: &[Linked], work: &Work) -> Result<Vec<u32>, TooMuchWork> {
-        let has_result = |linked: &Linked| {
-            linked.link == Link::Barrier && self.instructions[linked.producer].control.write_barrier.is_some()
+    fn slots(&self, chosen: &[LinkedCandidate], work: &AnalysisBudget) -> Result<Vec<u32>, TooMuchWork> {
+        let has_result = |linked: &LinkedCandidate| {
+            linked.link == ProducerLink::Barrier
+                && self.instructions[linked.producer].control.write_barrier.is_some()
         };
         if chosen.iter().all(has_result) {
             let producers: Vec<usize> = chosen.iter().map(|linked| linked.producer).collect();
@@ -164,7 +171,7 @@ impl Slice<'_> {
         Ok(self.slots_by_register(chosen))
     }
 
-    fn slots_by_register(&self, chosen: &[Linked]) -> Vec<u32> {
+    fn slots_by_register(&self, chosen: &[LinkedCandidate]) -> Vec<u32> {
         // Only those that supply a register which none before them does: a search finds the first.
         let (mut taken, mut all): (Vec<(Registers, u32)>, _) = (Vec::new(), Registers::NONE);
         let mut slots = Vec::new();
@@ -173,8 +180,8 @@ impl Slice<'_> {
             let supplied = self.supplied(linked);
             let known = || taken.iter().find(|(registers, _)| registers.intersects(&supplied));
             let slot = match linked.link {
-                Link::Group => count.saturating_add(linked.place),
-                Link::Reads | Link::Overwrites => known().map_or(next, |(_, slot)| *slot),
+                ProducerLink::Group => count.saturating_add(linked.place),
+                ProducerLink::Reads | ProducerLink::Overwrites => known().map_or(next, |(_, slot)| *slot),
                 _ => 0,
             };
             if !supplied.without(&all).is_empty() {
@@ -187,32 +194,36 @@ impl Slice<'_> {
     }
 
     /// The registers of the waiter that wait for a producer.
-    fn supplied(&self, linked: &Linked) -> Registers {
+    fn supplied(&self, linked: &LinkedCandidate) -> Registers {
         let waiter = &self.instructions[self.waiting.waiter];
         let written = &self.instructions[linked.producer].writes;
-        if linked.link == Link::Reads { waiter.reads.and(written) } else { waiter.writes.and(written) }
+        if linked.link == ProducerLink::Reads {
+            waiter.reads.and(written)
+        } else {
+            waiter.writes.and(written)
+        }
     }
 
     /// The candidates that the wait can mean. All of them, where there is none.
-    fn fitting(&self) -> (Vec<Linked>, bool) {
-        let of_stores = |candidate: &&Candidate| candidate.through == Through::Store;
-        if self.wait == Wait::Stores {
+    fn fitting(&self) -> (Vec<LinkedCandidate>, bool) {
+        let of_stores = |candidate: &&WaitCandidate| candidate.through == WaitMeans::Store;
+        if self.wait == WaitClass::Stores {
             return (self.linked(self.waiting.candidates.iter().filter(of_stores)), true);
         }
         let barriers = || self.waiting.candidates.iter().filter(|candidate| !of_stores(candidate));
-        let fits = |candidate: &&Candidate| fits(&self.instructions[candidate.producer], self.wait);
+        let fits = |candidate: &&WaitCandidate| fits(&self.instructions[candidate.producer], self.wait);
         let fitting = self.linked(barriers().filter(fits));
         if fitting.is_empty() { (self.linked(barriers()), false) } else { (fitting, true) }
     }
 
     /// Shared memory answers in order: an access of it covers those that the same block issued earlier, and one in the
     /// waiter's own block covers all earlier ones.
-    fn without_covered(&self, linked: Vec<Linked>) -> Vec<Linked> {
+    fn without_covered(&self, linked: Vec<LinkedCandidate>) -> Vec<LinkedCandidate> {
         let waiter = self.waiting.waiter;
         // A warp comes to the waiter before the rest of its block.
         let part_of = |instruction: usize| (self.flow.block_of.get(instruction), instruction < waiter);
         let own_part = (self.flow.block_of.get(waiter), true);
-        let is_in_order = |linked: &Linked| answers_in_order(&self.instructions[linked.producer]);
+        let is_in_order = |linked: &LinkedCandidate| answers_in_order(&self.instructions[linked.producer]);
         let mut last = BTreeMap::new();
         for one in linked.iter().filter(|one| is_in_order(one)).map(|one| one.producer) {
             if self.instructions[one].is_unconditional() {
@@ -223,49 +234,49 @@ impl Slice<'_> {
             let by_own = last.get(&own_part).is_some_and(|last| !(*last..waiter).contains(&one));
             by_own || last.get(&part_of(one)).is_some_and(|last| one < *last)
         };
-        let is_kept = |linked: &Linked| {
-            !is_in_order(linked) || linked.link == Link::Group || !is_covered(linked.producer)
+        let is_kept = |linked: &LinkedCandidate| {
+            !is_in_order(linked) || linked.link == ProducerLink::Group || !is_covered(linked.producer)
         };
         linked.into_iter().filter(is_kept).collect()
     }
 
     /// Each producer once, by its strongest link.
-    fn linked<'c>(&self, candidates: impl Iterator<Item = &'c Candidate>) -> Vec<Linked> {
-        let mut linked: BTreeMap<usize, Linked> = BTreeMap::new();
+    fn linked<'c>(&self, candidates: impl Iterator<Item = &'c WaitCandidate>) -> Vec<LinkedCandidate> {
+        let mut linked: BTreeMap<usize, LinkedCandidate> = BTreeMap::new();
         for candidate in candidates {
             let link = self.link(candidate);
-            let known = linked.entry(candidate.producer).or_insert(Linked {
+            let known = linked.entry(candidate.producer).or_insert(LinkedCandidate {
                 producer: candidate.producer,
                 link,
                 cycles: candidate.cycles,
                 place: candidate.place,
             });
             if link < known.link {
-                *known = Linked { link, ..*known };
+                *known = LinkedCandidate { link, ..*known };
             }
         }
         linked.into_values().collect()
     }
 
-    fn link(&self, candidate: &Candidate) -> Link {
+    fn link(&self, candidate: &WaitCandidate) -> ProducerLink {
         let waiter = &self.instructions[self.waiting.waiter];
         let producer = &self.instructions[candidate.producer];
         let is_linked = !self.excludes(candidate.producer);
         match candidate.through {
-            Through::Group => Link::Group,
-            Through::Store => Link::Store,
-            Through::Written(_) | Through::InOrder
+            WaitMeans::Group => ProducerLink::Group,
+            WaitMeans::Store => ProducerLink::Store,
+            WaitMeans::Written(_) | WaitMeans::InOrder
                 if is_linked && waiter.reads.intersects(&producer.writes) =>
             {
-                Link::Reads
+                ProducerLink::Reads
             }
-            Through::Written(_) | Through::InOrder
+            WaitMeans::Written(_) | WaitMeans::InOrder
                 if is_linked && waiter.writes.intersects(&producer.writes) =>
             {
-                Link::Overwrites
+                ProducerLink::Overwrites
             }
-            Through::Read(_) if waiter.writes.intersects(&producer.reads) => Link::Reuses,
-            Through::Written(_) | Through::Read(_) | Through::InOrder => Link::Barrier,
+            WaitMeans::Read(_) if waiter.writes.intersects(&producer.reads) => ProducerLink::Reuses,
+            WaitMeans::Written(_) | WaitMeans::Read(_) | WaitMeans::InOrder => ProducerLink::Barrier,
         }
     }
 
@@ -290,14 +301,14 @@ const OWN_SLOTS: u32 = 1 << 16;
 /// ring is filled from several places of the code. Copies from several are awaited together, and with them those that
 /// are carried out in order.
 fn signalling(
-    copies: &Copies,
+    copies: &SectionCopies,
     arriving: &[usize],
-    test: Producer,
-    work: &Work,
-) -> Result<Vec<Producer>, TooMuchWork> {
-    let mut by_source: BTreeMap<Source<'_>, Vec<(usize, Link)>> = BTreeMap::new();
+    test: WaitProducer,
+    work: &AnalysisBudget,
+) -> Result<Vec<WaitProducer>, TooMuchWork> {
+    let mut by_source: BTreeMap<CopyOrigin<'_>, Vec<(usize, ProducerLink)>> = BTreeMap::new();
     for one in arriving {
-        by_source.entry(copies.source(*one)).or_default().push((*one, Link::Mbarrier));
+        by_source.entry(copies.source(*one)).or_default().push((*one, ProducerLink::Mbarrier));
     }
     let in_order = copies.in_order_with(arriving, work)?;
     work.spend(in_order.len() * (PRODUCER_STEPS + arriving.len()))?;
@@ -305,21 +316,21 @@ fn signalling(
         let source = copies.source(one);
         // With the source of one that signals, it is an alternative to that one, and adds nothing.
         if !arriving.iter().any(|signal| copies.source(*signal) == source) {
-            by_source.entry(source).or_default().push((one, Link::InOrder));
+            by_source.entry(source).or_default().push((one, ProducerLink::InOrder));
         }
     }
     let sources = by_source.len() as f64;
-    let of_source = |(slot, (_, alternatives)): (u32, (Source<'_>, Vec<(usize, Link)>))| {
+    let of_source = |(slot, (_, alternatives)): (u32, (CopyOrigin<'_>, Vec<(usize, ProducerLink)>))| {
         let weight = test.weight / sources / alternatives.len() as f64;
         let slot = test.slot.saturating_add(slot.saturating_mul(OWN_SLOTS));
-        let signal = move |(one, link)| Producer {
+        let signal = move |(one, link)| WaitProducer {
             producer: offset(one),
             link,
             distance_cycles: None,
             covered_cycles: None,
             slot,
             weight,
-            confidence: Confidence::Approximate,
+            confidence: ProducerConfidence::Approximate,
             ..test
         };
         alternatives.into_iter().map(signal).collect::<Vec<_>>()
@@ -328,19 +339,19 @@ fn signalling(
 }
 
 /// The candidates with the strongest link. Groups of copies are waited for whatever registers say.
-fn strongest(linked: Vec<Linked>) -> Vec<Linked> {
+fn strongest(linked: Vec<LinkedCandidate>) -> Vec<LinkedCandidate> {
     let best = linked.iter().map(|linked| linked.link).min();
-    let is_kept = |linked: &Linked| Some(linked.link) == best || linked.link == Link::Group;
+    let is_kept = |linked: &LinkedCandidate| Some(linked.link) == best || linked.link == ProducerLink::Group;
     linked.into_iter().filter(is_kept).collect()
 }
 
 /// Accesses of shared memory, mbarriers among them, and the fences behind them. A test of an mbarrier answers when that
 /// changes, whatever was asked before it.
-fn answers_in_order(instruction: &Instruction) -> bool {
+fn answers_in_order(instruction: &SassInstruction) -> bool {
     match instruction.mnemonic {
         Some("SYNCS") => instruction.writes.is_empty(),
         Some("FENCE") => true,
-        _ => instruction.class == Class::Shared,
+        _ => instruction.class == ExecutionUnit::Shared,
     }
 }
 
@@ -349,8 +360,8 @@ fn nearness(cycles: Option<u32>) -> f64 {
 }
 
 /// Each producer once, by its offset. A copy that signals two awaited mbarriers gets the weights of both.
-fn merged(producers: Vec<Producer>) -> Vec<Producer> {
-    let mut merged: BTreeMap<u32, Producer> = BTreeMap::new();
+fn merged(producers: Vec<WaitProducer>) -> Vec<WaitProducer> {
+    let mut merged: BTreeMap<u32, WaitProducer> = BTreeMap::new();
     for producer in producers {
         merged
             .entry(producer.producer)
@@ -362,18 +373,22 @@ fn merged(producers: Vec<Producer>) -> Vec<Producer> {
 
 /// True if the hardware reports a wait for this instruction with this reason. Measured on samples: mbarriers, copies
 /// and anything that may leave the multiprocessor are long, the units next to the arithmetic are short.
-fn fits(producer: &Instruction, wait: Wait) -> bool {
+fn fits(producer: &SassInstruction, wait: WaitClass) -> bool {
     let is_long = match producer.class {
-        Class::Global | Class::Local | Class::Texture | Class::Async | Class::Sync => true,
-        Class::Unknown => return true,
+        ExecutionUnit::Global
+        | ExecutionUnit::Local
+        | ExecutionUnit::Texture
+        | ExecutionUnit::Async
+        | ExecutionUnit::Sync => true,
+        ExecutionUnit::Unknown => return true,
         _ => false,
     };
-    let is_shared = producer
-        .memory
-        .is_some_and(|memory| producer.class == Class::Shared || memory.kind == Access::Prefetch);
+    let is_shared = producer.memory.is_some_and(|memory| {
+        producer.class == ExecutionUnit::Shared || memory.kind == MemoryEffect::Prefetch
+    });
     match wait {
-        Wait::LongScoreboard => is_long,
-        Wait::ShortScoreboard => !is_long || is_shared,
-        Wait::Stores => true,
+        WaitClass::LongScoreboard => is_long,
+        WaitClass::ShortScoreboard => !is_long || is_shared,
+        WaitClass::Stores => true,
     }
 }

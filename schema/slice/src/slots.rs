@@ -6,7 +6,7 @@ use std::ops::Range;
 use petgraph::graph::NodeIndex;
 
 use crate::graph::FlowGraph;
-use crate::work::{TooMuchWork, Work};
+use crate::work::{AnalysisBudget, TooMuchWork};
 
 /// Maximum number of producers that are ordered. Compiled code waits for few at once.
 const MAX_ORDERED: usize = 32;
@@ -20,12 +20,12 @@ pub(crate) fn by_order(
     flow: &FlowGraph,
     producers: &[usize],
     waiter: usize,
-    work: &Work,
+    work: &AnalysisBudget,
 ) -> Result<Vec<u32>, TooMuchWork> {
     if producers.len() < 2 || producers.len() > MAX_ORDERED {
         return Ok(vec![0; producers.len()]);
     }
-    let order = Order { flow, waiter, work };
+    let order = CodeOrder { flow, waiter, work };
     let mut reached = Vec::new();
     for producer in producers {
         let Some(ahead) = order.ahead_of(*producer)? else { return Ok(vec![0; producers.len()]) };
@@ -49,30 +49,30 @@ pub(crate) fn by_order(
 }
 
 /// The code before a waiter.
-struct Order<'a> {
+struct CodeOrder<'a> {
     flow: &'a FlowGraph,
     waiter: usize,
-    work: &'a Work,
+    work: &'a AnalysisBudget,
 }
 
 /// Instructions that a warp may execute behind one, before it comes to the waiter.
-struct Ahead {
+struct InstructionsAhead {
     rest: Range<usize>,
     blocks: Vec<Range<usize>>,
 }
 
-impl Ahead {
+impl InstructionsAhead {
     fn holds(&self, instruction: usize) -> bool {
         self.rest.contains(&instruction) || self.blocks.iter().any(|block| block.contains(&instruction))
     }
 }
 
-impl Order<'_> {
+impl CodeOrder<'_> {
     /// `None` if there are too many blocks.
-    fn ahead_of(&self, producer: usize) -> Result<Option<Ahead>, TooMuchWork> {
+    fn ahead_of(&self, producer: usize) -> Result<Option<InstructionsAhead>, TooMuchWork> {
         let Some(block) = self.flow.block_of.get(producer) else { return Ok(None) };
         let rest = self.until_waiter(producer + 1..self.flow.graph[*block].end);
-        let mut ahead = Ahead { rest: rest.0, blocks: Vec::new() };
+        let mut ahead = InstructionsAhead { rest: rest.0, blocks: Vec::new() };
         if rest.1 {
             return Ok(Some(ahead));
         }

@@ -9,11 +9,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use petgraph::graph::NodeIndex;
 
-use crate::definitions::Definitions;
+use crate::definitions::RegisterWrites;
 use crate::graph::FlowGraph;
 use crate::mbarrier::ADDRESS_BITS;
-use crate::work::{TooMuchWork, Work};
-use stallmap_sass::instruction::Instruction;
+use crate::work::{AnalysisBudget, TooMuchWork};
+use stallmap_sass::instruction::SassInstruction;
 use stallmap_sass::register::Register;
 use stallmap_sass::word::Sm;
 
@@ -22,9 +22,9 @@ mod expression;
 mod reaching;
 mod walk;
 
-use circles::{Circles, Definition};
-use expression::{Expression, Operand, Term};
-use reaching::{Condition, Sources};
+use circles::{DefinitionCycles, RegisterDefinition};
+use expression::{ExpressionOperand, ResultExpression, SumTerm};
+use reaching::{GuardCondition, ReachingSources};
 pub(crate) use walk::LoopWalk;
 
 /// Maximum steps of one query. After them the result is unknown.
@@ -34,8 +34,8 @@ const MAX_VALUES: usize = 16;
 
 /// A constant with the base that it is added to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Value {
-    pub(crate) base: Base,
+pub(crate) struct BasedConstant {
+    pub(crate) base: ConstantBase,
     pub(crate) constant: i64,
     /// The additions of a loop to a start. None in other values.
     pub(crate) walk: LoopWalk,
@@ -43,7 +43,7 @@ pub(crate) struct Value {
 
 /// The base to which a constant is added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Base {
+pub(crate) enum ConstantBase {
     /// Nothing: the value is the constant.
     Zero,
     /// The content of a constant bank.
@@ -57,7 +57,7 @@ pub(crate) enum Base {
     Unknown(u64),
 }
 
-impl Base {
+impl ConstantBase {
     /// A base that is computed from others in some way.
     fn of(parts: impl Hash) -> Self {
         let mut name = DefaultHasher::new();
@@ -66,22 +66,22 @@ impl Base {
     }
 }
 
-impl Value {
+impl BasedConstant {
     /// Nothing is known, not even that it is equal to another.
-    const ANY: Self = Self::from_base(Base::Unknown(0));
+    const ANY: Self = Self::from_base(ConstantBase::Unknown(0));
 
-    const fn from_base(base: Base) -> Self {
+    const fn from_base(base: ConstantBase) -> Self {
         Self { base, constant: 0, walk: LoopWalk::NONE }
     }
 
     const fn number(constant: i64) -> Self {
-        Self { constant, ..Self::from_base(Base::Zero) }
+        Self { constant, ..Self::from_base(ConstantBase::Zero) }
     }
 
     fn plus(self, other: Self) -> Self {
         let base = match (self.base, other.base) {
-            (Base::Zero, base) | (base, Base::Zero) => base,
-            (one, other) => Base::of((one.min(other), one.max(other))),
+            (ConstantBase::Zero, base) | (base, ConstantBase::Zero) => base,
+            (one, other) => ConstantBase::of((one.min(other), one.max(other))),
         };
         let walk = self.walk.with(other.walk);
         Self { base, constant: self.constant.wrapping_add(other.constant), walk }
@@ -90,11 +90,11 @@ impl Value {
     fn scaled(self, factor: i64) -> Self {
         let base = match self.base {
             _ if factor == 1 => return self,
-            Base::Zero => Base::Zero,
-            base => Base::of((base, factor)),
+            ConstantBase::Zero => ConstantBase::Zero,
+            base => ConstantBase::of((base, factor)),
         };
         // A number that is not known times the bytes of a stage is any of the stages.
-        let any = if base == Base::Zero {
+        let any = if base == ConstantBase::Zero {
             LoopWalk::NONE
         } else {
             LoopWalk { step: factor.saturating_abs(), bytes: 0 }
@@ -105,40 +105,40 @@ impl Value {
 }
 
 /// Asks for the values of registers before instructions.
-pub(crate) struct Question<'a> {
-    instructions: &'a [Instruction],
+pub(crate) struct ValueQuery<'a> {
+    instructions: &'a [SassInstruction],
     flow: &'a FlowGraph,
-    writers: &'a Definitions,
+    writers: &'a RegisterWrites,
     sm: Sm,
-    work: &'a Work,
+    work: &'a AnalysisBudget,
     steps: usize,
     /// Definitions on the way to the present one.
-    path: Vec<Definition>,
+    path: Vec<RegisterDefinition>,
     /// Their places on it.
-    on_path: BTreeMap<Definition, usize>,
+    on_path: BTreeMap<RegisterDefinition, usize>,
     /// The first place on the path to which the present definition led back.
     cut_at: usize,
     /// Values of definitions that do not depend on the path.
-    values: BTreeMap<Definition, BTreeSet<Value>>,
+    values: BTreeMap<RegisterDefinition, BTreeSet<BasedConstant>>,
     /// The same without additions in loops.
-    starts: BTreeMap<Definition, BTreeSet<Value>>,
+    starts: BTreeMap<RegisterDefinition, BTreeSet<BasedConstant>>,
     /// Definitions that depend on themselves.
-    circles: Circles,
+    circles: DefinitionCycles,
     /// True to leave out additions in circular definitions.
     without_loops: bool,
     /// The condition under which the use executes, while definitions before it in its block are followed.
-    assumed: Option<Condition>,
+    assumed: Option<GuardCondition>,
     /// By block and register: definitions that may reach the block's start.
-    entering: BTreeMap<(NodeIndex, Register), Sources>,
+    entering: BTreeMap<(NodeIndex, Register), ReachingSources>,
 }
 
-impl<'a> Question<'a> {
+impl<'a> ValueQuery<'a> {
     pub(crate) fn new(
-        instructions: &'a [Instruction],
+        instructions: &'a [SassInstruction],
         flow: &'a FlowGraph,
-        writers: &'a Definitions,
+        writers: &'a RegisterWrites,
         sm: Sm,
-        work: &'a Work,
+        work: &'a AnalysisBudget,
     ) -> Self {
         Self {
             instructions,
@@ -152,7 +152,7 @@ impl<'a> Question<'a> {
             cut_at: usize::MAX,
             values: BTreeMap::new(),
             starts: BTreeMap::new(),
-            circles: Circles::default(),
+            circles: DefinitionCycles::default(),
             without_loops: false,
             assumed: None,
             entering: BTreeMap::new(),
@@ -164,7 +164,7 @@ impl<'a> Question<'a> {
         &mut self,
         index: usize,
         register: Register,
-    ) -> Result<BTreeSet<Value>, TooMuchWork> {
+    ) -> Result<BTreeSet<BasedConstant>, TooMuchWork> {
         self.ask(index, register, false)
     }
 
@@ -173,7 +173,7 @@ impl<'a> Question<'a> {
         &mut self,
         index: usize,
         register: Register,
-    ) -> Result<BTreeSet<Value>, TooMuchWork> {
+    ) -> Result<BTreeSet<BasedConstant>, TooMuchWork> {
         // Once to find the circles, once to leave them out.
         let changes = self.circles.changes();
         self.ask(index, register, false)?;
@@ -189,8 +189,8 @@ impl<'a> Question<'a> {
         index: usize,
         registers: impl IntoIterator<Item = Register>,
         constant: i64,
-    ) -> Result<BTreeSet<Value>, TooMuchWork> {
-        let mut sums = BTreeSet::from([Value::number(constant)]);
+    ) -> Result<BTreeSet<BasedConstant>, TooMuchWork> {
+        let mut sums = BTreeSet::from([BasedConstant::number(constant)]);
         for register in registers {
             let values = self.starts(index, register)?;
             let added = sums.iter().flat_map(|sum| values.iter().map(|value| sum.plus(*value)));
@@ -214,13 +214,18 @@ impl<'a> Question<'a> {
                 if !seen.insert((*definition, register)) {
                     continue;
                 }
-                for operand in Expression::of(&self.instructions[*definition], register, self.sm).parts() {
+                for operand in
+                    ResultExpression::of(&self.instructions[*definition], register, self.sm).parts()
+                {
                     match operand {
-                        Operand::Register(register) => open.push((*definition, register)),
-                        Operand::Value(Value { base: Base::Bank { bank: 0, offset }, .. }) => {
+                        ExpressionOperand::Register(register) => open.push((*definition, register)),
+                        ExpressionOperand::Value(BasedConstant {
+                            base: ConstantBase::Bank { bank: 0, offset },
+                            ..
+                        }) => {
                             words.insert(offset);
                         }
-                        Operand::Value(_) | Operand::Product => {}
+                        ExpressionOperand::Value(_) | ExpressionOperand::Product => {}
                     }
                 }
             }
@@ -233,7 +238,7 @@ impl<'a> Question<'a> {
         index: usize,
         register: Register,
         without_loops: bool,
-    ) -> Result<BTreeSet<Value>, TooMuchWork> {
+    ) -> Result<BTreeSet<BasedConstant>, TooMuchWork> {
         (self.steps, self.without_loops, self.cut_at) = (MAX_STEPS, without_loops, usize::MAX);
         self.assumed = self.instructions.get(index).and_then(|_| self.condition(index));
         let values = self.register(index, register);
@@ -242,11 +247,11 @@ impl<'a> Question<'a> {
     }
 
     /// Values of definitions that do not depend on the path, of the present kind.
-    fn known(&mut self) -> &mut BTreeMap<Definition, BTreeSet<Value>> {
+    fn known(&mut self) -> &mut BTreeMap<RegisterDefinition, BTreeSet<BasedConstant>> {
         if self.without_loops { &mut self.starts } else { &mut self.values }
     }
 
-    fn register(&mut self, index: usize, register: Register) -> Result<BTreeSet<Value>, TooMuchWork> {
+    fn register(&mut self, index: usize, register: Register) -> Result<BTreeSet<BasedConstant>, TooMuchWork> {
         let mut values = BTreeSet::new();
         for definition in self.definitions(index, register)?.iter() {
             self.work.spend(1)?;
@@ -259,7 +264,7 @@ impl<'a> Question<'a> {
                     self.assumed = assumed;
                 }
                 None => {
-                    values.insert(Value::from_base(Base::of(register)));
+                    values.insert(BasedConstant::from_base(ConstantBase::of(register)));
                 }
             }
         }
@@ -267,7 +272,11 @@ impl<'a> Question<'a> {
     }
 
     /// The value that an instruction puts into a register.
-    fn definition(&mut self, index: usize, register: Register) -> Result<BTreeSet<Value>, TooMuchWork> {
+    fn definition(
+        &mut self,
+        index: usize,
+        register: Register,
+    ) -> Result<BTreeSet<BasedConstant>, TooMuchWork> {
         let key = (index, register);
         let is_assuming = self.assumed.is_some();
         if let Some(known) = self.known().get(&key).filter(|_| !is_assuming) {
@@ -283,7 +292,7 @@ impl<'a> Question<'a> {
         self.steps = self.steps.saturating_sub(1);
         if self.steps == 0 {
             self.cut_at = 0;
-            return Ok(BTreeSet::from([Value::ANY]));
+            return Ok(BTreeSet::from([BasedConstant::ANY]));
         }
         let depth = self.path.len();
         let cut_before = std::mem::replace(&mut self.cut_at, usize::MAX);
@@ -304,14 +313,18 @@ impl<'a> Question<'a> {
         Ok(values)
     }
 
-    fn result(&mut self, index: usize, register: Register) -> Result<BTreeSet<Value>, TooMuchWork> {
-        match Expression::of(&self.instructions[index], register, self.sm) {
-            Expression::Unknown => Ok(BTreeSet::from([Value::from_base(self.unknown(index, register))])),
-            Expression::Sum(terms) if self.without_loops && self.circles.contains((index, register)) => {
+    fn result(&mut self, index: usize, register: Register) -> Result<BTreeSet<BasedConstant>, TooMuchWork> {
+        match ResultExpression::of(&self.instructions[index], register, self.sm) {
+            ResultExpression::Unknown => {
+                Ok(BTreeSet::from([BasedConstant::from_base(self.unknown(index, register))]))
+            }
+            ResultExpression::Sum(terms)
+                if self.without_loops && self.circles.contains((index, register)) =>
+            {
                 self.circular_sum((index, register), &terms)
             }
-            Expression::Sum(terms) => self.sum(index, &terms),
-            Expression::Either(operands) => {
+            ResultExpression::Sum(terms) => self.sum(index, &terms),
+            ResultExpression::Either(operands) => {
                 let mut values = BTreeSet::new();
                 for operand in operands {
                     values.extend(self.operand(index, operand)?);
@@ -323,30 +336,39 @@ impl<'a> Question<'a> {
 
     /// The name of what an instruction computes in a way that is not followed. Equal instructions that read no register
     /// compute the same.
-    fn unknown(&self, index: usize, register: Register) -> Base {
-        let Instruction { word, reads, .. } = &self.instructions[index];
+    fn unknown(&self, index: usize, register: Register) -> ConstantBase {
+        let SassInstruction { word, reads, .. } = &self.instructions[index];
         let place = register.index.wrapping_sub(word.byte(16));
         let is_own = !reads.is_empty();
-        Base::of((is_own.then_some(index), word.computation(), place))
+        ConstantBase::of((is_own.then_some(index), word.computation(), place))
     }
 
     /// A sum in a circle without what the circle adds, which becomes the walk of its values.
-    fn circular_sum(&mut self, sum: Definition, terms: &[Term]) -> Result<BTreeSet<Value>, TooMuchWork> {
+    fn circular_sum(
+        &mut self,
+        sum: RegisterDefinition,
+        terms: &[SumTerm],
+    ) -> Result<BTreeSet<BasedConstant>, TooMuchWork> {
         let (index, (mut circular, mut added)) = (sum.0, (Vec::new(), Vec::new()));
         for term in terms {
             let list = if self.leads_back(sum, term.operand)? { &mut circular } else { &mut added };
             list.push(*term);
         }
         let added = self.sum(index, &added)?;
-        let walk =
-            LoopWalk::of_added(added.iter().filter(|one| one.base == Base::Zero).map(|one| one.constant));
+        let walk = LoopWalk::of_added(
+            added.iter().filter(|one| one.base == ConstantBase::Zero).map(|one| one.constant),
+        );
         let starts = self.sum(index, &circular)?;
-        Ok(starts.into_iter().map(|value| Value { walk: value.walk.with(walk), ..value }).collect())
+        Ok(starts.into_iter().map(|value| BasedConstant { walk: value.walk.with(walk), ..value }).collect())
     }
 
     /// True if an operand of a definition may come from that definition.
-    fn leads_back(&mut self, sum: Definition, operand: Operand) -> Result<bool, TooMuchWork> {
-        let Operand::Register(register) = operand else { return Ok(false) };
+    fn leads_back(
+        &mut self,
+        sum: RegisterDefinition,
+        operand: ExpressionOperand,
+    ) -> Result<bool, TooMuchWork> {
+        let ExpressionOperand::Register(register) = operand else { return Ok(false) };
         let definitions = self.definitions(sum.0, register)?;
         self.work.spend(definitions.len())?;
         Ok(definitions
@@ -355,38 +377,44 @@ impl<'a> Question<'a> {
             .any(|definition| self.circles.are_joined(sum, (*definition, register))))
     }
 
-    fn sum(&mut self, index: usize, terms: &[Term]) -> Result<BTreeSet<Value>, TooMuchWork> {
-        let mut sums = BTreeSet::from([Value::number(0)]);
+    fn sum(&mut self, index: usize, terms: &[SumTerm]) -> Result<BTreeSet<BasedConstant>, TooMuchWork> {
+        let mut sums = BTreeSet::from([BasedConstant::number(0)]);
         // The rank of a block in its cluster stands above an address in shared memory.
-        let is_rank = |term: &Term| self.without_loops && term.factor % (1 << ADDRESS_BITS) == 0;
-        let terms: Vec<Term> = terms.iter().filter(|term| !is_rank(term)).copied().collect();
+        let is_rank = |term: &SumTerm| self.without_loops && term.factor % (1 << ADDRESS_BITS) == 0;
+        let terms: Vec<SumTerm> = terms.iter().filter(|term| !is_rank(term)).copied().collect();
         for term in &terms {
             let values = self.operand(index, term.operand)?;
             let scaled = values.iter().map(|value| value.scaled(term.factor));
-            let scaled: BTreeSet<Value> = scaled.collect();
+            let scaled: BTreeSet<BasedConstant> = scaled.collect();
             let added = sums.iter().flat_map(|sum| scaled.iter().map(|value| sum.plus(*value)));
             sums = limited(added.collect());
         }
         Ok(sums)
     }
 
-    fn operand(&mut self, index: usize, operand: Operand) -> Result<BTreeSet<Value>, TooMuchWork> {
+    fn operand(
+        &mut self,
+        index: usize,
+        operand: ExpressionOperand,
+    ) -> Result<BTreeSet<BasedConstant>, TooMuchWork> {
         match operand {
-            Operand::Register(register) => self.register(index, register),
-            Operand::Value(value) => Ok(BTreeSet::from([value])),
-            Operand::Product => Ok(BTreeSet::from([Value::from_base(Base::of((index, "product")))])),
+            ExpressionOperand::Register(register) => self.register(index, register),
+            ExpressionOperand::Value(value) => Ok(BTreeSet::from([value])),
+            ExpressionOperand::Product => {
+                Ok(BTreeSet::from([BasedConstant::from_base(ConstantBase::of((index, "product")))]))
+            }
         }
     }
 }
 
 /// Each value once, with all of its walk.
-fn limited(values: BTreeSet<Value>) -> BTreeSet<Value> {
-    let mut walks: BTreeMap<(Base, i64), LoopWalk> = BTreeMap::new();
-    for Value { base, constant, walk } in values {
+fn limited(values: BTreeSet<BasedConstant>) -> BTreeSet<BasedConstant> {
+    let mut walks: BTreeMap<(ConstantBase, i64), LoopWalk> = BTreeMap::new();
+    for BasedConstant { base, constant, walk } in values {
         walks.entry((base, constant)).and_modify(|known| *known = known.with(walk)).or_insert(walk);
     }
     if walks.len() > MAX_VALUES {
-        return BTreeSet::from([Value::ANY]);
+        return BTreeSet::from([BasedConstant::ANY]);
     }
-    walks.into_iter().map(|((base, constant), walk)| Value { base, constant, walk }).collect()
+    walks.into_iter().map(|((base, constant), walk)| BasedConstant { base, constant, walk }).collect()
 }

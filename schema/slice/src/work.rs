@@ -14,7 +14,7 @@ const STEPS_PER_INSTRUCTION: u64 = 160;
 
 /// The steps that an analysis may still take.
 #[derive(Debug)]
-pub struct Work {
+pub struct AnalysisBudget {
     most: u64,
     left: Cell<u64>,
 }
@@ -27,7 +27,7 @@ pub struct TooMuchWork {
     pub steps: u64,
 }
 
-impl Work {
+impl AnalysisBudget {
     /// The steps for a number of instructions.
     pub fn of(instruction_count: usize) -> Self {
         let most = (instruction_count as u64).saturating_mul(STEPS_PER_INSTRUCTION).saturating_add(STEPS);

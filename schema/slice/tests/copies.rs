@@ -1,8 +1,8 @@
 //! Copies and signals in small programs: the work before a signal, and tensor maps that a kernel makes.
 #![expect(clippy::unwrap_used, reason = "a test program that cannot be assembled is a broken test")]
 
-use stallmap_sass::cubin::{Function, Parameter, Section};
-use stallmap_slice::analysis::{Analysis, analyze};
+use stallmap_sass::cubin::{CodeSection, CubinFunction, CubinParameter};
+use stallmap_slice::analysis::{SectionAnalysis, analyze};
 
 mod program;
 
@@ -11,15 +11,15 @@ use program::{SM, assemble};
 /// The parameters begin there.
 const PARAMETERS: u32 = 528;
 
-fn run(program: &str) -> Analysis {
+fn run(program: &str) -> SectionAnalysis {
     let lines: Vec<&str> = program.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let code: Vec<u8> =
         lines.iter().enumerate().flat_map(|(index, line)| assemble(index, line).to_le_bytes()).collect();
-    let section = Section {
-        functions: vec![Function::default()],
+    let section = CodeSection {
+        functions: vec![CubinFunction::default()],
         parameters_offset: Some(PARAMETERS),
-        parameters: vec![Parameter { ordinal: 0, offset: 0, bytes: 64 }],
-        ..Section::default()
+        parameters: vec![CubinParameter { ordinal: 0, offset: 0, bytes: 64 }],
+        ..CodeSection::default()
     };
     analyze(&code, &section, SM).unwrap()
 }

@@ -3,24 +3,24 @@
 
 use std::fmt::Write as _;
 
-use stallmap_sass::cubin::{Function, Section};
-use stallmap_slice::analysis::{Analysis, analyze};
+use stallmap_sass::cubin::{CodeSection, CubinFunction};
+use stallmap_slice::analysis::{SectionAnalysis, analyze};
 use stallmap_slice::work::TooMuchWork;
 
 mod program;
 
 use program::{SM, assemble};
 
-fn analyzed(lines: &[String], functions: &[usize]) -> Result<Analysis, TooMuchWork> {
+fn analyzed(lines: &[String], functions: &[usize]) -> Result<SectionAnalysis, TooMuchWork> {
     let code: Vec<u8> =
         lines.iter().enumerate().flat_map(|(index, line)| assemble(index, line).to_le_bytes()).collect();
-    let function = |first: &usize| Function {
+    let function = |first: &usize| CubinFunction {
         offset: u32::try_from(first * 16).unwrap(),
         name: format!("function_{first}"),
-        ..Function::default()
+        ..CubinFunction::default()
     };
     let functions = functions.iter().map(function).collect();
-    analyze(&code, &Section { functions, ..Section::default() }, SM)
+    analyze(&code, &CodeSection { functions, ..CodeSection::default() }, SM)
 }
 
 /// A load, its use a few instructions behind, a store. Registers and barriers differ from part to part.
@@ -126,7 +126,7 @@ fn a_long_sum_is_unknown() {
     let mut words = vec![sum; 5_000];
     words.extend([copy; 50]);
     let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let found = analyze(&code, &Section::default(), SM).unwrap();
+    let found = analyze(&code, &CodeSection::default(), SM).unwrap();
     assert_eq!(found.tensor_maps, []);
     assert!(found.steps > 2 * 1_024, "{} steps: the sum is not followed", found.steps);
 }

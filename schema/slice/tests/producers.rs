@@ -5,30 +5,30 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use proptest::prelude::*;
-use stallmap_sass::cubin::{Function, Section};
+use stallmap_sass::cubin::{CodeSection, CubinFunction};
 use stallmap_sass::word::Sm;
-use stallmap_slice::analysis::{Analysis, Wait, analyze};
+use stallmap_slice::analysis::{SectionAnalysis, WaitClass, analyze};
 
 mod program;
 
 use program::{SM, assemble};
 
-fn run(program: &str, callee: Option<u32>) -> Analysis {
+fn run(program: &str, callee: Option<u32>) -> SectionAnalysis {
     let lines: Vec<&str> = program.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let code: Vec<u8> =
         lines.iter().enumerate().flat_map(|(index, line)| assemble(index, line).to_le_bytes()).collect();
-    let function = |offset: u32| Function { offset, ..Function::default() };
+    let function = |offset: u32| CubinFunction { offset, ..CubinFunction::default() };
     let functions = [Some(0), callee.map(|index| index * 16)].into_iter().flatten().map(function).collect();
-    analyze(&code, &Section { functions, ..Section::default() }, SM).unwrap()
+    analyze(&code, &CodeSection { functions, ..CodeSection::default() }, SM).unwrap()
 }
 
 /// The producers of one wait, a line each: waiter, producer, link, confidence, weight. Instructions go by line.
 #[track_caller]
-fn check(program: &str, wait: Wait, expected: &str) {
+fn check(program: &str, wait: WaitClass, expected: &str) {
     assert_eq!(shown(&run(program, None), wait), expected);
 }
 
-fn shown(analysis: &Analysis, wait: Wait) -> String {
+fn shown(analysis: &SectionAnalysis, wait: WaitClass) -> String {
     let mut text = String::new();
     for found in analysis.producers.iter().filter(|found| found.wait == wait) {
         let (waiter, producer) = (found.waiter / 16, found.producer / 16);
@@ -45,7 +45,7 @@ fn the_setter_of_the_waited_barrier_produces() {
          LDG R3 R6 w1
          ADD R8 R2 R2 wait0
          ADD R9 R3 R3 wait1",
-        Wait::LongScoreboard,
+        WaitClass::LongScoreboard,
         "2 waits for 0: reads, exact 1.00\n3 waits for 1: reads, exact 1.00\n",
     );
 }
@@ -57,13 +57,13 @@ fn a_test_of_an_mbarrier_waits_for_those_that_arrive() {
          ADD R8 R2 R2 wait0
          SYNCS.ARRIVE R255 R9 R255
          SYNCS.ARRIVE R255 R9 R255",
-        Wait::LongScoreboard,
+        WaitClass::LongScoreboard,
         "1 waits for 2: mbarrier, approximate 0.50\n1 waits for 3: mbarrier, approximate 0.50\n",
     );
     check(
         "SYNCS.TRYWAIT R0 R9 R3 w0
          ADD R8 R2 R2 wait0",
-        Wait::LongScoreboard,
+        WaitClass::LongScoreboard,
         "1 waits for 0: barrier, exact 1.00\n",
     );
 }
@@ -75,7 +75,7 @@ fn registers_choose_among_those_that_share_a_barrier() {
          LDG R3 R6 w0
          ADD R8 R3 R3 wait0
          ADD R9 R2 R2",
-        Wait::LongScoreboard,
+        WaitClass::LongScoreboard,
         "2 waits for 1: reads, refined 1.00\n",
     );
 }
@@ -86,7 +86,7 @@ fn a_use_of_two_loads_waits_for_both_the_nearer_weighs_more() {
         "LDG R2 R4 w0 stall2
          LDG R3 R6 w0 stall2
          ADD R8 R2 R3 wait0",
-        Wait::LongScoreboard,
+        WaitClass::LongScoreboard,
         "2 waits for 0: reads, shared 0.33\n2 waits for 1: reads, shared 0.67\n",
     );
 }
@@ -98,7 +98,7 @@ fn a_wait_clears_the_barrier() {
          ADD R8 R2 R2 wait0
          LDG R3 R6 w0
          ADD R9 R2 R2 wait0",
-        Wait::LongScoreboard,
+        WaitClass::LongScoreboard,
         "1 waits for 0: reads, exact 1.00\n3 waits for 2: barrier, exact 1.00\n",
     );
 }
@@ -111,7 +111,7 @@ fn a_load_at_the_end_of_a_loop_is_waited_for_at_its_begin() {
          LDG R2 R4 w0 stall4
          @P0 BRA >1 stall4
          EXIT",
-        Wait::LongScoreboard,
+        WaitClass::LongScoreboard,
         "1 waits for 0: reads, shared 0.67\n1 waits for 2: reads, shared 0.33\n4 waits for 2: barrier, exact 1.00\n",
     );
 }
@@ -122,10 +122,10 @@ fn a_predicated_load_leaves_the_earlier_one() {
          @!P0 LDG R2 R6 w0
          ADD R8 R2 R2 wait0";
     let both = "2 waits for 0: reads, shared 0.33\n2 waits for 1: reads, shared 0.67\n";
-    check(program, Wait::LongScoreboard, both);
+    check(program, WaitClass::LongScoreboard, both);
     // A use under one of the predicates reads the value loaded under it.
     let guarded = program.replace("ADD", "@P0 ADD").replace("@P0 @P0", "@P0");
-    check(&guarded, Wait::LongScoreboard, "2 waits for 0: reads, refined 1.00\n");
+    check(&guarded, WaitClass::LongScoreboard, "2 waits for 0: reads, refined 1.00\n");
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn sources_that_are_overwritten_are_waited_for() {
     check(
         "STG R2 R9 r1
          ADD R9 R8 R8 wait1",
-        Wait::LongScoreboard,
+        WaitClass::LongScoreboard,
         "1 waits for 0: reuses, exact 1.00\n",
     );
 }
@@ -144,7 +144,7 @@ fn a_load_without_a_barrier_is_covered_by_a_later_one_of_its_unit() {
         "LDS R2 R6
          LDS R3 R6 w0
          ADD R8 R2 R2 wait0",
-        Wait::ShortScoreboard,
+        WaitClass::ShortScoreboard,
         "2 waits for 0: reads, refined 1.00\n",
     );
 }
@@ -154,8 +154,8 @@ fn stall_reasons_tell_units_apart() {
     let program = "LDG R2 R4 w0
          S2R R3 w0
          ADD R8 R2 R3 wait0";
-    check(program, Wait::LongScoreboard, "2 waits for 0: reads, exact 1.00\n");
-    check(program, Wait::ShortScoreboard, "2 waits for 1: reads, exact 1.00\n");
+    check(program, WaitClass::LongScoreboard, "2 waits for 0: reads, exact 1.00\n");
+    check(program, WaitClass::ShortScoreboard, "2 waits for 1: reads, exact 1.00\n");
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn where_no_candidate_fits_the_reason_all_stay() {
     check(
         "S2R R3 w0
          ADD R8 R3 R3 wait0",
-        Wait::LongScoreboard,
+        WaitClass::LongScoreboard,
         "1 waits for 0: reads, low 1.00\n",
     );
 }
@@ -178,7 +178,7 @@ fn a_wait_for_all_but_the_newest_group_is_for_the_one_before_it() {
          LDGDEPBAR w0
          DEPBAR <=1
          LDS R2 R6",
-        Wait::LongScoreboard,
+        WaitClass::LongScoreboard,
         "4 waits for 0: group, exact 1.00\n5 waits for 0: group, exact 1.00\n",
     );
 }
@@ -198,7 +198,7 @@ fn groups_age_around_a_loop() {
         None,
     );
     let expected = "4 waits for 0: group, shared 0.33\n4 waits for 2: group, shared 0.33\n4 waits for 5: group, shared 0.33\n";
-    assert!(shown(&found, Wait::LongScoreboard).starts_with(expected), "{found:?}");
+    assert!(shown(&found, WaitClass::LongScoreboard).starts_with(expected), "{found:?}");
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn a_warp_that_exits_drains_its_stores_behind_the_exit() {
          STG R2 R8
          EXIT
          BRA >4",
-        Wait::Stores,
+        WaitClass::Stores,
         "2 waits for 0: store, exact 1.00\n4 waits for 0: store, shared 0.25\n4 waits for 2: store, shared 0.75\n",
     );
 }
@@ -220,7 +220,7 @@ fn the_end_of_some_lanes_waits_for_nobody_elses_loads() {
         "LDG R2 R4 w0
          @P0 EXIT
          ADD R8 R2 R2 wait0",
-        Wait::LongScoreboard,
+        WaitClass::LongScoreboard,
         "1 waits for 0: barrier, exact 1.00\n2 waits for 0: reads, exact 1.00\n",
     );
 }
@@ -237,7 +237,7 @@ fn a_function_is_entered_and_left() {
          RET R20",
         Some(4),
     );
-    let text = shown(&found, Wait::LongScoreboard);
+    let text = shown(&found, WaitClass::LongScoreboard);
     assert!(text.contains("2 waits for 5: reads, exact 1.00\n"), "{text}");
     assert!(text.contains("4 waits for 0: reads, exact 1.00\n"), "{text}");
 }
@@ -275,7 +275,7 @@ proptest! {
             None => PARTS[*part].to_owned(),
         });
         let found = run(&lines.collect::<Vec<_>>().join("\n"), None);
-        let mut sums: BTreeMap<(u32, Wait), f64> = BTreeMap::new();
+        let mut sums: BTreeMap<(u32, WaitClass), f64> = BTreeMap::new();
         for producer in &found.producers {
             *sums.entry((producer.waiter, producer.wait)).or_default() += producer.weight;
             prop_assert!(producer.weight > 0.0 && (producer.producer as usize) < 16 * found.instructions.len());
@@ -289,14 +289,15 @@ proptest! {
 
     #[test]
     fn any_bytes_are_analyzed(code in prop::collection::vec(any::<u8>(), 0..2048), sm in 60_u32..130) {
-        let found = analyze(&code, &Section::default(), Sm(sm)).unwrap();
+        let found = analyze(&code, &CodeSection::default(), Sm(sm)).unwrap();
         prop_assert_eq!(found.instructions.len(), code.len() / 16);
     }
 }
 
 /// Slots and cycles since the barrier was set, by waiter and producer.
 fn slots(program: &str) -> Vec<(u32, u32, u32, Option<u32>)> {
-    let found = run(program, None).producers.into_iter().filter(|found| found.wait == Wait::LongScoreboard);
+    let found =
+        run(program, None).producers.into_iter().filter(|found| found.wait == WaitClass::LongScoreboard);
     found.map(|found| (found.waiter / 16, found.producer / 16, found.slot, found.covered_cycles)).collect()
 }
 
@@ -351,7 +352,7 @@ fn shared_memory_answers_in_order_behind_a_branch_too() {
          LDS R2 R4 w0
          LDS R3 R4 w0
          ADD R8 R9 R9 wait0",
-        Wait::ShortScoreboard,
+        WaitClass::ShortScoreboard,
         "3 waits for 2: barrier, refined 1.00\n",
     );
 }

@@ -3,8 +3,8 @@
 
 use std::fmt::Write as _;
 
-use stallmap_sass::cubin::{Function, Section};
-use stallmap_slice::analysis::{Wait, analyze};
+use stallmap_sass::cubin::{CodeSection, CubinFunction};
+use stallmap_slice::analysis::{WaitClass, analyze};
 
 mod program;
 
@@ -16,10 +16,10 @@ fn check(program: &str, expected: &str) {
     let lines: Vec<&str> = program.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let code: Vec<u8> =
         lines.iter().enumerate().flat_map(|(index, line)| assemble(index, line).to_le_bytes()).collect();
-    let section = Section { functions: vec![Function::default()], ..Section::default() };
+    let section = CodeSection { functions: vec![CubinFunction::default()], ..CodeSection::default() };
     let mut text = String::new();
     let found = analyze(&code, &section, SM).unwrap().producers;
-    for found in found.iter().filter(|found| found.wait == Wait::LongScoreboard) {
+    for found in found.iter().filter(|found| found.wait == WaitClass::LongScoreboard) {
         let (waiter, producer, link) = (found.waiter / 16, found.producer / 16, found.link.name());
         writeln!(text, "{waiter} waits for {producer}: {link} {:.2}", found.weight).unwrap();
     }

@@ -5,5 +5,5 @@ mod lines;
 mod pack;
 
 pub use file::{MAX_TEXT_BYTES, candidates, read};
-pub use lines::Lines;
+pub use lines::FileLines;
 pub use pack::pack_with_sources;

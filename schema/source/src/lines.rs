@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use stallmap_sass::cubin::{Cubin, Function};
+use stallmap_sass::cubin::{Cubin, CubinFunction};
 use stallmap_sass::line::LineTable;
 use stallmap_schema::tables::python::{PythonFrame, SourceLine};
 
@@ -16,19 +16,19 @@ const MAX_DECORATOR_LINES: usize = 50;
 
 /// Lines by file.
 #[derive(Debug, Default)]
-pub struct Lines {
-    files: BTreeMap<String, Wanted>,
+pub struct FileLines {
+    files: BTreeMap<String, WantedLines>,
     count: usize,
 }
 
 /// Lines of one file, in order, and where Python functions must begin in it.
 #[derive(Debug, Default)]
-struct Wanted {
+struct WantedLines {
     lines: Vec<u32>,
     functions: BTreeSet<(u32, String)>,
 }
 
-impl Lines {
+impl FileLines {
     /// Adds the lines of Python frames.
     pub fn add_frames<'a>(&mut self, frames: impl IntoIterator<Item = &'a PythonFrame>) {
         for frame in frames {
@@ -40,7 +40,7 @@ impl Lines {
     }
 
     /// Adds the lines of a cubin's functions, and of the calls by which they were inlined.
-    pub fn add_code(&mut self, cubin: &Cubin, bytes: &[u8], is_used: impl Fn(&Function) -> bool) {
+    pub fn add_code(&mut self, cubin: &Cubin, bytes: &[u8], is_used: impl Fn(&CubinFunction) -> bool) {
         // A damaged line table has no lines. Its damage is reported by those who show the code.
         let Ok(table) = LineTable::read(bytes, cubin) else { return };
         for (index, section) in cubin.sections.iter().enumerate() {
@@ -159,7 +159,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("a.py"), "\ndef f():\n    pass\n").unwrap();
         let text = |first_line| {
-            let mut lines = Lines::default();
+            let mut lines = FileLines::default();
             lines.add_frames(&[PythonFrame { function: "f".into(), first_line, ..frame("a.py", 3) }]);
             lines.rows(|name| vec![folder.path().join(name)]).pop().unwrap().text
         };
@@ -171,7 +171,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let long = "é".repeat(MAX_TEXT_BYTES);
         std::fs::write(folder.path().join("a.py"), format!("one \n  two\n{long}\n")).unwrap();
-        let mut lines = Lines::default();
+        let mut lines = FileLines::default();
         let frames = [
             ("b.py", 1),
             ("a.py", 2),

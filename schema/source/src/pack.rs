@@ -9,13 +9,13 @@ use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::manifest::Manifest;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::hash;
-use stallmap_schema::table::{Row as _, TableDef};
+use stallmap_schema::table::{TableDef, TableRow as _};
 use stallmap_schema::tables::code::{Function, Module};
 use stallmap_schema::tables::python::{PythonFrame, SourceLine};
-use stallmap_write::rewrite::{Fate, Rewrite, rewrite};
-use stallmap_write::{CaptureWriter, Form};
+use stallmap_write::rewrite::{CaptureRewrite, TableFate, rewrite};
+use stallmap_write::{CaptureForm, CaptureWriter};
 
-use crate::{Lines, candidates};
+use crate::{FileLines, candidates};
 
 /// The note in the manifest of such a capture.
 const NOTE: &str = "the text of source lines was added after recording, from files of another time";
@@ -33,13 +33,13 @@ pub fn pack_with_sources(
     let rows = lines(reader)?.rows(|file| candidates(file, Some(root)));
     let texts = rows.iter().filter(|row| row.text.is_some()).count();
     let count = rows.len();
-    let _manifest: Manifest = rewrite(reader, output, Form::File, &mut Added { rows })?;
+    let _manifest: Manifest = rewrite(reader, output, CaptureForm::File, &mut AddedSources { rows })?;
     Ok((count, texts))
 }
 
 /// The lines that a capture names.
-fn lines(reader: &CaptureReader) -> Result<Lines, CaptureError> {
-    let mut lines = Lines::default();
+fn lines(reader: &CaptureReader) -> Result<FileLines, CaptureError> {
+    let mut lines = FileLines::default();
     lines.add_frames(&reader.read_rows::<PythonFrame>()?);
     let functions: BTreeSet<_> = reader.read_rows::<Function>()?.iter().map(|row| row.function_id).collect();
     for module in reader.read_rows::<Module>()?.iter().filter(|module| module.file.is_some()) {
@@ -53,13 +53,13 @@ fn lines(reader: &CaptureReader) -> Result<Lines, CaptureError> {
     Ok(lines)
 }
 
-struct Added {
+struct AddedSources {
     rows: Vec<SourceLine>,
 }
 
-impl Rewrite for Added {
-    fn fate(&self, table: &str) -> Fate {
-        if table == SourceLine::TABLE.name { Fate::Omitted } else { Fate::Copied }
+impl CaptureRewrite for AddedSources {
+    fn fate(&self, table: &str) -> TableFate {
+        if table == SourceLine::TABLE.name { TableFate::Omitted } else { TableFate::Copied }
     }
 
     fn change(&mut self, _: &'static TableDef, batch: &RecordBatch) -> Result<RecordBatch, String> {

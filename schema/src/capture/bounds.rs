@@ -6,7 +6,7 @@
 use arrow::array::{Array, ArrowPrimitiveType, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
 
-use crate::table::Row as _;
+use crate::table::TableRow as _;
 use crate::tables;
 use crate::tables::launch::TensorMap;
 use crate::tables::python::PythonState;

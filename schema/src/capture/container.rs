@@ -14,30 +14,33 @@ use bytes::Bytes;
 
 use super::entry;
 use super::error::CaptureError;
-use super::opened::{OpenFile, Opened};
+use super::opened::{OpenFile, OpenedFile};
 use super::source::{EntryBytes, RangeSource};
 
-pub(super) use directory::{Place, Slot};
+pub(super) use directory::{DataLocation, DirectoryEntry};
 
 /// Bytes at the end of a table that are read ahead: most footers.
 const FOOTER_BYTES: u64 = 16 << 10;
 
 /// The entries of a local ZIP file, each a slice or a range of it.
-pub(super) fn entries(opened: &Opened, path: &Path) -> Result<BTreeMap<String, EntryBytes>, CaptureError> {
+pub(super) fn entries(
+    opened: &OpenedFile,
+    path: &Path,
+) -> Result<BTreeMap<String, EntryBytes>, CaptureError> {
     let memory;
     let source: &dyn RangeSource = match opened {
-        Opened::Read(whole) => {
-            memory = Memory { whole, path };
+        OpenedFile::Read(whole) => {
+            memory = FileMemory { whole, path };
             &memory
         }
-        Opened::File(file) => file.as_ref(),
+        OpenedFile::File(file) => file.as_ref(),
     };
-    let entry = |slot: Slot| {
+    let entry = |slot: DirectoryEntry| {
         let start = slot.locate(source)?.data_start;
         let range = start..start + slot.size;
         let bytes = match opened {
-            Opened::Read(whole) => Memory { whole, path }.slice(&range)?.into(),
-            Opened::File(file) => EntryBytes::part(Arc::<OpenFile>::clone(file), range),
+            OpenedFile::Read(whole) => FileMemory { whole, path }.slice(&range)?.into(),
+            OpenedFile::File(file) => EntryBytes::part(Arc::<OpenFile>::clone(file), range),
         };
         Ok((slot.name, bytes))
     };
@@ -59,11 +62,11 @@ pub(super) fn remote_entries(
         }
     }
     source.read(&ahead)?;
-    let entry = |slot: Slot| (slot.name.clone(), EntryBytes::remote(Arc::clone(source), slot));
+    let entry = |slot: DirectoryEntry| (slot.name.clone(), EntryBytes::remote(Arc::clone(source), slot));
     Ok(slots.into_iter().map(entry).collect())
 }
 
-fn directory(source: &dyn RangeSource) -> Result<Vec<Slot>, CaptureError> {
+fn directory(source: &dyn RangeSource) -> Result<Vec<DirectoryEntry>, CaptureError> {
     if source.size_bytes() == 0 {
         let path = source.location().to_owned();
         return Err(CaptureError::NotACapture { cause: "it is empty".to_owned(), path });
@@ -72,12 +75,12 @@ fn directory(source: &dyn RangeSource) -> Result<Vec<Slot>, CaptureError> {
 }
 
 /// A file in memory.
-struct Memory<'a> {
+struct FileMemory<'a> {
     whole: &'a Bytes,
     path: &'a Path,
 }
 
-impl Memory<'_> {
+impl FileMemory<'_> {
     fn slice(&self, range: &Range<u64>) -> Result<Bytes, CaptureError> {
         let place = usize::try_from(range.start).ok().zip(usize::try_from(range.end).ok());
         let within = place.filter(|(start, end)| start <= end && *end <= self.whole.len());
@@ -88,13 +91,13 @@ impl Memory<'_> {
     }
 }
 
-impl fmt::Debug for Memory<'_> {
+impl fmt::Debug for FileMemory<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Memory").field(&self.path).finish()
     }
 }
 
-impl RangeSource for Memory<'_> {
+impl RangeSource for FileMemory<'_> {
     fn size_bytes(&self) -> u64 {
         self.whole.len() as u64
     }

@@ -32,7 +32,7 @@ pub const RULES: &str = "stallmap-content/2";
 
 /// The identity of a capture's content and of its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
+pub struct CaptureIdentity {
     /// Hash of the whole content, in hexadecimal digits.
     pub content_id: String,
     /// Rows and hash of each table that has rows.
@@ -41,7 +41,7 @@ pub struct Identity {
     pub files: BTreeMap<String, String>,
 }
 
-impl Identity {
+impl CaptureIdentity {
     /// The identity of a capture's content. Everything in it is read.
     pub fn of(reader: &CaptureReader) -> Result<Self, CaptureError> {
         let mut tables = BTreeMap::new();
@@ -69,7 +69,7 @@ fn name_and_hash(hasher: &mut blake3::Hasher, name: &str, hash: &str) {
 }
 
 fn table_id(reader: &CaptureReader, table: &str) -> Result<(u64, String), CaptureError> {
-    let mut columns: BTreeMap<String, Column> = BTreeMap::new();
+    let mut columns: BTreeMap<String, ColumnRead> = BTreeMap::new();
     let mut rows = 0;
     for batch in reader.read_table(table)? {
         let batch = batch?;
@@ -88,12 +88,12 @@ fn table_id(reader: &CaptureReader, table: &str) -> Result<(u64, String), Captur
 
 /// A column while it is read.
 #[derive(Default)]
-struct Column {
+struct ColumnRead {
     hasher: blake3::Hasher,
     has_value: bool,
 }
 
-fn add(batch: &RecordBatch, columns: &mut BTreeMap<String, Column>) -> Result<(), String> {
+fn add(batch: &RecordBatch, columns: &mut BTreeMap<String, ColumnRead>) -> Result<(), String> {
     for (field, array) in batch.schema().fields().iter().zip(batch.columns()) {
         let mut bytes = Vec::with_capacity(array.len() * 9);
         values(array.as_ref(), &mut bytes)?;

@@ -9,7 +9,7 @@ use super::error::CaptureError;
 use super::labels::{Labels, check_labels};
 use super::stored::StoredAnswer;
 use crate::hash;
-use crate::table::Row as _;
+use crate::table::TableRow as _;
 
 /// The format's major version that this release writes, and the latest that it reads.
 pub const MAJOR: u32 = 2;
@@ -24,7 +24,7 @@ pub const MAX_BYTES: u64 = 16 << 20;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     /// The format's version.
-    pub format: Format,
+    pub format: FormatVersion,
     /// The release that wrote the capture.
     pub writer: String,
     /// The rules of the hashes in the tables: [`crate::hash::ALGORITHM`].
@@ -47,7 +47,7 @@ pub struct Manifest {
 
 /// Version of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Format {
+pub struct FormatVersion {
     /// A reader of an older major version cannot read the capture.
     pub major: u32,
     /// Additions that an older reader does not see.
@@ -82,7 +82,7 @@ impl Manifest {
     /// The manifest of a capture that this release writes.
     pub fn new(created_ns: i64, tables: Vec<TableEntry>, files: Vec<FileEntry>) -> Self {
         let mut manifest = Self {
-            format: Format { major: MAJOR, minor: MINOR },
+            format: FormatVersion { major: MAJOR, minor: MINOR },
             writer: env!("CARGO_PKG_VERSION").to_owned(),
             hash_algorithm: hash::ALGORITHM.to_owned(),
             created_ns,
@@ -110,7 +110,7 @@ impl Manifest {
             path: path.to_owned(),
         };
         // The version comes first: the rest of a newer manifest may have any shape.
-        let version: Version = serde_json::from_slice(json).map_err(not_one)?;
+        let version: ManifestHead = serde_json::from_slice(json).map_err(not_one)?;
         if version.format.major > MAJOR {
             return Err(CaptureError::NewerFormat {
                 found: format!("{}.{}", version.format.major, version.format.minor),
@@ -173,7 +173,7 @@ impl Manifest {
 
 /// The part of a manifest that every major version keeps.
 #[derive(Deserialize)]
-struct Version {
-    format: Format,
+struct ManifestHead {
+    format: FormatVersion,
     writer: Option<String>,
 }

@@ -24,7 +24,7 @@ const DANGLING: u64 = 1 << 63;
 
 /// Things that are numbered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Space {
+pub enum IdSpace {
     /// `kernel_id`.
     Launch,
     /// `op_id`.
@@ -39,7 +39,7 @@ pub enum Space {
     Content,
 }
 
-impl Space {
+impl IdSpace {
     /// Every space.
     pub const ALL: [Self; 6] =
         [Self::Launch, Self::Op, Self::Storage, Self::Tensor, Self::Allocation, Self::Content];
@@ -83,37 +83,37 @@ impl Space {
 }
 
 /// Columns of a table that hold numbers, with their spaces.
-pub fn columns(table: &str) -> impl Iterator<Item = (&'static str, Space)> {
+pub fn columns(table: &str) -> impl Iterator<Item = (&'static str, IdSpace)> {
     let columns = tables::by_name(table).map(|table| (table.name, table.columns));
     columns.into_iter().flat_map(|(table, columns)| {
-        columns.iter().filter_map(move |column| Some((column.name, Space::of(table, column.name)?)))
+        columns.iter().filter_map(move |column| Some((column.name, IdSpace::of(table, column.name)?)))
     })
 }
 
 /// New numbers for those of a capture of format 1.
 #[derive(Debug, Default)]
-pub struct Numbering {
-    spaces: BTreeMap<Space, Numbers>,
+pub struct IdNumbering {
+    spaces: BTreeMap<IdSpace, SpaceNumbers>,
 }
 
-impl Numbering {
+impl IdNumbering {
     /// From the numbers of each space's rows.
-    pub(super) fn new(spaces: impl IntoIterator<Item = (Space, Numbers)>) -> Self {
+    pub(super) fn new(spaces: impl IntoIterator<Item = (IdSpace, SpaceNumbers)>) -> Self {
         Self { spaces: spaces.into_iter().collect() }
     }
 
     /// The new number of an old one.
-    pub fn new_number(&self, space: Space, old: u64) -> u64 {
+    pub fn new_number(&self, space: IdSpace, old: u64) -> u64 {
         self.spaces.get(&space).and_then(|numbers| numbers.new_number(old)).unwrap_or(old | DANGLING)
     }
 
     /// The old number of a new one, if a row can have it.
-    pub fn old_number(&self, space: Space, new: u64) -> Option<u64> {
+    pub fn old_number(&self, space: IdSpace, new: u64) -> Option<u64> {
         self.spaces.get(&space).and_then(|numbers| numbers.old_number(new))
     }
 
     /// A column with new numbers; one that does not hold numbers stays as it is.
-    pub fn renumber(&self, space: Space, column: &ArrayRef) -> ArrayRef {
+    pub fn renumber(&self, space: IdSpace, column: &ArrayRef) -> ArrayRef {
         let Some(old) = column.as_primitive_opt::<UInt64Type>() else { return Arc::clone(column) };
         let numbers = self.spaces.get(&space);
         let new = |old| numbers.and_then(|numbers| numbers.new_number(old)).unwrap_or(old | DANGLING);
@@ -124,7 +124,7 @@ impl Numbering {
     pub fn renumber_batch(
         &self,
         batch: &RecordBatch,
-        columns: &[(usize, Space)],
+        columns: &[(usize, IdSpace)],
     ) -> Result<RecordBatch, ArrowError> {
         let mut arrays = batch.columns().to_vec();
         for (place, space) in columns {
@@ -138,7 +138,7 @@ impl Numbering {
 
 /// The numbers of one space, run by run.
 #[derive(Debug, Default)]
-pub(super) struct Numbers {
+pub(super) struct SpaceNumbers {
     first: u64,
     runs: Vec<RunNumbers>,
 }
@@ -153,9 +153,9 @@ struct RunNumbers {
     last: u64,
 }
 
-impl Numbers {
+impl SpaceNumbers {
     /// From the last numbers of runs, by run.
-    pub(super) fn new(space: Space, last: &BTreeMap<u64, u64>) -> Self {
+    pub(super) fn new(space: IdSpace, last: &BTreeMap<u64, u64>) -> Self {
         let mut base = 0;
         let run = |(&run, &last): (&u64, &u64)| {
             let numbers = RunNumbers { run, base, last };
@@ -223,7 +223,7 @@ fn split(old: u64) -> (u64, u64) {
 }
 
 /// Positions of a schema's columns that hold numbers.
-pub(super) fn positions(table: &str, schema: &Schema) -> Vec<(usize, Space)> {
+pub(super) fn positions(table: &str, schema: &Schema) -> Vec<(usize, IdSpace)> {
     let known: BTreeMap<_, _> = columns(table).collect();
     let fields = schema.fields().iter().enumerate();
     fields.filter_map(|(place, field)| Some((place, *known.get(field.name().as_str())?))).collect()
@@ -241,7 +241,7 @@ mod tests {
             last in prop::collection::btree_map(0..5_u64, 0..20_u64, 0..5),
             new in 0..120_u64,
         ) {
-            let numbers = Numbers::new(Space::Op, &last);
+            let numbers = SpaceNumbers::new(IdSpace::Op, &last);
             let old = |new| numbers.old_number(new);
             let count: u64 = last.values().sum();
             prop_assert_eq!(old(new).is_some(), (1..=count).contains(&new));
@@ -258,18 +258,18 @@ mod tests {
             for column in table.columns {
                 let looks = NAMES.iter().any(|name| column.name.ends_with(name))
                     || ["content_after_id", "accesses_of"].contains(&column.name);
-                let space = Space::of(table.name, column.name);
+                let space = IdSpace::of(table.name, column.name);
                 assert_eq!(space.is_some(), looks, "{}.{}", table.name, column.name);
             }
         }
-        assert_eq!(Space::of("counter", "kernel_id"), Some(Space::Launch));
-        assert_eq!(Space::of("tensor", "base_tensor_id"), Some(Space::Tensor));
+        assert_eq!(IdSpace::of("counter", "kernel_id"), Some(IdSpace::Launch));
+        assert_eq!(IdSpace::of("tensor", "base_tensor_id"), Some(IdSpace::Tensor));
     }
 
     #[test]
     fn numbers_count_on_from_run_to_run() {
         let last = BTreeMap::from([(1, 2), (3, 0), (4, 7)]);
-        let launches = Numbers::new(Space::Launch, &last);
+        let launches = SpaceNumbers::new(IdSpace::Launch, &last);
         let old = |run: u64, own: u64| run << LOCAL_BITS | own;
         let pairs = [(old(1, 0), 0), (old(1, 2), 2), (old(3, 0), 3), (old(4, 0), 4), (old(4, 7), 11)];
         for (old, new) in pairs {
@@ -279,14 +279,14 @@ mod tests {
             assert_eq!(launches.new_number(dangling), None);
         }
         assert_eq!(launches.old_number(12), None);
-        let ops = Numbers::new(Space::Op, &BTreeMap::from([(1, 2), (2, 2)]));
+        let ops = SpaceNumbers::new(IdSpace::Op, &BTreeMap::from([(1, 2), (2, 2)]));
         let new = [old(1, 0), old(1, 1), old(1, 2), old(2, 0), old(2, 1)].map(|old| ops.new_number(old));
         assert_eq!(new, [None, Some(1), Some(2), None, Some(3)]);
         assert_eq!(
             [0, 1, 3, 5].map(|new| ops.old_number(new)),
             [None, Some(old(1, 1)), Some(old(2, 1)), None]
         );
-        let numbering = Numbering::new([(Space::Op, ops)]);
-        assert_eq!(numbering.new_number(Space::Op, old(2, 9)), old(2, 9) | DANGLING);
+        let numbering = IdNumbering::new([(IdSpace::Op, ops)]);
+        assert_eq!(numbering.new_number(IdSpace::Op, old(2, 9)), old(2, 9) | DANGLING);
     }
 }

@@ -20,7 +20,7 @@ use super::source::{EntryBytes, RangeSource};
 const READ_BYTES: u64 = 32 << 20;
 
 /// A file of a capture.
-pub(super) enum Opened {
+pub(super) enum OpenedFile {
     /// All of it.
     Read(Bytes),
     /// It is read by ranges.
@@ -28,7 +28,7 @@ pub(super) enum Opened {
 }
 
 /// Opens a file, which must be a regular one.
-pub(super) fn open(path: &Path) -> Result<Opened, CaptureError> {
+pub(super) fn open(path: &Path) -> Result<OpenedFile, CaptureError> {
     let failed = |source| CaptureError::io("open capture", path)(source);
     let file = File::open(path).map_err(failed)?;
     let found = file.metadata().map_err(failed)?;
@@ -37,16 +37,16 @@ pub(super) fn open(path: &Path) -> Result<Opened, CaptureError> {
         return Err(CaptureError::NotACapture { cause, path: path.to_owned() });
     }
     if found.len() <= READ_BYTES {
-        return Ok(Opened::Read(fs::read(path).map_err(failed)?.into()));
+        return Ok(OpenedFile::Read(fs::read(path).map_err(failed)?.into()));
     }
-    Ok(Opened::File(Arc::new(OpenFile { file, version: Version::of(&found), path: path.to_owned() })))
+    Ok(OpenedFile::File(Arc::new(OpenFile { file, version: FileVersion::of(&found), path: path.to_owned() })))
 }
 
-impl From<Opened> for EntryBytes {
-    fn from(opened: Opened) -> Self {
+impl From<OpenedFile> for EntryBytes {
+    fn from(opened: OpenedFile) -> Self {
         match opened {
-            Opened::Read(bytes) => bytes.into(),
-            Opened::File(file) => {
+            OpenedFile::Read(bytes) => bytes.into(),
+            OpenedFile::File(file) => {
                 let size = file.size_bytes();
                 Self::part(file, 0..size)
             }
@@ -58,18 +58,18 @@ impl From<Opened> for EntryBytes {
 #[derive(Debug)]
 pub(super) struct OpenFile {
     file: File,
-    version: Version,
+    version: FileVersion,
     path: PathBuf,
 }
 
 /// Properties that differ once another process wrote to a file. Renaming, linking or removing it changes none of them.
 #[derive(Debug, PartialEq, Eq)]
-struct Version {
+struct FileVersion {
     size: u64,
     modified: Option<SystemTime>,
 }
 
-impl Version {
+impl FileVersion {
     fn of(found: &Metadata) -> Self {
         Self { size: found.len(), modified: found.modified().ok() }
     }
@@ -117,7 +117,7 @@ impl RangeSource for OpenFile {
 
     fn unchanged(&self) -> Result<(), CaptureError> {
         let found = self.file.metadata().map_err(CaptureError::io("read", &self.path))?;
-        if Version::of(&found) == self.version { Ok(()) } else { Err(self.changed()) }
+        if FileVersion::of(&found) == self.version { Ok(()) } else { Err(self.changed()) }
     }
 }
 

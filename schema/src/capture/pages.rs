@@ -60,13 +60,13 @@ pub fn check(
 }
 
 /// A data page: its offset, and its rows where its header states them.
-struct Location {
+struct PageLocation {
     offset: u64,
     rows: Option<u64>,
 }
 
 /// The pages of a column have the rows that the file states.
-fn check_rows(chunk: &ColumnChunkMetaData, rows: u64, pages: &[Location]) -> Result<(), String> {
+fn check_rows(chunk: &ColumnChunkMetaData, rows: u64, pages: &[PageLocation]) -> Result<(), String> {
     let sum = pages.iter().try_fold(0_u64, |sum, page| sum.checked_add(page.rows?));
     match sum {
         Some(sum) if sum != rows => Err(format!("its pages have {sum} rows, and the file states {rows}")),
@@ -79,7 +79,7 @@ fn check_rows(chunk: &ColumnChunkMetaData, rows: u64, pages: &[Location]) -> Res
 fn check_index(
     metadata: &ParquetMetaData,
     (group, leaf): (usize, usize),
-    pages: &[Location],
+    pages: &[PageLocation],
 ) -> Result<(), String> {
     let index = metadata.offset_index().and_then(|groups| groups.get(group)?.get(leaf));
     let Some(index) = index else { return Ok(()) };
@@ -99,7 +99,11 @@ fn check_index(
 }
 
 /// A chunk's data pages.
-fn check_chunk(bytes: &EntryBytes, chunk: &ColumnChunkMetaData, rows: u64) -> Result<Vec<Location>, String> {
+fn check_chunk(
+    bytes: &EntryBytes,
+    chunk: &ColumnChunkMetaData,
+    rows: u64,
+) -> Result<Vec<PageLocation>, String> {
     let outside = || "its pages do not lie within the file".to_owned();
     let number = |number: i64| u64::try_from(number).map_err(|_| outside());
     let start = number(chunk.dictionary_page_offset().unwrap_or(chunk.data_page_offset()))?;
@@ -108,7 +112,7 @@ fn check_chunk(bytes: &EntryBytes, chunk: &ColumnChunkMetaData, rows: u64) -> Re
     let (mut has_dictionary, mut pages) = (false, Vec::new());
     let is_flat = chunk.column_descr().max_rep_level() == 0;
     while at < end {
-        let header = Header::read(bytes, at, end).ok_or("a page's header is damaged")?;
+        let header = PageHeader::read(bytes, at, end).ok_or("a page's header is damaged")?;
         if header.uncompressed_bytes > PAGE_BYTES {
             let size = header.uncompressed_bytes;
             return Err(format!("a page has {size} bytes, and the bound is {PAGE_BYTES}"));
@@ -121,7 +125,7 @@ fn check_chunk(bytes: &EntryBytes, chunk: &ColumnChunkMetaData, rows: u64) -> Re
         // A page of version 1 counts values: a list has several.
         let stated = header.rows.or(header.values.filter(|_| is_flat));
         let rows = stated.and_then(|rows| u64::try_from(rows).ok());
-        pages.extend((!header.is_dictionary).then_some(Location { offset: at, rows }));
+        pages.extend((!header.is_dictionary).then_some(PageLocation { offset: at, rows }));
         at = at.saturating_add(header.own_bytes).saturating_add(header.compressed_bytes);
     }
     if has_dictionary {
@@ -156,7 +160,7 @@ fn longest(mut page: &[u8]) -> u64 {
 
 /// The part of a page's header that is needed.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Header {
+struct PageHeader {
     own_bytes: u64,
     uncompressed_bytes: u64,
     compressed_bytes: u64,
@@ -166,7 +170,7 @@ struct Header {
     rows: Option<i64>,
 }
 
-impl Header {
+impl PageHeader {
     fn read(bytes: &EntryBytes, at: u64, end: u64) -> Option<Self> {
         let of = |most: u64| {
             let head = bytes.read(at..end.min(at.saturating_add(most))).ok()?;
@@ -176,25 +180,25 @@ impl Header {
     }
 
     fn parse(bytes: &[u8]) -> Option<Self> {
-        let mut thrift = Thrift(bytes);
+        let mut thrift = ThriftReader(bytes);
         let mut header = Self::default();
         let (mut is_sized, mut is_measured) = (false, false);
         thrift.structure(0, &mut |thrift, field, kind, level| {
             match (field, kind) {
-                (1, Thrift::I32) => header.is_dictionary = thrift.number()? == 2,
-                (2, Thrift::I32) => {
+                (1, ThriftReader::I32) => header.is_dictionary = thrift.number()? == 2,
+                (2, ThriftReader::I32) => {
                     header.uncompressed_bytes = u64::try_from(thrift.number()?).ok()?;
                     is_sized = true;
                 }
-                (3, Thrift::I32) => {
+                (3, ThriftReader::I32) => {
                     header.compressed_bytes = u64::try_from(thrift.number()?).ok()?;
                     is_measured = true;
                 }
                 // The encoding of a data page of version 1 and of version 2.
-                (5, Thrift::STRUCT) => {
+                (5, ThriftReader::STRUCT) => {
                     thrift.members(level, &mut [(1, &mut header.values), (2, &mut header.encoding)])?;
                 }
-                (8, Thrift::STRUCT) => {
+                (8, ThriftReader::STRUCT) => {
                     thrift.members(level, &mut [(3, &mut header.rows), (4, &mut header.encoding)])?;
                 }
                 _ => thrift.skip(kind, level)?,
@@ -207,9 +211,9 @@ impl Header {
 }
 
 /// A reader of Thrift's compact protocol.
-struct Thrift<'a>(&'a [u8]);
+struct ThriftReader<'a>(&'a [u8]);
 
-impl Thrift<'_> {
+impl ThriftReader<'_> {
     const I32: u8 = 5;
     const STRUCT: u8 = 12;
 
@@ -299,17 +303,17 @@ mod tests {
     fn headers_are_read() {
         // Dictionary page, 300 bytes of which 20 are stored, 7 values, plain.
         let bytes = [0x15, 4, 0x15, 0xd8, 4, 0x15, 40, 0x4c, 0x15, 14, 0x15, 0, 0, 0, 99];
-        let header = Header::parse(&bytes).unwrap();
-        let expected = Header {
+        let header = PageHeader::parse(&bytes).unwrap();
+        let expected = PageHeader {
             own_bytes: 14,
             uncompressed_bytes: 300,
             compressed_bytes: 20,
             is_dictionary: true,
-            ..Header::default()
+            ..PageHeader::default()
         };
         assert_eq!(header, expected);
         for end in 0..14 {
-            assert_eq!(Header::parse(&bytes[..end]), None);
+            assert_eq!(PageHeader::parse(&bytes[..end]), None);
         }
     }
 
@@ -318,15 +322,15 @@ mod tests {
         // Data pages: of version 1 with 7 values, plain, and of version 2 with 7 values, no nulls, 3 rows, plain.
         let one = [0x15, 0, 0x15, 40, 0x15, 40, 0x2c, 0x15, 14, 0x15, 0, 0, 0];
         let two = [0x15, 6, 0x15, 40, 0x15, 40, 0x5c, 0x15, 14, 0x15, 0, 0x15, 6, 0x15, 0, 0, 0];
-        let [one, two] = [&one[..], &two[..]].map(|bytes| Header::parse(bytes).unwrap());
+        let [one, two] = [&one[..], &two[..]].map(|bytes| PageHeader::parse(bytes).unwrap());
         assert_eq!([one.values, one.rows, two.rows], [Some(7), None, Some(3)]);
         assert_eq!([one.encoding, two.encoding], [Some(0), Some(0)]);
     }
 
     #[test]
     fn negative_sizes_and_deep_structures_are_refused() {
-        assert_eq!(Header::parse(&[0x15, 4, 0x15, 1, 0x15, 40, 0]), None);
-        assert_eq!(Header::parse(&[0x1c; 1 << 10]), None);
+        assert_eq!(PageHeader::parse(&[0x15, 4, 0x15, 1, 0x15, 40, 0]), None);
+        assert_eq!(PageHeader::parse(&[0x1c; 1 << 10]), None);
     }
 
     #[test]

@@ -20,11 +20,11 @@ use parquet::file::metadata::ParquetMetaData;
 
 use super::error::CaptureError;
 use super::manifest::{Manifest, TableEntry};
-use super::numbering::{self, LastNumbers, Numbering, Numbers, Space};
+use super::numbering::{self, IdNumbering, IdSpace, LastNumbers, SpaceNumbers};
 use super::source::{self, EntryBytes, RangeSource};
 use super::{bounds, container, entry, manifest, opened, pages};
 use crate::contained::contained;
-use crate::table::Row;
+use crate::table::TableRow;
 
 /// Most bytes that a cubin may have when decompressed.
 pub const MAX_CUBIN_BYTES: u64 = 256 << 20;
@@ -38,7 +38,7 @@ pub struct CaptureReader {
     manifest: Manifest,
     entries: BTreeMap<String, EntryBytes>,
     /// New numbers for a capture of format 1, once they were asked for.
-    numbering: Arc<OnceLock<Arc<Numbering>>>,
+    numbering: Arc<OnceLock<Arc<IdNumbering>>>,
     /// Tables whose pages are within their bounds.
     vetted: Arc<Mutex<BTreeSet<String>>>,
     /// The manifest's hash of each entry, once one was asked for.
@@ -184,20 +184,20 @@ impl CaptureReader {
     }
 
     /// The new numbers of a capture of format 1; `None` for a capture whose numbers stay.
-    pub fn numbering(&self) -> Result<Option<&Arc<Numbering>>, CaptureError> {
+    pub fn numbering(&self) -> Result<Option<&Arc<IdNumbering>>, CaptureError> {
         if !self.is_renumbered() {
             return Ok(None);
         }
         if let Some(numbering) = self.numbering.get() {
             return Ok(Some(numbering));
         }
-        let numbers = |space| Ok((space, Numbers::new(space, &self.last_numbers(space)?.0)));
-        let spaces = Space::ALL.into_iter().map(numbers).collect::<Result<Vec<_>, CaptureError>>()?;
-        Ok(Some(self.numbering.get_or_init(|| Arc::new(Numbering::new(spaces)))))
+        let numbers = |space| Ok((space, SpaceNumbers::new(space, &self.last_numbers(space)?.0)));
+        let spaces = IdSpace::ALL.into_iter().map(numbers).collect::<Result<Vec<_>, CaptureError>>()?;
+        Ok(Some(self.numbering.get_or_init(|| Arc::new(IdNumbering::new(spaces)))))
     }
 
     /// The last number of each run in a space: row groups say it, but for those with rows of several runs.
-    fn last_numbers(&self, space: Space) -> Result<LastNumbers, CaptureError> {
+    fn last_numbers(&self, space: IdSpace) -> Result<LastNumbers, CaptureError> {
         let (table, column) = space.owner();
         let mut last = LastNumbers::default();
         let Ok(bytes) = self.table_entry(table) else { return Ok(last) };
@@ -222,16 +222,16 @@ impl CaptureReader {
     }
 
     /// A table's batches.
-    pub fn read_table(&self, table: &str) -> Result<Batches, CaptureError> {
+    pub fn read_table(&self, table: &str) -> Result<TableBatches, CaptureError> {
         self.read_projected(table, None)
     }
 
     /// A table's batches with some columns only, in the file's order. Names that the file does not have are left out.
-    pub fn read_columns(&self, table: &str, columns: &[&str]) -> Result<Batches, CaptureError> {
+    pub fn read_columns(&self, table: &str, columns: &[&str]) -> Result<TableBatches, CaptureError> {
         self.read_projected(table, Some(columns))
     }
 
-    fn read_projected(&self, table: &str, columns: Option<&[&str]>) -> Result<Batches, CaptureError> {
+    fn read_projected(&self, table: &str, columns: Option<&[&str]>) -> Result<TableBatches, CaptureError> {
         let bytes = self.table_entry(table)?.clone();
         let file = bytes.clone();
         let numbering = if self.renumbers(table) { self.numbering()?.cloned() } else { None };
@@ -250,7 +250,7 @@ impl CaptureReader {
         let schema = reader.schema();
         let renumbered = numbering.map(|numbers| (numbers, numbering::positions(table, &schema)));
         let (table, path) = (table.to_owned(), self.path.clone());
-        Ok(Batches { schema, reader: Some(reader), file, renumbered, table, row: 0, path })
+        Ok(TableBatches { schema, reader: Some(reader), file, renumbered, table, row: 0, path })
     }
 
     /// Checks the pages of a table that will be read: once where the file is in memory.
@@ -273,7 +273,7 @@ impl CaptureReader {
     }
 
     /// All rows of a table: for small tables.
-    pub fn read_rows<R: Row>(&self) -> Result<Vec<R>, CaptureError> {
+    pub fn read_rows<R: TableRow>(&self) -> Result<Vec<R>, CaptureError> {
         let mut rows = Vec::new();
         for batch in self.read_table(R::TABLE.name)? {
             rows.extend(self.rows_of(&batch?)?);
@@ -283,7 +283,11 @@ impl CaptureReader {
 
     /// Reads a table row by row. One that an earlier release did not write has no rows. More than `most` rows are an
     /// error, for callers who keep something of each.
-    pub fn for_each_row<R: Row>(&self, most: usize, mut each: impl FnMut(R)) -> Result<(), CaptureError> {
+    pub fn for_each_row<R: TableRow>(
+        &self,
+        most: usize,
+        mut each: impl FnMut(R),
+    ) -> Result<(), CaptureError> {
         let name = R::TABLE.name;
         if !self.tables().iter().any(|table| table.name == name) {
             return Ok(());
@@ -301,7 +305,7 @@ impl CaptureReader {
         Ok(())
     }
 
-    fn rows_of<R: Row>(&self, batch: &RecordBatch) -> Result<Vec<R>, CaptureError> {
+    fn rows_of<R: TableRow>(&self, batch: &RecordBatch) -> Result<Vec<R>, CaptureError> {
         R::read_all(batch).map_err(|cause| {
             CaptureError::corrupt(format!("table `{}`", R::TABLE.name), cause.to_string(), &self.path)
         })
@@ -342,28 +346,28 @@ impl CaptureReader {
 }
 
 /// New numbers, and the columns that hold old ones.
-type Renumbered = (Arc<Numbering>, Vec<(usize, Space)>);
+type RenumberedColumns = (Arc<IdNumbering>, Vec<(usize, IdSpace)>);
 
 /// The batches of one table. After an error there are no more.
-pub struct Batches {
+pub struct TableBatches {
     reader: Option<ParquetRecordBatchReader>,
     file: EntryBytes,
     schema: SchemaRef,
-    renumbered: Option<Renumbered>,
+    renumbered: Option<RenumberedColumns>,
     table: String,
     /// Rows so far.
     row: u64,
     path: PathBuf,
 }
 
-impl Batches {
+impl TableBatches {
     /// The table's schema as its file has it.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 }
 
-impl Iterator for Batches {
+impl Iterator for TableBatches {
     type Item = Result<RecordBatch, CaptureError>;
 
     fn next(&mut self) -> Option<Self::Item> {

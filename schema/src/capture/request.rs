@@ -1,6 +1,6 @@
 //! The record of one warp request as the GPU writes it: the payload of access frames in segments.
 //!
-//! A record is a [`Request`] header of 32 bytes, followed, where lanes are irregular, by each active lane's signed
+//! A record is a [`RequestHeader`] header of 32 bytes, followed, where lanes are irregular, by each active lane's signed
 //! distance from `address`, lowest lane first: as i32 ([`OFFSETS_32`]) or i64 ([`OFFSETS_64`]), padded to whole
 //! slots of 32 bytes. `address` is always that of the lowest-numbered active lane. All little endian.
 
@@ -23,7 +23,7 @@ pub const OFFSETS_32: u8 = 1;
 /// Encoding: i64 distances from `address`.
 pub const OFFSETS_64: u8 = 2;
 
-/// Space codes of `Request::space`.
+/// Space codes of `RequestHeader::space`.
 pub const SPACE_GLOBAL: u8 = 0;
 /// Device memory read by an asynchronous copy to shared memory.
 pub const SPACE_GLOBAL_ASYNC: u8 = 1;
@@ -34,7 +34,7 @@ pub const SPACE_LOCAL: u8 = 3;
 
 /// Header of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct RequestHeader {
     /// The address of the lowest-numbered active lane.
     pub address: u64,
     /// Absolute address of the instruction (48 bits).
@@ -57,7 +57,7 @@ pub struct Request {
     pub encoding: u8,
 }
 
-impl Request {
+impl RequestHeader {
     /// Reads the header at the start of a record.
     ///
     /// Words: 0-1 address; 2 pc low; 3 pc high (16 bits), access_bytes, flags; 4 lane mask; 5 stride;
@@ -86,7 +86,7 @@ impl Request {
         }
     }
 
-    /// The header's bytes. The inverse of [`Request::read`].
+    /// The header's bytes. The inverse of [`RequestHeader::read`].
     pub fn write(&self) -> [u8; SLOT_BYTES] {
         let mut slot = [0; SLOT_BYTES];
         slot[..8].copy_from_slice(&self.address.to_le_bytes());
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_header_survives() {
-        let request = Request {
+        let request = RequestHeader {
             address: 0x7f0e_9880_0004,
             pc: 0x7fff_1234_5670,
             access_bytes: 16,
@@ -133,7 +133,7 @@ mod tests {
             space: SPACE_SHARED,
             encoding: OFFSETS_32,
         };
-        assert_eq!(Request::read(&request.write()), request);
+        assert_eq!(RequestHeader::read(&request.write()), request);
         assert_eq!(request.slots(), 5);
     }
 }

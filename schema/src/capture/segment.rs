@@ -21,8 +21,8 @@
 mod reader;
 mod writer;
 
-pub use reader::{Damage, Frame, FrameBuffer, FrameRef, SegmentReader};
-pub use writer::{EncodedFrame, FrameEncoder, SegmentWriter, Sink};
+pub use reader::{FrameBuffer, FrameRef, SegmentDamage, SegmentFrame, SegmentReader};
+pub use writer::{EncodedFrame, FrameEncoder, SegmentSink, SegmentWriter};
 
 /// Name of the segment file in a run's folder of a recording in progress.
 pub const FILE_NAME: &str = "rows.seg";
@@ -53,7 +53,7 @@ const TABLE_KEY: &str = "table";
 
 /// The content of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FrameKind {
     /// Rows of one table.
     Rows,
     /// The GPU's records of one launch's warp requests.
@@ -62,7 +62,7 @@ pub enum Kind {
     Pages,
 }
 
-impl Kind {
+impl FrameKind {
     fn code(self) -> u16 {
         match self {
             Self::Rows => 1,

@@ -13,7 +13,7 @@ use bytes::{Buf as _, Bytes};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, Length};
 
-use super::container::{Place, Slot};
+use super::container::{DataLocation, DirectoryEntry};
 use super::error::CaptureError;
 
 /// Bytes per fetch when a complete entry is read piece by piece.
@@ -44,21 +44,21 @@ pub trait RangeSource: fmt::Debug + Send + Sync {
 
 /// The bytes of an entry. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct EntryBytes(Form);
+pub struct EntryBytes(SourceForm);
 
 #[derive(Clone, Debug)]
-enum Form {
+enum SourceForm {
     Memory(Bytes),
     /// A range of a local file.
     Part(Arc<dyn RangeSource>, Range<u64>),
-    Remote(Arc<Remote>),
+    Remote(Arc<RemoteEntry>),
 }
 
 /// An entry of an object that is read by ranges.
 #[derive(Debug)]
-struct Remote {
+struct RemoteEntry {
     source: Arc<dyn RangeSource>,
-    slot: Slot,
+    slot: DirectoryEntry,
     /// Offset of the entry's data. Its local header states it and is read with the first bytes.
     start: OnceLock<u64>,
 }
@@ -71,40 +71,40 @@ impl From<Vec<u8>> for EntryBytes {
 
 impl From<Bytes> for EntryBytes {
     fn from(bytes: Bytes) -> Self {
-        Self(Form::Memory(bytes))
+        Self(SourceForm::Memory(bytes))
     }
 }
 
 impl EntryBytes {
     /// A range of a local file.
     pub(super) fn part(file: Arc<dyn RangeSource>, range: Range<u64>) -> Self {
-        Self(Form::Part(file, range))
+        Self(SourceForm::Part(file, range))
     }
 
-    pub(super) fn remote(source: Arc<dyn RangeSource>, slot: Slot) -> Self {
-        Self(Form::Remote(Arc::new(Remote { source, slot, start: OnceLock::new() })))
+    pub(super) fn remote(source: Arc<dyn RangeSource>, slot: DirectoryEntry) -> Self {
+        Self(SourceForm::Remote(Arc::new(RemoteEntry { source, slot, start: OnceLock::new() })))
     }
 
     /// Number of bytes.
     pub fn size_bytes(&self) -> u64 {
         match &self.0 {
-            Form::Memory(bytes) => bytes.len() as u64,
-            Form::Part(_, range) => range.end - range.start,
-            Form::Remote(remote) => remote.slot.size,
+            SourceForm::Memory(bytes) => bytes.len() as u64,
+            SourceForm::Part(_, range) => range.end - range.start,
+            SourceForm::Remote(remote) => remote.slot.size,
         }
     }
 
     /// All of them, where they are in memory.
     pub fn in_memory(&self) -> Option<&Bytes> {
         match &self.0 {
-            Form::Memory(bytes) => Some(bytes),
-            Form::Part(..) | Form::Remote(_) => None,
+            SourceForm::Memory(bytes) => Some(bytes),
+            SourceForm::Part(..) | SourceForm::Remote(_) => None,
         }
     }
 
     /// True if they are in memory or in a local file: nothing is gained by reading ranges together, or in advance.
     pub fn is_near(&self) -> bool {
-        !matches!(self.0, Form::Remote(_))
+        !matches!(self.0, SourceForm::Remote(_))
     }
 
     /// All of them.
@@ -115,8 +115,8 @@ impl EntryBytes {
     /// An error if a local file was changed since it was opened: the reason for every other error of reading it.
     pub fn unchanged(&self) -> Result<(), CaptureError> {
         match &self.0 {
-            Form::Part(file, _) => file.unchanged(),
-            Form::Memory(_) | Form::Remote(_) => Ok(()),
+            SourceForm::Part(file, _) => file.unchanged(),
+            SourceForm::Memory(_) | SourceForm::Remote(_) => Ok(()),
         }
     }
 
@@ -128,12 +128,12 @@ impl EntryBytes {
     /// The bytes of several ranges, fetched together.
     pub fn read_ranges(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, CaptureError> {
         match &self.0 {
-            Form::Memory(bytes) => ranges.iter().map(|range| slice(bytes, range)).collect(),
-            Form::Part(file, own) => {
+            SourceForm::Memory(bytes) => ranges.iter().map(|range| slice(bytes, range)).collect(),
+            SourceForm::Part(file, own) => {
                 let place = |range| within(range, own.start, own.end - own.start, file.location());
                 file.read(&ranges.iter().map(place).collect::<Result<Vec<_>, _>>()?)
             }
-            Form::Remote(remote) => remote.read(ranges),
+            SourceForm::Remote(remote) => remote.read(ranges),
         }
     }
 
@@ -150,9 +150,9 @@ impl EntryBytes {
     pub fn pieces(&self) -> impl Iterator<Item = Result<Bytes, CaptureError>> {
         let size = self.size_bytes();
         let length = match self.0 {
-            Form::Memory(_) => size.max(1),
-            Form::Part(..) => FILE_PIECE_BYTES,
-            Form::Remote(_) => PIECE_BYTES,
+            SourceForm::Memory(_) => size.max(1),
+            SourceForm::Part(..) => FILE_PIECE_BYTES,
+            SourceForm::Remote(_) => PIECE_BYTES,
         };
         let ranges = (0..size.div_ceil(length)).map(move |piece| piece * length);
         ranges.map(move |start| self.read(start..size.min(start.saturating_add(length))))
@@ -165,7 +165,7 @@ pub(super) fn prefetch<'a>(entries: impl Iterator<Item = &'a EntryBytes>) {
     let mut ranges = Vec::new();
     let mut left = PREFETCH_BYTES;
     for entry in entries {
-        let Form::Remote(remote) = &entry.0 else { continue };
+        let SourceForm::Remote(remote) = &entry.0 else { continue };
         let range = remote.slot.whole();
         let Some(rest) = left.checked_sub(range.end - range.start) else { break };
         left = rest;
@@ -176,7 +176,7 @@ pub(super) fn prefetch<'a>(entries: impl Iterator<Item = &'a EntryBytes>) {
     source.map(|source| source.read(&ranges)).into_iter().for_each(drop);
 }
 
-impl Remote {
+impl RemoteEntry {
     fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, CaptureError> {
         let start = self.start()?;
         let place = |range| within(range, start, self.slot.size, self.source.location());
@@ -187,7 +187,7 @@ impl Remote {
         if let Some(start) = self.start.get() {
             return Ok(*start);
         }
-        let Place { data_start, .. } = self.slot.locate(self.source.as_ref())?;
+        let DataLocation { data_start, .. } = self.slot.locate(self.source.as_ref())?;
         Ok(*self.start.get_or_init(|| data_start))
     }
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use super::error::CaptureError;
 use super::reader::CaptureReader;
 use crate::cell::Blob;
-use crate::table::Row as _;
+use crate::table::TableRow as _;
 
 /// Maximum parts of a capture's answers: 4 GiB.
 const MAX_PARTS: usize = 2048;

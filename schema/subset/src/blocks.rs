@@ -9,20 +9,20 @@ use stallmap_schema::tables::tensor::Storage;
 
 /// A range of addresses, and the preference for it: the smallest rank has an address.
 #[derive(Clone, Copy)]
-struct Life<R> {
+struct RankedRange<R> {
     low: u64,
     high: u64,
     rank: R,
 }
 
 /// A block: first address, and past the last.
-pub type Block = (u64, u64);
+pub type AddressBlock = (u64, u64);
 
 /// The blocks at a launch, by address.
 #[derive(Debug)]
-pub struct Blocks(Vec<Block>);
+pub struct LiveBlocks(Vec<AddressBlock>);
 
-impl Blocks {
+impl LiveBlocks {
     /// Storages come before allocations. Among overlapping ones, the smallest has an address, then the newest.
     pub fn new(launch: &Launch, storages: &[Storage], allocations: &[DeviceAllocation]) -> Self {
         let at = launch.capture_ordinal.unwrap_or(launch.ordinal);
@@ -38,13 +38,13 @@ impl Blocks {
         let life = |(place, (is_rest, low, bytes, begin)): (usize, (bool, u64, u64, u64))| {
             // Not a storage, bytes, newest first, place among all.
             let high = low.saturating_add(bytes);
-            Life { low, high, rank: (is_rest, high - low, Reverse((begin, place))) }
+            RankedRange { low, high, rank: (is_rest, high - low, Reverse((begin, place))) }
         };
         Self(sweep(ranges.enumerate().map(life).filter(|life| life.low < life.high).collect()))
     }
 
     /// The block that holds an address.
-    pub fn find(&self, address: u64) -> Option<Block> {
+    pub fn find(&self, address: u64) -> Option<AddressBlock> {
         let after = self.0.partition_point(|&(low, _)| low <= address);
         let block = self.0.get(after.checked_sub(1)?)?;
         (address < block.1).then_some(*block)
@@ -52,7 +52,7 @@ impl Blocks {
 }
 
 /// Blocks by address, in near linear time: a capture may hold any number of ranges within each other.
-fn sweep<R: Ord + Copy>(mut lives: Vec<Life<R>>) -> Vec<Block> {
+fn sweep<R: Ord + Copy>(mut lives: Vec<RankedRange<R>>) -> Vec<AddressBlock> {
     let mut bounds: Vec<u64> = lives.iter().flat_map(|life| [life.low, life.high]).collect();
     bounds.sort_unstable();
     bounds.dedup();
@@ -60,7 +60,7 @@ fn sweep<R: Ord + Copy>(mut lives: Vec<Life<R>>) -> Vec<Block> {
     ends.sort_unstable_by_key(|life| life.high);
     lives.sort_unstable_by_key(|life| life.low);
     let (mut begins, mut ends) = (lives.into_iter().peekable(), ends.into_iter().peekable());
-    let (mut alive, mut blocks, mut before) = (BTreeSet::new(), Vec::<Block>::new(), None);
+    let (mut alive, mut blocks, mut before) = (BTreeSet::new(), Vec::<AddressBlock>::new(), None);
     for (&low, &high) in bounds.iter().zip(bounds.iter().skip(1)) {
         while let Some(life) = ends.next_if(|life| life.high <= low) {
             alive.remove(&life.rank);
@@ -86,14 +86,14 @@ mod tests {
 
     use super::*;
 
-    type Rank = (bool, u64, Reverse<(u64, usize)>);
+    type BlockRank = (bool, u64, Reverse<(u64, usize)>);
 
-    fn life(place: usize, is_rest: bool, low: u64, bytes: u64, begin: u64) -> Life<Rank> {
-        Life { low, high: low + bytes, rank: (is_rest, bytes, Reverse((begin, place))) }
+    fn life(place: usize, is_rest: bool, low: u64, bytes: u64, begin: u64) -> RankedRange<BlockRank> {
+        RankedRange { low, high: low + bytes, rank: (is_rest, bytes, Reverse((begin, place))) }
     }
 
     /// The owner of each address by itself.
-    fn owners(lives: &[Life<Rank>], end: u64) -> Vec<Option<Rank>> {
+    fn owners(lives: &[RankedRange<BlockRank>], end: u64) -> Vec<Option<BlockRank>> {
         let holds = |at: u64| lives.iter().filter(move |life| life.low <= at && at < life.high);
         (0..end).map(|at| holds(at).map(|life| life.rank).min()).collect()
     }
@@ -106,13 +106,13 @@ mod tests {
             (seed >> 33) % limit
         };
         for _ in 0..200 {
-            let lives: Vec<Life<Rank>> = (0..below(12))
+            let lives: Vec<RankedRange<BlockRank>> = (0..below(12))
                 .map(|place| {
                     life(usize::try_from(place).unwrap(), below(2) > 0, below(40), 1 + below(24), below(3))
                 })
                 .collect();
             let owners = owners(&lives, 64);
-            let mut expected: Vec<Block> = Vec::new();
+            let mut expected: Vec<AddressBlock> = Vec::new();
             let mut before = None;
             for (at, owner) in (0..).zip(&owners) {
                 match expected.last_mut() {
@@ -132,16 +132,16 @@ mod tests {
 
     /// A rank that counts how often it is compared.
     #[derive(Clone, Copy, PartialEq, Eq)]
-    struct Counted(usize);
+    struct CountedRank(usize);
 
-    impl Ord for Counted {
+    impl Ord for CountedRank {
         fn cmp(&self, other: &Self) -> Ordering {
             COMPARISONS.set(COMPARISONS.get() + 1);
             self.0.cmp(&other.0)
         }
     }
 
-    impl PartialOrd for Counted {
+    impl PartialOrd for CountedRank {
         fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
             Some(self.cmp(other))
         }
@@ -151,8 +151,8 @@ mod tests {
     fn ranges_within_each_other_take_near_linear_steps() {
         let comparisons = |count: u64| {
             let nested = (0..count).map(|low| {
-                let rank = Counted(usize::try_from(count - low).unwrap());
-                Life { low, high: 2 * count - low, rank }
+                let rank = CountedRank(usize::try_from(count - low).unwrap());
+                RankedRange { low, high: 2 * count - low, rank }
             });
             COMPARISONS.set(0);
             assert_eq!(sweep(nested.collect()).len(), usize::try_from(2 * count - 1).unwrap());

@@ -7,13 +7,13 @@ use arrow::array::RecordBatch;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::id::KernelId;
-use stallmap_schema::table::{Row as _, TableDef};
+use stallmap_schema::table::{TableDef, TableRow as _};
 use stallmap_schema::tables::launch::LaunchRun;
 use stallmap_schema::tables::memory::{AccessSummary, MemoryAccess};
-use stallmap_write::rewrite::{Fate, Rewrite, change_rows, rewrite};
-use stallmap_write::{CaptureWriter, Form};
+use stallmap_write::rewrite::{CaptureRewrite, TableFate, change_rows, rewrite};
+use stallmap_write::{CaptureForm, CaptureWriter};
 
-use crate::counts::{self, Counter};
+use crate::counts::{self, AccessCounter};
 use crate::losses::lose_requests;
 
 /// Writes a capture whose accesses are counted by instruction and block of memory, in the table `access_summary`. The
@@ -29,26 +29,26 @@ pub fn coarsen(reader: &CaptureReader, output: &Path) -> Result<u64, CaptureErro
         rows => rows?,
     };
     let measured = summary.iter().map(|row| row.kernel_id).collect();
-    let counter = Some(Counter::new(reader)?);
-    let mut coarse = Coarse { summary, measured, counter, rows: 0 };
-    rewrite(reader, output, Form::File, &mut coarse)?;
+    let counter = Some(AccessCounter::new(reader)?);
+    let mut coarse = CoarseAccesses { summary, measured, counter, rows: 0 };
+    rewrite(reader, output, CaptureForm::File, &mut coarse)?;
     Ok(coarse.rows)
 }
 
-struct Coarse {
+struct CoarseAccesses {
     summary: Vec<AccessSummary>,
     /// Launches that were counted on the GPU.
     measured: BTreeSet<KernelId>,
-    counter: Option<Counter>,
+    counter: Option<AccessCounter>,
     rows: u64,
 }
 
-impl Rewrite for Coarse {
-    fn fate(&self, table: &str) -> Fate {
+impl CaptureRewrite for CoarseAccesses {
+    fn fate(&self, table: &str) -> TableFate {
         match table {
-            name if name == AccessSummary::TABLE.name => Fate::Omitted,
-            name if name == MemoryAccess::TABLE.name || name == LaunchRun::TABLE.name => Fate::Changed,
-            _ => Fate::Copied,
+            name if name == AccessSummary::TABLE.name => TableFate::Omitted,
+            name if name == MemoryAccess::TABLE.name || name == LaunchRun::TABLE.name => TableFate::Changed,
+            _ => TableFate::Copied,
         }
     }
 
@@ -68,7 +68,7 @@ impl Rewrite for Coarse {
 
     fn add(&mut self, writer: &mut CaptureWriter) -> Result<(), CaptureError> {
         let mut rows = std::mem::take(&mut self.summary);
-        rows.extend(self.counter.take().map(Counter::finish).unwrap_or_default());
+        rows.extend(self.counter.take().map(AccessCounter::finish).unwrap_or_default());
         counts::sort(&mut rows);
         writer.append_rows(rows)
     }

@@ -10,28 +10,28 @@ use stallmap_schema::tables::memory::{AccessSummary, DeviceAllocation, MemoryAcc
 use stallmap_schema::tables::tensor::Storage;
 use stallmap_schema::word::{AccessKind, Space};
 
-use crate::blocks::{Block, Blocks};
+use crate::blocks::{AddressBlock, LiveBlocks};
 
 /// Bytes of a sector.
 const SECTOR_BYTES: u64 = 32;
 
-type Key = (FunctionId, Pc, AccessKind, Space, Option<Block>);
+type AccessCountKey = (FunctionId, Pc, AccessKind, Space, Option<AddressBlock>);
 
 /// Counts of the accesses that it is given, in the order of the table.
 #[derive(Debug)]
-pub struct Counter {
+pub struct AccessCounter {
     launches: BTreeMap<KernelId, Launch>,
     storages: Vec<Storage>,
     allocations: Vec<DeviceAllocation>,
     /// The launch whose rows come.
-    current: Option<(KernelId, Blocks)>,
+    current: Option<(KernelId, LiveBlocks)>,
     /// Rows of one request.
     request: Vec<MemoryAccess>,
-    counts: BTreeMap<Key, AccessSummary>,
+    counts: BTreeMap<AccessCountKey, AccessSummary>,
     done: Vec<AccessSummary>,
 }
 
-impl Counter {
+impl AccessCounter {
     /// With the memory that lives in a capture.
     ///
     /// # Errors
@@ -77,7 +77,7 @@ impl Counter {
             .flat_map(|row| row.lanes().map(|(lane, at)| (lane, at.0, u64::from(row.access_bytes))))
             .collect();
         lanes.sort_unstable();
-        let mut by_block = BTreeMap::<Option<Block>, Vec<(u64, u64)>>::new();
+        let mut by_block = BTreeMap::<Option<AddressBlock>, Vec<(u64, u64)>>::new();
         let mut lowest = None;
         for &(_, address, bytes) in &lanes {
             let block = blocks.find(address).filter(|_| is_global);
@@ -98,7 +98,7 @@ impl Counter {
         self.end_launch();
         let launch = self.launches.get(&kernel_id);
         self.current =
-            launch.map(|launch| (kernel_id, Blocks::new(launch, &self.storages, &self.allocations)));
+            launch.map(|launch| (kernel_id, LiveBlocks::new(launch, &self.storages, &self.allocations)));
     }
 
     fn end_launch(&mut self) {
@@ -113,7 +113,7 @@ pub(crate) fn sort(rows: &mut [AccessSummary]) {
     });
 }
 
-fn empty(kernel_id: KernelId, &(function_id, pc, kind, space, block): &Key) -> AccessSummary {
+fn empty(kernel_id: KernelId, &(function_id, pc, kind, space, block): &AccessCountKey) -> AccessSummary {
     AccessSummary {
         kernel_id,
         function_id,

@@ -20,9 +20,9 @@ use stallmap_schema::capture::entry;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::manifest::Manifest;
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::cell::Cell;
+use stallmap_schema::cell::ColumnCell;
 use stallmap_schema::id::KernelId;
-use stallmap_schema::table::{Row, TableDef};
+use stallmap_schema::table::{TableDef, TableRow};
 use stallmap_schema::tables;
 use stallmap_schema::tables::activity::GpuActivity;
 use stallmap_schema::tables::code::Module;
@@ -31,15 +31,15 @@ use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::memory::{AccessHistogram, AccessSummary, MemoryAccess};
 use stallmap_schema::tables::replay::{Bundle, BundleContent, BundlePage, BundleSymbol, Counter};
 use stallmap_schema::tables::sample::PcSample;
-use stallmap_write::Form;
-use stallmap_write::rewrite::{Fate, Rewrite, change_rows, rewrite};
+use stallmap_write::CaptureForm;
+use stallmap_write::rewrite::{CaptureRewrite, TableFate, change_rows, rewrite};
 
 pub use coarsen::coarsen;
 pub use losses::REASON;
 
 /// A kind of data that can be left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Part {
+pub enum OptionalPart {
     /// The accesses of kernels to memory.
     Accesses,
     /// The memory that bundles hold.
@@ -54,7 +54,7 @@ pub enum Part {
     Parameters,
 }
 
-impl Part {
+impl OptionalPart {
     /// Its tables.
     fn tables(self) -> &'static [&'static str] {
         match self {
@@ -77,9 +77,9 @@ impl Part {
 
 /// The selection of data that stays in the part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Selection {
+pub struct SubsetSelection {
     /// Kinds of data to omit.
-    pub without: BTreeSet<Part>,
+    pub without: BTreeSet<OptionalPart>,
     /// The tables to keep, with those that they refer to and those that every capture needs. All where there are none.
     pub only: BTreeSet<String>,
     /// The launches to keep. All if `None`.
@@ -93,9 +93,9 @@ const ALWAYS: [&str; 9] =
 /// Writes a part of a capture.
 pub fn pack_part(
     reader: &CaptureReader,
-    selection: &Selection,
+    selection: &SubsetSelection,
     output: &Path,
-    form: Form,
+    form: CaptureForm,
 ) -> Result<Manifest, CaptureError> {
     let mut subset = Subset::new(reader, selection)?;
     rewrite(reader, output, form, &mut subset)
@@ -103,7 +103,7 @@ pub fn pack_part(
 
 /// A selection, worked out for one capture.
 struct Subset {
-    without: BTreeSet<Part>,
+    without: BTreeSet<OptionalPart>,
     retained: BTreeSet<String>,
     launches: Option<BTreeSet<u64>>,
     /// Page contents of the selected bundles, where launches are selected.
@@ -112,15 +112,17 @@ struct Subset {
 }
 
 impl Subset {
-    fn new(reader: &CaptureReader, selection: &Selection) -> Result<Self, CaptureError> {
+    fn new(reader: &CaptureReader, selection: &SubsetSelection) -> Result<Self, CaptureError> {
         let mut retained: BTreeSet<String> = reader.tables().iter().map(|table| table.name.clone()).collect();
         let mut without = selection.without.clone();
         if !selection.only.is_empty() {
             let wanted = closure(selection.only.iter().map(String::as_str).chain(ALWAYS));
             retained.retain(|table| wanted.contains(table.as_str()));
             // Kinds of data that the launches count follow their tables.
-            let is_gone = |part: &Part| part.tables().iter().any(|table| !retained.contains(*table));
-            without.extend(Part::ALL.into_iter().filter(|part| *part != Part::Code).filter(is_gone));
+            let is_gone = |part: &OptionalPart| part.tables().iter().any(|table| !retained.contains(*table));
+            without.extend(
+                OptionalPart::ALL.into_iter().filter(|part| *part != OptionalPart::Code).filter(is_gone),
+            );
         }
         for table in without.iter().flat_map(|part| part.tables()) {
             retained.remove(*table);
@@ -137,7 +139,7 @@ impl Subset {
         Ok(subset)
     }
 
-    fn is_without(&self, part: Part) -> bool {
+    fn is_without(&self, part: OptionalPart) -> bool {
         self.without.contains(&part)
     }
 
@@ -183,33 +185,37 @@ impl Subset {
 
     /// A launch whose requests and samples are not there any more counts them as lost.
     fn change_launch_run(&self, row: &mut LaunchRun) {
-        if self.is_without(Part::Accesses) {
+        if self.is_without(OptionalPart::Accesses) {
             losses::lose_requests(row);
         }
-        if self.is_without(Part::Samples) && row.sample_count.is_some() {
+        if self.is_without(OptionalPart::Samples) && row.sample_count.is_some() {
             row.lost_sample_count = row.sample_count;
         }
     }
 }
 
-impl Rewrite for Subset {
-    fn fate(&self, table: &str) -> Fate {
+impl CaptureRewrite for Subset {
+    fn fate(&self, table: &str) -> TableFate {
         if !self.retained.contains(table) {
-            return Fate::Emptied;
+            return TableFate::Emptied;
         }
         let has_launches = || {
             let columns = tables::by_name(table).map(|table| table.columns).unwrap_or_default();
             table == BundleContent::TABLE.name || columns.iter().any(|column| column.name == "kernel_id")
         };
         let is_changed = match table {
-            name if name == Loss::TABLE.name => return Fate::ChangedWhole,
+            name if name == Loss::TABLE.name => return TableFate::ChangedWhole,
             name if name == LaunchRun::TABLE.name => true,
-            name if name == Launch::TABLE.name => self.is_without(Part::Accesses),
-            name if name == Bundle::TABLE.name => self.is_without(Part::Bundles),
-            name if name == Module::TABLE.name => self.is_without(Part::Code),
+            name if name == Launch::TABLE.name => self.is_without(OptionalPart::Accesses),
+            name if name == Bundle::TABLE.name => self.is_without(OptionalPart::Bundles),
+            name if name == Module::TABLE.name => self.is_without(OptionalPart::Code),
             _ => false,
         };
-        if is_changed || (self.launches.is_some() && has_launches()) { Fate::Changed } else { Fate::Copied }
+        if is_changed || (self.launches.is_some() && has_launches()) {
+            TableFate::Changed
+        } else {
+            TableFate::Copied
+        }
     }
 
     fn change(&mut self, table: &'static TableDef, batch: &RecordBatch) -> Result<RecordBatch, String> {
@@ -225,16 +231,16 @@ impl Rewrite for Subset {
             name if name == Launch::TABLE.name => {
                 // A launch whose accesses are left out stands for no other.
                 let is_known =
-                    |model: &KernelId| !self.is_without(Part::Accesses) && self.has_launch(model.0);
+                    |model: &KernelId| !self.is_without(OptionalPart::Accesses) && self.has_launch(model.0);
                 change_rows::<Launch>(&batch, |row| row.accesses_of = row.accesses_of.filter(is_known))
             }
             name if name == LaunchRun::TABLE.name => {
                 change_rows::<LaunchRun>(&batch, |row| self.change_launch_run(row))
             }
-            name if name == Bundle::TABLE.name && self.is_without(Part::Bundles) => {
+            name if name == Bundle::TABLE.name && self.is_without(OptionalPart::Bundles) => {
                 change_rows::<Bundle>(&batch, refuse)
             }
-            name if name == Module::TABLE.name && self.is_without(Part::Code) => {
+            name if name == Module::TABLE.name && self.is_without(OptionalPart::Code) => {
                 change_rows::<Module>(&batch, |row| row.file = None)
             }
             name if name == Loss::TABLE.name => {
@@ -251,7 +257,7 @@ impl Rewrite for Subset {
     }
 
     fn file(&mut self, name: &str, bytes: Vec<u8>) -> Result<Option<Vec<u8>>, String> {
-        Ok(Some(bytes).filter(|_| !(self.is_without(Part::Code) && entry::is_cubin(name))))
+        Ok(Some(bytes).filter(|_| !(self.is_without(OptionalPart::Code) && entry::is_cubin(name))))
     }
 
     fn notes(&self) -> Vec<String> {
@@ -283,14 +289,14 @@ fn closure<'a>(names: impl Iterator<Item = &'a str>) -> BTreeSet<&'a str> {
 
 /// Launches as `--launches` names them.
 #[derive(Clone, Debug)]
-pub enum Launches {
+pub enum LaunchRanges {
     /// By `kernel_id`, with both ends included.
     Ids(RangeInclusive<u64>),
     /// By a regular expression for the kernel's name.
     Kernel(Regex),
 }
 
-impl FromStr for Launches {
+impl FromStr for LaunchRanges {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -329,10 +335,10 @@ mod tests {
 
     #[test]
     fn launches_are_ids_ranges_and_patterns() {
-        let read = |text: &str| text.parse::<Launches>();
-        assert!(matches!(read("7"), Ok(Launches::Ids(ids)) if ids == (7..=7)));
-        assert!(matches!(read("3-7"), Ok(Launches::Ids(ids)) if ids == (3..=7)));
-        assert!(matches!(read("soft-max"), Ok(Launches::Kernel(name)) if name.as_str() == "soft-max"));
+        let read = |text: &str| text.parse::<LaunchRanges>();
+        assert!(matches!(read("7"), Ok(LaunchRanges::Ids(ids)) if ids == (7..=7)));
+        assert!(matches!(read("3-7"), Ok(LaunchRanges::Ids(ids)) if ids == (3..=7)));
+        assert!(matches!(read("soft-max"), Ok(LaunchRanges::Kernel(name)) if name.as_str() == "soft-max"));
         assert!(matches!(read("7-3"), Err(cause) if cause == "the range ends at 3, before it begins at 7"));
         assert!(read("soft(").is_err());
     }

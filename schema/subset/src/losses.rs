@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{Part, Subset};
+use super::{OptionalPart, Subset};
 use stallmap_schema::capture::entry;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::cell::Cell;
+use stallmap_schema::cell::ColumnCell;
 use stallmap_schema::id::RunId;
 use stallmap_schema::tables;
 use stallmap_schema::tables::launch::LaunchRun;
@@ -27,22 +27,22 @@ pub(crate) fn lose_requests(row: &mut LaunchRun) {
 }
 
 /// Counts by run and kind, with their description.
-type Counts = BTreeMap<(RunId, LossKind, &'static str), u64>;
+type LossCounts = BTreeMap<(RunId, LossKind, &'static str), u64>;
 
 impl Subset {
     /// A row for each run and kind of data that is left out.
     pub(super) fn losses(&self, reader: &CaptureReader) -> Result<Vec<Loss>, CaptureError> {
-        let mut counts = Counts::new();
+        let mut counts = LossCounts::new();
         self.count_launches(reader, &mut counts)?;
         let first = reader.read_rows::<Run>()?.first().map_or(RunId(0), |run| run.run_id);
-        if self.is_without(Part::Bundles) {
+        if self.is_without(OptionalPart::Bundles) {
             reader.for_each_row(usize::MAX, |bundle: Bundle| {
                 if bundle.refusal.is_none() && self.has_launch(bundle.kernel_id.0) {
                     *counts.entry((bundle.run_id, LossKind::Bundle, "bundles")).or_default() += 1;
                 }
             })?;
         }
-        if self.is_without(Part::Code) {
+        if self.is_without(OptionalPart::Code) {
             let cubins = reader.manifest().files.iter().filter(|file| entry::is_cubin(&file.path)).count();
             counts.insert((first, LossKind::Code, "cubins"), cubins as u64);
         }
@@ -58,13 +58,13 @@ impl Subset {
         Ok(losses)
     }
 
-    fn count_launches(&self, reader: &CaptureReader, counts: &mut Counts) -> Result<(), CaptureError> {
+    fn count_launches(&self, reader: &CaptureReader, counts: &mut LossCounts) -> Result<(), CaptureError> {
         let unsampled = self.sample_sums(reader)?;
         reader.for_each_row(usize::MAX, |row: LaunchRun| {
             let mut add = |kind, what, count| *counts.entry((row.run_id, kind, what)).or_default() += count;
             if !self.has_launch(row.kernel_id.0) {
                 add(LossKind::Launch, "launches", 1);
-            } else if self.is_without(Part::Accesses) {
+            } else if self.is_without(OptionalPart::Accesses) {
                 add(LossKind::Access, "warp requests", row.request_count.unwrap_or(0));
             }
         })?;
@@ -77,7 +77,7 @@ impl Subset {
     /// Samples of selected launches by run, where samples are omitted.
     fn sample_sums(&self, reader: &CaptureReader) -> Result<BTreeMap<RunId, u64>, CaptureError> {
         let mut sums = BTreeMap::new();
-        if !self.is_without(Part::Samples) {
+        if !self.is_without(OptionalPart::Samples) {
             return Ok(sums);
         }
         let columns = ["run_id", "kernel_id", "samples"];
@@ -101,7 +101,9 @@ impl Subset {
 
     /// Emptied tables whose rows are not counted otherwise.
     fn emptied<'a>(&'a self, reader: &'a CaptureReader) -> impl Iterator<Item = (&'a str, u64)> {
-        let counted = [Part::Accesses, Part::Samples, Part::Bundles].map(Part::tables).concat();
+        let counted = [OptionalPart::Accesses, OptionalPart::Samples, OptionalPart::Bundles]
+            .map(OptionalPart::tables)
+            .concat();
         let tables = reader.tables().iter().filter(|table| table.rows > 0);
         let gone = tables.filter(move |table| {
             !self.retained.contains(&table.name) && !counted.contains(&table.name.as_str())

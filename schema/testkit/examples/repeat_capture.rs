@@ -1,7 +1,7 @@
 //! Writes a capture with the work of another many times: `repeat_capture IN OUT TIMES [WITH_ACCESSES]`.
 
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_testkit::repeat::{self, Times};
+use stallmap_testkit::repeat::{self, RepeatShape};
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ fn main() -> ExitCode {
     };
     let with_accesses = arguments.get(3).and_then(|times| times.parse().ok()).unwrap_or(1);
     let written = CaptureReader::open(Path::new(input))
-        .and_then(|reader| repeat::write(&reader, Path::new(output), Times { all, with_accesses }));
+        .and_then(|reader| repeat::write(&reader, Path::new(output), RepeatShape { all, with_accesses }));
     match written {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -7,14 +7,14 @@ use stallmap_testkit::tiny;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use stallmap_write::Form;
+use stallmap_write::CaptureForm;
 
 fn main() -> ExitCode {
     let Some(output) = std::env::args().nth(1) else {
         eprintln!("error: no output path given");
         return ExitCode::from(2);
     };
-    let form = if output.ends_with('/') { Form::Folder } else { Form::File };
+    let form = if output.ends_with('/') { CaptureForm::Folder } else { CaptureForm::File };
     match tiny::write(&PathBuf::from(output), form) {
         Ok(_) => ExitCode::SUCCESS,
         Err(error) => {

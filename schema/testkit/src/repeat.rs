@@ -10,7 +10,7 @@ use std::path::Path;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::id::{AllocationId, KernelId, OpId, RunId, StorageId, TensorId};
-use stallmap_schema::table::{Row, TableDef};
+use stallmap_schema::table::{TableDef, TableRow};
 use stallmap_schema::tables::activity::GpuActivity;
 use stallmap_schema::tables::launch::{GraphLaunch, Launch, LaunchParameter, LaunchRun, TensorMap};
 use stallmap_schema::tables::memory::{AccessSummary, DeviceAllocation, Memcpy, MemoryAccess, Memset};
@@ -18,12 +18,12 @@ use stallmap_schema::tables::replay::{Ablation, Counter, Replay};
 use stallmap_schema::tables::run::Run;
 use stallmap_schema::tables::sample::PcSample;
 use stallmap_schema::tables::tensor::{Op, OpTensor, Storage, Tensor};
-use stallmap_write::rewrite::{Fate, Rewrite, change_rows, rewrite};
-use stallmap_write::{CaptureWriter, Form};
+use stallmap_write::rewrite::{CaptureRewrite, TableFate, change_rows, rewrite};
+use stallmap_write::{CaptureForm, CaptureWriter};
 
 /// The shape of the repetition.
 #[derive(Clone, Copy, Debug)]
-pub struct Times {
+pub struct RepeatShape {
     /// Runs of the program's work.
     pub all: u64,
     /// The first runs that have rows of accesses. Launches of later ones refer to those of the first.
@@ -55,13 +55,13 @@ const REPEATED: [&str; 16] = [
 /// # Errors
 ///
 /// A table that cannot be read or written.
-pub fn write(reader: &CaptureReader, output: &Path, times: Times) -> Result<(), CaptureError> {
-    let mut repeated = Repeated { reader, times, sizes: Sizes::of(reader)? };
-    rewrite(reader, output, Form::File, &mut repeated).map(drop)
+pub fn write(reader: &CaptureReader, output: &Path, times: RepeatShape) -> Result<(), CaptureError> {
+    let mut repeated = RepeatedRun { reader, times, sizes: RunSizes::of(reader)? };
+    rewrite(reader, output, CaptureForm::File, &mut repeated).map(drop)
 }
 
 /// The numbers that one run of the work takes.
-struct Sizes {
+struct RunSizes {
     launches: u64,
     ops: u64,
     storages: u64,
@@ -82,7 +82,7 @@ struct Sizes {
     accessing: BTreeSet<KernelId>,
 }
 
-impl Sizes {
+impl RunSizes {
     fn of(reader: &CaptureReader) -> Result<Self, CaptureError> {
         let launches = rows::<Launch>(reader)?;
         let ops: BTreeMap<OpId, String> =
@@ -109,7 +109,8 @@ impl Sizes {
         for batch in reader.read_columns(MemoryAccess::TABLE.name, &["kernel_id"])? {
             let batch = batch?;
             let ids = batch.columns().iter().flat_map(|ids| {
-                (0..batch.num_rows()).filter_map(|row| stallmap_schema::cell::Cell::read(ids.as_ref(), row))
+                (0..batch.num_rows())
+                    .filter_map(|row| stallmap_schema::cell::ColumnCell::read(ids.as_ref(), row))
             });
             accessing.extend(ids.map(KernelId));
         }
@@ -135,7 +136,7 @@ impl Sizes {
 }
 
 /// The rows of a table. None if the capture's writer did not know it.
-fn rows<R: Row>(reader: &CaptureReader) -> Result<Vec<R>, CaptureError> {
+fn rows<R: TableRow>(reader: &CaptureReader) -> Result<Vec<R>, CaptureError> {
     let is_there = reader.tables().iter().any(|table| table.name == R::TABLE.name);
     if is_there { reader.read_rows::<R>() } else { Ok(Vec::new()) }
 }
@@ -161,13 +162,13 @@ fn alike(launches: &[Launch], ops: &BTreeMap<OpId, String>) -> BTreeMap<KernelId
 
 /// The n-th run of the work, from 0.
 #[derive(Clone, Copy)]
-struct Nth<'a> {
+struct NthRun<'a> {
     n: u64,
     is_last: bool,
-    sizes: &'a Sizes,
+    sizes: &'a RunSizes,
 }
 
-impl Nth<'_> {
+impl NthRun<'_> {
     fn kernel(self, id: &mut KernelId) {
         id.0 += self.n * self.sizes.launches;
     }
@@ -203,7 +204,7 @@ impl Nth<'_> {
     }
 
     /// The life of a block of memory: the ordinals and times of its allocation and its free.
-    fn life(self, run: RunId, begin: Moment, end: (Option<u64>, Option<i64>)) -> Life {
+    fn life(self, run: RunId, begin: OrdinalTime, end: (Option<u64>, Option<i64>)) -> AllocationLife {
         let (mut ordinal, mut ns) = begin;
         self.ordinal(run, &mut ordinal);
         self.time(&mut ns);
@@ -226,28 +227,28 @@ impl Nth<'_> {
 }
 
 /// An ordinal of launches, and a time in nanoseconds.
-type Moment = (u64, i64);
+type OrdinalTime = (u64, i64);
 /// An allocation, and its free.
-type Life = (Moment, (Option<u64>, Option<i64>));
+type AllocationLife = (OrdinalTime, (Option<u64>, Option<i64>));
 
-struct Repeated<'a> {
+struct RepeatedRun<'a> {
     reader: &'a CaptureReader,
-    times: Times,
-    sizes: Sizes,
+    times: RepeatShape,
+    sizes: RunSizes,
 }
 
-impl Repeated<'_> {
-    fn nths(&self, times: u64) -> impl Iterator<Item = Nth<'_>> {
+impl RepeatedRun<'_> {
+    fn nths(&self, times: u64) -> impl Iterator<Item = NthRun<'_>> {
         let last = self.times.all.saturating_sub(1);
-        (0..times).map(move |n| Nth { n, is_last: n == last, sizes: &self.sizes })
+        (0..times).map(move |n| NthRun { n, is_last: n == last, sizes: &self.sizes })
     }
 
     /// Appends the rows of a table that is sorted by ids of the work.
-    fn by_id<R: Row + Clone>(
+    fn by_id<R: TableRow + Clone>(
         &self,
         writer: &mut CaptureWriter,
         times: u64,
-        change: impl Fn(Nth<'_>, &mut R),
+        change: impl Fn(NthRun<'_>, &mut R),
     ) -> Result<(), CaptureError> {
         let rows = rows::<R>(self.reader)?;
         for nth in self.nths(times) {
@@ -261,11 +262,11 @@ impl Repeated<'_> {
     }
 
     /// Appends the rows of a table that is sorted by runs of the capture first.
-    fn by_run<R: Row + Clone>(
+    fn by_run<R: TableRow + Clone>(
         &self,
         writer: &mut CaptureWriter,
         run: impl Fn(&R) -> RunId,
-        change: impl Fn(Nth<'_>, &mut R),
+        change: impl Fn(NthRun<'_>, &mut R),
     ) -> Result<(), CaptureError> {
         let mut runs = BTreeMap::<RunId, Vec<R>>::new();
         for row in rows::<R>(self.reader)? {
@@ -372,13 +373,13 @@ impl Repeated<'_> {
             ((row.alloc_ordinal, row.alloc_ns), (row.free_ordinal, row.free_ns)) =
                 nth.life(row.run_id, begin, end);
         })?;
-        let copy = |nth: Nth<'_>, row: &mut Memcpy| {
+        let copy = |nth: NthRun<'_>, row: &mut Memcpy| {
             nth.ordinal(row.run_id, &mut row.ordinal);
             nth.time(&mut row.begin_ns);
             nth.op(&mut row.op_id);
         };
         self.by_run(writer, |row: &Memcpy| row.run_id, copy)?;
-        let fill = |nth: Nth<'_>, row: &mut Memset| {
+        let fill = |nth: NthRun<'_>, row: &mut Memset| {
             nth.ordinal(row.run_id, &mut row.ordinal);
             nth.time(&mut row.begin_ns);
             nth.op(&mut row.op_id);
@@ -433,12 +434,12 @@ impl Repeated<'_> {
     }
 }
 
-impl Rewrite for Repeated<'_> {
-    fn fate(&self, table: &str) -> Fate {
+impl CaptureRewrite for RepeatedRun<'_> {
+    fn fate(&self, table: &str) -> TableFate {
         match table {
-            name if REPEATED.contains(&name) => Fate::Emptied,
-            name if name == Run::TABLE.name => Fate::Changed,
-            _ => Fate::Copied,
+            name if REPEATED.contains(&name) => TableFate::Emptied,
+            name if name == Run::TABLE.name => TableFate::Changed,
+            _ => TableFate::Copied,
         }
     }
 
@@ -447,7 +448,7 @@ impl Rewrite for Repeated<'_> {
         _: &'static TableDef,
         batch: &arrow::array::RecordBatch,
     ) -> Result<arrow::array::RecordBatch, String> {
-        let last = Nth { n: self.times.all.saturating_sub(1), is_last: true, sizes: &self.sizes };
+        let last = NthRun { n: self.times.all.saturating_sub(1), is_last: true, sizes: &self.sizes };
         change_rows::<Run>(batch, |row| row.ended_ns.iter_mut().for_each(|ns| last.time(ns)))
     }
 

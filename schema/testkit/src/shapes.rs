@@ -7,12 +7,12 @@ use stallmap_schema::tables::memory::{AccessHistogram, MemoryAccess};
 use stallmap_schema::word::LanePattern;
 
 /// Shape of a request: bytes of a lane, pattern, misaligned, sectors.
-type Shape = (u8, LanePattern, bool, u32);
-type Key = (KernelId, FunctionId, Pc, &'static str, &'static str, Shape);
+type RequestShape = (u8, LanePattern, bool, u32);
+type HistogramKey = (KernelId, FunctionId, Pc, &'static str, &'static str, RequestShape);
 
 /// Counts requests by shape, in the order of the table. Rows of one sequence number are one request.
 pub(crate) fn count(rows: &[MemoryAccess]) -> Vec<AccessHistogram> {
-    let mut counts: BTreeMap<Key, AccessHistogram> = BTreeMap::new();
+    let mut counts: BTreeMap<HistogramKey, AccessHistogram> = BTreeMap::new();
     for request in rows.chunk_by(|a, b| (a.kernel_id, a.sequence) == (b.kernel_id, b.sequence)) {
         let Some(row) = request.first() else { continue };
         let lanes = request.iter().flat_map(MemoryAccess::lanes).map(|(lane, address)| (lane, address.0));
@@ -35,7 +35,7 @@ pub(crate) fn count(rows: &[MemoryAccess]) -> Vec<AccessHistogram> {
     counts.into_values().collect()
 }
 
-fn empty(row: &MemoryAccess, (access_bytes, class, is_misaligned, sectors): Shape) -> AccessHistogram {
+fn empty(row: &MemoryAccess, (access_bytes, class, is_misaligned, sectors): RequestShape) -> AccessHistogram {
     AccessHistogram {
         kernel_id: row.kernel_id,
         function_id: row.function_id,

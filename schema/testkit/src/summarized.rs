@@ -9,13 +9,13 @@ use std::path::Path;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::id::KernelId;
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::launch::{Launch, LaunchParameter, LaunchRun};
 use stallmap_schema::tables::memory::{AccessHistogram, AccessSummary, DeviceAllocation, MemoryAccess};
 use stallmap_schema::tables::tensor::Storage;
-use stallmap_subset::blocks::Blocks;
-use stallmap_subset::counts::Counter;
-use stallmap_write::{CaptureWriter, Form};
+use stallmap_subset::blocks::LiveBlocks;
+use stallmap_subset::counts::AccessCounter;
+use stallmap_write::{CaptureForm, CaptureWriter};
 
 use crate::shapes;
 
@@ -24,7 +24,7 @@ const ALIGNMENT: u64 = 128;
 
 /// The parts of the accesses that the capture holds.
 #[derive(Clone, Copy, Debug)]
-pub struct How {
+pub struct SummaryParts {
     /// Keeps the rows of blocks whose index is a multiple of this.
     pub every_block: u64,
     /// Has counts of every request.
@@ -34,17 +34,17 @@ pub struct How {
 }
 
 /// The tables that take part, complete.
-pub struct Accesses {
+pub struct AccessTables {
     launches: Vec<Launch>,
     runs: Vec<LaunchRun>,
     parameters: BTreeMap<KernelId, Vec<u64>>,
     rows: Vec<MemoryAccess>,
     summary: Vec<AccessSummary>,
     histogram: Vec<AccessHistogram>,
-    blocks: BTreeMap<KernelId, Blocks>,
+    blocks: BTreeMap<KernelId, LiveBlocks>,
 }
 
-impl Accesses {
+impl AccessTables {
     /// Reads a capture with all accesses.
     ///
     /// # Errors
@@ -57,12 +57,13 @@ impl Accesses {
         let rows = reader.read_rows::<MemoryAccess>()?;
         let recorded: BTreeSet<KernelId> = rows.iter().map(|row| row.kernel_id).collect();
         let recorded = launches.iter().filter(|launch| recorded.contains(&launch.kernel_id));
-        let blocks = recorded.map(|launch| (launch.kernel_id, Blocks::new(launch, &storages, &allocations)));
-        let blocks: BTreeMap<KernelId, Blocks> = blocks.collect();
+        let blocks =
+            recorded.map(|launch| (launch.kernel_id, LiveBlocks::new(launch, &storages, &allocations)));
+        let blocks: BTreeMap<KernelId, LiveBlocks> = blocks.collect();
         let word = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_le_bytes);
         let words = |row: LaunchParameter| (row.kernel_id, row.bytes.0.chunks_exact(8).map(word).collect());
         let parameters = reader.read_rows::<LaunchParameter>()?.into_iter().map(words).collect();
-        let mut counter = Counter::new(reader)?;
+        let mut counter = AccessCounter::new(reader)?;
         for row in &rows {
             counter.add(row.clone());
         }
@@ -103,13 +104,18 @@ impl Accesses {
     /// # Errors
     ///
     /// A file that cannot be read or written.
-    pub fn write(&self, reader: &CaptureReader, output: &Path, how: How) -> Result<(), CaptureError> {
+    pub fn write(
+        &self,
+        reader: &CaptureReader,
+        output: &Path,
+        how: SummaryParts,
+    ) -> Result<(), CaptureError> {
         let references = if how.refers { self.references() } else { BTreeMap::new() };
         let is_kept = |row: &&MemoryAccess| {
             row.block.is_multiple_of(how.every_block) && !references.contains_key(&row.kernel_id)
         };
         let rows: Vec<&MemoryAccess> = self.rows.iter().filter(is_kept).collect();
-        let mut writer = CaptureWriter::create(output, Form::File)?;
+        let mut writer = CaptureWriter::create(output, CaptureForm::File)?;
         let changed = [
             MemoryAccess::TABLE,
             AccessSummary::TABLE,

@@ -30,7 +30,7 @@ use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::run::{Device, Run, RunOption};
 use stallmap_schema::tables::sample::PcSample;
 use stallmap_schema::word::{Instrument, LossKind};
-use stallmap_write::{CaptureWriter, Form};
+use stallmap_write::{CaptureForm, CaptureWriter};
 
 /// Start of the driver's one allocation.
 const POOL: u64 = 0x7f00_0000_0000;
@@ -50,7 +50,7 @@ const SAMPLES: RunId = RunId(2);
 pub(crate) const COUNTERS: RunId = RunId(3);
 
 /// Writes the capture.
-pub fn write(output: &Path, form: Form) -> Result<Manifest, CaptureError> {
+pub fn write(output: &Path, form: CaptureForm) -> Result<Manifest, CaptureError> {
     let mut writer = CaptureWriter::create(output, form)?;
     runs(&mut writer)?;
     code(&mut writer)?;

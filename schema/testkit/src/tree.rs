@@ -18,7 +18,7 @@ use stallmap_schema::tables::run::Run;
 use stallmap_schema::tables::sample::PcSample;
 use stallmap_schema::tables::tensor::{Storage, Tensor};
 use stallmap_schema::word::{Instrument, Match, StorageOrigin};
-use stallmap_write::{CaptureWriter, Form};
+use stallmap_write::{CaptureForm, CaptureWriter};
 
 const KERNELS: u64 = 40;
 const ACCESSES: RunId = RunId(1);
@@ -27,7 +27,7 @@ const SAMPLES: RunId = RunId(2);
 /// Writes the capture. `named` turns each name of this file into a name that a program gives.
 pub fn write(output: &Path, launches: u64, named: fn(&str) -> String) -> Result<(), CaptureError> {
     let stack = |number| stack(number, named);
-    let mut writer = CaptureWriter::create(output, Form::File)?;
+    let mut writer = CaptureWriter::create(output, CaptureForm::File)?;
     writer.append_rows([
         run(ACCESSES, Instrument::Accesses, named),
         run(SAMPLES, Instrument::PcSamples, named),

@@ -38,7 +38,7 @@ const READERS: [&str; 8] = [
 ];
 
 /// One crate: its folder, its dependencies within the workspace, its source files without tests.
-struct Crate {
+struct WorkspaceCrate {
     folder: String,
     dependencies: BTreeSet<String>,
     files: BTreeMap<String, String>,
@@ -49,7 +49,7 @@ fn root() -> PathBuf {
 }
 
 /// The crates of the workspace by name.
-fn crates() -> BTreeMap<String, Crate> {
+fn crates() -> BTreeMap<String, WorkspaceCrate> {
     let root = root();
     let mut found = BTreeMap::new();
     for part in ["schema", "schema/*", "analyzer/*", "recorder/*"] {
@@ -65,7 +65,7 @@ fn crates() -> BTreeMap<String, Crate> {
             let files = sources(&folder.join("src"), &root);
             let folder = relative(&folder, &root);
             let name = name.trim_matches('"').to_owned();
-            found.insert(name, Crate { folder, dependencies: dependencies(&manifest), files });
+            found.insert(name, WorkspaceCrate { folder, dependencies: dependencies(&manifest), files });
         }
     }
     found
@@ -104,7 +104,7 @@ fn relative(path: &Path, root: &Path) -> String {
 
 /// Lines of code that hold one of some words, as `file:line`.
 fn lines_with<'a>(
-    crates: &'a BTreeMap<String, Crate>,
+    crates: &'a BTreeMap<String, WorkspaceCrate>,
     words: &'a [&str],
 ) -> impl Iterator<Item = String> + 'a {
     let files = crates.values().flat_map(|member| &member.files);

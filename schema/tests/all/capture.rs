@@ -12,19 +12,19 @@ use stallmap_check::check;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::id::RunId;
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables;
 use stallmap_schema::tables::code::Module;
 use stallmap_schema::tables::run::RunOption;
 use stallmap_write::pack::{pack, unpack};
-use stallmap_write::{CaptureWriter, Form};
+use stallmap_write::{CaptureForm, CaptureWriter};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
 use crate::tiny;
 
 /// A capture in a folder of its own, which goes with it.
-struct Example {
+struct ExampleCapture {
     folder: tempfile::TempDir,
     path: PathBuf,
 }
@@ -33,15 +33,15 @@ struct Example {
 static EXAMPLE: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tiny.stallmap");
-    tiny::write(&path, Form::File).unwrap();
+    tiny::write(&path, CaptureForm::File).unwrap();
     fs::read(path).unwrap()
 });
 
-fn example() -> Example {
+fn example() -> ExampleCapture {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tiny.stallmap");
     fs::write(&path, &*EXAMPLE).unwrap();
-    Example { folder, path }
+    ExampleCapture { folder, path }
 }
 
 fn open(bytes: &[u8]) -> Result<CaptureReader, CaptureError> {
@@ -68,7 +68,7 @@ fn names(folder: &Path) -> Vec<String> {
 
 #[test]
 fn every_table_is_there_and_every_entry_is_aligned() {
-    let Example { folder: _folder, path } = example();
+    let ExampleCapture { folder: _folder, path } = example();
     let reader = CaptureReader::open(&path).unwrap();
     let written: Vec<_> = reader.tables().iter().map(|table| table.name.as_str()).collect();
     let declared: Vec<_> = tables::ALL.iter().map(|table| table.name).collect();
@@ -108,7 +108,7 @@ fn a_cubin_comes_back_whatever_its_frames_say() {
     let stream = zstd::stream::encode_all(stored.as_slice(), 3).unwrap();
     let two = [first, second].map(|part| zstd::bulk::compress(part, 3).unwrap()).concat();
     for packed in [stream, two] {
-        tiny::write(&path, Form::Folder).unwrap();
+        tiny::write(&path, CaptureForm::Folder).unwrap();
         let listed = path.join("manifest.json");
         let mut manifest: Value = serde_json::from_slice(&fs::read(&listed).unwrap()).unwrap();
         let files = manifest["files"].as_array_mut().unwrap();
@@ -129,8 +129,8 @@ fn a_cubin_comes_back_whatever_its_frames_say() {
 fn a_file_that_is_cut_while_it_is_open_stays_readable() {
     let folder = tempfile::tempdir().unwrap();
     let (file, parts) = (folder.path().join("a.stallmap"), folder.path().join("parts"));
-    tiny::write(&file, Form::File).unwrap();
-    tiny::write(&parts, Form::Folder).unwrap();
+    tiny::write(&file, CaptureForm::File).unwrap();
+    tiny::write(&parts, CaptureForm::Folder).unwrap();
     for (capture, cut) in [(&file, file.clone()), (&parts, parts.join("tables/run_option.parquet"))] {
         let reader = CaptureReader::open(capture).unwrap();
         fs::File::options().write(true).open(cut).unwrap().set_len(0).unwrap();
@@ -142,7 +142,7 @@ fn a_file_that_is_cut_while_it_is_open_stays_readable() {
 fn a_file_that_another_process_wrote_in_the_meantime_stays() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.stallmap");
-    let writer = CaptureWriter::create(&path, Form::File).unwrap();
+    let writer = CaptureWriter::create(&path, CaptureForm::File).unwrap();
     fs::write(&path, "another capture").unwrap();
     let error = writer.finish().unwrap_err().to_string();
     assert!(error.contains("exists"), "{error}");
@@ -152,7 +152,7 @@ fn a_file_that_another_process_wrote_in_the_meantime_stays() {
 
 #[test]
 fn packing_what_was_unpacked_gives_the_same_bytes() {
-    let Example { folder, path } = example();
+    let ExampleCapture { folder, path } = example();
     let (unpacked, packed) = (folder.path().join("unpacked"), folder.path().join("packed.stallmap"));
     unpack(&path, &unpacked).unwrap();
     pack(&unpacked, &packed).unwrap();
@@ -163,13 +163,13 @@ fn packing_what_was_unpacked_gives_the_same_bytes() {
 
 #[test]
 fn nothing_is_overwritten_and_nothing_is_left_behind() {
-    let Example { folder, path } = example();
+    let ExampleCapture { folder, path } = example();
     let before = fs::read(&path).unwrap();
-    let refused = CaptureWriter::create(&path, Form::File).err().unwrap();
+    let refused = CaptureWriter::create(&path, CaptureForm::File).err().unwrap();
     assert_eq!(refused.to_string(), format!("create capture: entity already exists: `{}`", path.display()));
     assert_eq!(refused.hint().unwrap(), "choose another name or remove the old one");
     unpack(&path, &path).unwrap_err();
-    let mut writer = CaptureWriter::create(&folder.path().join("half"), Form::Folder).unwrap();
+    let mut writer = CaptureWriter::create(&folder.path().join("half"), CaptureForm::Folder).unwrap();
     let rows = [RunOption { run_id: RunId(1), name: "a".into(), value: "b".into() }];
     writer.append_rows(rows).unwrap();
     drop(writer);
@@ -180,7 +180,7 @@ fn nothing_is_overwritten_and_nothing_is_left_behind() {
 #[test]
 fn rows_that_do_not_fit_their_table_are_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let mut writer = CaptureWriter::create(&folder.path().join("x"), Form::File).unwrap();
+    let mut writer = CaptureWriter::create(&folder.path().join("x"), CaptureForm::File).unwrap();
     let options = RunOption::batch([]).unwrap();
     let refused = writer.append("launch", &options).unwrap_err().to_string();
     assert!(refused.starts_with("write rows of table `launch`: column `kernel_id` is missing"), "{refused}");
@@ -245,7 +245,7 @@ fn a_manifest_that_leaves_the_capture_is_refused() {
 fn a_table_that_is_missing_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tiny");
-    tiny::write(&path, Form::Folder).unwrap();
+    tiny::write(&path, CaptureForm::Folder).unwrap();
     fs::remove_file(path.join("tables/launch.parquet")).unwrap();
     let error = CaptureReader::open(&path).unwrap_err();
     assert!(error.to_string().starts_with("entry `tables/launch.parquet` is missing"), "{error}");
@@ -255,7 +255,7 @@ fn a_table_that_is_missing_is_named() {
 fn tables_and_columns_of_a_later_minor_version_are_tolerated() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("later");
-    let mut writer = CaptureWriter::create(&path, Form::File).unwrap();
+    let mut writer = CaptureWriter::create(&path, CaptureForm::File).unwrap();
     writer.append("hint", &RunOption::batch([]).unwrap()).unwrap();
     writer.finish().unwrap();
     let reader = CaptureReader::open(&path).unwrap();
@@ -310,10 +310,10 @@ proptest! {
 
 #[test]
 fn tables_can_be_copied_whole() {
-    let Example { folder, path } = example();
+    let ExampleCapture { folder, path } = example();
     let reader = CaptureReader::open(&path).unwrap();
     let copy = folder.path().join("copy.stallmap");
-    let mut writer = CaptureWriter::create(&copy, Form::File).unwrap();
+    let mut writer = CaptureWriter::create(&copy, CaptureForm::File).unwrap();
     for file in reader.table_files().unwrap().iter().rev() {
         writer.copy_table(file).unwrap();
         assert!(matches!(writer.copy_table(file), Err(CaptureError::Refused { .. })));
@@ -330,7 +330,7 @@ fn tables_can_be_copied_whole() {
 
 #[test]
 fn an_entry_that_was_changed_is_not_verified() {
-    let Example { folder: _folder, path } = example();
+    let ExampleCapture { folder: _folder, path } = example();
     let launches = CaptureReader::open(&path).unwrap().table_bytes("launch").unwrap();
     let mut bytes = fs::read(&path).unwrap();
     let at = bytes.windows(launches.len()).position(|window| window == launches).unwrap();

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-use stallmap_write::Form;
+use stallmap_write::CaptureForm;
 use stallmap_write::pack::unpack;
 
 use crate::tiny;
@@ -25,7 +25,7 @@ fn other_tools_read_the_same_values() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let mut captures = vec![folder.path().join("tiny")];
-    tiny::write(&captures[0], Form::Folder).unwrap();
+    tiny::write(&captures[0], CaptureForm::Folder).unwrap();
     let recorded = std::fs::read_dir(root.join("testdata")).unwrap().map(|entry| entry.unwrap().path());
     for capture in recorded.filter(|path| path.extension().is_some_and(|extension| extension == "stallmap")) {
         let unpacked = folder.path().join(capture.file_stem().unwrap());

@@ -8,8 +8,8 @@ use std::process::Command;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::recording::RunFact;
 use stallmap_schema::capture::segment::{SegmentReader, SegmentWriter};
-use stallmap_schema::table::Row;
-use stallmap_write::Form;
+use stallmap_schema::table::TableRow;
+use stallmap_write::CaptureForm;
 
 use crate::tiny;
 
@@ -79,7 +79,7 @@ fn a_segment_on_a_full_disk_keeps_its_frames() {
 #[test]
 fn capture_in_child() {
     let Some(folder) = child() else { return };
-    let error = tiny::write(&folder.join("tiny.stallmap"), Form::File).unwrap_err();
+    let error = tiny::write(&folder.join("tiny.stallmap"), CaptureForm::File).unwrap_err();
     assert!(
         matches!(&error, CaptureError::Io { source, .. } if source.kind() == ErrorKind::FileTooLarge),
         "{error}"

@@ -16,14 +16,14 @@ use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::file::statistics::{Statistics, ValueStatistics};
 use parquet::file::writer::SerializedFileWriter;
 use serde_json::{Value, json};
-use stallmap_check::{Rule, check};
+use stallmap_check::{CaptureRule, check};
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::manifest::Manifest;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::{bounds, entry, unfinished};
 use stallmap_schema::hash;
 use stallmap_schema::id::TensorId;
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::code::{Function, Module};
 use stallmap_schema::tables::launch::LaunchRun;
 use stallmap_schema::tables::python::PythonState;
@@ -31,16 +31,16 @@ use stallmap_schema::tables::run::Run;
 use stallmap_schema::tables::sample::PcSample;
 use stallmap_schema::tables::tensor::{Op, Tensor};
 use stallmap_write::pack::unpack;
-use stallmap_write::{CaptureWriter, Form};
+use stallmap_write::{CaptureForm, CaptureWriter};
 
 use crate::tiny;
 
 /// The example with the Parquet file of one table replaced.
 fn with_file(folder: &Path, table: &str, change: impl FnOnce(RecordBatch) -> Vec<u8>) -> CaptureReader {
     let (sound, changed) = (folder.join("sound"), folder.join("changed"));
-    tiny::write(&sound, Form::Folder).unwrap();
+    tiny::write(&sound, CaptureForm::Folder).unwrap();
     let reader = CaptureReader::open(&sound).unwrap();
-    let mut writer = CaptureWriter::create(&changed, Form::File).unwrap();
+    let mut writer = CaptureWriter::create(&changed, CaptureForm::File).unwrap();
     let batch = reader.read_table(table).unwrap().next().unwrap().unwrap();
     let bytes = change(batch);
     for mut file in reader.table_files().unwrap() {
@@ -58,7 +58,7 @@ fn with_file(folder: &Path, table: &str, change: impl FnOnce(RecordBatch) -> Vec
     CaptureReader::open(&changed).unwrap()
 }
 
-fn with_rows<R: Row>(folder: &Path, change: impl FnOnce(&mut Vec<R>)) -> CaptureReader {
+fn with_rows<R: TableRow>(folder: &Path, change: impl FnOnce(&mut Vec<R>)) -> CaptureReader {
     with_file(folder, R::TABLE.name, |batch| {
         let mut rows = R::read_all(&batch).unwrap();
         change(&mut rows);
@@ -277,7 +277,7 @@ fn check_compares_statistics_with_the_rows() {
     let violations = check(&reader);
     let found: Vec<String> = violations
         .iter()
-        .filter(|violation| violation.rule == Rule::Statistics)
+        .filter(|violation| violation.rule == CaptureRule::Statistics)
         .map(|violation| violation.what.clone())
         .collect();
     assert_eq!(found, ["column `samples` of table `pc_sample` has other values than its file states"]);
@@ -286,7 +286,7 @@ fn check_compares_statistics_with_the_rows() {
 /// The example as a folder whose manifest was edited.
 fn with_manifest(folder: &Path, change: impl FnOnce(&mut Value)) -> Result<CaptureReader, CaptureError> {
     let path = folder.join("capture");
-    tiny::write(&path, Form::Folder).unwrap();
+    tiny::write(&path, CaptureForm::Folder).unwrap();
     let manifest = path.join(entry::MANIFEST);
     let mut json: Value = serde_json::from_slice(&fs::read(&manifest).unwrap()).unwrap();
     change(&mut json);
@@ -314,7 +314,7 @@ fn a_manifest_lists_tables_and_cubins_only() {
     }
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tiny");
-    let cubin = tiny::write(&path, Form::Folder).unwrap().files[0].path.clone();
+    let cubin = tiny::write(&path, CaptureForm::Folder).unwrap().files[0].path.clone();
     let other = cubin.replace(".cubin.zst", "").to_uppercase().replace("CUBINS/", "cubins/") + ".cubin.zst";
     refused_file(&other, "differ only by case");
     refused_file(&cubin, "twice");
@@ -326,7 +326,7 @@ fn a_zip_file_with_other_entries_is_not_unpacked() {
 
     let folder = tempfile::tempdir().unwrap();
     let (capture, output) = (folder.path().join("capture"), folder.path().join("out"));
-    tiny::write(&capture, Form::File).unwrap();
+    tiny::write(&capture, CaptureForm::File).unwrap();
     let file = fs::OpenOptions::new().read(true).write(true).open(&capture).unwrap();
     let mut zip = zip::ZipWriter::new_append(file).unwrap();
     let stored = zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
@@ -341,7 +341,7 @@ fn a_zip_file_with_other_entries_is_not_unpacked() {
 fn a_capture_that_fails_its_inspection_is_never_in_place() {
     let folder = tempfile::tempdir().unwrap();
     let output = folder.path().join("capture");
-    let writer = CaptureWriter::create(&output, Form::File).unwrap();
+    let writer = CaptureWriter::create(&output, CaptureForm::File).unwrap();
     let inspected = writer.finish_inspected(|written| {
         assert!(!output.exists() && written.tables().len() > 20, "it is complete, and not in place");
         Err(CaptureError::Refused { thing: "x".to_owned(), cause: "y".to_owned(), path: output.clone() })
@@ -354,7 +354,7 @@ fn a_capture_that_fails_its_inspection_is_never_in_place() {
 fn what_is_unfinished_is_known_while_it_is_written() {
     let folder = tempfile::tempdir().unwrap();
     let output = folder.path().join("capture");
-    let writer = CaptureWriter::create(&output, Form::File).unwrap();
+    let writer = CaptureWriter::create(&output, CaptureForm::File).unwrap();
     let staging = CaptureWriter::staging(&output);
     assert!(unfinished::is_listed(&staging));
     writer.finish().unwrap();
@@ -377,6 +377,6 @@ fn many_files_are_listed_in_linear_time() {
 fn a_manifest_of_this_release_passes_its_own_rules() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("capture");
-    let manifest: Manifest = tiny::write(&path, Form::Folder).unwrap();
+    let manifest: Manifest = tiny::write(&path, CaptureForm::Folder).unwrap();
     assert!(manifest.entries().all(|(name, ..)| entry::is_allowed(&name)));
 }

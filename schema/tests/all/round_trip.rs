@@ -12,15 +12,15 @@ use arrow::datatypes::{DataType, UInt8Type};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::Compression;
 use proptest::prelude::*;
-use stallmap_check::Rule;
+use stallmap_check::CaptureRule;
 use stallmap_schema::capture::bounds;
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::table::{ColumnDef, Row as _, TableDef};
+use stallmap_schema::table::{ColumnDef, TableDef, TableRow as _};
 use stallmap_schema::tables;
 use stallmap_schema::tables::activity::GpuActivity;
 use stallmap_schema::tables::launch::LaunchRun;
 use stallmap_schema::tables::memory::MemoryAccess;
-use stallmap_write::{CaptureWriter, Form};
+use stallmap_write::{CaptureForm, CaptureWriter};
 
 /// Values of a column: anything that its type can hold, nulls where it may.
 fn column(def: &ColumnDef, seeds: &[u64]) -> ArrayRef {
@@ -111,7 +111,7 @@ proptest! {
     fn every_table_comes_back(seeds in proptest::collection::vec(any::<u64>(), 0..200), cut in 0..200_usize) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("all.stallmap");
-        let mut writer = CaptureWriter::create(&path, Form::File).unwrap();
+        let mut writer = CaptureWriter::create(&path, CaptureForm::File).unwrap();
         let (first, second) = seeds.split_at(cut.min(seeds.len()));
         for table in tables::ALL {
             writer.append(table.name, &batch(table, first)).unwrap();
@@ -131,7 +131,7 @@ proptest! {
         let seeds: Vec<u64> = runs.iter().flat_map(|(seed, rows)| vec![*seed; *rows]).collect();
         // Numbers of every width and sign, words, and nulls.
         let repeating = [&MemoryAccess::TABLE, &GpuActivity::TABLE, &LaunchRun::TABLE];
-        let mut writer = CaptureWriter::create(&path, Form::File).unwrap();
+        let mut writer = CaptureWriter::create(&path, CaptureForm::File).unwrap();
         for table in repeating {
             for some in seeds.chunks(5_000) {
                 writer.append(table.name, &batch(table, some)).unwrap();
@@ -142,7 +142,7 @@ proptest! {
         for table in repeating {
             comes_back(&reader, table, &seeds)?;
         }
-        let wrong = stallmap_check::check(&reader).into_iter().filter(|wrong| wrong.rule == Rule::Statistics);
+        let wrong = stallmap_check::check(&reader).into_iter().filter(|wrong| wrong.rule == CaptureRule::Statistics);
         prop_assert_eq!(wrong.map(|wrong| wrong.what).collect::<Vec<_>>(), Vec::<String>::new());
     }
 
@@ -155,14 +155,14 @@ proptest! {
         let path = folder.path().join("numbers.stallmap");
         let seeds: Vec<u64> = (0..rows).map(|row| start.wrapping_add((row / repeat).wrapping_mul(step))).collect();
         let table = &MemoryAccess::TABLE;
-        let mut writer = CaptureWriter::create(&path, Form::File).unwrap();
+        let mut writer = CaptureWriter::create(&path, CaptureForm::File).unwrap();
         for some in seeds.chunks(7_000) {
             writer.append(table.name, &batch(table, some)).unwrap();
         }
         writer.finish().unwrap();
         let reader = CaptureReader::open(&path).unwrap();
         comes_back(&reader, table, &seeds)?;
-        let wrong = stallmap_check::check(&reader).into_iter().filter(|wrong| wrong.rule == Rule::Statistics);
+        let wrong = stallmap_check::check(&reader).into_iter().filter(|wrong| wrong.rule == CaptureRule::Statistics);
         prop_assert_eq!(wrong.map(|wrong| wrong.what).collect::<Vec<_>>(), Vec::<String>::new());
     }
 }
@@ -190,7 +190,7 @@ fn comes_back(reader: &CaptureReader, table: &TableDef, seeds: &[u64]) -> Result
 fn constant_columns_are_not_compressed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("constant.stallmap");
-    let mut writer = CaptureWriter::create(&path, Form::File).unwrap();
+    let mut writer = CaptureWriter::create(&path, CaptureForm::File).unwrap();
     let table = &MemoryAccess::TABLE;
     writer.append(table.name, &batch(table, &vec![7; 40_000])).unwrap();
     writer.finish().unwrap();

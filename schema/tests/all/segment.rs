@@ -11,9 +11,11 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::recording::RunFact;
-use stallmap_schema::capture::request::{OFFSETS_32, READ, REGULAR, Request};
-use stallmap_schema::capture::segment::{Frame, FrameEncoder, Kind, SegmentReader, SegmentWriter, Sink};
-use stallmap_schema::table::Row;
+use stallmap_schema::capture::request::{OFFSETS_32, READ, REGULAR, RequestHeader};
+use stallmap_schema::capture::segment::{
+    FrameEncoder, FrameKind, SegmentFrame, SegmentReader, SegmentSink, SegmentWriter,
+};
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::replay::PAGE_BYTES;
 
 const CHILD: &str = "STALLMAP_TEST_SEGMENT";
@@ -24,7 +26,7 @@ fn facts(number: usize, rows: usize) -> RecordBatch {
 }
 
 fn request(encoding: u8, lane_mask: u32) -> Vec<u8> {
-    let request = Request {
+    let request = RequestHeader {
         address: 0x7f00_0000_0000,
         pc: 0x1000,
         access_bytes: 4,
@@ -44,9 +46,9 @@ fn request(encoding: u8, lane_mask: u32) -> Vec<u8> {
 /// Frames as text, for comparing what was written with what was read.
 fn contents(reader: &SegmentReader) -> Vec<String> {
     let text = |frame: &_| match reader.read(frame).unwrap() {
-        Frame::Rows { table, batch } => format!("{table} {:?}", RunFact::read_all(&batch).unwrap()),
-        Frame::Requests { launch_ordinal, records } => format!("{launch_ordinal} {records:?}"),
-        Frame::Pages { first_content_id, bytes } => format!("pages {first_content_id} {bytes:?}"),
+        SegmentFrame::Rows { table, batch } => format!("{table} {:?}", RunFact::read_all(&batch).unwrap()),
+        SegmentFrame::Requests { launch_ordinal, records } => format!("{launch_ordinal} {records:?}"),
+        SegmentFrame::Pages { first_content_id, bytes } => format!("pages {first_content_id} {bytes:?}"),
     };
     reader.frames().iter().map(text).collect()
 }
@@ -80,10 +82,10 @@ fn rows_and_requests_survive() {
     assert_eq!(reader.frames().len(), 7);
     assert_eq!(*ends.last().unwrap(), path.metadata().unwrap().len());
     assert!(reader.damages().is_empty());
-    let Frame::Rows { table, batch } = reader.read(&reader.frames()[2]).unwrap() else { panic!() };
+    let SegmentFrame::Rows { table, batch } = reader.read(&reader.frames()[2]).unwrap() else { panic!() };
     assert_eq!(table, "run_fact");
     assert_eq!(batch.columns(), facts(2, 81).columns());
-    assert_eq!(reader.frames()[1].kind, Some(Kind::Requests));
+    assert_eq!(reader.frames()[1].kind, Some(FrameKind::Requests));
     assert_eq!(reader.frames()[1].aux, 1);
 }
 
@@ -203,8 +205,8 @@ fn requests_are_cut_between_records_only() {
     let reader = SegmentReader::open(&path).unwrap();
     let launch = |number| reader.frames().iter().filter(move |frame| frame.aux == number);
     let read = launch(9).flat_map(|frame| match reader.read(frame).unwrap() {
-        Frame::Requests { records, .. } => records,
-        Frame::Rows { .. } | Frame::Pages { .. } => panic!(),
+        SegmentFrame::Requests { records, .. } => records,
+        SegmentFrame::Rows { .. } | SegmentFrame::Pages { .. } => panic!(),
     });
     assert!(launch(9).count() > 1);
     assert!(read.eq(records));
@@ -234,8 +236,8 @@ proptest! {
         let whole = ends.iter().filter(|end| **end <= length).count();
         prop_assert_eq!(reader.frames().len(), whole);
         for (frame, (first, count, seed)) in reader.frames().iter().zip(&frames) {
-            prop_assert_eq!((frame.kind, frame.aux, frame.raw_bytes as usize), (Some(Kind::Pages), *first, count * PAGE_BYTES));
-            let Frame::Pages { first_content_id, bytes: read } = reader.read(frame).unwrap() else { panic!() };
+            prop_assert_eq!((frame.kind, frame.aux, frame.raw_bytes as usize), (Some(FrameKind::Pages), *first, count * PAGE_BYTES));
+            let SegmentFrame::Pages { first_content_id, bytes: read } = reader.read(frame).unwrap() else { panic!() };
             prop_assert_eq!((first_content_id, read), (*first, bytes(*count, *seed)));
         }
     }
@@ -300,7 +302,7 @@ struct SmallDisk {
     room: usize,
 }
 
-impl Sink for &mut SmallDisk {
+impl SegmentSink for &mut SmallDisk {
     fn write_all_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<()> {
         let offset = usize::try_from(offset).unwrap();
         let fits = bytes.len().min(self.room.saturating_sub(offset));
@@ -380,7 +382,7 @@ fn a_killed_writer_loses_nothing_complete() {
         assert!(reader.frames().len() >= acknowledged);
         let mut seen = BTreeMap::new();
         for (number, frame) in reader.frames().iter().enumerate() {
-            let Frame::Rows { batch, .. } = reader.read(frame).unwrap() else { panic!() };
+            let SegmentFrame::Rows { batch, .. } = reader.read(frame).unwrap() else { panic!() };
             seen.insert(number, batch.columns() == facts(number, 1 + number * 37 % 500).columns());
         }
         assert!(seen.values().all(|whole| *whole));

@@ -6,17 +6,17 @@ use std::path::{Path, PathBuf};
 use arrow::array::RecordBatch;
 use stallmap_check::check;
 use stallmap_schema::capture::entry;
-use stallmap_schema::capture::identity::Identity;
+use stallmap_schema::capture::identity::CaptureIdentity;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::table::TableDef;
 use stallmap_schema::tables;
 use stallmap_schema::tables::launch::{Launch, LaunchRun};
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::replay::Bundle;
-use stallmap_subset::{Part, REASON, Selection, pack_part};
-use stallmap_write::Form;
+use stallmap_subset::{OptionalPart, REASON, SubsetSelection, pack_part};
+use stallmap_write::CaptureForm;
 use stallmap_write::pack::{pack, pack_opened, unpack};
-use stallmap_write::rewrite::{Fate, Rewrite, change_rows, rewrite};
+use stallmap_write::rewrite::{CaptureRewrite, TableFate, change_rows, rewrite};
 use tempfile::TempDir;
 
 use crate::tiny;
@@ -24,20 +24,20 @@ use crate::tiny;
 fn tiny_capture() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tiny.stallmap");
-    tiny::write(&path, Form::File).unwrap();
+    tiny::write(&path, CaptureForm::File).unwrap();
     (folder, path)
 }
 
-fn identity(path: &Path) -> Identity {
-    Identity::of(&CaptureReader::open(path).unwrap()).unwrap()
+fn identity(path: &Path) -> CaptureIdentity {
+    CaptureIdentity::of(&CaptureReader::open(path).unwrap()).unwrap()
 }
 
 /// Rewrites every table, one with a change.
-struct Changed(Option<&'static str>);
+struct ChangedTable(Option<&'static str>);
 
-impl Rewrite for Changed {
-    fn fate(&self, _: &str) -> Fate {
-        Fate::Changed
+impl CaptureRewrite for ChangedTable {
+    fn fate(&self, _: &str) -> TableFate {
+        TableFate::Changed
     }
 
     fn change(&mut self, table: &'static TableDef, batch: &RecordBatch) -> Result<RecordBatch, String> {
@@ -72,7 +72,7 @@ fn an_identity_survives_every_form_and_no_change() {
     pack(&place("folder"), &place("again.stallmap")).unwrap();
     let reader = CaptureReader::open(&path).unwrap();
     pack_opened(&reader, &place("copy.stallmap")).unwrap();
-    rewrite(&reader, &place("rewritten.stallmap"), Form::File, &mut Changed(None)).unwrap();
+    rewrite(&reader, &place("rewritten.stallmap"), CaptureForm::File, &mut ChangedTable(None)).unwrap();
     for name in ["folder", "again.stallmap", "copy.stallmap", "rewritten.stallmap"] {
         assert_eq!(identity(&place(name)), whole, "{name}");
     }
@@ -83,13 +83,13 @@ fn an_identity_survives_every_form_and_no_change() {
         "its cubins are compressed again"
     );
 
-    rewrite(&reader, &place("cell.stallmap"), Form::File, &mut Changed(Some("launch"))).unwrap();
+    rewrite(&reader, &place("cell.stallmap"), CaptureForm::File, &mut ChangedTable(Some("launch"))).unwrap();
     let cell = identity(&place("cell.stallmap"));
     assert_ne!(cell.content_id, whole.content_id);
     let differing: Vec<_> =
         whole.tables.keys().filter(|name| cell.tables[*name] != whole.tables[*name]).collect();
     assert_eq!(differing, ["launch"]);
-    rewrite(&reader, &place("code.stallmap"), Form::File, &mut Changed(Some("cubin"))).unwrap();
+    rewrite(&reader, &place("code.stallmap"), CaptureForm::File, &mut ChangedTable(Some("cubin"))).unwrap();
     let code = identity(&place("code.stallmap"));
     assert!(code.files != whole.files && code.tables == whole.tables && code.content_id != whole.content_id);
 }
@@ -104,10 +104,10 @@ fn a_capture_of_an_earlier_release_is_written_anew() {
     assert_eq!(check(&old), []);
     let folder = tempfile::tempdir().unwrap();
     let place = |name: &str| folder.path().join(name);
-    rewrite(&old, &place("rewritten.stallmap"), Form::File, &mut Changed(None)).unwrap();
+    rewrite(&old, &place("rewritten.stallmap"), CaptureForm::File, &mut ChangedTable(None)).unwrap();
     let kernels = old.read_rows::<Launch>().unwrap().iter().map(|launch| launch.kernel_id.0).collect();
-    let selection = Selection { launches: Some(kernels), ..Selection::default() };
-    pack_part(&old, &selection, &place("part.stallmap"), Form::File).unwrap();
+    let selection = SubsetSelection { launches: Some(kernels), ..SubsetSelection::default() };
+    pack_part(&old, &selection, &place("part.stallmap"), CaptureForm::File).unwrap();
     for name in ["rewritten.stallmap", "part.stallmap"] {
         let written = CaptureReader::open(&place(name)).unwrap();
         assert_eq!(check(&written), [], "{name}");
@@ -127,10 +127,10 @@ fn a_capture_of_an_earlier_release_is_written_anew() {
 
 /// A part of the small capture, which is sound.
 #[track_caller]
-fn part(selection: &Selection) -> (TempDir, CaptureReader) {
+fn part(selection: &SubsetSelection) -> (TempDir, CaptureReader) {
     let (folder, path) = tiny_capture();
     let output = folder.path().join("part.stallmap");
-    pack_part(&CaptureReader::open(&path).unwrap(), selection, &output, Form::File).unwrap();
+    pack_part(&CaptureReader::open(&path).unwrap(), selection, &output, CaptureForm::File).unwrap();
     let reader = CaptureReader::open(&output).unwrap();
     assert_eq!(check(&reader), [], "{selection:?}");
     (folder, reader)
@@ -151,12 +151,19 @@ fn what_is_left_out_is_counted() {
     let whole = CaptureReader::open(&path).unwrap();
     let requests: u64 =
         whole.read_rows::<LaunchRun>().unwrap().iter().filter_map(|launch| launch.request_count).sum();
-    for kind in [Part::Accesses, Part::Bundles, Part::Samples, Part::Counters, Part::Code, Part::Parameters] {
-        let selection = Selection { without: BTreeSet::from([kind]), ..Selection::default() };
+    for kind in [
+        OptionalPart::Accesses,
+        OptionalPart::Bundles,
+        OptionalPart::Samples,
+        OptionalPart::Counters,
+        OptionalPart::Code,
+        OptionalPart::Parameters,
+    ] {
+        let selection = SubsetSelection { without: BTreeSet::from([kind]), ..SubsetSelection::default() };
         let (_folder, reader) = part(&selection);
         assert!(!left_out(&reader).is_empty(), "{kind:?}");
         match kind {
-            Part::Accesses => {
+            OptionalPart::Accesses => {
                 assert_eq!(rows(&reader, "memory_access"), 0);
                 let lost: u64 = reader
                     .read_rows::<LaunchRun>()
@@ -166,14 +173,14 @@ fn what_is_left_out_is_counted() {
                     .sum();
                 assert!(lost >= requests && requests > 0);
             }
-            Part::Bundles => {
+            OptionalPart::Bundles => {
                 assert_eq!(rows(&reader, "bundle_content"), 0);
                 assert!(reader.read_rows::<Bundle>().unwrap().iter().all(|bundle| bundle.refusal.is_some()));
             }
-            Part::Samples => assert_eq!(rows(&reader, "pc_sample"), 0),
-            Part::Counters => assert_eq!(rows(&reader, "counter"), 0),
-            Part::Code => assert!(reader.manifest().files.is_empty()),
-            Part::Parameters => assert_eq!(rows(&reader, "launch_parameter"), 0),
+            OptionalPart::Samples => assert_eq!(rows(&reader, "pc_sample"), 0),
+            OptionalPart::Counters => assert_eq!(rows(&reader, "counter"), 0),
+            OptionalPart::Code => assert!(reader.manifest().files.is_empty()),
+            OptionalPart::Parameters => assert_eq!(rows(&reader, "launch_parameter"), 0),
         }
     }
 }
@@ -183,7 +190,8 @@ fn launches_are_picked_with_all_that_is_theirs() {
     let (_tiny, path) = tiny_capture();
     let launches = CaptureReader::open(&path).unwrap().read_rows::<Launch>().unwrap();
     let picked = launches[1].kernel_id;
-    let selection = Selection { launches: Some(BTreeSet::from([picked.0])), ..Selection::default() };
+    let selection =
+        SubsetSelection { launches: Some(BTreeSet::from([picked.0])), ..SubsetSelection::default() };
     let (_folder, reader) = part(&selection);
     assert_eq!(rows(&reader, "launch"), 1);
     assert!(reader.read_rows::<LaunchRun>().unwrap().iter().all(|launch| launch.kernel_id == picked));
@@ -192,7 +200,8 @@ fn launches_are_picked_with_all_that_is_theirs() {
 
 #[test]
 fn tables_are_picked_with_all_that_they_refer_to() {
-    let selection = Selection { only: BTreeSet::from(["tensor".to_owned()]), ..Selection::default() };
+    let selection =
+        SubsetSelection { only: BTreeSet::from(["tensor".to_owned()]), ..SubsetSelection::default() };
     let (_folder, reader) = part(&selection);
     assert!(["tensor", "storage", "op", "launch", "run"].iter().all(|table| rows(&reader, table) > 0));
     assert!(

@@ -12,7 +12,7 @@ use stallmap_schema::capture::source::EntryBytes;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
-use sink::Sink;
+use sink::ContainerSink;
 
 /// Entries of this size and more get ZIP64 fields.
 const LARGE_BYTES: u64 = 0xf000_0000;
@@ -27,7 +27,7 @@ pub(crate) fn write(
 ) -> Result<(), CaptureError> {
     let output = File::create_new(file).map_err(CaptureError::io("create capture", file))?;
     std::thread::scope(|scope| {
-        let mut zip = ZipWriter::new(Sink::new(&output, scope));
+        let mut zip = ZipWriter::new(ContainerSink::new(&output, scope));
         for name in std::iter::once(entry::MANIFEST).chain(entries.iter().map(String::as_str)) {
             let path = folder.join(name);
             append(&mut zip, name, &path).map_err(CaptureError::io("write capture", file))?;
@@ -54,7 +54,7 @@ pub(crate) fn write_entry(bytes: &EntryBytes, path: &Path) -> Result<String, Cap
     Ok(hasher.finalize().to_hex().to_string())
 }
 
-fn append(zip: &mut ZipWriter<Sink<'_>>, name: &str, path: &Path) -> io::Result<()> {
+fn append(zip: &mut ZipWriter<ContainerSink<'_>>, name: &str, path: &Path) -> io::Result<()> {
     let mut source = File::open(path)?;
     let options = SimpleFileOptions::default()
         .compression_method(CompressionMethod::Stored)

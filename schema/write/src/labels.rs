@@ -10,7 +10,7 @@ use stallmap_schema::capture::reader::CaptureReader;
 
 use crate::container;
 use crate::pack::write_entries;
-use crate::writer::Staging;
+use crate::writer::StagingFolder;
 
 /// Replaces the labels of a capture, file or folder. Everything else stays as it is.
 pub fn write(reader: &CaptureReader, labels: Labels) -> Result<(), CaptureError> {
@@ -19,11 +19,11 @@ pub fn write(reader: &CaptureReader, labels: Labels) -> Result<(), CaptureError>
     let mut manifest = reader.manifest().clone();
     manifest.labels = labels;
     if !path.is_dir() {
-        let staging = Staging::next_to(path)?;
+        let staging = StagingFolder::next_to(path)?;
         write_entries(reader, &staging.0)?;
         return replace_file(reader, &staging, &manifest);
     }
-    let staging = Staging::next_to(&path.join(entry::MANIFEST))?;
+    let staging = StagingFolder::next_to(&path.join(entry::MANIFEST))?;
     let listing = staging.0.join(entry::MANIFEST);
     write_manifest(reader, &staging, &manifest)?;
     fs::rename(listing, path.join(entry::MANIFEST)).map_err(CaptureError::io("replace manifest of", path))
@@ -32,7 +32,7 @@ pub fn write(reader: &CaptureReader, labels: Labels) -> Result<(), CaptureError>
 /// Replaces a capture's file by its entries in a folder, under another manifest.
 pub(crate) fn replace_file(
     reader: &CaptureReader,
-    staging: &Staging,
+    staging: &StagingFolder,
     manifest: &Manifest,
 ) -> Result<(), CaptureError> {
     write_manifest(reader, staging, manifest)?;
@@ -45,7 +45,7 @@ pub(crate) fn replace_file(
 
 fn write_manifest(
     reader: &CaptureReader,
-    staging: &Staging,
+    staging: &StagingFolder,
     manifest: &Manifest,
 ) -> Result<(), CaptureError> {
     let json = manifest

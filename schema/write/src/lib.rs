@@ -11,4 +11,4 @@ pub mod rewrite;
 pub mod stored;
 mod writer;
 
-pub use writer::{CaptureWriter, Form, GroupEncoder, RowGroup, Rows};
+pub use writer::{CaptureForm, CaptureWriter, GroupEncoder, PendingRows, RowGroup};

@@ -11,16 +11,16 @@ use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
 
 use crate::container;
-use crate::writer::{CaptureWriter, Form, Staging, put};
+use crate::writer::{CaptureForm, CaptureWriter, StagingFolder, put};
 
 /// Packs the capture in a folder into a file.
 pub fn pack(folder: &Path, file: &Path) -> Result<(), CaptureError> {
     let reader = CaptureReader::open(folder)?;
     if reader.is_renumbered() {
-        return convert(&reader, file, Form::File);
+        return convert(&reader, file, CaptureForm::File);
     }
     refuse_existing(file)?;
-    let staging = Staging::next_to(file)?;
+    let staging = StagingFolder::next_to(file)?;
     let zip = staging.0.join("capture.zip");
     let entries: Vec<_> = reader.manifest().entries().map(|(name, _, _)| name).collect();
     container::write(folder, &entries, &zip, false)?;
@@ -30,10 +30,10 @@ pub fn pack(folder: &Path, file: &Path) -> Result<(), CaptureError> {
 /// Packs an open capture, wherever it is, into a file.
 pub fn pack_opened(reader: &CaptureReader, file: &Path) -> Result<(), CaptureError> {
     if reader.is_renumbered() {
-        return convert(reader, file, Form::File);
+        return convert(reader, file, CaptureForm::File);
     }
     refuse_existing(file)?;
-    let staging = Staging::next_to(file)?;
+    let staging = StagingFolder::next_to(file)?;
     write_entries(reader, &staging.0)?;
     let zip = staging.0.join("capture.zip");
     let entries: Vec<_> = reader.manifest().entries().map(|(name, _, _)| name).collect();
@@ -49,16 +49,16 @@ pub fn unpack(capture: &Path, folder: &Path) -> Result<(), CaptureError> {
 /// Unpacks an open capture, wherever it is, into a new folder.
 pub fn unpack_opened(reader: &CaptureReader, folder: &Path) -> Result<(), CaptureError> {
     if reader.is_renumbered() {
-        return convert(reader, folder, Form::Folder);
+        return convert(reader, folder, CaptureForm::Folder);
     }
     refuse_existing(folder)?;
-    let staging = Staging::next_to(folder)?;
+    let staging = StagingFolder::next_to(folder)?;
     write_entries(reader, &staging.0)?;
     put(&staging.0, folder)
 }
 
 /// Writes a capture of an earlier format in the present one.
-fn convert(reader: &CaptureReader, output: &Path, form: Form) -> Result<(), CaptureError> {
+fn convert(reader: &CaptureReader, output: &Path, form: CaptureForm) -> Result<(), CaptureError> {
     let mut writer = CaptureWriter::create(output, form)?;
     for table in reader.tables() {
         writer.take_table(reader, table)?;

@@ -8,14 +8,14 @@ use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::labels::Labels;
 use stallmap_schema::capture::manifest::{Manifest, TableEntry};
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::table::{Row, TableDef};
+use stallmap_schema::table::{TableDef, TableRow};
 use stallmap_schema::tables;
 
-use crate::writer::{CaptureWriter, Form};
+use crate::writer::{CaptureForm, CaptureWriter};
 
 /// The treatment of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum TableFate {
     /// It is copied, byte for byte.
     Copied,
     /// Its rows change, batch by batch, and keep their order.
@@ -29,9 +29,9 @@ pub enum Fate {
 }
 
 /// The changes that a rewrite makes.
-pub trait Rewrite {
+pub trait CaptureRewrite {
     /// The treatment of a table, even of one that this release does not know.
-    fn fate(&self, table: &str) -> Fate;
+    fn fate(&self, table: &str) -> TableFate;
 
     /// Rows as they shall be, in the table's order.
     fn change(&mut self, table: &'static TableDef, batch: &RecordBatch) -> Result<RecordBatch, String>;
@@ -67,8 +67,8 @@ pub trait Rewrite {
 pub fn rewrite(
     reader: &CaptureReader,
     output: &Path,
-    form: Form,
-    how: &mut dyn Rewrite,
+    form: CaptureForm,
+    how: &mut dyn CaptureRewrite,
 ) -> Result<Manifest, CaptureError> {
     let mut writer = CaptureWriter::create(output, form)?;
     for table in reader.tables() {
@@ -94,27 +94,27 @@ fn rewrite_table(
     reader: &CaptureReader,
     table: &TableEntry,
     writer: &mut CaptureWriter,
-    how: &mut dyn Rewrite,
+    how: &mut dyn CaptureRewrite,
 ) -> Result<(), CaptureError> {
     let definition = tables::by_name(&table.name);
     match (how.fate(&table.name), definition) {
-        (Fate::Copied, _) => writer.take_table(reader, table),
-        (Fate::Emptied, Some(_)) | (Fate::Omitted, _) => Ok(()),
-        (Fate::Emptied, None) => {
+        (TableFate::Copied, _) => writer.take_table(reader, table),
+        (TableFate::Emptied, Some(_)) | (TableFate::Omitted, _) => Ok(()),
+        (TableFate::Emptied, None) => {
             let empty = RecordBatch::new_empty(reader.read_table(&table.name)?.schema().clone());
             writer.append(&table.name, &empty)
         }
-        (Fate::Changed, Some(definition)) => {
+        (TableFate::Changed, Some(definition)) => {
             for batch in reader.read_table(&table.name)? {
                 append(writer, definition, &batch?, how, reader.path())?;
             }
             Ok(())
         }
-        (Fate::ChangedWhole, Some(definition)) => {
+        (TableFate::ChangedWhole, Some(definition)) => {
             append(writer, definition, &whole(reader, definition)?, how, reader.path())
         }
         // The columns of a table that this release does not know are unknown.
-        (Fate::Changed | Fate::ChangedWhole, None) => Err(CaptureError::refused(
+        (TableFate::Changed | TableFate::ChangedWhole, None) => Err(CaptureError::refused(
             format!("table `{}`", table.name),
             "this release does not know its columns",
             reader.path(),
@@ -126,7 +126,7 @@ fn append(
     writer: &mut CaptureWriter,
     definition: &'static TableDef,
     batch: &RecordBatch,
-    how: &mut dyn Rewrite,
+    how: &mut dyn CaptureRewrite,
     path: &Path,
 ) -> Result<(), CaptureError> {
     let changed = how
@@ -145,7 +145,7 @@ fn whole(reader: &CaptureReader, definition: &TableDef) -> Result<RecordBatch, C
 }
 
 /// Changes the rows of a batch one by one.
-pub fn change_rows<R: Row>(
+pub fn change_rows<R: TableRow>(
     batch: &RecordBatch,
     mut change: impl FnMut(&mut R),
 ) -> Result<RecordBatch, String> {

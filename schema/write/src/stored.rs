@@ -11,12 +11,12 @@ use stallmap_schema::capture::manifest::{self, TableEntry};
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::stored::{StoredAnswer, is_table};
 use stallmap_schema::cell::Blob;
-use stallmap_schema::table::Row as _;
+use stallmap_schema::table::TableRow as _;
 
 use crate::encoding;
 use crate::labels::replace_file;
 use crate::pack::write_entries;
-use crate::writer::Staging;
+use crate::writer::StagingFolder;
 
 /// Compression of the answers.
 pub const ZSTD_LEVEL: i32 = 9;
@@ -37,7 +37,7 @@ pub fn write(
     if !path.is_file() {
         return refused("the capture is not a file (`stallmap pack` makes one of a folder)");
     }
-    let staging = Staging::next_to(path)?;
+    let staging = StagingFolder::next_to(path)?;
     write_entries(reader, &staging.0)?;
     let name = entry::table(StoredAnswer::TABLE.name);
     let (rows, bytes) = encode(reader, rules, answers)?;

@@ -27,19 +27,19 @@ use stallmap_schema::capture::labels::Labels;
 use stallmap_schema::capture::manifest::{FileEntry, Manifest, TableEntry};
 use stallmap_schema::capture::reader::{CaptureReader, TableFile};
 use stallmap_schema::capture::{entry, stored, unfinished};
-use stallmap_schema::table::{Row, TableDef};
+use stallmap_schema::table::{TableDef, TableRow};
 use stallmap_schema::tables;
 
 use crate::container;
 
 use table::TableWriter;
-pub use table::{GroupEncoder, RowGroup, Rows};
+pub use table::{GroupEncoder, PendingRows, RowGroup};
 
 const CUBIN_ZSTD_LEVEL: i32 = 9;
 
 /// The form of a capture on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum CaptureForm {
     /// One ZIP file.
     File,
     /// A folder with the same entries.
@@ -49,8 +49,8 @@ pub enum Form {
 /// Writes one capture.
 pub struct CaptureWriter {
     output: PathBuf,
-    form: Form,
-    staging: Staging,
+    form: CaptureForm,
+    staging: StagingFolder,
     tables: BTreeMap<String, TableWriter>,
     copied: BTreeMap<String, TableEntry>,
     files: BTreeMap<String, FileEntry>,
@@ -61,12 +61,12 @@ pub struct CaptureWriter {
 
 impl CaptureWriter {
     /// Begins a capture at a path where nothing is yet.
-    pub fn create(output: &Path, form: Form) -> Result<Self, CaptureError> {
+    pub fn create(output: &Path, form: CaptureForm) -> Result<Self, CaptureError> {
         if output.symlink_metadata().is_ok() {
             let source = io::ErrorKind::AlreadyExists.into();
             return Err(CaptureError::Io { action: "create capture", path: output.to_owned(), source });
         }
-        let staging = Staging::next_to(output)?;
+        let staging = StagingFolder::next_to(output)?;
         for folder in ["tables", "cubins"] {
             let path = staging.0.join(folder);
             fs::create_dir(&path).map_err(CaptureError::io("create folder", &path))?;
@@ -90,7 +90,7 @@ impl CaptureWriter {
 
     /// The encoder of a known table's row groups, for threads that encode at the same time. Groups go to
     /// [`CaptureWriter::append_group`] in the table's order.
-    pub fn encoder<R: Row>(&mut self) -> Result<Arc<GroupEncoder>, CaptureError> {
+    pub fn encoder<R: TableRow>(&mut self) -> Result<Arc<GroupEncoder>, CaptureError> {
         Ok(self.table(R::TABLE.name, || R::TABLE.schema())?.encoder())
     }
 
@@ -123,7 +123,10 @@ impl CaptureWriter {
     }
 
     /// Appends rows to their table, in the table's order.
-    pub fn append_rows<R: Row>(&mut self, rows: impl IntoIterator<Item = R>) -> Result<(), CaptureError> {
+    pub fn append_rows<R: TableRow>(
+        &mut self,
+        rows: impl IntoIterator<Item = R>,
+    ) -> Result<(), CaptureError> {
         let name = R::TABLE.name;
         let batch = R::batch(rows).map_err(|cause| {
             CaptureError::refused(format!("rows of table `{name}`"), cause.to_string(), &self.output)
@@ -256,7 +259,7 @@ impl CaptureWriter {
 
     /// The complete capture in the staging folder.
     fn complete(&self, manifest: &Manifest) -> Result<PathBuf, CaptureError> {
-        if self.form == Form::Folder {
+        if self.form == CaptureForm::Folder {
             return Ok(self.staging.0.clone());
         }
         let zip = self.staging.0.join("capture.zip");
@@ -282,9 +285,9 @@ pub(crate) fn put(complete: &Path, output: &Path) -> Result<(), CaptureError> {
 }
 
 /// A folder next to the output that is removed when it is dropped.
-pub(crate) struct Staging(pub(crate) PathBuf);
+pub(crate) struct StagingFolder(pub(crate) PathBuf);
 
-impl Staging {
+impl StagingFolder {
     pub(crate) fn next_to(output: &Path) -> Result<Self, CaptureError> {
         if output.file_name().is_none() {
             return Err(CaptureError::refused("capture", "the path names no file", output));
@@ -296,7 +299,7 @@ impl Staging {
     }
 }
 
-impl Drop for Staging {
+impl Drop for StagingFolder {
     fn drop(&mut self) {
         // The folder is gone already where the capture is a folder. Anything else would be noise behind an error.
         drop(fs::remove_dir_all(&self.0));

@@ -2,22 +2,22 @@
 
 use std::path::Path;
 
-use stallmap::library::fault::Fault;
+use stallmap::library::fault::LibraryFault;
 use stallmap::library::user::UserLibrary;
-use stallmap::location::Location;
-use stallmap::session::resources::Resources;
+use stallmap::location::CaptureLocation;
+use stallmap::session::resources::SessionResources;
 use stallmap::session::{Session, UNNAMED};
 use stallmap_check::SHOWN;
 
-use stallmap_console::args::Check;
-use stallmap_console::context::{Context, runtime};
-use stallmap_console::exit::{CAPTURE, Failure, OK, Outcome, QUERY, USAGE, VIOLATIONS};
+use stallmap_console::args::CheckArgs;
+use stallmap_console::context::{CommandContext, runtime};
+use stallmap_console::exit::{CAPTURE, CommandFailure, OK, Outcome, QUERY, USAGE, VIOLATIONS};
 use stallmap_console::explain::arrow_failure;
 use stallmap_console::explain::capture_failure;
 use stallmap_console::explain::explain;
 use stallmap_console::output;
-use stallmap_console::output::progress::Progress;
-use stallmap_console::output::value::{self, Look};
+use stallmap_console::output::progress::ProgressSpinner;
+use stallmap_console::output::value::{self, NumberFormat};
 
 /// Faults of a library that are listed.
 const MAX_FAULTS: usize = 100;
@@ -30,10 +30,10 @@ SELECT 'stall conservation: run ' || CAST(run_id AS VARCHAR) || ', launch ' || C
 FROM conservation_violation ORDER BY run_id, kernel_id, stall_reason";
 
 /// Checks each capture, even if another one cannot be opened.
-pub(super) fn run(context: &Context, args: &Check) -> Outcome {
+pub(super) fn run(context: &CommandContext, args: &CheckArgs) -> Outcome {
     let library = context.library()?;
     if args.captures.is_empty() && library.is_none() {
-        let failure = Failure::message(USAGE, "nothing to check");
+        let failure = CommandFailure::message(USAGE, "nothing to check");
         return Err(failure.hint("name captures, or a folder of custom views with --library DIR".to_owned()));
     }
     let mut code = match &library {
@@ -62,7 +62,7 @@ pub(super) fn run(context: &Context, args: &Check) -> Outcome {
 fn check_library(library: &UserLibrary) -> Outcome {
     let mut session = Session::without_rows().map_err(|error| explain(error, None))?;
     let faults = session.try_extend(library);
-    let summary = |fault: &Fault| format!("{fault}; {}", fault.flaw.rule.hint());
+    let summary = |fault: &LibraryFault| format!("{fault}; {}", fault.flaw.rule.hint());
     let lines: Vec<String> = faults.iter().take(MAX_FAULTS).map(summary).collect();
     let more = faults.len().saturating_sub(MAX_FAULTS);
     let more = (more > 0).then(|| format!("and {more} more"));
@@ -75,15 +75,16 @@ fn check_library(library: &UserLibrary) -> Outcome {
 }
 
 /// Violations of a capture, one line each.
-fn check(context: &Context, capture: &Location) -> Outcome<Vec<String>> {
-    let progress = Progress::start(format!("checking {}", capture.display()));
+fn check(context: &CommandContext, capture: &CaptureLocation) -> Outcome<Vec<String>> {
+    let progress = ProgressSpinner::start(format!("checking {}", capture.display()));
     let reader = capture.open().map_err(|error| capture_failure(&error))?;
     let mut violations: Vec<String> =
         stallmap_check::check(&reader).iter().map(ToString::to_string).collect();
     progress.say(format!("adding up the stalls of {}", capture.display()));
     // Without the user's library, whose faults are not the capture's. Without stored rows, which are to be checked.
-    let Resources { memory_bytes, cost_from, .. } = *context.resources();
-    let resources = Resources { memory_bytes, cost_from, reads_stored: false, ..Resources::NONE };
+    let SessionResources { memory_bytes, cost_from, .. } = *context.resources();
+    let resources =
+        SessionResources { memory_bytes, cost_from, reads_stored: false, ..SessionResources::NONE };
     match Session::over(vec![(UNNAMED.to_owned(), reader)], &resources)
         .map_err(|error| explain(error, None))
         .and_then(|session| runtime()?.block_on(conservation(&session)))
@@ -105,7 +106,7 @@ async fn conservation(session: &Session) -> Outcome<Vec<String>> {
     let batches = frame.collect().await.map_err(|error| fail(error.into()))?;
     let mut lines = Vec::new();
     for batch in &batches {
-        let columns = value::columns(batch, Look::Exact).map_err(arrow_failure)?;
+        let columns = value::columns(batch, NumberFormat::Exact).map_err(arrow_failure)?;
         lines.extend(columns.into_iter().flatten());
     }
     let more = lines.len().saturating_sub(SHOWN);

@@ -4,48 +4,48 @@ mod function;
 
 use arrow::datatypes::DataType;
 use stallmap::session::{Session, TableInfo};
-use stallmap::tables::captured::Presence;
+use stallmap::tables::captured::TablePresence;
 
-use stallmap_console::exit::{Failure, Outcome, USAGE};
+use stallmap_console::exit::{CommandFailure, Outcome, USAGE};
 use stallmap_console::explain::explain;
-use stallmap_console::names::{Names, nearest};
+use stallmap_console::names::{SessionNames, nearest};
 use stallmap_console::output;
 use stallmap_console::output::number::{bytes, grouped};
-use stallmap_console::output::paint::Role;
-use stallmap_console::output::table::Table;
+use stallmap_console::output::paint::TextRole;
+use stallmap_console::output::table::TextTable;
 
 /// The tables of all captures with their sizes.
-pub(crate) fn tables(session: &Session) -> Table {
+pub(crate) fn tables(session: &Session) -> TextTable {
     let rows = session.tables().into_iter().map(|table| {
         let without = |why: &str| ("-".to_owned(), why.to_owned());
         let (rows, size) = match table.presence {
-            Presence::Missing => without("missing"),
-            Presence::Unknown => without("not recorded"),
+            TablePresence::Missing => without("missing"),
+            TablePresence::Unknown => without("not recorded"),
             // Tables computed on demand have no known size.
-            Presence::Held if table.is_derived => without("computed on demand"),
-            Presence::Held => (grouped(table.rows.into()), bytes(table.size_bytes as f64)),
+            TablePresence::Held if table.is_derived => without("computed on demand"),
+            TablePresence::Held => (grouped(table.rows.into()), bytes(table.size_bytes as f64)),
         };
         [table_name(session, &table), rows, size, first_sentence(&table.doc)]
     });
-    Table::of_text(["table", "rows", "size", "a row is"], rows.collect()).numbers(&[1, 2])
+    TextTable::of_text(["table", "rows", "size", "a row is"], rows.collect()).numbers(&[1, 2])
 }
 
 /// The views of the library.
-pub(crate) fn views(session: &Session) -> Outcome<Table> {
+pub(crate) fn views(session: &Session) -> Outcome<TextTable> {
     let views = session.library().map_err(|error| explain(error, None))?;
     let rows = views.iter().map(|view| [view.package.clone(), view.name.clone(), first_sentence(&view.doc)]);
-    Ok(Table::of_text(["package", "view", "a row is"], rows.collect()).whole(&[1]))
+    Ok(TextTable::of_text(["package", "view", "a row is"], rows.collect()).whole(&[1]))
 }
 
 /// The columns of a table or view with their types.
-pub(crate) async fn columns(session: &Session, name: &str) -> Outcome<Table> {
+pub(crate) async fn columns(session: &Session, name: &str) -> Outcome<TextTable> {
     let columns = typed_columns(session, name).await?;
     let rows = columns.into_iter().map(|(name, data_type)| [name, data_type]);
-    Ok(Table::of_text(["column", "type"], rows.collect()).whole(&[0]))
+    Ok(TextTable::of_text(["column", "type"], rows.collect()).whole(&[0]))
 }
 
 /// Documentation of a table or view in addition to its columns' types.
-struct Described {
+struct DescribedRelation {
     kind: String,
     doc: String,
     columns: Vec<(String, String)>,
@@ -65,22 +65,22 @@ pub(crate) async fn document(session: &Session, name: &str) -> Outcome<String> {
         let doc = described.columns.iter().find(|(column, _)| *column == name).map(|(_, doc)| doc.clone());
         [name, data_type, doc.unwrap_or_default()]
     });
-    let table = Table::of_text(["column", "type", "meaning"], rows.collect()).whole(&[0, 1, 2]);
+    let table = TextTable::of_text(["column", "type", "meaning"], rows.collect()).whole(&[0, 1, 2]);
     let canvas = output::sheet();
-    let heading = canvas.paint.text(Role::Heading, plain);
+    let heading = canvas.paint.text(TextRole::Heading, plain);
     let mut text = format!("{heading} ({})\n", described.kind).into_bytes();
     if !described.doc.is_empty() {
         text.extend(format!("{}\n", described.doc.trim_end()).bytes());
     }
     text.push(b'\n');
-    output::written(table.draw(&mut text, output::Canvas { width: None, ..canvas }))?;
+    output::written(table.draw(&mut text, output::TableCanvas { width: None, ..canvas }))?;
     if let Some((example, sql)) = described.sql {
         text.extend(format!("\nExample:\n{example};\n\n{}\n", sql.trim_end()).bytes());
     }
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-fn describe(session: &Session, name: &str) -> Outcome<Described> {
+fn describe(session: &Session, name: &str) -> Outcome<DescribedRelation> {
     let views = session.library().map_err(|error| explain(error, None))?;
     if let Some(view) = views.iter().find(|view| view.name == name) {
         let kind = match &view.file {
@@ -89,21 +89,21 @@ fn describe(session: &Session, name: &str) -> Outcome<Described> {
         };
         let columns = view.columns.iter().map(|column| (column.name.clone(), column.doc.clone())).collect();
         let sql = Some((view.example(), view.sql.clone()));
-        return Ok(Described { kind, doc: view.doc.clone(), columns, sql });
+        return Ok(DescribedRelation { kind, doc: view.doc.clone(), columns, sql });
     }
     let table = session.tables().into_iter().find(|table| table.name == name);
     let kind = table.as_ref().map_or_else(|| "created in this session".to_owned(), kind);
     let (doc, columns) = table.map_or_else(Default::default, |table| (table.doc, table.columns));
     let columns = columns.into_iter().map(|(name, _, doc)| (name, doc)).collect();
-    Ok(Described { kind, doc, columns, sql: None })
+    Ok(DescribedRelation { kind, doc, columns, sql: None })
 }
 
 fn kind(table: &TableInfo) -> String {
     match table.presence {
-        Presence::Missing => "table, missing".to_owned(),
-        Presence::Unknown => "table, not recorded: a release before this table wrote it".to_owned(),
-        Presence::Held if table.is_derived => "table, computed on demand".to_owned(),
-        Presence::Held => format!("table, rows: {}", grouped(table.rows.into())),
+        TablePresence::Missing => "table, missing".to_owned(),
+        TablePresence::Unknown => "table, not recorded: a release before this table wrote it".to_owned(),
+        TablePresence::Held if table.is_derived => "table, computed on demand".to_owned(),
+        TablePresence::Held => format!("table, rows: {}", grouped(table.rows.into())),
     }
 }
 
@@ -112,7 +112,7 @@ async fn typed_columns(session: &Session, name: &str) -> Outcome<Vec<(String, St
     let is_name =
         |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     if !name.split('.').all(is_name) {
-        return Err(Failure::message(USAGE, format!("`{name}` is not a table or view")));
+        return Err(CommandFailure::message(USAGE, format!("`{name}` is not a table or view")));
     }
     let frame =
         session.sql(&format!("SELECT * FROM {name}")).await.map_err(|error| unknown(error, name, session))?;
@@ -120,8 +120,8 @@ async fn typed_columns(session: &Session, name: &str) -> Outcome<Vec<(String, St
     Ok(fields.map(|field| (field.name().clone(), type_name(field.data_type()))).collect())
 }
 
-fn unknown(error: stallmap::error::AnalyzeError, name: &str, session: &Session) -> Failure {
-    let names = Names::of(session).unwrap_or_default();
+fn unknown(error: stallmap::error::AnalyzeError, name: &str, session: &Session) -> CommandFailure {
+    let names = SessionNames::of(session).unwrap_or_default();
     let plain = name.rsplit('.').next().unwrap_or(name);
     if names.relations().any(|relation| relation == plain) {
         return explain(error, Some(session));
@@ -131,7 +131,7 @@ fn unknown(error: stallmap::error::AnalyzeError, name: &str, session: &Session) 
         || "`.tables` and `.views` list names in the shell, `stallmap info NAME.stallmap --views` outside of it".to_owned(),
         |near| format!("did you mean `{near}`?"),
     );
-    Failure::message(USAGE, format!("no table or view `{name}`")).hint(hint)
+    CommandFailure::message(USAGE, format!("no table or view `{name}`")).hint(hint)
 }
 
 /// A type as displayed: dictionaries are the text that they hold.

@@ -2,29 +2,29 @@
 
 use std::collections::BTreeSet;
 
-use stallmap::location::Location;
-use stallmap_schema::capture::identity::{Identity, RULES};
+use stallmap::location::CaptureLocation;
+use stallmap_schema::capture::identity::{CaptureIdentity, RULES};
 
-use stallmap_console::args::share::Id;
+use stallmap_console::args::share::IdArgs;
 use stallmap_console::exit::{DIFFERENT, OK, Outcome};
 use stallmap_console::explain::capture_failure;
 use stallmap_console::output;
 use stallmap_console::output::number::grouped;
-use stallmap_console::output::progress::Progress;
-use stallmap_console::output::table::Table;
+use stallmap_console::output::progress::ProgressSpinner;
+use stallmap_console::output::table::TextTable;
 
 /// Displayed digits of a table's number. All are compared.
 const SHOWN_DIGITS: usize = 32;
 
 /// Prints the numbers of one capture, or the differences between several.
-pub(super) fn run(args: &Id) -> Outcome {
-    let mut known: Vec<(&Location, String, Identity)> = Vec::new();
+pub(super) fn run(args: &IdArgs) -> Outcome {
+    let mut known: Vec<(&CaptureLocation, String, CaptureIdentity)> = Vec::new();
     for capture in &args.captures {
-        let _progress = Progress::start(format!("reading {}", capture.display()));
+        let _progress = ProgressSpinner::start(format!("reading {}", capture.display()));
         let fail = |error| capture_failure(&error);
         let reader = capture.open().map_err(fail)?;
         let capture_id = reader.manifest().capture_id.clone();
-        known.push((capture, capture_id, Identity::of(&reader).map_err(fail)?));
+        known.push((capture, capture_id, CaptureIdentity::of(&reader).map_err(fail)?));
     }
     let mut text = Vec::new();
     for (index, (capture, capture_id, identity)) in known.iter().enumerate() {
@@ -33,7 +33,7 @@ pub(super) fn run(args: &Id) -> Outcome {
         let rows = [("content id", &identity.content_id), ("capture id", capture_id)];
         let mut rows: Vec<_> = rows.map(|(name, value)| [name.to_owned(), value.clone()]).to_vec();
         rows.push(["rules".to_owned(), RULES.to_owned()]);
-        output::written(Table::of_text(["what", "value"], rows).draw(&mut text, output::page()))?;
+        output::written(TextTable::of_text(["what", "value"], rows).draw(&mut text, output::page()))?;
         if known.len() == 1 {
             text.push(b'\n');
             output::written(parts(identity).draw(&mut text, output::page()))?;
@@ -53,20 +53,21 @@ pub(super) fn run(args: &Id) -> Outcome {
 }
 
 /// Each table and file of a capture with its number.
-fn parts(identity: &Identity) -> Table {
+fn parts(identity: &CaptureIdentity) -> TextTable {
     let shown = |hash: &str| hash.chars().take(SHOWN_DIGITS).collect::<String>();
     let tables = identity
         .tables
         .iter()
         .map(|(name, (rows, hash))| [name.clone(), grouped((*rows).into()), shown(hash)]);
     let files = identity.files.iter().map(|(name, hash)| [name.clone(), "-".to_owned(), shown(hash)]);
-    Table::of_text(["part", "rows", "number"], tables.chain(files).collect())
+    TextTable::of_text(["part", "rows", "number"], tables.chain(files).collect())
 }
 
 /// Differences between two captures, as text.
-fn differing(one: &Identity, other: &Identity) -> Vec<String> {
+fn differing(one: &CaptureIdentity, other: &CaptureIdentity) -> Vec<String> {
     let names: BTreeSet<_> = one.tables.keys().chain(other.tables.keys()).collect();
-    let rows = |identity: &Identity, name: &str| identity.tables.get(name).map_or(0, |(rows, _)| *rows);
+    let rows =
+        |identity: &CaptureIdentity, name: &str| identity.tables.get(name).map_or(0, |(rows, _)| *rows);
     let tables = names.into_iter().filter(|name| one.tables.get(*name) != other.tables.get(*name));
     let mut parts: Vec<_> = tables
         .map(|name| format!("table {name}: {} rows, {} rows", rows(one, name), rows(other, name)))

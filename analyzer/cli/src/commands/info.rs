@@ -5,16 +5,16 @@ use stallmap::session::Session;
 use stallmap_schema::capture::manifest::Manifest;
 
 use crate::commands::describe;
-use stallmap_console::args::Info;
-use stallmap_console::context::{Context, runtime};
+use stallmap_console::args::InfoArgs;
+use stallmap_console::context::{CommandContext, runtime};
 use stallmap_console::exit::{OK, Outcome};
 use stallmap_console::explain::arrow_failure;
 use stallmap_console::explain::explain;
 use stallmap_console::output;
 use stallmap_console::output::number::{bytes, grouped};
-use stallmap_console::output::paint::Role;
-use stallmap_console::output::table::Table;
-use stallmap_console::output::value::Look;
+use stallmap_console::output::paint::TextRole;
+use stallmap_console::output::table::TextTable;
+use stallmap_console::output::value::NumberFormat;
 
 /// Properties of each run.
 const RUNS: &str = "\
@@ -30,7 +30,7 @@ SELECT DISTINCT device_id AS device, name, compute_major || '.' || compute_minor
 FROM device ORDER BY device_id, name";
 
 /// Prints the content of a capture, or documents one name.
-pub(super) fn run(context: &Context, args: &Info) -> Outcome {
+pub(super) fn run(context: &CommandContext, args: &InfoArgs) -> Outcome {
     let session = context.open(&[(None, args.capture.clone())])?;
     let runtime = runtime()?;
     let text = match &args.name {
@@ -55,7 +55,7 @@ async fn overview(session: &Session) -> Outcome<String> {
 }
 
 /// The tables and the views, as they were asked for.
-fn lists(session: &Session, args: &Info) -> Outcome<String> {
+fn lists(session: &Session, args: &InfoArgs) -> Outcome<String> {
     let mut text = Vec::new();
     if args.tables {
         part(&mut text, "Tables", &describe::tables(session))?;
@@ -66,23 +66,23 @@ fn lists(session: &Session, args: &Info) -> Outcome<String> {
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-fn part(text: &mut Vec<u8>, title: &str, table: &Table) -> Outcome<()> {
+fn part(text: &mut Vec<u8>, title: &str, table: &TextTable) -> Outcome<()> {
     let canvas = output::page();
     if !text.is_empty() {
         text.push(b'\n');
     }
-    text.extend(format!("{}\n", canvas.paint.text(Role::Heading, title)).bytes());
+    text.extend(format!("{}\n", canvas.paint.text(TextRole::Heading, title)).bytes());
     output::written(table.draw(text, canvas))
 }
 
-async fn rows(session: &Session, sql: &str) -> Outcome<Table> {
+async fn rows(session: &Session, sql: &str) -> Outcome<TextTable> {
     let fail = |error| explain(error, Some(session));
     let frame = session.sql(sql).await.map_err(fail)?;
     let batches = frame.collect().await.map_err(|error| fail(error.into()))?;
-    Table::of(&batches, Look::Report).map_err(arrow_failure)
+    TextTable::of(&batches, NumberFormat::Report).map_err(arrow_failure)
 }
 
-fn facts(manifest: &Manifest) -> Table {
+fn facts(manifest: &Manifest) -> TextTable {
     let size: u64 = manifest.entries().map(|(_, bytes, _)| bytes).sum();
     let created = timestamp_ns_to_datetime(manifest.created_ns);
     let created = created.map(|time| time.format("%Y-%m-%d %H:%M:%S UTC").to_string()).unwrap_or_default();
@@ -103,5 +103,5 @@ fn facts(manifest: &Manifest) -> Table {
         ),
         ("rows", grouped(manifest.tables.iter().map(|table| i128::from(table.rows)).sum())),
     ];
-    Table::of_text(["what", "value"], rows.map(|(name, value)| [name.to_owned(), value]).to_vec())
+    TextTable::of_text(["what", "value"], rows.map(|(name, value)| [name.to_owned(), value]).to_vec())
 }

@@ -5,22 +5,22 @@ use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::id::KernelId;
 use stallmap_schema::tables::loss::Loss;
 use stallmap_source::pack_with_sources;
-use stallmap_subset::{self as subset, Launches, Part, REASON, Selection};
-use stallmap_write::Form;
+use stallmap_subset::{self as subset, LaunchRanges, OptionalPart, REASON, SubsetSelection};
+use stallmap_write::CaptureForm;
 use stallmap_write::pack;
 
-use stallmap_console::args::share::{Kind, Pack, Unpack};
-use stallmap_console::exit::{Failure, OK, Outcome, USAGE};
+use stallmap_console::args::share::{DataKind, PackArgs, UnpackArgs};
+use stallmap_console::exit::{CommandFailure, OK, Outcome, USAGE};
 use stallmap_console::explain::capture_failure;
 use stallmap_console::names::nearest;
 use stallmap_console::output;
 use stallmap_console::output::number::grouped;
-use stallmap_console::output::progress::Progress;
+use stallmap_console::output::progress::ProgressSpinner;
 
 /// Writes a file from a capture, or from a part of one.
-pub(super) fn pack(args: &Pack) -> Outcome {
+pub(super) fn pack(args: &PackArgs) -> Outcome {
     let lost = {
-        let _progress = Progress::start(format!("writing {}", args.file.display()));
+        let _progress = ProgressSpinner::start(format!("writing {}", args.file.display()));
         write(args)?
     };
     for loss in lost {
@@ -36,7 +36,7 @@ pub(super) fn pack(args: &Pack) -> Outcome {
 }
 
 /// Writes the file. Returns the omitted data.
-fn write(args: &Pack) -> Outcome<Vec<Loss>> {
+fn write(args: &PackArgs) -> Outcome<Vec<Loss>> {
     let fail = |error: CaptureError| capture_failure(&error);
     let reader = args.capture.open().map_err(fail)?;
     if let Some(root) = &args.root {
@@ -46,62 +46,64 @@ fn write(args: &Pack) -> Outcome<Vec<Loss>> {
         return Ok(Vec::new());
     }
     let selection = selection(args, &reader)?;
-    if selection == Selection::default() {
+    if selection == SubsetSelection::default() {
         pack::pack_opened(&reader, &args.file).map_err(fail)?;
         return Ok(Vec::new());
     }
-    subset::pack_part(&reader, &selection, &args.file, Form::File).map_err(fail)?;
+    subset::pack_part(&reader, &selection, &args.file, CaptureForm::File).map_err(fail)?;
     let written = CaptureReader::open(&args.file).map_err(fail)?;
     let mut losses = written.read_rows::<Loss>().map_err(fail)?;
     losses.retain(|loss| loss.reason == REASON);
     Ok(losses)
 }
 
-fn selection(args: &Pack, reader: &CaptureReader) -> Outcome<Selection> {
+fn selection(args: &PackArgs, reader: &CaptureReader) -> Outcome<SubsetSelection> {
     let tables = || reader.tables().iter().map(|table| table.name.as_str());
     if let Some(unknown) = args.only.iter().find(|name| tables().all(|table| table != *name)) {
         let hint = nearest(unknown, tables()).map(|name| format!("did you mean `{name}`?"));
-        return Err(Failure::message(USAGE, format!("the capture has no table `{unknown}`")).hint(hint));
+        return Err(
+            CommandFailure::message(USAGE, format!("the capture has no table `{unknown}`")).hint(hint)
+        );
     }
     let launches = if args.launches.is_empty() { None } else { Some(args.launches.as_slice()) };
     let launches = launches.map(|wanted| picked(wanted, reader)).transpose()?;
-    Ok(Selection {
+    Ok(SubsetSelection {
         without: args.without.iter().copied().map(part).collect(),
         only: args.only.iter().cloned().collect(),
         launches,
     })
 }
 
-fn picked(wanted: &[Launches], reader: &CaptureReader) -> Outcome<std::collections::BTreeSet<u64>> {
+fn picked(wanted: &[LaunchRanges], reader: &CaptureReader) -> Outcome<std::collections::BTreeSet<u64>> {
     let picks = |kernel_id: KernelId, name: &str, demangled: &str| {
         wanted.iter().any(|launches| match launches {
-            Launches::Ids(ids) => ids.contains(&kernel_id.0),
-            Launches::Kernel(regex) => regex.is_match(demangled) || regex.is_match(name),
+            LaunchRanges::Ids(ids) => ids.contains(&kernel_id.0),
+            LaunchRanges::Kernel(regex) => regex.is_match(demangled) || regex.is_match(name),
         })
     };
     let launches = subset::launches_where(reader, picks).map_err(|error| capture_failure(&error))?;
     if launches.is_empty() {
         let hint = "`stallmap top kernels` lists the kernels, the table `launch` each kernel_id".to_owned();
-        return Err(Failure::message(USAGE, "--launches picks no launch").hint(hint));
+        return Err(CommandFailure::message(USAGE, "--launches picks no launch").hint(hint));
     }
     Ok(launches)
 }
 
-fn part(kind: Kind) -> Part {
+fn part(kind: DataKind) -> OptionalPart {
     match kind {
-        Kind::Accesses => Part::Accesses,
-        Kind::Bundles => Part::Bundles,
-        Kind::Samples => Part::Samples,
-        Kind::Counters => Part::Counters,
-        Kind::Code => Part::Code,
-        Kind::Parameters => Part::Parameters,
+        DataKind::Accesses => OptionalPart::Accesses,
+        DataKind::Bundles => OptionalPart::Bundles,
+        DataKind::Samples => OptionalPart::Samples,
+        DataKind::Counters => OptionalPart::Counters,
+        DataKind::Code => OptionalPart::Code,
+        DataKind::Parameters => OptionalPart::Parameters,
     }
 }
 
 /// Writes a folder from a file.
-pub(super) fn unpack(args: &Unpack) -> Outcome {
+pub(super) fn unpack(args: &UnpackArgs) -> Outcome {
     {
-        let _progress = Progress::start(format!("writing {}", args.folder.display()));
+        let _progress = ProgressSpinner::start(format!("writing {}", args.folder.display()));
         let opened = args.file.open();
         let unpacked = opened.and_then(|reader| pack::unpack_opened(&reader, &args.folder));
         unpacked.map_err(|error| capture_failure(&error))?;

@@ -5,25 +5,26 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use stallmap::code::{self, Analyzed, Cache};
-use stallmap::location::Location;
+use stallmap::code::{self, AnalyzedSection, ResultCache};
+use stallmap::location::CaptureLocation;
 
-use stallmap_console::args::Prepare;
-use stallmap_console::context::{Context, runtime};
-use stallmap_console::exit::{Failure, IO, OK, Outcome, USAGE};
+use stallmap_console::args::PrepareArgs;
+use stallmap_console::context::{CommandContext, runtime};
+use stallmap_console::exit::{CommandFailure, IO, OK, Outcome, USAGE};
 use stallmap_console::explain::{capture_failure, explain};
 use stallmap_console::output;
 use stallmap_console::output::number::{counted, grouped};
-use stallmap_console::output::progress::Progress;
+use stallmap_console::output::progress::ProgressSpinner;
 use stallmap_report::report;
 
 /// Prepares each capture, even if another one cannot be opened.
-pub(super) fn run(context: &Context, args: &Prepare) -> Outcome {
+pub(super) fn run(context: &CommandContext, args: &PrepareArgs) -> Outcome {
     // Rows for the capture are computed from its records alone, also without the user's cache.
     let is_usable = usable(context.cache()).is_ok();
     let scratch =
         if args.in_place && !is_usable { Some(tempfile::tempdir().map_err(no_folder)?) } else { None };
-    let cache = scratch.as_ref().map_or_else(|| context.cache().clone(), |folder| Cache::at(folder.path()));
+    let cache =
+        scratch.as_ref().map_or_else(|| context.cache().clone(), |folder| ResultCache::at(folder.path()));
     let recomputing = args.in_place.then(|| context.recomputing(cache));
     let context = recomputing.as_ref().unwrap_or(context);
     let folder = usable(context.cache())?;
@@ -35,7 +36,7 @@ pub(super) fn run(context: &Context, args: &Prepare) -> Outcome {
                 if let Some(cause) = prepared.code.cached.failure {
                     let action = format!("keep it in `{}`", folder.display());
                     let hint = "set STALLMAP_CACHE to a folder that can be written".to_owned();
-                    return Err(Failure::io(cause, action).hint(hint));
+                    return Err(CommandFailure::io(cause, action).hint(hint));
                 }
             }
             Err(failure) => {
@@ -48,24 +49,24 @@ pub(super) fn run(context: &Context, args: &Prepare) -> Outcome {
 }
 
 /// The cache's folder, if it is used.
-fn usable(cache: &Cache) -> Outcome<&Path> {
+fn usable(cache: &ResultCache) -> Outcome<&Path> {
     let Some(folder) = cache.folder() else {
         let hint = "set STALLMAP_CACHE to a folder, or unset it".to_owned();
-        return Err(Failure::message(USAGE, "the cache is disabled").hint(hint));
+        return Err(CommandFailure::message(USAGE, "the cache is disabled").hint(hint));
     };
     let Some(reason) = cache.distrust() else { return Ok(folder) };
     let hint = "delete it, or set STALLMAP_CACHE to a folder of your own".to_owned();
     let message = format!("the cache `{}` is not used: {reason}", output::path(folder));
-    Err(Failure::message(IO, message).hint(hint))
+    Err(CommandFailure::message(IO, message).hint(hint))
 }
 
-fn no_folder(cause: std::io::Error) -> Failure {
-    Failure::io(cause, "create a temporary folder")
+fn no_folder(cause: std::io::Error) -> CommandFailure {
+    CommandFailure::io(cause, "create a temporary folder")
 }
 
 /// The results of a capture.
-struct Prepared {
-    code: Analyzed,
+struct PreparedCapture {
+    code: AnalyzedSection,
     /// Views whose rows were computed or found.
     views: usize,
     /// True if the capture itself holds them now.
@@ -73,14 +74,14 @@ struct Prepared {
     lasted: Duration,
 }
 
-fn prepare(context: &Context, capture: &Location, in_place: bool) -> Outcome<Prepared> {
-    let progress = Progress::start(format!("analyzing {}", capture.display()));
+fn prepare(context: &CommandContext, capture: &CaptureLocation, in_place: bool) -> Outcome<PreparedCapture> {
+    let progress = ProgressSpinner::start(format!("analyzing {}", capture.display()));
     let started = Instant::now();
     let reader = capture.open().map_err(|error| capture_failure(&error))?;
     let code = code::analyze(&reader, context.cache()).map_err(|error| explain(error.into(), None))?;
     let session = context.open(&[(None, capture.clone())])?;
     drop(progress);
-    let progress = Progress::of(session.work(), format!("computing views of {}", capture.display()));
+    let progress = ProgressSpinner::of(session.work(), format!("computing views of {}", capture.display()));
     let runtime = runtime()?;
     let fail = |error| explain(error, Some(&session));
     let views = if in_place {
@@ -91,11 +92,11 @@ fn prepare(context: &Context, capture: &Location, in_place: bool) -> Outcome<Pre
         runtime.block_on(report::prepare(&session, capture))?;
         views.len()
     };
-    Ok(Prepared { code, views, is_stored: in_place, lasted: started.elapsed() })
+    Ok(PreparedCapture { code, views, is_stored: in_place, lasted: started.elapsed() })
 }
 
 /// Summary of a prepared capture.
-fn summary(capture: &Path, prepared: &Prepared) -> String {
+fn summary(capture: &Path, prepared: &PreparedCapture) -> String {
     let analyzed = &prepared.code;
     let sections = || analyzed.sections.iter();
     let count = |count: usize, one: &str, several: &str| counted(count as u64, one, several);

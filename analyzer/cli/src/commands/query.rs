@@ -10,18 +10,18 @@ use stallmap::session::Session;
 
 use stallmap_console::absent;
 use stallmap_console::args::RowFormat;
-use stallmap_console::exit::{Failure, Outcome, QUERY};
+use stallmap_console::exit::{CommandFailure, Outcome, QUERY};
 use stallmap_console::explain::explain_in;
 use stallmap_console::output;
-use stallmap_console::output::file::Place;
+use stallmap_console::output::file::StagedFile;
 use stallmap_console::output::number::grouped;
 use stallmap_console::output::pager::Pager;
-use stallmap_console::output::progress::Voice;
-use stallmap_console::output::rows::{self, Sink, Style, WriteError};
+use stallmap_console::output::progress::ProgressReporter;
+use stallmap_console::output::rows::{self, RowSink, RowStyle, WriteError};
 
 /// Result of a statement.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Statement {
+pub(crate) struct StatementResult {
     /// Rows of the result. None without columns, such as for CREATE VIEW.
     pub(crate) rows: Option<usize>,
     /// From text to the plan, including the computation of repeated views.
@@ -32,7 +32,7 @@ pub(crate) struct Statement {
 
 /// Destination of a statement's rows.
 #[derive(Clone, Debug)]
-pub(crate) enum Target {
+pub(crate) enum RowTarget {
     /// Standard output.
     Stdout,
     /// Standard output, through a pager if longer than the screen.
@@ -45,17 +45,17 @@ pub(crate) enum Target {
 pub(crate) async fn run_statement(
     session: &Session,
     sql: &str,
-    style: Style,
-    target: &Target,
-    voice: &Voice,
-) -> Outcome<Statement> {
+    style: RowStyle,
+    target: &RowTarget,
+    voice: &ProgressReporter,
+) -> Outcome<StatementResult> {
     let started = Instant::now();
     let fail = |error| explain_in(error, session, sql);
     let frame = session.sql(sql).await.map_err(fail)?;
     let mut stream = frame.execute_stream().await.map_err(|error| fail(error.into()))?;
     let prepared = Instant::now();
     let schema = stream.schema();
-    let output = Output::new(target, style.format)?;
+    let output = OutputFile::new(target, style.format)?;
     let wrong = |error| output.failure(error);
     let mut writer = if schema.fields().is_empty() {
         None
@@ -74,7 +74,7 @@ pub(crate) async fn run_statement(
         writer.iter_mut().try_for_each(|writer| writer.write(&batch)).map_err(wrong)?;
     }
     voice.end();
-    let done = |rows| Statement { rows, preparing: prepared - started, execution: prepared.elapsed() };
+    let done = |rows| StatementResult { rows, preparing: prepared - started, execution: prepared.elapsed() };
     let Some(writer) = writer else {
         if rows > 0 {
             output::note(format_args!("{rows} rows without columns: SELECT * shows all columns"));
@@ -90,32 +90,34 @@ pub(crate) async fn run_statement(
     Ok(statement)
 }
 
-impl Target {
+impl RowTarget {
     fn is_terminal(&self) -> bool {
         !matches!(self, Self::File(_)) && output::is_terminal()
     }
 }
 
 /// An output that never leaves a partial file.
-struct Output<'a> {
-    target: &'a Target,
+struct OutputFile<'a> {
+    target: &'a RowTarget,
     is_text: bool,
-    place: Option<Place>,
+    place: Option<StagedFile>,
 }
 
-impl<'a> Output<'a> {
-    fn new(target: &'a Target, format: RowFormat) -> Outcome<Self> {
+impl<'a> OutputFile<'a> {
+    fn new(target: &'a RowTarget, format: RowFormat) -> Outcome<Self> {
         let place = match target {
-            Target::File(path) => Some(Place::of(path)?),
+            RowTarget::File(path) => Some(StagedFile::of(path)?),
             _ => None,
         };
         Ok(Self { target, is_text: format == RowFormat::Table, place })
     }
 
-    fn sink(&self) -> Outcome<Sink> {
+    fn sink(&self) -> Outcome<RowSink> {
         let stdout = || output::stdout_as(self.is_text);
         match (self.target, &self.place) {
-            (Target::Pager(pager), _) => Ok(pager.sink().map_or_else(stdout, |sink| Box::new(sink) as Sink)),
+            (RowTarget::Pager(pager), _) => {
+                Ok(pager.sink().map_or_else(stdout, |sink| Box::new(sink) as RowSink))
+            }
             (_, Some(place)) => {
                 let file = File::create(place.path()).map_err(|error| self.failure(error.into()))?;
                 Ok(Box::new(BufWriter::new(file)))
@@ -125,20 +127,21 @@ impl<'a> Output<'a> {
     }
 
     fn keep(mut self) -> Outcome<()> {
-        let renamed = self.place.take().map_or(Ok(()), Place::keep);
+        let renamed = self.place.take().map_or(Ok(()), StagedFile::keep);
         renamed.map_err(|error| self.failure(error.into()))
     }
 
-    fn failure(&self, error: WriteError) -> Failure {
+    fn failure(&self, error: WriteError) -> CommandFailure {
         let place = match self.target {
-            Target::Stdout | Target::Pager(_) => "standard output".to_owned(),
-            Target::File(path) => format!("`{}`", path.display()),
+            RowTarget::Stdout | RowTarget::Pager(_) => "standard output".to_owned(),
+            RowTarget::File(path) => format!("`{}`", path.display()),
         };
         match error {
-            WriteError::Io(error) => Failure::io(error, format!("write to {place}")),
-            other => {
-                Failure::new(QUERY, anyhow::Error::from(other).context(format!("write rows to {place}")))
-            }
+            WriteError::Io(error) => CommandFailure::io(error, format!("write to {place}")),
+            other => CommandFailure::new(
+                QUERY,
+                anyhow::Error::from(other).context(format!("write rows to {place}")),
+            ),
         }
     }
 }

@@ -3,25 +3,25 @@
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, RandomState};
 
-use stallmap::redact::{self, Options};
+use stallmap::redact::{self, RedactOptions};
 
-use stallmap_console::args::share::{Also, Keep, Redact};
+use stallmap_console::args::share::{AlsoRemove, KeepArg, RedactArgs};
 use stallmap_console::exit::{OK, Outcome};
 use stallmap_console::explain::capture_failure;
 use stallmap_console::output;
 use stallmap_console::output::number::grouped;
-use stallmap_console::output::progress::Progress;
+use stallmap_console::output::progress::ProgressSpinner;
 
 /// Writes the capture and prints a summary.
-pub(super) fn run(args: &Redact) -> Outcome {
-    let options = Options {
+pub(super) fn run(args: &RedactArgs) -> Outcome {
+    let options = RedactOptions {
         salt: args.salt.clone().map_or_else(random, String::into_bytes),
         also: args.also.iter().copied().map(also).collect(),
         keep: args.keep.iter().copied().map(keep).collect(),
         is_coarse: args.coarsen,
     };
     let tally = {
-        let _progress = Progress::start(format!("redacting {}", args.capture.display()));
+        let _progress = ProgressSpinner::start(format!("redacting {}", args.capture.display()));
         let redacted = args.capture.open().and_then(|reader| redact::redact(&reader, &options, &args.file));
         redacted.map_err(|error| capture_failure(&error))?
     };
@@ -44,20 +44,20 @@ fn random() -> Vec<u8> {
     (0..4_u64).flat_map(|index| RandomState::new().hash_one(index).to_le_bytes()).collect()
 }
 
-fn also(kind: Also) -> redact::Also {
+fn also(kind: AlsoRemove) -> redact::AlsoRedact {
     match kind {
-        Also::Symbols => redact::Also::Symbols,
-        Also::Names => redact::Also::Names,
-        Also::Files => redact::Also::Files,
-        Also::Times => redact::Also::Times,
+        AlsoRemove::Symbols => redact::AlsoRedact::Symbols,
+        AlsoRemove::Names => redact::AlsoRedact::Names,
+        AlsoRemove::Files => redact::AlsoRedact::Files,
+        AlsoRemove::Times => redact::AlsoRedact::Times,
     }
 }
 
-fn keep(kind: Keep) -> redact::Keep {
+fn keep(kind: KeepArg) -> redact::KeptData {
     match kind {
-        Keep::Arguments => redact::Keep::Arguments,
-        Keep::Details => redact::Keep::Details,
-        Keep::Parameters => redact::Keep::Parameters,
-        Keep::Contents => redact::Keep::Contents,
+        KeepArg::Arguments => redact::KeptData::Arguments,
+        KeepArg::Details => redact::KeptData::Details,
+        KeepArg::Parameters => redact::KeptData::Parameters,
+        KeepArg::Contents => redact::KeptData::Contents,
     }
 }

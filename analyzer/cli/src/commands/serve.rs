@@ -13,14 +13,14 @@ use futures::StreamExt as _;
 use serde_json::{Value, json};
 use stallmap::session::Session;
 use stallmap_console::absent;
-use stallmap_console::answer::Answer;
-use stallmap_console::args::diff::Diff;
-use stallmap_console::args::serve::Serve;
-use stallmap_console::args::{Cli, Command};
-use stallmap_console::context::{Context, runtime};
-use stallmap_console::exit::{Failure, IO, OK, Outcome, QUERY, USAGE};
+use stallmap_console::answer::SectionAnswer;
+use stallmap_console::args::diff::DiffArgs;
+use stallmap_console::args::serve::ServeArgs;
+use stallmap_console::args::{CliArgs, StallmapCommand};
+use stallmap_console::context::{CommandContext, runtime};
+use stallmap_console::exit::{CommandFailure, IO, OK, Outcome, QUERY, USAGE};
 use stallmap_console::explain::explain_in;
-use stallmap_console::output::frames::{self, Frames, PROTOCOL, Rows};
+use stallmap_console::output::frames::{self, FramedRows, PROTOCOL, StdoutFrames};
 use stallmap_console::output::rows::WriteError;
 use stallmap_console::output::written;
 use stallmap_lists::diff;
@@ -28,8 +28,8 @@ use stallmap_report::report;
 use tokio::runtime::Runtime;
 
 /// Serves requests until the input ends. Every failure is a frame, and the next request is served.
-pub(super) fn run(context: &Context, args: &Serve) -> Outcome {
-    let mut out = Frames::stdout();
+pub(super) fn run(context: &CommandContext, args: &ServeArgs) -> Outcome {
+    let mut out = StdoutFrames::stdout();
     let captures: Vec<_> =
         args.captures.iter().map(|capture| (capture.name.clone(), capture.path.clone())).collect();
     let runtime = runtime()?;
@@ -54,15 +54,15 @@ pub(super) fn run(context: &Context, args: &Serve) -> Outcome {
 /// Number of kinds of data that the first capture lacks.
 fn losses(runtime: &Runtime, session: &Session) -> Outcome<usize> {
     let answers = runtime.block_on(report::section(session, "losses", None))?;
-    Ok(answers.iter().map(Answer::count).sum())
+    Ok(answers.iter().map(SectionAnswer::count).sum())
 }
 
-fn not_a_request(error: io::Error) -> Failure {
-    Failure::new(IO, anyhow::Error::from(error).context("read a request from standard input"))
+fn not_a_request(error: io::Error) -> CommandFailure {
+    CommandFailure::new(IO, anyhow::Error::from(error).context("read a request from standard input"))
 }
 
 /// Serves one request. The result describes its rows.
-async fn serve(session: &Session, request: &Value, out: &mut Frames) -> Outcome<Value> {
+async fn serve(session: &Session, request: &Value, out: &mut StdoutFrames) -> Outcome<Value> {
     if let Some(sql) = request["sql"].as_str() {
         return statement(session, sql, out).await;
     }
@@ -74,14 +74,14 @@ async fn serve(session: &Session, request: &Value, out: &mut Frames) -> Outcome<
         let args = diff_args(session, options)?;
         return sections(&diff::sections(session, &args).await?, out);
     }
-    Err(Failure::message(USAGE, "a request has none of `sql`, `section`, `diff`"))
+    Err(CommandFailure::message(USAGE, "a request has none of `sql`, `section`, `diff`"))
 }
 
-async fn statement(session: &Session, sql: &str, out: &mut Frames) -> Outcome<Value> {
+async fn statement(session: &Session, sql: &str, out: &mut StdoutFrames) -> Outcome<Value> {
     let fail = |error| explain_in(error, session, sql);
     let frame = session.sql(sql).await.map_err(fail)?;
     let mut stream = frame.execute_stream().await.map_err(|error| fail(error.into()))?;
-    let mut rows = Rows::begin(out, &stream.schema()).map_err(unwritten)?;
+    let mut rows = FramedRows::begin(out, &stream.schema()).map_err(unwritten)?;
     while let Some(batch) = stream.next().await {
         rows.write(&batch.map_err(|error| fail(error.into()))?).map_err(unwritten)?;
     }
@@ -91,7 +91,7 @@ async fn statement(session: &Session, sql: &str, out: &mut Frames) -> Outcome<Va
 }
 
 /// Writes sections with their rows.
-fn sections(answers: &[Answer], out: &mut Frames) -> Outcome<Value> {
+fn sections(answers: &[SectionAnswer], out: &mut StdoutFrames) -> Outcome<Value> {
     let mut count = 0;
     for answer in answers {
         let section = answer.section;
@@ -99,7 +99,7 @@ fn sections(answers: &[Answer], out: &mut Frames) -> Outcome<Value> {
         let head = json!({ "name": name, "title": title, "sql": answer.sql, "rows": rows });
         written(out.json(b'S', &head))?;
         let Some(first) = answer.rows.first() else { continue };
-        let mut rows = Rows::begin(out, &first.schema()).map_err(unwritten)?;
+        let mut rows = FramedRows::begin(out, &first.schema()).map_err(unwritten)?;
         answer.rows.iter().try_for_each(|batch| rows.write(batch)).map_err(unwritten)?;
         count += rows.finish().map_err(unwritten)?;
     }
@@ -108,13 +108,13 @@ fn sections(answers: &[Answer], out: &mut Frames) -> Outcome<Value> {
 }
 
 /// Options of `stallmap diff`, for the open captures.
-fn diff_args(session: &Session, options: &[Value]) -> Outcome<Diff> {
+fn diff_args(session: &Session, options: &[Value]) -> Outcome<DiffArgs> {
     let captures = session.captures().iter().map(|capture| format!("{0}={0}", capture.name));
     let options = options.iter().filter_map(Value::as_str).map(str::to_owned);
     let words = ["stallmap", "diff"].map(str::to_owned).into_iter().chain(captures).chain(options);
-    let wrong = |text: String| Failure::message(USAGE, text);
-    match Cli::try_parse_from(words).map(|cli| cli.command) {
-        Ok(Some(Command::Diff(args))) => Ok(args),
+    let wrong = |text: String| CommandFailure::message(USAGE, text);
+    match CliArgs::try_parse_from(words).map(|cli| cli.command) {
+        Ok(Some(StallmapCommand::Diff(args))) => Ok(args),
         Ok(_) => Err(wrong("the options are not of `stallmap diff`".to_owned())),
         Err(error) => {
             let text = error.to_string();
@@ -123,9 +123,9 @@ fn diff_args(session: &Session, options: &[Value]) -> Outcome<Diff> {
     }
 }
 
-fn unwritten(error: WriteError) -> Failure {
+fn unwritten(error: WriteError) -> CommandFailure {
     match error {
-        WriteError::Io(error) => Failure::io(error, "write to standard output"),
-        other => Failure::new(QUERY, anyhow::Error::from(other).context("write rows")),
+        WriteError::Io(error) => CommandFailure::io(error, "write to standard output"),
+        other => CommandFailure::new(QUERY, anyhow::Error::from(other).context("write rows")),
     }
 }

@@ -3,35 +3,35 @@
 use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
-use crate::shell::{self, Shell};
-use stallmap::location::Location;
-use stallmap_console::args::{RowFormat, Sql};
-use stallmap_console::context::{Context, runtime};
-use stallmap_console::exit::{Failure, IO, OK, Outcome, USAGE};
+use crate::shell::{self, SqlShell};
+use stallmap::location::CaptureLocation;
+use stallmap_console::args::{RowFormat, SqlArgs};
+use stallmap_console::context::{CommandContext, runtime};
+use stallmap_console::exit::{CommandFailure, IO, OK, Outcome, USAGE};
 use stallmap_console::explain::explain;
 use stallmap_console::output;
 use stallmap_console::output::number::counted;
-use stallmap_console::output::progress::Progress;
-use stallmap_console::output::rows::Style;
-use stallmap_console::output::table::Shape;
+use stallmap_console::output::progress::ProgressSpinner;
+use stallmap_console::output::rows::RowStyle;
+use stallmap_console::output::table::TableShape;
 use stallmap_fleet::FleetError;
 
-use crate::commands::query::Target;
+use crate::commands::query::RowTarget;
 use stallmap_console::library::saved_query;
 
 /// Default rows of a table on a terminal.
 const TERMINAL_ROWS: usize = 100;
 
 /// Runs the statements, or the shell if there are none and standard input is a terminal.
-pub(super) fn run(context: &Context, args: &Sql) -> Outcome {
+pub(super) fn run(context: &CommandContext, args: &SqlArgs) -> Outcome {
     let format = format(args)?;
     let limit = match args.rows {
         Some(0) => None,
         Some(rows) => Some(rows),
         None => output::is_terminal().then_some(TERMINAL_ROWS),
     };
-    let style = Style { format, canvas: output::sheet(), shape: Shape::default(), limit };
-    let target = args.output.clone().map_or(Target::Stdout, Target::File);
+    let style = RowStyle { format, canvas: output::sheet(), shape: TableShape::default(), limit };
+    let target = args.output.clone().map_or(RowTarget::Stdout, RowTarget::File);
     let captures: Vec<_> =
         args.captures.iter().map(|capture| (capture.name.clone(), capture.path.clone())).collect();
     if let Some(name) = &args.query {
@@ -39,19 +39,18 @@ pub(super) fn run(context: &Context, args: &Sql) -> Outcome {
         let values: Vec<_> =
             args.set.iter().map(|setting| (setting.name.clone(), setting.value.clone())).collect();
         let sql = saved_query(&session, name, &values)?;
-        return shell::batch(Shell::new(session, runtime()?, style, target)?, &sql).map(|()| OK);
+        return shell::batch(SqlShell::new(session, runtime()?, style, target)?, &sql).map(|()| OK);
     }
     let is_shell = args.command.is_empty() && args.file.is_none() && io::stdin().is_terminal();
     if is_shell && args.output.is_some() {
-        return Err(
-            Failure::message(USAGE, "--output needs a statement").hint("give one with -c or -f".to_owned())
-        );
+        return Err(CommandFailure::message(USAGE, "--output needs a statement")
+            .hint("give one with -c or -f".to_owned()));
     }
     let text = if is_shell { None } else { Some(statements(args)?) };
     if let (Some(text), Some(_)) = (&text, &args.output) {
         let count = stallmap::statements::split(text).len();
         if count != 1 {
-            return Err(Failure::message(
+            return Err(CommandFailure::message(
                 USAGE,
                 format!("--output takes the rows of one statement, not of {count}"),
             ));
@@ -60,11 +59,11 @@ pub(super) fn run(context: &Context, args: &Sql) -> Outcome {
     if !args.over.is_empty() {
         return over(context, &args.over, text.as_deref(), (style, target));
     }
-    let shell = Shell::new(context.open(&captures)?, runtime()?, style, target)?;
+    let shell = SqlShell::new(context.open(&captures)?, runtime()?, style, target)?;
     run_shell(shell, text.as_deref())
 }
 
-fn run_shell(shell: Shell, text: Option<&str>) -> Outcome {
+fn run_shell(shell: SqlShell, text: Option<&str>) -> Outcome {
     match text {
         None => shell::interactive(shell),
         Some(text) => shell::batch(shell, text),
@@ -74,20 +73,20 @@ fn run_shell(shell: Shell, text: Option<&str>) -> Outcome {
 
 /// The same over all captures in folders. Captures that cannot be read are named and counted.
 fn over(
-    context: &Context,
-    places: &[Location],
+    context: &CommandContext,
+    places: &[CaptureLocation],
     text: Option<&str>,
-    (style, target): (Style, Target),
+    (style, target): (RowStyle, RowTarget),
 ) -> Outcome {
     let fleet = {
-        let _progress = Progress::start("reading the captures' manifests".to_owned());
+        let _progress = ProgressSpinner::start("reading the captures' manifests".to_owned());
         let skipped = |name: &str, reason: &str| {
             let name = output::path(Path::new(name));
             output::note(format_args!("warning: skipped `{name}`: {}", output::in_line(reason)));
         };
         stallmap_fleet::open(places, context.resources(), skipped).map_err(fleet_failure)?
     };
-    let outcome = run_shell(Shell::new(fleet.session, runtime()?, style, target)?, text);
+    let outcome = run_shell(SqlShell::new(fleet.session, runtime()?, style, target)?, text);
     let skipped = fleet.skipped.count();
     if skipped > 0 {
         let captures = counted(fleet.found as u64, "capture", "captures");
@@ -96,19 +95,19 @@ fn over(
     outcome
 }
 
-fn fleet_failure(error: FleetError) -> Failure {
+fn fleet_failure(error: FleetError) -> CommandFailure {
     match error {
         FleetError::Analyze(error) => explain(error, None),
-        FleetError::Folder { .. } => Failure::new(IO, error),
+        FleetError::Folder { .. } => CommandFailure::new(IO, error),
         other => {
             let hint = other.hint().map(str::to_owned);
-            Failure::new(USAGE, other).hint(hint)
+            CommandFailure::new(USAGE, other).hint(hint)
         }
     }
 }
 
 /// The requested format, by option or by the file's extension.
-fn format(args: &Sql) -> Outcome<RowFormat> {
+fn format(args: &SqlArgs) -> Outcome<RowFormat> {
     let named = if args.json { Some(RowFormat::Json) } else { args.format };
     let by_ending = match args.output.as_deref().and_then(Path::extension) {
         Some(ending) if named.is_none() => Some(of_ending(&ending.to_string_lossy())?),
@@ -116,7 +115,7 @@ fn format(args: &Sql) -> Outcome<RowFormat> {
     };
     let format = named.or(by_ending).unwrap_or(RowFormat::Table);
     if format == RowFormat::Parquet && args.output.is_none() && output::is_terminal() {
-        let failure = Failure::message(USAGE, "Parquet cannot be shown on a terminal");
+        let failure = CommandFailure::message(USAGE, "Parquet cannot be shown on a terminal");
         return Err(failure.hint("write it to a file with -o FILE.parquet".to_owned()));
     }
     Ok(format)
@@ -133,21 +132,24 @@ fn of_ending(ending: &str) -> Outcome<RowFormat> {
         "txt" => RowFormat::Table,
         _ => {
             let hint = "endings: csv, json, jsonl, md, parquet, txt. For another one, name the --format";
-            return Err(Failure::message(USAGE, format!("no format is known for files .{ending}"))
+            return Err(CommandFailure::message(USAGE, format!("no format is known for files .{ending}"))
                 .hint(hint.to_owned()));
         }
     })
 }
 
-fn statements(args: &Sql) -> Outcome<String> {
+fn statements(args: &SqlArgs) -> Outcome<String> {
     match &args.file {
         Some(path) if path != &PathBuf::from("-") => std::fs::read_to_string(path)
-            .map_err(|error| Failure::io(error, format!("read statements from `{}`", path.display()))),
+            .map_err(|error| CommandFailure::io(error, format!("read statements from `{}`", path.display()))),
         None if !args.command.is_empty() => Ok(args.command.join("\n;\n")),
         _ => {
             let mut text = String::new();
             io::stdin().lock().read_to_string(&mut text).map_err(|error| {
-                Failure::new(IO, anyhow::Error::from(error).context("read statements from standard input"))
+                CommandFailure::new(
+                    IO,
+                    anyhow::Error::from(error).context("read statements from standard input"),
+                )
             })?;
             Ok(text)
         }

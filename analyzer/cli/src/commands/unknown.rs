@@ -4,11 +4,11 @@ use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Error, Parser as _};
-use stallmap_console::args::Cli;
+use stallmap_console::args::CliArgs;
 
 /// The command line, or the end of the process with a message.
-pub(crate) fn parsed(arguments: Vec<OsString>) -> Cli {
-    Cli::try_parse_from(arguments).unwrap_or_else(|error| hinted(error).exit())
+pub(crate) fn parsed(arguments: Vec<OsString>) -> CliArgs {
+    CliArgs::try_parse_from(arguments).unwrap_or_else(|error| hinted(error).exit())
 }
 
 /// An error about an unknown option with the commands that have the option as a tip.
@@ -37,7 +37,7 @@ fn commands_with(option: &str) -> Vec<String> {
                 .is_some_and(|short| argument.get_short().is_some_and(|found| short.starts_with(found)))
         })
     };
-    Cli::command().get_subcommands().filter(has).map(|command| command.get_name().to_owned()).collect()
+    CliArgs::command().get_subcommands().filter(has).map(|command| command.get_name().to_owned()).collect()
 }
 
 #[cfg(test)]
@@ -47,7 +47,7 @@ mod tests {
     #[test]
     fn an_unknown_option_is_one_of_other_commands() {
         let message_of = |line: &str| {
-            let error = Cli::try_parse_from(line.split(' ')).map(|_| ()).unwrap_err();
+            let error = CliArgs::try_parse_from(line.split(' ')).map(|_| ()).unwrap_err();
             hinted(error).to_string()
         };
         let text = message_of("stallmap info a.stallmap --kernel x");

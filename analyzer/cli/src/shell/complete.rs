@@ -1,9 +1,9 @@
 //! Completion of names at the cursor.
 
-use stallmap::lexer::{self, Kind, Token};
+use stallmap::lexer::{self, SqlToken, TokenKind};
 
 use super::dot;
-use stallmap_console::names::Names;
+use stallmap_console::names::SessionNames;
 
 /// The keywords of queries.
 const KEYWORDS: &[&str] = &[
@@ -85,15 +85,15 @@ pub(super) fn is_keyword(word: &str) -> bool {
 }
 
 /// Start of the replaced text, and its candidates.
-pub(super) fn complete(names: &Names, line: &str, at: usize) -> (usize, Vec<String>) {
+pub(super) fn complete(names: &SessionNames, line: &str, at: usize) -> (usize, Vec<String>) {
     let before = line.get(..at).unwrap_or(line);
     if before.trim_start().starts_with('.') {
         return dot::complete(names, before);
     }
-    let tokens: Vec<Token<'_>> = lexer::tokens(before).collect();
+    let tokens: Vec<SqlToken<'_>> = lexer::tokens(before).collect();
     let (prefix, start, context) = match tokens.split_last() {
-        Some((last, context)) if last.kind == Kind::Word => (last.text, last.start, context),
-        Some((last, _)) if last.is_open || last.kind == Kind::Comment => return (at, Vec::new()),
+        Some((last, context)) if last.kind == TokenKind::Word => (last.text, last.start, context),
+        Some((last, _)) if last.is_open || last.kind == TokenKind::Comment => return (at, Vec::new()),
         _ => ("", before.len(), tokens.as_slice()),
     };
     let mut found: Vec<String> = candidates(names, context, line, !prefix.is_empty())
@@ -109,19 +109,19 @@ pub(super) fn complete(names: &Names, line: &str, at: usize) -> (usize, Vec<Stri
 
 /// Candidates after these tokens. Without a letter, an expression begins with columns and keywords: tables and functions
 /// are hundreds.
-fn candidates(names: &Names, context: &[Token<'_>], line: &str, has_letter: bool) -> Vec<String> {
+fn candidates(names: &SessionNames, context: &[SqlToken<'_>], line: &str, has_letter: bool) -> Vec<String> {
     let owned = |names: &mut dyn Iterator<Item = &str>| names.map(str::to_owned).collect::<Vec<_>>();
     if let [.., owner, dot] = context
         && dot.text == "."
-        && owner.kind == Kind::Word
+        && owner.kind == TokenKind::Word
     {
         if names.captures.iter().any(|capture| capture == owner.text) {
             return owned(&mut names.relations());
         }
         return names.columns(relation_of(names, line, owner.text)).to_vec();
     }
-    let previous = context.iter().rev().find(|token| token.kind == Kind::Word).map(|token| token.text);
-    let expects_table = context.iter().rev().find(|token| token.kind != Kind::Space);
+    let previous = context.iter().rev().find(|token| token.kind == TokenKind::Word).map(|token| token.text);
+    let expects_table = context.iter().rev().find(|token| token.kind != TokenKind::Space);
     let expects_table = expects_table.is_some_and(|token| {
         Some(token.text) == previous && BEFORE_TABLES.iter().any(|word| word.eq_ignore_ascii_case(token.text))
     });
@@ -131,7 +131,7 @@ fn candidates(names: &Names, context: &[Token<'_>], line: &str, has_letter: bool
         found.extend(names.captures.iter().cloned());
     }
     if !expects_table {
-        let read = lexer::tokens(line).filter(|token| token.kind == Kind::Word);
+        let read = lexer::tokens(line).filter(|token| token.kind == TokenKind::Word);
         found.extend(read.flat_map(|token| names.columns(token.text).iter().cloned()));
         found.extend(names.functions.iter().filter(|_| has_letter).cloned());
         found.extend(KEYWORDS.iter().map(|&keyword| keyword.to_owned()));
@@ -140,12 +140,12 @@ fn candidates(names: &Names, context: &[Token<'_>], line: &str, has_letter: bool
 }
 
 /// The table that a name in a statement refers to: itself, or the one before it, if the name is its alias.
-fn relation_of<'a>(names: &Names, line: &'a str, name: &'a str) -> &'a str {
+fn relation_of<'a>(names: &SessionNames, line: &'a str, name: &'a str) -> &'a str {
     if !names.columns(name).is_empty() {
         return name;
     }
     let words: Vec<&str> = lexer::tokens(line)
-        .filter(|token| token.kind == Kind::Word && !token.text.eq_ignore_ascii_case("as"))
+        .filter(|token| token.kind == TokenKind::Word && !token.text.eq_ignore_ascii_case("as"))
         .map(|token| token.text)
         .collect();
     let pair = words.windows(2).find(|pair| pair[1] == name && !names.columns(pair[0]).is_empty());
@@ -165,15 +165,15 @@ fn in_case_of(prefix: &str, keyword: String) -> String {
 mod tests {
     use super::*;
 
-    fn names() -> Names {
+    fn names() -> SessionNames {
         let columns = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-        Names {
+        SessionNames {
             captures: columns(&["capture"]),
             tables: [("launch".to_owned(), columns(&["kernel_id", "grid_x"]))].into(),
             views: [("coverage".to_owned(), columns(&["metric"]))].into(),
             functions: ["sum".to_owned(), "sqrt".to_owned()].into(),
             queries: columns(&["slow"]),
-            ..Names::default()
+            ..SessionNames::default()
         }
     }
 

@@ -4,15 +4,15 @@ use std::io::Write as _;
 
 use rustyline::completion::FilenameCompleter;
 
-use super::{Next, Shell, examples, settings};
+use super::{ShellStep, SqlShell, examples, settings};
 use crate::commands::describe;
-use stallmap_console::exit::{Failure, Outcome, USAGE};
+use stallmap_console::exit::{CommandFailure, Outcome, USAGE};
 use stallmap_console::explain::explain;
 use stallmap_console::library::saved_queries;
 use stallmap_console::library::saved_query;
-use stallmap_console::names::{Names, nearest};
+use stallmap_console::names::{SessionNames, nearest};
 use stallmap_console::output;
-use stallmap_console::output::table::Table;
+use stallmap_console::output::table::TextTable;
 use stallmap_report::report::query_of as report_query;
 use stallmap_report::report::section_names as report_sections;
 
@@ -20,16 +20,16 @@ use stallmap_report::report::section_names as report_sections;
 const MAX_FILES: usize = 16;
 
 /// A dot-command: name, argument, meaning.
-struct Command {
+struct DotCommand {
     name: &'static str,
-    argument: Argument,
+    argument: DotArgument,
     doc: &'static str,
-    run: fn(&mut Shell, &str) -> Outcome<Next>,
+    run: fn(&mut SqlShell, &str) -> Outcome<ShellStep>,
 }
 
 /// Argument of a dot-command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Argument {
+enum DotArgument {
     Nothing,
     Relation,
     Example,
@@ -43,7 +43,7 @@ enum Argument {
     Number,
 }
 
-impl Argument {
+impl DotArgument {
     const fn name(self) -> &'static str {
         match self {
             Self::Nothing => "",
@@ -70,103 +70,103 @@ impl Argument {
 }
 
 /// Every dot-command.
-const COMMANDS: &[Command] = &[
-    Command {
+const COMMANDS: &[DotCommand] = &[
+    DotCommand {
         name: ".tables",
-        argument: Argument::Nothing,
+        argument: DotArgument::Nothing,
         doc: "list tables with rows, bytes and a description",
         run: |shell, _| shell.draw(&describe::tables(&shell.session)),
     },
-    Command {
+    DotCommand {
         name: ".views",
-        argument: Argument::Nothing,
+        argument: DotArgument::Nothing,
         doc: "list views of the SQL library, and custom ones",
         run: |shell, _| shell.draw(&describe::views(&shell.session)?),
     },
-    Command {
+    DotCommand {
         name: ".doc",
-        argument: Argument::Relation,
+        argument: DotArgument::Relation,
         doc: "describe a table, view or function with its columns or arguments",
         run: |shell, name| shell.show(&shell.runtime.block_on(describe::document(&shell.session, name))?),
     },
-    Command {
+    DotCommand {
         name: ".schema",
-        argument: Argument::Relation,
+        argument: DotArgument::Relation,
         doc: "list columns and types of a table or view",
         run: |shell, name| shell.draw(&shell.runtime.block_on(describe::columns(&shell.session, name))?),
     },
-    Command {
+    DotCommand {
         name: ".sql",
-        argument: Argument::Relation,
+        argument: DotArgument::Relation,
         doc: "show the SQL of a view, or of a section of the report",
         run: |shell, name| shell.show(&sql_of(shell, name)?),
     },
-    Command {
+    DotCommand {
         name: ".examples",
-        argument: Argument::Example,
+        argument: DotArgument::Example,
         doc: "list questions with their SQL, or run one",
         run: examples::run,
     },
-    Command {
+    DotCommand {
         name: ".queries",
-        argument: Argument::Nothing,
+        argument: DotArgument::Nothing,
         doc: "list saved queries of the custom library, with parameters",
         run: |shell, _| queries(shell),
     },
-    Command { name: ".run", argument: Argument::Query, doc: "run a saved query", run: run_query },
-    Command {
+    DotCommand { name: ".run", argument: DotArgument::Query, doc: "run a saved query", run: run_query },
+    DotCommand {
         name: ".read",
-        argument: Argument::File,
+        argument: DotArgument::File,
         doc: "run the statements and dot-commands of a file",
         run: read,
     },
-    Command {
+    DotCommand {
         name: ".output",
-        argument: Argument::MaybeFile,
+        argument: DotArgument::MaybeFile,
         doc: "write rows to a file, or show them again",
         run: settings::set_output,
     },
-    Command {
+    DotCommand {
         name: ".format",
-        argument: Argument::Format,
+        argument: DotArgument::Format,
         doc: "set the output format: table, csv, json, jsonl",
         run: settings::set_format,
     },
-    Command {
+    DotCommand {
         name: ".expanded",
-        argument: Argument::Shape,
+        argument: DotArgument::Shape,
         doc: "show rows as records, as columns (the pager scrolls), or as they fit. \\G does so once",
         run: settings::set_expanded,
     },
-    Command {
+    DotCommand {
         name: ".rows",
-        argument: Argument::Number,
+        argument: DotArgument::Number,
         doc: "set the maximum rows of a table, 0 for all",
         run: settings::set_rows,
     },
-    Command {
+    DotCommand {
         name: ".timing",
-        argument: Argument::Switch,
+        argument: DotArgument::Switch,
         doc: "show rows and time after each statement",
         run: settings::set_timing,
     },
-    Command {
+    DotCommand {
         name: ".pager",
-        argument: Argument::Pager,
+        argument: DotArgument::Pager,
         doc: "set the pager for long results",
         run: settings::set_pager,
     },
-    Command {
+    DotCommand {
         name: ".help",
-        argument: Argument::Nothing,
+        argument: DotArgument::Nothing,
         doc: "show this list",
         run: |shell, _| shell.show(&help()),
     },
-    Command {
+    DotCommand {
         name: ".quit",
-        argument: Argument::Nothing,
+        argument: DotArgument::Nothing,
         doc: "exit, like Ctrl-D",
-        run: |_, _| Ok(Next::Quit),
+        run: |_, _| Ok(ShellStep::Quit),
     },
 ];
 
@@ -195,7 +195,7 @@ pub(super) fn is_alias(line: &str) -> bool {
 }
 
 /// Runs a dot-command or an alias of one.
-pub(super) fn run(shell: &mut Shell, line: &str) -> Outcome<Next> {
+pub(super) fn run(shell: &mut SqlShell, line: &str) -> Outcome<ShellStep> {
     let line = line.trim().trim_end_matches(';').trim_end();
     let (word, argument) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let word = if word == "\\d" && !argument.trim().is_empty() { ".doc" } else { word };
@@ -203,17 +203,20 @@ pub(super) fn run(shell: &mut Shell, line: &str) -> Outcome<Next> {
     let Some(command) = COMMANDS.iter().find(|command| command.name == word) else {
         let near = nearest(word, COMMANDS.iter().map(|command| command.name));
         let hint = near.map_or(".help lists them".to_owned(), |name| format!("did you mean `{name}`?"));
-        return Err(Failure::message(USAGE, format!("no dot-command `{word}`")).hint(hint));
+        return Err(CommandFailure::message(USAGE, format!("no dot-command `{word}`")).hint(hint));
     };
     let argument = argument.trim();
     if argument.is_empty() && !command.argument.is_optional() {
-        return Err(Failure::message(USAGE, format!("usage: {}{}", command.name, command.argument.name())));
+        return Err(CommandFailure::message(
+            USAGE,
+            format!("usage: {}{}", command.name, command.argument.name()),
+        ));
     }
     (command.run)(shell, argument)
 }
 
 /// Start of the replaced text, and its candidates.
-pub(super) fn complete(names: &Names, before: &str) -> (usize, Vec<String>) {
+pub(super) fn complete(names: &SessionNames, before: &str) -> (usize, Vec<String>) {
     let start = before.rfind(char::is_whitespace).map_or(0, |at| at + 1);
     let prefix = &before[start..];
     let mut words = before[..start].split_whitespace();
@@ -225,20 +228,20 @@ pub(super) fn complete(names: &Names, before: &str) -> (usize, Vec<String>) {
     let Some(command) = command.filter(|_| is_first) else { return (start, Vec::new()) };
     let switch = || vec!["on".to_owned(), "off".to_owned()];
     let all: Vec<String> = match command.argument {
-        Argument::Relation if word == ".doc" => {
+        DotArgument::Relation if word == ".doc" => {
             names.relations().map(str::to_owned).chain(names.functions.iter().cloned()).collect()
         }
-        Argument::Relation if word == ".sql" => {
+        DotArgument::Relation if word == ".sql" => {
             names.views.keys().cloned().chain(report_sections()).collect()
         }
-        Argument::Relation => names.relations().map(str::to_owned).collect(),
-        Argument::Example => examples::names(),
-        Argument::Query => names.queries.clone(),
-        Argument::File | Argument::MaybeFile => return files(before),
-        Argument::Format => settings::formats(),
-        Argument::Switch | Argument::Pager => switch(),
-        Argument::Shape => switch().into_iter().chain(["auto".to_owned()]).collect(),
-        Argument::Nothing | Argument::Number => Vec::new(),
+        DotArgument::Relation => names.relations().map(str::to_owned).collect(),
+        DotArgument::Example => examples::names(),
+        DotArgument::Query => names.queries.clone(),
+        DotArgument::File | DotArgument::MaybeFile => return files(before),
+        DotArgument::Format => settings::formats(),
+        DotArgument::Switch | DotArgument::Pager => switch(),
+        DotArgument::Shape => switch().into_iter().chain(["auto".to_owned()]).collect(),
+        DotArgument::Nothing | DotArgument::Number => Vec::new(),
     };
     (start, starting_with(prefix, all.into_iter()))
 }
@@ -254,18 +257,18 @@ fn files(before: &str) -> (usize, Vec<String>) {
     (start, pairs.into_iter().map(|pair| pair.replacement).collect())
 }
 
-impl Shell {
+impl SqlShell {
     /// Prints a text, through the pager if it is long and the shell is interactive.
-    pub(super) fn show(&self, text: &str) -> Outcome<Next> {
+    pub(super) fn show(&self, text: &str) -> Outcome<ShellStep> {
         match self.pager.sink().filter(|_| self.is_interactive) {
             Some(mut paged) => output::written(paged.write_all(text.as_bytes()))?,
             None => output::print(text)?,
         }
-        Ok(Next::Line)
+        Ok(ShellStep::Line)
     }
 
     /// Prints a table in the same way.
-    pub(super) fn draw(&self, table: &Table) -> Outcome<Next> {
+    pub(super) fn draw(&self, table: &TextTable) -> Outcome<ShellStep> {
         let mut text = Vec::new();
         output::written(table.draw(&mut text, output::sheet()))?;
         self.show(&String::from_utf8_lossy(&text))
@@ -273,7 +276,7 @@ impl Shell {
 }
 
 fn help() -> String {
-    let line = |command: &Command| {
+    let line = |command: &DotCommand| {
         let usage = format!("{}{}", command.name, command.argument.name());
         format!("  {usage:<31}  {}\n", command.doc)
     };
@@ -281,7 +284,7 @@ fn help() -> String {
     std::iter::once(head.to_owned()).chain(COMMANDS.iter().map(line)).collect()
 }
 
-fn sql_of(shell: &Shell, name: &str) -> Outcome<String> {
+fn sql_of(shell: &SqlShell, name: &str) -> Outcome<String> {
     let views = shell.session.library().map_err(|error| explain(error, None))?;
     match views.iter().find(|view| view.name == name) {
         Some(view) => Ok(view.sql.trim_end().to_owned() + "\n"),
@@ -289,7 +292,7 @@ fn sql_of(shell: &Shell, name: &str) -> Outcome<String> {
     }
 }
 
-fn queries(shell: &Shell) -> Outcome<Next> {
+fn queries(shell: &SqlShell) -> Outcome<ShellStep> {
     if shell.session.queries().is_empty() {
         return shell
             .show("(no saved queries; --library DIR names a folder of them, see `stallmap sql --help`)\n");
@@ -298,7 +301,7 @@ fn queries(shell: &Shell) -> Outcome<Next> {
 }
 
 /// Runs `NAME parameter=value ...`. Values with spaces are in single quotes.
-fn run_query(shell: &mut Shell, text: &str) -> Outcome<Next> {
+fn run_query(shell: &mut SqlShell, text: &str) -> Outcome<ShellStep> {
     let (name, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     let sql = saved_query(&shell.session, name, &values(rest)?)?;
     shell.run(&sql)
@@ -319,7 +322,7 @@ fn values(text: &str) -> Outcome<Vec<(String, String)>> {
         }
     }
     let pair = |word: String| {
-        let wrong = || Failure::message(USAGE, format!("`{word}` is not PARAMETER=VALUE"));
+        let wrong = || CommandFailure::message(USAGE, format!("`{word}` is not PARAMETER=VALUE"));
         let (name, value) = word.split_once('=').ok_or_else(wrong)?;
         Ok((name.trim_start_matches('$').to_owned(), value.to_owned()))
     };
@@ -327,12 +330,15 @@ fn values(text: &str) -> Outcome<Vec<(String, String)>> {
 }
 
 /// Runs a file's statements and dot-commands.
-fn read(shell: &mut Shell, file: &str) -> Outcome<Next> {
+fn read(shell: &mut SqlShell, file: &str) -> Outcome<ShellStep> {
     if shell.depth == MAX_FILES {
-        return Err(Failure::message(USAGE, format!("`{file}` is read by itself, or by too many files")));
+        return Err(CommandFailure::message(
+            USAGE,
+            format!("`{file}` is read by itself, or by too many files"),
+        ));
     }
     let text = std::fs::read_to_string(file)
-        .map_err(|error| Failure::io(error, format!("read statements from `{file}`")))?;
+        .map_err(|error| CommandFailure::io(error, format!("read statements from `{file}`")))?;
     shell.depth += 1;
     let done = shell.run_lines(&text);
     shell.depth -= 1;

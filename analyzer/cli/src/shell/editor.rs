@@ -9,11 +9,11 @@ use rustyline::hint::Hinter;
 use rustyline::history::FileHistory;
 use rustyline::validate::Validator;
 use rustyline::{CompletionType, Config, Context, Editor, Helper};
-use stallmap::lexer::{self, Kind};
+use stallmap::lexer::{self, TokenKind};
 
 use super::{RECORDS, complete, dot};
-use stallmap_console::names::Names;
-use stallmap_console::output::paint::{Paint, Role};
+use stallmap_console::names::SessionNames;
+use stallmap_console::output::paint::{TextPaint, TextRole};
 
 /// The prompt of the first line.
 pub(super) const PROMPT: &str = "stallmap> ";
@@ -21,15 +21,15 @@ pub(super) const PROMPT: &str = "stallmap> ";
 pub(super) const CONTINUED: &str = "     ...> ";
 
 /// An editor with the names of a session.
-pub(super) fn editor(names: Names) -> rustyline::Result<Editor<Assistant, FileHistory>> {
+pub(super) fn editor(names: SessionNames) -> rustyline::Result<Editor<LineAssistant, FileHistory>> {
     let config = Config::builder()
         .completion_type(CompletionType::List)
         .history_ignore_space(true)
         .max_history_size(10_000)?
         .build();
     let mut editor = Editor::with_config(config)?;
-    let paint = Paint::for_stream(&io::stdout());
-    editor.set_helper(Some(Assistant { names, above: String::new(), paint }));
+    let paint = TextPaint::for_stream(&io::stdout());
+    editor.set_helper(Some(LineAssistant { names, above: String::new(), paint }));
     Ok(editor)
 }
 
@@ -42,23 +42,24 @@ pub(super) fn is_complete(text: &str) -> bool {
     if let Some(statement) = trimmed.strip_suffix(RECORDS) {
         return !lexer::tokens(statement).any(|token| token.is_open);
     }
-    let significant = |token: &lexer::Token<'_>| !matches!(token.kind, Kind::Space | Kind::Comment);
+    let significant =
+        |token: &lexer::SqlToken<'_>| !matches!(token.kind, TokenKind::Space | TokenKind::Comment);
     let last = lexer::tokens(trimmed).filter(significant).last();
     let is_open = lexer::tokens(trimmed).any(|token| token.is_open);
-    !is_open && last.is_none_or(|token| token.text == ";" && token.kind == Kind::Other)
+    !is_open && last.is_none_or(|token| token.text == ";" && token.kind == TokenKind::Other)
 }
 
 /// Completes and colours lines.
-pub(super) struct Assistant {
-    names: Names,
+pub(super) struct LineAssistant {
+    names: SessionNames,
     /// The lines of the statement above.
     above: String,
-    paint: Paint,
+    paint: TextPaint,
 }
 
-impl Assistant {
+impl LineAssistant {
     /// Replaces the known names.
-    pub(super) fn learn(&mut self, names: &Names) {
+    pub(super) fn learn(&mut self, names: &SessionNames) {
         self.names.clone_from(names);
     }
 
@@ -68,13 +69,13 @@ impl Assistant {
     }
 }
 
-impl Helper for Assistant {}
+impl Helper for LineAssistant {}
 
-impl Hinter for Assistant {
+impl Hinter for LineAssistant {
     type Hint = String;
 }
 
-impl Completer for Assistant {
+impl Completer for LineAssistant {
     type Candidate = String;
 
     fn complete(&self, line: &str, at: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<String>)> {
@@ -85,16 +86,16 @@ impl Completer for Assistant {
     }
 }
 
-impl Validator for Assistant {}
+impl Validator for LineAssistant {}
 
-impl Highlighter for Assistant {
+impl Highlighter for LineAssistant {
     fn highlight<'l>(&self, line: &'l str, _: usize) -> Cow<'l, str> {
-        let paint = |token: lexer::Token<'_>| {
+        let paint = |token: lexer::SqlToken<'_>| {
             let role = match token.kind {
-                Kind::Word if complete::is_keyword(token.text) => Role::Keyword,
-                Kind::Literal => Role::Literal,
-                Kind::Comment => Role::Dim,
-                _ => Role::Plain,
+                TokenKind::Word if complete::is_keyword(token.text) => TextRole::Keyword,
+                TokenKind::Literal => TextRole::Literal,
+                TokenKind::Comment => TextRole::Dim,
+                _ => TextRole::Plain,
             };
             self.paint.text(role, token.text)
         };
@@ -102,7 +103,7 @@ impl Highlighter for Assistant {
     }
 
     fn highlight_prompt<'b, 's: 'b, 'p: 'b>(&'s self, prompt: &'p str, _: bool) -> Cow<'b, str> {
-        Cow::Owned(self.paint.text(Role::Heading, prompt))
+        Cow::Owned(self.paint.text(TextRole::Heading, prompt))
     }
 
     fn highlight_char(&self, _: &str, _: usize, _: CmdKind) -> bool {

@@ -1,14 +1,14 @@
 //! Captures with missing data: every command succeeds, and names the missing data.
 
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_write::{CaptureWriter, Form};
+use stallmap_write::{CaptureForm, CaptureWriter};
 
-use crate::command::Place;
+use crate::command::CommandFolder;
 
 /// The small capture with these tables empty.
-pub(crate) fn without(place: &Place, name: &str, tables: &[&str]) {
+pub(crate) fn without(place: &CommandFolder, name: &str, tables: &[&str]) {
     let reader = CaptureReader::open(&place.path("tiny.stallmap")).unwrap();
-    let mut writer = CaptureWriter::create(&place.path(name), Form::Folder).unwrap();
+    let mut writer = CaptureWriter::create(&place.path(name), CaptureForm::Folder).unwrap();
     for file in reader.table_files().unwrap() {
         if !tables.contains(&"*") && !tables.contains(&file.name.as_str()) {
             writer.copy_table(&file).unwrap();
@@ -35,7 +35,7 @@ const COMMANDS: [&[&str]; 14] = [
 ];
 
 #[track_caller]
-fn every_command_answers(place: &Place, capture: &str) {
+fn every_command_answers(place: &CommandFolder, capture: &str) {
     for command in COMMANDS {
         let ran = place.run(&[command, &[capture]].concat());
         assert_eq!(ran.code, Some(0), "{command:?} of {capture}: {}", ran.stderr);
@@ -45,7 +45,7 @@ fn every_command_answers(place: &Place, capture: &str) {
 
 #[test]
 fn a_capture_without_rows_is_said_to_be_one() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     without(&place, "empty", &["*"]);
     every_command_answers(&place, "empty");
     place.run(&["report", "empty"]).check("absent_report");
@@ -57,7 +57,7 @@ fn a_capture_without_rows_is_said_to_be_one() {
 fn memory_whose_accesses_were_not_recorded_is_a_reason() {
     let note = |name: &str, sql: &str| {
         let path = format!("{}/../../testdata/{name}.stallmap", env!("CARGO_MANIFEST_DIR"));
-        Place::new().run(&["sql", &path, "-c", sql]).stderr
+        CommandFolder::new().run(&["sql", &path, "-c", sql]).stderr
     };
     let text = note("transformer_step", "SELECT * FROM bank_conflict");
     assert!(text.contains("no accesses to shared memory: record with `--spaces global,shared`"), "{text}");
@@ -70,7 +70,7 @@ fn memory_whose_accesses_were_not_recorded_is_a_reason() {
 fn what_other_rows_are_added_to_is_no_reason() {
     // No finding is of this kind, with tensor maps or without.
     let path = format!("{}/../../testdata/inference_views.stallmap", env!("CARGO_MANIFEST_DIR"));
-    let ran = Place::new().run(&[
+    let ran = CommandFolder::new().run(&[
         "sql",
         &path,
         "-c",
@@ -82,7 +82,7 @@ fn what_other_rows_are_added_to_is_no_reason() {
 #[test]
 fn a_column_of_the_outer_query_is_named() {
     let sql = "SELECT * FROM launch WHERE kernel_id IN (SELECT kernel_id FROM kernel_cost)";
-    let ran = Place::new().run(&["sql", "tiny.stallmap", "-c", sql]);
+    let ran = CommandFolder::new().run(&["sql", "tiny.stallmap", "-c", sql]);
     let expected = "the subquery takes `kernel_id` from `launch` outside of it: `kernel_cost` has no column of that name";
     assert!(ran.expect_error(4).stderr.contains(expected), "{}", ran.stderr);
     assert!(ran.stderr.contains("hint: columns of `kernel_cost`: function_id"), "{}", ran.stderr);
@@ -90,7 +90,7 @@ fn a_column_of_the_outer_query_is_named() {
 
 #[test]
 fn what_was_not_recorded_is_named_with_the_option_that_records_it() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let ask = |capture: &str, sql: &str| place.run(&["sql", capture, "--format", "csv", "-c", sql]).stderr;
     without(&place, "no_samples", &["pc_sample"]);
     every_command_answers(&place, "no_samples");
@@ -114,7 +114,7 @@ fn what_was_not_recorded_is_named_with_the_option_that_records_it() {
 
 #[test]
 fn a_missing_table_is_named() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     assert_eq!(place.run(&["unpack", "tiny.stallmap", "folder"]).code, Some(0));
     let manifest = place.path("folder/manifest.json");
     let mut json: serde_json::Value = serde_json::from_slice(&std::fs::read(&manifest).unwrap()).unwrap();

@@ -7,12 +7,12 @@ use std::path::Path;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::stored::{self, StoredAnswer};
 
-use crate::command::{Place, command};
+use crate::command::{CommandFolder, command};
 
-type Answers = BTreeMap<String, Vec<u8>>;
+type CommandAnswers = BTreeMap<String, Vec<u8>>;
 
 /// Standard output, standard error and exit code of a command without a cache, or with one.
-fn run(place: &Place, cache: &str, arguments: &[&str]) -> (String, String, Option<i32>) {
+fn run(place: &CommandFolder, cache: &str, arguments: &[&str]) -> (String, String, Option<i32>) {
     let cache = if cache == "off" { cache.into() } else { place.path(cache) };
     let output = command(&place.path(".")).env("STALLMAP_CACHE", cache).args(arguments).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
@@ -20,8 +20,8 @@ fn run(place: &Place, cache: &str, arguments: &[&str]) -> (String, String, Optio
 }
 
 /// A place with a capture of GPU time, and the same with its answers as `stored.stallmap`.
-fn place() -> Place {
-    let place = Place::new();
+fn place() -> CommandFolder {
+    let place = CommandFolder::new();
     let bundled = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/inference_views.stallmap");
     for name in ["plain.stallmap", "stored.stallmap"] {
         fs::copy(&bundled, place.path(name)).unwrap();
@@ -32,7 +32,7 @@ fn place() -> Place {
 }
 
 /// The rules and the answers in a capture.
-fn answers(path: &Path) -> (String, Answers) {
+fn answers(path: &Path) -> (String, CommandAnswers) {
     let reader = CaptureReader::open(path).unwrap();
     let mut rules = String::new();
     reader.for_each_row(1000, |row: StoredAnswer| rules = row.rules).unwrap();
@@ -40,7 +40,7 @@ fn answers(path: &Path) -> (String, Answers) {
     (rules, answers)
 }
 
-fn write(path: &Path, rules: &str, answers: &Answers) {
+fn write(path: &Path, rules: &str, answers: &CommandAnswers) {
     stallmap_write::stored::write(&CaptureReader::open(path).unwrap(), rules, answers).unwrap();
 }
 
@@ -100,7 +100,7 @@ fn storing_answers_changes_no_content() {
 }
 
 /// The rows of a view in another capture of the same program.
-fn of_another(place: &Place, view: &str) -> Vec<u8> {
+fn of_another(place: &CommandFolder, view: &str) -> Vec<u8> {
     let other = place.path("other.stallmap");
     fs::copy(
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/inference_views_contiguous.stallmap"),
@@ -171,7 +171,7 @@ fn answers_of_other_rules_or_of_other_content_are_not_read() {
     let place = place();
     let path = place.path("stored.stallmap");
     let (rules, truth) = answers(&path);
-    let lie: Answers = truth.keys().map(|name| (name.clone(), truth["kernel_name"].clone())).collect();
+    let lie: CommandAnswers = truth.keys().map(|name| (name.clone(), truth["kernel_name"].clone())).collect();
     let computed = run(&place, "off", COMMANDS[0]);
     write(&path, "0123456789abcdef", &lie);
     assert_eq!(run(&place, "off", COMMANDS[0]), computed, "no lie");

@@ -8,12 +8,12 @@ use bytes::Bytes;
 use stallmap::tables::captured::CapturedTable;
 use stallmap_schema::capture::source::EntryBytes;
 
-use crate::command::{Place, command};
+use crate::command::{CommandFolder, command};
 use crate::serving::{DOUBLING, too_large};
 
 /// Every command that opens a capture reports the same error for a bad one.
 #[track_caller]
-fn check(place: &Place, name: &str, snapshot: &str) {
+fn check(place: &CommandFolder, name: &str, snapshot: &str) {
     let ran = place.run(&["report", name]);
     ran.expect_error(3).check(snapshot);
     place.run(&["info", name]).expect_error(3);
@@ -22,26 +22,26 @@ fn check(place: &Place, name: &str, snapshot: &str) {
 }
 
 /// The small capture as a folder whose files can be changed.
-fn unpacked(place: &Place) -> PathBuf {
+fn unpacked(place: &CommandFolder) -> PathBuf {
     assert_eq!(place.run(&["unpack", "tiny.stallmap", "folder"]).code, Some(0));
     place.path("folder")
 }
 
 #[test]
 fn no_such_file() {
-    check(&Place::new(), "missing.stallmap", "bad_no_such_file");
+    check(&CommandFolder::new(), "missing.stallmap", "bad_no_such_file");
 }
 
 #[test]
 fn empty_file() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     place.file("bad.stallmap", "");
     check(&place, "bad.stallmap", "bad_empty_file");
 }
 
 #[test]
 fn random_bytes() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let bytes: Vec<u8> = (0..4096_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     place.file("bad.stallmap", bytes);
     check(&place, "bad.stallmap", "bad_random_bytes");
@@ -49,7 +49,7 @@ fn random_bytes() {
 
 #[test]
 fn foreign_zip() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let mut zip = b"PK\x05\x06".to_vec();
     zip.extend([0; 18]);
     place.file("bad.stallmap", zip);
@@ -58,7 +58,7 @@ fn foreign_zip() {
 
 #[test]
 fn truncated_file() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let bytes = fs::read(place.path("tiny.stallmap")).unwrap();
     place.file("bad.stallmap", &bytes[..bytes.len() / 2]);
     check(&place, "bad.stallmap", "bad_truncated_file");
@@ -66,7 +66,7 @@ fn truncated_file() {
 
 #[test]
 fn newer_format() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let manifest = unpacked(&place).join("manifest.json");
     let text = fs::read_to_string(&manifest).unwrap();
     let newer = text.replacen("\"major\": 2", "\"major\": 3", 1).replacen("0.1.0", "9.9.9", 1);
@@ -77,13 +77,13 @@ fn newer_format() {
 
 #[test]
 fn missing_table_file() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     fs::remove_file(unpacked(&place).join("tables/launch.parquet")).unwrap();
     check(&place, "folder", "bad_missing_table_file");
 }
 
 /// A folder with nothing but this manifest of tables.
-fn manifest_only(place: &Place, tables: &str) {
+fn manifest_only(place: &CommandFolder, tables: &str) {
     fs::create_dir(place.path("folder")).unwrap();
     let head = r#""format":{"major":2,"minor":0},"writer":"0.1.0","hash_algorithm":"x","created_ns":0,"capture_id":"""#;
     place.file("folder/manifest.json", format!("{{{head},\"tables\":[{tables}],\"files\":[]}}"));
@@ -91,14 +91,14 @@ fn manifest_only(place: &Place, tables: &str) {
 
 #[test]
 fn names_that_leave_the_capture() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     manifest_only(&place, r#"{"name":"../../secret","rows":1,"bytes":1,"blake3":""}"#);
     check(&place, "folder", "bad_name");
 }
 
 #[test]
 fn a_capture_without_tables_opens_and_says_so() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     manifest_only(&place, "");
     let check = place.run(&["check", "folder"]);
     assert_eq!(check.code, Some(1), "{}", check.stderr);
@@ -112,7 +112,7 @@ fn a_capture_without_tables_opens_and_says_so() {
 #[cfg(target_os = "linux")]
 #[test]
 fn full_disk() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let ran = place.run(&["sql", "tiny.stallmap", "-c", "SELECT * FROM launch", "-o", "/dev/full"]);
     ran.expect_error(5).check("bad_full_disk");
 }
@@ -120,7 +120,7 @@ fn full_disk() {
 /// Runs a command that finds the disk full: a limit of the size of files is one.
 #[cfg(target_os = "linux")]
 #[track_caller]
-fn on_a_full_disk(place: &Place, words: &[&str]) {
+fn on_a_full_disk(place: &CommandFolder, words: &[&str]) {
     let blocks = if words[0] == "export" { "1" } else { "64" };
     let script = format!("trap '' XFSZ && ulimit -f {blocks} && exec \"$0\" \"$@\"");
     let ran = std::process::Command::new("sh")
@@ -138,7 +138,7 @@ fn on_a_full_disk(place: &Place, words: &[&str]) {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_leaves_no_half_of_a_folder() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     fs::create_dir(place.path("empty")).unwrap();
     for format in ["tenprof", "parquet"] {
         on_a_full_disk(&place, &["export", format, "tiny.stallmap", "new"]);
@@ -153,7 +153,7 @@ fn a_full_disk_leaves_no_half_of_a_folder() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_leaves_the_old_rows() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let sql = "SELECT value, value * 12345 AS product FROM generate_series(1, 200000)";
     for name in ["rows.csv", "rows.json", "rows.jsonl", "rows.parquet"] {
         place.file(name, "old");
@@ -165,14 +165,14 @@ fn a_full_disk_leaves_the_old_rows() {
 
 #[test]
 fn folder_that_is_no_capture() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     fs::create_dir(place.path("folder")).unwrap();
     check(&place, "folder", "bad_folder");
 }
 
 #[test]
 fn unfinished_recording() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     fs::create_dir(place.path("x.stallmap.partial")).unwrap();
     place.file("x.stallmap.partial/recording.json", "{}");
     check(&place, "x.stallmap.partial", "bad_unfinished_recording");
@@ -183,7 +183,7 @@ fn unfinished_recording() {
 fn no_permission() {
     use std::os::unix::fs::PermissionsExt;
 
-    let place = Place::new();
+    let place = CommandFolder::new();
     let path = place.path("tiny.stallmap");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o0)).unwrap();
     // Nothing is forbidden to root.
@@ -194,7 +194,7 @@ fn no_permission() {
 
 #[test]
 fn damage_is_a_violation_or_an_error_and_never_a_panic() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let bytes = fs::read(place.path("tiny.stallmap")).unwrap();
     for step in 0..16 {
         let mut damaged = bytes.clone();
@@ -233,7 +233,7 @@ fn panicking(table: &[u8]) -> Vec<u8> {
 
 #[test]
 fn a_panic_of_a_reader_is_an_error_even_for_developers() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let folder = unpacked(&place);
     let path = folder.join("tables/module.parquet");
     fs::write(&path, panicking(&fs::read(&path).unwrap())).unwrap();
@@ -247,7 +247,7 @@ fn a_panic_of_a_reader_is_an_error_even_for_developers() {
 
 #[test]
 fn cut_files_are_errors_and_never_panics() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let bytes = fs::read(place.path("tiny.stallmap")).unwrap();
     for step in 0..16 {
         place.file("bad.stallmap", &bytes[..bytes.len() * step / 16]);
@@ -257,7 +257,7 @@ fn cut_files_are_errors_and_never_panics() {
 
 #[test]
 fn one_bad_capture_does_not_keep_others_from_being_checked() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     place.file("bad.stallmap", "bad");
     let ran = place.run(&["check", "bad.stallmap", "tiny.stallmap"]);
     assert_eq!(ran.code, Some(3));
@@ -266,7 +266,7 @@ fn one_bad_capture_does_not_keep_others_from_being_checked() {
 
 #[test]
 fn a_statement_that_is_too_large_is_refused() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     for (sql, part) in too_large() {
         let path = place.file("large.sql", sql);
         let ran = place.run(&["sql", "tiny.stallmap", "-f", path.to_str().unwrap()]);
@@ -281,7 +281,7 @@ fn a_statement_that_is_too_large_is_refused() {
 
 #[test]
 fn a_text_that_doubles_is_an_error_where_memory_is_short() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     for memory in [&[][..], &["--memory", "1G"]] {
         // 6 GB of addresses.
         let mut limited = Command::new("sh");
@@ -296,7 +296,7 @@ fn a_text_that_doubles_is_an_error_where_memory_is_short() {
 
 #[test]
 fn deep_statements_do_not_exhaust_the_stack() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     place.file("sum.sql", format!("SELECT {} AS n", vec!["1"; 2000].join("+")));
     let sum = place.run(&["sql", "tiny.stallmap", "--format", "csv", "-f", "sum.sql"]);
     assert_eq!((sum.code, sum.stdout.as_str()), (Some(0), "n\n2000\n"), "{}", sum.stderr);
@@ -306,7 +306,7 @@ fn deep_statements_do_not_exhaust_the_stack() {
 
 #[test]
 fn a_query_beyond_the_memory_limit_names_the_option() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let sql = "SELECT count(*) FROM (SELECT DISTINCT a.value, b.value FROM generate_series(1, 2000) a, \
         generate_series(1, 2000) b)";
     let ran = place.run(&["sql", "tiny.stallmap", "--memory", "1M", "-c", sql]);
@@ -322,13 +322,14 @@ fn sorts_that_share_little_memory_spill() {
         (PARTITION BY value % 1000 ORDER BY value DESC) AS place FROM generate_series(1, 3000000)) WHERE place = 1";
     let two = "SET datafusion.execution.target_partitions = 2";
     let memory = ["--memory", "90M", "--format", "csv"];
-    let ran = Place::new().run(&[&["sql", "tiny.stallmap"], &memory[..], &["-c", two, "-c", sql]].concat());
+    let ran =
+        CommandFolder::new().run(&[&["sql", "tiny.stallmap"], &memory[..], &["-c", two, "-c", sql]].concat());
     assert!(ran.stdout.ends_with("1000\n"), "{}", ran.stderr);
 }
 
 #[test]
 fn a_query_that_puts_batches_aside_ends() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     // Two tasks of a repartition write files that one task reads. Their order differs from run to run.
     let sql = "SELECT count(*) FROM (SELECT DISTINCT repeat(CAST(value AS VARCHAR), 40) AS x, \
         array_agg(repeat('x', 1000)) FROM generate_series(1, 400000) GROUP BY x)";

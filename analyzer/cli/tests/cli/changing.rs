@@ -10,9 +10,9 @@ use std::time::{Duration, SystemTime};
 use arrow::array::{ArrayRef, BinaryArray, RecordBatch};
 use serde_json::{Value, json};
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_write::{CaptureWriter, Form};
+use stallmap_write::{CaptureForm, CaptureWriter};
 
-use crate::command::{Place, command};
+use crate::command::{CommandFolder, command};
 
 const NAME: &str = "large.stallmap";
 /// Captures up to 32 MiB are read at once.
@@ -20,9 +20,9 @@ const PIECES: usize = 36;
 const PIECE_BYTES: usize = 1 << 20;
 
 /// The small capture with a table that makes it large.
-fn large(place: &Place) -> File {
+fn large(place: &CommandFolder) -> File {
     let reader = CaptureReader::open(&place.path("tiny.stallmap")).unwrap();
-    let mut writer = CaptureWriter::create(&place.path(NAME), Form::File).unwrap();
+    let mut writer = CaptureWriter::create(&place.path(NAME), CaptureForm::File).unwrap();
     for table in reader.tables() {
         writer.take_table(&reader, table).unwrap();
     }
@@ -69,7 +69,7 @@ fn a_server_survives_a_change_and_says_so() {
     for change in
         [|file: &File| file.set_len(10 << 20), |file: &File| file.set_modified(SystemTime::UNIX_EPOCH)]
     {
-        let place = Place::new();
+        let place = CommandFolder::new();
         let file = large(&place);
         let mut server = command(&place.path(""))
             .args(["serve", "--stdio", NAME])
@@ -98,7 +98,7 @@ fn a_server_survives_a_change_and_says_so() {
 
 #[test]
 fn a_command_ends_with_an_error() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     for wait_ms in [20, 60, 150] {
         let file = large(&place);
         let cut = thread::spawn(move || {

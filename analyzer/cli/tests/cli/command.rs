@@ -5,18 +5,18 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use stallmap_write::Form;
+use stallmap_write::CaptureForm;
 use tempfile::TempDir;
 
 use crate::tiny;
 
 /// A folder to work in, with the small capture `tiny.stallmap` in it.
-pub(crate) struct Place(TempDir);
+pub(crate) struct CommandFolder(TempDir);
 
-impl Place {
+impl CommandFolder {
     pub(crate) fn new() -> Self {
         let folder = TempDir::new().unwrap();
-        tiny::write(&folder.path().join("tiny.stallmap"), Form::File).unwrap();
+        tiny::write(&folder.path().join("tiny.stallmap"), CaptureForm::File).unwrap();
         Self(folder)
     }
 
@@ -31,12 +31,12 @@ impl Place {
     }
 
     /// Runs `stallmap` in the folder.
-    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
+    pub(crate) fn run(&self, arguments: &[&str]) -> CommandRun {
         self.run_with_input(arguments, "")
     }
 
     /// The same with this text on its standard input.
-    pub(crate) fn run_with_input(&self, arguments: &[&str], input: &str) -> Ran {
+    pub(crate) fn run_with_input(&self, arguments: &[&str], input: &str) -> CommandRun {
         let mut child = command(self.0.path())
             .args(arguments)
             .stdin(Stdio::piped())
@@ -46,7 +46,7 @@ impl Place {
             .unwrap();
         // It may have left before it read everything.
         drop(child.stdin.take().unwrap().write_all(input.as_bytes()));
-        Ran::new(&child.wait_with_output().unwrap())
+        CommandRun::new(&child.wait_with_output().unwrap())
     }
 }
 
@@ -64,13 +64,13 @@ pub(crate) fn command(folder: &Path) -> Command {
 }
 
 /// Result of a run.
-pub(crate) struct Ran {
+pub(crate) struct CommandRun {
     pub(crate) stdout: String,
     pub(crate) stderr: String,
     pub(crate) code: Option<i32>,
 }
 
-impl Ran {
+impl CommandRun {
     fn new(output: &Output) -> Self {
         Self {
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),

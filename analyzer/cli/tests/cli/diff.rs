@@ -8,10 +8,10 @@ use serde_json::{Map, Value};
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::table::TableDef;
 use stallmap_schema::tables::run::Device;
-use stallmap_write::Form;
-use stallmap_write::rewrite::{Fate, Rewrite, change_rows, rewrite};
+use stallmap_write::CaptureForm;
+use stallmap_write::rewrite::{CaptureRewrite, TableFate, change_rows, rewrite};
 
-use crate::command::{Place, Ran};
+use crate::command::{CommandFolder, CommandRun};
 use crate::many;
 
 const TESTDATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata");
@@ -22,8 +22,8 @@ const STEP: &str = "transformer_step.stallmap";
 const TIMED: &str = "time_truth.stallmap";
 
 /// A folder with bundled captures, which hides the paths of this machine.
-fn place() -> Place {
-    let place = Place::new();
+fn place() -> CommandFolder {
+    let place = CommandFolder::new();
     for name in [A, AGAIN, CONTIGUOUS, STEP, TIMED] {
         fs::copy(Path::new(TESTDATA).join(name), place.path(name)).unwrap();
     }
@@ -81,7 +81,7 @@ snapshot!(
 
 /// The sections of a comparison that is printed as JSON.
 #[track_caller]
-fn sections(ran: &Ran) -> Vec<(String, Vec<Map<String, Value>>)> {
+fn sections(ran: &CommandRun) -> Vec<(String, Vec<Map<String, Value>>)> {
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     let mut answer: Value = serde_json::from_str(&ran.stdout).unwrap();
     let sections = answer["sections"].as_array_mut().unwrap();
@@ -257,9 +257,9 @@ fn gates_of_ones_own_fail_where_they_return_rows() {
 /// A capture as if another GPU had made it.
 struct OtherGpu;
 
-impl Rewrite for OtherGpu {
-    fn fate(&self, table: &str) -> Fate {
-        if table == "device" { Fate::Changed } else { Fate::Copied }
+impl CaptureRewrite for OtherGpu {
+    fn fate(&self, table: &str) -> TableFate {
+        if table == "device" { TableFate::Changed } else { TableFate::Copied }
     }
 
     fn change(&mut self, _: &'static TableDef, batch: &RecordBatch) -> Result<RecordBatch, String> {
@@ -283,7 +283,7 @@ impl Rewrite for OtherGpu {
 fn samples_of_other_gpus_are_refused_and_launches_are_not() {
     let place = place();
     let reader = CaptureReader::open(&place.path(AGAIN)).unwrap();
-    rewrite(&reader, &place.path("other.stallmap"), Form::File, &mut OtherGpu).unwrap();
+    rewrite(&reader, &place.path("other.stallmap"), CaptureForm::File, &mut OtherGpu).unwrap();
     let diff = |more: &[&str]| {
         place.run(&[&["diff", A, "other.stallmap", "--by", "kernels", "-n", "1"], more].concat())
     };
@@ -325,7 +325,7 @@ fn long(name: &str) -> String {
 
 #[test]
 fn a_comparison_of_long_names_takes_memory_for_few_copies_of_them() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     many::write(&place.path("long.stallmap"), 100, long).unwrap();
     // Its lines have 24 MB of text in both captures.
     let ran = place.run(&["diff", "long.stallmap", "long.stallmap", "--memory", "512M"]);
@@ -334,7 +334,7 @@ fn a_comparison_of_long_names_takes_memory_for_few_copies_of_them() {
 
 #[test]
 fn a_comparison_of_many_launches_takes_memory_for_those_that_differ() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     many::write(&place.path("many.stallmap"), 20_000, str::to_owned).unwrap();
     // A row for each launch and total takes more.
     let ran = place.run(&["diff", "many.stallmap", "many.stallmap", "--by", "ops", "--memory", "192M"]);

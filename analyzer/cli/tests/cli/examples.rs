@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use crate::command::Place;
+use crate::command::CommandFolder;
 use crate::readme::add_pages;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
@@ -80,7 +80,7 @@ fn failure(example: &str) -> Option<String> {
 }
 
 fn run(example: &str) -> Output {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let example = NAMES.iter().fold(format!("{example} "), |text, (name, here)| text.replace(name, here));
     furnish(&place, &example);
     let path = Path::new(env!("CARGO_BIN_EXE_stallmap")).parent().unwrap();
@@ -98,7 +98,7 @@ fn run(example: &str) -> Output {
 }
 
 /// Creates the files that examples name: captures, a folder of one, a library, a query, a project.
-fn furnish(place: &Place, example: &str) {
+fn furnish(place: &CommandFolder, example: &str) {
     let bundled = |name: &str| Path::new(ROOT).join(format!("testdata/{name}.stallmap"));
     let words: Vec<&str> = example.split([' ', '=']).filter(|word| !word.is_empty()).collect();
     let makes = ["pack", "redact"].iter().any(|command| words.get(1) == Some(command));

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use crate::command::Place;
+use crate::command::CommandFolder;
 
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata");
 const DECODE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/decode-export");
@@ -23,7 +23,7 @@ const FORMATS: [(&str, &str); 9] = [
 
 /// Exports a capture in every format, and decodes the files by a program that knows nothing of stallmap.
 fn decoded(capture: &str) -> String {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let files = FORMATS.map(|(format, ending)| {
         let file = format!("out.{ending}");
         place.run(&["export", format, capture, "-o", &file]).expect_ok();
@@ -45,7 +45,7 @@ fn check(name: &str, text: &str) {
 
 /// The samples of a capture, by its own view.
 fn samples(capture: &str) -> f64 {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let ran = place.run(&["sql", capture, "-c", "SELECT sum(samples) AS n FROM sample", "--format", "csv"]);
     ran.expect_ok().stdout.lines().last().unwrap().parse().unwrap()
 }
@@ -75,7 +75,7 @@ fn every_format_is_read_by_another_program() {
 
 #[test]
 fn every_number_is_a_query_that_runs() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     for (format, _) in FORMATS {
         let queries = place.run(&["export", format, "tiny.stallmap", "--sql"]);
         queries.expect_ok();
@@ -87,7 +87,7 @@ fn every_number_is_a_query_that_runs() {
 
 #[test]
 fn views_are_tables_with_descriptions() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     place.run(&["export", "parquet", "tiny.stallmap", "views"]).expect_ok();
     let files = fs::read_dir(place.path("views")).unwrap().count();
     let queries = place.run(&["export", "parquet", "tiny.stallmap", "views", "--sql"]);
@@ -99,7 +99,7 @@ fn views_are_tables_with_descriptions() {
 
 #[test]
 fn output_is_named_and_replaces_no_capture() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let missing = place.run(&["export", "pprof", "tiny.stallmap"]);
     assert_eq!(missing.code, Some(2), "{}", missing.stderr);
     place.run(&["export", "pprof", "tiny.stallmap", "-o", "tiny.stallmap"]).expect_error(5);
@@ -109,7 +109,7 @@ fn output_is_named_and_replaces_no_capture() {
 
 #[test]
 fn equal_captures_give_equal_files() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     for (format, ending) in FORMATS {
         let names = ["a", "b"].map(|name| format!("{name}.{ending}"));
         for name in &names {

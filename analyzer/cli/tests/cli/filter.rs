@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 
-use crate::command::Place;
+use crate::command::CommandFolder;
 
 fn path(capture: &str) -> String {
     format!("{}/../../testdata/{capture}.stallmap", env!("CARGO_MANIFEST_DIR"))
 }
 
 /// The rows of a command that prints JSON.
-fn rows(place: &Place, arguments: &[&str]) -> Vec<Value> {
+fn rows(place: &CommandFolder, arguments: &[&str]) -> Vec<Value> {
     let ran = place.run(arguments);
     serde_json::from_str(&ran.expect_ok().stdout).unwrap()
 }
@@ -29,7 +29,7 @@ fn check_equal(one: f64, other: f64, of: &str) {
 
 #[test]
 fn the_parts_of_all_kernels_are_the_whole() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let path = path("inference_views");
     let kernels = rows(&place, &["sql", &path, "--format", "json", "-c", "SELECT * FROM kernel_cost"]);
     assert_eq!(kernels.len(), 3);
@@ -50,7 +50,7 @@ fn the_parts_of_all_kernels_are_the_whole() {
 
 #[test]
 fn a_line_has_the_same_samples_in_every_list() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let path = path("inference_views");
     let lines = rows(&place, &top("lines", &path, &[]));
     assert_eq!(lines.len(), 3);
@@ -70,7 +70,7 @@ fn a_line_has_the_same_samples_in_every_list() {
 
 #[test]
 fn the_printed_statement_has_the_rows() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let path = path("inference_views");
     for what in ["tensors", "kernels", "findings"] {
         let more = ["--op", "add", "-k", "elementwise"];
@@ -89,7 +89,7 @@ fn the_printed_statement_has_the_rows() {
 
 #[test]
 fn the_part_is_printed() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let path = path("inference_views");
     let shown = "Only --line :31: 1 of 3 launches, 1 of 3 kernels, 46.6 % of all samples.";
     for command in [
@@ -110,7 +110,7 @@ fn the_part_is_printed() {
 
 #[test]
 fn what_chooses_nothing_is_explained() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let path = path("inference_views");
     let shown = |arguments: &[&str]| {
         let ran = place.run(&[&["top", "ops", &path], arguments].concat());
@@ -130,7 +130,7 @@ fn what_chooses_nothing_is_explained() {
 
 #[test]
 fn sections_have_every_format() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let arguments = ["report", "tiny.stallmap", "--section", "kernels", "--section", "lines", "--format"];
     let run = |format: &str| place.run(&[&arguments[..], &[format]].concat()).expect_ok().stdout.clone();
     let lines = run("jsonl");

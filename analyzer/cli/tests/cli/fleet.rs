@@ -5,25 +5,25 @@ use std::path::Path;
 
 use stallmap_schema::capture::reader::CaptureReader;
 
-use crate::command::{Place, command};
+use crate::command::{CommandFolder, command};
 
 /// Standard output, standard error and exit code, without a cache.
-fn run(place: &Place, arguments: &[&str]) -> (String, String, Option<i32>) {
+fn run(place: &CommandFolder, arguments: &[&str]) -> (String, String, Option<i32>) {
     let output = command(&place.path(".")).env("STALLMAP_CACHE", "off").args(arguments).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     (text(output.stdout), text(output.stderr), output.status.code())
 }
 
 /// The rows of a statement over a folder, as CSV.
-fn rows(place: &Place, sql: &str) -> String {
+fn rows(place: &CommandFolder, sql: &str) -> String {
     let (rows, error, code) = run(place, &["sql", "--over", "runs", "--format", "csv", "-c", sql]);
     assert_eq!(code, Some(0), "{error}");
     rows
 }
 
 /// A folder `runs` with captures of several programs, one of them in a folder of its own.
-fn place() -> Place {
-    let place = Place::new();
+fn place() -> CommandFolder {
+    let place = CommandFolder::new();
     fs::create_dir_all(place.path("runs/nightly")).unwrap();
     for (bundled, name) in [
         ("blame_truth", "blame.stallmap"),
@@ -97,7 +97,7 @@ fn labels_choose_captures_before_their_tables_are_read() {
 }
 
 /// Unpacks a capture in its place, and overwrites the bytes of one of its tables.
-fn damage_table(place: &Place, name: &str, table: &str) {
+fn damage_table(place: &CommandFolder, name: &str, table: &str) {
     let reader = CaptureReader::open(&place.path(name)).unwrap();
     let folder = place.path("unpacked");
     stallmap_write::pack::unpack_opened(&reader, &folder).unwrap();

@@ -19,30 +19,30 @@ use arrow_flight::{IpcMessage, Ticket};
 use futures::TryStreamExt as _;
 use tonic::Code;
 
-use crate::command::Place;
-use crate::serving::{ENDLESS, RECURSIVE, Serving, check_addresses, statements_on, too_large};
-use client::{Client, csv, texts, ticket};
+use crate::command::CommandFolder;
+use crate::serving::{ENDLESS, RECURSIVE, ServeProcess, check_addresses, statements_on, too_large};
+use client::{FlightTestClient, csv, texts, ticket};
 
 const TESTDATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata");
 
 /// A running server.
-struct Server {
-    _serving: Serving,
+struct FlightServer {
+    _serving: ServeProcess,
     port: u16,
     token: String,
 }
 
-impl Server {
-    fn new(place: &Place, arguments: &[&str]) -> Self {
-        let (serving, [address, token]) = Serving::start(place, "--flight", arguments);
+impl FlightServer {
+    fn new(place: &CommandFolder, arguments: &[&str]) -> Self {
+        let (serving, [address, token]) = ServeProcess::start(place, "--flight", arguments);
         let (_, address) = address.split_once("://127.0.0.1:").unwrap();
         let port = address.split_whitespace().next().unwrap().parse().unwrap();
         let token = token.strip_prefix("token: ").unwrap().to_owned();
         Self { _serving: serving, port, token }
     }
 
-    fn client(&self) -> Client {
-        Client::connect(self.port, &self.token)
+    fn client(&self) -> FlightTestClient {
+        FlightTestClient::connect(self.port, &self.token)
     }
 }
 
@@ -54,10 +54,10 @@ fn forged(handle: &[u8]) -> Ticket {
 
 #[test]
 fn rows_are_those_of_the_command_line() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let bundled = format!("{TESTDATA}/inference_views.stallmap");
     for capture in ["tiny.stallmap", &bundled] {
-        let server = Server::new(&place, &[capture]);
+        let server = FlightServer::new(&place, &[capture]);
         assert_eq!(server.token.len(), 32);
         let mut client = server.client();
         for sql in [
@@ -78,9 +78,11 @@ fn rows_are_those_of_the_command_line() {
 
 #[test]
 fn a_token_is_needed() {
-    let place = Place::new();
-    let server = Server::new(&place, &["tiny.stallmap"]);
-    for mut client in [Client::anonymous(server.port), Client::connect(server.port, "0123456789abcdef")] {
+    let place = CommandFolder::new();
+    let server = FlightServer::new(&place, &["tiny.stallmap"]);
+    for mut client in
+        [FlightTestClient::anonymous(server.port), FlightTestClient::connect(server.port, "0123456789abcdef")]
+    {
         let (code, text) = client.refused("SELECT 1");
         assert_eq!(code, Code::Unauthenticated);
         assert!(text.contains("\nhint: the server printed it"), "{text}");
@@ -88,7 +90,7 @@ fn a_token_is_needed() {
         assert_eq!(client.fetch(ticket).unwrap_err().code(), Code::Unauthenticated);
         assert!(client.wait(async |client| client.get_catalogs().await).is_err());
     }
-    let mut client = Client::anonymous(server.port);
+    let mut client = FlightTestClient::anonymous(server.port);
     let wrong = client.wait(async |client| client.handshake("any", "0123456789abcdef").await);
     assert!(wrong.is_err());
     // A handshake returns another token, which is as good.
@@ -96,17 +98,17 @@ fn a_token_is_needed() {
     assert_ne!(client.inner.token().unwrap(), &server.token);
     assert_eq!(csv(&client.query("SELECT 1 AS a").unwrap()), "a\n1\n");
     place.file("secret", "correct horse\nsecond line\n");
-    let server = Server::new(&place, &["tiny.stallmap", "--password-file", "secret"]);
+    let server = FlightServer::new(&place, &["tiny.stallmap", "--password-file", "secret"]);
     assert_eq!(server.token, "as given");
-    let mut client = Client::connect(server.port, "correct horse");
+    let mut client = FlightTestClient::connect(server.port, "correct horse");
     client.query("SELECT 1").unwrap();
 }
 
 #[test]
 fn nothing_is_written_and_no_file_is_read() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     place.file("secret.csv", "a\n1\n");
-    let server = Server::new(&place, &["tiny.stallmap"]);
+    let server = FlightServer::new(&place, &["tiny.stallmap"]);
     let mut client = server.client();
     let file = place.path("secret.csv").display().to_string();
     for sql in statements_on(&file) {
@@ -143,8 +145,8 @@ fn nothing_is_written_and_no_file_is_read() {
 
 #[test]
 fn prepared_statements_take_values() {
-    let place = Place::new();
-    let server = Server::new(&place, &["tiny.stallmap"]);
+    let place = CommandFolder::new();
+    let server = FlightServer::new(&place, &["tiny.stallmap"]);
     let mut client = server.client();
     let sql = "SELECT ordinal, grid_x FROM launch WHERE ordinal >= $1 ORDER BY 1";
     let row = |values: Vec<i64>| {
@@ -188,12 +190,12 @@ fn prepared_statements_take_values() {
 
 #[test]
 fn the_catalog_lists_captures_tables_and_columns() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     fs::create_dir(place.path("runs")).unwrap();
     for name in ["one.stallmap", "two.stallmap"] {
         fs::copy(place.path("tiny.stallmap"), place.path("runs").join(name)).unwrap();
     }
-    let server = Server::new(&place, &["runs"]);
+    let server = FlightServer::new(&place, &["runs"]);
     let mut client = server.client();
     let info = client.wait(async |client| client.get_catalogs().await).unwrap();
     assert_eq!(csv(&client.fetch(ticket(info)).unwrap().1), "catalog_name\nstallmap\n");
@@ -244,15 +246,15 @@ fn the_catalog_lists_captures_tables_and_columns() {
 
 #[test]
 fn a_query_ends_at_its_time_or_when_its_client_leaves() {
-    let place = Place::new();
-    let server = Server::new(&place, &["tiny.stallmap", "--timeout", "2"]);
+    let place = CommandFolder::new();
+    let server = FlightServer::new(&place, &["tiny.stallmap", "--timeout", "2"]);
     let mut client = server.client();
     let begin = Instant::now();
     let (code, text) = client.refused(ENDLESS);
     assert_eq!(code, Code::DeadlineExceeded);
     assert!(text.contains("longer than 2.0 s") && text.contains("--timeout"), "{text}");
     assert!(begin.elapsed() >= Duration::from_secs(2));
-    let server = Server::new(&place, &["tiny.stallmap", "--connections", "1"]);
+    let server = FlightServer::new(&place, &["tiny.stallmap", "--connections", "1"]);
     let mut client = server.client();
     let (_, endless) = client.described(ENDLESS).unwrap();
     let left = client.wait(async |client| {
@@ -273,8 +275,8 @@ fn a_query_ends_at_its_time_or_when_its_client_leaves() {
 
 #[test]
 fn a_statement_that_is_too_large_is_refused_and_the_next_one_answered() {
-    let place = Place::new();
-    let server = Server::new(&place, &["tiny.stallmap", "--timeout", "2"]);
+    let place = CommandFolder::new();
+    let server = FlightServer::new(&place, &["tiny.stallmap", "--timeout", "2"]);
     let mut client = server.client();
     for (sql, part) in too_large() {
         let (code, text) = client.refused(&sql);
@@ -286,8 +288,8 @@ fn a_statement_that_is_too_large_is_refused_and_the_next_one_answered() {
 
 #[test]
 fn a_long_answer_is_streamed_whole() {
-    let place = Place::new();
-    let server = Server::new(&place, &["tiny.stallmap", "--memory", "64M"]);
+    let place = CommandFolder::new();
+    let server = FlightServer::new(&place, &["tiny.stallmap", "--memory", "64M"]);
     let mut client = server.client();
     // 200 MB of rows pass a server that may hold 64 MB.
     let (_, long) =
@@ -312,8 +314,8 @@ fn a_long_answer_is_streamed_whole() {
 
 #[test]
 fn a_client_that_stops_reading_does_not_hold_its_query() {
-    let place = Place::new();
-    let server = Server::new(&place, &["tiny.stallmap", "--timeout", "2", "--connections", "1"]);
+    let place = CommandFolder::new();
+    let server = FlightServer::new(&place, &["tiny.stallmap", "--timeout", "2", "--connections", "1"]);
     let mut client = server.client();
     let (_, long) =
         client.described("SELECT value, repeat('x', 1000) FROM generate_series(1, 2000000)").unwrap();
@@ -331,8 +333,8 @@ fn a_client_that_stops_reading_does_not_hold_its_query() {
 
 #[test]
 fn connections_are_counted_and_one_that_leaves_makes_room() {
-    let place = Place::new();
-    let server = Server::new(&place, &["tiny.stallmap", "--connections", "2"]);
+    let place = CommandFolder::new();
+    let server = FlightServer::new(&place, &["tiny.stallmap", "--connections", "2"]);
     let (mut first, mut second) = (server.client(), server.client());
     first.query("SELECT 1").unwrap();
     second.query("SELECT 1").unwrap();
@@ -350,8 +352,8 @@ fn connections_are_counted_and_one_that_leaves_makes_room() {
 
 #[test]
 fn broken_messages_end_only_their_own_connection() {
-    let place = Place::new();
-    let server = Server::new(&place, &["tiny.stallmap"]);
+    let place = CommandFolder::new();
+    let server = FlightServer::new(&place, &["tiny.stallmap"]);
     let mut client = server.client();
     let garbage: [&[u8]; 4] = [
         b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -375,7 +377,7 @@ fn broken_messages_end_only_their_own_connection() {
 
 #[test]
 fn beyond_loopback_is_only_with_a_certificate() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     check_addresses(&place, "--flight");
     let run = |more: &[&str]| {
         let arguments = ["serve", "tiny.stallmap", "--flight", "127.0.0.1:0"];
@@ -387,11 +389,12 @@ fn beyond_loopback_is_only_with_a_certificate() {
 
 #[test]
 fn a_connection_can_be_encrypted() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     place.file("cert.pem", made.cert.pem());
     place.file("key.pem", made.signing_key.serialize_pem());
-    let server = Server::new(&place, &["tiny.stallmap", "--tls-cert", "cert.pem", "--tls-key", "key.pem"]);
-    let mut client = Client::encrypted(server.port, &server.token, made.cert.der().clone());
+    let server =
+        FlightServer::new(&place, &["tiny.stallmap", "--tls-cert", "cert.pem", "--tls-key", "key.pem"]);
+    let mut client = FlightTestClient::encrypted(server.port, &server.token, made.cert.der().clone());
     assert_eq!(csv(&client.query("SELECT 1 AS a").unwrap()), "a\n1\n");
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::command::{Place, Ran};
+use crate::command::{CommandFolder, CommandRun};
 
 const TESTDATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata");
 const VIEWS: &str = "inference_views.stallmap";
@@ -11,13 +11,13 @@ const STEP: &str = "transformer_step.stallmap";
 const PARTS: &str = "training_parts.stallmap";
 
 /// A folder with a bundled capture, which hides the paths of this machine.
-fn place(capture: &str) -> Place {
-    let place = Place::new();
+fn place(capture: &str) -> CommandFolder {
+    let place = CommandFolder::new();
     fs::copy(Path::new(TESTDATA).join(capture), place.path(capture)).unwrap();
     place
 }
 
-fn run(capture: &str, arguments: &[&str]) -> Ran {
+fn run(capture: &str, arguments: &[&str]) -> CommandRun {
     place(capture).run(arguments)
 }
 
@@ -93,7 +93,7 @@ fn what_is_shown_and_what_is_not_are_all_samples() {
 }
 
 /// Rows of a CSV file. Text of these captures has no quotes, but commas.
-fn rows(place: &Place, file: &str) -> Vec<Vec<String>> {
+fn rows(place: &CommandFolder, file: &str) -> Vec<Vec<String>> {
     let text = fs::read_to_string(place.path(file)).unwrap();
     let mut rows = Vec::new();
     for line in text.lines() {

@@ -5,18 +5,18 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::tensor::{Op, Tensor};
 use stallmap_schema::text::steers;
-use stallmap_write::{CaptureWriter, Form};
+use stallmap_write::{CaptureForm, CaptureWriter};
 
-use crate::command::{Place, Ran, command};
+use crate::command::{CommandFolder, CommandRun, command};
 
 /// Characters that a terminal obeys: a title, hidden text, the other direction, C1, a return.
 const STEERING: &str = "\x1b]0;title\x07\x1b[8m\u{202e}gnp\u{2066}\u{9b}2J\rX\x7f";
 
 #[track_caller]
-fn steers_nothing(ran: &Ran, what: &str) {
+fn steers_nothing(ran: &CommandRun, what: &str) {
     for text in [&ran.stdout, &ran.stderr] {
         let found = text.chars().find(|char| steers(*char) && !matches!(char, '\n' | '\t'));
         assert_eq!(found, None, "{what}: {text:?}");
@@ -24,9 +24,9 @@ fn steers_nothing(ran: &Ran, what: &str) {
 }
 
 /// The small capture with the rows of one table changed.
-fn changed<R: Row>(place: &Place, name: &str, change: impl FnOnce(&mut Vec<R>)) {
+fn changed<R: TableRow>(place: &CommandFolder, name: &str, change: impl FnOnce(&mut Vec<R>)) {
     let reader = CaptureReader::open(&place.path("tiny.stallmap")).unwrap();
-    let mut writer = CaptureWriter::create(&place.path(name), Form::File).unwrap();
+    let mut writer = CaptureWriter::create(&place.path(name), CaptureForm::File).unwrap();
     for table in reader.tables().iter().filter(|table| table.name != R::TABLE.name) {
         writer.take_table(&reader, table).unwrap();
     }
@@ -40,7 +40,7 @@ fn changed<R: Row>(place: &Place, name: &str, change: impl FnOnce(&mut Vec<R>)) 
 }
 
 /// The small capture as a folder with another manifest.
-fn with_manifest(place: &Place, change: impl FnOnce(&mut serde_json::Value)) {
+fn with_manifest(place: &CommandFolder, change: impl FnOnce(&mut serde_json::Value)) {
     place.run(&["unpack", "tiny.stallmap", "folder"]).expect_ok();
     let path = place.path("folder/manifest.json");
     let mut manifest = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
@@ -50,7 +50,7 @@ fn with_manifest(place: &Place, change: impl FnOnce(&mut serde_json::Value)) {
 
 #[test]
 fn a_damaged_page_is_an_error_of_its_table() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     place.run(&["unpack", "tiny.stallmap", "folder"]).expect_ok();
     let path = place.path("folder/tables/memory_access.parquet");
     let sound = fs::read(&path).unwrap();
@@ -78,7 +78,7 @@ fn a_damaged_page_is_an_error_of_its_table() {
 
 #[test]
 fn a_result_beyond_a_bound_is_refused() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let run = |sql: &str| place.run(&["sql", "tiny.stallmap", "--format", "csv", "-c", sql]);
     for call in [
         "repeat('x', 1000000000)",
@@ -116,7 +116,7 @@ fn a_result_beyond_a_bound_is_refused() {
 
 #[test]
 fn names_of_a_capture_do_not_steer() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     changed::<Op>(&place, "bad.stallmap", |rows| {
         for row in rows {
             row.name = format!("{}{STEERING}", row.name);
@@ -146,7 +146,7 @@ fn names_of_a_capture_do_not_steer() {
 
 #[test]
 fn data_for_programs_is_exact() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     changed::<Op>(&place, "bad.stallmap", |rows| rows[0].name = STEERING.replace('\r', ""));
     let sql = ["sql", "bad.stallmap", "-c", "SELECT name FROM op ORDER BY op_id LIMIT 1", "--format", "csv"];
     let ran = place.run(&sql);
@@ -155,7 +155,7 @@ fn data_for_programs_is_exact() {
 
 #[test]
 fn a_name_of_a_file_begins_no_line() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let name = "a\nother.stallmap: ok\n.stallmap";
     fs::copy(place.path("tiny.stallmap"), place.path(name)).unwrap();
     let bad = "b\nother.stallmap: ok\n.stallmap";
@@ -197,7 +197,7 @@ fn a_name_of_a_file_begins_no_line() {
 
 #[test]
 fn a_manifest_does_not_steer() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     with_manifest(&place, |manifest| {
         for field in ["writer", "hash_algorithm", "capture_id"] {
             manifest[field] = STEERING.into();
@@ -206,7 +206,7 @@ fn a_manifest_does_not_steer() {
     for arguments in [&["info", "folder"][..], &["id", "folder"], &["check", "folder"]] {
         steers_nothing(&place.run(arguments), arguments[0]);
     }
-    let newer = Place::new();
+    let newer = CommandFolder::new();
     with_manifest(&newer, |manifest| {
         manifest["format"]["major"] = 9.into();
         manifest["writer"] = STEERING.into();
@@ -220,7 +220,7 @@ fn a_manifest_does_not_steer() {
 
 #[test]
 fn a_damaged_table_is_named_with_its_row_and_bound() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     changed::<Tensor>(&place, "bad.stallmap", |rows| rows[2].strides = vec![1; 1_000]);
     let expected = "row 2 of `tensor`: `strides` has 1000 values, and the bound is 64";
     for arguments in
@@ -236,7 +236,7 @@ fn a_damaged_table_is_named_with_its_row_and_bound() {
 
 #[test]
 fn repeated_keys_are_refused_before_a_query() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     changed::<Tensor>(&place, "bad.stallmap", |rows| {
         let row = rows[0].clone();
         rows.splice(0..0, vec![row; 300]);
@@ -249,7 +249,7 @@ fn repeated_keys_are_refused_before_a_query() {
 
 #[test]
 fn no_output_takes_the_place_of_a_capture() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let before = fs::read(place.path("tiny.stallmap")).unwrap();
     let commands: [&[&str]; 4] = [
         &["report", "tiny.stallmap", "--html", "tiny.stallmap"],
@@ -267,7 +267,7 @@ fn no_output_takes_the_place_of_a_capture() {
 #[cfg(target_os = "linux")]
 #[test]
 fn an_interrupted_command_leaves_nothing() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     for signal in ["INT", "TERM"] {
         let sql = "SELECT a.value FROM generate_series(1, 1000000000) a";
         let mut child = command(&place.path("."))
@@ -292,7 +292,7 @@ fn an_interrupted_command_leaves_nothing() {
 
 #[test]
 fn a_long_table_is_drawn_part_by_part() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let sql = "SELECT value, repeat('x', 200) AS text FROM generate_series(1, 250000)";
     let ran = place.run(&["sql", "tiny.stallmap", "-c", sql]);
     let text = &ran.expect_ok().stdout;
@@ -302,7 +302,7 @@ fn a_long_table_is_drawn_part_by_part() {
 
 #[test]
 fn an_expression_that_is_nested_too_deep_is_refused() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let ran = place.run(&["sql", "tiny.stallmap", "-c", &format!("SELECT {}1", "1+".repeat(30_000))]);
     let text = &ran.expect_error(4).stderr;
     assert!(text.contains("more than 2000 others within each other"), "{text}");

@@ -11,11 +11,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 use std::{fs, net::Shutdown};
 
-use client::{Reply, ask, ask_encrypted, connect, request};
-use server::{PAGE, STATEMENT, Server};
+use client::{HttpReply, ask, ask_encrypted, connect, request};
+use server::{HttpServer, PAGE, STATEMENT};
 
 use crate::absent;
-use crate::command::{Place, command};
+use crate::command::{CommandFolder, command};
 use crate::serving::{DOUBLING, ENDLESS, RECURSIVE, check_addresses, statements_on, too_large};
 
 /// A text in an address.
@@ -25,8 +25,8 @@ fn encoded(text: &str) -> String {
 
 #[test]
 fn rows_are_those_of_the_command_line() {
-    let place = Place::new();
-    let server = Server::new(&place, &["tiny.stallmap"]);
+    let place = CommandFolder::new();
+    let server = HttpServer::new(&place, &["tiny.stallmap"]);
     let sql = "SELECT kernel, launch_count, samples, share FROM kernel_cost ORDER BY kernel";
     let reply = server.sql(sql);
     assert_eq!((reply.status, reply.field("content-type")), (200, Some("application/json")));
@@ -54,8 +54,8 @@ fn rows_are_those_of_the_command_line() {
 
 #[test]
 fn only_a_browser_with_the_token_is_admitted() {
-    let place = Place::new();
-    let server = Server::new(&place, &["tiny.stallmap"]);
+    let place = CommandFolder::new();
+    let server = HttpServer::new(&place, &["tiny.stallmap"]);
     let (host, cookie) = (server.host(), server.cookie.clone());
     for path in ["/", PAGE, "/capture/tiny/names", "/nothing", "/?token=", "/?token=0123456789abcdef"] {
         let reply = server.plain("GET", path, &[]);
@@ -95,9 +95,9 @@ fn only_a_browser_with_the_token_is_admitted() {
 
 #[test]
 fn a_password_is_entered_in_a_form() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     place.file("secret", "correct horse+\nsecond line\n");
-    let server = Server::without_visit(&place, &["tiny.stallmap", "--password-file", "secret"]);
+    let server = HttpServer::without_visit(&place, &["tiny.stallmap", "--password-file", "secret"]);
     assert_eq!(server.link, format!("http://{}/", server.host()));
     let enter = |text: &str| {
         let host = server.host();
@@ -116,8 +116,8 @@ fn a_password_is_entered_in_a_form() {
 
 #[test]
 fn a_page_has_the_report_and_a_policy() {
-    let place = Place::new();
-    let server = Server::new(&place, &["tiny.stallmap"]);
+    let place = CommandFolder::new();
+    let server = HttpServer::new(&place, &["tiny.stallmap"]);
     let page = server.get(PAGE);
     assert_eq!((page.status, page.field("content-type")), (200, Some("text/html;charset=utf-8")));
     for part in [
@@ -160,8 +160,8 @@ fn a_page_has_the_report_and_a_policy() {
 
 #[test]
 fn errors_are_those_of_the_shell() {
-    let place = Place::new();
-    let server = Server::new(&place, &["tiny.stallmap"]);
+    let place = CommandFolder::new();
+    let server = HttpServer::new(&place, &["tiny.stallmap"]);
     let reply = server.sql("SELECT kernelid FROM launch");
     assert_eq!(reply.status, 400);
     let error = reply.json();
@@ -209,8 +209,8 @@ fn errors_are_those_of_the_shell() {
 
 #[test]
 fn long_answers_are_cut_in_the_page_and_complete_in_files() {
-    let place = Place::new();
-    let server = Server::new(&place, &["tiny.stallmap", "--memory", "64M"]);
+    let place = CommandFolder::new();
+    let server = HttpServer::new(&place, &["tiny.stallmap", "--memory", "64M"]);
     let answer = server.sql("SELECT value FROM generate_series(1, 12345)").json();
     assert_eq!(answer["rows"].as_array().unwrap().len(), 500);
     assert_eq!((answer["more"].as_u64(), answer["is_exact"].as_bool()), (Some(11_845), Some(true)));
@@ -237,18 +237,18 @@ fn long_answers_are_cut_in_the_page_and_complete_in_files() {
 
 #[test]
 fn a_query_ends_at_its_time_or_when_its_client_leaves() {
-    let place = Place::new();
-    let server = Server::new(&place, &["tiny.stallmap", "--timeout", "2", "--connections", "1"]);
+    let place = CommandFolder::new();
+    let server = HttpServer::new(&place, &["tiny.stallmap", "--timeout", "2", "--connections", "1"]);
     let begin = Instant::now();
     let reply = server.sql(ENDLESS);
     assert!(reply.status == 504 && reply.json()["hint"].as_str().unwrap().contains("--timeout"));
     assert!(begin.elapsed() >= Duration::from_secs(2));
     drop(server);
 
-    let server = Server::new(&place, &["tiny.stallmap", "--timeout", "600", "--connections", "1"]);
+    let server = HttpServer::new(&place, &["tiny.stallmap", "--timeout", "600", "--connections", "1"]);
     let mut stream = connect(server.port);
     stream.write_all(&server.own("POST", &format!("{PAGE}/rows"), &[STATEMENT], ENDLESS)).unwrap();
-    let busy = |reply: &Reply| reply.status == 503 && reply.text().contains("--connections");
+    let busy = |reply: &HttpReply| reply.status == 503 && reply.text().contains("--connections");
     let until = |is_busy: bool| {
         let deadline = Instant::now() + Duration::from_secs(30);
         while busy(&server.sql("SELECT 1")) != is_busy {
@@ -272,8 +272,8 @@ fn a_query_ends_at_its_time_or_when_its_client_leaves() {
 
 #[test]
 fn a_statement_that_is_too_large_is_refused_and_the_next_one_answered() {
-    let place = Place::new();
-    let server = Server::new(&place, &["tiny.stallmap", "--timeout", "2", "--connections", "1"]);
+    let place = CommandFolder::new();
+    let server = HttpServer::new(&place, &["tiny.stallmap", "--timeout", "2", "--connections", "1"]);
     for (sql, part) in too_large().into_iter().chain([(DOUBLING.to_owned(), "`||` makes more than")]) {
         let reply = server.sql(&sql);
         assert!(reply.status == 400 && reply.text().contains(part), "{}: {}", reply.status, reply.text());
@@ -284,8 +284,8 @@ fn a_statement_that_is_too_large_is_refused_and_the_next_one_answered() {
 
 #[test]
 fn connections_that_ask_nothing_keep_no_one_out() {
-    let place = Place::new();
-    let server = Server::new(&place, &["tiny.stallmap", "--connections", "1"]);
+    let place = CommandFolder::new();
+    let server = HttpServer::new(&place, &["tiny.stallmap", "--connections", "1"]);
     let idle: Vec<_> = (0..100).map(|_| connect(server.port)).collect();
     let begun: Vec<_> = (0..100)
         .map(|_| {
@@ -305,8 +305,8 @@ fn connections_that_ask_nothing_keep_no_one_out() {
 
 #[test]
 fn broken_requests_end_only_their_own_connection() {
-    let place = Place::new();
-    let server = Server::new(&place, &["tiny.stallmap"]);
+    let place = CommandFolder::new();
+    let server = HttpServer::new(&place, &["tiny.stallmap"]);
     let host = server.host();
     let long = "x".repeat(70 << 10);
     let fields: Vec<(&str, &str)> = vec![("X", "y"); 100];
@@ -344,12 +344,12 @@ fn broken_requests_end_only_their_own_connection() {
 
 #[test]
 fn a_folder_has_a_list_of_its_captures() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     fs::create_dir(place.path("runs")).unwrap();
     let bundled = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/inference_views.stallmap");
     fs::copy(place.path("tiny.stallmap"), place.path("runs/one.stallmap")).unwrap();
     fs::copy(bundled, place.path("runs/two <b>.stallmap")).unwrap();
-    let server = Server::new(&place, &["runs"]);
+    let server = HttpServer::new(&place, &["runs"]);
     let list = server.get("/");
     assert_eq!(list.status, 200);
     let links: Vec<&str> =
@@ -368,8 +368,8 @@ fn a_folder_has_a_list_of_its_captures() {
 
 #[test]
 fn names_have_descriptions_and_statements_that_run() {
-    let place = Place::new();
-    let server = Server::new(&place, &["tiny.stallmap"]);
+    let place = CommandFolder::new();
+    let server = HttpServer::new(&place, &["tiny.stallmap"]);
     let reply = server.get(&format!("{PAGE}/names"));
     let kinds = reply.json();
     let titles: Vec<&str> =
@@ -385,7 +385,7 @@ fn names_have_descriptions_and_statements_that_run() {
         }
     }
     absent::without(&place, "empty", &["*"]);
-    let server = Server::new(&place, &["empty"]);
+    let server = HttpServer::new(&place, &["empty"]);
     let rows = server.own("POST", "/capture/empty/rows", &[STATEMENT], "SELECT kernel FROM kernel_cost");
     let reply = ask(server.port, &rows);
     assert!(reply.json()["absence"].as_str().unwrap().contains("holds no launches"), "{}", reply.text());
@@ -393,7 +393,7 @@ fn names_have_descriptions_and_statements_that_run() {
 
 #[test]
 fn beyond_loopback_is_only_with_a_certificate() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     check_addresses(&place, "--http");
     let ran = place.run(&["serve", "tiny.stallmap"]);
     assert!(
@@ -408,8 +408,10 @@ fn beyond_loopback_is_only_with_a_certificate() {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     place.file("cert.pem", made.cert.pem());
     place.file("key.pem", made.signing_key.serialize_pem());
-    let server =
-        Server::without_visit(&place, &["tiny.stallmap", "--tls-cert", "cert.pem", "--tls-key", "key.pem"]);
+    let server = HttpServer::without_visit(
+        &place,
+        &["tiny.stallmap", "--tls-cert", "cert.pem", "--tls-key", "key.pem"],
+    );
     let host = format!("localhost:{}", server.port);
     let path = server.link.split_once(&server.host()).unwrap().1;
     assert!(server.link.starts_with("https://"));
@@ -431,7 +433,7 @@ fn beyond_loopback_is_only_with_a_certificate() {
 
 #[test]
 fn the_browser_gets_the_token_in_a_file_of_its_user() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let script = "#!/bin/sh\necho \"$1\" > opened.part\nmv opened.part opened\n";
     for name in ["xdg-open", "open"] {
         let path = place.file(name, script);

@@ -24,7 +24,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::command::Place;
+use crate::command::CommandFolder;
 
 /// Kernels of a generated trace.
 const KERNELS: u64 = 40;
@@ -33,7 +33,7 @@ const EPOCH_US: u64 = 1_751_410_836_428_625;
 
 /// Form of the times of a trace.
 #[derive(Clone, Copy, PartialEq)]
-enum Times {
+enum TraceTimes {
     /// Whole microseconds since the epoch.
     Whole,
     /// Microseconds with three decimals since the epoch.
@@ -44,7 +44,7 @@ enum Times {
 
 /// Totals that the generator knows.
 #[derive(Default)]
-struct Totals {
+struct GeneratedTotals {
     kernel_ns: u64,
     by_op: [u64; 3],
     without_call_ns: u64,
@@ -52,13 +52,13 @@ struct Totals {
 }
 
 /// A trace of PyTorch's profiler: three ops that launch kernels, one fill, and kernels from before the trace.
-fn kineto(times: Times, is_array: bool) -> (String, Totals) {
-    let mut totals = Totals::default();
-    let unit = if times == Times::Whole { 1000 } else { 1 };
-    let start_ns = if times == Times::Based { 5_000_000 } else { EPOCH_US * 1000 };
-    let base_ns: u64 = if times == Times::Based { 1_751_410_836_000_000_000 } else { 0 };
+fn kineto(times: TraceTimes, is_array: bool) -> (String, GeneratedTotals) {
+    let mut totals = GeneratedTotals::default();
+    let unit = if times == TraceTimes::Whole { 1000 } else { 1 };
+    let start_ns = if times == TraceTimes::Based { 5_000_000 } else { EPOCH_US * 1000 };
+    let base_ns: u64 = if times == TraceTimes::Based { 1_751_410_836_000_000_000 } else { 0 };
     let time = |ns: u64| match times {
-        Times::Whole => (ns / 1000).to_string(),
+        TraceTimes::Whole => (ns / 1000).to_string(),
         // Zeros at the end go where a program writes a trace again.
         _ => format!("{}.{:03}", ns / 1000, ns % 1000).trim_end_matches('0').trim_end_matches('.').to_owned(),
     };
@@ -111,7 +111,7 @@ fn kineto(times: Times, is_array: bool) -> (String, Totals) {
     if !is_array {
         text =
             format!(r#"{{"schemaVersion":1,"metadata":{{"HF_TOKEN":"planted-secret"}},"traceEvents":{text}"#);
-        if times == Times::Based {
+        if times == TraceTimes::Based {
             write!(text, r#","baseTimeNanoseconds":{base_ns}"#).unwrap();
         }
         text.push('}');
@@ -120,22 +120,25 @@ fn kineto(times: Times, is_array: bool) -> (String, Totals) {
 }
 
 /// The rows of a statement.
-fn rows(place: &Place, capture: &str, sql: &str) -> Vec<Value> {
+fn rows(place: &CommandFolder, capture: &str, sql: &str) -> Vec<Value> {
     let ran = place.run(&["sql", capture, "-c", sql, "--format", "json"]);
     serde_json::from_str(&ran.expect_ok().stdout).unwrap()
 }
 
 /// The only number of a statement.
-fn number(place: &Place, capture: &str, sql: &str) -> u64 {
+fn number(place: &CommandFolder, capture: &str, sql: &str) -> u64 {
     rows(place, capture, sql)[0]["n"].as_u64().unwrap()
 }
 
 #[test]
 fn a_trace_keeps_its_totals_in_every_form() {
-    for (times, is_array) in
-        [(Times::Whole, false), (Times::Decimal, true), (Times::Decimal, false), (Times::Based, false)]
-    {
-        let place = Place::new();
+    for (times, is_array) in [
+        (TraceTimes::Whole, false),
+        (TraceTimes::Decimal, true),
+        (TraceTimes::Decimal, false),
+        (TraceTimes::Based, false),
+    ] {
+        let place = CommandFolder::new();
         let (text, totals) = kineto(times, is_array);
         place.file("trace.anything", &text);
         place.run(&["import", "trace.anything", "-o", "x.stallmap"]).expect_ok();
@@ -160,8 +163,8 @@ fn a_trace_keeps_its_totals_in_every_form() {
 
 #[test]
 fn an_imported_capture_is_reported_and_holds_no_environment() {
-    let place = Place::new();
-    let (text, _) = kineto(Times::Based, false);
+    let place = CommandFolder::new();
+    let (text, _) = kineto(TraceTimes::Based, false);
     let mut gzip =
         Command::new("gzip").arg("-c").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     gzip.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
@@ -184,8 +187,8 @@ fn an_imported_capture_is_reported_and_holds_no_environment() {
 
 #[test]
 fn files_that_cannot_be_read_are_errors() {
-    let place = Place::new();
-    let (whole, _) = kineto(Times::Decimal, false);
+    let place = CommandFolder::new();
+    let (whole, _) = kineto(TraceTimes::Decimal, false);
     let deep = format!("{{\"traceEvents\":{}", "[".repeat(100_000));
     let long = format!("{{\"traceEvents\":[{{\"name\":\"{}\"}}]}}", "x".repeat(2 << 20));
     for (name, content) in [
@@ -211,7 +214,7 @@ fn files_that_cannot_be_read_are_errors() {
 
 #[test]
 fn times_beyond_all_bounds_are_no_panic() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let event = |ts: &str, dur: &str| {
         format!(
             r#"{{"ph":"X","cat":"kernel","name":"k\u001b[2J","pid":0,"tid":"x","ts":{ts},"dur":{dur},"args":{{"grid":[-1,0,99999999999],"correlation":-5,"device":99999999999}}}}"#
@@ -235,7 +238,7 @@ fn times_beyond_all_bounds_are_no_panic() {
 }
 
 /// Runs a Python program, which writes files in the folder.
-fn python(place: &Place, program: &str) -> String {
+fn python(place: &CommandFolder, program: &str) -> String {
     let python = std::env::var_os("STALLMAP_TEST_PYTHON").unwrap_or_else(|| "python3".into());
     let ran = Command::new(python).args(["-c", program]).current_dir(place.path("")).output().unwrap();
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
@@ -289,7 +292,7 @@ const GRAPHS_NS: u64 = 8000;
 
 #[test]
 fn a_report_of_two_processes_joins_calls_within_each() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let total: u64 = python(&place, NSYS).parse().unwrap();
     place.run(&["import", "r.sqlite", "-o", "x.stallmap"]).expect_ok();
     place.run(&["check", "x.stallmap"]).expect_ok();
@@ -346,7 +349,7 @@ with open("run.pickle", "wb") as file:
 
 #[test]
 fn a_snapshot_gives_lifetimes_and_runs_nothing() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     python(&place, SNAPSHOT);
     for protocol in [2, 4, 5] {
         let (file, capture) = (format!("s{protocol}.pickle"), format!("s{protocol}.stallmap"));
@@ -379,8 +382,8 @@ fn a_snapshot_gives_lifetimes_and_runs_nothing() {
 
 #[test]
 fn an_exported_trace_is_imported_with_the_same_times() {
-    let place = Place::new();
-    let (text, totals) = kineto(Times::Based, false);
+    let place = CommandFolder::new();
+    let (text, totals) = kineto(TraceTimes::Based, false);
     place.file("trace.json", text);
     place.run(&["import", "trace.json", "-o", "a.stallmap"]).expect_ok();
     place.run(&["export", "kineto", "a.stallmap", "-o", "again.json.gz"]).expect_ok();
@@ -393,8 +396,8 @@ fn an_exported_trace_is_imported_with_the_same_times() {
 
 #[test]
 fn a_profile_of_ops_is_exported_and_imported_with_its_totals() {
-    let place = Place::new();
-    let (text, totals) = kineto(Times::Based, false);
+    let place = CommandFolder::new();
+    let (text, totals) = kineto(TraceTimes::Based, false);
     place.file("trace.json", text);
     place.run(&["import", "trace.json", "-o", "a.stallmap"]).expect_ok();
     place.run(&["export", "operator-profiler", "a.stallmap", "-o", "profile.json"]).expect_ok();
@@ -420,7 +423,7 @@ fn a_profile_of_ops_is_exported_and_imported_with_its_totals() {
 
 #[test]
 fn names_beyond_the_bound_of_a_capture_are_cut() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let event = |name: &str, cat: &str| {
         let name = name.repeat(70_000);
         format!(r#"{{"ph":"X","cat":"{cat}","name":"{name}","pid":9,"tid":9,"ts":1,"dur":1,"args":{{}}}}"#)

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::command::{Place, Ran};
+use crate::command::{CommandFolder, CommandRun};
 
 const STEADY: &str = "\
 -- One kernel that was launched more than once.
@@ -35,7 +35,7 @@ const SLOW: &str = "\
 SELECT kernel, samples FROM kernel_cost WHERE kernel LIKE $name ORDER BY samples DESC, kernel LIMIT $top
 ";
 
-impl Place {
+impl CommandFolder {
     /// A folder `my` with these files.
     fn library(&self, files: &[(&str, &str)]) {
         for (name, text) in files {
@@ -46,8 +46,8 @@ impl Place {
     }
 }
 
-fn place() -> Place {
-    let place = Place::new();
+fn place() -> CommandFolder {
+    let place = CommandFolder::new();
     place.library(&[
         ("steady.sql", STEADY),
         ("deep/counted.sql", COUNTED),
@@ -58,7 +58,7 @@ fn place() -> Place {
 }
 
 #[track_caller]
-fn answer(ran: &Ran, expected: &str) {
+fn answer(ran: &CommandRun, expected: &str) {
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), expected), "{}", ran.stderr);
 }
 

@@ -5,21 +5,21 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::command::{Place, command};
+use crate::command::{CommandFolder, command};
 use crate::serving::{DOUBLING, ENDLESS, RECURSIVE, too_large};
 
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata");
 
 /// A client of one server.
-struct Client {
+struct McpTestClient {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
     next: u64,
 }
 
-impl Client {
-    fn new(place: &Place, captures: &[&str]) -> Self {
+impl McpTestClient {
+    fn new(place: &CommandFolder, captures: &[&str]) -> Self {
         let mut child = command(&place.path(""))
             .arg("mcp")
             .args(captures)
@@ -86,8 +86,8 @@ impl Client {
 
 #[test]
 fn an_agent_goes_from_a_finding_to_its_source_and_to_a_query() {
-    let place = Place::new();
-    let mut client = Client::new(&place, &[&format!("{DATA}/inference_views.stallmap")]);
+    let place = CommandFolder::new();
+    let mut client = McpTestClient::new(&place, &[&format!("{DATA}/inference_views.stallmap")]);
     let tools = client.ask("tools/list", &json!({}));
     let names: Vec<&str> = tools["result"]["tools"]
         .as_array()
@@ -125,8 +125,8 @@ fn an_agent_goes_from_a_finding_to_its_source_and_to_a_query() {
 
 #[test]
 fn the_rows_of_waits_are_all_samples() {
-    let place = Place::new();
-    let mut client = Client::new(&place, &["tiny.stallmap"]);
+    let place = CommandFolder::new();
+    let mut client = McpTestClient::new(&place, &["tiny.stallmap"]);
     let waits = client.call("why", &json!({ "kernel": "a", "top": 200 }));
     let total: f64 =
         waits["rows"].as_array().unwrap().iter().map(|row| row["samples"].as_f64().unwrap()).sum();
@@ -139,12 +139,12 @@ fn the_rows_of_waits_are_all_samples() {
 
 #[test]
 fn two_captures_are_compared() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let captures = ["a", "b"].map(|name| {
         let file = if name == "a" { "inference_views" } else { "inference_views_contiguous" };
         format!("{name}={DATA}/{file}.stallmap")
     });
-    let mut client = Client::new(&place, &[&captures[0], &captures[1]]);
+    let mut client = McpTestClient::new(&place, &[&captures[0], &captures[1]]);
     let diff = client.call("diff", &json!({ "by": "tensors" }));
     assert!(!diff["rows"].as_array().unwrap().is_empty() && diff["comparability"].is_array(), "{diff}");
     let counted = client.call("sql", &json!({ "query": "SELECT count(*) AS n FROM every.launch" }));
@@ -155,8 +155,8 @@ fn two_captures_are_compared() {
 
 #[test]
 fn errors_are_answers_and_the_session_goes_on() {
-    let place = Place::new();
-    let mut client = Client::new(&place, &["tiny.stallmap"]);
+    let place = CommandFolder::new();
+    let mut client = McpTestClient::new(&place, &["tiny.stallmap"]);
     for (tool, arguments, text) in [
         ("findings", json!({ "capture": "nine" }), "no capture has this name"),
         ("findings", json!({ "top": 201 }), "not a number from 1 to 200"),
@@ -199,8 +199,8 @@ fn errors_are_answers_and_the_session_goes_on() {
 
 #[test]
 fn a_call_ends_at_its_time_and_the_session_goes_on() {
-    let place = Place::new();
-    let mut client = Client::new(&place, &["tiny.stallmap", "--timeout", "1"]);
+    let place = CommandFolder::new();
+    let mut client = McpTestClient::new(&place, &["tiny.stallmap", "--timeout", "1"]);
     for sql in [RECURSIVE, ENDLESS] {
         let error = client.fail("sql", &json!({ "query": sql }));
         assert!(error.contains("the call ran longer than 1 s") && error.contains("--timeout"), "{error}");
@@ -216,7 +216,7 @@ fn a_call_ends_at_its_time_and_the_session_goes_on() {
 
 #[test]
 fn a_file_that_is_no_capture_ends_the_server() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     place.file("no.stallmap", "text");
     place.run(&["mcp", "no.stallmap"]).expect_error(3);
     assert_eq!(place.run(&["mcp"]).code, Some(2));

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::command::Place;
+use crate::command::CommandFolder;
 use crate::many;
 
 const TESTDATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata");
@@ -11,7 +11,7 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// The page of a capture in the folder.
 #[track_caller]
-fn page(place: &Place, capture: &str) -> String {
+fn page(place: &CommandFolder, capture: &str) -> String {
     let ran = place.run(&["report", capture, "--html", "page.html", "--source-root", ROOT]);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), ""), "{}", ran.stderr);
     fs::read_to_string(place.path("page.html")).unwrap()
@@ -35,7 +35,7 @@ fn sections(page: &str) -> Vec<(&str, &str)> {
 
 #[test]
 fn every_section_says_the_queries_whose_rows_it_shows() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let page = page(&place, "tiny.stallmap");
     let sections = sections(&page);
     assert_eq!(sections.first().map(|section| section.0), Some("verdict"));
@@ -70,7 +70,7 @@ fn every_section_says_the_queries_whose_rows_it_shows() {
 
 #[test]
 fn a_page_needs_nothing_and_its_links_lead_somewhere() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     for name in ["training_parts.stallmap", "transformer_step.stallmap"] {
         let page = page(&place, Path::new(TESTDATA).join(name).to_str().unwrap());
         assert!(page.len() <= 620_000, "{name}: {} bytes", page.len());
@@ -103,7 +103,7 @@ fn hostile(name: &str) -> String {
 
 #[test]
 fn nothing_that_a_capture_holds_becomes_markup() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     many::write(&place.path("hostile.stallmap"), 300, hostile).unwrap();
     let page = page(&place, "hostile.stallmap");
     assert_eq!(page.matches("<script").count(), 2, "data and script");
@@ -119,7 +119,7 @@ fn nothing_that_a_capture_holds_becomes_markup() {
 
 #[test]
 fn a_page_of_ten_thousand_launches_is_small_and_adds_up() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     many::write(&place.path("many.stallmap"), 10_000, str::to_owned).unwrap();
     let page = page(&place, "many.stallmap");
     check_whole(&page);
@@ -144,7 +144,7 @@ fn a_page_of_ten_thousand_launches_is_small_and_adds_up() {
 
 #[test]
 fn a_page_that_cannot_be_written_is_an_error() {
-    let ran = Place::new().run(&["report", "tiny.stallmap", "--html", "missing/page.html"]);
+    let ran = CommandFolder::new().run(&["report", "tiny.stallmap", "--html", "missing/page.html"]);
     ran.expect_error(5);
 }
 
@@ -156,7 +156,7 @@ fn data(page: &str) -> serde_json::Value {
 
 #[test]
 fn what_was_accessed_is_drawn_where_nothing_was_sampled() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let packed = place.run(&["pack", "tiny.stallmap", "unsampled.stallmap", "--without", "samples"]);
     assert_eq!(packed.code, Some(0), "{}", packed.stderr);
     let data = data(&page(&place, "unsampled.stallmap"));
@@ -178,7 +178,7 @@ fn what_was_accessed_is_drawn_where_nothing_was_sampled() {
 
 #[test]
 fn a_page_without_tensors_says_why_nothing_is_drawn() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     many::write(&place.path("bare.stallmap"), 20, str::to_owned).unwrap();
     let page = page(&place, "bare.stallmap");
     let (_, section) = *sections(&page).iter().find(|(id, _)| *id == "accesses").unwrap();
@@ -188,7 +188,7 @@ fn a_page_without_tensors_says_why_nothing_is_drawn() {
 
 #[test]
 fn a_comparison_is_a_page_with_the_code_of_both() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let [base, other] =
         ["inference_views_contiguous", "inference_views"].map(|name| format!("{TESTDATA}/{name}.stallmap"));
     let gate = ["--fail-if", "time > +5% beyond noise"];
@@ -206,7 +206,7 @@ fn a_comparison_is_a_page_with_the_code_of_both() {
 
 #[test]
 fn a_report_has_the_changes_since_a_baseline() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     many::write(&place.path("hostile.stallmap"), 300, hostile).unwrap();
     let arguments = ["--baseline", "hostile.stallmap", "--html", "page.html"];
     place.run(&[&["report", "hostile.stallmap"][..], &arguments].concat()).expect_ok();
@@ -219,7 +219,7 @@ fn a_report_has_the_changes_since_a_baseline() {
 
 #[test]
 fn work_by_stream_is_all_measured_work() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let capture = format!("{TESTDATA}/time_truth.stallmap");
     let page = page(&place, &capture);
     let sections = sections(&page);

@@ -6,35 +6,35 @@ use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use client::{Client, Values};
+use client::{PostgresTestClient, RowValues};
 
-use crate::command::Place;
-use crate::serving::{ENDLESS, RECURSIVE, Serving, check_addresses, statements_on, too_large};
+use crate::command::CommandFolder;
+use crate::serving::{ENDLESS, RECURSIVE, ServeProcess, check_addresses, statements_on, too_large};
 
 /// A running server.
-struct Server {
-    _serving: Serving,
+struct PostgresServer {
+    _serving: ServeProcess,
     port: u16,
     password: String,
 }
 
-impl Server {
-    fn new(place: &Place, arguments: &[&str]) -> Self {
-        let (serving, [address, password]) = Serving::start(place, "--postgres", arguments);
+impl PostgresServer {
+    fn new(place: &CommandFolder, arguments: &[&str]) -> Self {
+        let (serving, [address, password]) = ServeProcess::start(place, "--postgres", arguments);
         let address = address.strip_prefix("listening on 127.0.0.1:").unwrap();
         let port = address.split_whitespace().next().unwrap().parse().unwrap();
         let password = password.strip_prefix("password: ").unwrap().to_owned();
         Self { _serving: serving, port, password }
     }
 
-    fn client(&self) -> Client {
-        Client::connect(self.port, &self.password).unwrap()
+    fn client(&self) -> PostgresTestClient {
+        PostgresTestClient::connect(self.port, &self.password).unwrap()
     }
 }
 
 /// Values as text.
-fn texts(rows: &[Values]) -> Vec<Vec<&str>> {
-    fn texts_of(row: &Values) -> Vec<&str> {
+fn texts(rows: &[RowValues]) -> Vec<Vec<&str>> {
+    fn texts_of(row: &RowValues) -> Vec<&str> {
         row.iter()
             .map(|value| value.as_deref().map_or("null", |bytes| str::from_utf8(bytes).unwrap()))
             .collect()
@@ -44,8 +44,8 @@ fn texts(rows: &[Values]) -> Vec<Vec<&str>> {
 
 #[test]
 fn rows_are_those_of_the_command_line() {
-    let place = Place::new();
-    let server = Server::new(&place, &["tiny.stallmap"]);
+    let place = CommandFolder::new();
+    let server = PostgresServer::new(&place, &["tiny.stallmap"]);
     assert_eq!(server.password.len(), 32);
     let mut client = server.client();
     let sql = "SELECT launch_count, samples, share FROM kernel_cost ORDER BY kernel";
@@ -61,20 +61,20 @@ fn rows_are_those_of_the_command_line() {
 
 #[test]
 fn a_wrong_password_is_refused() {
-    let place = Place::new();
-    let server = Server::new(&place, &["tiny.stallmap"]);
-    let error = Client::connect(server.port, "0123456789abcdef").err().unwrap();
+    let place = CommandFolder::new();
+    let server = PostgresServer::new(&place, &["tiny.stallmap"]);
+    let error = PostgresTestClient::connect(server.port, "0123456789abcdef").err().unwrap();
     assert_eq!((error.severity.as_str(), error.code.as_str()), ("FATAL", "28P01"));
     place.file("secret", "correct horse\nsecond line\n");
-    let server = Server::new(&place, &["tiny.stallmap", "--password-file", "secret"]);
+    let server = PostgresServer::new(&place, &["tiny.stallmap", "--password-file", "secret"]);
     assert_eq!(server.password, "as given");
-    Client::connect(server.port, "correct horse").unwrap();
+    PostgresTestClient::connect(server.port, "correct horse").unwrap();
 }
 
 #[test]
 fn prepared_statements_take_values_and_send_parts() {
-    let place = Place::new();
-    let server = Server::new(&place, &["tiny.stallmap"]);
+    let place = CommandFolder::new();
+    let server = PostgresServer::new(&place, &["tiny.stallmap"]);
     let mut client = server.client();
     let (types, names) =
         client.prepare("s", "SELECT ordinal, grid_x FROM launch WHERE ordinal >= $1 ORDER BY 1").unwrap();
@@ -98,9 +98,9 @@ fn prepared_statements_take_values_and_send_parts() {
 
 #[test]
 fn nothing_is_written_and_no_file_is_read() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     place.file("secret.csv", "a\n1\n");
-    let server = Server::new(&place, &["tiny.stallmap"]);
+    let server = PostgresServer::new(&place, &["tiny.stallmap"]);
     let mut client = server.client();
     let file = place.path("secret.csv").display().to_string();
     for sql in &statements_on(&file) {
@@ -127,8 +127,8 @@ fn nothing_is_written_and_no_file_is_read() {
 
 #[test]
 fn a_failed_transaction_waits_for_its_end() {
-    let place = Place::new();
-    let server = Server::new(&place, &["tiny.stallmap"]);
+    let place = CommandFolder::new();
+    let server = PostgresServer::new(&place, &["tiny.stallmap"]);
     let mut client = server.client();
     client.query("BEGIN").unwrap();
     assert_eq!(client.state, b'T');
@@ -142,8 +142,8 @@ fn a_failed_transaction_waits_for_its_end() {
 
 #[test]
 fn a_query_ends_at_its_time_or_when_cancelled() {
-    let place = Place::new();
-    let server = Server::new(&place, &["tiny.stallmap", "--timeout", "2"]);
+    let place = CommandFolder::new();
+    let server = PostgresServer::new(&place, &["tiny.stallmap", "--timeout", "2"]);
     let mut client = server.client();
     let begin = Instant::now();
     let error = client.query(ENDLESS).unwrap_err();
@@ -156,8 +156,8 @@ fn a_query_ends_at_its_time_or_when_cancelled() {
     let (port, key) = (server.port, client.key);
     let cancel = thread::spawn(move || {
         thread::sleep(Duration::from_millis(300));
-        Client::cancel(port, (key.0, key.1 ^ 1));
-        Client::cancel(port, key);
+        PostgresTestClient::cancel(port, (key.0, key.1 ^ 1));
+        PostgresTestClient::cancel(port, key);
     });
     let error = client.query(ENDLESS).unwrap_err();
     cancel.join().unwrap();
@@ -167,8 +167,8 @@ fn a_query_ends_at_its_time_or_when_cancelled() {
 
 #[test]
 fn a_statement_that_is_too_large_is_refused_and_the_next_one_answered() {
-    let place = Place::new();
-    let server = Server::new(&place, &["tiny.stallmap", "--timeout", "2"]);
+    let place = CommandFolder::new();
+    let server = PostgresServer::new(&place, &["tiny.stallmap", "--timeout", "2"]);
     let mut client = server.client();
     for (sql, part) in too_large() {
         let error = client.query(&sql).unwrap_err();
@@ -180,16 +180,16 @@ fn a_statement_that_is_too_large_is_refused_and_the_next_one_answered() {
 
 #[test]
 fn connections_are_counted_and_one_that_leaves_makes_room() {
-    let place = Place::new();
-    let server = Server::new(&place, &["tiny.stallmap", "--connections", "2"]);
+    let place = CommandFolder::new();
+    let server = PostgresServer::new(&place, &["tiny.stallmap", "--connections", "2"]);
     let (mut first, second) = (server.client(), server.client());
-    assert_eq!(Client::connect(server.port, &server.password).err().unwrap().code, "53300");
+    assert_eq!(PostgresTestClient::connect(server.port, &server.password).err().unwrap().code, "53300");
     // It leaves within an answer that it does not read.
     let mut second = second;
     second.send_query("SELECT value, repeat('x', 1000) FROM generate_series(1, 1000000)");
     drop(second);
     let deadline = Instant::now() + Duration::from_secs(30);
-    while Client::connect(server.port, &server.password).is_err() {
+    while PostgresTestClient::connect(server.port, &server.password).is_err() {
         assert!(Instant::now() < deadline, "its place stays taken");
         thread::sleep(Duration::from_millis(50));
     }
@@ -198,8 +198,8 @@ fn connections_are_counted_and_one_that_leaves_makes_room() {
 
 #[test]
 fn a_long_answer_is_streamed_whole() {
-    let place = Place::new();
-    let server = Server::new(&place, &["tiny.stallmap", "--memory", "64M"]);
+    let place = CommandFolder::new();
+    let server = PostgresServer::new(&place, &["tiny.stallmap", "--memory", "64M"]);
     let mut client = server.client();
     // 200 MB of rows pass a server that may hold 64 MB.
     let count = client.count("SELECT value, repeat('x', 1000) FROM generate_series(1, 200000)").unwrap();
@@ -212,8 +212,8 @@ fn a_long_answer_is_streamed_whole() {
 
 #[test]
 fn broken_messages_end_only_their_own_connection() {
-    let place = Place::new();
-    let server = Server::new(&place, &["tiny.stallmap"]);
+    let place = CommandFolder::new();
+    let server = PostgresServer::new(&place, &["tiny.stallmap"]);
     let mut client = server.client();
     let garbage: [&[u8]; 6] = [
         b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -224,7 +224,7 @@ fn broken_messages_end_only_their_own_connection() {
         b"\x16\x03\x01\x02\0\x01\0",
     ];
     for bytes in garbage {
-        Client::throw(server.port, bytes);
+        PostgresTestClient::throw(server.port, bytes);
     }
     for message in [&b"B\0\0\0\x05x"[..], b"Q\0\0\0\x03", b"P\x7f\xff\xff\xff"] {
         let mut other = server.client();
@@ -236,12 +236,12 @@ fn broken_messages_end_only_their_own_connection() {
 
 #[test]
 fn the_catalog_describes_relations() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     fs::create_dir(place.path("runs")).unwrap();
     for name in ["one.stallmap", "two.stallmap"] {
         fs::copy(place.path("tiny.stallmap"), place.path("runs").join(name)).unwrap();
     }
-    let server = Server::new(&place, &["runs"]);
+    let server = PostgresServer::new(&place, &["runs"]);
     let mut client = server.client();
     // As psql's \d writes them.
     let found = client
@@ -286,7 +286,7 @@ fn the_catalog_describes_relations() {
 
 #[test]
 fn beyond_loopback_is_only_with_a_certificate() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     check_addresses(&place, "--postgres");
     let run = |more: &[&str]| {
         let arguments = ["serve", "tiny.stallmap", "--postgres", "127.0.0.1:0"];
@@ -301,12 +301,14 @@ fn beyond_loopback_is_only_with_a_certificate() {
 
 #[test]
 fn a_connection_can_be_encrypted() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     place.file("cert.pem", made.cert.pem());
     place.file("key.pem", made.signing_key.serialize_pem());
-    let server = Server::new(&place, &["tiny.stallmap", "--tls-cert", "cert.pem", "--tls-key", "key.pem"]);
-    let mut client = Client::encrypted(server.port, &server.password, made.cert.der().clone()).unwrap();
+    let server =
+        PostgresServer::new(&place, &["tiny.stallmap", "--tls-cert", "cert.pem", "--tls-key", "key.pem"]);
+    let mut client =
+        PostgresTestClient::encrypted(server.port, &server.password, made.cert.der().clone()).unwrap();
     assert_eq!(texts(&client.query("SELECT 1").unwrap()), [["1"]]);
     // On loopback the client may choose.
     assert_eq!(texts(&server.client().query("SELECT 1").unwrap()), [["1"]]);

@@ -5,17 +5,17 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::command::{Place, command};
+use crate::command::{CommandFolder, command};
 
 /// Output of a command with this cache, and its exit code.
-fn run(place: &Place, cache: &Path, arguments: &[&str]) -> (String, Option<i32>) {
+fn run(place: &CommandFolder, cache: &Path, arguments: &[&str]) -> (String, Option<i32>) {
     let output = command(&place.path(".")).env("STALLMAP_CACHE", cache).args(arguments).output().unwrap();
     let text = [output.stdout, output.stderr].concat();
     (String::from_utf8_lossy(&text).into_owned(), output.status.code())
 }
 
 #[track_caller]
-fn check_prepared(place: &Place, cache: &Path, analyzed: usize, found: usize) {
+fn check_prepared(place: &CommandFolder, cache: &Path, analyzed: usize, found: usize) {
     let (text, code) = run(place, cache, &["prepare", "tiny.stallmap"]);
     assert_eq!(code, Some(0), "{text}");
     let expected = format!(
@@ -33,7 +33,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn what_was_prepared_is_found() {
-    let (place, cache) = (Place::new(), "cache");
+    let (place, cache) = (CommandFolder::new(), "cache");
     let cache = place.path(cache);
     check_prepared(&place, &cache, 2, 0);
     check_prepared(&place, &cache, 0, 2);
@@ -48,7 +48,7 @@ fn what_was_prepared_is_found() {
 
 #[test]
 fn answers_do_not_depend_on_the_cache() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let report = ["report", "tiny.stallmap"];
     let without = run(&place, Path::new("off"), &report);
     assert_eq!(without.1, Some(0), "{}", without.0);
@@ -62,7 +62,7 @@ fn answers_do_not_depend_on_the_cache() {
 
 #[test]
 fn a_cache_that_keeps_nothing_is_an_error_of_preparing() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let (text, code) = run(&place, Path::new("off"), &["prepare", "tiny.stallmap"]);
     assert!(code == Some(2) && text.contains("the cache is disabled"), "{text}");
     let file = place.file("file", "");
@@ -74,7 +74,7 @@ fn a_cache_that_keeps_nothing_is_an_error_of_preparing() {
 
 #[test]
 fn rows_of_another_capture_are_not_found() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let bundled = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata");
     let [own, other, mixed] = ["own", "other", "mixed"].map(|cache| place.path(cache));
     for (name, capture) in
@@ -101,7 +101,7 @@ fn rows_of_another_capture_are_not_found() {
 
 #[test]
 fn a_cache_that_others_can_write_is_not_used() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let cache = place.path("cache");
     let report = ["report", "tiny.stallmap"];
     let (expected, _) = run(&place, &cache, &report);
@@ -128,7 +128,7 @@ const COMMANDS: [&[&str]; 7] = [
 
 #[test]
 fn stored_rows_are_those_that_are_computed() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     for (name, capture) in [("views", "inference_views"), ("contiguous", "inference_views_contiguous")] {
         let capture =
             Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../testdata/{capture}.stallmap"));

@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::command::{Place, command};
+use crate::command::{CommandFolder, command};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -68,7 +68,7 @@ fn framed(request: &Value) -> Vec<u8> {
 }
 
 /// The frames and the exit code of `stallmap serve` for an input.
-fn serve(place: &Place, capture: &str, input: &[u8]) -> (Vec<(char, Vec<u8>)>, Option<i32>) {
+fn serve(place: &CommandFolder, capture: &str, input: &[u8]) -> (Vec<(char, Vec<u8>)>, Option<i32>) {
     let mut child = command(&place.path(""))
         .args(["serve", "--stdio", capture])
         .stdin(Stdio::piped())
@@ -88,7 +88,7 @@ fn letters(frames: &[(char, Vec<u8>)]) -> String {
 
 #[test]
 fn every_request_is_answered_until_the_input_ends() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let requests = [
         json!({ "sql": "SELECT 1 AS one" }),
         json!({ "sql": "SELECT nothing" }),
@@ -112,13 +112,14 @@ fn every_request_is_answered_until_the_input_ends() {
 
 #[test]
 fn a_capture_that_cannot_be_opened_is_one_frame_and_the_exit_code() {
-    let (frames, code) = serve(&Place::new(), "gone.stallmap", &framed(&json!({ "sql": "SELECT 1" })));
+    let (frames, code) =
+        serve(&CommandFolder::new(), "gone.stallmap", &framed(&json!({ "sql": "SELECT 1" })));
     assert_eq!((letters(&frames).as_str(), code), ("E", Some(3)));
 }
 
 #[test]
 fn a_damaged_request_ends_the_process() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     for damaged in [&b"\xff\xff\xff\xff"[..], b"\x02\0\0\0{]", b"\x09\0\0\0{}", b"\x01"] {
         let (frames, code) = serve(&place, "tiny.stallmap", damaged);
         assert_eq!((letters(&frames).as_str(), code), ("H", Some(5)), "{damaged:?}");

@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::command::{Place, command};
+use crate::command::{CommandFolder, command};
 
 #[test]
 fn every_bundled_capture_passes() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     for capture in captures(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata"))) {
         let path = capture.to_str().unwrap();
         let check = place.run(&["check", path]);
@@ -36,12 +36,12 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 #[test]
 fn a_loop_is_shown_with_the_load_behind_it() {
     let arguments = ["source", BLAME_TRUTH, "--kernel", "^carried$", "--top", "2", "--source-root", ROOT];
-    Place::new().run(&arguments).check("source_of_a_loop");
+    CommandFolder::new().run(&arguments).check("source_of_a_loop");
 }
 
 #[test]
 fn a_page_needs_nothing_and_its_links_lead_somewhere() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let arguments =
         ["source", BLAME_TRUTH, "--kernel", "tensor_maps", "--source-root", ROOT, "--html", "page.html"];
     let ran = place.run(&arguments);

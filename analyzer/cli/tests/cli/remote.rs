@@ -4,8 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Output;
 
-use crate::command::{Place, command};
-use crate::server::{Manner, Server};
+use crate::command::{CommandFolder, command};
+use crate::server::{ObjectServer, ServerBehaviour};
 
 /// Maximum part of a capture that a query about one column may fetch.
 const SMALL_PART: f64 = 0.25;
@@ -14,13 +14,13 @@ fn bundled(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(name)
 }
 
-fn served(name: &str, manner: Manner) -> Server {
-    Server::start(fs::read(bundled(name)).unwrap(), manner)
+fn served(name: &str, manner: ServerBehaviour) -> ObjectServer {
+    ObjectServer::start(fs::read(bundled(name)).unwrap(), manner)
 }
 
 /// Runs `stallmap` with the environment of an S3 client.
 fn run(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let mut command = command(&place.path(""));
     for name in ["AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "HTTP_PROXY", "http_proxy"]
     {
@@ -46,14 +46,14 @@ fn same_answers(name: &str, before: &[&str], after: &[&str]) {
         (stdout, stderr)
     };
     let (local, _) = answer(path.to_str().unwrap(), &[]);
-    let server = served(name, Manner::Ranges);
+    let server = served(name, ServerBehaviour::Ranges);
     let (http, message) = answer(&server.url("x/a.stallmap"), &[]);
     assert_eq!(http, local);
     assert!(
         message.contains("fetched ") && message.contains(&format!(" in {} request", server.requests())),
         "{message}"
     );
-    let bucket = served(name, Manner::Ranges);
+    let bucket = served(name, ServerBehaviour::Ranges);
     let variables = [("AWS_ENDPOINT_URL", bucket.root())];
     let (s3, _) = answer("s3://bucket/runs/a.stallmap", &variables.each_ref().map(|(n, v)| (*n, v.as_str())));
     assert_eq!(s3, local);
@@ -75,7 +75,7 @@ fn info_and_check_are_the_same_from_a_url() {
 fn a_question_fetches_what_it_reads() {
     let question = ["--format", "csv", "-c", "SELECT sum(samples) AS samples FROM pc_sample"];
     same_answers("transformer_step.stallmap", &["sql"], &question);
-    let server = served("transformer_step.stallmap", Manner::Ranges);
+    let server = served("transformer_step.stallmap", ServerBehaviour::Ranges);
     let ran = run(&[&["sql", &server.url("a.stallmap")], &question[..]].concat(), &[]);
     assert!(ran.status.success());
     let size = fs::metadata(bundled("transformer_step.stallmap")).unwrap().len();
@@ -86,7 +86,7 @@ fn a_question_fetches_what_it_reads() {
 
 #[test]
 fn a_report_makes_few_requests() {
-    let server = served("transformer_step.stallmap", Manner::Ranges);
+    let server = served("transformer_step.stallmap", ServerBehaviour::Ranges);
     let ran = run(&["report", &server.url("a.stallmap"), "--section", "tensors"], &[]);
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     assert!(server.requests() <= 60, "{} requests", server.requests());
@@ -95,7 +95,7 @@ fn a_report_makes_few_requests() {
 /// A list of the kernels of a prepared capture needs neither accesses nor machine code.
 #[test]
 fn stored_rows_are_read_from_a_url() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let path = place.path("a.stallmap");
     fs::copy(bundled("transformer_step.stallmap"), &path).unwrap();
     let kernels = ["--format", "csv", "-c", "SELECT * FROM kernel_cost ORDER BY function_id"];
@@ -104,7 +104,7 @@ fn stored_rows_are_read_from_a_url() {
     assert!(prepared.status.success(), "{}", String::from_utf8_lossy(&prepared.stderr));
     let file = fs::read(&path).unwrap();
     let size = file.len() as f64;
-    let server = Server::start(file, Manner::Ranges);
+    let server = ObjectServer::start(file, ServerBehaviour::Ranges);
     let ran = run(&[&["sql", &server.url("a.stallmap")], &kernels[..]].concat(), &[]);
     assert_eq!(ran.stdout, computed.stdout, "{}", String::from_utf8_lossy(&ran.stderr));
     assert!((server.sent_bytes() as f64) < 0.4 * size, "{} of {size} bytes", server.sent_bytes());
@@ -112,14 +112,14 @@ fn stored_rows_are_read_from_a_url() {
 
 #[test]
 fn requests_are_signed_where_there_are_credentials() {
-    let server = served("inference_views.stallmap", Manner::Ranges);
+    let server = served("inference_views.stallmap", ServerBehaviour::Ranges);
     let root = server.root();
     let keys =
         [("AWS_ACCESS_KEY_ID", "key"), ("AWS_SECRET_ACCESS_KEY", "secret"), ("AWS_ENDPOINT_URL", &root)];
     let ran = run(&["info", "s3://bucket/a.stallmap", "launch"], &keys);
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     assert!(server.heads().iter().all(|head| head.contains("authorization: aws4-hmac-sha256")));
-    let open = served("inference_views.stallmap", Manner::Ranges);
+    let open = served("inference_views.stallmap", ServerBehaviour::Ranges);
     run(&["info", "s3://bucket/a.stallmap", "launch"], &[("AWS_ENDPOINT_URL", &open.root())]);
     assert!(open.requests() > 0 && open.heads().iter().all(|head| !head.contains("authorization:")));
 }
@@ -144,25 +144,25 @@ fn check_errors(name: &str, errors: &[String]) {
 
 #[test]
 fn what_is_wrong_with_a_server_is_said() {
-    let message = |manner: Manner, path: &str| {
+    let message = |manner: ServerBehaviour, path: &str| {
         let server = served("inference_views.stallmap", manner);
         error(&server.url(path), &[]).replace(&server.root(), "http://host")
     };
     let errors = [
-        message(Manner::NoRanges, "a.stallmap"),
-        message(Manner::CutsShort, "a.stallmap"),
-        message(Manner::Status(403), "a.stallmap?X-Amz-Signature=secret"),
-        message(Manner::Status(401), "a.stallmap"),
-        message(Manner::Status(500), "a.stallmap"),
-        message(Manner::Ranges, "b.stallmap"),
-        message(Manner::Changes, "a.stallmap"),
+        message(ServerBehaviour::NoRanges, "a.stallmap"),
+        message(ServerBehaviour::CutsShort, "a.stallmap"),
+        message(ServerBehaviour::Status(403), "a.stallmap?X-Amz-Signature=secret"),
+        message(ServerBehaviour::Status(401), "a.stallmap"),
+        message(ServerBehaviour::Status(500), "a.stallmap"),
+        message(ServerBehaviour::Ranges, "b.stallmap"),
+        message(ServerBehaviour::Changes, "a.stallmap"),
     ];
     check_errors("remote_server_errors", &errors);
 }
 
 #[test]
 fn what_is_wrong_with_a_bucket_is_said() {
-    let server = served("inference_views.stallmap", Manner::Status(403));
+    let server = served("inference_views.stallmap", ServerBehaviour::Status(403));
     let errors = [
         error("s3://bucket/a.stallmap", &[("AWS_ENDPOINT_URL", &server.root())]),
         error("s3://bucket/a.stallmap", &[("AWS_ENDPOINT_URL", "http://192.0.2.1:9000")]),
@@ -194,14 +194,14 @@ fn nobody_there_is_an_error() {
 
 #[test]
 fn a_server_that_stumbles_is_asked_again() {
-    let server = served("inference_views.stallmap", Manner::Stumbles);
+    let server = served("inference_views.stallmap", ServerBehaviour::Stumbles);
     let ran = run(&["sql", &server.url("a.stallmap"), "-c", "SELECT count(*) FROM launch"], &[]);
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
 }
 
 #[test]
 fn a_server_without_ranges_from_the_end_is_asked_for_the_size() {
-    let server = served("known_truth.stallmap", Manner::NoSuffixes);
+    let server = served("known_truth.stallmap", ServerBehaviour::NoSuffixes);
     let ran = run(&["top", "kernels", &server.url("a.stallmap")], &[]);
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     let asked = server.heads().iter().filter(|head| head.starts_with("head ")).count();
@@ -210,10 +210,11 @@ fn a_server_without_ranges_from_the_end_is_asked_for_the_size() {
 
 #[test]
 fn other_files_at_a_url_are_not_captures() {
-    let text = error(&Server::start(vec![b'x'; 100_000], Manner::Ranges).url("a.stallmap"), &[]);
+    let text =
+        error(&ObjectServer::start(vec![b'x'; 100_000], ServerBehaviour::Ranges).url("a.stallmap"), &[]);
     assert!(text.starts_with("error: not a stallmap capture: it is not a ZIP file"), "{text}");
     let mut cut = fs::read(bundled("inference_views.stallmap")).unwrap();
     cut.truncate(cut.len() / 2);
-    let text = error(&Server::start(cut, Manner::Ranges).url("a.stallmap"), &[]);
+    let text = error(&ObjectServer::start(cut, ServerBehaviour::Ranges).url("a.stallmap"), &[]);
     assert!(text.starts_with("error: capture is truncated: its directory is not at its end"), "{text}");
 }

@@ -9,7 +9,7 @@ use std::thread;
 
 /// Behaviour of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Manner {
+pub(crate) enum ServerBehaviour {
     /// Ranges, as requested.
     Ranges,
     /// Ranges, but none that count from the end: status 400.
@@ -27,25 +27,25 @@ pub(crate) enum Manner {
 }
 
 /// A running server. It ends with the test's process.
-pub(crate) struct Server {
+pub(crate) struct ObjectServer {
     port: u16,
-    log: Arc<Log>,
+    log: Arc<ServerLog>,
 }
 
 /// Requests and responses of the server.
 #[derive(Default)]
-struct Log {
+struct ServerLog {
     requests: AtomicUsize,
     sent_bytes: AtomicUsize,
     heads: Mutex<Vec<String>>,
 }
 
-impl Server {
+impl ObjectServer {
     /// Serves a file under every path that ends with `a.stallmap`.
-    pub(crate) fn start(file: Vec<u8>, manner: Manner) -> Self {
+    pub(crate) fn start(file: Vec<u8>, manner: ServerBehaviour) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let log = Arc::new(Log::default());
+        let log = Arc::new(ServerLog::default());
         let (file, seen) = (Arc::new(file), Arc::clone(&log));
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
@@ -80,23 +80,23 @@ impl Server {
 }
 
 /// Answers one request. `None` ends the connection.
-fn answer(mut stream: &TcpStream, file: &[u8], manner: Manner, log: &Log) -> Option<()> {
+fn answer(mut stream: &TcpStream, file: &[u8], manner: ServerBehaviour, log: &ServerLog) -> Option<()> {
     let head = head(stream)?;
     let count = log.requests.fetch_add(1, Ordering::SeqCst);
     log.heads.lock().unwrap().push(head.clone());
     let target = head.split(' ').nth(1)?.split('?').next()?.to_owned();
     let status = match manner {
         _ if !target.ends_with("a.stallmap") => Some(404),
-        Manner::Status(status) => Some(status),
-        Manner::NoSuffixes if head.contains("range: bytes=-") => Some(400),
-        Manner::Stumbles if count.is_multiple_of(2) => Some(503),
+        ServerBehaviour::Status(status) => Some(status),
+        ServerBehaviour::NoSuffixes if head.contains("range: bytes=-") => Some(400),
+        ServerBehaviour::Stumbles if count.is_multiple_of(2) => Some(503),
         _ => None,
     };
     if let Some(status) = status {
         return write!(stream, "HTTP/1.1 {status} No\r\nContent-Length: 0\r\n\r\n").ok();
     }
-    let asked = range(&head, file.len()).filter(|_| manner != Manner::NoRanges);
-    let tag = if manner == Manner::Changes { count.min(1) } else { 0 };
+    let asked = range(&head, file.len()).filter(|_| manner != ServerBehaviour::NoRanges);
+    let tag = if manner == ServerBehaviour::Changes { count.min(1) } else { 0 };
     let (line, body) = match &asked {
         Some(range) => {
             let place = format!("bytes {}-{}/{}", range.start, range.end - 1, file.len());
@@ -109,7 +109,7 @@ fn answer(mut stream: &TcpStream, file: &[u8], manner: Manner, log: &Log) -> Opt
     if head.starts_with("head ") {
         return Some(());
     }
-    let is_cut = manner == Manner::CutsShort;
+    let is_cut = manner == ServerBehaviour::CutsShort;
     let body = if is_cut { &body[..body.len() / 2] } else { body };
     log.sent_bytes.fetch_add(body.len(), Ordering::SeqCst);
     stream.write_all(body).ok()?;

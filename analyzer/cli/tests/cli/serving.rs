@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Stdio};
 
-use crate::command::{Place, command};
+use crate::command::{CommandFolder, command};
 
 /// A query that never ends by itself.
 pub(crate) const ENDLESS: &str = "SELECT count(*) FROM generate_series(1, 10000000) a, \
@@ -44,11 +44,11 @@ pub(crate) fn too_large() -> [(String, &'static str); 5] {
 }
 
 /// A running `stallmap serve`, ended when dropped.
-pub(crate) struct Serving(Child);
+pub(crate) struct ServeProcess(Child);
 
-impl Serving {
+impl ServeProcess {
     /// Starts a server on a free port for an option such as `--http`. Returns the two lines that it prints, too.
-    pub(crate) fn start(place: &Place, option: &str, arguments: &[&str]) -> (Self, [String; 2]) {
+    pub(crate) fn start(place: &CommandFolder, option: &str, arguments: &[&str]) -> (Self, [String; 2]) {
         let mut child = command(&place.path(""))
             .args(["serve", option, "127.0.0.1:0"])
             .args(arguments)
@@ -64,7 +64,7 @@ impl Serving {
     }
 }
 
-impl Drop for Serving {
+impl Drop for ServeProcess {
     fn drop(&mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
@@ -84,7 +84,7 @@ pub(crate) fn statements_on(file: &str) -> [String; 6] {
 }
 
 /// Checks that a protocol's option takes no address beyond loopback without a certificate, and no other text.
-pub(crate) fn check_addresses(place: &Place, option: &str) {
+pub(crate) fn check_addresses(place: &CommandFolder, option: &str) {
     let run = |address: &str| place.run(&["serve", "tiny.stallmap", option, address]);
     for address in ["0.0.0.0:0", "[::]:0"] {
         let ran = run(address);

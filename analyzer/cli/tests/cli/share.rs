@@ -2,13 +2,13 @@
 
 use std::fs;
 
-use crate::command::Place;
+use crate::command::CommandFolder;
 
 const BUNDLED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/inference_views.stallmap");
 
 #[test]
 fn a_part_is_sound_and_says_what_it_lacks() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let ran = place.run(&["pack", BUNDLED, "part.stallmap", "--without", "accesses,code"]);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     ran.check("pack_without");
@@ -21,7 +21,7 @@ fn a_part_is_sound_and_says_what_it_lacks() {
 
 #[test]
 fn launches_and_tables_are_picked() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     place.run(&["pack", BUNDLED, "one.stallmap", "--launches", "gather"]).check("pack_launches");
     place
         .run(&["pack", BUNDLED, "two.stallmap", "--launches", "0-1", "--only", "pc_sample"])
@@ -39,7 +39,7 @@ fn launches_and_tables_are_picked() {
 /// A capture of a program whose file is here, with the text of its lines.
 #[test]
 fn lines_get_their_text_from_files_of_the_same_version() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let step = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/transformer_step.stallmap");
     let programs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/programs");
     let packed = place.run(&["pack", step, "text.stallmap", "--source-root", programs]);
@@ -63,7 +63,7 @@ fn lines_get_their_text_from_files_of_the_same_version() {
 
 #[test]
 fn a_part_keeps_the_time_of_all_work() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let times = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/time_truth.stallmap");
     place.run(&["pack", times, "part.stallmap", "--launches", "0-2"]).expect_ok();
     assert_eq!(place.run(&["check", "part.stallmap"]).code, Some(0));
@@ -80,7 +80,7 @@ fn a_part_keeps_the_time_of_all_work() {
 
 #[test]
 fn two_people_compare_what_they_hold() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     place.run(&["id", "tiny.stallmap"]).expect_ok();
     place.run(&["unpack", "tiny.stallmap", "tiny"]).expect_ok();
     place.run(&["pack", "tiny", "again.stallmap"]).expect_ok();
@@ -101,7 +101,7 @@ fn two_people_compare_what_they_hold() {
 
 #[test]
 fn redact_says_what_goes_and_what_stays() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let known = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/blame_replays.stallmap");
     place.run(&["redact", known, "a.stallmap", "--salt", "x"]).check("redact");
     let check = place.run(&["check", "a.stallmap"]);

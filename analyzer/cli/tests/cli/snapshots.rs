@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use crate::command::{Place, command};
+use crate::command::{CommandFolder, command};
 
 /// Runs a command on the small capture and compares everything that it left behind.
 macro_rules! snapshot {
@@ -12,7 +12,7 @@ macro_rules! snapshot {
     ($name:ident, $arguments:expr, $input:expr) => {
         #[test]
         fn $name() {
-            Place::new().run_with_input(&$arguments, $input).check(stringify!($name));
+            CommandFolder::new().run_with_input(&$arguments, $input).check(stringify!($name));
         }
     };
 }
@@ -137,7 +137,7 @@ snapshot!(stdin_unknown_sql, ["sql", "tiny.stallmap"], ".sql nothing\n");
 
 #[test]
 fn output_files_are_what_they_are_named() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let select = "SELECT kernel_id, ordinal FROM launch ORDER BY ordinal";
     for name in ["out.csv", "out.json", "out.jsonl", "out.md", "out.parquet"] {
         let ran = place.run(&["sql", "tiny.stallmap", "-c", select, "-o", name]);
@@ -156,7 +156,7 @@ fn output_files_are_what_they_are_named() {
 
 #[test]
 fn a_failed_query_leaves_the_output_file_as_it_was() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let out = place.file("out.csv", "precious");
     let failing = "SELECT CAST(name AS INT) FROM op";
     place.run(&["sql", "tiny.stallmap", "-c", failing, "-o", "out.csv"]).expect_error(4);
@@ -167,7 +167,7 @@ fn a_failed_query_leaves_the_output_file_as_it_was() {
 
 #[test]
 fn a_packed_capture_answers_as_the_folder_does() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     assert_eq!(place.run(&["unpack", "tiny.stallmap", "folder"]).code, Some(0));
     assert_eq!(place.run(&["pack", "folder", "again.stallmap"]).code, Some(0));
     let read = |name| std::fs::read(place.path(name)).unwrap();
@@ -181,7 +181,7 @@ fn a_packed_capture_answers_as_the_folder_does() {
 
 #[test]
 fn a_reader_that_goes_away_is_no_failure() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let many = "SELECT a.kernel_id FROM memory_access a, memory_access b, memory_access c, memory_access d";
     for arguments in
         [&["sql", "tiny.stallmap", "--format", "csv", "-c", many][..], &["info", "tiny.stallmap"]]
@@ -203,7 +203,7 @@ fn a_reader_that_goes_away_is_no_failure() {
 #[test]
 fn shells_get_their_completions() {
     for shell in ["bash", "zsh", "fish"] {
-        let ran = Place::new().run(&["completions", shell]);
+        let ran = CommandFolder::new().run(&["completions", shell]);
         assert_eq!(ran.code, Some(0));
         assert!(ran.stdout.contains("STALLMAP_COMPLETE"));
     }
@@ -211,7 +211,7 @@ fn shells_get_their_completions() {
 
 #[test]
 fn names_are_completed_from_the_capture() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let complete = |words: &[&str]| {
         let mut shell = command(&place.path("."));
         shell.env("STALLMAP_COMPLETE", "bash").env("_CLAP_IFS", " ");
@@ -227,7 +227,7 @@ fn names_are_completed_from_the_capture() {
 
 #[test]
 fn the_shell_runs_examples_and_files() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     place.file(
         "mine.sql",
         ".format csv\nSELECT 1\n  AS one;\n.output out.csv\nSELECT 2 AS two;\n.output\n.read mine.sql\n",
@@ -248,7 +248,7 @@ fn the_shell_runs_examples_and_files() {
 
 #[test]
 fn the_shell_lists_tables_and_views() {
-    let ran = Place::new().run_with_input(&["sql", "tiny.stallmap"], ".tables\n.views\n");
+    let ran = CommandFolder::new().run_with_input(&["sql", "tiny.stallmap"], ".tables\n.views\n");
     assert_eq!(ran.code, Some(0));
     for name in ["pc_sample", "memory_access", "coverage", "tensor_stall_cost"] {
         assert!(

@@ -3,13 +3,13 @@
 use std::fs;
 use std::path::Path;
 
-use crate::command::{Place, Ran};
+use crate::command::{CommandFolder, CommandRun};
 
 const TESTDATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata");
 
 /// A folder with a bundled capture, which hides the paths of this machine.
-fn place(capture: &str) -> Place {
-    let place = Place::new();
+fn place(capture: &str) -> CommandFolder {
+    let place = CommandFolder::new();
     let name = format!("{capture}.stallmap");
     fs::copy(Path::new(TESTDATA).join(&name), place.path(&name)).unwrap();
     place
@@ -30,7 +30,7 @@ const AGAIN: &str = "inference_views_again.stallmap";
 const CONTIGUOUS: &str = "inference_views_contiguous.stallmap";
 
 /// Three recordings of one program, one of them with its view made contiguous.
-fn pair() -> Place {
+fn pair() -> CommandFolder {
     let place = place("inference_views");
     for name in [AGAIN, CONTIGUOUS] {
         fs::copy(Path::new(TESTDATA).join(name), place.path(name)).unwrap();
@@ -118,13 +118,13 @@ snapshot!(top_tensors_by_launches, "inference_views", ["top", "tensors", VIEWS, 
 
 /// Rows of a command that prints JSON.
 #[track_caller]
-fn rows(ran: &Ran) -> Vec<serde_json::Map<String, serde_json::Value>> {
+fn rows(ran: &CommandRun) -> Vec<serde_json::Map<String, serde_json::Value>> {
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     serde_json::from_str(&ran.stdout).unwrap()
 }
 
 #[track_caller]
-fn sum(ran: &Ran, column: &str) -> f64 {
+fn sum(ran: &CommandRun, column: &str) -> f64 {
     rows(ran).iter().map(|row| row[column].as_f64().unwrap_or_default()).sum()
 }
 
@@ -186,7 +186,7 @@ fn queries_that_are_printed_give_the_rows() {
 }
 
 /// Common rows of the view and of the tree, sorted.
-fn totals(ran: &Ran, columns: [&str; 4], is_named: impl Fn(&str) -> bool) -> Vec<String> {
+fn totals(ran: &CommandRun, columns: [&str; 4], is_named: impl Fn(&str) -> bool) -> Vec<String> {
     let text = |row: &serde_json::Map<String, serde_json::Value>| {
         let [level, name, samples, own] = columns.map(|column| row[column].clone());
         format!(
@@ -248,8 +248,8 @@ fn intervals(
     rows: Vec<serde_json::Map<String, serde_json::Value>>,
     name: &str,
     columns: [&str; 3],
-) -> Intervals {
-    let mut found: Intervals = Intervals::new();
+) -> TreeIntervals {
+    let mut found: TreeIntervals = TreeIntervals::new();
     for row in rows {
         let numbers = columns.map(|column| row[column].as_f64());
         found.entry(row[name].as_str().unwrap_or_default().to_owned()).or_default().push(numbers);
@@ -258,10 +258,10 @@ fn intervals(
     found
 }
 
-type Intervals = std::collections::BTreeMap<String, Vec<[Option<f64>; 3]>>;
+type TreeIntervals = std::collections::BTreeMap<String, Vec<[Option<f64>; 3]>>;
 
 /// The label of each kernel by its full name, which trees have in JSON.
-fn labels(place: &Place, capture: &str) -> std::collections::BTreeMap<String, String> {
+fn labels(place: &CommandFolder, capture: &str) -> std::collections::BTreeMap<String, String> {
     let sql = "SELECT kernel AS name, short_kernel AS label FROM kernel_name";
     let ran = place.run(&["sql", capture, "--format", "json", "-c", sql]);
     let text = |row: &serde_json::Map<String, serde_json::Value>, name: &str| {
@@ -285,7 +285,7 @@ fn intervals_of_a_tree_are_those_of_the_comparison() {
             let tree = intervals(rows(&tree), "name", columns.each_ref().map(String::as_str));
             let labels = labels(&place, after);
             let label = |name: String| labels.get(&name).cloned().unwrap_or(name);
-            let tree: Intervals = tree.into_iter().map(|(name, row)| (label(name), row)).collect();
+            let tree: TreeIntervals = tree.into_iter().map(|(name, row)| (label(name), row)).collect();
             let listed = ["--by", "kernels", "--all", "--format", "json", "-m", metric];
             let diff = place.run(&[&["diff", before, after], &listed[..]].concat());
             let found: serde_json::Value = serde_json::from_str(&diff.expect_ok().stdout).unwrap();

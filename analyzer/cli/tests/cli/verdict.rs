@@ -6,7 +6,7 @@ use std::process::Stdio;
 use serde_json::Value;
 
 use crate::absent::without;
-use crate::command::{Place, command};
+use crate::command::{CommandFolder, command};
 use crate::real::captures;
 
 const TESTDATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata");
@@ -76,7 +76,7 @@ fn a_verbose_screen_has_every_kind_of_finding() {
 
 #[test]
 fn a_finding_for_programs_has_the_rows_of_its_evidence() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let path = format!("{TESTDATA}/inference_views.stallmap");
     let ran = place.run(&["why", &path, "1", "--line", ":31", "-n", "2", "--json"]);
     let finding: Value = serde_json::from_str(&ran.expect_ok().stdout).unwrap();
@@ -115,7 +115,7 @@ fn screens_of_three_programs() {
 
 #[test]
 fn parts_that_are_missing_are_no_failure() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let parts: [(&str, &[&str]); 6] = [
         ("only_samples", &["memory_access"]),
         ("only_accesses", &["pc_sample"]),
@@ -139,7 +139,7 @@ fn parts_that_are_missing_are_no_failure() {
 
 #[test]
 fn programs_read_the_verdict_as_json() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let capture = format!("{TESTDATA}/inference_views.stallmap");
     let ran = place.run(&[&capture, "--json"]);
     let verdict: Value = serde_json::from_str(&ran.expect_ok().stdout).unwrap();
@@ -157,7 +157,7 @@ fn programs_read_the_verdict_as_json() {
 
 #[test]
 fn a_finding_is_explained() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let capture = format!("{TESTDATA}/inference_views.stallmap");
     place.run(&["why", &capture, "1"]).expect_ok();
     let text = place.run(&["why", &capture, "1"]).stdout;
@@ -171,7 +171,7 @@ fn a_finding_is_explained() {
 
 #[test]
 fn the_page_is_shown_and_its_path_is_printed() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let mut program = command(&place.path("."));
     // No program to show the page is here.
     let output = program.args(["open", "tiny.stallmap"]).env("PATH", place.path("nothing")).output().unwrap();
@@ -184,7 +184,7 @@ fn the_page_is_shown_and_its_path_is_printed() {
 
 #[test]
 fn words_that_are_nothing_have_a_hint() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let ran = place.run(&["repotr"]);
     assert!(ran.expect_error(2).stderr.contains("did you mean `report`?"), "{}", ran.stderr);
     place.run(&["tiny.stallmap", "report"]).expect_error(2);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::examples;
-use super::gate::Gate;
+use super::gate::ChangeCondition;
 use super::named::NamedCapture;
 use super::tree::share;
 
@@ -24,19 +24,19 @@ use super::tree::share;
     ("stallmap diff main.stallmap pr.stallmap --fail-if-rows gate.sql", "a custom gate: a query over a, b and every"),
     ("stallmap diff before.stallmap after.stallmap --by tensors --sql", "its statements, to run or to change"),
 ]))]
-pub struct Diff {
+pub struct DiffArgs {
     /// Captures: each is compared with the first. In SQL they are a, b, c and so on, or NAME from NAME=CAPTURE
     #[arg(value_name = "[NAME=]NAME.stallmap", required = true, num_args = 2..)]
     pub captures: Vec<NamedCapture>,
     /// Parts to compare as tables, comma-separated [default: lines, and with --all, json, jsonl or csv all but instructions]
     #[arg(long, value_enum, value_name = "PART", value_delimiter = ',')]
-    pub by: Vec<Part>,
+    pub by: Vec<DiffPart>,
     /// Metric to compare [default: time, or samples if the captures do not know time alike]
     #[arg(short, long, value_enum, value_name = "METRIC")]
     pub metric: Option<DiffMetric>,
     /// Divisor of sums
-    #[arg(long, value_enum, value_name = "UNIT", default_value_t = Per::Auto)]
-    pub per: Per,
+    #[arg(long, value_enum, value_name = "UNIT", default_value_t = DiffDivisor::Auto)]
+    pub per: DiffDivisor,
     /// Rows per part, the rest as one row
     #[arg(short = 'n', long = "top", value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub rows: u32,
@@ -52,7 +52,7 @@ pub struct Diff {
     /// Fail if this holds: [PART.]METRIC > or < CHANGE [beyond noise], as in 'time > +5%', 'launches > +0',
     /// 'tensors.samples > +10% beyond noise' (repeatable)
     #[arg(long = "fail-if", value_name = "CONDITION")]
-    pub gates: Vec<Gate>,
+    pub gates: Vec<ChangeCondition>,
     /// Fail if a statement of this file returns a row, and print the first rows: in the statement's order, or the
     /// largest first (repeatable)
     #[arg(long = "fail-if-rows", value_name = "FILE.sql")]
@@ -100,7 +100,7 @@ pub enum DiffFormat {
 
 /// Part of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Part {
+pub enum DiffPart {
     /// Tensors, by name or by op, line and shape of their allocation
     #[value(alias = "tensor")]
     Tensors,
@@ -141,7 +141,7 @@ pub enum DiffMetric {
 
 /// Divisor of sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Per {
+pub enum DiffDivisor {
     /// Steps if their number differs, otherwise nothing
     Auto,
     /// None
@@ -152,14 +152,14 @@ pub enum Per {
     Launch,
 }
 
-impl Diff {
+impl DiffArgs {
     /// A comparison with the defaults of the command line. The first capture is the base.
     pub fn of(captures: Vec<NamedCapture>) -> Self {
         Self {
             captures,
             by: Vec::new(),
             metric: None,
-            per: Per::Auto,
+            per: DiffDivisor::Auto,
             rows: 10,
             all: false,
             spread: 0.05,
@@ -188,7 +188,7 @@ impl Diff {
     }
 }
 
-impl Part {
+impl DiffPart {
     /// The query's name.
     pub const fn name(self) -> &'static str {
         match self {

@@ -8,7 +8,7 @@ use crate::complete;
 /// Names of the launches that a command is about. All of them have to match.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Filters")]
-pub struct Filter {
+pub struct FilterArgs {
     /// Only launches of this kernel: its name, a part of it, a regular expression, or its function_id
     #[arg(short, long, value_name = "KERNEL", add = ArgValueCandidates::new(complete::kernels))]
     pub kernel: Option<String>,
@@ -20,7 +20,7 @@ pub struct Filter {
     pub op: Option<String>,
 }
 
-impl Filter {
+impl FilterArgs {
     /// True if it chooses all launches.
     pub const fn is_empty(&self) -> bool {
         self.kernel.is_none() && self.line.is_none() && self.op.is_none()

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use stallmap::location::Location;
+use stallmap::location::CaptureLocation;
 
 use super::examples;
-use super::filter::Filter;
+use super::filter::FilterArgs;
 use super::list::ListFormat;
 
 /// `stallmap forest`
@@ -19,10 +19,10 @@ use super::list::ListFormat;
     ("stallmap forest train.stallmap --dot - | dot -Tpdf > forest.pdf", "for Graphviz"),
     ("stallmap forest train.stallmap --format json", "for programs, with complete values"),
 ]))]
-pub struct Forest {
+pub struct ForestArgs {
     /// Capture
     #[arg(value_name = "NAME.stallmap")]
-    pub capture: Location,
+    pub capture: CaptureLocation,
     /// Show only the trees of these tensors: a part of a name, or a tensor_id
     #[arg(long, value_name = "NAME")]
     pub tensor: Option<String>,
@@ -34,7 +34,7 @@ pub struct Forest {
     pub each: bool,
     /// Launches to show.
     #[command(flatten)]
-    pub filter: Filter,
+    pub filter: FilterArgs,
     /// Output format
     #[arg(long, value_enum, default_value_t = ListFormat::Table)]
     pub format: ListFormat,
@@ -52,7 +52,7 @@ pub struct Forest {
     pub sql: bool,
 }
 
-impl Forest {
+impl ForestArgs {
     /// The output format.
     pub fn format(&self) -> ListFormat {
         if self.json { ListFormat::Json } else { self.format }

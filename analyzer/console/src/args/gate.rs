@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use clap::ValueEnum;
 
-use super::diff::{DiffMetric, Part};
+use super::diff::{DiffMetric, DiffPart};
 
 /// Suffix of a condition on the bound of the confidence interval instead of the estimate.
 const BEYOND_NOISE: &str = "beyond noise";
@@ -23,31 +23,31 @@ const UNITS: [(&str, f64); 8] = [
 
 /// A condition.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Gate {
+pub struct ChangeCondition {
     /// Original text.
     pub text: String,
     /// Any row of this part, or the total without one.
-    pub part: Option<Part>,
+    pub part: Option<DiffPart>,
     /// The metric.
     pub metric: DiffMetric,
     /// True if changes above the limit fail, otherwise those below.
     pub is_above: bool,
     /// The change.
-    pub limit: Limit,
+    pub limit: ChangeLimit,
     /// True if only significant changes count.
     pub is_beyond_noise: bool,
 }
 
 /// Limit of a change.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Limit {
+pub enum ChangeLimit {
     /// Relative to the first capture's number.
     Share(f64),
     /// In the metric's unit.
     Amount(f64),
 }
 
-impl FromStr for Gate {
+impl FromStr for ChangeCondition {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -60,7 +60,7 @@ impl FromStr for Gate {
         let (subject, rest) = condition.split_at(at);
         let (is_above, limit) = (rest.starts_with('>'), rest.get(1..).unwrap_or_default().trim());
         let (part, metric) = match subject.trim().split_once('.') {
-            Some((part, metric)) => (Some(word::<Part>(part, "part")?), metric),
+            Some((part, metric)) => (Some(word::<DiffPart>(part, "part")?), metric),
             None => (None, subject),
         };
         let gate = Self {
@@ -75,10 +75,10 @@ impl FromStr for Gate {
     }
 }
 
-impl Gate {
+impl ChangeCondition {
     fn check(self) -> Result<Self, String> {
         match (self.part, self.metric) {
-            (Some(Part::Tensors | Part::Roles | Part::Instructions), DiffMetric::Launches) => {
+            (Some(DiffPart::Tensors | DiffPart::Roles | DiffPart::Instructions), DiffMetric::Launches) => {
                 Err("launches are counted of lines, ops and kernels, or in all".to_owned())
             }
             _ => Ok(self),
@@ -86,7 +86,7 @@ impl Gate {
     }
 }
 
-impl FromStr for Limit {
+impl FromStr for ChangeLimit {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -119,21 +119,25 @@ mod tests {
 
     #[test]
     fn conditions_are_read() {
-        let gate: Gate = "tensors.samples > +10% beyond noise".parse().unwrap();
-        assert_eq!((gate.part, gate.metric), (Some(Part::Tensors), DiffMetric::Samples));
-        assert_eq!((gate.is_above, gate.limit, gate.is_beyond_noise), (true, Limit::Share(0.1), true));
-        let gate: Gate = "time<-2.5us".parse().unwrap();
+        let gate: ChangeCondition = "tensors.samples > +10% beyond noise".parse().unwrap();
+        assert_eq!((gate.part, gate.metric), (Some(DiffPart::Tensors), DiffMetric::Samples));
+        assert_eq!((gate.is_above, gate.limit, gate.is_beyond_noise), (true, ChangeLimit::Share(0.1), true));
+        let gate: ChangeCondition = "time<-2.5us".parse().unwrap();
         assert_eq!((gate.part, gate.is_above, gate.is_beyond_noise), (None, false, false));
-        assert_eq!(gate.limit, Limit::Amount(-2500.0));
-        let limits = ["+1,000", "5 %", "2MiB", "-3s"].map(|text| text.parse::<Limit>().unwrap());
-        let expected =
-            [Limit::Amount(1000.0), Limit::Share(0.05), Limit::Amount(2_097_152.0), Limit::Amount(-3e9)];
+        assert_eq!(gate.limit, ChangeLimit::Amount(-2500.0));
+        let limits = ["+1,000", "5 %", "2MiB", "-3s"].map(|text| text.parse::<ChangeLimit>().unwrap());
+        let expected = [
+            ChangeLimit::Amount(1000.0),
+            ChangeLimit::Share(0.05),
+            ChangeLimit::Amount(2_097_152.0),
+            ChangeLimit::Amount(-3e9),
+        ];
         assert_eq!(limits, expected);
     }
 
     #[test]
     fn what_is_no_condition_is_explained() {
-        let wrong = |text: &str| text.parse::<Gate>().unwrap_err();
+        let wrong = |text: &str| text.parse::<ChangeCondition>().unwrap_err();
         assert!(wrong("time +5%").contains("has < or >"));
         assert!(wrong("tmie > 5%").contains("`tmie` is not a metric; hint: choose one of samples"));
         assert!(wrong("tensor_s.time > 5%").contains("is not a part; hint: choose one of tensors"));

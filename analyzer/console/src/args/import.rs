@@ -13,7 +13,7 @@ use super::examples;
     ("stallmap import trace.json.gz execution.json -o train.stallmap", "with the execution trace of the same run"),
     ("stallmap import trace.json.gz --into train.stallmap -o timed.stallmap", "with its times on the launches of a capture"),
 ]))]
-pub struct Import {
+pub struct ImportArgs {
     /// File of another tool. Its content decides the format, never its name. A profiler's trace is joined with an
     /// execution trace of the same run, with the trace in which its graph was captured, or with those of other processes
     #[arg(value_name = "FILE", required = true)]

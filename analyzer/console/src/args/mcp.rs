@@ -11,7 +11,7 @@ use super::named::NamedCapture;
     ("stallmap mcp train.stallmap", "as the command of an MCP server: stdio, read only"),
     ("stallmap mcp a=before.stallmap b=after.stallmap", "two captures, which the tool `diff` compares"),
 ]))]
-pub struct Mcp {
+pub struct McpArgs {
     /// Captures. In queries they are a, b, c and so on, or NAME from NAME=CAPTURE. A single one needs no name
     #[arg(value_name = "[NAME=]NAME.stallmap", required = true)]
     pub captures: Vec<NamedCapture>,

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::str::FromStr;
 
-use stallmap::location::Location;
+use stallmap::location::CaptureLocation;
 use stallmap::session::every::EVERY;
 
 /// A capture and its name in SQL.
@@ -12,7 +12,7 @@ pub struct NamedCapture {
     /// The name before `=`.
     pub name: Option<String>,
     /// The capture.
-    pub path: Location,
+    pub path: CaptureLocation,
 }
 
 impl FromStr for NamedCapture {

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::ValueEnum as _;
 
-use super::top::Ranked;
+use super::top::TopRanking;
 
 /// The arguments as declared: `top tensors FILE` of `top FILE tensors`, `why FILE 2` of `why 2 FILE`.
 pub fn in_order(mut arguments: Vec<OsString>) -> Vec<OsString> {
@@ -25,7 +25,7 @@ pub fn in_order(mut arguments: Vec<OsString>) -> Vec<OsString> {
 }
 
 fn is_ranked(text: &str) -> bool {
-    Ranked::from_str(text, true).is_ok()
+    TopRanking::from_str(text, true).is_ok()
 }
 
 fn is_number(text: &str) -> bool {

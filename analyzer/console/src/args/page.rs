@@ -6,7 +6,7 @@ use std::path::Path;
 
 use clap::{Arg, Command, CommandFactory};
 
-use super::Cli;
+use super::CliArgs;
 use crate::exit;
 
 const HEAD: &str = "\
@@ -29,7 +29,7 @@ fn the_page_is_what_the_declarations_say() {
 }
 
 fn page() -> String {
-    let mut root = Cli::command();
+    let mut root = CliArgs::command();
     root.build();
     let mut page = HEAD.to_owned();
     let globals = root.get_arguments().filter(|argument| argument.is_global_set());

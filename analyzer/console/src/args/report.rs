@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
-use stallmap::location::Location;
+use stallmap::location::CaptureLocation;
 
 use super::examples;
-use super::filter::Filter;
+use super::filter::FilterArgs;
 use super::list::ListFormat;
 use crate::complete;
 
@@ -23,10 +23,10 @@ use crate::complete;
     ("stallmap report train.stallmap --format json > report.json", "for programs, with complete values"),
     ("stallmap report train.stallmap --html report.html", "an HTML page with drawings, which opens offline"),
 ]))]
-pub struct Report {
+pub struct ReportArgs {
     /// Capture: a .stallmap file, a folder written by `unpack`, or an https:// or s3:// URL of a file
     #[arg(value_name = "NAME.stallmap")]
-    pub capture: Location,
+    pub capture: CaptureLocation,
     /// Output format
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     pub format: ReportFormat,
@@ -43,7 +43,7 @@ pub struct Report {
     pub section: Vec<String>,
     /// Launches to show: findings, tensors, kernels, lines and ops of them.
     #[command(flatten)]
-    pub filter: Filter,
+    pub filter: FilterArgs,
     /// Every section with more rows, also those that the verdict replaces
     #[arg(long, short = 'v', visible_alias = "verbose")]
     pub all: bool,
@@ -59,14 +59,14 @@ pub struct Report {
     pub open: bool,
     /// With --html: compare with this capture, and show the changes since then
     #[arg(long, value_name = "OTHER.stallmap", requires = "html")]
-    pub baseline: Option<Location>,
+    pub baseline: Option<CaptureLocation>,
     /// With --html: folder of source files, if not where the compiler found them. The page contains the text of hot
     /// lines
     #[arg(long = "source-root", value_name = "DIR", requires = "html")]
     pub root: Option<PathBuf>,
 }
 
-impl Report {
+impl ReportArgs {
     /// The output format.
     pub fn format(&self) -> ReportFormat {
         if self.json { ReportFormat::Json } else { self.format }

@@ -16,7 +16,7 @@ use super::named::NamedCapture;
     ("stallmap serve train.stallmap --flight 127.0.0.1:32010", "for ADBC, pyarrow and other clients of Arrow Flight SQL"),
     ("stallmap serve --stdio train.stallmap", "the process that the Python package starts"),
 ]), group = ArgGroup::new("clients").args(["http", "postgres", "flight", "stdio"]).required(true))]
-pub struct Serve {
+pub struct ServeArgs {
     /// Captures, each as NAME=CAPTURE if there are several. With an address also folders of captures
     #[arg(value_name = "[NAME=]NAME.stallmap", required = true)]
     pub captures: Vec<NamedCapture>,

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use stallmap::location::Location;
+use stallmap::location::CaptureLocation;
 use stallmap_schema::capture::labels;
-use stallmap_subset::Launches;
+use stallmap_subset::LaunchRanges;
 
 use super::examples;
 
@@ -19,19 +19,19 @@ use super::examples;
     ("stallmap pack train.stallmap code.stallmap --only pc_sample", "samples, and the tables that they refer to"),
     ("stallmap pack train.stallmap text.stallmap --source-root .", "with the text of source lines, for an older capture"),
 ]))]
-pub struct Pack {
+pub struct PackArgs {
     /// Capture: a folder, a file, or a URL
     #[arg(value_name = "CAPTURE")]
-    pub capture: Location,
+    pub capture: CaptureLocation,
     /// Capture file to write. It must not exist
     #[arg(value_name = "NAME.stallmap")]
     pub file: PathBuf,
     /// Omit a kind of data. Omitted data counts as lost
     #[arg(long, value_name = "KIND", value_enum, value_delimiter = ',')]
-    pub without: Vec<Kind>,
+    pub without: Vec<DataKind>,
     /// Keep only these launches: a kernel_id as in 7, a range as in 10-19, or a regular expression for kernel names
     #[arg(long, value_name = "ID|RANGE|REGEX,...", value_delimiter = ',')]
-    pub launches: Vec<Launches>,
+    pub launches: Vec<LaunchRanges>,
     /// Keep only these tables, the tables that they refer to, and metadata of runs, launches and losses
     #[arg(long, value_name = "TABLE", value_delimiter = ',')]
     pub only: Vec<String>,
@@ -42,7 +42,7 @@ pub struct Pack {
 
 /// A kind of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Kind {
+pub enum DataKind {
     /// Memory accesses of kernels, the largest part of most captures
     Accesses,
     /// Memory in bundles. Without it, launches cannot be replayed
@@ -79,10 +79,10 @@ pub struct Label {
     ("stallmap unpack train.stallmap train/", "a folder from a file"),
     ("duckdb -c \"FROM 'train/tables/launch.parquet'\"", "for other tools"),
 ]))]
-pub struct Unpack {
+pub struct UnpackArgs {
     /// Capture file, or a URL of one
     #[arg(value_name = "NAME.stallmap")]
-    pub file: Location,
+    pub file: CaptureLocation,
     /// Folder to create. It must not exist
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
@@ -94,10 +94,10 @@ pub struct Unpack {
     ("stallmap id train.stallmap", "one number for the capture, and one per table"),
     ("stallmap id mine.stallmap https://host/yours.stallmap", "exit code 0 for equal content, else 1 with a list"),
 ]))]
-pub struct Id {
+pub struct IdArgs {
     /// Captures: files, folders or URLs
     #[arg(value_name = "CAPTURE", required = true)]
-    pub captures: Vec<Location>,
+    pub captures: Vec<CaptureLocation>,
 }
 
 /// `stallmap redact`
@@ -109,19 +109,19 @@ pub struct Id {
     ("stallmap redact b.stallmap b2.stallmap --salt \"$SECRET\"", "captures with one salt can be compared"),
     ("stallmap redact train.stallmap internal.stallmap --keep arguments", "for readers who may know the command line"),
 ]))]
-pub struct Redact {
+pub struct RedactArgs {
     /// Capture: a file, a folder, or a URL
     #[arg(value_name = "CAPTURE")]
-    pub capture: Location,
+    pub capture: CaptureLocation,
     /// Capture file to write. It must not exist
     #[arg(value_name = "NAME.stallmap")]
     pub file: PathBuf,
     /// Replace additional data
     #[arg(long, value_name = "KIND", value_enum, value_delimiter = ',')]
-    pub also: Vec<Also>,
+    pub also: Vec<AlsoRemove>,
     /// Keep data that is replaced by default
     #[arg(long, value_name = "KIND", value_enum, value_delimiter = ',')]
-    pub keep: Vec<Keep>,
+    pub keep: Vec<KeepArg>,
     /// Replace each memory access by counts. Costs stay, and the elements that were read do not show
     #[arg(long)]
     pub coarsen: bool,
@@ -132,7 +132,7 @@ pub struct Redact {
 
 /// Data to remove on request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Also {
+pub enum AlsoRemove {
     /// Names of kernels, Python functions, custom ops and regions
     Symbols,
     /// Names of modules and parameters of models
@@ -145,7 +145,7 @@ pub enum Also {
 
 /// Data to retain on request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Keep {
+pub enum KeepArg {
     /// Arguments of programs. Paths in them lose their folders
     Arguments,
     /// Error texts. Paths in them lose their folders

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use stallmap::location::Location;
+use stallmap::location::CaptureLocation;
 
 use super::examples;
-use super::filter::Filter;
+use super::filter::FilterArgs;
 use super::report::ReportFormat;
 
 /// `stallmap source`
@@ -20,13 +20,13 @@ use super::report::ReportFormat;
     ("stallmap source train.stallmap --html softmax.html --source-root ~/project", "an HTML page with the source next to it"),
     ("stallmap source train.stallmap --sql", "its queries, to run or to change"),
 ]))]
-pub struct Source {
+pub struct SourceArgs {
     /// Capture
     #[arg(value_name = "NAME.stallmap")]
-    pub capture: Location,
+    pub capture: CaptureLocation,
     /// Launches whose hottest kernel is shown, by default all.
     #[command(flatten)]
-    pub filter: Filter,
+    pub filter: FilterArgs,
     /// Locations to show, the rest as one row
     #[arg(short = 'n', long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub top: u32,
@@ -56,7 +56,7 @@ pub struct Source {
     pub sql: bool,
 }
 
-impl Source {
+impl SourceArgs {
     /// The output format.
     pub fn format(&self) -> ReportFormat {
         if self.json { ReportFormat::Json } else { self.format }

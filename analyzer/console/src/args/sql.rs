@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
-use stallmap::location::Location;
+use stallmap::location::CaptureLocation;
 
 use super::examples;
 use super::named::NamedCapture;
@@ -24,14 +24,14 @@ use crate::complete;
     ("echo 'SELECT * FROM run' | stallmap sql train.stallmap --format jsonl", "statements from another program"),
     ("stallmap sql train.stallmap --library my/ --query slow --set top=5", "a saved query: my/slow.sql"),
 ]))]
-pub struct Sql {
+pub struct SqlArgs {
     /// Captures. Each of several has the name NAME from NAME=CAPTURE, or its file's
     #[arg(value_name = "[NAME=]NAME.stallmap", required_unless_present = "over")]
     pub captures: Vec<NamedCapture>,
     /// Query all captures in folders, or listed ones, as one: each table and view has the rows of all, with the columns
     /// capture, commit, labels, rank, host, gpu and time. The table `fleet` lists the captures
     #[arg(long, value_name = "FOLDER|NAME.stallmap", num_args = 1.., conflicts_with_all = ["captures", "query"])]
-    pub over: Vec<Location>,
+    pub over: Vec<CaptureLocation>,
     /// Run these statements and exit
     #[arg(short, long, value_name = "SQL", allow_hyphen_values = true)]
     pub command: Vec<String>,
@@ -49,7 +49,7 @@ pub struct Sql {
     pub query: Option<String>,
     /// Set a parameter of the saved query
     #[arg(long, value_name = "NAME=VALUE", requires = "query")]
-    pub set: Vec<Setting>,
+    pub set: Vec<ParameterSetting>,
     /// Output format of rows. With an output file, its extension decides: csv, json, jsonl, md, parquet, or txt for a
     /// text table, whose longest cells are cut without --wide
     #[arg(long, value_enum)]
@@ -93,14 +93,14 @@ impl RowFormat {
 
 /// A parameter's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Setting {
+pub struct ParameterSetting {
     /// The parameter.
     pub name: String,
     /// The value, as it was typed.
     pub value: String,
 }
 
-impl FromStr for Setting {
+impl FromStr for ParameterSetting {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {

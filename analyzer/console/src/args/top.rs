@@ -1,10 +1,10 @@
 //! `stallmap top`
 
 use clap::{Args, ValueEnum};
-use stallmap::location::Location;
+use stallmap::location::CaptureLocation;
 
 use super::examples;
-use super::filter::Filter;
+use super::filter::FilterArgs;
 use super::list::ListFormat;
 
 /// `stallmap top`
@@ -20,13 +20,13 @@ use super::list::ListFormat;
     ("stallmap top tensors train.stallmap --traffic", "the tensors that keep memory busy, stores among their accesses"),
     ("stallmap top tensors train.stallmap --ablated", "the tensors by the time that experiments measured"),
 ]))]
-pub struct Top {
+pub struct TopArgs {
     /// Items to rank
     #[arg(value_enum, value_name = "WHAT")]
-    pub what: Ranked,
+    pub what: TopRanking,
     /// Capture
     #[arg(value_name = "NAME.stallmap")]
-    pub capture: Location,
+    pub capture: CaptureLocation,
     /// Rows, the rest as one row
     #[arg(short = 'n', long = "top", value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub rows: u32,
@@ -41,7 +41,7 @@ pub struct Top {
     pub traffic: bool,
     /// Launches to show.
     #[command(flatten)]
-    pub filter: Filter,
+    pub filter: FilterArgs,
     /// Output format
     #[arg(long, value_enum, default_value_t = ListFormat::Table)]
     pub format: ListFormat,
@@ -53,7 +53,7 @@ pub struct Top {
     pub sql: bool,
 }
 
-impl Top {
+impl TopArgs {
     /// The output format.
     pub fn format(&self) -> ListFormat {
         if self.json { ListFormat::Json } else { self.format }
@@ -62,7 +62,7 @@ impl Top {
 
 /// Rankings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Ranked {
+pub enum TopRanking {
     /// Tensors by the stalls that waited for them, grouped by name, or op, line, shape
     #[value(alias = "tensor")]
     Tensors,

@@ -3,10 +3,10 @@
 use clap::builder::PossibleValue;
 use clap::{ArgGroup, Args, ValueEnum};
 use regex::Regex;
-use stallmap::location::Location;
+use stallmap::location::CaptureLocation;
 
 use super::examples;
-use super::filter::Filter;
+use super::filter::FilterArgs;
 use super::list::ListFormat;
 
 /// `stallmap tree`
@@ -21,10 +21,10 @@ use super::list::ListFormat;
     ("stallmap tree train.stallmap --format json", "for programs: rows with the numbers of their parents"),
 ]))]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
-pub struct Tree {
+pub struct TreeArgs {
     /// Capture
     #[arg(value_name = "NAME.stallmap")]
-    pub capture: Location,
+    pub capture: CaptureLocation,
     /// Metrics of paths, comma-separated. The first is used to filter and sort
     #[arg(
         short,
@@ -35,10 +35,10 @@ pub struct Tree {
         value_delimiter = ',',
         default_value = "samples"
     )]
-    pub metrics: Vec<Metric>,
+    pub metrics: Vec<TreeMetric>,
     /// Categories of the path, callers first, comma-separated
     #[arg(long, value_enum, value_name = "LEVEL", value_delimiter = ',', default_value = "python,op,kernel")]
-    pub by: Vec<Level>,
+    pub by: Vec<TreeLevel>,
     /// List callers first (default)
     #[arg(long, group = "direction")]
     pub top_down: bool,
@@ -72,13 +72,13 @@ pub struct Tree {
     pub sort: Option<TreeSort>,
     /// Show the change of each path since OTHER, with a 95 % CI. `~` marks changes that are not significant
     #[arg(long, value_name = "OTHER.stallmap")]
-    pub diff: Option<Location>,
+    pub diff: Option<CaptureLocation>,
     /// With --diff: variation of a launch between repetitions, for captures with too few repeated launches
     #[arg(long, value_name = "SHARE", value_parser = share, default_value = "5%", requires = "diff")]
     pub spread: f64,
     /// Launches to show.
     #[command(flatten)]
-    pub filter: Filter,
+    pub filter: FilterArgs,
     /// Output format
     #[arg(long, value_enum, default_value_t = ListFormat::Table)]
     pub format: ListFormat,
@@ -90,7 +90,7 @@ pub struct Tree {
     pub sql: bool,
 }
 
-impl Tree {
+impl TreeArgs {
     /// The output format.
     pub fn format(&self) -> ListFormat {
         if self.json { ListFormat::Json } else { self.format }
@@ -106,7 +106,7 @@ impl Tree {
 /// Metric of paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
-pub enum Metric {
+pub enum TreeMetric {
     /// Samples
     #[value(alias = "num_samples")]
     Samples,
@@ -129,7 +129,7 @@ pub enum Metric {
 
 /// Category of a step in a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Level {
+pub enum TreeLevel {
     /// Frames of the Python stack. In backward, of the call of backward()
     Python,
     /// Frames in the user's code
@@ -164,7 +164,7 @@ pub enum FrameName {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TreeSort {
     /// The largest.
-    Metric(Metric),
+    Metric(TreeMetric),
     /// By name.
     Name,
 }
@@ -172,12 +172,12 @@ pub enum TreeSort {
 impl ValueEnum for TreeSort {
     fn value_variants<'a>() -> &'a [Self] {
         &[
-            Self::Metric(Metric::Samples),
-            Self::Metric(Metric::MemorySamples),
-            Self::Metric(Metric::MemoryShare),
-            Self::Metric(Metric::Time),
-            Self::Metric(Metric::Launches),
-            Self::Metric(Metric::TimePerLaunch),
+            Self::Metric(TreeMetric::Samples),
+            Self::Metric(TreeMetric::MemorySamples),
+            Self::Metric(TreeMetric::MemoryShare),
+            Self::Metric(TreeMetric::Time),
+            Self::Metric(TreeMetric::Launches),
+            Self::Metric(TreeMetric::TimePerLaunch),
             Self::Name,
         ]
     }

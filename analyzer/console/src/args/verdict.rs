@@ -1,17 +1,17 @@
 //! `stallmap NAME.stallmap`, `stallmap why` and `stallmap open`
 
 use clap::{Args, ValueEnum};
-use stallmap::location::Location;
+use stallmap::location::CaptureLocation;
 
 use super::examples;
-use super::filter::Filter;
+use super::filter::FilterArgs;
 
 /// `stallmap NAME.stallmap`
 #[derive(Args, Debug)]
-pub struct Verdict {
+pub struct VerdictArgs {
     /// Capture to explain on one screen: what ran, what the GPU waited for, and what to change first
     #[arg(value_name = "NAME.stallmap")]
-    pub captures: Vec<Location>,
+    pub captures: Vec<CaptureLocation>,
     /// Output format
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub format: Option<VerdictFormat>,
@@ -44,10 +44,10 @@ pub enum VerdictFormat {
     ("stallmap why train.stallmap 2 --json", "for programs: the finding with its evidence as rows"),
     ("stallmap why train.stallmap 2 --sql", "the query of its evidence, to run or to change"),
 ]))]
-pub struct Why {
+pub struct WhyArgs {
     /// Capture
     #[arg(value_name = "NAME.stallmap")]
-    pub capture: Location,
+    pub capture: CaptureLocation,
     /// Number of the finding, as `stallmap NAME.stallmap` and `stallmap top findings` rank them
     #[arg(value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub number: u32,
@@ -56,7 +56,7 @@ pub struct Why {
     pub rows: u32,
     /// Only findings of some launches.
     #[command(flatten)]
-    pub filter: Filter,
+    pub filter: FilterArgs,
     /// Output format
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub format: Option<VerdictFormat>,
@@ -74,10 +74,10 @@ pub struct Why {
     ("stallmap open train.stallmap", "write the report as an HTML page, print its path and show it in the browser"),
     ("stallmap open train.stallmap --serve", "the same with a box for SQL, until Ctrl-C"),
 ]))]
-pub struct Open {
+pub struct OpenArgs {
     /// Capture
     #[arg(value_name = "NAME.stallmap")]
-    pub capture: Location,
+    pub capture: CaptureLocation,
     /// Folder of source files, if not where the compiler found them
     #[arg(long = "source-root", value_name = "DIR")]
     pub root: Option<std::path::PathBuf>,
@@ -86,7 +86,7 @@ pub struct Open {
     pub serve: bool,
 }
 
-impl Verdict {
+impl VerdictArgs {
     /// True if nothing of it was typed.
     pub fn is_empty(&self) -> bool {
         self.captures.is_empty() && self.format.is_none() && !self.json && !self.sql && !self.verbose

@@ -1,46 +1,52 @@
 //! Columns of an outer table in a subquery, which its own tables lack: mostly by mistake.
 
-use stallmap::lexer::{self, Kind, Token};
+use stallmap::lexer::{self, SqlToken, TokenKind};
 
 use crate::excerpt;
-use crate::exit::{Failure, QUERY};
-use crate::names::Names;
+use crate::exit::{CommandFailure, QUERY};
+use crate::names::SessionNames;
 
 /// A message of the engine about a subquery that it cannot plan.
 const SUBQUERIES: [&str; 3] = ["expression InSubquery(", "expression ScalarSubquery(", "expression Exists("];
 
 /// A `SELECT` within another one.
 #[derive(Debug, Default)]
-struct Scope<'a> {
+struct SelectScope<'a> {
     /// The enclosing one.
     parent: Option<usize>,
     /// Tables and views that it reads.
     tables: Vec<&'a str>,
     /// Names that may be columns.
-    columns: Vec<Token<'a>>,
+    columns: Vec<SqlToken<'a>>,
     /// True if it reads what has no known columns.
     is_opaque: bool,
 }
 
 /// Rewords an error about a subquery that depends on the rows outside of it.
-pub(super) fn reworded(message: &str, names: &Names, sql: &str) -> Option<Failure> {
+pub(super) fn reworded(message: &str, names: &SessionNames, sql: &str) -> Option<CommandFailure> {
     if !message.contains("not implemented") || !SUBQUERIES.iter().any(|kind| message.contains(kind)) {
         return None;
     }
     let Some((column, table, outer)) = found(sql, names) else {
         let message = "a subquery depends on the rows outside of it in a way that is not supported";
-        return Some(Failure::message(QUERY, message).hint("write it as a JOIN with GROUP BY".to_owned()));
+        return Some(
+            CommandFailure::message(QUERY, message).hint("write it as a JOIN with GROUP BY".to_owned()),
+        );
     };
     let name = column.text;
     let message = format!(
         "the subquery takes `{name}` from `{outer}` outside of it: `{table}` has no column of that name"
     );
     let hint = format!("columns of `{table}`: {}", names.columns(table).join(", "));
-    Some(Failure::message(QUERY, message).excerpt(excerpt::place(sql, column.start, name.len())).hint(hint))
+    Some(
+        CommandFailure::message(QUERY, message)
+            .excerpt(excerpt::place(sql, column.start, name.len()))
+            .hint(hint),
+    )
 }
 
 /// The first such column, the subquery's table, and the table outside.
-fn found<'a>(sql: &'a str, names: &Names) -> Option<(Token<'a>, &'a str, &'a str)> {
+fn found<'a>(sql: &'a str, names: &SessionNames) -> Option<(SqlToken<'a>, &'a str, &'a str)> {
     let scopes = scopes(sql, names);
     let has =
         |table: &str, column: &str| names.columns(table).iter().any(|name| name.eq_ignore_ascii_case(column));
@@ -62,13 +68,14 @@ fn found<'a>(sql: &'a str, names: &Names) -> Option<(Token<'a>, &'a str, &'a str
 }
 
 /// Every `SELECT` of a statement.
-fn scopes<'a>(sql: &'a str, names: &Names) -> Vec<Scope<'a>> {
-    let tokens: Vec<Token<'a>> =
-        lexer::tokens(sql).filter(|token| !matches!(token.kind, Kind::Space | Kind::Comment)).collect();
+fn scopes<'a>(sql: &'a str, names: &SessionNames) -> Vec<SelectScope<'a>> {
+    let tokens: Vec<SqlToken<'a>> = lexer::tokens(sql)
+        .filter(|token| !matches!(token.kind, TokenKind::Space | TokenKind::Comment))
+        .collect();
     let is = |at: Option<usize>, word: &str| {
         at.and_then(|at| tokens.get(at)).is_some_and(|token| token.text.eq_ignore_ascii_case(word))
     };
-    let mut scopes = vec![Scope::default()];
+    let mut scopes = vec![SelectScope::default()];
     // The scope of each open parenthesis, or the one around it.
     let mut open = vec![0];
     for (at, token) in tokens.iter().enumerate() {
@@ -77,17 +84,17 @@ fn scopes<'a>(sql: &'a str, names: &Names) -> Vec<Scope<'a>> {
         let is_source = is(before, "FROM") || is(before, "JOIN");
         match token.text {
             "(" if is(Some(at + 1), "SELECT") => {
-                scopes.push(Scope { parent: Some(here), ..Scope::default() });
+                scopes.push(SelectScope { parent: Some(here), ..SelectScope::default() });
                 open.push(scopes.len() - 1);
                 scopes[here].is_opaque |= is_source;
             }
             "(" => open.push(here),
             ")" if open.len() > 1 => drop(open.pop()),
-            text if token.kind == Kind::Word && is_source => {
+            text if token.kind == TokenKind::Word && is_source => {
                 scopes[here].is_opaque |= names.columns(text).is_empty();
                 scopes[here].tables.push(text);
             }
-            _ if token.kind == Kind::Word && !is(before, ".") && !is(Some(at + 1), ".") => {
+            _ if token.kind == TokenKind::Word && !is(before, ".") && !is(Some(at + 1), ".") => {
                 scopes[here].columns.push(*token);
             }
             _ => {}
@@ -100,12 +107,12 @@ fn scopes<'a>(sql: &'a str, names: &Names) -> Vec<Scope<'a>> {
 mod tests {
     use super::*;
 
-    fn names() -> Names {
+    fn names() -> SessionNames {
         let columns = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-        Names {
+        SessionNames {
             tables: [("launch".to_owned(), columns(&["kernel_id", "grid_x", "function_id"]))].into(),
             views: [("kernel_cost".to_owned(), columns(&["function_id", "samples"]))].into(),
-            ..Names::default()
+            ..SessionNames::default()
         }
     }
 

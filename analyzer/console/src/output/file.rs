@@ -6,33 +6,35 @@ use std::path::{Path, PathBuf};
 
 use stallmap_schema::capture::unfinished;
 
-use crate::exit::{Failure, IO, Outcome};
+use crate::exit::{CommandFailure, IO, Outcome};
 
 /// The first bytes of a capture.
 const ZIP: [u8; 4] = *b"PK\x03\x04";
 
 /// Writes a file: its old content stays until the new one is complete.
 pub fn save(path: &Path, content: &[u8]) -> Outcome<()> {
-    let place = Place::of(path)?;
-    let fail = |error: io::Error| Failure::io(error, format!("write `{}`", path.display()));
+    let place = StagedFile::of(path)?;
+    let fail = |error: io::Error| CommandFailure::io(error, format!("write `{}`", path.display()));
     fs::write(place.path(), content).map_err(fail)?;
     place.keep().map_err(fail)
 }
 
 /// The place of a file while it is written: next to the requested one, or the same for pipes and devices.
 #[derive(Debug)]
-pub struct Place {
+pub struct StagedFile {
     wanted: PathBuf,
     /// The file to rename. It is removed where that does not happen.
     unfinished: Option<PathBuf>,
 }
 
-impl Place {
+impl StagedFile {
     /// A place for a file. Refused where a capture is.
     pub fn of(path: &Path) -> Outcome<Self> {
         if is_capture(path) {
-            let failure =
-                Failure::message(IO, format!("`{}` is a capture, or another ZIP file", path.display()));
+            let failure = CommandFailure::message(
+                IO,
+                format!("`{}` is a capture, or another ZIP file", path.display()),
+            );
             return Err(failure.hint("choose another name or remove the file".to_owned()));
         }
         let unfinished = is_replaceable(path).then(|| {
@@ -61,7 +63,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for StagedFile {
     fn drop(&mut self) {
         if let Some(unfinished) = &self.unfinished {
             // The file may never have been created. Nothing better can be done.

@@ -17,7 +17,7 @@ use arrow::ipc::writer::StreamWriter;
 use serde_json::{Value, json};
 
 use super::gate::shown;
-use crate::exit::Failure;
+use crate::exit::CommandFailure;
 
 /// Version of this protocol.
 pub const PROTOCOL: u32 = 1;
@@ -28,9 +28,9 @@ const FRAME_BYTES: usize = 1 << 20;
 
 /// The frames on stdout.
 #[derive(Debug)]
-pub struct Frames(BufWriter<Stdout>);
+pub struct StdoutFrames(BufWriter<Stdout>);
 
-impl Frames {
+impl StdoutFrames {
     /// Frames on stdout.
     pub fn stdout() -> Self {
         Self(BufWriter::new(io::stdout()))
@@ -43,7 +43,7 @@ impl Frames {
     }
 
     /// Writes the reason for a failure. Text of a capture in it cannot steer a terminal.
-    pub fn failure(&mut self, failure: &Failure) -> io::Result<()> {
+    pub fn failure(&mut self, failure: &CommandFailure) -> io::Result<()> {
         let text = |text: &str| shown(text, false);
         let content = json!({
             "error": text(&failure.reason()),
@@ -63,17 +63,17 @@ impl Frames {
 }
 
 /// The rows of one result, as an Arrow IPC stream in frames.
-pub struct Rows<'a> {
-    writer: StreamWriter<Chunks<'a>>,
+pub struct FramedRows<'a> {
+    writer: StreamWriter<FrameChunks<'a>>,
     schema: SchemaRef,
     count: usize,
 }
 
-impl<'a> Rows<'a> {
+impl<'a> FramedRows<'a> {
     /// Begins a stream of rows with a schema.
-    pub fn begin(frames: &'a mut Frames, schema: &Schema) -> Result<Self, super::rows::WriteError> {
+    pub fn begin(frames: &'a mut StdoutFrames, schema: &Schema) -> Result<Self, super::rows::WriteError> {
         let schema = SchemaRef::new(without_views(schema));
-        let chunks = Chunks { frames, held: Vec::new() };
+        let chunks = FrameChunks { frames, held: Vec::new() };
         Ok(Self { writer: StreamWriter::try_new(chunks, &schema)?, schema, count: 0 })
     }
 
@@ -106,12 +106,12 @@ fn without_views(schema: &Schema) -> Schema {
 }
 
 /// Collects bytes into frames of a bounded size.
-struct Chunks<'a> {
-    frames: &'a mut Frames,
+struct FrameChunks<'a> {
+    frames: &'a mut StdoutFrames,
     held: Vec<u8>,
 }
 
-impl Chunks<'_> {
+impl FrameChunks<'_> {
     fn write_held(&mut self) -> io::Result<()> {
         self.frames.bytes(b'A', &self.held)?;
         self.held.clear();
@@ -119,7 +119,7 @@ impl Chunks<'_> {
     }
 }
 
-impl Write for Chunks<'_> {
+impl Write for FrameChunks<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let count = bytes.len().min(FRAME_BYTES);
         self.held.extend(bytes.iter().take(count));

@@ -8,7 +8,7 @@ use super::paint::SEQUENCES;
 
 /// A sink that passes text on without characters that steer, except line ends, tabs and colours.
 #[derive(Debug)]
-pub struct Gate<W: Write> {
+pub struct ControlFilter<W: Write> {
     sink: W,
     /// True if colours pass: the sink is a terminal that shows them.
     colours: bool,
@@ -16,7 +16,7 @@ pub struct Gate<W: Write> {
     held: Vec<u8>,
 }
 
-impl<W: Write> Gate<W> {
+impl<W: Write> ControlFilter<W> {
     /// A gate before a sink.
     pub fn new(sink: W, colours: bool) -> Self {
         Self { sink, colours, held: Vec::new() }
@@ -32,7 +32,7 @@ impl<W: Write> Gate<W> {
     }
 }
 
-impl<W: Write> Write for Gate<W> {
+impl<W: Write> Write for ControlFilter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.held.extend_from_slice(bytes);
         self.pass(false).map(|()| bytes.len())
@@ -44,7 +44,7 @@ impl<W: Write> Write for Gate<W> {
     }
 }
 
-impl<W: Write> Drop for Gate<W> {
+impl<W: Write> Drop for ControlFilter<W> {
     fn drop(&mut self) {
         // A failure was reported by the flush before, or cannot be reported.
         drop(self.pass(true));
@@ -86,7 +86,7 @@ fn incomplete(bytes: &[u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::paint::{Paint, Role};
+    use super::super::paint::{TextPaint, TextRole};
     use super::*;
 
     const HOSTILE: &str = "\x1b]0;title\x07\x1b[8mhidden \u{202e}gnp\u{2066}\u{9b}2J\r\x7f\tend\n";
@@ -99,17 +99,17 @@ mod tests {
 
     #[test]
     fn own_colours_pass_where_they_are_wanted() {
-        let text = Paint::ALWAYS.text(Role::Error, "error:");
+        let text = TextPaint::ALWAYS.text(TextRole::Error, "error:");
         assert_eq!(shown(&text, true), text);
         assert!(!shown(&text, false).contains('\x1b'));
     }
 
     #[test]
     fn pieces_of_any_size_give_the_same() {
-        let text = format!("{}{HOSTILE}漢字", Paint::ALWAYS.text(Role::Header, "é"));
+        let text = format!("{}{HOSTILE}漢字", TextPaint::ALWAYS.text(TextRole::Header, "é"));
         for size in 1..12 {
             let mut out = Vec::new();
-            let mut gate = Gate::new(&mut out, true);
+            let mut gate = ControlFilter::new(&mut out, true);
             text.as_bytes().chunks(size).for_each(|piece| gate.write_all(piece).unwrap());
             drop(gate);
             assert_eq!(String::from_utf8(out).unwrap(), shown(&text, true), "pieces of {size} bytes");

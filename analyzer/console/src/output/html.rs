@@ -2,9 +2,9 @@
 
 /// A page under construction. Markup is written in the program. Everything else goes through `text`.
 #[derive(Debug, Default)]
-pub struct Html(String);
+pub struct HtmlPage(String);
 
-impl Html {
+impl HtmlPage {
     /// Fixed markup.
     pub fn markup(&mut self, markup: &'static str) -> &mut Self {
         self.0 += markup;
@@ -84,14 +84,14 @@ mod tests {
 
     #[test]
     fn parts_never_leave_the_picture() {
-        let mut html = Html::default();
+        let mut html = HtmlPage::default();
         html.percent(0.123_45).markup(" ").percent(7.0).markup(" ").heat(0.001).markup(" ").heat(-1.0);
         assert_eq!(html.finish(), "12.35% 100% h1 h0");
     }
 
     #[test]
     fn nothing_becomes_markup() {
-        let mut html = Html::default();
+        let mut html = HtmlPage::default();
         html.text("</title><script>alert('1')</script>\" onload=\"x&y\u{1b}\u{202e}");
         let expected = "&lt;/title&gt;&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;&quot; onload=&quot;x&amp;y\u{fffd}\u{fffd}";
         assert_eq!(html.finish(), expected);

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
-use super::rows::{RowWriter, Sink, WriteError};
+use super::rows::{RowSink, RowWriter, WriteError};
 use super::value;
 
 /// Longest text of a cell.
@@ -45,13 +45,13 @@ pub fn prose(text: &str) -> String {
 
 /// Rows as a table: text as code, numbers to the right.
 pub(super) struct MarkdownRows {
-    sink: Sink,
+    sink: RowSink,
     is_number: Vec<bool>,
 }
 
 impl MarkdownRows {
     /// Writes the header.
-    pub(super) fn new(mut sink: Sink, schema: &SchemaRef) -> Result<Self, WriteError> {
+    pub(super) fn new(mut sink: RowSink, schema: &SchemaRef) -> Result<Self, WriteError> {
         let fields = schema.fields();
         let is_number: Vec<bool> = fields.iter().map(|field| value::is_number(field.data_type())).collect();
         let names: Vec<String> = fields.iter().map(|field| prose(field.name())).collect();

@@ -5,8 +5,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::gate::Gate;
-use super::paint::Paint;
+use super::gate::ControlFilter;
+use super::paint::TextPaint;
 use super::shorten::width;
 
 /// The default pager: quits if all fits, preserves colours, cuts long lines, leaves the text on the screen.
@@ -55,35 +55,35 @@ impl Pager {
     }
 
     /// A sink for one text. None without a pager.
-    pub fn sink(&self) -> Option<Gate<Paged>> {
-        Some(Gate::new(self.paged()?, Paint::for_stream(&io::stdout()).is_on()))
+    pub fn sink(&self) -> Option<ControlFilter<PagedText>> {
+        Some(ControlFilter::new(self.paged()?, TextPaint::for_stream(&io::stdout()).is_on()))
     }
 
-    fn paged(&self) -> Option<Paged> {
+    fn paged(&self) -> Option<PagedText> {
         let stdout = io::stdout();
         let (columns, height) = terminal_size::terminal_size_of(&stdout).filter(|_| stdout.is_terminal())?;
-        (self.is_on && io::stdin().is_terminal()).then(|| Paged {
+        (self.is_on && io::stdin().is_terminal()).then(|| PagedText {
             pager: self.clone(),
             // The prompt needs one.
             room: usize::from(height.0).saturating_sub(1),
             columns: columns.0.into(),
             lines: 0,
-            state: State::Held(Vec::new()),
+            state: PagedState::Held(Vec::new()),
         })
     }
 }
 
 /// A text on its way to the terminal.
-pub struct Paged {
+pub struct PagedText {
     pager: Pager,
     room: usize,
     columns: usize,
     lines: usize,
-    state: State,
+    state: PagedState,
 }
 
 /// State of the text.
-enum State {
+enum PagedState {
     /// Here, as long as it fits.
     Held(Vec<u8>),
     /// In a pager.
@@ -92,10 +92,12 @@ enum State {
     Plain,
 }
 
-impl Paged {
+impl PagedText {
     /// Passes the held text to the pager, or to the terminal without one.
     fn start(&mut self) -> io::Result<()> {
-        let State::Held(held) = std::mem::replace(&mut self.state, State::Plain) else { return Ok(()) };
+        let PagedState::Held(held) = std::mem::replace(&mut self.state, PagedState::Plain) else {
+            return Ok(());
+        };
         let command = self.pager.command();
         let is_sideways = self.pager.is_sideways && command == DEFAULT;
         let command = if is_sideways { SIDEWAYS } else { &command };
@@ -106,7 +108,7 @@ impl Paged {
         match started {
             Ok(child) => {
                 self.pager.has_terminal.store(true, Ordering::SeqCst);
-                self.state = State::Piped(child);
+                self.state = PagedState::Piped(child);
             }
             Err(error) => super::note(format_args!("note: pager `{program}` cannot be run ({error})")),
         }
@@ -114,10 +116,10 @@ impl Paged {
     }
 }
 
-impl Write for Paged {
+impl Write for PagedText {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.state {
-            State::Held(held) => {
+            PagedState::Held(held) => {
                 held.extend_from_slice(bytes);
                 self.lines += bytes.split(|&byte| byte == b'\n').count() - 1;
                 if self.lines > self.room {
@@ -125,19 +127,19 @@ impl Write for Paged {
                 }
                 Ok(bytes.len())
             }
-            State::Piped(child) => match &mut child.stdin {
+            PagedState::Piped(child) => match &mut child.stdin {
                 Some(stdin) => stdin.write(bytes),
                 None => Err(ErrorKind::BrokenPipe.into()),
             },
-            State::Plain => io::stdout().write(bytes),
+            PagedState::Plain => io::stdout().write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match &mut self.state {
-            State::Held(_) => Ok(()),
-            State::Piped(child) => child.stdin.as_mut().map_or(Ok(()), Write::flush),
-            State::Plain => io::stdout().flush(),
+            PagedState::Held(_) => Ok(()),
+            PagedState::Piped(child) => child.stdin.as_mut().map_or(Ok(()), Write::flush),
+            PagedState::Plain => io::stdout().flush(),
         }
     }
 }
@@ -153,27 +155,27 @@ fn is_broad(text: &[u8], columns: usize) -> bool {
     String::from_utf8_lossy(text).lines().any(|line| visible(line) > columns)
 }
 
-impl Drop for Paged {
+impl Drop for PagedText {
     fn drop(&mut self) {
         let is_held_back = self.pager.is_sideways
-            && matches!(&self.state, State::Held(held) if is_broad(held, self.columns));
+            && matches!(&self.state, PagedState::Held(held) if is_broad(held, self.columns));
         if is_held_back {
             // A closed pager is ignored.
             drop(self.start());
         }
         match &mut self.state {
-            State::Held(held) => {
+            PagedState::Held(held) => {
                 let mut out = io::stdout().lock();
                 // A closed terminal is ignored.
                 drop(out.write_all(held).and_then(|()| out.flush()));
             }
-            State::Piped(child) => {
+            PagedState::Piped(child) => {
                 drop(child.stdin.take());
                 // Its exit code does not matter: the user has seen the text.
                 drop(child.wait());
                 self.pager.has_terminal.store(false, Ordering::SeqCst);
             }
-            State::Plain => {}
+            PagedState::Plain => {}
         }
     }
 }

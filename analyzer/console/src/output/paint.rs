@@ -7,7 +7,7 @@ use clap::ColorChoice;
 
 /// Role of a piece of text, for colouring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum TextRole {
     /// A heading.
     Heading,
     /// The names of columns.
@@ -32,7 +32,7 @@ pub enum Role {
 pub(super) const SEQUENCES: [&str; 8] =
     ["\x1b[0m", "\x1b[1m", "\x1b[1;36m", "\x1b[2m", "\x1b[1;33m", "\x1b[1;31m", "\x1b[34m", "\x1b[32m"];
 
-impl Role {
+impl TextRole {
     /// The parameters of the terminal's SGR sequence.
     const fn code(self) -> &'static str {
         match self {
@@ -58,9 +58,9 @@ pub fn choose(choice: ColorChoice) {
 
 /// Use of colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Paint(bool);
+pub struct TextPaint(bool);
 
-impl Paint {
+impl TextPaint {
     /// Never coloured.
     pub const PLAIN: Self = Self(false);
 
@@ -88,8 +88,8 @@ impl Paint {
     }
 
     /// The text in its role's colour.
-    pub fn text(self, role: Role, text: &str) -> String {
-        if !self.0 || role == Role::Plain || text.is_empty() {
+    pub fn text(self, role: TextRole, text: &str) -> String {
+        if !self.0 || role == TextRole::Plain || text.is_empty() {
             return text.to_owned();
         }
         format!("\x1b[{}m{text}\x1b[0m", role.code())
@@ -102,15 +102,15 @@ mod tests {
 
     #[test]
     fn plain_text_has_no_escapes() {
-        assert_eq!(Paint::PLAIN.text(Role::Warning, "lost"), "lost");
-        assert_eq!(Paint(true).text(Role::Warning, "lost"), "\x1b[1;33mlost\x1b[0m");
+        assert_eq!(TextPaint::PLAIN.text(TextRole::Warning, "lost"), "lost");
+        assert_eq!(TextPaint(true).text(TextRole::Warning, "lost"), "\x1b[1;33mlost\x1b[0m");
     }
 
     #[test]
     fn every_sequence_is_listed() {
-        use Role::{Dim, Error, Good, Header, Heading, Keyword, Literal, Warning};
+        use TextRole::{Dim, Error, Good, Header, Heading, Keyword, Literal, Warning};
         for role in [Heading, Header, Dim, Warning, Good, Error, Keyword, Literal] {
-            let text = Paint(true).text(role, "x");
+            let text = TextPaint(true).text(role, "x");
             let (begin, end) = text.split_once('x').unwrap();
             assert!(SEQUENCES.contains(&begin) && SEQUENCES.contains(&end), "{role:?}");
         }

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
-use stallmap::session::Work;
+use stallmap::session::SessionWork;
 
 use super::in_line;
 
@@ -19,30 +19,30 @@ const LONG: Duration = Duration::from_secs(2);
 const SMALLEST_SHARE: f64 = 0.02;
 
 /// A spinner on stderr that appears after a delay and disappears when dropped. Without a terminal, it does nothing.
-pub struct Progress(ProgressBar);
+pub struct ProgressSpinner(ProgressBar);
 
 /// Reports progress from any thread. After the end it has no effect.
 #[derive(Clone)]
-pub struct Voice(ProgressBar);
+pub struct ProgressReporter(ProgressBar);
 
-impl Progress {
+impl ProgressSpinner {
     /// Starts to wait.
     pub fn start(message: impl Into<String>) -> Self {
         Self::begin(PATIENCE, &message.into(), None)
     }
 
     /// The same, for queries. After 2 s it shows the time that is left, estimated from the part of the work that is done.
-    pub fn of(work: Arc<Work>, message: impl Into<String>) -> Self {
+    pub fn of(work: Arc<SessionWork>, message: impl Into<String>) -> Self {
         Self::after(PATIENCE, work, message)
     }
 
     /// The same with another delay.
-    pub fn after(patience: Duration, work: Arc<Work>, message: impl Into<String>) -> Self {
+    pub fn after(patience: Duration, work: Arc<SessionWork>, message: impl Into<String>) -> Self {
         work.forget_done();
         Self::begin(patience, &message.into(), Some(work))
     }
 
-    fn begin(patience: Duration, message: &str, work: Option<Arc<Work>>) -> Self {
+    fn begin(patience: Duration, message: &str, work: Option<Arc<SessionWork>>) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         bar.set_message(in_line(message).into_owned());
         if io::stderr().is_terminal() {
@@ -63,12 +63,12 @@ impl Progress {
     }
 
     /// A handle for other threads.
-    pub fn voice(&self) -> Voice {
-        Voice(self.0.clone())
+    pub fn voice(&self) -> ProgressReporter {
+        ProgressReporter(self.0.clone())
     }
 }
 
-impl Voice {
+impl ProgressReporter {
     /// Sets the progress.
     pub fn say(&self, message: impl Into<String>) {
         if !self.0.is_finished() {
@@ -82,7 +82,7 @@ impl Voice {
     }
 }
 
-fn show(bar: &ProgressBar, work: Option<Arc<Work>>) {
+fn show(bar: &ProgressBar, work: Option<Arc<SessionWork>>) {
     if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}{left}") {
         bar.set_style(style.with_key("left", move |state: &ProgressState, out: &mut dyn Write| {
             if let Some(left) = work.as_ref().and_then(|work| time_left(state.elapsed(), work.share())) {
@@ -110,7 +110,7 @@ fn end(bar: &ProgressBar) {
     bar.finish_and_clear();
 }
 
-impl Drop for Progress {
+impl Drop for ProgressSpinner {
     fn drop(&mut self) {
         end(&self.0);
     }

@@ -15,22 +15,22 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 
 use super::markdown::MarkdownRows;
-use super::table::{Canvas, Shape, Table};
-use super::value::{Look, with_hex};
+use super::table::{TableCanvas, TableShape, TextTable};
+use super::value::{NumberFormat, with_hex};
 use crate::args::RowFormat;
 
 /// Destination of rows.
-pub type Sink = Box<dyn Write + Send>;
+pub type RowSink = Box<dyn Write + Send>;
 
 /// Format of rows.
 #[derive(Clone, Copy, Debug)]
-pub struct Style {
+pub struct RowStyle {
     /// The format.
     pub format: RowFormat,
     /// For tables: size and style.
-    pub canvas: Canvas,
+    pub canvas: TableCanvas,
     /// For tables: columns or records.
-    pub shape: Shape,
+    pub shape: TableShape,
     /// For tables: maximum rows. None for all.
     pub limit: Option<usize>,
 }
@@ -79,18 +79,18 @@ impl From<ParquetError> for WriteError {
 }
 
 /// A writer of rows with a schema.
-pub fn writer(sink: Sink, schema: &SchemaRef, style: Style) -> Result<Box<dyn RowWriter>, WriteError> {
-    let failure = Failed::default();
-    let sink = Box::new(Watched { sink, failure: failure.clone() });
+pub fn writer(sink: RowSink, schema: &SchemaRef, style: RowStyle) -> Result<Box<dyn RowWriter>, WriteError> {
+    let failure = SinkError::default();
+    let sink = Box::new(WatchedSink { sink, failure: failure.clone() });
     let rows = of_format(sink, schema, style).map_err(|error| failure.cause_of(error))?;
-    Ok(Box::new(Explained { rows, failure }))
+    Ok(Box::new(ExplainedRows { rows, failure }))
 }
 
 /// The error of a destination. Writers of formats turn it into text.
 #[derive(Clone, Default)]
-struct Failed(Arc<OnceLock<(Option<i32>, io::ErrorKind)>>);
+struct SinkError(Arc<OnceLock<(Option<i32>, io::ErrorKind)>>);
 
-impl Failed {
+impl SinkError {
     fn cause_of(&self, error: WriteError) -> WriteError {
         match (error, self.0.get()) {
             (WriteError::Arrow(_) | WriteError::Parquet(_), Some((code, kind))) => {
@@ -102,12 +102,12 @@ impl Failed {
 }
 
 /// A destination whose error is remembered.
-struct Watched {
-    sink: Sink,
-    failure: Failed,
+struct WatchedSink {
+    sink: RowSink,
+    failure: SinkError,
 }
 
-impl Watched {
+impl WatchedSink {
     fn watch<T>(&self, result: io::Result<T>) -> io::Result<T> {
         let interrupted = |error: &io::Error| error.kind() == io::ErrorKind::Interrupted;
         if let Some(error) = result.as_ref().err().filter(|error| !interrupted(error)) {
@@ -117,7 +117,7 @@ impl Watched {
     }
 }
 
-impl Write for Watched {
+impl Write for WatchedSink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.sink.write(bytes);
         self.watch(written)
@@ -130,12 +130,12 @@ impl Write for Watched {
 }
 
 /// Rows whose errors are those of their destination, where it has one.
-struct Explained {
+struct ExplainedRows {
     rows: Box<dyn RowWriter>,
-    failure: Failed,
+    failure: SinkError,
 }
 
-impl RowWriter for Explained {
+impl RowWriter for ExplainedRows {
     fn write(&mut self, batch: &RecordBatch) -> Result<(), WriteError> {
         self.rows.write(batch).map_err(|error| self.failure.cause_of(error))
     }
@@ -145,7 +145,7 @@ impl RowWriter for Explained {
     }
 }
 
-fn of_format(sink: Sink, schema: &SchemaRef, style: Style) -> Result<Box<dyn RowWriter>, WriteError> {
+fn of_format(sink: RowSink, schema: &SchemaRef, style: RowStyle) -> Result<Box<dyn RowWriter>, WriteError> {
     Ok(match style.format {
         RowFormat::Table => {
             let first = RecordBatch::new_empty(Arc::clone(schema));
@@ -168,8 +168,8 @@ const PART_BYTES: usize = 16 << 20;
 
 /// A table needs its rows before its column widths are known. A long one is drawn part by part.
 struct TableRows {
-    sink: Sink,
-    style: Style,
+    sink: RowSink,
+    style: RowStyle,
     collected: Vec<RecordBatch>,
     shown: usize,
     seen: usize,
@@ -206,17 +206,17 @@ impl RowWriter for TableRows {
 
 /// Draws the rows that wait. The first batch has none: it names the columns.
 fn draw(rows: &mut TableRows) -> Result<(), WriteError> {
-    let table = Table::of(&rows.collected, Look::Exact)?;
+    let table = TextTable::of(&rows.collected, NumberFormat::Exact)?;
     let is_whole = rows.style.canvas.width.is_some() || super::is_wide();
     let table = if is_whole { table } else { table.bounded() };
     rows.collected.truncate(1);
     Ok(table.draw_as(rows.style.shape, &mut rows.sink, rows.style.canvas)?)
 }
 
-struct CsvRows(csv::Writer<Sink>);
+struct CsvRows(csv::Writer<RowSink>);
 
 impl CsvRows {
-    fn new(sink: Sink, schema: &SchemaRef) -> Result<Self, WriteError> {
+    fn new(sink: RowSink, schema: &SchemaRef) -> Result<Self, WriteError> {
         let mut writer = csv::WriterBuilder::new().with_header(true).build(sink);
         // The header, even without rows.
         writer.write(&flat(&with_hex(&RecordBatch::new_empty(Arc::clone(schema)))?)?)?;
@@ -262,12 +262,12 @@ fn as_text(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
 }
 
 struct JsonRows<F: JsonFormat> {
-    writer: Writer<Sink, F>,
+    writer: Writer<RowSink, F>,
     end: &'static [u8],
 }
 
 impl<F: JsonFormat> JsonRows<F> {
-    fn new(sink: Sink, end: &'static [u8]) -> Self {
+    fn new(sink: RowSink, end: &'static [u8]) -> Self {
         Self { writer: WriterBuilder::new().with_explicit_nulls(true).build(sink), end }
     }
 }
@@ -285,7 +285,7 @@ impl<F: JsonFormat + Send> RowWriter for JsonRows<F> {
     }
 }
 
-struct ParquetRows(ArrowWriter<Sink>);
+struct ParquetRows(ArrowWriter<RowSink>);
 
 impl RowWriter for ParquetRows {
     fn write(&mut self, batch: &RecordBatch) -> Result<(), WriteError> {

@@ -4,7 +4,7 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Which part of a text can go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shorten {
+pub enum ShortenSide {
     /// None: numbers and texts that would mislead when cut.
     Never,
     /// The middle: names that differ at both ends.
@@ -21,15 +21,15 @@ pub fn width(text: &str) -> usize {
 }
 
 /// The text in up to `limit` columns, with an ellipsis for the removed part.
-pub fn shorten(text: &str, limit: usize, how: Shorten) -> String {
-    if width(text) <= limit || how == Shorten::Never {
+pub fn shorten(text: &str, limit: usize, how: ShortenSide) -> String {
+    if width(text) <= limit || how == ShortenSide::Never {
         return text.to_owned();
     }
     let room = limit.saturating_sub(1);
     let (head, tail) = match how {
-        Shorten::Start => (0, room),
-        Shorten::End | Shorten::Never => (room, 0),
-        Shorten::Middle => (room - room / 2, room / 2),
+        ShortenSide::Start => (0, room),
+        ShortenSide::End | ShortenSide::Never => (room, 0),
+        ShortenSide::Middle => (room - room / 2, room / 2),
     };
     format!(
         "{}…{}",
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(text: &str, limit: usize, how: Shorten, expected: &str) {
+    fn check(text: &str, limit: usize, how: ShortenSide, expected: &str) {
         let short = shorten(text, limit, how);
         assert_eq!(short, expected);
         assert!(width(&short) <= limit.max(width(text).min(limit)), "{short} is wider than {limit}");
@@ -98,24 +98,24 @@ mod tests {
 
     #[test]
     fn names_lose_their_middle() {
-        check("ampere_sgemm_128x64_tn", 11, Shorten::Middle, "amper…64_tn");
-        check("short", 11, Shorten::Middle, "short");
+        check("ampere_sgemm_128x64_tn", 11, ShortenSide::Middle, "amper…64_tn");
+        check("short", 11, ShortenSide::Middle, "short");
     }
 
     #[test]
     fn paths_lose_their_beginning() {
-        check("torch/nn/functional.py:12", 10, Shorten::Start, "…nal.py:12");
+        check("torch/nn/functional.py:12", 10, ShortenSide::Start, "…nal.py:12");
     }
 
     #[test]
     fn wide_characters_count_twice() {
-        check("漢字漢字漢字", 7, Shorten::End, "漢字漢…");
+        check("漢字漢字漢字", 7, ShortenSide::End, "漢字漢…");
     }
 
     #[test]
     fn nothing_fits_in_nothing() {
-        assert_eq!(shorten("text", 1, Shorten::Middle), "…");
-        assert_eq!(shorten("text", 0, Shorten::Start), "…");
+        assert_eq!(shorten("text", 1, ShortenSide::Middle), "…");
+        assert_eq!(shorten("text", 0, ShortenSide::Start), "…");
     }
 
     #[test]

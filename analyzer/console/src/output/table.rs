@@ -8,10 +8,10 @@ use std::io::{self, Write};
 use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
 
-use self::fold::Fold;
-use super::paint::{Paint, Role};
-use super::shorten::{Shorten, shorten, width, wrap};
-use super::value::{self, Look};
+use self::fold::ColumnFold;
+use super::paint::{TextPaint, TextRole};
+use super::shorten::{ShortenSide, shorten, width, wrap};
+use super::value::{self, NumberFormat};
 
 /// Between columns.
 const GAP: &str = "  ";
@@ -33,33 +33,33 @@ const COMFORTABLE: usize = 40;
 
 /// A table of text.
 #[derive(Clone, Debug, Default)]
-pub struct Table {
-    columns: Vec<Column>,
+pub struct TextTable {
+    columns: Vec<TextColumn>,
     /// True if further text columns may move below the first if the width is too small.
     can_fold: bool,
 }
 
 /// A column of text.
 #[derive(Clone, Debug)]
-struct Column {
+struct TextColumn {
     header: String,
     is_number: bool,
-    shorten: Shorten,
+    shorten: ShortenSide,
     cells: Vec<String>,
 }
 
 /// Size and style of a table.
 #[derive(Clone, Copy, Debug)]
-pub struct Canvas {
+pub struct TableCanvas {
     /// Maximum width. None for lines of any length.
     pub width: Option<usize>,
     /// Colours.
-    pub paint: Paint,
+    pub paint: TextPaint,
 }
 
 /// Shape of a table of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Shape {
+pub enum TableShape {
     /// Columns if they fit the canvas, else records.
     #[default]
     Fitting,
@@ -69,18 +69,18 @@ pub enum Shape {
     Records,
 }
 
-impl Table {
+impl TextTable {
     /// A table of a query's rows.
-    pub fn of(batches: &[RecordBatch], look: Look) -> Result<Self, ArrowError> {
-        let mut table = Self { can_fold: look == Look::Report, ..Self::default() };
+    pub fn of(batches: &[RecordBatch], look: NumberFormat) -> Result<Self, ArrowError> {
+        let mut table = Self { can_fold: look == NumberFormat::Report, ..Self::default() };
         for batch in batches {
             if table.columns.is_empty() {
                 table.columns =
-                    batch.schema().fields().iter().map(|field| Column::new(field, look)).collect();
+                    batch.schema().fields().iter().map(|field| TextColumn::new(field, look)).collect();
             }
             for (column, cells) in table.columns.iter_mut().zip(value::columns(batch, look)?) {
                 if cells.iter().any(|cell| cell.contains('\n')) {
-                    column.shorten = Shorten::Never;
+                    column.shorten = ShortenSide::Never;
                 }
                 column.cells.extend(cells);
             }
@@ -90,12 +90,12 @@ impl Table {
 
     /// A table of text: its headers, then its rows.
     pub fn of_text<const N: usize>(headers: [&str; N], rows: Vec<[String; N]>) -> Self {
-        let mut columns: Vec<Column> = headers
+        let mut columns: Vec<TextColumn> = headers
             .iter()
-            .map(|header| Column {
+            .map(|header| TextColumn {
                 header: (*header).to_owned(),
                 is_number: false,
-                shorten: Shorten::End,
+                shorten: ShortenSide::End,
                 cells: Vec::new(),
             })
             .collect();
@@ -113,7 +113,7 @@ impl Table {
         for &position in positions {
             if let Some(column) = self.columns.get_mut(position) {
                 column.is_number = true;
-                column.shorten = Shorten::Never;
+                column.shorten = ShortenSide::Never;
             }
         }
         self
@@ -124,7 +124,7 @@ impl Table {
     pub fn whole(mut self, positions: &[usize]) -> Self {
         for &position in positions {
             if let Some(column) = self.columns.get_mut(position) {
-                column.shorten = Shorten::Never;
+                column.shorten = ShortenSide::Never;
             }
         }
         self
@@ -132,20 +132,20 @@ impl Table {
 
     /// The same table with a column of sentences broken into lines to fit the canvas.
     #[must_use]
-    pub fn prose(mut self, header: &str, canvas: Canvas) -> Self {
+    pub fn prose(mut self, header: &str, canvas: TableCanvas) -> Self {
         let room = self.room(header, canvas);
         for column in self.columns.iter_mut().filter(|column| column.header == header) {
             for cell in &mut column.cells {
                 *cell = wrap(cell, room);
             }
-            column.shorten = Shorten::Never;
+            column.shorten = ShortenSide::Never;
         }
         self
     }
 
     /// The same table with the advice for each sentence below it, after an arrow, both broken into lines.
     #[must_use]
-    pub fn advice(mut self, sentence: &str, advice: &str, canvas: Canvas) -> Self {
+    pub fn advice(mut self, sentence: &str, advice: &str, canvas: TableCanvas) -> Self {
         let Some(at) = self.columns.iter().position(|column| column.header == advice) else { return self };
         let below = self.columns.remove(at).cells;
         let room = self.room(sentence, canvas).saturating_sub(width(ARROW));
@@ -169,10 +169,11 @@ impl Table {
     /// The columns that differ between rows, and the header and cell of each that does not. All columns of a single row.
     #[must_use]
     pub fn differing(self) -> (Self, Vec<(String, String)>) {
-        let is_equal = |column: &Column| {
+        let is_equal = |column: &TextColumn| {
             column.cells.len() > 1 && column.cells.windows(2).all(|pair| pair[0] == pair[1])
         };
-        let (equal, columns): (Vec<Column>, Vec<Column>) = self.columns.into_iter().partition(is_equal);
+        let (equal, columns): (Vec<TextColumn>, Vec<TextColumn>) =
+            self.columns.into_iter().partition(is_equal);
         let equal = equal
             .into_iter()
             .map(|column| (column.header, column.cells.into_iter().next().unwrap_or_default()));
@@ -180,7 +181,7 @@ impl Table {
     }
 
     /// Width that the canvas leaves for one column.
-    fn room(&self, header: &str, canvas: Canvas) -> usize {
+    fn room(&self, header: &str, canvas: TableCanvas) -> usize {
         let others = self.columns.iter().filter(|column| column.header != header);
         let others: usize = others.map(|column| column.natural() + GAP.len()).sum();
         canvas.width.map_or(usize::MAX, |limit| limit.saturating_sub(others).max(COMFORTABLE))
@@ -191,8 +192,12 @@ impl Table {
     pub fn transposed(&self) -> Self {
         let cells = |cells: &mut dyn Iterator<Item = &String>| cells.cloned().collect::<Vec<_>>();
         let Some((first, others)) = self.columns.split_first() else { return Self::default() };
-        let text =
-            |header: String, cells| Column { header, is_number: false, shorten: Shorten::Middle, cells };
+        let text = |header: String, cells| TextColumn {
+            header,
+            is_number: false,
+            shorten: ShortenSide::Middle,
+            cells,
+        };
         let mut columns =
             vec![text(first.header.clone(), cells(&mut others.iter().map(|column| &column.header)))];
         for row in 0..self.rows() {
@@ -209,7 +214,7 @@ impl Table {
 
     /// Draws the table: as columns, with text folded below the first if that does not fit. If nothing else fits, ranked
     /// tables drop columns, and others become records.
-    pub fn draw(&self, out: &mut dyn Write, canvas: Canvas) -> io::Result<()> {
+    pub fn draw(&self, out: &mut dyn Write, canvas: TableCanvas) -> io::Result<()> {
         if self.columns.is_empty() {
             return Ok(());
         }
@@ -220,7 +225,7 @@ impl Table {
         if total(&comfortable) <= limit {
             return self.draw_columns(out, canvas.paint, &comfortable);
         }
-        if let Some(fold) = Fold::of(self, limit) {
+        if let Some(fold) = ColumnFold::of(self, limit) {
             return fold.draw(self, out, canvas.paint);
         }
         if let Some(narrower) = self.narrower() {
@@ -234,11 +239,11 @@ impl Table {
     }
 
     /// Draws the table in a shape.
-    pub fn draw_as(&self, shape: Shape, out: &mut dyn Write, canvas: Canvas) -> io::Result<()> {
+    pub fn draw_as(&self, shape: TableShape, out: &mut dyn Write, canvas: TableCanvas) -> io::Result<()> {
         match shape {
-            Shape::Fitting => self.draw(out, canvas),
-            Shape::Columns => self.draw(out, Canvas { width: None, ..canvas }),
-            Shape::Records => self.draw_records(out, canvas, canvas.width.unwrap_or(usize::MAX)),
+            TableShape::Fitting => self.draw(out, canvas),
+            TableShape::Columns => self.draw(out, TableCanvas { width: None, ..canvas }),
+            TableShape::Records => self.draw_records(out, canvas, canvas.width.unwrap_or(usize::MAX)),
         }
     }
 
@@ -258,18 +263,18 @@ impl Table {
 
     /// The width of each column: its natural width, or less if the widest can be shortened, down to a minimum.
     fn fit(&self, limit: usize, floor: usize) -> Vec<usize> {
-        let mut widths: Vec<usize> = self.columns.iter().map(Column::natural).collect();
+        let mut widths: Vec<usize> = self.columns.iter().map(TextColumn::natural).collect();
         while total(&widths) > limit {
-            let floor = |column: &Column| {
-                let floor = if column.shorten == Shorten::End { NARROWEST.min(floor) } else { floor };
+            let floor = |column: &TextColumn| {
+                let floor = if column.shorten == ShortenSide::End { NARROWEST.min(floor) } else { floor };
                 width(&column.header).max(floor)
             };
             // Prose is shortened before names.
             let widest = (0..widths.len())
                 .filter(|&at| {
-                    self.columns[at].shorten != Shorten::Never && widths[at] > floor(&self.columns[at])
+                    self.columns[at].shorten != ShortenSide::Never && widths[at] > floor(&self.columns[at])
                 })
-                .max_by_key(|&at| (self.columns[at].shorten == Shorten::End, widths[at], at));
+                .max_by_key(|&at| (self.columns[at].shorten == ShortenSide::End, widths[at], at));
             match widest {
                 Some(at) => widths[at] -= 1,
                 None => break,
@@ -278,12 +283,12 @@ impl Table {
         widths
     }
 
-    fn draw_columns(&self, out: &mut dyn Write, paint: Paint, widths: &[usize]) -> io::Result<()> {
+    fn draw_columns(&self, out: &mut dyn Write, paint: TextPaint, widths: &[usize]) -> io::Result<()> {
         let headers =
             self.columns.iter().zip(widths).map(|(column, &width)| column.place(&column.header, width));
-        writeln!(out, "{}", paint.text(Role::Header, headers.collect::<Vec<_>>().join(GAP).trim_end()))?;
+        writeln!(out, "{}", paint.text(TextRole::Header, headers.collect::<Vec<_>>().join(GAP).trim_end()))?;
         let rule: Vec<String> = widths.iter().map(|&width| "─".repeat(width)).collect();
-        writeln!(out, "{}", paint.text(Role::Dim, &rule.join(GAP)))?;
+        writeln!(out, "{}", paint.text(TextRole::Dim, &rule.join(GAP)))?;
         for row in 0..self.rows() {
             let lines =
                 self.columns.iter().map(|column| column.cells[row].lines().count()).max().unwrap_or(1);
@@ -297,28 +302,28 @@ impl Table {
         Ok(())
     }
 
-    fn draw_records(&self, out: &mut dyn Write, canvas: Canvas, limit: usize) -> io::Result<()> {
+    fn draw_records(&self, out: &mut dyn Write, canvas: TableCanvas, limit: usize) -> io::Result<()> {
         let names = self.columns.iter().map(|column| width(&column.header)).max().unwrap_or(0);
         for row in 0..self.rows() {
             let title = format!("─ row {} ", row + 1);
             let rule = format!("{title}{}", "─".repeat(limit.min(60).saturating_sub(width(&title))));
-            writeln!(out, "{}", canvas.paint.text(Role::Dim, &rule))?;
+            writeln!(out, "{}", canvas.paint.text(TextRole::Dim, &rule))?;
             for column in &self.columns {
                 let name = pad(&column.header, names, false);
                 let room = limit.saturating_sub(names + GAP.len()).max(NARROWEST);
                 let cell = column.cells[row].replace('\n', &format!("\n{}{GAP}", " ".repeat(names)));
                 let cell = shorten(&cell, room, column.shorten_for(row));
-                writeln!(out, "{}{GAP}{cell}", canvas.paint.text(Role::Header, &name))?;
+                writeln!(out, "{}{GAP}{cell}", canvas.paint.text(TextRole::Header, &name))?;
             }
         }
         Ok(())
     }
 
     /// Rows that aggregate others, and unattributed rows, are dimmed.
-    fn role(&self, row: usize) -> Role {
+    fn role(&self, row: usize) -> TextRole {
         let text =
             self.columns.iter().find(|column| !column.is_number).map(|column| column.cells[row].as_str());
-        if text.is_some_and(is_aggregate) { Role::Dim } else { Role::Plain }
+        if text.is_some_and(is_aggregate) { TextRole::Dim } else { TextRole::Plain }
     }
 }
 
@@ -327,17 +332,18 @@ pub fn is_aggregate(name: &str) -> bool {
     ["(", "other (", "not significant ("].iter().any(|start| name.starts_with(start))
 }
 
-impl Column {
-    fn new(field: &arrow::datatypes::Field, look: Look) -> Self {
+impl TextColumn {
+    fn new(field: &arrow::datatypes::Field, look: NumberFormat) -> Self {
         let is_number = value::is_number(field.data_type());
-        let header = if look == Look::Report { value::header(field.name()) } else { field.name().clone() };
+        let header =
+            if look == NumberFormat::Report { value::header(field.name()) } else { field.name().clone() };
         let shorten = match field.name().as_str() {
-            _ if is_number => Shorten::Never,
-            "detail" | "reason" => Shorten::End,
+            _ if is_number => ShortenSide::Never,
+            "detail" | "reason" => ShortenSide::End,
             name if name.ends_with("_at") || name.ends_with("line") || name.ends_with("file") => {
-                Shorten::Start
+                ShortenSide::Start
             }
-            _ => Shorten::Middle,
+            _ => ShortenSide::Middle,
         };
         Self { header, is_number, shorten, cells: Vec::new() }
     }
@@ -353,8 +359,8 @@ impl Column {
     }
 
     /// Cells of several lines (plans, stacks) are laid out already and stay complete.
-    fn shorten_for(&self, row: usize) -> Shorten {
-        if self.cells[row].contains('\n') { Shorten::Never } else { self.shorten }
+    fn shorten_for(&self, row: usize) -> ShortenSide {
+        if self.cells[row].contains('\n') { ShortenSide::Never } else { self.shorten }
     }
 
     fn place(&self, text: &str, width: usize) -> String {
@@ -376,18 +382,18 @@ fn pad(text: &str, to: usize, right: bool) -> String {
 mod tests {
     use super::*;
 
-    fn table() -> Table {
+    fn table() -> TextTable {
         let rows = [("weight", "1,234", "model.py:10"), ("(no tensor)", "5", "-")];
         let rows = rows.map(|(name, samples, line)| [name, samples, line].map(str::to_owned));
-        let mut table = Table::of_text(["tensor", "samples", "line"], rows.to_vec()).numbers(&[1]);
-        table.columns[2].shorten = Shorten::Start;
+        let mut table = TextTable::of_text(["tensor", "samples", "line"], rows.to_vec()).numbers(&[1]);
+        table.columns[2].shorten = ShortenSide::Start;
         table
     }
 
     #[track_caller]
-    pub(super) fn check(table: &Table, width: Option<usize>, expected: &str) {
+    pub(super) fn check(table: &TextTable, width: Option<usize>, expected: &str) {
         let mut out = Vec::new();
-        table.draw(&mut out, Canvas { width, paint: Paint::PLAIN }).unwrap();
+        table.draw(&mut out, TableCanvas { width, paint: TextPaint::PLAIN }).unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), expected);
     }
 
@@ -408,9 +414,9 @@ weight         1,234  model.py:10
             ["unit", "It is slow and it is long.", "Make it fast and make it short."].map(str::to_owned),
             ["other (1)", "It is slow.", "-"].map(str::to_owned),
         ];
-        let canvas = Canvas { width: Some(51), paint: Paint::PLAIN };
+        let canvas = TableCanvas { width: Some(51), paint: TextPaint::PLAIN };
         let table =
-            Table::of_text(["finding", "sentence", "advice"], rows).advice("sentence", "advice", canvas);
+            TextTable::of_text(["finding", "sentence", "advice"], rows).advice("sentence", "advice", canvas);
         let expected = "\
 finding    sentence
 ─────────  ─────────────────────────────────
@@ -425,13 +431,13 @@ other (1)  It is slow.
     #[test]
     fn equal_cells_are_one() {
         let rows = [["a", "1", "x"], ["b", "1", "x"]].map(|row| row.map(str::to_owned));
-        let (table, equal) = Table::of_text(["name", "device", "limit"], rows.to_vec()).differing();
+        let (table, equal) = TextTable::of_text(["name", "device", "limit"], rows.to_vec()).differing();
         check(&table, None, "name\n────\na\nb\n");
         assert_eq!(
             equal,
             [("device", "1"), ("limit", "x")].map(|(name, cell)| (name.to_owned(), cell.to_owned()))
         );
-        let one = Table::of_text(["name"], vec![["a".to_owned()]]);
+        let one = TextTable::of_text(["name"], vec![["a".to_owned()]]);
         assert_eq!(one.differing().1, []);
     }
 
@@ -454,7 +460,7 @@ line     -
     fn ranked_tables_drop_columns() {
         let row = ["29.1 %", "1,693", "1,613", "1,776", "1.66 µs", "weight"].map(str::to_owned);
         let headers = ["share", "samples", "low", "high", "time", "tensor"];
-        let mut table = Table::of_text(headers, vec![row]).numbers(&[0, 1, 2, 3, 4]);
+        let mut table = TextTable::of_text(headers, vec![row]).numbers(&[0, 1, 2, 3, 4]);
         table.can_fold = true;
         let rule = "──────  ───────  ──────";
         let expected = format!(" share     time  tensor\n{rule}\n29.1 %  1.66 µs  weight\n");
@@ -464,8 +470,8 @@ line     -
     #[test]
     fn the_widest_column_gives_way_first() {
         let long = ["a_very_long_kernel_name_with_a_telling_end", "x"].map(str::to_owned);
-        let mut table = Table::of_text(["kernel", "op"], vec![long]);
-        table.columns[0].shorten = Shorten::Middle;
+        let mut table = TextTable::of_text(["kernel", "op"], vec![long]);
+        table.columns[0].shorten = ShortenSide::Middle;
         let expected = "\
 kernel                op
 ────────────────────  ──

@@ -13,14 +13,14 @@ use super::shorten::printable;
 
 /// Format of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Look {
+pub enum NumberFormat {
     /// As the query gave them: they can be pasted into the next query.
     Exact,
     /// Grouped, rounded and with units, derived from the column's name.
     Report,
 }
 
-impl Look {
+impl NumberFormat {
     const fn null(self) -> &'static str {
         match self {
             Self::Exact => "NULL",
@@ -31,10 +31,10 @@ impl Look {
 
 /// A column's name as text, without the unit, which each value has.
 pub fn header(name: &str) -> String {
-    let name = match Quantity::of(name) {
-        Quantity::Bytes => name.strip_suffix("_bytes").unwrap_or(name),
-        Quantity::Nanoseconds => name.strip_suffix("_ns").unwrap_or(name),
-        Quantity::Share => name.strip_suffix("_share").unwrap_or(name),
+    let name = match ColumnQuantity::of(name) {
+        ColumnQuantity::Bytes => name.strip_suffix("_bytes").unwrap_or(name),
+        ColumnQuantity::Nanoseconds => name.strip_suffix("_ns").unwrap_or(name),
+        ColumnQuantity::Share => name.strip_suffix("_share").unwrap_or(name),
         _ => name,
     };
     match name {
@@ -78,7 +78,7 @@ pub fn with_hex(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
 }
 
 /// Every column of a batch as text, one vector a column.
-pub fn columns(batch: &RecordBatch, look: Look) -> Result<Vec<Vec<String>>, ArrowError> {
+pub fn columns(batch: &RecordBatch, look: NumberFormat) -> Result<Vec<Vec<String>>, ArrowError> {
     let schema = batch.schema();
     schema
         .fields()
@@ -93,7 +93,7 @@ pub fn rows(batch: &RecordBatch) -> Result<Vec<Vec<Option<String>>>, ArrowError>
     // A column of the type NULL has no list of nulls of its own.
     let nulls: Vec<_> = batch.columns().iter().map(Array::logical_nulls).collect();
     let mut rows: Vec<_> = (0..batch.num_rows()).map(|_| Vec::with_capacity(nulls.len())).collect();
-    for (texts, nulls) in columns(batch, Look::Exact)?.into_iter().zip(nulls) {
+    for (texts, nulls) in columns(batch, NumberFormat::Exact)?.into_iter().zip(nulls) {
         for (at, (row, text)) in rows.iter_mut().zip(texts).enumerate() {
             row.push(nulls.as_ref().is_none_or(|nulls| nulls.is_valid(at)).then_some(text));
         }
@@ -101,20 +101,21 @@ pub fn rows(batch: &RecordBatch) -> Result<Vec<Vec<Option<String>>>, ArrowError>
     Ok(rows)
 }
 
-fn column(name: &str, array: &dyn Array, look: Look) -> Result<Vec<String>, ArrowError> {
-    let quantity = if look == Look::Report { Quantity::of(name) } else { Quantity::Number };
+fn column(name: &str, array: &dyn Array, look: NumberFormat) -> Result<Vec<String>, ArrowError> {
+    let quantity =
+        if look == NumberFormat::Report { ColumnQuantity::of(name) } else { ColumnQuantity::Number };
     match array.data_type() {
-        data_type if data_type.is_floating() || look == Look::Report && is_decimal(data_type) => {
+        data_type if data_type.is_floating() || look == NumberFormat::Report && is_decimal(data_type) => {
             let array = cast(array, &DataType::Float64)?;
             // A zero's sign depends only on the order of additions. Adding zero removes it.
             let render = |value: f64| match look {
-                Look::Exact => number::exact(value + 0.0),
-                Look::Report => quantity.measured(value + 0.0),
+                NumberFormat::Exact => number::exact(value + 0.0),
+                NumberFormat::Report => quantity.measured(value + 0.0),
             };
             Ok(array.as_primitive::<Float64Type>().iter().map(|value| text(value, look, render)).collect())
         }
         DataType::UInt64 | DataType::UInt32
-            if quantity == Quantity::Address || is_hash(name, array.data_type()) =>
+            if quantity == ColumnQuantity::Address || is_hash(name, array.data_type()) =>
         {
             let array = cast(array, &DataType::UInt64)?;
             let render = |value| format!("{value:#x}");
@@ -123,7 +124,7 @@ fn column(name: &str, array: &dyn Array, look: Look) -> Result<Vec<String>, Arro
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
             blobs(array, look)
         }
-        data_type if look == Look::Report && data_type.is_integer() => {
+        data_type if look == NumberFormat::Report && data_type.is_integer() => {
             formatted(array, look)?.into_iter().map(|text| Ok(quantity.counted(text))).collect()
         }
         _ => formatted(array, look),
@@ -136,7 +137,7 @@ const WHOLE_BLOB_BYTES: usize = 16;
 const BEGINNING_BYTES: usize = 8;
 
 /// Bytes in hexadecimal digits. Long blobs by size and prefix.
-fn blobs(array: &dyn Array, look: Look) -> Result<Vec<String>, ArrowError> {
+fn blobs(array: &dyn Array, look: NumberFormat) -> Result<Vec<String>, ArrowError> {
     let array = cast(array, &DataType::LargeBinary)?;
     Ok(array.as_binary::<i64>().iter().map(|bytes| text(bytes, look, blob)).collect())
 }
@@ -163,19 +164,19 @@ const fn is_decimal(data_type: &DataType) -> bool {
     )
 }
 
-fn formatted(array: &dyn Array, look: Look) -> Result<Vec<String>, ArrowError> {
+fn formatted(array: &dyn Array, look: NumberFormat) -> Result<Vec<String>, ArrowError> {
     let options = FormatOptions::default().with_null(look.null()).with_display_error(true);
     let formatter = ArrayFormatter::try_new(array, &options)?;
     Ok((0..array.len()).map(|row| printable(&formatter.value(row).to_string())).collect())
 }
 
-fn text<T>(value: Option<T>, look: Look, render: impl Fn(T) -> String) -> String {
+fn text<T>(value: Option<T>, look: NumberFormat, render: impl Fn(T) -> String) -> String {
     value.map_or_else(|| look.null().to_owned(), render)
 }
 
 /// Unit of a column's numbers, by the convention that units end names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Quantity {
+enum ColumnQuantity {
     Share,
     Bytes,
     Nanoseconds,
@@ -185,7 +186,7 @@ enum Quantity {
     Number,
 }
 
-impl Quantity {
+impl ColumnQuantity {
     fn of(name: &str) -> Self {
         let ends = |suffix: &str| name.ends_with(suffix);
         match name {
@@ -229,7 +230,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(name: &str, array: ArrayRef, look: Look, expected: &[&str]) {
+    fn check(name: &str, array: ArrayRef, look: NumberFormat, expected: &[&str]) {
         let batch = RecordBatch::try_from_iter_with_nullable([(name, array, true)]).unwrap();
         assert_eq!(columns(&batch, look).unwrap(), [expected]);
     }
@@ -239,11 +240,11 @@ mod tests {
         check(
             "n",
             Arc::new(Int64Array::from(vec![Some(1_234_567), None])),
-            Look::Exact,
+            NumberFormat::Exact,
             &["1234567", "NULL"],
         );
-        check("x", Arc::new(Float64Array::from(vec![0.1 + 0.2])), Look::Exact, &["0.3"]);
-        check("x", Arc::new(Float64Array::from(vec![-0.0])), Look::Exact, &["0"]);
+        check("x", Arc::new(Float64Array::from(vec![0.1 + 0.2])), NumberFormat::Exact, &["0.3"]);
+        check("x", Arc::new(Float64Array::from(vec![-0.0])), NumberFormat::Exact, &["0"]);
     }
 
     #[test]
@@ -251,22 +252,27 @@ mod tests {
         check(
             "samples",
             Arc::new(Int64Array::from(vec![Some(1_234_567), None])),
-            Look::Report,
+            NumberFormat::Report,
             &["1,234,567", "-"],
         );
-        check("size_bytes", Arc::new(UInt64Array::from(vec![2048])), Look::Report, &["2 KiB"]);
-        check("share", Arc::new(Float64Array::from(vec![0.5])), Look::Report, &["50.0 %"]);
-        check("pc", Arc::new(UInt64Array::from(vec![0x110])), Look::Report, &["0x110"]);
-        check("tensor_id", Arc::new(UInt64Array::from(vec![1 << 40])), Look::Report, &["1099511627776"]);
+        check("size_bytes", Arc::new(UInt64Array::from(vec![2048])), NumberFormat::Report, &["2 KiB"]);
+        check("share", Arc::new(Float64Array::from(vec![0.5])), NumberFormat::Report, &["50.0 %"]);
+        check("pc", Arc::new(UInt64Array::from(vec![0x110])), NumberFormat::Report, &["0x110"]);
+        check(
+            "tensor_id",
+            Arc::new(UInt64Array::from(vec![1 << 40])),
+            NumberFormat::Report,
+            &["1099511627776"],
+        );
     }
 
     #[test]
     fn hashes_can_be_pasted() {
         let hashes = || Arc::new(UInt64Array::from(vec![Some(0xabcd_ef01_2345_6789), None]));
         for name in ["function_id", "producer_function_id", "hash", "pystates_hash"] {
-            check(name, hashes(), Look::Exact, &["0xabcdef0123456789", "NULL"]);
+            check(name, hashes(), NumberFormat::Exact, &["0xabcdef0123456789", "NULL"]);
         }
-        check("kernel_id", hashes(), Look::Exact, &["12379813738877118345", "NULL"]);
+        check("kernel_id", hashes(), NumberFormat::Exact, &["12379813738877118345", "NULL"]);
         let batch = RecordBatch::try_from_iter_with_nullable([("frame_id", hashes() as ArrayRef, true)]);
         let text = with_hex(&batch.unwrap()).unwrap();
         let expected = StringArray::from(vec![Some("0xabcdef0123456789"), None]);
@@ -278,11 +284,11 @@ mod tests {
         let page: Vec<u8> = (0..=255).cycle().take(4096).collect();
         let blobs: Vec<Option<&[u8]>> = vec![Some(&page), Some(&page[10..26]), Some(&[]), None];
         let shown = ["4096 bytes 0x0001020304050607…", "0a0b0c0d0e0f10111213141516171819", "", "NULL"];
-        check("bytes", Arc::new(BinaryArray::from(blobs)), Look::Exact, &shown);
+        check("bytes", Arc::new(BinaryArray::from(blobs)), NumberFormat::Exact, &shown);
     }
 
     #[test]
     fn text_is_never_obeyed_by_the_terminal() {
-        check("name", Arc::new(StringArray::from(vec!["\u{1b}[2J"])), Look::Exact, &["␛[2J"]);
+        check("name", Arc::new(StringArray::from(vec!["\u{1b}[2J"])), NumberFormat::Exact, &["␛[2J"]);
     }
 }

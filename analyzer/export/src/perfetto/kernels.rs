@@ -1,22 +1,25 @@
 //! Launches as stages of the GPU.
 
-use super::names::{ARGUMENTS, Names, STAGE};
+use super::names::{ARGUMENTS, InternedStrings, STAGE};
 use super::packet_at;
-use crate::proto::Message;
-use crate::timeline::{Launch, Timeline};
+use crate::proto::MessageBuilder;
+use crate::timeline::{CaptureTimeline, TimelineLaunch};
 
 /// One packet per launch with a time.
-pub(super) fn packets<'a>(timeline: &'a Timeline, names: &'a Names) -> impl Iterator<Item = Message> + 'a {
+pub(super) fn packets<'a>(
+    timeline: &'a CaptureTimeline,
+    names: &'a InternedStrings,
+) -> impl Iterator<Item = MessageBuilder> + 'a {
     timeline
         .launches
         .iter()
         .filter_map(|launch| Some(packet_at(launch.begin_ns()?).message(53, &stage(launch, names))))
 }
 
-fn stage(launch: &Launch, names: &Names) -> Message {
+fn stage(launch: &TimelineLaunch, names: &InternedStrings) -> MessageBuilder {
     let mangled = launch.mangled_name.as_deref().unwrap_or_default();
     let kernel = names.kernel(launch.name(), mangled);
-    Message::default()
+    MessageBuilder::default()
         .uint(1, event_id(launch.kernel_id))
         // Without a measurement the event has no length.
         .with(launch.duration(), |stage, duration| stage.uint(2, duration))
@@ -33,9 +36,9 @@ pub(super) fn event_id(kernel_id: u64) -> u64 {
     kernel_id + 1
 }
 
-fn arguments(launch: &Launch) -> Message {
+fn arguments(launch: &TimelineLaunch) -> MessageBuilder {
     let extent =
-        |[x, y, z]: [u32; 3]| Message::default().uint(1, x.into()).uint(2, y.into()).uint(3, z.into());
+        |[x, y, z]: [u32; 3]| MessageBuilder::default().uint(1, x.into()).uint(2, y.into()).uint(3, z.into());
     let product = |sizes: [u32; 3]| sizes.iter().map(|size| u64::from(*size)).fold(1, u64::saturating_mul);
     let (blocks, threads) = (product(launch.grid()), product(launch.block()));
     let counts = [
@@ -56,14 +59,14 @@ fn arguments(launch: &Launch) -> Message {
     ];
     let counts = counts.into_iter().filter_map(|(name, value)| Some(argument(name)?.uint(4, value?)));
     let values = values.into_iter().filter_map(|(name, value)| Some(argument(name)?.double(5, value?)));
-    Message::default()
+    MessageBuilder::default()
         .message(1, &extent(launch.grid()))
         .message(2, &extent(launch.block()))
         .messages(3, counts.chain(values))
 }
 
 /// An argument with its number.
-fn argument(name: &str) -> Option<Message> {
+fn argument(name: &str) -> Option<MessageBuilder> {
     let number = (1..).zip(ARGUMENTS).find(|(_, argument)| *argument == name)?.0;
-    Some(Message::default().uint(1, number))
+    Some(MessageBuilder::default().uint(1, number))
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::proto::Message;
-use crate::timeline::{Counter, Timeline};
+use crate::proto::MessageBuilder;
+use crate::timeline::{CaptureTimeline, TimelineCounter};
 
 /// The hardware queue and the stage of all kernels, as numbers among the GPU specifications.
 pub(super) const STAGE: u64 = 1;
@@ -39,7 +39,7 @@ pub(super) const ARGUMENTS: [&str; 12] = [
 
 /// The numbers of names.
 #[derive(Default)]
-pub(super) struct Names {
+pub(super) struct InternedStrings {
     /// Kernels: source-level name, mangled name, number.
     kernels: BTreeMap<(String, String), u64>,
     /// Streams of GPUs of processes.
@@ -51,9 +51,9 @@ pub(super) struct Names {
     arch: String,
 }
 
-impl Names {
+impl InternedStrings {
     /// The names of a timeline and its counters.
-    pub(super) fn of(timeline: &Timeline, measured: &[Counter]) -> Self {
+    pub(super) fn of(timeline: &CaptureTimeline, measured: &[TimelineCounter]) -> Self {
         let mut names = Self::default();
         for launch in &timeline.launches {
             let next = names.kernels.len() as u64 + 1;
@@ -95,34 +95,34 @@ impl Names {
     }
 
     /// All names as one message.
-    pub(super) fn interned(&self) -> Message {
-        let named = |number: u64, name: &str| Message::default().uint(1, number).text(2, name);
+    pub(super) fn interned(&self) -> MessageBuilder {
+        let named = |number: u64, name: &str| MessageBuilder::default().uint(1, number).text(2, name);
         let stage = named(STAGE, "kernel").uint(4, COMPUTE);
         let stream =
             |(stream, number): (&u32, &u64)| named(*number, &format!("stream {stream}")).uint(4, COMPUTE);
         let context = |(process, number): (&i64, &u64)| {
-            Message::default().uint(1, *number).int(2, *process).uint(3, CUDA)
+            MessageBuilder::default().uint(1, *number).int(2, *process).uint(3, CUDA)
         };
         let event = |((name, _), number): (&(String, String), &u64)| named(*number, name);
         let kernel = |((name, mangled), number): (&(String, String), &u64)| {
             named(*number, mangled).text(3, name).text(4, &self.arch)
         };
         let arguments = (1..).zip(ARGUMENTS).map(|(number, name)| named(number, name));
-        Message::default()
+        MessageBuilder::default()
             .messages(2, self.kernels.iter().map(event))
             .messages(23, self.contexts.iter().map(context))
             .messages(24, [stage].into_iter().chain(self.streams.iter().map(stream)))
-            .message(47, &Message::default().uint(1, 1).message(2, &self.described()))
+            .message(47, &MessageBuilder::default().uint(1, 1).message(2, &self.described()))
             .messages(COMPUTE_KERNELS, self.kernels.iter().map(kernel))
             .messages(COMPUTE_ARGUMENTS, arguments)
     }
 
     /// The descriptor of all counters.
-    fn described(&self) -> Message {
+    fn described(&self) -> MessageBuilder {
         let counter = |(metric, (number, unit)): (&String, &(u64, String))| {
-            let spec = Message::default().uint(1, *number).text(2, metric).text(3, unit);
+            let spec = MessageBuilder::default().uint(1, *number).text(2, metric).text(3, unit);
             spec.uint(10, COMPUTE_GROUP).uint(11, FORWARDS)
         };
-        Message::default().messages(1, self.counters.iter().map(counter))
+        MessageBuilder::default().messages(1, self.counters.iter().map(counter))
     }
 }

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{packet, packet_at};
-use crate::proto::Message;
+use crate::proto::MessageBuilder;
 use crate::round::unsigned;
-use crate::timeline::{Call, Launch, Timeline};
+use crate::timeline::{CaptureTimeline, TimelineCall, TimelineLaunch};
 
 /// A slice begins, and ends.
 const BEGIN: u64 = 1;
@@ -14,15 +14,15 @@ const END: u64 = 2;
 const MAX_THREADS: u64 = 1 << 20;
 
 /// A slice of a thread.
-struct Slice {
+struct ThreadSlice {
     begin_ns: u64,
     end_ns: Option<u64>,
-    event: Message,
+    event: MessageBuilder,
 }
 
 /// Descriptors of processes and threads, then the slices of each thread in the order of time.
-pub(super) fn packets(timeline: &Timeline) -> impl Iterator<Item = Message> {
-    let mut threads: BTreeMap<(i64, u32), Vec<Slice>> = BTreeMap::new();
+pub(super) fn packets(timeline: &CaptureTimeline) -> impl Iterator<Item = MessageBuilder> {
+    let mut threads: BTreeMap<(i64, u32), Vec<ThreadSlice>> = BTreeMap::new();
     for call in &timeline.calls {
         threads.entry((call.process_id, call.thread_id)).or_default().push(call_slice(call));
     }
@@ -48,53 +48,62 @@ fn track(process: i64, thread: Option<u32>) -> u64 {
     unsigned(process) * MAX_THREADS + thread.map_or(1, |thread| u64::from(thread) + 2)
 }
 
-fn described(timeline: &Timeline, threads: impl Iterator<Item = (i64, u32)>) -> Vec<Message> {
+fn described(timeline: &CaptureTimeline, threads: impl Iterator<Item = (i64, u32)>) -> Vec<MessageBuilder> {
     let threads: BTreeSet<(i64, u32)> = threads.collect();
-    let process = |process: &crate::timeline::Process| {
-        let name = Message::default().int(1, process.id).text(6, &process.program);
-        packet().message(60, &Message::default().uint(1, track(process.id, None)).message(3, &name))
+    let process = |process: &crate::timeline::TimelineProcess| {
+        let name = MessageBuilder::default().int(1, process.id).text(6, &process.program);
+        packet().message(60, &MessageBuilder::default().uint(1, track(process.id, None)).message(3, &name))
     };
     let thread = |(process, thread): (i64, u32)| {
         let number = thread_number(process, thread);
-        let name = Message::default().int(1, process).int(2, number).text(5, &format!("thread {thread}"));
-        let place = Message::default().uint(1, track(process, Some(thread))).uint(5, track(process, None));
+        let name =
+            MessageBuilder::default().int(1, process).int(2, number).text(5, &format!("thread {thread}"));
+        let place =
+            MessageBuilder::default().uint(1, track(process, Some(thread))).uint(5, track(process, None));
         packet().message(60, &place.message(4, &name))
     };
     timeline.processes.iter().map(process).chain(threads.into_iter().map(thread)).collect()
 }
 
-fn call_slice(call: &Call) -> Slice {
+fn call_slice(call: &TimelineCall) -> ThreadSlice {
     let category = if call.kind == "region" { "user_annotation" } else { "cpu_op" };
     let texts = [
         ("phase", Some(call.phase.as_str())),
         ("module", call.module_path.as_deref()),
         ("line", call.line.as_deref()),
     ];
-    let event = Message::default().text(22, category).text(23, &call.name);
+    let event = MessageBuilder::default().text(22, category).text(23, &call.name);
     let event = event.message(4, &number("op_id", call.op_id)).message(4, &number("step", call.step.into()));
     let event = texts.into_iter().fold(event, |event, (name, value)| {
-        event.with(value, |event, value| event.message(4, &Message::default().text(10, name).text(6, value)))
+        event.with(value, |event, value| {
+            event.message(4, &MessageBuilder::default().text(10, name).text(6, value))
+        })
     });
-    Slice { begin_ns: unsigned(call.begin_ns), end_ns: call.end_ns.map(unsigned), event }
+    ThreadSlice { begin_ns: unsigned(call.begin_ns), end_ns: call.end_ns.map(unsigned), event }
 }
 
-fn launch_slice(launch: &Launch) -> Option<Slice> {
-    let event = Message::default().text(22, "cuda_runtime").text(23, "launch");
+fn launch_slice(launch: &TimelineLaunch) -> Option<ThreadSlice> {
+    let event = MessageBuilder::default().text(22, "cuda_runtime").text(23, "launch");
     let event = event.message(4, &number("kernel_id", launch.kernel_id));
-    Some(Slice { begin_ns: unsigned(launch.call_begin_ns?), end_ns: launch.call_end_ns.map(unsigned), event })
+    Some(ThreadSlice {
+        begin_ns: unsigned(launch.call_begin_ns?),
+        end_ns: launch.call_end_ns.map(unsigned),
+        event,
+    })
 }
 
 /// A number as an argument of a slice.
-fn number(name: &str, value: u64) -> Message {
-    Message::default().text(10, name).uint(3, value)
+fn number(name: &str, value: u64) -> MessageBuilder {
+    MessageBuilder::default().text(10, name).uint(3, value)
 }
 
 /// Begins and ends in the order of time. A slice that outlasts the one around it ends with it.
-fn nested(track: u64, mut slices: Vec<Slice>) -> Vec<Message> {
+fn nested(track: u64, mut slices: Vec<ThreadSlice>) -> Vec<MessageBuilder> {
     slices.sort_by_key(|slice| (slice.begin_ns, std::cmp::Reverse(slice.end_ns.unwrap_or(u64::MAX))));
     let mut packets = Vec::new();
     let mut open: Vec<u64> = Vec::new();
-    let end = |time: u64| packet_at(time).message(11, &Message::default().uint(9, END).uint(11, track));
+    let end =
+        |time: u64| packet_at(time).message(11, &MessageBuilder::default().uint(9, END).uint(11, track));
     for slice in slices {
         while let Some(time) = open.pop_if(|end| *end <= slice.begin_ns) {
             packets.push(end(time));
@@ -118,7 +127,7 @@ mod tests {
 
     #[test]
     fn every_end_follows_its_begin_and_none_is_invented() {
-        let slice = |begin_ns, end_ns| Slice { begin_ns, end_ns, event: Message::default() };
+        let slice = |begin_ns, end_ns| ThreadSlice { begin_ns, end_ns, event: MessageBuilder::default() };
         assert_eq!(nested(1, vec![slice(5, Some(9)), slice(0, Some(10)), slice(9, Some(12))]).len(), 6);
         assert_eq!(nested(1, vec![slice(0, None), slice(2, Some(3))]).len(), 3);
         assert_eq!(nested(1, Vec::new()).len(), 0);

@@ -8,19 +8,19 @@ use super::too_large;
 const MAX_RECORD_BYTES: usize = 16 << 20;
 
 /// A reader of CSV that fails inside of a long record.
-pub(super) struct Lines<R> {
+pub(super) struct CsvReader<R> {
     reader: R,
     is_quoted: bool,
     length: usize,
 }
 
-impl<R> Lines<R> {
+impl<R> CsvReader<R> {
     pub(super) fn new(reader: R) -> Self {
         Self { reader, is_quoted: false, length: 0 }
     }
 }
 
-impl<R: Read> Read for Lines<R> {
+impl<R: Read> Read for CsvReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.reader.read(buffer)?;
         for byte in &buffer[..count] {
@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn long_records_end() {
         let read = |text: &[u8], times| {
-            let mut lines = Lines::new(io::Cursor::new(text.repeat(times)));
+            let mut lines = CsvReader::new(io::Cursor::new(text.repeat(times)));
             io::copy(&mut lines, &mut io::sink())
         };
         assert!(read(b"\"a\",\"b\"\n", 4 << 20).is_ok());

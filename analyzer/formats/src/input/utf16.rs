@@ -3,7 +3,7 @@
 use std::io::{self, BufReader, Read};
 
 /// A reader that turns UTF-16 into UTF-8. Units without a partner become replacement characters.
-pub(super) struct Utf16<R> {
+pub(super) struct Utf16Reader<R> {
     reader: BufReader<R>,
     is_little: bool,
     /// The first unit of a pair.
@@ -13,7 +13,7 @@ pub(super) struct Utf16<R> {
     next: usize,
 }
 
-impl<R: Read> Utf16<R> {
+impl<R: Read> Utf16Reader<R> {
     pub(super) fn new(reader: R, is_little: bool) -> Self {
         Self { reader: BufReader::new(reader), is_little, high: None, ready: Vec::new(), next: 0 }
     }
@@ -48,7 +48,7 @@ impl<R: Read> Utf16<R> {
     }
 }
 
-impl<R: Read> Read for Utf16<R> {
+impl<R: Read> Read for Utf16Reader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.next == self.ready.len() {
             self.fill(buffer.len().min(64 << 10))?;
@@ -70,7 +70,7 @@ mod tests {
             let bytes = |unit: u16| if is_little { unit.to_le_bytes() } else { unit.to_be_bytes() };
             let bytes: Vec<u8> = text.encode_utf16().flat_map(bytes).collect();
             let mut found = String::new();
-            Utf16::new(bytes.as_slice(), is_little).read_to_string(&mut found).unwrap();
+            Utf16Reader::new(bytes.as_slice(), is_little).read_to_string(&mut found).unwrap();
             assert_eq!(found, "\"a\" \u{e9} \u{1f600}");
         }
     }

@@ -8,7 +8,7 @@ const BUFFER_BYTES: usize = 64 << 10;
 pub(super) const LOOK_AHEAD_BYTES: usize = 4 << 10;
 
 /// A stream of bytes.
-pub(super) struct Bytes<R> {
+pub(super) struct ByteStream<R> {
     reader: R,
     buffer: Vec<u8>,
     /// The next byte in the buffer, and the end of the bytes there.
@@ -21,7 +21,7 @@ pub(super) struct Bytes<R> {
     failure: Option<String>,
 }
 
-impl<R: Read> Bytes<R> {
+impl<R: Read> ByteStream<R> {
     pub(super) fn new(reader: R) -> Self {
         Self { reader, buffer: Vec::new(), next: 0, end: 0, offset: 0, is_over: false, failure: None }
     }
@@ -108,14 +108,14 @@ mod tests {
 
     #[test]
     fn spaces_are_skipped_in_one_buffer_and_a_failure_is_the_end() {
-        struct Failing;
-        impl Read for Failing {
+        struct FailingReader;
+        impl Read for FailingReader {
             fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
                 Err(io::Error::other("broken"))
             }
         }
         let blanks = io::repeat(b' ').take(1 << 20);
-        let mut bytes = Bytes::new(blanks.chain(&b"x"[..]).chain(Failing));
+        let mut bytes = ByteStream::new(blanks.chain(&b"x"[..]).chain(FailingReader));
         bytes.skip_spaces().unwrap();
         assert_eq!((bytes.position(), bytes.buffer.len()), (1 << 20, BUFFER_BYTES));
         assert_eq!((bytes.take().unwrap(), bytes.take().unwrap()), (Some(b'x'), None));

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 /// Damages by their kind, with their number and the first position.
 #[derive(Clone, Debug, Default)]
-pub struct Damage(BTreeMap<&'static str, (u64, String)>);
+pub struct JsonDamage(BTreeMap<&'static str, (u64, String)>);
 
-impl Damage {
+impl JsonDamage {
     /// Counts a damage.
     pub(super) fn add(&mut self, kind: &'static str, position: u64) {
         self.add_many(kind, 1, format!("byte {position}"));

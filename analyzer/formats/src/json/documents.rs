@@ -4,9 +4,9 @@ use std::io::Read;
 
 use stallmap_console::exit::Outcome;
 
-use super::{Json, unreadable};
+use super::{JsonStream, unreadable};
 
-impl<R: Read> Json<R> {
+impl<R: Read> JsonStream<R> {
     /// Visits the document of a file. Where it ends before its end, that is a damage.
     pub fn document(&mut self, visit: impl FnOnce(&mut Self) -> Outcome<()>) -> Outcome<()> {
         self.part(visit)?;

@@ -2,15 +2,15 @@
 
 use std::io::Read;
 
-use stallmap_console::exit::{Failure, Outcome};
+use stallmap_console::exit::{CommandFailure, Outcome};
 
 use super::bytes::{LOOK_AHEAD_BYTES, is_space};
-use super::{Json, Kind, trimmed, unreadable};
+use super::{JsonKind, JsonStream, trimmed, unreadable};
 
-impl<R: Read> Json<R> {
+impl<R: Read> JsonStream<R> {
     /// Visits the elements of an array of records. One that is not JSON is left out, and counts as a damage.
     pub fn records(&mut self, mut visit: impl FnMut(&mut Self) -> Outcome<()>) -> Outcome<()> {
-        if self.kind()? != Kind::Array {
+        if self.kind()? != JsonKind::Array {
             return self.skip();
         }
         self.open()?;
@@ -39,7 +39,7 @@ impl<R: Read> Json<R> {
     }
 
     /// Moves behind a record that is not JSON: to the next one, or to the end of the records.
-    fn resume(&mut self, first_name: Option<&[u8]>, failure: Failure) -> Outcome<bool> {
+    fn resume(&mut self, first_name: Option<&[u8]>, failure: CommandFailure) -> Outcome<bool> {
         let Some((name, (position, _))) = first_name.zip(self.broken.clone()) else { return Err(failure) };
         let mut before = 0;
         loop {

@@ -6,7 +6,7 @@ use super::*;
 
 /// The records of `events`, each as its members, and the damages.
 fn read(text: &[u8]) -> (Vec<String>, Vec<(&'static str, u64)>) {
-    let mut json = Json::new(text, Path::new("x"));
+    let mut json = JsonStream::new(text, Path::new("x"));
     let mut found = Vec::new();
     json.document(|json| {
         json.object(|json, key| {
@@ -25,7 +25,7 @@ fn read(text: &[u8]) -> (Vec<String>, Vec<(&'static str, u64)>) {
 }
 
 /// The members of an object as text.
-fn members(json: &mut Json<impl io::Read>) -> Outcome<Vec<String>> {
+fn members(json: &mut JsonStream<impl io::Read>) -> Outcome<Vec<String>> {
     let mut members = Vec::new();
     json.object(|json, key| {
         members.push(format!("{key}={}", json.scalar()?.unwrap_or_default()));
@@ -84,9 +84,9 @@ fn a_file_without_an_end_has_what_comes_before() {
 }
 
 /// A reader that gives one byte at a time.
-struct Drops<'a>(&'a [u8]);
+struct SlowReader<'a>(&'a [u8]);
 
-impl io::Read for Drops<'_> {
+impl io::Read for SlowReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.0.take(1).read(buffer).inspect(|count| self.0 = &self.0[*count..])
     }
@@ -95,7 +95,7 @@ impl io::Read for Drops<'_> {
 #[test]
 fn the_sizes_of_reads_change_nothing() {
     let text = br#"{"a":"x, y","b,":[1,"\"",{"c":"d"}],"e":1.5e3}"#;
-    let mut drops = Json::new(Drops(text), Path::new("x"));
+    let mut drops = JsonStream::new(SlowReader(text), Path::new("x"));
     let mut found = Vec::new();
     drops.document(|json| members(json).map(|members| found = members)).unwrap();
     assert_eq!(found, ["a=x, y", "b,=", "e=1.5e3"]);
@@ -104,11 +104,12 @@ fn the_sizes_of_reads_change_nothing() {
 
 #[test]
 fn bounds_are_errors() {
-    let end = |text: &[u8]| Json::new(text, Path::new("x")).document(Json::skip).is_err();
+    let end = |text: &[u8]| JsonStream::new(text, Path::new("x")).document(JsonStream::skip).is_err();
     assert!(end("[".repeat(1000).as_bytes()));
     assert!(end(format!("[\"{}\"]", "x".repeat(2 << 20)).as_bytes()));
-    let mut json = Json::new(b"[".chain(io::repeat(b' ').take(1 << 26)).chain(&b"1]"[..]), Path::new("x"));
+    let mut json =
+        JsonStream::new(b"[".chain(io::repeat(b' ').take(1 << 26)).chain(&b"1]"[..]), Path::new("x"));
     assert_eq!(json.integers().unwrap(), [1]);
-    let mut empty = Json::new(&b" "[..], Path::new("x"));
+    let mut empty = JsonStream::new(&b" "[..], Path::new("x"));
     assert!(empty.is_array().is_err() && empty.failure().is_some());
 }

@@ -1,9 +1,9 @@
 //! Texts of JSON, also as programs write them that do not escape: with quotes, backslashes and control characters.
 
-use super::damage::Damage;
+use super::damage::JsonDamage;
 
 /// The text of the bytes between quotes.
-pub(super) fn text(raw: &[u8], damage: &mut Damage, position: u64) -> String {
+pub(super) fn text(raw: &[u8], damage: &mut JsonDamage, position: u64) -> String {
     if raw.iter().any(|byte| *byte < 0x20) {
         damage.add("control characters in texts", position);
     }
@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn escapes_are_those_of_json_or_none() {
         let read = |raw: &str| {
-            let mut damage = Damage::default();
+            let mut damage = JsonDamage::default();
             (text(raw.as_bytes(), &mut damage, 7), damage.rows().count())
         };
         assert_eq!(read(r#"a\"\\\/\n\u00e9"#), ("a\"\\/\n\u{e9}".to_owned(), 0));

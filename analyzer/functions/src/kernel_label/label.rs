@@ -42,7 +42,7 @@ const OPAQUE: [(&str, &str); 5] =
 
 /// Amount of detail in a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Detail {
+pub(super) enum LabelDetail {
     /// Name, functor, element type.
     Least,
     /// The same with the numbers among the template arguments.
@@ -50,7 +50,7 @@ pub(super) enum Detail {
 }
 
 /// The label of a kernel. Names without C++ syntax are complete.
-pub(super) fn label(name: &str, detail: Detail) -> String {
+pub(super) fn label(name: &str, detail: LabelDetail) -> String {
     if name.starts_with("nvjet_") {
         return format!("{name} gemm");
     }
@@ -67,8 +67,8 @@ pub(super) fn label(name: &str, detail: Detail) -> String {
     let brackets = [functor.as_ref().and_then(|functor| functor.name.clone()), element(&arguments, functor)];
     let brackets: Vec<String> = brackets.into_iter().flatten().collect();
     let numbers = match detail {
-        Detail::Least => String::new(),
-        Detail::Numbers => numbers(signed),
+        LabelDetail::Least => String::new(),
+        LabelDetail::Numbers => numbers(signed),
     };
     if brackets.is_empty() {
         return format!("{base}{numbers}");
@@ -95,7 +95,7 @@ fn last_named(name: &str) -> Option<(&str, &str)> {
 }
 
 /// A function object among template arguments.
-struct Functor<'a> {
+struct FunctionObject<'a> {
     /// Its name. None if it only wraps.
     name: Option<String>,
     /// Its text, for the element type.
@@ -103,7 +103,7 @@ struct Functor<'a> {
 }
 
 /// The first function object among template arguments.
-fn functor<'a>(arguments: &[&'a str], levels: usize) -> Option<Functor<'a>> {
+fn functor<'a>(arguments: &[&'a str], levels: usize) -> Option<FunctionObject<'a>> {
     let at = arguments.iter().position(|argument| is_functor(argument))?;
     let text = *arguments.get(at)?;
     let applied = arguments.get(at + 1).filter(|_| applies_the_next(text));
@@ -111,7 +111,7 @@ fn functor<'a>(arguments: &[&'a str], levels: usize) -> Option<Functor<'a>> {
         Some(next) => last_named(next).map(|(name, _)| pointwise(text).to_owned() + &words(name)),
         None => name_of(text, levels),
     };
-    Some(Functor { name, text })
+    Some(FunctionObject { name, text })
 }
 
 /// True for a lambda, and for names that function objects have.
@@ -167,7 +167,7 @@ fn words(name: &str) -> String {
 }
 
 /// The element type: of the function object, else of the template arguments. Floating point before integers.
-fn element(arguments: &[&str], functor: Option<Functor<'_>>) -> Option<String> {
+fn element(arguments: &[&str], functor: Option<FunctionObject<'_>>) -> Option<String> {
     let of_functor = functor.and_then(|functor| element_of(functor.text, MAX_LEVELS));
     of_functor.or_else(|| first_type(arguments)).map(str::to_owned)
 }
@@ -228,7 +228,7 @@ mod tests {
 
     #[track_caller]
     fn check(name: &str, expected: &str) {
-        assert_eq!(label(name, Detail::Least), expected);
+        assert_eq!(label(name, LabelDetail::Least), expected);
     }
 
     #[test]
@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn numbers_distinguish() {
         let name = "void foo<8, at::BFloat16, std::array<char*, (unsigned long)3> >(int, bar<7>)";
-        assert_eq!(label(name, Detail::Numbers), "foo[bf16]<8,3>");
+        assert_eq!(label(name, LabelDetail::Numbers), "foo[bf16]<8,3>");
     }
 
     #[test]
@@ -274,13 +274,13 @@ mod tests {
         check("operator->", "operator->");
         check("(anonymous namespace)::", "(anonymous namespace)::");
         let deep = "f<".repeat(20_000) + "int" + &">".repeat(20_000);
-        assert!(!label(&deep, Detail::Numbers).is_empty());
+        assert!(!label(&deep, LabelDetail::Numbers).is_empty());
     }
 
     proptest! {
         #[test]
         fn every_text_has_a_label(name in "[a-z:<>(){},# 0-9]{0,60}") {
-            let found = label(&name, Detail::Least);
+            let found = label(&name, LabelDetail::Least);
             prop_assert!(found.is_empty() == name.is_empty(), "{name} gives {found}");
             // A label has no brackets that could nest, unless the name could not be read.
             prop_assert!(found == name || !found.contains("::"));

@@ -3,20 +3,20 @@
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::id::{Address, FunctionId, KernelId, Pc};
 use stallmap_schema::tables::memory::MemoryAccess;
-use stallmap_trace::model::Access;
+use stallmap_trace::model::TraceAccess;
 use stallmap_write::CaptureWriter;
 
-use super::Writing;
+use super::RecordingWriter;
 
 /// Writes all accesses.
-pub(super) fn write(writing: &Writing<'_>, writer: &mut CaptureWriter) -> Result<(), CaptureError> {
+pub(super) fn write(writing: &RecordingWriter<'_>, writer: &mut CaptureWriter) -> Result<(), CaptureError> {
     let ids = writing.ids();
-    let launch = |access: &Access| {
+    let launch = |access: &TraceAccess| {
         let kernel = writing.trace.kernels.get(access.kernel)?;
         Some((*ids.get(&access.kernel)?, writing.names.function(kernel)))
     };
     let launched = writing.trace.accesses.iter().filter_map(|access| Some((launch(access)?, access)));
-    let mut all: Vec<((KernelId, FunctionId), &Access)> = launched.collect();
+    let mut all: Vec<((KernelId, FunctionId), &TraceAccess)> = launched.collect();
     all.sort_by_key(|(launch, access)| (*launch, access.pc, access.block, access.warp, access.sequence));
     writer.append_rows(all.into_iter().map(|((kernel_id, function_id), access)| MemoryAccess {
         kernel_id,

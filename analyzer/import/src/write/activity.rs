@@ -4,18 +4,18 @@ use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::id::KernelId;
 use stallmap_schema::tables::activity::GpuActivity;
 use stallmap_schema::word::ActivityKind;
-use stallmap_trace::model::{Kernel, Work};
+use stallmap_trace::model::{TraceActivity, TraceKernel};
 use stallmap_write::CaptureWriter;
 
-use super::{Writing, run_id};
+use super::{RecordingWriter, run_id};
 
 /// A piece of work: a launch, or something else.
-enum Piece<'a> {
-    Kernel(KernelId, &'a Kernel, (i64, i64)),
-    Other(&'a Work),
+enum ActivityPiece<'a> {
+    Kernel(KernelId, &'a TraceKernel, (i64, i64)),
+    Other(&'a TraceActivity),
 }
 
-impl Piece<'_> {
+impl ActivityPiece<'_> {
     fn begin_ns(&self) -> i64 {
         match self {
             Self::Kernel(_, _, (begin, _)) => *begin,
@@ -32,15 +32,17 @@ impl Piece<'_> {
 }
 
 /// Writes all work in the order of time, run after run.
-pub(super) fn write(writing: &Writing<'_>, writer: &mut CaptureWriter) -> Result<(), CaptureError> {
+pub(super) fn write(writing: &RecordingWriter<'_>, writer: &mut CaptureWriter) -> Result<(), CaptureError> {
     writer.append_rows(rows(writing))
 }
 
 /// All work in the order of time, run after run.
-pub(super) fn rows(writing: &Writing<'_>) -> Vec<GpuActivity> {
-    let kernels =
-        writing.launched().filter_map(|(id, _, kernel)| Some(Piece::Kernel(id, kernel, kernel.time_ns?)));
-    let mut pieces: Vec<Piece<'_>> = kernels.chain(writing.trace.works.iter().map(Piece::Other)).collect();
+pub(super) fn rows(writing: &RecordingWriter<'_>) -> Vec<GpuActivity> {
+    let kernels = writing
+        .launched()
+        .filter_map(|(id, _, kernel)| Some(ActivityPiece::Kernel(id, kernel, kernel.time_ns?)));
+    let mut pieces: Vec<ActivityPiece<'_>> =
+        kernels.chain(writing.trace.works.iter().map(ActivityPiece::Other)).collect();
     pieces.sort_by_key(|piece| (piece.process(), piece.begin_ns()));
     let mut next = (usize::MAX, 0);
     let numbered = pieces.iter().map(|piece| {
@@ -51,9 +53,9 @@ pub(super) fn rows(writing: &Writing<'_>) -> Vec<GpuActivity> {
     numbered.collect()
 }
 
-fn row(writing: &Writing<'_>, activity_id: u64, piece: &Piece<'_>) -> GpuActivity {
+fn row(writing: &RecordingWriter<'_>, activity_id: u64, piece: &ActivityPiece<'_>) -> GpuActivity {
     match piece {
-        Piece::Kernel(id, kernel, (begin_ns, end_ns)) => GpuActivity {
+        ActivityPiece::Kernel(id, kernel, (begin_ns, end_ns)) => GpuActivity {
             run_id: run_id(kernel.process),
             activity_id,
             kind: ActivityKind::Kernel,
@@ -69,7 +71,7 @@ fn row(writing: &Writing<'_>, activity_id: u64, piece: &Piece<'_>) -> GpuActivit
             synchronization: None,
             correlation_id: kernel.correlation,
         },
-        Piece::Other(work) => GpuActivity {
+        ActivityPiece::Other(work) => GpuActivity {
             run_id: run_id(work.process),
             activity_id,
             kind: work.kind,

@@ -2,19 +2,19 @@
 
 use std::rc::Rc;
 
-use stallmap_sass::cubin::{Cubin, Function as Code, Section};
+use stallmap_sass::cubin::{CodeSection, Cubin, CubinFunction};
 use stallmap_sass::{demangle, observable};
 use stallmap_schema::capture::bounds;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::id::{FunctionId, ModuleId};
 use stallmap_schema::tables::code::{Function, Module};
-use stallmap_source::Lines;
+use stallmap_source::FileLines;
 use stallmap_write::CaptureWriter;
 
-use super::{Writing, names};
+use super::{RecordingWriter, names};
 
 /// A module that is written.
-struct Written<'a> {
+struct WrittenModule<'a> {
     module_id: ModuleId,
     content_hash: &'a str,
     /// The identity of its code.
@@ -24,15 +24,15 @@ struct Written<'a> {
 }
 
 /// Writes them. A module without a cubin has the hash of a text.
-pub(super) fn write(writing: &Writing<'_>, writer: &mut CaptureWriter) -> Result<(), CaptureError> {
+pub(super) fn write(writing: &RecordingWriter<'_>, writer: &mut CaptureWriter) -> Result<(), CaptureError> {
     let modules = writing.names.modules.iter().map(|(identity, (module_id, content_hash))| {
         let bytes = writing.trace.cubins.get(identity).map(Vec::as_slice);
         let cubin = bytes.and_then(|bytes| Cubin::read(bytes).ok());
-        Written { module_id: *module_id, content_hash, identity, bytes, cubin }
+        WrittenModule { module_id: *module_id, content_hash, identity, bytes, cubin }
     });
-    let mut modules: Vec<Written<'_>> = modules.collect();
+    let mut modules: Vec<WrittenModule<'_>> = modules.collect();
     modules.sort_unstable_by_key(|module| module.module_id);
-    let mut lines = Lines::default();
+    let mut lines = FileLines::default();
     let mut rows = Vec::new();
     for module in &modules {
         let file = module.bytes.map(|bytes| writer.add_cubin(module.content_hash, bytes)).transpose()?;
@@ -46,7 +46,7 @@ pub(super) fn write(writing: &Writing<'_>, writer: &mut CaptureWriter) -> Result
             zeroed_bytes: 0,
         });
         if let Some((cubin, bytes)) = module.cubin.as_ref().zip(module.bytes) {
-            let is_used = |code: &Code| {
+            let is_used = |code: &CubinFunction| {
                 let key = (Rc::from(code.name.as_str()), module.identity.clone());
                 writing.names.functions.contains_key(&key)
             };
@@ -54,7 +54,7 @@ pub(super) fn write(writing: &Writing<'_>, writer: &mut CaptureWriter) -> Result
         }
     }
     writer.append_rows(rows)?;
-    let mut functions: Vec<(FunctionId, &names::Code)> =
+    let mut functions: Vec<(FunctionId, &names::SourceFunction)> =
         writing.names.functions.iter().map(|(code, id)| (*id, code)).collect();
     functions.sort_unstable();
     writer.append_rows(functions.into_iter().filter_map(|(function_id, (name, identity))| {
@@ -67,9 +67,9 @@ pub(super) fn write(writing: &Writing<'_>, writer: &mut CaptureWriter) -> Result
     writer.append_rows(rows)
 }
 
-fn function(function_id: FunctionId, name: &str, module: &Written<'_>) -> Function {
+fn function(function_id: FunctionId, name: &str, module: &WrittenModule<'_>) -> Function {
     let found = module.cubin.as_ref().and_then(|cubin| {
-        let of = |section: &'_ Section| section.functions.iter().position(|code| code.name == name);
+        let of = |section: &'_ CodeSection| section.functions.iter().position(|code| code.name == name);
         cubin.sections.iter().find_map(|section| Some((section, section.functions.get(of(section)?)?)))
     });
     let counts = found.zip(module.cubin.as_ref()).and_then(|((section, code), cubin)| {

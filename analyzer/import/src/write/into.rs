@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use arrow::array::RecordBatch;
-use stallmap_console::exit::{Failure, Outcome, USAGE};
+use stallmap_console::exit::{CommandFailure, Outcome, USAGE};
 use stallmap_console::explain::capture_failure;
-use stallmap_formats::input::Input;
+use stallmap_formats::input::ImportInput;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::id::{FunctionId, KernelId, OpId, RunId};
-use stallmap_schema::table::{Row, TableDef};
+use stallmap_schema::table::{TableDef, TableRow};
 use stallmap_schema::tables::activity::GpuActivity;
 use stallmap_schema::tables::code::Function;
 use stallmap_schema::tables::launch::Launch;
@@ -18,19 +18,19 @@ use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::run::{Run, RunOption};
 use stallmap_schema::tables::tensor;
 use stallmap_schema::word::{Instrument, LossKind};
-use stallmap_trace::model::{ABSENT, Kernel, Trace};
+use stallmap_trace::model::{ABSENT, TraceKernel, TraceModel};
 use stallmap_trace::name;
-use stallmap_write::rewrite::{Fate, Rewrite, rewrite};
-use stallmap_write::{CaptureWriter, Form};
+use stallmap_write::rewrite::{CaptureRewrite, TableFate, rewrite};
+use stallmap_write::{CaptureForm, CaptureWriter};
 
-use super::matching::{Kind, Matched, matched};
-use super::{Writing, activity, runs};
+use super::matching::{MatchedKernels, NormalizedName, matched};
+use super::{RecordingWriter, activity, runs};
 
 /// Most launches, ops and functions of a capture that is joined.
 const MAX_ROWS: usize = 50_000_000;
 
 /// Rows that the capture gets.
-struct Joining {
+struct JoiningRows {
     runs: Vec<Run>,
     options: Vec<RunOption>,
     activities: Vec<GpuActivity>,
@@ -39,10 +39,10 @@ struct Joining {
 }
 
 /// A capture's launches in order, with their kinds.
-struct Launches {
+struct CaptureLaunches {
     reference: RunId,
     next: RunId,
-    kinds: Vec<(KernelId, Kind)>,
+    kinds: Vec<(KernelId, NormalizedName)>,
 }
 
 /// Writes a capture with the times of a trace. Returns the match rates as text.
@@ -50,7 +50,12 @@ struct Launches {
 /// # Errors
 ///
 /// A capture or a trace of several processes, and everything that reading and writing captures can meet.
-pub(crate) fn into(trace: &Trace, inputs: &[Input], capture: &Path, output: &Path) -> Outcome<String> {
+pub(crate) fn into(
+    trace: &TraceModel,
+    inputs: &[ImportInput],
+    capture: &Path,
+    output: &Path,
+) -> Outcome<String> {
     let wrong = |error: CaptureError| capture_failure(&error);
     let reader = CaptureReader::open(capture).map_err(wrong)?;
     let launches = launches(&reader).map_err(wrong)?;
@@ -58,16 +63,16 @@ pub(crate) fn into(trace: &Trace, inputs: &[Input], capture: &Path, output: &Pat
     let processes = trace.processes.iter().filter(|process| process.reference.is_none()).count();
     let Some(launches) = launches.filter(|_| processes == 1) else {
         let message = "the trace and the capture have to be of one process each";
-        return Err(Failure::message(USAGE, message)
+        return Err(CommandFailure::message(USAGE, message)
             .hint("import the trace by itself, and compare with `stallmap diff`".to_owned()));
     };
-    let mut joining = Joining::of(trace, inputs, &launches);
-    rewrite(&reader, output, Form::File, &mut joining).map_err(wrong)?;
+    let mut joining = JoiningRows::of(trace, inputs, &launches);
+    rewrite(&reader, output, CaptureForm::File, &mut joining).map_err(wrong)?;
     Ok(joining.note)
 }
 
 /// The launches of a capture. None if they are of several processes, or if there are none.
-fn launches(reader: &CaptureReader) -> Result<Option<Launches>, CaptureError> {
+fn launches(reader: &CaptureReader) -> Result<Option<CaptureLaunches>, CaptureError> {
     let mut names: HashMap<FunctionId, String> = HashMap::new();
     reader.for_each_row(MAX_ROWS, |function: Function| {
         names.insert(function.function_id, name::kernel(&function.demangled_name));
@@ -82,7 +87,7 @@ fn launches(reader: &CaptureReader) -> Result<Option<Launches>, CaptureError> {
     let mut kinds = Vec::new();
     reader.for_each_row(MAX_ROWS, |launch: Launch| {
         runs.push(launch.run_id);
-        let kind = Kind {
+        let kind = NormalizedName {
             name: names.get(&launch.function_id).cloned().unwrap_or_default(),
             grid: [launch.grid_x, launch.grid_y, launch.grid_z],
             block: [launch.block_x, launch.block_y, launch.block_z],
@@ -94,17 +99,17 @@ fn launches(reader: &CaptureReader) -> Result<Option<Launches>, CaptureError> {
     runs.dedup();
     let reference = if let [reference] = runs.as_slice() { Some(*reference) } else { None };
     let next = next.checked_add(1).map(RunId);
-    Ok(reference.zip(next).map(|(reference, next)| Launches { reference, next, kinds }))
+    Ok(reference.zip(next).map(|(reference, next)| CaptureLaunches { reference, next, kinds }))
 }
 
-impl Joining {
-    fn of(trace: &Trace, inputs: &[Input], launches: &Launches) -> Self {
-        let writing = Writing::of(trace);
+impl JoiningRows {
+    fn of(trace: &TraceModel, inputs: &[ImportInput], launches: &CaptureLaunches) -> Self {
+        let writing = RecordingWriter::of(trace);
         let placed = writing.order.iter().filter_map(|&place| Some((place, trace.kernels.get(place)?)));
-        let placed: Vec<(usize, &Kernel)> = placed.collect();
+        let placed: Vec<(usize, &TraceKernel)> = placed.collect();
         let shaped =
             placed.iter().enumerate().filter_map(|(order, (_, kernel))| Some((order, kind(trace, kernel)?)));
-        let shaped: Vec<(usize, Kind)> = shaped.collect();
+        let shaped: Vec<(usize, NormalizedName)> = shaped.collect();
         let found = matched(&shaped, &launches.kinds);
         let (kernels, all) = (placed.len(), launches.kinds.len());
         let count = found.launches.len();
@@ -133,16 +138,16 @@ impl Joining {
 }
 
 /// The kind of a kernel. None without grid and block.
-fn kind(trace: &Trace, kernel: &Kernel) -> Option<Kind> {
+fn kind(trace: &TraceModel, kernel: &TraceKernel) -> Option<NormalizedName> {
     let op = kernel.op.and_then(|op| trace.ops.get(op)).map(|op| name::op(&op.name).to_owned());
-    Some(Kind { name: name::kernel(&kernel.name), grid: kernel.grid?, block: kernel.block?, op })
+    Some(NormalizedName { name: name::kernel(&kernel.name), grid: kernel.grid?, block: kernel.block?, op })
 }
 
 /// Work of the GPU. A kernel without a partner has its name only.
 fn activities(
-    writing: &Writing<'_>,
-    placed: &[(usize, &Kernel)],
-    found: &Matched,
+    writing: &RecordingWriter<'_>,
+    placed: &[(usize, &TraceKernel)],
+    found: &MatchedKernels,
     run_id: RunId,
 ) -> Vec<GpuActivity> {
     let mut rows = activity::rows(writing);
@@ -159,8 +164,8 @@ fn activities(
 
 /// Losses of the trace and of the match, in the order of their table.
 fn losses(
-    trace: &Trace,
-    found: &Matched,
+    trace: &TraceModel,
+    found: &MatchedKernels,
     (kernels, shaped, launches): (usize, usize, usize),
     run_id: RunId,
 ) -> Vec<Loss> {
@@ -192,10 +197,10 @@ fn losses(
     rows
 }
 
-impl Rewrite for Joining {
-    fn fate(&self, table: &str) -> Fate {
+impl CaptureRewrite for JoiningRows {
+    fn fate(&self, table: &str) -> TableFate {
         let changed = [Run::TABLE.name, RunOption::TABLE.name, GpuActivity::TABLE.name, Loss::TABLE.name];
-        if changed.contains(&table) { Fate::ChangedWhole } else { Fate::Copied }
+        if changed.contains(&table) { TableFate::ChangedWhole } else { TableFate::Copied }
     }
 
     fn change(&mut self, table: &'static TableDef, batch: &RecordBatch) -> Result<RecordBatch, String> {
@@ -229,7 +234,7 @@ impl Rewrite for Joining {
 }
 
 /// The rows of a batch, and more behind them.
-fn extended<R: Row>(batch: &RecordBatch, more: Vec<R>) -> Result<RecordBatch, String> {
+fn extended<R: TableRow>(batch: &RecordBatch, more: Vec<R>) -> Result<RecordBatch, String> {
     let mut rows = R::read_all(batch).map_err(|cause| cause.to_string())?;
     rows.extend(more);
     R::batch(rows).map_err(|cause| cause.to_string())

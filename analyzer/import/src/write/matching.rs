@@ -8,7 +8,7 @@ use stallmap_schema::id::KernelId;
 
 /// A launch or a kernel, by its normalized names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Kind {
+pub(super) struct NormalizedName {
     pub(super) name: String,
     pub(super) grid: [u32; 3],
     pub(super) block: [u32; 3],
@@ -18,7 +18,7 @@ pub(super) struct Kind {
 
 /// Partners of kernels, and the numbers of kernels without one.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Matched {
+pub(super) struct MatchedKernels {
     /// Launches by the places of kernels.
     pub(super) launches: BTreeMap<usize, KernelId>,
     /// Kernels of a kind that the capture has another number of.
@@ -28,11 +28,14 @@ pub(super) struct Matched {
 }
 
 /// Members of one kind, in order.
-type Members<T> = BTreeMap<Kind, Vec<T>>;
+type KindMembers<T> = BTreeMap<NormalizedName, Vec<T>>;
 
 /// Matches kernels, each with its kind, in the order of their calls. First within ops, then without them.
-pub(super) fn matched(kernels: &[(usize, Kind)], launches: &[(KernelId, Kind)]) -> Matched {
-    let mut found = Matched::default();
+pub(super) fn matched(
+    kernels: &[(usize, NormalizedName)],
+    launches: &[(KernelId, NormalizedName)],
+) -> MatchedKernels {
+    let mut found = MatchedKernels::default();
     let (kernels, launches) = pair(groups(kernels.to_vec()), groups(launches.to_vec()), &mut found);
     let (kernels, launches) = pair(without_ops(kernels), without_ops(launches), &mut found);
     for (kind, members) in kernels {
@@ -42,8 +45,8 @@ pub(super) fn matched(kernels: &[(usize, Kind)], launches: &[(KernelId, Kind)]) 
     found
 }
 
-fn groups<T>(members: Vec<(T, Kind)>) -> Members<T> {
-    let mut found: Members<T> = BTreeMap::new();
+fn groups<T>(members: Vec<(T, NormalizedName)>) -> KindMembers<T> {
+    let mut found: KindMembers<T> = BTreeMap::new();
     for (member, kind) in members {
         found.entry(kind).or_default().push(member);
     }
@@ -51,10 +54,10 @@ fn groups<T>(members: Vec<(T, Kind)>) -> Members<T> {
 }
 
 /// Members by kind without the op. Their order is that of their numbers, which count calls.
-fn without_ops<T: Ord>(members: Members<T>) -> Members<T> {
-    let mut found: Members<T> = BTreeMap::new();
+fn without_ops<T: Ord>(members: KindMembers<T>) -> KindMembers<T> {
+    let mut found: KindMembers<T> = BTreeMap::new();
     for (kind, members) in members {
-        found.entry(Kind { op: None, ..kind }).or_default().extend(members);
+        found.entry(NormalizedName { op: None, ..kind }).or_default().extend(members);
     }
     for members in found.values_mut() {
         members.sort_unstable();
@@ -64,11 +67,11 @@ fn without_ops<T: Ord>(members: Members<T>) -> Members<T> {
 
 /// Pairs the members of kinds that both sides have the same number of. Returns all others.
 fn pair(
-    kernels: Members<usize>,
-    mut launches: Members<KernelId>,
-    found: &mut Matched,
-) -> (Members<usize>, Members<KernelId>) {
-    let mut rest = Members::new();
+    kernels: KindMembers<usize>,
+    mut launches: KindMembers<KernelId>,
+    found: &mut MatchedKernels,
+) -> (KindMembers<usize>, KindMembers<KernelId>) {
+    let mut rest = KindMembers::new();
     for (kind, members) in kernels {
         let partners = launches.get(&kind).filter(|partners| partners.len() == members.len());
         if partners.is_some() {
@@ -85,8 +88,13 @@ fn pair(
 mod tests {
     use super::*;
 
-    fn kind(name: &str, op: Option<&str>) -> Kind {
-        Kind { name: name.to_owned(), grid: [1, 1, 1], block: [32, 1, 1], op: op.map(str::to_owned) }
+    fn kind(name: &str, op: Option<&str>) -> NormalizedName {
+        NormalizedName {
+            name: name.to_owned(),
+            grid: [1, 1, 1],
+            block: [32, 1, 1],
+            op: op.map(str::to_owned),
+        }
     }
 
     #[test]

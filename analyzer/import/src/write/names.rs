@@ -5,26 +5,26 @@ use std::rc::Rc;
 
 use stallmap_schema::hash;
 use stallmap_schema::id::{FrameId, FunctionId, ModuleId, PystatesHash};
-use stallmap_trace::model::{Frame, Kernel, Trace};
+use stallmap_trace::model::{TraceFrame, TraceKernel, TraceModel};
 
 /// A function of the source: its name, and the identity of its code, empty without one.
-pub(super) type Code = (Rc<str>, Rc<str>);
+pub(super) type SourceFunction = (Rc<str>, Rc<str>);
 
 /// Numbers by name.
-pub(super) struct Names {
+pub(super) struct NumberedNames {
     /// Modules by the source's identity of code, empty without one: each id, and its hash in hexadecimal digits.
     pub(super) modules: BTreeMap<Rc<str>, (ModuleId, String)>,
     /// Functions by name and identity of code.
-    pub(super) functions: BTreeMap<Code, FunctionId>,
+    pub(super) functions: BTreeMap<SourceFunction, FunctionId>,
     /// For each kernel, the number of equal launches before it in its thread.
     pub(super) occurrences: Vec<u32>,
     threads: BTreeMap<(usize, u64), u32>,
     streams: BTreeMap<(usize, i32, u64), u32>,
 }
 
-impl Names {
+impl NumberedNames {
     /// The names of a recording.
-    pub(super) fn of(trace: &Trace) -> Self {
+    pub(super) fn of(trace: &TraceModel) -> Self {
         let mut names = Self {
             modules: BTreeMap::new(),
             functions: BTreeMap::new(),
@@ -48,17 +48,17 @@ impl Names {
     }
 
     /// The function of a kernel.
-    pub(super) fn function(&self, kernel: &Kernel) -> FunctionId {
+    pub(super) fn function(&self, kernel: &TraceKernel) -> FunctionId {
         self.functions.get(&code(kernel)).copied().unwrap_or(FunctionId(0))
     }
 
     /// The function of a name in the code of a kernel.
-    pub(super) fn inner(&self, kernel: &Kernel, name: &Rc<str>) -> FunctionId {
+    pub(super) fn inner(&self, kernel: &TraceKernel, name: &Rc<str>) -> FunctionId {
         self.functions.get(&(name.clone(), code(kernel).1)).copied().unwrap_or(FunctionId(0))
     }
 
     /// The module of an identity of code: a cubin, or a text whose hash no cubin has.
-    fn module(&mut self, trace: &Trace, identity: &Rc<str>) -> ModuleId {
+    fn module(&mut self, trace: &TraceModel, identity: &Rc<str>) -> ModuleId {
         if let Some(cubin) = trace.cubins.get(identity) {
             let of_cubin = || (hash::module_id(cubin), identity.to_string());
             return self.modules.entry(identity.clone()).or_insert_with(of_cubin).0;
@@ -84,7 +84,7 @@ impl Names {
     }
 
     /// Numbers threads and streams in the order in which they were seen.
-    fn number(&mut self, trace: &Trace) {
+    fn number(&mut self, trace: &TraceModel) {
         let calls = trace.ops.iter().map(|op| (op.process, op.call));
         let calls =
             calls.chain(trace.kernels.iter().filter_map(|kernel| Some((kernel.process, kernel.call?))));
@@ -112,7 +112,7 @@ impl Names {
 }
 
 /// The name of a kernel and the identity of its code.
-pub(super) fn code(kernel: &Kernel) -> Code {
+pub(super) fn code(kernel: &TraceKernel) -> SourceFunction {
     (kernel.name.clone(), kernel.code.clone().unwrap_or_default())
 }
 
@@ -124,9 +124,9 @@ fn take(next: &mut HashMap<usize, u32>, process: usize) -> u32 {
 }
 
 /// Launches are equal in (op's name, function, grid, block) within a thread. They count in the order of their calls.
-fn occurrences(trace: &Trace) -> Vec<u32> {
+fn occurrences(trace: &TraceModel) -> Vec<u32> {
     let mut order: Vec<usize> = (0..trace.kernels.len()).collect();
-    order.sort_by_key(|&place| trace.kernels.get(place).map(Kernel::called_ns));
+    order.sort_by_key(|&place| trace.kernels.get(place).map(TraceKernel::called_ns));
     let mut counts = HashMap::new();
     let mut found = vec![0; trace.kernels.len()];
     for place in order {
@@ -144,12 +144,12 @@ fn occurrences(trace: &Trace) -> Vec<u32> {
 }
 
 /// The identity of a frame. Its source has one line, which stands for both.
-pub(super) fn frame_id(frame: &Frame) -> FrameId {
+pub(super) fn frame_id(frame: &TraceFrame) -> FrameId {
     hash::frame_id(&frame.file, &frame.function, frame.line, frame.line)
 }
 
 /// The identities of stacks, by place.
-pub(super) fn stack_hashes(trace: &Trace) -> Vec<PystatesHash> {
+pub(super) fn stack_hashes(trace: &TraceModel) -> Vec<PystatesHash> {
     let frames: Vec<FrameId> = trace.frames.iter().map(frame_id).collect();
     let stack = |stack: &Vec<usize>| {
         let frames: Vec<FrameId> = stack.iter().filter_map(|frame| frames.get(*frame)).copied().collect();

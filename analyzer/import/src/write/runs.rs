@@ -2,27 +2,31 @@
 
 use std::collections::BTreeMap;
 
-use stallmap_formats::input::Input;
+use stallmap_formats::input::ImportInput;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::id::RunId;
 use stallmap_schema::tables::run::{Device, Run, RunOption};
-use stallmap_trace::model::{self, Process, Trace};
+use stallmap_trace::model::{self, TraceModel, TraceProcess};
 use stallmap_write::CaptureWriter;
 
-use super::{Writing, run_id, samples};
+use super::{RecordingWriter, run_id, samples};
 
 /// The name of the option with the tool that wrote the file.
 const TOOL: &str = "imported.tool";
 
-impl Writing<'_> {
-    pub(super) fn runs(&self, writer: &mut CaptureWriter, inputs: &[Input]) -> Result<(), CaptureError> {
+impl RecordingWriter<'_> {
+    pub(super) fn runs(
+        &self,
+        writer: &mut CaptureWriter,
+        inputs: &[ImportInput],
+    ) -> Result<(), CaptureError> {
         let trace = self.trace;
         let processes = trace.processes.iter().enumerate();
         writer.append_rows(processes.map(|(place, process)| self.run(place, process)))?;
         let mut options = options(trace, inputs, run_id(0));
         options.extend((1..trace.processes.len()).map(|place| tool(trace, run_id(place))));
         writer.append_rows(options)?;
-        let mut devices: BTreeMap<i32, &model::Device> = BTreeMap::new();
+        let mut devices: BTreeMap<i32, &model::TraceDevice> = BTreeMap::new();
         for device in &trace.devices {
             devices.entry(device.ordinal).or_insert(device);
         }
@@ -31,7 +35,7 @@ impl Writing<'_> {
     }
 
     /// The run of a process.
-    pub(super) fn run(&self, place: usize, process: &Process) -> Run {
+    pub(super) fn run(&self, place: usize, process: &TraceProcess) -> Run {
         let (started_ns, ended_ns) = self.extent(place);
         Run {
             run_id: run_id(place),
@@ -83,7 +87,7 @@ impl Writing<'_> {
 }
 
 /// The options of a run: facts of the recording, and its files. Sorted by name.
-pub(super) fn options(trace: &Trace, inputs: &[Input], run_id: RunId) -> Vec<RunOption> {
+pub(super) fn options(trace: &TraceModel, inputs: &[ImportInput], run_id: RunId) -> Vec<RunOption> {
     let mut options = trace.facts.clone();
     for (number, input) in (1..).zip(inputs) {
         // The first file has plain names.
@@ -103,11 +107,11 @@ pub(super) fn options(trace: &Trace, inputs: &[Input], run_id: RunId) -> Vec<Run
 }
 
 /// The option of each run that names the tool of its file.
-fn tool(trace: &Trace, run_id: RunId) -> RunOption {
+fn tool(trace: &TraceModel, run_id: RunId) -> RunOption {
     RunOption { run_id, name: TOOL.to_owned(), value: trace.tool.to_owned() }
 }
 
-fn described(run: usize, device: &model::Device) -> Device {
+fn described(run: usize, device: &model::TraceDevice) -> Device {
     Device {
         run_id: run_id(run),
         device_id: device.ordinal,

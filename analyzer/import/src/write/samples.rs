@@ -7,13 +7,13 @@ use stallmap_schema::id::Pc;
 use stallmap_schema::tables::launch::LaunchRun;
 use stallmap_schema::tables::sample::PcSample;
 use stallmap_schema::word::Match;
-use stallmap_trace::model::{Sample, Trace};
+use stallmap_trace::model::{TraceModel, TraceSample};
 use stallmap_write::CaptureWriter;
 
-use super::{Writing, run_id};
+use super::{RecordingWriter, run_id};
 
 /// Writes the samples, and the launches as their runs saw them.
-pub(super) fn write(writing: &Writing<'_>, writer: &mut CaptureWriter) -> Result<(), CaptureError> {
+pub(super) fn write(writing: &RecordingWriter<'_>, writer: &mut CaptureWriter) -> Result<(), CaptureError> {
     let ids = writing.ids();
     let mut samplings: Vec<_> = writing
         .trace
@@ -49,7 +49,7 @@ pub(super) fn write(writing: &Writing<'_>, writer: &mut CaptureWriter) -> Result
             samples_are_split: None,
         }
     }))?;
-    let row = |sample: &Sample| {
+    let row = |sample: &TraceSample| {
         let kernel = writing.trace.kernels.get(sample.kernel)?;
         Some(PcSample {
             run_id: run_id(sample.process),
@@ -70,7 +70,7 @@ pub(super) fn write(writing: &Writing<'_>, writer: &mut CaptureWriter) -> Result
 }
 
 /// The cycles between two samples, where all kernels of a run have the same.
-pub(super) fn period_cycles(trace: &Trace, process: usize) -> Option<u64> {
+pub(super) fn period_cycles(trace: &TraceModel, process: usize) -> Option<u64> {
     let of_run = trace.samplings.iter().filter(|sampling| sampling.process == process);
     let mut periods = of_run.map(|sampling| sampling.period_cycles);
     let first = periods.next()??;

@@ -7,19 +7,19 @@ use stallmap::session::Session;
 use stallmap_console::exit::Outcome;
 use stallmap_console::explain::explain;
 
-use super::query::Script;
+use super::query::QueryScript;
 
 /// Creates the missing tables of a statement, and runs it.
-pub(super) async fn ask(session: &Session, script: &Script) -> Outcome<Vec<RecordBatch>> {
+pub(super) async fn ask(session: &Session, script: &QueryScript) -> Outcome<Vec<RecordBatch>> {
     Ok(ask_all(session, &[script]).await?.into_iter().flatten().collect())
 }
 
 /// Computes the views of statements, creates their missing tables, and runs them: each step of all at the same time.
-pub(super) async fn ask_all(session: &Session, scripts: &[&Script]) -> Outcome<Vec<Vec<RecordBatch>>> {
+pub(super) async fn ask_all(session: &Session, scripts: &[&QueryScript]) -> Outcome<Vec<Vec<RecordBatch>>> {
     let texts: Vec<String> = scripts.iter().map(|script| script.text()).collect();
     let mut found: Vec<_> = texts.iter().map(|text| session.remembered_script(text)).collect();
     let new: Vec<usize> = (0..scripts.len()).filter(|&at| found[at].is_none()).collect();
-    let new_scripts: Vec<&Script> = new.iter().map(|&at| scripts[at]).collect();
+    let new_scripts: Vec<&QueryScript> = new.iter().map(|&at| scripts[at]).collect();
     keep_views(session, &new_scripts).await?;
     let tables = new_scripts.iter().filter_map(|script| script.tables.split_last());
     // The last table of a statement reads those before it.
@@ -35,7 +35,7 @@ pub(super) async fn ask_all(session: &Session, scripts: &[&Script]) -> Outcome<V
 }
 
 /// Computes the views of statements.
-pub(super) async fn keep_views(session: &Session, scripts: &[&Script]) -> Outcome<()> {
+pub(super) async fn keep_views(session: &Session, scripts: &[&QueryScript]) -> Outcome<()> {
     let texts = scripts.iter().flat_map(|script| script.tables.iter().chain([&script.query]));
     let texts: BTreeSet<&str> = texts.map(String::as_str).collect();
     let texts: Vec<&str> = texts.into_iter().collect();

@@ -1,7 +1,7 @@
 //! Comparability: facts of the captures side by side, and consequences of their differences.
 
-use super::query::Measure;
-use stallmap_console::args::diff::{DiffMetric, Per};
+use super::query::DiffMeasure;
+use stallmap_console::args::diff::{DiffDivisor, DiffMetric};
 use stallmap_console::rows;
 
 /// Facts that change the time of a sample.
@@ -13,7 +13,7 @@ const TIMING: &str = "time is";
 rows! {
     /// A fact of the first capture next to that of another.
     #[derive(Clone, Debug, PartialEq, Eq)]
-    pub(super) struct Fact {
+    pub(super) struct CaptureFact {
         /// Its name.
         pub(super) name: String as "fact",
         /// In the first capture.
@@ -31,17 +31,17 @@ rows! {
 
 /// Consequences of the facts.
 #[derive(Clone, Debug)]
-pub(super) struct Decision {
+pub(super) struct FactDecision {
     /// True if a sample represents a different time in another capture.
     pub(super) is_scaled: bool,
     /// Divisor of sums.
-    pub(super) per: Per,
+    pub(super) per: DiffDivisor,
     /// Totals that cannot be compared.
     pub(super) unknown: Vec<&'static str>,
 }
 
-impl Decision {
-    pub(super) fn of(facts: &[Fact], per: Per) -> Self {
+impl FactDecision {
+    pub(super) fn of(facts: &[CaptureFact], per: DiffDivisor) -> Self {
         let differs =
             |name: &str| facts.iter().any(|fact| fact.name == name && fact.base_value != fact.value);
         let lacks = |name: &str| {
@@ -54,8 +54,8 @@ impl Decision {
             .any(|fact| fact.name == "steps" && [&fact.base_value, &fact.value].contains(&&"0".to_owned()));
         let is_scaled = TIME_OF_A_SAMPLE.into_iter().any(differs);
         let per = match per {
-            Per::Auto if differs("steps") && !is_stepless => Per::Step,
-            Per::Auto => Per::Total,
+            DiffDivisor::Auto if differs("steps") && !is_stepless => DiffDivisor::Step,
+            DiffDivisor::Auto => DiffDivisor::Total,
             given => given,
         };
         let mut unknown = Vec::new();
@@ -76,20 +76,20 @@ impl Decision {
     }
 
     /// Measurement of a metric.
-    pub(super) fn measure(&self, metric: DiffMetric) -> Measure {
+    pub(super) fn measure(&self, metric: DiffMetric) -> DiffMeasure {
         let counts_samples = matches!(metric, DiffMetric::Samples | DiffMetric::Memory);
-        Measure { metric, is_scaled: self.is_scaled && counts_samples }
+        DiffMeasure { metric, is_scaled: self.is_scaled && counts_samples }
     }
 }
 
 /// True if the time of a capture is an estimate.
-pub(super) fn is_estimated(facts: &[Fact]) -> bool {
+pub(super) fn is_estimated(facts: &[CaptureFact]) -> bool {
     let timing = facts.iter().filter(|fact| fact.name == TIMING);
     timing.flat_map(|fact| [&fact.base_value, &fact.value]).any(|value| value.starts_with("estimated"))
 }
 
 /// The names of the facts that differ.
-pub(super) fn differences(facts: &[Fact]) -> Vec<&str> {
+pub(super) fn differences(facts: &[CaptureFact]) -> Vec<&str> {
     let mut names: Vec<&str> =
         facts.iter().filter(|fact| fact.verdict != "same").map(|fact| fact.name.as_str()).collect();
     names.dedup();
@@ -97,12 +97,12 @@ pub(super) fn differences(facts: &[Fact]) -> Vec<&str> {
 }
 
 /// The facts that prevent a comparison, as text. None if there are none.
-pub(super) fn refusal(facts: &[Fact], base: &str) -> Option<String> {
+pub(super) fn refusal(facts: &[CaptureFact], base: &str) -> Option<String> {
     let refused: Vec<String> = facts
         .iter()
         .filter(|fact| fact.verdict == "not comparable")
         .map(|fact| {
-            let Fact { name, base_value, capture, value, meaning, .. } = fact;
+            let CaptureFact { name, base_value, capture, value, meaning, .. } = fact;
             format!(
                 "{name}: {base_value} in {base}, {value} in {capture}; {}",
                 meaning.as_deref().unwrap_or_default()

@@ -1,37 +1,37 @@
 //! Conditions that make the comparison fail.
 
-use super::draw::Unit;
-use super::row::Row;
-use stallmap_console::args::gate::{Gate, Limit};
+use super::draw::DiffUnit;
+use super::row::CompareRow;
+use stallmap_console::args::gate::{ChangeCondition, ChangeLimit};
 
 /// Rows reported for a failed condition.
 pub(super) const SHOWN_ROWS: usize = 5;
 
 /// A condition and its result.
 #[derive(Clone, Debug)]
-pub(super) struct Judged {
+pub(super) struct JudgedCondition {
     /// The condition, or the file of statements.
     pub(super) condition: String,
     /// The rows for which it holds, the largest change first. Empty for a file.
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<CompareRow>,
     /// The total that it is about, for a condition without a part.
-    pub(super) total: Option<Row>,
+    pub(super) total: Option<CompareRow>,
     /// Format of values.
-    pub(super) unit: Unit,
+    pub(super) unit: DiffUnit,
     /// Reason why it holds, as text. None if it does not.
     pub(super) failure: Option<String>,
 }
 
 /// Judges a condition. Rows are those of the part, or of the total.
-pub(super) fn judge(gate: &Gate, rows: &[Row], unit: Unit) -> Judged {
-    let mut failed: Vec<Row> = rows.iter().filter(|row| holds(gate, row)).cloned().collect();
+pub(super) fn judge(gate: &ChangeCondition, rows: &[CompareRow], unit: DiffUnit) -> JudgedCondition {
+    let mut failed: Vec<CompareRow> = rows.iter().filter(|row| holds(gate, row)).cloned().collect();
     failed.sort_by(|one, other| other.change.abs().total_cmp(&one.change.abs()));
     let total = rows.first().filter(|_| gate.part.is_none()).cloned();
     let failure = failure(gate, &failed, unit);
-    Judged { condition: gate.text.clone(), rows: failed, total, unit, failure }
+    JudgedCondition { condition: gate.text.clone(), rows: failed, total, unit, failure }
 }
 
-fn failure(gate: &Gate, failed: &[Row], unit: Unit) -> Option<String> {
+fn failure(gate: &ChangeCondition, failed: &[CompareRow], unit: DiffUnit) -> Option<String> {
     if failed.is_empty() {
         return None;
     }
@@ -44,13 +44,13 @@ fn failure(gate: &Gate, failed: &[Row], unit: Unit) -> Option<String> {
 }
 
 /// True if a row's change exceeds the limit: its estimate, or for significant changes only, its complete interval.
-fn holds(gate: &Gate, row: &Row) -> bool {
+fn holds(gate: &ChangeCondition, row: &CompareRow) -> bool {
     let (value, limit) = match gate.limit {
-        Limit::Amount(amount) => {
+        ChangeLimit::Amount(amount) => {
             let end = if gate.is_above { row.change_low } else { row.change_high };
             (if gate.is_beyond_noise { end } else { row.change }, amount)
         }
-        Limit::Share(share) => {
+        ChangeLimit::Share(share) => {
             let end = if gate.is_above { row.ratio_low } else { row.ratio_high };
             let ratio = if gate.is_beyond_noise { end } else { row.ratio };
             // A row missing in the first capture grows beyond every share.
@@ -63,8 +63,8 @@ fn holds(gate: &Gate, row: &Row) -> bool {
 }
 
 /// One row in words.
-pub(super) fn described(row: &Row, unit: Unit) -> String {
-    let Row { capture, what, .. } = row;
+pub(super) fn described(row: &CompareRow, unit: DiffUnit) -> String {
+    let CompareRow { capture, what, .. } = row;
     let detail = row.detail.as_ref().map(|detail| format!(" ({detail})")).unwrap_or_default();
     let (before, after) = (unit.value(row.base_value), unit.value(row.value));
     let (low, high) = (unit.change(row.change_low), unit.change(row.change_high));
@@ -75,8 +75,8 @@ pub(super) fn described(row: &Row, unit: Unit) -> String {
 mod tests {
     use super::*;
 
-    fn row(base_value: f64, value: f64, ratio_low: f64, verdict: &str) -> Row {
-        Row {
+    fn row(base_value: f64, value: f64, ratio_low: f64, verdict: &str) -> CompareRow {
+        CompareRow {
             what: "total".into(),
             capture: "b".into(),
             base_value,
@@ -87,15 +87,15 @@ mod tests {
             ratio_low: Some(ratio_low),
             ratio_high: Some(f64::INFINITY),
             verdict: Some(verdict.into()),
-            ..Row::default()
+            ..CompareRow::default()
         }
     }
 
     #[track_caller]
-    fn check(condition: &str, row: &Row, expected: bool) {
-        let gate: Gate = condition.parse().unwrap();
+    fn check(condition: &str, row: &CompareRow, expected: bool) {
+        let gate: ChangeCondition = condition.parse().unwrap();
         assert_eq!(
-            judge(&gate, std::slice::from_ref(row), Unit::Number).failure.is_some(),
+            judge(&gate, std::slice::from_ref(row), DiffUnit::Number).failure.is_some(),
             expected,
             "{condition}"
         );

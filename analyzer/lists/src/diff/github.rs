@@ -3,31 +3,33 @@
 use std::path::Path;
 
 use stallmap_console::output::number;
-use stallmap_console::place::Place;
+use stallmap_console::place::LineLocation;
 
-use super::found::Found;
+use super::found::ComparisonResult;
 use super::gate::described;
-use super::verdict::{self, Headline};
-use super::write::{Subject, unit};
+use super::verdict::{self, TotalChange};
+use super::write::{ComparisonSubject, unit};
 
 /// Annotations of one kind that a step shows.
 const MOST: usize = 10;
 
 /// One command a line.
-pub(super) fn github(subject: &Subject<'_>, found: &Found) -> String {
+pub(super) fn github(subject: &ComparisonSubject<'_>, found: &ComparisonResult) -> String {
     let mut lines: Vec<String> = errors(subject, found).into_iter().take(MOST).collect();
     lines.extend(warnings(subject, found).take(MOST));
-    let notice = |headline: &Headline| command("notice", None, None, "stallmap diff", &headline.sentence);
+    let notice = |headline: &TotalChange| command("notice", None, None, "stallmap diff", &headline.sentence);
     lines.extend(found.headlines.iter().map(notice));
     lines.join("\n") + "\n"
 }
 
-fn errors(subject: &Subject<'_>, found: &Found) -> Vec<String> {
+fn errors(subject: &ComparisonSubject<'_>, found: &ComparisonResult) -> Vec<String> {
     let mut errors = Vec::new();
     for gate in found.failed() {
         let title = format!("stallmap: {}", gate.condition);
         let error = |place, text: &str| command("error", place, subject.root, &title, text);
-        errors.extend(gate.rows.iter().map(|row| error(Place::parse(&row.what), &described(row, gate.unit))));
+        errors.extend(
+            gate.rows.iter().map(|row| error(LineLocation::parse(&row.what), &described(row, gate.unit))),
+        );
         if gate.rows.is_empty() {
             errors.push(error(None, gate.failure.as_deref().unwrap_or_default()));
         }
@@ -35,7 +37,10 @@ fn errors(subject: &Subject<'_>, found: &Found) -> Vec<String> {
     errors
 }
 
-fn warnings<'a>(subject: &'a Subject<'_>, found: &'a Found) -> impl Iterator<Item = String> + 'a {
+fn warnings<'a>(
+    subject: &'a ComparisonSubject<'_>,
+    found: &'a ComparisonResult,
+) -> impl Iterator<Item = String> + 'a {
     found.worse().map(|(row, place)| {
         let change = row.ratio.map_or_else(|| "new".to_owned(), number::ratio);
         let title = format!("stallmap: {} {change}", subject.measure.title());
@@ -45,7 +50,13 @@ fn warnings<'a>(subject: &'a Subject<'_>, found: &'a Found) -> impl Iterator<Ite
     })
 }
 
-fn command(level: &str, place: Option<Place<'_>>, root: Option<&Path>, title: &str, text: &str) -> String {
+fn command(
+    level: &str,
+    place: Option<LineLocation<'_>>,
+    root: Option<&Path>,
+    title: &str,
+    text: &str,
+) -> String {
     let place = place.map(|place| format!("file={},line={},", property(place.file_below(root)), place.line));
     format!("::{level} {}title={}::{}", place.unwrap_or_default(), property(title), data(text))
 }
@@ -66,7 +77,7 @@ mod tests {
 
     #[test]
     fn names_cannot_end_their_command() {
-        let place = Place { file: "/src/a,b.py", line: 3, function: "f" };
+        let place = LineLocation { file: "/src/a,b.py", line: 3, function: "f" };
         let line = command("error", Some(place), Some(Path::new("/src")), "time: +5 %", "x\n::error::y");
         assert_eq!(line, "::error file=a%2Cb.py,line=3,title=time%3A +5 %25::x%0A::error::y");
     }

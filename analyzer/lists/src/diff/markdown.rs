@@ -3,18 +3,18 @@
 use stallmap_console::output::markdown::{code, prose};
 use stallmap_console::output::{self, number};
 
-use super::fact::Fact;
-use super::found::Found;
+use super::fact::CaptureFact;
+use super::found::ComparisonResult;
 use super::gate::{SHOWN_ROWS, described};
 use super::screen::{kernels, place};
 use super::verdict;
-use super::write::{Subject, unit};
+use super::write::{ComparisonSubject, unit};
 
 /// Most rows of a table: a comment holds 65,536 characters.
 const MAX_ROWS: usize = 50;
 
 /// The text.
-pub(super) fn markdown(subject: &Subject<'_>, found: &Found) -> String {
+pub(super) fn markdown(subject: &ComparisonSubject<'_>, found: &ComparisonResult) -> String {
     let sentences = found.headlines.iter().map(|headline| format!("**{}**", prose(&headline.sentence)));
     let mut blocks: Vec<String> = sentences.collect();
     blocks.extend(changes(subject, found));
@@ -26,7 +26,7 @@ pub(super) fn markdown(subject: &Subject<'_>, found: &Found) -> String {
     blocks.join("\n\n") + "\n"
 }
 
-fn changes(subject: &Subject<'_>, found: &Found) -> Option<String> {
+fn changes(subject: &ComparisonSubject<'_>, found: &ComparisonResult) -> Option<String> {
     let changes = found.changes.as_ref().filter(|changes| !changes.rows.is_empty())?;
     let mut lines = vec![
         format!("| {} | change | interval | place |", subject.measure.title()),
@@ -49,7 +49,7 @@ fn changes(subject: &Subject<'_>, found: &Found) -> Option<String> {
     Some(lines.join("\n"))
 }
 
-fn gates(found: &Found) -> Option<String> {
+fn gates(found: &ComparisonResult) -> Option<String> {
     let mut lines = vec!["| gate | result | rows |".to_owned(), "|---|---|---|".to_owned()];
     for gate in &found.gates {
         let result = if gate.failure.is_some() { "**fails**" } else { "passes" };
@@ -60,8 +60,8 @@ fn gates(found: &Found) -> Option<String> {
     (!found.gates.is_empty()).then(|| lines.join("\n"))
 }
 
-fn facts(facts: &[Fact]) -> String {
-    let differences: Vec<&Fact> = facts.iter().filter(|fact| fact.verdict != "same").collect();
+fn facts(facts: &[CaptureFact]) -> String {
+    let differences: Vec<&CaptureFact> = facts.iter().filter(|fact| fact.verdict != "same").collect();
     if differences.is_empty() {
         return "The captures were made alike.".to_owned();
     }

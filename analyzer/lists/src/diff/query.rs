@@ -9,11 +9,11 @@
 use stallmap::library;
 use stallmap::library::queries::diff as queries;
 
-use stallmap_console::args::diff::{DiffMetric, Part, Per};
+use stallmap_console::args::diff::{DiffDivisor, DiffMetric, DiffPart};
 
 /// Measure of the parts: a metric, and whether samples count as time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Measure {
+pub(super) struct DiffMeasure {
     /// The metric.
     pub(super) metric: DiffMetric,
     /// True if samples are compared as time.
@@ -22,11 +22,11 @@ pub(super) struct Measure {
 
 /// Common parameters of all statements of a comparison.
 #[derive(Clone, Debug)]
-pub(super) struct Query {
+pub(super) struct DiffQuery {
     /// The captures' names, the first one's first.
     pub(super) names: Vec<String>,
-    /// Divisor of sums, never [`Per::Auto`].
-    pub(super) per: Per,
+    /// Divisor of sums, never [`DiffDivisor::Auto`].
+    pub(super) per: DiffDivisor,
     /// Rows that are not aggregated.
     pub(super) top: u32,
     /// True if all rows are listed.
@@ -37,7 +37,7 @@ pub(super) struct Query {
 
 /// Statements: tables to create, and the query over them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Script {
+pub(super) struct QueryScript {
     /// `CREATE TABLE` statements.
     pub(super) tables: Vec<String>,
     /// The query.
@@ -46,24 +46,24 @@ pub(super) struct Script {
 
 /// Level of one row of a table of measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Level {
+enum MeasureLevel {
     Launch,
     Instruction,
     Tensor,
 }
 
-impl Level {
-    const fn of(part: Part) -> Self {
+impl MeasureLevel {
+    const fn of(part: DiffPart) -> Self {
         match part {
-            Part::Tensors | Part::Roles => Self::Tensor,
-            Part::Instructions => Self::Instruction,
-            Part::Lines | Part::Ops | Part::Kernels => Self::Launch,
+            DiffPart::Tensors | DiffPart::Roles => Self::Tensor,
+            DiffPart::Instructions => Self::Instruction,
+            DiffPart::Lines | DiffPart::Ops | DiffPart::Kernels => Self::Launch,
         }
     }
 }
 
 /// Source of a metric in the views.
-enum Family {
+enum MetricFamily {
     /// In samples, which are counts.
     Cost,
     /// In nanoseconds.
@@ -74,19 +74,19 @@ enum Family {
     Count,
 }
 
-impl Measure {
-    const fn family(self) -> Family {
+impl DiffMeasure {
+    const fn family(self) -> MetricFamily {
         match self.metric {
-            DiffMetric::Samples | DiffMetric::Memory => Family::Cost,
-            DiffMetric::Time => Family::Time,
-            DiffMetric::Sectors | DiffMetric::Bytes => Family::Access,
-            DiffMetric::Launches => Family::Count,
+            DiffMetric::Samples | DiffMetric::Memory => MetricFamily::Cost,
+            DiffMetric::Time => MetricFamily::Time,
+            DiffMetric::Sectors | DiffMetric::Bytes => MetricFamily::Access,
+            DiffMetric::Launches => MetricFamily::Count,
         }
     }
 
     /// True if values are nanoseconds.
     pub(super) fn is_time(self) -> bool {
-        self.metric == DiffMetric::Time || self.is_scaled && matches!(self.family(), Family::Cost)
+        self.metric == DiffMetric::Time || self.is_scaled && matches!(self.family(), MetricFamily::Cost)
     }
 
     /// Its title.
@@ -103,14 +103,14 @@ impl Measure {
     }
 
     /// The table of measures of each launch, instruction or tensor.
-    fn table(self, level: Level) -> (String, String) {
-        let is_access = matches!(self.family(), Family::Access);
+    fn table(self, level: MeasureLevel) -> (String, String) {
+        let is_access = matches!(self.family(), MetricFamily::Access);
         let (name, text) = match (level, is_access) {
-            (Level::Launch, _) => return ("diff_launch".to_owned(), queries::MEASURE_LAUNCH.body()),
-            (Level::Instruction, true) => ("instruction", queries::MEASURE_INSTRUCTION_ACCESS),
-            (Level::Instruction, false) => ("instruction", queries::MEASURE_INSTRUCTION_COST),
-            (Level::Tensor, true) => ("tensor", queries::MEASURE_TENSOR_ACCESS),
-            (Level::Tensor, false) => ("tensor", queries::MEASURE_TENSOR_COST),
+            (MeasureLevel::Launch, _) => return ("diff_launch".to_owned(), queries::MEASURE_LAUNCH.body()),
+            (MeasureLevel::Instruction, true) => ("instruction", queries::MEASURE_INSTRUCTION_ACCESS),
+            (MeasureLevel::Instruction, false) => ("instruction", queries::MEASURE_INSTRUCTION_COST),
+            (MeasureLevel::Tensor, true) => ("tensor", queries::MEASURE_TENSOR_ACCESS),
+            (MeasureLevel::Tensor, false) => ("tensor", queries::MEASURE_TENSOR_COST),
         };
         let samples = match self.metric {
             DiffMetric::Memory => "CASE WHEN is_memory THEN s.samples ELSE 0.0 END",
@@ -121,7 +121,7 @@ impl Measure {
         } else {
             (samples.to_owned(), "1.0")
         };
-        let is_time = matches!(self.family(), Family::Time).to_string();
+        let is_time = matches!(self.family(), MetricFamily::Time).to_string();
         let column = if self.metric == DiffMetric::Bytes { "unique_bytes" } else { "sectors" };
         let text = text.body().replace("$value", &value).replace("$unit", unit).replace("$column", column);
         let text = text.replace("$is_time", &is_time);
@@ -148,46 +148,49 @@ impl Measure {
     }
 }
 
-impl Query {
+impl DiffQuery {
     /// Facts of the captures, and their consequences for a metric.
-    pub(super) fn comparable(&self, metric: DiffMetric) -> Script {
-        let measure = Measure { metric, is_scaled: false };
-        let is_cost = matches!(measure.family(), Family::Cost);
+    pub(super) fn comparable(&self, metric: DiffMetric) -> QueryScript {
+        let measure = DiffMeasure { metric, is_scaled: false };
+        let is_cost = matches!(measure.family(), MetricFamily::Cost);
         let verdict = |is_so: bool, verdict: &'static str| if is_so { verdict } else { "caution" };
         let family = match measure.family() {
-            Family::Cost => "cost",
-            Family::Time => "time",
-            Family::Access => "access",
-            Family::Count => "count",
+            MetricFamily::Cost => "cost",
+            MetricFamily::Time => "time",
+            MetricFamily::Access => "access",
+            MetricFamily::Count => "count",
         };
         let spread = format!("{} %", self.spread * 100.0);
         let query = self.fill(&queries::COMPARABLE.body().replace("$spread", &spread));
         let query = query
             .replace("$if_samples", verdict(is_cost, "not comparable"))
             .replace("$if_cost", verdict(is_cost, "normalized"))
-            .replace("$if_steps", verdict(matches!(self.per, Per::Auto | Per::Step), "normalized"))
+            .replace(
+                "$if_steps",
+                verdict(matches!(self.per, DiffDivisor::Auto | DiffDivisor::Step), "normalized"),
+            )
             .replace("$metric", measure.title())
             .replace("$family", family);
-        Script { tables: vec![table("diff_known", &self.fill(&queries::KNOWN.body()))], query }
+        QueryScript { tables: vec![table("diff_known", &self.fill(&queries::KNOWN.body()))], query }
     }
 
     /// The cost of everything. `unknown` are the missing metrics.
-    pub(super) fn totals(&self, unknown: &[&str]) -> Script {
+    pub(super) fn totals(&self, unknown: &[&str]) -> QueryScript {
         let unknown: Vec<String> = unknown.iter().map(|name| format!("'{name}'")).collect();
         let unknown = if unknown.is_empty() { "''".to_owned() } else { unknown.join(", ") };
         let rows = queries::TOTALS.body().replace("$unknown", &unknown);
         let launches = table("diff_launch", &queries::MEASURE_LAUNCH.body());
-        let tables = vec![launches, alike(), table("diff_totals", &sums(&rows, Level::Launch))];
-        Script { tables, query: self.compare("diff_totals", true) }
+        let tables = vec![launches, alike(), table("diff_totals", &sums(&rows, MeasureLevel::Launch))];
+        QueryScript { tables, query: self.compare("diff_totals", true) }
     }
 
     /// The cost of a part.
-    pub(super) fn part(&self, part: Part, measure: Measure) -> Script {
-        let level = Level::of(part);
+    pub(super) fn part(&self, part: DiffPart, measure: DiffMeasure) -> QueryScript {
+        let level = MeasureLevel::of(part);
         let (source, measured) = measure.table(level);
         let name = format!("diff_{}_{}", part.name(), measure.name());
         let columns = match (level, measure.columns()) {
-            (Level::Launch, (value, variance)) => {
+            (MeasureLevel::Launch, (value, variance)) => {
                 format!("capture, kernel_id, {value} AS value, {variance} AS variance")
             }
             _ => "*".to_owned(),
@@ -195,21 +198,21 @@ impl Query {
         let keys =
             keys(part).body().replace("FROM measured m", &format!("FROM (SELECT {columns} FROM {source}) m"));
         let tables = vec![table(&source, &measured), alike(), table(&name, &sums(&self.fill(&keys), level))];
-        Script { tables, query: self.compare(&name, self.is_all) }
+        QueryScript { tables, query: self.compare(&name, self.is_all) }
     }
 
     /// Kernels that the rows of a part have in one capture only.
-    pub(super) fn line_kernels(&self, part: &Script) -> Script {
+    pub(super) fn line_kernels(&self, part: &QueryScript) -> QueryScript {
         let table = part.tables.last().and_then(|table| table.split_whitespace().nth(2)).unwrap_or_default();
         let query = self.fill(&queries::LINE_KERNELS.body()).replace("$table", table);
-        Script { tables: part.tables.clone(), query }
+        QueryScript { tables: part.tables.clone(), query }
     }
 
     fn compare(&self, table: &str, is_all: bool) -> String {
         let per = match self.per {
-            Per::Auto | Per::Total => "total",
-            Per::Step => "step",
-            Per::Launch => "launch",
+            DiffDivisor::Auto | DiffDivisor::Total => "total",
+            DiffDivisor::Step => "step",
+            DiffDivisor::Launch => "launch",
         };
         let text = self.fill(&queries::COMPARE.body());
         let all = if is_all { "1" } else { "0" };
@@ -225,7 +228,7 @@ impl Query {
     }
 }
 
-impl Script {
+impl QueryScript {
     /// The statements as a user can run them.
     pub(super) fn text(&self) -> String {
         let statements: Vec<&str> = self.tables.iter().chain([&self.query]).map(String::as_str).collect();
@@ -243,12 +246,12 @@ fn alike() -> String {
 }
 
 /// Sums of rows with keys. A launch has one row of a key, or several where rows are parts of launches.
-fn sums(rows: &str, level: Level) -> String {
+fn sums(rows: &str, level: MeasureLevel) -> String {
     let parts = match level {
-        Level::Launch => {
+        MeasureLevel::Launch => {
             "  SELECT capture, kernel_id, key, what, detail, detail AS last_detail, value, variance FROM measured_row"
         }
-        Level::Instruction | Level::Tensor => {
+        MeasureLevel::Instruction | MeasureLevel::Tensor => {
             "  SELECT
     capture, kernel_id, key, min(what) AS what, min(detail) AS detail, max(detail) AS last_detail,
     sum(value) AS value, sum(variance) AS variance
@@ -260,13 +263,13 @@ fn sums(rows: &str, level: Level) -> String {
 }
 
 /// The query that gives the rows of a part their keys.
-pub(super) const fn keys(part: Part) -> library::queries::Query {
+pub(super) const fn keys(part: DiffPart) -> library::queries::CommandQuery {
     match part {
-        Part::Tensors => queries::TENSORS,
-        Part::Roles => queries::ROLES,
-        Part::Lines => queries::LINES,
-        Part::Ops => queries::OPS,
-        Part::Kernels => queries::KERNELS,
-        Part::Instructions => queries::INSTRUCTIONS,
+        DiffPart::Tensors => queries::TENSORS,
+        DiffPart::Roles => queries::ROLES,
+        DiffPart::Lines => queries::LINES,
+        DiffPart::Ops => queries::OPS,
+        DiffPart::Kernels => queries::KERNELS,
+        DiffPart::Instructions => queries::INSTRUCTIONS,
     }
 }

@@ -5,7 +5,7 @@ use stallmap_console::rows;
 rows! {
 /// A row of `sql/queries/diff/compare.sql`.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Row {
+pub(super) struct CompareRow {
     /// The other capture.
     pub(super) capture: String,
     /// The row, or the label of aggregated rows.
@@ -49,7 +49,7 @@ pub(super) struct Row {
 }
 }
 
-impl Row {
+impl CompareRow {
     /// True if the difference is not significant.
     pub(super) fn is_noise(&self) -> bool {
         self.verdict.as_deref() == Some("~")

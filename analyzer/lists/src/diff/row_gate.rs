@@ -7,18 +7,18 @@ use stallmap::session::Session;
 
 use super::gate::SHOWN_ROWS;
 use stallmap::statements;
-use stallmap_console::exit::{Failure, Outcome};
+use stallmap_console::exit::{CommandFailure, Outcome};
 use stallmap_console::explain::arrow_failure;
 use stallmap_console::order::ordered;
-use stallmap_console::output::paint::Paint;
-use stallmap_console::output::table::{Canvas, Table};
-use stallmap_console::output::value::Look;
+use stallmap_console::output::paint::TextPaint;
+use stallmap_console::output::table::{TableCanvas, TextTable};
+use stallmap_console::output::value::NumberFormat;
 use stallmap_console::output::{self, written};
 
 /// Reason why a file's statements fail. None if none returns a row.
 pub(super) async fn failure(session: &Session, file: &Path) -> Outcome<Option<String>> {
     let text = std::fs::read_to_string(file)
-        .map_err(|error| Failure::io(error, format!("read statements from `{}`", file.display())))?;
+        .map_err(|error| CommandFailure::io(error, format!("read statements from `{}`", file.display())))?;
     let (mut count, mut shown) = (0, String::new());
     for statement in statements::split(&text) {
         let rows = ordered(session, statement, None).await?.rows;
@@ -42,10 +42,10 @@ fn first_rows(rows: &[RecordBatch], count: usize) -> Outcome<String> {
         left -= part.num_rows();
         first.push(part);
     }
-    let canvas = Canvas { paint: Paint::PLAIN, ..output::page() };
-    let canvas = Canvas { width: canvas.width.map(|width| width.saturating_sub(2)), ..canvas };
+    let canvas = TableCanvas { paint: TextPaint::PLAIN, ..output::page() };
+    let canvas = TableCanvas { width: canvas.width.map(|width| width.saturating_sub(2)), ..canvas };
     let mut table = Vec::new();
-    written(Table::of(&first, Look::Exact).map_err(arrow_failure)?.draw(&mut table, canvas))?;
+    written(TextTable::of(&first, NumberFormat::Exact).map_err(arrow_failure)?.draw(&mut table, canvas))?;
     let table = String::from_utf8_lossy(&table);
     let mut lines: Vec<String> = table.lines().map(|line| format!("  {line}")).collect();
     if count > SHOWN_ROWS {

@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use stallmap_console::place::Place;
+use stallmap_console::place::LineLocation;
 
-use super::found::Found;
+use super::found::ComparisonResult;
 use super::gate::described;
-use super::row::Row;
+use super::row::CompareRow;
 use super::verdict;
-use super::write::{Subject, unit};
+use super::write::{ComparisonSubject, unit};
 
 /// The rules, with their texts.
 const RULES: [(&str, &str); 2] = [
@@ -18,7 +18,7 @@ const RULES: [(&str, &str); 2] = [
 ];
 
 /// The document.
-pub(super) fn sarif(subject: &Subject<'_>, found: &Found) -> Value {
+pub(super) fn sarif(subject: &ComparisonSubject<'_>, found: &ComparisonResult) -> Value {
     let rules = RULES.iter().map(|(id, text)| json!({ "id": id, "shortDescription": { "text": text } }));
     let mut results = gates(subject, found);
     results.extend(regressions(subject, found));
@@ -41,7 +41,7 @@ pub(super) fn sarif(subject: &Subject<'_>, found: &Found) -> Value {
     })
 }
 
-fn gates(subject: &Subject<'_>, found: &Found) -> Vec<Value> {
+fn gates(subject: &ComparisonSubject<'_>, found: &ComparisonResult) -> Vec<Value> {
     let mut results = Vec::new();
     for gate in found.failed() {
         results.extend(gate.rows.iter().map(|row| {
@@ -56,7 +56,10 @@ fn gates(subject: &Subject<'_>, found: &Found) -> Vec<Value> {
     results
 }
 
-fn regressions<'a>(subject: &'a Subject<'_>, found: &'a Found) -> impl Iterator<Item = Value> + 'a {
+fn regressions<'a>(
+    subject: &'a ComparisonSubject<'_>,
+    found: &'a ComparisonResult,
+) -> impl Iterator<Item = Value> + 'a {
     found.worse().map(|(row, _)| {
         let values = verdict::range(row, unit(subject.measure));
         let text = format!("{}: {} {values}{}", row.what, subject.measure.title(), verdict::bracketed(row));
@@ -64,8 +67,8 @@ fn regressions<'a>(subject: &'a Subject<'_>, found: &'a Found) -> impl Iterator<
     })
 }
 
-fn result(rule: usize, level: &str, text: &str, row: Option<&Row>, root: Option<&Path>) -> Value {
-    let place = row.and_then(|row| Place::parse(&row.what));
+fn result(rule: usize, level: &str, text: &str, row: Option<&CompareRow>, root: Option<&Path>) -> Value {
+    let place = row.and_then(|row| LineLocation::parse(&row.what));
     let locations: Vec<Value> = place.iter().map(|place| place.location(root)).collect();
     let properties = row.map(|row| {
         json!({

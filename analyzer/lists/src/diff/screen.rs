@@ -1,16 +1,16 @@
 //! A comparison of two captures as one screen: the verdict, the rows that changed, what else differs.
 
-use stallmap_console::output::Canvas;
+use stallmap_console::output::TableCanvas;
 use stallmap_console::output::number::{self, counted};
-use stallmap_console::output::paint::Role;
-use stallmap_console::output::shorten::{Shorten, printable, shorten, width, wrap};
+use stallmap_console::output::paint::TextRole;
+use stallmap_console::output::shorten::{ShortenSide, printable, shorten, width, wrap};
 use stallmap_console::output::table::is_aggregate;
-use stallmap_console::place::Place;
+use stallmap_console::place::LineLocation;
 
-use super::draw::Unit;
-use super::fact::{self, Fact};
-use super::found::{Changes, Found};
-use super::row::Row;
+use super::draw::DiffUnit;
+use super::fact::{self, CaptureFact};
+use super::found::{ComparisonResult, PartChanges};
+use super::row::CompareRow;
 use super::verdict;
 
 /// Columns of a page that is not for a terminal.
@@ -21,12 +21,17 @@ const CHANGE: usize = 9;
 const KERNELS: usize = 3;
 
 /// The lines.
-pub(super) fn screen(found: &Found, unit: Unit, facts: &[Fact], canvas: Canvas) -> Vec<String> {
+pub(super) fn screen(
+    found: &ComparisonResult,
+    unit: DiffUnit,
+    facts: &[CaptureFact],
+    canvas: TableCanvas,
+) -> Vec<String> {
     let columns = canvas.width.unwrap_or(PAGE);
     let mut lines: Vec<String> = Vec::new();
     for headline in &found.headlines {
         let sentence = wrap(&printable(&headline.sentence), columns);
-        lines.extend(sentence.lines().map(|line| canvas.paint.text(Role::Heading, line)));
+        lines.extend(sentence.lines().map(|line| canvas.paint.text(TextRole::Heading, line)));
     }
     if let Some(changes) = &found.changes {
         lines.push(String::new());
@@ -34,13 +39,13 @@ pub(super) fn screen(found: &Found, unit: Unit, facts: &[Fact], canvas: Canvas) 
     }
     lines.push(String::new());
     for text in tail(facts) {
-        lines.extend(wrap(&text, columns).lines().map(|line| canvas.paint.text(Role::Dim, line)));
+        lines.extend(wrap(&text, columns).lines().map(|line| canvas.paint.text(TextRole::Dim, line)));
     }
     lines
 }
 
 /// The rows with a significant change, the kernels that they gained and lost, and the sum of the rest.
-fn changed(changes: &Changes, unit: Unit, columns: usize) -> Vec<String> {
+fn changed(changes: &PartChanges, unit: DiffUnit, columns: usize) -> Vec<String> {
     let values: Vec<String> = changes.rows.iter().map(|row| verdict::range(row, unit)).collect();
     let room = values.iter().map(|value| width(value)).max().unwrap_or(0);
     let indent = room + CHANGE + 5;
@@ -48,12 +53,12 @@ fn changed(changes: &Changes, unit: Unit, columns: usize) -> Vec<String> {
     for (row, values) in changes.rows.iter().zip(&values) {
         let gap = " ".repeat(room - width(values));
         let change = change(row);
-        let name = shorten(&place(row), columns.saturating_sub(indent), Shorten::Start);
+        let name = shorten(&place(row), columns.saturating_sub(indent), ShortenSide::Start);
         lines.push(format!(" {gap}{values}  {change:>CHANGE$}  {name}"));
         for (status, word) in [("added", "new"), ("removed", "gone")] {
             if let Some(kernels) = kernels(changes, row, status) {
                 let text = format!("{word}: {kernels}");
-                let text = shorten(&text, columns.saturating_sub(indent), Shorten::End);
+                let text = shorten(&text, columns.saturating_sub(indent), ShortenSide::End);
                 lines.push(format!("{}{text}", " ".repeat(indent)));
             }
         }
@@ -65,7 +70,7 @@ fn changed(changes: &Changes, unit: Unit, columns: usize) -> Vec<String> {
 }
 
 /// The change in percent, or a word for it.
-pub(super) fn change(row: &Row) -> String {
+pub(super) fn change(row: &CompareRow) -> String {
     match (row.status.as_deref(), row.ratio) {
         _ if row.is_noise() => "~".to_owned(),
         (Some("added"), _) => "new".to_owned(),
@@ -76,7 +81,7 @@ pub(super) fn change(row: &Row) -> String {
 }
 
 /// The name of a row, and its earlier place. Sums say of how much.
-pub(super) fn place(row: &Row) -> String {
+pub(super) fn place(row: &CompareRow) -> String {
     let text = printable(&row.what);
     if is_sum(row) {
         let rows = counted(whole(row.rows), "other", "others");
@@ -88,13 +93,13 @@ pub(super) fn place(row: &Row) -> String {
 }
 
 /// True for the sum of the rows that have no place of their own.
-fn is_sum(row: &Row) -> bool {
+fn is_sum(row: &CompareRow) -> bool {
     row.rows > 1.0 || is_aggregate(&row.what) && !row.what.starts_with('(')
 }
 
 /// An earlier place: its line number alone if the rest is the same.
 fn earlier(now: &str, was: &str) -> String {
-    match (Place::parse(now), Place::parse(was)) {
+    match (LineLocation::parse(now), LineLocation::parse(was)) {
         (Some(now), Some(was)) if (now.file, now.function) == (was.file, was.function) => {
             format!(":{}", was.line)
         }
@@ -108,7 +113,7 @@ fn whole(count: f64) -> u64 {
 }
 
 /// Kernels that a row gained or lost.
-pub(super) fn kernels(changes: &Changes, row: &Row, status: &str) -> Option<String> {
+pub(super) fn kernels(changes: &PartChanges, row: &CompareRow, status: &str) -> Option<String> {
     let all = changes
         .kernels
         .iter()
@@ -122,7 +127,7 @@ pub(super) fn kernels(changes: &Changes, row: &Row, status: &str) -> Option<Stri
 }
 
 /// Differences between the captures, and the next commands.
-fn tail(facts: &[Fact]) -> Vec<String> {
+fn tail(facts: &[CaptureFact]) -> Vec<String> {
     let names = fact::differences(facts);
     let mut lines = Vec::new();
     if !names.is_empty() {

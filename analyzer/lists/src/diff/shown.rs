@@ -3,36 +3,36 @@
 use std::mem::take;
 
 use stallmap::library::queries::diff as queries;
-use stallmap::location::Location;
+use stallmap::location::CaptureLocation;
 use stallmap::session::Session;
-use stallmap_console::answer::Answer;
-use stallmap_console::args::diff::{Diff, Part};
-use stallmap_console::context::{Context, runtime};
+use stallmap_console::answer::SectionAnswer;
+use stallmap_console::args::diff::{DiffArgs, DiffPart};
+use stallmap_console::context::{CommandContext, runtime};
 use stallmap_console::exit::Outcome;
-use stallmap_console::output::progress::Progress;
-use stallmap_console::row::Row as _;
+use stallmap_console::output::progress::ProgressSpinner;
+use stallmap_console::row::QueryRow as _;
 
-use super::fact::Fact;
-use super::found::Changes;
-use super::row::Row;
-use super::verdict::LineKernel;
-use super::{Comparison, draw, named, screen, verdict, write};
+use super::fact::CaptureFact;
+use super::found::PartChanges;
+use super::row::CompareRow;
+use super::verdict::DiffLineKernel;
+use super::{CaptureComparison, draw, named, screen, verdict, write};
 
 /// Parts of a page.
-const PARTS: [Part; 3] = [Part::Lines, Part::Kernels, Part::Tensors];
+const PARTS: [DiffPart; 3] = [DiffPart::Lines, DiffPart::Kernels, DiffPart::Tensors];
 
 /// A comparison.
-pub struct Shown {
+pub struct ShownComparison {
     /// The captures by name, the first is the base.
-    pub captures: Vec<(String, Location)>,
+    pub captures: Vec<(String, CaptureLocation)>,
     /// One sentence for each capture after the first.
     pub sentences: Vec<String>,
     /// Title of the metric, such as `time`.
     pub metric: String,
     /// Changes by part: lines, kernels, tensors.
-    pub parts: Vec<Changed>,
+    pub parts: Vec<ChangedPart>,
     /// Facts that differ.
-    pub facts: Vec<Difference>,
+    pub facts: Vec<FactDifference>,
     /// Conditions, and true for each that holds.
     pub gates: Vec<(String, bool)>,
     /// Reasons why conditions hold.
@@ -42,17 +42,17 @@ pub struct Shown {
 }
 
 /// Changes of one part.
-pub struct Changed {
+pub struct ChangedPart {
     /// Its title.
     pub title: &'static str,
     /// Its statements.
     pub sql: String,
     /// The changes that are significant, and sums of others.
-    pub rows: Vec<Change>,
+    pub rows: Vec<MetricChange>,
 }
 
 /// One change.
-pub struct Change {
+pub struct MetricChange {
     /// The other capture.
     pub capture: String,
     /// The row in the other capture, as queries name it.
@@ -76,7 +76,7 @@ pub struct Change {
 }
 
 /// A fact that differs.
-pub struct Difference {
+pub struct FactDifference {
     /// Its name.
     pub name: String,
     /// In the base.
@@ -91,20 +91,24 @@ pub struct Difference {
 ///
 /// # Errors
 /// Fails if they are not comparable, and if a query fails.
-pub fn shown(context: &Context, args: &Diff) -> Outcome<Shown> {
+pub fn shown(context: &CommandContext, args: &DiffArgs) -> Outcome<ShownComparison> {
     let captures = named(&args.captures);
     let session = {
-        let _progress = Progress::start("opening the captures");
+        let _progress = ProgressSpinner::start("opening the captures");
         context.open(&captures)?
     };
     let captures = captures.into_iter().map(|(name, path)| (name.unwrap_or_default(), path)).collect();
     runtime()?.block_on(compare(args, &session, captures))
 }
 
-async fn compare(args: &Diff, session: &Session, captures: Vec<(String, Location)>) -> Outcome<Shown> {
-    let progress = Progress::of(session.work(), "comparing facts");
+async fn compare(
+    args: &DiffArgs,
+    session: &Session,
+    captures: Vec<(String, CaptureLocation)>,
+) -> Outcome<ShownComparison> {
+    let progress = ProgressSpinner::of(session.work(), "comparing facts");
     let names = captures.iter().map(|(name, _)| name.clone()).collect();
-    let (comparison, facts) = Comparison::begin(args, session, names, &PARTS).await?;
+    let (comparison, facts) = CaptureComparison::begin(args, session, names, &PARTS).await?;
     if let Some(refusal) = comparison.refusal() {
         return Err(comparison.refused(&refusal));
     }
@@ -112,19 +116,19 @@ async fn compare(args: &Diff, session: &Session, captures: Vec<(String, Location
     let mut statements = comparison.tables(&PARTS);
     statements.push(comparison.line_kernels());
     let mut costs = comparison.answers(statements).await?;
-    let kernels = costs.pop().map(|answer| LineKernel::read(queries::LINE_KERNELS.name, &answer.rows));
+    let kernels = costs.pop().map(|answer| DiffLineKernel::read(queries::LINE_KERNELS.name, &answer.rows));
     let mut kernels = kernels.transpose()?.unwrap_or_default();
     let tables = costs.split_off(1);
-    let headlines = comparison.headlines(&Row::read(queries::COMPARE.name, &costs[0].rows)?);
+    let headlines = comparison.headlines(&CompareRow::read(queries::COMPARE.name, &costs[0].rows)?);
     let mut parts = Vec::new();
     for (part, answer) in PARTS.into_iter().zip(tables) {
-        let kernels = if part == Part::Lines { take(&mut kernels) } else { Vec::new() };
-        let rows = Row::read(queries::COMPARE.name, &answer.rows)?;
-        parts.push(changed(&comparison, answer, &Changes { rows, kernels }));
+        let kernels = if part == DiffPart::Lines { take(&mut kernels) } else { Vec::new() };
+        let rows = CompareRow::read(queries::COMPARE.name, &answer.rows)?;
+        parts.push(changed(&comparison, answer, &PartChanges { rows, kernels }));
     }
     let gates = comparison.judged().await?;
-    let query = |answer: &Answer| (answer.section.title().to_owned(), answer.sql.clone());
-    Ok(Shown {
+    let query = |answer: &SectionAnswer| (answer.section.title().to_owned(), answer.sql.clone());
+    Ok(ShownComparison {
         captures,
         sentences: headlines.into_iter().map(|headline| headline.sentence).collect(),
         metric: comparison.measure().title().to_owned(),
@@ -136,17 +140,17 @@ async fn compare(args: &Diff, session: &Session, captures: Vec<(String, Location
     })
 }
 
-fn changed(comparison: &Comparison<'_>, answer: Answer, changes: &Changes) -> Changed {
+fn changed(comparison: &CaptureComparison<'_>, answer: SectionAnswer, changes: &PartChanges) -> ChangedPart {
     let unit = write::unit(comparison.measure());
     let rows = changes.rows.iter().map(|row| change(changes, row, unit)).collect();
-    Changed { title: answer.section.title(), sql: answer.sql, rows }
+    ChangedPart { title: answer.section.title(), sql: answer.sql, rows }
 }
 
-fn change(changes: &Changes, row: &Row, unit: draw::Unit) -> Change {
+fn change(changes: &PartChanges, row: &CompareRow, unit: draw::DiffUnit) -> MetricChange {
     let kernels = [("added", "new"), ("removed", "gone")]
         .into_iter()
         .filter_map(|(status, word)| Some(format!("{word}: {}", screen::kernels(changes, row, status)?)));
-    Change {
+    MetricChange {
         capture: row.capture.clone(),
         what: row.what.clone(),
         was: row.was.clone(),
@@ -160,8 +164,8 @@ fn change(changes: &Changes, row: &Row, unit: draw::Unit) -> Change {
     }
 }
 
-fn difference(fact: &Fact) -> Difference {
-    Difference {
+fn difference(fact: &CaptureFact) -> FactDifference {
+    FactDifference {
         name: fact.name.clone(),
         base: fact.base_value.clone(),
         value: fact.value.clone(),

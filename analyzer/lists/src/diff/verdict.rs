@@ -4,13 +4,13 @@ use stallmap_console::args::diff::DiffMetric;
 use stallmap_console::output::number;
 use stallmap_console::rows;
 
-use super::draw::Unit;
-use super::row::Row;
+use super::draw::DiffUnit;
+use super::row::CompareRow;
 
 rows! {
 /// A row of `sql/queries/diff/line_kernels.sql`.
 #[derive(Clone, Debug)]
-pub(super) struct LineKernel {
+pub(super) struct DiffLineKernel {
     /// The other capture.
     pub(super) capture: String,
     /// The row that it belongs to.
@@ -24,22 +24,22 @@ pub(super) struct LineKernel {
 
 /// The change of one total.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Headline {
+pub(super) struct TotalChange {
     /// The sentence.
     pub(super) sentence: String,
     /// The total.
-    pub(super) row: Row,
+    pub(super) row: CompareRow,
 }
 
 /// Words for a metric.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Words<'a> {
+pub(super) struct MetricWords<'a> {
     /// The metric.
     pub(super) metric: DiffMetric,
     /// Its title.
     pub(super) title: &'a str,
     /// Format of its values.
-    pub(super) unit: Unit,
+    pub(super) unit: DiffUnit,
     /// Addition to values: a step, a launch.
     pub(super) per: &'a str,
     /// True if the values are estimates.
@@ -47,11 +47,11 @@ pub(super) struct Words<'a> {
 }
 
 /// One sentence for each capture, from the rows of the total.
-pub(super) fn headlines(rows: &[Row], base: &str, words: Words<'_>) -> Vec<Headline> {
-    rows.iter().map(|row| Headline { sentence: sentence(row, base, words), row: row.clone() }).collect()
+pub(super) fn headlines(rows: &[CompareRow], base: &str, words: MetricWords<'_>) -> Vec<TotalChange> {
+    rows.iter().map(|row| TotalChange { sentence: sentence(row, base, words), row: row.clone() }).collect()
 }
 
-fn sentence(row: &Row, base: &str, words: Words<'_>) -> String {
+fn sentence(row: &CompareRow, base: &str, words: MetricWords<'_>) -> String {
     let capture = &row.capture;
     let title = words.title;
     let values = format!("{}{}", range(row, words.unit), words.per);
@@ -77,19 +77,19 @@ fn sentence(row: &Row, base: &str, words: Words<'_>) -> String {
 }
 
 /// The confidence interval of a ratio. None for exact numbers, and where it has no end.
-pub(super) fn interval(row: &Row) -> Option<String> {
+pub(super) fn interval(row: &CompareRow) -> Option<String> {
     let (low, high) = (row.ratio_low?, row.ratio_high?);
     let is_interval = low < high && high.is_finite();
     is_interval.then(|| format!("95 % CI {} to {}", number::ratio(low), number::ratio(high)))
 }
 
 /// The interval in brackets, after a space. Empty without one.
-pub(super) fn bracketed(row: &Row) -> String {
+pub(super) fn bracketed(row: &CompareRow) -> String {
     interval(row).map(|interval| format!(" ({interval})")).unwrap_or_default()
 }
 
 /// Both values, with one unit if it is the same.
-pub(super) fn range(row: &Row, unit: Unit) -> String {
+pub(super) fn range(row: &CompareRow, unit: DiffUnit) -> String {
     let (before, after) = (unit.value(row.base_value), unit.value(row.value));
     if before == after {
         return before;
@@ -104,9 +104,9 @@ pub(super) fn range(row: &Row, unit: Unit) -> String {
 mod tests {
     use super::*;
 
-    fn row(base_value: f64, value: f64, verdict: &str) -> Row {
+    fn row(base_value: f64, value: f64, verdict: &str) -> CompareRow {
         let ratio = (base_value > 0.0).then_some(value / base_value);
-        Row {
+        CompareRow {
             capture: "b".into(),
             base_value,
             value,
@@ -115,36 +115,36 @@ mod tests {
             ratio_low: ratio.map(|ratio| ratio - 0.1),
             ratio_high: ratio.map(|ratio| ratio + 0.1),
             verdict: Some(verdict.into()),
-            ..Row::default()
+            ..CompareRow::default()
         }
     }
 
     #[test]
     fn a_sentence_has_direction_change_interval_and_values() {
-        let words = Words {
+        let words = MetricWords {
             metric: DiffMetric::Time,
             title: "time",
-            unit: Unit::Time,
+            unit: DiffUnit::Time,
             per: " a step",
             is_estimated: true,
         };
-        let say = |row: &Row, words| sentence(row, "a", words);
+        let say = |row: &CompareRow, words| sentence(row, "a", words);
         let slower =
             "b is slower than a: +25.0 % time (95 % CI +15.0 % to +35.0 %), 4 → 5 µs a step, estimated.";
         assert_eq!(say(&row(4000.0, 5000.0, "more"), words), slower);
         let noise =
             "b is as fast as a within noise: +1.0 % time (95 % CI -9.0 % to +11.0 %), 1 → 1.01 ms a step.";
-        let measured = Words { is_estimated: false, ..words };
+        let measured = MetricWords { is_estimated: false, ..words };
         assert_eq!(say(&row(1e6, 1.01e6, "~"), measured), noise);
         assert_eq!(say(&row(1e6, 1e6, "~"), measured), "b takes as long as a: 1 ms a step.");
-        let launches = Words {
+        let launches = MetricWords {
             metric: DiffMetric::Launches,
             title: "launches",
-            unit: Unit::Number,
+            unit: DiffUnit::Number,
             per: "",
             ..measured
         };
-        let exact = Row { ratio_low: Some(1.5), ratio_high: Some(1.5), ..row(2.0, 3.0, "more") };
+        let exact = CompareRow { ratio_low: Some(1.5), ratio_high: Some(1.5), ..row(2.0, 3.0, "more") };
         assert_eq!(say(&exact, launches), "b has more launches than a: +50.0 %, 2 → 3.");
         let new = "b has more launches than a: from nothing, 0 → 3.";
         assert_eq!(say(&row(0.0, 3.0, "more"), launches), new);

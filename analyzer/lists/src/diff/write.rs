@@ -3,39 +3,39 @@
 use std::io::Write;
 use std::path::Path;
 
-use super::draw::{self, Picture, Unit};
-use super::fact::Fact;
-use super::found::Found;
-use super::gate::Judged;
-use super::query::Measure;
-use super::row::Row;
-use super::verdict::Headline;
+use super::draw::{self, DiffDrawing, DiffUnit};
+use super::fact::CaptureFact;
+use super::found::ComparisonResult;
+use super::gate::JudgedCondition;
+use super::query::DiffMeasure;
+use super::row::CompareRow;
+use super::verdict::TotalChange;
 use super::{github, markdown, sarif, screen};
 use clap::ValueEnum;
 use serde_json::{Value, json};
 use stallmap::library::queries::diff as queries;
-use stallmap_console::answer::{Answer, json_rows, sections};
+use stallmap_console::answer::{SectionAnswer, json_rows, sections};
 use stallmap_console::args::RowFormat;
-use stallmap_console::args::diff::{DiffFormat, DiffMetric, Part, Per};
+use stallmap_console::args::diff::{DiffDivisor, DiffFormat, DiffMetric, DiffPart};
 use stallmap_console::exit::Outcome;
 use stallmap_console::explain::arrow_failure;
-use stallmap_console::output::paint::Role;
+use stallmap_console::output::paint::TextRole;
 use stallmap_console::output::shorten::{printable, wrap};
 use stallmap_console::output::{self, written};
-use stallmap_console::row::Row as _;
+use stallmap_console::row::QueryRow as _;
 
 /// Subject of the comparison.
-pub(super) struct Subject<'a> {
+pub(super) struct ComparisonSubject<'a> {
     /// The captures by name.
     pub(super) captures: Vec<(&'a str, &'a Path)>,
     /// Their names.
     pub(super) names: &'a [String],
     /// Their facts.
-    pub(super) facts: &'a [Fact],
+    pub(super) facts: &'a [CaptureFact],
     /// Measurement of the metric.
-    pub(super) measure: Measure,
+    pub(super) measure: DiffMeasure,
     /// Divisor of sums.
-    pub(super) per: Per,
+    pub(super) per: DiffDivisor,
     /// Output format.
     pub(super) format: DiffFormat,
     /// Folder that file names are relative to.
@@ -46,16 +46,16 @@ pub(super) struct Subject<'a> {
 const VERSION: u32 = 1;
 
 /// Unit of a metric.
-pub(super) fn unit(measure: Measure) -> Unit {
+pub(super) fn unit(measure: DiffMeasure) -> DiffUnit {
     match measure.metric {
-        DiffMetric::Bytes => Unit::Bytes,
-        _ if measure.is_time() => Unit::Time,
-        _ => Unit::Number,
+        DiffMetric::Bytes => DiffUnit::Bytes,
+        _ if measure.is_time() => DiffUnit::Time,
+        _ => DiffUnit::Number,
     }
 }
 
 /// Writes it.
-pub(super) fn write(subject: &Subject<'_>, found: &Found) -> Outcome<()> {
+pub(super) fn write(subject: &ComparisonSubject<'_>, found: &ComparisonResult) -> Outcome<()> {
     match subject.format {
         DiffFormat::Text => screen_or_tables(subject, found),
         DiffFormat::Json => json(&mut output::stdout_as(false), subject, found),
@@ -70,7 +70,7 @@ pub(super) fn write(subject: &Subject<'_>, found: &Found) -> Outcome<()> {
     }
 }
 
-fn screen_or_tables(subject: &Subject<'_>, found: &Found) -> Outcome<()> {
+fn screen_or_tables(subject: &ComparisonSubject<'_>, found: &ComparisonResult) -> Outcome<()> {
     let canvas = output::page();
     if found.changes.is_some() {
         let lines = screen::screen(found, unit(subject.measure), subject.facts, canvas);
@@ -79,35 +79,35 @@ fn screen_or_tables(subject: &Subject<'_>, found: &Found) -> Outcome<()> {
     let columns = canvas.width.unwrap_or(usize::MAX);
     for headline in &found.headlines {
         let line = wrap(&printable(&headline.sentence), columns);
-        output::print(&(canvas.paint.text(Role::Heading, &line) + "\n"))?;
+        output::print(&(canvas.paint.text(TextRole::Heading, &line) + "\n"))?;
     }
     output::print("\n")?;
     tables(subject, &found.answers)
 }
 
 /// Sections as tables.
-pub(super) fn tables(subject: &Subject<'_>, answers: &[Answer]) -> Outcome<()> {
+pub(super) fn tables(subject: &ComparisonSubject<'_>, answers: &[SectionAnswer]) -> Outcome<()> {
     text(&mut output::stdout_as(true), subject, answers)
 }
 
-fn text(out: &mut dyn Write, subject: &Subject<'_>, answers: &[Answer]) -> Outcome<()> {
+fn text(out: &mut dyn Write, subject: &ComparisonSubject<'_>, answers: &[SectionAnswer]) -> Outcome<()> {
     let canvas = output::page();
     for (index, answer) in answers.iter().enumerate() {
         if index > 0 {
             written(writeln!(out))?;
         }
         let name = answer.section.name;
-        written(writeln!(out, "{}", canvas.paint.text(Role::Heading, &heading(subject, answer))))?;
+        written(writeln!(out, "{}", canvas.paint.text(TextRole::Heading, &heading(subject, answer))))?;
         for line in answer.section.doc() {
-            written(writeln!(out, "{}", canvas.paint.text(Role::Dim, line)))?;
+            written(writeln!(out, "{}", canvas.paint.text(TextRole::Dim, line)))?;
         }
         if name == "comparable" {
             comparable(out, subject)?;
             continue;
         }
-        let part = Part::value_variants().iter().copied().find(|part| part.name() == name);
-        let picture = Picture { names: subject.names, part, unit: unit(subject.measure) };
-        let mut rows = Row::read(queries::COMPARE.name, &answer.rows)?;
+        let part = DiffPart::value_variants().iter().copied().find(|part| part.name() == name);
+        let picture = DiffDrawing { names: subject.names, part, unit: unit(subject.measure) };
+        let mut rows = CompareRow::read(queries::COMPARE.name, &answer.rows)?;
         if part.is_none() {
             draw::in_order(&mut rows);
         }
@@ -121,12 +121,12 @@ fn text(out: &mut dyn Write, subject: &Subject<'_>, answers: &[Answer]) -> Outco
     written(out.flush())
 }
 
-fn heading(subject: &Subject<'_>, answer: &Answer) -> String {
+fn heading(subject: &ComparisonSubject<'_>, answer: &SectionAnswer) -> String {
     let title = answer.section.title();
     let per = match subject.per {
-        Per::Step => ", a step",
-        Per::Launch => ", a launch on average",
-        Per::Auto | Per::Total => "",
+        DiffDivisor::Step => ", a step",
+        DiffDivisor::Launch => ", a launch on average",
+        DiffDivisor::Auto | DiffDivisor::Total => "",
     };
     match answer.section.name {
         "comparable" => title.to_owned(),
@@ -136,7 +136,7 @@ fn heading(subject: &Subject<'_>, answer: &Answer) -> String {
 }
 
 /// The captures, and the facts that differ.
-fn comparable(out: &mut dyn Write, subject: &Subject<'_>) -> Outcome<()> {
+fn comparable(out: &mut dyn Write, subject: &ComparisonSubject<'_>) -> Outcome<()> {
     let canvas = output::page();
     for (name, path) in &subject.captures {
         written(writeln!(out, "{name}: {}", output::path(path)))?;
@@ -150,14 +150,14 @@ fn comparable(out: &mut dyn Write, subject: &Subject<'_>) -> Outcome<()> {
         (false, 1) => "1 other fact is the same.".to_owned(),
         (false, _) => format!("{same} other facts are the same."),
     };
-    written(writeln!(out, "{}", canvas.paint.text(Role::Dim, &text)))
+    written(writeln!(out, "{}", canvas.paint.text(TextRole::Dim, &text)))
 }
 
-fn table_is_empty(subject: &Subject<'_>) -> bool {
+fn table_is_empty(subject: &ComparisonSubject<'_>) -> bool {
     subject.facts.iter().all(|fact| fact.verdict == "same")
 }
 
-fn json(out: &mut dyn Write, subject: &Subject<'_>, found: &Found) -> Outcome<()> {
+fn json(out: &mut dyn Write, subject: &ComparisonSubject<'_>, found: &ComparisonResult) -> Outcome<()> {
     let captures = subject.captures.iter();
     let captures: Vec<Value> =
         captures.map(|(name, path)| json!({ "name": name, "path": path.display().to_string() })).collect();
@@ -181,7 +181,7 @@ fn json(out: &mut dyn Write, subject: &Subject<'_>, found: &Found) -> Outcome<()
     written(writeln!(out, "\n]}}").and_then(|()| out.flush()))
 }
 
-fn headline(headline: &Headline) -> Value {
+fn headline(headline: &TotalChange) -> Value {
     let mut value = row(&headline.row);
     if let Value::Object(fields) = &mut value {
         fields.insert("sentence".into(), headline.sentence.as_str().into());
@@ -191,7 +191,7 @@ fn headline(headline: &Headline) -> Value {
 }
 
 /// A condition: the total it is about, else the row with the largest change, and all rows for which it holds.
-fn gate(gate: &Judged) -> Value {
+fn gate(gate: &JudgedCondition) -> Value {
     let subject = gate.total.as_ref().or_else(|| gate.rows.first());
     json!({
         "condition": gate.condition, "holds": gate.failure.is_some(),
@@ -200,7 +200,7 @@ fn gate(gate: &Judged) -> Value {
     })
 }
 
-fn row(row: &Row) -> Value {
+fn row(row: &CompareRow) -> Value {
     json!({
         "capture": row.capture, "what": row.what, "base_value": row.base_value, "value": row.value,
         "change": row.change, "change_low": row.change_low, "change_high": row.change_high,

@@ -1,11 +1,11 @@
 //! The forest as Graphviz text.
 
-use super::prune::Picture;
+use super::prune::ForestPicture;
 use super::svg::{label, tooltip};
-use super::tree::Kind;
+use super::tree::RelationKind;
 
 /// The forest for Graphviz: roots solid, views dashed, size by cost, the path to the costliest tensor red.
-pub fn dot(picture: &Picture) -> String {
+pub fn dot(picture: &ForestPicture) -> String {
     let mut text = String::from(
         "digraph forest {\n  rankdir=LR;\n  node [shape=ellipse, fontname=\"sans-serif\", fontsize=10];\n  \
          edge [fontname=\"sans-serif\", fontsize=9, color=gray50];\n",
@@ -31,9 +31,9 @@ pub fn dot(picture: &Picture) -> String {
     for edge in &picture.edges {
         let style = match edge.kind {
             _ if picture.is_blamed(edge) => "color=red, penwidth=1.6",
-            Kind::Copy => "color=green4",
-            Kind::InPlace => "color=purple, style=dotted",
-            Kind::Op => "color=gray60",
+            RelationKind::Copy => "color=green4",
+            RelationKind::InPlace => "color=purple, style=dotted",
+            RelationKind::Op => "color=gray60",
         };
         let op = edge.op.as_deref().map(short_op).unwrap_or_default();
         let (source, target, line) = (edge.source, edge.target, edge.line.as_deref().unwrap_or_default());

@@ -5,32 +5,32 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, UInt64Array};
 use arrow::error::ArrowError;
 
-use super::prune::Picture;
+use super::prune::ForestPicture;
 
 /// One row per node, then one for its hidden views, for other tensors, and for each unattributed label.
-struct Row<'a> {
+struct ForestRow<'a> {
     place: Option<usize>,
     name: String,
     base: Option<usize>,
     samples: f64,
     tree_samples: f64,
-    picture: &'a Picture,
+    picture: &'a ForestPicture,
 }
 
 /// The rows. `self_samples` of all add up to the samples.
-pub fn batch(picture: &Picture) -> Result<RecordBatch, ArrowError> {
+pub fn batch(picture: &ForestPicture) -> Result<RecordBatch, ArrowError> {
     let rows = rows(picture);
-    let node = |row: &Row<'_>| row.place.and_then(|place| picture.nodes.get(place));
-    let text = |of: &dyn Fn(&Row<'_>) -> Option<String>| -> ArrayRef {
+    let node = |row: &ForestRow<'_>| row.place.and_then(|place| picture.nodes.get(place));
+    let text = |of: &dyn Fn(&ForestRow<'_>) -> Option<String>| -> ArrayRef {
         Arc::new(rows.iter().map(of).collect::<StringArray>())
     };
-    let id = |of: &dyn Fn(&Row<'_>) -> Option<u64>| -> ArrayRef {
+    let id = |of: &dyn Fn(&ForestRow<'_>) -> Option<u64>| -> ArrayRef {
         Arc::new(rows.iter().map(of).collect::<UInt64Array>())
     };
-    let flag = |of: &dyn Fn(&Row<'_>) -> Option<bool>| -> ArrayRef {
+    let flag = |of: &dyn Fn(&ForestRow<'_>) -> Option<bool>| -> ArrayRef {
         Arc::new(rows.iter().map(of).collect::<BooleanArray>())
     };
-    let number = |of: &dyn Fn(&Row<'_>) -> Option<f64>| -> ArrayRef {
+    let number = |of: &dyn Fn(&ForestRow<'_>) -> Option<f64>| -> ArrayRef {
         Arc::new(rows.iter().map(of).collect::<Float64Array>())
     };
     let first = |place: usize| picture.nodes.get(place).map(|node| node.tensor.id);
@@ -52,9 +52,9 @@ pub fn batch(picture: &Picture) -> Result<RecordBatch, ArrowError> {
     ])
 }
 
-fn rows(picture: &Picture) -> Vec<Row<'_>> {
+fn rows(picture: &ForestPicture) -> Vec<ForestRow<'_>> {
     let mut rows = Vec::new();
-    let rest = |name: String, base: Option<usize>, samples: f64| Row {
+    let rest = |name: String, base: Option<usize>, samples: f64| ForestRow {
         place: None,
         name,
         base,
@@ -63,7 +63,7 @@ fn rows(picture: &Picture) -> Vec<Row<'_>> {
         picture,
     };
     for (place, node) in picture.nodes.iter().enumerate() {
-        rows.push(Row {
+        rows.push(ForestRow {
             place: Some(place),
             name: node.tensor.name.clone(),
             base: node.base,

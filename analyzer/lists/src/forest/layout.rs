@@ -12,7 +12,7 @@ const PASS_HEIGHT: f64 = 16.0;
 
 /// Positions of nodes and edges.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Layout {
+pub(super) struct ForestLayout {
     /// Each node's layer, and its middle from the top.
     pub(super) nodes: Vec<(usize, f64)>,
     /// Per edge, layers and heights between its ends, in the given direction.
@@ -24,7 +24,7 @@ pub(super) struct Layout {
 }
 
 /// A graph in layers, with a vertex for each layer that an edge passes.
-struct Layered {
+struct LayeredGraph {
     /// Per vertex, its layer.
     layer: Vec<usize>,
     /// Per vertex, its height.
@@ -38,10 +38,10 @@ struct Layered {
 }
 
 /// Lays out nodes of these heights, joined by edges from left to right. Edges from a node to itself have no points.
-pub(super) fn layout(heights: &[f64], edges: &[(usize, usize)]) -> Layout {
+pub(super) fn layout(heights: &[f64], edges: &[(usize, usize)]) -> ForestLayout {
     let forward = without_circles(heights.len(), edges);
     let layer = layers(heights.len(), &forward);
-    let mut graph = Layered::of(heights, layer);
+    let mut graph = LayeredGraph::of(heights, layer);
     let passed: Vec<Vec<usize>> =
         forward.iter().map(|&(source, target)| graph.join(source, target)).collect();
     graph.order();
@@ -58,7 +58,7 @@ pub(super) fn layout(heights: &[f64], edges: &[(usize, usize)]) -> Layout {
         }
         points
     });
-    Layout {
+    ForestLayout {
         edges: edges.collect(),
         nodes: (0..heights.len()).map(place).collect(),
         layers: graph.rows.len(),
@@ -123,7 +123,7 @@ fn layers(nodes: usize, edges: &[(usize, usize)]) -> Vec<usize> {
     layer
 }
 
-impl Layered {
+impl LayeredGraph {
     fn of(heights: &[f64], layer: Vec<usize>) -> Self {
         let mut rows = vec![Vec::new(); layer.iter().max().map_or(0, |last| last + 1)];
         for (node, &layer) in layer.iter().enumerate() {
@@ -247,7 +247,7 @@ mod tests {
 
     use super::*;
 
-    fn layer(layout: &Layout, node: usize) -> usize {
+    fn layer(layout: &ForestLayout, node: usize) -> usize {
         layout.nodes[node].0
     }
 

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use super::tree::{Edge, Forest, Kind, Node};
+use super::tree::{ForestEdge, ForestNode, RelationKind, TensorForest};
 
 /// Copies that are followed back from the costliest tensor.
 const MAX_COPIES: usize = 4;
 
 /// Selection of tensors.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Choice {
+pub struct TensorChoice {
     /// Number of tensors, costliest first.
     pub top: usize,
     /// Only the trees of tensors with this part of a name, or with this id.
@@ -18,11 +18,11 @@ pub struct Choice {
 
 /// The shown part of a forest.
 #[derive(Clone, Debug, Default)]
-pub struct Picture {
+pub struct ForestPicture {
     /// Nodes, bases before their views, roots by cost.
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Vec<ForestNode>,
     /// Relations between them.
-    pub(super) edges: Vec<Edge>,
+    pub(super) edges: Vec<ForestEdge>,
     /// True for nodes on the path to the costliest one.
     pub(super) blamed: Vec<bool>,
     /// Per node, the hidden views: tensors, and the samples of their trees.
@@ -37,16 +37,16 @@ pub struct Picture {
     pub(super) most: f64,
 }
 
-impl Picture {
+impl ForestPicture {
     /// True if it shows no tensor.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 }
 
-impl Forest {
+impl TensorForest {
     /// The selected part. None if no tensor matches.
-    pub fn choose(&self, choice: &Choice) -> Option<Picture> {
+    pub fn choose(&self, choice: &TensorChoice) -> Option<ForestPicture> {
         let mut visible = self.chosen(choice)?;
         self.add_bases(&mut visible);
         let blamed = self.blamed(&visible);
@@ -55,7 +55,7 @@ impl Forest {
     }
 
     /// The selected tensors: the costliest, or those of the named trees.
-    fn chosen(&self, choice: &Choice) -> Option<BTreeSet<usize>> {
+    fn chosen(&self, choice: &TensorChoice) -> Option<BTreeSet<usize>> {
         let mut meant: Vec<usize> = match &choice.tensor {
             // Without samples, tensors are all that is known.
             None if self.nodes.iter().all(|node| node.samples <= 0.0) => (0..self.nodes.len()).collect(),
@@ -99,7 +99,7 @@ impl Forest {
         let mut ends: Vec<usize> = costliest.copied().into_iter().collect();
         for _ in 0..=MAX_COPIES {
             way.extend(ends.iter().flat_map(|&node| self.bases(node)));
-            let copies = self.edges.iter().filter(|edge| edge.kind == Kind::Copy);
+            let copies = self.edges.iter().filter(|edge| edge.kind == RelationKind::Copy);
             ends = copies
                 .filter(|edge| way.contains(&edge.target) && !way.contains(&edge.source))
                 .map(|edge| edge.source)
@@ -108,7 +108,7 @@ impl Forest {
         way
     }
 
-    fn picture(&self, visible: &BTreeSet<usize>, blamed: &BTreeSet<usize>) -> Picture {
+    fn picture(&self, visible: &BTreeSet<usize>, blamed: &BTreeSet<usize>) -> ForestPicture {
         let order = self.order(visible);
         let mut places = vec![None; self.nodes.len()];
         for (place, &node) in order.iter().enumerate() {
@@ -116,16 +116,16 @@ impl Forest {
         }
         let nodes = order.iter().map(|&node| {
             let base = self.nodes[node].base.and_then(|base| places[base]);
-            Node { base, ..self.nodes[node].clone() }
+            ForestNode { base, ..self.nodes[node].clone() }
         });
-        let mut picture = Picture {
+        let mut picture = ForestPicture {
             nodes: nodes.collect(),
             blamed: order.iter().map(|node| blamed.contains(node)).collect(),
             hidden_views: vec![(0, 0.0); order.len()],
             others: self.others.clone(),
             total: self.total(),
             most: order.iter().map(|&node| self.nodes[node].samples).fold(0.0, f64::max),
-            ..Picture::default()
+            ..ForestPicture::default()
         };
         for (place, node) in self.nodes.iter().enumerate() {
             let is_shown = places[place].is_some();
@@ -136,11 +136,13 @@ impl Forest {
                 hidden.1 += node.samples;
             }
         }
-        let shown = |edge: &Edge| Some((places[edge.source]?, places[edge.target]?));
+        let shown = |edge: &ForestEdge| Some((places[edge.source]?, places[edge.target]?));
         picture.edges = self
             .edges
             .iter()
-            .filter_map(|edge| shown(edge).map(|(source, target)| Edge { source, target, ..edge.clone() }))
+            .filter_map(|edge| {
+                shown(edge).map(|(source, target)| ForestEdge { source, target, ..edge.clone() })
+            })
             .collect();
         picture
     }
@@ -163,10 +165,10 @@ impl Forest {
     }
 }
 
-impl Picture {
+impl ForestPicture {
     /// True if an edge lies on the path to the costliest tensor.
-    pub(super) fn is_blamed(&self, edge: &Edge) -> bool {
-        edge.kind == Kind::Copy
+    pub(super) fn is_blamed(&self, edge: &ForestEdge) -> bool {
+        edge.kind == RelationKind::Copy
             && edge.source != edge.target
             && self.blamed[edge.source]
             && self.blamed[edge.target]
@@ -178,7 +180,7 @@ impl Picture {
     }
 }
 
-fn is_meant(node: &Node, name: &str) -> bool {
+fn is_meant(node: &ForestNode, name: &str) -> bool {
     let is_named = node.tensor.name.to_lowercase().contains(&name.to_lowercase());
     is_named || name.parse().is_ok_and(|id: u64| node.tensor_ids.contains(&id))
 }

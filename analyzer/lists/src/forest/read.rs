@@ -5,7 +5,7 @@ use stallmap_console::rows;
 rows! {
 /// A tensor from the query.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Tensor {
+pub(super) struct ForestTensor {
     /// Its id.
     pub(super) id: u64 as "tensor_id",
     /// The tensor that it is a view of.
@@ -30,7 +30,7 @@ pub(super) struct Tensor {
 
 /// A relation between two tensors.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Relation {
+pub(super) struct TensorRelation {
     /// The tensor that was read.
     pub(super) source: u64 as "source_tensor_id",
     /// The tensor that was created or written.
@@ -46,7 +46,7 @@ pub(super) struct Relation {
 }
 
 /// Unattributed samples with their labels.
-pub(super) struct Other {
+pub(super) struct UnattributedSamples {
     pub(super) remainder: String,
     pub(super) samples: f64,
 }

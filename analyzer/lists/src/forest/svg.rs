@@ -5,12 +5,12 @@
 use std::collections::BTreeMap;
 
 use super::dot::short_op;
-use super::layout::{Layout, layout};
-use super::prune::Picture;
-use super::tree::Kind;
-use stallmap_console::output::html::Html;
+use super::layout::{ForestLayout, layout};
+use super::prune::ForestPicture;
+use super::tree::RelationKind;
+use stallmap_console::output::html::HtmlPage;
 use stallmap_console::output::number;
-use stallmap_console::output::shorten::{Shorten, shorten};
+use stallmap_console::output::shorten::{ShortenSide, shorten};
 
 /// Width of a layer.
 const COLUMN: f64 = 206.0;
@@ -30,7 +30,7 @@ pub const STYLE: &str = include_str!("style.css");
 
 /// Destination of a drawing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum DrawingTarget {
     /// In a separate file.
     File,
     /// In a page, whose element `tensor-ID` a node leads to.
@@ -38,7 +38,7 @@ pub enum Place {
 }
 
 /// A line between two nodes, for any relation.
-struct Line {
+struct RelationLine {
     source: usize,
     target: usize,
     class: &'static str,
@@ -47,25 +47,25 @@ struct Line {
 }
 
 /// Draws a forest: roots solid, views dashed, size by cost, the path to the costliest tensor red.
-pub fn draw(picture: &Picture, place: Place) -> String {
+pub fn draw(picture: &ForestPicture, place: DrawingTarget) -> String {
     let lines = lines(picture);
     let heights: Vec<f64> =
         (0..picture.nodes.len()).map(|node| 2.0 * radius(picture, node) + LABEL).collect();
     let ends: Vec<(usize, usize)> = lines.iter().map(|line| (line.source, line.target)).collect();
     let layout = layout(&heights, &ends);
-    let drawing = Drawing { picture, layout: &layout, heights: &heights };
+    let drawing = ForestDrawing { picture, layout: &layout, heights: &heights };
     let width = (layout.layers as f64 * COLUMN + 2.0 * MARGIN).max(LEGEND_WIDTH);
     let height = layout.height + 2.0 * MARGIN + LEGEND;
     // A page needs no svg namespace. Without one, no URL appears. Its nodes are links, which an image cannot hold.
     let (space, role) = match place {
-        Place::File => (" xmlns=\"http://www.w3.org/2000/svg\"", "img"),
-        Place::Page => ("", "group"),
+        DrawingTarget::File => (" xmlns=\"http://www.w3.org/2000/svg\"", "img"),
+        DrawingTarget::Page => ("", "group"),
     };
     let mut svg = format!(
         "<svg{space} class=\"tf\" role=\"{role}\" width=\"{width:.0}\" \
          height=\"{height:.0}\" viewBox=\"0 0 {width:.0} {height:.0}\">\n<title>Tensor forest</title>\n",
     );
-    if place == Place::File {
+    if place == DrawingTarget::File {
         svg.extend(["<style>\n", STYLE, "</style>\n"]);
         svg += "<rect class=\"tf-back\" width=\"100%\" height=\"100%\"/>\n";
     }
@@ -79,20 +79,20 @@ pub fn draw(picture: &Picture, place: Place) -> String {
     svg + "</svg>\n"
 }
 
-struct Drawing<'a> {
-    picture: &'a Picture,
-    layout: &'a Layout,
+struct ForestDrawing<'a> {
+    picture: &'a ForestPicture,
+    layout: &'a ForestLayout,
     heights: &'a [f64],
 }
 
-impl Drawing<'_> {
+impl ForestDrawing<'_> {
     /// The middle of a node's circle.
     fn middle(&self, node: usize) -> (f64, f64) {
         let (layer, middle) = self.layout.nodes[node];
         (column(layer), MARGIN + middle - self.heights[node] / 2.0 + radius(self.picture, node))
     }
 
-    fn line(&self, svg: &mut String, line: &Line, passed: &[(usize, f64)]) {
+    fn line(&self, svg: &mut String, line: &RelationLine, passed: &[(usize, f64)]) {
         let ((from, start), (to, end)) = (self.middle(line.source), self.middle(line.target));
         let direction = if to >= from { 1.0 } else { -1.0 };
         let mut points = vec![(from + direction * (radius(self.picture, line.source) + 1.0), start)];
@@ -117,13 +117,13 @@ impl Drawing<'_> {
             && line.class != "op"
         {
             let (x, y) = (f64::midpoint(x, x2), f64::midpoint(y, y2) - 4.0);
-            let op = escaped(&shorten(&line.op, 16, Shorten::Middle));
+            let op = escaped(&shorten(&line.op, 16, ShortenSide::Middle));
             svg.extend([format!("<text x=\"{x:.1}\" y=\"{y:.1}\">{op}</text>\n")]);
         }
         svg.push_str("</g>\n");
     }
 
-    fn node(&self, svg: &mut String, node: usize, place: Place) {
+    fn node(&self, svg: &mut String, node: usize, place: DrawingTarget) {
         let (x, y) = self.middle(node);
         let radius = radius(self.picture, node);
         let shown = &self.picture.nodes[node];
@@ -139,8 +139,8 @@ impl Drawing<'_> {
         let tooltip = escaped(&tooltip(self.picture, node));
         let id = shown.tensor.id;
         let (open, close) = match place {
-            Place::File => (String::new(), ""),
-            Place::Page => (format!("<a href=\"#tensor-{id}\">"), "</a>"),
+            DrawingTarget::File => (String::new(), ""),
+            DrawingTarget::Page => (format!("<a href=\"#tensor-{id}\">"), "</a>"),
         };
         let (first, second) = (y + radius + 13.0, y + radius + 26.0);
         svg.extend([format!(
@@ -155,15 +155,15 @@ impl Drawing<'_> {
 }
 
 /// Views and relations, one line from a node to another.
-fn lines(picture: &Picture) -> Vec<Line> {
-    let mut lines: BTreeMap<(usize, usize), Line> = BTreeMap::new();
+fn lines(picture: &ForestPicture) -> Vec<RelationLine> {
+    let mut lines: BTreeMap<(usize, usize), RelationLine> = BTreeMap::new();
     for (place, node) in picture.nodes.iter().enumerate() {
         if let Some(base) = node.base {
             let class = if picture.blamed[place] { "hot" } else { "view" };
             let op = node.tensor.op.as_deref().map(short_op).unwrap_or_default().to_owned();
             let line = node.tensor.born_at.as_deref().unwrap_or("an unknown line");
             let tooltip = format!("view: {op} at {line}");
-            lines.insert((base, place), Line { source: base, target: place, class, op, tooltip });
+            lines.insert((base, place), RelationLine { source: base, target: place, class, op, tooltip });
         }
     }
     let mut edges: Vec<_> = picture.edges.iter().filter(|edge| edge.source != edge.target).collect();
@@ -171,16 +171,16 @@ fn lines(picture: &Picture) -> Vec<Line> {
     for edge in edges {
         let (class, word) = match edge.kind {
             _ if picture.is_blamed(edge) => ("hot", "copy"),
-            Kind::Copy => ("copy", "copy"),
-            Kind::InPlace => ("write", "writes in place"),
-            Kind::Op => ("op", "op"),
+            RelationKind::Copy => ("copy", "copy"),
+            RelationKind::InPlace => ("write", "writes in place"),
+            RelationKind::Op => ("op", "op"),
         };
         let op = edge.op.as_deref().map(short_op).unwrap_or_default().to_owned();
         let at = edge.line.as_deref().unwrap_or("an unknown line");
         let times = if edge.calls > 1 { format!(" ×{}", edge.calls) } else { String::new() };
         let tooltip = format!("{word}: {op} at {at}{times}");
         let (source, target) = (edge.source, edge.target);
-        let line = lines.entry((source, target)).or_insert_with(|| Line {
+        let line = lines.entry((source, target)).or_insert_with(|| RelationLine {
             source,
             target,
             class,
@@ -196,14 +196,14 @@ fn lines(picture: &Picture) -> Vec<Line> {
 }
 
 /// Label of a node: its name, and its cost with its shape.
-pub(super) fn label(picture: &Picture, place: usize) -> (String, String) {
+pub(super) fn label(picture: &ForestPicture, place: usize) -> (String, String) {
     let node = &picture.nodes[place];
     let times = if node.count > 1 { format!(" ×{}", node.count) } else { String::new() };
     let made = node.tensor.name.strip_suffix("()");
     let line = node.tensor.born_at.as_deref().filter(|_| made.is_some()).and_then(line_number);
     let line = line.map(|line| format!(" :{line}")).unwrap_or_default();
     let name = made.map_or(node.tensor.name.as_str(), short_op).to_owned() + &line;
-    let name = shorten(&name, LETTERS.saturating_sub(times.chars().count()), Shorten::Middle) + &times;
+    let name = shorten(&name, LETTERS.saturating_sub(times.chars().count()), ShortenSide::Middle) + &times;
     // Strides are in the tooltip.
     let shape = node.tensor.shape.as_deref().unwrap_or_default();
     let shape = shape.split_once(" strides ").map_or(shape, |(shape, _)| shape).to_owned();
@@ -212,7 +212,7 @@ pub(super) fn label(picture: &Picture, place: usize) -> (String, String) {
     } else {
         shape
     };
-    (name, shorten(&detail, LETTERS, Shorten::End))
+    (name, shorten(&detail, LETTERS, ShortenSide::End))
 }
 
 /// The line of a location such as `train.py:31 forward (grad)`.
@@ -222,7 +222,7 @@ fn line_number(place: &str) -> Option<&str> {
 }
 
 /// Tooltip of a node.
-pub(super) fn tooltip(picture: &Picture, place: usize) -> String {
+pub(super) fn tooltip(picture: &ForestPicture, place: usize) -> String {
     let node = &picture.nodes[place];
     let tensor = &node.tensor;
     let mut text = tensor.name.clone();
@@ -255,7 +255,7 @@ pub(super) fn tooltip(picture: &Picture, place: usize) -> String {
 }
 
 /// Legend of lines and circles, and the hidden parts.
-fn legend(svg: &mut String, picture: &Picture, top: f64) {
+fn legend(svg: &mut String, picture: &ForestPicture, top: f64) {
     let (end, left) = (LEGEND_WIDTH - MARGIN, MARGIN + 2.0);
     svg.extend([format!("<g class=\"tf-legend\"><path class=\"tf-rule\" d=\"M{MARGIN} {top}H{end}\"/>\n")]);
     symbols(svg, top + 19.0);
@@ -283,7 +283,7 @@ fn symbols(svg: &mut String, y: f64) {
 }
 
 /// Shown and hidden shares of all samples.
-fn shares(picture: &Picture) -> String {
+fn shares(picture: &ForestPicture) -> String {
     // The sum of nothing is a negative zero.
     let shown = 0.0 + picture.nodes.iter().map(|node| node.samples).sum::<f64>();
     let (tensors, hidden) =
@@ -313,7 +313,7 @@ fn head(x: f64, y: f64, direction: f64) -> String {
 }
 
 /// A node's radius: the area beyond the minimum is proportional to the node's samples.
-fn radius(picture: &Picture, node: usize) -> f64 {
+fn radius(picture: &ForestPicture, node: usize) -> f64 {
     let (samples, most) = (picture.nodes[node].samples.max(0.0), picture.most);
     let part = if most > 0.0 { samples / most } else { 0.0 };
     6.0 + 24.0 * part.sqrt()
@@ -325,7 +325,7 @@ fn column(layer: usize) -> f64 {
 
 /// Untrusted text, escaped.
 fn escaped(text: &str) -> String {
-    let mut html = Html::default();
+    let mut html = HtmlPage::default();
     html.text(text);
     html.finish()
 }

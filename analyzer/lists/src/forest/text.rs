@@ -1,19 +1,20 @@
 //! The forest as text.
 
 use super::dot::short_op;
-use super::prune::Picture;
-use super::tree::{Edge, Kind};
+use super::prune::ForestPicture;
+use super::tree::{ForestEdge, RelationKind};
 use stallmap_console::output::number;
-use stallmap_console::output::paint::Role;
-use stallmap_console::output::shorten::{Shorten, printable, shorten, width};
-use stallmap_console::output::table::Canvas;
+use stallmap_console::output::paint::TextRole;
+use stallmap_console::output::shorten::{ShortenSide, printable, shorten, width};
+use stallmap_console::output::table::TableCanvas;
 
 /// Maximum of named sources of a tensor.
 const MAX_SOURCES: usize = 3;
 
 /// Draws the forest as lines.
-pub(super) fn draw(picture: &Picture, canvas: Canvas) -> String {
-    let mut page = Page { picture, canvas, text: String::new(), room: canvas.width.unwrap_or(usize::MAX) };
+pub(super) fn draw(picture: &ForestPicture, canvas: TableCanvas) -> String {
+    let mut page =
+        ForestText { picture, canvas, text: String::new(), room: canvas.width.unwrap_or(usize::MAX) };
     page.header();
     for root in (0..picture.nodes.len()).filter(|&node| picture.nodes[node].base.is_none()) {
         page.node(root, "", "");
@@ -22,26 +23,26 @@ pub(super) fn draw(picture: &Picture, canvas: Canvas) -> String {
     page.text
 }
 
-struct Page<'a> {
-    picture: &'a Picture,
-    canvas: Canvas,
+struct ForestText<'a> {
+    picture: &'a ForestPicture,
+    canvas: TableCanvas,
     text: String,
     room: usize,
 }
 
-impl Page<'_> {
+impl ForestText<'_> {
     fn header(&mut self) {
         let head = format!("{:>7}  {:>9}  {:>9}  tensor", "share", "samples", "self");
-        self.text += &(self.canvas.paint.text(Role::Header, &head) + "\n");
+        self.text += &(self.canvas.paint.text(TextRole::Header, &head) + "\n");
         let rule = format!("{0}  {1}  {1}  ──────", "─".repeat(7), "─".repeat(9));
-        self.text += &(self.canvas.paint.text(Role::Dim, &rule) + "\n");
+        self.text += &(self.canvas.paint.text(TextRole::Dim, &rule) + "\n");
     }
 
     /// A tensor, its source, and its views: `lead` precedes it, `below` precedes the lines below it.
     fn node(&mut self, place: usize, lead: &str, below: &str) {
         let node = &self.picture.nodes[place];
         let own = if node.samples > 0.0 { number::measured(node.samples) } else { "-".to_owned() };
-        let role = if self.picture.blamed[place] { Role::Error } else { Role::Plain };
+        let role = if self.picture.blamed[place] { TextRole::Error } else { TextRole::Plain };
         self.line(Some(node.tree_samples), &own, lead, &self.title(place), role);
         let views: Vec<usize> = (place + 1..self.picture.nodes.len())
             .filter(|&view| self.picture.nodes[view].base == Some(place))
@@ -50,7 +51,7 @@ impl Page<'_> {
         let is_said = hidden.1 > 0.0;
         let follows = if views.is_empty() && !is_said { "   " } else { "│  " };
         for summary in self.summary(place) {
-            self.line(None, "", &format!("{below}{follows}"), &summary, Role::Dim);
+            self.line(None, "", &format!("{below}{follows}"), &summary, TextRole::Dim);
         }
         for (rank, &view) in views.iter().enumerate() {
             let is_last = rank + 1 == views.len() && !is_said;
@@ -59,7 +60,7 @@ impl Page<'_> {
         }
         if is_said {
             let title = format!("({})", other_views(hidden.0));
-            self.line(Some(hidden.1), "-", &format!("{below}└╌ "), &title, Role::Dim);
+            self.line(Some(hidden.1), "-", &format!("{below}└╌ "), &title, TextRole::Dim);
         }
     }
 
@@ -92,12 +93,14 @@ impl Page<'_> {
         if let (Some(line), true) = (&node.tensor.stalled_at, node.samples > 0.0) {
             summary.push(format!("waited at {line}"));
         }
-        let edges = |kind: Kind| -> Vec<&Edge> {
+        let edges = |kind: RelationKind| -> Vec<&ForestEdge> {
             self.picture.edges.iter().filter(|edge| edge.target == place && edge.kind == kind).collect()
         };
-        for (kind, sign) in
-            [(Kind::Copy, "← copy of"), (Kind::Op, "← created from"), (Kind::InPlace, "✎ written")]
-        {
+        for (kind, sign) in [
+            (RelationKind::Copy, "← copy of"),
+            (RelationKind::Op, "← created from"),
+            (RelationKind::InPlace, "✎ written"),
+        ] {
             let edges = edges(kind);
             if let Some(first) = edges.first() {
                 summary.push(format!("{sign} {}", self.sources(&edges, first)));
@@ -106,7 +109,7 @@ impl Page<'_> {
         summary
     }
 
-    fn sources(&self, edges: &[&Edge], first: &Edge) -> String {
+    fn sources(&self, edges: &[&ForestEdge], first: &ForestEdge) -> String {
         let op = first.op.as_deref().map(short_op).unwrap_or_default();
         let mut names: Vec<&str> = Vec::new();
         for edge in edges.iter().filter(|edge| edge.source != edge.target) {
@@ -117,7 +120,7 @@ impl Page<'_> {
         }
         let more = names.len().saturating_sub(MAX_SOURCES);
         names.truncate(MAX_SOURCES);
-        let by = if first.kind == Kind::InPlace && !names.is_empty() { "from " } else { "" };
+        let by = if first.kind == RelationKind::InPlace && !names.is_empty() { "from " } else { "" };
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         format!("{by}{}{more} by {op}", names.join(", ")).trim_start().to_owned()
     }
@@ -127,14 +130,14 @@ impl Page<'_> {
         let (tensors, samples) = self.picture.hidden;
         if tensors > 0 {
             let title = format!("other ({})", number::measured(tensors as f64));
-            self.line(Some(samples), "-", "", &title, Role::Dim);
+            self.line(Some(samples), "-", "", &title, TextRole::Dim);
         }
         for (reason, samples) in &self.picture.others {
-            self.line(Some(*samples), "-", "", reason, Role::Dim);
+            self.line(Some(*samples), "-", "", reason, TextRole::Dim);
         }
     }
 
-    fn line(&mut self, samples: Option<f64>, own: &str, lead: &str, text: &str, role: Role) {
+    fn line(&mut self, samples: Option<f64>, own: &str, lead: &str, text: &str, role: TextRole) {
         let share = samples.map(|samples| number::percent(self.picture.share(samples))).unwrap_or_default();
         let samples = samples.map(number::measured).unwrap_or_default();
         let mut numbers = String::new();
@@ -145,8 +148,8 @@ impl Page<'_> {
         }
         let used = width(&numbers) + width(lead);
         let text = printable(text).replace('\n', "␊");
-        let text = shorten(&text, self.room.saturating_sub(used).max(24), Shorten::Middle);
-        let lead = self.canvas.paint.text(Role::Dim, lead);
+        let text = shorten(&text, self.room.saturating_sub(used).max(24), ShortenSide::Middle);
+        let lead = self.canvas.paint.text(TextRole::Dim, lead);
         let line = format!("{numbers}{lead}{}", self.canvas.paint.text(role, &text));
         self.text += line.trim_end();
         self.text.push('\n');

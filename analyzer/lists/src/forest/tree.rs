@@ -2,24 +2,24 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::read::{Relation, Tensor};
+use super::read::{ForestTensor, TensorRelation};
 
 /// All tensors of a capture, and its samples.
 #[derive(Clone, Debug, Default)]
-pub struct Forest {
+pub struct TensorForest {
     /// Bases before their views.
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Vec<ForestNode>,
     /// Relations but views.
-    pub(super) edges: Vec<Edge>,
+    pub(super) edges: Vec<ForestEdge>,
     /// Unattributed samples, by label.
     pub(super) others: Vec<(String, f64)>,
 }
 
 /// A tensor, or a group of equal ones: one name, type, op, line and base, with equal views.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Node {
+pub(crate) struct ForestNode {
     /// The first of them.
-    pub(super) tensor: Tensor,
+    pub(super) tensor: ForestTensor,
     /// Number of them.
     pub(super) count: usize,
     /// All of them.
@@ -36,7 +36,7 @@ pub(crate) struct Node {
 
 /// Relation between two tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum RelationKind {
     /// The same elements in other memory.
     Copy,
     /// Written by an op that reads the other.
@@ -47,13 +47,13 @@ pub(crate) enum Kind {
 
 /// A relation between two nodes.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Edge {
+pub(crate) struct ForestEdge {
     /// The tensor that was read.
     pub(super) source: usize,
     /// The tensor that was created or written.
     pub(super) target: usize,
     /// Kind of relation.
-    pub(super) kind: Kind,
+    pub(super) kind: RelationKind,
     /// The op.
     pub(super) op: Option<String>,
     /// The line that called it.
@@ -62,11 +62,11 @@ pub(crate) struct Edge {
     pub(super) calls: u64,
 }
 
-impl Forest {
+impl TensorForest {
     /// The forest of a capture's tensors.
     pub(super) fn of(
-        tensors: &[Tensor],
-        relations: &[Relation],
+        tensors: &[ForestTensor],
+        relations: &[TensorRelation],
         others: Vec<(String, f64)>,
         each: bool,
     ) -> Self {
@@ -84,13 +84,13 @@ impl Forest {
     }
 
     /// Adds tensors, grouped if equal. Returns each tensor's node.
-    fn plant(&mut self, tensors: &[Tensor], each: bool) -> BTreeMap<u64, usize> {
+    fn plant(&mut self, tensors: &[ForestTensor], each: bool) -> BTreeMap<u64, usize> {
         let kinds = if each { (0..tensors.len()).collect() } else { kinds(tensors) };
         let (mut places, mut alike, mut largest) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         for (tensor, kind) in tensors.iter().zip(kinds) {
             let base = tensor.base_tensor_id.and_then(|base| places.get(&base).copied());
             let place = *alike.entry((base, kind)).or_insert_with(|| {
-                self.nodes.push(Node { tensor: tensor.clone(), base, ..Node::default() });
+                self.nodes.push(ForestNode { tensor: tensor.clone(), base, ..ForestNode::default() });
                 largest.push(f64::NEG_INFINITY);
                 self.nodes.len() - 1
             });
@@ -109,7 +109,7 @@ impl Forest {
         places
     }
 
-    fn relate(&mut self, relations: &[Relation], places: &BTreeMap<u64, usize>) {
+    fn relate(&mut self, relations: &[TensorRelation], places: &BTreeMap<u64, usize>) {
         let mut calls: BTreeMap<_, u64> = BTreeMap::new();
         for relation in relations {
             let (Some(&source), Some(&target)) = (places.get(&relation.source), places.get(&relation.target))
@@ -117,15 +117,15 @@ impl Forest {
                 continue;
             };
             let kind = match relation.kind.as_str() {
-                "copy" => Kind::Copy,
-                "in_place" => Kind::InPlace,
-                _ => Kind::Op,
+                "copy" => RelationKind::Copy,
+                "in_place" => RelationKind::InPlace,
+                _ => RelationKind::Op,
             };
             *calls.entry((source, target, kind, &relation.op, &relation.line)).or_default() += relation.calls;
         }
         self.edges = calls
             .into_iter()
-            .map(|((source, target, kind, op, line), calls)| Edge {
+            .map(|((source, target, kind, op, line), calls)| ForestEdge {
                 source,
                 target,
                 kind,
@@ -144,7 +144,7 @@ impl Forest {
 }
 
 /// A group number for each tensor. Equal tensors with equal views share one, in any number.
-fn kinds(tensors: &[Tensor]) -> Vec<usize> {
+fn kinds(tensors: &[ForestTensor]) -> Vec<usize> {
     let places: BTreeMap<u64, usize> =
         tensors.iter().enumerate().map(|(place, tensor)| (tensor.id, place)).collect();
     let mut views: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); tensors.len()];

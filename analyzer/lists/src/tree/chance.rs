@@ -1,10 +1,10 @@
 //! Variances of sums over launches. The query in `sql/diff` evaluates them.
 
-use stallmap_console::args::tree::Metric;
+use stallmap_console::args::tree::TreeMetric;
 
 /// Variance of one sum.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Chance {
+pub(super) struct SumVariance {
     /// The variance of Poisson counts.
     pub(super) variance: f64,
     /// Squares of the values of launches.
@@ -17,16 +17,16 @@ pub(super) struct Chance {
 
 /// Variances of the sums that are counted in samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Chances {
+pub(super) struct SumVariances {
     /// For samples.
-    pub(super) samples: Chance,
+    pub(super) samples: SumVariance,
     /// For samples of memory stalls.
-    pub(super) memory: Chance,
+    pub(super) memory: SumVariance,
     /// For time.
-    pub(super) time: Chance,
+    pub(super) time: SumVariance,
 }
 
-impl Chance {
+impl SumVariance {
     fn add(&mut self, other: &Self) {
         self.variance += other.variance;
         self.squares += other.squares;
@@ -35,7 +35,7 @@ impl Chance {
     }
 }
 
-impl Chances {
+impl SumVariances {
     /// Adds the variances of other launches.
     pub(super) fn add(&mut self, other: &Self) {
         self.samples.add(&other.samples);
@@ -44,12 +44,12 @@ impl Chances {
     }
 
     /// The variance of the metric's sum, or of the numerator of its ratio. Launches are counted exactly.
-    pub(super) fn of(&self, metric: Metric) -> Chance {
+    pub(super) fn of(&self, metric: TreeMetric) -> SumVariance {
         match metric {
-            Metric::Samples => self.samples,
-            Metric::MemorySamples | Metric::MemoryShare => self.memory,
-            Metric::Time | Metric::TimePerLaunch => self.time,
-            Metric::Launches => Chance::default(),
+            TreeMetric::Samples => self.samples,
+            TreeMetric::MemorySamples | TreeMetric::MemoryShare => self.memory,
+            TreeMetric::Time | TreeMetric::TimePerLaunch => self.time,
+            TreeMetric::Launches => SumVariance::default(),
         }
     }
 }

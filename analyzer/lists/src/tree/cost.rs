@@ -1,11 +1,11 @@
 //! Cost of a path: sums, and ratios computed from sums on demand.
 
-use super::chance::Chances;
-use stallmap_console::args::tree::Metric;
+use super::chance::SumVariances;
+use stallmap_console::args::tree::TreeMetric;
 
 /// A sum over launches.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Cost {
+pub(super) struct LaunchCost {
     /// Samples.
     pub(super) samples: f64,
     /// Samples of memory stalls.
@@ -15,28 +15,28 @@ pub(super) struct Cost {
     /// Launches.
     pub(super) launches: f64,
     /// Variances of samples and time. Empty without a comparison.
-    pub(super) chances: Chances,
+    pub(super) chances: SumVariances,
 }
 
 /// A sum in each of two captures. With one capture, only the second is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Costs {
+pub(super) struct PairedCosts {
     /// In the capture that is compared with.
-    pub(super) before: Cost,
+    pub(super) before: LaunchCost,
     /// In the capture.
-    pub(super) after: Cost,
+    pub(super) after: LaunchCost,
 }
 
 /// Which capture a launch is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
+pub(super) enum CaptureSide {
     /// The base of the comparison.
     Before,
     /// The capture in question.
     After,
 }
 
-impl Cost {
+impl LaunchCost {
     /// Adds another sum.
     pub(super) fn add(&mut self, other: &Self) {
         self.samples += other.samples;
@@ -47,44 +47,44 @@ impl Cost {
     }
 
     /// The metric. None for a ratio without a denominator.
-    pub(super) fn value(&self, metric: Metric) -> Option<f64> {
+    pub(super) fn value(&self, metric: TreeMetric) -> Option<f64> {
         let ratio = |part: f64, whole: f64| (whole > 0.0).then(|| part / whole);
         match metric {
-            Metric::Samples => Some(self.samples),
-            Metric::MemorySamples => Some(self.memory_samples),
-            Metric::Time => Some(self.time_ns),
-            Metric::Launches => Some(self.launches),
-            Metric::MemoryShare => ratio(self.memory_samples, self.samples),
-            Metric::TimePerLaunch => ratio(self.time_ns, self.launches),
+            TreeMetric::Samples => Some(self.samples),
+            TreeMetric::MemorySamples => Some(self.memory_samples),
+            TreeMetric::Time => Some(self.time_ns),
+            TreeMetric::Launches => Some(self.launches),
+            TreeMetric::MemoryShare => ratio(self.memory_samples, self.samples),
+            TreeMetric::TimePerLaunch => ratio(self.time_ns, self.launches),
         }
     }
 
     /// Divisor of the metric's sum.
-    pub(super) fn exposure(&self, metric: Metric) -> f64 {
+    pub(super) fn exposure(&self, metric: TreeMetric) -> f64 {
         match metric {
-            Metric::MemoryShare => self.samples,
-            Metric::TimePerLaunch => self.launches,
+            TreeMetric::MemoryShare => self.samples,
+            TreeMetric::TimePerLaunch => self.launches,
             _ => 1.0,
         }
     }
 
     /// The sum that the metric is, or is a ratio of.
-    pub(super) fn sum(&self, metric: Metric) -> f64 {
+    pub(super) fn sum(&self, metric: TreeMetric) -> f64 {
         match metric {
-            Metric::Samples => self.samples,
-            Metric::MemorySamples | Metric::MemoryShare => self.memory_samples,
-            Metric::Time | Metric::TimePerLaunch => self.time_ns,
-            Metric::Launches => self.launches,
+            TreeMetric::Samples => self.samples,
+            TreeMetric::MemorySamples | TreeMetric::MemoryShare => self.memory_samples,
+            TreeMetric::Time | TreeMetric::TimePerLaunch => self.time_ns,
+            TreeMetric::Launches => self.launches,
         }
     }
 }
 
-impl Costs {
+impl PairedCosts {
     /// The sum of one launch.
-    pub(super) fn of(side: Side, cost: Cost) -> Self {
+    pub(super) fn of(side: CaptureSide, cost: LaunchCost) -> Self {
         match side {
-            Side::Before => Self { before: cost, ..Self::default() },
-            Side::After => Self { after: cost, ..Self::default() },
+            CaptureSide::Before => Self { before: cost, ..Self::default() },
+            CaptureSide::After => Self { after: cost, ..Self::default() },
         }
     }
 
@@ -100,7 +100,7 @@ impl Costs {
     }
 
     /// The change of a metric. A missing side counts as zero.
-    pub(super) fn change(&self, metric: Metric) -> Option<f64> {
+    pub(super) fn change(&self, metric: TreeMetric) -> Option<f64> {
         let (before, after) = (self.before.value(metric), self.after.value(metric));
         if before.is_none() && after.is_none() {
             return None;
@@ -109,13 +109,13 @@ impl Costs {
     }
 
     /// Weight for ranking: the value, or in a comparison the absolute change.
-    pub(super) fn weight(&self, metric: Metric, is_diff: bool) -> f64 {
+    pub(super) fn weight(&self, metric: TreeMetric, is_diff: bool) -> f64 {
         let (before, after) = (self.before.sum(metric), self.after.sum(metric));
         if is_diff { (after - before).abs() } else { after }
     }
 }
 
 /// True if a metric adds up over children.
-pub(super) const fn is_sum(metric: Metric) -> bool {
-    !matches!(metric, Metric::MemoryShare | Metric::TimePerLaunch)
+pub(super) const fn is_sum(metric: TreeMetric) -> bool {
+    !matches!(metric, TreeMetric::MemoryShare | TreeMetric::TimePerLaunch)
 }

@@ -1,13 +1,13 @@
 //! Rows as text: numbers, then the tree.
 
-use super::cost::{Cost, Costs, is_sum};
-use super::path::Step;
-use super::row::{Change, Link, Row, What, Why};
-use stallmap_console::args::tree::Metric;
+use super::cost::{LaunchCost, PairedCosts, is_sum};
+use super::path::PathStep;
+use super::row::{AggregateReason, ParentLink, SignificantChange, TreeRow, TreeRowKind};
+use stallmap_console::args::tree::TreeMetric;
 use stallmap_console::output::number;
-use stallmap_console::output::paint::Role;
-use stallmap_console::output::shorten::{Shorten, printable, shorten, width};
-use stallmap_console::output::table::Canvas;
+use stallmap_console::output::paint::TextRole;
+use stallmap_console::output::shorten::{ShortenSide, printable, shorten, width};
+use stallmap_console::output::table::TableCanvas;
 
 /// Between columns.
 const GAP: &str = "  ";
@@ -17,19 +17,19 @@ const NARROWEST: usize = 24;
 const MAX_GUIDES: usize = 24;
 
 /// A column of numbers.
-struct Column {
+struct TreeColumn {
     header: String,
     cells: Vec<String>,
-    role: fn(&str) -> Role,
+    role: fn(&str) -> TextRole,
 }
 
 /// Drawing parameters.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Picture<'a> {
+pub(super) struct TreeDrawing<'a> {
     /// The names of steps.
-    pub(super) steps: &'a [Step],
+    pub(super) steps: &'a [PathStep],
     /// Metrics of rows.
-    pub(super) metrics: &'a [Metric],
+    pub(super) metrics: &'a [TreeMetric],
     /// True if two captures are compared.
     pub(super) is_diff: bool,
     /// Header of the tree.
@@ -37,7 +37,7 @@ pub(super) struct Picture<'a> {
 }
 
 /// The rows as text, one line each. A row that only counts deeper levels is appended to its parent's line.
-pub(super) fn draw(rows: &[Row], picture: &Picture<'_>, canvas: Canvas) -> String {
+pub(super) fn draw(rows: &[TreeRow], picture: &TreeDrawing<'_>, canvas: TableCanvas) -> String {
     let (lines, notes) = fold(rows);
     let columns = columns(&lines, picture);
     let widths: Vec<usize> = columns
@@ -49,9 +49,12 @@ pub(super) fn draw(rows: &[Row], picture: &Picture<'_>, canvas: Canvas) -> Strin
     let mut text = String::new();
     let headers: String =
         columns.iter().zip(&widths).map(|(column, &width)| pad(&column.header, width) + GAP).collect();
-    line(&mut text, &canvas.paint.text(Role::Header, &format!("{headers}{}", picture.header)));
+    line(&mut text, &canvas.paint.text(TextRole::Header, &format!("{headers}{}", picture.header)));
     let rules: String = widths.iter().map(|&width| "─".repeat(width) + GAP).collect();
-    line(&mut text, &canvas.paint.text(Role::Dim, &format!("{rules}{}", "─".repeat(width(picture.header)))));
+    line(
+        &mut text,
+        &canvas.paint.text(TextRole::Dim, &format!("{rules}{}", "─".repeat(width(picture.header)))),
+    );
     let mut guides = Vec::new();
     for (place, row) in lines.iter().enumerate() {
         for (column, &width) in columns.iter().zip(&widths) {
@@ -60,21 +63,23 @@ pub(super) fn draw(rows: &[Row], picture: &Picture<'_>, canvas: Canvas) -> Strin
             text += GAP;
         }
         let lead = lead(row, &mut guides);
-        text += &canvas.paint.text(Role::Dim, &lead);
+        text += &canvas.paint.text(TextRole::Dim, &lead);
         let note = notes[place].map(|count| format!(" … {count} deeper")).unwrap_or_default();
         let label = label(row, picture) + &note;
-        let label = shorten(&label, room.saturating_sub(width(&lead)).max(NARROWEST), Shorten::Middle);
+        let label = shorten(&label, room.saturating_sub(width(&lead)).max(NARROWEST), ShortenSide::Middle);
         line(&mut text, &canvas.paint.text(role(row), &label));
     }
     text
 }
 
 /// The rows with a line, and for each the number of names hidden below it.
-fn fold(rows: &[Row]) -> (Vec<&Row>, Vec<Option<usize>>) {
+fn fold(rows: &[TreeRow]) -> (Vec<&TreeRow>, Vec<Option<usize>>) {
     let (mut lines, mut notes) = (Vec::new(), Vec::new());
     for row in rows {
         let note_above = notes.last_mut();
-        if let (What::Hidden(Why::Deep, count), Link::Chain, Some(note)) = (row.what, row.link, note_above) {
+        if let (TreeRowKind::Hidden(AggregateReason::Deep, count), ParentLink::Chain, Some(note)) =
+            (row.what, row.link, note_above)
+        {
             *note = Some(count);
         } else {
             lines.push(row);
@@ -84,10 +89,10 @@ fn fold(rows: &[Row]) -> (Vec<&Row>, Vec<Option<usize>>) {
     (lines, notes)
 }
 
-fn columns(rows: &[&Row], picture: &Picture<'_>) -> Vec<Column> {
-    let plain = |_: &str| Role::Plain;
-    let column = |header: String, cells: Vec<String>| Column { header, cells, role: plain };
-    let cells = |of: &dyn Fn(&Row) -> String| rows.iter().map(|row| of(row)).collect::<Vec<String>>();
+fn columns(rows: &[&TreeRow], picture: &TreeDrawing<'_>) -> Vec<TreeColumn> {
+    let plain = |_: &str| TextRole::Plain;
+    let column = |header: String, cells: Vec<String>| TreeColumn { header, cells, role: plain };
+    let cells = |of: &dyn Fn(&TreeRow) -> String| rows.iter().map(|row| of(row)).collect::<Vec<String>>();
     let mut columns = Vec::new();
     let whole = rows.first().map(|row| row.total.after).unwrap_or_default();
     if let (Some(&first), false) = (picture.metrics.first(), picture.is_diff)
@@ -104,10 +109,10 @@ fn columns(rows: &[&Row], picture: &Picture<'_>) -> Vec<Column> {
             ));
             columns.push(column("after".into(), cells(&|row| value(row.total.after.value(metric), metric))));
             let change = column("change".into(), cells(&|row| change(row, place, metric)));
-            columns.push(Column { role: change_role, ..change });
+            columns.push(TreeColumn { role: change_role, ..change });
             columns.push(column("ratio".into(), cells(&|row| by(row, place, |change| change.ratio))));
             // Launches are counted exactly, and names need room.
-            if place == 0 && metric != Metric::Launches {
+            if place == 0 && metric != TreeMetric::Launches {
                 columns.push(column("low".into(), cells(&|row| by(row, place, |change| change.ratio_low))));
                 columns.push(column("high".into(), cells(&|row| by(row, place, |change| change.ratio_high))));
             }
@@ -122,61 +127,61 @@ fn columns(rows: &[&Row], picture: &Picture<'_>) -> Vec<Column> {
 }
 
 /// Exclusive value of a row. Hidden rows have none of their own.
-fn own(row: &Row, metric: Metric) -> String {
-    let is_hidden = matches!(row.what, What::Hidden(..));
+fn own(row: &TreeRow, metric: TreeMetric) -> String {
+    let is_hidden = matches!(row.what, TreeRowKind::Hidden(..));
     if row.own.is_empty() || is_hidden { "-".into() } else { value(row.own.after.value(metric), metric) }
 }
 
-fn share(cost: &Cost, whole: &Cost, metric: Metric) -> String {
+fn share(cost: &LaunchCost, whole: &LaunchCost, metric: TreeMetric) -> String {
     let (part, whole) = (cost.sum(metric), whole.sum(metric));
     if whole > 0.0 { number::percent(part / whole) } else { "-".into() }
 }
 
 /// A metric's name above its column.
-const fn header(metric: Metric) -> &'static str {
+const fn header(metric: TreeMetric) -> &'static str {
     match metric {
-        Metric::Samples => "samples",
-        Metric::MemorySamples => "memory samples",
-        Metric::MemoryShare => "memory",
-        Metric::Time => "time",
-        Metric::Launches => "launches",
-        Metric::TimePerLaunch => "time a launch",
+        TreeMetric::Samples => "samples",
+        TreeMetric::MemorySamples => "memory samples",
+        TreeMetric::MemoryShare => "memory",
+        TreeMetric::Time => "time",
+        TreeMetric::Launches => "launches",
+        TreeMetric::TimePerLaunch => "time a launch",
     }
 }
 
-fn value(value: Option<f64>, metric: Metric) -> String {
+fn value(value: Option<f64>, metric: TreeMetric) -> String {
     let Some(value) = value else { return "-".into() };
     match metric {
-        Metric::MemoryShare => number::percent(value),
-        Metric::Time | Metric::TimePerLaunch => number::nanoseconds(value),
+        TreeMetric::MemoryShare => number::percent(value),
+        TreeMetric::Time | TreeMetric::TimePerLaunch => number::nanoseconds(value),
         _ => number::measured(value),
     }
 }
 
 /// The change of a metric, marked if not significant.
-fn change(row: &Row, place: usize, metric: Metric) -> String {
+fn change(row: &TreeRow, place: usize, metric: TreeMetric) -> String {
     let Some(change) = row.total.change(metric) else { return "-".into() };
-    let is_noise = change.abs() > 0.0 && row.changes.get(place).is_some_and(Change::is_noise);
+    let is_noise = change.abs() > 0.0 && row.changes.get(place).is_some_and(SignificantChange::is_noise);
     let (mark, sign) = (if is_noise { "~ " } else { "" }, if change > 0.0 { "+" } else { "" });
     format!("{mark}{sign}{}", value(Some(change), metric))
 }
 
 /// A ratio of a row's change. None for added or removed rows.
-fn by(row: &Row, place: usize, of: fn(&Change) -> Option<f64>) -> String {
+fn by(row: &TreeRow, place: usize, of: fn(&SignificantChange) -> Option<f64>) -> String {
     let change = row.changes.get(place).filter(|_| status(&row.total).is_none());
     change.and_then(of).map_or_else(|| "-".into(), number::ratio)
 }
 
-fn change_role(cell: &str) -> Role {
+fn change_role(cell: &str) -> TextRole {
     match cell.chars().next() {
-        Some('+') => Role::Error,
-        Some('-') if cell.len() > 1 => Role::Good,
-        _ => Role::Plain,
+        Some('+') => TextRole::Error,
+        Some('-') if cell.len() > 1 => TextRole::Good,
+        _ => TextRole::Plain,
     }
 }
 
 /// The guides before a name. `guides` stores for each branching above whether more rows follow.
-fn lead(row: &Row, guides: &mut Vec<bool>) -> String {
+fn lead(row: &TreeRow, guides: &mut Vec<bool>) -> String {
     guides.truncate(row.guides);
     let left_out = guides.len().saturating_sub(MAX_GUIDES);
     let mut lead = if left_out > 0 { "⋯ ".to_owned() } else { String::new() };
@@ -184,17 +189,17 @@ fn lead(row: &Row, guides: &mut Vec<bool>) -> String {
         lead += if goes_on { "│  " } else { "   " };
     }
     match row.link {
-        Link::Chain => {}
-        Link::Middle => lead += "├─ ",
-        Link::Last => lead += "└─ ",
+        ParentLink::Chain => {}
+        ParentLink::Middle => lead += "├─ ",
+        ParentLink::Last => lead += "└─ ",
     }
-    if row.link != Link::Chain {
-        guides.push(row.link == Link::Middle);
+    if row.link != ParentLink::Chain {
+        guides.push(row.link == ParentLink::Middle);
     }
     lead
 }
 
-fn label(row: &Row, picture: &Picture<'_>) -> String {
+fn label(row: &TreeRow, picture: &TreeDrawing<'_>) -> String {
     let mut label = printable(&row.what.name(picture.steps)).replace('\n', "␊");
     if picture.is_diff
         && let Some(status) = status(&row.total)
@@ -205,7 +210,7 @@ fn label(row: &Row, picture: &Picture<'_>) -> String {
 }
 
 /// Status of a path that exists in only one of two captures.
-pub(super) fn status(total: &Costs) -> Option<&'static str> {
+pub(super) fn status(total: &PairedCosts) -> Option<&'static str> {
     match (total.before.launches > 0.0, total.after.launches > 0.0) {
         (false, true) => Some("added"),
         (true, false) => Some("removed"),
@@ -213,11 +218,11 @@ pub(super) fn status(total: &Costs) -> Option<&'static str> {
     }
 }
 
-fn role(row: &Row) -> Role {
+fn role(row: &TreeRow) -> TextRole {
     match row.what {
-        What::All => Role::Heading,
-        What::Step(_) => Role::Plain,
-        What::Hidden(..) => Role::Dim,
+        TreeRowKind::All => TextRole::Heading,
+        TreeRowKind::Step(_) => TextRole::Plain,
+        TreeRowKind::Hidden(..) => TextRole::Dim,
     }
 }
 

@@ -6,17 +6,17 @@ use arrow::array::{ArrayRef, Float64Array, RecordBatch, StringArray, UInt64Array
 use arrow::error::ArrowError;
 use clap::ValueEnum as _;
 
-use super::cost::{Cost, Costs};
+use super::cost::{LaunchCost, PairedCosts};
 use super::draw::status;
-use super::path::Step;
-use super::row::{Change, Row, What};
-use stallmap_console::args::tree::Metric;
+use super::path::PathStep;
+use super::row::{SignificantChange, TreeRow, TreeRowKind};
+use stallmap_console::args::tree::TreeMetric;
 
 /// The rows as a batch. For one metric, `self_` columns add up to the total over all rows, including hidden ones.
 pub(super) fn batch(
-    rows: &[Row],
-    steps: &[Step],
-    metrics: &[Metric],
+    rows: &[TreeRow],
+    steps: &[PathStep],
+    metrics: &[TreeMetric],
     is_diff: bool,
 ) -> Result<RecordBatch, ArrowError> {
     let number = |number: usize| u64::try_from(number).ok();
@@ -38,25 +38,26 @@ pub(super) fn batch(
         columns.push(("status".into(), Arc::new(status)));
     }
     for (place, &metric) in metrics.iter().enumerate() {
-        let mut add = |name: String, of: &dyn Fn(&Row) -> Option<f64>| {
+        let mut add = |name: String, of: &dyn Fn(&TreeRow) -> Option<f64>| {
             columns.push((name, Arc::new(rows.iter().map(of).collect::<Float64Array>())));
         };
-        let (name, value) = (name(metric), |cost: &Cost| cost.value(metric));
+        let (name, value) = (name(metric), |cost: &LaunchCost| cost.value(metric));
         if is_diff {
             add(format!("{name}_before"), &|row| value(&row.total.before));
             add(format!("{name}_after"), &|row| value(&row.total.after));
             add(format!("{name}_change"), &|row| row.total.change(metric));
-            let change = |own: &Costs| own.change(metric);
+            let change = |own: &PairedCosts| own.change(metric);
             add(format!("self_{name}_change"), &|row| change(&row.own));
-            let judged =
-                |of: fn(&Change) -> Option<f64>| move |row: &Row| row.changes.get(place).and_then(of);
+            let judged = |of: fn(&SignificantChange) -> Option<f64>| {
+                move |row: &TreeRow| row.changes.get(place).and_then(of)
+            };
             add(format!("{name}_ratio"), &judged(|change| change.ratio));
             add(format!("{name}_ratio_low"), &judged(|change| change.ratio_low));
             add(format!("{name}_ratio_high"), &judged(|change| change.ratio_high));
             add(format!("{name}_p"), &judged(|change| change.p));
             add(format!("{name}_before_variance"), &judged(|change| change.before_variance));
             add(format!("{name}_after_variance"), &judged(|change| change.after_variance));
-            let verdict = |row: &Row| row.changes.get(place).and_then(|change| change.verdict.clone());
+            let verdict = |row: &TreeRow| row.changes.get(place).and_then(|change| change.verdict.clone());
             let verdicts = rows.iter().map(verdict).collect::<StringArray>();
             columns.push((format!("{name}_verdict"), Arc::new(verdicts)));
         } else {
@@ -68,23 +69,23 @@ pub(super) fn batch(
 }
 
 /// Kind of a row.
-fn kind(what: What, steps: &[Step]) -> String {
+fn kind(what: TreeRowKind, steps: &[PathStep]) -> String {
     let level = match what {
-        What::All => return "all".to_owned(),
-        What::Hidden(..) => return "hidden".to_owned(),
-        What::Step(step) => steps.get(step).and_then(|step| step.level.to_possible_value()),
+        TreeRowKind::All => return "all".to_owned(),
+        TreeRowKind::Hidden(..) => return "hidden".to_owned(),
+        TreeRowKind::Step(step) => steps.get(step).and_then(|step| step.level.to_possible_value()),
     };
     level.map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
 
 /// A metric's column.
-const fn name(metric: Metric) -> &'static str {
+const fn name(metric: TreeMetric) -> &'static str {
     match metric {
-        Metric::Samples => "samples",
-        Metric::MemorySamples => "memory_samples",
-        Metric::MemoryShare => "memory_share",
-        Metric::Time => "time_ns",
-        Metric::Launches => "launches",
-        Metric::TimePerLaunch => "time_per_launch_ns",
+        TreeMetric::Samples => "samples",
+        TreeMetric::MemorySamples => "memory_samples",
+        TreeMetric::MemoryShare => "memory_share",
+        TreeMetric::Time => "time_ns",
+        TreeMetric::Launches => "launches",
+        TreeMetric::TimePerLaunch => "time_per_launch_ns",
     }
 }

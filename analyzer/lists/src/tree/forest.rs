@@ -2,15 +2,15 @@
 
 use std::collections::HashMap;
 
-use super::cost::Costs;
-use super::path::Paths;
+use super::cost::PairedCosts;
+use super::path::LaunchPaths;
 
 /// The node of everything.
 pub(super) const ROOT: usize = 0;
 
 /// A node where paths meet.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Node {
+pub(super) struct PathNode {
     /// The step that leads here. None for the root.
     pub(super) step: Option<usize>,
     /// The node before. The root is its own parent.
@@ -18,24 +18,24 @@ pub(super) struct Node {
     /// The nodes after.
     pub(super) children: Vec<usize>,
     /// Launches whose path ends here.
-    pub(super) own: Costs,
+    pub(super) own: PairedCosts,
     /// Launches whose path passes through here.
-    pub(super) total: Costs,
+    pub(super) total: PairedCosts,
 }
 
 /// All nodes. Children come after their parents.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Forest(Vec<Node>);
+pub(super) struct PathForest(Vec<PathNode>);
 
-impl Forest {
+impl PathForest {
     /// The forest of paths, from their first step or from their last.
-    pub(super) fn of(paths: &Paths, is_bottom_up: bool) -> Self {
-        let root = Node {
+    pub(super) fn of(paths: &LaunchPaths, is_bottom_up: bool) -> Self {
+        let root = PathNode {
             step: None,
             parent: ROOT,
             children: vec![],
-            own: Costs::default(),
-            total: Costs::default(),
+            own: PairedCosts::default(),
+            total: PairedCosts::default(),
         };
         let mut forest = Self(vec![root]);
         let mut known = HashMap::new();
@@ -53,12 +53,12 @@ impl Forest {
     }
 
     /// The nodes. Children come after their parents.
-    pub(super) fn nodes(&self) -> &[Node] {
+    pub(super) fn nodes(&self) -> &[PathNode] {
         &self.0
     }
 
     /// A number for each node, from its exclusive value and its children's numbers.
-    pub(super) fn fold<T>(&self, own: impl Fn(&Node) -> T, join: impl Fn(&mut T, &T)) -> Vec<T> {
+    pub(super) fn fold<T>(&self, own: impl Fn(&PathNode) -> T, join: impl Fn(&mut T, &T)) -> Vec<T> {
         let mut found: Vec<T> = self.0.iter().map(own).collect();
         for at in (ROOT + 1..found.len()).rev() {
             let (before, from) = found.split_at_mut(at);
@@ -69,14 +69,14 @@ impl Forest {
 
     fn grow(&mut self, parent: usize, step: usize) -> usize {
         let at = self.0.len();
-        let (own, total) = (Costs::default(), Costs::default());
-        self.0.push(Node { step: Some(step), parent, children: vec![], own, total });
+        let (own, total) = (PairedCosts::default(), PairedCosts::default());
+        self.0.push(PathNode { step: Some(step), parent, children: vec![], own, total });
         self.0[parent].children.push(at);
         at
     }
 
     fn sum_up(&mut self) {
-        let totals = self.fold(|node| node.own, Costs::add);
+        let totals = self.fold(|node| node.own, PairedCosts::add);
         for (node, total) in self.0.iter_mut().zip(totals) {
             node.total = total;
         }

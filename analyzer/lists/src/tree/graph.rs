@@ -3,12 +3,12 @@
 use arrow::array::RecordBatch;
 use clap::ValueEnum as _;
 
-use super::cost::{Costs, Side};
-use super::forest::{Forest, ROOT};
+use super::cost::{CaptureSide, PairedCosts};
+use super::forest::{PathForest, ROOT};
 use super::path::paths;
-use super::row::{Choice, What};
+use super::row::{RowChoice, TreeRowKind};
 use super::{prune, read};
-use stallmap_console::args::tree::{FrameName, Level, Metric, TreeSort};
+use stallmap_console::args::tree::{FrameName, TreeLevel, TreeMetric, TreeSort};
 use stallmap_console::exit::Outcome;
 
 /// Nodes with a smaller share of the total are aggregated, even if there is room.
@@ -30,15 +30,15 @@ pub struct GraphNode {
 }
 
 /// The call paths of the query's rows.
-pub fn graph(rows: &[RecordBatch], levels: &[Level], most_nodes: usize) -> Outcome<Vec<GraphNode>> {
-    let paths = paths(&[(Side::After, read::launches(rows)?)], levels, FrameName::FileFunctionLine);
-    let forest = Forest::of(&paths, false);
+pub fn graph(rows: &[RecordBatch], levels: &[TreeLevel], most_nodes: usize) -> Outcome<Vec<GraphNode>> {
+    let paths = paths(&[(CaptureSide::After, read::launches(rows)?)], levels, FrameName::FileFunctionLine);
+    let forest = PathForest::of(&paths, false);
     let samples = forest.nodes().get(ROOT).map_or(0.0, |root| root.total.after.samples);
     // Without samples, only launches are known.
-    let metric = if samples > 0.0 { Metric::Samples } else { Metric::Launches };
+    let metric = if samples > 0.0 { TreeMetric::Samples } else { TreeMetric::Launches };
     let mut threshold = LEAST_SHARE;
     let rows = loop {
-        let choice = Choice {
+        let choice = RowChoice {
             include: None,
             exclude: None,
             threshold,
@@ -54,11 +54,11 @@ pub fn graph(rows: &[RecordBatch], levels: &[Level], most_nodes: usize) -> Outco
         }
         threshold *= STEP;
     };
-    let level = |what: What| match what {
-        What::Step(step) => paths.steps.get(step).and_then(|step| step.level.to_possible_value()),
-        What::All | What::Hidden(..) => None,
+    let level = |what: TreeRowKind| match what {
+        TreeRowKind::Step(step) => paths.steps.get(step).and_then(|step| step.level.to_possible_value()),
+        TreeRowKind::All | TreeRowKind::Hidden(..) => None,
     };
-    let node = |row: &super::row::Row| GraphNode {
+    let node = |row: &super::row::TreeRow| GraphNode {
         parent: row.parent,
         level: level(row.what).map(|level| level.get_name().to_owned()),
         name: row.what.name(&paths.steps),
@@ -67,7 +67,7 @@ pub fn graph(rows: &[RecordBatch], levels: &[Level], most_nodes: usize) -> Outco
     Ok(rows.iter().map(node).collect())
 }
 
-fn costs(total: &Costs) -> [f64; 4] {
+fn costs(total: &PairedCosts) -> [f64; 4] {
     let cost = &total.after;
     [cost.samples, cost.memory_samples, cost.time_ns, cost.launches]
 }

@@ -6,13 +6,13 @@ use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch
 use stallmap::library::queries;
 use stallmap::session::Session;
 
-use super::cost::{Cost, Costs};
-use super::row::{Change, Row};
+use super::cost::{LaunchCost, PairedCosts};
+use super::row::{SignificantChange, TreeRow};
 use stallmap_console::answer;
-use stallmap_console::args::tree::Metric;
-use stallmap_console::exit::{Failure, Outcome, QUERY};
+use stallmap_console::args::tree::TreeMetric;
+use stallmap_console::exit::{CommandFailure, Outcome, QUERY};
 use stallmap_console::explain::arrow_failure;
-use stallmap_console::row::Row as _;
+use stallmap_console::row::QueryRow as _;
 use stallmap_console::rows;
 
 /// The table that the query reads.
@@ -20,58 +20,61 @@ const TABLE: &str = "tree_node";
 
 /// Nodes, and the parameters of their comparison.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Question<'a> {
+pub(super) struct JudgeQuery<'a> {
     /// The nodes of the false discovery rate, the root first.
-    pub(super) family: &'a [Costs],
+    pub(super) family: &'a [PairedCosts],
     /// The metrics.
-    pub(super) metrics: &'a [Metric],
+    pub(super) metrics: &'a [TreeMetric],
     /// Variation of a launch between repetitions, if unknown.
     pub(super) spread: f64,
 }
 
 /// One node by one metric.
-struct Entry {
+struct JudgedEntry {
     /// Its row.
     shown: Option<usize>,
     /// True for the root.
     is_whole: bool,
     metric: usize,
-    costs: Costs,
+    costs: PairedCosts,
 }
 
 /// Computes the change of each row.
 pub(super) async fn judge(
     session: &Session,
     query: &str,
-    rows: &mut [Row],
-    question: Question<'_>,
+    rows: &mut [TreeRow],
+    question: JudgeQuery<'_>,
 ) -> Outcome<()> {
     let batch = table(&entries(rows, question), question).map_err(arrow_failure)?;
-    session.context().register_batch(TABLE, batch).map_err(|error| Failure::new(QUERY, error))?;
+    session.context().register_batch(TABLE, batch).map_err(|error| CommandFailure::new(QUERY, error))?;
     for row in rows.iter_mut() {
-        row.changes = vec![Change::default(); question.metrics.len()];
+        row.changes = vec![SignificantChange::default(); question.metrics.len()];
     }
-    for judged in Judged::read(queries::diff::TREE_NODES.name, &answer::fresh_rows(session, query).await?)? {
+    for judged in
+        JudgedNode::read(queries::diff::TREE_NODES.name, &answer::fresh_rows(session, query).await?)?
+    {
         let Some((place, metric)) = judged.place() else { continue };
         let found = rows.get_mut(place).and_then(|row| row.changes.get_mut(metric));
-        *found.ok_or_else(|| Failure::message(QUERY, format!("there is no row {place}, {metric}")))? =
+        *found
+            .ok_or_else(|| CommandFailure::message(QUERY, format!("there is no row {place}, {metric}")))? =
             judged.change();
     }
     Ok(())
 }
 
-fn entries(rows: &[Row], question: Question<'_>) -> Vec<Entry> {
+fn entries(rows: &[TreeRow], question: JudgeQuery<'_>) -> Vec<JudgedEntry> {
     let mut entries = Vec::new();
     for metric in 0..question.metrics.len() {
         let family = question.family.iter().enumerate();
-        entries.extend(family.map(|(place, &costs)| Entry {
+        entries.extend(family.map(|(place, &costs)| JudgedEntry {
             shown: None,
             is_whole: place == 0,
             metric,
             costs,
         }));
         let shown = rows.iter().enumerate();
-        entries.extend(shown.map(|(place, row)| Entry {
+        entries.extend(shown.map(|(place, row)| JudgedEntry {
             shown: Some(place),
             is_whole: false,
             metric,
@@ -81,26 +84,26 @@ fn entries(rows: &[Row], question: Question<'_>) -> Vec<Entry> {
     entries
 }
 
-fn table(entries: &[Entry], question: Question<'_>) -> Result<RecordBatch, arrow::error::ArrowError> {
+fn table(entries: &[JudgedEntry], question: JudgeQuery<'_>) -> Result<RecordBatch, arrow::error::ArrowError> {
     let whole = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
-    let flags = |of: &dyn Fn(&Entry) -> bool| -> ArrayRef {
+    let flags = |of: &dyn Fn(&JudgedEntry) -> bool| -> ArrayRef {
         Arc::new(entries.iter().map(|entry| Some(of(entry))).collect::<BooleanArray>())
     };
-    let numbers = |of: &dyn Fn(&Entry, Metric) -> f64| -> ArrayRef {
-        let value = |entry: &Entry| question.metrics.get(entry.metric).map(|&metric| of(entry, metric));
+    let numbers = |of: &dyn Fn(&JudgedEntry, TreeMetric) -> f64| -> ArrayRef {
+        let value = |entry: &JudgedEntry| question.metrics.get(entry.metric).map(|&metric| of(entry, metric));
         Arc::new(entries.iter().map(value).collect::<Float64Array>())
     };
-    let side = |of: fn(&Cost, Metric) -> f64| {
+    let side = |of: fn(&LaunchCost, TreeMetric) -> f64| {
         [
             numbers(&|entry, metric| of(&entry.costs.before, metric)),
             numbers(&|entry, metric| of(&entry.costs.after, metric)),
         ]
     };
-    let [base_value, value] = side(Cost::sum);
-    let [base_exposure, exposure] = side(Cost::exposure);
+    let [base_value, value] = side(LaunchCost::sum);
+    let [base_exposure, exposure] = side(LaunchCost::exposure);
     let [base_variance, variance] = side(|cost, metric| cost.chances.of(metric).variance);
     let [base_squares, squares] = side(|cost, metric| cost.chances.of(metric).squares);
-    let both = |of: fn(&Cost, Metric) -> f64| {
+    let both = |of: fn(&LaunchCost, TreeMetric) -> f64| {
         numbers(&|entry, metric| of(&entry.costs.before, metric) + of(&entry.costs.after, metric))
     };
     let place = entries.iter().map(|entry| entry.shown.map(whole)).collect::<Int64Array>();
@@ -128,7 +131,7 @@ fn table(entries: &[Entry], question: Question<'_>) -> Result<RecordBatch, arrow
 
 rows! {
     /// A row of the query: a node by one metric.
-    struct Judged {
+    struct JudgedNode {
         place: Option<u64>,
         metric: Option<u64>,
         verdict: Option<String>,
@@ -141,14 +144,14 @@ rows! {
     }
 }
 
-impl Judged {
+impl JudgedNode {
     /// The row of the tree and the number of the metric; none where the node is not shown.
     fn place(&self) -> Option<(usize, usize)> {
         Some((usize::try_from(self.place?).ok()?, usize::try_from(self.metric?).ok()?))
     }
 
-    fn change(self) -> Change {
-        Change {
+    fn change(self) -> SignificantChange {
+        SignificantChange {
             verdict: self.verdict,
             p: self.p,
             ratio: self.ratio,

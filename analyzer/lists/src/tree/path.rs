@@ -2,94 +2,98 @@
 
 use std::collections::HashMap;
 
-use super::cost::{Cost, Costs, Side};
-use stallmap_console::args::tree::{FrameName, Level};
+use super::cost::{CaptureSide, LaunchCost, PairedCosts};
+use stallmap_console::args::tree::{FrameName, TreeLevel};
 
 /// One launch from the query.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Launch {
+pub(super) struct PathLaunch {
     /// The names of each category, callers first. None if the launch has none.
     pub(super) frames: Vec<String>,
-    /// See [`Level::User`].
+    /// See [`TreeLevel::User`].
     pub(super) user_frames: Vec<String>,
-    /// See [`Level::Forward`].
+    /// See [`TreeLevel::Forward`].
     pub(super) forward_frames: Vec<String>,
-    /// See [`Level::Module`].
+    /// See [`TreeLevel::Module`].
     pub(super) module: Vec<String>,
-    /// See [`Level::Phase`].
+    /// See [`TreeLevel::Phase`].
     pub(super) phase: Option<String>,
-    /// See [`Level::Step`].
+    /// See [`TreeLevel::Step`].
     pub(super) step: Option<String>,
-    /// See [`Level::Op`].
+    /// See [`TreeLevel::Op`].
     pub(super) ops: Vec<String>,
-    /// See [`Level::Kernel`].
+    /// See [`TreeLevel::Kernel`].
     pub(super) kernel: Option<String>,
     /// Its cost.
-    pub(super) cost: Cost,
+    pub(super) cost: LaunchCost,
     /// True if it has samples with an unknown time.
     pub(super) lacks_time: bool,
 }
 
 /// One name at one level.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Step {
+pub(super) struct PathStep {
     /// The level.
-    pub(super) level: Level,
+    pub(super) level: TreeLevel,
     /// The name.
     pub(super) name: String,
 }
 
 /// The path of one launch: steps by their number.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Path {
+pub(super) struct LaunchPath {
     /// Callers first.
     pub(super) steps: Vec<usize>,
     /// Cost of the launch.
-    pub(super) cost: Costs,
+    pub(super) cost: PairedCosts,
 }
 
 /// The paths of all launches.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Paths {
+pub(super) struct LaunchPaths {
     /// Every step that a path has.
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<PathStep>,
     /// The paths.
-    pub(super) paths: Vec<Path>,
+    pub(super) paths: Vec<LaunchPath>,
 }
 
 /// Numbers steps in order of appearance.
 #[derive(Default)]
-struct Numbers {
-    steps: Vec<Step>,
-    known: Vec<(Level, HashMap<String, usize>)>,
+struct StepNumbers {
+    steps: Vec<PathStep>,
+    known: Vec<(TreeLevel, HashMap<String, usize>)>,
 }
 
-impl Launch {
-    fn names(&self, level: Level) -> &[String] {
+impl PathLaunch {
+    fn names(&self, level: TreeLevel) -> &[String] {
         match level {
-            Level::Python => &self.frames,
-            Level::User => &self.user_frames,
-            Level::Forward => &self.forward_frames,
-            Level::Module => &self.module,
-            Level::Phase => self.phase.as_slice(),
-            Level::Step => self.step.as_slice(),
-            Level::Op => &self.ops,
-            Level::Kernel => self.kernel.as_slice(),
+            TreeLevel::Python => &self.frames,
+            TreeLevel::User => &self.user_frames,
+            TreeLevel::Forward => &self.forward_frames,
+            TreeLevel::Module => &self.module,
+            TreeLevel::Phase => self.phase.as_slice(),
+            TreeLevel::Step => self.step.as_slice(),
+            TreeLevel::Op => &self.ops,
+            TreeLevel::Kernel => self.kernel.as_slice(),
         }
     }
 }
 
 /// The paths of launches of one or two captures. A category without launches is omitted. If only some launches lack it,
 /// they share a name in parentheses.
-pub(super) fn paths(launches: &[(Side, Vec<Launch>)], levels: &[Level], form: FrameName) -> Paths {
+pub(super) fn paths(
+    launches: &[(CaptureSide, Vec<PathLaunch>)],
+    levels: &[TreeLevel],
+    form: FrameName,
+) -> LaunchPaths {
     let all =
         || launches.iter().flat_map(|(side, launches)| launches.iter().map(move |launch| (*side, launch)));
-    let levels: Vec<Level> = levels
+    let levels: Vec<TreeLevel> = levels
         .iter()
         .copied()
         .filter(|&level| all().any(|(_, launch)| !launch.names(level).is_empty()))
         .collect();
-    let mut numbers = Numbers::default();
+    let mut numbers = StepNumbers::default();
     let mut paths = Vec::new();
     for (side, launch) in all() {
         let mut steps = Vec::new();
@@ -99,17 +103,19 @@ pub(super) fn paths(launches: &[(Side, Vec<Launch>)], levels: &[Level], form: Fr
                 steps.push(numbers.number(level, nothing(level)));
             }
             steps.extend(names.iter().map(|name| match level {
-                Level::Python | Level::User | Level::Forward => numbers.number(level, &frame(name, form)),
+                TreeLevel::Python | TreeLevel::User | TreeLevel::Forward => {
+                    numbers.number(level, &frame(name, form))
+                }
                 _ => numbers.number(level, name),
             }));
         }
-        paths.push(Path { steps, cost: Costs::of(side, launch.cost) });
+        paths.push(LaunchPath { steps, cost: PairedCosts::of(side, launch.cost) });
     }
-    Paths { steps: numbers.steps, paths }
+    LaunchPaths { steps: numbers.steps, paths }
 }
 
-impl Numbers {
-    fn number(&mut self, level: Level, name: &str) -> usize {
+impl StepNumbers {
+    fn number(&mut self, level: TreeLevel, name: &str) -> usize {
         let at = self.known.iter().position(|(known, _)| *known == level).unwrap_or_else(|| {
             self.known.push((level, HashMap::new()));
             self.known.len() - 1
@@ -120,19 +126,19 @@ impl Numbers {
         }
         let number = self.steps.len();
         known.insert(name.to_owned(), number);
-        self.steps.push(Step { level, name: name.to_owned() });
+        self.steps.push(PathStep { level, name: name.to_owned() });
         number
     }
 }
 
 /// Name of launches without a category.
-const fn nothing(level: Level) -> &'static str {
+const fn nothing(level: TreeLevel) -> &'static str {
     match level {
-        Level::Python | Level::User => "(no Python stack)",
-        Level::Forward => "(no forward op)",
-        Level::Module => "(outside modules)",
-        Level::Phase | Level::Step | Level::Op => "(outside any operator)",
-        Level::Kernel => "(unknown kernel)",
+        TreeLevel::Python | TreeLevel::User => "(no Python stack)",
+        TreeLevel::Forward => "(no forward op)",
+        TreeLevel::Module => "(outside modules)",
+        TreeLevel::Phase | TreeLevel::Step | TreeLevel::Op => "(outside any operator)",
+        TreeLevel::Kernel => "(unknown kernel)",
     }
 }
 
@@ -153,13 +159,13 @@ fn frame(text: &str, form: FrameName) -> String {
 mod tests {
     use super::*;
 
-    fn launch(frames: &[&str], ops: &[&str]) -> Launch {
+    fn launch(frames: &[&str], ops: &[&str]) -> PathLaunch {
         let texts = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
-        Launch { frames: texts(frames), ops: texts(ops), ..Launch::default() }
+        PathLaunch { frames: texts(frames), ops: texts(ops), ..PathLaunch::default() }
     }
 
-    fn named(launches: Vec<Launch>, levels: &[Level], form: FrameName) -> Vec<Vec<String>> {
-        let paths = paths(&[(Side::After, launches)], levels, form);
+    fn named(launches: Vec<PathLaunch>, levels: &[TreeLevel], form: FrameName) -> Vec<Vec<String>> {
+        let paths = paths(&[(CaptureSide::After, launches)], levels, form);
         let name = |step: &usize| paths.steps[*step].name.clone();
         paths.paths.iter().map(|path| path.steps.iter().map(name).collect()).collect()
     }
@@ -167,7 +173,7 @@ mod tests {
     #[test]
     fn a_level_that_nobody_has_is_left_out_and_one_that_some_lack_is_named() {
         let launches = vec![launch(&["a.py:1 f"], &[]), launch(&[], &[])];
-        let levels = [Level::Python, Level::Op];
+        let levels = [TreeLevel::Python, TreeLevel::Op];
         let expected = [["a.py:1 f"], ["(no Python stack)"]];
         assert_eq!(named(launches, &levels, FrameName::FileFunctionLine), expected);
     }
@@ -175,7 +181,7 @@ mod tests {
     #[test]
     fn only_frames_are_renamed() {
         let launches = || vec![launch(&["dir a/b.py:12 main.<locals>.<lambda>"], &["aten::conv2d"])];
-        let levels = [Level::Python, Level::Op];
+        let levels = [TreeLevel::Python, TreeLevel::Op];
         let short = [["main.<locals>.<lambda>:12", "aten::conv2d"]];
         assert_eq!(named(launches(), &levels, FrameName::FunctionLine), short);
         let lineless = [["dir a/b.py main.<locals>.<lambda>", "aten::conv2d"]];

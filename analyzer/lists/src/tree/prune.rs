@@ -2,36 +2,36 @@
 
 use std::cmp::Ordering;
 
-use super::cost::{Costs, is_sum};
-use super::forest::{Forest, Node, ROOT};
-use super::path::Step;
-use super::row::{Choice, Link, Row, WHYS, What, Why};
-use stallmap_console::args::tree::{Metric, TreeSort};
+use super::cost::{PairedCosts, is_sum};
+use super::forest::{PathForest, PathNode, ROOT};
+use super::path::PathStep;
+use super::row::{AggregateReason, ParentLink, RowChoice, TreeRow, TreeRowKind, WHYS};
+use stallmap_console::args::tree::{TreeMetric, TreeSort};
 
 /// One pending row.
 #[derive(Clone, Debug)]
-struct Task {
-    what: Shown,
+struct PendingRow {
+    what: PendingContent,
     parent: Option<usize>,
     depth: usize,
     guides: usize,
-    link: Link,
+    link: ParentLink,
     /// True if a node above matches the include pattern.
     is_inside: bool,
 }
 
 /// Content of a pending row.
 #[derive(Clone, Debug)]
-enum Shown {
+enum PendingContent {
     Node(usize),
-    Hidden(Why, usize, Box<Costs>),
+    Hidden(AggregateReason, usize, Box<PairedCosts>),
 }
 
 /// Properties of every node, computed before printing.
-struct Pruner<'a> {
-    forest: &'a Forest,
-    steps: &'a [Step],
-    choice: &'a Choice<'a>,
+struct TreePruner<'a> {
+    forest: &'a PathForest,
+    steps: &'a [PathStep],
+    choice: &'a RowChoice<'a>,
     /// True if a step matches the include pattern.
     included: Vec<bool>,
     /// True if a step matches the exclude pattern.
@@ -47,14 +47,20 @@ struct Pruner<'a> {
 }
 
 /// The rows of a forest, parents before children.
-pub(super) fn rows(forest: &Forest, steps: &[Step], choice: &Choice<'_>) -> Vec<Row> {
-    let pruner = Pruner::of(forest, steps, choice);
-    let whole = Shown::Node(ROOT);
-    let mut tasks =
-        vec![Task { what: whole, parent: None, depth: 0, guides: 0, link: Link::Chain, is_inside: false }];
+pub(super) fn rows(forest: &PathForest, steps: &[PathStep], choice: &RowChoice<'_>) -> Vec<TreeRow> {
+    let pruner = TreePruner::of(forest, steps, choice);
+    let whole = PendingContent::Node(ROOT);
+    let mut tasks = vec![PendingRow {
+        what: whole,
+        parent: None,
+        depth: 0,
+        guides: 0,
+        link: ParentLink::Chain,
+        is_inside: false,
+    }];
     let mut rows = Vec::new();
     while let Some(task) = tasks.pop() {
-        let row = |what, own, total| Row {
+        let row = |what, own, total| TreeRow {
             parent: task.parent,
             depth: task.depth,
             guides: task.guides,
@@ -65,10 +71,12 @@ pub(super) fn rows(forest: &Forest, steps: &[Step], choice: &Choice<'_>) -> Vec<
             changes: Vec::new(),
         };
         match task.what {
-            Shown::Hidden(why, count, costs) => rows.push(row(What::Hidden(why, count), *costs, *costs)),
-            Shown::Node(at) => {
+            PendingContent::Hidden(why, count, costs) => {
+                rows.push(row(TreeRowKind::Hidden(why, count), *costs, *costs));
+            }
+            PendingContent::Node(at) => {
                 let node = &forest.nodes()[at];
-                let what = node.step.map_or(What::All, What::Step);
+                let what = node.step.map_or(TreeRowKind::All, TreeRowKind::Step);
                 rows.push(row(what, node.own, node.total));
                 // The last one is popped first.
                 tasks.extend(pruner.children(node, &task, rows.len() - 1).into_iter().rev());
@@ -78,10 +86,10 @@ pub(super) fn rows(forest: &Forest, steps: &[Step], choice: &Choice<'_>) -> Vec<
     rows
 }
 
-impl<'a> Pruner<'a> {
-    fn of(forest: &'a Forest, steps: &'a [Step], choice: &'a Choice<'a>) -> Self {
+impl<'a> TreePruner<'a> {
+    fn of(forest: &'a PathForest, steps: &'a [PathStep], choice: &'a RowChoice<'a>) -> Self {
         let matching = |regex: Option<&regex::Regex>, otherwise| {
-            let is_match = |step: &Step| regex.map_or(otherwise, |regex| regex.is_match(&step.name));
+            let is_match = |step: &PathStep| regex.map_or(otherwise, |regex| regex.is_match(&step.name));
             steps.iter().map(is_match).collect::<Vec<bool>>()
         };
         let (included, excluded) = (matching(choice.include, true), matching(choice.exclude, false));
@@ -136,10 +144,10 @@ impl<'a> Pruner<'a> {
     }
 
     /// Rows below a node: the shown children in order, then the hidden ones by reason.
-    fn children(&self, node: &Node, above: &Task, row: usize) -> Vec<Task> {
+    fn children(&self, node: &PathNode, above: &PendingRow, row: usize) -> Vec<PendingRow> {
         let is_inside = above.is_inside || node.step.is_some_and(|step| self.included[step]);
         let mut shown = Vec::new();
-        let mut hidden = WHYS.map(|why| (why, 0, Costs::default()));
+        let mut hidden = WHYS.map(|why| (why, 0, PairedCosts::default()));
         for &child in &node.children {
             match self.hides(child, above.depth + 1, is_inside) {
                 None => shown.push(child),
@@ -153,19 +161,19 @@ impl<'a> Pruner<'a> {
         }
         shown.sort_by(|&a, &b| self.order(a, b));
         let hidden = hidden.into_iter().filter(|(_, count, _)| *count > 0);
-        let hidden = hidden.map(|(why, count, costs)| Shown::Hidden(why, count, Box::new(costs)));
-        let below: Vec<Shown> = shown.into_iter().map(Shown::Node).chain(hidden).collect();
+        let hidden = hidden.map(|(why, count, costs)| PendingContent::Hidden(why, count, Box::new(costs)));
+        let below: Vec<PendingContent> = shown.into_iter().map(PendingContent::Node).chain(hidden).collect();
         let (last, is_chain) = (below.len().saturating_sub(1), below.len() == 1 && node.own.is_empty());
-        let guides = above.guides + usize::from(above.link != Link::Chain);
-        let task = |(place, what)| Task {
+        let guides = above.guides + usize::from(above.link != ParentLink::Chain);
+        let task = |(place, what)| PendingRow {
             what,
             parent: Some(row),
             depth: above.depth + 1,
             guides,
             link: match place {
-                _ if is_chain => Link::Chain,
-                place if place == last => Link::Last,
-                _ => Link::Middle,
+                _ if is_chain => ParentLink::Chain,
+                place if place == last => ParentLink::Last,
+                _ => ParentLink::Middle,
             },
             is_inside,
         };
@@ -173,18 +181,18 @@ impl<'a> Pruner<'a> {
     }
 
     /// Reason to hide a node, if any.
-    fn hides(&self, node: usize, depth: usize, is_inside: bool) -> Option<Why> {
+    fn hides(&self, node: usize, depth: usize, is_inside: bool) -> Option<AggregateReason> {
         let step = self.forest.nodes()[node].step?;
         if self.excluded[step] {
-            Some(Why::Excluded)
+            Some(AggregateReason::Excluded)
         } else if !is_inside && !self.leads[node] {
-            Some(Why::NotIncluded)
+            Some(AggregateReason::NotIncluded)
         } else if depth > self.choice.depth {
-            Some(Why::Deep)
+            Some(AggregateReason::Deep)
         } else if self.weight[node] < self.choice.threshold * self.whole() {
-            Some(Why::Small)
+            Some(AggregateReason::Small)
         } else {
-            (!self.is_top[node]).then_some(Why::More)
+            (!self.is_top[node]).then_some(AggregateReason::More)
         }
     }
 
@@ -204,7 +212,7 @@ impl<'a> Pruner<'a> {
 }
 
 /// A ratio to sort by. None comes last.
-pub(super) fn ratio(costs: &Costs, metric: Metric, is_diff: bool) -> f64 {
+pub(super) fn ratio(costs: &PairedCosts, metric: TreeMetric, is_diff: bool) -> f64 {
     let value = if is_diff { costs.change(metric).map(f64::abs) } else { costs.after.value(metric) };
     value.unwrap_or(f64::NEG_INFINITY)
 }

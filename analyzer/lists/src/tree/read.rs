@@ -4,20 +4,20 @@ use arrow::array::RecordBatch;
 
 use stallmap::library::queries;
 use stallmap_console::exit::Outcome;
-use stallmap_console::row::{Row as _, Texts};
+use stallmap_console::row::{QueryRow as _, TextList};
 use stallmap_console::rows;
 
-use super::chance::{Chance, Chances};
-use super::cost::Cost;
-use super::path::Launch;
+use super::chance::{SumVariance, SumVariances};
+use super::cost::LaunchCost;
+use super::path::PathLaunch;
 
 rows! {
     /// A launch as the query gives it.
-    struct Found {
-        frames: Texts,
-        user_frames: Texts,
-        forward_frames: Texts,
-        ops: Texts,
+    struct TreeLaunchRow {
+        frames: TextList,
+        user_frames: TextList,
+        forward_frames: TextList,
+        ops: TextList,
         module_path: Option<String>,
         phase: Option<String>,
         step: Option<String>,
@@ -28,7 +28,7 @@ rows! {
     }
 
     /// Variances of its numbers. Only a comparison needs them.
-    struct Uncertain {
+    struct LaunchVariances {
         samples_variance: Option<f64>,
         samples_freedom: Option<f64>,
         samples_pearson: Option<f64>,
@@ -42,26 +42,26 @@ rows! {
 }
 
 /// The launches of the query's rows.
-pub(super) fn launches(rows: &[RecordBatch]) -> Outcome<Vec<Launch>> {
+pub(super) fn launches(rows: &[RecordBatch]) -> Outcome<Vec<PathLaunch>> {
     let name = queries::tree::LAUNCHES.name;
     let compares = rows.iter().any(|batch| batch.column_by_name("samples_variance").is_some());
-    let uncertain = if compares { Uncertain::read(name, rows)? } else { Vec::new() };
-    let found = Found::read(name, rows)?.into_iter().enumerate();
+    let uncertain = if compares { LaunchVariances::read(name, rows)? } else { Vec::new() };
+    let found = TreeLaunchRow::read(name, rows)?.into_iter().enumerate();
     Ok(found.map(|(at, found)| launch(found, uncertain.get(at))).collect())
 }
 
-fn launch(found: Found, uncertain: Option<&Uncertain>) -> Launch {
+fn launch(found: TreeLaunchRow, uncertain: Option<&LaunchVariances>) -> PathLaunch {
     // What is not known adds nothing.
     let samples = found.samples.unwrap_or_default();
-    let mut cost = Cost {
+    let mut cost = LaunchCost {
         samples,
         memory_samples: found.memory_samples.unwrap_or_default(),
         time_ns: found.time_ns.unwrap_or_default(),
         launches: 1.0,
-        chances: Chances::default(),
+        chances: SumVariances::default(),
     };
     cost.chances = uncertain.map(|uncertain| chances(&cost, uncertain)).unwrap_or_default();
-    Launch {
+    PathLaunch {
         frames: found.frames.0,
         user_frames: found.user_frames.0,
         forward_frames: found.forward_frames.0,
@@ -78,10 +78,10 @@ fn launch(found: Found, uncertain: Option<&Uncertain>) -> Launch {
     }
 }
 
-fn chances(cost: &Cost, row: &Uncertain) -> Chances {
+fn chances(cost: &LaunchCost, row: &LaunchVariances) -> SumVariances {
     let of = |value: f64, variance: Option<f64>, freedom: Option<f64>, pearson: Option<f64>| {
         let variance = variance.unwrap_or_default();
-        Chance {
+        SumVariance {
             variance,
             // Exact values have no variation.
             squares: if variance > 0.0 { value * value } else { 0.0 },
@@ -89,7 +89,7 @@ fn chances(cost: &Cost, row: &Uncertain) -> Chances {
             pearson: pearson.unwrap_or_default(),
         }
     };
-    Chances {
+    SumVariances {
         samples: of(cost.samples, row.samples_variance, row.samples_freedom, row.samples_pearson),
         memory: of(cost.memory_samples, row.memory_variance, row.memory_freedom, row.memory_pearson),
         time: of(cost.time_ns, row.time_variance, row.time_freedom, row.time_pearson),

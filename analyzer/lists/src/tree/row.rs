@@ -2,12 +2,12 @@
 
 use regex::Regex;
 
-use super::cost::Costs;
-use stallmap_console::args::tree::{Metric, TreeSort};
+use super::cost::PairedCosts;
+use stallmap_console::args::tree::{TreeMetric, TreeSort};
 
 /// Selection and order of rows.
 #[derive(Clone, Debug)]
-pub(super) struct Choice<'a> {
+pub(super) struct RowChoice<'a> {
     /// Paths through a match.
     pub(super) include: Option<&'a Regex>,
     /// Excludes matches and everything below them.
@@ -19,7 +19,7 @@ pub(super) struct Choice<'a> {
     /// Steps: the costliest with those above them.
     pub(super) top: usize,
     /// Metric of the threshold.
-    pub(super) metric: Metric,
+    pub(super) metric: TreeMetric,
     /// Sort key.
     pub(super) sort: TreeSort,
     /// True if two captures are compared.
@@ -28,7 +28,7 @@ pub(super) struct Choice<'a> {
 
 /// Reason why a row is aggregated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Why {
+pub(super) enum AggregateReason {
     /// It matches `--exclude`.
     Excluded,
     /// It does not match `--include`.
@@ -42,22 +42,28 @@ pub(super) enum Why {
 }
 
 /// All reasons, in row order.
-pub(super) const WHYS: [Why; 5] = [Why::Small, Why::NotIncluded, Why::Excluded, Why::Deep, Why::More];
+pub(super) const WHYS: [AggregateReason; 5] = [
+    AggregateReason::Small,
+    AggregateReason::NotIncluded,
+    AggregateReason::Excluded,
+    AggregateReason::Deep,
+    AggregateReason::More,
+];
 
 /// Kind of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum TreeRowKind {
     /// Everything.
     All,
     /// A step, by its number.
     Step(usize),
     /// This many hidden names.
-    Hidden(Why, usize),
+    Hidden(AggregateReason, usize),
 }
 
 /// Link between a row and its parent's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Link {
+pub(super) enum ParentLink {
     /// The only child of its parent, directly below it.
     Chain,
     /// Not the parent's last.
@@ -68,7 +74,7 @@ pub(super) enum Link {
 
 /// A row of a tree or a list.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Row {
+pub(super) struct TreeRow {
     /// The row of the parent.
     pub(super) parent: Option<usize>,
     /// Levels from the root.
@@ -76,21 +82,21 @@ pub(super) struct Row {
     /// Guides to draw before it: branchings above.
     pub(super) guides: usize,
     /// The tie to the parent.
-    pub(super) link: Link,
+    pub(super) link: ParentLink,
     /// Its kind.
-    pub(super) what: What,
+    pub(super) what: TreeRowKind,
     /// Launches whose path ends here. Hidden rows count all launches that they hide: exclusive values add up to the
     /// total.
-    pub(super) own: Costs,
+    pub(super) own: PairedCosts,
     /// Launches whose path passes through here.
-    pub(super) total: Costs,
+    pub(super) total: PairedCosts,
     /// Changes of the total between two captures, by requested metric. Empty with one capture.
-    pub(super) changes: Vec<Change>,
+    pub(super) changes: Vec<SignificantChange>,
 }
 
 /// Difference of a number between two captures, and its significance.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Change {
+pub(super) struct SignificantChange {
     /// more, less, or ~ if not significant.
     pub(super) verdict: Option<String>,
     /// Probability of so large a difference by random variation alone.
@@ -107,26 +113,26 @@ pub(super) struct Change {
     pub(super) after_variance: Option<f64>,
 }
 
-impl Change {
+impl SignificantChange {
     /// True if not significant.
     pub(super) fn is_noise(&self) -> bool {
         self.verdict.as_deref() == Some("~")
     }
 }
 
-impl What {
+impl TreeRowKind {
     /// The displayed name.
-    pub(super) fn name(self, steps: &[super::path::Step]) -> String {
+    pub(super) fn name(self, steps: &[super::path::PathStep]) -> String {
         match self {
             Self::All => "all launches".to_owned(),
             Self::Step(step) => steps.get(step).map(|step| step.name.clone()).unwrap_or_default(),
             Self::Hidden(why, count) => {
                 let why = match why {
-                    Why::Excluded => "excluded",
-                    Why::NotIncluded => "not included",
-                    Why::Small => "below the threshold",
-                    Why::Deep => "deeper",
-                    Why::More => "more",
+                    AggregateReason::Excluded => "excluded",
+                    AggregateReason::NotIncluded => "not included",
+                    AggregateReason::Small => "below the threshold",
+                    AggregateReason::Deep => "deeper",
+                    AggregateReason::More => "more",
                 };
                 format!("({count} {why})")
             }

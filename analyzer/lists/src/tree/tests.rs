@@ -3,26 +3,26 @@
 use proptest::prelude::*;
 use regex::Regex;
 
-use super::chance::Chances;
-use super::cost::{Cost, Costs, Side};
-use super::draw::{Picture, draw};
-use super::forest::Forest;
-use super::path::{Launch, Paths, paths};
-use super::row::{Choice, Row, What};
+use super::chance::SumVariances;
+use super::cost::{CaptureSide, LaunchCost, PairedCosts};
+use super::draw::{TreeDrawing, draw};
+use super::forest::PathForest;
+use super::path::{LaunchPaths, PathLaunch, paths};
+use super::row::{RowChoice, TreeRow, TreeRowKind};
 use super::{flat, prune};
-use stallmap_console::args::tree::{FrameName, Level, Metric, TreeSort};
-use stallmap_console::output::Canvas;
-use stallmap_console::output::paint::Paint;
+use stallmap_console::args::tree::{FrameName, TreeLevel, TreeMetric, TreeSort};
+use stallmap_console::output::TableCanvas;
+use stallmap_console::output::paint::TextPaint;
 
-const LEVELS: [Level; 3] = [Level::Python, Level::Op, Level::Kernel];
-const EVERYTHING: Choice<'static> = Choice {
+const LEVELS: [TreeLevel; 3] = [TreeLevel::Python, TreeLevel::Op, TreeLevel::Kernel];
+const EVERYTHING: RowChoice<'static> = RowChoice {
     include: None,
     exclude: None,
     threshold: 0.0,
     depth: usize::MAX,
     top: usize::MAX,
-    metric: Metric::Samples,
-    sort: TreeSort::Metric(Metric::Samples),
+    metric: TreeMetric::Samples,
+    sort: TreeSort::Metric(TreeMetric::Samples),
     is_diff: false,
 };
 
@@ -30,25 +30,25 @@ fn texts(names: &[&str]) -> Vec<String> {
     names.iter().map(|&name| name.to_owned()).collect()
 }
 
-fn launch(frames: &[&str], ops: &[&str], kernel: &str, samples: u32) -> Launch {
+fn launch(frames: &[&str], ops: &[&str], kernel: &str, samples: u32) -> PathLaunch {
     let samples = f64::from(samples);
-    Launch {
+    PathLaunch {
         frames: texts(frames),
         ops: texts(ops),
         kernel: Some(kernel.to_owned()),
-        cost: Cost {
+        cost: LaunchCost {
             samples,
             memory_samples: (samples / 2.0).floor(),
             time_ns: samples * 3.0,
             launches: 1.0,
-            chances: Chances::default(),
+            chances: SumVariances::default(),
         },
-        ..Launch::default()
+        ..PathLaunch::default()
     }
 }
 
 /// A training step: two lines, one of them through a recursive function.
-fn step() -> Vec<Launch> {
+fn step() -> Vec<PathLaunch> {
     vec![
         launch(&["t.py:9 main", "t.py:3 f"], &["aten::mm"], "gemm", 60),
         launch(&["t.py:9 main", "t.py:3 f", "t.py:3 f"], &["aten::mm"], "gemm", 20),
@@ -57,38 +57,39 @@ fn step() -> Vec<Launch> {
     ]
 }
 
-fn of(after: Vec<Launch>) -> Paths {
-    paths(&[(Side::After, after)], &LEVELS, FrameName::FileFunctionLine)
+fn of(after: Vec<PathLaunch>) -> LaunchPaths {
+    paths(&[(CaptureSide::After, after)], &LEVELS, FrameName::FileFunctionLine)
 }
 
-fn between(before: Vec<Launch>, after: Vec<Launch>) -> Paths {
-    paths(&[(Side::Before, before), (Side::After, after)], &LEVELS, FrameName::FileFunctionLine)
+fn between(before: Vec<PathLaunch>, after: Vec<PathLaunch>) -> LaunchPaths {
+    paths(&[(CaptureSide::Before, before), (CaptureSide::After, after)], &LEVELS, FrameName::FileFunctionLine)
 }
 
-fn tree(paths: &Paths, is_bottom_up: bool, choice: &Choice<'_>) -> Vec<Row> {
-    prune::rows(&Forest::of(paths, is_bottom_up), &paths.steps, choice)
+fn tree(paths: &LaunchPaths, is_bottom_up: bool, choice: &RowChoice<'_>) -> Vec<TreeRow> {
+    prune::rows(&PathForest::of(paths, is_bottom_up), &paths.steps, choice)
 }
 
-fn picture(paths: &Paths, rows: &[Row], is_diff: bool) -> String {
-    let picture = Picture { steps: &paths.steps, metrics: &[Metric::Samples], is_diff, header: "path" };
-    draw(rows, &picture, Canvas { width: None, paint: Paint::PLAIN })
+fn picture(paths: &LaunchPaths, rows: &[TreeRow], is_diff: bool) -> String {
+    let picture =
+        TreeDrawing { steps: &paths.steps, metrics: &[TreeMetric::Samples], is_diff, header: "path" };
+    draw(rows, &picture, TableCanvas { width: None, paint: TextPaint::PLAIN })
 }
 
 #[track_caller]
-fn check_picture(paths: &Paths, rows: &[Row], is_diff: bool, expected: &str) {
+fn check_picture(paths: &LaunchPaths, rows: &[TreeRow], is_diff: bool, expected: &str) {
     assert_eq!(picture(paths, rows, is_diff), expected);
 }
 
-fn whole(paths: &Paths) -> Costs {
-    let mut whole = Costs::default();
+fn whole(paths: &LaunchPaths) -> PairedCosts {
+    let mut whole = PairedCosts::default();
     paths.paths.iter().for_each(|path| whole.add(&path.cost));
     whole
 }
 
 /// Exclusive values add up to the total, and in a tree, parents equal their exclusive value plus their children.
-fn check_totals(paths: &Paths, rows: &[Row], is_tree: bool) {
-    let mut below: Vec<Costs> = rows.iter().map(|row| row.own).collect();
-    let mut owned = Costs::default();
+fn check_totals(paths: &LaunchPaths, rows: &[TreeRow], is_tree: bool) {
+    let mut below: Vec<PairedCosts> = rows.iter().map(|row| row.own).collect();
+    let mut owned = PairedCosts::default();
     for row in rows {
         owned.add(&row.own);
         if let Some(parent) = row.parent {
@@ -98,13 +99,15 @@ fn check_totals(paths: &Paths, rows: &[Row], is_tree: bool) {
     assert_eq!(owned, whole(paths), "what rows own");
     assert_eq!(rows[0].total, whole(paths), "the first row");
     if is_tree {
-        for (row, below) in rows.iter().zip(&below).filter(|(row, _)| !matches!(row.what, What::Hidden(..))) {
+        for (row, below) in
+            rows.iter().zip(&below).filter(|(row, _)| !matches!(row.what, TreeRowKind::Hidden(..)))
+        {
             assert_eq!(row.total, *below, "{:?}", row.what);
         }
     }
 }
 
-fn any_launches() -> impl Strategy<Value = Vec<Launch>> {
+fn any_launches() -> impl Strategy<Value = Vec<PathLaunch>> {
     let names = |names: &'static [&'static str], most: usize| {
         prop::collection::vec(prop::sample::select(names), 0..=most)
     };
@@ -121,7 +124,7 @@ fn any_regex() -> impl Strategy<Value = Option<Regex>> {
 }
 
 fn any_sort() -> impl Strategy<Value = TreeSort> {
-    let metrics = [Metric::Samples, Metric::MemoryShare, Metric::TimePerLaunch];
+    let metrics = [TreeMetric::Samples, TreeMetric::MemoryShare, TreeMetric::TimePerLaunch];
     prop_oneof![prop::sample::select(metrics.to_vec()).prop_map(TreeSort::Metric), Just(TreeSort::Name)]
 }
 
@@ -138,13 +141,13 @@ proptest! {
         (is_diff, is_bottom_up) in any::<(bool, bool)>(),
     ) {
         let paths = if is_diff { between(before, after) } else { of(after) };
-        let choice = Choice {
+        let choice = RowChoice {
             include: include.as_ref(),
             exclude: exclude.as_ref(),
             threshold,
             depth,
             top,
-            metric: Metric::Samples,
+            metric: TreeMetric::Samples,
             sort,
             is_diff,
         };
@@ -153,7 +156,7 @@ proptest! {
         let names = flat::rows(&paths, &choice);
         check_totals(&paths, &names, false);
         for rows in [&rows, &names] {
-            prop_assert!(rows.iter().filter(|row| matches!(row.what, What::Step(_))).count() <= top);
+            prop_assert!(rows.iter().filter(|row| matches!(row.what, TreeRowKind::Step(_))).count() <= top);
         }
         prop_assert!(rows.iter().all(|row| row.depth <= depth.saturating_add(1)));
         let lines = picture(&paths, &rows, is_diff).lines().count();
@@ -163,7 +166,7 @@ proptest! {
     #[test]
     fn a_capture_does_not_differ_from_itself(launches in any_launches()) {
         let paths = between(launches.clone(), launches);
-        let choice = Choice { is_diff: true, ..EVERYTHING };
+        let choice = RowChoice { is_diff: true, ..EVERYTHING };
         for rows in [tree(&paths, false, &choice), tree(&paths, true, &choice), flat::rows(&paths, &choice)] {
             for row in rows {
                 prop_assert_eq!(row.total.before, row.total.after);
@@ -174,10 +177,10 @@ proptest! {
     #[test]
     fn nothing_is_hidden_where_nothing_is_asked_for(launches in any_launches(), is_bottom_up in any::<bool>()) {
         let paths = of(launches);
-        let forest = Forest::of(&paths, is_bottom_up);
+        let forest = PathForest::of(&paths, is_bottom_up);
         let rows = tree(&paths, is_bottom_up, &EVERYTHING);
         prop_assert_eq!(rows.len(), forest.nodes().len());
-        prop_assert!(!rows.iter().any(|row| matches!(row.what, What::Hidden(..))));
+        prop_assert!(!rows.iter().any(|row| matches!(row.what, TreeRowKind::Hidden(..))));
     }
 }
 
@@ -213,14 +216,14 @@ fn callers_are_below_what_they_call() {
  15.0 %       15     -  ├─ add … 1 deeper
   5.0 %        5     -  └─ fill … 1 deeper
 ";
-    check_picture(&paths, &tree(&paths, true, &Choice { depth: 1, ..EVERYTHING }), false, expected);
+    check_picture(&paths, &tree(&paths, true, &RowChoice { depth: 1, ..EVERYTHING }), false, expected);
 }
 
 #[test]
 fn what_filters_hide_has_rows_of_its_own() {
     let paths = of(step());
     let (include, exclude) = (Regex::new("f$").unwrap(), Regex::new("^fill$").unwrap());
-    let included = Choice { include: Some(&include), depth: 2, ..EVERYTHING };
+    let included = RowChoice { include: Some(&include), depth: 2, ..EVERYTHING };
     let expected = "  share  samples  self  path
 ───────  ───────  ────  ────
 100.0 %      100     -  all launches
@@ -229,7 +232,7 @@ fn what_filters_hide_has_rows_of_its_own() {
  20.0 %       20     -  └─ (2 not included)
 ";
     check_picture(&paths, &tree(&paths, false, &included), false, expected);
-    let excluded = Choice { exclude: Some(&exclude), threshold: 0.5, ..EVERYTHING };
+    let excluded = RowChoice { exclude: Some(&exclude), threshold: 0.5, ..EVERYTHING };
     let expected = "  share  samples  self  path
 ───────  ───────  ────  ────
 100.0 %      100     -  all launches
@@ -256,10 +259,10 @@ fn the_costliest_rows_have_the_paths_to_them() {
  20.0 %       20     -  │  └─ (1 more)
  20.0 %       20     -  └─ (2 more)
 ";
-    let few = Choice { top: 3, ..EVERYTHING };
+    let few = RowChoice { top: 3, ..EVERYTHING };
     check_picture(&paths, &tree(&paths, false, &few), false, expected);
     let names = |top| {
-        let rows = flat::rows(&paths, &Choice { top, ..EVERYTHING });
+        let rows = flat::rows(&paths, &RowChoice { top, ..EVERYTHING });
         check_totals(&paths, &rows, false);
         rows.iter().map(|row| row.what.name(&paths.steps)).collect::<Vec<_>>()
     };
@@ -287,7 +290,7 @@ fn what_is_new_and_what_is_gone_is_part_of_the_change() {
     after[0].cost.samples = 30.0;
     after.push(launch(&["t.py:9 main", "t.py:4 g"], &["aten::sub"], "sub", 10));
     let paths = between(step(), after);
-    let rows = tree(&paths, false, &Choice { is_diff: true, threshold: 0.1, ..EVERYTHING });
+    let rows = tree(&paths, false, &RowChoice { is_diff: true, threshold: 0.1, ..EVERYTHING });
     let expected = "samples before  after  change  ratio  low  high  path
 ──────────────  ─────  ──────  ─────  ───  ────  ────
            100     65     -35      -    -     -  all launches
@@ -308,15 +311,15 @@ fn what_is_new_and_what_is_gone_is_part_of_the_change() {
 
 #[test]
 fn ratios_are_made_anew_of_sums() {
-    let costs = Costs {
-        before: Cost { samples: 100.0, memory_samples: 50.0, ..Cost::default() },
-        after: Cost { samples: 10.0, memory_samples: 1.0, ..Cost::default() },
+    let costs = PairedCosts {
+        before: LaunchCost { samples: 100.0, memory_samples: 50.0, ..LaunchCost::default() },
+        after: LaunchCost { samples: 10.0, memory_samples: 1.0, ..LaunchCost::default() },
     };
     let mut sum = costs;
     sum.add(&costs);
-    assert_eq!(sum.after.value(Metric::MemoryShare), Some(0.1));
-    assert_eq!(sum.change(Metric::MemoryShare), Some(0.1 - 0.5));
-    assert_eq!(sum.change(Metric::TimePerLaunch), None);
+    assert_eq!(sum.after.value(TreeMetric::MemoryShare), Some(0.1));
+    assert_eq!(sum.change(TreeMetric::MemoryShare), Some(0.1 - 0.5));
+    assert_eq!(sum.change(TreeMetric::TimePerLaunch), None);
 }
 
 #[test]
@@ -324,7 +327,7 @@ fn twenty_thousand_nodes_are_a_tree() {
     let launches = (0..6_500_u32).map(|number| {
         let frames = ["main".to_owned(), format!("stage{}", number / 100), format!("block{}", number / 10)];
         let frames = frames.into_iter().chain([format!("layer{number}"), format!("leaf{number}")]);
-        Launch { frames: frames.collect(), ..launch(&[], &[], "k", number) }
+        PathLaunch { frames: frames.collect(), ..launch(&[], &[], "k", number) }
     });
     let paths = of(launches.collect());
     let rows = tree(&paths, false, &EVERYTHING);
@@ -337,7 +340,7 @@ fn twenty_thousand_nodes_are_a_tree() {
 fn stacks_of_any_depth_are_drawn_in_lines_of_bounded_length() {
     // At each level one launch ends, and another continues.
     let launches = (1..2_000_usize)
-        .map(|depth| Launch { frames: vec!["f.py:1 f".to_owned(); depth], ..launch(&[], &[], "k", 1) });
+        .map(|depth| PathLaunch { frames: vec!["f.py:1 f".to_owned(); depth], ..launch(&[], &[], "k", 1) });
     let paths = of(launches.collect());
     let rows = tree(&paths, false, &EVERYTHING);
     check_totals(&paths, &rows, true);

@@ -4,14 +4,14 @@ use stallmap_schema::word::{AccessKind, Space};
 
 /// An access of each lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Instruction {
+pub(super) struct TracedInstruction {
     pub(super) kind: AccessKind,
     pub(super) space: Space,
     /// Bytes that a lane accesses.
     pub(super) bytes: u8,
 }
 
-impl Instruction {
+impl TracedInstruction {
     /// The access of SASS such as `@!P0 LDG.E.128 R4, desc[UR4][R2.64] ;`. An error is the reason for none.
     pub(super) fn of(sass: &str) -> Result<Self, &'static str> {
         let mut words = sass.split_whitespace().filter(|word| !word.starts_with("/*"));
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn texts_are_accesses() {
-        let access = |kind, space, bytes| Ok(Instruction { kind, space, bytes });
+        let access = |kind, space, bytes| Ok(TracedInstruction { kind, space, bytes });
         let (read, write, atomic) = (AccessKind::Read, AccessKind::Write, AccessKind::Atomic);
         for (sass, expected) in [
             ("LDG.E.128 R4, desc[UR4][R2.64] ;", access(read, Space::Global, 16)),
@@ -73,7 +73,7 @@ mod tests {
             ("@P0", Err("requests of other instructions")),
             ("", Err("requests of other instructions")),
         ] {
-            assert_eq!(Instruction::of(sass), expected, "{sass}");
+            assert_eq!(TracedInstruction::of(sass), expected, "{sass}");
         }
     }
 }

@@ -1,15 +1,15 @@
 //! Addresses of lanes as rows of `memory_access`: a stride where lanes are regular, else distances.
 
-use crate::model::Access;
+use crate::model::TraceAccess;
 
 /// An active lane and its address.
-type Lane = (u32, u64);
+type TracedLane = (u32, u64);
 
 /// The rows of a request: one, or several if lanes are too far apart. `first` has the mask of all lanes, and no address.
-pub(super) fn rows(first: &Access, addresses: &[Option<u64>]) -> Result<Vec<Access>, &'static str> {
+pub(super) fn rows(first: &TraceAccess, addresses: &[Option<u64>]) -> Result<Vec<TraceAccess>, &'static str> {
     let active = (0..32).filter(|lane| first.lane_mask >> lane & 1 == 1);
     let address = |lane: u32| Some((lane, addresses.get(usize::try_from(lane).ok()?).copied().flatten()?));
-    let lanes: Option<Vec<Lane>> = active.map(address).collect();
+    let lanes: Option<Vec<TracedLane>> = active.map(address).collect();
     let lanes = lanes.ok_or("requests without the addresses of all active lanes")?;
     if lanes.is_empty() {
         return Err("requests without active lanes");
@@ -32,7 +32,7 @@ pub(super) fn rows(first: &Access, addresses: &[Option<u64>]) -> Result<Vec<Acce
 }
 
 /// A row whose lanes have one distance from each other, or none if they have several.
-fn regular(first: &Access, lanes: &[Lane]) -> Option<Access> {
+fn regular(first: &TraceAccess, lanes: &[TracedLane]) -> Option<TraceAccess> {
     let (&(lowest, begin), &(highest, end)) = lanes.first().zip(lanes.last())?;
     let between = i64::from(highest) - i64::from(lowest);
     let distance = i64::try_from(i128::from(end) - i128::from(begin)).ok()?;
@@ -42,7 +42,7 @@ fn regular(first: &Access, lanes: &[Lane]) -> Option<Access> {
         expected == i128::from(*address)
     });
     let stride_bytes = i32::try_from(stride).ok().filter(|_| is_regular)?;
-    Some(Access {
+    Some(TraceAccess {
         stride_bytes: Some(stride_bytes),
         address: begin.min(end),
         span_bytes: distance.unsigned_abs().saturating_add(first.bytes.into()),
@@ -52,11 +52,11 @@ fn regular(first: &Access, lanes: &[Lane]) -> Option<Access> {
 }
 
 /// A row with the distance of each lane from the lowest address.
-fn irregular(first: &Access, lanes: &[Lane]) -> Access {
+fn irregular(first: &TraceAccess, lanes: &[TracedLane]) -> TraceAccess {
     let (begin, end, shift) = extent(lanes);
     let is_alone = lanes.len() == 1;
-    let distance = |(_, address): &Lane| u32::try_from((address - begin) >> shift).unwrap_or(u32::MAX);
-    Access {
+    let distance = |(_, address): &TracedLane| u32::try_from((address - begin) >> shift).unwrap_or(u32::MAX);
+    TraceAccess {
         stride_bytes: is_alone.then_some(0),
         offsets: (!is_alone).then(|| lanes.iter().map(distance).collect()),
         offset_shift: if is_alone { 0 } else { shift },
@@ -68,7 +68,7 @@ fn irregular(first: &Access, lanes: &[Lane]) -> Access {
 }
 
 /// The lowest and the highest address, and the bits that all distances leave free.
-fn extent(lanes: &[Lane]) -> (u64, u64, u8) {
+fn extent(lanes: &[TracedLane]) -> (u64, u64, u8) {
     let addresses = || lanes.iter().map(|(_, address)| *address);
     let begin = addresses().min().unwrap_or(0);
     let bits = addresses().fold(0, |bits, address| bits | (address - begin));
@@ -76,12 +76,12 @@ fn extent(lanes: &[Lane]) -> (u64, u64, u8) {
 }
 
 /// True if the distances of lanes fit into 32 bits.
-fn fits(lanes: &[Lane]) -> bool {
+fn fits(lanes: &[TracedLane]) -> bool {
     let (begin, end, shift) = extent(lanes);
     u32::try_from((end - begin) >> shift).is_ok()
 }
 
-fn mask(lanes: &[Lane]) -> u32 {
+fn mask(lanes: &[TracedLane]) -> u32 {
     lanes.iter().fold(0, |mask, (lane, _)| mask | 1 << lane)
 }
 
@@ -91,8 +91,8 @@ mod tests {
 
     use super::*;
 
-    fn request(lane_mask: u32) -> Access {
-        Access {
+    fn request(lane_mask: u32) -> TraceAccess {
+        TraceAccess {
             kernel: 0,
             pc: 16,
             block: 0,
@@ -110,7 +110,7 @@ mod tests {
         }
     }
 
-    fn lanes(mask: u32, address: impl Fn(u64) -> u64) -> Vec<Access> {
+    fn lanes(mask: u32, address: impl Fn(u64) -> u64) -> Vec<TraceAccess> {
         let addresses: Vec<Option<u64>> = (0..32).map(|lane| Some(address(lane))).collect();
         rows(&request(mask), &addresses).unwrap()
     }

@@ -6,10 +6,10 @@ use std::rc::Rc;
 
 use stallmap_console::exit::Outcome;
 use stallmap_formats::decimal::integer;
-use stallmap_formats::json::Json;
+use stallmap_formats::json::JsonStream;
 use stallmap_schema::word::{AccessKind, Space};
 
-use super::instruction::Instruction;
+use super::instruction::TracedInstruction;
 
 /// Lanes of a warp.
 const LANES: usize = 32;
@@ -20,10 +20,10 @@ const SHARED: i64 = 4;
 
 /// A line.
 #[derive(Default)]
-pub(super) struct Line {
+pub(super) struct TraceLine {
     pub(super) kind: String,
-    pub(super) kernel: Kernel,
-    pub(super) record: Record,
+    pub(super) kernel: TracedKernel,
+    pub(super) record: WarpRecord,
     pub(super) launch: Option<i64>,
     pub(super) stack: Option<String>,
     pub(super) frames: Vec<String>,
@@ -33,7 +33,7 @@ pub(super) struct Line {
 
 /// A kernel, as metadata and events describe it.
 #[derive(Default)]
-pub(super) struct Kernel {
+pub(super) struct TracedKernel {
     pub(super) name: Option<Rc<str>>,
     pub(super) checksum: Option<Rc<str>>,
     pub(super) grid: Option<[u32; 3]>,
@@ -46,7 +46,7 @@ pub(super) struct Kernel {
 
 /// A record of one warp.
 #[derive(Default)]
-pub(super) struct Record {
+pub(super) struct WarpRecord {
     pub(super) launch: Option<i64>,
     pub(super) block: Option<[u64; 3]>,
     pub(super) warp: Option<u64>,
@@ -60,15 +60,15 @@ pub(super) struct Record {
     is_load: Option<bool>,
 }
 
-impl Line {
+impl TraceLine {
     /// Reads a line.
-    pub(super) fn read(json: &mut Json<impl Read>) -> Outcome<Self> {
+    pub(super) fn read(json: &mut JsonStream<impl Read>) -> Outcome<Self> {
         let mut line = Self::default();
         json.object(|json, key| line.field(json, key))?;
         Ok(line)
     }
 
-    fn field(&mut self, json: &mut Json<impl Read>, key: &str) -> Outcome<()> {
+    fn field(&mut self, json: &mut JsonStream<impl Read>, key: &str) -> Outcome<()> {
         match key {
             "type" => self.kind = json.scalar()?.unwrap_or_default(),
             "mangled_name" => self.kernel.name = json.scalar()?.map(Into::into),
@@ -97,8 +97,8 @@ impl Line {
     }
 }
 
-impl Kernel {
-    fn instruction(&mut self, json: &mut Json<impl Read>, opcode: &str) -> Outcome<()> {
+impl TracedKernel {
+    fn instruction(&mut self, json: &mut JsonStream<impl Read>, opcode: &str) -> Outcome<()> {
         let mut sass = None;
         json.object(|json, key| {
             if key == "sass" {
@@ -114,8 +114,13 @@ impl Kernel {
     }
 }
 
-impl Record {
-    fn field(&mut self, json: &mut Json<impl Read>, key: &str, unknown: &mut Vec<String>) -> Outcome<()> {
+impl WarpRecord {
+    fn field(
+        &mut self,
+        json: &mut JsonStream<impl Read>,
+        key: &str,
+        unknown: &mut Vec<String>,
+    ) -> Outcome<()> {
         match key {
             "grid_launch_id" => self.launch = json.integer()?,
             "cta" => {
@@ -149,7 +154,7 @@ impl Record {
     }
 
     /// The access by the fields of a record with values, which has no SASS.
-    pub(super) fn instruction(&self) -> Result<Instruction, &'static str> {
+    pub(super) fn instruction(&self) -> Result<TracedInstruction, &'static str> {
         let space = match self.space {
             Some(LOCAL) => Space::Local,
             Some(GLOBAL) => Space::Global,
@@ -159,7 +164,7 @@ impl Record {
         let is_load = self.is_load.ok_or("requests without SASS and direction")?;
         let bytes = self.bytes.and_then(|bytes| u8::try_from(bytes).ok()).filter(|bytes| *bytes > 0);
         let kind = if is_load { AccessKind::Read } else { AccessKind::Write };
-        Ok(Instruction { kind, space, bytes: bytes.ok_or("requests without SASS and size")? })
+        Ok(TracedInstruction { kind, space, bytes: bytes.ok_or("requests without SASS and size")? })
     }
 }
 

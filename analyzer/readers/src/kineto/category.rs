@@ -4,7 +4,7 @@ use stallmap_schema::word::{ActivityKind, CopyKind, SynchronizationKind};
 
 /// Categories that the import reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Category {
+pub(super) enum EventCategory {
     Kernel,
     /// A copy, a fill or a wait.
     Work(ActivityKind),
@@ -16,7 +16,7 @@ pub(super) enum Category {
     Function,
 }
 
-impl Category {
+impl EventCategory {
     /// The category of a text. Before PyTorch 1.10 the words are others. None if it is not read.
     pub(super) fn of(text: &str) -> Option<Self> {
         Some(match text {
@@ -68,9 +68,9 @@ mod tests {
 
     #[test]
     fn words_of_all_releases_and_runtimes_are_known() {
-        assert_eq!(Category::of("Runtime"), Category::of("xpu_runtime"));
-        assert_eq!(Category::of("Memcpy"), Some(Category::Work(ActivityKind::Copy)));
-        assert_eq!(Category::of("overhead"), None);
+        assert_eq!(EventCategory::of("Runtime"), EventCategory::of("xpu_runtime"));
+        assert_eq!(EventCategory::of("Memcpy"), Some(EventCategory::Work(ActivityKind::Copy)));
+        assert_eq!(EventCategory::of("overhead"), None);
         assert_eq!(direction("Memcpy HtoD (Pageable -> Device)"), CopyKind::HostToDevice);
         assert_eq!(direction("zeCommandListAppendMemoryCopy(D2M)"), CopyKind::DeviceToHost);
     }

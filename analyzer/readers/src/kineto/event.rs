@@ -5,11 +5,11 @@ use std::io::Read;
 
 use stallmap_console::exit::Outcome;
 use stallmap_formats::decimal::{integer, microseconds};
-use stallmap_formats::json::Json;
+use stallmap_formats::json::JsonStream;
 
 /// An event. Times are relative to the base of the trace.
 #[derive(Debug, Default)]
-pub(super) struct Event {
+pub(super) struct TraceEvent {
     pub(super) phase: String,
     pub(super) category: String,
     pub(super) name: String,
@@ -20,12 +20,12 @@ pub(super) struct Event {
     pub(super) duration_ns: Option<i64>,
     /// True if the length is negative, or beyond the bounds of a time.
     pub(super) is_of_wrong_length: bool,
-    pub(super) arguments: Arguments,
+    pub(super) arguments: EventArguments,
 }
 
 /// Arguments of all categories.
 #[derive(Debug, Default)]
-pub(super) struct Arguments {
+pub(super) struct EventArguments {
     pub(super) correlation: Option<i64>,
     pub(super) device: Option<i64>,
     pub(super) stream: Option<i64>,
@@ -79,9 +79,9 @@ const SCALARS: [&str; 18] = [
     "name",
 ];
 
-impl Event {
+impl TraceEvent {
     /// Reads an event.
-    pub(super) fn read(json: &mut Json<impl Read>) -> Outcome<Self> {
+    pub(super) fn read(json: &mut JsonStream<impl Read>) -> Outcome<Self> {
         let mut event = Self::default();
         json.object(|json, key| {
             let text = |value: Option<String>| value.unwrap_or_default();
@@ -97,7 +97,7 @@ impl Event {
                     event.duration_ns = text.as_deref().and_then(microseconds).filter(|length| *length >= 0);
                     event.is_of_wrong_length = text.is_some() && event.duration_ns.is_none();
                 }
-                "args" => event.arguments = Arguments::read(json)?,
+                "args" => event.arguments = EventArguments::read(json)?,
                 _ => json.skip()?,
             }
             Ok(())
@@ -106,8 +106,8 @@ impl Event {
     }
 }
 
-impl Arguments {
-    fn read(json: &mut Json<impl Read>) -> Outcome<Self> {
+impl EventArguments {
+    fn read(json: &mut JsonStream<impl Read>) -> Outcome<Self> {
         let mut found = Self::default();
         json.object(|json, key| {
             match key {
@@ -173,9 +173,9 @@ fn address(text: &str) -> Option<i64> {
 
 /// Numbers of threads, by the texts of process and thread.
 #[derive(Debug, Default)]
-pub(super) struct Threads(HashMap<(String, String), u64>);
+pub(super) struct ThreadNumbers(HashMap<(String, String), u64>);
 
-impl Threads {
+impl ThreadNumbers {
     /// The number of a thread, in the order in which they were seen.
     pub(super) fn number(&mut self, thread: (String, String)) -> u64 {
         let next = self.0.len() as u64;

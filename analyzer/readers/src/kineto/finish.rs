@@ -4,14 +4,14 @@ use std::collections::HashSet;
 
 use stallmap_schema::word::{Instrument, LossKind};
 
-use super::Reading;
+use super::KinetoReader;
 use crate::join::{join_ops, join_steps, shift, span};
-use crate::model::{Call, Kernel, Pending, Process, Trace};
-use crate::nest::{Span, enclosing};
+use crate::model::{TraceCall, TraceKernel, TraceModel, TraceProcess, UnmatchedCall};
+use crate::nest::{ThreadSpan, enclosing};
 
-impl Reading {
+impl KinetoReader {
     /// The trace with everything that needs all events: calls, enclosing ops, stacks, lifetimes, and the base of times.
-    pub(super) fn finish(mut self) -> Trace {
+    pub(super) fn finish(mut self) -> TraceModel {
         self.trace.tool = "kineto";
         self.name_processes();
         self.join_calls();
@@ -36,20 +36,20 @@ impl Reading {
     fn name_processes(&mut self) {
         let processes: Vec<_> = self.owners.processes().collect();
         let is_one = processes.len() <= 1;
-        let process = |(group, number, rank): (&str, u32, Option<u32>)| Process {
+        let process = |(group, number, rank): (&str, u32, Option<u32>)| TraceProcess {
             program: if group.is_empty() { String::new() } else { format!("kineto {group}") },
             rank: if is_one { self.rank.or(rank) } else { rank },
             world_size: self.world_size,
             cuda_version: self.cuda_version,
-            ..Process::of(number, Instrument::Timeline)
+            ..TraceProcess::of(number, Instrument::Timeline)
         };
         self.trace.processes = processes.into_iter().map(process).collect();
         if self.owners.is_empty() {
-            self.trace.processes.push(Process {
+            self.trace.processes.push(TraceProcess {
                 rank: self.rank,
                 world_size: self.world_size,
                 cuda_version: self.cuda_version,
-                ..Process::of(0, Instrument::Timeline)
+                ..TraceProcess::of(0, Instrument::Timeline)
             });
         }
     }
@@ -76,25 +76,26 @@ impl Reading {
 
     /// Keeps the launch calls without a kernel, each with the op around it.
     fn join_pending(&mut self) {
-        let of_kernel = |kernel: &Kernel| Some((kernel.process, i64::try_from(kernel.correlation?).ok()?));
+        let of_kernel =
+            |kernel: &TraceKernel| Some((kernel.process, i64::try_from(kernel.correlation?).ok()?));
         let seen: HashSet<(usize, i64)> = self.trace.kernels.iter().filter_map(of_kernel).collect();
         let called = self.trace.kernels.iter().filter(|kernel| kernel.call.is_some());
         let launching: HashSet<(usize, i64)> = called.filter_map(of_kernel).collect();
         self.left.calls = self.left.calls.saturating_sub(launching.len() as u64);
         self.launches.retain(|(process, number, _)| !seen.contains(&(*process, *number)));
         self.launches.sort_by_key(|(.., pending)| pending.call.begin_ns);
-        let spans: Vec<Span> = self.trace.ops.iter().map(|op| span(op.call)).collect();
-        let point = |call: Call| Span { end_ns: call.begin_ns, ..span(call) };
-        let points: Vec<Span> = self.launches.iter().map(|(.., pending)| point(pending.call)).collect();
+        let spans: Vec<ThreadSpan> = self.trace.ops.iter().map(|op| span(op.call)).collect();
+        let point = |call: TraceCall| ThreadSpan { end_ns: call.begin_ns, ..span(call) };
+        let points: Vec<ThreadSpan> = self.launches.iter().map(|(.., pending)| point(pending.call)).collect();
         let launches = std::mem::take(&mut self.launches).into_iter().zip(enclosing(&spans, &points));
-        self.trace.pending = launches.map(|((.., pending), op)| Pending { op, ..pending }).collect();
+        self.trace.pending = launches.map(|((.., pending), op)| UnmatchedCall { op, ..pending }).collect();
     }
 
     fn count_losses(&mut self) {
         let losses = &mut self.trace.losses;
         let kernels = &self.trace.kernels;
         let without =
-            |is: &dyn Fn(&Kernel) -> bool| kernels.iter().filter(|kernel| is(kernel)).count() as u64;
+            |is: &dyn Fn(&TraceKernel) -> bool| kernels.iter().filter(|kernel| is(kernel)).count() as u64;
         losses.add_many(
             LossKind::Source,
             "kernels without a launch call in the trace: launched before it began",

@@ -7,20 +7,20 @@ use std::collections::BTreeMap;
 
 use stallmap_schema::word::LossKind;
 
-use crate::model::{Kernel, Pending, Trace};
+use crate::model::{TraceKernel, TraceModel, UnmatchedCall};
 use crate::name;
 
 /// Threads of the other trace have larger numbers.
 const THREADS: u64 = 1 << 32;
 
 /// True if one of the launches of a trace has as many kernels as the other trace has launch calls without a kernel.
-pub(crate) fn is_pair(capture: &Trace, execution: &Trace) -> bool {
+pub(crate) fn is_pair(capture: &TraceModel, execution: &TraceModel) -> bool {
     launches(execution).values().any(|kernels| kernels.len() == capture.pending.len() && kernels.len() > 1)
 }
 
 /// Gives the kernels of graph launches the ops of the capture.
-pub(crate) fn join(capture: Trace, mut trace: Trace) -> Trace {
-    let Trace { pending, ops, frames, stacks, .. } = capture;
+pub(crate) fn join(capture: TraceModel, mut trace: TraceModel) -> TraceModel {
+    let TraceModel { pending, ops, frames, stacks, .. } = capture;
     let (op_offset, frame_offset, stack_offset) = (trace.ops.len(), trace.frames.len(), trace.stacks.len());
     let (mut joined, mut others) = (0_u64, 0_u64);
     for kernels in launches(&trace).into_values() {
@@ -63,7 +63,7 @@ pub(crate) fn join(capture: Trace, mut trace: Trace) -> Trace {
 }
 
 /// The kernels of each launch of a graph, by begin: they share the correlation of its call.
-fn launches(trace: &Trace) -> BTreeMap<u64, Vec<usize>> {
+fn launches(trace: &TraceModel) -> BTreeMap<u64, Vec<usize>> {
     let mut found: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
     for (place, kernel) in trace.kernels.iter().enumerate() {
         found.entry(kernel.correlation.unwrap_or(0)).or_default().push(place);
@@ -76,7 +76,7 @@ fn launches(trace: &Trace) -> BTreeMap<u64, Vec<usize>> {
 }
 
 /// True if nothing that both sides have differs.
-fn is_same(kernel: &Kernel, call: &Pending) -> bool {
+fn is_same(kernel: &TraceKernel, call: &UnmatchedCall) -> bool {
     let is_named = call.name.as_ref().is_none_or(|other| name::kernel(other) == name::kernel(&kernel.name));
     is_named && call.grid.zip(kernel.grid).is_none_or(|(a, b)| a == b)
 }

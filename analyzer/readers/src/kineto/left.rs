@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use stallmap_schema::word::LossKind;
 
-use super::event::Event;
-use crate::model::Losses;
+use super::event::TraceEvent;
+use crate::model::TraceLosses;
 
 /// Categories that are counted by name. A file can have any number of them.
 const MAX_CATEGORIES: usize = 100;
 
 /// Numbers of what is left out.
 #[derive(Debug, Default)]
-pub(super) struct Left {
+pub(super) struct OmittedEvents {
     pub(super) without_time: u64,
     of_wrong_length: u64,
     shapes: u64,
@@ -24,9 +24,9 @@ pub(super) struct Left {
     categories: BTreeMap<String, u64>,
 }
 
-impl Left {
+impl OmittedEvents {
     /// Counts the arguments of an event that are left out.
-    pub(super) fn arguments(&mut self, event: &Event) {
+    pub(super) fn arguments(&mut self, event: &TraceEvent) {
         self.of_wrong_length += u64::from(event.is_of_wrong_length);
         let left = event.arguments.left;
         self.shapes += u64::from(left.shapes);
@@ -44,7 +44,7 @@ impl Left {
     }
 
     /// Names everything that was left out.
-    pub(super) fn name(&self, losses: &mut Losses) {
+    pub(super) fn name(&self, losses: &mut TraceLosses) {
         let mut lose = |reason: &str, count| losses.add_many(LossKind::Source, reason, count, None);
         lose("events without a time", self.without_time);
         lose("events with a negative length, or one beyond all bounds", self.of_wrong_length);

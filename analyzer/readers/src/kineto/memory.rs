@@ -4,17 +4,17 @@ use std::collections::HashMap;
 
 use stallmap_schema::word::LossKind;
 
-use super::event::Event;
+use super::event::TraceEvent;
 use crate::join::span;
-use crate::model::{Storage, Trace};
-use crate::nest::{Span, enclosing};
+use crate::model::{TraceModel, TraceStorage};
+use crate::nest::{ThreadSpan, enclosing};
 
 /// Types of devices that are GPUs: CUDA and HIP.
 const GPUS: [i64; 2] = [1, 6];
 
 /// One event of the allocator.
 #[derive(Debug)]
-struct Change {
+struct AllocatorEvent {
     process: usize,
     thread: u64,
     time_ns: i64,
@@ -26,27 +26,27 @@ struct Change {
 
 /// Events of the allocator of GPU memory, in the order of the file.
 #[derive(Debug, Default)]
-pub(super) struct Events {
-    changes: Vec<Change>,
+pub(super) struct AllocatorEvents {
+    changes: Vec<AllocatorEvent>,
     unread: u64,
 }
 
-impl Events {
+impl AllocatorEvents {
     /// True without any event.
     pub(super) fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }
 
     /// True for an event of GPU memory.
-    pub(super) fn is_of_gpu(event: &Event) -> bool {
+    pub(super) fn is_of_gpu(event: &TraceEvent) -> bool {
         event.arguments.device_type.is_some_and(|kind| GPUS.contains(&kind))
     }
 
     /// Adds an event of GPU memory.
-    pub(super) fn add(&mut self, process: usize, thread: u64, event: &Event) {
+    pub(super) fn add(&mut self, process: usize, thread: u64, event: &TraceEvent) {
         let arguments = &event.arguments;
         let change = || {
-            Some(Change {
+            Some(AllocatorEvent {
                 process,
                 thread,
                 time_ns: event.begin_ns?,
@@ -62,19 +62,19 @@ impl Events {
     }
 
     /// Pairs each free with the allocation of its address before it. A free without one is of older memory.
-    pub(super) fn join(mut self, trace: &mut Trace) {
+    pub(super) fn join(mut self, trace: &mut TraceModel) {
         self.changes.sort_by_key(|change| change.time_ns);
-        let spans: Vec<Span> = trace.ops.iter().map(|op| span(op.call)).collect();
-        let point = |change: &Change| Span {
+        let spans: Vec<ThreadSpan> = trace.ops.iter().map(|op| span(op.call)).collect();
+        let point = |change: &AllocatorEvent| ThreadSpan {
             thread: change.thread,
             begin_ns: change.time_ns,
             end_ns: change.time_ns,
         };
-        let points: Vec<Span> = self.changes.iter().map(point).collect();
+        let points: Vec<ThreadSpan> = self.changes.iter().map(point).collect();
         let mut living: HashMap<(usize, i32, u64), usize> = HashMap::new();
         for (change, op) in self.changes.iter().zip(enclosing(&spans, &points)) {
             let key = (change.process, change.device, change.address);
-            let storage = Storage {
+            let storage = TraceStorage {
                 process: change.process,
                 device: change.device,
                 address: change.address,
@@ -85,12 +85,12 @@ impl Events {
             };
             if change.bytes >= 0 {
                 living.insert(key, trace.storages.len());
-                trace.storages.push(Storage { alloc_ns: Some(change.time_ns), op, ..storage });
+                trace.storages.push(TraceStorage { alloc_ns: Some(change.time_ns), op, ..storage });
                 continue;
             }
             match living.remove(&key).and_then(|place| trace.storages.get_mut(place)) {
                 Some(storage) => storage.free_ns = Some(change.time_ns),
-                None => trace.storages.push(Storage { free_ns: Some(change.time_ns), ..storage }),
+                None => trace.storages.push(TraceStorage { free_ns: Some(change.time_ns), ..storage }),
             }
         }
         trace.losses.add_many(

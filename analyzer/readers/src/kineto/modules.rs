@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use crate::join::span;
-use crate::model::{Call, Trace};
-use crate::nest::{Span, enclosing, parents};
+use crate::model::{TraceCall, TraceModel};
+use crate::nest::{ThreadSpan, enclosing, parents};
 
 /// The begin of the name of a module's call.
 const MODULE: &str = "nn.Module: ";
@@ -14,11 +14,11 @@ const MAX_MODULES: usize = 64;
 
 /// Calls of modules with their names.
 #[derive(Debug, Default)]
-pub(super) struct Modules(Vec<(Call, Rc<str>)>);
+pub(super) struct ModuleCalls(Vec<(TraceCall, Rc<str>)>);
 
-impl Modules {
+impl ModuleCalls {
     /// Adds a call. False if it is not one of a module.
-    pub(super) fn add(&mut self, call: Call, name: &Rc<str>) -> bool {
+    pub(super) fn add(&mut self, call: TraceCall, name: &Rc<str>) -> bool {
         let is_module = name.starts_with(MODULE);
         if is_module {
             self.0.push((call, name.clone()));
@@ -27,10 +27,10 @@ impl Modules {
     }
 
     /// Gives ops the path of the modules around them.
-    pub(super) fn join(&self, trace: &mut Trace) {
-        let spans: Vec<Span> = self.0.iter().map(|(call, _)| span(*call)).collect();
+    pub(super) fn join(&self, trace: &mut TraceModel) {
+        let spans: Vec<ThreadSpan> = self.0.iter().map(|(call, _)| span(*call)).collect();
         let callers = parents(&spans);
-        let ops: Vec<Span> = trace.ops.iter().map(|op| span(op.call)).collect();
+        let ops: Vec<ThreadSpan> = trace.ops.iter().map(|op| span(op.call)).collect();
         let mut paths: HashMap<usize, Rc<str>> = HashMap::new();
         for (op, inner) in trace.ops.iter_mut().zip(enclosing(&spans, &ops)) {
             op.module = inner

@@ -6,10 +6,10 @@
 
 use std::collections::HashMap;
 
-use crate::model::Call;
+use crate::model::TraceCall;
 
 /// A process of the host: the text in front of its number, and the number.
-type Name = (String, Option<u32>);
+type ProcessName = (String, Option<u32>);
 
 /// A call of the host.
 #[derive(Clone, Copy, Debug)]
@@ -17,20 +17,20 @@ pub(super) struct HostCall {
     group: usize,
     correlation: i64,
     pub(super) process: usize,
-    pub(super) call: Call,
+    pub(super) call: TraceCall,
 }
 
 /// Groups, processes and calls of a trace.
 #[derive(Debug, Default)]
-pub(super) struct Owners {
+pub(super) struct TraceOwners {
     groups: HashMap<String, usize>,
-    processes: Vec<(Name, usize)>,
+    processes: Vec<(ProcessName, usize)>,
     numbers: HashMap<String, usize>,
     calls: Vec<HostCall>,
     is_sorted: bool,
 }
 
-impl Owners {
+impl TraceOwners {
     /// The group of an event of a GPU.
     pub(super) fn group(&mut self, text: &str) -> usize {
         let (group, _) = split(text);
@@ -56,7 +56,7 @@ impl Owners {
     }
 
     /// Adds a call.
-    pub(super) fn call(&mut self, text: &str, correlation: i64, call: Call) {
+    pub(super) fn call(&mut self, text: &str, correlation: i64, call: TraceCall) {
         let process = self.process(text);
         let group = self.processes.get(process).map_or(0, |(_, group)| *group);
         self.calls.push(HostCall { group, correlation, process, call });
@@ -116,13 +116,13 @@ mod tests {
 
     #[test]
     fn a_correlation_is_that_of_its_group_and_of_the_last_call_before() {
-        let mut owners = Owners::default();
-        let call = |begin_ns| Call { thread: 1, begin_ns, end_ns: begin_ns + 1 };
+        let mut owners = TraceOwners::default();
+        let call = |begin_ns| TraceCall { thread: 1, begin_ns, end_ns: begin_ns + 1 };
         owners.call("[TP00] 10", 7, call(10));
         owners.call("[TP01] 10", 7, call(12));
         owners.call("[TP01] 10", 7, call(30));
         let group = owners.group("[TP01] 0");
-        let begin = |owners: &mut Owners, group, at| {
+        let begin = |owners: &mut TraceOwners, group, at| {
             owners.find(group, 7, at).map(|found| (found.process, found.call.begin_ns))
         };
         assert_eq!(begin(&mut owners, group, 20), Some((1, 12)));

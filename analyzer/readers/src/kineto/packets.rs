@@ -7,15 +7,15 @@ use std::collections::HashMap;
 use std::io::{BufReader, Read};
 use std::rc::Rc;
 
-use stallmap_console::exit::{Failure, IO, Outcome};
-use stallmap_formats::input::Input;
-use stallmap_formats::proto::{Message, Value};
+use stallmap_console::exit::{CommandFailure, IO, Outcome};
+use stallmap_formats::input::ImportInput;
+use stallmap_formats::proto::{ProtoReader, ProtoValue};
 use stallmap_schema::word::LossKind;
 
-use super::event::{Arguments, Event};
-use super::slices::{Mark, Slices};
-use super::{MAX_EVENTS, Reading};
-use crate::model::Trace;
+use super::event::{EventArguments, TraceEvent};
+use super::slices::{TrackPacket, TrackPackets};
+use super::{KinetoReader, MAX_EVENTS};
+use crate::model::TraceModel;
 
 /// Most bytes of one packet. The largest one holds all names.
 const MAX_PACKET_BYTES: u64 = 1 << 30;
@@ -37,32 +37,32 @@ const LAUNCH_ARGUMENTS: u32 = 1001;
 
 /// A trace while it is read.
 #[derive(Default)]
-struct Packets {
-    reading: Reading,
-    slices: Slices,
+struct PacketTrace {
+    reading: KinetoReader,
+    slices: TrackPackets,
     /// Names by sequence of packets, list and number.
     names: HashMap<(u64, u32, u64), Rc<str>>,
 }
 
 /// A packet, apart from its content.
 #[derive(Clone, Copy, Default)]
-struct Head {
+struct PacketHead {
     time_ns: Option<i64>,
     sequence: u64,
 }
 
 /// Reads a trace.
-pub(crate) fn read(input: &Input) -> Outcome<Trace> {
+pub(crate) fn read(input: &ImportInput) -> Outcome<TraceModel> {
     parse(BufReader::new(input.open()?)).map_err(|reason| {
         let message =
             format!("`{}` is not a complete trace of PyTorch's profiler: {reason}", input.path.display());
-        Failure::message(IO, message)
+        CommandFailure::message(IO, message)
             .hint("write it with `export_chrome_trace`, as `.pftrace` or as JSON".to_owned())
     })
 }
 
-pub(super) fn parse(mut reader: impl Read) -> Result<Trace, String> {
-    let mut packets = Packets::default();
+pub(super) fn parse(mut reader: impl Read) -> Result<TraceModel, String> {
+    let mut packets = PacketTrace::default();
     let mut at = 0;
     while let Some((field, length)) = key(&mut reader, &mut at)? {
         let mut bytes = Vec::new();
@@ -74,7 +74,7 @@ pub(super) fn parse(mut reader: impl Read) -> Result<Trace, String> {
             return Err(format!("byte {at}: it ends in a packet of {length} bytes"));
         }
         if field == 1 {
-            packets.packet(Message::new(&bytes, at))?;
+            packets.packet(ProtoReader::new(&bytes, at))?;
         }
         at += length;
     }
@@ -115,16 +115,16 @@ fn varint(reader: &mut impl Read, at: &mut u64) -> Result<Option<u64>, String> {
     Err(format!("byte {begin}: a number has no end"))
 }
 
-impl Packets {
+impl PacketTrace {
     /// The head of a packet counts for its content, wherever it stands.
-    fn packet(&mut self, message: Message<'_>) -> Result<(), String> {
-        let (mut head, mut flags) = (Head::default(), 0);
+    fn packet(&mut self, message: ProtoReader<'_>) -> Result<(), String> {
+        let (mut head, mut flags) = (PacketHead::default(), 0);
         for field in message {
             match field? {
-                (8, Value::Number(time)) => head.time_ns = i64::try_from(time).ok(),
-                (10, Value::Number(sequence)) => head.sequence = sequence,
-                (13, Value::Number(value)) => flags = value,
-                (58, Value::Number(clock)) if clock != BOOT_CLOCK => {
+                (8, ProtoValue::Number(time)) => head.time_ns = i64::try_from(time).ok(),
+                (10, ProtoValue::Number(sequence)) => head.sequence = sequence,
+                (13, ProtoValue::Number(value)) => flags = value,
+                (58, ProtoValue::Number(clock)) if clock != BOOT_CLOCK => {
                     return self.leave("packets with times of another clock");
                 }
                 _ => {}
@@ -135,12 +135,12 @@ impl Packets {
         }
         for field in message {
             match field? {
-                (6, Value::Message(clocks)) => self.clocks(clocks)?,
-                (11, Value::Message(event)) => self.event(event, head)?,
-                (12, Value::Message(names)) => self.intern(names, head.sequence)?,
+                (6, ProtoValue::Message(clocks)) => self.clocks(clocks)?,
+                (11, ProtoValue::Message(event)) => self.event(event, head)?,
+                (12, ProtoValue::Message(names)) => self.intern(names, head.sequence)?,
                 (52, _) => self.leave("samples of GPU counters")?,
-                (53, Value::Message(stage)) => self.stage(stage, head)?,
-                (60, Value::Message(track)) => self.slices.describe(track)?,
+                (53, ProtoValue::Message(stage)) => self.stage(stage, head)?,
+                (60, ProtoValue::Message(track)) => self.slices.describe(track)?,
                 _ => {}
             }
         }
@@ -154,10 +154,10 @@ impl Packets {
     }
 
     /// Times of packets are those of the day, less this distance.
-    fn clocks(&mut self, message: Message<'_>) -> Result<(), String> {
+    fn clocks(&mut self, message: ProtoReader<'_>) -> Result<(), String> {
         let (mut boot, mut day) = (None, None);
         for field in message {
-            let (1, Value::Message(clock)) = field? else { continue };
+            let (1, ProtoValue::Message(clock)) = field? else { continue };
             let time = clock.number(2)?.and_then(|time| i64::try_from(time).ok());
             match clock.number(1)? {
                 Some(BOOT_CLOCK) => boot = time,
@@ -170,9 +170,9 @@ impl Packets {
         Ok(())
     }
 
-    fn intern(&mut self, message: Message<'_>, sequence: u64) -> Result<(), String> {
+    fn intern(&mut self, message: ProtoReader<'_>, sequence: u64) -> Result<(), String> {
         for field in message {
-            let (list, Value::Message(entry)) = field? else { continue };
+            let (list, ProtoValue::Message(entry)) = field? else { continue };
             if !matches!(
                 list,
                 EVENT_CATEGORIES | EVENT_NAMES | ARGUMENT_NAMES | STAGES | TEXTS | LAUNCH_ARGUMENTS
@@ -189,23 +189,25 @@ impl Packets {
         Ok(())
     }
 
-    fn name(&self, head: Head, list: u32, number: u64) -> String {
+    fn name(&self, head: PacketHead, list: u32, number: u64) -> String {
         self.names.get(&(head.sequence, list, number)).map(ToString::to_string).unwrap_or_default()
     }
 
     /// The begin or the end of a slice, or a point in time.
-    fn event(&mut self, message: Message<'_>, head: Head) -> Result<(), String> {
-        let mut event = Event { begin_ns: head.time_ns, ..Event::default() };
+    fn event(&mut self, message: ProtoReader<'_>, head: PacketHead) -> Result<(), String> {
+        let mut event = TraceEvent { begin_ns: head.time_ns, ..TraceEvent::default() };
         let (mut kind, mut track) = (0, 0);
         for field in message {
             match field? {
-                (3, Value::Number(category)) => event.category = self.name(head, EVENT_CATEGORIES, category),
-                (4, Value::Message(argument)) => self.argument(argument, head, &mut event.arguments)?,
-                (9, Value::Number(value)) => kind = value,
-                (10, Value::Number(name)) => event.name = self.name(head, EVENT_NAMES, name),
-                (11, Value::Number(value)) => track = value,
-                (22, Value::Message(category)) => event.category = category.text(),
-                (23, Value::Message(name)) => event.name = name.text(),
+                (3, ProtoValue::Number(category)) => {
+                    event.category = self.name(head, EVENT_CATEGORIES, category);
+                }
+                (4, ProtoValue::Message(argument)) => self.argument(argument, head, &mut event.arguments)?,
+                (9, ProtoValue::Number(value)) => kind = value,
+                (10, ProtoValue::Number(name)) => event.name = self.name(head, EVENT_NAMES, name),
+                (11, ProtoValue::Number(value)) => track = value,
+                (22, ProtoValue::Message(category)) => event.category = category.text(),
+                (23, ProtoValue::Message(name)) => event.name = name.text(),
                 _ => {}
             }
         }
@@ -215,9 +217,9 @@ impl Packets {
         }
         self.count()?;
         let mark = match kind {
-            1 => Mark::Begin(event),
-            2 => Mark::End,
-            3 => Mark::Point(event),
+            1 => TrackPacket::Begin(event),
+            2 => TrackPacket::End,
+            3 => TrackPacket::Point(event),
             _ => return Ok(()),
         };
         match head.time_ns {
@@ -236,17 +238,22 @@ impl Packets {
     }
 
     /// An argument with one value. Lists and dictionaries are not read.
-    fn argument(&self, message: Message<'_>, head: Head, arguments: &mut Arguments) -> Result<(), String> {
+    fn argument(
+        &self,
+        message: ProtoReader<'_>,
+        head: PacketHead,
+        arguments: &mut EventArguments,
+    ) -> Result<(), String> {
         let (mut name, mut value) = (String::new(), None);
         for field in message {
             match field? {
-                (1, Value::Number(number)) => name = self.name(head, ARGUMENT_NAMES, number),
-                (10, Value::Message(text)) => name = text.text(),
-                (3, Value::Number(number)) => value = Some(number.to_string()),
-                (4, Value::Number(number)) => value = Some(number.cast_signed().to_string()),
-                (5, Value::Eight(bits)) => value = Some(f64::from_bits(bits).to_string()),
-                (6, Value::Message(text)) => value = Some(text.text()),
-                (17, Value::Number(number)) => value = Some(self.name(head, TEXTS, number)),
+                (1, ProtoValue::Number(number)) => name = self.name(head, ARGUMENT_NAMES, number),
+                (10, ProtoValue::Message(text)) => name = text.text(),
+                (3, ProtoValue::Number(number)) => value = Some(number.to_string()),
+                (4, ProtoValue::Number(number)) => value = Some(number.cast_signed().to_string()),
+                (5, ProtoValue::Eight(bits)) => value = Some(f64::from_bits(bits).to_string()),
+                (6, ProtoValue::Message(text)) => value = Some(text.text()),
+                (17, ProtoValue::Number(number)) => value = Some(self.name(head, TEXTS, number)),
                 _ => {}
             }
         }
@@ -259,24 +266,24 @@ impl Packets {
     }
 
     /// A piece of work of a GPU.
-    fn stage(&mut self, message: Message<'_>, head: Head) -> Result<(), String> {
-        let mut event = Event { phase: "X".to_owned(), begin_ns: head.time_ns, ..Event::default() };
+    fn stage(&mut self, message: ProtoReader<'_>, head: PacketHead) -> Result<(), String> {
+        let mut event = TraceEvent { phase: "X".to_owned(), begin_ns: head.time_ns, ..TraceEvent::default() };
         let mut stage = String::new();
         for field in message {
             match field? {
-                (2, Value::Number(length)) => event.duration_ns = i64::try_from(length).ok(),
-                (6, Value::Message(data)) => {
-                    let name = data.message(1)?.map(Message::text).unwrap_or_default();
-                    let value = data.message(2)?.map(Message::text).unwrap_or_default();
+                (2, ProtoValue::Number(length)) => event.duration_ns = i64::try_from(length).ok(),
+                (6, ProtoValue::Message(data)) => {
+                    let name = data.message(1)?.map(ProtoReader::text).unwrap_or_default();
+                    let value = data.message(2)?.map(ProtoReader::text).unwrap_or_default();
                     event
                         .arguments
                         .put(name.strip_suffix(" id").filter(|name| is_place(name)).unwrap_or(&name), value);
                 }
-                (11, Value::Number(gpu)) => event.thread.0 = gpu.to_string(),
-                (14, Value::Number(number)) => stage = self.name(head, STAGES, number),
-                (17, Value::Message(name)) => event.name = name.text(),
-                (20, Value::Number(name)) => event.name = self.name(head, EVENT_NAMES, name),
-                (21, Value::Message(launch)) => self.launch(launch, head, &mut event.arguments)?,
+                (11, ProtoValue::Number(gpu)) => event.thread.0 = gpu.to_string(),
+                (14, ProtoValue::Number(number)) => stage = self.name(head, STAGES, number),
+                (17, ProtoValue::Message(name)) => event.name = name.text(),
+                (20, ProtoValue::Number(name)) => event.name = self.name(head, EVENT_NAMES, name),
+                (21, ProtoValue::Message(launch)) => self.launch(launch, head, &mut event.arguments)?,
                 _ => {}
             }
         }
@@ -295,12 +302,17 @@ impl Packets {
     }
 
     /// The sizes of a launch, and arguments with numbers.
-    fn launch(&self, message: Message<'_>, head: Head, arguments: &mut Arguments) -> Result<(), String> {
+    fn launch(
+        &self,
+        message: ProtoReader<'_>,
+        head: PacketHead,
+        arguments: &mut EventArguments,
+    ) -> Result<(), String> {
         for field in message {
             match field? {
-                (1, Value::Message(sizes)) => arguments.grid = sizes.extent()?,
-                (2, Value::Message(sizes)) => arguments.block = sizes.extent()?,
-                (3, Value::Message(argument)) => {
+                (1, ProtoValue::Message(sizes)) => arguments.grid = sizes.extent()?,
+                (2, ProtoValue::Message(sizes)) => arguments.block = sizes.extent()?,
+                (3, ProtoValue::Message(argument)) => {
                     let name = argument.number(1)?.map(|number| self.name(head, LAUNCH_ARGUMENTS, number));
                     let value = argument.number(4)?.or(argument.number(3)?);
                     let Some((name, value)) = name.zip(value) else { continue };
@@ -316,7 +328,7 @@ impl Packets {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<Trace, String> {
+    fn finish(mut self) -> Result<TraceModel, String> {
         let without_end = std::mem::take(&mut self.slices).join(|event| self.reading.take(event));
         let trace = &mut self.reading.trace;
         if trace.kernels.is_empty() && trace.works.is_empty() && trace.ops.is_empty() {

@@ -6,25 +6,25 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use stallmap_formats::proto::{Message, Value};
+use stallmap_formats::proto::{ProtoReader, ProtoValue};
 
-use super::event::Event;
+use super::event::TraceEvent;
 
 /// Most levels of tracks inside of tracks.
 const MAX_LEVELS: usize = 16;
 
 /// One packet of a track.
 #[derive(Debug)]
-pub(super) enum Mark {
-    Begin(Event),
+pub(super) enum TrackPacket {
+    Begin(TraceEvent),
     End,
     /// An event without a length.
-    Point(Event),
+    Point(TraceEvent),
 }
 
 /// A track: that of a process, of a thread, or inside of one.
 #[derive(Clone, Copy, Debug, Default)]
-struct Track {
+struct PacketTrack {
     parent: u64,
     /// Process and thread.
     thread: Option<(i64, i64)>,
@@ -32,26 +32,26 @@ struct Track {
 
 /// The packets of all tracks, in the order of the file.
 #[derive(Debug, Default)]
-pub(super) struct Slices {
-    marks: Vec<(u64, i64, Mark)>,
-    tracks: HashMap<u64, Track>,
+pub(super) struct TrackPackets {
+    marks: Vec<(u64, i64, TrackPacket)>,
+    tracks: HashMap<u64, PacketTrack>,
     /// The time of the last packet of each track.
     last: HashMap<u64, i64>,
     is_grouped: bool,
 }
 
-impl Slices {
+impl TrackPackets {
     /// Adds the descriptor of a track.
-    pub(super) fn describe(&mut self, message: Message<'_>) -> Result<(), String> {
-        let (mut number, mut track) = (0, Track::default());
+    pub(super) fn describe(&mut self, message: ProtoReader<'_>) -> Result<(), String> {
+        let (mut number, mut track) = (0, PacketTrack::default());
         for field in message {
             match field? {
-                (1, Value::Number(value)) => number = value,
-                (4, Value::Message(thread)) => {
+                (1, ProtoValue::Number(value)) => number = value,
+                (4, ProtoValue::Message(thread)) => {
                     let process = thread.number(1)?.unwrap_or(0).cast_signed();
                     track.thread = Some((process, thread.number(2)?.unwrap_or(0).cast_signed()));
                 }
-                (5, Value::Number(parent)) => track.parent = parent,
+                (5, ProtoValue::Number(parent)) => track.parent = parent,
                 _ => {}
             }
         }
@@ -60,22 +60,24 @@ impl Slices {
     }
 
     /// Adds a packet.
-    pub(super) fn add(&mut self, track: u64, time_ns: i64, mark: Mark) {
+    pub(super) fn add(&mut self, track: u64, time_ns: i64, mark: TrackPacket) {
         let last = self.last.insert(track, time_ns);
         self.is_grouped |= last.is_some_and(|last| last > time_ns);
         self.marks.push((track, time_ns, mark));
     }
 
     /// Gives events their ends and threads. Returns the number of begins and ends without a partner.
-    pub(super) fn join(mut self, mut visit: impl FnMut(Event)) -> u64 {
+    pub(super) fn join(mut self, mut visit: impl FnMut(TraceEvent)) -> u64 {
         let marks = std::mem::take(&mut self.marks);
-        let mut open: HashMap<u64, VecDeque<Event>> = HashMap::new();
+        let mut open: HashMap<u64, VecDeque<TraceEvent>> = HashMap::new();
         let mut without = 0;
         for (track, time_ns, mark) in marks {
             match mark {
-                Mark::Begin(event) => open.entry(track).or_default().push_back(event),
-                Mark::Point(event) => visit(Event { phase: "i".to_owned(), ..self.placed(track, event) }),
-                Mark::End => {
+                TrackPacket::Begin(event) => open.entry(track).or_default().push_back(event),
+                TrackPacket::Point(event) => {
+                    visit(TraceEvent { phase: "i".to_owned(), ..self.placed(track, event) });
+                }
+                TrackPacket::End => {
                     let of_track = open.entry(track).or_default();
                     let event = if self.is_grouped { of_track.pop_front() } else { of_track.pop_back() };
                     let Some(event) = event else {
@@ -84,7 +86,7 @@ impl Slices {
                     };
                     let duration = event.begin_ns.map(|begin| time_ns.saturating_sub(begin));
                     let event = self.placed(track, event);
-                    visit(Event { phase: "X".to_owned(), duration_ns: duration, ..event });
+                    visit(TraceEvent { phase: "X".to_owned(), duration_ns: duration, ..event });
                 }
             }
         }
@@ -92,16 +94,16 @@ impl Slices {
     }
 
     /// The event with the process and the thread of its track.
-    fn placed(&self, track: u64, event: Event) -> Event {
+    fn placed(&self, track: u64, event: TraceEvent) -> TraceEvent {
         let mut number = track;
         for _ in 0..MAX_LEVELS {
             let Some(track) = self.tracks.get(&number) else { break };
             if let Some((process, thread)) = track.thread {
-                return Event { thread: (process.to_string(), thread.to_string()), ..event };
+                return TraceEvent { thread: (process.to_string(), thread.to_string()), ..event };
             }
             number = track.parent;
         }
-        Event { thread: (String::new(), format!("track {track}")), ..event }
+        TraceEvent { thread: (String::new(), format!("track {track}")), ..event }
     }
 }
 
@@ -111,13 +113,18 @@ mod tests {
 
     /// The spans of slices by name, from (track, time, name). An end has no name.
     fn joined(marks: &[(u64, i64, &str)]) -> Vec<String> {
-        let mut slices = Slices::default();
+        let mut slices = TrackPackets::default();
         for (track, time, name) in marks {
-            let event = Event { name: (*name).to_owned(), begin_ns: Some(*time), ..Event::default() };
-            slices.add(*track, *time, if name.is_empty() { Mark::End } else { Mark::Begin(event) });
+            let event =
+                TraceEvent { name: (*name).to_owned(), begin_ns: Some(*time), ..TraceEvent::default() };
+            slices.add(
+                *track,
+                *time,
+                if name.is_empty() { TrackPacket::End } else { TrackPacket::Begin(event) },
+            );
         }
         let mut found = Vec::new();
-        let span = |event: &Event| {
+        let span = |event: &TraceEvent| {
             event.begin_ns.zip(event.duration_ns).map(|(begin, length)| (begin, begin + length))
         };
         slices.join(|event| found.push(format!("{} {:?}", event.name, span(&event).unwrap())));

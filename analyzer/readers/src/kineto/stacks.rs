@@ -3,25 +3,25 @@
 use std::collections::HashMap;
 
 use crate::join::span;
-use crate::model::{Call, Frame, Kernel, Trace};
-use crate::nest::{Span, enclosing, parents};
+use crate::model::{TraceCall, TraceFrame, TraceKernel, TraceModel};
+use crate::nest::{ThreadSpan, enclosing, parents};
 
 /// Most frames of a stack. Deeper ones lose their callers.
 const MAX_FRAMES: usize = 512;
 
 /// Functions that ran, each with its frame.
 #[derive(Debug, Default)]
-pub(super) struct Functions {
-    calls: Vec<(Call, usize)>,
-    frames: Vec<Frame>,
-    known: HashMap<Frame, usize>,
+pub(super) struct FrameFunctions {
+    calls: Vec<(TraceCall, usize)>,
+    frames: Vec<TraceFrame>,
+    known: HashMap<TraceFrame, usize>,
     /// Calls of functions without a line.
     pub(super) built_in: u64,
 }
 
-impl Functions {
+impl FrameFunctions {
     /// Adds a call of a function.
-    pub(super) fn add(&mut self, call: Call, name: &str) {
+    pub(super) fn add(&mut self, call: TraceCall, name: &str) {
         let Some(frame) = frame(name) else {
             self.built_in += 1;
             return;
@@ -35,17 +35,17 @@ impl Functions {
     }
 
     /// Gives ops and launch calls their stacks. A call may be deeper than its op: an op can be a Python function.
-    pub(super) fn join(self, trace: &mut Trace) {
-        let spans: Vec<Span> = self.calls.iter().map(|(call, _)| span(*call)).collect();
+    pub(super) fn join(self, trace: &mut TraceModel) {
+        let spans: Vec<ThreadSpan> = self.calls.iter().map(|(call, _)| span(*call)).collect();
         let callers = parents(&spans);
-        let mut stacks = Stacks::default();
-        let ops: Vec<Span> = trace.ops.iter().map(|op| span(op.call)).collect();
+        let mut stacks = FrameStacks::default();
+        let ops: Vec<ThreadSpan> = trace.ops.iter().map(|op| span(op.call)).collect();
         for (op, inner) in trace.ops.iter_mut().zip(enclosing(&spans, &ops)) {
             op.stack = inner.map(|inner| stacks.place(inner, || self.path(inner, &callers)));
         }
-        let point = |call: Call| Span { end_ns: call.begin_ns, ..span(call) };
+        let point = |call: TraceCall| ThreadSpan { end_ns: call.begin_ns, ..span(call) };
         let called = trace.kernels.iter_mut().filter_map(|kernel| Some((kernel.call?, kernel)));
-        let (points, kernels): (Vec<Span>, Vec<&mut Kernel>) =
+        let (points, kernels): (Vec<ThreadSpan>, Vec<&mut TraceKernel>) =
             called.map(|(call, kernel)| (point(call), kernel)).unzip();
         for (kernel, inner) in kernels.into_iter().zip(enclosing(&spans, &points)) {
             kernel.stack = inner.map(|inner| stacks.place(inner, || self.path(inner, &callers)));
@@ -63,12 +63,12 @@ impl Functions {
 
 /// Stacks by their frames, and by their innermost call.
 #[derive(Default)]
-struct Stacks {
+struct FrameStacks {
     places: HashMap<Vec<usize>, usize>,
     by_call: HashMap<usize, usize>,
 }
 
-impl Stacks {
+impl FrameStacks {
     /// The place of the stack of a call.
     fn place(&mut self, inner: usize, path: impl FnOnce() -> Vec<usize>) -> usize {
         *self.by_call.entry(inner).or_insert_with(|| {
@@ -86,10 +86,10 @@ impl Stacks {
 }
 
 /// A frame from `file(line): function`. Built-in functions and modules have no line, and are no frames.
-fn frame(name: &str) -> Option<Frame> {
+fn frame(name: &str) -> Option<TraceFrame> {
     let (place, function) = name.split_once("): ")?;
     let (file, line) = place.rsplit_once('(')?;
-    Some(Frame { file: file.to_owned(), function: function.to_owned(), line: line.parse().ok()? })
+    Some(TraceFrame { file: file.to_owned(), function: function.to_owned(), line: line.parse().ok()? })
 }
 
 #[cfg(test)]

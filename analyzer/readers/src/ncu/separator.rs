@@ -5,39 +5,39 @@
 
 /// The separator of decimals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Decimal {
+pub(super) enum DecimalSeparator {
     Point,
     Comma,
 }
 
 /// Numbers of a file that have one reading, by their separator of decimals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Evidence {
+pub(super) struct SeparatorEvidence {
     point: u64,
     comma: u64,
 }
 
-impl Evidence {
+impl SeparatorEvidence {
     /// Adds a value.
     pub(super) fn add(&mut self, text: &str) {
         match decimal(text) {
-            Some(Decimal::Point) => self.point += 1,
-            Some(Decimal::Comma) => self.comma += 1,
+            Some(DecimalSeparator::Point) => self.point += 1,
+            Some(DecimalSeparator::Comma) => self.comma += 1,
             None => {}
         }
     }
 
     /// The separator of decimals: a point if nothing shows another. None if the numbers disagree.
-    pub(super) fn decimal(self) -> Option<Decimal> {
+    pub(super) fn decimal(self) -> Option<DecimalSeparator> {
         match (self.point, self.comma) {
-            (_, 0) => Some(Decimal::Point),
-            (0, _) => Some(Decimal::Comma),
+            (_, 0) => Some(DecimalSeparator::Point),
+            (0, _) => Some(DecimalSeparator::Comma),
             _ => None,
         }
     }
 }
 
-impl Decimal {
+impl DecimalSeparator {
     /// A number with or without separators of thousands.
     pub(super) fn number(self, text: &str) -> Option<f64> {
         let (thousands, decimals) = match self {
@@ -60,7 +60,7 @@ fn is_group(letter: char) -> bool {
 }
 
 /// The separator of decimals that a number shows. None if it has several readings, or is not a number.
-fn decimal(text: &str) -> Option<Decimal> {
+fn decimal(text: &str) -> Option<DecimalSeparator> {
     let text = text.strip_prefix('-').unwrap_or(text);
     let is_number = |letter: char| letter.is_ascii_digit() || matches!(letter, '.' | ',') || is_group(letter);
     if !text.starts_with(|first: char| first.is_ascii_digit()) || !text.chars().all(is_number) {
@@ -72,12 +72,12 @@ fn decimal(text: &str) -> Option<Decimal> {
     match (front.contains('.'), front.contains(',')) {
         // Of two separators the last one is that of decimals. One that repeats is that of thousands.
         (true, true) => None,
-        (true, false) => Some(Decimal::Comma),
-        (false, true) => Some(Decimal::Point),
+        (true, false) => Some(DecimalSeparator::Comma),
+        (false, true) => Some(DecimalSeparator::Point),
         (false, false) => (digits != 3 || front.len() > 3 || front == "0").then_some(if is_comma {
-            Decimal::Comma
+            DecimalSeparator::Comma
         } else {
-            Decimal::Point
+            DecimalSeparator::Point
         }),
     }
 }
@@ -89,10 +89,10 @@ mod tests {
     #[test]
     fn a_number_shows_its_separator_or_none() {
         for text in ["1,234.5", "1,234,567", "42.50", "1234.567", "0.125"] {
-            assert_eq!(decimal(text), Some(Decimal::Point), "{text}");
+            assert_eq!(decimal(text), Some(DecimalSeparator::Point), "{text}");
         }
         for text in ["1.234,5", "1.234.567", "42,50", "1234,567", "0,125", "27\u{202f}595,5"] {
-            assert_eq!(decimal(text), Some(Decimal::Comma), "{text}");
+            assert_eq!(decimal(text), Some(DecimalSeparator::Comma), "{text}");
         }
         for text in ["117.344", "117,344", "128", "n/a", "1,2; 3", ""] {
             assert_eq!(decimal(text), None, "{text}");
@@ -101,15 +101,18 @@ mod tests {
 
     #[test]
     fn numbers_are_read_in_their_locale() {
-        assert_eq!(Decimal::Comma.number("27.595.520"), Some(27_595_520.0));
-        assert_eq!(Decimal::Comma.number("42,50"), Some(42.5));
-        assert_eq!(Decimal::Comma.number("27\u{202f}595,5"), Some(27_595.5));
-        assert_eq!(Decimal::Point.number("12,345.5"), Some(12_345.5));
-        assert_eq!((Decimal::Point.number("n/a"), Decimal::Point.number("inf")), (None, None));
-        let mut evidence = Evidence::default();
+        assert_eq!(DecimalSeparator::Comma.number("27.595.520"), Some(27_595_520.0));
+        assert_eq!(DecimalSeparator::Comma.number("42,50"), Some(42.5));
+        assert_eq!(DecimalSeparator::Comma.number("27\u{202f}595,5"), Some(27_595.5));
+        assert_eq!(DecimalSeparator::Point.number("12,345.5"), Some(12_345.5));
+        assert_eq!(
+            (DecimalSeparator::Point.number("n/a"), DecimalSeparator::Point.number("inf")),
+            (None, None)
+        );
+        let mut evidence = SeparatorEvidence::default();
         evidence.add("117.344");
         evidence.add("42,50");
-        assert_eq!(evidence.decimal(), Some(Decimal::Comma));
+        assert_eq!(evidence.decimal(), Some(DecimalSeparator::Comma));
         evidence.add("1.5");
         assert_eq!(evidence.decimal(), None);
     }

@@ -2,7 +2,7 @@
 
 /// A value. Other types are null.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Cell {
+pub(super) enum SqlCell {
     /// Nothing, or a value that is not read.
     Null,
     /// An integer.
@@ -13,13 +13,13 @@ pub(super) enum Cell {
 
 /// A row: its values in the order of the columns that were requested.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Row(pub(super) Vec<Cell>);
+pub(super) struct SqlRow(pub(super) Vec<SqlCell>);
 
-impl Row {
+impl SqlRow {
     /// An integer.
     pub(super) fn integer(&self, column: usize) -> Option<i64> {
         match self.0.get(column) {
-            Some(Cell::Integer(value)) => Some(*value),
+            Some(SqlCell::Integer(value)) => Some(*value),
             _ => None,
         }
     }
@@ -32,7 +32,7 @@ impl Row {
     /// A text.
     pub(super) fn text(&self, column: usize) -> Option<&str> {
         match self.0.get(column) {
-            Some(Cell::Text(text)) => Some(text),
+            Some(SqlCell::Text(text)) => Some(text),
             _ => None,
         }
     }

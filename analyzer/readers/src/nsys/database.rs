@@ -4,18 +4,18 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
-use stallmap_console::exit::{Failure, IO, Outcome};
+use stallmap_console::exit::{CommandFailure, IO, Outcome};
 
 use super::MAX_ROWS;
-use super::cell::{Cell, Row, latest};
+use super::cell::{SqlCell, SqlRow, latest};
 
 /// An open database.
-pub(super) struct Database {
+pub(super) struct OpenDatabase {
     connection: Connection,
     path: PathBuf,
 }
 
-impl Database {
+impl OpenDatabase {
     /// Opens a file. Nothing in it runs: its schema is not trusted.
     pub(super) fn open(path: &Path) -> Outcome<Self> {
         let wrong = |error: rusqlite::Error| failure(path, &error);
@@ -28,7 +28,7 @@ impl Database {
     }
 
     /// Visits the rows of a table. Columns that it lacks are null. False if there is no such table.
-    pub(super) fn rows(&self, base: &str, columns: &[&str], mut visit: impl FnMut(&Row)) -> Outcome<bool> {
+    pub(super) fn rows(&self, base: &str, columns: &[&str], mut visit: impl FnMut(&SqlRow)) -> Outcome<bool> {
         let wrong = |error: rusqlite::Error| failure(&self.path, &error);
         let Some(table) = self.table(base).map_err(wrong)? else { return Ok(false) };
         let known = self.columns(&table).map_err(wrong)?;
@@ -40,7 +40,7 @@ impl Database {
         let mut statement = self.connection.prepare(&sql).map_err(wrong)?;
         let mut rows = statement.query([]).map_err(wrong)?;
         while let Some(row) = rows.next().map_err(wrong)? {
-            visit(&Row((0..columns.len()).map(|column| cell(row, column)).collect()));
+            visit(&SqlRow((0..columns.len()).map(|column| cell(row, column)).collect()));
         }
         Ok(true)
     }
@@ -69,16 +69,16 @@ impl Database {
     }
 }
 
-fn cell(row: &rusqlite::Row<'_>, column: usize) -> Cell {
+fn cell(row: &rusqlite::Row<'_>, column: usize) -> SqlCell {
     match row.get_ref(column) {
-        Ok(ValueRef::Integer(value)) => Cell::Integer(value),
-        Ok(ValueRef::Text(text)) => Cell::Text(String::from_utf8_lossy(text).into_owned()),
-        _ => Cell::Null,
+        Ok(ValueRef::Integer(value)) => SqlCell::Integer(value),
+        Ok(ValueRef::Text(text)) => SqlCell::Text(String::from_utf8_lossy(text).into_owned()),
+        _ => SqlCell::Null,
     }
 }
 
-fn failure(path: &Path, error: &rusqlite::Error) -> Failure {
-    Failure::message(IO, format!("`{}` cannot be read as SQLite: {error}", path.display()))
+fn failure(path: &Path, error: &rusqlite::Error) -> CommandFailure {
+    CommandFailure::message(IO, format!("`{}` cannot be read as SQLite: {error}", path.display()))
         .hint("unpack it, or export it again with `nsys export -t sqlite`".to_owned())
 }
 
@@ -93,7 +93,7 @@ mod tests {
             "CREATE TABLE A (x); CREATE TABLE A_V2 (x); CREATE TABLE A_V10 (x, y); CREATE TABLE A2_V99 (x);
             INSERT INTO A_V10 VALUES (7, 8); CREATE VIEW B AS SELECT 1 AS x";
         connection.execute_batch(sql).unwrap();
-        let database = Database { connection, path: PathBuf::new() };
+        let database = OpenDatabase { connection, path: PathBuf::new() };
         let mut found = Vec::new();
         let is_there = database.rows("A", &["x", "z"], |row| {
             found.push((row.integer(0), row.integer(1)));

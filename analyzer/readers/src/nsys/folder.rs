@@ -11,13 +11,13 @@ use bytes::Bytes;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use parquet::errors::ParquetError;
-use stallmap_console::exit::{Failure, IO, Outcome};
+use stallmap_console::exit::{CommandFailure, IO, Outcome};
 use stallmap_schema::capture::pages;
 use stallmap_schema::capture::source::EntryBytes;
 use stallmap_schema::contained::contained;
 
 use super::MAX_ROWS;
-use super::cell::{Cell, Row, latest};
+use super::cell::{SqlCell, SqlRow, latest};
 
 /// Most bytes of a table's file, which is held in memory.
 const MAX_FILE_BYTES: u64 = 8 << 30;
@@ -26,18 +26,18 @@ const ENDING: &str = "parquet";
 
 /// A folder of tables.
 #[derive(Debug)]
-pub(super) struct Folder {
+pub(super) struct TableFolder {
     path: PathBuf,
 }
 
-impl Folder {
+impl TableFolder {
     /// The folder of a path.
     pub(super) fn open(path: &Path) -> Self {
         Self { path: path.to_owned() }
     }
 
     /// Visits the rows of a table. Columns that it lacks are null. False if there is no such table.
-    pub(super) fn rows(&self, base: &str, columns: &[&str], mut visit: impl FnMut(&Row)) -> Outcome<bool> {
+    pub(super) fn rows(&self, base: &str, columns: &[&str], mut visit: impl FnMut(&SqlRow)) -> Outcome<bool> {
         let Some(table) = latest(self.tables()?.into_iter(), base) else { return Ok(false) };
         let path = self.path.join(format!("{table}.{ENDING}"));
         let wrong = |cause: String| failure(&path, &cause);
@@ -47,7 +47,7 @@ impl Folder {
         while let Some(batch) = decoded(|| reader.next().transpose()).map_err(wrong)? {
             let cells = decoded(|| cells(&batch, columns)).map_err(wrong)?;
             for row in 0..batch.num_rows() {
-                visit(&Row(cells.iter().map(|cells| cell(cells.as_ref(), row)).collect()));
+                visit(&SqlRow(cells.iter().map(|cells| cell(cells.as_ref(), row)).collect()));
             }
             left = left
                 .checked_sub(batch.num_rows() as u64)
@@ -58,7 +58,7 @@ impl Folder {
 
     /// The names of the tables.
     fn tables(&self) -> Outcome<Vec<String>> {
-        let wrong = |error| Failure::io(error, format!("read `{}`", self.path.display()));
+        let wrong = |error| CommandFailure::io(error, format!("read `{}`", self.path.display()));
         let mut names = Vec::new();
         for entry in fs::read_dir(&self.path).map_err(wrong)? {
             let path = entry.map_err(wrong)?.path();
@@ -73,7 +73,7 @@ impl Folder {
 
 /// The bytes of a file.
 fn read(path: &Path) -> Outcome<Bytes> {
-    let wrong = |error| Failure::io(error, format!("read `{}`", path.display()));
+    let wrong = |error| CommandFailure::io(error, format!("read `{}`", path.display()));
     let mut bytes = Vec::new();
     let mut file = fs::File::open(path).map_err(wrong)?.take(MAX_FILE_BYTES + 1);
     file.read_to_end(&mut bytes).map_err(wrong)?;
@@ -112,11 +112,11 @@ fn plain(array: &ArrayRef) -> Result<Option<ArrayRef>, arrow::error::ArrowError>
     cast(array, &wanted).map(Some)
 }
 
-fn cell(array: Option<&ArrayRef>, row: usize) -> Cell {
-    let Some(array) = array.filter(|array| array.is_valid(row)) else { return Cell::Null };
-    let integer = array.as_primitive_opt::<Int64Type>().map(|array| Cell::Integer(array.value(row)));
-    let text = || array.as_string_opt::<i32>().map(|array| Cell::Text(array.value(row).to_owned()));
-    integer.or_else(text).unwrap_or(Cell::Null)
+fn cell(array: Option<&ArrayRef>, row: usize) -> SqlCell {
+    let Some(array) = array.filter(|array| array.is_valid(row)) else { return SqlCell::Null };
+    let integer = array.as_primitive_opt::<Int64Type>().map(|array| SqlCell::Integer(array.value(row)));
+    let text = || array.as_string_opt::<i32>().map(|array| SqlCell::Text(array.value(row).to_owned()));
+    integer.or_else(text).unwrap_or(SqlCell::Null)
 }
 
 /// Runs a reader of bytes from elsewhere: its panic becomes an error.
@@ -127,7 +127,7 @@ fn decoded<T, E: std::fmt::Display>(read: impl FnOnce() -> Result<T, E>) -> Resu
     }
 }
 
-fn failure(path: &Path, cause: &str) -> Failure {
-    Failure::message(IO, format!("`{}` cannot be read as Parquet: {cause}", path.display()))
+fn failure(path: &Path, cause: &str) -> CommandFailure {
+    CommandFailure::message(IO, format!("`{}` cannot be read as Parquet: {cause}", path.display()))
         .hint("export it again with `nsys export -t parquetdir`".to_owned())
 }

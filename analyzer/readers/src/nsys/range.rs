@@ -3,7 +3,7 @@
 use stallmap_schema::word::{OpKind, Phase};
 
 use crate::join::phase;
-use crate::model::{Call, Op};
+use crate::model::{TraceCall, TraceOp};
 
 /// Numbers and lists behind the name of an op. Lists are shapes and numbers of other ops.
 const SEQUENCE: &str = "seq = ";
@@ -11,11 +11,11 @@ const NUMBER: &str = "op_id = ";
 const LISTS: [&str; 2] = ["sizes = [", "input_op_ids = ["];
 
 /// The op of a range.
-pub(super) fn op(call: Call, text: &str) -> Op {
+pub(super) fn op(call: TraceCall, text: &str) -> TraceOp {
     let Some((name, sequence, record)) = torch_op(text) else {
-        return Op { phase: phase_of_range(text), ..Op::of(call, OpKind::Region, text) };
+        return TraceOp { phase: phase_of_range(text), ..TraceOp::of(call, OpKind::Region, text) };
     };
-    Op { phase: phase(name), sequence, record, ..Op::of(call, OpKind::Torch, name) }
+    TraceOp { phase: phase(name), sequence, record, ..TraceOp::of(call, OpKind::Torch, name) }
 }
 
 fn phase_of_range(text: &str) -> Phase {
@@ -52,7 +52,7 @@ mod tests {
         assert_eq!(torch_op("aten::to, op_id = 7, sizes = [[2, 3]]"), Some(("aten::to", None, Some(7))));
         assert_eq!(torch_op("f(a, b), seq = 1"), Some(("f(a, b)", Some(1), None)));
         assert_eq!((torch_op("layer, first"), torch_op("seq = 1")), (None, None));
-        let call = Call { thread: 0, begin_ns: 0, end_ns: 1 };
+        let call = TraceCall { thread: 0, begin_ns: 0, end_ns: 1 };
         let backward = op(call, "autograd::engine::evaluate_function: MulBackward0, seq = 3, op_id = 4");
         assert_eq!((backward.phase, backward.sequence), (Phase::Backward, Some(3)));
     }

@@ -3,25 +3,25 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 
-use stallmap_console::exit::{Failure, IO, Outcome};
-use stallmap_formats::json::Json;
+use stallmap_console::exit::{CommandFailure, IO, Outcome};
+use stallmap_formats::json::JsonStream;
 use stallmap_schema::word::{Instrument, LossKind};
 
 use super::{MAX_KERNELS, named_op, span_ops};
-use crate::model::{Kernel, Process, Trace};
+use crate::model::{TraceKernel, TraceModel, TraceProcess};
 
 /// The tool's name of such a file.
 pub(crate) const TOOL: &str = "operator profiler correlation";
 
 /// Reads it. An entry is a kernel without times, in the order of the numbers.
-pub(crate) fn read(json: &mut Json<impl Read>) -> Outcome<Trace> {
-    let mut trace = Trace { tool: TOOL, ..Trace::default() };
+pub(crate) fn read(json: &mut JsonStream<impl Read>) -> Outcome<TraceModel> {
+    let mut trace = TraceModel { tool: TOOL, ..TraceModel::default() };
     let mut entries: Vec<(i64, String, Option<String>)> = Vec::new();
-    let mut add = |json: &mut Json<_>| {
+    let mut add = |json: &mut JsonStream<_>| {
         let (number, kernel, op) = entry(json)?;
         if entries.len() >= MAX_KERNELS {
             let message = format!("`{}` has more than {MAX_KERNELS} entries", json.path().display());
-            return Err(Failure::message(IO, message));
+            return Err(CommandFailure::message(IO, message));
         }
         match kernel.zip(number) {
             Some((kernel, number)) => entries.push((number, kernel, op)),
@@ -33,16 +33,16 @@ pub(crate) fn read(json: &mut Json<impl Read>) -> Outcome<Trace> {
         json.object(|json, key| if key == "entries" { json.records(&mut add) } else { json.skip() })
     })?;
     if entries.is_empty() {
-        return Err(Failure::message(IO, format!("`{}` has no entries", json.path().display()))
+        return Err(CommandFailure::message(IO, format!("`{}` has no entries", json.path().display()))
             .hint("run the tool's correlation pass without another profiler".to_owned()));
     }
     entries.sort_by_key(|(number, ..)| *number);
     let mut ops: HashMap<String, usize> = HashMap::new();
     for (_, name, op) in entries {
         let op = op.map(|op| *ops.entry(op).or_insert_with_key(|op| named_op(&mut trace, op.clone(), None)));
-        trace.kernels.push(Kernel { name: name.into(), device: -1, op, ..Kernel::default() });
+        trace.kernels.push(TraceKernel { name: name.into(), device: -1, op, ..TraceKernel::default() });
     }
-    trace.processes.push(Process::of(0, Instrument::Timeline));
+    trace.processes.push(TraceProcess::of(0, Instrument::Timeline));
     for part in ["times of kernels", "grids and blocks, written as 0", "hardware counters", "GPUs"] {
         trace.losses.lacks(part);
     }
@@ -50,7 +50,7 @@ pub(crate) fn read(json: &mut Json<impl Read>) -> Outcome<Trace> {
 }
 
 /// The number, the kernel and the op of an entry.
-fn entry(json: &mut Json<impl Read>) -> Outcome<(Option<i64>, Option<String>, Option<String>)> {
+fn entry(json: &mut JsonStream<impl Read>) -> Outcome<(Option<i64>, Option<String>, Option<String>)> {
     let (mut number, mut kernel, mut op) = (None, None, None);
     json.object(|json, key| {
         match key {
@@ -66,7 +66,7 @@ fn entry(json: &mut Json<impl Read>) -> Outcome<(Option<i64>, Option<String>, Op
 
 /// Gives the kernels of a profile the ops of the n-th kernel of their name. Where a name has another number of kernels, the
 /// two runs are not the same, and it gives nothing.
-pub(crate) fn join(mut profile: Trace, correlation: &Trace) -> Trace {
+pub(crate) fn join(mut profile: TraceModel, correlation: &TraceModel) -> TraceModel {
     let mut entries: BTreeMap<String, Vec<Option<&str>>> = BTreeMap::new();
     for kernel in &correlation.kernels {
         let op = kernel.op.and_then(|op| correlation.ops.get(op)).map(|op| &*op.name);

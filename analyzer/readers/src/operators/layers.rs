@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 
-use stallmap_console::exit::{Failure, IO, Outcome};
-use stallmap_formats::json::Json;
+use stallmap_console::exit::{CommandFailure, IO, Outcome};
+use stallmap_formats::json::JsonStream;
 use stallmap_schema::word::LossKind;
 
-use crate::model::Trace;
+use crate::model::TraceModel;
 
 /// The tool's name of such a file.
 pub(crate) const TOOL: &str = "operator profiler layers";
@@ -17,29 +17,29 @@ const MAX_LAYERS: usize = 1_000_000;
 const FACT: &str = "operator_profiler.layer.";
 
 /// Reads it. None if it is not one object of texts.
-pub(crate) fn read(json: &mut Json<impl Read>) -> Outcome<Option<Trace>> {
+pub(crate) fn read(json: &mut JsonStream<impl Read>) -> Outcome<Option<TraceModel>> {
     if json.is_array()? {
         return Ok(None);
     }
     let mut layers: BTreeMap<String, String> = BTreeMap::new();
     let mut is_flat = true;
-    let mut member = |json: &mut Json<_>, key: &str| {
+    let mut member = |json: &mut JsonStream<_>, key: &str| {
         match json.text()? {
             Some(layer) => drop(layers.insert(format!("{FACT}{key}"), layer)),
             None => is_flat = false,
         }
         if layers.len() > MAX_LAYERS {
             let message = format!("`{}` has more than {MAX_LAYERS} layers", json.path().display());
-            return Err(Failure::message(IO, message));
+            return Err(CommandFailure::message(IO, message));
         }
         Ok(())
     };
     json.document(|json| json.object(&mut member))?;
-    Ok(is_flat.then(|| Trace { tool: TOOL, facts: layers, ..Trace::default() }))
+    Ok(is_flat.then(|| TraceModel { tool: TOOL, facts: layers, ..TraceModel::default() }))
 }
 
 /// Names the layers of a manifest that stand for another: the tool copies their counters.
-pub(crate) fn join(mut profile: Trace, layers: Trace) -> Trace {
+pub(crate) fn join(mut profile: TraceModel, layers: TraceModel) -> TraceModel {
     let copies: BTreeSet<&str> = layers.facts.keys().filter_map(|name| name.strip_prefix(FACT)).collect();
     let layer = |op: usize| {
         let op = profile.ops.get(op)?;

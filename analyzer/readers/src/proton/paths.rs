@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-use stallmap_console::exit::{Failure, IO, Outcome};
+use stallmap_console::exit::{CommandFailure, IO, Outcome};
 use stallmap_schema::word::{Instrument, LossKind, OpKind};
 
-use super::{Node, Reading};
-use crate::model::{Call, Counter, Frame, Kernel, Op, Process, Trace};
+use super::{ProtonReader, ScopeNode};
+use crate::model::{TraceCall, TraceCounter, TraceFrame, TraceKernel, TraceModel, TraceOp, TraceProcess};
 
 /// Most launches of a profile.
 const MAX_LAUNCHES: u64 = 2_000_000;
@@ -16,16 +16,16 @@ const TIME: &str = "gpu__time_duration.sum";
 
 /// A place in the tree: the innermost scope, and the Python stack.
 #[derive(Clone, Copy, Default)]
-struct Context {
+struct ScopeContext {
     op: Option<usize>,
     stack: Option<usize>,
 }
 
 /// The trace while paths are walked.
 #[derive(Default)]
-struct Paths {
-    trace: Trace,
-    frames: HashMap<Frame, usize>,
+struct TracePaths {
+    trace: TraceModel,
+    frames: HashMap<TraceFrame, usize>,
     stacks: HashMap<Vec<usize>, usize>,
     launches: u64,
 }
@@ -35,12 +35,12 @@ struct Paths {
 /// # Errors
 ///
 /// Too many launches.
-pub(super) fn trace(reading: Reading) -> Outcome<Trace> {
-    let Reading { nodes, devices, losses, .. } = reading;
-    let trace = Trace { tool: "proton", devices, losses, ..Trace::default() };
-    let mut paths = Paths { trace, ..Paths::default() };
+pub(super) fn trace(reading: ProtonReader) -> Outcome<TraceModel> {
+    let ProtonReader { nodes, devices, losses, .. } = reading;
+    let trace = TraceModel { tool: "proton", devices, losses, ..TraceModel::default() };
+    let mut paths = TracePaths { trace, ..TracePaths::default() };
     let is_path = above_kernels(&nodes);
-    let mut contexts: Vec<Context> = Vec::with_capacity(nodes.len());
+    let mut contexts: Vec<ScopeContext> = Vec::with_capacity(nodes.len());
     for (node, is_path) in nodes.iter().zip(is_path) {
         let outer = node.parent.and_then(|parent| contexts.get(parent)).copied().unwrap_or_default();
         if node.launches().is_some() {
@@ -56,7 +56,7 @@ pub(super) fn trace(reading: Reading) -> Outcome<Trace> {
 }
 
 /// For each node, true if a node below it is a kernel.
-fn above_kernels(nodes: &[Node]) -> Vec<bool> {
+fn above_kernels(nodes: &[ScopeNode]) -> Vec<bool> {
     let mut found: Vec<bool> = nodes.iter().map(|_| false).collect();
     for (place, node) in nodes.iter().enumerate().rev() {
         let is_one = node.launches().is_some() || found.get(place).copied().unwrap_or_default();
@@ -67,20 +67,20 @@ fn above_kernels(nodes: &[Node]) -> Vec<bool> {
     found
 }
 
-impl Paths {
+impl TracePaths {
     /// The context below a scope or a frame.
-    fn enter(&mut self, node: &Node, outer: Context) -> Context {
+    fn enter(&mut self, node: &ScopeNode, outer: ScopeContext) -> ScopeContext {
         if let Some(frame) = frame(&node.name) {
-            return Context { stack: Some(self.stack(frame, outer.stack)), ..outer };
+            return ScopeContext { stack: Some(self.stack(frame, outer.stack)), ..outer };
         }
-        let call = Call { thread: 0, begin_ns: 0, end_ns: 0 };
-        let op = Op::of(call, OpKind::Region, node.name.clone());
-        self.trace.ops.push(Op { parent: outer.op, stack: outer.stack, ..op });
-        Context { op: Some(self.trace.ops.len() - 1), ..outer }
+        let call = TraceCall { thread: 0, begin_ns: 0, end_ns: 0 };
+        let op = TraceOp::of(call, OpKind::Region, node.name.clone());
+        self.trace.ops.push(TraceOp { parent: outer.op, stack: outer.stack, ..op });
+        ScopeContext { op: Some(self.trace.ops.len() - 1), ..outer }
     }
 
     /// The stack of a frame and its callers.
-    fn stack(&mut self, frame: Frame, outer: Option<usize>) -> usize {
+    fn stack(&mut self, frame: TraceFrame, outer: Option<usize>) -> usize {
         let next = self.trace.frames.len();
         let place = *self.frames.entry(frame.clone()).or_insert(next);
         if place == next {
@@ -97,12 +97,12 @@ impl Paths {
     }
 
     /// Adds the launches of a kernel. Shares of a sum differ by one nanosecond, and add up to it.
-    fn launch(&mut self, node: &Node, outer: Context) -> Outcome<()> {
+    fn launch(&mut self, node: &ScopeNode, outer: ScopeContext) -> Outcome<()> {
         let Some((count, time_ns)) = node.launches() else { return Ok(()) };
         self.launches = self.launches.saturating_add(count);
         if self.launches > MAX_LAUNCHES {
             let message = format!("the profile has more than {MAX_LAUNCHES} launches");
-            return Err(Failure::message(IO, message).hint("profile fewer steps".to_owned()));
+            return Err(CommandFailure::message(IO, message).hint("profile fewer steps".to_owned()));
         }
         if count > 1 {
             let reason = "times of single launches: each has the mean of its call path";
@@ -119,7 +119,7 @@ impl Paths {
                 .metrics
                 .iter()
                 .map(|(metric, value)| (metric.clone(), value / count as f64, unit(metric)));
-            self.trace.counters.extend(times.chain(others).map(|(metric, value, unit)| Counter {
+            self.trace.counters.extend(times.chain(others).map(|(metric, value, unit)| TraceCounter {
                 kernel,
                 metric,
                 value: Some(value),
@@ -130,7 +130,7 @@ impl Paths {
     }
 
     /// Counts the metrics of a path without launches. The root lists names of metrics with the value 0.
-    fn count(&mut self, node: &Node) {
+    fn count(&mut self, node: &ScopeNode) {
         let times = node.time_ns.filter(|time| *time != 0).map(|_| "time (ns)");
         let counts = node.count.filter(|count| *count != 0).map(|_| "count");
         let others = node.metrics.iter().filter(|(_, value)| *value != 0.0).map(|(metric, _)| &**metric);
@@ -143,12 +143,12 @@ impl Paths {
         }
     }
 
-    fn finish(mut self) -> Trace {
+    fn finish(mut self) -> TraceModel {
         self.trace.facts = BTreeMap::from([(
             "proton.times".to_owned(),
             "sums of call paths, shared out evenly among their launches".to_owned(),
         )]);
-        self.trace.processes.push(Process::of(0, Instrument::Counters));
+        self.trace.processes.push(TraceProcess::of(0, Instrument::Counters));
         let losses = &mut self.trace.losses;
         losses.lacks("times of launches, scopes and the run, written as 0");
         losses.lacks("grids and blocks, written as 0");
@@ -160,8 +160,8 @@ impl Paths {
     }
 }
 
-fn kernel_of(node: &Node, outer: Context) -> Kernel {
-    Kernel {
+fn kernel_of(node: &ScopeNode, outer: ScopeContext) -> TraceKernel {
+    TraceKernel {
         process: 0,
         name: node.name.clone(),
         device: node.device.unwrap_or(-1),
@@ -175,7 +175,7 @@ fn kernel_of(node: &Node, outer: Context) -> Kernel {
         call: None,
         op: outer.op,
         stack: outer.stack,
-        ..Kernel::default()
+        ..TraceKernel::default()
     }
 }
 
@@ -184,12 +184,12 @@ fn unit(metric: &str) -> &'static str {
 }
 
 /// A frame from `file:function@line`. Names of C++ have two colons.
-fn frame(name: &str) -> Option<Frame> {
+fn frame(name: &str) -> Option<TraceFrame> {
     let (place, line) = name.rsplit_once('@')?;
     let (file, function) = place.rsplit_once(':')?;
     let is_frame = !file.is_empty() && !file.ends_with(':') && !function.is_empty();
     let line = line.parse().ok().filter(|_| is_frame)?;
-    Some(Frame { file: file.to_owned(), function: function.to_owned(), line })
+    Some(TraceFrame { file: file.to_owned(), function: function.to_owned(), line })
 }
 
 #[cfg(test)]

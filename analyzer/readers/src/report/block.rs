@@ -1,35 +1,35 @@
 //! Blocks of a report: a header, then sources and results, each behind its length.
 
 use stallmap_formats::input::REPORT;
-use stallmap_formats::proto::{Message, Value};
+use stallmap_formats::proto::{ProtoReader, ProtoValue};
 use std::io::Read;
 
 /// Most bytes of one message.
 const MAX_MESSAGE_BYTES: u32 = 1 << 30;
 
 /// A report as a stream of messages.
-pub(super) struct Stream<R> {
+pub(super) struct MessageStream<R> {
     reader: R,
     /// The position in the unpacked file.
     at: u64,
 }
 
 /// A message with its position.
-pub(super) struct Owned {
+pub(super) struct OwnedMessage {
     bytes: Vec<u8>,
     at: u64,
 }
 
-impl Owned {
+impl OwnedMessage {
     /// The message.
-    pub(super) fn message(&self) -> Message<'_> {
-        Message::new(&self.bytes, self.at)
+    pub(super) fn message(&self) -> ProtoReader<'_> {
+        ProtoReader::new(&self.bytes, self.at)
     }
 }
 
 /// The header of a block.
 #[derive(Default)]
-pub(super) struct Header<'a> {
+pub(super) struct BlockHeader<'a> {
     /// Messages with cubins and source files.
     pub(super) sources: u64,
     /// Messages with a kernel each.
@@ -39,26 +39,26 @@ pub(super) struct Header<'a> {
     /// Bytes of all these messages with their lengths.
     pub(super) payload_bytes: u64,
     /// Facts about the session.
-    pub(super) session: Option<Message<'a>>,
+    pub(super) session: Option<ProtoReader<'a>>,
     /// Texts that messages name by number.
-    pub(super) strings: Option<Message<'a>>,
+    pub(super) strings: Option<ProtoReader<'a>>,
     /// The process of the block.
-    pub(super) process: Option<Message<'a>>,
+    pub(super) process: Option<ProtoReader<'a>>,
 }
 
-impl<'a> Header<'a> {
+impl<'a> BlockHeader<'a> {
     /// Reads a header.
-    pub(super) fn read(message: Message<'a>) -> Result<Self, String> {
+    pub(super) fn read(message: ProtoReader<'a>) -> Result<Self, String> {
         let mut header = Self::default();
         for field in message {
             match field? {
-                (1, Value::Number(count)) => header.sources = count,
-                (2, Value::Number(count)) => header.results = count,
-                (3, Value::Message(session)) => header.session = Some(session),
-                (4, Value::Message(strings)) => header.strings = Some(strings),
-                (5, Value::Number(bytes)) => header.payload_bytes = bytes,
-                (6, Value::Message(process)) => header.process = Some(process),
-                (7..=9, Value::Number(count)) => header.others = header.others.saturating_add(count),
+                (1, ProtoValue::Number(count)) => header.sources = count,
+                (2, ProtoValue::Number(count)) => header.results = count,
+                (3, ProtoValue::Message(session)) => header.session = Some(session),
+                (4, ProtoValue::Message(strings)) => header.strings = Some(strings),
+                (5, ProtoValue::Number(bytes)) => header.payload_bytes = bytes,
+                (6, ProtoValue::Message(process)) => header.process = Some(process),
+                (7..=9, ProtoValue::Number(count)) => header.others = header.others.saturating_add(count),
                 _ => {}
             }
         }
@@ -66,7 +66,7 @@ impl<'a> Header<'a> {
     }
 }
 
-impl<R: Read> Stream<R> {
+impl<R: Read> MessageStream<R> {
     /// The messages behind the first four bytes of a report.
     pub(super) fn of(reader: R) -> Result<Self, String> {
         let mut stream = Self { reader, at: 0 };
@@ -78,7 +78,7 @@ impl<R: Read> Stream<R> {
     }
 
     /// The next message. None at the end of the file.
-    pub(super) fn next(&mut self) -> Result<Option<Owned>, String> {
+    pub(super) fn next(&mut self) -> Result<Option<OwnedMessage>, String> {
         let mut length = Vec::new();
         let begin = self.at;
         self.fill(&mut length, 4)?;
@@ -92,7 +92,7 @@ impl<R: Read> Stream<R> {
         if length > MAX_MESSAGE_BYTES {
             return Err(format!("byte {begin}: a message has {length} bytes, more than {MAX_MESSAGE_BYTES}"));
         }
-        let mut owned = Owned { bytes: Vec::new(), at: self.at };
+        let mut owned = OwnedMessage { bytes: Vec::new(), at: self.at };
         self.fill(&mut owned.bytes, u64::from(length))?;
         if (owned.bytes.len() as u64) < u64::from(length) {
             return Err(format!("byte {begin}: it ends in a message of {length} bytes"));
@@ -101,7 +101,7 @@ impl<R: Read> Stream<R> {
     }
 
     /// The next message of a block, whose payload has some bytes left.
-    pub(super) fn part(&mut self, left: &mut u64) -> Result<Owned, String> {
+    pub(super) fn part(&mut self, left: &mut u64) -> Result<OwnedMessage, String> {
         let begin = self.at;
         let owned = self.next()?.ok_or_else(|| format!("byte {begin}: it ends in a block"))?;
         let bytes = self.at - begin;

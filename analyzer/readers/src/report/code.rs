@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-use stallmap_formats::proto::{Message, Value};
+use stallmap_formats::proto::{ProtoReader, ProtoValue};
 use stallmap_sass::cubin::Cubin;
 use stallmap_schema::word::{Instrument, LossKind};
 
-use super::metric::{Metric, Scalar, instance};
-use crate::model::{Process, Sample, Sampling, Trace};
+use super::metric::{MetricValue, ReportMetric, instance};
+use crate::model::{KernelSampling, TraceModel, TraceProcess, TraceSample};
 
 /// Function, offset, and stall reason.
-type Place = (Rc<str>, u32, Rc<str>);
+type ReasonLocation = (Rc<str>, u32, Rc<str>);
 
 /// The names of metrics with samples per stall reason.
 const STALLED: &str = "smsp__pcsamp_warps_issue_stalled_";
@@ -19,7 +19,7 @@ const NOT_ISSUED: &str = "_not_issued";
 
 /// A cubin as it was loaded.
 #[derive(Default)]
-pub(super) struct Code {
+pub(super) struct ReportCubin {
     /// Its bytes. Empty where the report does not have them.
     pub(super) cubin: Vec<u8>,
     /// Functions by address.
@@ -28,7 +28,7 @@ pub(super) struct Code {
     loaded: Option<(Rc<str>, Option<Cubin>)>,
 }
 
-impl Code {
+impl ReportCubin {
     /// Moves the bytes to the trace. Does nothing without bytes, and the second time.
     fn load(&mut self, cubins: &mut BTreeMap<Rc<str>, Vec<u8>>) {
         if !self.cubin.is_empty() {
@@ -48,10 +48,10 @@ impl Code {
     }
 
     /// Adds the addresses of functions.
-    pub(super) fn add_functions(&mut self, message: Message<'_>) -> Result<(), String> {
+    pub(super) fn add_functions(&mut self, message: ProtoReader<'_>) -> Result<(), String> {
         for entry in message {
-            let (1, Value::Message(entry)) = entry? else { continue };
-            let name = entry.message(1)?.map(Message::text);
+            let (1, ProtoValue::Message(entry)) = entry? else { continue };
+            let name = entry.message(1)?.map(ProtoReader::text);
             if let Some((name, address)) = name.zip(entry.number(2)?) {
                 self.functions.insert(address, name.into());
             }
@@ -61,7 +61,7 @@ impl Code {
 }
 
 /// Samples of a kernel by address.
-pub(super) struct Sampled {
+pub(super) struct SampledAddresses {
     /// The kernel, by place.
     pub(super) kernel: usize,
     /// The report's number of its cubin.
@@ -74,15 +74,15 @@ pub(super) struct Sampled {
     rows: BTreeMap<(u64, Rc<str>), (u64, u64)>,
 }
 
-impl Sampled {
+impl SampledAddresses {
     /// No samples of a kernel.
     pub(super) fn of(kernel: usize) -> Self {
         Self { kernel, reference: None, period_cycles: None, taken: None, base: None, rows: BTreeMap::new() }
     }
 
     /// Takes the samples of a metric. Returns false if its instances are something else.
-    pub(super) fn take(&mut self, name: &str, metric: &Metric<'_>) -> Result<bool, String> {
-        let whole = metric.value.and_then(Scalar::number).filter(|value| *value >= 0.0);
+    pub(super) fn take(&mut self, name: &str, metric: &ReportMetric<'_>) -> Result<bool, String> {
+        let whole = metric.value.and_then(MetricValue::number).filter(|value| *value >= 0.0);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast saturates")]
         let whole = whole.map(|value| value as u64);
         match name {
@@ -90,7 +90,8 @@ impl Sampled {
             "smsp__pcsamp_sample_count" => self.taken = whole,
             "launch__function_pcs" => {
                 let first = metric.instances.first().map(|first| first.message(2)).transpose()?.flatten();
-                self.base = first.map(Scalar::read).transpose()?.flatten().and_then(Scalar::integer);
+                self.base =
+                    first.map(MetricValue::read).transpose()?.flatten().and_then(MetricValue::integer);
             }
             _ => {
                 let Some(reason) = name.strip_prefix(STALLED) else { return Ok(false) };
@@ -112,7 +113,11 @@ impl Sampled {
 }
 
 /// Gives kernels their cubins, and samples their functions and offsets.
-pub(super) fn place(trace: &mut Trace, codes: &mut HashMap<u64, Code>, sampled: Vec<Sampled>) {
+pub(super) fn place(
+    trace: &mut TraceModel,
+    codes: &mut HashMap<u64, ReportCubin>,
+    sampled: Vec<SampledAddresses>,
+) {
     for of_kernel in sampled {
         let code = of_kernel.reference.and_then(|number| codes.get_mut(&number));
         let code = code.and_then(|code| {
@@ -133,7 +138,12 @@ pub(super) fn place(trace: &mut Trace, codes: &mut HashMap<u64, Code>, sampled: 
 }
 
 /// Adds the samples of a kernel, in a run of their own.
-fn add(trace: &mut Trace, sampled: Sampled, cubin: Option<&Cubin>, functions: &BTreeMap<u64, Rc<str>>) {
+fn add(
+    trace: &mut TraceModel,
+    sampled: SampledAddresses,
+    cubin: Option<&Cubin>,
+    functions: &BTreeMap<u64, Rc<str>>,
+) {
     let Some(kernel) = trace.kernels.get(sampled.kernel) else { return };
     if sampled.taken.is_none() && sampled.rows.is_empty() {
         return;
@@ -141,7 +151,7 @@ fn add(trace: &mut Trace, sampled: Sampled, cubin: Option<&Cubin>, functions: &B
     let of_base = sampled.base.map(|base| (base, kernel.name.clone()));
     let of_base: BTreeMap<u64, Rc<str>> = of_base.into_iter().collect();
     let functions = if functions.is_empty() { &of_base } else { functions };
-    let mut rows: BTreeMap<Place, (u64, u64)> = BTreeMap::new();
+    let mut rows: BTreeMap<ReasonLocation, (u64, u64)> = BTreeMap::new();
     let mut lost = 0_u64;
     let mut found = 0_u64;
     for ((address, reason), (samples, not_issued)) in sampled.rows {
@@ -157,26 +167,20 @@ fn add(trace: &mut Trace, sampled: Sampled, cubin: Option<&Cubin>, functions: &B
     trace.losses.add_many(LossKind::Sample, "samples outside of the functions in the report", lost, None);
     let process = sampling_process(trace, kernel.process);
     let (kernel, period_cycles) = (sampled.kernel, sampled.period_cycles);
-    trace.samplings.push(Sampling { process, kernel, period_cycles, taken, lost: taken - found });
-    trace.samples.extend(rows.into_iter().map(|((function, pc, reason), (samples, not_issued))| Sample {
-        process,
-        kernel,
-        function,
-        pc,
-        reason,
-        samples,
-        not_issued,
+    trace.samplings.push(KernelSampling { process, kernel, period_cycles, taken, lost: taken - found });
+    trace.samples.extend(rows.into_iter().map(|((function, pc, reason), (samples, not_issued))| {
+        TraceSample { process, kernel, function, pc, reason, samples, not_issued }
     }));
 }
 
 /// The run of the samples of a process.
-fn sampling_process(trace: &mut Trace, reference: usize) -> usize {
+fn sampling_process(trace: &mut TraceModel, reference: usize) -> usize {
     let found = trace.processes.iter().position(|process| process.reference == Some(reference));
     found.unwrap_or_else(|| {
         let Some(process) = trace.processes.get(reference) else { return reference };
         let program = process.program.clone();
-        let of_samples = Process::of(process.number, Instrument::PcSamples);
-        trace.processes.push(Process { program, reference: Some(reference), ..of_samples });
+        let of_samples = TraceProcess::of(process.number, Instrument::PcSamples);
+        trace.processes.push(TraceProcess { program, reference: Some(reference), ..of_samples });
         trace.processes.len() - 1
     })
 }
@@ -204,10 +208,10 @@ mod tests {
     #[test]
     fn a_second_source_keeps_the_cubin_of_the_first() {
         let functions = |address, name: &str| BTreeMap::from([(address, Rc::from(name))]);
-        let mut code = Code { cubin: vec![1], functions: functions(16, "a"), loaded: None };
-        code.add(Code { functions: functions(32, "b"), ..Code::default() });
+        let mut code = ReportCubin { cubin: vec![1], functions: functions(16, "a"), loaded: None };
+        code.add(ReportCubin { functions: functions(32, "b"), ..ReportCubin::default() });
         assert_eq!((code.cubin.len(), code.functions.len()), (1, 2));
-        code.add(Code { cubin: vec![2, 3], ..Code::default() });
+        code.add(ReportCubin { cubin: vec![2, 3], ..ReportCubin::default() });
         assert_eq!(code.cubin, [2, 3]);
     }
 }

@@ -1,35 +1,35 @@
 //! Metrics of a kernel: a value, and values per instruction, address or time.
 
-use stallmap_formats::proto::{Message, Value};
+use stallmap_formats::proto::{ProtoReader, ProtoValue};
 
 /// A metric.
 #[derive(Default)]
-pub(super) struct Metric<'a> {
+pub(super) struct ReportMetric<'a> {
     /// The number of its name among the report's texts.
     pub(super) name: usize,
     /// Its value.
-    pub(super) value: Option<Scalar>,
+    pub(super) value: Option<MetricValue>,
     /// Its values per instance.
-    pub(super) instances: Vec<Message<'a>>,
+    pub(super) instances: Vec<ProtoReader<'a>>,
 }
 
 /// A value.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Scalar {
+pub(super) enum MetricValue {
     Float(f64),
     Integer(u64),
     Text,
 }
 
-impl<'a> Metric<'a> {
+impl<'a> ReportMetric<'a> {
     /// Reads a metric.
-    pub(super) fn read(message: Message<'a>) -> Result<Self, String> {
+    pub(super) fn read(message: ProtoReader<'a>) -> Result<Self, String> {
         let mut metric = Self { name: usize::MAX, ..Self::default() };
         for field in message {
             match field? {
-                (1, Value::Number(name)) => metric.name = usize::try_from(name).unwrap_or(usize::MAX),
-                (2, Value::Message(value)) => metric.value = Scalar::read(value)?,
-                (3, Value::Message(instance)) => metric.instances.push(instance),
+                (1, ProtoValue::Number(name)) => metric.name = usize::try_from(name).unwrap_or(usize::MAX),
+                (2, ProtoValue::Message(value)) => metric.value = MetricValue::read(value)?,
+                (3, ProtoValue::Message(instance)) => metric.instances.push(instance),
                 _ => {}
             }
         }
@@ -37,16 +37,16 @@ impl<'a> Metric<'a> {
     }
 }
 
-impl Scalar {
+impl MetricValue {
     /// Reads a value. None for one without content.
-    pub(super) fn read(message: Message<'_>) -> Result<Option<Self>, String> {
+    pub(super) fn read(message: ProtoReader<'_>) -> Result<Option<Self>, String> {
         let mut found = None;
         for field in message {
             match field? {
-                (1, Value::Message(_)) => found = Some(Self::Text),
-                (2, Value::Four(bits)) => found = Some(Self::Float(f32::from_bits(bits).into())),
-                (3, Value::Eight(bits)) => found = Some(Self::Float(f64::from_bits(bits))),
-                (4 | 5, Value::Number(value)) => found = Some(Self::Integer(value)),
+                (1, ProtoValue::Message(_)) => found = Some(Self::Text),
+                (2, ProtoValue::Four(bits)) => found = Some(Self::Float(f32::from_bits(bits).into())),
+                (3, ProtoValue::Eight(bits)) => found = Some(Self::Float(f64::from_bits(bits))),
+                (4 | 5, ProtoValue::Number(value)) => found = Some(Self::Integer(value)),
                 _ => {}
             }
         }
@@ -69,14 +69,14 @@ impl Scalar {
 }
 
 /// One value of a metric with the address that it belongs to.
-pub(super) fn instance(message: Message<'_>) -> Result<Option<(u64, u64)>, String> {
+pub(super) fn instance(message: ProtoReader<'_>) -> Result<Option<(u64, u64)>, String> {
     let (mut address, mut value) = (None, None);
     for field in message {
         match field? {
-            (1, Value::Message(scalar)) => address = Scalar::read(scalar)?,
-            (2, Value::Message(scalar)) => value = Scalar::read(scalar)?,
+            (1, ProtoValue::Message(scalar)) => address = MetricValue::read(scalar)?,
+            (2, ProtoValue::Message(scalar)) => value = MetricValue::read(scalar)?,
             _ => {}
         }
     }
-    Ok(address.and_then(Scalar::integer).zip(value.and_then(Scalar::integer)))
+    Ok(address.and_then(MetricValue::integer).zip(value.and_then(MetricValue::integer)))
 }

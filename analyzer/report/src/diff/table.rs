@@ -1,22 +1,22 @@
 //! Tables of a comparison.
 
-use stallmap_console::output::html::Html;
-use stallmap_lists::diff::{Change, Changed, Shown};
+use stallmap_console::output::html::HtmlPage;
+use stallmap_lists::diff::{ChangedPart, MetricChange, ShownComparison};
 
-use crate::report::page::block::Block;
+use crate::report::page::block::PageSection;
 
 /// Changes of one part. Links are of rows: the row, the anchor, the words.
-pub(super) fn part(part: &Changed, links: &[(&str, &str, &str)]) -> Block {
+pub(super) fn part(part: &ChangedPart, links: &[(&str, &str, &str)]) -> PageSection {
     let id = match part.title {
         "Kernels" => "kernels",
         "Python lines" => "lines",
         _ => "tensors",
     };
-    let mut block = Block {
+    let mut block = PageSection {
         id,
         title: part.title.to_owned(),
         queries: vec![(part.title.to_owned(), part.sql.clone())],
-        ..Block::default()
+        ..PageSection::default()
     };
     let html = &mut block.body;
     if part.rows.is_empty() {
@@ -31,7 +31,7 @@ pub(super) fn part(part: &Changed, links: &[(&str, &str, &str)]) -> Block {
     block
 }
 
-fn row(html: &mut Html, change: &Change, links: &[(&str, &str, &str)]) {
+fn row(html: &mut HtmlPage, change: &MetricChange, links: &[(&str, &str, &str)]) {
     html.markup(if change.is_noise { "<tr class=\"rest\">" } else { "<tr>" });
     html.markup("<td class=\"n\">").text(&change.values).markup("</td><td class=\"n ");
     html.markup(match change.ratio {
@@ -59,7 +59,7 @@ fn row(html: &mut Html, change: &Change, links: &[(&str, &str, &str)]) {
 }
 
 /// Conditions with their results.
-pub(super) fn gates(html: &mut Html, gates: &[(String, bool)]) {
+pub(super) fn gates(html: &mut HtmlPage, gates: &[(String, bool)]) {
     if gates.is_empty() {
         return;
     }
@@ -72,12 +72,12 @@ pub(super) fn gates(html: &mut Html, gates: &[(String, bool)]) {
 }
 
 /// Facts that differ.
-pub(super) fn facts(shown: &Shown) -> Block {
-    let mut block = Block {
+pub(super) fn facts(shown: &ShownComparison) -> PageSection {
+    let mut block = PageSection {
         id: "facts",
         title: "Differences in how the captures were made".to_owned(),
         queries: shown.queries.first().cloned().into_iter().collect(),
-        ..Block::default()
+        ..PageSection::default()
     };
     let html = &mut block.body;
     if shown.facts.is_empty() {

@@ -27,18 +27,18 @@ use std::path::Path;
 
 use stallmap::session::Session;
 
-use self::ask::Asker;
-use self::block::Block;
-use self::document::Subject;
-use self::links::Links;
-use self::table::{Layout, Rows, table};
-use self::warps::Pictures;
-use stallmap::library::queries::{self, Query};
-use stallmap_console::answer::Answer;
-use stallmap_console::args::Report;
+use self::ask::SessionAsker;
+use self::block::PageSection;
+use self::document::PageSubject;
+use self::links::PageLinks;
+use self::table::{AnchoredRows, TableLayout, table};
+use self::warps::RequestPictures;
+use stallmap::library::queries::{self, CommandQuery};
+use stallmap_console::answer::SectionAnswer;
+use stallmap_console::args::ReportArgs;
 use stallmap_console::exit::Outcome;
 use stallmap_console::output::shorten::printable;
-use stallmap_verdict::Verdict;
+use stallmap_verdict::VerdictRows;
 
 /// Default rows of a table. The rest is aggregated.
 const DEFAULT_TOP: u32 = 100;
@@ -53,10 +53,10 @@ const OBJECTS: u64 = 40;
 
 /// The page of a capture.
 pub(super) async fn page(
-    args: &Report,
+    args: &ReportArgs,
     session: &Session,
-    (program, change): (String, Option<Block>),
-    verdict: &Verdict,
+    (program, change): (String, Option<PageSection>),
+    verdict: &VerdictRows,
 ) -> Outcome<String> {
     let mut blocks = blocks(&ahead(session, args).await?, args, verdict).await?;
     let place = blocks.len().min(1);
@@ -66,24 +66,24 @@ pub(super) async fn page(
 
 /// The page of a capture with a box for SQL behind the verdict.
 pub(crate) async fn served(
-    args: &Report,
+    args: &ReportArgs,
     session: &Session,
     program: &str,
-    verdict: &Verdict,
-) -> Outcome<document::Served> {
+    verdict: &VerdictRows,
+) -> Outcome<document::ServedPage> {
     let mut blocks = blocks(&ahead(session, args).await?, args, verdict).await?;
     let place = blocks.len().min(1);
     blocks.insert(place, sql::block());
     Ok(document::served(&subject(args, verdict, program, "serve"), &blocks))
 }
 
-fn subject(args: &Report, verdict: &Verdict, program: &str, command: &str) -> Subject {
+fn subject(args: &ReportArgs, verdict: &VerdictRows, program: &str, command: &str) -> PageSubject {
     let file = args.capture.file_name().unwrap_or(args.capture.as_os_str());
     let started = verdict.started().map(|started| format!("{} UTC", started.replace('T', " ")));
     let facts: Vec<String> = verdict.subject().into_iter().chain(started).collect();
     let capture = printable(&file.to_string_lossy());
     let format = if command == "serve" { "--http" } else { "--html" };
-    Subject {
+    PageSubject {
         command: format!("stallmap {command} {capture} {format}"),
         title: capture,
         facts: printable(&facts.join(" · ")),
@@ -92,13 +92,13 @@ fn subject(args: &Report, verdict: &Verdict, program: &str, command: &str) -> Su
 }
 
 /// Computes the views of the verdict and of the sections, all at the same time.
-pub(super) async fn prepare(args: &Report, session: &Session) -> Outcome<()> {
+pub(super) async fn prepare(args: &ReportArgs, session: &Session) -> Outcome<()> {
     let all: Vec<_> = stallmap_verdict::texts().into_iter().chain(texts(args)).collect();
     stallmap_console::answer::prepare(session, &all).await
 }
 
 /// The queries that read most views.
-fn texts(args: &Report) -> Vec<(Query, String)> {
+fn texts(args: &ReportArgs) -> Vec<(CommandQuery, String)> {
     let top = [("$top", args.top.unwrap_or(DEFAULT_TOP).into())];
     let costs = COSTS.iter().chain(REPLAYED).map(|(query, _)| *query);
     let others = [queries::report::FINDINGS, queries::report::LOSSES, queries::report::COVERAGE];
@@ -107,8 +107,8 @@ fn texts(args: &Report) -> Vec<(Query, String)> {
 }
 
 /// An asker of a session, with the answers of the queries that depend on no other.
-async fn ahead<'a>(session: &'a Session, args: &Report) -> Outcome<Asker<'a>> {
-    let mut asker = Asker::of(session);
+async fn ahead<'a>(session: &'a Session, args: &ReportArgs) -> Outcome<SessionAsker<'a>> {
+    let mut asker = SessionAsker::of(session);
     let accessed = heat::sql_of_accessed(&asker).await?;
     let drawings = [
         (queries::page::STALLS, STALL_BARS),
@@ -124,30 +124,36 @@ async fn ahead<'a>(session: &'a Session, args: &Report) -> Outcome<Asker<'a>> {
 }
 
 /// The sections in reading order: verdict, call paths, findings, costs, drawings, then losses and coverage.
-async fn blocks(asker: &Asker<'_>, args: &Report, verdict: &Verdict) -> Outcome<Vec<Block>> {
+async fn blocks(
+    asker: &SessionAsker<'_>,
+    args: &ReportArgs,
+    verdict: &VerdictRows,
+) -> Outcome<Vec<PageSection>> {
     let top = [("$top", args.top.unwrap_or(DEFAULT_TOP).into())];
     let stalls = asker.ask(queries::page::STALLS, &[("$top", STALL_BARS)]).await?;
     let kernels = asker.ask(queries::report::KERNELS, &top).await?;
     let parts = code::parts(asker, &kernels, args.root.as_deref()).await?;
-    let pictures = Pictures::of(asker).await?;
+    let pictures = RequestPictures::of(asker).await?;
     let findings = asker.ask(queries::report::FINDINGS, &top).await?;
     let mut costs = Vec::new();
     for (query, layout) in COSTS {
         let answer = match layout.rows {
-            Rows::Plain if query.name == kernels.section.name => kernels.clone(),
-            Rows::Sentences => asker.ask(*query, &[("$top", args.top.unwrap_or(SENTENCES).into())]).await?,
+            AnchoredRows::Plain if query.name == kernels.section.name => kernels.clone(),
+            AnchoredRows::Sentences => {
+                asker.ask(*query, &[("$top", args.top.unwrap_or(SENTENCES).into())]).await?
+            }
             _ => asker.ask(*query, &top).await?,
         };
         costs.push((answer, layout));
     }
-    let mut links = Links::default();
+    let mut links = PageLinks::default();
     stalls::add(&stalls, &mut links)?;
     code::add(&parts, &mut links);
     pictures.add(&mut links);
     for (answer, layout) in &costs {
         match layout.rows {
-            Rows::Lines => links.add_lines(answer)?,
-            Rows::Tensors => links.add_tensors(answer)?,
+            AnchoredRows::Lines => links.add_lines(answer)?,
+            AnchoredRows::Tensors => links.add_tensors(answer)?,
             _ => {}
         }
     }
@@ -179,21 +185,21 @@ async fn blocks(asker: &Asker<'_>, args: &Report, verdict: &Verdict) -> Outcome<
 }
 
 /// Recommended changes, by saving.
-const FINDINGS: Layout = Layout {
+const FINDINGS: TableLayout = TableLayout {
     caption: "Findings by saving",
     name: "sentence",
     below: &[("advice", "→"), ("finding", "kind")],
     bar: "saving_share",
     hidden: &[],
     is_long: true,
-    rows: Rows::Findings,
+    rows: AnchoredRows::Findings,
 };
 
 /// Rankings by cost.
-const COSTS: &[(Query, Layout)] = &[
+const COSTS: &[(CommandQuery, TableLayout)] = &[
     (
         queries::report::TENSORS,
-        Layout {
+        TableLayout {
             caption: "Tensors by stall cost",
             name: "tensor",
             below: &[
@@ -205,127 +211,136 @@ const COSTS: &[(Query, Layout)] = &[
             bar: "share",
             hidden: &[],
             is_long: true,
-            rows: Rows::Tensors,
+            rows: AnchoredRows::Tensors,
         },
     ),
     (
         queries::report::WHY,
-        Layout {
+        TableLayout {
             caption: "Why",
             name: "why",
             below: &[],
             bar: "memory_share",
             hidden: &[],
             is_long: true,
-            rows: Rows::Sentences,
+            rows: AnchoredRows::Sentences,
         },
     ),
     (
         queries::report::KERNELS,
-        Layout {
+        TableLayout {
             caption: "Kernels by samples",
             name: "kernel",
             below: &[],
             bar: "share",
             hidden: &[],
             is_long: true,
-            rows: Rows::Plain,
+            rows: AnchoredRows::Plain,
         },
     ),
     (
         queries::report::LINES,
-        Layout {
+        TableLayout {
             caption: "Python lines by samples",
             name: "line",
             below: &[("forward_line", "gradient of")],
             bar: "share",
             hidden: &[],
             is_long: true,
-            rows: Rows::Lines,
+            rows: AnchoredRows::Lines,
         },
     ),
     (
         queries::report::OPS,
-        Layout {
+        TableLayout {
             caption: "Operators by samples",
             name: "op",
             below: &[],
             bar: "share",
             hidden: &[],
             is_long: true,
-            rows: Rows::Plain,
+            rows: AnchoredRows::Plain,
         },
     ),
 ];
 
 /// Tables of replays.
-const REPLAYED: &[(Query, Layout)] = &[
+const REPLAYED: &[(CommandQuery, TableLayout)] = &[
     (
         queries::report::COUNTERS,
-        Layout {
+        TableLayout {
             caption: "Hardware counters by kernel",
             name: "kernel",
             below: &[],
             bar: "",
             hidden: &[],
             is_long: true,
-            rows: Rows::Plain,
+            rows: AnchoredRows::Plain,
         },
     ),
     (
         queries::report::REPLAYS,
-        Layout {
+        TableLayout {
             caption: "Outcomes of replays",
             name: "outcome",
             below: &[("reason", "because"), ("kernel", "kernel")],
             bar: "share",
             hidden: &[],
             is_long: false,
-            rows: Rows::Plain,
+            rows: AnchoredRows::Plain,
         },
     ),
 ];
 
 /// Coverage in full.
-fn coverage(answer: &Answer) -> Outcome<Block> {
-    let layout = Layout {
+fn coverage(answer: &SectionAnswer) -> Outcome<PageSection> {
+    let layout = TableLayout {
         caption: "Coverage",
         name: "known",
         below: &[("detail", "")],
         bar: "",
         hidden: &[],
         is_long: false,
-        rows: Rows::Plain,
+        rows: AnchoredRows::Plain,
     };
-    list("coverage", answer, &layout, &Links::default())
+    list("coverage", answer, &layout, &PageLinks::default())
 }
 
 /// Losses, or the statement that there are none.
-fn losses(answer: &Answer) -> Outcome<Block> {
-    let mut block = Block::of("losses", answer);
+fn losses(answer: &SectionAnswer) -> Outcome<PageSection> {
+    let mut block = PageSection::of("losses", answer);
     if answer.count() == 0 {
         "Losses".clone_into(&mut block.title);
         block.doc.clear();
         block.body.markup("<p class=\"good\">Nothing was lost.</p>\n");
         return Ok(block);
     }
-    let layout = Layout {
+    let layout = TableLayout {
         caption: "Losses",
         name: "reason",
         below: &[("detail", "such as")],
         bar: "",
         hidden: &[],
         is_long: false,
-        rows: Rows::Plain,
+        rows: AnchoredRows::Plain,
     };
-    block.body.markup("<div class=\"warning\">\n").piece(&table(&answer.rows, &layout, &Links::default())?);
+    block.body.markup("<div class=\"warning\">\n").piece(&table(
+        &answer.rows,
+        &layout,
+        &PageLinks::default(),
+    )?);
     block.body.markup("</div>\n");
     Ok(block)
 }
 
 /// A section that is a table.
-fn list(id: &'static str, answer: &Answer, layout: &Layout, links: &Links) -> Outcome<Block> {
-    let mut block = Block::of(id, answer);
+fn list(
+    id: &'static str,
+    answer: &SectionAnswer,
+    layout: &TableLayout,
+    links: &PageLinks,
+) -> Outcome<PageSection> {
+    let mut block = PageSection::of(id, answer);
     if answer.count() == 0 {
         block.body.markup("<p class=\"dim\">(nothing of this kind was recorded)</p>\n");
     } else {

@@ -2,42 +2,42 @@
 
 use std::path::Path;
 
-use stallmap::location::Location;
+use stallmap::location::CaptureLocation;
 use stallmap::session::Session;
-use stallmap_console::args::filter::Filter;
-use stallmap_console::args::{Report, ReportFormat};
+use stallmap_console::args::filter::FilterArgs;
+use stallmap_console::args::{ReportArgs, ReportFormat};
 use stallmap_console::exit::Outcome;
-use stallmap_console::output::html::Html;
-use stallmap_verdict::Verdict;
+use stallmap_console::output::html::HtmlPage;
+use stallmap_verdict::VerdictRows;
 
 use super::page::{self, document};
 use super::subject;
-pub use document::Served;
+pub use document::ServedPage;
 
 /// The page of a capture: that of `stallmap report --html` with a box for SQL. `root` is the folder of source files.
 ///
 /// # Errors
 /// Fails if a query of the page fails.
-pub async fn page(session: &Session, capture: &Location, root: Option<&Path>) -> Outcome<Served> {
-    let args = Report { root: root.map(Path::to_owned), ..report(capture) };
+pub async fn page(session: &Session, capture: &CaptureLocation, root: Option<&Path>) -> Outcome<ServedPage> {
+    let args = ReportArgs { root: root.map(Path::to_owned), ..report(capture) };
     let program = subject::subject(session).await?;
-    let verdict = Verdict::of(session).await?;
+    let verdict = VerdictRows::of(session).await?;
     page::served(&args, session, &program, &verdict).await
 }
 
 /// A page of a title and content, in the style of reports, without scripts.
-pub fn plain(title: &str, body: &Html) -> Served {
+pub fn plain(title: &str, body: &HtmlPage) -> ServedPage {
     document::plain(title, body)
 }
 
 /// The options of a report without any.
-pub(crate) fn report(capture: &Location) -> Report {
-    Report {
+pub(crate) fn report(capture: &CaptureLocation) -> ReportArgs {
+    ReportArgs {
         capture: capture.clone(),
         format: ReportFormat::Text,
         json: false,
         all: false,
-        filter: Filter::default(),
+        filter: FilterArgs::default(),
         top: None,
         section: Vec::new(),
         sql: false,

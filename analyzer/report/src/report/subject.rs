@@ -7,7 +7,7 @@ use stallmap::session::Session;
 use stallmap_console::answer::rows;
 use stallmap_console::exit::Outcome;
 use stallmap_console::explain::arrow_failure;
-use stallmap_console::output::value::{self, Look};
+use stallmap_console::output::value::{self, NumberFormat};
 
 /// The program of the first run, and every GPU that a run used.
 const SUBJECT: &str = "\
@@ -23,7 +23,7 @@ pub(super) async fn subject(session: &Session) -> Outcome<String> {
 
 fn line(rows: &[RecordBatch]) -> Result<String, ArrowError> {
     let Some(batch) = rows.iter().find(|batch| batch.num_rows() > 0) else { return Ok(String::new()) };
-    let cells = value::columns(batch, Look::Report)?;
+    let cells = value::columns(batch, NumberFormat::Report)?;
     let cell = |column: usize| cells.get(column).and_then(|cells| cells.first()).map_or("-", String::as_str);
     let mut line = format!("{}{}", cell(0), arguments(cell(1)));
     if cell(2) != "-" {

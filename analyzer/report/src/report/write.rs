@@ -3,16 +3,16 @@
 use std::io::{self, Write};
 
 use stallmap::library::queries::report as queries;
-use stallmap_console::answer::{Answer, nothing};
+use stallmap_console::answer::{SectionAnswer, nothing};
 use stallmap_console::exit::Outcome;
 use stallmap_console::explain::arrow_failure;
 use stallmap_console::output::number::{measured, percent};
-use stallmap_console::output::paint::Role;
+use stallmap_console::output::paint::TextRole;
 use stallmap_console::output::shorten::width;
-use stallmap_console::output::table::{Canvas, Table};
-use stallmap_console::output::value::Look;
+use stallmap_console::output::table::{TableCanvas, TextTable};
+use stallmap_console::output::value::NumberFormat;
 use stallmap_console::output::{self, written};
-use stallmap_console::row::Row as _;
+use stallmap_console::row::QueryRow as _;
 use stallmap_console::rows;
 
 /// Columns that programs and the page identify rows by. The text report has names.
@@ -31,7 +31,7 @@ const NARROW: usize = 100;
 rows! {
     /// A row of the coverage that marks itself as a flaw.
     #[derive(Clone, Debug)]
-    struct Flaw { known: String, count: Option<f64>, of: Option<f64>, share: Option<f64> }
+    struct CoverageFlaw { known: String, count: Option<f64>, of: Option<f64>, share: Option<f64> }
 }
 
 /// Lines of the report without a choice of sections, with the verdict. A section that exceeds them is only named.
@@ -49,7 +49,7 @@ pub(super) fn text(
     subject: &str,
     verdict: Option<&str>,
     is_brief: bool,
-    answers: &[Answer],
+    answers: &[SectionAnswer],
 ) -> Outcome<()> {
     let verdict = verdict.unwrap_or_default();
     let mut sections = Vec::new();
@@ -65,7 +65,7 @@ pub(super) fn text(
 }
 
 /// A section with its heading.
-fn section(subject: &str, is_brief: bool, answer: &Answer) -> Outcome<String> {
+fn section(subject: &str, is_brief: bool, answer: &SectionAnswer) -> Outcome<String> {
     let canvas = output::page();
     let mut out = Vec::new();
     if is_brief && answer.section == queries::COVERAGE {
@@ -79,7 +79,7 @@ fn section(subject: &str, is_brief: bool, answer: &Answer) -> Outcome<String> {
         _ => &[],
     };
     let folded = if is_brief && is_narrow && answer.section.name == "tensors" { FOLDED } else { &[] };
-    let table = Table::of(&answer.rows, Look::Report).map_err(arrow_failure)?;
+    let table = TextTable::of(&answer.rows, NumberFormat::Report).map_err(arrow_failure)?;
     let table = table.without(if output::is_wide() { &[] } else { IDENTITIES }).without(hidden);
     let table = table.without(folded).prose("why", canvas).advice("sentence", "advice", canvas);
     if table.rows() > 0 {
@@ -89,16 +89,16 @@ fn section(subject: &str, is_brief: bool, answer: &Answer) -> Outcome<String> {
 }
 
 /// Flaws of the coverage, a line each.
-fn flaws(canvas: Canvas, answer: &Answer) -> Outcome<String> {
+fn flaws(canvas: TableCanvas, answer: &SectionAnswer) -> Outcome<String> {
     let mut out = String::new();
-    for Flaw { known, count, of, share } in Flaw::read(answer.section.name, &answer.rows)? {
+    for CoverageFlaw { known, count, of, share } in CoverageFlaw::read(answer.section.name, &answer.rows)? {
         let numbers = match (count, of, share) {
             (Some(count), Some(of), Some(share)) => {
                 format!(": {} of {}, {}", measured(count), measured(of), percent(share))
             }
             _ => String::new(),
         };
-        out += &canvas.paint.text(Role::Warning, &format!("{known}{numbers}"));
+        out += &canvas.paint.text(TextRole::Warning, &format!("{known}{numbers}"));
         out.push('\n');
     }
     Ok(out)
@@ -124,18 +124,18 @@ fn excess(sections: &[(&'static str, String)], verdict: usize) -> Vec<&'static s
 
 fn heading(
     out: &mut dyn Write,
-    canvas: Canvas,
+    canvas: TableCanvas,
     subject: &str,
     is_brief: bool,
-    answer: &Answer,
+    answer: &SectionAnswer,
 ) -> io::Result<()> {
     let paint = canvas.paint;
     let is_empty = answer.count() == 0;
     if answer.section.name == "losses" {
         let (role, text) = if is_empty {
-            (Role::Good, "Nothing was lost.".to_owned())
+            (TextRole::Good, "Nothing was lost.".to_owned())
         } else {
-            (Role::Warning, format!("! {}", answer.section.title()))
+            (TextRole::Warning, format!("! {}", answer.section.title()))
         };
         return writeln!(out, "{}", paint.text(role, &text));
     }
@@ -144,14 +144,14 @@ fn heading(
     } else {
         String::new()
     };
-    writeln!(out, "{}", paint.text(Role::Heading, &format!("{}{of}", answer.section.title())))?;
+    writeln!(out, "{}", paint.text(TextRole::Heading, &format!("{}{of}", answer.section.title())))?;
     for line in answer.section.doc().filter(|_| !is_brief) {
-        writeln!(out, "{}", paint.text(Role::Dim, line))?;
+        writeln!(out, "{}", paint.text(TextRole::Dim, line))?;
     }
     if is_empty { write!(out, "{}", nothing(answer.section, answer.absence.as_deref())) } else { Ok(()) }
 }
 
-fn footer(out: &mut dyn Write, canvas: Canvas, named: &[&str]) -> io::Result<()> {
+fn footer(out: &mut dyn Write, canvas: TableCanvas, named: &[&str]) -> io::Result<()> {
     let all = if named.is_empty() {
         "has all sections with more rows, and the coverage".to_owned()
     } else {
@@ -160,7 +160,7 @@ fn footer(out: &mut dyn Write, canvas: Canvas, named: &[&str]) -> io::Result<()>
     let short = format!("stallmap report FILE --all   {all}");
     let full = format!("{short}{SQL}");
     let fits = canvas.width.is_none_or(|columns| width(&full) <= columns);
-    writeln!(out, "\n{}", canvas.paint.text(Role::Dim, if fits { &full } else { &short }))
+    writeln!(out, "\n{}", canvas.paint.text(TextRole::Dim, if fits { &full } else { &short }))
 }
 
 /// A list of words.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::listing::{Instruction, Listing, Place};
+use super::listing::{CodeAddress, KernelListing, ListingInstruction};
 
 /// Links of a chain, from the stalled instruction on.
 const DEEPEST: usize = 5;
@@ -13,11 +13,11 @@ const FARTHEST: usize = 64;
 
 /// A producer in a chain.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Node {
+pub(super) struct ChainNode {
     /// The instruction. None if no producer was found.
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<CodeAddress>,
     /// Its part of the wait.
-    pub(super) link: Link,
+    pub(super) link: ChainLink,
     /// Producers of its address.
     pub(super) address: Vec<Self>,
     /// True if it is in the chain already: a loop, which ends here.
@@ -26,7 +26,7 @@ pub(super) struct Node {
 
 /// Kind of step in a chain.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Link {
+pub(super) enum ChainLink {
     /// Samples of warps that waited for it, their share of all, and the confidence.
     Waited {
         /// The reason of the stall.
@@ -41,12 +41,12 @@ pub(super) enum Link {
     /// An address that another instruction computes, which waits for this producer.
     Address {
         /// The instruction that waits for it.
-        through: Place,
+        through: CodeAddress,
     },
 }
 
 /// The producers of a stalled instruction, most samples first.
-pub(super) fn chain(listing: &Listing, place: Place) -> Vec<Node> {
+pub(super) fn chain(listing: &KernelListing, place: CodeAddress) -> Vec<ChainNode> {
     let producers = listing.producers(place);
     let total: f64 = producers.iter().map(|producer| producer.samples).sum();
     let mut seen = BTreeSet::from([place]);
@@ -58,7 +58,7 @@ pub(super) fn chain(listing: &Listing, place: Place) -> Vec<Node> {
             .or_else(|| producer.remainder.clone())
             .or_else(|| producer.confidence.clone())
             .unwrap_or_default();
-        let link = Link::Waited {
+        let link = ChainLink::Waited {
             reason: producer.stall_reason.clone(),
             samples: producer.samples,
             share: producer.samples / total,
@@ -71,12 +71,12 @@ pub(super) fn chain(listing: &Listing, place: Place) -> Vec<Node> {
 }
 
 fn node(
-    listing: &Listing,
-    place: Option<Place>,
-    link: Link,
-    seen: &mut BTreeSet<Place>,
+    listing: &KernelListing,
+    place: Option<CodeAddress>,
+    link: ChainLink,
+    seen: &mut BTreeSet<CodeAddress>,
     depth: usize,
-) -> Node {
+) -> ChainNode {
     let is_loop = place.is_some_and(|place| seen.contains(&place));
     let mut address = Vec::new();
     if let (Some(place), false) = (place, is_loop) {
@@ -86,19 +86,26 @@ fn node(
         }
         seen.remove(&place);
     }
-    Node { place, link, address, is_loop }
+    ChainNode { place, link, address, is_loop }
 }
 
 /// The loads for which the address of an instruction waited.
-fn addresses(listing: &Listing, place: Place, seen: &mut BTreeSet<Place>, depth: usize) -> Vec<Node> {
+fn addresses(
+    listing: &KernelListing,
+    place: CodeAddress,
+    seen: &mut BTreeSet<CodeAddress>,
+    depth: usize,
+) -> Vec<ChainNode> {
     let Some((through, producers)) = waits_before(listing, place) else { return Vec::new() };
     let nodes = producers.into_iter().take(WIDEST);
-    nodes.map(|producer| node(listing, Some(producer), Link::Address { through }, seen, depth + 1)).collect()
+    nodes
+        .map(|producer| node(listing, Some(producer), ChainLink::Address { through }, seen, depth + 1))
+        .collect()
 }
 
 /// The nearest instruction in the same block that the registers of this one depend on, and that waits for loads,
 /// with those loads.
-fn waits_before(listing: &Listing, place: Place) -> Option<(Place, Vec<Place>)> {
+fn waits_before(listing: &KernelListing, place: CodeAddress) -> Option<(CodeAddress, Vec<CodeAddress>)> {
     let (at, instruction) = listing.find(place)?;
     let before = listing.instructions.get(at.saturating_sub(FARTHEST)..at)?;
     let mut wanted = registers(instruction.reads.as_deref());
@@ -121,13 +128,13 @@ fn waits_before(listing: &Listing, place: Place) -> Option<(Place, Vec<Place>)> 
     (!loads.is_empty()).then_some((place, loads))
 }
 
-fn is_with(earlier: &Instruction, instruction: &Instruction) -> bool {
+fn is_with(earlier: &ListingInstruction, instruction: &ListingInstruction) -> bool {
     earlier.place().0 == instruction.place().0 && earlier.block == instruction.block
 }
 
 /// The loads from device and shared memory whose results an instruction waits for.
-fn loads(listing: &Listing, place: Place) -> Vec<Place> {
-    let mut loads: Vec<Place> = Vec::new();
+fn loads(listing: &KernelListing, place: CodeAddress) -> Vec<CodeAddress> {
+    let mut loads: Vec<CodeAddress> = Vec::new();
     for wait in listing.waits(place).iter().filter(|wait| wait.link == "reads") {
         let is_load = listing.find(wait.producer()).is_some_and(|(_, producer)| is_load(producer));
         if is_load && !loads.contains(&wait.producer()) {
@@ -138,7 +145,7 @@ fn loads(listing: &Listing, place: Place) -> Vec<Place> {
 }
 
 /// Constants are no links of a chain: kernel parameters are always near.
-fn is_load(instruction: &Instruction) -> bool {
+fn is_load(instruction: &ListingInstruction) -> bool {
     let is_constant = instruction.text.as_deref().is_some_and(|text| text.contains("LDC"));
     matches!(instruction.memory_kind.as_deref(), Some("read" | "atomic")) && !is_constant
 }

@@ -5,19 +5,19 @@ use std::path::Path;
 
 use stallmap_source::{candidates, read};
 
-use super::listing::Line;
+use super::listing::ListingLine;
 
 /// The text of source lines, by the compiler's name of their file.
 #[derive(Debug, Default)]
-pub(super) struct Files {
+pub(super) struct SourceTexts {
     files: BTreeMap<String, Vec<String>>,
     /// Lines that the capture holds: they are those that ran.
     recorded: BTreeMap<(String, u32), String>,
 }
 
-impl Files {
+impl SourceTexts {
     /// The recorded text of lines, and those of their files that are here or below a folder.
-    pub(super) fn of(lines: &[Line], root: Option<&Path>) -> Self {
+    pub(super) fn of(lines: &[ListingLine], root: Option<&Path>) -> Self {
         let recorded =
             lines.iter().filter_map(|line| Some(((line.file.clone(), line.number), line.text.clone()?)));
         let names = lines.iter().map(|line| line.file.as_str());
@@ -54,7 +54,7 @@ mod tests {
         std::fs::create_dir(folder.path().join("kernels")).unwrap();
         std::fs::write(folder.path().join("kernels/a.cu"), "one\ntwo\n").unwrap();
         let name = "/home/other/project/kernels/a.cu";
-        let files = Files::read([name], Some(folder.path()));
+        let files = SourceTexts::read([name], Some(folder.path()));
         assert_eq!(files.line(name, 2), Some("two"));
         assert_eq!((files.line(name, 0), files.line(name, 3)), (None, None));
     }
@@ -64,7 +64,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("id_rsa"), "secret").unwrap();
         std::fs::write(folder.path().join("a.txt"), "secret").unwrap();
-        let files = Files::read(["id_rsa", "a.txt", "../a.txt", "/etc/hostname"], Some(folder.path()));
+        let files = SourceTexts::read(["id_rsa", "a.txt", "../a.txt", "/etc/hostname"], Some(folder.path()));
         assert!(files.files.is_empty());
     }
 }

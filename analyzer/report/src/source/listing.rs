@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use stallmap_console::answer::Answer;
+use stallmap_console::answer::SectionAnswer;
 use stallmap_console::exit::Outcome;
-use stallmap_console::row::Row;
+use stallmap_console::row::QueryRow;
 use stallmap_console::rows;
 
 /// An instruction: its function and its pc.
-pub(super) type Place = (u64, u64);
+pub(super) type CodeAddress = (u64, u64);
 
 rows! {
     /// The kernel.
     #[derive(Clone, Debug)]
-    pub(super) struct Kernel {
+    pub(super) struct ListingKernel {
         /// Its label.
         pub(super) name: String as "kernel",
         /// Its name as the programmer wrote it.
@@ -50,7 +50,7 @@ rows! {
 
     /// A source line that has instructions.
     #[derive(Clone, Debug)]
-    pub(super) struct Line {
+    pub(super) struct ListingLine {
         /// The compiler's file name.
         pub(super) file: String,
         /// The line.
@@ -65,7 +65,7 @@ rows! {
 
     /// An instruction.
     #[derive(Clone, Debug)]
-    pub(super) struct Instruction {
+    pub(super) struct ListingInstruction {
         function_id: u64,
         /// The name of its function.
         pub(super) function: Option<String>,
@@ -103,7 +103,7 @@ rows! {
 
     /// Samples of an instruction for one reason.
     #[derive(Clone, Debug)]
-    pub(super) struct Reason {
+    pub(super) struct ReasonSamples {
         function_id: u64,
         pc: u64,
         /// The reason.
@@ -114,7 +114,7 @@ rows! {
 
     /// A producer of a stalled instruction.
     #[derive(Clone, Debug)]
-    pub(super) struct Producer {
+    pub(super) struct StallProducer {
         function_id: u64,
         pc: u64,
         /// Why it stalled.
@@ -131,7 +131,7 @@ rows! {
 
     /// A possible producer of an instruction.
     #[derive(Clone, Debug)]
-    pub(super) struct Wait {
+    pub(super) struct PossibleProducer {
         function_id: u64,
         pc: u64,
         producer_function_id: u64,
@@ -142,7 +142,7 @@ rows! {
 
     /// One target of an instruction.
     #[derive(Clone, Debug)]
-    pub(super) struct Touch {
+    pub(super) struct InstructionTarget {
         function_id: u64,
         pc: u64,
         /// The tensor, the storage or the allocation, or a label in parentheses.
@@ -156,9 +156,9 @@ rows! {
     }
 }
 
-impl Instruction {
+impl ListingInstruction {
     /// Its location.
-    pub(super) const fn place(&self) -> Place {
+    pub(super) const fn place(&self) -> CodeAddress {
         (self.function_id, self.pc)
     }
 
@@ -168,77 +168,79 @@ impl Instruction {
     }
 }
 
-impl Producer {
+impl StallProducer {
     /// The producer. None without one.
-    pub(super) fn producer(&self) -> Option<Place> {
+    pub(super) fn producer(&self) -> Option<CodeAddress> {
         Some((self.from_function_id.unwrap_or(self.function_id), self.from_pc?))
     }
 }
 
-impl Wait {
+impl PossibleProducer {
     /// The instruction that produces.
-    pub(super) const fn producer(&self) -> Place {
+    pub(super) const fn producer(&self) -> CodeAddress {
         (self.producer_function_id, self.producer_pc)
     }
 }
 
 /// All rows, indexed by instruction.
 #[derive(Debug)]
-pub(super) struct Listing {
+pub(super) struct KernelListing {
     /// The kernel.
-    pub(super) kernel: Kernel,
+    pub(super) kernel: ListingKernel,
     /// Its lines, hottest first. None if its code has no lines.
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<ListingLine>,
     /// Its instructions, in order.
-    pub(super) instructions: Vec<Instruction>,
-    places: BTreeMap<Place, usize>,
-    reasons: BTreeMap<Place, Vec<Reason>>,
-    producers: BTreeMap<Place, Vec<Producer>>,
-    waits: BTreeMap<Place, Vec<Wait>>,
-    touches: BTreeMap<Place, Vec<Touch>>,
+    pub(super) instructions: Vec<ListingInstruction>,
+    places: BTreeMap<CodeAddress, usize>,
+    reasons: BTreeMap<CodeAddress, Vec<ReasonSamples>>,
+    producers: BTreeMap<CodeAddress, Vec<StallProducer>>,
+    waits: BTreeMap<CodeAddress, Vec<PossibleProducer>>,
+    touches: BTreeMap<CodeAddress, Vec<InstructionTarget>>,
 }
 
-impl Listing {
+impl KernelListing {
     /// The listing of the results. None if the capture has no launch of the kernel.
-    pub(super) fn of(answers: &[Answer]) -> Outcome<Option<Self>> {
-        let Some(kernel) = read::<Kernel>(answers, "kernel")?.into_iter().next() else { return Ok(None) };
-        let instructions: Vec<Instruction> = read(answers, "instructions")?;
+    pub(super) fn of(answers: &[SectionAnswer]) -> Outcome<Option<Self>> {
+        let Some(kernel) = read::<ListingKernel>(answers, "kernel")?.into_iter().next() else {
+            return Ok(None);
+        };
+        let instructions: Vec<ListingInstruction> = read(answers, "instructions")?;
         let places = instructions.iter().enumerate().map(|(at, row)| (row.place(), at)).collect();
         Ok(Some(Self {
             kernel,
             lines: read(answers, "lines")?,
             instructions,
             places,
-            reasons: grouped(read(answers, "reasons")?, |row: &Reason| (row.function_id, row.pc)),
-            producers: grouped(read(answers, "producers")?, |row: &Producer| (row.function_id, row.pc)),
-            waits: grouped(read(answers, "waits")?, |row: &Wait| (row.function_id, row.pc)),
-            touches: grouped(read(answers, "tensors")?, |row: &Touch| (row.function_id, row.pc)),
+            reasons: grouped(read(answers, "reasons")?, |row: &ReasonSamples| (row.function_id, row.pc)),
+            producers: grouped(read(answers, "producers")?, |row: &StallProducer| (row.function_id, row.pc)),
+            waits: grouped(read(answers, "waits")?, |row: &PossibleProducer| (row.function_id, row.pc)),
+            touches: grouped(read(answers, "tensors")?, |row: &InstructionTarget| (row.function_id, row.pc)),
         }))
     }
 
     /// An instruction and its position.
-    pub(super) fn find(&self, place: Place) -> Option<(usize, &Instruction)> {
+    pub(super) fn find(&self, place: CodeAddress) -> Option<(usize, &ListingInstruction)> {
         let at = *self.places.get(&place)?;
         Some((at, self.instructions.get(at)?))
     }
 
     /// Its samples by reason, largest first.
-    pub(super) fn reasons(&self, place: Place) -> &[Reason] {
+    pub(super) fn reasons(&self, place: CodeAddress) -> &[ReasonSamples] {
         self.reasons.get(&place).map_or(&[], Vec::as_slice)
     }
 
     /// Its producers, largest first.
-    pub(super) fn producers(&self, place: Place) -> &[Producer] {
+    pub(super) fn producers(&self, place: CodeAddress) -> &[StallProducer] {
         self.producers.get(&place).map_or(&[], Vec::as_slice)
     }
 
     /// Its possible producers.
-    pub(super) fn waits(&self, place: Place) -> &[Wait] {
+    pub(super) fn waits(&self, place: CodeAddress) -> &[PossibleProducer] {
         self.waits.get(&place).map_or(&[], Vec::as_slice)
     }
 
     /// Its targets, largest first.
-    pub(super) fn touches(&self, place: Place) -> &[Touch] {
+    pub(super) fn touches(&self, place: CodeAddress) -> &[InstructionTarget] {
         self.touches.get(&place).map_or(&[], Vec::as_slice)
     }
 
@@ -248,8 +250,8 @@ impl Listing {
     }
 }
 
-fn grouped<R>(rows: Vec<R>, place: impl Fn(&R) -> Place) -> BTreeMap<Place, Vec<R>> {
-    let mut groups: BTreeMap<Place, Vec<R>> = BTreeMap::new();
+fn grouped<R>(rows: Vec<R>, place: impl Fn(&R) -> CodeAddress) -> BTreeMap<CodeAddress, Vec<R>> {
+    let mut groups: BTreeMap<CodeAddress, Vec<R>> = BTreeMap::new();
     for row in rows {
         groups.entry(place(&row)).or_default().push(row);
     }
@@ -257,7 +259,7 @@ fn grouped<R>(rows: Vec<R>, place: impl Fn(&R) -> Place) -> BTreeMap<Place, Vec<
 }
 
 /// The rows of one of the sections.
-fn read<R: Row>(answers: &[Answer], section: &str) -> Outcome<Vec<R>> {
+fn read<R: QueryRow>(answers: &[SectionAnswer], section: &str) -> Outcome<Vec<R>> {
     match answers.iter().find(|answer| answer.section.name == section) {
         Some(answer) => R::read(section, &answer.rows),
         None => Ok(Vec::new()),

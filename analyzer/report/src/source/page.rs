@@ -8,16 +8,16 @@ mod excerpt;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use self::excerpt::Excerpt;
-use super::chain::{Link, Node, chain};
-use super::file::Files;
-use super::fold::{Fold, folds};
-use super::group::Group;
-use super::listing::{Instruction, Listing, Place};
+use self::excerpt::ListingExcerpt;
+use super::chain::{ChainLink, ChainNode, chain};
+use super::file::SourceTexts;
+use super::fold::{InstructionFold, folds};
+use super::group::InstructionGroup;
+use super::listing::{CodeAddress, KernelListing, ListingInstruction};
 use super::words;
 use crate::glossary::meaning;
 use crate::reason;
-use stallmap_console::output::html::Html;
+use stallmap_console::output::html::HtmlPage;
 use stallmap_console::output::number::percent;
 use stallmap_console::output::shorten::printable;
 
@@ -29,19 +29,24 @@ pub const STYLE: &str = include_str!("page/code.css");
 
 /// The page of one kernel.
 pub(super) fn page(
-    listing: &Listing,
-    files: &Files,
-    groups: &[Group<'_>],
+    listing: &KernelListing,
+    files: &SourceTexts,
+    groups: &[InstructionGroup<'_>],
     top: usize,
     capture: &Path,
 ) -> String {
     let capture = capture.file_name().unwrap_or(capture.as_os_str()).to_string_lossy();
     let capture = printable(&capture);
 
-    let page =
-        Page { listing, files, prefix: "", headings: ALONE, excerpt: Excerpt::of(listing, usize::MAX) };
+    let page = CodePage {
+        listing,
+        files,
+        prefix: "",
+        headings: ALONE,
+        excerpt: ListingExcerpt::of(listing, usize::MAX),
+    };
     let nonce = nonce(listing);
-    let mut html = Html::default();
+    let mut html = HtmlPage::default();
     html.markup("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
     // If text ever became markup, it still could not run or load anything, or change the page's style.
     html.markup(
@@ -77,16 +82,18 @@ pub(super) fn page(
 /// A kernel as a part of a page: its anchors begin with a prefix, and only the hottest rows of long code are shown. The
 /// other value is the anchors of its instructions.
 pub(super) fn part(
-    listing: &Listing,
-    files: &Files,
-    groups: &[Group<'_>],
+    listing: &KernelListing,
+    files: &SourceTexts,
+    groups: &[InstructionGroup<'_>],
     (top, most_rows): (usize, usize),
     prefix: &str,
-) -> (Html, Vec<(Place, String)>) {
-    let page = Page { listing, files, prefix, headings: PART, excerpt: Excerpt::of(listing, most_rows) };
-    let mut html = Html::default();
+) -> (HtmlPage, Vec<(CodeAddress, String)>) {
+    let page =
+        CodePage { listing, files, prefix, headings: PART, excerpt: ListingExcerpt::of(listing, most_rows) };
+    let mut html = HtmlPage::default();
     page.body(&mut html, groups, top);
-    let places = listing.instructions.iter().map(Instruction::place).filter(|place| page.excerpt.has(*place));
+    let places =
+        listing.instructions.iter().map(ListingInstruction::place).filter(|place| page.excerpt.has(*place));
     let places = places.map(|place| (place, page.id(place))).collect();
     (html, places)
 }
@@ -96,31 +103,31 @@ pub(super) const LEGEND: &str = "samples: warps that waited there. charged: warp
 
 /// A word that no capture can know: only trusted elements carry it. It is derived from the code: equal code gives equal
 /// pages.
-fn nonce(listing: &Listing) -> String {
+fn nonce(listing: &KernelListing) -> String {
     blake3::hash(format!("{listing:?}").as_bytes()).to_hex().chars().take(32).collect()
 }
 
 /// The tags around headings of parts, and around those of panes.
-type Headings = [[&'static str; 2]; 2];
+type HeadingTags = [[&'static str; 2]; 2];
 
 /// Headings of a separate page.
-const ALONE: Headings = [["<h2>", "</h2>\n"], ["<h3 class=\"code\">", "</h3>"]];
+const ALONE: HeadingTags = [["<h2>", "</h2>\n"], ["<h3 class=\"code\">", "</h3>"]];
 /// Headings of a part of a page.
-const PART: Headings = [["<h4>", "</h4>\n"], ["<h5 class=\"code\">", "</h5>"]];
+const PART: HeadingTags = [["<h4>", "</h4>\n"], ["<h5 class=\"code\">", "</h5>"]];
 
 /// A kernel's code as a piece of a page.
-struct Page<'a> {
-    listing: &'a Listing,
-    files: &'a Files,
+struct CodePage<'a> {
+    listing: &'a KernelListing,
+    files: &'a SourceTexts,
     /// Prefix of anchors, unique per kernel.
     prefix: &'a str,
-    headings: Headings,
-    excerpt: Excerpt<'a>,
+    headings: HeadingTags,
+    excerpt: ListingExcerpt<'a>,
 }
 
-impl Page<'_> {
+impl CodePage<'_> {
     /// Everything below the title.
-    fn body(&self, html: &mut Html, groups: &[Group<'_>], top: usize) {
+    fn body(&self, html: &mut HtmlPage, groups: &[InstructionGroup<'_>], top: usize) {
         if let Some(reason) = &self.listing.kernel.not_read_because {
             html.markup("<p class=\"warning\">Its code could not be decoded: ").text(reason).markup("</p>\n");
         }
@@ -130,13 +137,13 @@ impl Page<'_> {
         self.code(html);
     }
 
-    fn heading(&self, html: &mut Html, text: &'static str) {
+    fn heading(&self, html: &mut HtmlPage, text: &'static str) {
         let [[begin, end], _] = self.headings;
         html.markup(begin).markup(text).markup(end);
     }
 
     /// The kernel's samples by reason, as a bar and as text.
-    fn reasons(&self, html: &mut Html) {
+    fn reasons(&self, html: &mut HtmlPage) {
         let mut totals: BTreeMap<&str, f64> = BTreeMap::new();
         for instruction in &self.listing.instructions {
             for reason in self.listing.reasons(instruction.place()) {
@@ -161,7 +168,7 @@ impl Page<'_> {
         html.markup("</ul>\n");
     }
 
-    fn hottest(&self, html: &mut Html, groups: &[Group<'_>], top: usize) {
+    fn hottest(&self, html: &mut HtmlPage, groups: &[InstructionGroup<'_>], top: usize) {
         self.heading(html, "Hottest locations");
         html.markup("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Hottest locations\"><table aria-label=\"Hottest locations\">\n<tr><th colspan=\"2\">share</th><th class=\"number\">samples</th><th class=\"number\">charged</th><th class=\"number\">sectors</th><th>where</th><th>code</th></tr>\n");
         for group in groups.iter().take(top) {
@@ -184,13 +191,13 @@ impl Page<'_> {
     }
 
     /// Equal instructions as one: `×8 LDG.32 R4`.
-    fn equal(&self, group: &Group<'_>) -> String {
+    fn equal(&self, group: &InstructionGroup<'_>) -> String {
         let first = folds(self.listing, &group.instructions).into_iter().next();
         first.map_or_else(String::new, |fold| fold.times() + words::text(fold.first))
     }
 
     /// Location of a group, as a link.
-    fn place_of(&self, html: &mut Html, group: &Group<'_>) {
+    fn place_of(&self, html: &mut HtmlPage, group: &InstructionGroup<'_>) {
         match (group.source, group.instructions.first()) {
             (Some((file, line)), _) if !self.excerpt.has_line(file, line) => {
                 html.text(&format!("{}:{line}", words::file_name(file)));
@@ -205,9 +212,9 @@ impl Page<'_> {
     }
 
     /// Producers of the hottest locations: a tree for each of their instructions.
-    fn waits(&self, html: &mut Html, groups: &[Group<'_>], top: usize) {
+    fn waits(&self, html: &mut HtmlPage, groups: &[InstructionGroup<'_>], top: usize) {
         self.heading(html, "Producers");
-        let hot: Vec<Vec<Fold<'_>>> =
+        let hot: Vec<Vec<InstructionFold<'_>>> =
             groups.iter().take(top).map(|group| folds(self.listing, &group.instructions)).collect();
         for fold in hot.iter().flatten() {
             let instruction = fold.first;
@@ -226,7 +233,7 @@ impl Page<'_> {
         }
     }
 
-    fn nodes(&self, html: &mut Html, nodes: &[Node]) {
+    fn nodes(&self, html: &mut HtmlPage, nodes: &[ChainNode]) {
         if nodes.is_empty() {
             return;
         }
@@ -240,14 +247,14 @@ impl Page<'_> {
         html.markup("</ul>");
     }
 
-    fn node(&self, html: &mut Html, node: &Node) {
+    fn node(&self, html: &mut HtmlPage, node: &ChainNode) {
         match &node.link {
-            Link::Waited { share, reason, note, .. } if node.place.is_none() => {
+            ChainLink::Waited { share, reason, note, .. } if node.place.is_none() => {
                 html.text(&format!("{} {reason}: {note}", percent(*share)));
                 return;
             }
-            Link::Waited { share, .. } => html.text(&percent(*share)).markup(" waits for "),
-            Link::Address { through } => {
+            ChainLink::Waited { share, .. } => html.text(&percent(*share)).markup(" waits for "),
+            ChainLink::Address { through } => {
                 html.markup("its operands through ");
                 self.link(html, *through);
                 html.markup(" from ")
@@ -259,7 +266,7 @@ impl Page<'_> {
         };
         self.link(html, producer.place());
         html.markup(" ").text(words::text(producer));
-        if let Link::Waited { note, .. } = &node.link {
+        if let ChainLink::Waited { note, .. } = &node.link {
             html.markup(" <span class=\"dim\">");
             reason::explained(html, note);
             html.markup("</span>");
@@ -271,7 +278,7 @@ impl Page<'_> {
         }
     }
 
-    fn touched(&self, html: &mut Html, instruction: &Instruction) {
+    fn touched(&self, html: &mut HtmlPage, instruction: &ListingInstruction) {
         for touched in words::touches(self.listing, instruction) {
             html.markup("<div>").text(&touched).markup("</div>");
         }
@@ -286,7 +293,7 @@ impl Page<'_> {
         format!("{}l{number}-{line}", self.prefix)
     }
 
-    fn id(&self, place: Place) -> String {
+    fn id(&self, place: CodeAddress) -> String {
         // Short: a page has thousands of them.
         let functions = self.listing.instructions.chunk_by(|a, b| a.place().0 == b.place().0);
         let function =
@@ -294,7 +301,7 @@ impl Page<'_> {
         format!("{}i{}-{:x}", self.prefix, function.unwrap_or(0), place.1)
     }
 
-    fn link(&self, html: &mut Html, place: Place) {
+    fn link(&self, html: &mut HtmlPage, place: CodeAddress) {
         if !self.excerpt.has(place) {
             html.text(&words::pc(place.1));
             return;

@@ -2,16 +2,16 @@
 
 use std::io::{self, Write};
 
-use super::chain::{Link, Node, chain};
-use super::file::Files;
-use super::fold::{Fold, folds};
-use super::group::Group;
-use super::listing::{Instruction, Listing};
+use super::chain::{ChainLink, ChainNode, chain};
+use super::file::SourceTexts;
+use super::fold::{InstructionFold, folds};
+use super::group::InstructionGroup;
+use super::listing::{KernelListing, ListingInstruction};
 use super::words;
-use stallmap_console::output::Canvas;
+use stallmap_console::output::TableCanvas;
 use stallmap_console::output::number::percent;
-use stallmap_console::output::paint::Role;
-use stallmap_console::output::shorten::{Shorten, printable, shorten, width};
+use stallmap_console::output::paint::TextRole;
+use stallmap_console::output::shorten::{ShortenSide, printable, shorten, width};
 
 /// Maximum of shown instructions per line.
 const MAX_OF_A_LINE: usize = 6;
@@ -19,20 +19,20 @@ const MAX_OF_A_LINE: usize = 6;
 const TEXT_COLUMN: usize = 10;
 
 /// Writes lines that fit a canvas.
-pub(super) struct Page<'a> {
+pub(super) struct TerminalPage<'a> {
     out: &'a mut dyn Write,
-    canvas: Canvas,
-    listing: &'a Listing,
-    files: &'a Files,
+    canvas: TableCanvas,
+    listing: &'a KernelListing,
+    files: &'a SourceTexts,
 }
 
-impl<'a> Page<'a> {
+impl<'a> TerminalPage<'a> {
     /// A page of a listing.
     pub(super) fn new(
         out: &'a mut dyn Write,
-        canvas: Canvas,
-        listing: &'a Listing,
-        files: &'a Files,
+        canvas: TableCanvas,
+        listing: &'a KernelListing,
+        files: &'a SourceTexts,
     ) -> Self {
         Self { out, canvas, listing, files }
     }
@@ -40,55 +40,55 @@ impl<'a> Page<'a> {
     /// Summary of the kernel over all its launches.
     pub(super) fn heading(&mut self) -> io::Result<()> {
         let kernel = &self.listing.kernel;
-        self.line(Role::Heading, &format!("Kernel {}", kernel.name))?;
+        self.line(TextRole::Heading, &format!("Kernel {}", kernel.name))?;
         if kernel.full_name != kernel.name {
-            self.line(Role::Dim, &kernel.full_name)?;
+            self.line(TextRole::Dim, &kernel.full_name)?;
         }
-        self.line(Role::Dim, &words::facts(kernel))?;
-        self.line(Role::Dim, &words::code(kernel))?;
+        self.line(TextRole::Dim, &words::facts(kernel))?;
+        self.line(TextRole::Dim, &words::code(kernel))?;
         if let Some(reason) = &kernel.not_read_because {
-            self.line(Role::Warning, &format!("! its code could not be decoded: {reason}"))?;
+            self.line(TextRole::Warning, &format!("! its code could not be decoded: {reason}"))?;
         }
         Ok(())
     }
 
     /// The hottest locations, each with its producers.
-    pub(super) fn hottest(&mut self, groups: &[Group<'_>], top: usize) -> io::Result<()> {
+    pub(super) fn hottest(&mut self, groups: &[InstructionGroup<'_>], top: usize) -> io::Result<()> {
         if groups.is_empty() {
-            return self.line(Role::Plain, "(no samples)");
+            return self.line(TextRole::Plain, "(no samples)");
         }
         for group in groups.iter().take(top) {
-            self.line(Role::Plain, "")?;
+            self.line(TextRole::Plain, "")?;
             self.group(group)?;
         }
         let others = groups.get(top..).unwrap_or_default();
         if !others.is_empty() {
             let samples: f64 = others.iter().map(|group| group.samples).sum();
             let samples = words::samples(self.listing, samples);
-            self.line(Role::Plain, "")?;
+            self.line(TextRole::Plain, "")?;
             let count = words::counted(others.len() as u64, "other location", "other locations");
-            self.line(Role::Dim, &format!("({count}, {samples})"))?;
+            self.line(TextRole::Dim, &format!("({count}, {samples})"))?;
         }
         let meanings = words::meanings(self.listing);
         if !meanings.is_empty() {
-            self.line(Role::Plain, "")?;
+            self.line(TextRole::Plain, "")?;
         }
-        meanings.iter().try_for_each(|meaning| self.line(Role::Dim, meaning))
+        meanings.iter().try_for_each(|meaning| self.line(TextRole::Dim, meaning))
     }
 
-    fn group(&mut self, group: &Group<'_>) -> io::Result<()> {
+    fn group(&mut self, group: &InstructionGroup<'_>) -> io::Result<()> {
         let counted = self.counted(group.samples, group.charged);
         if let Some((file, line)) = group.source {
-            self.line(Role::Header, &format!("{}:{line}  {counted}", words::file_name(file)))?;
+            self.line(TextRole::Header, &format!("{}:{line}  {counted}", words::file_name(file)))?;
             if let Some(text) = self.files.line(file, line) {
                 let text = format!("    {}", text.trim());
-                self.line(Role::Keyword, &text)?;
+                self.line(TextRole::Keyword, &text)?;
             }
             if let Some(path) = group.instructions.first().and_then(|first| words::call_path(first)) {
-                self.line(Role::Dim, &format!("    inlined: {path}"))?;
+                self.line(TextRole::Dim, &format!("    inlined: {path}"))?;
             }
         } else {
-            self.line(Role::Header, &counted)?;
+            self.line(TextRole::Header, &counted)?;
         }
         let folds = folds(self.listing, &group.instructions);
         for fold in folds.iter().take(MAX_OF_A_LINE) {
@@ -96,10 +96,10 @@ impl<'a> Page<'a> {
         }
         let others = folds.get(MAX_OF_A_LINE..).unwrap_or_default();
         if !others.is_empty() {
-            let samples = words::samples(self.listing, others.iter().map(Fold::samples).sum());
+            let samples = words::samples(self.listing, others.iter().map(InstructionFold::samples).sum());
             let count: usize = others.iter().map(|fold| fold.all.len()).sum();
             let count = words::counted(count as u64, "other instruction", "other instructions");
-            self.line(Role::Dim, &format!("  ({count}, {samples})"))?;
+            self.line(TextRole::Dim, &format!("  ({count}, {samples})"))?;
         }
         Ok(())
     }
@@ -113,7 +113,7 @@ impl<'a> Page<'a> {
     }
 
     /// Equal instructions: the hottest, with the reasons of all.
-    fn fold(&mut self, fold: &Fold<'_>) -> io::Result<()> {
+    fn fold(&mut self, fold: &InstructionFold<'_>) -> io::Result<()> {
         let instruction = fold.first;
         let mut head =
             format!("  {}  {}{}", words::pc(instruction.pc), fold.times(), words::text(instruction));
@@ -121,7 +121,7 @@ impl<'a> Page<'a> {
             head.extend([format!("  in {function}")]);
         }
         let reasons = words::reasons(self.listing, &fold.all);
-        self.line(Role::Plain, &format!("{head}  {reasons}"))?;
+        self.line(TextRole::Plain, &format!("{head}  {reasons}"))?;
         let indent = " ".repeat(TEXT_COLUMN);
         self.touched(instruction, &indent)?;
         let nodes = chain(self.listing, instruction.place());
@@ -129,16 +129,16 @@ impl<'a> Page<'a> {
     }
 
     /// A callee is named: its pcs are its own.
-    fn other_function<'b>(&self, instruction: &'b Instruction) -> Option<&'b str> {
+    fn other_function<'b>(&self, instruction: &'b ListingInstruction) -> Option<&'b str> {
         let is_other = instruction.place().0 != self.listing.kernel.function_id;
         is_other.then(|| instruction.function.as_deref().unwrap_or("another function"))
     }
 
-    fn nodes(&mut self, nodes: &[Node], indent: &str) -> io::Result<()> {
+    fn nodes(&mut self, nodes: &[ChainNode], indent: &str) -> io::Result<()> {
         for (index, node) in nodes.iter().enumerate() {
             let is_last = index + 1 == nodes.len();
             let (branch, trunk) = if is_last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
-            self.line(Role::Plain, &format!("{indent}{branch}{}", self.summary(node)))?;
+            self.line(TextRole::Plain, &format!("{indent}{branch}{}", self.summary(node)))?;
             let indent = format!("{indent}{trunk}");
             if let Some((_, producer)) = node.place.and_then(|place| self.listing.find(place))
                 && !node.is_loop
@@ -150,23 +150,23 @@ impl<'a> Page<'a> {
         Ok(())
     }
 
-    fn summary(&self, node: &Node) -> String {
+    fn summary(&self, node: &ChainNode) -> String {
         let producer = self.producer(node);
         let mark = if node.is_loop { " ↺" } else { "" };
         match &node.link {
-            Link::Waited { reason, share, note, .. } if node.place.is_none() => {
+            ChainLink::Waited { reason, share, note, .. } if node.place.is_none() => {
                 format!("{} {reason}: {note}", percent(*share))
             }
-            Link::Waited { share, note, .. } => {
+            ChainLink::Waited { share, note, .. } => {
                 format!("{} waits for {producer}{mark}  ({note})", percent(*share))
             }
-            Link::Address { through } => {
+            ChainLink::Address { through } => {
                 format!("its operands through {} from {producer}{mark}", words::pc(through.1))
             }
         }
     }
 
-    fn producer(&self, node: &Node) -> String {
+    fn producer(&self, node: &ChainNode) -> String {
         let Some((_, producer)) = node.place.and_then(|place| self.listing.find(place)) else {
             return "an instruction that is not listed".to_owned();
         };
@@ -180,12 +180,12 @@ impl<'a> Page<'a> {
         summary
     }
 
-    fn touched(&mut self, instruction: &Instruction, indent: &str) -> io::Result<()> {
+    fn touched(&mut self, instruction: &ListingInstruction, indent: &str) -> io::Result<()> {
         let mut touched = words::touches(self.listing, instruction);
         if let (Some(last), Some(pattern)) = (touched.last_mut(), words::pattern(instruction)) {
             last.extend([format!("; {pattern}")]);
         }
-        touched.iter().try_for_each(|touched| self.line(Role::Dim, &format!("{indent}{touched}")))
+        touched.iter().try_for_each(|touched| self.line(TextRole::Dim, &format!("{indent}{touched}")))
     }
 
     /// Every instruction in program order, with its source line above if that changes.
@@ -194,16 +194,16 @@ impl<'a> Page<'a> {
         let texts = listing.instructions.iter().map(|instruction| width(words::text(instruction)));
         let text = texts.max().unwrap_or(0).min(60);
         let mut above = (None, None);
-        self.line(Role::Plain, "")?;
+        self.line(TextRole::Plain, "")?;
         self.line(
-            Role::Header,
+            TextRole::Header,
             &format!("{:>8}  {:>8}  {:>9}  {:>6}  instruction", "samples", "charged", "sectors", "pc"),
         )?;
         for instruction in &listing.instructions {
             let place = (Some(instruction.place().0), instruction.source());
             if place.0 != above.0 {
                 let function = instruction.function.as_deref().unwrap_or("a function without a name");
-                self.line(Role::Heading, function)?;
+                self.line(TextRole::Heading, function)?;
             }
             if place != above {
                 self.source_above(instruction)?;
@@ -214,14 +214,14 @@ impl<'a> Page<'a> {
         Ok(())
     }
 
-    fn source_above(&mut self, instruction: &Instruction) -> io::Result<()> {
+    fn source_above(&mut self, instruction: &ListingInstruction) -> io::Result<()> {
         let Some((file, line)) = instruction.source() else { return Ok(()) };
         let text = self.files.line(file, line).map(str::trim).unwrap_or_default();
         let path = words::call_path(instruction).map(|path| format!("  ({path})")).unwrap_or_default();
-        self.line(Role::Keyword, &format!("{:39}{}:{line}  {text}{path}", "", words::file_name(file)))
+        self.line(TextRole::Keyword, &format!("{:39}{}:{line}  {text}{path}", "", words::file_name(file)))
     }
 
-    fn listed(&mut self, instruction: &Instruction, text: usize) -> io::Result<()> {
+    fn listed(&mut self, instruction: &ListingInstruction, text: usize) -> io::Result<()> {
         let samples =
             if instruction.samples > 0.0 { words::amount(instruction.samples) } else { String::new() };
         let is_charged = instruction.charged_samples >= 0.05;
@@ -229,7 +229,7 @@ impl<'a> Page<'a> {
         let sectors = words::sectors(instruction).unwrap_or_default();
         let mut line =
             format!("{samples:>8}  {charged:>8}  {sectors:>9}  {:>6}  ", words::pc(instruction.pc));
-        let shown = shorten(words::text(instruction), text, Shorten::End);
+        let shown = shorten(words::text(instruction), text, ShortenSide::End);
         line.extend([shown.as_str(), &" ".repeat(text.saturating_sub(width(&shown)))]);
         let reasons = words::reasons(self.listing, &[instruction]);
         if !reasons.is_empty() {
@@ -243,7 +243,7 @@ impl<'a> Page<'a> {
         if !producers.is_empty() {
             line.extend([format!("  ← {}", producers.join(", "))]);
         }
-        let role = if instruction.samples > 0.0 { Role::Plain } else { Role::Dim };
+        let role = if instruction.samples > 0.0 { TextRole::Plain } else { TextRole::Dim };
         self.line(role, &line)
     }
 
@@ -253,9 +253,9 @@ impl<'a> Page<'a> {
     }
 
     /// One line, no longer than the canvas is wide.
-    pub(super) fn line(&mut self, role: Role, text: &str) -> io::Result<()> {
+    pub(super) fn line(&mut self, role: TextRole, text: &str) -> io::Result<()> {
         let text = printable(&text.replace(['\n', '\t'], " "));
-        let text = shorten(text.trim_end(), self.canvas.width.unwrap_or(usize::MAX), Shorten::End);
+        let text = shorten(text.trim_end(), self.canvas.width.unwrap_or(usize::MAX), ShortenSide::End);
         writeln!(self.out, "{}", self.canvas.paint.text(role, &text))
     }
 }

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::listing::{Instruction, Kernel, Listing, Touch};
+use super::listing::{InstructionTarget, KernelListing, ListingInstruction, ListingKernel};
 use crate::glossary::meaning;
 pub(super) use stallmap_console::output::number::counted;
 use stallmap_console::output::number::{grouped, measured, percent};
 
 /// Summary of the kernel, in one line: what it cost, and its shape.
-pub(super) fn facts(kernel: &Kernel) -> String {
+pub(super) fn facts(kernel: &ListingKernel) -> String {
     let mut facts = vec![counted(kernel.launches, "launch", "launches"), sampled(kernel.samples)];
     if let Some(share) = kernel.share {
         facts.push(format!("{} of all", percent(share)));
@@ -18,7 +18,7 @@ pub(super) fn facts(kernel: &Kernel) -> String {
 }
 
 /// Its code, in one line: instructions, architecture, identity.
-pub(super) fn code(kernel: &Kernel) -> String {
+pub(super) fn code(kernel: &ListingKernel) -> String {
     let mut facts = Vec::new();
     if let Some(instructions) = kernel.instructions {
         facts.push(counted(instructions, "instruction", "instructions"));
@@ -34,7 +34,7 @@ pub(super) fn code(kernel: &Kernel) -> String {
 }
 
 /// The grid, its registers, and the part of the GPU that it fills.
-fn shape(kernel: &Kernel) -> Vec<String> {
+fn shape(kernel: &ListingKernel) -> Vec<String> {
     let blocks = kernel.least_blocks.zip(kernel.most_blocks).map(|(least, most)| match (least, most) {
         (least, most) if least < most => {
             format!("{} to {}", grouped(least.into()), counted(most, "block", "blocks"))
@@ -63,23 +63,23 @@ pub(super) fn file_name(file: &str) -> &str {
 }
 
 /// Short source line of an instruction.
-pub(super) fn source(instruction: &Instruction) -> Option<String> {
+pub(super) fn source(instruction: &ListingInstruction) -> Option<String> {
     instruction.source().map(|(file, line)| format!("{}:{line}", file_name(file)))
 }
 
 /// The functions inlined around an instruction, innermost first, their files in short.
-pub(super) fn call_path(instruction: &Instruction) -> Option<String> {
+pub(super) fn call_path(instruction: &ListingInstruction) -> Option<String> {
     let path = instruction.call_path.as_deref()?;
     Some(path.split_whitespace().map(file_name).collect::<Vec<_>>().join(" "))
 }
 
 /// Disassembly of an instruction, or its pc if the code was not decoded.
-pub(super) fn text(instruction: &Instruction) -> &str {
+pub(super) fn text(instruction: &ListingInstruction) -> &str {
     instruction.text.as_deref().unwrap_or("(code not decoded)")
 }
 
 /// Samples as a count and a part of the kernel's.
-pub(super) fn samples(listing: &Listing, count: f64) -> String {
+pub(super) fn samples(listing: &KernelListing, count: f64) -> String {
     format!("{}, {}", sampled(count), percent(listing.share(count)))
 }
 
@@ -95,7 +95,7 @@ pub(super) fn amount(count: f64) -> String {
 }
 
 /// The most frequent reasons of a kernel's samples with their meanings.
-pub(super) fn meanings(listing: &Listing) -> Vec<String> {
+pub(super) fn meanings(listing: &KernelListing) -> Vec<String> {
     const LEAST: f64 = 0.05;
     let mut sums: BTreeMap<&str, f64> = BTreeMap::new();
     for reason in listing.instructions.iter().flat_map(|row| listing.reasons(row.place())) {
@@ -111,7 +111,7 @@ pub(super) fn meanings(listing: &Listing) -> Vec<String> {
 }
 
 /// The reasons of the samples of some instructions, largest first, limited to one line.
-pub(super) fn reasons(listing: &Listing, instructions: &[&Instruction]) -> String {
+pub(super) fn reasons(listing: &KernelListing, instructions: &[&ListingInstruction]) -> String {
     const MOST: usize = 3;
     let mut sums: Vec<(&str, f64)> = Vec::new();
     for reason in instructions.iter().flat_map(|instruction| listing.reasons(instruction.place())) {
@@ -131,7 +131,7 @@ pub(super) fn reasons(listing: &Listing, instructions: &[&Instruction]) -> Strin
 }
 
 /// Targets of an instruction: `reads h.weight (float32 16x16), 75.0 %`, one text per target.
-pub(super) fn touches(listing: &Listing, instruction: &Instruction) -> Vec<String> {
+pub(super) fn touches(listing: &KernelListing, instruction: &ListingInstruction) -> Vec<String> {
     const MOST: usize = 4;
     let all = listing.touches(instruction.place());
     let verb = verb(instruction);
@@ -143,7 +143,7 @@ pub(super) fn touches(listing: &Listing, instruction: &Instruction) -> Vec<Strin
     words
 }
 
-fn thing(touch: &Touch) -> String {
+fn thing(touch: &InstructionTarget) -> String {
     let name =
         if touch.tensor == "(not global)" { "shared, local or constant memory" } else { &touch.tensor };
     let mut words = name.to_owned();
@@ -163,20 +163,20 @@ fn thing(touch: &Touch) -> String {
 }
 
 /// Sector efficiency of an instruction. None if nothing was observed.
-pub(super) fn pattern(instruction: &Instruction) -> Option<String> {
+pub(super) fn pattern(instruction: &ListingInstruction) -> Option<String> {
     let requests = instruction.requests.filter(|requests| *requests > 0.0)?;
     let (sectors, ideal) = (instruction.sectors?, instruction.ideal_sectors?);
     Some(format!("{:.1} sectors per request, ideal {:.1}", sectors / requests, ideal / requests))
 }
 
 /// Sectors per request and the ideal, as `32.0/4.0`. None if nothing was observed.
-pub(super) fn sectors(instruction: &Instruction) -> Option<String> {
+pub(super) fn sectors(instruction: &ListingInstruction) -> Option<String> {
     let requests = instruction.requests.filter(|requests| *requests > 0.0)?;
     let (sectors, ideal) = (instruction.sectors?, instruction.ideal_sectors?);
     Some(format!("{:.1}/{:.1}", sectors / requests, ideal / requests))
 }
 
-fn verb(instruction: &Instruction) -> &'static str {
+fn verb(instruction: &ListingInstruction) -> &'static str {
     match instruction.memory_kind.as_deref() {
         Some("write") => "writes",
         Some("atomic" | "reduction") => "updates",

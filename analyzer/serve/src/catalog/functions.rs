@@ -8,8 +8,8 @@ use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use datafusion::logical_expr::{ColumnarValue, ScalarUDF, Volatility, create_udf};
 
-use super::relations::Relations;
-use crate::kind::{ColumnType, Kind};
+use super::relations::CatalogRelations;
+use crate::kind::{ColumnType, PostgresType};
 
 /// Functions that return one value. Names without schema mean the first capture.
 pub(super) fn constant(first: &str) -> Vec<ScalarUDF> {
@@ -40,8 +40,9 @@ fn type_of_name() -> ScalarUDF {
     let function = |arguments: &[ColumnarValue]| -> Result<ColumnarValue> {
         let arrays = ColumnarValue::values_to_arrays(arguments)?;
         let names = arrays.iter().flat_map(|names| names.as_string::<i32>().iter());
-        let known =
-            |name: &str| Kind::ALL.into_iter().find(|kind| [kind.entry().2, kind.sql_name()].contains(&name));
+        let known = |name: &str| {
+            PostgresType::ALL.into_iter().find(|kind| [kind.entry().2, kind.sql_name()].contains(&name))
+        };
         let ids = names.map(|name| name.and_then(known).map(|kind| i64::from(kind.type_id())));
         Ok(ColumnarValue::Array(Arc::new(ids.collect::<Int64Array>())))
     };
@@ -54,7 +55,7 @@ pub(super) fn of_relations_names() -> impl Iterator<Item = &'static str> {
 }
 
 /// Functions that look into the catalog.
-pub(super) fn of_relations(relations: &Arc<Relations>) -> Vec<ScalarUDF> {
+pub(super) fn of_relations(relations: &Arc<CatalogRelations>) -> Vec<ScalarUDF> {
     let (views, docs, columns) = (Arc::clone(relations), Arc::clone(relations), Arc::clone(relations));
     let definition = move |id, _| Some(views.get(id)?.sql.as_deref()?.trim().to_owned());
     let doc = move |id, _| Some(docs.get(id)?.doc.clone()).filter(|doc| !doc.is_empty());
@@ -71,7 +72,7 @@ pub(super) fn of_relations(relations: &Arc<Relations>) -> Vec<ScalarUDF> {
 }
 
 fn type_name(id: i64) -> String {
-    let of = |is_array| Kind::ALL.map(|kind| ColumnType { kind, is_array });
+    let of = |is_array| PostgresType::ALL.map(|kind| ColumnType { kind, is_array });
     let known = of(false).into_iter().chain(of(true)).find(|column| i64::from(column.type_id()) == id);
     known.map_or_else(|| "???".to_owned(), ColumnType::sql_name)
 }

@@ -11,7 +11,7 @@ const FIRST_ID: i64 = 16_384;
 const FIRST_SCHEMA: i64 = 2_200;
 
 /// A table or view.
-pub(super) struct Relation {
+pub(super) struct CatalogRelation {
     /// The capture's number.
     pub(super) schema: i64,
     pub(super) name: String,
@@ -24,13 +24,13 @@ pub(super) struct Relation {
 }
 
 /// All of them, by number.
-pub(super) struct Relations {
+pub(super) struct CatalogRelations {
     /// The names of captures, numbered from 2,200 on.
     pub(super) schemas: Vec<String>,
-    list: Vec<Relation>,
+    list: Vec<CatalogRelation>,
 }
 
-impl Relations {
+impl CatalogRelations {
     /// The relations of every capture.
     pub(super) async fn of(session: &Session) -> Result<Self, AnalyzeError> {
         let schemas: Vec<String> = session.captures().iter().map(|capture| capture.name.clone()).collect();
@@ -41,26 +41,26 @@ impl Relations {
                 let docs = table.columns.iter().map(|(name, _, doc)| (name.as_str(), doc.as_str())).collect();
                 let columns = columns(session, capture, &table.name, docs).await?;
                 let (name, doc) = (table.name.clone(), table.doc.clone());
-                list.push(Relation { schema, name, doc, sql: None, rows: table.rows, columns });
+                list.push(CatalogRelation { schema, name, doc, sql: None, rows: table.rows, columns });
             }
             for view in session.library()? {
                 let docs =
                     view.columns.iter().map(|column| (column.name.as_str(), column.doc.as_str())).collect();
                 let columns = columns(session, capture, &view.name, docs).await?;
                 let (name, doc, sql) = (view.name.clone(), view.doc.clone(), Some(view.sql.clone()));
-                list.push(Relation { schema, name, doc, sql, rows: -1, columns });
+                list.push(CatalogRelation { schema, name, doc, sql, rows: -1, columns });
             }
         }
         Ok(Self { schemas, list })
     }
 
     /// The relations with their numbers.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (i64, &Relation)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (i64, &CatalogRelation)> {
         (FIRST_ID..).zip(&self.list)
     }
 
     /// The relation of a number.
-    pub(super) fn get(&self, id: i64) -> Option<&Relation> {
+    pub(super) fn get(&self, id: i64) -> Option<&CatalogRelation> {
         self.list.get(usize::try_from(id.checked_sub(FIRST_ID)?).ok()?)
     }
 

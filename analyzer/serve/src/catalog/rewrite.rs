@@ -1,6 +1,6 @@
 //! Statements about the catalog, in the form that the engine reads. psql's `\d` and most tools write forms that it lacks.
 
-use stallmap::lexer::{self, Kind, Token};
+use stallmap::lexer::{self, SqlToken, TokenKind};
 
 /// Tables of the catalog that are known, also without their schema.
 const TABLES: [&str; 11] = [
@@ -46,13 +46,14 @@ pub(crate) fn rewritten(sql: &str) -> String {
     if !sql.contains("pg_") && !sql.contains("current_") {
         return sql.to_owned();
     }
-    let tokens: Vec<Token<'_>> =
-        lexer::tokens(sql).filter(|token| !matches!(token.kind, Kind::Space | Kind::Comment)).collect();
-    if tokens.iter().any(|token| token.kind == Kind::Word && EMPTY_TABLES.contains(&token.text)) {
+    let tokens: Vec<SqlToken<'_>> = lexer::tokens(sql)
+        .filter(|token| !matches!(token.kind, TokenKind::Space | TokenKind::Comment))
+        .collect();
+    if tokens.iter().any(|token| token.kind == TokenKind::Word && EMPTY_TABLES.contains(&token.text)) {
         return NO_ROWS.to_owned();
     }
     let mut out = String::new();
-    let mut rest = Rest { tokens: &tokens, at: 0 };
+    let mut rest = StatementRest { tokens: &tokens, at: 0 };
     while let Some(token) = rest.tokens.get(rest.at) {
         if let Some(text) = rest.special() {
             out.push(' ');
@@ -70,12 +71,12 @@ pub(crate) fn rewritten(sql: &str) -> String {
 }
 
 /// The rest of a statement.
-struct Rest<'a> {
-    tokens: &'a [Token<'a>],
+struct StatementRest<'a> {
+    tokens: &'a [SqlToken<'a>],
     at: usize,
 }
 
-impl Rest<'_> {
+impl StatementRest<'_> {
     fn text(&self, ahead: usize) -> &str {
         self.tokens.get(self.at + ahead).map_or("", |token| token.text)
     }

@@ -10,8 +10,8 @@ use datafusion::catalog::TableProvider;
 use datafusion::datasource::MemTable;
 use stallmap::error::AnalyzeError;
 
-use super::relations::Relations;
-use crate::kind::Kind;
+use super::relations::CatalogRelations;
+use crate::kind::PostgresType;
 use crate::statement::SETTINGS;
 
 /// The number of `pg_class` itself, in `pg_description`.
@@ -22,15 +22,15 @@ const OWNER: i64 = 10;
 const CATALOG: i64 = 11;
 
 /// The name and the rows of a table.
-type Table = (&'static str, Arc<dyn TableProvider>);
+type CatalogTable = (&'static str, Arc<dyn TableProvider>);
 
 /// Columns of one table: names and values.
-struct Columns {
+struct CatalogColumns {
     rows: usize,
     list: Vec<(&'static str, ArrayRef)>,
 }
 
-impl Columns {
+impl CatalogColumns {
     fn new(rows: usize) -> Self {
         Self { rows, list: Vec::new() }
     }
@@ -90,7 +90,7 @@ impl Columns {
         self
     }
 
-    fn table(self, name: &'static str) -> Result<Table, AnalyzeError> {
+    fn table(self, name: &'static str) -> Result<CatalogTable, AnalyzeError> {
         let batch = RecordBatch::try_from_iter_with_nullable(
             self.list.into_iter().map(|(name, array)| (name, array, true)),
         );
@@ -100,7 +100,7 @@ impl Columns {
 }
 
 /// Every table.
-pub(super) fn all(relations: &Relations) -> Result<Vec<Table>, AnalyzeError> {
+pub(super) fn all(relations: &CatalogRelations) -> Result<Vec<CatalogTable>, AnalyzeError> {
     Ok(vec![
         schemas(relations)?,
         classes(relations)?,
@@ -111,15 +111,19 @@ pub(super) fn all(relations: &Relations) -> Result<Vec<Table>, AnalyzeError> {
         role("pg_roles", "rolname")?,
         role("pg_user", "usename")?,
         settings()?,
-        Columns::new(0).ids("oid", []).texts::<&str>("amname", []).table("pg_am")?,
-        Columns::new(0).ids("adrelid", []).ids("adnum", []).texts::<&str>("adbin", []).table("pg_attrdef")?,
+        CatalogColumns::new(0).ids("oid", []).texts::<&str>("amname", []).table("pg_am")?,
+        CatalogColumns::new(0)
+            .ids("adrelid", [])
+            .ids("adnum", [])
+            .texts::<&str>("adbin", [])
+            .table("pg_attrdef")?,
     ])
 }
 
-fn schemas(relations: &Relations) -> Result<Table, AnalyzeError> {
+fn schemas(relations: &CatalogRelations) -> Result<CatalogTable, AnalyzeError> {
     let own = [(CATALOG, "pg_catalog")];
     let all: Vec<(i64, &str)> = relations.schemas().chain(own).collect();
-    Columns::new(all.len())
+    CatalogColumns::new(all.len())
         .ids("oid", all.iter().map(|(id, _)| *id))
         .texts("nspname", all.iter().map(|(_, name)| name))
         .all_ids(&["nspowner"], OWNER)
@@ -127,9 +131,9 @@ fn schemas(relations: &Relations) -> Result<Table, AnalyzeError> {
         .table("pg_namespace")
 }
 
-fn classes(relations: &Relations) -> Result<Table, AnalyzeError> {
+fn classes(relations: &CatalogRelations) -> Result<CatalogTable, AnalyzeError> {
     let all: Vec<_> = relations.iter().collect();
-    Columns::new(all.len())
+    CatalogColumns::new(all.len())
         .ids("oid", all.iter().map(|(id, _)| *id))
         .texts("relname", all.iter().map(|(_, relation)| &relation.name))
         .ids("relnamespace", all.iter().map(|(_, relation)| relation.schema))
@@ -149,14 +153,14 @@ fn classes(relations: &Relations) -> Result<Table, AnalyzeError> {
         .table("pg_class")
 }
 
-fn attributes(relations: &Relations) -> Result<Table, AnalyzeError> {
+fn attributes(relations: &CatalogRelations) -> Result<CatalogTable, AnalyzeError> {
     let all: Vec<_> = relations
         .iter()
         .flat_map(|(id, relation)| {
             (1..).zip(&relation.columns).map(move |(number, column)| (id, number, column))
         })
         .collect();
-    Columns::new(all.len())
+    CatalogColumns::new(all.len())
         .ids("attrelid", all.iter().map(|(id, ..)| *id))
         .texts("attname", all.iter().map(|(.., (name, ..))| name))
         .ids("atttypid", all.iter().map(|(.., (_, column, _))| i64::from(column.type_id())))
@@ -172,7 +176,7 @@ fn attributes(relations: &Relations) -> Result<Table, AnalyzeError> {
 }
 
 /// Docs of relations, at number 0, and of their columns.
-fn descriptions(relations: &Relations) -> Result<Table, AnalyzeError> {
+fn descriptions(relations: &CatalogRelations) -> Result<CatalogTable, AnalyzeError> {
     let all: Vec<_> = relations
         .iter()
         .flat_map(|(id, relation)| {
@@ -181,7 +185,7 @@ fn descriptions(relations: &Relations) -> Result<Table, AnalyzeError> {
         })
         .filter(|(.., doc)| !doc.is_empty())
         .collect();
-    Columns::new(all.len())
+    CatalogColumns::new(all.len())
         .ids("objoid", all.iter().map(|(id, ..)| *id))
         .ids("objsubid", all.iter().map(|(_, number, _)| *number))
         .texts("description", all.iter().map(|(.., doc)| doc))
@@ -190,14 +194,14 @@ fn descriptions(relations: &Relations) -> Result<Table, AnalyzeError> {
 }
 
 /// The types of columns, and their arrays.
-fn types() -> Result<Table, AnalyzeError> {
-    let plain = Kind::ALL.map(Kind::entry);
+fn types() -> Result<CatalogTable, AnalyzeError> {
+    let plain = PostgresType::ALL.map(PostgresType::entry);
     let all: Vec<(u32, u32, u32, String, i16)> = plain
         .iter()
         .map(|(id, array, name, size)| (*id, *array, 0, (*name).to_owned(), *size))
         .chain(plain.iter().map(|(id, array, name, _)| (*array, 0, *id, format!("_{name}"), -1)))
         .collect();
-    Columns::new(all.len())
+    CatalogColumns::new(all.len())
         .ids("oid", all.iter().map(|(id, ..)| i64::from(*id)))
         .ids("typarray", all.iter().map(|(_, array, ..)| i64::from(*array)))
         .ids("typelem", all.iter().map(|(_, _, item, ..)| i64::from(*item)))
@@ -214,8 +218,8 @@ fn types() -> Result<Table, AnalyzeError> {
         .table("pg_type")
 }
 
-fn database() -> Result<Table, AnalyzeError> {
-    Columns::new(1)
+fn database() -> Result<CatalogTable, AnalyzeError> {
+    CatalogColumns::new(1)
         .all_ids(&["oid"], 1)
         .all_ids(&["datdba"], OWNER)
         .all_ids(&["encoding"], 6)
@@ -227,8 +231,8 @@ fn database() -> Result<Table, AnalyzeError> {
         .table("pg_database")
 }
 
-fn role(table: &'static str, name: &'static str) -> Result<Table, AnalyzeError> {
-    Columns::new(1)
+fn role(table: &'static str, name: &'static str) -> Result<CatalogTable, AnalyzeError> {
+    CatalogColumns::new(1)
         .all_ids(&["oid"], OWNER)
         .all_texts(&[name], "stallmap")
         .all_bools(&["rolsuper", "rolinherit", "rolcreaterole", "rolcreatedb", "rolreplication"], false)
@@ -239,8 +243,8 @@ fn role(table: &'static str, name: &'static str) -> Result<Table, AnalyzeError> 
         .table(table)
 }
 
-fn settings() -> Result<Table, AnalyzeError> {
-    Columns::new(SETTINGS.len())
+fn settings() -> Result<CatalogTable, AnalyzeError> {
+    CatalogColumns::new(SETTINGS.len())
         .texts("name", SETTINGS.iter().map(|(name, _)| name))
         .texts("setting", SETTINGS.iter().map(|(_, value)| value))
         .table("pg_settings")

@@ -8,13 +8,13 @@ use datafusion::common::ParamValues;
 use datafusion::logical_expr::LogicalPlan;
 use stallmap::statements;
 
-use super::Connection;
-use crate::failure::Refusal;
-use crate::kind::Kind;
-use crate::message::{Bind, Format, Reply, Request, nth_format};
+use super::PostgresConnection;
+use crate::failure::CodedFailure;
+use crate::kind::PostgresType;
+use crate::message::{BindMessage, ClientMessage, ServerMessage, ValueFormat, nth_format};
 use crate::parameter;
-use crate::query::{Column, Fault, Rows, columns, planned, send_columns};
-use crate::statement::Action;
+use crate::query::{AnswerColumn, QueryFault, RunningQuery, columns, planned, send_columns};
+use crate::statement::StatementAction;
 
 /// Most prepared statements of one connection.
 const MAX_STATEMENTS: usize = 1_000;
@@ -22,75 +22,80 @@ const MAX_STATEMENTS: usize = 1_000;
 const MAX_PORTALS: usize = 32;
 
 /// A prepared statement.
-pub(super) struct Prepared {
-    action: Action,
+pub(super) struct PreparedQuery {
+    action: StatementAction,
     /// The plan of a statement with rows.
     plan: Option<LogicalPlan>,
-    columns: Vec<Column>,
+    columns: Vec<AnswerColumn>,
     /// Each parameter: its type on the wire, and the type that the plan expects.
-    parameters: Vec<(Kind, Option<DataType>)>,
+    parameters: Vec<(PostgresType, Option<DataType>)>,
 }
 
 /// A statement with values.
-pub(super) struct Portal {
-    prepared: Arc<Prepared>,
+pub(super) struct BoundPortal {
+    prepared: Arc<PreparedQuery>,
     plan: Option<LogicalPlan>,
-    formats: Vec<Format>,
+    formats: Vec<ValueFormat>,
     /// The rows that are being sent.
-    rows: Option<Rows>,
+    rows: Option<RunningQuery>,
 }
 
-impl Connection {
+impl PostgresConnection {
     /// Handles a message of the extended protocol.
-    pub(super) async fn prepared(&mut self, request: Request) -> Result<(), Fault> {
+    pub(super) async fn prepared(&mut self, request: ClientMessage) -> Result<(), QueryFault> {
         match request {
-            Request::Parse { name, sql, types } => self.parse(name, &sql, &types).await?,
-            Request::Bind(bind) => self.bind(bind)?,
-            Request::DescribeStatement(name) => {
+            ClientMessage::Parse { name, sql, types } => self.parse(name, &sql, &types).await?,
+            ClientMessage::Bind(bind) => self.bind(bind)?,
+            ClientMessage::DescribeStatement(name) => {
                 let prepared = Arc::clone(self.statement(&name)?);
                 let types: Vec<u32> = prepared.parameters.iter().map(|(kind, _)| kind.type_id()).collect();
-                self.wire.send(&Reply::Parameters(&types));
+                self.wire.send(&ServerMessage::Parameters(&types));
                 self.describe(&prepared, &[]);
             }
-            Request::DescribePortal(name) => {
+            ClientMessage::DescribePortal(name) => {
                 let portal = self.portals.get(&name).ok_or_else(|| no_portal(&name))?;
                 let (prepared, formats) = (Arc::clone(&portal.prepared), portal.formats.clone());
                 self.describe(&prepared, &formats);
             }
-            Request::Execute { portal, most_rows } => self.execute(&portal, most_rows).await?,
-            Request::CloseStatement(name) => {
+            ClientMessage::Execute { portal, most_rows } => self.execute(&portal, most_rows).await?,
+            ClientMessage::CloseStatement(name) => {
                 self.statements.remove(&name);
-                self.wire.send(&Reply::Closed);
+                self.wire.send(&ServerMessage::Closed);
             }
-            Request::ClosePortal(name) => {
+            ClientMessage::ClosePortal(name) => {
                 self.portals.remove(&name);
-                self.wire.send(&Reply::Closed);
+                self.wire.send(&ServerMessage::Closed);
             }
-            _ => return Err(Refusal::protocol("this message is not supported").into()),
+            _ => return Err(CodedFailure::protocol("this message is not supported").into()),
         }
         Ok(())
     }
 
-    fn statement(&self, name: &str) -> Result<&Arc<Prepared>, Refusal> {
-        let missing =
-            || Refusal::message("26000", format!("no statement is prepared as `{name}`"), "prepare it first");
+    fn statement(&self, name: &str) -> Result<&Arc<PreparedQuery>, CodedFailure> {
+        let missing = || {
+            CodedFailure::message(
+                "26000",
+                format!("no statement is prepared as `{name}`"),
+                "prepare it first",
+            )
+        };
         self.statements.get(name).ok_or_else(missing)
     }
 
-    async fn parse(&mut self, name: String, sql: &str, types: &[u32]) -> Result<(), Fault> {
+    async fn parse(&mut self, name: String, sql: &str, types: &[u32]) -> Result<(), QueryFault> {
         if !name.is_empty() && self.statements.contains_key(&name) {
             let message = format!("`{name}` is prepared already");
-            return Err(Refusal::message("42P05", message, "close it first").into());
+            return Err(CodedFailure::message("42P05", message, "close it first").into());
         }
         self.statements.remove(&name);
         check_count(&self.statements, MAX_STATEMENTS, "prepared statements")?;
         if statements::split(sql).len() > 1 {
             let message = "several statements cannot be prepared as one";
-            return Err(Refusal::message("42601", message, "prepare each by itself").into());
+            return Err(CodedFailure::message("42601", message, "prepare each by itself").into());
         }
         let action = self.admitted(sql)?;
         let plan = match &action {
-            Action::Rows(sql) => {
+            StatementAction::Rows(sql) => {
                 let mut limit = self.limit();
                 Some(planned(&self.server, sql, &mut self.wire, &mut limit).await?)
             }
@@ -98,52 +103,52 @@ impl Connection {
         };
         let parameters = plan.as_ref().map_or_else(|| Ok(Vec::new()), |plan| parameters(plan, types))?;
         let columns = plan.as_ref().map(columns).unwrap_or_default();
-        self.statements.insert(name, Arc::new(Prepared { action, plan, columns, parameters }));
-        self.wire.send(&Reply::Parsed);
+        self.statements.insert(name, Arc::new(PreparedQuery { action, plan, columns, parameters }));
+        self.wire.send(&ServerMessage::Parsed);
         Ok(())
     }
 
-    fn bind(&mut self, bind: Bind) -> Result<(), Fault> {
+    fn bind(&mut self, bind: BindMessage) -> Result<(), QueryFault> {
         let prepared = Arc::clone(self.statement(&bind.statement)?);
         self.portals.remove(&bind.portal);
         check_count(&self.portals, MAX_PORTALS, "portals")?;
         let (expected, given) = (prepared.parameters.len(), bind.values.len());
         if expected != given {
-            return Err(Refusal::protocol(format!("{given} values for {expected} parameters")).into());
+            return Err(CodedFailure::protocol(format!("{given} values for {expected} parameters")).into());
         }
         let values = bind.values.into_iter().zip(&prepared.parameters).enumerate();
         let values = values.map(|(index, ((format, bytes), (kind, expected)))| {
             parameter::value(index + 1, *kind, format, bytes, expected.as_ref())
         });
-        let values: Vec<_> = values.collect::<Result<_, Refusal>>()?;
+        let values: Vec<_> = values.collect::<Result<_, CodedFailure>>()?;
         let plan = match prepared.plan.clone() {
             Some(plan) if !values.is_empty() => Some(with_values(plan, values)?),
             plan => plan,
         };
-        self.portals.insert(bind.portal, Portal { prepared, plan, formats: bind.results, rows: None });
-        self.wire.send(&Reply::Bound);
+        self.portals.insert(bind.portal, BoundPortal { prepared, plan, formats: bind.results, rows: None });
+        self.wire.send(&ServerMessage::Bound);
         Ok(())
     }
 
-    fn describe(&mut self, prepared: &Prepared, formats: &[Format]) {
+    fn describe(&mut self, prepared: &PreparedQuery, formats: &[ValueFormat]) {
         if prepared.plan.is_some() {
             send_columns(&mut self.wire, &prepared.columns, |index| nth_format(formats, index));
         } else {
-            self.wire.send(&Reply::NoData);
+            self.wire.send(&ServerMessage::NoData);
         }
     }
 
-    async fn execute(&mut self, name: &str, most_rows: usize) -> Result<(), Fault> {
+    async fn execute(&mut self, name: &str, most_rows: usize) -> Result<(), QueryFault> {
         // A portal that fails is gone.
         let mut portal = self.portals.remove(name).ok_or_else(|| no_portal(name))?;
         match portal.prepared.action.clone() {
-            Action::Empty => self.wire.send(&Reply::Empty),
-            Action::Done(tag, effect) => self.done(tag, &effect),
-            Action::Rows(sql) => {
+            StatementAction::Empty => self.wire.send(&ServerMessage::Empty),
+            StatementAction::Done(tag, effect) => self.done(tag, &effect),
+            StatementAction::Rows(sql) => {
                 let is_suspended = self.run(&mut portal, &sql, most_rows).await?;
                 let count = portal.rows.as_ref().map_or(0, |rows| rows.count);
-                let done = Reply::Done(format!("SELECT {count}").into());
-                self.wire.send(if is_suspended { &Reply::Suspended } else { &done });
+                let done = ServerMessage::Done(format!("SELECT {count}").into());
+                self.wire.send(if is_suspended { &ServerMessage::Suspended } else { &done });
             }
         }
         self.portals.insert(name.to_owned(), portal);
@@ -151,14 +156,19 @@ impl Connection {
     }
 
     /// Sends rows of a portal. True if rows may be left.
-    async fn run(&mut self, portal: &mut Portal, sql: &str, most_rows: usize) -> Result<bool, Fault> {
+    async fn run(
+        &mut self,
+        portal: &mut BoundPortal,
+        sql: &str,
+        most_rows: usize,
+    ) -> Result<bool, QueryFault> {
         let mut limit = self.limit();
         let session = &self.server.session;
         if let Some(plan) = portal.plan.take() {
             let columns = portal.prepared.columns.iter().enumerate();
             let types = columns.map(|(index, (_, column))| (*column, nth_format(&portal.formats, index)));
             let types = types.collect();
-            portal.rows = Some(Rows::start(&self.server, sql, plan, types));
+            portal.rows = Some(RunningQuery::start(&self.server, sql, plan, types));
         }
         match &mut portal.rows {
             Some(rows) => rows.send(session, most_rows, &mut self.wire, &mut limit).await,
@@ -167,22 +177,25 @@ impl Connection {
     }
 }
 
-fn no_portal(name: &str) -> Refusal {
-    Refusal::message("34000", format!("no portal is named `{name}`"), "bind a prepared statement first")
+fn no_portal(name: &str) -> CodedFailure {
+    CodedFailure::message("34000", format!("no portal is named `{name}`"), "bind a prepared statement first")
 }
 
-fn check_count<T>(names: &HashMap<String, T>, most: usize, noun: &str) -> Result<(), Refusal> {
+fn check_count<T>(names: &HashMap<String, T>, most: usize, noun: &str) -> Result<(), CodedFailure> {
     if names.len() < most {
         return Ok(());
     }
     let message = format!("the connection has {most} {noun}");
-    Err(Refusal::message("54000", message, "close some, or DEALLOCATE ALL"))
+    Err(CodedFailure::message("54000", message, "close some, or DEALLOCATE ALL"))
 }
 
 /// The parameters of a plan by number.
-fn parameters(plan: &LogicalPlan, declared: &[u32]) -> Result<Vec<(Kind, Option<DataType>)>, Refusal> {
+fn parameters(
+    plan: &LogicalPlan,
+    declared: &[u32],
+) -> Result<Vec<(PostgresType, Option<DataType>)>, CodedFailure> {
     let wrong = |name: &str| {
-        Refusal::message("42P02", format!("`{name}` is not a parameter"), "use $1, $2, ... up to $999")
+        CodedFailure::message("42P02", format!("`{name}` is not a parameter"), "use $1, $2, ... up to $999")
     };
     let known = plan.get_parameter_types().map_err(|_| wrong("?"))?;
     let mut numbered = BTreeMap::new();
@@ -204,9 +217,9 @@ fn parameters(plan: &LogicalPlan, declared: &[u32]) -> Result<Vec<(Kind, Option<
 fn with_values(
     plan: LogicalPlan,
     values: Vec<datafusion::common::ScalarValue>,
-) -> Result<LogicalPlan, Refusal> {
+) -> Result<LogicalPlan, CodedFailure> {
     plan.with_param_values(ParamValues::from(values)).map_err(|error| {
         let message = format!("the values do not fit: {}", error.strip_backtrace());
-        Refusal::message("22000", message, "write a cast: CAST($1 AS BIGINT)")
+        CodedFailure::message("22000", message, "write a cast: CAST($1 AS BIGINT)")
     })
 }

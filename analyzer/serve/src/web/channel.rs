@@ -5,9 +5,9 @@ use std::io::{ErrorKind, Result as IoResult};
 use bytes::BytesMut;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf, split};
 
-use super::reply::Status;
-use super::request::Request;
-use crate::wire::Pipe;
+use super::reply::HttpStatus;
+use super::request::HttpRequest;
+use crate::wire::WirePipe;
 
 /// Most bytes of a head. Addresses of files have a statement in them.
 const MAX_HEAD_BYTES: usize = 64 << 10;
@@ -16,30 +16,34 @@ const MAX_REST_BYTES: usize = 64 << 10;
 const END: &[u8] = b"\r\n\r\n";
 
 /// One connection.
-pub(crate) struct Channel {
-    reader: ReadHalf<Box<dyn Pipe>>,
-    writer: WriteHalf<Box<dyn Pipe>>,
+pub(crate) struct WebChannel {
+    reader: ReadHalf<Box<dyn WirePipe>>,
+    writer: WriteHalf<Box<dyn WirePipe>>,
     input: BytesMut,
 }
 
-impl Channel {
-    pub(crate) fn new(pipe: Box<dyn Pipe>) -> Self {
+impl WebChannel {
+    pub(crate) fn new(pipe: Box<dyn WirePipe>) -> Self {
         let (reader, writer) = split(pipe);
         Self { reader, writer, input: BytesMut::new() }
     }
 
     /// The head of the request. None at the end of the connection.
-    pub(crate) async fn head(&mut self) -> IoResult<Option<Result<Request, Status>>> {
+    pub(crate) async fn head(&mut self) -> IoResult<Option<Result<HttpRequest, HttpStatus>>> {
         let mut searched = 0;
         loop {
             let found = self.input[searched..].windows(END.len()).position(|bytes| bytes == END);
             if let Some(at) = found {
                 let head = self.input.split_to(searched + at + END.len());
                 let is_short = head.len() <= MAX_HEAD_BYTES;
-                return Ok(Some(if is_short { Request::read(&head) } else { Err(Status::HeadTooLarge) }));
+                return Ok(Some(if is_short {
+                    HttpRequest::read(&head)
+                } else {
+                    Err(HttpStatus::HeadTooLarge)
+                }));
             }
             if self.input.len() > MAX_HEAD_BYTES {
-                return Ok(Some(Err(Status::HeadTooLarge)));
+                return Ok(Some(Err(HttpStatus::HeadTooLarge)));
             }
             searched = self.input.len().saturating_sub(END.len() - 1);
             if self.reader.read_buf(&mut self.input).await? == 0 {
@@ -51,11 +55,11 @@ impl Channel {
     /// The body of a request as text.
     pub(crate) async fn body(
         &mut self,
-        request: &Request,
+        request: &HttpRequest,
         most_bytes: usize,
-    ) -> IoResult<Result<String, Status>> {
+    ) -> IoResult<Result<String, HttpStatus>> {
         if request.body_bytes > most_bytes {
-            return Ok(Err(Status::BodyTooLarge));
+            return Ok(Err(HttpStatus::BodyTooLarge));
         }
         while self.input.len() < request.body_bytes {
             if self.reader.read_buf(&mut self.input).await? == 0 {
@@ -63,7 +67,7 @@ impl Channel {
             }
         }
         let body = self.input.split_to(request.body_bytes);
-        Ok(String::from_utf8(body.to_vec()).map_err(|_| Status::BadRequest))
+        Ok(String::from_utf8(body.to_vec()).map_err(|_| HttpStatus::BadRequest))
     }
 
     /// Waits until the peer closes the connection. What it sends behind its request has no effect.

@@ -7,18 +7,18 @@ use std::net::SocketAddr;
 
 use ring::hmac;
 use stallmap_console::exit::Outcome;
-use stallmap_console::output::html::Html;
+use stallmap_console::output::html::HtmlPage;
 use stallmap_report::report::served::plain;
 
-use super::reply::{Reply, Status};
-use super::request::{Request, parameter};
-use crate::secret::{Secret, random};
+use super::reply::{HttpStatus, WebReply};
+use super::request::{HttpRequest, parameter};
+use crate::secret::{ServerSecret, random};
 
 /// The path of the form for the token.
 const LOGIN: &str = "/login";
 
 /// The rules of admission.
-pub(crate) struct Gate {
+pub(crate) struct WebGate {
     key: hmac::Key,
     token: hmac::Tag,
     session: hmac::Tag,
@@ -32,20 +32,20 @@ pub(crate) struct Gate {
 }
 
 /// The result for a request.
-pub(crate) enum Entry {
+pub(crate) enum AdmissionResult {
     /// It comes from a page of this server.
     Admitted,
     /// It has no cookie. The reply is a form for the token.
-    Unknown(Reply),
+    Unknown(WebReply),
     /// It shows a token, in the address.
     Shown(String),
     /// It shows a token, in the form of its body.
     Form,
     /// It comes from elsewhere.
-    Refused(Reply),
+    Refused(WebReply),
 }
 
-impl Gate {
+impl WebGate {
     pub(crate) fn new(token: &str, address: SocketAddr, is_encrypted: bool, is_local: bool) -> Outcome<Self> {
         let bytes: [u8; 32] = random()?;
         let key = hmac::Key::new(hmac::HMAC_SHA256, &bytes);
@@ -56,7 +56,7 @@ impl Gate {
             format!("127.0.0.1:{port}"),
             format!("[::1]:{port}"),
         ];
-        let secret = Secret::random()?.text;
+        let secret = ServerSecret::random()?.text;
         Ok(Self {
             token: hmac::sign(&key, token.as_bytes()),
             session: hmac::sign(&key, secret.as_bytes()),
@@ -69,36 +69,36 @@ impl Gate {
     }
 
     /// Decides about a request.
-    pub(crate) fn entry(&self, request: &Request) -> Entry {
+    pub(crate) fn entry(&self, request: &HttpRequest) -> AdmissionResult {
         let host = request.field("host").unwrap_or_default().to_ascii_lowercase();
         if host.is_empty() || self.hosts.as_ref().is_some_and(|hosts| !hosts.contains(&host)) {
-            return Entry::Refused(Reply::text(
-                Status::WrongHost,
+            return AdmissionResult::Refused(WebReply::text(
+                HttpStatus::WrongHost,
                 "this server has another name: open the address that it printed",
             ));
         }
         let own = format!("{}://{host}", self.scheme);
         let is_foreign = request.field("origin").is_some_and(|origin| !origin.eq_ignore_ascii_case(&own));
         if is_foreign || !is_own(request) {
-            return Entry::Refused(Reply::text(
-                Status::Forbidden,
+            return AdmissionResult::Refused(WebReply::text(
+                HttpStatus::Forbidden,
                 "the request comes from a page of another site",
             ));
         }
         if let Some(token) = parameter(&request.query, "token").filter(|_| request.method == "GET") {
-            return Entry::Shown(token);
+            return AdmissionResult::Shown(token);
         }
         if request.path == LOGIN && request.method == "POST" {
-            return Entry::Form;
+            return AdmissionResult::Form;
         }
         match request.cookie(&self.cookie).map(|secret| self.is(secret, &self.session)) {
-            Some(true) => Entry::Admitted,
-            _ => Entry::Unknown(form(Status::Unauthorized, None)),
+            Some(true) => AdmissionResult::Admitted,
+            _ => AdmissionResult::Unknown(form(HttpStatus::Unauthorized, None)),
         }
     }
 
     /// The reply to a token: the page, with a cookie, if it is the right one.
-    pub(crate) fn shown(&self, request: &Request, token: &str) -> Option<Reply> {
+    pub(crate) fn shown(&self, request: &HttpRequest, token: &str) -> Option<WebReply> {
         if !self.is(token, &self.token) {
             return None;
         }
@@ -110,7 +110,7 @@ impl Gate {
             // The browser would follow a redirect for the page that had the link, without the cookie.
             onward(path)
         } else {
-            Reply::to(path)
+            WebReply::to(path)
         };
         Some(reply.with("Set-Cookie", cookie))
     }
@@ -129,7 +129,7 @@ fn hosts(names: &[String], is_encrypted: bool) -> Vec<String> {
 }
 
 /// True for requests that no other site made. Other sites may have links to pages, which they cannot read.
-fn is_own(request: &Request) -> bool {
+fn is_own(request: &HttpRequest) -> bool {
     let is_visit = request.method == "GET" && request.field("sec-fetch-mode") == Some("navigate");
     let is_page = request.path.matches('/').count() < 3;
     let site = request.field("sec-fetch-site");
@@ -137,15 +137,15 @@ fn is_own(request: &Request) -> bool {
 }
 
 /// A page that leads on.
-fn onward(path: &str) -> Reply {
-    let mut html = Html::default();
+fn onward(path: &str) -> WebReply {
+    let mut html = HtmlPage::default();
     html.markup("<p><a href=\"").text(path).markup("\">Open the page</a></p>\n");
-    Reply::page(Status::Ok, &plain("stallmap", &html)).with("Refresh", format!("0;url={path}"))
+    WebReply::page(HttpStatus::Ok, &plain("stallmap", &html)).with("Refresh", format!("0;url={path}"))
 }
 
 /// A form for the token or password.
-pub(crate) fn form(status: Status, complaint: Option<&'static str>) -> Reply {
-    let mut html = Html::default();
+pub(crate) fn form(status: HttpStatus, complaint: Option<&'static str>) -> WebReply {
+    let mut html = HtmlPage::default();
     if let Some(complaint) = complaint {
         html.markup("<p class=\"lossy\" role=\"alert\">").text(complaint).markup("</p>\n");
     }
@@ -157,23 +157,24 @@ pub(crate) fn form(status: Status, complaint: Option<&'static str>) -> Reply {
         "<input id=\"token\" name=\"token\" type=\"password\" autocomplete=\"off\" required autofocus>",
     );
     html.markup("<button type=\"submit\">open</button></form>\n");
-    Reply::page(status, &plain("stallmap", &html))
+    WebReply::page(status, &plain("stallmap", &html))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn entry(gate: &Gate, fields: &str) -> Entry {
+    fn entry(gate: &WebGate, fields: &str) -> AdmissionResult {
         let head = format!("GET /capture/a HTTP/1.1\r\n{fields}\r\n");
-        gate.entry(&Request::read(head.as_bytes()).unwrap())
+        gate.entry(&HttpRequest::read(head.as_bytes()).unwrap())
     }
 
     #[test]
     fn only_own_pages_pass() {
-        let gate = Gate::new("token", "127.0.0.1:80".parse().unwrap(), false, true).unwrap();
+        let gate = WebGate::new("token", "127.0.0.1:80".parse().unwrap(), false, true).unwrap();
         let cookie = format!("Cookie: x=y;stallmap_80={}\r\n", gate.secret);
-        let passes = |fields: &str| matches!(entry(&gate, &format!("{cookie}{fields}")), Entry::Admitted);
+        let passes =
+            |fields: &str| matches!(entry(&gate, &format!("{cookie}{fields}")), AdmissionResult::Admitted);
         assert!(passes("Host: 127.0.0.1:80\r\n") && passes("Host: LOCALHOST:80\r\n"));
         assert!(passes(
             "Host: localhost:80\r\nOrigin: http://localhost:80\r\nSec-Fetch-Site: same-origin\r\n"
@@ -192,6 +193,9 @@ mod tests {
         ] {
             assert!(!passes(fields), "{fields}");
         }
-        assert!(matches!(entry(&gate, "Host: localhost:80\r\nCookie: stallmap_80=x\r\n"), Entry::Unknown(_)));
+        assert!(matches!(
+            entry(&gate, "Host: localhost:80\r\nCookie: stallmap_80=x\r\n"),
+            AdmissionResult::Unknown(_)
+        ));
     }
 }

@@ -9,17 +9,17 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use tokio_rustls::TlsAcceptor;
 
-use super::channel::Channel;
-use super::gate::{Entry, Gate, form};
-use super::hall::Hall;
-use super::reply::{Reply, Status};
-use super::request::{Request, parameter};
+use super::channel::WebChannel;
+use super::gate::{AdmissionResult, WebGate, form};
+use super::hall::ServedCaptures;
+use super::reply::{HttpStatus, WebReply};
+use super::request::{HttpRequest, parameter};
 use super::routes;
-use crate::failure::Refusal;
-use crate::query::Fault;
+use crate::failure::CodedFailure;
+use crate::query::QueryFault;
 use crate::server::prompt;
-use crate::unknown::{Guesses, Place, Unknown};
-use crate::wire::Pipe;
+use crate::unknown::{ConnectionSlot, PasswordGuesses, UnknownClients};
+use crate::wire::WirePipe;
 use crate::work::over;
 use stallmap_console::exit::Outcome;
 
@@ -35,28 +35,28 @@ const NO_CONNECTION: Duration = Duration::from_millis(100);
 const MAX_TOKEN_BYTES: usize = 4 << 10;
 
 /// The state that connections share.
-pub(crate) struct Host {
-    pub(crate) hall: Hall,
-    gate: Gate,
+pub(crate) struct WebHost {
+    pub(crate) hall: ServedCaptures,
+    gate: WebGate,
     tls: Option<TlsAcceptor>,
     /// Time of a query.
     longest: Duration,
     most_connections: usize,
     slots: Arc<Semaphore>,
-    unknown: Arc<Unknown>,
-    guesses: Guesses,
+    unknown: Arc<UnknownClients>,
+    guesses: PasswordGuesses,
 }
 
-impl Host {
+impl WebHost {
     pub(crate) fn new(
-        hall: Hall,
-        gate: Gate,
+        hall: ServedCaptures,
+        gate: WebGate,
         tls: Option<TlsAcceptor>,
         longest: Duration,
         connections: usize,
     ) -> Self {
         let slots = Arc::new(Semaphore::new(connections));
-        let (unknown, guesses) = (Arc::default(), Guesses::default());
+        let (unknown, guesses) = (Arc::default(), PasswordGuesses::default());
         Self { hall, gate, tls, longest, most_connections: connections, slots, unknown, guesses }
     }
 
@@ -74,12 +74,12 @@ impl Host {
     }
 
     /// Serves the request of one connection.
-    async fn serve(&self, stream: TcpStream, mut place: Place) -> IoResult<()> {
+    async fn serve(&self, stream: TcpStream, mut place: ConnectionSlot) -> IoResult<()> {
         prompt(&stream)?;
         let deadline = Instant::now() + LONGEST_REQUEST;
         // A client that is not admitted gets its reply while it has a place.
         let Some(met) = place.during(self.met(stream, deadline)).await else { return Ok(()) };
-        let Some(Admitted { mut channel, request, slot }) = met? else { return Ok(()) };
+        let Some(AdmittedRequest { mut channel, request, slot }) = met? else { return Ok(()) };
         drop(place);
         let reply = self.routed(&mut channel, &request, deadline).await?;
         send(channel, reply).await?;
@@ -88,29 +88,31 @@ impl Host {
     }
 
     /// The HTTP request, if it is admitted. None if its client got another reply.
-    async fn met(&self, stream: TcpStream, deadline: Instant) -> IoResult<Option<Admitted>> {
-        let pipe: Box<dyn Pipe> = match &self.tls {
+    async fn met(&self, stream: TcpStream, deadline: Instant) -> IoResult<Option<AdmittedRequest>> {
+        let pipe: Box<dyn WirePipe> = match &self.tls {
             Some(tls) => Box::new(timeout_at(deadline, tls.accept(stream)).await??),
             None => Box::new(stream),
         };
-        let mut channel = Channel::new(pipe);
+        let mut channel = WebChannel::new(pipe);
         let reply = match timeout_at(deadline, channel.head()).await?? {
             None => return Ok(None),
-            Some(Err(status)) => Reply::text(status, "the request cannot be read"),
+            Some(Err(status)) => WebReply::text(status, "the request cannot be read"),
             Some(Ok(request)) => match self.gate.entry(&request) {
-                Entry::Refused(reply) | Entry::Unknown(reply) => reply,
-                Entry::Admitted => match Arc::clone(&self.slots).try_acquire_owned() {
-                    Ok(slot) => return Ok(Some(Admitted { channel, request, slot })),
+                AdmissionResult::Refused(reply) | AdmissionResult::Unknown(reply) => reply,
+                AdmissionResult::Admitted => match Arc::clone(&self.slots).try_acquire_owned() {
+                    Ok(slot) => return Ok(Some(AdmittedRequest { channel, request, slot })),
                     Err(_) => self.busy(),
                 },
-                Entry::Shown(token) => self.guessed(&request, &token).await,
-                Entry::Form => match timeout_at(deadline, channel.body(&request, MAX_TOKEN_BYTES)).await?? {
-                    Ok(body) => {
-                        let token = parameter(&body, "token").unwrap_or_default();
-                        self.guessed(&request, &token).await
+                AdmissionResult::Shown(token) => self.guessed(&request, &token).await,
+                AdmissionResult::Form => {
+                    match timeout_at(deadline, channel.body(&request, MAX_TOKEN_BYTES)).await?? {
+                        Ok(body) => {
+                            let token = parameter(&body, "token").unwrap_or_default();
+                            self.guessed(&request, &token).await
+                        }
+                        Err(status) => WebReply::text(status, "the form cannot be read"),
                     }
-                    Err(status) => Reply::text(status, "the form cannot be read"),
-                },
+                }
             },
         };
         send(channel, Some(reply)).await?;
@@ -118,50 +120,50 @@ impl Host {
     }
 
     /// The reply to a token.
-    async fn guessed(&self, request: &Request, token: &str) -> Reply {
+    async fn guessed(&self, request: &HttpRequest, token: &str) -> WebReply {
         let turn = self.guesses.turn().await;
         if let Some(reply) = self.gate.shown(request, token) {
             return reply;
         }
         turn.wrong().await;
-        form(Status::Unauthorized, Some("The token or password is wrong."))
+        form(HttpStatus::Unauthorized, Some("The token or password is wrong."))
     }
 
     async fn routed(
         &self,
-        channel: &mut Channel,
-        request: &Request,
+        channel: &mut WebChannel,
+        request: &HttpRequest,
         deadline: Instant,
-    ) -> IoResult<Option<Reply>> {
+    ) -> IoResult<Option<WebReply>> {
         let body = match timeout_at(deadline, channel.body(request, routes::MAX_BODY_BYTES)).await?? {
             Ok(body) => body,
-            Err(status) => return Ok(Some(Reply::text(status, "the body cannot be read"))),
+            Err(status) => return Ok(Some(WebReply::text(status, "the body cannot be read"))),
         };
-        let limit = Limit { deadline: Instant::now() + self.longest, longest: self.longest };
+        let limit = RequestEnd { deadline: Instant::now() + self.longest, longest: self.longest };
         match routes::answer(&self.hall, channel, request, &body, &limit).await {
             Ok(reply) => Ok(reply),
-            Err(Fault::Refused(refusal)) => Ok(Some(Reply::refusal(&refusal))),
-            Err(Fault::Gone(error)) => Err(error),
+            Err(QueryFault::Refused(refusal)) => Ok(Some(WebReply::refusal(&refusal))),
+            Err(QueryFault::Gone(error)) => Err(error),
         }
     }
 
-    fn busy(&self) -> Reply {
+    fn busy(&self) -> WebReply {
         let message = format!("all {} connections are taken", self.most_connections);
         let refusal =
-            Refusal::message("53300", message, "wait for the other statements, or raise --connections");
-        Reply::failure(Status::Busy, refusal.failure())
+            CodedFailure::message("53300", message, "wait for the other statements, or raise --connections");
+        WebReply::failure(HttpStatus::Busy, refusal.failure())
     }
 }
 
 /// An HTTP request of a known client, with its place among the connections.
-struct Admitted {
-    channel: Channel,
-    request: Request,
+struct AdmittedRequest {
+    channel: WebChannel,
+    request: HttpRequest,
     slot: OwnedSemaphorePermit,
 }
 
 /// Sends a reply, if it was not written already, and ends the connection.
-async fn send(mut channel: Channel, reply: Option<Reply>) -> IoResult<()> {
+async fn send(mut channel: WebChannel, reply: Option<WebReply>) -> IoResult<()> {
     if let Some(reply) = reply {
         timeout(LONGEST_REPLY, channel.write(&reply.bytes())).await??;
     }
@@ -169,31 +171,31 @@ async fn send(mut channel: Channel, reply: Option<Reply>) -> IoResult<()> {
 }
 
 /// The end of a query: a time, or the end of its connection.
-pub(crate) struct Limit {
+pub(crate) struct RequestEnd {
     deadline: Instant,
     longest: Duration,
 }
 
-impl Limit {
+impl RequestEnd {
     /// Waits for a part of a query.
     pub(crate) async fn work<T>(
         &self,
-        channel: &mut Channel,
+        channel: &mut WebChannel,
         work: impl Future<Output = T>,
-    ) -> Result<T, Fault> {
+    ) -> Result<T, QueryFault> {
         tokio::select! {
             biased;
             () = sleep_until(self.deadline) => Err(over(self.longest).into()),
-            () = channel.closed() => Err(Fault::Gone(ErrorKind::ConnectionReset.into())),
+            () = channel.closed() => Err(QueryFault::Gone(ErrorKind::ConnectionReset.into())),
             value = work => Ok(value),
         }
     }
 
     /// Writes a part of an answer.
-    pub(crate) async fn write(&self, channel: &mut Channel, bytes: &[u8]) -> Result<(), Fault> {
+    pub(crate) async fn write(&self, channel: &mut WebChannel, bytes: &[u8]) -> Result<(), QueryFault> {
         match timeout_at(self.deadline, channel.write(bytes)).await {
             Ok(written) => Ok(written?),
-            Err(_) => Err(Fault::Gone(ErrorKind::TimedOut.into())),
+            Err(_) => Err(QueryFault::Gone(ErrorKind::TimedOut.into())),
         }
     }
 

@@ -1,18 +1,18 @@
 //! Views, tables and examples with their descriptions, for the box for SQL.
 
 use serde_json::{Value, json};
-use stallmap::library::{Recipe, cookbook};
+use stallmap::library::{QueryRecipe, cookbook};
 use stallmap::session::Session;
 use stallmap_console::explain::explain;
 
-use super::hall::Hall;
-use super::reply::{Reply, Status};
+use super::hall::ServedCaptures;
+use super::reply::{HttpStatus, WebReply};
 
 /// The names by kind: examples of the cookbook, views, tables.
-pub(crate) fn reply(hall: &Hall, session: &Session) -> Reply {
+pub(crate) fn reply(hall: &ServedCaptures, session: &Session) -> WebReply {
     let views = match session.library() {
         Ok(views) => views,
-        Err(error) => return Reply::failure(Status::Defect, &explain(error, Some(session))),
+        Err(error) => return WebReply::failure(HttpStatus::Defect, &explain(error, Some(session))),
     };
     let views = views.iter().map(|view| {
         let columns: Vec<Value> =
@@ -26,7 +26,8 @@ pub(crate) fn reply(hall: &Hall, session: &Session) -> Reply {
         json!({ "name": table.name, "doc": table.doc, "sql": sql, "columns": columns })
     });
     // An example of several captures has its own names for them.
-    let is_possible = |recipe: &Recipe| recipe.needs().into_iter().all(|name| hall.capture(name).is_some());
+    let is_possible =
+        |recipe: &QueryRecipe| recipe.needs().into_iter().all(|name| hall.capture(name).is_some());
     let examples = cookbook().filter(is_possible).map(|recipe| {
         let doc = [recipe.question()].into_iter().chain(recipe.doc()).collect::<Vec<_>>().join(" ");
         json!({ "name": recipe.name(), "doc": doc, "sql": recipe.sql(), "columns": [] })
@@ -36,5 +37,5 @@ pub(crate) fn reply(hall: &Hall, session: &Session) -> Reply {
         json!({ "title": "Views", "entries": views.collect::<Vec<_>>() }),
         json!({ "title": "Tables", "entries": tables.collect::<Vec<_>>() }),
     ];
-    Reply::json(Status::Ok, &json!(kinds))
+    WebReply::json(HttpStatus::Ok, &json!(kinds))
 }

@@ -1,15 +1,15 @@
 //! Replies: a status, the headers that every reply has, and a body.
 
 use serde_json::{Value, json};
-use stallmap_console::exit::Failure;
-use stallmap_report::report::served::Served;
+use stallmap_console::exit::CommandFailure;
+use stallmap_report::report::served::ServedPage;
 
-use crate::failure::Refusal;
+use crate::failure::CodedFailure;
 use crate::work::TOO_LONG;
 
 /// A result of a request, as HTTP numbers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Status {
+pub(crate) enum HttpStatus {
     Ok = 200,
     NoContent = 204,
     SeeOther = 303,
@@ -28,7 +28,7 @@ pub(crate) enum Status {
     TooLong = 504,
 }
 
-impl Status {
+impl HttpStatus {
     const fn reason(self) -> &'static str {
         match self {
             Self::Ok => "OK",
@@ -60,8 +60,8 @@ const SAFE: &str = "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r
 
 /// A reply. Each ends its connection.
 #[derive(Debug)]
-pub(crate) struct Reply {
-    pub(crate) status: Status,
+pub(crate) struct WebReply {
+    pub(crate) status: HttpStatus,
     kind: &'static str,
     policy: String,
     /// Further headers, without text of clients or captures.
@@ -69,28 +69,28 @@ pub(crate) struct Reply {
     body: Vec<u8>,
 }
 
-impl Reply {
-    fn new(status: Status, kind: &'static str, body: Vec<u8>) -> Self {
+impl WebReply {
+    fn new(status: HttpStatus, kind: &'static str, body: Vec<u8>) -> Self {
         Self { status, kind, policy: NO_PAGE.to_owned(), headers: Vec::new(), body }
     }
 
     /// A reply without a body.
-    pub(crate) fn empty(status: Status) -> Self {
+    pub(crate) fn empty(status: HttpStatus) -> Self {
         Self::new(status, "", Vec::new())
     }
 
     /// A line of text.
-    pub(crate) fn text(status: Status, text: &str) -> Self {
+    pub(crate) fn text(status: HttpStatus, text: &str) -> Self {
         Self::new(status, "text/plain;charset=utf-8", format!("{text}\n").into_bytes())
     }
 
     /// Data for the page's script.
-    pub(crate) fn json(status: Status, value: &Value) -> Self {
+    pub(crate) fn json(status: HttpStatus, value: &Value) -> Self {
         Self::new(status, "application/json", value.to_string().into_bytes())
     }
 
     /// A page with its policy.
-    pub(crate) fn page(status: Status, page: &Served) -> Self {
+    pub(crate) fn page(status: HttpStatus, page: &ServedPage) -> Self {
         let reply = Self::new(status, "text/html;charset=utf-8", page.text.clone().into_bytes());
         Self { policy: page.policy.clone(), ..reply }
     }
@@ -98,26 +98,26 @@ impl Reply {
     /// A file whose bytes follow in chunks.
     pub(crate) fn file(kind: &'static str, name: &str) -> Self {
         let name = format!("attachment;filename=\"{name}\"");
-        Self::new(Status::Ok, kind, Vec::new()).with("Content-Disposition", name)
+        Self::new(HttpStatus::Ok, kind, Vec::new()).with("Content-Disposition", name)
     }
 
     /// Leads to another page of this server.
     pub(crate) fn to(path: &str) -> Self {
-        Self::empty(Status::SeeOther).with("Location", path.to_owned())
+        Self::empty(HttpStatus::SeeOther).with("Location", path.to_owned())
     }
 
     /// An error of a statement, for the page's script.
-    pub(crate) fn refusal(refusal: &Refusal) -> Self {
+    pub(crate) fn refusal(refusal: &CodedFailure) -> Self {
         let status = match refusal.state() {
-            TOO_LONG => Status::TooLong,
-            "XX000" => Status::Defect,
-            _ => Status::BadRequest,
+            TOO_LONG => HttpStatus::TooLong,
+            "XX000" => HttpStatus::Defect,
+            _ => HttpStatus::BadRequest,
         };
         Self::failure(status, refusal.failure())
     }
 
     /// An error with its hint, for the page's script.
-    pub(crate) fn failure(status: Status, failure: &Failure) -> Self {
+    pub(crate) fn failure(status: HttpStatus, failure: &CommandFailure) -> Self {
         let value = json!({
             "error": failure.reason(), "excerpt": failure.excerpt_text(), "hint": failure.hint_text(),
         });
@@ -133,7 +133,7 @@ impl Reply {
     /// The head, with the length of the body.
     pub(crate) fn bytes(mut self) -> Vec<u8> {
         let length = self.body.len().to_string();
-        if self.status != Status::NoContent {
+        if self.status != HttpStatus::NoContent {
             self.headers.push(("Content-Length", length));
         }
         let body = std::mem::take(&mut self.body);
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn no_value_begins_a_header() {
-        let reply = Reply::to("/\r\nSet-Cookie: a=b").bytes();
+        let reply = WebReply::to("/\r\nSet-Cookie: a=b").bytes();
         let text = String::from_utf8(reply).unwrap();
         assert!(text.starts_with("HTTP/1.1 303 See Other\r\n"), "{text}");
         assert!(text.contains("\r\nLocation: /Set-Cookie: a=b\r\n"), "{text}");

@@ -1,13 +1,13 @@
 //! A request's head, read within bounds. `httparse` reads the syntax.
 
-use super::reply::Status;
+use super::reply::HttpStatus;
 
 /// Most header fields.
 const MAX_FIELDS: usize = 64;
 
 /// The head of a request.
 #[derive(Debug, Default)]
-pub(crate) struct Request {
+pub(crate) struct HttpRequest {
     pub(crate) method: String,
     /// The path, without the query behind `?`.
     pub(crate) path: String,
@@ -18,15 +18,15 @@ pub(crate) struct Request {
     fields: Vec<(String, String)>,
 }
 
-impl Request {
+impl HttpRequest {
     /// Reads a complete head.
-    pub(crate) fn read(bytes: &[u8]) -> Result<Self, Status> {
+    pub(crate) fn read(bytes: &[u8]) -> Result<Self, HttpStatus> {
         let mut fields = std::array::from_fn::<_, MAX_FIELDS, _>(|_| httparse::EMPTY_HEADER);
         let mut head = httparse::Request::new(&mut fields);
         match head.parse(bytes) {
             Ok(httparse::Status::Complete(_)) => {}
-            Err(httparse::Error::TooManyHeaders) => return Err(Status::HeadTooLarge),
-            Ok(httparse::Status::Partial) | Err(_) => return Err(Status::BadRequest),
+            Err(httparse::Error::TooManyHeaders) => return Err(HttpStatus::HeadTooLarge),
+            Ok(httparse::Status::Partial) | Err(_) => return Err(HttpStatus::BadRequest),
         }
         let target = head.path.unwrap_or_default();
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
@@ -37,25 +37,25 @@ impl Request {
             ..Self::default()
         };
         for field in head.headers.iter() {
-            let value = str::from_utf8(field.value).map_err(|_| Status::BadRequest)?;
+            let value = str::from_utf8(field.value).map_err(|_| HttpStatus::BadRequest)?;
             request.fields.push((field.name.to_ascii_lowercase(), value.trim().to_owned()));
         }
         request.body_bytes = request.length()?;
         let is_whole = path.starts_with('/') && head.version == Some(1);
-        if is_whole { Ok(request) } else { Err(Status::BadRequest) }
+        if is_whole { Ok(request) } else { Err(HttpStatus::BadRequest) }
     }
 
     /// The length of the body. Bodies of other forms are refused.
-    fn length(&self) -> Result<usize, Status> {
+    fn length(&self) -> Result<usize, HttpStatus> {
         if self.field("transfer-encoding").is_some() {
-            return Err(Status::LengthRequired);
+            return Err(HttpStatus::LengthRequired);
         }
         if self.fields.iter().filter(|(name, _)| name == "content-length").count() > 1 {
-            return Err(Status::BadRequest);
+            return Err(HttpStatus::BadRequest);
         }
         let length = self.field("content-length").unwrap_or("0");
         let is_plain = length.bytes().all(|byte| byte.is_ascii_digit());
-        length.parse().ok().filter(|_| is_plain).ok_or(Status::BadRequest)
+        length.parse().ok().filter(|_| is_plain).ok_or(HttpStatus::BadRequest)
     }
 
     /// A field by its name in lower case. None if it is there several times.
@@ -105,8 +105,8 @@ fn decoded(text: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn read(head: &str) -> Result<Request, Status> {
-        Request::read(head.as_bytes())
+    fn read(head: &str) -> Result<HttpRequest, HttpStatus> {
+        HttpRequest::read(head.as_bytes())
     }
 
     #[test]
@@ -127,14 +127,14 @@ mod tests {
     #[test]
     fn doubtful_heads_are_refused() {
         for (head, status) in [
-            ("GET / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", Status::BadRequest),
-            ("GET / HTTP/1.1\r\nContent-Length: +1\r\n\r\n", Status::BadRequest),
-            ("GET / HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n", Status::BadRequest),
-            ("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", Status::LengthRequired),
-            ("GET http://other/ HTTP/1.1\r\n\r\n", Status::BadRequest),
-            ("GET / HTTP/1.0\r\n\r\n", Status::BadRequest),
-            ("GET / HTTP/1.1\r\nHost : x\r\n\r\n", Status::BadRequest),
-            ("\x16\x03\x01", Status::BadRequest),
+            ("GET / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", HttpStatus::BadRequest),
+            ("GET / HTTP/1.1\r\nContent-Length: +1\r\n\r\n", HttpStatus::BadRequest),
+            ("GET / HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n", HttpStatus::BadRequest),
+            ("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", HttpStatus::LengthRequired),
+            ("GET http://other/ HTTP/1.1\r\n\r\n", HttpStatus::BadRequest),
+            ("GET / HTTP/1.0\r\n\r\n", HttpStatus::BadRequest),
+            ("GET / HTTP/1.1\r\nHost : x\r\n\r\n", HttpStatus::BadRequest),
+            ("\x16\x03\x01", HttpStatus::BadRequest),
         ] {
             assert_eq!(read(head).unwrap_err(), status, "{head}");
         }

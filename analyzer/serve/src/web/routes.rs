@@ -11,19 +11,19 @@
 use std::sync::Arc;
 
 use stallmap_console::args::RowFormat;
-use stallmap_console::output::html::Html;
+use stallmap_console::output::html::HtmlPage;
 use stallmap_console::output::number::{counted, grouped};
 use stallmap_console::output::shorten::printable;
 use stallmap_report::report::served::plain;
 
-use super::channel::Channel;
-use super::hall::{Capture, Hall};
-use super::host::Limit;
+use super::channel::WebChannel;
+use super::hall::{ServedCapture, ServedCaptures};
+use super::host::RequestEnd;
 use super::names;
-use super::reply::{Reply, Status};
-use super::request::{Request, parameter};
+use super::reply::{HttpStatus, WebReply};
+use super::request::{HttpRequest, parameter};
 use super::rows;
-use crate::query::Fault;
+use crate::query::QueryFault;
 
 /// Most bytes of a body: a statement.
 pub(crate) const MAX_BODY_BYTES: usize = 1 << 20;
@@ -39,12 +39,12 @@ const FILES: [(&str, &str, RowFormat); 3] = [
 
 /// The reply to an admitted request. None if it was written already.
 pub(crate) async fn answer(
-    hall: &Hall,
-    channel: &mut Channel,
-    request: &Request,
+    hall: &ServedCaptures,
+    channel: &mut WebChannel,
+    request: &HttpRequest,
     body: &str,
-    limit: &Limit,
-) -> Result<Option<Reply>, Fault> {
+    limit: &RequestEnd,
+) -> Result<Option<WebReply>, QueryFault> {
     let path = request.path.strip_prefix("/capture/").unwrap_or_default();
     let (name, rest) = path.split_once('/').unwrap_or((path, ""));
     let (is_get, is_post) = (request.method == "GET", request.method == "POST");
@@ -52,16 +52,16 @@ pub(crate) async fn answer(
         return Ok(Some(first(hall)));
     }
     if request.path == "/favicon.ico" && is_get {
-        return Ok(Some(Reply::empty(Status::NoContent)));
+        return Ok(Some(WebReply::empty(HttpStatus::NoContent)));
     }
     let Some(capture) = hall.capture(name) else {
-        return Ok(Some(Reply::text(Status::NotFound, "there is no such page: / lists the captures")));
+        return Ok(Some(WebReply::text(HttpStatus::NotFound, "there is no such page: / lists the captures")));
     };
     match rest {
         "" if is_get => page(hall, capture, channel).await.map(Some),
         "names" if is_get => Ok(Some(names::reply(hall, &capture.session))),
         "rows" if is_post && request.field("content-type") != Some(STATEMENT) => {
-            Ok(Some(Reply::text(Status::WrongType, "send the statement as application/sql")))
+            Ok(Some(WebReply::text(HttpStatus::WrongType, "send the statement as application/sql")))
         }
         "rows" if is_post => rows::shown(hall, capture, body, channel, limit).await.map(Some),
         rest if is_get => {
@@ -69,37 +69,42 @@ pub(crate) async fn answer(
             match FILES.iter().find(|(known, ..)| *known == ending) {
                 Some((_, kind, format)) => {
                     let sql = parameter(&request.query, "sql").unwrap_or_default();
-                    let reply = Reply::file(kind, &format!("{}-rows.{ending}", capture.name));
+                    let reply = WebReply::file(kind, &format!("{}-rows.{ending}", capture.name));
                     rows::file(hall, capture, &sql, (reply, *format), (channel, limit)).await.map(|()| None)
                 }
-                None => {
-                    Ok(Some(Reply::text(Status::NotFound, "there is no such page: / lists the captures")))
-                }
+                None => Ok(Some(WebReply::text(
+                    HttpStatus::NotFound,
+                    "there is no such page: / lists the captures",
+                ))),
             }
         }
-        _ => Ok(Some(Reply::text(Status::WrongMethod, "the page has another method"))),
+        _ => Ok(Some(WebReply::text(HttpStatus::WrongMethod, "the page has another method"))),
     }
 }
 
 /// The page of a capture.
-async fn page(hall: &Hall, capture: &Arc<Capture>, channel: &mut Channel) -> Result<Reply, Fault> {
+async fn page(
+    hall: &ServedCaptures,
+    capture: &Arc<ServedCapture>,
+    channel: &mut WebChannel,
+) -> Result<WebReply, QueryFault> {
     let page = tokio::select! {
         biased;
-        () = channel.closed() => return Err(Fault::Gone(std::io::ErrorKind::ConnectionReset.into())),
+        () = channel.closed() => return Err(QueryFault::Gone(std::io::ErrorKind::ConnectionReset.into())),
         page = hall.page(capture) => page,
     };
     Ok(match page {
-        Ok(page) => Reply::page(Status::Ok, &page),
-        Err(failure) => Reply::text(Status::Defect, &printable(&failure.to_string())),
+        Ok(page) => WebReply::page(HttpStatus::Ok, &page),
+        Err(failure) => WebReply::text(HttpStatus::Defect, &printable(&failure.to_string())),
     })
 }
 
 /// The list of captures. A single one is shown at once.
-fn first(hall: &Hall) -> Reply {
+fn first(hall: &ServedCaptures) -> WebReply {
     if let [only] = hall.captures() {
-        return Reply::to(&format!("/capture/{}", only.name));
+        return WebReply::to(&format!("/capture/{}", only.name));
     }
-    let mut html = Html::default();
+    let mut html = HtmlPage::default();
     html.markup("<p class=\"dim\">").text(&counted(hall.captures().len() as u64, "capture", "captures"));
     html.markup(". Each page has a box for SQL, in which <code>NAME.TABLE</code> is a table of another capture.</p>\n");
     html.markup(
@@ -116,5 +121,5 @@ fn first(hall: &Hall) -> Reply {
         html.markup("</td><td class=\"n\">").text(&grouped(launches.into())).markup("</td></tr>\n");
     }
     html.markup("</tbody></table></div>\n");
-    Reply::page(Status::Ok, &plain("Captures", &html))
+    WebReply::page(HttpStatus::Ok, &plain("Captures", &html))
 }

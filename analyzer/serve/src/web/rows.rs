@@ -13,15 +13,15 @@ use stallmap_console::args::RowFormat;
 use stallmap_console::output::value::is_number;
 use tokio::time::timeout;
 
-use super::channel::Channel;
-use super::hall::{Capture, Hall};
-use super::host::Limit;
-use super::reply::{LAST_CHUNK, Reply, Status, chunk};
-use super::running::{Part, Running};
+use super::channel::WebChannel;
+use super::hall::{ServedCapture, ServedCaptures};
+use super::host::RequestEnd;
+use super::reply::{HttpStatus, LAST_CHUNK, WebReply, chunk};
+use super::running::{ResultPart, RunningStatement};
 use super::text;
-use crate::failure::Refusal;
-use crate::query::Fault;
-use crate::work::{Task, single};
+use crate::failure::CodedFailure;
+use crate::query::QueryFault;
+use crate::work::{QueryTask, single};
 
 /// Rows that a page shows.
 const MAX_ROWS: usize = 500;
@@ -32,24 +32,24 @@ const LONGEST_COUNT: Duration = Duration::from_secs(2);
 
 /// The first rows of a statement, and the number of others.
 pub(crate) async fn shown(
-    hall: &Hall,
-    capture: &Arc<Capture>,
+    hall: &ServedCaptures,
+    capture: &Arc<ServedCapture>,
     text: &str,
-    channel: &mut Channel,
-    limit: &Limit,
-) -> Result<Reply, Fault> {
+    channel: &mut WebChannel,
+    limit: &RequestEnd,
+) -> Result<WebReply, QueryFault> {
     let begin = Instant::now();
     let sql = single(text)?;
-    let mut running = Running::start(hall, capture, sql, None, (&mut *channel, limit)).await?;
+    let mut running = RunningStatement::start(hall, capture, sql, None, (&mut *channel, limit)).await?;
     let fields = running.schema.fields().iter();
     let columns =
         fields.map(|field| json!({ "name": field.name(), "is_number": is_number(field.data_type()) }));
     let columns: Vec<Value> = columns.collect();
-    let mut rows = Shown::default();
+    let mut rows = PageRows::default();
     while !rows.is_full()
         && let Some(part) = running.next(channel, limit).await?
     {
-        let fail = |error| Refusal::of(DataFusionError::from(error).into(), &capture.session, sql);
+        let fail = |error| CodedFailure::of(DataFusionError::from(error).into(), &capture.session, sql);
         rows.add(&part).map_err(fail)?;
     }
     let is_exact = !rows.is_full() || counted(&mut running, &mut rows.more, channel, limit).await?;
@@ -61,23 +61,23 @@ pub(crate) async fn shown(
         "columns": columns, "rows": rows.values, "more": rows.more, "is_exact": is_exact, "duration_ns": duration_ns,
         "absence": absence,
     });
-    Ok(Reply::json(Status::Ok, &answer))
+    Ok(WebReply::json(HttpStatus::Ok, &answer))
 }
 
 /// Counts the other rows. False if that takes too long.
 async fn counted(
-    running: &mut Running,
+    running: &mut RunningStatement,
     more: &mut usize,
-    channel: &mut Channel,
-    limit: &Limit,
-) -> Result<bool, Fault> {
+    channel: &mut WebChannel,
+    limit: &RequestEnd,
+) -> Result<bool, QueryFault> {
     let counting = async {
         while let Some(part) = running.next(channel, limit).await? {
-            if let Part::Batch(batch) = part {
+            if let ResultPart::Batch(batch) = part {
                 *more += batch.num_rows();
             }
         }
-        Ok::<(), Fault>(())
+        Ok::<(), QueryFault>(())
     };
     match timeout(LONGEST_COUNT.min(limit.left() / 2), counting).await {
         Ok(counted) => counted.map(|()| true),
@@ -87,34 +87,34 @@ async fn counted(
 
 /// Why a statement has no rows, if the capture causes it.
 async fn absence(
-    hall: &Hall,
-    capture: &Arc<Capture>,
+    hall: &ServedCaptures,
+    capture: &Arc<ServedCapture>,
     sql: &str,
-    channel: &mut Channel,
-    limit: &Limit,
-) -> Result<Option<String>, Fault> {
+    channel: &mut WebChannel,
+    limit: &RequestEnd,
+) -> Result<Option<String>, QueryFault> {
     let (own, sql) = (Arc::clone(capture), sql.to_owned());
-    let mut asking = Task::start(&hall.queries, async move { absent::why(&own.session, &sql).await });
+    let mut asking = QueryTask::start(&hall.queries, async move { absent::why(&own.session, &sql).await });
     Ok(limit.work(channel, asking.result()).await??)
 }
 
 /// The rows that a page shows.
 #[derive(Default)]
-struct Shown {
+struct PageRows {
     values: Vec<Value>,
     bytes: usize,
     /// Rows that are not shown.
     more: usize,
 }
 
-impl Shown {
+impl PageRows {
     fn is_full(&self) -> bool {
         self.values.len() >= MAX_ROWS || self.bytes >= MAX_BYTES || self.more > 0
     }
 
     /// Adds the rows that fit, and counts the rest.
-    fn add(&mut self, part: &Part) -> Result<(), ArrowError> {
-        let Part::Batch(batch) = part else { return Ok(()) };
+    fn add(&mut self, part: &ResultPart) -> Result<(), ArrowError> {
+        let ResultPart::Batch(batch) = part else { return Ok(()) };
         let room = MAX_ROWS.saturating_sub(self.values.len()).min(batch.num_rows());
         let shown: RecordBatch = batch.slice(0, room);
         for row in text::rows(&shown)? {
@@ -132,19 +132,19 @@ impl Shown {
 
 /// Sends all rows of a statement as a file. An error before the first rows is a reply, a later one a file without end.
 pub(crate) async fn file(
-    hall: &Hall,
-    capture: &Arc<Capture>,
+    hall: &ServedCaptures,
+    capture: &Arc<ServedCapture>,
     text: &str,
-    (reply, format): (Reply, RowFormat),
-    (channel, limit): (&mut Channel, &Limit),
-) -> Result<(), Fault> {
+    (reply, format): (WebReply, RowFormat),
+    (channel, limit): (&mut WebChannel, &RequestEnd),
+) -> Result<(), QueryFault> {
     let mut running =
-        Running::start(hall, capture, single(text)?, Some(format), (&mut *channel, limit)).await?;
+        RunningStatement::start(hall, capture, single(text)?, Some(format), (&mut *channel, limit)).await?;
     let mut next = running.next(channel, limit).await?;
     limit.write(channel, &reply.chunked()).await?;
     let sent = async {
         while let Some(part) = next {
-            if let Part::Bytes(bytes) = part {
+            if let ResultPart::Bytes(bytes) = part {
                 limit.write(channel, &chunk(&bytes)).await?;
             }
             next = running.next(channel, limit).await?;
@@ -152,5 +152,5 @@ pub(crate) async fn file(
         limit.write(channel, LAST_CHUNK).await
     };
     // The head is sent. A reply within the body would be a part of the file.
-    sent.await.map_err(|_| Fault::Gone(ErrorKind::ConnectionAborted.into()))
+    sent.await.map_err(|_| QueryFault::Gone(ErrorKind::ConnectionAborted.into()))
 }

@@ -10,19 +10,19 @@ use stallmap::error::AnalyzeError;
 use stallmap::session::Session;
 use stallmap_console::args::RowFormat;
 use stallmap_console::output;
-use stallmap_console::output::rows::{Style, WriteError, writer};
-use stallmap_console::output::table::Shape;
+use stallmap_console::output::rows::{RowStyle, WriteError, writer};
+use stallmap_console::output::table::TableShape;
 use tokio::sync::mpsc;
 
-use super::channel::Channel;
-use super::hall::{Capture, Hall};
-use super::host::Limit;
-use crate::failure::Refusal;
-use crate::query::Fault;
-use crate::work::{Task, defect, started};
+use super::channel::WebChannel;
+use super::hall::{ServedCapture, ServedCaptures};
+use super::host::RequestEnd;
+use crate::failure::CodedFailure;
+use crate::query::QueryFault;
+use crate::work::{QueryTask, defect, started};
 
 /// A part of a result.
-pub(crate) enum Part {
+pub(crate) enum ResultPart {
     Schema(SchemaRef),
     Batch(RecordBatch),
     /// Bytes of a file.
@@ -30,38 +30,42 @@ pub(crate) enum Part {
 }
 
 /// A running statement. It runs in a task of its own, which ends when this is dropped.
-pub(crate) struct Running {
+pub(crate) struct RunningStatement {
     pub(crate) schema: SchemaRef,
-    parts: mpsc::Receiver<Result<Part, Refusal>>,
-    task: Task<()>,
+    parts: mpsc::Receiver<Result<ResultPart, CodedFailure>>,
+    task: QueryTask<()>,
 }
 
-impl Running {
+impl RunningStatement {
     /// Plans and starts a statement. With a format its parts are bytes of a file.
     pub(crate) async fn start(
-        hall: &Hall,
-        capture: &Arc<Capture>,
+        hall: &ServedCaptures,
+        capture: &Arc<ServedCapture>,
         sql: &str,
         format: Option<RowFormat>,
-        (channel, limit): (&mut Channel, &Limit),
-    ) -> Result<Self, Fault> {
+        (channel, limit): (&mut WebChannel, &RequestEnd),
+    ) -> Result<Self, QueryFault> {
         let (own, sql) = (Arc::clone(capture), sql.to_owned());
         let (sender, mut parts) = mpsc::channel(1);
-        let task = Task::start(&hall.queries, async move {
+        let task = QueryTask::start(&hall.queries, async move {
             if let Err(refusal) = run(&own.session, &sql, format, &sender).await {
                 // A client that left needs no reason.
                 drop(sender.send(Err(refusal)).await);
             }
         });
         match limit.work(channel, parts.recv()).await? {
-            Some(Ok(Part::Schema(schema))) => Ok(Self { schema, parts, task }),
+            Some(Ok(ResultPart::Schema(schema))) => Ok(Self { schema, parts, task }),
             Some(Err(refusal)) => Err(refusal.into()),
             Some(Ok(_)) | None => Err(defect().into()),
         }
     }
 
     /// The next part. None at the end.
-    pub(crate) async fn next(&mut self, channel: &mut Channel, limit: &Limit) -> Result<Option<Part>, Fault> {
+    pub(crate) async fn next(
+        &mut self,
+        channel: &mut WebChannel,
+        limit: &RequestEnd,
+    ) -> Result<Option<ResultPart>, QueryFault> {
         match limit.work(channel, self.parts.recv()).await? {
             Some(part) => Ok(Some(part?)),
             None => Ok(self.task.result().await.map(|()| None)?),
@@ -74,17 +78,18 @@ async fn run(
     session: &Session,
     sql: &str,
     format: Option<RowFormat>,
-    sender: &mpsc::Sender<Result<Part, Refusal>>,
-) -> Result<(), Refusal> {
-    let fail = |error: AnalyzeError| Refusal::of(error, session, sql);
+    sender: &mpsc::Sender<Result<ResultPart, CodedFailure>>,
+) -> Result<(), CodedFailure> {
+    let fail = |error: AnalyzeError| CodedFailure::of(error, session, sql);
     let plan = session.plan(sql).await.map_err(fail)?;
     Session::check_reads_only(&plan).map_err(fail)?;
     let mut stream = started(session, plan).await.map_err(fail)?;
-    let (schema, buffer) = (stream.schema(), Buffer::default());
-    let style = |format| Style { format, canvas: output::sheet(), shape: Shape::default(), limit: None };
+    let (schema, buffer) = (stream.schema(), SharedBuffer::default());
+    let style =
+        |format| RowStyle { format, canvas: output::sheet(), shape: TableShape::default(), limit: None };
     let file = format.map(|format| writer(Box::new(buffer.clone()), &schema, style(format)));
     let mut file = file.transpose().map_err(|error| unwritable(&error))?;
-    let mut part = Part::Schema(schema);
+    let mut part = ResultPart::Schema(schema);
     loop {
         // A client that left needs no rows.
         if sender.send(Ok(part)).await.is_err() {
@@ -93,36 +98,36 @@ async fn run(
         let Some(batch) = stream.next().await else { break };
         let batch = batch.map_err(|error| fail(error.into()))?;
         part = match &mut file {
-            None => Part::Batch(batch),
+            None => ResultPart::Batch(batch),
             Some(file) => {
                 file.write(&batch).map_err(|error| unwritable(&error))?;
-                Part::Bytes(buffer.take())
+                ResultPart::Bytes(buffer.take())
             }
         };
     }
     if let Some(file) = file {
         file.finish().map_err(|error| unwritable(&error))?;
-        drop(sender.send(Ok(Part::Bytes(buffer.take()))).await);
+        drop(sender.send(Ok(ResultPart::Bytes(buffer.take()))).await);
     }
     Ok(())
 }
 
 /// Values that the format cannot represent.
-fn unwritable(error: &WriteError) -> Refusal {
-    Refusal::message("22000", error.to_string(), "choose another format, or CAST the column to VARCHAR")
+fn unwritable(error: &WriteError) -> CodedFailure {
+    CodedFailure::message("22000", error.to_string(), "choose another format, or CAST the column to VARCHAR")
 }
 
 /// Bytes of a file on their way from its writer to the network.
 #[derive(Clone, Default)]
-struct Buffer(Arc<Mutex<Vec<u8>>>);
+struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
 
-impl Buffer {
+impl SharedBuffer {
     fn take(&self) -> Vec<u8> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl Write for Buffer {
+impl Write for SharedBuffer {
     fn write(&mut self, bytes: &[u8]) -> IoResult<usize> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
         Ok(bytes.len())

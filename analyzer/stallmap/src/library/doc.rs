@@ -1,6 +1,6 @@
 //! Reads a view's documentation from the comments of its file.
 
-use super::fault::{Flaw, Rule};
+use super::fault::{LibraryRule, TextFlaw};
 use super::{ColumnDoc, ViewDoc};
 
 /// The line of a header before an example.
@@ -9,16 +9,16 @@ const EXAMPLE: &str = "Example:";
 /// Reads `CREATE VIEW name (columns) AS ...` with a comment above it and above each column.
 ///
 /// The comment may end with a line `Example:` and a query below it.
-pub fn parse(package: &str, name: &str, text: &str) -> Result<ViewDoc, Flaw> {
+pub fn parse(package: &str, name: &str, text: &str) -> Result<ViewDoc, TextFlaw> {
     let mut lines = (1..).zip(text.lines());
     let (header, (at, opening)) = comment(&mut lines);
     if header.is_empty() {
         let message = "the file does not begin with a comment that describes one row";
-        return Err(Flaw::new(1, Rule::Header, message));
+        return Err(TextFlaw::new(1, LibraryRule::Header, message));
     }
     if opening.trim() != format!("CREATE VIEW {name} (") {
         let message = format!("`{}` follows the comment instead of `CREATE VIEW {name} (`", opening.trim());
-        return Err(Flaw::new(at, Rule::Shape, message));
+        return Err(TextFlaw::new(at, LibraryRule::Shape, message));
     }
     let mut columns = Vec::new();
     loop {
@@ -31,11 +31,11 @@ pub fn parse(package: &str, name: &str, text: &str) -> Result<ViewDoc, Flaw> {
             // Nothing is left if the list of columns does not end.
             let at = if line.is_empty() { text.lines().count() } else { at };
             let message = format!("`{}` is not a column's name", line.trim());
-            return Err(Flaw::new(at, Rule::Shape, message));
+            return Err(TextFlaw::new(at, LibraryRule::Shape, message));
         }
         if doc.is_empty() {
             let message = format!("column `{column}` has no comment above it");
-            return Err(Flaw::new(at, Rule::ColumnComment, message));
+            return Err(TextFlaw::new(at, LibraryRule::ColumnComment, message));
         }
         columns.push(ColumnDoc { name: column, doc });
     }

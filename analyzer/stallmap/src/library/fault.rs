@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 /// A rule for files of the library, built-in or the user's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Rule {
+pub enum LibraryRule {
     /// Files are readable text, and not too large or too many.
     File,
     /// The file begins with a comment.
@@ -28,7 +28,7 @@ pub enum Rule {
     Plan,
 }
 
-impl Rule {
+impl LibraryRule {
     /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
@@ -72,39 +72,39 @@ impl Rule {
 
 /// An error in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Flaw {
+pub struct TextFlaw {
     /// The line, from 1.
     pub line: usize,
     /// The rule that is broken.
-    pub rule: Rule,
+    pub rule: LibraryRule,
     /// Explanation.
     pub message: String,
 }
 
-impl Flaw {
+impl TextFlaw {
     /// A flaw at a line.
-    pub fn new(line: usize, rule: Rule, message: impl Into<String>) -> Self {
+    pub fn new(line: usize, rule: LibraryRule, message: impl Into<String>) -> Self {
         Self { line, rule, message: message.into() }
     }
 
     /// The same in a file.
-    pub(super) fn within(self, path: impl Into<PathBuf>) -> Fault {
-        Fault { path: path.into(), flaw: self }
+    pub(super) fn within(self, path: impl Into<PathBuf>) -> LibraryFault {
+        LibraryFault { path: path.into(), flaw: self }
     }
 }
 
 /// An error in a file of a user's library.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub struct LibraryFault {
     /// The file.
     pub path: PathBuf,
     /// Cause of the error.
-    pub flaw: Flaw,
+    pub flaw: TextFlaw,
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for LibraryFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Flaw { line, rule, message } = &self.flaw;
+        let TextFlaw { line, rule, message } = &self.flaw;
         write!(f, "{}:{line}: {message} (rule `{}`)", self.path.display(), rule.name())
     }
 }

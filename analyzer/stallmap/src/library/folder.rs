@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use super::fault::{Fault, Flaw, Rule};
+use super::fault::{LibraryFault, LibraryRule, TextFlaw};
 
 /// Maximum of files.
 pub(super) const MAX_FILES: usize = 1_000;
@@ -30,9 +30,9 @@ pub(super) struct SqlFile {
 }
 
 /// A folder that is being read.
-struct Reading {
+struct FolderReader {
     files: Vec<SqlFile>,
-    faults: Vec<Fault>,
+    faults: Vec<LibraryFault>,
     /// Real paths of folders, to detect cycles of links.
     seen: BTreeSet<PathBuf>,
     entries: usize,
@@ -41,19 +41,20 @@ struct Reading {
 /// Every `*.sql` below a folder, by path, and unreadable ones.
 ///
 /// Names that begin with a dot are left out.
-pub(super) fn read(root: &Path) -> io::Result<(Vec<SqlFile>, Vec<Fault>)> {
+pub(super) fn read(root: &Path) -> io::Result<(Vec<SqlFile>, Vec<LibraryFault>)> {
     let real = root.canonicalize()?;
     let name = real.file_name().map_or_else(|| "library".into(), |name| name.to_string_lossy().into_owned());
-    let mut reading = Reading { files: Vec::new(), faults: Vec::new(), seen: BTreeSet::new(), entries: 0 };
+    let mut reading =
+        FolderReader { files: Vec::new(), faults: Vec::new(), seen: BTreeSet::new(), entries: 0 };
     // The root's own failure is the caller's. Those below are faults.
     fs::read_dir(root)?;
     reading.folder(root, &name, 0);
     Ok((reading.files, reading.faults))
 }
 
-impl Reading {
+impl FolderReader {
     fn fault(&mut self, path: &Path, message: impl Into<String>) {
-        self.faults.push(Flaw::new(1, Rule::File, message).within(path));
+        self.faults.push(TextFlaw::new(1, LibraryRule::File, message).within(path));
     }
 
     fn folder(&mut self, path: &Path, package: &str, depth: usize) {

@@ -9,10 +9,10 @@ use datafusion::execution::SessionState;
 use super::ViewDoc;
 
 /// Views that wait for others, with the names that each reads.
-pub(super) type Waiting<'a> = Vec<(&'a ViewDoc, BTreeSet<String>)>;
+pub(super) type WaitingViews<'a> = Vec<(&'a ViewDoc, BTreeSet<String>)>;
 
 /// The views, each after the views that it reads, and those in cycles.
-pub(super) fn ordered(mut waiting: Waiting<'_>) -> (Vec<&ViewDoc>, Waiting<'_>) {
+pub(super) fn ordered(mut waiting: WaitingViews<'_>) -> (Vec<&ViewDoc>, WaitingViews<'_>) {
     let mut ordered = Vec::new();
     while !waiting.is_empty() {
         let names: BTreeSet<String> = waiting.iter().map(|(view, _)| view.name.clone()).collect();

@@ -2,7 +2,7 @@
 
 /// One documented query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Query {
+pub struct CommandQuery {
     /// Its name: the file's.
     pub name: &'static str,
     /// The command that it is for.
@@ -12,7 +12,7 @@ pub struct Query {
 
 include!(concat!(env!("OUT_DIR"), "/queries.rs"));
 
-impl Query {
+impl CommandQuery {
     /// A query of the index.
     const fn new(command: &'static str, name: &'static str, text: &'static str) -> Self {
         Self { name, command, text }

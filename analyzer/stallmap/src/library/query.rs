@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use super::fault::{Flaw, Rule};
-use crate::lexer::{self, Kind};
+use super::fault::{LibraryRule, TextFlaw};
+use crate::lexer::{self, TokenKind};
 
 /// A query of a user's library.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct SavedQuery {
     /// The other lines.
     pub doc: String,
     /// Parameters.
-    pub parameters: Vec<Parameter>,
+    pub parameters: Vec<QueryParameter>,
     /// The file's text.
     pub sql: String,
     /// The file.
@@ -27,7 +27,7 @@ pub struct SavedQuery {
 
 /// Something in a query that is set when it is run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parameter {
+pub struct QueryParameter {
     /// Its name, without the dollar sign.
     pub name: String,
     /// Its default value.
@@ -38,7 +38,7 @@ pub struct Parameter {
 
 /// Why a query cannot be filled in.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unfilled {
+pub enum UnfilledQuery {
     /// A value for an unknown parameter.
     #[error("query `{query}` has no parameter `{name}`; hint: {}", known(.parameters))]
     Unknown {
@@ -67,18 +67,18 @@ fn known(parameters: &[String]) -> String {
 
 impl SavedQuery {
     /// Reads a query's comment and parameters.
-    pub(super) fn parse(package: &str, name: &str, text: &str, file: PathBuf) -> Result<Self, Flaw> {
+    pub(super) fn parse(package: &str, name: &str, text: &str, file: PathBuf) -> Result<Self, TextFlaw> {
         let comment = || text.lines().map_while(|line| line.trim().strip_prefix("--")).map(str::trim);
         let title = comment().next().unwrap_or_default();
         if title.is_empty() {
             let message = "the file does not begin with a comment that holds its question";
-            return Err(Flaw::new(1, Rule::Header, message));
+            return Err(TextFlaw::new(1, LibraryRule::Header, message));
         }
-        let parameters: Vec<Parameter> = comment().filter_map(parameter).collect();
+        let parameters: Vec<QueryParameter> = comment().filter_map(parameter).collect();
         for (used, line) in used(text) {
             if !parameters.iter().any(|parameter| parameter.name == used) {
                 let message = format!("`${used}` is used, but the comment does not describe it");
-                return Err(Flaw::new(line, Rule::Parameter, message));
+                return Err(TextFlaw::new(line, LibraryRule::Parameter, message));
             }
         }
         let doc = comment().skip(1).filter(|line| parameter(line).is_none()).collect::<Vec<_>>().join("\n");
@@ -88,16 +88,16 @@ impl SavedQuery {
     }
 
     /// The query with values for its parameters, ready to run.
-    pub fn filled(&self, values: &[(String, String)]) -> Result<String, Unfilled> {
+    pub fn filled(&self, values: &[(String, String)]) -> Result<String, UnfilledQuery> {
         let is_known = |name: &str| self.parameters.iter().any(|parameter| parameter.name == name);
         if let Some((name, _)) = values.iter().find(|(name, _)| !is_known(name)) {
             let parameters = self.parameters.iter().map(|parameter| parameter.name.clone()).collect();
-            return Err(Unfilled::Unknown { query: self.name.clone(), name: name.clone(), parameters });
+            return Err(UnfilledQuery::Unknown { query: self.name.clone(), name: name.clone(), parameters });
         }
         let mut all = Vec::new();
-        for Parameter { name, default, doc } in &self.parameters {
+        for QueryParameter { name, default, doc } in &self.parameters {
             let given = values.iter().rev().find(|(given, _)| given == name).map(|(_, value)| value);
-            let value = given.or(default.as_ref()).ok_or_else(|| Unfilled::Missing {
+            let value = given.or(default.as_ref()).ok_or_else(|| UnfilledQuery::Missing {
                 query: self.name.clone(),
                 name: name.clone(),
                 doc: doc.clone(),
@@ -109,7 +109,8 @@ impl SavedQuery {
 
     /// The query with defaults for planning. Parameters without default are null.
     pub(super) fn sample(&self) -> String {
-        let value = |parameter: &Parameter| parameter.default.as_deref().map_or("NULL".to_owned(), literal);
+        let value =
+            |parameter: &QueryParameter| parameter.default.as_deref().map_or("NULL".to_owned(), literal);
         let all: Vec<_> =
             self.parameters.iter().map(|parameter| (parameter.name.as_str(), value(parameter))).collect();
         fill(&self.sql, &all)
@@ -117,21 +118,23 @@ impl SavedQuery {
 }
 
 /// `$name: description` or `$name = default: description`.
-fn parameter(line: &str) -> Option<Parameter> {
+fn parameter(line: &str) -> Option<QueryParameter> {
     let (name, doc) = line.strip_prefix('$')?.split_once(':')?;
     let (name, default) = match name.split_once('=') {
         Some((name, default)) => (name.trim(), Some(default.trim().to_owned())),
         None => (name.trim(), None),
     };
     let is_name = !name.is_empty() && name.chars().all(lexer::is_word);
-    is_name.then(|| Parameter { name: name.to_owned(), default, doc: doc.trim().to_owned() })
+    is_name.then(|| QueryParameter { name: name.to_owned(), default, doc: doc.trim().to_owned() })
 }
 
 /// The parameters that a text uses outside texts and comments, with their lines.
 fn used(text: &str) -> BTreeSet<(String, usize)> {
     let tokens: Vec<_> = lexer::tokens(text).collect();
     let pairs = tokens.windows(2).filter_map(|pair| match pair {
-        [dollar, name] if dollar.text == "$" && dollar.kind == Kind::Other && name.kind == Kind::Word => {
+        [dollar, name]
+            if dollar.text == "$" && dollar.kind == TokenKind::Other && name.kind == TokenKind::Word =>
+        {
             Some((name.text.to_owned(), text[..dollar.start].matches('\n').count() + 1))
         }
         _ => None,
@@ -144,8 +147,8 @@ fn fill(text: &str, values: &[(&str, String)]) -> String {
     let mut filled = String::new();
     let mut tokens = lexer::tokens(text).peekable();
     while let Some(token) = tokens.next() {
-        let is_dollar = token.text == "$" && token.kind == Kind::Other;
-        let value = tokens.peek().filter(|next| is_dollar && next.kind == Kind::Word).and_then(|next| {
+        let is_dollar = token.text == "$" && token.kind == TokenKind::Other;
+        let value = tokens.peek().filter(|next| is_dollar && next.kind == TokenKind::Word).and_then(|next| {
             values.iter().find(|(name, _)| *name == next.text).map(|(_, value)| value.as_str())
         });
         filled.push_str(value.unwrap_or(token.text));
@@ -206,7 +209,7 @@ SELECT kernel, '$top' FROM kernel_cost WHERE kernel LIKE $name LIMIT $top -- $to
     #[test]
     fn what_is_not_described_is_a_flaw() {
         let flaw = SavedQuery::parse("mine", "q", "-- Q.\nSELECT\n$x", "q.sql".into()).unwrap_err();
-        assert_eq!((flaw.line, flaw.rule), (3, Rule::Parameter));
+        assert_eq!((flaw.line, flaw.rule), (3, LibraryRule::Parameter));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! folder ──> files ──> rules of one file ──> views, queries ──> order ──> planned over a session ──> defined
 //! ```
 //!
-//! An error is a [`Fault`]. A library with a fault is not used, not even in part.
+//! An error is a [`LibraryFault`]. A library with a fault is not used, not even in part.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -18,12 +18,12 @@ use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast;
 use futures::executor::block_on;
 
-use super::fault::{Fault, Flaw, Rule};
+use super::fault::{LibraryFault, LibraryRule, TextFlaw};
 use super::folder::{self, SqlFile};
 use super::query::SavedQuery;
 use super::{ViewDoc, doc, order};
 use crate::error::AnalyzeError;
-use crate::lexer::{self, Kind};
+use crate::lexer::{self, TokenKind};
 use crate::session::bounded;
 use crate::session::views::inline::planned;
 
@@ -33,11 +33,11 @@ pub struct UserLibrary {
     root: PathBuf,
     views: Vec<ViewDoc>,
     queries: Vec<SavedQuery>,
-    faults: Vec<Fault>,
+    faults: Vec<LibraryFault>,
 }
 
 /// Content of a file.
-enum Held {
+enum UserContent {
     View(ViewDoc),
     Query(SavedQuery),
 }
@@ -50,8 +50,8 @@ impl UserLibrary {
         let mut library = Self { root: root.to_owned(), faults, ..Self::default() };
         for file in files {
             match held(&file) {
-                Ok(Held::View(view)) => library.views.push(view),
-                Ok(Held::Query(query)) => library.queries.push(query),
+                Ok(UserContent::View(view)) => library.views.push(view),
+                Ok(UserContent::Query(query)) => library.queries.push(query),
                 Err(flaw) => library.faults.push(flaw.within(file.path)),
             }
         }
@@ -75,7 +75,7 @@ impl UserLibrary {
     }
 
     /// Errors of its files that show without a session. See [`crate::session::Session::extend`].
-    pub fn faults(&self) -> &[Fault] {
+    pub fn faults(&self) -> &[LibraryFault] {
         &self.faults
     }
 
@@ -89,7 +89,7 @@ impl UserLibrary {
             match seen.iter().find(|(other, _)| *other == name) {
                 Some((_, other)) => {
                     let message = format!("`{name}` is the name of {} too", other.display());
-                    self.faults.push(Flaw::new(1, Rule::Taken, message).within(path));
+                    self.faults.push(TextFlaw::new(1, LibraryRule::Taken, message).within(path));
                 }
                 None => seen.push((name, path)),
             }
@@ -97,7 +97,7 @@ impl UserLibrary {
     }
 
     /// Defines the views in a schema and plans the queries. `state` resolves unqualified names to the same schema.
-    pub(crate) fn define(&self, state: &SessionState, schema: &dyn SchemaProvider) -> Vec<Fault> {
+    pub(crate) fn define(&self, state: &SessionState, schema: &dyn SchemaProvider) -> Vec<LibraryFault> {
         let mut faults = Vec::new();
         let mut waiting = Vec::new();
         for view in &self.views {
@@ -105,27 +105,29 @@ impl UserLibrary {
                 faults.push(at(
                     view,
                     1,
-                    Rule::Taken,
+                    LibraryRule::Taken,
                     format!("`{}` is a table or view of stallmap", view.name),
                 ));
                 continue;
             }
             match order::reads(state, view) {
                 Ok(reads) => waiting.push((view, reads)),
-                Err(error) => faults.push(at(view, line(&error, &view.sql), Rule::Plan, cause(&error))),
+                Err(error) => {
+                    faults.push(at(view, line(&error, &view.sql), LibraryRule::Plan, cause(&error)));
+                }
             }
         }
         let (ordered, circular) = order::ordered(waiting);
         for (view, reads) in circular {
             let reads = reads.into_iter().collect::<Vec<_>>().join("`, `");
             let message = format!("it reads itself through one of `{reads}`");
-            faults.push(at(view, 1, Rule::Plan, message));
+            faults.push(at(view, 1, LibraryRule::Plan, message));
         }
         let mut broken: BTreeSet<String> = self.broken(&faults);
         for view in ordered {
             let Err(error) = define(state, schema, view) else { continue };
             if !is_follow_up(&error, &broken) {
-                faults.push(at(view, line(&error, &view.sql), Rule::Plan, cause(&error)));
+                faults.push(at(view, line(&error, &view.sql), LibraryRule::Plan, cause(&error)));
             }
             broken.insert(view.name.clone());
         }
@@ -134,7 +136,7 @@ impl UserLibrary {
     }
 
     /// Names of views with faults: views that read them have no fault of their own.
-    fn broken(&self, faults: &[Fault]) -> BTreeSet<String> {
+    fn broken(&self, faults: &[LibraryFault]) -> BTreeSet<String> {
         let stems = faults.iter().chain(&self.faults).filter_map(|fault| fault.path.file_stem());
         stems.map(|stem| stem.to_string_lossy().into_owned()).collect()
     }
@@ -148,42 +150,43 @@ fn define(state: &SessionState, schema: &dyn SchemaProvider, view: &ViewDoc) -> 
 }
 
 /// Content of a file, if it follows the rules that can be checked without a session.
-fn held(file: &SqlFile) -> Result<Held, Flaw> {
+fn held(file: &SqlFile) -> Result<UserContent, TextFlaw> {
     let SqlFile { path, package, name, text } = file;
     check_name(name)?;
-    let significant = |token: &lexer::Token<'_>| !matches!(token.kind, Kind::Space | Kind::Comment);
+    let significant =
+        |token: &lexer::SqlToken<'_>| !matches!(token.kind, TokenKind::Space | TokenKind::Comment);
     let first = lexer::tokens(text).find(significant);
     let Some(first) = first else {
-        return Err(Flaw::new(1, Rule::Statement, "the file holds no statement"));
+        return Err(TextFlaw::new(1, LibraryRule::Statement, "the file holds no statement"));
     };
     let is = |words: &[&str]| words.iter().any(|word| first.text.eq_ignore_ascii_case(word));
     if is(&["CREATE"]) {
         let mut view = doc::parse(package, name, text)?;
         view.file = Some(path.clone());
         check_view(text)?;
-        Ok(Held::View(view))
+        Ok(UserContent::View(view))
     } else if is(&["SELECT", "WITH", "VALUES", "("]) {
         let query = SavedQuery::parse(package, name, text, path.clone())?;
         check_query(&query)?;
-        Ok(Held::Query(query))
+        Ok(UserContent::Query(query))
     } else {
         let at = text[..first.start].matches('\n').count() + 1;
-        Err(Flaw::new(at, Rule::Statement, format!("it begins with `{}`", first.text)))
+        Err(TextFlaw::new(at, LibraryRule::Statement, format!("it begins with `{}`", first.text)))
     }
 }
 
-fn check_name(name: &str) -> Result<(), Flaw> {
+fn check_name(name: &str) -> Result<(), TextFlaw> {
     let is_part = |char: char| char.is_ascii_lowercase() || char.is_ascii_digit() || char == '_';
     if name.starts_with(|char: char| char.is_ascii_lowercase()) && name.chars().all(is_part) {
         return Ok(());
     }
-    Err(Flaw::new(1, Rule::Name, format!("`{name}` is not a name that SQL reads without quotes")))
+    Err(TextFlaw::new(1, LibraryRule::Name, format!("`{name}` is not a name that SQL reads without quotes")))
 }
 
 /// One CREATE VIEW that neither sorts nor limits.
-fn check_view(text: &str) -> Result<(), Flaw> {
+fn check_view(text: &str) -> Result<(), TextFlaw> {
     let ast::Statement::CreateView(view) = parsed(text)? else {
-        return Err(Flaw::new(1, Rule::Statement, "not a CREATE VIEW"));
+        return Err(TextFlaw::new(1, LibraryRule::Statement, "not a CREATE VIEW"));
     };
     let query = &view.query;
     let clause = match () {
@@ -195,35 +198,37 @@ fn check_view(text: &str) -> Result<(), Flaw> {
     let last = clause.split(' ').next().unwrap_or(clause);
     let token = lexer::tokens(text).filter(|token| token.text.eq_ignore_ascii_case(last)).last();
     let line = token.map_or(1, |token| text[..token.start].matches('\n').count() + 1);
-    Err(Flaw::new(line, Rule::Sorting, format!("the view ends with {clause}")))
+    Err(TextFlaw::new(line, LibraryRule::Sorting, format!("the view ends with {clause}")))
 }
 
-fn check_query(query: &SavedQuery) -> Result<(), Flaw> {
+fn check_query(query: &SavedQuery) -> Result<(), TextFlaw> {
     match parsed(&query.sample())? {
         ast::Statement::Query(_) => Ok(()),
-        _ => Err(Flaw::new(1, Rule::Statement, "not a SELECT")),
+        _ => Err(TextFlaw::new(1, LibraryRule::Statement, "not a SELECT")),
     }
 }
 
 /// The one statement of a text.
-fn parsed(text: &str) -> Result<ast::Statement, Flaw> {
+fn parsed(text: &str) -> Result<ast::Statement, TextFlaw> {
     // A separate state, used only for parsing.
     let state = datafusion::execution::session_state::SessionStateBuilder::new().build();
     match state.sql_to_statement(text, &Dialect::Generic) {
         Ok(Statement::Statement(statement)) => Ok(*statement),
-        Ok(_) => Err(Flaw::new(1, Rule::Statement, "it is neither a CREATE VIEW nor a SELECT")),
-        Err(error) => Err(Flaw::new(line(&error, text), Rule::Statement, cause(&error))),
+        Ok(_) => Err(TextFlaw::new(1, LibraryRule::Statement, "it is neither a CREATE VIEW nor a SELECT")),
+        Err(error) => Err(TextFlaw::new(line(&error, text), LibraryRule::Statement, cause(&error))),
     }
 }
 
-fn fault_of(query: &SavedQuery, state: &SessionState, broken: &BTreeSet<String>) -> Option<Fault> {
+fn fault_of(query: &SavedQuery, state: &SessionState, broken: &BTreeSet<String>) -> Option<LibraryFault> {
     let planned = async {
         let statement = state.sql_to_statement(&query.sample(), &Dialect::Generic)?;
         bounded::plan_of(state, statement).await
     };
     let error = block_on(planned).err()?;
     let is_new = !is_follow_up(&error, broken);
-    is_new.then(|| Flaw::new(line(&error, &query.sql), Rule::Plan, cause(&error)).within(&query.file))
+    is_new.then(|| {
+        TextFlaw::new(line(&error, &query.sql), LibraryRule::Plan, cause(&error)).within(&query.file)
+    })
 }
 
 /// True if a statement fails only because it reads a view with a fault.
@@ -233,8 +238,8 @@ fn is_follow_up(error: &DataFusionError, broken: &BTreeSet<String>) -> bool {
     table.and_then(|table| table.rsplit('.').next()).is_some_and(|table| broken.contains(table))
 }
 
-fn at(view: &ViewDoc, line: usize, rule: Rule, message: String) -> Fault {
-    Flaw::new(line, rule, message).within(view.file.clone().unwrap_or_default())
+fn at(view: &ViewDoc, line: usize, rule: LibraryRule, message: String) -> LibraryFault {
+    TextFlaw::new(line, rule, message).within(view.file.clone().unwrap_or_default())
 }
 
 /// The line that an error names, or that holds the name in it. Otherwise the first line.
@@ -248,7 +253,7 @@ fn line(error: &DataFusionError, text: &str) -> usize {
     let quoted = after("table '").or_else(|| after("function '")).and_then(|rest| rest.split('\'').next());
     let field = || after("No field named ").and_then(|rest| rest.split(". ").next());
     let name = quoted.or_else(field).and_then(|name| name.trim_end_matches('.').rsplit('.').next());
-    let place = lexer::tokens(text).find(|token| token.kind == Kind::Word && Some(token.text) == name);
+    let place = lexer::tokens(text).find(|token| token.kind == TokenKind::Word && Some(token.text) == name);
     place.map_or(1, |token| text[..token.start].matches('\n').count() + 1)
 }
 

@@ -15,12 +15,12 @@ const MAX_PIECES: u64 = 1 << (47 - PIECE_BITS);
 
 /// Regions of used memory, during collection.
 #[derive(Debug, Default)]
-pub(super) struct Regions {
+pub(super) struct UsedRegions {
     /// First piece to last piece, both used. Regions neither overlap nor touch.
     pieces: BTreeMap<u64, u64>,
 }
 
-impl Regions {
+impl UsedRegions {
     /// Adds a used range.
     pub(super) fn add(&mut self, address: u64, bytes: u64) {
         let mut first = address >> PIECE_BITS;
@@ -39,7 +39,7 @@ impl Regions {
     }
 
     /// Destination of each region. `None` if the regions are too large for real memory.
-    pub(super) fn rebase(&self) -> Option<Rebase> {
+    pub(super) fn rebase(&self) -> Option<AddressRebase> {
         let mut moved = Vec::new();
         let mut next = FIRST_PIECE;
         for (&first, &last) in &self.pieces {
@@ -54,18 +54,18 @@ impl Regions {
                 return None;
             }
         }
-        Some(Rebase { moved })
+        Some(AddressRebase { moved })
     }
 }
 
 /// Mapping of addresses.
 #[derive(Debug)]
-pub(super) struct Rebase {
+pub(super) struct AddressRebase {
     /// First piece, last piece, new first piece, in order.
     moved: Vec<(u64, u64, u64)>,
 }
 
-impl Rebase {
+impl AddressRebase {
     /// The new address of one in a collected region, otherwise 0.
     pub(super) fn map(&self, address: u64) -> u64 {
         let piece = address >> PIECE_BITS;
@@ -95,7 +95,7 @@ mod tests {
         fn order_distance_and_alignment_stay(
             ranges in prop::collection::vec((0_u64..1 << 46, 1_u64..1 << 24), 1..20),
         ) {
-            let mut regions = Regions::default();
+            let mut regions = UsedRegions::default();
             for &(address, bytes) in &ranges {
                 regions.add(address, bytes);
             }
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused() {
-        let mut regions = Regions::default();
+        let mut regions = UsedRegions::default();
         regions.add(1 << 40, u64::MAX);
         assert!(regions.rebase().is_none());
     }

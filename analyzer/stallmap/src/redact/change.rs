@@ -13,20 +13,20 @@ use stallmap_schema::capture::entry;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::labels::Labels;
 use stallmap_schema::capture::reader::{CaptureReader, MAX_CUBIN_BYTES};
-use stallmap_schema::secrecy::{Secrecy, secrecy};
-use stallmap_schema::table::{ColumnDef, Row as _, TableDef};
+use stallmap_schema::secrecy::{ColumnSecrecy, secrecy};
+use stallmap_schema::table::{ColumnDef, TableDef, TableRow as _};
 use stallmap_schema::tables;
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::memory::MemoryAccess;
 use stallmap_schema::tables::python::SourceLine;
-use stallmap_write::rewrite::{Fate, Rewrite};
+use stallmap_write::rewrite::{CaptureRewrite, TableFate};
 
-use super::addresses::Rebase;
+use super::addresses::AddressRebase;
 use super::cubin;
-use super::identities::Identities;
+use super::identities::IdentityMap;
 use super::remains;
-use super::words::Words;
-use super::{Also, Options};
+use super::words::WordRedactor;
+use super::{AlsoRedact, RedactOptions};
 
 pub(super) use meet::{meet, rebase};
 
@@ -39,7 +39,7 @@ const NOTE: &str = "redacted by stallmap ";
 
 /// Counts of removed and retained data, by description.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Summary {
+pub struct RedactSummary {
     /// Removed data.
     pub gone: BTreeMap<&'static str, u64>,
     /// Data retained unchanged.
@@ -47,19 +47,24 @@ pub struct Summary {
 }
 
 /// Changes tables and cubins.
-pub(super) struct Redactor {
-    words: Words,
-    identities: Identities,
-    rebase: Rebase,
-    options: Options,
+pub(super) struct CaptureRedactor {
+    words: WordRedactor,
+    identities: IdentityMap,
+    rebase: AddressRebase,
+    options: RedactOptions,
     shift_ns: i64,
     unreadable: BTreeSet<String>,
-    tally: Summary,
+    tally: RedactSummary,
 }
 
-impl Redactor {
-    pub(super) fn new(words: Words, identities: Identities, rebase: Rebase, options: Options) -> Self {
-        let mut tally = Summary::default();
+impl CaptureRedactor {
+    pub(super) fn new(
+        words: WordRedactor,
+        identities: IdentityMap,
+        rebase: AddressRebase,
+        options: RedactOptions,
+    ) -> Self {
+        let mut tally = RedactSummary::default();
         tally.gone.insert("regions of memory moved", rebase.count() as u64);
         Self { words, identities, rebase, options, shift_ns: 0, unreadable: BTreeSet::new(), tally }
     }
@@ -73,11 +78,11 @@ impl Redactor {
         self.unreadable = files.collect();
     }
 
-    pub(super) fn tally(self) -> Summary {
+    pub(super) fn tally(self) -> RedactSummary {
         self.tally
     }
 
-    fn has(&self, also: Also) -> bool {
+    fn has(&self, also: AlsoRedact) -> bool {
         self.options.also.contains(&also)
     }
 
@@ -100,21 +105,21 @@ impl Redactor {
             Some((*name, secrecy(table, column)?))
         });
         kinds.into_iter().any(|(name, kind)| match kind {
-            Secrecy::Identity => name != "function_id" || self.has(Also::Symbols),
-            Secrecy::Symbol => self.has(Also::Symbols),
+            ColumnSecrecy::Identity => name != "function_id" || self.has(AlsoRedact::Symbols),
+            ColumnSecrecy::Symbol => self.has(AlsoRedact::Symbols),
             // Reasons are texts, and may contain paths.
             _ => table.name == Loss::TABLE.name,
         })
     }
 }
 
-impl Rewrite for Redactor {
-    fn fate(&self, table: &str) -> Fate {
+impl CaptureRewrite for CaptureRedactor {
+    fn fate(&self, table: &str) -> TableFate {
         match tables::by_name(table) {
             // Unknown content, under names that can say anything.
-            None => Fate::Omitted,
-            Some(table) if self.is_reordered(table) => Fate::ChangedWhole,
-            Some(_) => Fate::Changed,
+            None => TableFate::Omitted,
+            Some(table) if self.is_reordered(table) => TableFate::ChangedWhole,
+            Some(_) => TableFate::Changed,
         }
     }
 
@@ -148,7 +153,7 @@ impl Rewrite for Redactor {
             return Ok(None);
         }
         let mut content = unpack(&bytes)?;
-        let with_symbols = self.has(Also::Symbols);
+        let with_symbols = self.has(AlsoRedact::Symbols);
         let tally = cubin::redact(&mut content, &mut self.words, with_symbols)?;
         self.gone("bytes of PTX, debug information and compilers' notes", tally.zeroed_bytes);
         self.stays("cubins: code, symbols, lines", 1);
@@ -178,7 +183,7 @@ impl Rewrite for Redactor {
     }
 }
 
-impl Redactor {
+impl CaptureRedactor {
     fn column(
         &mut self,
         table: &TableDef,
@@ -189,11 +194,13 @@ impl Redactor {
         let kind =
             secrecy(table, column).ok_or_else(|| format!("`{}` has no class of secrecy", column.name))?;
         match kind {
-            Secrecy::Address => Ok(column::numbers(array, |address| self.rebase.map(address))),
-            Secrecy::Time => Ok(column::times(array, self.shift_ns)),
-            Secrecy::Identity => Ok(self.identities(column.name, array)),
-            Secrecy::ContentHash => Ok(self.content_hash(array)),
-            Secrecy::Contents | Secrecy::Parameters | Secrecy::Attributes => Ok(self.blobs(kind, array)),
+            ColumnSecrecy::Address => Ok(column::numbers(array, |address| self.rebase.map(address))),
+            ColumnSecrecy::Time => Ok(column::times(array, self.shift_ns)),
+            ColumnSecrecy::Identity => Ok(self.identities(column.name, array)),
+            ColumnSecrecy::ContentHash => Ok(self.content_hash(array)),
+            ColumnSecrecy::Contents | ColumnSecrecy::Parameters | ColumnSecrecy::Attributes => {
+                Ok(self.blobs(kind, array))
+            }
             _ if column.name == "file" && table.name == "module" => Ok(self.cubin_files(array)),
             _ => Ok(self.texts(kind, table, column, array, batch)),
         }

@@ -13,8 +13,8 @@ mod line;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use self::elf::{Section, sections, symbols};
-use super::words::Words;
+use self::elf::{ElfSection, sections, symbols};
+use super::words::WordRedactor;
 
 /// Shorter texts among data are taken for data.
 const SHORTEST_TEXT: usize = 4;
@@ -23,7 +23,7 @@ const SHORTEST_WORD: usize = 8;
 
 /// Findings in a cubin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Summary {
+pub(super) struct CubinFindings {
     /// Names of symbols, old and new, if replaced.
     pub(super) names: BTreeMap<String, String>,
     /// Bytes that were replaced by zeros.
@@ -31,22 +31,26 @@ pub(super) struct Summary {
 }
 
 /// Replaces secrets in a cubin. An error is the reason why it cannot be read.
-pub(super) fn redact(bytes: &mut [u8], words: &mut Words, with_symbols: bool) -> Result<Summary, String> {
+pub(super) fn redact(
+    bytes: &mut [u8],
+    words: &mut WordRedactor,
+    with_symbols: bool,
+) -> Result<CubinFindings, String> {
     let sections = sections(bytes)?;
-    let mut tally = Summary { zeroed_bytes: zero_gaps(bytes, &sections)?, ..Summary::default() };
+    let mut tally = CubinFindings { zeroed_bytes: zero_gaps(bytes, &sections)?, ..CubinFindings::default() };
     tally.zeroed_bytes += zero_unnamed(bytes, &sections);
     for section in &sections {
         let Some(part) = bytes.get_mut(section.bytes.clone()) else { continue };
         match treatment(section, with_symbols) {
-            Treatment::Stays => {}
-            Treatment::Zeroed => tally.zeroed_bytes += zero(part),
-            Treatment::Lines => {
+            SectionTreatment::Stays => {}
+            SectionTreatment::Zeroed => tally.zeroed_bytes += zero(part),
+            SectionTreatment::Lines => {
                 if line::redact(part, words).is_err() {
                     tally.zeroed_bytes += zero(part);
                 }
             }
-            Treatment::Names => redact_texts(part, words, paths),
-            Treatment::Texts => {
+            SectionTreatment::Names => redact_texts(part, words, paths),
+            SectionTreatment::Texts => {
                 let rule = if with_symbols { every_text } else { paths_and_people };
                 redact_texts(part, words, rule);
                 redact_wide_texts(part, words, rule);
@@ -62,7 +66,7 @@ pub(super) fn redact(bytes: &mut [u8], words: &mut Words, with_symbols: bool) ->
 }
 
 /// Bytes that are neither a header nor part of a section.
-fn zero_gaps(bytes: &mut [u8], sections: &[Section]) -> Result<u64, String> {
+fn zero_gaps(bytes: &mut [u8], sections: &[ElfSection]) -> Result<u64, String> {
     let mut used = elf::headers(bytes)?;
     used.extend(sections.iter().map(|section| section.bytes.clone()));
     used.push(bytes.len()..bytes.len());
@@ -78,7 +82,7 @@ fn zero_gaps(bytes: &mut [u8], sections: &[Section]) -> Result<u64, String> {
 }
 
 /// Texts of string tables that no symbol and no section has for its name.
-fn zero_unnamed(bytes: &mut [u8], sections: &[Section]) -> u64 {
+fn zero_unnamed(bytes: &mut [u8], sections: &[ElfSection]) -> u64 {
     let mut named: Vec<Range<usize>> =
         elf::names(bytes, sections).into_iter().map(|name| name.bytes).collect();
     named.sort_unstable_by_key(|range| range.start);
@@ -95,8 +99,8 @@ fn zero_unnamed(bytes: &mut [u8], sections: &[Section]) -> u64 {
 }
 
 /// Replaces names of source files as the options say.
-fn redact_files(bytes: &mut [u8], sections: &[Section], words: &mut Words) {
-    for name in elf::names(bytes, sections).into_iter().filter(elf::Name::is_file) {
+fn redact_files(bytes: &mut [u8], sections: &[ElfSection], words: &mut WordRedactor) {
+    for name in elf::names(bytes, sections).into_iter().filter(elf::SymbolName::is_file) {
         let text = String::from_utf8_lossy(&bytes[name.bytes.clone()]).into_owned();
         put(bytes, name.bytes, &words.path_in_place(&text));
     }
@@ -104,12 +108,12 @@ fn redact_files(bytes: &mut [u8], sections: &[Section], words: &mut Words) {
 
 /// Texts in which secrets are looked for: everything but code and numbers.
 pub(super) fn texts(bytes: &[u8]) -> Result<Vec<Range<usize>>, String> {
-    let is_text = |section: &Section| treatment(section, false) != Treatment::Stays;
+    let is_text = |section: &ElfSection| treatment(section, false) != SectionTreatment::Stays;
     Ok(sections(bytes)?.into_iter().filter(is_text).map(|section| section.bytes).collect())
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Treatment {
+enum SectionTreatment {
     Stays,
     Zeroed,
     Lines,
@@ -140,7 +144,7 @@ const NUMBERS: [&str; 13] = [
 const COMPILERS: [&str; 5] = [".nv", ".debug_", ".note.nv.", ".comment", ".bss"];
 
 /// The treatment of a section. A list has all that stay.
-fn treatment(section: &Section, with_symbols: bool) -> Treatment {
+fn treatment(section: &ElfSection, with_symbols: bool) -> SectionTreatment {
     let name = section.name.as_str();
     let begins = |words: &[&str]| {
         // A function's section has its name behind a dot.
@@ -148,17 +152,17 @@ fn treatment(section: &Section, with_symbols: bool) -> Treatment {
         words.iter().filter_map(rest).any(|rest| rest.is_empty() || rest.starts_with(['.', '_', 'a']))
     };
     match name {
-        _ if section.is_string_table() => Treatment::Names,
-        ".debug_line" | ".nv_debug_line_sass" => Treatment::Lines,
-        ".debug_str" if with_symbols => Treatment::Zeroed,
-        ".debug_str" | ".debug_line_str" => Treatment::Texts,
+        _ if section.is_string_table() => SectionTreatment::Names,
+        ".debug_line" | ".nv_debug_line_sass" => SectionTreatment::Lines,
+        ".debug_str" if with_symbols => SectionTreatment::Zeroed,
+        ".debug_str" | ".debug_line_str" => SectionTreatment::Texts,
         // Parameters of kernels, which the driver fills.
-        _ if name.starts_with(".nv.constant0") => Treatment::Zeroed,
-        _ if begins(&NUMBERS) => Treatment::Stays,
+        _ if name.starts_with(".nv.constant0") => SectionTreatment::Zeroed,
+        _ if begins(&NUMBERS) => SectionTreatment::Stays,
         _ if [".nv.constant", ".nv.global", ".rodata", ".data"].iter().any(|word| name.starts_with(word)) => {
-            Treatment::Texts
+            SectionTreatment::Texts
         }
-        _ => Treatment::Zeroed,
+        _ => SectionTreatment::Zeroed,
     }
 }
 
@@ -170,7 +174,7 @@ fn zero(part: &mut [u8]) -> u64 {
 }
 
 /// Replaces what a rule replaces in texts, which end with a zero or with the section.
-fn redact_texts(part: &mut [u8], words: &mut Words, rule: fn(&str, &mut Words) -> String) {
+fn redact_texts(part: &mut [u8], words: &mut WordRedactor, rule: fn(&str, &mut WordRedactor) -> String) {
     let mut start = 0;
     while start < part.len() {
         let run = &part[start..];
@@ -186,17 +190,17 @@ fn redact_texts(part: &mut [u8], words: &mut Words, rule: fn(&str, &mut Words) -
 }
 
 /// A text without paths, as long as it was. Names of symbols stay: [`rename`] replaces them.
-fn paths(text: &str, words: &mut Words) -> String {
+fn paths(text: &str, words: &mut WordRedactor) -> String {
     if text.contains(['/', '\\']) { words.path_in_place(text) } else { text.to_owned() }
 }
 
-fn paths_and_people(text: &str, words: &mut Words) -> String {
+fn paths_and_people(text: &str, words: &mut WordRedactor) -> String {
     let text = paths(text, words);
     words.named_in_place(&text)
 }
 
 /// A short text may be numbers. A folder in a longer one is a secret, which is searched for elsewhere.
-fn every_text(text: &str, words: &mut Words) -> String {
+fn every_text(text: &str, words: &mut WordRedactor) -> String {
     let without = paths_and_people(text, words);
     if text.len() < SHORTEST_WORD { without } else { words.letters(text, text.len()) }
 }
@@ -213,7 +217,7 @@ fn text_start(run: &[u8]) -> usize {
 }
 
 /// Replaces what a rule replaces in texts of two bytes a character.
-fn redact_wide_texts(part: &mut [u8], words: &mut Words, rule: fn(&str, &mut Words) -> String) {
+fn redact_wide_texts(part: &mut [u8], words: &mut WordRedactor, rule: fn(&str, &mut WordRedactor) -> String) {
     let is_text = |pair: &[u8]| pair.len() == 2 && pair[1] == 0 && (0x20..0x7f).contains(&pair[0]);
     let mut start = 0;
     while start + 1 < part.len() {
@@ -240,7 +244,11 @@ fn put(part: &mut [u8], place: Range<usize>, text: &str) {
 
 /// Replaces names of functions and variables in every string table, also at the end of a section's name. Returns the
 /// old and new names of all symbols.
-fn rename(bytes: &mut [u8], sections: &[Section], words: &Words) -> Result<BTreeMap<String, String>, String> {
+fn rename(
+    bytes: &mut [u8],
+    sections: &[ElfSection],
+    words: &WordRedactor,
+) -> Result<BTreeMap<String, String>, String> {
     let before = symbols(bytes, sections);
     let names: BTreeSet<&str> = before.iter().map(String::as_str).collect();
     for section in sections.iter().filter(|section| section.is_string_table()) {
@@ -265,9 +273,9 @@ fn rename(bytes: &mut [u8], sections: &[Section], words: &Words) -> Result<BTree
 }
 
 /// Replaces names of sections that neither a compiler nor a linker gives.
-fn rename_unknown(bytes: &mut [u8], sections: &[Section], words: &Words) {
-    let is_known = |section: &Section| {
-        treatment(section, true) != Treatment::Zeroed
+fn rename_unknown(bytes: &mut [u8], sections: &[ElfSection], words: &WordRedactor) {
+    let is_known = |section: &ElfSection| {
+        treatment(section, true) != SectionTreatment::Zeroed
             || COMPILERS.iter().any(|start| section.name.starts_with(start))
     };
     let names = elf::section_names(bytes, sections);
@@ -283,7 +291,7 @@ fn named<'a>(text: &'a str, names: &BTreeSet<&str>) -> Option<&'a str> {
 }
 
 /// The name that a symbol gets, as long as it was.
-pub(super) fn alias(name: &str, words: &Words) -> String {
+pub(super) fn alias(name: &str, words: &WordRedactor) -> String {
     let text = words.letters(name, name.len());
     // A name does not begin with a digit.
     text.replacen(

@@ -9,31 +9,31 @@ use stallmap_schema::id::{FrameId, ModuleId};
 use stallmap_schema::tables::code::{Function, Module};
 use stallmap_schema::tables::python::{PythonFrame, PythonState};
 
-use super::words::Words;
-use super::{Also, Cubins, Options, cubin};
+use super::words::WordRedactor;
+use super::{AlsoRedact, CubinSymbols, RedactOptions, cubin};
 
 /// Maximum rows of the name tables in memory.
 const MAX_ROWS: usize = 4 << 20;
 
 /// Old identities and new ones.
 #[derive(Debug, Default)]
-pub(super) struct Identities {
+pub(super) struct IdentityMap {
     frames: BTreeMap<u64, u64>,
     stacks: BTreeMap<u64, u64>,
     /// Also the new name of each function.
     functions: BTreeMap<u64, (u64, String)>,
 }
 
-impl Identities {
+impl IdentityMap {
     /// Identities of a capture's frames, stacks and functions.
     pub(super) fn of(
         reader: &CaptureReader,
-        words: &mut Words,
-        options: &Options,
-        cubins: &Cubins,
+        words: &mut WordRedactor,
+        options: &RedactOptions,
+        cubins: &CubinSymbols,
     ) -> Result<Self, CaptureError> {
         let mut identities = Self::default();
-        let with_symbols = options.also.contains(&Also::Symbols);
+        let with_symbols = options.also.contains(&AlsoRedact::Symbols);
         reader.for_each_row(MAX_ROWS, |frame: PythonFrame| {
             let file = file(&frame, words);
             let function = if with_symbols {
@@ -64,8 +64,8 @@ impl Identities {
     fn name_functions(
         &mut self,
         reader: &CaptureReader,
-        words: &Words,
-        cubins: &Cubins,
+        words: &WordRedactor,
+        cubins: &CubinSymbols,
     ) -> Result<(), CaptureError> {
         let mut files: BTreeMap<ModuleId, String> = BTreeMap::new();
         reader.for_each_row(MAX_ROWS, |module: Module| {
@@ -86,7 +86,7 @@ impl Identities {
     }
 
     /// A stack's new identity. A stack without frames in the capture gets a hash of its old identity.
-    pub(super) fn stack(&self, old: u64, words: &Words) -> u64 {
+    pub(super) fn stack(&self, old: u64, words: &WordRedactor) -> u64 {
         self.stacks.get(&old).copied().unwrap_or_else(|| {
             let mut noise = [0; 8];
             words.noise(&old.to_le_bytes(), &mut noise);
@@ -107,7 +107,7 @@ impl Identities {
 
 /// A frame's file. A path relative to installed packages identifies a user only together with the location of the
 /// packages.
-pub(super) fn file(frame: &PythonFrame, words: &mut Words) -> String {
+pub(super) fn file(frame: &PythonFrame, words: &mut WordRedactor) -> String {
     let file = words.path(&frame.file);
     words.named(&file)
 }
@@ -116,6 +116,6 @@ pub(super) fn file(frame: &PythonFrame, words: &mut Words) -> String {
 const PYTHON: [&str; 6] = ["<module>", "<lambda>", "<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>"];
 
 /// A Python function's new name.
-pub(super) fn python_function(name: &str, words: &Words) -> String {
+pub(super) fn python_function(name: &str, words: &WordRedactor) -> String {
     if PYTHON.contains(&name) { name.to_owned() } else { format!("p-{}", words.alias(name)) }
 }

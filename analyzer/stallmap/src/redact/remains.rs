@@ -11,12 +11,12 @@ use arrow::datatypes::DataType;
 use stallmap_schema::capture::entry;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::secrecy::{Secrecy, secrecy};
+use stallmap_schema::secrecy::{ColumnSecrecy, secrecy};
 use stallmap_schema::tables;
 
 use super::change::unpack;
 use super::cubin;
-use super::words::{Words, is_word};
+use super::words::{WordRedactor, is_word};
 
 /// Shorter secrets occur in compressed bytes at random. Texts are searched for all of them.
 const SHORTEST_IN_BYTES: usize = 7;
@@ -25,14 +25,14 @@ const SHORTEST_IN_BYTES: usize = 7;
 const LONGEST: usize = 256;
 
 /// Searches a complete capture for secrets. An error names the location of a remaining one.
-pub(super) fn search(reader: &CaptureReader, words: &Words) -> Result<(), CaptureError> {
+pub(super) fn search(reader: &CaptureReader, words: &WordRedactor) -> Result<(), CaptureError> {
     let refused = |cause: String| CaptureError::Refused {
         thing: "the redacted capture".to_owned(),
         cause: format!("{cause}; nothing was written"),
         path: reader.path().to_owned(),
     };
     let secrets =
-        Secrets::new(words).map_err(|cause| refused(format!("its search cannot begin: {cause}")))?;
+        SecretValues::new(words).map_err(|cause| refused(format!("its search cannot begin: {cause}")))?;
     for name in reader.entry_names() {
         if let Some(kind) = secrets.in_entry(reader, name)? {
             return Err(refused(format!("{kind} remains in entry `{name}`")));
@@ -52,7 +52,7 @@ pub(super) fn search(reader: &CaptureReader, words: &Words) -> Result<(), Captur
 }
 
 /// Values that must not remain.
-struct Secrets {
+struct SecretValues {
     /// Secrets long enough to search in any bytes, also as UTF-16.
     anywhere: AhoCorasick,
     /// Folders and machines, as words.
@@ -67,8 +67,8 @@ const FOLDER: &str = "a folder's or a machine's name";
 const PERSON: &str = "a user's name, or a word like it,";
 const NAME: &str = "a replaced name";
 
-impl Secrets {
-    fn new(words: &Words) -> Result<Self, String> {
+impl SecretValues {
+    fn new(words: &WordRedactor) -> Result<Self, String> {
         let people: BTreeSet<&str> = words.people().collect();
         let long = words.folders().chain(people.iter().copied());
         let long = long.filter(|secret| secret.len() >= SHORTEST_IN_BYTES);
@@ -137,7 +137,7 @@ fn holds_names(table: &str, column: &str) -> bool {
     let Some(table) = tables::by_name(table) else { return true };
     let column = table.columns.iter().find(|known| known.name == column);
     let kind = column.and_then(|column| secrecy(table, column));
-    !matches!(kind, Some(Secrecy::Open))
+    !matches!(kind, Some(ColumnSecrecy::Open))
 }
 
 /// The texts or bytes of a column, as bytes. None for numbers.
@@ -185,21 +185,21 @@ fn has_word(secrets: &AhoCorasick, text: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    fn secrets(count: usize) -> Secrets {
-        let mut words = Words::new(b"salt", false);
+    fn secrets(count: usize) -> SecretValues {
+        let mut words = WordRedactor::new(b"salt", false);
         for number in 0..count {
             words.path(&format!("/home/alice/a/folder/of/fifty/characters/or/so/{number:06}/x.py"));
         }
-        Secrets::new(&words).unwrap()
+        SecretValues::new(&words).unwrap()
     }
 
     #[test]
     fn long_secrets_are_searched_for_by_their_beginning() {
-        let mut words = Words::new(b"salt", false);
+        let mut words = WordRedactor::new(b"salt", false);
         for number in 0..2_000 {
             words.path(&format!("/srv/{number:06}{}/x.py", "a".repeat(60_000)));
         }
-        let secrets = Secrets::new(&words).unwrap();
+        let secrets = SecretValues::new(&words).unwrap();
         assert!(secrets.folders.memory_usage() < 1 << 30, "{} bytes", secrets.folders.memory_usage());
         let text = format!("in /srv/001999{}, line 1", "a".repeat(60_000));
         assert_eq!(secrets.in_text(text.as_bytes()), Some(FOLDER));

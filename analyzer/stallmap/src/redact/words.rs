@@ -139,7 +139,7 @@ static IN_TEXT: LazyLock<Option<Regex>> =
 
 /// Removes secrets from texts, and records them.
 #[derive(Debug)]
-pub(super) struct Words {
+pub(super) struct WordRedactor {
     key: [u8; 32],
     /// True to remove base names of files too.
     files: bool,
@@ -151,18 +151,18 @@ pub(super) struct Words {
     people: BTreeMap<String, String>,
     /// Distinctive names of files, code and models, replaced wherever they occur as a word.
     names: BTreeMap<String, String>,
-    finders: Option<Rc<[Finder]>>,
+    finders: Option<Rc<[WordFinder]>>,
 }
 
 /// Replaces words.
 #[derive(Debug)]
-struct Finder {
+struct WordFinder {
     automaton: AhoCorasick,
     /// The replacement of each of its patterns.
     aliases: Vec<String>,
 }
 
-impl Finder {
+impl WordFinder {
     fn new(words: &BTreeMap<String, String>, any_case: bool) -> Option<Self> {
         let automaton =
             AhoCorasickBuilder::new().ascii_case_insensitive(any_case).build(words.keys()).ok()?;
@@ -195,7 +195,7 @@ pub(super) fn is_word(text: &[u8], range: Range<usize>) -> bool {
     !is_part(before) && !is_part(text.get(range.end))
 }
 
-impl Words {
+impl WordRedactor {
     /// Placeholders for a salt.
     pub(super) fn new(salt: &[u8], files: bool) -> Self {
         let key = blake3::derive_key("stallmap redact 1", salt);
@@ -384,10 +384,10 @@ impl Words {
     }
 
     /// An automaton that cannot be built replaces nothing. The search of the result needs the same and is an error.
-    fn finders(&mut self) -> Rc<[Finder]> {
+    fn finders(&mut self) -> Rc<[WordFinder]> {
         let finders = self.finders.get_or_insert_with(|| {
             let finders = [(&self.names, false), (&self.hosts, false), (&self.people, true)];
-            finders.into_iter().filter_map(|(words, any_case)| Finder::new(words, any_case)).collect()
+            finders.into_iter().filter_map(|(words, any_case)| WordFinder::new(words, any_case)).collect()
         });
         Rc::clone(finders)
     }
@@ -453,8 +453,8 @@ fn is_public(path: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn words() -> Words {
-        Words::new(b"salt", false)
+    fn words() -> WordRedactor {
+        WordRedactor::new(b"salt", false)
     }
 
     #[test]
@@ -491,7 +491,7 @@ mod tests {
 
     #[test]
     fn names_of_files_are_replaced_where_they_are_words() {
-        let mut words = Words::new(b"salt", true);
+        let mut words = WordRedactor::new(b"salt", true);
         let path = words.path("/home/alice/train.SECRET.py");
         assert!(!path.contains("SECRET"), "{path}");
         assert_eq!(path.rsplit('.').next(), Some("py"));
@@ -517,7 +517,7 @@ mod tests {
     #[test]
     fn one_salt_gives_one_word() {
         assert_eq!(words().path("/a/bcde/f.py"), words().path("/a/bcde/f.py"));
-        assert_ne!(words().path("/a/bcde/f.py"), Words::new(b"other", false).path("/a/bcde/f.py"));
+        assert_ne!(words().path("/a/bcde/f.py"), WordRedactor::new(b"other", false).path("/a/bcde/f.py"));
     }
 
     #[test]

@@ -13,11 +13,11 @@ use arrow::row::{RowConverter, SortField};
 use datafusion::error::DataFusionError;
 use stallmap_schema::capture::entry;
 use stallmap_schema::capture::stored::{self as table, StoredAnswer};
-use stallmap_schema::table::Row as _;
+use stallmap_schema::table::TableRow as _;
 use stallmap_tables::collected::typed;
 
 use super::plain::plain_views;
-use super::stored::{Stored, encode_small, read_bounded};
+use super::stored::{StoredRows, encode_small, read_bounded};
 use super::{OpenCapture, Session};
 use crate::error::AnalyzeError;
 use crate::library;
@@ -68,7 +68,7 @@ impl Session {
     }
 
     /// True if a view has these rows, in any order.
-    async fn has_rows(&self, view: &str, stored: &Stored) -> Result<bool, AnalyzeError> {
+    async fn has_rows(&self, view: &str, stored: &StoredRows) -> Result<bool, AnalyzeError> {
         let computed = self.sql(&format!("SELECT * FROM {view}")).await?.collect().await?;
         let typed = computed.iter().map(|batch| typed(batch, &stored.schema));
         let Ok(computed) = typed.collect::<Result<Vec<_>, _>>() else { return Ok(false) };

@@ -5,7 +5,7 @@ use datafusion::error::Result;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement;
-use stallmap_bounds::extent::{Extent, Tables};
+use stallmap_bounds::extent::{NamedExtents, PlanExtent};
 use stallmap_bounds::{extent, growth, nesting};
 
 /// The plan of a statement, if it is not too large.
@@ -18,8 +18,8 @@ pub(crate) async fn plan_of(state: &SessionState, statement: Statement) -> Resul
 }
 
 /// The tables and views that a statement names. The planner itself reports a name that means nothing.
-async fn tables(state: &SessionState, statement: &Statement) -> Result<Tables> {
-    let mut tables = Tables::default();
+async fn tables(state: &SessionState, statement: &Statement) -> Result<NamedExtents> {
+    let mut tables = NamedExtents::default();
     for name in state.resolve_table_references(statement)? {
         if let Some(extent) = extent_of(state, &name).await? {
             tables.insert(&name, extent);
@@ -29,11 +29,11 @@ async fn tables(state: &SessionState, statement: &Statement) -> Result<Tables> {
 }
 
 /// The extent of a table: that of its plan, if the planner puts that in its place.
-async fn extent_of(state: &SessionState, name: &TableReference) -> Result<Option<Extent>> {
+async fn extent_of(state: &SessionState, name: &TableReference) -> Result<Option<PlanExtent>> {
     let Ok(schema) = state.schema_for_ref(name.clone()) else { return Ok(None) };
     let Some(table) = schema.table(name.table()).await? else { return Ok(None) };
     Ok(Some(match table.get_logical_plan() {
-        Some(plan) => Extent::of_plan(&plan),
-        None => Extent::of_table(table.schema().fields().len()),
+        Some(plan) => PlanExtent::of_plan(&plan),
+        None => PlanExtent::of_table(table.schema().fields().len()),
     }))
 }

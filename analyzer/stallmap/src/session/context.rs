@@ -13,25 +13,25 @@ use stallmap_functions::bounded;
 use stallmap_functions::concat;
 use stallmap_functions::first_words::FirstWords;
 use stallmap_functions::hex_text::HexText;
-use stallmap_functions::memory::Memory;
+use stallmap_functions::memory::QueryMemory;
 use stallmap_joins::keys::KeysOfJoins;
-use stallmap_joins::pauses::Pauses;
+use stallmap_joins::pauses::JoinPauses;
 use stallmap_tables::captured::STORE;
 use stallmap_tables::guard::GuardScans;
 use stallmap_tables::pool;
-use stallmap_tables::work::Work;
+use stallmap_tables::work::SessionWork;
 
 use super::CATALOG;
-use super::resources::Resources;
+use super::resources::SessionResources;
 use crate::error::AnalyzeError;
 
 /// The context of a session, before it has captures.
-pub(super) fn context(first: &str, resources: &Resources) -> Result<SessionContext, AnalyzeError> {
+pub(super) fn context(first: &str, resources: &SessionResources) -> Result<SessionContext, AnalyzeError> {
     let mut config = SessionConfig::new()
         .with_information_schema(true)
         .with_create_default_catalog_and_schema(false)
         .with_default_catalog_and_schema(CATALOG, first)
-        .with_extension(Arc::new(Work::default()));
+        .with_extension(Arc::new(SessionWork::default()));
     config.options_mut().execution.parquet.pushdown_filters = true;
     pool::fit_merges(&mut config, resources.memory_bytes);
     // A file for each batch that a repartition puts aside. With longer files, two writers and a reader wait for each
@@ -46,18 +46,18 @@ pub(super) fn context(first: &str, resources: &Resources) -> Result<SessionConte
     let mut rules = Analyzer::new().rules;
     rules.insert(0, Arc::new(HexText));
     rules.insert(1, Arc::new(FirstWords));
-    let memory = Memory(resources.memory_bytes);
+    let memory = QueryMemory(resources.memory_bytes);
     let state = SessionStateBuilder::new_with_default_features()
         .with_config(config)
         .with_expr_planners(concat::planners(memory))
         .with_runtime_env(pool::runtime(resources.memory_bytes)?)
         .with_statistics_registry(stallmap_joins::sizes::registry())
-        .with_query_planner(Arc::new(stallmap_joins::sizes::Planner))
+        .with_query_planner(Arc::new(stallmap_joins::sizes::EstimatingPlanner))
         .with_analyzer_rules(rules.into_iter().map(analyzing).collect())
         .with_optimizer_rules(stallmap_joins::nulls::rules().into_iter().map(optimizing).collect())
         .with_physical_optimizer_rules(stallmap_joins::rule::rules().into_iter().map(physical).collect())
         .with_physical_optimizer_rule(Arc::new(KeysOfJoins::new(of_launches)))
-        .with_physical_optimizer_rule(Arc::new(Pauses))
+        .with_physical_optimizer_rule(Arc::new(JoinPauses))
         .with_physical_optimizer_rule(Arc::new(GuardScans))
         .build();
     let context = SessionContext::new_with_state(state);

@@ -22,18 +22,18 @@ const CAPTURE: &str = "capture";
 
 /// The schema, over those of the captures in the given order.
 #[derive(Debug)]
-pub(super) struct Every {
+pub(super) struct UnionSchema {
     captures: Vec<(String, Arc<dyn SchemaProvider>)>,
 }
 
-impl Every {
+impl UnionSchema {
     pub(super) fn new(captures: Vec<(String, Arc<dyn SchemaProvider>)>) -> Self {
         Self { captures }
     }
 }
 
 #[async_trait]
-impl SchemaProvider for Every {
+impl SchemaProvider for UnionSchema {
     fn table_names(&self) -> Vec<String> {
         let names = self.captures.first().map(|(_, schema)| schema.table_names()).unwrap_or_default();
         let names: BTreeSet<String> = names.into_iter().filter(|name| self.table_exist(name)).collect();

@@ -2,20 +2,20 @@
 
 use std::borrow::Cow;
 
-use crate::lexer::{Kind, Token, tokens};
+use crate::lexer::{SqlToken, TokenKind, tokens};
 
 /// A statement with decimal numbers for those such as `0x1a2b`, which the planner takes for strings of bytes. Numbers
 /// beyond 64 bits stay as they are.
 pub(super) fn hex_numbers(sql: &str) -> Cow<'_, str> {
-    let number = |token: &Token<'_>| {
-        let digits = token.text.strip_prefix("0x").filter(|_| token.kind == Kind::Literal)?;
+    let number = |token: &SqlToken<'_>| {
+        let digits = token.text.strip_prefix("0x").filter(|_| token.kind == TokenKind::Literal)?;
         u64::from_str_radix(digits, 16).ok()
     };
     if !tokens(sql).any(|token| number(&token).is_some()) {
         return Cow::Borrowed(sql);
     }
     let text =
-        |token: Token<'_>| number(&token).map_or_else(|| token.text.to_owned(), |value| value.to_string());
+        |token: SqlToken<'_>| number(&token).map_or_else(|| token.text.to_owned(), |value| value.to_string());
     Cow::Owned(tokens(sql).map(text).collect())
 }
 

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::lexer::{self, Kind};
+use crate::lexer::{self, TokenKind};
 use crate::library::ViewDoc;
 
 /// Columns with sentences, parts of sentences, or statements to run.
@@ -39,7 +39,7 @@ pub(super) fn plain_views<'a>(
 
 /// The names after FROM and JOIN in a statement: tables, views, and its own subqueries.
 pub(super) fn sources(sql: &str) -> BTreeSet<&str> {
-    let words = || lexer::tokens(sql).filter(|token| token.kind == Kind::Word).map(|token| token.text);
+    let words = || lexer::tokens(sql).filter(|token| token.kind == TokenKind::Word).map(|token| token.text);
     let is_source = |before: &str| ["FROM", "JOIN"].iter().any(|word| before.eq_ignore_ascii_case(word));
     words().zip(words().skip(1)).filter(|(before, _)| is_source(before)).map(|(_, name)| name).collect()
 }

@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use stallmap_code::Cache;
+use stallmap_code::ResultCache;
 
 use super::Session;
-use super::stored::{CacheEntry, Stored, load_rows, save};
+use super::stored::{CacheEntry, StoredRows, load_rows, save};
 use crate::library;
 
 /// Maximum size of remembered rows in memory.
@@ -47,7 +47,7 @@ impl Session {
         if size_bytes <= MAX_BYTES {
             let schema = Arc::clone(first.schema_ref());
             // What cannot be written is computed again.
-            save(&entry, &Stored { schema, rows: rows.to_vec(), sources: BTreeSet::new() });
+            save(&entry, &StoredRows { schema, rows: rows.to_vec(), sources: BTreeSet::new() });
         }
     }
 
@@ -74,7 +74,7 @@ impl Session {
     }
 
     /// The cache, which all captures share.
-    fn cache(&self) -> Option<&Cache> {
+    fn cache(&self) -> Option<&ResultCache> {
         self.captures.first().map(|capture| capture.store.cache())
     }
 }

@@ -1,13 +1,13 @@
 //! The resources that a session may use: a cache folder and memory. And the one choice that changes its answers.
 
-use stallmap_code::Cache;
+use stallmap_code::ResultCache;
 pub use stallmap_functions::cost_from::CostFrom;
 
 /// The resources of sessions.
 #[derive(Clone, Debug)]
-pub struct Resources {
+pub struct SessionResources {
     /// A folder for results that can be computed again.
-    pub cache: Cache,
+    pub cache: ResultCache,
     /// Bytes that a session's queries may take together. Sorts, joins and aggregates write the rest to temporary files.
     /// A query that cannot do so fails. None for no limit.
     pub memory_bytes: Option<usize>,
@@ -22,10 +22,10 @@ pub struct Resources {
 /// About 50 MiB of rows, of 3 MiB in a file.
 const MAX_CELLS: usize = 4 << 20;
 
-impl Resources {
+impl SessionResources {
     /// No cache, no limit.
     pub const NONE: Self = Self {
-        cache: Cache::NONE,
+        cache: ResultCache::NONE,
         memory_bytes: None,
         reads_stored: true,
         cost_from: CostFrom::Auto,
@@ -33,7 +33,7 @@ impl Resources {
     };
 }
 
-impl Default for Resources {
+impl Default for SessionResources {
     fn default() -> Self {
         Self::NONE
     }

@@ -18,17 +18,17 @@ use bytes::Bytes;
 use datafusion::catalog::TableProvider;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::{Compression, ZstdLevel};
-use stallmap_code::Cache;
+use stallmap_code::ResultCache;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::source::EntryBytes;
 use stallmap_schema::capture::stored::{self as answers, StoredAnswer};
 use stallmap_schema::capture::{bounds, entry, pages};
 use stallmap_schema::contained::contained;
-use stallmap_schema::table::Row as _;
-use stallmap_tables::packed::{self, Encoder};
+use stallmap_schema::table::TableRow as _;
+use stallmap_tables::packed::{self, ParquetEncoder};
 
 use super::plain::is_plain;
-use super::resources::{CostFrom, Resources};
+use super::resources::{CostFrom, SessionResources};
 use crate::library::ViewDoc;
 
 include!(concat!(env!("OUT_DIR"), "/rules.rs"));
@@ -46,9 +46,9 @@ const HASH_BYTES: usize = blake3::OUT_LEN;
 
 /// The stored views of one capture.
 #[derive(Debug)]
-pub(crate) struct Store {
+pub(crate) struct ViewStore {
     reader: CaptureReader,
-    cache: Cache,
+    cache: ResultCache,
     /// The samples that count as cost in these rows.
     cost_from: CostFrom,
     /// True if answers in the capture are read.
@@ -63,7 +63,7 @@ pub(crate) struct Store {
 
 /// The rows of a view.
 #[derive(Debug)]
-pub(crate) struct Stored {
+pub(crate) struct StoredRows {
     pub(crate) schema: SchemaRef,
     pub(crate) rows: Vec<RecordBatch>,
     /// The tables that the view reads through all others.
@@ -71,14 +71,14 @@ pub(crate) struct Stored {
 }
 
 /// Stored rows of a view: in memory, or as a table of the file.
-pub(crate) enum Found {
-    Few(Stored),
+pub(crate) enum StoredView {
+    Few(StoredRows),
     Many { table: Arc<dyn TableProvider>, rows: usize, sources: BTreeSet<String> },
 }
 
-impl Store {
+impl ViewStore {
     /// The store of a capture in a cache, and in the capture itself.
-    pub(crate) fn new(reader: CaptureReader, resources: &Resources) -> Self {
+    pub(crate) fn new(reader: CaptureReader, resources: &SessionResources) -> Self {
         let (cache, cost_from) = (resources.cache.clone(), resources.cost_from);
         let (reads_answers, most_cells) = (resources.reads_stored, resources.most_cells);
         Self {
@@ -93,7 +93,7 @@ impl Store {
     }
 
     /// The stored rows of a view.
-    pub(crate) fn get(&self, view: &ViewDoc) -> Option<Found> {
+    pub(crate) fn get(&self, view: &ViewDoc) -> Option<StoredView> {
         let cached = || load(&self.cache, &self.entry(&view.name)?);
         let content = cached().or_else(|| self.answer(view))?;
         guarded(|| self.find(&view.name, content))
@@ -105,19 +105,19 @@ impl Store {
         checked(content.clone().into()).filter(|content| has_columns(view, content))
     }
 
-    fn find(&self, view: &str, content: Bytes) -> Option<Found> {
+    fn find(&self, view: &str, content: Bytes) -> Option<StoredView> {
         let builder = ParquetRecordBatchReaderBuilder::try_new(content.clone()).ok()?;
         let rows = usize::try_from(builder.metadata().file_metadata().num_rows()).ok()?;
         if rows.saturating_mul(builder.schema().fields().len()) <= self.most_cells {
-            return rows_of(builder).map(Found::Few);
+            return rows_of(builder).map(StoredView::Few);
         }
         let sources = packed::sources(builder.metadata())?;
-        Some(Found::Many { table: packed::open(view, content).ok()?, rows, sources })
+        Some(StoredView::Many { table: packed::open(view, content).ok()?, rows, sources })
     }
 
     /// The rows of a view in the cache, even if the cache is to be replaced.
-    pub(crate) fn written(&self, view: &str) -> Option<Stored> {
-        let content = load(&Cache::at(self.cache.folder()?), &self.entry(view)?)?;
+    pub(crate) fn written(&self, view: &str) -> Option<StoredRows> {
+        let content = load(&ResultCache::at(self.cache.folder()?), &self.entry(view)?)?;
         guarded(|| read(content))
     }
 
@@ -134,7 +134,7 @@ impl Store {
     }
 
     /// Stores the rows of a view. Returns false if there is no store, or it cannot be written.
-    pub(crate) fn put(&self, view: &str, stored: &Stored) -> bool {
+    pub(crate) fn put(&self, view: &str, stored: &StoredRows) -> bool {
         self.entry(view).is_some_and(|entry| save(&entry, stored))
     }
 
@@ -168,7 +168,7 @@ impl Store {
     }
 
     /// The cache.
-    pub(super) const fn cache(&self) -> &Cache {
+    pub(super) const fn cache(&self) -> &ResultCache {
         &self.cache
     }
 
@@ -188,7 +188,7 @@ pub(super) struct CacheEntry {
 
 impl CacheEntry {
     /// The rows of a view or of a query, which these rules make from this content. None without a cache.
-    pub(super) fn of(cache: &Cache, kind: &str, content: &blake3::Hash, name: &str) -> Option<Self> {
+    pub(super) fn of(cache: &ResultCache, kind: &str, content: &blake3::Hash, name: &str) -> Option<Self> {
         let content = content.to_hex();
         let (first, rest) = content.split_at(2);
         let key = format!("{kind}/{first}/{rest}/{RULES}/{name}.parquet");
@@ -206,13 +206,13 @@ impl CacheEntry {
 }
 
 /// The rows of a query in a file. None if there is none, or if it is damaged.
-pub(super) fn load_rows(cache: &Cache, entry: &CacheEntry) -> Option<Stored> {
+pub(super) fn load_rows(cache: &ResultCache, entry: &CacheEntry) -> Option<StoredRows> {
     let content = load(cache, entry)?;
     guarded(|| read(content))
 }
 
 /// The content of a file, which has the hash in front of it.
-fn load(cache: &Cache, entry: &CacheEntry) -> Option<Bytes> {
+fn load(cache: &ResultCache, entry: &CacheEntry) -> Option<Bytes> {
     let bytes = Bytes::from(cache.read(&entry.path, MAX_FILE_BYTES)?);
     let (hash, content) = bytes.split_at_checked(HASH_BYTES)?;
     (hash == entry.hash(content).as_bytes()).then(|| bytes.slice_ref(content))
@@ -224,7 +224,7 @@ fn guarded<T>(read: impl FnOnce() -> Option<T>) -> Option<T> {
 }
 
 /// Writes rows to a file. Returns false if it cannot be written.
-pub(super) fn save(entry: &CacheEntry, stored: &Stored) -> bool {
+pub(super) fn save(entry: &CacheEntry, stored: &StoredRows) -> bool {
     encode(stored, Compression::SNAPPY).is_ok_and(|content| save_content(entry, &content))
 }
 
@@ -252,7 +252,7 @@ fn content_hash(reader: &CaptureReader, has_answers: bool) -> Option<blake3::Has
 
 /// The rows of a view for a capture. The capture compresses them together: views repeat each other's columns. Many rows are
 /// compressed by themselves.
-pub(crate) fn encode_small(stored: &Stored) -> parquet::errors::Result<Vec<u8>> {
+pub(crate) fn encode_small(stored: &StoredRows) -> parquet::errors::Result<Vec<u8>> {
     let plain = encode(stored, Compression::UNCOMPRESSED)?;
     if plain.len() <= MAX_PLAIN_BYTES {
         return Ok(plain);
@@ -260,8 +260,8 @@ pub(crate) fn encode_small(stored: &Stored) -> parquet::errors::Result<Vec<u8>> 
     encode(stored, Compression::ZSTD(ZstdLevel::try_new(9)?))
 }
 
-fn encode(stored: &Stored, compression: Compression) -> parquet::errors::Result<Vec<u8>> {
-    let mut encoder = Encoder::new(&stored.schema, &stored.sources, compression)?;
+fn encode(stored: &StoredRows, compression: Compression) -> parquet::errors::Result<Vec<u8>> {
+    let mut encoder = ParquetEncoder::new(&stored.schema, &stored.sources, compression)?;
     for batch in &stored.rows {
         encoder.add(batch)?;
     }
@@ -269,7 +269,7 @@ fn encode(stored: &Stored, compression: Compression) -> parquet::errors::Result<
 }
 
 /// Reads the rows of untrusted bytes. None if they are damaged, or beyond a bound.
-pub(crate) fn read_bounded(content: Vec<u8>) -> Option<Stored> {
+pub(crate) fn read_bounded(content: Vec<u8>) -> Option<StoredRows> {
     let content = checked(content.into())?;
     guarded(|| read(content))
 }
@@ -296,11 +296,11 @@ fn checked(content: Bytes) -> Option<Bytes> {
     })
 }
 
-fn read(content: Bytes) -> Option<Stored> {
+fn read(content: Bytes) -> Option<StoredRows> {
     rows_of(ParquetRecordBatchReaderBuilder::try_new(content).ok()?)
 }
 
-fn rows_of(builder: ParquetRecordBatchReaderBuilder<Bytes>) -> Option<Stored> {
+fn rows_of(builder: ParquetRecordBatchReaderBuilder<Bytes>) -> Option<StoredRows> {
     if builder.metadata().file_metadata().num_rows() > MAX_ROWS {
         return None;
     }
@@ -314,7 +314,7 @@ fn rows_of(builder: ParquetRecordBatchReaderBuilder<Bytes>) -> Option<Stored> {
         bounds::check("stored_answer", &batch, 0).ok().filter(|()| size_bytes <= MAX_ROW_BYTES)?;
         rows.push(batch);
     }
-    Some(Stored { schema, rows, sources })
+    Some(StoredRows { schema, rows, sources })
 }
 
 /// Writes a file. Other rules' rows of the capture are removed first.
@@ -324,5 +324,5 @@ fn write(path: &Path, parts: &[&[u8]]) -> std::io::Result<()> {
         // The folder may not exist. What remains only takes space.
         drop(folder.parent().map(fs::remove_dir_all));
     }
-    Cache::write(path, parts)
+    ResultCache::write(path, parts)
 }

@@ -25,7 +25,7 @@ use stallmap_schema::tables::run::Run;
 use stallmap_schema::tables::sample::PcSample;
 use stallmap_schema::tables::tensor::{Storage, Tensor};
 use stallmap_schema::word::{AccessKind, Instrument, Match, Space, StorageOrigin};
-use stallmap_write::{CaptureWriter, Form};
+use stallmap_write::{CaptureForm, CaptureWriter};
 
 pub(crate) const ACCESSES: RunId = RunId(1);
 const SAMPLES: RunId = RunId(2);
@@ -37,7 +37,7 @@ pub(crate) const B: u64 = 0x2000;
 
 /// Writes the capture.
 pub(crate) fn write(output: &Path) {
-    let mut writer = CaptureWriter::create(output, Form::File).unwrap();
+    let mut writer = CaptureWriter::create(output, CaptureForm::File).unwrap();
     writer.append_rows([run(ACCESSES, Instrument::Accesses), run(SAMPLES, Instrument::PcSamples)]).unwrap();
     code(&mut writer);
     writer.append_rows((0..3).map(launch)).unwrap();

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use stallmap::code::Cache;
+use stallmap::code::ResultCache;
 use stallmap::session::Session;
-use stallmap::session::resources::{CostFrom, Resources};
+use stallmap::session::resources::{CostFrom, SessionResources};
 
 use crate::{answer, replay};
 
@@ -17,8 +17,8 @@ const VIOLATIONS: &str = "SELECT s.kernel_id, s.stall_reason, s.samples, c.sampl
     ON c.kernel_id = s.kernel_id AND c.stall_reason = s.stall_reason \
     WHERE abs(s.samples - coalesce(c.samples, 0.0)) > 1e-6 * s.samples";
 
-fn open(path: &Path, cache: &Cache, cost_from: CostFrom) -> Session {
-    let resources = Resources { cache: cache.clone(), cost_from, ..Resources::NONE };
+fn open(path: &Path, cache: &ResultCache, cost_from: CostFrom) -> Session {
+    let resources = SessionResources { cache: cache.clone(), cost_from, ..SessionResources::NONE };
     Session::open_with(&[(None, path.to_owned())], &resources).unwrap()
 }
 
@@ -30,7 +30,7 @@ async fn every_choice_charges_all_samples() {
     let testdata = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata");
     for path in [made, testdata.join("blame_replays.stallmap"), testdata.join("training_parts.stallmap")] {
         for cost_from in CostFrom::ALL {
-            let session = open(&path, &Cache::NONE, cost_from);
+            let session = open(&path, &ResultCache::NONE, cost_from);
             let violations = answer(&session, VIOLATIONS).await.unwrap();
             assert!(violations.is_empty(), "{} {cost_from}: {violations:?}", path.display());
         }
@@ -43,7 +43,7 @@ async fn stored_rows_are_those_of_the_choice() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("made.stallmap");
     replay::write(&path, true);
-    let cache = Cache::at(folder.path().join("cache"));
+    let cache = ResultCache::at(folder.path().join("cache"));
     let mut seen = Vec::new();
     for _ in 0..2 {
         for cost_from in CostFrom::ALL {

@@ -23,7 +23,7 @@ use stallmap_schema::tables::replay::{Counter, Replay};
 use stallmap_schema::tables::run::Run;
 use stallmap_schema::tables::tensor::Op;
 use stallmap_schema::word::{Instrument, OpKind, Phase, ReplayResult};
-use stallmap_write::{CaptureWriter, Form};
+use stallmap_write::{CaptureForm, CaptureWriter};
 
 const ACCESSES: RunId = RunId(1);
 const NATIVE: RunId = RunId(2);
@@ -31,9 +31,9 @@ const OLD: RunId = RunId(3);
 const NEW: RunId = RunId(4);
 
 /// Values of one repeat.
-type Values = &'static [(&'static str, f64)];
+type RepeatValues = &'static [(&'static str, f64)];
 
-const GEMM: Values = &[
+const GEMM: RepeatValues = &[
     ("dram__bytes_read.sum", 3000.0),
     ("dram__bytes_write.sum", 1000.0),
     ("dram__bytes.sum.peak_sustained_elapsed.per_second", 8e9),
@@ -69,7 +69,7 @@ const GEMM: Values = &[
     ("sm__ops_path_tensor_src_int8.sum", 77.0),
 ];
 
-const AXPY: Values = &[
+const AXPY: RepeatValues = &[
     ("gpu__time_duration.sum", 3000.0),
     ("dram__bytes_read.sum", 9000.0),
     ("dram__bytes_write.sum", 9000.0),
@@ -110,7 +110,7 @@ const AXPY: Values = &[
     ("sm__sass_thread_inst_executed_op_ffma_pred_on.sum.peak_sustained_elapsed.per_second", 1e12),
 ];
 
-const ADD: Values = &[
+const ADD: RepeatValues = &[
     ("gpu__time_duration.sum", 2000.0),
     ("dram__bytes_op_read.sum", 8000.0),
     ("dram__bytes_op_write.sum", 0.0),
@@ -118,7 +118,7 @@ const ADD: Values = &[
     ("sm__ops_path_tensor_src_bf16_dst_fp32.sum", 0.0),
 ];
 
-const RATES: Values = &[
+const RATES: RepeatValues = &[
     ("gpu__time_duration.sum", 500.0),
     ("l1tex__t_sector_hit_rate.pct", 40.0),
     ("lts__t_sector_hit_rate.pct", f64::NAN),
@@ -143,7 +143,7 @@ fn write_rows(
     ops: &[(u64, &str)],
     (replays, counters): (Vec<Replay>, Vec<Counter>),
 ) {
-    let mut writer = CaptureWriter::create(output, Form::File).unwrap();
+    let mut writer = CaptureWriter::create(output, CaptureForm::File).unwrap();
     let instruments = [Instrument::Accesses, Instrument::Native, Instrument::Counters, Instrument::Counters];
     writer
         .append_rows((1..).zip(instruments).map(|(number, instrument)| run(RunId(number), instrument)))

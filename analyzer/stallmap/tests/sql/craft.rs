@@ -9,20 +9,20 @@ use stallmap::session::Session;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::table::TableDef;
 use stallmap_schema::tables;
-use stallmap_write::{CaptureWriter, Form};
+use stallmap_write::{CaptureForm, CaptureWriter};
 
 use crate::answer;
 
 /// A table, and the query over the recorded capture that gives its rows.
-pub(crate) type Change<'a> = (&'a str, &'a str);
+pub(crate) type TableChange<'a> = (&'a str, &'a str);
 
 /// A capture below `testdata` whose changed tables have the rows of queries.
-pub(crate) async fn craft(name: &str, changes: &[Change<'_>], folder: &Path) -> Session {
+pub(crate) async fn craft(name: &str, changes: &[TableChange<'_>], folder: &Path) -> Session {
     let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../testdata/{name}.stallmap"));
     let session = Session::open(&[(None, recorded.clone())]).unwrap();
     let reader = CaptureReader::open(&recorded).unwrap();
     let path = folder.join("crafted.stallmap");
-    let mut writer = CaptureWriter::create(&path, Form::File).unwrap();
+    let mut writer = CaptureWriter::create(&path, CaptureForm::File).unwrap();
     let is_same = |name: &str| changes.iter().all(|(changed, _)| *changed != name);
     for table in reader.tables().iter().filter(|table| is_same(&table.name)) {
         writer.take_table(&reader, table).unwrap();
@@ -61,7 +61,7 @@ async fn rows(session: &Session, table: &TableDef, sql: &str) -> Vec<RecordBatch
 }
 
 /// The rows of a query over a crafted capture.
-pub(crate) async fn crafted(name: &str, changes: &[Change<'_>], sql: &str) -> Vec<String> {
+pub(crate) async fn crafted(name: &str, changes: &[TableChange<'_>], sql: &str) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let session = craft(name, changes, folder.path()).await;
     answer(&session, sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"))

@@ -1,9 +1,9 @@
 //! Numbers that look random and are the same in every run.
 
 /// A linear congruential generator.
-pub(crate) struct Dice(pub(crate) u64);
+pub(crate) struct LinearRandom(pub(crate) u64);
 
-impl Dice {
+impl LinearRandom {
     /// A number below a bound.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use stallmap::library::queries;
 use stallmap::session::Session;
-use stallmap_write::Form;
+use stallmap_write::CaptureForm;
 
 use crate::{answer, tiny};
 
@@ -15,18 +15,18 @@ use crate::{answer, tiny};
 const LAUNCH: u64 = 0;
 
 /// Counts of one row in the first capture and in the second. None if it is absent.
-type Thing = (Option<u32>, Option<u32>);
+type CountPair = (Option<u32>, Option<u32>);
 
 fn session(folder: &Path) -> Session {
     let path = folder.join("tiny.stallmap");
     if !path.exists() {
-        tiny::write(&path, Form::File).unwrap();
+        tiny::write(&path, CaptureForm::File).unwrap();
     }
     Session::open(&[(Some("a".into()), path.clone()), (Some("b".into()), path)]).unwrap()
 }
 
 /// Makes the table of one comparison, and the query over it.
-fn compare(session: &Session, things: &[Thing], top: usize) -> String {
+fn compare(session: &Session, things: &[CountPair], top: usize) -> String {
     let mut rows = String::new();
     for (key, (base, other)) in things.iter().enumerate() {
         let sides = [("a", base), ("b", other)];
@@ -73,13 +73,13 @@ fn ask(session: &Session, sql: &str) -> Vec<Vec<f64>> {
     rows.iter().map(|row| row.split(" | ").map(|cell| cell.parse().unwrap_or(f64::NAN)).collect()).collect()
 }
 
-fn things() -> impl Strategy<Value = Vec<Thing>> {
+fn things() -> impl Strategy<Value = Vec<CountPair>> {
     let count = || prop_oneof![Just(None), (0_u32..30).prop_map(Some), (0_u32..5000).prop_map(Some)];
     prop::collection::vec((count(), count()).prop_filter("is somewhere", |(a, b)| a.or(*b).is_some()), 1..20)
 }
 
-fn sums(things: &[Thing]) -> [f64; 2] {
-    let sum = |of: fn(&Thing) -> Option<u32>| things.iter().filter_map(of).map(f64::from).sum();
+fn sums(things: &[CountPair]) -> [f64; 2] {
+    let sum = |of: fn(&CountPair) -> Option<u32>| things.iter().filter_map(of).map(f64::from).sum();
     [sum(|thing| thing.0), sum(|thing| thing.1)]
 }
 
@@ -104,7 +104,7 @@ fn rows_add_up_and_mirror_whatever_is_compared() {
                 &session,
                 &format!("SELECT {columns} FROM ({}) ORDER BY place", compare(&session, &things, 99)),
             );
-            let swapped: Vec<Thing> = things.iter().map(|&(a, b)| (b, a)).collect();
+            let swapped: Vec<CountPair> = things.iter().map(|&(a, b)| (b, a)).collect();
             let columns = "place, value, base_value, -change_high, -change_low, 1 / ratio_high";
             let back = ask(
                 &session,
@@ -124,15 +124,15 @@ fn rows_add_up_and_mirror_whatever_is_compared() {
 fn equal_counts_are_one_row() {
     let folder = tempfile::tempdir().unwrap();
     let session = session(folder.path());
-    let things: Vec<Thing> = (0..50).map(|count| (Some(count * count), Some(count * count))).collect();
+    let things: Vec<CountPair> = (0..50).map(|count| (Some(count * count), Some(count * count))).collect();
     let sql = format!("SELECT rows, change FROM ({})", compare(&session, &things, 10));
     assert_eq!(ask(&session, &sql), [[50.0, 0.0]]);
 }
 
 /// A counter of splitmix64, which makes numbers between 0 and 1.
-struct Chance(u64);
+struct UnitRandom(u64);
 
-impl Chance {
+impl UnitRandom {
     fn next(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -156,10 +156,10 @@ impl Chance {
 fn noise_is_not_ranked_and_what_differs_is() {
     let folder = tempfile::tempdir().unwrap();
     let session = session(folder.path());
-    let mut chance = Chance(1);
+    let mut chance = UnitRandom(1);
     let mut ranked = 0.0;
     for _ in 0..10 {
-        let things: Vec<Thing> = (0..200)
+        let things: Vec<CountPair> = (0..200)
             .map(|key| f64::from(key % 40).powi(2))
             .map(|mean| (Some(chance.poisson(mean)), Some(chance.poisson(mean))))
             .collect();
@@ -171,7 +171,7 @@ fn noise_is_not_ranked_and_what_differs_is() {
     }
     // In one of twenty comparisons of equal rows, a row is ranked at random.
     assert!(ranked <= 2.0, "{ranked} rows of 2,000");
-    let mut things: Vec<Thing> =
+    let mut things: Vec<CountPair> =
         (0..200).map(|_| (Some(chance.poisson(300.0)), Some(chance.poisson(300.0)))).collect();
     for thing in things.iter_mut().take(20) {
         thing.1 = Some(chance.poisson(450.0));

@@ -2,7 +2,7 @@
 
 /// A place for bytes in an ELF file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum ElfPosition {
     /// A section of a name and a type, added.
     Section(&'static str, u32),
     /// The name of a symbol for a function.
@@ -27,17 +27,17 @@ const HEADER_BYTES: usize = 64;
 const SYMBOLS: u32 = 2;
 
 #[derive(Clone, Debug)]
-struct Section {
+struct TestSection {
     header: Vec<u8>,
     bytes: Vec<u8>,
 }
 
 /// An ELF file of 64 bits in parts.
 #[derive(Clone, Debug)]
-pub(crate) struct Elf {
+pub(crate) struct TestElf {
     header: Vec<u8>,
     segments: Vec<u8>,
-    sections: Vec<Section>,
+    sections: Vec<TestSection>,
     gap: Vec<u8>,
     end: Vec<u8>,
 }
@@ -50,7 +50,7 @@ fn set(bytes: &mut [u8], at: usize, width: usize, value: usize) {
     bytes[at..at + width].copy_from_slice(&value.to_le_bytes()[..width]);
 }
 
-impl Section {
+impl TestSection {
     fn kind(&self) -> u32 {
         u32::try_from(number(&self.header, 4, 4)).unwrap()
     }
@@ -63,7 +63,7 @@ impl Section {
     }
 }
 
-impl Elf {
+impl TestElf {
     /// Takes a file apart.
     pub(crate) fn read(file: &[u8]) -> Self {
         let (table, count) = (number(file, 0x28, 8), number(file, 0x3c, 2));
@@ -75,7 +75,7 @@ impl Elf {
             } else {
                 0..0
             };
-            Section { header, bytes: file[range].to_vec() }
+            TestSection { header, bytes: file[range].to_vec() }
         });
         let (start, bytes) = (number(file, 0x20, 8), number(file, 0x36, 2) * number(file, 0x38, 2));
         Self {
@@ -115,17 +115,17 @@ impl Elf {
     }
 
     /// Puts bytes into a place.
-    pub(crate) fn plant(&mut self, place: Place, bytes: &[u8]) {
+    pub(crate) fn plant(&mut self, place: ElfPosition, bytes: &[u8]) {
         match place {
-            Place::Section(name, kind) => self.add_section(name.as_bytes(), kind, bytes),
-            Place::Function => self.add_symbol(bytes, 2),
-            Place::Variable => self.add_symbol(bytes, 1),
-            Place::File => self.add_symbol(bytes, 4),
-            Place::Unnamed => drop(self.strings().add_text(bytes)),
-            Place::NameOfSection => self.add_section(bytes, 0x7000_00fe, b"numbers"),
-            Place::Gap => self.gap.extend(bytes),
-            Place::End => self.end.extend(bytes),
-            Place::FirstHeader => {
+            ElfPosition::Section(name, kind) => self.add_section(name.as_bytes(), kind, bytes),
+            ElfPosition::Function => self.add_symbol(bytes, 2),
+            ElfPosition::Variable => self.add_symbol(bytes, 1),
+            ElfPosition::File => self.add_symbol(bytes, 4),
+            ElfPosition::Unnamed => drop(self.strings().add_text(bytes)),
+            ElfPosition::NameOfSection => self.add_section(bytes, 0x7000_00fe, b"numbers"),
+            ElfPosition::Gap => self.gap.extend(bytes),
+            ElfPosition::End => self.end.extend(bytes),
+            ElfPosition::FirstHeader => {
                 let count = bytes.len().min(HEADER_BYTES - 8);
                 self.sections[0].header[8..8 + count].copy_from_slice(&bytes[..count]);
             }
@@ -138,14 +138,14 @@ impl Elf {
         let mut header = vec![0; HEADER_BYTES];
         set(&mut header, 0, 4, name);
         set(&mut header, 4, 4, usize::try_from(kind).unwrap());
-        self.sections.push(Section { header, bytes: [b"\x01\0", bytes, b"\0"].concat() });
+        self.sections.push(TestSection { header, bytes: [b"\x01\0", bytes, b"\0"].concat() });
     }
 
     fn symbols(&self) -> usize {
         self.sections.iter().position(|section| section.kind() == SYMBOLS).unwrap()
     }
 
-    fn strings(&mut self) -> &mut Section {
+    fn strings(&mut self) -> &mut TestSection {
         let strings = number(&self.sections[self.symbols()].header, 40, 4);
         &mut self.sections[strings]
     }

@@ -15,7 +15,7 @@ const FINDINGS: &str = "SELECT finding, query, samples, saving_samples, share, s
     ORDER BY saving_samples DESC, finding, subject";
 
 /// Columns of a finding that tests need.
-struct Finding {
+struct FindingColumns {
     kind: String,
     query: String,
     numbers: [f64; 4],
@@ -30,7 +30,7 @@ pub(crate) fn captures() -> Vec<PathBuf> {
     captures
 }
 
-async fn findings(session: &Session) -> Vec<Finding> {
+async fn findings(session: &Session) -> Vec<FindingColumns> {
     let mut findings = Vec::new();
     for batch in session.sql(FINDINGS).await.unwrap().collect().await.unwrap() {
         let texts = [0, 1].map(|column| cast(batch.column(column), &DataType::Utf8).unwrap());
@@ -38,7 +38,7 @@ async fn findings(session: &Session) -> Vec<Finding> {
         for row in 0..batch.num_rows() {
             let text = |column: usize| texts[column].as_string::<i32>().value(row).to_owned();
             let numbers = [0, 1, 2, 3].map(|column: usize| numbers[column].value(row));
-            findings.push(Finding { kind: text(0), query: text(1), numbers });
+            findings.push(FindingColumns { kind: text(0), query: text(1), numbers });
         }
     }
     findings
@@ -54,7 +54,7 @@ async fn findings_cost_no_more_than_was_sampled_and_show_their_evidence() {
             continue;
         }
         let mut asked = BTreeSet::new();
-        for Finding { kind, query, numbers } in findings(&session).await {
+        for FindingColumns { kind, query, numbers } in findings(&session).await {
             let [samples, saving, share, saving_share] = numbers;
             let name = format!("{kind} of {}", capture.display());
             assert!((0.0..=samples * (1.0 + 1e-9)).contains(&saving), "{name}: {saving} of {samples}");

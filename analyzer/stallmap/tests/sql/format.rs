@@ -6,14 +6,14 @@ use arrow::array::RecordBatch;
 use stallmap::redact;
 use stallmap::session::Session;
 use stallmap_check::check;
-use stallmap_schema::capture::identity::Identity;
+use stallmap_schema::capture::identity::CaptureIdentity;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::table::TableDef;
 use stallmap_schema::tables;
-use stallmap_subset::{Selection, pack_part};
-use stallmap_write::Form;
+use stallmap_subset::{SubsetSelection, pack_part};
+use stallmap_write::CaptureForm;
 use stallmap_write::pack::{pack_opened, unpack_opened};
-use stallmap_write::rewrite::{Fate, Rewrite, rewrite};
+use stallmap_write::rewrite::{CaptureRewrite, TableFate, rewrite};
 
 use crate::answer;
 
@@ -56,15 +56,15 @@ fn twins(name: &str, folder: &Path) -> [PathBuf; 2] {
     let testdata = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata");
     let [old, new] = ["format_1/", ""].map(|format| testdata.join(format!("{format}{name}.stallmap")));
     let twin = folder.join(format!("{name}.twin"));
-    rewrite(&CaptureReader::open(&new).unwrap(), &twin, Form::File, &mut WithoutText).unwrap();
+    rewrite(&CaptureReader::open(&new).unwrap(), &twin, CaptureForm::File, &mut WithoutText).unwrap();
     [old, twin]
 }
 
 struct WithoutText;
 
-impl Rewrite for WithoutText {
-    fn fate(&self, table: &str) -> Fate {
-        if table == "source_line" { Fate::Emptied } else { Fate::Copied }
+impl CaptureRewrite for WithoutText {
+    fn fate(&self, table: &str) -> TableFate {
+        if table == "source_line" { TableFate::Emptied } else { TableFate::Copied }
     }
 
     fn change(&mut self, _: &'static TableDef, batch: &RecordBatch) -> Result<RecordBatch, String> {
@@ -107,8 +107,8 @@ fn captures_of_format_1_become_their_twins() {
     for name in TWINS {
         let [old, new] = twins(name, folder.path()).map(|path| CaptureReader::open(&path).unwrap());
         assert_eq!(check(&old), [], "{name}");
-        let identity = Identity::of(&new).unwrap();
-        assert_eq!(Identity::of(&old).unwrap(), identity, "{name}: its number is of what it holds");
+        let identity = CaptureIdentity::of(&new).unwrap();
+        assert_eq!(CaptureIdentity::of(&old).unwrap(), identity, "{name}: its number is of what it holds");
         let (file, unpacked) = (folder.path().join(format!("{name}.stallmap")), folder.path().join(name));
         pack_opened(&old, &file).unwrap();
         unpack_opened(&old, &unpacked).unwrap();
@@ -117,7 +117,7 @@ fn captures_of_format_1_become_their_twins() {
             assert_eq!(written.manifest().format.major, 2);
             assert_eq!(written.manifest().created_ns, old.manifest().created_ns);
             assert_eq!(check(&written), []);
-            assert_eq!(Identity::of(&written).unwrap(), identity);
+            assert_eq!(CaptureIdentity::of(&written).unwrap(), identity);
         }
     }
 }
@@ -125,15 +125,15 @@ fn captures_of_format_1_become_their_twins() {
 #[test]
 fn parts_and_redacted_captures_are_those_of_the_twin() {
     let folder = tempfile::tempdir().unwrap();
-    let selection = Selection { launches: Some([1].into()), ..Selection::default() };
-    let redaction = redact::Options { salt: b"salt".to_vec(), ..redact::Options::default() };
+    let selection = SubsetSelection { launches: Some([1].into()), ..SubsetSelection::default() };
+    let redaction = redact::RedactOptions { salt: b"salt".to_vec(), ..redact::RedactOptions::default() };
     let written = |format: &str, path: &Path| {
         let reader = CaptureReader::open(path).unwrap();
         let [part, redacted] =
             ["part", "redacted"].map(|name| folder.path().join(format!("{name}_{format}")));
-        pack_part(&reader, &selection, &part, Form::File).unwrap();
+        pack_part(&reader, &selection, &part, CaptureForm::File).unwrap();
         redact::redact(&reader, &redaction, &redacted).unwrap();
-        [part, redacted].map(|path| Identity::of(&CaptureReader::open(&path).unwrap()).unwrap())
+        [part, redacted].map(|path| CaptureIdentity::of(&CaptureReader::open(&path).unwrap()).unwrap())
     };
     for name in TWINS {
         let [old, new] = twins(name, folder.path());

@@ -23,7 +23,7 @@ use stallmap_schema::tables::run::{Device, Run, RunOption};
 use stallmap_schema::tables::sample::PcSample;
 use stallmap_schema::tables::tensor::{Op, OpTensor, Storage, Tensor};
 use stallmap_schema::word::{Direction, Instrument, LossKind, Match, OpKind, Phase, StorageOrigin};
-use stallmap_write::{CaptureWriter, Form};
+use stallmap_write::{CaptureForm, CaptureWriter};
 
 use crate::blame::{self, A, B};
 
@@ -38,7 +38,7 @@ const OTHER: u64 = 100;
 
 /// Writes the capture.
 pub(crate) fn write(output: &Path) {
-    let mut writer = CaptureWriter::create(output, Form::File).unwrap();
+    let mut writer = CaptureWriter::create(output, CaptureForm::File).unwrap();
     let runs = [ACCESSES, SAMPLES, OTHER_ACCESSES, OTHER_SAMPLES];
     writer.append_rows(runs.map(run)).unwrap();
     let spaces = |run_id| RunOption { run_id, name: "spaces".to_owned(), value: "[\"global\"]".to_owned() };

@@ -13,9 +13,9 @@ use stallmap_schema::tables::memory::{Memcpy, MemoryAccess};
 use stallmap_schema::tables::run::Run;
 use stallmap_schema::tables::tensor::{Op, OpTensor, Storage, Tensor};
 use stallmap_schema::word::{AccessKind, CopyKind, Direction, Instrument, Match, OpKind, Phase, Space};
-use stallmap_write::{CaptureWriter, Form};
+use stallmap_write::{CaptureForm, CaptureWriter};
 
-use crate::dice::Dice;
+use crate::dice::LinearRandom;
 use crate::{answer, blame};
 
 const LAUNCHES: u64 = 20;
@@ -23,7 +23,7 @@ const STORAGES: u64 = 16;
 
 /// One storage with its uses.
 #[derive(Clone, Debug, Default)]
-struct Object {
+struct StorageUses {
     device: i32,
     address: u64,
     size: u64,
@@ -37,8 +37,8 @@ struct Object {
 }
 
 /// A complete program.
-struct Program {
-    objects: Vec<Object>,
+struct LifeProgram {
+    objects: Vec<StorageUses>,
     /// Per tensor, its storage and its base tensor.
     tensors: Vec<(usize, Option<usize>)>,
     /// Launches whose accesses are recorded.
@@ -46,26 +46,26 @@ struct Program {
     is_ended: bool,
 }
 
-fn program(dice: &mut Dice) -> Program {
+fn program(dice: &mut LinearRandom) -> LifeProgram {
     let recorded: Vec<bool> = (0..LAUNCHES).map(|_| dice.below(4) > 0).collect();
-    let mut objects: Vec<Object> = Vec::new();
+    let mut objects: Vec<StorageUses> = Vec::new();
     for number in 0..STORAGES {
         let alloc = dice.below(LAUNCHES);
         let free = (dice.below(4) > 0).then(|| alloc + dice.below(LAUNCHES - alloc + 1));
-        let mut object = Object {
+        let mut object = StorageUses {
             device: i32::from(dice.below(5) == 0),
             address: 0x10_0000 * (number + 1),
             size: 0x200 * (1 + dice.below(9)),
             alloc,
             free,
-            ..Object::default()
+            ..StorageUses::default()
         };
         // Some reuse the address of one that was freed just before.
         let freed = objects.iter().find(|other| other.free == Some(alloc) && other.alloc < alloc).cloned();
         if let Some(freed) =
             freed.filter(|freed| objects.iter().all(|o| !o.is_reuse || o.address != freed.address))
         {
-            object = Object { is_reuse: true, address: freed.address, device: freed.device, ..object };
+            object = StorageUses { is_reuse: true, address: freed.address, device: freed.device, ..object };
         }
         let end = object.free.unwrap_or(LAUNCHES);
         for launch in alloc..end {
@@ -86,11 +86,11 @@ fn program(dice: &mut Dice) -> Program {
         let base = usize::try_from(dice.below(tensors.len() as u64)).unwrap();
         tensors.push((tensors[base].0, Some(base)));
     }
-    Program { objects, tensors, recorded, is_ended: dice.below(2) == 0 }
+    LifeProgram { objects, tensors, recorded, is_ended: dice.below(2) == 0 }
 }
 
-fn write(output: &Path, program: &Program, dice: &mut Dice) {
-    let mut writer = CaptureWriter::create(output, Form::File).unwrap();
+fn write(output: &Path, program: &LifeProgram, dice: &mut LinearRandom) {
+    let mut writer = CaptureWriter::create(output, CaptureForm::File).unwrap();
     let run = blame::run(blame::ACCESSES, Instrument::Accesses);
     writer.append_rows([Run { exit_code: program.is_ended.then_some(0), ..run }]).unwrap();
     blame::code(&mut writer);
@@ -149,7 +149,7 @@ fn op(number: u64) -> Op {
     }
 }
 
-fn storage((number, object): (u64, &Object)) -> Storage {
+fn storage((number, object): (u64, &StorageUses)) -> Storage {
     let ns = |ordinal: u64, part: u64| i64::try_from(ordinal * 100 + part).unwrap();
     Storage {
         device_id: object.device,
@@ -164,7 +164,7 @@ fn storage((number, object): (u64, &Object)) -> Storage {
     }
 }
 
-fn view(program: &Program, (number, &(storage, base)): (u64, &(usize, Option<usize>))) -> Tensor {
+fn view(program: &LifeProgram, (number, &(storage, base)): (u64, &(usize, Option<usize>))) -> Tensor {
     let object = &program.objects[storage];
     Tensor {
         storage_id: StorageId(storage as u64 + 1),
@@ -175,7 +175,7 @@ fn view(program: &Program, (number, &(storage, base)): (u64, &(usize, Option<usi
     }
 }
 
-fn access(launch: u64, address: u64, dice: &mut Dice) -> MemoryAccess {
+fn access(launch: u64, address: u64, dice: &mut LinearRandom) -> MemoryAccess {
     let is_read = dice.below(2) == 0;
     MemoryAccess {
         kernel_id: KernelId(launch),
@@ -223,7 +223,7 @@ fn copy(ordinal: u64, address: u64) -> Memcpy {
 }
 
 /// Uses as (begin, end) in ordinals, in their order.
-fn uses(object: &Object) -> Vec<(u64, u64)> {
+fn uses(object: &StorageUses) -> Vec<(u64, u64)> {
     let mut uses: Vec<(u64, u64)> = object.launches.iter().map(|&launch| (launch, launch + 1)).collect();
     uses.extend(object.copies.iter().map(|&copy| (copy, copy)));
     uses.sort_unstable();
@@ -231,12 +231,12 @@ fn uses(object: &Object) -> Vec<(u64, u64)> {
 }
 
 /// The longest time without use between two uses.
-fn idle(object: &Object) -> u64 {
+fn idle(object: &StorageUses) -> u64 {
     let uses = uses(object);
     uses.windows(2).map(|pair| pair[1].0.saturating_sub(pair[0].1)).max().unwrap_or(0)
 }
 
-fn life(number: u64, object: &Object) -> String {
+fn life(number: u64, object: &StorageUses) -> String {
     let uses = uses(object);
     let shown = |ordinal: Option<u64>| ordinal.map_or("NULL".to_owned(), |ordinal| ordinal.to_string());
     let (first, last) = (uses.first().map(|first| first.0), uses.iter().map(|one| one.1).max());
@@ -246,7 +246,7 @@ fn life(number: u64, object: &Object) -> String {
 }
 
 /// The start of the longest time without use between two uses.
-fn idle_ordinal(object: &Object) -> u64 {
+fn idle_ordinal(object: &StorageUses) -> u64 {
     let (uses, longest) = (uses(object), idle(object));
     let found = uses.windows(2).find(|pair| pair[1].0.saturating_sub(pair[0].1) == longest);
     found.map_or(0, |pair| pair[0].1)
@@ -254,14 +254,14 @@ fn idle_ordinal(object: &Object) -> u64 {
 
 /// True if a launch between two ordinals may have used an object: its accesses are not recorded, and its op has no
 /// tensors, or the object is not one of them anywhere.
-fn is_blind(program: &Program, object: &Object, (from, to): (u64, u64)) -> bool {
+fn is_blind(program: &LifeProgram, object: &StorageUses, (from, to): (u64, u64)) -> bool {
     let is_recorded = |launch: u64| program.recorded[usize::try_from(launch).unwrap()];
     let is_argument = object.launches.iter().any(|&launch| !is_recorded(launch));
     let has_arguments = |launch: u64| program.objects.iter().any(|object| object.launches.contains(&launch));
     (from..to).any(|launch| !(is_recorded(launch) || is_argument && has_arguments(launch)))
 }
 
-fn patterns(program: &Program) -> Vec<String> {
+fn patterns(program: &LifeProgram) -> Vec<String> {
     let mut rows = Vec::new();
     for (number, object) in (1_u64..).zip(&program.objects) {
         let mut unknown = None;
@@ -313,7 +313,7 @@ fn patterns(program: &Program) -> Vec<String> {
 }
 
 /// Memory in use at each launch of a device, as (bytes, objects).
-fn memory(program: &Program) -> BTreeMap<(i32, u64), (u64, u64)> {
+fn memory(program: &LifeProgram) -> BTreeMap<(i32, u64), (u64, u64)> {
     let mut memory = BTreeMap::new();
     for object in &program.objects {
         for launch in 0..LAUNCHES {
@@ -331,7 +331,7 @@ async fn lives_are_what_plain_loops_give() {
     let folder = tempfile::tempdir().unwrap();
     for seed in 1..7 {
         let path = folder.path().join(format!("{seed}.stallmap"));
-        let mut dice = Dice(seed);
+        let mut dice = LinearRandom(seed);
         let program = program(&mut dice);
         write(&path, &program, &mut dice);
         let session = Session::open(&[(None, path)]).unwrap();
@@ -385,7 +385,7 @@ async fn trees_are_what_plain_loops_give() {
     let folder = tempfile::tempdir().unwrap();
     for seed in 1..4 {
         let path = folder.path().join(format!("{seed}.stallmap"));
-        let mut dice = Dice(seed);
+        let mut dice = LinearRandom(seed);
         let program = program(&mut dice);
         write(&path, &program, &mut dice);
         let session = Session::open(&[(None, path)]).unwrap();

@@ -18,16 +18,16 @@ use parquet::file::writer::SerializedFileWriter;
 use stallmap::error::AnalyzeError;
 use stallmap::session::Session;
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_write::{CaptureWriter, Form};
+use stallmap_write::{CaptureForm, CaptureWriter};
 
 use crate::{answer, tiny};
 
 /// The example with another file of `pc_sample`, under a right manifest.
 fn with_samples(folder: &Path, change: impl FnOnce(Bytes) -> Vec<u8>) -> PathBuf {
     let [sound, changed] = ["sound", "changed"].map(|name| folder.join(name));
-    tiny::write(&sound, Form::Folder).unwrap();
+    tiny::write(&sound, CaptureForm::Folder).unwrap();
     let reader = CaptureReader::open(&sound).unwrap();
-    let mut writer = CaptureWriter::create(&changed, Form::File).unwrap();
+    let mut writer = CaptureWriter::create(&changed, CaptureForm::File).unwrap();
     let new = Bytes::from(change(fs::read(sound.join("tables/pc_sample.parquet")).unwrap().into()));
     for mut file in reader.table_files().unwrap() {
         if file.name == "pc_sample" {

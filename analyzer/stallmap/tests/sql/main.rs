@@ -55,8 +55,8 @@ use std::path::{Path, PathBuf};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use futures::executor::block_on;
 use stallmap::session::Session;
-use stallmap::session::resources::Resources;
-use stallmap_write::Form;
+use stallmap::session::resources::SessionResources;
+use stallmap_write::CaptureForm;
 
 fn sql_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sql")
@@ -69,7 +69,7 @@ fn open(name: &str, folder: &Path) -> Session {
 /// A session over the capture that a test file names, with the samples that count as cost if it names these.
 fn open_named(name: &str, folder: &Path) -> Session {
     let (name, cost_from) = name.split_once(" --cost-from ").unwrap_or((name, "auto"));
-    let resources = Resources { cost_from: cost_from.parse().unwrap(), ..Resources::NONE };
+    let resources = SessionResources { cost_from: cost_from.parse().unwrap(), ..SessionResources::NONE };
     Session::open_with(&[(None, capture(name, folder))], &resources).unwrap()
 }
 
@@ -81,7 +81,7 @@ fn capture(name: &str, folder: &Path) -> PathBuf {
         {
             made
         }
-        "tiny" => tiny::write(&made, Form::File).map(|_| made).unwrap(),
+        "tiny" => tiny::write(&made, CaptureForm::File).map(|_| made).unwrap(),
         "blame" => {
             blame::write(&made);
             made

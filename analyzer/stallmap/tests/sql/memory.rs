@@ -3,7 +3,7 @@
 use arrow::array::AsArray as _;
 use arrow::datatypes::Int64Type;
 use stallmap::session::Session;
-use stallmap::session::resources::Resources;
+use stallmap::session::resources::SessionResources;
 
 use crate::session::tiny_folder;
 
@@ -11,7 +11,7 @@ use crate::session::tiny_folder;
 async fn statements_that_lack_memory_together_run_alone() {
     let folder = tempfile::tempdir().unwrap();
     // Operators may hold half of it. One of these joins holds more than half of that.
-    let resources = Resources { memory_bytes: Some(32 << 20), ..Resources::NONE };
+    let resources = SessionResources { memory_bytes: Some(32 << 20), ..SessionResources::NONE };
     let session = Session::open_with(&[(None, tiny_folder(folder.path()))], &resources).unwrap();
     let sql = "SELECT count(*) AS n FROM generate_series(1, 400000) a \
         JOIN generate_series(1, 400000) b ON a.value = b.value";

@@ -2,10 +2,10 @@
 
 use stallmap::library::queries;
 
-use crate::craft::{Change, crafted};
+use crate::craft::{TableChange, crafted};
 
 /// Ops of one line with 63 % of all samples: in two layers, and in the gradient of the second.
-const LAYERS: Change<'_> = (
+const LAYERS: TableChange<'_> = (
     "op",
     "SELECT * REPLACE (
        CASE op_id WHEN 13 THEN 'model.0.1.layers.10.attention' WHEN 3 THEN 'model.0.layers.11.feed' END AS module_path,
@@ -14,7 +14,7 @@ const LAYERS: Change<'_> = (
 );
 
 /// The rows of the bars.
-async fn shares(change: &[Change<'_>]) -> Vec<String> {
+async fn shares(change: &[TableChange<'_>]) -> Vec<String> {
     let lines = queries::verdict::LINES.text().replace("$top", "4");
     let sql =
         format!("SELECT kind, label, text, CAST(samples AS BIGINT) FROM ({lines}) ORDER BY samples DESC");

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use stallmap::code::Cache;
+use stallmap::code::ResultCache;
 use stallmap::session::Session;
-use stallmap::session::resources::Resources;
+use stallmap::session::resources::SessionResources;
 
 use crate::answer;
 
@@ -17,8 +17,8 @@ const QUERIES: [&str; 5] = [
 ];
 
 /// The sorted rows of all queries.
-async fn answers(path: &Path, cache: &Cache, most_cells: usize) -> Vec<Vec<String>> {
-    let resources = Resources { cache: cache.clone(), most_cells, ..Resources::NONE };
+async fn answers(path: &Path, cache: &ResultCache, most_cells: usize) -> Vec<Vec<String>> {
+    let resources = SessionResources { cache: cache.clone(), most_cells, ..SessionResources::NONE };
     let session = Session::open_with(&[(None, path.to_owned())], &resources).unwrap();
     session.keep_views_of(&QUERIES).await.unwrap();
     let mut all = Vec::new();
@@ -36,11 +36,11 @@ async fn rows_are_the_same_in_batches_and_in_files() {
     for name in ["transformer_step", "blame_truth"] {
         let path = testdata.join(format!("{name}.stallmap"));
         let folder = tempfile::tempdir().unwrap();
-        let cache = Cache::at(folder.path().to_owned());
-        let expected = answers(&path, &Cache::NONE, usize::MAX).await;
+        let cache = ResultCache::at(folder.path().to_owned());
+        let expected = answers(&path, &ResultCache::NONE, usize::MAX).await;
         assert!(expected.iter().all(|rows| !rows.is_empty()), "{name}");
         for (cache, most_cells, case) in [
-            (&Cache::NONE, 0, "computed into files"),
+            (&ResultCache::NONE, 0, "computed into files"),
             (&cache, 0, "the same, which are stored"),
             (&cache, 0, "stored files"),
             (&cache, usize::MAX, "stored files, decoded"),

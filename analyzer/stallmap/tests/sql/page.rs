@@ -11,7 +11,7 @@ use arrow::datatypes::DataType;
 use datafusion::config::Dialect;
 use datafusion::logical_expr::Documentation;
 use futures::executor::block_on;
-use stallmap::library::{self, Recipe, ViewDoc};
+use stallmap::library::{self, QueryRecipe, ViewDoc};
 use stallmap::session::Session;
 
 use crate::{answer, open, sql_folder};
@@ -173,13 +173,13 @@ async fn the_cookbook_has_the_answers_of_its_captures() {
     check("cookbook.md", &page);
 }
 
-fn anchor(recipe: &Recipe) -> String {
+fn anchor(recipe: &QueryRecipe) -> String {
     let text = format!("{}. {}", recipe.number, recipe.question()).to_lowercase();
     let allowed = text.chars().filter(|char| char.is_alphanumeric() || [' ', '-', '_'].contains(char));
     allowed.map(|char| if char == ' ' { '-' } else { char }).collect()
 }
 
-async fn recipe_page(page: &mut String, recipe: &Recipe, captures: &str, session: &Session) {
+async fn recipe_page(page: &mut String, recipe: &QueryRecipe, captures: &str, session: &Session) {
     let doc = recipe.doc().collect::<Vec<_>>().join("\n");
     writeln!(
         page,

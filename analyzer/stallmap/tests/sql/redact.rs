@@ -8,19 +8,19 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch, StringArray, new_null_array};
 use arrow::datatypes::DataType;
 use stallmap::library;
-use stallmap::redact::{Also, Options, redact};
+use stallmap::redact::{AlsoRedact, RedactOptions, redact};
 use stallmap::session::Session;
 use stallmap_check::check;
 use stallmap_schema::capture::entry;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::id::FrameId;
-use stallmap_schema::secrecy::{Secrecy, secrecy};
-use stallmap_schema::table::{ColumnDef, Row, TableDef};
+use stallmap_schema::secrecy::{ColumnSecrecy, secrecy};
+use stallmap_schema::table::{ColumnDef, TableDef, TableRow};
 use stallmap_schema::tables;
 use stallmap_schema::tables::python::PythonFrame;
 use stallmap_schema::tables::run::{Run, RunOption};
-use stallmap_write::rewrite::{Fate, Rewrite, rewrite};
-use stallmap_write::{CaptureWriter, Form};
+use stallmap_write::rewrite::{CaptureRewrite, TableFate, rewrite};
+use stallmap_write::{CaptureForm, CaptureWriter};
 
 use crate::{answer, tiny};
 
@@ -28,13 +28,13 @@ use crate::{answer, tiny};
 const CANARY: &str = "Canary";
 /// A user name, in paths and in texts.
 const PERSON: &str = "canaryperson";
-const ALL: [Also; 4] = [Also::Symbols, Also::Names, Also::Files, Also::Times];
+const ALL: [AlsoRedact; 4] = [AlsoRedact::Symbols, AlsoRedact::Names, AlsoRedact::Files, AlsoRedact::Times];
 /// The folder in the line tables of stallmap's test programs, and a secret one of the same length.
 const FOLDER: &[u8] = b"/opt/stallmap/testdata/programs";
 const SECRET_FOLDER: &[u8] = b"/home/canaryperson/CanaryFolder";
 
-fn options(also: &[Also]) -> Options {
-    Options { salt: b"salt".to_vec(), also: also.iter().copied().collect(), ..Options::default() }
+fn options(also: &[AlsoRedact]) -> RedactOptions {
+    RedactOptions { salt: b"salt".to_vec(), also: also.iter().copied().collect(), ..RedactOptions::default() }
 }
 
 fn bundled(name: &str) -> PathBuf {
@@ -42,9 +42,9 @@ fn bundled(name: &str) -> PathBuf {
 }
 
 /// Puts a secret into every text and every run of bytes, as its column would hold one.
-struct Plant;
+struct PlantSecrets;
 
-impl Plant {
+impl PlantSecrets {
     fn column(table: &TableDef, column: &ColumnDef, array: &ArrayRef) -> ArrayRef {
         let canary = format!("{CANARY}{}{}", table.name, column.name).replace('_', "");
         let kind = secrecy(table, column).unwrap();
@@ -54,8 +54,8 @@ impl Plant {
                 let texts = (0..array.len()).map(|row| Some(secret(kind, column.name, &canary, row)));
                 Arc::new(texts.collect::<StringArray>())
             }
-            DataType::Binary if kind != Secrecy::Contents => {
-                let least = if kind == Secrecy::Attributes { 72 } else { 0 };
+            DataType::Binary if kind != ColumnSecrecy::Contents => {
+                let least = if kind == ColumnSecrecy::Attributes { 72 } else { 0 };
                 let bytes = array.as_binary::<i32>().iter();
                 Arc::new(
                     bytes
@@ -72,20 +72,20 @@ fn padded(canary: &str, length: usize) -> Vec<u8> {
     canary.bytes().cycle().take(length).collect()
 }
 
-fn secret(kind: Secrecy, column: &str, canary: &str, row: usize) -> String {
+fn secret(kind: ColumnSecrecy, column: &str, canary: &str, row: usize) -> String {
     match kind {
-        Secrecy::Path if column == "working_directory" => format!("/home/{PERSON}/{canary}"),
-        Secrecy::Path => format!("/home/{PERSON}/{canary}/{canary}{row}.py"),
-        Secrecy::Open => format!("{column} {row} of {PERSON} in '/home/{PERSON}/{canary}/x.py'"),
-        Secrecy::Text => format!("{canary}Layer{row} of {PERSON} in '/home/{PERSON}/{canary}/x.py'"),
-        Secrecy::Name => format!("{canary}.{row}.{canary}"),
+        ColumnSecrecy::Path if column == "working_directory" => format!("/home/{PERSON}/{canary}"),
+        ColumnSecrecy::Path => format!("/home/{PERSON}/{canary}/{canary}{row}.py"),
+        ColumnSecrecy::Open => format!("{column} {row} of {PERSON} in '/home/{PERSON}/{canary}/x.py'"),
+        ColumnSecrecy::Text => format!("{canary}Layer{row} of {PERSON} in '/home/{PERSON}/{canary}/x.py'"),
+        ColumnSecrecy::Name => format!("{canary}.{row}.{canary}"),
         _ => format!("{canary}{row}"),
     }
 }
 
-impl Rewrite for Plant {
-    fn fate(&self, _: &str) -> Fate {
-        Fate::ChangedWhole
+impl CaptureRewrite for PlantSecrets {
+    fn fate(&self, _: &str) -> TableFate {
+        TableFate::ChangedWhole
     }
 
     fn change(&mut self, table: &'static TableDef, batch: &RecordBatch) -> Result<RecordBatch, String> {
@@ -156,7 +156,7 @@ fn holds(bytes: &[u8], secret: &str) -> bool {
 
 fn plant(from: &Path, folder: &Path) -> PathBuf {
     let planted = folder.join("planted.stallmap");
-    rewrite(&CaptureReader::open(from).unwrap(), &planted, Form::File, &mut Plant).unwrap();
+    rewrite(&CaptureReader::open(from).unwrap(), &planted, CaptureForm::File, &mut PlantSecrets).unwrap();
     planted
 }
 
@@ -164,7 +164,7 @@ fn plant(from: &Path, folder: &Path) -> PathBuf {
 fn no_planted_secret_remains() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tiny.stallmap");
-    tiny::write(&path, Form::File).unwrap();
+    tiny::write(&path, CaptureForm::File).unwrap();
     let planted = plant(&path, folder.path());
     let every_column: BTreeSet<String> = every_byte(&planted)
         .into_iter()
@@ -189,11 +189,11 @@ fn no_planted_secret_remains() {
 }
 
 /// Adds a table that this release does not know, a note, and a secret in places of cubins that no reader uses.
-struct Hide;
+struct HideSecrets;
 
-impl Rewrite for Hide {
-    fn fate(&self, _: &str) -> Fate {
-        Fate::Copied
+impl CaptureRewrite for HideSecrets {
+    fn fate(&self, _: &str) -> TableFate {
+        TableFate::Copied
     }
 
     fn change(&mut self, _: &'static TableDef, batch: &RecordBatch) -> Result<RecordBatch, String> {
@@ -216,10 +216,10 @@ fn what_this_release_does_not_know_goes() {
     let folder = tempfile::tempdir().unwrap();
     let [tiny, hidden, unknown, output] =
         ["tiny", "hidden", "unknown", "output"].map(|name| folder.path().join(name));
-    tiny::write(&tiny, Form::File).unwrap();
-    rewrite(&CaptureReader::open(&tiny).unwrap(), &hidden, Form::File, &mut Hide).unwrap();
+    tiny::write(&tiny, CaptureForm::File).unwrap();
+    rewrite(&CaptureReader::open(&tiny).unwrap(), &hidden, CaptureForm::File, &mut HideSecrets).unwrap();
     let reader = CaptureReader::open(&hidden).unwrap();
-    let mut writer = CaptureWriter::create(&unknown, Form::File).unwrap();
+    let mut writer = CaptureWriter::create(&unknown, CaptureForm::File).unwrap();
     for table in reader.tables() {
         writer.take_table(&reader, table).unwrap();
     }
@@ -240,11 +240,11 @@ fn what_this_release_does_not_know_goes() {
 }
 
 /// The example with the rows of one table changed.
-fn changed<R: Row>(folder: &Path, change: impl FnOnce(&mut Vec<R>)) -> CaptureReader {
+fn changed<R: TableRow>(folder: &Path, change: impl FnOnce(&mut Vec<R>)) -> CaptureReader {
     let (sound, changed) = (folder.join("sound"), folder.join("changed"));
-    tiny::write(&sound, Form::Folder).unwrap();
+    tiny::write(&sound, CaptureForm::Folder).unwrap();
     let reader = CaptureReader::open(&sound).unwrap();
-    let mut writer = CaptureWriter::create(&changed, Form::File).unwrap();
+    let mut writer = CaptureWriter::create(&changed, CaptureForm::File).unwrap();
     for table in reader.tables().iter().filter(|table| table.name != R::TABLE.name) {
         writer.take_table(&reader, table).unwrap();
     }
@@ -314,7 +314,7 @@ fn patterns_and_reasons_repeat_no_replaced_name() {
         ]);
         rows.sort_by(|a, b| (a.run_id, &a.name).cmp(&(b.run_id, &b.name)));
     });
-    redact(&reader, &options(&[Also::Symbols]), &output).unwrap();
+    redact(&reader, &options(&[AlsoRedact::Symbols]), &output).unwrap();
     for (place, bytes) in every_byte(&output) {
         assert!(!holds(&bytes, "canary"), "a pattern remains in {place}");
     }
@@ -327,7 +327,7 @@ fn names_of_files_go_from_every_bundled_capture() {
     {
         let folder = tempfile::tempdir().unwrap();
         let output = folder.path().join("output");
-        redact(&CaptureReader::open(&bundled(name)).unwrap(), &options(&[Also::Files]), &output)
+        redact(&CaptureReader::open(&bundled(name)).unwrap(), &options(&[AlsoRedact::Files]), &output)
             .unwrap_or_else(|error| panic!("{name}: {error}"));
     }
 }
@@ -368,7 +368,7 @@ async fn contents(path: &Path) -> Vec<(String, Result<Vec<String>, String>)> {
     contents
 }
 
-async fn same_views(name: &str, also: &[Also]) {
+async fn same_views(name: &str, also: &[AlsoRedact]) {
     let folder = tempfile::tempdir().unwrap();
     let output = folder.path().join("redacted.stallmap");
     redact(&CaptureReader::open(&bundled(name)).unwrap(), &options(also), &output).unwrap();

@@ -18,7 +18,7 @@ use stallmap_schema::tables::replay::{Bundle, BundleContent, BundleSymbol, PAGE_
 use stallmap_schema::tables::run::{Device, Run};
 use stallmap_schema::tables::sample::PcSample;
 use stallmap_schema::word::{BundleMethod, Instrument, Match, ReplayResult};
-use stallmap_write::{CaptureWriter, Form};
+use stallmap_write::{CaptureForm, CaptureWriter};
 
 use crate::blame::{self, ACCESSES};
 
@@ -32,7 +32,7 @@ const UNSTABLE: ReplayResult = ReplayResult::Unstable;
 
 /// Writes the capture, with samples of the program or without.
 pub(crate) fn write(output: &Path, is_program_sampled: bool) {
-    let mut writer = CaptureWriter::create(output, Form::File).unwrap();
+    let mut writer = CaptureWriter::create(output, CaptureForm::File).unwrap();
     let runs = runs().into_iter().filter(|run| is_program_sampled || run.run_id != PROGRAM);
     let runs: Vec<Run> = runs.collect();
     writer.append_rows(runs.iter().map(|run| device(run.run_id))).unwrap();

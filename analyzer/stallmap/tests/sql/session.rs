@@ -8,13 +8,13 @@ use stallmap::error::AnalyzeError;
 use stallmap::library::queries::ALL;
 use stallmap::library::user::UserLibrary;
 use stallmap::session::Session;
-use stallmap_write::{CaptureWriter, Form};
+use stallmap_write::{CaptureForm, CaptureWriter};
 
 use crate::{answer, blame, graphs, replay, tiny};
 
 pub(crate) fn tiny_folder(folder: &Path) -> PathBuf {
     let path = folder.join("tiny");
-    tiny::write(&path, Form::Folder).unwrap();
+    tiny::write(&path, CaptureForm::Folder).unwrap();
     path
 }
 
@@ -218,7 +218,7 @@ async fn a_view_of_many_rows_is_kept_as_a_file() {
 async fn tables_of_later_releases_are_tables() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("later");
-    let mut writer = CaptureWriter::create(&path, Form::Folder).unwrap();
+    let mut writer = CaptureWriter::create(&path, CaptureForm::Folder).unwrap();
     let luck = std::sync::Arc::new(Float64Array::from(vec![0.5, 0.25])) as _;
     let batch = arrow::array::RecordBatch::try_from_iter([("luck", luck)]).unwrap();
     writer.append("luck_table", &batch).unwrap();
@@ -228,10 +228,10 @@ async fn tables_of_later_releases_are_tables() {
 }
 
 /// Change of a file's bytes.
-type Change = fn(&mut Vec<u8>);
+type ByteChange = fn(&mut Vec<u8>);
 
 /// Changes the one cubin of a capture's folder, and its manifest entry if it must match.
-fn change_cubin(folder: &Path, change: Change, is_listed: bool) {
+fn change_cubin(folder: &Path, change: ByteChange, is_listed: bool) {
     let entry = fs::read_dir(folder.join("cubins")).unwrap().next().unwrap().unwrap();
     let mut bytes = fs::read(entry.path()).unwrap();
     change(&mut bytes);
@@ -274,7 +274,7 @@ async fn a_damaged_cubin_takes_its_functions_and_says_why() {
     let cut = |bytes: &mut Vec<u8>| bytes.truncate(bytes.len() / 2);
     let flip = |bytes: &mut Vec<u8>| bytes[20] ^= 1;
     let foreign = |bytes: &mut Vec<u8>| *bytes = zstd::encode_all(&b"no cubin"[..], 3).unwrap();
-    let cases: [(Change, bool, &str); 5] = [
+    let cases: [(ByteChange, bool, &str); 5] = [
         (cut, true, "its cubin is damaged: "),
         (flip, false, "its cubin has another hash than the manifest"),
         (foreign, true, "its cubin cannot be read: "),
@@ -283,7 +283,7 @@ async fn a_damaged_cubin_takes_its_functions_and_says_why() {
     ];
     for (number, (change, is_listed, reason)) in cases.into_iter().enumerate() {
         let path = folder.path().join(number.to_string());
-        tiny::write(&path, Form::Folder).unwrap();
+        tiny::write(&path, CaptureForm::Folder).unwrap();
         change_cubin(&path, change, is_listed);
         let session = Session::open(&[(None, path)]).unwrap();
         let summary = "SELECT count, detail FROM coverage WHERE position = 35";

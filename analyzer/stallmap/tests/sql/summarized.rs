@@ -4,19 +4,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use stallmap::redact::{Keep, Options, redact};
+use stallmap::redact::{KeptData, RedactOptions, redact};
 use stallmap::session::Session;
 use stallmap_check::check;
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_testkit::summarized::{Accesses, How};
-use stallmap_write::Form;
+use stallmap_testkit::summarized::{AccessTables, SummaryParts};
+use stallmap_write::CaptureForm;
 
 use crate::{answer, tiny};
 
-const ALL_ROWS: How = How { every_block: 1, has_summary: true, refers: false };
-const QUARTER: How = How { every_block: 4, has_summary: true, refers: false };
-const REFERRING: How = How { every_block: 4, has_summary: true, refers: true };
-const WITHOUT_SUMMARY: How = How { every_block: 1, has_summary: false, refers: true };
+const ALL_ROWS: SummaryParts = SummaryParts { every_block: 1, has_summary: true, refers: false };
+const QUARTER: SummaryParts = SummaryParts { every_block: 4, has_summary: true, refers: false };
+const REFERRING: SummaryParts = SummaryParts { every_block: 4, has_summary: true, refers: true };
+const WITHOUT_SUMMARY: SummaryParts = SummaryParts { every_block: 1, has_summary: false, refers: true };
 
 /// Answers that stay the same, but for the evidence. Each row begins with the instruction that accesses.
 const PARTS: &str = "SELECT kernel_id, function_id, pc, kind, space, target, storage_id, tensor_id, allocation_id, \
@@ -43,18 +43,18 @@ const LANES: &str =
 const PATTERNS: [&str; 2] = ["SELECT * FROM request_pattern", "SELECT * FROM sector_histogram"];
 
 /// A capture, with all its accesses and with a part of them.
-struct Pair {
+struct CapturePair {
     original: Session,
     crafted: Session,
     /// Launches that refer to others.
     references: usize,
 }
 
-impl Pair {
-    fn new(name: &str, how: How, folder: &Path) -> Self {
+impl CapturePair {
+    fn new(name: &str, how: SummaryParts, folder: &Path) -> Self {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../testdata/{name}.stallmap"));
         let reader = CaptureReader::open(&path).unwrap();
-        let accesses = Accesses::read(&reader).unwrap();
+        let accesses = AccessTables::read(&reader).unwrap();
         let crafted: PathBuf = folder.join(format!("{name}.stallmap"));
         accesses.write(&reader, &crafted, how).unwrap();
         let violations = check(&CaptureReader::open(&crafted).unwrap());
@@ -104,9 +104,9 @@ async fn costs(session: &Session) -> BTreeMap<String, f64> {
 }
 
 /// Compares the answers of a capture with those of a variant. Costs of tensors too, where every row must agree.
-async fn compare(name: &str, how: How) {
+async fn compare(name: &str, how: SummaryParts) {
     let folder = tempfile::tempdir().unwrap();
-    let pair = Pair::new(name, how, folder.path());
+    let pair = CapturePair::new(name, how, folder.path());
     let is_exact = how.every_block == 1 && !how.refers;
     let sharing = if is_exact { BTreeSet::new() } else { rows(&pair.original, SHARING).await };
     for sql in [PARTS, SHARES, if is_exact { CHARGES } else { SINGLE_CHARGES }] {
@@ -133,9 +133,9 @@ async fn compare(name: &str, how: How) {
 pub(crate) fn write(path: &Path) {
     let folder = tempfile::tempdir().unwrap();
     let whole = folder.path().join("whole");
-    tiny::write(&whole, Form::Folder).unwrap();
+    tiny::write(&whole, CaptureForm::Folder).unwrap();
     let reader = CaptureReader::open(&whole).unwrap();
-    Accesses::read(&reader).unwrap().write(&reader, path, REFERRING).unwrap();
+    AccessTables::read(&reader).unwrap().write(&reader, path, REFERRING).unwrap();
 }
 
 /// The captures whose comparison takes little time.
@@ -175,7 +175,7 @@ async fn launches_that_refer_to_another_answer_like_their_own_rows() {
 #[tokio::test]
 async fn a_sample_of_blocks_is_counted_and_leaves_nulls() {
     let folder = tempfile::tempdir().unwrap();
-    let crafted = Pair::new("access_truth", QUARTER, folder.path()).crafted;
+    let crafted = CapturePair::new("access_truth", QUARTER, folder.path()).crafted;
     let coverage =
         "SELECT count < total, is_whole, detail FROM coverage WHERE item = 'warp requests recorded'";
     let expected = "true | NULL | the rest is counted, by instruction and block of memory";
@@ -195,7 +195,7 @@ async fn a_sample_of_blocks_is_counted_and_leaves_nulls() {
 #[tokio::test]
 async fn what_a_missing_launch_may_have_read_is_not_reported_as_unread() {
     let folder = tempfile::tempdir().unwrap();
-    let Pair { original, crafted, .. } = Pair::new("training_parts", REFERRING, folder.path());
+    let CapturePair { original, crafted, .. } = CapturePair::new("training_parts", REFERRING, folder.path());
     let unread = "SELECT count(*) > 0, count(unused_bytes), count(uninitialized_bytes) FROM tensor_touch";
     assert_eq!(rows(&crafted, unread).await, BTreeSet::from(["true | 0 | 0".to_owned()]));
     let dead = "SELECT object_id, kernel_id, next_kernel_id FROM dead_write";
@@ -206,12 +206,15 @@ async fn what_a_missing_launch_may_have_read_is_not_reported_as_unread() {
 #[tokio::test]
 async fn a_redacted_capture_finds_the_memory_of_launches_that_refer() {
     let folder = tempfile::tempdir().unwrap();
-    let pair = Pair::new("training_parts", REFERRING, folder.path());
+    let pair = CapturePair::new("training_parts", REFERRING, folder.path());
     let crafted = CaptureReader::open(&folder.path().join("training_parts.stallmap")).unwrap();
-    for (name, keep) in [("zeros", None), ("values", Some(Keep::Parameters))] {
+    for (name, keep) in [("zeros", None), ("values", Some(KeptData::Parameters))] {
         let path = folder.path().join(name);
-        let options =
-            Options { salt: b"salt".to_vec(), keep: keep.into_iter().collect(), ..Options::default() };
+        let options = RedactOptions {
+            salt: b"salt".to_vec(),
+            keep: keep.into_iter().collect(),
+            ..RedactOptions::default()
+        };
         redact(&crafted, &options, &path).unwrap();
         let redacted = Session::open(&[(None, path)]).unwrap();
         assert_eq!(rows(&redacted, SHARES).await, rows(&pair.original, SHARES).await, "{name}");
@@ -231,7 +234,7 @@ async fn a_coarse_capture_has_the_costs_and_not_the_elements_that_were_read() {
         let bundled = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../testdata/{name}.stallmap"));
         let reader = CaptureReader::open(&bundled).unwrap();
         let path = folder.path().join(name);
-        let options = Options { salt: b"salt".to_vec(), is_coarse: true, ..Options::default() };
+        let options = RedactOptions { salt: b"salt".to_vec(), is_coarse: true, ..RedactOptions::default() };
         redact(&reader, &options, &path).unwrap();
         assert_eq!(check(&CaptureReader::open(&path).unwrap()), [], "{name}");
         let open = |path: PathBuf| Session::open(&[(None, path)]).unwrap();
@@ -260,7 +263,7 @@ async fn launches_of_a_transformer_that_refer_to_another_charge_the_same_tensors
 async fn a_count_of_all_parts_reads_no_column() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tiny.stallmap");
-    tiny::write(&path, Form::File).unwrap();
+    tiny::write(&path, CaptureForm::File).unwrap();
     let session = Session::open(&[(None, path)]).unwrap();
     let counted = answer(&session, "SELECT count(*) FROM pc_tensor_part").await.unwrap();
     assert_eq!(counted, answer(&session, "SELECT count(kernel_id) FROM pc_tensor_part").await.unwrap());

@@ -19,11 +19,11 @@ const STREAMS: usize = 64;
 const AHEAD_BLOCKS: u64 = 256;
 
 /// Blocks by their number.
-pub(super) type Held = BTreeMap<u64, Bytes>;
+pub(super) type HeldBlocks = BTreeMap<u64, Bytes>;
 
 /// The blocks of one object.
 #[derive(Debug)]
-pub(super) struct Blocks {
+pub(super) struct ObjectBlocks {
     size: u64,
     held: BTreeMap<u64, (Bytes, u64)>,
     by_use: BTreeMap<u64, u64>,
@@ -33,7 +33,7 @@ pub(super) struct Blocks {
     streams: BTreeMap<u64, u64>,
 }
 
-impl Blocks {
+impl ObjectBlocks {
     /// No blocks yet, of an object of a size.
     pub(super) fn new(size: u64) -> Self {
         let (held, by_use, streams) = Default::default();
@@ -41,8 +41,8 @@ impl Blocks {
     }
 
     /// The blocks of ranges that are held.
-    pub(super) fn held(&mut self, ranges: &[Range<u64>]) -> Held {
-        let mut found = Held::new();
+    pub(super) fn held(&mut self, ranges: &[Range<u64>]) -> HeldBlocks {
+        let mut found = HeldBlocks::new();
         for block in ranges.iter().flat_map(blocks_of) {
             if found.contains_key(&block) {
                 continue;
@@ -59,7 +59,7 @@ impl Blocks {
     }
 
     /// Ranges to fetch for the missing blocks: near ones together, and ahead of streams.
-    pub(super) fn missing(&mut self, ranges: &[Range<u64>], held: &Held) -> Vec<Range<u64>> {
+    pub(super) fn missing(&mut self, ranges: &[Range<u64>], held: &HeldBlocks) -> Vec<Range<u64>> {
         let blocks = ranges.iter().flat_map(blocks_of).filter(|block| !held.contains_key(block));
         let blocks: BTreeSet<u64> = blocks.collect();
         let mut runs: Vec<Range<u64>> = Vec::new();
@@ -93,10 +93,10 @@ impl Blocks {
     }
 
     /// Caches the complete blocks of fetched bytes. Returns them.
-    pub(super) fn insert(&mut self, start: u64, bytes: &Bytes) -> Held {
+    pub(super) fn insert(&mut self, start: u64, bytes: &Bytes) -> HeldBlocks {
         let end = start + bytes.len() as u64;
         let first = start.div_ceil(BLOCK_BYTES);
-        let mut whole = Held::new();
+        let mut whole = HeldBlocks::new();
         for block in first..end.div_ceil(BLOCK_BYTES) {
             let range = block * BLOCK_BYTES..((block + 1) * BLOCK_BYTES).min(self.size);
             if range.end > end || range.start < start {
@@ -129,7 +129,7 @@ impl Blocks {
 }
 
 /// The bytes of a range, from its blocks.
-pub(super) fn assemble(range: &Range<u64>, held: &Held) -> Bytes {
+pub(super) fn assemble(range: &Range<u64>, held: &HeldBlocks) -> Bytes {
     let part = |block: u64| {
         let bytes = held.get(&block)?;
         let start = block * BLOCK_BYTES;
@@ -169,7 +169,11 @@ mod tests {
         (0..size).map(|at| u8::try_from(at % 251).unwrap_or(0)).collect()
     }
 
-    fn read(blocks: &mut Blocks, object: &Bytes, ranges: &[Range<u64>]) -> (Vec<Bytes>, Vec<Range<u64>>) {
+    fn read(
+        blocks: &mut ObjectBlocks,
+        object: &Bytes,
+        ranges: &[Range<u64>],
+    ) -> (Vec<Bytes>, Vec<Range<u64>>) {
         let at = |place: u64| usize::try_from(place).unwrap_or(0);
         let mut held = blocks.held(ranges);
         let runs = blocks.missing(ranges, &held);
@@ -188,7 +192,7 @@ mod tests {
             reads in prop::collection::vec(prop::collection::vec((0_u64..1_000_000, 0_u64..1_000_000), 1..4), 1..8),
         ) {
             let object = object(size);
-            let mut blocks = Blocks::new(size);
+            let mut blocks = ObjectBlocks::new(size);
             for ranges in reads {
                 let at = |millionths: u64| millionths * size / 1_000_000;
                 let ranges: Vec<_> = ranges.iter().map(|&(a, b)| at(a.min(b))..at(a.max(b))).collect();
@@ -208,7 +212,7 @@ mod tests {
     fn a_stream_is_read_in_growing_steps() {
         let size = 8 << 20;
         let object = object(size);
-        let mut blocks = Blocks::new(size);
+        let mut blocks = ObjectBlocks::new(size);
         let mut requests = 0;
         for start in (0..size).step_by(4096) {
             requests += read(&mut blocks, &object, std::slice::from_ref(&(start..start + 4096))).1.len();

@@ -8,7 +8,7 @@ use object_store::Error as StoreError;
 use stallmap_schema::capture::error::CaptureError;
 
 use super::store;
-use crate::location::Url;
+use crate::location::CaptureUrl;
 
 const NO_RANGES: &str = "download the file, with curl -LO for example, and open the copy";
 const FORBIDDEN_HTTP: &str = "use a link without login, such as a freshly signed URL";
@@ -20,8 +20,13 @@ const TRY_AGAIN: &str = "try again, or download the file and open the copy";
 const CHANGED: &str = "run the command again, or read a copy that does not change";
 
 /// Why an object could not be opened or read.
-pub(super) fn failure(action: &'static str, error: &StoreError, url: &Url, path: &Path) -> CaptureError {
-    let is_s3 = matches!(url, Url::S3 { .. });
+pub(super) fn failure(
+    action: &'static str,
+    error: &StoreError,
+    url: &CaptureUrl,
+    path: &Path,
+) -> CaptureError {
+    let is_s3 = matches!(url, CaptureUrl::S3 { .. });
     of(action, error, if is_s3 { FORBIDDEN_S3 } else { FORBIDDEN_HTTP }, path)
 }
 

@@ -11,7 +11,7 @@ use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig};
 use stallmap_schema::capture::error::CaptureError;
 
 use super::error;
-use crate::location::Url;
+use crate::location::CaptureUrl;
 
 /// Time to reach a server.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -33,12 +33,12 @@ const CREDENTIALS: [&str; 5] = [
 
 /// The client for a URL, and the object's path in it.
 pub(super) fn of(
-    url: &Url,
+    url: &CaptureUrl,
     path: &Path,
 ) -> Result<(Arc<dyn ObjectStore>, object_store::path::Path), CaptureError> {
     match url {
-        Url::Http(url) => Ok((http(url, path)?, object_store::path::Path::default())),
-        Url::S3 { bucket, key } => s3(bucket, key, path),
+        CaptureUrl::Http(url) => Ok((http(url, path)?, object_store::path::Path::default())),
+        CaptureUrl::S3 { bucket, key } => s3(bucket, key, path),
     }
 }
 

@@ -4,28 +4,28 @@
 use std::ffi::c_void;
 use std::ops::Range;
 
-use super::ranges::Ranges;
-use super::{PAGE_SHIFT, Page};
+use super::ranges::PageRanges;
+use super::{PAGE_SHIFT, PageBytes};
 
 /// Pages of a chunk: 64 MiB.
 pub const CHUNK_PAGES: usize = 16 << 10;
 
 /// Copies pages of the device's memory. There are as many as the target has room for.
-pub type Read<'a> = dyn FnMut(Range<u64>, &mut [Page]) -> Result<(), String> + 'a;
+pub type ReadPages<'a> = dyn FnMut(Range<u64>, &mut [PageBytes]) -> Result<(), String> + 'a;
 
 /// Copies bytes from an address of the device's memory.
-pub type Copy<'a> = dyn FnMut(&mut [u8], u64) -> Result<(), String> + 'a;
+pub type CopyBytes<'a> = dyn FnMut(&mut [u8], u64) -> Result<(), String> + 'a;
 
 /// Memory for pages, numbered from 0.
 #[derive(Default)]
-pub struct Buffer {
-    chunks: Vec<*mut Page>,
+pub struct PageBuffer {
+    chunks: Vec<*mut PageBytes>,
 }
 
 // SAFETY: the pointers are to memory that only this buffer knows.
-unsafe impl Send for Buffer {}
+unsafe impl Send for PageBuffer {}
 
-impl Buffer {
+impl PageBuffer {
     /// Makes room for so many pages. `allocate` gives zeroed or unwritten host memory of so many bytes, for good.
     ///
     /// # Safety
@@ -36,7 +36,7 @@ impl Buffer {
         mut allocate: impl FnMut(usize) -> Result<*mut c_void, String>,
     ) -> Result<(), String> {
         while self.chunks.len() * CHUNK_PAGES < pages {
-            let chunk = allocate(CHUNK_PAGES * size_of::<Page>())?.cast::<Page>();
+            let chunk = allocate(CHUNK_PAGES * size_of::<PageBytes>())?.cast::<PageBytes>();
             // SAFETY: by this function's contract. Bytes of any value are pages, but they must have one.
             unsafe { chunk.write_bytes(0, CHUNK_PAGES) };
             self.chunks.push(chunk);
@@ -45,14 +45,14 @@ impl Buffer {
     }
 
     /// A page; `None` beyond the reserved ones.
-    pub fn page(&self, number: usize) -> Option<&Page> {
+    pub fn page(&self, number: usize) -> Option<&PageBytes> {
         let chunk = self.chunks.get(number / CHUNK_PAGES)?;
         // SAFETY: each chunk has so many pages and lives as long as the buffer.
         Some(unsafe { &*chunk.add(number % CHUNK_PAGES) })
     }
 
     /// Pages in a row, up to the end of their chunk.
-    pub fn pages(&mut self, first: usize, count: usize) -> &mut [Page] {
+    pub fn pages(&mut self, first: usize, count: usize) -> &mut [PageBytes] {
         let offset = first % CHUNK_PAGES;
         let Some(chunk) = self.chunks.get(first / CHUNK_PAGES) else { return &mut [] };
         // SAFETY: the chunk has so many pages, lives as long as the buffer, and is borrowed with it.
@@ -60,7 +60,7 @@ impl Buffer {
     }
 
     /// Fills the buffer with the pages of ranges, in order.
-    pub fn load(&mut self, ranges: &Ranges, read: &mut Read) -> Result<(), String> {
+    pub fn load(&mut self, ranges: &PageRanges, read: &mut ReadPages) -> Result<(), String> {
         for (pages, first) in windows(ranges) {
             let target = self.pages(first, count(&pages));
             if target.len() < count(&pages) {
@@ -73,7 +73,7 @@ impl Buffer {
 }
 
 /// The ranges cut at the ends of chunks, each with the number of its first page.
-pub fn windows(ranges: &Ranges) -> Vec<(Range<u64>, usize)> {
+pub fn windows(ranges: &PageRanges) -> Vec<(Range<u64>, usize)> {
     let (mut windows, mut number) = (Vec::new(), 0);
     for Range { mut start, end } in ranges.iter() {
         while start < end {
@@ -90,9 +90,9 @@ pub fn windows(ranges: &Ranges) -> Vec<(Range<u64>, usize)> {
 /// Fills pages from the pieces of them that are memory. The rest is zeros. `copy` reads from an address.
 pub fn fill(
     pages: Range<u64>,
-    target: &mut [Page],
+    target: &mut [PageBytes],
     pieces: &[Range<u64>],
-    copy: &mut Copy,
+    copy: &mut CopyBytes,
 ) -> Result<(), String> {
     let (base, bytes) = (pages.start << PAGE_SHIFT, target.as_flattened_mut());
     let offset = |address: u64| usize::try_from(address.saturating_sub(base)).unwrap_or(usize::MAX);
@@ -122,10 +122,10 @@ mod tests {
 
     #[test]
     fn ranges_fill_chunks_in_order() {
-        let mut ranges = Ranges::default();
+        let mut ranges = PageRanges::default();
         ranges.add(10..20);
         ranges.add(100..100 + CHUNK_PAGES as u64);
-        let mut buffer = Buffer::default();
+        let mut buffer = PageBuffer::default();
         // SAFETY: leaked memory lives for good.
         unsafe {
             // Leaked, as pinned memory is.
@@ -134,7 +134,7 @@ mod tests {
         }
         .unwrap();
         let mut seen = Vec::new();
-        let mut read = |pages: Range<u64>, target: &mut [Page]| {
+        let mut read = |pages: Range<u64>, target: &mut [PageBytes]| {
             for (page, target) in pages.clone().zip(target) {
                 target[..8].copy_from_slice(&page.to_le_bytes());
             }

@@ -2,23 +2,23 @@
 
 use std::ops::Range;
 
-use stallmap_schema::tensor_map::{self, Found};
+use stallmap_schema::tensor_map::{self, FoundTensorMap};
 
-use super::memory::{Kind, Map};
-use super::ranges::Ranges;
+use super::memory::{AllocationKind, AllocationMap};
+use super::ranges::PageRanges;
 
 /// Device memory up to this size is saved completely, whatever the parameters are.
 const ALL_BYTES: u64 = 256 << 20;
 
 /// Known facts about a launch's memory before it runs.
 #[derive(Clone, Debug, Default)]
-pub struct Candidates {
+pub struct LaunchPages {
     /// Pages that parameters point into: whole blocks of the framework's allocator where known, else whole allocations.
-    pub pointed: Ranges,
+    pub pointed: PageRanges,
     /// Pages that are saved.
-    pub saved: Ranges,
+    pub saved: PageRanges,
     /// Pages that tensor maps in the parameters cover.
-    pub mapped: Ranges,
+    pub mapped: PageRanges,
     /// Number of tensor maps.
     pub map_count: usize,
 }
@@ -27,15 +27,17 @@ pub struct Candidates {
 /// all of the program's device memory.
 pub fn find(
     parameters: &[u8],
-    memory: &Map,
+    memory: &AllocationMap,
     device: i32,
     block_at: impl Fn(u64) -> Option<Range<u64>>,
     all: bool,
-) -> Candidates {
+) -> LaunchPages {
     let plain = |address| {
-        memory.at(address).filter(|allocation| allocation.kind == Kind::Device && allocation.device == device)
+        memory
+            .at(address)
+            .filter(|allocation| allocation.kind == AllocationKind::Device && allocation.device == device)
     };
-    let mut pointed = Ranges::default();
+    let mut pointed = PageRanges::default();
     for address in words(parameters) {
         let Some(allocation) = plain(address) else { continue };
         let whole = allocation.address..allocation.end();
@@ -44,7 +46,7 @@ pub fn find(
         pointed.add_bytes(block.start, block.end - block.start);
     }
     let maps = tensor_map::find(parameters, |address| plain(address).is_some());
-    let mut mapped = Ranges::default();
+    let mut mapped = PageRanges::default();
     for map in &maps {
         let end = map.address.saturating_add(span_bytes(map));
         let end = memory.at(map.address).map_or(end, |allocation| end.min(allocation.end()));
@@ -56,7 +58,7 @@ pub fn find(
     for pages in mapped.iter() {
         saved.add(pages);
     }
-    Candidates { pointed, saved, mapped, map_count: maps.len() }
+    LaunchPages { pointed, saved, mapped, map_count: maps.len() }
 }
 
 /// Every eight bytes of the parameters that could be a pointer: they may begin at any multiple of four.
@@ -66,7 +68,7 @@ pub fn words(parameters: &[u8]) -> impl Iterator<Item = u64> {
 }
 
 /// Bytes from the first to past the last element of a tensor map.
-fn span_bytes(map: &Found) -> u64 {
+fn span_bytes(map: &FoundTensorMap) -> u64 {
     let outer = map.sizes.iter().skip(1).zip(&map.strides);
     let steps = outer.map(|(&size, &stride)| size.saturating_sub(1).saturating_mul(stride));
     let row =
@@ -81,11 +83,16 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
-    fn memory() -> Map {
-        let mut map = Map::default();
-        map.allocated(Allocation { address: GIB, bytes: GIB, device: 0, kind: Kind::Device });
-        map.allocated(Allocation { address: 4 * GIB, bytes: 0x1000, device: 0, kind: Kind::Host });
-        map.allocated(Allocation { address: 5 * GIB, bytes: 0x2000, device: 0, kind: Kind::Device });
+    fn memory() -> AllocationMap {
+        let mut map = AllocationMap::default();
+        map.allocated(Allocation { address: GIB, bytes: GIB, device: 0, kind: AllocationKind::Device });
+        map.allocated(Allocation { address: 4 * GIB, bytes: 0x1000, device: 0, kind: AllocationKind::Host });
+        map.allocated(Allocation {
+            address: 5 * GIB,
+            bytes: 0x2000,
+            device: 0,
+            kind: AllocationKind::Device,
+        });
         map
     }
 
@@ -97,7 +104,7 @@ mod tests {
             .collect()
     }
 
-    fn pages(ranges: &Ranges) -> Vec<Range<u64>> {
+    fn pages(ranges: &PageRanges) -> Vec<Range<u64>> {
         ranges.iter().collect()
     }
 
@@ -113,8 +120,13 @@ mod tests {
 
     #[test]
     fn little_memory_is_saved_whole() {
-        let mut small = Map::default();
-        small.allocated(Allocation { address: 0x10000, bytes: 0x100, device: 0, kind: Kind::Device });
+        let mut small = AllocationMap::default();
+        small.allocated(Allocation {
+            address: 0x10000,
+            bytes: 0x100,
+            device: 0,
+            kind: AllocationKind::Device,
+        });
         let found = find(&[], &small, 0, |_| None, false);
         assert_eq!((found.pointed.count(), found.saved.iter().flatten().collect()), (0, vec![0x10]));
         assert_eq!(find(&[], &memory(), 0, |_| None, false).saved.count(), 0);

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 use stallmap_schema::tables::replay::PAGE_BYTES;
 
-use super::{PAGE_BYTES_U64, Page};
+use super::{PAGE_BYTES_U64, PageBytes};
 
 /// Bytes of contents that go to the writer in one piece.
 const FRAME_BYTES: usize = 4 << 20;
 
 /// Contents that were recorded.
-pub struct Contents {
+pub struct RecordedContents {
     known: HashMap<[u8; 16], u64>,
     budget_pages: u64,
     /// New contents that wait to become a frame.
@@ -21,7 +21,7 @@ pub struct Contents {
 
 /// A content that is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stored {
+pub struct RecordedContent {
     /// Its content_id, from 1.
     pub content_id: u64,
     /// True if no earlier page had it.
@@ -30,9 +30,9 @@ pub struct Stored {
 
 /// The budget is used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spent;
+pub struct BudgetSpent;
 
-impl Contents {
+impl RecordedContents {
     /// None yet. The limit is so many bytes, before compression.
     pub fn new(budget_bytes: u64) -> Self {
         let budget_pages = budget_bytes / PAGE_BYTES_U64;
@@ -40,22 +40,26 @@ impl Contents {
     }
 
     /// Records a page's content. Frames that are full go to `emit`.
-    pub fn add(&mut self, page: &Page, emit: impl FnOnce(u64, Vec<u8>)) -> Result<Stored, Spent> {
+    pub fn add(
+        &mut self,
+        page: &PageBytes,
+        emit: impl FnOnce(u64, Vec<u8>),
+    ) -> Result<RecordedContent, BudgetSpent> {
         let hash = blake3::hash(page);
-        let Some(&key) = hash.as_bytes().first_chunk::<16>() else { return Err(Spent) };
+        let Some(&key) = hash.as_bytes().first_chunk::<16>() else { return Err(BudgetSpent) };
         if let Some(&content_id) = self.known.get(&key) {
-            return Ok(Stored { content_id, is_new: false });
+            return Ok(RecordedContent { content_id, is_new: false });
         }
         let count = self.known.len() as u64;
         if count >= self.budget_pages {
-            return Err(Spent);
+            return Err(BudgetSpent);
         }
         self.known.insert(key, count + 1);
         self.frame.extend_from_slice(page);
         if self.frame.len() >= FRAME_BYTES {
             self.flush(emit);
         }
-        Ok(Stored { content_id: count + 1, is_new: true })
+        Ok(RecordedContent { content_id: count + 1, is_new: true })
     }
 
     /// Passes waiting frames to `emit`.
@@ -77,7 +81,7 @@ impl Contents {
 mod tests {
     use super::*;
 
-    fn page(number: u32) -> Page {
+    fn page(number: u32) -> PageBytes {
         let mut page = [0; PAGE_BYTES];
         page[..4].copy_from_slice(&number.to_le_bytes());
         page
@@ -85,7 +89,7 @@ mod tests {
 
     #[test]
     fn each_content_is_recorded_once_and_in_order() {
-        let mut contents = Contents::new(1 << 30);
+        let mut contents = RecordedContents::new(1 << 30);
         let mut frames = Vec::new();
         for number in (0..3000_u32).chain(0..10) {
             let stored = contents.add(&page(number), |first, bytes| frames.push((first, bytes))).unwrap();
@@ -100,9 +104,12 @@ mod tests {
 
     #[test]
     fn a_budget_holds_and_known_contents_cost_nothing() {
-        let mut contents = Contents::new(2 * PAGE_BYTES_U64 + 100);
+        let mut contents = RecordedContents::new(2 * PAGE_BYTES_U64 + 100);
         let mut add = |number| contents.add(&page(number), |_, _| {}).map(|stored| stored.is_new);
-        assert_eq!([1, 1, 2, 3, 2].map(&mut add), [Ok(true), Ok(false), Ok(true), Err(Spent), Ok(false)]);
+        assert_eq!(
+            [1, 1, 2, 3, 2].map(&mut add),
+            [Ok(true), Ok(false), Ok(true), Err(BudgetSpent), Ok(false)]
+        );
         assert!(contents.is_spent());
     }
 }

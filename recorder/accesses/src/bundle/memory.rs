@@ -6,11 +6,11 @@ use std::ops::Range;
 use stallmap_sys::sanitizer::memory_flag;
 
 use super::PAGE_BYTES_U64;
-use super::ranges::Ranges;
+use super::ranges::PageRanges;
 
 /// The kind of an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum AllocationKind {
     /// Device memory of the program.
     Device,
     /// Variables of a module.
@@ -27,7 +27,7 @@ pub enum Kind {
     Peer,
 }
 
-impl Kind {
+impl AllocationKind {
     /// The kind of an allocation with the API's flags; `is_host` where the API announced it as host memory.
     pub fn of(flags: u32, is_host: bool) -> Self {
         let has = |flag: u32| flags & flag != 0;
@@ -59,7 +59,7 @@ pub struct Allocation {
     /// CUDA's device ordinal.
     pub device: i32,
     /// Its kind.
-    pub kind: Kind,
+    pub kind: AllocationKind,
 }
 
 impl Allocation {
@@ -71,9 +71,9 @@ impl Allocation {
 
 /// Live allocations, by address.
 #[derive(Clone, Debug, Default)]
-pub struct Map(BTreeMap<u64, Allocation>);
+pub struct AllocationMap(BTreeMap<u64, Allocation>);
 
-impl Map {
+impl AllocationMap {
     /// Memory was allocated. Overlapping allocations end, even if their free was not reported.
     pub fn allocated(&mut self, allocation: Allocation) {
         if allocation.bytes == 0 {
@@ -112,10 +112,11 @@ impl Map {
     }
 
     /// The pages of all device memory of the program on one device.
-    pub fn device_pages(&self, device: i32) -> Ranges {
-        let mut pages = Ranges::default();
-        let is_plain =
-            |allocation: &&Allocation| allocation.kind == Kind::Device && allocation.device == device;
+    pub fn device_pages(&self, device: i32) -> PageRanges {
+        let mut pages = PageRanges::default();
+        let is_plain = |allocation: &&Allocation| {
+            allocation.kind == AllocationKind::Device && allocation.device == device
+        };
         for allocation in self.0.values().filter(is_plain) {
             pages.add_bytes(allocation.address, allocation.bytes);
         }
@@ -126,8 +127,9 @@ impl Map {
     pub fn pieces(&self, pages: Range<u64>, device: i32) -> Vec<Range<u64>> {
         let (start, end) =
             (pages.start.saturating_mul(PAGE_BYTES_U64), pages.end.saturating_mul(PAGE_BYTES_U64));
-        let is_plain =
-            |allocation: &&Allocation| allocation.kind == Kind::Device && allocation.device == device;
+        let is_plain = |allocation: &&Allocation| {
+            allocation.kind == AllocationKind::Device && allocation.device == device
+        };
         let inside = self.in_bytes(start..end).filter(is_plain);
         inside.map(|allocation| allocation.address.max(start)..allocation.end().min(end)).collect()
     }
@@ -138,29 +140,29 @@ mod tests {
     use super::*;
 
     fn device(address: u64, bytes: u64) -> Allocation {
-        Allocation { address, bytes, device: 0, kind: Kind::Device }
+        Allocation { address, bytes, device: 0, kind: AllocationKind::Device }
     }
 
     #[test]
     fn flags_say_what_memory_is() {
         let cases = [
-            (0, false, Kind::Device),
-            (0, true, Kind::Host),
-            (4, false, Kind::Host),
-            (2, true, Kind::Managed),
-            (1, false, Kind::Module),
-            (0x40, false, Kind::CooperativeGroups),
-            (0x30, false, Kind::Peer),
-            (0x80, false, Kind::DeviceLaunches),
+            (0, false, AllocationKind::Device),
+            (0, true, AllocationKind::Host),
+            (4, false, AllocationKind::Host),
+            (2, true, AllocationKind::Managed),
+            (1, false, AllocationKind::Module),
+            (0x40, false, AllocationKind::CooperativeGroups),
+            (0x30, false, AllocationKind::Peer),
+            (0x80, false, AllocationKind::DeviceLaunches),
         ];
         for (flags, is_host, kind) in cases {
-            assert_eq!(Kind::of(flags, is_host), kind, "{flags:#x}");
+            assert_eq!(AllocationKind::of(flags, is_host), kind, "{flags:#x}");
         }
     }
 
     #[test]
     fn small_allocations_share_a_page() {
-        let mut map = Map::default();
+        let mut map = AllocationMap::default();
         map.allocated(device(0x1000, 0x200));
         map.allocated(device(0x1200, 0x100));
         map.allocated(Allocation { device: 1, ..device(0x1400, 0x100) });
@@ -175,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_new_allocation_ends_those_below_it() {
-        let mut map = Map::default();
+        let mut map = AllocationMap::default();
         map.allocated(device(0x1000, 0x1000));
         map.allocated(device(0x2000, 0x1000));
         map.allocated(device(0x1800, 0x1000));

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use stallmap_schema::capture::request::{
-    ATOMIC, OFFSETS_32, OFFSETS_64, PREFETCH, READ, REGULAR, Request, SLOT_BYTES, SPACE_GLOBAL,
+    ATOMIC, OFFSETS_32, OFFSETS_64, PREFETCH, READ, REGULAR, RequestHeader, SLOT_BYTES, SPACE_GLOBAL,
     SPACE_GLOBAL_ASYNC, WRITE,
 };
 
@@ -21,13 +21,13 @@ const RECENT: usize = 256;
 
 /// Pages read and pages written.
 pub struct PageSet {
-    regions: Vec<Region>,
+    regions: Vec<PageRegion>,
     index: HashMap<u64, usize>,
     /// By the low bits of a region's number: regions that were touched lately, and where they are.
     recent: Box<[(u64, usize); RECENT]>,
 }
 
-struct Region {
+struct PageRegion {
     number: u64,
     read: [u64; WORDS],
     written: [u64; WORDS],
@@ -36,7 +36,7 @@ struct Region {
 
 /// The pages of a set, each list in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Pages {
+pub struct TouchedPages {
     /// Pages that were read.
     pub read: Vec<u64>,
     /// Pages that were written.
@@ -53,12 +53,12 @@ impl Default for PageSet {
 
 impl PageSet {
     /// Adds the pages of a record; `slots` are those behind its header. Only device memory counts.
-    pub fn add<'a>(&mut self, request: &Request, slots: impl Iterator<Item = &'a [u8; SLOT_BYTES]>) {
+    pub fn add<'a>(&mut self, request: &RequestHeader, slots: impl Iterator<Item = &'a [u8; SLOT_BYTES]>) {
         if !matches!(request.space, SPACE_GLOBAL | SPACE_GLOBAL_ASYNC) {
             return;
         }
-        let access = Access::of(request.flags);
-        if access == Access::NONE || request.lane_mask == 0 {
+        let access = PageAccess::of(request.flags);
+        if access == PageAccess::NONE || request.lane_mask == 0 {
             return;
         }
         match request.encoding {
@@ -78,20 +78,20 @@ impl PageSet {
     }
 
     /// The pages by their accesses.
-    pub fn pages(&self) -> Pages {
-        let mut regions: Vec<&Region> = self.regions.iter().collect();
+    pub fn pages(&self) -> TouchedPages {
+        let mut regions: Vec<&PageRegion> = self.regions.iter().collect();
         regions.sort_unstable_by_key(|region| region.number);
-        let list = |bits: fn(&Region) -> &[u64; WORDS]| {
+        let list = |bits: fn(&PageRegion) -> &[u64; WORDS]| {
             regions.iter().flat_map(|region| set_bits(region.number * REGION_PAGES, bits(region))).collect()
         };
-        Pages {
+        TouchedPages {
             read: list(|region| &region.read),
             written: list(|region| &region.written),
             atomic: list(|region| &region.atomic),
         }
     }
 
-    fn add_regular(&mut self, request: &Request, access: Access) {
+    fn add_regular(&mut self, request: &RequestHeader, access: PageAccess) {
         let first_lane = request.lane_mask.trailing_zeros();
         let last_lane = request.lane_mask.ilog2();
         let distance = i64::from(request.stride) * i64::from(last_lane - first_lane);
@@ -115,7 +115,7 @@ impl PageSet {
         }
     }
 
-    fn add_lane(&mut self, request: &Request, distance: i64, access: Access) {
+    fn add_lane(&mut self, request: &RequestHeader, distance: i64, access: PageAccess) {
         let first = request.address.wrapping_add_signed(distance);
         let last = first.wrapping_add(u64::from(request.access_bytes.max(1)) - 1);
         self.touch(first >> PAGE_SHIFT, access);
@@ -124,14 +124,19 @@ impl PageSet {
         }
     }
 
-    fn touch(&mut self, page: u64, access: Access) {
+    fn touch(&mut self, page: u64, access: PageAccess) {
         let number = page / REGION_PAGES;
         let bit = page % REGION_PAGES;
         let recent = &mut self.recent[usize::try_from(number).unwrap_or(0) % RECENT];
         if recent.0 != number {
             let regions = &mut self.regions;
             let at = *self.index.entry(number).or_insert_with(|| {
-                regions.push(Region { number, read: [0; WORDS], written: [0; WORDS], atomic: [0; WORDS] });
+                regions.push(PageRegion {
+                    number,
+                    read: [0; WORDS],
+                    written: [0; WORDS],
+                    atomic: [0; WORDS],
+                });
                 regions.len() - 1
             });
             *recent = (number, at);
@@ -152,13 +157,13 @@ impl PageSet {
 
 /// The effect of an access on the pages that it touches.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Access {
+struct PageAccess {
     reads: bool,
     writes: bool,
     is_atomic: bool,
 }
 
-impl Access {
+impl PageAccess {
     const NONE: Self = Self { reads: false, writes: false, is_atomic: false };
 
     /// Atomics do both. A prefetch does neither.
@@ -172,7 +177,7 @@ impl Access {
     }
 }
 
-fn lanes(request: &Request) -> usize {
+fn lanes(request: &RequestHeader) -> usize {
     request.lane_mask.count_ones() as usize
 }
 
@@ -193,10 +198,10 @@ mod tests {
     use super::*;
 
     /// One warp request, and the address of each active lane.
-    type Warp = (Request, Vec<[u8; SLOT_BYTES]>, Vec<u64>);
+    type RecordedWarp = (RequestHeader, Vec<[u8; SLOT_BYTES]>, Vec<u64>);
 
-    fn request() -> Request {
-        Request {
+    fn request() -> RequestHeader {
+        RequestHeader {
             address: 0x7f00_0000_0ff8,
             pc: 0,
             access_bytes: 8,
@@ -210,7 +215,7 @@ mod tests {
         }
     }
 
-    fn warp() -> impl Strategy<Value = Warp> {
+    fn warp() -> impl Strategy<Value = RecordedWarp> {
         let base = (0x7f00_0000_0000_u64..0x7f00_0400_0000).prop_map(|address| address & !3);
         let stride =
             prop_oneof![0..64_i32, -8192..8192_i32, any::<i16>().prop_map(|far| i32::from(far) * 4096)];
@@ -230,7 +235,7 @@ mod tests {
                 |((address, lane_mask, stride, access_bytes), (distances, encoding), (flags, is_shared))| {
                     let stride = if encoding == REGULAR { stride } else { 0 };
                     let space = if is_shared { SPACE_SHARED } else { SPACE_GLOBAL };
-                    let request = Request {
+                    let request = RequestHeader {
                         address,
                         access_bytes,
                         flags,
@@ -245,7 +250,7 @@ mod tests {
             )
     }
 
-    fn spread(request: Request, distances: &[i64]) -> Warp {
+    fn spread(request: RequestHeader, distances: &[i64]) -> RecordedWarp {
         let first = request.lane_mask.trailing_zeros();
         let active: Vec<u32> = (0..32).filter(|lane| request.lane_mask >> lane & 1 == 1).collect();
         let distance = |lane: u32| match request.encoding {
@@ -292,14 +297,14 @@ mod tests {
                 }
             }
             let [read, written, atomic] = [read, written, atomic].map(|pages| pages.into_iter().collect());
-            prop_assert_eq!(set.pages(), Pages { read, written, atomic });
+            prop_assert_eq!(set.pages(), TouchedPages { read, written, atomic });
         }
     }
 
     #[test]
     fn an_access_may_lie_in_two_pages() {
         let mut set = PageSet::default();
-        set.add(&Request { address: 0xffc, lane_mask: 1, ..request() }, std::iter::empty());
-        assert_eq!(set.pages(), Pages { read: vec![0, 1], ..Pages::default() });
+        set.add(&RequestHeader { address: 0xffc, lane_mask: 1, ..request() }, std::iter::empty());
+        assert_eq!(set.pages(), TouchedPages { read: vec![0, 1], ..TouchedPages::default() });
     }
 }

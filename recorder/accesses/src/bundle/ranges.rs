@@ -7,9 +7,9 @@ use super::PAGE_SHIFT;
 
 /// Disjoint ranges of pages, none touching another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ranges(BTreeMap<u64, u64>);
+pub struct PageRanges(BTreeMap<u64, u64>);
 
-impl Ranges {
+impl PageRanges {
     /// Adds every page that a range of bytes touches.
     pub fn add_bytes(&mut self, address: u64, bytes: u64) {
         if bytes > 0 {
@@ -50,7 +50,7 @@ impl Ranges {
     }
 }
 
-impl FromIterator<u64> for Ranges {
+impl FromIterator<u64> for PageRanges {
     fn from_iter<T: IntoIterator<Item = u64>>(pages: T) -> Self {
         let mut ranges = Self::default();
         let mut run: Option<Range<u64>> = None;
@@ -67,14 +67,14 @@ impl FromIterator<u64> for Ranges {
 
 /// Pages of ranges, numbered through in order.
 #[derive(Clone, Debug, Default)]
-pub struct Numbered {
+pub struct NumberedPages {
     /// The first page of each range, the page behind its last, and the first one's number.
     ranges: Vec<(u64, u64, usize)>,
 }
 
-impl Numbered {
+impl NumberedPages {
     /// Numbers the pages.
-    pub fn new(ranges: &Ranges) -> Self {
+    pub fn new(ranges: &PageRanges) -> Self {
         let mut number = 0;
         let numbered = ranges.iter().map(|range| {
             let first = number;
@@ -103,7 +103,7 @@ mod tests {
     proptest! {
         #[test]
         fn ranges_hold_what_was_added(added in prop::collection::vec((0..60_u64, 0..9_u64), 0..20)) {
-            let mut ranges = Ranges::default();
+            let mut ranges = PageRanges::default();
             let mut pages = BTreeSet::new();
             for (start, length) in added {
                 ranges.add(start..start + length);
@@ -111,8 +111,8 @@ mod tests {
             }
             prop_assert_eq!(ranges.iter().flatten().collect::<Vec<_>>(), pages.iter().copied().collect::<Vec<_>>());
             prop_assert_eq!(ranges.count(), pages.len() as u64);
-            prop_assert_eq!(&pages.iter().copied().collect::<Ranges>(), &ranges);
-            let numbered = Numbered::new(&ranges);
+            prop_assert_eq!(&pages.iter().copied().collect::<PageRanges>(), &ranges);
+            let numbered = NumberedPages::new(&ranges);
             for page in 0..70 {
                 prop_assert_eq!(ranges.holds(page), pages.contains(&page));
                 prop_assert_eq!(numbered.number(page), pages.iter().position(|&known| known == page));
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn bytes_touch_pages() {
-        let mut ranges = Ranges::default();
+        let mut ranges = PageRanges::default();
         ranges.add_bytes(0xfff, 2);
         ranges.add_bytes(0x5000, 0);
         assert_eq!(ranges.iter().flatten().collect::<Vec<_>>(), [0, 1]);

@@ -5,58 +5,58 @@ use std::collections::BTreeMap;
 use stallmap_schema::hash::content_hash;
 
 use super::PAGE_SHIFT;
-use super::buffer::{Buffer, Read, windows};
-use super::candidates::Candidates;
-use super::contents::{self, Contents, Stored};
-use super::memory::Map;
-use super::pages::Pages;
-use super::place::{Place, place};
-use super::ranges::{Numbered, Ranges};
-use super::refusal::{Refusal, reason};
-use super::uses::Uses;
+use super::buffer::{PageBuffer, ReadPages, windows};
+use super::candidates::LaunchPages;
+use super::contents::{self, RecordedContent, RecordedContents};
+use super::memory::AllocationMap;
+use super::pages::TouchedPages;
+use super::place::{PageTreatment, place};
+use super::ranges::{NumberedPages, PageRanges};
+use super::refusal::{BundleRefusal, reason};
+use super::uses::KernelUses;
 
 /// The pages of a bundle.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Touched {
+pub struct BundlePages {
     /// Read or written.
-    pub all: Ranges,
+    pub all: PageRanges,
     /// Written by accesses that were seen.
-    pub written: Ranges,
+    pub written: PageRanges,
     /// Written by atomics among them.
-    pub atomic: Ranges,
+    pub atomic: PageRanges,
     /// Pages in which writes that were not seen are to be searched.
-    pub searched: Ranges,
+    pub searched: PageRanges,
 }
 
 /// The pages of a launch, from `pages` that its accesses touched, the effects of its code, and the pages that were
 /// saved before it.
 pub fn touched(
-    pages: &Pages,
-    uses: Uses,
-    candidates: &Candidates,
-    memory: &Map,
-    variables: &Ranges,
+    pages: &TouchedPages,
+    uses: KernelUses,
+    candidates: &LaunchPages,
+    memory: &AllocationMap,
+    variables: &PageRanges,
     device: i32,
-) -> Result<Touched, Refusal> {
+) -> Result<BundlePages, BundleRefusal> {
     let keep = |pages: &[u64], is_written| {
         let placed = pages.iter().map(|&page| (page, place(page, is_written, memory, variables, device)));
         let recorded = placed.filter_map(|(page, place)| match place {
-            Ok(Place::Page) => Some(Ok(page)),
-            Ok(Place::Elsewhere) => None,
+            Ok(PageTreatment::Page) => Some(Ok(page)),
+            Ok(PageTreatment::Elsewhere) => None,
             Err(refusal) => Some(Err(refusal)),
         });
-        recorded.collect::<Result<Ranges, Refusal>>()
+        recorded.collect::<Result<PageRanges, BundleRefusal>>()
     };
-    let mut touched = Touched {
+    let mut touched = BundlePages {
         all: keep(&pages.read, false)?,
         written: keep(&pages.written, true)?,
-        ..Touched::default()
+        ..BundlePages::default()
     };
     touched.atomic = pages.atomic.iter().copied().filter(|&page| touched.written.holds(page)).collect();
     let outside = touched.written.iter().flatten().find(|&page| !candidates.saved.holds(page));
     if let Some(page) = outside {
         let address = page << PAGE_SHIFT;
-        return Err(Refusal::with(reason::OUTSIDE, format_args!("address {address:#x}")));
+        return Err(BundleRefusal::with(reason::OUTSIDE, format_args!("address {address:#x}")));
     }
     for pages in touched.written.iter() {
         touched.all.add(pages);
@@ -67,23 +67,23 @@ pub fn touched(
     }
     touched.searched = candidates.saved.clone();
     let whole = if uses.others || candidates.map_count == 0 { Some(&candidates.pointed) } else { None };
-    for pages in whole.into_iter().chain([&candidates.mapped]).flat_map(Ranges::iter) {
+    for pages in whole.into_iter().chain([&candidates.mapped]).flat_map(PageRanges::iter) {
         touched.all.add(pages);
     }
     Ok(touched)
 }
 
 /// Contents saved before a launch.
-pub struct Saved<'a> {
+pub struct SavedContents<'a> {
     /// Index of each page in the buffer.
-    pub numbered: &'a Numbered,
+    pub numbered: &'a NumberedPages,
     /// The pages.
-    pub buffer: &'a Buffer,
+    pub buffer: &'a PageBuffer,
 }
 
 /// The change of a page by a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct PageChange {
     /// Hash of its content now.
     pub hash: u64,
     /// That content, where atomics wrote it.
@@ -93,22 +93,22 @@ pub struct Change {
 /// The pages that are written or that changed, with their new contents. `window` has room for a chunk. `add` stores a
 /// content.
 pub fn changes(
-    touched: &Touched,
-    saved: &Saved,
-    window: &mut Buffer,
-    read: &mut Read,
-    add: &mut dyn FnMut(&super::Page) -> Result<Stored, Refusal>,
-) -> Result<BTreeMap<u64, Change>, Refusal> {
+    touched: &BundlePages,
+    saved: &SavedContents,
+    window: &mut PageBuffer,
+    read: &mut ReadPages,
+    add: &mut dyn FnMut(&super::PageBytes) -> Result<RecordedContent, BundleRefusal>,
+) -> Result<BTreeMap<u64, PageChange>, BundleRefusal> {
     let mut changed = BTreeMap::new();
     for (pages, first) in windows(&touched.searched) {
         let count = usize::try_from(pages.end - pages.start).unwrap_or(usize::MAX);
         let now = window.pages(first % super::buffer::CHUNK_PAGES, count);
-        read(pages.clone(), now).map_err(|error| Refusal::with(reason::UNREADABLE, error))?;
+        read(pages.clone(), now).map_err(|error| BundleRefusal::with(reason::UNREADABLE, error))?;
         for (page, now) in pages.zip(now.iter()) {
             let before = saved.numbered.number(page).and_then(|number| saved.buffer.page(number));
             if touched.written.holds(page) || before.is_some_and(|before| before != now) {
                 let content = if touched.atomic.holds(page) { Some(add(now)?.content_id) } else { None };
-                changed.insert(page, Change { hash: content_hash(now), content_id: content });
+                changed.insert(page, PageChange { hash: content_hash(now), content_id: content });
             }
         }
     }
@@ -117,19 +117,19 @@ pub fn changes(
 
 /// The contents that pages had before the launch: saved, or the present ones if it wrote nothing.
 pub fn contents_before(
-    all: &Ranges,
-    saved: &Saved,
-    window: &mut Buffer,
-    read: &mut Read,
-    add: &mut dyn FnMut(&super::Page) -> Result<Stored, Refusal>,
-) -> Result<Vec<(u64, Stored)>, Refusal> {
+    all: &PageRanges,
+    saved: &SavedContents,
+    window: &mut PageBuffer,
+    read: &mut ReadPages,
+    add: &mut dyn FnMut(&super::PageBytes) -> Result<RecordedContent, BundleRefusal>,
+) -> Result<Vec<(u64, RecordedContent)>, BundleRefusal> {
     let mut stored = Vec::new();
     let is_saved = |page| saved.numbered.number(page);
-    let others: Ranges = all.iter().flatten().filter(|&page| is_saved(page).is_none()).collect();
+    let others: PageRanges = all.iter().flatten().filter(|&page| is_saved(page).is_none()).collect();
     for (pages, first) in windows(&others) {
         let count = usize::try_from(pages.end - pages.start).unwrap_or(usize::MAX);
         let now = window.pages(first % super::buffer::CHUNK_PAGES, count);
-        read(pages.clone(), now).map_err(|error| Refusal::with(reason::UNREADABLE, error))?;
+        read(pages.clone(), now).map_err(|error| BundleRefusal::with(reason::UNREADABLE, error))?;
         for (page, now) in pages.zip(now.iter()) {
             stored.push((page, add(now)?));
         }
@@ -145,11 +145,11 @@ pub fn contents_before(
 
 /// Adds a content, or says that the budget is used up.
 pub fn add(
-    contents: &mut Contents,
-    page: &super::Page,
+    contents: &mut RecordedContents,
+    page: &super::PageBytes,
     emit: impl FnOnce(u64, Vec<u8>),
-) -> Result<Stored, Refusal> {
-    contents.add(page, emit).map_err(|contents::Spent| Refusal::of(reason::BUDGET))
+) -> Result<RecordedContent, BundleRefusal> {
+    contents.add(page, emit).map_err(|contents::BudgetSpent| BundleRefusal::of(reason::BUDGET))
 }
 
 #[cfg(test)]

@@ -4,14 +4,14 @@ use std::fmt;
 
 /// A reason with an example of its cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct BundleRefusal {
     /// The reason, the same for all launches that share it.
     pub reason: &'static str,
     /// Details. Empty where the reason is complete.
     pub detail: String,
 }
 
-impl Refusal {
+impl BundleRefusal {
     /// A reason that says all.
     pub fn of(reason: &'static str) -> Self {
         Self { reason, detail: String::new() }

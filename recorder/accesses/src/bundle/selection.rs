@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use stallmap_config::{Bundles, KernelShape};
+use stallmap_config::{BundleSelection, KernelShape};
 
-use stallmap_session::gpu::kernels::Kernels;
+use stallmap_session::gpu::kernels::KernelNames;
 
 /// Key of launches that are so alike that one bundle stands for all.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,27 +21,27 @@ pub struct LaunchKind {
 const MAX_REFUSED: u32 = 4;
 
 #[derive(Clone, Copy, Default)]
-struct Tried {
+struct BundleAttempts {
     recorded: u64,
     /// Since the last that was recorded.
     refused: u32,
 }
 
 /// The selection of a session.
-pub struct Selection {
+pub struct BundleSelector {
     per_kind: Option<u64>,
-    kernels: Kernels,
+    kernels: KernelNames,
     only: Option<BTreeSet<KernelShape>>,
     /// Results of the launches of each kind.
-    tried: BTreeMap<LaunchKind, Tried>,
+    tried: BTreeMap<LaunchKind, BundleAttempts>,
 }
 
-impl Selection {
+impl BundleSelector {
     /// The selection that the options ask for. An error is a bad regular expression.
-    pub fn new(bundles: &Bundles) -> Result<Self, String> {
+    pub fn new(bundles: &BundleSelection) -> Result<Self, String> {
         Ok(Self {
             per_kind: bundles.per_kind,
-            kernels: Kernels::new(bundles.kernels.as_deref())?,
+            kernels: KernelNames::new(bundles.kernels.as_deref())?,
             only: bundles.only.clone().map(BTreeSet::from_iter),
             tried: BTreeMap::new(),
         })
@@ -67,7 +67,7 @@ impl Selection {
     /// A launch of this kind became a bundle.
     pub fn succeeded(&mut self, kind: LaunchKind) {
         let tried = self.tried.entry(kind).or_default();
-        *tried = Tried { recorded: tried.recorded + 1, refused: 0 };
+        *tried = BundleAttempts { recorded: tried.recorded + 1, refused: 0 };
     }
 
     /// A launch of this kind was refused.
@@ -87,7 +87,9 @@ mod tests {
 
     #[test]
     fn a_kind_is_full_when_enough_of_it_succeeded() {
-        let mut selection = Selection::new(&Bundles { per_kind: Some(2), ..Bundles::default() }).unwrap();
+        let mut selection =
+            BundleSelector::new(&BundleSelection { per_kind: Some(2), ..BundleSelection::default() })
+                .unwrap();
         let one = kind("k", 1, 7);
         for _ in 0..2 {
             assert_eq!(selection.decide(&one), Ok(()));
@@ -101,7 +103,8 @@ mod tests {
 
     #[test]
     fn a_kind_that_is_refused_again_and_again_is_left_alone() {
-        let mut selection = Selection::new(&Bundles { per_kind: None, ..Bundles::default() }).unwrap();
+        let mut selection =
+            BundleSelector::new(&BundleSelection { per_kind: None, ..BundleSelection::default() }).unwrap();
         let one = kind("k", 1, 0);
         for _ in 1..MAX_REFUSED {
             selection.refused(one.clone());
@@ -117,7 +120,7 @@ mod tests {
     #[test]
     fn only_listed_shapes() {
         let only = Some(vec![kind("k", 4, 0).kernel]);
-        let selection = Selection::new(&Bundles { only, ..Bundles::default() }).unwrap();
+        let selection = BundleSelector::new(&BundleSelection { only, ..BundleSelection::default() }).unwrap();
         assert_eq!(selection.decide(&kind("k", 4, 9)), Ok(()));
         assert!(selection.decide(&kind("k", 5, 9)).is_err());
     }

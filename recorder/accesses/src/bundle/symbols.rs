@@ -3,15 +3,15 @@
 
 use std::ffi::CString;
 
-use stallmap_sys::cuda::Handle;
+use stallmap_sys::cuda::DriverHandle;
 
-use super::Page;
-use super::ranges::Ranges;
+use super::PageBytes;
+use super::ranges::PageRanges;
 use stallmap_session::gpu::device;
 
 /// A variable in the memory of a loaded module.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Symbol {
+pub struct ModuleVariable {
     /// Mangled name.
     pub name: String,
     /// Its address.
@@ -21,25 +21,25 @@ pub struct Symbol {
 }
 
 /// The variables of a module, and how many the driver did not find.
-pub fn find(module: Handle, variables: &[(String, u64)]) -> (Vec<Symbol>, u64) {
-    let found: Vec<Symbol> = variables.iter().filter_map(|(name, _)| locate(module, name)).collect();
+pub fn find(module: DriverHandle, variables: &[(String, u64)]) -> (Vec<ModuleVariable>, u64) {
+    let found: Vec<ModuleVariable> = variables.iter().filter_map(|(name, _)| locate(module, name)).collect();
     let missing = (variables.len() - found.len()) as u64;
     (found, missing)
 }
 
-fn locate(module: Handle, name: &str) -> Option<Symbol> {
+fn locate(module: DriverHandle, name: &str) -> Option<ModuleVariable> {
     let c_name = CString::new(name).ok()?;
     let (mut address, mut bytes) = (0, 0);
     // SAFETY: the launch that is beginning says that the module is loaded. The outputs outlive the call.
     let code = unsafe {
         (device::driver()?.module_get_global)(&raw mut address, &raw mut bytes, module, c_name.as_ptr())
     };
-    (code == 0 && bytes > 0).then(|| Symbol { name: name.to_owned(), address, bytes })
+    (code == 0 && bytes > 0).then(|| ModuleVariable { name: name.to_owned(), address, bytes })
 }
 
 /// The pages that variables touch.
-pub fn pages(symbols: &[Symbol]) -> Ranges {
-    let mut pages = Ranges::default();
+pub fn pages(symbols: &[ModuleVariable]) -> PageRanges {
+    let mut pages = PageRanges::default();
     for symbol in symbols {
         pages.add_bytes(symbol.address, symbol.bytes as u64);
     }
@@ -48,22 +48,22 @@ pub fn pages(symbols: &[Symbol]) -> Ranges {
 
 /// A part of a variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct VariablePart {
     /// Offset of the part in the variable.
     pub offset: usize,
     /// Its bytes.
     pub bytes: usize,
     /// Its content before, followed by zeros.
-    pub before: Page,
+    pub before: PageBytes,
     /// Its content now, if that is different.
-    pub after: Option<Page>,
+    pub after: Option<PageBytes>,
 }
 
 /// The parts of a variable that held `before` and holds `after`.
-pub fn parts(before: &[u8], after: &[u8]) -> impl Iterator<Item = Part> {
-    const BYTES: usize = size_of::<Page>();
+pub fn parts(before: &[u8], after: &[u8]) -> impl Iterator<Item = VariablePart> {
+    const BYTES: usize = size_of::<PageBytes>();
     before.chunks(BYTES).zip(after.chunks(BYTES)).zip((0..).step_by(BYTES)).map(
-        |((before, after), offset)| Part {
+        |((before, after), offset)| VariablePart {
             offset,
             bytes: before.len(),
             before: padded(before),
@@ -72,8 +72,8 @@ pub fn parts(before: &[u8], after: &[u8]) -> impl Iterator<Item = Part> {
     )
 }
 
-fn padded(bytes: &[u8]) -> Page {
-    let mut page = [0; size_of::<Page>()];
+fn padded(bytes: &[u8]) -> PageBytes {
+    let mut page = [0; size_of::<PageBytes>()];
     if let Some(start) = page.get_mut(..bytes.len()) {
         start.copy_from_slice(bytes);
     }
@@ -89,7 +89,7 @@ mod tests {
         let before = vec![1_u8; 4096 + 3];
         let mut after = before.clone();
         after[4097] = 2;
-        let parts: Vec<Part> = parts(&before, &after).collect();
+        let parts: Vec<VariablePart> = parts(&before, &after).collect();
         assert_eq!(
             parts.iter().map(|part| (part.offset, part.bytes)).collect::<Vec<_>>(),
             [(0, 4096), (4096, 3)]

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use stallmap_sass::cubin::{Cubin, Section};
+use stallmap_sass::cubin::{CodeSection, Cubin};
 use stallmap_sass::observable::{self, MemoryInstructions};
 
 /// Unseen memory effects of a kernel and the functions that it calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Uses {
+pub struct KernelUses {
     /// Copies by tensor maps.
     pub tensor_maps: bool,
     /// Other accesses that no patch sees. Also where the code cannot be read.
@@ -18,7 +18,7 @@ pub struct Uses {
     pub refusal: Option<&'static str>,
 }
 
-impl Uses {
+impl KernelUses {
     /// Code that cannot be read: anything may happen.
     pub const UNKNOWN: Self = Self { tensor_maps: false, others: true, prints: false, refusal: None };
 
@@ -29,23 +29,23 @@ impl Uses {
 }
 
 /// The effects of a kernel of a cubin.
-pub fn of_kernel(bytes: &[u8], kernel: &str) -> Uses {
+pub fn of_kernel(bytes: &[u8], kernel: &str) -> KernelUses {
     let Some((cubin, section)) = Cubin::read(bytes).ok().and_then(|cubin| {
         let at = cubin.sections.iter().position(|section| holds(section, kernel))?;
         Some((cubin, at))
     }) else {
-        return Uses::UNKNOWN;
+        return KernelUses::UNKNOWN;
     };
     if !cubin.sm.is_known() {
-        return Uses::UNKNOWN;
+        return KernelUses::UNKNOWN;
     }
     let (sections, called) = reached(&cubin, section);
     let mut counts = MemoryInstructions::default();
     for section in sections {
-        let Some(code) = bytes.get(section.bytes.clone()) else { return Uses::UNKNOWN };
+        let Some(code) = bytes.get(section.bytes.clone()) else { return KernelUses::UNKNOWN };
         counts = counts.and(observable::count_memory(code, cubin.sm));
     }
-    Uses {
+    KernelUses {
         tensor_maps: counts.tensor_map > 0,
         others: counts.other_uncovered > 0,
         prints: called.contains("vprintf"),
@@ -66,12 +66,12 @@ fn refusal(counts: MemoryInstructions, called: &BTreeSet<&str>) -> Option<&'stat
     }
 }
 
-fn holds(section: &Section, function: &str) -> bool {
+fn holds(section: &CodeSection, function: &str) -> bool {
     section.functions.iter().any(|known| known.name == function)
 }
 
 /// The sections of the functions that a kernel may call, its own first, and the names of all that it refers to.
-fn reached(cubin: &Cubin, kernel: usize) -> (Vec<&Section>, BTreeSet<&str>) {
+fn reached(cubin: &Cubin, kernel: usize) -> (Vec<&CodeSection>, BTreeSet<&str>) {
     let by_name: BTreeMap<&str, usize> = (0..)
         .zip(&cubin.sections)
         .flat_map(|(at, section)| section.functions.iter().map(move |function| (function.name.as_str(), at)))
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn code_that_cannot_be_read_may_do_anything() {
-        assert_eq!(of_kernel(b"no cubin", "kernel"), Uses::UNKNOWN);
-        assert!(!Uses::UNKNOWN.is_observed());
+        assert_eq!(of_kernel(b"no cubin", "kernel"), KernelUses::UNKNOWN);
+        assert!(!KernelUses::UNKNOWN.is_observed());
     }
 }

@@ -8,21 +8,21 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use super::record::Tag;
-use super::watch::{Gathering, Settled, Shared};
-use super::{LaunchControl, Place, check};
+use super::record::LaunchTag;
+use super::watch::{PageGathering, ReaderShared, SettledLaunch};
+use super::{LaunchControl, RingContext, check};
 
 /// A launch, or a launch of a graph, that may write records.
 #[derive(Clone)]
-pub struct Armed {
-    pub(super) tag: Tag,
+pub struct ArmedLaunch {
+    pub(super) tag: LaunchTag,
     userdata: u64,
-    shared: Arc<Shared>,
+    shared: Arc<ReaderShared>,
 }
 
 /// The reason why a launch has no records, or not all of them.
 #[derive(Clone, Debug)]
-pub struct Failure {
+pub struct RecordFailure {
     /// The reason, as losses name it.
     pub reason: &'static str,
     /// The API's error.
@@ -31,9 +31,9 @@ pub struct Failure {
     pub has_run: bool,
 }
 
-impl Armed {
+impl ArmedLaunch {
     /// A launch with this tag and userdata.
-    pub(super) fn new(tag: Tag, userdata: u64, shared: &Arc<Shared>) -> Self {
+    pub(super) fn new(tag: LaunchTag, userdata: u64, shared: &Arc<ReaderShared>) -> Self {
         Self { tag, userdata, shared: Arc::clone(shared) }
     }
 
@@ -43,24 +43,25 @@ impl Armed {
     }
 
     /// The launch call has returned: a word behind the launch in its stream will mark its end.
-    pub fn submitted(&self, place: Place) {
+    pub fn submitted(&self, place: RingContext) {
         let mark = self.shared.marks.wrapping_add(self.tag.0 as usize).cast_mut().cast();
         // SAFETY: the word lives as long as the process. The stream is the launch's own.
         let set = check(unsafe { (place.api.set)(mark, 1, 4, place.stream) });
         if let Err(error) = set {
-            let failure = Failure { reason: "kernel did not complete", detail: Some(error), has_run: true };
+            let failure =
+                RecordFailure { reason: "kernel did not complete", detail: Some(error), has_run: true };
             self.settle(Some(failure), 0);
         }
     }
 
     /// The launch has ended, or was refused, having lost so many requests.
-    pub fn settle(&self, failure: Option<Failure>, lost_requests: u64) {
-        let settled = Settled { tag: self.tag, failure, lost_requests };
+    pub fn settle(&self, failure: Option<RecordFailure>, lost_requests: u64) {
+        let settled = SettledLaunch { tag: self.tag, failure, lost_requests };
         self.shared.change(|work| work.settled.push(settled));
     }
 
     /// Number of requests that the launch lost. Its kernels must have ended.
-    pub fn lost_requests(&self, place: Place) -> Result<u64, String> {
+    pub fn lost_requests(&self, place: RingContext) -> Result<u64, String> {
         let mut control = LaunchControl::default();
         // SAFETY: both sides have the size of a LaunchControl.
         check(unsafe {
@@ -71,7 +72,7 @@ impl Armed {
     }
 
     /// Collector of the pages of its launch.
-    pub fn gathering(&self) -> Gathering {
-        Gathering::new(&self.shared)
+    pub fn gathering(&self) -> PageGathering {
+        PageGathering::new(&self.shared)
     }
 }

@@ -5,9 +5,9 @@ use std::ops::Range;
 
 /// Ordinals of kernels: the one behind the last of each launch, by its first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counted(BTreeMap<u64, u64>);
+pub(super) struct LaunchOrdinals(BTreeMap<u64, u64>);
 
-impl Counted {
+impl LaunchOrdinals {
     /// Adds a launch of these kernels.
     pub(super) fn add(&mut self, ordinals: &Range<u64>) {
         self.0.insert(ordinals.start, ordinals.end);
@@ -40,8 +40,8 @@ impl Counted {
 mod tests {
     use super::*;
 
-    fn counted(launches: impl IntoIterator<Item = Range<u64>>) -> Counted {
-        let mut counted = Counted::default();
+    fn counted(launches: impl IntoIterator<Item = Range<u64>>) -> LaunchOrdinals {
+        let mut counted = LaunchOrdinals::default();
         launches.into_iter().for_each(|ordinals| counted.add(&ordinals));
         counted
     }

@@ -1,7 +1,7 @@
 //! Counts of requests, by launch, instruction and block of memory, and by shape: a hash table in device memory that
 //! patches fill.
 //!
-//! A copy of it is read while the program runs ([`super::Snapshot`]), for the launches that have ended. It is emptied where
+//! A copy of it is read while the program runs ([`super::CountSnapshot`]), for the launches that have ended. It is emptied where
 //! no launch that counts is running: after the program itself has waited for the GPU, and at the end.
 //! A launch is counted against the blocks of memory that are alive when it is called. Their list is written behind the
 //! lists of earlier launches, since these may still run.
@@ -14,13 +14,13 @@ use std::time::Duration;
 
 use stallmap_schema::word::LossKind;
 use stallmap_session::session;
-use stallmap_sys::cuda::Handle;
+use stallmap_sys::cuda::DriverHandle;
 use stallmap_sys::sanitizer::Sanitizer;
 
-use super::counted::Counted;
-use super::sums::{Entry, NO_BLOCK, Sums, ordinal, rows, shapes, sums};
-use super::{LAST_PATIENCE, LaunchControl, Place, Ring, allocate, check, copy, launch_control, zeroed};
-use crate::blocks::Range as Block;
+use super::counted::LaunchOrdinals;
+use super::sums::{CountEntry, CountSums, NO_BLOCK, ordinal, rows, shapes, sums};
+use super::{LAST_PATIENCE, LaunchControl, Ring, RingContext, allocate, check, copy, launch_control, zeroed};
+use crate::blocks::DeviceRange;
 
 /// Entries of the table, a power of two.
 pub(super) const ENTRIES: usize = 1 << 19;
@@ -38,7 +38,7 @@ const SOON: Duration = Duration::from_millis(50);
 /// `struct Counts` of `device/access.cu`.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-struct Control {
+struct CountsControl {
     entries: u64,
     mask: u64,
     claimed: u64,
@@ -49,50 +49,50 @@ struct Control {
 
 /// The blocks of a launch: their list in device memory, and its position among all lists.
 #[derive(Clone, Copy, Debug, Default)]
-struct Listed {
+struct BlockListRef {
     address: u64,
     offset: u32,
     count: u32,
 }
 
 /// The table of one context.
-pub(super) struct Counts {
+pub(super) struct CountTable {
     control: u64,
     entries: u64,
     /// The blocks of all launches since the last reading, in device memory and in pinned memory.
     blocks: u64,
-    staged: *mut Block,
+    staged: *mut DeviceRange,
     used: usize,
-    last: Listed,
+    last: BlockListRef,
     /// Entries in use, about. The GPU writes it.
     seen: *const u64,
     /// Launches that are not recorded yet.
-    counted: Counted,
+    counted: LaunchOrdinals,
     /// Number of times that the table was emptied.
     emptied: u64,
 }
 
 // SAFETY: the pointers are to pinned memory that lives as long as its context, and one thread at a time uses them.
-unsafe impl Send for Counts {}
+unsafe impl Send for CountTable {}
 
-impl Counts {
+impl CountTable {
     /// The empty table of a context. Its launches find it once the stream has come so far.
-    fn new(place: Place) -> Result<Self, String> {
-        let Place { api, context, .. } = place;
-        let control = allocate(api.alloc, context, size_of::<Control>())? as u64;
-        let entries = allocate(api.alloc, context, ENTRIES * size_of::<Entry>())? as u64;
-        let blocks = allocate(api.alloc, context, BLOCKS * size_of::<Block>())? as u64;
-        let staged = zeroed(api, context, BLOCKS * size_of::<Block>())?.cast();
+    fn new(place: RingContext) -> Result<Self, String> {
+        let RingContext { api, context, .. } = place;
+        let control = allocate(api.alloc, context, size_of::<CountsControl>())? as u64;
+        let entries = allocate(api.alloc, context, ENTRIES * size_of::<CountEntry>())? as u64;
+        let blocks = allocate(api.alloc, context, BLOCKS * size_of::<DeviceRange>())? as u64;
+        let staged = zeroed(api, context, BLOCKS * size_of::<DeviceRange>())?.cast();
         let seen = zeroed(api, context, size_of::<u64>())?.cast_const().cast();
-        let last = Listed::default();
-        let (counted, emptied) = (Counted::default(), 0);
+        let last = BlockListRef::default();
+        let (counted, emptied) = (LaunchOrdinals::default(), 0);
         let counts = Self { control, entries, blocks, staged, used: 0, last, seen, counted, emptied };
         counts.clear(place)?;
         Ok(counts)
     }
 
     /// Lists the blocks of memory of a launch. `None` if there is room for no launch until the table is read.
-    fn list(&mut self, place: Place, blocks: &[Block]) -> Result<Option<Listed>, String> {
+    fn list(&mut self, place: RingContext, blocks: &[DeviceRange]) -> Result<Option<BlockListRef>, String> {
         if self.claimed() > MOST {
             return Ok(None);
         }
@@ -103,7 +103,7 @@ impl Counts {
             return Ok(None);
         }
         let bytes = size_of_val(blocks);
-        let target = self.blocks + (self.used * size_of::<Block>()) as u64;
+        let target = self.blocks + (self.used * size_of::<DeviceRange>()) as u64;
         // SAFETY: both lists have room for the blocks behind those in use, which no launch reads yet.
         let code = unsafe {
             let staged = self.staged.add(self.used);
@@ -112,7 +112,7 @@ impl Counts {
             (place.api.copy_to_device)(target, staged.cast_const().cast(), bytes, place.stream)
         };
         check(code)?;
-        self.last = Listed {
+        self.last = BlockListRef {
             address: target,
             offset: u32::try_from(self.used).unwrap_or(NO_BLOCK),
             count: u32::try_from(blocks.len()).unwrap_or(0),
@@ -121,7 +121,7 @@ impl Counts {
         Ok(Some(self.last))
     }
 
-    fn is_last(&self, blocks: &[Block]) -> bool {
+    fn is_last(&self, blocks: &[DeviceRange]) -> bool {
         let (offset, count) = (self.last.offset as usize, self.last.count as usize);
         // SAFETY: the list holds at least the blocks in use, of which these are the last.
         self.used > 0 && unsafe { std::slice::from_raw_parts(self.staged.add(offset), count) } == blocks
@@ -133,14 +133,14 @@ impl Counts {
     }
 
     /// Launches that a copy of the table can add, while some run.
-    pub(super) fn news(&self, running: &[Range<u64>]) -> Option<News> {
+    pub(super) fn news(&self, running: &[Range<u64>]) -> Option<NewCounts> {
         let ended = self.counted.ended(running);
         let has_news = !ended.is_empty() && self.claimed() > 0;
-        has_news.then_some(News { entries: self.entries, emptied: self.emptied, ended })
+        has_news.then_some(NewCounts { entries: self.entries, emptied: self.emptied, ended })
     }
 
     /// Records launches that had ended when the table was copied. The copy is worth nothing if the table was emptied since.
-    pub(super) fn record(&mut self, sums: Sums, emptied: u64, ended: &Counted) {
+    pub(super) fn record(&mut self, sums: CountSums, emptied: u64, ended: &LaunchOrdinals) {
         if emptied == self.emptied {
             self.emit(sums, ended);
             self.counted.remove(ended);
@@ -148,7 +148,7 @@ impl Counts {
     }
 
     /// Records the sums of some launches.
-    fn emit(&self, mut sums: Sums, launches: &Counted) {
+    fn emit(&self, mut sums: CountSums, launches: &LaunchOrdinals) {
         sums.retain(|(owner, _), _| launches.contains(ordinal(*owner)));
         // SAFETY: so many blocks are listed.
         let blocks = unsafe { std::slice::from_raw_parts(self.staged, self.used) };
@@ -162,13 +162,13 @@ impl Counts {
     }
 
     /// Records what was counted, and empties the table. No launch that counts may run.
-    fn read(&mut self, place: Place) -> Result<(), String> {
+    fn read(&mut self, place: RingContext) -> Result<(), String> {
         if self.claimed() == 0 {
             return Ok(());
         }
-        let mut control = Control::default();
+        let mut control = CountsControl::default();
         copy_back(place.api, place.stream, self.control, std::slice::from_mut(&mut control))?;
-        let mut entries = vec![Entry::default(); ENTRIES];
+        let mut entries = vec![CountEntry::default(); ENTRIES];
         copy_back(place.api, place.stream, self.entries, &mut entries)?;
         self.emit(sums(&entries), &self.counted);
         let reason = "request that was not counted: the table of counts was full";
@@ -177,24 +177,24 @@ impl Counts {
         session::lose(LossKind::Access, reason, control.shapeless, None);
         self.clear(place)?;
         self.used = 0;
-        self.last = Listed::default();
-        self.counted = Counted::default();
+        self.last = BlockListRef::default();
+        self.counted = LaunchOrdinals::default();
         self.emptied += 1;
         Ok(())
     }
 
-    fn clear(&self, place: Place) -> Result<(), String> {
+    fn clear(&self, place: RingContext) -> Result<(), String> {
         // SAFETY: the table has that many bytes, and the word is pinned memory of this size.
         unsafe {
             let entries = std::ptr::with_exposed_provenance_mut::<c_void>(self.entries as usize);
-            check((place.api.set)(entries, 0, ENTRIES * size_of::<Entry>(), place.stream))?;
+            check((place.api.set)(entries, 0, ENTRIES * size_of::<CountEntry>(), place.stream))?;
             self.seen.cast_mut().write_volatile(0);
         }
-        let control = Control {
+        let control = CountsControl {
             entries: self.entries,
             mask: ENTRIES as u64 - 1,
             seen: self.seen as u64,
-            ..Control::default()
+            ..CountsControl::default()
         };
         copy(place, self.control, &[control])?;
         // Launches on other streams must find it empty.
@@ -207,8 +207,8 @@ impl Ring {
     /// A control block that lets requests be counted, where blocks of memory are given.
     pub(super) fn count(
         &mut self,
-        place: Place,
-        counted: Option<&[Block]>,
+        place: RingContext,
+        counted: Option<&[DeviceRange]>,
         ordinals: Range<u64>,
     ) -> Result<LaunchControl, String> {
         let control = launch_control(self.control, 0);
@@ -218,7 +218,7 @@ impl Ring {
         };
         let counts = match &mut self.counts {
             Some(counts) => counts,
-            none => none.insert(Counts::new(place)?),
+            none => none.insert(CountTable::new(place)?),
         };
         let mut listed = counts.list(place, blocks)?;
         if listed.is_none() {
@@ -243,14 +243,14 @@ impl Ring {
     }
 
     /// The program has waited for the GPU: empties the table, if it is time and no launch that counts runs.
-    pub fn record_counts(&mut self, place: Place) {
-        if self.counts.as_ref().is_some_and(Counts::is_due) && self.shared.is_idle(SOON) {
+    pub fn record_counts(&mut self, place: RingContext) {
+        if self.counts.as_ref().is_some_and(CountTable::is_due) && self.shared.is_idle(SOON) {
             self.report(place);
         }
     }
 
     /// Records what was counted since the last time. The ring is drained.
-    pub fn record_last_counts(&mut self, place: Place) {
+    pub fn record_last_counts(&mut self, place: RingContext) {
         if self.shared.is_idle(SOON) {
             self.report(place);
         } else if self.counts.is_some() {
@@ -258,7 +258,7 @@ impl Ring {
         }
     }
 
-    fn report(&mut self, place: Place) {
+    fn report(&mut self, place: RingContext) {
         if let Some(Err(error)) = self.counts.as_mut().map(|counts| counts.read(place)) {
             session::lose(LossKind::Access, "counts of requests could not be read", 1, Some(error));
         }
@@ -266,18 +266,23 @@ impl Ring {
 }
 
 /// Copies device memory to the host, and waits for it.
-fn copy_back<T: Copy>(api: &Sanitizer, stream: Handle, source: u64, values: &mut [T]) -> Result<(), String> {
+fn copy_back<T: Copy>(
+    api: &Sanitizer,
+    stream: DriverHandle,
+    source: u64,
+    values: &mut [T],
+) -> Result<(), String> {
     let source = std::ptr::with_exposed_provenance::<c_void>(source as usize);
     // SAFETY: both sides have the size of the values, which are plain numbers.
     check(unsafe { (api.copy_to_host)(values.as_mut_ptr().cast(), source, size_of_val(values), stream) })
 }
 
 /// Launches whose counts are in the table and not recorded.
-pub(super) struct News {
+pub(super) struct NewCounts {
     /// The entries in device memory.
     pub(super) entries: u64,
     /// Number of times that the table was emptied.
     pub(super) emptied: u64,
     /// Launches that have ended.
-    pub(super) ended: Counted,
+    pub(super) ended: LaunchOrdinals,
 }

@@ -5,12 +5,12 @@
 
 use std::collections::BTreeMap;
 
-use super::{Place, allocate, check, copy};
+use super::{RingContext, allocate, check, copy};
 
 /// `struct Node` of `device/access.cu`.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-struct Entry {
+struct NodeEntry {
     grid: u64,
     offset: u32,
     block_stride: u32,
@@ -19,24 +19,24 @@ struct Entry {
 }
 
 /// The table of one executable graph.
-pub(super) struct Nodes {
+pub(super) struct NodeTable {
     address: u64,
     /// The device's content, by position.
-    entries: Vec<Entry>,
+    entries: Vec<NodeEntry>,
     /// Positions by grid.
     positions: BTreeMap<u64, usize>,
     room: u32,
 }
 
-impl Nodes {
+impl NodeTable {
     /// A table for `room` nodes.
-    pub(super) fn new(place: Place, room: u32) -> Result<Self, String> {
+    pub(super) fn new(place: RingContext, room: u32) -> Result<Self, String> {
         let size = (room.max(8) as usize * 2).next_power_of_two();
-        let bytes = size * size_of::<Entry>();
+        let bytes = size * size_of::<NodeEntry>();
         let table = allocate(place.api.alloc, place.context, bytes)?;
         // SAFETY: the table has that many bytes.
         check(unsafe { (place.api.set)(table, 0, bytes, place.stream) })?;
-        let entries = vec![Entry::default(); size];
+        let entries = vec![NodeEntry::default(); size];
         Ok(Self { address: table as u64, entries, positions: BTreeMap::new(), room })
     }
 
@@ -64,7 +64,7 @@ impl Nodes {
     /// one plus `at`.
     pub(super) fn place(
         &mut self,
-        place: Place,
+        place: RingContext,
         grid: u64,
         block_stride: u32,
         at: u32,
@@ -76,7 +76,7 @@ impl Nodes {
                 let position = free(&self.entries, grid);
                 let offset = self.len();
                 self.positions.insert(grid, position);
-                self.entries[position] = Entry { grid, offset, ..Entry::default() };
+                self.entries[position] = NodeEntry { grid, offset, ..NodeEntry::default() };
                 position
             }
             None => return Err("its graph has more nodes than were instantiated".to_owned()),
@@ -85,20 +85,20 @@ impl Nodes {
         let (offset, is_same) = (entry.offset, (entry.block_stride, entry.position) == (block_stride, at));
         if known.is_none() || !is_same {
             (entry.block_stride, entry.position) = (block_stride, at);
-            copy(place, self.address + (position * size_of::<Entry>()) as u64, &[*entry])?;
+            copy(place, self.address + (position * size_of::<NodeEntry>()) as u64, &[*entry])?;
         }
         Ok(offset)
     }
 
     /// Lets the node that the grid of this number runs record nothing. The device must know it too: it counts the
     /// requests of grids that it does not know as lost.
-    pub(super) fn skip(&mut self, place: Place, grid: u64) -> Result<(), String> {
+    pub(super) fn skip(&mut self, place: RingContext, grid: u64) -> Result<(), String> {
         self.place(place, grid, 0, 0).map(drop)
     }
 }
 
 /// Position for a grid: the first free one from its own on. Half of the table is always free.
-fn free(entries: &[Entry], grid: u64) -> usize {
+fn free(entries: &[NodeEntry], grid: u64) -> usize {
     let mask = entries.len() - 1;
     let own = usize::try_from(grid & mask as u64).unwrap_or(0);
     (own..own + entries.len()).map(|at| at & mask).find(|&at| entries[at].grid == 0).unwrap_or(own)
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn grids_that_meet_find_places_of_their_own() {
-        let mut entries = vec![Entry::default(); 16];
+        let mut entries = vec![NodeEntry::default(); 16];
         let places: Vec<usize> = [4, 20, 36, 5, 31]
             .into_iter()
             .map(|grid| {

@@ -8,13 +8,13 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use stallmap_schema::capture::request::{Request, SLOT_BYTES};
+use stallmap_schema::capture::request::{RequestHeader, SLOT_BYTES};
 use stallmap_schema::tables::launch::LaunchRun;
 use stallmap_schema::word::LossKind;
 
-use super::Failure;
-use super::record::{self, Slot, TAGS, Tag};
-use super::watch::{Settled, Shared, Started, Work};
+use super::RecordFailure;
+use super::record::{self, LaunchTag, RingSlot, TAGS};
+use super::watch::{ReaderShared, ReaderWork, SettledLaunch, StartedLaunch};
 use crate::bundle::pages::PageSet;
 use stallmap_session::session;
 
@@ -34,13 +34,13 @@ const POLL: Duration = Duration::from_micros(100);
 const QUIET: Duration = Duration::from_millis(200);
 
 /// Starts the reader of a ring. It ends with the process. If it panics, no thread waits for it.
-pub(super) fn start(shared: &Arc<Shared>) -> Result<(), String> {
+pub(super) fn start(shared: &Arc<ReaderShared>) -> Result<(), String> {
     let shared = Arc::clone(shared);
     let body = move || {
         if let Ok(folder) = std::fs::read_link("/proc/thread-self") {
             shared.reader.get_or_init(|| Path::new("/proc").join(folder));
         }
-        let reader = Reader::new(Arc::clone(&shared));
+        let reader = RingReader::new(Arc::clone(&shared));
         if catch_unwind(AssertUnwindSafe(|| reader.run())).is_err() {
             session::lose(LossKind::Source, "the reader of accesses ended: internal error", 1, None);
             shared.give_up(&mut shared.lock(), true);
@@ -51,7 +51,7 @@ pub(super) fn start(shared: &Arc<Shared>) -> Result<(), String> {
 }
 
 /// The kernel whose records carry a tag.
-struct Kernel {
+struct TaggedKernel {
     row: LaunchRun,
     requests: u64,
     lanes: u64,
@@ -61,32 +61,32 @@ struct Kernel {
 
 /// A launch that is not done.
 #[derive(Default)]
-struct Open {
+struct OpenLaunch {
     /// Its tags.
     count: u32,
     /// Position and time of the reader when it saw that the launch had ended.
     ended: Option<(u64, Instant)>,
     ended_ns: Option<i64>,
-    failure: Option<Failure>,
+    failure: Option<RecordFailure>,
     lost_requests: u64,
     /// True if its requests are counted.
     counts: bool,
 }
 
-struct Reader {
-    shared: Arc<Shared>,
+struct RingReader {
+    shared: Arc<ReaderShared>,
     /// Slots read since the start.
     position: u64,
     /// Time of the last read.
     last_read: Instant,
     /// Kernels by tag.
-    kernels: Vec<Option<Box<Kernel>>>,
+    kernels: Vec<Option<Box<TaggedKernel>>>,
     /// Launches by their first tag.
-    launches: BTreeMap<Tag, Open>,
+    launches: BTreeMap<LaunchTag, OpenLaunch>,
 }
 
-impl Reader {
-    fn new(shared: Arc<Shared>) -> Self {
+impl RingReader {
+    fn new(shared: Arc<ReaderShared>) -> Self {
         let kernels = std::iter::repeat_with(|| None).take(TAGS as usize).collect();
         Self { shared, position: 0, last_read: Instant::now(), kernels, launches: BTreeMap::new() }
     }
@@ -148,7 +148,7 @@ impl Reader {
         ends
     }
 
-    fn hear_from(&mut self, mut work: MutexGuard<'_, Work>) {
+    fn hear_from(&mut self, mut work: MutexGuard<'_, ReaderWork>) {
         let (started, settled) = (std::mem::take(&mut work.started), std::mem::take(&mut work.settled));
         drop(work);
         for started in started {
@@ -159,22 +159,22 @@ impl Reader {
         }
     }
 
-    fn begin(&mut self, started: Started) {
-        let Started { tag, count, rows, gathers, counts, .. } = started;
+    fn begin(&mut self, started: StartedLaunch) {
+        let StartedLaunch { tag, count, rows, gathers, counts, .. } = started;
         let launch = self.launches.entry(tag).or_default();
         launch.count = launch.count.max(count);
         launch.counts |= counts;
         for (offset, row) in (0..).zip(rows) {
             let Some(row) = row else { continue };
             let pages = gathers.then(PageSet::default);
-            let kernel = Kernel { row, requests: 0, lanes: 0, records: Vec::new(), pages };
+            let kernel = TaggedKernel { row, requests: 0, lanes: 0, records: Vec::new(), pages };
             if let Some(slot) = self.kernels.get_mut(tag.plus(offset).0 as usize) {
                 *slot = Some(Box::new(kernel));
             }
         }
     }
 
-    fn settle(&mut self, settled: Settled) {
+    fn settle(&mut self, settled: SettledLaunch) {
         let position = self.position;
         if let Some(launch) = self.launches.get_mut(&settled.tag) {
             launch.ended.get_or_insert((position, Instant::now()));
@@ -216,7 +216,7 @@ impl Reader {
         (true, is_dry)
     }
 
-    fn take(&mut self, tag: Tag, header: &Slot, rest: std::ops::Range<u64>) {
+    fn take(&mut self, tag: LaunchTag, header: &RingSlot, rest: std::ops::Range<u64>) {
         if self.kernels.get(tag.0 as usize).is_none_or(Option::is_none) {
             // Its launch began since the reader last heard.
             let shared = Arc::clone(&self.shared);
@@ -237,7 +237,7 @@ impl Reader {
         if let Some(pages) = &mut kernel.pages {
             let record = kernel.records.get(begin..).unwrap_or_default();
             if let Some((header, slots)) = record.as_chunks().0.split_first() {
-                pages.add(&Request::read(header), slots.iter());
+                pages.add(&RequestHeader::read(header), slots.iter());
             }
         }
         if kernel.records.len() >= PIECE_BYTES {
@@ -251,12 +251,12 @@ impl Reader {
     fn finish_ended(&mut self, all_ended: bool) {
         let a_ring = 1_u64 << self.shared.slot_shift;
         let is_quiet = self.last_read.elapsed() > QUIET;
-        let is_done = |launch: &Open| {
+        let is_done = |launch: &OpenLaunch| {
             launch.ended.is_some_and(|(position, when)| {
                 all_ended || self.position >= position + a_ring || is_quiet && when.elapsed() > QUIET
             })
         };
-        let done: Vec<Tag> =
+        let done: Vec<LaunchTag> =
             self.launches.iter().filter(|(_, launch)| is_done(launch)).map(|(tag, _)| *tag).collect();
         for tag in done {
             self.finish(tag);
@@ -265,18 +265,18 @@ impl Reader {
 
     /// Finishes every launch. Those that have not ended for this reason.
     fn finish_all(&mut self, reason: &'static str) {
-        let all: Vec<Tag> = self.launches.keys().copied().collect();
+        let all: Vec<LaunchTag> = self.launches.keys().copied().collect();
         for tag in all {
             if let Some(launch) = self.launches.get_mut(&tag)
                 && launch.ended.is_none()
             {
-                launch.failure.get_or_insert(Failure { reason, detail: None, has_run: true });
+                launch.failure.get_or_insert(RecordFailure { reason, detail: None, has_run: true });
             }
             self.finish(tag);
         }
     }
 
-    fn finish(&mut self, tag: Tag) {
+    fn finish(&mut self, tag: LaunchTag) {
         let Some(launch) = self.launches.remove(&tag) else { return };
         let (mut gathered, mut rows) = (None, 0);
         if launch.count > 1 {
@@ -306,8 +306,8 @@ impl Reader {
     }
 }
 
-fn finish_kernel(kernel: Kernel, launch: &Open) -> Option<(u64, PageSet)> {
-    let Kernel { mut row, requests, lanes, records, pages } = kernel;
+fn finish_kernel(kernel: TaggedKernel, launch: &OpenLaunch) -> Option<(u64, PageSet)> {
+    let TaggedKernel { mut row, requests, lanes, records, pages } = kernel;
     let ordinal = row.ordinal;
     if !records.is_empty() {
         session::emit_requests(ordinal, records);
@@ -327,9 +327,9 @@ fn finish_kernel(kernel: Kernel, launch: &Open) -> Option<(u64, PageSet)> {
     pages.map(|pages| (ordinal, pages))
 }
 
-impl Shared {
+impl ReaderShared {
     /// The slot at a position.
-    fn slot(&self, position: u64) -> Slot {
+    fn slot(&self, position: u64) -> RingSlot {
         let index = position & ((1 << self.slot_shift) - 1);
         // SAFETY: the index is below the slot count. The GPU wrote the slot before its record's last word and does not
         // write it again before `tail` goes past it.
@@ -337,7 +337,7 @@ impl Shared {
     }
 
     /// The header at a position, where the record that begins there is complete.
-    fn complete(&self, position: u64) -> Option<Slot> {
+    fn complete(&self, position: u64) -> Option<RingSlot> {
         /// The word of a header that is written last.
         const LAST_WORD: usize = 7;
         let index = position & ((1 << self.slot_shift) - 1);

@@ -7,9 +7,9 @@ pub(super) const TAGS: u32 = 1 << 15;
 
 /// The launch that a record belongs to, among those that share a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Tag(pub(super) u32);
+pub(super) struct LaunchTag(pub(super) u32);
 
-impl Tag {
+impl LaunchTag {
     /// The tag of a graph's node, by its offset from the graph launch's.
     pub(super) fn plus(self, offset: u32) -> Self {
         Self((self.0 + offset) % TAGS)
@@ -17,7 +17,7 @@ impl Tag {
 }
 
 /// A slot as the reader takes it from the ring: four words.
-pub(super) type Slot = [u64; 4];
+pub(super) type RingSlot = [u64; 4];
 
 /// Bits of word 1 with bits 0-3 of the tag, above the request's flags.
 const LOW: u64 = 0xf << 60;
@@ -29,19 +29,19 @@ const HIGH: u64 = 0x1f << 58;
 const COMPLETE: u64 = 1 << 63;
 
 /// The tag of a header, and the header as segments have it.
-pub(super) fn split([address, code, lanes, block]: Slot) -> (Tag, Slot) {
+pub(super) fn split([address, code, lanes, block]: RingSlot) -> (LaunchTag, RingSlot) {
     let (low, middle, high) = ((code & LOW) >> 60, (block & MIDDLE) >> 50, (block & HIGH) >> 58);
     let tag = u32::try_from(low | middle << 4 | high << 10).unwrap_or(0);
-    (Tag(tag), [address, code & !LOW, lanes, block & !(MIDDLE | HIGH | COMPLETE)])
+    (LaunchTag(tag), [address, code & !LOW, lanes, block & !(MIDDLE | HIGH | COMPLETE)])
 }
 
 /// The lane mask of a header without its tag.
-pub(super) fn lanes([_, _, lanes, _]: &Slot) -> u32 {
+pub(super) fn lanes([_, _, lanes, _]: &RingSlot) -> u32 {
     u32::try_from(lanes & u64::from(u32::MAX)).unwrap_or(0)
 }
 
 /// Slots behind a header without its tag: those of the lanes' distances.
-pub(super) fn slots_behind(header: &Slot) -> u64 {
+pub(super) fn slots_behind(header: &RingSlot) -> u64 {
     let lanes = u64::from(lanes(header).count_ones());
     let bytes = match header[3] >> 56 {
         encoding if encoding == u64::from(OFFSETS_32) => lanes * 4,
@@ -52,7 +52,7 @@ pub(super) fn slots_behind(header: &Slot) -> u64 {
 }
 
 /// The bytes of a slot.
-pub(super) fn bytes(slot: &Slot) -> [u8; SLOT_BYTES] {
+pub(super) fn bytes(slot: &RingSlot) -> [u8; SLOT_BYTES] {
     let mut bytes = [0; SLOT_BYTES];
     for (eight, word) in bytes.as_chunks_mut().0.iter_mut().zip(slot) {
         *eight = word.to_le_bytes();
@@ -63,7 +63,7 @@ pub(super) fn bytes(slot: &Slot) -> [u8; SLOT_BYTES] {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use stallmap_schema::capture::request::Request;
+    use stallmap_schema::capture::request::RequestHeader;
 
     use super::*;
 
@@ -83,13 +83,13 @@ mod tests {
             (access_bytes, flags, lane_mask, stride) in (any::<u8>(), 0..16_u8, any::<u32>(), any::<i32>()),
             (warp, space, encoding) in (0..32_u8, 0..4_u8, 0..3_u8),
         ) {
-            let request = Request {
+            let request = RequestHeader {
                 address, pc, access_bytes, flags, lane_mask, stride, block, warp, space, encoding,
             };
             let joined = join(tag, request.write());
             let word = |at: usize| u64::from_le_bytes(*joined[at * 8..].first_chunk().unwrap());
             let (found, slot) = split([word(0), word(1), word(2), word(3)]);
-            prop_assert_eq!((found, Request::read(&bytes(&slot))), (Tag(tag), request));
+            prop_assert_eq!((found, RequestHeader::read(&bytes(&slot))), (LaunchTag(tag), request));
             prop_assert_eq!(lanes(&slot), request.lane_mask);
             prop_assert_eq!(slots_behind(&slot) + 1, request.slots() as u64);
         }

@@ -7,63 +7,63 @@ use std::ffi::c_void;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use stallmap_session::gpu::device;
-use stallmap_sys::cuda::{Handle, STREAM_NON_BLOCKING};
+use stallmap_sys::cuda::{DriverHandle, STREAM_NON_BLOCKING};
 use stallmap_sys::sanitizer::Sanitizer;
 
-use super::counted::Counted;
+use super::counted::LaunchOrdinals;
 use super::counts::ENTRIES;
-use super::sums::{Entry, Sums, sums};
+use super::sums::{CountEntry, CountSums, sums};
 use super::{LAST_PATIENCE, Ring, check, zeroed};
 
 /// Memory and stream of the copies of a context.
 #[derive(Clone)]
-pub struct Copier {
+pub struct SnapshotCopier {
     /// Room for all entries, pinned.
-    target: *mut Entry,
+    target: *mut CountEntry,
     /// The API's handle of the stream.
-    stream: Handle,
-    busy: Arc<Busy>,
+    stream: DriverHandle,
+    busy: Arc<CopierState>,
 }
 
 // SAFETY: the pointer is to pinned memory that lives as long as its context. One copy at a time is made, and nothing but
 // that reads it.
-unsafe impl Send for Copier {}
+unsafe impl Send for SnapshotCopier {}
 
 /// State of the copies of a context.
 #[derive(Default)]
-struct Busy {
+struct CopierState {
     is_copying: Mutex<bool>,
     done: Condvar,
 }
 
 /// A copy to be made.
-pub struct Snapshot {
-    copier: Copier,
+pub struct CountSnapshot {
+    copier: SnapshotCopier,
     source: u64,
     emptied: u64,
     /// Launches that have ended.
-    ended: Counted,
+    ended: LaunchOrdinals,
 }
 
 /// A copy that was made.
-pub struct Copied {
-    sums: Sums,
+pub struct SnapshotCopy {
+    sums: CountSums,
     emptied: u64,
-    ended: Counted,
+    ended: LaunchOrdinals,
 }
 
-impl Copier {
+impl SnapshotCopier {
     /// Makes the stream and the memory in the context of this thread. Not in the callbacks of a launch, in which the driver
     /// holds locks.
-    pub fn new(api: &Sanitizer, context: Handle) -> Result<Self, String> {
+    pub fn new(api: &Sanitizer, context: DriverHandle) -> Result<Self, String> {
         let driver = device::driver().ok_or("the driver is not known")?;
-        let (mut stream, mut handle) = (Handle::NULL, Handle::NULL);
+        let (mut stream, mut handle) = (DriverHandle::NULL, DriverHandle::NULL);
         // SAFETY: the outputs outlive the calls. The context is the thread's.
         unsafe {
             check((driver.stream_create)(&raw mut stream, STREAM_NON_BLOCKING))?;
             check((api.stream_handle)(context, stream, &raw mut handle))?;
         }
-        let target = zeroed(api, context, ENTRIES * size_of::<Entry>())?.cast();
+        let target = zeroed(api, context, ENTRIES * size_of::<CountEntry>())?.cast();
         Ok(Self { target, stream: handle, busy: Arc::default() })
     }
 
@@ -75,51 +75,51 @@ impl Copier {
     }
 }
 
-impl Busy {
+impl CopierState {
     fn lock(&self) -> MutexGuard<'_, bool> {
         self.is_copying.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Snapshot {
+impl Drop for CountSnapshot {
     fn drop(&mut self) {
         *self.copier.busy.lock() = false;
         self.copier.busy.done.notify_all();
     }
 }
 
-impl Snapshot {
+impl CountSnapshot {
     /// Copies the table. The context is the thread's.
-    pub fn copy(mut self, api: &Sanitizer) -> Result<Copied, String> {
-        let Copier { target, stream, .. } = self.copier;
+    pub fn copy(mut self, api: &Sanitizer) -> Result<SnapshotCopy, String> {
+        let SnapshotCopier { target, stream, .. } = self.copier;
         let source = std::ptr::with_exposed_provenance::<c_void>(self.source as usize);
         // SAFETY: both sides have that many bytes, which are plain numbers. The end of the context waits for the copy.
         unsafe {
-            check((api.copy_to_host)(target.cast(), source, ENTRIES * size_of::<Entry>(), stream))?;
+            check((api.copy_to_host)(target.cast(), source, ENTRIES * size_of::<CountEntry>(), stream))?;
             check((api.synchronize)(stream))?;
         }
         // SAFETY: the memory holds that many entries, and no other copy is being made.
         let sums = sums(unsafe { std::slice::from_raw_parts(target, ENTRIES) });
-        Ok(Copied { sums, emptied: self.emptied, ended: std::mem::take(&mut self.ended) })
+        Ok(SnapshotCopy { sums, emptied: self.emptied, ended: std::mem::take(&mut self.ended) })
     }
 }
 
 impl Ring {
     /// Lets copies be made.
-    pub fn begin_snapshots(&mut self, copier: Copier) {
+    pub fn begin_snapshots(&mut self, copier: SnapshotCopier) {
         self.copier = Some(copier);
     }
 
     /// A copy of the counts, to be made, if it may hold more than the last one.
-    pub fn snapshot(&self) -> Option<Snapshot> {
+    pub fn snapshot(&self) -> Option<CountSnapshot> {
         let copier = self.copier.clone()?;
         let news = self.counts.as_ref()?.news(&self.shared.running())?;
         *copier.busy.lock() = true;
-        Some(Snapshot { copier, source: news.entries, emptied: news.emptied, ended: news.ended })
+        Some(CountSnapshot { copier, source: news.entries, emptied: news.emptied, ended: news.ended })
     }
 
     /// Records a copy of the counts that was made.
-    pub fn record_snapshot(&mut self, Copied { sums, emptied, ended }: Copied) {
+    pub fn record_snapshot(&mut self, SnapshotCopy { sums, emptied, ended }: SnapshotCopy) {
         if let Some(counts) = &mut self.counts {
             counts.record(sums, emptied, &ended);
         }

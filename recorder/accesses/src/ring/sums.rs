@@ -6,7 +6,7 @@ use stallmap_schema::capture::recording::{AccessCount, ShapeCount};
 use stallmap_schema::id::{Address, KernelId};
 use stallmap_schema::word::LanePattern;
 
-use crate::blocks::Range as Block;
+use crate::blocks::DeviceRange;
 
 /// Position for lanes in no known block.
 pub(super) const NO_BLOCK: u32 = u32::MAX;
@@ -16,7 +16,7 @@ const SHAPE: u32 = 1 << 31;
 /// `struct Count` of `device/access.cu`.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-pub(super) struct Entry {
+pub(super) struct CountEntry {
     place: u64,
     owner: u64,
     requests: u64,
@@ -30,13 +30,13 @@ pub(super) struct Entry {
 }
 
 /// Sums by owner and place, without its copy.
-pub(super) type Sums = BTreeMap<(u64, u64), Entry>;
+pub(super) type CountSums = BTreeMap<(u64, u64), CountEntry>;
 
 /// Adds up the entries of a table.
-pub(super) fn sums(entries: &[Entry]) -> Sums {
+pub(super) fn sums(entries: &[CountEntry]) -> CountSums {
     /// Bits of `place` with the copy.
     const COPIES: u64 = 0xff << 54;
-    let mut sums = Sums::new();
+    let mut sums = CountSums::new();
     for entry in entries.iter().filter(|entry| entry.place != 0 && entry.owner != 0) {
         let sum = sums.entry((entry.owner, entry.place & !COPIES)).or_default();
         sum.requests += entry.requests;
@@ -63,14 +63,14 @@ fn shape(owner: u64) -> Option<u32> {
 }
 
 /// One row for the requests of each launch, place and block, in this order.
-pub(super) fn rows(sums: &Sums, blocks: &[Block]) -> Vec<AccessCount> {
+pub(super) fn rows(sums: &CountSums, blocks: &[DeviceRange]) -> Vec<AccessCount> {
     let of_blocks = sums.iter().filter(|((owner, _), _)| shape(*owner).is_none());
     of_blocks.map(|((owner, place), sum)| row(*owner, *place, sum, blocks)).collect()
 }
 
 /// One row for the requests of each launch, place and shape.
-pub(super) fn shapes(sums: &Sums) -> Vec<ShapeCount> {
-    let row = |((owner, place), sum): (&(u64, u64), &Entry)| {
+pub(super) fn shapes(sums: &CountSums) -> Vec<ShapeCount> {
+    let row = |((owner, place), sum): (&(u64, u64), &CountEntry)| {
         let shape = shape(*owner)?;
         Some(ShapeCount {
             kernel_id: KernelId(ordinal(*owner)),
@@ -91,7 +91,7 @@ pub(super) fn shapes(sums: &Sums) -> Vec<ShapeCount> {
     sums.iter().filter_map(row).collect()
 }
 
-fn row(owner: u64, place: u64, sum: &Entry, blocks: &[Block]) -> AccessCount {
+fn row(owner: u64, place: u64, sum: &CountEntry, blocks: &[DeviceRange]) -> AccessCount {
     let address = !sum.not_low;
     // Behind the last block for lanes in none.
     let position = usize::try_from(owner & u64::from(NO_BLOCK)).unwrap_or(usize::MAX);
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn copies_of_a_place_are_one_row_and_blocks_have_their_address() {
         let place = |pc: u64, copy: u64| 1 << 63 | copy << 54 | 1 << 48 | pc;
-        let entry = |place, owner, low: u64, end| Entry {
+        let entry = |place, owner, low: u64, end| CountEntry {
             place,
             owner,
             requests: 2,
@@ -133,13 +133,13 @@ mod tests {
             end,
         };
         let entries = [
-            Entry::default(),
+            CountEntry::default(),
             entry(place(0x7f10, 0), 5 << 32 | 2, 0x210, 0x300),
             entry(place(0x7f10, 3), 5 << 32 | 2, 0x200, 0x280),
             entry(place(0x7f10, 3), 5 << 32 | u64::from(NO_BLOCK), 0x900, 0x980),
             entry(place(0x7f10, 0), 6 << 32 | 1, 0x100, 0x180),
         ];
-        let blocks = [Block { start: 0x100, end: 0x200 }, Block { start: 0x200, end: 0x400 }];
+        let blocks = [DeviceRange { start: 0x100, end: 0x200 }, DeviceRange { start: 0x200, end: 0x400 }];
         let rows = rows(&sums(&entries), &blocks);
         let facts = |row: &AccessCount| {
             let block = row.block_address.map(|address| address.0);
@@ -156,7 +156,8 @@ mod tests {
         let place = 1 << 63 | 2 << 54 | 1 << 52 | 1 << 48 | 0x7f10;
         // 16 bytes a lane, unit, misaligned, 17 sectors.
         let shape = SHAPE | 16 << 16 | 1 << 8 | 1 << 7 | 0x11;
-        let entry = |owner| Entry { place, owner, requests: 3, shared: 15, lanes: 96, ..Entry::default() };
+        let entry =
+            |owner| CountEntry { place, owner, requests: 3, shared: 15, lanes: 96, ..CountEntry::default() };
         let sums = sums(&[
             entry(5 << 32 | u64::from(shape)),
             entry(5 << 32 | 1),

@@ -1,23 +1,23 @@
 //! Tags in use: a launch of a graph takes as many in a row as it has nodes.
 
-use super::record::{TAGS, Tag};
+use super::record::{LaunchTag, TAGS};
 
 /// The tags of a ring, given out in a circle: a tag rests as long as possible before it is used again.
-pub(super) struct Tags {
+pub(super) struct LaunchTags {
     used: Vec<bool>,
     next: u32,
 }
 
-impl Default for Tags {
+impl Default for LaunchTags {
     fn default() -> Self {
         Self { used: vec![false; TAGS as usize], next: 0 }
     }
 }
 
-impl Tags {
+impl LaunchTags {
     /// The first of `count` free tags, which follow each other, the first of all after the last; `None` where there are
     /// none.
-    pub(super) fn take(&mut self, count: u32) -> Option<Tag> {
+    pub(super) fn take(&mut self, count: u32) -> Option<LaunchTag> {
         if count == 0 || count >= TAGS {
             return None;
         }
@@ -28,7 +28,7 @@ impl Tags {
             let Some(busy) = busy else {
                 (0..count).for_each(|offset| self.set(first + offset, true));
                 self.next = (first + count) % TAGS;
-                return Some(Tag(first % TAGS));
+                return Some(LaunchTag(first % TAGS));
             };
             first += busy + 1;
             skipped += busy + 1;
@@ -37,7 +37,7 @@ impl Tags {
     }
 
     /// Tags are free again.
-    pub(super) fn release(&mut self, tag: Tag, count: u32) {
+    pub(super) fn release(&mut self, tag: LaunchTag, count: u32) {
         (0..count).for_each(|offset| self.set(tag.0 + offset, false));
     }
 
@@ -62,32 +62,32 @@ mod tests {
 
     #[test]
     fn tags_rest_before_they_are_used_again() {
-        let mut tags = Tags::default();
+        let mut tags = LaunchTags::default();
         let first = tags.take(1).unwrap();
         tags.release(first, 1);
-        assert_eq!((first, tags.take(1)), (Tag(0), Some(Tag(1))));
+        assert_eq!((first, tags.take(1)), (LaunchTag(0), Some(LaunchTag(1))));
     }
 
     #[test]
     fn what_is_in_use_is_stepped_over_and_the_circle_closes() {
-        let mut tags = Tags::default();
-        assert_eq!(tags.take(TAGS - 10), Some(Tag(0)));
+        let mut tags = LaunchTags::default();
+        assert_eq!(tags.take(TAGS - 10), Some(LaunchTag(0)));
         assert_eq!(tags.take(20), None);
-        tags.release(Tag(0), 15);
-        assert_eq!(tags.take(20), Some(Tag(TAGS - 10)));
+        tags.release(LaunchTag(0), 15);
+        assert_eq!(tags.take(20), Some(LaunchTag(TAGS - 10)));
         assert_eq!(tags.take(6), None);
-        assert_eq!(tags.take(5), Some(Tag(10)));
+        assert_eq!(tags.take(5), Some(LaunchTag(10)));
         assert_eq!(tags.take(1), None);
-        assert_eq!(Tags::default().take(TAGS), None);
+        assert_eq!(LaunchTags::default().take(TAGS), None);
     }
 
     proptest! {
         #[test]
         fn no_tag_is_given_out_twice(calls in prop::collection::vec((1..4000_u32, any::<bool>()), 1..60)) {
-            let (mut tags, mut held, mut used) = (Tags::default(), Vec::new(), BTreeSet::new());
+            let (mut tags, mut held, mut used) = (LaunchTags::default(), Vec::new(), BTreeSet::new());
             for (count, releases) in calls {
                 if releases && !held.is_empty() {
-                    let (tag, count): (Tag, u32) = held.remove(held.len() / 2);
+                    let (tag, count): (LaunchTag, u32) = held.remove(held.len() / 2);
                     tags.release(tag, count);
                     (0..count).for_each(|offset| { used.remove(&((tag.0 + offset) % TAGS)); });
                 } else if let Some(tag) = tags.take(count) {

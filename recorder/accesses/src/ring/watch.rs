@@ -13,13 +13,13 @@ use stallmap_schema::word::LossKind;
 use stallmap_session::guard::say;
 use stallmap_session::session;
 
-use super::record::{Slot, Tag};
-use super::{Failure, LAST_PATIENCE};
+use super::record::{LaunchTag, RingSlot};
+use super::{LAST_PATIENCE, RecordFailure};
 use crate::bundle::pages::PageSet;
 
 /// State that the launching threads and the reader thread share.
-pub(super) struct Shared {
-    pub(super) slots: *mut Slot,
+pub(super) struct ReaderShared {
+    pub(super) slots: *mut RingSlot,
     /// The same, by words.
     pub(super) words: *const AtomicU32,
     pub(super) slot_shift: u32,
@@ -29,7 +29,7 @@ pub(super) struct Shared {
     pub(super) abandoned: *const AtomicU64,
     /// Not 0 once the launch of a tag has ended. The GPU writes it.
     pub(super) marks: *const AtomicU32,
-    pub(super) work: Mutex<Work>,
+    pub(super) work: Mutex<ReaderWork>,
     pub(super) changed: Condvar,
     /// The reader's folder below /proc, which goes with it.
     pub(super) reader: OnceLock<PathBuf>,
@@ -37,13 +37,13 @@ pub(super) struct Shared {
 
 // SAFETY: the pointers are to pinned memory that lives as long as the process. The GPU's side of the protocol and the
 // single reader thread order all access to it.
-unsafe impl Send for Shared {}
+unsafe impl Send for ReaderShared {}
 // SAFETY: as above.
-unsafe impl Sync for Shared {}
+unsafe impl Sync for ReaderShared {}
 
 /// A launch, as announced to the reader.
-pub(super) struct Started {
-    pub(super) tag: Tag,
+pub(super) struct StartedLaunch {
+    pub(super) tag: LaunchTag,
     /// Ordinal of its first kernel.
     pub(super) first: u64,
     /// Number of its tags: one, or one for each node of a graph.
@@ -57,24 +57,24 @@ pub(super) struct Started {
 }
 
 /// The end of a launch that the GPU cannot report.
-pub(super) struct Settled {
-    pub(super) tag: Tag,
+pub(super) struct SettledLaunch {
+    pub(super) tag: LaunchTag,
     /// The reason why it has no records, or not all.
-    pub(super) failure: Option<Failure>,
+    pub(super) failure: Option<RecordFailure>,
     /// Requests that it lost.
     pub(super) lost_requests: u64,
 }
 
 #[derive(Default)]
-pub(super) struct Work {
-    pub(super) started: Vec<Started>,
-    pub(super) settled: Vec<Settled>,
+pub(super) struct ReaderWork {
+    pub(super) started: Vec<StartedLaunch>,
+    pub(super) settled: Vec<SettledLaunch>,
     /// Tags that the reader is done with.
-    pub(super) free: Vec<(Tag, u32)>,
+    pub(super) free: Vec<(LaunchTag, u32)>,
     /// Launches that are started and not done.
     pub(super) outstanding: usize,
     /// The ordinals of their kernels.
-    pub(super) ordinals: BTreeMap<Tag, Range<u64>>,
+    pub(super) ordinals: BTreeMap<LaunchTag, Range<u64>>,
     /// Rows of those launches.
     pub(super) open_rows: usize,
     /// Counts the slots that the reader has read: a waiting thread sees progress.
@@ -88,10 +88,10 @@ pub(super) struct Work {
 }
 
 /// Pages of a launch, left by the reader of a ring.
-pub struct Gathering(Arc<Shared>);
+pub struct PageGathering(Arc<ReaderShared>);
 
-impl Gathering {
-    pub(super) fn new(shared: &Arc<Shared>) -> Self {
+impl PageGathering {
+    pub(super) fn new(shared: &Arc<ReaderShared>) -> Self {
         Self(Arc::clone(shared))
     }
 
@@ -102,17 +102,17 @@ impl Gathering {
     }
 }
 
-impl Work {
+impl ReaderWork {
     /// Adds a row to a launch of a graph, which may already be announced to the reader.
-    pub(super) fn add(&mut self, tag: Tag, offset: u32, row: LaunchRun) {
+    pub(super) fn add(&mut self, tag: LaunchTag, offset: u32, row: LaunchRun) {
         let known = self.started.iter().rposition(|started| started.tag == tag);
         let at = known.unwrap_or_else(|| {
             let unknown =
-                Started { tag, first: 0, count: 0, rows: Vec::new(), gathers: false, counts: false };
+                StartedLaunch { tag, first: 0, count: 0, rows: Vec::new(), gathers: false, counts: false };
             self.started.push(unknown);
             self.started.len() - 1
         });
-        let Some(Started { rows, .. }) = self.started.get_mut(at) else { return };
+        let Some(StartedLaunch { rows, .. }) = self.started.get_mut(at) else { return };
         if rows.len() <= offset as usize {
             rows.resize_with(offset as usize + 1, || None);
         }
@@ -123,18 +123,18 @@ impl Work {
     }
 }
 
-impl Shared {
-    pub(super) fn lock(&self) -> MutexGuard<'_, Work> {
+impl ReaderShared {
+    pub(super) fn lock(&self) -> MutexGuard<'_, ReaderWork> {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn change(&self, change: impl FnOnce(&mut Work)) {
+    pub(super) fn change(&self, change: impl FnOnce(&mut ReaderWork)) {
         change(&mut self.lock());
         self.changed.notify_all();
     }
 
     /// Waits until the reader has nothing left to do, or makes no progress.
-    pub(super) fn drain(&self) -> MutexGuard<'_, Work> {
+    pub(super) fn drain(&self) -> MutexGuard<'_, ReaderWork> {
         let mut work = self.lock();
         let (mut seen, mut since) = (work.progress, Instant::now());
         while work.outstanding > 0 && !work.dead {
@@ -157,8 +157,8 @@ impl Shared {
     pub(super) fn running(&self) -> Vec<Range<u64>> {
         let work = self.lock();
         // SAFETY: there is a word for each tag. The GPU writes it whole.
-        let mark = |tag: Tag| unsafe { &*self.marks.wrapping_add(tag.0 as usize) };
-        let running = |(tag, _): &(&Tag, &Range<u64>)| mark(**tag).load(Ordering::Acquire) == 0;
+        let mark = |tag: LaunchTag| unsafe { &*self.marks.wrapping_add(tag.0 as usize) };
+        let running = |(tag, _): &(&LaunchTag, &Range<u64>)| mark(**tag).load(Ordering::Acquire) == 0;
         work.ordinals.iter().filter(running).map(|(_, ordinals)| ordinals.clone()).collect()
     }
 
@@ -178,7 +178,7 @@ impl Shared {
 
     /// Reads nothing more. From now on warps do not wait. `is_gone` if the reader has ended, and the launches with it that
     /// it knew.
-    pub(super) fn give_up(&self, work: &mut Work, is_gone: bool) {
+    pub(super) fn give_up(&self, work: &mut ReaderWork, is_gone: bool) {
         // SAFETY: the word lives as long as the process.
         unsafe { &*self.tail }.store(u64::MAX >> 1, Ordering::Release);
         if !std::mem::replace(&mut work.dead, true) {
@@ -199,14 +199,14 @@ mod tests {
     #[test]
     fn nothing_waits_for_a_reader_that_is_gone() {
         let tail: &'static AtomicU64 = Box::leak(Box::default());
-        let shared = Shared {
+        let shared = ReaderShared {
             slots: std::ptr::null_mut(),
             words: std::ptr::null(),
             slot_shift: 0,
             tail,
             abandoned: std::ptr::null(),
             marks: std::ptr::null(),
-            work: Mutex::new(Work { outstanding: 2, open_rows: 3, ..Work::default() }),
+            work: Mutex::new(ReaderWork { outstanding: 2, open_rows: 3, ..ReaderWork::default() }),
             changed: Condvar::new(),
             reader: OnceLock::from(PathBuf::from("/proc/self/task/0")),
         };

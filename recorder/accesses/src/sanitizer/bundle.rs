@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use stallmap_config::{Config, KernelShape, Space, WhenFull};
+use stallmap_config::{Config, FullBufferAction, KernelShape, RecordedSpace};
 use stallmap_schema::cell::Blob;
 use stallmap_schema::hash::content_hash;
 use stallmap_schema::id::{Address, KernelId, RunId};
@@ -12,22 +12,22 @@ use stallmap_schema::word::{BundleMethod, LossKind};
 use stallmap_sys::cuda;
 use stallmap_sys::sanitizer::LaunchData;
 
-use super::launch::Given;
-use super::{Instrument, own};
+use super::launch::CallArguments;
+use super::{AccessInstrument, own};
 use crate::bundle::buffer;
-use crate::bundle::candidates::{self, Candidates};
-use crate::bundle::contents::Stored;
-use crate::bundle::memory::Map;
+use crate::bundle::candidates::{self, LaunchPages};
+use crate::bundle::contents::RecordedContent;
+use crate::bundle::memory::AllocationMap;
 use crate::bundle::pages::PageSet;
-use crate::bundle::ranges::Numbered;
-use crate::bundle::recorded::{self, Saved};
-use crate::bundle::refusal::{Refusal, reason};
+use crate::bundle::ranges::NumberedPages;
+use crate::bundle::recorded::{self, SavedContents};
+use crate::bundle::refusal::{BundleRefusal, reason};
 use crate::bundle::selection::LaunchKind;
-use crate::bundle::symbols::{self, Symbol};
-use crate::bundle::uses::Uses;
-use crate::bundle::{PAGE_BYTES_U64, PAGE_SHIFT, Page};
-use crate::ring::Gathering;
-use stallmap_session::gpu::code::Code;
+use crate::bundle::symbols::{self, ModuleVariable};
+use crate::bundle::uses::KernelUses;
+use crate::bundle::{PAGE_BYTES_U64, PAGE_SHIFT, PageBytes};
+use crate::ring::PageGathering;
+use stallmap_session::gpu::code::LoadedCode;
 use stallmap_session::gpu::device;
 use stallmap_session::{context, session, torch};
 
@@ -36,10 +36,10 @@ mod recorder;
 mod snapshot;
 mod steps;
 
-use copies::Source;
-pub(super) use recorder::Bundles;
-use recorder::Recorder;
-pub(super) use steps::{Stepped, stepped};
+use copies::CopySource;
+use recorder::BundleRecorder;
+pub(super) use recorder::SessionBundles;
+pub(super) use steps::{GraphStepLaunch, stepped};
 
 /// Most memory that is saved before a launch.
 const MAX_SAVED_BYTES: u64 = 16 << 30;
@@ -48,26 +48,26 @@ const MAX_VARIABLE_BYTES: usize = 16 << 20;
 
 /// A launch that is beginning.
 #[derive(Clone, Copy)]
-pub(super) struct Beginning<'a> {
+pub(super) struct LaunchBeginning<'a> {
     /// The API's data about the launch.
     pub(super) data: &'a LaunchData,
     /// Its kernel's module.
-    pub(super) code: Option<&'a Code>,
+    pub(super) code: Option<&'a LoadedCode>,
     /// Arguments of the launch call.
-    pub(super) given: Option<&'a Given>,
+    pub(super) given: Option<&'a CallArguments>,
 }
 
 /// A launch that is to become a bundle.
-pub(super) struct Prepared {
+pub(super) struct PreparedBundle {
     kernel_id: KernelId,
     kind: LaunchKind,
-    uses: Uses,
-    candidates: Candidates,
-    numbered: Numbered,
-    symbols: Arc<Vec<Symbol>>,
+    uses: KernelUses,
+    candidates: LaunchPages,
+    numbered: NumberedPages,
+    symbols: Arc<Vec<ModuleVariable>>,
     /// Contents of the variables.
     variables: Vec<Vec<u8>>,
-    refusal: Option<Refusal>,
+    refusal: Option<BundleRefusal>,
     attributes: Vec<u8>,
     is_cooperative: bool,
     max_dynamic_shared_bytes: Option<i32>,
@@ -76,28 +76,28 @@ pub(super) struct Prepared {
 }
 
 /// Findings about a launch's memory.
-struct Rows {
+struct MemoryFindings {
     pages: Vec<BundlePage>,
     symbols: Vec<BundleSymbol>,
     new_page_count: u64,
 }
 
-impl Prepared {
+impl PreparedBundle {
     /// True if the pages of its accesses are needed.
     pub(super) fn gathers(&self) -> bool {
         self.refusal.is_none()
     }
 }
 
-impl Instrument {
+impl AccessInstrument {
     /// Saves the memory that a launch may write, where it is to become a bundle.
     pub(super) fn bundle_begins(
         &self,
-        launch: Beginning,
+        launch: LaunchBeginning,
         name: &str,
         ordinal: u64,
         is_recorded: bool,
-    ) -> Option<Box<Prepared>> {
+    ) -> Option<Box<PreparedBundle>> {
         let bundles = self.bundles.as_ref()?;
         if !is_recorded {
             session::lose(LossKind::Bundle, "not selected: its launch is not recorded", 1, None);
@@ -119,7 +119,7 @@ impl Instrument {
             return None;
         }
         let begin_ns = session::now_ns();
-        let mut prepared = Box::new(Prepared::new(kind, ordinal, launch));
+        let mut prepared = Box::new(PreparedBundle::new(kind, ordinal, launch));
         if let Err(refusal) = self.prepare(&mut prepared, bundles, &mut recorder, launch) {
             prepared.refusal = Some(refusal);
         }
@@ -129,26 +129,26 @@ impl Instrument {
 
     fn prepare(
         &self,
-        prepared: &mut Prepared,
-        bundles: &Bundles,
-        recorder: &mut Recorder,
-        Beginning { data, code, given }: Beginning,
-    ) -> Result<(), Refusal> {
+        prepared: &mut PreparedBundle,
+        bundles: &SessionBundles,
+        recorder: &mut BundleRecorder,
+        LaunchBeginning { data, code, given }: LaunchBeginning,
+    ) -> Result<(), BundleRefusal> {
         if recorder.is_spent {
-            return Err(Refusal::of(reason::BUDGET));
+            return Err(BundleRefusal::of(reason::BUDGET));
         }
-        let code = code.ok_or_else(|| Refusal::of("its module was not seen"))?;
-        let given = given.ok_or_else(|| Refusal::of("its launch call was not seen"))?;
+        let code = code.ok_or_else(|| BundleRefusal::of("its module was not seen"))?;
+        let given = given.ok_or_else(|| BundleRefusal::of("its launch call was not seen"))?;
         let name = prepared.kind.kernel.name.clone();
         prepared.uses = recorder.uses(code, &name);
         if let Some(reason) = prepared.uses.refusal {
-            return Err(Refusal::of(reason));
+            return Err(BundleRefusal::of(reason));
         }
         let variables = recorder.variables(data.module);
         prepared.symbols =
-            variables.ok_or_else(|| Refusal::of("its module's variables were not looked for"))?;
+            variables.ok_or_else(|| BundleRefusal::of("its module's variables were not looked for"))?;
         if prepared.symbols.iter().map(|symbol| symbol.bytes).sum::<usize>() > MAX_VARIABLE_BYTES {
-            return Err(Refusal::of("its module's variables have more than 16 MiB"));
+            return Err(BundleRefusal::of("its module's variables have more than 16 MiB"));
         }
         let all = recorder.wanderers.contains(&name);
         let block_at = |address| torch::calls::storage_at(address).map(|(start, bytes)| start..start + bytes);
@@ -156,26 +156,27 @@ impl Instrument {
         let memory = bundles.memory().clone();
         prepared.candidates = candidates::find(&given.parameters.bytes, &memory, data.device, block_at, all);
         if prepared.candidates.saved.count() > MAX_SAVED_BYTES / PAGE_BYTES_U64 {
-            return Err(Refusal::of("what it may write has more than 16 GiB"));
+            return Err(BundleRefusal::of("what it may write has more than 16 GiB"));
         }
-        prepared.numbered = Numbered::new(&prepared.candidates.saved);
-        self.save(prepared, recorder, data, &memory).map_err(|error| Refusal::with(reason::UNREADABLE, error))
+        prepared.numbered = NumberedPages::new(&prepared.candidates.saved);
+        self.save(prepared, recorder, data, &memory)
+            .map_err(|error| BundleRefusal::with(reason::UNREADABLE, error))
     }
 
     /// Copies candidates and variables to the host.
     fn save(
         &self,
-        prepared: &mut Prepared,
-        recorder: &mut Recorder,
+        prepared: &mut PreparedBundle,
+        recorder: &mut BundleRecorder,
         data: &LaunchData,
-        memory: &Map,
+        memory: &AllocationMap,
     ) -> Result<(), String> {
         let pages = usize::try_from(prepared.candidates.saved.count()).unwrap_or(usize::MAX);
         let buffers = recorder.buffers.entry(data.context.key()).or_default();
         self.reserve(&mut buffers.saved, pages, data.context)?;
         self.reserve(&mut buffers.window, buffer::CHUNK_PAGES, data.context)?;
         let mut read =
-            |pages: Range<u64>, target: &mut [Page]| self.read_pages(data.into(), memory, pages, target);
+            |pages: Range<u64>, target: &mut [PageBytes]| self.read_pages(data.into(), memory, pages, target);
         buffers.saved.load(&prepared.candidates.saved, &mut read)?;
         prepared.variables = self.read_variables(data.into(), &prepared.symbols)?;
         Ok(())
@@ -185,8 +186,8 @@ impl Instrument {
     pub(super) fn bundle_ends(
         &self,
         data: &LaunchData,
-        mut prepared: Box<Prepared>,
-        completed: Result<Gathering, Refusal>,
+        mut prepared: Box<PreparedBundle>,
+        completed: Result<PageGathering, BundleRefusal>,
     ) {
         let Some(bundles) = &self.bundles else { return };
         let begin_ns = session::now_ns();
@@ -195,7 +196,7 @@ impl Instrument {
             Some(refusal) => Err(refusal),
             None => completed.and_then(|gathering| {
                 let gathered = gathering.take(prepared.kernel_id.0);
-                let touched = gathered.ok_or_else(|| Refusal::of("its accesses could not be read"))?;
+                let touched = gathered.ok_or_else(|| BundleRefusal::of("its accesses could not be read"))?;
                 // A copy, as before the launch.
                 let memory = bundles.memory().clone();
                 self.record_memory(&memory, &mut recorder, data, &prepared, &touched)
@@ -212,36 +213,36 @@ impl Instrument {
 
     fn record_memory(
         &self,
-        memory: &Map,
-        recorder: &mut Recorder,
+        memory: &AllocationMap,
+        recorder: &mut BundleRecorder,
         data: &LaunchData,
-        prepared: &Prepared,
+        prepared: &PreparedBundle,
         touched: &PageSet,
-    ) -> Result<Rows, Refusal> {
+    ) -> Result<MemoryFindings, BundleRefusal> {
         let pages = touched.pages();
         let variables = symbols::pages(&prepared.symbols);
         let touched =
             recorded::touched(&pages, prepared.uses, &prepared.candidates, memory, &variables, data.device)?;
-        let Recorder { contents, buffers, .. } = recorder;
+        let BundleRecorder { contents, buffers, .. } = recorder;
         let buffers = buffers.entry(data.context.key()).or_default();
-        let saved = Saved { numbered: &prepared.numbered, buffer: &buffers.saved };
+        let saved = SavedContents { numbered: &prepared.numbered, buffer: &buffers.saved };
         let mut read =
-            |pages: Range<u64>, target: &mut [Page]| self.read_pages(data.into(), memory, pages, target);
-        let mut keep = |page: &Page| recorded::add(contents, page, session::emit_pages);
+            |pages: Range<u64>, target: &mut [PageBytes]| self.read_pages(data.into(), memory, pages, target);
+        let mut keep = |page: &PageBytes| recorded::add(contents, page, session::emit_pages);
         let changed = recorded::changes(&touched, &saved, &mut buffers.window, &mut read, &mut keep)?;
         let mut all = touched.all;
         for &page in changed.keys() {
             all.add(page..page + 1);
         }
         let mut new_page_count = 0;
-        let mut add = |page: &Page| {
+        let mut add = |page: &PageBytes| {
             let stored = recorded::add(contents, page, session::emit_pages)?;
             new_page_count += u64::from(stored.is_new);
             Ok(stored)
         };
         let stored = recorded::contents_before(&all, &saved, &mut buffers.window, &mut read, &mut add)?;
         let kernel_id = prepared.kernel_id;
-        let row = |(page, stored): (u64, Stored)| BundlePage {
+        let row = |(page, stored): (u64, RecordedContent)| BundlePage {
             kernel_id,
             address: Address(page << PAGE_SHIFT),
             content_id: stored.content_id,
@@ -250,18 +251,18 @@ impl Instrument {
         };
         let pages = stored.into_iter().map(row).collect();
         let symbols = self.record_variables(data, prepared, &mut add)?;
-        Ok(Rows { pages, symbols, new_page_count })
+        Ok(MemoryFindings { pages, symbols, new_page_count })
     }
 
     fn record_variables(
         &self,
         data: &LaunchData,
-        prepared: &Prepared,
-        add: &mut dyn FnMut(&Page) -> Result<Stored, Refusal>,
-    ) -> Result<Vec<BundleSymbol>, Refusal> {
+        prepared: &PreparedBundle,
+        add: &mut dyn FnMut(&PageBytes) -> Result<RecordedContent, BundleRefusal>,
+    ) -> Result<Vec<BundleSymbol>, BundleRefusal> {
         let after = self
             .read_variables(data.into(), &prepared.symbols)
-            .map_err(|error| Refusal::with(reason::UNREADABLE, error))?;
+            .map_err(|error| BundleRefusal::with(reason::UNREADABLE, error))?;
         let mut rows = Vec::new();
         for ((symbol, before), after) in prepared.symbols.iter().zip(&prepared.variables).zip(&after) {
             for part in symbols::parts(before, after) {
@@ -279,15 +280,15 @@ impl Instrument {
     }
 }
 
-impl Prepared {
-    fn new(kind: LaunchKind, ordinal: u64, Beginning { data, given, .. }: Beginning) -> Self {
+impl PreparedBundle {
+    fn new(kind: LaunchKind, ordinal: u64, LaunchBeginning { data, given, .. }: LaunchBeginning) -> Self {
         let attribute = |attribute| own(|| device::function_attribute(data.function, attribute));
         Self {
             kernel_id: KernelId(ordinal),
             kind,
-            uses: Uses::UNKNOWN,
-            candidates: Candidates::default(),
-            numbered: Numbered::default(),
+            uses: KernelUses::UNKNOWN,
+            candidates: LaunchPages::default(),
+            numbered: NumberedPages::default(),
             symbols: Arc::default(),
             variables: Vec::new(),
             refusal: None,
@@ -300,7 +301,7 @@ impl Prepared {
     }
 }
 
-fn kind_of(Beginning { data, given, .. }: Beginning, name: &str) -> LaunchKind {
+fn kind_of(LaunchBeginning { data, given, .. }: LaunchBeginning, name: &str) -> LaunchKind {
     let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) = (data.grid, data.block);
     let shape = [grid_x, grid_y, grid_z, block_x, block_y, block_z];
     LaunchKind {
@@ -312,20 +313,23 @@ fn kind_of(Beginning { data, given, .. }: Beginning, name: &str) -> LaunchKind {
 
 /// True if every access to device memory is recorded.
 fn is_whole(config: &Config) -> bool {
-    config.blocks.is_none() && config.when_full == WhenFull::Wait && config.spaces.contains(&Space::Global)
+    config.blocks.is_none()
+        && config.when_full == FullBufferAction::Wait
+        && config.spaces.contains(&RecordedSpace::Global)
 }
 
-fn emit(prepared: Prepared, rows: Result<Rows, Refusal>, budget_bytes: u64) {
+fn emit(prepared: PreparedBundle, rows: Result<MemoryFindings, BundleRefusal>, budget_bytes: u64) {
     let method = if prepared.uses.is_observed() { BundleMethod::Observed } else { BundleMethod::Derived };
-    let text = |refusal: &Refusal| match refusal.reason {
+    let text = |refusal: &BundleRefusal| match refusal.reason {
         reason::BUDGET => format!("budget of {budget_bytes} bytes is used up"),
         reason => reason.to_owned(),
     };
     let (refusal, rows) = match rows {
         Ok(rows) => (None, rows),
-        Err(refusal) => {
-            (Some(text(&refusal)), Rows { pages: Vec::new(), symbols: Vec::new(), new_page_count: 0 })
-        }
+        Err(refusal) => (
+            Some(text(&refusal)),
+            MemoryFindings { pages: Vec::new(), symbols: Vec::new(), new_page_count: 0 },
+        ),
     };
     session::emit(Bundle {
         kernel_id: prepared.kernel_id,

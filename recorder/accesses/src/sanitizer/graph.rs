@@ -7,19 +7,19 @@
 use std::collections::BTreeMap;
 
 use stallmap_schema::id::RunId;
-use stallmap_schema::tables::launch::{GraphLaunch as GraphLaunchRow, LaunchRun};
+use stallmap_schema::tables::launch::{GraphLaunch, LaunchRun};
 use stallmap_schema::word::LossKind;
-use stallmap_sys::cuda::{Handle, node_type};
+use stallmap_sys::cuda::{DriverHandle, node_type};
 use stallmap_sys::sanitizer::{GraphLaunchData, GraphNodeData, LaunchData};
 
-use super::launch::{Given, Origin, begun, emit_launch, settle};
-use super::{Instrument, Key, own};
-use crate::ring::{Armed, Failure, Place};
+use super::launch::{CallArguments, LaunchOrigin, begun, emit_launch, settle};
+use super::{AccessInstrument, HandleKey, own};
+use crate::ring::{ArmedLaunch, RecordFailure, RingContext};
 use stallmap_session::context;
 use stallmap_session::gpu::device;
-use stallmap_session::gpu::graphs::{self, GraphLaunch, Node, UNREAD};
+use stallmap_session::gpu::graphs::{self, ExecNode, LaunchedGraph, UNREAD};
 use stallmap_session::gpu::name::text;
-use stallmap_session::gpu::parameters::Parameters;
+use stallmap_session::gpu::parameters::KernelParameters;
 use stallmap_session::slot::ThreadSlot;
 use stallmap_session::{replayed, session};
 
@@ -28,7 +28,7 @@ const UNKNOWN_NODES: u32 = 512;
 
 /// Plan for a kernel node.
 #[derive(Clone, Copy)]
-pub(super) struct Expected {
+pub(super) struct NodePlan {
     pub(super) index: u32,
     pub(super) ordinal: u64,
     /// The reason, if it is left out.
@@ -38,16 +38,16 @@ pub(super) struct Expected {
 }
 
 /// A graph launch that is being called.
-pub(super) struct Planned {
-    exec: Key,
-    pub(super) launch: Option<GraphLaunch>,
+pub(super) struct PlannedGraphLaunch {
+    exec: HandleKey,
+    pub(super) launch: Option<LaunchedGraph>,
     /// Ordinal of the first node.
     first: u64,
     /// Kernel nodes, by the handle that they are expected to be announced by.
-    pub(super) nodes: BTreeMap<Key, Expected>,
+    pub(super) nodes: BTreeMap<HandleKey, NodePlan>,
 }
 
-impl Planned {
+impl PlannedGraphLaunch {
     /// The graph, and the number of its launch.
     pub(super) fn place(&self) -> (u64, u32) {
         self.launch.as_ref().map_or((u64::MAX, 0), |launch| (launch.graph_id, launch.graph_launch))
@@ -62,25 +62,26 @@ impl Planned {
 }
 
 /// A graph launch that runs on this thread.
-struct Running {
-    exec: Key,
-    launch: Option<GraphLaunch>,
+struct RunningGraphLaunch {
+    exec: HandleKey,
+    launch: Option<LaunchedGraph>,
     /// Kernel nodes that were not announced yet, by the handle that they are expected to be announced by.
-    nodes: BTreeMap<Key, Expected>,
-    armed: Option<Armed>,
+    nodes: BTreeMap<HandleKey, NodePlan>,
+    armed: Option<ArmedLaunch>,
     /// None where the graph is only uploaded, or launched by the replayer itself.
-    row: Option<GraphLaunchRow>,
+    row: Option<GraphLaunch>,
 }
 
 thread_local! {
-    static PLANNED: ThreadSlot<Box<Planned>> = const { ThreadSlot::empty() };
-    static RUNNING: ThreadSlot<Box<Running>> = const { ThreadSlot::empty() };
+    static PLANNED: ThreadSlot<Box<PlannedGraphLaunch>> = const { ThreadSlot::empty() };
+    static RUNNING: ThreadSlot<Box<RunningGraphLaunch>> = const { ThreadSlot::empty() };
 }
 
-impl Instrument {
+impl AccessInstrument {
     pub(super) fn graph_begins(&self, data: &GraphLaunchData) {
         let exec = data.exec.key();
-        let mut running = Running { exec, launch: None, nodes: BTreeMap::new(), armed: None, row: None };
+        let mut running =
+            RunningGraphLaunch { exec, launch: None, nodes: BTreeMap::new(), armed: None, row: None };
         if data.is_upload == 0 && !replayed::is_silent() {
             self.begin(data, &mut running);
         }
@@ -88,7 +89,7 @@ impl Instrument {
     }
 
     /// A graph launch is being called. It is no launch where its stream is capturing.
-    pub(super) fn graph_call(&self, id: u32, exec: Handle, stream: Handle) {
+    pub(super) fn graph_call(&self, id: u32, exec: DriverHandle, stream: DriverHandle) {
         self.place_graph(exec);
         self.prepare_snapshots();
         if self.bundles.is_none() || replayed::is_silent() || graphs::capture(id, stream).is_some() {
@@ -100,28 +101,28 @@ impl Instrument {
         PLANNED.with(|slot| slot.put(planned));
     }
 
-    fn plan(&self, exec: Handle) -> Planned {
+    fn plan(&self, exec: DriverHandle) -> PlannedGraphLaunch {
         let launch = self.graphs.launch_begins(exec);
-        let enabled: Vec<&Node> =
+        let enabled: Vec<&ExecNode> =
             launch.iter().flat_map(|launch| launch.nodes.iter()).filter(|node| node.is_enabled).collect();
         let first = session::take_ordinals(enabled.len() as u64);
         let mut nodes = BTreeMap::new();
         for (ordinal, node) in (first..).zip(enabled) {
             let decision = self.selector.decide(&node.name);
-            let expected = Expected { index: node.index, ordinal, decision, step: Err(UNREAD) };
+            let expected = NodePlan { index: node.index, ordinal, decision, step: Err(UNREAD) };
             nodes.insert(node.alias.unwrap_or(node.handle), expected);
         }
-        Planned { exec: exec.key(), launch, first, nodes }
+        PlannedGraphLaunch { exec: exec.key(), launch, first, nodes }
     }
 
-    fn begin(&self, data: &GraphLaunchData, running: &mut Running) {
+    fn begin(&self, data: &GraphLaunchData, running: &mut RunningGraphLaunch) {
         let planned = PLANNED.with(ThreadSlot::take).filter(|planned| planned.exec == running.exec);
         let planned = planned.map_or_else(|| self.plan(data.exec), |planned| *planned);
-        let Planned { launch, first, nodes, .. } = planned;
+        let PlannedGraphLaunch { launch, first, nodes, .. } = planned;
         running.nodes = nodes;
         let context = context::current();
         let stream_id = self.lock().stream(data.stream_handle);
-        running.row = Some(GraphLaunchRow {
+        running.row = Some(GraphLaunch {
             run_id: RunId(0),
             graph_id: launch.as_ref().map_or(u64::MAX, |launch| launch.graph_id),
             graph_launch: launch.as_ref().map_or(0, |launch| launch.graph_launch),
@@ -158,7 +159,7 @@ impl Instrument {
     /// # Safety
     /// `data` is a node's as the API gives it.
     pub(super) unsafe fn node_begins(&self, data: &GraphNodeData) {
-        let act = |running: &mut Option<Box<Running>>| {
+        let act = |running: &mut Option<Box<RunningGraphLaunch>>| {
             // SAFETY: the API fills the member of the node's type.
             unsafe {
                 match (data.node_type, running.as_deref_mut()) {
@@ -183,7 +184,7 @@ impl Instrument {
         RUNNING.with(|slot| slot.change(act));
     }
 
-    fn kernel_begins(&self, node: &GraphNodeData, data: &LaunchData, running: &mut Running) {
+    fn kernel_begins(&self, node: &GraphNodeData, data: &LaunchData, running: &mut RunningGraphLaunch) {
         let Some(mut row) = running.row.take() else {
             self.leave_out(data);
             return;
@@ -196,11 +197,11 @@ impl Instrument {
             self.graphs.alias(running.exec, found.index, node.node.key());
             Some(found)
         });
-        let Expected { index, ordinal, decision, step } = expected.unwrap_or_else(|| {
+        let NodePlan { index, ordinal, decision, step } = expected.unwrap_or_else(|| {
             // A node that was not seen comes behind those that were.
             let index = row.kernel_count - 1;
             let decision = self.selector.decide(&name);
-            Expected { index, ordinal: session::take_ordinal(), decision, step: Err(UNREAD) }
+            NodePlan { index, ordinal: session::take_ordinal(), decision, step: Err(UNREAD) }
         });
         let Err(no_step) = step else {
             running.row = Some(row);
@@ -227,7 +228,7 @@ impl Instrument {
         let kinds = kinds.map(|code| self.kinds_of(code.function_id(&name), data, given.as_ref(), None));
         let accesses_of = kinds.as_ref().and_then(|kinds| self.kinds.model(kinds));
         let context = captured.map_or_else(context::current, |captured| captured.context);
-        let origin = Origin { context, node, captured, accesses_of };
+        let origin = LaunchOrigin { context, node, captured, accesses_of };
         match &code {
             Some(code) => emit_launch(data, code, (&name, ordinal), origin, given, resources),
             None => {
@@ -257,7 +258,7 @@ impl Instrument {
         &self,
         data: &LaunchData,
         (row, position): (LaunchRun, u32),
-        running: &Running,
+        running: &RunningGraphLaunch,
         is_patched: bool,
     ) -> bool {
         let armed = running.armed.as_ref().filter(|_| row.recorded && is_patched);
@@ -284,7 +285,7 @@ impl Instrument {
     }
 
     /// Makes a node write nothing.
-    fn skip_node(&self, data: &LaunchData, running: &Running) {
+    fn skip_node(&self, data: &LaunchData, running: &RunningGraphLaunch) {
         let Some(armed) = &running.armed else {
             self.leave_out(data);
             return;
@@ -299,7 +300,7 @@ impl Instrument {
     }
 
     /// Gives a node the control block of its graph launch. Returns whether that worked.
-    fn set_node_data(&self, data: &LaunchData, armed: &Armed) -> bool {
+    fn set_node_data(&self, data: &LaunchData, armed: &ArmedLaunch) -> bool {
         // SAFETY: the launch is this callback's. The control block lives as long as its context.
         let code = unsafe {
             (self.api.set_launch_data)(data.launch, data.function, data.stream_handle, armed.userdata())
@@ -313,7 +314,7 @@ impl Instrument {
 
     pub(super) fn graph_ends(&self, data: &GraphLaunchData) {
         let Some(running) = RUNNING.with(ThreadSlot::take) else { return };
-        let Running { armed, row, nodes, .. } = *running;
+        let RunningGraphLaunch { armed, row, nodes, .. } = *running;
         let place = self.place_of(data.context, data.stream_handle);
         if let Some(armed) = armed {
             if self.waits() {
@@ -324,7 +325,7 @@ impl Instrument {
             }
         }
         if let Some(row) = row {
-            session::emit(GraphLaunchRow { end_ns: Some(session::now_ns()), ..row });
+            session::emit(GraphLaunch { end_ns: Some(session::now_ns()), ..row });
         }
         let unseen = nodes.values().filter(|node| node.decision.is_ok()).count() as u64;
         session::lose(LossKind::Launch, "node of a graph launch was not announced", unseen, None);
@@ -335,25 +336,25 @@ impl Instrument {
         let Some(running) = RUNNING.with(ThreadSlot::take) else { return };
         if let Some(armed) = &running.armed {
             let reason = "refused by the driver";
-            armed.settle(Some(Failure { reason, detail: None, has_run: false }), 0);
+            armed.settle(Some(RecordFailure { reason, detail: None, has_run: false }), 0);
         }
     }
 
     /// Records where the kernels of a graph lie, before it is launched: the driver does not say while it is.
-    pub(super) fn place_graph(&self, exec: Handle) {
+    pub(super) fn place_graph(&self, exec: DriverHandle) {
         if !self.lock().placed_graphs.insert(exec.key()) {
             return;
         }
         let ordinal = session::next_ordinal();
         for node in self.graphs.nodes(exec).iter().flat_map(|nodes| nodes.iter()) {
-            if let Some(module) = device::module_of(Handle::of_key(node.function)) {
+            if let Some(module) = device::module_of(DriverHandle::of_key(node.function)) {
                 self.place_kernel(&mut self.lock(), module, &node.name, ordinal);
             }
         }
     }
 
     /// The grids of an updated graph may have other numbers.
-    pub(super) fn forget_grids(&self, exec: Handle) {
+    pub(super) fn forget_grids(&self, exec: DriverHandle) {
         let state = &mut *self.lock();
         state.placed_graphs.remove(&exec.key());
         for ring in state.rings.values_mut() {
@@ -361,18 +362,18 @@ impl Instrument {
         }
     }
 
-    fn place_of(&self, context: Handle, stream: Handle) -> Place<'_> {
-        Place { api: &self.api, context, stream }
+    fn place_of(&self, context: DriverHandle, stream: DriverHandle) -> RingContext<'_> {
+        RingContext { api: &self.api, context, stream }
     }
 }
 
-impl Running {
+impl RunningGraphLaunch {
     /// The first node that is like the announced one. The API announces nodes by handles of its own, from a copy
     /// that the driver made of the graph.
-    fn find(&mut self, name: &str, data: &LaunchData) -> Option<Expected> {
+    fn find(&mut self, name: &str, data: &LaunchData) -> Option<NodePlan> {
         let launch = self.launch.as_ref()?;
         let shape = [data.grid, data.block].concat();
-        let is_like = |expected: &Expected| {
+        let is_like = |expected: &NodePlan| {
             let node = launch.nodes.get(expected.index as usize);
             node.is_some_and(|node| node.name == name && node.shape == shape[..])
         };
@@ -383,11 +384,11 @@ impl Running {
 }
 
 /// Arguments that the launch call of a node would have.
-fn given(node: &Node) -> Given {
-    let Parameters { bytes, layout } = &*node.parameters;
-    Given {
+fn given(node: &ExecNode) -> CallArguments {
+    let KernelParameters { bytes, layout } = &*node.parameters;
+    CallArguments {
         dynamic_shared_bytes: node.shared_bytes,
-        parameters: Parameters { bytes: bytes.clone(), layout: layout.clone() },
+        parameters: KernelParameters { bytes: bytes.clone(), layout: layout.clone() },
         attributes: Vec::new(),
         is_cooperative: false,
     }

@@ -5,35 +5,35 @@ use std::collections::btree_map::Entry;
 use std::ffi::c_int;
 use std::ptr::null;
 
-use stallmap_config::WhenFull;
+use stallmap_config::FullBufferAction;
 use stallmap_schema::cell::Blob;
 use stallmap_schema::id::{FunctionId, KernelId, RunId};
 use stallmap_schema::tables::launch::{Launch, LaunchParameter, LaunchRun};
 use stallmap_schema::word::{LossKind, Match};
-use stallmap_sys::cuda::{Handle, SYNCHRONIZE_IDS, graph_id, launch_id};
-use stallmap_sys::sanitizer::{ApiData, LaunchData};
+use stallmap_sys::cuda::{DriverHandle, SYNCHRONIZE_IDS, graph_id, launch_id};
+use stallmap_sys::sanitizer::{LaunchData, SanitizerApiData};
 
-use super::bundle::{Beginning, Prepared, Stepped, stepped};
-use super::{Instrument, State, check, own, snapshots};
-use crate::bundle::refusal::Refusal;
-use crate::kinds::{self, Arguments, Kind};
-use crate::ring::{Armed, Failure, Gathering, Place, Plan, Ring};
-use stallmap_session::context::{self, Context};
+use super::bundle::{GraphStepLaunch, LaunchBeginning, PreparedBundle, stepped};
+use super::{AccessInstrument, SanitizerState, check, own, snapshots};
+use crate::bundle::refusal::BundleRefusal;
+use crate::kinds::{self, AccessArguments, LaunchKindKey};
+use crate::ring::{ArmedLaunch, LaunchRecordPlan, PageGathering, RecordFailure, Ring, RingContext};
+use stallmap_session::context::{self, OpContext};
 use stallmap_session::gpu::call;
-use stallmap_session::gpu::code::Code;
-use stallmap_session::gpu::device::{self, Resources};
-use stallmap_session::gpu::graphs::{self, Captured};
+use stallmap_session::gpu::code::LoadedCode;
+use stallmap_session::gpu::device::{self, FunctionResources};
+use stallmap_session::gpu::graphs::{self, NodeOrigin};
 use stallmap_session::gpu::name::text;
-use stallmap_session::gpu::parameters::{self, Parameters};
+use stallmap_session::gpu::parameters::{self, KernelParameters};
 use stallmap_session::slot::ThreadSlot;
 use stallmap_session::{replayed, session};
 
 /// Arguments of the launch call on this thread.
-pub(super) struct Given {
+pub(super) struct CallArguments {
     /// Dynamic shared memory of a block.
     pub(super) dynamic_shared_bytes: u32,
     /// The kernel's parameters.
-    pub(super) parameters: Parameters,
+    pub(super) parameters: KernelParameters,
     /// Attributes, as CUlaunchAttribute has them.
     pub(super) attributes: Vec<u8>,
     /// True if the launch is cooperative.
@@ -42,30 +42,30 @@ pub(super) struct Given {
 
 /// Origin of a launch.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Origin {
+pub(super) struct LaunchOrigin {
     /// The op that ran, with its stack.
-    pub(super) context: Option<Context>,
+    pub(super) context: Option<OpContext>,
     /// Graph, launch of the graph and node.
     pub(super) node: Option<(u64, u32, u32)>,
     /// Place where the node was captured.
-    pub(super) captured: Option<Captured>,
+    pub(super) captured: Option<NodeOrigin>,
     /// The launch whose accesses stand for its own.
     pub(super) accesses_of: Option<u64>,
 }
 
 /// A launch that runs on this thread.
-struct Running {
+struct RunningLaunch {
     /// The records' target. Its row is the reader's then.
-    armed: Option<Armed>,
+    armed: Option<ArmedLaunch>,
     /// Its row, where it writes none.
     row: Option<LaunchRun>,
     /// The bundle that it is to become, if it was selected.
-    bundle: Option<Box<Prepared>>,
+    bundle: Option<Box<PreparedBundle>>,
 }
 
 thread_local! {
-    static GIVEN: ThreadSlot<Given> = const { ThreadSlot::empty() };
-    static RUNNING: ThreadSlot<Box<Running>> = const { ThreadSlot::empty() };
+    static GIVEN: ThreadSlot<CallArguments> = const { ThreadSlot::empty() };
+    static RUNNING: ThreadSlot<Box<RunningLaunch>> = const { ThreadSlot::empty() };
 }
 
 const ENTER: c_int = 0;
@@ -74,10 +74,10 @@ const WARP_THREADS: u64 = 32;
 /// Warps that write records, in whole blocks, of a launch whose requests are counted.
 const SAMPLED_WARPS: u64 = 1024;
 
-impl Instrument {
+impl AccessInstrument {
     /// # Safety
     /// `data.parameters` points to the parameters of the driver function with this callback id.
-    pub(super) unsafe fn driver_call(&self, id: u32, data: &ApiData) {
+    pub(super) unsafe fn driver_call(&self, id: u32, data: &SanitizerApiData) {
         // SAFETY: by the API, the result is there at the exit.
         let has_failed = data.site != ENTER && unsafe { graphs::result(data.result) } != 0;
         match id {
@@ -93,7 +93,7 @@ impl Instrument {
                     self.end_turn();
                 } else if !data.parameters.is_null() {
                     // SAFETY: the parameters are the executable graph and the stream.
-                    let [exec, stream] = unsafe { *data.parameters.cast::<[Handle; 2]>() };
+                    let [exec, stream] = unsafe { *data.parameters.cast::<[DriverHandle; 2]>() };
                     self.graph_call(id, exec, stream);
                 }
             }
@@ -114,7 +114,7 @@ impl Instrument {
 
     /// # Safety
     /// As [`Self::driver_call`], for a launch function.
-    unsafe fn launch_call(&self, id: u32, data: &ApiData, has_failed: bool) {
+    unsafe fn launch_call(&self, id: u32, data: &SanitizerApiData, has_failed: bool) {
         // SAFETY: by this function's contract.
         let Some(call) = (unsafe { call::read(id, data.parameters) }) else { return };
         if let Some(capture) = graphs::capture(id, call.stream) {
@@ -152,13 +152,14 @@ impl Instrument {
         // SAFETY: as above.
         let attributes = unsafe { call.attributes() };
         let is_cooperative = call.is_cooperative || call::are_cooperative(&attributes);
-        let given = Given { dynamic_shared_bytes: call.shared_bytes, parameters, attributes, is_cooperative };
+        let given =
+            CallArguments { dynamic_shared_bytes: call.shared_bytes, parameters, attributes, is_cooperative };
         GIVEN.with(|slot| slot.put(given));
     }
 
     pub(super) fn launch_begins(&self, data: &LaunchData) {
         let stepped = stepped();
-        if replayed::is_silent() || matches!(stepped, Some(Stepped::Silent)) {
+        if replayed::is_silent() || matches!(stepped, Some(GraphStepLaunch::Silent)) {
             self.leave_out(data);
             return;
         }
@@ -166,10 +167,10 @@ impl Instrument {
         let name = text(data.name);
         // A node of a graph was selected with its graph.
         let (ordinal, decision, mut origin) = match stepped {
-            Some(Stepped::Node(ordinal, node, captured)) => {
-                (ordinal, Ok(()), Origin { node: Some(node), captured, ..Origin::default() })
+            Some(GraphStepLaunch::Node(ordinal, node, captured)) => {
+                (ordinal, Ok(()), LaunchOrigin { node: Some(node), captured, ..LaunchOrigin::default() })
             }
-            _ => (session::take_ordinal(), self.selector.decide(&name), Origin::default()),
+            _ => (session::take_ordinal(), self.selector.decide(&name), LaunchOrigin::default()),
         };
         if let Err(reason) = decision {
             session::lose(LossKind::Launch, reason, 1, None);
@@ -181,7 +182,7 @@ impl Instrument {
         let (code, is_patched) = Self::code_of(&state, data.module).unzip();
         let resources = state.resources(data);
         drop(state);
-        let launch = Beginning { data, code: code.as_deref(), given: given.as_ref() };
+        let launch = LaunchBeginning { data, code: code.as_deref(), given: given.as_ref() };
         let bundle = self.bundle_begins(launch, &name, ordinal, decision.is_ok());
         let function = code.as_deref().map(|code| code.function_id(&name));
         let is_selected = decision.is_ok() && is_patched.unwrap_or(false);
@@ -208,7 +209,7 @@ impl Instrument {
             (Some(_), None) => {}
             (None, _) => self.leave_out(data),
         }
-        RUNNING.with(|slot| slot.put(Box::new(Running { armed, row, bundle })));
+        RUNNING.with(|slot| slot.put(Box::new(RunningLaunch { armed, row, bundle })));
     }
 
     /// Makes the patches of a launch return at once.
@@ -226,7 +227,7 @@ impl Instrument {
         row: LaunchRun,
         is_patched: bool,
         gathers: bool,
-    ) -> (Option<Armed>, Option<LaunchRun>) {
+    ) -> (Option<ArmedLaunch>, Option<LaunchRun>) {
         if !row.recorded {
             return (None, Some(row));
         }
@@ -237,14 +238,15 @@ impl Instrument {
         if !is_patched {
             return failed(row, "its module is not patched".to_owned());
         }
-        let place = Place { api: &self.api, context: data.context, stream: data.stream_handle };
+        let place = RingContext { api: &self.api, context: data.context, stream: data.stream_handle };
         let state = &mut *self.lock();
         let blocks = self.config.counts().then(|| state.blocks());
         let ring = match self.ring(state, place) {
             Ok(ring) => ring,
             Err(error) => return failed(row, error),
         };
-        let plan = Plan { block_stride: self.block_stride(data), gathers, counted: blocks.as_deref() };
+        let plan =
+            LaunchRecordPlan { block_stride: self.block_stride(data), gathers, counted: blocks.as_deref() };
         let armed = match ring.arm(place, row, plan) {
             Ok(armed) => armed,
             Err((row, error)) => return failed(*row, error),
@@ -255,14 +257,18 @@ impl Instrument {
         };
         if let Err(error) = check(code, "set the launch's data") {
             let reason = "launch could not be instrumented";
-            armed.settle(Some(Failure { reason, detail: Some(error), has_run: false }), 0);
+            armed.settle(Some(RecordFailure { reason, detail: Some(error), has_run: false }), 0);
             return (None, None);
         }
         (Some(armed), None)
     }
 
     /// The ring of a context, made for its first launch.
-    pub(super) fn ring<'a>(&self, state: &'a mut State, place: Place) -> Result<&'a mut Ring, String> {
+    pub(super) fn ring<'a>(
+        &self,
+        state: &'a mut SanitizerState,
+        place: RingContext,
+    ) -> Result<&'a mut Ring, String> {
         let key = place.context.key();
         if !state.patched.contains(&key) {
             return Err("no patches in this context".to_owned());
@@ -286,23 +292,23 @@ impl Instrument {
         &self,
         function_id: FunctionId,
         data: &LaunchData,
-        given: Option<&Given>,
-        context: Option<Context>,
-    ) -> Vec<Kind> {
+        given: Option<&CallArguments>,
+        context: Option<OpContext>,
+    ) -> Vec<LaunchKindKey> {
         let parameters = given.map(|given| {
             let state = self.lock();
             let is_address = |word| state.is_address(word);
-            Arguments::Parameters(kinds::without_addresses(&given.parameters.bytes, is_address))
+            AccessArguments::Parameters(kinds::without_addresses(&given.parameters.bytes, is_address))
         });
-        let op = context.map(|context| Arguments::Op {
+        let op = context.map(|context| AccessArguments::Op {
             shapes_hash: context.shapes_hash,
             position: kinds::position_in(context.op_id),
         });
-        let op = op.filter(|op| !matches!(op, Arguments::Op { shapes_hash: 0, .. }));
+        let op = op.filter(|op| !matches!(op, AccessArguments::Op { shapes_hash: 0, .. }));
         let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) = (data.grid, data.block);
         let shape = [grid_x, grid_y, grid_z, block_x, block_y, block_z];
         let shared_bytes = given.map(|given| given.dynamic_shared_bytes);
-        let kind = |arguments| Kind { function_id, shape, shared_bytes, arguments };
+        let kind = |arguments| LaunchKindKey { function_id, shape, shared_bytes, arguments };
         parameters.into_iter().chain(op).map(kind).collect()
     }
 
@@ -321,22 +327,24 @@ impl Instrument {
 
     /// True if each launch is waited for: to count requests that can be lost, and to compare memory.
     pub(super) fn waits(&self) -> bool {
-        self.bundles.is_some() || self.config.blocks.is_some() || self.config.when_full == WhenFull::Drop
+        self.bundles.is_some()
+            || self.config.blocks.is_some()
+            || self.config.when_full == FullBufferAction::Drop
     }
 
     pub(super) fn launch_ends(&self, data: &LaunchData) {
         let Some(running) = RUNNING.with(ThreadSlot::take) else { return };
-        let Running { armed, row, bundle } = *running;
+        let RunningLaunch { armed, row, bundle } = *running;
         if let Some(row) = row {
             session::emit(LaunchRun { end_ns: Some(session::now_ns()), ..row });
         }
-        let place = Place { api: &self.api, context: data.context, stream: data.stream_handle };
+        let place = RingContext { api: &self.api, context: data.context, stream: data.stream_handle };
         let completed = match &armed {
-            None => Err(Refusal::of("launch could not be instrumented")),
+            None => Err(BundleRefusal::of("launch could not be instrumented")),
             Some(armed) if self.waits() => settle(armed, place),
             Some(armed) => {
                 own(|| armed.submitted(place));
-                Err(Refusal::of("launch was not waited for"))
+                Err(BundleRefusal::of("launch was not waited for"))
             }
         };
         if let Some(bundle) = bundle {
@@ -349,7 +357,7 @@ impl Instrument {
         let Some(running) = RUNNING.with(ThreadSlot::take) else { return };
         let reason = "refused by the driver";
         if let Some(armed) = &running.armed {
-            armed.settle(Some(Failure { reason, detail: None, has_run: false }), 0);
+            armed.settle(Some(RecordFailure { reason, detail: None, has_run: false }), 0);
         }
         if let Some(row) = running.row {
             session::emit(LaunchRun { recorded: false, ..row });
@@ -361,13 +369,13 @@ impl Instrument {
 }
 
 /// Waits for a launch. Says where that leaves its pages, if none is missing.
-pub(super) fn settle(armed: &Armed, place: Place) -> Result<Gathering, Refusal> {
+pub(super) fn settle(armed: &ArmedLaunch, place: RingContext) -> Result<PageGathering, BundleRefusal> {
     // SAFETY: the stream is the launch's own.
     let code = own(|| unsafe { (place.api.synchronize)(place.stream) });
     if code != 0 {
         let (reason, detail) = ("kernel did not complete", format!("sanitizer error {code}"));
-        armed.settle(Some(Failure { reason, detail: Some(detail.clone()), has_run: true }), 0);
-        return Err(Refusal::with(reason, detail));
+        armed.settle(Some(RecordFailure { reason, detail: Some(detail.clone()), has_run: true }), 0);
+        return Err(BundleRefusal::with(reason, detail));
     }
     match own(|| armed.lost_requests(place)) {
         Ok(lost) => {
@@ -375,20 +383,20 @@ pub(super) fn settle(armed: &Armed, place: Place) -> Result<Gathering, Refusal> 
             if lost == 0 {
                 Ok(armed.gathering())
             } else {
-                Err(Refusal::with("some of its records were lost", lost))
+                Err(BundleRefusal::with("some of its records were lost", lost))
             }
         }
         Err(error) => {
             let reason = "its lost requests could not be counted";
-            armed.settle(Some(Failure { reason, detail: Some(error.clone()), has_run: true }), 0);
-            Err(Refusal::with(reason, error))
+            armed.settle(Some(RecordFailure { reason, detail: Some(error.clone()), has_run: true }), 0);
+            Err(BundleRefusal::with(reason, error))
         }
     }
 }
 
-impl State {
+impl SanitizerState {
     /// Resources of a launch's function.
-    pub(super) fn resources(&mut self, data: &LaunchData) -> Resources {
+    pub(super) fn resources(&mut self, data: &LaunchData) -> FunctionResources {
         *self.resources.entry(data.function.key()).or_insert_with(|| own(|| device::resources(data.function)))
     }
 }
@@ -420,11 +428,11 @@ pub(super) fn begun(ordinal: u64, stream_id: u32) -> LaunchRun {
 
 pub(super) fn emit_launch(
     data: &LaunchData,
-    code: &Code,
+    code: &LoadedCode,
     (name, ordinal): (&str, u64),
-    origin: Origin,
-    given: Option<Given>,
-    resources: Resources,
+    origin: LaunchOrigin,
+    given: Option<CallArguments>,
+    resources: FunctionResources,
 ) {
     let context = origin.context;
     let [grid_x, grid_y, grid_z] = data.grid;
@@ -459,12 +467,14 @@ pub(super) fn emit_launch(
         accesses_of: origin.accesses_of.map(KernelId),
     });
     match given {
-        Some(Given { parameters: Parameters { bytes, layout }, .. }) => session::emit(LaunchParameter {
-            kernel_id: KernelId(ordinal),
-            bytes: Blob(bytes),
-            offsets: layout.offsets,
-            sizes: layout.sizes,
-        }),
+        Some(CallArguments { parameters: KernelParameters { bytes, layout }, .. }) => {
+            session::emit(LaunchParameter {
+                kernel_id: KernelId(ordinal),
+                bytes: Blob(bytes),
+                offsets: layout.offsets,
+                sizes: layout.sizes,
+            });
+        }
         None => session::lose(LossKind::Parameter, "launch call was not seen", 1, None),
     }
 }

@@ -6,12 +6,12 @@ use stallmap_schema::tables::memory::{Memcpy, Memset};
 use stallmap_schema::word::{CopyKind, LossKind};
 use stallmap_sys::sanitizer::{MemcpyData, MemoryData, MemsetData};
 
-use super::{Instrument, State};
-use crate::blocks::{Range, blocks};
-use crate::bundle::memory::{Allocation, Kind};
+use super::{AccessInstrument, SanitizerState};
+use crate::blocks::{DeviceRange, blocks};
+use crate::bundle::memory::{Allocation, AllocationKind};
 use stallmap_session::{context, replayed, session, torch};
 
-impl Instrument {
+impl AccessInstrument {
     pub(super) fn allocated(&self, data: &MemoryData, is_host: bool) {
         if replayed::is_session() {
             return;
@@ -21,7 +21,7 @@ impl Instrument {
                 address: data.address,
                 bytes: data.size_bytes,
                 device: data.device,
-                kind: Kind::of(data.flags, is_host),
+                kind: AllocationKind::of(data.flags, is_host),
             });
         }
         let mut state = self.lock();
@@ -86,13 +86,17 @@ impl Instrument {
     }
 }
 
-impl State {
+impl SanitizerState {
     /// The blocks of memory that are alive: storages, and what of the driver's allocations lies between them.
-    pub(super) fn blocks(&self) -> Vec<Range> {
+    pub(super) fn blocks(&self) -> Vec<DeviceRange> {
         let allocations = self.allocations.iter();
-        let range = |(&start, &(_, bytes)): (&u64, &(AllocationId, u64))| Range { start, end: start + bytes };
+        let range =
+            |(&start, &(_, bytes)): (&u64, &(AllocationId, u64))| DeviceRange { start, end: start + bytes };
         let storages = torch::calls::storages().into_iter();
-        blocks(allocations.map(range), storages.map(|(start, bytes)| Range { start, end: start + bytes }))
+        blocks(
+            allocations.map(range),
+            storages.map(|(start, bytes)| DeviceRange { start, end: start + bytes }),
+        )
     }
 
     /// True if an address lies in memory that is allocated.

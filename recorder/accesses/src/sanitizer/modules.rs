@@ -10,15 +10,15 @@ use std::ffi::CString;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use stallmap_config::Space;
+use stallmap_config::RecordedSpace;
 use stallmap_schema::capture::recording::CodeRange;
 use stallmap_schema::id::Address;
 use stallmap_schema::word::LossKind;
-use stallmap_sys::cuda::Handle;
-use stallmap_sys::sanitizer::{GraphExecData, ModuleData, instruction};
+use stallmap_sys::cuda::DriverHandle;
+use stallmap_sys::sanitizer::{GraphExecData, SanitizerModuleData, instruction};
 
-use super::{Instrument, Key, State, own};
-use stallmap_session::gpu::code::{self, Code};
+use super::{AccessInstrument, HandleKey, SanitizerState, own};
+use stallmap_session::gpu::code::{self, LoadedCode};
 use stallmap_session::gpu::{device, graphs};
 use stallmap_session::session;
 
@@ -26,10 +26,10 @@ use stallmap_session::session;
 const MAX_UNPATCHES: u32 = 3;
 
 /// A module that is loaded.
-pub(super) struct Loaded {
-    pub(super) code: Arc<Code>,
-    handle: Key,
-    context: Key,
+pub(super) struct LoadedModule {
+    pub(super) code: Arc<LoadedCode>,
+    handle: HandleKey,
+    context: HandleKey,
     /// True if the selection takes launches of any of its kernels.
     is_wanted: bool,
     pub(super) is_patched: bool,
@@ -39,8 +39,8 @@ pub(super) struct Loaded {
     unplaced: Vec<String>,
 }
 
-impl Instrument {
-    pub(super) fn module_loaded(&self, data: &ModuleData) {
+impl AccessInstrument {
+    pub(super) fn module_loaded(&self, data: &SanitizerModuleData) {
         if data.cubin.is_null() {
             session::lose(LossKind::Code, "module without a cubin", 1, None);
             return;
@@ -55,7 +55,7 @@ impl Instrument {
         state.resources.clear();
         let unplaced = code.functions.clone();
         let context = data.context.key();
-        let mut loaded = Loaded {
+        let mut loaded = LoadedModule {
             code,
             handle: data.module.key(),
             context,
@@ -74,7 +74,7 @@ impl Instrument {
         state.modules.insert(data.module.key(), loaded);
     }
 
-    pub(super) fn module_unloads(&self, data: &ModuleData) {
+    pub(super) fn module_unloads(&self, data: &SanitizerModuleData) {
         self.lock().modules.remove(&data.module.key());
         if let Some(bundles) = &self.bundles {
             bundles.ended(data.module.key());
@@ -82,7 +82,7 @@ impl Instrument {
     }
 
     /// Patches the module of a launch that is being called, where it was not and the launch may be recorded.
-    pub(super) fn patch_before_launch(&self, function: Handle) {
+    pub(super) fn patch_before_launch(&self, function: DriverHandle) {
         if !self.has_unpatched.load(Ordering::Relaxed) || !self.selector.is_open() {
             return;
         }
@@ -99,7 +99,7 @@ impl Instrument {
     }
 
     /// Looks for the variables of the module of a launch that is being called, where bundles need them.
-    pub(super) fn find_variables(&self, function: Handle) {
+    pub(super) fn find_variables(&self, function: DriverHandle) {
         let Some(bundles) = &self.bundles else { return };
         let Some(module) = device::module_of(function) else { return };
         let code = Self::code_of(&self.lock(), module);
@@ -144,7 +144,7 @@ impl Instrument {
         }
         self.unpatches.fetch_add(1, Ordering::Relaxed);
         for loaded in state.modules.values_mut().filter(|loaded| loaded.is_patched) {
-            let module = Handle::of_key(loaded.handle);
+            let module = DriverHandle::of_key(loaded.handle);
             // SAFETY: the module is loaded.
             let code = own(|| graphs::relaxed(|| unsafe { (self.api.unpatch_module)(module) }));
             loaded.is_patched = code != 0;
@@ -153,19 +153,19 @@ impl Instrument {
     }
 
     /// Patches a module. The state is locked, because the API wants it so.
-    fn patch(&self, loaded: &mut Loaded) {
+    fn patch(&self, loaded: &mut LoadedModule) {
         let mut kinds = Vec::new();
         for space in &self.config.spaces {
             match space {
-                Space::Global => {
+                RecordedSpace::Global => {
                     kinds.push((instruction::GLOBAL, c"stallmap_global"));
                     kinds.push((instruction::MEMCPY_ASYNC, c"stallmap_async"));
                 }
-                Space::Shared => kinds.push((instruction::SHARED, c"stallmap_shared")),
-                Space::Local => kinds.push((instruction::LOCAL, c"stallmap_local")),
+                RecordedSpace::Shared => kinds.push((instruction::SHARED, c"stallmap_shared")),
+                RecordedSpace::Local => kinds.push((instruction::LOCAL, c"stallmap_local")),
             }
         }
-        let module = Handle::of_key(loaded.handle);
+        let module = DriverHandle::of_key(loaded.handle);
         let failed = own(|| {
             graphs::relaxed(|| {
                 let mut failed = 0;
@@ -186,14 +186,20 @@ impl Instrument {
     }
 
     /// The code that a launch runs, and whether it is patched.
-    pub(super) fn code_of(state: &State, module: Handle) -> Option<(Arc<Code>, bool)> {
+    pub(super) fn code_of(state: &SanitizerState, module: DriverHandle) -> Option<(Arc<LoadedCode>, bool)> {
         let loaded = state.modules.get(&module.key())?;
         Some((Arc::clone(&loaded.code), loaded.is_patched))
     }
 
     /// Records where a kernel lies in memory, and the functions of its module that it may call. While a graph is being
     /// launched the driver returns an error.
-    pub(super) fn place_kernel(&self, state: &mut State, module: Handle, name: &str, ordinal: u64) {
+    pub(super) fn place_kernel(
+        &self,
+        state: &mut SanitizerState,
+        module: DriverHandle,
+        name: &str,
+        ordinal: u64,
+    ) {
         let Some(loaded) = state.modules.get_mut(&module.key()) else { return };
         if !loaded.placed.insert(name.to_owned()) {
             return;
@@ -209,7 +215,14 @@ impl Instrument {
     }
 
     /// Records where a function lies. Returns whether the API knows it.
-    fn place(&self, code: &Code, module: Handle, name: &str, is_kernel: bool, ordinal: u64) -> bool {
+    fn place(
+        &self,
+        code: &LoadedCode,
+        module: DriverHandle,
+        name: &str,
+        is_kernel: bool,
+        ordinal: u64,
+    ) -> bool {
         let Ok(c_name) = CString::new(name) else { return true };
         let (mut address, mut code_bytes) = (0, 0);
         // SAFETY: the module is loaded and the outputs outlive the call.

@@ -10,10 +10,10 @@ use stallmap_session::gpu::device;
 use stallmap_session::gpu::graphs;
 use stallmap_session::guard::guard;
 use stallmap_session::session;
-use stallmap_sys::cuda::Handle;
+use stallmap_sys::cuda::DriverHandle;
 
-use super::{INSTRUMENT, Instrument, Key, own};
-use crate::ring::{Copier, Ring};
+use super::{AccessInstrument, HandleKey, INSTRUMENT, own};
+use crate::ring::{Ring, SnapshotCopier};
 
 /// The reason where no copies can be made.
 const LATE: &str = "counts are read late: a program that is killed loses them";
@@ -53,27 +53,27 @@ fn run() {
     }
 }
 
-impl Instrument {
+impl AccessInstrument {
     /// Makes copies of counts possible in the context of this thread, once. A launch is being called.
     pub(super) fn prepare_snapshots(&self) {
         let Some(context) = own(device::current_context).filter(|_| self.config.counts()) else { return };
         if self.lock().copiers.contains_key(&context.key()) {
             return;
         }
-        let copier = own(|| graphs::relaxed(|| Copier::new(&self.api, context)));
+        let copier = own(|| graphs::relaxed(|| SnapshotCopier::new(&self.api, context)));
         let lose = |error: String| session::lose(LossKind::Source, LATE, 1, Some(error));
         self.lock().copiers.insert(context.key(), copier.map_err(lose).ok());
     }
 
     /// Records what was counted in launches that have ended.
     fn record_snapshots(&self) {
-        let contexts: Vec<Key> = self.lock().rings.keys().copied().collect();
+        let contexts: Vec<HandleKey> = self.lock().rings.keys().copied().collect();
         for context in contexts {
             // The copy takes as long as the GPU likes: no lock is held meanwhile.
             let Some(snapshot) = self.lock().rings.get(&context).and_then(Ring::snapshot) else {
                 continue;
             };
-            let copied = own(|| device::within(Handle::of_key(context), || snapshot.copy(&self.api)));
+            let copied = own(|| device::within(DriverHandle::of_key(context), || snapshot.copy(&self.api)));
             let mut state = self.lock();
             let Some(ring) = state.rings.get_mut(&context) else { continue };
             match copied.unwrap_or_else(|| Err("its context could not be entered".to_owned())) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use stallmap_schema::word::LossKind;
 
-use super::Instrument;
+use super::AccessInstrument;
 use super::bundle::stepped;
 use stallmap_session::session;
 
@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The turn to launch.
 #[derive(Default)]
-pub(super) struct Turn {
+pub(super) struct LaunchTurn {
     is_taken: Mutex<bool>,
     ended: Condvar,
 }
@@ -25,7 +25,7 @@ thread_local! {
     static HAS_TURN: Cell<bool> = const { Cell::new(false) };
 }
 
-impl Instrument {
+impl AccessInstrument {
     /// Waits for the turn, where memory is compared. It is taken at the call: in the launch itself the driver holds locks
     /// that the other launch may wait for. Steps of a graph share the turn of its launch.
     pub(super) fn begin_turn(&self) {
@@ -43,7 +43,7 @@ impl Instrument {
     }
 }
 
-impl Turn {
+impl LaunchTurn {
     fn wait(&self) {
         let is_taken = self.is_taken.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.ended.wait_timeout_while(is_taken, PATIENCE, |is_taken| *is_taken);

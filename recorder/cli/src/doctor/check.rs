@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 /// A part of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
+pub(crate) enum CheckedSide {
     /// Memory accesses.
     Accesses,
     /// Stall samples.
@@ -16,23 +16,23 @@ pub(crate) enum Side {
 }
 
 /// Needed by both runs of a recording, and by replays.
-pub(crate) const ALL: &[Side] = &[Side::Accesses, Side::Samples, Side::Counters];
+pub(crate) const ALL: &[CheckedSide] = &[CheckedSide::Accesses, CheckedSide::Samples, CheckedSide::Counters];
 /// Needed by both runs of a recording.
-pub(crate) const BOTH: &[Side] = &[Side::Accesses, Side::Samples];
+pub(crate) const BOTH: &[CheckedSide] = &[CheckedSide::Accesses, CheckedSide::Samples];
 /// Needed by the run that records accesses.
-pub(crate) const ACCESSES: &[Side] = &[Side::Accesses];
+pub(crate) const ACCESSES: &[CheckedSide] = &[CheckedSide::Accesses];
 /// Needed by the run that takes samples.
-pub(crate) const SAMPLES: &[Side] = &[Side::Samples];
+pub(crate) const SAMPLES: &[CheckedSide] = &[CheckedSide::Samples];
 /// Needed where the hardware measures.
-pub(crate) const MEASURES: &[Side] = &[Side::Samples, Side::Counters];
+pub(crate) const MEASURES: &[CheckedSide] = &[CheckedSide::Samples, CheckedSide::Counters];
 /// Needed for hardware counters.
-pub(crate) const COUNTERS: &[Side] = &[Side::Counters];
+pub(crate) const COUNTERS: &[CheckedSide] = &[CheckedSide::Counters];
 /// Needed for Python stacks, ops and tensors.
-pub(crate) const PYTHON: &[Side] = &[Side::Python];
+pub(crate) const PYTHON: &[CheckedSide] = &[CheckedSide::Python];
 
 /// A check's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum CheckState {
     /// The check passed.
     Ok,
     /// Not there.
@@ -45,19 +45,19 @@ pub(crate) enum State {
 
 /// One check.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Check {
+pub(crate) struct DoctorCheck {
     /// Name of the thing that is checked.
     pub name: &'static str,
     /// The result.
-    pub state: State,
+    pub state: CheckState,
     /// The finding.
     pub detail: String,
     /// An action, where something is wrong.
     pub hint: Option<String>,
-    needed_by: &'static [Side],
+    needed_by: &'static [CheckedSide],
 }
 
-impl Side {
+impl CheckedSide {
     /// Every side, in the order of reports.
     pub(crate) const ALL: [Self; 4] = [Self::Accesses, Self::Samples, Self::Counters, Self::Python];
 
@@ -72,7 +72,7 @@ impl Side {
     }
 }
 
-impl State {
+impl CheckState {
     /// Its name in reports.
     pub(crate) const fn word(self) -> &'static str {
         match self {
@@ -84,45 +84,53 @@ impl State {
     }
 }
 
-impl Check {
+impl DoctorCheck {
     /// All is well.
-    pub(crate) fn ok(name: &'static str, needed_by: &'static [Side], detail: impl Into<String>) -> Self {
-        Self { name, state: State::Ok, detail: detail.into(), hint: None, needed_by }
+    pub(crate) fn ok(
+        name: &'static str,
+        needed_by: &'static [CheckedSide],
+        detail: impl Into<String>,
+    ) -> Self {
+        Self { name, state: CheckState::Ok, detail: detail.into(), hint: None, needed_by }
     }
 
     /// The result for something missing.
     pub(crate) fn missing(
         name: &'static str,
-        needed_by: &'static [Side],
+        needed_by: &'static [CheckedSide],
         detail: impl Into<String>,
         hint: impl Into<String>,
     ) -> Self {
-        Self { state: State::Missing, hint: Some(hint.into()), ..Self::ok(name, needed_by, detail) }
+        Self { state: CheckState::Missing, hint: Some(hint.into()), ..Self::ok(name, needed_by, detail) }
     }
 
     /// The result for something unusable.
     pub(crate) fn problem(
         name: &'static str,
-        needed_by: &'static [Side],
+        needed_by: &'static [CheckedSide],
         detail: impl Into<String>,
         hint: impl Into<String>,
     ) -> Self {
-        Self { state: State::Problem, ..Self::missing(name, needed_by, detail, hint) }
+        Self { state: CheckState::Problem, ..Self::missing(name, needed_by, detail, hint) }
     }
 
     /// The result is not known.
-    pub(crate) fn unknown(name: &'static str, needed_by: &'static [Side], detail: impl Into<String>) -> Self {
-        Self { state: State::Unknown, ..Self::ok(name, needed_by, detail) }
+    pub(crate) fn unknown(
+        name: &'static str,
+        needed_by: &'static [CheckedSide],
+        detail: impl Into<String>,
+    ) -> Self {
+        Self { state: CheckState::Unknown, ..Self::ok(name, needed_by, detail) }
     }
 
     /// True if `side` cannot be recorded without it.
-    pub(crate) fn is_needed_by(&self, side: Side) -> bool {
+    pub(crate) fn is_needed_by(&self, side: CheckedSide) -> bool {
         self.needed_by.contains(&side)
     }
 
     /// True if this check does not prevent a recording.
     pub(crate) fn allows_recording(&self) -> bool {
-        matches!(self.state, State::Ok | State::Unknown)
+        matches!(self.state, CheckState::Ok | CheckState::Unknown)
     }
 
     /// The check for programs.

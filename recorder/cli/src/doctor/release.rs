@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 use std::{env, fs};
 
-use super::check::Check;
+use super::check::DoctorCheck;
 use crate::args::ProbedPart;
 use crate::{injection, probe};
 
@@ -13,7 +13,7 @@ use crate::{injection, probe};
 const OWN: &str = env!("CARGO_PKG_VERSION");
 
 /// One check of all parts. `package` is the release of the Python package. Absent parts are named, and are no problem.
-pub(crate) fn check(library: Option<&Path>, package: Option<String>) -> Check {
+pub(crate) fn check(library: Option<&Path>, package: Option<String>) -> DoctorCheck {
     let library = injection::find(library).and_then(|path| {
         let version = probe::in_a_process(ProbedPart::Library, &path).map_err(anyhow::Error::msg)?;
         Ok(version.as_str().map(str::to_owned))
@@ -26,15 +26,15 @@ pub(crate) fn check(library: Option<&Path>, package: Option<String>) -> Check {
     ])
 }
 
-fn of(parts: &[(&str, Option<String>)]) -> Check {
+fn of(parts: &[(&str, Option<String>)]) -> DoctorCheck {
     let text = |(name, version): &(&str, Option<String>)| {
         version.as_ref().map_or_else(|| format!("no {name}"), |version| format!("{name} {version}"))
     };
     let detail = parts.iter().map(text).collect::<Vec<_>>().join(", ");
     if parts.iter().filter_map(|(_, version)| version.as_deref()).all(|version| version == OWN) {
-        return Check::ok("release", &[], detail);
+        return DoctorCheck::ok("release", &[], detail);
     }
-    Check::problem(
+    DoctorCheck::problem(
         "release",
         &[],
         detail,
@@ -54,10 +54,10 @@ fn analyzer() -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::check::State;
+    use super::super::check::CheckState;
     use super::*;
 
-    fn parts(library: Option<&str>, package: Option<&str>) -> Check {
+    fn parts(library: Option<&str>, package: Option<&str>) -> DoctorCheck {
         let own = |text: Option<&str>| text.map(str::to_owned);
         of(&[
             ("stallmap-record", own(Some(OWN))),
@@ -71,12 +71,12 @@ mod tests {
     fn parts_of_one_release_are_right_and_absent_ones_are_named() {
         let check = parts(Some(OWN), None);
         let expected = format!("stallmap-record {OWN}, library {OWN}, no stallmap, no Python package");
-        assert_eq!((check.state, check.detail), (State::Ok, expected));
+        assert_eq!((check.state, check.detail), (CheckState::Ok, expected));
     }
 
     #[test]
     fn a_part_of_another_release_is_a_problem() {
-        assert_eq!(parts(Some(OWN), Some("0.0.1")).state, State::Problem);
-        assert_eq!(parts(Some("9.0.0"), Some(OWN)).state, State::Problem);
+        assert_eq!(parts(Some(OWN), Some("0.0.1")).state, CheckState::Problem);
+        assert_eq!(parts(Some("9.0.0"), Some(OWN)).state, CheckState::Problem);
     }
 }

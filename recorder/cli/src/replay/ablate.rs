@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use stallmap_ablate::{Experiment, Experiments, Targets};
-use stallmap_config::Instrument;
-use stallmap_replay::plan::Outcome;
+use stallmap_ablate::{Experiment, ExperimentKinds, LaunchAccesses};
+use stallmap_config::PassInstrument;
+use stallmap_replay::plan::ReplayOutcome;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::id::KernelId;
 
-use super::{Round, unreadable};
-use crate::exit::Failure;
+use super::{ReplayRound, unreadable};
+use crate::exit::RecorderFailure;
 
 /// Rounds with each state of the caches.
 const ROUNDS: u32 = 15;
@@ -20,16 +20,16 @@ const SAME_WORK: f64 = 1e-3;
 
 const NOT_COUNTED: &str = "its value reaches a branch, and executed instructions could not be counted";
 
-impl Round<'_> {
+impl ReplayRound<'_> {
     /// Makes the experiments on the launches that replay well.
     pub(super) fn ablate(
         &mut self,
         capture: &CaptureReader,
-        good: &[&Outcome],
-        targets: Targets,
-    ) -> Result<(), Failure> {
+        good: &[&ReplayOutcome],
+        targets: ExperimentKinds,
+    ) -> Result<(), RecorderFailure> {
         let kernels: BTreeSet<KernelId> = good.iter().map(|outcome| KernelId(outcome.kernel_id)).collect();
-        let accesses = Experiments::read(capture, &kernels).map_err(unreadable)?;
+        let accesses = LaunchAccesses::read(capture, &kernels).map_err(unreadable)?;
         let mut experiments = BTreeMap::new();
         for kernel_id in kernels {
             let found = accesses.of(capture, kernel_id, targets).map_err(unreadable)?;
@@ -41,11 +41,11 @@ impl Round<'_> {
         let all = experiments.values().map(Vec::len).sum::<usize>();
         let refused = experiments.values().flatten().filter(|one| one.refusal.is_some()).count();
         let launches = experiments.len();
-        let mut plan = self.plan(Instrument::Native, experiments.keys().copied().collect())?;
+        let mut plan = self.plan(PassInstrument::Native, experiments.keys().copied().collect())?;
         plan.repeats = self.options.extent.repeat.unwrap_or(ROUNDS);
         plan.is_cold = true;
         plan.experiments = experiments;
-        let outcomes = self.run(Instrument::Native, None, plan)?;
+        let outcomes = self.run(PassInstrument::Native, None, plan)?;
         let made = outcomes.values().filter(|outcome| outcome.good > 0).count();
         self.messages.result(format_args!(
             "{all} experiments on {launches} launches, {refused} of them refused, {made} launches measured"
@@ -54,7 +54,10 @@ impl Round<'_> {
     }
 
     /// Refuses experiments whose results reach a branch and which execute more or fewer instructions than the whole.
-    fn refuse_other_work(&mut self, experiments: &mut BTreeMap<u64, Vec<Experiment>>) -> Result<(), Failure> {
+    fn refuse_other_work(
+        &mut self,
+        experiments: &mut BTreeMap<u64, Vec<Experiment>>,
+    ) -> Result<(), RecorderFailure> {
         let is_open = |experiment: &Experiment| experiment.is_counted && experiment.refusal.is_none();
         let counted: BTreeMap<u64, Vec<Experiment>> = experiments
             .iter()
@@ -64,11 +67,11 @@ impl Round<'_> {
         if counted.is_empty() {
             return Ok(());
         }
-        let mut plan = self.plan(Instrument::Counters, counted.keys().copied().collect())?;
+        let mut plan = self.plan(PassInstrument::Counters, counted.keys().copied().collect())?;
         plan.metrics = vec![INSTRUCTIONS.to_owned()];
         plan.is_cold = false;
         plan.experiments = counted;
-        let outcomes = match self.run(Instrument::Counters, None, plan) {
+        let outcomes = match self.run(PassInstrument::Counters, None, plan) {
             Err(failure) if self.signals.ending().is_none() => {
                 failure.warn(format_args!("executed instructions were not counted"));
                 BTreeMap::new()
@@ -85,7 +88,7 @@ impl Round<'_> {
 }
 
 /// The reason that an experiment is not one on the same work.
-fn refusal(outcome: Option<&Outcome>, position: usize) -> Option<String> {
+fn refusal(outcome: Option<&ReplayOutcome>, position: usize) -> Option<String> {
     let whole = outcome.and_then(|outcome| outcome.instruction_count);
     let without = outcome.map(|outcome| &outcome.experiment_counts).into_iter().flatten();
     let without = without.copied().find(|(counted, _)| *counted == position).map(|(_, count)| count);
@@ -102,10 +105,10 @@ mod tests {
 
     #[test]
     fn only_the_same_work_is_compared() {
-        let outcome = |whole, without| Outcome {
+        let outcome = |whole, without| ReplayOutcome {
             instruction_count: whole,
             experiment_counts: vec![(2, without)],
-            ..Outcome::default()
+            ..ReplayOutcome::default()
         };
         assert_eq!(refusal(Some(&outcome(Some(10_000.0), 10_001.0)), 2), None);
         let text = refusal(Some(&outcome(Some(10_000.0), 9_000.0)), 2).unwrap();

@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, anyhow};
-use stallmap_replay::bundle::Bundles;
+use stallmap_replay::bundle::CaptureBundles;
 use stallmap_replay::place;
-use stallmap_sandbox::{Policy, State};
-use stallmap_sys::locate::{Machine, Part};
+use stallmap_sandbox::{FilePolicy, SandboxState};
+use stallmap_sys::locate::{NvidiaPart, ProcessMachine};
 
-use super::options::{Replay, Sandbox, Worker};
+use super::options::{ReplayOptions, SandboxOption, WorkerOptions};
 use crate::args::ProbedPart;
-use crate::exit::Failure;
-use crate::folder::Folder;
-use crate::message::{self, Messages};
+use crate::exit::RecorderFailure;
+use crate::folder::RecordingFolder;
+use crate::message::{self, MessagePrinter};
 use crate::probe;
 
 /// A folder for temporary files, in the folder of the replays.
@@ -46,36 +46,40 @@ const MPS_PIPE: &str = "control";
 const UNIFIED_MEMORY: &str = "/dev/nvidia-uvm";
 
 /// Confines a worker, before it starts a thread or reads anything of the capture.
-pub(super) fn enter(options: &Worker) -> Result<(), String> {
-    if options.sandbox == Sandbox::Off {
+pub(super) fn enter(options: &WorkerOptions) -> Result<(), String> {
+    if options.sandbox == SandboxOption::Off {
         return Ok(());
     }
     let folder = std::path::absolute(&options.plan).map_err(|error| error.to_string())?;
     let folder = folder.parent().unwrap_or(&folder);
     let state = stallmap_sandbox::enter(&policy(folder, options.capture.as_deref()));
-    if options.sandbox == Sandbox::Require && !state.is_whole() {
+    if options.sandbox == SandboxOption::Require && !state.is_whole() {
         return Err(format!("the sandbox is not whole: {state}"));
     }
     Ok(())
 }
 
 /// The state of the sandbox of a worker that writes into `folder`, once this process has entered it.
-pub(crate) fn probe(folder: &Path) -> State {
+pub(crate) fn probe(folder: &Path) -> SandboxState {
     stallmap_sandbox::enter(&policy(folder, None))
 }
 
 /// The files of a worker: the GPU's, NVIDIA's libraries, the capture, and its own folder.
-fn policy(folder: &Path, capture: Option<&Path>) -> Policy {
-    let mut policy = Policy::of_gpu();
-    policy.read.extend(Machine::of_this_process().library_folders());
+fn policy(folder: &Path, capture: Option<&Path>) -> FilePolicy {
+    let mut policy = FilePolicy::of_gpu();
+    policy.read.extend(ProcessMachine::of_this_process().library_folders());
     policy.read.extend(capture.map(Path::to_owned));
     policy.write.push(folder.to_owned());
     policy
 }
 
 /// Gives a worker its variables. A confined one has those that it needs, and `/proc/self/environ` shows no other.
-pub(super) fn set_variables(command: &mut Command, sandbox: Sandbox, folder: &Path) -> anyhow::Result<()> {
-    if sandbox != Sandbox::Off {
+pub(super) fn set_variables(
+    command: &mut Command,
+    sandbox: SandboxOption,
+    folder: &Path,
+) -> anyhow::Result<()> {
+    if sandbox != SandboxOption::Off {
         command.env_clear();
         command.envs(PASSED.into_iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
     }
@@ -92,8 +96,8 @@ fn variables(folder: &Path) -> anyhow::Result<Vec<(&'static str, OsString)>> {
         vec![("TMPDIR", scratch.into_os_string()), ("CUDA_CACHE_DISABLE", OsString::from("1"))];
     // The worker is called by this path, and Python packages are searched next to it.
     let command = std::env::current_exe().ok();
-    let machine = Machine { command, ..Machine::of_this_process() };
-    for part in [Part::Sanitizer, Part::Cupti, Part::Nvrtc] {
+    let machine = ProcessMachine { command, ..ProcessMachine::of_this_process() };
+    for part in [NvidiaPart::Sanitizer, NvidiaPart::Cupti, NvidiaPart::Nvrtc] {
         let found = machine.candidates(part).into_iter().next().filter(|path| path.is_absolute());
         variables.extend(found.map(|path| (part.variable(), path.into_os_string())));
     }
@@ -103,36 +107,36 @@ fn variables(folder: &Path) -> anyhow::Result<Vec<(&'static str, OsString)>> {
 /// Prints what runs, and in which sandbox. Refuses one that is not whole where the options demand it.
 /// Returns the workers' sandbox.
 pub(super) fn announce(
-    options: &Replay,
-    bundles: &Bundles,
-    folder: &Folder,
-    messages: Messages,
-) -> Result<Sandbox, Failure> {
-    let server = mps_server(std::env::var_os(MPS_FOLDER)).filter(|_| options.sandbox != Sandbox::Off);
+    options: &ReplayOptions,
+    bundles: &CaptureBundles,
+    folder: &RecordingFolder,
+    messages: MessagePrinter,
+) -> Result<SandboxOption, RecorderFailure> {
+    let server = mps_server(std::env::var_os(MPS_FOLDER)).filter(|_| options.sandbox != SandboxOption::Off);
     if let Some(folder) = &server {
         let cause =
             format!("the MPS server of `{}` runs, and a confined worker cannot connect", folder.display());
-        if options.sandbox == Sandbox::Require {
+        if options.sandbox == SandboxOption::Require {
             let text = anyhow!("there is no sandbox, and --sandbox requires it: {cause}");
-            return Err(Failure::before(text).hint(
+            return Err(RecorderFailure::before(text).hint(
                 "to replay without the server, set CUDA_MPS_PIPE_DIRECTORY to an empty folder. `--sandbox auto` runs without a sandbox",
             ));
         }
         message::warning(format_args!("there is no sandbox: {cause}"));
     }
-    let sandbox = if server.is_some() { Sandbox::Off } else { options.sandbox };
+    let sandbox = if server.is_some() { SandboxOption::Off } else { options.sandbox };
     let state = match sandbox {
-        Sandbox::Off => None,
-        Sandbox::Auto | Sandbox::Require => {
+        SandboxOption::Off => None,
+        SandboxOption::Auto | SandboxOption::Require => {
             make_devices();
             Some(state(folder.path()))
         }
     };
     if let Some(state) = state.as_ref().filter(|state| !state.is_whole())
-        && sandbox == Sandbox::Require
+        && sandbox == SandboxOption::Require
     {
         let text = anyhow!("the sandbox is not whole, and --sandbox requires it: {state}");
-        return Err(Failure::before(text).hint(
+        return Err(RecorderFailure::before(text).hint(
             "Linux 6.2 and later with Landlock have it. `--sandbox auto` uses the parts that are there",
         ));
     }
@@ -153,14 +157,14 @@ fn mps_server(variable: Option<OsString>) -> Option<PathBuf> {
 }
 
 /// The state of the sandbox, found in a process of its own.
-fn state(folder: &Path) -> State {
+fn state(folder: &Path) -> SandboxState {
     let probed = probe::in_a_process(ProbedPart::Sandbox, folder);
     let read = probed.and_then(|state| serde_json::from_value(state).map_err(|error| error.to_string()));
-    read.unwrap_or_else(|cause| State { gaps: vec![cause], ..State::default() })
+    read.unwrap_or_else(|cause| SandboxState { gaps: vec![cause], ..SandboxState::default() })
 }
 
 /// The machine code that runs, in words.
-fn content(capture: &Path, bundles: &Bundles) -> String {
+fn content(capture: &Path, bundles: &CaptureBundles) -> String {
     let all = bundles.bundles.values();
     let kernels: BTreeSet<_> = all.clone().map(|bundle| (&bundle.content_hash, &bundle.name)).collect();
     let mib = place::memory_bytes(all) >> 20;
@@ -203,9 +207,9 @@ fn make_devices() {
     }
 }
 
-impl Sandbox {
+impl SandboxOption {
     /// Adds a hint to the failure of a worker that was confined.
-    pub(super) fn hint(self, failure: Failure) -> Failure {
+    pub(super) fn hint(self, failure: RecorderFailure) -> RecorderFailure {
         match self {
             Self::Off => failure,
             Self::Auto | Self::Require => {

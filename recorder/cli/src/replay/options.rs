@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use stallmap_ablate::Targets;
-use stallmap_subset::Launches;
+use stallmap_ablate::ExperimentKinds;
+use stallmap_subset::LaunchRanges;
 
-use crate::args::Voice;
+use crate::args::MessageVerbosity;
 
 /// Examples of `replay --help`.
 pub(crate) const EXAMPLES: &str = "\
@@ -37,7 +37,7 @@ Exit codes:
 /// The options of `replay`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Replay {
+pub(crate) struct ReplayOptions {
     /// The capture, recorded with --replay
     #[arg(value_name = "NAME.stallmap")]
     pub capture: PathBuf,
@@ -46,10 +46,10 @@ pub(crate) struct Replay {
     pub output: Option<PathBuf>,
     /// Launches and instruments
     #[command(flatten)]
-    pub selection: Selection,
+    pub selection: ReplaySelection,
     /// Number and time of replays
     #[command(flatten)]
-    pub extent: Extent,
+    pub extent: ReplayExtent,
     /// Measure the time that memory accesses cost: run each launch again without those of one tensor, source line or
     /// instruction, in turn with the whole [default targets: all three]
     #[arg(
@@ -60,18 +60,18 @@ pub(crate) struct Replay {
         num_args = 0..,
         require_equals = true
     )]
-    pub ablate: Option<Vec<Target>>,
+    pub ablate: Option<Vec<ExperimentTarget>>,
     /// Write each launch as a program into this folder, and replay nothing
     #[arg(long, value_name = "DIR")]
     pub export: Option<PathBuf>,
     /// Language of the program [default: c]
     #[arg(long, value_enum, value_name = "LANGUAGE", requires = "export")]
-    pub language: Option<Language>,
+    pub language: Option<LanguageArg>,
     /// Sandbox for the processes that run the machine code: they read libraries and the capture, write the folder of
     /// the replays, and start and reach nothing else. `auto` warns where the kernel lacks a part of it, `require` runs
     /// nothing there
-    #[arg(long, value_enum, value_name = "USE", default_value_t = Sandbox::Auto)]
-    pub sandbox: Sandbox,
+    #[arg(long, value_enum, value_name = "USE", default_value_t = SandboxOption::Auto)]
+    pub sandbox: SandboxOption,
     /// Keep the folder of the replays, NAME.stallmap.replays
     #[arg(long)]
     pub keep: bool,
@@ -80,34 +80,34 @@ pub(crate) struct Replay {
     pub force: bool,
     /// Verbosity
     #[command(flatten)]
-    pub voice: Voice,
+    pub voice: MessageVerbosity,
 }
 
-impl Replay {
+impl ReplayOptions {
     /// The instruments that are wanted.
-    pub(super) fn instruments(&self) -> Vec<Instrument> {
+    pub(super) fn instruments(&self) -> Vec<ReplayInstrument> {
         let named = &self.selection.instrument;
         if named.is_empty() && self.ablate.is_none() {
-            return vec![Instrument::PcSamples, Instrument::Counters];
+            return vec![ReplayInstrument::PcSamples, ReplayInstrument::Counters];
         }
         named.clone()
     }
 
     /// The experiments that are wanted.
-    pub(super) fn targets(&self) -> Option<Targets> {
+    pub(super) fn targets(&self) -> Option<ExperimentKinds> {
         let named = self.ablate.as_ref()?;
         let has = |target| named.is_empty() || named.contains(&target);
-        Some(Targets {
-            tensors: has(Target::Tensors),
-            lines: has(Target::Lines),
-            instructions: has(Target::Instructions),
+        Some(ExperimentKinds {
+            tensors: has(ExperimentTarget::Tensors),
+            lines: has(ExperimentTarget::Lines),
+            instructions: has(ExperimentTarget::Instructions),
         })
     }
 }
 
 /// The use of the sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Sandbox {
+pub(crate) enum SandboxOption {
     /// All of it, or nothing is run
     Require,
     /// The parts that the kernel has
@@ -116,7 +116,7 @@ pub(crate) enum Sandbox {
     Off,
 }
 
-impl Sandbox {
+impl SandboxOption {
     /// Its name on the command line.
     pub(super) const fn word(self) -> &'static str {
         match self {
@@ -129,7 +129,7 @@ impl Sandbox {
 
 /// The language of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Language {
+pub(crate) enum LanguageArg {
     /// C, built with the driver's headers
     C,
     /// Python, with no package but numpy if it is there
@@ -138,7 +138,7 @@ pub(crate) enum Language {
 
 /// The accesses that an experiment leaves out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Target {
+pub(crate) enum ExperimentTarget {
     /// All accesses of one tensor's memory
     Tensors,
     /// All accesses of one source line
@@ -150,17 +150,17 @@ pub(crate) enum Target {
 /// Launches and instruments.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Selection")]
-pub(crate) struct Selection {
+pub(crate) struct ReplaySelection {
     /// Instruments, in this order. A run without an instrument comes first [default: pc-samples,counters, and none with
     /// --ablate]
     #[arg(long, value_enum, value_name = "INSTRUMENT,...", value_delimiter = ',')]
-    pub instrument: Vec<Instrument>,
+    pub instrument: Vec<ReplayInstrument>,
     /// Only kernels whose name, mangled or not, matches this regular expression
     #[arg(long, value_name = "REGEX", value_parser = crate::args::regular_expression)]
     pub kernels: Option<String>,
     /// Only these launches: a kernel_id as in 7, a range as in 10-19, or a regular expression for kernel names
     #[arg(long, value_name = "ID|RANGE|REGEX,...", value_delimiter = ',')]
-    pub launches: Vec<Launches>,
+    pub launches: Vec<LaunchRanges>,
     /// Sets of metrics (speed, memory, occupancy, tensor, instructions, issue, sass), or metrics by their names in ncu
     /// [default: all sets but sass]
     #[arg(long, value_name = "SET|METRIC,...", value_delimiter = ',')]
@@ -170,7 +170,7 @@ pub(crate) struct Selection {
 /// Number and time of replays.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Extent")]
-pub(crate) struct Extent {
+pub(crate) struct ReplayExtent {
     /// Replays of each launch, for samples the maximum [default: samples 2000, experiments 15, without an instrument 3, else 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: Option<u32>,
@@ -187,7 +187,7 @@ pub(crate) struct Extent {
     /// Caches before each replay: flushed, as in ncu, or as the replay before left them [default: cold for counters,
     /// else warm]
     #[arg(long, value_enum, value_name = "STATE")]
-    pub cache: Option<Cache>,
+    pub cache: Option<CacheState>,
     /// Place memory anywhere and translate pointers in parameters [default: only if the recorded addresses are taken]
     #[arg(long)]
     pub translate: bool,
@@ -198,7 +198,7 @@ pub(crate) struct Extent {
 
 /// An instrument of replays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Instrument {
+pub(crate) enum ReplayInstrument {
     /// None: verified and timed
     Native,
     /// Stall samples
@@ -209,7 +209,7 @@ pub(crate) enum Instrument {
     Accesses,
 }
 
-impl Instrument {
+impl ReplayInstrument {
     /// Name of its results in messages.
     pub(super) const fn words(self) -> &'static str {
         match self {
@@ -223,7 +223,7 @@ impl Instrument {
 
 /// The state of the caches before a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Cache {
+pub(crate) enum CacheState {
     /// Flushed
     Cold,
     /// As they are
@@ -232,15 +232,15 @@ pub(crate) enum Cache {
 
 /// The options of a worker, which only `replay` starts.
 #[derive(Debug, Args)]
-pub(crate) struct Worker {
+pub(crate) struct WorkerOptions {
     /// Its plan, in the folder of the replays
     pub plan: PathBuf,
     /// The capture, which a sandbox lets it read
     #[arg(long)]
     pub capture: Option<PathBuf>,
     /// Its sandbox
-    #[arg(long, value_enum, default_value_t = Sandbox::Auto)]
-    pub sandbox: Sandbox,
+    #[arg(long, value_enum, default_value_t = SandboxOption::Auto)]
+    pub sandbox: SandboxOption,
 }
 
 /// Reads a number of seconds or percent.

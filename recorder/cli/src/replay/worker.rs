@@ -7,14 +7,14 @@ use std::process::ExitCode;
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use stallmap_replay::error::ReplayError;
-use stallmap_replay::plan::{Event, Plan};
+use stallmap_replay::plan::{WorkerEvent, WorkerPlan};
 use stallmap_replay::worker;
 
 use super::confinement;
-use super::options::Worker;
+use super::options::WorkerOptions;
 
 /// Replays the launches of the plan.
-pub(crate) fn work(options: &Worker) -> ExitCode {
+pub(crate) fn work(options: &WorkerOptions) -> ExitCode {
     // Without a parent the results are useless. A system without this call lets the worker run to its end.
     prctl::set_pdeathsig(Signal::SIGKILL).ok();
     // From here on the process reads what the capture holds.
@@ -23,24 +23,24 @@ pub(crate) fn work(options: &Worker) -> ExitCode {
     });
     match result {
         Ok(()) => {
-            say(&Event::Done);
+            say(&WorkerEvent::Done);
             ExitCode::SUCCESS
         }
         Err(detail) => {
-            say(&Event::Failed { detail });
+            say(&WorkerEvent::Failed { detail });
             ExitCode::FAILURE
         }
     }
 }
 
-fn read(path: &Path) -> Result<Plan, ReplayError> {
+fn read(path: &Path) -> Result<WorkerPlan, ReplayError> {
     let failed = |cause: String| ReplayError::Plan { path: path.to_owned(), cause };
     let json = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
     serde_json::from_slice(&json).map_err(|error| failed(error.to_string()))
 }
 
 /// Writes a line. A parent that is gone needs none.
-fn say(event: &Event) {
+fn say(event: &WorkerEvent) {
     if let Ok(line) = serde_json::to_string(event) {
         let mut output = std::io::stdout().lock();
         drop(writeln!(output, "{line}").and_then(|()| output.flush()));

@@ -10,17 +10,17 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use indicatif::ProgressBar;
-use stallmap_config::{Config, Pass, Recording, VARIABLE};
-use stallmap_replay::plan::{Event, Outcome, Plan, Translation};
+use stallmap_config::{Config, RecordingFile, RecordingPass, VARIABLE};
+use stallmap_replay::plan::{AddressTranslation, ReplayOutcome, WorkerEvent, WorkerPlan};
 
-use crate::child::Signals;
-use crate::exit::Failure;
-use crate::folder::Folder;
-use crate::message::{self, Messages};
+use crate::child::SignalRelay;
+use crate::exit::RecorderFailure;
+use crate::folder::RecordingFolder;
+use crate::message::{self, MessagePrinter};
 use crate::passes::now_ns;
 
 use super::confinement;
-use super::options::Sandbox;
+use super::options::SandboxOption;
 
 /// Processes that may find the addresses taken before pointers are translated: each has a random layout of its own.
 const TRIES: u32 = 4;
@@ -28,11 +28,11 @@ const TRIES: u32 = 4;
 const PLAN_FILE: &str = "plan.json";
 
 /// Starts workers and reads their reports.
-pub(super) struct Workers<'a> {
-    pub(super) folder: &'a Folder,
-    pub(super) recording: &'a mut Recording,
-    pub(super) signals: &'a Signals,
-    pub(super) messages: Messages,
+pub(super) struct WorkerPool<'a> {
+    pub(super) folder: &'a RecordingFolder,
+    pub(super) recording: &'a mut RecordingFile,
+    pub(super) signals: &'a SignalRelay,
+    pub(super) messages: MessagePrinter,
     pub(super) progress: &'a ProgressBar,
     /// Time that a launch may take before its process is ended.
     pub(super) patience: Duration,
@@ -41,11 +41,11 @@ pub(super) struct Workers<'a> {
     /// The experiment whose first replay runs.
     pub(super) experiment: Option<usize>,
     /// The workers' sandbox.
-    pub(super) sandbox: Sandbox,
+    pub(super) sandbox: SandboxOption,
 }
 
 /// The end of a worker.
-enum End {
+enum WorkerEnd {
     /// It did all that it could.
     Done,
     /// Addresses are taken in it.
@@ -54,20 +54,24 @@ enum End {
     Broken(Option<u64>, String),
 }
 
-impl Workers<'_> {
+impl WorkerPool<'_> {
     /// Replays every launch of a plan.
-    pub(super) fn run(&mut self, config: &Config, mut plan: Plan) -> Result<BTreeMap<u64, Outcome>, Failure> {
+    pub(super) fn run(
+        &mut self,
+        config: &Config,
+        mut plan: WorkerPlan,
+    ) -> Result<BTreeMap<u64, ReplayOutcome>, RecorderFailure> {
         let mut outcomes = BTreeMap::new();
         let mut left: VecDeque<u64> = plan.kernels.iter().copied().collect();
         let mut tries = 0;
         while !left.is_empty() || !plan.failed.is_empty() {
             plan.kernels = left.iter().copied().collect();
-            if tries >= TRIES && plan.translation == Translation::Never {
-                plan.translation = Translation::IfTaken;
+            if tries >= TRIES && plan.translation == AddressTranslation::Never {
+                plan.translation = AddressTranslation::IfTaken;
             }
             let mut done = BTreeMap::new();
             let end = self.work(config, &plan, &mut done)?;
-            if !matches!(end, End::Taken(_)) {
+            if !matches!(end, WorkerEnd::Taken(_)) {
                 plan.failed.clear();
             }
             left.retain(|kernel_id| !done.contains_key(kernel_id));
@@ -78,37 +82,42 @@ impl Workers<'_> {
                 break;
             }
             let end = match end {
-                End::Broken(Some(kernel_id), reason) if self.blame(&mut plan, kernel_id, &reason) => continue,
+                WorkerEnd::Broken(Some(kernel_id), reason) if self.blame(&mut plan, kernel_id, &reason) => {
+                    continue;
+                }
                 end => end,
             };
             match end {
-                End::Done if nothing_done && !left.is_empty() => {
-                    return Err(Failure::before(anyhow!("a worker ended without replaying anything")));
+                WorkerEnd::Done if nothing_done && !left.is_empty() => {
+                    return Err(RecorderFailure::before(anyhow!(
+                        "a worker ended without replaying anything"
+                    )));
                 }
-                End::Done => {}
-                End::Taken(detail) => {
+                WorkerEnd::Done => {}
+                WorkerEnd::Taken(detail) => {
                     tries += 1;
                     self.messages.step(format_args!("{detail}: trying another process"));
                 }
-                End::Broken(Some(kernel_id), reason) => {
+                WorkerEnd::Broken(Some(kernel_id), reason) => {
                     left.retain(|&other| other != kernel_id);
                     let detail = Some(reason.clone());
-                    outcomes.insert(kernel_id, Outcome { kernel_id, detail, ..Outcome::default() });
+                    outcomes
+                        .insert(kernel_id, ReplayOutcome { kernel_id, detail, ..ReplayOutcome::default() });
                     plan.failed.insert(kernel_id, reason);
                 }
-                End::Broken(None, reason) if nothing_done && !left.is_empty() => {
-                    let failure = Failure::before(anyhow!("a worker failed: {reason}"))
+                WorkerEnd::Broken(None, reason) if nothing_done && !left.is_empty() => {
+                    let failure = RecorderFailure::before(anyhow!("a worker failed: {reason}"))
                         .hint("run `stallmap-record doctor` to find what this machine lacks");
                     return Err(self.sandbox.hint(failure));
                 }
-                End::Broken(None, reason) => message::warning(format_args!("a worker ended: {reason}")),
+                WorkerEnd::Broken(None, reason) => message::warning(format_args!("a worker ended: {reason}")),
             }
         }
         Ok(outcomes)
     }
 
     /// Blames the end of a worker on the experiment whose first replay had begun: the launch is tried again without it.
-    fn blame(&mut self, plan: &mut Plan, kernel_id: u64, reason: &str) -> bool {
+    fn blame(&mut self, plan: &mut WorkerPlan, kernel_id: u64, reason: &str) -> bool {
         let experiments = plan.experiments.get_mut(&kernel_id);
         let position = self.experiment.take();
         let Some(experiment) = experiments.zip(position).and_then(|(all, at)| all.get_mut(at)) else {
@@ -122,26 +131,27 @@ impl Workers<'_> {
     fn work(
         &mut self,
         config: &Config,
-        plan: &Plan,
-        outcomes: &mut BTreeMap<u64, Outcome>,
-    ) -> Result<End, Failure> {
+        plan: &WorkerPlan,
+        outcomes: &mut BTreeMap<u64, ReplayOutcome>,
+    ) -> Result<WorkerEnd, RecorderFailure> {
         let started_ns = now_ns();
-        let mut child = self.start(config, plan).map_err(Failure::before)?;
+        let mut child = self.start(config, plan).map_err(RecorderFailure::before)?;
         let process_id = child.id();
         let lines = lines(&mut child);
         let end = self.listen(&lines, outcomes);
-        if matches!(end, End::Broken(..)) {
+        if matches!(end, WorkerEnd::Broken(..)) {
             // It may have ended by itself.
             drop(child.kill());
         }
-        let status = self.signals.wait(&mut child).context("wait for a worker").map_err(Failure::before)?;
+        let status =
+            self.signals.wait(&mut child).context("wait for a worker").map_err(RecorderFailure::before)?;
         let end = match end {
-            End::Broken(kernel_id, reason) if reason.is_empty() => {
-                End::Broken(kernel_id, format!("the replaying process ended: {status}"))
+            WorkerEnd::Broken(kernel_id, reason) if reason.is_empty() => {
+                WorkerEnd::Broken(kernel_id, format!("the replaying process ended: {status}"))
             }
             end => end,
         };
-        self.recording.passes.push(Pass {
+        self.recording.passes.push(RecordingPass {
             instrument: config.instrument,
             process_id,
             started_ns,
@@ -149,11 +159,11 @@ impl Workers<'_> {
             exit_code: status.code(),
             exit_signal: std::os::unix::process::ExitStatusExt::signal(&status),
         });
-        self.folder.describe(self.recording).map_err(Failure::not_written)?;
+        self.folder.describe(self.recording).map_err(RecorderFailure::not_written)?;
         Ok(end)
     }
 
-    fn listen(&mut self, lines: &Receiver<String>, outcomes: &mut BTreeMap<u64, Outcome>) -> End {
+    fn listen(&mut self, lines: &Receiver<String>, outcomes: &mut BTreeMap<u64, ReplayOutcome>) -> WorkerEnd {
         let mut current = None;
         let mut end = None;
         loop {
@@ -165,28 +175,29 @@ impl Workers<'_> {
                         Some(_) => format!("no end after {seconds} s: it may wait for other work"),
                         None => format!("no answer after {seconds} s"),
                     };
-                    return End::Broken(current, reason);
+                    return WorkerEnd::Broken(current, reason);
                 }
                 Err(RecvTimeoutError::Disconnected) => {
-                    return end.unwrap_or(End::Broken(current, String::new()));
+                    return end.unwrap_or(WorkerEnd::Broken(current, String::new()));
                 }
             };
             match serde_json::from_str(&line) {
-                Ok(Event::Begin { kernel_id }) => (current, self.experiment) = (Some(kernel_id), None),
-                Ok(Event::Experiment { position }) => self.experiment = Some(position),
-                Ok(Event::End(outcome)) if self.has_broken(&outcome) => {
-                    end = Some(End::Broken(Some(outcome.kernel_id), outcome.detail.unwrap_or_default()));
+                Ok(WorkerEvent::Begin { kernel_id }) => (current, self.experiment) = (Some(kernel_id), None),
+                Ok(WorkerEvent::Experiment { position }) => self.experiment = Some(position),
+                Ok(WorkerEvent::End(outcome)) if self.has_broken(&outcome) => {
+                    end =
+                        Some(WorkerEnd::Broken(Some(outcome.kernel_id), outcome.detail.unwrap_or_default()));
                     current = None;
                 }
-                Ok(Event::End(outcome)) => {
+                Ok(WorkerEvent::End(outcome)) => {
                     current = None;
                     self.progress.inc(1);
                     outcomes.insert(outcome.kernel_id, outcome);
                 }
-                Ok(Event::Taken { detail }) => end = Some(End::Taken(detail)),
+                Ok(WorkerEvent::Taken { detail }) => end = Some(WorkerEnd::Taken(detail)),
                 // What came before says more.
-                Ok(Event::Lost | Event::Done) => end = end.or(Some(End::Done)),
-                Ok(Event::Failed { detail }) => end = Some(End::Broken(current, detail)),
+                Ok(WorkerEvent::Lost | WorkerEvent::Done) => end = end.or(Some(WorkerEnd::Done)),
+                Ok(WorkerEvent::Failed { detail }) => end = Some(WorkerEnd::Broken(current, detail)),
                 // A library in the process may print something of its own.
                 Err(_) => self.messages.step(line),
             }
@@ -194,11 +205,11 @@ impl Workers<'_> {
     }
 
     /// True if an experiment ended a launch's replays.
-    fn has_broken(&self, outcome: &Outcome) -> bool {
+    fn has_broken(&self, outcome: &ReplayOutcome) -> bool {
         self.experiment.is_some() && outcome.detail.is_some()
     }
 
-    fn start(&self, config: &Config, plan: &Plan) -> anyhow::Result<Child> {
+    fn start(&self, config: &Config, plan: &WorkerPlan) -> anyhow::Result<Child> {
         let path = self.folder.path().join(PLAN_FILE);
         fs::write(&path, serde_json::to_vec(plan)?).with_context(|| format!("write `{}`", path.display()))?;
         let executable = std::env::current_exe().context("find this executable")?;
@@ -215,7 +226,8 @@ impl Workers<'_> {
 pub(crate) fn capture_of(folder: &Path) -> anyhow::Result<PathBuf> {
     let path = folder.join(PLAN_FILE);
     let json = fs::read(&path).with_context(|| format!("read `{}`", path.display()))?;
-    let plan: Plan = serde_json::from_slice(&json).with_context(|| format!("read `{}`", path.display()))?;
+    let plan: WorkerPlan =
+        serde_json::from_slice(&json).with_context(|| format!("read `{}`", path.display()))?;
     Ok(plan.capture)
 }
 

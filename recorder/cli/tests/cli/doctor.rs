@@ -1,10 +1,10 @@
 //! Tests of `doctor`: it works on every machine, and its exit code agrees with its output.
 
-use super::run::Place;
+use super::run::TestFolder;
 
 #[test]
 fn doctor_says_what_can_be_recorded() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let output = place.command(&["doctor", "--json", "--python", "no-such-python"]).output().unwrap();
     let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let names: Vec<&str> =
@@ -39,7 +39,7 @@ fn doctor_says_what_can_be_recorded() {
 
 #[test]
 fn doctor_survives_a_library_that_is_none() {
-    let place = Place::new();
+    let place = TestFolder::new();
     std::fs::write(place.path("libcupti.so.13"), "no library").unwrap();
     let mut command = place.command(&["doctor", "--json"]);
     let output = command.env("STALLMAP_CUPTI", place.path("libcupti.so.13")).output().unwrap();

@@ -9,7 +9,7 @@ use insta::assert_snapshot;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::run::Place;
+use super::run::TestFolder;
 
 /// Leaves the first trace of a process that starts CUDA: a folder of its own.
 const START: &str = "case $STALLMAP_CONFIG in *pc_samples*) run=pc_samples;; *timeline*) run=timeline;; \
@@ -18,7 +18,7 @@ const START: &str = "case $STALLMAP_CONFIG in *pc_samples*) run=pc_samples;; *ti
 
 #[test]
 fn output_and_exit_code_pass_through() {
-    let place = Place::new();
+    let place = TestFolder::new();
     assert_snapshot!(place.record(&[], "echo out; echo err >&2; exit 7"), @r"
     exit code 7
     --- stdout
@@ -32,7 +32,7 @@ fn output_and_exit_code_pass_through() {
 
 #[test]
 fn success_without_cuda_is_success() {
-    assert_snapshot!(Place::new().record(&[], "exit 0"), @r"
+    assert_snapshot!(TestFolder::new().record(&[], "exit 0"), @r"
     exit code 0
     --- stdout
     --- stderr
@@ -42,7 +42,7 @@ fn success_without_cuda_is_success() {
 
 #[test]
 fn a_signal_that_ends_the_program_shows_in_the_exit_code() {
-    assert_snapshot!(Place::new().record(&["-q"], "kill -TERM $$"), @r"
+    assert_snapshot!(TestFolder::new().record(&["-q"], "kill -TERM $$"), @r"
     exit code 143
     --- stdout
     --- stderr
@@ -52,7 +52,7 @@ fn a_signal_that_ends_the_program_shows_in_the_exit_code() {
 
 #[test]
 fn without_the_library_the_program_runs_on() {
-    let place = Place::new();
+    let place = TestFolder::new();
     assert_snapshot!(place.run(&["-o", "a.stallmap", "--library", "gone.so", "--", "sh", "-c", "echo out; exit 3"]), @r"
     exit code 3
     --- stdout
@@ -76,7 +76,7 @@ fn the_program_finds_what_records_it() {
     let script =
         "echo $CUDA_INJECTION64_PATH; echo $STALLMAP_LIBRARY; echo $STALLMAP_CONFIG; echo $PYTHONPATH";
     let options = ["--kernels", "gemm|copy", "--skip", "1", "--every", "2", "--count", "3", "--blocks", "4"];
-    assert_snapshot!(Place::new().record(&options, script), @r#"
+    assert_snapshot!(TestFolder::new().record(&options, script), @r#"
     exit code 0
     --- stdout
     [LIBRARY]
@@ -88,7 +88,7 @@ fn the_program_finds_what_records_it() {
     "#);
     let options = ["--region", "step", "--paused", "--spaces", "global,shared", "--when-full", "drop"];
     let more = ["--buffer", "64M", "--period", "10", "--no-python", "--only", "samples", "--quiet"];
-    assert_snapshot!(Place::new().record(&[&options[..], &more[..]].concat(), script), @r#"
+    assert_snapshot!(TestFolder::new().record(&[&options[..], &more[..]].concat(), script), @r#"
     exit code 0
     --- stdout
     [LIBRARY]
@@ -104,7 +104,7 @@ fn the_program_finds_what_records_it() {
 fn what_is_to_be_replayed_reaches_the_access_pass_alone() {
     let script = format!("{START} echo $STALLMAP_CONFIG | sed 's/.*\"bundles\"/\"bundles\"/'");
     let bundles = |options: &[&str]| {
-        let shown = Place::new().record(&[options, &["--repeat-output", "-q"]].concat(), &script);
+        let shown = TestFolder::new().record(&[options, &["--repeat-output", "-q"]].concat(), &script);
         let is_said = |line: &&str| line.starts_with("\"bundles\"");
         shown.lines().filter(is_said).map(str::to_owned).collect::<Vec<_>>()
     };
@@ -123,7 +123,7 @@ fn what_is_to_be_replayed_reaches_the_access_pass_alone() {
 
 #[test]
 fn the_users_own_injection_is_replaced_and_said() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let library = super::run::any_library();
     let mut command =
         place.command(&["-o", "a.stallmap", "--library", library.to_str().unwrap(), "--", "true"]);
@@ -139,7 +139,7 @@ fn the_users_own_injection_is_replaced_and_said() {
 
 #[test]
 fn input_reaches_the_program() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let library = super::run::any_library();
     let words = ["-o", "a.stallmap", "--library", library.to_str().unwrap(), "-q", "--", "cat"];
     let mut child = place.command(&words).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -149,7 +149,7 @@ fn input_reaches_the_program() {
 
 #[test]
 fn a_file_is_read_again_by_the_second_run() {
-    let place = Place::new();
+    let place = TestFolder::new();
     fs::write(place.path("in"), "line\n").unwrap();
     let library = super::run::any_library();
     let script = format!("{START} read word; echo run $word; echo run $word >&2");
@@ -173,7 +173,7 @@ fn a_file_is_read_again_by_the_second_run() {
 
 #[test]
 fn a_pipe_is_empty_for_the_second_run() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let library = super::run::any_library();
     let script = format!("{START} read word; echo run $word");
     let words = [
@@ -211,7 +211,7 @@ fn a_pipe_is_empty_for_the_second_run() {
 #[test]
 fn a_program_that_a_signal_ended_is_not_run_again() {
     let script = format!("{START} kill -SEGV $$");
-    assert_snapshot!(Place::new().record(&[], &script), @r"
+    assert_snapshot!(TestFolder::new().record(&[], &script), @r"
     exit code 139
     --- stdout
     --- stderr
@@ -227,7 +227,7 @@ fn a_program_that_a_signal_ended_is_not_run_again() {
 fn runs_that_end_differently_are_said() {
     // The second run finds the file of the first.
     let script = format!("{START} test -e seen && exit 5; touch seen");
-    assert_snapshot!(Place::new().record(&[], &script), @r"
+    assert_snapshot!(TestFolder::new().record(&[], &script), @r"
     exit code 5
     --- stdout
     --- stderr
@@ -243,7 +243,7 @@ fn runs_that_end_differently_are_said() {
 
 #[test]
 fn signals_reach_the_program() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let library = super::run::any_library();
     let script = "trap 'echo asked; exit 9' TERM; echo ready; while :; do sleep 0.01; done";
     let words = ["-o", "a.stallmap", "--library", library.to_str().unwrap(), "-q", "--", "sh", "-c", script];
@@ -259,7 +259,7 @@ fn signals_reach_the_program() {
 
 #[test]
 fn signals_start_and_stop_recording() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let library = super::run::any_library();
     let turned =
         |state| format!("until grep -q {state} a.stallmap.partial/switch 2>/dev/null\ndo sleep 0.01; done");

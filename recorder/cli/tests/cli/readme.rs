@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::{env, fs};
 
-use stallmap_sys::locate::Part;
+use stallmap_sys::locate::NvidiaPart;
 
-use super::run::Place;
+use super::run::TestFolder;
 
 #[test]
 fn the_reference_holds_the_help() {
@@ -19,7 +19,9 @@ fn the_reference_holds_the_help() {
         fs::write(&path, &expected).unwrap();
     }
     assert_eq!(fs::read_to_string(&path).unwrap(), expected, "run `UPDATE=1 cargo test -p stallmap-record`");
-    for part in [Part::Driver, Part::Sanitizer, Part::Cupti, Part::Nvrtc, Part::Nvcc] {
+    for part in
+        [NvidiaPart::Driver, NvidiaPart::Sanitizer, NvidiaPart::Cupti, NvidiaPart::Nvrtc, NvidiaPart::Nvcc]
+    {
         assert!(expected.contains(part.variable()), "{} is not explained", part.variable());
     }
 }
@@ -29,7 +31,7 @@ fn with_help(text: &str, mark: &str, words: &[&str]) -> String {
     let (before, rest) = text.split_once(mark).unwrap();
     let (comment, rest) = rest.split_once("```text\n").unwrap();
     let (_, after) = rest.split_once("```\n<!-- end -->").unwrap();
-    let output = Place::new().command(words).output().unwrap();
+    let output = TestFolder::new().command(words).output().unwrap();
     let help: Vec<&str> = str::from_utf8(&output.stdout).unwrap().lines().map(str::trim_end).collect();
     format!("{before}{mark}{comment}```text\n{}\n```\n<!-- end -->{after}", help.join("\n"))
 }

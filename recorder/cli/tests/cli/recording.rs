@@ -15,12 +15,12 @@ use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::recording::RunFact;
 use stallmap_schema::capture::segment::SegmentWriter;
 use stallmap_schema::id::{FunctionId, KernelId, RunId};
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::launch::{Launch, LaunchRun};
 use stallmap_schema::tables::run::{Run, RunOption};
 use stallmap_schema::word::Match;
 
-use super::run::{EXECUTABLE, Place, any_library};
+use super::run::{EXECUTABLE, TestFolder, any_library};
 
 /// Variable that names the program's end. Without it the test below is not a program.
 const ENDING: &str = "STALLMAP_TEST_ENDING";
@@ -44,7 +44,7 @@ fn program() {
     append(&mut segment, vec![RunFact { name: "clean_end".into(), value: "true".into() }]);
 }
 
-fn append<R: Row>(segment: &mut SegmentWriter, rows: Vec<R>) {
+fn append<R: TableRow>(segment: &mut SegmentWriter, rows: Vec<R>) {
     segment.append_batch(R::TABLE.name, &R::batch(rows).unwrap()).unwrap();
 }
 
@@ -103,7 +103,7 @@ fn launch_run(ordinal: u64) -> LaunchRun {
 }
 
 /// Records the program above, which ends in the way of `ending`.
-fn record(place: &Place, ending: &str, options: &[&str]) -> String {
+fn record(place: &TestFolder, ending: &str, options: &[&str]) -> String {
     let (library, program) = (any_library(), env::current_exe().unwrap());
     let mut words = vec!["-o", "a.stallmap", "--library", library.to_str().unwrap()];
     words.extend(options);
@@ -115,13 +115,13 @@ fn record(place: &Place, ending: &str, options: &[&str]) -> String {
     format!("{code}\n{}", rest.split_once("--- stderr\n").unwrap().1)
 }
 
-fn rows<R: Row>(capture: &Path) -> Vec<R> {
+fn rows<R: TableRow>(capture: &Path) -> Vec<R> {
     CaptureReader::open(capture).unwrap().read_rows().unwrap()
 }
 
 #[test]
 fn two_runs_become_one_capture() {
-    let place = Place::new();
+    let place = TestFolder::new();
     assert_snapshot!(record(&place, "well", &["--count", "5"]), @r"
     exit code 0
     stallmap-record: wrote `a.stallmap`, [COUNT] bytes: 2 launches, 0 accesses in 0 warp requests; 0 samples of 2 launches; 0 measured times
@@ -140,7 +140,7 @@ fn two_runs_become_one_capture() {
 /// `stallmap` next to the recorder stores rows of views. The recording is complete if it fails.
 #[test]
 fn a_recording_ends_with_rows_of_views_and_has_labels() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let (library, program) = (any_library(), env::current_exe().unwrap());
     let recorder = place.path("stallmap-record");
     fs::copy(EXECUTABLE, &recorder).unwrap();
@@ -180,7 +180,7 @@ fn a_recording_ends_with_rows_of_views_and_has_labels() {
 
 #[test]
 fn the_recordings_folder_stays_where_asked() {
-    let place = Place::new();
+    let place = TestFolder::new();
     record(&place, "well", &["--keep", "--only", "accesses", "-q"]);
     assert_eq!(place.names(), ["a.stallmap", "a.stallmap.partial"]);
     assert_snapshot!(place.run(&["recover", "a.stallmap.partial", "--force"]), @r"
@@ -197,7 +197,7 @@ fn the_recordings_folder_stays_where_asked() {
 
 #[test]
 fn a_killed_program_leaves_what_it_had_written() {
-    let place = Place::new();
+    let place = TestFolder::new();
     assert_snapshot!(record(&place, "killed", &[]), @r"
     exit code 137
     stallmap-record: warning: times and stalls are not recorded: the program is not run again, as it ended with signal 9
@@ -212,7 +212,7 @@ fn a_killed_program_leaves_what_it_had_written() {
 
 #[test]
 fn a_capture_that_cannot_be_written_leaves_its_rows() {
-    let place = Place::new();
+    let place = TestFolder::new();
     assert_snapshot!(record(&place, "output", &["--only", "accesses"]), @r"
     exit code 124
     stallmap-record: error: the output exists: `a.stallmap`
@@ -227,7 +227,7 @@ fn a_capture_that_cannot_be_written_leaves_its_rows() {
 /// From too little memory to start a thread to enough for everything. A backtrace needs memory, too.
 #[test]
 fn without_memory_it_ends_and_says_so() {
-    let place = Place::new();
+    let place = TestFolder::new();
     record(&place, "well", &["--keep", "--only", "accesses", "-q"]);
     let mut ends = BTreeSet::new();
     for megabytes in (12..=400).step_by(4) {

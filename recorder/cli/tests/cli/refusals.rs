@@ -5,20 +5,20 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use insta::assert_snapshot;
 
-use super::run::Place;
+use super::run::TestFolder;
 
 #[test]
 fn help() {
-    assert_snapshot!("help", Place::new().run(&["--help"]));
-    assert_snapshot!("help_recover", Place::new().run(&["recover", "--help"]));
-    assert_snapshot!("help_merge", Place::new().run(&["merge", "--help"]));
-    assert_snapshot!("help_replay", Place::new().run(&["replay", "--help"]));
-    assert_snapshot!("help_doctor", Place::new().run(&["doctor", "--help"]));
+    assert_snapshot!("help", TestFolder::new().run(&["--help"]));
+    assert_snapshot!("help_recover", TestFolder::new().run(&["recover", "--help"]));
+    assert_snapshot!("help_merge", TestFolder::new().run(&["merge", "--help"]));
+    assert_snapshot!("help_replay", TestFolder::new().run(&["replay", "--help"]));
+    assert_snapshot!("help_doctor", TestFolder::new().run(&["doctor", "--help"]));
 }
 
 #[test]
 fn wrong_words() {
-    let place = Place::new();
+    let place = TestFolder::new();
     assert_snapshot!(place.run(&[]), @r"
     exit code 125
     --- stdout
@@ -84,7 +84,7 @@ fn wrong_words() {
 
 #[test]
 fn replays_need_every_access() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let refused = |options: &[&str]| place.record(options, "exit 9");
     assert_snapshot!(refused(&["--replay", "--only", "samples"]), @r"
     exit code 125
@@ -140,7 +140,7 @@ fn replays_need_every_access() {
 
 #[test]
 fn programs_that_cannot_run() {
-    let place = Place::new();
+    let place = TestFolder::new();
     assert_snapshot!(place.record_program("no-such-program"), @r"
     exit code 127
     --- stdout
@@ -177,7 +177,7 @@ fn programs_that_cannot_run() {
 
 #[test]
 fn outputs_that_cannot_be_written() {
-    let place = Place::new();
+    let place = TestFolder::new();
     assert_snapshot!(place.run(&["-o", "gone/a.stallmap", "--", "touch", "ran"]), @r"
     exit code 125
     --- stdout
@@ -219,7 +219,7 @@ fn outputs_that_cannot_be_written() {
 
 #[test]
 fn what_exists_is_not_overwritten() {
-    let place = Place::new();
+    let place = TestFolder::new();
     fs::write(place.path("a.stallmap"), "precious").unwrap();
     assert_snapshot!(place.record(&[], "touch ran"), @r"
     exit code 125
@@ -250,7 +250,7 @@ fn what_exists_is_not_overwritten() {
 
 #[test]
 fn an_old_capture_stays_where_nothing_new_was_recorded() {
-    let place = Place::new();
+    let place = TestFolder::new();
     fs::write(place.path("a.stallmap"), "precious").unwrap();
     place.record(&["--force"], "true");
     assert_eq!(fs::read_to_string(place.path("a.stallmap")).unwrap(), "precious");
@@ -258,7 +258,7 @@ fn an_old_capture_stays_where_nothing_new_was_recorded() {
 
 #[test]
 fn recover_needs_a_recording() {
-    let place = Place::new();
+    let place = TestFolder::new();
     assert_snapshot!(place.run(&["recover", "gone.stallmap.partial"]), @r"
     exit code 125
     --- stdout
@@ -294,7 +294,7 @@ fn recover_needs_a_recording() {
 
 #[test]
 fn merge_needs_recordings() {
-    let place = Place::new();
+    let place = TestFolder::new();
     assert_snapshot!(place.run(&["merge", "-o", "a.stallmap", "gone.stallmap.partial"]), @r"
     exit code 125
     --- stdout

@@ -12,12 +12,12 @@ use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::recording::RunFact;
 use stallmap_schema::capture::segment::SegmentWriter;
 use stallmap_schema::id::{KernelId, RunId};
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::replay::Replay;
 use stallmap_schema::word::ReplayResult;
-use stallmap_write::Form;
+use stallmap_write::CaptureForm;
 
-use super::run::{EXECUTABLE, Place};
+use super::run::{EXECUTABLE, TestFolder};
 use super::tiny;
 
 /// The one launch of the capture below that can be replayed, and one that cannot.
@@ -25,9 +25,9 @@ const BUNDLE: &str = "1";
 const OTHER: &str = "2";
 
 /// A place with a capture, `a.stallmap`, that holds one bundle.
-fn place() -> Place {
-    let place = Place::new();
-    tiny::write(&place.path("a.stallmap"), Form::File).unwrap();
+fn place() -> TestFolder {
+    let place = TestFolder::new();
+    tiny::write(&place.path("a.stallmap"), CaptureForm::File).unwrap();
     place
 }
 
@@ -44,7 +44,7 @@ fn refused(options: &[&str]) -> String {
 
 #[test]
 fn captures_that_cannot_be_replayed() {
-    let place = Place::new();
+    let place = TestFolder::new();
     assert_snapshot!(place.run(&["replay", "gone.stallmap"]), @r"
     exit code 125
     --- stdout
@@ -237,7 +237,7 @@ fn a_launch_becomes_a_program_in_python() {
 /// Without a driver the first worker reports it as missing. With one, the cubin of this capture is the error.
 #[test]
 fn without_a_driver() {
-    if Place::new().run(&["doctor", "--json"]).contains("\"name\": \"devices\"") {
+    if TestFolder::new().run(&["doctor", "--json"]).contains("\"name\": \"devices\"") {
         return;
     }
     assert_snapshot!(refused(&[]), @r"
@@ -302,7 +302,7 @@ __attribute__((constructor)) static void hang(void) {
 "#;
 
 /// Replays with a driver that hangs, and ends with `signal` the parent, or the worker. Returns the result.
-fn ended(place: &Place, signal: Signal, is_parent: bool) -> Output {
+fn ended(place: &TestFolder, signal: Signal, is_parent: bool) -> Output {
     fs::write(place.path("driver.c"), HANGING_DRIVER).unwrap();
     let mut compiler = Command::new("cc");
     compiler.args(["-shared", "-fPIC", "-o"]).arg(place.path("libcuda.so.1")).arg(place.path("driver.c"));
@@ -358,7 +358,7 @@ fn a_worker_that_is_killed_is_said() {
 }
 
 /// Writes what a killed `replay` leaves: its plan, and one replay of the bundle.
-fn leave_replays(place: &Place) {
+fn leave_replays(place: &TestFolder) {
     let folder = place.path("a.stallmap.replays");
     fs::create_dir_all(folder.join("run-native-7")).unwrap();
     let plan = serde_json::json!({"capture": place.path("a.stallmap"), "kernels": [], "failed": {}, "repeats": 1,

@@ -10,11 +10,11 @@ use tempfile::TempDir;
 pub(crate) const EXECUTABLE: &str = env!("CARGO_BIN_EXE_stallmap-record");
 
 /// A folder for one test.
-pub(crate) struct Place {
+pub(crate) struct TestFolder {
     folder: TempDir,
 }
 
-impl Place {
+impl TestFolder {
     pub(crate) fn new() -> Self {
         Self { folder: TempDir::new().unwrap() }
     }

@@ -6,13 +6,13 @@ use std::process::Command;
 
 use insta::assert_snapshot;
 use serde_json::Value;
-use stallmap_write::Form;
+use stallmap_write::CaptureForm;
 
-use super::run::{EXECUTABLE, Place};
+use super::run::{EXECUTABLE, TestFolder};
 use super::tiny;
 
 /// True if this kernel has every part of the sandbox. Otherwise the test is skipped, by its name.
-fn is_whole(place: &Place, test: &str) -> bool {
+fn is_whole(place: &TestFolder, test: &str) -> bool {
     let output = place.command(&["probe", "sandbox", "."]).output().unwrap();
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
     let is_whole = answer["ok"]["gaps"].as_array().unwrap().is_empty();
@@ -23,8 +23,8 @@ fn is_whole(place: &Place, test: &str) -> bool {
 }
 
 /// The results of the attempts under a use of the sandbox, one a line.
-fn attempts(place: &Place, sandbox: &str) -> String {
-    tiny::write(&place.path("a.stallmap"), Form::File).unwrap();
+fn attempts(place: &TestFolder, sandbox: &str) -> String {
+    tiny::write(&place.path("a.stallmap"), CaptureForm::File).unwrap();
     fs::write(place.path("secret"), "secret").unwrap();
     for folder in ["home", "lib"] {
         fs::create_dir(place.path(folder)).unwrap();
@@ -56,7 +56,7 @@ fn attempts(place: &Place, sandbox: &str) -> String {
 
 #[test]
 fn a_worker_reads_its_libraries_and_writes_its_folder_only() {
-    let place = Place::new();
+    let place = TestFolder::new();
     if !is_whole(&place, "a_worker_reads_its_libraries_and_writes_its_folder_only") {
         return;
     }
@@ -104,7 +104,7 @@ fn a_worker_reads_its_libraries_and_writes_its_folder_only() {
 }
 
 /// Output of `replay` in a kernel that answers calls of Landlock as unknown.
-fn without_landlock(place: &Place, sandbox: &str) -> String {
+fn without_landlock(place: &TestFolder, sandbox: &str) -> String {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/old_kernel.c");
     let launcher = place.path("launcher");
     assert!(Command::new("cc").arg("-o").arg(&launcher).arg(source).status().unwrap().success());
@@ -115,8 +115,8 @@ fn without_landlock(place: &Place, sandbox: &str) -> String {
 
 #[test]
 fn a_kernel_without_landlock_is_said_or_refused() {
-    let place = Place::new();
-    tiny::write(&place.path("a.stallmap"), Form::File).unwrap();
+    let place = TestFolder::new();
+    tiny::write(&place.path("a.stallmap"), CaptureForm::File).unwrap();
     assert_snapshot!(without_landlock(&place, "require"), @r"
     exit code 125
     --- stdout
@@ -133,8 +133,8 @@ fn a_kernel_without_landlock_is_said_or_refused() {
 
 #[test]
 fn an_mps_server_that_a_sandbox_hides_is_said_or_refused() {
-    let place = Place::new();
-    tiny::write(&place.path("a.stallmap"), Form::File).unwrap();
+    let place = TestFolder::new();
+    tiny::write(&place.path("a.stallmap"), CaptureForm::File).unwrap();
     fs::create_dir(place.path("mps")).unwrap();
     let replay = |sandbox: &str| {
         let mut command = place.command(&["replay", "a.stallmap", "--sandbox", sandbox]);
@@ -160,7 +160,7 @@ fn an_mps_server_that_a_sandbox_hides_is_said_or_refused() {
 /// The same attempts succeed without the sandbox: it is the sandbox that refuses them.
 #[test]
 fn without_the_sandbox_nothing_is_refused() {
-    let place = Place::new();
+    let place = TestFolder::new();
     let made = attempts(&place, "off");
     for attempt in [
         "read a file next to it",

@@ -5,98 +5,107 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
 
-use stallmap_requests::{Converted, Keep, Limits, Memory, Passes, Piece, Sorted, Source};
+use stallmap_requests::{
+    ConversionLimits, ConversionMemory, ConvertedLaunch, FramePasses, FramePiece, LaunchSource, RecordFilter,
+    SortedParts,
+};
 
 /// A launch on its way through its passes.
-pub(super) struct Large<'a> {
-    stage: Stage<'a>,
+pub(super) struct LargeLaunch<'a> {
+    stage: LargeStage<'a>,
     /// Parts of the passes before this one.
     parts: usize,
 }
 
-enum Stage<'a> {
+enum LargeStage<'a> {
     /// Pieces are read.
-    Reading { passes: Arc<Passes<'a>>, keep: Keep, begun: usize, read: Vec<Option<Piece>>, left: usize },
+    Reading {
+        passes: Arc<FramePasses<'a>>,
+        keep: RecordFilter,
+        begun: usize,
+        read: Vec<Option<FramePiece>>,
+        left: usize,
+    },
     /// A thread makes parts of the pieces.
     Between,
     /// Parts are written.
-    Writing { passes: Passes<'a>, sorted: Arc<Sorted>, begun: usize, left: usize },
+    Writing { passes: FramePasses<'a>, sorted: Arc<SortedParts>, begun: usize, left: usize },
     /// After the last pass.
-    Ended(Passes<'a>),
+    Ended(FramePasses<'a>),
 }
 
 /// Work for one thread.
-pub(super) enum Step<'a> {
-    Read(Read<'a>),
-    Write(Write),
+pub(super) enum LargeStep<'a> {
+    Read(PieceRead<'a>),
+    Write(PartWrite),
 }
 
 /// A piece to read.
-pub(super) struct Read<'a> {
-    passes: Arc<Passes<'a>>,
-    keep: Keep,
+pub(super) struct PieceRead<'a> {
+    passes: Arc<FramePasses<'a>>,
+    keep: RecordFilter,
     at: usize,
 }
 
 /// A part to write.
-pub(super) struct Write {
-    sorted: Arc<Sorted>,
+pub(super) struct PartWrite {
+    sorted: Arc<SortedParts>,
     at: usize,
     /// Its position among all parts of the launch.
     pub(super) part: usize,
 }
 
 /// All pieces of a pass.
-pub(super) struct Pass<'a>(Passes<'a>, Vec<Piece>);
+pub(super) struct PiecePass<'a>(FramePasses<'a>, Vec<FramePiece>);
 
-impl Read<'_> {
+impl PieceRead<'_> {
     /// Reads it.
-    pub(super) fn piece(self, memory: &mut Memory) -> (usize, Piece) {
+    pub(super) fn piece(self, memory: &mut ConversionMemory) -> (usize, FramePiece) {
         (self.at, self.passes.read(self.at, self.keep, memory))
     }
 }
 
-impl Write {
+impl PartWrite {
     /// Its rows.
-    pub(super) fn batch(&self, memory: &mut Memory) -> Result<RecordBatch, ArrowError> {
+    pub(super) fn batch(&self, memory: &mut ConversionMemory) -> Result<RecordBatch, ArrowError> {
         self.sorted.batch(self.at, memory)
     }
 }
 
-impl<'a> Pass<'a> {
+impl<'a> PiecePass<'a> {
     /// Makes parts, unless it was the first look.
-    pub(super) fn end(self) -> (Passes<'a>, Option<Sorted>) {
+    pub(super) fn end(self) -> (FramePasses<'a>, Option<SortedParts>) {
         let Self(mut passes, pieces) = self;
         let sorted = passes.end(pieces);
         (passes, sorted)
     }
 }
 
-impl<'a> Large<'a> {
-    pub(super) fn new(source: Source<'a>, limits: Limits) -> Self {
-        Self { stage: Stage::of(Passes::new(source, limits)), parts: 0 }
+impl<'a> LargeLaunch<'a> {
+    pub(super) fn new(source: LaunchSource<'a>, limits: ConversionLimits) -> Self {
+        Self { stage: LargeStage::of(FramePasses::new(source, limits)), parts: 0 }
     }
 
     /// The next step that no thread does yet.
-    pub(super) fn step(&mut self) -> Option<Step<'a>> {
+    pub(super) fn step(&mut self) -> Option<LargeStep<'a>> {
         match &mut self.stage {
-            Stage::Reading { passes, keep, begun, read, .. } if *begun < read.len() => {
+            LargeStage::Reading { passes, keep, begun, read, .. } if *begun < read.len() => {
                 let at = *begun;
                 *begun += 1;
-                Some(Step::Read(Read { passes: Arc::clone(passes), keep: *keep, at }))
+                Some(LargeStep::Read(PieceRead { passes: Arc::clone(passes), keep: *keep, at }))
             }
-            Stage::Writing { sorted, begun, .. } if *begun < sorted.parts() => {
+            LargeStage::Writing { sorted, begun, .. } if *begun < sorted.parts() => {
                 let at = *begun;
                 *begun += 1;
-                Some(Step::Write(Write { sorted: Arc::clone(sorted), at, part: self.parts + at }))
+                Some(LargeStep::Write(PartWrite { sorted: Arc::clone(sorted), at, part: self.parts + at }))
             }
             _ => None,
         }
     }
 
     /// Adds a piece that was read. After the last one, its thread ends the pass.
-    pub(super) fn add(&mut self, (at, piece): (usize, Piece)) -> Option<Pass<'a>> {
-        let Stage::Reading { read, left, .. } = &mut self.stage else { return None };
+    pub(super) fn add(&mut self, (at, piece): (usize, FramePiece)) -> Option<PiecePass<'a>> {
+        let LargeStage::Reading { read, left, .. } = &mut self.stage else { return None };
         if let Some(slot) = read.get_mut(at) {
             *slot = Some(piece);
         }
@@ -104,48 +113,50 @@ impl<'a> Large<'a> {
         if *left > 0 {
             return None;
         }
-        match std::mem::replace(&mut self.stage, Stage::Between) {
+        match std::mem::replace(&mut self.stage, LargeStage::Between) {
             // All threads that read have let go of it.
-            Stage::Reading { passes, read, .. } => {
-                Some(Pass(Arc::into_inner(passes)?, read.into_iter().flatten().collect()))
+            LargeStage::Reading { passes, read, .. } => {
+                Some(PiecePass(Arc::into_inner(passes)?, read.into_iter().flatten().collect()))
             }
             _ => None,
         }
     }
 
     /// Goes on after the end of a pass.
-    pub(super) fn go_on(&mut self, (passes, sorted): (Passes<'a>, Option<Sorted>)) {
+    pub(super) fn go_on(&mut self, (passes, sorted): (FramePasses<'a>, Option<SortedParts>)) {
         self.stage = match sorted.filter(|sorted| sorted.parts() > 0) {
             Some(sorted) => {
                 let left = sorted.parts();
-                Stage::Writing { passes, sorted: Arc::new(sorted), begun: 0, left }
+                LargeStage::Writing { passes, sorted: Arc::new(sorted), begun: 0, left }
             }
-            None => Stage::of(passes),
+            None => LargeStage::of(passes),
         };
     }
 
     /// Counts a part that was written.
     pub(super) fn wrote(&mut self) {
-        let Stage::Writing { left, sorted, .. } = &mut self.stage else { return };
+        let LargeStage::Writing { left, sorted, .. } = &mut self.stage else { return };
         *left -= 1;
         if *left == 0 {
             self.parts += sorted.parts();
-            if let Stage::Writing { passes, .. } = std::mem::replace(&mut self.stage, Stage::Between) {
-                self.stage = Stage::of(passes);
+            if let LargeStage::Writing { passes, .. } =
+                std::mem::replace(&mut self.stage, LargeStage::Between)
+            {
+                self.stage = LargeStage::of(passes);
             }
         }
     }
 
     /// The number of parts, and the counts, after the last pass.
-    pub(super) fn end(&mut self) -> Option<(usize, Vec<Converted>)> {
-        let Stage::Ended(passes) = &mut self.stage else { return None };
+    pub(super) fn end(&mut self) -> Option<(usize, Vec<ConvertedLaunch>)> {
+        let LargeStage::Ended(passes) = &mut self.stage else { return None };
         Some((self.parts, vec![std::mem::take(&mut passes.converted)]))
     }
 }
 
-impl<'a> Stage<'a> {
+impl<'a> LargeStage<'a> {
     /// The beginning of the next pass.
-    fn of(passes: Passes<'a>) -> Self {
+    fn of(passes: FramePasses<'a>) -> Self {
         let left = passes.pieces();
         match passes.next() {
             Some(keep) => {

@@ -10,10 +10,10 @@ use arrow::array::RecordBatch;
 use stallmap_write::encoding::ROW_GROUP_ROWS;
 use stallmap_write::{GroupEncoder, RowGroup};
 
-use super::large::{Large, Step};
-use super::units::Unit;
+use super::large::{LargeLaunch, LargeStep};
+use super::units::LaunchUnit;
 use crate::error::FinishError;
-use stallmap_requests::{Converted, Limits, Memory, Source, convert_small};
+use stallmap_requests::{ConversionLimits, ConversionMemory, ConvertedLaunch, LaunchSource, convert_small};
 
 /// Bytes of row groups that wait for those before them.
 const WAITING_BYTES: u64 = 192 << 20;
@@ -21,21 +21,21 @@ const WAITING_BYTES: u64 = 192 << 20;
 const MAX_BEGUN: usize = 256;
 
 /// Work, and what became of it.
-pub(super) struct Queue<'a> {
-    units: &'a [Unit],
-    sources: &'a [Source<'a>],
+pub(super) struct UnitQueue<'a> {
+    units: &'a [LaunchUnit],
+    sources: &'a [LaunchSource<'a>],
     encoder: Arc<GroupEncoder>,
-    limits: Limits,
-    state: Mutex<State<'a>>,
+    limits: ConversionLimits,
+    state: Mutex<QueueState<'a>>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State<'a> {
+struct QueueState<'a> {
     /// Units that are complete and taken.
     taken: usize,
     /// The units behind those that have begun.
-    begun: VecDeque<Begun<'a>>,
+    begun: VecDeque<BegunUnit<'a>>,
     waiting_bytes: u64,
     held_bytes: u64,
     failure: Option<FinishError>,
@@ -43,38 +43,38 @@ struct State<'a> {
 }
 
 /// A unit that has begun.
-struct Begun<'a> {
+struct BegunUnit<'a> {
     /// Row groups that wait, by part.
     groups: BTreeMap<usize, Vec<RowGroup>>,
     /// Parts that were taken.
     taken: usize,
-    large: Option<Large<'a>>,
+    large: Option<LargeLaunch<'a>>,
     held_bytes: u64,
     /// The number of parts, and the counts of the launches, once all is done.
-    end: Option<(usize, Vec<Converted>)>,
+    end: Option<(usize, Vec<ConvertedLaunch>)>,
 }
 
-enum Task<'a> {
-    Small { unit: usize, launches: &'a [Source<'a>] },
-    Large { unit: usize, step: Step<'a> },
+enum UnitTask<'a> {
+    Small { unit: usize, launches: &'a [LaunchSource<'a>] },
+    Large { unit: usize, step: LargeStep<'a> },
 }
 
 /// The next rows of the table.
-pub(super) enum Next {
+pub(super) enum NextRows {
     /// Row groups.
     Groups(Vec<RowGroup>),
     /// The end of a unit, with the counts of its launches.
-    Unit(Unit, Vec<Converted>),
+    Unit(LaunchUnit, Vec<ConvertedLaunch>),
     /// The end of the table.
     End,
 }
 
-impl<'a> Queue<'a> {
+impl<'a> UnitQueue<'a> {
     pub(super) fn new(
-        units: &'a [Unit],
-        sources: &'a [Source<'a>],
+        units: &'a [LaunchUnit],
+        sources: &'a [LaunchSource<'a>],
         encoder: Arc<GroupEncoder>,
-        limits: Limits,
+        limits: ConversionLimits,
     ) -> Self {
         Self { units, sources, encoder, limits, state: Mutex::default(), changed: Condvar::new() }
     }
@@ -82,7 +82,7 @@ impl<'a> Queue<'a> {
     /// Does tasks until none is left.
     pub(super) fn work(&self) {
         let _stop = StopOnPanic(self);
-        let mut memory = Memory::default();
+        let mut memory = ConversionMemory::default();
         let mut state = self.lock();
         while !self.is_done(&state) {
             let Some(task) = self.take(&mut state) else {
@@ -96,8 +96,8 @@ impl<'a> Queue<'a> {
     }
 
     /// Waits for what is next in the table. Where `works`, this thread does the tasks itself.
-    pub(super) fn next(&self, works: bool) -> Result<Next, FinishError> {
-        let mut memory = works.then(Memory::default);
+    pub(super) fn next(&self, works: bool) -> Result<NextRows, FinishError> {
+        let mut memory = works.then(ConversionMemory::default);
         let mut state = self.lock();
         loop {
             if let Some(failure) = state.failure.take() {
@@ -128,39 +128,39 @@ impl<'a> Queue<'a> {
         self.changed.notify_all();
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<'a>> {
+    fn lock(&self) -> MutexGuard<'_, QueueState<'a>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_done(&self, state: &State<'a>) -> bool {
+    fn is_done(&self, state: &QueueState<'a>) -> bool {
         let all_begun = state.taken + state.begun.len() == self.units.len();
         state.is_stopped || all_begun && state.begun.iter().all(|begun| begun.end.is_some())
     }
 
-    fn ready(&self, state: &mut State<'a>) -> Option<Next> {
+    fn ready(&self, state: &mut QueueState<'a>) -> Option<NextRows> {
         let Some(begun) = state.begun.front_mut() else {
-            return (state.taken == self.units.len()).then_some(Next::End);
+            return (state.taken == self.units.len()).then_some(NextRows::End);
         };
         if let Some(groups) = begun.groups.remove(&begun.taken) {
             begun.taken += 1;
             state.waiting_bytes -= bytes(&groups);
-            return Some(Next::Groups(groups));
+            return Some(NextRows::Groups(groups));
         }
         begun.end.as_ref().filter(|(parts, _)| *parts == begun.taken)?;
         let (_, converted) = state.begun.pop_front()?.end?;
         let unit = self.units.get(state.taken)?.clone();
         state.taken += 1;
-        Some(Next::Unit(unit, converted))
+        Some(NextRows::Unit(unit, converted))
     }
 
     /// The next task, of the oldest unit that has one.
-    fn take(&self, state: &mut State<'a>) -> Option<Task<'a>> {
+    fn take(&self, state: &mut QueueState<'a>) -> Option<UnitTask<'a>> {
         let is_full = state.waiting_bytes > WAITING_BYTES;
         let reach = if is_full { 1 } else { usize::MAX };
         let first = state.taken;
         for (begun, unit) in state.begun.iter_mut().zip(first..).take(reach) {
-            if let Some(step) = begun.large.as_mut().and_then(Large::step) {
-                return Some(Task::Large { unit, step });
+            if let Some(step) = begun.large.as_mut().and_then(LargeLaunch::step) {
+                return Some(UnitTask::Large { unit, step });
             }
         }
         if !state.begun.is_empty() && (is_full || state.begun.len() == MAX_BEGUN) {
@@ -170,32 +170,35 @@ impl<'a> Queue<'a> {
     }
 
     /// Begins the next unit, unless too much is held.
-    fn begin(&self, state: &mut State<'a>) -> Option<Task<'a>> {
+    fn begin(&self, state: &mut QueueState<'a>) -> Option<UnitTask<'a>> {
         let unit = state.taken + state.begun.len();
-        let mut begun = Begun { groups: BTreeMap::new(), taken: 0, large: None, held_bytes: 0, end: None };
+        let mut begun =
+            BegunUnit { groups: BTreeMap::new(), taken: 0, large: None, held_bytes: 0, end: None };
         let task = match self.units.get(unit)? {
-            Unit::Small(launches) => Task::Small { unit, launches: self.sources.get(launches.clone())? },
-            Unit::Large(launch) => {
+            LaunchUnit::Small(launches) => {
+                UnitTask::Small { unit, launches: self.sources.get(launches.clone())? }
+            }
+            LaunchUnit::Large(launch) => {
                 let source = self.sources.get(*launch)?;
                 begun.held_bytes = source.raw_bytes().min(self.limits.held_bytes);
                 if state.held_bytes > 0 && state.held_bytes + begun.held_bytes > self.limits.held_bytes {
                     return None;
                 }
                 state.held_bytes += begun.held_bytes;
-                let mut large = Large::new(*source, self.limits);
+                let mut large = LargeLaunch::new(*source, self.limits);
                 let step = large.step()?;
                 begun.large = Some(large);
-                Task::Large { unit, step }
+                UnitTask::Large { unit, step }
             }
         };
         state.begun.push_back(begun);
         Some(task)
     }
 
-    fn execute(&self, task: Task<'a>, memory: &mut Memory) {
+    fn execute(&self, task: UnitTask<'a>, memory: &mut ConversionMemory) {
         let done = match task {
-            Task::Small { unit, launches } => self.small(unit, launches, memory),
-            Task::Large { unit, step } => self.large(unit, step, memory),
+            UnitTask::Small { unit, launches } => self.small(unit, launches, memory),
+            UnitTask::Large { unit, step } => self.large(unit, step, memory),
         };
         if let Err(failure) = done {
             let mut state = self.lock();
@@ -205,7 +208,12 @@ impl<'a> Queue<'a> {
         self.changed.notify_all();
     }
 
-    fn small(&self, unit: usize, launches: &[Source<'_>], memory: &mut Memory) -> Result<(), FinishError> {
+    fn small(
+        &self,
+        unit: usize,
+        launches: &[LaunchSource<'_>],
+        memory: &mut ConversionMemory,
+    ) -> Result<(), FinishError> {
         let (converted, batch) = convert_small(launches, memory)?;
         let groups = self.encode(&batch)?;
         self.update(unit, |begun| {
@@ -215,9 +223,14 @@ impl<'a> Queue<'a> {
         Ok(())
     }
 
-    fn large(&self, unit: usize, step: Step<'a>, memory: &mut Memory) -> Result<(), FinishError> {
+    fn large(
+        &self,
+        unit: usize,
+        step: LargeStep<'a>,
+        memory: &mut ConversionMemory,
+    ) -> Result<(), FinishError> {
         match step {
-            Step::Read(read) => {
+            LargeStep::Read(read) => {
                 let piece = read.piece(memory);
                 let mut all = None;
                 self.update(unit, |begun| all = begun.large.as_mut().and_then(|large| large.add(piece)));
@@ -231,7 +244,7 @@ impl<'a> Queue<'a> {
                     });
                 }
             }
-            Step::Write(write) => {
+            LargeStep::Write(write) => {
                 let (part, groups) = (write.part, self.encode(&write.batch(memory)?)?);
                 drop(write);
                 self.update(unit, |begun| {
@@ -247,7 +260,7 @@ impl<'a> Queue<'a> {
     }
 
     /// Changes a unit that has begun, and counts what is held.
-    fn update(&self, unit: usize, change: impl FnOnce(&mut Begun<'a>)) {
+    fn update(&self, unit: usize, change: impl FnOnce(&mut BegunUnit<'a>)) {
         let mut state = self.lock();
         let at = unit - state.taken;
         let Some(begun) = state.begun.get_mut(at) else { return };
@@ -270,14 +283,14 @@ impl<'a> Queue<'a> {
     }
 }
 
-impl Begun<'_> {
+impl BegunUnit<'_> {
     fn waiting_bytes(&self) -> u64 {
         self.groups.values().map(|groups| bytes(groups)).sum()
     }
 
     /// Ends a large launch after its last pass.
     fn settle(&mut self) {
-        if let Some(end) = self.large.as_mut().and_then(Large::end) {
+        if let Some(end) = self.large.as_mut().and_then(LargeLaunch::end) {
             self.end = Some(end);
             self.large = None;
             self.held_bytes = 0;
@@ -290,7 +303,7 @@ fn bytes(groups: &[RowGroup]) -> u64 {
 }
 
 /// Lets all threads end where one panics: all other threads would wait for it.
-struct StopOnPanic<'q, 'a>(&'q Queue<'a>);
+struct StopOnPanic<'q, 'a>(&'q UnitQueue<'a>);
 
 impl Drop for StopOnPanic<'_, '_> {
     fn drop(&mut self) {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::id::{FunctionId, KernelId, ModuleId, RunId};
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::code::{Function, Module};
 use stallmap_schema::tables::launch::{Launch, LaunchRun};
 use stallmap_schema::tables::replay::Bundle;
@@ -20,20 +20,20 @@ const MAX_ROWS: usize = 8 << 20;
 const LAST_RUN: RunId = RunId((1 << 24) - 1);
 
 /// The data that replays refer to.
-pub(super) struct Before {
+pub(super) struct ReplayedCapture {
     /// The first run_id that is free.
     pub(super) next_run: RunId,
     /// The first run of the capture. Its own where it has none.
     first_run: RunId,
     /// Launches that can be replayed.
-    pub(super) bundles: BTreeMap<KernelId, Bundled>,
+    pub(super) bundles: BTreeMap<KernelId, BundledLaunch>,
     pub(super) functions: Vec<Function>,
     pub(super) modules: BTreeMap<ModuleId, Module>,
 }
 
 /// A launch that can be replayed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bundled {
+pub(super) struct BundledLaunch {
     /// The run that recorded it.
     pub(super) run_id: RunId,
     pub(super) function_id: FunctionId,
@@ -41,7 +41,7 @@ pub(super) struct Bundled {
     pub(super) has_accesses: bool,
 }
 
-impl Before {
+impl ReplayedCapture {
     pub(super) fn read(reader: &CaptureReader) -> Result<Self, FinishError> {
         let mut runs = BTreeSet::new();
         reader.for_each_row(MAX_ROWS, |run: Run| runs.extend([run.run_id]))?;
@@ -73,7 +73,7 @@ impl Before {
 }
 
 /// Bundles of launches that the capture has.
-fn bundles(reader: &CaptureReader) -> Result<BTreeMap<KernelId, Bundled>, FinishError> {
+fn bundles(reader: &CaptureReader) -> Result<BTreeMap<KernelId, BundledLaunch>, FinishError> {
     let mut runs = BTreeMap::new();
     reader.for_each_row(MAX_ROWS, |bundle: Bundle| {
         if bundle.refusal.is_none() {
@@ -84,7 +84,10 @@ fn bundles(reader: &CaptureReader) -> Result<BTreeMap<KernelId, Bundled>, Finish
     reader.for_each_row(usize::MAX, |launch: Launch| {
         if let Some(run_id) = runs.get(&launch.kernel_id) {
             let function_id = launch.function_id;
-            bundles.insert(launch.kernel_id, Bundled { run_id: *run_id, function_id, has_accesses: false });
+            bundles.insert(
+                launch.kernel_id,
+                BundledLaunch { run_id: *run_id, function_id, has_accesses: false },
+            );
         }
     })?;
     reader.for_each_row(usize::MAX, |row: LaunchRun| {
@@ -97,7 +100,7 @@ fn bundles(reader: &CaptureReader) -> Result<BTreeMap<KernelId, Bundled>, Finish
     Ok(bundles)
 }
 
-fn damaged<R: Row>(cause: String, reader: &CaptureReader) -> CaptureError {
+fn damaged<R: TableRow>(cause: String, reader: &CaptureReader) -> CaptureError {
     let thing = format!("table `{}`", R::TABLE.name);
     CaptureError::Corrupt { thing, cause, path: reader.path().to_owned() }
 }

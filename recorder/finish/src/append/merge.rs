@@ -4,29 +4,29 @@ use arrow::array::{ArrayRef, RecordBatch};
 use arrow::row::{Row, RowConverter, Rows, SortField};
 use stallmap_schema::capture::entry;
 use stallmap_schema::capture::error::CaptureError;
-use stallmap_schema::capture::reader::{Batches, CaptureReader};
+use stallmap_schema::capture::reader::{CaptureReader, TableBatches};
 use stallmap_schema::table::TableDef;
 use stallmap_write::CaptureWriter;
 
 use crate::error::FinishError;
 
 /// A table of the old capture on its way into the new one.
-pub(super) struct Merge<'a> {
+pub(super) struct TableMerge<'a> {
     table: &'static TableDef,
     reader: &'a CaptureReader,
-    old: Option<Batches>,
+    old: Option<TableBatches>,
     converter: RowConverter,
-    current: Option<Sorted>,
+    current: Option<SortedBatch>,
 }
 
 /// A batch with the values of the order's columns, and the first row that is not written yet.
-struct Sorted {
+struct SortedBatch {
     batch: RecordBatch,
     keys: Rows,
     next: usize,
 }
 
-impl<'a> Merge<'a> {
+impl<'a> TableMerge<'a> {
     /// Begins with a table of a capture. A capture that does not have the table has no rows in it.
     pub(super) fn new(reader: &'a CaptureReader, table: &'static TableDef) -> Result<Self, FinishError> {
         let column = |name: &&str| table.columns.iter().find(|column| column.name == *name);
@@ -88,7 +88,7 @@ impl<'a> Merge<'a> {
     }
 
     /// The batch that is not written to its end, or the next one.
-    fn take_current(&mut self) -> Result<Option<Sorted>, FinishError> {
+    fn take_current(&mut self) -> Result<Option<SortedBatch>, FinishError> {
         if let Some(current) = self.current.take() {
             return Ok(Some(current));
         }
@@ -96,7 +96,7 @@ impl<'a> Merge<'a> {
             let batch = batch?;
             if batch.num_rows() > 0 {
                 let keys = self.keys(&batch)?;
-                return Ok(Some(Sorted { batch, keys, next: 0 }));
+                return Ok(Some(SortedBatch { batch, keys, next: 0 }));
             }
         }
         Ok(None)

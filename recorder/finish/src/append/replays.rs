@@ -7,9 +7,9 @@ use stallmap_schema::tables::launch::LaunchRun;
 use stallmap_schema::tables::replay::{Counter, Replay};
 use stallmap_schema::word::{LossKind, Match, ReplayResult};
 
-use super::before::Before;
+use super::before::ReplayedCapture;
 use crate::launches;
-use crate::loss::Losses;
+use crate::loss::LossTotals;
 use crate::rows::once;
 use crate::runs::RunState;
 
@@ -18,7 +18,7 @@ pub(super) const NOT_VERIFIED: &str = "replay did not verify";
 const NOT_CHECKED: &str = "replay was not checked";
 
 /// Joins a run's rows. Rows without a bundle in the capture are dropped and counted.
-pub(super) fn settle(run: &mut RunState, before: &Before, losses: &mut Losses) {
+pub(super) fn settle(run: &mut RunState, before: &ReplayedCapture, losses: &mut LossTotals) {
     let run_id = run.run_id();
     let rows = &mut run.rows;
     let named = rows.replays.iter().map(|row| row.kernel_id);
@@ -66,7 +66,7 @@ fn unusable(replays: &[Replay], launches: &[LaunchRun]) -> BTreeMap<u64, &'stati
 }
 
 /// A counter takes several replays, so all of the launch's in the run must have verified.
-fn settle_counters(run: &mut RunState, before: &Before, losses: &mut Losses) {
+fn settle_counters(run: &mut RunState, before: &ReplayedCapture, losses: &mut LossTotals) {
     let run_id = run.run_id();
     let mut verdicts: BTreeMap<KernelId, bool> = BTreeMap::new();
     for replay in &run.rows.replays {
@@ -91,7 +91,7 @@ fn settle_counters(run: &mut RunState, before: &Before, losses: &mut Losses) {
 }
 
 /// Experiments come whole, of one launch after the other.
-fn settle_ablations(run: &mut RunState, before: &Before, losses: &mut Losses) {
+fn settle_ablations(run: &mut RunState, before: &ReplayedCapture, losses: &mut LossTotals) {
     let is_known = |kernel_id: &KernelId| before.bundles.contains_key(kernel_id);
     let rows = &mut run.rows;
     let all = rows.ablations.len();

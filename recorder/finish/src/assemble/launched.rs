@@ -8,7 +8,7 @@ use crate::runs::RunState;
 
 /// The launches of all runs so far.
 #[derive(Debug, Default)]
-pub(super) struct Launched {
+pub(super) struct AssembledLaunches {
     functions: BTreeMap<KernelId, FunctionId>,
     /// Launches that a run saw.
     seen: BTreeSet<KernelId>,
@@ -16,7 +16,7 @@ pub(super) struct Launched {
     recorded: BTreeSet<KernelId>,
 }
 
-impl Launched {
+impl AssembledLaunches {
     /// Adds those of a run.
     pub(super) fn add(&mut self, run: &RunState) {
         let launches = run.rows.launches.iter();

@@ -8,14 +8,14 @@ use stallmap_write::CaptureWriter;
 use super::append;
 use crate::error::FinishError;
 use crate::launches;
-use crate::loss::Losses;
+use crate::loss::LossTotals;
 use crate::runs::RunState;
 
 /// Writes the parameters of a run's launches, and the tensor maps in them.
 pub(super) fn write(
     run: &mut RunState,
     writer: &mut CaptureWriter,
-    losses: &mut Losses,
+    losses: &mut LossTotals,
 ) -> Result<(), FinishError> {
     let parameters = launches::parameters(run, losses);
     let memory = DeviceMemory::of(run);
@@ -42,7 +42,7 @@ impl DeviceMemory {
 }
 
 fn tensor_maps(parameter: &LaunchParameter, memory: &DeviceMemory) -> Vec<TensorMap> {
-    let row = |found: tensor_map::Found| TensorMap {
+    let row = |found: tensor_map::FoundTensorMap| TensorMap {
         kernel_id: parameter.kernel_id,
         parameter_offset: found.parameter_offset,
         address: Address(found.address),

@@ -6,35 +6,35 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, BinaryBuilder, RecordBatch, UInt64Array};
 use arrow::error::ArrowError;
 use rayon::prelude::*;
-use stallmap_schema::capture::numbering::Space;
-use stallmap_schema::capture::segment::{Frame, FrameRef};
+use stallmap_schema::capture::numbering::IdSpace;
+use stallmap_schema::capture::segment::{FrameRef, SegmentFrame};
 use stallmap_schema::hash;
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::replay::{BundleContent, PAGE_BYTES};
 use stallmap_write::CaptureWriter;
 
-use super::Source;
+use super::BundleSource;
 use crate::error::FinishError;
-use crate::rows::Bases;
+use crate::rows::IdBases;
 
 /// A run's contents on the disk.
-pub(super) struct Contents<'a> {
-    source: Source<'a>,
+pub(super) struct RunContents<'a> {
+    source: BundleSource<'a>,
     /// Frames, each with its first content_id and how many contents it holds, in the order of the ids.
     frames: Vec<(FrameRef, u64, u64)>,
 }
 
 /// Result of writing.
 #[derive(Debug, Default)]
-pub(super) struct Written {
+pub(super) struct WrittenContents {
     /// Bytes of contents.
     pub(super) bytes: u64,
     /// Contents whose frame cannot be read.
     pub(super) unreadable: HashSet<u64>,
 }
 
-impl<'a> Contents<'a> {
-    pub(super) fn new(source: Source<'a>, frames: Vec<(FrameRef, u64, u64)>) -> Self {
+impl<'a> RunContents<'a> {
+    pub(super) fn new(source: BundleSource<'a>, frames: Vec<(FrameRef, u64, u64)>) -> Self {
         Self { source, frames }
     }
 
@@ -48,11 +48,11 @@ impl<'a> Contents<'a> {
     /// Writes the contents that are used, frame by frame.
     pub(super) fn write(
         &self,
-        bases: &Bases,
+        bases: &IdBases,
         used: &HashSet<u64>,
         writer: &mut CaptureWriter,
-    ) -> Result<Written, FinishError> {
-        let mut written = Written::default();
+    ) -> Result<WrittenContents, FinishError> {
+        let mut written = WrittenContents::default();
         // Ids only grow, whatever the frames say: an id that came before is not written again.
         let mut next = 0;
         for (frame, first, count) in &self.frames {
@@ -62,7 +62,7 @@ impl<'a> Contents<'a> {
             let Some(last) = ids.last() else { continue };
             next = last + 1;
             match self.source.segment.read(frame) {
-                Ok(Frame::Pages { bytes, .. }) => {
+                Ok(SegmentFrame::Pages { bytes, .. }) => {
                     let batch = batch(bases, *first, &ids, &bytes)?;
                     written.bytes += (batch.num_rows() * PAGE_BYTES) as u64;
                     writer.append(BundleContent::TABLE.name, &batch)?;
@@ -75,7 +75,7 @@ impl<'a> Contents<'a> {
 }
 
 /// Rows of the contents with these ids, in a frame whose first one is given.
-fn batch(bases: &Bases, first: u64, ids: &[u64], bytes: &[u8]) -> Result<RecordBatch, ArrowError> {
+fn batch(bases: &IdBases, first: u64, ids: &[u64], bytes: &[u8]) -> Result<RecordBatch, ArrowError> {
     let page = |id: &u64| {
         let index = usize::try_from(id - first).unwrap_or(usize::MAX);
         bytes.as_chunks::<PAGE_BYTES>().0.get(index).map(|page| (*id, page))
@@ -87,7 +87,7 @@ fn batch(bases: &Bases, first: u64, ids: &[u64], bytes: &[u8]) -> Result<RecordB
         contents.append_value(page);
     }
     let columns: Vec<ArrayRef> = vec![
-        Arc::new(pages.iter().map(|(id, _)| bases.global(Space::Content, *id)).collect::<UInt64Array>()),
+        Arc::new(pages.iter().map(|(id, _)| bases.global(IdSpace::Content, *id)).collect::<UInt64Array>()),
         Arc::new(UInt64Array::from(hashes)),
         Arc::new(contents.finish()),
     ];

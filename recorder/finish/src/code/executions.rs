@@ -2,22 +2,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use stallmap_sass::cubin::Callees;
+use stallmap_sass::cubin::KernelCallees;
 use stallmap_schema::hash;
 use stallmap_schema::id::{FunctionId, ModuleId};
 
-use super::Modules;
+use super::RecordedModules;
 
 /// The functions that kernels of some modules may execute. Each is looked for once.
-pub(crate) struct Executions<'a> {
-    modules: &'a Modules,
-    callees: BTreeMap<ModuleId, Option<Callees<'a>>>,
+pub(crate) struct KernelExecutions<'a> {
+    modules: &'a RecordedModules,
+    callees: BTreeMap<ModuleId, Option<KernelCallees<'a>>>,
     by_kernel: BTreeMap<FunctionId, Option<BTreeSet<FunctionId>>>,
 }
 
-impl<'a> Executions<'a> {
+impl<'a> KernelExecutions<'a> {
     /// Executions in some modules.
-    pub(crate) fn new(modules: &'a Modules) -> Self {
+    pub(crate) fn new(modules: &'a RecordedModules) -> Self {
         Self { modules, callees: BTreeMap::new(), by_kernel: BTreeMap::new() }
     }
 

@@ -5,26 +5,26 @@ use std::collections::BTreeMap;
 use stallmap_schema::capture::recording::CodeRange;
 use stallmap_schema::id::{FunctionId, Pc};
 
-use super::modules::Modules;
+use super::modules::RecordedModules;
 
 /// Address ranges of one run's functions, over the whole run.
 #[derive(Debug, Default)]
 pub(crate) struct CodeMap {
     /// By first address: pieces of the address space within which the same functions lie.
-    pieces: BTreeMap<u64, Piece>,
+    pieces: BTreeMap<u64, CodePiece>,
     /// Functions inside a kernel's code, by kernel: (first pc, pc behind the last, function).
     inner: BTreeMap<FunctionId, Vec<(u32, u32, FunctionId)>>,
 }
 
 #[derive(Debug)]
-struct Piece {
+struct CodePiece {
     end: u64,
     /// Functions at these addresses, in the order in which they were loaded.
-    tenants: Vec<Tenant>,
+    tenants: Vec<AddressTenant>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Tenant {
+struct AddressTenant {
     /// The first launch for which this one holds.
     ordinal: u64,
     address: u64,
@@ -33,7 +33,7 @@ struct Tenant {
 
 impl CodeMap {
     /// The map of a run's code ranges, in the order in which they were recorded.
-    pub(crate) fn new(ranges: &[CodeRange], modules: &Modules) -> Self {
+    pub(crate) fn new(ranges: &[CodeRange], modules: &RecordedModules) -> Self {
         let known = || ranges.iter().filter(|range| range.address.0 != 0 && range.code_bytes != 0);
         let end = |range: &CodeRange| range.address.0.saturating_add(range.code_bytes);
         let mut borders: Vec<u64> = known().flat_map(|range| [range.address.0, end(range)]).collect();
@@ -41,11 +41,14 @@ impl CodeMap {
         borders.dedup();
         let mut map = Self::default();
         for pair in borders.windows(2) {
-            map.pieces.insert(pair[0], Piece { end: pair[1], tenants: Vec::new() });
+            map.pieces.insert(pair[0], CodePiece { end: pair[1], tenants: Vec::new() });
         }
         for range in known() {
-            let tenant =
-                Tenant { ordinal: range.ordinal, address: range.address.0, function_id: range.function_id };
+            let tenant = AddressTenant {
+                ordinal: range.ordinal,
+                address: range.address.0,
+                function_id: range.function_id,
+            };
             for (_, piece) in map.pieces.range_mut(range.address.0..end(range)) {
                 piece.tenants.push(tenant);
             }
@@ -99,7 +102,7 @@ mod tests {
     #[test]
     fn an_address_belongs_to_who_lies_there_at_the_launch() {
         let ranges = [range(1, 0x1000, 0), range(2, 0x1100, 0), range(3, 0x1080, 5)];
-        let map = CodeMap::new(&ranges, &Modules::default());
+        let map = CodeMap::new(&ranges, &RecordedModules::default());
         let found = |address, ordinal| map.find(address, ordinal).map(|(function, pc)| (function.0, pc.0));
         assert_eq!(found(0x1000, 0), Some((1, 0)));
         assert_eq!(found(0x10f0, 4), Some((1, 0xf0)));

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use stallmap_sass::cubin::{Callees, Cubin, Function as Code, Section};
+use stallmap_sass::cubin::{CodeSection, Cubin, CubinFunction, KernelCallees};
 use stallmap_sass::{demangle, observable};
 use stallmap_schema::capture::bounds;
 use stallmap_schema::capture::reader::{CaptureReader, MAX_CUBIN_BYTES};
 use stallmap_schema::hash;
 use stallmap_schema::id::{FunctionId, ModuleId};
 use stallmap_schema::tables::code::{Function, Module};
-use stallmap_source::Lines;
+use stallmap_source::FileLines;
 use stallmap_write::CaptureWriter;
 
 use crate::error::FinishError;
@@ -21,21 +21,21 @@ use crate::file;
 
 /// Every module of a recording.
 #[derive(Debug, Default)]
-pub(crate) struct Modules {
-    modules: BTreeMap<ModuleId, Known>,
-    functions: BTreeMap<FunctionId, Named>,
+pub(crate) struct RecordedModules {
+    modules: BTreeMap<ModuleId, KnownModule>,
+    functions: BTreeMap<FunctionId, NamedModule>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct KnownModule {
     row: Module,
-    source: Source,
+    source: CubinSource,
     cubin: Result<Cubin, String>,
 }
 
 /// Location of a cubin. Its bytes are read again when they are needed, because all of them together are many.
 #[derive(Debug)]
-enum Source {
+enum CubinSource {
     /// Nowhere, or not as it should be.
     None,
     /// A file of the recording, as the program loaded it.
@@ -45,13 +45,13 @@ enum Source {
 }
 
 #[derive(Clone, Debug)]
-struct Named {
+struct NamedModule {
     module_id: ModuleId,
     name: String,
     is_kernel: bool,
 }
 
-impl Modules {
+impl RecordedModules {
     /// Reads the cubins of a recording's folders. `rows` are the modules that the runs saw.
     pub(crate) fn read(folders: &[PathBuf], rows: impl IntoIterator<Item = Module>) -> Self {
         let files: BTreeMap<_, _> = folders.iter().flat_map(|folder| cubin_files(folder)).collect();
@@ -67,24 +67,24 @@ impl Modules {
         }
         let read = |(module_id, row): (ModuleId, Module)| {
             let path = files.get(&module_id).map(|(_, path)| path.clone());
-            (module_id, Known::read(row, path))
+            (module_id, KnownModule::read(row, path))
         };
         Self::of(merged.into_par_iter().map(read).collect())
     }
 
     /// Modules as a capture has them.
     pub(crate) fn of_capture(reader: &Arc<CaptureReader>, rows: impl IntoIterator<Item = Module>) -> Self {
-        let read = |row: Module| (row.module_id, Known::of_capture(row, Arc::clone(reader)));
+        let read = |row: Module| (row.module_id, KnownModule::of_capture(row, Arc::clone(reader)));
         Self::of(rows.into_iter().map(read).collect())
     }
 
     /// Modules, with the functions that their cubins name.
-    fn of(modules: BTreeMap<ModuleId, Known>) -> Self {
+    fn of(modules: BTreeMap<ModuleId, KnownModule>) -> Self {
         let mut functions = BTreeMap::new();
         for (module_id, known) in &modules {
             for (_, code) in known.functions() {
                 let named =
-                    Named { module_id: *module_id, name: code.name.clone(), is_kernel: code.is_kernel };
+                    NamedModule { module_id: *module_id, name: code.name.clone(), is_kernel: code.is_kernel };
                 functions.insert(hash::function_id(*module_id, &code.name), named);
             }
         }
@@ -99,9 +99,9 @@ impl Modules {
         name: &str,
         is_kernel: bool,
     ) {
-        let named = || Named { module_id, name: name.to_owned(), is_kernel };
+        let named = || NamedModule { module_id, name: name.to_owned(), is_kernel };
         self.functions.entry(function_id).or_insert_with(named);
-        self.modules.entry(module_id).or_insert_with(|| Known::read(bare_module(module_id, ""), None));
+        self.modules.entry(module_id).or_insert_with(|| KnownModule::read(bare_module(module_id, ""), None));
     }
 
     /// True if anything is known of a function.
@@ -127,7 +127,7 @@ impl Modules {
         };
         let inner =
             section.functions.iter().filter(|code| code.offset > outer.offset && code.symbol_bytes > 0);
-        let range = |code: &Code| {
+        let range = |code: &CubinFunction| {
             let first = code.offset - outer.offset;
             (first, first.saturating_add(code.symbol_bytes), hash::function_id(module_id, &code.name))
         };
@@ -135,8 +135,8 @@ impl Modules {
     }
 
     /// The functions that the kernels of a module may execute, where its cubin is there and undamaged.
-    pub(crate) fn callees(&self, module_id: ModuleId) -> Option<Callees<'_>> {
-        Callees::new(self.modules.get(&module_id)?.cubin.as_ref().ok()?)
+    pub(crate) fn callees(&self, module_id: ModuleId) -> Option<KernelCallees<'_>> {
+        KernelCallees::new(self.modules.get(&module_id)?.cubin.as_ref().ok()?)
     }
 
     /// The module of a function.
@@ -147,7 +147,7 @@ impl Modules {
     /// Rows of `function` for those that launches, samples or accesses name.
     pub(crate) fn function_rows(&self, used: &BTreeSet<FunctionId>) -> Vec<Function> {
         let used: Vec<_> = used.iter().filter_map(|id| Some((*id, self.functions.get(id)?))).collect();
-        let mut by_module: BTreeMap<ModuleId, Vec<(FunctionId, &Named)>> = BTreeMap::new();
+        let mut by_module: BTreeMap<ModuleId, Vec<(FunctionId, &NamedModule)>> = BTreeMap::new();
         for (function_id, named) in used {
             by_module.entry(named.module_id).or_default().push((function_id, named));
         }
@@ -155,7 +155,7 @@ impl Modules {
             .into_par_iter()
             .flat_map_iter(|(module_id, functions)| {
                 let known = self.modules.get(&module_id);
-                let bytes = known.and_then(Known::bytes);
+                let bytes = known.and_then(KnownModule::bytes);
                 functions
                     .into_iter()
                     .map(move |(id, named)| function_row(id, named, known, bytes.as_deref()))
@@ -172,14 +172,15 @@ impl Modules {
         &self,
         used: &BTreeSet<FunctionId>,
         writer: &mut CaptureWriter,
-        lines: &mut Lines,
+        lines: &mut FileLines,
     ) -> Result<Vec<Module>, FinishError> {
         let mut rows = Vec::new();
         for (module_id, known) in &self.modules {
             let mut row = Module { file: None, zeroed_bytes: 0, ..known.row.clone() };
             if let (Ok(cubin), Some(mut bytes)) = (&known.cubin, known.bytes()) {
                 row.sm = Some(cubin.sm.0);
-                let is_used = |code: &Code| used.contains(&hash::function_id(*module_id, &code.name));
+                let is_used =
+                    |code: &CubinFunction| used.contains(&hash::function_id(*module_id, &code.name));
                 lines.add_code(cubin, &bytes, is_used);
                 row.zeroed_bytes = zero_unused(&cubin.sections, is_used, &mut bytes);
                 row.file = Some(writer.add_cubin(&row.content_hash, &bytes)?);
@@ -192,7 +193,7 @@ impl Modules {
     }
 }
 
-impl Known {
+impl KnownModule {
     fn read(mut row: Module, path: Option<PathBuf>) -> Self {
         let cubin = match path.as_deref().map(|path| file::read(path, MAX_CUBIN_BYTES)) {
             None => Err("its cubin was not recorded".to_owned()),
@@ -206,7 +207,7 @@ impl Known {
             }
         };
         let path = path.filter(|_| cubin.is_ok() || row.cubin_bytes > 0);
-        Self { row, source: path.map_or(Source::None, Source::File), cubin }
+        Self { row, source: path.map_or(CubinSource::None, CubinSource::File), cubin }
     }
 
     fn of_capture(row: Module, reader: Arc<CaptureReader>) -> Self {
@@ -217,7 +218,7 @@ impl Known {
                 .map_err(|cause| cause.to_string())
                 .and_then(|bytes| Cubin::read(&bytes).map_err(|cause| cause.to_string())),
         };
-        Self { row, source: Source::Capture(reader), cubin }
+        Self { row, source: CubinSource::Capture(reader), cubin }
     }
 
     /// The damage of its cubin, if any.
@@ -229,33 +230,33 @@ impl Known {
     }
 
     /// Its functions, each with the section that it stands in.
-    fn functions(&self) -> impl Iterator<Item = (&Section, &Code)> {
+    fn functions(&self) -> impl Iterator<Item = (&CodeSection, &CubinFunction)> {
         let sections = self.cubin.as_ref().map_or(&[][..], |cubin| &cubin.sections);
         sections.iter().flat_map(|section| section.functions.iter().map(move |code| (section, code)))
     }
 
-    fn function(&self, name: &str) -> Option<(&Section, &Code)> {
+    fn function(&self, name: &str) -> Option<(&CodeSection, &CubinFunction)> {
         self.functions().find(|(_, code)| code.name == name)
     }
 
     /// The cubin's bytes, if they agree with the row.
     fn bytes(&self) -> Option<Vec<u8>> {
         match &self.source {
-            Source::None => None,
-            Source::File(path) => {
+            CubinSource::None => None,
+            CubinSource::File(path) => {
                 let bytes = file::read(path, MAX_CUBIN_BYTES).ok()?;
                 (blake3::hash(&bytes).to_hex().as_str() == self.row.content_hash).then_some(bytes)
             }
-            Source::Capture(reader) => reader.cubin(&self.row.content_hash).ok(),
+            CubinSource::Capture(reader) => reader.cubin(&self.row.content_hash).ok(),
         }
     }
 }
 
 /// Zeroes the sections of kernels of which nothing is used, and every section where nothing of the module is: device
 /// functions may be called by any kernel. How many bytes that is.
-fn zero_unused(sections: &[Section], is_used: impl Fn(&Code) -> bool, bytes: &mut [u8]) -> u64 {
+fn zero_unused(sections: &[CodeSection], is_used: impl Fn(&CubinFunction) -> bool, bytes: &mut [u8]) -> u64 {
     let has_use = sections.iter().any(|section| section.functions.iter().any(&is_used));
-    let is_unused = |section: &&Section| {
+    let is_unused = |section: &&CodeSection| {
         let has_kernel = section.functions.iter().any(|code| code.is_kernel);
         (has_kernel || !has_use) && !section.functions.iter().any(&is_used)
     };
@@ -271,8 +272,8 @@ fn zero_unused(sections: &[Section], is_used: impl Fn(&Code) -> bool, bytes: &mu
 
 fn function_row(
     function_id: FunctionId,
-    named: &Named,
-    known: Option<&Known>,
+    named: &NamedModule,
+    known: Option<&KnownModule>,
     bytes: Option<&[u8]>,
 ) -> Function {
     let found = known.and_then(|known| known.function(&named.name));

@@ -4,31 +4,31 @@ use std::collections::BTreeSet;
 
 use stallmap_schema::id::FunctionId;
 
-use super::Likeness;
+use super::LaunchLikeness;
 
 /// The reference run's launches, by everything that a reason can name.
-pub(super) struct Reasons {
+pub(super) struct MismatchReasons {
     /// The likenesses of both runs by their numbers.
-    all: Vec<Likeness>,
+    all: Vec<LaunchLikeness>,
     functions: BTreeSet<FunctionId>,
     shapes: BTreeSet<(FunctionId, [u32; 6])>,
-    nodes: BTreeSet<Likeness>,
-    devices: BTreeSet<Likeness>,
-    shared: BTreeSet<Likeness>,
+    nodes: BTreeSet<LaunchLikeness>,
+    devices: BTreeSet<LaunchLikeness>,
+    shared: BTreeSet<LaunchLikeness>,
     likenesses: BTreeSet<u32>,
 }
 
-impl Reasons {
+impl MismatchReasons {
     /// `reference` are the numbers of its likenesses.
-    pub(super) fn new(all: Vec<Likeness>, reference: &[u32]) -> Self {
+    pub(super) fn new(all: Vec<LaunchLikeness>, reference: &[u32]) -> Self {
         let likenesses: BTreeSet<u32> = reference.iter().copied().collect();
         let known = || likenesses.iter().filter_map(|number| all.get(*number as usize));
         Self {
             functions: known().map(|likeness| likeness.function_id).collect(),
             shapes: known().map(|likeness| (likeness.function_id, likeness.shape)).collect(),
-            nodes: known().map(Likeness::up_to_node).collect(),
-            devices: known().map(Likeness::up_to_device).collect(),
-            shared: known().map(Likeness::up_to_shared).collect(),
+            nodes: known().map(LaunchLikeness::up_to_node).collect(),
+            devices: known().map(LaunchLikeness::up_to_device).collect(),
+            shared: known().map(LaunchLikeness::up_to_shared).collect(),
             likenesses,
             all,
         }

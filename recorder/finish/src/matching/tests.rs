@@ -1,15 +1,15 @@
 use super::*;
 
 /// A launch before it is described with others.
-struct One {
+struct TestLaunch {
     kernel_id: u64,
     thread_id: u32,
-    likeness: Likeness,
+    likeness: LaunchLikeness,
 }
 
 /// A launch of thread 0 on device 0.
-fn launch(kernel_id: u64, function: u64) -> One {
-    let likeness = Likeness {
+fn launch(kernel_id: u64, function: u64) -> TestLaunch {
+    let likeness = LaunchLikeness {
         function_id: FunctionId(function),
         shape: [1, 1, 1, 32, 1, 1],
         node: None,
@@ -18,51 +18,55 @@ fn launch(kernel_id: u64, function: u64) -> One {
         state: None,
         op_name: None,
     };
-    One { kernel_id, thread_id: 0, likeness }
+    TestLaunch { kernel_id, thread_id: 0, likeness }
 }
 
-fn on(thread_id: u32, device_id: i32, launch: One) -> One {
-    One { thread_id, likeness: Likeness { device_id, ..launch.likeness }, ..launch }
+fn on(thread_id: u32, device_id: i32, launch: TestLaunch) -> TestLaunch {
+    TestLaunch { thread_id, likeness: LaunchLikeness { device_id, ..launch.likeness }, ..launch }
 }
 
-fn shared(bytes: Option<u32>, launch: One) -> One {
-    One { likeness: Likeness { dynamic_shared_bytes: bytes, ..launch.likeness }, ..launch }
+fn shared(bytes: Option<u32>, launch: TestLaunch) -> TestLaunch {
+    TestLaunch { likeness: LaunchLikeness { dynamic_shared_bytes: bytes, ..launch.likeness }, ..launch }
 }
 
-fn node(node: u32, launch: One) -> One {
-    One { likeness: Likeness { node: Some((Some(0), Some(node))), ..launch.likeness }, ..launch }
+fn node(node: u32, launch: TestLaunch) -> TestLaunch {
+    TestLaunch { likeness: LaunchLikeness { node: Some((Some(0), Some(node))), ..launch.likeness }, ..launch }
 }
 
-fn op(name: &str, mut launch: One) -> One {
+fn op(name: &str, mut launch: TestLaunch) -> TestLaunch {
     launch.likeness.op_name = Some(name.into());
     launch
 }
 
 /// A run of launches. The ordinal of each is its kernel_id.
-fn described(run: &[One]) -> Described {
-    let mut numbers = Numbers::default();
+fn described(run: &[TestLaunch]) -> DescribedLaunches {
+    let mut numbers = LikenessNumbers::default();
     let mut launches = Vec::new();
-    for One { kernel_id, thread_id, likeness } in run {
-        launches.push(Launched {
+    for TestLaunch { kernel_id, thread_id, likeness } in run {
+        launches.push(DescribedLaunch {
             kernel_id: KernelId(*kernel_id),
             ordinal: *kernel_id,
             thread_id: *thread_id,
             likeness: numbers.number(likeness.clone()),
         });
     }
-    Described { likenesses: numbers.into_likenesses(), launches }
+    DescribedLaunches { likenesses: numbers.into_likenesses(), launches }
 }
 
-type Match = fn(&Described, &Described) -> Matches;
+type MatchLaunches = fn(&DescribedLaunches, &DescribedLaunches) -> LaunchMatches;
 
 /// The reference of each launch of the run, in their order.
-fn matched_by(by: Match, reference: &[One], run: &[One]) -> Vec<Result<u64, &'static str>> {
+fn matched_by(
+    by: MatchLaunches,
+    reference: &[TestLaunch],
+    run: &[TestLaunch],
+) -> Vec<Result<u64, &'static str>> {
     let matches = by(&described(reference), &described(run));
-    let found = |launch: &One| matches[&KernelId(launch.kernel_id)].map(|kernel_id| kernel_id.0);
+    let found = |launch: &TestLaunch| matches[&KernelId(launch.kernel_id)].map(|kernel_id| kernel_id.0);
     run.iter().map(found).collect()
 }
 
-fn matched(reference: &[One], run: &[One]) -> Vec<Result<u64, &'static str>> {
+fn matched(reference: &[TestLaunch], run: &[TestLaunch]) -> Vec<Result<u64, &'static str>> {
     matched_by(match_launches, reference, run)
 }
 

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Counted;
+use super::CountedLaunch;
 
 /// The reference's thread for each thread of a run: one that launches the same things, with the same number if there
 /// are several. A thread that launches other things in the two runs gets the one with the same number.
-pub(super) fn pair(reference: &[Counted], run: &[Counted]) -> BTreeMap<u32, u32> {
+pub(super) fn pair(reference: &[CountedLaunch], run: &[CountedLaunch]) -> BTreeMap<u32, u32> {
     let (references, roles) = (roles(reference), roles(run));
     let mut free: BTreeSet<u32> = references.keys().copied().collect();
     let mut threads = BTreeMap::new();
@@ -16,7 +16,7 @@ pub(super) fn pair(reference: &[Counted], run: &[Counted]) -> BTreeMap<u32, u32>
             threads.insert(thread, thread);
         }
     }
-    let mut by_role: BTreeMap<&Role, Vec<u32>> = BTreeMap::new();
+    let mut by_role: BTreeMap<&ThreadRole, Vec<u32>> = BTreeMap::new();
     for (&thread, role) in references.iter().rev().filter(|(thread, _)| free.contains(*thread)) {
         by_role.entry(role).or_default().push(thread);
     }
@@ -37,10 +37,10 @@ pub(super) fn pair(reference: &[Counted], run: &[Counted]) -> BTreeMap<u32, u32>
 }
 
 /// The set of things that a thread launches: numbers of likenesses.
-type Role = BTreeSet<u32>;
+type ThreadRole = BTreeSet<u32>;
 
-fn roles(launches: &[Counted]) -> BTreeMap<u32, Role> {
-    let mut roles: BTreeMap<u32, Role> = BTreeMap::new();
+fn roles(launches: &[CountedLaunch]) -> BTreeMap<u32, ThreadRole> {
+    let mut roles: BTreeMap<u32, ThreadRole> = BTreeMap::new();
     for launch in launches {
         roles.entry(launch.thread_id).or_default().insert(launch.likeness);
     }

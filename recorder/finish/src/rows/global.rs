@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use stallmap_schema::capture::numbering::Space;
+use stallmap_schema::capture::numbering::IdSpace;
 use stallmap_schema::id::{AllocationId, KernelId, OpId, RunId, StorageId, TensorId};
 
 use super::RunRows;
@@ -14,48 +14,48 @@ const MAX_LOCAL: u64 = (1 << 40) - 1;
 
 /// Offsets from a run's own identifiers to those of the capture.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Bases(BTreeMap<Space, u64>);
+pub(crate) struct IdBases(BTreeMap<IdSpace, u64>);
 
-impl Bases {
+impl IdBases {
     /// An identifier of the run as the capture has it.
-    pub(crate) fn global(&self, space: Space, local: u64) -> u64 {
+    pub(crate) fn global(&self, space: IdSpace, local: u64) -> u64 {
         self.of(space) + local.min(MAX_LOCAL)
     }
 
     /// The run's own form of an identifier.
-    pub(crate) fn local(&self, space: Space, global: u64) -> u64 {
+    pub(crate) fn local(&self, space: IdSpace, global: u64) -> u64 {
         global.saturating_sub(self.of(space))
     }
 
     /// A launch's ordinal in the run.
     pub(crate) fn ordinal(&self, kernel_id: KernelId) -> u64 {
-        self.local(Space::Launch, kernel_id.0)
+        self.local(IdSpace::Launch, kernel_id.0)
     }
 
     /// The bases of the run that follows, by the last identifiers of this one.
-    pub(crate) fn after(&self, last: &BTreeMap<Space, u64>) -> Self {
+    pub(crate) fn after(&self, last: &BTreeMap<IdSpace, u64>) -> Self {
         let next = |space| {
             let taken = last.get(&space).map_or(0, |&last| space.taken(last.min(MAX_LOCAL)));
             (space, self.of(space) + taken)
         };
-        Self(Space::ALL.into_iter().map(next).collect())
+        Self(IdSpace::ALL.into_iter().map(next).collect())
     }
 
-    fn of(&self, space: Space) -> u64 {
+    fn of(&self, space: IdSpace) -> u64 {
         self.0.get(&space).copied().unwrap_or(0)
     }
 }
 
 /// Identifiers that are local to a run.
-pub(super) trait Local {
-    fn visit(&mut self, visit: &mut dyn FnMut(Space, &mut u64));
+pub(super) trait LocalIds {
+    fn visit(&mut self, visit: &mut dyn FnMut(IdSpace, &mut u64));
 }
 
 macro_rules! local {
     ($($id:ident $space:ident)+) => {$(
-        impl Local for $id {
-            fn visit(&mut self, visit: &mut dyn FnMut(Space, &mut u64)) {
-                visit(Space::$space, &mut self.0);
+        impl LocalIds for $id {
+            fn visit(&mut self, visit: &mut dyn FnMut(IdSpace, &mut u64)) {
+                visit(IdSpace::$space, &mut self.0);
             }
         }
     )+};
@@ -63,8 +63,8 @@ macro_rules! local {
 
 local! { KernelId Launch OpId Op StorageId Storage TensorId Tensor AllocationId Allocation }
 
-impl<T: Local> Local for Option<T> {
-    fn visit(&mut self, visit: &mut dyn FnMut(Space, &mut u64)) {
+impl<T: LocalIds> LocalIds for Option<T> {
+    fn visit(&mut self, visit: &mut dyn FnMut(IdSpace, &mut u64)) {
         if let Some(id) = self {
             id.visit(visit);
         }
@@ -89,11 +89,11 @@ macro_rules! name {
 
 impl RunRows {
     /// The last identifiers that the run uses, those too of rows that were lost.
-    pub(crate) fn last_ids(&mut self) -> BTreeMap<Space, u64> {
-        let mut last: BTreeMap<Space, u64> = BTreeMap::new();
+    pub(crate) fn last_ids(&mut self) -> BTreeMap<IdSpace, u64> {
+        let mut last: BTreeMap<IdSpace, u64> = BTreeMap::new();
         let contents = self.pages.contents();
         let ends = contents.into_iter().map(|(_, first, count)| first.saturating_add(count.max(1)) - 1);
-        last.extend(ends.max().map(|end| (Space::Content, end)));
+        last.extend(ends.max().map(|end| (IdSpace::Content, end)));
         self.visit_ids(&mut |space, id| {
             let known = last.entry(space).or_insert(*id);
             *known = (*id).max(*known);
@@ -102,7 +102,7 @@ impl RunRows {
     }
 
     /// Gives every row the run's id, and every identifier its unique form. Hashes are the same everywhere.
-    pub(crate) fn globalize(&mut self, run_id: RunId, bases: &Bases) {
+    pub(crate) fn globalize(&mut self, run_id: RunId, bases: &IdBases) {
         self.visit_ids(&mut |space, id| *id = bases.global(space, *id));
         name! { self, run_id,
             run options devices launches launch_runs graph_launches activities states ops storages tensors allocations
@@ -110,7 +110,7 @@ impl RunRows {
         }
     }
 
-    fn visit_ids(&mut self, visit: &mut dyn FnMut(Space, &mut u64)) {
+    fn visit_ids(&mut self, visit: &mut dyn FnMut(IdSpace, &mut u64)) {
         visit! { self, visit,
             launches: [kernel_id, op_id, accesses_of];
             launch_runs: [kernel_id];
@@ -135,7 +135,7 @@ impl RunRows {
             losses: [kernel_id];
         }
         for symbol in &mut self.symbols {
-            visit(Space::Content, &mut symbol.content_id);
+            visit(IdSpace::Content, &mut symbol.content_id);
         }
     }
 
@@ -153,12 +153,12 @@ mod tests {
 
     #[test]
     fn identifiers_count_on_from_run_to_run() {
-        let first = Bases::default();
-        let second = first.after(&BTreeMap::from([(Space::Launch, 2), (Space::Op, 35)]));
-        let third = second.after(&BTreeMap::from([(Space::Launch, 0), (Space::Op, u64::MAX)]));
-        assert_eq!([&first, &second, &third].map(|bases| bases.global(Space::Launch, 0)), [0, 3, 4]);
-        assert_eq!([&first, &second].map(|bases| bases.global(Space::Op, 1)), [1, 36]);
-        assert_eq!(third.global(Space::Op, 1), 36 + MAX_LOCAL);
-        assert_eq!((second.ordinal(KernelId(4)), third.global(Space::Tensor, 1)), (1, 1));
+        let first = IdBases::default();
+        let second = first.after(&BTreeMap::from([(IdSpace::Launch, 2), (IdSpace::Op, 35)]));
+        let third = second.after(&BTreeMap::from([(IdSpace::Launch, 0), (IdSpace::Op, u64::MAX)]));
+        assert_eq!([&first, &second, &third].map(|bases| bases.global(IdSpace::Launch, 0)), [0, 3, 4]);
+        assert_eq!([&first, &second].map(|bases| bases.global(IdSpace::Op, 1)), [1, 36]);
+        assert_eq!(third.global(IdSpace::Op, 1), 36 + MAX_LOCAL);
+        assert_eq!((second.ordinal(KernelId(4)), third.global(IdSpace::Tensor, 1)), (1, 1));
     }
 }

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
-use stallmap_schema::capture::numbering::Space;
-use stallmap_schema::capture::segment::{Frame, FrameRef, SegmentReader};
-use stallmap_schema::table::Row;
+use stallmap_schema::capture::numbering::IdSpace;
+use stallmap_schema::capture::segment::{FrameRef, SegmentFrame, SegmentReader};
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::replay::{BundlePage, PAGE_BYTES};
 
-use super::global::{Bases, Local as _};
+use super::global::{IdBases, LocalIds as _};
 
 /// Locations of a run's pages and their contents.
 #[derive(Debug, Default)]
@@ -86,15 +86,15 @@ impl PageReader<'_> {
     /// Rows of a frame. Unreadable rows are missing, and their bundle is then incomplete.
     fn rows(&self, frame: &FrameRef) -> Vec<BundlePage> {
         match self.segment.read(frame) {
-            Ok(Frame::Rows { batch, .. }) => BundlePage::read_all(&batch).unwrap_or_default(),
+            Ok(SegmentFrame::Rows { batch, .. }) => BundlePage::read_all(&batch).unwrap_or_default(),
             _ => Vec::new(),
         }
     }
 }
 
 /// Makes the identifiers of pages unique in the capture.
-pub(crate) fn globalize(pages: &mut [BundlePage], bases: &Bases) {
-    let content = |id| bases.global(Space::Content, id);
+pub(crate) fn globalize(pages: &mut [BundlePage], bases: &IdBases) {
+    let content = |id| bases.global(IdSpace::Content, id);
     for page in pages {
         page.kernel_id.visit(&mut |space, id| *id = bases.global(space, *id));
         page.content_id = content(page.content_id);

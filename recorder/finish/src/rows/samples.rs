@@ -6,12 +6,12 @@ use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
 use stallmap_schema::capture::recording::RawSample;
 use stallmap_schema::id::Pc;
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 
 /// The raw samples of a run.
 #[derive(Debug, Default)]
 pub(crate) struct RawSamples {
-    pub(crate) samples: Vec<Sample>,
+    pub(crate) samples: Vec<InternedSample>,
     /// Samples that were removed, because no launch can have taken them.
     pub(crate) ownerless: u64,
     names: Vec<String>,
@@ -20,7 +20,7 @@ pub(crate) struct RawSamples {
 
 /// One raw sample, with names by number.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sample {
+pub(crate) struct InternedSample {
     pub(crate) correlation_id: u64,
     pub(crate) cubin_crc: u64,
     pub(crate) function: u32,
@@ -36,7 +36,7 @@ impl RawSamples {
     pub(super) fn add(&mut self, batch: &RecordBatch) -> Result<(), ArrowError> {
         for row in 0..batch.num_rows() {
             let raw = RawSample::read(batch, row)?;
-            let sample = Sample {
+            let sample = InternedSample {
                 correlation_id: raw.correlation_id,
                 cubin_crc: raw.cubin_crc,
                 function: self.number(raw.function_name),

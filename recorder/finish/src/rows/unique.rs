@@ -14,12 +14,12 @@ const MERGED: [&str; 6] = ["run", "run_option", "python_frame", "python_state", 
 
 /// The keys of a run's rows.
 #[derive(Debug, Default)]
-pub(super) struct Keys {
+pub(super) struct RowKeys {
     /// Hashes of the keys, by table: 8 bytes each, however long a key is.
     seen: BTreeMap<String, HashSet<u64>>,
 }
 
-impl Keys {
+impl RowKeys {
     /// The rows whose key no earlier row has.
     pub(super) fn first(&mut self, table: &str, batch: RecordBatch) -> Result<RecordBatch, ArrowError> {
         let known = tables::by_name(table).filter(|table| !MERGED.contains(&table.name));

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use stallmap_schema::id::{FunctionId, KernelId, Pc, RunId};
 use stallmap_schema::tables::sample::PcSample;
 
-use super::{Counter, Merger, TAKEN, reason};
-use crate::code::{CodeMap, Modules};
-use crate::loss::Losses;
+use super::{SampleCounter, SampleMerger, TAKEN, reason};
+use crate::code::{CodeMap, RecordedModules};
+use crate::loss::LossTotals;
 use crate::runs::RunState;
 
 /// A row of `pc_sample` while its run is merged.
 #[derive(Clone, Debug)]
-pub(super) struct Merged {
+pub(super) struct MergedSample {
     pub(super) key: (KernelId, FunctionId, Pc, u32),
     pub(super) run_id: RunId,
     pub(super) samples: u64,
@@ -21,28 +21,28 @@ pub(super) struct Merged {
 
 /// The samples of runs.
 #[derive(Debug, Default)]
-pub(crate) struct Samples {
+pub(crate) struct MergedSamples {
     /// Numbers of reasons.
     reasons: BTreeMap<String, u32>,
-    rows: Vec<Merged>,
+    rows: Vec<MergedSample>,
 }
 
 /// The code that samples are of.
 #[derive(Clone, Copy)]
-pub(crate) struct Sampled<'a> {
+pub(crate) struct SampledCode<'a> {
     pub(crate) map: &'a CodeMap,
-    pub(crate) modules: &'a Modules,
+    pub(crate) modules: &'a RecordedModules,
     /// The kernel of every launch.
     pub(crate) launched: &'a BTreeMap<KernelId, FunctionId>,
 }
 
-impl Samples {
+impl MergedSamples {
     /// Merges the raw samples of a run, and fills `sample_count` and `lost_sample_count` of its launches.
-    pub(crate) fn add(&mut self, run: &mut RunState, code: Sampled<'_>, losses: &mut Losses) {
+    pub(crate) fn add(&mut self, run: &mut RunState, code: SampledCode<'_>, losses: &mut LossTotals) {
         let raw = std::mem::take(&mut run.rows.samples);
         let counters = raw.names().iter().map(|name| self.counter(name)).collect();
         let (crcs, functions) = (run.crcs.clone(), BTreeMap::new());
-        let mut rows = Merger { raw: &raw, counters, crcs, code, functions }.merge(run, losses);
+        let mut rows = SampleMerger { raw: &raw, counters, crcs, code, functions }.merge(run, losses);
         if self.rows.is_empty() {
             rows.shrink_to_fit();
             self.rows = rows;
@@ -52,12 +52,12 @@ impl Samples {
     }
 
     /// The meaning of a raw sample's name.
-    fn counter(&mut self, name: &str) -> Counter {
+    fn counter(&mut self, name: &str) -> SampleCounter {
         match reason(name) {
-            Some((reason, false)) => Counter::Samples(self.number(reason)),
-            Some((reason, true)) => Counter::NotIssued(self.number(reason)),
-            None if name == TAKEN => Counter::Taken,
-            None => Counter::Dropped,
+            Some((reason, false)) => SampleCounter::Samples(self.number(reason)),
+            Some((reason, true)) => SampleCounter::NotIssued(self.number(reason)),
+            None if name == TAKEN => SampleCounter::Taken,
+            None => SampleCounter::Dropped,
         }
     }
 
@@ -108,7 +108,7 @@ impl Samples {
 }
 
 /// Adds up rows of one key.
-pub(super) fn sum(mut rows: Vec<Merged>) -> Vec<Merged> {
+pub(super) fn sum(mut rows: Vec<MergedSample>) -> Vec<MergedSample> {
     rows.sort_unstable_by_key(|row| row.key);
     rows.dedup_by(|row, merged| {
         let same = row.key == merged.key;
@@ -127,12 +127,12 @@ mod tests {
 
     #[test]
     fn reasons_sort_by_name_whichever_run_names_them_first() {
-        let mut samples = Samples::default();
+        let mut samples = MergedSamples::default();
         let numbers = ["wait", "barrier", "long_scoreboard", "barrier"].map(|reason| samples.number(reason));
         assert_eq!(numbers, [0, 1, 2, 1]);
         for (number, run_id) in [(0, 1), (2, 1), (1, 2), (0, 3)] {
             let key = (KernelId(0), FunctionId(0), Pc(0), number);
-            samples.rows.push(Merged { key, run_id: RunId(run_id), samples: 1, samples_not_issued: 0 });
+            samples.rows.push(MergedSample { key, run_id: RunId(run_id), samples: 1, samples_not_issued: 0 });
         }
         samples.sort();
         let rows: Vec<(String, u32)> = samples.rows().map(|row| (row.stall_reason, row.run_id.0)).collect();

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use stallmap_schema::id::{FunctionId, KernelId};
 use stallmap_schema::word::LossKind;
 
-use super::{Launches, NOT_ISSUED, functions_of};
-use crate::code::{Executions, Modules};
-use crate::loss::Losses;
+use super::{NOT_ISSUED, SampledLaunches, functions_of};
+use crate::code::{KernelExecutions, RecordedModules};
+use crate::loss::LossTotals;
 use crate::runs::RunState;
 
 /// The reason of samples without a launch.
@@ -19,10 +19,10 @@ const NO_OWNER: &str = "no launch before can execute the function";
 const MAX_LAUNCHES: usize = 1024;
 
 /// A function of samples: its module's CRC, and the number of its name.
-type Key = (u64, u32);
+type SampledFunctionKey = (u64, u32);
 
 /// A launch that may have taken samples.
-struct Launched {
+struct SampledLaunch {
     ordinal: u64,
     kernel: FunctionId,
     device_id: i32,
@@ -33,12 +33,12 @@ struct Launched {
 
 /// Gives samples of functions that their launch cannot execute to the last launch before its end that can. Samples without
 /// such a launch are counted.
-pub(crate) fn settle(run: &mut RunState, modules: &Modules, losses: &mut Losses) {
-    let mut owners = Owners::new(run, modules);
+pub(crate) fn settle(run: &mut RunState, modules: &RecordedModules, losses: &mut LossTotals) {
+    let mut owners = SampleOwners::new(run, modules);
     let run_id = run.run_id();
-    let launches = Launches::new(&run.rows.launch_runs);
+    let launches = SampledLaunches::new(&run.rows.launch_runs);
     let raw = &mut run.rows.samples;
-    let mut functions: BTreeMap<Key, Vec<FunctionId>> = BTreeMap::new();
+    let mut functions: BTreeMap<SampledFunctionKey, Vec<FunctionId>> = BTreeMap::new();
     let mut ownerless = 0;
     for mut sample in std::mem::take(&mut raw.samples) {
         let launch = launches.of(&sample).filter(|_| sample.window.is_none());
@@ -65,34 +65,34 @@ pub(crate) fn settle(run: &mut RunState, modules: &Modules, losses: &mut Losses)
 }
 
 /// The launches of a run in the order of time.
-struct Owners<'a> {
-    launched: Vec<Launched>,
+struct SampleOwners<'a> {
+    launched: Vec<SampledLaunch>,
     /// Positions by ordinal.
     positions: BTreeMap<u64, usize>,
-    executions: Executions<'a>,
-    known: BTreeMap<(u64, Key), Option<u64>>,
+    executions: KernelExecutions<'a>,
+    known: BTreeMap<(u64, SampledFunctionKey), Option<u64>>,
 }
 
-impl<'a> Owners<'a> {
-    fn new(run: &RunState, modules: &'a Modules) -> Self {
+impl<'a> SampleOwners<'a> {
+    fn new(run: &RunState, modules: &'a RecordedModules) -> Self {
         let kernels: BTreeMap<KernelId, (FunctionId, i32)> =
             run.rows.launches.iter().map(|row| (row.kernel_id, (row.function_id, row.device_id))).collect();
         let runs = run.rows.launch_runs.iter();
-        let mut launched: Vec<Launched> = runs
+        let mut launched: Vec<SampledLaunch> = runs
             .filter_map(|row| {
                 let (kernel, device_id) = *kernels.get(&row.kernel_id)?;
                 let end_ns = row.end_ns.unwrap_or(row.begin_ns);
                 let (ordinal, begin_ns, is_recorded) = (row.ordinal, row.begin_ns, row.recorded);
-                Some(Launched { ordinal, kernel, device_id, begin_ns, end_ns, is_recorded })
+                Some(SampledLaunch { ordinal, kernel, device_id, begin_ns, end_ns, is_recorded })
             })
             .collect();
         launched.sort_by_key(|launch| (launch.begin_ns, launch.ordinal));
         let positions = launched.iter().enumerate().map(|(at, launch)| (launch.ordinal, at)).collect();
-        Self { launched, positions, executions: Executions::new(modules), known: BTreeMap::new() }
+        Self { launched, positions, executions: KernelExecutions::new(modules), known: BTreeMap::new() }
     }
 
     /// The launch of samples that were read with one. `None` where no launch can execute their function.
-    fn find(&mut self, ordinal: u64, key: Key, functions: &[FunctionId]) -> Option<u64> {
+    fn find(&mut self, ordinal: u64, key: SampledFunctionKey, functions: &[FunctionId]) -> Option<u64> {
         let Self { launched, positions, executions, known } = self;
         let Some(launch) = positions.get(&ordinal).and_then(|at| launched.get(*at)) else {
             return Some(ordinal);

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use stallmap_check::check;
 use stallmap_finish::error::FinishError;
-use stallmap_finish::summary::Summary;
+use stallmap_finish::summary::FinishSummary;
 use stallmap_finish::{append, finish};
 use stallmap_schema::capture::entry;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::hash;
 use stallmap_schema::id::KernelId;
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::code::Function;
 use stallmap_schema::tables::launch::{Launch, LaunchRun};
 use stallmap_schema::tables::loss::Loss;
@@ -20,24 +20,24 @@ use stallmap_schema::tables::replay::{Ablation, AblationInstruction, Counter, Re
 use stallmap_schema::tables::run::{Device, Run, RunOption};
 use stallmap_schema::tables::sample::PcSample;
 use stallmap_schema::word::{Instrument, LossKind, Match, ReplayResult};
-use stallmap_write::{CaptureWriter, Form};
+use stallmap_write::{CaptureForm, CaptureWriter};
 
 use crate::bundles;
-use crate::finish::{Finished, finished_with, kernel_id};
+use crate::finish::{FinishedRecording, finished_with, kernel_id};
 use crate::recording::{self, CALLEE, KERNEL};
-use crate::replays::{self, Replays};
+use crate::replays::{self, ReplayRun};
 
 const VERIFIED: Option<ReplayResult> = Some(ReplayResult::Verified);
 
 /// A capture after replays were appended to it.
-struct Appended {
-    summary: Summary,
+struct AppendedReplays {
+    summary: FinishSummary,
     reader: CaptureReader,
     path: PathBuf,
 }
 
-impl Appended {
-    fn rows<R: Row>(&self) -> Vec<R> {
+impl AppendedReplays {
+    fn rows<R: TableRow>(&self) -> Vec<R> {
         self.reader.read_rows().unwrap()
     }
 
@@ -47,16 +47,16 @@ impl Appended {
     }
 }
 
-fn appended(capture: &Path, folder: &Path, name: &str) -> Appended {
+fn appended(capture: &Path, folder: &Path, name: &str) -> AppendedReplays {
     let path = capture.with_file_name(name);
     let summary = append(capture, folder, &path, &|_| ()).unwrap();
     let reader = CaptureReader::open(&path).unwrap();
     assert_eq!(check(&reader), [], "{:#?}", summary.losses);
-    Appended { summary, reader, path }
+    AppendedReplays { summary, reader, path }
 }
 
 /// The example with bundles, and a folder of replays next to it.
-fn example() -> (Finished, PathBuf) {
+fn example() -> (FinishedRecording, PathBuf) {
     let capture = finished_with(bundles::record, |_| ());
     let folder = replays::folder(capture.folder.path());
     (capture, folder)
@@ -65,7 +65,7 @@ fn example() -> (Finished, PathBuf) {
 #[test]
 fn replays_are_further_runs_and_the_old_rows_stay() {
     let (capture, folder) = example();
-    let mut run = Replays::new(&folder, Instrument::Counters, 41);
+    let mut run = ReplayRun::new(&folder, Instrument::Counters, 41);
     run.replay(0, kernel_id(1, 1), VERIFIED);
     run.replay(1, kernel_id(1, 0), VERIFIED);
     run.counter(kernel_id(1, 1), "b", 2.0);
@@ -129,7 +129,7 @@ fn untouched(before: &CaptureReader, after: &CaptureReader) {
     holds_all::<MemoryAccess>(before, after);
 }
 
-fn holds_all<R: Row + PartialEq + std::fmt::Debug>(before: &CaptureReader, after: &CaptureReader) {
+fn holds_all<R: TableRow + PartialEq + std::fmt::Debug>(before: &CaptureReader, after: &CaptureReader) {
     let mut rows = after.read_rows::<R>().unwrap().into_iter();
     for row in before.read_rows::<R>().unwrap() {
         assert!(rows.any(|other| other == row), "{row:?}");
@@ -139,7 +139,7 @@ fn holds_all<R: Row + PartialEq + std::fmt::Debug>(before: &CaptureReader, after
 #[test]
 fn a_capture_takes_replays_again_and_again() {
     let (capture, folder) = example();
-    let mut run = Replays::new(&folder, Instrument::Native, 41);
+    let mut run = ReplayRun::new(&folder, Instrument::Native, 41);
     run.replay(0, kernel_id(1, 0), VERIFIED);
     run.end();
     let first = appended(capture.reader.path(), &folder, "first.stallmap");
@@ -156,7 +156,7 @@ fn a_capture_takes_replays_again_and_again() {
 #[test]
 fn samples_of_replays_add_up_and_those_that_do_not_verify_are_dropped() {
     let (capture, folder) = example();
-    let mut run = Replays::new(&folder, Instrument::PcSamples, 40);
+    let mut run = ReplayRun::new(&folder, Instrument::PcSamples, 40);
     run.replay(0, kernel_id(1, 0), VERIFIED);
     run.replay(1, kernel_id(1, 0), Some(ReplayResult::Unstable));
     run.replay(2, kernel_id(1, 0), Some(ReplayResult::Different));
@@ -198,7 +198,7 @@ fn samples_of_replays_add_up_and_those_that_do_not_verify_are_dropped() {
 fn experiments_belong_to_the_run_of_their_replays() {
     let (capture, folder) = example();
     let kernel = hash::function_id(recording::module(), KERNEL);
-    let mut run = Replays::new(&folder, Instrument::Native, 43);
+    let mut run = ReplayRun::new(&folder, Instrument::Native, 43);
     run.ablation(kernel_id(1, 0), kernel);
     run.ablation(kernel_id(9, 9), kernel);
     run.end();
@@ -219,7 +219,7 @@ fn experiments_belong_to_the_run_of_their_replays() {
 #[test]
 fn replays_of_what_is_no_bundle_are_counted() {
     let (capture, folder) = example();
-    let mut run = Replays::new(&folder, Instrument::PcSamples, 40);
+    let mut run = ReplayRun::new(&folder, Instrument::PcSamples, 40);
     let (refused, unknown) = (kernel_id(1, 2), kernel_id(9, 9));
     run.replay(0, refused, VERIFIED);
     run.replay(1, unknown, VERIFIED);
@@ -258,7 +258,7 @@ fn accesses_of_a_replay_fill_a_launch_that_has_none() {
     assert_eq!(has_callee(&CaptureReader::open(&capture).unwrap()), None);
 
     let replays = replays::folder(folder.path());
-    let mut run = Replays::new(&replays, Instrument::Accesses, 42);
+    let mut run = ReplayRun::new(&replays, Instrument::Accesses, 42);
     for (ordinal, result) in
         (0..).zip([ReplayResult::Different, ReplayResult::Verified, ReplayResult::Verified])
     {
@@ -283,7 +283,7 @@ fn a_capture_of_format_1_takes_replays() {
     let capture = folder.path().join("old.stallmap");
     std::fs::copy(old, &capture).unwrap();
     let replays = replays::folder(folder.path());
-    let mut run = Replays::new(&replays, Instrument::Native, 41);
+    let mut run = ReplayRun::new(&replays, Instrument::Native, 41);
     run.replay(0, KernelId(1), VERIFIED);
     run.end();
     let after = appended(&capture, &replays, "after.stallmap");
@@ -299,7 +299,7 @@ fn a_capture_of_format_1_takes_replays() {
 #[test]
 fn losses_of_replays_name_launches_of_the_capture() {
     let (capture, folder) = example();
-    let mut run = Replays::new(&folder, Instrument::Native, 41);
+    let mut run = ReplayRun::new(&folder, Instrument::Native, 41);
     run.replay(0, kernel_id(1, 1), VERIFIED);
     run.lose(0, LossKind::Sample, "lost");
     run.lose(7, LossKind::Sample, "lost without its launch");
@@ -314,7 +314,7 @@ fn losses_of_replays_name_launches_of_the_capture() {
 fn a_capture_without_bundles_takes_runs() {
     let capture = finished_with(|_| (), |_| ());
     let folder = replays::folder(capture.folder.path());
-    let mut run = Replays::new(&folder, Instrument::Native, 41);
+    let mut run = ReplayRun::new(&folder, Instrument::Native, 41);
     run.replay(0, kernel_id(1, 0), VERIFIED);
     run.end();
     let after = appended(capture.reader.path(), &folder, "after.stallmap");
@@ -326,7 +326,7 @@ fn a_capture_without_bundles_takes_runs() {
 #[test]
 fn an_untrusted_capture_is_refused_with_the_cause() {
     let (capture, folder) = example();
-    let mut run = Replays::new(&folder, Instrument::Native, 41);
+    let mut run = ReplayRun::new(&folder, Instrument::Native, 41);
     run.replay(0, kernel_id(1, 0), VERIFIED);
     run.end();
     let output = capture.folder.path().join("after.stallmap");
@@ -356,9 +356,9 @@ fn an_untrusted_capture_is_refused_with_the_cause() {
 }
 
 /// The capture with a change of one table's rows.
-fn changed<R: Row>(reader: &CaptureReader, change: impl FnOnce(&mut Vec<R>), name: &str) -> PathBuf {
+fn changed<R: TableRow>(reader: &CaptureReader, change: impl FnOnce(&mut Vec<R>), name: &str) -> PathBuf {
     let path = reader.path().with_file_name(name);
-    let mut writer = CaptureWriter::create(&path, Form::File).unwrap();
+    let mut writer = CaptureWriter::create(&path, CaptureForm::File).unwrap();
     for file in reader.table_files().unwrap().iter().filter(|file| file.name != R::TABLE.name) {
         writer.copy_table(file).unwrap();
     }

@@ -4,12 +4,12 @@ use std::path::Path;
 
 use stallmap_check::check;
 use stallmap_finish::finish;
-use stallmap_finish::summary::Summary;
+use stallmap_finish::summary::FinishSummary;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::segment::SegmentWriter;
 use stallmap_schema::hash;
 use stallmap_schema::id::{KernelId, OpId};
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::code::{Function, Module};
 use stallmap_schema::tables::launch::{Launch, LaunchParameter, LaunchRun};
 use stallmap_schema::tables::loss::Loss;
@@ -22,25 +22,28 @@ use stallmap_schema::word::{AccessKind, Instrument, Match};
 use crate::recording::{self, CALLEE, CUBIN, KERNEL, REQUESTS};
 
 /// A finalized recording.
-pub(crate) struct Finished {
-    pub(crate) summary: Summary,
+pub(crate) struct FinishedRecording {
+    pub(crate) summary: FinishSummary,
     pub(crate) reader: CaptureReader,
     pub(crate) folder: tempfile::TempDir,
 }
 
-impl Finished {
-    pub(crate) fn rows<R: Row>(&self) -> Vec<R> {
+impl FinishedRecording {
+    pub(crate) fn rows<R: TableRow>(&self) -> Vec<R> {
         self.reader.read_rows().unwrap()
     }
 }
 
 /// Finishes the example recording after a change to its folder.
-pub(crate) fn finished(change: impl FnOnce(&Path)) -> Finished {
+pub(crate) fn finished(change: impl FnOnce(&Path)) -> FinishedRecording {
     finished_with(|_| (), change)
 }
 
 /// Finishes the example recording with more in its access run, after a change to its folder.
-pub(crate) fn finished_with(more: impl FnOnce(&mut SegmentWriter), change: impl FnOnce(&Path)) -> Finished {
+pub(crate) fn finished_with(
+    more: impl FnOnce(&mut SegmentWriter),
+    change: impl FnOnce(&Path),
+) -> FinishedRecording {
     let folder = tempfile::tempdir().unwrap();
     let partial = recording::write_with(folder.path(), more);
     change(&partial);
@@ -49,7 +52,7 @@ pub(crate) fn finished_with(more: impl FnOnce(&mut SegmentWriter), change: impl 
     let reader = CaptureReader::open(&output).unwrap();
     let violations = check(&reader);
     assert_eq!(violations, [], "{:#?}", summary.losses);
-    Finished { summary, reader, folder }
+    FinishedRecording { summary, reader, folder }
 }
 
 /// A launch of the example, whose access run has four.

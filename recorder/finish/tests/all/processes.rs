@@ -10,7 +10,7 @@ use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::recording::LossTotal;
 use stallmap_schema::capture::segment::{RESERVE_BYTES, RESERVE_FILE_NAME, SegmentWriter};
 use stallmap_schema::id::{KernelId, RunId};
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::launch::{Launch, LaunchRun};
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::run::Run;
@@ -44,7 +44,7 @@ fn recording_of(folder: &Path, name: &str, host: &str) -> PathBuf {
     partial
 }
 
-fn rows<R: Row>(output: &Path) -> Vec<R> {
+fn rows<R: TableRow>(output: &Path) -> Vec<R> {
     let reader = CaptureReader::open(output).unwrap();
     assert_eq!(check(&reader), []);
     reader.read_rows().unwrap()

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use stallmap_schema::capture::recording::{
     AllocationEvent, CodeRange, OpEnd, RawSample, RunFact, StorageEvent, TensorName,
 };
-use stallmap_schema::capture::request::{OFFSETS_32, READ, REGULAR, Request, WRITE};
+use stallmap_schema::capture::request::{OFFSETS_32, READ, REGULAR, RequestHeader, WRITE};
 use stallmap_schema::capture::segment::SegmentWriter;
 use stallmap_schema::cell::Blob;
 use stallmap_schema::hash;
 use stallmap_schema::id::{
     Address, AllocationId, FunctionId, KernelId, ModuleId, OpId, Pc, PystatesHash, RunId, StorageId, TensorId,
 };
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::code::Module;
 use stallmap_schema::tables::launch::{Launch, LaunchParameter, LaunchRun};
 use stallmap_schema::tables::python::{PythonFrame, PythonState};
@@ -94,7 +94,7 @@ pub(crate) fn segment(partial: &Path, name: &str) -> SegmentWriter {
     SegmentWriter::create(&partial.join(name).join("rows.seg")).unwrap()
 }
 
-pub(crate) fn put<R: Row>(segment: &mut SegmentWriter, rows: impl IntoIterator<Item = R>) {
+pub(crate) fn put<R: TableRow>(segment: &mut SegmentWriter, rows: impl IntoIterator<Item = R>) {
     segment.append_batch(R::TABLE.name, &R::batch(rows).unwrap()).unwrap();
 }
 
@@ -449,7 +449,7 @@ pub(crate) fn fact(name: &str, value: &str) -> RunFact {
 pub(crate) fn requests(ordinal: u64) -> Vec<u8> {
     let mut records = Vec::new();
     for block in [1, 0] {
-        let request = Request {
+        let request = RequestHeader {
             address: (1 << 32) + ordinal * 64 + block * 128,
             pc: CODE + 0x40,
             access_bytes: 4,
@@ -462,10 +462,11 @@ pub(crate) fn requests(ordinal: u64) -> Vec<u8> {
             encoding: REGULAR,
         };
         records.extend(request.write());
-        let store = Request { pc: CODE + 0x90, flags: WRITE, stride: 0, encoding: OFFSETS_32, ..request };
+        let store =
+            RequestHeader { pc: CODE + 0x90, flags: WRITE, stride: 0, encoding: OFFSETS_32, ..request };
         records.extend(store.write());
         records.extend((0..32_i32).flat_map(|lane| ((lane * lane % 17 - 8) * 4).to_le_bytes()));
-        let inner = Request { pc: CODE + CALLEE_OFFSET + 0x20, lane_mask: 1, ..request };
+        let inner = RequestHeader { pc: CODE + CALLEE_OFFSET + 0x20, lane_mask: 1, ..request };
         records.extend(inner.write());
     }
     records

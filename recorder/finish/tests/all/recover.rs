@@ -12,8 +12,8 @@ use stallmap_config::progress::{self, MAGIC};
 use stallmap_finish::error::FinishError;
 use stallmap_finish::recover;
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::capture::segment::{Frame, SegmentReader};
-use stallmap_schema::table::Row;
+use stallmap_schema::capture::segment::{SegmentFrame, SegmentReader};
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::launch::Launch;
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::memory::MemoryAccess;
@@ -28,11 +28,11 @@ fn complete(segment: &Path) -> (BTreeSet<u64>, BTreeSet<u64>) {
     let Ok(reader) = SegmentReader::open(segment) else { return (launches, requests) };
     for frame in reader.frames() {
         match reader.read(frame).unwrap() {
-            Frame::Rows { table, batch } if table == Launch::TABLE.name => {
+            SegmentFrame::Rows { table, batch } if table == Launch::TABLE.name => {
                 launches.extend(Launch::read_all(&batch).unwrap().iter().map(|launch| launch.ordinal));
             }
-            Frame::Requests { launch_ordinal, .. } => drop(requests.insert(launch_ordinal)),
-            Frame::Rows { .. } | Frame::Pages { .. } => {}
+            SegmentFrame::Requests { launch_ordinal, .. } => drop(requests.insert(launch_ordinal)),
+            SegmentFrame::Rows { .. } | SegmentFrame::Pages { .. } => {}
         }
     }
     (launches, requests)
@@ -83,8 +83,8 @@ fn found(segment: &Path) -> (u64, u64) {
     let (mut rows, mut frames) = (0, 0);
     for frame in reader.frames() {
         match reader.read(frame).unwrap() {
-            Frame::Rows { batch, .. } => rows += batch.num_rows() as u64,
-            Frame::Requests { .. } | Frame::Pages { .. } => frames += 1,
+            SegmentFrame::Rows { batch, .. } => rows += batch.num_rows() as u64,
+            SegmentFrame::Requests { .. } | SegmentFrame::Pages { .. } => frames += 1,
         }
     }
     (rows, frames)

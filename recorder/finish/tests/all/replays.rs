@@ -18,7 +18,7 @@ use crate::recording::{self, CUBIN};
 pub(crate) const STORED_CRC: u64 = 0xbeef;
 
 /// One run of replays.
-pub(crate) struct Replays(SegmentWriter);
+pub(crate) struct ReplayRun(SegmentWriter);
 
 /// The folder of replays of a capture.
 pub(crate) fn folder(parent: &Path) -> PathBuf {
@@ -29,7 +29,7 @@ pub(crate) fn folder(parent: &Path) -> PathBuf {
     folder
 }
 
-impl Replays {
+impl ReplayRun {
     /// Begins a run that loaded the capture's cubin.
     pub(crate) fn new(folder: &Path, instrument: Instrument, process_id: u32) -> Self {
         let name = format!("run-{}-{process_id}", instrument.word());

@@ -12,7 +12,7 @@ use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::sample::PcSample;
 use stallmap_schema::word::{LossKind, Match};
 
-use crate::finish::{Finished, finished, kernel_id};
+use crate::finish::{FinishedRecording, finished, kernel_id};
 use crate::recording::{self, KERNEL, launch, launch_run, put, sample};
 
 const WAIT: &str = "smsp__pcsamp_warps_issue_stalled_wait";
@@ -52,12 +52,12 @@ fn put_guess(segment: &mut SegmentWriter, ordinal: u64) {
     );
 }
 
-fn matches(capture: &Finished) -> Vec<Match> {
+fn matches(capture: &FinishedRecording) -> Vec<Match> {
     let rows = capture.rows::<LaunchRun>().into_iter();
     rows.filter(|row| row.run_id.0 == 2).map(|row| row.matched).collect()
 }
 
-fn ambiguous(capture: &Finished) -> u64 {
+fn ambiguous(capture: &FinishedRecording) -> u64 {
     let losses = capture.rows::<Loss>().into_iter();
     losses.filter(|loss| loss.reason == AMBIGUOUS_FUNCTION).map(|loss| loss.lost_count).sum()
 }
@@ -112,7 +112,7 @@ pub(crate) fn nested_module(partial: &Path) -> Module {
 }
 
 /// A sampling run that launched these kernels, with samples of functions that were read with one of them.
-fn launched(kernels: &[&str], samples: &[(u64, &str, u64)]) -> Finished {
+fn launched(kernels: &[&str], samples: &[(u64, &str, u64)]) -> FinishedRecording {
     finished(|partial| {
         let module = nested_module(partial);
         recording::with_samples(partial, |segment| {
@@ -134,7 +134,7 @@ pub(crate) fn nested(name: &str) -> FunctionId {
 }
 
 /// The samples of each launch, by its kernel.
-fn samples_of_launches(capture: &Finished) -> Vec<(FunctionId, Option<u64>)> {
+fn samples_of_launches(capture: &FinishedRecording) -> Vec<(FunctionId, Option<u64>)> {
     let launches = capture.rows::<Launch>();
     let kernel = |row: &LaunchRun| launches.iter().find(|launch| launch.kernel_id == row.kernel_id).unwrap();
     let rows = capture.rows::<LaunchRun>().into_iter().filter(|row| row.run_id.0 == 2);

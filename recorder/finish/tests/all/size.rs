@@ -1,8 +1,8 @@
 //! Size of accesses: bytes of `memory_access` per lane access, on launches like those of real kernels.
 
 use stallmap_finish::finish;
-use stallmap_schema::capture::request::{OFFSETS_32, READ, REGULAR, Request};
-use stallmap_schema::table::Row;
+use stallmap_schema::capture::request::{OFFSETS_32, READ, REGULAR, RequestHeader};
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::memory::MemoryAccess;
 
 use crate::recording::{self, CODE};
@@ -12,17 +12,17 @@ const WARPS: u64 = 8;
 const TABLE: u64 = 0x7f0e_a000_0000;
 
 /// A generator of numbers that look random and are the same each time.
-struct Numbers(u64);
+struct PseudoRandom(u64);
 
-impl Numbers {
+impl PseudoRandom {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         self.0 >> 33
     }
 }
 
-fn request(warp: u64, instruction: u64) -> Request {
-    Request {
+fn request(warp: u64, instruction: u64) -> RequestHeader {
+    RequestHeader {
         address: 0x7f0e_9880_0000 + instruction * 0x200_0000 + warp * 128,
         pc: CODE + 0x40 + instruction * 16,
         access_bytes: 4,
@@ -36,18 +36,18 @@ fn request(warp: u64, instruction: u64) -> Request {
     }
 }
 
-fn unit_stride(warp: u64, instruction: u64, _: &mut Numbers) -> Vec<u8> {
+fn unit_stride(warp: u64, instruction: u64, _: &mut PseudoRandom) -> Vec<u8> {
     request(warp, instruction).write().to_vec()
 }
 
 /// 32 random elements of 4 bytes from a table of 64 MiB.
-fn gather(warp: u64, instruction: u64, numbers: &mut Numbers) -> Vec<u8> {
+fn gather(warp: u64, instruction: u64, numbers: &mut PseudoRandom) -> Vec<u8> {
     if instruction != 1 {
         return unit_stride(warp, instruction, numbers);
     }
     let element = |_| u32::try_from(numbers.next() % (1 << 24)).unwrap();
     let elements: Vec<u32> = (0..32).map(element).collect();
-    let header = Request {
+    let header = RequestHeader {
         address: TABLE + u64::from(elements[0]) * 4,
         stride: 0,
         encoding: OFFSETS_32,
@@ -60,20 +60,25 @@ fn gather(warp: u64, instruction: u64, numbers: &mut Numbers) -> Vec<u8> {
 }
 
 /// Rows of a matrix: 8 rows of 4 lanes of 16 bytes.
-fn tile(warp: u64, instruction: u64, _: &mut Numbers) -> Vec<u8> {
+fn tile(warp: u64, instruction: u64, _: &mut PseudoRandom) -> Vec<u8> {
     let address = 0x7f0e_9880_0000 + warp / 16 * 0x2_0000 + warp % 16 * 64 + instruction * 0x1_0000;
-    let header =
-        Request { address, access_bytes: 16, stride: 0, encoding: OFFSETS_32, ..request(warp, instruction) };
+    let header = RequestHeader {
+        address,
+        access_bytes: 16,
+        stride: 0,
+        encoding: OFFSETS_32,
+        ..request(warp, instruction)
+    };
     let mut record = header.write().to_vec();
     record.extend((0..32_u32).flat_map(|lane| (lane / 4 * 2048 + lane % 4 * 16).to_le_bytes()));
     record
 }
 
 /// Bytes per lane access of a launch of which each warp makes three requests, in the order in which a GPU might.
-fn bytes_per_lane(record: fn(u64, u64, &mut Numbers) -> Vec<u8>) -> f64 {
+fn bytes_per_lane(record: fn(u64, u64, &mut PseudoRandom) -> Vec<u8>) -> f64 {
     let folder = tempfile::tempdir().unwrap();
     let partial = recording::write(folder.path());
-    let mut numbers = Numbers(7);
+    let mut numbers = PseudoRandom(7);
     let mut requests: Vec<(u64, u64, u64)> = Vec::new();
     for warp in 0..BLOCKS * WARPS {
         let mut time = warp / WARPS * 16 + numbers.next() % 4000;

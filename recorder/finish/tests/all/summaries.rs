@@ -8,7 +8,7 @@ use stallmap_schema::tables::launch::{Launch, LaunchRun};
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::memory::AccessSummary;
 
-use crate::finish::{Finished, finished_with, kernel_id};
+use crate::finish::{FinishedRecording, finished_with, kernel_id};
 use crate::recording::{CODE, REQUESTS, kernel, launch, launch_run, put};
 
 fn count(ordinal: u64, pc: u64, flags: u8, address: u64) -> AccessCount {
@@ -35,7 +35,7 @@ fn counted(segment: &mut SegmentWriter, ordinal: u64) {
     put(segment, [LaunchRun { request_count: Some(REQUESTS), lost_request_count, ..launch_run(ordinal) }]);
 }
 
-fn launches(capture: &Finished) -> Vec<(u64, Option<u64>, Option<u64>)> {
+fn launches(capture: &FinishedRecording) -> Vec<(u64, Option<u64>, Option<u64>)> {
     let rows = capture.rows::<LaunchRun>().into_iter().filter(|row| row.run_id.0 == 1);
     rows.map(|row| (row.ordinal, row.request_count, row.lost_request_count)).collect()
 }

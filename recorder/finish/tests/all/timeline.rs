@@ -8,11 +8,11 @@ use stallmap_schema::tables::launch::{Launch, LaunchRun};
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::word::{ActivityKind, Instrument, LossKind, Match, SynchronizationKind};
 
-use crate::finish::{Finished, finished, kernel_id};
+use crate::finish::{FinishedRecording, finished, kernel_id};
 use crate::recording::{self, KERNEL, launch, launch_run, put};
 
 /// A timeline run with these rows after those of its run.
-fn with_timeline(rows: impl FnOnce(&mut SegmentWriter)) -> Finished {
+fn with_timeline(rows: impl FnOnce(&mut SegmentWriter)) -> FinishedRecording {
     finished(|partial| {
         let mut segment = recording::segment(partial, "run-timeline-30");
         recording::describe_run(&mut segment, Instrument::Timeline, 30);
@@ -57,7 +57,7 @@ pub(crate) fn kernel(correlation_id: u64, begin_ns: i64) -> RawActivity {
     }
 }
 
-fn lost(capture: &Finished, reason: &str) -> u64 {
+fn lost(capture: &FinishedRecording, reason: &str) -> u64 {
     let losses = capture.rows::<Loss>().into_iter();
     losses
         .filter(|loss| loss.kind == LossKind::Activity && loss.reason == reason)
@@ -65,7 +65,7 @@ fn lost(capture: &Finished, reason: &str) -> u64 {
         .sum()
 }
 
-fn matches(capture: &Finished) -> Vec<Match> {
+fn matches(capture: &FinishedRecording) -> Vec<Match> {
     let rows = capture.rows::<LaunchRun>().into_iter();
     rows.filter(|row| row.run_id.0 == 3).map(|row| row.matched).collect()
 }

@@ -8,7 +8,7 @@ use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::sample::PcSample;
 use stallmap_schema::word::LossKind;
 
-use crate::finish::{Finished, finished};
+use crate::finish::{FinishedRecording, finished};
 use crate::recording::{self, CALLEE, KERNEL, launch, launch_run, put, sample};
 use crate::samples::{CALLED, LONG, NESTED_CRC, SHORT, nested, nested_module};
 use crate::timeline::kernel;
@@ -23,7 +23,7 @@ fn windowed(segment: &mut SegmentWriter, window: u32, function: &str, samples: u
 const MS: i64 = 1_000_000;
 
 /// Three launches that begin at 10, 100 and 200 ms, the last of which is not selected, in windows of these milliseconds.
-fn sampled(windows: &[(i64, i64)], samples: impl FnOnce(&mut SegmentWriter)) -> Finished {
+fn sampled(windows: &[(i64, i64)], samples: impl FnOnce(&mut SegmentWriter)) -> FinishedRecording {
     finished(|partial| {
         recording::with_samples(partial, |segment| {
             put(segment, [ActivityName { name_id: 7, name: KERNEL.into() }]);
@@ -45,12 +45,12 @@ fn sampled(windows: &[(i64, i64)], samples: impl FnOnce(&mut SegmentWriter)) -> 
 }
 
 /// Samples of the launches, and whether they share them.
-fn launches(capture: &Finished) -> Vec<(Option<u64>, Option<bool>)> {
+fn launches(capture: &FinishedRecording) -> Vec<(Option<u64>, Option<bool>)> {
     let rows = capture.rows::<LaunchRun>().into_iter().filter(|row| row.run_id.0 == 2);
     rows.map(|row| (row.sample_count, row.samples_are_split)).collect()
 }
 
-fn lost(capture: &Finished, reason: &str) -> u64 {
+fn lost(capture: &FinishedRecording, reason: &str) -> u64 {
     let losses = capture.rows::<Loss>().into_iter();
     let losses = losses.filter(|loss| loss.kind == LossKind::Sample && loss.reason == reason);
     losses.map(|loss| loss.lost_count).sum()

@@ -4,8 +4,8 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use stallmap_config::progress::{FILE_NAME, Progress};
-use stallmap_config::{Config, Instrument, VARIABLE};
+use stallmap_config::progress::{FILE_NAME, RunProgress};
+use stallmap_config::{Config, PassInstrument, VARIABLE};
 use stallmap_schema::capture::recording::{LossTotal, RunFact};
 use tempfile::TempDir;
 
@@ -26,7 +26,7 @@ text = lambda word: library.stallmap_text(word, len(word))
 fn record(program: &str) -> (TempDir, Output) {
     let folder = TempDir::new().unwrap();
     let directory = folder.path().to_owned();
-    let config = Config { directory, instrument: Instrument::Accesses, ..Config::default() };
+    let config = Config { directory, instrument: PassInstrument::Accesses, ..Config::default() };
     let output = Command::new("python3")
         .args(["-c", &format!("{START}{program}")])
         .env(VARIABLE, config.to_json().unwrap())
@@ -77,7 +77,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 "#,
     );
     assert_eq!(output.status.signal(), Some(9), "{output:?}");
-    let progress = Progress::read(&std::fs::read(run_of(folder.path()).join(FILE_NAME)).unwrap()).unwrap();
+    let progress = RunProgress::read(&std::fs::read(run_of(folder.path()).join(FILE_NAME)).unwrap()).unwrap();
     let facts = rows::read::<RunFact>(folder.path()).len() as u64;
     assert!(facts >= 201, "{facts}");
     // Besides these facts, the run's own row and its options are recorded, at once.

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
-use stallmap_config::{Config, Instrument, Selection};
-use stallmap_schema::table::Row;
+use stallmap_config::{Config, LaunchSelection, PassInstrument};
+use stallmap_schema::table::TableRow;
 use tempfile::TempDir;
 
 mod forked;
@@ -21,14 +21,14 @@ mod training;
 mod written;
 
 /// A program that ran under the recorder.
-struct Recording {
+struct PythonRecording {
     directory: TempDir,
     output: Output,
 }
 
-impl Recording {
+impl PythonRecording {
     /// Every row of a table.
-    fn rows<R: Row>(&self) -> Vec<R> {
+    fn rows<R: TableRow>(&self) -> Vec<R> {
         rows::read(self.directory.path())
     }
 
@@ -107,17 +107,17 @@ fn alone(script: &Path) -> Output {
     run(command)
 }
 
-fn record(script: &Path, instrument: Instrument, selection: Selection) -> Option<Recording> {
+fn record(script: &Path, instrument: PassInstrument, selection: LaunchSelection) -> Option<PythonRecording> {
     record_under(script, instrument, selection, &[&package().join("hook"), &public()])
 }
 
 /// The same with a PYTHONPATH of these folders.
 fn record_under(
     script: &Path,
-    instrument: Instrument,
-    selection: Selection,
+    instrument: PassInstrument,
+    selection: LaunchSelection,
     folders: &[&Path],
-) -> Option<Recording> {
+) -> Option<PythonRecording> {
     if !has_torch() {
         return None;
     }
@@ -131,7 +131,7 @@ fn record_under(
         .env("STALLMAP_LIBRARY", library())
         .env("STALLMAP_PYTHON_CPU", "1")
         .env("PYTHONPATH", search_path(folders));
-    let recording = Recording { output: run(command), directory };
+    let recording = PythonRecording { output: run(command), directory };
     assert!(recording.output.status.success(), "{}", recording.stderr());
     assert!(!recording.stderr().contains("stallmap"), "{}", recording.stderr());
     Some(recording)

@@ -9,8 +9,8 @@ use stallmap_config::folder::RunName;
 use stallmap_config::{Config, VARIABLE};
 use stallmap_instruments as instruments;
 use stallmap_schema::capture::recording::{LossTotal, RunFact};
-use stallmap_schema::capture::segment::{FILE_NAME, Frame, RESERVE_FILE_NAME, SegmentReader};
-use stallmap_schema::table::Row;
+use stallmap_schema::capture::segment::{FILE_NAME, RESERVE_FILE_NAME, SegmentFrame, SegmentReader};
+use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::run::Run;
 use stallmap_schema::word::LossKind;
 use stallmap_session::guard::guard;
@@ -150,12 +150,12 @@ fn forks_while_recording() {
 }
 
 /// A program that ran.
-struct Recording {
+struct SessionRecording {
     folder: TempDir,
     output: Output,
 }
 
-fn record(program: &str, blocks: Option<u32>) -> Recording {
+fn record(program: &str, blocks: Option<u32>) -> SessionRecording {
     let folder = TempDir::new().unwrap();
     let config = Config { directory: folder.path().join("a.partial"), ..Config::default() };
     std::fs::create_dir(&config.directory).unwrap();
@@ -170,10 +170,10 @@ fn record(program: &str, blocks: Option<u32>) -> Recording {
         .envs([("RANK", "1"), ("WORLD_SIZE", "2"), ("LOCAL_RANK", "0")])
         .output()
         .unwrap();
-    Recording { folder, output }
+    SessionRecording { folder, output }
 }
 
-impl Recording {
+impl SessionRecording {
     /// The folders of its processes, the first to start first.
     fn runs(&self) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(self.folder.path().join("a.partial")).unwrap();
@@ -194,10 +194,10 @@ impl Recording {
     }
 }
 
-fn rows<R: Row>(segment: &Path) -> Vec<R> {
+fn rows<R: TableRow>(segment: &Path) -> Vec<R> {
     let reader = SegmentReader::open(segment).unwrap();
     let rows = reader.frames().iter().filter_map(|frame| match reader.read(frame).unwrap() {
-        Frame::Rows { table, batch } if table == R::TABLE.name => Some(R::read_all(&batch).unwrap()),
+        SegmentFrame::Rows { table, batch } if table == R::TABLE.name => Some(R::read_all(&batch).unwrap()),
         _ => None,
     });
     rows.flatten().collect()
@@ -245,7 +245,7 @@ fn losses_survive_a_kill_and_an_exit_without_handlers() {
     }
 }
 
-impl Recording {
+impl SessionRecording {
     /// The only run's segment, with the folder that holds it.
     fn only_run_segment(self) -> (TempDir, PathBuf) {
         let segment = self.only_run().join(FILE_NAME);

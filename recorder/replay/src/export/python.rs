@@ -3,18 +3,18 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
-use stallmap_sys::replayer::Attribute;
+use stallmap_sys::replayer::LaunchAttribute;
 
-use crate::bundle::{Bundle, Symbol};
+use crate::bundle::{ReplayBundle, SymbolPart};
 
 /// The program, the same for every bundle.
 pub(super) const PROGRAM: &str = include_str!("replay.py");
 
 /// The launch. Bytes and names are hexadecimal: names are untrusted, and of any encoding.
-pub(super) fn launch(bundle: &Bundle, numbers: &BTreeMap<u64, u64>) -> String {
-    let Bundle { shape, parameters, .. } = bundle;
-    let attributes: Vec<u8> = shape.attributes.iter().flat_map(|Attribute(bytes)| *bytes).collect();
-    let symbol = |symbol: &Symbol| {
+pub(super) fn launch(bundle: &ReplayBundle, numbers: &BTreeMap<u64, u64>) -> String {
+    let ReplayBundle { shape, parameters, .. } = bundle;
+    let attributes: Vec<u8> = shape.attributes.iter().flat_map(|LaunchAttribute(bytes)| *bytes).collect();
+    let symbol = |symbol: &SymbolPart| {
         json!({
             "name": hex(symbol.name.as_bytes()),
             "offset_bytes": symbol.offset_bytes,

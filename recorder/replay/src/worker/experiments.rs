@@ -6,61 +6,62 @@
 
 use std::time::{Duration, Instant};
 
-use stallmap_ablate::{Code, Experiment};
-use stallmap_config::Instrument;
+use stallmap_ablate::{Experiment, FunctionCubin};
+use stallmap_config::PassInstrument;
 use stallmap_schema::id::{Address, FunctionId, Pc, RunId};
 use stallmap_schema::tables::replay::{Ablation, AblationInstruction};
 use stallmap_schema::word::AblationTarget;
 use stallmap_session::session;
 
-use super::{Ready, Worker};
-use crate::bundle::Bundle;
+use super::{BundleReplayer, ReadyLaunch};
+use crate::bundle::ReplayBundle;
 use crate::error::GpuError;
-use crate::gpu::{Kernel, Module};
-use crate::median::{Interval, interval, median};
-use crate::plan::{Event, Outcome};
+use crate::gpu::{LoadedCubin, LoadedKernel};
+use crate::median::{MedianInterval, interval, median};
+use crate::plan::{ReplayOutcome, WorkerEvent};
 
 /// Rounds that are made whatever time they take.
 const LEAST_ROUNDS: u32 = 6;
 
 /// The kernel of one experiment.
 #[derive(Clone, Copy)]
-struct Variant {
+struct ExperimentKernel {
     /// Position of the experiment among those of the launch.
     position: usize,
-    module: Module,
-    kernel: Kernel,
+    module: LoadedCubin,
+    kernel: LoadedKernel,
 }
 
 /// Times of the rounds with one state of the caches, nanoseconds.
-struct Timed {
+struct RoundTimes {
     is_cold: bool,
     whole: Vec<u64>,
     /// By variant.
     without: Vec<Vec<u64>>,
 }
 
-impl Worker<'_> {
+impl BundleReplayer<'_> {
     /// Times a launch's experiments, or counts the instructions of those whose control flow is in question.
     pub(super) fn experiment(
         &mut self,
-        bundle: &Bundle,
+        bundle: &ReplayBundle,
         experiments: &[Experiment],
-        outcome: &mut Outcome,
-        say: &mut dyn FnMut(&Event),
+        outcome: &mut ReplayOutcome,
+        say: &mut dyn FnMut(&WorkerEvent),
     ) -> Result<(), GpuError> {
         let ready = self.prepare(bundle)?;
-        let counts = self.instrument == Instrument::Counters;
+        let counts = self.instrument == PassInstrument::Counters;
         let is_wanted =
             |experiment: &Experiment| experiment.refusal.is_none() && (experiment.is_counted || !counts);
         let cubin = self.capture.cubin(&bundle.content_hash);
         let cubin = cubin.map_err(|error| GpuError::own("read a cubin", error.to_string()))?;
-        let code = Code::read(&cubin).map_err(|error| GpuError::own("read a cubin", error.to_string()))?;
+        let code =
+            FunctionCubin::read(&cubin).map_err(|error| GpuError::own("read a cubin", error.to_string()))?;
         let mut variants = Vec::new();
         for (position, experiment) in experiments.iter().enumerate().filter(|(_, one)| is_wanted(one)) {
             let module = self.gpu.load(&code.without(&experiment.places()))?;
             let kernel = self.kernel(module, bundle)?;
-            variants.push(Variant { position, module, kernel });
+            variants.push(ExperimentKernel { position, module, kernel });
         }
         let made = if counts {
             self.count_variants(&ready, &variants, outcome, say)
@@ -76,13 +77,13 @@ impl Worker<'_> {
 
     fn time_variants(
         &self,
-        ready: &Ready,
-        variants: &[Variant],
-        say: &mut dyn FnMut(&Event),
-    ) -> Result<Vec<Timed>, GpuError> {
+        ready: &ReadyLaunch,
+        variants: &[ExperimentKernel],
+        say: &mut dyn FnMut(&WorkerEvent),
+    ) -> Result<Vec<RoundTimes>, GpuError> {
         // A replay that faults or hangs does so now.
         for variant in variants {
-            say(&Event::Experiment { position: variant.position });
+            say(&WorkerEvent::Experiment { position: variant.position });
             self.time(ready, Some(variant), false)?;
         }
         let budget = Duration::from_nanos(self.plan.budget_ns / 2);
@@ -91,13 +92,13 @@ impl Worker<'_> {
 
     fn rounds(
         &self,
-        ready: &Ready,
-        variants: &[Variant],
+        ready: &ReadyLaunch,
+        variants: &[ExperimentKernel],
         is_cold: bool,
         budget: Duration,
-    ) -> Result<Timed, GpuError> {
+    ) -> Result<RoundTimes, GpuError> {
         let begin = Instant::now();
-        let mut timed = Timed { is_cold, whole: Vec::new(), without: vec![Vec::new(); variants.len()] };
+        let mut timed = RoundTimes { is_cold, whole: Vec::new(), without: vec![Vec::new(); variants.len()] };
         for round in 0..=self.plan.repeats {
             let whole = self.time(ready, None, is_cold)?;
             let mut without = Vec::with_capacity(variants.len());
@@ -116,7 +117,12 @@ impl Worker<'_> {
     }
 
     /// Time of one replay, of the whole or of an experiment, nanoseconds.
-    fn time(&self, ready: &Ready, variant: Option<&Variant>, is_cold: bool) -> Result<u64, GpuError> {
+    fn time(
+        &self,
+        ready: &ReadyLaunch,
+        variant: Option<&ExperimentKernel>,
+        is_cold: bool,
+    ) -> Result<u64, GpuError> {
         self.restore_for(ready, variant)?;
         if is_cold {
             self.flush()?;
@@ -126,7 +132,7 @@ impl Worker<'_> {
         self.launch(ready, kernel, true).map(Option::unwrap_or_default)
     }
 
-    fn restore_for(&self, ready: &Ready, variant: Option<&Variant>) -> Result<(), GpuError> {
+    fn restore_for(&self, ready: &ReadyLaunch, variant: Option<&ExperimentKernel>) -> Result<(), GpuError> {
         ready.memory.restore(self.gpu, self.contents)?;
         match variant {
             Some(variant) => ready.memory.fill_variables(self.gpu, variant.module, self.contents),
@@ -136,14 +142,14 @@ impl Worker<'_> {
 
     fn count_variants(
         &mut self,
-        ready: &Ready,
-        variants: &[Variant],
-        outcome: &mut Outcome,
-        say: &mut dyn FnMut(&Event),
+        ready: &ReadyLaunch,
+        variants: &[ExperimentKernel],
+        outcome: &mut ReplayOutcome,
+        say: &mut dyn FnMut(&WorkerEvent),
     ) -> Result<(), GpuError> {
         outcome.instruction_count = self.instructions(ready, None)?;
         for variant in variants {
-            say(&Event::Experiment { position: variant.position });
+            say(&WorkerEvent::Experiment { position: variant.position });
             let count = self.instructions(ready, Some(variant))?;
             outcome.experiment_counts.extend(count.map(|count| (variant.position, count)));
         }
@@ -151,7 +157,11 @@ impl Worker<'_> {
     }
 
     /// Warp instructions that a replay executes.
-    fn instructions(&mut self, ready: &Ready, variant: Option<&Variant>) -> Result<Option<f64>, GpuError> {
+    fn instructions(
+        &mut self,
+        ready: &ReadyLaunch,
+        variant: Option<&ExperimentKernel>,
+    ) -> Result<Option<f64>, GpuError> {
         let Some(mut profiler) = self.profiler.take() else { return Ok(None) };
         let kernel = variant.map_or(ready.kernel, |variant| variant.kernel);
         let measured = self.measured(&mut profiler, ready, kernel, &|| self.restore_for(ready, variant));
@@ -162,7 +172,12 @@ impl Worker<'_> {
 }
 
 /// Writes the rows of a launch's experiments.
-fn emit(bundle: &Bundle, experiments: &[Experiment], variants: &[Variant], timed: &[Timed]) {
+fn emit(
+    bundle: &ReplayBundle,
+    experiments: &[Experiment],
+    variants: &[ExperimentKernel],
+    timed: &[RoundTimes],
+) {
     for (position, experiment) in experiments.iter().enumerate() {
         let number = u32::try_from(position).unwrap_or(u32::MAX);
         for &(function_id, _, pc) in &experiment.instructions {
@@ -201,7 +216,7 @@ fn emit(bundle: &Bundle, experiments: &[Experiment], variants: &[Variant], timed
 }
 
 /// The row of one experiment with one state of the caches.
-fn measured(row: Ablation, timed: &Timed, variant: usize) -> Ablation {
+fn measured(row: Ablation, timed: &RoundTimes, variant: usize) -> Ablation {
     let without = &timed.without[variant];
     let difference = |(whole, without): (&u64, &u64)| whole.cast_signed() - without.cast_signed();
     let saved: Vec<i64> = timed.whole.iter().zip(without).map(difference).collect();
@@ -213,8 +228,8 @@ fn measured(row: Ablation, timed: &Timed, variant: usize) -> Ablation {
         whole_ns: median(&signed(&timed.whole)),
         without_ns: median(&signed(without)),
         saved_ns: median(&saved),
-        saved_low_ns: ends.map(|Interval { low, .. }| low),
-        saved_high_ns: ends.map(|Interval { high, .. }| high),
+        saved_low_ns: ends.map(|MedianInterval { low, .. }| low),
+        saved_high_ns: ends.map(|MedianInterval { high, .. }| high),
         ..row
     }
 }

@@ -3,17 +3,17 @@
 
 use std::ptr::null;
 
-use stallmap_sys::cupti::Code;
+use stallmap_sys::cupti::CuptiCode;
 use stallmap_sys::profiler::{
-    INSUFFICIENT_PRIVILEGES, INVALID_METRIC_NAME, MULTIPLE_SUBSCRIBERS, Parameters, Profiler as Api,
+    CuptiParameters, INSUFFICIENT_PRIVILEGES, INVALID_METRIC_NAME, MULTIPLE_SUBSCRIBERS, Profiler as Api,
 };
 
 use stallmap_session::gpu::name::text;
 
 /// Calls one function with its parameters.
-pub(super) fn call<P: Parameters>(
+pub(super) fn call<P: CuptiParameters>(
     api: &Api,
-    function: unsafe extern "C" fn(*mut P) -> Code,
+    function: unsafe extern "C" fn(*mut P) -> CuptiCode,
     parameters: &mut P,
     what: &str,
 ) -> Result<(), String> {
@@ -24,7 +24,7 @@ pub(super) fn call<P: Parameters>(
 }
 
 /// An error where the code is not success.
-pub(super) fn check(api: &Api, code: Code, what: &str) -> Result<(), String> {
+pub(super) fn check(api: &Api, code: CuptiCode, what: &str) -> Result<(), String> {
     if code == 0 {
         return Ok(());
     }
@@ -36,7 +36,7 @@ pub(super) fn check(api: &Api, code: Code, what: &str) -> Result<(), String> {
     Err(format!("CUPTI error {code}{name}: failed to {what}{}", hint(code)))
 }
 
-fn hint(code: Code) -> &'static str {
+fn hint(code: CuptiCode) -> &'static str {
     match code {
         INSUFFICIENT_PRIVILEGES => {
             "; the driver lets only administrators read counters: run as root, or load the driver's module with \

@@ -11,22 +11,22 @@ use stallmap_sys::cupti::types::{
     CUpti_Profiler_Host_GetConfigImageSize_Params, CUpti_Profiler_Host_GetNumOfPasses_Params,
     CUpti_Profiler_Host_Initialize_Params, CUpti_Profiler_Host_Object, CUpti_ProfilerType as ProfilerType,
 };
-use stallmap_sys::profiler::{MetricProperties, Parameters, Profiler as Api};
+use stallmap_sys::profiler::{CuptiParameters, MetricProperties, Profiler as Api};
 
-use super::Measured;
+use super::MeasuredValue;
 use super::answer::call;
-use super::image::Image;
+use super::image::AlignedImage;
 use stallmap_session::gpu::name::text;
 
 /// A host object of a chip.
-pub(super) struct Host {
+pub(super) struct CounterHost {
     api: Api,
     object: *mut CUpti_Profiler_Host_Object,
 }
 
 /// A metric that the chip has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Metric {
+pub(super) struct ChipMetric {
     /// Its name.
     pub(super) name: CString,
     /// The unit of its values.
@@ -34,42 +34,42 @@ pub(super) struct Metric {
 }
 
 /// Metrics with the configuration that measures them.
-pub(super) struct Configured {
-    host: Host,
+pub(super) struct ConfiguredMetrics {
+    host: CounterHost,
     /// The metrics to measure.
-    pub(super) metrics: Vec<Metric>,
+    pub(super) metrics: Vec<ChipMetric>,
     /// Requested metrics that are not available.
     pub(super) unknown: Vec<String>,
     /// The configuration of the measurement.
-    pub(super) config: Image,
+    pub(super) config: AlignedImage,
     /// Number of times that the work must run.
     pub(super) passes: usize,
 }
 
-impl Host {
+impl CounterHost {
     /// A host object of the chip. With `availability`, only of counters that the driver gives out on it.
-    pub(super) fn new(api: Api, chip: &CStr, availability: Option<&Image>) -> Result<Self, String> {
+    pub(super) fn new(api: Api, chip: &CStr, availability: Option<&AlignedImage>) -> Result<Self, String> {
         let mut initialize = CUpti_Profiler_Host_Initialize_Params::new();
         initialize.profilerType = ProfilerType::CUPTI_PROFILER_TYPE_RANGE_PROFILER;
         initialize.pChipName = chip.as_ptr();
-        initialize.pCounterAvailabilityImage = availability.map_or(null(), Image::address);
+        initialize.pCounterAvailabilityImage = availability.map_or(null(), AlignedImage::address);
         let what = format!("prepare counters of the chip {}", chip.to_string_lossy());
         call(&api, api.host_initialize, &mut initialize, &what)?;
         Ok(Self { api, object: initialize.pHostObject })
     }
 
     /// The metric of a name, where the chip has it.
-    fn metric(&self, name: &str) -> Option<Metric> {
+    fn metric(&self, name: &str) -> Option<ChipMetric> {
         let name = CString::new(name).ok()?;
         let mut ask = MetricProperties::new();
         ask.pHostObject = self.object;
         ask.pMetricName = name.as_ptr();
         call(&self.api, self.api.metric_properties, &mut ask, "look up a metric").ok()?;
-        Some(Metric { unit: text(ask.pDimUnit), name })
+        Some(ChipMetric { unit: text(ask.pDimUnit), name })
     }
 
     /// Adds metrics to the configuration.
-    fn add(&self, metrics: &[Metric]) -> Result<(), String> {
+    fn add(&self, metrics: &[ChipMetric]) -> Result<(), String> {
         let mut names = pointers(metrics);
         let mut add = CUpti_Profiler_Host_ConfigAddMetrics_Params::new();
         add.pHostObject = self.object;
@@ -78,11 +78,11 @@ impl Host {
         call(&self.api, self.api.add_metrics, &mut add, "choose counters")
     }
 
-    fn config(&self) -> Result<Image, String> {
+    fn config(&self) -> Result<AlignedImage, String> {
         let mut size = CUpti_Profiler_Host_GetConfigImageSize_Params::new();
         size.pHostObject = self.object;
         call(&self.api, self.api.config_bytes, &mut size, "ask for the size of a configuration")?;
-        let mut image = Image::new(size.configImageSize);
+        let mut image = AlignedImage::new(size.configImageSize);
         let mut get = CUpti_Profiler_Host_GetConfigImage_Params::new();
         get.pHostObject = self.object;
         get.configImageSize = image.len();
@@ -91,7 +91,7 @@ impl Host {
         Ok(image)
     }
 
-    fn passes(&self, config: &mut Image) -> Result<usize, String> {
+    fn passes(&self, config: &mut AlignedImage) -> Result<usize, String> {
         let mut ask = CUpti_Profiler_Host_GetNumOfPasses_Params::new();
         ask.configImageSize = config.len();
         ask.pConfigImage = config.pointer();
@@ -100,7 +100,7 @@ impl Host {
     }
 }
 
-impl Drop for Host {
+impl Drop for CounterHost {
     fn drop(&mut self) {
         let mut end = CUpti_Profiler_Host_Deinitialize_Params::new();
         end.pHostObject = self.object;
@@ -109,9 +109,12 @@ impl Drop for Host {
     }
 }
 
-impl Configured {
+impl ConfiguredMetrics {
     /// Configures those of `names` that the chip has.
-    pub(super) fn new(new_host: impl Fn() -> Result<Host, String>, names: &[String]) -> Result<Self, String> {
+    pub(super) fn new(
+        new_host: impl Fn() -> Result<CounterHost, String>,
+        names: &[String],
+    ) -> Result<Self, String> {
         let (metrics, unknown) = known(&new_host, names)?;
         if metrics.is_empty() {
             return Err(format!("the chip has none of the metrics: {}", unknown.join(", ")));
@@ -129,7 +132,7 @@ impl Configured {
     }
 
     /// The values of the one range that counter data holds.
-    pub(super) fn evaluate(&self, data: &Image) -> Result<Vec<Measured>, String> {
+    pub(super) fn evaluate(&self, data: &AlignedImage) -> Result<Vec<MeasuredValue>, String> {
         let mut names = self.name_pointers();
         let mut values = vec![f64::NAN; names.len()];
         let mut ask = CUpti_Profiler_Host_EvaluateToGpuValues_Params::new();
@@ -141,7 +144,7 @@ impl Configured {
         ask.numMetrics = names.len();
         ask.pMetricValues = values.as_mut_ptr();
         call(&self.host.api, self.host.api.evaluate, &mut ask, "evaluate counters")?;
-        let measured = self.metrics.iter().zip(values).map(|(metric, value)| Measured {
+        let measured = self.metrics.iter().zip(values).map(|(metric, value)| MeasuredValue {
             metric: metric.name.to_string_lossy().into_owned(),
             value: Some(value).filter(|value| value.is_finite()),
             unit: metric.unit.clone(),
@@ -155,11 +158,11 @@ impl Configured {
 /// A name may have properties and yet not be measurable, as one without its last part (`.sum`) is. And a host object
 /// that has refused one metric refuses all that follow.
 fn known(
-    new_host: &impl Fn() -> Result<Host, String>,
+    new_host: &impl Fn() -> Result<CounterHost, String>,
     names: &[String],
-) -> Result<(Vec<Metric>, Vec<String>), String> {
+) -> Result<(Vec<ChipMetric>, Vec<String>), String> {
     let mut host = new_host()?;
-    let mut metrics: Vec<Metric> = Vec::new();
+    let mut metrics: Vec<ChipMetric> = Vec::new();
     let mut unknown = Vec::new();
     for name in names {
         let found = host.metric(name).filter(|metric| !metrics.contains(metric));
@@ -176,6 +179,6 @@ fn known(
     Ok((metrics, unknown))
 }
 
-fn pointers(metrics: &[Metric]) -> Vec<*const c_char> {
+fn pointers(metrics: &[ChipMetric]) -> Vec<*const c_char> {
     metrics.iter().map(|metric| metric.name.as_ptr()).collect()
 }

@@ -2,12 +2,12 @@
 
 /// Bytes at an address that is a multiple of eight, as CUPTI's images want it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Image {
+pub(super) struct AlignedImage {
     words: Vec<u64>,
     bytes: usize,
 }
 
-impl Image {
+impl AlignedImage {
     /// An image of zeros.
     pub(super) fn new(bytes: usize) -> Self {
         Self { words: vec![0; bytes.div_ceil(8)], bytes }

@@ -5,7 +5,7 @@
 
 /// A named set of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Set {
+pub struct MetricSet {
     /// Its name.
     pub name: &'static str,
     /// Description of the set.
@@ -15,7 +15,7 @@ pub struct Set {
 }
 
 /// Every set.
-pub const SETS: &[Set] = &[SPEED, MEMORY, OCCUPANCY, TENSOR, INSTRUCTIONS, ISSUE, SASS];
+pub const SETS: &[MetricSet] = &[SPEED, MEMORY, OCCUPANCY, TENSOR, INSTRUCTIONS, ISSUE, SASS];
 
 /// The sets that are measured where the user names none: all but those of patched code, which cost the most.
 pub fn default() -> Vec<String> {
@@ -45,7 +45,7 @@ pub fn hold(metric: &str) -> bool {
     SETS.iter().any(|set| set.metrics.contains(&metric))
 }
 
-const SPEED: Set = Set {
+const SPEED: MetricSet = MetricSet {
     name: "speed",
     doc: "how long the launch takes, and how near it comes to the peaks of each part of the chip",
     metrics: &[
@@ -65,7 +65,7 @@ const SPEED: Set = Set {
     ],
 };
 
-const MEMORY: Set = Set {
+const MEMORY: MetricSet = MetricSet {
     name: "memory",
     doc: "bytes of DRAM, hits of L2 and L1, sectors of each request, shared and local memory, TMA",
     metrics: &[
@@ -109,7 +109,7 @@ const MEMORY: Set = Set {
     ],
 };
 
-const OCCUPANCY: Set = Set {
+const OCCUPANCY: MetricSet = MetricSet {
     name: "occupancy",
     doc: "warps on the multiprocessors, of how many that fit, and how many of them could issue",
     metrics: &[
@@ -124,7 +124,7 @@ const OCCUPANCY: Set = Set {
     ],
 };
 
-const TENSOR: Set = Set {
+const TENSOR: MetricSet = MetricSet {
     name: "tensor",
     doc: "work of the tensor cores: busy cycles, instructions, operations by the type of their operands, and the peaks",
     metrics: &[
@@ -164,7 +164,7 @@ const TENSOR: Set = Set {
     ],
 };
 
-const INSTRUCTIONS: Set = Set {
+const INSTRUCTIONS: MetricSet = MetricSet {
     name: "instructions",
     doc: "instructions executed and issued, threads of each, and the pipes that they went to",
     metrics: &[
@@ -186,7 +186,7 @@ const INSTRUCTIONS: Set = Set {
     ],
 };
 
-const ISSUE: Set = Set {
+const ISSUE: MetricSet = MetricSet {
     name: "issue",
     doc: "cycles that issued an instruction, and stall reasons of the other cycles",
     metrics: &[
@@ -216,7 +216,7 @@ const ISSUE: Set = Set {
     ],
 };
 
-const SASS: Set = Set {
+const SASS: MetricSet = MetricSet {
     name: "sass",
     doc: "floating-point and other operations of threads, by kind, counted in patched code",
     metrics: &[

@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::ffi::{CStr, c_char};
 
-use stallmap_sys::cupti::Code;
+use stallmap_sys::cupti::CuptiCode;
 use stallmap_sys::cupti::types::{
     CUpti_Profiler_Host_ConfigAddMetrics_Params, CUpti_Profiler_Host_Deinitialize_Params,
     CUpti_Profiler_Host_EvaluateToGpuValues_Params, CUpti_Profiler_Host_GetConfigImage_Params,
@@ -17,7 +17,7 @@ use super::*;
 
 /// Answers of the stand-ins, with a log of their calls.
 #[derive(Default)]
-struct Cupti {
+struct CuptiStandIn {
     log: Vec<&'static str>,
     passes: usize,
     /// Passes that "all are submitted" comes after.
@@ -25,27 +25,27 @@ struct Cupti {
     stopped: usize,
     dropped: usize,
     ranges: usize,
-    start_answers: Code,
+    start_answers: CuptiCode,
 }
 
 thread_local! {
-    static CUPTI: RefCell<Cupti> = RefCell::new(Cupti { ranges: 1, ..Cupti::default() });
+    static CUPTI: RefCell<CuptiStandIn> = RefCell::new(CuptiStandIn { ranges: 1, ..CuptiStandIn::default() });
 }
 
-fn with<T>(action: impl FnOnce(&mut Cupti) -> T) -> T {
+fn with<T>(action: impl FnOnce(&mut CuptiStandIn) -> T) -> T {
     CUPTI.with(|cupti| action(&mut cupti.borrow_mut()))
 }
 
 /// Logs a call, and refuses parameters of another size than the header's.
 macro_rules! stand_ins {
     ($($name:ident($type:ty, $bytes:literal) $action:expr;)+) => {$(
-        extern "C" fn $name(parameters: *mut $type) -> Code {
+        extern "C" fn $name(parameters: *mut $type) -> CuptiCode {
             // SAFETY: the code under test passes a struct of its own, filled in.
             let parameters = unsafe { &mut *parameters };
             if parameters.structSize != $bytes {
                 return 1;
             }
-            let action: fn(&mut $type, &mut Cupti) -> Code = $action;
+            let action: fn(&mut $type, &mut CuptiStandIn) -> CuptiCode = $action;
             with(|cupti| {
                 cupti.log.push(stringify!($name));
                 action(parameters, cupti)
@@ -77,13 +77,13 @@ stand_ins! {
     add_metrics(CUpti_Profiler_Host_ConfigAddMetrics_Params, 40) |add, _| {
         // SAFETY: there are that many names.
         let names = unsafe { std::slice::from_raw_parts(add.ppMetricNames, add.numMetrics) };
-        Code::from(names.iter().any(|&pointer| !name(pointer).contains('.')))
+        CuptiCode::from(names.iter().any(|&pointer| !name(pointer).contains('.')))
     };
     config_bytes(CUpti_Profiler_Host_GetConfigImageSize_Params, 32) |ask, _| {
         ask.configImageSize = 20;
         0
     };
-    config(CUpti_Profiler_Host_GetConfigImage_Params, 40) |get, _| Code::from(get.configImageSize != 20);
+    config(CUpti_Profiler_Host_GetConfigImage_Params, 40) |get, _| CuptiCode::from(get.configImageSize != 20);
     pass_count(CUpti_Profiler_Host_GetNumOfPasses_Params, 40) |ask, cupti| {
         ask.numOfPasses = cupti.passes;
         0
@@ -101,7 +101,7 @@ stand_ins! {
     disable(CUpti_RangeProfiler_Disable_Params, 24) |_, _| 0;
     set_config(CUpti_RangeProfiler_SetConfig_Params, 90) |config, _| {
         let sizes = (config.configSize, config.counterDataImageSize, config.maxRangesPerPass);
-        Code::from(sizes != (20, 30, 1) || config.targetNestingLevel != 1 || config.passIndex != 0)
+        CuptiCode::from(sizes != (20, 30, 1) || config.targetNestingLevel != 1 || config.passIndex != 0)
     };
     start(CUpti_RangeProfiler_Start_Params, 24) |_, cupti| cupti.start_answers;
     stop(CUpti_RangeProfiler_Stop_Params, 41) |stop, cupti| {
@@ -119,7 +119,7 @@ stand_ins! {
     };
     initialize_data(CUpti_RangeProfiler_CounterDataImage_Initialize_Params, 40) |data, cupti| {
         cupti.stopped = 0;
-        Code::from(data.counterDataSize != 30)
+        CuptiCode::from(data.counterDataSize != 30)
     };
     data_info(CUpti_RangeProfiler_GetCounterDataInfo_Params, 40) |info, cupti| {
         info.numTotalRanges = cupti.ranges;
@@ -127,7 +127,7 @@ stand_ins! {
     };
 }
 
-extern "C" fn result_text(_code: Code, words: *mut *const c_char) -> Code {
+extern "C" fn result_text(_code: CuptiCode, words: *mut *const c_char) -> CuptiCode {
     // SAFETY: the caller has a pointer there.
     unsafe { *words = c"CUPTI_ERROR".as_ptr() };
     0
@@ -164,11 +164,11 @@ const API: Api = Api {
 };
 
 /// A profiler of three metrics, two of them measurable twice, which takes `passes` passes.
-fn profiler(passes: usize) -> Result<Profiler, String> {
+fn profiler(passes: usize) -> Result<CounterProfiler, String> {
     with(|cupti| (cupti.passes, cupti.needed) = (passes, passes));
     let names =
         ["dram__bytes.sum", "other__x.sum", "l1tex__t_sector_hit_rate.pct", "dram__bytes", "dram__bytes.sum"];
-    let profiler = Profiler::with(API, Handle::NULL, 0, &names.map(str::to_owned));
+    let profiler = CounterProfiler::with(API, DriverHandle::NULL, 0, &names.map(str::to_owned));
     with(|cupti| cupti.log.clear());
     profiler
 }
@@ -191,7 +191,8 @@ fn a_measurement_runs_the_work_once_a_pass() -> Result<(), String> {
     let expected = "initialize_data set_config before start launch stop before start launch stop decode data_info \
                     evaluate";
     assert_eq!(log, expected);
-    let value = |metric: &str, value| Measured { metric: metric.to_owned(), value, unit: "byte".to_owned() };
+    let value =
+        |metric: &str, value| MeasuredValue { metric: metric.to_owned(), value, unit: "byte".to_owned() };
     let expected = [value("dram__bytes.sum", Some(4096.0)), value("l1tex__t_sector_hit_rate.pct", None)];
     assert_eq!(measured, expected);
     // And again, from the first pass.
@@ -204,7 +205,7 @@ fn metrics_that_the_chip_lacks_are_named_and_left_out() -> Result<(), String> {
     let profiler = profiler(1)?;
     assert_eq!(profiler.unknown(), ["other__x.sum", "dram__bytes"]);
     assert_eq!(profiler.metrics(), ["dram__bytes.sum", "l1tex__t_sector_hit_rate.pct"]);
-    let none = Profiler::with(API, Handle::NULL, 0, &["other__x.sum".to_owned()]).err();
+    let none = CounterProfiler::with(API, DriverHandle::NULL, 0, &["other__x.sum".to_owned()]).err();
     assert_eq!(none.as_deref(), Some("the chip has none of the metrics: other__x.sum"));
     Ok(())
 }
@@ -250,7 +251,7 @@ fn every_metric_is_one_of_some_chip() -> Result<(), String> {
         sets::SETS.iter().flat_map(|set| set.metrics).map(|metric| (*metric).to_owned()).collect();
     let mut missing = all.clone();
     for chip in [c"GA100", c"AD102", c"GH100", c"GB100", c"GB202"] {
-        let configured = Configured::new(|| Host::new(api, chip, None), &all)?;
+        let configured = ConfiguredMetrics::new(|| CounterHost::new(api, chip, None), &all)?;
         missing.retain(|metric| configured.unknown.contains(metric));
         println!("{}: {} passes, lacks {:?}", chip.to_string_lossy(), configured.passes, configured.unknown);
     }

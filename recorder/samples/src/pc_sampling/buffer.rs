@@ -12,7 +12,7 @@ use stallmap_session::gpu::name::text;
 
 /// Samples of one instruction in one launch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Record {
+pub(super) struct PcRecord {
     pub(super) correlation_id: u64,
     pub(super) cubin_crc: u64,
     /// Mangled name of the function.
@@ -24,7 +24,7 @@ pub(super) struct Record {
 
 /// Totals of a read, as CUPTI gives them.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Totals {
+pub(super) struct ReadTotals {
     /// All samples: those in records, those dropped, and those outside the program's kernels.
     pub(super) all: u64,
     /// Samples that the hardware dropped.
@@ -38,7 +38,7 @@ pub(super) struct Totals {
 }
 
 /// A `CUpti_PCSamplingData` with room for instructions and their reasons.
-pub(super) struct Buffer {
+pub(super) struct SamplingBuffer {
     /// The structure that CUPTI fills.
     pub(super) data: Box<CUpti_PCSamplingData>,
     /// Names of functions, each once.
@@ -47,7 +47,7 @@ pub(super) struct Buffer {
     _reasons: Vec<CUpti_PCSamplingStallReason>,
 }
 
-impl Buffer {
+impl SamplingBuffer {
     /// Room for `pcs` instructions with `reason_count` reasons each.
     pub(super) fn new(pcs: usize, reason_count: usize) -> Self {
         let empty = CUpti_PCSamplingStallReason { pcSamplingStallReasonIndex: 0, samples: 0 };
@@ -92,8 +92,8 @@ impl Buffer {
     }
 
     /// The totals that CUPTI wrote.
-    pub(super) fn totals(&self) -> Totals {
-        Totals {
+    pub(super) fn totals(&self) -> ReadTotals {
+        ReadTotals {
             all: self.data.totalSamples,
             dropped: self.data.droppedSamples,
             outside: self.data.nonUsrKernelsTotalSamples,
@@ -103,12 +103,12 @@ impl Buffer {
     }
 
     /// The records that CUPTI wrote, in its order.
-    pub(super) fn records(&mut self) -> Vec<Record> {
+    pub(super) fn records(&mut self) -> Vec<PcRecord> {
         let count = self.data.totalNumPcs.min(self.data.collectNumPcs);
         (0..count).map(|index| self.record(index)).collect()
     }
 
-    fn record(&mut self, index: usize) -> Record {
+    fn record(&mut self, index: usize) -> PcRecord {
         // SAFETY: `index` is below the count of records, which does not exceed the array.
         let record = unsafe { &*self.data.pPcData.add(index) };
         let reasons = (0..record.stallReasonCount).filter_map(|reason| {
@@ -116,7 +116,7 @@ impl Buffer {
             let reason = unsafe { *record.stallReason.add(reason) };
             (reason.samples > 0).then(|| (reason.pcSamplingStallReasonIndex, u64::from(reason.samples)))
         });
-        Record {
+        PcRecord {
             correlation_id: { record.correlationId }.into(),
             cubin_crc: record.cubinCrc,
             pc: Pc(u32::try_from(record.pcOffset).unwrap_or(u32::MAX)),
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_cleared_buffer_counts_nothing_again() {
-        let mut buffer = Buffer::new(2, 1);
+        let mut buffer = SamplingBuffer::new(2, 1);
         buffer.data.totalNumPcs = 1;
         buffer.data.totalSamples = 9;
         buffer.data.droppedSamples = 3;
@@ -154,14 +154,14 @@ mod tests {
         assert_eq!(buffer.records().len(), 1);
         assert!(buffer.totals().is_full);
         buffer.clear();
-        let Totals { all, dropped, outside, is_full, has_more } = buffer.totals();
+        let ReadTotals { all, dropped, outside, is_full, has_more } = buffer.totals();
         assert_eq!((all, dropped, outside, is_full, has_more), (0, 0, 0, false, false));
         assert!(buffer.records().is_empty());
     }
 
     #[test]
     fn names_are_kept_once() {
-        let mut buffer = Buffer::new(1, 1);
+        let mut buffer = SamplingBuffer::new(1, 1);
         let [first, second] = [buffer.name("k".into()), buffer.name("k".into())];
         assert!(Arc::ptr_eq(&first, &second));
     }

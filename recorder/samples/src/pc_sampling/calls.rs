@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ffi::c_char;
 use std::ptr::null_mut;
 
-use stallmap_sys::cuda::Handle;
+use stallmap_sys::cuda::DriverHandle;
 use stallmap_sys::cupti::types::{
     CUpti_PCSamplingConfigurationAttributeType as Attribute, CUpti_PCSamplingConfigurationInfo,
     CUpti_PCSamplingConfigurationInfo__bindgen_ty_1 as Value,
@@ -15,9 +15,9 @@ use stallmap_sys::cupti::types::{
     CUpti_PCSamplingGetStallReasonsParams, CUpti_PCSamplingStartParams, CUpti_PCSamplingStopParams,
     CUptiResult,
 };
-use stallmap_sys::cupti::{Code, Cupti};
+use stallmap_sys::cupti::{Cupti, CuptiCode};
 
-use super::buffer::Buffer;
+use super::buffer::SamplingBuffer;
 use super::check;
 use stallmap_session::gpu::name::text;
 
@@ -28,7 +28,7 @@ const WORKER_MS: u64 = 10;
 
 /// CUpti_PCSamplingCollectionMode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(super) enum CollectionMode {
     /// Kernels run side by side, and samples have no launch.
     Continuous = 1,
     /// Kernels run one after the other.
@@ -37,9 +37,9 @@ pub(super) enum Mode {
 
 /// Samples of one context.
 #[derive(Clone, Copy)]
-pub(super) struct Calls<'a> {
+pub(super) struct ContextCalls<'a> {
     pub(super) api: &'a Cupti,
-    pub(super) context: Handle,
+    pub(super) context: DriverHandle,
 }
 
 /// A call that takes nothing but a context.
@@ -56,7 +56,7 @@ macro_rules! call {
     }};
 }
 
-impl Calls<'_> {
+impl ContextCalls<'_> {
     /// Enables sampling: tens of milliseconds.
     pub(super) fn enable(self) -> Result<(), String> {
         check(call!(self.enable, CUpti_PCSamplingEnableParams), "enable PC sampling")
@@ -80,11 +80,11 @@ impl Calls<'_> {
     /// Configures sampling. `leftover` must live until sampling is disabled.
     pub(super) fn configure(
         self,
-        mode: Mode,
+        mode: CollectionMode,
         mut reasons: Vec<u32>,
         exponent: u32,
         buffer_bytes: u64,
-        leftover: &Buffer,
+        leftover: &SamplingBuffer,
     ) -> Result<(), String> {
         let mut settings = vec![
             setting(Attribute::CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_COLLECTION_MODE, [mode as u64, 0]),
@@ -106,7 +106,7 @@ impl Calls<'_> {
                 [&raw const *leftover.data as u64, 0],
             ),
         ];
-        if mode == Mode::Continuous {
+        if mode == CollectionMode::Continuous {
             let sleep =
                 Attribute::CUPTI_PC_SAMPLING_CONFIGURATION_ATTR_TYPE_WORKER_THREAD_PERIODIC_SLEEP_SPAN;
             settings.push(setting(sleep, [WORKER_MS, 0]));
@@ -134,7 +134,7 @@ impl Calls<'_> {
     }
 
     /// Fills a buffer with records that no read had before.
-    pub(super) fn read(self, answer: &mut Buffer) -> Code {
+    pub(super) fn read(self, answer: &mut SamplingBuffer) -> CuptiCode {
         let mut ask = CUpti_PCSamplingGetDataParams {
             size: size_of::<CUpti_PCSamplingGetDataParams>(),
             pPriv: null_mut(),

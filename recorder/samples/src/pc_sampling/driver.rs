@@ -1,7 +1,7 @@
 //! Queries to the CUDA driver about a launch call.
 #![expect(unsafe_code, reason = "calls of the CUDA driver")]
 
-use stallmap_sys::cuda::{self, Handle};
+use stallmap_sys::cuda::{self, DriverHandle};
 use stallmap_sys::cupti::Cupti;
 
 use stallmap_session::gpu::device;
@@ -12,7 +12,7 @@ pub(super) fn current_device() -> i32 {
 }
 
 /// The UUID of a context's GPU.
-pub(super) fn gpu_of(api: &Cupti, context: Handle) -> Option<String> {
+pub(super) fn gpu_of(api: &Cupti, context: DriverHandle) -> Option<String> {
     let mut device = 0;
     // SAFETY: the context is alive, because its creation is being reported. `device` outlives the call.
     let code = unsafe { (api.device_of)(context, &raw mut device) };
@@ -34,5 +34,5 @@ pub(super) fn multiprocessors() -> (u64, u64) {
 
 /// The module's handle of a function or kernel that is loaded.
 pub(super) fn module_of(function: usize) -> Option<usize> {
-    device::module_of(Handle::of_key(function)).map(Handle::key)
+    device::module_of(DriverHandle::of_key(function)).map(DriverHandle::key)
 }

@@ -9,18 +9,18 @@ use std::sync::Arc;
 
 use stallmap_schema::id::ModuleId;
 
-use stallmap_session::gpu::code::Code;
+use stallmap_session::gpu::code::LoadedCode;
 
 /// The loaded modules, and handles whose module is known.
 #[derive(Debug, Default)]
-pub(super) struct Functions {
+pub(super) struct ModuleFunctions {
     /// By context and CUPTI's number of the module.
-    loaded: BTreeMap<(usize, u32), Arc<Code>>,
+    loaded: BTreeMap<(usize, u32), Arc<LoadedCode>>,
     /// Modules that hold a kernel of a name, the newest last. A module that was loaded twice is listed twice.
-    by_name: BTreeMap<String, Vec<Arc<Code>>>,
+    by_name: BTreeMap<String, Vec<Arc<LoadedCode>>>,
     /// Every module that was ever loaded, by CUPTI's CRC of its cubin. It does not cover the code: modules of one layout
     /// share it.
-    by_crc: BTreeMap<u64, Vec<Arc<Code>>>,
+    by_crc: BTreeMap<u64, Vec<Arc<LoadedCode>>>,
     /// The module of a function's handle.
     by_function: BTreeMap<usize, ModuleId>,
     /// The module of a module's handle.
@@ -29,7 +29,7 @@ pub(super) struct Functions {
 
 /// Known facts about a launch's function.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Launched<'a> {
+pub(super) struct LaunchedFunction<'a> {
     /// The kernel's mangled name.
     pub(super) name: &'a str,
     /// The function's handle.
@@ -42,15 +42,15 @@ pub(super) struct Launched<'a> {
 
 /// The module of a launch's function.
 #[derive(Clone, Debug)]
-pub(super) struct Found {
-    pub(super) code: Arc<Code>,
+pub(super) struct FunctionModule {
+    pub(super) code: Arc<LoadedCode>,
     /// True if it can be no other function.
     pub(super) is_certain: bool,
 }
 
-impl Functions {
+impl ModuleFunctions {
     /// Adds a module that was loaded.
-    pub(super) fn load(&mut self, context: usize, number: u32, code: &Arc<Code>, crc: Option<u64>) {
+    pub(super) fn load(&mut self, context: usize, number: u32, code: &Arc<LoadedCode>, crc: Option<u64>) {
         self.unload(context, number);
         self.loaded.insert((context, number), Arc::clone(code));
         for name in &code.kernels {
@@ -107,29 +107,29 @@ impl Functions {
     }
 
     /// The module of a launch's function; `None` where no module with such a kernel was seen.
-    pub(super) fn find(&mut self, launched: &Launched<'_>) -> Option<Found> {
+    pub(super) fn find(&mut self, launched: &LaunchedFunction<'_>) -> Option<FunctionModule> {
         if let Some(code) = self.sampled(launched) {
             self.by_function.insert(launched.function, code.module_id);
             if let Some(module) = launched.module {
                 self.by_module.insert(module, code.module_id);
             }
-            return Some(Found { code, is_certain: true });
+            return Some(FunctionModule { code, is_certain: true });
         }
         let holders = self.by_name.get(launched.name)?;
         let newest = holders.last()?;
         if !self.is_ambiguous(launched.name) {
-            return Some(Found { code: Arc::clone(newest), is_certain: true });
+            return Some(FunctionModule { code: Arc::clone(newest), is_certain: true });
         }
         let by_function = self.by_function.get(&launched.function);
         let by_module = launched.module.and_then(|module| self.by_module.get(&module));
         let holder = |module_id: &ModuleId| holders.iter().find(|holder| holder.module_id == *module_id);
         let known = by_function.and_then(holder).or_else(|| by_module.and_then(holder));
-        Some(Found { code: Arc::clone(known.unwrap_or(newest)), is_certain: known.is_some() })
+        Some(FunctionModule { code: Arc::clone(known.unwrap_or(newest)), is_certain: known.is_some() })
     }
 
     /// The one module in which samples found the launched kernel.
-    fn sampled(&self, launched: &Launched<'_>) -> Option<Arc<Code>> {
-        let mut found: Option<&Arc<Code>> = None;
+    fn sampled(&self, launched: &LaunchedFunction<'_>) -> Option<Arc<LoadedCode>> {
+        let mut found: Option<&Arc<LoadedCode>> = None;
         for crc in launched.crcs {
             let mut holders =
                 self.by_crc.get(crc)?.iter().filter(|code| code.kernels.contains(launched.name));
@@ -149,8 +149,8 @@ mod tests {
 
     use super::*;
 
-    fn code(module: u64, kernels: &[&str]) -> Arc<Code> {
-        Arc::new(Code {
+    fn code(module: u64, kernels: &[&str]) -> Arc<LoadedCode> {
+        Arc::new(LoadedCode {
             module_id: ModuleId(module),
             kernels: kernels.iter().map(|name| (*name).to_owned()).collect(),
             functions: Vec::new(),
@@ -159,16 +159,16 @@ mod tests {
         })
     }
 
-    fn find(functions: &mut Functions, handle: usize, module: usize, crc: Option<u64>) -> (u64, bool) {
+    fn find(functions: &mut ModuleFunctions, handle: usize, module: usize, crc: Option<u64>) -> (u64, bool) {
         let crcs = crc.into_iter().collect();
-        let launched = Launched { name: "k", function: handle, module: Some(module), crcs: &crcs };
+        let launched = LaunchedFunction { name: "k", function: handle, module: Some(module), crcs: &crcs };
         let found = functions.find(&launched).unwrap();
         (found.code.module_id.0, found.is_certain)
     }
 
     /// Two modules with a kernel `k`, one of them with a kernel `other`.
-    fn two() -> Functions {
-        let mut functions = Functions::default();
+    fn two() -> ModuleFunctions {
+        let mut functions = ModuleFunctions::default();
         functions.load(1, 1, &code(10, &["k", "other"]), Some(0xa));
         functions.load(1, 2, &code(20, &["k"]), Some(0xb));
         functions
@@ -176,14 +176,14 @@ mod tests {
 
     #[test]
     fn modules_of_one_crc_are_told_apart_by_their_handles() {
-        let mut functions = Functions::default();
+        let mut functions = ModuleFunctions::default();
         for module in [1, 2] {
             functions.load(0, module, &code(u64::from(module), &["k"]), Some(7));
             functions.tie(100 + module as usize, ModuleId(u64::from(module)));
         }
         let crcs = BTreeSet::from([7]);
         let mut find = |module| {
-            let found = functions.find(&Launched {
+            let found = functions.find(&LaunchedFunction {
                 name: "k",
                 function: module + 1,
                 module: Some(module),
@@ -196,14 +196,14 @@ mod tests {
 
     #[test]
     fn one_module_is_certain_however_often_it_is_loaded() {
-        let mut functions = Functions::default();
+        let mut functions = ModuleFunctions::default();
         functions.load(1, 1, &code(10, &["k"]), None);
         functions.load(2, 2, &code(10, &["k"]), None);
         assert_eq!(find(&mut functions, 5, 50, None), (10, true));
         functions.unload(1, 1);
         assert_eq!(find(&mut functions, 5, 50, None), (10, true));
         functions.unload_all(2);
-        let launched = Launched { name: "k", function: 5, module: None, crcs: &BTreeSet::new() };
+        let launched = LaunchedFunction { name: "k", function: 5, module: None, crcs: &BTreeSet::new() };
         assert!(functions.find(&launched).is_none());
     }
 
@@ -221,7 +221,7 @@ mod tests {
     fn samples_of_two_cubins_or_of_an_unknown_one_tell_nothing() {
         let mut functions = two();
         let crcs = BTreeSet::from([0xa, 0xb]);
-        let launched = Launched { name: "k", function: 5, module: None, crcs: &crcs };
+        let launched = LaunchedFunction { name: "k", function: 5, module: None, crcs: &crcs };
         assert!(!functions.find(&launched).unwrap().is_certain);
         assert_eq!(find(&mut functions, 5, 50, Some(0xff)), (20, false));
     }
@@ -242,7 +242,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_found_is_loaded(steps in prop::collection::vec((0..4_u32, any::<bool>(), 0..3_usize), 1..40)) {
-            let mut functions = Functions::default();
+            let mut functions = ModuleFunctions::default();
             let mut loaded = BTreeSet::new();
             for (number, is_load, handle) in steps {
                 if is_load {
@@ -253,7 +253,7 @@ mod tests {
                     loaded.remove(&number);
                 }
                 let crcs = BTreeSet::new();
-                let launched = Launched { name: "k", function: handle, module: None, crcs: &crcs };
+                let launched = LaunchedFunction { name: "k", function: handle, module: None, crcs: &crcs };
                 let found = functions.find(&launched);
                 prop_assert_eq!(found.is_some(), !loaded.is_empty());
                 if let Some(found) = found {

@@ -1,19 +1,19 @@
 //! Launches of CUDA graphs: one call, one read of samples, rows for every kernel node.
 
 use stallmap_schema::id::{KernelId, RunId};
-use stallmap_schema::tables::launch::{GraphLaunch as GraphLaunchRow, Launch};
+use stallmap_schema::tables::launch::{GraphLaunch, Launch};
 use stallmap_schema::word::{LossKind, Match};
-use stallmap_sys::cuda::Handle;
+use stallmap_sys::cuda::DriverHandle;
 
-use super::buffer::Record;
-use super::launch::{Sampling, blocks, lose_samples, lose_unread};
-use super::period::Machine;
-use super::reading::{Failure, Reading};
-use super::rows::{self, CallTimes, Ran, Sampled};
-use super::split::{self, Parts, Share, Shares, Target};
-use super::{Instrument, lock, samples};
-use stallmap_session::context::{self, Context};
-use stallmap_session::gpu::graphs::{GraphLaunch, Node};
+use super::buffer::PcRecord;
+use super::launch::{LaunchSampling, blocks, lose_samples, lose_unread};
+use super::period::ContextBounds;
+use super::reading::{CallSamples, SamplingFailure};
+use super::rows::{self, CallTimes, LaunchSamples, RanKernel};
+use super::split::{self, LaunchedNode, NodeShare, NodeShares, SplitCounts};
+use super::{SamplingInstrument, lock, samples};
+use stallmap_session::context::{self, OpContext};
+use stallmap_session::gpu::graphs::{ExecNode, LaunchedGraph};
 use stallmap_session::session;
 
 /// The shape in the kind of a graph's launches, which no kernel has.
@@ -21,23 +21,23 @@ const GRAPH_SHAPE: [u32; 6] = [u32::MAX; 6];
 
 /// A launch of a graph whose call is running.
 pub(super) struct PendingGraph {
-    launch: GraphLaunch,
+    launch: LaunchedGraph,
     /// Each node that is launched, by its place in the graph, and whether it is selected.
     launched: Vec<(usize, bool)>,
     first_ordinal: u64,
-    stream: Handle,
-    context: Option<Context>,
+    stream: DriverHandle,
+    context: Option<OpContext>,
     begin_ns: i64,
     /// Nodes that were counted as lost when the launch began.
     lost: u64,
     /// `None` where no node is sampled.
-    pub(super) sampling: Option<Sampling>,
+    pub(super) sampling: Option<LaunchSampling>,
 }
 
 /// The samples of a graph's nodes, in the order of the launched ones.
-struct Nodes<'a> {
-    reading: &'a Reading,
-    shares: Vec<Share>,
+struct NodeSamples<'a> {
+    reading: &'a CallSamples,
+    shares: Vec<NodeShare>,
     /// Samples of each that are in no row.
     lost: Vec<u64>,
 }
@@ -54,20 +54,25 @@ impl PendingGraph {
     }
 
     /// The nodes that are launched: ordinal, node, and whether it is selected.
-    fn nodes(&self) -> impl Iterator<Item = (u64, &Node, bool)> {
+    fn nodes(&self) -> impl Iterator<Item = (u64, &ExecNode, bool)> {
         let nodes =
             self.launched.iter().filter_map(|&(at, selected)| Some((self.launch.nodes.get(at)?, selected)));
         (self.first_ordinal..).zip(nodes).map(|(ordinal, (node, selected))| (ordinal, node, selected))
     }
 
-    fn kind(&self) -> super::period::Kind {
+    fn kind(&self) -> super::period::DurationKind {
         (usize::try_from(self.launch.graph_id).unwrap_or(usize::MAX), GRAPH_SHAPE)
     }
 }
 
-impl Instrument {
+impl SamplingInstrument {
     /// A launch of an executable graph begins; `None`, and counted, where the graph was not seen.
-    pub(super) fn graph_begins(&self, exec: Handle, stream: Handle, context: Handle) -> Option<PendingGraph> {
+    pub(super) fn graph_begins(
+        &self,
+        exec: DriverHandle,
+        stream: DriverHandle,
+        context: DriverHandle,
+    ) -> Option<PendingGraph> {
         let Some(launch) = self.graphs.launch_begins(exec) else {
             session::lose(LossKind::Launch, "launched by a CUDA graph that was not seen", 1, None);
             return None;
@@ -89,7 +94,7 @@ impl Instrument {
     }
 
     /// True if the selection takes a node. A node that it leaves out is counted.
-    fn is_selected(&self, node: &Node) -> bool {
+    fn is_selected(&self, node: &ExecNode) -> bool {
         let decision = self.selector.decide(&node.name);
         if let Err(reason) = decision {
             session::lose(LossKind::Launch, reason, 1, None);
@@ -98,14 +103,14 @@ impl Instrument {
     }
 
     /// Starts sampling where any node is selected.
-    fn sample_graph(&self, pending: &mut PendingGraph, context: Handle) {
+    fn sample_graph(&self, pending: &mut PendingGraph, context: DriverHandle) {
         let selected = pending.launched.iter().filter(|(_, selected)| *selected).count() as u64;
         pending.lost = pending.kernel_count() - selected;
         if selected == 0 {
             return;
         }
         let kernels = pending.kernel_count();
-        let plan = |machine: Machine| machine.graph(kernels);
+        let plan = |machine: ContextBounds| machine.graph(kernels);
         match self.begin_sampling(context, pending.kind(), "a CUDA graph", plan) {
             Ok(Some(sampling)) => {
                 pending.begin_ns = sampling.begin_ns;
@@ -126,7 +131,7 @@ impl Instrument {
             sampling.sampler.leave(&self.api, reading.failure);
             reading
         });
-        let unread = reading.as_ref().and_then(Reading::unread);
+        let unread = reading.as_ref().and_then(CallSamples::unread);
         if let Some(code) = unread {
             lose_unread(pending.uncounted(), code);
         }
@@ -161,17 +166,19 @@ impl Instrument {
     fn divide<'a>(
         &self,
         pending: &PendingGraph,
-        sampling: &Sampling,
-        reading: &'a Reading,
-        records: Vec<Record>,
+        sampling: &LaunchSampling,
+        reading: &'a CallSamples,
+        records: Vec<PcRecord>,
         end_ns: i64,
-    ) -> Nodes<'a> {
-        let weight = |node: &Node| blocks(node.shape).saturating_mul(threads(node.shape));
-        let targets: Vec<Target<'_>> =
-            pending.nodes().map(|(_, node, _)| Target { name: &node.name, weight: weight(node) }).collect();
+    ) -> NodeSamples<'a> {
+        let weight = |node: &ExecNode| blocks(node.shape).saturating_mul(threads(node.shape));
+        let targets: Vec<LaunchedNode<'_>> = pending
+            .nodes()
+            .map(|(_, node, _)| LaunchedNode { name: &node.name, weight: weight(node) })
+            .collect();
         let collected = reading.reasons.count_all(&records);
         let taken = collected + reading.dropped;
-        let Shares { nodes: shares, others } = split::assign(records, &targets);
+        let NodeShares { nodes: shares, others } = split::assign(records, &targets);
         let (foreign, others) = self.split_foreign(others);
         // The first node stands for the graph, until finalizing gives them to the launches that they are of.
         reading.reasons.emit(&foreign, Some(pending.first_ordinal));
@@ -186,23 +193,23 @@ impl Instrument {
             }
         }
         let counts: Vec<u64> = shares.iter().map(|share| reading.reasons.count_all(&share.records)).collect();
-        let mut lost = Parts::new(&counts).split(reading.dropped);
+        let mut lost = SplitCounts::new(&counts).split(reading.dropped);
         let mut missing = 0;
-        if reading.failure == Some(Failure::Full) {
+        if reading.failure == Some(SamplingFailure::Full) {
             missing = sampling.estimate(u64::MAX, end_ns).saturating_sub(taken);
             let weights: Vec<u64> = targets.iter().map(|target| target.weight).collect();
-            let parts = Parts::new(&weights).split(missing);
+            let parts = SplitCounts::new(&weights).split(missing);
             for ((ordinal, ..), (lost, part)) in pending.nodes().zip(lost.iter_mut().zip(parts)) {
                 *lost += part;
                 lose_samples(ordinal, part);
             }
         }
         lock(&self.periods).learn(pending.kind(), taken + missing, sampling.exponent);
-        Nodes { reading, shares, lost }
+        NodeSamples { reading, shares, lost }
     }
 
     /// Separates records of kernels, which are no nodes: CUPTI still held them from launches before.
-    fn split_foreign(&self, records: Vec<Record>) -> (Vec<Record>, Vec<Record>) {
+    fn split_foreign(&self, records: Vec<PcRecord>) -> (Vec<PcRecord>, Vec<PcRecord>) {
         let functions = lock(&self.functions);
         records.into_iter().partition(|record| functions.is_kernel(record.cubin_crc, &record.function))
     }
@@ -211,14 +218,14 @@ impl Instrument {
     fn node_launched(
         &self,
         pending: &PendingGraph,
-        (ordinal, node, is_selected): (u64, &Node, bool),
+        (ordinal, node, is_selected): (u64, &ExecNode, bool),
         device_id: i32,
         times: &CallTimes,
-        sampled: Option<(&Nodes<'_>, usize)>,
+        sampled: Option<(&NodeSamples<'_>, usize)>,
     ) {
         let share = sampled.and_then(|(nodes, index)| nodes.shares.get(index));
         let records = share.map_or(&[][..], |share| &share.records);
-        let ran = Ran {
+        let ran = RanKernel {
             ordinal,
             kernel_id: KernelId(ordinal),
             name: &node.name,
@@ -239,7 +246,7 @@ impl Instrument {
         let sampled = sampled.zip(share).zip(pending.sampling.as_ref());
         let sampled = sampled.map(|(((nodes, index), share), sampling)| {
             nodes.reading.reasons.emit(&share.records, Some(ordinal));
-            Sampled {
+            LaunchSamples {
                 collected: nodes.reading.reasons.count_all(&share.records),
                 lost: nodes.lost.get(index).copied().unwrap_or(0),
                 period_cycles: self.period_cycles(sampling),
@@ -251,8 +258,8 @@ impl Instrument {
     }
 }
 
-fn graph_row(pending: &PendingGraph, times: &CallTimes) -> GraphLaunchRow {
-    GraphLaunchRow {
+fn graph_row(pending: &PendingGraph, times: &CallTimes) -> GraphLaunch {
+    GraphLaunch {
         run_id: RunId(0),
         graph_id: pending.launch.graph_id,
         graph_launch: pending.launch.graph_launch,
@@ -277,10 +284,10 @@ impl PendingGraph {
     /// A launch of so many nodes, some of which were counted as lost when it began.
     pub(super) fn of_nodes(count: usize, lost: u64) -> Self {
         Self {
-            launch: GraphLaunch { graph_id: 0, graph_launch: 0, nodes: std::sync::Arc::default() },
+            launch: LaunchedGraph { graph_id: 0, graph_launch: 0, nodes: std::sync::Arc::default() },
             launched: (0..count).map(|place| (place, true)).collect(),
             first_ordinal: 0,
-            stream: Handle::NULL,
+            stream: DriverHandle::NULL,
             context: None,
             begin_ns: 0,
             lost,

@@ -9,11 +9,11 @@ use std::sync::{Arc, OnceLock};
 
 use stallmap_schema::id::FunctionId;
 use stallmap_session::gpu::name::text;
-use stallmap_sys::cuda::Handle;
+use stallmap_sys::cuda::DriverHandle;
 
 /// A kernel.
 #[derive(Debug)]
-pub(super) struct Kernel {
+pub(super) struct SampledKernel {
     /// Mangled name.
     pub(super) name: String,
     /// Result of the selection for its launches. The error is the reason against it.
@@ -25,13 +25,13 @@ pub(super) struct Kernel {
 /// Kernels by the function's handle and the address of its name, and devices by context, while the modules stay the
 /// same.
 #[derive(Default)]
-struct Known {
+struct KnownKernels {
     modules: u64,
-    kernels: HashMap<(usize, usize), Arc<Kernel>>,
+    kernels: HashMap<(usize, usize), Arc<SampledKernel>>,
     devices: HashMap<usize, i32>,
 }
 
-impl Known {
+impl KnownKernels {
     /// Forgets all if modules have changed since.
     fn renewed(&mut self) -> &Self {
         let modules = MODULES.load(Ordering::Acquire);
@@ -46,7 +46,7 @@ impl Known {
 static MODULES: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    static KNOWN: RefCell<Known> = RefCell::default();
+    static KNOWN: RefCell<KnownKernels> = RefCell::default();
 }
 
 /// Modules have changed, or a context ends.
@@ -59,11 +59,11 @@ pub(super) fn find(
     function: usize,
     symbol: *const c_char,
     taken: impl FnOnce(&str) -> Result<(), &'static str>,
-) -> Arc<Kernel> {
+) -> Arc<SampledKernel> {
     let make = || {
         let name = text(symbol);
         let taken = taken(&name);
-        Arc::new(Kernel { name, taken, function_id: OnceLock::new() })
+        Arc::new(SampledKernel { name, taken, function_id: OnceLock::new() })
     };
     let key = (function, symbol.addr());
     let found = with_known(|known| known.renewed().kernels.get(&key).cloned());
@@ -75,7 +75,7 @@ pub(super) fn find(
 }
 
 /// The device of a launch's context; `ask` the driver for that of a new one.
-pub(super) fn device(context: Handle, ask: impl FnOnce() -> i32) -> i32 {
+pub(super) fn device(context: DriverHandle, ask: impl FnOnce() -> i32) -> i32 {
     let found = with_known(|known| known.renewed().devices.get(&context.key()).copied());
     found.unwrap_or_else(|| {
         let device = ask();
@@ -85,7 +85,7 @@ pub(super) fn device(context: Handle, ask: impl FnOnce() -> i32) -> i32 {
 }
 
 /// `None` also in a thread that is ending: it has no memory any more.
-fn with_known<T>(look: impl FnOnce(&mut Known) -> Option<T>) -> Option<T> {
+fn with_known<T>(look: impl FnOnce(&mut KnownKernels) -> Option<T>) -> Option<T> {
     KNOWN.try_with(|known| look(&mut *known.try_borrow_mut().ok()?)).ok().flatten()
 }
 
@@ -111,9 +111,9 @@ mod tests {
 
     #[test]
     fn the_device_of_a_context_is_asked_for_once() {
-        let context = Handle::of_key(9);
+        let context = DriverHandle::of_key(9);
         assert_eq!((device(context, || 1), device(context, || 2)), (1, 1));
-        assert_eq!(device(Handle::of_key(10), || 0), 0);
+        assert_eq!(device(DriverHandle::of_key(10), || 0), 0);
         forget();
         assert_eq!(device(context, || 3), 3);
     }

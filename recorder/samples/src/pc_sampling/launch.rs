@@ -9,21 +9,21 @@ use stallmap_schema::capture::recording::AMBIGUOUS_FUNCTION;
 use stallmap_schema::id::{FunctionId, KernelId};
 use stallmap_schema::tables::launch::{Launch, LaunchRun};
 use stallmap_schema::word::{LossKind, Match};
-use stallmap_sys::cuda::{Handle, MODULE_LOAD_IDS, launch_id};
-use stallmap_sys::cupti::ApiData;
+use stallmap_sys::cuda::{DriverHandle, MODULE_LOAD_IDS, launch_id};
+use stallmap_sys::cupti::CuptiApiData;
 
-use super::buffer::Record;
-use super::functions::{Found, Launched};
+use super::buffer::PcRecord;
+use super::functions::{FunctionModule, LaunchedFunction};
 use super::graph::PendingGraph;
-use super::kernels::{self, Kernel};
-use super::period::{Kind, Machine, Plan};
-use super::reading::{Failure, Reading};
-use super::rows::{self, CallTimes, Ran, Sampled};
-use super::sampler::Sampler;
-use super::watch::Watched;
-use super::{Instrument, LAST, Taken, driver, lock, run_exponent, samples};
-use crate::timeline::{Clones, queue};
-use stallmap_session::gpu::call::{self, Call};
+use super::kernels::{self, SampledKernel};
+use super::period::{ContextBounds, DurationKind, SamplePlan};
+use super::reading::{CallSamples, SamplingFailure};
+use super::rows::{self, CallTimes, LaunchSamples, RanKernel};
+use super::sampler::ContextSampler;
+use super::watch::WatchedLaunch;
+use super::{LAST, SamplingInstrument, TakenSamples, driver, lock, run_exponent, samples};
+use crate::timeline::{NodeClones, queue};
+use stallmap_session::gpu::call::{self, LaunchCall};
 use stallmap_session::gpu::graphs;
 use stallmap_session::slot::ThreadSlot;
 use stallmap_session::{context, replayed, session};
@@ -34,16 +34,16 @@ pub(super) const ENTER: c_int = 0;
 const REFUSED: &str = "refused by the driver";
 
 /// A launch call that is running on this thread.
-enum Open {
+enum OpenCall {
     /// Into a stream that captures, by the launch function's callback number: no kernel runs.
-    Captured(u32, Handle),
+    Captured(u32, DriverHandle),
     /// A launch of a graph into such a stream.
     CapturedGraph,
-    Launch(Box<Pending>),
+    Launch(Box<PendingLaunch>),
     Graph(Box<PendingGraph>),
 }
 
-impl Open {
+impl OpenCall {
     /// Launches of the call that are not counted as lost yet: one that cannot be measured is, when it begins.
     fn uncounted(&self) -> u64 {
         match self {
@@ -55,34 +55,34 @@ impl Open {
 }
 
 /// A launch whose call is running.
-struct Pending {
+struct PendingLaunch {
     ordinal: u64,
-    kernel: Arc<Kernel>,
-    call: Call,
-    context: Handle,
+    kernel: Arc<SampledKernel>,
+    call: LaunchCall,
+    context: DriverHandle,
     begin_ns: i64,
     /// True if the selection takes it, and it can be measured.
     is_recorded: bool,
     /// `None` where the launch is not sampled.
-    sampling: Option<Sampling>,
+    sampling: Option<LaunchSampling>,
     /// The launch of the capture that it replays.
     replayed: Option<KernelId>,
 }
 
 /// Sampling of a launch that is running.
-pub(super) struct Sampling {
-    pub(super) sampler: Arc<Sampler>,
-    pub(super) machine: Machine,
+pub(super) struct LaunchSampling {
+    pub(super) sampler: Arc<ContextSampler>,
+    pub(super) machine: ContextBounds,
     /// Two to this power cycles are the period.
     pub(super) exponent: u32,
     /// Start of sampling.
     pub(super) begin_ns: i64,
-    _watched: Watched,
+    _watched: WatchedLaunch,
 }
 
 thread_local! {
     /// The launch call of this thread, by its correlation id.
-    static OPEN: ThreadSlot<(u64, Open)> = const { ThreadSlot::empty() };
+    static OPEN: ThreadSlot<(u64, OpenCall)> = const { ThreadSlot::empty() };
 }
 
 /// Forgets the launch call of this thread. True if there was one.
@@ -90,10 +90,10 @@ pub(super) fn forget() -> bool {
     OPEN.with(ThreadSlot::take).is_some()
 }
 
-impl Instrument {
+impl SamplingInstrument {
     /// # Safety
     /// `data` is that of a call of the function with this callback id.
-    pub(super) unsafe fn driver_call(&self, id: u32, data: &ApiData) {
+    pub(super) unsafe fn driver_call(&self, id: u32, data: &CuptiApiData) {
         let correlation_id = u64::from(data.correlation_id);
         if graphs::CALLBACKS.contains(&id) {
             if data.site != ENTER {
@@ -103,7 +103,7 @@ impl Instrument {
         } else if MODULE_LOAD_IDS.contains(&id) {
             let has_loaded = data.site != ENTER && result(data) == 0 && !data.parameters.is_null();
             // SAFETY: the first parameter of these functions points to the module's handle, which the call has given.
-            let handle = unsafe { has_loaded.then(|| *data.parameters.cast::<*const Handle>()) };
+            let handle = unsafe { has_loaded.then(|| *data.parameters.cast::<*const DriverHandle>()) };
             // SAFETY: as above, where it is not null.
             self.module_call(handle.and_then(|handle| unsafe { handle.as_ref() }.copied()));
         } else if data.site == ENTER {
@@ -124,7 +124,7 @@ impl Instrument {
     ///
     /// # Safety
     /// `data` is that of a call of the function with this callback id.
-    unsafe fn graph_call(&self, id: u32, data: &ApiData) {
+    unsafe fn graph_call(&self, id: u32, data: &CuptiApiData) {
         let has_succeeded = result(data) == 0;
         if has_succeeded {
             // SAFETY: by this function's contract.
@@ -133,20 +133,20 @@ impl Instrument {
         if self.is_timeline {
             let is_made = has_succeeded && graphs::INSTANTIATIONS.contains(&id) && !data.parameters.is_null();
             // SAFETY: the first parameter of these functions points to the handle that the call has made.
-            let made = unsafe { is_made.then(|| *data.parameters.cast::<*const Handle>()) };
+            let made = unsafe { is_made.then(|| *data.parameters.cast::<*const DriverHandle>()) };
             // SAFETY: as above, where it is not null.
-            Clones::settle(&self.graphs, made.and_then(|made| unsafe { made.as_ref() }.copied()));
+            NodeClones::settle(&self.graphs, made.and_then(|made| unsafe { made.as_ref() }.copied()));
         }
     }
 
     /// Ends the sampling of a launch whose exit was not seen.
-    fn abandon(&self, open: Option<(u64, Open)>) {
+    fn abandon(&self, open: Option<(u64, OpenCall)>) {
         let Some((_, open)) = open else { return };
         let launches = open.uncounted();
         let sampling = match open {
-            Open::Launch(pending) => pending.sampling,
-            Open::Graph(pending) => pending.sampling,
-            Open::Captured(..) | Open::CapturedGraph => return,
+            OpenCall::Launch(pending) => pending.sampling,
+            OpenCall::Graph(pending) => pending.sampling,
+            OpenCall::Captured(..) | OpenCall::CapturedGraph => return,
         };
         session::lose(LossKind::Launch, "end of the launch call was not seen", launches, None);
         if let Some(sampling) = sampling {
@@ -156,26 +156,26 @@ impl Instrument {
 
     /// # Safety
     /// `data` is that of a launch function with this callback id, whose call begins.
-    unsafe fn opened(&self, id: u32, data: &ApiData) -> Option<Open> {
+    unsafe fn opened(&self, id: u32, data: &CuptiApiData) -> Option<OpenCall> {
         if launch_id::GRAPH.contains(&id) {
             if data.parameters.is_null() {
                 return None;
             }
             // SAFETY: by this function's contract. The parameters are the executable graph and the stream.
-            let [exec, stream] = unsafe { *data.parameters.cast::<[Handle; 2]>() };
+            let [exec, stream] = unsafe { *data.parameters.cast::<[DriverHandle; 2]>() };
             if graphs::capture(id, stream).is_some() {
-                return Some(Open::CapturedGraph);
+                return Some(OpenCall::CapturedGraph);
             }
-            return self.graph_begins(exec, stream, data.context).map(Box::new).map(Open::Graph);
+            return self.graph_begins(exec, stream, data.context).map(Box::new).map(OpenCall::Graph);
         }
         // SAFETY: by this function's contract.
         let call = unsafe { call::read(id, data.parameters) }?;
         if graphs::capture(id, call.stream).is_some() {
-            return Some(Open::Captured(id, call.stream));
+            return Some(OpenCall::Captured(id, call.stream));
         }
         let kernel = kernels::find(call.function.key(), data.symbol, |name| self.selector.takes(name));
         let kind = (call.function.key(), call.shape);
-        let plan = |machine: Machine| {
+        let plan = |machine: ContextBounds| {
             let longest_ns = self.durations.longest_ns(&kernel.name, call.shape);
             machine.kernel(blocks(call.shape)).of_measured(longest_ns)
         };
@@ -187,7 +187,7 @@ impl Instrument {
         let (is_recorded, sampling) = (sampling.is_ok(), sampling.ok().flatten());
         let begin_ns = sampling.as_ref().map_or_else(session::now_ns, |sampling| sampling.begin_ns);
         let (ordinal, replayed) = (session::take_ordinal(), replayed::current());
-        Some(Open::Launch(Box::new(Pending {
+        Some(OpenCall::Launch(Box::new(PendingLaunch {
             ordinal,
             kernel,
             call,
@@ -203,11 +203,11 @@ impl Instrument {
     /// the reason that it is not sampled.
     pub(super) fn begin_sampling(
         &self,
-        context: Handle,
-        kind: Kind,
+        context: DriverHandle,
+        kind: DurationKind,
         name: &str,
-        plan: impl FnOnce(Machine) -> Plan,
-    ) -> Result<Option<Sampling>, &'static str> {
+        plan: impl FnOnce(ContextBounds) -> SamplePlan,
+    ) -> Result<Option<LaunchSampling>, &'static str> {
         if self.is_timeline {
             if let Some(sampler) = self.sampler(context) {
                 sampler.on_device(driver::current_device);
@@ -221,49 +221,55 @@ impl Instrument {
         self.prepare(&sampler)?;
         let exponent = sampler.enter(&self.api, wanted)?;
         let begin_ns = session::now_ns();
-        Ok(Some(Sampling { sampler, machine, exponent, begin_ns, _watched: Watched::begin(name) }))
+        Ok(Some(LaunchSampling {
+            sampler,
+            machine,
+            exponent,
+            begin_ns,
+            _watched: WatchedLaunch::begin(name),
+        }))
     }
 
-    fn closed(&self, open: Open, result: c_int, correlation_id: u64) {
+    fn closed(&self, open: OpenCall, result: c_int, correlation_id: u64) {
         let (end_ns, launches) = (session::now_ns(), open.uncounted());
         match open {
-            Open::Captured(id, stream) if result == 0 => {
+            OpenCall::Captured(id, stream) if result == 0 => {
                 match graphs::capture(id, stream).and_then(|capture| capture.node) {
                     Some(node) => self.graphs.captured(node),
                     None => session::lose(LossKind::Op, "node of a captured launch is not known", 1, None),
                 }
             }
-            Open::CapturedGraph if result == 0 => {}
-            Open::Captured(..) | Open::CapturedGraph => refused(launches, result),
-            Open::Launch(pending) if result != 0 => {
+            OpenCall::CapturedGraph if result == 0 => {}
+            OpenCall::Captured(..) | OpenCall::CapturedGraph => refused(launches, result),
+            OpenCall::Launch(pending) if result != 0 => {
                 refused(launches, result);
                 self.leave(pending.sampling.as_ref());
             }
-            Open::Launch(pending) => self.launched(&pending, correlation_id, end_ns),
-            Open::Graph(pending) if result != 0 => {
+            OpenCall::Launch(pending) => self.launched(&pending, correlation_id, end_ns),
+            OpenCall::Graph(pending) if result != 0 => {
                 refused(launches, result);
                 self.leave(pending.sampling.as_ref());
             }
-            Open::Graph(pending) => self.graph_launched(&pending, correlation_id, end_ns),
+            OpenCall::Graph(pending) => self.graph_launched(&pending, correlation_id, end_ns),
         }
     }
 
     /// Ends the sampling of a launch that took no samples.
-    fn leave(&self, sampling: Option<&Sampling>) {
+    fn leave(&self, sampling: Option<&LaunchSampling>) {
         if let Some(sampling) = sampling {
             sampling.sampler.leave(&self.api, None);
         }
     }
 
     /// The kernel has run, and its module, which the launch itself may have loaded, is known.
-    fn launched(&self, launch: &Pending, correlation_id: u64, end_ns: i64) {
+    fn launched(&self, launch: &PendingLaunch, correlation_id: u64, end_ns: i64) {
         let reading = launch.sampling.as_ref().map(|sampling| {
             let reading = sampling.sampler.read(&self.api, correlation_id);
             sampling.sampler.leave(&self.api, reading.failure);
             reading
         });
         let kernel_id = launch.replayed.unwrap_or(KernelId(launch.ordinal));
-        let unread = reading.as_ref().and_then(Reading::unread);
+        let unread = reading.as_ref().and_then(CallSamples::unread);
         if let Some(code) = unread {
             lose_unread(1, code);
         }
@@ -274,7 +280,7 @@ impl Instrument {
             .filter(|_| unread.is_none())
             .map(|(sampling, reading)| self.count(launch, sampling, reading, end_ns));
         let records = reading.as_ref().map_or(&[][..], |reading| &reading.records);
-        let kernel = Ran {
+        let kernel = RanKernel {
             ordinal: launch.ordinal,
             kernel_id,
             name: &launch.kernel.name,
@@ -314,10 +320,16 @@ impl Instrument {
     }
 
     /// Counts the samples of a launch, and learns from them how to sample the next one of its kind.
-    fn count(&self, launch: &Pending, sampling: &Sampling, reading: &Reading, end_ns: i64) -> Sampled {
+    fn count(
+        &self,
+        launch: &PendingLaunch,
+        sampling: &LaunchSampling,
+        reading: &CallSamples,
+        end_ns: i64,
+    ) -> LaunchSamples {
         let collected = reading.reasons.count_all(&reading.records);
         let taken = collected + reading.dropped;
-        let missing = if reading.failure == Some(Failure::Full) {
+        let missing = if reading.failure == Some(SamplingFailure::Full) {
             let estimate = sampling.estimate(blocks(launch.call.shape), end_ns);
             let missing = estimate.saturating_sub(taken);
             lose_samples(launch.ordinal, missing);
@@ -330,23 +342,23 @@ impl Instrument {
         lock(&self.periods).learn(kind, own + missing, sampling.exponent);
         if replayed::is_session() {
             let by_pc = reading.reasons.by_pc(&reading.records);
-            *lock(&LAST) = Taken { collected, dropped: reading.dropped, by_pc };
+            *lock(&LAST) = TakenSamples { collected, dropped: reading.dropped, by_pc };
         }
         let period_cycles = self.period_cycles(sampling);
-        Sampled { collected, lost: reading.dropped + missing, period_cycles, is_split: None }
+        LaunchSamples { collected, lost: reading.dropped + missing, period_cycles, is_split: None }
     }
 
     /// Samples of other kernels, which CUPTI still held from launches before. Finalizing gives them to those.
-    fn foreign(&self, reading: &Reading, kernel: &str) -> u64 {
+    fn foreign(&self, reading: &CallSamples, kernel: &str) -> u64 {
         let functions = lock(&self.functions);
-        let is_foreign = |record: &&Record| {
+        let is_foreign = |record: &&PcRecord| {
             *record.function != *kernel && functions.is_kernel(record.cubin_crc, &record.function)
         };
         reading.records.iter().filter(is_foreign).map(|record| reading.reasons.count(record)).sum()
     }
 
     /// The period of a launch, where it is not the run's.
-    pub(super) fn period_cycles(&self, sampling: &Sampling) -> Option<u64> {
+    pub(super) fn period_cycles(&self, sampling: &LaunchSampling) -> Option<u64> {
         (sampling.exponent != run_exponent(self.config)).then_some(1 << sampling.exponent)
     }
 
@@ -361,7 +373,12 @@ impl Instrument {
     }
 
     /// The function of a launch. Without samples, all launches of a kernel have the same.
-    fn function_of(&self, launch: &Pending, kernel: &Ran<'_>, records: &[Record]) -> Option<FunctionId> {
+    fn function_of(
+        &self,
+        launch: &PendingLaunch,
+        kernel: &RanKernel<'_>,
+        records: &[PcRecord],
+    ) -> Option<FunctionId> {
         let known = launch.kernel.function_id.get().copied().filter(|_| self.is_timeline);
         known.or_else(|| {
             let crcs = samples::crcs(records, kernel.name);
@@ -378,16 +395,16 @@ impl Instrument {
     /// `None`, and counted, where its module was not seen.
     pub(super) fn function(
         &self,
-        kernel: &Ran<'_>,
+        kernel: &RanKernel<'_>,
         function: usize,
         crcs: &BTreeSet<u64>,
     ) -> Option<(FunctionId, bool)> {
         let is_ambiguous = lock(&self.functions).is_ambiguous(kernel.name);
         // The driver is called without a lock.
         let module = if is_ambiguous { driver::module_of(function) } else { None };
-        let launched = Launched { name: kernel.name, function, module, crcs };
+        let launched = LaunchedFunction { name: kernel.name, function, module, crcs };
         let found = lock(&self.functions).find(&launched);
-        let Some(Found { code, is_certain }) = found else {
+        let Some(FunctionModule { code, is_certain }) = found else {
             let name = Some(kernel.name.to_owned());
             session::lose(LossKind::Launch, "launch of a module that was not seen", 1, name);
             return None;
@@ -405,7 +422,7 @@ impl Instrument {
     }
 }
 
-impl Sampling {
+impl LaunchSampling {
     /// Samples that a launch of so many blocks took, by the time that it took, where the buffer was full: it held more than
     /// it can.
     pub(super) fn estimate(&self, blocks: u64, end_ns: i64) -> u64 {
@@ -426,7 +443,7 @@ pub(super) fn lose_unread(launches: u64, code: c_int) {
 }
 
 /// The result of a call that ends.
-pub(super) fn result(data: &ApiData) -> c_int {
+pub(super) fn result(data: &CuptiApiData) -> c_int {
     // SAFETY: on exit, CUPTI gives the address of the result, which lives during the callback.
     unsafe { data.result.as_ref() }.copied().unwrap_or(0)
 }

@@ -23,17 +23,17 @@ const NODE_NS: u64 = 100_000;
 const KINDS: usize = 1 << 16;
 
 /// Launches that are expected to last equally long: function, grid and block.
-pub(super) type Kind = (usize, [u32; 6]);
+pub(super) type DurationKind = (usize, [u32; 6]);
 
 /// Bounds of the samples of a context's launches.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Machine {
+pub(super) struct ContextBounds {
     pub(super) multiprocessors: u64,
     pub(super) clock_khz: u64,
     pub(super) buffer_bytes: u64,
 }
 
-impl Machine {
+impl ContextBounds {
     /// Samples of a launch of so many blocks that lasts so long.
     pub(super) fn samples(self, blocks: u64, ns: u64, exponent: u32) -> u64 {
         let cycles = u128::from(ns) * u128::from(self.clock_khz) / 1_000_000;
@@ -47,16 +47,16 @@ impl Machine {
     }
 
     /// The plan for a kernel of so many blocks.
-    pub(super) fn kernel(self, blocks: u64) -> Plan {
-        Plan { machine: self, blocks, first_ns: FIRST_NS, target: TARGET, longest_ns: None }
+    pub(super) fn kernel(self, blocks: u64) -> SamplePlan {
+        SamplePlan { machine: self, blocks, first_ns: FIRST_NS, target: TARGET, longest_ns: None }
     }
 
     /// The plan for a graph of so many kernels, which may run concurrently.
-    pub(super) fn graph(self, kernels: u64) -> Plan {
+    pub(super) fn graph(self, kernels: u64) -> SamplePlan {
         let first_ns = FIRST_NS.saturating_add(kernels.saturating_mul(NODE_NS));
         let most = (self.capacity() / GRAPH_PARTS).max(TARGET);
         let target = kernels.max(1).saturating_mul(TARGET).min(most);
-        Plan { machine: self, blocks: self.multiprocessors, first_ns, target, longest_ns: None }
+        SamplePlan { machine: self, blocks: self.multiprocessors, first_ns, target, longest_ns: None }
     }
 }
 
@@ -67,8 +67,8 @@ pub(super) fn capacity(buffer_bytes: u64) -> u64 {
 
 /// Expected and wanted samples of a launch.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Plan {
-    machine: Machine,
+pub(super) struct SamplePlan {
+    machine: ContextBounds,
     blocks: u64,
     /// Time in which a launch that was never seen must not fill the buffer.
     first_ns: u64,
@@ -78,7 +78,7 @@ pub(super) struct Plan {
     longest_ns: Option<u64>,
 }
 
-impl Plan {
+impl SamplePlan {
     /// The plan where a run before has measured the longest launch of the kind.
     pub(super) fn of_measured(self, longest_ns: Option<u64>) -> Self {
         Self { longest_ns, ..self }
@@ -102,16 +102,16 @@ impl Plan {
 
 /// The cycles of each kind of launch.
 #[derive(Debug, Default)]
-pub(super) struct Periods(BTreeMap<Kind, u64>);
+pub(super) struct LaunchPeriods(BTreeMap<DurationKind, u64>);
 
-impl Periods {
+impl LaunchPeriods {
     /// The exponent of the period for a launch.
-    pub(super) fn choose(&self, kind: &Kind, plan: Plan) -> u32 {
+    pub(super) fn choose(&self, kind: &DurationKind, plan: SamplePlan) -> u32 {
         self.0.get(kind).map_or_else(|| plan.first(), |cycles| plan.next(*cycles))
     }
 
     /// Notes the samples of a launch. A longer one is forgotten by halves: the next may be as long again.
-    pub(super) fn learn(&mut self, kind: Kind, samples: u64, exponent: u32) {
+    pub(super) fn learn(&mut self, kind: DurationKind, samples: u64, exponent: u32) {
         let cycles = samples.saturating_mul(1 << exponent.min(63));
         if self.0.len() >= KINDS && !self.0.contains_key(&kind) {
             self.0.clear();
@@ -132,7 +132,8 @@ mod tests {
 
     use super::*;
 
-    const H100: Machine = Machine { multiprocessors: 132, clock_khz: 1_980_000, buffer_bytes: 64 << 20 };
+    const H100: ContextBounds =
+        ContextBounds { multiprocessors: 132, clock_khz: 1_980_000, buffer_bytes: 64 << 20 };
 
     #[test]
     fn a_full_gpu_takes_a_million_samples_a_millisecond() {
@@ -143,14 +144,14 @@ mod tests {
 
     #[test]
     fn small_grids_begin_finer_than_full_ones() {
-        let periods = Periods::default();
+        let periods = LaunchPeriods::default();
         let first = |blocks| periods.choose(&(1, [1; 6]), H100.kernel(blocks));
         assert_eq!([1, 8, 66, 132, 100_000].map(first), [8, 8, 9, 10, 10]);
     }
 
     #[test]
     fn the_next_launch_takes_as_many_as_wanted() {
-        let mut periods = Periods::default();
+        let mut periods = LaunchPeriods::default();
         let kind = (1, [132, 1, 1, 256, 1, 1]);
         let samples = H100.samples(132, 100_000_000, 10);
         periods.learn(kind, samples, 10);
@@ -163,7 +164,7 @@ mod tests {
     fn the_first_launch_of_a_measured_kernel_takes_as_many_as_wanted() {
         let kind = (1, [132, 1, 1, 256, 1, 1]);
         let chosen = |ns| {
-            let exponent = Periods::default().choose(&kind, H100.kernel(132).of_measured(Some(ns)));
+            let exponent = LaunchPeriods::default().choose(&kind, H100.kernel(132).of_measured(Some(ns)));
             (exponent, H100.samples(132, ns, exponent))
         };
         assert_eq!(chosen(2_000).0, FINEST);
@@ -172,13 +173,13 @@ mod tests {
             assert!((TARGET / 2..=TARGET).contains(&samples), "{samples} samples at 2^{exponent}");
         }
         assert!(chosen(10_000_000_000).1 < H100.capacity());
-        let unknown = Periods::default().choose(&kind, H100.kernel(132));
+        let unknown = LaunchPeriods::default().choose(&kind, H100.kernel(132));
         assert!(H100.samples(132, 300_000_000, unknown) > H100.capacity(), "it would fill the buffer");
     }
 
     #[test]
     fn a_long_launch_is_not_forgotten_at_once() {
-        let mut periods = Periods::default();
+        let mut periods = LaunchPeriods::default();
         let kind = (1, [1; 6]);
         periods.learn(kind, 1 << 30, 8);
         periods.learn(kind, 0, 8);
@@ -191,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_graph_has_samples_for_each_kernel_as_far_as_the_buffer_goes() {
-        let mut periods = Periods::default();
+        let mut periods = LaunchPeriods::default();
         let kind = (1, [u32::MAX; 6]);
         assert_eq!([1, 100, 10_000].map(|kernels| periods.choose(&kind, H100.graph(kernels))), [10, 11, 16]);
         periods.learn(kind, 1 << 30, 8);
@@ -200,7 +201,7 @@ mod tests {
 
     #[test]
     fn kinds_are_bounded() {
-        let mut periods = Periods::default();
+        let mut periods = LaunchPeriods::default();
         for handle in 0..=KINDS {
             periods.learn((handle, [1; 6]), 1, 8);
         }
@@ -210,8 +211,8 @@ mod tests {
     proptest! {
         #[test]
         fn every_period_is_in_range(samples: u64, before in 0..64_u32, blocks: u64, bytes: u64) {
-            let machine = Machine { buffer_bytes: bytes, ..H100 };
-            let mut periods = Periods::default();
+            let machine = ContextBounds { buffer_bytes: bytes, ..H100 };
+            let mut periods = LaunchPeriods::default();
             let kind = (1, [1; 6]);
             prop_assert!((FINEST..=COARSEST).contains(&periods.choose(&kind, machine.kernel(blocks))));
             periods.learn(kind, samples, before);
@@ -220,7 +221,7 @@ mod tests {
 
         #[test]
         fn a_repeated_launch_never_overflows(ns in 0..5_000_000_000_u64, blocks in 1..100_000_u64) {
-            let mut periods = Periods::default();
+            let mut periods = LaunchPeriods::default();
             let kind = (1, [1; 6]);
             let first = periods.choose(&kind, H100.kernel(blocks));
             periods.learn(kind, H100.samples(blocks, ns, first), first);

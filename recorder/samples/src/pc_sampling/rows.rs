@@ -7,25 +7,25 @@ use stallmap_schema::id::{Address, FunctionId, KernelId, RunId};
 use stallmap_schema::tables::launch::{Launch, LaunchRun};
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::word::{LossKind, Match};
-use stallmap_sys::cuda::Handle;
+use stallmap_sys::cuda::DriverHandle;
 
-use stallmap_session::context::Context;
-use stallmap_session::gpu::code::Code;
+use stallmap_session::context::OpContext;
+use stallmap_session::gpu::code::LoadedCode;
 use stallmap_session::gpu::device;
 use stallmap_session::session;
 
 /// Things that rows refer to by number, and things that are written once.
 #[derive(Debug, Default)]
-pub(super) struct Book {
+pub(super) struct SampleRowBook {
     streams: BTreeMap<usize, u32>,
     devices: BTreeSet<i32>,
     /// Functions whose names are recorded.
     named: BTreeSet<FunctionId>,
 }
 
-impl Book {
+impl SampleRowBook {
     /// A stream's number.
-    pub(super) fn stream(&mut self, stream: Handle) -> u32 {
+    pub(super) fn stream(&mut self, stream: DriverHandle) -> u32 {
         let next = u32::try_from(self.streams.len()).unwrap_or(u32::MAX);
         *self.streams.entry(stream.key()).or_insert(next)
     }
@@ -43,7 +43,7 @@ impl Book {
 
 /// A kernel that ran.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ran<'a> {
+pub(super) struct RanKernel<'a> {
     pub(super) ordinal: u64,
     /// The launch, as its rows name it: the replayed one, or its ordinal.
     pub(super) kernel_id: KernelId,
@@ -52,7 +52,7 @@ pub(super) struct Ran<'a> {
     pub(super) shape: [u32; 6],
     pub(super) shared_bytes: u32,
     /// The context of the thread that launched or captured it.
-    pub(super) context: Option<Context>,
+    pub(super) context: Option<OpContext>,
 }
 
 /// The call that launched a kernel.
@@ -68,7 +68,7 @@ pub(super) struct CallTimes {
 
 /// The samples of a launch, as its row has them.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sampled {
+pub(super) struct LaunchSamples {
     /// Samples in rows.
     pub(super) collected: u64,
     /// Samples that the hardware took and that are in no row.
@@ -80,7 +80,7 @@ pub(super) struct Sampled {
 }
 
 /// The launch's own row.
-pub(super) fn launch(kernel: &Ran<'_>, function_id: FunctionId, device_id: i32) -> Launch {
+pub(super) fn launch(kernel: &RanKernel<'_>, function_id: FunctionId, device_id: i32) -> Launch {
     let [grid_x, grid_y, grid_z, block_x, block_y, block_z] = kernel.shape;
     Launch {
         kernel_id: kernel.kernel_id,
@@ -114,11 +114,11 @@ pub(super) fn launch(kernel: &Ran<'_>, function_id: FunctionId, device_id: i32) 
 
 /// The launch's row of this run; `sampled` is `None` where no samples were taken.
 pub(super) fn launch_run(
-    kernel: &Ran<'_>,
+    kernel: &RanKernel<'_>,
     matched: Match,
     times: &CallTimes,
     recorded: bool,
-    sampled: Option<Sampled>,
+    sampled: Option<LaunchSamples>,
 ) -> LaunchRun {
     LaunchRun {
         run_id: RunId(0),
@@ -143,7 +143,7 @@ pub(super) fn launch_run(
 }
 
 /// The name of a function, for its samples. CUPTI does not report where its code lies.
-pub(super) fn name(function_id: FunctionId, code: &Code, name: &str, ordinal: u64) -> CodeRange {
+pub(super) fn name(function_id: FunctionId, code: &LoadedCode, name: &str, ordinal: u64) -> CodeRange {
     CodeRange {
         function_id,
         module_id: code.module_id,

@@ -13,15 +13,15 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, OnceLock, PoisonError};
 use std::time::Duration;
 
 use stallmap_schema::word::LossKind;
-use stallmap_sys::cuda::Handle;
+use stallmap_sys::cuda::DriverHandle;
 use stallmap_sys::cupti::Cupti;
 
-use super::buffer::{Buffer, Record};
-use super::calls::{Calls, Mode};
-use super::period::{Machine, capacity};
-use super::reading::{Failure, Reading, count_losses, lose_others, read_all};
-use super::samples::{Reasons, Sums};
-use super::turn::Turn;
+use super::buffer::{PcRecord, SamplingBuffer};
+use super::calls::{CollectionMode, ContextCalls};
+use super::period::{ContextBounds, capacity};
+use super::reading::{CallSamples, SamplingFailure, count_losses, lose_others, read_all};
+use super::samples::{ReadSums, StallReasons};
+use super::turn::SamplingTurn;
 use super::windows;
 use stallmap_session::guard::say;
 use stallmap_session::session;
@@ -49,31 +49,31 @@ const UNSEEN: &str = "CUPTI stopped reporting during the launch";
 const DEAD: &str = "sampling could not be enabled";
 
 /// Sampling of one context.
-pub(super) struct Sampler {
-    context: Handle,
+pub(super) struct ContextSampler {
+    context: DriverHandle,
     /// The GPU's UUID, if known.
     gpu: Option<String>,
-    mode: Mode,
+    mode: CollectionMode,
     buffer_bytes: u64,
     patience: Duration,
-    gate: Mutex<Gate>,
+    gate: Mutex<SamplerGate>,
     /// Notified when no launch is running any more.
     is_free: Condvar,
-    reader: Mutex<Reader>,
-    machine: OnceLock<Machine>,
+    reader: Mutex<SampleReader>,
+    machine: OnceLock<ContextBounds>,
     /// CUDA's ordinal of the device, from the first launch on.
     device_id: OnceLock<i32>,
 }
 
 // SAFETY: the context's handle is only passed to CUPTI, which takes it on any thread. The rest is `Send` and locked.
 #[expect(unsafe_code, reason = "a raw handle")]
-unsafe impl Send for Sampler {}
+unsafe impl Send for ContextSampler {}
 // SAFETY: as above.
 #[expect(unsafe_code, reason = "a raw handle")]
-unsafe impl Sync for Sampler {}
+unsafe impl Sync for ContextSampler {}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum SamplerPhase {
     /// Not enabled: nothing was selected, or another process or another context samples the GPU.
     Off,
     /// Being enabled: launches go on without samples.
@@ -85,40 +85,40 @@ enum Phase {
     Dead,
 }
 
-struct Gate {
-    phase: Phase,
+struct SamplerGate {
+    phase: SamplerPhase,
     /// Held while sampling is enabled.
-    turn: Option<Turn>,
+    turn: Option<SamplingTurn>,
     /// Sampled launches whose calls are running.
     active: u32,
     exponent: u32,
 }
 
 #[derive(Default)]
-struct Reader {
-    buffers: Option<Buffers>,
-    reasons: Arc<Reasons>,
+struct SampleReader {
+    buffers: Option<SampleBuffers>,
+    reasons: Arc<StallReasons>,
     /// Records of launches whose calls did not read them themselves, by correlation id.
-    others: BTreeMap<u64, Vec<Record>>,
+    others: BTreeMap<u64, Vec<PcRecord>>,
 }
 
-struct Buffers {
+struct SampleBuffers {
     /// CUPTI writes the remaining records here when sampling ends.
-    leftover: Buffer,
+    leftover: SamplingBuffer,
     /// CUPTI writes the result of each read here.
-    answer: Buffer,
+    answer: SamplingBuffer,
 }
 
 // SAFETY: the pointers in the buffers are to memory that they own.
 #[expect(unsafe_code, reason = "buffers with pointers into themselves")]
-unsafe impl Send for Buffers {}
+unsafe impl Send for SampleBuffers {}
 
-impl Sampler {
+impl ContextSampler {
     /// Sampling of a context, not enabled yet.
     pub(super) fn new(
-        context: Handle,
+        context: DriverHandle,
         gpu: Option<String>,
-        mode: Mode,
+        mode: CollectionMode,
         buffer_bytes: u64,
         exponent: u32,
     ) -> Self {
@@ -128,7 +128,7 @@ impl Sampler {
             mode,
             buffer_bytes,
             patience: PATIENCE,
-            gate: Mutex::new(Gate { phase: Phase::Off, turn: None, active: 0, exponent }),
+            gate: Mutex::new(SamplerGate { phase: SamplerPhase::Off, turn: None, active: 0, exponent }),
             is_free: Condvar::new(),
             reader: Mutex::default(),
             machine: OnceLock::new(),
@@ -152,25 +152,25 @@ impl Sampler {
     }
 
     /// The context's bounds; `describe` gives its multiprocessors and their clock.
-    pub(super) fn machine(&self, describe: impl FnOnce() -> (u64, u64)) -> Machine {
+    pub(super) fn machine(&self, describe: impl FnOnce() -> (u64, u64)) -> ContextBounds {
         let buffer_bytes = self.buffer_bytes;
         *self.machine.get_or_init(|| {
             let (multiprocessors, clock_khz) = describe();
-            Machine { multiprocessors, clock_khz, buffer_bytes }
+            ContextBounds { multiprocessors, clock_khz, buffer_bytes }
         })
     }
 
-    fn gate(&self) -> MutexGuard<'_, Gate> {
+    fn gate(&self) -> MutexGuard<'_, SamplerGate> {
         self.gate.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn reader(&self) -> MutexGuard<'_, Reader> {
+    fn reader(&self) -> MutexGuard<'_, SampleReader> {
         self.reader.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// True if sampling was enabled, or cannot be.
     pub(super) fn is_prepared(&self) -> bool {
-        self.gate().phase != Phase::Off
+        self.gate().phase != SamplerPhase::Off
     }
 
     /// True if another context is one of the same GPU.
@@ -181,10 +181,10 @@ impl Sampler {
     /// Enables sampling, if it is off. An error while another process samples the GPU.
     pub(super) fn prepare(&self, api: &Cupti) -> Result<(), &'static str> {
         let mut gate = self.gate();
-        if gate.phase != Phase::Off {
+        if gate.phase != SamplerPhase::Off {
             return Ok(());
         }
-        gate.turn = Turn::take(self.gpu.as_deref());
+        gate.turn = SamplingTurn::take(self.gpu.as_deref());
         if gate.turn.is_none() {
             drop(gate);
             TAKEN_SAID.call_once(|| say("another process samples the GPU: no stall samples until it ends"));
@@ -199,18 +199,18 @@ impl Sampler {
     pub(super) fn rest(&self, api: &Cupti) -> bool {
         let mut gate = self.wait();
         match gate.phase {
-            Phase::Off | Phase::Dead => return true,
-            Phase::Ready | Phase::Full if gate.active == 0 => gate.phase = Phase::Busy,
-            Phase::Ready | Phase::Full | Phase::Busy => return false,
+            SamplerPhase::Off | SamplerPhase::Dead => return true,
+            SamplerPhase::Ready | SamplerPhase::Full if gate.active == 0 => gate.phase = SamplerPhase::Busy,
+            SamplerPhase::Ready | SamplerPhase::Full | SamplerPhase::Busy => return false,
         }
         drop(gate);
-        let disabled = Calls { api, context: self.context }.disable();
+        let disabled = ContextCalls { api, context: self.context }.disable();
         let mut reader = self.reader();
         let (reasons, buffers) = (Arc::clone(&reader.reasons), reader.buffers.take());
         drop(reader);
         let mut gate = self.gate();
         gate.turn = None;
-        gate.phase = if disabled.is_ok() { Phase::Off } else { Phase::Dead };
+        gate.phase = if disabled.is_ok() { SamplerPhase::Off } else { SamplerPhase::Dead };
         drop(gate);
         match (disabled, buffers) {
             (Ok(()), buffers) => emit_leftover(&reasons, buffers),
@@ -229,13 +229,13 @@ impl Sampler {
     }
 
     /// Enables sampling, again where it was on. No sampled launch is running.
-    fn enable(&self, api: &Cupti, mut gate: MutexGuard<'_, Gate>, was_on: bool) {
-        gate.phase = Phase::Busy;
+    fn enable(&self, api: &Cupti, mut gate: MutexGuard<'_, SamplerGate>, was_on: bool) {
+        gate.phase = SamplerPhase::Busy;
         let exponent = gate.exponent;
         drop(gate);
         let enabled = self.set_up(api, exponent, was_on);
         let mut gate = self.gate();
-        gate.phase = if enabled.is_ok() { Phase::Ready } else { Phase::Dead };
+        gate.phase = if enabled.is_ok() { SamplerPhase::Ready } else { SamplerPhase::Dead };
         if let Err(error) = enabled {
             gate.turn = None;
             drop(gate);
@@ -245,51 +245,51 @@ impl Sampler {
     }
 
     fn set_up(&self, api: &Cupti, exponent: u32, was_on: bool) -> Result<(), String> {
-        let calls = Calls { api, context: self.context };
+        let calls = ContextCalls { api, context: self.context };
         if was_on {
             calls.disable()?;
         }
         calls.enable()?;
-        let reasons = Arc::new(Reasons::new(calls.reasons()?));
+        let reasons = Arc::new(StallReasons::new(calls.reasons()?));
         let numbers = reasons.numbers();
-        let buffer = || Buffer::new(PCS, numbers.len());
+        let buffer = || SamplingBuffer::new(PCS, numbers.len());
         let mut reader = self.reader();
         reader.reasons = Arc::clone(&reasons);
         // Sampling is off: CUPTI has no pointer to the buffers that these replace.
-        let buffers = reader.buffers.insert(Buffers { leftover: buffer(), answer: buffer() });
+        let buffers = reader.buffers.insert(SampleBuffers { leftover: buffer(), answer: buffer() });
         calls.configure(self.mode, numbers.clone(), exponent, self.buffer_bytes, &buffers.leftover)?;
-        if self.mode == Mode::Continuous { calls.start() } else { Ok(()) }
+        if self.mode == CollectionMode::Continuous { calls.start() } else { Ok(()) }
     }
 
     /// Reads what was sampled since the last read. `None` once sampling has ended.
-    pub(super) fn collect(&self, api: &Cupti) -> Option<Reading> {
+    pub(super) fn collect(&self, api: &Cupti) -> Option<CallSamples> {
         if self.prepare(api).is_err() {
-            return Some(Reading::default());
+            return Some(CallSamples::default());
         }
-        if self.gate().phase != Phase::Ready {
+        if self.gate().phase != SamplerPhase::Ready {
             return None;
         }
-        let (mut sums, mut records) = (Sums::default(), Vec::new());
+        let (mut sums, mut records) = (ReadSums::default(), Vec::new());
         let mut reader = self.reader();
-        let Reader { buffers, reasons, .. } = &mut *reader;
+        let SampleReader { buffers, reasons, .. } = &mut *reader;
         let reasons = Arc::clone(reasons);
-        let calls = Calls { api, context: self.context };
+        let calls = ContextCalls { api, context: self.context };
         let failure =
             read_all(calls, &mut buffers.as_mut()?.answer, &mut sums, &mut |record| records.push(record));
         drop(reader);
         count_losses(&sums, reasons.count_all(&records));
-        if failure == Some(Failure::Full) {
+        if failure == Some(SamplingFailure::Full) {
             let gate = self.gate();
-            if gate.phase == Phase::Ready {
+            if gate.phase == SamplerPhase::Ready {
                 self.enable(api, gate, true);
             }
         }
-        Some(Reading { reasons, records, dropped: sums.dropped, failure })
+        Some(CallSamples { reasons, records, dropped: sums.dropped, failure })
     }
 
     /// Waits until no sampled launch is running, or one takes long.
-    fn wait(&self) -> MutexGuard<'_, Gate> {
-        let is_taken = |gate: &mut Gate| gate.phase == Phase::Ready && gate.active > 0;
+    fn wait(&self) -> MutexGuard<'_, SamplerGate> {
+        let is_taken = |gate: &mut SamplerGate| gate.phase == SamplerPhase::Ready && gate.active > 0;
         self.is_free
             .wait_timeout_while(self.gate(), self.patience, is_taken)
             .unwrap_or_else(PoisonError::into_inner)
@@ -301,12 +301,12 @@ impl Sampler {
     pub(super) fn enter(&self, api: &Cupti, exponent: u32) -> Result<u32, &'static str> {
         let mut gate = self.wait();
         match gate.phase {
-            Phase::Ready => {}
-            Phase::Off | Phase::Busy | Phase::Full => return Err(BUSY),
-            Phase::Dead => return Err(DEAD),
+            SamplerPhase::Ready => {}
+            SamplerPhase::Off | SamplerPhase::Busy | SamplerPhase::Full => return Err(BUSY),
+            SamplerPhase::Dead => return Err(DEAD),
         }
         if gate.active == 0 {
-            let calls = Calls { api, context: self.context };
+            let calls = ContextCalls { api, context: self.context };
             if gate.exponent != exponent && calls.set_period(exponent).is_ok() {
                 gate.exponent = exponent;
             }
@@ -321,14 +321,14 @@ impl Sampler {
     }
 
     /// The samples of a launch whose call ends, which [`Self::leave`] must follow.
-    pub(super) fn read(&self, api: &Cupti, correlation_id: u64) -> Reading {
-        let mut sums = Sums::default();
+    pub(super) fn read(&self, api: &Cupti, correlation_id: u64) -> CallSamples {
+        let mut sums = ReadSums::default();
         let mut reader = self.reader();
-        let Reader { buffers, reasons, others } = &mut *reader;
+        let SampleReader { buffers, reasons, others } = &mut *reader;
         let reasons = Arc::clone(reasons);
         let mut collected = 0;
-        let failure = buffers.as_mut().map_or(Some(Failure::Code(-1)), |buffers| {
-            let calls = Calls { api, context: self.context };
+        let failure = buffers.as_mut().map_or(Some(SamplingFailure::Code(-1)), |buffers| {
+            let calls = ContextCalls { api, context: self.context };
             read_all(calls, &mut buffers.answer, &mut sums, &mut |record| {
                 collected += reasons.count(&record);
                 others.entry(record.correlation_id).or_default().push(record);
@@ -339,26 +339,26 @@ impl Sampler {
         drop(reader);
         lose_others(&reasons, oldest.iter().map(|(_, records)| records));
         count_losses(&sums, collected);
-        Reading { reasons, records, dropped: sums.dropped, failure }
+        CallSamples { reasons, records, dropped: sums.dropped, failure }
     }
 
     /// Ends a sampled launch.
-    pub(super) fn leave(&self, api: &Cupti, failure: Option<Failure>) {
+    pub(super) fn leave(&self, api: &Cupti, failure: Option<SamplingFailure>) {
         let mut gate = self.gate();
-        if failure == Some(Failure::Full) && gate.phase == Phase::Ready {
-            gate.phase = Phase::Full;
+        if failure == Some(SamplingFailure::Full) && gate.phase == SamplerPhase::Ready {
+            gate.phase = SamplerPhase::Full;
         }
         gate.active = gate.active.saturating_sub(1);
         if gate.active > 0 {
             return;
         }
-        let stopped = Calls { api, context: self.context }.stop();
+        let stopped = ContextCalls { api, context: self.context }.stop();
         // No launch reads now, and none begins while the gate is held: these records belong to no launch.
         let mut reader = self.reader();
         let reasons = Arc::clone(&reader.reasons);
         let others = std::mem::take(&mut reader.others);
         drop(reader);
-        if gate.phase == Phase::Full {
+        if gate.phase == SamplerPhase::Full {
             self.enable(api, gate, true);
         } else {
             drop(gate);
@@ -373,7 +373,7 @@ impl Sampler {
     /// Disables sampling for good, because the context or the process ends: the reason of launches that are running.
     pub(super) fn end(&self, api: &Cupti, reason: &'static str) {
         let mut gate = self.gate();
-        let phase = std::mem::replace(&mut gate.phase, Phase::Dead);
+        let phase = std::mem::replace(&mut gate.phase, SamplerPhase::Dead);
         // Given up at the end of this call: until then CUPTI may sample.
         let _turn = gate.turn.take();
         let active = gate.active;
@@ -383,14 +383,14 @@ impl Sampler {
             let reason = if BROKEN_SAID.is_completed() { UNSEEN } else { reason };
             session::lose(LossKind::Launch, reason, active.into(), None);
         }
-        let can_end = active == 0 && matches!(phase, Phase::Ready | Phase::Full);
-        let is_off = can_end && Calls { api, context: self.context }.disable().is_ok();
+        let can_end = active == 0 && matches!(phase, SamplerPhase::Ready | SamplerPhase::Full);
+        let is_off = can_end && ContextCalls { api, context: self.context }.disable().is_ok();
         let mut reader = self.reader();
         let (reasons, buffers) = (Arc::clone(&reader.reasons), reader.buffers.take());
         drop(reader);
         match buffers {
             // CUPTI has written the remaining records into the buffer that it was given.
-            Some(mut buffers) if is_off && self.mode == Mode::Continuous => {
+            Some(mut buffers) if is_off && self.mode == CollectionMode::Continuous => {
                 windows::emit_last(&reasons, &buffers.leftover.records(), self.device_id());
             }
             buffers if is_off => emit_leftover(&reasons, buffers),
@@ -401,7 +401,7 @@ impl Sampler {
 }
 
 /// Writes the records that CUPTI had left when sampling was disabled.
-fn emit_leftover(reasons: &Reasons, buffers: Option<Buffers>) {
+fn emit_leftover(reasons: &StallReasons, buffers: Option<SampleBuffers>) {
     if let Some(mut buffers) = buffers {
         reasons.emit(&buffers.leftover.records(), None);
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use stallmap_schema::capture::recording::RawSample;
 use stallmap_schema::id::Pc;
 
-use super::buffer::{Record, Totals};
+use super::buffer::{PcRecord, ReadTotals};
 use stallmap_session::session;
 
 /// The beginning of the names of stall reasons. CUPTI's other names are totals.
@@ -15,9 +15,9 @@ const NOT_ISSUED: &str = "_not_issued";
 
 /// The stall reasons of a context, by CUPTI's number.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Reasons(BTreeMap<u32, String>);
+pub(super) struct StallReasons(BTreeMap<u32, String>);
 
-impl Reasons {
+impl StallReasons {
     /// The stall reasons among all that CUPTI names.
     pub(super) fn new(names: BTreeMap<u32, String>) -> Self {
         Self(names.into_iter().filter(|(_, name)| name.starts_with(REASON_PREFIX)).collect())
@@ -29,18 +29,18 @@ impl Reasons {
     }
 
     /// Samples of a record, each once.
-    pub(super) fn count(&self, record: &Record) -> u64 {
+    pub(super) fn count(&self, record: &PcRecord) -> u64 {
         let counts = |number: &u32| self.0.get(number).is_some_and(|name| !name.ends_with(NOT_ISSUED));
         record.reasons.iter().filter(|(number, _)| counts(number)).map(|(_, samples)| samples).sum()
     }
 
     /// Samples of records, each once.
-    pub(super) fn count_all(&self, records: &[Record]) -> u64 {
+    pub(super) fn count_all(&self, records: &[PcRecord]) -> u64 {
         records.iter().map(|record| self.count(record)).sum()
     }
 
     /// Samples of each instruction, by its function's mangled name and its pc.
-    pub(super) fn by_pc(&self, records: &[Record]) -> BTreeMap<(String, Pc), u64> {
+    pub(super) fn by_pc(&self, records: &[PcRecord]) -> BTreeMap<(String, Pc), u64> {
         let mut by_pc = BTreeMap::new();
         for record in records {
             let samples = self.count(record);
@@ -52,18 +52,18 @@ impl Reasons {
     }
 
     /// Writes records. Where an ordinal is given, they are that launch's, whatever their correlation id.
-    pub(super) fn emit(&self, records: &[Record], ordinal: Option<u64>) {
+    pub(super) fn emit(&self, records: &[PcRecord], ordinal: Option<u64>) {
         self.rows(records).for_each(|row| session::emit(RawSample { ordinal, ..row }));
     }
 
     /// Writes records that were taken in a window of time.
-    pub(super) fn emit_window(&self, records: &[Record], window_id: u32) {
+    pub(super) fn emit_window(&self, records: &[PcRecord], window_id: u32) {
         let rows = self.rows(records).map(|row| RawSample { window_id: Some(window_id), ..row });
         session::emit_all(rows.collect::<Vec<_>>());
     }
 
-    fn rows(&self, records: &[Record]) -> impl Iterator<Item = RawSample> {
-        let of_record = |record: &Record| {
+    fn rows(&self, records: &[PcRecord]) -> impl Iterator<Item = RawSample> {
+        let of_record = |record: &PcRecord| {
             let row = |&(number, samples): &(u32, u64)| RawSample {
                 correlation_id: record.correlation_id,
                 cubin_crc: record.cubin_crc,
@@ -81,22 +81,22 @@ impl Reasons {
 }
 
 /// CRCs of the cubins in which records found a kernel.
-pub(super) fn crcs(records: &[Record], kernel: &str) -> BTreeSet<u64> {
+pub(super) fn crcs(records: &[PcRecord], kernel: &str) -> BTreeSet<u64> {
     let of_kernel = records.iter().filter(|record| *record.function == *kernel);
     of_kernel.map(|record| record.cubin_crc).collect()
 }
 
 /// The totals of the parts of one read. CUPTI may give them with each part, so the largest holds.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sums {
+pub(super) struct ReadSums {
     all: u64,
     pub(super) dropped: u64,
     pub(super) outside: u64,
 }
 
-impl Sums {
+impl ReadSums {
     /// Adds a part.
-    pub(super) fn add(&mut self, part: Totals) {
+    pub(super) fn add(&mut self, part: ReadTotals) {
         self.all = self.all.max(part.all);
         self.dropped = self.dropped.max(part.dropped);
         self.outside = self.outside.max(part.outside);
@@ -112,18 +112,18 @@ impl Sums {
 mod tests {
     use super::*;
 
-    fn reasons() -> Reasons {
+    fn reasons() -> StallReasons {
         let names = [
             (1, "smsp__pcsamp_warps_issue_stalled_wait"),
             (2, "smsp__pcsamp_warps_issue_stalled_wait_not_issued"),
             (3, "smsp__pcsamp_sample_count"),
         ];
-        Reasons::new(names.map(|(number, name)| (number, name.to_owned())).into())
+        StallReasons::new(names.map(|(number, name)| (number, name.to_owned())).into())
     }
 
-    fn record(function: &str, cubin_crc: u64, pc: u32, reasons: &[(u32, u64)]) -> Record {
+    fn record(function: &str, cubin_crc: u64, pc: u32, reasons: &[(u32, u64)]) -> PcRecord {
         let reasons = reasons.to_vec();
-        Record { correlation_id: 1, cubin_crc, function: function.into(), pc: Pc(pc), reasons }
+        PcRecord { correlation_id: 1, cubin_crc, function: function.into(), pc: Pc(pc), reasons }
     }
 
     #[test]
@@ -142,8 +142,8 @@ mod tests {
 
     #[test]
     fn totals_of_parts_are_not_added_up() {
-        let mut sums = Sums::default();
-        let part = Totals { all: 10, dropped: 2, outside: 3, is_full: false, has_more: true };
+        let mut sums = ReadSums::default();
+        let part = ReadTotals { all: 10, dropped: 2, outside: 3, is_full: false, has_more: true };
         sums.add(part);
         sums.add(part);
         assert_eq!((sums.dropped, sums.outside), (2, 3));

@@ -10,11 +10,11 @@ use std::sync::Arc;
 
 use stallmap_schema::id::Pc;
 
-use super::buffer::Record;
+use super::buffer::PcRecord;
 
 /// A kernel node that was launched.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Target<'a> {
+pub(super) struct LaunchedNode<'a> {
     /// The kernel's mangled name.
     pub(super) name: &'a str,
     /// Its part of samples that cannot be separated.
@@ -23,29 +23,29 @@ pub(super) struct Target<'a> {
 
 /// The samples of one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Share {
-    pub(super) records: Vec<Record>,
+pub(super) struct NodeShare {
+    pub(super) records: Vec<PcRecord>,
     /// True if they are a part of samples that several nodes took.
     pub(super) is_split: bool,
 }
 
 /// The samples of a graph launch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Shares {
+pub(super) struct NodeShares {
     /// One for each node.
-    pub(super) nodes: Vec<Share>,
+    pub(super) nodes: Vec<NodeShare>,
     /// Records of kernels that belong to no node.
-    pub(super) others: Vec<Record>,
+    pub(super) others: Vec<PcRecord>,
 }
 
 /// Gives records to nodes. No sample is lost, and none counted twice.
-pub(super) fn assign(records: Vec<Record>, targets: &[Target<'_>]) -> Shares {
+pub(super) fn assign(records: Vec<PcRecord>, targets: &[LaunchedNode<'_>]) -> NodeShares {
     let mut nodes_of: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (index, target) in targets.iter().enumerate() {
         nodes_of.entry(target.name).or_default().push(index);
     }
-    let mut shares = Shares { nodes: vec![Share::default(); targets.len()], others: Vec::new() };
-    let mut runs_of: BTreeMap<Arc<str>, Vec<Vec<Record>>> = BTreeMap::new();
+    let mut shares = NodeShares { nodes: vec![NodeShare::default(); targets.len()], others: Vec::new() };
+    let mut runs_of: BTreeMap<Arc<str>, Vec<Vec<PcRecord>>> = BTreeMap::new();
     for run in runs(records, |name| nodes_of.contains_key(name)) {
         match run.kernel {
             Some(kernel) => runs_of.entry(kernel).or_default().push(run.records),
@@ -60,8 +60,8 @@ pub(super) fn assign(records: Vec<Record>, targets: &[Target<'_>]) -> Shares {
 }
 
 /// Gives the runs of one function to its nodes.
-fn give(runs: Vec<Vec<Record>>, nodes: &[usize], targets: &[Target<'_>], shares: &mut Shares) {
-    let mut to = |node: usize, records: Vec<Record>, is_split: bool| match shares.nodes.get_mut(node) {
+fn give(runs: Vec<Vec<PcRecord>>, nodes: &[usize], targets: &[LaunchedNode<'_>], shares: &mut NodeShares) {
+    let mut to = |node: usize, records: Vec<PcRecord>, is_split: bool| match shares.nodes.get_mut(node) {
         Some(share) => {
             share.records.extend(records);
             share.is_split |= is_split;
@@ -76,8 +76,8 @@ fn give(runs: Vec<Vec<Record>>, nodes: &[usize], targets: &[Target<'_>], shares:
     }
     let weights: Vec<u64> =
         nodes.iter().filter_map(|node| targets.get(*node)).map(|target| target.weight).collect();
-    let mut parts = Parts::new(&weights);
-    let mut split: Vec<Vec<Record>> = vec![Vec::new(); nodes.len()];
+    let mut parts = SplitCounts::new(&weights);
+    let mut split: Vec<Vec<PcRecord>> = vec![Vec::new(); nodes.len()];
     for record in summed(runs.into_iter().flatten()) {
         for (part, records) in parts.split_record(&record).into_iter().zip(&mut split) {
             records.extend(part);
@@ -88,24 +88,24 @@ fn give(runs: Vec<Vec<Record>>, nodes: &[usize], targets: &[Target<'_>], shares:
 
 /// Records of one kernel.
 #[derive(Default)]
-struct Run {
+struct KernelRecords {
     /// A node's kernel; `None` where only functions that no node launches were found.
     kernel: Option<Arc<str>>,
     cubin_crc: u64,
     seen: BTreeSet<(Arc<str>, Pc)>,
-    records: Vec<Record>,
+    records: Vec<PcRecord>,
 }
 
-impl Run {
+impl KernelRecords {
     /// True if a record can be of the same kernel. A function that is not a kernel itself is called by one of its
     /// cubin.
-    fn takes(&self, record: &Record, is_kernel: bool) -> bool {
+    fn takes(&self, record: &PcRecord, is_kernel: bool) -> bool {
         let same_kernel = !is_kernel || self.kernel.as_ref().is_none_or(|kernel| *kernel == record.function);
         let place = (Arc::clone(&record.function), record.pc);
         self.cubin_crc == record.cubin_crc && same_kernel && !self.seen.contains(&place)
     }
 
-    fn push(&mut self, record: Record, is_kernel: bool) {
+    fn push(&mut self, record: PcRecord, is_kernel: bool) {
         if is_kernel {
             self.kernel = Some(Arc::clone(&record.function));
         }
@@ -116,12 +116,12 @@ impl Run {
 }
 
 /// Splits records into runs of one kernel each.
-fn runs(records: Vec<Record>, is_kernel: impl Fn(&str) -> bool) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
+fn runs(records: Vec<PcRecord>, is_kernel: impl Fn(&str) -> bool) -> Vec<KernelRecords> {
+    let mut runs: Vec<KernelRecords> = Vec::new();
     for record in records {
         let is_kernel = is_kernel(&record.function);
         if !runs.last().is_some_and(|run| run.takes(&record, is_kernel)) {
-            runs.push(Run::default());
+            runs.push(KernelRecords::default());
         }
         if let Some(run) = runs.last_mut() {
             run.push(record, is_kernel);
@@ -131,8 +131,8 @@ fn runs(records: Vec<Record>, is_kernel: impl Fn(&str) -> bool) -> Vec<Run> {
 }
 
 /// Records of one instruction added up.
-fn summed(records: impl Iterator<Item = Record>) -> Vec<Record> {
-    let mut sums: BTreeMap<(u64, Arc<str>, Pc), Record> = BTreeMap::new();
+fn summed(records: impl Iterator<Item = PcRecord>) -> Vec<PcRecord> {
+    let mut sums: BTreeMap<(u64, Arc<str>, Pc), PcRecord> = BTreeMap::new();
     for record in records {
         let key = (record.cubin_crc, Arc::clone(&record.function), record.pc);
         match sums.entry(key) {
@@ -157,14 +157,14 @@ fn add(reasons: &mut Vec<(u32, u64)>, more: &[(u32, u64)]) {
 
 /// Counts split by weights, in integers that add up.
 #[derive(Debug)]
-pub(super) struct Parts {
+pub(super) struct SplitCounts {
     /// The weights up to and with each, never 0 in all.
     ends: Vec<u128>,
     /// Position of the next single one.
     cursor: u128,
 }
 
-impl Parts {
+impl SplitCounts {
     /// Parts by weight. Equal ones where all weights are 0.
     pub(super) fn new(weights: &[u64]) -> Self {
         let is_zero = weights.iter().all(|weight| *weight == 0);
@@ -198,7 +198,7 @@ impl Parts {
     }
 
     /// A record's parts; `None` for those without a sample.
-    fn split_record(&mut self, record: &Record) -> Vec<Option<Record>> {
+    fn split_record(&mut self, record: &PcRecord) -> Vec<Option<PcRecord>> {
         let mut parts: Vec<Vec<(u32, u64)>> = vec![Vec::new(); self.ends.len()];
         for &(reason, samples) in &record.reasons {
             for (part, samples) in parts.iter_mut().zip(self.split(samples)) {
@@ -208,7 +208,7 @@ impl Parts {
             }
         }
         let part =
-            |reasons: Vec<(u32, u64)>| (!reasons.is_empty()).then(|| Record { reasons, ..record.clone() });
+            |reasons: Vec<(u32, u64)>| (!reasons.is_empty()).then(|| PcRecord { reasons, ..record.clone() });
         parts.into_iter().map(part).collect()
     }
 }
@@ -219,20 +219,20 @@ mod tests {
 
     use super::*;
 
-    fn record(function: &str, pc: u32, samples: u64) -> Record {
+    fn record(function: &str, pc: u32, samples: u64) -> PcRecord {
         let reasons = vec![(1, samples)];
-        Record { correlation_id: 9, cubin_crc: 7, function: function.into(), pc: Pc(pc), reasons }
+        PcRecord { correlation_id: 9, cubin_crc: 7, function: function.into(), pc: Pc(pc), reasons }
     }
 
-    fn targets<'a>(names: &[(&'a str, u64)]) -> Vec<Target<'a>> {
-        names.iter().map(|&(name, weight)| Target { name, weight }).collect()
+    fn targets<'a>(names: &[(&'a str, u64)]) -> Vec<LaunchedNode<'a>> {
+        names.iter().map(|&(name, weight)| LaunchedNode { name, weight }).collect()
     }
 
-    fn samples<'a>(records: impl IntoIterator<Item = &'a Record>) -> u64 {
+    fn samples<'a>(records: impl IntoIterator<Item = &'a PcRecord>) -> u64 {
         records.into_iter().flat_map(|record| &record.reasons).map(|(_, samples)| samples).sum()
     }
 
-    fn given(shares: &Shares) -> Vec<(u64, bool)> {
+    fn given(shares: &NodeShares) -> Vec<(u64, bool)> {
         shares.nodes.iter().map(|share| (samples(&share.records), share.is_split)).collect()
     }
 
@@ -298,7 +298,7 @@ mod tests {
             nodes in prop::collection::vec((0..3_u8, 0..100_u64), 0..8),
         ) {
             let names = ["a", "b", "c", "called"];
-            let records: Vec<Record> =
+            let records: Vec<PcRecord> =
                 found.iter().map(|&(name, pc, samples)| record(names[usize::from(name)], pc, samples)).collect();
             let nodes: Vec<_> = nodes.iter().map(|&(name, weight)| (names[usize::from(name)], weight)).collect();
             let all = samples(&records);
@@ -308,7 +308,7 @@ mod tests {
             prop_assert_eq!(shares.nodes.len(), nodes.len());
             for (share, (name, _)) in shares.nodes.iter().zip(&nodes) {
                 let is_nodes = |function: &str| nodes.iter().any(|(other, _)| *other == function);
-                let fits = |record: &Record| *record.function == **name || !is_nodes(&record.function);
+                let fits = |record: &PcRecord| *record.function == **name || !is_nodes(&record.function);
                 let all_fit = share.records.iter().all(fits);
                 prop_assert!(all_fit);
             }
@@ -316,7 +316,7 @@ mod tests {
 
         #[test]
         fn parts_add_up(weights in prop::collection::vec(any::<u64>(), 1..20), counts in prop::collection::vec(0..u64::MAX, 1..5)) {
-            let mut parts = Parts::new(&weights);
+            let mut parts = SplitCounts::new(&weights);
             for count in counts {
                 prop_assert_eq!(parts.split(count).iter().sum::<u64>(), count);
             }

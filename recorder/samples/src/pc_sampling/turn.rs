@@ -13,14 +13,14 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// The right to sample one GPU. The contexts of this process share it, and it ends with the last of them.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(super) struct SamplingTurn {
     _name: Option<Arc<UnixListener>>,
 }
 
 /// The names that this process has, by GPU.
 static HELD: Mutex<BTreeMap<String, Weak<UnixListener>>> = Mutex::new(BTreeMap::new());
 
-impl Turn {
+impl SamplingTurn {
     /// Takes the right to sample the GPU of this UUID. `None` while another process has it. Where the system has no such
     /// names, or the GPU is not known, nothing is excluded.
     pub(super) fn take(gpu: Option<&str>) -> Option<Self> {

@@ -18,9 +18,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Sampled launches whose calls are running, in their order.
-static RUNNING: Mutex<BTreeMap<u64, Running>> = Mutex::new(BTreeMap::new());
+static RUNNING: Mutex<BTreeMap<u64, WatchState>> = Mutex::new(BTreeMap::new());
 
-struct Running {
+struct WatchState {
     name: String,
     since: Instant,
     is_reported: bool,
@@ -28,28 +28,28 @@ struct Running {
 
 /// One launch that is watched until this is dropped.
 #[derive(Debug)]
-pub(super) struct Watched(u64);
+pub(super) struct WatchedLaunch(u64);
 
-impl Watched {
+impl WatchedLaunch {
     /// Watches a launch from now on.
     pub(super) fn begin(name: &str) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         static START: Once = Once::new();
         START.call_once(start);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let launch = Running { name: name.to_owned(), since: Instant::now(), is_reported: false };
+        let launch = WatchState { name: name.to_owned(), since: Instant::now(), is_reported: false };
         running().insert(number, launch);
         Self(number)
     }
 }
 
-impl Drop for Watched {
+impl Drop for WatchedLaunch {
     fn drop(&mut self) {
         running().remove(&self.0);
     }
 }
 
-fn running() -> MutexGuard<'static, BTreeMap<u64, Running>> {
+fn running() -> MutexGuard<'static, BTreeMap<u64, WatchState>> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -69,7 +69,7 @@ fn start() {
 
 /// Reports each launch that runs for longer than this, once.
 fn report(patience: Duration) {
-    let late = |launch: &&mut Running| !launch.is_reported && launch.since.elapsed() >= patience;
+    let late = |launch: &&mut WatchState| !launch.is_reported && launch.since.elapsed() >= patience;
     let mut running = running();
     let names: Vec<String> = running
         .values_mut()
@@ -100,9 +100,9 @@ mod tests {
 
     #[test]
     fn a_launch_is_reported_once_and_forgotten_when_it_ends() {
-        let slow = Watched::begin("slow");
-        let quick = Watched::begin("quick");
-        let reported = |watched: &Watched| running().get(&watched.0).map(|launch| launch.is_reported);
+        let slow = WatchedLaunch::begin("slow");
+        let quick = WatchedLaunch::begin("quick");
+        let reported = |watched: &WatchedLaunch| running().get(&watched.0).map(|launch| launch.is_reported);
         report(Duration::from_hours(1));
         assert_eq!((reported(&slow), reported(&quick)), (Some(false), Some(false)));
         report(Duration::ZERO);

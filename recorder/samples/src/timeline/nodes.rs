@@ -4,10 +4,10 @@
 //! number of the copy.
 
 use stallmap_schema::capture::recording::GraphNodeNumber;
-use stallmap_sys::cuda::Handle;
+use stallmap_sys::cuda::DriverHandle;
 use stallmap_sys::cupti::GraphData;
 
-use stallmap_session::gpu::graphs::Graphs;
+use stallmap_session::gpu::graphs::ProcessGraphs;
 use stallmap_session::session;
 use stallmap_session::slot::ThreadSlot;
 
@@ -22,9 +22,9 @@ thread_local! {
 }
 
 /// Copies of nodes that the driver call of this thread makes.
-pub(crate) struct Clones;
+pub(crate) struct NodeClones;
 
-impl Clones {
+impl NodeClones {
     /// A node was copied.
     pub(crate) fn add(graph: &GraphData) {
         if let Some(number) = number(graph.node) {
@@ -39,7 +39,7 @@ impl Clones {
     }
 
     /// The call ends. `exec` is the graph that it has instantiated, if it has.
-    pub(crate) fn settle(graphs: &Graphs, exec: Option<Handle>) {
+    pub(crate) fn settle(graphs: &ProcessGraphs, exec: Option<DriverHandle>) {
         let copies = COPIES.with(ThreadSlot::take).unwrap_or_default();
         let Some((graph_id, nodes)) = exec.and_then(|exec| graphs.graph_id(exec).zip(graphs.nodes(exec)))
         else {

@@ -15,17 +15,17 @@ const RECORD_PAUSES: u32 = 4;
 const MAX_WAITING: usize = 1 << 16;
 
 /// Rows that wait.
-static WAITING: Mutex<Waiting> = Mutex::new(Waiting::NONE);
+static WAITING: Mutex<WaitingRecords> = Mutex::new(WaitingRecords::NONE);
 
 /// Memory of rows that were written, for the next ones: new memory would cost page faults in launch calls.
-static SPARE: Mutex<Waiting> = Mutex::new(Waiting::NONE);
+static SPARE: Mutex<WaitingRecords> = Mutex::new(WaitingRecords::NONE);
 
-struct Waiting {
+struct WaitingRecords {
     launches: Vec<Launch>,
     runs: Vec<LaunchRun>,
 }
 
-impl Waiting {
+impl WaitingRecords {
     const NONE: Self = Self { launches: Vec::new(), runs: Vec::new() };
 }
 
@@ -60,13 +60,13 @@ pub(crate) fn add(launch: Option<Launch>, run: LaunchRun) {
 
 /// Writes all rows that wait.
 pub(super) fn flush() {
-    let spare = std::mem::replace(&mut *lock(&SPARE), Waiting::NONE);
+    let spare = std::mem::replace(&mut *lock(&SPARE), WaitingRecords::NONE);
     let mut rows = std::mem::replace(&mut *lock(&WAITING), spare);
     session::emit_all(rows.launches.drain(..));
     session::emit_all(rows.runs.drain(..));
     *lock(&SPARE) = rows;
 }
 
-fn lock(rows: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
+fn lock(rows: &Mutex<WaitingRecords>) -> MutexGuard<'_, WaitingRecords> {
     rows.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -8,7 +8,8 @@ use std::sync::{Mutex, PoisonError};
 use stallmap_schema::capture::recording::{ActivityName, RawActivity};
 use stallmap_schema::word::{ActivityKind, CopyKind, LossKind, SynchronizationKind};
 use stallmap_sys::cupti::activity::{
-    Head, Kernel, Memcpy, Memset, NO_STREAM, PeerCopy, Synchronization, kind,
+    ActivityHead, ActivityKernel, ActivityMemcpy, ActivityMemset, ActivitySynchronization, NO_STREAM,
+    PeerCopy, kind,
 };
 
 use stallmap_session::gpu::name::text;
@@ -21,7 +22,7 @@ static NAMES: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
 ///
 /// # Safety
 /// `record` is one that CUPTI gave.
-pub(super) unsafe fn read(record: *const Head) -> Option<RawActivity> {
+pub(super) unsafe fn read(record: *const ActivityHead) -> Option<RawActivity> {
     // SAFETY: a record begins with its kind, and has the type of it. CUPTI aligns records.
     let row = unsafe {
         match (*record).kind {
@@ -55,7 +56,7 @@ fn name_id(name: *const c_char) -> Option<u64> {
 }
 
 /// The facts that every record has.
-struct Place {
+struct RecordHead {
     kind: ActivityKind,
     correlation: u32,
     device: Option<u32>,
@@ -65,7 +66,7 @@ struct Place {
     end: u64,
 }
 
-impl Place {
+impl RecordHead {
     fn row(self) -> RawActivity {
         let time = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
         RawActivity {
@@ -90,10 +91,17 @@ fn device(number: u32) -> i32 {
     i32::try_from(number).unwrap_or(-1)
 }
 
-fn kernel(record: &Kernel) -> RawActivity {
-    let &Kernel { correlation, device, context, stream, begin, end, .. } = record;
-    let place =
-        Place { kind: ActivityKind::Kernel, correlation, device: Some(device), context, stream, begin, end };
+fn kernel(record: &ActivityKernel) -> RawActivity {
+    let &ActivityKernel { correlation, device, context, stream, begin, end, .. } = record;
+    let place = RecordHead {
+        kind: ActivityKind::Kernel,
+        correlation,
+        device: Some(device),
+        context,
+        stream,
+        begin,
+        end,
+    };
     RawActivity {
         graph_node_id: (record.graph_node != 0).then_some(record.graph_node),
         name_id: name_id(record.name),
@@ -101,14 +109,21 @@ fn kernel(record: &Kernel) -> RawActivity {
     }
 }
 
-fn copy(record: &Memcpy) -> RawActivity {
+fn copy(record: &ActivityMemcpy) -> RawActivity {
     /// CUpti_ActivityMemcpyKind.
     const HOST_TO_DEVICE: [u8; 2] = [1, 3];
     const DEVICE_TO_HOST: [u8; 2] = [2, 4];
     const DEVICE_TO_DEVICE: [u8; 4] = [5, 6, 7, 8];
-    let &Memcpy { correlation, device, context, stream, begin, end, .. } = record;
-    let place =
-        Place { kind: ActivityKind::Copy, correlation, device: Some(device), context, stream, begin, end };
+    let &ActivityMemcpy { correlation, device, context, stream, begin, end, .. } = record;
+    let place = RecordHead {
+        kind: ActivityKind::Copy,
+        correlation,
+        device: Some(device),
+        context,
+        stream,
+        begin,
+        end,
+    };
     let direction = record.direction;
     let copy_kind = if HOST_TO_DEVICE.contains(&direction) {
         CopyKind::HostToDevice
@@ -125,7 +140,7 @@ fn copy(record: &Memcpy) -> RawActivity {
 fn peer_copy(record: &PeerCopy) -> RawActivity {
     let &PeerCopy { correlation, device: own, context, stream, begin, end, .. } = record;
     let place =
-        Place { kind: ActivityKind::Copy, correlation, device: Some(own), context, stream, begin, end };
+        RecordHead { kind: ActivityKind::Copy, correlation, device: Some(own), context, stream, begin, end };
     let peer = if record.source_device == own { record.destination_device } else { record.source_device };
     RawActivity {
         size_bytes: Some(record.bytes),
@@ -135,17 +150,24 @@ fn peer_copy(record: &PeerCopy) -> RawActivity {
     }
 }
 
-fn fill(record: &Memset) -> RawActivity {
-    let &Memset { correlation, device, context, stream, begin, end, .. } = record;
-    let place =
-        Place { kind: ActivityKind::Fill, correlation, device: Some(device), context, stream, begin, end };
+fn fill(record: &ActivityMemset) -> RawActivity {
+    let &ActivityMemset { correlation, device, context, stream, begin, end, .. } = record;
+    let place = RecordHead {
+        kind: ActivityKind::Fill,
+        correlation,
+        device: Some(device),
+        context,
+        stream,
+        begin,
+        end,
+    };
     RawActivity { size_bytes: Some(record.bytes), ..place.row() }
 }
 
-fn synchronization(record: &Synchronization) -> RawActivity {
-    let &Synchronization { correlation, context, stream, begin, end, .. } = record;
+fn synchronization(record: &ActivitySynchronization) -> RawActivity {
+    let &ActivitySynchronization { correlation, context, stream, begin, end, .. } = record;
     let kind = ActivityKind::Synchronization;
-    let place = Place { kind, correlation, device: None, context, stream, begin, end };
+    let place = RecordHead { kind, correlation, device: None, context, stream, begin, end };
     let what = match record.what {
         1 => SynchronizationKind::Event,
         2 => SynchronizationKind::StreamWaitEvent,

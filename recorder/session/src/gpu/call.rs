@@ -5,20 +5,21 @@ use std::ffi::c_void;
 use std::ptr::null;
 
 use stallmap_sys::cuda::{
-    Handle, LAUNCH_ATTRIBUTE_BYTES, LAUNCH_ATTRIBUTE_COOPERATIVE, LaunchKernel, LaunchKernelEx, launch_id,
+    DriverHandle, LAUNCH_ATTRIBUTE_BYTES, LAUNCH_ATTRIBUTE_COOPERATIVE, LaunchKernel, LaunchKernelEx,
+    launch_id,
 };
 
 /// A launch call.
 #[derive(Clone, Copy, Debug)]
-pub struct Call {
+pub struct LaunchCall {
     /// The function or kernel.
-    pub function: Handle,
+    pub function: DriverHandle,
     /// Grid x, y, z, block x, y, z.
     pub shape: [u32; 6],
     /// Dynamic shared memory of a block.
     pub shared_bytes: u32,
     /// The stream.
-    pub stream: Handle,
+    pub stream: DriverHandle,
     /// Pointers to the kernel's parameters, or null.
     pub pointers: *const *const c_void,
     /// cuLaunchKernel's `extra`, or null.
@@ -32,14 +33,14 @@ pub struct Call {
 /// Attributes that are read of a launch.
 const MAX_ATTRIBUTES: u32 = 32;
 
-impl Call {
+impl LaunchCall {
     /// A call of no function, with one thread and no parameters.
     pub const fn of_one_block() -> Self {
         Self {
-            function: Handle::NULL,
+            function: DriverHandle::NULL,
             shape: [1; 6],
             shared_bytes: 0,
-            stream: Handle::NULL,
+            stream: DriverHandle::NULL,
             pointers: null(),
             extra: null(),
             attributes: (null(), 0),
@@ -76,7 +77,7 @@ pub fn are_cooperative(attributes: &[u8]) -> bool {
 ///
 /// # Safety
 /// `parameters`, where not null, points to the parameters of the launch function with this callback id.
-pub unsafe fn read(id: u32, parameters: *const c_void) -> Option<Call> {
+pub unsafe fn read(id: u32, parameters: *const c_void) -> Option<LaunchCall> {
     if parameters.is_null() {
         return None;
     }
@@ -89,7 +90,7 @@ pub unsafe fn read(id: u32, parameters: *const c_void) -> Option<Call> {
         let (shape, shared_bytes, stream) = (config.shape, config.shared_bytes, config.stream);
         let attributes = (config.attributes, config.attribute_count);
         let is_cooperative = false;
-        return Some(Call {
+        return Some(LaunchCall {
             function,
             shape,
             shared_bytes,
@@ -104,7 +105,7 @@ pub unsafe fn read(id: u32, parameters: *const c_void) -> Option<Call> {
     let has_extra = !launch_id::COOPERATIVE.contains(&id);
     // SAFETY: by this function's contract. A cooperative launch has every field but `extra`, which is not read then.
     unsafe {
-        Some(Call {
+        Some(LaunchCall {
             function: (&raw const (*call).function).read(),
             shape: (&raw const (*call).shape).read(),
             shared_bytes: (&raw const (*call).shared_bytes).read(),
@@ -130,9 +131,9 @@ mod tests {
             bytes
         };
         let lists = [[attribute(4, 2), attribute(2, 1)], [attribute(4, 2), attribute(2, 0)]];
-        let call = |list: &[[u8; LAUNCH_ATTRIBUTE_BYTES]; 2]| Call {
+        let call = |list: &[[u8; LAUNCH_ATTRIBUTE_BYTES]; 2]| LaunchCall {
             attributes: (list.as_ptr(), 2),
-            ..Call::of_one_block()
+            ..LaunchCall::of_one_block()
         };
         // SAFETY: the lists live longer than the calls.
         let read = lists.each_ref().map(|list| are_cooperative(&unsafe { call(list).attributes() }));

@@ -21,7 +21,7 @@ const ENTRY: u8 = 0x10;
 
 /// One cubin.
 #[derive(Debug)]
-pub struct Code {
+pub struct LoadedCode {
     /// Its identity.
     pub module_id: ModuleId,
     /// Mangled names of its kernels.
@@ -34,7 +34,7 @@ pub struct Code {
     pub path: Option<PathBuf>,
 }
 
-impl Code {
+impl LoadedCode {
     /// The identity of one of its functions.
     pub fn function_id(&self, name: &str) -> FunctionId {
         hash::function_id(self.module_id, name)
@@ -62,10 +62,10 @@ fn identify(cubin: &[u8]) -> (ModuleId, String, bool) {
 }
 
 /// Every cubin seen in this process, by content.
-static SEEN: Mutex<BTreeMap<ModuleId, Arc<Code>>> = Mutex::new(BTreeMap::new());
+static SEEN: Mutex<BTreeMap<ModuleId, Arc<LoadedCode>>> = Mutex::new(BTreeMap::new());
 
 /// Records a cubin and returns its content. One that was seen before costs its hash only.
-pub fn register(cubin: &[u8], cupti_crc: Option<u64>) -> Arc<Code> {
+pub fn register(cubin: &[u8], cupti_crc: Option<u64>) -> Arc<LoadedCode> {
     let (module_id, content_hash, is_alias) = identify(cubin);
     let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(code) = seen.get(&module_id) {
@@ -110,8 +110,8 @@ fn store(folder: &Path, name: &str, cubin: &[u8]) -> std::io::Result<()> {
     std::fs::rename(&temporary, &path)
 }
 
-fn parse(module_id: ModuleId, cubin: &[u8]) -> Code {
-    let mut code = Code {
+fn parse(module_id: ModuleId, cubin: &[u8]) -> LoadedCode {
+    let mut code = LoadedCode {
         module_id,
         kernels: BTreeSet::new(),
         functions: Vec::new(),

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use stallmap_schema::id::RunId;
 use stallmap_schema::tables::run::Device;
-use stallmap_sys::cuda::{self, Cuda, Handle};
+use stallmap_sys::cuda::{self, Cuda, DriverHandle};
 
 /// The driver's functions; `None` where it could not be opened.
 pub fn driver() -> Option<&'static Cuda> {
@@ -22,11 +22,11 @@ pub fn cuda_version() -> Option<i32> {
 }
 
 /// The context of this thread; `None` without one.
-pub fn current_context() -> Option<Handle> {
-    let mut context = Handle::NULL;
+pub fn current_context() -> Option<DriverHandle> {
+    let mut context = DriverHandle::NULL;
     // SAFETY: `context` outlives the call.
     let code = unsafe { (driver()?.context_get_current)(&raw mut context) };
-    (code == 0 && context != Handle::NULL).then_some(context)
+    (code == 0 && context != DriverHandle::NULL).then_some(context)
 }
 
 /// The device of this thread's context; `None` without one.
@@ -39,7 +39,7 @@ pub fn current() -> Option<i32> {
 
 /// Does something with a context as this thread's: streams without a name are those of the current one. `None` if it
 /// cannot be entered.
-pub fn within<T>(context: Handle, action: impl FnOnce() -> T) -> Option<T> {
+pub fn within<T>(context: DriverHandle, action: impl FnOnce() -> T) -> Option<T> {
     if current_context() == Some(context) {
         return Some(action());
     }
@@ -49,7 +49,7 @@ pub fn within<T>(context: Handle, action: impl FnOnce() -> T) -> Option<T> {
         return None;
     }
     let result = action();
-    let mut left = Handle::NULL;
+    let mut left = DriverHandle::NULL;
     // SAFETY: `left` outlives the call. The context was pushed above.
     unsafe { (driver.context_pop)(&raw mut left) };
     Some(result)
@@ -106,7 +106,7 @@ fn uuid_text(bytes: [u8; 16]) -> String {
 
 /// Resources of a loaded function.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Resources {
+pub struct FunctionResources {
     /// Registers of a thread.
     pub register_count: Option<u32>,
     /// Static shared memory of a block.
@@ -116,10 +116,10 @@ pub struct Resources {
 }
 
 /// Resources of a function. `function` must be loaded.
-pub fn resources(function: Handle) -> Resources {
+pub fn resources(function: DriverHandle) -> FunctionResources {
     let attribute =
         |attribute| function_attribute(function, attribute).and_then(|value| u32::try_from(value).ok());
-    Resources {
+    FunctionResources {
         register_count: attribute(cuda::ATTRIBUTE_REGISTERS),
         static_shared_bytes: attribute(cuda::ATTRIBUTE_SHARED_BYTES),
         local_bytes: attribute(cuda::ATTRIBUTE_LOCAL_BYTES),
@@ -127,9 +127,9 @@ pub fn resources(function: Handle) -> Resources {
 }
 
 /// The module of a launch call's function, which may be a kernel's handle. The driver loads it where it is not.
-pub fn module_of(function: Handle) -> Option<Handle> {
+pub fn module_of(function: DriverHandle) -> Option<DriverHandle> {
     let cuda = driver()?;
-    let (mut module, mut of_kernel) = (Handle::NULL, Handle::NULL);
+    let (mut module, mut of_kernel) = (DriverHandle::NULL, DriverHandle::NULL);
     // SAFETY: the handle comes from the launch call itself. The driver returns an error if it is of the other kind.
     unsafe {
         if (cuda.function_get_module)(&raw mut module, function) == 0 {
@@ -142,7 +142,7 @@ pub fn module_of(function: Handle) -> Option<Handle> {
 }
 
 /// An attribute of a function, by cuFuncGetAttribute's number; `function` must be loaded.
-pub fn function_attribute(function: Handle, attribute: c_int) -> Option<c_int> {
+pub fn function_attribute(function: DriverHandle, attribute: c_int) -> Option<c_int> {
     let mut value = 0;
     // SAFETY: the callback that names the function says that it is loaded; `value` outlives the call.
     let code = unsafe { (driver()?.function_get_attribute)(&raw mut value, attribute, function) };

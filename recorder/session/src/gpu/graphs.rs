@@ -1,7 +1,7 @@
 //! CUDA graphs: the kernels of an executable graph, each with its place of capture in the program.
 //!
 //! Both instruments feed it with the driver calls that make, change and launch graphs: [`CALLBACKS`] at their exit to
-//! [`Graphs::called`], and launches into a capturing stream to [`Graphs::captured`]. A graph is read when it is
+//! [`ProcessGraphs::called`], and launches into a capturing stream to [`ProcessGraphs::captured`]. A graph is read when it is
 //! instantiated or an executable graph is updated, by its nodes in the driver's order, those of child graphs and of the
 //! bodies of conditional nodes in their place: a node's number is the same in every run of the program.
 #![expect(unsafe_code, reason = "calls of the CUDA driver, and parameters of the driver's functions")]
@@ -14,19 +14,19 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::null;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use stallmap_sys::cuda::{self, Handle, KernelNode, graph_id, launch_id, node_type};
+use stallmap_sys::cuda::{self, DriverHandle, KernelNode, graph_id, launch_id, node_type};
 
 use super::device;
 use crate::{context, session};
 
 pub use kernel::kernel_name;
-use kernel::{Kernel, child, kernel, nodes};
-use registry::Registry;
-pub use registry::{Captured, GraphLaunch, Node};
+use kernel::{NodeKernel, child, kernel, nodes};
+use registry::GraphRegistry;
+pub use registry::{ExecNode, LaunchedGraph, NodeOrigin};
 use steps::CHANGED;
-pub use steps::{Step, Steps, UNREAD, synchronize};
+pub use steps::{GraphStep, GraphSteps, UNREAD, synchronize};
 
-/// Driver calls that change graphs, by callback number: they go to [`Graphs::called`] at their exit.
+/// Driver calls that change graphs, by callback number: they go to [`ProcessGraphs::called`] at their exit.
 pub const CALLBACKS: [u32; 21] = [
     graph_id::INSTANTIATE[0],
     graph_id::INSTANTIATE[1],
@@ -63,8 +63,8 @@ const PER_THREAD_STREAM: usize = 2;
 
 /// Known facts about the graphs of this process.
 #[derive(Default)]
-pub struct Graphs {
-    registry: Mutex<Registry>,
+pub struct ProcessGraphs {
+    registry: Mutex<GraphRegistry>,
     /// True if graphs are read as steps too.
     has_steps: bool,
 }
@@ -78,28 +78,28 @@ fn driver() -> Option<&'static cuda::Graphs> {
 
 /// A stream that is capturing.
 #[derive(Clone, Copy, Debug)]
-pub struct Capture {
+pub struct StreamCapture {
     /// The node that was added last, where only one is: at the exit of a launch call, the launch's.
-    pub node: Option<Handle>,
+    pub node: Option<DriverHandle>,
 }
 
 /// The stream of a launch call, by a handle that means the same in every call. `id` is the callback number of the call.
-pub fn stream_of_call(id: u32, stream: Handle) -> Handle {
-    let is_default = stream == Handle::NULL && launch_id::PER_THREAD.contains(&id);
-    if is_default { Handle::of_key(PER_THREAD_STREAM) } else { stream }
+pub fn stream_of_call(id: u32, stream: DriverHandle) -> DriverHandle {
+    let is_default = stream == DriverHandle::NULL && launch_id::PER_THREAD.contains(&id);
+    if is_default { DriverHandle::of_key(PER_THREAD_STREAM) } else { stream }
 }
 
 /// The capture of a launch call's stream, if it captures. `id` is the callback number of the launch function.
-pub fn capture(id: u32, stream: Handle) -> Option<Capture> {
+pub fn capture(id: u32, stream: DriverHandle) -> Option<StreamCapture> {
     let per_thread = launch_id::PER_THREAD.contains(&id);
     let stream = match stream.key() {
         // The legacy stream cannot capture.
         0 if !per_thread => return None,
-        0 => Handle::of_key(PER_THREAD_STREAM),
+        0 => DriverHandle::of_key(PER_THREAD_STREAM),
         1 => return None,
         _ => stream,
     };
-    let (mut status, mut capture_id, mut graph) = (0, 0, Handle::NULL);
+    let (mut status, mut capture_id, mut graph) = (0, 0, DriverHandle::NULL);
     let (mut dependencies, mut count) = (null(), 0);
     // SAFETY: the stream is the launch call's own, which is running. The outputs outlive the call.
     let code = unsafe {
@@ -117,7 +117,7 @@ pub fn capture(id: u32, stream: Handle) -> Option<Capture> {
     }
     let has_one = count == 1 && !dependencies.is_null();
     // SAFETY: the driver says that so many dependencies lie there until the next call on the stream.
-    Some(Capture { node: has_one.then(|| unsafe { *dependencies }) })
+    Some(StreamCapture { node: has_one.then(|| unsafe { *dependencies }) })
 }
 
 /// Runs `body` while no capture of any thread restricts this thread's driver calls, and none is ended by them.
@@ -134,20 +134,20 @@ pub fn relaxed<T>(body: impl FnOnce() -> T) -> T {
     result
 }
 
-impl Graphs {
+impl ProcessGraphs {
     /// No graphs yet. `has_steps` if [`Self::steps`] will be asked for.
     pub fn new(has_steps: bool) -> Self {
         Self { has_steps, ..Self::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Registry> {
+    fn lock(&self) -> MutexGuard<'_, GraphRegistry> {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Remembers where the node was captured that a launch call just became, at the call's exit. The node takes an
     /// ordinal, which separates lifetimes of tensors that begin and end during the capture.
-    pub fn captured(&self, node: Handle) {
-        let captured = Captured {
+    pub fn captured(&self, node: DriverHandle) {
+        let captured = NodeOrigin {
             context: context::current(),
             ordinal: session::take_ordinal(),
             thread_id: session::thread_id(),
@@ -163,11 +163,11 @@ impl Graphs {
         if parameters.is_null() {
             return;
         }
-        let words = parameters.cast::<Handle>();
+        let words = parameters.cast::<DriverHandle>();
         // SAFETY: every one of these functions has as many parameters of a word as are read of it.
         let word = |index: usize| unsafe { *words.add(index) };
         // SAFETY: the first parameter of these points to the handle that the call has made.
-        let made = || unsafe { word(0).0.cast::<Handle>().as_ref() }.copied();
+        let made = || unsafe { word(0).0.cast::<DriverHandle>().as_ref() }.copied();
         match id {
             graph_id::DESTROY => self.lock().destroy(word(0).key()),
             graph_id::CLONE => {
@@ -218,27 +218,27 @@ impl Graphs {
     }
 
     /// The kernels that a launch of an executable graph runs; `None` where it was never seen.
-    pub fn launch_begins(&self, exec: Handle) -> Option<GraphLaunch> {
+    pub fn launch_begins(&self, exec: DriverHandle) -> Option<LaunchedGraph> {
         self.lock().launch(exec.key())
     }
 
     /// The kernel nodes of an executable graph, by number; `None` where it was never seen.
-    pub fn nodes(&self, exec: Handle) -> Option<Arc<Vec<Node>>> {
+    pub fn nodes(&self, exec: DriverHandle) -> Option<Arc<Vec<ExecNode>>> {
         self.lock().nodes(exec.key())
     }
 
     /// The steps of an executable graph.
-    pub fn steps(&self, exec: Handle) -> Steps {
+    pub fn steps(&self, exec: DriverHandle) -> GraphSteps {
         self.lock().steps(exec.key()).unwrap_or(Err(UNREAD))
     }
 
     /// The steps of an executable graph are not to be run, for this reason.
-    pub fn refuse_steps(&self, exec: Handle, reason: &'static str) {
+    pub fn refuse_steps(&self, exec: DriverHandle, reason: &'static str) {
         self.lock().refuse_steps(exec.key(), reason);
     }
 
     /// The number of an executable graph; `None` where it was never seen.
-    pub fn graph_id(&self, exec: Handle) -> Option<u64> {
+    pub fn graph_id(&self, exec: DriverHandle) -> Option<u64> {
         self.lock().graph_id(exec.key())
     }
 
@@ -248,7 +248,7 @@ impl Graphs {
     }
 
     /// A node of a type that was passed to cuGraphAddNode.
-    fn node_added(&self, node: Handle, parameters: *mut c_void) {
+    fn node_added(&self, node: DriverHandle, parameters: *mut c_void) {
         /// Bytes from the start of CUgraphNodeParams to the fields of its type.
         const UNION: usize = 16;
         if parameters.is_null() {
@@ -259,14 +259,14 @@ impl Graphs {
             node_type::KERNEL => self.captured(node),
             node_type::GRAPH => {
                 // SAFETY: CUDA_CHILD_GRAPH_NODE_PARAMS begins with the child.
-                self.child_added(node, unsafe { *parameters.byte_add(UNION).cast::<Handle>() });
+                self.child_added(node, unsafe { *parameters.byte_add(UNION).cast::<DriverHandle>() });
             }
             node_type::CONDITIONAL => {
                 // SAFETY: CUDA_CONDITIONAL_NODE_PARAMS: a handle, type and count, and a pointer to so many graphs that
                 // live as long as the node.
                 let bodies = unsafe {
                     let count = *parameters.byte_add(UNION + 12).cast::<c_uint>();
-                    let graphs = *parameters.byte_add(UNION + 16).cast::<*const Handle>();
+                    let graphs = *parameters.byte_add(UNION + 16).cast::<*const DriverHandle>();
                     if graphs.is_null() {
                         return;
                     }
@@ -279,17 +279,17 @@ impl Graphs {
     }
 
     /// A child graph is a clone of the graph that was given.
-    fn child_added(&self, node: Handle, original: Handle) {
+    fn child_added(&self, node: DriverHandle, original: DriverHandle) {
         if let Some(child) = child(node) {
             self.cloned(original, child);
         }
     }
 
     /// Nodes of a clone were captured where their originals were.
-    fn cloned(&self, original: Handle, clone: Handle) {
+    fn cloned(&self, original: DriverHandle, clone: DriverHandle) {
         let Some(driver) = driver() else { return };
         for node in nodes(original) {
-            let mut twin = Handle::NULL;
+            let mut twin = DriverHandle::NULL;
             // SAFETY: both graphs live while the call runs. The output outlives it.
             if unsafe { (driver.find_in_clone)(&raw mut twin, node, clone) } == 0 {
                 self.lock().copy(node.key(), twin.key());
@@ -301,20 +301,20 @@ impl Graphs {
     }
 
     /// The kernel nodes of a graph, and its steps.
-    fn read_steps(&self, graph: Handle) -> (Vec<Node>, Steps) {
+    fn read_steps(&self, graph: DriverHandle) -> (Vec<ExecNode>, GraphSteps) {
         let nodes = self.read(graph);
         let steps = if self.has_steps { steps::read(graph, &nodes) } else { Err(UNREAD) };
         (nodes, steps)
     }
 
     /// The kernel nodes of a graph.
-    fn read(&self, graph: Handle) -> Vec<Node> {
+    fn read(&self, graph: DriverHandle) -> Vec<ExecNode> {
         let mut found = Vec::new();
         self.read_into(graph, 0, &mut found);
         found
     }
 
-    fn read_into(&self, graph: Handle, depth: u32, found: &mut Vec<Node>) {
+    fn read_into(&self, graph: DriverHandle, depth: u32, found: &mut Vec<ExecNode>) {
         let Some(driver) = driver() else { return };
         for node in nodes(graph) {
             let mut kind = -1;
@@ -337,7 +337,7 @@ impl Graphs {
                 node_type::CONDITIONAL if depth < MAX_DEPTH => {
                     let bodies = self.lock().bodies(node.key());
                     for body in bodies {
-                        self.read_into(Handle::of_key(body), depth + 1, found);
+                        self.read_into(DriverHandle::of_key(body), depth + 1, found);
                     }
                 }
                 _ => {}
@@ -345,7 +345,7 @@ impl Graphs {
         }
     }
 
-    fn child_set(&self, exec: Handle, node: Handle, graph: Handle) {
+    fn child_set(&self, exec: DriverHandle, node: DriverHandle, graph: DriverHandle) {
         let Some(child) = child(node) else { return };
         let (before, after) = (self.read(child), self.read(graph));
         let mut registry = self.lock();
@@ -355,7 +355,7 @@ impl Graphs {
         }
     }
 
-    fn node_set(&self, exec: Handle, node: Handle, parameters: *mut c_void) {
+    fn node_set(&self, exec: DriverHandle, node: DriverHandle, parameters: *mut c_void) {
         /// Bytes from the start of CUgraphNodeParams to the fields of its type.
         const UNION: usize = 16;
         // SAFETY: CUgraphNodeParams begins with its type, and a kernel's parameters lie in its union.
@@ -370,13 +370,20 @@ impl Graphs {
 
     /// # Safety
     /// `parameters`, where not null, points to a `KernelNode`, without its last two fields where not `has_kernel`.
-    unsafe fn kernel_set(&self, exec: Handle, node: Handle, parameters: *const KernelNode, has_kernel: bool) {
+    unsafe fn kernel_set(
+        &self,
+        exec: DriverHandle,
+        node: DriverHandle,
+        parameters: *const KernelNode,
+        has_kernel: bool,
+    ) {
         if parameters.is_null() {
             return;
         }
         // SAFETY: by this function's contract. The fields that are not there are not read.
         let given = unsafe {
-            let kernel = if has_kernel { (&raw const (*parameters).kernel).read() } else { Handle::NULL };
+            let kernel =
+                if has_kernel { (&raw const (*parameters).kernel).read() } else { DriverHandle::NULL };
             KernelNode {
                 function: (&raw const (*parameters).function).read(),
                 shape: (&raw const (*parameters).shape).read(),
@@ -384,11 +391,11 @@ impl Graphs {
                 parameters: (&raw const (*parameters).parameters).read(),
                 extra: (&raw const (*parameters).extra).read(),
                 kernel,
-                context: Handle::NULL,
+                context: DriverHandle::NULL,
             }
         };
         // SAFETY: the parameters are those of the call that is ending.
-        let kernel = unsafe { Kernel::read(given) };
+        let kernel = unsafe { NodeKernel::read(given) };
         let new = kernel.into_node(node.key(), 0, None);
         self.lock().set(exec.key(), node.key(), new);
     }

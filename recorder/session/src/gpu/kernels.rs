@@ -7,13 +7,13 @@ use regex::Regex;
 use stallmap_sass::demangle;
 
 /// Kernels by name. All without an expression.
-pub struct Kernels {
+pub struct KernelNames {
     expression: Option<Regex>,
     /// Results by name: demangling takes longer than a launch.
     known: Mutex<BTreeMap<String, bool>>,
 }
 
-impl Kernels {
+impl KernelNames {
     /// The kernels that an expression finds. An error is a bad one.
     pub fn new(expression: Option<&str>) -> Result<Self, String> {
         let expression = expression.map(Regex::new).transpose();
@@ -41,12 +41,12 @@ mod tests {
 
     #[test]
     fn names_are_searched_mangled_and_demangled() {
-        let kernels = Kernels::new(Some(r"^scale\(|^_Z3add")).unwrap();
+        let kernels = KernelNames::new(Some(r"^scale\(|^_Z3add")).unwrap();
         for _ in 0..2 {
             let held = ["_Z5scalePf", "_Z3addPf", "_Z3subPf"].map(|name| kernels.hold(name));
             assert_eq!(held, [true, true, false]);
         }
-        assert!(Kernels::new(None).unwrap().hold("anything"));
-        assert!(Kernels::new(Some("(")).is_err());
+        assert!(KernelNames::new(None).unwrap().hold("anything"));
+        assert!(KernelNames::new(Some("(")).is_err());
     }
 }

@@ -4,7 +4,7 @@
 use std::ffi::c_void;
 
 use stallmap_schema::word::LossKind;
-use stallmap_sys::cuda::{Handle, PARAM_BUFFER_POINTER, PARAM_BUFFER_SIZE};
+use stallmap_sys::cuda::{DriverHandle, PARAM_BUFFER_POINTER, PARAM_BUFFER_SIZE};
 
 use super::device;
 use crate::session;
@@ -14,7 +14,7 @@ const LIMIT: usize = 64 << 10;
 
 /// Offset and size of each parameter of a kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Layout {
+pub struct ParameterLayout {
     /// Byte offsets.
     pub offsets: Vec<u32>,
     /// Bytes.
@@ -23,16 +23,16 @@ pub struct Layout {
 
 /// Parameters as the kernel finds them.
 #[derive(Clone, Debug, Default)]
-pub struct Parameters {
+pub struct KernelParameters {
     /// All bytes.
     pub bytes: Vec<u8>,
     /// Layout of the parameters. Empty for an opaque buffer.
-    pub layout: Layout,
+    pub layout: ParameterLayout,
 }
 
 /// Asks the driver where the parameters of a function lie. A handle may be a function's or a kernel's.
-pub fn layout(function: Handle) -> Layout {
-    let Some(cuda) = device::driver() else { return Layout::default() };
+pub fn layout(function: DriverHandle) -> ParameterLayout {
+    let Some(cuda) = device::driver() else { return ParameterLayout::default() };
     let by_function = read_layout(|index, offset, size| {
         // SAFETY: the handle comes from the launch call itself. The driver answers with an error if it is a kernel's.
         unsafe { (cuda.function_get_parameter)(function, index, offset, size) }
@@ -47,10 +47,10 @@ pub fn layout(function: Handle) -> Layout {
         .unwrap_or_default()
 }
 
-fn read_layout(mut ask: impl FnMut(usize, *mut usize, *mut usize) -> i32) -> Option<Layout> {
+fn read_layout(mut ask: impl FnMut(usize, *mut usize, *mut usize) -> i32) -> Option<ParameterLayout> {
     /// CUDA_ERROR_INVALID_VALUE: there is no parameter of this index.
     const PAST_THE_LAST: i32 = 1;
-    let mut layout = Layout::default();
+    let mut layout = ParameterLayout::default();
     for index in 0..LIMIT {
         let (mut offset, mut size) = (0, 0);
         match ask(index, &raw mut offset, &raw mut size) {
@@ -73,25 +73,25 @@ fn read_layout(mut ask: impl FnMut(usize, *mut usize, *mut usize) -> i32) -> Opt
 pub unsafe fn read(
     pointers: *const *const c_void,
     extra: *const *const c_void,
-    layout: &Layout,
-) -> Parameters {
+    layout: &ParameterLayout,
+) -> KernelParameters {
     if !pointers.is_null() {
         // SAFETY: by this function's contract.
         return unsafe { read_each(pointers, layout) };
     }
     // SAFETY: by this function's contract.
     let bytes = unsafe { read_buffer(extra) };
-    Parameters { bytes, layout: Layout::default() }
+    KernelParameters { bytes, layout: ParameterLayout::default() }
 }
 
 /// # Safety
 /// As [`read`].
-unsafe fn read_each(pointers: *const *const c_void, layout: &Layout) -> Parameters {
+unsafe fn read_each(pointers: *const *const c_void, layout: &ParameterLayout) -> KernelParameters {
     let ends = layout.offsets.iter().zip(&layout.sizes).map(|(&offset, &size)| (offset + size) as usize);
     let total = ends.max().unwrap_or(0);
     if total > LIMIT {
         session::lose(LossKind::Parameter, "parameters of more than 64 KiB", 1, None);
-        return Parameters::default();
+        return KernelParameters::default();
     }
     let mut bytes = vec![0; total];
     for (index, (&offset, &size)) in layout.offsets.iter().zip(&layout.sizes).enumerate() {
@@ -108,7 +108,7 @@ unsafe fn read_each(pointers: *const *const c_void, layout: &Layout) -> Paramete
             }
         }
     }
-    Parameters { bytes, layout: layout.clone() }
+    KernelParameters { bytes, layout: layout.clone() }
 }
 
 /// # Safety
@@ -148,7 +148,7 @@ mod tests {
     fn parameters_land_at_their_offsets() {
         let (a, b) = (7_u32.to_le_bytes(), 9_u64.to_le_bytes());
         let pointers = [a.as_ptr().cast::<c_void>(), b.as_ptr().cast()];
-        let layout = Layout { offsets: vec![0, 8], sizes: vec![4, 8] };
+        let layout = ParameterLayout { offsets: vec![0, 8], sizes: vec![4, 8] };
         // SAFETY: two pointers to as many bytes as the layout says.
         let read = unsafe { read(pointers.as_ptr(), std::ptr::null(), &layout) };
         assert_eq!(read.bytes, [7, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0]);
@@ -165,7 +165,7 @@ mod tests {
             std::ptr::null(),
         ];
         // SAFETY: the list that cuLaunchKernel documents.
-        let read = unsafe { read(std::ptr::null(), extra.as_ptr(), &Layout::default()) };
+        let read = unsafe { read(std::ptr::null(), extra.as_ptr(), &ParameterLayout::default()) };
         assert_eq!(read.bytes, buffer);
         assert!(read.layout.offsets.is_empty());
     }

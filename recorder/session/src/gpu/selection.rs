@@ -4,29 +4,29 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use stallmap_config::{COLLECTIVES, Selection};
+use stallmap_config::{COLLECTIVES, LaunchSelection};
 
-use super::kernels::Kernels;
+use super::kernels::KernelNames;
 use crate::{context, session};
 
 /// The selection of a session, with its counters.
-pub struct Selector {
-    selection: Selection,
-    kernels: Kernels,
-    excluded: Option<Kernels>,
-    collectives: Kernels,
+pub struct LaunchSelector {
+    selection: LaunchSelection,
+    kernels: KernelNames,
+    excluded: Option<KernelNames>,
+    collectives: KernelNames,
     /// Launches that name and region let through.
     seen: AtomicU64,
     /// Time of the first launch that was recorded.
     first: OnceLock<Instant>,
 }
 
-impl Selector {
+impl LaunchSelector {
     /// The selector of a selection. An error is a bad regular expression.
-    pub fn new(selection: Selection) -> Result<Self, String> {
-        let kernels = Kernels::new(selection.kernels.as_deref())?;
-        let excluded = selection.exclude.as_deref().map(|names| Kernels::new(Some(names))).transpose()?;
-        let collectives = Kernels::new(Some(COLLECTIVES))?;
+    pub fn new(selection: LaunchSelection) -> Result<Self, String> {
+        let kernels = KernelNames::new(selection.kernels.as_deref())?;
+        let excluded = selection.exclude.as_deref().map(|names| KernelNames::new(Some(names))).transpose()?;
+        let collectives = KernelNames::new(Some(COLLECTIVES))?;
         Ok(Self {
             selection,
             kernels,
@@ -118,34 +118,41 @@ impl Selector {
 mod tests {
     use super::*;
 
-    fn taken(selection: Selection, kernels: &[&str]) -> Vec<usize> {
-        let selector = Selector::new(selection).unwrap();
+    fn taken(selection: LaunchSelection, kernels: &[&str]) -> Vec<usize> {
+        let selector = LaunchSelector::new(selection).unwrap();
         (0..kernels.len()).filter(|&index| selector.decide(kernels[index]).is_ok()).collect()
     }
 
     #[test]
     fn skip_then_every_then_count() {
-        let selection = Selection { skip: 2, every: 3, count: Some(2), ..Selection::default() };
+        let selection = LaunchSelection { skip: 2, every: 3, count: Some(2), ..LaunchSelection::default() };
         assert_eq!(taken(selection, &["k"; 12]), [2, 5]);
     }
 
     #[test]
     fn counting_starts_at_matching_kernels() {
-        let selection = Selection { kernels: Some("gemm".into()), skip: 1, ..Selection::default() };
+        let selection =
+            LaunchSelection { kernels: Some("gemm".into()), skip: 1, ..LaunchSelection::default() };
         assert_eq!(taken(selection, &["gemm", "copy", "my_gemm", "copy", "gemm2"]), [2, 4]);
     }
 
     #[test]
     fn what_is_excluded_and_what_waits_for_other_gpus_is_left_out() {
         let names = ["_Z4gemmPf", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "_Z4copyPf"];
-        assert_eq!(taken(Selection { exclude: Some("copy".into()), ..Selection::default() }, &names), [0]);
-        assert_eq!(taken(Selection { collectives: true, ..Selection::default() }, &names), [0, 1, 2]);
+        assert_eq!(
+            taken(LaunchSelection { exclude: Some("copy".into()), ..LaunchSelection::default() }, &names),
+            [0]
+        );
+        assert_eq!(
+            taken(LaunchSelection { collectives: true, ..LaunchSelection::default() }, &names),
+            [0, 1, 2]
+        );
     }
 
     #[test]
     fn a_selection_closes_after_its_last_launch() {
-        let selection = Selection { skip: 1, every: 2, count: Some(2), ..Selection::default() };
-        let selector = Selector::new(selection).unwrap();
+        let selection = LaunchSelection { skip: 1, every: 2, count: Some(2), ..LaunchSelection::default() };
+        let selector = LaunchSelector::new(selection).unwrap();
         let open: Vec<bool> = (0..6)
             .map(|_| {
                 let is_open = selector.is_open();
@@ -158,23 +165,23 @@ mod tests {
 
     #[test]
     fn a_duration_counts_from_the_first_recorded_launch() {
-        let selection = Selection { skip: 1, duration_ms: Some(0), ..Selection::default() };
+        let selection = LaunchSelection { skip: 1, duration_ms: Some(0), ..LaunchSelection::default() };
         assert_eq!(taken(selection, &["k"; 4]), [1]);
-        let long = Selection { duration_ms: Some(1 << 30), ..Selection::default() };
+        let long = LaunchSelection { duration_ms: Some(1 << 30), ..LaunchSelection::default() };
         assert_eq!(taken(long, &["k"; 3]), [0, 1, 2]);
     }
 
     #[test]
     fn nothing_is_recorded_beyond_the_largest_size() {
-        let selection = Selection { size_bytes: Some(0), ..Selection::default() };
+        let selection = LaunchSelection { size_bytes: Some(0), ..LaunchSelection::default() };
         assert_eq!(taken(selection, &["k"; 2]), Vec::<usize>::new());
-        let selection = Selection { size_bytes: Some(1), ..Selection::default() };
+        let selection = LaunchSelection { size_bytes: Some(1), ..LaunchSelection::default() };
         assert_eq!(taken(selection, &["k"; 2]), [0, 1]);
     }
 
     #[test]
     fn a_bad_expression_is_an_error() {
-        let selection = Selection { kernels: Some("(".into()), ..Selection::default() };
-        assert!(Selector::new(selection).is_err());
+        let selection = LaunchSelection { kernels: Some("(".into()), ..LaunchSelection::default() };
+        assert!(LaunchSelector::new(selection).is_err());
     }
 }

@@ -8,7 +8,7 @@ use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::segment::{EncodedFrame, FrameEncoder};
 
 /// A frame, or why there is none.
-pub(super) type Compressed = Result<EncodedFrame, CaptureError>;
+pub(super) type CompressedFrame = Result<EncodedFrame, CaptureError>;
 
 /// Pieces that may wait for a thread.
 const QUEUE: usize = 16;
@@ -16,7 +16,7 @@ const QUEUE: usize = 16;
 const MOST: usize = 8;
 
 /// Content of a frame.
-pub(super) enum Raw {
+pub(super) enum RawFrame {
     /// Records of one launch.
     Requests {
         /// The launch.
@@ -33,15 +33,15 @@ pub(super) enum Raw {
     },
 }
 
-struct Job {
-    raw: Raw,
-    answer: SyncSender<Compressed>,
+struct FrameJob {
+    raw: RawFrame,
+    answer: SyncSender<CompressedFrame>,
 }
 
 /// The threads' common queue.
-pub(super) struct Compressors(SyncSender<Job>);
+pub(super) struct FrameCompressors(SyncSender<FrameJob>);
 
-impl Compressors {
+impl FrameCompressors {
     /// Starts a thread for every second core, up to [`MOST`]. Errors name `path`.
     pub(super) fn start(path: &Path) -> Result<Self, String> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -59,21 +59,21 @@ impl Compressors {
     }
 
     /// Hands over a frame's contents. The returned channel holds their place in the writer's queue.
-    pub(super) fn compress(&self, raw: Raw) -> Receiver<Compressed> {
+    pub(super) fn compress(&self, raw: RawFrame) -> Receiver<CompressedFrame> {
         let (answer, frame) = sync_channel(1);
         // The threads live as long as the process. If they were gone, the channel would be closed.
-        self.0.send(Job { raw, answer }).unwrap_or_default();
+        self.0.send(FrameJob { raw, answer }).unwrap_or_default();
         frame
     }
 }
 
-fn work(jobs: &Mutex<Receiver<Job>>, mut encoder: FrameEncoder) {
+fn work(jobs: &Mutex<Receiver<FrameJob>>, mut encoder: FrameEncoder) {
     loop {
         let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(Job { raw, answer }) = job else { return };
+        let Ok(FrameJob { raw, answer }) = job else { return };
         let frame = match raw {
-            Raw::Requests { ordinal, records } => encoder.requests(ordinal, &records),
-            Raw::Pages { first_content_id, bytes } => encoder.pages(first_content_id, &bytes),
+            RawFrame::Requests { ordinal, records } => encoder.requests(ordinal, &records),
+            RawFrame::Pages { first_content_id, bytes } => encoder.pages(first_content_id, &bytes),
         };
         answer.send(frame).unwrap_or_default();
     }

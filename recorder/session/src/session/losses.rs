@@ -7,17 +7,17 @@ use stallmap_schema::word::LossKind;
 
 /// Totals of a session.
 #[derive(Default)]
-pub(super) struct Losses(BTreeMap<(LossKind, &'static str), Total>);
+pub(super) struct SessionLosses(BTreeMap<(LossKind, &'static str), RunningTotal>);
 
 #[derive(Default)]
-struct Total {
+struct RunningTotal {
     count: u64,
     /// The first that was given.
     detail: Option<String>,
     is_written: bool,
 }
 
-impl Losses {
+impl SessionLosses {
     /// Counts things that are not recorded.
     pub(super) fn add(&mut self, kind: LossKind, reason: &'static str, count: u64, detail: Option<String>) {
         let total = self.0.entry((kind, reason)).or_default();
@@ -43,7 +43,7 @@ impl Losses {
     }
 }
 
-impl Total {
+impl RunningTotal {
     fn row(&self, (kind, reason): (LossKind, &'static str)) -> LossTotal {
         LossTotal { kind, reason: reason.to_owned(), total_count: self.count, detail: self.detail.clone() }
     }
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn only_what_changed_is_written_again_and_as_a_total() {
-        let mut losses = Losses::default();
+        let mut losses = SessionLosses::default();
         losses.add(LossKind::Op, "a", 2, None);
         losses.add(LossKind::Op, "b", 1, Some("first".into()));
         assert_eq!(losses.take_changed().len(), 2);

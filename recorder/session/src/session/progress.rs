@@ -9,36 +9,36 @@ use std::path::Path;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use stallmap_config::progress::{self, MAGIC, WORDS, Word};
+use stallmap_config::progress::{self, MAGIC, ProgressWord, WORDS};
 
 /// File systems on which a page that was written once never needs more room: tmpfs, ramfs, ext2 to ext4, XFS, overlayfs.
 /// On others a store could end the program when the disk is full.
 const SAFE: [i64; 5] = [0x0102_1994, 0x8584_58f6, 0xef53, 0x5846_5342, 0x794c_7630];
 
 /// The counts. A store is all that one costs.
-pub(super) struct Counts(&'static [AtomicU64; WORDS]);
+pub(super) struct ProgressCounts(&'static [AtomicU64; WORDS]);
 
-impl Default for Counts {
+impl Default for ProgressCounts {
     /// Counts that end with the process.
     fn default() -> Self {
         Self(Box::leak(Box::default()))
     }
 }
 
-impl Counts {
+impl ProgressCounts {
     /// Counts in a file of a run's folder. Where there can be none, they end with the process.
     pub(super) fn create(folder: &Path) -> Self {
         map(&folder.join(progress::FILE_NAME)).map_or_else(|_| Self::default(), Self)
     }
 
     /// Adds to a count that one thread changes, or several under a lock of theirs.
-    pub(super) fn add(&self, word: Word, count: usize) {
+    pub(super) fn add(&self, word: ProgressWord, count: usize) {
         let Some(word) = self.0.get(word as usize) else { return };
         word.store(word.load(Ordering::Relaxed).wrapping_add(count as u64), Ordering::Relaxed);
     }
 
     /// Adds one to a count that several threads change.
-    pub(super) fn add_shared(&self, word: Word) {
+    pub(super) fn add_shared(&self, word: ProgressWord) {
         self.0.get(word as usize).map(|word| word.fetch_add(1, Ordering::Relaxed));
     }
 }
@@ -77,24 +77,25 @@ fn file_system(file: &File) -> io::Result<i64> {
 
 #[cfg(test)]
 mod tests {
-    use stallmap_config::progress::Progress;
+    use stallmap_config::progress::RunProgress;
 
     use super::*;
 
     #[test]
     fn what_is_counted_is_in_the_file() {
         let folder = tempfile::tempdir().unwrap();
-        let counts = Counts::create(folder.path());
-        counts.add(Word::GivenRows, 3);
-        counts.add(Word::GivenRows, 2);
-        counts.add_shared(Word::GivenFrames);
-        counts.add(Word::WrittenRows, 4);
+        let counts = ProgressCounts::create(folder.path());
+        counts.add(ProgressWord::GivenRows, 3);
+        counts.add(ProgressWord::GivenRows, 2);
+        counts.add_shared(ProgressWord::GivenFrames);
+        counts.add(ProgressWord::WrittenRows, 4);
         let Ok(bytes) = std::fs::read(folder.path().join(progress::FILE_NAME)) else { return };
-        let expected = Progress { given_rows: 5, written_rows: 4, given_frames: 1, ..Progress::default() };
-        assert_eq!(Progress::read(&bytes), Some(expected));
+        let expected =
+            RunProgress { given_rows: 5, written_rows: 4, given_frames: 1, ..RunProgress::default() };
+        assert_eq!(RunProgress::read(&bytes), Some(expected));
         // A second one in the same folder, as of a process that executed another program, counts for itself.
-        Counts::create(folder.path()).add(Word::GivenRows, 1);
+        ProgressCounts::create(folder.path()).add(ProgressWord::GivenRows, 1);
         let again = std::fs::read(folder.path().join(progress::FILE_NAME)).unwrap();
-        assert_eq!(Progress::read(&again), Some(expected));
+        assert_eq!(RunProgress::read(&again), Some(expected));
     }
 }

@@ -3,15 +3,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::writer::Shared;
+use super::writer::WriterShared;
 
 /// The file, and its last state.
-pub(super) struct Switch {
+pub(super) struct RecordingSwitch {
     path: PathBuf,
     last: Option<bool>,
 }
 
-impl Switch {
+impl RecordingSwitch {
     /// The switch of the recording in a folder.
     pub(super) fn new(folder: &Path) -> Self {
         Self { path: folder.join(stallmap_config::SWITCH), last: None }
@@ -19,7 +19,7 @@ impl Switch {
 
     /// Starts or stops recording where the file has changed since the last call. Between two changes the program may do
     /// so itself.
-    pub(super) fn apply(&mut self, shared: &Shared) {
+    pub(super) fn apply(&mut self, shared: &WriterShared) {
         let Some(is_on) = self.read().filter(|is_on| self.last != Some(*is_on)) else { return };
         shared.set_paused(!is_on);
         self.last = Some(is_on);
@@ -42,7 +42,7 @@ mod tests {
     #[test]
     fn each_change_counts_once() {
         let folder = tempfile::tempdir().unwrap();
-        let (mut switch, shared) = (Switch::new(folder.path()), Shared::new(folder.path()));
+        let (mut switch, shared) = (RecordingSwitch::new(folder.path()), WriterShared::new(folder.path()));
         shared.set_paused(true);
         let mut state_after = |text: Option<&str>| {
             text.inspect(|text| fs::write(folder.path().join(stallmap_config::SWITCH), text).unwrap());

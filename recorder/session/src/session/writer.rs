@@ -6,30 +6,30 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use stallmap_config::progress::Word;
+use stallmap_config::progress::ProgressWord;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::recording::{LossTotal, RunFact};
 use stallmap_schema::capture::segment::SegmentWriter;
-use stallmap_schema::table::Row;
+use stallmap_schema::table::TableRow;
 use stallmap_schema::word::LossKind;
 
-use super::compress::Compressed;
-use super::losses::Losses;
-use super::progress::Counts;
-use super::reserve::Reserve;
-use super::switch::Switch;
-use super::tables::{Batch, Tables};
+use super::compress::CompressedFrame;
+use super::losses::SessionLosses;
+use super::progress::ProgressCounts;
+use super::reserve::FileReserve;
+use super::switch::RecordingSwitch;
+use super::tables::{TableBatch, WaitingTables};
 use crate::guard::{self, say};
 
 /// Longest time until rows and losses reach the disk.
 const FLUSH: Duration = Duration::from_millis(100);
 
 /// Messages to the writer thread.
-pub(super) enum Message {
+pub(super) enum WriterMessage {
     /// Rows of one table.
-    Rows(Batch),
+    Rows(TableBatch),
     /// Records of one launch, or contents of pages, which a compressing thread will deliver.
-    Frame(Receiver<Compressed>),
+    Frame(Receiver<CompressedFrame>),
     /// Write everything and these facts, then reply.
     End(Vec<RunFact>, SyncSender<()>),
     /// Write the losses since the end, then reply.
@@ -37,16 +37,16 @@ pub(super) enum Message {
 }
 
 /// State that the writer shares with the threads that record.
-pub(super) struct Shared {
-    tables: Mutex<Tables>,
-    losses: Mutex<Losses>,
+pub(super) struct WriterShared {
+    tables: Mutex<WaitingTables>,
+    losses: Mutex<SessionLosses>,
     has_failed: AtomicBool,
     is_paused: AtomicBool,
     written_bytes: AtomicU64,
-    counts: Counts,
+    counts: ProgressCounts,
 }
 
-impl Shared {
+impl WriterShared {
     /// Nothing yet. Counts of a run are in its folder.
     pub(super) fn new(folder: &Path) -> Self {
         Self {
@@ -55,7 +55,7 @@ impl Shared {
             has_failed: AtomicBool::new(false),
             is_paused: AtomicBool::new(false),
             written_bytes: AtomicU64::new(0),
-            counts: Counts::create(folder),
+            counts: ProgressCounts::create(folder),
         }
     }
 
@@ -80,13 +80,13 @@ impl Shared {
     }
 
     /// Adds a row. A table that is full comes back as a batch.
-    pub(super) fn append<R>(&self, row: R) -> Option<Batch>
+    pub(super) fn append<R>(&self, row: R) -> Option<TableBatch>
     where
-        R: Row + 'static,
+        R: TableRow + 'static,
         R::Builder: Send,
     {
         let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
-        self.counts.add(Word::GivenRows, 1);
+        self.counts.add(ProgressWord::GivenRows, 1);
         tables.append(row)
     }
 
@@ -94,12 +94,12 @@ impl Shared {
     pub(super) fn count_rows(&self, count: usize) {
         // The lock is the count's: single rows are counted under it, without a slower instruction.
         let _tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
-        self.counts.add(Word::GivenRows, count);
+        self.counts.add(ProgressWord::GivenRows, count);
     }
 
     /// Counts a frame that comes.
     pub(super) fn count_frame(&self) {
-        self.counts.add_shared(Word::GivenFrames);
+        self.counts.add_shared(ProgressWord::GivenFrames);
     }
 
     /// Counts things that are not recorded.
@@ -112,7 +112,7 @@ impl Shared {
         self.lose(LossKind::Segment, "row after the recording stopped", count as u64, None);
     }
 
-    fn take_rows(&self) -> Vec<Batch> {
+    fn take_rows(&self) -> Vec<TableBatch> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
@@ -126,18 +126,18 @@ impl Shared {
 }
 
 /// The thread's own state.
-pub(super) struct Writer {
+pub(super) struct SessionWriter {
     pub(super) file: SegmentWriter,
     /// Null where it could not be made: the disk was full from the start.
-    pub(super) reserve: Option<Reserve>,
+    pub(super) reserve: Option<FileReserve>,
     /// Null where only the program starts and stops recording.
-    pub(super) switch: Option<Switch>,
-    pub(super) shared: Arc<Shared>,
+    pub(super) switch: Option<RecordingSwitch>,
+    pub(super) shared: Arc<WriterShared>,
 }
 
-impl Writer {
+impl SessionWriter {
     /// Writes until the session is gone.
-    pub(super) fn run(mut self, messages: &Receiver<Message>) {
+    pub(super) fn run(mut self, messages: &Receiver<WriterMessage>) {
         let mut due = Instant::now() + FLUSH;
         loop {
             match messages.recv_timeout(due.saturating_duration_since(Instant::now())) {
@@ -156,24 +156,24 @@ impl Writer {
         }
     }
 
-    fn take(&mut self, message: Message) {
+    fn take(&mut self, message: WriterMessage) {
         match message {
-            Message::Rows(batch) => self.write_batch(&batch),
-            Message::Frame(frame) => {
+            WriterMessage::Rows(batch) => self.write_batch(&batch),
+            WriterMessage::Frame(frame) => {
                 // A compressing thread that is gone has reported why.
                 let Ok(frame) = frame.recv() else { return };
                 let is_written = self.write(|file| file.append_frame(&frame?));
-                let word = if is_written { Word::WrittenFrames } else { Word::RefusedFrames };
+                let word = if is_written { ProgressWord::WrittenFrames } else { ProgressWord::RefusedFrames };
                 self.shared.counts.add(word, 1);
                 if self.shared.has_failed() {
                     self.shared.lose(LossKind::Segment, "frame after the recording stopped", 1, None);
                 }
             }
-            Message::End(facts, answer) => {
+            WriterMessage::End(facts, answer) => {
                 self.end(facts);
                 answer.send(()).unwrap_or_default();
             }
-            Message::Losses(answer) => {
+            WriterMessage::Losses(answer) => {
                 self.write_waiting();
                 self.write(SegmentWriter::flush);
                 answer.send(()).unwrap_or_default();
@@ -191,7 +191,7 @@ impl Writer {
             self.write_batch(&batch);
         }
         if self.shared.has_failed() {
-            if self.reserve.as_ref().is_some_and(Reserve::is_due) {
+            if self.reserve.as_ref().is_some_and(FileReserve::is_due) {
                 self.write_to_reserve(Vec::new());
             }
             return;
@@ -200,9 +200,9 @@ impl Writer {
         self.write(|file| append(file, losses));
     }
 
-    fn write_batch(&mut self, batch: &Batch) {
+    fn write_batch(&mut self, batch: &TableBatch) {
         let is_written = self.write(|file| file.append_batch(batch.table, &batch.rows));
-        let word = if is_written { Word::WrittenRows } else { Word::RefusedRows };
+        let word = if is_written { ProgressWord::WrittenRows } else { ProgressWord::RefusedRows };
         self.shared.counts.add(word, batch.rows.num_rows());
         if self.shared.has_failed() {
             self.shared.lose_rows(batch.rows.num_rows());
@@ -261,11 +261,11 @@ impl Writer {
 }
 
 /// Rows as a batch. They come from one declaration and always fit it.
-fn batch<R: Row>(rows: Vec<R>) -> Option<arrow::array::RecordBatch> {
+fn batch<R: TableRow>(rows: Vec<R>) -> Option<arrow::array::RecordBatch> {
     R::batch(rows).ok()
 }
 
-fn append<R: Row>(file: &mut SegmentWriter, rows: Vec<R>) -> Result<(), CaptureError> {
+fn append<R: TableRow>(file: &mut SegmentWriter, rows: Vec<R>) -> Result<(), CaptureError> {
     batch(rows).map_or(Ok(()), |rows| file.append_batch(R::TABLE.name, &rows))
 }
 
@@ -273,7 +273,7 @@ fn append<R: Row>(file: &mut SegmentWriter, rows: Vec<R>) -> Result<(), CaptureE
 mod tests {
     use std::sync::mpsc::sync_channel;
 
-    use stallmap_config::progress::{self, Progress};
+    use stallmap_config::progress::{self, RunProgress};
     use stallmap_schema::capture::segment;
 
     use super::*;
@@ -281,23 +281,23 @@ mod tests {
     #[test]
     fn the_counts_tell_what_is_written_from_what_waits() {
         let folder = tempfile::tempdir().unwrap();
-        let shared = Arc::new(Shared::new(folder.path()));
+        let shared = Arc::new(WriterShared::new(folder.path()));
         let file = SegmentWriter::create(&folder.path().join(segment::FILE_NAME)).unwrap();
-        let writer = Writer { file, reserve: None, switch: None, shared: Arc::clone(&shared) };
+        let writer = SessionWriter { file, reserve: None, switch: None, shared: Arc::clone(&shared) };
         let (sender, messages) = sync_channel(8);
         let thread = std::thread::spawn(move || writer.run(&messages));
         let fact = || RunFact { name: "a".into(), value: "b".into() };
         let rows = RunFact::batch([fact(), fact()]).unwrap();
         shared.count_rows(2);
-        sender.send(Message::Rows(Batch { table: RunFact::TABLE.name, rows })).unwrap();
+        sender.send(WriterMessage::Rows(TableBatch { table: RunFact::TABLE.name, rows })).unwrap();
         let (answer, done) = sync_channel(1);
-        sender.send(Message::End(vec![fact()], answer)).unwrap();
+        sender.send(WriterMessage::End(vec![fact()], answer)).unwrap();
         done.recv().unwrap();
         // The process could die here: a row waits, and a frame was never compressed.
         assert!(shared.append(fact()).is_none());
         shared.count_frame();
         let Ok(bytes) = std::fs::read(folder.path().join(progress::FILE_NAME)) else { return };
-        let found = Progress::read(&bytes).unwrap();
+        let found = RunProgress::read(&bytes).unwrap();
         drop(sender);
         thread.join().unwrap();
         assert_eq!((found.given_rows, found.written_rows, found.given_frames), (3, 2, 1));

@@ -28,12 +28,12 @@ const CUDA: i8 = 1;
 /// `c10::Device`: passed by value in one register.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Device {
+struct TorchDevice {
     kind: i8,
     index: i8,
 }
 
-type Report = unsafe extern "C" fn(*mut c_void, i64, usize, usize, Device);
+type ReportAllocation = unsafe extern "C" fn(*mut c_void, i64, usize, usize, TorchDevice);
 
 static ORIGINAL: AtomicUsize = AtomicUsize::new(0);
 static INSTALLED: Mutex<usize> = Mutex::new(0);
@@ -60,14 +60,20 @@ fn hook() -> usize {
     redirect(SYMBOL, report as *mut c_void)
 }
 
-unsafe extern "C" fn report(ptr: *mut c_void, bytes: i64, allocated: usize, reserved: usize, device: Device) {
+unsafe extern "C" fn report(
+    ptr: *mut c_void,
+    bytes: i64,
+    allocated: usize,
+    reserved: usize,
+    device: TorchDevice,
+) {
     if device.kind == CUDA {
         guard((), || allocator_event(device.index.into(), Address(ptr as u64), bytes));
     }
     let original = ORIGINAL.load(Ordering::Acquire);
     if original != 0 {
         // SAFETY: `original` is the address of the function of this type that the slot was meant for.
-        let original = unsafe { std::mem::transmute::<usize, Report>(original) };
+        let original = unsafe { std::mem::transmute::<usize, ReportAllocation>(original) };
         // SAFETY: the arguments are the caller's own.
         unsafe { original(ptr, bytes, allocated, reserved, device) };
     }
@@ -75,13 +81,13 @@ unsafe extern "C" fn report(ptr: *mut c_void, bytes: i64, allocated: usize, rese
 
 /// Makes every loaded library that imports `symbol` call `target`; the number of slots.
 fn redirect(symbol: &'static CStr, target: *mut c_void) -> usize {
-    let mut redirection = Redirection { symbol, target, count: 0 };
+    let mut redirection = SymbolRedirection { symbol, target, count: 0 };
     // SAFETY: the callback has the type that is asked for, and `redirection` outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut redirection).cast()) };
     redirection.count
 }
 
-struct Redirection {
+struct SymbolRedirection {
     symbol: &'static CStr,
     target: *mut c_void,
     count: usize,
@@ -89,9 +95,9 @@ struct Redirection {
 
 unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, data: *mut c_void) -> c_int {
     // SAFETY: the loader passes a valid description, and `data` is what `redirect` passed.
-    let (info, redirection) = unsafe { (&*info, &mut *data.cast::<Redirection>()) };
+    let (info, redirection) = unsafe { (&*info, &mut *data.cast::<SymbolRedirection>()) };
     guard((), || {
-        if let Some(library) = Library::read(info) {
+        if let Some(library) = LoadedLibrary::read(info) {
             library.redirect(redirection);
         }
     });
@@ -99,9 +105,9 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, data: *mut c
 }
 
 /// Imports of a loaded library.
-struct Library {
+struct LoadedLibrary {
     base: usize,
-    symbols: *const Symbol,
+    symbols: *const ElfSymbol,
     names: *const c_char,
     /// (address, bytes) of the relocations of calls and of other pointers.
     relocations: [(usize, usize); 2],
@@ -110,7 +116,7 @@ struct Library {
 }
 
 #[repr(C)]
-struct Symbol {
+struct ElfSymbol {
     name: u32,
     info: u8,
     other: u8,
@@ -121,7 +127,7 @@ struct Symbol {
 
 /// Elf64_Rela, its info field as the two halves that it has on little-endian machines.
 #[repr(C)]
-struct Relocation {
+struct ElfRelocation {
     offset: usize,
     kind: u32,
     symbol: u32,
@@ -129,7 +135,7 @@ struct Relocation {
 }
 
 #[repr(C)]
-struct Dynamic {
+struct ElfDynamic {
     tag: i64,
     value: u64,
 }
@@ -147,7 +153,7 @@ const SLOT_KINDS: [u32; 2] = [1025, 1026];
 #[cfg(not(target_arch = "aarch64"))]
 const SLOT_KINDS: [u32; 2] = [6, 7];
 
-impl Library {
+impl LoadedLibrary {
     fn read(info: &libc::dl_phdr_info) -> Option<Self> {
         let base = usize::try_from(info.dlpi_addr).ok()?;
         if info.dlpi_phdr.is_null() {
@@ -162,10 +168,10 @@ impl Library {
         };
         let dynamic = place(libc::PT_DYNAMIC)?;
         let mut values = [0_usize; 24];
-        let mut entry = dynamic.start as *const Dynamic;
+        let mut entry = dynamic.start as *const ElfDynamic;
         while (entry as usize) < dynamic.end {
             // SAFETY: within the library's dynamic section.
-            let Dynamic { tag, value } = unsafe { entry.read() };
+            let ElfDynamic { tag, value } = unsafe { entry.read() };
             if tag == 0 {
                 break;
             }
@@ -185,18 +191,18 @@ impl Library {
         };
         (value(DT_SYMTAB) != 0 && value(DT_STRTAB) != 0).then(|| Self {
             base,
-            symbols: address(DT_SYMTAB) as *const Symbol,
+            symbols: address(DT_SYMTAB) as *const ElfSymbol,
             names: address(DT_STRTAB) as *const c_char,
             relocations: [(address(DT_JMPREL), value(DT_PLTRELSZ)), (address(DT_RELA), value(DT_RELASZ))],
             read_only: place(libc::PT_GNU_RELRO).unwrap_or(0..0),
         })
     }
 
-    fn redirect(&self, redirection: &mut Redirection) {
+    fn redirect(&self, redirection: &mut SymbolRedirection) {
         for &(address, bytes) in self.relocations.iter().filter(|&&(address, _)| address != 0) {
-            let count = bytes / size_of::<Relocation>();
+            let count = bytes / size_of::<ElfRelocation>();
             // SAFETY: the library's dynamic section says that so many bytes of relocations stand there.
-            let relocations = unsafe { std::slice::from_raw_parts(address as *const Relocation, count) };
+            let relocations = unsafe { std::slice::from_raw_parts(address as *const ElfRelocation, count) };
             for relocation in
                 relocations.iter().filter(|relocation| self.is_import(relocation, redirection.symbol))
             {
@@ -206,7 +212,7 @@ impl Library {
         }
     }
 
-    fn is_import(&self, relocation: &Relocation, symbol: &CStr) -> bool {
+    fn is_import(&self, relocation: &ElfRelocation, symbol: &CStr) -> bool {
         let index = relocation.symbol as usize;
         if index == 0 || !SLOT_KINDS.contains(&relocation.kind) {
             return false;

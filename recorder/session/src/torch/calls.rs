@@ -4,18 +4,18 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use stallmap_config::Instrument;
+use stallmap_config::PassInstrument;
 use stallmap_schema::id::{Address, OpId};
 use stallmap_schema::word::{LossKind, OpKind};
 
 use super::allocator_hook;
-use super::message::{Begin, End, Name};
-use super::ops::{self, Running};
-use super::recorded::{Moment, send};
-use super::states::States;
-use super::storages::Storages;
+use super::message::{OpBeginning, OpEnding, TensorRole};
+use super::ops::{self, RunningOp};
+use super::recorded::{EventMoment, send};
+use super::states::PythonStates;
+use super::storages::LiveStorages;
 use super::texts;
-use crate::context::{self, Context};
+use crate::context::{self, OpContext};
 use crate::session;
 
 /// Version of the interface.
@@ -25,15 +25,15 @@ pub const ABI_VERSION: u32 = 3;
 static IS_REPORTED: AtomicBool = AtomicBool::new(false);
 
 /// Facts of a session about PyTorch.
-pub(crate) struct State {
-    states: Mutex<States>,
-    storages: Mutex<Storages>,
+pub(crate) struct TorchState {
+    states: Mutex<PythonStates>,
+    storages: Mutex<LiveStorages>,
     last_op: AtomicU64,
 }
 
-impl Default for State {
+impl Default for TorchState {
     fn default() -> Self {
-        let mut storages = Storages::default();
+        let mut storages = LiveStorages::default();
         if IS_REPORTED.load(Ordering::Acquire) {
             storages.set_reported();
         }
@@ -45,15 +45,15 @@ thread_local! {
     static RUNNING: RefCell<(usize, RunningStack)> = const { RefCell::new((0, Vec::new())) };
 }
 
-type RunningStack = Vec<(Running, Option<&'static str>)>;
+type RunningStack = Vec<(RunningOp, Option<&'static str>)>;
 
 /// An event of the caching allocator: bytes given out, or taken back where negative.
 pub(super) fn allocator_event(device_id: i32, address: Address, bytes: i64) {
-    if session::config().is_none_or(|config| config.instrument != Instrument::Accesses) {
+    if session::config().is_none_or(|config| config.instrument != PassInstrument::Accesses) {
         return;
     }
     let Some(torch) = session::torch() else { return };
-    let (now, mut rows) = (Moment::now(), Vec::new());
+    let (now, mut rows) = (EventMoment::now(), Vec::new());
     let mut storages = lock(&torch.storages);
     if bytes >= 0 {
         storages.allocated(device_id, address, bytes.unsigned_abs(), now, &mut rows);
@@ -84,7 +84,7 @@ pub fn mode(start: bool) -> u32 {
         session::start();
     }
     let Some(config) = session::config().filter(|config| config.python) else { return 0 };
-    let has_tensors = config.instrument == Instrument::Accesses;
+    let has_tensors = config.instrument == PassInstrument::Accesses;
     1 | (u32::from(has_tensors) << 1) | (u32::from(config.selection.paused) << 2)
 }
 
@@ -103,12 +103,12 @@ pub fn state(stack: &str) -> i64 {
 /// Begins an op or region. Returns its identifier.
 pub fn op_begin(words: &[i64]) -> i64 {
     let Some(torch) = session::torch() else { return 0 };
-    let Ok(message) = Begin::read(words) else {
+    let Ok(message) = OpBeginning::read(words) else {
         session::lose(LossKind::Op, "Python sent an op that cannot be read", 1, None);
         return 0;
     };
     let op_id = OpId(torch.last_op.fetch_add(1, Ordering::Relaxed) + 1);
-    let (now, mut rows) = (Moment::now(), Vec::new());
+    let (now, mut rows) = (EventMoment::now(), Vec::new());
     let running = {
         let mut storages = lock(&torch.storages);
         let running = ops::begin(op_id, session::thread_id(), &message, now, &mut storages, &mut rows);
@@ -122,7 +122,7 @@ pub fn op_begin(words: &[i64]) -> i64 {
     // Every op comes through here.
     let asks = session::config().is_some_and(|config| config.bundles.is_some() || config.counts());
     let shapes_hash = if asks { message.shapes_hash() } else { 0 };
-    context::push(Context { op_id, pystates_hash: message.pystates_hash, shapes_hash });
+    context::push(OpContext { op_id, pystates_hash: message.pystates_hash, shapes_hash });
     if with_running(|stack| stack.push((running, region))).is_none() {
         session::lose_region();
     }
@@ -132,7 +132,7 @@ pub fn op_begin(words: &[i64]) -> i64 {
 /// Ends an op or region.
 pub fn op_end(words: &[i64]) {
     let Some(torch) = session::torch() else { return };
-    let Ok(message) = End::read(words) else {
+    let Ok(message) = OpEnding::read(words) else {
         session::lose(LossKind::Op, "Python sent an op's end that cannot be read", 1, None);
         return;
     };
@@ -144,14 +144,14 @@ pub fn op_end(words: &[i64]) {
     if let Some(region) = region {
         context::region_exit(region);
     }
-    let (now, mut rows) = (Moment::now(), Vec::new());
+    let (now, mut rows) = (EventMoment::now(), Vec::new());
     let mut storages = lock(&torch.storages);
     ops::end(running, &message, now, &mut storages, &mut rows);
     send(rows);
 }
 
 /// The running op, with every op that began after it on this thread and never ended dropped.
-fn take_running(op_id: OpId) -> Option<(Running, Option<&'static str>)> {
+fn take_running(op_id: OpId) -> Option<(RunningOp, Option<&'static str>)> {
     with_running(|stack| {
         let at = stack.iter().rposition(|(running, _)| running.op_id == op_id)?;
         stack.truncate(at + 1);
@@ -177,11 +177,11 @@ fn with_running<T>(act: impl FnOnce(&mut RunningStack) -> T) -> Option<T> {
 /// Names tensors.
 pub fn name(words: &[i64]) {
     let Some(torch) = session::torch() else { return };
-    let Ok(names) = Name::read_all(words) else {
+    let Ok(names) = TensorRole::read_all(words) else {
         session::lose(LossKind::Tensor, "Python sent names that cannot be read", 1, None);
         return;
     };
-    let (now, mut rows) = (Moment::now(), Vec::new());
+    let (now, mut rows) = (EventMoment::now(), Vec::new());
     let mut storages = lock(&torch.storages);
     for name in &names {
         storages.name(name, now, &mut rows);

@@ -14,7 +14,7 @@ const MAX_DIMENSIONS: usize = 64;
 /// 2 optimizer, 3 other), step, sequence number or -1, autograd node's name, forward op or 0, module path,
 /// 1 where the stack is known, its hash. Tensor records follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Begin {
+pub struct OpBeginning {
     /// The kind of call.
     pub kind: OpKind,
     /// Its name.
@@ -34,32 +34,32 @@ pub struct Begin {
     /// The Python stack.
     pub pystates_hash: Option<PystatesHash>,
     /// The arguments' tensors.
-    pub tensors: Vec<Seen>,
+    pub tensors: Vec<SeenTensor>,
 }
 
 /// The end of an op or region: its op_id. Tensor records of its results follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct End {
+pub struct OpEnding {
     /// The op.
     pub op_id: OpId,
     /// The results' tensors.
-    pub tensors: Vec<Seen>,
+    pub tensors: Vec<SeenTensor>,
 }
 
 /// The role of a tensor in the model: its name or 0, its role. Its tensor record follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Name {
+pub struct TensorRole {
     /// Dotted name.
     pub name: Option<&'static str>,
     /// parameter, gradient, buffer or optimizer_state.
     pub role: &'static str,
     /// The tensor.
-    pub tensor: Seen,
+    pub tensor: SeenTensor,
 }
 
 /// A tensor as Python saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct SeenTensor {
     /// Its part in the op. None where it is only mentioned.
     pub direction: Option<Direction>,
     /// Position among the arguments or results.
@@ -92,12 +92,12 @@ pub struct Seen {
 
 /// Words that are not the message that they should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Malformed;
+pub struct MalformedMessage;
 
-impl Begin {
+impl OpBeginning {
     /// Reads the words.
-    pub fn read(words: &[i64]) -> Result<Self, Malformed> {
-        let mut words = Words(words);
+    pub fn read(words: &[i64]) -> Result<Self, MalformedMessage> {
+        let mut words = MessageWords(words);
         Ok(Self {
             kind: words.choice(&[OpKind::Torch, OpKind::Triton, OpKind::Region])?,
             name: words.text()?,
@@ -118,25 +118,25 @@ impl Begin {
             return 0;
         }
         let mut hasher = DefaultHasher::new();
-        for Seen { dtype, sizes, strides, .. } in &self.tensors {
+        for SeenTensor { dtype, sizes, strides, .. } in &self.tensors {
             (dtype, sizes, strides).hash(&mut hasher);
         }
         hasher.finish()
     }
 }
 
-impl End {
+impl OpEnding {
     /// Reads the words.
-    pub fn read(words: &[i64]) -> Result<Self, Malformed> {
-        let mut words = Words(words);
+    pub fn read(words: &[i64]) -> Result<Self, MalformedMessage> {
+        let mut words = MessageWords(words);
         Ok(Self { op_id: OpId(words.unsigned()?), tensors: words.tensors()? })
     }
 }
 
-impl Name {
+impl TensorRole {
     /// Reads the words, which hold any number of such messages.
-    pub fn read_all(words: &[i64]) -> Result<Vec<Self>, Malformed> {
-        let mut words = Words(words);
+    pub fn read_all(words: &[i64]) -> Result<Vec<Self>, MalformedMessage> {
+        let mut words = MessageWords(words);
         let mut names = Vec::new();
         while !words.0.is_empty() {
             names.push(Self { name: words.optional_text()?, role: words.text()?, tensor: words.tensor()? });
@@ -146,46 +146,46 @@ impl Name {
 }
 
 /// The words that are still to be read.
-struct Words<'a>(&'a [i64]);
+struct MessageWords<'a>(&'a [i64]);
 
-impl Words<'_> {
-    fn next(&mut self) -> Result<i64, Malformed> {
-        let (&first, rest) = self.0.split_first().ok_or(Malformed)?;
+impl MessageWords<'_> {
+    fn next(&mut self) -> Result<i64, MalformedMessage> {
+        let (&first, rest) = self.0.split_first().ok_or(MalformedMessage)?;
         self.0 = rest;
         Ok(first)
     }
 
-    fn unsigned(&mut self) -> Result<u64, Malformed> {
+    fn unsigned(&mut self) -> Result<u64, MalformedMessage> {
         self.next().map(i64::cast_unsigned)
     }
 
-    fn number<T: TryFrom<i64>>(&mut self) -> Result<T, Malformed> {
-        T::try_from(self.next()?).map_err(|_| Malformed)
+    fn number<T: TryFrom<i64>>(&mut self) -> Result<T, MalformedMessage> {
+        T::try_from(self.next()?).map_err(|_| MalformedMessage)
     }
 
-    fn choice<T: Copy>(&mut self, choices: &[T]) -> Result<T, Malformed> {
-        choices.get(self.number::<usize>()?).copied().ok_or(Malformed)
+    fn choice<T: Copy>(&mut self, choices: &[T]) -> Result<T, MalformedMessage> {
+        choices.get(self.number::<usize>()?).copied().ok_or(MalformedMessage)
     }
 
-    fn text(&mut self) -> Result<&'static str, Malformed> {
-        texts::text(self.next()?).ok_or(Malformed)
+    fn text(&mut self) -> Result<&'static str, MalformedMessage> {
+        texts::text(self.next()?).ok_or(MalformedMessage)
     }
 
     /// A text or none. A number that stands for no text is refused.
-    fn optional_text(&mut self) -> Result<Option<&'static str>, Malformed> {
+    fn optional_text(&mut self) -> Result<Option<&'static str>, MalformedMessage> {
         match self.next()? {
             texts::NONE => Ok(None),
-            number => texts::text(number).map(Some).ok_or(Malformed),
+            number => texts::text(number).map(Some).ok_or(MalformedMessage),
         }
     }
 
-    fn state(&mut self) -> Result<Option<PystatesHash>, Malformed> {
+    fn state(&mut self) -> Result<Option<PystatesHash>, MalformedMessage> {
         let is_known = self.next()? != 0;
         let hash = self.unsigned()?;
         Ok(is_known.then_some(PystatesHash(hash)))
     }
 
-    fn tensors(&mut self) -> Result<Vec<Seen>, Malformed> {
+    fn tensors(&mut self) -> Result<Vec<SeenTensor>, MalformedMessage> {
         let mut tensors = Vec::new();
         while !self.0.is_empty() {
             tensors.push(self.tensor()?);
@@ -193,8 +193,8 @@ impl Words<'_> {
         Ok(tensors)
     }
 
-    fn tensor(&mut self) -> Result<Seen, Malformed> {
-        let mut seen = Seen {
+    fn tensor(&mut self) -> Result<SeenTensor, MalformedMessage> {
+        let mut seen = SeenTensor {
             direction: self.choice(&[
                 Some(Direction::In),
                 Some(Direction::Out),
@@ -215,14 +215,15 @@ impl Words<'_> {
             sizes: Vec::new(),
             strides: Vec::new(),
         };
-        let dimensions = self.number().ok().filter(|&count| count <= MAX_DIMENSIONS).ok_or(Malformed)?;
+        let dimensions =
+            self.number().ok().filter(|&count| count <= MAX_DIMENSIONS).ok_or(MalformedMessage)?;
         seen.sizes = self.list(dimensions)?;
         seen.strides = self.list(dimensions)?;
         Ok(seen)
     }
 
-    fn list(&mut self, count: usize) -> Result<Vec<i64>, Malformed> {
-        let (list, rest) = self.0.split_at_checked(count).ok_or(Malformed)?;
+    fn list(&mut self, count: usize) -> Result<Vec<i64>, MalformedMessage> {
+        let (list, rest) = self.0.split_at_checked(count).ok_or(MalformedMessage)?;
         self.0 = rest;
         Ok(list.to_vec())
     }
@@ -263,7 +264,7 @@ mod tests {
 
     #[test]
     fn an_op_is_read() {
-        let op = Begin::read(&begin()).unwrap();
+        let op = OpBeginning::read(&begin()).unwrap();
         assert_eq!((op.name, op.phase, op.step), ("aten::mm.default", Phase::Backward, 7));
         assert_eq!((op.sequence_number, op.autograd_node), (None, Some("MmBackward0")));
         assert_eq!((op.forward_op_id, op.module_path), (Some(OpId(3)), None));
@@ -275,8 +276,8 @@ mod tests {
 
     #[test]
     fn shapes_are_equal_wherever_tensors_lie() {
-        let op = Begin::read(&begin()).unwrap();
-        let with = |change: fn(&mut Begin)| {
+        let op = OpBeginning::read(&begin()).unwrap();
+        let with = |change: fn(&mut OpBeginning)| {
             let mut other = op.clone();
             change(&mut other);
             other.shapes_hash()
@@ -294,7 +295,7 @@ mod tests {
         let words = begin();
         let complete = [10, words.len()];
         for length in (0..words.len()).filter(|length| !complete.contains(length)) {
-            assert_eq!(Begin::read(&words[..length]), Err(Malformed), "{length} words");
+            assert_eq!(OpBeginning::read(&words[..length]), Err(MalformedMessage), "{length} words");
         }
     }
 
@@ -302,8 +303,8 @@ mod tests {
     fn absurd_counts_are_refused() {
         let mut words = tensor();
         words[12] = i64::MAX;
-        assert_eq!(End::read(&[&[1], &words[..]].concat()), Err(Malformed));
+        assert_eq!(OpEnding::read(&[&[1], &words[..]].concat()), Err(MalformedMessage));
         words[12] = -1;
-        assert_eq!(End::read(&[&[1], &words[..]].concat()), Err(Malformed));
+        assert_eq!(OpEnding::read(&[&[1], &words[..]].concat()), Err(MalformedMessage));
     }
 }

@@ -4,16 +4,16 @@ use stallmap_schema::capture::recording::OpEnd;
 use stallmap_schema::id::{Address, OpId, RunId, TensorId};
 use stallmap_schema::tables::tensor::{Op, OpTensor};
 
-use super::message::{Begin, End, Seen};
-use super::recorded::{Moment, Recorded};
-use super::storages::{Sight, Storages};
+use super::message::{OpBeginning, OpEnding, SeenTensor};
+use super::recorded::{EventMoment, RecordedRow};
+use super::storages::{LiveStorages, TensorSight};
 
 /// An op that runs, with its tensors in the order in which Python named them.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningOp {
     /// The op.
     pub op_id: OpId,
-    begin: Moment,
+    begin: EventMoment,
     tensors: Vec<Option<TensorId>>,
     storages: Vec<Address>,
 }
@@ -22,12 +22,12 @@ pub struct Running {
 pub fn begin(
     op_id: OpId,
     thread_id: u32,
-    message: &Begin,
-    now: Moment,
-    storages: &mut Storages,
-    rows: &mut Vec<Recorded>,
-) -> Running {
-    rows.push(Recorded::Op(Op {
+    message: &OpBeginning,
+    now: EventMoment,
+    storages: &mut LiveStorages,
+    rows: &mut Vec<RecordedRow>,
+) -> RunningOp {
+    rows.push(RecordedRow::Op(Op {
         op_id,
         run_id: RunId(0),
         kind: message.kind,
@@ -44,44 +44,44 @@ pub fn begin(
         module_path: message.module_path.map(str::to_owned),
         pystates_hash: message.pystates_hash,
     }));
-    let begin = Moment { op_id: Some(op_id), ..now };
-    let mut running = Running { op_id, begin, tensors: Vec::new(), storages: Vec::new() };
+    let begin = EventMoment { op_id: Some(op_id), ..now };
+    let mut running = RunningOp { op_id, begin, tensors: Vec::new(), storages: Vec::new() };
     for seen in &message.tensors {
-        take_part(&mut running, seen, Sight::Argument, now, storages, rows);
+        take_part(&mut running, seen, TensorSight::Argument, now, storages, rows);
     }
     running
 }
 
 /// Ends an op on its thread.
 pub fn end(
-    mut running: Running,
-    message: &End,
-    now: Moment,
-    storages: &mut Storages,
-    rows: &mut Vec<Recorded>,
+    mut running: RunningOp,
+    message: &OpEnding,
+    now: EventMoment,
+    storages: &mut LiveStorages,
+    rows: &mut Vec<RecordedRow>,
 ) {
     for seen in &message.tensors {
         let is_fresh = !running.storages.contains(&seen.storage_address);
-        let sight = Sight::Result { begin: running.begin, is_fresh };
+        let sight = TensorSight::Result { begin: running.begin, is_fresh };
         take_part(&mut running, seen, sight, now, storages, rows);
     }
-    rows.push(Recorded::OpEnd(OpEnd { op_id: running.op_id, end_ns: now.time_ns }));
+    rows.push(RecordedRow::OpEnd(OpEnd { op_id: running.op_id, end_ns: now.time_ns }));
 }
 
 fn take_part(
-    running: &mut Running,
-    seen: &Seen,
-    sight: Sight,
-    now: Moment,
-    storages: &mut Storages,
-    rows: &mut Vec<Recorded>,
+    running: &mut RunningOp,
+    seen: &SeenTensor,
+    sight: TensorSight,
+    now: EventMoment,
+    storages: &mut LiveStorages,
+    rows: &mut Vec<RecordedRow>,
 ) {
     let base = seen.base.and_then(|index| running.tensors.get(index).copied().flatten());
     let tensor_id = storages.tensor(seen, base, sight, now, rows);
     running.tensors.push(tensor_id);
     running.storages.push(seen.storage_address);
     if let (Some(tensor_id), Some(direction)) = (tensor_id, seen.direction) {
-        rows.push(Recorded::OpTensor(OpTensor {
+        rows.push(RecordedRow::OpTensor(OpTensor {
             op_id: running.op_id,
             direction,
             position: seen.position,

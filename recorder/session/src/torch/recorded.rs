@@ -9,7 +9,7 @@ use crate::session;
 
 /// Time of an event on both clocks, with its op.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Moment {
+pub struct EventMoment {
     /// Nanoseconds since the Unix epoch.
     pub time_ns: i64,
     /// Ordinal of the next launch.
@@ -18,7 +18,7 @@ pub struct Moment {
     pub op_id: Option<OpId>,
 }
 
-impl Moment {
+impl EventMoment {
     /// The present, on this thread.
     pub fn now() -> Self {
         Self {
@@ -31,7 +31,7 @@ impl Moment {
 
 /// A row.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Recorded {
+pub enum RecordedRow {
     /// An op began.
     Op(Op),
     /// An op ended.
@@ -51,17 +51,17 @@ pub enum Recorded {
 }
 
 /// Sends rows to the session, in their order.
-pub fn send(rows: Vec<Recorded>) {
+pub fn send(rows: Vec<RecordedRow>) {
     for row in rows {
         match row {
-            Recorded::Op(row) => session::emit(row),
-            Recorded::OpEnd(row) => session::emit(row),
-            Recorded::OpTensor(row) => session::emit(row),
-            Recorded::Tensor(row) => session::emit(row),
-            Recorded::TensorName(row) => session::emit(row),
-            Recorded::Storage(row) => session::emit(row),
-            Recorded::Frame(row) => session::emit(row),
-            Recorded::State(row) => session::emit(row),
+            RecordedRow::Op(row) => session::emit(row),
+            RecordedRow::OpEnd(row) => session::emit(row),
+            RecordedRow::OpTensor(row) => session::emit(row),
+            RecordedRow::Tensor(row) => session::emit(row),
+            RecordedRow::TensorName(row) => session::emit(row),
+            RecordedRow::Storage(row) => session::emit(row),
+            RecordedRow::Frame(row) => session::emit(row),
+            RecordedRow::State(row) => session::emit(row),
         }
     }
 }

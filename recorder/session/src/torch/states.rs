@@ -9,21 +9,21 @@ use stallmap_schema::hash::{frame_id, pystates_hash};
 use stallmap_schema::id::{FrameId, PystatesHash, RunId};
 use stallmap_schema::tables::python::{PythonFrame, PythonState};
 
-use super::recorded::Recorded;
+use super::recorded::RecordedRow;
 
 /// Fields of a frame.
 const FIELDS: usize = 5;
 
 /// The frames and stacks recorded so far.
 #[derive(Debug, Default)]
-pub struct States {
+pub struct PythonStates {
     frames: HashSet<FrameId>,
     states: HashSet<PystatesHash>,
 }
 
-impl States {
+impl PythonStates {
     /// Records new frames of a stack. Returns its hash, `None` if the text is not a stack.
-    pub fn record(&mut self, stack: &str, rows: &mut Vec<Recorded>) -> Option<PystatesHash> {
+    pub fn record(&mut self, stack: &str, rows: &mut Vec<RecordedRow>) -> Option<PystatesHash> {
         let frames = parse(stack)?;
         let ids: Vec<FrameId> = frames.iter().map(|frame| frame.frame_id).collect();
         let state = pystates_hash(&ids);
@@ -31,10 +31,10 @@ impl States {
             return Some(state);
         }
         rows.extend(
-            frames.into_iter().filter(|frame| self.frames.insert(frame.frame_id)).map(Recorded::Frame),
+            frames.into_iter().filter(|frame| self.frames.insert(frame.frame_id)).map(RecordedRow::Frame),
         );
         rows.extend((0..).zip(ids).map(|(depth, frame_id)| {
-            Recorded::State(PythonState { pystates_hash: state, depth, frame_id, run_id: RunId(0) })
+            RecordedRow::State(PythonState { pystates_hash: state, depth, frame_id, run_id: RunId(0) })
         }));
         Some(state)
     }
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn a_stack_is_recorded_once() {
-        let (mut states, mut rows) = (States::default(), Vec::new());
+        let (mut states, mut rows) = (PythonStates::default(), Vec::new());
         let stack = format!("{INNER}{OUTER}");
         let first = states.record(&stack, &mut rows);
         assert_eq!(rows.len(), 4, "{rows:?}");
@@ -86,16 +86,16 @@ mod tests {
 
     #[test]
     fn stacks_share_frames() {
-        let (mut states, mut rows) = (States::default(), Vec::new());
+        let (mut states, mut rows) = (PythonStates::default(), Vec::new());
         states.record(&format!("{INNER}{OUTER}"), &mut rows);
         rows.clear();
         states.record(OUTER, &mut rows);
-        assert!(matches!(rows[..], [Recorded::State(PythonState { depth: 0, .. })]), "{rows:?}");
+        assert!(matches!(rows[..], [RecordedRow::State(PythonState { depth: 0, .. })]), "{rows:?}");
     }
 
     #[test]
     fn the_original_file_is_no_part_of_the_identity() {
-        let (mut states, mut rows) = (States::default(), Vec::new());
+        let (mut states, mut rows) = (PythonStates::default(), Vec::new());
         let here = states.record(INNER, &mut rows);
         let there = states.record(&INNER.replace("/home/a", "/home/b"), &mut rows);
         assert_eq!(here, there);
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn what_is_not_a_stack_is_refused() {
-        let mut states = States::default();
+        let mut states = PythonStates::default();
         for text in ["a", "a\0b\0", "f\0f\0g\0one\x002\0"] {
             assert_eq!(states.record(text, &mut Vec::new()), None, "{text:?}");
         }

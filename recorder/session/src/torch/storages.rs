@@ -9,13 +9,13 @@ use stallmap_schema::id::{Address, RunId, StorageId, TensorId};
 use stallmap_schema::tables::tensor::Tensor;
 use stallmap_schema::word::StorageOrigin;
 
-use super::message::{Name, Seen};
-use super::recorded::{Moment, Recorded};
+use super::message::{SeenTensor, TensorRole};
+use super::recorded::{EventMoment, RecordedRow};
 
 /// Live storages, and their tensors.
 #[derive(Debug, Default)]
-pub struct Storages {
-    live: BTreeMap<u64, Live>,
+pub struct LiveStorages {
+    live: BTreeMap<u64, LiveStorage>,
     last_storage: u64,
     last_tensor: u64,
     /// True if the allocator reports its events: lifetimes are then exact.
@@ -23,16 +23,16 @@ pub struct Storages {
 }
 
 #[derive(Debug)]
-struct Live {
+struct LiveStorage {
     storage_id: StorageId,
     size_bytes: u64,
     origin: StorageOrigin,
-    tensors: HashMap<View, Known>,
+    tensors: HashMap<TensorViewKey, KnownTensor>,
 }
 
 /// Key of tensors of one storage: equal keys are one tensor.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct View {
+struct TensorViewKey {
     address: Address,
     dtype: &'static str,
     sizes: Vec<i64>,
@@ -40,28 +40,28 @@ struct View {
 }
 
 #[derive(Debug)]
-struct Known {
+struct KnownTensor {
     tensor_id: TensorId,
-    label: Option<Label>,
+    label: Option<TensorLabel>,
 }
 
-type Label = (Option<&'static str>, &'static str);
+type TensorLabel = (Option<&'static str>, &'static str);
 
 /// The way in which a tensor was seen.
 #[derive(Clone, Copy, Debug)]
-pub enum Sight {
+pub enum TensorSight {
     /// As an argument, or by name.
     Argument,
     /// As a result of the op that began then. Fresh where no argument or earlier result lies in the same storage.
     Result {
         /// The op's beginning.
-        begin: Moment,
+        begin: EventMoment,
         /// True if the op made the storage.
         is_fresh: bool,
     },
 }
 
-impl Storages {
+impl LiveStorages {
     /// Trusts the allocator's reports from now on.
     pub fn set_reported(&mut self) {
         self.is_reported = true;
@@ -84,15 +84,15 @@ impl Storages {
         device_id: i32,
         address: Address,
         size_bytes: u64,
-        now: Moment,
-        rows: &mut Vec<Recorded>,
+        now: EventMoment,
+        rows: &mut Vec<RecordedRow>,
     ) {
         self.end_overlapping(address, size_bytes, now, rows);
         self.begin(StorageOrigin::Allocator, device_id, (address, size_bytes), now, rows);
     }
 
     /// The allocator took a block back. A block that no tensor of the recording was seen in is not known, and not missed.
-    pub fn freed(&mut self, address: Address, now: Moment, rows: &mut Vec<Recorded>) {
+    pub fn freed(&mut self, address: Address, now: EventMoment, rows: &mut Vec<RecordedRow>) {
         if let Some(live) = self.live.remove(&address.0) {
             rows.push(end(&live, address, now));
         }
@@ -101,11 +101,11 @@ impl Storages {
     /// The identity of a tensor, recorded where it is new. `None` where it has no elements.
     pub fn tensor(
         &mut self,
-        seen: &Seen,
+        seen: &SeenTensor,
         base: Option<TensorId>,
-        sight: Sight,
-        now: Moment,
-        rows: &mut Vec<Recorded>,
+        sight: TensorSight,
+        now: EventMoment,
+        rows: &mut Vec<RecordedRow>,
     ) -> Option<TensorId> {
         let known = self.known(seen, base, sight, now, rows)?;
         if seen.is_parameter && known.label.is_none() {
@@ -115,26 +115,26 @@ impl Storages {
     }
 
     /// Records the role of a tensor in the model, if it is new.
-    pub fn name(&mut self, name: &Name, now: Moment, rows: &mut Vec<Recorded>) {
-        if let Some(known) = self.known(&name.tensor, None, Sight::Argument, now, rows) {
+    pub fn name(&mut self, name: &TensorRole, now: EventMoment, rows: &mut Vec<RecordedRow>) {
+        if let Some(known) = self.known(&name.tensor, None, TensorSight::Argument, now, rows) {
             label(known, (name.name, name.role), rows);
         }
     }
 
     fn known(
         &mut self,
-        seen: &Seen,
+        seen: &SeenTensor,
         base: Option<TensorId>,
-        sight: Sight,
-        now: Moment,
-        rows: &mut Vec<Recorded>,
-    ) -> Option<&mut Known> {
+        sight: TensorSight,
+        now: EventMoment,
+        rows: &mut Vec<RecordedRow>,
+    ) -> Option<&mut KnownTensor> {
         if seen.storage_address.0 == 0 || seen.sizes.contains(&0) {
             return None;
         }
         let start = self.storage_of(seen, sight).unwrap_or_else(|| self.observe(seen, sight, now, rows));
         let live = self.live.get_mut(&start)?;
-        let view = View {
+        let view = TensorViewKey {
             address: seen.address,
             dtype: seen.dtype,
             sizes: seen.sizes.clone(),
@@ -144,13 +144,13 @@ impl Storages {
         Some(live.tensors.entry(view).or_insert_with(|| {
             *last_tensor += 1;
             let tensor_id = TensorId(*last_tensor);
-            rows.push(Recorded::Tensor(row(tensor_id, storage_id, base, sight, seen)));
-            Known { tensor_id, label: None }
+            rows.push(RecordedRow::Tensor(row(tensor_id, storage_id, base, sight, seen)));
+            KnownTensor { tensor_id, label: None }
         }))
     }
 
     /// Start of the live storage that holds a tensor.
-    fn storage_of(&self, seen: &Seen, sight: Sight) -> Option<u64> {
+    fn storage_of(&self, seen: &SeenTensor, sight: TensorSight) -> Option<u64> {
         let (address, bytes) = (seen.storage_address.0, seen.storage_bytes);
         let (&start, live) = self.live.range(..=address).next_back()?;
         let is_inside = address < start.saturating_add(live.size_bytes);
@@ -160,7 +160,7 @@ impl Storages {
             StorageOrigin::Tensor if self.is_reported => is_inside && is_whole,
             // Frees are not reported: another extent at the address is another storage, and so is one that an op made.
             StorageOrigin::Tensor => {
-                let is_fresh = matches!(sight, Sight::Result { is_fresh: true, .. });
+                let is_fresh = matches!(sight, TensorSight::Result { is_fresh: true, .. });
                 !is_fresh && start == address && live.size_bytes == extent(seen)
             }
         };
@@ -168,14 +168,20 @@ impl Storages {
     }
 
     /// Makes a storage from a tensor's facts about it.
-    fn observe(&mut self, seen: &Seen, sight: Sight, now: Moment, rows: &mut Vec<Recorded>) -> u64 {
+    fn observe(
+        &mut self,
+        seen: &SeenTensor,
+        sight: TensorSight,
+        now: EventMoment,
+        rows: &mut Vec<RecordedRow>,
+    ) -> u64 {
         let start = match sight {
-            Sight::Result { begin, .. } if !self.is_reported => begin,
+            TensorSight::Result { begin, .. } if !self.is_reported => begin,
             _ => now,
         };
         let is_reuse = self.end_overlapping(seen.storage_address, extent(seen), start, rows);
-        let is_old = !is_reuse && (self.is_reported || matches!(sight, Sight::Argument));
-        let start = if is_old { Moment { ordinal: 0, op_id: None, ..start } } else { start };
+        let is_old = !is_reuse && (self.is_reported || matches!(sight, TensorSight::Argument));
+        let start = if is_old { EventMoment { ordinal: 0, op_id: None, ..start } } else { start };
         let place = (seen.storage_address, extent(seen));
         self.begin(StorageOrigin::Tensor, seen.device_id, place, start, rows);
         seen.storage_address.0
@@ -186,13 +192,13 @@ impl Storages {
         origin: StorageOrigin,
         device_id: i32,
         (address, size_bytes): (Address, u64),
-        at: Moment,
-        rows: &mut Vec<Recorded>,
+        at: EventMoment,
+        rows: &mut Vec<RecordedRow>,
     ) {
         self.last_storage += 1;
         let storage_id = StorageId(self.last_storage);
-        self.live.insert(address.0, Live { storage_id, size_bytes, origin, tensors: HashMap::new() });
-        rows.push(Recorded::Storage(StorageEvent {
+        self.live.insert(address.0, LiveStorage { storage_id, size_bytes, origin, tensors: HashMap::new() });
+        rows.push(RecordedRow::Storage(StorageEvent {
             storage_id,
             is_free: false,
             device_id,
@@ -210,8 +216,8 @@ impl Storages {
         &mut self,
         address: Address,
         size_bytes: u64,
-        at: Moment,
-        rows: &mut Vec<Recorded>,
+        at: EventMoment,
+        rows: &mut Vec<RecordedRow>,
     ) -> bool {
         let past = address.0.saturating_add(size_bytes);
         let before = rows.len();
@@ -227,13 +233,13 @@ impl Storages {
 }
 
 /// Bytes of a tensor's storage, and no less than the tensor's extent.
-fn extent(seen: &Seen) -> u64 {
+fn extent(seen: &SeenTensor) -> u64 {
     let reach = seen.address.0.saturating_sub(seen.storage_address.0).saturating_add(span_bytes(seen));
     seen.storage_bytes.max(reach)
 }
 
-fn end(live: &Live, address: Address, at: Moment) -> Recorded {
-    Recorded::Storage(StorageEvent {
+fn end(live: &LiveStorage, address: Address, at: EventMoment) -> RecordedRow {
+    RecordedRow::Storage(StorageEvent {
         storage_id: live.storage_id,
         is_free: true,
         device_id: 0,
@@ -246,13 +252,13 @@ fn end(live: &Live, address: Address, at: Moment) -> Recorded {
     })
 }
 
-fn label(known: &mut Known, news: Label, rows: &mut Vec<Recorded>) {
+fn label(known: &mut KnownTensor, news: TensorLabel, rows: &mut Vec<RecordedRow>) {
     if known.label == Some(news) {
         return;
     }
     known.label = Some(news);
     let (name, role) = news;
-    rows.push(Recorded::TensorName(TensorName {
+    rows.push(RecordedRow::TensorName(TensorName {
         tensor_id: known.tensor_id,
         name: name.map(str::to_owned),
         role: role.to_owned(),
@@ -263,8 +269,8 @@ fn row(
     tensor_id: TensorId,
     storage_id: StorageId,
     base_tensor_id: Option<TensorId>,
-    sight: Sight,
-    seen: &Seen,
+    sight: TensorSight,
+    seen: &SeenTensor,
 ) -> Tensor {
     Tensor {
         tensor_id,
@@ -272,8 +278,8 @@ fn row(
         storage_id,
         base_tensor_id,
         op_id: match sight {
-            Sight::Argument => None,
-            Sight::Result { begin, .. } => begin.op_id,
+            TensorSight::Argument => None,
+            TensorSight::Result { begin, .. } => begin.op_id,
         },
         address: seen.address,
         dtype: seen.dtype.to_owned(),
@@ -288,7 +294,7 @@ fn row(
 }
 
 /// Bytes from the first to past the last element. Strides of PyTorch are never negative.
-fn span_bytes(seen: &Seen) -> u64 {
+fn span_bytes(seen: &SeenTensor) -> u64 {
     let last = seen.sizes.iter().zip(&seen.strides).fold(0_i64, |last, (&size, &stride)| {
         last.saturating_add(size.saturating_sub(1).saturating_mul(stride))
     });
@@ -297,7 +303,7 @@ fn span_bytes(seen: &Seen) -> u64 {
 
 /// True if neighbours in the last dimension are neighbours in memory, and so on outwards. Dimensions of one element
 /// do not count.
-fn is_contiguous(seen: &Seen) -> bool {
+fn is_contiguous(seen: &SeenTensor) -> bool {
     let mut expected = 1_i64;
     seen.sizes.iter().zip(&seen.strides).rev().filter(|&(&size, _)| size != 1).all(|(&size, &stride)| {
         let is_next = stride == expected;

@@ -9,12 +9,12 @@ pub const NONE: i64 = 0;
 /// Texts by number and numbers by text. Texts live as long as the process: their number is bounded by the program's
 /// distinct names of ops, arguments, modules and parameters.
 #[derive(Default)]
-struct Texts {
+struct NumberedTexts {
     numbers: HashMap<&'static str, i64>,
     texts: Vec<&'static str>,
 }
 
-static TEXTS: Mutex<Option<Texts>> = Mutex::new(None);
+static TEXTS: Mutex<Option<NumberedTexts>> = Mutex::new(None);
 
 /// The number of a text, from 1.
 pub fn number(text: &str) -> i64 {

@@ -2,55 +2,55 @@
 
 use std::ffi::{c_char, c_void};
 
-use super::Code;
-use crate::cuda::Handle;
+use super::CuptiCode;
+use crate::cuda::DriverHandle;
 
 /// (buffer, its bytes, most records in it or 0): CUPTI asks for a buffer.
 pub type BufferRequested = extern "C" fn(*mut *mut u8, *mut usize, *mut usize);
 /// (context, stream, buffer, its bytes, bytes in use): CUPTI gives a buffer back.
-pub type BufferCompleted = extern "C" fn(Handle, u32, *mut u8, usize, usize);
+pub type BufferCompleted = extern "C" fn(DriverHandle, u32, *mut u8, usize, usize);
 /// The clock of all records, nanoseconds.
-pub type Clock = extern "C" fn() -> u64;
+pub type ActivityClock = extern "C" fn() -> u64;
 
 crate::functions! {
     /// Functions of `libcupti.so` for activity records.
     Activity from "CUPTI library (libcupti.so)" {
         /// (asks for buffers, gives them back)
-        register_callbacks: cuptiActivityRegisterCallbacks(BufferRequested, BufferCompleted) -> Code;
+        register_callbacks: cuptiActivityRegisterCallbacks(BufferRequested, BufferCompleted) -> CuptiCode;
         /// (clock): before any kind is enabled
-        register_clock: cuptiActivityRegisterTimestampCallback(Clock) -> Code;
+        register_clock: cuptiActivityRegisterTimestampCallback(ActivityClock) -> CuptiCode;
         /// (kind)
-        enable: cuptiActivityEnable(u32) -> Code;
+        enable: cuptiActivityEnable(u32) -> CuptiCode;
         /// (kind)
-        disable: cuptiActivityDisable(u32) -> Code;
+        disable: cuptiActivityDisable(u32) -> CuptiCode;
         /// (1: buffers that are not full too)
-        flush: cuptiActivityFlushAll(u32) -> Code;
+        flush: cuptiActivityFlushAll(u32) -> CuptiCode;
         /// (buffer, its bytes in use, record)
-        next_record: cuptiActivityGetNextRecord(*mut u8, usize, *mut *const Head) -> Code;
+        next_record: cuptiActivityGetNextRecord(*mut u8, usize, *mut *const ActivityHead) -> CuptiCode;
         /// (context, stream, records dropped since the last call)
-        dropped: cuptiActivityGetNumDroppedRecords(Handle, u32, *mut usize) -> Code;
+        dropped: cuptiActivityGetNumDroppedRecords(DriverHandle, u32, *mut usize) -> CuptiCode;
         /// (node, its number)
-        graph_node_id: cuptiGetGraphNodeId(Handle, *mut u64) -> Code;
+        graph_node_id: cuptiGetGraphNodeId(DriverHandle, *mut u64) -> CuptiCode;
     }
 }
 
 /// Kinds of records.
 pub mod kind {
-    /// A copy: [`super::Memcpy`].
+    /// A copy: [`super::ActivityMemcpy`].
     pub const MEMCPY: u32 = 1;
-    /// A fill: [`super::Memset`].
+    /// A fill: [`super::ActivityMemset`].
     pub const MEMSET: u32 = 2;
-    /// A kernel, while others run: [`super::Kernel`].
+    /// A kernel, while others run: [`super::ActivityKernel`].
     pub const CONCURRENT_KERNEL: u32 = 10;
     /// A copy between two devices: [`super::PeerCopy`].
     pub const MEMCPY2: u32 = 22;
-    /// A wait: [`super::Synchronization`].
+    /// A wait: [`super::ActivitySynchronization`].
     pub const SYNCHRONIZATION: u32 = 38;
 }
 
 /// The start of every record.
 #[repr(C)]
-pub struct Head {
+pub struct ActivityHead {
     /// One of [`kind`].
     pub kind: u32,
 }
@@ -58,7 +58,7 @@ pub struct Head {
 /// CUpti_ActivityKernel, of version 5 (CUDA 11) and later.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct Kernel {
+pub struct ActivityKernel {
     _kind: [u32; 4],
     /// Begin, 0 where it is not known.
     pub begin: u64,
@@ -87,7 +87,7 @@ pub struct Kernel {
 /// CUpti_ActivityMemcpy, of version 4 (CUDA 11) and later.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct Memcpy {
+pub struct ActivityMemcpy {
     _kind: u32,
     /// CUpti_ActivityMemcpyKind.
     pub direction: u8,
@@ -138,7 +138,7 @@ pub struct PeerCopy {
 /// CUpti_ActivityMemset, of version 3 (CUDA 11) and later.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct Memset {
+pub struct ActivityMemset {
     _kind: [u32; 2],
     /// Bytes that it sets.
     pub bytes: u64,
@@ -159,7 +159,7 @@ pub struct Memset {
 /// CUpti_ActivitySynchronization.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct Synchronization {
+pub struct ActivitySynchronization {
     _kind: u32,
     /// CUpti_ActivitySynchronizationType.
     pub what: u32,
@@ -196,16 +196,16 @@ mod tests {
 
     #[test]
     fn heads_are_those_of_the_header() {
-        same!(Kernel as CUpti_ActivityKernel9: begin start, end end, device deviceId, context contextId, stream streamId,
+        same!(ActivityKernel as CUpti_ActivityKernel9: begin start, end end, device deviceId, context contextId, stream streamId,
             correlation correlationId, name name, graph_node graphNodeId);
-        same!(Memcpy as CUpti_ActivityMemcpy5: direction copyKind, bytes bytes, begin start, end end, device deviceId,
+        same!(ActivityMemcpy as CUpti_ActivityMemcpy5: direction copyKind, bytes bytes, begin start, end end, device deviceId,
             context contextId, stream streamId, correlation correlationId);
         same!(PeerCopy as CUpti_ActivityMemcpyPtoP4: bytes bytes, begin start, end end, device deviceId,
             context contextId, stream streamId, source_device srcDeviceId, destination_device dstDeviceId,
             correlation correlationId);
-        same!(Memset as CUpti_ActivityMemset4: bytes bytes, begin start, end end, device deviceId, context contextId,
+        same!(ActivityMemset as CUpti_ActivityMemset4: bytes bytes, begin start, end end, device deviceId, context contextId,
             stream streamId, correlation correlationId);
-        same!(Synchronization as CUpti_ActivitySynchronization: what type_, begin start, end end,
+        same!(ActivitySynchronization as CUpti_ActivitySynchronization: what type_, begin start, end end,
             correlation correlationId, context contextId, stream streamId);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Machine, Part};
+use super::{NvidiaPart, ProcessMachine};
 
 /// Folders with libraries below a CUDA toolkit's root.
 const TOOLKIT_LIBRARIES: [&str; 9] = [
@@ -30,19 +30,19 @@ const SYSTEM_LIBRARIES: [&str; 9] = [
     "/usr/lib/x86_64-linux-gnu/nvidia/current",
 ];
 
-impl Machine {
+impl ProcessMachine {
     /// Folders that variables name: the user's own choice.
-    pub(super) fn named_folders(&self, part: Part) -> Vec<PathBuf> {
+    pub(super) fn named_folders(&self, part: NvidiaPart) -> Vec<PathBuf> {
         let roots = ["CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CUDA_TOOLKIT_ROOT_DIR"];
         let roots = roots.iter().filter_map(|name| self.variable_path(name));
-        let first = if part == Part::Nvcc { "PATH" } else { "LD_LIBRARY_PATH" };
+        let first = if part == NvidiaPart::Nvcc { "PATH" } else { "LD_LIBRARY_PATH" };
         let mut folders = self.variable_paths(first);
         folders.extend(roots.flat_map(|root| toolkit(&root, part)));
         folders
     }
 
     /// Folders where the part is usually installed.
-    pub(super) fn known_folders(&self, part: Part) -> Vec<PathBuf> {
+    pub(super) fn known_folders(&self, part: NvidiaPart) -> Vec<PathBuf> {
         let mut folders = Vec::new();
         for site in self.python_sites() {
             folders.extend(entries(&site.join("nvidia")).iter().flat_map(|package| toolkit(package, part)));
@@ -50,7 +50,7 @@ impl Machine {
             folders.push(site.join("triton/backends/nvidia/lib/cupti"));
         }
         folders.extend(self.toolkits().iter().flat_map(|root| toolkit(root, part)));
-        if part == Part::Nvcc {
+        if part == NvidiaPart::Nvcc {
             folders.push(self.place("/usr/bin"));
         } else {
             folders.extend(self.tool_folders());
@@ -134,8 +134,8 @@ impl Machine {
 }
 
 /// The folders of a toolkit in which the part may lie.
-fn toolkit(root: &Path, part: Part) -> Vec<PathBuf> {
-    if part == Part::Nvcc {
+fn toolkit(root: &Path, part: NvidiaPart) -> Vec<PathBuf> {
+    if part == NvidiaPart::Nvcc {
         return vec![root.join("bin")];
     }
     TOOLKIT_LIBRARIES.iter().map(|folder| root.join(folder)).collect()

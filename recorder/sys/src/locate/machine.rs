@@ -26,7 +26,7 @@ const VARIABLES: [&str; 16] = [
 
 /// A machine, seen from one process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Machine {
+pub struct ProcessMachine {
     /// The file system's root, under which the usual places are searched.
     pub root: PathBuf,
     /// The variables of the process's environment that name folders.
@@ -39,7 +39,7 @@ pub struct Machine {
     pub driver_cuda_major: Option<u32>,
 }
 
-impl Machine {
+impl ProcessMachine {
     /// The machine as the calling process sees it.
     pub fn of_this_process() -> Self {
         let read = |path: &str| std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use super::machine::{driver_cuda_major, driver_release, loaded_libraries};
-use super::{Machine, Part, cuda_major};
+use super::{NvidiaPart, ProcessMachine, cuda_major};
 
 /// A folder that is removed at the end of the test.
-struct Tree(PathBuf);
+struct TempTree(PathBuf);
 
-impl Tree {
+impl TempTree {
     fn new(test: &str, files: &[&str]) -> Self {
         let root = std::env::temp_dir().join(format!("stallmap-locate-{test}-{}", std::process::id()));
         for file in files {
@@ -19,19 +19,19 @@ impl Tree {
         Self(root)
     }
 
-    fn machine(&self) -> Machine {
-        Machine { root: self.0.clone(), ..Machine::default() }
+    fn machine(&self) -> ProcessMachine {
+        ProcessMachine { root: self.0.clone(), ..ProcessMachine::default() }
     }
 
     /// The candidates below the tree, relative to it. Then the plain names.
-    fn found(&self, machine: &Machine, part: Part) -> Vec<String> {
+    fn found(&self, machine: &ProcessMachine, part: NvidiaPart) -> Vec<String> {
         let relative =
             |path: &PathBuf| path.strip_prefix(&self.0).unwrap_or(path).to_string_lossy().into_owned();
         machine.candidates(part).iter().map(relative).collect()
     }
 }
 
-impl Drop for Tree {
+impl Drop for TempTree {
     fn drop(&mut self) {
         std::fs::remove_dir_all(&self.0).ok();
     }
@@ -39,9 +39,9 @@ impl Drop for Tree {
 
 #[test]
 fn nothing_installed_leaves_the_plain_names() {
-    let tree = Tree::new("nothing", &[]);
-    assert_eq!(tree.found(&tree.machine(), Part::Sanitizer), ["libsanitizer-public.so"]);
-    assert_eq!(tree.found(&tree.machine(), Part::Nvcc), Vec::<String>::new());
+    let tree = TempTree::new("nothing", &[]);
+    assert_eq!(tree.found(&tree.machine(), NvidiaPart::Sanitizer), ["libsanitizer-public.so"]);
+    assert_eq!(tree.found(&tree.machine(), NvidiaPart::Nvcc), Vec::<String>::new());
 }
 
 #[test]
@@ -52,19 +52,19 @@ fn toolkits_that_fit_the_driver_come_first_and_newer_ones_last() {
         "usr/local/cuda-13.2/compute-sanitizer/libsanitizer-public.so",
         "usr/local/cuda-14.0/compute-sanitizer/libsanitizer-public.so",
     ];
-    let tree = Tree::new("toolkits", &files);
-    let machine = Machine { driver_cuda_major: Some(13), ..tree.machine() };
+    let tree = TempTree::new("toolkits", &files);
+    let machine = ProcessMachine { driver_cuda_major: Some(13), ..tree.machine() };
     let folder = |version: &str| format!("usr/local/cuda-{version}/compute-sanitizer/libsanitizer-public.so");
     let mut expected: Vec<String> = ["13.2", "13.0", "12.8", "14.0"].map(folder).into();
     expected.push("libsanitizer-public.so".into());
-    assert_eq!(tree.found(&machine, Part::Sanitizer), expected);
+    assert_eq!(tree.found(&machine, NvidiaPart::Sanitizer), expected);
 }
 
 #[test]
 fn the_default_toolkit_is_named_once() {
-    let tree = Tree::new("default", &["usr/local/cuda-13.0/lib64/libnvrtc.so.13"]);
+    let tree = TempTree::new("default", &["usr/local/cuda-13.0/lib64/libnvrtc.so.13"]);
     std::os::unix::fs::symlink(tree.0.join("usr/local/cuda-13.0"), tree.0.join("usr/local/cuda")).unwrap();
-    let found = tree.found(&tree.machine(), Part::Nvrtc);
+    let found = tree.found(&tree.machine(), NvidiaPart::Nvrtc);
     assert_eq!(found[..2], ["usr/local/cuda/lib64/libnvrtc.so.13", "libnvrtc.so.13"]);
     assert_eq!(cuda_major(&tree.0.join("usr/local/cuda/lib64/libnvrtc.so.13")), Some(13));
 }
@@ -80,24 +80,24 @@ fn packages_of_the_running_python_come_before_toolkits() {
         "venv/lib/python3.12/site-packages/nvidia/cuda_nvrtc/lib/libnvrtc.alt.so.12",
         "usr/local/cuda-13.0/extras/CUPTI/lib64/libcupti.so.13",
     ];
-    let tree = Tree::new("packages", &files);
+    let tree = TempTree::new("packages", &files);
     let command = Some(tree.0.join("venv/bin/python"));
-    let machine = Machine { driver_cuda_major: Some(13), command, ..tree.machine() };
+    let machine = ProcessMachine { driver_cuda_major: Some(13), command, ..tree.machine() };
     let names = ["libcupti.so.13", "libcupti.so.12", "libcupti.so"];
     let mut expected = vec![files[0], files[6], files[2]];
     expected.extend(names);
-    assert_eq!(tree.found(&machine, Part::Cupti), expected);
-    assert_eq!(tree.found(&machine, Part::Sanitizer)[0], files[1]);
-    assert_eq!(tree.found(&machine, Part::Nvrtc)[..2], [files[3], "libnvrtc.so.13"]);
+    assert_eq!(tree.found(&machine, NvidiaPart::Cupti), expected);
+    assert_eq!(tree.found(&machine, NvidiaPart::Sanitizer)[0], files[1]);
+    assert_eq!(tree.found(&machine, NvidiaPart::Nvrtc)[..2], [files[3], "libnvrtc.so.13"]);
 }
 
 #[test]
 fn what_is_loaded_wins_over_what_variables_name() {
     let files =
         ["a/libcupti.so.2025.3.1", "b/libcupti.so.13", "c/extras/CUPTI/lib64/libcupti.so.12", "d/my-cupti"];
-    let tree = Tree::new("loaded", &files);
+    let tree = TempTree::new("loaded", &files);
     let variable = |name: &str, path: &str| (name.to_owned(), tree.0.join(path).into_os_string());
-    let machine = Machine {
+    let machine = ProcessMachine {
         loaded: vec![tree.0.join(files[0])],
         variables: [
             variable("LD_LIBRARY_PATH", "b"),
@@ -107,24 +107,24 @@ fn what_is_loaded_wins_over_what_variables_name() {
         .into(),
         ..tree.machine()
     };
-    assert_eq!(tree.found(&machine, Part::Cupti)[..4], [files[0], files[3], files[1], files[2]]);
+    assert_eq!(tree.found(&machine, NvidiaPart::Cupti)[..4], [files[0], files[3], files[1], files[2]]);
 }
 
 #[test]
 fn compilers_are_found_on_the_path_and_in_packages() {
     let files = ["site/nvidia/cu13/bin/nvcc", "usr/local/cuda-13.0/bin/nvcc", "bin/nvcc", "bin/nvcc.profile"];
-    let tree = Tree::new("compilers", &files);
+    let tree = TempTree::new("compilers", &files);
     let variable = |name: &str, path: &str| (name.to_owned(), tree.0.join(path).into_os_string());
     let variables = [variable("PYTHONPATH", "site"), variable("PATH", "bin")].into();
-    let machine = Machine { variables, ..tree.machine() };
-    assert_eq!(tree.found(&machine, Part::Nvcc), [files[2], files[0], files[1]]);
+    let machine = ProcessMachine { variables, ..tree.machine() };
+    assert_eq!(tree.found(&machine, NvidiaPart::Nvcc), [files[2], files[0], files[1]]);
 }
 
 #[test]
 fn profilers_carry_libraries_too() {
     let file = "opt/nvidia/nsight-compute/2025.3.1/target/linux-desktop-glibc_2_11_3-x64/libcupti.so.13";
-    let tree = Tree::new("profilers", &[file]);
-    assert_eq!(tree.found(&tree.machine(), Part::Cupti)[0], file);
+    let tree = TempTree::new("profilers", &[file]);
+    assert_eq!(tree.found(&tree.machine(), NvidiaPart::Cupti)[0], file);
 }
 
 #[test]
@@ -133,9 +133,9 @@ fn the_site_of_a_loaded_library_is_searched() {
         "env/lib/python3.12/site-packages/torch/lib/libtorch.so",
         "env/lib/python3.12/site-packages/nvidia/cu13/lib/libsanitizer-public.so",
     ];
-    let tree = Tree::new("site", &files);
-    let machine = Machine { loaded: vec![tree.0.join(files[0])], ..tree.machine() };
-    assert_eq!(tree.found(&machine, Part::Sanitizer)[0], files[1]);
+    let tree = TempTree::new("site", &files);
+    let machine = ProcessMachine { loaded: vec![tree.0.join(files[0])], ..tree.machine() };
+    assert_eq!(tree.found(&machine, NvidiaPart::Sanitizer)[0], files[1]);
 }
 
 #[test]

@@ -2,25 +2,26 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Cubin, Section};
+use super::{CodeSection, Cubin};
 
 /// The functions that each kernel of a cubin may execute: those in its section, those whose address its code takes, those
 /// that their code takes, and those whose address stands in data. A function that a kernel launches is among them.
 #[derive(Clone, Debug)]
-pub struct Callees<'a> {
+pub struct KernelCallees<'a> {
     cubin: &'a Cubin,
     /// Sections by the functions in them.
-    sections: BTreeMap<&'a str, &'a Section>,
+    sections: BTreeMap<&'a str, &'a CodeSection>,
 }
 
-impl<'a> Callees<'a> {
+impl<'a> KernelCallees<'a> {
     /// Callees in a cubin. `None` where a part of it is damaged: a call may stand there.
     pub fn new(cubin: &'a Cubin) -> Option<Self> {
         if !cubin.damage.is_empty() {
             return None;
         }
-        let named =
-            |section: &'a Section| section.functions.iter().map(move |code| (code.name.as_str(), section));
+        let named = |section: &'a CodeSection| {
+            section.functions.iter().map(move |code| (code.name.as_str(), section))
+        };
         Some(Self { cubin, sections: cubin.sections.iter().flat_map(named).collect() })
     }
 

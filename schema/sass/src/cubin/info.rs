@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Parameter;
+use super::CubinParameter;
 
 /// In a kernel's section: start of its parameters in constant bank 0, and their size.
 pub(super) const PARAM_CBANK: u8 = 0x0a;
@@ -35,10 +35,10 @@ pub(super) fn words(value: &[u8]) -> impl Iterator<Item = u32> {
 }
 
 /// A parameter: index, ordinal and offset, bits. The highest fourteen of the bits are its size.
-pub(super) fn parameter(value: &[u8]) -> Option<Parameter> {
+pub(super) fn parameter(value: &[u8]) -> Option<CubinParameter> {
     let mut words = words(value).skip(1);
     let (place, bits) = (words.next()?, words.next()?);
-    Some(Parameter { ordinal: place & 0xffff, offset: place >> 16, bytes: bits >> 18 })
+    Some(CubinParameter { ordinal: place & 0xffff, offset: place >> 16, bytes: bits >> 18 })
 }
 
 /// Start of the parameters: the lower half of the second number.

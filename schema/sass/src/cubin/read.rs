@@ -6,8 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use goblin::elf::section_header::{SHF_ALLOC, SHT_PROGBITS, SectionHeader};
 use goblin::elf::sym::{STT_FUNC, Sym};
 
-use super::{Cubin, CubinError, Function, Section, info};
-use crate::elf::{Elf, Symbols};
+use super::{CodeSection, Cubin, CubinError, CubinFunction, info};
+use crate::elf::{ElfReader, SymbolTable};
 use crate::word::{INSTRUCTION_BYTES, Sm};
 
 /// `e_machine` of cubins.
@@ -33,30 +33,30 @@ pub(super) fn read(bytes: &[u8]) -> Result<Cubin, CubinError> {
 }
 
 fn parse(bytes: &[u8]) -> Result<Cubin, CubinError> {
-    let elf = Elf::read(bytes).map_err(|cause| CubinError::Elf { cause })?;
+    let elf = ElfReader::read(bytes).map_err(|cause| CubinError::Elf { cause })?;
     let header = elf.header();
     if header.e_machine != EM_CUDA {
         return Err(CubinError::Machine { machine: header.e_machine });
     }
     let flags = header.e_flags;
     let sm = if header.e_ident[EI_OSABI] == OSABI_NEW { flags >> 8 & 0xff } else { flags & 0xff };
-    let mut reader = Reader::new(&elf, bytes.len());
+    let mut reader = CubinReader::new(&elf, bytes.len());
     reader.find_functions();
     reader.read_references();
     reader.read_calls();
     reader.read_info();
-    let Reader { code, pointed, damage, .. } = reader;
-    let mut sections: Vec<Section> = code.into_values().collect();
+    let CubinReader { code, pointed, damage, .. } = reader;
+    let mut sections: Vec<CodeSection> = code.into_values().collect();
     sections.sort_by_key(|section| section.bytes.start);
     Ok(Cubin { sm: Sm(sm), sections, pointed, damage })
 }
 
 /// A cubin that is being read.
-struct Reader<'a> {
-    elf: &'a Elf<'a>,
-    symbols: Option<Symbols<'a>>,
+struct CubinReader<'a> {
+    elf: &'a ElfReader<'a>,
+    symbols: Option<SymbolTable<'a>>,
     /// Sections of code, by index in the file.
-    code: BTreeMap<usize, Section>,
+    code: BTreeMap<usize, CodeSection>,
     /// Functions whose addresses stand in data.
     pointed: BTreeSet<String>,
     damage: Vec<String>,
@@ -64,8 +64,8 @@ struct Reader<'a> {
     names_left: usize,
 }
 
-impl<'a> Reader<'a> {
-    fn new(elf: &'a Elf<'a>, file_bytes: usize) -> Self {
+impl<'a> CubinReader<'a> {
+    fn new(elf: &'a ElfReader<'a>, file_bytes: usize) -> Self {
         let mut damage = elf.damage.clone();
         let symbols = elf.symbols();
         if symbols.is_none() {
@@ -95,7 +95,7 @@ impl<'a> Reader<'a> {
         let Some(name) = self.copy_name(name) else { return };
         // Up to sm_89 the count stands here, too. Later this is zero.
         let registers = Some(header.sh_info >> 24).filter(|registers| *registers > 0);
-        self.code.insert(index, Section { name, bytes, registers, ..Section::default() });
+        self.code.insert(index, CodeSection { name, bytes, registers, ..CodeSection::default() });
     }
 
     /// Puts every function into its section.
@@ -110,7 +110,7 @@ impl<'a> Reader<'a> {
         self.symbols = Some(symbols);
     }
 
-    fn add_function(&mut self, symbols: &Symbols<'_>, symbol: &Sym) {
+    fn add_function(&mut self, symbols: &SymbolTable<'_>, symbol: &Sym) {
         let Some(section) = self.code.get(&symbol.st_shndx) else { return };
         let section_bytes = section.bytes.len() as u64;
         let Some(name) = symbols.name(symbol).and_then(|name| self.copy_name(name)) else { return };
@@ -122,7 +122,7 @@ impl<'a> Reader<'a> {
             return;
         };
         let is_kernel = symbol.st_other & STO_CUDA_ENTRY != 0;
-        let function = Function { name, is_kernel, offset, bytes, symbol_bytes: bytes };
+        let function = CubinFunction { name, is_kernel, offset, bytes, symbol_bytes: bytes };
         if let Some(section) = self.code.get_mut(&symbol.st_shndx) {
             section.functions.push(function);
         }
@@ -139,7 +139,7 @@ impl<'a> Reader<'a> {
         self.symbols = Some(symbols);
     }
 
-    fn read_relocations(&mut self, symbols: &Symbols<'_>, table: usize, section: usize) {
+    fn read_relocations(&mut self, symbols: &SymbolTable<'_>, table: usize, section: usize) {
         let is_code = self.code.contains_key(&section);
         // Tables for debuggers name functions too. They are not loaded.
         let is_loaded = |header: &SectionHeader| header.sh_flags & u64::from(SHF_ALLOC) != 0;
@@ -188,7 +188,7 @@ impl<'a> Reader<'a> {
         self.symbols = Some(symbols);
     }
 
-    fn add_call(&mut self, symbols: &Symbols<'_>, by: u32, of: u32) {
+    fn add_call(&mut self, symbols: &SymbolTable<'_>, by: u32, of: u32) {
         const UNDEFINED: usize = 0;
         let called = symbols.get(of as usize).filter(|symbol| symbol.st_shndx == UNDEFINED);
         let name = called.and_then(|called| symbols.name(&called)).filter(|name| !name.is_empty());
@@ -248,7 +248,7 @@ impl<'a> Reader<'a> {
 }
 
 /// Sorts functions and ends each where the next begins. All names of one offset remain.
-fn cut_functions(functions: &mut Vec<Function>) {
+fn cut_functions(functions: &mut Vec<CubinFunction>) {
     functions.sort_by(|a, b| (a.offset, b.is_kernel, &a.name).cmp(&(b.offset, a.is_kernel, &b.name)));
     functions.dedup();
     let mut next = u32::MAX;
@@ -263,7 +263,7 @@ fn cut_functions(functions: &mut Vec<Function>) {
 }
 
 /// Reads the attributes of a kernel.
-fn read_kernel(bytes: &[u8], section: &mut Section) {
+fn read_kernel(bytes: &[u8], section: &mut CodeSection) {
     for (attribute, value) in info::attributes(bytes) {
         match attribute {
             info::KPARAM_INFO => section.parameters.extend(info::parameter(value)),

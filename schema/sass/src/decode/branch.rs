@@ -1,17 +1,18 @@
 //! Branches, calls, returns, convergence.
 
-use super::family::{Family, family};
+use super::family::{OpFamily, family};
 use super::flow::FlowRule;
 use super::operand::{
-    A, D, Operand, Q, S, When, convergence_read, convergence_write, uniform_predicate_read, uniform_read,
+    A, D, FamilyOperand, OperandCondition, Q, S, convergence_read, convergence_write, uniform_predicate_read,
+    uniform_read,
 };
-use crate::instruction::Class;
+use crate::instruction::ExecutionUnit;
 
-const fn control(code: u16, name: &'static str, operands: &'static [Operand]) -> Family {
-    family(code, name, Class::Control, operands)
+const fn control(code: u16, name: &'static str, operands: &'static [FamilyOperand]) -> OpFamily {
+    family(code, name, ExecutionUnit::Control, operands)
 }
 
-pub(super) static FAMILIES: &[Family] = &[
+pub(super) static FAMILIES: &[OpFamily] = &[
     control(0x141, "BSYNC", &[convergence_read(16), Q]),
     control(0x142, "BREAK", &[convergence_read(16), convergence_write(16), Q]),
     control(0x143, "CALL", &[]).forms(1 << 4).flow(FlowRule::Call),
@@ -22,7 +23,7 @@ pub(super) static FAMILIES: &[Family] = &[
     control(0x146, "YIELD", &[Q]),
     // BRA.U by a uniform predicate, BRA.DIV by which lanes are there.
     control(0x147, "BRA", &[uniform_predicate_read(24), Q]).forms(1 << 2).flow(FlowRule::Branch),
-    control(0x147, "BRA", &[uniform_read(24), Q]).select(When::Set(91)).flow(FlowRule::Branch),
+    control(0x147, "BRA", &[uniform_read(24), Q]).select(OperandCondition::Set(91)).flow(FlowRule::Branch),
     control(0x147, "BRA", &[Q]).flow(FlowRule::Branch),
     control(0x149, "BRX", &[A.wide(2), Q]).flow(FlowRule::IndirectBranch),
     control(0x14d, "EXIT", &[Q]).flow(FlowRule::Exit),

@@ -2,13 +2,13 @@
 
 use std::sync::LazyLock;
 
-use crate::instruction::Class;
-use crate::register::{File, Registers};
-use crate::word::{Sm, Word};
+use crate::instruction::ExecutionUnit;
+use crate::register::{RegisterFile, Registers};
+use crate::word::{InstructionWord, Sm};
 
 use super::flow::FlowRule;
 use super::memory::MemoryRule;
-use super::operand::{Operand, When};
+use super::operand::{FamilyOperand, OperandCondition};
 use super::{
     alu, asynchronous, barrier, branch, convert, global, half, misc, multiply, shared, shuffle, special,
     tensor, texture, uniform,
@@ -19,7 +19,7 @@ const FAMILIES: usize = 512;
 
 /// Instructions that share a family, and their forms, architectures and selecting bits where the family is split.
 #[derive(Clone, Copy)]
-pub(super) struct Family {
+pub(super) struct OpFamily {
     /// Bits 0 to 8.
     code: u16,
     /// Bit n: form n (bits 9 to 11) belongs here.
@@ -28,13 +28,13 @@ pub(super) struct Family {
     since: u32,
     until: u32,
     /// The condition that separates it from other families of its number.
-    select: When,
+    select: OperandCondition,
     pub(super) name: &'static str,
-    pub(super) class: Class,
-    pub(super) operands: &'static [Operand],
+    pub(super) class: ExecutionUnit,
+    pub(super) operands: &'static [FamilyOperand],
     /// Adds registers that a mask in the instruction names.
-    pub(super) masked: Option<fn(Word, &mut Registers, &mut Registers)>,
-    pub(super) guard: File,
+    pub(super) masked: Option<fn(InstructionWord, &mut Registers, &mut Registers)>,
+    pub(super) guard: RegisterFile,
     pub(super) memory: Option<MemoryRule>,
     pub(super) flow: FlowRule,
 }
@@ -43,26 +43,26 @@ pub(super) struct Family {
 pub(super) const fn family(
     code: u16,
     name: &'static str,
-    class: Class,
-    operands: &'static [Operand],
-) -> Family {
-    Family {
+    class: ExecutionUnit,
+    operands: &'static [FamilyOperand],
+) -> OpFamily {
+    OpFamily {
         code,
         forms: 0xff,
         since: 0,
         until: u32::MAX,
-        select: When::Always,
+        select: OperandCondition::Always,
         name,
         class,
         operands,
         masked: None,
-        guard: File::Predicate,
+        guard: RegisterFile::Predicate,
         memory: None,
         flow: FlowRule::Next,
     }
 }
 
-impl Family {
+impl OpFamily {
     pub(super) const fn since(self, sm: u32) -> Self {
         Self { since: sm, ..self }
     }
@@ -71,7 +71,7 @@ impl Family {
         Self { until: sm, ..self }
     }
 
-    pub(super) const fn select(self, select: When) -> Self {
+    pub(super) const fn select(self, select: OperandCondition) -> Self {
         Self { select, ..self }
     }
 
@@ -87,23 +87,23 @@ impl Family {
         Self { flow, ..self }
     }
 
-    pub(super) const fn masked(self, add: fn(Word, &mut Registers, &mut Registers)) -> Self {
+    pub(super) const fn masked(self, add: fn(InstructionWord, &mut Registers, &mut Registers)) -> Self {
         Self { masked: Some(add), ..self }
     }
 
     /// Its guard is a uniform predicate.
     pub(super) const fn uniform_guard(self) -> Self {
-        Self { guard: File::UniformPredicate, ..self }
+        Self { guard: RegisterFile::UniformPredicate, ..self }
     }
 
-    fn fits(&self, word: Word, sm: Sm) -> bool {
+    fn fits(&self, word: InstructionWord, sm: Sm) -> bool {
         let form = word.byte(9) & 7;
         self.forms >> form & 1 == 1 && self.since <= sm.0 && sm.0 <= self.until && self.select.holds(word)
     }
 }
 
 /// The family of an instruction: the first row of its number that fits.
-pub(super) fn find(word: Word, sm: Sm) -> Option<&'static Family> {
+pub(super) fn find(word: InstructionWord, sm: Sm) -> Option<&'static OpFamily> {
     let code = usize::from(word.family());
     let rows = INDEX.first.get(code).zip(INDEX.first.get(code + 1));
     let (first, end) = rows.map(|(first, end)| (*first, *end))?;
@@ -111,21 +111,21 @@ pub(super) fn find(word: Word, sm: Sm) -> Option<&'static Family> {
 }
 
 /// All rows by number.
-struct Index {
-    rows: Vec<Family>,
+struct FamilyIndex {
+    rows: Vec<OpFamily>,
     /// By number: its first row. One more at the end.
     first: Vec<usize>,
 }
 
-static INDEX: LazyLock<Index> = LazyLock::new(|| {
-    let mut rows: Vec<Family> = TABLES.iter().flat_map(|table| table.iter().copied()).collect();
+static INDEX: LazyLock<FamilyIndex> = LazyLock::new(|| {
+    let mut rows: Vec<OpFamily> = TABLES.iter().flat_map(|table| table.iter().copied()).collect();
     rows.sort_by_key(|family| family.code);
     let first =
         (0..=FAMILIES).map(|code| rows.partition_point(|family| usize::from(family.code) < code)).collect();
-    Index { rows, first }
+    FamilyIndex { rows, first }
 });
 
-static TABLES: [&[Family]; 15] = [
+static TABLES: [&[OpFamily]; 15] = [
     alu::FAMILIES,
     multiply::FAMILIES,
     half::FAMILIES,

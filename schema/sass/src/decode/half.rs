@@ -1,14 +1,14 @@
 //! Arithmetic of 16 bits, two values per register.
 
-use super::family::{Family, family};
-use super::operand::{A, B, C, D, Operand, P, P2, Q, S};
-use crate::instruction::Class;
+use super::family::{OpFamily, family};
+use super::operand::{A, B, C, D, FamilyOperand, P, P2, Q, S};
+use crate::instruction::ExecutionUnit;
 
-const fn half(code: u16, name: &'static str, operands: &'static [Operand]) -> Family {
-    family(code, name, Class::Half, operands)
+const fn half(code: u16, name: &'static str, operands: &'static [FamilyOperand]) -> OpFamily {
+    family(code, name, ExecutionUnit::Half, operands)
 }
 
-pub(super) static FAMILIES: &[Family] = &[
+pub(super) static FAMILIES: &[OpFamily] = &[
     half(0x030, "HADD2", &[D, A, S]),
     half(0x031, "HFMA2", &[D, A, B, C]),
     half(0x032, "HMUL2", &[D, A, B]),

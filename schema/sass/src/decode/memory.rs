@@ -1,32 +1,32 @@
 //! Memory accesses of an instruction: the parts that are not registers.
 
-use crate::instruction::{Access, Memory, Space};
-use crate::word::{Sm, Word};
+use crate::instruction::{MemoryEffect, MemoryOperand, MemorySpace};
+use crate::word::{InstructionWord, Sm};
 
-use super::operand::{Operand, Role};
+use super::operand::{FamilyOperand, OperandRole};
 
 /// The accesses in a family's rows. Addresses are operands with the roles `Address` and `Base`.
 #[derive(Clone, Copy)]
 pub(super) struct MemoryRule {
-    space: Space,
-    kind: Access,
-    bytes: Bytes,
-    offset: Offset,
+    space: MemorySpace,
+    kind: MemoryEffect,
+    bytes: LaneWidth,
+    offset: AddressOffset,
 }
 
 /// Bytes a lane.
 #[derive(Clone, Copy)]
-pub(super) enum Bytes {
+pub(super) enum LaneWidth {
     Unknown,
     Fixed(u32),
     /// By the memory size in the three bits from here on.
     Size(u32),
-    Rule(fn(Word) -> u32),
+    Rule(fn(InstructionWord) -> u32),
 }
 
 /// The offset that is added to the address.
 #[derive(Clone, Copy)]
-pub(super) enum Offset {
+pub(super) enum AddressOffset {
     None,
     /// Signed bytes, so many bits from here on.
     Signed(u32, u32),
@@ -39,44 +39,54 @@ pub(super) enum Offset {
 }
 
 /// The usual place of an offset.
-pub(super) const OFFSET: Offset = Offset::Signed(40, 24);
+pub(super) const OFFSET: AddressOffset = AddressOffset::Signed(40, 24);
 
-pub(super) const fn access(space: Space, kind: Access, bytes: Bytes, offset: Offset) -> MemoryRule {
+pub(super) const fn access(
+    space: MemorySpace,
+    kind: MemoryEffect,
+    bytes: LaneWidth,
+    offset: AddressOffset,
+) -> MemoryRule {
     MemoryRule { space, kind, bytes, offset }
 }
 
-pub(super) fn read(rule: &MemoryRule, operands: &[Operand], word: Word, sm: Sm) -> Memory {
+pub(super) fn read(
+    rule: &MemoryRule,
+    operands: &[FamilyOperand],
+    word: InstructionWord,
+    sm: Sm,
+) -> MemoryOperand {
     let first_of = |role| {
         let mut candidates = operands.iter().filter(|operand| operand.role == role);
         candidates.find_map(|operand| operand.first(word, sm))
     };
-    Memory {
+    MemoryOperand {
         space: rule.space,
         kind: rule.kind,
         bytes: rule.bytes.of(word),
-        address: first_of(Role::Address),
-        uniform: first_of(Role::Base),
+        address: first_of(OperandRole::Address),
+        uniform: first_of(OperandRole::Base),
         offset: rule.offset.of(word, sm),
         is_past_l1: is_past_l1(rule, word, sm),
     }
 }
 
 /// A scope beyond the multiprocessor (STRONG.GPU, STRONG.SYS), or a copy with .BYPASS.
-fn is_past_l1(rule: &MemoryRule, word: Word, sm: Sm) -> bool {
-    let is_device = matches!(rule.space, Space::Global | Space::Generic);
+fn is_past_l1(rule: &MemoryRule, word: InstructionWord, sm: Sm) -> bool {
+    let is_device = matches!(rule.space, MemorySpace::Global | MemorySpace::Generic);
     let scope = word.bits(77, 4);
     is_device
         && match rule.kind {
-            Access::Read => scope >= if sm.0 < 80 { 10 } else { 7 },
-            Access::Atomic | Access::Reduction => true,
+            MemoryEffect::Read => scope >= if sm.0 < 80 { 10 } else { 7 },
+            MemoryEffect::Atomic | MemoryEffect::Reduction => true,
             // Tensor-map and bulk copies encode no size, and know no L1.
-            Access::CopyIn => !matches!(rule.bytes, Bytes::Size(_)) || !word.bit(81),
+            MemoryEffect::CopyIn => !matches!(rule.bytes, LaneWidth::Size(_)) || !word.bit(81),
             _ => false,
         }
 }
 
-impl Bytes {
-    fn of(self, word: Word) -> u32 {
+impl LaneWidth {
+    fn of(self, word: InstructionWord) -> u32 {
         match self {
             Self::Unknown => 0,
             Self::Fixed(bytes) => bytes,
@@ -98,8 +108,8 @@ const fn bytes_of_size(size: u64) -> u32 {
     }
 }
 
-impl Offset {
-    fn of(self, word: Word, sm: Sm) -> i32 {
+impl AddressOffset {
+    fn of(self, word: InstructionWord, sm: Sm) -> i32 {
         let bytes = match self {
             Self::None => 0,
             Self::Signed(start, width) => word.signed(start, width),

@@ -1,21 +1,21 @@
 //! Multiplications and additions of 32 bits, and arithmetic of 64-bit floats.
 
-use super::family::{Family, family};
-use super::operand::{A, B, C, D, Operand, P, P2, Q, S, When};
-use crate::instruction::Class;
+use super::family::{OpFamily, family};
+use super::operand::{A, B, C, D, FamilyOperand, OperandCondition, P, P2, Q, S};
+use crate::instruction::ExecutionUnit;
 
-const fn fma(code: u16, name: &'static str, operands: &'static [Operand]) -> Family {
-    family(code, name, Class::Fma, operands)
+const fn fma(code: u16, name: &'static str, operands: &'static [FamilyOperand]) -> OpFamily {
+    family(code, name, ExecutionUnit::Fma, operands)
 }
 
-const fn double(code: u16, name: &'static str, operands: &'static [Operand]) -> Family {
-    family(code, name, Class::Double, operands)
+const fn double(code: u16, name: &'static str, operands: &'static [FamilyOperand]) -> OpFamily {
+    family(code, name, ExecutionUnit::Double, operands)
 }
 
 /// Carry in: `.X`.
-const EXTENDED: When = When::Set(74);
+const EXTENDED: OperandCondition = OperandCondition::Set(74);
 
-pub(super) static FAMILIES: &[Family] = &[
+pub(super) static FAMILIES: &[OpFamily] = &[
     fma(0x020, "FMUL", &[D, A, B]),
     fma(0x021, "FADD", &[D, A, S]),
     fma(0x022, "FSWZADD", &[D, A, S]),

@@ -1,20 +1,20 @@
 //! Operands: position in an instruction's bits, number of registers, condition.
 
-use crate::register::{File, Register};
-use crate::word::{Sm, Word};
+use crate::register::{Register, RegisterFile};
+use crate::word::{InstructionWord, Sm};
 
 /// One operand of a family.
 #[derive(Clone, Copy)]
-pub(super) struct Operand {
-    pub(super) place: Place,
-    pub(super) width: Width,
-    pub(super) role: Role,
-    pub(super) when: When,
+pub(super) struct FamilyOperand {
+    pub(super) place: RegisterField,
+    pub(super) width: RegisterCount,
+    pub(super) role: OperandRole,
+    pub(super) when: OperandCondition,
 }
 
 /// The position of a register: its file, and the bit at which its number begins.
 #[derive(Clone, Copy)]
-pub(super) enum Place {
+pub(super) enum RegisterField {
     General(u32),
     Uniform(u32),
     Predicate(u32),
@@ -37,7 +37,7 @@ pub(super) enum Place {
 
 /// The use of the operand by the instruction.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
+pub(super) enum OperandRole {
     Write,
     Read,
     /// Reads it as an address.
@@ -48,7 +48,7 @@ pub(super) enum Role {
 
 /// Number of consecutive registers.
 #[derive(Clone, Copy)]
-pub(super) enum Width {
+pub(super) enum RegisterCount {
     Fixed(u16),
     /// By the memory size in the three bits from here on.
     Size(u32),
@@ -58,12 +58,12 @@ pub(super) enum Width {
     PairIs(u32, u32, u64),
     /// Two if the bit is clear, one if it is set.
     PairUnless(u32),
-    Rule(fn(Word) -> u16),
+    Rule(fn(InstructionWord) -> u16),
 }
 
 /// The condition under which the operand exists.
 #[derive(Clone, Copy)]
-pub(super) enum When {
+pub(super) enum OperandCondition {
     Always,
     Set(u32),
     Clear(u32),
@@ -71,11 +71,11 @@ pub(super) enum When {
     Is(u32, u32, u64),
     /// The form (bits 9 to 11) is among these: bit n for form n.
     Form(u8),
-    Rule(fn(Word) -> bool),
+    Rule(fn(InstructionWord) -> bool),
 }
 
-impl When {
-    pub(super) fn holds(self, word: Word) -> bool {
+impl OperandCondition {
+    pub(super) fn holds(self, word: InstructionWord) -> bool {
         match self {
             Self::Always => true,
             Self::Set(bit) => word.bit(bit),
@@ -87,8 +87,8 @@ impl When {
     }
 }
 
-impl Width {
-    pub(super) fn of(self, word: Word) -> u16 {
+impl RegisterCount {
+    pub(super) fn of(self, word: InstructionWord) -> u16 {
         match self {
             Self::Fixed(width) => width,
             Self::Size(start) => registers_of_size(word.bits(start, 3)),
@@ -109,9 +109,9 @@ const fn registers_of_size(size: u64) -> u16 {
     }
 }
 
-impl Operand {
+impl FamilyOperand {
     /// Its first register; `None` where the operand is not there, or is a zero or a true register.
-    pub(super) fn first(&self, word: Word, sm: Sm) -> Option<Register> {
+    pub(super) fn first(&self, word: InstructionWord, sm: Sm) -> Option<Register> {
         if !self.when.holds(word) {
             return None;
         }
@@ -120,32 +120,36 @@ impl Operand {
     }
 
     pub(super) const fn wide(self, count: u16) -> Self {
-        Self { width: Width::Fixed(count), ..self }
+        Self { width: RegisterCount::Fixed(count), ..self }
     }
 
-    pub(super) const fn width(self, width: Width) -> Self {
+    pub(super) const fn width(self, width: RegisterCount) -> Self {
         Self { width, ..self }
     }
 
-    pub(super) const fn when(self, when: When) -> Self {
+    pub(super) const fn when(self, when: OperandCondition) -> Self {
         Self { when, ..self }
     }
 
-    pub(super) const fn role(self, role: Role) -> Self {
+    pub(super) const fn role(self, role: OperandRole) -> Self {
         Self { role, ..self }
     }
 }
 
-impl Place {
-    fn register(self, word: Word, sm: Sm) -> Option<Register> {
+impl RegisterField {
+    fn register(self, word: InstructionWord, sm: Sm) -> Option<Register> {
         Some(match self {
             Self::General(start) => general(word, start),
             Self::Uniform(start) => uniform(word, start, sm),
-            Self::Predicate(start) => predicate(File::Predicate, word.byte(start) & 7),
-            Self::UniformPredicate(start) => predicate(File::UniformPredicate, word.byte(start) & 7),
-            Self::FlippedPredicate(start) => predicate(File::Predicate, !word.byte(start) & 7),
-            Self::FlippedUniformPredicate(start) => predicate(File::UniformPredicate, !word.byte(start) & 7),
-            Self::Convergence(start) => Register { file: File::Convergence, index: word.byte(start) & 0xf },
+            Self::Predicate(start) => predicate(RegisterFile::Predicate, word.byte(start) & 7),
+            Self::UniformPredicate(start) => predicate(RegisterFile::UniformPredicate, word.byte(start) & 7),
+            Self::FlippedPredicate(start) => predicate(RegisterFile::Predicate, !word.byte(start) & 7),
+            Self::FlippedUniformPredicate(start) => {
+                predicate(RegisterFile::UniformPredicate, !word.byte(start) & 7)
+            }
+            Self::Convergence(start) => {
+                Register { file: RegisterFile::Convergence, index: word.byte(start) & 0xf }
+            }
             Self::Second => return second(word, sm),
             Self::Third => return third(word, sm),
             Self::Sole => return sole(word, sm),
@@ -157,11 +161,11 @@ impl Place {
 }
 
 /// The form of the sources: which of them is an immediate, a constant or a uniform register.
-const fn form(word: Word) -> u8 {
+const fn form(word: InstructionWord) -> u8 {
     word.byte(9) & 7
 }
 
-fn second(word: Word, sm: Sm) -> Option<Register> {
+fn second(word: InstructionWord, sm: Sm) -> Option<Register> {
     match form(word) {
         1 | 2 | 3 | 7 => Some(general(word, second_place(word))),
         6 => Some(uniform(word, 32, sm)),
@@ -169,7 +173,7 @@ fn second(word: Word, sm: Sm) -> Option<Register> {
     }
 }
 
-fn third(word: Word, sm: Sm) -> Option<Register> {
+fn third(word: InstructionWord, sm: Sm) -> Option<Register> {
     match form(word) {
         1 | 4 | 5 | 6 => Some(general(word, third_place(word))),
         7 => Some(uniform(word, 32, sm)),
@@ -177,7 +181,7 @@ fn third(word: Word, sm: Sm) -> Option<Register> {
     }
 }
 
-fn sole(word: Word, sm: Sm) -> Option<Register> {
+fn sole(word: InstructionWord, sm: Sm) -> Option<Register> {
     match form(word) {
         1 => Some(general(word, 32)),
         6 | 7 => Some(uniform(word, 32, sm)),
@@ -185,115 +189,115 @@ fn sole(word: Word, sm: Sm) -> Option<Register> {
     }
 }
 
-fn second_place(word: Word) -> u32 {
+fn second_place(word: InstructionWord) -> u32 {
     if matches!(form(word), 2 | 3 | 7) { 64 } else { 32 }
 }
 
-fn third_place(word: Word) -> u32 {
+fn third_place(word: InstructionWord) -> u32 {
     if form(word) == 7 { 32 } else { 64 }
 }
 
-const fn general(word: Word, start: u32) -> Register {
-    Register { file: File::General, index: word.byte(start) }
+const fn general(word: InstructionWord, start: u32) -> Register {
+    Register { file: RegisterFile::General, index: word.byte(start) }
 }
 
-const fn uniform(word: Word, start: u32, sm: Sm) -> Register {
-    let mask = zero_index(File::Uniform, sm);
-    Register { file: File::Uniform, index: word.byte(start) & mask }
+const fn uniform(word: InstructionWord, start: u32, sm: Sm) -> Register {
+    let mask = zero_index(RegisterFile::Uniform, sm);
+    Register { file: RegisterFile::Uniform, index: word.byte(start) & mask }
 }
 
-const fn predicate(file: File, index: u8) -> Register {
+const fn predicate(file: RegisterFile, index: u8) -> Register {
     Register { file, index }
 }
 
 /// The index of a file's constant register: RZ, URZ, PT, UPT.
-pub(super) const fn zero_index(file: File, sm: Sm) -> u8 {
+pub(super) const fn zero_index(file: RegisterFile, sm: Sm) -> u8 {
     match file {
         // The field of uniform registers grew from six to eight bits.
-        File::Uniform if sm.0 < 100 => 63,
-        File::General | File::Uniform => 255,
-        File::Predicate | File::UniformPredicate => 7,
-        File::Convergence => 16,
+        RegisterFile::Uniform if sm.0 < 100 => 63,
+        RegisterFile::General | RegisterFile::Uniform => 255,
+        RegisterFile::Predicate | RegisterFile::UniformPredicate => 7,
+        RegisterFile::Convergence => 16,
     }
 }
 
-const fn operand(place: Place, role: Role) -> Operand {
-    Operand { place, width: Width::Fixed(1), role, when: When::Always }
+const fn operand(place: RegisterField, role: OperandRole) -> FamilyOperand {
+    FamilyOperand { place, width: RegisterCount::Fixed(1), role, when: OperandCondition::Always }
 }
 
-pub(super) const fn write(start: u32) -> Operand {
-    operand(Place::General(start), Role::Write)
+pub(super) const fn write(start: u32) -> FamilyOperand {
+    operand(RegisterField::General(start), OperandRole::Write)
 }
 
-pub(super) const fn read(start: u32) -> Operand {
-    operand(Place::General(start), Role::Read)
+pub(super) const fn read(start: u32) -> FamilyOperand {
+    operand(RegisterField::General(start), OperandRole::Read)
 }
 
-pub(super) const fn uniform_write(start: u32) -> Operand {
-    operand(Place::Uniform(start), Role::Write)
+pub(super) const fn uniform_write(start: u32) -> FamilyOperand {
+    operand(RegisterField::Uniform(start), OperandRole::Write)
 }
 
-pub(super) const fn uniform_read(start: u32) -> Operand {
-    operand(Place::Uniform(start), Role::Read)
+pub(super) const fn uniform_read(start: u32) -> FamilyOperand {
+    operand(RegisterField::Uniform(start), OperandRole::Read)
 }
 
-pub(super) const fn predicate_write(start: u32) -> Operand {
-    operand(Place::Predicate(start), Role::Write)
+pub(super) const fn predicate_write(start: u32) -> FamilyOperand {
+    operand(RegisterField::Predicate(start), OperandRole::Write)
 }
 
-pub(super) const fn predicate_read(start: u32) -> Operand {
-    operand(Place::Predicate(start), Role::Read)
+pub(super) const fn predicate_read(start: u32) -> FamilyOperand {
+    operand(RegisterField::Predicate(start), OperandRole::Read)
 }
 
-pub(super) const fn uniform_predicate_write(start: u32) -> Operand {
-    operand(Place::UniformPredicate(start), Role::Write)
+pub(super) const fn uniform_predicate_write(start: u32) -> FamilyOperand {
+    operand(RegisterField::UniformPredicate(start), OperandRole::Write)
 }
 
-pub(super) const fn uniform_predicate_read(start: u32) -> Operand {
-    operand(Place::UniformPredicate(start), Role::Read)
+pub(super) const fn uniform_predicate_read(start: u32) -> FamilyOperand {
+    operand(RegisterField::UniformPredicate(start), OperandRole::Read)
 }
 
-pub(super) const fn flipped_read(start: u32) -> Operand {
-    operand(Place::FlippedPredicate(start), Role::Read)
+pub(super) const fn flipped_read(start: u32) -> FamilyOperand {
+    operand(RegisterField::FlippedPredicate(start), OperandRole::Read)
 }
 
-pub(super) const fn flipped_uniform_read(start: u32) -> Operand {
-    operand(Place::FlippedUniformPredicate(start), Role::Read)
+pub(super) const fn flipped_uniform_read(start: u32) -> FamilyOperand {
+    operand(RegisterField::FlippedUniformPredicate(start), OperandRole::Read)
 }
 
-pub(super) const fn convergence_write(start: u32) -> Operand {
-    operand(Place::Convergence(start), Role::Write)
+pub(super) const fn convergence_write(start: u32) -> FamilyOperand {
+    operand(RegisterField::Convergence(start), OperandRole::Write)
 }
 
-pub(super) const fn convergence_read(start: u32) -> Operand {
-    operand(Place::Convergence(start), Role::Read)
+pub(super) const fn convergence_read(start: u32) -> FamilyOperand {
+    operand(RegisterField::Convergence(start), OperandRole::Read)
 }
 
 /// The destination.
-pub(super) const D: Operand = write(16);
+pub(super) const D: FamilyOperand = write(16);
 /// The first source.
-pub(super) const A: Operand = read(24);
+pub(super) const A: FamilyOperand = read(24);
 /// The second source.
-pub(super) const B: Operand = operand(Place::Second, Role::Read);
+pub(super) const B: FamilyOperand = operand(RegisterField::Second, OperandRole::Read);
 /// The third source.
-pub(super) const C: Operand = operand(Place::Third, Role::Read);
+pub(super) const C: FamilyOperand = operand(RegisterField::Third, OperandRole::Read);
 /// The only source behind the first.
-pub(super) const S: Operand = operand(Place::Sole, Role::Read);
+pub(super) const S: FamilyOperand = operand(RegisterField::Sole, OperandRole::Read);
 /// The first and the second predicate written.
-pub(super) const P: Operand = predicate_write(81);
-pub(super) const P2: Operand = predicate_write(84);
+pub(super) const P: FamilyOperand = predicate_write(81);
+pub(super) const P2: FamilyOperand = predicate_write(84);
 /// The first, second and third predicate read.
-pub(super) const Q: Operand = predicate_read(87);
-pub(super) const Q2: Operand = predicate_read(77);
-pub(super) const Q3: Operand = predicate_read(68);
+pub(super) const Q: FamilyOperand = predicate_read(87);
+pub(super) const Q2: FamilyOperand = predicate_read(77);
+pub(super) const Q3: FamilyOperand = predicate_read(68);
 /// The same of the uniform datapath.
-pub(super) const UD: Operand = uniform_write(16);
-pub(super) const UA: Operand = uniform_read(24);
-pub(super) const UB: Operand = operand(Place::UniformSecond, Role::Read);
-pub(super) const UC: Operand = operand(Place::UniformThird, Role::Read);
-pub(super) const US: Operand = operand(Place::UniformSole, Role::Read);
-pub(super) const UP: Operand = uniform_predicate_write(81);
-pub(super) const UP2: Operand = uniform_predicate_write(84);
-pub(super) const UQ: Operand = uniform_predicate_read(87);
-pub(super) const UQ2: Operand = uniform_predicate_read(77);
-pub(super) const UQ3: Operand = uniform_predicate_read(68);
+pub(super) const UD: FamilyOperand = uniform_write(16);
+pub(super) const UA: FamilyOperand = uniform_read(24);
+pub(super) const UB: FamilyOperand = operand(RegisterField::UniformSecond, OperandRole::Read);
+pub(super) const UC: FamilyOperand = operand(RegisterField::UniformThird, OperandRole::Read);
+pub(super) const US: FamilyOperand = operand(RegisterField::UniformSole, OperandRole::Read);
+pub(super) const UP: FamilyOperand = uniform_predicate_write(81);
+pub(super) const UP2: FamilyOperand = uniform_predicate_write(84);
+pub(super) const UQ: FamilyOperand = uniform_predicate_read(87);
+pub(super) const UQ2: FamilyOperand = uniform_predicate_read(77);
+pub(super) const UQ3: FamilyOperand = uniform_predicate_read(68);

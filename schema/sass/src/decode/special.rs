@@ -1,17 +1,17 @@
 //! Special functions, bit counting, special registers, reductions over a warp, moves to the uniform datapath.
 
-use super::family::{Family, family};
-use super::operand::{A, D, Operand, P, Q, S, UD, When, Width, uniform_read};
-use crate::instruction::Class;
+use super::family::{OpFamily, family};
+use super::operand::{A, D, FamilyOperand, OperandCondition, P, Q, RegisterCount, S, UD, uniform_read};
+use crate::instruction::ExecutionUnit;
 
-const fn special(code: u16, name: &'static str, operands: &'static [Operand]) -> Family {
-    family(code, name, Class::Special, operands)
+const fn special(code: u16, name: &'static str, operands: &'static [FamilyOperand]) -> OpFamily {
+    family(code, name, ExecutionUnit::Special, operands)
 }
 
 /// 64-bit values: `.U64`.
-const WIDE: Width = Width::PairIf(73);
+const WIDE: RegisterCount = RegisterCount::PairIf(73);
 
-pub(super) static FAMILIES: &[Family] = &[
+pub(super) static FAMILIES: &[OpFamily] = &[
     special(0x02f, "ELECT", &[P, UD, Q]),
     special(0x0ca, "R2UR", &[UD, P, A]),
     special(0x1c2, "R2UR", &[UD, P, A]),
@@ -24,7 +24,11 @@ pub(super) static FAMILIES: &[Family] = &[
     special(0x119, "S2R", &[D]),
     special(0x14e, "LEPC", &[D.wide(2)]),
     special(0x1a1, "MATCH", &[D, P, A.width(WIDE)]),
-    special(0x1aa, "QSPC", &[P, D, A.width(Width::PairIf(72)), uniform_read(32).wide(2).when(When::Set(91))]),
+    special(
+        0x1aa,
+        "QSPC",
+        &[P, D, A.width(RegisterCount::PairIf(72)), uniform_read(32).wide(2).when(OperandCondition::Set(91))],
+    ),
     special(0x1c3, "S2UR", &[UD]).uniform_guard(),
     special(0x1c4, "REDUX", &[UD, A]),
 ];

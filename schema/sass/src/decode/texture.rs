@@ -1,13 +1,15 @@
 //! Textures and surfaces. Coordinates and other operands of a lookup are packed into two vectors of registers.
 
-use crate::instruction::{Access, Class, Space};
-use crate::word::Word;
+use crate::instruction::{ExecutionUnit, MemoryEffect, MemorySpace};
+use crate::word::InstructionWord;
 
-use super::family::{Family, family};
-use super::memory::{Bytes, Offset, access};
-use super::operand::{A, D, Operand, P, When, Width, predicate_write, read, uniform_read, write};
+use super::family::{OpFamily, family};
+use super::memory::{AddressOffset, LaneWidth, access};
+use super::operand::{
+    A, D, FamilyOperand, OperandCondition, P, RegisterCount, predicate_write, read, uniform_read, write,
+};
 
-pub(super) static FAMILIES: &[Family] = &[
+pub(super) static FAMILIES: &[OpFamily] = &[
     texture(0x160, "TEX", &LOOKUP),
     texture(0x161, "TEX", &LOOKUP),
     texture(0x163, "TLD4", &GATHER),
@@ -20,92 +22,99 @@ pub(super) static FAMILIES: &[Family] = &[
     texture(0x16d, "TXD", &GRADIENT),
     texture(0x16f, "TXQ", &QUERY),
     texture(0x170, "TXQ", &QUERY),
-    surface(0x199, "SULD", &SURFACE_LOAD, Access::Read),
-    surface(0x19a, "SULD", &SURFACE_LOAD, Access::Read),
-    surface(0x19b, "SUST", &SURFACE_PIXEL, Access::Write),
-    surface(0x19c, "SUST", &SURFACE_PIXEL, Access::Write),
-    surface(0x19d, "SUST", &SURFACE_STORE, Access::Write),
-    surface(0x19e, "SUST", &SURFACE_STORE, Access::Write),
-    surface(0x19f, "SURED", &SURFACE_REDUCTION, Access::Reduction),
-    surface(0x1a0, "SURED", &SURFACE_REDUCTION, Access::Reduction),
+    surface(0x199, "SULD", &SURFACE_LOAD, MemoryEffect::Read),
+    surface(0x19a, "SULD", &SURFACE_LOAD, MemoryEffect::Read),
+    surface(0x19b, "SUST", &SURFACE_PIXEL, MemoryEffect::Write),
+    surface(0x19c, "SUST", &SURFACE_PIXEL, MemoryEffect::Write),
+    surface(0x19d, "SUST", &SURFACE_STORE, MemoryEffect::Write),
+    surface(0x19e, "SUST", &SURFACE_STORE, MemoryEffect::Write),
+    surface(0x19f, "SURED", &SURFACE_REDUCTION, MemoryEffect::Reduction),
+    surface(0x1a0, "SURED", &SURFACE_REDUCTION, MemoryEffect::Reduction),
 ];
 
-const fn texture(code: u16, name: &'static str, operands: &'static [Operand]) -> Family {
-    let rule = access(Space::Texture, Access::Read, Bytes::Unknown, Offset::None);
-    family(code, name, Class::Texture, operands).memory(rule)
+const fn texture(code: u16, name: &'static str, operands: &'static [FamilyOperand]) -> OpFamily {
+    let rule = access(MemorySpace::Texture, MemoryEffect::Read, LaneWidth::Unknown, AddressOffset::None);
+    family(code, name, ExecutionUnit::Texture, operands).memory(rule)
 }
 
-const fn surface(code: u16, name: &'static str, operands: &'static [Operand], kind: Access) -> Family {
-    let rule = access(Space::Texture, kind, Bytes::Unknown, Offset::None);
-    family(code, name, Class::Texture, operands).memory(rule)
+const fn surface(
+    code: u16,
+    name: &'static str,
+    operands: &'static [FamilyOperand],
+    kind: MemoryEffect,
+) -> OpFamily {
+    let rule = access(MemorySpace::Texture, kind, LaneWidth::Unknown, AddressOffset::None);
+    family(code, name, ExecutionUnit::Texture, operands).memory(rule)
 }
 
 /// Up to two components of the result. The rest follows in other registers.
-const LOW: Operand = D.width(Width::Rule(low_components));
-const HIGH: Operand = write(64).width(Width::Rule(high_components));
+const LOW: FamilyOperand = D.width(RegisterCount::Rule(low_components));
+const HIGH: FamilyOperand = write(64).width(RegisterCount::Rule(high_components));
 /// The texture, where a uniform register holds its handle.
-const HANDLE: Operand = uniform_read(40).wide(2).when(UNIFORM);
-const UNIFORM: When = When::Form(1 << 7);
+const HANDLE: FamilyOperand = uniform_read(40).wide(2).when(UNIFORM);
+const UNIFORM: OperandCondition = OperandCondition::Form(1 << 7);
 
-static LOOKUP: [Operand; 6] = [LOW, HIGH, P, vector(24, lookup_first), vector(32, lookup_second), HANDLE];
-static GATHER: [Operand; 6] = [LOW, HIGH, P, vector(24, gather_first), vector(32, gather_second), HANDLE];
-static FETCH: [Operand; 6] = [LOW, HIGH, P, vector(24, fetch_first), vector(32, fetch_second), HANDLE];
-static GRADIENT: [Operand; 6] =
+static LOOKUP: [FamilyOperand; 6] =
+    [LOW, HIGH, P, vector(24, lookup_first), vector(32, lookup_second), HANDLE];
+static GATHER: [FamilyOperand; 6] =
+    [LOW, HIGH, P, vector(24, gather_first), vector(32, gather_second), HANDLE];
+static FETCH: [FamilyOperand; 6] = [LOW, HIGH, P, vector(24, fetch_first), vector(32, fetch_second), HANDLE];
+static GRADIENT: [FamilyOperand; 6] =
     [LOW, HIGH, P, vector(24, gradient_first), vector(32, gradient_second), HANDLE];
-static QUERY: [Operand; 4] = [LOW, HIGH, A, HANDLE];
+static QUERY: [FamilyOperand; 4] = [LOW, HIGH, A, HANDLE];
 
-const fn vector(start: u32, width: fn(Word) -> u16) -> Operand {
-    read(start).width(Width::Rule(width))
+const fn vector(start: u32, width: fn(InstructionWord) -> u16) -> FamilyOperand {
+    read(start).width(RegisterCount::Rule(width))
 }
 
 /// Components that the mask asks for. Two of 16 bits share a register.
-fn components(word: Word) -> u16 {
+fn components(word: InstructionWord) -> u16 {
     let components: u16 = (72..76).map(|place| u16::from(word.bit(place))).sum();
     if word.bits(79, 2) == 0 { components } else { components.div_ceil(2) }
 }
 
-fn low_components(word: Word) -> u16 {
+fn low_components(word: InstructionWord) -> u16 {
     components(word).min(2)
 }
 
-fn high_components(word: Word) -> u16 {
+fn high_components(word: InstructionWord) -> u16 {
     components(word).saturating_sub(2)
 }
 
 /// Operands of a lookup: coordinates, then the rest.
-struct Parts {
+struct TextureOperands {
     coordinates: u16,
     rest: u16,
 }
 
-impl Parts {
-    fn new(word: Word, rest: &[bool]) -> Self {
+impl TextureOperands {
+    fn new(word: InstructionWord, rest: &[bool]) -> Self {
         let rest = rest.iter().chain([&is_bindless(word)]).map(|part| u16::from(*part)).sum();
         Self { coordinates: coordinates(word), rest }
     }
 
     /// Packed, the two vectors share all that there is. Else the second has the rest.
-    fn first(&self, word: Word) -> u16 {
+    fn first(&self, word: InstructionWord) -> u16 {
         if is_packed(word) { (self.coordinates + self.rest).div_ceil(2) } else { self.coordinates }
     }
 
-    fn second(&self, word: Word) -> u16 {
+    fn second(&self, word: InstructionWord) -> u16 {
         if is_packed(word) { (self.coordinates + self.rest) - self.first(word) } else { self.rest }
     }
 }
 
 /// `.SCR`
-fn is_packed(word: Word) -> bool {
+fn is_packed(word: InstructionWord) -> bool {
     word.bit(60)
 }
 
 /// `.B`: a general register holds the handle.
-fn is_bindless(word: Word) -> bool {
-    When::Form(1 << 1).holds(word)
+fn is_bindless(word: InstructionWord) -> bool {
+    OperandCondition::Form(1 << 1).holds(word)
 }
 
 /// 1D, 2D, 3D, CUBE, and arrays of them.
-fn coordinates(word: Word) -> u16 {
+fn coordinates(word: InstructionWord) -> u16 {
     let one = match word.bits(61, 2) {
         0 => 1,
         1 => 2,
@@ -116,7 +125,7 @@ fn coordinates(word: Word) -> u16 {
 
 /// Automatic level or level zero need no operand. A bias, a level and a clamp are one each. The uniform form stores the
 /// lowest bit elsewhere since sm_100, where bit 87 is the next.
-fn level_operands(word: Word) -> u16 {
+fn level_operands(word: InstructionWord) -> u16 {
     let mode = if word.bit(59) && !word.bit(88) { 3 } else { word.bits(87, 3) };
     match mode {
         0 | 1 => 0,
@@ -125,70 +134,70 @@ fn level_operands(word: Word) -> u16 {
     }
 }
 
-fn lookup(word: Word) -> Parts {
+fn lookup(word: InstructionWord) -> TextureOperands {
     let levels = level_operands(word);
-    Parts::new(word, &[levels > 0, levels > 1, word.bit(76), word.bit(78)])
+    TextureOperands::new(word, &[levels > 0, levels > 1, word.bit(76), word.bit(78)])
 }
 
-fn lookup_first(word: Word) -> u16 {
+fn lookup_first(word: InstructionWord) -> u16 {
     lookup(word).first(word)
 }
 
-fn lookup_second(word: Word) -> u16 {
+fn lookup_second(word: InstructionWord) -> u16 {
     lookup(word).second(word)
 }
 
 /// Offsets (one register, or two for a texel each), and the value to compare with.
-fn gather(word: Word) -> Parts {
-    Parts::new(word, &[word.bit(76), word.bit(77), word.bit(77), word.bit(78)])
+fn gather(word: InstructionWord) -> TextureOperands {
+    TextureOperands::new(word, &[word.bit(76), word.bit(77), word.bit(77), word.bit(78)])
 }
 
-fn gather_first(word: Word) -> u16 {
+fn gather_first(word: InstructionWord) -> u16 {
     gather(word).first(word)
 }
 
-fn gather_second(word: Word) -> u16 {
+fn gather_second(word: InstructionWord) -> u16 {
     gather(word).second(word)
 }
 
 /// A level, an offset, a sample.
-fn fetch(word: Word) -> Parts {
+fn fetch(word: InstructionWord) -> TextureOperands {
     let has_level = word.bits(87, 2) == if UNIFORM.holds(word) && !word.bit(88) { 2 } else { 3 };
-    Parts::new(word, &[has_level, word.bit(76), word.bits(77, 2) != 0])
+    TextureOperands::new(word, &[has_level, word.bit(76), word.bits(77, 2) != 0])
 }
 
-fn fetch_first(word: Word) -> u16 {
+fn fetch_first(word: InstructionWord) -> u16 {
     fetch(word).first(word)
 }
 
-fn fetch_second(word: Word) -> u16 {
+fn fetch_second(word: InstructionWord) -> u16 {
     fetch(word).second(word)
 }
 
-fn gradient_first(word: Word) -> u16 {
+fn gradient_first(word: InstructionWord) -> u16 {
     coordinates(word) + u16::from(word.bit(76)) + u16::from(is_bindless(word))
 }
 
 /// Two derivatives a dimension.
-fn gradient_second(word: Word) -> u16 {
+fn gradient_second(word: InstructionWord) -> u16 {
     2 * (coordinates(word) - u16::from(word.bit(63)))
 }
 
-const PLACE: Operand = A.width(Width::Rule(place));
-const VALUE: Operand = read(32).width(Width::Size(73));
-const SURFACE: Operand = uniform_read(40).when(UNIFORM);
-const SURFACE_IN_REGISTER: Operand = read(64).when(When::Form(1 << 4));
+const PLACE: FamilyOperand = A.width(RegisterCount::Rule(place));
+const VALUE: FamilyOperand = read(32).width(RegisterCount::Size(73));
+const SURFACE: FamilyOperand = uniform_read(40).when(UNIFORM);
+const SURFACE_IN_REGISTER: FamilyOperand = read(64).when(OperandCondition::Form(1 << 4));
 
-static SURFACE_LOAD: [Operand; 5] =
-    [D.width(Width::Size(73)), predicate_write(81), PLACE, SURFACE, SURFACE_IN_REGISTER];
-static SURFACE_STORE: [Operand; 4] = [PLACE, VALUE, SURFACE, SURFACE_IN_REGISTER];
-static SURFACE_PIXEL: [Operand; 4] =
-    [PLACE, read(32).width(Width::Rule(components)), SURFACE, SURFACE_IN_REGISTER];
-static SURFACE_REDUCTION: [Operand; 4] =
-    [PLACE, read(32).width(Width::PairIs(73, 3, 2)), SURFACE, SURFACE_IN_REGISTER];
+static SURFACE_LOAD: [FamilyOperand; 5] =
+    [D.width(RegisterCount::Size(73)), predicate_write(81), PLACE, SURFACE, SURFACE_IN_REGISTER];
+static SURFACE_STORE: [FamilyOperand; 4] = [PLACE, VALUE, SURFACE, SURFACE_IN_REGISTER];
+static SURFACE_PIXEL: [FamilyOperand; 4] =
+    [PLACE, read(32).width(RegisterCount::Rule(components)), SURFACE, SURFACE_IN_REGISTER];
+static SURFACE_REDUCTION: [FamilyOperand; 4] =
+    [PLACE, read(32).width(RegisterCount::PairIs(73, 3, 2)), SURFACE, SURFACE_IN_REGISTER];
 
 /// 1D, buffers, arrays of 1D, 2D, arrays of 2D, 3D.
-fn place(word: Word) -> u16 {
+fn place(word: InstructionWord) -> u16 {
     match word.bits(61, 3) {
         0 | 1 => 1,
         2 | 3 => 2,

@@ -1,6 +1,6 @@
 //! The walk over regions and their entries.
 
-use super::{Compression, Entry, FatbinError, Kind, MAGIC};
+use super::{EntryCompression, FatbinEntry, FatbinEntryKind, FatbinError, MAGIC};
 use crate::elf::text_at;
 use crate::word::Sm;
 
@@ -17,7 +17,7 @@ const ZSTD: u64 = 0x8000;
 const SPECIFIC: u64 = 0x10_0000;
 
 /// The entries of fatbins that lie one after the other.
-pub(super) struct Walk<'a> {
+pub(super) struct EntryWalk<'a> {
     bytes: &'a [u8],
     /// Offset of the next entry.
     at: usize,
@@ -25,7 +25,7 @@ pub(super) struct Walk<'a> {
     region_end: usize,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> EntryWalk<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0, region_end: 0 }
     }
@@ -53,28 +53,28 @@ impl<'a> Walk<'a> {
     }
 
     /// The entry at the current place, and where it ends.
-    fn read_entry(&self) -> Result<(Entry<'a>, usize), &'static str> {
+    fn read_entry(&self) -> Result<(FatbinEntry<'a>, usize), &'static str> {
         let rest = self.bytes.get(self.at..self.region_end).ok_or("it lies outside its region")?;
-        let header = Header::read(rest).ok_or("an entry's header is cut off")?;
+        let header = EntryHeader::read(rest).ok_or("an entry's header is cut off")?;
         if header.own_bytes < ENTRY_HEADER {
             return Err("an entry's header is too short");
         }
         let end = header.own_bytes.saturating_add(header.payload_bytes);
         let payload = rest.get(header.own_bytes..end).ok_or("an entry reaches beyond its region")?;
         let compression = match (header.flags & LZ4 != 0, header.flags & ZSTD != 0) {
-            (false, false) => Compression::None,
-            (true, false) => Compression::Lz4,
-            (false, true) => Compression::Zstd,
+            (false, false) => EntryCompression::None,
+            (true, false) => EntryCompression::Lz4,
+            (false, true) => EntryCompression::Zstd,
             (true, true) => return Err("an entry is compressed in two ways"),
         };
         let compressed = payload.get(..header.compressed_bytes);
         let stored = match compression {
-            Compression::None => payload,
+            EntryCompression::None => payload,
             _ => compressed.ok_or("an entry's compressed bytes reach beyond it")?,
         };
         let claimed =
-            if compression == Compression::None { stored.len() as u64 } else { header.claimed_bytes };
-        let entry = Entry {
+            if compression == EntryCompression::None { stored.len() as u64 } else { header.claimed_bytes };
+        let entry = FatbinEntry {
             kind: header.kind,
             sm: header.sm,
             is_specific: header.flags & SPECIFIC != 0,
@@ -88,8 +88,8 @@ impl<'a> Walk<'a> {
 }
 
 /// Fields of an entry's header.
-struct Header {
-    kind: Kind,
+struct EntryHeader {
+    kind: FatbinEntryKind,
     /// Bytes of the header itself.
     own_bytes: usize,
     payload_bytes: usize,
@@ -101,7 +101,7 @@ struct Header {
     claimed_bytes: u64,
 }
 
-impl Header {
+impl EntryHeader {
     fn read(bytes: &[u8]) -> Option<Self> {
         Some(Self {
             kind: kind(short(bytes, 0)?),
@@ -116,8 +116,8 @@ impl Header {
     }
 }
 
-impl<'a> Iterator for Walk<'a> {
-    type Item = Result<Entry<'a>, FatbinError>;
+impl<'a> Iterator for EntryWalk<'a> {
+    type Item = Result<FatbinEntry<'a>, FatbinError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         while self.at >= self.region_end {
@@ -139,11 +139,11 @@ impl<'a> Iterator for Walk<'a> {
     }
 }
 
-fn kind(number: u16) -> Kind {
+fn kind(number: u16) -> FatbinEntryKind {
     match number {
-        1 => Kind::Ptx,
-        2 => Kind::Cubin,
-        other => Kind::Other(other),
+        1 => FatbinEntryKind::Ptx,
+        2 => FatbinEntryKind::Cubin,
+        other => FatbinEntryKind::Other(other),
     }
 }
 

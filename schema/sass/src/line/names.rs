@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use gimli::{AttributeValue, EndianSlice, LineProgramHeader, LittleEndian};
 
-use super::program::Sources;
+use super::program::LineSections;
 use crate::demangle;
 use crate::elf::text_at;
 
-type Bytes<'a> = EndianSlice<'a, LittleEndian>;
+type NameBytes<'a> = EndianSlice<'a, LittleEndian>;
 
 /// Names may be this many times longer than the sections that hold them: paths repeat their folder, demangled names
 /// their arguments. What is beyond stays unnamed.
@@ -18,20 +18,20 @@ const UNKNOWN: u32 = 0;
 
 /// Names that rows refer to by index.
 #[derive(Clone, Debug)]
-pub(super) struct Names {
+pub(super) struct LineNames {
     files: Vec<Box<str>>,
     functions: Vec<Box<str>>,
     by_offset: BTreeMap<u64, Option<u32>>,
     bytes: usize,
 }
 
-impl Default for Names {
+impl Default for LineNames {
     fn default() -> Self {
         Self { files: vec!["".into()], functions: Vec::new(), by_offset: BTreeMap::new(), bytes: 0 }
     }
 }
 
-impl Names {
+impl LineNames {
     pub(super) fn file(&self, index: u32) -> &str {
         self.files.get(index as usize).map_or("", |file| file)
     }
@@ -43,8 +43,8 @@ impl Names {
     /// Adds the files of a program. Per number that the program gives to a file, its index.
     pub(super) fn add_files(
         &mut self,
-        header: &LineProgramHeader<Bytes<'_>>,
-        sources: &Sources<'_>,
+        header: &LineProgramHeader<NameBytes<'_>>,
+        sources: &LineSections<'_>,
     ) -> Vec<u32> {
         let count = header.file_names().len() as u64 + 1;
         let path = |number| {
@@ -58,7 +58,7 @@ impl Names {
             .collect()
     }
 
-    fn add_file(&mut self, path: String, sources: &Sources<'_>) -> Option<u32> {
+    fn add_file(&mut self, path: String, sources: &LineSections<'_>) -> Option<u32> {
         self.spend(path.len(), sources.programs.len().saturating_add(sources.line_strings.len()))?;
         let index = u32::try_from(self.files.len()).ok()?;
         self.files.push(path.into());
@@ -94,7 +94,7 @@ impl Names {
     }
 }
 
-fn text<'a>(value: AttributeValue<Bytes<'a>>, sources: &Sources<'a>) -> Option<&'a str> {
+fn text<'a>(value: AttributeValue<NameBytes<'a>>, sources: &LineSections<'a>) -> Option<&'a str> {
     match value {
         AttributeValue::String(text) => std::str::from_utf8(text.slice()).ok(),
         AttributeValue::DebugStrRef(place) => text_at(sources.strings, place.0),

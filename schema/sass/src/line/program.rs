@@ -5,13 +5,13 @@ use gimli::{
     Reader,
 };
 
-use super::names::Names;
-use super::{Row, RowId, Starts};
+use super::names::LineNames;
+use super::{LineTableRow, RowId, RowStarts};
 
-type Bytes<'a> = EndianSlice<'a, LittleEndian>;
+type SectionBytes<'a> = EndianSlice<'a, LittleEndian>;
 
 /// The sections that lines are read from.
-pub(super) struct Sources<'a> {
+pub(super) struct LineSections<'a> {
     /// `.debug_line`, its addresses made by [`address`].
     pub(super) programs: &'a [u8],
     /// `.debug_str`.
@@ -22,11 +22,11 @@ pub(super) struct Sources<'a> {
 
 /// All rows of a cubin.
 #[derive(Default)]
-pub(super) struct Rows {
-    pub(super) all: Vec<Row>,
+pub(super) struct LineRows {
+    pub(super) all: Vec<LineTableRow>,
     /// Per section: (offset, the row that holds from there on), in the programs' order.
-    pub(super) starts: Vec<Starts>,
-    pub(super) names: Names,
+    pub(super) starts: Vec<RowStarts>,
+    pub(super) names: LineNames,
     pub(super) damage: Vec<String>,
 }
 
@@ -42,8 +42,8 @@ fn place(address: u64) -> Option<(usize, u32)> {
 }
 
 /// Executes every program. One that is damaged ends early, and the next goes on where its length says.
-pub(super) fn rows(sources: &Sources<'_>, starts: Vec<Starts>) -> Rows {
-    let mut rows = Rows { starts, ..Rows::default() };
+pub(super) fn rows(sources: &LineSections<'_>, starts: Vec<RowStarts>) -> LineRows {
+    let mut rows = LineRows { starts, ..LineRows::default() };
     let debug_line = DebugLine::new(sources.programs, LittleEndian);
     let mut offset = 0;
     while offset < sources.programs.len() {
@@ -57,7 +57,7 @@ pub(super) fn rows(sources: &Sources<'_>, starts: Vec<Starts>) -> Rows {
         let header = program.header();
         let length_bytes = header.format().initial_length_size();
         let next = offset.saturating_add(usize::from(length_bytes)).saturating_add(header.unit_length());
-        if let Err(cause) = Machine::new(program, sources, &mut rows).run() {
+        if let Err(cause) = LineMachine::new(program, sources, &mut rows).run() {
             rows.damage.push(format!("line table at {offset:#x}: {cause}"));
         }
         offset = next;
@@ -68,10 +68,10 @@ pub(super) fn rows(sources: &Sources<'_>, starts: Vec<Starts>) -> Rows {
 const ADDRESS_BYTES: u8 = 8;
 
 /// A line program at work.
-struct Machine<'a, 'r> {
-    program: IncompleteLineProgram<Bytes<'a>>,
-    rows: &'r mut Rows,
-    sources: &'r Sources<'a>,
+struct LineMachine<'a, 'r> {
+    program: IncompleteLineProgram<SectionBytes<'a>>,
+    rows: &'r mut LineRows,
+    sources: &'r LineSections<'a>,
     registers: LineRow,
     /// Per file number of the program: its index among the names.
     files: Vec<u32>,
@@ -81,8 +81,12 @@ struct Machine<'a, 'r> {
     inlined: Option<(RowId, Option<u32>)>,
 }
 
-impl<'a, 'r> Machine<'a, 'r> {
-    fn new(program: IncompleteLineProgram<Bytes<'a>>, sources: &'r Sources<'a>, rows: &'r mut Rows) -> Self {
+impl<'a, 'r> LineMachine<'a, 'r> {
+    fn new(
+        program: IncompleteLineProgram<SectionBytes<'a>>,
+        sources: &'r LineSections<'a>,
+        rows: &'r mut LineRows,
+    ) -> Self {
         let registers = LineRow::new(program.header());
         let files = rows.names.add_files(program.header(), sources);
         let sequence = rows.all.len();
@@ -106,7 +110,7 @@ impl<'a, 'r> Machine<'a, 'r> {
     }
 
     /// Operands: the number of the call's row in this sequence, from 1 on, and where the function's name is.
-    fn inline(&mut self, mut operands: Bytes<'_>) -> gimli::Result<()> {
+    fn inline(&mut self, mut operands: SectionBytes<'_>) -> gimli::Result<()> {
         let (call, name) = (operands.read_uleb128()?, operands.read_uleb128()?);
         let call =
             call.checked_sub(1).and_then(|call| self.sequence.checked_add(usize::try_from(call).ok()?));
@@ -132,11 +136,11 @@ impl<'a, 'r> Machine<'a, 'r> {
         self.registers.reset(self.program.header());
     }
 
-    fn row(&self) -> Row {
+    fn row(&self) -> LineTableRow {
         let file = usize::try_from(self.registers.file_index()).ok();
         let file = file.and_then(|file| self.files.get(file)).copied().unwrap_or_default();
         let line = self.registers.line().and_then(|line| u32::try_from(line.get()).ok()).unwrap_or_default();
-        Row {
+        LineTableRow {
             file,
             line,
             call: self.inlined.map(|(call, _)| call),

@@ -1,6 +1,6 @@
 //! Modifiers of arithmetic, logic, comparisons and conversions.
 
-use crate::word::{Sm, Word};
+use crate::word::{InstructionWord, Sm};
 
 use super::{COMBINATIONS, COMPARISONS, FLOAT_COMPARISONS, Modifiers, ROUNDINGS, form};
 
@@ -14,7 +14,7 @@ const FUNCTIONS: [&str; 10] = ["COS", "SIN", "EX2", "LG2", "RCP", "RSQ", "RCP64H
 const HALF_WORD: u64 = 0x10000;
 
 /// Adds the modifiers of arithmetic. True if its rules are known.
-pub(super) fn add(modifiers: &mut Modifiers, name: &str, word: Word, sm: Sm) -> bool {
+pub(super) fn add(modifiers: &mut Modifiers, name: &str, word: InstructionWord, sm: Sm) -> bool {
     let unsigned = |bit| if word.bit(bit) { "" } else { "U32" };
     match name {
         "ISETP" | "UISETP" => {
@@ -77,7 +77,7 @@ pub(super) fn add(modifiers: &mut Modifiers, name: &str, word: Word, sm: Sm) -> 
 }
 
 /// IMAD is shown as what it does: a move, an addition, a shift.
-fn multiply(modifiers: &mut Modifiers, name: &str, word: Word) {
+fn multiply(modifiers: &mut Modifiers, name: &str, word: InstructionWord) {
     let unsigned = if word.bit(73) { "" } else { "U32" };
     match word.family() & 0x07f {
         0x025 => modifiers.add("WIDE"),
@@ -105,11 +105,11 @@ fn multiply(modifiers: &mut Modifiers, name: &str, word: Word) {
 }
 
 /// With a carry, an IMAD's type is not printed.
-fn unsigned_behind(word: Word, unsigned: &str) -> &str {
+fn unsigned_behind(word: InstructionWord, unsigned: &str) -> &str {
     if word.bit(74) && word.family() == 0x024 { "" } else { unsigned }
 }
 
-fn convert(modifiers: &mut Modifiers, name: &str, word: Word, sm: Sm) -> bool {
+fn convert(modifiers: &mut Modifiers, name: &str, word: InstructionWord, sm: Sm) -> bool {
     let integer = |is_signed: bool, size: u64| match (is_signed, size) {
         (true, 2) => "",
         (true, 0) => "S8",
@@ -158,7 +158,7 @@ fn convert(modifiers: &mut Modifiers, name: &str, word: Word, sm: Sm) -> bool {
     true
 }
 
-fn multiply_matrices(modifiers: &mut Modifiers, name: &str, word: Word) -> bool {
+fn multiply_matrices(modifiers: &mut Modifiers, name: &str, word: InstructionWord) -> bool {
     match name {
         "HMMA" => {
             modifiers.choose(word.bits(75, 1), &["1688", "16816"]).choose(word.bits(76, 1), &["F16", "F32"]);

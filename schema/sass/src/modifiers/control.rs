@@ -1,11 +1,11 @@
 //! Modifiers of branches, barriers, votes and exchanges between lanes.
 
-use crate::word::{Sm, Word};
+use crate::word::{InstructionWord, Sm};
 
 use super::{Modifiers, form};
 
 /// Adds the modifiers of what is no arithmetic and no access of memory. True if its rules are known.
-pub(super) fn add(modifiers: &mut Modifiers, name: &str, word: Word, sm: Sm) -> bool {
+pub(super) fn add(modifiers: &mut Modifiers, name: &str, word: InstructionWord, sm: Sm) -> bool {
     match name {
         "BRA" => {
             let divergence = if sm.0 >= 90 { "DIV" } else { "CONV" };
@@ -61,7 +61,7 @@ pub(super) fn add(modifiers: &mut Modifiers, name: &str, word: Word, sm: Sm) -> 
     true
 }
 
-fn mbarrier(modifiers: &mut Modifiers, word: Word) {
+fn mbarrier(modifiers: &mut Modifiers, word: InstructionWord) {
     match (word.family(), form(word)) {
         (0x1b1, _) => modifiers.add("CCTL.IV"),
         (0x1b2, _) => modifiers.add("EXCH.64"),

@@ -1,6 +1,6 @@
 //! Modifiers of loads, stores, atomics and copies.
 
-use crate::word::{Sm, Word};
+use crate::word::{InstructionWord, Sm};
 
 use super::{Modifiers, form};
 
@@ -31,7 +31,7 @@ const INTEGERS: [&str; 7] = ["", "S32", "64", "F32.FTZ.RN", "F16x2.RN", "S64", "
 const COMPARE_AND_SWAP: u16 = 0x1a9;
 
 /// Adds the modifiers of an access of memory. True if its rules are known.
-pub(super) fn add(modifiers: &mut Modifiers, name: &str, word: Word, sm: Sm) -> bool {
+pub(super) fn add(modifiers: &mut Modifiers, name: &str, word: InstructionWord, sm: Sm) -> bool {
     let size = word.bits(73, 3);
     match name {
         "LDG" | "STG" | "LD" | "ST" => {
@@ -74,12 +74,12 @@ pub(super) fn add(modifiers: &mut Modifiers, name: &str, word: Word, sm: Sm) -> 
 }
 
 /// True for addresses of 64 bits. With a descriptor the bit is another one.
-fn is_extended(word: Word) -> bool {
+fn is_extended(word: InstructionWord) -> bool {
     word.bit(if word.bit(91) { 90 } else { 72 })
 }
 
 /// The order with other accesses, with its scope.
-fn order(modifiers: &mut Modifiers, word: Word, sm: Sm) {
+fn order(modifiers: &mut Modifiers, word: InstructionWord, sm: Sm) {
     if sm.0 >= 80 {
         modifiers.choose(word.bits(77, 4), &ORDERS);
         return;
@@ -92,7 +92,7 @@ fn order(modifiers: &mut Modifiers, word: Word, sm: Sm) {
     };
 }
 
-fn atomic(modifiers: &mut Modifiers, operation: u64, word: Word, sm: Sm) {
+fn atomic(modifiers: &mut Modifiers, operation: u64, word: InstructionWord, sm: Sm) {
     if word.family() == COMPARE_AND_SWAP {
         modifiers.add("CAS");
     } else {

@@ -9,7 +9,7 @@ pub(super) const MAX_UNMARKED: usize = 32;
 
 /// Pending results at a point. Times are issue cycles since an arbitrary start.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Pending {
+pub(super) struct PendingResults {
     pub(super) now: i64,
     /// Loads of shared memory without a barrier: a later one's covers them.
     pub(super) unmarked: BTreeMap<usize, i64>,
@@ -22,7 +22,7 @@ pub(super) struct Pending {
     pub(super) groups: BTreeMap<usize, u64>,
 }
 
-impl Pending {
+impl PendingResults {
     /// Adds the pending results of another path. Returns whether any was new.
     pub(super) fn merge(&mut self, other: &Self) -> bool {
         let shift = self.now - other.now;

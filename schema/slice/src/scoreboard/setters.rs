@@ -11,14 +11,14 @@ use petgraph::graph::NodeIndex;
 
 use super::effect::{set_barriers, zeroed_barriers};
 use crate::graph::FlowGraph;
-use crate::work::{TooMuchWork, Work};
+use crate::work::{AnalysisBudget, TooMuchWork};
 use stallmap_sass::control::BARRIERS;
-use stallmap_sass::instruction::Instruction;
+use stallmap_sass::instruction::SassInstruction;
 
 /// The setters of every block.
-pub(super) struct Setters<'a> {
+pub(super) struct BarrierSetters<'a> {
     flow: &'a FlowGraph,
-    blocks: Vec<Passed>,
+    blocks: Vec<BlockEffect>,
     /// By block, bit n: an instruction before it may hold barrier n at its start.
     held: Vec<u8>,
     /// By block: the last search that reached it.
@@ -28,7 +28,7 @@ pub(super) struct Setters<'a> {
 
 /// The effect of a whole block on the barriers.
 #[derive(Default)]
-struct Passed {
+struct BlockEffect {
     /// Issue cycles.
     cycles: i64,
     /// Bit n: barrier n is zero somewhere in it.
@@ -37,8 +37,8 @@ struct Passed {
     holders: [Vec<(usize, i64)>; BARRIERS as usize],
 }
 
-impl Passed {
-    fn of(instructions: &[Instruction], first: usize) -> Self {
+impl BlockEffect {
+    fn of(instructions: &[SassInstruction], first: usize) -> Self {
         let mut passed = Self::default();
         for (index, instruction) in (first..).zip(instructions) {
             let zeroed = zeroed_barriers(instruction);
@@ -64,20 +64,20 @@ impl Passed {
 }
 
 /// Cycles until the next instruction may issue.
-pub(super) fn issue_cycles(instruction: &Instruction) -> i64 {
+pub(super) fn issue_cycles(instruction: &SassInstruction) -> i64 {
     i64::from(instruction.control.stall_cycles.max(1))
 }
 
-impl<'a> Setters<'a> {
+impl<'a> BarrierSetters<'a> {
     pub(super) fn new(
-        instructions: &[Instruction],
+        instructions: &[SassInstruction],
         flow: &'a FlowGraph,
-        work: &Work,
+        work: &AnalysisBudget,
     ) -> Result<Self, TooMuchWork> {
         let passed = |(_, range): (_, &std::ops::Range<usize>)| {
-            Passed::of(instructions.get(range.clone()).unwrap_or_default(), range.start)
+            BlockEffect::of(instructions.get(range.clone()).unwrap_or_default(), range.start)
         };
-        let blocks: Vec<Passed> = flow.blocks().map(passed).collect();
+        let blocks: Vec<BlockEffect> = flow.blocks().map(passed).collect();
         work.spend(instructions.len())?;
         let held = held(flow, &blocks, work)?;
         let reached = vec![0; blocks.len()];
@@ -90,7 +90,7 @@ impl<'a> Setters<'a> {
         &mut self,
         block: NodeIndex,
         barrier: u8,
-        work: &Work,
+        work: &AnalysisBudget,
     ) -> Result<BTreeMap<usize, i64>, TooMuchWork> {
         let mut found = BTreeMap::new();
         if self.held[block.index()] >> barrier & 1 == 0 {
@@ -122,7 +122,7 @@ impl<'a> Setters<'a> {
         block: NodeIndex,
         barrier: u8,
         cycles: i64,
-        work: &Work,
+        work: &AnalysisBudget,
     ) -> Result<(), TooMuchWork> {
         for earlier in self.flow.graph.neighbors_directed(block, Direction::Incoming) {
             let earlier = earlier.index();
@@ -137,7 +137,7 @@ impl<'a> Setters<'a> {
 }
 
 /// By block: bits of the barriers that may be held at its start.
-fn held(flow: &FlowGraph, blocks: &[Passed], work: &Work) -> Result<Vec<u8>, TooMuchWork> {
+fn held(flow: &FlowGraph, blocks: &[BlockEffect], work: &AnalysisBudget) -> Result<Vec<u8>, TooMuchWork> {
     let mut held = vec![0; blocks.len()];
     let mut queue: BTreeSet<NodeIndex> = flow.graph.node_indices().collect();
     while let Some(node) = queue.pop_first() {

@@ -6,21 +6,21 @@ use petgraph::unionfind::UnionFind;
 use stallmap_sass::register::Register;
 
 /// An instruction, and a register that it writes.
-pub(super) type Definition = (usize, Register);
+pub(super) type RegisterDefinition = (usize, Register);
 
 /// Definitions that depend on themselves, by the circle that they are in.
 #[derive(Debug, Default)]
-pub(super) struct Circles {
+pub(super) struct DefinitionCycles {
     /// A number of each definition that is in a circle.
-    numbers: BTreeMap<Definition, usize>,
+    numbers: BTreeMap<RegisterDefinition, usize>,
     joined: UnionFind<usize>,
     /// Counts the changes.
     changes: usize,
 }
 
-impl Circles {
+impl DefinitionCycles {
     /// Each of some definitions leads to the next, and the last to the first.
-    pub(super) fn join(&mut self, circle: &[Definition]) {
+    pub(super) fn join(&mut self, circle: &[RegisterDefinition]) {
         let mut first = None;
         for definition in circle {
             let number = *self.numbers.entry(*definition).or_insert_with(|| {
@@ -33,12 +33,12 @@ impl Circles {
     }
 
     /// True if a definition is in a circle.
-    pub(super) fn contains(&self, definition: Definition) -> bool {
+    pub(super) fn contains(&self, definition: RegisterDefinition) -> bool {
         self.numbers.contains_key(&definition)
     }
 
     /// True if two definitions are in one circle.
-    pub(super) fn are_joined(&self, one: Definition, other: Definition) -> bool {
+    pub(super) fn are_joined(&self, one: RegisterDefinition, other: RegisterDefinition) -> bool {
         let number = |definition| self.numbers.get(&definition);
         matches!((number(one), number(other)), (Some(one), Some(other)) if self.joined.equiv(*one, *other))
     }

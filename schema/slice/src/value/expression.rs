@@ -1,33 +1,33 @@
 //! Expressions of instructions that compute a sum: moves, additions, loads of constants.
 
-use super::{Base, Value};
-use stallmap_sass::instruction::Instruction;
-use stallmap_sass::register::{File, Register};
-use stallmap_sass::word::{Sm, Word};
+use super::{BasedConstant, ConstantBase};
+use stallmap_sass::instruction::SassInstruction;
+use stallmap_sass::register::{Register, RegisterFile};
+use stallmap_sass::word::{InstructionWord, Sm};
 
 /// The result of an instruction.
 #[derive(Clone, Debug)]
-pub(super) enum Expression {
+pub(super) enum ResultExpression {
     /// The sum of terms.
-    Sum(Vec<Term>),
+    Sum(Vec<SumTerm>),
     /// One of several.
-    Either(Vec<Operand>),
+    Either(Vec<ExpressionOperand>),
     /// Anything.
     Unknown,
 }
 
 /// A part of a sum.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Term {
-    pub(super) operand: Operand,
+pub(super) struct SumTerm {
+    pub(super) operand: ExpressionOperand,
     pub(super) factor: i64,
 }
 
 /// A source of an instruction.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Operand {
+pub(super) enum ExpressionOperand {
     Register(Register),
-    Value(Value),
+    Value(BasedConstant),
     /// The product of two values.
     Product,
 }
@@ -39,10 +39,10 @@ const HIGH: u32 = 80;
 const FIRST_THREE_BYTES: u64 = 0x210;
 const LAST_THREE_BYTES: u64 = 0x654;
 
-impl Expression {
+impl ResultExpression {
     /// The value that an instruction puts into one of the registers that it writes.
-    pub(super) fn of(instruction: &Instruction, register: Register, sm: Sm) -> Self {
-        let operands = Operands { word: instruction.word, sm };
+    pub(super) fn of(instruction: &SassInstruction, register: Register, sm: Sm) -> Self {
+        let operands = SourceOperands { word: instruction.word, sm };
         let place = register.index.wrapping_sub(instruction.word.byte(16));
         let Some(name) = instruction.mnemonic else { return Self::Unknown };
         match name {
@@ -63,7 +63,7 @@ impl Expression {
     }
 
     /// The operands that it adds as they are, or chooses from.
-    pub(super) fn parts(self) -> Vec<Operand> {
+    pub(super) fn parts(self) -> Vec<ExpressionOperand> {
         match self {
             Self::Sum(terms) => {
                 terms.into_iter().filter(|term| term.factor == 1).map(|term| term.operand).collect()
@@ -73,20 +73,20 @@ impl Expression {
         }
     }
 
-    fn sum<const COUNT: usize>(operands: [Option<Operand>; COUNT]) -> Self {
-        let term = |operand| Term { operand, factor: 1 };
-        let terms: Option<Vec<Term>> = operands.into_iter().map(|operand| operand.map(term)).collect();
+    fn sum<const COUNT: usize>(operands: [Option<ExpressionOperand>; COUNT]) -> Self {
+        let term = |operand| SumTerm { operand, factor: 1 };
+        let terms: Option<Vec<SumTerm>> = operands.into_iter().map(|operand| operand.map(term)).collect();
         terms.map_or(Self::Unknown, Self::Sum)
     }
 }
 
 /// The source operands of an instruction, by its form.
-struct Operands {
-    word: Word,
+struct SourceOperands {
+    word: InstructionWord,
     sm: Sm,
 }
 
-impl Operands {
+impl SourceOperands {
     fn form(&self) -> u64 {
         self.word.bits(9, 3)
     }
@@ -97,27 +97,35 @@ impl Operands {
         (0x080..0x0c0).contains(&self.word.family())
     }
 
-    fn general(&self, place: u32) -> Operand {
+    fn general(&self, place: u32) -> ExpressionOperand {
         let index = self.word.byte(place);
-        if index == 255 { number(0) } else { Operand::Register(Register { file: File::General, index }) }
+        if index == 255 {
+            number(0)
+        } else {
+            ExpressionOperand::Register(Register { file: RegisterFile::General, index })
+        }
     }
 
-    fn uniform(&self, place: u32) -> Operand {
+    fn uniform(&self, place: u32) -> ExpressionOperand {
         let (index, zero) =
             if self.sm.0 >= 100 { (self.word.byte(place), 255) } else { (self.word.byte(place) & 0x3f, 63) };
-        if index == zero { number(0) } else { Operand::Register(Register { file: File::Uniform, index }) }
+        if index == zero {
+            number(0)
+        } else {
+            ExpressionOperand::Register(Register { file: RegisterFile::Uniform, index })
+        }
     }
 
-    fn own(&self, place: u32) -> Operand {
+    fn own(&self, place: u32) -> ExpressionOperand {
         if self.is_uniform() { self.uniform(place) } else { self.general(place) }
     }
 
-    fn first(&self) -> Operand {
+    fn first(&self) -> ExpressionOperand {
         self.own(24)
     }
 
     /// The operand in bits 32 to 63.
-    fn middle(&self) -> Option<Operand> {
+    fn middle(&self) -> Option<ExpressionOperand> {
         match self.form() {
             1 => Some(self.own(32)),
             2 | 4 => {
@@ -132,29 +140,36 @@ impl Operands {
     }
 
     /// The second source: in some forms it stands behind the third.
-    fn second(&self) -> Option<Operand> {
+    fn second(&self) -> Option<ExpressionOperand> {
         if matches!(self.form(), 2 | 3 | 7) { Some(self.own(64)) } else { self.middle() }
     }
 
-    fn third(&self) -> Option<Operand> {
+    fn third(&self) -> Option<ExpressionOperand> {
         if matches!(self.form(), 2 | 3 | 7) { self.middle() } else { Some(self.own(64)) }
     }
 
-    fn bank(&self, further_words: u32) -> Operand {
+    fn bank(&self, further_words: u32) -> ExpressionOperand {
         #[expect(clippy::cast_possible_truncation, reason = "five and sixteen bits")]
         let (bank, offset) = (self.word.bits(54, 5) as u8, self.word.bits(38, 16) as u32);
-        Operand::Value(Value::from_base(Base::Bank { bank, offset: offset + 4 * further_words }))
+        ExpressionOperand::Value(BasedConstant::from_base(ConstantBase::Bank {
+            bank,
+            offset: offset + 4 * further_words,
+        }))
     }
 
     /// A load from a constant bank at a fixed offset.
-    fn constant_load(&self, place: u32) -> Expression {
+    fn constant_load(&self, place: u32) -> ResultExpression {
         // Form 5 has its place in the instruction, behind a register of which RZ is none.
         let is_indexed = if self.is_uniform() { self.form() != 5 } else { self.word.byte(24) != 255 };
-        if is_indexed || place > 3 { Expression::Unknown } else { Expression::sum([Some(self.bank(place))]) }
+        if is_indexed || place > 3 {
+            ResultExpression::Unknown
+        } else {
+            ResultExpression::sum([Some(self.bank(place))])
+        }
     }
 
     /// Sources, each with the bit that negates it. Place 0 stands for the second source.
-    fn signed_sum(&self, places: &[(u32, u32)]) -> Expression {
+    fn signed_sum(&self, places: &[(u32, u32)]) -> ResultExpression {
         let is_immediate = matches!(self.form(), 2 | 4);
         let term = |(place, negation): &(u32, u32)| {
             let operand = match *place {
@@ -164,37 +179,44 @@ impl Operands {
             }?;
             // An immediate's sign is its own.
             let is_negated = self.word.bit(*negation) && !(is_immediate && *place == 0);
-            Some(Term { operand, factor: if is_negated { -1 } else { 1 } })
+            Some(SumTerm { operand, factor: if is_negated { -1 } else { 1 } })
         };
-        places.iter().map(term).collect::<Option<Vec<_>>>().map_or(Expression::Unknown, Expression::Sum)
+        places
+            .iter()
+            .map(term)
+            .collect::<Option<Vec<_>>>()
+            .map_or(ResultExpression::Unknown, ResultExpression::Sum)
     }
 
-    fn scaled_sum(&self) -> Expression {
-        let Some(added) = self.second() else { return Expression::Unknown };
-        let scaled = Term { operand: self.first(), factor: 1 << self.word.bits(75, 5) };
-        Expression::Sum(vec![scaled, Term { operand: added, factor: 1 }])
+    fn scaled_sum(&self) -> ResultExpression {
+        let Some(added) = self.second() else { return ResultExpression::Unknown };
+        let scaled = SumTerm { operand: self.first(), factor: 1 << self.word.bits(75, 5) };
+        ResultExpression::Sum(vec![scaled, SumTerm { operand: added, factor: 1 }])
     }
 
     /// first * second + third, where one factor is a number.
-    fn product_sum(&self) -> Expression {
-        let (Some(second), Some(third)) = (self.second(), self.third()) else { return Expression::Unknown };
-        let product = match (self.first(), second) {
-            (Operand::Value(Value { base: Base::Zero, constant, .. }), operand)
-            | (operand, Operand::Value(Value { base: Base::Zero, constant, .. })) => {
-                Term { operand, factor: constant }
-            }
-            _ => Term { operand: Operand::Product, factor: 1 },
+    fn product_sum(&self) -> ResultExpression {
+        let (Some(second), Some(third)) = (self.second(), self.third()) else {
+            return ResultExpression::Unknown;
         };
-        let terms = [product, Term { operand: third, factor: 1 }];
-        Expression::Sum(terms.into_iter().filter(|term| term.factor != 0).collect())
+        let product = match (self.first(), second) {
+            (ExpressionOperand::Value(BasedConstant { base: ConstantBase::Zero, constant, .. }), operand)
+            | (operand, ExpressionOperand::Value(BasedConstant { base: ConstantBase::Zero, constant, .. })) => {
+                SumTerm { operand, factor: constant }
+            }
+            _ => SumTerm { operand: ExpressionOperand::Product, factor: 1 },
+        };
+        let terms = [product, SumTerm { operand: third, factor: 1 }];
+        ResultExpression::Sum(terms.into_iter().filter(|term| term.factor != 0).collect())
     }
 
-    fn choice(&self) -> Expression {
-        self.second().map_or(Expression::Unknown, |second| Expression::Either(vec![self.first(), second]))
+    fn choice(&self) -> ResultExpression {
+        self.second()
+            .map_or(ResultExpression::Unknown, |second| ResultExpression::Either(vec![self.first(), second]))
     }
 
     /// The source of which the three lower bytes stay.
-    fn three_bytes(&self) -> Option<Operand> {
+    fn three_bytes(&self) -> Option<ExpressionOperand> {
         match (self.form(), self.word.bits(32, 12)) {
             (4, FIRST_THREE_BYTES) => Some(self.first()),
             (4, LAST_THREE_BYTES) => Some(self.own(64)),
@@ -203,6 +225,6 @@ impl Operands {
     }
 }
 
-const fn number(constant: i64) -> Operand {
-    Operand::Value(Value::number(constant))
+const fn number(constant: i64) -> ExpressionOperand {
+    ExpressionOperand::Value(BasedConstant::number(constant))
 }

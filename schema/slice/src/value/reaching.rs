@@ -7,25 +7,29 @@ use std::rc::Rc;
 use petgraph::Direction;
 use petgraph::graph::NodeIndex;
 
-use super::Question;
+use super::ValueQuery;
 use crate::work::TooMuchWork;
 use stallmap_sass::instruction::Guard;
 use stallmap_sass::register::Register;
 
 /// The predicate of a guard, and which instruction of the block set it last.
-pub(super) type Condition = (Guard, Option<usize>);
+pub(super) type GuardCondition = (Guard, Option<usize>);
 
 /// Instructions whose result a register may hold. `None` stands for a value from outside.
-pub(super) type Sources = Rc<BTreeSet<Option<usize>>>;
+pub(super) type ReachingSources = Rc<BTreeSet<Option<usize>>>;
 
-impl Question<'_> {
+impl ValueQuery<'_> {
     pub(super) fn block_of(&self, index: usize) -> Option<NodeIndex> {
         self.flow.block_of.get(index).copied()
     }
 
     /// Instructions whose result a register may hold before an instruction.
-    pub(super) fn definitions(&mut self, index: usize, register: Register) -> Result<Sources, TooMuchWork> {
-        let Some(block) = self.block_of(index) else { return Ok(Sources::default()) };
+    pub(super) fn definitions(
+        &mut self,
+        index: usize,
+        register: Register,
+    ) -> Result<ReachingSources, TooMuchWork> {
+        let Some(block) = self.block_of(index) else { return Ok(ReachingSources::default()) };
         let mut found = BTreeSet::new();
         let before = self.flow.graph[block].start..index;
         let condition = self.assumed.or_else(|| self.condition(index));
@@ -42,7 +46,7 @@ impl Question<'_> {
     }
 
     /// Instructions whose result a register may hold at the start of a block.
-    fn entering(&mut self, block: NodeIndex, register: Register) -> Result<Sources, TooMuchWork> {
+    fn entering(&mut self, block: NodeIndex, register: Register) -> Result<ReachingSources, TooMuchWork> {
         if let Some(known) = self.entering.get(&(block, register)) {
             return Ok(Rc::clone(known));
         }
@@ -78,7 +82,7 @@ impl Question<'_> {
     fn last_definitions(
         &self,
         range: Range<usize>,
-        condition: Option<Condition>,
+        condition: Option<GuardCondition>,
         register: Register,
         found: &mut BTreeSet<Option<usize>>,
     ) -> Result<bool, TooMuchWork> {
@@ -95,7 +99,7 @@ impl Question<'_> {
 
     /// The condition under which an instruction executes: two of a block that have one execute together. None without a
     /// guard. A predicate that is true where that of any lane is, as elected lanes compute it, stands for theirs.
-    pub(super) fn condition(&self, index: usize) -> Option<Condition> {
+    pub(super) fn condition(&self, index: usize) -> Option<GuardCondition> {
         let guard = self.instructions[index].guard?;
         let start = self.flow.block_of.get(index).map_or(index, |block| self.flow.graph[*block].start);
         let last = |before, register| self.writers.within(start..before, register).last().copied();

@@ -33,7 +33,7 @@ const STORED: u16 = 0;
 
 /// An entry's place, as the directory says.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Slot {
+pub(in super::super) struct DirectoryEntry {
     pub(in super::super) name: String,
     /// Bytes of its data.
     pub(in super::super) size: u64,
@@ -44,13 +44,13 @@ pub(in super::super) struct Slot {
 }
 
 /// Location of an entry's data.
-pub(in super::super) struct Place {
+pub(in super::super) struct DataLocation {
     pub(in super::super) data_start: u64,
 }
 
-impl Slot {
+impl DirectoryEntry {
     /// Reads the entry's local header, behind which its data begins.
-    pub(in super::super) fn locate(&self, source: &dyn RangeSource) -> Result<Place, CaptureError> {
+    pub(in super::super) fn locate(&self, source: &dyn RangeSource) -> Result<DataLocation, CaptureError> {
         let wrong = |cause: &str| {
             CaptureError::corrupt(format!("ZIP entry `{}`", self.name), cause, source.location())
         };
@@ -70,7 +70,7 @@ impl Slot {
         let extra = u64::from(u16_at(&bytes, 28).unwrap_or(0));
         let data_start = self.header + LOCAL_BYTES + name_bytes + extra;
         match data_start.checked_add(self.size) {
-            Some(end) if end <= self.end => Ok(Place { data_start }),
+            Some(end) if end <= self.end => Ok(DataLocation { data_start }),
             _ => Err(wrong("it does not lie within the file")),
         }
     }
@@ -94,7 +94,7 @@ impl Slot {
 }
 
 /// Every entry of a ZIP file.
-pub(super) fn read_directory(source: &dyn RangeSource) -> Result<Vec<Slot>, CaptureError> {
+pub(super) fn read_directory(source: &dyn RangeSource) -> Result<Vec<DirectoryEntry>, CaptureError> {
     let size = source.size_bytes();
     let tail_start = size.saturating_sub(TAIL_BYTES + END_BYTES as u64);
     let tail = read(source, tail_start..size)?;
@@ -132,12 +132,12 @@ pub(super) fn read_directory(source: &dyn RangeSource) -> Result<Vec<Slot>, Capt
 }
 
 /// The directory's range and its number of entries.
-struct Found {
+struct DirectoryRange {
     range: Range<u64>,
     entries: u64,
 }
 
-fn find(tail: &Bytes, tail_start: u64, source: &dyn RangeSource) -> Result<Found, CaptureError> {
+fn find(tail: &Bytes, tail_start: u64, source: &dyn RangeSource) -> Result<DirectoryRange, CaptureError> {
     let end = (0..=tail.len().saturating_sub(END_BYTES)).rev().find(|&at| is_end(tail, at));
     let Some(end) = end.filter(|_| tail.len() >= END_BYTES) else {
         return Err(no_directory(source));
@@ -162,7 +162,7 @@ fn find(tail: &Bytes, tail_start: u64, source: &dyn RangeSource) -> Result<Found
     match () {
         () if !is_plausible => wrong("it does not lie within the file".to_owned()),
         () if bytes > MAX_DIRECTORY_BYTES => wrong(format!("it has more than {MAX_DIRECTORY_BYTES} bytes")),
-        () => Ok(Found { range, entries }),
+        () => Ok(DirectoryRange { range, entries }),
     }
 }
 
@@ -174,7 +174,7 @@ fn is_end(tail: &[u8], at: usize) -> bool {
 }
 
 /// The first entry of the rest of a directory, and its length.
-fn central(rest: &[u8], directory_start: u64) -> Result<(Slot, usize), String> {
+fn central(rest: &[u8], directory_start: u64) -> Result<(DirectoryEntry, usize), String> {
     let cut = || "the directory is truncated".to_owned();
     if rest.len() < CENTRAL_BYTES || !rest.starts_with(&CENTRAL_MAGIC) {
         return Err(cut());
@@ -198,7 +198,7 @@ fn central(rest: &[u8], directory_start: u64) -> Result<(Slot, usize), String> {
     let numbers = (widen(long(24)), widen(long(20)), widen(long(42)));
     match numbers {
         (Some(size), Some(stored), Some(header)) if size == stored && header < directory_start => {
-            Ok((Slot { name, size, header, end: directory_start }, length))
+            Ok((DirectoryEntry { name, size, header, end: directory_start }, length))
         }
         _ => Err(format!("`{name}` does not lie within the file")),
     }

@@ -11,7 +11,7 @@ use arrow_ipc::reader::StreamDecoder;
 use zstd::bulk::Decompressor;
 
 use super::{
-    CHECKED_HEADER_BYTES, FILE_HEADER_BYTES, FILE_MAGIC, FRAME_HEADER_BYTES, FRAME_MAGIC, Kind,
+    CHECKED_HEADER_BYTES, FILE_HEADER_BYTES, FILE_MAGIC, FRAME_HEADER_BYTES, FRAME_MAGIC, FrameKind,
     MAX_PAYLOAD_BYTES, MAX_RAW_BYTES, TABLE_KEY, VERSION,
 };
 use crate::capture::error::CaptureError;
@@ -28,7 +28,7 @@ const MAX_FALSE_BYTES: u64 = 1 << 30;
 const THREAD_BYTES: u64 = 8 << 20;
 
 /// A frame's header as it is in the file.
-struct Header {
+struct FrameHeader {
     frame: FrameRef,
     bytes: [u8; FRAME_HEADER_BYTES],
 }
@@ -39,7 +39,7 @@ pub struct FrameRef {
     /// Offset of the frame's header.
     pub offset: u64,
     /// The kind of its content. `None` where a later release wrote it.
-    pub kind: Option<Kind>,
+    pub kind: Option<FrameKind>,
     /// The launch's ordinal, in frames of requests. The first content_id, in frames of pages.
     pub aux: u64,
     /// Bytes of the payload as stored.
@@ -56,7 +56,7 @@ impl FrameRef {
 
 /// Bytes of a segment that belong to no complete frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Damage {
+pub struct SegmentDamage {
     /// Offset of the first damaged byte.
     pub offset: u64,
     /// Number of damaged bytes.
@@ -67,7 +67,7 @@ pub struct Damage {
 
 /// The content of a frame.
 #[derive(Clone, Debug)]
-pub enum Frame {
+pub enum SegmentFrame {
     /// Rows of a table of [`mod@crate::tables`] or [`crate::capture::recording`].
     Rows {
         /// The table's name.
@@ -105,7 +105,7 @@ pub struct SegmentReader {
     file: File,
     path: PathBuf,
     frames: Vec<FrameRef>,
-    damages: Vec<Damage>,
+    damages: Vec<SegmentDamage>,
     /// Bytes of frames that turned out to be none.
     false_bytes: u64,
 }
@@ -144,7 +144,7 @@ impl SegmentReader {
     }
 
     /// The bytes that belong to no complete frame.
-    pub fn damages(&self) -> &[Damage] {
+    pub fn damages(&self) -> &[SegmentDamage] {
         &self.damages
     }
 
@@ -154,7 +154,7 @@ impl SegmentReader {
     }
 
     /// The content of a frame; [`CaptureError::Corrupt`] where it cannot be understood.
-    pub fn read(&self, frame: &FrameRef) -> Result<Frame, CaptureError> {
+    pub fn read(&self, frame: &FrameRef) -> Result<SegmentFrame, CaptureError> {
         let corrupt = |cause: String| {
             CaptureError::corrupt(format!("frame at byte {}", frame.offset), cause, &self.path)
         };
@@ -170,9 +170,11 @@ impl SegmentReader {
         }
         match frame.kind {
             None => Err(corrupt("this release does not know its kind".to_owned())),
-            Some(Kind::Requests) => Ok(Frame::Requests { launch_ordinal: frame.aux, records: raw }),
-            Some(Kind::Pages) => Ok(Frame::Pages { first_content_id: frame.aux, bytes: raw }),
-            Some(Kind::Rows) => decode(raw).map_err(corrupt),
+            Some(FrameKind::Requests) => {
+                Ok(SegmentFrame::Requests { launch_ordinal: frame.aux, records: raw })
+            }
+            Some(FrameKind::Pages) => Ok(SegmentFrame::Pages { first_content_id: frame.aux, bytes: raw }),
+            Some(FrameKind::Rows) => decode(raw).map_err(corrupt),
         }
     }
 
@@ -186,7 +188,7 @@ impl SegmentReader {
             CaptureError::corrupt(format!("frame at byte {}", frame.offset), cause, &self.path)
         };
         let raw_bytes = frame.raw_bytes as usize;
-        if frame.kind != Some(Kind::Requests) || raw_bytes > MAX_RAW_BYTES {
+        if frame.kind != Some(FrameKind::Requests) || raw_bytes > MAX_RAW_BYTES {
             return Err(corrupt(format!("it claims {raw_bytes} bytes of requests uncompressed")));
         }
         let FrameBuffer { payload, raw, decompressor } = buffer;
@@ -250,7 +252,7 @@ impl SegmentReader {
         let most = std::thread::available_parallelism().map_or(1, usize::from) as u64;
         let threads = (length / THREAD_BYTES).clamp(1, most);
         let share = length.div_ceil(threads);
-        let parts: Vec<&[Header]> =
+        let parts: Vec<&[FrameHeader]> =
             headers.chunk_by(|a, b| a.frame.offset / share == b.frame.offset / share).collect();
         let complete: Vec<Result<usize, CaptureError>> = std::thread::scope(|scope| {
             let mut begun = Vec::new();
@@ -258,7 +260,7 @@ impl SegmentReader {
                 let verify = move || self.complete_frames(part);
                 begun.push((part, std::thread::Builder::new().spawn_scoped(scope, verify).ok()));
             }
-            let end = |(part, thread): (&&[Header], Option<ScopedJoinHandle<'_, _>>)| match thread {
+            let end = |(part, thread): (&&[FrameHeader], Option<ScopedJoinHandle<'_, _>>)| match thread {
                 Some(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
                 // The system starts no more threads.
                 None => self.complete_frames(part),
@@ -277,7 +279,7 @@ impl SegmentReader {
     }
 
     /// Number of complete frames before the first one that is not.
-    fn complete_frames(&self, headers: &[Header]) -> Result<usize, CaptureError> {
+    fn complete_frames(&self, headers: &[FrameHeader]) -> Result<usize, CaptureError> {
         let mut buffer = Vec::new();
         for (at, header) in headers.iter().enumerate() {
             if !self.is_complete(header, &mut buffer)? {
@@ -288,7 +290,7 @@ impl SegmentReader {
     }
 
     /// The header at a position, if the file has room for its frame.
-    fn header_at(&self, offset: u64, length: u64) -> Result<Option<Header>, CaptureError> {
+    fn header_at(&self, offset: u64, length: u64) -> Result<Option<FrameHeader>, CaptureError> {
         let rest = length.saturating_sub(offset);
         if rest < FRAME_HEADER_BYTES as u64 {
             return Ok(None);
@@ -303,16 +305,16 @@ impl SegmentReader {
         }
         let frame = FrameRef {
             offset,
-            kind: Kind::from_code(u16::from_le_bytes([bytes[4], bytes[5]])),
+            kind: FrameKind::from_code(u16::from_le_bytes([bytes[4], bytes[5]])),
             aux: u64_at(&bytes, 16),
             payload_bytes,
             raw_bytes: u32_at(&bytes, 12),
         };
-        Ok(Some(Header { frame, bytes }))
+        Ok(Some(FrameHeader { frame, bytes }))
     }
 
     /// True if a frame has the checksum of its header.
-    fn is_complete(&self, header: &Header, buffer: &mut Vec<u8>) -> Result<bool, CaptureError> {
+    fn is_complete(&self, header: &FrameHeader, buffer: &mut Vec<u8>) -> Result<bool, CaptureError> {
         buffer.clear();
         buffer.extend_from_slice(&header.bytes[..CHECKED_HEADER_BYTES]);
         buffer.resize(CHECKED_HEADER_BYTES + header.frame.payload_bytes as usize, 0);
@@ -365,7 +367,7 @@ impl SegmentReader {
 
     fn note_damage(&mut self, offset: u64, bytes: u64, is_tail: bool) {
         if bytes > 0 {
-            self.damages.push(Damage { offset, bytes, is_tail });
+            self.damages.push(SegmentDamage { offset, bytes, is_tail });
         }
     }
 
@@ -384,7 +386,7 @@ fn magics(window: &[u8]) -> impl Iterator<Item = usize> {
 
 /// Rows of a payload. The checksum only detects accidents, so the bytes are still untrusted:
 /// arrow-ipc has panicked on malformed ones.
-fn decode(raw: Vec<u8>) -> Result<Frame, String> {
+fn decode(raw: Vec<u8>) -> Result<SegmentFrame, String> {
     let decoded = contained(|| {
         let mut buffer = Buffer::from_vec(raw);
         let mut decoder = StreamDecoder::new();
@@ -393,7 +395,7 @@ fn decode(raw: Vec<u8>) -> Result<Frame, String> {
     });
     let batch = decoded.unwrap_or_else(|_| Err("its rows are malformed".to_owned()))?;
     let table = batch.schema().metadata().get(TABLE_KEY).cloned();
-    Ok(Frame::Rows { table: table.ok_or_else(|| "its rows name no table".to_owned())?, batch })
+    Ok(SegmentFrame::Rows { table: table.ok_or_else(|| "its rows name no table".to_owned())?, batch })
 }
 
 fn u32_at(bytes: &[u8], offset: usize) -> u32 {

@@ -11,11 +11,11 @@ use arrow_ipc::writer::StreamWriter;
 use zstd::bulk::Compressor;
 
 use super::{
-    CHECKED_HEADER_BYTES, FILE_HEADER_BYTES, FILE_MAGIC, FRAME_HEADER_BYTES, FRAME_MAGIC, Kind,
+    CHECKED_HEADER_BYTES, FILE_HEADER_BYTES, FILE_MAGIC, FRAME_HEADER_BYTES, FRAME_MAGIC, FrameKind,
     MAX_PAYLOAD_BYTES, MAX_RAW_BYTES, TABLE_KEY, VERSION,
 };
 use crate::capture::error::CaptureError;
-use crate::capture::request::{Request, SLOT_BYTES};
+use crate::capture::request::{RequestHeader, SLOT_BYTES};
 use crate::hash;
 
 /// The level at which compression keeps up with a recording.
@@ -24,7 +24,7 @@ const ZSTD_LEVEL: i32 = 1;
 const REQUEST_FRAME_BYTES: usize = 4 << 20;
 
 /// The target of a segment's bytes. Writes are positioned, so the next write simply replaces a failed one.
-pub trait Sink {
+pub trait SegmentSink {
     /// Writes all of `bytes` at `offset`.
     fn write_all_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<()>;
     /// Removes everything from `length` on.
@@ -33,7 +33,7 @@ pub trait Sink {
     fn sync(&mut self) -> io::Result<()>;
 }
 
-impl Sink for File {
+impl SegmentSink for File {
     fn write_all_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<()> {
         FileExt::write_all_at(self, bytes, offset)
     }
@@ -67,7 +67,7 @@ impl SegmentWriter<File> {
     }
 }
 
-impl<S: Sink> SegmentWriter<S> {
+impl<S: SegmentSink> SegmentWriter<S> {
     /// Begins a segment in an empty sink. Errors name `path`.
     pub fn over(mut sink: S, path: &Path) -> Result<Self, CaptureError> {
         let mut header = [0; FILE_HEADER_BYTES];
@@ -93,7 +93,7 @@ impl<S: Sink> SegmentWriter<S> {
             Err(cause) => {
                 Err(CaptureError::refused(format!("rows of table `{table}`"), cause.to_string(), &self.path))
             }
-            Ok(()) if length <= MAX_RAW_BYTES => self.append(Kind::Rows, 0, &raw),
+            Ok(()) if length <= MAX_RAW_BYTES => self.append(FrameKind::Rows, 0, &raw),
             Ok(()) => Ok(()),
         };
         self.raw = raw;
@@ -110,7 +110,7 @@ impl<S: Sink> SegmentWriter<S> {
                 CaptureError::refused(thing, "the records end within one", &self.path)
             })?;
             let (records, after) = rest.split_at(length);
-            self.append(Kind::Requests, launch_ordinal, records)?;
+            self.append(FrameKind::Requests, launch_ordinal, records)?;
             rest = after;
         }
         Ok(())
@@ -141,7 +141,7 @@ impl<S: Sink> SegmentWriter<S> {
         self.write_frame(&frame.0)
     }
 
-    fn append(&mut self, kind: Kind, aux: u64, raw: &[u8]) -> Result<(), CaptureError> {
+    fn append(&mut self, kind: FrameKind, aux: u64, raw: &[u8]) -> Result<(), CaptureError> {
         let frame = self.encoder.encode(kind, aux, raw)?;
         self.append_frame(&frame)
     }
@@ -176,15 +176,15 @@ impl FrameEncoder {
 
     /// A frame of complete records of one launch, up to [`MAX_RAW_BYTES`].
     pub fn requests(&mut self, launch_ordinal: u64, records: &[u8]) -> Result<EncodedFrame, CaptureError> {
-        self.encode(Kind::Requests, launch_ordinal, records)
+        self.encode(FrameKind::Requests, launch_ordinal, records)
     }
 
     /// A frame of complete pages, whose content_ids count on from the first one's. Up to [`MAX_RAW_BYTES`].
     pub fn pages(&mut self, first_content_id: u64, bytes: &[u8]) -> Result<EncodedFrame, CaptureError> {
-        self.encode(Kind::Pages, first_content_id, bytes)
+        self.encode(FrameKind::Pages, first_content_id, bytes)
     }
 
-    fn encode(&mut self, kind: Kind, aux: u64, raw: &[u8]) -> Result<EncodedFrame, CaptureError> {
+    fn encode(&mut self, kind: FrameKind, aux: u64, raw: &[u8]) -> Result<EncodedFrame, CaptureError> {
         // The checksum stands behind the header that it covers. To hash header and payload in one piece, the header
         // is first put right before the payload, eight bytes late, and moved when the checksum is known.
         const SPARE: usize = FRAME_HEADER_BYTES - CHECKED_HEADER_BYTES;
@@ -233,7 +233,7 @@ fn whole_records(records: &[u8]) -> Option<usize> {
     let mut end = 0;
     while end < records.len() && end < REQUEST_FRAME_BYTES {
         let slot: &[u8; SLOT_BYTES] = records[end..].first_chunk()?;
-        end += Request::read(slot).slots() * SLOT_BYTES;
+        end += RequestHeader::read(slot).slots() * SLOT_BYTES;
         if end > records.len() {
             return None;
         }

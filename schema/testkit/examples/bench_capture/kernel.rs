@@ -5,8 +5,8 @@ use stallmap_schema::tables::memory::MemoryAccess;
 use stallmap_schema::tables::sample::PcSample;
 use stallmap_schema::word::{AccessKind, Space};
 
-use crate::memory::Block;
-use crate::random::Random;
+use crate::memory::BenchTensor;
+use crate::random::BenchRandom;
 
 const REASONS: [&str; 10] = [
     "barrier",
@@ -22,43 +22,43 @@ const REASONS: [&str; 10] = [
 ];
 
 /// An instruction that accesses memory.
-struct Instruction {
+struct BenchInstruction {
     pc: u32,
     /// Two tensors that it alternates between. Mostly the same.
-    tensors: [Block; 2],
+    tensors: [BenchTensor; 2],
     is_stray: bool,
     element: u64,
     is_write: bool,
-    pattern: Pattern,
+    pattern: BenchPattern,
     offset: u64,
 }
 
-enum Pattern {
+enum BenchPattern {
     Unit,
     Strided(u64),
     Random,
 }
 
 /// One launch: `warps` requests by some instructions.
-pub(crate) struct Kernel {
+pub(crate) struct BenchKernel {
     id: KernelId,
     function: FunctionId,
-    instructions: Vec<Instruction>,
+    instructions: Vec<BenchInstruction>,
     warps: u64,
     iterations: u64,
 }
 
-impl Kernel {
+impl BenchKernel {
     /// A kernel that uses some of the live tensors, the newest more often.
     pub(crate) fn new(
         id: KernelId,
         function: FunctionId,
-        live: &[Block],
+        live: &[BenchTensor],
         (instructions, warps): (u64, u64),
-        random: &mut Random,
+        random: &mut BenchRandom,
     ) -> Self {
         let recent = &live[live.len().saturating_sub(64)..];
-        let used: Vec<Block> = (0..random.within(3, 8))
+        let used: Vec<BenchTensor> = (0..random.within(3, 8))
             .map(|_| if random.unit() < 0.6 { *random.choose(recent) } else { *random.choose(live) })
             .collect();
         let mut pcs: Vec<u32> = Vec::new();
@@ -76,7 +76,7 @@ impl Kernel {
     }
 
     /// Its requests, in the order of a capture.
-    pub(crate) fn accesses(&self, random: &mut Random) -> Vec<MemoryAccess> {
+    pub(crate) fn accesses(&self, random: &mut BenchRandom) -> Vec<MemoryAccess> {
         let count = self.instructions.len() as u64;
         let mut rows: Vec<MemoryAccess> = (0..self.warps)
             .map(|number| {
@@ -91,20 +91,20 @@ impl Kernel {
 
     fn access(
         &self,
-        instruction: &Instruction,
+        instruction: &BenchInstruction,
         (group, turn): (u64, u64),
         sequence: u64,
-        random: &mut Random,
+        random: &mut BenchRandom,
     ) -> MemoryAccess {
         let tensor = instruction.tensors[usize::from((group + turn) % 2 == 1)];
         let element = instruction.element;
         let room = tensor.bytes.saturating_sub(16).max(16);
         let first = group * self.iterations + turn;
-        let address = |lane: u64, random: &mut Random| {
+        let address = |lane: u64, random: &mut BenchRandom| {
             let place = match instruction.pattern {
-                Pattern::Unit => first * 32 * element + instruction.offset + lane * element,
-                Pattern::Strided(stride) => first * element + instruction.offset + lane * stride,
-                Pattern::Random => random.within(0, room),
+                BenchPattern::Unit => first * 32 * element + instruction.offset + lane * element,
+                BenchPattern::Strided(stride) => first * element + instruction.offset + lane * stride,
+                BenchPattern::Random => random.within(0, room),
             };
             let place = place % room / element * element;
             if instruction.is_stray { 0x7fff_0000_0000 + (place & 0xffff) } else { tensor.address + place }
@@ -125,7 +125,7 @@ impl Kernel {
     }
 
     /// Five reasons at each instruction.
-    pub(crate) fn samples(&self, random: &mut Random) -> Vec<PcSample> {
+    pub(crate) fn samples(&self, random: &mut BenchRandom) -> Vec<PcSample> {
         let mut samples = Vec::new();
         for instruction in &self.instructions {
             let mut reasons = REASONS;
@@ -148,15 +148,15 @@ impl Kernel {
     }
 }
 
-fn instruction(pc: u32, used: &[Block], random: &mut Random) -> Instruction {
+fn instruction(pc: u32, used: &[BenchTensor], random: &mut BenchRandom) -> BenchInstruction {
     let first = *random.choose(used);
     let second = if random.unit() < 0.15 { *random.choose(used) } else { first };
     let pattern = match random.unit() {
-        part if part < 0.7 => Pattern::Unit,
-        part if part < 0.85 => Pattern::Strided(1 << random.within(7, 13)),
-        _ => Pattern::Random,
+        part if part < 0.7 => BenchPattern::Unit,
+        part if part < 0.85 => BenchPattern::Strided(1 << random.within(7, 13)),
+        _ => BenchPattern::Random,
     };
-    Instruction {
+    BenchInstruction {
         pc,
         tensors: [first, second],
         is_stray: random.unit() < 0.05,

@@ -11,16 +11,16 @@ mod random;
 use std::path::Path;
 use std::process::ExitCode;
 
-use kernel::Kernel;
-use memory::{Block, END};
-use random::Random;
+use kernel::BenchKernel;
+use memory::{BenchTensor, END};
+use random::BenchRandom;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::id::{Address, FunctionId, KernelId, RunId, StorageId, TensorId};
 use stallmap_schema::tables::launch::{Launch, LaunchRun};
 use stallmap_schema::tables::run::Run;
 use stallmap_schema::tables::tensor::{Storage, Tensor};
 use stallmap_schema::word::{Instrument, Match, StorageOrigin};
-use stallmap_write::{CaptureWriter, Form};
+use stallmap_write::{CaptureForm, CaptureWriter};
 
 const KERNELS: u64 = 2_000;
 const TENSORS: usize = 50_000;
@@ -45,11 +45,11 @@ fn main() -> ExitCode {
 }
 
 fn write(output: &Path, accesses: u64) -> Result<(), CaptureError> {
-    let mut random = Random::new(7);
+    let mut random = BenchRandom::new(7);
     let blocks = memory::blocks(TENSORS, &mut random);
     let mut times: Vec<u64> = (0..KERNELS).map(|_| random.within(END / 100, END)).collect();
     times.sort_unstable();
-    let mut writer = CaptureWriter::create(output, Form::Folder)?;
+    let mut writer = CaptureWriter::create(output, CaptureForm::Folder)?;
     writer.append_rows([run()])?;
     writer.append_rows((0..KERNELS).map(launch))?;
     writer.append_rows((0..KERNELS).map(launch_run))?;
@@ -59,10 +59,10 @@ fn write(output: &Path, accesses: u64) -> Result<(), CaptureError> {
     let warps = warps(accesses / 32, &instructions, &mut random);
     let mut samples = Vec::new();
     for (number, time) in (0..KERNELS).zip(&times) {
-        let live: Vec<Block> = blocks.iter().filter(|block| block.lives_at(*time)).copied().collect();
+        let live: Vec<BenchTensor> = blocks.iter().filter(|block| block.lives_at(*time)).copied().collect();
         let place = usize::try_from(number).unwrap_or(0);
         let size = (instructions[place], warps[place]);
-        let kernel = Kernel::new(KernelId(number), function(number), &live, size, &mut random);
+        let kernel = BenchKernel::new(KernelId(number), function(number), &live, size, &mut random);
         writer.append_rows(kernel.accesses(&mut random))?;
         samples.extend(kernel.samples(&mut random));
     }
@@ -72,7 +72,7 @@ fn write(output: &Path, accesses: u64) -> Result<(), CaptureError> {
 }
 
 /// Warps of each kernel: log-normal parts, each instruction at least once.
-fn warps(total: u64, instructions: &[u64], random: &mut Random) -> Vec<u64> {
+fn warps(total: u64, instructions: &[u64], random: &mut BenchRandom) -> Vec<u64> {
     let weights: Vec<f64> = instructions.iter().map(|_| (1.2 * random.normal()).exp()).collect();
     let (sum, spare) = (weights.iter().sum::<f64>(), total.saturating_sub(instructions.iter().sum()) as f64);
     let part = |weight: &f64| format!("{:.0}", (spare * weight / sum).floor()).parse().unwrap_or(0);
@@ -80,7 +80,7 @@ fn warps(total: u64, instructions: &[u64], random: &mut Random) -> Vec<u64> {
 }
 
 fn function(kernel: u64) -> FunctionId {
-    FunctionId(Random::new(kernel % FUNCTIONS).next())
+    FunctionId(BenchRandom::new(kernel % FUNCTIONS).next())
 }
 
 /// The launch with which something that happens at a time begins or ends.
@@ -171,7 +171,7 @@ fn launch_run(number: u64) -> LaunchRun {
     }
 }
 
-fn storage(id: u64, block: &Block, times: &[u64]) -> Storage {
+fn storage(id: u64, block: &BenchTensor, times: &[u64]) -> Storage {
     Storage {
         storage_id: StorageId(id),
         run_id: RUN,
@@ -187,7 +187,7 @@ fn storage(id: u64, block: &Block, times: &[u64]) -> Storage {
     }
 }
 
-fn tensor(id: u64, block: &Block) -> Tensor {
+fn tensor(id: u64, block: &BenchTensor) -> Tensor {
     Tensor {
         tensor_id: TensorId(id),
         run_id: RUN,

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
-use crate::random::Random;
+use crate::random::BenchRandom;
 
 /// The end of time.
 pub(crate) const END: u64 = 10_000_000_000;
@@ -15,7 +15,7 @@ const PARAMETERS: usize = 600;
 
 /// A tensor, alone in its storage.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Block {
+pub(crate) struct BenchTensor {
     pub(crate) address: u64,
     /// Bytes of the tensor. Its storage is rounded up to 512.
     pub(crate) bytes: u64,
@@ -23,7 +23,7 @@ pub(crate) struct Block {
     pub(crate) dead: Option<u64>,
 }
 
-impl Block {
+impl BenchTensor {
     pub(crate) fn storage_bytes(&self) -> u64 {
         self.bytes.div_ceil(512) * 512
     }
@@ -34,14 +34,14 @@ impl Block {
 }
 
 /// So many tensors, in the order of their allocation.
-pub(crate) fn blocks(count: usize, random: &mut Random) -> Vec<Block> {
+pub(crate) fn blocks(count: usize, random: &mut BenchRandom) -> Vec<BenchTensor> {
     let parameters = PARAMETERS.min(count / 10);
     let mut births: Vec<u64> = (parameters..count).map(|_| random.within(1_000, END)).collect();
     births.sort_unstable();
     let mean = LIVE / (count - parameters) as f64 * END as f64;
     let births = std::iter::repeat_n(None, parameters).chain(births.into_iter().map(Some));
-    let mut blocks: Vec<Block> = births
-        .map(|start| Block {
+    let mut blocks: Vec<BenchTensor> = births
+        .map(|start| BenchTensor {
             address: 0,
             bytes: size(random),
             allocated: start.unwrap_or(0),
@@ -53,7 +53,7 @@ pub(crate) fn blocks(count: usize, random: &mut Random) -> Vec<Block> {
 }
 
 /// 512 B to 32 MiB, log-uniform, not all multiples of 512.
-fn size(random: &mut Random) -> u64 {
+fn size(random: &mut BenchRandom) -> u64 {
     let bytes = whole((9.0 + 16.0 * random.unit()).exp2()) / 2 * 2;
     bytes.max(512) - random.within(0, 8) * 2
 }
@@ -63,12 +63,12 @@ fn whole(number: f64) -> u64 {
 }
 
 #[derive(Default)]
-struct Free {
+struct FreeBlocks {
     by_size: BTreeSet<(u64, u64)>,
     by_address: BTreeMap<u64, u64>,
 }
 
-impl Free {
+impl FreeBlocks {
     fn put(&mut self, mut address: u64, mut size: u64) {
         if let Some(next) = self.by_address.remove(&(address + size)) {
             self.by_size.remove(&(next, address + size));
@@ -96,8 +96,8 @@ impl Free {
     }
 }
 
-fn place(blocks: &mut [Block]) {
-    let (mut free, mut top, mut dying) = (Free::default(), BASE, BinaryHeap::new());
+fn place(blocks: &mut [BenchTensor]) {
+    let (mut free, mut top, mut dying) = (FreeBlocks::default(), BASE, BinaryHeap::new());
     for block in blocks {
         while let Some(&Reverse((dead, address, size))) = dying.peek()
             && dead <= block.allocated

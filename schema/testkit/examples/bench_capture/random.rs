@@ -1,9 +1,9 @@
 //! Random numbers that are the same on every machine: SplitMix64 with a few distributions.
 
 /// A generator.
-pub(crate) struct Random(u64);
+pub(crate) struct BenchRandom(u64);
 
-impl Random {
+impl BenchRandom {
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }

@@ -13,35 +13,35 @@ const PIECE_BYTES: usize = 2 << 20;
 const THREADS: usize = 4;
 
 /// Bytes and their place in the file.
-type Piece = (u64, Vec<u8>);
+type FileBytes = (u64, Vec<u8>);
 
 /// The end of a file that is written by others.
-pub(super) struct Sink<'f> {
+pub(super) struct ContainerSink<'f> {
     file: &'f File,
     /// Bytes that no thread has yet, and where they begin.
     waiting: Vec<u8>,
     begin: u64,
     /// The end of all bytes.
     end: u64,
-    threads: Option<SyncSender<Piece>>,
-    left: Arc<Left>,
+    threads: Option<SyncSender<FileBytes>>,
+    left: Arc<UnwrittenBytes>,
 }
 
 /// Pieces that are not written yet, and the first error.
 #[derive(Default)]
-struct Left {
+struct UnwrittenBytes {
     state: Mutex<(usize, Option<io::Error>)>,
     changed: Condvar,
 }
 
-impl<'f> Sink<'f> {
+impl<'f> ContainerSink<'f> {
     /// An empty file, and threads that write it. Where the system starts none, this thread writes.
     pub(super) fn new<'s>(file: &'f File, scope: &'s Scope<'s, '_>) -> Self
     where
         'f: 's,
     {
         let (send, pieces) = sync_channel(THREADS);
-        let (pieces, left) = (Arc::new(Mutex::new(pieces)), Arc::new(Left::default()));
+        let (pieces, left) = (Arc::new(Mutex::new(pieces)), Arc::new(UnwrittenBytes::default()));
         let mut begun = 0;
         for _ in 0..THREADS {
             let (pieces, left) = (Arc::clone(&pieces), Arc::clone(&left));
@@ -70,11 +70,11 @@ impl<'f> Sink<'f> {
     }
 }
 
-fn next(pieces: &Mutex<Receiver<Piece>>) -> Option<Piece> {
+fn next(pieces: &Mutex<Receiver<FileBytes>>) -> Option<FileBytes> {
     pieces.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
 }
 
-impl Left {
+impl UnwrittenBytes {
     fn begin(&self) {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).0 += 1;
     }
@@ -96,7 +96,7 @@ impl Left {
     }
 }
 
-impl Write for Sink<'_> {
+impl Write for ContainerSink<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.waiting.extend_from_slice(bytes);
         if self.waiting.len() >= PIECE_BYTES {
@@ -112,7 +112,7 @@ impl Write for Sink<'_> {
     }
 }
 
-impl Seek for Sink<'_> {
+impl Seek for ContainerSink<'_> {
     /// Bytes are written over others after those.
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         let position = self.begin + self.waiting.len() as u64;
@@ -144,7 +144,7 @@ mod tests {
             File::options().create(true).truncate(true).read(true).write(true).open(&path).unwrap();
         let mut expected: Vec<u8> = (0..=250).cycle().take(3 * PIECE_BYTES + 5).collect();
         std::thread::scope(|scope| {
-            let mut sink = Sink::new(&file, scope);
+            let mut sink = ContainerSink::new(&file, scope);
             expected.chunks(PIECE_BYTES / 3 + 1).for_each(|bytes| sink.write_all(bytes).unwrap());
             assert_eq!(sink.seek(SeekFrom::Start(7)).unwrap(), 7);
             sink.write_all(b"header").unwrap();

@@ -9,7 +9,7 @@ use parquet::basic::Encoding;
 use parquet::errors::ParquetError;
 use parquet::schema::types::ColumnDescPtr;
 
-use super::pages::{EncodedChunk, EncodedPage, Form, Value, flat_values, write};
+use super::pages::{EncodedChunk, EncodedPage, PageForm, PageValue, flat_values, write};
 use crate::encoding::PAGE_ROWS;
 
 /// Values of a block, and of each of its parts, which has a width of its own.
@@ -20,7 +20,7 @@ const PARTS: usize = BLOCK / PART;
 /// Encodes a column, given by batches. `None` where it has another encoding, nulls, or values of another type.
 pub(super) fn encode(
     column: &ColumnDescPtr,
-    form: Form,
+    form: PageForm,
     batches: &[&ArrayRef],
 ) -> Result<Option<EncodedChunk>, ParquetError> {
     if form.encoding != Encoding::DELTA_BINARY_PACKED {
@@ -38,7 +38,7 @@ pub(super) fn encode(
         joined = arrays.concat();
         &joined
     };
-    let extremes: Vec<(Value, Value)> = values.chunks(PAGE_ROWS).map(extremes).collect();
+    let extremes: Vec<(PageValue, PageValue)> = values.chunks(PAGE_ROWS).map(extremes).collect();
     let pages = values
         .chunks(PAGE_ROWS)
         .zip(&extremes)
@@ -46,10 +46,10 @@ pub(super) fn encode(
     write(column, (form, rows), None, pages).map(Some)
 }
 
-fn extremes(values: &[u64]) -> (Value, Value) {
+fn extremes(values: &[u64]) -> (PageValue, PageValue) {
     let (least, most) =
         values.iter().fold((u64::MAX, 0), |(least, most), &value| (least.min(value), most.max(value)));
-    (Value::Unsigned(least), Value::Unsigned(most))
+    (PageValue::Unsigned(least), PageValue::Unsigned(most))
 }
 
 fn page(values: &[u64]) -> Vec<u8> {

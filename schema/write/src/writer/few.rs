@@ -8,8 +8,8 @@ use parquet::basic::Encoding;
 use parquet::errors::ParquetError;
 use parquet::schema::types::ColumnDescPtr;
 
-use super::hybrid::{Hybrid, width};
-use super::pages::{EncodedChunk, EncodedPage, Form, Value, flat_values, write};
+use super::hybrid::{HybridEncoder, width};
+use super::pages::{EncodedChunk, EncodedPage, PageForm, PageValue, flat_values, write};
 use crate::encoding::PAGE_ROWS;
 
 const UNKNOWN: u32 = u32::MAX;
@@ -17,7 +17,7 @@ const UNKNOWN: u32 = u32::MAX;
 /// Encodes a column, given by batches. `None` where it has another encoding, nulls, or values of another type.
 pub(super) fn encode(
     column: &ColumnDescPtr,
-    form: Form,
+    form: PageForm,
     batches: &[&ArrayRef],
 ) -> Result<Option<EncodedChunk>, ParquetError> {
     if !form.has_dictionary {
@@ -37,9 +37,9 @@ pub(super) fn encode(
         }
     }
     let width = width(dictionary.len() - 1);
-    let extremes: Vec<(Value, Value)> = values.chunks(PAGE_ROWS).map(extremes).collect();
+    let extremes: Vec<(PageValue, PageValue)> = values.chunks(PAGE_ROWS).map(extremes).collect();
     let pages = values.chunks(PAGE_ROWS).zip(&extremes).map(|(values, (least, most))| {
-        let mut positions = Hybrid::new(width);
+        let mut positions = HybridEncoder::new(width);
         for same in values.chunk_by(|a, b| a == b) {
             positions.put(same.first().map_or(0, |value| known[usize::from(*value)]), same.len());
         }
@@ -49,12 +49,12 @@ pub(super) fn encode(
     });
     let count = u32::try_from(dictionary.len()).unwrap_or(UNKNOWN);
     let plain = dictionary.iter().flat_map(|value| u32::from(*value).to_le_bytes()).collect();
-    let form = Form { encoding: Encoding::RLE_DICTIONARY, ..form };
+    let form = PageForm { encoding: Encoding::RLE_DICTIONARY, ..form };
     write(column, (form, values.len()), Some((plain, count)), pages).map(Some)
 }
 
-fn extremes(values: &[u16]) -> (Value, Value) {
+fn extremes(values: &[u16]) -> (PageValue, PageValue) {
     let least = values.iter().min().copied().unwrap_or(0);
     let most = values.iter().max().copied().unwrap_or(0);
-    (Value::Unsigned(least.into()), Value::Unsigned(most.into()))
+    (PageValue::Unsigned(least.into()), PageValue::Unsigned(most.into()))
 }

@@ -6,7 +6,7 @@ const GROUP: usize = 8;
 const MAX_GROUPS: u8 = 63;
 
 /// Encodes values of so many bits, up to 32.
-pub(super) struct Hybrid {
+pub(super) struct HybridEncoder {
     bytes: Vec<u8>,
     width: u32,
     /// Values that make no group yet.
@@ -22,7 +22,7 @@ pub(super) fn width(most: usize) -> u32 {
     usize::BITS - most.leading_zeros()
 }
 
-impl Hybrid {
+impl HybridEncoder {
     pub(super) fn new(width: u32) -> Self {
         Self { bytes: Vec::new(), width, pending: [0; GROUP], count: 0, groups: 0, header: 0 }
     }

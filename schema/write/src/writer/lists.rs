@@ -9,8 +9,8 @@ use parquet::basic::Encoding;
 use parquet::errors::ParquetError;
 use parquet::schema::types::ColumnDescPtr;
 
-use super::hybrid::{Hybrid, width};
-use super::pages::{EncodedChunk, EncodedPage, Form, Value, write};
+use super::hybrid::{HybridEncoder, width};
+use super::pages::{EncodedChunk, EncodedPage, PageForm, PageValue, write};
 use crate::encoding::PAGE_ROWS;
 
 /// Most numbers of a page: 1 MiB of them.
@@ -22,17 +22,17 @@ const DEFINED: i16 = 3;
 /// them, null numbers, or values of another type.
 pub(super) fn encode(
     column: &ColumnDescPtr,
-    form: Form,
+    form: PageForm,
     batches: &[&ArrayRef],
 ) -> Result<Option<EncodedChunk>, ParquetError> {
     let is_list = column.max_rep_level() == 1 && column.max_def_level() == DEFINED;
     if form.encoding != Encoding::BYTE_STREAM_SPLIT || !is_list {
         return Ok(None);
     }
-    let lists: Option<Vec<Lists<'_>>> = batches.iter().map(|array| Lists::of(array)).collect();
+    let lists: Option<Vec<NumberLists<'_>>> = batches.iter().map(|array| NumberLists::of(array)).collect();
     let Some(lists) = lists else { return Ok(None) };
     let mut pages = Vec::new();
-    let mut page = Page::default();
+    let mut page = ListPage::default();
     for lists in &lists {
         for row in 0..lists.array.len() {
             if page.rows == PAGE_ROWS || page.numbers.len() >= PAGE_NUMBERS {
@@ -45,7 +45,8 @@ pub(super) fn encode(
         pages.push(page);
     }
     let rows = pages.iter().map(|page| page.rows).sum();
-    let extremes: Vec<Option<(Value, Value)>> = pages.iter().map(|page| extremes(&page.numbers)).collect();
+    let extremes: Vec<Option<(PageValue, PageValue)>> =
+        pages.iter().map(|page| extremes(&page.numbers)).collect();
     let pages = pages.iter().zip(&extremes).map(|(page, extremes)| EncodedPage {
         bytes: page.bytes(),
         rows: page.rows,
@@ -57,12 +58,12 @@ pub(super) fn encode(
 }
 
 /// Lists without null numbers.
-struct Lists<'a> {
+struct NumberLists<'a> {
     array: &'a ListArray,
     numbers: &'a UInt32Array,
 }
 
-impl<'a> Lists<'a> {
+impl<'a> NumberLists<'a> {
     fn of(array: &'a ArrayRef) -> Option<Self> {
         let array = array.as_list_opt::<i32>()?;
         let numbers = array.values().as_primitive_opt::<UInt32Type>()?;
@@ -82,7 +83,7 @@ impl<'a> Lists<'a> {
 }
 
 #[derive(Default)]
-struct Page {
+struct ListPage {
     rows: usize,
     levels: usize,
     /// Rows that follow each other with as many numbers each. `None` where they are null.
@@ -90,7 +91,7 @@ struct Page {
     numbers: Vec<u32>,
 }
 
-impl Page {
+impl ListPage {
     #[inline]
     fn add(&mut self, row: Option<&[u32]>) {
         let count = row.map(<[u32]>::len);
@@ -106,7 +107,7 @@ impl Page {
 
     fn bytes(&self) -> Vec<u8> {
         let (mut repeated, mut defined) =
-            (Hybrid::new(width(1)), Hybrid::new(width(DEFINED.unsigned_abs().into())));
+            (HybridEncoder::new(width(1)), HybridEncoder::new(width(DEFINED.unsigned_abs().into())));
         for &(count, rows) in &self.runs {
             match count {
                 None | Some(0) => {
@@ -134,7 +135,7 @@ impl Page {
     }
 }
 
-fn extremes(numbers: &[u32]) -> Option<(Value, Value)> {
+fn extremes(numbers: &[u32]) -> Option<(PageValue, PageValue)> {
     let (least, most) = (numbers.iter().min()?, numbers.iter().max()?);
-    Some((Value::Unsigned((*least).into()), Value::Unsigned((*most).into())))
+    Some((PageValue::Unsigned((*least).into()), PageValue::Unsigned((*most).into())))
 }

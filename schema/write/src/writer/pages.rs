@@ -25,7 +25,7 @@ pub(super) struct EncodedChunk {
 
 /// The form of a column's pages.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Form {
+pub(super) struct PageForm {
     pub(super) encoding: Encoding,
     pub(super) codec: Compression,
     pub(super) has_dictionary: bool,
@@ -50,13 +50,13 @@ thread_local! {
 /// Writes pages as a column of a row group of so many rows, behind a dictionary's plain values and their number.
 pub(super) fn write<'a>(
     column: &ColumnDescPtr,
-    (form, rows): (Form, usize),
+    (form, rows): (PageForm, usize),
     dictionary: Option<(Vec<u8>, u32)>,
     pages: impl Iterator<Item = EncodedPage<'a>>,
 ) -> Result<EncodedChunk, ParquetError> {
     let mut sink = TrackedWrite::new(Vec::new());
     let mut writer = SerializedPageWriter::new(&mut sink);
-    let mut chunk = Chunk::new(column);
+    let mut chunk = ChunkPages::new(column);
     if let Some((values, num_values)) = dictionary {
         chunk.has_dictionary = true;
         let size = values.len();
@@ -100,13 +100,13 @@ fn compressed(bytes: Vec<u8>, codec: Compression) -> Result<Bytes, ParquetError>
 
 /// A value of a column. All values of a column are of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Value {
+pub(super) enum PageValue {
     Signed(i64),
     Unsigned(u64),
     Text(String),
 }
 
-impl Value {
+impl PageValue {
     /// As an index of pages has it: numbers in the width of their column, texts without their length.
     pub(super) fn bytes(&self, kind: Type) -> Vec<u8> {
         let eight = match self {
@@ -148,22 +148,26 @@ pub(super) struct EncodedPage<'a> {
     pub(super) levels: usize,
     pub(super) null_count: usize,
     /// Least and greatest value; `None` where all are null.
-    pub(super) extremes: Option<(&'a Value, &'a Value)>,
+    pub(super) extremes: Option<(&'a PageValue, &'a PageValue)>,
 }
 
 impl<'a> EncodedPage<'a> {
     /// Values of a column without nulls and lists.
-    pub(super) fn flat(bytes: Vec<u8>, rows: usize, extremes: Option<(&'a Value, &'a Value)>) -> Self {
+    pub(super) fn flat(
+        bytes: Vec<u8>,
+        rows: usize,
+        extremes: Option<(&'a PageValue, &'a PageValue)>,
+    ) -> Self {
         Self { bytes, rows, levels: rows, null_count: 0, extremes }
     }
 }
 
 /// Sizes, statistics and indexes of a column's pages.
-struct Chunk<'a> {
+struct ChunkPages<'a> {
     column: ColumnDescPtr,
     index: ColumnIndexBuilder,
     offsets: OffsetIndexBuilder,
-    pages: Vec<(&'a Value, &'a Value)>,
+    pages: Vec<(&'a PageValue, &'a PageValue)>,
     page_count: i32,
     levels: usize,
     has_dictionary: bool,
@@ -172,7 +176,7 @@ struct Chunk<'a> {
     uncompressed: u64,
 }
 
-impl<'a> Chunk<'a> {
+impl<'a> ChunkPages<'a> {
     fn new(column: &ColumnDescPtr) -> Self {
         Self {
             column: column.clone(),
@@ -210,7 +214,7 @@ impl<'a> Chunk<'a> {
 
     fn close(
         mut self,
-        (form, rows): (Form, usize),
+        (form, rows): (PageForm, usize),
         stored: usize,
     ) -> Result<ColumnCloseResult, ParquetError> {
         let ascending = self.pages.is_sorted_by(|a, b| a.0 <= b.0 && a.1 <= b.1);
@@ -256,17 +260,17 @@ impl<'a> Chunk<'a> {
         let is_signed = self.column.sort_order().is_signed();
         match self.column.physical_type() {
             Type::INT32 => {
-                let (min, max) = (min.and_then(Value::int), max.and_then(Value::int));
+                let (min, max) = (min.and_then(PageValue::int), max.and_then(PageValue::int));
                 let statistics = ValueStatistics::new(min, max, None, nulls, false);
                 statistics.with_backwards_compatible_min_max(is_signed).into()
             }
             Type::INT64 => {
-                let (min, max) = (min.and_then(Value::long), max.and_then(Value::long));
+                let (min, max) = (min.and_then(PageValue::long), max.and_then(PageValue::long));
                 let statistics = ValueStatistics::new(min, max, None, nulls, false);
                 statistics.with_backwards_compatible_min_max(is_signed).into()
             }
             _ => {
-                let (min, max) = (min.and_then(Value::text), max.and_then(Value::text));
+                let (min, max) = (min.and_then(PageValue::text), max.and_then(PageValue::text));
                 let statistics = ValueStatistics::new(min, max, None, nulls, false);
                 statistics.with_backwards_compatible_min_max(is_signed).into()
             }

@@ -12,7 +12,7 @@ use parquet::errors::ParquetError;
 use parquet::schema::types::ColumnDescPtr;
 
 use super::hybrid::{put_run, width};
-use super::pages::{EncodedChunk, EncodedPage, Form, Value, write};
+use super::pages::{EncodedChunk, EncodedPage, PageForm, PageValue, write};
 use crate::encoding::PAGE_ROWS;
 
 /// Fewest rows of a group whose runs are looked for.
@@ -33,7 +33,7 @@ pub(super) fn encode(
     if rows < FEWEST_ROWS || column.max_rep_level() > 0 || column.max_def_level() > 1 {
         return Ok(None);
     }
-    let mut runs = Runs { most: rows / RUN_ROWS, ..Runs::default() };
+    let mut runs = ValueRuns { most: rows / RUN_ROWS, ..ValueRuns::default() };
     if batches.iter().any(|array| runs.add(array).is_none()) {
         return Ok(None);
     }
@@ -42,21 +42,21 @@ pub(super) fn encode(
 
 /// Equal values that follow each other: the value as its position among all, and its rows.
 #[derive(Clone, Copy)]
-struct Run {
+struct ValueRun {
     value: Option<u32>,
     rows: usize,
 }
 
 #[derive(Default)]
-struct Runs {
+struct ValueRuns {
     /// Most runs that are worth it.
     most: usize,
-    list: Vec<Run>,
-    values: Vec<Value>,
-    positions: BTreeMap<Value, u32>,
+    list: Vec<ValueRun>,
+    values: Vec<PageValue>,
+    positions: BTreeMap<PageValue, u32>,
 }
 
-impl Runs {
+impl ValueRuns {
     /// Adds the values of a batch; `None` where that makes too many runs, or they are of another type.
     fn add(&mut self, array: &ArrayRef) -> Option<()> {
         match array.data_type() {
@@ -74,7 +74,7 @@ impl Runs {
                 let text = |key: u8| {
                     let is_text = usize::from(key) < texts.len() && texts.is_valid(key.into());
                     let text = is_text.then(|| texts.value(key.into()))?;
-                    (text.len() <= TEXT_BYTES).then(|| Value::Text(text.to_owned()))
+                    (text.len() <= TEXT_BYTES).then(|| PageValue::Text(text.to_owned()))
                 };
                 self.add_all::<UInt8Type>(array.keys(), text)
             }
@@ -85,7 +85,7 @@ impl Runs {
     fn add_all<T: ArrowPrimitiveType>(
         &mut self,
         array: &PrimitiveArray<T>,
-        value: impl Fn(T::Native) -> Option<Value>,
+        value: impl Fn(T::Native) -> Option<PageValue>,
     ) -> Option<()> {
         let Some(nulls) = array.nulls().filter(|nulls| nulls.null_count() > 0) else {
             return self.add_values(array.values(), value);
@@ -102,7 +102,7 @@ impl Runs {
     fn add_values<N: Copy + PartialEq>(
         &mut self,
         values: &[N],
-        value: impl Fn(N) -> Option<Value>,
+        value: impl Fn(N) -> Option<PageValue>,
     ) -> Option<()> {
         // Bytes are compared faster than changes are counted.
         let is_constant = |values: &[N]| values.get(1..) == values.get(..values.len() - 1);
@@ -128,7 +128,7 @@ impl Runs {
     }
 
     /// Adds equal values.
-    fn add_run<N: Copy>(&mut self, run: &[N], value: &impl Fn(N) -> Option<Value>) -> Option<()> {
+    fn add_run<N: Copy>(&mut self, run: &[N], value: &impl Fn(N) -> Option<PageValue>) -> Option<()> {
         let value = value(*run.first()?)?;
         let next = u32::try_from(self.values.len()).ok()?;
         let position = *self.positions.entry(value.clone()).or_insert(next);
@@ -142,7 +142,7 @@ impl Runs {
         match self.list.last_mut() {
             _ if rows == 0 => {}
             Some(last) if last.value == value => last.rows += rows,
-            _ => self.list.push(Run { value, rows }),
+            _ => self.list.push(ValueRun { value, rows }),
         }
         (self.list.len() <= self.most).then_some(())
     }
@@ -151,7 +151,7 @@ impl Runs {
         let count = u32::try_from(self.values.len()).unwrap_or(u32::MAX);
         let dictionary = Some((self.dictionary(column.physical_type()), count));
         let pages = pages(&self.list).into_iter().map(|page| self.page(column, &page));
-        let form = Form {
+        let form = PageForm {
             encoding: Encoding::RLE_DICTIONARY,
             codec: Compression::UNCOMPRESSED,
             has_dictionary: true,
@@ -161,8 +161,8 @@ impl Runs {
 
     /// The distinct values, plain.
     fn dictionary(&self, kind: Type) -> Vec<u8> {
-        let plain = |value: &Value| match value {
-            Value::Text(text) => {
+        let plain = |value: &PageValue| match value {
+            PageValue::Text(text) => {
                 let length = u32::try_from(text.len()).unwrap_or(u32::MAX);
                 [&length.to_le_bytes(), text.as_bytes()].concat()
             }
@@ -171,7 +171,7 @@ impl Runs {
         self.values.iter().flat_map(plain).collect()
     }
 
-    fn page(&self, column: &ColumnDescPtr, runs: &[Run]) -> EncodedPage<'_> {
+    fn page(&self, column: &ColumnDescPtr, runs: &[ValueRun]) -> EncodedPage<'_> {
         let (mut levels, mut values) = (Vec::new(), Vec::new());
         let bits = width(self.values.len().saturating_sub(1));
         let width = (bits as usize).div_ceil(8);
@@ -201,17 +201,17 @@ impl Runs {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "texts may be too long")]
-fn unsigned(value: impl Into<u64>) -> Option<Value> {
-    Some(Value::Unsigned(value.into()))
+fn unsigned(value: impl Into<u64>) -> Option<PageValue> {
+    Some(PageValue::Unsigned(value.into()))
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "texts may be too long")]
-fn signed(value: impl Into<i64>) -> Option<Value> {
-    Some(Value::Signed(value.into()))
+fn signed(value: impl Into<i64>) -> Option<PageValue> {
+    Some(PageValue::Signed(value.into()))
 }
 
 /// Runs, cut at the borders of pages.
-fn pages(runs: &[Run]) -> Vec<Vec<Run>> {
+fn pages(runs: &[ValueRun]) -> Vec<Vec<ValueRun>> {
     let mut pages = vec![Vec::new()];
     let mut room = PAGE_ROWS;
     for run in runs {
@@ -222,7 +222,7 @@ fn pages(runs: &[Run]) -> Vec<Vec<Run>> {
                 room = PAGE_ROWS;
             }
             let rows = left.min(room);
-            pages.last_mut().into_iter().for_each(|page| page.push(Run { rows, ..*run }));
+            pages.last_mut().into_iter().for_each(|page| page.push(ValueRun { rows, ..*run }));
             (left, room) = (left - rows, room - rows);
         }
     }

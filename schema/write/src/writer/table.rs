@@ -21,7 +21,7 @@ use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::manifest::TableEntry;
 use stallmap_schema::tables;
 
-use super::pages::{EncodedChunk, Form};
+use super::pages::{EncodedChunk, PageForm};
 use super::{delta, few, lists, runs};
 use crate::encoding;
 
@@ -30,7 +30,7 @@ pub struct GroupEncoder {
     table: String,
     schema: SchemaRef,
     /// Every column is one leaf.
-    leaves: Vec<(ColumnDescPtr, Form)>,
+    leaves: Vec<(ColumnDescPtr, PageForm)>,
     factory: ArrowRowGroupWriterFactory,
     group_rows: usize,
     /// The capture that errors name.
@@ -50,7 +50,7 @@ impl GroupEncoder {
         Ok(RowGroup { encoder: Arc::clone(self), rows, columns })
     }
 
-    fn columns(&self, batches: &[RecordBatch]) -> Result<Vec<Chunk>, ParquetError> {
+    fn columns(&self, batches: &[RecordBatch]) -> Result<Vec<EncodedColumn>, ParquetError> {
         // Only encrypted files differ by the row group's position.
         let writers = || self.factory.create_column_writers(0);
         let mut general: Vec<Option<ArrowColumnWriter>> = Vec::new();
@@ -64,7 +64,7 @@ impl GroupEncoder {
                 }
             }
             if let Some(chunk) = own {
-                columns.push(Chunk::Own(chunk));
+                columns.push(EncodedColumn::Own(chunk));
                 continue;
             }
             if general.is_empty() {
@@ -72,7 +72,7 @@ impl GroupEncoder {
             }
             let writer = general.get_mut(position).and_then(Option::take);
             let writer = writer.ok_or_else(|| ParquetError::General("a column has no writer".to_owned()))?;
-            columns.push(Chunk::General(values(self.schema.field(position), &arrays, writer)?));
+            columns.push(EncodedColumn::General(values(self.schema.field(position), &arrays, writer)?));
         }
         Ok(columns)
     }
@@ -101,7 +101,7 @@ impl GroupEncoder {
 }
 
 /// Rows on their way into row groups: they are cut at the borders of these.
-pub struct Rows {
+pub struct PendingRows {
     /// Rows of a complete group.
     most: usize,
     /// Rows that make no complete group yet.
@@ -109,7 +109,7 @@ pub struct Rows {
     count: usize,
 }
 
-impl Rows {
+impl PendingRows {
     /// For the row groups of an encoder.
     pub fn new(encoder: &GroupEncoder) -> Self {
         Self { most: encoder.group_rows, rest: Vec::new(), count: 0 }
@@ -140,11 +140,11 @@ impl Rows {
 pub struct RowGroup {
     encoder: Arc<GroupEncoder>,
     rows: usize,
-    columns: Vec<Chunk>,
+    columns: Vec<EncodedColumn>,
 }
 
 /// An encoded column.
-enum Chunk {
+enum EncodedColumn {
     /// By the encoders here.
     Own(EncodedChunk),
     /// Value by value.
@@ -154,9 +154,9 @@ enum Chunk {
 impl RowGroup {
     /// Bytes of its columns.
     pub fn bytes(&self) -> u64 {
-        let bytes = |column: &Chunk| match column {
-            Chunk::Own(chunk) => chunk.close.bytes_written,
-            Chunk::General(chunk) => chunk.close().bytes_written,
+        let bytes = |column: &EncodedColumn| match column {
+            EncodedColumn::Own(chunk) => chunk.close.bytes_written,
+            EncodedColumn::General(chunk) => chunk.close().bytes_written,
         };
         self.columns.iter().map(bytes).sum()
     }
@@ -171,7 +171,7 @@ impl RowGroup {
 pub(super) struct TableWriter {
     file: SerializedFileWriter<HashedFile>,
     encoder: Arc<GroupEncoder>,
-    waiting: Rows,
+    waiting: PendingRows,
     rows: u64,
 }
 
@@ -196,14 +196,14 @@ impl TableWriter {
                 .and_then(ArrowWriter::into_serialized_writer)
                 .map_err(|cause| parquet_error(table, &cause, &path))?;
         let (table, output) = (table.to_owned(), output.to_owned());
-        let form = |leaf: &ColumnDescPtr| Form {
+        let form = |leaf: &ColumnDescPtr| PageForm {
             encoding: properties.encoding(leaf.path()).unwrap_or(Encoding::PLAIN),
             codec: properties.compression(leaf.path()),
             has_dictionary: properties.dictionary_enabled(leaf.path()),
         };
         let leaves = file.schema_descr().columns().iter().map(|leaf| (leaf.clone(), form(leaf))).collect();
         let encoder = Arc::new(GroupEncoder { table, schema, leaves, factory, group_rows, output });
-        let waiting = Rows::new(&encoder);
+        let waiting = PendingRows::new(&encoder);
         Ok(Self { file, encoder, waiting, rows: 0 })
     }
 
@@ -263,12 +263,15 @@ fn values(
     writer.close()
 }
 
-fn append(file: &mut SerializedFileWriter<HashedFile>, columns: Vec<Chunk>) -> Result<(), ParquetError> {
+fn append(
+    file: &mut SerializedFileWriter<HashedFile>,
+    columns: Vec<EncodedColumn>,
+) -> Result<(), ParquetError> {
     let mut group = file.next_row_group()?;
     for column in columns {
         match column {
-            Chunk::Own(EncodedChunk { bytes, close }) => group.append_column(&bytes, close)?,
-            Chunk::General(chunk) => chunk.append_to_row_group(&mut group)?,
+            EncodedColumn::Own(EncodedChunk { bytes, close }) => group.append_column(&bytes, close)?,
+            EncodedColumn::General(chunk) => chunk.append_to_row_group(&mut group)?,
         }
     }
     group.close().map(drop)

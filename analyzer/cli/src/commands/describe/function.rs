@@ -4,7 +4,7 @@ use datafusion::logical_expr::Documentation;
 use stallmap::session::Session;
 
 use stallmap_console::output;
-use stallmap_console::output::paint::Role;
+use stallmap_console::output::paint::TextRole;
 
 /// Documentation of a function. None if there is no function of this name.
 pub(super) fn document(session: &Session, name: &str) -> Option<String> {
@@ -17,7 +17,7 @@ pub(super) fn document(session: &Session, name: &str) -> Option<String> {
         let function = state.window_functions().get(name)?;
         ("window function", function.documentation().cloned())
     };
-    let heading = output::sheet().paint.text(Role::Heading, name);
+    let heading = output::sheet().paint.text(TextRole::Heading, name);
     Some(format!("{heading} ({kind})\n{}", doc.map_or_else(|| "not documented\n".to_owned(), text)))
 }
 

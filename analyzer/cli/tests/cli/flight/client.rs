@@ -18,12 +18,12 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
 /// A client, with the runtime that it blocks on.
-pub(crate) struct Client {
+pub(crate) struct FlightTestClient {
     runtime: Runtime,
     pub(crate) inner: FlightSqlServiceClient<Channel>,
 }
 
-impl Client {
+impl FlightTestClient {
     /// A client that shows no token.
     pub(crate) fn anonymous(port: u16) -> Self {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();

@@ -10,7 +10,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 /// A reply.
 #[derive(Debug)]
-pub(crate) struct Reply {
+pub(crate) struct HttpReply {
     pub(crate) status: u16,
     fields: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
@@ -18,7 +18,7 @@ pub(crate) struct Reply {
     pub(crate) is_whole: bool,
 }
 
-impl Reply {
+impl HttpReply {
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         self.fields.iter().find(|(field, _)| field == name).map(|(_, value)| value.as_str())
     }
@@ -51,14 +51,14 @@ pub(crate) fn request(method: &str, path: &str, fields: &[(&str, &str)], body: &
 }
 
 /// Sends an HTTP request, and reads its reply up to the end of the connection.
-pub(crate) fn ask(port: u16, request: &[u8]) -> Reply {
+pub(crate) fn ask(port: u16, request: &[u8]) -> HttpReply {
     let mut stream = connect(port);
     stream.write_all(request).unwrap();
     read(stream)
 }
 
 /// The same, encrypted.
-pub(crate) fn ask_encrypted(port: u16, certificate: CertificateDer<'static>, request: &[u8]) -> Reply {
+pub(crate) fn ask_encrypted(port: u16, certificate: CertificateDer<'static>, request: &[u8]) -> HttpReply {
     let mut roots = RootCertStore::empty();
     roots.add(certificate).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -70,14 +70,14 @@ pub(crate) fn ask_encrypted(port: u16, certificate: CertificateDer<'static>, req
     read(stream)
 }
 
-fn read(mut stream: impl Read) -> Reply {
+fn read(mut stream: impl Read) -> HttpReply {
     let mut bytes = Vec::new();
     // An aborted connection has no end.
     let is_ended = stream.read_to_end(&mut bytes).is_ok();
     parsed(&bytes, is_ended)
 }
 
-fn parsed(bytes: &[u8], is_ended: bool) -> Reply {
+fn parsed(bytes: &[u8], is_ended: bool) -> HttpReply {
     let at = bytes.windows(4).position(|end| end == b"\r\n\r\n").unwrap();
     let head = str::from_utf8(&bytes[..at]).unwrap();
     let mut lines = head.split("\r\n");
@@ -89,7 +89,7 @@ fn parsed(bytes: &[u8], is_ended: bool) -> Reply {
     let (body, is_whole) = if is_chunked { unchunked(raw) } else { (raw.to_vec(), is_ended) };
     let length = fields.iter().find(|(name, _)| name == "content-length").map(|(_, length)| length);
     assert!(length.is_none_or(|length| *length == body.len().to_string()), "{length:?} {}", body.len());
-    Reply { status, fields, body, is_whole }
+    HttpReply { status, fields, body, is_whole }
 }
 
 /// The data of chunks, and true if the last one is there.

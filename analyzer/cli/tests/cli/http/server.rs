@@ -1,8 +1,8 @@
 //! A server that tests ask, and the requests of a browser that opened its address.
 
-use super::client::{Reply, ask, request};
-use crate::command::Place;
-use crate::serving::Serving;
+use super::client::{HttpReply, ask, request};
+use crate::command::CommandFolder;
+use crate::serving::ServeProcess;
 
 /// The page of the small capture.
 pub(crate) const PAGE: &str = "/capture/tiny";
@@ -10,8 +10,8 @@ pub(crate) const PAGE: &str = "/capture/tiny";
 pub(crate) const STATEMENT: (&str, &str) = ("Content-Type", "application/sql");
 
 /// A running server.
-pub(crate) struct Server {
-    _serving: Serving,
+pub(crate) struct HttpServer {
+    _serving: ServeProcess,
     pub(crate) port: u16,
     /// The address that it printed.
     pub(crate) link: String,
@@ -19,8 +19,8 @@ pub(crate) struct Server {
     pub(crate) cookie: String,
 }
 
-impl Server {
-    pub(crate) fn new(place: &Place, arguments: &[&str]) -> Self {
+impl HttpServer {
+    pub(crate) fn new(place: &CommandFolder, arguments: &[&str]) -> Self {
         let mut server = Self::without_visit(place, arguments);
         let token = server.link.split_once("?token=").unwrap().1.to_owned();
         let reply = server.plain("GET", &format!("/?token={token}"), &[]);
@@ -32,8 +32,8 @@ impl Server {
         server
     }
 
-    pub(crate) fn without_visit(place: &Place, arguments: &[&str]) -> Self {
-        let (serving, [address, link]) = Serving::start(place, "--http", arguments);
+    pub(crate) fn without_visit(place: &CommandFolder, arguments: &[&str]) -> Self {
+        let (serving, [address, link]) = ServeProcess::start(place, "--http", arguments);
         let port = address.split_once("://127.0.0.1:").unwrap().1.split(' ').next().unwrap().parse().unwrap();
         let link = link.split_once(": ").unwrap().1.to_owned();
         Self { _serving: serving, port, link, cookie: String::new() }
@@ -44,7 +44,7 @@ impl Server {
     }
 
     /// An HTTP request without the cookie.
-    pub(crate) fn plain(&self, method: &str, path: &str, fields: &[(&str, &str)]) -> Reply {
+    pub(crate) fn plain(&self, method: &str, path: &str, fields: &[(&str, &str)]) -> HttpReply {
         let host = self.host();
         ask(self.port, &request(method, path, &[&[("Host", host.as_str())], fields].concat(), ""))
     }
@@ -56,12 +56,12 @@ impl Server {
         request(method, path, &[&own[..], fields].concat(), body)
     }
 
-    pub(crate) fn get(&self, path: &str) -> Reply {
+    pub(crate) fn get(&self, path: &str) -> HttpReply {
         ask(self.port, &self.own("GET", path, &[], ""))
     }
 
     /// Runs a statement as the page does.
-    pub(crate) fn sql(&self, sql: &str) -> Reply {
+    pub(crate) fn sql(&self, sql: &str) -> HttpReply {
         ask(self.port, &self.own("POST", &format!("{PAGE}/rows"), &[STATEMENT], sql))
     }
 }

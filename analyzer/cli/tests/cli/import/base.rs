@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::number;
-use crate::command::{Place, Ran};
+use crate::command::{CommandFolder, CommandRun};
 
 /// The sum of the kernels of [`events`].
 pub(super) const KERNEL_NS: u64 = 11_500 + 7_250 + 2_500;
@@ -48,13 +48,13 @@ pub(super) fn trace() -> String {
 }
 
 /// The sum of the measured times of a capture's kernels.
-pub(super) fn kernel_ns(place: &Place, capture: &str) -> u64 {
+pub(super) fn kernel_ns(place: &CommandFolder, capture: &str) -> u64 {
     let sum = "SELECT CAST(coalesce(sum(end_ns - begin_ns), 0) AS BIGINT) AS n FROM gpu_activity WHERE kind = 'kernel'";
     number(place, capture, sum)
 }
 
 /// A file that was cut is imported up to there, or is an error.
-pub(super) fn expect_partial(place: &Place, ran: &Ran, length: usize) {
+pub(super) fn expect_partial(place: &CommandFolder, ran: &CommandRun, length: usize) {
     let is_partial = ran.code == Some(0) && ran.stderr.contains("the rest of the file, which is not JSON");
     assert!(is_partial || ran.code == Some(5), "{length}: {}", ran.stderr);
     assert!(!ran.stderr.contains("panicked"), "{length}: {}", ran.stderr);
@@ -65,7 +65,7 @@ pub(super) fn expect_partial(place: &Place, ran: &Ran, length: usize) {
 }
 
 /// Imports a content, and returns its messages.
-pub(super) fn import(place: &Place, content: impl AsRef<[u8]>, capture: &str) -> String {
+pub(super) fn import(place: &CommandFolder, content: impl AsRef<[u8]>, capture: &str) -> String {
     place.file("trace", content);
     let ran = place.run(&["import", "trace", "-o", capture]);
     ran.expect_ok();

@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::{number, python, rows};
-use crate::command::Place;
+use crate::command::CommandFolder;
 
 /// A trace of two launches of a grid of 3 by 2 blocks with two warps each. Prints sums that the generator adds up on its
 /// own: requests, lanes, the sum of all addresses modulo 2^61.
@@ -50,7 +50,7 @@ print(requests, lanes, addresses % (1 << 61))
 
 #[test]
 fn accesses_keep_their_lanes_and_addresses() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let printed = python(&place, TRACE);
     let totals: Vec<u64> = printed.split(' ').map(|total| total.parse().unwrap()).collect();
     place.run(&["import", "t.ndjson", "-o", "x.stallmap"]).check("import_cutracer");
@@ -96,7 +96,7 @@ fn accesses_keep_their_lanes_and_addresses() {
 
 #[test]
 fn events_of_kernels_have_stacks_and_no_accesses() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     python(&place, TRACE);
     place.run(&["import", "events.ndjson", "-o", "x.stallmap"]).expect_ok();
     place.run(&["check", "x.stallmap"]).expect_ok();
@@ -113,7 +113,7 @@ fn events_of_kernels_have_stacks_and_no_accesses() {
 
 #[test]
 fn odd_traces_end() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     python(&place, TRACE);
     let whole = fs::read(place.path("t.ndjson")).unwrap();
     for length in (1..whole.len()).step_by(9973) {

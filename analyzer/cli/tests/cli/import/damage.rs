@@ -2,7 +2,7 @@
 
 use super::base::{KERNEL_NS, document, events, import, kernel_ns, trace};
 use super::{number, python};
-use crate::command::Place;
+use crate::command::CommandFolder;
 
 /// The trace with one more event.
 fn with(event: &str) -> String {
@@ -21,7 +21,7 @@ fn function(name: &str) -> String {
 #[test]
 fn values_and_texts_that_are_not_json_cost_no_kernel() {
     let copy = r#"{"ph":"X","cat":"gpu_memcpy","name":"Memcpy HtoD","pid":0,"tid":7,"ts":1600,"dur":0,"args":{"bytes":64,"memory bandwidth (GB/s)": inf}}"#;
-    let place = Place::new();
+    let place = CommandFolder::new();
     for (name, content, loss) in [
         ("infinite", with(copy), "values that JSON lacks"),
         ("control", function("a\nb\u{1}"), "control characters in texts"),
@@ -50,7 +50,7 @@ fn values_and_texts_that_are_not_json_cost_no_kernel() {
 
 #[test]
 fn a_file_without_an_end_has_the_events_before_it() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let whole = trace();
     let cut = &whole[..whole.rfind("\"dur\":2.5").unwrap()];
     let messages = import(&place, cut, "cut.stallmap");
@@ -73,7 +73,7 @@ fn a_file_without_an_end_has_the_events_before_it() {
 
 #[test]
 fn lengths_that_no_kernel_has_are_losses() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     for length in ["-5", "9223372036854775807"] {
         let kernel = format!(
             r#"{{"ph":"X","cat":"kernel","name":"odd","pid":0,"tid":7,"ts":1900,"dur":{length},"args":{{"device":0,"stream":7}}}}"#
@@ -95,7 +95,7 @@ fn lengths_that_no_kernel_has_are_losses() {
 
 #[test]
 fn memory_stays_bounded_while_spaces_are_read() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let blanks = " ".repeat(8 << 20);
     place.file("blanks", &blanks);
     let ran = place.run(&["import", "blanks", "-o", "x.stallmap"]);

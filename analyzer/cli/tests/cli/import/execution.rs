@@ -4,7 +4,7 @@ use std::fs;
 
 use super::base::expect_partial;
 use super::{number, python, rows};
-use crate::command::Place;
+use crate::command::CommandFolder;
 
 /// An execution trace in both forms, and a profiler's trace of the same run that lacks one op. Prints the number of ops.
 const TRACES: &str = r#"
@@ -41,7 +41,7 @@ print(len(names))
 
 #[test]
 fn both_forms_hold_the_same_ops() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let ops: u64 = python(&place, TRACES).parse().unwrap();
     let list = "SELECT o.name, o.kind, o.phase, o.sequence_number AS s, p.name AS outer, f.name AS forward FROM op o \
          LEFT JOIN op p ON p.op_id = o.parent_op_id LEFT JOIN op f ON f.op_id = o.forward_op_id ORDER BY o.op_id";
@@ -71,7 +71,7 @@ fn both_forms_hold_the_same_ops() {
 
 #[test]
 fn ops_of_one_run_are_joined_by_their_record() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     python(&place, TRACES);
     for (number, files) in [["a.json", "old.json"], ["new.json", "b.json"]].iter().enumerate() {
         let capture = format!("{number}.stallmap");
@@ -93,7 +93,7 @@ fn ops_of_one_run_are_joined_by_their_record() {
 
 #[test]
 fn ops_of_another_iteration_are_not_joined() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     python(&place, TRACES);
     for (file, joined, other) in [("same", 3, 0), ("later", 0, 1)] {
         let (trace, capture) = (format!("{file}.json"), format!("{file}.stallmap"));
@@ -107,7 +107,7 @@ fn ops_of_another_iteration_are_not_joined() {
 
 #[test]
 fn cut_and_odd_traces_end() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     python(&place, TRACES);
     let whole = fs::read(place.path("old.json")).unwrap();
     for length in (1..whole.len()).step_by(211) {

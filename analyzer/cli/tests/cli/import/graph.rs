@@ -1,7 +1,7 @@
 //! Graph pairs: the trace of a capture names the ops of kernels that a graph launches.
 
 use super::{number, python, rows};
-use crate::command::Place;
+use crate::command::CommandFolder;
 
 /// A trace that captures a graph of six kernels after a plain launch, and one that launches it twice after a plain launch.
 /// `other` has one call more, `renamed` another name. Prints the time of the graph's kernels by op.
@@ -38,7 +38,7 @@ print(times[0], times[1])
 
 #[test]
 fn kernels_of_a_graph_get_the_ops_of_its_capture() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let printed = python(&place, TRACES);
     for files in [["run.json", "capture.json"], ["capture.json", "run.json"]] {
         let capture = format!("{}.stallmap", files[0]);
@@ -69,7 +69,7 @@ fn kernels_of_a_graph_get_the_ops_of_its_capture() {
 
 #[test]
 fn other_numbers_and_names_attribute_nothing() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     python(&place, TRACES);
     place.run(&["import", "run.json", "other.json", "-o", "x.stallmap"]).expect_error(2);
     place.run(&["import", "run.json", "renamed.json", "-o", "y.stallmap"]).expect_ok();

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{number, rows};
-use crate::command::Place;
+use crate::command::CommandFolder;
 
 /// A trace of the capture's launches: names as another tool writes them, ops without overloads, times of 1,000 ns and
 /// 10 ns more for each launch. Then kernels that have no partner.
@@ -52,7 +52,7 @@ fn bundled(name: &str) -> String {
 
 #[test]
 fn measured_times_reach_the_launches_of_a_capture() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let capture = bundled("inference_views");
     let launches = rows(&place, &capture, LAUNCHES);
     assert_eq!(launches.len(), 3);
@@ -100,7 +100,7 @@ fn measured_times_reach_the_launches_of_a_capture() {
 
 #[test]
 fn another_number_of_a_kind_is_no_match() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let capture = bundled("inference_views");
     let mut launches = rows(&place, &capture, LAUNCHES);
     launches.push(launches[0].clone());
@@ -114,7 +114,7 @@ fn another_number_of_a_kind_is_no_match() {
 
 #[test]
 fn captures_of_several_processes_and_other_files_are_errors() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     place.file("t.json", trace(&[]));
     place.run(&["import", "t.json", "--into", &bundled("two_ranks"), "-o", "x.stallmap"]).expect_error(2);
     place.run(&["import", "t.json", "--into", "t.json", "-o", "x.stallmap"]).expect_error(3);

@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use super::{number, rows};
-use crate::command::Place;
+use crate::command::CommandFolder;
 
 #[test]
 fn a_manifest_gives_each_kernel_its_innermost_op() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let kernel = |name: &str, begin: u32, owners: &[&str]| {
         json!({ "kernel_id": "k", "kernel_name": name, "stream_id": 7, "device_id": 0, "start_ns": begin,
             "end_ns": begin + 10, "duration_ns": 10, "grid_dim": [2, 1, 1], "block_dim": [64, 1, 1],
@@ -61,7 +61,7 @@ fn correlation() -> Value {
 const BY_KERNEL: &str = "SELECT coalesce(o.name, '-') AS op, coalesce(p.name, '-') AS layer FROM launch l \
      LEFT JOIN op o ON o.op_id = l.op_id LEFT JOIN op p ON p.op_id = o.parent_op_id ORDER BY l.kernel_id";
 
-fn owners(place: &Place, capture: &str) -> Vec<String> {
+fn owners(place: &CommandFolder, capture: &str) -> Vec<String> {
     let found = rows(place, capture, BY_KERNEL);
     found
         .iter()
@@ -71,7 +71,7 @@ fn owners(place: &Place, capture: &str) -> Vec<String> {
 
 #[test]
 fn layers_of_a_manifest_are_regions_around_its_ops() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     place.file("manifest.json", manifest().to_string());
     place.run(&["import", "manifest.json", "-o", "m.stallmap"]).expect_ok();
     place.run(&["check", "m.stallmap"]).expect_ok();
@@ -89,7 +89,7 @@ fn layers_of_a_manifest_are_regions_around_its_ops() {
 
 #[test]
 fn correlations_give_ops_where_both_runs_have_the_same_kernels() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let mut profile = manifest();
     for kernel in profile["kernels"].as_array_mut().unwrap() {
         kernel.as_object_mut().unwrap().remove("layer_partition");
@@ -114,7 +114,7 @@ fn correlations_give_ops_where_both_runs_have_the_same_kernels() {
 
 #[test]
 fn files_without_a_profile_and_odd_ones_are_errors() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     place.file("manifest.json", manifest().to_string());
     for (name, content) in [
         ("layers", r#"{"a": "b"}"#),

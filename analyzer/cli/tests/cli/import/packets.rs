@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{Times, kineto, number, rows};
-use crate::command::Place;
+use super::{TraceTimes, kineto, number, rows};
+use crate::command::CommandFolder;
 
 /// A message of protocol buffers.
 #[derive(Clone, Default)]
-struct Message(Vec<u8>);
+struct ProtoMessage(Vec<u8>);
 
-impl Message {
+impl ProtoMessage {
     fn varint(&mut self, mut value: u64) {
         while value > 0x7f {
             self.0.push(value.to_le_bytes()[0] | 0x80);
@@ -44,9 +44,9 @@ impl Message {
 
 /// Names by number, in the order in which they were seen.
 #[derive(Default)]
-struct Names(Vec<String>);
+struct InternedNames(Vec<String>);
 
-impl Names {
+impl InternedNames {
     fn number(&mut self, name: &str) -> u64 {
         let found = self.0.iter().position(|other| other == name);
         let place = found.unwrap_or_else(|| {
@@ -56,23 +56,23 @@ impl Names {
         place as u64 + 1
     }
 
-    fn messages(&self, field: u64, mut message: Message) -> Message {
+    fn messages(&self, field: u64, mut message: ProtoMessage) -> ProtoMessage {
         for (number, name) in (1..).zip(&self.0) {
-            message = message.message(field, &Message::default().uint(1, number).text(2, name));
+            message = message.message(field, &ProtoMessage::default().uint(1, number).text(2, name));
         }
         message
     }
 }
 
 /// The encoder of one trace.
-struct Encoder {
+struct PacketEncoder {
     base_ns: u64,
-    names: Names,
-    categories: Names,
+    names: InternedNames,
+    categories: InternedNames,
     tracks: BTreeMap<(i64, i64), u64>,
 }
 
-impl Encoder {
+impl PacketEncoder {
     fn time(&self, event: &Value) -> (u64, u64) {
         // Microseconds with up to three decimals.
         let ns = |key: &str| {
@@ -83,8 +83,8 @@ impl Encoder {
         (self.base_ns + ns("ts"), ns("dur"))
     }
 
-    fn packet(time: u64) -> Message {
-        Message::default().uint(8, time).uint(10, 1)
+    fn packet(time: u64) -> ProtoMessage {
+        ProtoMessage::default().uint(8, time).uint(10, 1)
     }
 
     fn track(&mut self, event: &Value) -> u64 {
@@ -94,17 +94,17 @@ impl Encoder {
     }
 
     /// All begins of a group, and then all its ends.
-    fn group(&mut self, events: &[&Value]) -> Vec<Message> {
+    fn group(&mut self, events: &[&Value]) -> Vec<ProtoMessage> {
         let mut packets = Vec::new();
         let mut ends = Vec::new();
         for event in events {
             let (begin, length) = self.time(event);
             let track = self.track(event);
-            let mut slice = Message::default().uint(9, 1).uint(11, track);
+            let mut slice = ProtoMessage::default().uint(9, 1).uint(11, track);
             slice = slice.uint(10, self.names.number(event["name"].as_str().unwrap()));
             slice = slice.uint(3, self.categories.number(event["cat"].as_str().unwrap()));
             for (name, value) in event["args"].as_object().unwrap() {
-                let argument = Message::default().text(10, name);
+                let argument = ProtoMessage::default().text(10, name);
                 let argument = match value {
                     Value::Number(value) => argument.uint(4, value.as_i64().unwrap().cast_unsigned()),
                     Value::String(value) => argument.text(6, value),
@@ -113,7 +113,7 @@ impl Encoder {
                 slice = slice.message(4, &argument);
             }
             packets.push(Self::packet(begin).uint(13, 2).message(11, &slice));
-            let end = Message::default().uint(9, 2).uint(11, track);
+            let end = ProtoMessage::default().uint(9, 2).uint(11, track);
             ends.push(Self::packet(begin + length).message(11, &end));
         }
         packets.extend(ends);
@@ -121,11 +121,11 @@ impl Encoder {
     }
 
     /// Work of the GPU: texts in place of numbers, and no zeros.
-    fn stage(&mut self, id: u64, event: &Value) -> Message {
+    fn stage(&mut self, id: u64, event: &Value) -> ProtoMessage {
         let (begin, length) = self.time(event);
         let arguments = &event["args"];
         let is_kernel = event["cat"] == "kernel";
-        let mut stage = Message::default().uint(1, id).uint(2, length).uint(5, 1);
+        let mut stage = ProtoMessage::default().uint(1, id).uint(2, length).uint(5, 1);
         stage = stage.uint(11, arguments["device"].as_u64().unwrap());
         stage = stage
             .uint(13, 100 + arguments["stream"].as_u64().unwrap())
@@ -134,11 +134,12 @@ impl Encoder {
             stage = stage.uint(20, self.names.number(event["name"].as_str().unwrap())).uint(19, 1);
             let sizes = |key: &str| {
                 let size = |place: usize| arguments[key][place].as_u64().unwrap();
-                Message::default().uint(1, size(0)).uint(2, size(1)).uint(3, size(2))
+                ProtoMessage::default().uint(1, size(0)).uint(2, size(1)).uint(3, size(2))
             };
-            let registers =
-                Message::default().uint(1, 1).uint(4, arguments["registers per thread"].as_u64().unwrap());
-            let launch = Message::default().message(1, &sizes("grid")).message(2, &sizes("block"));
+            let registers = ProtoMessage::default()
+                .uint(1, 1)
+                .uint(4, arguments["registers per thread"].as_u64().unwrap());
+            let launch = ProtoMessage::default().message(1, &sizes("grid")).message(2, &sizes("block"));
             stage = stage.message(21, &launch.message(3, &registers));
         }
         let extra = [
@@ -150,7 +151,7 @@ impl Encoder {
         for (name, key, skips_zero) in extra {
             let value = arguments[key].as_u64().unwrap_or(0);
             if value > 0 || !skips_zero {
-                stage = stage.message(6, &Message::default().text(1, name).text(2, &value.to_string()));
+                stage = stage.message(6, &ProtoMessage::default().text(1, name).text(2, &value.to_string()));
             }
         }
         Self::packet(begin).uint(13, 2).message(53, &stage)
@@ -161,8 +162,12 @@ impl Encoder {
 fn packets(json: &str) -> Vec<u8> {
     let trace: Value = serde_json::from_str(json).unwrap();
     let base_ns = trace["baseTimeNanoseconds"].as_u64().unwrap();
-    let mut encoder =
-        Encoder { base_ns, names: Names::default(), categories: Names::default(), tracks: BTreeMap::new() };
+    let mut encoder = PacketEncoder {
+        base_ns,
+        names: InternedNames::default(),
+        categories: InternedNames::default(),
+        tracks: BTreeMap::new(),
+    };
     let events: Vec<&Value> = trace["traceEvents"].as_array().unwrap().iter().collect();
     let of = |categories: &[&str]| {
         let is_wanted = |event: &&&Value| categories.contains(&event["cat"].as_str().unwrap());
@@ -173,29 +178,34 @@ fn packets(json: &str) -> Vec<u8> {
     for (id, event) in (1..).zip(of(&["kernel", "gpu_memset"])) {
         content.push(encoder.stage(id, event));
     }
-    let clock = |id: u64| Message::default().uint(1, id).uint(2, base_ns);
-    let clocks = Message::default().message(1, &clock(6)).message(1, &clock(1));
-    let mut trace = vec![Encoder::packet(base_ns).message(6, &clocks)];
+    let clock = |id: u64| ProtoMessage::default().uint(1, id).uint(2, base_ns);
+    let clocks = ProtoMessage::default().message(1, &clock(6)).message(1, &clock(1));
+    let mut trace = vec![PacketEncoder::packet(base_ns).message(6, &clocks)];
     for ((process, thread), number) in &encoder.tracks {
-        let thread =
-            Message::default().uint(1, process.cast_unsigned()).uint(2, thread.cast_unsigned()).text(5, "t");
-        trace.push(Message::default().message(60, &Message::default().uint(1, *number).message(4, &thread)));
+        let thread = ProtoMessage::default()
+            .uint(1, process.cast_unsigned())
+            .uint(2, thread.cast_unsigned())
+            .text(5, "t");
+        trace.push(
+            ProtoMessage::default()
+                .message(60, &ProtoMessage::default().uint(1, *number).message(4, &thread)),
+        );
     }
-    let mut interned = encoder.names.messages(2, Message::default());
+    let mut interned = encoder.names.messages(2, ProtoMessage::default());
     interned = encoder.categories.messages(1, interned);
     for (number, name) in [(1, "Kernel"), (2, "Memcpy"), (3, "Memset"), (107, "[0007] stream 7")] {
-        interned = interned.message(24, &Message::default().uint(1, number).text(2, name));
+        interned = interned.message(24, &ProtoMessage::default().uint(1, number).text(2, name));
     }
-    interned = interned.message(1001, &Message::default().uint(1, 1).text(2, "registers_per_thread"));
-    trace.push(Message::default().uint(10, 1).uint(13, 1).message(12, &interned));
+    interned = interned.message(1001, &ProtoMessage::default().uint(1, 1).text(2, "registers_per_thread"));
+    trace.push(ProtoMessage::default().uint(10, 1).uint(13, 1).message(12, &interned));
     trace.extend(content);
-    trace.iter().fold(Message::default(), |all, packet| all.message(1, packet)).0
+    trace.iter().fold(ProtoMessage::default(), |all, packet| all.message(1, packet)).0
 }
 
 /// Both forms of one trace, imported.
-fn both() -> Place {
-    let place = Place::new();
-    let (json, _) = kineto(Times::Based, false);
+fn both() -> CommandFolder {
+    let place = CommandFolder::new();
+    let (json, _) = kineto(TraceTimes::Based, false);
     place.file("trace.json", &json);
     place.file("trace.pftrace", packets(&json));
     for (file, capture) in [("trace.json", "json.stallmap"), ("trace.pftrace", "packets.stallmap")] {
@@ -255,8 +265,8 @@ fn an_exported_perfetto_trace_keeps_its_ops_and_launches() {
 
 #[test]
 fn cut_and_changed_packets_end() {
-    let place = Place::new();
-    let (json, _) = kineto(Times::Based, false);
+    let place = CommandFolder::new();
+    let (json, _) = kineto(TraceTimes::Based, false);
     let whole = packets(&json);
     for length in (1..whole.len()).step_by(1 + whole.len() / 40) {
         place.file("cut", &whole[..length]);

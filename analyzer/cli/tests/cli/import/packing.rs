@@ -2,7 +2,7 @@
 
 use super::base::{KERNEL_NS, document, events, kernel_ns, trace};
 use super::python;
-use crate::command::Place;
+use crate::command::CommandFolder;
 
 /// Packs `trace.json` in all ways.
 const PACK: &str = r#"
@@ -30,7 +30,7 @@ open("big.json", "wb").write(b"\xfe\xff" + text.decode().encode("utf-16-be"))
 
 #[test]
 fn archives_of_one_file_and_marked_texts_are_read() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     place.file("trace.json", trace());
     python(&place, PACK);
     for file in ["one.tar.gz", "one.tar", "one.zip", "stored.zip", "mark.json", "little.json", "big.json"] {
@@ -61,7 +61,7 @@ fn a_message_says_what_a_file_is() {
         |events: &[&str]| document(&events.iter().map(|event| (*event).to_owned()).collect::<Vec<_>>());
     let cycles = r#"[{"frame":{"name":"ROOT"},"metrics":{},"children":[{"frame":{"name":"load"},
         "metrics":{"cycles":40,"normalized_cycles":10.0},"children":[]}]}]"#;
-    let place = Place::new();
+    let place = CommandFolder::new();
     for (name, content, reason) in [
         ("empty", String::new(), "is empty"),
         ("spaces", " \n".to_owned(), "has only spaces"),
@@ -99,7 +99,7 @@ for name, table in (("report", "META_DATA_EXPORT (name, value)"), ("rocpd", "roc
 
 #[test]
 fn a_message_says_what_a_database_is() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     python(&place, DATABASES);
     for (name, reason, hint) in [
         ("report", "is a report of Nsight Systems without CUDA and NVTX", "-t cuda,nvtx"),

@@ -1,11 +1,11 @@
 //! Raw pages of Nsight Compute: units and numbers as it prints them.
 
 use super::number;
-use crate::command::Place;
+use crate::command::CommandFolder;
 
 #[test]
 fn counters_lose_the_scale_of_their_units() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let page = "==PROF== Connected to process 7\n\
         \"ID\",\"Process ID\",\"Kernel Name\",\"Stream\",\"Block Size\",\"Grid Size\",\"Device\",\"dram__bytes_read.sum\",\
         \"gpu__time_duration.sum\",\"sm__throughput.avg.pct_of_peak_sustained_elapsed\",\"odd\"\n\
@@ -33,7 +33,7 @@ fn numbers_of_a_page_are_read_in_its_locale() {
             \"\",\"\",\"\",\"ns\",\"byte\",\"%\"\n";
         format!("{head}{}\n", rows.join("\n"))
     };
-    let place = Place::new();
+    let place = CommandFolder::new();
     let european = r#""0","7","k(int*)","117.344","27.595.520","42,50""#;
     let english = r#""1","7","k(int*)","117,344","27,595,520","42.50""#;
     let values = "SELECT CAST(sum(value * 100) AS BIGINT) AS n FROM counter";

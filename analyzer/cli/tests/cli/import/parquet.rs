@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::{GRAPHS_NS, NSYS, number, python, rows};
-use crate::command::Place;
+use crate::command::CommandFolder;
 
 /// The tables of the SQLite report as Parquet, with the types that writers choose: texts in dictionaries, small integers.
 const FOLDER: &str = r#"
@@ -22,7 +22,7 @@ open("r/notes.txt", "w").write("not a table")
 
 #[test]
 fn a_folder_gives_the_capture_of_the_database() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let total: u64 = python(&place, &format!("{NSYS}{FOLDER}")).parse().unwrap();
     place.run(&["import", "r.sqlite", "-o", "a.stallmap"]).expect_ok();
     place.run(&["import", "r", "-o", "b.stallmap"]).expect_ok();
@@ -41,7 +41,7 @@ fn a_folder_gives_the_capture_of_the_database() {
 
 #[test]
 fn broken_folders_are_errors() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     python(&place, &format!("{NSYS}{FOLDER}"));
     let table = place.path("r/CUPTI_ACTIVITY_KIND_KERNEL.parquet");
     let whole = fs::read(&table).unwrap();

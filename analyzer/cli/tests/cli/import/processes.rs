@@ -2,7 +2,7 @@
 
 use super::base::{KERNEL_NS, document, events, import, kernel_ns, trace};
 use super::{number, rows};
-use crate::command::Place;
+use crate::command::CommandFolder;
 
 /// The begin of the op of each kernel, with the kernel's process and the rank of its run.
 const OPS: &str = "SELECT o.begin_ns AS n, r.rank, a.begin_ns - o.begin_ns AS delay FROM gpu_activity a \
@@ -11,7 +11,7 @@ const OPS: &str = "SELECT o.begin_ns AS n, r.rank, a.begin_ns - o.begin_ns AS de
 
 #[test]
 fn merged_ranks_join_within_each_process() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let merged: Vec<String> =
         [events("\"[TP00] 30\"", "\"[TP00] 0\"", 1000), events("\"[TP01] 30\"", "\"[TP01] 0\"", 1004)]
             .concat();
@@ -31,7 +31,7 @@ fn merged_ranks_join_within_each_process() {
 
 #[test]
 fn documents_of_a_file_are_read_one_after_another() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let second = document(&events("30", "0", 5000));
     import(&place, format!("{}\n{second}", trace()), "x.stallmap");
     assert_eq!(kernel_ns(&place, "x.stallmap"), 2 * KERNEL_NS);
@@ -46,7 +46,7 @@ fn documents_of_a_file_are_read_one_after_another() {
 
 #[test]
 fn files_of_several_ranks_are_one_capture() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     for rank in 0..2 {
         let head = format!(r#"{{"distributedInfo":{{"rank":{rank},"world_size":2}},"traceEvents""#);
         let text = document(&events("30", "0", 1000 + rank)).replacen(

@@ -4,7 +4,7 @@ use std::fs;
 
 use super::base::expect_partial;
 use super::{number, python, rows};
-use crate::command::Place;
+use crate::command::CommandFolder;
 
 /// A profile as JSON and as MessagePack: scopes, Python frames, auxiliary kernels, samples of lines. Prints the sums of
 /// time, launches and bytes.
@@ -50,7 +50,7 @@ open("deeper.hatchet", "w").write('[{"children":' * 100000)
 
 #[test]
 fn a_profile_keeps_its_sums_per_path_in_both_forms() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let printed = python(&place, PROFILE);
     let totals: Vec<u64> = printed.split(' ').map(|total| total.parse().unwrap()).collect();
     for file in ["p.hatchet", "p.msgpack"] {
@@ -99,7 +99,7 @@ fn a_profile_keeps_its_sums_per_path_in_both_forms() {
 
 #[test]
 fn deep_cut_and_odd_profiles_end() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     python(&place, PROFILE);
     place.run(&["import", "deep.hatchet", "-o", "deep.stallmap"]).expect_ok();
     assert_eq!(number(&place, "deep.stallmap", "SELECT count(*) AS n FROM op"), 250);

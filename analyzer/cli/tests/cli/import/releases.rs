@@ -2,11 +2,11 @@
 
 use super::base::{KERNEL_NS, document, events, import, kernel_ns, trace};
 use super::{number, rows};
-use crate::command::Place;
+use crate::command::CommandFolder;
 
 #[test]
 fn words_of_earlier_releases_are_those_of_today() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let words = [
         ("\"cpu_op\"", "\"Operator\""),
         ("\"cuda_runtime\"", "\"Runtime\""),
@@ -28,7 +28,7 @@ fn words_of_earlier_releases_are_those_of_today() {
 
 #[test]
 fn calls_of_other_runtimes_have_their_kernels() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let text = trace()
         .replace("cuda_runtime", "xpu_runtime")
         .replace("cudaLaunchKernel", "urEnqueueKernelLaunch")
@@ -40,7 +40,7 @@ fn calls_of_other_runtimes_have_their_kernels() {
 
 #[test]
 fn a_kernel_without_a_launch_call_has_no_call_time() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let events: Vec<String> =
         events("30", "0", 1000).into_iter().filter(|event| !event.contains("\"correlation\":41}")).collect();
     import(&place, document(&events), "x.stallmap");
@@ -63,7 +63,7 @@ fn a_kernel_without_a_launch_call_has_no_call_time() {
 
 #[test]
 fn gaps_before_first_launches_count_in_a_window() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     import(&place, trace(), "x.stallmap");
     let finding = rows(&place, "x.stallmap", "SELECT sentence, query FROM finding_cpu");
     let sentence = finding[0]["sentence"].as_str().unwrap();
@@ -74,7 +74,7 @@ fn gaps_before_first_launches_count_in_a_window() {
 
 #[test]
 fn ops_have_their_step_and_modules_and_calls_have_their_own_stack() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let event = |cat: &str, name: &str, ts: u64, dur: u64| {
         format!(
             r#"{{"ph":"X","cat":"{cat}","name":"{name}","pid":30,"tid":30,"ts":{ts},"dur":{dur},"args":{{}}}}"#
@@ -112,7 +112,7 @@ fn ops_have_their_step_and_modules_and_calls_have_their_own_stack() {
 
 #[test]
 fn deep_nests_of_ops_are_read() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let nested = (0..30_000).map(|level| {
         format!(
             r#"{{"ph":"X","cat":"cpu_op","name":"f","pid":30,"tid":30,"ts":{level},"dur":{}}}"#,

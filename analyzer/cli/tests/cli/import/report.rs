@@ -3,14 +3,14 @@
 use serde_json::Value;
 
 use super::{number, rows};
-use crate::command::Place;
+use crate::command::CommandFolder;
 
 fn bundled(name: &str) -> String {
     format!("{}/../../testdata/ncu/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-fn imported() -> Place {
-    let place = Place::new();
+fn imported() -> CommandFolder {
+    let place = CommandFolder::new();
     for (file, capture) in [("pipe.ncu-rep.gz", "report.stallmap"), ("pipe.csv.gz", "page.stallmap")] {
         place.run(&["import", &bundled(file), "-o", capture]).expect_ok();
         place.run(&["check", capture]).expect_ok();

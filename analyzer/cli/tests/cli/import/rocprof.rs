@@ -4,7 +4,7 @@ use std::fs;
 
 use super::base::expect_partial;
 use super::{number, python};
-use crate::command::Place;
+use crate::command::CommandFolder;
 
 /// A profile of two processes whose correlation ids are equal. Prints the sum of the kernels' times.
 const PROFILE: &str = r#"
@@ -34,7 +34,7 @@ print(total)
 
 #[test]
 fn a_profile_keeps_its_totals_and_counts_blocks() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     let total: u64 = python(&place, PROFILE).parse().unwrap();
     place.run(&["import", "r.json", "-o", "x.stallmap"]).check("import_rocprof");
     place.run(&["check", "x.stallmap"]).expect_ok();
@@ -71,7 +71,7 @@ fn kernels_of_counters_alone_are_kernels() {
             "workgroup_size":{"x":64,"y":1,"z":1},"grid_size":{"x":100,"y":1,"z":1}}},
             "records":[{"counter_id":{"handle":7},"value":30.0},{"counter_id":{"handle":7},"value":12.0}]}]},
         "counters":[{"id":{"handle":7},"name":"SQ_WAVES"}]}]}"#;
-    let place = Place::new();
+    let place = CommandFolder::new();
     place.file("counters", profile);
     place.run(&["import", "counters", "-o", "x.stallmap"]).expect_ok();
     place.run(&["check", "x.stallmap"]).expect_ok();
@@ -83,7 +83,7 @@ fn kernels_of_counters_alone_are_kernels() {
 
 #[test]
 fn cut_and_odd_profiles_end() {
-    let place = Place::new();
+    let place = CommandFolder::new();
     python(&place, PROFILE);
     let whole = fs::read(place.path("r.json")).unwrap();
     for length in (1..whole.len()).step_by(1499) {

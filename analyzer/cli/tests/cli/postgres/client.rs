@@ -12,11 +12,11 @@ use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 /// A row: bytes of each value, or none for a null.
-pub(crate) type Values = Vec<Option<Vec<u8>>>;
+pub(crate) type RowValues = Vec<Option<Vec<u8>>>;
 
 /// An error of the server.
 #[derive(Debug, Default)]
-pub(crate) struct Refused {
+pub(crate) struct ServerRefusal {
     pub(crate) severity: String,
     pub(crate) code: String,
     pub(crate) message: String,
@@ -25,17 +25,17 @@ pub(crate) struct Refused {
 
 /// A part of a prepared statement's rows.
 #[derive(Debug)]
-pub(crate) struct Part {
-    pub(crate) rows: Vec<Values>,
+pub(crate) struct PortalRows {
+    pub(crate) rows: Vec<RowValues>,
     pub(crate) is_suspended: bool,
 }
 
-trait Stream: Read + Write {}
-impl<T: Read + Write> Stream for T {}
+trait ClientStream: Read + Write {}
+impl<T: Read + Write> ClientStream for T {}
 
 /// One connection.
-pub(crate) struct Client {
-    stream: Box<dyn Stream>,
+pub(crate) struct PostgresTestClient {
+    stream: Box<dyn ClientStream>,
     /// The state of the transaction.
     pub(crate) state: u8,
     /// Process and secret, to cancel.
@@ -48,8 +48,8 @@ fn open(port: u16) -> TcpStream {
     stream
 }
 
-impl Client {
-    pub(crate) fn connect(port: u16, password: &str) -> Result<Self, Refused> {
+impl PostgresTestClient {
+    pub(crate) fn connect(port: u16, password: &str) -> Result<Self, ServerRefusal> {
         Self::over(Box::new(open(port)), password)
     }
 
@@ -57,7 +57,7 @@ impl Client {
         port: u16,
         password: &str,
         certificate: CertificateDer<'static>,
-    ) -> Result<Self, Refused> {
+    ) -> Result<Self, ServerRefusal> {
         let mut stream = open(port);
         stream.write_all(b"\0\0\0\x08\x04\xd2\x16\x2f").unwrap();
         let mut answer = [0];
@@ -73,7 +73,7 @@ impl Client {
         Self::over(Box::new(StreamOwned::new(tls, stream)), password)
     }
 
-    fn over(stream: Box<dyn Stream>, password: &str) -> Result<Self, Refused> {
+    fn over(stream: Box<dyn ClientStream>, password: &str) -> Result<Self, ServerRefusal> {
         let mut client = Self { stream, state: 0, key: (0, 0) };
         let start = b"\0\x03\0\0user\0somebody\0database\0stallmap\0\0";
         client.write(&[&u32::try_from(start.len() + 4).unwrap().to_be_bytes()[..], start].concat());
@@ -86,7 +86,7 @@ impl Client {
         Ok(client)
     }
 
-    fn log_in(&mut self, password: &str) -> Result<(), Refused> {
+    fn log_in(&mut self, password: &str) -> Result<(), ServerRefusal> {
         let mechanisms = self.login_step(10)?;
         assert_eq!(mechanisms, b"SCRAM-SHA-256\0\0");
         let bare = "n=,r=rOprNGfwEbeRWgbNEkqO";
@@ -114,7 +114,7 @@ impl Client {
         Ok(())
     }
 
-    fn login_step(&mut self, code: u32) -> Result<Vec<u8>, Refused> {
+    fn login_step(&mut self, code: u32) -> Result<Vec<u8>, ServerRefusal> {
         let (kind, body) = self.receive().unwrap();
         if kind == b'E' {
             return Err(refused(&body));
@@ -124,7 +124,7 @@ impl Client {
     }
 
     /// Rows of statements in a text.
-    pub(crate) fn query(&mut self, sql: &str) -> Result<Vec<Values>, Refused> {
+    pub(crate) fn query(&mut self, sql: &str) -> Result<Vec<RowValues>, ServerRefusal> {
         self.send_query(sql);
         let mut rows = Vec::new();
         self.until_ready(|_, kind, body| {
@@ -136,7 +136,7 @@ impl Client {
     }
 
     /// The number of rows of a statement, which are read one by one.
-    pub(crate) fn count(&mut self, sql: &str) -> Result<usize, Refused> {
+    pub(crate) fn count(&mut self, sql: &str) -> Result<usize, ServerRefusal> {
         self.send_query(sql);
         let mut count = 0;
         self.until_ready(|_, kind, _| count += usize::from(kind == b'D'))?;
@@ -148,7 +148,11 @@ impl Client {
     }
 
     /// Prepares a statement. Returns the types of its parameters and the names of its columns.
-    pub(crate) fn prepare(&mut self, name: &str, sql: &str) -> Result<(Vec<u32>, Vec<String>), Refused> {
+    pub(crate) fn prepare(
+        &mut self,
+        name: &str,
+        sql: &str,
+    ) -> Result<(Vec<u32>, Vec<String>), ServerRefusal> {
         self.send(b'P', format!("{name}\0{sql}\0\0\0").as_bytes());
         self.send(b'D', format!("S{name}\0").as_bytes());
         self.send(b'S', b"");
@@ -174,7 +178,7 @@ impl Client {
         values_as_text: &[&str],
         is_binary: bool,
         most_rows: u32,
-    ) -> Result<Part, Refused> {
+    ) -> Result<PortalRows, ServerRefusal> {
         let mut bind = format!("\0{name}\0\0\0").into_bytes();
         bind.extend(u16::try_from(values_as_text.len()).unwrap().to_be_bytes());
         for value in values_as_text {
@@ -185,7 +189,7 @@ impl Client {
         self.send(b'B', &bind);
         self.send(b'E', &[&b"\0"[..], &most_rows.to_be_bytes()].concat());
         self.send(b'S', b"");
-        let mut part = Part { rows: Vec::new(), is_suspended: false };
+        let mut part = PortalRows { rows: Vec::new(), is_suspended: false };
         self.until_ready(|_, kind, body| match kind {
             b'D' => part.rows.push(values(body)),
             b's' => part.is_suspended = true,
@@ -222,7 +226,7 @@ impl Client {
     }
 
     /// Reads messages until the server is ready. An error is the result.
-    fn until_ready(&mut self, mut handle: impl FnMut(&mut Self, u8, &[u8])) -> Result<(), Refused> {
+    fn until_ready(&mut self, mut handle: impl FnMut(&mut Self, u8, &[u8])) -> Result<(), ServerRefusal> {
         let mut result = Ok(());
         loop {
             let (kind, body) = self.receive().unwrap();
@@ -261,7 +265,7 @@ fn number(bytes: &[u8]) -> u32 {
     u32::from_be_bytes(bytes.try_into().unwrap())
 }
 
-fn values(body: &[u8]) -> Values {
+fn values(body: &[u8]) -> RowValues {
     let mut rest = &body[2..];
     let mut values = Vec::new();
     while !rest.is_empty() {
@@ -278,8 +282,8 @@ fn values(body: &[u8]) -> Values {
     values
 }
 
-fn refused(body: &[u8]) -> Refused {
-    let mut refused = Refused::default();
+fn refused(body: &[u8]) -> ServerRefusal {
+    let mut refused = ServerRefusal::default();
     for field in body.split(|byte| *byte == 0).filter(|field| !field.is_empty()) {
         let text = String::from_utf8(field[1..].to_vec()).unwrap();
         match field[0] {

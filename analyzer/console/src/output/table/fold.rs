@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
-use super::{Column, GAP, NARROWEST, Table, total};
-use crate::output::paint::{Paint, Role};
-use crate::output::shorten::{Shorten, shorten, width};
+use super::{GAP, NARROWEST, TextColumn, TextTable, total};
+use crate::output::paint::{TextPaint, TextRole};
+use crate::output::shorten::{ShortenSide, shorten, width};
 
 /// Between pieces of text in one line.
 const BETWEEN: &str = " · ";
@@ -14,16 +14,16 @@ const LEAST_OTHERS: usize = 2;
 const LEAST_ROOM: usize = 40;
 
 /// Remaining columns with their widths.
-pub(super) struct Fold<'a> {
-    numbers: Vec<(&'a Column, usize)>,
-    first: &'a Column,
-    others: Vec<&'a Column>,
+pub(super) struct ColumnFold<'a> {
+    numbers: Vec<(&'a TextColumn, usize)>,
+    first: &'a TextColumn,
+    others: Vec<&'a TextColumn>,
     room: usize,
 }
 
-impl<'a> Fold<'a> {
+impl<'a> ColumnFold<'a> {
     /// Fold of a table into so many columns. None if it does not fold.
-    pub(super) fn of(table: &'a Table, limit: usize) -> Option<Self> {
+    pub(super) fn of(table: &'a TextTable, limit: usize) -> Option<Self> {
         let (numbers, texts): (Vec<_>, Vec<_>) = table.columns.iter().partition(|column| column.is_number);
         let (&first, others) = texts.split_first()?;
         let numbers: Vec<_> = numbers.into_iter().map(|column| (column, column.natural())).collect();
@@ -34,25 +34,25 @@ impl<'a> Fold<'a> {
     }
 
     /// Draws the folded table.
-    pub(super) fn draw(&self, table: &Table, out: &mut dyn Write, paint: Paint) -> io::Result<()> {
+    pub(super) fn draw(&self, table: &TextTable, out: &mut dyn Write, paint: TextPaint) -> io::Result<()> {
         let name = self.first.natural().min(self.room);
         let rule = |width: usize| "─".repeat(width);
         let headers = self.line(|column| &column.header, name);
-        writeln!(out, "{}", paint.text(Role::Header, headers.trim_end()))?;
+        writeln!(out, "{}", paint.text(TextRole::Header, headers.trim_end()))?;
         let rules = self.numbers.iter().map(|&(_, width)| rule(width)).chain([rule(name)]);
-        writeln!(out, "{}", paint.text(Role::Dim, &rules.collect::<Vec<_>>().join(GAP)))?;
+        writeln!(out, "{}", paint.text(TextRole::Dim, &rules.collect::<Vec<_>>().join(GAP)))?;
         let indent = " ".repeat(self.numbers.iter().map(|(_, width)| width + GAP.len()).sum());
         for row in 0..table.rows() {
             let line = self.line(|column| &column.cells[row], name);
             writeln!(out, "{}", paint.text(table.role(row), line.trim_end()))?;
             for line in self.below(row) {
-                writeln!(out, "{indent}{}", paint.text(Role::Dim, &line))?;
+                writeln!(out, "{indent}{}", paint.text(TextRole::Dim, &line))?;
             }
         }
         Ok(())
     }
 
-    fn line(&self, text: impl Fn(&'a Column) -> &'a str, name: usize) -> String {
+    fn line(&self, text: impl Fn(&'a TextColumn) -> &'a str, name: usize) -> String {
         let numbers = self.numbers.iter().map(|&(column, width)| column.place(text(column), width));
         numbers.chain([self.first.place(text(self.first), name)]).collect::<Vec<_>>().join(GAP)
     }
@@ -63,7 +63,7 @@ impl<'a> Fold<'a> {
         for column in self.others.iter().filter(|column| column.cells[row] != "-") {
             let label = width(&column.header) + 1;
             let room = self.room.saturating_sub(label).max(NARROWEST);
-            let how = if column.shorten == Shorten::Never { Shorten::End } else { column.shorten };
+            let how = if column.shorten == ShortenSide::Never { ShortenSide::End } else { column.shorten };
             let text = column.cells[row].replace('\n', " ");
             let piece = format!("{} {}", column.header, shorten(&text, room, how));
             match lines.last_mut() {
@@ -96,10 +96,10 @@ mod tests {
             ]),
             row(["5", "(no tensor)", "-", "-", "-"]),
         ];
-        let mut table =
-            Table::of_text(["samples", "tensor", "type", "allocated at", "waited at"], rows).numbers(&[0]);
+        let mut table = TextTable::of_text(["samples", "tensor", "type", "allocated at", "waited at"], rows)
+            .numbers(&[0]);
         table.can_fold = true;
-        table.columns[4].shorten = Shorten::Start;
+        table.columns[4].shorten = ShortenSide::Start;
         let expected = "\
 samples  tensor
 ───────  ───────────

@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use stallmap_console::answer::Answer;
-use stallmap_console::output::html::Html;
+use stallmap_console::answer::SectionAnswer;
+use stallmap_console::output::html::HtmlPage;
 
 /// A section.
 #[derive(Debug, Default)]
-pub(crate) struct Block {
+pub(crate) struct PageSection {
     /// Its anchor.
     pub(crate) id: &'static str,
     /// Its heading, and its line in the contents.
@@ -15,7 +15,7 @@ pub(crate) struct Block {
     /// Its text, line by line.
     pub(crate) doc: Vec<&'static str>,
     /// Its content.
-    pub(crate) body: Html,
+    pub(crate) body: HtmlPage,
     /// Its queries: title and text.
     pub(crate) queries: Vec<(String, String)>,
     /// Data of its drawing, by the name that the script uses.
@@ -24,21 +24,21 @@ pub(crate) struct Block {
     pub(crate) tables: Vec<(&'static str, Value)>,
 }
 
-impl Block {
+impl PageSection {
     /// The section of a result, still empty.
-    pub(crate) fn of(id: &'static str, answer: &Answer) -> Self {
+    pub(crate) fn of(id: &'static str, answer: &SectionAnswer) -> Self {
         let title = answer.section.title().to_owned();
         let queries = vec![(title.clone(), answer.sql.clone())];
         Self { id, title, doc: answer.section.doc().collect(), queries, ..Self::default() }
     }
 
     /// Adds another query of the section.
-    pub(crate) fn asked(&mut self, answer: &Answer) {
+    pub(crate) fn asked(&mut self, answer: &SectionAnswer) {
         self.queries.push((answer.section.title().to_owned(), answer.sql.clone()));
     }
 
     /// Writes it.
-    pub(crate) fn write(&self, html: &mut Html) {
+    pub(crate) fn write(&self, html: &mut HtmlPage) {
         html.markup("<section id=\"").text(self.id).markup("\" aria-labelledby=\"").text(self.id);
         html.markup("-title\">\n<h2 id=\"").text(self.id).markup("-title\">").text(&self.title);
         html.markup(" <a class=\"anchor\" href=\"#").text(self.id).markup("\" aria-label=\"link to ");
@@ -50,7 +50,7 @@ impl Block {
     }
 
     /// The first sentence of its text, the rest behind a question mark.
-    fn intro(&self, html: &mut Html) {
+    fn intro(&self, html: &mut HtmlPage) {
         let text = self.doc.join(" ");
         let (first, rest) = text.split_once(". ").unwrap_or((&text, ""));
         if first.is_empty() {
@@ -70,7 +70,7 @@ impl Block {
 }
 
 /// Text with code between backticks.
-pub(crate) fn prose(html: &mut Html, text: &str) {
+pub(crate) fn prose(html: &mut HtmlPage, text: &str) {
     for (at, piece) in text.split('`').enumerate() {
         let is_code = at % 2 == 1;
         html.markup(if is_code { "<code>" } else { "" }).text(piece);
@@ -79,7 +79,7 @@ pub(crate) fn prose(html: &mut Html, text: &str) {
 }
 
 /// Queries behind numbers, collapsed.
-fn queries(html: &mut Html, queries: &[(String, String)]) {
+fn queries(html: &mut HtmlPage, queries: &[(String, String)]) {
     if queries.is_empty() {
         return;
     }

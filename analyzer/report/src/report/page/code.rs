@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use super::ask::{Asker, read};
-use super::block::Block;
-use super::links::{Links, code_anchor, kernel_anchor};
+use super::ask::{SessionAsker, read};
+use super::block::PageSection;
+use super::links::{PageLinks, code_anchor, kernel_anchor};
 use super::table::link;
-use crate::source::{self, Part, Size};
-use stallmap_console::answer::Answer;
+use crate::source::{self, KernelPart, KernelPartSize};
+use stallmap_console::answer::SectionAnswer;
 use stallmap_console::exit::Outcome;
-use stallmap_console::output::html::Html;
+use stallmap_console::output::html::HtmlPage;
 use stallmap_console::rows;
 
 /// Kernels.
@@ -25,7 +25,7 @@ const LEAST_ROWS: usize = 40;
 rows! {
     /// A kernel of the list.
     #[derive(Clone, Debug)]
-    struct Kernel {
+    struct ListedKernel {
         function_id: Option<u64>,
         samples: f64,
     }
@@ -33,12 +33,12 @@ rows! {
 
 /// The hottest kernels, as parts of the page, with their functions.
 pub(super) async fn parts(
-    asker: &Asker<'_>,
-    kernels: &Answer,
+    asker: &SessionAsker<'_>,
+    kernels: &SectionAnswer,
     root: Option<&Path>,
-) -> Outcome<Vec<(u64, Part)>> {
+) -> Outcome<Vec<(u64, KernelPart)>> {
     let mut parts = Vec::new();
-    let hot = read::<Kernel>(kernels)?.into_iter().filter(|kernel| kernel.samples > 0.0);
+    let hot = read::<ListedKernel>(kernels)?.into_iter().filter(|kernel| kernel.samples > 0.0);
     let hot = hot.filter_map(|kernel| Some((kernel.function_id?, kernel.samples)));
     let hot: Vec<(u64, f64)> = hot.take(KERNELS).collect();
     let all: f64 = hot.iter().map(|(_, samples)| samples).sum();
@@ -55,13 +55,13 @@ pub(super) async fn parts(
 }
 
 /// The size of a kernel's part, by its part of the shown kernels' samples.
-fn size(share: f64) -> Size {
+fn size(share: f64) -> KernelPartSize {
     let rows = (LEAST_ROWS..=MAX_ROWS).rev().find(|rows| *rows as f64 <= ROWS * share);
-    Size { places: PLACES, rows: rows.unwrap_or(LEAST_ROWS) }
+    KernelPartSize { places: PLACES, rows: rows.unwrap_or(LEAST_ROWS) }
 }
 
 /// Adds the anchors of kernels and of their rows.
-pub(super) fn add(parts: &[(u64, Part)], links: &mut Links) {
+pub(super) fn add(parts: &[(u64, KernelPart)], links: &mut PageLinks) {
     for (function, part) in parts {
         links.add(code_anchor(*function));
         links.add_code(part.places.iter().cloned());
@@ -69,11 +69,11 @@ pub(super) fn add(parts: &[(u64, Part)], links: &mut Links) {
 }
 
 /// The section. None if no kernel has samples.
-pub(super) fn block(parts: &[(u64, Part)], links: &Links) -> Option<Block> {
+pub(super) fn block(parts: &[(u64, KernelPart)], links: &PageLinks) -> Option<PageSection> {
     if parts.is_empty() {
         return None;
     }
-    let mut block = Block {
+    let mut block = PageSection {
         id: "code",
         title: "Code of the hottest kernels".to_owned(),
         doc: vec![
@@ -81,7 +81,7 @@ pub(super) fn block(parts: &[(u64, Part)], links: &Links) -> Option<Block> {
             "Instructions and lines far from hot ones are counted, but not shown. `stallmap source` shows all.",
             "The queries are those of the first kernel. Those of another have the number of its function.",
         ],
-        ..Block::default()
+        ..PageSection::default()
     };
     for (place, (function, part)) in parts.iter().enumerate() {
         kernel(&mut block.body, *function, part, links, place == 0);
@@ -90,7 +90,7 @@ pub(super) fn block(parts: &[(u64, Part)], links: &Links) -> Option<Block> {
     Some(block)
 }
 
-fn kernel(html: &mut Html, function: u64, part: &Part, links: &Links, is_open: bool) {
+fn kernel(html: &mut HtmlPage, function: u64, part: &KernelPart, links: &PageLinks, is_open: bool) {
     html.markup("<details class=\"code-of\" id=\"").text(&code_anchor(function)).markup("\"");
     html.markup(if is_open { " open>" } else { ">" });
     html.markup("<summary><h3 class=\"code\" title=\"").text(&part.name);

@@ -2,15 +2,15 @@
 
 use serde_json::{Map, Value};
 
-use super::block::Block;
+use super::block::PageSection;
 use super::json::embedded;
 use crate::source::STYLE as CODE_STYLE;
-use stallmap_console::output::html::Html;
+use stallmap_console::output::html::HtmlPage;
 use stallmap_lists::forest::STYLE as FOREST_STYLE;
 
 /// Subject of the page.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Subject {
+pub(crate) struct PageSubject {
     /// Its heading: the capture's file.
     pub(crate) title: String,
     /// The command that wrote it.
@@ -22,33 +22,33 @@ pub(crate) struct Subject {
 }
 
 /// The page: one self-contained file.
-pub(crate) fn document(subject: &Subject, blocks: &[Block]) -> String {
+pub(crate) fn document(subject: &PageSubject, blocks: &[PageSection]) -> String {
     page(subject, blocks, None).text
 }
 
 /// The page with a box for SQL, for a browser that reads it from `stallmap serve`.
-pub(crate) fn served(subject: &Subject, blocks: &[Block]) -> Served {
+pub(crate) fn served(subject: &PageSubject, blocks: &[PageSection]) -> ServedPage {
     page(subject, blocks, Some([include_str!("sql.js"), include_str!("sql.css")]))
 }
 
 /// A page of a title and content, without scripts.
-pub(crate) fn plain(title: &str, body: &Html) -> Served {
-    let subject = Subject { title: title.to_owned(), ..Subject::default() };
-    let mut html = Html::default();
+pub(crate) fn plain(title: &str, body: &HtmlPage) -> ServedPage {
+    let subject = PageSubject { title: title.to_owned(), ..PageSubject::default() };
+    let mut html = HtmlPage::default();
     html.markup("<main>\n<header>\n<h1>").text(title).markup("</h1>\n</header>\n").piece(body);
     html.markup("</main>\n</body>\n</html>\n");
     let main = html.finish();
     let nonce = nonce(&subject, &main, "");
     let policy = policy(&nonce, "form-action 'self'");
-    let mut html = Html::default();
+    let mut html = HtmlPage::default();
     head(&mut html, &subject, &nonce, &policy);
     html.markup("</style>\n</head>\n<body class=\"plain\">\n");
-    Served { text: html.finish() + &main, policy }
+    ServedPage { text: html.finish() + &main, policy }
 }
 
 /// The page, with the script and the style of a box for SQL if it has one.
-fn page(subject: &Subject, blocks: &[Block], sql: Option<[&'static str; 2]>) -> Served {
-    let mut main = Html::default();
+fn page(subject: &PageSubject, blocks: &[PageSection], sql: Option<[&'static str; 2]>) -> ServedPage {
+    let mut main = HtmlPage::default();
     for block in blocks {
         block.write(&mut main);
     }
@@ -63,7 +63,7 @@ fn page(subject: &Subject, blocks: &[Block], sql: Option<[&'static str; 2]>) -> 
     let nonce = nonce(subject, &main, &data);
     let forms = "form-action 'none'";
     let policy = policy(&nonce, if sql.is_some() { SERVED } else { forms });
-    let mut html = Html::default();
+    let mut html = HtmlPage::default();
     head(&mut html, subject, &nonce, &policy);
     html.markup(sql.map_or("", |[_, style]| style)).markup("</style>\n</head>\n<body>\n");
     html.markup("<a class=\"skip\" href=\"#verdict\">to the report</a>\n");
@@ -72,25 +72,25 @@ fn page(subject: &Subject, blocks: &[Block], sql: Option<[&'static str; 2]>) -> 
     html.text(&subject.facts).markup("</p>\n</header>\n");
     let mut page = html.finish();
     page += &main;
-    let mut html = Html::default();
+    let mut html = HtmlPage::default();
     html.markup("<footer class=\"dim\"><p>Recorded from <code>").text(&subject.program);
     html.markup("</code>.</p><p>Written by <code>").text(&subject.command);
     html.markup("</code>. Every number comes from the query next to it. <code>stallmap sql</code> runs it.</p></footer>\n</main>\n");
     html.markup("<script type=\"application/json\" id=\"data\" nonce=\"").text(&nonce).markup("\">");
     page += &html.finish();
     page += &data;
-    let mut html = Html::default();
+    let mut html = HtmlPage::default();
     html.markup("</script>\n<script nonce=\"").text(&nonce).markup("\">\n\"use strict\";\n");
     for script in SCRIPTS.into_iter().chain(sql.map(|[script, _]| script)) {
         html.drawing(&compact(script));
     }
     html.markup("</script>\n</body>\n</html>\n");
-    Served { text: page + &html.finish(), policy }
+    ServedPage { text: page + &html.finish(), policy }
 }
 
 /// A page in a browser's window, and the policy of its content, which the server sends too.
 #[derive(Clone, Debug)]
-pub struct Served {
+pub struct ServedPage {
     /// The page.
     pub text: String,
     /// Its Content-Security-Policy.
@@ -112,7 +112,7 @@ const SCRIPTS: [&str; 4] =
     [include_str!("page.js"), include_str!("table.js"), include_str!("icicle.js"), include_str!("heat.js")];
 
 /// The head up to the end of the style that every page has.
-fn head(html: &mut Html, subject: &Subject, nonce: &str, policy: &str) {
+fn head(html: &mut HtmlPage, subject: &PageSubject, nonce: &str, policy: &str) {
     html.markup("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
     html.markup("<meta http-equiv=\"Content-Security-Policy\" content=\"").drawing(policy).markup("\">\n");
     html.markup("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
@@ -133,7 +133,7 @@ fn compact(text: &str) -> String {
     lines.filter(|line| !line.is_empty() && !is_comment(line)).flat_map(|line| [line, "\n"]).collect()
 }
 
-fn contents(html: &mut Html, blocks: &[Block]) {
+fn contents(html: &mut HtmlPage, blocks: &[PageSection]) {
     html.markup("<nav aria-label=\"Contents\"><strong>stallmap</strong><ul>\n");
     for block in blocks {
         html.markup("<li><a href=\"#")
@@ -152,7 +152,7 @@ fn short(title: &str) -> &str {
 
 /// A word that no capture can know, because it is derived from the complete page. Only trusted elements carry it. Equal
 /// pages are equal to the byte.
-fn nonce(subject: &Subject, main: &str, data: &str) -> String {
+fn nonce(subject: &PageSubject, main: &str, data: &str) -> String {
     let mut hasher = blake3::Hasher::new();
     for part in [&subject.title, &subject.facts, &subject.program, main, data] {
         hasher.update(part.as_bytes()).update(&[0]);

@@ -1,16 +1,16 @@
 //! The first screen of the page: the verdict, one bar of all samples, the first findings, and their completeness.
 
-use stallmap_console::answer::Answer;
+use stallmap_console::answer::SectionAnswer;
 use stallmap_console::exit::Outcome;
-use stallmap_console::output::html::Html;
+use stallmap_console::output::html::HtmlPage;
 use stallmap_console::rows;
 
 use super::ask::read;
-use super::block::{Block, prose};
-use super::links::{Links, finding_anchor, tensor_anchor};
+use super::block::{PageSection, prose};
+use super::links::{PageLinks, finding_anchor, tensor_anchor};
 use super::table::link;
-use super::warps::Pictures;
-use stallmap_verdict::{Finding, Kind, Share, Verdict};
+use super::warps::RequestPictures;
+use stallmap_verdict::{FindingRow, SampleShare, ShareKind, VerdictRows};
 
 /// Height of the bar in pixels.
 const HEIGHT: u32 = 34;
@@ -24,7 +24,7 @@ const OF_REQUESTS: [&str; 5] =
 rows! {
     /// Targets of a finding, by rank.
     #[derive(Clone, Debug)]
-    struct Target {
+    struct FindingTarget {
         line: Option<String>,
         tensor_id: Option<u64>,
     }
@@ -32,13 +32,13 @@ rows! {
 
 /// The section.
 pub(super) fn block(
-    verdict: &Verdict,
-    findings: &Answer,
-    pictures: &Pictures,
-    links: &Links,
-) -> Outcome<Block> {
-    let targets: Vec<Target> = read(findings)?;
-    let mut block = Block { id: "verdict", title: "Verdict".to_owned(), ..Block::default() };
+    verdict: &VerdictRows,
+    findings: &SectionAnswer,
+    pictures: &RequestPictures,
+    links: &PageLinks,
+) -> Outcome<PageSection> {
+    let targets: Vec<FindingTarget> = read(findings)?;
+    let mut block = PageSection { id: "verdict", title: "Verdict".to_owned(), ..PageSection::default() };
     block.queries = verdict.queries();
     let html = &mut block.body;
     html.markup("<p class=\"sentence\">").text(&verdict.sentence).markup("</p>\n");
@@ -63,7 +63,7 @@ pub(super) fn block(
 }
 
 /// One stacked bar: the full width is all samples. A list below it has the same shares as text.
-fn bar(html: &mut Html, shares: &[Share]) {
+fn bar(html: &mut HtmlPage, shares: &[SampleShare]) {
     let words: Vec<String> =
         shares.iter().map(|share| format!("{} {}", share.label, share.percent())).collect();
     html.markup("<svg class=\"shares\" role=\"img\" height=\"")
@@ -99,20 +99,20 @@ fn bar(html: &mut Html, shares: &[Share]) {
 }
 
 /// A label in the bar: of a line only its number, because the list below has the file.
-fn short(share: &Share) -> &str {
+fn short(share: &SampleShare) -> &str {
     let place = share.label.split(' ').next().unwrap_or_default();
     match place.rfind(':') {
-        Some(colon) if share.kind == Kind::Line => place.get(colon..).unwrap_or(place),
+        Some(colon) if share.kind == ShareKind::Line => place.get(colon..).unwrap_or(place),
         _ => &share.label,
     }
 }
 
 /// Class of a share's colour. Shares of tensors, lines and modules differ by their place.
-const fn class(kind: Kind, place: usize) -> &'static str {
+const fn class(kind: ShareKind, place: usize) -> &'static str {
     match (kind, place) {
-        (Kind::OtherTensors, _) => "t3",
-        (Kind::Memory, _) => "t4",
-        (Kind::Other, _) => "t5",
+        (ShareKind::OtherTensors, _) => "t3",
+        (ShareKind::Memory, _) => "t4",
+        (ShareKind::Other, _) => "t5",
         (_, 0) => "t0",
         (_, 1) => "t1",
         (_, 2) => "t2",
@@ -122,10 +122,10 @@ const fn class(kind: Kind, place: usize) -> &'static str {
 
 /// A finding: kind and bound, place, fact, one warp's request, advice, and links to its parts.
 fn card(
-    html: &mut Html,
-    finding: &Finding,
-    (row, target): (usize, Option<&Target>),
-    (pictures, links): (&Pictures, &Links),
+    html: &mut HtmlPage,
+    finding: &FindingRow,
+    (row, target): (usize, Option<&FindingTarget>),
+    (pictures, links): (&RequestPictures, &PageLinks),
 ) {
     html.markup("<article class=\"card\"><h3>").text(&finding.kind());
     html.markup(" <span class=\"save\">").text(&finding.bound()).markup("</span></h3>\n");

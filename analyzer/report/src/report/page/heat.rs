@@ -1,16 +1,16 @@
 //! Heat maps of the costliest tensors, or of the most accessed ones, drawn by the page's script.
 
 use serde_json::{Value, json};
-use stallmap::library::queries::{self, Query};
+use stallmap::library::queries::{self, CommandQuery};
 
-use super::ask::{Asker, read, sql_of_tensors};
-use super::block::Block;
+use super::ask::{SessionAsker, read, sql_of_tensors};
+use super::block::PageSection;
 use super::json::short;
-use super::links::Links;
-use super::table::{Layout, table};
-use stallmap_console::answer::Answer;
+use super::links::PageLinks;
+use super::table::{TableLayout, table};
+use stallmap_console::answer::SectionAnswer;
 use stallmap_console::exit::Outcome;
-use stallmap_console::output::html::Html;
+use stallmap_console::output::html::HtmlPage;
 use stallmap_console::output::number::counted;
 use stallmap_console::rows;
 
@@ -27,7 +27,7 @@ const MAX_CELLS: u64 = 64;
 rows! {
     /// A tensor that is drawn.
     #[derive(Clone, Debug)]
-    struct Drawn {
+    struct DrawnTensor {
         tensor_id: u64 as "drawn_tensor_id",
         name: Option<String> as "tensor",
         data_type: Option<String> as "type",
@@ -36,7 +36,7 @@ rows! {
 
     /// Totals of a tensor's heat map for one kind of access.
     #[derive(Clone, Debug)]
-    struct Sum {
+    struct HeatSum {
         tensor_id: u64 as "drawn_tensor_id",
         kind: Option<String> as "access",
         accessed_cells_share: Option<f64>,
@@ -45,7 +45,7 @@ rows! {
 
     /// Accesses of one kind to a bin, or to holes.
     #[derive(Clone, Debug)]
-    struct Access {
+    struct HeatAccess {
         tensor_id: u64,
         kind: Option<String>,
         cell_row: Option<u64>,
@@ -67,7 +67,7 @@ rows! {
     }
 }
 
-impl Access {
+impl HeatAccess {
     /// Its index in the heat map. None for holes.
     fn place(&self) -> Option<usize> {
         let (row, column) = (self.cell_row?, self.cell_column?);
@@ -93,26 +93,26 @@ const NO_TENSORS: &str = "Pictures are of tensors (the views `tensor_cell` and `
     recorded: programs without a framework have none. What kernels accessed of each allocation is in `pc_tensor`.";
 
 /// The statement that takes longest: of the accesses of the drawn tensors. None without any.
-pub(super) async fn sql_of_accessed(asker: &Asker<'_>) -> Outcome<Option<(Query, String)>> {
-    let tensors: Vec<Drawn> = read(&asker.ask(queries::page::DRAWN, &[("$top", TENSORS)]).await?)?;
+pub(super) async fn sql_of_accessed(asker: &SessionAsker<'_>) -> Outcome<Option<(CommandQuery, String)>> {
+    let tensors: Vec<DrawnTensor> = read(&asker.ask(queries::page::DRAWN, &[("$top", TENSORS)]).await?)?;
     let tensors: Vec<u64> = tensors.iter().map(|tensor| tensor.tensor_id).collect();
     let sql = || sql_of_tensors(queries::page::ACCESSED, &tensors);
     Ok((!tensors.is_empty()).then(|| (queries::page::ACCESSED, sql())))
 }
 
 /// The section. None without recorded accesses.
-pub(super) async fn block(asker: &Asker<'_>, links: &Links) -> Outcome<Option<Block>> {
+pub(super) async fn block(asker: &SessionAsker<'_>, links: &PageLinks) -> Outcome<Option<PageSection>> {
     let drawn = asker.ask(queries::page::DRAWN, &[("$top", TENSORS)]).await?;
-    let tensors: Vec<Drawn> = read(&drawn)?;
+    let tensors: Vec<DrawnTensor> = read(&drawn)?;
     if tensors.is_empty() {
         return Ok(Some(none(&drawn)));
     }
     let identities: Vec<u64> = tensors.iter().map(|tensor| tensor.tensor_id).collect();
     let accessed = asker.of_tensors(queries::page::ACCESSED, &identities).await?;
-    let sums: Vec<Sum> = read(&accessed)?;
+    let sums: Vec<HeatSum> = read(&accessed)?;
     let tensors = least_uniform(tensors, &sums);
     let identities: Vec<u64> = tensors.iter().take(HEAT_MAPS).map(|tensor| tensor.tensor_id).collect();
-    let mut block = Block::of("accesses", &accessed);
+    let mut block = PageSection::of("accesses", &accessed);
     "Accesses of tensors".clone_into(&mut block.title);
     block.queries.clear();
     block.asked(&drawn);
@@ -125,7 +125,7 @@ pub(super) async fn block(asker: &Asker<'_>, links: &Links) -> Outcome<Option<Bl
     let heat = asker.of_tensors(queries::page::HEAT, &identities).await?;
     block.doc = heat.section.doc().collect();
     block.asked(&heat);
-    let cells: Vec<Access> = read(&heat)?;
+    let cells: Vec<HeatAccess> = read(&heat)?;
     let pictures: Vec<Value> = tensors
         .iter()
         .take(HEAT_MAPS)
@@ -145,8 +145,8 @@ pub(super) async fn block(asker: &Asker<'_>, links: &Links) -> Outcome<Option<Bl
 }
 
 /// Tensors with accesses that are not uniform, the least uniform first.
-fn least_uniform(tensors: Vec<Drawn>, sums: &[Sum]) -> Vec<Drawn> {
-    let mut varied: Vec<(f64, Drawn)> =
+fn least_uniform(tensors: Vec<DrawnTensor>, sums: &[HeatSum]) -> Vec<DrawnTensor> {
+    let mut varied: Vec<(f64, DrawnTensor)> =
         tensors.into_iter().map(|tensor| (variation(tensor.tensor_id, sums), tensor)).collect();
     varied.retain(|(variation, _)| *variation >= UNIFORM);
     varied.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -154,13 +154,13 @@ fn least_uniform(tensors: Vec<Drawn>, sums: &[Sum]) -> Vec<Drawn> {
 }
 
 /// The highest variation of a tensor's accesses of one kind.
-fn variation(tensor: u64, sums: &[Sum]) -> f64 {
+fn variation(tensor: u64, sums: &[HeatSum]) -> f64 {
     let of = sums.iter().filter(|sum| sum.tensor_id == tensor);
     of.filter_map(|sum| sum.variation).fold(0.0, f64::max)
 }
 
 /// A sentence about the tensors without a heat map.
-fn uniform(html: &mut Html, sums: &[Sum]) {
+fn uniform(html: &mut HtmlPage, sums: &[HeatSum]) {
     let mut known: Vec<u64> =
         sums.iter().filter(|sum| sum.variation.is_some()).map(|sum| sum.tensor_id).collect();
     known.dedup();
@@ -177,21 +177,26 @@ fn uniform(html: &mut Html, sums: &[Sum]) {
 }
 
 /// The section without heat maps.
-fn none(drawn: &Answer) -> Block {
-    let mut block = Block { doc: Vec::new(), ..Block::of("accesses", drawn) };
+fn none(drawn: &SectionAnswer) -> PageSection {
+    let mut block = PageSection { doc: Vec::new(), ..PageSection::of("accesses", drawn) };
     "Accesses of tensors".clone_into(&mut block.title);
     block.body.markup("<p class=\"dim\">").text(NO_TENSORS).markup("</p>\n");
     block
 }
 
 /// The drawn tensors and their totals.
-fn tables(html: &mut Html, drawn: &Answer, accessed: &Answer, links: &Links) -> Outcome<()> {
-    let layout = |answer: &Answer| Layout {
+fn tables(
+    html: &mut HtmlPage,
+    drawn: &SectionAnswer,
+    accessed: &SectionAnswer,
+    links: &PageLinks,
+) -> Outcome<()> {
+    let layout = |answer: &SectionAnswer| TableLayout {
         caption: answer.section.title(),
         name: "tensor",
         below: &[("type", ""), ("born_at", "allocated at")],
         hidden: &["drawn_tensor_id", "op"],
-        ..Layout::default()
+        ..TableLayout::default()
     };
     html.markup("<details class=\"data\"><summary>Tables</summary>\n");
     for answer in [drawn, accessed] {
@@ -204,16 +209,16 @@ fn tables(html: &mut Html, drawn: &Answer, accessed: &Answer, links: &Links) -> 
 }
 
 /// A tensor's bins, by kind of access.
-fn of<'a>(tensor: &Drawn, cells: &'a [Access]) -> Vec<&'a [Access]> {
+fn of<'a>(tensor: &DrawnTensor, cells: &'a [HeatAccess]) -> Vec<&'a [HeatAccess]> {
     let kinds = cells.chunk_by(|a, b| (a.tensor_id, &a.kind) == (b.tensor_id, &b.kind));
     kinds.filter(|cells| cells.iter().all(|cell| cell.tensor_id == tensor.tensor_id)).collect()
 }
 
 /// A tensor's heat map in the script's format. None without accesses.
-fn picture(tensor: &Drawn, kinds: &[&[Access]], sums: &[Sum]) -> Option<Value> {
+fn picture(tensor: &DrawnTensor, kinds: &[&[HeatAccess]], sums: &[HeatSum]) -> Option<Value> {
     let first = kinds.iter().flat_map(|cells| cells.iter()).find(|cell| cell.row_count.is_some());
-    let (rows, columns) = first.map_or((1, 1), Access::counts);
-    let share = |cells: &[Access]| {
+    let (rows, columns) = first.map_or((1, 1), HeatAccess::counts);
+    let share = |cells: &[HeatAccess]| {
         let kind = cells.first().and_then(|cell| cell.kind.as_ref());
         let sum = sums.iter().find(|sum| sum.tensor_id == tensor.tensor_id && sum.kind.as_ref() == kind);
         sum.and_then(|sum| sum.accessed_cells_share)
@@ -236,7 +241,7 @@ fn picture(tensor: &Drawn, kinds: &[&[Access]], sums: &[Sum]) -> Option<Value> {
 }
 
 /// Accesses of one kind: each layer as runs of equal bins, value and length in turn.
-fn kind(cells: &[Access], count: u64, share: Option<f64>) -> Value {
+fn kind(cells: &[HeatAccess], count: u64, share: Option<f64>) -> Value {
     let first = cells.first();
     let mut layers = vec![vec![0.0; usize::try_from(count).unwrap_or(0)]; LAYERS.len()];
     let mut holes = [0.0; LAYERS.len()];

@@ -1,13 +1,13 @@
 //! Memory over the program: bytes in use, and lifetimes of the largest objects.
 
 use super::ask::read;
-use super::block::Block;
-use super::links::Links;
+use super::block::PageSection;
+use super::links::PageLinks;
 use super::numbers;
-use super::table::{Layout, data};
-use stallmap_console::answer::Answer;
+use super::table::{TableLayout, data};
+use stallmap_console::answer::SectionAnswer;
 use stallmap_console::exit::Outcome;
-use stallmap_console::output::html::Html;
+use stallmap_console::output::html::HtmlPage;
 use stallmap_console::output::number::{bytes, grouped};
 use stallmap_console::rows;
 
@@ -22,7 +22,7 @@ const LEAST_WIDTH: f64 = 0.003;
 rows! {
     /// Bytes in use in one stretch of launches.
     #[derive(Clone, Debug)]
-    struct Stretch {
+    struct LaunchStretch {
         memory: String,
         device_id: Option<i64>,
         first_ordinal: u64,
@@ -33,7 +33,7 @@ rows! {
 
     /// An object's lifetime.
     #[derive(Clone, Debug)]
-    struct Object {
+    struct ObjectLife {
         name: Option<String> as "object",
         data_type: Option<String> as "type",
         born_at: Option<String>,
@@ -49,12 +49,12 @@ rows! {
 }
 
 /// The section. None if nothing was allocated.
-pub(super) fn block(memory: &Answer, objects: &Answer) -> Outcome<Option<Block>> {
-    let stretches: Vec<Stretch> = read(memory)?;
+pub(super) fn block(memory: &SectionAnswer, objects: &SectionAnswer) -> Outcome<Option<PageSection>> {
+    let stretches: Vec<LaunchStretch> = read(memory)?;
     if stretches.is_empty() {
         return Ok(None);
     }
-    let mut block = Block::of("memory", memory);
+    let mut block = PageSection::of("memory", memory);
     block.asked(objects);
     let html = &mut block.body;
     html.markup("<div class=\"curves\">\n");
@@ -62,21 +62,21 @@ pub(super) fn block(memory: &Answer, objects: &Answer) -> Outcome<Option<Block>>
         curve(html, stretches);
     }
     html.markup("</div>\n");
-    lives(html, &read::<Object>(objects)?, objects);
+    lives(html, &read::<ObjectLife>(objects)?, objects);
     html.markup("<details class=\"data\"><summary>Tables</summary>\n");
     for (answer, name, caption) in
         [(memory, "memory", "Bytes in use"), (objects, "object", "Lifetimes of objects")]
     {
-        let layout = Layout { caption, name, ..Layout::default() };
+        let layout = TableLayout { caption, name, ..TableLayout::default() };
         numbers::place(html, name, caption);
-        block.tables.push((name, data(&answer.rows, &layout, &Links::default())?));
+        block.tables.push((name, data(&answer.rows, &layout, &PageLinks::default())?));
     }
     html.markup("</details>\n");
     Ok(Some(block))
 }
 
 /// The bytes in use as a stepped area.
-fn curve(html: &mut Html, stretches: &[Stretch]) {
+fn curve(html: &mut HtmlPage, stretches: &[LaunchStretch]) {
     let Some(first) = stretches.first() else { return };
     let peak = stretches
         .iter()
@@ -122,7 +122,7 @@ const LEGEND: &str = "<ul class=\"legend\">\
 <li><svg class=\"swatch\" aria-hidden=\"true\"><rect class=\"freed\" width=\"100%\" height=\"12\"/><rect class=\"used\" width=\"100%\" y=\"4\" height=\"4\"/></svg>from first to last use</li></ul>\n";
 
 /// A bar from allocation to free for each object, and in it one from its first use to its last.
-fn lives(html: &mut Html, objects: &[Object], answer: &Answer) {
+fn lives(html: &mut HtmlPage, objects: &[ObjectLife], answer: &SectionAnswer) {
     html.markup("<h3>").text(answer.section.title()).markup("</h3>\n<p class=\"doc\">");
     html.text(&answer.section.doc().collect::<Vec<_>>().join(" ")).markup("</p>\n").markup(LEGEND);
     html.markup("<ul class=\"lives\">\n");
@@ -138,7 +138,7 @@ fn lives(html: &mut Html, objects: &[Object], answer: &Answer) {
     html.markup("</ul>\n");
 }
 
-fn life(html: &mut Html, object: &Object, alloc: u64) {
+fn life(html: &mut HtmlPage, object: &ObjectLife, alloc: u64) {
     let last = object.launches.max(1) as f64;
     let end = object.free_ordinal.map_or(1.0, |free| free as f64 / last);
     let begin = alloc as f64 / last;
@@ -163,7 +163,7 @@ fn life(html: &mut Html, object: &Object, alloc: u64) {
 }
 
 /// A lifetime as text.
-fn note(object: &Object, alloc: u64) -> String {
+fn note(object: &ObjectLife, alloc: u64) -> String {
     let at = |ordinal: u64| grouped(ordinal.into());
     let used = match (object.first_use_ordinal, object.last_use_ordinal) {
         (Some(first), Some(after)) => format!(", used from {} to before {}", at(first), at(after)),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use stallmap_console::answer::Answer;
+use stallmap_console::answer::SectionAnswer;
 use stallmap_console::exit::Outcome;
 use stallmap_console::rows;
 
@@ -11,21 +11,21 @@ use super::ask::read;
 rows! {
     /// A row of the section of lines.
     #[derive(Clone, Debug)]
-    struct Line {
+    struct LinkedLine {
         line: Option<String>,
         forward_line: Option<String>,
     }
 
     /// A row of the section of tensors.
     #[derive(Clone, Debug)]
-    struct Tensor {
+    struct LinkedTensor {
         tensor_id: Option<u64>,
     }
 }
 
 /// The anchors of a page.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Links {
+pub(super) struct PageLinks {
     anchors: BTreeSet<String>,
     /// Rows of lines, by the text that names them elsewhere.
     lines: BTreeMap<String, String>,
@@ -35,15 +35,15 @@ pub(super) struct Links {
     waits: BTreeMap<u64, (u64, u64)>,
 }
 
-impl Links {
+impl PageLinks {
     /// Adds an anchor.
     pub(super) fn add(&mut self, anchor: String) {
         self.anchors.insert(anchor);
     }
 
     /// Adds the rows of the section of lines.
-    pub(super) fn add_lines(&mut self, lines: &Answer) -> Outcome<()> {
-        for (row, line) in read::<Line>(lines)?.into_iter().enumerate() {
+    pub(super) fn add_lines(&mut self, lines: &SectionAnswer) -> Outcome<()> {
+        for (row, line) in read::<LinkedLine>(lines)?.into_iter().enumerate() {
             let name = line.forward_line.map(|line| format!("{line} (grad)")).or(line.line);
             if let Some(name) = name {
                 self.lines.entry(name).or_insert_with(|| line_anchor(row));
@@ -53,8 +53,8 @@ impl Links {
     }
 
     /// Adds the rows of the section of tensors.
-    pub(super) fn add_tensors(&mut self, tensors: &Answer) -> Outcome<()> {
-        let rows = read::<Tensor>(tensors)?;
+    pub(super) fn add_tensors(&mut self, tensors: &SectionAnswer) -> Outcome<()> {
+        let rows = read::<LinkedTensor>(tensors)?;
         self.anchors.extend(rows.into_iter().filter_map(|row| row.tensor_id).map(tensor_anchor));
         Ok(())
     }

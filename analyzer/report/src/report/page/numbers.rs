@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::table::Picture;
-use stallmap_console::output::html::Html;
+use super::table::PageTable;
+use stallmap_console::output::html::HtmlPage;
 use stallmap_console::output::value;
 
 /// The place of a table, by its name in the data.
-pub(super) fn place(html: &mut Html, name: &'static str, caption: &'static str) {
+pub(super) fn place(html: &mut HtmlPage, name: &'static str, caption: &'static str) {
     html.markup("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"").text(caption);
     html.markup("\" data-table=\"").markup(name);
     html.markup(
@@ -20,7 +20,7 @@ pub(super) fn place(html: &mut Html, name: &'static str, caption: &'static str) 
 }
 
 /// The columns of a table: each a list of texts, or of places in a list of those that repeat.
-pub(super) fn columns(picture: &Picture<'_>) -> Value {
+pub(super) fn columns(picture: &PageTable<'_>) -> Value {
     let columns: Vec<Value> = picture
         .ordered()
         .map(|column| {
@@ -60,7 +60,7 @@ fn texts(texts: &[String]) -> Value {
 }
 
 /// The anchors of names.
-fn links(picture: &Picture<'_>, names: &[String]) -> Value {
+fn links(picture: &PageTable<'_>, names: &[String]) -> Value {
     let anchors = names.iter().enumerate().filter_map(|(row, name)| {
         let function = picture.functions.get(row).copied().flatten()?;
         Some((name.clone(), picture.links.kernel(function)?.into()))

@@ -2,25 +2,25 @@
 
 use serde_json::{Value, json};
 
-use super::block::Block;
+use super::block::PageSection;
 use super::json::short;
-use stallmap_console::answer::Answer;
-use stallmap_console::args::tree::Level;
+use stallmap_console::answer::SectionAnswer;
+use stallmap_console::args::tree::TreeLevel;
 use stallmap_console::exit::Outcome;
 use stallmap_lists::tree::{GraphNode, graph};
 
 /// Categories of paths, callers first.
-const LEVELS: [Level; 4] = [Level::User, Level::Module, Level::Op, Level::Kernel];
+const LEVELS: [TreeLevel; 4] = [TreeLevel::User, TreeLevel::Module, TreeLevel::Op, TreeLevel::Kernel];
 /// Maximum nodes of the drawing.
 const MAX_NODES: usize = 4_000;
 
 /// The section. None if nothing was launched.
-pub(super) fn block(answer: &Answer) -> Outcome<Option<Block>> {
+pub(super) fn block(answer: &SectionAnswer) -> Outcome<Option<PageSection>> {
     let nodes = graph(&answer.rows, &LEVELS, MAX_NODES)?;
     if nodes.len() < 2 {
         return Ok(None);
     }
-    let mut block = Block::of("paths", answer);
+    let mut block = PageSection::of("paths", answer);
     block.doc = vec![
         "Cost of call paths: frames of the user's Python code, modules, operators, kernels.",
         "Below each name are its callees, as wide as their share. The stripe is the share of memory stalls.",

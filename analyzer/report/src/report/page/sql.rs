@@ -1,16 +1,16 @@
 //! The box for SQL of a page from `stallmap serve`. Its script asks the server, and draws the rows.
 
-use super::block::Block;
+use super::block::PageSection;
 
 /// The box, still without rows.
-pub(super) fn block() -> Block {
-    let mut block = Block {
+pub(super) fn block() -> PageSection {
+    let mut block = PageSection {
         id: "sql",
         title: "SQL".to_owned(),
         doc: vec![
             "Type a statement and press Ctrl-Enter. The address of this page has the statement, for a link.",
         ],
-        ..Block::default()
+        ..PageSection::default()
     };
     block.body.markup(include_str!("sql.html"));
     block

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use super::block::Block;
-use super::links::{Links, code_anchor, kernel_anchor, reason_anchor};
+use super::block::PageSection;
+use super::links::{PageLinks, code_anchor, kernel_anchor, reason_anchor};
 use super::numbers;
-use super::table::{Layout, data, link};
+use super::table::{TableLayout, data, link};
 use crate::glossary::meaning;
 use crate::reason;
 use crate::report::page::ask::read;
-use stallmap_console::answer::Answer;
+use stallmap_console::answer::SectionAnswer;
 use stallmap_console::exit::Outcome;
-use stallmap_console::output::html::Html;
+use stallmap_console::output::html::HtmlPage;
 use stallmap_console::output::number::{measured, percent};
 use stallmap_console::rows;
 
@@ -25,7 +25,7 @@ const NAMED: usize = 6;
 rows! {
     /// A kernel's samples with one reason.
     #[derive(Clone, Debug)]
-    struct Row {
+    struct StallRow {
         function_id: Option<u64>,
         kernel: Option<String>,
         stall_reason: String,
@@ -35,7 +35,7 @@ rows! {
     }
 }
 
-impl Row {
+impl StallRow {
     fn is_memory(&self) -> bool {
         self.is_memory == Some(true)
     }
@@ -46,8 +46,8 @@ impl Row {
 }
 
 /// Adds the anchors of kernels that have a bar, and of reasons.
-pub(super) fn add(answer: &Answer, links: &mut Links) -> Outcome<()> {
-    for row in read::<Row>(answer)? {
+pub(super) fn add(answer: &SectionAnswer, links: &mut PageLinks) -> Outcome<()> {
+    for row in read::<StallRow>(answer)? {
         links.add(reason_anchor(&row.stall_reason));
         row.function_id.map(kernel_anchor).into_iter().for_each(|anchor| links.add(anchor));
     }
@@ -55,9 +55,9 @@ pub(super) fn add(answer: &Answer, links: &mut Links) -> Outcome<()> {
 }
 
 /// The section.
-pub(super) fn block(answer: &Answer, links: &Links) -> Outcome<Block> {
-    let rows: Vec<Row> = read(answer)?;
-    let mut block = Block::of("stalls", answer);
+pub(super) fn block(answer: &SectionAnswer, links: &PageLinks) -> Outcome<PageSection> {
+    let rows: Vec<StallRow> = read(answer)?;
+    let mut block = PageSection::of("stalls", answer);
     let html = &mut block.body;
     html.markup(reason::HATCH);
     legend(html, &rows);
@@ -66,11 +66,11 @@ pub(super) fn block(answer: &Answer, links: &Links) -> Outcome<Block> {
         kernel(html, rows, links);
     }
     html.markup("</div>\n<details class=\"data\"><summary>Table</summary>\n");
-    let layout = Layout {
+    let layout = TableLayout {
         caption: "Samples by kernel and stall reason",
         name: "kernel",
         bar: "share",
-        ..Layout::default()
+        ..TableLayout::default()
     };
     numbers::place(html, "stalls", layout.caption);
     html.markup("</details>\n");
@@ -79,7 +79,7 @@ pub(super) fn block(answer: &Answer, links: &Links) -> Outcome<Block> {
 }
 
 /// Every reason that occurs, once.
-fn legend(html: &mut Html, rows: &[Row]) {
+fn legend(html: &mut HtmlPage, rows: &[StallRow]) {
     html.markup("<ul class=\"legend reasons-list\">");
     let mut seen = BTreeSet::new();
     for memory in [true, false] {
@@ -96,11 +96,11 @@ fn legend(html: &mut Html, rows: &[Row]) {
     html.markup("<li class=\"dim\">hatched: waits for memory</li></ul>\n");
 }
 
-fn kernel(html: &mut Html, rows: &[Row], links: &Links) {
+fn kernel(html: &mut HtmlPage, rows: &[StallRow], links: &PageLinks) {
     let Some(first) = rows.first() else { return };
     let name = first.kernel.as_deref().unwrap_or("(unnamed)");
     let samples: f64 = rows.iter().map(|row| row.samples).sum();
-    let memory: f64 = rows.iter().filter(|row| row.is_memory()).map(Row::share).sum();
+    let memory: f64 = rows.iter().filter(|row| row.is_memory()).map(StallRow::share).sum();
     html.markup("<div class=\"kernel\"");
     if let Some(function) = first.function_id {
         html.markup(" id=\"").text(&kernel_anchor(function)).markup("\"");
@@ -128,8 +128,8 @@ fn kernel(html: &mut Html, rows: &[Row], links: &Links) {
 }
 
 /// The most frequent reasons, as text.
-fn named(rows: &[Row]) -> String {
-    let mut rows: Vec<&Row> = rows.iter().collect();
+fn named(rows: &[StallRow]) -> String {
+    let mut rows: Vec<&StallRow> = rows.iter().collect();
     rows.sort_by(|a, b| b.samples.total_cmp(&a.samples));
     let mut words: Vec<String> =
         rows.iter().take(NAMED).map(|row| format!("{} {}", row.stall_reason, percent(row.share()))).collect();

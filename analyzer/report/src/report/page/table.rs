@@ -7,18 +7,18 @@ use arrow::error::ArrowError;
 
 use serde_json::Value;
 
-use super::links::{Links, finding_anchor, line_anchor, reason_anchor, tensor_anchor};
+use super::links::{PageLinks, finding_anchor, line_anchor, reason_anchor, tensor_anchor};
 use super::numbers;
 use crate::glossary::meaning;
 use stallmap_console::exit::Outcome;
 use stallmap_console::explain::arrow_failure;
-use stallmap_console::output::html::Html;
+use stallmap_console::output::html::HtmlPage;
 use stallmap_console::output::table::is_aggregate;
-use stallmap_console::output::value::{self, Look};
+use stallmap_console::output::value::{self, NumberFormat};
 
 /// Layout of a table's columns.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Layout {
+pub(super) struct TableLayout {
     /// Its caption.
     pub(super) caption: &'static str,
     /// The column that rows are called by.
@@ -32,12 +32,12 @@ pub(super) struct Layout {
     /// True if the table has enough rows for search and sorting.
     pub(super) is_long: bool,
     /// Its rows.
-    pub(super) rows: Rows,
+    pub(super) rows: AnchoredRows,
 }
 
 /// Kind of a table's rows: their anchors, and their links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Rows {
+pub(super) enum AnchoredRows {
     /// No anchors. Kernels are links.
     #[default]
     Plain,
@@ -54,7 +54,7 @@ pub(super) enum Rows {
 }
 
 /// A column of cells.
-pub(super) struct Column {
+pub(super) struct CellColumn {
     pub(super) name: String,
     pub(super) is_number: bool,
     pub(super) texts: Vec<String>,
@@ -78,9 +78,9 @@ const DETAILS: [&str; 5] = [FUNCTION, TENSOR, CODE, "full_name", "label_source"]
 const REASON: &str = "main_stall";
 
 /// A table of the rows. Kernels are links if the page has details of them.
-pub(super) fn table(rows: &[RecordBatch], layout: &Layout, links: &Links) -> Outcome<Html> {
+pub(super) fn table(rows: &[RecordBatch], layout: &TableLayout, links: &PageLinks) -> Outcome<HtmlPage> {
     with_picture(rows, layout, links, |picture| {
-        let mut html = Html::default();
+        let mut html = HtmlPage::default();
         html.markup("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"")
             .text(layout.caption);
         html.markup("\"><table").markup(if layout.is_long { " class=\"long\"" } else { "" });
@@ -99,20 +99,20 @@ pub(super) fn table(rows: &[RecordBatch], layout: &Layout, links: &Links) -> Out
 }
 
 /// The same table as data of the page's script.
-pub(super) fn data(rows: &[RecordBatch], layout: &Layout, links: &Links) -> Outcome<Value> {
+pub(super) fn data(rows: &[RecordBatch], layout: &TableLayout, links: &PageLinks) -> Outcome<Value> {
     with_picture(rows, layout, links, numbers::columns)
 }
 
 fn with_picture<T>(
     rows: &[RecordBatch],
-    layout: &Layout,
-    links: &Links,
-    draw: impl FnOnce(&Picture<'_>) -> T,
+    layout: &TableLayout,
+    links: &PageLinks,
+    draw: impl FnOnce(&PageTable<'_>) -> T,
 ) -> Outcome<T> {
     let columns = columns(rows).map_err(arrow_failure)?;
     let identities = [FUNCTION, TENSOR, CODE, PC].map(|name| identities(rows, name).map_err(arrow_failure));
     let [functions, tensors, codes, pcs] = identities;
-    Ok(draw(&Picture {
+    Ok(draw(&PageTable {
         columns: &columns,
         functions: &functions?,
         tensors: &tensors?,
@@ -124,19 +124,19 @@ fn with_picture<T>(
 }
 
 /// A table's rows with their identities, layout and links.
-pub(super) struct Picture<'a> {
-    columns: &'a [Column],
+pub(super) struct PageTable<'a> {
+    columns: &'a [CellColumn],
     pub(super) functions: &'a [Option<u64>],
     tensors: &'a [Option<u64>],
     codes: &'a [Option<u64>],
     pcs: &'a [Option<u64>],
-    pub(super) layout: &'a Layout,
-    pub(super) links: &'a Links,
+    pub(super) layout: &'a TableLayout,
+    pub(super) links: &'a PageLinks,
 }
 
-impl Picture<'_> {
+impl PageTable<'_> {
     /// The columns side by side: the one with bars, the names, the rest.
-    pub(super) fn ordered(&self) -> impl Iterator<Item = &Column> {
+    pub(super) fn ordered(&self) -> impl Iterator<Item = &CellColumn> {
         let is_below = |name: &str| self.layout.below.iter().any(|(below, _)| *below == name);
         let first = [self.layout.bar, self.layout.name];
         let named = move |wanted: &'static str| self.columns.iter().find(move |column| column.name == wanted);
@@ -152,13 +152,13 @@ impl Picture<'_> {
         first.into_iter().filter_map(named).chain(others)
     }
 
-    fn column(&self, name: &str) -> Option<&Column> {
+    fn column(&self, name: &str) -> Option<&CellColumn> {
         self.columns.iter().find(|column| column.name == name)
     }
 
     /// True if rows link to everything that they name.
     fn is_linked(&self) -> bool {
-        matches!(self.layout.rows, Rows::Findings | Rows::Sentences)
+        matches!(self.layout.rows, AnchoredRows::Findings | AnchoredRows::Sentences)
     }
 
     /// True if a row aggregates others: it stays below them.
@@ -173,7 +173,7 @@ impl Picture<'_> {
         !self.layout.is_long && name.is_some_and(|name| name.starts_with("! "))
     }
 
-    fn row(&self, html: &mut Html, row: usize) {
+    fn row(&self, html: &mut HtmlPage, row: usize) {
         html.markup("<tr");
         if let Some(anchor) = self.anchor(row) {
             html.markup(" id=\"").text(&anchor).markup("\"");
@@ -208,16 +208,16 @@ impl Picture<'_> {
     fn anchor(&self, row: usize) -> Option<String> {
         let tensor = self.tensors.get(row).copied().flatten();
         match self.layout.rows {
-            Rows::Forest => tensor.map(|tensor| format!("tensor-{tensor}")),
-            Rows::Tensors => tensor.map(tensor_anchor),
-            Rows::Lines => Some(line_anchor(row)),
-            Rows::Findings => Some(finding_anchor(row)),
-            Rows::Plain | Rows::Sentences => None,
+            AnchoredRows::Forest => tensor.map(|tensor| format!("tensor-{tensor}")),
+            AnchoredRows::Tensors => tensor.map(tensor_anchor),
+            AnchoredRows::Lines => Some(line_anchor(row)),
+            AnchoredRows::Findings => Some(finding_anchor(row)),
+            AnchoredRows::Plain | AnchoredRows::Sentences => None,
         }
     }
 
     /// A text. A stall reason leads to its meaning.
-    fn word(&self, html: &mut Html, column: &Column, text: &str) {
+    fn word(&self, html: &mut HtmlPage, column: &CellColumn, text: &str) {
         let anchor = (column.name == REASON).then(|| self.links.found(reason_anchor(text))).flatten();
         match anchor {
             Some(anchor) => {
@@ -233,7 +233,7 @@ impl Picture<'_> {
 
     /// A bar of the row's share: the full width is all samples. Aggregated rows have none, because they are of another
     /// kind.
-    fn bar(&self, html: &mut Html, column: &Column, row: usize) {
+    fn bar(&self, html: &mut HtmlPage, column: &CellColumn, row: usize) {
         let share = column.numbers.get(row).copied().flatten().unwrap_or(0.0);
         if share > 0.0 && !self.is_rest(row) {
             bar(html, share);
@@ -241,7 +241,7 @@ impl Picture<'_> {
     }
 
     /// The row's name, with the cells below it.
-    fn name(&self, html: &mut Html, column: &Column, row: usize) {
+    fn name(&self, html: &mut HtmlPage, column: &CellColumn, row: usize) {
         let text = column.texts.get(row).map_or("", String::as_str);
         let function = self.functions.get(row).copied().flatten().filter(|_| !self.is_linked());
         html.markup("<th scope=row class=name>");
@@ -261,7 +261,7 @@ impl Picture<'_> {
             let summary = self.column(name).and_then(|column| column.texts.get(row));
             if let Some(summary) = summary.filter(|summary| !summary.is_empty() && *summary != "-") {
                 html.markup("<small><i>").text(words).markup("</i> ");
-                match self.links.line(summary).filter(|_| self.layout.rows != Rows::Lines) {
+                match self.links.line(summary).filter(|_| self.layout.rows != AnchoredRows::Lines) {
                     Some(anchor) => link(html, anchor, summary),
                     None => html.text(summary),
                 };
@@ -274,7 +274,7 @@ impl Picture<'_> {
     }
 
     /// Links to what a sentence is about: its line, kernel, instruction and tensor.
-    fn targets(&self, html: &mut Html, row: usize) {
+    fn targets(&self, html: &mut HtmlPage, row: usize) {
         let at = |values: &[Option<u64>]| values.get(row).copied().flatten();
         let line = self.column(LINE).and_then(|column| column.texts.get(row));
         let tensor = at(self.tensors);
@@ -301,12 +301,12 @@ impl Picture<'_> {
 }
 
 /// A link within the page.
-pub(super) fn link<'a>(html: &'a mut Html, anchor: &str, words: &str) -> &'a mut Html {
+pub(super) fn link<'a>(html: &'a mut HtmlPage, anchor: &str, words: &str) -> &'a mut HtmlPage {
     html.markup("<a href=\"#").text(anchor).markup("\">").text(words).markup("</a>")
 }
 
 /// The begin of a cell of a number, with the number for sorting where the text is another.
-fn sortable(html: &mut Html, text: &str, number: Option<f64>) {
+fn sortable(html: &mut HtmlPage, text: &str, number: Option<f64>) {
     let number = number.map(brief).filter(|number| *number != text.replace(',', ""));
     html.markup("<td data-v");
     if let Some(number) = number {
@@ -316,7 +316,7 @@ fn sortable(html: &mut Html, text: &str, number: Option<f64>) {
 }
 
 /// A bar of a part of all samples.
-fn bar(html: &mut Html, share: f64) {
+fn bar(html: &mut HtmlPage, share: f64) {
     html.markup("<svg class=bar aria-hidden=true><rect width=").percent(share.min(1.0)).markup(" /></svg>");
 }
 
@@ -325,12 +325,12 @@ fn brief(number: f64) -> String {
     format!("{number:.5e}").parse::<f64>().map_or_else(|_| String::new(), |number| number.to_string())
 }
 
-fn columns(rows: &[RecordBatch]) -> Result<Vec<Column>, ArrowError> {
-    let mut columns: Vec<Column> = Vec::new();
+fn columns(rows: &[RecordBatch]) -> Result<Vec<CellColumn>, ArrowError> {
+    let mut columns: Vec<CellColumn> = Vec::new();
     for batch in rows {
         let schema = batch.schema();
         if columns.is_empty() {
-            let column = |field: &arrow::datatypes::FieldRef| Column {
+            let column = |field: &arrow::datatypes::FieldRef| CellColumn {
                 name: field.name().clone(),
                 is_number: value::is_number(field.data_type()),
                 texts: Vec::new(),
@@ -338,7 +338,7 @@ fn columns(rows: &[RecordBatch]) -> Result<Vec<Column>, ArrowError> {
             };
             columns = schema.fields().iter().map(column).collect();
         }
-        let texts = value::columns(batch, Look::Report)?;
+        let texts = value::columns(batch, NumberFormat::Report)?;
         for ((column, array), texts) in columns.iter_mut().zip(batch.columns()).zip(texts) {
             column.texts.extend(texts);
             if column.is_number {

@@ -2,10 +2,10 @@
 
 use stallmap::library::queries;
 
-use super::ask::{Asker, read};
-use super::block::Block;
+use super::ask::{SessionAsker, read};
+use super::block::PageSection;
 use stallmap_console::exit::Outcome;
-use stallmap_console::output::html::Html;
+use stallmap_console::output::html::HtmlPage;
 use stallmap_console::output::number::{counted, nanoseconds, percent};
 use stallmap_console::rows;
 
@@ -19,7 +19,7 @@ const HEIGHT: f64 = 20.0;
 rows! {
     /// Work of a stream in one stretch.
     #[derive(Clone, Debug)]
-    struct Row {
+    struct StreamWork {
         place: u64,
         streams: u64,
         rank: Option<i64>,
@@ -36,11 +36,11 @@ rows! {
 }
 
 /// The section. None if no time was measured.
-pub(super) async fn block(asker: &Asker<'_>) -> Outcome<Option<Block>> {
+pub(super) async fn block(asker: &SessionAsker<'_>) -> Outcome<Option<PageSection>> {
     let answer = asker.ask(queries::page::TIMELINE, &[("$top", STREAMS)]).await?;
-    let rows: Vec<Row> = read(&answer)?;
+    let rows: Vec<StreamWork> = read(&answer)?;
     let Some(first) = rows.first() else { return Ok(None) };
-    let mut block = Block::of("timeline", &answer);
+    let mut block = PageSection::of("timeline", &answer);
     let html = &mut block.body;
     html.markup("<ul class=\"legend\"><li><svg class=\"swatch\" aria-hidden=\"true\"><rect class=\"kernels\" width=\"100%\" height=\"12\"/></svg>kernels</li>");
     html.markup("<li><svg class=\"swatch\" aria-hidden=\"true\"><rect class=\"copies\" width=\"100%\" height=\"12\"/></svg>copies and fills</li></ul>\n<ul class=\"timeline\">\n");
@@ -53,7 +53,7 @@ pub(super) async fn block(asker: &Asker<'_>) -> Outcome<Option<Block>> {
 }
 
 /// One stream: its name, its work, its drawing.
-fn row(html: &mut Html, rows: &[Row]) {
+fn row(html: &mut HtmlPage, rows: &[StreamWork]) {
     let Some(first) = rows.first() else { return };
     let busy: f64 = rows.iter().map(|row| row.kernel_ns + row.copy_ns).sum();
     let share = busy / (first.span_ns.max(1.0) * first.streams.max(1) as f64);
@@ -74,7 +74,7 @@ fn row(html: &mut Html, rows: &[Row]) {
     html.markup("\"/></svg></li>\n");
 }
 
-fn name(row: &Row) -> String {
+fn name(row: &StreamWork) -> String {
     let (Some(device), Some(stream)) = (row.device_id, row.stream_id) else {
         return counted(row.streams, "other stream", "other streams");
     };
@@ -84,7 +84,7 @@ fn name(row: &Row) -> String {
 
 /// A rectangle for each stretch with work: its height is the part of the stretch. The values are the work below it, and
 /// its own.
-fn steps(html: &mut Html, rows: &[Row], work: impl Fn(&Row) -> (f64, f64)) {
+fn steps(html: &mut HtmlPage, rows: &[StreamWork], work: impl Fn(&StreamWork) -> (f64, f64)) {
     for row in rows {
         let (below, own) = work(row);
         let all = row.stretch_ns.max(1.0) * row.streams.max(1) as f64;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use stallmap_console::output::html::Html;
+use stallmap_console::output::html::HtmlPage;
 
 /// Bytes of a sector.
 const SECTOR_BYTES: u64 = 32;
@@ -21,7 +21,7 @@ const SECTOR_HEIGHT: f64 = 18.0;
 
 /// The request of one warp.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Warp {
+pub(super) struct WarpLanes {
     /// The first byte of each active lane.
     lanes: BTreeMap<u32, u64>,
     access_bytes: u64,
@@ -29,7 +29,7 @@ pub(super) struct Warp {
     sectors: BTreeMap<u64, u32>,
 }
 
-impl Warp {
+impl WarpLanes {
     /// A warp request by the addresses of its lanes. Lanes beyond a warp and accesses beyond 255 bytes do not exist.
     pub(super) fn of(addresses: impl IntoIterator<Item = (u32, u64)>, access_bytes: u64) -> Self {
         let access_bytes = access_bytes.min(u8::MAX.into());
@@ -63,7 +63,7 @@ impl Warp {
     }
 
     /// Draws lanes, sectors and the ideal, each with its label. Equal widths are equal bytes in the last two rows.
-    pub(super) fn draw(&self, html: &mut Html) {
+    pub(super) fn draw(&self, html: &mut HtmlPage) {
         if self.sectors.is_empty() {
             return;
         }
@@ -100,7 +100,7 @@ impl Warp {
     }
 
     /// The lanes, and lines to their sectors.
-    fn draw_lanes(&self, html: &mut Html) {
+    fn draw_lanes(&self, html: &mut HtmlPage) {
         let step = WIDTH / f64::from(LANES);
         let places: BTreeMap<u64, usize> =
             self.sectors.keys().enumerate().map(|(at, key)| (*key, at)).collect();
@@ -124,7 +124,7 @@ impl Warp {
     }
 
     /// The sectors. The filled part of each is its used bytes.
-    fn draw_sectors(&self, html: &mut Html) {
+    fn draw_sectors(&self, html: &mut HtmlPage) {
         let (cell, row) = (self.cell(), (LANE_HEIGHT + REACH_HEIGHT, SECTOR_HEIGHT));
         let byte = (cell - 1.0) / SECTOR_BYTES as f64;
         let sectors = || self.sectors.values().take(MAX_SECTORS).zip(0_u32..);
@@ -139,7 +139,7 @@ impl Warp {
 
 /// Rectangles of one row, by their left edges and widths, as one path. The row has its top and its height.
 fn rectangles(
-    html: &mut Html,
+    html: &mut HtmlPage,
     class: &'static str,
     (top, height): (f64, f64),
     places: impl Iterator<Item = (f64, f64)>,
@@ -163,25 +163,25 @@ fn runs(bits: u32) -> impl Iterator<Item = (u32, u32)> {
 mod tests {
     use super::*;
 
-    fn strided(stride: u64, access_bytes: u64) -> Warp {
-        Warp::of((0..32).map(|lane| (lane, 4096 + u64::from(lane) * stride)), access_bytes)
+    fn strided(stride: u64, access_bytes: u64) -> WarpLanes {
+        WarpLanes::of((0..32).map(|lane| (lane, 4096 + u64::from(lane) * stride)), access_bytes)
     }
 
     #[test]
     fn sectors_and_ideals_are_those_of_the_lanes() {
-        let counts = |warp: Warp| (warp.lanes(), warp.sectors(), warp.used_bytes(), warp.ideal());
+        let counts = |warp: WarpLanes| (warp.lanes(), warp.sectors(), warp.used_bytes(), warp.ideal());
         assert_eq!(counts(strided(2048, 4)), (32, 32, 128, 4));
         assert_eq!(counts(strided(4, 4)), (32, 4, 128, 4));
         assert_eq!(counts(strided(0, 8)), (32, 1, 8, 1));
         // Accesses across the end of a sector touch two.
-        assert_eq!(counts(Warp::of([(0, 30)], 4)), (1, 2, 4, 1));
-        assert_eq!(counts(Warp::of([(40, 0), (3, u64::MAX)], 16)), (1, 1, 1, 1));
-        assert_eq!(counts(Warp::default()), (0, 0, 0, 0));
+        assert_eq!(counts(WarpLanes::of([(0, 30)], 4)), (1, 2, 4, 1));
+        assert_eq!(counts(WarpLanes::of([(40, 0), (3, u64::MAX)], 16)), (1, 1, 1, 1));
+        assert_eq!(counts(WarpLanes::default()), (0, 0, 0, 0));
     }
 
     #[test]
     fn a_row_of_rectangles_is_one_path() {
-        let mut html = Html::default();
+        let mut html = HtmlPage::default();
         rectangles(&mut html, "need", (40.0, 18.0), [(0.0, 1.1875), (20.0, 19.0)].into_iter());
         assert_eq!(html.finish(), "<path class=need d=\"M0 40h1.188v18h-1.188zM20 40h19v18h-19z\"/>");
     }

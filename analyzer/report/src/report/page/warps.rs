@@ -1,14 +1,14 @@
 //! Warp requests with excess sectors: one picture for each of the costliest tensors, a sentence for other tensors.
 
-use stallmap::library::queries::{self, Query};
+use stallmap::library::queries::{self, CommandQuery};
 
-use super::ask::{Asker, read};
-use super::block::Block;
-use super::links::{Links, tensor_anchor};
+use super::ask::{SessionAsker, read};
+use super::block::PageSection;
+use super::links::{PageLinks, tensor_anchor};
 use super::table::link;
-use super::warp::Warp;
+use super::warp::WarpLanes;
 use stallmap_console::exit::Outcome;
-use stallmap_console::output::html::Html;
+use stallmap_console::output::html::HtmlPage;
 use stallmap_console::output::number::{counted, grouped, measured};
 use stallmap_console::rows;
 
@@ -20,7 +20,7 @@ const EXCESS: f64 = 1.1;
 rows! {
     /// A tensor's costliest instruction.
     #[derive(Clone, Debug)]
-    struct Row {
+    struct CostliestInstruction {
         tensors: u64,
         excess_tensors: u64,
         samples: f64,
@@ -41,7 +41,7 @@ rows! {
 
     /// One of its requests, or the part of the lanes that is close together.
     #[derive(Clone, Debug)]
-    struct Part {
+    struct LaneCluster {
         block: Option<u64>,
         warp: Option<u64>,
         access_bytes: Option<u64>,
@@ -54,20 +54,20 @@ rows! {
 }
 
 /// A drawn request.
-pub(super) struct Picture {
-    row: Row,
-    part: Part,
-    warp: Warp,
+pub(super) struct RequestPicture {
+    row: CostliestInstruction,
+    part: LaneCluster,
+    warp: WarpLanes,
 }
 
 /// The pictures of a capture.
-pub(super) struct Pictures {
-    pictures: Vec<Picture>,
+pub(super) struct RequestPictures {
+    pictures: Vec<RequestPicture>,
     /// The section, still without them. None without recorded accesses.
-    block: Option<Block>,
+    block: Option<PageSection>,
 }
 
-impl Part {
+impl LaneCluster {
     /// The active lanes with their addresses. An irregular lane has a distance of its own.
     fn lanes(&self) -> Vec<(u32, u64)> {
         let (Some(mask), Some(address)) = (self.lane_mask, self.address) else { return Vec::new() };
@@ -85,9 +85,9 @@ impl Part {
     }
 }
 
-impl Row {
+impl CostliestInstruction {
     /// The query of its request.
-    fn request(&self) -> (Query, String) {
+    fn request(&self) -> (CommandQuery, String) {
         let section = queries::page::REQUEST;
         let sql = section.sql(&[
             ("$low", self.low_address.unwrap_or(0)),
@@ -105,18 +105,19 @@ impl Row {
     }
 }
 
-impl Pictures {
+impl RequestPictures {
     /// Queries a capture.
-    pub(super) async fn of(asker: &Asker<'_>) -> Outcome<Self> {
+    pub(super) async fn of(asker: &SessionAsker<'_>) -> Outcome<Self> {
         let answer = asker.ask(queries::page::WARPS, &[("$top", PICTURES)]).await?;
-        let rows: Vec<Row> = read(&answer)?;
-        let mut block = Block::of("warps", &answer);
+        let rows: Vec<CostliestInstruction> = read(&answer)?;
+        let mut block = PageSection::of("warps", &answer);
         if let Some(row) = rows.first() {
             summary(&mut block.body, row);
         }
         let has_rows = !rows.is_empty();
-        let excessive: Vec<Row> = rows.into_iter().filter(Row::is_excessive).collect();
-        let requests = asker.all(excessive.iter().map(Row::request).collect()).await?;
+        let excessive: Vec<CostliestInstruction> =
+            rows.into_iter().filter(CostliestInstruction::is_excessive).collect();
+        let requests = asker.all(excessive.iter().map(CostliestInstruction::request).collect()).await?;
         // The other queries differ by their numbers.
         if let Some(first) = requests.first() {
             block.asked(first);
@@ -129,8 +130,8 @@ impl Pictures {
     }
 
     /// Adds the instruction of each tensor.
-    pub(super) fn add(&self, links: &mut Links) {
-        for Picture { row, .. } in &self.pictures {
+    pub(super) fn add(&self, links: &mut PageLinks) {
+        for RequestPicture { row, .. } in &self.pictures {
             if let Some(tensor) = row.tensor_id {
                 links.add_wait(tensor, (row.code_function_id, row.pc));
             }
@@ -138,13 +139,13 @@ impl Pictures {
     }
 
     /// The request of a tensor, if it has excess sectors.
-    pub(super) fn warp(&self, tensor: u64) -> Option<&Warp> {
+    pub(super) fn warp(&self, tensor: u64) -> Option<&WarpLanes> {
         let found = self.pictures.iter().find(|picture| picture.row.tensor_id == Some(tensor));
         found.map(|picture| &picture.warp)
     }
 
     /// The section. None without recorded accesses.
-    pub(super) fn block(self, links: &Links) -> Option<Block> {
+    pub(super) fn block(self, links: &PageLinks) -> Option<PageSection> {
         let mut block = self.block?;
         block.body.markup("<div class=\"requests\">\n");
         self.pictures.iter().for_each(|picture| figure(&mut block.body, picture, links));
@@ -154,15 +155,15 @@ impl Pictures {
 }
 
 /// The request of one tensor. None without lanes.
-fn picture(row: Row, parts: Vec<Part>) -> Option<Picture> {
+fn picture(row: CostliestInstruction, parts: Vec<LaneCluster>) -> Option<RequestPicture> {
     let access_bytes = parts.first()?.access_bytes.unwrap_or(0);
-    let warp = Warp::of(parts.iter().flat_map(Part::lanes), access_bytes);
+    let warp = WarpLanes::of(parts.iter().flat_map(LaneCluster::lanes), access_bytes);
     let part = parts.into_iter().next().filter(|_| warp.sectors() > 0)?;
-    Some(Picture { row, part, warp })
+    Some(RequestPicture { row, part, warp })
 }
 
 /// A sentence about tensors with and without excess sectors.
-fn summary(html: &mut Html, row: &Row) {
+fn summary(html: &mut HtmlPage, row: &CostliestInstruction) {
     let fine = row.tensors.saturating_sub(row.excess_tensors);
     let excess = match row.excess_tensors {
         0 => "No tensor has excess sectors".to_owned(),
@@ -175,7 +176,7 @@ fn summary(html: &mut Html, row: &Row) {
     html.markup("<p>").text(&format!("{excess}{fine}.")).markup("</p>\n");
 }
 
-fn figure(html: &mut Html, Picture { row, part, warp }: &Picture, links: &Links) {
+fn figure(html: &mut HtmlPage, RequestPicture { row, part, warp }: &RequestPicture, links: &PageLinks) {
     html.markup("<figure class=\"request\"><figcaption><b class=\"code\">");
     let name = row.tensor.as_deref().unwrap_or("(unnamed)");
     match row.tensor_id.and_then(|tensor| links.found(tensor_anchor(tensor))) {
@@ -193,7 +194,7 @@ fn figure(html: &mut Html, Picture { row, part, warp }: &Picture, links: &Links)
 }
 
 /// The instruction and its warp.
-fn instruction(row: &Row, part: &Part) -> String {
+fn instruction(row: &CostliestInstruction, part: &LaneCluster) -> String {
     let mut words = format!("{} +{:#x}", row.kernel.as_deref().unwrap_or("(unnamed)"), row.pc);
     if let Some(text) = &row.text {
         words.extend([" ", text]);
@@ -205,7 +206,7 @@ fn instruction(row: &Row, part: &Part) -> String {
 }
 
 /// The numbers of this request and of all.
-fn facts(row: &Row, part: &Part, warp: &Warp) -> String {
+fn facts(row: &CostliestInstruction, part: &LaneCluster, warp: &WarpLanes) -> String {
     let moved = warp.sectors() as u64 * 32;
     let stride = match part.stride_bytes {
         Some(stride) if part.offsets.is_none() => {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::super::listing::{Instruction, Listing, Place};
-use stallmap_console::output::html::Html;
+use super::super::listing::{CodeAddress, KernelListing, ListingInstruction};
+use stallmap_console::output::html::HtmlPage;
 
 /// Height of a row in pixels, as in the style.
 const ROW: f64 = 22.0;
@@ -16,23 +16,23 @@ const LEAST_WEIGHT: f64 = 0.05;
 
 /// Arrows of one function's rows.
 #[derive(Debug, Default)]
-pub(super) struct Arrows {
-    arrows: Vec<Arrow>,
+pub(super) struct FunctionArrows {
+    arrows: Vec<ListingArrow>,
     lanes: usize,
 }
 
 #[derive(Debug, PartialEq)]
-struct Arrow {
+struct ListingArrow {
     from: usize,
     to: usize,
     heat: f64,
     lane: usize,
 }
 
-impl Arrows {
+impl FunctionArrows {
     /// The arrows between instructions, each at its row.
-    pub(super) fn of(listing: &Listing, rows: &[(usize, &Instruction)]) -> Self {
-        let places: BTreeMap<Place, usize> = rows.iter().map(|&(at, row)| (row.place(), at)).collect();
+    pub(super) fn of(listing: &KernelListing, rows: &[(usize, &ListingInstruction)]) -> Self {
+        let places: BTreeMap<CodeAddress, usize> = rows.iter().map(|&(at, row)| (row.place(), at)).collect();
         let mut arrows = Vec::new();
         for &(to, row) in rows {
             let producers = listing.producers(row.place());
@@ -40,7 +40,7 @@ impl Arrows {
             for producer in producers.iter().filter(|producer| producer.samples >= LEAST_WEIGHT * total) {
                 let from = producer.producer().and_then(|place| places.get(&place));
                 if let Some(&from) = from.filter(|from| **from != to) {
-                    arrows.push(Arrow { from, to, heat: listing.share(producer.samples), lane: 0 });
+                    arrows.push(ListingArrow { from, to, heat: listing.share(producer.samples), lane: 0 });
                 }
             }
         }
@@ -48,7 +48,7 @@ impl Arrows {
     }
 
     /// Short arrows inside, long ones outside, none over another while there is room.
-    fn laid(mut arrows: Vec<Arrow>) -> Self {
+    fn laid(mut arrows: Vec<ListingArrow>) -> Self {
         arrows.sort_by_key(|arrow| (arrow.from.abs_diff(arrow.to), arrow.to, arrow.from));
         let mut ends: Vec<Vec<(usize, usize)>> = Vec::new();
         for arrow in &mut arrows {
@@ -73,7 +73,7 @@ impl Arrows {
     }
 
     /// Draws the arrows for so many rows. Nothing without arrows.
-    pub(super) fn draw(&self, html: &mut Html, rows: usize) {
+    pub(super) fn draw(&self, html: &mut HtmlPage, rows: usize) {
         let width = self.width();
         if self.lanes == 0 {
             return;
@@ -100,8 +100,8 @@ mod tests {
 
     #[test]
     fn arrows_that_meet_run_side_by_side() {
-        let arrow = |from, to| Arrow { from, to, heat: 0.5, lane: 0 };
-        let laid = Arrows::laid(vec![arrow(0, 9), arrow(2, 3), arrow(5, 4), arrow(3, 6)]);
+        let arrow = |from, to| ListingArrow { from, to, heat: 0.5, lane: 0 };
+        let laid = FunctionArrows::laid(vec![arrow(0, 9), arrow(2, 3), arrow(5, 4), arrow(3, 6)]);
         let lanes: Vec<_> = laid.arrows.iter().map(|arrow| (arrow.from, arrow.to, arrow.lane)).collect();
         assert_eq!(lanes, [(2, 3, 0), (5, 4, 0), (3, 6, 1), (0, 9, 2)]);
         assert_eq!(laid.lanes, 3);
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn lanes_are_bounded() {
-        let arrows = (0..50).map(|to| Arrow { from: 100, to, heat: 0.0, lane: 0 }).collect();
-        assert_eq!(Arrows::laid(arrows).lanes, MAX_LANES);
+        let arrows = (0..50).map(|to| ListingArrow { from: 100, to, heat: 0.0, lane: 0 }).collect();
+        assert_eq!(FunctionArrows::laid(arrows).lanes, MAX_LANES);
     }
 }

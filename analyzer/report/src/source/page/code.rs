@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::super::listing::{Instruction, Line};
+use super::super::listing::{ListingInstruction, ListingLine};
 use super::super::words;
-use super::Page;
-use super::arrows::Arrows;
-use super::excerpt::Shown;
-use stallmap_console::output::html::Html;
+use super::CodePage;
+use super::arrows::FunctionArrows;
+use super::excerpt::ExcerptRow;
+use stallmap_console::output::html::HtmlPage;
 
 /// Source lines around those with instructions.
 const CONTEXT: usize = 3;
@@ -15,16 +15,16 @@ const CONTEXT: usize = 3;
 const COUNTS: [&str; 2] =
     [" <span class=\"dim\">samples, charged</span>", " <span class=\"dim\">samples, charged, sectors</span>"];
 
-impl Page<'_> {
+impl CodePage<'_> {
     /// Both panes.
-    pub(super) fn code(&self, html: &mut Html) {
+    pub(super) fn code(&self, html: &mut HtmlPage) {
         let has_lines = !self.listing.lines.is_empty();
         self.heading(html, "Code");
         html.markup("<p class=\"dim\">").markup(super::LEGEND).markup("</p>\n");
         html.markup("<div class=\"split");
         html.markup(if has_lines { "\">\n<div>\n" } else { " alone\">\n" });
         if has_lines {
-            let mut by_file: BTreeMap<&str, Vec<&Line>> = BTreeMap::new();
+            let mut by_file: BTreeMap<&str, Vec<&ListingLine>> = BTreeMap::new();
             for line in &self.listing.lines {
                 by_file.entry(&line.file).or_default().push(line);
             }
@@ -41,7 +41,7 @@ impl Page<'_> {
     }
 
     /// A file's lines with instructions, with their surroundings if the text is available.
-    fn source(&self, html: &mut Html, file: &str, mut lines: Vec<&Line>) {
+    fn source(&self, html: &mut HtmlPage, file: &str, mut lines: Vec<&ListingLine>) {
         let all = lines.len();
         let (mut shown, mut samples) = (0.0, 0.0);
         lines.retain(|line| {
@@ -84,18 +84,18 @@ impl Page<'_> {
         html.markup("</div></div></div>\n");
     }
 
-    fn plain_line(&self, html: &mut Html, file: &str, line: u32) {
+    fn plain_line(&self, html: &mut HtmlPage, file: &str, line: u32) {
         let Some(text) = self.files.line(file, line) else { return };
         html.markup("<div><i></i><i></i><u>").text(&line.to_string());
         html.markup("</u><code class=\"dim\">").text(text).markup("</code></div>\n");
     }
 
-    fn warm_line(&self, html: &mut Html, line: &Line) {
+    fn warm_line(&self, html: &mut HtmlPage, line: &ListingLine) {
         let heat = self.listing.share(line.samples);
         html.markup("<div id=\"").text(&self.line_id(&line.file, line.number)).markup("\" class=\"");
         html.heat(heat).markup("\"><i>").text(&count(line.samples));
         html.markup("</i><i>").text(&count(line.charged_samples)).markup("</i><u>");
-        let is_its = |row: &&Instruction| row.source() == Some((&line.file, line.number));
+        let is_its = |row: &&ListingInstruction| row.source() == Some((&line.file, line.number));
         match self.listing.instructions.iter().find(is_its) {
             Some(first) if self.excerpt.has(first.place()) => {
                 html.markup("<a href=\"#").text(&self.id(first.place())).markup("\">");
@@ -108,25 +108,25 @@ impl Page<'_> {
     }
 
     /// A function's instructions with arrows.
-    fn function(&self, html: &mut Html, rows: &[&Instruction]) {
+    fn function(&self, html: &mut HtmlPage, rows: &[&ListingInstruction]) {
         let Some(first) = rows.first() else { return };
         let name = first.function.as_deref().unwrap_or("a function without a name");
         let hottest = rows.iter().filter(|row| self.excerpt.has(row.place()));
         let hottest = hottest.max_by(|a, b| a.samples.total_cmp(&b.samples));
         self.pane(html, (name, COUNTS[1]), hottest.map(|row| (words::pc(row.pc), self.id(row.place()))));
         let shown = self.excerpt.rows(rows);
-        let placed: Vec<(usize, &Instruction)> = shown
+        let placed: Vec<(usize, &ListingInstruction)> = shown
             .iter()
             .enumerate()
-            .filter_map(|(at, shown)| if let Shown::Row(row) = shown { Some((at, *row)) } else { None })
+            .filter_map(|(at, shown)| if let ExcerptRow::Row(row) = shown { Some((at, *row)) } else { None })
             .collect();
         html.markup("<div class=\"rows\">\n");
-        Arrows::of(self.listing, &placed).draw(html, shown.len());
+        FunctionArrows::of(self.listing, &placed).draw(html, shown.len());
         html.markup("<div class=\"lines\">\n");
         for row in &shown {
             match row {
-                Shown::Row(row) => self.row(html, row),
-                Shown::Gap(count, samples) => {
+                ExcerptRow::Row(row) => self.row(html, row),
+                ExcerptRow::Gap(count, samples) => {
                     let count = words::counted(*count as u64, "other instruction", "other instructions");
                     self.gap(html, &count, *samples);
                 }
@@ -136,7 +136,12 @@ impl Page<'_> {
     }
 
     /// The beginning of a pane, below its name, with a link to its hottest row: the row's words and its anchor.
-    fn pane(&self, html: &mut Html, (name, counts): (&str, &'static str), hottest: Option<(String, String)>) {
+    fn pane(
+        &self,
+        html: &mut HtmlPage,
+        (name, counts): (&str, &'static str),
+        hottest: Option<(String, String)>,
+    ) {
         let [_, [begin, end]] = self.headings;
         html.markup("<div class=\"pane\" tabindex=\"0\" role=\"region\" aria-label=\"")
             .text(name)
@@ -150,12 +155,12 @@ impl Page<'_> {
     }
 
     /// Hidden rows, counted.
-    fn gap(&self, html: &mut Html, count: &str, samples: f64) {
+    fn gap(&self, html: &mut HtmlPage, count: &str, samples: f64) {
         html.markup("<div><span class=\"gap\">⋯ ");
         html.text(&format!("({count}, {})", words::samples(self.listing, samples))).markup("</span></div>\n");
     }
 
-    fn row(&self, html: &mut Html, row: &Instruction) {
+    fn row(&self, html: &mut HtmlPage, row: &ListingInstruction) {
         html.markup("<div id=\"").text(&self.id(row.place())).markup("\" class=\"");
         html.heat(self.listing.share(row.samples)).markup("\"><i>").text(&count(row.samples));
         html.markup("</i><i>").text(&count(row.charged_samples));

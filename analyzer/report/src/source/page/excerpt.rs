@@ -2,34 +2,34 @@
 
 use std::collections::BTreeSet;
 
-use super::super::listing::{Instruction, Line, Listing, Place};
+use super::super::listing::{CodeAddress, KernelListing, ListingInstruction, ListingLine};
 
 /// Instructions around a hot one.
 const AROUND: usize = 4;
 
 /// The shown part.
 #[derive(Debug)]
-pub(super) struct Excerpt<'a> {
-    places: Option<BTreeSet<Place>>,
+pub(super) struct ListingExcerpt<'a> {
+    places: Option<BTreeSet<CodeAddress>>,
     lines: Option<BTreeSet<(&'a str, u32)>>,
 }
 
 /// A row of instructions.
 #[derive(Debug)]
-pub(super) enum Shown<'a> {
+pub(super) enum ExcerptRow<'a> {
     /// An instruction.
-    Row(&'a Instruction),
+    Row(&'a ListingInstruction),
     /// Number of hidden rows, with their samples.
     Gap(usize, f64),
 }
 
-impl<'a> Excerpt<'a> {
+impl<'a> ListingExcerpt<'a> {
     /// About so many instructions and lines: the hottest.
-    pub(super) fn of(listing: &'a Listing, most_rows: usize) -> Self {
+    pub(super) fn of(listing: &'a KernelListing, most_rows: usize) -> Self {
         let places = (listing.instructions.len() > most_rows).then(|| hottest(listing, most_rows));
         let lines = (listing.lines.len() > most_rows).then(|| {
-            let mut lines: Vec<&Line> = listing.lines.iter().collect();
-            let heat = |line: &Line| line.samples + line.charged_samples;
+            let mut lines: Vec<&ListingLine> = listing.lines.iter().collect();
+            let heat = |line: &ListingLine| line.samples + line.charged_samples;
             lines.sort_by(|a, b| heat(b).total_cmp(&heat(a)));
             lines.iter().take(most_rows).map(|line| (line.file.as_str(), line.number)).collect()
         });
@@ -37,7 +37,7 @@ impl<'a> Excerpt<'a> {
     }
 
     /// True if an instruction is shown.
-    pub(super) fn has(&self, place: Place) -> bool {
+    pub(super) fn has(&self, place: CodeAddress) -> bool {
         self.places.as_ref().is_none_or(|places| places.contains(&place))
     }
 
@@ -47,16 +47,16 @@ impl<'a> Excerpt<'a> {
     }
 
     /// A function's rows.
-    pub(super) fn rows<'b>(&self, instructions: &[&'b Instruction]) -> Vec<Shown<'b>> {
+    pub(super) fn rows<'b>(&self, instructions: &[&'b ListingInstruction]) -> Vec<ExcerptRow<'b>> {
         let mut rows = Vec::new();
         for &instruction in instructions {
             match rows.last_mut() {
-                _ if self.has(instruction.place()) => rows.push(Shown::Row(instruction)),
-                Some(Shown::Gap(count, samples)) => {
+                _ if self.has(instruction.place()) => rows.push(ExcerptRow::Row(instruction)),
+                Some(ExcerptRow::Gap(count, samples)) => {
                     *count += 1;
                     *samples += instruction.samples;
                 }
-                _ => rows.push(Shown::Gap(1, instruction.samples)),
+                _ => rows.push(ExcerptRow::Gap(1, instruction.samples)),
             }
         }
         rows
@@ -64,7 +64,7 @@ impl<'a> Excerpt<'a> {
 }
 
 /// The hottest instructions, each with some before and after it, until there are enough.
-fn hottest(listing: &Listing, most_rows: usize) -> BTreeSet<Place> {
+fn hottest(listing: &KernelListing, most_rows: usize) -> BTreeSet<CodeAddress> {
     let instructions = &listing.instructions;
     let heat = |at: usize| instructions.get(at).map_or(0.0, |row| row.samples + row.charged_samples);
     let mut order: Vec<usize> = (0..instructions.len()).collect();
@@ -75,7 +75,7 @@ fn hottest(listing: &Listing, most_rows: usize) -> BTreeSet<Place> {
             break;
         }
         let around = at.saturating_sub(AROUND)..=at.saturating_add(AROUND);
-        places.extend(around.filter_map(|near| instructions.get(near)).map(Instruction::place));
+        places.extend(around.filter_map(|near| instructions.get(near)).map(ListingInstruction::place));
     }
     places
 }

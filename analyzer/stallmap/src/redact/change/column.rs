@@ -8,16 +8,16 @@ use arrow::array::{
 use arrow::datatypes::{Int64Type, UInt64Type};
 use regex::Regex;
 use stallmap_schema::capture::labels::RECORDED;
-use stallmap_schema::cell::Cell as _;
+use stallmap_schema::cell::ColumnCell as _;
 use stallmap_schema::hash;
-use stallmap_schema::secrecy::Secrecy;
+use stallmap_schema::secrecy::ColumnSecrecy;
 use stallmap_schema::table::{ColumnDef, TableDef};
 use stallmap_schema::tables::replay::PAGE_BYTES;
 
-use super::Redactor;
+use super::CaptureRedactor;
 use crate::redact::identities::python_function;
 use crate::redact::vocabulary::in_known_words;
-use crate::redact::{Also, Keep};
+use crate::redact::{AlsoRedact, KeptData};
 
 /// Addresses of device memory are not below this one.
 const SMALLEST_ADDRESS: u64 = 1 << 21;
@@ -68,7 +68,7 @@ pub(super) fn is_public_op(name: &str) -> bool {
     PUBLIC_OPS.iter().any(|namespace| name.starts_with(namespace))
 }
 
-impl Redactor {
+impl CaptureRedactor {
     pub(super) fn identities(&mut self, column: &str, array: &ArrayRef) -> ArrayRef {
         numbers(array, |old| match column {
             "frame_id" => self.identities.frame(old),
@@ -78,41 +78,43 @@ impl Redactor {
     }
 
     pub(super) fn content_hash(&mut self, array: &ArrayRef) -> ArrayRef {
-        if self.options.keep.contains(&Keep::Contents) {
+        if self.options.keep.contains(&KeptData::Contents) {
             return Arc::clone(array);
         }
         let zeros = hash::content_hash(&[0; PAGE_BYTES]);
         numbers(array, |_| zeros)
     }
 
-    pub(super) fn blobs(&mut self, kind: Secrecy, array: &ArrayRef) -> ArrayRef {
+    pub(super) fn blobs(&mut self, kind: ColumnSecrecy, array: &ArrayRef) -> ArrayRef {
         let Some(values) = array.as_binary_opt::<i32>() else { return Arc::clone(array) };
         let count =
             (0..values.len()).filter(|row| values.is_valid(*row) && !values.value(*row).is_empty()).count();
         let count = count as u64;
         let (what, keep) = match kind {
-            Secrecy::Contents => ("pages of memory, now zeros", self.options.keep.contains(&Keep::Contents)),
-            Secrecy::Parameters => {
-                ("values passed to kernels, now zeros", self.options.keep.contains(&Keep::Parameters))
+            ColumnSecrecy::Contents => {
+                ("pages of memory, now zeros", self.options.keep.contains(&KeptData::Contents))
+            }
+            ColumnSecrecy::Parameters => {
+                ("values passed to kernels, now zeros", self.options.keep.contains(&KeptData::Parameters))
             }
             _ => ("attributes of launches", false),
         };
         if keep {
             self.stays(
-                if kind == Secrecy::Contents { "pages of memory" } else { "values passed to kernels" },
+                if kind == ColumnSecrecy::Contents { "pages of memory" } else { "values passed to kernels" },
                 count,
             );
         } else {
             self.gone(what, count);
         }
-        if kind == Secrecy::Parameters {
+        if kind == ColumnSecrecy::Parameters {
             let moved = |bytes: &[u8]| self.parameters(bytes, keep);
             return Arc::new(values.iter().map(|bytes| bytes.map(moved)).collect::<BinaryArray>());
         }
         if keep {
             return Arc::clone(array);
         }
-        let length = |bytes: &[u8]| if kind == Secrecy::Attributes { 0 } else { bytes.len() };
+        let length = |bytes: &[u8]| if kind == ColumnSecrecy::Attributes { 0 } else { bytes.len() };
         Arc::new(
             values.iter().map(|bytes| bytes.map(|bytes| vec![0; length(bytes)])).collect::<BinaryArray>(),
         )
@@ -142,7 +144,7 @@ impl Redactor {
 
     pub(super) fn texts(
         &mut self,
-        kind: Secrecy,
+        kind: ColumnSecrecy,
         table: &TableDef,
         column: &ColumnDef,
         array: &ArrayRef,
@@ -163,48 +165,52 @@ impl Redactor {
     /// One text. `None` if it is removed.
     fn text(
         &mut self,
-        kind: Secrecy,
+        kind: ColumnSecrecy,
         place: (&str, &str),
         text: &str,
         row: (&RecordBatch, usize),
     ) -> Option<String> {
         let new = match (kind, place) {
-            (Secrecy::Host, _) => self.words.host(text),
-            (Secrecy::Path, (_, "working_directory")) => self.words.whole_folder(text),
-            (Secrecy::Path, ("run_option", _)) => self.option(text, row),
-            (Secrecy::Text, _) if self.has_names() => in_known_words(&self.words.scrub(text)),
-            (Secrecy::Path, _) => {
+            (ColumnSecrecy::Host, _) => self.words.host(text),
+            (ColumnSecrecy::Path, (_, "working_directory")) => self.words.whole_folder(text),
+            (ColumnSecrecy::Path, ("run_option", _)) => self.option(text, row),
+            (ColumnSecrecy::Text, _) if self.has_names() => in_known_words(&self.words.scrub(text)),
+            (ColumnSecrecy::Path, _) => {
                 let path = self.words.path(text);
                 self.words.named(&path)
             }
-            (Secrecy::Arguments, _) if !self.options.keep.contains(&Keep::Arguments) => "[]".to_owned(),
-            (Secrecy::Detail, _) if !self.options.keep.contains(&Keep::Details) => {
+            (ColumnSecrecy::Arguments, _) if !self.options.keep.contains(&KeptData::Arguments) => {
+                "[]".to_owned()
+            }
+            (ColumnSecrecy::Detail, _) if !self.options.keep.contains(&KeptData::Details) => {
                 self.gone("details of losses and replays", 1);
                 return None;
             }
-            (Secrecy::Symbol, ("function", _)) => self.function(text, row),
-            (Secrecy::Symbol, _) if self.has(Also::Symbols) => self.symbol(place, text),
-            (Secrecy::Name, _) if self.has(Also::Names) => self.name(text),
+            (ColumnSecrecy::Symbol, ("function", _)) => self.function(text, row),
+            (ColumnSecrecy::Symbol, _) if self.has(AlsoRedact::Symbols) => self.symbol(place, text),
+            (ColumnSecrecy::Name, _) if self.has(AlsoRedact::Names) => self.name(text),
             _ => self.words.scrub(text),
         };
         self.count(kind, text != new);
         Some(new)
     }
 
-    fn count(&mut self, kind: Secrecy, is_changed: bool) {
+    fn count(&mut self, kind: ColumnSecrecy, is_changed: bool) {
         let what = match kind {
-            Secrecy::Path => "paths: folders",
-            Secrecy::Host => "hosts",
-            Secrecy::Arguments => "arguments of programs",
-            Secrecy::Symbol => "names of kernels, functions, ops and regions",
-            Secrecy::Name => "names of modules and parameters of models",
-            Secrecy::Detail => "details of losses and replays",
+            ColumnSecrecy::Path => "paths: folders",
+            ColumnSecrecy::Host => "hosts",
+            ColumnSecrecy::Arguments => "arguments of programs",
+            ColumnSecrecy::Symbol => "names of kernels, functions, ops and regions",
+            ColumnSecrecy::Name => "names of modules and parameters of models",
+            ColumnSecrecy::Detail => "details of losses and replays",
             _ => "other texts, with paths or names in them",
         };
         match (is_changed, kind) {
             (true, _) => self.gone(what, 1),
-            (false, Secrecy::Symbol | Secrecy::Name | Secrecy::Detail) => self.stays(what, 1),
-            (false, Secrecy::Path) => self.stays("paths without folders, or of public packages", 1),
+            (false, ColumnSecrecy::Symbol | ColumnSecrecy::Name | ColumnSecrecy::Detail) => {
+                self.stays(what, 1);
+            }
+            (false, ColumnSecrecy::Path) => self.stays("paths without folders, or of public packages", 1),
             _ => {}
         }
     }
@@ -238,7 +244,7 @@ impl Redactor {
 
     /// True if names of code or of the model go: any text may repeat them.
     fn has_names(&self) -> bool {
-        self.has(Also::Symbols) || self.has(Also::Names)
+        self.has(AlsoRedact::Symbols) || self.has(AlsoRedact::Names)
     }
 
     /// The name of a function: as its cubin has it now.

@@ -3,16 +3,16 @@
 use arrow::array::RecordBatch;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
-use stallmap_schema::cell::Cell as _;
+use stallmap_schema::cell::ColumnCell as _;
 use stallmap_schema::tables::code::Function;
 use stallmap_schema::tables::launch::TensorMap;
 use stallmap_schema::tables::python::PythonFrame;
 use stallmap_schema::tables::run::{Device, Run};
 use stallmap_schema::tables::tensor::{Op, Tensor};
 
-use crate::redact::addresses::{Rebase, Regions};
-use crate::redact::words::Words;
-use crate::redact::{Also, Options};
+use crate::redact::addresses::{AddressRebase, UsedRegions};
+use crate::redact::words::WordRedactor;
+use crate::redact::{AlsoRedact, RedactOptions};
 
 use super::column::is_public_op;
 
@@ -36,8 +36,8 @@ const PAGE_BYTES: u64 = 4096;
 /// Collects the users, machines and folders that a capture names, and the names that are replaced on request.
 pub(in super::super) fn meet(
     reader: &CaptureReader,
-    words: &mut Words,
-    options: &Options,
+    words: &mut WordRedactor,
+    options: &RedactOptions,
 ) -> Result<(), CaptureError> {
     for run in reader.read_rows::<Run>()? {
         words.host(&run.host);
@@ -52,14 +52,14 @@ pub(in super::super) fn meet(
         words.path(&frame.original_file);
         words.path(&frame.file);
     })?;
-    if options.also.contains(&Also::Names) {
+    if options.also.contains(&AlsoRedact::Names) {
         meet_names(reader, words)?;
     }
-    if options.also.contains(&Also::Symbols) { meet_symbols(reader, words) } else { Ok(()) }
+    if options.also.contains(&AlsoRedact::Symbols) { meet_symbols(reader, words) } else { Ok(()) }
 }
 
 /// Names of the model. Regions and options can repeat them.
-fn meet_names(reader: &CaptureReader, words: &mut Words) -> Result<(), CaptureError> {
+fn meet_names(reader: &CaptureReader, words: &mut WordRedactor) -> Result<(), CaptureError> {
     let mut meet = |name: Option<String>| {
         // A region can be named like a part that holds others.
         for (end, _) in name.iter().flat_map(|name| name.match_indices('.').chain([(name.len(), "")])) {
@@ -73,7 +73,7 @@ fn meet_names(reader: &CaptureReader, words: &mut Words) -> Result<(), CaptureEr
 }
 
 /// Names of code. Errors, options and names of the model can repeat them.
-fn meet_symbols(reader: &CaptureReader, words: &mut Words) -> Result<(), CaptureError> {
+fn meet_symbols(reader: &CaptureReader, words: &mut WordRedactor) -> Result<(), CaptureError> {
     let mut meet = |name: &str| {
         if !is_public_op(name) {
             words.name(name, &words.symbol(name));
@@ -87,8 +87,8 @@ fn meet_symbols(reader: &CaptureReader, words: &mut Words) -> Result<(), Capture
 }
 
 /// Mapping of the memory that a capture uses.
-pub(in super::super) fn rebase(reader: &CaptureReader) -> Result<Rebase, CaptureError> {
-    let mut regions = Regions::default();
+pub(in super::super) fn rebase(reader: &CaptureReader) -> Result<AddressRebase, CaptureError> {
+    let mut regions = UsedRegions::default();
     for (table, address, size) in USED {
         if reader.table_entry(table).is_err() {
             continue;
@@ -116,7 +116,7 @@ pub(in super::super) fn rebase(reader: &CaptureReader) -> Result<Rebase, Capture
     })
 }
 
-fn add(batch: &RecordBatch, address: &str, size: Option<&str>, regions: &mut Regions) {
+fn add(batch: &RecordBatch, address: &str, size: Option<&str>, regions: &mut UsedRegions) {
     let Some(addresses) = batch.column_by_name(address) else { return };
     let sizes = size.and_then(|size| batch.column_by_name(size));
     for row in 0..batch.num_rows() {

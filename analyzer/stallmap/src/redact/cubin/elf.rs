@@ -17,7 +17,7 @@ const NAMED: [u8; 2] = [1, 2];
 
 /// A section.
 #[derive(Clone, Debug)]
-pub(super) struct Section {
+pub(super) struct ElfSection {
     pub(super) name: String,
     pub(super) bytes: Range<usize>,
     kind: u32,
@@ -26,7 +26,7 @@ pub(super) struct Section {
     name_at: usize,
 }
 
-impl Section {
+impl ElfSection {
     /// True for a string table.
     pub(super) fn is_string_table(&self) -> bool {
         self.kind == SHT_STRTAB
@@ -34,7 +34,7 @@ impl Section {
 }
 
 /// The sections of an ELF file of 64 bits, little endian.
-pub(super) fn sections(file: &[u8]) -> Result<Vec<Section>, String> {
+pub(super) fn sections(file: &[u8]) -> Result<Vec<ElfSection>, String> {
     if !file.starts_with(b"\x7fELF\x02\x01") {
         return Err("it is not an ELF file of 64 bits".to_owned());
     }
@@ -52,13 +52,13 @@ pub(super) fn sections(file: &[u8]) -> Result<Vec<Section>, String> {
     }
     // Each section is read and searched: without overlaps that is the file once.
     let bytes =
-        sections.iter().fold(0, |sum: usize, section: &Section| sum.saturating_add(section.bytes.len()));
+        sections.iter().fold(0, |sum: usize, section: &ElfSection| sum.saturating_add(section.bytes.len()));
     if bytes > file.len() {
         return Err("its sections overlap".to_owned());
     }
     let strings = usize::try_from(names).ok().and_then(|names| Some(sections.get(names)?.bytes.clone()));
     let strings = strings.and_then(|range| file.get(range)).unwrap_or_default();
-    let with_name = |section: Section| Section { name: text(strings, section.name_at), ..section };
+    let with_name = |section: ElfSection| ElfSection { name: text(strings, section.name_at), ..section };
     Ok(sections.into_iter().map(with_name).collect())
 }
 
@@ -83,18 +83,18 @@ pub(super) fn headers(file: &[u8]) -> Result<Vec<Range<usize>>, String> {
 }
 
 /// A section without its name.
-fn section(header: &[u8], file_bytes: usize) -> Option<Section> {
+fn section(header: &[u8], file_bytes: usize) -> Option<ElfSection> {
     let field = |at| usize::try_from(number::<8>(header, at)?).ok();
     let kind = u32::try_from(number::<4>(header, 4)?).ok()?;
     let name_at = usize::try_from(number::<4>(header, 0)?).ok()?;
     let link = usize::try_from(number::<4>(header, 40)?).ok()?;
     let (start, size) = (field(24)?, field(32)?);
     let bytes = if WITHOUT_BYTES.contains(&kind) { 0..0 } else { start..start.checked_add(size)? };
-    (bytes.end <= file_bytes).then_some(Section { name: String::new(), bytes, kind, link, name_at })
+    (bytes.end <= file_bytes).then_some(ElfSection { name: String::new(), bytes, kind, link, name_at })
 }
 
 /// Names of functions and variables, in the order of the tables of symbols.
-pub(super) fn symbols(file: &[u8], sections: &[Section]) -> Vec<String> {
+pub(super) fn symbols(file: &[u8], sections: &[ElfSection]) -> Vec<String> {
     let mut names = Vec::new();
     for table in sections.iter().filter(|section| section.kind == SHT_SYMTAB) {
         let strings = sections.get(table.link).and_then(|strings| file.get(strings.bytes.clone()));
@@ -113,13 +113,13 @@ pub(super) fn symbols(file: &[u8], sections: &[Section]) -> Vec<String> {
 
 /// A text of a string table that is the name of something.
 #[derive(Clone, Debug)]
-pub(super) struct Name {
+pub(super) struct SymbolName {
     pub(super) bytes: Range<usize>,
     /// The type of its symbol. None for a section.
     kind: Option<u8>,
 }
 
-impl Name {
+impl SymbolName {
     /// True for the name of a source file.
     pub(super) fn is_file(&self) -> bool {
         self.kind == Some(STT_FILE)
@@ -127,30 +127,33 @@ impl Name {
 }
 
 /// The names of all symbols and sections.
-pub(super) fn names(file: &[u8], sections: &[Section]) -> Vec<Name> {
-    let own = section_names(file, sections).into_iter().map(|bytes| Name { bytes, kind: None });
-    let mut names: Vec<Name> = own.collect();
+pub(super) fn names(file: &[u8], sections: &[ElfSection]) -> Vec<SymbolName> {
+    let own = section_names(file, sections).into_iter().map(|bytes| SymbolName { bytes, kind: None });
+    let mut names: Vec<SymbolName> = own.collect();
     for table in sections.iter().filter(|section| [SHT_SYMTAB, SHT_DYNSYM].contains(&section.kind)) {
         let (Some(strings), Some(entries)) = (sections.get(table.link), file.get(table.bytes.clone())) else {
             continue;
         };
         for symbol in entries.chunks_exact(SYMBOL_BYTES) {
             let at = number::<4>(symbol, 0).and_then(|at| usize::try_from(at).ok()).unwrap_or(0);
-            names.push(Name { bytes: place(file, strings, at), kind: symbol.get(4).map(|info| info & 0xf) });
+            names.push(SymbolName {
+                bytes: place(file, strings, at),
+                kind: symbol.get(4).map(|info| info & 0xf),
+            });
         }
     }
     names
 }
 
 /// The places of the names of all sections.
-pub(super) fn section_names(file: &[u8], sections: &[Section]) -> Vec<Range<usize>> {
+pub(super) fn section_names(file: &[u8], sections: &[ElfSection]) -> Vec<Range<usize>> {
     let strings = number::<2>(file, 0x3e).and_then(|index| sections.get(usize::try_from(index).ok()?));
-    let of = |section: &Section| strings.map_or(0..0, |strings| place(file, strings, section.name_at));
+    let of = |section: &ElfSection| strings.map_or(0..0, |strings| place(file, strings, section.name_at));
     sections.iter().map(of).collect()
 }
 
 /// The place of a text in a string table, up to its zero.
-fn place(file: &[u8], strings: &Section, at: usize) -> Range<usize> {
+fn place(file: &[u8], strings: &ElfSection, at: usize) -> Range<usize> {
     let start = strings.bytes.start.saturating_add(at);
     let Some(rest) = file.get(start..strings.bytes.end) else { return 0..0 };
     start..start + rest.iter().position(|byte| *byte == 0).unwrap_or(rest.len())

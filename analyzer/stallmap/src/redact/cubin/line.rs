@@ -2,10 +2,10 @@
 
 use super::elf::number;
 use super::put;
-use crate::redact::words::Words;
+use crate::redact::words::WordRedactor;
 
 /// Replaces folders in every program. An unreadable program is an error, because its content is unknown.
-pub(super) fn redact(part: &mut [u8], words: &mut Words) -> Result<(), ()> {
+pub(super) fn redact(part: &mut [u8], words: &mut WordRedactor) -> Result<(), ()> {
     let mut at = 0;
     while at < part.len() {
         let (is_wide, length) = match number::<4>(part, at).ok_or(())? {
@@ -22,7 +22,7 @@ pub(super) fn redact(part: &mut [u8], words: &mut Words) -> Result<(), ()> {
 }
 
 /// One program, from its version on.
-fn redact_program(program: &mut [u8], width: usize, words: &mut Words) -> Result<(), ()> {
+fn redact_program(program: &mut [u8], width: usize, words: &mut WordRedactor) -> Result<(), ()> {
     let version = number::<2>(program, 0).filter(|version| (2..=4).contains(version)).ok_or(())?;
     let fixed = 2 + width + if version >= 4 { 6 } else { 5 };
     let opcodes = usize::from(*program.get(fixed - 1).ok_or(())?);

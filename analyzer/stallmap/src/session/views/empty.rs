@@ -9,15 +9,15 @@ use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::{Aggregate, EmptyRelation, Expr, LogicalPlan, TableScan};
 use stallmap_tables::captured::CapturedTable;
 
-use super::inline::View;
+use super::inline::InlinedView;
 
 /// Tables without rows: schema and name, without schema if the plan names none.
-pub(super) type Causes = BTreeSet<(String, String)>;
+pub(super) type EmptyTables = BTreeSet<(String, String)>;
 
 /// The tables whose lack leaves a plan without rows. None if it may have some.
-pub(crate) fn causes(plan: &LogicalPlan) -> Option<Causes> {
+pub(crate) fn causes(plan: &LogicalPlan) -> Option<EmptyTables> {
     match plan {
-        LogicalPlan::EmptyRelation(empty) => (!empty.produce_one_row).then(Causes::new),
+        LogicalPlan::EmptyRelation(empty) => (!empty.produce_one_row).then(EmptyTables::new),
         LogicalPlan::TableScan(scan) => causes_of_scan(scan),
         LogicalPlan::Projection(_)
         | LogicalPlan::Filter(_)
@@ -53,30 +53,30 @@ pub(super) fn of_scan(scan: &TableScan) -> LogicalPlan {
 }
 
 /// The causes of several inputs together. None if one may have rows.
-fn all(inputs: &[&LogicalPlan]) -> Option<Causes> {
-    inputs.iter().map(|input| causes(input)).try_fold(Causes::new(), |mut all, input| {
+fn all(inputs: &[&LogicalPlan]) -> Option<EmptyTables> {
+    inputs.iter().map(|input| causes(input)).try_fold(EmptyTables::new(), |mut all, input| {
         all.extend(input?);
         Some(all)
     })
 }
 
 /// The causes of an input that alone leaves a plan without rows, or of both.
-fn either(left: Option<Causes>, right: Option<Causes>) -> Option<Causes> {
+fn either(left: Option<EmptyTables>, right: Option<EmptyTables>) -> Option<EmptyTables> {
     match (left, right) {
         (Some(left), Some(right)) => Some(left.into_iter().chain(right).collect()),
         (left, right) => left.or(right),
     }
 }
 
-fn causes_of_scan(scan: &TableScan) -> Option<Causes> {
+fn causes_of_scan(scan: &TableScan) -> Option<EmptyTables> {
     let provider = source_as_provider(&scan.source).ok()?;
     let schema = || scan.table_name.schema().unwrap_or_default().to_owned();
-    if let Some(view) = provider.downcast_ref::<View>() {
+    if let Some(view) = provider.downcast_ref::<InlinedView>() {
         let tables = view.causes()?;
         return Some(tables.iter().map(|(_, table)| (schema(), table.clone())).collect());
     }
     let table = provider.downcast_ref::<CapturedTable>().filter(|table| table.rows() == 0)?;
-    Some(Causes::from([(schema(), table.name().to_owned())]))
+    Some(EmptyTables::from([(schema(), table.name().to_owned())]))
 }
 
 /// True if an aggregate has one row per group only. One without groups has a row for no rows, and so have grouping sets.

@@ -22,19 +22,19 @@ use datafusion::logical_expr::{
     DdlStatement, Expr, LogicalPlan, LogicalPlanBuilder, TableProviderFilterPushDown, TableScan,
 };
 use datafusion::physical_plan::ExecutionPlan;
-use stallmap_tables::collected::{Held, Rows};
+use stallmap_tables::collected::{HeldRows, ViewRows};
 use stallmap_tables::packed;
 use tokio::sync::OnceCell;
 
-use super::empty::{self, Causes};
+use super::empty::{self, EmptyTables};
 use crate::library::ViewDoc;
 use crate::session::bounded;
-use crate::session::resources::Resources;
-use crate::session::stored::{Found, Store, Stored};
+use crate::session::resources::SessionResources;
+use crate::session::stored::{StoredRows, StoredView, ViewStore};
 
 /// A view whose rows or plan are inlined by [`expanded`].
 #[derive(Debug)]
-pub(crate) struct View {
+pub(crate) struct InlinedView {
     name: String,
     table: ViewTable,
     /// Its rows, if cached. None if there were too many.
@@ -42,16 +42,16 @@ pub(crate) struct View {
     /// The tables that it reads through all others.
     sources: OnceLock<BTreeSet<String>>,
     /// The tables whose lack leaves it without rows, if it has none.
-    causes: OnceLock<Option<Causes>>,
+    causes: OnceLock<Option<EmptyTables>>,
     /// The number of its rows, if cached.
     count: OnceLock<usize>,
     /// The memory of its rows.
     memory: OnceLock<MemoryReservation>,
     /// The place that keeps its rows for later sessions.
-    store: Option<Arc<Store>>,
+    store: Option<Arc<ViewStore>>,
 }
 
-impl View {
+impl InlinedView {
     fn new(plan: LogicalPlan, view: &ViewDoc) -> Self {
         let table = ViewTable::new(plan, Some(view.sql.clone()));
         Self {
@@ -67,13 +67,13 @@ impl View {
     }
 
     /// A view of the library with its stored rows. None if none are stored.
-    pub(crate) fn stored(view: &ViewDoc, store: &Store) -> Result<Option<Self>> {
+    pub(crate) fn stored(view: &ViewDoc, store: &ViewStore) -> Result<Option<Self>> {
         let (rows, count, sources): (Arc<dyn TableProvider>, _, _) = match store.get(view) {
-            Some(Found::Few(Stored { schema, rows, sources })) => {
+            Some(StoredView::Few(StoredRows { schema, rows, sources })) => {
                 let count = rows.iter().map(RecordBatch::num_rows).sum();
                 (Arc::new(MemTable::try_new(schema, vec![rows])?), count, sources)
             }
-            Some(Found::Many { table, rows, sources }) => (table, rows, sources),
+            Some(StoredView::Many { table, rows, sources }) => (table, rows, sources),
             None => return Ok(None),
         };
         let source = provider_as_source(Arc::clone(&rows));
@@ -83,7 +83,7 @@ impl View {
     }
 
     /// The same view, whose rows will be stored when they are cached.
-    pub(crate) fn storing(self, store: &Arc<Store>) -> Self {
+    pub(crate) fn storing(self, store: &Arc<ViewStore>) -> Self {
         Self { store: Some(Arc::clone(store)), ..self }
     }
 
@@ -103,7 +103,7 @@ impl View {
     }
 
     /// The tables whose lack leaves it without rows. None if it may have some. This takes no planning.
-    pub(crate) fn causes(&self) -> Option<&Causes> {
+    pub(crate) fn causes(&self) -> Option<&EmptyTables> {
         self.causes.get_or_init(|| empty::causes(self.plan())).as_ref()
     }
 
@@ -119,7 +119,7 @@ impl View {
 
     /// Rows times columns above which its rows are held as a file.
     pub(crate) fn most_cells(&self) -> usize {
-        self.store.as_ref().map_or(Resources::NONE.most_cells, |store| store.most_cells())
+        self.store.as_ref().map_or(SessionResources::NONE.most_cells, |store| store.most_cells())
     }
 
     /// True if it has too many rows to cache.
@@ -128,9 +128,9 @@ impl View {
     }
 
     /// Caches its rows, unless `compute` finds them to be too many, or its types cannot hold them.
-    pub(crate) async fn keep(&self, compute: impl AsyncFnOnce() -> Result<Option<Rows>>) -> Result<()> {
+    pub(crate) async fn keep(&self, compute: impl AsyncFnOnce() -> Result<Option<ViewRows>>) -> Result<()> {
         let keep = async || {
-            let Some(Rows { held, count, memory }) = compute().await? else { return Ok(None) };
+            let Some(ViewRows { held, count, memory }) = compute().await? else { return Ok(None) };
             let table = self.table_of(held)?;
             self.count.get_or_init(|| count);
             self.memory.get_or_init(|| memory);
@@ -140,18 +140,18 @@ impl View {
     }
 
     /// A table of its rows, which are stored. Those that cannot be stored are computed again by the next session.
-    fn table_of(&self, held: Held) -> Result<Arc<dyn TableProvider>> {
+    fn table_of(&self, held: HeldRows) -> Result<Arc<dyn TableProvider>> {
         let store = self.store.as_ref();
         match held {
-            Held::Batches(rows) => {
+            HeldRows::Batches(rows) => {
                 let schema = self.table.schema();
                 if let Some(store) = store {
                     let (schema, sources) = (Arc::clone(&schema), self.sources().clone());
-                    store.put(&self.name, &Stored { schema, rows: rows.clone(), sources });
+                    store.put(&self.name, &StoredRows { schema, rows: rows.clone(), sources });
                 }
                 Ok(Arc::new(MemTable::try_new(schema, vec![rows])?))
             }
-            Held::File(content) => {
+            HeldRows::File(content) => {
                 if let Some(store) = store {
                     store.put_packed(&self.name, &content);
                 }
@@ -171,12 +171,12 @@ pub(crate) async fn planned(
     state: &SessionState,
     view: &ViewDoc,
     statement: &str,
-) -> Result<View, DataFusionError> {
+) -> Result<InlinedView, DataFusionError> {
     let statement = state.sql_to_statement(statement, &Dialect::Generic)?;
     let LogicalPlan::Ddl(DdlStatement::CreateView(create)) = bounded::plan_of(state, statement).await? else {
         return Err(DataFusionError::Plan("not a CREATE VIEW".into()));
     };
-    Ok(View::new(create.input.as_ref().clone(), view))
+    Ok(InlinedView::new(create.input.as_ref().clone(), view))
 }
 
 /// The tables that a plan reads through views: schema and name, without schema if the plan names none.
@@ -186,7 +186,7 @@ pub(crate) fn sources(plan: &LogicalPlan) -> BTreeSet<(String, String)> {
         if let LogicalPlan::TableScan(scan) = node {
             let schema = scan.table_name.schema().unwrap_or_default();
             let table = source_as_provider(&scan.source).ok();
-            match table.as_ref().and_then(|table| table.downcast_ref::<View>()) {
+            match table.as_ref().and_then(|table| table.downcast_ref::<InlinedView>()) {
                 Some(view) => {
                     sources.extend(view.sources().iter().map(|name| (schema.to_owned(), name.clone())));
                 }
@@ -219,7 +219,7 @@ fn plan_of(scan: &TableScan) -> Result<Option<LogicalPlan>> {
         return Ok(Some(empty));
     }
     let Ok(provider) = source_as_provider(&scan.source) else { return Ok(None) };
-    let Some(view) = provider.downcast_ref::<View>() else { return Ok(None) };
+    let Some(view) = provider.downcast_ref::<InlinedView>() else { return Ok(None) };
     // The view answers a narrowed scan itself.
     if !scan.filters.is_empty() || scan.projection.is_some() || scan.fetch.is_some() {
         return Ok(None);
@@ -237,7 +237,7 @@ fn plan_of(scan: &TableScan) -> Result<Option<LogicalPlan>> {
 }
 
 #[async_trait]
-impl TableProvider for View {
+impl TableProvider for InlinedView {
     fn schema(&self) -> SchemaRef {
         self.table.schema()
     }

@@ -19,11 +19,11 @@ use tokio::runtime::Handle;
 use tokio::sync::OnceCell;
 use tokio::task::spawn;
 
-use super::inline::{self, View};
+use super::inline::{self, InlinedView};
 use crate::lexer;
 use crate::library::ViewDoc;
 use crate::session::plain::sources;
-use crate::session::stored::Store;
+use crate::session::stored::ViewStore;
 
 /// Tables, and views that are planned on first use.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub(crate) struct PlannedSchema {
     /// Plans views with the names of this schema.
     state: SessionState,
     /// Rows of views from earlier sessions.
-    store: Arc<Store>,
+    store: Arc<ViewStore>,
 }
 
 impl PlannedSchema {
@@ -45,7 +45,7 @@ impl PlannedSchema {
     pub(crate) fn new(
         state: SessionState,
         views: &'static [ViewDoc],
-        store: Arc<Store>,
+        store: Arc<ViewStore>,
     ) -> Result<Arc<Self>> {
         let names = state.config_options().catalog.clone();
         let catalogs = Arc::new(MemoryCatalogProviderList::new());
@@ -58,7 +58,7 @@ impl PlannedSchema {
             state: SessionStateBuilder::new_from_existing(state).with_catalog_list(catalogs).build(),
             store,
         });
-        catalog.register_schema(&names.default_schema, Arc::new(Held(Arc::downgrade(&schema))))?;
+        catalog.register_schema(&names.default_schema, Arc::new(WeakSchema(Arc::downgrade(&schema))))?;
         Ok(schema)
     }
 
@@ -91,7 +91,7 @@ impl PlannedSchema {
     }
 
     async fn plan_now(&self, name: &str, view: &ViewDoc) -> Result<()> {
-        let table = if let Some(table) = View::stored(view, &self.store)? {
+        let table = if let Some(table) = InlinedView::stored(view, &self.store)? {
             table
         } else {
             self.plan_sources(view);
@@ -153,10 +153,10 @@ impl SchemaProvider for PlannedSchema {
 
 /// The schema for its own state. A strong reference would be a cycle and leak.
 #[derive(Debug)]
-struct Held(Weak<PlannedSchema>);
+struct WeakSchema(Weak<PlannedSchema>);
 
 #[async_trait]
-impl SchemaProvider for Held {
+impl SchemaProvider for WeakSchema {
     fn table_names(&self) -> Vec<String> {
         self.0.upgrade().map(|schema| schema.table_names()).unwrap_or_default()
     }

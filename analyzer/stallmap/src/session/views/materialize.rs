@@ -19,13 +19,13 @@ use datafusion::physical_plan::execute_stream;
 use datafusion::prelude::SessionContext;
 use futures::TryStreamExt as _;
 use stallmap_engine::table::DerivedTable;
-use stallmap_tables::collected::{Collected, Rows};
-use stallmap_tables::tasks::{Next, Tasks, is_out_of_memory};
-use stallmap_tables::work::{Task, Work};
+use stallmap_tables::collected::{CollectedRows, ViewRows};
+use stallmap_tables::tasks::{NextTask, RunningTasks, is_out_of_memory};
+use stallmap_tables::work::{SessionWork, WorkTask};
 use tokio::runtime::Handle;
 use tokio::task::spawn;
 
-use super::inline::View;
+use super::inline::InlinedView;
 use super::small::{self, FEW_ROWS, physical_plan};
 
 /// Inputs of a union that are computed each for itself.
@@ -65,7 +65,7 @@ pub(crate) async fn keep_again(context: &SessionContext, plan: &LogicalPlan) -> 
 
 /// Computes tables, each as soon as the ones that it reads are cached. Tables that do not read each other are computed
 /// at the same time, until memory does not suffice for it: then one after another.
-async fn keep_all(context: &SessionContext, steps: Vec<Step>) -> Result<()> {
+async fn keep_all(context: &SessionContext, steps: Vec<ComputedTable>) -> Result<()> {
     // Without a runtime there is one thread.
     if steps.len() < 2 || Handle::try_current().is_err() {
         for step in steps {
@@ -75,8 +75,8 @@ async fn keep_all(context: &SessionContext, steps: Vec<Step>) -> Result<()> {
     }
     let config = context.copied_config();
     let threads = config.target_partitions();
-    let work = config.get_extension::<Work>().unwrap_or_default();
-    let mut waiting: Vec<Option<Task>> = steps.iter().map(|_| Some(work.view())).collect();
+    let work = config.get_extension::<SessionWork>().unwrap_or_default();
+    let mut waiting: Vec<Option<WorkTask>> = steps.iter().map(|_| Some(work.view())).collect();
     let mut missing: Vec<usize> = steps.iter().map(|step| step.reads.len()).collect();
     let mut ready: BTreeSet<(Reverse<usize>, usize)> = steps
         .iter()
@@ -84,7 +84,7 @@ async fn keep_all(context: &SessionContext, steps: Vec<Step>) -> Result<()> {
         .filter(|(_, step)| step.reads.is_empty())
         .map(|(at, step)| (Reverse(step.height), at))
         .collect();
-    let mut tasks = Tasks::new(threads * TASKS_PER_THREAD, is_out_of_memory);
+    let mut tasks = RunningTasks::new(threads * TASKS_PER_THREAD, is_out_of_memory);
     loop {
         while tasks.has_room()
             && let Some((_, at)) = ready.pop_first()
@@ -94,12 +94,12 @@ async fn keep_all(context: &SessionContext, steps: Vec<Step>) -> Result<()> {
             tasks.start(at, keep(context.clone(), Arc::clone(&steps[at].provider), few));
         }
         let done = match tasks.next().await? {
-            Next::Done(done, computed) => computed.map(|()| done)?,
-            Next::Again(at) => {
+            NextTask::Done(done, computed) => computed.map(|()| done)?,
+            NextTask::Again(at) => {
                 ready.insert((Reverse(steps[at].height), at));
                 continue;
             }
-            Next::Nothing => return Ok(()),
+            NextTask::Nothing => return Ok(()),
         };
         waiting[done] = None;
         for (at, step) in steps.iter().enumerate().filter(|(_, step)| step.reads.contains(&done)) {
@@ -114,7 +114,7 @@ async fn keep_all(context: &SessionContext, steps: Vec<Step>) -> Result<()> {
 async fn keep(context: SessionContext, table: Arc<dyn TableProvider>, few: usize) -> Result<()> {
     if let Some(engine) = table.downcast_ref::<DerivedTable>().and_then(DerivedTable::keeper) {
         engine.keep_parts(&context).await
-    } else if let Some(view) = table.downcast_ref::<View>() {
+    } else if let Some(view) = table.downcast_ref::<InlinedView>() {
         view.keep(async || rows(&context, view, few).await).await.map_err(|error| {
             if is_out_of_memory(&error) { error.context(format!("view `{}`", view.name())) } else { error }
         })
@@ -125,9 +125,9 @@ async fn keep(context: SessionContext, table: Arc<dyn TableProvider>, few: usize
 
 /// All rows of a view, with their memory. None if they are too many to cache. The plan has one partition if it reads
 /// `few` rows.
-async fn rows(context: &SessionContext, view: &View, few: usize) -> Result<Option<Rows>> {
+async fn rows(context: &SessionContext, view: &InlinedView, few: usize) -> Result<Option<ViewRows>> {
     let memory = MemoryConsumer::new("cached view").register(&context.runtime_env().memory_pool);
-    let mut collected = Collected::new(view.schema(), view.sources(), view.most_cells(), memory);
+    let mut collected = CollectedRows::new(view.schema(), view.sources(), view.most_cells(), memory);
     let (plan, task) = physical_plan(context, view.plan().clone(), few).await?;
     let mut stream = execute_stream(plan, task)?;
     while let Some(batch) = stream.try_next().await? {
@@ -170,7 +170,7 @@ fn views_of(plan: &LogicalPlan) -> Result<Vec<Arc<dyn TableProvider>>> {
     plan.apply_with_subqueries(|node| {
         if let LogicalPlan::TableScan(scan) = node
             && let Ok(provider) = source_as_provider(&scan.source)
-            && let Some(view) = provider.downcast_ref::<View>()
+            && let Some(view) = provider.downcast_ref::<InlinedView>()
             && is_worth(view)?
         {
             views.push(provider);
@@ -182,15 +182,15 @@ fn views_of(plan: &LogicalPlan) -> Result<Vec<Arc<dyn TableProvider>>> {
 
 /// The tables to compute for plans, and for statements that read whole views: those views, the parts of their long
 /// unions, and all that is read more than once. Each is behind the ones that it reads.
-fn steps(plans: &[&LogicalPlan], views: &[Arc<dyn TableProvider>]) -> Result<Vec<Step>> {
-    let mut readings = Readings::default();
+fn steps(plans: &[&LogicalPlan], views: &[Arc<dyn TableProvider>]) -> Result<Vec<ComputedTable>> {
+    let mut readings = StatementReads::default();
     let mut places = Vec::new();
     for plan in plans {
         let reads = readings.of(plan)?;
         places.extend(reads.into_iter().enumerate().flat_map(|(place, count)| repeat_n(place, count)));
     }
     let named: Vec<&LogicalPlan> =
-        views.iter().filter_map(|view| view.downcast_ref::<View>()).map(View::plan).collect();
+        views.iter().filter_map(|view| view.downcast_ref::<InlinedView>()).map(InlinedView::plan).collect();
     let (mut chosen, mut others) = (Vec::new(), Vec::new());
     for view in views {
         match readings.place(Arc::clone(view))? {
@@ -199,7 +199,7 @@ fn steps(plans: &[&LogicalPlan], views: &[Arc<dyn TableProvider>]) -> Result<Vec
                 chosen.push(place);
             }
             // It has no rows, or they are cached.
-            None => others.push(Step { provider: Arc::clone(view), reads: Vec::new(), height: 0 }),
+            None => others.push(ComputedTable { provider: Arc::clone(view), reads: Vec::new(), height: 0 }),
         }
     }
     for part in parts(&named)? {
@@ -211,7 +211,7 @@ fn steps(plans: &[&LogicalPlan], views: &[Arc<dyn TableProvider>]) -> Result<Vec
 }
 
 /// A table to compute.
-struct Step {
+struct ComputedTable {
     provider: Arc<dyn TableProvider>,
     /// Positions of the steps that it waits for.
     reads: Vec<usize>,
@@ -220,7 +220,7 @@ struct Step {
 }
 
 /// True if it takes work to compute a view, and its rows can be cached.
-fn is_worth(view: &View) -> Result<bool> {
+fn is_worth(view: &InlinedView) -> Result<bool> {
     Ok(!view.is_too_long() && has_types(view.plan()) && takes_work(view.plan())?)
 }
 
@@ -231,13 +231,13 @@ fn has_types(plan: &LogicalPlan) -> bool {
 
 /// Views and derived tables of a statement, each after the ones that it reads.
 #[derive(Default)]
-struct Readings {
-    known: Vec<Reading>,
+struct StatementReads {
+    known: Vec<ReadRelation>,
     places: HashMap<*const (), usize>,
 }
 
 /// One of them.
-struct Reading {
+struct ReadRelation {
     provider: Arc<dyn TableProvider>,
     /// Number of reads of each earlier entry.
     reads: Vec<usize>,
@@ -247,11 +247,11 @@ struct Reading {
     is_derived: bool,
 }
 
-impl Readings {
+impl StatementReads {
     /// The tables to compute, from the places that statements name, and those that are computed in any case.
-    fn steps(self, places: &[usize], chosen: &[usize]) -> Vec<Step> {
+    fn steps(self, places: &[usize], chosen: &[usize]) -> Vec<ComputedTable> {
         let is_kept = self.cached(places, chosen);
-        let mut steps: Vec<Step> = Vec::new();
+        let mut steps: Vec<ComputedTable> = Vec::new();
         // Per known table, the steps that it waits for, or itself.
         let mut step_of: Vec<BTreeSet<usize>> = Vec::new();
         for (reading, is_kept) in self.known.into_iter().zip(is_kept) {
@@ -261,7 +261,7 @@ impl Readings {
             if is_kept {
                 step_of.push(BTreeSet::from([steps.len()]));
                 let reads = reads.into_iter().collect();
-                steps.push(Step { provider: reading.provider, reads, height: 0 });
+                steps.push(ComputedTable { provider: reading.provider, reads, height: 0 });
             } else {
                 step_of.push(reads);
             }
@@ -321,15 +321,15 @@ impl Readings {
         if let Some(&place) = self.places.get(&identity) {
             return Ok(Some(place));
         }
-        let reading = if let Some(view) = provider.downcast_ref::<View>() {
+        let reading = if let Some(view) = provider.downcast_ref::<InlinedView>() {
             if view.is_kept() || view.causes().is_some() {
                 return Ok(None);
             }
             let is_worth = is_worth(view)?;
             let reads = self.of(view.plan())?;
-            Reading { provider, reads, is_worth, is_derived: false }
+            ReadRelation { provider, reads, is_worth, is_derived: false }
         } else if provider.downcast_ref::<DerivedTable>().is_some_and(|table| table.keeper().is_some()) {
-            Reading { provider, reads: Vec::new(), is_worth: true, is_derived: true }
+            ReadRelation { provider, reads: Vec::new(), is_worth: true, is_derived: true }
         } else {
             return Ok(None);
         };

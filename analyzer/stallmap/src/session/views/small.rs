@@ -22,14 +22,14 @@ use datafusion::execution::TaskContext;
 use datafusion::logical_expr::{LogicalPlan, TableScan};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
-use stallmap_code::Code;
+use stallmap_code::CaptureCode;
 use stallmap_code::table::CodeTable;
 use stallmap_engine::analyses::AnalysisTable;
 use stallmap_engine::table::{DerivedTable, PlacesTable};
 use stallmap_joins::few;
 use stallmap_tables::captured::CapturedTable;
 
-use super::inline::{View, expanded};
+use super::inline::{InlinedView, expanded};
 
 /// Rows that a plan over few rows reads, in all its scans together.
 pub(crate) const FEW_ROWS: usize = 100_000;
@@ -76,7 +76,7 @@ pub(crate) async fn context_for(context: &SessionContext, plan: &LogicalPlan, fe
 }
 
 /// A context for a plan over few rows.
-fn context_of(context: &SessionContext, size: &Size) -> SessionContext {
+fn context_of(context: &SessionContext, size: &PlanReads) -> SessionContext {
     let mut state = context.state();
     let options = state.config_mut().options_mut();
     options.execution.target_partitions = 1;
@@ -99,18 +99,18 @@ fn context_of(context: &SessionContext, size: &Size) -> SessionContext {
 
 /// The reads of a plan.
 #[derive(Default)]
-struct Size {
+struct PlanReads {
     rows: usize,
     has_subquery: bool,
     /// Rows of code: it has one partition in any case.
     code_rows: usize,
     /// Code that is not analyzed yet.
-    unread: Option<Arc<Code>>,
+    unread: Option<Arc<CaptureCode>>,
     /// True with a table of pointers that was not read yet: its rows are not known. It has one partition in any case.
     has_pointers: bool,
 }
 
-impl Size {
+impl PlanReads {
     /// The size of two plans.
     fn and(self, other: Self) -> Self {
         Self {
@@ -130,12 +130,15 @@ impl Size {
 }
 
 /// The size of a plan. None if its rows may be more than `few`.
-fn size(plan: &LogicalPlan, few: usize) -> Option<Size> {
-    let mut all = Some(Size::default());
+fn size(plan: &LogicalPlan, few: usize) -> Option<PlanReads> {
+    let mut all = Some(PlanReads::default());
     let visited = plan.apply_with_subqueries(|node| {
         let own = match node {
             LogicalPlan::TableScan(scan) => size_of(scan, few),
-            node => Some(Size { has_subquery: matches!(node, LogicalPlan::Subquery(_)), ..Size::default() }),
+            node => Some(PlanReads {
+                has_subquery: matches!(node, LogicalPlan::Subquery(_)),
+                ..PlanReads::default()
+            }),
         };
         let sum = all.take().zip(own).map(|(all, own)| all.and(own));
         all = sum.filter(|size| size.rows <= few);
@@ -144,10 +147,10 @@ fn size(plan: &LogicalPlan, few: usize) -> Option<Size> {
     all.filter(|_| visited.is_ok())
 }
 
-fn size_of(scan: &TableScan, few: usize) -> Option<Size> {
-    let of_rows = |rows| Size { rows, ..Size::default() };
+fn size_of(scan: &TableScan, few: usize) -> Option<PlanReads> {
+    let of_rows = |rows| PlanReads { rows, ..PlanReads::default() };
     let provider = source_as_provider(&scan.source).ok()?;
-    if let Some(view) = provider.downcast_ref::<View>() {
+    if let Some(view) = provider.downcast_ref::<InlinedView>() {
         return match view.count() {
             Some(rows) => Some(of_rows(rows)),
             None => size(view.plan(), few),
@@ -158,12 +161,12 @@ fn size_of(scan: &TableScan, few: usize) -> Option<Size> {
     }
     if let Some(table) = provider.downcast_ref::<CodeTable>() {
         return Some(match table.code().instruction_count() {
-            Some(code_rows) => Size { code_rows, ..Size::default() },
-            None => Size { unread: Some(Arc::clone(table.code())), ..Size::default() },
+            Some(code_rows) => PlanReads { code_rows, ..PlanReads::default() },
+            None => PlanReads { unread: Some(Arc::clone(table.code())), ..PlanReads::default() },
         });
     }
     if let Some(table) = provider.downcast_ref::<PlacesTable>() {
-        let unknown = Size { has_pointers: true, ..Size::default() };
+        let unknown = PlanReads { has_pointers: true, ..PlanReads::default() };
         return Some(table.known_rows().map_or(unknown, of_rows));
     }
     let derived = provider.downcast_ref::<DerivedTable>().and_then(DerivedTable::known_rows);

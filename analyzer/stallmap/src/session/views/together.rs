@@ -9,16 +9,16 @@ use datafusion::datasource::source_as_provider;
 use datafusion::error::Result;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::SessionContext;
-use stallmap_engine::analyses::{AnalysisTable, Kind};
-use stallmap_engine::table::Engine;
+use stallmap_engine::analyses::{AnalysisKind, AnalysisTable};
+use stallmap_engine::table::CaptureEngine;
 use tokio::runtime::Handle;
 
-use super::inline::View;
+use super::inline::InlinedView;
 
 /// The analyses that views read through all others, by the address of their engine.
 #[derive(Default)]
-struct Needed {
-    engines: BTreeMap<usize, (Arc<Engine>, BTreeSet<Kind>)>,
+struct NeededAnalyses {
+    engines: BTreeMap<usize, (Arc<CaptureEngine>, BTreeSet<AnalysisKind>)>,
     seen: HashSet<*const ()>,
 }
 
@@ -32,9 +32,9 @@ pub(crate) async fn keep_analyses(
     least: i64,
 ) -> Result<()> {
     // Without a runtime there is one thread.
-    let is_worth = |engine: &Engine| Handle::try_current().is_ok() && engine.accesses() >= least;
+    let is_worth = |engine: &CaptureEngine| Handle::try_current().is_ok() && engine.accesses() >= least;
     let engines = {
-        let mut needed = Needed::default();
+        let mut needed = NeededAnalyses::default();
         views.iter().try_for_each(|view| needed.add(view))?;
         needed.engines
     };
@@ -44,7 +44,7 @@ pub(crate) async fn keep_analyses(
     Ok(())
 }
 
-impl Needed {
+impl NeededAnalyses {
     fn add(&mut self, table: &Arc<dyn TableProvider>) -> Result<()> {
         if let Some(analysis) = table.downcast_ref::<AnalysisTable>() {
             let (engine, kind) = analysis.parts();
@@ -52,7 +52,7 @@ impl Needed {
             place.or_insert_with(|| (Arc::clone(engine), BTreeSet::new())).1.insert(kind);
             return Ok(());
         }
-        let Some(view) = table.downcast_ref::<View>() else { return Ok(()) };
+        let Some(view) = table.downcast_ref::<InlinedView>() else { return Ok(()) };
         if !self.seen.insert(Arc::as_ptr(table).cast()) || view.is_kept() || view.causes().is_some() {
             return Ok(());
         }

@@ -8,7 +8,7 @@ use stallmap_schema::word::ReplayResult;
 
 use super::{NATIVE, NEW, counter, replay, sort, write_rows};
 use crate::answer;
-use crate::dice::Dice;
+use crate::dice::LinearRandom;
 
 const HIT: &str = "lts__t_sectors_lookup_hit.sum";
 const MISS: &str = "lts__t_sectors_lookup_miss.sum";
@@ -18,12 +18,12 @@ const BUSY: &str = "dram__throughput.avg.pct_of_peak_sustained_elapsed";
 const NAMES: [&str; 3] = ["aten::a", "aten::b", "aten::c"];
 
 /// Means over the repeats of each launch that count, by metric.
-type Means = BTreeMap<u64, BTreeMap<&'static str, f64>>;
+type RepeatMeans = BTreeMap<u64, BTreeMap<&'static str, f64>>;
 
 /// Sixty launches of twelve ops of three names, each with most of the metrics, up to three repeats, some of them
 /// invalid. Every fifth launch has replays without an instrument.
-fn random(dice: &mut Dice) -> (Vec<Replay>, Vec<Counter>, Means, BTreeMap<u64, f64>) {
-    let (mut replays, mut counters, mut means) = (Vec::new(), Vec::new(), Means::new());
+fn random(dice: &mut LinearRandom) -> (Vec<Replay>, Vec<Counter>, RepeatMeans, BTreeMap<u64, f64>) {
+    let (mut replays, mut counters, mut means) = (Vec::new(), Vec::new(), RepeatMeans::new());
     let mut native = BTreeMap::new();
     let mut ordinal = 0;
     for launch in 0..60 {
@@ -67,7 +67,7 @@ fn random(dice: &mut Dice) -> (Vec<Replay>, Vec<Counter>, Means, BTreeMap<u64, f
 
 /// One op name's numbers, by loops over launches: hits of L2, bytes read, DRAM's throughput weighted by time, launches
 /// that have counters.
-fn expected(name: u64, means: &Means, native: &BTreeMap<u64, f64>) -> [f64; 4] {
+fn expected(name: u64, means: &RepeatMeans, native: &BTreeMap<u64, f64>) -> [f64; 4] {
     let (mut hits, mut sectors, mut read, mut weighted, mut time, mut counted) =
         (0.0, 0.0, 0.0, 0.0, 0.0, 0.0);
     for (launch, values) in means.iter().filter(|(launch, _)| *launch % 3 == name) {
@@ -89,7 +89,7 @@ async fn aggregates_are_what_plain_loops_give() {
     let folder = tempfile::tempdir().unwrap();
     for seed in 1..4 {
         let output = folder.path().join(format!("{seed}.stallmap"));
-        let (replays, counters, means, native) = random(&mut Dice(seed));
+        let (replays, counters, means, native) = random(&mut LinearRandom(seed));
         let launches: Vec<(&str, Option<u64>)> =
             (0..60).map(|launch| ("gemm", Some(1 + launch % 12))).collect();
         let ops: Vec<(u64, &str)> = (1..).zip(NAMES.into_iter().cycle()).take(12).collect();

@@ -6,67 +6,67 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stallmap_config::Config;
 use stallmap_schema::id::ModuleId;
 use stallmap_schema::word::LossKind;
-use stallmap_sys::cuda::Handle;
+use stallmap_sys::cuda::DriverHandle;
 
-use super::super::{Key, own};
-use super::Prepared;
-use crate::bundle::buffer::Buffer;
-use crate::bundle::contents::Contents;
-use crate::bundle::memory::Map;
-use crate::bundle::refusal::{Refusal, reason};
-use crate::bundle::selection::Selection;
-use crate::bundle::symbols::{self, Symbol};
-use crate::bundle::uses::{self, Uses};
-use stallmap_session::gpu::code::Code;
+use super::super::{HandleKey, own};
+use super::PreparedBundle;
+use crate::bundle::buffer::PageBuffer;
+use crate::bundle::contents::RecordedContents;
+use crate::bundle::memory::AllocationMap;
+use crate::bundle::refusal::{BundleRefusal, reason};
+use crate::bundle::selection::BundleSelector;
+use crate::bundle::symbols::{self, ModuleVariable};
+use crate::bundle::uses::{self, KernelUses};
+use stallmap_session::gpu::code::LoadedCode;
 use stallmap_session::session;
 
 /// The bundles of a session.
-pub(in crate::sanitizer) struct Bundles {
+pub(in crate::sanitizer) struct SessionBundles {
     /// The driver's allocations. Locked for moments only: other threads allocate while a launch is saved.
-    memory: Mutex<Map>,
+    memory: Mutex<AllocationMap>,
     /// Handles of modules and contexts that are gone.
-    ended: Mutex<Vec<Key>>,
+    ended: Mutex<Vec<HandleKey>>,
     /// Only the thread whose launch it is uses it.
-    recorder: Mutex<Recorder>,
+    recorder: Mutex<BundleRecorder>,
     pub(super) budget_bytes: u64,
 }
 
 /// State of the thread whose launch it is.
-pub(super) struct Recorder {
+pub(super) struct BundleRecorder {
     /// Selection of launches that become bundles.
-    pub(super) selection: Selection,
+    pub(super) selection: BundleSelector,
     /// Contents that are recorded.
-    pub(super) contents: Contents,
+    pub(super) contents: RecordedContents,
     /// True if a bundle was refused for lack of budget.
     pub(super) is_spent: bool,
     /// Saved memory, and memory to look at afterwards, by context.
-    pub(super) buffers: BTreeMap<Key, Buffers>,
+    pub(super) buffers: BTreeMap<HandleKey, HostBuffers>,
     /// Variables, by module.
-    variables: BTreeMap<Key, Arc<Vec<Symbol>>>,
+    variables: BTreeMap<HandleKey, Arc<Vec<ModuleVariable>>>,
     /// Memory effects of kernels that patches do not see.
-    uses: BTreeMap<(ModuleId, String), Uses>,
+    uses: BTreeMap<(ModuleId, String), KernelUses>,
     /// Functions that wrote where their parameters do not point to.
     pub(super) wanderers: BTreeSet<String>,
 }
 
 /// Memory of the host.
 #[derive(Default)]
-pub(super) struct Buffers {
+pub(super) struct HostBuffers {
     /// Saved contents.
-    pub(super) saved: Buffer,
+    pub(super) saved: PageBuffer,
     /// Room for the contents after the launch.
-    pub(super) window: Buffer,
+    pub(super) window: PageBuffer,
     /// All device memory, while the nodes of a graph run one by one.
-    pub(super) all: Buffer,
+    pub(super) all: PageBuffer,
 }
 
-impl Bundles {
+impl SessionBundles {
     /// The bundles that the options ask for; `None` where they ask for none.
     pub(in crate::sanitizer) fn new(config: &Config) -> Result<Option<Self>, String> {
         let Some(bundles) = &config.bundles else { return Ok(None) };
-        let recorder = Recorder {
-            selection: Selection::new(bundles)?,
-            contents: Contents::new(bundles.budget_bytes),
+        let recorder = BundleRecorder {
+            selection: BundleSelector::new(bundles)?,
+            contents: RecordedContents::new(bundles.budget_bytes),
             is_spent: false,
             buffers: BTreeMap::new(),
             variables: BTreeMap::new(),
@@ -82,18 +82,18 @@ impl Bundles {
     }
 
     /// The driver's allocations. Whoever has them must not call the driver.
-    pub(in crate::sanitizer) fn memory(&self) -> MutexGuard<'_, Map> {
+    pub(in crate::sanitizer) fn memory(&self) -> MutexGuard<'_, AllocationMap> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A module or context is gone. Its handle may come back as another's.
-    pub(in crate::sanitizer) fn ended(&self, key: Key) {
+    pub(in crate::sanitizer) fn ended(&self, key: HandleKey) {
         self.ended.lock().unwrap_or_else(PoisonError::into_inner).push(key);
     }
 
     /// Looks for the variables of a module, once. The driver waits for launches here: it must not be called in one, nor
     /// with a lock that a launch waits for.
-    pub(in crate::sanitizer) fn find_variables(&self, code: &Code, module: Handle) {
+    pub(in crate::sanitizer) fn find_variables(&self, code: &LoadedCode, module: DriverHandle) {
         if self.recorder().variables(module).is_some() {
             return;
         }
@@ -105,7 +105,7 @@ impl Bundles {
     }
 
     /// The launching thread's state.
-    pub(super) fn recorder(&self) -> MutexGuard<'_, Recorder> {
+    pub(super) fn recorder(&self) -> MutexGuard<'_, BundleRecorder> {
         let mut recorder = self.recorder.lock().unwrap_or_else(PoisonError::into_inner);
         let ended = std::mem::take(&mut *self.ended.lock().unwrap_or_else(PoisonError::into_inner));
         for key in ended {
@@ -117,23 +117,23 @@ impl Bundles {
     }
 }
 
-impl Recorder {
+impl BundleRecorder {
     /// Memory effects of a kernel that patches do not see. Its cubin is read once.
-    pub(super) fn uses(&mut self, code: &Code, name: &str) -> Uses {
+    pub(super) fn uses(&mut self, code: &LoadedCode, name: &str) -> KernelUses {
         let read = || match code.path.as_deref().map(std::fs::read) {
             Some(Ok(cubin)) => uses::of_kernel(&cubin, name),
-            _ => Uses::UNKNOWN,
+            _ => KernelUses::UNKNOWN,
         };
         *self.uses.entry((code.module_id, name.to_owned())).or_insert_with(read)
     }
 
-    /// The variables of a module; `None` where [`Bundles::find_variables`] has not looked for them.
-    pub(super) fn variables(&self, module: Handle) -> Option<Arc<Vec<Symbol>>> {
+    /// The variables of a module; `None` where [`SessionBundles::find_variables`] has not looked for them.
+    pub(super) fn variables(&self, module: DriverHandle) -> Option<Arc<Vec<ModuleVariable>>> {
         self.variables.get(&module.key()).map(Arc::clone)
     }
 
     /// Draws the consequences of a refusal, and counts it.
-    pub(super) fn refused(&mut self, prepared: &Prepared, refusal: &Refusal) {
+    pub(super) fn refused(&mut self, prepared: &PreparedBundle, refusal: &BundleRefusal) {
         self.selection.refused(prepared.kind.clone());
         let name = &prepared.kind.kernel.name;
         match refusal.reason {

@@ -3,56 +3,56 @@
 use std::ops::Range;
 
 use stallmap_session::gpu::graphs;
-use stallmap_sys::cuda::Handle;
+use stallmap_sys::cuda::DriverHandle;
 
-use super::super::{Instrument, own};
-use super::{MAX_SAVED_BYTES, Source};
-use crate::bundle::buffer::{self, Buffer};
-use crate::bundle::memory::Map;
-use crate::bundle::ranges::Ranges;
-use crate::bundle::refusal::{Refusal, reason};
-use crate::bundle::symbols::Symbol;
-use crate::bundle::{PAGE_BYTES_U64, PAGE_SHIFT, Page};
+use super::super::{AccessInstrument, own};
+use super::{CopySource, MAX_SAVED_BYTES};
+use crate::bundle::buffer::{self, PageBuffer};
+use crate::bundle::memory::AllocationMap;
+use crate::bundle::ranges::PageRanges;
+use crate::bundle::refusal::{BundleRefusal, reason};
+use crate::bundle::symbols::ModuleVariable;
+use crate::bundle::{PAGE_BYTES_U64, PAGE_SHIFT, PageBytes};
 
 /// Memory whose contents were saved at one moment.
-pub(super) struct Snapshot {
-    source: Source,
-    memory: Map,
-    pages: Ranges,
-    variables: Vec<(Symbol, Vec<u8>)>,
+pub(super) struct SavedMemory {
+    source: CopySource,
+    memory: AllocationMap,
+    pages: PageRanges,
+    variables: Vec<(ModuleVariable, Vec<u8>)>,
 }
 
-impl Instrument {
+impl AccessInstrument {
     /// Saves the memory of a context's device in `contents`, and variables. Nothing may run.
     pub(super) fn snapshot(
         &self,
-        (context, device): (Handle, i32),
-        memory: Map,
-        symbols: Vec<Symbol>,
-        contents: &mut Buffer,
-    ) -> Result<Snapshot, Refusal> {
-        let source = Source { device, stream: Handle::NULL };
+        (context, device): (DriverHandle, i32),
+        memory: AllocationMap,
+        symbols: Vec<ModuleVariable>,
+        contents: &mut PageBuffer,
+    ) -> Result<SavedMemory, BundleRefusal> {
+        let source = CopySource { device, stream: DriverHandle::NULL };
         let pages = memory.device_pages(device);
         if pages.count() > MAX_SAVED_BYTES / PAGE_BYTES_U64 {
-            return Err(Refusal::of("its CUDA graph may write more than 16 GiB"));
+            return Err(BundleRefusal::of("its CUDA graph may write more than 16 GiB"));
         }
         let count = usize::try_from(pages.count()).unwrap_or(usize::MAX);
         let mut read =
-            |pages: Range<u64>, target: &mut [Page]| self.read_pages(source, &memory, pages, target);
+            |pages: Range<u64>, target: &mut [PageBytes]| self.read_pages(source, &memory, pages, target);
         let saved = self
             .reserve(contents, count, context)
             .and_then(|()| contents.load(&pages, &mut read))
             .and_then(|()| self.read_variables(source, &symbols));
-        let variables = saved.map_err(|error| Refusal::with(reason::UNREADABLE, error))?;
-        Ok(Snapshot { source, memory, pages, variables: symbols.into_iter().zip(variables).collect() })
+        let variables = saved.map_err(|error| BundleRefusal::with(reason::UNREADABLE, error))?;
+        Ok(SavedMemory { source, memory, pages, variables: symbols.into_iter().zip(variables).collect() })
     }
 
     /// Gives memory its `contents` back, where they have changed. Nothing may run.
     pub(super) fn restore(
         &self,
-        context: Handle,
-        Snapshot { source, memory, pages, variables }: &Snapshot,
-        (contents, window): (&mut Buffer, &mut Buffer),
+        context: DriverHandle,
+        SavedMemory { source, memory, pages, variables }: &SavedMemory,
+        (contents, window): (&mut PageBuffer, &mut PageBuffer),
     ) -> Result<(), String> {
         self.reserve(window, buffer::CHUNK_PAGES, context)?;
         for (pages, first) in buffer::windows(pages) {
@@ -73,7 +73,13 @@ impl Instrument {
     }
 
     /// Only the parts of a page that are the program's.
-    fn restore_page(&self, memory: &Map, device: i32, page: u64, content: &Page) -> Result<(), String> {
+    fn restore_page(
+        &self,
+        memory: &AllocationMap,
+        device: i32,
+        page: u64,
+        content: &PageBytes,
+    ) -> Result<(), String> {
         let start = page << PAGE_SHIFT;
         for piece in memory.pieces(page..page + 1, device) {
             let place = |address: u64| usize::try_from(address.saturating_sub(start)).unwrap_or(usize::MAX);

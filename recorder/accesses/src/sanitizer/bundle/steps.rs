@@ -9,64 +9,70 @@ use std::cell::Cell;
 use stallmap_config::KernelShape;
 use stallmap_schema::word::LossKind;
 use stallmap_session::gpu::device;
-use stallmap_session::gpu::graphs::{self, Captured, Node, Step};
+use stallmap_session::gpu::graphs::{self, ExecNode, GraphStep, NodeOrigin};
 use stallmap_session::guard::say;
 use stallmap_session::{context, session};
-use stallmap_sys::cuda::Handle;
+use stallmap_sys::cuda::DriverHandle;
 
-use super::super::graph::Planned;
-use super::super::{Instrument, own};
-use super::recorder::Bundles;
+use super::super::graph::PlannedGraphLaunch;
+use super::super::{AccessInstrument, own};
+use super::recorder::SessionBundles;
 use super::{MAX_VARIABLE_BYTES, is_whole};
 use crate::bundle::candidates::words;
-use crate::bundle::memory::{Kind, Map};
-use crate::bundle::refusal::Refusal;
+use crate::bundle::memory::{AllocationKind, AllocationMap};
+use crate::bundle::refusal::BundleRefusal;
 use crate::bundle::selection::LaunchKind;
-use crate::bundle::symbols::Symbol;
+use crate::bundle::symbols::ModuleVariable;
 
 /// A launch call of this thread that is a step of a graph.
 #[derive(Clone, Copy)]
-pub(in crate::sanitizer) enum Stepped {
+pub(in crate::sanitizer) enum GraphStepLaunch {
     /// It is not recorded.
     Silent,
     /// It is recorded as the node: with its ordinal, the graph, the graph's launch, the node's number.
-    Node(u64, (u64, u32, u32), Option<Captured>),
+    Node(u64, (u64, u32, u32), Option<NodeOrigin>),
 }
 
 thread_local! {
-    static STEPPED: Cell<Option<Stepped>> = const { Cell::new(None) };
+    static STEPPED: Cell<Option<GraphStepLaunch>> = const { Cell::new(None) };
 }
 
 /// The step that this thread runs.
-pub(in crate::sanitizer) fn stepped() -> Option<Stepped> {
+pub(in crate::sanitizer) fn stepped() -> Option<GraphStepLaunch> {
     STEPPED.get()
 }
 
 /// A launch of a graph that is to be run in steps.
-struct Walk<'a> {
-    stream: Handle,
-    context: Handle,
+struct GraphWalk<'a> {
+    stream: DriverHandle,
+    context: DriverHandle,
     device: i32,
-    nodes: &'a [Node],
-    steps: &'a [Step],
+    nodes: &'a [ExecNode],
+    steps: &'a [GraphStep],
 }
 
-impl Instrument {
+impl AccessInstrument {
     /// Makes bundles of the nodes of a graph whose launch is being called, where any is wanted.
-    pub(in crate::sanitizer) fn step_graph(&self, exec: Handle, stream: Handle, planned: &mut Planned) {
+    pub(in crate::sanitizer) fn step_graph(
+        &self,
+        exec: DriverHandle,
+        stream: DriverHandle,
+        planned: &mut PlannedGraphLaunch,
+    ) {
         let Some(bundles) = &self.bundles else { return };
         let Some(launch) = planned.launch.clone() else { return };
         if !self.wants_any(bundles, &launch.nodes, planned) {
             return;
         }
-        let steps = self.graphs.steps(exec).map_err(Refusal::of);
+        let steps = self.graphs.steps(exec).map_err(BundleRefusal::of);
         let walked = steps.and_then(|steps| {
-            let device = device::current().ok_or_else(|| Refusal::of("its device is not known"))?;
-            let context = device::current_context().ok_or_else(|| Refusal::of("its context is not known"))?;
-            let walk = Walk { stream, context, device, nodes: &launch.nodes, steps: &steps };
+            let device = device::current().ok_or_else(|| BundleRefusal::of("its device is not known"))?;
+            let context =
+                device::current_context().ok_or_else(|| BundleRefusal::of("its context is not known"))?;
+            let walk = GraphWalk { stream, context, device, nodes: &launch.nodes, steps: &steps };
             self.walk(bundles, &walk, planned)
         });
-        if let Err(Refusal { reason, detail }) = walked {
+        if let Err(BundleRefusal { reason, detail }) = walked {
             planned.refuse_steps(reason);
             // The next launch of the graph would only be refused again.
             self.graphs.refuse_steps(exec, reason);
@@ -77,7 +83,12 @@ impl Instrument {
     }
 
     /// True if any node is to become a bundle. Says of each other one why not.
-    fn wants_any(&self, bundles: &Bundles, nodes: &[Node], planned: &mut Planned) -> bool {
+    fn wants_any(
+        &self,
+        bundles: &SessionBundles,
+        nodes: &[ExecNode],
+        planned: &mut PlannedGraphLaunch,
+    ) -> bool {
         let recorder = bundles.recorder();
         let mut is_wanted = false;
         for expected in planned.nodes.values_mut() {
@@ -92,7 +103,12 @@ impl Instrument {
         is_wanted
     }
 
-    fn walk(&self, bundles: &Bundles, walk: &Walk, planned: &mut Planned) -> Result<(), Refusal> {
+    fn walk(
+        &self,
+        bundles: &SessionBundles,
+        walk: &GraphWalk,
+        planned: &mut PlannedGraphLaunch,
+    ) -> Result<(), BundleRefusal> {
         // A copy: no driver call may run under the lock.
         let memory = bundles.memory().clone();
         let symbols = self.walkable(bundles, walk, &memory)?;
@@ -100,41 +116,49 @@ impl Instrument {
     }
 
     /// The variables of a graph's kernels. An error is the reason that it must not run twice.
-    fn walkable(&self, bundles: &Bundles, walk: &Walk, memory: &Map) -> Result<Vec<Symbol>, Refusal> {
-        let mut symbols: Vec<Symbol> = Vec::new();
+    fn walkable(
+        &self,
+        bundles: &SessionBundles,
+        walk: &GraphWalk,
+        memory: &AllocationMap,
+    ) -> Result<Vec<ModuleVariable>, BundleRefusal> {
+        let mut symbols: Vec<ModuleVariable> = Vec::new();
         for node in walk.nodes {
             if self.selector.is_collective(&node.name) {
-                return Err(Refusal::of("a kernel of its CUDA graph waits for other GPUs"));
+                return Err(BundleRefusal::of("a kernel of its CUDA graph waits for other GPUs"));
             }
             let is_foreign = |address| {
                 memory.at(address).is_some_and(|allocation| {
-                    matches!(allocation.kind, Kind::Host | Kind::Managed | Kind::Peer)
-                        || (allocation.kind == Kind::Device && allocation.device != walk.device)
+                    matches!(
+                        allocation.kind,
+                        AllocationKind::Host | AllocationKind::Managed | AllocationKind::Peer
+                    ) || (allocation.kind == AllocationKind::Device && allocation.device != walk.device)
                 })
             };
             if words(&node.parameters.bytes).any(is_foreign) {
-                return Err(Refusal::of(
+                return Err(BundleRefusal::of(
                     "a kernel of its CUDA graph uses memory that is not the device's own",
                 ));
             }
-            let module = device::module_of(Handle::of_key(node.function));
+            let module = device::module_of(DriverHandle::of_key(node.function));
             let code = module.and_then(|module| Self::code_of(&self.lock(), module).zip(Some(module)));
             let Some(((code, _), module)) = code else {
-                return Err(Refusal::of("the module of a kernel of its CUDA graph was not seen"));
+                return Err(BundleRefusal::of("the module of a kernel of its CUDA graph was not seen"));
             };
             bundles.find_variables(&code, module);
             let mut recorder = bundles.recorder();
             let uses = recorder.uses(&code, &node.name);
             if let Some(reason) = uses.refusal.or(uses.prints.then_some("prints")) {
-                return Err(Refusal::with("a kernel of its CUDA graph cannot run twice", reason));
+                return Err(BundleRefusal::with("a kernel of its CUDA graph cannot run twice", reason));
             }
-            let is_new = |symbol: &&Symbol| !symbols.iter().any(|known| known.address == symbol.address);
+            let is_new =
+                |symbol: &&ModuleVariable| !symbols.iter().any(|known| known.address == symbol.address);
             let variables = recorder.variables(module).unwrap_or_default();
-            let new: Vec<Symbol> = variables.iter().filter(is_new).cloned().collect();
+            let new: Vec<ModuleVariable> = variables.iter().filter(is_new).cloned().collect();
             symbols.extend(new);
         }
         if symbols.iter().map(|symbol| symbol.bytes).sum::<usize>() > MAX_VARIABLE_BYTES {
-            return Err(Refusal::of("the variables of its CUDA graph have more than 16 MiB"));
+            return Err(BundleRefusal::of("the variables of its CUDA graph have more than 16 MiB"));
         }
         Ok(symbols)
     }
@@ -142,11 +166,11 @@ impl Instrument {
     /// Runs the steps between a snapshot of memory and its return.
     fn walk_alone(
         &self,
-        bundles: &Bundles,
-        walk: &Walk,
-        (memory, symbols): (Map, Vec<Symbol>),
-        planned: &mut Planned,
-    ) -> Result<(), Refusal> {
+        bundles: &SessionBundles,
+        walk: &GraphWalk,
+        (memory, symbols): (AllocationMap, Vec<ModuleVariable>),
+        planned: &mut PlannedGraphLaunch,
+    ) -> Result<(), BundleRefusal> {
         let wait = || own(graphs::synchronize).map_err(failed);
         wait()?;
         let key = walk.context.key();
@@ -169,9 +193,13 @@ impl Instrument {
     }
 }
 
-fn run_steps(bundles: &Bundles, walk: &Walk, planned: &mut Planned) -> Result<(), Refusal> {
+fn run_steps(
+    bundles: &SessionBundles,
+    walk: &GraphWalk,
+    planned: &mut PlannedGraphLaunch,
+) -> Result<(), BundleRefusal> {
     for step in walk.steps {
-        let Step::Kernel(number, _) = step else {
+        let GraphStep::Kernel(number, _) = step else {
             own(|| step.run(walk.nodes, walk.stream)).map_err(failed)?;
             continue;
         };
@@ -184,9 +212,9 @@ fn run_steps(bundles: &Bundles, walk: &Walk, planned: &mut Planned) -> Result<()
         let expected = expected.filter(|expected| expected.decision.is_ok());
         let stepped = match (&expected, decision) {
             (Some(expected), Ok(())) => {
-                Stepped::Node(expected.ordinal, (place.0, place.1, *number), node.captured)
+                GraphStepLaunch::Node(expected.ordinal, (place.0, place.1, *number), node.captured)
             }
-            _ => Stepped::Silent,
+            _ => GraphStepLaunch::Silent,
         };
         STEPPED.set(Some(stepped));
         let context = node.captured.and_then(|captured| captured.context);
@@ -200,12 +228,12 @@ fn run_steps(bundles: &Bundles, walk: &Walk, planned: &mut Planned) -> Result<()
     Ok(())
 }
 
-fn failed(code: i32) -> Refusal {
-    Refusal::with("a node of its CUDA graph could not be run alone", format!("CUDA error {code}"))
+fn failed(code: i32) -> BundleRefusal {
+    BundleRefusal::with("a node of its CUDA graph could not be run alone", format!("CUDA error {code}"))
 }
 
 /// The kind of a node, as that of its launch as a step.
-fn kind_of(node: &Node) -> LaunchKind {
+fn kind_of(node: &ExecNode) -> LaunchKind {
     let context = node.captured.and_then(|captured| captured.context);
     LaunchKind {
         kernel: KernelShape { name: node.name.clone(), shape: node.shape },

@@ -24,7 +24,8 @@ fn segment_with(segments: &[PathBuf], name: &str) -> (PathBuf, usize) {
 
 #[test]
 fn a_forked_childs_ops_are_recorded() {
-    let Some(recording) = record(&program("forked.py"), Instrument::Accesses, Selection::default()) else {
+    let Some(recording) = record(&program("forked.py"), PassInstrument::Accesses, LaunchSelection::default())
+    else {
         return;
     };
     assert_eq!(recording.stdout(), "0\n");

@@ -13,9 +13,9 @@ const REGIONS: &str = "@stallmap.region('outer')\ndef work():\n    with stallmap
                        torch.ones(4).cosh()\nwork()\n";
 
 /// The recorder's folder as `stallmap-record` unpacks it, with the installed module `stallmap` of a test next to it.
-struct Folders(TempDir);
+struct ModuleFolders(TempDir);
 
-impl Folders {
+impl ModuleFolders {
     fn new() -> Self {
         let folders = Self(TempDir::new().unwrap());
         for (from, package) in [(package(), "hook"), (package(), "_stallmap_record"), (public(), "stallmap")]
@@ -35,11 +35,11 @@ impl Folders {
     }
 
     /// Records a program that finds the installed folder before the recorder's, as it finds site-packages.
-    fn record(&self, program: &str) -> Option<Recording> {
+    fn record(&self, program: &str) -> Option<PythonRecording> {
         let script = self.0.path().join("program.py");
         fs::write(&script, program).unwrap();
         let folders = [&*self.recorder().join("hook"), &*self.installed()];
-        record_under(&script, Instrument::Accesses, Selection::default(), &folders)
+        record_under(&script, PassInstrument::Accesses, LaunchSelection::default(), &folders)
     }
 }
 
@@ -53,12 +53,12 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-fn ops(recording: &Recording) -> Vec<(OpKind, String)> {
+fn ops(recording: &PythonRecording) -> Vec<(OpKind, String)> {
     recording.rows().into_iter().map(|op: Op| (op.kind, op.name)).collect()
 }
 
 /// Every op has a stack, and no stack has a frame of stallmap's.
-fn assert_stacks(recording: &Recording) {
+fn assert_stacks(recording: &PythonRecording) {
     assert!(recording.rows().iter().all(|op: &Op| op.pystates_hash.is_some()));
     let frames: Vec<PythonFrame> = recording.rows();
     assert!(frames.iter().any(|frame| frame.file == "program.py"), "{frames:?}");
@@ -77,7 +77,7 @@ fn version() -> String {
 
 #[test]
 fn a_module_of_the_programs_own_stays_and_everything_is_recorded() {
-    let folders = Folders::new();
+    let folders = ModuleFolders::new();
     fs::write(folders.installed().join("stallmap.py"), "__version__ = 'of the program'\n").unwrap();
     let Some(recording) = folders.record(PROGRAM) else { return };
     assert_eq!(recording.stdout(), "of the program\n");
@@ -87,7 +87,7 @@ fn a_module_of_the_programs_own_stays_and_everything_is_recorded() {
 
 #[test]
 fn an_installed_package_of_another_release_gives_way() {
-    let folders = Folders::new();
+    let folders = ModuleFolders::new();
     let other = folders.installed().join("stallmap");
     copy(&public().join("stallmap"), &other);
     let text = fs::read_to_string(other.join("_version.py")).unwrap();
@@ -103,7 +103,7 @@ fn an_installed_package_of_another_release_gives_way() {
 
 #[test]
 fn an_installed_package_of_this_release_is_imported_and_its_regions_are_recorded() {
-    let folders = Folders::new();
+    let folders = ModuleFolders::new();
     copy(&public().join("stallmap"), &folders.installed().join("stallmap"));
     let program = format!("{PROGRAM}{REGIONS}print(stallmap.__file__)\n");
     let Some(recording) = folders.record(&program) else { return };
@@ -114,7 +114,7 @@ fn an_installed_package_of_this_release_is_imported_and_its_regions_are_recorded
 
 #[test]
 fn without_an_installed_package_the_recorders_copy_is_found() {
-    let folders = Folders::new();
+    let folders = ModuleFolders::new();
     let Some(recording) = folders.record(&format!("{PROGRAM}{REGIONS}")) else { return };
     assert_eq!(recording.stdout(), format!("{}\n", version()));
     assert!(ops(&recording).contains(&(OpKind::Region, "outer".to_owned())));
@@ -123,7 +123,7 @@ fn without_an_installed_package_the_recorders_copy_is_found() {
 
 #[test]
 fn a_hook_that_fails_leaves_its_exception() {
-    let folders = Folders::new();
+    let folders = ModuleFolders::new();
     // No PyTorch: the hooks miss all of its parts.
     fs::write(folders.installed().join("torch.py"), "").unwrap();
     let recording = TempDir::new().unwrap();

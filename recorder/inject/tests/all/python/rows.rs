@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use stallmap_schema::capture::segment::{FILE_NAME, Frame, SegmentReader};
-use stallmap_schema::table::Row;
+use stallmap_schema::capture::segment::{FILE_NAME, SegmentFrame, SegmentReader};
+use stallmap_schema::table::TableRow;
 
 /// Every row of a table, of every process.
-pub(crate) fn read<R: Row>(recording: &Path) -> Vec<R> {
+pub(crate) fn read<R: TableRow>(recording: &Path) -> Vec<R> {
     segments(recording).iter().flat_map(|segment| read_segment(segment)).collect()
 }
 
@@ -17,10 +17,10 @@ pub(super) fn segments(recording: &Path) -> Vec<PathBuf> {
 }
 
 /// Every row of a table in a segment.
-pub(super) fn read_segment<R: Row>(segment: &Path) -> Vec<R> {
+pub(super) fn read_segment<R: TableRow>(segment: &Path) -> Vec<R> {
     let reader = SegmentReader::open(segment).unwrap();
     let rows = reader.frames().iter().filter_map(|frame| match reader.read(frame).unwrap() {
-        Frame::Rows { table, batch } if table == R::TABLE.name => Some(R::read_all(&batch).unwrap()),
+        SegmentFrame::Rows { table, batch } if table == R::TABLE.name => Some(R::read_all(&batch).unwrap()),
         _ => None,
     });
     rows.flatten().collect()

@@ -11,17 +11,17 @@ use stallmap_schema::word::{Direction, OpKind, Phase};
 use super::*;
 
 /// The recording of `training.py`, made once.
-fn training() -> Option<&'static Training> {
-    static TRAINING: OnceLock<Option<Training>> = OnceLock::new();
+fn training() -> Option<&'static TrainingRun> {
+    static TRAINING: OnceLock<Option<TrainingRun>> = OnceLock::new();
     let make = || {
-        record(&program("training.py"), Instrument::Accesses, Selection::default())
-            .map(|it| Training::read(&it))
+        record(&program("training.py"), PassInstrument::Accesses, LaunchSelection::default())
+            .map(|it| TrainingRun::read(&it))
     };
     // Asked first, because every test that is skipped says so.
     has_torch().then(|| TRAINING.get_or_init(make).as_ref()).flatten()
 }
 
-struct Training {
+struct TrainingRun {
     stdout: String,
     ops: Vec<Op>,
     op_ends: Vec<OpEnd>,
@@ -33,8 +33,8 @@ struct Training {
     losses: Vec<LossTotal>,
 }
 
-impl Training {
-    fn read(recording: &Recording) -> Self {
+impl TrainingRun {
+    fn read(recording: &PythonRecording) -> Self {
         let name = |row: TensorName| (row.tensor_id, (row.name, row.role));
         Self {
             stdout: recording.stdout(),
@@ -74,7 +74,7 @@ impl Training {
     }
 }
 
-fn stacks(recording: &Recording) -> BTreeMap<PystatesHash, Vec<PythonFrame>> {
+fn stacks(recording: &PythonRecording) -> BTreeMap<PystatesHash, Vec<PythonFrame>> {
     let frames: BTreeMap<FrameId, PythonFrame> =
         recording.rows().into_iter().map(|row: PythonFrame| (row.frame_id, row)).collect();
     let mut states: Vec<PythonState> = recording.rows();
@@ -220,7 +220,7 @@ fn a_second_run_elsewhere_without_tensors_has_the_same_states() {
     let elsewhere = TempDir::new().unwrap();
     let copy = elsewhere.path().join("training.py");
     std::fs::copy(program("training.py"), &copy).unwrap();
-    let Some(light) = record(&copy, Instrument::PcSamples, Selection::default()) else { return };
+    let Some(light) = record(&copy, PassInstrument::PcSamples, LaunchSelection::default()) else { return };
     assert_eq!(light.rows::<Tensor>(), []);
     assert_eq!(light.rows::<OpTensor>(), []);
     let identity = |op: &Op| (op.name.clone(), op.pystates_hash, op.phase, op.step, op.module_path.clone());
@@ -230,7 +230,9 @@ fn a_second_run_elsewhere_without_tensors_has_the_same_states() {
 
 #[test]
 fn compiled_models_stay_compiled() {
-    let Some(compiled) = record(&program("compiled.py"), Instrument::Accesses, Selection::default()) else {
+    let Some(compiled) =
+        record(&program("compiled.py"), PassInstrument::Accesses, LaunchSelection::default())
+    else {
         return;
     };
     let alone = alone(&program("compiled.py"));
@@ -242,7 +244,9 @@ fn compiled_models_stay_compiled() {
 
 #[test]
 fn pytorch_runs_the_ops_that_it_runs_without_the_recorder() {
-    let Some(operators) = record(&program("operators.py"), Instrument::Accesses, Selection::default()) else {
+    let Some(operators) =
+        record(&program("operators.py"), PassInstrument::Accesses, LaunchSelection::default())
+    else {
         return;
     };
     let alone = alone(&program("operators.py"));
@@ -261,7 +265,8 @@ fn pytorch_runs_the_ops_that_it_runs_without_the_recorder() {
 
 #[test]
 fn the_programs_errors_and_tensor_classes_are_its_own() {
-    let Some(failing) = record(&program("failing.py"), Instrument::Accesses, Selection::default()) else {
+    let Some(failing) = record(&program("failing.py"), PassInstrument::Accesses, LaunchSelection::default())
+    else {
         return;
     };
     let expected = "RuntimeError True\n0.0\n[3.0, 3.0]\nmeta\n[2.0, 2.0, 2.0]\nfreed True\n";
@@ -276,7 +281,9 @@ fn the_programs_errors_and_tensor_classes_are_its_own() {
 
 #[test]
 fn pytorchs_own_memory_profiler_still_hears_of_allocations() {
-    let Some(profiled) = record(&program("profiled.py"), Instrument::Accesses, Selection::default()) else {
+    let Some(profiled) =
+        record(&program("profiled.py"), PassInstrument::Accesses, LaunchSelection::default())
+    else {
         return;
     };
     assert_eq!(profiled.stdout(), "True\n4096\n", "{}", profiled.stderr());
@@ -285,7 +292,7 @@ fn pytorchs_own_memory_profiler_still_hears_of_allocations() {
 #[test]
 fn the_programs_own_profilers_have_the_interface_to_themselves() {
     let of = |instrument| {
-        let recording = record(&program("own_profiler.py"), instrument, Selection::default())?;
+        let recording = record(&program("own_profiler.py"), instrument, LaunchSelection::default())?;
         let losses: Vec<LossTotal> = recording.rows();
         let mut reasons: Vec<_> = losses.into_iter().map(|loss| (loss.reason, loss.detail)).collect();
         reasons.sort();
@@ -296,10 +303,10 @@ fn the_programs_own_profilers_have_the_interface_to_themselves() {
     let failed = Some("RuntimeError: failed to subscribe with error 39".to_owned());
     let failed = ("the program's own profiler could not start".to_owned(), failed);
     let proton = Some("triton.profiler".to_owned());
-    let Some((stdout, reasons)) = of(Instrument::PcSamples) else { return };
+    let Some((stdout, reasons)) = of(PassInstrument::PcSamples) else { return };
     assert_eq!(stdout, expected, "its own errors are as they are alone");
     assert_eq!(reasons, [failed.clone(), (GAVE_WAY.to_owned(), proton.clone())]);
-    let Some((stdout, reasons)) = of(Instrument::Accesses) else { return };
+    let Some((stdout, reasons)) = of(PassInstrument::Accesses) else { return };
     assert_eq!(stdout, expected, "the program goes on where both cannot live");
     let cannot = "the program's own profiler cannot run with the recording of accesses".to_owned();
     assert_eq!(reasons, [(cannot, proton), failed]);
@@ -307,8 +314,8 @@ fn the_programs_own_profilers_have_the_interface_to_themselves() {
 
 #[test]
 fn a_recording_that_begins_paused_waits_for_start() {
-    let selection = Selection { paused: true, ..Selection::default() };
-    let Some(paused) = record(&program("training.py"), Instrument::Accesses, selection) else { return };
+    let selection = LaunchSelection { paused: true, ..LaunchSelection::default() };
+    let Some(paused) = record(&program("training.py"), PassInstrument::Accesses, selection) else { return };
     let ops: Vec<Op> = paused.rows();
     let names: Vec<_> = ops.iter().map(|op| op.name.as_str()).collect();
     assert_eq!(names, ["aten::ones.default", "aten::sign.default"]);

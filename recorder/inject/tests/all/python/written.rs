@@ -9,7 +9,7 @@ use stallmap_schema::tables::tensor::Op;
 use super::*;
 
 /// Stacks of the ops that the written code calls, and the frames of that code.
-fn written(recording: &Recording) -> (BTreeMap<String, BTreeSet<PystatesHash>>, Vec<PythonFrame>) {
+fn written(recording: &PythonRecording) -> (BTreeMap<String, BTreeSet<PystatesHash>>, Vec<PythonFrame>) {
     let mut stacks: BTreeMap<String, BTreeSet<PystatesHash>> = BTreeMap::new();
     for op in recording.rows::<Op>() {
         if ["aten::cosh.default", "aten::sinh.default"].contains(&op.name.as_str()) {
@@ -23,7 +23,7 @@ fn written(recording: &Recording) -> (BTreeMap<String, BTreeSet<PystatesHash>>, 
 
 #[test]
 fn equal_code_has_one_name_in_all_runs() {
-    let record = || record(&program("written.py"), Instrument::Accesses, Selection::default());
+    let record = || record(&program("written.py"), PassInstrument::Accesses, LaunchSelection::default());
     let Some((one, other)) = record().zip(record()) else { return };
     let ((stacks, frames), (other_stacks, other_frames)) = (written(&one), written(&other));
     // Both files that call cosh have the same content, and so the same stack.

@@ -4,13 +4,13 @@ use std::sync::OnceLock;
 
 use super::*;
 
-fn launch(is_recorded: bool) -> Open {
-    let kernel = Kernel { name: "add".into(), taken: Ok(()), function_id: OnceLock::new() };
-    Open::Launch(Box::new(Pending {
+fn launch(is_recorded: bool) -> OpenCall {
+    let kernel = SampledKernel { name: "add".into(), taken: Ok(()), function_id: OnceLock::new() };
+    OpenCall::Launch(Box::new(PendingLaunch {
         ordinal: 0,
         kernel: Arc::new(kernel),
-        call: Call::of_one_block(),
-        context: Handle::NULL,
+        call: LaunchCall::of_one_block(),
+        context: DriverHandle::NULL,
         begin_ns: 0,
         is_recorded,
         sampling: None,
@@ -23,6 +23,6 @@ fn a_launch_that_was_lost_when_it_began_is_not_lost_again_where_the_driver_refus
     assert_eq!(launch(true).uncounted(), 1);
     // Another process samples the GPU.
     assert_eq!(launch(false).uncounted(), 0);
-    let graph = |lost| Open::Graph(Box::new(PendingGraph::of_nodes(3, lost)));
+    let graph = |lost| OpenCall::Graph(Box::new(PendingGraph::of_nodes(3, lost)));
     assert_eq!([0, 2, 3].map(|lost| graph(lost).uncounted()), [3, 1, 0]);
 }

@@ -6,82 +6,93 @@ use std::ffi::{c_int, c_void};
 use std::os::unix::net::UnixListener;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use stallmap_sys::cuda::Handle;
+use stallmap_sys::cuda::DriverHandle;
 use stallmap_sys::cupti::types::{
     CUpti_GetCubinCrcParams, CUpti_PCSamplingConfigurationAttributeType as Attribute,
     CUpti_PCSamplingConfigurationInfoParams, CUpti_PCSamplingData, CUpti_PCSamplingDisableParams,
     CUpti_PCSamplingEnableParams, CUpti_PCSamplingGetDataParams, CUpti_PCSamplingGetNumStallReasonsParams,
     CUpti_PCSamplingGetStallReasonsParams, CUpti_PCSamplingStartParams, CUpti_PCSamplingStopParams,
 };
-use stallmap_sys::cupti::{Callback, Code, Cupti, OUT_OF_MEMORY};
+use stallmap_sys::cupti::{Cupti, CuptiCallback, CuptiCode, OUT_OF_MEMORY};
 
 use super::super::turn;
 use super::*;
 
 /// A context as CUPTI knows it.
 #[derive(Default)]
-struct Context {
+struct CuptiContext {
     calls: Vec<String>,
     /// Correlation ids and samples that were not read yet.
     records: Vec<(u32, u32)>,
     is_full: bool,
     /// The result of reads, where not 0.
-    error: Code,
+    error: CuptiCode,
     /// True if sampling cannot be enabled.
     is_broken: bool,
 }
 
 /// The contexts of all tests, by handle.
-static CONTEXTS: Mutex<BTreeMap<usize, Context>> = Mutex::new(BTreeMap::new());
+static CONTEXTS: Mutex<BTreeMap<usize, CuptiContext>> = Mutex::new(BTreeMap::new());
 
-fn contexts() -> MutexGuard<'static, BTreeMap<usize, Context>> {
+fn contexts() -> MutexGuard<'static, BTreeMap<usize, CuptiContext>> {
     CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn with<T, C>(context: *mut C, change: impl FnOnce(&mut Context) -> T) -> T {
+fn with<T, C>(context: *mut C, change: impl FnOnce(&mut CuptiContext) -> T) -> T {
     change(contexts().entry(context.addr()).or_default())
 }
 
-fn note<C>(context: *mut C, call: &str) -> Code {
+fn note<C>(context: *mut C, call: &str) -> CuptiCode {
     with(context, |context| context.calls.push(call.to_owned()));
     0
 }
 
-extern "C" fn version(_version: *mut u32) -> Code {
+extern "C" fn version(_version: *mut u32) -> CuptiCode {
     0
 }
 
-extern "C" fn subscribe(_subscriber: *mut Handle, _callback: Callback, _userdata: *mut c_void) -> Code {
+extern "C" fn subscribe(
+    _subscriber: *mut DriverHandle,
+    _callback: CuptiCallback,
+    _userdata: *mut c_void,
+) -> CuptiCode {
     0
 }
 
-extern "C" fn unsubscribe(_subscriber: Handle) -> Code {
+extern "C" fn unsubscribe(_subscriber: DriverHandle) -> CuptiCode {
     0
 }
 
-extern "C" fn finalize() -> Code {
+extern "C" fn finalize() -> CuptiCode {
     0
 }
 
-extern "C" fn enable_callback(_enable: u32, _subscriber: Handle, _domain: c_int, _id: u32) -> Code {
+extern "C" fn enable_callback(
+    _enable: u32,
+    _subscriber: DriverHandle,
+    _domain: c_int,
+    _id: u32,
+) -> CuptiCode {
     0
 }
 
-extern "C" fn device_of(_context: Handle, _device: *mut u32) -> Code {
+extern "C" fn device_of(_context: DriverHandle, _device: *mut u32) -> CuptiCode {
     0
 }
 
-extern "C" fn cubin_crc(_parameters: *mut CUpti_GetCubinCrcParams) -> Code {
+extern "C" fn cubin_crc(_parameters: *mut CUpti_GetCubinCrcParams) -> CuptiCode {
     0
 }
 
-unsafe extern "C" fn stall_reason_count(parameters: *mut CUpti_PCSamplingGetNumStallReasonsParams) -> Code {
+unsafe extern "C" fn stall_reason_count(
+    parameters: *mut CUpti_PCSamplingGetNumStallReasonsParams,
+) -> CuptiCode {
     // SAFETY: the sampler passes parameters whose output lives during the call.
     unsafe { *(*parameters).numStallReasons = 1 };
     0
 }
 
-unsafe extern "C" fn stall_reasons(parameters: *mut CUpti_PCSamplingGetStallReasonsParams) -> Code {
+unsafe extern "C" fn stall_reasons(parameters: *mut CUpti_PCSamplingGetStallReasonsParams) -> CuptiCode {
     let name = c"smsp__pcsamp_warps_issue_stalled_wait";
     // SAFETY: the sampler passes room for one number and one name of 128 bytes.
     unsafe {
@@ -91,7 +102,7 @@ unsafe extern "C" fn stall_reasons(parameters: *mut CUpti_PCSamplingGetStallReas
     0
 }
 
-unsafe extern "C" fn configure(parameters: *mut CUpti_PCSamplingConfigurationInfoParams) -> Code {
+unsafe extern "C" fn configure(parameters: *mut CUpti_PCSamplingConfigurationInfoParams) -> CuptiCode {
     // SAFETY: the sampler passes so many settings.
     let (context, settings) = unsafe {
         let parameters = &*parameters;
@@ -108,30 +119,30 @@ unsafe extern "C" fn configure(parameters: *mut CUpti_PCSamplingConfigurationInf
     0
 }
 
-unsafe extern "C" fn enable(parameters: *mut CUpti_PCSamplingEnableParams) -> Code {
+unsafe extern "C" fn enable(parameters: *mut CUpti_PCSamplingEnableParams) -> CuptiCode {
     // SAFETY: the sampler passes parameters.
     let context = unsafe { (*parameters).ctx };
     with(context, |context| context.is_full = false);
     note(context, "enable") + c_int::from(with(context, |context| context.is_broken))
 }
 
-unsafe extern "C" fn disable(parameters: *mut CUpti_PCSamplingDisableParams) -> Code {
+unsafe extern "C" fn disable(parameters: *mut CUpti_PCSamplingDisableParams) -> CuptiCode {
     // SAFETY: the sampler passes parameters.
     note(unsafe { (*parameters).ctx }, "disable")
 }
 
-unsafe extern "C" fn start(parameters: *mut CUpti_PCSamplingStartParams) -> Code {
+unsafe extern "C" fn start(parameters: *mut CUpti_PCSamplingStartParams) -> CuptiCode {
     // SAFETY: the sampler passes parameters.
     note(unsafe { (*parameters).ctx }, "start")
 }
 
-unsafe extern "C" fn stop(parameters: *mut CUpti_PCSamplingStopParams) -> Code {
+unsafe extern "C" fn stop(parameters: *mut CUpti_PCSamplingStopParams) -> CuptiCode {
     // SAFETY: the sampler passes parameters.
     note(unsafe { (*parameters).ctx }, "stop")
 }
 
 /// Answers with one record, and says that there are more.
-unsafe extern "C" fn get_data(parameters: *mut CUpti_PCSamplingGetDataParams) -> Code {
+unsafe extern "C" fn get_data(parameters: *mut CUpti_PCSamplingGetDataParams) -> CuptiCode {
     // SAFETY: the sampler passes a buffer with room for records of one reason.
     let (context, data) =
         unsafe { ((*parameters).ctx, &mut *(*parameters).pcSamplingData.cast::<CUpti_PCSamplingData>()) };
@@ -178,31 +189,34 @@ const API: Cupti = Cupti {
 };
 
 /// A sampler of a context that no other test has. Its launches run side by side, as those that have waited for long.
-fn sampler(context: usize) -> Sampler {
-    let context = Handle(std::ptr::without_provenance_mut(context));
-    Sampler { patience: Duration::ZERO, ..Sampler::new(context, None, Mode::Serialized, 64 << 20, 8) }
+fn sampler(context: usize) -> ContextSampler {
+    let context = DriverHandle(std::ptr::without_provenance_mut(context));
+    ContextSampler {
+        patience: Duration::ZERO,
+        ..ContextSampler::new(context, None, CollectionMode::Serialized, 64 << 20, 8)
+    }
 }
 
 /// Begins a launch, as an instrument does.
-fn enter(sampler: &Sampler, exponent: u32) -> Result<u32, &'static str> {
+fn enter(sampler: &ContextSampler, exponent: u32) -> Result<u32, &'static str> {
     sampler.prepare(&API)?;
     sampler.enter(&API, exponent)
 }
 
-fn end(sampler: &Sampler) {
+fn end(sampler: &ContextSampler) {
     sampler.end(&API, "the context ended during the launch");
 }
 
-fn change(sampler: &Sampler, change: impl FnOnce(&mut Context)) {
+fn change(sampler: &ContextSampler, change: impl FnOnce(&mut CuptiContext)) {
     with(sampler.context.0, change);
 }
 
 /// The calls since the last time.
-fn calls(sampler: &Sampler) -> Vec<String> {
+fn calls(sampler: &ContextSampler) -> Vec<String> {
     with(sampler.context.0, |context| std::mem::take(&mut context.calls))
 }
 
-fn samples(reading: &Reading) -> u64 {
+fn samples(reading: &CallSamples) -> u64 {
     reading.reasons.count_all(&reading.records)
 }
 
@@ -246,7 +260,7 @@ fn a_full_buffer_is_emptied_after_the_last_launch() {
     change(&sampler, |context| context.is_full = true);
     for left in [1, 0] {
         let reading = sampler.read(&API, 1);
-        assert_eq!(reading.failure, Some(Failure::Full));
+        assert_eq!(reading.failure, Some(SamplingFailure::Full));
         sampler.leave(&API, reading.failure);
         if left > 0 {
             assert_eq!(enter(&sampler, 8), Err(BUSY), "no launch joins until then");
@@ -272,8 +286,8 @@ fn a_context_that_cannot_be_sampled_says_so() {
 fn a_gpu_that_another_process_samples_is_left_alone() {
     let gpu = format!("test {}", std::process::id());
     let other = UnixListener::bind_addr(&turn::address(&gpu).unwrap()).unwrap();
-    let context = Handle(std::ptr::without_provenance_mut(0x70));
-    let waiting = Sampler::new(context, Some(gpu.clone()), Mode::Serialized, 64 << 20, 8);
+    let context = DriverHandle(std::ptr::without_provenance_mut(0x70));
+    let waiting = ContextSampler::new(context, Some(gpu.clone()), CollectionMode::Serialized, 64 << 20, 8);
     assert_eq!(enter(&waiting, 8), Err(TAKEN));
     assert!(waiting.collect(&API).is_some_and(|reading| reading.records.is_empty()), "it waits on");
     assert!(calls(&waiting).is_empty(), "CUPTI is not called");
@@ -281,8 +295,8 @@ fn a_gpu_that_another_process_samples_is_left_alone() {
     assert_eq!(enter(&waiting, 8), Ok(8));
     let refused = || UnixListener::bind_addr(&turn::address(&gpu).unwrap()).is_err();
     assert!(refused(), "the GPU is this process's");
-    let context = Handle(std::ptr::without_provenance_mut(0x71));
-    let second = Sampler::new(context, Some(gpu.clone()), Mode::Serialized, 64 << 20, 8);
+    let context = DriverHandle(std::ptr::without_provenance_mut(0x71));
+    let second = ContextSampler::new(context, Some(gpu.clone()), CollectionMode::Serialized, 64 << 20, 8);
     assert_eq!(enter(&second, 8), Ok(8), "as are its other contexts");
     waiting.leave(&API, None);
     end(&waiting);
@@ -334,7 +348,7 @@ fn records_that_no_launch_takes_are_bounded() {
 
 #[test]
 fn a_launch_waits_until_the_one_before_was_read() {
-    let sampler = Sampler { patience: Duration::from_hours(1), ..sampler(0x80) };
+    let sampler = ContextSampler { patience: Duration::from_hours(1), ..sampler(0x80) };
     assert_eq!(enter(&sampler, 8), Ok(8));
     std::thread::scope(|scope| {
         let second = scope.spawn(|| enter(&sampler, 12));

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::steps::{CHANGED, Steps};
-use crate::context::Context;
-use crate::gpu::parameters::Parameters;
+use super::steps::{CHANGED, GraphSteps};
+use crate::context::OpContext;
+use crate::gpu::parameters::KernelParameters;
 
 /// Place in the program where a node was captured or added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Captured {
+pub struct NodeOrigin {
     /// The op that ran, with its Python stack.
-    pub context: Option<Context>,
+    pub context: Option<OpContext>,
     /// The ordinal that the capture took.
     pub ordinal: u64,
     /// The thread.
@@ -20,7 +20,7 @@ pub struct Captured {
 
 /// A kernel node of an executable graph.
 #[derive(Clone, Debug)]
-pub struct Node {
+pub struct ExecNode {
     /// The node's handle in the graph that was instantiated.
     pub handle: usize,
     /// Its number among the kernel nodes.
@@ -34,9 +34,9 @@ pub struct Node {
     /// Dynamic shared memory of a block.
     pub shared_bytes: u32,
     /// The kernel's parameters.
-    pub parameters: Arc<Parameters>,
+    pub parameters: Arc<KernelParameters>,
     /// Place of its capture. `None` if the capture was not seen.
-    pub captured: Option<Captured>,
+    pub captured: Option<NodeOrigin>,
     /// True if a launch of the graph runs it.
     pub is_enabled: bool,
     /// The handle that its launches are announced by, once it is known to be another.
@@ -45,37 +45,37 @@ pub struct Node {
 
 /// One launch of an executable graph.
 #[derive(Clone, Debug)]
-pub struct GraphLaunch {
+pub struct LaunchedGraph {
     /// The executable graph, numbered in the order of instantiation.
     pub graph_id: u64,
     /// The n-th launch of it, from 0.
     pub graph_launch: u32,
     /// Its kernel nodes, by number, the disabled ones too.
-    pub nodes: Arc<Vec<Node>>,
+    pub nodes: Arc<Vec<ExecNode>>,
 }
 
-struct Exec {
+struct ExecGraph {
     graph_id: u64,
     launches: u32,
-    nodes: Arc<Vec<Node>>,
-    steps: Steps,
+    nodes: Arc<Vec<ExecNode>>,
+    steps: GraphSteps,
 }
 
 /// Everything known, by handle.
 #[derive(Default)]
-pub(super) struct Registry {
-    captured: BTreeMap<usize, Captured>,
+pub(super) struct GraphRegistry {
+    captured: BTreeMap<usize, NodeOrigin>,
     bodies: BTreeMap<usize, Vec<usize>>,
-    execs: BTreeMap<usize, Exec>,
+    execs: BTreeMap<usize, ExecGraph>,
     next_graph: u64,
 }
 
-impl Registry {
-    pub(super) fn capture(&mut self, node: usize, captured: Captured) {
+impl GraphRegistry {
+    pub(super) fn capture(&mut self, node: usize, captured: NodeOrigin) {
         self.captured.insert(node, captured);
     }
 
-    pub(super) fn captured(&self, node: usize) -> Option<Captured> {
+    pub(super) fn captured(&self, node: usize) -> Option<NodeOrigin> {
         self.captured.get(&node).copied()
     }
 
@@ -96,31 +96,33 @@ impl Registry {
         self.bodies.get(&node).cloned().unwrap_or_default()
     }
 
-    pub(super) fn instantiate(&mut self, exec: usize, nodes: Vec<Node>, steps: Steps) {
+    pub(super) fn instantiate(&mut self, exec: usize, nodes: Vec<ExecNode>, steps: GraphSteps) {
         let graph_id = self.next_graph;
         self.next_graph += 1;
-        self.execs.insert(exec, Exec { graph_id, launches: 0, nodes: Arc::new(nodes), steps });
+        self.execs.insert(exec, ExecGraph { graph_id, launches: 0, nodes: Arc::new(nodes), steps });
     }
 
     /// The nodes of an updated graph replace those of the executable one in order, and launches go on being reported by
     /// the handles of the graph that was instantiated.
-    pub(super) fn update(&mut self, exec: usize, nodes: Vec<Node>, steps: Steps) {
+    pub(super) fn update(&mut self, exec: usize, nodes: Vec<ExecNode>, steps: GraphSteps) {
         let Some(exec) = self.execs.get_mut(&exec) else { return };
         exec.steps = steps;
         let old = Arc::clone(&exec.nodes);
-        let keep = |node: Node| match old.get(node.index as usize) {
-            Some(old) => Node { handle: old.handle, is_enabled: old.is_enabled, alias: old.alias, ..node },
+        let keep = |node: ExecNode| match old.get(node.index as usize) {
+            Some(old) => {
+                ExecNode { handle: old.handle, is_enabled: old.is_enabled, alias: old.alias, ..node }
+            }
             None => node,
         };
         exec.nodes = Arc::new(nodes.into_iter().map(keep).collect());
     }
 
     /// The kernel that a node of an executable graph runs from now on. The place of its capture stays.
-    pub(super) fn set(&mut self, exec: usize, handle: usize, new: Node) {
+    pub(super) fn set(&mut self, exec: usize, handle: usize, new: ExecNode) {
         self.change(exec, handle, |node| {
             let (index, is_enabled, alias) = (node.index, node.is_enabled, node.alias);
             let captured = new.captured.or(node.captured);
-            *node = Node { handle, index, captured, is_enabled, alias, ..new };
+            *node = ExecNode { handle, index, captured, is_enabled, alias, ..new };
         });
     }
 
@@ -135,7 +137,7 @@ impl Registry {
         }
     }
 
-    pub(super) fn steps(&self, exec: usize) -> Option<Steps> {
+    pub(super) fn steps(&self, exec: usize) -> Option<GraphSteps> {
         self.execs.get(&exec).map(|exec| exec.steps.clone())
     }
 
@@ -147,7 +149,7 @@ impl Registry {
         }
     }
 
-    pub(super) fn nodes(&self, exec: usize) -> Option<Arc<Vec<Node>>> {
+    pub(super) fn nodes(&self, exec: usize) -> Option<Arc<Vec<ExecNode>>> {
         self.execs.get(&exec).map(|exec| Arc::clone(&exec.nodes))
     }
 
@@ -159,14 +161,14 @@ impl Registry {
         self.execs.remove(&exec);
     }
 
-    pub(super) fn launch(&mut self, exec: usize) -> Option<GraphLaunch> {
+    pub(super) fn launch(&mut self, exec: usize) -> Option<LaunchedGraph> {
         let exec = self.execs.get_mut(&exec)?;
         let graph_launch = exec.launches;
         exec.launches += 1;
-        Some(GraphLaunch { graph_id: exec.graph_id, graph_launch, nodes: Arc::clone(&exec.nodes) })
+        Some(LaunchedGraph { graph_id: exec.graph_id, graph_launch, nodes: Arc::clone(&exec.nodes) })
     }
 
-    fn change(&mut self, exec: usize, handle: usize, change: impl FnOnce(&mut Node)) {
+    fn change(&mut self, exec: usize, handle: usize, change: impl FnOnce(&mut ExecNode)) {
         let Some(exec) = self.execs.get_mut(&exec) else { return };
         let nodes = Arc::make_mut(&mut exec.nodes);
         match nodes.iter_mut().find(|node| node.handle == handle) {
@@ -178,11 +180,11 @@ impl Registry {
 
 #[cfg(test)]
 mod tests {
-    use super::super::steps::Step;
+    use super::super::steps::GraphStep;
     use super::*;
 
-    fn node(handle: usize, index: u32, name: &str, ordinal: Option<u64>) -> Node {
-        Node {
+    fn node(handle: usize, index: u32, name: &str, ordinal: Option<u64>) -> ExecNode {
+        ExecNode {
             handle,
             index,
             function: 0,
@@ -190,19 +192,19 @@ mod tests {
             shape: [1; 6],
             shared_bytes: 0,
             parameters: Arc::default(),
-            captured: ordinal.map(|ordinal| Captured { context: None, ordinal, thread_id: 0 }),
+            captured: ordinal.map(|ordinal| NodeOrigin { context: None, ordinal, thread_id: 0 }),
             is_enabled: true,
             alias: None,
         }
     }
 
-    fn none() -> Arc<Vec<Step>> {
+    fn none() -> Arc<Vec<GraphStep>> {
         Arc::default()
     }
 
     #[test]
     fn steps_hold_until_a_node_that_is_no_kernel_changes() {
-        let mut registry = Registry::default();
+        let mut registry = GraphRegistry::default();
         registry.instantiate(7, vec![node(1, 0, "a", None)], Ok(none()));
         registry.set(7, 1, node(1, 0, "b", None));
         registry.enable(7, 1, false);
@@ -215,7 +217,7 @@ mod tests {
 
     #[test]
     fn an_update_keeps_handles_and_what_is_disabled() {
-        let mut registry = Registry::default();
+        let mut registry = GraphRegistry::default();
         registry.instantiate(7, vec![node(1, 0, "a", Some(3)), node(2, 1, "b", Some(4))], Ok(none()));
         registry.enable(7, 2, false);
         registry.update(7, vec![node(11, 0, "a", Some(8)), node(12, 1, "b", Some(9))], Ok(none()));
@@ -227,7 +229,7 @@ mod tests {
 
     #[test]
     fn launches_are_counted_by_graph_and_a_running_launch_keeps_its_nodes() {
-        let mut registry = Registry::default();
+        let mut registry = GraphRegistry::default();
         registry.instantiate(7, vec![node(1, 0, "a", Some(3))], Ok(none()));
         let first = registry.launch(7).unwrap();
         registry.set(7, 1, node(0, 9, "c", None));

@@ -10,16 +10,16 @@ use std::ptr::null;
 use std::sync::{Arc, OnceLock};
 
 use stallmap_sys::cuda::{
-    self, CopyNode, FillNode, Handle, LAUNCH_ATTRIBUTE_BYTES, LaunchConfig, PARAM_BUFFER_POINTER,
+    self, CopyNode, DriverHandle, FillNode, LAUNCH_ATTRIBUTE_BYTES, LaunchConfig, PARAM_BUFFER_POINTER,
     PARAM_BUFFER_SIZE, node_type,
 };
 
 use super::kernel::{child, nodes};
-use super::{MAX_DEPTH, MAX_NODES, Node, driver};
+use super::{ExecNode, MAX_DEPTH, MAX_NODES, driver};
 
 /// A node.
 #[derive(Clone, Debug)]
-pub enum Step {
+pub enum GraphStep {
     /// A kernel, by its number, with the attributes of its launch as CUlaunchAttribute has them.
     Kernel(u32, Vec<u8>),
     /// A copy.
@@ -29,7 +29,7 @@ pub enum Step {
 }
 
 /// The nodes of a graph in an order that its edges allow. The error is the reason if they cannot run one by one.
-pub type Steps = Result<Arc<Vec<Step>>, &'static str>;
+pub type GraphSteps = Result<Arc<Vec<GraphStep>>, &'static str>;
 
 /// The graph is not the one that was instantiated any more.
 pub(super) const CHANGED: &str = "nodes of its CUDA graph were changed after instantiation";
@@ -57,7 +57,7 @@ pub fn synchronize() -> Result<(), c_int> {
 }
 
 /// Reads the steps of a graph with these kernels.
-pub(super) fn read(graph: Handle, kernels: &[Node]) -> Steps {
+pub(super) fn read(graph: DriverHandle, kernels: &[ExecNode]) -> GraphSteps {
     let numbers = kernels.iter().map(|kernel| (kernel.handle, kernel.index)).collect();
     let mut steps = Vec::new();
     add(graph, 0, &numbers, &mut steps)?;
@@ -65,24 +65,24 @@ pub(super) fn read(graph: Handle, kernels: &[Node]) -> Steps {
 }
 
 fn add(
-    graph: Handle,
+    graph: DriverHandle,
     depth: u32,
     numbers: &BTreeMap<usize, u32>,
-    steps: &mut Vec<Step>,
+    steps: &mut Vec<GraphStep>,
 ) -> Result<(), &'static str> {
     const EMPTY: c_int = 5;
     let (api, driver) = api().zip(driver()).ok_or(OLD_DRIVER)?;
     let nodes = nodes(graph);
     let edges = edges(api, graph)?;
     for node in order(&nodes.iter().map(|node| node.key()).collect::<Vec<_>>(), &edges) {
-        let node = Handle::of_key(node);
+        let node = DriverHandle::of_key(node);
         let mut kind = -1;
         // SAFETY: the graph lives while the call that names it runs. The output outlives the call.
         done(unsafe { (driver.node_type)(node, &raw mut kind) }).map_err(|_| UNREADABLE)?;
         match kind {
             node_type::KERNEL => {
                 let number = numbers.get(&node.key()).copied().ok_or(UNREADABLE)?;
-                steps.push(Step::Kernel(number, attributes(api, node)));
+                steps.push(GraphStep::Kernel(number, attributes(api, node)));
             }
             node_type::MEMCPY => steps.push(copy(api, node)?),
             node_type::MEMSET => steps.push(fill(api, node)?),
@@ -97,7 +97,7 @@ fn add(
 }
 
 /// The edges of a graph: from node, to node.
-fn edges(api: &cuda::Steps, graph: Handle) -> Result<Vec<(usize, usize)>, &'static str> {
+fn edges(api: &cuda::Steps, graph: DriverHandle) -> Result<Vec<(usize, usize)>, &'static str> {
     use std::ptr::null_mut;
     let mut count = 0;
     // SAFETY: the graph lives. Without arrays the driver only counts.
@@ -109,7 +109,7 @@ fn edges(api: &cuda::Steps, graph: Handle) -> Result<Vec<(usize, usize)>, &'stat
     if count > MAX_NODES {
         return Err(UNREADABLE);
     }
-    let none = || std::iter::repeat_n(Handle::NULL, count).collect::<Vec<_>>();
+    let none = || std::iter::repeat_n(DriverHandle::NULL, count).collect::<Vec<_>>();
     let (mut from, mut to, mut data) = (none(), none(), vec![0; count]);
     // SAFETY: there is room for `count` edges in each array.
     let code =
@@ -147,7 +147,7 @@ fn order(nodes: &[usize], edges: &[(usize, usize)]) -> Vec<usize> {
     ordered
 }
 
-fn attributes(api: &cuda::Steps, node: Handle) -> Vec<u8> {
+fn attributes(api: &cuda::Steps, node: DriverHandle) -> Vec<u8> {
     let mut all = Vec::new();
     for id in ATTRIBUTES {
         let mut value = [0; 64];
@@ -162,23 +162,23 @@ fn attributes(api: &cuda::Steps, node: Handle) -> Vec<u8> {
     all
 }
 
-fn copy(api: &cuda::Steps, node: Handle) -> Result<Step, &'static str> {
+fn copy(api: &cuda::Steps, node: DriverHandle) -> Result<GraphStep, &'static str> {
     let mut copy = CopyNode { source: [0; 15], destination_type: 0, padding: 0, destination: [0; 9] };
     // SAFETY: the node is a copy's. The output outlives the call.
     done(unsafe { (api.copy_node)(node, &raw mut copy) }).map_err(|_| UNREADABLE)?;
-    if copy.destination_type == cuda::MEMORY_ARRAY { Err(ARRAY) } else { Ok(Step::Copy(Box::new(copy))) }
+    if copy.destination_type == cuda::MEMORY_ARRAY { Err(ARRAY) } else { Ok(GraphStep::Copy(Box::new(copy))) }
 }
 
-fn fill(api: &cuda::Steps, node: Handle) -> Result<Step, &'static str> {
+fn fill(api: &cuda::Steps, node: DriverHandle) -> Result<GraphStep, &'static str> {
     let mut fill = FillNode { address: 0, pitch_bytes: 0, value: 0, element_bytes: 0, width: 0, height: 0 };
     // SAFETY: the node is a memset's. The output outlives the call.
     done(unsafe { (api.fill_node)(node, &raw mut fill) }).map_err(|_| UNREADABLE)?;
-    Ok(Step::Fill(fill))
+    Ok(GraphStep::Fill(fill))
 }
 
-impl Step {
+impl GraphStep {
     /// Starts the step on a stream, as a call of its own. `kernels` are those of the graph. The error is the driver's.
-    pub fn run(&self, kernels: &[Node], stream: Handle) -> Result<(), c_int> {
+    pub fn run(&self, kernels: &[ExecNode], stream: DriverHandle) -> Result<(), c_int> {
         let api = api().ok_or(c_int::MAX)?;
         match self {
             Self::Kernel(number, attributes) => {
@@ -192,7 +192,12 @@ impl Step {
     }
 }
 
-fn launch(api: &cuda::Steps, kernel: &Node, attributes: &[u8], stream: Handle) -> Result<(), c_int> {
+fn launch(
+    api: &cuda::Steps,
+    kernel: &ExecNode,
+    attributes: &[u8],
+    stream: DriverHandle,
+) -> Result<(), c_int> {
     let (attributes, _) = attributes.as_chunks::<LAUNCH_ATTRIBUTE_BYTES>();
     let config = LaunchConfig {
         shape: kernel.shape,
@@ -211,10 +216,12 @@ fn launch(api: &cuda::Steps, kernel: &Node, attributes: &[u8], stream: Handle) -
         null(),
     ];
     // SAFETY: function and arguments are those of the node, whose graph is being launched. All outlives the call.
-    done(unsafe { (api.launch)(&raw const config, Handle::of_key(kernel.function), null(), extra.as_ptr()) })
+    done(unsafe {
+        (api.launch)(&raw const config, DriverHandle::of_key(kernel.function), null(), extra.as_ptr())
+    })
 }
 
-fn fill_memory(api: &cuda::Steps, node: FillNode, stream: Handle) -> Result<(), c_int> {
+fn fill_memory(api: &cuda::Steps, node: FillNode, stream: DriverHandle) -> Result<(), c_int> {
     let FillNode { address, value, width, height, element_bytes, .. } = node;
     let row_bytes = width.saturating_mul(element_bytes as usize);
     let pitch = if height > 1 { node.pitch_bytes } else { row_bytes };

@@ -3,17 +3,17 @@
 use stallmap_schema::id::OpId;
 use stallmap_schema::word::{Direction, OpKind, Phase};
 
-use super::super::message::{Begin, End};
+use super::super::message::{OpBeginning, OpEnding};
 use super::super::ops;
 use super::*;
 
-fn at(ordinal: u64) -> Moment {
-    Moment { time_ns: 1000 + ordinal.cast_signed(), ordinal, op_id: None }
+fn at(ordinal: u64) -> EventMoment {
+    EventMoment { time_ns: 1000 + ordinal.cast_signed(), ordinal, op_id: None }
 }
 
 /// A float32 tensor at an offset in a storage of 64 bytes.
-fn seen(storage: u64, offset: u64, sizes: &[i64], strides: &[i64]) -> Seen {
-    Seen {
+fn seen(storage: u64, offset: u64, sizes: &[i64], strides: &[i64]) -> SeenTensor {
+    SeenTensor {
         direction: Some(Direction::In),
         position: 0,
         element: 0,
@@ -31,32 +31,32 @@ fn seen(storage: u64, offset: u64, sizes: &[i64], strides: &[i64]) -> Seen {
     }
 }
 
-fn reported() -> Storages {
-    let mut storages = Storages::default();
+fn reported() -> LiveStorages {
+    let mut storages = LiveStorages::default();
     storages.set_reported();
     storages
 }
 
 /// (storage, is_free, ordinal, origin) of the storage rows.
-fn lives(rows: &[Recorded]) -> Vec<(u64, bool, u64, StorageOrigin)> {
-    let life = |row: &Recorded| match row {
-        Recorded::Storage(row) => Some((row.storage_id.0, row.is_free, row.ordinal, row.origin)),
+fn lives(rows: &[RecordedRow]) -> Vec<(u64, bool, u64, StorageOrigin)> {
+    let life = |row: &RecordedRow| match row {
+        RecordedRow::Storage(row) => Some((row.storage_id.0, row.is_free, row.ordinal, row.origin)),
         _ => None,
     };
     rows.iter().filter_map(life).collect()
 }
 
-fn tensors(rows: &[Recorded]) -> Vec<&Tensor> {
-    rows.iter().filter_map(|row| if let Recorded::Tensor(row) = row { Some(row) } else { None }).collect()
+fn tensors(rows: &[RecordedRow]) -> Vec<&Tensor> {
+    rows.iter().filter_map(|row| if let RecordedRow::Tensor(row) = row { Some(row) } else { None }).collect()
 }
 
 fn argument(
-    storages: &mut Storages,
-    seen: &Seen,
+    storages: &mut LiveStorages,
+    seen: &SeenTensor,
     ordinal: u64,
-    rows: &mut Vec<Recorded>,
+    rows: &mut Vec<RecordedRow>,
 ) -> Option<TensorId> {
-    storages.tensor(seen, None, Sight::Argument, at(ordinal), rows)
+    storages.tensor(seen, None, TensorSight::Argument, at(ordinal), rows)
 }
 
 #[test]
@@ -111,10 +111,10 @@ fn an_allocation_ends_what_it_overlaps() {
 
 #[test]
 fn without_reports_results_live_from_the_launch_before_their_op() {
-    let (mut storages, mut rows) = (Storages::default(), Vec::new());
+    let (mut storages, mut rows) = (LiveStorages::default(), Vec::new());
     let mut result = |bytes, ordinal, is_fresh| {
-        let seen = Seen { storage_bytes: bytes, ..seen(4096, 0, &[4], &[1]) };
-        let sight = Sight::Result { begin: at(ordinal), is_fresh };
+        let seen = SeenTensor { storage_bytes: bytes, ..seen(4096, 0, &[4], &[1]) };
+        let sight = TensorSight::Result { begin: at(ordinal), is_fresh };
         storages.tensor(&seen, None, sight, at(ordinal + 1), &mut rows)
     };
     let first = result(64, 3, true);
@@ -137,15 +137,17 @@ fn tensors_without_elements_have_no_storage() {
 #[test]
 fn a_name_is_recorded_when_it_is_news() {
     let (mut storages, mut rows) = (reported(), Vec::new());
-    let tensor = Seen { is_parameter: true, ..seen(4096, 0, &[4], &[1]) };
+    let tensor = SeenTensor { is_parameter: true, ..seen(4096, 0, &[4], &[1]) };
     argument(&mut storages, &tensor, 0, &mut rows);
-    let name = Name { name: Some("h.2.weight"), role: "parameter", tensor: tensor.clone() };
+    let name = TensorRole { name: Some("h.2.weight"), role: "parameter", tensor: tensor.clone() };
     storages.name(&name, at(0), &mut rows);
     storages.name(&name, at(1), &mut rows);
     argument(&mut storages, &tensor, 2, &mut rows);
     let names: Vec<_> = rows
         .iter()
-        .filter_map(|row| if let Recorded::TensorName(row) = row { Some(row.name.as_deref()) } else { None })
+        .filter_map(
+            |row| if let RecordedRow::TensorName(row) = row { Some(row.name.as_deref()) } else { None },
+        )
         .collect();
     assert_eq!(names, [None, Some("h.2.weight")]);
 }
@@ -154,8 +156,9 @@ fn a_name_is_recorded_when_it_is_news() {
 fn an_op_has_its_arguments_its_results_and_their_bases() {
     let (mut storages, mut rows) = (reported(), Vec::new());
     storages.allocated(0, Address(4096), 512, at(0), &mut rows);
-    let view = Seen { base: Some(0), direction: Some(Direction::Out), ..seen(4096, 0, &[2, 2], &[1, 2]) };
-    let begin = Begin {
+    let view =
+        SeenTensor { base: Some(0), direction: Some(Direction::Out), ..seen(4096, 0, &[2, 2], &[1, 2]) };
+    let begin = OpBeginning {
         kind: OpKind::Torch,
         name: "aten::t.default",
         phase: Phase::Forward,
@@ -168,7 +171,7 @@ fn an_op_has_its_arguments_its_results_and_their_bases() {
         tensors: vec![seen(4096, 0, &[2, 2], &[2, 1])],
     };
     let running = ops::begin(OpId(9), 2, &begin, at(1), &mut storages, &mut rows);
-    let end = End { op_id: OpId(9), tensors: vec![view.clone(), view] };
+    let end = OpEnding { op_id: OpId(9), tensors: vec![view.clone(), view] };
     ops::end(running, &end, at(2), &mut storages, &mut rows);
     let rows_of_tensors = tensors(&rows);
     assert_eq!(rows_of_tensors.len(), 2);
@@ -180,11 +183,11 @@ fn an_op_has_its_arguments_its_results_and_their_bases() {
     let parts: Vec<_> = rows
         .iter()
         .filter_map(|row| {
-            if let Recorded::OpTensor(row) = row { Some((row.direction, row.tensor_id.0)) } else { None }
+            if let RecordedRow::OpTensor(row) = row { Some((row.direction, row.tensor_id.0)) } else { None }
         })
         .collect();
     assert_eq!(parts, [(Direction::In, 1), (Direction::Out, 2), (Direction::Out, 2)]);
-    assert!(matches!(rows.last(), Some(Recorded::OpEnd(row)) if row.end_ns == 1002), "{rows:?}");
+    assert!(matches!(rows.last(), Some(RecordedRow::OpEnd(row)) if row.end_ns == 1002), "{rows:?}");
 }
 
 #[test]
