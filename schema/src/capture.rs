@@ -18,6 +18,7 @@ mod container;
 pub mod entry;
 pub mod error;
 pub mod identity;
+pub mod labels;
 pub mod manifest;
 pub mod numbering;
 mod opened;

@@ -66,7 +66,7 @@ def stored_answers(counts, capture, place, chance):
     if added:
         damage(chance.choice(added), chance)
     words = [word if word != str(own) else str(folder) for word in words]
-    ran = Ran(counts.options, [*words, "--trust-stored"])
+    ran = Ran(counts.options, words)
     counts.note(ran, ran.problem(counts.options), [folder])
 
 

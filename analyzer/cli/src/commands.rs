@@ -5,6 +5,7 @@ pub(crate) mod completions;
 pub(crate) mod describe;
 mod id;
 mod info;
+mod label;
 mod pack;
 mod prepare;
 pub(crate) mod query;
@@ -32,13 +33,8 @@ use stallmap_verdict::why;
 
 /// Runs a command on a thread with a large stack. Returns its exit code.
 pub(crate) fn run(cli: CliArgs) -> Outcome {
-    let context = CommandContext::of_environment(
-        cli.library.as_deref(),
-        cli.recompute,
-        cli.trust_stored,
-        cli.memory,
-        cli.cost_from,
-    );
+    let context =
+        CommandContext::of_environment(cli.library.as_deref(), cli.recompute, cli.memory, cli.cost_from);
     let thread = thread::Builder::new().name("stallmap".to_owned()).stack_size(STACK_BYTES);
     let command = thread.spawn(move || dispatch(&context, cli)).map_err(no_threads)?;
     command.join().unwrap_or_else(|panic| {
@@ -111,6 +107,7 @@ fn run_command(context: &CommandContext, command: StallmapCommand) -> Outcome {
         StallmapCommand::Unpack(unpack) => pack::unpack(&unpack),
         StallmapCommand::Redact(redact) => redact::run(&redact),
         StallmapCommand::Id(id) => id::run(&id),
+        StallmapCommand::Label(label) => label::run(&label),
         StallmapCommand::Serve(serve) if serve.flight.is_some() => stallmap_flight::run(context, &serve),
         StallmapCommand::Serve(serve) if !serve.stdio => stallmap_serve::run(context, &serve),
         StallmapCommand::Serve(serve) => serve::run(context, &serve),

@@ -104,6 +104,9 @@ pub async fn note(session: &Session, sql: &str) {
 
 /// The most important table that a capture lacks, of those that leave a statement without rows.
 pub async fn why(session: &Session, sql: &str) -> Option<String> {
+    if session.is_led() {
+        return None;
+    }
     let read = causes(session, sql).await?;
     let tables = session.tables();
     let lacks = |capture: &str, name: &str| {

@@ -62,12 +62,9 @@ pub struct CliArgs {
     /// Folder with custom views and queries (*.sql), in addition to the built-in ones [env: STALLMAP_LIBRARY]
     #[arg(long, global = true, value_name = "DIR", help_heading = "Global options")]
     pub library: Option<PathBuf>,
-    /// Compute results again that are in the cache, and replace them
+    /// Compute results again that are in the cache or in the capture, and replace those in the cache
     #[arg(long, global = true, help_heading = "Global options")]
     pub recompute: bool,
-    /// Read results that a sender stored in a capture (`prepare --in-place`, verified by `check`)
-    #[arg(long, global = true, conflicts_with = "recompute", help_heading = "Global options")]
-    pub trust_stored: bool,
     /// Memory for queries: a size such as 8G, or a share of the machine's. Larger queries write to temporary files (or
     /// fail)
     #[arg(
@@ -167,6 +164,8 @@ pub enum StallmapCommand {
     Redact(share::RedactArgs),
     /// Print the content of captures as one number, and compare it
     Id(share::IdArgs),
+    /// Show the labels of a capture, such as its commit or model, or set some
+    Label(share::Label),
     /// Serve browsers and queries of other programs: pages with a box for SQL, PostgreSQL's protocol, or pipes as `stallmap.open`
     /// in Python uses
     Serve(serve::ServeArgs),
@@ -213,13 +212,13 @@ pub struct CheckArgs {
 #[command(after_help = examples(&[
     ("stallmap prepare *.stallmap", "prepare all captures, with times"),
     ("STALLMAP_CACHE=~/results stallmap prepare train.stallmap", "into another folder"),
-    ("stallmap prepare --in-place train.stallmap", "store the results in the capture, too"),
+    ("stallmap prepare --in-place train.stallmap", "store rows of views in the capture, too"),
 ]))]
 pub struct PrepareArgs {
     /// Captures
     #[arg(value_name = "NAME.stallmap", required = true)]
     pub captures: Vec<CaptureLocation>,
-    /// Store the results in the captures, too: --trust-stored reads them on another machine
+    /// Store rows of views in the captures, too: other machines read them, and `check` verifies them
     #[arg(long)]
     pub in_place: bool,
 }

@@ -16,7 +16,6 @@ use crate::exit::{CommandFailure, IO, Outcome};
 use crate::explain::explain;
 use crate::library::VARIABLE;
 use crate::output;
-use crate::output::number::counted;
 
 /// Bytes of a thread's stack: reserved, and committed only as used.
 pub const STACK_BYTES: usize = 256 << 20;
@@ -33,7 +32,6 @@ impl CommandContext {
     pub fn of_environment(
         library: Option<&Path>,
         recompute: bool,
-        trusts_stored: bool,
         memory: MemoryBound,
         cost_from: CostFrom,
     ) -> Self {
@@ -44,7 +42,7 @@ impl CommandContext {
             resources: SessionResources {
                 cache: if recompute { cache.replaced() } else { cache },
                 memory_bytes: memory.bytes(),
-                trusts_stored,
+                reads_stored: !recompute,
                 cost_from,
                 ..SessionResources::NONE
             },
@@ -63,14 +61,14 @@ impl CommandContext {
         if let Some(library) = self.library()? {
             session.extend(&library).map_err(|error| explain(error, None))?;
         }
-        for capture in session.captures() {
-            let count = capture.answered_views().count() as u64;
-            if count > 0 {
-                let (path, views) = (output::path(capture.reader.path()), counted(count, "view", "views"));
-                output::note(format!("rows of {views} are those that the sender stored in {path}"));
-            }
-        }
         Ok(session)
+    }
+
+    /// The same settings with another cache, and without the rows that captures hold.
+    #[must_use]
+    pub fn recomputing(&self, cache: ResultCache) -> Self {
+        let resources = SessionResources { cache, reads_stored: false, ..self.resources.clone() };
+        Self { library: self.library.clone(), resources }
     }
 
     /// Says, once, that the cache is not used.

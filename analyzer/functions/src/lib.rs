@@ -9,6 +9,7 @@ mod exact;
 pub mod first_words;
 mod gamma;
 mod hex;
+pub mod hex_text;
 mod kernel_label;
 mod lane_count;
 pub mod memory;

@@ -5,6 +5,7 @@ pub(crate) mod bounded;
 mod context;
 pub mod every;
 mod hex_text;
+mod plain;
 mod remembered;
 pub mod resources;
 pub(crate) mod stored;
@@ -17,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::array::RecordBatch;
-use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, SchemaProvider};
+use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, SchemaProvider, TableProvider};
 use datafusion::common::config::Dialect;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{DdlStatement, LogicalPlan};
@@ -79,6 +80,7 @@ pub struct Session {
     queries: Vec<SavedQuery>,
     /// True after a statement that made something, or changed a setting.
     is_changed: Arc<AtomicBool>,
+    is_led: bool,
 }
 
 /// One open capture.
@@ -154,6 +156,7 @@ impl Session {
             views: views.to_vec(),
             queries: Vec::new(),
             is_changed: Arc::default(),
+            is_led: false,
         };
         let mut schemas = Vec::new();
         for (name, reader) in captures {
@@ -176,11 +179,43 @@ impl Session {
 
     /// A session over a capture without rows, for names and types.
     pub fn without_rows() -> Result<Self, AnalyzeError> {
+        Self::without_rows_with(&SessionResources::NONE)
+    }
+
+    /// The same, with a limit of memory.
+    pub fn without_rows_with(resources: &SessionResources) -> Result<Self, AnalyzeError> {
         let wrong = |source| CaptureError::Io { action: "create folder", path: std::env::temp_dir(), source };
         let folder = tempfile::tempdir().map_err(wrong)?;
         let path = folder.path().join("empty");
         CaptureWriter::create(&path, CaptureForm::Folder)?.finish()?;
-        Self::open(&[(None, path)])
+        Self::open_with(&[(None, path)], resources)
+    }
+
+    /// Tables and views of the first capture by name. None if there is no such table.
+    pub async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, AnalyzeError> {
+        let catalog = self.context.catalog(CATALOG);
+        let first = self.captures.first().map(|capture| capture.name.as_str());
+        let Some(schema) = catalog.zip(first).and_then(|(catalog, name)| catalog.schema(name)) else {
+            return Ok(None);
+        };
+        Ok(schema.table(name).await?)
+    }
+
+    /// Adds a schema. From now on, names without schema refer to it.
+    pub fn lead_with(&mut self, name: &str, schema: Arc<dyn SchemaProvider>) -> Result<(), AnalyzeError> {
+        self.is_led = true;
+        if let Some(catalog) = self.context.catalog(CATALOG) {
+            catalog.register_schema(name, schema)?;
+        }
+        name.clone_into(
+            &mut self.context.state_ref().write().config_mut().options_mut().catalog.default_schema,
+        );
+        Ok(())
+    }
+
+    /// True if names without schema refer to other tables than those of its captures: see [`Session::lead_with`].
+    pub const fn is_led(&self) -> bool {
+        self.is_led
     }
 
     /// Adds a user's own views and queries to every capture. A library with a fault adds nothing.

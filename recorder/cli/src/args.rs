@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::bundles;
+use stallmap_schema::capture::labels;
 
 use crate::replay::{ReplayOptions, WorkerOptions};
 
@@ -207,6 +208,12 @@ pub(crate) struct MethodOptions {
     /// Keep the recording's folder, NAME.stallmap.partial
     #[arg(long)]
     pub keep: bool,
+    /// Label the capture, such as model=gpt2. A CI job's commit and branch are labels by default
+    #[arg(long, value_name = "KEY=VALUE", value_parser = labels::parse)]
+    pub label: Vec<(String, String)>,
+    /// Store no rows of views in the capture [default: `stallmap prepare --in-place`, if installed next to this program]
+    #[arg(long)]
+    pub no_prepare: bool,
     /// Verbosity
     #[command(flatten)]
     pub voice: MessageVerbosity,
@@ -253,6 +260,9 @@ pub(crate) struct MergeOptions {
     /// Replace an existing capture
     #[arg(short, long)]
     pub force: bool,
+    /// Store no rows of views in the capture [default: `stallmap prepare --in-place`, if installed next to this program]
+    #[arg(long)]
+    pub no_prepare: bool,
     /// Verbosity
     #[command(flatten)]
     pub voice: MessageVerbosity,

@@ -10,7 +10,7 @@ use anyhow::{Context as _, anyhow};
 use crate::args::MergeOptions;
 use crate::exit::RecorderFailure;
 use crate::message::MessagePrinter;
-use crate::{finishing, folder};
+use crate::{finishing, folder, prepared};
 
 /// Writes the capture, and reports losses.
 pub(crate) fn merge(options: &MergeOptions) -> Result<ExitCode, RecorderFailure> {
@@ -20,6 +20,9 @@ pub(crate) fn merge(options: &MergeOptions) -> Result<ExitCode, RecorderFailure>
     let messages = MessagePrinter(options.voice);
     finishing::merge(&folders, &options.output, options.force, messages)?;
     messages.result("the folders remain");
+    if !options.no_prepare {
+        prepared::prepare(&options.output, messages);
+    }
     Ok(ExitCode::SUCCESS)
 }
 

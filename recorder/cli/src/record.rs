@@ -16,7 +16,7 @@ use crate::folder::RecordingFolder;
 use crate::injection::Injection;
 use crate::message::{self, MessagePrinter};
 use crate::passes::{PassRunner, now_ns};
-use crate::{bundles, finishing, folder};
+use crate::{bundles, finishing, folder, labels, prepared};
 
 /// Below this even a small recording may fill the disk.
 pub(crate) const LITTLE_DISK: u64 = 1 << 30;
@@ -69,6 +69,13 @@ pub(crate) fn record(options: &RecordOptions) -> Result<ExitCode, RecorderFailur
         Ok(()) => {
             if !options.method.keep {
                 folder.remove().unwrap_or_else(|error| message::warning(format_args!("{error:#}")));
+            }
+            if !options.method.no_prepare {
+                signals.only_us_left(
+                    "interrupted: the capture is complete, without rows of views".to_owned(),
+                    Vec::new(),
+                );
+                prepared::prepare(output, messages);
             }
             Ok(ExitCode::from(program_code))
         }
@@ -249,5 +256,6 @@ fn described_options(options: &RecordOptions) -> Vec<RecordingOption> {
         ("python", Some((!method.no_python).to_string())),
     ];
     let given = options.into_iter().filter_map(|(name, value)| Some((name, value?)));
-    given.map(|(name, value)| RecordingOption { name: name.to_owned(), value }).collect()
+    let given = given.map(|(name, value)| RecordingOption { name: name.to_owned(), value });
+    given.chain(labels::recorded(&method.label, |name| std::env::var(name).ok())).collect()
 }

@@ -231,6 +231,7 @@ impl<'a> AppendedCapture<'a> {
         for table in self.reader.tables().iter().filter(|table| !self.written.contains(table.name.as_str())) {
             self.writer.take_table(&self.reader, table)?;
         }
+        self.writer.label(self.reader.manifest().labels.clone());
         for file in &self.reader.manifest().files {
             self.writer.add_file(&file.path, &self.reader.verified_entry(&file.path)?)?;
         }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::entry;
 use super::error::CaptureError;
+use super::labels::{Labels, check_labels};
 use super::stored::StoredAnswer;
 use crate::hash;
 use crate::table::TableRow as _;
@@ -39,6 +40,9 @@ pub struct Manifest {
     /// Changes to the capture after it was recorded, such as what was redacted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// Labels that users gave the capture. No id depends on them.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
 }
 
 /// Version of the format.
@@ -86,6 +90,7 @@ impl Manifest {
             tables,
             files,
             notes: Vec::new(),
+            labels: Labels::new(),
         };
         manifest.capture_id = manifest.compute_capture_id();
         manifest
@@ -116,6 +121,7 @@ impl Manifest {
         }
         let manifest: Self = serde_json::from_slice(json).map_err(not_one)?;
         manifest.check_names(path)?;
+        check_labels(&manifest.labels).map_err(|cause| CaptureError::corrupt("manifest", cause, path))?;
         Ok(manifest)
     }
 

@@ -5,6 +5,7 @@
 
 mod container;
 pub mod encoding;
+pub mod labels;
 pub mod pack;
 pub mod rewrite;
 pub mod stored;

@@ -67,6 +67,7 @@ fn convert(reader: &CaptureReader, output: &Path, form: CaptureForm) -> Result<(
         writer.add_file(&file.path, &reader.verified_entry(&file.path)?)?;
     }
     writer.note(reader.manifest().notes.iter().cloned());
+    writer.label(reader.manifest().labels.clone());
     writer.created(reader.manifest().created_ns);
     writer.finish().map(drop)
 }

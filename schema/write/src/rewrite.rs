@@ -5,6 +5,7 @@ use std::path::Path;
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use stallmap_schema::capture::error::CaptureError;
+use stallmap_schema::capture::labels::Labels;
 use stallmap_schema::capture::manifest::{Manifest, TableEntry};
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::table::{TableDef, TableRow};
@@ -51,6 +52,11 @@ pub trait CaptureRewrite {
         notes.to_vec()
     }
 
+    /// The labels of the capture before, as they shall be.
+    fn labels(&mut self, labels: &Labels) -> Labels {
+        labels.clone()
+    }
+
     /// Inspects the complete result before it is put into place. After an error there is none.
     fn inspect(&self, _: &CaptureReader) -> Result<(), CaptureError> {
         Ok(())
@@ -79,6 +85,7 @@ pub fn rewrite(
         }
     }
     writer.note(how.earlier_notes(&reader.manifest().notes));
+    writer.label(how.labels(&reader.manifest().labels));
     writer.note(how.notes());
     writer.finish_inspected(|written| how.inspect(written))
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, ZstdLevel};
 use stallmap_schema::capture::entry;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::manifest::{self, TableEntry};
@@ -12,10 +13,13 @@ use stallmap_schema::capture::stored::{StoredAnswer, is_table};
 use stallmap_schema::cell::Blob;
 use stallmap_schema::table::TableRow as _;
 
+use crate::encoding;
+use crate::labels::replace_file;
 use crate::pack::write_entries;
 use crate::writer::StagingFolder;
-use crate::{container, encoding};
 
+/// Compression of the answers.
+pub const ZSTD_LEVEL: i32 = 9;
 /// Bytes of a part: half the bound of a blob.
 const PART_BYTES: usize = 2 << 20;
 
@@ -49,15 +53,7 @@ pub fn write(
     });
     manifest.format.minor = manifest.format.minor.max(manifest::MINOR);
     manifest.capture_id = manifest.compute_capture_id();
-    let json =
-        manifest.to_json().map_err(|cause| CaptureError::refused("manifest", cause.to_string(), path))?;
-    let listing = staging.0.join(entry::MANIFEST);
-    fs::write(&listing, json).map_err(CaptureError::io("write", &listing))?;
-    let zip = staging.0.join("capture.zip");
-    let entries: Vec<_> = manifest.entries().map(|(name, _, _)| name).collect();
-    container::write(&staging.0, &entries, &zip, true)?;
-    CaptureReader::open(&zip)?;
-    fs::rename(zip, path).map_err(CaptureError::io("replace capture", path))
+    replace_file(reader, &staging, &manifest)
 }
 
 /// The table's rows and its Parquet file.
@@ -81,7 +77,9 @@ fn encode(
     let count = rows.len() as u64;
     let refused = |cause: String| CaptureError::refused("rows of stored answers", cause, reader.path());
     let batch = StoredAnswer::batch(rows).map_err(|cause| refused(cause.to_string()))?;
-    let properties = encoding::properties(Some(&StoredAnswer::TABLE));
+    let level = ZstdLevel::try_new(ZSTD_LEVEL).map_err(|cause| refused(cause.to_string()))?;
+    let properties = encoding::properties(Some(&StoredAnswer::TABLE)).into_builder();
+    let properties = properties.set_compression(Compression::ZSTD(level)).build();
     let file = ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties))
         .and_then(|mut writer| {
             writer.write(&batch)?;

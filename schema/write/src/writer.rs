@@ -23,6 +23,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use stallmap_schema::capture::error::CaptureError;
+use stallmap_schema::capture::labels::Labels;
 use stallmap_schema::capture::manifest::{FileEntry, Manifest, TableEntry};
 use stallmap_schema::capture::reader::{CaptureReader, TableFile};
 use stallmap_schema::capture::{entry, stored, unfinished};
@@ -54,6 +55,7 @@ pub struct CaptureWriter {
     copied: BTreeMap<String, TableEntry>,
     files: BTreeMap<String, FileEntry>,
     notes: Vec<String>,
+    labels: Labels,
     created_ns: Option<i64>,
 }
 
@@ -71,7 +73,8 @@ impl CaptureWriter {
         }
         let (tables, copied, files, notes) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new(), Vec::new());
         let output = output.to_owned();
-        Ok(Self { output, form, staging, tables, copied, files, notes, created_ns: None })
+        let labels = Labels::new();
+        Ok(Self { output, form, staging, tables, copied, files, notes, labels, created_ns: None })
     }
 
     /// The folder next to an output that a kill of this process leaves.
@@ -196,6 +199,11 @@ impl CaptureWriter {
         self.notes.extend(notes);
     }
 
+    /// Gives the capture labels.
+    pub fn label(&mut self, labels: Labels) {
+        self.labels.extend(labels);
+    }
+
     /// Says when the capture was finished, where that is not now.
     pub fn created(&mut self, created_ns: i64) {
         self.created_ns = Some(created_ns);
@@ -245,6 +253,7 @@ impl CaptureWriter {
         let created_ns = self.created_ns.unwrap_or(now_ns);
         let mut manifest = Manifest::new(created_ns, entries, files);
         manifest.notes = std::mem::take(&mut self.notes);
+        manifest.labels = std::mem::take(&mut self.labels);
         Ok(manifest)
     }
 

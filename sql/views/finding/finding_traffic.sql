@@ -43,14 +43,6 @@ WITH moved AS (
   WHERE t.busy_share >= 0.6
   GROUP BY t.kernel_id, t.resource, t.target, coalesce(t.tensor_id, t.storage_id, t.allocation_id), t.tensor_id
   HAVING sum(t.share) >= 0.25
-), charged AS (
-  SELECT
-    c.kernel_id, c.target, coalesce(c.tensor_id, c.storage_id, c.allocation_id) AS object_id,
-    sum(c.samples) AS samples, sum(c.samples * t.sample_ns) AS time_ns
-  FROM traffic_charge c
-  LEFT JOIN cost_time t ON t.run_id = c.run_id AND t.kernel_id = c.kernel_id
-  WHERE c.is_memory
-  GROUP BY c.kernel_id, c.target, coalesce(c.tensor_id, c.storage_id, c.allocation_id)
 ), summed AS (
   SELECT
     l.function_id, l.op, coalesce(l.forward_line || ' (grad)', l.line) AS line, m.resource, m.target, o.name, o.type,
@@ -59,7 +51,7 @@ WITH moved AS (
     sum(c.samples) AS samples, sum(c.time_ns) AS time_ns, avg(m.busy_share) AS busy_share, avg(m.share) AS share,
     avg(m.written_share / m.share) AS written_share, avg(m.updated_share / m.share) AS updated_share
   FROM moved m
-  JOIN charged c ON c.kernel_id = m.kernel_id AND c.target = m.target AND c.object_id = m.object_id
+  JOIN traffic_cost c ON c.kernel_id = m.kernel_id AND c.target = m.target AND c.object_id = m.object_id
   JOIN launch_context l ON l.kernel_id = m.kernel_id
   LEFT JOIN target_context o ON o.target = m.target AND o.object_id = m.object_id
   GROUP BY l.function_id, l.op, coalesce(l.forward_line || ' (grad)', l.line), m.resource, m.target, o.name, o.type,

@@ -9,28 +9,13 @@ CREATE VIEW stall_coverage (
   -- All samples of memory stalls.
   memory_samples
 ) AS
-WITH charge AS (
-  SELECT
-    sum(CASE WHEN is_memory THEN samples ELSE 0.0 END) AS memory,
-    sum(CASE WHEN charge IN ('tensor', 'no tensor') THEN samples ELSE 0.0 END) AS producer,
-    sum(CASE WHEN is_memory AND confidence = 'exact' THEN samples ELSE 0.0 END) AS exact,
-    sum(CASE WHEN is_memory AND confidence = 'refined' THEN samples ELSE 0.0 END) AS refined,
-    sum(CASE WHEN is_memory AND confidence = 'latency' THEN samples ELSE 0.0 END) AS latency,
-    sum(CASE WHEN is_memory AND confidence = 'shared' THEN samples ELSE 0.0 END) AS shared,
-    sum(CASE WHEN is_memory AND confidence = 'approximate' THEN samples ELSE 0.0 END) AS approximate,
-    sum(CASE WHEN is_memory AND confidence = 'low' THEN samples ELSE 0.0 END) AS low,
-    sum(CASE WHEN charge = 'tensor' THEN samples ELSE 0.0 END) AS tensor,
-    sum(CASE WHEN charge = 'tensor' OR storage_id IS NOT NULL OR allocation_id IS NOT NULL THEN samples ELSE 0.0 END)
-      AS named
-  FROM launch_charge
-  LIMIT 1
-)
 SELECT
   k.ordinal, k.item,
-  CASE k.ordinal WHEN 1 THEN c.producer WHEN 2 THEN c.exact WHEN 3 THEN c.refined WHEN 4 THEN c.latency
-                 WHEN 5 THEN c.shared WHEN 6 THEN c.approximate WHEN 7 THEN c.low WHEN 8 THEN c.tensor ELSE c.named END AS samples,
-  c.memory
-FROM charge c
+  CASE k.ordinal WHEN 1 THEN c.producer_samples WHEN 2 THEN c.exact_samples WHEN 3 THEN c.refined_samples
+    WHEN 4 THEN c.latency_samples WHEN 5 THEN c.shared_samples WHEN 6 THEN c.approximate_samples
+    WHEN 7 THEN c.low_samples WHEN 8 THEN c.tensor_samples ELSE c.named_samples END AS samples,
+  c.memory_samples
+FROM (SELECT * FROM charge_sum LIMIT 1) c
 -- A program without tensors has allocations only.
 CROSS JOIN (SELECT count(*) AS tensors FROM tensor LIMIT 1) t
 CROSS JOIN (VALUES

@@ -50,7 +50,7 @@ SELECT
       THEN 'input'
     WHEN s.copy_count > 0 THEN 'other'
     WHEN g.is_input THEN 'input'
-    WHEN g.cause = 'late launch' THEN 'launch'
+    WHEN g.cause IN ('late launch', 'late copy') THEN 'launch'
     ELSE 'other'
   END
 FROM gpu_segment s

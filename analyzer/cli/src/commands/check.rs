@@ -83,7 +83,8 @@ fn check(context: &CommandContext, capture: &CaptureLocation) -> Outcome<Vec<Str
     progress.say(format!("adding up the stalls of {}", capture.display()));
     // Without the user's library, whose faults are not the capture's. Without stored rows, which are to be checked.
     let SessionResources { memory_bytes, cost_from, .. } = *context.resources();
-    let resources = SessionResources { memory_bytes, cost_from, ..SessionResources::NONE };
+    let resources =
+        SessionResources { memory_bytes, cost_from, reads_stored: false, ..SessionResources::NONE };
     match Session::over(vec![(UNNAMED.to_owned(), reader)], &resources)
         .map_err(|error| explain(error, None))
         .and_then(|session| runtime()?.block_on(conservation(&session)))

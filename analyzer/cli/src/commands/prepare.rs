@@ -5,9 +5,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use stallmap::code::{self, AnalyzedSection};
+use stallmap::code::{self, AnalyzedSection, ResultCache};
 use stallmap::location::CaptureLocation;
-use stallmap::session::Session;
 
 use stallmap_console::args::PrepareArgs;
 use stallmap_console::context::{CommandContext, runtime};
@@ -20,16 +19,15 @@ use stallmap_report::report;
 
 /// Prepares each capture, even if another one cannot be opened.
 pub(super) fn run(context: &CommandContext, args: &PrepareArgs) -> Outcome {
-    let cache = context.cache();
-    let Some(folder) = cache.folder() else {
-        let hint = "set STALLMAP_CACHE to a folder, or unset it".to_owned();
-        return Err(CommandFailure::message(USAGE, "the cache is disabled").hint(hint));
-    };
-    if let Some(reason) = cache.distrust() {
-        let hint = "delete it, or set STALLMAP_CACHE to a folder of your own".to_owned();
-        let message = format!("the cache `{}` is not used: {reason}", output::path(folder));
-        return Err(CommandFailure::message(IO, message).hint(hint));
-    }
+    // Rows for the capture are computed from its records alone, also without the user's cache.
+    let is_usable = usable(context.cache()).is_ok();
+    let scratch =
+        if args.in_place && !is_usable { Some(tempfile::tempdir().map_err(no_folder)?) } else { None };
+    let cache =
+        scratch.as_ref().map_or_else(|| context.cache().clone(), |folder| ResultCache::at(folder.path()));
+    let recomputing = args.in_place.then(|| context.recomputing(cache));
+    let context = recomputing.as_ref().unwrap_or(context);
+    let folder = usable(context.cache())?;
     let mut code = OK;
     for capture in &args.captures {
         match prepare(context, capture, args.in_place) {
@@ -50,13 +48,29 @@ pub(super) fn run(context: &CommandContext, args: &PrepareArgs) -> Outcome {
     Ok(code)
 }
 
+/// The cache's folder, if it is used.
+fn usable(cache: &ResultCache) -> Outcome<&Path> {
+    let Some(folder) = cache.folder() else {
+        let hint = "set STALLMAP_CACHE to a folder, or unset it".to_owned();
+        return Err(CommandFailure::message(USAGE, "the cache is disabled").hint(hint));
+    };
+    let Some(reason) = cache.distrust() else { return Ok(folder) };
+    let hint = "delete it, or set STALLMAP_CACHE to a folder of your own".to_owned();
+    let message = format!("the cache `{}` is not used: {reason}", output::path(folder));
+    Err(CommandFailure::message(IO, message).hint(hint))
+}
+
+fn no_folder(cause: std::io::Error) -> CommandFailure {
+    CommandFailure::io(cause, "create a temporary folder")
+}
+
 /// The results of a capture.
 struct PreparedCapture {
     code: AnalyzedSection,
     /// Views whose rows were computed or found.
     views: usize,
-    /// Views that the capture itself holds now.
-    stored: Option<usize>,
+    /// True if the capture itself holds them now.
+    is_stored: bool,
     lasted: Duration,
 }
 
@@ -69,17 +83,16 @@ fn prepare(context: &CommandContext, capture: &CaptureLocation, in_place: bool) 
     drop(progress);
     let progress = ProgressSpinner::of(session.work(), format!("computing views of {}", capture.display()));
     let runtime = runtime()?;
-    let views = runtime.block_on(session.prepare()).map_err(|error| explain(error, Some(&session)))?;
-    progress.say(format!("answering the questions of reports of {}", capture.display()));
-    runtime.block_on(report::prepare(&session, capture))?;
-    let stored = in_place.then(|| store(&session, &views, &progress)).transpose()?;
-    Ok(PreparedCapture { code, views: views.len(), stored, lasted: started.elapsed() })
-}
-
-/// Stores the rows of views in the capture. Returns their number.
-fn store(session: &Session, views: &[&str], progress: &ProgressSpinner) -> Outcome<usize> {
-    progress.say("storing the results in the capture".to_owned());
-    session.store_answers(views).map_err(|error| explain(error, Some(session)))
+    let fail = |error| explain(error, Some(&session));
+    let views = if in_place {
+        runtime.block_on(session.store_answers()).map_err(fail)?
+    } else {
+        let views = runtime.block_on(session.prepare()).map_err(fail)?;
+        progress.say(format!("answering the questions of reports of {}", capture.display()));
+        runtime.block_on(report::prepare(&session, capture))?;
+        views.len()
+    };
+    Ok(PreparedCapture { code, views, is_stored: in_place, lasted: started.elapsed() })
 }
 
 /// Summary of a prepared capture.
@@ -87,7 +100,7 @@ fn summary(capture: &Path, prepared: &PreparedCapture) -> String {
     let analyzed = &prepared.code;
     let sections = || analyzed.sections.iter();
     let count = |count: usize, one: &str, several: &str| counted(count as u64, one, several);
-    let stored = prepared.stored.map(|stored| format!(", {stored} stored in the capture"));
+    let stored = if prepared.is_stored { " stored in the capture" } else { "" };
     let mut text = format!(
         "{}: {}, {} ({} unknown), {} analyzed, {} found in the cache, {}{}, {:.2} s\n",
         output::path(capture),
@@ -97,7 +110,7 @@ fn summary(capture: &Path, prepared: &PreparedCapture) -> String {
         count(analyzed.cached.computed, "section", "sections"),
         grouped(analyzed.cached.found as i128),
         count(prepared.views, "view", "views"),
-        stored.unwrap_or_default(),
+        stored,
         prepared.lasted.as_secs_f64(),
     );
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();

@@ -4,12 +4,17 @@ use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
 use crate::shell::{self, SqlShell};
+use stallmap::location::CaptureLocation;
 use stallmap_console::args::{RowFormat, SqlArgs};
 use stallmap_console::context::{CommandContext, runtime};
 use stallmap_console::exit::{CommandFailure, IO, OK, Outcome, USAGE};
+use stallmap_console::explain::explain;
 use stallmap_console::output;
+use stallmap_console::output::number::counted;
+use stallmap_console::output::progress::ProgressSpinner;
 use stallmap_console::output::rows::RowStyle;
 use stallmap_console::output::table::TableShape;
+use stallmap_fleet::FleetError;
 
 use crate::commands::query::RowTarget;
 use stallmap_console::library::saved_query;
@@ -51,12 +56,54 @@ pub(super) fn run(context: &CommandContext, args: &SqlArgs) -> Outcome {
             ));
         }
     }
+    if !args.over.is_empty() {
+        return over(context, &args.over, text.as_deref(), (style, target));
+    }
     let shell = SqlShell::new(context.open(&captures)?, runtime()?, style, target)?;
+    run_shell(shell, text.as_deref())
+}
+
+fn run_shell(shell: SqlShell, text: Option<&str>) -> Outcome {
     match text {
         None => shell::interactive(shell),
-        Some(text) => shell::batch(shell, &text),
+        Some(text) => shell::batch(shell, text),
     }
     .map(|()| OK)
+}
+
+/// The same over all captures in folders. Captures that cannot be read are named and counted.
+fn over(
+    context: &CommandContext,
+    places: &[CaptureLocation],
+    text: Option<&str>,
+    (style, target): (RowStyle, RowTarget),
+) -> Outcome {
+    let fleet = {
+        let _progress = ProgressSpinner::start("reading the captures' manifests".to_owned());
+        let skipped = |name: &str, reason: &str| {
+            let name = output::path(Path::new(name));
+            output::note(format_args!("warning: skipped `{name}`: {}", output::in_line(reason)));
+        };
+        stallmap_fleet::open(places, context.resources(), skipped).map_err(fleet_failure)?
+    };
+    let outcome = run_shell(SqlShell::new(fleet.session, runtime()?, style, target)?, text);
+    let skipped = fleet.skipped.count();
+    if skipped > 0 {
+        let captures = counted(fleet.found as u64, "capture", "captures");
+        output::note(format_args!("{skipped} of {captures} skipped: the rows are those of the rest"));
+    }
+    outcome
+}
+
+fn fleet_failure(error: FleetError) -> CommandFailure {
+    match error {
+        FleetError::Analyze(error) => explain(error, None),
+        FleetError::Folder { .. } => CommandFailure::new(IO, error),
+        other => {
+            let hint = other.hint().map(str::to_owned);
+            CommandFailure::new(USAGE, other).hint(hint)
+        }
+    }
 }
 
 /// The requested format, by option or by the file's extension.

@@ -112,6 +112,8 @@ fn furnish(place: &CommandFolder, example: &str) {
         let ran = place.run(&["unpack", bundled("inference_views").to_str().unwrap(), "train"]);
         assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     }
+    fs::create_dir_all(place.path("runs")).unwrap();
+    fs::copy(bundled("inference_views"), place.path("runs/train.stallmap")).unwrap();
     for folder in ["my", "project", "shared", ".local/share/bash-completion/completions"] {
         fs::create_dir_all(place.path(folder)).unwrap();
     }

@@ -92,6 +92,24 @@ fn a_report_makes_few_requests() {
     assert!(server.requests() <= 60, "{} requests", server.requests());
 }
 
+/// A list of the kernels of a prepared capture needs neither accesses nor machine code.
+#[test]
+fn stored_rows_are_read_from_a_url() {
+    let place = CommandFolder::new();
+    let path = place.path("a.stallmap");
+    fs::copy(bundled("transformer_step.stallmap"), &path).unwrap();
+    let kernels = ["--format", "csv", "-c", "SELECT * FROM kernel_cost ORDER BY function_id"];
+    let computed = run(&[&["sql", path.to_str().unwrap()], &kernels[..]].concat(), &[]);
+    let prepared = run(&["prepare", "--in-place", path.to_str().unwrap()], &[]);
+    assert!(prepared.status.success(), "{}", String::from_utf8_lossy(&prepared.stderr));
+    let file = fs::read(&path).unwrap();
+    let size = file.len() as f64;
+    let server = ObjectServer::start(file, ServerBehaviour::Ranges);
+    let ran = run(&[&["sql", &server.url("a.stallmap")], &kernels[..]].concat(), &[]);
+    assert_eq!(ran.stdout, computed.stdout, "{}", String::from_utf8_lossy(&ran.stderr));
+    assert!((server.sent_bytes() as f64) < 0.4 * size, "{} of {size} bytes", server.sent_bytes());
+}
+
 #[test]
 fn requests_are_signed_where_there_are_credentials() {
     let server = served("inference_views.stallmap", ServerBehaviour::Ranges);

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use stallmap::location::CaptureLocation;
+use stallmap_schema::capture::labels;
 use stallmap_subset::LaunchRanges;
 
 use super::examples;
@@ -54,6 +55,22 @@ pub enum DataKind {
     Code,
     /// Parameters of launches
     Parameters,
+}
+
+/// `stallmap label`
+#[derive(Args, Debug)]
+#[command(after_help = examples(&[
+    ("stallmap label train.stallmap", "show the labels in its manifest"),
+    ("stallmap label train.stallmap model=gpt2 commit=1f3a9c0", "set two"),
+    ("stallmap label train.stallmap model=", "remove one"),
+]))]
+pub struct Label {
+    /// Capture, a file or a folder. Its manifest is replaced, its ids stay
+    #[arg(value_name = "NAME.stallmap")]
+    pub capture: PathBuf,
+    /// Labels to set. An empty value removes the label
+    #[arg(value_name = "KEY=VALUE", value_parser = labels::parse)]
+    pub labels: Vec<(String, String)>,
 }
 
 /// `stallmap unpack`

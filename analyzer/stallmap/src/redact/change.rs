@@ -11,6 +11,7 @@ use arrow::array::{ArrayRef, RecordBatch, UInt64Array, new_null_array};
 use arrow::compute::{SortColumn, lexsort_to_indices, take_record_batch};
 use stallmap_schema::capture::entry;
 use stallmap_schema::capture::error::CaptureError;
+use stallmap_schema::capture::labels::Labels;
 use stallmap_schema::capture::reader::{CaptureReader, MAX_CUBIN_BYTES};
 use stallmap_schema::secrecy::{ColumnSecrecy, secrecy};
 use stallmap_schema::table::{ColumnDef, TableDef, TableRow as _};
@@ -162,6 +163,13 @@ impl CaptureRewrite for CaptureRedactor {
     fn notes(&self) -> Vec<String> {
         let gone: Vec<&str> = self.tally.gone.keys().copied().collect();
         vec![format!("{NOTE}{}: {}", env!("CARGO_PKG_VERSION"), gone.join("; "))]
+    }
+
+    fn labels(&mut self, labels: &Labels) -> Labels {
+        if !labels.is_empty() {
+            self.gone("labels of the capture", labels.len() as u64);
+        }
+        Labels::new()
     }
 
     fn earlier_notes(&mut self, notes: &[String]) -> Vec<String> {

@@ -1,7 +1,7 @@
-//! Stored answers of a capture: stored by `prepare --in-place`, verified by `check`, read with `--trust-stored`.
+//! Stored answers of a capture: stored by `prepare --in-place`, read by every command, verified by `check`.
 //!
-//! Rows of views can say anything, as advice of this release. So nothing reads those of a file unless the user trusts
-//! its sender. A stored view of another version of the rules, or of another content, is never read.
+//! Only views of numbers and names are stored and read: see [`super::plain`]. A stored view of another version of the
+//! rules, or of another content, is never read.
 
 use std::collections::BTreeMap;
 
@@ -11,32 +11,45 @@ use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use arrow::row::{RowConverter, SortField};
 use datafusion::error::DataFusionError;
-use stallmap_schema::capture::stored as table;
+use stallmap_schema::capture::entry;
+use stallmap_schema::capture::stored::{self as table, StoredAnswer};
+use stallmap_schema::table::TableRow as _;
 use stallmap_tables::collected::typed;
 
+use super::plain::plain_views;
 use super::stored::{StoredRows, encode_small, read_bounded};
 use super::{OpenCapture, Session};
 use crate::error::AnalyzeError;
+use crate::library;
+
+/// The part of a capture's size that its answers may add: one of so many.
+const MAX_PART: usize = 10;
+/// Size that answers may have in any capture.
+const MIN_BYTES: usize = 40 << 10;
 
 impl Session {
-    /// Stores the rows of views of the first capture in its file, and replaces earlier ones. The cache must have them:
-    /// see [`Session::prepare`]. Returns the number of stored views. Views of too many rows are not stored.
-    pub fn store_answers(&self, views: &[&str]) -> Result<usize, AnalyzeError> {
+    /// Stores rows of views of the first capture in its file, and replaces earlier ones: of the plain views that commands
+    /// read, and that the views with prose read. The session must have a cache, and not read earlier answers. Returns the
+    /// number of stored views. Views of too many rows, and those beyond a part of the capture's size, are not stored.
+    pub async fn store_answers(&self) -> Result<usize, AnalyzeError> {
         let Some(capture) = self.captures.first() else { return Ok(0) };
+        let queries = library::queries::ALL.iter().filter(|(_, query)| query.is_whole());
+        let plain = plain_views(library::views()?, queries.map(|(_, query)| query.text()));
+        self.keep(&plain.keys().copied().collect::<Vec<_>>()).await?;
         let mut answers = BTreeMap::new();
-        for view in views {
+        for view in plain.keys() {
             if let Some(stored) = capture.store.written(view) {
-                let bytes = encode_small(&stored)
-                    .map_err(|error| AnalyzeError::from(DataFusionError::External(Box::new(error))))?;
+                let bytes = encode_small(&stored).map_err(failed)?;
                 answers.insert((*view).to_owned(), bytes);
             }
         }
+        fit(&mut answers, &plain, capture.recorded_bytes()).map_err(failed)?;
         stallmap_write::stored::write(&capture.reader, &capture.store.rules(), &answers)?;
         Ok(answers.len())
     }
 
     /// Computes the stored answers of the first capture again. Returns those that differ, one text each. The session
-    /// must have no cache, and not trust them.
+    /// must have no cache, and not read them.
     pub async fn differing_answers(&self) -> Result<Vec<String>, AnalyzeError> {
         let Some(capture) = self.captures.first() else { return Ok(Vec::new()) };
         let mut differing = Vec::new();
@@ -68,10 +81,47 @@ impl Session {
 }
 
 impl OpenCapture {
-    /// Views whose rows come from the capture itself, because its sender is trusted.
-    pub fn answered_views(&self) -> impl Iterator<Item = &str> {
-        self.store.answers().keys().map(String::as_str)
+    /// Bytes of all that was recorded.
+    fn recorded_bytes(&self) -> usize {
+        let answers = entry::table(StoredAnswer::TABLE.name);
+        let entries = self.reader.manifest().entries().filter(|(path, _, _)| *path != answers);
+        entries.fold(0, |sum, (_, bytes, _)| sum.saturating_add(usize::try_from(bytes).unwrap_or(usize::MAX)))
     }
+}
+
+/// Removes answers until they are a small part of the capture: first those that are large for the number of their readers.
+/// Removed ones that still fit stay.
+fn fit(
+    answers: &mut BTreeMap<String, Vec<u8>>,
+    readers: &BTreeMap<&str, usize>,
+    recorded_bytes: usize,
+) -> std::io::Result<()> {
+    let most = (recorded_bytes / MAX_PART).max(MIN_BYTES);
+    let mut removed = Vec::new();
+    while compressed_bytes(answers)? > most {
+        let weight = |(view, bytes): &(&String, &Vec<u8>)| {
+            bytes.len() / readers.get(view.as_str()).copied().unwrap_or(1).max(1)
+        };
+        let Some(view) = answers.iter().max_by_key(weight).map(|(view, _)| view.clone()) else { break };
+        removed.extend(answers.remove_entry(&view));
+    }
+    for (view, bytes) in removed.into_iter().rev() {
+        answers.insert(view.clone(), bytes);
+        if compressed_bytes(answers)? > most {
+            answers.remove(&view);
+        }
+    }
+    Ok(())
+}
+
+/// Size of answers in a capture.
+fn compressed_bytes(answers: &BTreeMap<String, Vec<u8>>) -> std::io::Result<usize> {
+    let all: Vec<u8> = answers.values().flatten().copied().collect();
+    Ok(zstd::bulk::compress(&all, stallmap_write::stored::ZSTD_LEVEL)?.len())
+}
+
+fn failed(error: impl std::error::Error + Send + Sync + 'static) -> AnalyzeError {
+    DataFusionError::External(Box::new(error)).into()
 }
 
 /// Rows as comparable bytes, sorted.

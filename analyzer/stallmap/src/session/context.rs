@@ -12,6 +12,7 @@ use stallmap_engine::launches::of_launches;
 use stallmap_functions::bounded;
 use stallmap_functions::concat;
 use stallmap_functions::first_words::FirstWords;
+use stallmap_functions::hex_text::HexText;
 use stallmap_functions::memory::QueryMemory;
 use stallmap_joins::keys::KeysOfJoins;
 use stallmap_joins::pauses::JoinPauses;
@@ -21,7 +22,6 @@ use stallmap_tables::pool;
 use stallmap_tables::work::SessionWork;
 
 use super::CATALOG;
-use super::hex_text::HexText;
 use super::resources::SessionResources;
 use crate::error::AnalyzeError;
 

@@ -11,8 +11,8 @@ pub struct SessionResources {
     /// Bytes that a session's queries may take together. Sorts, joins and aggregates write the rest to temporary files.
     /// A query that cannot do so fails. None for no limit.
     pub memory_bytes: Option<usize>,
-    /// True to read answers that a capture holds. Its sender can write anything into them.
-    pub trusts_stored: bool,
+    /// True to read the rows of views that a capture holds.
+    pub reads_stored: bool,
     /// The samples that count as cost, where both the program and replays have some.
     pub cost_from: CostFrom,
     /// Rows times columns of a view above which its rows are held as the bytes of a Parquet file.
@@ -27,7 +27,7 @@ impl SessionResources {
     pub const NONE: Self = Self {
         cache: ResultCache::NONE,
         memory_bytes: None,
-        trusts_stored: false,
+        reads_stored: true,
         cost_from: CostFrom::Auto,
         most_cells: MAX_CELLS,
     };

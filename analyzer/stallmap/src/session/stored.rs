@@ -3,6 +3,7 @@
 //! The implications of a capture are computed once: a view that a session caches is written here, and later sessions read it.
 //! The key is the content of the capture's files as they are, not as its manifest describes them, and a hash of all
 //! code and SQL that takes part ([`RULES`]), and the samples that count as cost. So nothing stored can be out of date.
+//! Rows that the capture itself holds ([`super::answers`]) are part of that content where they are read.
 //! A file begins with a hash of its key and its content, so no file stands in for another. One that cannot be read or
 //! written costs time and nothing else.
 
@@ -26,7 +27,9 @@ use stallmap_schema::contained::contained;
 use stallmap_schema::table::TableRow as _;
 use stallmap_tables::packed::{self, ParquetEncoder};
 
+use super::plain::is_plain;
 use super::resources::{CostFrom, SessionResources};
+use crate::library::ViewDoc;
 
 include!(concat!(env!("OUT_DIR"), "/rules.rs"));
 
@@ -36,6 +39,8 @@ const MAX_FILE_BYTES: u64 = (packed::MAX_BYTES + HASH_BYTES) as u64;
 const MAX_ROWS: i64 = 4_000_000;
 /// Maximum memory of the rows of a file.
 const MAX_ROW_BYTES: usize = 1 << 30;
+/// Maximum size of rows that are not compressed by themselves.
+const MAX_PLAIN_BYTES: usize = 4 << 20;
 /// Bytes of the hash in front of a file.
 const HASH_BYTES: usize = blake3::OUT_LEN;
 
@@ -47,7 +52,7 @@ pub(crate) struct ViewStore {
     /// The samples that count as cost in these rows.
     cost_from: CostFrom,
     /// True if answers in the capture are read.
-    trusts: bool,
+    reads_answers: bool,
     /// Rows times columns of a view above which its rows are not decoded.
     most_cells: usize,
     /// The answers in the capture, by view.
@@ -72,15 +77,15 @@ pub(crate) enum StoredView {
 }
 
 impl ViewStore {
-    /// The store of a capture in a cache, and in the capture itself if its sender is trusted.
+    /// The store of a capture in a cache, and in the capture itself.
     pub(crate) fn new(reader: CaptureReader, resources: &SessionResources) -> Self {
         let (cache, cost_from) = (resources.cache.clone(), resources.cost_from);
-        let (trusts, most_cells) = (resources.trusts_stored, resources.most_cells);
+        let (reads_answers, most_cells) = (resources.reads_stored, resources.most_cells);
         Self {
             reader,
             cache,
             cost_from,
-            trusts,
+            reads_answers,
             most_cells,
             answers: OnceLock::new(),
             content: OnceLock::new(),
@@ -88,10 +93,16 @@ impl ViewStore {
     }
 
     /// The stored rows of a view.
-    pub(crate) fn get(&self, view: &str) -> Option<StoredView> {
-        let cached = || load(&self.cache, &self.entry(view)?);
-        let content = cached().or_else(|| checked(self.answers().get(view)?.clone().into()))?;
-        guarded(|| self.find(view, content))
+    pub(crate) fn get(&self, view: &ViewDoc) -> Option<StoredView> {
+        let cached = || load(&self.cache, &self.entry(&view.name)?);
+        let content = cached().or_else(|| self.answer(view))?;
+        guarded(|| self.find(&view.name, content))
+    }
+
+    /// The rows of a view in the capture: of a view whose rows may be stored there, with its columns.
+    fn answer(&self, view: &ViewDoc) -> Option<Bytes> {
+        let content = self.answers().get(&view.name).filter(|_| is_plain(view))?;
+        checked(content.clone().into()).filter(|content| has_columns(view, content))
     }
 
     fn find(&self, view: &str, content: Bytes) -> Option<StoredView> {
@@ -110,10 +121,10 @@ impl ViewStore {
         guarded(|| read(content))
     }
 
-    /// The answers in the capture, if they are trusted. Those that cannot be read are computed.
+    /// The answers in the capture, if they are read. Those that cannot be read are computed.
     pub(crate) fn answers(&self) -> &BTreeMap<String, Vec<u8>> {
         let read = || {
-            if self.trusts {
+            if self.reads_answers {
                 answers::read(&self.reader, &self.rules()).unwrap_or_default()
             } else {
                 BTreeMap::new()
@@ -153,7 +164,7 @@ impl ViewStore {
 
     /// The hash of the capture's content.
     pub(super) fn content(&self) -> Option<blake3::Hash> {
-        *self.content.get_or_init(|| content_hash(&self.reader))
+        *self.content.get_or_init(|| content_hash(&self.reader, !self.answers().is_empty()))
     }
 
     /// The cache.
@@ -164,11 +175,6 @@ impl ViewStore {
     /// Rows times columns of a view above which its rows are held as a file.
     pub(crate) const fn most_cells(&self) -> usize {
         self.most_cells
-    }
-
-    /// True if answers in the capture are read.
-    pub(super) const fn trusts(&self) -> bool {
-        self.trusts
     }
 }
 
@@ -226,12 +232,13 @@ fn save_content(entry: &CacheEntry, content: &[u8]) -> bool {
     write(&entry.path, &[entry.hash(content).as_bytes(), content]).is_ok()
 }
 
-/// The hash of the names and bytes of a capture's tables and files, without stored answers. None if they are not on this machine: reading all of a
-/// remote capture would cost more than it saves.
-fn content_hash(reader: &CaptureReader) -> Option<blake3::Hash> {
-    let is_recorded =
-        |name: &&str| *name != entry::MANIFEST && *name != entry::table(StoredAnswer::TABLE.name);
-    let mut names: Vec<&str> = reader.entry_names().filter(is_recorded).collect();
+/// The hash of the names and bytes of a capture's tables and files. Stored answers are a part if results depend on them:
+/// results of forged answers are not those of the same recording. None if the files are not on this machine: reading all of
+/// a remote capture would cost more than it saves.
+fn content_hash(reader: &CaptureReader, has_answers: bool) -> Option<blake3::Hash> {
+    let answers = entry::table(StoredAnswer::TABLE.name);
+    let is_content = |name: &&str| *name != entry::MANIFEST && (has_answers || *name != answers);
+    let mut names: Vec<&str> = reader.entry_names().filter(is_content).collect();
     names.sort_unstable();
     let mut all = blake3::Hasher::new();
     for name in names {
@@ -243,8 +250,13 @@ fn content_hash(reader: &CaptureReader) -> Option<blake3::Hash> {
     Some(all.finalize())
 }
 
-/// The rows of a view for a capture: smaller than those of the cache.
+/// The rows of a view for a capture. The capture compresses them together: views repeat each other's columns. Many rows are
+/// compressed by themselves.
 pub(crate) fn encode_small(stored: &StoredRows) -> parquet::errors::Result<Vec<u8>> {
+    let plain = encode(stored, Compression::UNCOMPRESSED)?;
+    if plain.len() <= MAX_PLAIN_BYTES {
+        return Ok(plain);
+    }
     encode(stored, Compression::ZSTD(ZstdLevel::try_new(9)?))
 }
 
@@ -260,6 +272,18 @@ fn encode(stored: &StoredRows, compression: Compression) -> parquet::errors::Res
 pub(crate) fn read_bounded(content: Vec<u8>) -> Option<StoredRows> {
     let content = checked(content.into())?;
     guarded(|| read(content))
+}
+
+/// True if rows have the columns of a view.
+fn has_columns(view: &ViewDoc, content: &Bytes) -> bool {
+    let names = || {
+        let builder = ParquetRecordBatchReaderBuilder::try_new(content.clone()).ok()?;
+        let fields = builder.schema().fields();
+        let is_equal =
+            fields.iter().map(|field| field.name()).eq(view.columns.iter().map(|column| &column.name));
+        Some(is_equal)
+    };
+    guarded(names) == Some(true)
 }
 
 /// Untrusted bytes of a file with pages of bounded size.

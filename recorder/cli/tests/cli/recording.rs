@@ -2,6 +2,8 @@
 //! library does.
 
 use std::collections::BTreeSet;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 use std::{env, fs};
@@ -15,7 +17,7 @@ use stallmap_schema::capture::segment::SegmentWriter;
 use stallmap_schema::id::{FunctionId, KernelId, RunId};
 use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::launch::{Launch, LaunchRun};
-use stallmap_schema::tables::run::Run;
+use stallmap_schema::tables::run::{Run, RunOption};
 use stallmap_schema::word::Match;
 
 use super::run::{EXECUTABLE, TestFolder, any_library};
@@ -133,6 +135,47 @@ fn two_runs_become_one_capture() {
     assert_eq!((runs.len(), runs[0].exit_code, runs[2].exit_code), (3, Some(0), Some(0)));
     assert_eq!(rows::<Launch>(&capture).len(), 2);
     assert_eq!(rows::<LaunchRun>(&capture).len(), 6);
+}
+
+/// `stallmap` next to the recorder stores rows of views. The recording is complete if it fails.
+#[test]
+fn a_recording_ends_with_rows_of_views_and_has_labels() {
+    let place = TestFolder::new();
+    let (library, program) = (any_library(), env::current_exe().unwrap());
+    let recorder = place.path("stallmap-record");
+    fs::copy(EXECUTABLE, &recorder).unwrap();
+    let sibling = place.path("stallmap");
+    let run = |code: u8, options: &[&str]| {
+        fs::write(&sibling, format!("#!/bin/sh\necho \"$@\" >> ran\nexit {code}\n")).unwrap();
+        fs::set_permissions(&sibling, Permissions::from_mode(0o755)).unwrap();
+        let output = Command::new(&recorder)
+            .current_dir(place.path(""))
+            .args(["-f", "--only", "accesses", "-o", "a.stallmap", "--library", library.to_str().unwrap()])
+            .args(options)
+            .args(["--", program.to_str().unwrap(), "--exact", "recording::program"])
+            .env(ENDING, "well")
+            .env("GITHUB_SHA", "1f3a9c0")
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", place.show(&output));
+        place.show(&output)
+    };
+    assert!(!run(0, &["--label", "model=gpt2"]).contains("rows of views"));
+    let ran = || fs::read_to_string(place.path("ran")).unwrap();
+    assert_eq!(ran(), "--memory 25% prepare --in-place -- a.stallmap\n");
+    let labels = |capture: &Path| {
+        let options: Vec<RunOption> = rows(capture);
+        let labels = options.iter().filter(|option| option.name.starts_with("label."));
+        labels.map(|option| format!("{}={}", option.name, option.value)).collect::<Vec<_>>()
+    };
+    assert_eq!(labels(&place.path("a.stallmap")), ["label.commit=1f3a9c0", "label.model=gpt2"]);
+    run(0, &["--no-prepare"]);
+    assert_eq!(ran().lines().count(), 1);
+    let failed = run(3, &[]);
+    assert!(
+        failed.contains("warning: no rows of views are stored in the capture, which is complete"),
+        "{failed}"
+    );
 }
 
 #[test]

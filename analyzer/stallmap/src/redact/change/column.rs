@@ -7,6 +7,7 @@ use arrow::array::{
 };
 use arrow::datatypes::{Int64Type, UInt64Type};
 use regex::Regex;
+use stallmap_schema::capture::labels::RECORDED;
 use stallmap_schema::cell::ColumnCell as _;
 use stallmap_schema::hash;
 use stallmap_schema::secrecy::ColumnSecrecy;
@@ -216,9 +217,14 @@ impl CaptureRedactor {
 
     /// The value of an option of the recording: a path, or a text with paths. Patterns repeat names, or parts of them.
     fn option(&mut self, text: &str, (batch, row): (&RecordBatch, usize)) -> String {
+        let name =
+            batch.column_by_name("name").and_then(|names| String::read(names, row)).unwrap_or_default();
+        if name.starts_with(RECORDED) {
+            self.gone("labels of the capture", 1);
+            return String::new();
+        }
         if self.has_names() {
-            let name = batch.column_by_name("name").and_then(|names| String::read(names, row));
-            if name.is_some_and(|name| PATTERNS.contains(&name.as_str())) {
+            if PATTERNS.contains(&name.as_str()) {
                 return self.words.symbol(text);
             }
             if let Some(regex) = PATTERN_IN_JSON.as_ref().filter(|_| text.starts_with('{')) {

@@ -68,7 +68,7 @@ impl InlinedView {
 
     /// A view of the library with its stored rows. None if none are stored.
     pub(crate) fn stored(view: &ViewDoc, store: &ViewStore) -> Result<Option<Self>> {
-        let (rows, count, sources): (Arc<dyn TableProvider>, _, _) = match store.get(&view.name) {
+        let (rows, count, sources): (Arc<dyn TableProvider>, _, _) = match store.get(view) {
             Some(StoredView::Few(StoredRows { schema, rows, sources })) => {
                 let count = rows.iter().map(RecordBatch::num_rows).sum();
                 (Arc::new(MemTable::try_new(schema, vec![rows])?), count, sources)

@@ -20,8 +20,9 @@ use tokio::sync::OnceCell;
 use tokio::task::spawn;
 
 use super::inline::{self, InlinedView};
-use crate::lexer::{self, TokenKind};
+use crate::lexer;
 use crate::library::ViewDoc;
+use crate::session::plain::sources;
 use crate::session::stored::ViewStore;
 
 /// Tables, and views that are planned on first use.
@@ -82,12 +83,7 @@ impl PlannedSchema {
         let catalog = self.state.catalog_list().catalog(&names.default_catalog);
         let schema = catalog.and_then(|catalog| catalog.schema(&names.default_schema));
         let Some(schema) = schema.filter(|_| Handle::try_current().is_ok()) else { return };
-        let words =
-            || lexer::tokens(&view.sql).filter(|token| token.kind == TokenKind::Word).map(|token| token.text);
-        let is_source = |before: &str| ["FROM", "JOIN"].iter().any(|word| before.eq_ignore_ascii_case(word));
-        let sources = words().zip(words().skip(1)).filter(|(before, _)| is_source(before));
-        let sources: BTreeSet<&str> = sources.map(|(_, name)| name).collect();
-        for name in sources.into_iter().filter(|name| self.waiting().contains_key(*name)) {
+        for name in sources(&view.sql).into_iter().filter(|name| self.waiting().contains_key(*name)) {
             let (schema, name) = (Arc::clone(&schema), name.to_owned());
             // The view itself reports an error.
             spawn(async move { drop(schema.table(&name).await) });
