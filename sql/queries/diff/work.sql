@@ -6,9 +6,9 @@ WITH unit AS (
   -- Divisors, as in the comparison.
   SELECT
     l.capture,
-    CAST(CASE '$per' WHEN 'step' THEN greatest(count(DISTINCT o.step), 1) ELSE 1 END AS DOUBLE) AS unit
+    CAST(CASE '$per' WHEN 'step' THEN greatest(count(DISTINCT o.program_step), 1) ELSE 1 END AS DOUBLE) AS unit
   FROM every.launch l
-  LEFT JOIN every.op o ON o.capture = l.capture AND o.op_id = l.op_id
+  LEFT JOIN every.launch_phase o ON o.capture = l.capture AND o.kernel_id = l.kernel_id
   GROUP BY l.capture
 ), kind AS (
   SELECT

@@ -27,7 +27,7 @@ async fn failures(session: &Session, packages: Option<&[&str]>) -> Vec<String> {
             let sql = text
                 .replace("$top", "2")
                 .replace("$function", "1")
-                .replace("$sort", "samples")
+                .replace("$sort", if query.name == "collectives" { "time_ns" } else { "samples" })
                 .replace("$tensors", "1")
                 .replace("$kernel", "1")
                 .replace("$pc", "16")

@@ -15,7 +15,8 @@ const LAYERS: TableChange<'_> = (
 
 /// The rows of the bars.
 async fn shares(change: &[TableChange<'_>]) -> Vec<String> {
-    let lines = queries::verdict::LINES.text().replace("$top", "4");
+    let every = "'setup', 'steady', 'end', 'once'";
+    let lines = queries::verdict::LINES.text().replace("$top", "4").replace("$phases", every);
     let sql =
         format!("SELECT kind, label, text, CAST(samples AS BIGINT) FROM ({lines}) ORDER BY samples DESC");
     crafted("graph_replay", change, &sql).await

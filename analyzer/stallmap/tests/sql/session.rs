@@ -342,7 +342,7 @@ async fn sections_add_up_where_only_replays_were_sampled() {
             .text()
             .replace("$top", "2")
             .replace("$function", &function)
-            .replace("$sort", "samples")
+            .replace("$sort", if name == "collectives" { "time_ns" } else { "samples" })
             .replace("$tensors", "1")
             .replace("$kernel", "1")
             .replace("$pc", "16")

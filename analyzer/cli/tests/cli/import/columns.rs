@@ -169,7 +169,11 @@ fn less_of_the_same_work_is_not_faster() {
         place.file(&format!("{name}.json"), document(&(0..count).map(event).collect::<Vec<_>>()));
         place.run(&["import", &format!("{name}.json"), "-o", &format!("{name}.stallmap")]).expect_ok();
     }
-    let text = place.run(&["diff", "a.stallmap", "b.stallmap"]).expect_ok().stdout.clone();
+    // Every launch is an iteration: each is as fast as before.
+    let per_step = place.run(&["diff", "a.stallmap", "b.stallmap"]).expect_ok().stdout.clone();
+    assert!(per_step.contains("b is as fast as a within noise"), "{per_step}");
+    let text =
+        place.run(&["diff", "a.stallmap", "b.stallmap", "--per", "total"]).expect_ok().stdout.clone();
     let line = text.lines().take(3).collect::<Vec<_>>().join(" ");
     assert!(line.contains("b does less work than a: -11.5 % time"), "{text}");
     assert!(
