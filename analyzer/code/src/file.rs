@@ -5,7 +5,7 @@
 use stallmap_sass::instruction::{ExecutionUnit, MemorySpace};
 use stallmap_slice::analysis::{
     BarrierSignal, CodeBlock, CopyPointer, CopyTensorMap, FillKind, ProducerConfidence, ProducerLink,
-    SharedFill, WaitClass, WaitProducer,
+    SharedMemoryFill, WaitClass, WaitProducer,
 };
 
 use super::findings::{MemoryInstruction, SectionFindings};
@@ -101,7 +101,7 @@ pub(super) fn decode(key: &blake3::Hash, bytes: &[u8]) -> Option<SectionFindings
             Some(BarrierSignal { offset: body.number()?, work: body.list(AnalysisReader::number)? })
         })?,
         fills: body.list(|body| {
-            Some(SharedFill {
+            Some(SharedMemoryFill {
                 offset: body.number()?,
                 fill: body.number()?,
                 share: f64::from_le_bytes(body.take()?),
@@ -232,7 +232,7 @@ mod tests {
             tensor_maps: vec![CopyTensorMap { offset: 0x10, parameter_offset: 128 }],
             pointers: vec![CopyPointer { offset: 0x20, parameter_offset: 8 }],
             signals: vec![BarrierSignal { offset: 0x30, work: vec![0x10, 0x30] }],
-            fills: vec![SharedFill { offset: 0x30, fill: 0x10, kind: FillKind::Load, share: 0.5 }],
+            fills: vec![SharedMemoryFill { offset: 0x30, fill: 0x10, kind: FillKind::Load, share: 0.5 }],
         }
     }
 

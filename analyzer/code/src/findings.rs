@@ -3,7 +3,7 @@
 use stallmap_sass::instruction::{ExecutionUnit, MemorySpace};
 use stallmap_sass::word::INSTRUCTION_BYTES;
 use stallmap_slice::analysis::{
-    BarrierSignal, CodeBlock, CopyPointer, CopyTensorMap, SectionAnalysis, SharedFill, WaitProducer,
+    BarrierSignal, CodeBlock, CopyPointer, CopyTensorMap, SectionAnalysis, SharedMemoryFill, WaitProducer,
 };
 
 /// Analysis result. All positions are byte offsets in the section, in order.
@@ -24,7 +24,7 @@ pub struct SectionFindings {
     /// Signals with the work before them.
     pub signals: Vec<BarrierSignal>,
     /// Fills of the shared memory that instructions read.
-    pub fills: Vec<SharedFill>,
+    pub fills: Vec<SharedMemoryFill>,
 }
 
 /// An instruction that accesses memory.

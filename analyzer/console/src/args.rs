@@ -165,7 +165,7 @@ pub enum StallmapCommand {
     /// Print the content of captures as one number, and compare it
     Id(share::IdArgs),
     /// Show the labels of a capture, such as its commit or model, or set some
-    Label(share::Label),
+    Label(share::LabelArgs),
     /// Serve browsers and queries of other programs: pages with a box for SQL, PostgreSQL's protocol, or pipes as `stallmap.open`
     /// in Python uses
     Serve(serve::ServeArgs),

@@ -42,7 +42,7 @@ pub struct TextList(pub Vec<String>);
 
 /// A list of integers. A null is an empty list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Integers(pub Vec<i64>);
+pub struct IntegerCells(pub Vec<i64>);
 
 macro_rules! cells {
     ($($type:ty)+) => {$(
@@ -73,7 +73,7 @@ impl RowValue for TextList {
     }
 }
 
-impl RowValue for Integers {
+impl RowValue for IntegerCells {
     fn data_type() -> DataType {
         DataType::List(Field::new_list_field(DataType::Int64, true).into())
     }

@@ -12,7 +12,7 @@ use crate::timeline::{CaptureTimeline, LaunchReason, TimelineCall, TimelineCopy,
 
 mod arguments;
 
-use arguments::{Collective, inputs};
+use arguments::{CollectiveArgs, inputs};
 
 /// Kineto's trace.
 pub(crate) const FORMAT: FileFormat = FileFormat {
@@ -46,7 +46,7 @@ fn write(source: &ExportSource) -> Outcome<Vec<u8>> {
             stall.insert(row.name, json!(row.samples));
         }
     }
-    for row in source.read::<Collective>(queries::COLLECTIVES)? {
+    for row in source.read::<CollectiveArgs>(queries::COLLECTIVES)? {
         more.entry(row.kernel_id).or_default().extend(row.arguments());
     }
     let inputs = inputs(source.read(queries::INPUTS)?);
@@ -161,7 +161,7 @@ impl RelativeClock {
         let Some(called) = launch.call_begin_ns else { return vec![kernel] };
         let lane = (launch.process_id, launch.thread_id.unwrap_or(0).into());
         let name = if is_graph { "cudaGraphLaunch" } else { "cudaLaunchKernel" };
-        let call = HostCall { name, lane, begin_ns: called, end_ns: launch.call_end_ns };
+        let call = ChromeCall { name, lane, begin_ns: called, end_ns: launch.call_end_ns };
         let mut events = vec![kernel];
         if is_first {
             events.extend(self.host_call(&call, launch.op_id, correlation));
@@ -171,7 +171,7 @@ impl RelativeClock {
     }
 
     /// A call of the runtime, and the begin of its flow.
-    fn host_call(&self, call: &HostCall<'_>, op_id: Option<u64>, correlation: u64) -> [Value; 2] {
+    fn host_call(&self, call: &ChromeCall<'_>, op_id: Option<u64>, correlation: u64) -> [Value; 2] {
         let begin = unsigned(call.begin_ns);
         let event = self.event(begin, call.end_ns.map(|end| unsigned(end).saturating_sub(begin)));
         let arguments = json!({ "External id": op_id, "correlation": correlation });
@@ -188,7 +188,7 @@ impl RelativeClock {
     fn copy(&self, copy: &TimelineCopy, correlation: u64) -> Vec<Value> {
         let is_fill = copy.kind == "fill";
         let category = if is_fill { "gpu_memset" } else { "gpu_memcpy" };
-        let call = copy.call_begin_ns.map(|begin_ns| HostCall {
+        let call = copy.call_begin_ns.map(|begin_ns| ChromeCall {
             name: if is_fill { "cudaMemsetAsync" } else { "cudaMemcpyAsync" },
             lane: (copy.process_id, copy.thread_id.unwrap_or(0).into()),
             begin_ns,
@@ -214,7 +214,7 @@ impl RelativeClock {
 }
 
 /// A call of the runtime.
-struct HostCall<'a> {
+struct ChromeCall<'a> {
     name: &'a str,
     /// Process and thread.
     lane: (i64, i64),

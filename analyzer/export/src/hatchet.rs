@@ -8,7 +8,7 @@ use stallmap_console::exit::Outcome;
 use stallmap_console::rows;
 
 use crate::source::{ExportSource, FileFormat, json as document};
-use crate::stack::{CallStack, Stacks};
+use crate::stack::{CallStack, StackSource};
 
 /// Hatchet.
 pub(crate) const FORMAT: FileFormat = FileFormat { queries: &[queries::STACKS, queries::DEVICES], write };
@@ -41,7 +41,7 @@ struct HatchetNode {
 }
 
 fn write(source: &ExportSource) -> Outcome<Vec<u8>> {
-    let stacks = Stacks::read(source)?;
+    let stacks = StackSource::read(source)?;
     let devices: Vec<HatchetDevice> = source.read(queries::DEVICES)?;
     let mut root = HatchetNode::default();
     // Viewers sum a metric only if the root has it.

@@ -9,7 +9,7 @@ use stallmap_console::rows;
 use crate::proto::MessageBuilder;
 use crate::round::{unsigned, whole};
 use crate::source::{ExportSource, FileFormat, gzip};
-use crate::stack::{CallFrame, CallStack, Stacks};
+use crate::stack::{CallFrame, CallStack, StackSource};
 
 /// pprof.
 pub(crate) const FORMAT: FileFormat = FileFormat { queries: &[queries::STACKS, queries::PROGRAM], write };
@@ -23,12 +23,12 @@ rows! {
 }
 
 fn write(source: &ExportSource) -> Outcome<Vec<u8>> {
-    let stacks = Stacks::read(source)?;
+    let stacks = StackSource::read(source)?;
     let processes: Vec<PprofProcess> = source.read(queries::PROGRAM)?;
     gzip(&profile(&stacks, &processes).finish())
 }
 
-fn profile(stacks: &Stacks, processes: &[PprofProcess]) -> MessageBuilder {
+fn profile(stacks: &StackSource, processes: &[PprofProcess]) -> MessageBuilder {
     let mut texts = StringTable::default();
     let mut places = PprofLocations::default();
     let counts =

@@ -7,13 +7,13 @@ use stallmap::library::queries::export as queries;
 use stallmap_console::exit::Outcome;
 
 use crate::source::{ExportSource, FileFormat, json as document};
-use crate::stack::{CallFrame, CallStack, Stacks};
+use crate::stack::{CallFrame, CallStack, StackSource};
 
 /// speedscope.
 pub(crate) const FORMAT: FileFormat = FileFormat { queries: &[queries::STACKS], write };
 
 fn write(source: &ExportSource) -> Outcome<Vec<u8>> {
-    let stacks = Stacks::read(source)?;
+    let stacks = StackSource::read(source)?;
     let mut frames: BTreeMap<CallFrame, usize> = BTreeMap::new();
     let mut samples = Vec::new();
     let mut named = Vec::new();

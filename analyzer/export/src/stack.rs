@@ -65,7 +65,7 @@ impl CallFrame {
 }
 
 /// The paths of a capture with their samples and times.
-pub(crate) struct Stacks {
+pub(crate) struct StackSource {
     pub(crate) rows: Vec<CallStack>,
     /// True if any path has samples.
     pub(crate) has_samples: bool,
@@ -73,7 +73,7 @@ pub(crate) struct Stacks {
     pub(crate) has_time: bool,
 }
 
-impl Stacks {
+impl StackSource {
     /// Reads the paths.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, TimestampNano
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrow::error::ArrowError;
 use stallmap_schema::capture::error::CaptureError;
-use stallmap_schema::capture::labels::{Labels, RECORDED};
+use stallmap_schema::capture::labels::{CaptureLabels, RECORDED};
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::tables::run::{Device, Run, RunOption};
 
@@ -26,7 +26,7 @@ const MAX_ROWS: usize = 100_000;
 #[derive(Clone, Debug)]
 pub(crate) struct CaptureFacts {
     pub(crate) capture: FoundCapture,
-    labels: Labels,
+    labels: CaptureLabels,
     /// The rank, if all runs have one and the same.
     rank: Option<u32>,
     host: Option<String>,
@@ -132,7 +132,7 @@ impl CaptureFacts {
     }
 
     fn unknown(capture: FoundCapture) -> Self {
-        let (labels, rank, host, gpu, started_ns) = (Labels::new(), None, None, None, None);
+        let (labels, rank, host, gpu, started_ns) = (CaptureLabels::new(), None, None, None, None);
         Self { capture, labels, rank, host, gpu, started_ns, bytes: 0 }
     }
 
@@ -144,8 +144,8 @@ impl CaptureFacts {
 }
 
 /// The labels of a capture: those of its recording, then those that were given to it later.
-fn labels(reader: &CaptureReader) -> Result<Labels, CaptureError> {
-    let mut labels = Labels::new();
+fn labels(reader: &CaptureReader) -> Result<CaptureLabels, CaptureError> {
+    let mut labels = CaptureLabels::new();
     reader.for_each_row(MAX_ROWS, |option: RunOption| {
         if let Some(key) = option.name.strip_prefix(RECORDED).filter(|_| !option.value.is_empty()) {
             labels.insert(key.to_owned(), option.value);

@@ -122,7 +122,7 @@ impl ExecutionPlan for FleetExec {
         let partitions = self.properties.partitioning.partition_count().max(1);
         let own: Vec<_> = self.captures.iter().skip(partition).step_by(partitions).cloned().collect();
         let schema = self.schema();
-        let leaf = Arc::new(Leaf {
+        let leaf = Arc::new(CaptureLeaf {
             query: self.query.clone(),
             schema: Arc::clone(&schema),
             resources: self.resources.clone(),
@@ -142,14 +142,14 @@ impl ExecutionPlan for FleetExec {
 type CaptureRows = BoxStream<'static, Result<RecordBatch>>;
 
 /// The query with all that it takes to run it.
-struct Leaf {
+struct CaptureLeaf {
     query: CaptureQuery,
     schema: SchemaRef,
     resources: SessionResources,
     skipped: Arc<SkippedCaptures>,
 }
 
-impl Leaf {
+impl CaptureLeaf {
     /// The rows of a capture. None of a capture that is damaged.
     async fn rows(self: Arc<Self>, capture: FoundCapture, facts: RecordBatch) -> Result<CaptureRows> {
         match self.run(&capture, &facts).await {

@@ -77,7 +77,7 @@ impl FleetError {
 }
 
 /// An open fleet.
-pub struct Fleet {
+pub struct CaptureFleet {
     /// A session whose names without schema are the tables and views of all captures.
     pub session: Session,
     /// Number of captures found.
@@ -94,7 +94,7 @@ pub fn open(
     places: &[CaptureLocation],
     resources: &SessionResources,
     say: impl Fn(&str, &str) + Send + Sync + 'static,
-) -> Result<Fleet, FleetError> {
+) -> Result<CaptureFleet, FleetError> {
     let captures = find::captures(places)?;
     let found = captures.len();
     let skipped = Arc::new(SkippedCaptures::new(say));
@@ -104,7 +104,7 @@ pub fn open(
     session.context().register_udf(ScalarUDF::from(LabelOf::default()));
     let schema = FleetSchema::new(Session::without_rows()?, facts, resources.clone(), Arc::clone(&skipped));
     session.lead_with(FLEET, Arc::new(schema))?;
-    Ok(Fleet { session, found, skipped })
+    Ok(CaptureFleet { session, found, skipped })
 }
 
 /// A capture that was found: its address, and its name in the column `capture`.

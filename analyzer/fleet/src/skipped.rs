@@ -5,12 +5,12 @@ use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Called with the name of a capture and the reason.
-type Say = dyn Fn(&str, &str) + Send + Sync;
+type SkipReport = dyn Fn(&str, &str) + Send + Sync;
 
 /// The captures that were skipped so far.
 pub struct SkippedCaptures {
     reasons: Mutex<BTreeMap<String, String>>,
-    say: Box<Say>,
+    say: Box<SkipReport>,
 }
 
 impl SkippedCaptures {

@@ -3,8 +3,8 @@
 //! A kernel that is launched once in each step cuts the sequence into steps. Every kernel is tried. Cuts are judged by
 //! the distance of the stretches between them, which takes time in proportion to the sequence for all kernels together.
 
-use super::sequence::Sequence;
-use super::sketch::{MAX_ALIKE, MAX_EQUAL, Sketch, SketchSums, center, distance};
+use super::sequence::LaunchSequence;
+use super::sketch::{CountSketch, MAX_ALIKE, MAX_EQUAL, SketchSums, center, distance};
 
 /// Longer sequences are not searched: two million launches take 400 MB.
 const MAX_LAUNCHES: usize = 2_000_000;
@@ -47,11 +47,11 @@ struct JudgedCuts {
 }
 
 /// The repeated part of a sequence, if it has one.
-pub(crate) fn steps(sequence: &Sequence) -> Option<StepCuts> {
+pub(crate) fn steps(sequence: &LaunchSequence) -> Option<StepCuts> {
     if sequence.tokens.len() > MAX_LAUNCHES {
         return None;
     }
-    let sketch = Sketch::from_tokens(&sequence.tokens);
+    let sketch = CountSketch::from_tokens(&sequence.tokens);
     let judged: Vec<JudgedCuts> = sequence
         .starts()
         .iter()
@@ -85,7 +85,7 @@ pub(crate) fn steps(sequence: &Sequence) -> Option<StepCuts> {
 
 impl JudgedCuts {
     /// Cuts at launches of one kernel, moved to the first kernel of the step. None if no two stretches are alike.
-    fn from_starts(sequence: &Sequence, sketch: &Sketch, starts: &[usize]) -> Option<Self> {
+    fn from_starts(sequence: &LaunchSequence, sketch: &CountSketch, starts: &[usize]) -> Option<Self> {
         let judged = Self::judge(sequence, sketch, starts)?;
         let back = to_first_kernel(sequence, &judged.cuts);
         if back == 0 {
@@ -96,7 +96,7 @@ impl JudgedCuts {
     }
 
     /// Judges cuts at some launches. None if no two stretches are alike.
-    fn judge(sequence: &Sequence, sketch: &Sketch, starts: &[usize]) -> Option<Self> {
+    fn judge(sequence: &LaunchSequence, sketch: &CountSketch, starts: &[usize]) -> Option<Self> {
         let length = sequence.tokens.len();
         let whole: Vec<SketchSums> =
             starts.windows(2).filter_map(|pair| sketch.sums(*pair.first()?, *pair.last()?)).collect();
@@ -151,7 +151,7 @@ fn heaviest(distances: &[f64], weights: &[f64]) -> Option<(usize, usize)> {
 
 /// The number of launches between the first kernel of the steps and the cuts, which may be at a later one: steps begin
 /// earlier while the launch before the first step is that before the second one.
-fn to_first_kernel(sequence: &Sequence, cuts: &[usize]) -> usize {
+fn to_first_kernel(sequence: &LaunchSequence, cuts: &[usize]) -> usize {
     let &[first, second, ..] = cuts else { return 0 };
     let is_same = |back: &usize| {
         let token = |at: usize| at.checked_sub(*back).and_then(|at| sequence.tokens.get(at));

@@ -1,7 +1,7 @@
 //! Set-up, steps and end of a program, from its steps.
 
 use super::period::{StepCuts, median};
-use super::sequence::Sequence;
+use super::sequence::LaunchSequence;
 
 /// First steps that take longer than this, as a part of the later ones' median, are warm-up.
 const WARM_UP: f64 = 1.5;
@@ -57,7 +57,7 @@ impl SequencePhase {
 }
 
 /// The phase of each launch of a sequence.
-pub(crate) fn phases(sequence: &Sequence, steps: Option<&StepCuts>) -> Vec<SequencePhase> {
+pub(crate) fn phases(sequence: &LaunchSequence, steps: Option<&StepCuts>) -> Vec<SequencePhase> {
     let Some(steps) = steps else {
         return std::iter::repeat_n(SequencePhase::Once, sequence.launches.len()).collect();
     };
@@ -73,7 +73,7 @@ pub(crate) fn phases(sequence: &Sequence, steps: Option<&StepCuts>) -> Vec<Seque
 }
 
 /// The number of first steps that are warm-up. At least one step is none.
-fn warm_up(sequence: &Sequence, cuts: &[usize]) -> usize {
+fn warm_up(sequence: &LaunchSequence, cuts: &[usize]) -> usize {
     let spans = spans(sequence, cuts);
     if spans.len() < 2 {
         return 0;
@@ -87,7 +87,7 @@ fn warm_up(sequence: &Sequence, cuts: &[usize]) -> usize {
 
 /// The time of each step, from the end of the work of the step before it. Of the first step, from the begin of its work.
 /// Empty if a step was not timed.
-fn spans(sequence: &Sequence, cuts: &[usize]) -> Vec<usize> {
+fn spans(sequence: &LaunchSequence, cuts: &[usize]) -> Vec<usize> {
     let mut spans = Vec::with_capacity(cuts.len());
     let mut before: Option<i64> = None;
     for pair in cuts.windows(2) {

@@ -37,7 +37,7 @@ pub(crate) const SOURCES: [(&str, &[&str]); 6] = [
 ];
 
 /// Rows of [`SOURCES`].
-pub(crate) type Sources = [RecordBatch; 6];
+pub(crate) type PhaseSources = [RecordBatch; 6];
 
 /// Functions whose launches are trials of a tuner: the end of their file's path, and a part of their name.
 const TUNERS: [(&str, &str); 5] = [
@@ -67,7 +67,7 @@ struct SequenceOp {
 }
 
 /// The processes of a capture, by the run that defines their launches.
-pub(crate) fn processes(sources: &Sources) -> Result<BTreeMap<u32, SequenceProcess>> {
+pub(crate) fn processes(sources: &PhaseSources) -> Result<BTreeMap<u32, SequenceProcess>> {
     let [launch, launch_run, op, activity, state, frame] = sources;
     let (ops, mut processes) = ops(op)?;
     let (calls, times, trials) = (calls(launch_run)?, times(activity)?, trials(state, frame)?);

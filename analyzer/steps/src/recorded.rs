@@ -1,12 +1,12 @@
 //! Steps that the program itself names: ranges around them, and calls of optimizers.
 
 use super::period::{MIN_COVERED, StepCuts};
-use super::sequence::Sequence;
-use super::sketch::{MAX_ALIKE, Sketch, SketchSums, center, distance};
+use super::sequence::LaunchSequence;
+use super::sketch::{CountSketch, MAX_ALIKE, SketchSums, center, distance};
 
 /// Steps by ranges around them, in order of their begins: a launch belongs to the last one that had begun at its call.
 /// None if most launches are outside.
-pub(crate) fn by_ranges(sequence: &Sequence, ranges: &[(i64, i64)]) -> Option<StepCuts> {
+pub(crate) fn by_ranges(sequence: &LaunchSequence, ranges: &[(i64, i64)]) -> Option<StepCuts> {
     let (_, last_end) = ranges.last()?;
     let mut cuts = Vec::with_capacity(ranges.len() + 1);
     // Calls of several threads are not quite in order of their times: a step begins with its first launch.
@@ -31,10 +31,10 @@ pub(crate) fn by_ranges(sequence: &Sequence, ranges: &[(i64, i64)]) -> Option<St
 
 /// Steps that end with the optimizer. None if fewer than two end so, or if most are unlike each other, as where two
 /// optimizers take turns.
-pub(crate) fn by_optimizer(sequence: &Sequence) -> Option<StepCuts> {
+pub(crate) fn by_optimizer(sequence: &LaunchSequence) -> Option<StepCuts> {
     let ends = optimizer_ends(sequence);
     let (&first, rest) = ends.split_first()?;
-    let sketch = Sketch::from_tokens(&sequence.tokens);
+    let sketch = CountSketch::from_tokens(&sequence.tokens);
     let whole: Vec<SketchSums> =
         ends.windows(2).filter_map(|pair| sketch.sums(*pair.first()?, *pair.last()?)).collect();
     let typical = center(&whole);
@@ -49,7 +49,7 @@ pub(crate) fn by_optimizer(sequence: &Sequence) -> Option<StepCuts> {
 }
 
 /// The launches after which a step of the optimizer is complete.
-fn optimizer_ends(sequence: &Sequence) -> Vec<usize> {
+fn optimizer_ends(sequence: &LaunchSequence) -> Vec<usize> {
     let launches = &sequence.launches;
     let known = || launches.iter().filter_map(|launch| launch.optimizer_steps);
     if known().max() > known().min() && known().min() == Some(0) {
@@ -77,7 +77,12 @@ fn optimizer_ends(sequence: &Sequence) -> Vec<usize> {
 /// The begin of the first step, which set-up precedes without a mark: where the rest is most like the second step.
 ///
 /// The optimizer is left out: at its first call it creates its state.
-fn first_begin(sequence: &Sequence, sketch: &Sketch, first_end: usize, second_end: usize) -> usize {
+fn first_begin(
+    sequence: &LaunchSequence,
+    sketch: &CountSketch,
+    first_end: usize,
+    second_end: usize,
+) -> usize {
     let optimizer = |begin: usize, end: usize| {
         let launches = sequence.launches.get(begin..end).unwrap_or_default();
         launches.iter().position(|launch| launch.is_optimizer).map_or(end, |at| begin + at)

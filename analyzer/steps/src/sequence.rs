@@ -27,7 +27,7 @@ pub(crate) struct SequenceLaunch {
 
 /// Launches of one process, without trials of tuners.
 #[derive(Debug, Default)]
-pub(crate) struct Sequence {
+pub(crate) struct LaunchSequence {
     /// Each launch's kernel, by number. In a model, equal kernels of two modules differ.
     pub(crate) tokens: Vec<u32>,
     /// The launches.
@@ -36,7 +36,7 @@ pub(crate) struct Sequence {
     before_ns: Vec<f64>,
 }
 
-impl Sequence {
+impl LaunchSequence {
     /// From launches in program order, each with what makes it equal to another.
     pub(crate) fn from_launches<K: Eq + Hash>(launches: Vec<(K, SequenceLaunch)>) -> Self {
         let mut numbers: HashMap<K, u32> = HashMap::new();

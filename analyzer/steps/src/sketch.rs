@@ -14,11 +14,11 @@ pub(crate) const MAX_EQUAL: f64 = 0.02;
 pub(crate) type SketchSums = [i64; LANES];
 
 /// Prefix sums over a sequence.
-pub(crate) struct Sketch {
+pub(crate) struct CountSketch {
     before: Vec<[i32; LANES]>,
 }
 
-impl Sketch {
+impl CountSketch {
     /// Sums over the kernels of a sequence, by number.
     pub(crate) fn from_tokens(tokens: &[u32]) -> Self {
         let mut sums = [0_i32; LANES];
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn the_order_of_kernels_has_no_distance() {
-        let sketch = Sketch::from_tokens(&[1, 2, 3, 3, 2, 1, 4]);
+        let sketch = CountSketch::from_tokens(&[1, 2, 3, 3, 2, 1, 4]);
         let sums = |begin, end| sketch.sums(begin, end).unwrap();
         assert!(distance(&sums(0, 3), &sums(3, 6)) < 1e-9);
         assert!(distance(&sums(0, 3), &sums(4, 7)) > MAX_ALIKE);
@@ -94,7 +94,7 @@ mod tests {
         let mut tokens: Vec<u32> = (0..100).collect();
         tokens.extend(0..100);
         tokens.push(1_000);
-        let sketch = Sketch::from_tokens(&tokens);
+        let sketch = CountSketch::from_tokens(&tokens);
         let apart = distance(&sketch.sums(0, 100).unwrap(), &sketch.sums(100, 201).unwrap());
         assert!(apart > MAX_EQUAL && apart < MAX_ALIKE, "{apart}");
     }

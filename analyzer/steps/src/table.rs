@@ -22,10 +22,10 @@ use tokio::sync::OnceCell;
 
 use super::period::{self, StepCuts};
 use super::phases::{SequencePhase, SetupPart, phases};
-use super::read::{LaunchKey, SOURCES, SequenceProcess, Sources, processes};
+use super::read::{LaunchKey, PhaseSources, SOURCES, SequenceProcess, processes};
 use super::recorded::{by_optimizer, by_ranges};
 use super::row::LaunchPhase;
-use super::sequence::{Sequence, SequenceLaunch};
+use super::sequence::{LaunchSequence, SequenceLaunch};
 
 /// The phases of a capture's launches.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl PhaseTable {
     fn rows(&self) -> Result<RecordBatch> {
         let read = self.sources.iter().zip(SOURCES).map(|(table, (_, columns))| table.read(columns));
         let sources: Vec<RecordBatch> = read.collect::<Result<_>>()?;
-        let sources: Sources = sources.try_into().map_err(|_| wrong("sources"))?;
+        let sources: PhaseSources = sources.try_into().map_err(|_| wrong("sources"))?;
         let mut rows = Vec::new();
         for (run, process) in processes(&sources)? {
             rows.extend(rows_of(run, process));
@@ -81,7 +81,7 @@ fn in_order(launches: BTreeMap<u64, (LaunchKey, SequenceLaunch)>) -> Vec<(Launch
 fn rows_of(run: u32, process: SequenceProcess) -> Vec<LaunchPhase> {
     let (trials, launches): (Vec<_>, Vec<_>) =
         in_order(process.launches).into_iter().partition(|(_, launch)| launch.is_trial);
-    let sequence = Sequence::from_launches(launches);
+    let sequence = LaunchSequence::from_launches(launches);
     let ranged = process.ranges.into_steps().find_map(|ranges| by_ranges(&sequence, &ranges));
     let found = ranged.map(|steps| ("range", steps));
     let found = found.or_else(|| Some(("optimizer", by_optimizer(&sequence)?)));

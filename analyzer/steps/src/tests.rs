@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::period::{StepCuts, steps};
 use super::phases::{SequencePhase, SetupPart, phases};
 use super::recorded::{by_optimizer, by_ranges};
-use super::sequence::{Sequence, SequenceLaunch};
+use super::sequence::{LaunchSequence, SequenceLaunch};
 
 /// Launches of these kernels, one after the other: each takes 1,000 ns, and begins 1,000 ns after the one before ends.
 fn launched(kernels: impl IntoIterator<Item = u32>) -> Vec<(u32, SequenceLaunch)> {
@@ -23,8 +23,8 @@ fn launched(kernels: impl IntoIterator<Item = u32>) -> Vec<(u32, SequenceLaunch)
     kernels.into_iter().enumerate().map(launch).collect()
 }
 
-fn sequence(kernels: impl IntoIterator<Item = u32>) -> Sequence {
-    Sequence::from_launches(launched(kernels))
+fn sequence(kernels: impl IntoIterator<Item = u32>) -> LaunchSequence {
+    LaunchSequence::from_launches(launched(kernels))
 }
 
 fn cuts(kernels: impl IntoIterator<Item = u32>) -> Option<Vec<usize>> {
@@ -129,7 +129,7 @@ fn one_call_of_a_graph_is_not_cut() {
     for (at, (_, launch)) in launches.iter_mut().enumerate() {
         launch.is_first = at % length == 0;
     }
-    let cuts = steps(&Sequence::from_launches(launches)).unwrap().cuts;
+    let cuts = steps(&LaunchSequence::from_launches(launches)).unwrap().cuts;
     assert_eq!(cuts, [0, length, 2 * length, 3 * length, 4 * length]);
     // A kernel in front of each launch of the graph, which other steps end with, too: the cut moves over it, and not into
     // the graph before.
@@ -139,12 +139,12 @@ fn one_call_of_a_graph_is_not_cut() {
     for (at, (kernel, launch)) in launches.iter_mut().enumerate() {
         launch.is_first = at < 3 || *kernel == 90 || (at - 3) % (length + 1) == 0;
     }
-    let cuts = steps(&Sequence::from_launches(launches)).unwrap().cuts;
+    let cuts = steps(&LaunchSequence::from_launches(launches)).unwrap().cuts;
     assert_eq!(cuts[..3], [2, length + 3, 2 * length + 4]);
     // One launch of a graph repeats nothing.
     let mut launches = launched(pass(32));
     launches.iter_mut().skip(1).for_each(|(_, launch)| launch.is_first = false);
-    assert_eq!(steps(&Sequence::from_launches(launches)), None);
+    assert_eq!(steps(&LaunchSequence::from_launches(launches)), None);
 }
 
 #[test]
@@ -160,13 +160,13 @@ fn optimizers_end_steps_and_the_first_begins_where_it_looks_like_the_rest() {
     for (kernel, launch) in &mut launches {
         launch.is_optimizer = [7, 8].contains(kernel);
     }
-    let found = by_optimizer(&Sequence::from_launches(launches.clone())).unwrap();
+    let found = by_optimizer(&LaunchSequence::from_launches(launches.clone())).unwrap();
     assert_eq!(found.cuts, [30, 88, 96, 104]);
     // The recorder's numbers give the same.
     for (at, (_, launch)) in launches.iter_mut().enumerate() {
         launch.optimizer_steps = Some(found.cuts.iter().skip(1).map(|cut| u32::from(*cut <= at)).sum());
     }
-    assert_eq!(by_optimizer(&Sequence::from_launches(launches)).unwrap().cuts, found.cuts);
+    assert_eq!(by_optimizer(&LaunchSequence::from_launches(launches)).unwrap().cuts, found.cuts);
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn optimizers_that_take_turns_end_no_steps() {
     for (kernel, launch) in &mut launches {
         launch.is_optimizer = *kernel == 9;
     }
-    let sequence = Sequence::from_launches(launches);
+    let sequence = LaunchSequence::from_launches(launches);
     assert_eq!(by_optimizer(&sequence), None);
     assert_eq!(steps(&sequence).unwrap().cuts.len(), 5);
 }
@@ -198,7 +198,7 @@ fn slow_first_steps_are_warm_up() {
         let begin = i64::try_from(at.min(7) * 10_000 + at.saturating_sub(7) * 1_000).unwrap();
         launch.gpu_ns = Some((begin, begin + 900));
     }
-    let sequence = Sequence::from_launches(launches);
+    let sequence = LaunchSequence::from_launches(launches);
     let steps = StepCuts { cuts: (1..=5).map(|step| step * 4).collect(), confidence: 1.0 };
     let found = phases(&sequence, Some(&steps));
     assert_eq!(found[0], SequencePhase::Setup(SetupPart::Initialization));

@@ -23,7 +23,7 @@ pub struct ClockAlignment {
 const EQUAL_SPREADS: u64 = 3;
 
 /// Ends of one collective by clock.
-type Ends = BTreeMap<usize, i64>;
+type RankEnds = BTreeMap<usize, i64>;
 
 /// The distance of a clock to the aligned ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,8 +66,8 @@ pub fn align_clocks(trace: &mut TraceModel) -> Option<ClockAlignment> {
 }
 
 /// The ends of all collectives that keep their ranks until all have begun.
-fn ends(trace: &TraceModel) -> Vec<Ends> {
-    let mut found: BTreeMap<u64, Ends> = BTreeMap::new();
+fn ends(trace: &TraceModel) -> Vec<RankEnds> {
+    let mut found: BTreeMap<u64, RankEnds> = BTreeMap::new();
     for kernel in &trace.kernels {
         let call = kernel.collective.as_deref().filter(|call| call.kind.is_synchronizing());
         let number = call.and_then(|call| call.match_id);
@@ -83,7 +83,7 @@ fn ends(trace: &TraceModel) -> Vec<Ends> {
 /// The clock with most collectives that an aligned clock has, too, and the distances of their ends.
 fn next_clock(
     clocks: &BTreeSet<usize>,
-    collectives: &[Ends],
+    collectives: &[RankEnds],
     offsets: &BTreeMap<usize, ClockOffset>,
 ) -> Option<(usize, Vec<i64>)> {
     let open = clocks.iter().filter(|clock| !offsets.contains_key(clock));
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_clock_follows_another_one_than_the_reference() {
-        let collectives = [Ends::from([(0, 100), (1, 150)]), Ends::from([(1, 300), (2, 1_300)])];
+        let collectives = [RankEnds::from([(0, 100), (1, 150)]), RankEnds::from([(1, 300), (2, 1_300)])];
         let clocks = BTreeSet::from([0, 1, 2]);
         let mut offsets = BTreeMap::from([(0, ClockOffset { offset_ns: 0, error_ns: 0, collectives: 0 })]);
         while let Some((clock, distances)) = next_clock(&clocks, &collectives, &offsets) {

@@ -26,19 +26,19 @@ pub struct RankMatch {
 }
 
 /// Facts in which the launches of one collective agree.
-type Signature = (CollectiveKind, Option<String>, Option<(u64, u64)>);
+type CollectiveSignature = (CollectiveKind, Option<String>, Option<(u64, u64)>);
 
 /// A collective as one rank launched it.
 #[derive(Clone, Debug)]
-struct Member {
+struct CollectiveMember {
     kernel: usize,
     end_ns: i64,
     sequence: Option<i64>,
-    signature: Signature,
+    signature: CollectiveSignature,
 }
 
 /// Collectives that follow each other in all ranks, by process and in the order of time.
-type Lane = BTreeMap<usize, Vec<Member>>;
+type RankLane = BTreeMap<usize, Vec<CollectiveMember>>;
 
 /// Numbers the collectives that several processes take part in. Each process takes part once.
 pub fn match_ranks(trace: &mut TraceModel) -> RankMatch {
@@ -67,8 +67,8 @@ pub fn match_ranks(trace: &mut TraceModel) -> RankMatch {
 }
 
 /// Collectives by group, and the number of those that cannot be matched.
-fn lanes(trace: &TraceModel) -> (BTreeMap<String, Lane>, u64) {
-    let mut lanes: BTreeMap<String, Lane> = BTreeMap::new();
+fn lanes(trace: &TraceModel) -> (BTreeMap<String, RankLane>, u64) {
+    let mut lanes: BTreeMap<String, RankLane> = BTreeMap::new();
     let mut alone = 0;
     for (place, kernel) in trace.kernels.iter().enumerate() {
         let Some((call, (_, end_ns))) = kernel.collective.as_deref().zip(kernel.time_ns) else { continue };
@@ -76,7 +76,8 @@ fn lanes(trace: &TraceModel) -> (BTreeMap<String, Lane>, u64) {
             alone += 1;
             continue;
         };
-        let member = Member { kernel: place, end_ns, sequence: call.sequence, signature: signature(call) };
+        let member =
+            CollectiveMember { kernel: place, end_ns, sequence: call.sequence, signature: signature(call) };
         lanes.entry(lane).or_default().entry(kernel.process).or_default().push(member);
     }
     for members in lanes.values_mut().flat_map(BTreeMap::values_mut) {
@@ -100,7 +101,7 @@ fn lane(kernel: &TraceKernel, call: &CollectiveCall) -> Option<String> {
 }
 
 /// Sizes agree where each rank gives and gets as much as every other one.
-fn signature(call: &CollectiveCall) -> Signature {
+fn signature(call: &CollectiveCall) -> CollectiveSignature {
     let is_even = matches!(
         call.kind,
         CollectiveKind::AllReduce | CollectiveKind::AllGather | CollectiveKind::ReduceScatter
@@ -110,10 +111,10 @@ fn signature(call: &CollectiveCall) -> Signature {
 }
 
 /// Collectives of equal number. Several of one number count in order.
-fn by_number(lane: &Lane) -> Vec<Vec<usize>> {
-    let mut groups: BTreeMap<(Option<i64>, &Signature, usize), Vec<usize>> = BTreeMap::new();
+fn by_number(lane: &RankLane) -> Vec<Vec<usize>> {
+    let mut groups: BTreeMap<(Option<i64>, &CollectiveSignature, usize), Vec<usize>> = BTreeMap::new();
     for members in lane.values() {
-        let mut next: BTreeMap<(Option<i64>, &Signature), usize> = BTreeMap::new();
+        let mut next: BTreeMap<(Option<i64>, &CollectiveSignature), usize> = BTreeMap::new();
         for member in members {
             let next = next.entry((member.sequence, &member.signature)).or_default();
             groups.entry((member.sequence, &member.signature, *next)).or_default().push(member.kernel);
@@ -124,7 +125,7 @@ fn by_number(lane: &Lane) -> Vec<Vec<usize>> {
 }
 
 /// Collectives in order: traces may begin at different ones.
-fn by_order(lane: &Lane) -> Vec<Vec<usize>> {
+fn by_order(lane: &RankLane) -> Vec<Vec<usize>> {
     let longest = lane.iter().max_by_key(|(process, members)| (members.len(), Reverse(**process)));
     let Some((first, reference)) = longest else { return Vec::new() };
     let mut groups: Vec<Vec<usize>> = reference.iter().map(|member| vec![member.kernel]).collect();
@@ -147,7 +148,7 @@ fn by_order(lane: &Lane) -> Vec<Vec<usize>> {
 ///
 /// Shifts with most pairs of equal signature count. Of these, ends agree in the right one: their distance is that of the
 /// clocks. Where several agree, that with the most pairs counts, and then that with the clocks closest to each other.
-fn best_shift(reference: &[Member], own: &[Member]) -> Option<isize> {
+fn best_shift(reference: &[CollectiveMember], own: &[CollectiveMember]) -> Option<isize> {
     let reach = reference.len().abs_diff(own.len()).saturating_add(MIN_REACH).min(MAX_REACH);
     let reach = isize::try_from(reach).unwrap_or(isize::MAX);
     let counted: Vec<(isize, usize)> =
@@ -166,7 +167,11 @@ fn best_shift(reference: &[Member], own: &[Member]) -> Option<isize> {
 }
 
 /// Distances of the ends of pairs with equal signature.
-fn pairs<'a>(reference: &'a [Member], own: &'a [Member], shift: isize) -> impl Iterator<Item = i64> + 'a {
+fn pairs<'a>(
+    reference: &'a [CollectiveMember],
+    own: &'a [CollectiveMember],
+    shift: isize,
+) -> impl Iterator<Item = i64> + 'a {
     let partner = move |place: usize| reference.get(place.checked_add_signed(shift)?);
     own.iter().enumerate().filter_map(move |(place, member)| {
         let other = partner(place).filter(|other| other.signature == member.signature)?;
@@ -175,7 +180,12 @@ fn pairs<'a>(reference: &'a [Member], own: &'a [Member], shift: isize) -> impl I
 }
 
 /// The spread of distances, and their median away from 0.
-fn distance(reference: &[Member], own: &[Member], shift: isize, count: usize) -> (u64, u64) {
+fn distance(
+    reference: &[CollectiveMember],
+    own: &[CollectiveMember],
+    shift: isize,
+    count: usize,
+) -> (u64, u64) {
     let step = count.div_ceil(MAX_PAIRS).max(1);
     let mut distances: Vec<i64> = pairs(reference, own, shift).step_by(step).collect();
     let middle = median(&mut distances);

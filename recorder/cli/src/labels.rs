@@ -24,7 +24,7 @@ pub(crate) fn recorded(
     given: &[(String, String)],
     variable: impl Fn(&str) -> Option<String>,
 ) -> Vec<RecordingOption> {
-    let mut labels = labels::Labels::new();
+    let mut labels = labels::CaptureLabels::new();
     for (name, key) in VARIABLES {
         if let Some(value) =
             variable(name).filter(|value| !value.is_empty() && labels::check_label(key, value).is_ok())

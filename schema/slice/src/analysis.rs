@@ -33,7 +33,7 @@ pub struct SectionAnalysis {
     /// Signals of warps that others wait for, by offset.
     pub signals: Vec<BarrierSignal>,
     /// Content of the shared memory that instructions read, by (read, fill).
-    pub fills: Vec<SharedFill>,
+    pub fills: Vec<SharedMemoryFill>,
     /// Steps that the analysis took.
     pub steps: u64,
 }
@@ -192,7 +192,7 @@ pub struct BarrierSignal {
 
 /// An instruction that reads shared memory, and one that may have filled it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SharedFill {
+pub struct SharedMemoryFill {
     /// The read's offset.
     pub offset: u32,
     /// Offset of the copy, of the load whose result was stored, or of the store.

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::analysis::{FillKind, SharedFill, offset};
+use crate::analysis::{FillKind, SharedMemoryFill, offset};
 use crate::mbarrier::Mbarrier;
 use crate::value::{BasedConstant, ValueQuery};
 use crate::work::{AnalysisBudget, TooMuchWork};
@@ -19,11 +19,11 @@ const MAX_DEFINITIONS: usize = 256;
 const MAX_FILLS: usize = 16;
 
 /// Fills by the numbers at which their shared memory begins.
-type FillsByStart = BTreeMap<i64, BTreeSet<Fill>>;
+type FillsByStart = BTreeMap<i64, BTreeSet<FillSource>>;
 
 /// An instruction that brings content into shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Fill {
+struct FillSource {
     /// The copy, or the load whose result is stored, or else the store.
     index: usize,
     kind: FillKind,
@@ -34,7 +34,7 @@ pub(crate) fn shared_fills(
     instructions: &[SassInstruction],
     question: &mut ValueQuery<'_>,
     work: &AnalysisBudget,
-) -> Result<Vec<SharedFill>, TooMuchWork> {
+) -> Result<Vec<SharedMemoryFill>, TooMuchWork> {
     work.spend(instructions.len())?;
     let mut found = Vec::new();
     let reads: Vec<usize> = indexes(instructions, reads_shared);
@@ -72,13 +72,13 @@ fn reads_shared(instruction: &SassInstruction) -> bool {
 }
 
 /// One row for each fill of a read, with equal weights. The same instruction may fill it in two ways.
-fn rows(read: usize, fills: &BTreeSet<Fill>) -> Vec<SharedFill> {
+fn rows(read: usize, fills: &BTreeSet<FillSource>) -> Vec<SharedMemoryFill> {
     let kinds: BTreeMap<usize, FillKind> = fills.iter().map(|fill| (fill.index, fill.kind)).collect();
     if kinds.len() > MAX_FILLS {
         return Vec::new();
     }
     let share = 1.0 / kinds.len() as f64;
-    let row = |(index, kind)| SharedFill { offset: offset(read), fill: offset(index), kind, share };
+    let row = |(index, kind)| SharedMemoryFill { offset: offset(read), fill: offset(index), kind, share };
     kinds.into_iter().map(row).collect()
 }
 
@@ -91,7 +91,7 @@ fn fills_by_start(
         let Some(memory) = instruction.memory else { continue };
         let (starts, fills) = match (memory.space, memory.kind) {
             (MemorySpace::Global, MemoryEffect::CopyIn) => {
-                let copy = Fill { index, kind: FillKind::Copy };
+                let copy = FillSource { index, kind: FillKind::Copy };
                 (addresses.starts(index)?, BTreeSet::from([copy]))
             }
             (MemorySpace::Shared, MemoryEffect::Write) if instruction.class != ExecutionUnit::Sync => {
@@ -163,7 +163,7 @@ struct StoredData<'d, 'q> {
 
 impl StoredData<'_, '_> {
     /// The loads of device memory behind a store's data, else the store itself.
-    fn fills(self, store: usize) -> Result<BTreeSet<Fill>, TooMuchWork> {
+    fn fills(self, store: usize) -> Result<BTreeSet<FillSource>, TooMuchWork> {
         let Self { instructions, question, work } = self;
         let (mut fills, mut seen) = (BTreeSet::new(), BTreeSet::new());
         let mut open: Vec<(usize, Register)> =
@@ -183,7 +183,7 @@ impl StoredData<'_, '_> {
                     Some(_) => {}
                     None if instruction.class == ExecutionUnit::Tensor => {
                         // A matrix product mixes its operands: none of them is the content.
-                        return Ok(BTreeSet::from([Fill { index: store, kind: FillKind::Computed }]));
+                        return Ok(BTreeSet::from([FillSource { index: store, kind: FillKind::Computed }]));
                     }
                     None => {
                         if !moves(instruction) {
@@ -197,9 +197,9 @@ impl StoredData<'_, '_> {
             }
         }
         if fills.is_empty() {
-            return Ok(BTreeSet::from([Fill { index: store, kind: FillKind::Computed }]));
+            return Ok(BTreeSet::from([FillSource { index: store, kind: FillKind::Computed }]));
         }
-        Ok(fills.into_iter().map(|index| Fill { index, kind }).collect())
+        Ok(fills.into_iter().map(|index| FillSource { index, kind }).collect())
     }
 }
 

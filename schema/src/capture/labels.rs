@@ -15,7 +15,7 @@ pub const MAX_KEY_BYTES: usize = 64;
 pub const MAX_VALUE_BYTES: usize = 256;
 
 /// Labels by key.
-pub type Labels = BTreeMap<String, String>;
+pub type CaptureLabels = BTreeMap<String, String>;
 
 /// Parses `key=value`.
 ///
@@ -51,7 +51,7 @@ pub fn check_label(key: &str, value: &str) -> Result<(), String> {
 ///
 /// # Errors
 /// Fails with the reason for the first that is wrong, or if there are too many.
-pub fn check_labels(labels: &Labels) -> Result<(), String> {
+pub fn check_labels(labels: &CaptureLabels) -> Result<(), String> {
     if labels.len() > MAX_LABELS {
         return Err(format!("it has more than {MAX_LABELS} labels"));
     }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::entry;
 use super::error::CaptureError;
-use super::labels::{Labels, check_labels};
+use super::labels::{CaptureLabels, check_labels};
 use super::stored::StoredAnswer;
 use crate::hash;
 use crate::table::TableRow as _;
@@ -42,7 +42,7 @@ pub struct Manifest {
     pub notes: Vec<String>,
     /// Labels that users gave the capture. No id depends on them.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
-    pub labels: Labels,
+    pub labels: CaptureLabels,
 }
 
 /// Version of the format.
@@ -90,7 +90,7 @@ impl Manifest {
             tables,
             files,
             notes: Vec::new(),
-            labels: Labels::new(),
+            labels: CaptureLabels::new(),
         };
         manifest.capture_id = manifest.compute_capture_id();
         manifest

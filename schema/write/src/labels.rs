@@ -4,7 +4,7 @@ use std::fs;
 
 use stallmap_schema::capture::entry;
 use stallmap_schema::capture::error::CaptureError;
-use stallmap_schema::capture::labels::{Labels, check_labels};
+use stallmap_schema::capture::labels::{CaptureLabels, check_labels};
 use stallmap_schema::capture::manifest::Manifest;
 use stallmap_schema::capture::reader::CaptureReader;
 
@@ -13,7 +13,7 @@ use crate::pack::write_entries;
 use crate::writer::StagingFolder;
 
 /// Replaces the labels of a capture, file or folder. Everything else stays as it is.
-pub fn write(reader: &CaptureReader, labels: Labels) -> Result<(), CaptureError> {
+pub fn write(reader: &CaptureReader, labels: CaptureLabels) -> Result<(), CaptureError> {
     let path = reader.path();
     check_labels(&labels).map_err(|cause| CaptureError::refused("labels", cause, path))?;
     let mut manifest = reader.manifest().clone();

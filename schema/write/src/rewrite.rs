@@ -5,7 +5,7 @@ use std::path::Path;
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use stallmap_schema::capture::error::CaptureError;
-use stallmap_schema::capture::labels::Labels;
+use stallmap_schema::capture::labels::CaptureLabels;
 use stallmap_schema::capture::manifest::{Manifest, TableEntry};
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::table::{TableDef, TableRow};
@@ -53,7 +53,7 @@ pub trait CaptureRewrite {
     }
 
     /// The labels of the capture before, as they shall be.
-    fn labels(&mut self, labels: &Labels) -> Labels {
+    fn labels(&mut self, labels: &CaptureLabels) -> CaptureLabels {
         labels.clone()
     }
 

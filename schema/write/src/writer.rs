@@ -23,7 +23,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use stallmap_schema::capture::error::CaptureError;
-use stallmap_schema::capture::labels::Labels;
+use stallmap_schema::capture::labels::CaptureLabels;
 use stallmap_schema::capture::manifest::{FileEntry, Manifest, TableEntry};
 use stallmap_schema::capture::reader::{CaptureReader, TableFile};
 use stallmap_schema::capture::{entry, stored, unfinished};
@@ -55,7 +55,7 @@ pub struct CaptureWriter {
     copied: BTreeMap<String, TableEntry>,
     files: BTreeMap<String, FileEntry>,
     notes: Vec<String>,
-    labels: Labels,
+    labels: CaptureLabels,
     created_ns: Option<i64>,
 }
 
@@ -73,7 +73,7 @@ impl CaptureWriter {
         }
         let (tables, copied, files, notes) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new(), Vec::new());
         let output = output.to_owned();
-        let labels = Labels::new();
+        let labels = CaptureLabels::new();
         Ok(Self { output, form, staging, tables, copied, files, notes, labels, created_ns: None })
     }
 
@@ -200,7 +200,7 @@ impl CaptureWriter {
     }
 
     /// Gives the capture labels.
-    pub fn label(&mut self, labels: Labels) {
+    pub fn label(&mut self, labels: CaptureLabels) {
         self.labels.extend(labels);
     }
 

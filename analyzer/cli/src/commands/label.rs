@@ -1,16 +1,16 @@
 //! `stallmap label`: shows the labels of a capture, or sets and removes some.
 
-use stallmap_schema::capture::labels::Labels;
+use stallmap_schema::capture::labels::CaptureLabels;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_write::labels;
 
-use stallmap_console::args::share::Label;
+use stallmap_console::args::share::LabelArgs;
 use stallmap_console::exit::{OK, Outcome};
 use stallmap_console::explain::capture_failure;
 use stallmap_console::output;
 
 /// Changes the labels in the manifest, and prints all of them.
-pub(super) fn run(args: &Label) -> Outcome {
+pub(super) fn run(args: &LabelArgs) -> Outcome {
     let reader = CaptureReader::open(&args.capture).map_err(|error| capture_failure(&error))?;
     let before = &reader.manifest().labels;
     let mut after = before.clone();
@@ -24,7 +24,7 @@ pub(super) fn run(args: &Label) -> Outcome {
 }
 
 /// A line for each label.
-fn listed(labels: &Labels) -> String {
+fn listed(labels: &CaptureLabels) -> String {
     let mut text = String::new();
     text.extend(labels.iter().map(|(key, value)| format!("{key}={}\n", output::in_line(value))));
     text

@@ -38,6 +38,7 @@ fn a_screen_is_24_lines_of_80_columns() {
             "graph_bundles",
             "pipeline_truth",
             "traffic_truth",
+            "eight_ranks",
             "step_truth",
         ]
         .iter()

@@ -64,7 +64,7 @@ pub enum DataKind {
     ("stallmap label train.stallmap model=gpt2 commit=1f3a9c0", "set two"),
     ("stallmap label train.stallmap model=", "remove one"),
 ]))]
-pub struct Label {
+pub struct LabelArgs {
     /// Capture, a file or a folder. Its manifest is replaced, its ids stay
     #[arg(value_name = "NAME.stallmap")]
     pub capture: PathBuf,

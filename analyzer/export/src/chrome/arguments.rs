@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
-use stallmap_console::row::Integers;
+use stallmap_console::row::IntegerCells;
 use stallmap_console::rows;
 
 rows! {
@@ -12,13 +12,13 @@ rows! {
         op_id: u64,
         position: u32,
         dtype: Option<String>,
-        sizes: Integers,
-        strides: Integers,
+        sizes: IntegerCells,
+        strides: IntegerCells,
         value: Option<String>,
     }
 
     /// The arguments of a collective.
-    pub(super) struct Collective {
+    pub(super) struct CollectiveArgs {
         pub(super) kernel_id: u64,
         call_name: Option<String>,
         in_element_count: Option<u64>,
@@ -52,7 +52,7 @@ const MAX_INPUTS: u32 = 4096;
 /// The type of lists of tensors.
 const LIST: &str = "TensorList";
 
-impl Collective {
+impl CollectiveArgs {
     /// The arguments that are known.
     pub(super) fn arguments(self) -> Map<String, Value> {
         let dtype = self.dtype.map(|dtype| {

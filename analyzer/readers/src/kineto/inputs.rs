@@ -13,13 +13,13 @@ const MAX_VALUE_BYTES: usize = 256;
 const MAX_DIMENSIONS: usize = 64;
 
 /// The extents of an input: those of a tensor, or of each tensor of a list.
-type Extents = Vec<Vec<i64>>;
+type InputExtents = Vec<Vec<i64>>;
 
 /// Inputs as they are written: each list has one entry per input, or none.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OpInputs {
-    pub(super) sizes: Vec<Extents>,
-    pub(super) strides: Vec<Extents>,
+    pub(super) sizes: Vec<InputExtents>,
+    pub(super) strides: Vec<InputExtents>,
     pub(super) types: Vec<String>,
     pub(super) values: Vec<String>,
 }
@@ -69,10 +69,10 @@ fn is_tensor(name: &str) -> bool {
 }
 
 /// Reads shapes or strides: a list per tensor, and a list of lists per list of tensors.
-pub(super) fn extents(json: &mut JsonStream<impl Read>) -> Outcome<Vec<Extents>> {
+pub(super) fn extents(json: &mut JsonStream<impl Read>) -> Outcome<Vec<InputExtents>> {
     let mut found = Vec::new();
     json.array(|json| {
-        let mut own = Extents::new();
+        let mut own = InputExtents::new();
         let mut numbers = Vec::new();
         json.array(|json| {
             if json.is_array()? {

@@ -11,7 +11,7 @@ use arrow::array::{ArrayRef, RecordBatch, UInt64Array, new_null_array};
 use arrow::compute::{SortColumn, lexsort_to_indices, take_record_batch};
 use stallmap_schema::capture::entry;
 use stallmap_schema::capture::error::CaptureError;
-use stallmap_schema::capture::labels::Labels;
+use stallmap_schema::capture::labels::CaptureLabels;
 use stallmap_schema::capture::reader::{CaptureReader, MAX_CUBIN_BYTES};
 use stallmap_schema::secrecy::{ColumnSecrecy, secrecy};
 use stallmap_schema::table::{ColumnDef, TableDef, TableRow as _};
@@ -165,11 +165,11 @@ impl CaptureRewrite for CaptureRedactor {
         vec![format!("{NOTE}{}: {}", env!("CARGO_PKG_VERSION"), gone.join("; "))]
     }
 
-    fn labels(&mut self, labels: &Labels) -> Labels {
+    fn labels(&mut self, labels: &CaptureLabels) -> CaptureLabels {
         if !labels.is_empty() {
             self.gone("labels of the capture", labels.len() as u64);
         }
-        Labels::new()
+        CaptureLabels::new()
     }
 
     fn earlier_notes(&mut self, notes: &[String]) -> Vec<String> {

@@ -172,8 +172,7 @@ fn less_of_the_same_work_is_not_faster() {
     // Every launch is an iteration: each is as fast as before.
     let per_step = place.run(&["diff", "a.stallmap", "b.stallmap"]).expect_ok().stdout.clone();
     assert!(per_step.contains("b is as fast as a within noise"), "{per_step}");
-    let text =
-        place.run(&["diff", "a.stallmap", "b.stallmap", "--per", "total"]).expect_ok().stdout.clone();
+    let text = place.run(&["diff", "a.stallmap", "b.stallmap", "--per", "total"]).expect_ok().stdout.clone();
     let line = text.lines().take(3).collect::<Vec<_>>().join(" ");
     assert!(line.contains("b does less work than a: -11.5 % time"), "{text}");
     assert!(
