@@ -41,7 +41,7 @@ pub struct Manifest {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// Labels that users gave the capture. No id depends on them.
-    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    #[serde(default, skip_serializing_if = "CaptureLabels::is_empty")]
     pub labels: CaptureLabels,
 }
 
