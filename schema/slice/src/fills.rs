@@ -129,13 +129,12 @@ impl SharedAddresses<'_, '_> {
         for register in &registers {
             written.push((*register, self.question.definitions_before(index, *register)?));
         }
-        let sums = match self.known.get(&written) {
-            Some(known) => known.clone(),
-            None => {
-                let sums = self.question.sums(index, registers, 0)?;
-                self.known.insert(written, sums.clone());
-                sums
-            }
+        let sums = if let Some(known) = self.known.get(&written) {
+            known.clone()
+        } else {
+            let sums = self.question.sums(index, registers, 0)?;
+            self.known.insert(written, sums.clone());
+            sums
         };
         let start = |sum: BasedConstant| {
             let constant = sum.constant.wrapping_add(i64::from(bytes));
