@@ -76,7 +76,7 @@ impl fmt::Debug for FleetExec {
         f.debug_struct("FleetExec")
             .field("query", &self.query)
             .field("captures", &self.captures.len())
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 

@@ -232,7 +232,7 @@ impl<'a> CaptureComparison<'a> {
 
     /// A sentence about each capture.
     async fn headlines(&self, totals: &[CompareRow]) -> Outcome<Vec<TotalChange>> {
-        let works = match self.work() {
+        let shares = match self.work() {
             Some((query, script)) => WorkShare::read(query.name, &ask(self.session, &script).await?)?,
             None => Vec::new(),
         };
@@ -250,7 +250,7 @@ impl<'a> CaptureComparison<'a> {
             },
             is_estimated: measure.is_time() && fact::is_estimated(&self.facts),
         };
-        Ok(verdict::headlines(&rows, self.query.names.first().map_or("", String::as_str), words, &works))
+        Ok(verdict::headlines(&rows, self.query.names.first().map_or("", String::as_str), words, &shares))
     }
 
     /// The statement about work, where time is compared that launches share.

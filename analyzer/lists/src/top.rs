@@ -87,7 +87,6 @@ fn column(what: TopRanking, sort: Option<TopSort>) -> Outcome<&'static str> {
         |message: &str, hint: &str| Err(CommandFailure::message(USAGE, message).hint(hint.to_owned()));
     match (what, sort) {
         (TopRanking::Collectives, None) => Ok("exposed_ns"),
-        (TopRanking::Collectives, Some(TopSort::Time)) => Ok("time_ns"),
         (TopRanking::Collectives, Some(TopSort::Launches)) => Ok("launches"),
         (TopRanking::Collectives, Some(TopSort::Samples | TopSort::MemorySamples)) => {
             wrong("samples of collectives are waits for other ranks", "sort them by time or launches")

@@ -3,6 +3,8 @@
 //! PyTorch's profiler writes `torch/nn/modules/module.py` and `threading.py` as it writes a file of the user. Views know
 //! libraries by the folder that they are installed in.
 
+use std::path::Path;
+
 /// Packages that are no program of a user.
 const PACKAGES: [&str; 21] = [
     "torch",
@@ -58,7 +60,9 @@ const PYTHON: [&str; 22] = [
 pub(super) fn original(file: &str) -> String {
     let first = file.split('/').next().unwrap_or_default();
     let is_file = first == file;
-    let is_of = |known: &[&str]| known.contains(&first) && (!is_file || first.ends_with(".py"));
+    let is_of = |known: &[&str]| {
+        known.contains(&first) && (!is_file || Path::new(first).extension().is_some_and(|kind| kind == "py"))
+    };
     if is_of(&PACKAGES) {
         format!("site-packages/{file}")
     } else if is_of(&PYTHON) {

@@ -77,10 +77,10 @@ pub(super) fn headlines(
     rows: &[CompareRow],
     base: &str,
     words: MetricWords<'_>,
-    works: &[WorkShare],
+    shares: &[WorkShare],
 ) -> Vec<TotalChange> {
     let headline = |row: &CompareRow| {
-        let work = works.iter().find(|work| work.capture == row.capture);
+        let work = shares.iter().find(|work| work.capture == row.capture);
         let amount = work.filter(|_| !row.is_noise()).and_then(|work| of_work(row, base, words, work));
         TotalChange { sentence: amount.unwrap_or_else(|| sentence(row, base, words)), row: row.clone() }
     };

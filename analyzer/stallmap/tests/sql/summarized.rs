@@ -276,7 +276,7 @@ const WIDEN: KernelId = KernelId(0);
 
 /// Requests of `widen` in two halves, of the even and of the odd lanes. Those of the odd lanes are made by the block
 /// next to their own: two blocks touch the same sectors, as those of a transposed view do.
-fn in_halves(rows: Vec<MemoryAccess>) -> Vec<MemoryAccess> {
+fn in_halves(rows: &[MemoryAccess]) -> Vec<MemoryAccess> {
     let half = |row: &MemoryAccess, is_odd: bool| {
         let stride = u64::from(row.stride_bytes.expect("lanes of widen are regular").unsigned_abs());
         MemoryAccess {
@@ -299,7 +299,7 @@ async fn memory_that_blocks_share_is_moved_once_where_some_blocks_were_recorded(
     let folder = tempfile::tempdir().unwrap();
     let bundled = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/traffic_truth.stallmap");
     let reader = CaptureReader::open(&bundled).unwrap();
-    let accesses = AccessTables::read_changed(&reader, in_halves).unwrap();
+    let accesses = AccessTables::read_changed(&reader, |rows| in_halves(&rows)).unwrap();
     let path = folder.path().join("halves.stallmap");
     accesses
         .write(&reader, &path, SummaryParts { every_block: 8, has_summary: true, refers: false })
