@@ -99,11 +99,9 @@ fn listed(rows: Vec<OpInputRow>) -> Map<String, Value> {
             continue;
         };
         if name == LIST {
-            [(&mut *sizes, row.sizes.0), (&mut *strides, row.strides.0)].into_iter().for_each(
-                |(list, own)| {
-                    list.as_array_mut().iter_mut().for_each(|list| list.push(json!(own)));
-                },
-            );
+            for (list, own) in [(sizes, row.sizes.0), (strides, row.strides.0)] {
+                list.as_array_mut().iter_mut().for_each(|list| list.push(json!(own)));
+            }
         } else {
             (*sizes, *strides) = (json!(row.sizes.0), json!(row.strides.0));
         }
