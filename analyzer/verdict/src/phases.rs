@@ -172,7 +172,7 @@ mod tests {
     fn set_up_has_its_largest_part() {
         assert_eq!(
             phases().outside().unwrap(),
-            "Not counted: set-up of 1.6 s, 1.2 s of it before launches at train.py:12."
+            "Not counted: set-up of 1.60 s, 1.20 s of it before launches at train.py:12."
         );
         assert_eq!(PhaseShares::default().outside(), None);
     }
