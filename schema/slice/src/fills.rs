@@ -37,7 +37,8 @@ pub(crate) fn shared_fills(
 ) -> Result<Vec<SharedMemoryFill>, TooMuchWork> {
     work.spend(instructions.len())?;
     let mut found = Vec::new();
-    let reads: Vec<usize> = indexes(instructions, reads_shared);
+    let reads = instructions.iter().enumerate().filter(|(_, one)| reads_shared(one));
+    let reads: Vec<usize> = reads.map(|(index, _)| index).collect();
     if reads.is_empty() {
         return Ok(found);
     }
@@ -57,10 +58,6 @@ pub(crate) fn shared_fills(
         found.extend(rows(read, &fills));
     }
     Ok(found)
-}
-
-fn indexes(instructions: &[SassInstruction], holds: impl Fn(&SassInstruction) -> bool) -> Vec<usize> {
-    instructions.iter().enumerate().filter(|(_, one)| holds(one)).map(|(index, _)| index).collect()
 }
 
 /// True if an instruction reads what others left in shared memory: no mbarrier, no atomic.
@@ -164,6 +161,7 @@ impl StoredData<'_, '_> {
     /// The loads of device memory behind a store's data, else the store itself.
     fn fills(self, store: usize) -> Result<BTreeSet<FillSource>, TooMuchWork> {
         let Self { instructions, question, work } = self;
+        let itself = BTreeSet::from([FillSource { index: store, kind: FillKind::Computed }]);
         let (mut fills, mut seen) = (BTreeSet::new(), BTreeSet::new());
         let mut open: Vec<(usize, Register)> =
             data(&instructions[store]).map(|register| (store, register)).collect();
@@ -182,7 +180,7 @@ impl StoredData<'_, '_> {
                     Some(_) => {}
                     None if instruction.class == ExecutionUnit::Tensor => {
                         // A matrix product mixes its operands: none of them is the content.
-                        return Ok(BTreeSet::from([FillSource { index: store, kind: FillKind::Computed }]));
+                        return Ok(itself);
                     }
                     None => {
                         if !moves(instruction) {
@@ -196,7 +194,7 @@ impl StoredData<'_, '_> {
             }
         }
         if fills.is_empty() {
-            return Ok(BTreeSet::from([FillSource { index: store, kind: FillKind::Computed }]));
+            return Ok(itself);
         }
         Ok(fills.into_iter().map(|index| FillSource { index, kind }).collect())
     }
