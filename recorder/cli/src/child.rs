@@ -93,12 +93,6 @@ impl SignalRelay {
         self.lock().switch = Some((file, messages));
     }
 
-    /// Runs the program to its end. `Interrupted` if the end was requested before its start.
-    pub(crate) fn run(&self, command: &mut Command) -> io::Result<RunEnd> {
-        let mut child = self.start(command)?;
-        Ok(RunEnd { process_id: child.id(), status: self.wait(&mut child)? })
-    }
-
     /// Starts a program that gets this process's signals. `Interrupted` if the end was requested before.
     pub(crate) fn start(&self, command: &mut Command) -> io::Result<Child> {
         let mut state = self.lock();

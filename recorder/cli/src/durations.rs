@@ -18,14 +18,15 @@ use crate::hot::{rows, segments};
 /// Shorter launches take few samples at any period.
 const MIN_NS: u64 = 1_000_000;
 
-/// Writes the longest launches of the timeline runs in a recording's folder to a file in it.
+/// Writes the longest launches of the timeline runs in a recording's folder to a file in it, if there were such runs.
 pub(crate) fn write(folder: &Path) -> anyhow::Result<()> {
     let mut durations = KernelDurations::default();
-    for segment in segments(folder, PassInstrument::Timeline)? {
-        add_run(&segment, &mut durations);
-    }
-    if durations.is_empty() {
+    let segments = segments(folder, PassInstrument::Timeline)?;
+    if segments.is_empty() {
         return Ok(());
+    }
+    for segment in segments {
+        add_run(&segment, &mut durations);
     }
     let path = folder.join(FILE_NAME);
     fs::write(&path, durations.to_json()?).with_context(|| format!("write `{}`", path.display()))

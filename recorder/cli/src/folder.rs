@@ -75,9 +75,22 @@ impl RecordingFolder {
 
     /// Number of processes that left rows under `instrument`.
     pub(crate) fn processes(&self, instrument: PassInstrument) -> usize {
-        let Ok(entries) = fs::read_dir(&self.path) else { return 0 };
-        let is_of = |name: &str| name.parse::<RunName>().is_ok_and(|name| name.instrument == instrument);
-        entries.flatten().filter(|entry| entry.file_name().to_str().is_some_and(is_of)).count()
+        self.runs(instrument).count()
+    }
+
+    /// Gives up the rows that processes left under `instrument`.
+    pub(crate) fn remove_runs(&self, instrument: PassInstrument) -> anyhow::Result<()> {
+        self.runs(instrument).try_for_each(|path| {
+            fs::remove_dir_all(&path).with_context(|| format!("remove `{}`", path.display()))
+        })
+    }
+
+    fn runs(&self, instrument: PassInstrument) -> impl Iterator<Item = PathBuf> {
+        let is_of = move |path: &PathBuf| {
+            let name = path.file_name().and_then(|name| name.to_str()?.parse::<RunName>().ok());
+            name.is_some_and(|name| name.instrument == instrument)
+        };
+        fs::read_dir(&self.path).into_iter().flatten().flatten().map(|entry| entry.path()).filter(is_of)
     }
 
     /// Bytes that can still be written here, where the system says so.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use anyhow::{Context as _, anyhow, bail};
-use stallmap_config::{Config, KernelShape, PassInstrument, VARIABLE};
+use stallmap_config::{Config, KernelShape, PassInstrument, SamplingMethod, VARIABLE};
 
 use crate::args::ProbedPart;
 use crate::{message, probe, python};
@@ -37,6 +37,21 @@ impl Injection {
         if let Some(bundles) = &mut self.config.bundles {
             bundles.only = Some(kernels);
         }
+    }
+
+    /// Samples continuously from now on.
+    pub(crate) fn sample_continuously(&mut self) {
+        self.config.sampling = SamplingMethod::Continuous;
+    }
+
+    /// True if launches are sampled one at a time.
+    pub(crate) fn samples_serialized(&self) -> bool {
+        self.config.sampling == SamplingMethod::Serialized
+    }
+
+    /// With `true`, a launch call that sampling holds for too long is written to a file that `stallmap-record` awaits.
+    pub(crate) fn await_held_launch(&mut self, is_awaited: bool) {
+        self.config.is_sampled_again = is_awaited;
     }
 
     /// The variables for a run of the program under `instrument`.

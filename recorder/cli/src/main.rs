@@ -17,6 +17,8 @@ mod message;
 mod passes;
 mod prepared;
 mod probe;
+mod process_tree;
+mod process_watch;
 mod python;
 mod record;
 mod recover;

@@ -1,7 +1,7 @@
 //! The passes of a recording: the program run once for each instrument, in fresh processes.
 
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, IsTerminal as _, Seek as _, SeekFrom};
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::FileTypeExt as _;
@@ -9,7 +9,8 @@ use std::process::{Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, anyhow};
-use stallmap_config::{PassInstrument, RecordingFile, RecordingPass};
+use stallmap_config::held::{self, HeldLaunch};
+use stallmap_config::{PassInstrument, PassLoss, RecordingFile, RecordingPass};
 
 use crate::args::RecordOptions;
 use crate::child::{RunEnd, SignalRelay};
@@ -19,6 +20,8 @@ use crate::folder::RecordingFolder;
 use crate::hot;
 use crate::injection::Injection;
 use crate::message::{self, MessagePrinter};
+use crate::process_tree::EscapedProcess;
+use crate::process_watch::{ProcessWatch, WatchReport};
 use crate::record::code_of_all;
 
 /// Runs the program, once for each pass, and says how its runs ended.
@@ -37,7 +40,7 @@ pub(crate) struct PassRunner<'a> {
 impl PassRunner<'_> {
     /// Runs the program once, recording nothing.
     pub(crate) fn unrecorded(&self) -> Result<RunEnd, RecorderFailure> {
-        self.start(&mut self.command())
+        self.run(&mut self.command(), false).map(|(end, _)| end)
     }
 
     /// Runs the program under each of `instruments` and updates `recording` in the folder.
@@ -58,17 +61,15 @@ impl PassRunner<'_> {
             if instrument == PassInstrument::PcSamples {
                 self.leave_durations();
             }
-            let mut command = self.command();
-            command.envs(injection.variables(instrument).map_err(RecorderFailure::before)?);
-            if index > 0 {
-                input.again(&mut command, index == 1);
-                if !self.options.method.repeat_output {
-                    command.stdout(Stdio::null());
-                }
+            let started = RunStart { instrument, index, input: &input };
+            let mut pass = self.pass(&started, injection)?;
+            if let Some(held) = pass.held.take() {
+                self.sample_again(&held, injection, recording)?;
+                pass = self.pass(&started, injection)?;
+                pass.described.losses.push(held_loss(&held));
             }
-            let started_ns = now_ns();
-            let end = self.start(&mut command)?;
-            recording.passes.push(ended_pass(instrument, started_ns, end));
+            let end = pass.end;
+            recording.passes.push(pass.described);
             ends.push(end);
             self.folder.describe(recording).map_err(|error| {
                 RecorderFailure::not_written(error).with_code(exit::after(code_of_all(&ends)))
@@ -79,6 +80,52 @@ impl PassRunner<'_> {
             }
         }
         Ok(ends)
+    }
+
+    /// Runs the program once under an instrument, as an injection has it.
+    fn pass(&self, started: &RunStart<'_>, injection: &mut Injection) -> Result<EndedPass, RecorderFailure> {
+        let &RunStart { instrument, index, input } = started;
+        // The first run has shown its output: to run the program again would repeat it.
+        let is_sampled_again =
+            index > 0 && instrument == PassInstrument::PcSamples && injection.samples_serialized();
+        injection.await_held_launch(is_sampled_again);
+        let mut command = self.command();
+        command.envs(injection.variables(instrument).map_err(RecorderFailure::before)?);
+        if index > 0 {
+            input.again(&mut command, index == 1);
+            if !self.options.method.repeat_output {
+                command.stdout(Stdio::null());
+            }
+        }
+        let started_ns = now_ns();
+        let (end, report) = self.run(&mut command, is_sampled_again)?;
+        let mut described = ended_pass(instrument, started_ns, end);
+        described.losses = report.escaped.iter().map(escape_loss).collect();
+        warn_of_escapes(&report.escaped);
+        Ok(EndedPass { end, described, held: report.held })
+    }
+
+    /// Gives up a run of serialized samples because a launch of it would never end.
+    fn sample_again(
+        &self,
+        held: &HeldLaunch,
+        injection: &mut Injection,
+        recording: &mut RecordingFile,
+    ) -> Result<(), RecorderFailure> {
+        message::warning(format_args!(
+            "`{}` had been running for {} s: it waits for what the program does behind its launch, so kernels cannot \
+             run one at a time. The program is run again and sampled continuously",
+            held.kernel, held.held_s
+        ));
+        self.folder.remove_runs(PassInstrument::PcSamples).map_err(RecorderFailure::before)?;
+        injection.sample_continuously();
+        for option in recording.options.iter_mut().filter(|option| option.name == "sampling") {
+            "continuous".clone_into(&mut option.value);
+        }
+        // A file that stays would end the next run.
+        let path = self.folder.path().join(held::FILE_NAME);
+        let removed = fs::remove_file(&path).with_context(|| format!("remove `{}`", path.display()));
+        removed.map_err(RecorderFailure::before)
     }
 
     /// True if the other passes can add something.
@@ -135,9 +182,20 @@ impl PassRunner<'_> {
         command
     }
 
-    fn start(&self, command: &mut Command) -> Result<RunEnd, RecorderFailure> {
+    /// Runs the program to its end, and watches it meanwhile.
+    fn run(
+        &self,
+        command: &mut Command,
+        is_sampled_again: bool,
+    ) -> Result<(RunEnd, WatchReport), RecorderFailure> {
         let name = command.get_program().to_string_lossy().into_owned();
-        self.signals.run(command).map_err(|error| {
+        let ran = self.signals.start(command).and_then(|mut child| {
+            let watch = ProcessWatch::begin(child.id(), self.folder.path(), is_sampled_again);
+            let status = self.signals.wait(&mut child);
+            let report = watch.end();
+            Ok((RunEnd { process_id: child.id(), status: status? }, report))
+        });
+        ran.map_err(|error| {
             if let Some(code) = self.signals.ending().and_then(|signal| u8::try_from(128 + signal).ok()) {
                 return RecorderFailure::new(code, anyhow!("interrupted before the program ran"));
             }
@@ -152,6 +210,54 @@ impl PassRunner<'_> {
     }
 }
 
+/// A run of the program that begins.
+struct RunStart<'a> {
+    instrument: PassInstrument,
+    /// Number of runs before it.
+    index: usize,
+    input: &'a ProgramInput,
+}
+
+/// A run of the program that has ended.
+struct EndedPass {
+    end: RunEnd,
+    described: RecordingPass,
+    /// The launch because of which it was ended.
+    held: Option<HeldLaunch>,
+}
+
+/// The loss of a launch's own samples: continuous ones are shared among launches.
+fn held_loss(held: &HeldLaunch) -> PassLoss {
+    let reason = "a launch waits for what is behind it: sampled continuously".to_owned();
+    PassLoss { reason, detail: held.kernel.clone() }
+}
+
+fn escape_loss(escaped: &EscapedProcess) -> PassLoss {
+    let EscapedProcess { process_id, name, is_descendant, cause } = escaped;
+    let reason = if *is_descendant {
+        "a process used a GPU without the recorder"
+    } else {
+        "another process, maybe the program's, used a GPU meanwhile"
+    };
+    PassLoss { reason: reason.to_owned(), detail: format!("{process_id} `{name}`: {cause}") }
+}
+
+/// Maximum number of warnings about processes of one pass.
+const MAX_ESCAPE_WARNINGS: usize = 3;
+
+fn warn_of_escapes(escaped: &[EscapedProcess]) {
+    for EscapedProcess { process_id, name, is_descendant, cause } in escaped.iter().take(MAX_ESCAPE_WARNINGS)
+    {
+        let origin = if *is_descendant { "" } else { ", maybe one of the program's," };
+        message::warning(format_args!(
+            "process {process_id} `{name}`{origin} used a GPU and was not recorded: {cause}"
+        ));
+    }
+    if let Some(rest) = escaped.len().checked_sub(MAX_ESCAPE_WARNINGS).filter(|&rest| rest > 0) {
+        message::warning(format_args!("so did {rest} other processes"));
+    }
+}
+
 fn ended_pass(instrument: PassInstrument, started_ns: i64, end: RunEnd) -> RecordingPass {
     use std::os::unix::process::ExitStatusExt as _;
     RecordingPass {
@@ -161,6 +267,7 @@ fn ended_pass(instrument: PassInstrument, started_ns: i64, end: RunEnd) -> Recor
         ended_ns: Some(now_ns()),
         exit_code: end.status.code(),
         exit_signal: end.status.signal(),
+        losses: Vec::new(),
     }
 }
 

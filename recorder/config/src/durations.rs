@@ -25,11 +25,6 @@ impl KernelDurations {
         self.0.get(&KernelShape { name: name.to_owned(), shape }).copied()
     }
 
-    /// True if nothing was measured.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// The content of the file.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         serde_json::to_string(&self.0.iter().collect::<Vec<_>>())

@@ -4,13 +4,14 @@
 
 pub mod durations;
 pub mod folder;
+pub mod held;
 pub mod progress;
 pub mod rank;
 pub mod recording;
 
 use std::path::PathBuf;
 
-pub use recording::{RECORDING_FILE, RecordingFile, RecordingOption, RecordingPass};
+pub use recording::{PassLoss, RECORDING_FILE, RecordingFile, RecordingOption, RecordingPass};
 use serde::{Deserialize, Serialize};
 
 /// The variable that carries a [`Config`] as JSON into the program and its children.
@@ -46,6 +47,8 @@ pub struct Config {
     pub python: bool,
     /// Selection of launches to record as bundles, for replay. None if null.
     pub bundles: Option<BundleSelection>,
+    /// True if `stallmap-record` waits for the file [`held::FILE_NAME`] and samples the program again when it comes.
+    pub is_sampled_again: bool,
     /// True if the process replays launches of a capture. Only those that it announces are recorded, as runs of them.
     pub replays: bool,
 }
@@ -193,6 +196,7 @@ impl Default for Config {
             sampling_buffer_bytes: 64 << 20,
             python: true,
             bundles: None,
+            is_sampled_again: false,
             replays: false,
         }
     }

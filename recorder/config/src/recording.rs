@@ -60,6 +60,19 @@ pub struct RecordingPass {
     /// The signal that ended it, where one did.
     #[serde(default)]
     pub exit_signal: Option<i32>,
+    /// What it did not record, as only `stallmap-record` sees it.
+    #[serde(default)]
+    pub losses: Vec<PassLoss>,
+}
+
+/// Something that a pass did not record.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PassLoss {
+    /// The reason, in a few words that group well.
+    pub reason: String,
+    /// The process or launch concerned.
+    pub detail: String,
 }
 
 impl PassInstrument {

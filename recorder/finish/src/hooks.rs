@@ -1,4 +1,5 @@
-//! Failures of the Python hooks: files in the recording's folder, each a loss of its process.
+//! Failures of the Python hooks: files in the recording's folder, each a loss of its process. And the losses of passes
+//! that `stallmap-record` saw, which are losses of the program's own process.
 //!
 //! The hooks leave them where they cannot call the injected library: before it is loaded, or because it cannot be.
 
@@ -6,6 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use serde::Deserialize;
+use stallmap_config::RecordingPass;
 use stallmap_schema::word::LossKind;
 
 use crate::file;
@@ -53,6 +55,16 @@ fn read_one(path: &Path) -> HookFailure {
         }
         Err(cause) => unreadable("a failure of the Python hooks cannot be read", Some(cause)),
     }
+}
+
+/// The losses of a recording's passes.
+pub(crate) fn of_passes(passes: &[RecordingPass]) -> impl Iterator<Item = HookFailure> {
+    let losses = passes.iter().flat_map(|pass| pass.losses.iter().map(move |loss| (pass.process_id, loss)));
+    losses.take(MAX_FILES).map(|(process_id, loss)| HookFailure {
+        process_id,
+        reason: loss.reason.chars().take(MAX_CHARACTERS).collect(),
+        detail: Some(loss.detail.chars().take(MAX_CHARACTERS).collect()),
+    })
 }
 
 /// No process has the number 0.

@@ -34,7 +34,7 @@ struct ProgramFolder {
     path: PathBuf,
     /// The facts from `stallmap-record`. Default values if the file is missing or damaged.
     recording: RecordingFile,
-    /// Failures of its Python hooks.
+    /// Failures of its Python hooks, and losses of its passes.
     hook_failures: Vec<HookFailure>,
 }
 
@@ -105,7 +105,7 @@ impl OpenedRecording {
         self.runs.iter().find(is_later).is_none().then_some(pass)
     }
 
-    /// The failures of the Python hooks, for each recording's folder by its index.
+    /// The failures of the Python hooks and the losses of passes, for each recording's folder by its index.
     pub(crate) fn hook_failures(&self) -> impl Iterator<Item = (usize, &[HookFailure])> {
         self.parts.iter().map(|part| part.hook_failures.as_slice()).enumerate()
     }
@@ -130,7 +130,9 @@ impl ProgramFolder {
             let cause = "it holds no run's folder".to_owned();
             return Err(FinishError::NoRecording { cause, path: path.to_owned() });
         }
-        Ok((Self { path: path.to_owned(), recording, hook_failures: hooks::read(path) }, runs))
+        let mut hook_failures = hooks::read(path);
+        hook_failures.extend(hooks::of_passes(&recording.passes));
+        Ok((Self { path: path.to_owned(), recording, hook_failures }, runs))
     }
 }
 

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError};
+use std::time::Duration;
 
 use stallmap_config::durations::{self, KernelDurations};
 use stallmap_config::{Config, PassInstrument};
@@ -66,8 +67,8 @@ struct SamplingInstrument {
     changing: Mutex<()>,
     functions: Mutex<ModuleFunctions>,
     periods: Mutex<LaunchPeriods>,
-    /// Measured by a run before.
-    durations: KernelDurations,
+    /// Measured by a run before, if there was one.
+    durations: Option<KernelDurations>,
     book: Mutex<SampleRowBook>,
     graphs: ProcessGraphs,
 }
@@ -283,8 +284,12 @@ impl SamplingInstrument {
         }
         // Where nothing may ever be selected, the first selected launch enables sampling, and pays for it.
         let is_selected = !self.config.selection.paused && self.config.selection.region.is_none();
-        if is_selected && self.neighbors(&sampler).is_empty() {
-            self.prepare(&sampler).unwrap_or_default();
+        if let (true, true, Ok(_changing)) =
+            (is_selected, self.neighbors(&sampler).is_empty(), self.changing.try_lock())
+        {
+            watch_turns();
+            // Where another process samples the GPU, the first launch waits for it.
+            sampler.prepare(&self.api).unwrap_or_default();
         }
     }
 
@@ -336,9 +341,20 @@ impl SamplingInstrument {
         }
         let Ok(_changing) = self.changing.try_lock() else { return Err(BUSY) };
         if self.neighbors(sampler).iter().all(|other| other.rest(&self.api)) {
-            sampler.prepare(&self.api)
+            watch_turns();
+            sampler.prepare_launch(&self.api)
         } else {
             Err("another context of the process was sampled")
+        }
+    }
+
+    /// Gives GPUs to other processes that wait to sample them. A launch that runs for long keeps its GPU.
+    fn give_turns(&self) {
+        for gpu in turn::wanted() {
+            let Ok(_changing) = self.changing.try_lock() else { return };
+            let samplers: Vec<_> =
+                lock(&self.samplers).values().filter(|sampler| sampler.is_on(&gpu)).cloned().collect();
+            samplers.iter().all(|sampler| sampler.rest(&self.api));
         }
     }
 
@@ -354,21 +370,41 @@ impl SamplingInstrument {
     }
 }
 
-/// The exponent of the run's period: the user's, or the finest that the recorder chooses.
+/// Time between two looks for other processes.
+const TURN_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Starts the thread that gives GPUs to other processes.
+fn watch_turns() {
+    static START: Once = Once::new();
+    let body = || {
+        guard((), || {
+            while !session::has_ended() {
+                std::thread::sleep(TURN_INTERVAL);
+                if let Some(instrument) = INSTRUMENT.get() {
+                    instrument.give_turns();
+                }
+            }
+        });
+    };
+    START.call_once(|| {
+        // Without it other processes sample when this one has ended.
+        drop(std::thread::Builder::new().name("stallmap-turns".into()).spawn(body));
+    });
+}
+
 /// Exponent of the period of continuous sampling: about four million samples a second of a whole GPU.
 const CONTINUOUS: u32 = 16;
 
-/// Exponent of the run's period.
+/// Exponent of the run's period: the user's, or the finest that the recorder chooses.
 fn run_exponent(config: &Config) -> u32 {
     let default = if config.samples_continuously() { CONTINUOUS } else { FINEST };
     config.sampling_period_exponent.unwrap_or(default)
 }
 
-/// The durations of kernels that a run before has measured. None where there was no such run.
-fn durations(config: &Config) -> KernelDurations {
-    let json = std::fs::read_to_string(config.directory.join(durations::FILE_NAME)).unwrap_or_default();
-    // Without them periods are found launch by launch.
-    KernelDurations::from_json(&json).unwrap_or_default()
+/// The durations of kernels that a run before has measured. Without them periods are found launch by launch.
+fn durations(config: &Config) -> Option<KernelDurations> {
+    let json = std::fs::read_to_string(config.directory.join(durations::FILE_NAME)).ok()?;
+    KernelDurations::from_json(&json).ok()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

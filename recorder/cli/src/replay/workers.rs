@@ -158,6 +158,7 @@ impl WorkerPool<'_> {
             ended_ns: Some(now_ns()),
             exit_code: status.code(),
             exit_signal: std::os::unix::process::ExitStatusExt::signal(&status),
+            losses: Vec::new(),
         });
         self.folder.describe(self.recording).map_err(RecorderFailure::not_written)?;
         Ok(end)

@@ -81,7 +81,7 @@ fn the_program_finds_what_records_it() {
     --- stdout
     [LIBRARY]
     [LIBRARY]
-    {"directory":"[FOLDER]/a.stallmap.partial","instrument":"accesses","selection":{"kernels":"gemm|copy","exclude":null,"collectives":false,"skip":1,"every":2,"count":3,"region":null,"paused":false,"has_switch":false,"duration_ms":null,"size_bytes":null},"blocks":4,"accesses":"auto","spaces":["global"],"when_full":"wait","buffer_bytes":268435456,"sampling":"serialized","sampling_period_exponent":null,"sampling_buffer_bytes":67108864,"python":true,"bundles":null,"replays":false}
+    {"directory":"[FOLDER]/a.stallmap.partial","instrument":"accesses","selection":{"kernels":"gemm|copy","exclude":null,"collectives":false,"skip":1,"every":2,"count":3,"region":null,"paused":false,"has_switch":false,"duration_ms":null,"size_bytes":null},"blocks":4,"accesses":"auto","spaces":["global"],"when_full":"wait","buffer_bytes":268435456,"sampling":"serialized","sampling_period_exponent":null,"sampling_buffer_bytes":67108864,"python":true,"bundles":null,"is_sampled_again":false,"replays":false}
     [FOLDER]/a.stallmap.partial/python/hook
     --- stderr
     stallmap-record: warning: nothing was recorded and no capture is written: no launches seen, the program did not start CUDA
@@ -93,7 +93,7 @@ fn the_program_finds_what_records_it() {
     --- stdout
     [LIBRARY]
     [LIBRARY]
-    {"directory":"[FOLDER]/a.stallmap.partial","instrument":"pc_samples","selection":{"kernels":null,"exclude":null,"collectives":false,"skip":0,"every":1,"count":null,"region":"step","paused":true,"has_switch":false,"duration_ms":null,"size_bytes":null},"blocks":null,"accesses":"auto","spaces":["global","shared"],"when_full":"drop","buffer_bytes":67108864,"sampling":"serialized","sampling_period_exponent":10,"sampling_buffer_bytes":67108864,"python":false,"bundles":null,"replays":false}
+    {"directory":"[FOLDER]/a.stallmap.partial","instrument":"pc_samples","selection":{"kernels":null,"exclude":null,"collectives":false,"skip":0,"every":1,"count":null,"region":"step","paused":true,"has_switch":false,"duration_ms":null,"size_bytes":null},"blocks":null,"accesses":"auto","spaces":["global","shared"],"when_full":"drop","buffer_bytes":67108864,"sampling":"serialized","sampling_period_exponent":10,"sampling_buffer_bytes":67108864,"python":false,"bundles":null,"is_sampled_again":false,"replays":false}
 
     --- stderr
     stallmap-record: warning: nothing was recorded and no capture is written: no launches seen, the program did not start CUDA
@@ -110,13 +110,13 @@ fn what_is_to_be_replayed_reaches_the_access_pass_alone() {
     };
     assert_snapshot!(bundles(&["--replay"]).join("\n"), @r#"
     "bundles":{"per_kind":1,"kernels":null,"only":null,"budget_bytes":4294967296},"replays":false}
-    "bundles":null,"replays":false}
-    "bundles":null,"replays":false}
+    "bundles":null,"is_sampled_again":false,"replays":false}
+    "bundles":null,"is_sampled_again":false,"replays":false}
     "#);
     let options = ["--replay=all,share:90", "--replay-kernels", "gemm", "--replay-budget", "1T"];
     assert_snapshot!(bundles(&options).join("\n"), @r#"
-    "bundles":null,"replays":false}
-    "bundles":null,"replays":false}
+    "bundles":null,"is_sampled_again":false,"replays":false}
+    "bundles":null,"is_sampled_again":false,"replays":false}
     "bundles":{"per_kind":null,"kernels":"gemm","only":null,"budget_bytes":1099511627776},"replays":false}
     "#);
 }
@@ -290,4 +290,24 @@ fn signals_start_and_stop_recording() {
         "{words}"
     );
     assert_eq!(place.names(), Vec::<String>::new());
+}
+
+#[test]
+fn a_launch_that_sampling_holds_has_the_program_sampled_continuously() {
+    let place = TestFolder::new();
+    // What the recorder's library does in the program's process. The first pass writes the file too, where no one waits.
+    let script = format!(
+        "{START} case $STALLMAP_CONFIG in *'\"is_sampled_again\":true'*) \
+         echo '{{\"process_id\":7,\"kernel\":\"wait_for_host\",\"held_s\":3}}' > a.stallmap.partial/held-launch.json; \
+         sleep 600 & wait;; esac; \
+         echo $STALLMAP_CONFIG | grep -o 'instrument\":\"[a-z_]*\\|sampling\":\"[a-z]*'"
+    );
+    let shown = place.record(&["--repeat-output", "--keep"], &script);
+    assert_snapshot!(shown, @"");
+    let kept = fs::read_dir(place.path("a.stallmap.partial")).unwrap().flatten();
+    let runs = kept.filter(|entry| entry.file_name().to_string_lossy().starts_with("run-pc_samples"));
+    assert_eq!(runs.count(), 1, "the rows of the run that was given up are gone");
+    let recording = fs::read_to_string(place.path("a.stallmap.partial/recording.json")).unwrap();
+    assert!(recording.contains("\"reason\": \"a launch waits for what is behind it: sampled continuously\""));
+    assert!(recording.contains("\"detail\": \"wait_for_host\""));
 }

@@ -11,7 +11,7 @@ use super::period::ContextBounds;
 use super::reading::{CallSamples, SamplingFailure};
 use super::rows::{self, CallTimes, LaunchSamples, RanKernel};
 use super::split::{self, LaunchedNode, NodeShare, NodeShares, SplitCounts};
-use super::{SamplingInstrument, lock, samples};
+use super::{SamplingInstrument, lock, samples, watch};
 use stallmap_session::context::{self, OpContext};
 use stallmap_session::gpu::graphs::{ExecNode, LaunchedGraph};
 use stallmap_session::session;
@@ -111,7 +111,7 @@ impl SamplingInstrument {
         }
         let kernels = pending.kernel_count();
         let plan = |machine: ContextBounds| machine.graph(kernels);
-        match self.begin_sampling(context, pending.kind(), "a CUDA graph", plan) {
+        match self.begin_sampling(context, pending.kind(), ("a CUDA graph", watch::patience(None)), plan) {
             Ok(Some(sampling)) => {
                 pending.begin_ns = sampling.begin_ns;
                 pending.sampling = Some(sampling);

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::ffi::c_int;
 use std::sync::Arc;
+use std::time::Duration;
 
 use stallmap_schema::capture::recording::AMBIGUOUS_FUNCTION;
 use stallmap_schema::id::{FunctionId, KernelId};
@@ -20,7 +21,7 @@ use super::period::{ContextBounds, DurationKind, SamplePlan};
 use super::reading::{CallSamples, SamplingFailure};
 use super::rows::{self, CallTimes, LaunchSamples, RanKernel};
 use super::sampler::ContextSampler;
-use super::watch::WatchedLaunch;
+use super::watch::{self, WatchedLaunch};
 use super::{LAST, SamplingInstrument, TakenSamples, driver, lock, run_exponent, samples};
 use crate::timeline::{NodeClones, queue};
 use stallmap_session::gpu::call::{self, LaunchCall};
@@ -175,12 +176,12 @@ impl SamplingInstrument {
         }
         let kernel = kernels::find(call.function.key(), data.symbol, |name| self.selector.takes(name));
         let kind = (call.function.key(), call.shape);
-        let plan = |machine: ContextBounds| {
-            let longest_ns = self.durations.longest_ns(&kernel.name, call.shape);
-            machine.kernel(blocks(call.shape)).of_measured(longest_ns)
-        };
+        let measured = self.durations.as_ref();
+        let longest_ns = measured.and_then(|durations| durations.longest_ns(&kernel.name, call.shape));
+        let plan = |machine: ContextBounds| machine.kernel(blocks(call.shape)).of_measured(longest_ns);
+        let named = (kernel.name.as_str(), self.patience(longest_ns));
         let decision = self.selector.decide_taken(kernel.taken);
-        let sampling = decision.and_then(|()| self.begin_sampling(data.context, kind, &kernel.name, plan));
+        let sampling = decision.and_then(|()| self.begin_sampling(data.context, kind, named, plan));
         if let Err(reason) = sampling {
             session::lose(LossKind::Launch, reason, 1, None);
         }
@@ -199,13 +200,19 @@ impl SamplingInstrument {
         })))
     }
 
-    /// Starts sampling for a launch of a kind, named for the user. `None` where the pass samples nothing. An error is
+    /// How long a sampled launch may take. A run before measures all launches, and leaves those that are long.
+    fn patience(&self, longest_ns: Option<u64>) -> Duration {
+        let longest = longest_ns.or(self.durations.as_ref().map(|_| 0));
+        watch::patience(longest.map(Duration::from_nanos))
+    }
+
+    /// Starts sampling for a launch of a kind, with its name for the user and the time that it may take. `None` where the pass samples nothing. An error is
     /// the reason that it is not sampled.
     pub(super) fn begin_sampling(
         &self,
         context: DriverHandle,
         kind: DurationKind,
-        name: &str,
+        (name, patience): (&str, Duration),
         plan: impl FnOnce(ContextBounds) -> SamplePlan,
     ) -> Result<Option<LaunchSampling>, &'static str> {
         if self.is_timeline {
@@ -226,7 +233,7 @@ impl SamplingInstrument {
             machine,
             exponent,
             begin_ns,
-            _watched: WatchedLaunch::begin(name),
+            _watched: WatchedLaunch::begin(name, patience),
         }))
     }
 

@@ -187,11 +187,27 @@ impl ContextSampler {
         gate.turn = SamplingTurn::take(self.gpu.as_deref());
         if gate.turn.is_none() {
             drop(gate);
-            TAKEN_SAID.call_once(|| say("another process samples the GPU: no stall samples until it ends"));
             return Err(TAKEN);
         }
         self.enable(api, gate, false);
         Ok(())
+    }
+
+    /// As [`Self::prepare`] for a launch, which waits while another process samples the GPU.
+    pub(super) fn prepare_launch(&self, api: &Cupti) -> Result<(), &'static str> {
+        // Waits without the gate, and keeps the turn until the sampler has it.
+        let turn = super::turn::take_after_wait(self.gpu.as_deref());
+        if turn.is_none() {
+            TAKEN_SAID
+                .call_once(|| say("another process samples the GPU for long: launches are not sampled"));
+            return Err(TAKEN);
+        }
+        self.prepare(api)
+    }
+
+    /// True if it samples this GPU.
+    pub(super) fn is_on(&self, gpu: &str) -> bool {
+        self.gpu.as_deref() == Some(gpu)
     }
 
     /// Disables sampling until the next launch of this context, because another one of the GPU is to be sampled. False
