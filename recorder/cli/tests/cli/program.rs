@@ -109,15 +109,15 @@ fn what_is_to_be_replayed_reaches_the_access_pass_alone() {
         shown.lines().filter(is_said).map(str::to_owned).collect::<Vec<_>>()
     };
     assert_snapshot!(bundles(&["--replay"]).join("\n"), @r#"
-    "bundles":{"per_kind":1,"kernels":null,"only":null,"budget_bytes":4294967296},"replays":false}
+    "bundles":{"per_kind":1,"kernels":null,"only":null,"budget_bytes":4294967296},"is_sampled_again":false,"replays":false}
     "bundles":null,"is_sampled_again":false,"replays":false}
-    "bundles":null,"is_sampled_again":false,"replays":false}
+    "bundles":null,"is_sampled_again":true,"replays":false}
     "#);
     let options = ["--replay=all,share:90", "--replay-kernels", "gemm", "--replay-budget", "1T"];
     assert_snapshot!(bundles(&options).join("\n"), @r#"
     "bundles":null,"is_sampled_again":false,"replays":false}
-    "bundles":null,"is_sampled_again":false,"replays":false}
-    "bundles":{"per_kind":null,"kernels":"gemm","only":null,"budget_bytes":1099511627776},"replays":false}
+    "bundles":null,"is_sampled_again":true,"replays":false}
+    "bundles":{"per_kind":null,"kernels":"gemm","only":null,"budget_bytes":1099511627776},"is_sampled_again":false,"replays":false}
     "#);
 }
 
@@ -303,7 +303,25 @@ fn a_launch_that_sampling_holds_has_the_program_sampled_continuously() {
          echo $STALLMAP_CONFIG | grep -o 'instrument\":\"[a-z_]*\\|sampling\":\"[a-z]*'"
     );
     let shown = place.record(&["--repeat-output", "--keep"], &script);
-    assert_snapshot!(shown, @"");
+    assert_snapshot!(shown, @r#"
+    exit code 0
+    --- stdout
+    instrument":"accesses
+    sampling":"serialized
+    instrument":"timeline
+    sampling":"serialized
+    instrument":"pc_samples
+    sampling":"continuous
+    --- stderr
+    stallmap-record: warning: `wait_for_host` had been running for 3 s: it waits for what the program does behind its launch, so kernels cannot run one at a time. The program is run again and sampled continuously
+    stallmap-record: wrote `a.stallmap`, [COUNT] bytes: 0 launches, 0 accesses in 0 warp requests; 0 samples of 0 launches; 0 measured times
+    stallmap-record: warning: no launches seen in the accesses run of process [ID]
+    stallmap-record: warning: no launches seen in the pc_samples run of process [ID]
+    stallmap-record: warning: no launches seen in the timeline run of process [ID]
+    stallmap-record: warning: not recorded: 3 x segment: segment cannot be read
+    stallmap-record: warning: not recorded: 3 x segment: the process ended before it had written everything
+    stallmap-record: warning: not recorded: 1 x source: a launch waits for what is behind it: sampled continuously
+    "#);
     let kept = fs::read_dir(place.path("a.stallmap.partial")).unwrap().flatten();
     let runs = kept.filter(|entry| entry.file_name().to_string_lossy().starts_with("run-pc_samples"));
     assert_eq!(runs.count(), 1, "the rows of the run that was given up are gone");
