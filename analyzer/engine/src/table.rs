@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::{Array as _, RecordBatch};
-use arrow::datatypes::{Int32Type, SchemaRef};
+use arrow::datatypes::{Int32Type, SchemaRef, UInt32Type, UInt64Type};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::datasource::TableType;
@@ -30,6 +30,7 @@ use super::exec::{RowGrain, TensorExec};
 use super::index::{IndexTables, SOURCES, TensorIndex, column};
 use super::parameters;
 use super::pointer;
+use super::races::CodeBarriers;
 use super::resolve::AddressResolver;
 use super::runs::{MEASURES, measures};
 use super::straddle::StraddlesExpr;
@@ -37,6 +38,7 @@ use super::summarized::{self, SummarizedLaunches, SummarizedRows};
 use super::summary::{self, SummaryPieces};
 use super::tensor_map;
 use super::together::TensorBins;
+use stallmap_resolve::faults::{self, FaultFacts, FaultTables};
 use stallmap_tables::captured::CapturedTable;
 use stallmap_tables::guard::GuardScans;
 use stallmap_tables::plain;
@@ -66,6 +68,10 @@ pub struct CaptureEngine {
     parts: [OnceCell<Vec<Vec<RecordBatch>>>; 2],
     /// The rows of analyses that were computed together.
     analyzed: [OnceLock<(Vec<RecordBatch>, MemoryReservation)>; AnalysisKind::ALL.len()],
+    /// `barrier_step`, if the code's tables are known.
+    code: OnceLock<Arc<dyn TableProvider>>,
+    /// Its rows.
+    barriers: OnceCell<Arc<CodeBarriers>>,
     /// The bins that were asked for last.
     bins: TensorBins,
     /// See [`AnalysisScan::turn`](super::analyses::AnalysisScan::turn).
@@ -99,6 +105,8 @@ impl CaptureEngine {
             keeps_parts: AtomicBool::new(false),
             parts: [OnceCell::new(), OnceCell::new()],
             analyzed: Default::default(),
+            code: OnceLock::new(),
+            barriers: OnceCell::new(),
             bins: TensorBins::default(),
             turn: Arc::default(),
             maps: OnceCell::new(),
@@ -156,6 +164,51 @@ impl CaptureEngine {
             allocation: allocation.read(&copies::ALLOCATION)?,
         };
         CaptureCopies::new(&tables, index)
+    }
+
+    /// Facts that decide whether accesses are wrong.
+    pub(super) fn fault_facts(&self) -> Result<Arc<FaultFacts>> {
+        let [_, _, op, _, storage, _, allocation] = &self.sources;
+        let tables = FaultTables {
+            op: op.read(&faults::OP)?,
+            storage: storage.read(&faults::STORAGE)?,
+            allocation: allocation.read(&faults::ALLOCATION)?,
+            launch_parameter: self.parameter.read(&parameters::COLUMNS)?,
+        };
+        Ok(Arc::new(FaultFacts::new(&tables)?))
+    }
+
+    /// Names the table `barrier_step` of the capture's code.
+    pub fn set_code(&self, barrier_step: Arc<dyn TableProvider>) {
+        self.code.get_or_init(|| barrier_step);
+    }
+
+    /// Barriers in the code. None before they are read.
+    pub(super) fn barriers(&self) -> Arc<CodeBarriers> {
+        self.barriers.get().cloned().unwrap_or_default()
+    }
+
+    /// Reads the barriers in the code.
+    pub(super) async fn read_barriers(&self, state: &dyn Session) -> Result<()> {
+        let read = async || {
+            let Some(table) = self.code.get() else { return Ok(Arc::default()) };
+            let plan = table.scan(state, None, &[], None).await?;
+            let mut barriers = CodeBarriers::new();
+            for batch in collect_partitioned(plan, state.task_ctx()).await?.iter().flatten() {
+                let functions = column::<UInt64Type>(batch, "function_id")?;
+                let (pcs, nexts) = (column::<UInt32Type>(batch, "pc")?, column::<UInt32Type>(batch, "next_pc")?);
+                let counts = column::<UInt32Type>(batch, "barrier_count")?;
+                for row in 0..batch.num_rows() {
+                    let steps = barriers.entry(functions.value(row)).or_default();
+                    if counts.is_valid(row) {
+                        let from = pcs.is_valid(row).then(|| pcs.value(row));
+                        steps.insert((from, nexts.value(row)), counts.value(row));
+                    }
+                }
+            }
+            Ok(Arc::new(barriers))
+        };
+        self.barriers.get_or_try_init(read).await.map(|_| ())
     }
 
     /// Makes scans of `pc_tensor_part` compute it once and cache it: it is small compared with the accesses, and a

@@ -1,6 +1,6 @@
 //! Reads of bytes that nothing wrote since their memory was allocated.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use super::pieces::MemoryObject;
 
@@ -43,8 +43,6 @@ type WrittenPage = Option<Box<[u64; WORDS]>>;
 #[derive(Debug, Default)]
 pub struct WrittenMemory {
     pages: HashMap<(MemoryObject, u64), WrittenPage>,
-    /// Objects that are taken as written: their writers are not all known.
-    opaque: HashSet<MemoryObject>,
     waiting: Vec<UnwrittenAccess>,
     writes: Vec<LaunchWrite>,
     most_pages: usize,
@@ -65,6 +63,11 @@ impl WrittenMemory {
         self.is_full
     }
 
+    /// Reads of the current launch that wait for its end.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// Bytes of memory.
     pub fn bytes(&self) -> usize {
         self.partial_pages * size_of::<[u64; WORDS]>()
@@ -73,14 +76,9 @@ impl WrittenMemory {
             + self.writes.capacity() * size_of::<LaunchWrite>()
     }
 
-    /// Takes an object as written from now on.
-    pub fn give_up(&mut self, object: MemoryObject) {
-        self.opaque.insert(object);
-    }
-
     /// A write between launches.
     pub fn fill(&mut self, object: MemoryObject, address: u64, bytes: u64) {
-        if self.is_full || self.opaque.contains(&object) {
+        if self.is_full {
             return;
         }
         let (mut low, high) = (address, address.saturating_add(bytes));
@@ -117,9 +115,6 @@ impl WrittenMemory {
     }
 
     fn is_written(&self, object: MemoryObject, address: u64, bytes: u64) -> bool {
-        if self.opaque.contains(&object) {
-            return true;
-        }
         let (mut low, high) = (address, address.saturating_add(bytes));
         while low < high {
             let end = high.min((low / PAGE_BYTES + 1) * PAGE_BYTES);
@@ -151,7 +146,7 @@ impl WrittenMemory {
 
     /// A write of the current launch.
     pub fn write(&mut self, object: MemoryObject, address: u64, bytes: u64, sequence: u64) {
-        if self.is_full || self.opaque.contains(&object) {
+        if self.is_full {
             return;
         }
         let high = address.saturating_add(bytes);
@@ -295,14 +290,6 @@ mod tests {
         memory.fill(OBJECT, 1, 2);
         memory.read(read(100, 4, 5));
         assert!(memory.is_full());
-        assert_eq!(found(&mut memory), []);
-    }
-
-    #[test]
-    fn an_opaque_object_is_written() {
-        let mut memory = WrittenMemory::new(usize::MAX);
-        memory.give_up(OBJECT);
-        memory.read(read(100, 4, 5));
         assert_eq!(found(&mut memory), []);
     }
 }
