@@ -1,9 +1,10 @@
 """PyTorch and Triton programs that each access memory wrongly in one known way, and the correct twin of each.
 
-    python sanitize_truth.py wrong|right [NAME ...]
+    python sanitize_truth.py wrong|right|library [NAME ...]
 
 A line `# at: NAME` holds the wrong access of case NAME, or the call of the op that makes it. Prints a line of JSON for
-each case: the defect, the line, the tensor with its address and shape, and the element.
+each case: the defect, the line, the tensor with its address and shape, and the element. `library` runs ops of PyTorch that
+are easily taken for wrong.
 """
 
 import json
@@ -167,38 +168,6 @@ def freed_pointer(wrong):
     return facts
 
 
-@case("unordered_reuse")
-def forgotten_stream(wrong):
-    side = torch.cuda.Stream()
-    source = torch.ones(3 << 20, device="cuda")
-    facts = describe(source, [0])
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        doubled = source * 2  # with: forgotten_stream
-    if not wrong:
-        source.record_stream(side)
-    del source
-    again = torch.zeros(3 << 20, device="cuda")  # at: forgotten_stream
-    torch.cuda.current_stream().wait_stream(side)
-    CASES["forgotten_stream_kept"] = (doubled, again)
-    return facts
-
-
-@case("")
-def waited_stream(wrong):
-    side = torch.cuda.Stream()
-    source = torch.ones(5 << 20, device="cuda")
-    facts = describe(source, [0])
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        doubled = source * 2
-    torch.cuda.current_stream().wait_stream(side)
-    del source
-    again = torch.zeros(5 << 20, device="cuda")
-    CASES["waited_stream_kept"] = (doubled, again)
-    return facts
-
-
 @case("uninitialized_read")
 def empty_read(wrong):
     source = torch.empty(1000, device="cuda")
@@ -240,8 +209,8 @@ def shifted_in_place(wrong):
     return source, [128]
 
 
-def right_only():
-    """Programs that are easily taken for wrong."""
+def library():
+    """Ops that are easily taken for wrong."""
     x = device(64, 96)
     torch.nn.functional.layer_norm(x, (96,))
     (x @ x.t()).softmax(-1)
@@ -270,6 +239,9 @@ def line_with(mark):
 
 
 def main():
+    if sys.argv[1] == "library":
+        library()
+        return torch.cuda.synchronize()
     wrong, names = sys.argv[1] == "wrong", sys.argv[2:]
     kept = []
     for name, (defect, function) in list(CASES.items()):
@@ -283,8 +255,6 @@ def main():
         mark = "row_before" if name == "row_before_view" else name
         facts |= {"case": name, "defect": defect if wrong else "", "line": line_with(f"# at: {mark}"), "with_line": line_with(f"# with: {mark}")}
         print(json.dumps(facts), flush=True)
-    if not wrong and not names:
-        right_only()
     torch.cuda.synchronize()
 
 

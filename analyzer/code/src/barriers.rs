@@ -47,7 +47,8 @@ pub(super) fn steps(section: &SectionCode, function: &PlacedFunction) -> Vec<Bar
     let (mut rows, mut visits) = (Vec::new(), 0);
     for source in std::iter::once(None).chain(sources.into_iter().map(Some)) {
         for (target, count) in paths.counts(source, &mut visits) {
-            let pc = |index: usize| Pc(u32::try_from(index).unwrap_or(u32::MAX).saturating_mul(INSTRUCTION_BYTES));
+            let pc =
+                |index: usize| Pc(u32::try_from(index).unwrap_or(u32::MAX).saturating_mul(INSTRUCTION_BYTES));
             rows.push(BarrierStep {
                 function_id: function.function_id,
                 pc: source.map(pc),
@@ -73,14 +74,20 @@ fn step_of(instruction: &SassInstruction) -> PathStep {
             return if is_whole && waits && is_certain { PathStep::Barrier } else { PathStep::Unordered };
         }
         // Barrier objects, clusters, and fences between accesses that other warps may poll.
-        Some("SYNCS" | "ARRIVES" | "UCGABAR_ARV" | "UCGABAR_WAIT" | "MEMBAR" | "UTMALDG" | "UBLKCP" | "NANOSLEEP") => {
+        Some(
+            "SYNCS" | "ARRIVES" | "UCGABAR_ARV" | "UCGABAR_WAIT" | "MEMBAR" | "UTMALDG" | "UBLKCP"
+            | "NANOSLEEP",
+        ) => {
             return PathStep::Unordered;
         }
         // Its result may be a lock or a ticket.
         Some("ATOMS") if !instruction.writes.is_empty() => return PathStep::Unordered,
         _ => {}
     }
-    if matches!(instruction.flow, WarpFlow::Call { .. } | WarpFlow::IndirectBranch { .. } | WarpFlow::Return { .. }) {
+    if matches!(
+        instruction.flow,
+        WarpFlow::Call { .. } | WarpFlow::IndirectBranch { .. } | WarpFlow::Return { .. }
+    ) {
         return PathStep::Unordered;
     }
     let copies = instruction.mnemonic == Some("LDGSTS");
@@ -162,9 +169,14 @@ mod tests {
     const CERTAIN: PathStep = PathStep::Access { is_certain: true };
     const MAYBE: PathStep = PathStep::Access { is_certain: false };
 
-    fn counts(steps: &[PathStep], jumps: &[(usize, usize)], source: Option<usize>) -> Vec<(usize, Option<u32>)> {
-        let mut successors: Vec<Vec<usize>> =
-            (0..steps.len()).map(|index| if index + 1 < steps.len() { vec![index + 1] } else { Vec::new() }).collect();
+    fn counts(
+        steps: &[PathStep],
+        jumps: &[(usize, usize)],
+        source: Option<usize>,
+    ) -> Vec<(usize, Option<u32>)> {
+        let mut successors: Vec<Vec<usize>> = (0..steps.len())
+            .map(|index| if index + 1 < steps.len() { vec![index + 1] } else { Vec::new() })
+            .collect();
         for (from, to) in jumps {
             successors[*from].push(*to);
         }

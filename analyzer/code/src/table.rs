@@ -21,8 +21,8 @@ use stallmap_schema::id::FunctionId;
 use stallmap_schema::table::{TableDef, TableRow as _};
 
 use super::derived::{
-    BarrierStep, BasicBlock, BasicBlockEdge, FunctionCode, Instruction, PointerUse, ProducerCandidate, SharedFill,
-    SignalWork, TensorMapUse,
+    BarrierStep, BasicBlock, BasicBlockEdge, FunctionCode, Instruction, PointerUse, ProducerCandidate,
+    SharedFill, SignalWork, TensorMapUse,
 };
 use super::rows::{self, CodeScan};
 use super::{AnalyzedSection, CaptureCode, SectionCode};

@@ -57,7 +57,9 @@ impl FaultAnalysis {
 /// A target as a key.
 fn place(target: AddressTarget) -> (u8, u32) {
     let place = match target {
-        AddressTarget::Tensor(place) | AddressTarget::Storage(place) | AddressTarget::Allocation(place) => place,
+        AddressTarget::Tensor(place) | AddressTarget::Storage(place) | AddressTarget::Allocation(place) => {
+            place
+        }
         AddressTarget::Unknown | AddressTarget::NotGlobal => 0,
     };
     (target.word(), place)

@@ -24,6 +24,7 @@ mod analysis;
 mod analyze;
 mod cells;
 mod classes;
+mod defects;
 pub mod exec;
 mod faults;
 pub mod launches;

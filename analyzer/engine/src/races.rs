@@ -93,13 +93,17 @@ impl RaceAnalysis {
     fn divide(&mut self) -> Vec<Option<u32>> {
         let RaceScope::Warps(barriers) = &self.scope else { return Vec::new() };
         let mut counts = HashMap::new();
-        let numbers: HashMap<(u64, u32), u32> =
-            (0..).zip(&self.instructions).map(|(number, (function_id, pc, _))| ((*function_id, *pc), number)).collect();
+        let numbers: HashMap<(u64, u32), u32> = (0..)
+            .zip(&self.instructions)
+            .map(|(number, (function_id, pc, _))| ((*function_id, *pc), number))
+            .collect();
         let function_id = self.instructions.first().map(|(function_id, ..)| *function_id);
         // A kernel whose accesses are in several functions has calls, and no rows of barriers.
         for ((from, to), count) in function_id.and_then(|id| barriers.get(&id)).into_iter().flatten() {
             let number = |pc: u32| numbers.get(&(function_id?, pc)).copied();
-            if let (Some(to), Some(from)) = (number(*to), from.map_or(Some(None), |from| number(from).map(Some))) {
+            if let (Some(to), Some(from)) =
+                (number(*to), from.map_or(Some(None), |from| number(from).map(Some)))
+            {
                 counts.insert((from, to), *count);
             }
         }
@@ -115,11 +119,14 @@ impl RaceAnalysis {
     }
 
     fn add_block_row(&mut self, conflict: &InstructionConflict, sector_rate: f64) {
-        let Some([(function_id, pc, kind), (other_function_id, other_pc, other_kind)]) = self.pair(conflict) else {
+        let Some([(function_id, pc, kind), (other_function_id, other_pc, other_kind)]) = self.pair(conflict)
+        else {
             return;
         };
         let [one, other] = conflict.requests.map(|request| self.requests.get(request as usize).copied());
-        let (RaceScope::Blocks(resolver), Some(one), Some(other)) = (&mut self.scope, one, other) else { return };
+        let (RaceScope::Blocks(resolver), Some(one), Some(other)) = (&mut self.scope, one, other) else {
+            return;
+        };
         resolver.move_to(self.kernel_id);
         let target = resolver.target(conflict.address);
         let (storage, tensor, allocation) = AddressResolver::ids(resolver.index(), target);
@@ -147,7 +154,8 @@ impl RaceAnalysis {
     }
 
     fn add_warp_row(&mut self, conflict: &InstructionConflict, epochs: &[Option<u32>], sector_rate: f64) {
-        let Some([(function_id, pc, kind), (other_function_id, other_pc, other_kind)]) = self.pair(conflict) else {
+        let Some([(function_id, pc, kind), (other_function_id, other_pc, other_kind)]) = self.pair(conflict)
+        else {
             return;
         };
         let [one, other] = conflict.requests.map(|request| self.requests.get(request as usize).copied());
@@ -174,7 +182,8 @@ impl RaceAnalysis {
     }
 
     fn pair(&self, conflict: &InstructionConflict) -> Option<[(u64, u32, PieceUse); 2]> {
-        let [one, other] = conflict.instructions.map(|number| self.instructions.get(number as usize).copied());
+        let [one, other] =
+            conflict.instructions.map(|number| self.instructions.get(number as usize).copied());
         Some([one?, other?])
     }
 }

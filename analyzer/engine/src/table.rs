@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::{Array as _, RecordBatch};
-use arrow::datatypes::{Int32Type, SchemaRef, UInt32Type, UInt64Type};
+use arrow::datatypes::{Int32Type, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::datasource::TableType;
@@ -38,7 +38,6 @@ use super::summarized::{self, SummarizedLaunches, SummarizedRows};
 use super::summary::{self, SummaryPieces};
 use super::tensor_map;
 use super::together::TensorBins;
-use stallmap_resolve::faults::{self, FaultFacts, FaultTables};
 use stallmap_tables::captured::CapturedTable;
 use stallmap_tables::guard::GuardScans;
 use stallmap_tables::plain;
@@ -51,14 +50,14 @@ pub(super) const MAX_KEPT_ROWS: usize = 4_000_000;
 pub struct CaptureEngine {
     access: Arc<CapturedTable>,
     summary: Arc<CapturedTable>,
-    parameter: Arc<CapturedTable>,
+    pub(super) parameter: Arc<CapturedTable>,
     tensor_map: Arc<CapturedTable>,
     launch: Arc<CapturedTable>,
     device: Arc<CapturedTable>,
     memcpy: Arc<CapturedTable>,
     memset: Arc<CapturedTable>,
     /// The tables that [`SOURCES`] names, in its order.
-    sources: [Arc<CapturedTable>; 7],
+    pub(super) sources: [Arc<CapturedTable>; 7],
     index: OnceCell<Arc<TensorIndex>>,
     /// Launches whose rows of `pc_tensor_part` come from `access_summary` or another launch, if there are any.
     summarized: OnceCell<Option<Arc<SummarizedLaunches>>>,
@@ -69,9 +68,9 @@ pub struct CaptureEngine {
     /// The rows of analyses that were computed together.
     analyzed: [OnceLock<(Vec<RecordBatch>, MemoryReservation)>; AnalysisKind::ALL.len()],
     /// `barrier_step`, if the code's tables are known.
-    code: OnceLock<Arc<dyn TableProvider>>,
+    pub(super) code: OnceLock<Arc<dyn TableProvider>>,
     /// Its rows.
-    barriers: OnceCell<Arc<CodeBarriers>>,
+    pub(super) barriers: OnceCell<Arc<CodeBarriers>>,
     /// The bins that were asked for last.
     bins: TensorBins,
     /// See [`AnalysisScan::turn`](super::analyses::AnalysisScan::turn).
@@ -164,51 +163,6 @@ impl CaptureEngine {
             allocation: allocation.read(&copies::ALLOCATION)?,
         };
         CaptureCopies::new(&tables, index)
-    }
-
-    /// Facts that decide whether accesses are wrong.
-    pub(super) fn fault_facts(&self) -> Result<Arc<FaultFacts>> {
-        let [_, _, op, _, storage, _, allocation] = &self.sources;
-        let tables = FaultTables {
-            op: op.read(&faults::OP)?,
-            storage: storage.read(&faults::STORAGE)?,
-            allocation: allocation.read(&faults::ALLOCATION)?,
-            launch_parameter: self.parameter.read(&parameters::COLUMNS)?,
-        };
-        Ok(Arc::new(FaultFacts::new(&tables)?))
-    }
-
-    /// Names the table `barrier_step` of the capture's code.
-    pub fn set_code(&self, barrier_step: Arc<dyn TableProvider>) {
-        self.code.get_or_init(|| barrier_step);
-    }
-
-    /// Barriers in the code. None before they are read.
-    pub(super) fn barriers(&self) -> Arc<CodeBarriers> {
-        self.barriers.get().cloned().unwrap_or_default()
-    }
-
-    /// Reads the barriers in the code.
-    pub(super) async fn read_barriers(&self, state: &dyn Session) -> Result<()> {
-        let read = async || {
-            let Some(table) = self.code.get() else { return Ok(Arc::default()) };
-            let plan = table.scan(state, None, &[], None).await?;
-            let mut barriers = CodeBarriers::new();
-            for batch in collect_partitioned(plan, state.task_ctx()).await?.iter().flatten() {
-                let functions = column::<UInt64Type>(batch, "function_id")?;
-                let (pcs, nexts) = (column::<UInt32Type>(batch, "pc")?, column::<UInt32Type>(batch, "next_pc")?);
-                let counts = column::<UInt32Type>(batch, "barrier_count")?;
-                for row in 0..batch.num_rows() {
-                    let steps = barriers.entry(functions.value(row)).or_default();
-                    if counts.is_valid(row) {
-                        let from = pcs.is_valid(row).then(|| pcs.value(row));
-                        steps.insert((from, nexts.value(row)), counts.value(row));
-                    }
-                }
-            }
-            Ok(Arc::new(barriers))
-        };
-        self.barriers.get_or_try_init(read).await.map(|_| ())
     }
 
     /// Makes scans of `pc_tensor_part` compute it once and cache it: it is small compared with the accesses, and a

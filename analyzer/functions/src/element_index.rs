@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use arrow::array::{Array, AsArray, ListArray, StringArray};
 use arrow::datatypes::{DataType, Field, Int64Type, UInt32Type, UInt64Type};
+use datafusion::common::plan_err;
 use datafusion::error::Result;
 use datafusion::logical_expr::{
     ColumnarValue, DocSection, Documentation, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
@@ -21,7 +22,9 @@ static DOC: LazyLock<Documentation> = LazyLock::new(|| {
         .with_argument("element_bytes", "Bytes of an element.")
         .with_argument("sizes", "Elements in each dimension.")
         .with_argument("strides", "Elements between neighbours in each dimension.")
-        .with_sql_example("SELECT element_index(address + 8, address, element_bytes, sizes, strides) FROM tensor")
+        .with_sql_example(
+            "SELECT element_index(address + 8, address, element_bytes, sizes, strides) FROM tensor",
+        )
         .build()
 });
 
@@ -31,9 +34,7 @@ pub(super) struct ElementIndex(Signature);
 
 impl Default for ElementIndex {
     fn default() -> Self {
-        let list = DataType::List(Field::new_list_field(DataType::Int64, true).into());
-        let arguments = vec![DataType::UInt64, DataType::UInt64, DataType::UInt32, list.clone(), list];
-        Self(Signature::exact(arguments, Volatility::Immutable))
+        Self(Signature::user_defined(Volatility::Immutable))
     }
 }
 
@@ -46,13 +47,27 @@ impl ScalarUDFImpl for ElementIndex {
         &self.0
     }
 
+    /// Sums of addresses and numbers have other types.
+    fn coerce_types(&self, arguments: &[DataType]) -> Result<Vec<DataType>> {
+        let list = DataType::List(Field::new_list_field(DataType::Int64, true).into());
+        let wanted = vec![DataType::UInt64, DataType::UInt64, DataType::UInt32, list.clone(), list];
+        let fits = |(given, wanted): (&DataType, &DataType)| {
+            given.is_null() || given.is_numeric() && wanted.is_numeric() || given == wanted
+        };
+        if arguments.len() != wanted.len() || !arguments.iter().zip(&wanted).all(fits) {
+            return plan_err!("element_index takes three numbers and two lists");
+        }
+        Ok(wanted)
+    }
+
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
         Ok(DataType::Utf8)
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let arrays = ColumnarValue::values_to_arrays(&args.args)?;
-        let (address, first) = (arrays[0].as_primitive::<UInt64Type>(), arrays[1].as_primitive::<UInt64Type>());
+        let (address, first) =
+            (arrays[0].as_primitive::<UInt64Type>(), arrays[1].as_primitive::<UInt64Type>());
         let element_bytes = arrays[2].as_primitive::<UInt32Type>();
         let (sizes, strides) = (arrays[3].as_list::<i32>(), arrays[4].as_list::<i32>());
         let index = |row: usize| {
@@ -80,7 +95,8 @@ fn index_of(bytes: i128, element_bytes: u32, sizes: &[i64], strides: &[i64]) -> 
         return None;
     }
     let mut rest = bytes.div_euclid(i128::from(element_bytes));
-    let mut moving: Vec<usize> = (0..sizes.len()).filter(|&place| sizes[place] > 1 && strides[place] > 0).collect();
+    let mut moving: Vec<usize> =
+        (0..sizes.len()).filter(|&place| sizes[place] > 1 && strides[place] > 0).collect();
     moving.sort_by_key(|&place| Reverse((strides[place], sizes[place])));
     let mut index = vec![0; sizes.len()];
     for &place in &moving {

@@ -146,11 +146,7 @@ fn use_of(uses: &[PieceUse], instruction: u32) -> PieceUse {
 }
 
 /// Adds the conflicts of a sector, whose touches are sorted.
-fn compare(
-    touches: &[PartyTouch],
-    uses: &[PieceUse],
-    found: &mut BTreeMap<(u32, u32), InstructionConflict>,
-) {
+fn compare(touches: &[PartyTouch], uses: &[PieceUse], found: &mut BTreeMap<(u32, u32), InstructionConflict>) {
     let mut parties: Vec<PartyTouch> = Vec::new();
     for touch in touches {
         match parties.last_mut() {

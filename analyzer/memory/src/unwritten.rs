@@ -210,7 +210,8 @@ impl WrittenMemory {
         }
         let mut first = HashMap::new();
         for write in writes {
-            let start = wanted.partition_point(|(object, _, high)| (*object, *high) <= (write.object, write.low));
+            let start =
+                wanted.partition_point(|(object, _, high)| (*object, *high) <= (write.object, write.low));
             for (object, low, high) in &wanted[start..] {
                 if *object != write.object || *low >= write.high {
                     break;

@@ -82,7 +82,8 @@ impl FaultFacts {
             self::ranges(&tables.allocation)?.into_iter().zip((0..).zip(0_u32..))
         {
             let start = by_address.partition_point(|&(of, address, _)| (of, address) < (run, low));
-            let held = by_address[start..].iter().take_while(|&&(of, address, _)| of == run && address < high);
+            let held =
+                by_address[start..].iter().take_while(|&&(of, address, _)| of == run && address < high);
             let held: Vec<bool> = held.map(|&(.., is_reported)| is_reported).collect();
             if held.is_empty() {
                 if flags.value(row) & OTHERS_WRITE == 0 {
@@ -244,7 +245,9 @@ impl FaultSearch {
     fn is_right(&mut self, target: AddressTarget) -> bool {
         match target {
             AddressTarget::Tensor(view) => {
-                let Some(storage) = self.resolver.storage(target).filter(|_| self.is_triton) else { return true };
+                let Some(storage) = self.resolver.storage(target).filter(|_| self.is_triton) else {
+                    return true;
+                };
                 let given = self.given(storage);
                 given.is_empty() || given.contains(&view)
             }
@@ -267,10 +270,12 @@ impl FaultSearch {
     fn find_given(&self, storage: u32) -> Vec<u32> {
         let index = self.resolver.index();
         let Some(launch) = self.resolver.launch() else { return Vec::new() };
-        let of_storage = |view: &u32| index.views.get(*view as usize).is_some_and(|view| view.storage == storage);
+        let of_storage =
+            |view: &u32| index.views.get(*view as usize).is_some_and(|view| view.storage == storage);
         match launch.op {
             Some(op) if self.is_triton => {
-                let bound = |place: u32| index.op_view_starts.get(place as usize).map_or(0, |start| *start as usize);
+                let bound =
+                    |place: u32| index.op_view_starts.get(place as usize).map_or(0, |start| *start as usize);
                 let views = index.op_views.get(bound(op)..bound(op + 1)).unwrap_or_default();
                 views.iter().copied().filter(of_storage).collect()
             }
@@ -301,7 +306,8 @@ impl FaultSearch {
                 let views = &self.resolver.index().views;
                 let low = |view: &&u32| views.get(**view as usize).map_or(u64::MAX, |view| view.view.low);
                 // The last one that begins before it.
-                let nearest = given.iter().min_by_key(|view| (low(view) > address, low(view).abs_diff(address)))?;
+                let nearest =
+                    given.iter().min_by_key(|view| (low(view) > address, low(view).abs_diff(address)))?;
                 Some((AddressDefect::OutsideView, AddressTarget::Tensor(*nearest)))
             }
             AddressTarget::Allocation(allocation) => {
@@ -314,14 +320,16 @@ impl FaultSearch {
                 Some((AddressDefect::OutsideStorage, meant))
             }
             AddressTarget::Unknown => {
-                if let Some(allocation) = self.freed(address, |run| (&run.allocations, &run.allocation_rows)) {
+                if let Some(allocation) = self.freed(address, |run| (&run.allocations, &run.allocation_rows))
+                {
                     return Some((AddressDefect::AfterFree, AddressTarget::Allocation(allocation)));
                 }
                 let around = (address.saturating_sub(MAX_DISTANCE), address.saturating_add(MAX_DISTANCE));
                 let (meant, word) = self.meant(address, around)?;
                 // The driver divides chunks among allocations of one kind. Elsewhere may be memory of another kind.
                 let (low, high) = self.resolver.allocation_around(word)?;
-                let is_near = low / CHUNK_BYTES <= address / CHUNK_BYTES && address / CHUNK_BYTES <= (high - 1) / CHUNK_BYTES;
+                let is_near = low / CHUNK_BYTES <= address / CHUNK_BYTES
+                    && address / CHUNK_BYTES <= (high - 1) / CHUNK_BYTES;
                 is_near.then_some((AddressDefect::OutsideAllocation, meant))
             }
             AddressTarget::NotGlobal => None,

@@ -13,7 +13,7 @@ CREATE VIEW out_of_bounds (
   function_id,
   -- The instruction.
   pc,
-  -- Its line of source.
+  -- Its line in the function, outside of all inlined ones.
   source_line,
   -- The functions inlined around it. See `access_line`.
   call_path,

@@ -9,7 +9,7 @@ CREATE VIEW shared_race (
   function_id,
   -- The instruction.
   pc,
-  -- Its line of source.
+  -- Its line in the function, outside of all inlined ones.
   source_line,
   -- The functions inlined around it. See `access_line`.
   call_path,
@@ -19,7 +19,7 @@ CREATE VIEW shared_race (
   other_function_id,
   -- The other instruction.
   other_pc,
-  -- Its line of source.
+  -- Its line in the function, outside of all inlined ones.
   other_source_line,
   -- The functions inlined around it.
   other_call_path,

@@ -11,7 +11,7 @@ CREATE VIEW wrong_access (
   function_id,
   -- The instruction. Of a race, the one that writes.
   pc,
-  -- Its line of source.
+  -- Its line in the function, outside of all inlined ones.
   source_line,
   -- The functions inlined around it. See `access_line`.
   call_path,
@@ -69,7 +69,8 @@ SELECT
     || coalesce('element ' || element, 'byte ' || CAST(byte_offset AS VARCHAR)) || ' of ' || coalesce(object, 'unknown memory')
     || coalesce(' (' || type || ')', '') || coalesce(', allocated at ' || born_at, '')
 FROM uninitialized_read
-WHERE is_certain
+-- Memory of a storage outside of its tensors is the library's own, or out of bounds.
+WHERE is_certain AND (tensor_id IS NOT NULL OR storage_id IS NULL)
 UNION ALL
 SELECT
   'block_race', kernel_id, function_id, pc, source_line, call_path, other_source_line, storage_id, tensor_id, allocation_id, object,
