@@ -243,13 +243,13 @@ def main():
         library()
         return torch.cuda.synchronize()
     wrong, names = sys.argv[1] == "wrong", sys.argv[2:]
-    kept = []
+    views = []
     for name, (defect, function) in list(CASES.items()):
         if names and name not in names:
             continue
         facts = function(wrong)
         if not isinstance(facts, dict):
-            kept.append(facts[0])
+            views.append(facts[0])
             facts = describe(*facts)
         torch.cuda.synchronize()
         mark = "row_before" if name == "row_before_view" else name

@@ -205,8 +205,8 @@ stallmap_schema::tables! {
     }
     /// Barriers of the block that a warp passes from one access to shared memory to the next, by the code.
     ///
-    /// Only kernels whose warps are ordered by nothing else have rows: no calls, no barrier objects or barriers of a part
-    /// of the block, no fences, no atomics of shared memory whose result is used.
+    /// Only kernels whose warps are ordered by nothing else have rows: no calls, no barrier objects, no barriers for a
+    /// part of the block, no fences, no atomics of shared memory whose result is used.
     BarrierStep "barrier_step" key [function_id, pc, next_pc] sort [] {
         /// The function.
         function_id: FunctionId => "function"."function_id",

@@ -1,4 +1,4 @@
-//! What decides whether accesses are wrong: facts of the capture's tables, and barriers in its code.
+//! Facts that decide whether accesses are wrong, from the capture's tables and from its code.
 
 use std::sync::Arc;
 

@@ -28,9 +28,9 @@ pub(super) type CodeBarriers = HashMap<u64, HashMap<(Option<u32>, u32), u32>>;
 
 /// The accesses that can conflict.
 pub(super) enum RaceScope {
-    /// Of blocks, in device memory.
+    /// Accesses of blocks to device memory.
     Blocks(AddressResolver),
-    /// Of warps, in shared memory.
+    /// Accesses of warps to shared memory.
     Warps(Arc<CodeBarriers>),
 }
 

@@ -19,6 +19,9 @@ use super::request::WarpRequest;
 use super::resolve::{AddressResolver, AddressTarget};
 use stallmap_tables::defects::UnwrittenRead;
 
+/// A block without bytes.
+const NOWHERE: (u64, u64, Option<MemoryObject>) = (1, 0, None);
+
 /// A request of the current launch that may read what nothing wrote.
 #[derive(Clone, Copy)]
 struct WaitingRequest {
@@ -36,6 +39,9 @@ pub(super) struct UnwrittenAnalysis {
     memory: WrittenMemory,
     copied: HashMap<usize, usize>,
     kernel_id: Option<u64>,
+    /// Blocks of the launch that answered last.
+    recent: [(u64, u64, Option<MemoryObject>); 4],
+    oldest: usize,
     requests: Vec<WaitingRequest>,
     ready: ReadyRows<UnwrittenRead>,
 }
@@ -48,6 +54,8 @@ impl UnwrittenAnalysis {
             memory: WrittenMemory::new(room_bytes),
             copied: HashMap::new(),
             kernel_id: None,
+            recent: [NOWHERE; 4],
+            oldest: 0,
             requests: Vec::new(),
             ready: ReadyRows::default(),
         }
@@ -56,6 +64,7 @@ impl UnwrittenAnalysis {
     /// Moves to a launch: copies and fills before it come first.
     fn begin(&mut self, kernel_id: u64) {
         self.kernel_id = Some(kernel_id);
+        self.recent = [NOWHERE; 4];
         self.resolver.move_to(kernel_id);
         let Some(launch) = self.resolver.launch() else { return };
         let asked = Arc::clone(&self.asked);
@@ -66,20 +75,26 @@ impl UnwrittenAnalysis {
         }
     }
 
-    /// The memory at an address, if every writer of it is known.
-    fn object(&mut self, address: u64) -> Option<MemoryObject> {
-        let target = self.resolver.target(address);
-        let object = match target {
-            AddressTarget::Allocation(allocation) => MemoryObject::Allocation(allocation),
-            target => MemoryObject::Storage(self.resolver.storage(target)?),
+    /// The block of memory at an address, its first and last byte, and the object if every writer of it is known.
+    fn block(&mut self, address: u64) -> (u64, u64, Option<MemoryObject>) {
+        let recent = self.recent.iter().find(|(first, last, _)| *first <= address && address <= *last);
+        if let Some(block) = recent {
+            return *block;
+        }
+        let object = match self.resolver.target(address) {
+            AddressTarget::Allocation(allocation) => Some(MemoryObject::Allocation(allocation)),
+            target => self.resolver.storage(target).map(MemoryObject::Storage),
         };
-        self.asked.faults.knows_writers(object).then_some(object)
+        let known = object.filter(|object| self.asked.faults.knows_writers(*object));
+        let Some((first, last)) = self.resolver.block(address) else { return (address, address, None) };
+        self.oldest = (self.oldest + 1) % self.recent.len();
+        self.recent[self.oldest] = (first, last, known);
+        (first, last, known)
     }
 
     fn add_bytes(&mut self, address: u64, bytes: u64, kind: AccessKind, sequence: u64) {
-        let Some(object) = self.object(address) else { return };
+        let (_, last, Some(object)) = self.block(address) else { return };
         // What lies behind the memory is another defect.
-        let Some((_, last)) = self.resolver.block(address) else { return };
         let bytes = bytes.min((last - address).saturating_add(1));
         if kind != AccessKind::Write {
             let request = u32::try_from(self.requests.len()).unwrap_or(u32::MAX);

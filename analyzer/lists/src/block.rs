@@ -1,6 +1,5 @@
 //! `stallmap block`: the accesses of one block of one launch, in order.
 
-use crate::known::known;
 use stallmap::library::queries::block as queries;
 use stallmap_console::absent;
 use stallmap_console::answer::{asked, nothing, write_rows};
@@ -35,11 +34,10 @@ pub fn run(context: &CommandContext, args: &BlockArgs) -> Outcome {
         context.open(&[(None, args.capture.clone())])?
     };
     let runtime = runtime()?;
-    let (known, rows) = {
+    let rows = {
         let _progress = ProgressSpinner::of(session.work(), format!("querying {}", section.name));
-        (runtime.block_on(known(&session))?, runtime.block_on(asked(&session, section, &sql))?)
+        runtime.block_on(asked(&session, section, &sql))?
     };
-    known.say(&args.capture, args.format())?;
     if let Some(format) = args.format().for_programs() {
         return write_rows(&rows, format).map(|()| OK);
     }

@@ -32,7 +32,7 @@ impl BarrierSteps {
     /// Sorts the requests by their warps.
     pub fn epochs(&self, requests: &mut [OrderedRequest]) -> Vec<Option<u32>> {
         requests.sort_unstable();
-        let mut epochs = vec![None; requests.len()];
+        let mut epochs: Vec<Option<u32>> = requests.iter().map(|_| None).collect();
         let same_warp = |a: &OrderedRequest, b: &OrderedRequest| (a.block, a.warp) == (b.block, b.warp);
         for warp in requests.chunk_by(same_warp) {
             let (mut epoch, mut before) = (Some(0_u32), None::<OrderedRequest>);

@@ -192,7 +192,7 @@ impl WrittenMemory {
         found
     }
 
-    /// Of each byte that a waiting read touches, the first write of the launch.
+    /// The first write of the launch to each byte that a waiting read touches.
     fn first_writes(
         &self,
         waiting: &[UnwrittenAccess],

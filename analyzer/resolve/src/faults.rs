@@ -121,7 +121,7 @@ fn ranges(table: &RecordBatch) -> Result<Vec<(u32, u64, u64)>> {
     Ok((0..table.num_rows()).map(range).collect())
 }
 
-/// What is wrong with an address.
+/// The way in which an address is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AddressDefect {
     /// In no live allocation of the driver.

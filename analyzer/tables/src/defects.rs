@@ -74,7 +74,7 @@ stallmap_schema::tables! {
     }
     /// Bytes of device memory that two blocks of one launch access, by two instructions or one, of which the first writes.
     ///
-    /// What orders blocks is not considered: see the view `block_race`.
+    /// Blocks may be ordered: see the view `block_race`.
     BlockConflict "block_conflict" key [] sort [kernel_id, function_id, pc] {
         /// The launch.
         kernel_id: KernelId => "launch"."kernel_id",

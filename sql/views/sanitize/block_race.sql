@@ -1,7 +1,7 @@
 -- Bytes of device memory that two blocks of one launch access, of which one writes, with nothing that orders the two.
 --
--- The result depends on the order in which blocks run. Kernels with atomics of device memory, fences of the GPU or barriers
--- of clusters (`ordered_kernel`) are not judged: their blocks may wait for each other. Accesses that are both strong
+-- The result depends on the order in which blocks run. Kernels with atomics of device memory, fences of the GPU or cluster
+-- barriers (`ordered_kernel`) are not judged: their blocks may wait for each other. Accesses that are both strong
 -- (volatile, relaxed) are not a race. Values are not recorded: two writes of one instruction do no harm where all blocks
 -- write the same value.
 CREATE VIEW block_race (

@@ -15,7 +15,7 @@ CREATE VIEW wrong_access (
   source_line,
   -- The functions inlined around it. See `access_line`.
   call_path,
-  -- Of a race, the line of the other access.
+  -- The line of the other access of a race.
   other_source_line,
   -- The storage.
   storage_id,
@@ -43,7 +43,7 @@ CREATE VIEW wrong_access (
   line,
   -- The op around the launch.
   op,
-  -- What happened, in words.
+  -- The defect in words.
   fact
 ) AS
 SELECT

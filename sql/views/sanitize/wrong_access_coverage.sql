@@ -6,7 +6,7 @@ CREATE VIEW wrong_access_coverage (
   judged,
   -- Launches of the program, or such reads.
   total,
-  -- What the rest lacks.
+  -- The reason for the rest.
   reason
 ) AS
 WITH held AS (
