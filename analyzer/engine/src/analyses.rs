@@ -96,6 +96,10 @@ impl AnalysisKind {
         Self::SharedConflicts,
     ];
 
+    /// Analyses that search for wrong accesses.
+    pub(super) const DEFECTS: [Self; 4] =
+        [Self::Faults, Self::Unwritten, Self::BlockConflicts, Self::SharedConflicts];
+
     /// Its table.
     pub fn table(self) -> TableDef {
         match self {
@@ -135,6 +139,11 @@ impl AnalysisKind {
             Self::Strides => &["kernel_id", "function_id", "pc"],
             _ => &["kernel_id"],
         }
+    }
+
+    /// True if its rows are few, and views read them together with those of the other such analyses.
+    fn is_defect(self) -> bool {
+        Self::DEFECTS.contains(&self)
     }
 
     /// True if it resolves addresses to targets.
@@ -397,6 +406,9 @@ impl TableProvider for AnalysisTable {
         filters: &[Expr],
         _limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        if self.kind.is_defect() && filters.is_empty() {
+            self.engine.keep_defects(state).await?;
+        }
         let known = match self.engine.analyzed(self.kind) {
             Some(rows) => Some(rows.to_vec()),
             None => self.engine.bins(state, self.kind, filters).await?,

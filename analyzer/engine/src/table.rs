@@ -71,6 +71,8 @@ pub struct CaptureEngine {
     pub(super) code: OnceLock<Arc<dyn TableProvider>>,
     /// Its rows.
     pub(super) barriers: OnceCell<Arc<CodeBarriers>>,
+    /// Set once wrong accesses were searched for.
+    pub(super) has_defects: OnceCell<()>,
     /// The bins that were asked for last.
     bins: TensorBins,
     /// See [`AnalysisScan::turn`](super::analyses::AnalysisScan::turn).
@@ -106,6 +108,7 @@ impl CaptureEngine {
             analyzed: Default::default(),
             code: OnceLock::new(),
             barriers: OnceCell::new(),
+            has_defects: OnceCell::new(),
             bins: TensorBins::default(),
             turn: Arc::default(),
             maps: OnceCell::new(),

@@ -71,7 +71,7 @@ impl ConflictSearch {
         while low < high {
             let (sector, start) = (low / SECTOR_BYTES, low % SECTOR_BYTES);
             let count = (SECTOR_BYTES - start).min(high - low);
-            let mask = (u64::MAX >> (64 - count) << start) as u32;
+            let mask = u32::try_from(u64::MAX >> (64 - count) << start).unwrap_or(u32::MAX);
             self.touch(origin, sector, mask);
             low += count;
         }

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use super::pieces::MemoryObject;
 
 /// Bytes of a page: one bit each.
-const PAGE_BYTES: u64 = 4096;
-const WORDS: usize = (PAGE_BYTES / 64) as usize;
+const PAGE_BYTES: u64 = 64 * WORDS as u64;
+const WORDS: usize = 64;
 /// Maximum of pages that are written in part, of waiting reads, and of writes of a launch that keep their times.
 const MAX_PAGES: usize = 1 << 18;
 const MAX_WAITING: usize = 1 << 16;
@@ -54,7 +54,7 @@ pub struct WrittenMemory {
 impl WrittenMemory {
     /// With some bytes of memory.
     pub fn new(room_bytes: usize) -> Self {
-        let most_pages = MAX_PAGES.min(room_bytes / (2 * PAGE_BYTES as usize / 8));
+        let most_pages = MAX_PAGES.min(room_bytes / (16 * WORDS));
         Self { most_pages, ..Self::default() }
     }
 
@@ -170,7 +170,7 @@ impl WrittenMemory {
         let mut found = Vec::new();
         if !waiting.is_empty() && !self.is_full {
             waiting.sort_unstable_by_key(|read| (read.object, read.address));
-            let first = self.first_writes(&waiting, &mut writes);
+            let first = first_writes(&waiting, &writes);
             for read in &waiting {
                 let is_unwritten = |address: &u64| {
                     !self.is_written(read.object, *address, 1)
@@ -191,39 +191,34 @@ impl WrittenMemory {
         self.waiting = waiting;
         found
     }
+}
 
-    /// The first write of the launch to each byte that a waiting read touches.
-    fn first_writes(
-        &self,
-        waiting: &[UnwrittenAccess],
-        writes: &mut [LaunchWrite],
-    ) -> HashMap<(MemoryObject, u64), u64> {
-        let mut wanted: Vec<(MemoryObject, u64, u64)> = Vec::new();
-        for read in waiting {
-            let high = read.address.saturating_add(read.bytes);
-            match wanted.last_mut() {
-                Some((object, _, end)) if *object == read.object && read.address <= *end => {
-                    *end = high.max(*end);
-                }
-                _ => wanted.push((read.object, read.address, high)),
+/// The first write of the launch to each byte that a waiting read touches.
+fn first_writes(waiting: &[UnwrittenAccess], writes: &[LaunchWrite]) -> HashMap<(MemoryObject, u64), u64> {
+    let mut wanted: Vec<(MemoryObject, u64, u64)> = Vec::new();
+    for read in waiting {
+        let high = read.address.saturating_add(read.bytes);
+        match wanted.last_mut() {
+            Some((object, _, end)) if *object == read.object && read.address <= *end => {
+                *end = high.max(*end);
             }
+            _ => wanted.push((read.object, read.address, high)),
         }
-        let mut first = HashMap::new();
-        for write in writes {
-            let start =
-                wanted.partition_point(|(object, _, high)| (*object, *high) <= (write.object, write.low));
-            for (object, low, high) in &wanted[start..] {
-                if *object != write.object || *low >= write.high {
-                    break;
-                }
-                for address in write.low.max(*low)..write.high.min(*high) {
-                    let known = first.entry((*object, address)).or_insert(write.sequence);
-                    *known = write.sequence.min(*known);
-                }
-            }
-        }
-        first
     }
+    let mut first = HashMap::new();
+    for write in writes {
+        let start = wanted.partition_point(|(object, _, high)| (*object, *high) <= (write.object, write.low));
+        for (object, low, high) in &wanted[start..] {
+            if *object != write.object || *low >= write.high {
+                break;
+            }
+            for address in write.low.max(*low)..write.high.min(*high) {
+                let known = first.entry((*object, address)).or_insert(write.sequence);
+                *known = write.sequence.min(*known);
+            }
+        }
+    }
+    first
 }
 
 /// The words of a page that hold some bytes, each with their bits.
@@ -232,7 +227,7 @@ fn for_words(start: u64, count: u64, mut visit: impl FnMut(usize, u64)) {
     while low < high {
         let end = high.min((low / 64 + 1) * 64);
         let bits = u64::MAX >> (64 - (end - low)) << (low % 64);
-        visit((low / 64) as usize, bits);
+        visit(usize::try_from(low / 64).unwrap_or_default(), bits);
         low = end;
     }
 }

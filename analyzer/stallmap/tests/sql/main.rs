@@ -38,6 +38,7 @@ mod redact;
 mod repeated;
 mod replay;
 mod requests;
+mod sanitize;
 mod session;
 mod spans;
 mod sum;
