@@ -24,7 +24,7 @@ WITH request AS (
 )
 SELECT
   p.warp, p.kind, p.space, lane_count(p.lane_mask) AS lanes, p.lane_mask, p.access_bytes, p.stride_bytes,
-  CASE WHEN p.owners > 1 THEN CAST(p.owners AS VARCHAR) || ' objects' WHEN p.space IN ('shared', 'local') THEN CAST(p.space AS VARCHAR)
+  CASE WHEN p.owners > 1 THEN CAST(p.owners AS VARCHAR) || ' objects' WHEN p.target = 'not global' THEN CAST(p.space AS VARCHAR)
     ELSE coalesce(c.label, CAST(p.target AS VARCHAR)) END AS object,
   coalesce(element_index(p.address, t.address, t.element_bytes, t.sizes, t.strides),
     'byte ' || CAST(CAST(p.address AS BIGINT) - CAST(coalesce(s.address, a.address, 0) AS BIGINT) AS VARCHAR)) AS first,
