@@ -1,7 +1,7 @@
 -- Bytes of shared memory that two warps of a block access, of which one writes, with no barrier of the block between.
 --
--- Needs recorded accesses to shared memory (`--spaces global,shared`). Only kernels whose warps are ordered by barriers of
--- the complete block alone are judged: `barrier_step` has them.
+-- Needs recorded accesses to shared memory (`--spaces global,shared`), none of them dropped (`--when-full wait`). Only kernels
+-- whose warps are ordered by barriers of the complete block alone are judged: `barrier_step` has them.
 CREATE VIEW shared_race (
   -- The launch.
   kernel_id,
@@ -46,6 +46,9 @@ CREATE VIEW shared_race (
   -- The op around the launch.
   op
 ) AS
+WITH dropping AS (
+  SELECT DISTINCT run_id FROM run_option WHERE name = 'when_full' AND value <> 'wait'
+)
 SELECT
   f.kernel_id, f.function_id, f.pc, p.source_line, p.call_path, f.kind, f.other_function_id, f.other_pc, q.source_line,
   q.call_path, f.other_kind, f.address, f.byte_count, f.block, f.warp, f.lane_mask, f.other_warp, f.other_lane_mask,
@@ -54,3 +57,5 @@ FROM shared_conflict f
 JOIN launch_context l ON l.kernel_id = f.kernel_id
 LEFT JOIN access_line p ON p.function_id = f.function_id AND p.pc = f.pc
 LEFT JOIN access_line q ON q.function_id = f.other_function_id AND q.pc = f.other_pc
+LEFT JOIN dropping d ON d.run_id = l.run_id
+WHERE d.run_id IS NULL

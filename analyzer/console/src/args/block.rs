@@ -26,7 +26,7 @@ pub struct BlockArgs {
     /// Only this warp of the block
     #[arg(long, value_name = "N")]
     pub warp: Option<u16>,
-    /// Requests to show
+    /// Requests to show (the first)
     #[arg(short = 'n', long = "top", value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     pub rows: u32,
     /// Output format
