@@ -26,7 +26,7 @@ use stallmap_console::names::nearest;
 use stallmap_console::output;
 use stallmap_console::output::number::bytes;
 use stallmap_export as export;
-use stallmap_lists::{diff, forest, top, tree};
+use stallmap_lists::{block, diff, forest, top, tree};
 use stallmap_report::{open, report, source};
 use stallmap_schema::contained;
 use stallmap_verdict::why;
@@ -93,6 +93,7 @@ fn run_command(context: &CommandContext, command: StallmapCommand) -> Outcome {
         StallmapCommand::Top(top) => top::run(context, &top),
         StallmapCommand::Tree(tree) => tree::run(context, &tree),
         StallmapCommand::Forest(forest) => forest::run(context, &forest),
+        StallmapCommand::Block(block) => block::run(context, &block),
         StallmapCommand::Diff(diff) if diff.html.is_some() => stallmap_report::diff::run(context, &diff),
         StallmapCommand::Diff(diff) => diff::run(context, &diff),
         StallmapCommand::Source(source) => source::run(context, &source),

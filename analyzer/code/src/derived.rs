@@ -203,4 +203,18 @@ stallmap_schema::tables! {
         /// Its part of the content: sums to 1 over the fills of a read.
         share: f64,
     }
+    /// Barriers of the block that a warp passes from one access to shared memory to the next, by the code.
+    ///
+    /// Only kernels whose warps are ordered by nothing else have rows: no calls, no barrier objects, no barriers for a
+    /// part of the block, no fences, no atomics of shared memory whose result is used.
+    BarrierStep "barrier_step" key [function_id, pc, next_pc] sort [] {
+        /// The function.
+        function_id: FunctionId => "function"."function_id",
+        /// The access. Null for the start of the kernel.
+        pc: Option<Pc>,
+        /// An access that may be the next.
+        next_pc: Pc,
+        /// Barriers on the way. Null if the paths between the two have different numbers.
+        barrier_count: Option<u32>,
+    }
 }

@@ -8,6 +8,7 @@
 //! Everything is read and analyzed on first use, once per section content, on all cores. Captures are untrusted:
 //! unreadable code is a function without rows but with a reason.
 
+mod barriers;
 mod cache;
 pub mod derived;
 mod explain;

@@ -18,7 +18,7 @@ use super::derived::{
 };
 use super::findings::MemoryInstruction;
 use super::section::{PlacedFunction, SectionCode};
-use super::{AnalyzedSection, explain};
+use super::{AnalyzedSection, barriers, explain};
 
 /// The columns and functions that a scan reads from a table.
 #[derive(Clone, Debug)]
@@ -124,6 +124,12 @@ fn accesses(section: &SectionCode, function: &PlacedFunction) -> MemoryInstructi
 
 fn count(items: impl Iterator) -> u32 {
     u32::try_from(items.count()).unwrap_or(u32::MAX)
+}
+
+/// Rows of `barrier_step`.
+pub(super) fn barrier_steps(section: &SectionCode, asked: &CodeScan) -> Result<RecordBatch> {
+    let functions = section.functions.iter().filter(|function| asked.wants_function(function.function_id));
+    asked.batch(functions.flat_map(|function| barriers::steps(section, function)))
 }
 
 /// Rows of `instruction`.

@@ -21,8 +21,8 @@ use stallmap_schema::id::FunctionId;
 use stallmap_schema::table::{TableDef, TableRow as _};
 
 use super::derived::{
-    BasicBlock, BasicBlockEdge, FunctionCode, Instruction, PointerUse, ProducerCandidate, SharedFill,
-    SignalWork, TensorMapUse,
+    BarrierStep, BasicBlock, BasicBlockEdge, FunctionCode, Instruction, PointerUse, ProducerCandidate,
+    SharedFill, SignalWork, TensorMapUse,
 };
 use super::rows::{self, CodeScan};
 use super::{AnalyzedSection, CaptureCode, SectionCode};
@@ -49,11 +49,13 @@ pub enum CodeTableKind {
     Signal,
     /// `shared_fill`.
     Fill,
+    /// `barrier_step`.
+    BarrierStep,
 }
 
 impl CodeTableKind {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Function,
         Self::Instruction,
         Self::Block,
@@ -63,6 +65,7 @@ impl CodeTableKind {
         Self::Pointer,
         Self::Signal,
         Self::Fill,
+        Self::BarrierStep,
     ];
 
     /// Its declaration.
@@ -77,6 +80,7 @@ impl CodeTableKind {
             Self::Pointer => PointerUse::TABLE,
             Self::Signal => SignalWork::TABLE,
             Self::Fill => SharedFill::TABLE,
+            Self::BarrierStep => BarrierStep::TABLE,
         }
     }
 
@@ -92,6 +96,7 @@ impl CodeTableKind {
             Self::Pointer => rows::pointers(section, asked),
             Self::Signal => rows::signals(section, asked),
             Self::Fill => rows::fills(section, asked),
+            Self::BarrierStep => rows::barrier_steps(section, asked),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Commands and options of the command line. The comments are the help texts. No logic.
 
+pub mod block;
 pub mod diff;
 pub mod export;
 pub mod filter;
@@ -116,6 +117,8 @@ pub enum StallmapCommand {
     Tree(tree::TreeArgs),
     /// Show tensors with their views, copies, writes and costs: as text, Graphviz or SVG
     Forest(forest::ForestArgs),
+    /// Show the accesses of one block of one launch in order, with the elements of tensors
+    Block(block::BlockArgs),
     /// Compare captures: significant changes in tensors, lines, ops and kernels, with gates for tests
     Diff(diff::DiffArgs),
     /// Show a kernel's code by line and instruction, with stall reasons, producers and tensors

@@ -27,8 +27,10 @@ use super::derived::{
     AccessClass, BlockFootprint, InstructionReuse, InstructionStride, LaunchCellPart, LoadRedundancy,
     PcCellPart, ReuseDistance, SectorSharing, TargetTouch,
 };
+use super::faults::FaultAnalysis;
 use super::index::TensorIndex;
 use super::life::MemoryLife;
+use super::races::{CodeBarriers, RaceAnalysis, RaceScope};
 use super::redundancy::RedundancyAnalysis;
 use super::resolve::AddressResolver;
 use super::reuse::{self, ReuseAnalysis};
@@ -36,6 +38,9 @@ use super::sharing::{self, SharingAnalysis};
 use super::strides::StrideAnalysis;
 use super::table::CaptureEngine;
 use super::touch::TargetTouches;
+use super::unwritten::UnwrittenAnalysis;
+use stallmap_resolve::faults::FaultFacts;
+use stallmap_tables::defects::{AddressFault, BlockConflict, SharedConflict, UnwrittenRead};
 use stallmap_tables::plain;
 use tokio::sync::Mutex;
 
@@ -62,11 +67,19 @@ pub enum AnalysisKind {
     Classes,
     /// `instruction_stride`.
     Strides,
+    /// `address_fault`.
+    Faults,
+    /// `unwritten_read`.
+    Unwritten,
+    /// `block_conflict`.
+    BlockConflicts,
+    /// `shared_conflict`.
+    SharedConflicts,
 }
 
 impl AnalysisKind {
     /// Every analysis.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 14] = [
         Self::LaunchCells,
         Self::PcCells,
         Self::Touches,
@@ -77,7 +90,15 @@ impl AnalysisKind {
         Self::LoadRedundancy,
         Self::Classes,
         Self::Strides,
+        Self::Faults,
+        Self::Unwritten,
+        Self::BlockConflicts,
+        Self::SharedConflicts,
     ];
+
+    /// Analyses that search for wrong accesses.
+    pub(super) const DEFECTS: [Self; 4] =
+        [Self::Faults, Self::Unwritten, Self::BlockConflicts, Self::SharedConflicts];
 
     /// Its table.
     pub fn table(self) -> TableDef {
@@ -92,6 +113,10 @@ impl AnalysisKind {
             Self::LoadRedundancy => LoadRedundancy::TABLE,
             Self::Classes => AccessClass::TABLE,
             Self::Strides => InstructionStride::TABLE,
+            Self::Faults => AddressFault::TABLE,
+            Self::Unwritten => UnwrittenRead::TABLE,
+            Self::BlockConflicts => BlockConflict::TABLE,
+            Self::SharedConflicts => SharedConflict::TABLE,
         }
     }
 
@@ -109,16 +134,29 @@ impl AnalysisKind {
     /// may leave out accesses.
     pub(super) fn grouped_by(self) -> &'static [&'static str] {
         match self {
-            Self::Touches => &[],
+            Self::Touches | Self::Unwritten => &[],
             Self::Classes => &["kernel_id", "function_id", "pc", "kind", "space"],
             Self::Strides => &["kernel_id", "function_id", "pc"],
             _ => &["kernel_id"],
         }
     }
 
+    /// True if its rows are few, and views read them together with those of the other such analyses.
+    fn is_defect(self) -> bool {
+        Self::DEFECTS.contains(&self)
+    }
+
     /// True if it resolves addresses to targets.
     pub(super) fn resolves(self) -> bool {
-        matches!(self, Self::LaunchCells | Self::PcCells | Self::Touches)
+        matches!(
+            self,
+            Self::LaunchCells
+                | Self::PcCells
+                | Self::Touches
+                | Self::Faults
+                | Self::Unwritten
+                | Self::BlockConflicts
+        )
     }
 
     /// The analysis, with some bytes of memory for a launch.
@@ -143,6 +181,12 @@ impl AnalysisKind {
             Self::LoadRedundancy => Box::new(RedundancyAnalysis::new(room_bytes)),
             Self::Classes => Box::new(RequestClasses::default()),
             Self::Strides => Box::new(StrideAnalysis::default()),
+            Self::Faults => Box::new(FaultAnalysis::new(resolver, Arc::clone(&asked.faults))),
+            Self::Unwritten => Box::new(UnwrittenAnalysis::new(resolver, asked, room_bytes)),
+            Self::BlockConflicts => Box::new(RaceAnalysis::new(RaceScope::Blocks(resolver), room_bytes)),
+            Self::SharedConflicts => {
+                Box::new(RaceAnalysis::new(RaceScope::Warps(Arc::clone(&asked.barriers)), room_bytes))
+            }
         }
     }
 }
@@ -161,6 +205,10 @@ pub(super) struct AnalysisScan {
     kernels: Option<(u64, u64)>,
     /// Memcpys between launches, if the analysis needs them.
     pub(super) copies: CaptureCopies,
+    /// Facts that decide whether accesses are wrong, if the analysis needs them.
+    pub(super) faults: Arc<FaultFacts>,
+    /// Barriers in the code, if the analysis needs them.
+    pub(super) barriers: Arc<CodeBarriers>,
     /// Multiprocessors of the largest GPU, if the analysis needs them.
     pub(super) multiprocessors: u64,
     /// The turn of the launch, of all analyses of the capture, that takes much memory.
@@ -200,8 +248,14 @@ impl AnalysisScan {
 
     /// Adds what an analysis needs of the capture.
     fn of_engine(&mut self, engine: &CaptureEngine, kind: AnalysisKind, index: &TensorIndex) -> Result<()> {
-        if kind == AnalysisKind::Touches {
+        if matches!(kind, AnalysisKind::Touches | AnalysisKind::Unwritten) {
             self.copies = engine.copies(index)?;
+        }
+        if matches!(kind, AnalysisKind::Faults | AnalysisKind::Unwritten) {
+            self.faults = engine.fault_facts()?;
+        }
+        if kind == AnalysisKind::SharedConflicts {
+            self.barriers = engine.barriers();
         }
         if kind == AnalysisKind::InstructionReuse {
             self.multiprocessors = engine.multiprocessors()?;
@@ -352,6 +406,9 @@ impl TableProvider for AnalysisTable {
         filters: &[Expr],
         _limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        if self.kind.is_defect() && filters.is_empty() {
+            self.engine.keep_defects(state).await?;
+        }
         let known = match self.engine.analyzed(self.kind) {
             Some(rows) => Some(rows.to_vec()),
             None => self.engine.bins(state, self.kind, filters).await?,
@@ -367,6 +424,9 @@ impl TableProvider for AnalysisTable {
         let known = self.kind.table().columns;
         asked.columns =
             columns.iter().filter_map(|&place| known.get(place)).map(|column| column.name).collect();
+        if self.kind == AnalysisKind::SharedConflicts {
+            self.engine.read_barriers(state).await?;
+        }
         asked.of_engine(&self.engine, self.kind, &index)?;
         let access = self.engine.access();
         let predicate = asked.predicate(&access.schema())?;

@@ -24,11 +24,14 @@ mod analysis;
 mod analyze;
 mod cells;
 mod classes;
+mod defects;
 pub mod exec;
+mod faults;
 pub mod launches;
 #[cfg(test)]
 mod partition_tests;
 mod pointer;
+mod races;
 mod redundancy;
 #[cfg(test)]
 mod reference_tests;
@@ -47,6 +50,7 @@ pub mod table;
 mod tensor_map;
 mod together;
 mod touch;
+mod unwritten;
 
 pub use stallmap_memory::{distinct, grid, life, lru, request, sampler, shape, view};
 use stallmap_resolve::{copies, index, resolve};

@@ -30,6 +30,7 @@ use super::exec::{RowGrain, TensorExec};
 use super::index::{IndexTables, SOURCES, TensorIndex, column};
 use super::parameters;
 use super::pointer;
+use super::races::CodeBarriers;
 use super::resolve::AddressResolver;
 use super::runs::{MEASURES, measures};
 use super::straddle::StraddlesExpr;
@@ -49,14 +50,14 @@ pub(super) const MAX_KEPT_ROWS: usize = 4_000_000;
 pub struct CaptureEngine {
     access: Arc<CapturedTable>,
     summary: Arc<CapturedTable>,
-    parameter: Arc<CapturedTable>,
+    pub(super) parameter: Arc<CapturedTable>,
     tensor_map: Arc<CapturedTable>,
     launch: Arc<CapturedTable>,
     device: Arc<CapturedTable>,
     memcpy: Arc<CapturedTable>,
     memset: Arc<CapturedTable>,
     /// The tables that [`SOURCES`] names, in its order.
-    sources: [Arc<CapturedTable>; 7],
+    pub(super) sources: [Arc<CapturedTable>; 7],
     index: OnceCell<Arc<TensorIndex>>,
     /// Launches whose rows of `pc_tensor_part` come from `access_summary` or another launch, if there are any.
     summarized: OnceCell<Option<Arc<SummarizedLaunches>>>,
@@ -66,6 +67,12 @@ pub struct CaptureEngine {
     parts: [OnceCell<Vec<Vec<RecordBatch>>>; 2],
     /// The rows of analyses that were computed together.
     analyzed: [OnceLock<(Vec<RecordBatch>, MemoryReservation)>; AnalysisKind::ALL.len()],
+    /// `barrier_step`, if the code's tables are known.
+    pub(super) code: OnceLock<Arc<dyn TableProvider>>,
+    /// Its rows.
+    pub(super) barriers: OnceCell<Arc<CodeBarriers>>,
+    /// Set once wrong accesses were searched for.
+    pub(super) has_defects: OnceCell<()>,
     /// The bins that were asked for last.
     bins: TensorBins,
     /// See [`AnalysisScan::turn`](super::analyses::AnalysisScan::turn).
@@ -99,6 +106,9 @@ impl CaptureEngine {
             keeps_parts: AtomicBool::new(false),
             parts: [OnceCell::new(), OnceCell::new()],
             analyzed: Default::default(),
+            code: OnceLock::new(),
+            barriers: OnceCell::new(),
+            has_defects: OnceCell::new(),
             bins: TensorBins::default(),
             turn: Arc::default(),
             maps: OnceCell::new(),

@@ -13,6 +13,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule as _;
 use datafusion::prelude::SessionContext;
 use stallmap_tables::guard::GuardScans;
 use stallmap_tables::tasks::is_out_of_memory;
+use tokio::runtime::Handle;
 use tokio::sync::OnceCell;
 use tokio::task::JoinSet;
 
@@ -178,6 +179,25 @@ impl CaptureEngine {
         Ok(())
     }
 
+    /// Searches for wrong accesses in one pass, and keeps what is found. Without a runtime, scans do it.
+    pub(super) async fn keep_defects(self: &Arc<Self>, state: &dyn Session) -> Result<()> {
+        if Handle::try_current().is_err() {
+            return Ok(());
+        }
+        let search = async || {
+            let is_new = |kind: &AnalysisKind| self.analyzed(*kind).is_none();
+            let kinds: Vec<AnalysisKind> = AnalysisKind::DEFECTS.into_iter().filter(is_new).collect();
+            let pass = TablePass { kinds: &kinds, filters: &[], keeps_parts: false };
+            for (kind, rows) in kinds.iter().zip(self.together(state, &pass).await?) {
+                if let Some((rows, memory)) = rows {
+                    self.keep(*kind, rows, memory);
+                }
+            }
+            Ok(())
+        };
+        self.has_defects.get_or_try_init(search).await.map(|()| ())
+    }
+
     /// The bins of the tensors that filters select, if they select tensors and nothing else: in launches, and by
     /// instruction. One pass makes both, for a view that reads both, and for queries that draw the same tensors.
     pub(super) async fn bins(
@@ -253,6 +273,9 @@ impl CaptureEngine {
         let (task, columns) = (state.task_ctx(), analyses::input(&access.schema())?);
         let resolves = pass.keeps_parts || pass.kinds.iter().any(|kind| kind.resolves());
         let index = if resolves { self.index().await? } else { Arc::default() };
+        if pass.kinds.contains(&AnalysisKind::SharedConflicts) {
+            self.read_barriers(state).await?;
+        }
         let filter = AnalysisScan::new(pass.filters, &index).predicate(&access.schema())?;
         let of = |kinds: &[AnalysisKind]| JoinedAnalyses::new(self, kinds, pass.filters, &index, room(&task));
         let running = |scan, analysis: JoinedAnalyses, name: &str| {

@@ -5,6 +5,7 @@ pub mod bounded;
 mod collective_kind;
 pub mod concat;
 pub mod cost_from;
+mod element_index;
 mod exact;
 pub mod first_words;
 mod gamma;
@@ -28,6 +29,7 @@ pub fn functions() -> Vec<Arc<ScalarUDF>> {
     [
         ScalarUDF::from(collective_kind::KindOfCollective::default()),
         cost_from::CostFrom::default().function(),
+        ScalarUDF::from(element_index::ElementIndex::default()),
         ScalarUDF::from(hex::HexFunction::default()),
         ScalarUDF::from(kernel_label::KernelLabel::default()),
         ScalarUDF::from(lane_count::LaneCount::default()),

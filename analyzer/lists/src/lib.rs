@@ -1,5 +1,6 @@
-//! Ranked lists and trees: `stallmap top`, `tree`, `forest` and `diff`.
+//! Ranked lists and trees: `stallmap top`, `tree`, `forest` and `diff`. The list of a block's accesses.
 
+pub mod block;
 pub mod diff;
 pub mod filter;
 pub mod forest;

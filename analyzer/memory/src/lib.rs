@@ -5,7 +5,9 @@
 
 pub mod bins;
 pub mod cells;
+pub mod conflicts;
 pub mod distinct;
+pub mod epochs;
 pub mod few_sectors;
 pub mod footprints;
 pub mod grid;
@@ -25,4 +27,5 @@ pub mod shape;
 pub mod shares;
 pub mod streams;
 mod times;
+pub mod unwritten;
 pub mod view;

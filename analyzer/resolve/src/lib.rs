@@ -1,6 +1,7 @@
 //! Targets of addresses: which tensor, storage or allocation an address belongs to when a launch begins.
 
 pub mod copies;
+pub mod faults;
 pub mod index;
 pub mod resolve;
 

@@ -134,6 +134,11 @@ impl AddressResolver {
         &self.index
     }
 
+    /// The current launch.
+    pub fn launch(&self) -> Option<ResolverLaunch> {
+        self.launch
+    }
+
     /// Moves to a launch.
     pub fn move_to(&mut self, kernel_id: u64) {
         if self.kernel_id == Some(kernel_id) {
@@ -223,6 +228,14 @@ impl AddressResolver {
             (Err(gap), Ok(piece)) => Some((gap.low.max(piece.low), gap.high.min(piece.high) - 1)),
             (Err(_), Err(_)) => None,
         }
+    }
+
+    /// The allocation of the driver that holds an address at the current launch: first and past the last address.
+    pub fn allocation_around(&self, address: u64) -> Option<(u64, u64)> {
+        let launch = self.launch?;
+        let live = if self.is_in_capture { &self.live_in_capture } else { &self.live };
+        let piece = live.get(launch.run)?.1.find(address).ok()?;
+        Some((piece.low, piece.high))
     }
 
     /// The identities of a target: storage, tensor, allocation.

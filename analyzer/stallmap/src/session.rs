@@ -167,8 +167,9 @@ impl Session {
             let tables = stallmap_tables::open(&reader)?;
             let store = Arc::new(ViewStore::new(reader.clone(), resources));
             let schema = PlannedSchema::new(session.state_in(&name), views, Arc::clone(&store))?;
-            register_tables(schema.as_ref(), &tables)?;
-            register_code(schema.as_ref(), CaptureCode::new(reader.clone(), resources.cache.clone()))?;
+            let code = Arc::new(CaptureCode::new(reader.clone(), resources.cache.clone()));
+            register_tables(schema.as_ref(), &tables, &code)?;
+            register_code(schema.as_ref(), &code)?;
             catalog.register_schema(&name, Arc::clone(&schema) as Arc<dyn SchemaProvider>)?;
             schemas.push((name.clone(), schema as Arc<dyn SchemaProvider>));
             session.captures.push(OpenCapture { name, reader, tables, store });
@@ -534,10 +535,9 @@ fn check_read_only(plan: &LogicalPlan) -> Result<(), AnalyzeError> {
 }
 
 /// The tables of a capture's code.
-fn register_code(schema: &dyn SchemaProvider, code: CaptureCode) -> Result<(), AnalyzeError> {
-    let code = Arc::new(code);
+fn register_code(schema: &dyn SchemaProvider, code: &Arc<CaptureCode>) -> Result<(), AnalyzeError> {
     for kind in CodeTableKind::ALL {
-        let table = CodeTable::new(Arc::clone(&code), kind);
+        let table = CodeTable::new(Arc::clone(code), kind);
         schema.register_table(kind.table().name.to_owned(), Arc::new(table))?;
     }
     Ok(())
@@ -547,6 +547,7 @@ fn register_code(schema: &dyn SchemaProvider, code: CaptureCode) -> Result<(), A
 fn register_tables(
     schema: &dyn SchemaProvider,
     tables: &BTreeMap<String, Arc<CapturedTable>>,
+    code: &Arc<CaptureCode>,
 ) -> Result<(), AnalyzeError> {
     for (name, table) in tables {
         schema.register_table(name.clone(), Arc::clone(table) as _)?;
@@ -559,6 +560,7 @@ fn register_tables(
     let Some(engine) = CaptureEngine::new(|name| tables.get(name).cloned()).map(Arc::new) else {
         return Ok(());
     };
+    engine.set_code(Arc::new(CodeTable::new(Arc::clone(code), CodeTableKind::BarrierStep)));
     for grain in [RowGrain::Request, RowGrain::Instruction, RowGrain::Shape] {
         let table = DerivedTable::new(Arc::clone(&engine), grain);
         schema.register_table(grain.table().name.to_owned(), Arc::new(table))?;

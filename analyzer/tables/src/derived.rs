@@ -8,7 +8,7 @@ use stallmap_schema::cell::{ColumnCell, read_text, word_type};
 use stallmap_schema::id::{AllocationId, FunctionId, KernelId, Pc, StorageId, TensorId};
 
 /// The accesses of a capture, and the tables that have no rows without them.
-pub const OF_ACCESSES: [&str; 14] = [
+pub const OF_ACCESSES: [&str; 18] = [
     "memory_access",
     "access_tensor",
     "access_shape",
@@ -23,6 +23,10 @@ pub const OF_ACCESSES: [&str; 14] = [
     "load_redundancy",
     "access_class",
     "instruction_stride",
+    "address_fault",
+    "unwritten_read",
+    "block_conflict",
+    "shared_conflict",
 ];
 
 /// A value of an open enum: values of later releases pass through unchanged.

@@ -6,6 +6,7 @@ mod claims;
 pub mod collected;
 pub mod column;
 mod cuts;
+pub mod defects;
 pub mod derived;
 pub mod error;
 pub mod guard;

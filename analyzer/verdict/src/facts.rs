@@ -101,6 +101,8 @@ rows! {
         pub found: u64,
         /// Findings of its kind, which share the row and the saving.
         pub alike: u64,
+        /// The view that found it.
+        pub found_by: String,
         /// The query of its evidence.
         pub query: String,
     }
@@ -199,8 +201,16 @@ impl FindingRow {
         if self.alike > 1 { format!("{kind} ×{}", self.alike) } else { kind }
     }
 
+    /// True if it makes results wrong, however fast they are.
+    pub fn is_wrong(&self) -> bool {
+        self.found_by == "finding_wrong_access"
+    }
+
     /// The upper bound of its saving.
     pub fn bound(&self) -> String {
+        if self.is_wrong() {
+            return "wrong".to_owned();
+        }
         match self.saving_share.map(|share| share * 100.0) {
             Some(percent) if percent >= 9.95 => format!("≤ {percent:.0} %"),
             Some(percent) if percent >= 0.05 => format!("≤ {percent:.1} %"),

@@ -44,11 +44,28 @@ pub(super) fn sentence(facts: &SentenceFacts<'_>) -> String {
         ProgramPhase::Steady => facts.phases.sentence(facts.run),
         phase => facts.phases.phase_sentence(phase.name()),
     };
-    match step {
+    let sentence = match step {
         Some(step) if cause.is_empty() => step,
         Some(step) => format!("{step} {cause}"),
         None => cause,
+    };
+    match wrong(facts) {
+        Some(wrong) => format!("{wrong} {sentence}"),
+        None => sentence,
     }
+}
+
+/// Accesses that may make results wrong come before everything that is slow.
+fn wrong(facts: &SentenceFacts<'_>) -> Option<String> {
+    let found: Vec<&FindingRow> = facts.findings.iter().filter(|finding| finding.is_wrong()).collect();
+    let kinds: Vec<String> = found.iter().map(|finding| finding.kind()).collect();
+    (!kinds.is_empty())
+        .then(|| format!("Accesses to memory are wrong, so results may be: {}.", kinds.join(", ")))
+}
+
+/// The first finding of something slow.
+fn slow<'a>(facts: &SentenceFacts<'a>) -> Option<&'a FindingRow> {
+    facts.findings.iter().find(|finding| !finding.is_wrong())
 }
 
 /// A capture without samples: the costliest kernel.
@@ -101,7 +118,7 @@ fn costliest(run: &RunFacts) -> Option<String> {
 /// The GPU waits for its host, which no kernel makes up for.
 fn waiting(facts: &SentenceFacts<'_>) -> Option<String> {
     let is_about_steps = facts.phase == ProgramPhase::Steady;
-    let first = facts.findings.first().filter(|finding| is_about_steps && finding.class == "cpu_bound")?;
+    let first = slow(facts).filter(|finding| is_about_steps && finding.class == "cpu_bound")?;
     let fact = first.fact.as_deref()?;
     if facts.phases.steps > 0
         && let Some((_, because)) = fact.split_once(", because ")
@@ -164,7 +181,7 @@ fn waited(facts: &SentenceFacts<'_>, costliest: &TensorShare) -> String {
 
 /// One finding saves much.
 fn one_finding(facts: &SentenceFacts<'_>) -> Option<String> {
-    let first = facts.findings.first()?;
+    let first = slow(facts)?;
     // Several of a kind have no fact in common.
     let first = Some(first).filter(|first| first.alike == 1 && first.saving_share >= Some(ONE_FINDING))?;
     let fact = first.fact.as_deref()?;

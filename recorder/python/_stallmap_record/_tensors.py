@@ -11,7 +11,7 @@ NO_BASE = -1
 _Tensor = torch.Tensor
 _Parameter = torch.nn.Parameter
 _strided = torch.strided
-# Unlike `data_ptr`, it makes no copy of a tensor that PyTorch has cloned lazily.
+# The address of the tensor's storage. Unlike `data_ptr`, it makes no copy of a tensor that PyTorch has cloned lazily.
 _address = torch._C._data_address
 _no_dispatch = torch._C._disabled_torch_dispatch_impl
 
@@ -46,7 +46,7 @@ class Tensors:
             base,
             tensor.get_device(),
             *_storages.of(tensor),
-            _address(tensor),
+            _address(tensor) + tensor.storage_offset() * known[1],
             *known,
             kind is _Parameter,
             len(sizes),

@@ -3,7 +3,7 @@
 -- findings can share samples, so savings do not add up.
 WITH placed AS (
   SELECT *, least($top + 1, row_number() OVER (
-    ORDER BY $sort DESC NULLS LAST, saving_samples DESC, samples DESC, finding, subject
+    ORDER BY found_by = 'finding_wrong_access' DESC, $sort DESC NULLS LAST, saving_samples DESC, samples DESC, finding, subject
   )) AS place
   FROM finding
 )

@@ -6,7 +6,7 @@ WITH placed AS (
   SELECT
     *, count(*) OVER () AS found,
     row_number() OVER (
-      ORDER BY is_in_steps DESC, finding = 'cpu_bound' DESC, saving_samples DESC, samples DESC, time_ns DESC NULLS LAST, finding, subject
+      ORDER BY found_by = 'finding_wrong_access' DESC, is_in_steps DESC, finding = 'cpu_bound' DESC, saving_samples DESC, samples DESC, time_ns DESC NULLS LAST, finding, subject
     ) AS number
   FROM finding
 )

@@ -6,7 +6,7 @@ WITH placed AS (
   SELECT
     *, count(*) OVER () AS found,
     row_number() OVER (
-      ORDER BY is_in_steps DESC, finding = 'cpu_bound' DESC, saving_samples DESC, samples DESC, time_ns DESC NULLS LAST, finding, subject
+      ORDER BY found_by = 'finding_wrong_access' DESC, is_in_steps DESC, finding = 'cpu_bound' DESC, saving_samples DESC, samples DESC, time_ns DESC NULLS LAST, finding, subject
     ) AS number
   FROM finding
 ), grouped AS (
@@ -24,5 +24,5 @@ SELECT
 FROM grouped g
 LEFT JOIN line_text t ON t.line = replace(g.line, ' (grad)', '')
 WHERE turn = 1
-ORDER BY is_in_steps DESC, finding = 'cpu_bound' DESC, group_share DESC NULLS LAST, number
+ORDER BY found_by = 'finding_wrong_access' DESC, is_in_steps DESC, finding = 'cpu_bound' DESC, group_share DESC NULLS LAST, number
 LIMIT $top

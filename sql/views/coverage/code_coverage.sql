@@ -36,6 +36,11 @@ WITH code AS (
   FROM launch l
   JOIN function_coverage f ON f.function_id = l.function_id
   LIMIT 1
+), searched AS (
+  SELECT count(*) AS launches, sum(CASE WHEN l.graph_id IS NULL AND a.held_request_count > 0 THEN 1 ELSE 0 END) AS judged
+  FROM launch l
+  JOIN launch_access a ON a.kernel_id = l.kernel_id
+  LIMIT 1
 ), fact AS (
   -- Accesses excluded by --spaces are expected to be missing.
   SELECT
@@ -60,5 +65,9 @@ WITH code AS (
   GROUP BY c.reason
   UNION ALL
   SELECT 36, 'instructions decoded', instructions - unknown, instructions, unknown = 0, NULL FROM code
+  UNION ALL
+  SELECT 37, 'launches whose accesses are searched for wrong ones', judged, launches, NULL, 'wrong_access_coverage has each kind'
+  FROM searched
+  WHERE judged > 0
 )
 SELECT position, item, CAST(count AS DOUBLE), CAST(total AS DOUBLE), is_whole, detail FROM fact

@@ -75,6 +75,8 @@ WITH found AS (
   SELECT *, 'finding_stall' FROM finding_stall
   UNION ALL
   SELECT *, 'finding_traffic' FROM finding_traffic
+  UNION ALL
+  SELECT *, 'finding_wrong_access' FROM finding_wrong_access
 ), launched AS (
   SELECT
     coalesce(l.forward_line || ' (grad)', l.line) AS line, l.kernel,

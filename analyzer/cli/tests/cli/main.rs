@@ -28,6 +28,7 @@ mod python;
 mod readme;
 mod real;
 mod remote;
+mod sanitize;
 mod server;
 mod serving;
 mod share;

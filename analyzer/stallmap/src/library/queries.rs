@@ -74,8 +74,18 @@ mod tests {
             assert!(query.title().starts_with(char::is_uppercase), "{}", query.name);
             assert!(query.doc().count() > 0, "{}", query.name);
             // The queries of `diff` and those with a filter are assembled from pieces, which their tests cover.
-            let names =
-                ["$top", "$sort", "$phases", "$function", "$tensors", "$kernel", "$pc", "$low", "$past"];
+            let names = [
+                "$top",
+                "$sort",
+                "$phases",
+                "$function",
+                "$tensors",
+                "$kernel",
+                "$block",
+                "$pc",
+                "$low",
+                "$past",
+            ];
             let is_whole = !query.sql(&names.map(|name| (name, 7))).contains('$');
             assert!(is_whole || ["diff", "filter"].contains(&command), "{}", query.name);
         }

@@ -30,6 +30,7 @@ async fn failures(session: &Session, packages: Option<&[&str]>) -> Vec<String> {
                 .replace("$sort", if query.name == "collectives" { "time_ns" } else { "samples" })
                 .replace("$tensors", "1")
                 .replace("$kernel", "1")
+                .replace("$block", "1")
                 .replace("$pc", "16")
                 .replace("$low", "1")
                 .replace("$past", "2")

@@ -38,6 +38,7 @@ mod redact;
 mod repeated;
 mod replay;
 mod requests;
+mod sanitize;
 mod session;
 mod spans;
 mod sum;
@@ -247,9 +248,9 @@ fn views_never_sort() {
 }
 
 /// The packages, each of which may read itself and those before it.
-const PACKAGES: [&str; 15] = [
+const PACKAGES: [&str; 16] = [
     "base", "tensor", "stall", "counter", "traffic", "cost", "time", "pattern", "forest", "life", "replay",
-    "kernel", "path", "coverage", "finding",
+    "kernel", "path", "sanitize", "coverage", "finding",
 ];
 
 #[test]

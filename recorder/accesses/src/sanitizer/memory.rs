@@ -48,6 +48,11 @@ impl AccessInstrument {
         if replayed::is_session() {
             return;
         }
+        let [width, height, depth] = data.extent;
+        let has_gaps = height.max(1) * depth.max(1) > 1 && data.pitches.iter().any(|pitch| *pitch > width);
+        if has_gaps {
+            session::lose(LossKind::Memory, "gaps of a copy in several dimensions", 1, None);
+        }
         let stream_id = self.lock().stream(data.streams[1]);
         session::emit(Memcpy {
             run_id: RunId(0),
@@ -70,6 +75,10 @@ impl AccessInstrument {
     pub(super) fn filled(&self, data: &MemsetData) {
         if replayed::is_session() {
             return;
+        }
+        let row_bytes = data.width * u64::from(data.element_bytes.max(1));
+        if data.height > 1 && data.pitch > row_bytes {
+            session::lose(LossKind::Memory, "gaps of a fill in two dimensions", 1, None);
         }
         let stream_id = self.lock().stream(data.stream_handle);
         session::emit(Memset {

@@ -1,0 +1,32 @@
+//! Wrong accesses: the first screen, the section of the report, and the accesses of a block.
+
+use std::fs;
+use std::path::Path;
+
+use crate::command::{CommandFolder, CommandRun};
+
+const TESTDATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata");
+const TORCH: &str = "torch.stallmap";
+
+/// Runs a command in a folder with the capture, which hides the paths of this machine.
+fn run(arguments: &[&str]) -> CommandRun {
+    let place = CommandFolder::new();
+    fs::copy(Path::new(TESTDATA).join("sanitize").join(TORCH), place.path(TORCH)).unwrap();
+    place.run(arguments)
+}
+
+macro_rules! snapshot {
+    ($name:ident, $arguments:expr) => {
+        #[test]
+        fn $name() {
+            run(&$arguments).check(stringify!($name));
+        }
+    };
+}
+
+snapshot!(help_block, ["block", "--help"]);
+snapshot!(wrong_screen, [TORCH]);
+snapshot!(wrong_section, ["report", TORCH, "--section", "wrong"]);
+snapshot!(block, ["block", TORCH, "5", "1"]);
+snapshot!(block_csv, ["block", TORCH, "5", "1", "--warp", "0", "--format", "csv"]);
+snapshot!(block_unknown, ["block", TORCH, "5", "10000"]);

@@ -1,0 +1,97 @@
+-- Wrong accesses of one kind, by one instruction (or two) of one launch, to one piece of memory, with an example.
+--
+-- defect: out_of_bounds, use_after_free, uninitialized_read, block_race, shared_race, overlapping_copy. Each has a view of
+-- its name, with its rule and more columns. What could be decided: `wrong_access_coverage`.
+CREATE VIEW wrong_access (
+  -- The kind of defect.
+  defect,
+  -- The launch. Null for a copy.
+  kernel_id,
+  -- The function that holds the instruction.
+  function_id,
+  -- The instruction. Of a race, the one that writes.
+  pc,
+  -- Its line in the function, outside of all inlined ones.
+  source_line,
+  -- The functions inlined around it. See `access_line`.
+  call_path,
+  -- The line of the other access of a race.
+  other_source_line,
+  -- The storage.
+  storage_id,
+  -- The tensor.
+  tensor_id,
+  -- The driver's allocation, outside any storage.
+  allocation_id,
+  -- Label of the memory.
+  object,
+  -- Its type and shape, or size.
+  type,
+  -- The element of the example, by the tensor's strides.
+  element,
+  -- Bytes from the start of the memory to it.
+  byte_offset,
+  -- Wrong accesses: lanes out of bounds or after free, else bytes.
+  count,
+  -- Block of the example.
+  block,
+  -- Warp of the example.
+  warp,
+  -- Lanes of the example.
+  lane_mask,
+  -- The innermost user line around the launch.
+  line,
+  -- The op around the launch.
+  op,
+  -- The defect in words.
+  fact
+) AS
+SELECT
+  'out_of_bounds' AS defect, kernel_id, function_id, pc, source_line, call_path, CAST(NULL AS VARCHAR) AS other_source_line, storage_id,
+  tensor_id, allocation_id, object, type, element, byte_offset, CAST(lane_count AS BIGINT) AS count, block, warp, lane_mask,
+  line, op,
+  CAST(lane_count AS VARCHAR) || ' ' || kind || CASE WHEN lane_count = 1 THEN '' ELSE 's' END || ' ' || defect || ', the lowest at '
+    || coalesce('element ' || element, 'byte ' || CAST(byte_offset AS VARCHAR)) || ' of ' || coalesce(object, 'unknown memory')
+    || coalesce(' (' || type || ')', '') AS fact
+FROM out_of_bounds
+UNION ALL
+SELECT
+  'use_after_free', kernel_id, function_id, pc, source_line, call_path, NULL, storage_id, tensor_id, allocation_id, object, type,
+  element, byte_offset, CAST(lane_count AS BIGINT), block, warp, lane_mask, line, op,
+  CAST(lane_count AS VARCHAR) || ' ' || kind || CASE WHEN lane_count = 1 THEN '' ELSE 's' END || ' of ' || coalesce(object, 'unknown memory')
+    || coalesce(' (' || type || ')', '') || ' after it was freed' || coalesce(', allocated at ' || born_at, '')
+FROM use_after_free
+UNION ALL
+SELECT
+  'uninitialized_read', kernel_id, function_id, pc, source_line, call_path, NULL, storage_id, tensor_id, allocation_id, object, type,
+  element, byte_offset, CAST(byte_count AS BIGINT), block, warp, lane_mask, line, op,
+  CAST(byte_count AS VARCHAR) || ' bytes read that nothing wrote, the lowest at '
+    || coalesce('element ' || element, 'byte ' || CAST(byte_offset AS VARCHAR)) || ' of ' || coalesce(object, 'unknown memory')
+    || coalesce(' (' || type || ')', '') || coalesce(', allocated at ' || born_at, '')
+FROM uninitialized_read
+-- Memory of a storage outside of its tensors is the library's own, or out of bounds.
+WHERE is_certain AND (tensor_id IS NOT NULL OR storage_id IS NULL)
+UNION ALL
+SELECT
+  'block_race', kernel_id, function_id, pc, source_line, call_path, other_source_line, storage_id, tensor_id, allocation_id, object,
+  type, element, byte_offset, CAST(byte_count AS BIGINT), block, warp, lane_mask, line, op,
+  'blocks ' || CAST(block AS VARCHAR) || ' (write) and ' || CAST(other_block AS VARCHAR) || ' (' || other_kind
+    || coalesce(' at ' || other_source_line, '') || ') access ' || CAST(byte_count AS VARCHAR) || ' common bytes of '
+    || coalesce(object, 'unknown memory') || coalesce(' (' || type || ')', '') || ', such as '
+    || coalesce('element ' || element, 'byte ' || CAST(byte_offset AS VARCHAR)) || ', in no order'
+FROM block_race
+UNION ALL
+SELECT
+  'shared_race', kernel_id, function_id, pc, source_line, call_path, other_source_line, NULL, NULL, NULL, 'shared memory', NULL, NULL,
+  CAST(byte_offset AS BIGINT), CAST(byte_count AS BIGINT), block, warp, lane_mask, line, op,
+  'warps ' || CAST(warp AS VARCHAR) || ' (' || kind || ') and ' || CAST(other_warp AS VARCHAR) || ' (' || other_kind
+    || coalesce(' at ' || other_source_line, '') || ') of a block access ' || CAST(byte_count AS VARCHAR)
+    || ' common bytes of shared memory with no barrier between'
+FROM shared_race
+UNION ALL
+SELECT
+  'overlapping_copy', NULL, NULL, NULL, NULL, NULL, NULL, storage_id, NULL, allocation_id, object, type, NULL, byte_offset,
+  CAST(overlap_bytes AS BIGINT), NULL, NULL, NULL, line, op,
+  'a copy of ' || CAST(size_bytes AS VARCHAR) || ' bytes overlaps its source by ' || CAST(overlap_bytes AS VARCHAR) || ' in '
+    || coalesce(object, 'unknown memory')
+FROM overlapping_copy
