@@ -35,6 +35,8 @@ pub const ALL: &[TableDef] = &[
     tensor::Tensor::TABLE,
     tensor::OpTensor::TABLE,
     tensor::OpInput::TABLE,
+    tensor::OpRange::TABLE,
+    tensor::OpMetric::TABLE,
     memory::DeviceAllocation::TABLE,
     memory::Memcpy::TABLE,
     memory::Memset::TABLE,
@@ -71,6 +73,7 @@ const ADDED: &[&[TableDef]] = &[
     &[python::SourceLine::TABLE],
     &[replay::Ablation::TABLE, replay::AblationInstruction::TABLE],
     &[launch::LaunchCollective::TABLE, tensor::OpInput::TABLE],
+    &[tensor::OpRange::TABLE, tensor::OpMetric::TABLE],
 ];
 
 /// Nullable columns that a later release added to a table: a file of an earlier release lacks them, and they read as

@@ -70,6 +70,24 @@ pub unsafe extern "C" fn stallmap_op_end(words: *const i64, length: usize) {
     guard((), || calls::op_end(unsafe { slice(words, length) }));
 }
 
+/// Begins a range of PyTorch's profiler on this thread.
+#[unsafe(no_mangle)]
+pub extern "C" fn stallmap_range_push(name: i64) {
+    guard((), || calls::range_push(name));
+}
+
+/// Ends the innermost range of PyTorch's profiler on this thread.
+#[unsafe(no_mangle)]
+pub extern "C" fn stallmap_range_pop() {
+    guard((), calls::range_pop);
+}
+
+/// Gives a number to a region.
+#[unsafe(no_mangle)]
+pub extern "C" fn stallmap_metric(op_id: i64, name: i64, value: f64, unit: i64) {
+    guard((), || calls::metric(op_id, name, value, unit));
+}
+
 /// Names tensors.
 ///
 /// # Safety

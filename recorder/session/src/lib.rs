@@ -9,6 +9,8 @@
 pub mod context;
 pub mod gpu;
 pub mod guard;
+pub mod nvtx;
+pub mod ranges;
 pub mod replayed;
 pub mod session;
 pub mod slot;

@@ -6,7 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use stallmap_config::PassInstrument;
 use stallmap_schema::id::{Address, OpId};
-use stallmap_schema::word::{LossKind, OpKind};
+use stallmap_schema::tables::tensor::{OpMetric, OpRange};
+use stallmap_schema::word::{LossKind, OpKind, RangeSource};
 
 use super::allocator_hook;
 use super::message::{OpBeginning, OpEnding, TensorRole};
@@ -16,10 +17,11 @@ use super::states::PythonStates;
 use super::storages::LiveStorages;
 use super::texts;
 use crate::context::{self, OpContext};
+use crate::ranges::{self, RangeBeginning, StartedRanges};
 use crate::session;
 
 /// Version of the interface.
-pub const ABI_VERSION: u32 = 3;
+pub const ABI_VERSION: u32 = 4;
 
 /// True if the allocator reports its events, in this process and in those that are forked from it.
 static IS_REPORTED: AtomicBool = AtomicBool::new(false);
@@ -28,7 +30,15 @@ static IS_REPORTED: AtomicBool = AtomicBool::new(false);
 pub(crate) struct TorchState {
     states: Mutex<PythonStates>,
     storages: Mutex<LiveStorages>,
+    pub(crate) started: Mutex<StartedRanges>,
     last_op: AtomicU64,
+}
+
+impl TorchState {
+    /// The number of the next op or region.
+    pub(crate) fn take_op(&self) -> OpId {
+        OpId(self.last_op.fetch_add(1, Ordering::Relaxed) + 1)
+    }
 }
 
 impl Default for TorchState {
@@ -37,7 +47,12 @@ impl Default for TorchState {
         if IS_REPORTED.load(Ordering::Acquire) {
             storages.set_reported();
         }
-        Self { states: Mutex::default(), storages: Mutex::new(storages), last_op: AtomicU64::new(0) }
+        Self {
+            states: Mutex::default(),
+            storages: Mutex::new(storages),
+            started: Mutex::default(),
+            last_op: AtomicU64::new(0),
+        }
     }
 }
 
@@ -107,7 +122,7 @@ pub fn op_begin(words: &[i64]) -> i64 {
         session::lose(LossKind::Op, "Python sent an op that cannot be read", 1, None);
         return 0;
     };
-    let op_id = OpId(torch.last_op.fetch_add(1, Ordering::Relaxed) + 1);
+    let op_id = torch.take_op();
     let (now, mut rows) = (EventMoment::now(), Vec::new());
     let running = {
         let mut storages = lock(&torch.storages);
@@ -118,11 +133,13 @@ pub fn op_begin(words: &[i64]) -> i64 {
     let region = (message.kind == OpKind::Region).then_some(message.name);
     if let Some(region) = region {
         context::region_enter(region);
+        session::emit(OpRange { op_id, source: RangeSource::Stallmap, domain: None, category: None });
     }
     // Every op comes through here.
     let asks = session::config().is_some_and(|config| config.bundles.is_some() || config.counts());
     let shapes_hash = if asks { message.shapes_hash() } else { 0 };
-    context::push(OpContext { op_id, pystates_hash: message.pystates_hash, shapes_hash });
+    let context = OpContext { op_id, pystates_hash: message.pystates_hash, shapes_hash };
+    if region.is_some() { context::push_region(context) } else { context::push(context) }
     if with_running(|stack| stack.push((running, region))).is_none() {
         session::lose_region();
     }
@@ -174,6 +191,29 @@ fn with_running<T>(act: impl FnOnce(&mut RunningStack) -> T) -> Option<T> {
     RUNNING.try_with(act).ok()
 }
 
+/// Begins a range of PyTorch's profiler on this thread.
+pub fn range_push(name: i64) {
+    let Some(name) = texts::text(name) else {
+        session::lose(LossKind::Op, "Python sent a range that cannot be read", 1, None);
+        return;
+    };
+    let source = RangeSource::Torch;
+    ranges::push(RangeBeginning { source, domain: 0, name: name.to_owned(), category: None, payload: None });
+}
+
+/// Ends the innermost range of PyTorch's profiler on this thread.
+pub fn range_pop() {
+    ranges::pop(RangeSource::Torch, 0);
+}
+
+/// Gives a number to a region.
+pub fn metric(op_id: i64, name: i64, value: f64, unit: i64) {
+    if let (Some(name), true) = (texts::text(name), op_id != 0) {
+        let (name, unit) = (name.to_owned(), texts::text(unit).map(str::to_owned));
+        session::emit(OpMetric { op_id: OpId(op_id.cast_unsigned()), name, value, unit });
+    }
+}
+
 /// Names tensors.
 pub fn name(words: &[i64]) {
     let Some(torch) = session::torch() else { return };
@@ -221,6 +261,6 @@ pub fn hook_allocator() -> i64 {
     i64::try_from(places).unwrap_or(i64::MAX)
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
