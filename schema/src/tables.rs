@@ -35,6 +35,8 @@ pub const ALL: &[TableDef] = &[
     tensor::Tensor::TABLE,
     tensor::OpTensor::TABLE,
     tensor::OpInput::TABLE,
+    tensor::OpRange::TABLE,
+    tensor::OpMetric::TABLE,
     memory::DeviceAllocation::TABLE,
     memory::Memcpy::TABLE,
     memory::Memset::TABLE,
@@ -71,6 +73,7 @@ const ADDED: &[&[TableDef]] = &[
     &[python::SourceLine::TABLE],
     &[replay::Ablation::TABLE, replay::AblationInstruction::TABLE],
     &[launch::LaunchCollective::TABLE, tensor::OpInput::TABLE],
+    &[tensor::OpRange::TABLE, tensor::OpMetric::TABLE],
 ];
 
 /// Nullable columns that a later release added to a table: a file of an earlier release lacks them, and they read as
@@ -81,6 +84,7 @@ const ADDED_COLUMNS: &[(TableDef, &[&str])] = &[
     (launch::Launch::TABLE, &["graph_id", "graph_launch", "graph_node", "capture_ordinal", "accesses_of"]),
     (launch::LaunchRun::TABLE, &["sampling_period_cycles", "samples_are_split"]),
     (activity::GpuActivity::TABLE, &["op_id", "call_begin_ns", "call_end_ns"]),
+    (memory::DeviceAllocation::TABLE, &["op_id", "pystates_hash"]),
 ];
 
 /// True if a file of an earlier release lacks a column of a table. It then reads as null.

@@ -118,6 +118,15 @@ words! {
         /// A region named by the user.
         Region = "region",
     }
+    /// The interface that named a region.
+    RangeSource {
+        /// NVTX, by any library of the process.
+        Nvtx = "nvtx",
+        /// `torch.profiler.record_function`.
+        Torch = "torch",
+        /// `stallmap.region` or `stallmap.step`.
+        Stallmap = "stallmap",
+    }
     /// The part of a tensor in an op.
     Direction {
         /// Read as an argument.

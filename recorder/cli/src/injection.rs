@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use anyhow::{Context as _, anyhow, bail};
-use stallmap_config::{Config, KernelShape, PassInstrument, SamplingMethod, VARIABLE};
+use stallmap_config::{Config, KernelShape, NVTX_VARIABLE, PassInstrument, SamplingMethod, VARIABLE};
 
 use crate::args::ProbedPart;
 use crate::{message, probe, python};
@@ -68,6 +68,10 @@ impl Injection {
             ("STALLMAP_LIBRARY", library),
             (VARIABLE, OsString::from(json)),
         ];
+        // A library that the user has set takes the ranges. The recorder's counts that.
+        if env::var_os(NVTX_VARIABLE).is_none() {
+            variables.push((NVTX_VARIABLE, self.library.clone().into_os_string()));
+        }
         variables.extend(self.python_path.clone().map(|path| ("PYTHONPATH", path)));
         Ok(variables)
     }

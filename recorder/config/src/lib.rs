@@ -17,6 +17,9 @@ use serde::{Deserialize, Serialize};
 /// The variable that carries a [`Config`] as JSON into the program and its children.
 pub const VARIABLE: &str = "STALLMAP_CONFIG";
 
+/// The variable that names the library to which NVTX gives a program's ranges.
+pub const NVTX_VARIABLE: &str = "NVTX_INJECTION64_PATH";
+
 /// Configuration of the recording of one process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

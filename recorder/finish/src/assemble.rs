@@ -155,6 +155,8 @@ impl CaptureAssembly<'_> {
         append(writer, take(&mut run.rows.storages))?;
         append(writer, take(&mut run.rows.tensors))?;
         append(writer, take(&mut run.rows.op_tensors))?;
+        append(writer, take(&mut run.rows.op_ranges))?;
+        append(writer, take(&mut run.rows.op_metrics))?;
         append(writer, take(&mut run.rows.allocations))?;
         append(writer, sorted(take(&mut run.rows.copies), |row| row.begin_ns))?;
         append(writer, sorted(take(&mut run.rows.fills), |row| row.begin_ns))?;

@@ -31,7 +31,7 @@ use stallmap_schema::tables::replay::{
     Ablation, AblationInstruction, Bundle, BundlePage, BundleSymbol, Counter, Replay,
 };
 use stallmap_schema::tables::run::{Device, Run, RunOption};
-use stallmap_schema::tables::tensor::{Op, OpTensor, Storage, Tensor};
+use stallmap_schema::tables::tensor::{Op, OpMetric, OpRange, OpTensor, Storage, Tensor};
 use stallmap_schema::word::LossKind;
 
 use self::pages::PageFrames;
@@ -111,6 +111,8 @@ run_rows! {
     tensors: Tensor,
     tensor_names: TensorName,
     op_tensors: OpTensor,
+    op_ranges: OpRange,
+    op_metrics: OpMetric,
     allocation_events: AllocationEvent,
     allocations: DeviceAllocation,
     access_counts: AccessCount,

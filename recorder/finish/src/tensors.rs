@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use stallmap_schema::id::{OpId, StorageId, TensorId};
-use stallmap_schema::tables::tensor::{Op, OpTensor, Storage, Tensor};
+use stallmap_schema::tables::tensor::{Op, OpMetric, OpRange, OpTensor, Storage, Tensor};
 use stallmap_schema::word::LossKind;
 
 use crate::lives;
@@ -67,12 +67,22 @@ fn close_references(run: &mut RunState, losses: &mut LossTotals) {
     });
     rows.storages.iter_mut().for_each(|row: &mut Storage| known(&mut row.op_id));
     rows.launches.iter_mut().for_each(|row| known(&mut row.op_id));
+    rows.allocations.iter_mut().for_each(|row| known(&mut row.op_id));
     rows.copies.iter_mut().for_each(|row| known(&mut row.op_id));
     rows.fills.iter_mut().for_each(|row| known(&mut row.op_id));
     rows.tensors.iter_mut().for_each(|row: &mut Tensor| {
         known(&mut row.op_id);
         row.base_tensor_id = row.base_tensor_id.filter(|base| tensors.contains(base));
     });
+
+    let before = rows.op_ranges.len() + rows.op_metrics.len();
+    rows.op_ranges.retain(|row: &OpRange| ops.contains(&row.op_id));
+    rows.op_metrics.retain(|row: &OpMetric| ops.contains(&row.op_id));
+    let lost = (before - rows.op_ranges.len() - rows.op_metrics.len()) as u64;
+    losses.add(run_id, LossKind::Op, "its region was not recorded", lost);
+    rows.op_ranges = once(std::mem::take(&mut rows.op_ranges), |row| row.op_id);
+    rows.op_metrics.sort_by(|a, b| (a.op_id, &a.name).cmp(&(b.op_id, &b.name)));
+    rows.op_metrics.dedup_by(|newer, row| (newer.op_id, &newer.name) == (row.op_id, &row.name));
 
     let before = rows.op_tensors.len();
     rows.op_tensors.retain(|row| ops.contains(&row.op_id) && tensors.contains(&row.tensor_id));

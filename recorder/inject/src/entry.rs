@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int};
 
 use stallmap_instruments as instruments;
 use stallmap_session::guard::{guard, guard_always};
-use stallmap_session::session;
+use stallmap_session::{nvtx, session};
 
 use crate::memory;
 
@@ -19,6 +19,16 @@ pub extern "C" fn InitializeInjection() -> c_int {
         }
     });
     1
+}
+
+/// Called by each copy of NVTX in the process, at its first call. 1 means that it is attached.
+///
+/// # Safety
+/// `tables`, where not null, gives NVTX's tables.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn InitializeInjectionNvtx2(tables: Option<nvtx::ExportTables>) -> c_int {
+    // SAFETY: the caller's promise is the same.
+    guard(0, || c_int::from(unsafe { nvtx::attach(tables) }))
 }
 
 /// Run when the process has run its handlers and destructors: the program's statics may have launched kernels after the

@@ -1,57 +1,117 @@
 //! Context of this thread: the innermost op or region and its Python stack.
 //!
-//! Python pushes and pops. The launch callback, on the same thread, reads without taking the GIL.
+//! Python and NVTX push and pop. The launch callback, on the same thread, reads without taking the GIL.
 
 use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use stallmap_schema::id::{OpId, PystatesHash};
 
-use crate::session;
+use crate::{frames, ranges, session};
 
 /// One op or region that is running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpContext {
-    /// The op.
-    pub op_id: OpId,
-    /// The Python stack of its call.
+    /// The op or region. None outside of all.
+    pub op_id: Option<OpId>,
+    /// The Python stack of its call, or of the launch.
     pub pystates_hash: Option<PystatesHash>,
     /// Hash of the shapes of its arguments, valid in this process. 0 for regions, and where the recording needs no
     /// kinds of launches.
     pub shapes_hash: u64,
 }
 
+/// The context of an op or region that is on the stack.
+struct StackedContext {
+    context: OpContext,
+    /// True for ops, whose launches are theirs whatever ranges begin inside them.
+    is_op: bool,
+    /// Set when a range has ended, by any thread. None for ops and regions that end in order.
+    ended: Option<Arc<AtomicBool>>,
+}
+
+impl StackedContext {
+    fn has_ended(&self) -> bool {
+        self.ended.as_ref().is_some_and(|ended| ended.load(Ordering::Acquire))
+    }
+}
+
+type ContextStack = (usize, Vec<StackedContext>);
+
 thread_local! {
-    static STACK: RefCell<(usize, Vec<OpContext>)> = const { RefCell::new((0, Vec::new())) };
+    static STACK: RefCell<ContextStack> = const { RefCell::new((0, Vec::new())) };
     static REGIONS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Begins an op on this thread.
 pub fn push(context: OpContext) {
-    with_stack(|stack| stack.push(context));
+    with_stack(|stack| stack.push(StackedContext { context, is_op: true, ended: None }));
 }
 
-/// Ends an op on this thread, and with it every op that was begun after it and never ended.
-pub fn pop(op_id: OpId) {
+/// Begins a region on this thread.
+pub fn push_region(context: OpContext) {
+    with_stack(|stack| stack.push(StackedContext { context, is_op: false, ended: None }));
+}
+
+/// Begins a range that ends when `ended` is set, whatever ops and regions have ended then. An op keeps its launches,
+/// whatever ranges begin inside it.
+pub fn push_range(context: OpContext, ended: Arc<AtomicBool>) {
     with_stack(|stack| {
-        if let Some(at) = stack.iter().rposition(|context| context.op_id == op_id) {
-            stack.truncate(at);
+        stack.retain(|stacked| !stacked.has_ended());
+        if stack.last().is_none_or(|innermost| !innermost.is_op) {
+            stack.push(StackedContext { context, is_op: false, ended: Some(ended) });
         }
     });
 }
 
-/// The innermost op of this thread.
+/// Ends an op or region on this thread, and with it every op and region that was begun after it and never ended. Ranges
+/// end by themselves.
+pub fn pop(op_id: OpId) {
+    with_stack(|stack| {
+        if let Some(at) = stack.iter().rposition(|stacked| stacked.context.op_id == Some(op_id)) {
+            let mut index = 0;
+            stack.retain(|stacked| {
+                index += 1;
+                index <= at || (index > at + 1 && stacked.ended.is_some() && !stacked.has_ended())
+            });
+        }
+    });
+}
+
+/// The innermost op or region of this thread, with the stack of the running call where the op has none.
 pub fn current() -> Option<OpContext> {
-    let last = |stack: &RefCell<(usize, Vec<OpContext>)>| {
+    ranges::begin_early();
+    let context = of_thread();
+    if context.is_some_and(|context| context.pystates_hash.is_some()) {
+        return context;
+    }
+    let Some(hash) = frames::of_thread() else { return context };
+    let outside = OpContext { op_id: None, pystates_hash: None, shapes_hash: 0 };
+    Some(OpContext { pystates_hash: Some(hash), ..context.unwrap_or(outside) })
+}
+
+/// The innermost op or region of this thread.
+pub fn current_op() -> Option<OpId> {
+    ranges::begin_early();
+    of_thread().and_then(|context| context.op_id)
+}
+
+/// As [`current`], without ranges that wait for their rows and without a stack.
+pub(crate) fn of_thread() -> Option<OpContext> {
+    let last = |stack: &RefCell<ContextStack>| {
         let stack = stack.try_borrow().ok()?;
         // What ran when the process was forked runs in its parent.
-        stack.1.last().copied().filter(|_| stack.0 == session::generation())
+        let mut running = stack.1.iter().rev().filter(|_| stack.0 == session::generation());
+        running.find(|stacked| !stacked.has_ended()).map(|stacked| stacked.context)
     };
     STACK.try_with(last).ok().flatten()
 }
 
 /// Runs `body` as if this thread were in another context, or in none.
 pub fn within<T>(context: Option<OpContext>, body: impl FnOnce() -> T) -> T {
-    let mut own = Vec::from_iter(context);
+    let stacked = context.map(|context| StackedContext { context, is_op: true, ended: None });
+    let mut own = Vec::from_iter(stacked);
     with_stack(|stack| std::mem::swap(stack, &mut own));
     let result = body();
     with_stack(|stack| std::mem::swap(stack, &mut own));
@@ -83,9 +143,9 @@ pub fn in_region(name: &str) -> bool {
     REGIONS.try_with(|regions| regions.borrow().iter().any(|region| region == name)).unwrap_or(false)
 }
 
-fn with_stack(change: impl FnOnce(&mut Vec<OpContext>)) {
+fn with_stack(change: impl FnOnce(&mut Vec<StackedContext>)) {
     // A thread that is ending has no stack any more. Its launches are recorded without an op.
-    let change = |stack: &RefCell<(usize, Vec<OpContext>)>| {
+    let change = |stack: &RefCell<ContextStack>| {
         let (generation, stack) = &mut *stack.borrow_mut();
         if *generation != session::generation() {
             *generation = session::generation();
@@ -104,7 +164,7 @@ mod tests {
 
     #[test]
     fn an_op_that_never_ended_does_not_survive_its_parent() {
-        let op = |id| OpContext { op_id: OpId(id), pystates_hash: None, shapes_hash: 0 };
+        let op = |id| OpContext { op_id: Some(OpId(id)), pystates_hash: None, shapes_hash: 0 };
         push(op(1));
         push(op(2));
         push(op(3));
@@ -115,8 +175,28 @@ mod tests {
     }
 
     #[test]
+    fn a_range_ends_by_itself_and_never_hides_an_op() {
+        let op = |id| OpContext { op_id: Some(OpId(id)), pystates_hash: None, shapes_hash: 0 };
+        let [outer, inner, hidden] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
+        push_region(op(10));
+        push_range(op(11), Arc::clone(&outer));
+        push_range(op(12), Arc::clone(&inner));
+        assert_eq!(current(), Some(op(12)));
+        outer.store(true, Ordering::Release);
+        assert_eq!(current(), Some(op(12)));
+        push(op(13));
+        push_range(op(14), hidden);
+        assert_eq!(current(), Some(op(13)));
+        pop(OpId(13));
+        pop(OpId(10));
+        assert_eq!(current(), Some(op(12)));
+        inner.store(true, Ordering::Release);
+        assert_eq!(current(), None);
+    }
+
+    #[test]
     fn another_context_lasts_as_long_as_its_body() {
-        let op = |id| OpContext { op_id: OpId(id), pystates_hash: None, shapes_hash: 0 };
+        let op = |id| OpContext { op_id: Some(OpId(id)), pystates_hash: None, shapes_hash: 0 };
         push(op(7));
         assert_eq!(within(Some(op(8)), current), Some(op(8)));
         assert_eq!(within(None, current), None);

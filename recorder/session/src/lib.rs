@@ -7,8 +7,11 @@
 //! a lock held while the program's own code runs. Every callback goes through [`guard::guard`].
 
 pub mod context;
+pub mod frames;
 pub mod gpu;
 pub mod guard;
+pub mod nvtx;
+pub mod ranges;
 pub mod replayed;
 pub mod session;
 pub mod slot;

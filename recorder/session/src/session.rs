@@ -146,6 +146,7 @@ impl RecorderSession {
             config,
         };
         session.describe();
+        session.lose_foreign_ranges();
         host::at_exit();
         Ok(session)
     }
@@ -192,6 +193,15 @@ impl RecorderSession {
         for (name, value) in options.as_object().into_iter().flatten() {
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             self.emit(RunOption { run_id: RunId(0), name: name.clone(), value });
+        }
+    }
+
+    /// Counts that another library takes the ranges of NVTX.
+    fn lose_foreign_ranges(&self) {
+        let [foreign, own] = [stallmap_config::NVTX_VARIABLE, "STALLMAP_LIBRARY"].map(std::env::var_os);
+        if let Some(foreign) = foreign.filter(|foreign| own.is_some_and(|own| own != *foreign)) {
+            let reason = "ranges of NVTX go to the library of the program's NVTX_INJECTION64_PATH";
+            self.shared.lose(LossKind::Source, reason, 1, Some(foreign.to_string_lossy().into_owned()));
         }
     }
 
@@ -369,6 +379,16 @@ pub fn lose_region() {
 /// Nanoseconds since the Unix epoch, on a clock that never steps.
 pub fn now_ns() -> i64 {
     monotonic_ns() + session().map_or(0, |session| session.clock_offset_ns)
+}
+
+/// Nanoseconds on the clock that [`unix_of`] takes, with or without a session.
+pub fn clock_ns() -> i64 {
+    monotonic_ns()
+}
+
+/// A time of [`clock_ns`] as nanoseconds since the Unix epoch.
+pub fn unix_of(clock_ns: i64) -> i64 {
+    clock_ns + session().map_or(0, |session| session.clock_offset_ns)
 }
 
 /// This thread's number.

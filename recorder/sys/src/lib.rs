@@ -9,6 +9,7 @@ pub mod cupti;
 pub mod load;
 pub mod locate;
 pub mod nvrtc;
+pub mod nvtx;
 pub mod probe;
 pub mod profiler;
 pub mod replayer;

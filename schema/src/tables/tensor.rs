@@ -1,7 +1,7 @@
 //! Operators, storages and tensors of PyTorch.
 
 use crate::id::{Address, OpId, PystatesHash, RunId, StorageId, TensorId};
-use crate::word::{Direction, OpKind, Phase, StorageOrigin};
+use crate::word::{Direction, OpKind, Phase, RangeSource, StorageOrigin};
 
 crate::tables! {
     /// One call of an operator, or one region named by the user.
@@ -125,5 +125,27 @@ crate::tables! {
         tensor_id: TensorId => "tensor"."tensor_id",
         /// The argument's name in the op's schema. Null for results.
         argument: Option<String>,
+    }
+    /// The origin of a region in `op`: one row for each region that a recording has.
+    OpRange "op_range" key [op_id] sort [op_id] {
+        /// The region.
+        op_id: OpId => "op"."op_id",
+        /// The interface that named it.
+        source: RangeSource,
+        /// The domain of NVTX, such as the library that named it. Null for the default domain, and for other sources.
+        domain: Option<String>,
+        /// The category of NVTX, a number of its domain. Null where it has none.
+        category: Option<u32>,
+    }
+    /// A number that the program gave to a region: a payload of NVTX, or work of `stallmap.region`.
+    OpMetric "op_metric" key [op_id, name] sort [op_id, name] {
+        /// The region.
+        op_id: OpId => "op"."op_id",
+        /// Its name: `payload` for NVTX, such as `flops` or `bytes` for others.
+        name: String,
+        /// The value.
+        value: f64,
+        /// Its unit, such as B. Null where the program names none.
+        unit: Option<String>,
     }
 }

@@ -146,6 +146,10 @@ const fn header(metric: TreeMetric) -> &'static str {
         TreeMetric::Time => "time",
         TreeMetric::Launches => "launches",
         TreeMetric::TimePerLaunch => "time a launch",
+        TreeMetric::Flops => "flop",
+        TreeMetric::FlopRate => "flop/s",
+        TreeMetric::Bytes => "bytes",
+        TreeMetric::ByteRate => "byte/s",
     }
 }
 
@@ -154,6 +158,10 @@ fn value(value: Option<f64>, metric: TreeMetric) -> String {
     match metric {
         TreeMetric::MemoryShare => number::percent(value),
         TreeMetric::Time | TreeMetric::TimePerLaunch => number::nanoseconds(value),
+        TreeMetric::Flops => number::operations(value),
+        TreeMetric::FlopRate => number::operations(value) + "/s",
+        TreeMetric::Bytes => number::bytes(value),
+        TreeMetric::ByteRate => number::bytes(value) + "/s",
         _ => number::measured(value),
     }
 }

@@ -68,7 +68,7 @@ impl AccessInstrument {
             stream_id,
             ordinal: session::next_ordinal(),
             begin_ns: session::now_ns(),
-            op_id: context::current().map(|context| context.op_id),
+            op_id: context::current_op(),
         });
     }
 
@@ -90,7 +90,7 @@ impl AccessInstrument {
             stream_id,
             ordinal: session::next_ordinal(),
             begin_ns: session::now_ns(),
-            op_id: context::current().map(|context| context.op_id),
+            op_id: context::current_op(),
         });
     }
 }
@@ -117,6 +117,7 @@ impl SanitizerState {
 }
 
 fn allocation_event(data: &MemoryData, allocation_id: AllocationId, is_free: bool) -> AllocationEvent {
+    let context = if is_free { None } else { context::current() };
     AllocationEvent {
         allocation_id,
         is_free,
@@ -126,5 +127,7 @@ fn allocation_event(data: &MemoryData, allocation_id: AllocationId, is_free: boo
         time_ns: session::now_ns(),
         ordinal: session::next_ordinal(),
         flags: data.flags,
+        op_id: context.and_then(|context| context.op_id),
+        pystates_hash: context.and_then(|context| context.pystates_hash),
     }
 }

@@ -124,10 +124,12 @@ impl RunRows {
             tensors: [tensor_id, storage_id, base_tensor_id, op_id];
             tensor_names: [tensor_id];
             op_tensors: [op_id, tensor_id];
+            op_ranges: [op_id];
+            op_metrics: [op_id];
             access_counts: [kernel_id];
             shape_counts: [kernel_id];
-            allocation_events: [allocation_id];
-            allocations: [allocation_id];
+            allocation_events: [allocation_id, op_id];
+            allocations: [allocation_id, op_id];
             copies: [op_id];
             fills: [op_id];
             bundles: [kernel_id];

@@ -5,21 +5,25 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use stallmap_config::PassInstrument;
-use stallmap_schema::id::{Address, OpId};
-use stallmap_schema::word::{LossKind, OpKind};
+use stallmap_schema::id::{Address, OpId, PystatesHash};
+use stallmap_schema::tables::tensor::OpRange;
+use stallmap_schema::word::{LossKind, OpKind, RangeSource};
 
 use super::allocator_hook;
-use super::message::{OpBeginning, OpEnding, TensorRole};
+use super::message::{
+    MalformedMessage, OpBeginning, OpEnding, RangeOpening, RegionMetrics, SOURCES, TensorRole,
+};
 use super::ops::{self, RunningOp};
 use super::recorded::{EventMoment, send};
 use super::states::PythonStates;
 use super::storages::LiveStorages;
 use super::texts;
 use crate::context::{self, OpContext};
+use crate::ranges::{self, RangeBeginning, StartedRanges};
 use crate::session;
 
 /// Version of the interface.
-pub const ABI_VERSION: u32 = 3;
+pub const ABI_VERSION: u32 = 4;
 
 /// True if the allocator reports its events, in this process and in those that are forked from it.
 static IS_REPORTED: AtomicBool = AtomicBool::new(false);
@@ -28,7 +32,15 @@ static IS_REPORTED: AtomicBool = AtomicBool::new(false);
 pub(crate) struct TorchState {
     states: Mutex<PythonStates>,
     storages: Mutex<LiveStorages>,
+    pub(crate) started: Mutex<StartedRanges>,
     last_op: AtomicU64,
+}
+
+impl TorchState {
+    /// The number of the next op or region.
+    pub(crate) fn take_op(&self) -> OpId {
+        OpId(self.last_op.fetch_add(1, Ordering::Relaxed) + 1)
+    }
 }
 
 impl Default for TorchState {
@@ -37,7 +49,12 @@ impl Default for TorchState {
         if IS_REPORTED.load(Ordering::Acquire) {
             storages.set_reported();
         }
-        Self { states: Mutex::default(), storages: Mutex::new(storages), last_op: AtomicU64::new(0) }
+        Self {
+            states: Mutex::default(),
+            storages: Mutex::new(storages),
+            started: Mutex::default(),
+            last_op: AtomicU64::new(0),
+        }
     }
 }
 
@@ -90,14 +107,19 @@ pub fn mode(start: bool) -> u32 {
 
 /// Records a stack. Returns its hash.
 pub fn state(stack: &str) -> i64 {
-    let Some(torch) = session::torch() else { return 0 };
+    self::stack(stack).map_or(0, |hash| hash.0.cast_signed())
+}
+
+/// Records a stack. `None` where it cannot be read, which is counted.
+pub(crate) fn stack(stack: &str) -> Option<PystatesHash> {
+    let torch = session::torch()?;
     let mut rows = Vec::new();
-    let Some(hash) = lock(&torch.states).record(stack, &mut rows) else {
+    let hash = lock(&torch.states).record(stack, &mut rows);
+    if hash.is_none() {
         session::lose(LossKind::Op, "Python sent a stack that cannot be read", 1, Some(stack.to_owned()));
-        return 0;
-    };
+    }
     send(rows);
-    hash.0.cast_signed()
+    hash
 }
 
 /// Begins an op or region. Returns its identifier.
@@ -107,7 +129,7 @@ pub fn op_begin(words: &[i64]) -> i64 {
         session::lose(LossKind::Op, "Python sent an op that cannot be read", 1, None);
         return 0;
     };
-    let op_id = OpId(torch.last_op.fetch_add(1, Ordering::Relaxed) + 1);
+    let op_id = torch.take_op();
     let (now, mut rows) = (EventMoment::now(), Vec::new());
     let running = {
         let mut storages = lock(&torch.storages);
@@ -118,11 +140,17 @@ pub fn op_begin(words: &[i64]) -> i64 {
     let region = (message.kind == OpKind::Region).then_some(message.name);
     if let Some(region) = region {
         context::region_enter(region);
+        session::emit(OpRange { op_id, source: RangeSource::Stallmap, domain: None, category: None });
     }
     // Every op comes through here.
     let asks = session::config().is_some_and(|config| config.bundles.is_some() || config.counts());
     let shapes_hash = if asks { message.shapes_hash() } else { 0 };
-    context::push(OpContext { op_id, pystates_hash: message.pystates_hash, shapes_hash });
+    let context = OpContext { op_id: Some(op_id), pystates_hash: message.pystates_hash, shapes_hash };
+    if region.is_some() {
+        context::push_region(context)
+    } else {
+        context::push(context)
+    }
     if with_running(|stack| stack.push((running, region))).is_none() {
         session::lose_region();
     }
@@ -174,6 +202,36 @@ fn with_running<T>(act: impl FnOnce(&mut RunningStack) -> T) -> Option<T> {
     RUNNING.try_with(act).ok()
 }
 
+/// Begins a range of this thread.
+pub fn range_push(words: &[i64]) {
+    match RangeOpening::read(words) {
+        Ok(RangeOpening { source, name, metrics }) => {
+            let name = name.to_owned();
+            ranges::push(RangeBeginning { source, domain: 0, name, category: None, metrics });
+        }
+        Err(MalformedMessage) => {
+            session::lose(LossKind::Op, "Python sent a range that cannot be read", 1, None)
+        }
+    }
+}
+
+/// Ends the innermost range of this thread and a source.
+pub fn range_pop(source: u32) {
+    if let Some(&source) = usize::try_from(source).ok().and_then(|source| SOURCES.get(source)) {
+        ranges::pop(source, 0);
+    }
+}
+
+/// Gives numbers to a region.
+pub fn metrics(words: &[i64]) {
+    match RegionMetrics::read(words) {
+        Ok(RegionMetrics { op_id, metrics }) => ranges::emit_metrics(op_id, metrics),
+        Err(MalformedMessage) => {
+            session::lose(LossKind::Op, "Python sent a number that cannot be read", 1, None)
+        }
+    }
+}
+
 /// Names tensors.
 pub fn name(words: &[i64]) {
     let Some(torch) = session::torch() else { return };
@@ -221,6 +279,6 @@ pub fn hook_allocator() -> i64 {
     i64::try_from(places).unwrap_or(i64::MAX)
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
