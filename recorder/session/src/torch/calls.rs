@@ -9,9 +9,10 @@ use stallmap_schema::id::{Address, OpId};
 use stallmap_schema::word::{LossKind, OpKind};
 
 use super::allocator_hook;
+use super::compiled;
 use super::message::{OpBeginning, OpEnding, TensorRole};
 use super::ops::{self, RunningOp};
-use super::recorded::{EventMoment, send};
+use super::recorded::{EventMoment, RecordedRow, send};
 use super::states::PythonStates;
 use super::storages::LiveStorages;
 use super::texts;
@@ -19,7 +20,7 @@ use crate::context::{self, OpContext};
 use crate::session;
 
 /// Version of the interface.
-pub const ABI_VERSION: u32 = 3;
+pub const ABI_VERSION: u32 = 4;
 
 /// True if the allocator reports its events, in this process and in those that are forked from it.
 static IS_REPORTED: AtomicBool = AtomicBool::new(false);
@@ -98,6 +99,24 @@ pub fn state(stack: &str) -> i64 {
     };
     send(rows);
     hash.0.cast_signed()
+}
+
+/// Records the operations that the kernel of a line of generated code computes.
+pub fn origins(origins: &str) {
+    send_or_lose(compiled::origins(origins), "Python sent origins that cannot be read", origins);
+}
+
+/// Records a compiled version of a Triton kernel.
+pub fn triton_kernel(kernel: &str) {
+    send_or_lose(compiled::kernel(kernel), "Python sent a kernel that cannot be read", kernel);
+}
+
+fn send_or_lose(rows: Option<Vec<RecordedRow>>, reason: &'static str, text: &str) {
+    match rows {
+        Some(rows) if session::torch().is_some() => send(rows),
+        Some(_) => {}
+        None => session::lose(LossKind::Op, reason, 1, Some(text.to_owned())),
+    }
 }
 
 /// Begins an op or region. Returns its identifier.
