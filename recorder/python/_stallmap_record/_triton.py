@@ -3,7 +3,7 @@
 from _stallmap_record._session import SESSION
 
 _recorder = None
-# Compiled kernels that were reported, by id: they are kept, so that no other gets their id.
+# Compiled kernels that were reported, by id. The reference prevents that another one gets the id.
 _reported = {}
 _MOST = 1 << 14
 

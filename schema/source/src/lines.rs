@@ -11,7 +11,7 @@ use crate::file::{MAX_TEXT_BYTES, read};
 
 /// Most lines of a capture. More lines have no row, like those of code without a line table.
 const MAX_LINES: usize = 1 << 18;
-/// Most lines of a file that is kept as a whole.
+/// Most lines of a file that is stored as a whole.
 const MAX_FILE_LINES: u32 = 50_000;
 /// Most lines of the decorators of a function.
 const MAX_DECORATOR_LINES: usize = 50;

@@ -18,6 +18,9 @@ WITH ranked AS (
   SELECT
     *, row_number() OVER (PARTITION BY subject, means IS NULL ORDER BY time_ns DESC NULLS LAST, launch_count DESC, missing) AS place
   FROM attribution
+  -- A program without hooks has none at all.
+  CROSS JOIN (SELECT count(*) AS ops FROM op LIMIT 1) p
+  WHERE p.ops > 0
 )
 SELECT
   51,

@@ -39,7 +39,7 @@ WITH root AS (
     r.is_traced, r.generated_line IS NOT NULL AS is_compiled,
     coalesce(p.setup_part = 'tuning', false) AS is_trial,
     o.kind, o.module_path AS own_module, o.forward_op_id, l.forward_line, s.user_frames IS NOT NULL AS has_user,
-    regexp_like(s.frames[cardinality(s.frames)], '(^|/)[a-z2-7]{2}/c[a-z2-7]{51}[.]py:') AS is_generated
+    regexp_like(s.frames[-1], '(^|/)[a-z2-7]{2}/c[a-z2-7]{51}[.]py:') AS is_generated
   FROM launch_context l
   JOIN root r ON r.kernel_id = l.kernel_id
   LEFT JOIN weighed w ON w.kernel_id = l.kernel_id

@@ -1,5 +1,5 @@
--- One operation that one launch computes, with its share of the launch. A launch of eager code computes its op. A kernel
--- of torch.compile computes several operations. The shares of a launch add up to 1.
+-- One operation that one launch computes, with its share of the launch. A launch of eager code computes its op, a kernel by
+-- torch.compile several operations. The shares of a launch add up to 1.
 CREATE VIEW launch_origin (
   -- The launch.
   kernel_id,

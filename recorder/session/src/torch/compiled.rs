@@ -12,15 +12,12 @@ use stallmap_schema::word::Phase;
 
 use super::recorded::RecordedRow;
 
-/// Fields of an operation.
-const FIELDS: usize = 6;
-
 /// The rows of a text of origins. `None` if it is not one.
 pub fn origins(text: &str) -> Option<Vec<RecordedRow>> {
     let fields: Vec<&str> = text.strip_suffix('\0')?.split('\0').collect();
     let ([file, function, first_line, line], rest) = fields.split_first_chunk()?;
     let frame_id = frame_id(file, function, first_line.parse().ok()?, line.parse().ok()?);
-    let (operations, rest) = rest.as_chunks::<FIELDS>();
+    let (operations, rest) = rest.as_chunks::<6>();
     if !rest.is_empty() {
         return None;
     }
@@ -30,7 +27,7 @@ pub fn origins(text: &str) -> Option<Vec<RecordedRow>> {
 fn origin(
     frame_id: FrameId,
     rank: u32,
-    &[op, phase, forward_op, module_path, state, weight]: &[&str; FIELDS],
+    &[op, phase, forward_op, module_path, state, weight]: &[&str; 6],
 ) -> Option<RecordedRow> {
     let optional = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let phase = match phase {

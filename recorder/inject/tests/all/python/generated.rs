@@ -54,7 +54,7 @@ fn comment_at(line: u32) -> &'static str {
     PROGRAM.lines().nth(line as usize - 1).unwrap().split("# ").nth(1).unwrap()
 }
 
-/// Expected products of one step: each block, each layer; in backward the gradient of the weight and of the input.
+/// Expected products of one step: each block, each layer. In backward the gradient of the weight and of the input.
 fn forward() -> Vec<(&'static str, &'static str, &'static str)> {
     let up = |module| ("up", "Block.forward", module);
     let down = |module| ("down", "Block.forward", module);
