@@ -54,7 +54,7 @@ def _activate(library):
     hide("_stallmap_record")
     if _public.folders:
         hide(_public.NAME)
-    _tuning.set_recorder(recorder)
+    _tuning.set_recorder(recorder, _threads.KEY)
     if LIGHT:
         return recorder
     _hook_allocator(library)

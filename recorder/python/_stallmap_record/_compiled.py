@@ -55,16 +55,17 @@ def hook_cache():
 class InlinedOrigin:
     """The operation that stands for the kernel of a generated line, as the recorder names it."""
 
-    __slots__ = ("fields", "forward_op_id", "in_optimizer", "is_backward", "is_known", "module")
+    __slots__ = ("fields", "forward", "in_optimizer", "is_backward", "module", "state")
 
-    def __init__(self, origin, fields, module):
+    def __init__(self, origin, fields, state, module):
         # Frames of the compiled function, innermost first. In backward they are those of the forward op.
         self.fields = fields
+        self.state = state
         self.module = module
-        self.is_known = origin.is_backward is not None or bool(fields)
+        # The name of the forward op whose gradient it is. In a compiled backward it may be computed again.
+        self.forward = origin.forward or origin.op
         self.is_backward = origin.is_backward
         self.in_optimizer = any(_OPTIMIZERS in file for file in fields[1::5])
-        self.forward_op_id = 0
 
 
 class CompiledCode:
@@ -98,6 +99,19 @@ class CompiledCode:
         """The text of the module's path: the origin's, else that of the module that is being called."""
         return origin.module or module
 
+    def forward_op(self, origin):
+        """The op that stands for the forward operation of an origin: it has its line and module, and no launches."""
+        if origin.state is None:
+            return 0
+        key = origin.forward, origin.module, origin.state
+        op_id = self._forward.get(key)
+        if op_id is None:
+            name = self._library.text(origin.forward)
+            words = [_ORIGIN, name, _FORWARD, 0, -1, 0, 0, origin.module, 1, origin.state]
+            op_id = self._forward[key] = self._library.op_begin(words)
+            self._library.op_end([op_id])
+        return op_id
+
     def _call(self, file, line):
         known = self._calls.get(file)
         if known is None:
@@ -115,26 +129,14 @@ class CompiledCode:
         words, first = [self._files.normalized(file), function, str(first_line), str(line)], None
         for origin in sorted(call.origins, key=lambda origin: origin is not call.primary):
             fields = self._fields(origin.frames)
-            inlined = InlinedOrigin(origin, fields, self._library.text(origin.module))
-            state = str(self._library.state(fields)) if fields else ""
+            state = self._library.state(fields) if fields else None
+            inlined = InlinedOrigin(origin, fields, state, self._library.text(origin.module))
             phase = "" if origin.is_backward is None else _phase(inlined)
+            state = "" if state is None else str(state)
             words += [origin.op, phase, origin.forward or "", origin.module or "", state, repr(origin.weight)]
-            if first is None:
-                first = inlined
-                if fields:
-                    inlined.forward_op_id = self._forward_op(origin, inlined, state)
+            first = first or inlined
         self._library.origins(words)
         return first
-
-    def _forward_op(self, origin, inlined, state):
-        name = origin.forward or origin.op
-        key = name, inlined.module, state
-        op_id = self._forward.get(key)
-        if op_id is None:
-            words = [_ORIGIN, self._library.text(name), _FORWARD, 0, -1, 0, 0, inlined.module, 1, int(state)]
-            op_id = self._forward[key] = self._library.op_begin(words)
-            self._library.op_end([op_id])
-        return op_id
 
     def _fields(self, frames):
         fields = []

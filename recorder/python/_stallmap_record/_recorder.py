@@ -40,7 +40,7 @@ class Recorder:
             forward = 0
             if origin is not None:
                 module = self._compiled.module(origin, module)
-                forward = origin.forward_op_id if phase == _BACKWARD else 0
+                forward = self._compiled.forward_op(origin) if phase == _BACKWARD else 0
         step = self._optimizers.steps
         return [kind, text, phase, step, sequence, name, forward, module, bool(stack.fields), stack.hash], made
 

@@ -1,6 +1,7 @@
 """Launches of Triton kernels, the program's and the compiler's: they pass PyTorch's dispatcher by."""
 
 from _stallmap_record._session import SESSION
+from _stallmap_record._tuning import TRIALS
 
 _recorder = None
 # Compiled kernels that were reported, by id. The reference prevents that another one gets the id.
@@ -21,7 +22,7 @@ def hook_functions():
     run = JITFunction.run
 
     def launch(self, *args, grid, warmup, **kwargs):
-        if warmup or _recorder is None or not SESSION.active:
+        if warmup or _recorder is None or not SESSION.active or TRIALS.are_running:
             return run(self, *args, grid=grid, warmup=warmup, **kwargs)
         compiled = _record(self.__name__, self, args, kwargs, lambda: run(self, *args, grid=grid, warmup=warmup, **kwargs))
         _report(self, compiled, _facts_of_function)
@@ -37,7 +38,7 @@ def hook_generated():
     run = CachingAutotuner.run
 
     def launch(self, *args, **kwargs):
-        if _recorder is None or not SESSION.active:
+        if _recorder is None or not SESSION.active or TRIALS.are_running:
             return run(self, *args, **kwargs)
         name = (self.inductor_meta or {}).get("kernel_name") or self.fn.__name__
         result = _record(name, self.fn, args, kwargs, lambda: run(self, *args, **kwargs))
@@ -72,9 +73,9 @@ def _report(function, compiled, facts):
         return
     _reported[key] = compiled
     try:
-        name, code, line, signature, options = facts(function, compiled)
+        name, file, line, signature, options = facts(function, compiled)
         texts = [", ".join(f"{key}: {value}" for key, value in facts.items()) for facts in (signature, options)]
-        _recorder.library.triton_kernel([name, code.co_filename, str(line), *texts])
+        _recorder.library.triton_kernel([name, file, str(line), *texts])
     except Exception as error:
         _recorder.library.lose_op("a compiled Triton kernel could not be described", error)
 
@@ -86,12 +87,12 @@ def _facts_of_function(function, compiled):
     signature = {name: kind for name, kind in source.signature.items() if kind != "constexpr"}
     options = {name: getattr(metadata, name) for name in ("num_warps", "num_stages", "num_ctas") if hasattr(metadata, name)}
     code = function.fn.__code__
-    return function.__name__, code, code.co_firstlineno, signature, {**constants, **options}
+    return function.__name__, code.co_filename, code.co_firstlineno, signature, {**constants, **options}
 
 
 def _facts_of_generated(tuner, launcher):
-    meta, code, config = tuner.triton_meta or {}, tuner.fn.fn.__code__, launcher.config
+    meta, config = tuner.triton_meta or {}, launcher.config
     name = (tuner.inductor_meta or {}).get("kernel_name") or tuner.fn.__name__
     signature = {key: kind for key, kind in meta.get("signature", {}).items() if kind != "constexpr"}
     options = {"num_warps": config.num_warps, "num_stages": config.num_stages}
-    return name, code, code.co_firstlineno, signature, {**config.kwargs, **options}
+    return name, tuner.filename or "", 1, signature, {**config.kwargs, **options}

@@ -1,6 +1,8 @@
 """Trials of tuners: launches that choose a kernel's configuration, and are not the program's work."""
 
 import functools
+import sys
+import threading
 
 from _stallmap_record._session import SESSION
 
@@ -10,14 +12,26 @@ CONVOLUTIONS = frozenset(
 )
 _MOST = 1 << 12
 
+# Triton may be used without PyTorch, which must not be imported for it.
 _recorder = None
+_key = None
 _convolutions = set()
 
 
-def set_recorder(recorder):
-    """Marks trials from now on."""
-    global _recorder
-    _recorder = recorder
+class Trials(threading.local):
+    """True where this thread runs trials."""
+
+    def __init__(self):
+        self.are_running = False
+
+
+TRIALS = Trials()
+
+
+def set_recorder(recorder, key):
+    """Marks trials from now on. `key` is the dispatcher's key of the hooks."""
+    global _recorder, _key
+    _recorder, _key = recorder, key
 
 
 def hook_triton():
@@ -31,7 +45,8 @@ def hook_generated():
     """Marks the trials of the configurations of a generated kernel."""
     from torch._inductor.runtime.triton_heuristics import CachingAutotuner
 
-    for name in ("bench", "benchmark_all_configs", "coordinate_descent_tuning"):
+    # Kernels that are loaded for trials get the recorder's code with their first launch that is none.
+    for name in ("precompile", "bench", "benchmark_all_configs", "coordinate_descent_tuning"):
         _mark(CachingAutotuner, name, "torch.compile")
 
 
@@ -55,9 +70,7 @@ def hook_choices():
 
 def is_first(name, args):
     """True of a convolution that cuDNN measures: the first one of its shapes, if the program asks for that."""
-    import torch
-
-    if not torch.backends.cudnn.benchmark or len(_convolutions) >= _MOST:
+    if not sys.modules["torch"].backends.cudnn.benchmark or len(_convolutions) >= _MOST:
         return False
     key = name, *(_shape(value) for value in args)
     if key in _convolutions:
@@ -74,12 +87,22 @@ def _shape(value):
 
 def around(tuner, run, args, kwargs):
     """The result of a call whose launches are trials."""
+    if TRIALS.are_running:
+        return run(args, kwargs)
     op_id = _begin(tuner)
+    if not op_id:
+        return run(args, kwargs)
+    # Ops of trials are not recorded: the tuner measures the program's time.
+    dispatcher = sys.modules["torch"]._C
+    is_excluded = dispatcher._dispatch_tls_is_dispatch_key_excluded(_key)
+    TRIALS.are_running = True
+    dispatcher._dispatch_tls_set_dispatch_key_excluded(_key, True)
     try:
         return run(args, kwargs)
     finally:
-        if op_id:
-            SESSION.library.op_end([op_id])
+        dispatcher._dispatch_tls_set_dispatch_key_excluded(_key, is_excluded)
+        TRIALS.are_running = False
+        SESSION.library.op_end([op_id])
 
 
 def _mark(owner, name, tuner):

@@ -134,7 +134,11 @@ pub fn op_begin(words: &[i64]) -> i64 {
         send(rows);
         running
     };
-    let region = (message.kind == OpKind::Region).then_some(message.name);
+    let region = match message.kind {
+        OpKind::Region => Some(message.name),
+        OpKind::Tuning => Some(context::TUNING_REGION),
+        _ => None,
+    };
     if let Some(region) = region {
         context::region_enter(region);
     }

@@ -33,7 +33,8 @@ impl GeneratedRun {
 
     /// Products in compiled code, in their order: (line's comment, function, module).
     fn products(&self, phase: Phase) -> Vec<(&str, &str, &str)> {
-        let products = self.ops.values().filter(|op| op.name.starts_with("aten::mm") && op.phase == phase);
+        let launched = self.ops.values().filter(|op| op.kind == OpKind::Torch && op.phase == phase);
+        let products = launched.filter(|op| op.name.starts_with("aten::mm"));
         let described = products.map(|op| {
             let named = op.forward_op_id.map_or(op, |forward| &self.ops[&forward]);
             let frame = self.inner(named);
