@@ -130,8 +130,8 @@ fn count_behind(run: &RunState, missing: u64, losses: &mut LossTotals) {
 
 fn describe(run: &mut RunState) -> DescribedLaunches {
     let threads = run.rows.launch_runs.iter().map(|row| (row.kernel_id, row.thread_id)).collect();
-    let names: BTreeMap<OpId, &str> = run.rows.ops.iter().map(|op| (op.op_id, op.name.as_str())).collect();
-    matching::describe(&mut run.rows.launches, &threads, &names)
+    let ops = matching::describe_ops(&run.rows.ops);
+    matching::describe(&mut run.rows.launches, &threads, &ops)
 }
 
 fn rename(run: &mut RunState, matches: &LaunchMatches) {

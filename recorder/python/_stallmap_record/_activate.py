@@ -62,6 +62,7 @@ def _activate(library):
     optimizers.hook()
     _modules.Modules(library, names).hook()
     _triton.set_recorder(recorder)
+    _compiled.set_recorder(recorder)
     if _hook_ops(recorder):
         _threads.enter_every()
         _report_other_threads(library)

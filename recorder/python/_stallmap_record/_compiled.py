@@ -12,6 +12,7 @@ _RESUMED = re.compile(r"^torch_dynamo_resume_in_(.+)_at_\d+$")
 _OPTIMIZERS = "torch/optim/"
 
 _forward_ops = _origins.ForwardOps()
+_recorder = None
 
 
 def hook_metadata():
@@ -50,6 +51,39 @@ def hook_cache():
         self.cache_key_tag = f"{getattr(self, 'cache_key_tag', '')}{_origins.MARK}"
 
     FxGraphHashDetails.__init__ = __init__
+
+
+def set_recorder(recorder):
+    """Records calls of packages from now on."""
+    global _recorder
+    _recorder = recorder
+
+
+def hook_packages():
+    """Records calls of models that AOTInductor compiled: their code is C++, and passes the dispatcher by."""
+    from torch.export.pt2_archive._package import AOTICompiledModel
+
+    call = AOTICompiledModel.__call__
+
+    def __call__(self, *args, **kwargs):
+        op_id = _begin_package(args)
+        try:
+            return call(self, *args, **kwargs)
+        finally:
+            if op_id:
+                SESSION.library.op_end([op_id])
+
+    AOTICompiledModel.__call__ = __call__
+
+
+def _begin_package(args):
+    if _recorder is None or not SESSION.active:
+        return 0
+    try:
+        return _recorder.package("aoti::run", args)
+    except Exception as error:
+        SESSION.library.lose_op("a call of a compiled package could not be described", error)
+        return 0
 
 
 class InlinedOrigin:

@@ -46,6 +46,12 @@ def _inductor_cache():
     _compiled.hook_cache()
 
 
+def _inductor_packages():
+    from _stallmap_record import _compiled
+
+    _compiled.hook_packages()
+
+
 def _inductor_benchmarks():
     from _stallmap_record import _tuning
 
@@ -73,6 +79,7 @@ _AFTER = {
     "torch._inductor.utils": _inductor_metadata,
     "torch._inductor.codecache": _inductor_cache,
     "torch._inductor.runtime.triton_heuristics": _inductor,
+    "torch.export.pt2_archive._package": _inductor_packages,
     "torch._inductor.runtime.benchmarking": _inductor_benchmarks,
     "torch._inductor.select_algorithm": _inductor_choices,
     "triton.profiler.profile": _proton,

@@ -41,16 +41,16 @@ class ForwardOps:
     """Forward operations by autograd's number and their line: the backward of a graph is compiled after its forward."""
 
     def __init__(self):
-        self._names = {}
+        self._facts = {}
 
-    def add(self, node, name):
+    def add(self, node, name, module):
         """Remembers a forward operation."""
-        if len(self._names) < 1 << 16:
-            self._names[_identity(node)] = name
+        if len(self._facts) < 1 << 16:
+            self._facts[_identity(node)] = name, module
 
     def of_gradient(self, node):
-        """The name of the operation whose gradient a node computes, or None."""
-        return self._names.get(_identity(node))
+        """(name, module) of the operation whose gradient a node computes, Nones where it is not known."""
+        return self._facts.get(_identity(node), (None, None))
 
 
 def _identity(node):
@@ -63,14 +63,14 @@ def comment(node_schedule, forward_ops):
     groups, frames = {}, {}
     for node in nodes:
         is_backward = node.meta.get("partitioner_tag") == "is_backward" or "is_gradient_acc" in node.meta
-        name = _name(node)
+        name, module, forward = _name(node), _module(node, is_backward), None
         if is_backward:
-            forward = forward_ops.of_gradient(node)
+            forward, of_forward = forward_ops.of_gradient(node)
+            module = module or of_forward
         else:
-            forward = None
-            forward_ops.add(node, name)
+            forward_ops.add(node, name, module)
         stack = [frames.setdefault(frame, len(frames)) for frame in _frames(node.meta.get("stack_trace"))]
-        key = (name, BACKWARD if is_backward else FORWARD, forward, _module(node, is_backward), tuple(stack))
+        key = (name, BACKWARD if is_backward else FORWARD, forward, module, tuple(stack))
         count, is_root = groups.get(key, (0, False))
         groups[key] = count + 1, is_root or node in roots
     if not groups:

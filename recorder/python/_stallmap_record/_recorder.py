@@ -138,3 +138,10 @@ class Recorder:
         """Begins trials of a tuner. Returns the op_id."""
         words, _ = self.header(TUNING, self.library.text(name), caller(3), False)
         return self.library.op_begin(words)
+
+    def package(self, name, values):
+        """Begins the call of a model that was compiled ahead of time. Returns the op_id."""
+        words, _ = self.header(TORCH, self.library.text(name), caller(3), False)
+        if SESSION.tensors:
+            self.plain(words, values)
+        return self.library.op_begin(words)

@@ -39,6 +39,7 @@ WITH root AS (
     r.is_traced, r.generated_line IS NOT NULL AS is_compiled,
     coalesce(p.setup_part = 'tuning', false) AS is_trial,
     o.kind, o.module_path AS own_module, o.forward_op_id, l.forward_line, s.user_frames IS NOT NULL AS has_user,
+    CAST(n.instrument AS VARCHAR) <> 'accesses' AND h.has_accesses AS is_unmatched,
     regexp_like(s.frames[-1], '(^|/)[a-z2-7]{2}/c[a-z2-7]{51}[.]py:') AS is_generated
   FROM launch_context l
   JOIN root r ON r.kernel_id = l.kernel_id
@@ -46,6 +47,8 @@ WITH root AS (
   LEFT JOIN launch_phase p ON p.kernel_id = l.kernel_id
   LEFT JOIN op o ON o.op_id = l.op_id
   LEFT JOIN python_stack s ON s.pystates_hash = l.pystates_hash
+  LEFT JOIN run n ON n.run_id = l.run_id
+  CROSS JOIN (SELECT coalesce(bool_or(CAST(instrument AS VARCHAR) = 'accesses'), false) AS has_accesses FROM run LIMIT 1) h
 )
 SELECT
   kernel_id, is_trial,
@@ -74,13 +77,19 @@ SELECT
   END,
   CASE
     WHEN line IS NOT NULL THEN NULL
+    WHEN op_id IS NULL AND is_unmatched THEN 'of a run without ops, and no launch of the access run matches'
     WHEN op_id IS NULL THEN 'launched outside ops that Python ran'
     ELSE 'the op has no Python stack'
   END,
-  CASE WHEN op IS NULL THEN 'launched outside ops that Python ran' END,
+  CASE
+    WHEN op IS NOT NULL THEN NULL
+    WHEN is_unmatched THEN 'of a run without ops, and no launch of the access run matches'
+    ELSE 'launched outside ops that Python ran'
+  END,
   CASE
     WHEN module_path IS NOT NULL THEN NULL
     WHEN is_trial THEN 'trial of a tuner'
+    WHEN op_id IS NULL AND is_unmatched THEN 'of a run without ops, and no launch of the access run matches'
     WHEN op_id IS NULL THEN 'launched outside ops that Python ran'
     WHEN phase = 'optimizer' THEN 'an optimizer works on parameters of all layers'
     WHEN is_generated AND NOT is_compiled THEN 'generated code without a record of its operations'
