@@ -25,7 +25,8 @@ class Recorder:
         """The first words of an op, and its sequence number where autograd made a node for it."""
         autograd = self._autograd
         node = autograd.node()
-        stack = self._stacks.here(frame, autograd.outer_stack() if node is not None else None)
+        outer = autograd.outer_stack() if node is not None else None
+        stack = self._stacks.here(frame, outer, node is not None)
         made = autograd.forward_sequence() if has_node else -1
         origin = stack.origin
         if node is not None:

@@ -42,10 +42,10 @@ class Stacks:
         """Records every stack again: a new session has none."""
         self._stacks.clear()
 
-    def here(self, frame, outer=None):
+    def here(self, frame, outer=None, is_backward=False):
         """The stack of a frame, and outside of it `outer`, a stack of the thread that this one works for."""
         first = frame
-        key = [outer.hash] if outer is not None else []
+        key = [outer.hash if outer is not None else 0, is_backward]
         add = key.append
         while frame is not None:
             add(id(frame.f_code))
@@ -56,10 +56,10 @@ class Stacks:
         if stack is None:
             if len(self._stacks) >= _MOST:
                 self._stacks.clear()
-            stack = self._stacks[key] = self._record(first, outer)
+            stack = self._stacks[key] = self._record(first, outer, is_backward)
         return stack
 
-    def _record(self, frame, outer):
+    def _record(self, frame, outer, is_backward):
         fields, codes, in_optimizer, is_generated, origin = [], [], False, False, None
         compiled = None
         own = (_OWN, *_public.folders)
@@ -79,8 +79,8 @@ class Stacks:
                 if not is_generated and _origins.is_generated(file):
                     is_generated = True
                     origin = self._compiled.origin(file, frame.f_lineno or 0, name, code.co_firstlineno)
-                    if origin is not None and not origin.is_backward:
-                        # The compiler inlined these calls into the generated one.
+                    if origin is not None and not (is_backward or origin.is_backward):
+                        # The compiler inlined these calls into the generated one. In backward they are the forward's.
                         fields += origin.fields
                         compiled = tuple(origin.fields[-4::2][:2]) if origin.fields else None
                         in_optimizer |= origin.in_optimizer
