@@ -4,6 +4,7 @@ use crate::table::{TableDef, TableRow};
 
 pub mod activity;
 pub mod code;
+pub mod compiled;
 pub mod launch;
 pub mod loss;
 pub mod memory;
@@ -30,6 +31,8 @@ pub const ALL: &[TableDef] = &[
     python::PythonFrame::TABLE,
     python::PythonState::TABLE,
     python::SourceLine::TABLE,
+    compiled::CompiledOrigin::TABLE,
+    compiled::TritonKernel::TABLE,
     tensor::Op::TABLE,
     tensor::Storage::TABLE,
     tensor::Tensor::TABLE,
@@ -73,7 +76,12 @@ const ADDED: &[&[TableDef]] = &[
     &[python::SourceLine::TABLE],
     &[replay::Ablation::TABLE, replay::AblationInstruction::TABLE],
     &[launch::LaunchCollective::TABLE, tensor::OpInput::TABLE],
-    &[tensor::OpRange::TABLE, tensor::OpMetric::TABLE],
+    &[
+        tensor::OpRange::TABLE,
+        tensor::OpMetric::TABLE,
+        compiled::CompiledOrigin::TABLE,
+        compiled::TritonKernel::TABLE,
+    ],
 ];
 
 /// Nullable columns that a later release added to a table: a file of an earlier release lacks them, and they read as

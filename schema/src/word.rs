@@ -117,6 +117,10 @@ words! {
         Triton = "triton",
         /// A region named by the user.
         Region = "region",
+        /// An operation that compiled code computes elsewhere: the forward op of kernels of a compiled backward.
+        Origin = "origin",
+        /// Trials of a tuner: launches inside it are not the program's work.
+        Tuning = "tuning",
     }
     /// The interface that named a region.
     RangeSource {

@@ -29,6 +29,7 @@ pub(crate) const SOURCES: [(&str, &[&str]); 6] = [
             "step",
             "module_path",
             "forward_op_id",
+            "parent_op_id",
         ],
     ),
     ("gpu_activity", &["run_id", "kernel_id", "begin_ns", "end_ns"]),
@@ -62,6 +63,8 @@ pub(crate) struct SequenceProcess {
 
 struct SequenceOp {
     is_optimizer: bool,
+    /// True inside of a tuner's trials.
+    is_trial: bool,
     steps: u32,
     module: Option<String>,
 }
@@ -88,7 +91,7 @@ pub(crate) fn processes(sources: &PhaseSources) -> Result<BTreeMap<u32, Sequence
             is_first: call.is_none_or(|call| call.is_first),
             is_optimizer: op.is_some_and(|op| op.is_optimizer),
             optimizer_steps: op.map(|op| op.steps),
-            is_trial: stack.is_some_and(|stack| trials.contains(&stack)),
+            is_trial: op.is_some_and(|op| op.is_trial) || stack.is_some_and(|stack| trials.contains(&stack)),
         };
         let key = (functions.value(row), op.and_then(|op| op.module.clone()));
         processes.entry(run).or_default().launches.insert(ordinals.value(row), (key, known));
@@ -104,6 +107,7 @@ fn ops(batch: &RecordBatch) -> Result<(HashMap<u64, SequenceOp>, BTreeMap<u32, S
     let ends = column::<Int64Type>(batch, "end_ns")?;
     let steps = column::<UInt32Type>(batch, "step")?;
     let forward = column::<UInt64Type>(batch, "forward_op_id")?;
+    let parents = column::<UInt64Type>(batch, "parent_op_id")?;
     let (kinds, names) = (texts(batch, "kind")?, texts(batch, "name")?);
     let (phases, modules) = (texts(batch, "phase")?, texts(batch, "module_path")?);
     let module = |row: usize| modules.is_valid(row).then(|| modules.value(row).to_owned());
@@ -115,7 +119,12 @@ fn ops(batch: &RecordBatch) -> Result<(HashMap<u64, SequenceOp>, BTreeMap<u32, S
             let span = (begins.value(row), ends.value(row));
             processes.entry(runs.value(row)).or_default().ranges.add(names.value(row), span);
         }
-        ops.insert(ids.value(row), SequenceOp { is_optimizer, steps: steps.value(row), module: module(row) });
+        // Ops are in the order of their identifiers: those that enclose others come first.
+        let is_trial = kinds.is_valid(row) && kinds.value(row) == OpKind::Tuning.word()
+            || parents.is_valid(row)
+                && ops.get(&parents.value(row)).is_some_and(|op: &SequenceOp| op.is_trial);
+        let steps = steps.value(row);
+        ops.insert(ids.value(row), SequenceOp { is_optimizer, is_trial, steps, module: module(row) });
     }
     for row in (0..batch.num_rows()).filter(|row| forward.is_valid(*row)) {
         // In backward, the module is that whose gradient it is.

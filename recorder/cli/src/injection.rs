@@ -72,10 +72,16 @@ impl Injection {
         if env::var_os(NVTX_VARIABLE).is_none() {
             variables.push((NVTX_VARIABLE, self.library.clone().into_os_string()));
         }
+        if env::var_os(TRITON_CHOICES).is_none() {
+            variables.push((TRITON_CHOICES, "1".into()));
+        }
         variables.extend(self.python_path.clone().map(|path| ("PYTHONPATH", path)));
         Ok(variables)
     }
 }
+
+/// Makes Triton keep the choices of its tuner, as torch.compile does: runs after the first take them from there.
+const TRITON_CHOICES: &str = "TRITON_CACHE_AUTOTUNING";
 
 /// Without the package the rest is still recorded.
 fn unpack_python(folder: &Path) -> Option<OsString> {

@@ -21,6 +21,7 @@ use self::meter::StageMeter;
 use crate::access_table::{self, AccessTableInputs};
 use crate::bundles;
 use crate::code::{CodeMap, RecordedModules};
+use crate::compiled::{self, CompiledCode};
 use crate::error::FinishError;
 use crate::loss::LossTotals;
 use crate::matching::DescribedLaunches;
@@ -48,6 +49,7 @@ struct CaptureAssembly<'a> {
     launched: AssembledLaunches,
     used: BTreeSet<FunctionId>,
     stacks: PythonStacks,
+    compiled: CompiledCode,
     samples: MergedSamples,
     bundles: BundleSummary,
     sorted: StageMeter<'a>,
@@ -79,6 +81,7 @@ pub(crate) fn assemble(
         launched: AssembledLaunches::default(),
         used: BTreeSet::new(),
         stacks: PythonStacks::default(),
+        compiled: CompiledCode::default(),
         samples: MergedSamples::default(),
         bundles: BundleSummary::default(),
         sorted: StageMeter::new("sorting accesses", request_bytes, progress),
@@ -142,6 +145,7 @@ impl CaptureAssembly<'_> {
     fn write_tables(&mut self, run: &mut RunState, map: &CodeMap) -> Result<(), FinishError> {
         self.launched.add(run);
         self.stacks.add(run);
+        self.compiled.add(run);
         parameters::write(run, &mut self.writer, &mut self.losses)?;
         let writer = &mut self.writer;
         writer.append_rows([run.row.clone()])?;
@@ -180,10 +184,16 @@ impl CaptureAssembly<'_> {
         }
         let writer = &mut self.writer;
         let (frames, states) = take(&mut self.stacks).into_rows(&mut self.losses);
+        let (origins, kernels) = take(&mut self.compiled).into_rows(&frames);
         let mut lines = FileLines::default();
         lines.add_frames(&frames);
+        for file in compiled::generated_files(&frames, &origins) {
+            lines.add_file(file);
+        }
         writer.append_rows(frames)?;
         writer.append_rows(states)?;
+        writer.append_rows(origins)?;
+        writer.append_rows(kernels)?;
         self.samples.sort();
         self.used.extend(self.samples.functions());
         append(writer, self.samples.rows())?;

@@ -133,9 +133,8 @@ fn describe(run: &mut RunState) -> DescribedLaunches {
     // Names of ranges may hold numbers, times or addresses, which differ from run to run.
     let foreign = run.rows.op_ranges.iter().filter(|range| range.source != RangeSource::Stallmap);
     let foreign: BTreeSet<OpId> = foreign.map(|range| range.op_id).collect();
-    let ops = run.rows.ops.iter().filter(|op| !foreign.contains(&op.op_id));
-    let names: BTreeMap<OpId, &str> = ops.map(|op| (op.op_id, op.name.as_str())).collect();
-    matching::describe(&mut run.rows.launches, &threads, &names)
+    let ops = matching::describe_ops(&run.rows.ops, &foreign);
+    matching::describe(&mut run.rows.launches, &threads, &ops)
 }
 
 fn rename(run: &mut RunState, matches: &LaunchMatches) {

@@ -22,6 +22,7 @@ mod append;
 mod assemble;
 mod bundles;
 mod code;
+mod compiled;
 pub mod error;
 mod file;
 mod hooks;

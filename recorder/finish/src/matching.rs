@@ -1,7 +1,7 @@
 //! Matching of a run's launches with those of the reference run.
 //!
 //! Two launches match if they are equal in Python state, op name, function, grid, block, device, dynamic shared memory
-//! and node of a graph, and in being the n-th such launch of their thread. Threads are numbered as they come, so they are
+//! and node of a graph, in being a trial of a tuner or none, and in being the n-th such launch of their thread. Threads are numbered as they come, so they are
 //! matched by their launches, and by their number only if those are the same. A launch without a match gets a reason,
 //! never a guess.
 
@@ -14,6 +14,8 @@ use std::sync::Arc;
 
 use stallmap_schema::id::{FunctionId, KernelId, OpId, PystatesHash};
 use stallmap_schema::tables::launch::Launch;
+use stallmap_schema::tables::tensor::Op;
+use stallmap_schema::word::OpKind;
 
 use self::numbers::LikenessNumbers;
 use self::reasons::MismatchReasons;
@@ -30,6 +32,8 @@ struct LaunchLikeness {
     dynamic_shared_bytes: Option<u32>,
     state: Option<PystatesHash>,
     op_name: Option<Arc<str>>,
+    /// True for a trial of a tuner: a run that takes an earlier run's choice has none.
+    is_trial: bool,
 }
 
 /// The launches of a run as matching sees them. A million of them may have a few likenesses.
@@ -74,11 +78,35 @@ impl CountedLaunch {
 /// For each launch of a run the launch of the reference run that it is, or why there is none.
 pub(crate) type LaunchMatches = BTreeMap<KernelId, Result<KernelId, &'static str>>;
 
+/// An op as matching sees it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DescribedOp<'a> {
+    /// `None` where the name need not be the same in each run.
+    pub(crate) name: Option<&'a str>,
+    /// True inside of a tuner's trials.
+    pub(crate) is_trial: bool,
+}
+
+/// The ops of a run, of which `foreign` have names that differ from run to run. Those that enclose others have the smaller
+/// numbers.
+pub(crate) fn describe_ops<'a>(ops: &'a [Op], foreign: &BTreeSet<OpId>) -> BTreeMap<OpId, DescribedOp<'a>> {
+    let mut ordered: Vec<&Op> = ops.iter().collect();
+    ordered.sort_by_key(|op| op.op_id);
+    let mut described: BTreeMap<OpId, DescribedOp<'a>> = BTreeMap::new();
+    for op in ordered {
+        let parent = op.parent_op_id.and_then(|parent| described.get(&parent));
+        let is_trial = op.kind == OpKind::Tuning || parent.is_some_and(|parent| parent.is_trial);
+        let name = (!foreign.contains(&op.op_id)).then_some(op.name.as_str());
+        described.insert(op.op_id, DescribedOp { name, is_trial });
+    }
+    described
+}
+
 /// Describes the launches of a run, in the order of their ordinals, and numbers the occurrences in `launch.occurrence`.
 pub(crate) fn describe(
     launches: &mut [Launch],
     threads: &BTreeMap<KernelId, u32>,
-    op_names: &BTreeMap<OpId, &str>,
+    ops: &BTreeMap<OpId, DescribedOp<'_>>,
 ) -> DescribedLaunches {
     let mut names: BTreeMap<&str, Arc<str>> = BTreeMap::new();
     let mut counts: BTreeMap<_, u32> = BTreeMap::new();
@@ -86,9 +114,11 @@ pub(crate) fn describe(
     let mut described = Vec::with_capacity(launches.len());
     for launch in launches {
         let thread_id = threads.get(&launch.kernel_id).copied().unwrap_or(0);
-        let name = launch.op_id.and_then(|op| op_names.get(&op).copied());
+        let op = launch.op_id.and_then(|op| ops.get(&op));
+        let name = op.and_then(|op| op.name);
         let op_name = name.map(|name| Arc::clone(names.entry(name).or_insert_with(|| name.into())));
-        let likeness = likeness(launch, op_name);
+        let is_trial = op.is_some_and(|op| op.is_trial);
+        let likeness = LaunchLikeness { is_trial, ..likeness(launch, op_name) };
         let key = (thread_id, likeness.state, name, likeness.function_id, likeness.shape);
         let count = counts.entry(key).or_default();
         launch.occurrence = *count;
@@ -111,6 +141,7 @@ fn likeness(launch: &Launch, op_name: Option<Arc<str>>) -> LaunchLikeness {
         dynamic_shared_bytes: launch.dynamic_shared_bytes,
         state: launch.pystates_hash,
         op_name,
+        is_trial: false,
     }
 }
 

@@ -23,6 +23,7 @@ use stallmap_schema::id::RunId;
 use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::activity::GpuActivity;
 use stallmap_schema::tables::code::Module;
+use stallmap_schema::tables::compiled::{CompiledOrigin, TritonKernel};
 use stallmap_schema::tables::launch::{GraphLaunch, Launch, LaunchParameter, LaunchRun};
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::memory::{DeviceAllocation, Memcpy, Memset};
@@ -104,6 +105,8 @@ run_rows! {
     parameters: LaunchParameter,
     frames: PythonFrame,
     states: PythonState,
+    origins: CompiledOrigin,
+    triton_kernels: TritonKernel,
     ops: Op,
     op_ends: OpEnd,
     storage_events: StorageEvent,

@@ -51,6 +51,26 @@ pub unsafe extern "C" fn stallmap_state(bytes: *const c_void, length: usize) -> 
     guard(0, || calls::state(&unsafe { text(bytes, length) }))
 }
 
+/// Records the operations that a line of generated code computes.
+///
+/// # Safety
+/// `bytes` points to `length` readable bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stallmap_origins(bytes: *const c_void, length: usize) {
+    // SAFETY: the caller's promise is the same.
+    guard((), || calls::origins(&unsafe { text(bytes, length) }));
+}
+
+/// Records a compiled version of a Triton kernel.
+///
+/// # Safety
+/// `bytes` points to `length` readable bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stallmap_triton_kernel(bytes: *const c_void, length: usize) {
+    // SAFETY: the caller's promise is the same.
+    guard((), || calls::triton_kernel(&unsafe { text(bytes, length) }));
+}
+
 /// Begins an op or region.
 ///
 /// # Safety

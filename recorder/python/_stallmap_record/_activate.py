@@ -9,8 +9,8 @@ import types
 import torch
 
 import _stallmap_record
-from _stallmap_record import _autograd, _dispatch, _modules, _names, _optimizers
-from _stallmap_record import _public, _recorder, _stacks, _tensors, _threads, _triton
+from _stallmap_record import _autograd, _compiled, _dispatch, _modules, _names, _optimizers
+from _stallmap_record import _public, _recorder, _stacks, _tensors, _threads, _triton, _tuning
 from _stallmap_record._files import Files
 from _stallmap_record._session import CPU, LIGHT, SESSION
 
@@ -44,17 +44,20 @@ def end_region(op_id):
 
 
 def _activate(library):
-    stacks = _stacks.Stacks(library, Files(), os.path.dirname(os.path.abspath(torch.__file__)))
-    SESSION.forgetters.append(stacks.forget)
+    files = Files()
+    compiled = _compiled.CompiledCode(library, files)
+    stacks = _stacks.Stacks(library, files, compiled, os.path.dirname(os.path.abspath(torch.__file__)))
+    SESSION.forgetters += [stacks.forget, compiled.forget]
     tensors = _tensors.Tensors(library)
     names = _names.Names(library, tensors)
     autograd = _autograd.Autograd(library, stacks)
     SESSION.forgetters += [names.forget, autograd.forget]
     optimizers = _optimizers.Optimizers(library, names)
-    recorder = _recorder.Recorder(library, stacks, tensors, autograd, optimizers)
+    recorder = _recorder.Recorder(library, stacks, compiled, tensors, autograd, optimizers)
     hide("_stallmap_record")
     if _public.folders:
         hide(_public.NAME)
+    _tuning.set_recorder(recorder, _threads.KEY)
     if LIGHT:
         return recorder
     _hook_allocator(library)
@@ -62,6 +65,7 @@ def _activate(library):
     optimizers.hook()
     _modules.Modules(library, names).hook()
     _triton.set_recorder(recorder)
+    _compiled.set_recorder(recorder)
     if _hook_ops(recorder):
         _threads.enter_every()
         _report_other_threads(library)

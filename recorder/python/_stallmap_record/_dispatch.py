@@ -13,6 +13,7 @@ from functools import partial
 import torch
 
 from _stallmap_record._library import TORCH
+from _stallmap_record import _tuning
 from _stallmap_record._parts import PartsMode, has_parts, is_simulated
 from _stallmap_record._schemas import Operator
 from _stallmap_record._session import SESSION
@@ -108,6 +109,12 @@ class Dispatch:
             return self._mark(operator, run, args, kwargs)
         if not (SESSION.active or SESSION.poll()) or _is_abstract(args, kwargs):
             return run(*args, **kwargs)
+        if operator.name in _tuning.CONVOLUTIONS and _tuning.is_first(operator.name, args):
+            # cuDNN tries its kernels, and computes the result by the best.
+            return _tuning.around("cuDNN", partial(self._run, operator, run), args, kwargs)
+        return self._run(operator, run, args, kwargs)
+
+    def _run(self, operator, run, args, kwargs):
         op = self._begin(operator, args, kwargs)
         if op is None:
             return run(*args, **kwargs)
@@ -141,7 +148,7 @@ class Dispatch:
     def _begin(self, operator, args, kwargs):
         try:
             schema = operator.schema(self._library)
-            return self._recorder.begin(schema, args, kwargs, caller(3))
+            return self._recorder.begin(schema, args, kwargs, caller(4))
         except Exception as error:
             self._library.lose_op(f"{operator.name} could not be described", error)
             return None

@@ -38,9 +38,46 @@ def _proton():
 
 
 def _inductor():
-    from _stallmap_record import _triton
+    from _stallmap_record import _triton, _tuning
 
     _triton.hook_generated()
+    _tuning.hook_generated()
+
+
+def _inductor_metadata():
+    from _stallmap_record import _compiled
+
+    _compiled.hook_metadata()
+
+
+def _inductor_cache():
+    from _stallmap_record import _compiled
+
+    _compiled.hook_cache()
+
+
+def _inductor_packages():
+    from _stallmap_record import _compiled
+
+    _compiled.hook_packages()
+
+
+def _inductor_benchmarks():
+    from _stallmap_record import _tuning
+
+    _tuning.hook_benchmarks()
+
+
+def _triton_tuner():
+    from _stallmap_record import _tuning
+
+    _tuning.hook_triton()
+
+
+def _inductor_choices():
+    from _stallmap_record import _tuning
+
+    _tuning.hook_choices()
 
 
 # What to do after the import of a module.
@@ -54,7 +91,13 @@ _AFTER = {
     "pycuda.driver": _launcher,
     "warp": _launcher,
     "triton.runtime.jit": _triton,
+    "triton.runtime.autotuner": _triton_tuner,
+    "torch._inductor.utils": _inductor_metadata,
+    "torch._inductor.codecache": _inductor_cache,
     "torch._inductor.runtime.triton_heuristics": _inductor,
+    "torch.export.pt2_archive._package": _inductor_packages,
+    "torch._inductor.runtime.benchmarking": _inductor_benchmarks,
+    "torch._inductor.select_algorithm": _inductor_choices,
     "triton.profiler.profile": _proton,
 }
 

@@ -47,6 +47,8 @@ class Library:
         words = [ctypes.c_char_p, ctypes.c_size_t]
         self._text = _function(library.stallmap_text, ctypes.c_int64, words)
         self._state = _function(library.stallmap_state, ctypes.c_int64, words)
+        self._origins = _function(library.stallmap_origins, None, words)
+        self._triton_kernel = _function(library.stallmap_triton_kernel, None, words)
         self._op_begin = _function(library.stallmap_op_begin, ctypes.c_int64, words)
         self._op_end = _function(library.stallmap_op_end, None, words)
         self._range_push = _function(library.stallmap_range_push, None, words)
@@ -78,6 +80,18 @@ class Library:
         """Records a stack: five fields per frame. Returns its hash."""
         encoded = "".join([field + "\0" for field in fields]).encode("utf-8", "replace")
         return self._state(encoded, len(encoded))
+
+    def origins(self, fields):
+        """Records the operations that a line of generated code computes."""
+        self._send(self._origins, fields)
+
+    def triton_kernel(self, fields):
+        """Records a compiled version of a Triton kernel."""
+        self._send(self._triton_kernel, fields)
+
+    def _send(self, function, fields):
+        encoded = "".join([field.replace("\0", "") + "\0" for field in fields]).encode("utf-8", "replace")
+        function(encoded, len(encoded))
 
     def op_begin(self, words):
         """Begins an op. Returns its op_id, 0 if it is not recorded."""

@@ -101,4 +101,13 @@ class _Root:
     def _find_paths(self):
         root = self.reference()
         named = root.named_modules()
-        return {id(module): self._library.text(path or type(root).__name__) for path, module in named}
+        return {id(module): self._library.text(_plain(path) or _class(root)) for path, module in named}
+
+
+def _plain(path):
+    """The path without the wrappers of torch.compile: the module is the program's."""
+    return ".".join(name for name in path.split(".") if name != "_orig_mod")
+
+
+def _class(module):
+    return type(getattr(module, "_orig_mod", module)).__name__

@@ -6,15 +6,16 @@ from _stallmap_record._stacks import caller
 from _stallmap_record._tensors import IN, INOUT, MENTIONED, NO_BASE, OUT, is_tensor
 from _stallmap_record._threads import HERE
 
-TORCH, TRITON, REGION = 0, 1, 2
+TORCH, TRITON, REGION, _, TUNING = range(5)
 _FORWARD, _BACKWARD, _OPTIMIZER = 0, 1, 2
 
 
 class Recorder:
     """Begins and ends ops on the running thread."""
 
-    def __init__(self, library, stacks, tensors, autograd, optimizers):
+    def __init__(self, library, stacks, compiled, tensors, autograd, optimizers):
         self.library = library
+        self._compiled = compiled
         self._stacks = stacks
         self._tensors = tensors
         self._autograd = autograd
@@ -24,14 +25,25 @@ class Recorder:
         """The first words of an op, and its sequence number where autograd made a node for it."""
         autograd = self._autograd
         node = autograd.node()
-        stack = self._stacks.here(frame, autograd.outer_stack() if node is not None else None)
+        outer = autograd.outer_stack() if node is not None else None
+        stack = self._stacks.here(frame, outer, node is not None)
         made = autograd.forward_sequence() if has_node else -1
+        origin = stack.origin
         if node is not None:
             phase, (name, sequence, forward) = _BACKWARD, node
+        elif origin is not None and origin.is_backward:
+            phase, name, sequence, forward = _BACKWARD, 0, -1, 0
         else:
             phase, name, sequence, forward = _OPTIMIZER if stack.in_optimizer else _FORWARD, 0, made, 0
+        module = HERE.module
+        if stack.is_generated:
+            # One node stands for all of a compiled backward: its number is that of one forward op among many.
+            forward = 0
+            if origin is not None:
+                module = self._compiled.module(origin, module)
+                forward = self._compiled.forward_op(origin) if phase == _BACKWARD else 0
         step = self._optimizers.steps
-        return [kind, text, phase, step, sequence, name, forward, HERE.module, bool(stack.fields), stack.hash], made
+        return [kind, text, phase, step, sequence, name, forward, module, bool(stack.fields), stack.hash], made
 
     def begin(self, schema, args, kwargs, frame):
         """Begins an op of PyTorch: (op_id, records, where results may be views)."""
@@ -121,4 +133,16 @@ class Recorder:
     def region(self, name):
         """Begins a region of the program. Returns its op_id."""
         words, _ = self.header(REGION, self.library.text(name), caller(2), False)
+        return self.library.op_begin(words)
+
+    def tuning(self, name):
+        """Begins trials of a tuner. Returns the op_id."""
+        words, _ = self.header(TUNING, self.library.text(name), caller(3), False)
+        return self.library.op_begin(words)
+
+    def package(self, name, values):
+        """Begins the call of a model that was compiled ahead of time. Returns the op_id."""
+        words, _ = self.header(TORCH, self.library.text(name), caller(3), False)
+        if SESSION.tensors:
+            self.plain(words, values)
         return self.library.op_begin(words)

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from _stallmap_record import _public
+from _stallmap_record import _origins, _public
 
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 # Innermost frames of these files show how PyTorch called stallmap, not what the program did.
@@ -14,12 +14,15 @@ _MOST = 100_000
 class Stack:
     """A recorded stack."""
 
-    __slots__ = ("codes", "fields", "hash", "in_optimizer")
+    __slots__ = ("codes", "fields", "hash", "in_optimizer", "is_generated", "origin")
 
-    def __init__(self, fields, hash, in_optimizer, codes):
+    def __init__(self, fields, hash, in_optimizer, codes, is_generated, origin):
         self.fields = fields
         self.hash = hash
         self.in_optimizer = in_optimizer
+        # True of a call by generated code, and the operation that it computes, where that is known.
+        self.is_generated = is_generated
+        self.origin = origin
         # Keeps the code objects alive: the key holds their addresses.
         self.codes = codes
 
@@ -27,9 +30,10 @@ class Stack:
 class Stacks:
     """Every stack seen so far."""
 
-    def __init__(self, library, files, torch_folder):
+    def __init__(self, library, files, compiled, torch_folder):
         self._library = library
         self._files = files
+        self._compiled = compiled
         self._dispatch = tuple(os.path.join(torch_folder, *name.split("/")) for name in _DISPATCH)
         self._optimizer = os.path.join(torch_folder, "optim", "optimizer.py")
         self._stacks = {}
@@ -38,10 +42,10 @@ class Stacks:
         """Records every stack again: a new session has none."""
         self._stacks.clear()
 
-    def here(self, frame, outer=None):
+    def here(self, frame, outer=None, is_backward=False):
         """The stack of a frame, and outside of it `outer`, a stack of the thread that this one works for."""
         first = frame
-        key = [outer.hash] if outer is not None else []
+        key = [outer.hash if outer is not None else 0, is_backward]
         add = key.append
         while frame is not None:
             add(id(frame.f_code))
@@ -52,26 +56,38 @@ class Stacks:
         if stack is None:
             if len(self._stacks) >= _MOST:
                 self._stacks.clear()
-            stack = self._stacks[key] = self._record(first, outer)
+            stack = self._stacks[key] = self._record(first, outer, is_backward)
         return stack
 
-    def _record(self, frame, outer):
-        fields, codes, in_optimizer = [], [], False
+    def _record(self, frame, outer, is_backward):
+        fields, codes, in_optimizer, is_generated, origin = [], [], False, False, None
+        compiled = None
         own = (_OWN, *_public.folders)
         while frame is not None:
             code = frame.f_code
             codes.append(code)
             file = code.co_filename
-            if not file.startswith(own) and (fields or file not in self._dispatch):
+            if compiled == (file, str(code.co_firstlineno)):
+                # The compiler's own frame of this function, which has a line, stands for it.
+                compiled = None
+            elif not file.startswith(own) and (fields or file not in self._dispatch):
                 name = getattr(code, "co_qualname", code.co_name)
                 normalized = self._files.normalized(file)
                 fields += (normalized, file, name, str(code.co_firstlineno), str(frame.f_lineno or 0))
                 # PyTorch wraps the step of every optimizer, the program's own too.
                 in_optimizer |= file == self._optimizer and code.co_name == "wrapper"
+                if not is_generated and _origins.is_generated(file):
+                    is_generated = True
+                    origin = self._compiled.origin(file, frame.f_lineno or 0, name, code.co_firstlineno)
+                    if origin is not None and not (is_backward or origin.is_backward):
+                        # The compiler inlined these calls into the generated one. In backward they are the forward's.
+                        fields += origin.fields
+                        compiled = tuple(origin.fields[-4::2][:2]) if origin.fields else None
+                        in_optimizer |= origin.in_optimizer
             frame = frame.f_back
         if outer is not None:
             fields += outer.fields
-        return Stack(fields, self._library.state(fields), in_optimizer, codes)
+        return Stack(fields, self._library.state(fields), in_optimizer, codes, is_generated, origin)
 
 
 def caller(depth):

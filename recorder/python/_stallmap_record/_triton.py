@@ -1,8 +1,12 @@
 """Launches of Triton kernels, the program's and the compiler's: they pass PyTorch's dispatcher by."""
 
 from _stallmap_record._session import SESSION
+from _stallmap_record._tuning import TRIALS
 
 _recorder = None
+# Compiled kernels that were reported, by id. The reference prevents that another one gets the id.
+_reported = {}
+_MOST = 1 << 14
 
 
 def set_recorder(recorder):
@@ -18,9 +22,11 @@ def hook_functions():
     run = JITFunction.run
 
     def launch(self, *args, grid, warmup, **kwargs):
-        if warmup or _recorder is None or not SESSION.active:
+        if warmup or _recorder is None or not SESSION.active or TRIALS.are_running:
             return run(self, *args, grid=grid, warmup=warmup, **kwargs)
-        return _record(self.__name__, self, args, kwargs, lambda: run(self, *args, grid=grid, warmup=warmup, **kwargs))
+        compiled = _record(self.__name__, self, args, kwargs, lambda: run(self, *args, grid=grid, warmup=warmup, **kwargs))
+        _report(self, compiled, _facts_of_function)
+        return compiled
 
     JITFunction.run = launch
 
@@ -32,10 +38,14 @@ def hook_generated():
     run = CachingAutotuner.run
 
     def launch(self, *args, **kwargs):
-        if _recorder is None or not SESSION.active:
+        if _recorder is None or not SESSION.active or TRIALS.are_running:
             return run(self, *args, **kwargs)
         name = (self.inductor_meta or {}).get("kernel_name") or self.fn.__name__
-        return _record(name, self.fn, args, kwargs, lambda: run(self, *args, **kwargs))
+        result = _record(name, self.fn, args, kwargs, lambda: run(self, *args, **kwargs))
+        launchers = self.launchers
+        if len(launchers) == 1:
+            _report(self, launchers[0], _facts_of_generated)
+        return result
 
     CachingAutotuner.run = launch
 
@@ -54,3 +64,35 @@ def _record(name, function, args, kwargs, run):
     finally:
         if op_id:
             library.op_end([op_id])
+
+
+def _report(function, compiled, facts):
+    """Reports a compiled kernel, once."""
+    key = id(compiled)
+    if compiled is None or key in _reported or len(_reported) >= _MOST:
+        return
+    _reported[key] = compiled
+    try:
+        name, file, line, signature, options = facts(function, compiled)
+        texts = [", ".join(f"{key}: {value}" for key, value in facts.items()) for facts in (signature, options)]
+        _recorder.library.triton_kernel([name, file, str(line), *texts])
+    except Exception as error:
+        _recorder.library.lose_op("a compiled Triton kernel could not be described", error)
+
+
+def _facts_of_function(function, compiled):
+    source, metadata = compiled.src, compiled.metadata
+    names = function.arg_names
+    constants = {names[index[0]]: value for index, value in source.constants.items() if len(index) == 1}
+    signature = {name: kind for name, kind in source.signature.items() if kind != "constexpr"}
+    options = {name: getattr(metadata, name) for name in ("num_warps", "num_stages", "num_ctas") if hasattr(metadata, name)}
+    code = function.fn.__code__
+    return function.__name__, code.co_filename, code.co_firstlineno, signature, {**constants, **options}
+
+
+def _facts_of_generated(tuner, launcher):
+    meta, config = tuner.triton_meta or {}, launcher.config
+    name = (tuner.inductor_meta or {}).get("kernel_name") or tuner.fn.__name__
+    signature = {key: kind for key, kind in meta.get("signature", {}).items() if kind != "constexpr"}
+    options = {"num_warps": config.num_warps, "num_stages": config.num_stages}
+    return name, tuner.filename or "", 1, signature, {**config.kwargs, **options}

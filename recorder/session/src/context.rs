@@ -118,6 +118,9 @@ pub fn within<T>(context: Option<OpContext>, body: impl FnOnce() -> T) -> T {
     result
 }
 
+/// Region of the trials of a tuner, which are not recorded: with the recorder's code in it, a kernel is another one.
+pub const TUNING_REGION: &str = "(trials of a tuner)";
+
 /// Begins a region named by the user, for the selection of launches.
 pub fn region_enter(name: &str) {
     if let Err(_gone) = REGIONS.try_with(|regions| regions.borrow_mut().push(name.to_owned())) {

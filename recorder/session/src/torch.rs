@@ -12,6 +12,8 @@
 //! | `stallmap_mode(start)` | bits: 1 recording, 2 tensors are wanted, 4 begins paused, 8 never in this process (it was forked from one that had started CUDA); starts the session if `start` |
 //! | `stallmap_text(bytes, length)` | the number of a text |
 //! | `stallmap_state(bytes, length)` | records a Python stack, returns its hash. See [`states`] |
+//! | `stallmap_origins(bytes, length)` | records the operations that a line of generated code computes. See [`compiled`] |
+//! | `stallmap_triton_kernel(bytes, length)` | records a compiled version of a Triton kernel. See [`compiled`] |
 //! | `stallmap_op_begin(words, length)` | begins an op or region on this thread, returns its op_id. See [`message::OpBeginning`] |
 //! | `stallmap_op_end(words, length)` | ends it. See [`message::OpEnding`] |
 //! | `stallmap_range_push(words, length)` | begins a range on this thread. See [`message::RangeOpening`] |
@@ -42,6 +44,7 @@
 
 pub mod allocator_hook;
 pub mod calls;
+pub mod compiled;
 pub mod message;
 pub mod ops;
 pub mod recorded;

@@ -11,6 +11,8 @@ use crate::file::{MAX_TEXT_BYTES, read};
 
 /// Most lines of a capture. More lines have no row, like those of code without a line table.
 const MAX_LINES: usize = 1 << 18;
+/// Most lines of a file that is stored as a whole.
+const MAX_FILE_LINES: u32 = 50_000;
 /// Most lines of the decorators of a function.
 const MAX_DECORATOR_LINES: usize = 50;
 
@@ -25,6 +27,7 @@ pub struct FileLines {
 #[derive(Debug, Default)]
 struct WantedLines {
     lines: Vec<u32>,
+    is_complete: bool,
     functions: BTreeSet<(u32, String)>,
 }
 
@@ -36,6 +39,13 @@ impl FileLines {
             if let Some(wanted) = self.files.get_mut(&frame.original_file) {
                 wanted.functions.insert((frame.first_line, frame.function.clone()));
             }
+        }
+    }
+
+    /// Adds every line of a file: one that was generated is gone when the reader asks for it.
+    pub fn add_file(&mut self, file: &str) {
+        if let Some(wanted) = self.files.get_mut(file) {
+            wanted.is_complete = true;
         }
     }
 
@@ -89,7 +99,9 @@ impl FileLines {
             let fits =
                 |texts: &[String]| wanted.functions.iter().all(|(line, name)| begins(texts, *line, name));
             let texts = text(&file, &fits).unwrap_or_default();
-            rows.extend(wanted.lines.into_iter().map(|line| {
+            let count = u32::try_from(texts.len()).unwrap_or(u32::MAX).min(MAX_FILE_LINES);
+            let lines = if wanted.is_complete && count > 0 { (1..=count).collect() } else { wanted.lines };
+            rows.extend(lines.into_iter().map(|line| {
                 let text = usize::try_from(line).ok().and_then(|line| texts.get(line.checked_sub(1)?));
                 SourceLine { file: file.clone(), line, text: text.map(|text| bounded(text)) }
             }));

@@ -5,6 +5,6 @@ SELECT
   CAST(count AS DOUBLE) AS count,
   CAST(total AS DOUBLE) AS "of",
   CAST(share AS DOUBLE) AS share,
-  CASE WHEN NOT is_whole THEN detail END AS detail
+  CASE WHEN NOT is_whole OR position = 51 THEN detail END AS detail
 FROM coverage
 ORDER BY position, item, detail

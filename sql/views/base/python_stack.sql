@@ -20,7 +20,7 @@ WITH frame AS (
     s.pystates_hash,
     s.depth,
     f.file || ':' || CAST(f.line AS VARCHAR) || ' ' || f.function AS line,
-    regexp_like(f.original_file, '(site|dist)-packages/|/lib(64)?/python[0-9.]+/|^<') AS is_foreign
+    regexp_like(f.original_file, '(site|dist)-packages/|/lib(64)?/python[0-9.]+/|/[a-z2-7]{2}/c[a-z2-7]{51}[.](py|cpp)$|^<') AS is_foreign
   FROM python_state s
   JOIN python_frame f ON f.frame_id = s.frame_id
 ), listed AS (

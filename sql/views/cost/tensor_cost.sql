@@ -51,36 +51,48 @@ CREATE VIEW tensor_cost (
 ) AS
 WITH launched AS (
   SELECT
-    l.kernel_id, l.function_id, l.kernel, l.op, l.module_path, l.line, l.forward_line, l.phase, l.step, p.program_phase
+    l.kernel_id, l.function_id, l.kernel, l.op, l.module_path, l.line, l.forward_line, l.phase, l.step, p.program_phase,
+    coalesce(p.setup_part = 'tuning', false) AS is_trial
   FROM launch_context l
   LEFT JOIN launch_phase p ON p.kernel_id = l.kernel_id
 ), place AS (
   -- The first launch of a place stands for its texts: attributions are far more than places.
-  SELECT min(kernel_id) AS place, function_id, op, module_path, line, forward_line, phase, step, program_phase
+  SELECT min(kernel_id) AS place, function_id, op, module_path, line, forward_line, phase, step, program_phase,
+    is_trial
   FROM launched
-  GROUP BY function_id, op, module_path, line, forward_line, phase, step, program_phase
+  GROUP BY function_id, op, module_path, line, forward_line, phase, step, program_phase, is_trial
 ), located AS (
-  SELECT t.run_id, t.kernel_id, t.sample_ns, p.place
+  SELECT t.run_id, t.kernel_id, t.sample_ns, p.place, p.is_trial
   FROM cost_time t
   JOIN launched l ON l.kernel_id = t.kernel_id
   JOIN place p ON (p.function_id IS NOT DISTINCT FROM l.function_id) AND (p.op IS NOT DISTINCT FROM l.op)
     AND (p.module_path IS NOT DISTINCT FROM l.module_path) AND (p.line IS NOT DISTINCT FROM l.line)
     AND (p.forward_line IS NOT DISTINCT FROM l.forward_line) AND (p.phase IS NOT DISTINCT FROM l.phase)
     AND (p.step IS NOT DISTINCT FROM l.step) AND (p.program_phase IS NOT DISTINCT FROM l.program_phase)
+    AND p.is_trial = l.is_trial
+), charged AS (
+  -- A tuner's trials use buffers of their own, which are no tensor of the program.
+  SELECT
+    c.charge, c.is_memory, c.samples, c.waited_samples, c.scale, l.place, l.sample_ns,
+    CASE WHEN l.is_trial THEN 'tuning' ELSE c.target END AS target,
+    CASE WHEN l.is_trial THEN NULL ELSE c.tensor_id END AS tensor_id,
+    CASE WHEN l.is_trial THEN NULL ELSE c.storage_id END AS storage_id,
+    CASE WHEN l.is_trial THEN NULL ELSE c.allocation_id END AS allocation_id
+  FROM traffic_charge c
+  LEFT JOIN located l ON l.run_id = c.run_id AND l.kernel_id = c.kernel_id
 ), summed AS (
   SELECT
-    c.charge, c.target, c.tensor_id, c.storage_id, c.allocation_id, l.place,
+    c.charge, c.target, c.tensor_id, c.storage_id, c.allocation_id, c.place,
     sum(c.samples) AS samples,
     sum(CASE WHEN c.is_memory THEN c.samples ELSE 0.0 END) AS memory_samples,
     sum(c.waited_samples) AS waited_samples,
     -- The variance of a sum of scaled counts is the sum of the scaled samples, each scaled once more.
     sum(c.samples * c.scale) AS variance,
-    sum(c.samples * l.sample_ns) AS time_ns
-  FROM traffic_charge c
-  LEFT JOIN located l ON l.run_id = c.run_id AND l.kernel_id = c.kernel_id
-  GROUP BY c.charge, c.target, c.tensor_id, c.storage_id, c.allocation_id, l.place
+    sum(c.samples * c.sample_ns) AS time_ns
+  FROM charged c
+  GROUP BY c.charge, c.target, c.tensor_id, c.storage_id, c.allocation_id, c.place
 ), placed AS (
-  SELECT s.*, l.* EXCEPT (kernel_id)
+  SELECT s.*, l.* EXCEPT (kernel_id, is_trial)
   FROM summed s
   LEFT JOIN launched l ON l.kernel_id = s.place
 )
@@ -88,6 +100,7 @@ SELECT
   charge, target,
   CASE
     WHEN tensor_id IS NOT NULL OR storage_id IS NOT NULL OR allocation_id IS NOT NULL THEN NULL
+    WHEN target = 'tuning' THEN '(trials of a tuner)'
     WHEN charge = 'self' THEN '(not memory)'
     WHEN charge = 'no producer' THEN '(no matching access)'
     WHEN target = 'not global' THEN '(shared, local or constant memory)'

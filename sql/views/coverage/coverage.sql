@@ -83,7 +83,7 @@ WITH seen AS (
   UNION ALL
   SELECT * FROM rank_coverage
   UNION ALL
-  SELECT * FROM graph_coverage
+  SELECT * FROM graph_coverage UNION ALL SELECT * FROM attribution_coverage
   UNION ALL
   SELECT f.position, f.item, CASE f.position WHEN 20 THEN l.launches WHEN 50 THEN l.with_op ELSE l.with_stack END,
     CASE WHEN f.position <> 20 THEN l.launches END, NULL, NULL

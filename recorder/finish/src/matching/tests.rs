@@ -1,3 +1,6 @@
+use stallmap_schema::id::RunId;
+use stallmap_schema::word::Phase;
+
 use super::*;
 
 /// A launch before it is described with others.
@@ -17,6 +20,7 @@ fn launch(kernel_id: u64, function: u64) -> TestLaunch {
         dynamic_shared_bytes: Some(0),
         state: None,
         op_name: None,
+        is_trial: false,
     };
     TestLaunch { kernel_id, thread_id: 0, likeness }
 }
@@ -146,4 +150,40 @@ fn without_python_as_many_must_be_alike() {
     // One that does not know its shared memory matches, but is no longer as many as those that do.
     let run = [launch(10, 7), shared(None, launch(11, 7))];
     assert_eq!(matched_by(match_without_python, &reference, &run), [other, other]);
+}
+
+#[test]
+fn trials_of_a_tuner_are_no_launches_of_the_program() {
+    let trial = |mut launch: TestLaunch| {
+        launch.likeness.is_trial = true;
+        launch
+    };
+    let reference = described(&[trial(launch(0, 1)), trial(launch(1, 1)), launch(2, 1), launch(3, 1)]);
+    let run = described(&[launch(10, 1), launch(11, 1)]);
+    let matches = match_without_python(&reference, &run);
+    assert_eq!(matches.into_values().collect::<Vec<_>>(), [Ok(KernelId(2)), Ok(KernelId(3))]);
+}
+
+#[test]
+fn ops_inside_of_trials_are_trials() {
+    let op = |op_id, parent: Option<u64>, kind| Op {
+        op_id: OpId(op_id),
+        run_id: RunId(0),
+        kind,
+        name: "op".into(),
+        parent_op_id: parent.map(OpId),
+        thread_id: 0,
+        begin_ns: 0,
+        end_ns: None,
+        phase: Phase::Forward,
+        step: 0,
+        sequence_number: None,
+        autograd_node: None,
+        forward_op_id: None,
+        module_path: None,
+        pystates_hash: None,
+    };
+    let ops = [op(3, Some(2), OpKind::Torch), op(1, None, OpKind::Torch), op(2, Some(1), OpKind::Tuning)];
+    let trials: Vec<bool> = describe_ops(&ops, &BTreeSet::new()).values().map(|op| op.is_trial).collect();
+    assert_eq!(trials, [false, true, true]);
 }

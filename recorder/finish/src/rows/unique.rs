@@ -10,7 +10,16 @@ use stallmap_schema::hash;
 use stallmap_schema::tables;
 
 /// Tables whose repeated rows are merged, or count.
-const MERGED: [&str; 6] = ["run", "run_option", "python_frame", "python_state", "module", "loss"];
+const MERGED: [&str; 8] = [
+    "run",
+    "run_option",
+    "python_frame",
+    "python_state",
+    "compiled_origin",
+    "triton_kernel",
+    "module",
+    "loss",
+];
 
 /// The keys of a run's rows.
 #[derive(Debug, Default)]

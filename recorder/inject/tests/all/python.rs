@@ -14,6 +14,7 @@ use stallmap_schema::table::TableRow;
 use tempfile::TempDir;
 
 mod forked;
+mod generated;
 mod public;
 mod ranges;
 pub(crate) mod rows;
@@ -124,6 +125,17 @@ fn record_under(
     selection: LaunchSelection,
     folders: &[&Path],
 ) -> Option<PythonRecording> {
+    record_with(script, instrument, selection, folders, &[])
+}
+
+/// The same with these variables.
+fn record_with(
+    script: &Path,
+    instrument: PassInstrument,
+    selection: LaunchSelection,
+    folders: &[&Path],
+    variables: &[(&str, &Path)],
+) -> Option<PythonRecording> {
     if !has_torch() {
         return None;
     }
@@ -136,7 +148,8 @@ fn record_under(
         .env(stallmap_config::VARIABLE, config.to_json().unwrap())
         .env("STALLMAP_LIBRARY", library())
         .env("STALLMAP_PYTHON_CPU", "1")
-        .env("PYTHONPATH", search_path(folders));
+        .env("PYTHONPATH", search_path(folders))
+        .envs(variables.iter().copied());
     let recording = PythonRecording { output: run(command), directory };
     assert!(recording.output.status.success(), "{}", recording.stderr());
     assert!(!recording.stderr().contains("stallmap"), "{}", recording.stderr());

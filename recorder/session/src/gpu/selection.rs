@@ -72,6 +72,9 @@ impl LaunchSelector {
         if session::is_paused() {
             return Err("recording was paused");
         }
+        if context::in_region(context::TUNING_REGION) {
+            return Err("trial of a tuner");
+        }
         if self.selection.region.as_deref().is_some_and(|region| !context::in_region(region)) {
             return Err("outside the selected region");
         }

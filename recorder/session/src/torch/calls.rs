@@ -10,11 +10,12 @@ use stallmap_schema::tables::tensor::OpRange;
 use stallmap_schema::word::{LossKind, OpKind, RangeSource};
 
 use super::allocator_hook;
+use super::compiled;
 use super::message::{
     MalformedMessage, OpBeginning, OpEnding, RangeOpening, RegionMetrics, SOURCES, TensorRole,
 };
 use super::ops::{self, RunningOp};
-use super::recorded::{EventMoment, send};
+use super::recorded::{EventMoment, RecordedRow, send};
 use super::states::PythonStates;
 use super::storages::LiveStorages;
 use super::texts;
@@ -122,6 +123,24 @@ pub(crate) fn stack(stack: &str) -> Option<PystatesHash> {
     hash
 }
 
+/// Records the operations that the kernel of a line of generated code computes.
+pub fn origins(origins: &str) {
+    send_or_lose(compiled::origins(origins), "Python sent origins that cannot be read", origins);
+}
+
+/// Records a compiled version of a Triton kernel.
+pub fn triton_kernel(kernel: &str) {
+    send_or_lose(compiled::kernel(kernel), "Python sent a kernel that cannot be read", kernel);
+}
+
+fn send_or_lose(rows: Option<Vec<RecordedRow>>, reason: &'static str, text: &str) {
+    match rows {
+        Some(rows) if session::torch().is_some() => send(rows),
+        Some(_) => {}
+        None => session::lose(LossKind::Op, reason, 1, Some(text.to_owned())),
+    }
+}
+
 /// Begins an op or region. Returns its identifier.
 pub fn op_begin(words: &[i64]) -> i64 {
     let Some(torch) = session::torch() else { return 0 };
@@ -137,9 +156,15 @@ pub fn op_begin(words: &[i64]) -> i64 {
         send(rows);
         running
     };
-    let region = (message.kind == OpKind::Region).then_some(message.name);
+    let region = match message.kind {
+        OpKind::Region => Some(message.name),
+        OpKind::Tuning => Some(context::TUNING_REGION),
+        _ => None,
+    };
     if let Some(region) = region {
         context::region_enter(region);
+    }
+    if message.kind == OpKind::Region {
         session::emit(OpRange { op_id, source: RangeSource::Stallmap, domain: None, category: None });
     }
     // Every op comes through here.

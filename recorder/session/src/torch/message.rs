@@ -10,8 +10,10 @@ use crate::ranges::RangeMetric;
 
 /// The largest number of dimensions that is believed.
 const MAX_DIMENSIONS: usize = 64;
+/// Kinds of calls, by their number in messages.
+const OP_KINDS: [OpKind; 5] = [OpKind::Torch, OpKind::Triton, OpKind::Region, OpKind::Origin, OpKind::Tuning];
 
-/// The beginning of an op or region: kind (0 torch, 1 triton, 2 region), name, phase (0 forward, 1 backward,
+/// The beginning of an op or region: kind (0 torch, 1 triton, 2 region, 3 origin, 4 tuning), name, phase (0 forward, 1 backward,
 /// 2 optimizer, 3 other), step, sequence number or -1, autograd node's name, forward op or 0, module path,
 /// 1 where the stack is known, its hash. Tensor records follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,7 +125,7 @@ impl OpBeginning {
     pub fn read(words: &[i64]) -> Result<Self, MalformedMessage> {
         let mut words = MessageWords(words);
         Ok(Self {
-            kind: words.choice(&[OpKind::Torch, OpKind::Triton, OpKind::Region])?,
+            kind: words.choice(&OP_KINDS)?,
             name: words.text()?,
             phase: words.choice(&[Phase::Forward, Phase::Backward, Phase::Optimizer, Phase::Other])?,
             step: words.number()?,

@@ -2,6 +2,7 @@
 
 use stallmap_schema::capture::recording::{OpEnd, StorageEvent, TensorName};
 use stallmap_schema::id::OpId;
+use stallmap_schema::tables::compiled::{CompiledOrigin, TritonKernel};
 use stallmap_schema::tables::python::{PythonFrame, PythonState};
 use stallmap_schema::tables::tensor::{Op, OpTensor, Tensor};
 
@@ -48,6 +49,10 @@ pub enum RecordedRow {
     Frame(PythonFrame),
     /// A frame's place in a stack that was seen for the first time.
     State(PythonState),
+    /// An operation that a line of generated code computes.
+    Origin(CompiledOrigin),
+    /// A compiled version of a Triton kernel.
+    Kernel(TritonKernel),
 }
 
 /// Sends rows to the session, in their order.
@@ -62,6 +67,8 @@ pub fn send(rows: Vec<RecordedRow>) {
             RecordedRow::Storage(row) => session::emit(row),
             RecordedRow::Frame(row) => session::emit(row),
             RecordedRow::State(row) => session::emit(row),
+            RecordedRow::Origin(row) => session::emit(row),
+            RecordedRow::Kernel(row) => session::emit(row),
         }
     }
 }
