@@ -35,6 +35,8 @@ const FORCED: u32 = 1;
 static ACTIVITY: OnceLock<Activity> = OnceLock::new();
 /// True once another profiler measures.
 static IS_GIVEN_AWAY: AtomicBool = AtomicBool::new(false);
+/// True once the program has instantiated a graph.
+static HAS_GRAPHS: AtomicBool = AtomicBool::new(false);
 
 /// Measures all work of the program's GPUs from now on.
 pub(crate) fn start(candidates: &[PathBuf]) -> Result<(), String> {
@@ -59,10 +61,17 @@ pub(crate) fn start(candidates: &[PathBuf]) -> Result<(), String> {
     Ok(())
 }
 
+/// Records are written by full buffers only from now on: the program instantiates a CUDA graph. A flush while an executable
+/// graph's copies are measured breaks the launch (CUDA 13.0: `CUDA_ERROR_LAUNCH_FAILED` in command buffers of XLA).
+pub(crate) fn graph_begins() {
+    HAS_GRAPHS.store(true, Ordering::Release);
+}
+
 /// Writes the records that are complete. CUPTI's own thread writes those of full buffers only, and a program that is killed
 /// would lose the rest.
 fn write_complete() {
-    if let Some(api) = ACTIVITY.get().filter(|_| !IS_GIVEN_AWAY.load(Ordering::Acquire)) {
+    let is_unsafe = IS_GIVEN_AWAY.load(Ordering::Acquire) || HAS_GRAPHS.load(Ordering::Acquire);
+    if let Some(api) = ACTIVITY.get().filter(|_| !is_unsafe) {
         // SAFETY: a call with a plain number. The last flush reports errors.
         unsafe { (api.flush)(COMPLETE) };
     }
