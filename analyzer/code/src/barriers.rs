@@ -109,8 +109,8 @@ fn successors(section: &SectionCode, function: &PlacedFunction, count: usize) ->
     let mut successors: Vec<Vec<usize>> = (0..count).map(|_| Vec::new()).collect();
     for block in &section.findings.blocks {
         let (Some(first), Some(last)) = (index(block.first), index(block.last)) else { continue };
-        for inner in first..last {
-            successors[inner] = vec![inner + 1];
+        for (inner, next) in successors.iter_mut().enumerate().take(last).skip(first) {
+            *next = vec![inner + 1];
         }
         successors[last] = block.successors.iter().copied().filter_map(index).collect();
     }
