@@ -18,7 +18,7 @@ const BARRIER: u64 = 0xb1d;
 
 /// The part of an instruction in a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum PathStep {
+enum SyncStep {
     /// None.
     Other,
     /// It waits for all warps of the block.
@@ -35,10 +35,10 @@ enum PathStep {
 /// Rows of `barrier_step` of a function. None if anything but barriers of the complete block may order its warps.
 pub(super) fn steps(section: &SectionCode, function: &PlacedFunction) -> Vec<BarrierStep> {
     let offsets: Vec<u32> = section.offsets(function).collect();
-    let steps: Option<Vec<PathStep>> =
+    let steps: Option<Vec<SyncStep>> =
         offsets.iter().map(|offset| section.instruction(*offset).map(|found| step_of(&found))).collect();
-    let Some(steps) = steps.filter(|steps| !steps.contains(&PathStep::Unordered)) else { return Vec::new() };
-    let is_access = |index: &usize| matches!(steps[*index], PathStep::Access { .. });
+    let Some(steps) = steps.filter(|steps| !steps.contains(&SyncStep::Unordered)) else { return Vec::new() };
+    let is_access = |index: &usize| matches!(steps[*index], SyncStep::Access { .. });
     let sources: Vec<usize> = (0..steps.len()).filter(is_access).collect();
     if sources.is_empty() || !function.is_kernel {
         return Vec::new();
@@ -63,40 +63,40 @@ pub(super) fn steps(section: &SectionCode, function: &PlacedFunction) -> Vec<Bar
     rows
 }
 
-fn step_of(instruction: &SassInstruction) -> PathStep {
+fn step_of(instruction: &SassInstruction) -> SyncStep {
     let is_certain = instruction.is_unconditional();
     match instruction.mnemonic {
-        None => return PathStep::Unordered,
+        None => return SyncStep::Unordered,
         Some("BAR") => {
             // Barrier 0, for all threads.
             let is_whole = instruction.word.bits(0, 12) == BARRIER && instruction.word.bits(16, 48) == 0;
             let waits = instruction.full_name().starts_with("BAR.SYNC");
-            return if is_whole && waits && is_certain { PathStep::Barrier } else { PathStep::Unordered };
+            return if is_whole && waits && is_certain { SyncStep::Barrier } else { SyncStep::Unordered };
         }
         // Barrier objects, clusters, and fences between accesses that other warps may poll.
         Some(
             "SYNCS" | "ARRIVES" | "UCGABAR_ARV" | "UCGABAR_WAIT" | "MEMBAR" | "UTMALDG" | "UBLKCP"
             | "NANOSLEEP",
         ) => {
-            return PathStep::Unordered;
+            return SyncStep::Unordered;
         }
         // Its result may be a lock or a ticket.
-        Some("ATOMS") if !instruction.writes.is_empty() => return PathStep::Unordered,
+        Some("ATOMS") if !instruction.writes.is_empty() => return SyncStep::Unordered,
         _ => {}
     }
     if matches!(
         instruction.flow,
         WarpFlow::Call { .. } | WarpFlow::IndirectBranch { .. } | WarpFlow::Return { .. }
     ) {
-        return PathStep::Unordered;
+        return SyncStep::Unordered;
     }
     let copies = instruction.mnemonic == Some("LDGSTS");
     match instruction.memory.map(|memory| memory.space) {
-        Some(MemorySpace::Shared) => PathStep::Access { is_certain },
+        Some(MemorySpace::Shared) => SyncStep::Access { is_certain },
         // The address says whether it is shared memory.
-        Some(MemorySpace::Generic) => PathStep::Access { is_certain: false },
-        _ if copies => PathStep::Access { is_certain: false },
-        _ => PathStep::Other,
+        Some(MemorySpace::Generic) => SyncStep::Access { is_certain: false },
+        _ if copies => SyncStep::Access { is_certain: false },
+        _ => SyncStep::Other,
     }
 }
 
@@ -109,8 +109,8 @@ fn successors(section: &SectionCode, function: &PlacedFunction, count: usize) ->
     let mut successors: Vec<Vec<usize>> = (0..count).map(|_| Vec::new()).collect();
     for block in &section.findings.blocks {
         let (Some(first), Some(last)) = (index(block.first), index(block.last)) else { continue };
-        for inner in first..last {
-            successors[inner] = vec![inner + 1];
+        for (inner, next) in successors.iter_mut().enumerate().take(last).skip(first) {
+            *next = vec![inner + 1];
         }
         successors[last] = block.successors.iter().copied().filter_map(index).collect();
     }
@@ -120,7 +120,7 @@ fn successors(section: &SectionCode, function: &PlacedFunction, count: usize) ->
 /// Instructions of a function with the edges between them.
 struct CodePaths {
     successors: Vec<Vec<usize>>,
-    steps: Vec<PathStep>,
+    steps: Vec<SyncStep>,
 }
 
 impl CodePaths {
@@ -142,13 +142,13 @@ impl CodePaths {
                 break;
             }
             match self.steps.get(index) {
-                Some(PathStep::Access { is_certain }) => {
+                Some(SyncStep::Access { is_certain }) => {
                     *targets.entry(index).or_default() |= 1 << count;
                     if *is_certain {
                         continue;
                     }
                 }
-                Some(PathStep::Barrier) => count += 1,
+                Some(SyncStep::Barrier) => count += 1,
                 _ => {}
             }
             if count > MAX_BARRIERS {
@@ -166,11 +166,11 @@ impl CodePaths {
 mod tests {
     use super::*;
 
-    const CERTAIN: PathStep = PathStep::Access { is_certain: true };
-    const MAYBE: PathStep = PathStep::Access { is_certain: false };
+    const CERTAIN: SyncStep = SyncStep::Access { is_certain: true };
+    const MAYBE: SyncStep = SyncStep::Access { is_certain: false };
 
     fn counts(
-        steps: &[PathStep],
+        steps: &[SyncStep],
         jumps: &[(usize, usize)],
         source: Option<usize>,
     ) -> Vec<(usize, Option<u32>)> {
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn barriers_on_the_way_to_the_next_access_count() {
-        let steps = [CERTAIN, PathStep::Barrier, PathStep::Barrier, CERTAIN, PathStep::Barrier, CERTAIN];
+        let steps = [CERTAIN, SyncStep::Barrier, SyncStep::Barrier, CERTAIN, SyncStep::Barrier, CERTAIN];
         assert_eq!(counts(&steps, &[], None), [(0, Some(0))]);
         assert_eq!(counts(&steps, &[], Some(0)), [(3, Some(2))]);
         assert_eq!(counts(&steps, &[(3, 0)], Some(3)), [(0, Some(0)), (5, Some(1))]);
@@ -194,15 +194,15 @@ mod tests {
 
     #[test]
     fn an_access_that_may_not_happen_is_passed() {
-        let steps = [CERTAIN, PathStep::Barrier, MAYBE, PathStep::Barrier, CERTAIN];
+        let steps = [CERTAIN, SyncStep::Barrier, MAYBE, SyncStep::Barrier, CERTAIN];
         assert_eq!(counts(&steps, &[], Some(0)), [(2, Some(1)), (4, Some(2))]);
     }
 
     #[test]
     fn paths_with_different_numbers_of_barriers_have_none() {
-        let steps = [CERTAIN, PathStep::Barrier, CERTAIN];
+        let steps = [CERTAIN, SyncStep::Barrier, CERTAIN];
         assert_eq!(counts(&steps, &[(0, 2)], Some(0)), [(2, None)]);
-        let steps = [CERTAIN, PathStep::Other, PathStep::Barrier, CERTAIN];
+        let steps = [CERTAIN, SyncStep::Other, SyncStep::Barrier, CERTAIN];
         assert_eq!(counts(&steps, &[(2, 1)], Some(0)), [(3, None)]);
     }
 }

@@ -183,7 +183,9 @@ impl AnalysisKind {
             Self::Strides => Box::new(StrideAnalysis::default()),
             Self::Faults => Box::new(FaultAnalysis::new(resolver, Arc::clone(&asked.faults))),
             Self::Unwritten => Box::new(UnwrittenAnalysis::new(resolver, asked, room_bytes)),
-            Self::BlockConflicts => Box::new(RaceAnalysis::new(RaceScope::Blocks(resolver), room_bytes)),
+            Self::BlockConflicts => {
+                Box::new(RaceAnalysis::new(RaceScope::Blocks(Box::new(resolver)), room_bytes))
+            }
             Self::SharedConflicts => {
                 Box::new(RaceAnalysis::new(RaceScope::Warps(Arc::clone(&asked.barriers)), room_bytes))
             }

@@ -29,7 +29,7 @@ pub(super) type CodeBarriers = HashMap<u64, HashMap<(Option<u32>, u32), u32>>;
 /// The accesses that can conflict.
 pub(super) enum RaceScope {
     /// Accesses of blocks to device memory.
-    Blocks(AddressResolver),
+    Blocks(Box<AddressResolver>),
     /// Accesses of warps to shared memory.
     Warps(Arc<CodeBarriers>),
 }

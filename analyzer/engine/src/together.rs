@@ -195,7 +195,7 @@ impl CaptureEngine {
             }
             Ok(())
         };
-        self.has_defects.get_or_try_init(search).await.map(|()| ())
+        self.has_defects.get_or_try_init(search).await.copied()
     }
 
     /// The bins of the tensors that filters select, if they select tensors and nothing else: in launches, and by

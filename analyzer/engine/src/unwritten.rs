@@ -148,7 +148,9 @@ impl UnwrittenAnalysis {
             }
             (row.request_count, row.byte_count) = (request_count, byte_count);
         }
-        rows.into_values().for_each(|row| self.ready.push(row));
+        for row in rows.into_values() {
+            self.ready.push(row);
+        }
     }
 }
 
