@@ -18,7 +18,7 @@ Names in a recorded program. They do nothing where nothing is recorded:
     stallmap.stop()
 """
 
-from stallmap._forward import region, start, stop
+from stallmap._forward import region, start, step, stop
 from stallmap._version import VERSION as __version__
 
 TYPE_CHECKING = False
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from stallmap._errors import LossWarning as LossWarning
     from stallmap._result import Result as Result
 
-__all__ = ["Capture", "Diff", "Error", "LossWarning", "Result", "__version__", "open", "region", "start", "stop"]
+__all__ = ["Capture", "Diff", "Error", "LossWarning", "Result", "__version__", "open", "region", "start", "step", "stop"]
 
 _HOMES = {
     "Capture": "_capture",

@@ -70,22 +70,30 @@ pub unsafe extern "C" fn stallmap_op_end(words: *const i64, length: usize) {
     guard((), || calls::op_end(unsafe { slice(words, length) }));
 }
 
-/// Begins a range of PyTorch's profiler on this thread.
+/// Begins a range of this thread.
+///
+/// # Safety
+/// `words` points to `length` readable words.
 #[unsafe(no_mangle)]
-pub extern "C" fn stallmap_range_push(name: i64) {
-    guard((), || calls::range_push(name));
+pub unsafe extern "C" fn stallmap_range_push(words: *const i64, length: usize) {
+    // SAFETY: the caller's promise is the same.
+    guard((), || calls::range_push(unsafe { slice(words, length) }));
 }
 
-/// Ends the innermost range of PyTorch's profiler on this thread.
+/// Ends the innermost range of this thread and a source.
 #[unsafe(no_mangle)]
-pub extern "C" fn stallmap_range_pop() {
-    guard((), calls::range_pop);
+pub extern "C" fn stallmap_range_pop(source: u32) {
+    guard((), || calls::range_pop(source));
 }
 
-/// Gives a number to a region.
+/// Gives numbers to a region.
+///
+/// # Safety
+/// `words` points to `length` readable words.
 #[unsafe(no_mangle)]
-pub extern "C" fn stallmap_metric(op_id: i64, name: i64, value: f64, unit: i64) {
-    guard((), || calls::metric(op_id, name, value, unit));
+pub unsafe extern "C" fn stallmap_metrics(words: *const i64, length: usize) {
+    // SAFETY: the caller's promise is the same.
+    guard((), || calls::metrics(unsafe { slice(words, length) }));
 }
 
 /// Names tensors.

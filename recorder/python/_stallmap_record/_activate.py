@@ -25,13 +25,16 @@ def torch_imported():
         _stallmap_record.hooks = sys.modules[__name__]
 
 
-def begin_region(name):
+def begin_region(name, metrics):
     """Begins a region. Returns the value that `end_region` needs, or None."""
     if torch.compiler.is_compiling():
         return None
     if _active is None or not SESSION.poll():
         return None
-    return _active.region(name)
+    op_id = _active.region(name)
+    if metrics and op_id:
+        SESSION.library.metrics(op_id, metrics)
+    return op_id
 
 
 def end_region(op_id):

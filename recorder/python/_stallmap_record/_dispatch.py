@@ -12,6 +12,7 @@ from functools import partial
 
 import torch
 
+from _stallmap_record._library import TORCH
 from _stallmap_record._parts import PartsMode, has_parts, is_simulated
 from _stallmap_record._schemas import Operator
 from _stallmap_record._session import SESSION
@@ -103,6 +104,8 @@ class Dispatch:
 
     def _record(self, operator, run, args, kwargs):
         """The result of the op, which is recorded."""
+        if operator.begins or operator.ends:
+            return self._mark(operator, run, args, kwargs)
         if not (SESSION.active or SESSION.poll()) or _is_abstract(args, kwargs):
             return run(*args, **kwargs)
         op = self._begin(operator, args, kwargs)
@@ -115,6 +118,21 @@ class Dispatch:
         finally:
             self._end(operator, op, result)
 
+    def _mark(self, operator, run, args, kwargs):
+        """The result of an op that begins or ends a range of PyTorch's profiler."""
+        result = run(*args, **kwargs)
+        # Before the session begins, too: a range may enclose the program's first launch.
+        library = SESSION.library
+        if library is not None:
+            try:
+                if operator.begins:
+                    library.range_push(TORCH, args[0] if args else kwargs["name"])
+                else:
+                    library.range_pop(TORCH)
+            except Exception as error:
+                library.lose_op(f"{operator.name} cannot be recorded", error)
+        return result
+
     def _run_part(self, func, args, kwargs):
         """The result of an op on the parts of a composed tensor."""
         operator = self._operators.get(func.name()) if isinstance(func, torch._ops.OpOverload) else None
@@ -123,7 +141,7 @@ class Dispatch:
     def _begin(self, operator, args, kwargs):
         try:
             schema = operator.schema(self._library)
-            return None if schema.is_mark else self._recorder.begin(schema, args, kwargs, caller(3))
+            return self._recorder.begin(schema, args, kwargs, caller(3))
         except Exception as error:
             self._library.lose_op(f"{operator.name} could not be described", error)
             return None

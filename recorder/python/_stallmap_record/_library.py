@@ -6,7 +6,10 @@ import sys
 
 from _stallmap_record import _failure
 
-ABI_VERSION = 3
+ABI_VERSION = 4
+
+# Sources of ranges.
+TORCH, STALLMAP = 0, 1
 
 _OP, _TENSOR, _SOURCE = 0, 1, 2
 
@@ -46,6 +49,9 @@ class Library:
         self._state = _function(library.stallmap_state, ctypes.c_int64, words)
         self._op_begin = _function(library.stallmap_op_begin, ctypes.c_int64, words)
         self._op_end = _function(library.stallmap_op_end, None, words)
+        self._range_push = _function(library.stallmap_range_push, None, words)
+        self._range_pop = _function(library.stallmap_range_pop, None, [ctypes.c_uint32])
+        self._metrics = _function(library.stallmap_metrics, None, words)
         self._name = _function(library.stallmap_name, None, words)
         self._pause = _function(library.stallmap_pause, None, [ctypes.c_uint32])
         self._fact = _function(library.stallmap_fact, None, [ctypes.c_int64] * 2)
@@ -78,6 +84,27 @@ class Library:
     def op_end(self, words):
         """Ends an op."""
         self._op_end(self._pack(words), len(words))
+
+    def range_push(self, source, name, metrics=()):
+        """Begins a range of this thread."""
+        words = [source, self.text(name), *self._metric_words(metrics)]
+        self._range_push(self._pack(words), len(words))
+
+    def range_pop(self, source):
+        """Ends the innermost range of this thread and a source."""
+        self._range_pop(source)
+
+    def metrics(self, op_id, metrics):
+        """Gives numbers to a region: (name, value, unit) each."""
+        words = [op_id, *self._metric_words(metrics)]
+        self._metrics(self._pack(words), len(words))
+
+    def _metric_words(self, metrics):
+        words = []
+        for name, value, unit in metrics:
+            bits = int.from_bytes(struct.pack("=d", value), sys.byteorder, signed=True)
+            words += [self.text(name), bits, self.text(unit)]
+        return words
 
     def name(self, words):
         """Sets the roles of tensors in the model."""

@@ -2,8 +2,9 @@
 
 import torch
 
-# Ops that only mark ranges for PyTorch's profiler.
-_MARKS = ("profiler::",)
+# Ops that only mark ranges for PyTorch's profiler: those that begin one and those that end one.
+_BEGINNINGS = ("profiler::_record_function_enter",)
+_ENDINGS = ("profiler::_record_function_exit",)
 # Types of arguments that are one tensor, and those of numbers that PyTorch passes for tensors.
 _ONE_TENSOR = ("Tensor", "Optional[Tensor]")
 _NUMBERS = (int, float, bool, complex)
@@ -12,10 +13,11 @@ _NUMBERS = (int, float, bool, complex)
 class Operator:
     """One op of the dispatcher, by the name `namespace::op` or `namespace::op.overload`."""
 
-    __slots__ = ("_op", "_overload", "_packet", "_schema", "_tensors", "name", "redispatch")
+    __slots__ = ("_op", "_overload", "_packet", "_schema", "_tensors", "begins", "ends", "name", "redispatch")
 
     def __init__(self, name):
         self.name = name
+        self.begins, self.ends = name.startswith(_BEGINNINGS), name.startswith(_ENDINGS)
         self._packet, _, self._overload = name.partition(".")
         self._op = self._schema = self._tensors = None
         # Runs the op from the next key on.
@@ -59,12 +61,11 @@ class Schema:
     """`arguments` holds (index, name, its text, whether a list, whether written, whether results may be views of it) of
     those that are tensors. `written` marks each result that is a written argument."""
 
-    __slots__ = ("arguments", "is_mark", "text", "written")
+    __slots__ = ("arguments", "text", "written")
 
     def __init__(self, schema, library):
         name = f"{schema.name}.{schema.overload_name or 'default'}"
         self.text = library.text(name)
-        self.is_mark = name.startswith(_MARKS)
         self.arguments = _arguments(schema, library)
         self.written = [result.alias_info is not None and result.alias_info.is_write for result in schema.returns]
 

@@ -9,12 +9,12 @@ use std::ffi::{CStr, c_int, c_void};
 use stallmap_schema::word::{LossKind, RangeSource};
 pub use stallmap_sys::nvtx::ExportTables;
 use stallmap_sys::nvtx::{
-    AnyFunction, CALLBACK_TABLE, CText, CallbackTable, EventAttributes, WideCharacter, core, domains, message,
-    module, payload,
+    AnyFunction, CALLBACK_TABLE, CText, CallbackTable, EventAttributes, WideCharacter, core, domains,
+    message, module, payload,
 };
 
 use crate::guard::guard;
-use crate::ranges::{self, RangeBeginning};
+use crate::ranges::{self, RangeBeginning, RangeMetric};
 use crate::session;
 use crate::torch::texts;
 
@@ -36,10 +36,11 @@ pub unsafe fn attach(tables: Option<ExportTables>) -> bool {
     // SAFETY: the table is null or NVTX's own, which lives as long as the process.
     let table = unsafe { tables(CALLBACK_TABLE).cast::<CallbackTable>().as_ref() };
     let Some(table) = table.filter(|table| table.bytes >= size_of::<CallbackTable>()) else { return false };
-    let attached = [(module::CORE, core_calls()), (module::DOMAINS, domain_calls())].map(|(module, calls)| {
-        // SAFETY: as above, and each call has the type of its slot.
-        unsafe { fill(table, module, &calls) }
-    });
+    let attached =
+        [(module::CORE, core_calls()), (module::DOMAINS, domain_calls())].map(|(module, calls)| {
+            // SAFETY: as above, and each call has the type of its slot.
+            unsafe { fill(table, module, &calls) }
+        });
     attached.contains(&true)
 }
 
@@ -199,7 +200,7 @@ fn number(handle: *const c_void) -> i64 {
 /// A range with a name only.
 fn named(text: Option<String>) -> RangeBeginning {
     let (source, domain) = (RangeSource::Nvtx, DEFAULT_DOMAIN);
-    RangeBeginning { source, domain, name: readable(text), category: None, payload: None }
+    RangeBeginning { source, domain, name: readable(text), category: None, metrics: Vec::new() }
 }
 
 fn readable(text: Option<String>) -> String {
@@ -213,7 +214,8 @@ fn readable(text: Option<String>) -> String {
 fn described(domain: *const c_void, attributes: *const EventAttributes) -> RangeBeginning {
     // SAFETY: NVTX passes on what the program gave it: null, or attributes, whose first two fields are always there.
     let is_complete = !attributes.is_null()
-        && unsafe { usize::from((&raw const (*attributes).bytes).read_unaligned()) } >= size_of::<EventAttributes>();
+        && unsafe { usize::from((&raw const (*attributes).bytes).read_unaligned()) }
+            >= size_of::<EventAttributes>();
     if !is_complete {
         return RangeBeginning { domain: number(domain), ..named(None) };
     }
@@ -228,9 +230,13 @@ fn described(domain: *const c_void, attributes: *const EventAttributes) -> Range
     RangeBeginning {
         domain: number(domain),
         category: Some(attributes.category).filter(|category| *category != 0),
-        payload: value(&attributes),
+        metrics: Vec::from_iter(value(&attributes).map(payload_metric)),
         ..named(text)
     }
+}
+
+fn payload_metric(value: f64) -> RangeMetric {
+    RangeMetric { name: "payload".to_owned(), value, unit: None }
 }
 
 /// The payload as a number.
@@ -267,7 +273,11 @@ fn wide(text: *const WideCharacter) -> Option<String> {
     // SAFETY: NVTX passes on what the program gave it: a text that ends with 0.
     let characters = (0..MAX_CHARACTERS).map(|index| unsafe { text.add(index).read_unaligned() });
     let known = characters.take_while(|character| *character != 0);
-    Some(known.map(|character| u32::try_from(character).ok().and_then(char::from_u32).unwrap_or('\u{fffd}')).collect())
+    Some(
+        known
+            .map(|character| u32::try_from(character).ok().and_then(char::from_u32).unwrap_or('\u{fffd}'))
+            .collect(),
+    )
 }
 
 fn lose(reason: &'static str) {

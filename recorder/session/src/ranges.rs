@@ -33,8 +33,26 @@ pub struct RangeBeginning {
     pub name: String,
     /// Its category.
     pub category: Option<u32>,
-    /// Its payload.
-    pub payload: Option<f64>,
+    /// Its numbers.
+    pub metrics: Vec<RangeMetric>,
+}
+
+/// A number of a range.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RangeMetric {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: f64,
+    /// Its unit.
+    pub unit: Option<String>,
+}
+
+/// Records numbers of a region.
+pub fn emit_metrics(op_id: OpId, metrics: Vec<RangeMetric>) {
+    for RangeMetric { name, value, unit } in metrics {
+        session::emit(OpMetric { op_id, name, value, unit });
+    }
 }
 
 /// A range that has begun.
@@ -160,7 +178,9 @@ pub fn mark(beginning: RangeBeginning) {
 pub fn begin_early() {
     if IS_WAITING.try_with(Cell::get).unwrap_or(false) && session::torch().is_some() {
         IS_WAITING.set(false);
-        with_ranges(|ranges| ranges.open.iter_mut().filter(|range| range.op_id.is_none()).for_each(OpenRange::record));
+        with_ranges(|ranges| {
+            ranges.open.iter_mut().filter(|range| range.op_id.is_none()).for_each(OpenRange::record)
+        });
     }
 }
 
@@ -197,7 +217,8 @@ impl OpenRange {
         self.op_id = Some(op_id);
         let outer = context::of_thread();
         let pystates_hash = outer.and_then(|outer| outer.pystates_hash);
-        let RangeBeginning { source, domain, name, category, payload } = &self.beginning;
+        let RangeBeginning { source, domain, name, category, metrics } = &mut self.beginning;
+        let metrics = std::mem::take(metrics);
         session::emit(Op {
             op_id,
             run_id: RunId(0),
@@ -217,9 +238,7 @@ impl OpenRange {
         });
         let domain = crate::torch::texts::text(*domain).map(str::to_owned);
         session::emit(OpRange { op_id, source: *source, domain, category: *category });
-        if let Some(value) = *payload {
-            session::emit(OpMetric { op_id, name: "payload".to_owned(), value, unit: None });
-        }
+        emit_metrics(op_id, metrics);
         if self.ended.load(Ordering::Acquire) {
             return;
         }

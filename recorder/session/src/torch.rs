@@ -14,8 +14,9 @@
 //! | `stallmap_state(bytes, length)` | records a Python stack, returns its hash. See [`states`] |
 //! | `stallmap_op_begin(words, length)` | begins an op or region on this thread, returns its op_id. See [`message::OpBeginning`] |
 //! | `stallmap_op_end(words, length)` | ends it. See [`message::OpEnding`] |
-//! | `stallmap_range_push(name)`, `stallmap_range_pop()` | begins and ends a range of PyTorch's profiler on this thread |
-//! | `stallmap_metric(op_id, name, value, unit)` | gives a number to a region that has begun |
+//! | `stallmap_range_push(words, length)` | begins a range on this thread. See [`message::RangeOpening`] |
+//! | `stallmap_range_pop(source)` | ends the innermost range of a source (0 torch, 1 stallmap) on this thread |
+//! | `stallmap_metrics(words, length)` | gives numbers to a region that has begun. See [`message::RegionMetrics`] |
 //! | `stallmap_name(words, length)` | sets the roles of tensors in the model. See [`message::TensorRole`] |
 //! | `stallmap_pause(paused)` | leaves launches out, or no longer |
 //! | `stallmap_fact(name, value)` | the versions of Python and PyTorch, as two texts |

@@ -2,7 +2,6 @@
 //!
 //! The copy calls `InitializeInjectionNvtx2` of the library that `NVTX_INJECTION64_PATH` names, once for each binary that
 //! holds a copy, with a function that gives tables by number.
-#![expect(unsafe_code, reason = "tables of C functions")]
 
 use std::ffi::{c_char, c_int, c_void};
 

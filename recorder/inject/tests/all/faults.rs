@@ -23,7 +23,7 @@ text = lambda word: library.stallmap_text(word, len(word))
 "#;
 
 /// Runs a Python program that is recorded.
-fn record(program: &str) -> (TempDir, Output) {
+pub(crate) fn record(program: &str) -> (TempDir, Output) {
     let folder = TempDir::new().unwrap();
     let directory = folder.path().to_owned();
     let config = Config { directory, instrument: PassInstrument::Accesses, ..Config::default() };

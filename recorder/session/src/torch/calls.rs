@@ -6,11 +6,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use stallmap_config::PassInstrument;
 use stallmap_schema::id::{Address, OpId};
-use stallmap_schema::tables::tensor::{OpMetric, OpRange};
+use stallmap_schema::tables::tensor::OpRange;
 use stallmap_schema::word::{LossKind, OpKind, RangeSource};
 
 use super::allocator_hook;
-use super::message::{OpBeginning, OpEnding, TensorRole};
+use super::message::{
+    MalformedMessage, OpBeginning, OpEnding, RangeOpening, RegionMetrics, SOURCES, TensorRole,
+};
 use super::ops::{self, RunningOp};
 use super::recorded::{EventMoment, send};
 use super::states::PythonStates;
@@ -139,7 +141,11 @@ pub fn op_begin(words: &[i64]) -> i64 {
     let asks = session::config().is_some_and(|config| config.bundles.is_some() || config.counts());
     let shapes_hash = if asks { message.shapes_hash() } else { 0 };
     let context = OpContext { op_id, pystates_hash: message.pystates_hash, shapes_hash };
-    if region.is_some() { context::push_region(context) } else { context::push(context) }
+    if region.is_some() {
+        context::push_region(context)
+    } else {
+        context::push(context)
+    }
     if with_running(|stack| stack.push((running, region))).is_none() {
         session::lose_region();
     }
@@ -191,26 +197,33 @@ fn with_running<T>(act: impl FnOnce(&mut RunningStack) -> T) -> Option<T> {
     RUNNING.try_with(act).ok()
 }
 
-/// Begins a range of PyTorch's profiler on this thread.
-pub fn range_push(name: i64) {
-    let Some(name) = texts::text(name) else {
-        session::lose(LossKind::Op, "Python sent a range that cannot be read", 1, None);
-        return;
-    };
-    let source = RangeSource::Torch;
-    ranges::push(RangeBeginning { source, domain: 0, name: name.to_owned(), category: None, payload: None });
+/// Begins a range of this thread.
+pub fn range_push(words: &[i64]) {
+    match RangeOpening::read(words) {
+        Ok(RangeOpening { source, name, metrics }) => {
+            let name = name.to_owned();
+            ranges::push(RangeBeginning { source, domain: 0, name, category: None, metrics });
+        }
+        Err(MalformedMessage) => {
+            session::lose(LossKind::Op, "Python sent a range that cannot be read", 1, None)
+        }
+    }
 }
 
-/// Ends the innermost range of PyTorch's profiler on this thread.
-pub fn range_pop() {
-    ranges::pop(RangeSource::Torch, 0);
+/// Ends the innermost range of this thread and a source.
+pub fn range_pop(source: u32) {
+    if let Some(&source) = usize::try_from(source).ok().and_then(|source| SOURCES.get(source)) {
+        ranges::pop(source, 0);
+    }
 }
 
-/// Gives a number to a region.
-pub fn metric(op_id: i64, name: i64, value: f64, unit: i64) {
-    if let (Some(name), true) = (texts::text(name), op_id != 0) {
-        let (name, unit) = (name.to_owned(), texts::text(unit).map(str::to_owned));
-        session::emit(OpMetric { op_id: OpId(op_id.cast_unsigned()), name, value, unit });
+/// Gives numbers to a region.
+pub fn metrics(words: &[i64]) {
+    match RegionMetrics::read(words) {
+        Ok(RegionMetrics { op_id, metrics }) => ranges::emit_metrics(op_id, metrics),
+        Err(MalformedMessage) => {
+            session::lose(LossKind::Op, "Python sent a number that cannot be read", 1, None)
+        }
     }
 }
 

@@ -3,9 +3,10 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use stallmap_schema::id::{Address, OpId, PystatesHash};
-use stallmap_schema::word::{Direction, OpKind, Phase};
+use stallmap_schema::word::{Direction, OpKind, Phase, RangeSource};
 
 use super::texts;
+use crate::ranges::RangeMetric;
 
 /// The largest number of dimensions that is believed.
 const MAX_DIMENSIONS: usize = 64;
@@ -45,6 +46,29 @@ pub struct OpEnding {
     /// The results' tensors.
     pub tensors: Vec<SeenTensor>,
 }
+
+/// The beginning of a range: source (0 torch, 1 stallmap), name. Its numbers follow: name, bits of the value, unit or 0.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RangeOpening {
+    /// The interface that names it.
+    pub source: RangeSource,
+    /// Its name.
+    pub name: &'static str,
+    /// Its numbers.
+    pub metrics: Vec<RangeMetric>,
+}
+
+/// Numbers of a region: its op_id. The numbers follow, as those of a range.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RegionMetrics {
+    /// The region.
+    pub op_id: OpId,
+    /// Its numbers.
+    pub metrics: Vec<RangeMetric>,
+}
+
+/// Sources of ranges by number.
+pub const SOURCES: [RangeSource; 2] = [RangeSource::Torch, RangeSource::Stallmap];
 
 /// The role of a tensor in the model: its name or 0, its role. Its tensor record follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -133,6 +157,22 @@ impl OpEnding {
     }
 }
 
+impl RangeOpening {
+    /// Reads the words.
+    pub fn read(words: &[i64]) -> Result<Self, MalformedMessage> {
+        let mut words = MessageWords(words);
+        Ok(Self { source: words.choice(&SOURCES)?, name: words.text()?, metrics: words.metrics()? })
+    }
+}
+
+impl RegionMetrics {
+    /// Reads the words.
+    pub fn read(words: &[i64]) -> Result<Self, MalformedMessage> {
+        let mut words = MessageWords(words);
+        Ok(Self { op_id: OpId(words.unsigned()?), metrics: words.metrics()? })
+    }
+}
+
 impl TensorRole {
     /// Reads the words, which hold any number of such messages.
     pub fn read_all(words: &[i64]) -> Result<Vec<Self>, MalformedMessage> {
@@ -183,6 +223,16 @@ impl MessageWords<'_> {
         let is_known = self.next()? != 0;
         let hash = self.unsigned()?;
         Ok(is_known.then_some(PystatesHash(hash)))
+    }
+
+    fn metrics(&mut self) -> Result<Vec<RangeMetric>, MalformedMessage> {
+        let mut metrics = Vec::new();
+        while !self.0.is_empty() {
+            let name = self.text()?.to_owned();
+            let value = f64::from_bits(self.unsigned()?);
+            metrics.push(RangeMetric { name, value, unit: self.optional_text()?.map(str::to_owned) });
+        }
+        Ok(metrics)
     }
 
     fn tensors(&mut self) -> Result<Vec<SeenTensor>, MalformedMessage> {
@@ -297,6 +347,20 @@ mod tests {
         for length in (0..words.len()).filter(|length| !complete.contains(length)) {
             assert_eq!(OpBeginning::read(&words[..length]), Err(MalformedMessage), "{length} words");
         }
+    }
+
+    #[test]
+    fn ranges_have_numbers_with_units() {
+        let flops = [texts::number("flops"), 3.5_f64.to_bits().cast_signed(), texts::number("flop")];
+        let words = [&[1, texts::number("gemm")], &flops[..], &[texts::number("tokens"), 0, 0]].concat();
+        let range = RangeOpening::read(&words).unwrap();
+        let number = |metric: &RangeMetric| (metric.name.clone(), metric.value, metric.unit.clone());
+        let numbers = [("flops".into(), 3.5, Some("flop".into())), ("tokens".into(), 0.0, None)];
+        assert_eq!((range.source, range.name), (RangeSource::Stallmap, "gemm"));
+        assert_eq!(range.metrics.iter().map(number).collect::<Vec<_>>(), numbers);
+        assert_eq!(RangeOpening::read(&words[..4]), Err(MalformedMessage));
+        assert_eq!(RangeOpening::read(&[2, words[1]]), Err(MalformedMessage));
+        assert_eq!(RegionMetrics::read(&[]), Err(MalformedMessage));
     }
 
     #[test]
