@@ -54,8 +54,8 @@ pub fn push_region(context: OpContext) {
     with_stack(|stack| stack.push(StackedContext { context, is_op: false, ended: None }));
 }
 
-/// Begins a range that ends when `ended` is set, whatever ops and regions have ended then. Launches inside an op stay
-/// those of the op.
+/// Begins a range that ends when `ended` is set, whatever ops and regions have ended then. An op keeps its launches,
+/// whatever ranges begin inside it.
 pub fn push_range(context: OpContext, ended: Arc<AtomicBool>) {
     with_stack(|stack| {
         stack.retain(|stacked| !stacked.has_ended());

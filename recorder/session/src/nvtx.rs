@@ -24,7 +24,7 @@ const MAX_CHARACTERS: usize = 1 << 12;
 const DEFAULT_DOMAIN: i64 = 0;
 /// The name of a range whose own cannot be read.
 const UNNAMED: &str = "(unnamed)";
-/// What the call returns where there is no such range.
+/// The result of a call where there is no such range.
 const NO_RANGE: c_int = -1;
 
 /// Attaches to a copy of NVTX: takes the place of its functions. False where it gives no tables.
@@ -84,7 +84,7 @@ fn domain_calls() -> SlotCalls {
 unsafe fn fill(table: &CallbackTable, module: u32, calls: &[(usize, AnyFunction)]) -> bool {
     let (mut slots, mut count) = (std::ptr::null_mut::<*mut AnyFunction>(), 0_u32);
     let Some(slots_of) = table.slots else { return false };
-    // SAFETY: by this function's contract; both pointers are valid.
+    // SAFETY: by this function's contract. Both pointers are valid.
     let is_known = unsafe { slots_of(module, &raw mut slots, &raw mut count) } != 0;
     if !is_known || slots.is_null() {
         return false;
@@ -219,7 +219,7 @@ fn described(domain: *const c_void, attributes: *const EventAttributes) -> Range
     if !is_complete {
         return RangeBeginning { domain: number(domain), ..named(None) };
     }
-    // SAFETY: as above, and the program said that it gave all fields.
+    // SAFETY: as above, and the program gave all fields by its own count.
     let attributes = unsafe { attributes.read_unaligned() };
     let text = match attributes.message_type {
         message::ASCII => bytes(attributes.message.cast()),

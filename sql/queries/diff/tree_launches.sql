@@ -29,10 +29,19 @@ WITH cost AS (
   WINDOW repeats AS (
     PARTITION BY function_id, grid_x, grid_y, grid_z, block_x, block_y, block_z, pystates_hash
   )
+), given AS (
+  SELECT
+    kernel_id,
+    max(CASE WHEN metric = 'flops' THEN value END) AS flops,
+    max(CASE WHEN metric = 'flops' THEN time_ns END) AS flops_ns,
+    max(CASE WHEN metric = 'bytes' THEN value END) AS bytes,
+    max(CASE WHEN metric = 'bytes' THEN time_ns END) AS bytes_ns
+  FROM launch_metric
+  GROUP BY kernel_id
 )
 SELECT
-  p.frames, p.user_frames, p.forward_frames, p.module_path, p.phase, p.step, p.ops, p.kernel,
-  p.samples, p.memory_samples, p.time_ns,
+  p.frames, p.user_frames, p.forward_frames, p.module_path, p.phase, p.step, b.names AS ranges, p.ops, p.kernel,
+  p.samples, p.memory_samples, p.time_ns, g.flops, g.flops_ns, g.bytes, g.bytes_ns,
   r.samples_variance, r.memory_variance, r.time_variance,
   CASE WHEN r.samples_expected > 0 THEN (r.launches - 1.0) / r.launches ELSE 0.0 END AS samples_freedom,
   CASE WHEN r.samples_expected > 0 THEN power(r.samples - r.samples_mean, 2) / r.samples_expected ELSE 0.0 END
@@ -44,4 +53,6 @@ SELECT
   CASE WHEN r.time_expected > 0 THEN power(r.time - r.time_mean, 2) / r.time_expected ELSE 0.0 END AS time_pearson
 FROM call_path_cost p
 JOIN repeated r ON r.kernel_id = p.kernel_id
+LEFT JOIN launch_range b ON b.kernel_id = p.kernel_id
+LEFT JOIN given g ON g.kernel_id = p.kernel_id
 ORDER BY p.kernel_id

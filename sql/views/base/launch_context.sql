@@ -24,7 +24,7 @@ CREATE VIEW launch_context (
   module_path,
   -- The Python stack.
   pystates_hash,
-  -- Its innermost line in the user's code.
+  -- Its innermost line in the user's code. Without a stack, the range around the launch as `name (range)`.
   line,
   -- In backward, the line whose gradient this is.
   forward_line,
@@ -51,7 +51,7 @@ SELECT
   o.step,
   coalesce(o.module_path, g.module_path),
   l.pystates_hash,
-  p.line,
+  coalesce(p.line, CASE WHEN o.kind = 'region' THEN o.name || ' (range)' END),
   q.line,
   r.rank,
   l.graph_id,

@@ -124,6 +124,16 @@ pub enum TreeMetric {
     /// Mean GPU time of one launch
     #[value(aliases = ["time-per-launch", "avg_time/ns", "avg_time/us", "avg_time/ms", "avg_time/s"])]
     TimePerLaunch,
+    /// Floating-point operations that the program gave to ranges
+    Flops,
+    /// Their rate over the GPU time of their launches
+    #[value(name = "flop/s", aliases = ["gflop/s", "tflop/s"])]
+    FlopRate,
+    /// Bytes that the program gave to ranges
+    Bytes,
+    /// Their rate over the GPU time of their launches
+    #[value(name = "byte/s", aliases = ["gbyte/s", "tbyte/s"])]
+    ByteRate,
 }
 
 /// Category of a step in a path.
@@ -141,6 +151,8 @@ pub enum TreeLevel {
     Phase,
     /// Optimizer steps completed before
     Step,
+    /// Ranges around the launch: NVTX, record_function, regions. In backward, those of the forward op
+    Range,
     /// Regions and ops around the launch
     Op,
     /// The kernel
@@ -177,6 +189,10 @@ impl ValueEnum for TreeSort {
             Self::Metric(TreeMetric::Time),
             Self::Metric(TreeMetric::Launches),
             Self::Metric(TreeMetric::TimePerLaunch),
+            Self::Metric(TreeMetric::Flops),
+            Self::Metric(TreeMetric::FlopRate),
+            Self::Metric(TreeMetric::Bytes),
+            Self::Metric(TreeMetric::ByteRate),
             Self::Name,
         ]
     }

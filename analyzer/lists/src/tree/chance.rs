@@ -49,7 +49,8 @@ impl SumVariances {
             TreeMetric::Samples => self.samples,
             TreeMetric::MemorySamples | TreeMetric::MemoryShare => self.memory,
             TreeMetric::Time | TreeMetric::TimePerLaunch => self.time,
-            TreeMetric::Launches => SumVariance::default(),
+            // Launches are counted, and work is given.
+            _ => SumVariance::default(),
         }
     }
 }

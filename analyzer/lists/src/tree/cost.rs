@@ -14,8 +14,32 @@ pub(super) struct LaunchCost {
     pub(super) time_ns: f64,
     /// Launches.
     pub(super) launches: f64,
+    /// Floating-point operations that the program gave.
+    pub(super) flops: GivenWork,
+    /// Bytes that the program gave.
+    pub(super) bytes: GivenWork,
     /// Variances of samples and time. Empty without a comparison.
     pub(super) chances: SumVariances,
+}
+
+/// Work that the program gave to ranges, with the time of the launches that have it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct GivenWork {
+    /// Operations or bytes.
+    pub(super) work: f64,
+    /// Nanoseconds.
+    pub(super) time_ns: f64,
+}
+
+impl GivenWork {
+    fn add(&mut self, other: &Self) {
+        self.work += other.work;
+        self.time_ns += other.time_ns;
+    }
+
+    fn seconds(&self) -> f64 {
+        self.time_ns / 1e9
+    }
 }
 
 /// A sum in each of two captures. With one capture, only the second is used.
@@ -43,6 +67,8 @@ impl LaunchCost {
         self.memory_samples += other.memory_samples;
         self.time_ns += other.time_ns;
         self.launches += other.launches;
+        self.flops.add(&other.flops);
+        self.bytes.add(&other.bytes);
         self.chances.add(&other.chances);
     }
 
@@ -56,6 +82,10 @@ impl LaunchCost {
             TreeMetric::Launches => Some(self.launches),
             TreeMetric::MemoryShare => ratio(self.memory_samples, self.samples),
             TreeMetric::TimePerLaunch => ratio(self.time_ns, self.launches),
+            TreeMetric::Flops => Some(self.flops.work),
+            TreeMetric::FlopRate => ratio(self.flops.work, self.flops.seconds()),
+            TreeMetric::Bytes => Some(self.bytes.work),
+            TreeMetric::ByteRate => ratio(self.bytes.work, self.bytes.seconds()),
         }
     }
 
@@ -64,6 +94,8 @@ impl LaunchCost {
         match metric {
             TreeMetric::MemoryShare => self.samples,
             TreeMetric::TimePerLaunch => self.launches,
+            TreeMetric::FlopRate => self.flops.seconds(),
+            TreeMetric::ByteRate => self.bytes.seconds(),
             _ => 1.0,
         }
     }
@@ -75,6 +107,8 @@ impl LaunchCost {
             TreeMetric::MemorySamples | TreeMetric::MemoryShare => self.memory_samples,
             TreeMetric::Time | TreeMetric::TimePerLaunch => self.time_ns,
             TreeMetric::Launches => self.launches,
+            TreeMetric::Flops | TreeMetric::FlopRate => self.flops.work,
+            TreeMetric::Bytes | TreeMetric::ByteRate => self.bytes.work,
         }
     }
 }
@@ -117,5 +151,8 @@ impl PairedCosts {
 
 /// True if a metric adds up over children.
 pub(super) const fn is_sum(metric: TreeMetric) -> bool {
-    !matches!(metric, TreeMetric::MemoryShare | TreeMetric::TimePerLaunch)
+    !matches!(
+        metric,
+        TreeMetric::MemoryShare | TreeMetric::TimePerLaunch | TreeMetric::FlopRate | TreeMetric::ByteRate
+    )
 }

@@ -146,6 +146,10 @@ const fn header(metric: TreeMetric) -> &'static str {
         TreeMetric::Time => "time",
         TreeMetric::Launches => "launches",
         TreeMetric::TimePerLaunch => "time a launch",
+        TreeMetric::Flops => "flop",
+        TreeMetric::FlopRate => "flop/s",
+        TreeMetric::Bytes => "bytes",
+        TreeMetric::ByteRate => "byte/s",
     }
 }
 

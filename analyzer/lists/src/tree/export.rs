@@ -87,5 +87,9 @@ const fn name(metric: TreeMetric) -> &'static str {
         TreeMetric::Time => "time_ns",
         TreeMetric::Launches => "launches",
         TreeMetric::TimePerLaunch => "time_per_launch_ns",
+        TreeMetric::Flops => "flops",
+        TreeMetric::FlopRate => "flops_per_second",
+        TreeMetric::Bytes => "bytes",
+        TreeMetric::ByteRate => "bytes_per_second",
     }
 }

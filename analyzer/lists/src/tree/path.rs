@@ -20,6 +20,8 @@ pub(super) struct PathLaunch {
     pub(super) phase: Option<String>,
     /// See [`TreeLevel::Step`].
     pub(super) step: Option<String>,
+    /// See [`TreeLevel::Range`].
+    pub(super) ranges: Vec<String>,
     /// See [`TreeLevel::Op`].
     pub(super) ops: Vec<String>,
     /// See [`TreeLevel::Kernel`].
@@ -73,6 +75,7 @@ impl PathLaunch {
             TreeLevel::Module => &self.module,
             TreeLevel::Phase => self.phase.as_slice(),
             TreeLevel::Step => self.step.as_slice(),
+            TreeLevel::Range => &self.ranges,
             TreeLevel::Op => &self.ops,
             TreeLevel::Kernel => self.kernel.as_slice(),
         }
@@ -138,6 +141,7 @@ const fn nothing(level: TreeLevel) -> &'static str {
         TreeLevel::Forward => "(no forward op)",
         TreeLevel::Module => "(outside modules)",
         TreeLevel::Phase | TreeLevel::Step | TreeLevel::Op => "(outside any operator)",
+        TreeLevel::Range => "(outside of ranges)",
         TreeLevel::Kernel => "(unknown kernel)",
     }
 }

@@ -8,7 +8,7 @@ use stallmap_console::row::{QueryRow as _, TextList};
 use stallmap_console::rows;
 
 use super::chance::{SumVariance, SumVariances};
-use super::cost::LaunchCost;
+use super::cost::{GivenWork, LaunchCost};
 use super::path::PathLaunch;
 
 rows! {
@@ -18,6 +18,7 @@ rows! {
         user_frames: TextList,
         forward_frames: TextList,
         ops: TextList,
+        ranges: TextList,
         module_path: Option<String>,
         phase: Option<String>,
         step: Option<String>,
@@ -25,6 +26,10 @@ rows! {
         samples: Option<f64>,
         memory_samples: Option<f64>,
         time_ns: Option<f64>,
+        flops: Option<f64>,
+        flops_ns: Option<f64>,
+        bytes: Option<f64>,
+        bytes_ns: Option<f64>,
     }
 
     /// Variances of its numbers. Only a comparison needs them.
@@ -58,6 +63,8 @@ fn launch(found: TreeLaunchRow, uncertain: Option<&LaunchVariances>) -> PathLaun
         memory_samples: found.memory_samples.unwrap_or_default(),
         time_ns: found.time_ns.unwrap_or_default(),
         launches: 1.0,
+        flops: work(found.flops, found.flops_ns),
+        bytes: work(found.bytes, found.bytes_ns),
         chances: SumVariances::default(),
     };
     cost.chances = uncertain.map(|uncertain| chances(&cost, uncertain)).unwrap_or_default();
@@ -71,11 +78,16 @@ fn launch(found: TreeLaunchRow, uncertain: Option<&LaunchVariances>) -> PathLaun
             .unwrap_or_default(),
         phase: found.phase,
         step: found.step.map(|step| format!("step {step}")),
+        ranges: found.ranges.0,
         ops: found.ops.0,
         kernel: found.kernel,
         cost,
         lacks_time: samples > 0.0 && found.time_ns.is_none(),
     }
+}
+
+fn work(work: Option<f64>, time_ns: Option<f64>) -> GivenWork {
+    GivenWork { work: work.unwrap_or_default(), time_ns: time_ns.unwrap_or_default() }
 }
 
 fn chances(cost: &LaunchCost, row: &LaunchVariances) -> SumVariances {

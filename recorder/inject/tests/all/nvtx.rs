@@ -53,8 +53,8 @@ class Copy:
 def attributes(type, message, payload=(0, 0), category=0, size=sizeof(Attributes)):
     return Attributes(3, size, category, (c_uint32 * 2)(), payload[0], 0, payload[1], type, message)
 def text_of(word):
-    kept.append(create_string_buffer(word)); return addressof(kept[-1])
-kept = []
+    words.append(create_string_buffer(word)); return addressof(words[-1])
+words = []
 nvtx = Copy()
 assert nvtx.attach() == 1
 "#;
@@ -136,7 +136,8 @@ nvtx.call(1, 2, None, (c_char_p, b"mark"))
     assert_eq!(recording.ranges[&recording.named("outer").op_id].domain, None);
     let payloads: Vec<f64> = recording.metrics.iter().map(|metric| metric.value).collect();
     assert_eq!(payloads, [1.5, 12.0]);
-    let ended = ["outer", "smooth", "inner", "started", "after outer", "mark"].map(|name| recording.has_ended(name));
+    let ended =
+        ["outer", "smooth", "inner", "started", "after outer", "mark"].map(|name| recording.has_ended(name));
     assert_eq!(ended, [true, false, true, true, false, true]);
     assert_eq!(recording.losses, BTreeMap::new());
 }

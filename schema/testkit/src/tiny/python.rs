@@ -5,8 +5,8 @@ use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::hash;
 use stallmap_schema::id::PystatesHash;
 use stallmap_schema::tables::python::{PythonFrame, PythonState, SourceLine};
-use stallmap_schema::tables::tensor::{Op, OpInput, OpTensor};
-use stallmap_schema::word::{Direction, OpKind, Phase};
+use stallmap_schema::tables::tensor::{Op, OpInput, OpMetric, OpRange, OpTensor};
+use stallmap_schema::word::{Direction, OpKind, Phase, RangeSource};
 use stallmap_write::CaptureWriter;
 
 fn frames() -> [PythonFrame; 2] {
@@ -111,5 +111,18 @@ pub(super) fn ops(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
         sizes: vec![16, 4],
         strides: vec![4, 1],
         value: None,
-    }])
+    }])?;
+    writer.append_rows([OpRange {
+        op_id: op(1),
+        source: RangeSource::Stallmap,
+        domain: None,
+        category: None,
+    }])?;
+    let number = |name: &str, value, unit: Option<&str>| OpMetric {
+        op_id: op(1),
+        name: name.to_owned(),
+        value,
+        unit: unit.map(str::to_owned),
+    };
+    writer.append_rows([number("flops", 6e6, Some("flop")), number("tokens", 16.0, None)])
 }
