@@ -6,7 +6,7 @@ use stallmap_schema::capture::recording::GAVE_WAY;
 use stallmap_schema::id::{KernelId, OpId, RunId};
 use stallmap_schema::tables::launch::{Launch, LaunchParameter, LaunchRun};
 use stallmap_schema::tables::loss::Loss;
-use stallmap_schema::word::{LossKind, Match};
+use stallmap_schema::word::{LossKind, Match, RangeSource};
 
 use crate::loss::LossTotals;
 use crate::matching::{self, DescribedLaunches, LaunchMatches};
@@ -130,7 +130,11 @@ fn count_behind(run: &RunState, missing: u64, losses: &mut LossTotals) {
 
 fn describe(run: &mut RunState) -> DescribedLaunches {
     let threads = run.rows.launch_runs.iter().map(|row| (row.kernel_id, row.thread_id)).collect();
-    let names: BTreeMap<OpId, &str> = run.rows.ops.iter().map(|op| (op.op_id, op.name.as_str())).collect();
+    // Names of ranges may hold numbers, times or addresses, which differ from run to run.
+    let foreign = run.rows.op_ranges.iter().filter(|range| range.source != RangeSource::Stallmap);
+    let foreign: BTreeSet<OpId> = foreign.map(|range| range.op_id).collect();
+    let ops = run.rows.ops.iter().filter(|op| !foreign.contains(&op.op_id));
+    let names: BTreeMap<OpId, &str> = ops.map(|op| (op.op_id, op.name.as_str())).collect();
     matching::describe(&mut run.rows.launches, &threads, &names)
 }
 

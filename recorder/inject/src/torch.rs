@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::ffi::c_void;
 
 use stallmap_instruments as instruments;
+use stallmap_session::frames;
 use stallmap_session::guard::guard;
 use stallmap_session::session;
 use stallmap_session::torch::calls::{self, ABI_VERSION};
@@ -104,6 +105,27 @@ pub unsafe extern "C" fn stallmap_metrics(words: *const i64, length: usize) {
 pub unsafe extern "C" fn stallmap_name(words: *const i64, length: usize) {
     // SAFETY: the caller's promise is the same.
     guard((), || calls::name(unsafe { slice(words, length) }));
+}
+
+/// Learns how this Python lays out its frames.
+///
+/// # Safety
+/// `words` points to `length` readable words, and `folders` to `bytes` readable bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn stallmap_frames(
+    words: *const i64,
+    length: usize,
+    folders: *const c_void,
+    bytes: usize,
+) -> u32 {
+    // SAFETY: the caller's promises are the same.
+    guard(0, || u32::from(frames::learn(unsafe { slice(words, length) }, &unsafe { text(folders, bytes) })))
+}
+
+/// Records the stack of this thread as a launch would. Returns its hash, 0 where there is none.
+#[unsafe(no_mangle)]
+pub extern "C" fn stallmap_stack() -> i64 {
+    guard(0, || frames::of_thread().map_or(0, |hash| hash.0.cast_signed()))
 }
 
 /// Leaves launches out, or no longer.

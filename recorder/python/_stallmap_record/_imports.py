@@ -12,7 +12,17 @@ def _torch():
         from _stallmap_record import _activate, _profilers
 
         _activate.torch_imported()
+        _launcher()
         _profilers.hook_torch()
+
+
+def _launcher():
+    from _stallmap_record._session import LIGHT, SESSION
+
+    if not LIGHT and SESSION.open():
+        from _stallmap_record import _frames
+
+        _frames.learn(SESSION.library)
 
 
 def _triton():
@@ -37,6 +47,12 @@ def _inductor():
 _AFTER = {
     _public.NAME: _public.connect,
     "torch": _torch,
+    # Packages that launch kernels without PyTorch.
+    "cupy": _launcher,
+    "numba.cuda": _launcher,
+    "jax": _launcher,
+    "pycuda.driver": _launcher,
+    "warp": _launcher,
     "triton.runtime.jit": _triton,
     "torch._inductor.runtime.triton_heuristics": _inductor,
     "triton.profiler.profile": _proton,

@@ -60,6 +60,8 @@ class Library:
         self.mode = _function(library.stallmap_mode, ctypes.c_uint32, [ctypes.c_uint32])
         self.finish = _function(library.stallmap_finish, None, [])
         self._give_way = _function(library.stallmap_give_way, None, [ctypes.c_int64])
+        self._frames = _function(library.stallmap_frames, ctypes.c_uint32, words + words)
+        self.stack = _function(library.stallmap_stack, ctypes.c_int64, [])
         self.hook_allocator = _function(library.stallmap_hook_allocator, ctypes.c_int64, [])
         self._numbers = {"": 0, None: 0}
         self._packers = {}
@@ -110,6 +112,11 @@ class Library:
         """Sets the roles of tensors in the model."""
         if words:
             self._name(self._pack(words), len(words))
+
+    def frames(self, words, folders):
+        """Describes a stack of this thread. Returns whether the library can read others then."""
+        encoded = folders.encode("utf-8", "replace")
+        return bool(self._frames(self._pack(words), len(words), encoded, len(encoded)))
 
     def pause(self, paused):
         """Leaves launches out, or no longer."""

@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use stallmap_schema::id::{OpId, PystatesHash};
 
-use crate::{ranges, session};
+use crate::{frames, ranges, session};
 
 /// One op or region that is running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpContext {
-    /// The op.
-    pub op_id: OpId,
-    /// The Python stack of its call.
+    /// The op or region. None outside of all.
+    pub op_id: Option<OpId>,
+    /// The Python stack of its call, or of the launch.
     pub pystates_hash: Option<PystatesHash>,
     /// Hash of the shapes of its arguments, valid in this process. 0 for regions, and where the recording needs no
     /// kinds of launches.
@@ -69,7 +69,7 @@ pub fn push_range(context: OpContext, ended: Arc<AtomicBool>) {
 /// end by themselves.
 pub fn pop(op_id: OpId) {
     with_stack(|stack| {
-        if let Some(at) = stack.iter().rposition(|stacked| stacked.context.op_id == op_id) {
+        if let Some(at) = stack.iter().rposition(|stacked| stacked.context.op_id == Some(op_id)) {
             let mut index = 0;
             stack.retain(|stacked| {
                 index += 1;
@@ -79,13 +79,25 @@ pub fn pop(op_id: OpId) {
     });
 }
 
-/// The innermost op or region of this thread.
+/// The innermost op or region of this thread, with the stack of the running call where the op has none.
 pub fn current() -> Option<OpContext> {
     ranges::begin_early();
-    of_thread()
+    let context = of_thread();
+    if context.is_some_and(|context| context.pystates_hash.is_some()) {
+        return context;
+    }
+    let Some(hash) = frames::of_thread() else { return context };
+    let outside = OpContext { op_id: None, pystates_hash: None, shapes_hash: 0 };
+    Some(OpContext { pystates_hash: Some(hash), ..context.unwrap_or(outside) })
 }
 
-/// As [`current`], without ranges that wait for their rows.
+/// The innermost op or region of this thread.
+pub fn current_op() -> Option<OpId> {
+    ranges::begin_early();
+    of_thread().and_then(|context| context.op_id)
+}
+
+/// As [`current`], without ranges that wait for their rows and without a stack.
 pub(crate) fn of_thread() -> Option<OpContext> {
     let last = |stack: &RefCell<ContextStack>| {
         let stack = stack.try_borrow().ok()?;
@@ -152,7 +164,7 @@ mod tests {
 
     #[test]
     fn an_op_that_never_ended_does_not_survive_its_parent() {
-        let op = |id| OpContext { op_id: OpId(id), pystates_hash: None, shapes_hash: 0 };
+        let op = |id| OpContext { op_id: Some(OpId(id)), pystates_hash: None, shapes_hash: 0 };
         push(op(1));
         push(op(2));
         push(op(3));
@@ -164,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_range_ends_by_itself_and_never_hides_an_op() {
-        let op = |id| OpContext { op_id: OpId(id), pystates_hash: None, shapes_hash: 0 };
+        let op = |id| OpContext { op_id: Some(OpId(id)), pystates_hash: None, shapes_hash: 0 };
         let [outer, inner, hidden] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
         push_region(op(10));
         push_range(op(11), Arc::clone(&outer));
@@ -184,7 +196,7 @@ mod tests {
 
     #[test]
     fn another_context_lasts_as_long_as_its_body() {
-        let op = |id| OpContext { op_id: OpId(id), pystates_hash: None, shapes_hash: 0 };
+        let op = |id| OpContext { op_id: Some(OpId(id)), pystates_hash: None, shapes_hash: 0 };
         push(op(7));
         assert_eq!(within(Some(op(8)), current), Some(op(8)));
         assert_eq!(within(None, current), None);

@@ -7,6 +7,7 @@
 //! a lock held while the program's own code runs. Every callback goes through [`guard::guard`].
 
 pub mod context;
+pub mod frames;
 pub mod gpu;
 pub mod guard;
 pub mod nvtx;

@@ -1,7 +1,8 @@
 //! Ranges that a program names by NVTX or by PyTorch's profiler: rows of `op`, and contexts of launches.
 //!
-//! Ranges may begin before there is a session, which begins with CUDA. They wait on their thread, and get their rows when
-//! the thread's first launch or range after that needs them. A process that never uses the GPU leaves no trace.
+//! Ranges may begin before there is a session, which begins with CUDA, or while recording is paused. They wait on their
+//! thread, and get their rows when the thread's first launch or range after that needs them. A process that never uses the
+//! GPU leaves no trace.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -15,7 +16,7 @@ use stallmap_schema::word::{LossKind, OpKind, Phase, RangeSource};
 
 use crate::context::{self, OpContext};
 use crate::session;
-use crate::torch::calls::lock;
+use crate::torch::calls::{TorchState, lock};
 
 /// Ranges that may be open on one thread, or by number in one process: those of a program that never ends them.
 const MAX_OPEN_RANGES: usize = 1 << 12;
@@ -97,6 +98,7 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// Begins a range of this thread. Returns how many of its source and domain were open.
 pub fn push(beginning: RangeBeginning) -> usize {
+    begin_early();
     with_ranges(|ranges| {
         let order = (beginning.source, beginning.domain);
         let depth = ranges.depth(order);
@@ -114,6 +116,7 @@ pub fn push(beginning: RangeBeginning) -> usize {
 /// Ends the innermost range of this thread, a source and its domain. Returns how many of them are left. `None` where
 /// there is none, which is counted.
 pub fn pop(source: RangeSource, domain: i64) -> Option<usize> {
+    begin_early();
     let order = (source, domain);
     let popped = with_ranges(|ranges| {
         if let Some(count) = ranges.unrecorded.get_mut(&order).filter(|count| **count > 0) {
@@ -132,6 +135,7 @@ pub fn pop(source: RangeSource, domain: i64) -> Option<usize> {
 
 /// Begins a range that any thread may end. Returns its number.
 pub fn start(beginning: RangeBeginning) -> u64 {
+    begin_early();
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let is_full = session::torch().is_some_and(|torch| lock(&torch.started).len() >= MAX_OPEN_RANGES);
     with_ranges(|ranges| {
@@ -146,6 +150,7 @@ pub fn start(beginning: RangeBeginning) -> u64 {
 
 /// Ends a range that was started. One that is not known is counted.
 pub fn end(number: u64) {
+    begin_early();
     let here = with_ranges(|ranges| {
         let at = ranges.open.iter().rposition(|range| range.number == Some(number))?;
         Some(ranges.open.remove(at))
@@ -160,7 +165,7 @@ pub fn end(number: u64) {
 
 /// Records a moment: a range without duration and without launches.
 pub fn mark(beginning: RangeBeginning) {
-    if session::torch().is_some() {
+    if recording().is_some() {
         begin_early();
         let mut range = OpenRange {
             beginning,
@@ -174,9 +179,9 @@ pub fn mark(beginning: RangeBeginning) {
     }
 }
 
-/// Gives rows to ranges of this thread that began before the session.
+/// Gives rows to ranges of this thread that wait for them.
 pub fn begin_early() {
-    if IS_WAITING.try_with(Cell::get).unwrap_or(false) && session::torch().is_some() {
+    if IS_WAITING.try_with(Cell::get).unwrap_or(false) && recording().is_some() {
         IS_WAITING.set(false);
         with_ranges(|ranges| {
             ranges.open.iter_mut().filter(|range| range.op_id.is_none()).for_each(OpenRange::record)
@@ -209,7 +214,7 @@ impl OpenRange {
 
     /// Writes the row and makes the range the context of launches, where there is a session.
     fn record(&mut self) {
-        let Some(torch) = session::torch() else {
+        let Some(torch) = recording() else {
             IS_WAITING.set(true);
             return;
         };
@@ -224,7 +229,7 @@ impl OpenRange {
             run_id: RunId(0),
             kind: OpKind::Region,
             name: cut(name).to_owned(),
-            parent_op_id: outer.map(|outer| outer.op_id),
+            parent_op_id: outer.and_then(|outer| outer.op_id),
             thread_id: session::thread_id(),
             begin_ns: session::unix_of(self.begin_ns),
             end_ns: None,
@@ -242,11 +247,19 @@ impl OpenRange {
         if self.ended.load(Ordering::Acquire) {
             return;
         }
-        context::push_range(OpContext { op_id, pystates_hash, shapes_hash: 0 }, Arc::clone(&self.ended));
+        context::push_range(
+            OpContext { op_id: Some(op_id), pystates_hash, shapes_hash: 0 },
+            Arc::clone(&self.ended),
+        );
         if let Some(number) = self.number {
             lock(&torch.started).insert(number, StartedRange { op_id, ended: Arc::clone(&self.ended) });
         }
     }
+}
+
+/// The session, unless it is paused.
+fn recording() -> Option<&'static TorchState> {
+    session::torch().filter(|_| !session::is_paused())
 }
 
 fn end_range(range: &OpenRange) {

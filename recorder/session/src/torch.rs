@@ -18,6 +18,8 @@
 //! | `stallmap_range_pop(source)` | ends the innermost range of a source (0 torch, 1 stallmap) on this thread |
 //! | `stallmap_metrics(words, length)` | gives numbers to a region that has begun. See [`message::RegionMetrics`] |
 //! | `stallmap_name(words, length)` | sets the roles of tensors in the model. See [`message::TensorRole`] |
+//! | `stallmap_frames(words, length, folders, bytes)` | describes the calling thread's stack, from which the library learns to read frames. See [`crate::frames::learn`] |
+//! | `stallmap_stack()` | records the calling thread's stack as a launch would, returns its hash |
 //! | `stallmap_pause(paused)` | leaves launches out, or no longer |
 //! | `stallmap_fact(name, value)` | the versions of Python and PyTorch, as two texts |
 //! | `stallmap_lose(kind, reason, count, detail)` | counts a loss: 0 op, 1 tensor, 2 source, with two texts |

@@ -41,6 +41,8 @@ WITH launched AS (
     sum(l.launch_count) AS launch_count, sum(l.time_ns) AS time_ns, bool_and(l.is_measured) AS is_measured
   FROM op_metric m
   JOIN op o ON o.op_id = m.op_id
+  -- Further runs of the program repeat its ranges.
+  JOIN (SELECT DISTINCT run_id FROM launch) d ON d.run_id = o.run_id
   LEFT JOIN (SELECT * FROM launched WHERE is_timed) l ON l.op_id = m.op_id AND l.metric = m.name
   GROUP BY o.name, m.name
 )

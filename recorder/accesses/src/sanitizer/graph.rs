@@ -132,7 +132,7 @@ impl AccessInstrument {
             stream_id,
             begin_ns: session::now_ns(),
             end_ns: None,
-            op_id: context.map(|context| context.op_id),
+            op_id: context.and_then(|context| context.op_id),
             pystates_hash: context.and_then(|context| context.pystates_hash),
         });
         let is_wanted = running.nodes.values().any(|node| node.decision.is_ok() && node.step.is_err());

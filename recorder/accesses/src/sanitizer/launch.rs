@@ -300,9 +300,9 @@ impl AccessInstrument {
             let is_address = |word| state.is_address(word);
             AccessArguments::Parameters(kinds::without_addresses(&given.parameters.bytes, is_address))
         });
-        let op = context.map(|context| AccessArguments::Op {
-            shapes_hash: context.shapes_hash,
-            position: kinds::position_in(context.op_id),
+        let op = context.and_then(|context| {
+            let position = kinds::position_in(context.op_id?);
+            Some(AccessArguments::Op { shapes_hash: context.shapes_hash, position })
         });
         let op = op.filter(|op| !matches!(op, AccessArguments::Op { shapes_hash: 0, .. }));
         let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) = (data.grid, data.block);
@@ -458,7 +458,7 @@ pub(super) fn emit_launch(
         local_bytes: resources.local_bytes,
         register_count: resources.register_count,
         device_id: data.device,
-        op_id: context.map(|context| context.op_id),
+        op_id: context.and_then(|context| context.op_id),
         pystates_hash: context.and_then(|context| context.pystates_hash),
         graph_id: origin.node.map(|node| node.0),
         graph_launch: origin.node.map(|node| node.1),

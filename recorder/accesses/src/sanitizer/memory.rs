@@ -63,7 +63,7 @@ impl AccessInstrument {
             stream_id,
             ordinal: session::next_ordinal(),
             begin_ns: session::now_ns(),
-            op_id: context::current().map(|context| context.op_id),
+            op_id: context::current_op(),
         });
     }
 
@@ -81,7 +81,7 @@ impl AccessInstrument {
             stream_id,
             ordinal: session::next_ordinal(),
             begin_ns: session::now_ns(),
-            op_id: context::current().map(|context| context.op_id),
+            op_id: context::current_op(),
         });
     }
 }

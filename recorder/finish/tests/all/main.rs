@@ -7,6 +7,7 @@ mod bundles;
 mod code;
 mod finish;
 mod processes;
+mod ranges;
 mod recording;
 mod recover;
 mod replays;

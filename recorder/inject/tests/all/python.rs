@@ -15,6 +15,7 @@ use tempfile::TempDir;
 
 mod forked;
 mod public;
+mod ranges;
 pub(crate) mod rows;
 mod start;
 mod training;
@@ -49,6 +50,11 @@ fn program(name: &str) -> PathBuf {
 /// The folder of the hooks and their tests.
 fn package() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../python")
+}
+
+/// The same for programs of other tests.
+pub(crate) fn recorder_folder() -> PathBuf {
+    package()
 }
 
 /// The folder of the public package `stallmap`.

@@ -269,7 +269,7 @@ fn graph_row(pending: &PendingGraph, times: &CallTimes) -> GraphLaunch {
         stream_id: times.stream_id,
         begin_ns: times.begin_ns,
         end_ns: Some(times.end_ns),
-        op_id: pending.context.map(|context| context.op_id),
+        op_id: pending.context.and_then(|context| context.op_id),
         pystates_hash: pending.context.and_then(|context| context.pystates_hash),
     }
 }

@@ -102,7 +102,7 @@ pub(super) fn launch(kernel: &RanKernel<'_>, function_id: FunctionId, device_id:
         local_bytes: None,
         register_count: None,
         device_id,
-        op_id: kernel.context.map(|context| context.op_id),
+        op_id: kernel.context.and_then(|context| context.op_id),
         pystates_hash: kernel.context.and_then(|context| context.pystates_hash),
         graph_id: None,
         graph_launch: None,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use stallmap_config::PassInstrument;
-use stallmap_schema::id::{Address, OpId};
+use stallmap_schema::id::{Address, OpId, PystatesHash};
 use stallmap_schema::tables::tensor::OpRange;
 use stallmap_schema::word::{LossKind, OpKind, RangeSource};
 
@@ -107,14 +107,19 @@ pub fn mode(start: bool) -> u32 {
 
 /// Records a stack. Returns its hash.
 pub fn state(stack: &str) -> i64 {
-    let Some(torch) = session::torch() else { return 0 };
+    self::stack(stack).map_or(0, |hash| hash.0.cast_signed())
+}
+
+/// Records a stack. `None` where it cannot be read, which is counted.
+pub(crate) fn stack(stack: &str) -> Option<PystatesHash> {
+    let torch = session::torch()?;
     let mut rows = Vec::new();
-    let Some(hash) = lock(&torch.states).record(stack, &mut rows) else {
+    let hash = lock(&torch.states).record(stack, &mut rows);
+    if hash.is_none() {
         session::lose(LossKind::Op, "Python sent a stack that cannot be read", 1, Some(stack.to_owned()));
-        return 0;
-    };
+    }
     send(rows);
-    hash.0.cast_signed()
+    hash
 }
 
 /// Begins an op or region. Returns its identifier.
@@ -140,7 +145,7 @@ pub fn op_begin(words: &[i64]) -> i64 {
     // Every op comes through here.
     let asks = session::config().is_some_and(|config| config.bundles.is_some() || config.counts());
     let shapes_hash = if asks { message.shapes_hash() } else { 0 };
-    let context = OpContext { op_id, pystates_hash: message.pystates_hash, shapes_hash };
+    let context = OpContext { op_id: Some(op_id), pystates_hash: message.pystates_hash, shapes_hash };
     if region.is_some() {
         context::push_region(context)
     } else {

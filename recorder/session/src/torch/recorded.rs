@@ -24,7 +24,7 @@ impl EventMoment {
         Self {
             time_ns: session::now_ns(),
             ordinal: session::next_ordinal(),
-            op_id: crate::context::current().map(|context| context.op_id),
+            op_id: crate::context::current_op(),
         }
     }
 }
