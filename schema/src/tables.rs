@@ -84,6 +84,7 @@ const ADDED_COLUMNS: &[(TableDef, &[&str])] = &[
     (launch::Launch::TABLE, &["graph_id", "graph_launch", "graph_node", "capture_ordinal", "accesses_of"]),
     (launch::LaunchRun::TABLE, &["sampling_period_cycles", "samples_are_split"]),
     (activity::GpuActivity::TABLE, &["op_id", "call_begin_ns", "call_end_ns"]),
+    (memory::DeviceAllocation::TABLE, &["op_id", "pystates_hash"]),
 ];
 
 /// True if a file of an earlier release lacks a column of a table. It then reads as null.

@@ -174,6 +174,8 @@ impl ReferenceProgram {
                 alloc_ordinal,
                 free_ordinal,
                 flags: 0,
+                op_id: None,
+                pystates_hash: None,
             }
         };
         DeviceAllocation::batch((0..).zip(&self.allocations).map(allocation)).unwrap()

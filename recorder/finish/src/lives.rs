@@ -57,6 +57,8 @@ pub(crate) fn allocations(
                 alloc_ordinal: event.ordinal,
                 free_ordinal: None,
                 flags: event.flags,
+                op_id: event.op_id,
+                pystates_hash: event.pystates_hash,
             });
         }
     }

@@ -67,6 +67,7 @@ fn close_references(run: &mut RunState, losses: &mut LossTotals) {
     });
     rows.storages.iter_mut().for_each(|row: &mut Storage| known(&mut row.op_id));
     rows.launches.iter_mut().for_each(|row| known(&mut row.op_id));
+    rows.allocations.iter_mut().for_each(|row| known(&mut row.op_id));
     rows.copies.iter_mut().for_each(|row| known(&mut row.op_id));
     rows.fills.iter_mut().for_each(|row| known(&mut row.op_id));
     rows.tensors.iter_mut().for_each(|row: &mut Tensor| {

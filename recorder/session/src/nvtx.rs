@@ -200,7 +200,18 @@ fn number(handle: *const c_void) -> i64 {
 /// A range with a name only.
 fn named(text: Option<String>) -> RangeBeginning {
     let (source, domain) = (RangeSource::Nvtx, DEFAULT_DOMAIN);
-    RangeBeginning { source, domain, name: readable(text), category: None, metrics: Vec::new() }
+    let mut name = readable(text);
+    name.truncate(without_numbers(&name).len());
+    RangeBeginning { source, domain, name, category: None, metrics: Vec::new() }
+}
+
+/// A name without the numbers that PyTorch's `emit_nvtx` puts behind it, which differ from call to call.
+fn without_numbers(name: &str) -> &str {
+    let ends = [", seq = ", ", op_id = "].into_iter().filter_map(|label| {
+        let (before, number) = name.split_once(label)?;
+        number.starts_with(|digit: char| digit.is_ascii_digit()).then_some(before)
+    });
+    ends.min_by_key(|before| before.len()).unwrap_or(name)
 }
 
 fn readable(text: Option<String>) -> String {
@@ -282,4 +293,21 @@ fn wide(text: *const WideCharacter) -> Option<String> {
 
 fn lose(reason: &'static str) {
     session::lose(LossKind::Op, reason, 1, None);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_numbers_of_emit_nvtx_are_left_out() {
+        let names = [
+            "aten::mm, seq = 16, op_id = 12, sizes = [[2]]",
+            "aten::mm, op_id = 3",
+            "a, seq = b",
+            "a, seq",
+            "",
+        ];
+        assert_eq!(names.map(without_numbers), ["aten::mm", "aten::mm", "a, seq = b", "a, seq", ""]);
+    }
 }

@@ -4,7 +4,9 @@
 //! ordinal, ids count from 1), plus the rows here: events whose end is not known when their beginning must reach the
 //! disk, and names that are resolved when all is known.
 
-use crate::id::{Address, AllocationId, FunctionId, KernelId, ModuleId, OpId, Pc, StorageId, TensorId};
+use crate::id::{
+    Address, AllocationId, FunctionId, KernelId, ModuleId, OpId, Pc, PystatesHash, StorageId, TensorId,
+};
 use crate::word::{ActivityKind, CopyKind, LanePattern, LossKind, StorageOrigin, SynchronizationKind};
 
 /// The reason of a loss that marks a launch whose function is a guess: several modules share its kernel's name.
@@ -148,6 +150,10 @@ crate::tables! {
         ordinal: u64,
         /// Visibility and kind flags.
         flags: u32,
+        /// As in `device_allocation`.
+        op_id: Option<OpId>,
+        /// As in `device_allocation`.
+        pystates_hash: Option<PystatesHash>,
     }
     /// The address range of a function's code in the process: turns the absolute pc of an access into (function, pc).
     CodeRange "code_range" key [] sort [] {

@@ -1,6 +1,6 @@
 //! Device memory: allocations of the driver, copies, and the accesses of kernels.
 
-use crate::id::{Address, AllocationId, FunctionId, KernelId, OpId, Pc, RunId};
+use crate::id::{Address, AllocationId, FunctionId, KernelId, OpId, Pc, PystatesHash, RunId};
 use crate::word::{AccessKind, CopyKind, LanePattern, Space};
 
 crate::tables! {
@@ -26,6 +26,10 @@ crate::tables! {
         free_ordinal: Option<u64>,
         /// Visibility and kind flags as the instrument reports them.
         flags: u32,
+        /// The innermost op or region running on the allocating thread.
+        op_id: Option<OpId> => "op"."op_id",
+        /// The Python stack of that op, or of the allocation. Null where no Python stack is known.
+        pystates_hash: Option<PystatesHash>,
     }
     /// One copy.
     Memcpy "memcpy" key [] sort [run_id, begin_ns] {

@@ -8,9 +8,9 @@ CREATE VIEW target_context (
   name,
   -- Element type and shape of a tensor, bytes of everything else.
   type,
-  -- The op that made it.
+  -- The op that made it, or the range.
   op,
-  -- The line of that op. In backward, the line whose gradient it computes.
+  -- The line of that op, or of the allocation. In backward, the line whose gradient the op computes.
   born_at,
   -- Its label for users. Never join by it: names and lines change.
   label,
@@ -69,12 +69,14 @@ SELECT
 FROM storage_call
 UNION ALL
 SELECT
-  'outside any tensor', allocation_id,
+  'outside any tensor', a.allocation_id,
   -- The number of the allocation in its run.
-  'allocation ' || CAST(allocation_id AS VARCHAR),
-  CAST(size_bytes AS VARCHAR) || ' bytes',
-  NULL,
-  NULL,
-  'allocation ' || CAST(allocation_id AS VARCHAR),
+  'allocation ' || CAST(a.allocation_id AS VARCHAR),
+  CAST(a.size_bytes AS VARCHAR) || ' bytes',
+  o.name,
+  coalesce(p.line, CASE WHEN o.kind = 'region' THEN o.name || ' (range)' END),
+  'allocation ' || CAST(a.allocation_id AS VARCHAR),
   'allocation'
-FROM device_allocation
+FROM device_allocation a
+LEFT JOIN op o ON o.op_id = a.op_id
+LEFT JOIN python_line p ON p.pystates_hash = a.pystates_hash

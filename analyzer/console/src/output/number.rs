@@ -81,6 +81,11 @@ pub fn bytes(count: f64) -> String {
     scaled(count, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB", "PiB"])
 }
 
+/// Floating-point operations, with a unit that fits.
+pub fn operations(count: f64) -> String {
+    scaled(count, 1000.0, &["FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP"])
+}
+
 /// Nanoseconds in the unit that reads best.
 pub fn nanoseconds(count: f64) -> String {
     if count.abs() < 1e9 {

@@ -158,6 +158,10 @@ fn value(value: Option<f64>, metric: TreeMetric) -> String {
     match metric {
         TreeMetric::MemoryShare => number::percent(value),
         TreeMetric::Time | TreeMetric::TimePerLaunch => number::nanoseconds(value),
+        TreeMetric::Flops => number::operations(value),
+        TreeMetric::FlopRate => number::operations(value) + "/s",
+        TreeMetric::Bytes => number::bytes(value),
+        TreeMetric::ByteRate => number::bytes(value) + "/s",
         _ => number::measured(value),
     }
 }

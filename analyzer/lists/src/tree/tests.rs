@@ -3,8 +3,7 @@
 use proptest::prelude::*;
 use regex::Regex;
 
-use super::chance::SumVariances;
-use super::cost::{CaptureSide, LaunchCost, PairedCosts};
+use super::cost::{CaptureSide, GivenWork, LaunchCost, PairedCosts};
 use super::draw::{TreeDrawing, draw};
 use super::forest::PathForest;
 use super::path::{LaunchPaths, PathLaunch, paths};
@@ -41,7 +40,7 @@ fn launch(frames: &[&str], ops: &[&str], kernel: &str, samples: u32) -> PathLaun
             memory_samples: (samples / 2.0).floor(),
             time_ns: samples * 3.0,
             launches: 1.0,
-            chances: SumVariances::default(),
+            ..LaunchCost::default()
         },
         ..PathLaunch::default()
     }
@@ -320,6 +319,20 @@ fn ratios_are_made_anew_of_sums() {
     assert_eq!(sum.after.value(TreeMetric::MemoryShare), Some(0.1));
     assert_eq!(sum.change(TreeMetric::MemoryShare), Some(0.1 - 0.5));
     assert_eq!(sum.change(TreeMetric::TimePerLaunch), None);
+}
+
+#[test]
+fn a_rate_is_that_of_the_launches_that_have_work() {
+    let given = |work, time_ns| LaunchCost {
+        time_ns,
+        flops: GivenWork { work, time_ns: if work > 0.0 { time_ns } else { 0.0 } },
+        ..LaunchCost::default()
+    };
+    let mut sum = given(6e9, 1e6);
+    sum.add(&given(2e9, 3e6));
+    sum.add(&given(0.0, 50e6));
+    assert_eq!((sum.value(TreeMetric::Flops), sum.value(TreeMetric::FlopRate)), (Some(8e9), Some(2e12)));
+    assert_eq!((sum.value(TreeMetric::Bytes), sum.value(TreeMetric::ByteRate)), (Some(0.0), None));
 }
 
 #[test]

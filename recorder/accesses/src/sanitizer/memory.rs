@@ -108,6 +108,7 @@ impl SanitizerState {
 }
 
 fn allocation_event(data: &MemoryData, allocation_id: AllocationId, is_free: bool) -> AllocationEvent {
+    let context = if is_free { None } else { context::current() };
     AllocationEvent {
         allocation_id,
         is_free,
@@ -117,5 +118,7 @@ fn allocation_event(data: &MemoryData, allocation_id: AllocationId, is_free: boo
         time_ns: session::now_ns(),
         ordinal: session::next_ordinal(),
         flags: data.flags,
+        op_id: context.and_then(|context| context.op_id),
+        pystates_hash: context.and_then(|context| context.pystates_hash),
     }
 }

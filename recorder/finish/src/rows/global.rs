@@ -128,8 +128,8 @@ impl RunRows {
             op_metrics: [op_id];
             access_counts: [kernel_id];
             shape_counts: [kernel_id];
-            allocation_events: [allocation_id];
-            allocations: [allocation_id];
+            allocation_events: [allocation_id, op_id];
+            allocations: [allocation_id, op_id];
             copies: [op_id];
             fills: [op_id];
             bundles: [kernel_id];

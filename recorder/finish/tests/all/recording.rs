@@ -257,6 +257,8 @@ pub(crate) fn python(segment: &mut SegmentWriter) {
             time_ns: 8,
             ordinal: 0,
             flags: 0,
+            op_id: Some(OpId(1)),
+            pystates_hash: Some(state()),
         }],
     );
 }

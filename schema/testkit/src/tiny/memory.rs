@@ -1,5 +1,6 @@
 //! Storages with their tensors, allocations and copies, and accesses.
 
+use super::python::outer_state;
 use super::{ACCESSES, POOL, REUSED, STRAY, TABLE, add, at, gather, kernel, op, storage, tensor};
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::id::{Address, AllocationId, Pc};
@@ -79,6 +80,8 @@ pub(super) fn memory(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
         alloc_ordinal: 0,
         free_ordinal: None,
         flags: 0,
+        op_id: None,
+        pystates_hash: Some(outer_state()),
     }])?;
     writer.append_rows([Memcpy {
         run_id: ACCESSES,
