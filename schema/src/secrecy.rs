@@ -98,6 +98,7 @@ const LISTED: &[(&str, &str, ColumnSecrecy)] = &[
     ("op_input", "dtype", ColumnSecrecy::Open),
     ("op_input", "value", ColumnSecrecy::Detail),
     ("device_allocation", "address", ColumnSecrecy::Address),
+    ("device_allocation", "pystates_hash", ColumnSecrecy::Identity),
     ("memcpy", "source", ColumnSecrecy::Address),
     ("memcpy", "destination", ColumnSecrecy::Address),
     ("memset", "address", ColumnSecrecy::Address),

@@ -1,6 +1,6 @@
 //! Python stacks of launches that no op explains, read without Python's help.
 //!
-//! Programs give up the GIL around launches, and to take it there could wait for ever. A thread that launches is inside a
+//! Programs give up the GIL around launches, and a launch that waits for it can deadlock. A thread that launches is inside a
 //! call, so its own frames do not change: they are read as memory. [`layout`] finds out how this Python lays them out,
 //! from a stack that Python describes, and reads nothing before it has read that stack rightly.
 #![expect(unsafe_code, reason = "reads frames of Python as memory")]
@@ -27,7 +27,7 @@ const MAX_STACKS: usize = 1 << 16;
 /// Qualified name of the frames between Python's own frames, which Python does not show.
 const TRAMPOLINE: &str = "<interpreter trampoline>";
 
-/// How to read frames, and how to name their files.
+/// The layout of frames, and the roots that name their files.
 struct FrameReader {
     layout: FrameLayout,
     this_thread: ThisThread,

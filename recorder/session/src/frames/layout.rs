@@ -10,20 +10,20 @@ use super::{MAX_FRAMES, TRAMPOLINE, WalkedFrame};
 
 /// Words of a shown frame.
 const FRAME_WORDS: usize = 7;
-/// Where the thread's state may hold its frame.
+/// Offsets at which the thread's state may hold its frame.
 const THREAD_OFFSETS: std::ops::Range<usize> = 24..256;
-/// Where a frame holds its code and the frame before, in Python 3.11 and from 3.12 on.
+/// Offsets of a frame's code and of the frame before, in Python 3.11 and from 3.12 on.
 const FRAME_OFFSETS: [(usize, usize); 2] = [(32, 48), (0, 8)];
-/// Where a frame holds its instruction, in all of these.
+/// Offset of a frame's instruction, in all of these.
 const INSTRUCTION: usize = 56;
 /// Bytes of a code object that are searched.
 const CODE_BYTES: usize = 256;
-/// Where an object holds its type, and one of variable size its size.
+/// Offsets of an object's type, and of the size of one of variable size.
 const TYPE: usize = 8;
 const SIZE: usize = 16;
-/// Where the bytes of a `bytes` object begin.
+/// Offset of the first byte of a `bytes` object.
 const BYTES: usize = 32;
-/// Where the characters of an ASCII text may begin.
+/// Offsets at which the characters of an ASCII text may begin.
 const TEXTS: [usize; 2] = [40, 48];
 /// Bytes of a text and of a table of lines that are read.
 const MAX_TEXT: usize = 4096;
@@ -175,7 +175,7 @@ impl FrameLayout {
         if let Some(offset) = self.indirect {
             next = next.filter(|&address| address != 0).and_then(|address| word(address + offset, read));
         }
-        // Frames between Python's own count, so that a loop ends.
+        // Frames between Python's own count, too: a loop must end.
         for _ in 0..2 * MAX_FRAMES {
             let Some(frame) = next.filter(|&frame| frame != 0 && frame.is_multiple_of(8)) else { break };
             if let Some(found) = self.frame(frame, read) {
@@ -197,7 +197,7 @@ impl FrameLayout {
         is_code.then_some(WalkedFrame { code, instruction })
     }
 
-    /// What distinguishes a code object from an earlier one at its address.
+    /// Addresses that distinguish a code object from an earlier one at its address.
     pub(super) fn identity(&self, code: usize) -> [Option<usize>; 3] {
         [self.file, self.name, self.table].map(|offset| word(code + offset, &read_own))
     }
@@ -260,7 +260,7 @@ pub(super) fn read_checked(address: usize, bytes: &mut [u8]) -> bool {
         iov_base: std::ptr::with_exposed_provenance_mut::<c_void>(address),
         iov_len: bytes.len(),
     };
-    // SAFETY: `local` is writable; the kernel checks `remote`.
+    // SAFETY: `local` is writable, and the kernel checks `remote`.
     let read =
         unsafe { libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) };
     usize::try_from(read) == Ok(bytes.len())
