@@ -56,7 +56,7 @@ pub(crate) fn write(output: &Path) {
             other_launch_run(OTHER_SAMPLES, Match::Matched),
         ])
         .unwrap();
-    writer.append_rows((0..4).map(op)).unwrap();
+    writer.append_rows((0..4).map(op).chain([4, 5].map(region))).unwrap();
     writer.append_rows(storages()).unwrap();
     writer.append_rows((1..6).map(tensor)).unwrap();
     let part = |(op, tensor): (u64, u64)| OpTensor {
@@ -186,6 +186,14 @@ fn other_launch_run(run_id: RunId, matched: Match) -> LaunchRun {
     }
 }
 
+/// Op 0 is in the regions `step` and `forward`. Op 3 computes its gradient, in no region. Op 1 is in `step`.
+fn region(number: u64) -> Op {
+    let (name, parent) = if number == 4 { ("step", None) } else { ("forward", Some(OpId(4))) };
+    let begin_ns = 20;
+    let name = name.to_owned();
+    Op { op_id: OpId(number), kind: OpKind::Region, name, parent_op_id: parent, begin_ns, ..op(0) }
+}
+
 /// Ops 1 and 2 capture the nodes of the graph.
 fn op(number: u64) -> Op {
     let begin_ns = [40, 110, 220, 2300][usize::try_from(number).unwrap()];
@@ -196,7 +204,7 @@ fn op(number: u64) -> Op {
         name: ["aten::relu", "aten::mul.Tensor", "aten::add.Tensor", "aten::relu"]
             [usize::try_from(number).unwrap()]
         .to_owned(),
-        parent_op_id: None,
+        parent_op_id: [Some(5), Some(4), None, None][usize::try_from(number).unwrap()].map(OpId),
         thread_id: 0,
         begin_ns,
         end_ns: Some(begin_ns + 20),
@@ -204,7 +212,7 @@ fn op(number: u64) -> Op {
         step: 0,
         sequence_number: None,
         autograd_node: None,
-        forward_op_id: None,
+        forward_op_id: (number == 3).then_some(OpId(0)),
         module_path: None,
         pystates_hash: None,
     }
