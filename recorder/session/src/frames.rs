@@ -10,7 +10,7 @@ mod lines;
 
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::ffi::c_void;
+use std::ffi::{CStr, c_int, c_void};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -31,6 +31,7 @@ const TRAMPOLINE: &str = "<interpreter trampoline>";
 struct FrameReader {
     layout: FrameLayout,
     this_thread: ThisThread,
+    is_ending: IsEnding,
     /// Folders that names of files are relative to.
     roots: Vec<String>,
     /// Folders whose frames are no part of the program's stacks.
@@ -39,6 +40,9 @@ struct FrameReader {
 
 /// PyGILState_GetThisThreadState, which needs no GIL.
 type ThisThread = extern "C" fn() -> *const c_void;
+
+/// Py_IsFinalizing, by its name of 3.13 or before. Not 0 where the interpreter gives up the states of other threads.
+type IsEnding = extern "C" fn() -> c_int;
 
 static READER: OnceLock<FrameReader> = OnceLock::new();
 
@@ -63,14 +67,14 @@ pub fn learn(words: &[i64], folders: &str) -> bool {
     if READER.get().is_some() {
         return true;
     }
-    let Some(this_thread) = this_thread() else { return false };
+    let Some((this_thread, is_ending)) = python() else { return false };
     let shown = layout::ShownStack::read(words);
     let Some(layout) = shown.and_then(|shown| layout::find(&shown, this_thread().addr())) else {
         return false;
     };
     let (roots, own) = folders.split_once("\n\n").unwrap_or((folders, ""));
     let list = |text: &str| text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
-    let reader = FrameReader { layout, this_thread, roots: list(roots), own: list(own) };
+    let reader = FrameReader { layout, this_thread, is_ending, roots: list(roots), own: list(own) };
     READER.get_or_init(|| reader);
     true
 }
@@ -86,16 +90,30 @@ pub fn of_thread() -> Option<PystatesHash> {
     hash
 }
 
-/// Python's function, if this process runs Python.
-fn this_thread() -> Option<ThisThread> {
+/// Python's functions, if this process runs Python.
+fn python() -> Option<(ThisThread, IsEnding)> {
+    let this_thread = symbol(c"PyGILState_GetThisThreadState")?;
+    let is_ending = symbol(c"Py_IsFinalizing").or_else(|| symbol(c"_Py_IsFinalizing"))?;
+    // SAFETY: the functions of these names have these types in every Python.
+    Some(unsafe {
+        (
+            std::mem::transmute::<*mut c_void, ThisThread>(this_thread),
+            std::mem::transmute::<*mut c_void, IsEnding>(is_ending),
+        )
+    })
+}
+
+fn symbol(name: &CStr) -> Option<*mut c_void> {
     // SAFETY: the name is a C text.
-    let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"PyGILState_GetThisThreadState".as_ptr()) };
-    // SAFETY: the function of that name has this type in every Python.
-    (!symbol.is_null()).then(|| unsafe { std::mem::transmute::<*mut c_void, ThisThread>(symbol) })
+    let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    Some(symbol).filter(|symbol| !symbol.is_null())
 }
 
 impl FrameReader {
     fn stack(&self) -> Option<PystatesHash> {
+        if (self.is_ending)() != 0 {
+            return None;
+        }
         let thread = (self.this_thread)();
         if thread.is_null() {
             return None;

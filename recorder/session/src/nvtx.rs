@@ -9,8 +9,8 @@ use std::ffi::{CStr, c_int, c_void};
 use stallmap_schema::word::{LossKind, RangeSource};
 pub use stallmap_sys::nvtx::ExportTables;
 use stallmap_sys::nvtx::{
-    AnyFunction, CALLBACK_TABLE, CText, CallbackTable, EventAttributes, WideCharacter, core, domains,
-    message, module, payload,
+    AnyFunction, CALLBACK_TABLE, CText, CallbackTable, EventAttributes, WideCharacter, core_slot,
+    domain_slot, message, module, payload,
 };
 
 use crate::guard::guard;
@@ -49,31 +49,31 @@ type SlotCalls = Vec<(usize, AnyFunction)>;
 
 fn core_calls() -> SlotCalls {
     vec![
-        (core::MARK_EX, mark_ex as AnyFunction),
-        (core::MARK_A, mark_a as AnyFunction),
-        (core::MARK_W, mark_w as AnyFunction),
-        (core::START_EX, start_ex as AnyFunction),
-        (core::START_A, start_a as AnyFunction),
-        (core::START_W, start_w as AnyFunction),
-        (core::END, end as AnyFunction),
-        (core::PUSH_EX, push_ex as AnyFunction),
-        (core::PUSH_A, push_a as AnyFunction),
-        (core::PUSH_W, push_w as AnyFunction),
-        (core::POP, pop as AnyFunction),
+        (core_slot::MARK_EX, mark_ex as AnyFunction),
+        (core_slot::MARK_A, mark_a as AnyFunction),
+        (core_slot::MARK_W, mark_w as AnyFunction),
+        (core_slot::START_EX, start_ex as AnyFunction),
+        (core_slot::START_A, start_a as AnyFunction),
+        (core_slot::START_W, start_w as AnyFunction),
+        (core_slot::END, end as AnyFunction),
+        (core_slot::PUSH_EX, push_ex as AnyFunction),
+        (core_slot::PUSH_A, push_a as AnyFunction),
+        (core_slot::PUSH_W, push_w as AnyFunction),
+        (core_slot::POP, pop as AnyFunction),
     ]
 }
 
 fn domain_calls() -> SlotCalls {
     vec![
-        (domains::MARK_EX, domain_mark_ex as AnyFunction),
-        (domains::START_EX, domain_start_ex as AnyFunction),
-        (domains::END, domain_end as AnyFunction),
-        (domains::PUSH_EX, domain_push_ex as AnyFunction),
-        (domains::POP, domain_pop as AnyFunction),
-        (domains::REGISTER_A, register_a as AnyFunction),
-        (domains::REGISTER_W, register_w as AnyFunction),
-        (domains::CREATE_A, create_a as AnyFunction),
-        (domains::CREATE_W, create_w as AnyFunction),
+        (domain_slot::MARK_EX, domain_mark_ex as AnyFunction),
+        (domain_slot::START_EX, domain_start_ex as AnyFunction),
+        (domain_slot::END, domain_end as AnyFunction),
+        (domain_slot::PUSH_EX, domain_push_ex as AnyFunction),
+        (domain_slot::POP, domain_pop as AnyFunction),
+        (domain_slot::REGISTER_A, register_a as AnyFunction),
+        (domain_slot::REGISTER_W, register_w as AnyFunction),
+        (domain_slot::CREATE_A, create_a as AnyFunction),
+        (domain_slot::CREATE_W, create_w as AnyFunction),
     ]
 }
 

@@ -30,8 +30,8 @@ pub mod module {
     pub const DOMAINS: u32 = 5;
 }
 
-/// Slots of [`module::CORE`].
-pub mod core {
+/// Slots of [`module::CORE`], by function.
+pub mod core_slot {
     /// nvtxMarkEx
     pub const MARK_EX: usize = 1;
     /// nvtxMarkA
@@ -56,8 +56,8 @@ pub mod core {
     pub const POP: usize = 11;
 }
 
-/// Slots of [`module::DOMAINS`].
-pub mod domains {
+/// Slots of [`module::DOMAINS`], by function.
+pub mod domain_slot {
     /// nvtxDomainMarkEx
     pub const MARK_EX: usize = 1;
     /// nvtxDomainRangeStartEx

@@ -8,10 +8,12 @@ use std::path::{Path, PathBuf};
 
 /// Most lines of one crate, without its tests.
 const MAX_LINES: usize = 7_000;
-/// Places that may hold `unsafe`: calls of CUDA, exported symbols, the memory map of a run's counts.
-const UNSAFE: [&str; 10] = [
+/// Places that may hold `unsafe`: calls of CUDA and NVTX, exported symbols, Python's frames, the memory map of a run's counts.
+const UNSAFE: [&str; 12] = [
     "recorder/sys/",
+    "recorder/session/src/frames",
     "recorder/session/src/gpu/",
+    "recorder/session/src/nvtx.rs",
     "recorder/session/src/session/host.rs",
     "recorder/session/src/session/progress.rs",
     "recorder/session/src/torch/allocator_hook.rs",

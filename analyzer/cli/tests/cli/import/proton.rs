@@ -67,7 +67,7 @@ fn a_profile_keeps_its_sums_per_path_in_both_forms() {
         assert_eq!([sum("gpu__time_duration.sum"), count, sum("bytes")], totals[..]);
         let time = "SELECT CAST(sum(time_ns) AS BIGINT) AS n FROM launch_time WHERE is_measured";
         assert_eq!(number(&place, &capture, time), totals[0]);
-        let by_op = "SELECT coalesce(op, '') || coalesce(line, '') AS path, kernel, count(*) AS n, \
+        let by_op = "SELECT coalesce(op || ' ', '') || coalesce(line, '') AS path, kernel, count(*) AS n, \
              CAST(sum(t.time_ns) AS BIGINT) AS ns FROM launch_context c JOIN launch_time t ON t.kernel_id = c.kernel_id \
              GROUP BY path, kernel ORDER BY path, kernel";
         let found: Vec<String> = rows(&place, &capture, by_op)
@@ -77,8 +77,9 @@ fn a_profile_keeps_its_sums_per_path_in_both_forms() {
             })
             .collect();
         let expected = [
-            "__proton_launch_metadata aux 2 4064",
-            "forward k<int> 4 1501",
+            // A launch without a stack has its scope for a line.
+            "__proton_launch_metadata __proton_launch_metadata (range) aux 2 4064",
+            "forward forward (range) k<int> 4 1501",
             "model.py:3 forward gemm 7 90000",
         ];
         assert_eq!(found, expected);
