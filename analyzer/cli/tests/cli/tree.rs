@@ -98,6 +98,11 @@ snapshot!(
     "inference_views",
     ["tree", VIEWS, "--diff", "tiny.stallmap", "--by", "op", "--format", "jsonl"]
 );
+snapshot!(
+    tree_ranges,
+    "range_truth",
+    ["tree", "range_truth.stallmap", "--by", "range,kernel", "-m", "samples,time,launches,flops,byte/s"]
+);
 snapshot!(tree_bad_regex, "inference_views", ["tree", VIEWS, "-i", "add("]);
 snapshot!(tree_unknown_metric, "inference_views", ["tree", VIEWS, "-m", "sampels"]);
 snapshot!(tree_unknown_level, "inference_views", ["tree", VIEWS, "--by", "pyhton,op"]);

@@ -37,6 +37,11 @@ impl GivenWork {
         self.time_ns += other.time_ns;
     }
 
+    /// The work. None where no launch has any.
+    fn given(&self) -> Option<f64> {
+        (self.work > 0.0 || self.time_ns > 0.0).then_some(self.work)
+    }
+
     fn seconds(&self) -> f64 {
         self.time_ns / 1e9
     }
@@ -82,9 +87,9 @@ impl LaunchCost {
             TreeMetric::Launches => Some(self.launches),
             TreeMetric::MemoryShare => ratio(self.memory_samples, self.samples),
             TreeMetric::TimePerLaunch => ratio(self.time_ns, self.launches),
-            TreeMetric::Flops => Some(self.flops.work),
+            TreeMetric::Flops => self.flops.given(),
             TreeMetric::FlopRate => ratio(self.flops.work, self.flops.seconds()),
-            TreeMetric::Bytes => Some(self.bytes.work),
+            TreeMetric::Bytes => self.bytes.given(),
             TreeMetric::ByteRate => ratio(self.bytes.work, self.bytes.seconds()),
         }
     }
