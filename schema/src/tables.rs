@@ -50,6 +50,7 @@ pub const ALL: &[TableDef] = &[
     replay::Counter::TABLE,
     replay::Ablation::TABLE,
     replay::AblationInstruction::TABLE,
+    replay::ObjectRedirect::TABLE,
     loss::Loss::TABLE,
 ];
 
@@ -71,6 +72,7 @@ const ADDED: &[&[TableDef]] = &[
     &[python::SourceLine::TABLE],
     &[replay::Ablation::TABLE, replay::AblationInstruction::TABLE],
     &[launch::LaunchCollective::TABLE, tensor::OpInput::TABLE],
+    &[replay::ObjectRedirect::TABLE],
 ];
 
 /// Nullable columns that a later release added to a table: a file of an earlier release lacks them, and they read as

@@ -28,7 +28,7 @@ use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::memory::{DeviceAllocation, Memcpy, Memset};
 use stallmap_schema::tables::python::{PythonFrame, PythonState};
 use stallmap_schema::tables::replay::{
-    Ablation, AblationInstruction, Bundle, BundlePage, BundleSymbol, Counter, Replay,
+    Ablation, AblationInstruction, Bundle, BundlePage, BundleSymbol, Counter, ObjectRedirect, Replay,
 };
 use stallmap_schema::tables::run::{Device, Run, RunOption};
 use stallmap_schema::tables::tensor::{Op, OpTensor, Storage, Tensor};
@@ -124,6 +124,7 @@ run_rows! {
     counters: Counter,
     ablations: Ablation,
     ablation_instructions: AblationInstruction,
+    redirects: ObjectRedirect,
     losses: Loss,
     loss_totals: LossTotal,
 }
