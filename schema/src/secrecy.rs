@@ -120,6 +120,7 @@ const LISTED: &[(&str, &str, ColumnSecrecy)] = &[
     ("pc_sample", "function_id", ColumnSecrecy::Identity),
     ("pc_sample", "stall_reason", ColumnSecrecy::Open),
     ("ablation", "block_address", ColumnSecrecy::Address),
+    ("redirect", "block_address", ColumnSecrecy::Address),
     ("ablation_instruction", "function_id", ColumnSecrecy::Identity),
     ("bundle", "attributes", ColumnSecrecy::Attributes),
     ("bundle", "record_ns", ColumnSecrecy::Open),

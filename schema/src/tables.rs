@@ -55,6 +55,7 @@ pub const ALL: &[TableDef] = &[
     replay::Counter::TABLE,
     replay::Ablation::TABLE,
     replay::AblationInstruction::TABLE,
+    replay::ObjectRedirect::TABLE,
     loss::Loss::TABLE,
 ];
 
@@ -81,6 +82,7 @@ const ADDED: &[&[TableDef]] = &[
         tensor::OpMetric::TABLE,
         compiled::CompiledOrigin::TABLE,
         compiled::TritonKernel::TABLE,
+        replay::ObjectRedirect::TABLE,
     ],
 ];
 

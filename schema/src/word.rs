@@ -244,6 +244,22 @@ words! {
         /// that parameters point into count as read, pages that changed as written.
         Derived = "derived",
     }
+    /// The memory that a redirect experiment keeps in L2.
+    RedirectTarget {
+        /// One object that the launch only reads: a tensor's storage, or an allocation.
+        Object = "object",
+        /// All objects of the launch with an experiment of their own.
+        All = "all",
+    }
+    /// The way of an object into L2.
+    RedirectMethod {
+        /// Its granules of 2 MiB are mapped to few of them, which stay in L2.
+        Alias = "alias",
+        /// It is read into L2 before the launch.
+        Preload = "preload",
+        /// Some objects by one method, some by the other.
+        Both = "both",
+    }
     /// The instructions that an experiment leaves out.
     AblationTarget {
         /// One memory instruction.

@@ -76,6 +76,11 @@ const PARTS: &[AbsentPart] = &[
         advice: "record with `--replay`, then measure with `stallmap-record replay --ablate`",
     },
     AbsentPart {
+        tables: &["redirect"],
+        what: "no measured costs of device memory",
+        advice: "record with `--replay`, then measure with `stallmap-record replay --redirect`",
+    },
+    AbsentPart {
         tables: &["memcpy", "memset"],
         what: "no memcpys or memsets",
         advice: "the program made none, or was recorded with `--only samples`",

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use stallmap_sass::cubin::{CodeSection, Cubin, CubinError};
 use stallmap_sass::decode;
-use stallmap_sass::instruction::SassInstruction;
+use stallmap_sass::instruction::{MemoryEffect, MemorySpace, SassInstruction};
 use stallmap_sass::line::LineTable;
 use stallmap_sass::word::{INSTRUCTION_BYTES, InstructionWord, Sm};
+use stallmap_slice::analysis::{SectionAnalysis, analyze};
 use stallmap_slice::graph::FlowGraph;
 use stallmap_slice::work::AnalysisBudget;
 
@@ -44,6 +45,59 @@ pub struct FunctionCubin<'a> {
     lines: LineTable,
     /// Sections that were decoded, by their position.
     decoded: BTreeMap<usize, DecodedSection>,
+    /// Sections whose copies were followed, by their position.
+    followed: BTreeMap<usize, SectionFills>,
+}
+
+/// A copy between device and shared memory that no instrument observes, and the parameters that lead to its object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceCopy {
+    /// The copy.
+    pub instruction: InstructionAddress,
+    /// True if it writes device memory.
+    pub is_store: bool,
+    /// Offsets among the kernel's parameters of its tensor map, or of pointers. Empty where it was not followed.
+    pub parameters: Vec<u32>,
+}
+
+/// The copies of a section, and the instructions that fill the shared memory that others read.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SectionFills {
+    /// By read: the copies, the loads whose results are stored, else the stores.
+    by_read: BTreeMap<usize, Vec<usize>>,
+    /// All of these.
+    fills: BTreeSet<usize>,
+    /// The loads among them.
+    loads: BTreeSet<usize>,
+    /// By copy into shared memory: offsets of parameters.
+    copies: BTreeMap<usize, Vec<u32>>,
+    /// By copy out of shared memory: the same.
+    stores: BTreeMap<usize, Vec<u32>>,
+}
+
+impl SectionFills {
+    /// True if any of these instructions copies into shared memory.
+    pub(crate) fn any_copy(&self, instructions: &BTreeSet<usize>) -> bool {
+        self.copies.keys().any(|copy| instructions.contains(copy))
+    }
+
+    /// True if a read of shared memory may find what some copies and loads brought, or some stores wrote.
+    pub(crate) fn bring_others(
+        &self,
+        read: usize,
+        loads: &BTreeSet<usize>,
+        stores: &BTreeSet<usize>,
+    ) -> bool {
+        let fills = self.by_read.get(&read).filter(|fills| !fills.is_empty());
+        let Some(fills) = fills else { return !stores.is_empty() || self.any_copy(loads) };
+        // A store whose data is that of loads is known by these.
+        let is_hidden = |store: &usize| !self.fills.contains(store);
+        fills.iter().any(|fill| {
+            loads.contains(fill)
+                || stores.contains(fill)
+                || (self.loads.contains(fill) && stores.iter().any(is_hidden))
+        })
+    }
 }
 
 /// The instructions of a section.
@@ -63,7 +117,7 @@ impl<'a> FunctionCubin<'a> {
         let cubin = Cubin::read(bytes)?;
         // A cubin without lines has no experiments on lines.
         let lines = LineTable::read(bytes, &cubin).unwrap_or_default();
-        Ok(Self { bytes, cubin, lines, decoded: BTreeMap::new() })
+        Ok(Self { bytes, cubin, lines, decoded: BTreeMap::new(), followed: BTreeMap::new() })
     }
 
     /// The effect of leaving some instructions out.
@@ -74,18 +128,78 @@ impl<'a> FunctionCubin<'a> {
         &mut self,
         places: &BTreeSet<InstructionAddress>,
     ) -> Result<OmissionEffect, OmissionRefusal> {
-        let mut by_section: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
-        for place in places {
-            let (section, offset) = self.find(place).ok_or(OmissionRefusal::NotFound)?;
-            by_section.entry(section).or_default().insert((offset / INSTRUCTION_BYTES) as usize);
-        }
         let mut effect = OmissionEffect::default();
-        for (section, left_out) in by_section {
+        for (section, left_out) in self.by_section(places)? {
             let reached = reach::reached(self.decoded(section)?, &left_out)?;
             effect.branch |= reached.branch;
             effect.loads.extend(reached.loads.iter().filter_map(|&index| self.place(section, index)));
         }
         Ok(effect)
+    }
+
+    /// The effect of other values behind the reads of some instructions.
+    ///
+    /// # Errors
+    /// The reason that these values would change the work.
+    pub fn effect_of_values(
+        &mut self,
+        reads: &BTreeSet<InstructionAddress>,
+    ) -> Result<OmissionEffect, OmissionRefusal> {
+        let mut effect = OmissionEffect::default();
+        for (section, reads) in self.by_section(reads)? {
+            self.decode(section)?;
+            self.follow(section)?;
+            let (Some(code), Some(fills)) = (self.decoded.get(&section), self.followed.get(&section)) else {
+                return Err(OmissionRefusal::NotFound);
+            };
+            let reached = reach::reached_by_other_values(code, fills, &reads)?;
+            effect.branch |= reached.branch;
+            effect.loads.extend(reached.loads.iter().filter_map(|&index| self.place(section, index)));
+        }
+        Ok(effect)
+    }
+
+    /// The copies by tensor maps and by bulk copies in the section of a function.
+    ///
+    /// # Errors
+    /// Code that cannot be followed.
+    pub fn source_copies(&mut self, function: &str) -> Result<Vec<SourceCopy>, OmissionRefusal> {
+        let start = InstructionAddress { function: function.to_owned(), pc: 0 };
+        let (section, _) = self.find(&start).ok_or(OmissionRefusal::NotFound)?;
+        self.decode(section)?;
+        self.follow(section)?;
+        let (Some(code), Some(fills)) = (self.decoded.get(&section), self.followed.get(&section)) else {
+            return Err(OmissionRefusal::NotFound);
+        };
+        let is_observed = |index: usize| code.instructions[index].mnemonic == Some("LDGSTS");
+        let copy = |(&index, parameters): (&usize, &Vec<u32>), is_store: bool| {
+            let instruction = self.place(section, index).filter(|_| !is_observed(index))?;
+            Some(SourceCopy { instruction, is_store, parameters: parameters.clone() })
+        };
+        let loads = fills.copies.iter().filter_map(|one| copy(one, false));
+        Ok(loads.chain(fills.stores.iter().filter_map(|one| copy(one, true))).collect())
+    }
+
+    fn by_section(
+        &self,
+        places: &BTreeSet<InstructionAddress>,
+    ) -> Result<BTreeMap<usize, BTreeSet<usize>>, OmissionRefusal> {
+        let mut by_section: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
+        for place in places {
+            let (section, offset) = self.find(place).ok_or(OmissionRefusal::NotFound)?;
+            by_section.entry(section).or_default().insert((offset / INSTRUCTION_BYTES) as usize);
+        }
+        Ok(by_section)
+    }
+
+    /// Follows the copies of a section, once.
+    fn follow(&mut self, position: usize) -> Result<(), OmissionRefusal> {
+        let section = self.cubin.sections.get(position).ok_or(OmissionRefusal::NotFound)?;
+        let code = self.bytes.get(section.bytes.clone()).ok_or(OmissionRefusal::NotFound)?;
+        if let Entry::Vacant(vacant) = self.followed.entry(position) {
+            vacant.insert(SectionFills::new(&analyze(code, section, self.cubin.sm)?));
+        }
+        Ok(())
     }
 
     /// The innermost source line of an instruction: file and line.
@@ -126,12 +240,55 @@ impl<'a> FunctionCubin<'a> {
     }
 
     fn decoded(&mut self, position: usize) -> Result<&DecodedSection, OmissionRefusal> {
+        self.decode(position)?;
+        self.decoded.get(&position).ok_or(OmissionRefusal::NotFound)
+    }
+
+    /// Decodes a section, once.
+    fn decode(&mut self, position: usize) -> Result<(), OmissionRefusal> {
         let section = self.cubin.sections.get(position).ok_or(OmissionRefusal::NotFound)?;
         let code = self.bytes.get(section.bytes.clone()).ok_or(OmissionRefusal::NotFound)?;
-        match self.decoded.entry(position) {
-            Entry::Occupied(known) => Ok(known.into_mut()),
-            Entry::Vacant(place) => Ok(place.insert(DecodedSection::new(code, section, self.cubin.sm)?)),
+        if let Entry::Vacant(vacant) = self.decoded.entry(position) {
+            vacant.insert(DecodedSection::new(code, section, self.cubin.sm)?);
         }
+        Ok(())
+    }
+}
+
+impl SectionFills {
+    fn new(analysis: &SectionAnalysis) -> Self {
+        let index = |offset: u32| (offset / INSTRUCTION_BYTES) as usize;
+        let mut fills = Self::default();
+        for fill in &analysis.fills {
+            let of_read = fills.by_read.entry(index(fill.offset)).or_default();
+            of_read.push(index(fill.fill));
+            fills.fills.insert(index(fill.fill));
+            let of_fill = analysis.instructions.get(index(fill.fill)).and_then(|one| one.memory);
+            if of_fill.is_some_and(|memory| matches!(memory.kind, MemoryEffect::Read | MemoryEffect::Atomic))
+            {
+                fills.loads.insert(index(fill.fill));
+            }
+        }
+        for (at, instruction) in analysis.instructions.iter().enumerate() {
+            match instruction.memory.map(|memory| (memory.kind, memory.space)) {
+                Some((MemoryEffect::CopyIn, MemorySpace::Global)) => {
+                    fills.copies.insert(at, Vec::new());
+                }
+                Some((MemoryEffect::CopyOut, _)) => {
+                    fills.stores.insert(at, Vec::new());
+                }
+                _ => {}
+            }
+        }
+        let maps = analysis.tensor_maps.iter().map(|map| (map.offset, map.parameter_offset));
+        let pointers = analysis.pointers.iter().map(|pointer| (pointer.offset, pointer.parameter_offset));
+        for (copy, parameter) in maps.chain(pointers) {
+            let parameters = fills.copies.get_mut(&index(copy)).or(fills.stores.get_mut(&index(copy)));
+            if let Some(parameters) = parameters {
+                parameters.push(parameter);
+            }
+        }
+        fills
     }
 }
 

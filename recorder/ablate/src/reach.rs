@@ -2,6 +2,7 @@
 //!
 //! A result that is missing is an old value of its registers. Where no address, branch or barrier depends on it, the
 //! kernel does the same work without it, on other numbers. Values that pass through device memory are not followed.
+//! A result of other memory is followed in the same way.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +12,7 @@ use stallmap_sass::instruction::{
 use stallmap_sass::register::{Register, RegisterFile, Registers};
 use stallmap_slice::work::TooMuchWork;
 
-use crate::code::DecodedSection;
+use crate::code::{DecodedSection, SectionFills};
 
 /// The effect of instructions that are left out, other than on time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,6 +53,9 @@ pub enum OmissionRefusal {
     /// A call by a pointer, or of a function in another section.
     #[error("a function that is not in the kernel's code may use its value")]
     Elsewhere,
+    /// Atomics.
+    #[error("an instruction writes the memory")]
+    Written,
     /// Code with more jumps than compiled code has.
     #[error(transparent)]
     TooLong(#[from] TooMuchWork),
@@ -72,6 +76,27 @@ pub(crate) fn reached(
         return Err(OmissionRefusal::Signal);
     }
     MissingResults::new(code, left_out).follow()
+}
+
+/// The effect of other values behind the reads of some instructions of a section, by their index. `fills` has the
+/// instructions that fill the shared memory that others read.
+pub(crate) fn reached_by_other_values(
+    code: &DecodedSection,
+    fills: &SectionFills,
+    reads: &BTreeSet<usize>,
+) -> Result<OmissionReach, OmissionRefusal> {
+    for &index in reads {
+        let instruction = code.instructions.get(index).ok_or(OmissionRefusal::NotFound)?;
+        let memory = instruction.memory.ok_or(OmissionRefusal::NotMemory)?;
+        let only_reads =
+            matches!(memory.kind, MemoryEffect::Read | MemoryEffect::CopyIn | MemoryEffect::Prefetch);
+        if !only_reads {
+            return Err(OmissionRefusal::Written);
+        }
+    }
+    let mut reach = MissingResults::new(code, reads);
+    reach.fills = Some(fills);
+    reach.follow()
 }
 
 /// Refuses an instruction that nothing can stand for.
@@ -122,22 +147,36 @@ struct MissingResults<'a> {
     /// By block: the registers at its begin.
     begins: Vec<Registers>,
     shared: bool,
+    /// Stores to shared memory of what depends on a missing result.
+    stores: BTreeSet<usize>,
     local: bool,
     reached: OmissionReach,
     /// Addresses and barriers are no reason to stop.
     only_branches: bool,
+    /// The instructions that fill shared memory, where copies bring other values: mbarriers hold none of these.
+    fills: Option<&'a SectionFills>,
 }
 
 impl<'a> MissingResults<'a> {
     fn new(code: &'a DecodedSection, left_out: &'a BTreeSet<usize>) -> Self {
         let begins = vec![Registers::default(); code.flow.graph.node_count()];
         let reached = OmissionReach::default();
-        Self { code, left_out, begins, shared: false, local: false, reached, only_branches: false }
+        Self {
+            code,
+            left_out,
+            begins,
+            shared: false,
+            stores: BTreeSet::new(),
+            local: false,
+            reached,
+            only_branches: false,
+            fills: None,
+        }
     }
 
     fn follow(mut self) -> Result<OmissionReach, OmissionRefusal> {
         loop {
-            let before = (self.shared, self.local);
+            let before = (self.stores.len(), self.shared, self.local);
             let mut has_grown = false;
             for (node, range) in self.code.flow.blocks() {
                 let mut held = self.begins[node.index()];
@@ -152,7 +191,7 @@ impl<'a> MissingResults<'a> {
                     *begin = joined;
                 }
             }
-            if !has_grown && before == (self.shared, self.local) {
+            if !has_grown && before == (self.stores.len(), self.shared, self.local) {
                 return Ok(self.reached);
             }
         }
@@ -178,10 +217,10 @@ impl<'a> MissingResults<'a> {
             self.use_missing(index, &missing)?;
         }
         let is_left_out = self.left_out.contains(&index);
-        if is_left_out && instruction.memory.is_some_and(|memory| memory.kind == MemoryEffect::CopyIn) {
-            self.shared = true;
-        }
-        if reads_missing || is_left_out || self.loads_missing(instruction) {
+        let copies =
+            is_left_out && instruction.memory.is_some_and(|memory| memory.kind == MemoryEffect::CopyIn);
+        self.shared |= copies && self.fills.is_none();
+        if reads_missing || is_left_out || self.loads_missing(index) {
             *held = held.or(&instruction.writes);
             replaced.forget(&instruction.writes);
         } else if let Some(guard) = instruction.guard {
@@ -216,13 +255,30 @@ impl<'a> MissingResults<'a> {
         }
         if matches!(memory.kind, MemoryEffect::Write | MemoryEffect::Atomic | MemoryEffect::Reduction) {
             self.shared |= matches!(memory.space, MemorySpace::Shared | MemorySpace::Generic);
+            if matches!(memory.space, MemorySpace::Shared | MemorySpace::Generic) {
+                self.stores.insert(index);
+            }
             self.local |= matches!(memory.space, MemorySpace::Local | MemorySpace::Generic);
         }
         Ok(())
     }
 
     /// True if it loads from memory that may hold a missing result.
-    fn loads_missing(&self, instruction: &SassInstruction) -> bool {
+    fn loads_missing(&self, index: usize) -> bool {
+        let instruction = &self.code.instructions[index];
+        if let Some(fills) = self.fills {
+            match (instruction.class, instruction.memory) {
+                // It holds no value of a tensor.
+                (ExecutionUnit::Sync, _) => return false,
+                // A matrix product takes its operands from shared memory, by a description of it.
+                (ExecutionUnit::Tensor, _) => return self.shared || fills.any_copy(self.left_out),
+                (_, Some(memory)) if memory.space == MemorySpace::Shared => {
+                    let is_load = matches!(memory.kind, MemoryEffect::Read | MemoryEffect::Atomic);
+                    return is_load && fills.bring_others(index, self.left_out, &self.stores);
+                }
+                _ => {}
+            }
+        }
         let loads = |memory: MemoryOperand| {
             let is_load = matches!(memory.kind, MemoryEffect::Read | MemoryEffect::Atomic);
             let is_missing = match memory.space {

@@ -14,6 +14,7 @@ use stallmap_subset::counts::AccessCounter;
 
 use crate::code::{FunctionCubin, InstructionAddress, OmissionEffect};
 use crate::reach::OmissionRefusal;
+use crate::redirect::RedirectedMemory;
 
 /// Most experiments on one launch. Those with the fewest accesses are refused.
 pub const MAX_EXPERIMENTS: usize = 200;
@@ -51,6 +52,9 @@ pub struct Experiment {
     pub is_counted: bool,
     /// The reason that it is not made.
     pub refusal: Option<String>,
+    /// The memory that is redirected. Nothing is left out then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<RedirectedMemory>,
 }
 
 impl Experiment {
@@ -94,15 +98,17 @@ impl LaunchAccesses {
                 accesses.entry(row.kernel_id).or_default().push(row);
             }
         })?;
-        // Launches whose requests were recorded one by one are counted now.
-        let mut counter = AccessCounter::new(capture)?;
-        capture.for_each_row(usize::MAX, |row: MemoryAccess| {
-            if kernels.contains(&row.kernel_id) && !accesses.contains_key(&row.kernel_id) {
-                counter.add(row);
+        // Launches whose requests were recorded one by one are counted now. Captures have many such rows.
+        if kernels.iter().any(|kernel_id| !accesses.contains_key(kernel_id)) {
+            let mut counter = AccessCounter::new(capture)?;
+            capture.for_each_row(usize::MAX, |row: MemoryAccess| {
+                if kernels.contains(&row.kernel_id) && !accesses.contains_key(&row.kernel_id) {
+                    counter.add(row);
+                }
+            })?;
+            for row in counter.finish() {
+                accesses.entry(row.kernel_id).or_default().push(row);
             }
-        })?;
-        for row in counter.finish() {
-            accesses.entry(row.kernel_id).or_default().push(row);
         }
         let launches = capture.read_rows::<Launch>()?.into_iter();
         let functions = capture.read_rows::<Function>()?.into_iter();
@@ -125,9 +131,7 @@ impl LaunchAccesses {
         kernel_id: KernelId,
         targets: ExperimentKinds,
     ) -> Result<Vec<Experiment>, CaptureError> {
-        let function = self.launches.get(&kernel_id).and_then(|id| self.functions.get(id));
-        let module = function.and_then(|function| self.modules.get(&function.module_id));
-        let Some(module) = module.filter(|module| module.file.is_some()) else { return Ok(Vec::new()) };
+        let Some((_, module)) = self.code_of(kernel_id) else { return Ok(Vec::new()) };
         let cubin = capture.cubin(&module.content_hash)?;
         let Ok(mut code) = FunctionCubin::read(&cubin) else { return Ok(Vec::new()) };
         let mut seen: BTreeMap<(FunctionId, Pc), InstructionAccesses> = BTreeMap::new();
@@ -231,10 +235,34 @@ impl LaunchAccesses {
             instructions: places.into_iter().map(instruction).collect(),
             is_counted: false,
             refusal: None,
+            memory: None,
         }
     }
 
-    fn place(&self, function_id: FunctionId, pc: Pc) -> Option<InstructionAddress> {
+    /// The function of a launch, and its module if its cubin is in the capture.
+    pub(crate) fn code_of(&self, kernel_id: KernelId) -> Option<(&Function, &Module)> {
+        let function = self.launches.get(&kernel_id).and_then(|id| self.functions.get(id))?;
+        let module = self.modules.get(&function.module_id).filter(|module| module.file.is_some())?;
+        Some((function, module))
+    }
+
+    /// The accesses of a launch.
+    pub(crate) fn of_launch(&self, kernel_id: KernelId) -> impl Iterator<Item = &AccessSummary> {
+        self.accesses.get(&kernel_id).into_iter().flatten()
+    }
+
+    /// The instructions of a launch that read few bytes of memory.
+    pub(crate) fn near_reads(&self, kernel_id: KernelId) -> BTreeSet<InstructionAddress> {
+        let mut spans: BTreeMap<(FunctionId, Pc), u64> = BTreeMap::new();
+        for row in self.of_launch(kernel_id) {
+            let span = spans.entry((row.function_id, row.pc)).or_default();
+            *span = row.span_bytes.max(*span);
+        }
+        let near = spans.into_iter().filter(|(_, span)| *span <= NEAR_BYTES);
+        near.filter_map(|((function_id, pc), _)| self.place(function_id, pc)).collect()
+    }
+
+    pub(crate) fn place(&self, function_id: FunctionId, pc: Pc) -> Option<InstructionAddress> {
         let function = self.functions.get(&function_id)?.name.clone();
         Some(InstructionAddress { function, pc: pc.0 })
     }

@@ -5,11 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use stallmap_ablate::{Experiment, ExperimentKinds, FunctionCubin, InstructionAddress, LaunchAccesses};
+use stallmap_ablate::{
+    Experiment, ExperimentKinds, FunctionCubin, InstructionAddress, LaunchAccesses, LaunchMemory, TouchedPage,
+};
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::id::KernelId;
 use stallmap_schema::tables::code::Function;
 use stallmap_schema::tables::launch::Launch;
+use stallmap_schema::tables::memory::DeviceAllocation;
+use stallmap_schema::tables::tensor::Storage;
 
 fn capture(name: &str) -> CaptureReader {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(name);
@@ -126,4 +130,75 @@ fn tensors_that_share_instructions_are_left_out_together() {
         groups += together.len();
     }
     assert!(groups > 0);
+}
+
+/// The redirect experiments on the first launch of each kernel, by the kernel's name. The pages of every block of
+/// memory count as touched, as in bundles of kernels with copies by tensor maps.
+fn redirects(name: &str) -> BTreeMap<String, Vec<Experiment>> {
+    let capture = capture(name);
+    let functions: BTreeMap<_, _> =
+        capture.read_rows::<Function>().unwrap().into_iter().map(|row| (row.function_id, row.name)).collect();
+    let mut first: BTreeMap<String, KernelId> = BTreeMap::new();
+    for launch in capture.read_rows::<Launch>().unwrap() {
+        first.entry(functions[&launch.function_id].clone()).or_insert(launch.kernel_id);
+    }
+    let kernels: BTreeSet<KernelId> = first.values().copied().collect();
+    let accesses = LaunchAccesses::read(&capture, &kernels).unwrap();
+    let memory = LaunchMemory::read(&capture, &accesses, &kernels).unwrap();
+    let storages =
+        capture.read_rows::<Storage>().unwrap().into_iter().map(|row| (row.address.0, row.size_bytes));
+    let allocations = capture.read_rows::<DeviceAllocation>().unwrap();
+    let allocations = allocations.into_iter().map(|row| (row.address.0, row.size_bytes));
+    let pages: BTreeSet<u64> = storages
+        .chain(allocations)
+        .flat_map(|(low, bytes)| (low / 4096 * 4096..low + bytes).step_by(4096))
+        .collect();
+    let page = |address: &u64| TouchedPage { address: *address, bytes: 4096, is_written: false };
+    let pages: Vec<TouchedPage> = pages.iter().map(page).collect();
+    first.into_iter().map(|(name, id)| (name, memory.experiments(&capture, id, &pages).unwrap())).collect()
+}
+
+/// Method and refusal of each experiment on one object, the largest first.
+fn methods(experiments: &[Experiment]) -> Vec<(&str, Option<&str>)> {
+    let objects = experiments.iter().filter(|one| one.target == "object");
+    let method = |one| {
+        let Experiment { memory, refusal, .. }: &Experiment = one;
+        (memory.as_ref().map_or("", |memory| memory.method.as_str()), refusal.as_deref())
+    };
+    objects.map(method).collect()
+}
+
+#[test]
+fn operands_of_copies_by_tensor_maps_are_led_to_few_granules() {
+    for name in ["decode_step.stallmap", "ring_truth.stallmap"] {
+        let all = redirects(name);
+        let products = all.iter().filter(|(kernel, _)| kernel.contains("nvjet") || kernel.contains("ring"));
+        let mut count = 0;
+        for (kernel, experiments) in products {
+            // The weight, and the rows that it is multiplied with.
+            assert_eq!(methods(experiments), [("alias", None), ("preload", None)], "{kernel}");
+            assert!(experiments.iter().all(|one| !one.is_counted && one.refusal.is_none()), "{kernel}");
+            let [weight, rows, together] = &experiments[..] else { panic!("{kernel}: {experiments:?}") };
+            let [weight, rows, together] =
+                [weight, rows, together].map(|one| one.memory.as_ref().unwrap().redirected_bytes);
+            assert!(weight >= 32 << 20 && rows <= 1 << 20, "{kernel}: {weight} {rows}");
+            assert_eq!(together, weight + rows, "{kernel}");
+            count += 1;
+        }
+        assert!(count >= 2, "{name}");
+    }
+}
+
+#[test]
+fn objects_that_decide_the_work_and_written_ones_are_not_redirected() {
+    let all = &redirects("known_truth.stallmap");
+    for kernel in ["chase", "chase_loop"] {
+        let address = Some("its value reaches the address of an access");
+        assert_eq!(methods(of(all, kernel)), [("", address), ("preload", None)], "{kernel}");
+    }
+    // Its bins are counted by atomics.
+    assert_eq!(methods(of(all, "histogram")), [("preload", None)]);
+    let all = &redirects("training_parts.stallmap");
+    let written = all.values().flatten().filter(|one| one.refusal.as_deref() == Some("the launch writes it"));
+    assert!(written.count() >= 8);
 }

@@ -300,6 +300,10 @@ impl<'a> ReplayRound<'a> {
             let measured = self.ablate(capture, &good, targets);
             self.warn_of(measured, "experiments")?;
         }
+        if self.options.redirect {
+            let measured = self.redirect(capture, bundles, &good);
+            self.warn_of(measured, "costs of device memory")?;
+        }
         Ok(native)
     }
 

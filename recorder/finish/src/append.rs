@@ -17,7 +17,7 @@ use stallmap_schema::table::{TableDef, TableRow};
 use stallmap_schema::tables::launch::LaunchRun;
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::memory::MemoryAccess;
-use stallmap_schema::tables::replay::{Ablation, AblationInstruction, Counter, Replay};
+use stallmap_schema::tables::replay::{Ablation, AblationInstruction, Counter, ObjectRedirect, Replay};
 use stallmap_schema::tables::run::{Device, Run, RunOption};
 use stallmap_schema::word::{Instrument, LossKind};
 use stallmap_write::{CaptureForm, CaptureWriter};
@@ -197,6 +197,9 @@ impl<'a> AppendedCapture<'a> {
         self.merge(rows)?;
         let mut rows: Vec<AblationInstruction> = self.of_runs(|run| &run.rows.ablation_instructions);
         rows.sort_by_key(|row| (row.kernel_id, row.experiment, row.function_id, row.pc, row.run_id));
+        self.merge(rows)?;
+        let mut rows: Vec<ObjectRedirect> = self.of_runs(|run| &run.rows.redirects);
+        rows.sort_by_key(|row| (row.kernel_id, row.experiment, row.is_cold, row.run_id));
         self.merge(rows)
     }
 

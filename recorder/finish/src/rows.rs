@@ -29,7 +29,7 @@ use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::memory::{DeviceAllocation, Memcpy, Memset};
 use stallmap_schema::tables::python::{PythonFrame, PythonState};
 use stallmap_schema::tables::replay::{
-    Ablation, AblationInstruction, Bundle, BundlePage, BundleSymbol, Counter, Replay,
+    Ablation, AblationInstruction, Bundle, BundlePage, BundleSymbol, Counter, ObjectRedirect, Replay,
 };
 use stallmap_schema::tables::run::{Device, Run, RunOption};
 use stallmap_schema::tables::tensor::{Op, OpMetric, OpRange, OpTensor, Storage, Tensor};
@@ -129,6 +129,7 @@ run_rows! {
     counters: Counter,
     ablations: Ablation,
     ablation_instructions: AblationInstruction,
+    redirects: ObjectRedirect,
     losses: Loss,
     loss_totals: LossTotal,
 }

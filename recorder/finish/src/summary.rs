@@ -131,7 +131,7 @@ impl RunSummary {
             activity_count: run.activity_count,
             replays,
             counter_count: run.rows.counters.len() as u64,
-            experiment_count: run.rows.ablations.len() as u64,
+            experiment_count: (run.rows.ablations.len() + run.rows.redirects.len()) as u64,
         }
     }
 }

@@ -43,7 +43,7 @@ done:
 #[derive(Debug)]
 pub struct CacheFlush {
     kernel: LoadedKernel,
-    parameters: Vec<u8>,
+    buffer: (u64, u64),
 }
 
 impl CacheFlush {
@@ -54,14 +54,20 @@ impl CacheFlush {
         gpu.fill(address, 0, bytes)?;
         let module = gpu.compile(READER)?;
         let kernel = gpu.kernel(module, "stallmap_read")?;
-        let parameters = [address, bytes].into_iter().flat_map(u64::to_le_bytes).collect();
-        Ok(Self { kernel, parameters })
+        Ok(Self { kernel, buffer: (address, bytes) })
     }
 
     /// Flushes, and waits.
     pub fn flush(&self, gpu: ReplayGpu) -> Result<(), GpuError> {
+        self.read(gpu, self.buffer)
+    }
+
+    /// Reads a range of memory, address and bytes, into L2, and waits.
+    pub fn read(&self, gpu: ReplayGpu, (address, bytes): (u64, u64)) -> Result<(), GpuError> {
         let shape = LaunchShape { grid: [1024, 1, 1], block: [256, 1, 1], ..LaunchShape::default() };
-        gpu.launch(self.kernel, &shape, &self.parameters)?;
+        // A thread reads 16 bytes at a multiple of as many.
+        let parameters: Vec<u8> = [address, bytes / 16 * 16].into_iter().flat_map(u64::to_le_bytes).collect();
+        gpu.launch(self.kernel, &shape, &parameters)?;
         gpu.synchronize()
     }
 }

@@ -36,6 +36,8 @@ pub struct AddressSpace {
     mapped: BTreeMap<u64, u64>,
     /// Physical memory that is mapped nowhere.
     spare: Vec<u64>,
+    /// Mapped granules that show the memory of another one.
+    redirected: BTreeMap<u64, u64>,
 }
 
 impl AddressSpace {
@@ -47,7 +49,13 @@ impl AddressSpace {
         translation: AddressTranslation,
     ) -> Result<Self, ReplayError> {
         let granules: BTreeSet<u64> = bundles.into_iter().flat_map(granules).collect();
-        let mut place = Self { gpu, spans: BTreeMap::new(), mapped: BTreeMap::new(), spare: Vec::new() };
+        let mut place = Self {
+            gpu,
+            spans: BTreeMap::new(),
+            mapped: BTreeMap::new(),
+            spare: Vec::new(),
+            redirected: BTreeMap::new(),
+        };
         for span in spans(&granules) {
             let actual = place.reserve_span(span, translation)?;
             place.spans.insert(span.recorded, (span, actual));
@@ -99,6 +107,39 @@ impl AddressSpace {
             }
             self.spare.pop().ok_or(error)
         })
+    }
+
+    /// Maps the memory of some granules in the place of others, by recorded addresses, and every other granule's own
+    /// memory in its place. Returns whether anything changed. No work of the GPU may use the memory.
+    pub fn redirect(&mut self, wanted: &[(u64, u64)]) -> Result<bool, GpuError> {
+        let wanted: BTreeMap<u64, u64> =
+            wanted.iter().copied().filter(|(granule, source)| granule != source).collect();
+        let changed: BTreeSet<u64> = (wanted.iter())
+            .filter(|(granule, source)| self.redirected.get(granule) != Some(source))
+            .chain(self.redirected.iter().filter(|(granule, _)| !wanted.contains_key(granule)))
+            .map(|(granule, _)| *granule)
+            .collect();
+        for &granule in &changed {
+            let source = wanted.get(&granule).copied().unwrap_or(granule);
+            let (Some(&own), Some(&memory)) = (self.mapped.get(&granule), self.mapped.get(&source)) else {
+                return Err(GpuError::own("redirect memory", "a granule is not mapped"));
+            };
+            let address = self.translate(granule).unwrap_or(granule);
+            self.gpu.unmap(address)?;
+            if let Err(error) = self.gpu.map(address, memory) {
+                // Nothing is there now.
+                self.mapped.remove(&granule);
+                self.redirected.remove(&granule);
+                self.spare.push(own);
+                return Err(error);
+            }
+            if source == granule {
+                self.redirected.remove(&granule);
+            } else {
+                self.redirected.insert(granule, source);
+            }
+        }
+        Ok(!changed.is_empty())
     }
 
     /// The address in this process of a recorded address. `None` if nothing is reserved for it.

@@ -5,7 +5,7 @@
 
 use crate::cell::Blob;
 use crate::id::{Address, FunctionId, KernelId, Pc, RunId};
-use crate::word::{AblationTarget, BundleMethod, ReplayResult};
+use crate::word::{AblationTarget, BundleMethod, RedirectMethod, RedirectTarget, ReplayResult};
 
 /// Bytes of a page of a bundle.
 pub const PAGE_BYTES: usize = 4096;
@@ -146,6 +146,42 @@ crate::tables! {
         /// Upper end of it.
         saved_high_ns: Option<f64>,
         /// The reason that the instructions cannot be left out, or that nothing was measured.
+        refusal: Option<String>,
+    }
+    /// One experiment on one launch with one state of the caches: replays in which an object that the launch reads is in
+    /// L2, in turn with replays of the launch as it was. The time saved is the cost of device memory for it.
+    ObjectRedirect "redirect" key [run_id, kernel_id, experiment, is_cold] sort [kernel_id, experiment, is_cold, run_id] {
+        /// The run.
+        run_id: RunId => "run"."run_id",
+        /// The launch.
+        kernel_id: KernelId => "bundle"."kernel_id",
+        /// The n-th experiment on this launch in the run, from 0.
+        experiment: u32,
+        /// One object, or all.
+        target: RedirectTarget,
+        /// The way into L2. Null where the experiment is refused.
+        method: Option<RedirectMethod>,
+        /// First address of the object's block of memory. Null for all.
+        block_address: Option<Address>,
+        /// Bytes of its pages that the launch reads.
+        object_bytes: u64,
+        /// Bytes of these that were in L2. Granules at its borders hold other objects too.
+        redirected_bytes: u64,
+        /// True if caches were flushed before each replay.
+        is_cold: bool,
+        /// Replays of each of the two.
+        round_count: u32,
+        /// Time of the launch, nanoseconds, between two events: the median.
+        whole_ns: Option<f64>,
+        /// Time with the object in L2: the median.
+        redirected_ns: Option<f64>,
+        /// Cost of device memory: the median of the differences within a round. Null where nothing was measured.
+        saved_ns: Option<f64>,
+        /// Lower end of the interval that holds that median with a probability of 95 %. Null below 6 rounds.
+        saved_low_ns: Option<f64>,
+        /// Upper end of it.
+        saved_high_ns: Option<f64>,
+        /// The reason that nothing was measured.
         refusal: Option<String>,
     }
     /// An instruction that an experiment leaves out.

@@ -14,7 +14,7 @@ use stallmap_schema::table::{TableDef, TableRow};
 use stallmap_schema::tables::activity::GpuActivity;
 use stallmap_schema::tables::launch::{GraphLaunch, Launch, LaunchParameter, LaunchRun, TensorMap};
 use stallmap_schema::tables::memory::{AccessSummary, DeviceAllocation, Memcpy, MemoryAccess, Memset};
-use stallmap_schema::tables::replay::{Ablation, Counter, Replay};
+use stallmap_schema::tables::replay::{Ablation, Counter, ObjectRedirect, Replay};
 use stallmap_schema::tables::run::Run;
 use stallmap_schema::tables::sample::PcSample;
 use stallmap_schema::tables::tensor::{Op, OpTensor, Storage, Tensor};
@@ -93,6 +93,7 @@ impl RunSizes {
             rows::<Replay>(reader)?.into_iter().map(|row| row.run_id).collect();
         replaying.extend(rows::<Counter>(reader)?.into_iter().map(|row| row.run_id));
         replaying.extend(rows::<Ablation>(reader)?.into_iter().map(|row| row.run_id));
+        replaying.extend(rows::<ObjectRedirect>(reader)?.into_iter().map(|row| row.run_id));
         let (mut ordinals, mut activities) = (BTreeMap::new(), BTreeMap::new());
         for row in rows::<LaunchRun>(reader)? {
             let count: &mut u64 = ordinals.entry(row.run_id).or_default();

@@ -5,10 +5,10 @@ use stallmap_schema::cell::Blob;
 use stallmap_schema::hash;
 use stallmap_schema::id::{Address, Pc};
 use stallmap_schema::tables::replay::{
-    Ablation, AblationInstruction, Bundle, BundleContent, BundlePage, BundleSymbol, Counter, PAGE_BYTES,
-    Replay,
+    Ablation, AblationInstruction, Bundle, BundleContent, BundlePage, BundleSymbol, Counter, ObjectRedirect,
+    PAGE_BYTES, Replay,
 };
-use stallmap_schema::word::{AblationTarget, BundleMethod, ReplayResult};
+use stallmap_schema::word::{AblationTarget, BundleMethod, RedirectMethod, RedirectTarget, ReplayResult};
 use stallmap_write::CaptureWriter;
 
 use crate::tiny::{ACCESSES, COUNTERS, REUSED, add, kernel};
@@ -115,5 +115,28 @@ fn ablation(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
         experiment: 0,
         function_id: add(),
         pc: Pc(16),
+    }])?;
+    redirect(writer)
+}
+
+/// The addition with `x` in L2.
+fn redirect(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
+    writer.append_rows([ObjectRedirect {
+        run_id: COUNTERS,
+        kernel_id: kernel(1),
+        experiment: 0,
+        target: RedirectTarget::Object,
+        method: Some(RedirectMethod::Preload),
+        block_address: Some(Address(REUSED)),
+        object_bytes: 4_096,
+        redirected_bytes: 4_096,
+        is_cold: false,
+        round_count: 15,
+        whole_ns: Some(2_048.0),
+        redirected_ns: Some(1_792.0),
+        saved_ns: Some(256.0),
+        saved_low_ns: Some(224.0),
+        saved_high_ns: Some(288.0),
+        refusal: None,
     }])
 }

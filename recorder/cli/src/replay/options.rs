@@ -15,6 +15,7 @@ Examples:
   stallmap-record replay step.stallmap --kernels gemm --instrument counters --metrics memory,occupancy
   stallmap-record replay step.stallmap --instrument pc-samples --precision 2 --budget 60
   stallmap-record replay step.stallmap --kernels softmax --ablate=tensors,lines
+  stallmap-record replay step.stallmap --kernels gemm --redirect
   stallmap-record replay step.stallmap --launches 1 --export repro
   stallmap-record replay step.stallmap --launches 1 --export repro --language python
 
@@ -61,6 +62,10 @@ pub(crate) struct ReplayOptions {
         require_equals = true
     )]
     pub ablate: Option<Vec<ExperimentTarget>>,
+    /// Measure the time that device memory costs: run each launch again with one object that it reads in L2, and with
+    /// all of them, in turn with the launch as it was. Large objects are mapped to a few MiB, small ones are read before
+    #[arg(long)]
+    pub redirect: bool,
     /// Write each launch as a program into this folder, and replay nothing
     #[arg(long, value_name = "DIR")]
     pub export: Option<PathBuf>,
@@ -87,7 +92,7 @@ impl ReplayOptions {
     /// The instruments that are wanted.
     pub(super) fn instruments(&self) -> Vec<ReplayInstrument> {
         let named = &self.selection.instrument;
-        if named.is_empty() && self.ablate.is_none() {
+        if named.is_empty() && self.ablate.is_none() && !self.redirect {
             return vec![ReplayInstrument::PcSamples, ReplayInstrument::Counters];
         }
         named.clone()
@@ -152,7 +157,7 @@ pub(crate) enum ExperimentTarget {
 #[command(next_help_heading = "Selection")]
 pub(crate) struct ReplaySelection {
     /// Instruments, in this order. A run without an instrument comes first [default: pc-samples,counters, and none with
-    /// --ablate]
+    /// --ablate or --redirect]
     #[arg(long, value_enum, value_name = "INSTRUMENT,...", value_delimiter = ',')]
     pub instrument: Vec<ReplayInstrument>,
     /// Only kernels whose name, mangled or not, matches this regular expression

@@ -123,7 +123,8 @@ impl WorkerPool<'_> {
         let Some(experiment) = experiments.zip(position).and_then(|(all, at)| all.get_mut(at)) else {
             return false;
         };
-        experiment.refusal = Some(format!("the launch did not end without it: {reason}"));
+        let change = if experiment.memory.is_some() { "with it in L2" } else { "without it" };
+        experiment.refusal = Some(format!("the launch did not end {change}: {reason}"));
         true
     }
 

@@ -94,11 +94,17 @@ fn settle_counters(run: &mut RunState, before: &ReplayedCapture, losses: &mut Lo
 fn settle_ablations(run: &mut RunState, before: &ReplayedCapture, losses: &mut LossTotals) {
     let is_known = |kernel_id: &KernelId| before.bundles.contains_key(kernel_id);
     let rows = &mut run.rows;
-    let all = rows.ablations.len();
+    let all = rows.ablations.len() + rows.redirects.len();
     rows.ablations.retain(|row| is_known(&row.kernel_id));
+    rows.redirects.retain(|row| is_known(&row.kernel_id));
     rows.ablation_instructions.retain(|row| {
         is_known(&row.kernel_id)
             && before.functions.iter().any(|function| function.function_id == row.function_id)
     });
-    losses.add(run.row.run_id, LossKind::Replay, NO_BUNDLE, (all - rows.ablations.len()) as u64);
+    losses.add(
+        run.row.run_id,
+        LossKind::Replay,
+        NO_BUNDLE,
+        (all - rows.ablations.len() - rows.redirects.len()) as u64,
+    );
 }

@@ -144,7 +144,7 @@ impl RunRows {
     /// Gives every row of a replay the run's id. Its launches are those of the capture, and have their identifiers.
     pub(crate) fn name_run(&mut self, run_id: RunId) {
         name! { self, run_id,
-            run options devices launch_runs replays counters ablations ablation_instructions losses
+            run options devices launch_runs replays counters ablations ablation_instructions redirects losses
         }
     }
 }

@@ -16,7 +16,7 @@ use stallmap_schema::tables::code::Function;
 use stallmap_schema::tables::launch::{Launch, LaunchRun};
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::memory::MemoryAccess;
-use stallmap_schema::tables::replay::{Ablation, AblationInstruction, Counter, Replay};
+use stallmap_schema::tables::replay::{Ablation, AblationInstruction, Counter, ObjectRedirect, Replay};
 use stallmap_schema::tables::run::{Device, Run, RunOption};
 use stallmap_schema::tables::sample::PcSample;
 use stallmap_schema::word::{Instrument, LossKind, Match, ReplayResult};
@@ -201,6 +201,8 @@ fn experiments_belong_to_the_run_of_their_replays() {
     let mut run = ReplayRun::new(&folder, Instrument::Native, 43);
     run.ablation(kernel_id(1, 0), kernel);
     run.ablation(kernel_id(9, 9), kernel);
+    run.redirect(kernel_id(1, 0));
+    run.redirect(kernel_id(9, 9));
     run.end();
     let after = appended(capture.reader.path(), &folder, "after.stallmap");
     let rows = after.rows::<Ablation>();
@@ -210,9 +212,14 @@ fn experiments_belong_to_the_run_of_their_replays() {
     );
     let rows = after.rows::<AblationInstruction>();
     assert_eq!(rows.iter().map(|row| (row.run_id.0, row.function_id)).collect::<Vec<_>>(), [(3, kernel)]);
+    let rows = after.rows::<ObjectRedirect>();
+    assert_eq!(
+        rows.iter().map(|row| (row.run_id.0, row.kernel_id)).collect::<Vec<_>>(),
+        [(3, kernel_id(1, 0))]
+    );
     assert_eq!(
         after.lost(LossKind::Replay),
-        [("the capture holds no bundle of the launch".to_owned(), 1, None)]
+        [("the capture holds no bundle of the launch".to_owned(), 2, None)]
     );
 }
 

@@ -9,8 +9,10 @@ use stallmap_schema::id::{FunctionId, KernelId, Pc, RunId};
 use stallmap_schema::tables::code::Module;
 use stallmap_schema::tables::launch::LaunchRun;
 use stallmap_schema::tables::loss::Loss;
-use stallmap_schema::tables::replay::{Ablation, AblationInstruction, Counter, Replay};
-use stallmap_schema::word::{AblationTarget, Instrument, LossKind, Match, ReplayResult};
+use stallmap_schema::tables::replay::{Ablation, AblationInstruction, Counter, ObjectRedirect, Replay};
+use stallmap_schema::word::{
+    AblationTarget, Instrument, LossKind, Match, RedirectMethod, RedirectTarget, ReplayResult,
+};
 
 use crate::recording::{self, CUBIN};
 
@@ -112,6 +114,29 @@ impl ReplayRun {
         };
         recording::put(&mut self.0, [row]);
         let row = AblationInstruction { run_id: RunId(0), kernel_id, experiment: 0, function_id, pc: Pc(0) };
+        recording::put(&mut self.0, [row]);
+    }
+
+    /// An experiment with an object in L2.
+    pub(crate) fn redirect(&mut self, kernel_id: KernelId) {
+        let row = ObjectRedirect {
+            run_id: RunId(0),
+            kernel_id,
+            experiment: 0,
+            target: RedirectTarget::Object,
+            method: Some(RedirectMethod::Alias),
+            block_address: None,
+            object_bytes: 8 << 20,
+            redirected_bytes: 8 << 20,
+            is_cold: true,
+            round_count: 15,
+            whole_ns: Some(2_048.0),
+            redirected_ns: Some(1_024.0),
+            saved_ns: Some(1_024.0),
+            saved_low_ns: Some(992.0),
+            saved_high_ns: Some(1_056.0),
+            refusal: None,
+        };
         recording::put(&mut self.0, [row]);
     }
 
