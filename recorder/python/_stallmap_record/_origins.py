@@ -13,6 +13,9 @@ import os
 import re
 import zlib
 
+from _stallmap_record import _public
+
+_OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 # The generated call of a kernel comes below a comment of Inductor's with its operations' names.
 MARK = " stallmap origins 1 "
 _COMMENT = re.compile(r"^\s*(?:#|//) (?:Topologically Sorted|Unsorted) Source Nodes: \[.*\], Original ATen: \[(.*?)\]")
@@ -137,7 +140,9 @@ def _module(node, is_backward):
 
 def _frames(trace):
     """(file, line, function) of a stack, the innermost first."""
-    found = _FRAME.findall(trace or "")[-_MAX_FRAMES:]
+    own = (_OWN, *_public.folders)
+    # The compiler sees the hooks of modules, which the program's author does not.
+    found = [frame for frame in _FRAME.findall(trace or "") if not frame[0].startswith(own)][-_MAX_FRAMES:]
     return [(file, int(line), function) for file, line, function in reversed(found)]
 
 
