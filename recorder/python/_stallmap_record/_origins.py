@@ -27,8 +27,8 @@ _STEM = re.compile(r"^c[a-z2-7]{51}$")
 _MAX_FRAMES = 32
 # Operations that only name memory: they take no part in a kernel.
 _VIEWS = frozenset(
-    "view reshape _unsafe_view _reshape_alias as_strided permute transpose t expand squeeze unsqueeze slice select detach "
-    "alias unbind split split_with_sizes chunk narrow diagonal view_as lift_fresh".split()
+    "view reshape _unsafe_view _reshape_alias as_strided permute transpose t expand squeeze unsqueeze slice select "
+    "detach alias unbind split split_with_sizes chunk narrow diagonal view_as lift_fresh".split()
 )
 
 FORWARD, BACKWARD = "f", "b"
