@@ -13,6 +13,9 @@ import os
 import re
 import zlib
 
+from _stallmap_record import _public
+
+_OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 # The generated call of a kernel comes below a comment of Inductor's with its operations' names.
 MARK = " stallmap origins 1 "
 _COMMENT = re.compile(r"^\s*(?:#|//) (?:Topologically Sorted|Unsorted) Source Nodes: \[.*\], Original ATen: \[(.*?)\]")
@@ -24,8 +27,8 @@ _STEM = re.compile(r"^c[a-z2-7]{51}$")
 _MAX_FRAMES = 32
 # Operations that only name memory: they take no part in a kernel.
 _VIEWS = frozenset(
-    "view reshape _unsafe_view _reshape_alias as_strided permute transpose t expand squeeze unsqueeze slice select detach "
-    "alias unbind split split_with_sizes chunk narrow diagonal view_as lift_fresh".split()
+    "view reshape _unsafe_view _reshape_alias as_strided permute transpose t expand squeeze unsqueeze slice select "
+    "detach alias unbind split split_with_sizes chunk narrow diagonal view_as lift_fresh".split()
 )
 
 FORWARD, BACKWARD = "f", "b"
@@ -137,7 +140,9 @@ def _module(node, is_backward):
 
 def _frames(trace):
     """(file, line, function) of a stack, the innermost first."""
-    found = _FRAME.findall(trace or "")[-_MAX_FRAMES:]
+    own = (_OWN, *_public.folders)
+    # The compiler sees the hooks of modules, which the program's author does not.
+    found = [frame for frame in _FRAME.findall(trace or "") if not frame[0].startswith(own)][-_MAX_FRAMES:]
     return [(file, int(line), function) for file, line, function in reversed(found)]
 
 

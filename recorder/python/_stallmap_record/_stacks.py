@@ -8,6 +8,8 @@ from _stallmap_record import _origins, _public
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 # Innermost frames of these files show how PyTorch called stallmap, not what the program did.
 _DISPATCH = ("utils/_python_dispatch.py", "_ops.py", "_compile.py", "_dynamo/eval_frame.py")
+# Frames between generated code and its caller: code that was just compiled is called by others than code from a cache.
+_MACHINERY = ("_dynamo", "_functorch", "_inductor")
 _MOST = 100_000
 
 
@@ -35,6 +37,7 @@ class Stacks:
         self._files = files
         self._compiled = compiled
         self._dispatch = tuple(os.path.join(torch_folder, *name.split("/")) for name in _DISPATCH)
+        self._machinery = tuple(os.path.join(torch_folder, name) + os.sep for name in _MACHINERY)
         self._optimizer = os.path.join(torch_folder, "optim", "optimizer.py")
         self._stacks = {}
 
@@ -70,6 +73,8 @@ class Stacks:
             if compiled == (file, str(code.co_firstlineno)):
                 # The compiler's own frame of this function, which has a line, stands for it.
                 compiled = None
+            elif is_generated and file.startswith(self._machinery):
+                pass
             elif not file.startswith(own) and (fields or file not in self._dispatch):
                 name = getattr(code, "co_qualname", code.co_name)
                 normalized = self._files.normalized(file)

@@ -24,7 +24,9 @@ def hook_functions():
     def launch(self, *args, grid, warmup, **kwargs):
         if warmup or _recorder is None or not SESSION.active or TRIALS.are_running:
             return run(self, *args, grid=grid, warmup=warmup, **kwargs)
-        compiled = _record(self.__name__, self, args, kwargs, lambda: run(self, *args, grid=grid, warmup=warmup, **kwargs))
+        compiled = _record(
+            self.__name__, self, args, kwargs, lambda: run(self, *args, grid=grid, warmup=warmup, **kwargs)
+        )
         _report(self, compiled, _facts_of_function)
         return compiled
 
@@ -85,7 +87,9 @@ def _facts_of_function(function, compiled):
     names = function.arg_names
     constants = {names[index[0]]: value for index, value in source.constants.items() if len(index) == 1}
     signature = {name: kind for name, kind in source.signature.items() if kind != "constexpr"}
-    options = {name: getattr(metadata, name) for name in ("num_warps", "num_stages", "num_ctas") if hasattr(metadata, name)}
+    options = {
+        name: getattr(metadata, name) for name in ("num_warps", "num_stages", "num_ctas") if hasattr(metadata, name)
+    }
     code = function.fn.__code__
     return function.__name__, code.co_filename, code.co_firstlineno, signature, {**constants, **options}
 

@@ -8,7 +8,14 @@ from _stallmap_record._session import SESSION
 
 # Ops of which cuDNN chooses the kernel, by measuring where the program asks for it.
 CONVOLUTIONS = frozenset(
-    f"aten::{name}" for name in ("convolution", "_convolution", "cudnn_convolution", "cudnn_convolution_transpose", "convolution_backward")
+    f"aten::{name}"
+    for name in (
+        "convolution",
+        "_convolution",
+        "cudnn_convolution",
+        "cudnn_convolution_transpose",
+        "convolution_backward",
+    )
 )
 _MOST = 1 << 12
 

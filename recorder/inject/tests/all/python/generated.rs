@@ -86,6 +86,7 @@ fn generated_calls_have_lines_and_modules_of_the_program() {
         expected.remove(unused);
         expected.sort_unstable();
         assert_eq!(backward, expected);
+        assert!(!run.stacks.values().flatten().any(|frame| is_own(&frame.original_file)));
         assert_eq!(recording.rows::<LossTotal>(), []);
     }
 }
