@@ -4,6 +4,7 @@ use crate::table::{TableDef, TableRow};
 
 pub mod activity;
 pub mod code;
+pub mod hlo;
 pub mod launch;
 pub mod loss;
 pub mod memory;
@@ -35,6 +36,10 @@ pub const ALL: &[TableDef] = &[
     tensor::Tensor::TABLE,
     tensor::OpTensor::TABLE,
     tensor::OpInput::TABLE,
+    hlo::HloModule::TABLE,
+    hlo::HloInstruction::TABLE,
+    hlo::HloSource::TABLE,
+    hlo::HloLaunch::TABLE,
     memory::DeviceAllocation::TABLE,
     memory::Memcpy::TABLE,
     memory::Memset::TABLE,
@@ -71,6 +76,12 @@ const ADDED: &[&[TableDef]] = &[
     &[python::SourceLine::TABLE],
     &[replay::Ablation::TABLE, replay::AblationInstruction::TABLE],
     &[launch::LaunchCollective::TABLE, tensor::OpInput::TABLE],
+    &[
+        hlo::HloModule::TABLE,
+        hlo::HloInstruction::TABLE,
+        hlo::HloSource::TABLE,
+        hlo::HloLaunch::TABLE,
+    ],
 ];
 
 /// Nullable columns that a later release added to a table: a file of an earlier release lacks them, and they read as

@@ -117,6 +117,17 @@ words! {
         Triton = "triton",
         /// A region named by the user.
         Region = "region",
+        /// An instruction of a program that XLA compiled, or its compilation.
+        Hlo = "hlo",
+    }
+    /// The means by which a launch got its instruction of a compiled program.
+    HloMethod {
+        /// The kernel's code is the module's, and its name the instruction's.
+        Kernel = "kernel",
+        /// A library's kernel, by its position between kernels of the module.
+        Order = "order",
+        /// Not an instruction: a trial that ran while the module was compiled.
+        Tuning = "tuning",
     }
     /// The part of a tensor in an op.
     Direction {

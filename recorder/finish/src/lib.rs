@@ -24,6 +24,7 @@ mod bundles;
 mod code;
 pub mod error;
 mod file;
+mod hlo;
 mod hooks;
 mod launches;
 mod lives;

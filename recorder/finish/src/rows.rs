@@ -23,6 +23,7 @@ use stallmap_schema::id::RunId;
 use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::activity::GpuActivity;
 use stallmap_schema::tables::code::Module;
+use stallmap_schema::tables::hlo::{HloInstruction, HloLaunch, HloModule, HloSource};
 use stallmap_schema::tables::launch::{GraphLaunch, Launch, LaunchParameter, LaunchRun};
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::memory::{DeviceAllocation, Memcpy, Memset};
@@ -111,6 +112,10 @@ run_rows! {
     tensors: Tensor,
     tensor_names: TensorName,
     op_tensors: OpTensor,
+    hlo_modules: HloModule,
+    hlo_instructions: HloInstruction,
+    hlo_sources: HloSource,
+    hlo_launches: HloLaunch,
     allocation_events: AllocationEvent,
     allocations: DeviceAllocation,
     access_counts: AccessCount,

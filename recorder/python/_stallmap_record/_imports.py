@@ -33,10 +33,17 @@ def _inductor():
     _triton.hook_generated()
 
 
+def _jax():
+    from _stallmap_record import _jax as jax
+
+    jax.hook()
+
+
 # What to do after the import of a module.
 _AFTER = {
     _public.NAME: _public.connect,
     "torch": _torch,
+    "jax._src.compiler": _jax,
     "triton.runtime.jit": _triton,
     "torch._inductor.runtime.triton_heuristics": _inductor,
     "triton.profiler.profile": _proton,

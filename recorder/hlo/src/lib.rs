@@ -1,0 +1,25 @@
+//! Programs that XLA compiled, as JAX can serialize them.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`wire`], [`riegeli`], [`snappy`] | protocol buffers, and the files that hold them |
+//! | [`executable`] | the parts of a serialized executable |
+//! | [`module`] | computations, instructions, and the Python frames at which they were traced |
+//! | [`sources`] | operations that an instruction fuses, kernels' names, layers |
+//! | [`thunk`] | kernels with their code and arguments, copies, library calls, loops |
+//! | [`plan`] | the order in which instructions launch |
+//! | [`assign`] | the instruction of each launch |
+//! | [`fingerprint`] | which instructions share a kernel |
+//!
+//! Every count is bounded and nothing is trusted: a recording may hold any bytes.
+
+pub mod assign;
+pub mod executable;
+pub mod fingerprint;
+pub mod module;
+pub mod plan;
+pub mod riegeli;
+pub mod snappy;
+pub mod sources;
+pub mod thunk;
+pub mod wire;
