@@ -7,6 +7,7 @@
 //!   → rows     ops, stacks, and the tables of modules and instructions
 //! ```
 
+mod buffers;
 mod files;
 mod rows;
 
@@ -83,7 +84,7 @@ pub(crate) fn attribute(
         }
     }
     losses.add(run_id, LossKind::Op, "HLO instruction of a launch is not known", lost);
-    rows.finish(run)
+    rows.finish(run, losses)
 }
 
 /// Writes the tables of modules and instructions. A run whose launches are those of an earlier run has none of its own.

@@ -6,6 +6,7 @@
 //! | [`executable`] | the parts of a serialized executable |
 //! | [`module`] | computations, instructions, and the Python frames at which they were traced |
 //! | [`sources`] | operations that an instruction fuses, kernels' names, layers |
+//! | [`shape`] | types of values |
 //! | [`thunk`] | kernels with their code and arguments, copies, library calls, loops |
 //! | [`plan`] | the order in which instructions launch |
 //! | [`assign`] | the instruction of each launch |
@@ -19,6 +20,7 @@ pub mod fingerprint;
 pub mod module;
 pub mod plan;
 pub mod riegeli;
+pub mod shape;
 pub mod snappy;
 pub mod sources;
 pub mod thunk;

@@ -42,7 +42,7 @@ pub struct LaunchPlan<'m, 'a> {
     kernels: BTreeMap<String, Vec<usize>>,
     /// Steps that launch kernels of libraries.
     libraries: Vec<usize>,
-    /// Arguments of the kernels, by step.
+    /// Arguments of kernels and library calls, by step.
     buffers: BTreeMap<usize, &'m [BufferSlice<'a>]>,
 }
 
@@ -83,9 +83,17 @@ impl<'m, 'a> LaunchPlan<'m, 'a> {
         }
     }
 
-    /// The arguments of a step's kernel. Empty where they are not known.
+    /// The arguments of a step's kernel or library call. Empty where they are not known.
     pub fn buffers(&self, step: usize) -> &'m [BufferSlice<'a>] {
         self.buffers.get(&step).copied().unwrap_or(&[])
+    }
+
+    /// True if a step that follows another one is of a new execution: it does not come later, and no loop holds both. A
+    /// library may launch several kernels in one step.
+    pub fn starts_again(&self, last: usize, step: usize, is_library: bool) -> bool {
+        let is_repeated = is_library && step == last;
+        let holds = |range: &Range<usize>| range.contains(&last) && range.contains(&step);
+        step <= last && !is_repeated && !self.loops.iter().any(holds)
     }
 
     /// True if every kernel that the module launches is a library's.
@@ -125,9 +133,10 @@ impl<'m, 'a> LaunchPlan<'m, 'a> {
                 self.steps.push((computation, instruction));
                 if let Some(kernel) = &thunk.kernel {
                     self.kernels.entry(kernel.name.to_owned()).or_default().push(step);
-                    self.buffers.insert(step, &kernel.buffers);
+                    self.buffers.insert(step, &thunk.buffers);
                 } else if self.is_library(instruction, 0) {
                     self.libraries.push(step);
+                    self.buffers.insert(step, &thunk.buffers);
                 }
             }
             let start = self.steps.len();

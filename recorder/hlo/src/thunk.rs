@@ -1,5 +1,6 @@
 //! Thunks: what XLA's runtime executes, in order. One for each kernel, copy, library call and loop.
 
+use crate::shape::ArrayShape;
 use crate::wire::{WireFields, WireValue};
 
 /// Maximum number of thunks of an executable.
@@ -12,6 +13,9 @@ const MAX_BUFFERS: usize = 4_096;
 /// Kinds of thunks, by their field.
 const WHILE: u64 = 7;
 const KERNEL: u64 = 36;
+const MATRIX_PRODUCT: u64 = 22;
+/// The field of its result.
+const PRODUCT: u64 = 8;
 
 /// One thunk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,6 +24,8 @@ pub struct LaunchThunk<'a> {
     pub name: &'a str,
     /// Its kernel. `None` where it launches none of its own.
     pub kernel: Option<ThunkKernel<'a>>,
+    /// The arguments of its kernel or library call: parts of blocks of memory.
+    pub buffers: Vec<BufferSlice<'a>>,
     /// The thunks that it runs.
     pub children: Vec<LaunchThunk<'a>>,
     /// True if it runs them again and again.
@@ -33,8 +39,6 @@ pub struct ThunkKernel<'a> {
     pub name: &'a str,
     /// Its code.
     pub cubin: &'a [u8],
-    /// Its arguments: parts of blocks of memory.
-    pub buffers: Vec<BufferSlice<'a>>,
 }
 
 /// A part of a block of memory.
@@ -48,7 +52,7 @@ pub struct BufferSlice<'a> {
     pub size: u64,
     /// True if the kernel writes it.
     pub is_written: bool,
-    /// The type of its value.
+    /// The type of its value: see [`ArrayShape`].
     pub shape: &'a [u8],
 }
 
@@ -62,14 +66,41 @@ impl<'a> LaunchThunk<'a> {
         for (tag, value) in WireFields::new(bytes) {
             match (tag, value.bytes()) {
                 (1, _) | (_, None) => {}
-                (KERNEL, Some(kernel)) => thunk.kernel = Some(ThunkKernel::read(kernel)),
+                (KERNEL, Some(kernel)) => thunk.add_kernel(kernel),
                 (tag, Some(other)) => {
                     thunk.is_loop |= tag == WHILE;
+                    thunk.add_buffers(other, tag == MATRIX_PRODUCT);
                     thunk.add_children(other, depth, budget);
                 }
             }
         }
         Some(thunk)
+    }
+
+    fn add_kernel(&mut self, bytes: &'a [u8]) {
+        let (mut kernel, mut written) = (ThunkKernel::default(), Vec::new());
+        for (tag, value) in WireFields::new(bytes) {
+            match tag {
+                1 if self.buffers.len() < MAX_BUFFERS => self.buffers.push(BufferSlice::read(value)),
+                2 => value.add_numbers(&mut written),
+                3 => kernel.read_code(value),
+                _ => {}
+            }
+        }
+        for (buffer, is_written) in self.buffers.iter_mut().zip(written) {
+            buffer.is_written = is_written != 0;
+        }
+        self.kernel = Some(kernel);
+    }
+
+    /// Adds the buffers of a library call: fields of their own.
+    fn add_buffers(&mut self, call: &'a [u8], is_product: bool) {
+        for (tag, value) in WireFields::new(call) {
+            let buffer = BufferSlice::read(value);
+            if buffer.size > 0 && ArrayShape::read(buffer.shape).is_some() && self.buffers.len() < MAX_BUFFERS {
+                self.buffers.push(BufferSlice { is_written: is_product && tag == PRODUCT, ..buffer });
+            }
+        }
     }
 
     /// Adds the thunks of every sequence in a field.
@@ -94,22 +125,6 @@ fn is_sequence(bytes: &[u8]) -> bool {
 }
 
 impl<'a> ThunkKernel<'a> {
-    fn read(bytes: &'a [u8]) -> Self {
-        let (mut kernel, mut written) = (Self::default(), Vec::new());
-        for (tag, value) in WireFields::new(bytes) {
-            match tag {
-                1 if kernel.buffers.len() < MAX_BUFFERS => kernel.buffers.push(BufferSlice::read(value)),
-                2 => value.add_numbers(&mut written),
-                3 => kernel.read_code(value),
-                _ => {}
-            }
-        }
-        for (buffer, is_written) in kernel.buffers.iter_mut().zip(written) {
-            buffer.is_written = is_written != 0;
-        }
-        kernel
-    }
-
     fn read_code(&mut self, value: WireValue<'a>) {
         let bytes = value.bytes().unwrap_or(&[]);
         let loader = WireFields::message(bytes, 2).unwrap_or(&[]);

@@ -93,7 +93,7 @@ class _Programs:
             "name": module.name,
             "begin_ns": begin_ns,
             "end_ns": end_ns,
-            "files": {file: self._files.normalized(file) for file in _wire.file_names(proto)},
+            "files": {file: [self._files.normalized(file), _as_named(file)] for file in _wire.file_names(proto)},
             "results": _results(args),
             "stack": self._stack(frame),
         }
@@ -119,6 +119,12 @@ class _Programs:
                 frames.append([file, code.co_filename, name, code.co_firstlineno, frame.f_lineno or 0])
             frame = frame.f_back
         return frames
+
+
+def _as_named(file):
+    """A file as Python names it: JAX makes the program's own name absolute."""
+    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    return main if main and os.path.abspath(main) == file else file
 
 
 def _results(args):

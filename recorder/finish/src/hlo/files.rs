@@ -31,8 +31,10 @@ pub(super) struct ProgramFacts {
     pub(super) name: String,
     pub(super) begin_ns: i64,
     pub(super) end_ns: i64,
-    /// Files as Python names them, with their normalized names.
-    pub(super) files: BTreeMap<String, String>,
+    /// Files as the module names them: normalized, and as Python names them.
+    pub(super) files: BTreeMap<String, (String, String)>,
+    /// Paths of the results in what the function returns.
+    pub(super) results: Vec<String>,
     /// The stack of the call that compiled it, innermost first: file, original file, function, first line, line.
     pub(super) stack: Vec<(String, String, String, u32, u32)>,
 }

@@ -1,20 +1,23 @@
 //! Rows of launches that have an instruction: ops, Python stacks, and the tables of modules and instructions.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem::take;
 
 use stallmap_hlo::assign::AssignedLaunch;
 use stallmap_hlo::module::{HloOperation, TracedFrame};
 use stallmap_hlo::plan::LaunchPlan;
 use stallmap_hlo::sources;
 use stallmap_schema::hash;
-use stallmap_schema::id::{OpId, PystatesHash, RunId};
+use stallmap_schema::id::{KernelId, OpId, PystatesHash, RunId};
 use stallmap_schema::tables::hlo::{HloInstruction, HloLaunch, HloModule, HloSource};
 use stallmap_schema::tables::launch::{Launch, LaunchRun};
 use stallmap_schema::tables::python::{PythonFrame, PythonState};
 use stallmap_schema::tables::tensor::Op;
-use stallmap_schema::word::{HloMethod, OpKind, Phase};
+use stallmap_schema::word::{HloMethod, LossKind, OpKind, Phase};
 
+use super::buffers::{self, BufferLaunch, ProgramBlocks, RunBuffers};
 use super::files::ProgramFile;
+use crate::loss::LossTotals;
 use crate::runs::RunState;
 
 /// Maximum bytes of a text of a module.
@@ -34,7 +37,9 @@ pub(super) struct HloRows<'f, 'm, 'a> {
     launches: Vec<HloLaunch>,
     ops: Vec<Op>,
     /// The launch of each op.
-    op_launches: Vec<stallmap_schema::id::KernelId>,
+    op_launches: Vec<KernelId>,
+    /// Ordinal, launch and instruction of each launch.
+    assigned: Vec<(u64, KernelId, AssignedLaunch)>,
 }
 
 impl<'f, 'm, 'a> HloRows<'f, 'm, 'a> {
@@ -51,6 +56,7 @@ impl<'f, 'm, 'a> HloRows<'f, 'm, 'a> {
             launches: Vec::new(),
             ops: Vec::new(),
             op_launches: Vec::new(),
+            assigned: Vec::new(),
         }
     }
 
@@ -58,6 +64,7 @@ impl<'f, 'm, 'a> HloRows<'f, 'm, 'a> {
     pub(super) fn add(&mut self, launch: &mut Launch, assigned: AssignedLaunch, seen: Option<&LaunchRun>) {
         let Some(plan) = self.plans.get(assigned.program) else { return };
         let Some(&(computation, instruction)) = plan.steps.get(assigned.step) else { return };
+        self.assigned.push((launch.ordinal, launch.kernel_id, assigned));
         let number = self.number(assigned.program);
         let origin = plan.module.origin(instruction);
         let op_name = if origin.is_own { origin.operation.op_name } else { instruction.op_name };
@@ -123,12 +130,51 @@ impl<'f, 'm, 'a> HloRows<'f, 'm, 'a> {
         self.op_launches.push(launch.kernel_id);
     }
 
+    /// The buffers of the launches, in their order, where the run recorded parameters. `ops` are the launches' ops.
+    fn buffers(&mut self, run: &RunState, ops: &BTreeMap<KernelId, OpId>) -> RunBuffers {
+        let rows = &run.rows;
+        let storages = rows.storages.iter().map(|row| row.storage_id.0);
+        let storage = storages.chain(rows.storage_events.iter().map(|row| row.storage_id.0)).max();
+        let tensor = rows.tensors.iter().map(|row| row.tensor_id.0).max();
+        let mut buffers =
+            RunBuffers::new(storage.map_or(0, |last| last + 1), tensor.map_or(0, |last| last + 1));
+        let parameters = buffers::by_launch(&rows.parameters);
+        if parameters.is_empty() {
+            return buffers;
+        }
+        let launches: BTreeMap<KernelId, &Launch> = rows.launches.iter().map(|row| (row.kernel_id, row)).collect();
+        let times: BTreeMap<OpId, i64> = rows.ops.iter().map(|op| (op.op_id, op.begin_ns)).collect();
+        let mut blocks: BTreeMap<usize, ProgramBlocks> = BTreeMap::new();
+        self.assigned.sort_unstable_by_key(|(ordinal, _, _)| *ordinal);
+        for (_, kernel_id, assigned) in &self.assigned {
+            let Some((plan, file)) = self.plans.get(assigned.program).zip(self.files.get(assigned.program)) else {
+                continue;
+            };
+            let Some((launch, op_id)) = launches.get(kernel_id).zip(ops.get(kernel_id)) else { continue };
+            let own = parameters.get(kernel_id).copied();
+            let program = assigned.program;
+            let blocks = blocks.entry(program).or_insert_with(|| ProgramBlocks::new(file, plan.module));
+            buffers.add(&BufferLaunch {
+                launch,
+                op_id: *op_id,
+                program,
+                step: assigned.step,
+                plan,
+                blocks,
+                parameters: own.filter(|_| !assigned.is_by_order),
+                time_ns: times.get(op_id).copied().unwrap_or(0),
+            });
+        }
+        buffers.finish();
+        buffers
+    }
+
     /// Puts the rows among those of the run. Returns the number of modules.
-    pub(super) fn finish(self, run: &mut RunState) -> u64 {
+    pub(super) fn finish(mut self, run: &mut RunState, losses: &mut LossTotals) -> u64 {
         let rows = &mut run.rows;
         let last = rows.ops.iter().map(|op| op.op_id.0).max().unwrap_or(0);
         let mut ops = BTreeMap::new();
-        for ((op_id, mut op), kernel_id) in (last + 1..).zip(self.ops).zip(self.op_launches) {
+        for ((op_id, mut op), kernel_id) in (last + 1..).zip(take(&mut self.ops)).zip(take(&mut self.op_launches)) {
             op.op_id = OpId(op_id);
             ops.insert(kernel_id, op.op_id);
             rows.ops.push(op);
@@ -136,6 +182,13 @@ impl<'f, 'm, 'a> HloRows<'f, 'm, 'a> {
         for launch in &mut rows.launches {
             launch.op_id = ops.get(&launch.kernel_id).copied().or(launch.op_id);
         }
+        let buffers = self.buffers(run, &ops);
+        let unknown = buffers.unknown;
+        losses.add(run.row.run_id, LossKind::Tensor, "buffers of a launch are not its parameters", unknown);
+        let rows = &mut run.rows;
+        rows.storages.extend(buffers.storages);
+        rows.tensors.extend(buffers.tensors);
+        rows.op_tensors.extend(buffers.op_tensors);
         for (&program, &number) in &self.used {
             let Some((file, plan)) = self.files.get(program).zip(self.plans.get(program)) else { continue };
             rows.hlo_modules.push(HloModule {
@@ -220,6 +273,10 @@ impl<'f, 'm, 'a> HloRows<'f, 'm, 'a> {
         let frames = plan.module.frames(origin);
         let traced = frames.iter().find(|frame| is_user(frame.file)).map(|frame| (frame.file, frame.line));
         let call = file.facts.stack.iter().find(|frame| is_user(&frame.1));
+        let traced = traced.map(|(name, line)| {
+            let named = file.facts.files.get(name).map_or(name, |(_, original_file)| original_file.as_str());
+            (named, line)
+        });
         traced.is_some() && traced == call.map(|frame| (frame.1.as_str(), frame.4))
     }
 
@@ -236,8 +293,11 @@ impl<'f, 'm, 'a> HloRows<'f, 'm, 'a> {
     fn stack(&mut self, program: usize, frames: &[TracedFrame<'a>]) -> Option<PystatesHash> {
         let files = &self.files.get(program)?.facts.files;
         let frame = |frame: &TracedFrame<'a>| {
-            let file = files.get(frame.file).map_or(frame.file, String::as_str);
-            python_frame(file, frame.file, frame.function, 0, frame.line)
+            let (file, original_file) = match files.get(frame.file) {
+                Some((file, original_file)) => (file.as_str(), original_file.as_str()),
+                None => (frame.file, frame.file),
+            };
+            python_frame(file, original_file, frame.function, 0, frame.line)
         };
         let frames = frames.iter().map(frame).collect();
         self.state(frames)

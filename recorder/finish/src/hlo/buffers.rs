@@ -1,0 +1,353 @@
+//! Buffers of compiled programs: storages and tensors in XLA's one allocation.
+//!
+//! XLA gives each program blocks of memory: one for each argument and result, one for all temporaries. A kernel's
+//! parameters are pointers into them, in the order of its thunk's arguments. So the parameters of a launch show where each
+//! of its arguments lies, and a block's address holds for the library calls around the launch.
+
+use std::collections::BTreeMap;
+
+use stallmap_hlo::executable::XlaAllocation;
+use stallmap_hlo::module::{CompiledModule, HloOperation};
+use stallmap_hlo::plan::LaunchPlan;
+use stallmap_hlo::shape::ArrayShape;
+use stallmap_hlo::thunk::BufferSlice;
+use stallmap_schema::id::{Address, KernelId, OpId, RunId, StorageId, TensorId};
+use stallmap_schema::tables::launch::{Launch, LaunchParameter};
+use stallmap_schema::tables::tensor::{OpTensor, Storage, Tensor};
+use stallmap_schema::word::{Direction, StorageOrigin};
+
+use super::files::ProgramFile;
+
+/// Bytes of a pointer.
+const POINTER_BYTES: u32 = 8;
+/// Maximum number of steps from a value to the instruction that made it.
+const MAX_STEPS: usize = 64;
+
+/// Roles of buffers.
+const ARGUMENT: &str = "argument";
+const RESULT: &str = "result";
+const TEMPORARY: &str = "temporary";
+
+/// The blocks of a program, and what they are named.
+#[derive(Debug, Default)]
+pub(super) struct ProgramBlocks {
+    allocations: BTreeMap<u64, XlaAllocation>,
+    arguments: BTreeMap<u64, String>,
+    results: Vec<String>,
+}
+
+/// The buffers of a run so far.
+#[derive(Debug, Default)]
+pub(super) struct RunBuffers {
+    pub(super) storages: Vec<Storage>,
+    pub(super) tensors: Vec<Tensor>,
+    pub(super) op_tensors: Vec<OpTensor>,
+    /// Live buffers: device and first address to the storage's index.
+    live: BTreeMap<(i32, u64), usize>,
+    roles: Vec<&'static str>,
+    names: Vec<Option<String>>,
+    /// The last launch that used each.
+    used: Vec<u64>,
+    views: BTreeMap<(usize, u64, Vec<u8>), usize>,
+    /// Addresses of blocks in the running execution, by program.
+    bases: BTreeMap<(usize, u64), u64>,
+    /// The last step of each program.
+    steps: BTreeMap<usize, usize>,
+    /// Launches whose parameters are not the arguments of their thunk.
+    pub(super) unknown: u64,
+    first_storage: u64,
+    first_tensor: u64,
+}
+
+/// One launch, or the library call that made it.
+pub(super) struct BufferLaunch<'l, 'm, 'a> {
+    pub(super) launch: &'l Launch,
+    pub(super) op_id: OpId,
+    pub(super) program: usize,
+    pub(super) step: usize,
+    pub(super) plan: &'l LaunchPlan<'m, 'a>,
+    pub(super) blocks: &'l ProgramBlocks,
+    /// Its parameters. `None` for a library's kernel.
+    pub(super) parameters: Option<&'l LaunchParameter>,
+    pub(super) time_ns: i64,
+}
+
+impl ProgramBlocks {
+    pub(super) fn new(file: &ProgramFile, module: &CompiledModule<'_>) -> Self {
+        let entry = module.computation(module.entry_id);
+        let parameters = entry.into_iter().flat_map(|entry| &entry.instructions);
+        let arguments = parameters.filter(|instruction| instruction.opcode == "parameter").map(|instruction| {
+            let name = if instruction.op_name.is_empty() { instruction.name } else { instruction.op_name };
+            (instruction.parameter, name.to_owned())
+        });
+        Self {
+            allocations: file.executable.allocations(),
+            arguments: arguments.collect(),
+            results: file.facts.results.clone(),
+        }
+    }
+
+    /// Name and role of a block. `None` for that of temporaries.
+    fn named(&self, allocation: &XlaAllocation) -> Option<(Option<String>, &'static str)> {
+        if let Some(parameter) = allocation.parameter {
+            return Some((self.arguments.get(&parameter).cloned(), ARGUMENT));
+        }
+        let result = usize::try_from(allocation.result?).ok()?;
+        Some((self.results.get(result).filter(|name| !name.is_empty()).cloned(), RESULT))
+    }
+}
+
+impl RunBuffers {
+    pub(super) fn new(first_storage: u64, first_tensor: u64) -> Self {
+        Self { first_storage, first_tensor, ..Self::default() }
+    }
+
+    /// Adds the buffers of a launch.
+    pub(super) fn add(&mut self, launch: &BufferLaunch<'_, '_, '_>) {
+        self.begin_execution(launch);
+        let slices = launch.plan.buffers(launch.step);
+        if slices.is_empty() {
+            return;
+        }
+        let addresses = match launch.parameters {
+            Some(parameters) => match pointers(parameters, slices.len()) {
+                Some(pointers) => {
+                    for (pointer, slice) in pointers.iter().zip(slices) {
+                        let base = pointer.wrapping_sub(slice.offset);
+                        self.bases.insert((launch.program, slice.allocation), base);
+                    }
+                    pointers
+                }
+                None => {
+                    self.unknown += 1;
+                    return;
+                }
+            },
+            None => {
+                let base = |slice: &BufferSlice<'_>| {
+                    let base = self.bases.get(&(launch.program, slice.allocation))?;
+                    Some(base.wrapping_add(slice.offset))
+                };
+                match slices.iter().map(base).collect::<Option<Vec<u64>>>() {
+                    Some(addresses) => addresses,
+                    None => return,
+                }
+            }
+        };
+        let (mut inputs, mut outputs) = (0, 0);
+        for (index, (slice, address)) in slices.iter().zip(addresses).enumerate() {
+            let storage = self.storage(launch, index, slice, address);
+            let position = if slice.is_written { &mut outputs } else { &mut inputs };
+            if let Some(tensor) = self.tensor(launch, storage, slice, address) {
+                self.op_tensors.push(OpTensor {
+                    op_id: launch.op_id,
+                    direction: if slice.is_written { Direction::Out } else { Direction::In },
+                    position: *position,
+                    element: 0,
+                    tensor_id: TensorId(self.first_tensor + tensor as u64),
+                    argument: None,
+                });
+            }
+            *position += 1;
+        }
+    }
+
+    /// Forgets the addresses of blocks where a program starts again: the next execution may have others.
+    fn begin_execution(&mut self, launch: &BufferLaunch<'_, '_, '_>) {
+        let last = self.steps.insert(launch.program, launch.step);
+        let is_library = launch.parameters.is_none();
+        if last.is_some_and(|last| launch.plan.starts_again(last, launch.step, is_library)) {
+            self.bases.retain(|(program, _), _| *program != launch.program);
+        }
+    }
+
+    /// The storage that a slice lies in: the one that is live there, or a new one.
+    fn storage(
+        &mut self,
+        launch: &BufferLaunch<'_, '_, '_>,
+        index: usize,
+        slice: &BufferSlice<'_>,
+        address: u64,
+    ) -> usize {
+        let allocation = launch.blocks.allocations.get(&slice.allocation).copied().unwrap_or_default();
+        let block = launch.blocks.named(&allocation);
+        let (first, size) = match &block {
+            Some(_) => (address.wrapping_sub(slice.offset), allocation.size.max(slice.size)),
+            None => (address, slice.size),
+        };
+        let device = launch.launch.device_id;
+        let ordinal = launch.launch.ordinal;
+        let is_block = block.is_some();
+        if let Some(storage) = self.live_at(device, first, size, is_block) {
+            let is_named = self.roles.get(storage).is_some_and(|role| *role != TEMPORARY);
+            // A new value in the place of another temporary is another storage.
+            if is_block == is_named && (is_block || !slice.is_written) {
+                if let Some((Some(name), ARGUMENT)) = block
+                    && let (Some(known), Some(role)) = (self.names.get_mut(storage), self.roles.get_mut(storage))
+                {
+                    // What a program returned is an argument of the next: the argument's name is the program's own.
+                    (*known, *role) = (Some(name), ARGUMENT);
+                }
+                self.mark_used(storage, ordinal);
+                return storage;
+            }
+        }
+        let (name, role) = block.unwrap_or_else(|| (value_name(launch, index, slice), TEMPORARY));
+        self.begin(launch, (device, first, size), name, role)
+    }
+
+    /// The live storage that holds a range, or is it.
+    fn live_at(&self, device: i32, first: u64, size: u64, is_whole: bool) -> Option<usize> {
+        let (_, &storage) = self.live.range((device, 0)..=(device, first)).next_back()?;
+        let row = self.storages.get(storage)?;
+        let is_it = row.address.0 == first && row.size_bytes == size;
+        let holds = row.address.0.saturating_add(row.size_bytes) >= first.saturating_add(size);
+        (is_it || (holds && !is_whole)).then_some(storage)
+    }
+
+    fn begin(
+        &mut self,
+        launch: &BufferLaunch<'_, '_, '_>,
+        (device_id, first, size): (i32, u64, u64),
+        name: Option<String>,
+        role: &'static str,
+    ) -> usize {
+        let ordinal = launch.launch.ordinal;
+        let end = first.saturating_add(size.max(1));
+        let before = self.live.range((device_id, 0)..(device_id, first)).next_back().map(|(key, _)| *key);
+        let within = self.live.range((device_id, first)..(device_id, end)).map(|(key, _)| *key);
+        for key in within.chain(before).collect::<Vec<_>>() {
+            let Some(row) = self.live.get(&key).and_then(|storage| self.storages.get_mut(*storage)) else { continue };
+            if row.address.0.saturating_add(row.size_bytes) > first {
+                row.free_ordinal = Some(ordinal.max(row.alloc_ordinal));
+                row.free_ns = Some(launch.time_ns.max(row.alloc_ns));
+                self.live.remove(&key);
+            }
+        }
+        let storage = self.storages.len();
+        // Arguments were there before the program: their first use is all that is known.
+        self.storages.push(Storage {
+            storage_id: StorageId(self.first_storage + storage as u64),
+            run_id: RunId(0),
+            device_id,
+            address: Address(first),
+            size_bytes: size,
+            alloc_ns: launch.time_ns,
+            free_ns: None,
+            alloc_ordinal: ordinal,
+            free_ordinal: None,
+            origin: StorageOrigin::Tensor,
+            op_id: (role != ARGUMENT).then_some(launch.op_id),
+        });
+        self.roles.push(role);
+        self.names.push(name);
+        self.used.push(ordinal);
+        self.live.insert((device_id, first), storage);
+        storage
+    }
+
+    fn mark_used(&mut self, storage: usize, ordinal: u64) {
+        if let Some(used) = self.used.get_mut(storage) {
+            *used = ordinal.max(*used);
+        }
+    }
+
+    /// The view of a storage that a slice is.
+    fn tensor(
+        &mut self,
+        launch: &BufferLaunch<'_, '_, '_>,
+        storage: usize,
+        slice: &BufferSlice<'_>,
+        address: u64,
+    ) -> Option<usize> {
+        let shape = ArrayShape::read(slice.shape)?;
+        let key = (storage, address, slice.shape.to_vec());
+        if let Some(tensor) = self.views.get(&key) {
+            return Some(*tensor);
+        }
+        let tensor = self.tensors.len();
+        self.tensors.push(Tensor {
+            tensor_id: TensorId(self.first_tensor + tensor as u64),
+            run_id: RunId(0),
+            storage_id: StorageId(self.first_storage + storage as u64),
+            base_tensor_id: None,
+            op_id: slice.is_written.then_some(launch.op_id),
+            address: Address(address),
+            dtype: shape.dtype.to_owned(),
+            element_bytes: shape.element_bytes,
+            span_bytes: shape.bytes(),
+            is_contiguous: shape.is_contiguous(),
+            sizes: shape.sizes,
+            strides: shape.strides,
+            name: None,
+            role: None,
+        });
+        self.views.insert(key, tensor);
+        Some(tensor)
+    }
+
+    /// Ends the temporaries behind their last use, and names every view after its storage.
+    pub(super) fn finish(&mut self) {
+        for (storage, row) in self.storages.iter_mut().enumerate() {
+            let is_temporary = self.roles.get(storage).is_some_and(|role| *role == TEMPORARY);
+            if is_temporary && row.free_ordinal.is_none() {
+                row.free_ordinal = self.used.get(storage).map(|used| used + 1);
+                row.free_ns = Some(row.alloc_ns);
+            }
+        }
+        for ((storage, _, _), tensor) in &self.views {
+            if let Some(tensor) = self.tensors.get_mut(*tensor) {
+                tensor.name = self.names.get(*storage).cloned().flatten();
+                tensor.role = self.roles.get(*storage).map(|role| (*role).to_owned());
+            }
+        }
+    }
+}
+
+/// The pointers among a launch's parameters, where they are as many as its thunk has arguments.
+fn pointers(parameters: &LaunchParameter, count: usize) -> Option<Vec<u64>> {
+    let bytes = &parameters.bytes.0;
+    let pointer = |offset: usize| {
+        let word = bytes.get(offset..)?.first_chunk::<8>()?;
+        Some(u64::from_le_bytes(*word))
+    };
+    if parameters.offsets.is_empty() {
+        return (bytes.len() == count * 8).then(|| (0..count).filter_map(|at| pointer(at * 8)).collect());
+    }
+    // Kernels that Triton compiled take pointers of scratch memory behind those of the arguments.
+    let wide = parameters.offsets.iter().zip(&parameters.sizes).take(count);
+    let pointers: Option<Vec<u64>> =
+        wide.map(|(offset, size)| pointer(*offset as usize).filter(|_| *size == POINTER_BYTES)).collect();
+    pointers.filter(|pointers| pointers.len() == count)
+}
+
+/// The name of a temporary: the instruction that makes it. For an argument, the one that made the operand.
+fn value_name(launch: &BufferLaunch<'_, '_, '_>, index: usize, slice: &BufferSlice<'_>) -> Option<String> {
+    let (_, instruction) = launch.plan.steps.get(launch.step)?;
+    if slice.is_written {
+        return Some(instruction.name.to_owned());
+    }
+    let operand = instruction.operands.get(index)?;
+    Some(made_by(launch.plan.module, *operand)?.name.to_owned())
+}
+
+/// The instruction that made a value: not one that only looks at it.
+fn made_by<'m, 'a>(module: &'m CompiledModule<'a>, id: u64) -> Option<&'m HloOperation<'a>> {
+    let (_, mut instruction) = module.instruction(id)?;
+    for _ in 0..MAX_STEPS {
+        if !matches!(instruction.opcode, "bitcast" | "get-tuple-element" | "copy-done" | "async-done") {
+            break;
+        }
+        let Some((_, operand)) = instruction.operands.first().and_then(|id| module.instruction(*id)) else { break };
+        if instruction.opcode == "get-tuple-element" && operand.opcode == "parameter" {
+            break;
+        }
+        instruction = operand;
+    }
+    Some(instruction)
+}
+
+/// Parameters of launches, by launch.
+pub(super) fn by_launch(parameters: &[LaunchParameter]) -> BTreeMap<KernelId, &LaunchParameter> {
+    parameters.iter().map(|row| (row.kernel_id, row)).collect()
+}
