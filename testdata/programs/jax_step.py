@@ -6,7 +6,13 @@ Modules are named as flax names them, without flax. Prints facts about itself as
 
 import argparse
 import json
+import os
+import sys
 from functools import partial
+
+if "--tune" not in sys.argv:
+    # XLA tries each product in dozens of ways: most of a small program's launches.
+    os.environ["XLA_FLAGS"] = "--xla_gpu_autotune_level=0"
 
 import jax
 import jax.numpy as jnp
@@ -82,6 +88,7 @@ def parameters(random):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=2)
+    parser.add_argument("--tune", action="store_true", help="let XLA choose kernels by trials")
     options = parser.parse_args()
     random = np.random.default_rng(0)
     params = jax.device_put(parameters(random))

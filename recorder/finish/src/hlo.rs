@@ -139,7 +139,8 @@ fn candidates(
         let Some(launch) = run.rows.launches.get(index) else { continue };
         let Some(row) = seen.get(&launch.kernel_id) else { continue };
         let holders = modules.module_of(launch.function_id).and_then(|module_id| by_code.get(&module_id));
-        let is_compiled = |program: &&usize| files.get(**program).is_some_and(|file| file.facts.end_ns <= row.begin_ns);
+        let is_compiled =
+            |program: &&usize| files.get(**program).is_some_and(|file| file.facts.end_ns <= row.begin_ns);
         let programs: Vec<usize> = holders.into_iter().flatten().filter(is_compiled).copied().collect();
         if programs.is_empty() && launch.op_id.is_some_and(|op| !is_region(&op)) {
             continue;

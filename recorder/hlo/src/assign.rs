@@ -72,11 +72,7 @@ fn gap_at(
     at..at + length
 }
 
-fn fill(
-    plans: &[LaunchPlan<'_, '_>],
-    assigned: &mut [Option<AssignedLaunch>],
-    gap: std::ops::Range<usize>,
-) {
+fn fill(plans: &[LaunchPlan<'_, '_>], assigned: &mut [Option<AssignedLaunch>], gap: std::ops::Range<usize>) {
     let before = gap.start.checked_sub(1).and_then(|index| *assigned.get(index)?);
     let behind = assigned.get(gap.end).copied().flatten();
     let steps = library_steps(plans, before, behind);
@@ -105,7 +101,8 @@ fn library_steps(
         (Some(a), Some(b)) if a.program == b.program => steps(a.program, Some(a.step), Some(b.step)),
         (None, None) => {
             // Programs of library calls alone have no kernel that names them. One of them is certain.
-            let mut only = (0..plans.len()).filter(|program| plans.get(*program).is_some_and(LaunchPlan::is_only_library));
+            let mut only = (0..plans.len())
+                .filter(|program| plans.get(*program).is_some_and(LaunchPlan::is_only_library));
             match (only.next(), only.next()) {
                 (Some(program), None) => steps(program, None, None),
                 _ => Vec::new(),

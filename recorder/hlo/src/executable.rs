@@ -65,7 +65,8 @@ impl XlaExecutable {
     }
 
     fn from_records(records: Vec<Vec<u8>>) -> Self {
-        let (cubins, others): (Vec<_>, Vec<_>) = records.into_iter().partition(|record| record.starts_with(ELF));
+        let (cubins, others): (Vec<_>, Vec<_>) =
+            records.into_iter().partition(|record| record.starts_with(ELF));
         let message = others.into_iter().max_by_key(Vec::len).unwrap_or_default();
         Self { message, cubins, is_module: false }
     }
@@ -123,7 +124,9 @@ impl XlaExecutable {
 fn result_block(entry: &[u8]) -> Option<(Option<u64>, u64)> {
     let mut position = Vec::new();
     let index = WireFields::message(entry, 1).unwrap_or(&[]);
-    WireFields::new(index).filter(|(tag, _)| *tag == 1).for_each(|(_, value)| value.add_numbers(&mut position));
+    WireFields::new(index)
+        .filter(|(tag, _)| *tag == 1)
+        .for_each(|(_, value)| value.add_numbers(&mut position));
     let result = WireFields::message(entry, 2)?;
     let block = WireFields::new(result).find(|(tag, _)| *tag == 1).map_or(0, |(_, block)| block.number());
     Some((position.first().copied(), block))

@@ -8,6 +8,7 @@
 //! | [`sources`] | operations that an instruction fuses, kernels' names, layers |
 //! | [`shape`] | types of values |
 //! | [`thunk`] | kernels with their code and arguments, copies, library calls, loops |
+//! | [`blocks`] | arguments, results and temporaries by name |
 //! | [`plan`] | the order in which instructions launch |
 //! | [`assign`] | the instruction of each launch |
 //! | [`fingerprint`] | which instructions share a kernel |
@@ -15,6 +16,7 @@
 //! Every count is bounded and nothing is trusted: a recording may hold any bytes.
 
 pub mod assign;
+pub mod blocks;
 pub mod executable;
 pub mod fingerprint;
 pub mod module;

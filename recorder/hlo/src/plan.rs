@@ -111,7 +111,8 @@ impl<'m, 'a> LaunchPlan<'m, 'a> {
             (Some(after), Some(before)) if before <= after || between.is_empty() => {
                 let holds = |range: &&Range<usize>| range.contains(&after) && range.contains(&before);
                 let whole = 0..self.steps.len();
-                let around = self.loops.iter().filter(holds).min_by_key(|range| range.len()).unwrap_or(&whole);
+                let around =
+                    self.loops.iter().filter(holds).min_by_key(|range| range.len()).unwrap_or(&whole);
                 let mut steps = self.libraries_in(first..around.end);
                 steps.extend(self.libraries_in(around.start..before.min(after + 1)));
                 steps
@@ -210,7 +211,9 @@ impl<'m, 'a> LaunchPlan<'m, 'a> {
         instruction.opcode == "fusion"
             && depth < MAX_DEPTH
             && fused.flat_map(|computation| &computation.instructions).any(|called| {
-                called.opcode == "custom-call" && !called.call_target.is_empty() && self.is_library(called, depth + 1)
+                called.opcode == "custom-call"
+                    && !called.call_target.is_empty()
+                    && self.is_library(called, depth + 1)
             })
     }
 }

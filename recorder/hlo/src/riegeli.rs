@@ -17,8 +17,11 @@ const CHUNK_HEADER_BYTES: usize = 40;
 
 /// The records of a file. `None` where it is damaged, or compressed in another way.
 pub fn records(file: &[u8]) -> Option<Vec<Vec<u8>>> {
-    let file: Vec<u8> =
-        file.chunks(BLOCK_BYTES).flat_map(|block| block.get(BLOCK_HEADER_BYTES..).unwrap_or(&[])).copied().collect();
+    let file: Vec<u8> = file
+        .chunks(BLOCK_BYTES)
+        .flat_map(|block| block.get(BLOCK_HEADER_BYTES..).unwrap_or(&[]))
+        .copied()
+        .collect();
     let (mut rest, mut records, mut budget) = (file.as_slice(), Vec::new(), MAX_DECODED_BYTES);
     while !rest.is_empty() {
         let (header, behind) = rest.split_at_checked(CHUNK_HEADER_BYTES)?;
@@ -97,7 +100,8 @@ mod tests {
 
     #[test]
     fn snappy_is_known_and_others_are_not() {
-        let file = |compression| blocks(&chunk(b'r', 1, &[compression, 4, 1, 1, 0, 3, 3, 3, 8, b'a', b'b', b'c']));
+        let file =
+            |compression| blocks(&chunk(b'r', 1, &[compression, 4, 1, 1, 0, 3, 3, 3, 8, b'a', b'b', b'c']));
         assert_eq!(records(&file(b's')), Some(vec![b"abc".to_vec()]));
         assert_eq!(records(&file(b'z')), None);
     }

@@ -37,7 +37,8 @@ impl ArrayShape {
             return None;
         }
         let (dtype, element_bytes) = element_type(kind)?;
-        let sizes: Vec<i64> = sizes.into_iter().map(|size| i64::try_from(size).ok()).collect::<Option<_>>()?;
+        let sizes: Vec<i64> =
+            sizes.into_iter().map(|size| i64::try_from(size).ok()).collect::<Option<_>>()?;
         let mut strides = vec![0; sizes.len()];
         let mut stride = 1_i64;
         for dimension in order {
@@ -50,7 +51,8 @@ impl ArrayShape {
 
     /// Bytes of the array.
     pub fn bytes(&self) -> u64 {
-        let count = self.sizes.iter().try_fold(1_u64, |count, size| count.checked_mul(u64::try_from(*size).ok()?));
+        let count =
+            self.sizes.iter().try_fold(1_u64, |count, size| count.checked_mul(u64::try_from(*size).ok()?));
         count.and_then(|count| count.checked_mul(u64::from(self.element_bytes))).unwrap_or(0)
     }
 
@@ -100,7 +102,10 @@ mod tests {
         let bytes = [16, 16, 26, 4, 64, 128, 1, 64, 42, 5, 10, 3, 1, 2, 0];
         let shape = ArrayShape::read(&bytes).expect("a shape");
         assert_eq!((shape.dtype, shape.bytes()), ("bfloat16", 2 * 64 * 128 * 64));
-        assert_eq!((shape.sizes.as_slice(), shape.strides.as_slice()), (&[64, 128, 64][..], &[8192, 1, 128][..]));
+        assert_eq!(
+            (shape.sizes.as_slice(), shape.strides.as_slice()),
+            (&[64, 128, 64][..], &[8192, 1, 128][..])
+        );
         assert!(!shape.is_contiguous());
         let rows = ArrayShape::read(&[16, 11, 26, 2, 4, 8, 42, 4, 10, 2, 1, 0]).expect("a shape");
         assert!(rows.is_contiguous());

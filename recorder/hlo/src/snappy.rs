@@ -81,7 +81,9 @@ mod tests {
 
     #[test]
     fn damaged_bytes_are_none() {
-        for damaged in [&[8, 4, b'a', b'b', 0x09, 3][..], &[8, 4, b'a'], &[9, 4, b'a', b'b'], &[8, 0x09, 0], &[]] {
+        for damaged in
+            [&[8, 4, b'a', b'b', 0x09, 3][..], &[8, 4, b'a'], &[9, 4, b'a', b'b'], &[8, 0x09, 0], &[]]
+        {
             assert_eq!(decode(damaged, 8), None, "{damaged:?}");
         }
     }

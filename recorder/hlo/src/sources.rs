@@ -158,6 +158,12 @@ pub fn layer(op_name: &str) -> Option<String> {
     (!layer.is_empty()).then_some(layer)
 }
 
+/// The last part of an operation's path. The instruction's own operation where XLA added it, or where the path is that of
+/// an argument.
+pub fn title<'a>(op_name: &'a str, opcode: &'a str) -> &'a str {
+    op_name.rsplit_once('/').map(|(_, name)| name).filter(|name| !name.is_empty()).unwrap_or(opcode)
+}
+
 /// True if an operation computes a gradient.
 pub fn is_backward(op_name: &str) -> bool {
     op_name.contains("transpose(")
@@ -224,7 +230,10 @@ mod tests {
     fn a_layer_is_what_the_program_named() {
         let layers = [
             ("jit(step)/transpose(jvp(Model))/while/body/Dense_0/dot_general", Some("Model.Dense_0")),
-            ("jit(step)/jvp()/while/body/eval_jaxpr/Block/Attention_0/qkv/dot_general", Some("Block.Attention_0.qkv")),
+            (
+                "jit(step)/jvp()/while/body/eval_jaxpr/Block/Attention_0/qkv/dot_general",
+                Some("Block.Attention_0.qkv"),
+            ),
             ("jit(step)/vmap(jit(f))/sin", None),
             ("jit(main)/Mlp_0/jit(gelu)/tanh", Some("Mlp_0")),
             ("params['dense']['kernel']", None),

@@ -97,7 +97,8 @@ impl<'a> LaunchThunk<'a> {
     fn add_buffers(&mut self, call: &'a [u8], is_product: bool) {
         for (tag, value) in WireFields::new(call) {
             let buffer = BufferSlice::read(value);
-            if buffer.size > 0 && ArrayShape::read(buffer.shape).is_some() && self.buffers.len() < MAX_BUFFERS {
+            if buffer.size > 0 && ArrayShape::read(buffer.shape).is_some() && self.buffers.len() < MAX_BUFFERS
+            {
                 self.buffers.push(BufferSlice { is_written: is_product && tag == PRODUCT, ..buffer });
             }
         }
@@ -130,7 +131,8 @@ impl<'a> ThunkKernel<'a> {
         let loader = WireFields::message(bytes, 2).unwrap_or(&[]);
         let name = WireFields::message(loader, 4).or_else(|| WireFields::message(bytes, 1));
         self.name = name.and_then(|name| std::str::from_utf8(name).ok()).unwrap_or("");
-        self.cubin = WireFields::message(loader, 2).and_then(|code| WireFields::message(code, 1)).unwrap_or(&[]);
+        self.cubin =
+            WireFields::message(loader, 2).and_then(|code| WireFields::message(code, 1)).unwrap_or(&[]);
     }
 }
 

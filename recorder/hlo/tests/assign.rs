@@ -45,22 +45,37 @@ fn computation(name: &str, id: u64, root: u64, instructions: &[Vec<u8>]) -> Vec<
 
 /// The body of the loop: a fusion, a product, another fusion of the first one's kernel.
 fn module() -> Vec<u8> {
-    let fused = computation("fused", 3, 31, &[
-        instruction("p", "parameter", 30, 0, &[]),
-        instruction("tanh.1", "tanh", 31, 2, &[]),
-        instruction("mul.1", "multiply", 32, 1, &[]),
-        instruction("mul.2", "multiply", 33, 1, &[]),
-    ]);
-    let body = computation("body", 2, 22, &[
-        instruction("loop_fusion.1", "fusion", 20, 0, &[3]),
-        instruction("custom-call.7", "custom-call", 21, 2, &[]),
-        instruction("loop_fusion.2", "fusion", 22, 2, &[3]),
-    ]);
-    let entry = computation("main", 1, 12, &[
-        instruction("start", "fusion", 10, 1, &[]),
-        instruction("while.1", "while", 11, 1, &[2]),
-        instruction("custom-call.8", "custom-call", 12, 1, &[]),
-    ]);
+    let fused = computation(
+        "fused",
+        3,
+        31,
+        &[
+            instruction("p", "parameter", 30, 0, &[]),
+            instruction("tanh.1", "tanh", 31, 2, &[]),
+            instruction("mul.1", "multiply", 32, 1, &[]),
+            instruction("mul.2", "multiply", 33, 1, &[]),
+        ],
+    );
+    let body = computation(
+        "body",
+        2,
+        22,
+        &[
+            instruction("loop_fusion.1", "fusion", 20, 0, &[3]),
+            instruction("custom-call.7", "custom-call", 21, 2, &[]),
+            instruction("loop_fusion.2", "fusion", 22, 2, &[3]),
+        ],
+    );
+    let entry = computation(
+        "main",
+        1,
+        12,
+        &[
+            instruction("start", "fusion", 10, 1, &[]),
+            instruction("while.1", "while", 11, 1, &[2]),
+            instruction("custom-call.8", "custom-call", 12, 1, &[]),
+        ],
+    );
     let frames = [
         field(1, "/home/a/train.py"),
         field(2, "step"),
@@ -71,7 +86,8 @@ fn module() -> Vec<u8> {
         field(4, [value(1, 2), value(2, 1)].concat()),
     ]
     .concat();
-    [field(1, "jit_step"), field(3, fused), field(3, body), field(3, entry), value(6, 1), field(17, frames)].concat()
+    [field(1, "jit_step"), field(3, fused), field(3, body), field(3, entry), value(6, 1), field(17, frames)]
+        .concat()
 }
 
 /// A thunk: its name, and a kernel.
@@ -102,7 +118,10 @@ fn assigned(kernels: &[&str]) -> Vec<Option<(String, bool)>> {
     let module = CompiledModule::read(executable.module()).unwrap();
     let thunks = executable.thunks();
     let plans = [LaunchPlan::new(&module, &thunks)];
-    let seen = |kernel: &&'static str| SeenLaunch { kernel, programs: if kernel.starts_with("lib") { &[] } else { &[0] } };
+    let seen = |kernel: &&'static str| SeenLaunch {
+        kernel,
+        programs: if kernel.starts_with("lib") { &[] } else { &[0] },
+    };
     let kernels: Vec<&'static str> = kernels.iter().map(|kernel| &*kernel.to_string().leak()).collect();
     let launches: Vec<SeenLaunch<'_>> = kernels.iter().map(seen).collect();
     let name = |assigned: AssignedLaunch| {
@@ -140,7 +159,8 @@ fn a_fusion_has_the_place_of_its_root_and_every_source_by_weight() {
     let lines: Vec<_> = frames.iter().map(|frame| (frame.function, frame.line)).collect();
     assert_eq!(lines, [("Model.__call__", 4), ("step", 9)]);
     let sources = module.sources(fusion);
-    let weights: Vec<_> = sources.iter().map(|source| (source.operation.frame, source.operation_count)).collect();
+    let weights: Vec<_> =
+        sources.iter().map(|source| (source.operation.frame, source.operation_count)).collect();
     assert_eq!(weights, [(2, 1), (1, 2)]);
     assert!((sources.iter().map(|source| source.weight).sum::<f64>() - 1.0).abs() < 1e-12);
 }

@@ -37,7 +37,7 @@ crate::tables! {
         computation: String,
         /// JAX's path of the operation, such as jit(step)/jvp(Model)/Dense_0/dot_general. Null where XLA added it.
         op_name: Option<String>,
-        /// The Python stack at which the program was traced. Null where XLA added the instruction.
+        /// The Python stack at which it was traced. For what XLA added, that of a neighbor, null where none has one.
         pystates_hash: Option<PystatesHash>,
     }
     /// One source of an instruction: the operations that it computes which were traced at one place.
@@ -67,7 +67,7 @@ crate::tables! {
         instruction_id: Option<u64>,
         /// The means by which it was found.
         method: HloMethod,
-        /// Modules or instructions that fit as well. 1 where it is the only one.
+        /// Modules or instructions that fit, this one too. The next in the module's order was taken.
         candidate_count: u32,
     }
 }

@@ -6,8 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use stallmap_hlo::executable::XlaAllocation;
-use stallmap_hlo::module::{CompiledModule, HloOperation};
+use stallmap_hlo::blocks::{BufferRole, ProgramBlocks};
 use stallmap_hlo::plan::LaunchPlan;
 use stallmap_hlo::shape::ArrayShape;
 use stallmap_hlo::thunk::BufferSlice;
@@ -16,26 +15,8 @@ use stallmap_schema::tables::launch::{Launch, LaunchParameter};
 use stallmap_schema::tables::tensor::{OpTensor, Storage, Tensor};
 use stallmap_schema::word::{Direction, StorageOrigin};
 
-use super::files::ProgramFile;
-
 /// Bytes of a pointer.
 const POINTER_BYTES: u32 = 8;
-/// Maximum number of steps from a value to the instruction that made it.
-const MAX_STEPS: usize = 64;
-
-/// Roles of buffers.
-const ARGUMENT: &str = "argument";
-const RESULT: &str = "result";
-const TEMPORARY: &str = "temporary";
-
-/// The blocks of a program, and what they are named.
-#[derive(Debug, Default)]
-pub(super) struct ProgramBlocks {
-    allocations: BTreeMap<u64, XlaAllocation>,
-    arguments: BTreeMap<u64, String>,
-    results: Vec<String>,
-}
-
 /// The buffers of a run so far.
 #[derive(Debug, Default)]
 pub(super) struct RunBuffers {
@@ -44,7 +25,7 @@ pub(super) struct RunBuffers {
     pub(super) op_tensors: Vec<OpTensor>,
     /// Live buffers: device and first address to the storage's index.
     live: BTreeMap<(i32, u64), usize>,
-    roles: Vec<&'static str>,
+    roles: Vec<BufferRole>,
     names: Vec<Option<String>>,
     /// The last launch that used each.
     used: Vec<u64>,
@@ -70,31 +51,6 @@ pub(super) struct BufferLaunch<'l, 'm, 'a> {
     /// Its parameters. `None` for a library's kernel.
     pub(super) parameters: Option<&'l LaunchParameter>,
     pub(super) time_ns: i64,
-}
-
-impl ProgramBlocks {
-    pub(super) fn new(file: &ProgramFile, module: &CompiledModule<'_>) -> Self {
-        let entry = module.computation(module.entry_id);
-        let parameters = entry.into_iter().flat_map(|entry| &entry.instructions);
-        let arguments = parameters.filter(|instruction| instruction.opcode == "parameter").map(|instruction| {
-            let name = if instruction.op_name.is_empty() { instruction.name } else { instruction.op_name };
-            (instruction.parameter, name.to_owned())
-        });
-        Self {
-            allocations: file.executable.allocations(),
-            arguments: arguments.collect(),
-            results: file.facts.results.clone(),
-        }
-    }
-
-    /// Name and role of a block. `None` for that of temporaries.
-    fn named(&self, allocation: &XlaAllocation) -> Option<(Option<String>, &'static str)> {
-        if let Some(parameter) = allocation.parameter {
-            return Some((self.arguments.get(&parameter).cloned(), ARGUMENT));
-        }
-        let result = usize::try_from(allocation.result?).ok()?;
-        Some((self.results.get(result).filter(|name| !name.is_empty()).cloned(), RESULT))
-    }
 }
 
 impl RunBuffers {
@@ -169,30 +125,32 @@ impl RunBuffers {
         slice: &BufferSlice<'_>,
         address: u64,
     ) -> usize {
-        let allocation = launch.blocks.allocations.get(&slice.allocation).copied().unwrap_or_default();
-        let block = launch.blocks.named(&allocation);
+        let block = launch.blocks.named(slice.allocation);
+        let size = launch.blocks.size(slice.allocation);
         let (first, size) = match &block {
-            Some(_) => (address.wrapping_sub(slice.offset), allocation.size.max(slice.size)),
+            Some(_) => (address.wrapping_sub(slice.offset), size.max(slice.size)),
             None => (address, slice.size),
         };
         let device = launch.launch.device_id;
         let ordinal = launch.launch.ordinal;
         let is_block = block.is_some();
         if let Some(storage) = self.live_at(device, first, size, is_block) {
-            let is_named = self.roles.get(storage).is_some_and(|role| *role != TEMPORARY);
+            let is_named = self.roles.get(storage).is_some_and(|role| *role != BufferRole::Temporary);
             // A new value in the place of another temporary is another storage.
             if is_block == is_named && (is_block || !slice.is_written) {
-                if let Some((Some(name), ARGUMENT)) = block
-                    && let (Some(known), Some(role)) = (self.names.get_mut(storage), self.roles.get_mut(storage))
+                if let Some((Some(name), BufferRole::Argument)) = block
+                    && let (Some(known), Some(role)) =
+                        (self.names.get_mut(storage), self.roles.get_mut(storage))
                 {
                     // What a program returned is an argument of the next: the argument's name is the program's own.
-                    (*known, *role) = (Some(name), ARGUMENT);
+                    (*known, *role) = (Some(name), BufferRole::Argument);
                 }
                 self.mark_used(storage, ordinal);
                 return storage;
             }
         }
-        let (name, role) = block.unwrap_or_else(|| (value_name(launch, index, slice), TEMPORARY));
+        let (name, role) = block
+            .unwrap_or_else(|| (launch.plan.value_name(launch.step, index, slice), BufferRole::Temporary));
         self.begin(launch, (device, first, size), name, role)
     }
 
@@ -210,14 +168,16 @@ impl RunBuffers {
         launch: &BufferLaunch<'_, '_, '_>,
         (device_id, first, size): (i32, u64, u64),
         name: Option<String>,
-        role: &'static str,
+        role: BufferRole,
     ) -> usize {
         let ordinal = launch.launch.ordinal;
         let end = first.saturating_add(size.max(1));
         let before = self.live.range((device_id, 0)..(device_id, first)).next_back().map(|(key, _)| *key);
         let within = self.live.range((device_id, first)..(device_id, end)).map(|(key, _)| *key);
         for key in within.chain(before).collect::<Vec<_>>() {
-            let Some(row) = self.live.get(&key).and_then(|storage| self.storages.get_mut(*storage)) else { continue };
+            let Some(row) = self.live.get(&key).and_then(|storage| self.storages.get_mut(*storage)) else {
+                continue;
+            };
             if row.address.0.saturating_add(row.size_bytes) > first {
                 row.free_ordinal = Some(ordinal.max(row.alloc_ordinal));
                 row.free_ns = Some(launch.time_ns.max(row.alloc_ns));
@@ -237,7 +197,7 @@ impl RunBuffers {
             alloc_ordinal: ordinal,
             free_ordinal: None,
             origin: StorageOrigin::Tensor,
-            op_id: (role != ARGUMENT).then_some(launch.op_id),
+            op_id: (role != BufferRole::Argument).then_some(launch.op_id),
         });
         self.roles.push(role);
         self.names.push(name);
@@ -289,7 +249,7 @@ impl RunBuffers {
     /// Ends the temporaries behind their last use, and names every view after its storage.
     pub(super) fn finish(&mut self) {
         for (storage, row) in self.storages.iter_mut().enumerate() {
-            let is_temporary = self.roles.get(storage).is_some_and(|role| *role == TEMPORARY);
+            let is_temporary = self.roles.get(storage).is_some_and(|role| *role == BufferRole::Temporary);
             if is_temporary && row.free_ordinal.is_none() {
                 row.free_ordinal = self.used.get(storage).map(|used| used + 1);
                 row.free_ns = Some(row.alloc_ns);
@@ -298,7 +258,7 @@ impl RunBuffers {
         for ((storage, _, _), tensor) in &self.views {
             if let Some(tensor) = self.tensors.get_mut(*tensor) {
                 tensor.name = self.names.get(*storage).cloned().flatten();
-                tensor.role = self.roles.get(*storage).map(|role| (*role).to_owned());
+                tensor.role = self.roles.get(*storage).map(|role| role.word().to_owned());
             }
         }
     }
@@ -319,32 +279,6 @@ fn pointers(parameters: &LaunchParameter, count: usize) -> Option<Vec<u64>> {
     let pointers: Option<Vec<u64>> =
         wide.map(|(offset, size)| pointer(*offset as usize).filter(|_| *size == POINTER_BYTES)).collect();
     pointers.filter(|pointers| pointers.len() == count)
-}
-
-/// The name of a temporary: the instruction that makes it. For an argument, the one that made the operand.
-fn value_name(launch: &BufferLaunch<'_, '_, '_>, index: usize, slice: &BufferSlice<'_>) -> Option<String> {
-    let (_, instruction) = launch.plan.steps.get(launch.step)?;
-    if slice.is_written {
-        return Some(instruction.name.to_owned());
-    }
-    let operand = instruction.operands.get(index)?;
-    Some(made_by(launch.plan.module, *operand)?.name.to_owned())
-}
-
-/// The instruction that made a value: not one that only looks at it.
-fn made_by<'m, 'a>(module: &'m CompiledModule<'a>, id: u64) -> Option<&'m HloOperation<'a>> {
-    let (_, mut instruction) = module.instruction(id)?;
-    for _ in 0..MAX_STEPS {
-        if !matches!(instruction.opcode, "bitcast" | "get-tuple-element" | "copy-done" | "async-done") {
-            break;
-        }
-        let Some((_, operand)) = instruction.operands.first().and_then(|id| module.instruction(*id)) else { break };
-        if instruction.opcode == "get-tuple-element" && operand.opcode == "parameter" {
-            break;
-        }
-        instruction = operand;
-    }
-    Some(instruction)
 }
 
 /// Parameters of launches, by launch.

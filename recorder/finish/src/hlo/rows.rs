@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::mem::take;
 
 use stallmap_hlo::assign::AssignedLaunch;
+use stallmap_hlo::blocks::ProgramBlocks;
 use stallmap_hlo::module::{HloOperation, TracedFrame};
 use stallmap_hlo::plan::LaunchPlan;
 use stallmap_hlo::sources;
@@ -15,7 +16,7 @@ use stallmap_schema::tables::python::{PythonFrame, PythonState};
 use stallmap_schema::tables::tensor::Op;
 use stallmap_schema::word::{HloMethod, LossKind, OpKind, Phase};
 
-use super::buffers::{self, BufferLaunch, ProgramBlocks, RunBuffers};
+use super::buffers::{self, BufferLaunch, RunBuffers};
 use super::files::ProgramFile;
 use crate::loss::LossTotals;
 use crate::runs::RunState;
@@ -97,7 +98,7 @@ impl<'f, 'm, 'a> HloRows<'f, 'm, 'a> {
             self.instructions.insert((number, instruction.id), (row, sources));
         }
         let op = Op {
-            name: op_title(op_name, origin.root.opcode),
+            name: text(sources::title(op_name, origin.root.opcode)),
             phase: self.phase(assigned.program, origin.operation.op_name),
             module_path: sources::layer(origin.operation.op_name).map(|layer| text(&layer)),
             pystates_hash: launch.pystates_hash,
@@ -142,18 +143,22 @@ impl<'f, 'm, 'a> HloRows<'f, 'm, 'a> {
         if parameters.is_empty() {
             return buffers;
         }
-        let launches: BTreeMap<KernelId, &Launch> = rows.launches.iter().map(|row| (row.kernel_id, row)).collect();
+        let launches: BTreeMap<KernelId, &Launch> =
+            rows.launches.iter().map(|row| (row.kernel_id, row)).collect();
         let times: BTreeMap<OpId, i64> = rows.ops.iter().map(|op| (op.op_id, op.begin_ns)).collect();
         let mut blocks: BTreeMap<usize, ProgramBlocks> = BTreeMap::new();
         self.assigned.sort_unstable_by_key(|(ordinal, _, _)| *ordinal);
         for (_, kernel_id, assigned) in &self.assigned {
-            let Some((plan, file)) = self.plans.get(assigned.program).zip(self.files.get(assigned.program)) else {
+            let Some((plan, file)) = self.plans.get(assigned.program).zip(self.files.get(assigned.program))
+            else {
                 continue;
             };
             let Some((launch, op_id)) = launches.get(kernel_id).zip(ops.get(kernel_id)) else { continue };
             let own = parameters.get(kernel_id).copied();
             let program = assigned.program;
-            let blocks = blocks.entry(program).or_insert_with(|| ProgramBlocks::new(file, plan.module));
+            let blocks = blocks
+                .entry(program)
+                .or_insert_with(|| ProgramBlocks::new(&file.executable, plan.module, &file.facts.results));
             buffers.add(&BufferLaunch {
                 launch,
                 op_id: *op_id,
@@ -174,7 +179,9 @@ impl<'f, 'm, 'a> HloRows<'f, 'm, 'a> {
         let rows = &mut run.rows;
         let last = rows.ops.iter().map(|op| op.op_id.0).max().unwrap_or(0);
         let mut ops = BTreeMap::new();
-        for ((op_id, mut op), kernel_id) in (last + 1..).zip(take(&mut self.ops)).zip(take(&mut self.op_launches)) {
+        for ((op_id, mut op), kernel_id) in
+            (last + 1..).zip(take(&mut self.ops)).zip(take(&mut self.op_launches))
+        {
             op.op_id = OpId(op_id);
             ops.insert(kernel_id, op.op_id);
             rows.ops.push(op);
@@ -189,7 +196,8 @@ impl<'f, 'm, 'a> HloRows<'f, 'm, 'a> {
         rows.storages.extend(buffers.storages);
         rows.tensors.extend(buffers.tensors);
         rows.op_tensors.extend(buffers.op_tensors);
-        for (&program, &number) in &self.used {
+        for (program, number) in self.used.clone() {
+            let pystates_hash = self.call_stack(program);
             let Some((file, plan)) = self.files.get(program).zip(self.plans.get(program)) else { continue };
             rows.hlo_modules.push(HloModule {
                 hlo_module_id: number,
@@ -198,7 +206,7 @@ impl<'f, 'm, 'a> HloRows<'f, 'm, 'a> {
                 begin_ns: file.facts.begin_ns,
                 end_ns: file.facts.end_ns,
                 instruction_count: plan.module.instruction_count(),
-                pystates_hash: None,
+                pystates_hash,
             });
         }
         rows.hlo_modules.sort_by_key(|row| row.hlo_module_id);
@@ -283,9 +291,10 @@ impl<'f, 'm, 'a> HloRows<'f, 'm, 'a> {
     /// The stack of the call that compiled a program.
     fn call_stack(&mut self, program: usize) -> Option<PystatesHash> {
         let stack = &self.files.get(program)?.facts.stack;
-        let frame = |(file, original_file, function, first_line, line): &(String, String, String, u32, u32)| {
-            python_frame(file, original_file, function, *first_line, *line)
-        };
+        let frame =
+            |(file, original_file, function, first_line, line): &(String, String, String, u32, u32)| {
+                python_frame(file, original_file, function, *first_line, *line)
+            };
         let frames = stack.iter().map(frame).collect();
         self.state(frames)
     }
@@ -310,8 +319,7 @@ impl<'f, 'm, 'a> HloRows<'f, 'm, 'a> {
         let ids: Vec<_> = frames.iter().map(|frame| frame.frame_id).collect();
         let pystates_hash = hash::pystates_hash(&ids);
         if self.known_states.insert(pystates_hash) {
-            let state =
-                |(depth, frame_id)| PythonState { pystates_hash, depth, frame_id, run_id: RunId(0) };
+            let state = |(depth, frame_id)| PythonState { pystates_hash, depth, frame_id, run_id: RunId(0) };
             self.states.extend((0..).zip(ids).map(state));
             self.frames.extend(frames);
         }
@@ -332,16 +340,10 @@ fn python_frame(file: &str, original_file: &str, function: &str, first_line: u32
 
 /// True for files that neither a package nor Python itself installed, as in the view `python_line`.
 fn is_user(file: &str) -> bool {
-    !(file.contains("-packages/") || file.contains("/lib/python") || file.contains("/lib64/python") || file.starts_with('<'))
-}
-
-/// The last part of an operation's path. The instruction's own operation where XLA added it, or where the path is that of
-/// an argument.
-fn op_title(op_name: &str, opcode: &str) -> String {
-    match op_name.rsplit_once('/') {
-        Some((_, name)) if !name.is_empty() => text(name),
-        _ => text(opcode),
-    }
+    !(file.contains("-packages/")
+        || file.contains("/lib/python")
+        || file.contains("/lib64/python")
+        || file.starts_with('<'))
 }
 
 fn text(text: &str) -> String {

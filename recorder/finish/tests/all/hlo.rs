@@ -82,7 +82,8 @@ fn executable() -> Vec<u8> {
     let code = field(3, field(2, [field(2, field(1, CUBIN)), field(4, KERNEL)].concat()));
     let kernel = [field(1, slice(0, 0)), field(1, slice(1, 256)), field(2, [0, 1]), code].concat();
     let product = [field(5, slice(1, 256)), field(8, slice(1, 1024))].concat();
-    let thunk = |name: &str, tag, body: &[u8]| field(13, [field(1, field(1, name)), field(tag, body)].concat());
+    let thunk =
+        |name: &str, tag, body: &[u8]| field(13, [field(1, field(1, name)), field(tag, body)].concat());
     let argument = [value(2, 512), value(5, 1)].concat();
     let temporaries = [value(1, 1), value(2, 2048)].concat();
     let message = [
@@ -121,7 +122,8 @@ fn partial(folder: &Path) -> PathBuf {
         put(&mut segment, [recording::launch_run(ordinal)]);
         let pointers = [ARGUMENT, TEMPORARIES + 256].map(u64::to_le_bytes).concat();
         let (offsets, sizes) = (vec![0, 8], vec![8, 8]);
-        let parameter = LaunchParameter { kernel_id: KernelId(ordinal), bytes: Blob(pointers), offsets, sizes };
+        let parameter =
+            LaunchParameter { kernel_id: KernelId(ordinal), bytes: Blob(pointers), offsets, sizes };
         put(&mut segment, is_own.then_some(parameter));
     }
     put(&mut segment, [fact("clean_end", "true")]);
@@ -147,7 +149,8 @@ fn finished(change: impl FnOnce(&Path)) -> (CaptureReader, tempfile::TempDir) {
 fn launches_have_their_instruction_line_and_layer() {
     let (reader, _folder) = finished(|_| ());
     let launches: Vec<HloLaunch> = reader.read_rows().unwrap();
-    let found: Vec<_> = launches.iter().map(|row| (row.kernel_id.0, row.instruction_id, row.method)).collect();
+    let found: Vec<_> =
+        launches.iter().map(|row| (row.kernel_id.0, row.instruction_id, row.method)).collect();
     let expected = [
         (0, Some(2), HloMethod::Kernel),
         (1, Some(3), HloMethod::Order),
@@ -166,10 +169,14 @@ fn launches_have_their_instruction_line_and_layer() {
     let frames: Vec<PythonFrame> = reader.read_rows().unwrap();
     let lines = |op: &Op| {
         let own = states.iter().filter(|state| Some(state.pystates_hash) == op.pystates_hash);
-        let frame = |state: &PythonState| frames.iter().find(|frame| frame.frame_id == state.frame_id).unwrap();
+        let frame =
+            |state: &PythonState| frames.iter().find(|frame| frame.frame_id == state.frame_id).unwrap();
         own.map(|state| frame(state).line).collect::<Vec<_>>()
     };
-    assert_eq!(ops.iter().map(lines).collect::<Vec<_>>(), [vec![4, 9], vec![9], vec![4, 9], vec![9], vec![12]]);
+    assert_eq!(
+        ops.iter().map(lines).collect::<Vec<_>>(),
+        [vec![4, 9], vec![9], vec![4, 9], vec![9], vec![12]]
+    );
     assert_eq!(reader.read_rows::<HloModule>().unwrap().len(), 2);
     assert_eq!(reader.read_rows::<HloInstruction>().unwrap().len(), 2);
     let sources: Vec<HloSource> = reader.read_rows().unwrap();
