@@ -126,6 +126,8 @@ words! {
         Kernel = "kernel",
         /// A library's kernel, by its position between kernels of the module.
         Order = "order",
+        /// XLA's own NVTX range around the launch names it.
+        Range = "range",
         /// Not an instruction: a trial that ran while the module was compiled.
         Tuning = "tuning",
     }

@@ -9,6 +9,7 @@
 
 mod buffers;
 mod files;
+mod ranges;
 mod rows;
 
 use std::collections::BTreeMap;
@@ -18,12 +19,13 @@ use stallmap_hlo::assign::{self, AssignedLaunch, SeenLaunch};
 use stallmap_hlo::module::CompiledModule;
 use stallmap_hlo::plan::LaunchPlan;
 use stallmap_hlo::thunk::LaunchThunk;
-use stallmap_schema::id::{KernelId, ModuleId, OpId};
+use stallmap_schema::id::{KernelId, ModuleId};
 use stallmap_schema::tables::launch::LaunchRun;
-use stallmap_schema::word::{LossKind, OpKind};
+use stallmap_schema::word::LossKind;
 use stallmap_write::CaptureWriter;
 
 use self::files::ProgramFile;
+use self::ranges::XlaRanges;
 use self::rows::HloRows;
 use crate::assemble::append;
 use crate::code::RecordedModules;
@@ -41,6 +43,8 @@ struct HloCandidate {
     kernel: String,
     /// Programs that hold its code and were compiled by then.
     programs: Vec<usize>,
+    /// The instruction that a range of XLA around it names.
+    instruction: Option<u64>,
 }
 
 /// Gives a run's launches their instructions. `first_module` is the number of the first module. Returns the number of
@@ -69,7 +73,11 @@ pub(crate) fn attribute(
     for launches in threads.values() {
         let given: Vec<SeenLaunch<'_>> = launches
             .iter()
-            .map(|candidate| SeenLaunch { kernel: &candidate.kernel, programs: &candidate.programs })
+            .map(|candidate| SeenLaunch {
+                kernel: &candidate.kernel,
+                programs: &candidate.programs,
+                instruction: candidate.instruction,
+            })
             .collect();
         for (candidate, assigned) in launches.iter().zip(assign::assign(&plans, &given)) {
             match assigned {
@@ -128,10 +136,7 @@ fn candidates(
             by_code.entry(*module_id).or_default().push(program);
         }
     }
-    let is_region = |op: &OpId| {
-        let at = run.rows.ops.binary_search_by_key(op, |row| row.op_id);
-        at.ok().and_then(|at| run.rows.ops.get(at)).is_none_or(|row| row.kind == OpKind::Region)
-    };
+    let ranges = XlaRanges::new(&run.rows.ops);
     let mut order: Vec<usize> = (0..run.rows.launches.len()).collect();
     order.sort_by_key(|launch| run.rows.launches.get(*launch).map(|launch| launch.ordinal));
     let (mut threads, mut trials) = (ThreadLaunches::new(), Vec::new());
@@ -141,9 +146,16 @@ fn candidates(
         let holders = modules.module_of(launch.function_id).and_then(|module_id| by_code.get(&module_id));
         let is_compiled =
             |program: &&usize| files.get(**program).is_some_and(|file| file.facts.end_ns <= row.begin_ns);
-        let programs: Vec<usize> = holders.into_iter().flatten().filter(is_compiled).copied().collect();
-        if programs.is_empty() && launch.op_id.is_some_and(|op| !is_region(&op)) {
+        let mut programs: Vec<usize> = holders.into_iter().flatten().filter(is_compiled).copied().collect();
+        if programs.is_empty() && launch.op_id.is_some_and(|op| ranges.is_of_a_framework(op)) {
             continue;
+        }
+        let (instruction, module) = launch.op_id.map(|op| ranges.around(op)).unwrap_or_default();
+        if let Some(module) = module.filter(|_| programs.is_empty()) {
+            let named = files.iter().enumerate().filter(|(_, file)| file.facts.name == module);
+            programs = named.map(|(program, _)| program).filter(|program| is_compiled(&program)).collect();
+            // The last one of several with a name.
+            programs.reverse();
         }
         if programs.is_empty()
             && let Some(program) = files.iter().position(|file| file.facts.is_compiling(row.begin_ns))
@@ -152,7 +164,12 @@ fn candidates(
             continue;
         }
         let kernel = modules.name(launch.function_id).to_owned();
-        threads.entry(row.thread_id).or_default().push(HloCandidate { launch: index, kernel, programs });
+        threads.entry(row.thread_id).or_default().push(HloCandidate {
+            launch: index,
+            kernel,
+            programs,
+            instruction,
+        });
     }
     (threads, trials)
 }

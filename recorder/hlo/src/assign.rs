@@ -11,8 +11,22 @@ use crate::plan::LaunchPlan;
 pub struct SeenLaunch<'a> {
     /// The kernel's name.
     pub kernel: &'a str,
-    /// Programs that hold its code, by their index. Empty for a library's kernel.
+    /// Programs that hold its code, by their index, or of the name that a range around it says. Empty for a library's
+    /// kernel without a range.
     pub programs: &'a [usize],
+    /// The instruction that a range around it names.
+    pub instruction: Option<u64>,
+}
+
+/// The means by which a launch got its instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AssignmentMeans {
+    /// The kernel's name.
+    Kernel,
+    /// Its position.
+    Order,
+    /// A range.
+    Range,
 }
 
 /// The instruction of a launch.
@@ -22,8 +36,8 @@ pub struct AssignedLaunch {
     pub program: usize,
     /// The step of its plan.
     pub step: usize,
-    /// True if it was found by its position only.
-    pub is_by_order: bool,
+    /// The means by which it was found.
+    pub means: AssignmentMeans,
     /// Programs or steps that fit as well.
     pub candidate_count: usize,
 }
@@ -46,13 +60,18 @@ fn own_kernels(plans: &[LaunchPlan<'_, '_>], launches: &[SeenLaunch<'_>]) -> Vec
     let own = |launch: &SeenLaunch<'_>| {
         let continued = last.map(|last| last.program).filter(|program| launch.programs.contains(program));
         let program = continued.or_else(|| launch.programs.first().copied())?;
-        let steps = plans.get(program)?.steps_of(launch.kernel);
+        let plan = plans.get(program)?;
+        let named = launch.instruction.map_or(&[][..], |id| plan.steps_with(id));
+        let (steps, means) = match named {
+            [] => (plan.steps_of(launch.kernel), AssignmentMeans::Kernel),
+            named => (named, AssignmentMeans::Range),
+        };
         let before = last.filter(|last| last.program == program).map(|last| last.step);
         // A kernel that one instruction launches several times stays with it where no other has the same kernel.
         let later = steps.iter().find(|step| before.is_none_or(|before| **step > before));
         let step = *later.or_else(|| steps.first())?;
         let candidate_count = steps.len().max(launch.programs.len());
-        last = Some(AssignedLaunch { program, step, is_by_order: false, candidate_count });
+        last = Some(AssignedLaunch { program, step, means, candidate_count });
         last
     };
     launches.iter().map(own).collect()
@@ -82,7 +101,7 @@ fn fill(plans: &[LaunchPlan<'_, '_>], assigned: &mut [Option<AssignedLaunch>], g
         if let (Some(&(program, step)), Some(slot)) = (chosen, assigned.get_mut(index)) {
             let is_even = launch_count.is_multiple_of(steps_count);
             let candidate_count = if is_even { 1 } else { steps_count };
-            *slot = Some(AssignedLaunch { program, step, is_by_order: true, candidate_count });
+            *slot = Some(AssignedLaunch { program, step, means: AssignmentMeans::Order, candidate_count });
         }
     }
 }

@@ -40,6 +40,8 @@ pub struct LaunchPlan<'m, 'a> {
     loops: Vec<Range<usize>>,
     /// Steps that launch a kernel of the module, by its name.
     kernels: BTreeMap<String, Vec<usize>>,
+    /// Steps of each instruction, by its number.
+    by_instruction: BTreeMap<u64, Vec<usize>>,
     /// Steps that launch kernels of libraries.
     libraries: Vec<usize>,
     /// Arguments of kernels and library calls, by step.
@@ -54,6 +56,7 @@ impl<'m, 'a> LaunchPlan<'m, 'a> {
             steps: Vec::new(),
             loops: Vec::new(),
             kernels: BTreeMap::new(),
+            by_instruction: BTreeMap::new(),
             libraries: Vec::new(),
             buffers: BTreeMap::new(),
         };
@@ -63,6 +66,9 @@ impl<'m, 'a> LaunchPlan<'m, 'a> {
         {
             plan.add(entry, 0);
             plan.name_steps();
+        }
+        for (step, (_, instruction)) in plan.steps.iter().enumerate() {
+            plan.by_instruction.entry(instruction.id).or_default().push(step);
         }
         plan
     }
@@ -83,9 +89,19 @@ impl<'m, 'a> LaunchPlan<'m, 'a> {
         }
     }
 
+    /// The steps of an instruction, by its number.
+    pub fn steps_with(&self, instruction: u64) -> &[usize] {
+        self.by_instruction.get(&instruction).map_or(&[], Vec::as_slice)
+    }
+
     /// The arguments of a step's kernel or library call. Empty where they are not known.
     pub fn buffers(&self, step: usize) -> &'m [BufferSlice<'a>] {
         self.buffers.get(&step).copied().unwrap_or(&[])
+    }
+
+    /// True if a step's kernel is the module's own.
+    pub fn is_own_kernel(&self, step: usize) -> bool {
+        self.buffers.contains_key(&step) && self.libraries.binary_search(&step).is_err()
     }
 
     /// True if a step that follows another one is of a new execution: it does not come later, and no loop holds both. A

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use stallmap_hlo::assign::{AssignedLaunch, SeenLaunch, assign};
+use stallmap_hlo::assign::{AssignedLaunch, AssignmentMeans, SeenLaunch, assign};
 use stallmap_hlo::executable::XlaExecutable;
 use stallmap_hlo::module::CompiledModule;
 use stallmap_hlo::plan::LaunchPlan;
@@ -113,37 +113,51 @@ fn executable() -> XlaExecutable {
     XlaExecutable::read(&[vec![0], field(1, message)].concat()).unwrap()
 }
 
-fn assigned(kernels: &[&str]) -> Vec<Option<(String, bool)>> {
+/// The instruction of each launch. A kernel whose name begins with lib is a library's.
+fn assigned(kernels: &[(&'static str, Option<u64>)]) -> Vec<Option<(String, AssignmentMeans)>> {
     let executable = executable();
     let module = CompiledModule::read(executable.module()).unwrap();
     let thunks = executable.thunks();
     let plans = [LaunchPlan::new(&module, &thunks)];
-    let seen = |kernel: &&'static str| SeenLaunch {
-        kernel,
-        programs: if kernel.starts_with("lib") { &[] } else { &[0] },
+    let seen = |&(kernel, instruction): &(&'static str, Option<u64>)| {
+        let is_own = !kernel.starts_with("lib") || instruction.is_some();
+        SeenLaunch { kernel, programs: if is_own { &[0] } else { &[] }, instruction }
     };
-    let kernels: Vec<&'static str> = kernels.iter().map(|kernel| &*kernel.to_string().leak()).collect();
     let launches: Vec<SeenLaunch<'_>> = kernels.iter().map(seen).collect();
     let name = |assigned: AssignedLaunch| {
         let (_, instruction) = plans[assigned.program].steps[assigned.step];
-        (instruction.name.to_owned(), assigned.is_by_order)
+        (instruction.name.to_owned(), assigned.means)
     };
     assign(&plans, &launches).into_iter().map(|assigned| assigned.map(name)).collect()
+}
+
+fn without_ranges(kernels: &[&'static str]) -> Vec<Option<(String, AssignmentMeans)>> {
+    assigned(&kernels.iter().map(|kernel| (*kernel, None)).collect::<Vec<_>>())
 }
 
 #[test]
 fn a_shared_kernel_and_a_library_call_are_found_by_order_in_every_turn() {
     let turn = ["loop_fusion_1", "lib_gemm", "loop_fusion_1"];
     let launches = [&["start"][..], &turn, &turn, &["lib_gemm"], &["start"]].concat();
-    let names: Vec<String> = assigned(&launches).into_iter().map(|found| found.unwrap().0).collect();
+    let names: Vec<String> = without_ranges(&launches).into_iter().map(|found| found.unwrap().0).collect();
     let turn = ["loop_fusion.1", "custom-call.7", "loop_fusion.2"];
     assert_eq!(names, [&["start"][..], &turn, &turn, &["custom-call.8"], &["start"]].concat());
 }
 
 #[test]
 fn a_kernel_before_every_known_one_belongs_to_nothing() {
-    assert_eq!(assigned(&["lib_gemm"]), [None]);
-    assert_eq!(assigned(&["start", "other"])[1], None);
+    assert_eq!(without_ranges(&["lib_gemm"]), [None]);
+    assert_eq!(without_ranges(&["start", "other"])[1], None);
+}
+
+#[test]
+fn a_range_names_the_instruction_whatever_the_order_says() {
+    let launches = [("loop_fusion_1", Some(22)), ("lib_gemm", Some(12)), ("loop_fusion_1", Some(99))];
+    let found: Vec<_> = assigned(&launches).into_iter().map(Option::unwrap).collect();
+    assert_eq!(found[0], ("loop_fusion.2".to_owned(), AssignmentMeans::Range));
+    assert_eq!(found[1], ("custom-call.8".to_owned(), AssignmentMeans::Range));
+    // No such instruction: the kernel's name counts.
+    assert_eq!(found[2].1, AssignmentMeans::Kernel);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::take;
 
-use stallmap_hlo::assign::AssignedLaunch;
+use stallmap_hlo::assign::{AssignedLaunch, AssignmentMeans};
 use stallmap_hlo::blocks::ProgramBlocks;
 use stallmap_hlo::module::{HloOperation, TracedFrame};
 use stallmap_hlo::plan::LaunchPlan;
@@ -18,6 +18,7 @@ use stallmap_schema::word::{HloMethod, LossKind, OpKind, Phase};
 
 use super::buffers::{self, BufferLaunch, RunBuffers};
 use super::files::ProgramFile;
+use super::ranges::XlaRanges;
 use crate::loss::LossTotals;
 use crate::runs::RunState;
 
@@ -80,7 +81,11 @@ impl<'f, 'm, 'a> HloRows<'f, 'm, 'a> {
             kernel_id: launch.kernel_id,
             hlo_module_id: number,
             instruction_id: Some(instruction.id),
-            method: if assigned.is_by_order { HloMethod::Order } else { HloMethod::Kernel },
+            method: match assigned.means {
+                AssignmentMeans::Kernel => HloMethod::Kernel,
+                AssignmentMeans::Order => HloMethod::Order,
+                AssignmentMeans::Range => HloMethod::Range,
+            },
             candidate_count: u32::try_from(assigned.candidate_count).unwrap_or(u32::MAX),
         });
         if !self.instructions.contains_key(&(number, instruction.id)) {
@@ -166,7 +171,7 @@ impl<'f, 'm, 'a> HloRows<'f, 'm, 'a> {
                 step: assigned.step,
                 plan,
                 blocks,
-                parameters: own.filter(|_| !assigned.is_by_order),
+                parameters: own.filter(|_| plan.is_own_kernel(assigned.step)),
                 time_ns: times.get(op_id).copied().unwrap_or(0),
             });
         }
@@ -178,6 +183,13 @@ impl<'f, 'm, 'a> HloRows<'f, 'm, 'a> {
     pub(super) fn finish(mut self, run: &mut RunState, losses: &mut LossTotals) -> u64 {
         let rows = &mut run.rows;
         let last = rows.ops.iter().map(|op| op.op_id.0).max().unwrap_or(0);
+        let outer: Vec<Option<OpId>> = {
+            let ranges = XlaRanges::new(&rows.ops);
+            self.ops.iter().map(|op| ranges.outer(op.parent_op_id?)).collect()
+        };
+        for (op, outer) in self.ops.iter_mut().zip(outer) {
+            op.parent_op_id = outer;
+        }
         let mut ops = BTreeMap::new();
         for ((op_id, mut op), kernel_id) in
             (last + 1..).zip(take(&mut self.ops)).zip(take(&mut self.op_launches))
