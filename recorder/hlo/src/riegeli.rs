@@ -1,6 +1,6 @@
 //! Records of a Riegeli file, as XLA writes messages that may be larger than a protocol buffer can be.
 //!
-//! A file is made of blocks of 64 KiB, each with a header of its own in the way. Without these headers it is a row of
+//! A file has blocks of 64 KiB, each with a header of its own in the way. Without these headers it is a row of
 //! chunks: a header, then sizes and values of records, each compressed with Snappy or not at all.
 
 use crate::snappy;

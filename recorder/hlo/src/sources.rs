@@ -1,4 +1,4 @@
-//! What an instruction computes: the operations of its fused computations, by the place at which they were traced.
+//! Sources of an instruction: the operations of its fused computations, by the line at which they were traced.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ const SILENT: [&str; 7] =
 pub struct InstructionOrigin<'m, 'a> {
     /// The operation that was traced there.
     pub operation: &'m HloOperation<'a>,
-    /// What the instruction computes last.
+    /// The operation that the instruction computes last.
     pub root: &'m HloOperation<'a>,
     /// True if the operation is the instruction, or a part of it. False for a neighbor of what XLA added.
     pub is_own: bool,

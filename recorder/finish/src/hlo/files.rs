@@ -43,7 +43,7 @@ pub(super) struct ProgramFacts {
 #[derive(Debug, Default)]
 pub(super) struct ProgramFile {
     pub(super) facts: ProgramFacts,
-    /// The cubins that it is made of.
+    /// Its cubins.
     pub(super) code: BTreeSet<ModuleId>,
     pub(super) executable: XlaExecutable,
 }
