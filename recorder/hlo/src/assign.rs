@@ -6,7 +6,7 @@
 
 use crate::plan::LaunchPlan;
 
-/// A launch as far as it is known.
+/// The known facts about a launch.
 #[derive(Clone, Copy, Debug)]
 pub struct SeenLaunch<'a> {
     /// The kernel's name.

@@ -117,8 +117,8 @@ impl<'m, 'a> LaunchPlan<'m, 'a> {
         self.kernels.is_empty() && !self.libraries.is_empty()
     }
 
-    /// Library steps behind one step and before another, in the order in which they run: around a loop that holds both
-    /// where the second does not come later.
+    /// Library steps behind one step and before another, in the order in which they run. If the second does not come
+    /// later, they are around a loop that holds both.
     pub fn libraries_between(&self, after: Option<usize>, before: Option<usize>) -> Vec<usize> {
         let first = after.map_or(0, |after| after + 1);
         let last = before.unwrap_or(self.steps.len());

@@ -1,8 +1,8 @@
 //! Buffers of compiled programs: storages and tensors in XLA's one allocation.
 //!
 //! XLA gives each program blocks of memory: one for each argument and result, one for all temporaries. A kernel's
-//! parameters are pointers into them, in the order of its thunk's arguments. So the parameters of a launch show where each
-//! of its arguments lies, and a block's address holds for the library calls around the launch.
+//! parameters are pointers into them, in the order of its thunk's arguments. So the parameters of a launch give the
+//! address of each argument, and a block's address holds for the library calls around the launch.
 
 use std::collections::BTreeMap;
 

@@ -164,7 +164,10 @@ fn launches_have_their_instruction_line_and_layer() {
         ops.iter().map(|op| (op.kind, op.name.as_str(), op.phase, op.module_path.as_deref())).collect();
     let fusion = (OpKind::Hlo, "mul", Phase::Backward, Some("Model.Dense_0"));
     let product = (OpKind::Hlo, "dot_general", Phase::Other, None);
-    assert_eq!(listed, [fusion, product, fusion, product, (OpKind::Hlo, "tune jit_step", Phase::Other, None)]);
+    assert_eq!(
+        listed,
+        [fusion, product, fusion, product, (OpKind::Hlo, "tune jit_step", Phase::Other, None)]
+    );
     let states: Vec<PythonState> = reader.read_rows().unwrap();
     let frames: Vec<PythonFrame> = reader.read_rows().unwrap();
     let lines = |op: &Op| {
