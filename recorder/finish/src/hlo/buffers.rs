@@ -91,13 +91,26 @@ impl RunBuffers {
             }
         };
         let (mut inputs, mut outputs) = (0, 0);
+        let parts: Vec<(u64, u64)> = addresses.iter().copied().zip(slices.iter().map(|slice| slice.size)).collect();
         for (index, (slice, address)) in slices.iter().zip(addresses).enumerate() {
+            let part = (address, slice.size);
+            // A buffer that is updated in place is an argument and a result.
+            let is_updated = parts.iter().filter(|other| **other == part).count() > 1;
+            if is_updated && parts.iter().position(|other| *other == part) != Some(index) {
+                continue;
+            }
+            let slice = &BufferSlice { is_written: slice.is_written && !is_updated, ..*slice };
             let storage = self.storage(launch, index, slice, address);
             let position = if slice.is_written { &mut outputs } else { &mut inputs };
+            let direction = match slice.is_written {
+                _ if is_updated => Direction::InOut,
+                true => Direction::Out,
+                false => Direction::In,
+            };
             if let Some(tensor) = self.tensor(launch, storage, slice, address) {
                 self.op_tensors.push(OpTensor {
                     op_id: launch.op_id,
-                    direction: if slice.is_written { Direction::Out } else { Direction::In },
+                    direction,
                     position: *position,
                     element: 0,
                     tensor_id: TensorId(self.first_tensor + tensor as u64),

@@ -199,7 +199,11 @@ impl<'f, 'm, 'a> HloRows<'f, 'm, 'a> {
             rows.ops.push(op);
         }
         for launch in &mut rows.launches {
-            launch.op_id = ops.get(&launch.kernel_id).copied().or(launch.op_id);
+            if let Some(op_id) = ops.get(&launch.kernel_id) {
+                launch.op_id = Some(*op_id);
+                // The op, the stack and the buffers are those of the launch.
+                launch.capture_ordinal = None;
+            }
         }
         let buffers = self.buffers(run, &ops);
         let unknown = buffers.unknown;
