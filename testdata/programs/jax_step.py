@@ -20,7 +20,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import Mesh, PartitionSpec
 
-WIDTH, HIDDEN, LAYERS, BATCH = 256, 512, 3, 128
+WIDTH, HIDDEN, LAYERS, BATCH = 64, 128, 2, 32
 
 
 def dense(name, params, x):

@@ -158,6 +158,46 @@ pub fn layer(op_name: &str) -> Option<String> {
     (!layer.is_empty()).then_some(layer)
 }
 
+impl CompiledModule<'_> {
+    /// The layer of an instruction outside scopes by its parameters: `params['Block_0']['kernel']` is of `Block_0`. Of
+    /// several, what they have in common. So the update of a parameter belongs to the parameter's layer.
+    pub fn parameter_layer(&self, instruction: &HloOperation<'_>) -> Option<String> {
+        let mut common: Option<Vec<&str>> = None;
+        for operand in instruction.operands.iter().filter_map(|id| self.instruction(*id)) {
+            let mut operand = operand.1;
+            while let ("bitcast" | "copy", [id]) = (operand.opcode, operand.operands.as_slice()) {
+                let Some((_, next)) = self
+                    .instruction(*id)
+                    .filter(|(_, next)| next.id < operand.id || next.opcode == "parameter")
+                else {
+                    break;
+                };
+                operand = next;
+            }
+            let keys = parameter_keys(operand.op_name);
+            if operand.opcode != "parameter" || keys.is_empty() {
+                continue;
+            }
+            common = Some(match common {
+                None => keys,
+                Some(known) => {
+                    known.into_iter().zip(keys).take_while(|(a, b)| a == b).map(|(key, _)| key).collect()
+                }
+            });
+        }
+        common.map(|keys| keys.join(".")).filter(|layer| !layer.is_empty())
+    }
+}
+
+/// The keys in the path of a parameter but the last: from the first name on, because numbers before it choose a part of
+/// the training state.
+fn parameter_keys(path: &str) -> Vec<&str> {
+    let keys = path.split('[').skip(1).map(|key| key.trim_end_matches(']').trim_matches('\''));
+    let mut keys: Vec<&str> = keys.skip_while(|key| key.bytes().all(|byte| byte.is_ascii_digit())).collect();
+    keys.pop();
+    keys
+}
+
 /// The last part of an operation's path. The instruction's own operation where XLA added it, or where the path is that of
 /// an argument.
 pub fn title<'a>(op_name: &'a str, opcode: &'a str) -> &'a str {
@@ -242,6 +282,13 @@ mod tests {
         for (path, expected) in layers {
             assert_eq!(layer(path).as_deref(), expected, "{path}");
         }
+    }
+
+    #[test]
+    fn the_layer_of_a_parameter_is_its_path_without_the_last_key() {
+        assert_eq!(parameter_keys("state[0]['layers'][2]['up']['kernel']"), ["layers", "2", "up"]);
+        assert_eq!(parameter_keys("params['kernel']"), [""; 0]);
+        assert_eq!(parameter_keys("x"), [""; 0]);
     }
 
     #[test]

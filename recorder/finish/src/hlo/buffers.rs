@@ -91,7 +91,8 @@ impl RunBuffers {
             }
         };
         let (mut inputs, mut outputs) = (0, 0);
-        let parts: Vec<(u64, u64)> = addresses.iter().copied().zip(slices.iter().map(|slice| slice.size)).collect();
+        let parts: Vec<(u64, u64)> =
+            addresses.iter().copied().zip(slices.iter().map(|slice| slice.size)).collect();
         for (index, (slice, address)) in slices.iter().zip(addresses).enumerate() {
             let part = (address, slice.size);
             // A buffer that is updated in place is an argument and a result.

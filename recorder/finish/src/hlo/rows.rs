@@ -105,7 +105,9 @@ impl<'f, 'm, 'a> HloRows<'f, 'm, 'a> {
         let op = Op {
             name: text(sources::title(op_name, origin.root.opcode)),
             phase: self.phase(assigned.program, origin.operation.op_name),
-            module_path: sources::layer(origin.operation.op_name).map(|layer| text(&layer)),
+            module_path: sources::layer(origin.operation.op_name)
+                .or_else(|| plan.module.parameter_layer(instruction))
+                .map(|layer| text(&layer)),
             pystates_hash: launch.pystates_hash,
             ..self.op(launch, seen)
         };
