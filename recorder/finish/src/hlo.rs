@@ -8,6 +8,7 @@
 //! ```
 
 mod buffers;
+mod candidates;
 mod files;
 mod ranges;
 mod rows;
@@ -19,13 +20,12 @@ use stallmap_hlo::assign::{self, AssignedLaunch, SeenLaunch};
 use stallmap_hlo::module::CompiledModule;
 use stallmap_hlo::plan::LaunchPlan;
 use stallmap_hlo::thunk::LaunchThunk;
-use stallmap_schema::id::{KernelId, ModuleId};
+use stallmap_schema::id::KernelId;
 use stallmap_schema::tables::launch::LaunchRun;
 use stallmap_schema::word::LossKind;
 use stallmap_write::CaptureWriter;
 
-use self::files::ProgramFile;
-use self::ranges::XlaRanges;
+use self::candidates::CandidateSource;
 use self::rows::HloRows;
 use crate::assemble::append;
 use crate::code::RecordedModules;
@@ -33,19 +33,6 @@ use crate::error::FinishError;
 use crate::loss::LossTotals;
 use crate::recording::OpenedRecording;
 use crate::runs::RunState;
-
-/// A launch on its way to an instruction.
-#[derive(Debug)]
-struct HloCandidate {
-    /// Index among the run's launches.
-    launch: usize,
-    /// The kernel's name.
-    kernel: String,
-    /// Programs that hold its code and were compiled by then.
-    programs: Vec<usize>,
-    /// The instruction that a range of XLA around it names.
-    instruction: Option<u64>,
-}
 
 /// Gives a run's launches their instructions. `first_module` is the number of the first module. Returns the number of
 /// modules that got one.
@@ -62,7 +49,7 @@ pub(crate) fn attribute(
         return 0;
     }
     let seen = seen_launches(run);
-    let (threads, trials) = candidates(run, &files, modules, &seen);
+    let (threads, trials) = CandidateSource { run, files: &files, modules, seen: &seen }.sort();
     let compiled: Vec<CompiledModule<'_>> =
         files.iter().map(|file| CompiledModule::read(file.executable.module()).unwrap_or_default()).collect();
     let thunks: Vec<Vec<LaunchThunk<'_>>> = files.iter().map(|file| file.executable.thunks()).collect();
@@ -118,60 +105,6 @@ fn seen_launches(run: &RunState) -> BTreeMap<KernelId, LaunchRun> {
         known.end_ns = row.end_ns.or(known.end_ns);
     }
     seen
-}
-
-type ThreadLaunches = BTreeMap<u32, Vec<HloCandidate>>;
-
-/// The launches of each thread in order, but for those of other frameworks. And the compiler's trials, each with the
-/// program that was compiled.
-fn candidates(
-    run: &RunState,
-    files: &[ProgramFile],
-    modules: &RecordedModules,
-    seen: &BTreeMap<KernelId, LaunchRun>,
-) -> (ThreadLaunches, Vec<(usize, usize)>) {
-    let mut by_code: BTreeMap<ModuleId, Vec<usize>> = BTreeMap::new();
-    for (program, file) in files.iter().enumerate() {
-        for module_id in &file.code {
-            by_code.entry(*module_id).or_default().push(program);
-        }
-    }
-    let ranges = XlaRanges::new(&run.rows.ops);
-    let mut order: Vec<usize> = (0..run.rows.launches.len()).collect();
-    order.sort_by_key(|launch| run.rows.launches.get(*launch).map(|launch| launch.ordinal));
-    let (mut threads, mut trials) = (ThreadLaunches::new(), Vec::new());
-    for index in order {
-        let Some(launch) = run.rows.launches.get(index) else { continue };
-        let Some(row) = seen.get(&launch.kernel_id) else { continue };
-        let holders = modules.module_of(launch.function_id).and_then(|module_id| by_code.get(&module_id));
-        let is_compiled =
-            |program: &&usize| files.get(**program).is_some_and(|file| file.facts.end_ns <= row.begin_ns);
-        let mut programs: Vec<usize> = holders.into_iter().flatten().filter(is_compiled).copied().collect();
-        if programs.is_empty() && launch.op_id.is_some_and(|op| ranges.is_of_a_framework(op)) {
-            continue;
-        }
-        let (instruction, module) = launch.op_id.map(|op| ranges.around(op)).unwrap_or_default();
-        if let Some(module) = module.filter(|_| programs.is_empty()) {
-            let named = files.iter().enumerate().filter(|(_, file)| file.facts.name == module);
-            programs = named.map(|(program, _)| program).filter(|program| is_compiled(&program)).collect();
-            // The last one of several with a name.
-            programs.reverse();
-        }
-        if programs.is_empty()
-            && let Some(program) = files.iter().position(|file| file.facts.is_compiling(row.begin_ns))
-        {
-            trials.push((index, program));
-            continue;
-        }
-        let kernel = modules.name(launch.function_id).to_owned();
-        threads.entry(row.thread_id).or_default().push(HloCandidate {
-            launch: index,
-            kernel,
-            programs,
-            instruction,
-        });
-    }
-    (threads, trials)
 }
 
 fn give(

@@ -30,10 +30,10 @@ pub(super) struct RunBuffers {
     /// The last launch that used each.
     used: Vec<u64>,
     views: BTreeMap<(usize, u64, Vec<u8>), usize>,
-    /// Addresses of blocks in the running execution, by program.
-    bases: BTreeMap<(usize, u64), u64>,
-    /// The last step of each program.
-    steps: BTreeMap<usize, usize>,
+    /// Addresses of blocks in the running execution, by device and program.
+    bases: BTreeMap<(i32, usize, u64), u64>,
+    /// The last step of each program, by device.
+    steps: BTreeMap<(i32, usize), usize>,
     /// Launches whose parameters are not the arguments of their thunk.
     pub(super) unknown: u64,
     first_storage: u64,
@@ -61,6 +61,7 @@ impl RunBuffers {
     /// Adds the buffers of a launch.
     pub(super) fn add(&mut self, launch: &BufferLaunch<'_, '_, '_>) {
         self.begin_execution(launch);
+        let device = launch.launch.device_id;
         let slices = launch.plan.buffers(launch.step);
         if slices.is_empty() {
             return;
@@ -70,7 +71,7 @@ impl RunBuffers {
                 Some(pointers) => {
                     for (pointer, slice) in pointers.iter().zip(slices) {
                         let base = pointer.wrapping_sub(slice.offset);
-                        self.bases.insert((launch.program, slice.allocation), base);
+                        self.bases.insert((device, launch.program, slice.allocation), base);
                     }
                     pointers
                 }
@@ -81,7 +82,7 @@ impl RunBuffers {
             },
             None => {
                 let base = |slice: &BufferSlice<'_>| {
-                    let base = self.bases.get(&(launch.program, slice.allocation))?;
+                    let base = self.bases.get(&(device, launch.program, slice.allocation))?;
                     Some(base.wrapping_add(slice.offset))
                 };
                 match slices.iter().map(base).collect::<Option<Vec<u64>>>() {
@@ -124,10 +125,11 @@ impl RunBuffers {
 
     /// Forgets the addresses of blocks where a program starts again: the next execution may have others.
     fn begin_execution(&mut self, launch: &BufferLaunch<'_, '_, '_>) {
-        let last = self.steps.insert(launch.program, launch.step);
+        let last = self.steps.insert((launch.launch.device_id, launch.program), launch.step);
         let is_library = launch.parameters.is_none();
         if last.is_some_and(|last| launch.plan.starts_again(last, launch.step, is_library)) {
-            self.bases.retain(|(program, _), _| *program != launch.program);
+            let own = (launch.launch.device_id, launch.program);
+            self.bases.retain(|(device, program, _), _| (*device, *program) != own);
         }
     }
 
