@@ -7,10 +7,8 @@
 //!   → rows     ops, stacks, and the tables of modules and instructions
 //! ```
 
-mod buffers;
 mod candidates;
 mod files;
-mod ranges;
 mod rows;
 
 use std::collections::BTreeMap;

@@ -10,6 +10,8 @@
 //! | [`thunk`] | kernels with their code and arguments, copies, library calls, loops |
 //! | [`blocks`] | arguments, results and temporaries by name |
 //! | [`plan`] | the order in which instructions launch |
+//! | [`ranges`] | XLA's own ranges around a launch |
+//! | [`buffers`] | storages and tensors of launches |
 //! | [`assign`] | the instruction of each launch |
 //! | [`fingerprint`] | which instructions share a kernel |
 //!
@@ -17,10 +19,12 @@
 
 pub mod assign;
 pub mod blocks;
+pub mod buffers;
 pub mod executable;
 pub mod fingerprint;
 pub mod module;
 pub mod plan;
+pub mod ranges;
 pub mod riegeli;
 pub mod shape;
 pub mod snappy;

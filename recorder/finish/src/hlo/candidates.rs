@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use stallmap_hlo::ranges::XlaRanges;
 use stallmap_schema::id::{KernelId, ModuleId};
 use stallmap_schema::tables::launch::LaunchRun;
 
 use super::files::ProgramFile;
-use super::ranges::XlaRanges;
 use crate::code::RecordedModules;
 use crate::runs::RunState;
 

@@ -5,8 +5,10 @@ use std::mem::take;
 
 use stallmap_hlo::assign::{AssignedLaunch, AssignmentMeans};
 use stallmap_hlo::blocks::ProgramBlocks;
+use stallmap_hlo::buffers::{self, BufferLaunch, RunBuffers};
 use stallmap_hlo::module::{HloOperation, TracedFrame};
 use stallmap_hlo::plan::LaunchPlan;
+use stallmap_hlo::ranges::XlaRanges;
 use stallmap_hlo::sources;
 use stallmap_schema::hash;
 use stallmap_schema::id::{KernelId, OpId, PystatesHash, RunId};
@@ -16,9 +18,7 @@ use stallmap_schema::tables::python::{PythonFrame, PythonState};
 use stallmap_schema::tables::tensor::Op;
 use stallmap_schema::word::{HloMethod, LossKind, OpKind, Phase};
 
-use super::buffers::{self, BufferLaunch, RunBuffers};
 use super::files::ProgramFile;
-use super::ranges::XlaRanges;
 use crate::loss::LossTotals;
 use crate::runs::RunState;
 

@@ -6,23 +6,27 @@
 
 use std::collections::BTreeMap;
 
-use stallmap_hlo::blocks::{BufferRole, ProgramBlocks};
-use stallmap_hlo::plan::LaunchPlan;
-use stallmap_hlo::shape::ArrayShape;
-use stallmap_hlo::thunk::BufferSlice;
 use stallmap_schema::id::{Address, KernelId, OpId, RunId, StorageId, TensorId};
 use stallmap_schema::tables::launch::{Launch, LaunchParameter};
 use stallmap_schema::tables::tensor::{OpTensor, Storage, Tensor};
 use stallmap_schema::word::{Direction, StorageOrigin};
 
+use crate::blocks::{BufferRole, ProgramBlocks};
+use crate::plan::LaunchPlan;
+use crate::shape::ArrayShape;
+use crate::thunk::BufferSlice;
+
 /// Bytes of a pointer.
 const POINTER_BYTES: u32 = 8;
 /// The buffers of a run so far.
 #[derive(Debug, Default)]
-pub(super) struct RunBuffers {
-    pub(super) storages: Vec<Storage>,
-    pub(super) tensors: Vec<Tensor>,
-    pub(super) op_tensors: Vec<OpTensor>,
+pub struct RunBuffers {
+    /// Rows of `storage`.
+    pub storages: Vec<Storage>,
+    /// Rows of `tensor`.
+    pub tensors: Vec<Tensor>,
+    /// Rows of `op_tensor`.
+    pub op_tensors: Vec<OpTensor>,
     /// Live buffers: device and first address to the storage's index.
     live: BTreeMap<(i32, u64), usize>,
     roles: Vec<BufferRole>,
@@ -35,31 +39,39 @@ pub(super) struct RunBuffers {
     /// The last step of each program, by device.
     steps: BTreeMap<(i32, usize), usize>,
     /// Launches whose parameters are not the arguments of their thunk.
-    pub(super) unknown: u64,
+    pub unknown: u64,
     first_storage: u64,
     first_tensor: u64,
 }
 
 /// One launch, or the library call that made it.
-pub(super) struct BufferLaunch<'l, 'm, 'a> {
-    pub(super) launch: &'l Launch,
-    pub(super) op_id: OpId,
-    pub(super) program: usize,
-    pub(super) step: usize,
-    pub(super) plan: &'l LaunchPlan<'m, 'a>,
-    pub(super) blocks: &'l ProgramBlocks,
+pub struct BufferLaunch<'l, 'm, 'a> {
+    /// The launch.
+    pub launch: &'l Launch,
+    /// Its op.
+    pub op_id: OpId,
+    /// Its program.
+    pub program: usize,
+    /// The step of the program's plan.
+    pub step: usize,
+    /// The plan.
+    pub plan: &'l LaunchPlan<'m, 'a>,
+    /// The program's blocks.
+    pub blocks: &'l ProgramBlocks,
     /// Its parameters. `None` for a library's kernel.
-    pub(super) parameters: Option<&'l LaunchParameter>,
-    pub(super) time_ns: i64,
+    pub parameters: Option<&'l LaunchParameter>,
+    /// Time of the launch, nanoseconds since the Unix epoch.
+    pub time_ns: i64,
 }
 
 impl RunBuffers {
-    pub(super) fn new(first_storage: u64, first_tensor: u64) -> Self {
+    /// No buffers yet. The numbers are those of the first rows.
+    pub fn new(first_storage: u64, first_tensor: u64) -> Self {
         Self { first_storage, first_tensor, ..Self::default() }
     }
 
     /// Adds the buffers of a launch.
-    pub(super) fn add(&mut self, launch: &BufferLaunch<'_, '_, '_>) {
+    pub fn add(&mut self, launch: &BufferLaunch<'_, '_, '_>) {
         self.begin_execution(launch);
         let device = launch.launch.device_id;
         let slices = launch.plan.buffers(launch.step);
@@ -263,7 +275,7 @@ impl RunBuffers {
     }
 
     /// Ends the temporaries behind their last use, and names every view after its storage.
-    pub(super) fn finish(&mut self) {
+    pub fn finish(&mut self) {
         for (storage, row) in self.storages.iter_mut().enumerate() {
             let is_temporary = self.roles.get(storage).is_some_and(|role| *role == BufferRole::Temporary);
             if is_temporary && row.free_ordinal.is_none() {
@@ -298,6 +310,6 @@ fn pointers(parameters: &LaunchParameter, count: usize) -> Option<Vec<u64>> {
 }
 
 /// Parameters of launches, by launch.
-pub(super) fn by_launch(parameters: &[LaunchParameter]) -> BTreeMap<KernelId, &LaunchParameter> {
+pub fn by_launch(parameters: &[LaunchParameter]) -> BTreeMap<KernelId, &LaunchParameter> {
     parameters.iter().map(|row| (row.kernel_id, row)).collect()
 }

@@ -12,20 +12,21 @@ const MODULE: &str = "XlaModule:#";
 const THUNK: &str = "Thunk:#";
 
 /// The ops of a run, by their number.
-pub(super) struct XlaRanges<'o>(BTreeMap<OpId, &'o Op>);
+pub struct XlaRanges<'o>(BTreeMap<OpId, &'o Op>);
 
 impl<'o> XlaRanges<'o> {
-    pub(super) fn new(ops: &'o [Op]) -> Self {
+    /// The ranges among a run's ops.
+    pub fn new(ops: &'o [Op]) -> Self {
         Self(ops.iter().map(|op| (op.op_id, op)).collect())
     }
 
     /// True for an op of another framework.
-    pub(super) fn is_of_a_framework(&self, op: OpId) -> bool {
+    pub fn is_of_a_framework(&self, op: OpId) -> bool {
         self.0.get(&op).is_some_and(|op| op.kind != OpKind::Region)
     }
 
     /// The instruction and the module that the ranges around a launch name.
-    pub(super) fn around(&self, op: OpId) -> (Option<u64>, Option<&'o str>) {
+    pub fn around(&self, op: OpId) -> (Option<u64>, Option<&'o str>) {
         let (mut instruction, mut module) = (None, None);
         for name in self.chain(op).map(|op| op.name.as_str()) {
             if name.starts_with(THUNK) {
@@ -38,7 +39,7 @@ impl<'o> XlaRanges<'o> {
     }
 
     /// The innermost op or range around a launch that is not one of XLA's.
-    pub(super) fn outer(&self, op: OpId) -> Option<OpId> {
+    pub fn outer(&self, op: OpId) -> Option<OpId> {
         let is_own = |op: &&Op| op.name.starts_with(THUNK) || op.name.starts_with(MODULE);
         self.chain(op).find(|op| !is_own(op)).map(|op| op.op_id)
     }
