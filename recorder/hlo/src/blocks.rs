@@ -97,5 +97,9 @@ fn made_by<'m, 'a>(module: &'m CompiledModule<'a>, id: u64) -> Option<&'m HloOpe
         }
         instruction = operand;
     }
-    Some(instruction)
+    // A copy that runs while others do is an instruction of its own computation.
+    let wrapped = instruction.calls.first().filter(|_| instruction.opcode == "async-start");
+    let wrapped =
+        wrapped.and_then(|id| module.computation(*id)).and_then(|inner| module.instruction(inner.root_id));
+    Some(wrapped.map_or(instruction, |(_, root)| root))
 }

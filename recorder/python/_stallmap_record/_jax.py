@@ -52,7 +52,9 @@ def _share_tuning(args):
             build = getattr(argument, "executable_build_options", None)
             if build is not None and build.debug_options.xla_gpu_per_fusion_autotune_cache_dir == "":
                 folder = os.path.join(_folder(), "hlo-tuning")
-                os.makedirs(folder, exist_ok=True)
+                # Not made where the recording has ended: XLA refuses a folder that is missing.
+                if not os.path.isdir(folder):
+                    os.mkdir(folder)
                 build.debug_options.xla_gpu_per_fusion_autotune_cache_dir = folder
     except Exception as error:
         _failure.leave("choices of XLA's tuning are not shared between passes", error)
