@@ -11,7 +11,7 @@ use stallmap_schema::tables::launch::{Launch, LaunchParameter};
 use stallmap_schema::tables::tensor::{OpTensor, Storage, Tensor};
 use stallmap_schema::word::{Direction, StorageOrigin};
 
-use crate::blocks::{BufferRole, ProgramBlocks};
+use crate::blocks::{BufferRole, ProgramBlocks, ValueMaker};
 use crate::plan::LaunchPlan;
 use crate::shape::ArrayShape;
 use crate::thunk::BufferSlice;
@@ -31,6 +31,8 @@ pub struct RunBuffers {
     live: BTreeMap<(i32, u64), usize>,
     roles: Vec<BufferRole>,
     names: Vec<Option<String>>,
+    /// The instruction that wrote each last.
+    writers: Vec<String>,
     /// The last launch that used each.
     used: Vec<u64>,
     views: BTreeMap<(usize, u64, Vec<u8>), usize>,
@@ -115,6 +117,11 @@ impl RunBuffers {
             }
             let slice = &BufferSlice { is_written: slice.is_written && !is_updated, ..*slice };
             let storage = self.storage(launch, index, slice, address);
+            if is_updated {
+                let writer =
+                    launch.plan.steps.get(launch.step).map_or("", |(_, instruction)| instruction.name);
+                self.touch(storage, launch, writer);
+            }
             let position = if slice.is_written { &mut outputs } else { &mut inputs };
             let direction = match slice.is_written {
                 _ if is_updated => Direction::InOut,
@@ -145,7 +152,7 @@ impl RunBuffers {
         }
     }
 
-    /// The storage that a slice lies in: the one that is live there, or a new one.
+    /// The storage that a slice lies in: the one that is live there and has the value, or a new one.
     fn storage(
         &mut self,
         launch: &BufferLaunch<'_, '_, '_>,
@@ -153,37 +160,75 @@ impl RunBuffers {
         slice: &BufferSlice<'_>,
         address: u64,
     ) -> usize {
-        let block = launch.blocks.named(slice.allocation);
-        let size = launch.blocks.size(slice.allocation);
-        let (first, size) = match &block {
-            Some(_) => (address.wrapping_sub(slice.offset), size.max(slice.size)),
-            None => (address, slice.size),
-        };
-        let device = launch.launch.device_id;
-        let ordinal = launch.launch.ordinal;
-        let is_block = block.is_some();
-        if let Some(storage) = self.live_at(device, first, size, is_block) {
-            let is_named = self.roles.get(storage).is_some_and(|role| *role != BufferRole::Temporary);
-            // A new value in the place of another temporary is another storage.
-            if is_block == is_named && (is_block || !slice.is_written) {
-                if let Some((Some(name), BufferRole::Argument)) = block
-                    && let (Some(known), Some(role)) =
-                        (self.names.get_mut(storage), self.roles.get_mut(storage))
-                {
-                    // What a program returned is an argument of the next: the argument's name is the program's own.
-                    (*known, *role) = (Some(name), BufferRole::Argument);
-                }
-                self.mark_used(storage, ordinal);
-                return storage;
+        let instruction = launch.plan.steps.get(launch.step).map_or("", |(_, instruction)| instruction.name);
+        let range = (launch.launch.device_id, address, slice.size);
+        let temporary = |name: &str| (Some(name.to_owned()), BufferRole::Temporary);
+        if slice.is_written {
+            let written = launch.blocks.written(slice, instruction);
+            if let Some((name, _)) = &written
+                && let Some(storage) = self.live_at(range, true)
+                && self.names.get(storage) == Some(name)
+            {
+                return self.touch(storage, launch, instruction);
             }
+            let (name, role) = written.unwrap_or_else(|| temporary(instruction));
+            return self.begin(launch, range, name, role, instruction);
         }
-        let (name, role) = block
-            .unwrap_or_else(|| (launch.plan.value_name(launch.step, index, slice), BufferRole::Temporary));
-        self.begin(launch, (device, first, size), name, role)
+        let (maker, named) = match launch.plan.maker(launch.step, index) {
+            ValueMaker::Argument(parameter) => {
+                let name = launch.blocks.argument(parameter).map(str::to_owned);
+                if let Some(storage) =
+                    self.live_at(range, true).filter(|storage| self.is_argument(*storage, &name))
+                {
+                    return self.touch(storage, launch, "");
+                }
+                ("", (name, BufferRole::Argument))
+            }
+            ValueMaker::Instruction(maker) => {
+                let holds =
+                    |storage: &usize| self.writers.get(*storage).is_some_and(|writer| writer == maker);
+                if let Some(storage) = self.live_at(range, false).filter(holds) {
+                    return self.touch(storage, launch, maker);
+                }
+                (maker, temporary(maker))
+            }
+            ValueMaker::Unknown(name) => {
+                if let Some(storage) = self.live_at(range, false) {
+                    let writer = self.writers.get(storage).cloned().unwrap_or_default();
+                    return self.touch(storage, launch, &writer);
+                }
+                let named =
+                    launch.blocks.whole(slice).unwrap_or((name.map(str::to_owned), BufferRole::Temporary));
+                (name.unwrap_or(""), named)
+            }
+        };
+        self.begin(launch, range, named.0, named.1, maker)
+    }
+
+    /// True if a storage is an argument of a name. What a program returned is an argument of the next one: it has the
+    /// argument's name from then on.
+    fn is_argument(&mut self, storage: usize, name: &Option<String>) -> bool {
+        let (Some(role), Some(known)) = (self.roles.get_mut(storage), self.names.get_mut(storage)) else {
+            return false;
+        };
+        if *role == BufferRole::Result {
+            (*role, *known) = (BufferRole::Argument, name.clone());
+        }
+        *role == BufferRole::Argument && known == name
+    }
+
+    fn touch(&mut self, storage: usize, launch: &BufferLaunch<'_, '_, '_>, writer: &str) -> usize {
+        if let Some(used) = self.used.get_mut(storage) {
+            *used = launch.launch.ordinal.max(*used);
+        }
+        if let Some(known) = self.writers.get_mut(storage) {
+            writer.clone_into(known);
+        }
+        storage
     }
 
     /// The live storage that holds a range, or is it.
-    fn live_at(&self, device: i32, first: u64, size: u64, is_whole: bool) -> Option<usize> {
+    fn live_at(&self, (device, first, size): (i32, u64, u64), is_whole: bool) -> Option<usize> {
         let (_, &storage) = self.live.range((device, 0)..=(device, first)).next_back()?;
         let row = self.storages.get(storage)?;
         let is_it = row.address.0 == first && row.size_bytes == size;
@@ -197,6 +242,7 @@ impl RunBuffers {
         (device_id, first, size): (i32, u64, u64),
         name: Option<String>,
         role: BufferRole,
+        writer: &str,
     ) -> usize {
         let ordinal = launch.launch.ordinal;
         let end = first.saturating_add(size.max(1));
@@ -230,14 +276,9 @@ impl RunBuffers {
         self.roles.push(role);
         self.names.push(name);
         self.used.push(ordinal);
+        self.writers.push(writer.to_owned());
         self.live.insert((device_id, first), storage);
         storage
-    }
-
-    fn mark_used(&mut self, storage: usize, ordinal: u64) {
-        if let Some(used) = self.used.get_mut(storage) {
-            *used = ordinal.max(*used);
-        }
     }
 
     /// The view of a storage that a slice is.

@@ -102,6 +102,13 @@ impl<'a> LaunchThunk<'a> {
                 self.buffers.push(BufferSlice { is_written: is_product && tag == PRODUCT, ..buffer });
             }
         }
+        // A product that adds to nothing names its result twice.
+        if let [.., added, product] = self.buffers.as_slice()
+            && product.is_written
+            && (added.allocation, added.offset) == (product.allocation, product.offset)
+        {
+            self.buffers.remove(self.buffers.len() - 2);
+        }
     }
 
     /// Adds the thunks of every sequence in a field.
