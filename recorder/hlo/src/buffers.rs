@@ -75,36 +75,11 @@ impl RunBuffers {
     /// Adds the buffers of a launch.
     pub fn add(&mut self, launch: &BufferLaunch<'_, '_, '_>) {
         self.begin_execution(launch);
-        let device = launch.launch.device_id;
         let slices = launch.plan.buffers(launch.step);
         if slices.is_empty() {
             return;
         }
-        let addresses = match launch.parameters {
-            Some(parameters) => match pointers(parameters, slices.len()) {
-                Some(pointers) => {
-                    for (pointer, slice) in pointers.iter().zip(slices) {
-                        let base = pointer.wrapping_sub(slice.offset);
-                        self.bases.insert((device, launch.program, slice.allocation), base);
-                    }
-                    pointers
-                }
-                None => {
-                    self.unknown += 1;
-                    return;
-                }
-            },
-            None => {
-                let base = |slice: &BufferSlice<'_>| {
-                    let base = self.bases.get(&(device, launch.program, slice.allocation))?;
-                    Some(base.wrapping_add(slice.offset))
-                };
-                match slices.iter().map(base).collect::<Option<Vec<u64>>>() {
-                    Some(addresses) => addresses,
-                    None => return,
-                }
-            }
-        };
+        let Some(addresses) = self.addresses(launch, slices) else { return };
         let (mut inputs, mut outputs) = (0, 0);
         let parts: Vec<(u64, u64)> =
             addresses.iter().copied().zip(slices.iter().map(|slice| slice.size)).collect();
@@ -142,6 +117,29 @@ impl RunBuffers {
         }
     }
 
+    /// The address of each argument: by the launch's parameters, or for a library call by the blocks' addresses.
+    fn addresses(
+        &mut self,
+        launch: &BufferLaunch<'_, '_, '_>,
+        slices: &[BufferSlice<'_>],
+    ) -> Option<Vec<u64>> {
+        let (device, program) = (launch.launch.device_id, launch.program);
+        let Some(parameters) = launch.parameters else {
+            let base = |slice: &BufferSlice<'_>| {
+                let base = self.bases.get(&(device, program, slice.allocation))?;
+                Some(base.wrapping_add(slice.offset))
+            };
+            return slices.iter().map(base).collect();
+        };
+        let pointers = pointers(parameters, slices.len());
+        self.unknown += u64::from(pointers.is_none());
+        for (pointer, slice) in pointers.iter().flatten().zip(slices) {
+            let base = pointer.wrapping_sub(slice.offset);
+            self.bases.insert((device, program, slice.allocation), base);
+        }
+        pointers
+    }
+
     /// Forgets the addresses of blocks where a program starts again: the next execution may have others.
     fn begin_execution(&mut self, launch: &BufferLaunch<'_, '_, '_>) {
         let last = self.steps.insert((launch.launch.device_id, launch.program), launch.step);
@@ -176,13 +174,13 @@ impl RunBuffers {
         }
         let (maker, named) = match launch.plan.maker(launch.step, index) {
             ValueMaker::Argument(parameter) => {
-                let name = launch.blocks.argument(parameter).map(str::to_owned);
-                if let Some(storage) =
-                    self.live_at(range, true).filter(|storage| self.is_argument(*storage, &name))
+                let name = launch.blocks.argument(parameter);
+                if let Some(storage) = self.live_at(range, true)
+                    && self.is_argument(storage, name)
                 {
                     return self.touch(storage, launch, "");
                 }
-                ("", (name, BufferRole::Argument))
+                ("", (name.map(str::to_owned), BufferRole::Argument))
             }
             ValueMaker::Instruction(maker) => {
                 let holds =
@@ -207,14 +205,14 @@ impl RunBuffers {
 
     /// True if a storage is an argument of a name. What a program returned is an argument of the next one: it has the
     /// argument's name from then on.
-    fn is_argument(&mut self, storage: usize, name: &Option<String>) -> bool {
+    fn is_argument(&mut self, storage: usize, name: Option<&str>) -> bool {
         let (Some(role), Some(known)) = (self.roles.get_mut(storage), self.names.get_mut(storage)) else {
             return false;
         };
         if *role == BufferRole::Result {
-            (*role, *known) = (BufferRole::Argument, name.clone());
+            (*role, *known) = (BufferRole::Argument, name.map(str::to_owned));
         }
-        *role == BufferRole::Argument && known == name
+        *role == BufferRole::Argument && known.as_deref() == name
     }
 
     fn touch(&mut self, storage: usize, launch: &BufferLaunch<'_, '_, '_>, writer: &str) -> usize {

@@ -89,7 +89,7 @@ crate::tables! {
         /// True if it is contiguous in its dimensions' order.
         is_contiguous: bool,
         /// Dotted name of the parameter or buffer that it is, such as h.2.mlp.c_fc.weight, or of its gradient. In JAX, the
-        /// path of an argument or result, such as params['head']['kernel'], or the HLO instruction that makes it.
+        /// path of an argument or result, such as `params['head']['kernel']`, or the HLO instruction that makes it.
         name: Option<String>,
         /// Its role in the model: parameter, gradient, buffer, optimizer_state. In JAX: argument, result, temporary. Null
         /// for other tensors.

@@ -109,7 +109,7 @@ impl<'f, 'm, 'a> HloRows<'f, 'm, 'a> {
                 .or_else(|| plan.module.parameter_layer(instruction))
                 .map(|layer| text(&layer)),
             pystates_hash: launch.pystates_hash,
-            ..self.op(launch, seen)
+            ..bare_op(launch, seen)
         };
         self.ops.push(op);
         self.op_launches.push(launch.kernel_id);
@@ -132,7 +132,7 @@ impl<'f, 'm, 'a> HloRows<'f, 'm, 'a> {
             name: format!("tune {}", text(name)),
             phase: Phase::Other,
             pystates_hash: launch.pystates_hash,
-            ..self.op(launch, seen)
+            ..bare_op(launch, seen)
         };
         self.ops.push(op);
         self.op_launches.push(launch.kernel_id);
@@ -243,26 +243,6 @@ impl<'f, 'm, 'a> HloRows<'f, 'm, 'a> {
         *self.used.entry(program).or_insert(next)
     }
 
-    fn op(&self, launch: &Launch, seen: Option<&LaunchRun>) -> Op {
-        Op {
-            op_id: OpId(0),
-            run_id: RunId(0),
-            kind: OpKind::Hlo,
-            name: String::new(),
-            parent_op_id: launch.op_id,
-            thread_id: seen.map_or(0, |row| row.thread_id),
-            begin_ns: seen.map_or(0, |row| row.begin_ns),
-            end_ns: seen.and_then(|row| row.end_ns),
-            phase: Phase::Forward,
-            step: 0,
-            sequence_number: None,
-            autograd_node: None,
-            forward_op_id: None,
-            module_path: None,
-            pystates_hash: None,
-        }
-    }
-
     fn sources(&mut self, program: usize, number: u64, instruction: &HloOperation<'a>) -> Vec<HloSource> {
         let Some(plan) = self.plans.get(program) else { return Vec::new() };
         let sources = plan.module.sources(instruction);
@@ -342,6 +322,27 @@ impl<'f, 'm, 'a> HloRows<'f, 'm, 'a> {
             self.frames.extend(frames);
         }
         Some(pystates_hash)
+    }
+}
+
+/// The op of a launch, without what its instruction says.
+fn bare_op(launch: &Launch, seen: Option<&LaunchRun>) -> Op {
+    Op {
+        op_id: OpId(0),
+        run_id: RunId(0),
+        kind: OpKind::Hlo,
+        name: String::new(),
+        parent_op_id: launch.op_id,
+        thread_id: seen.map_or(0, |row| row.thread_id),
+        begin_ns: seen.map_or(0, |row| row.begin_ns),
+        end_ns: seen.and_then(|row| row.end_ns),
+        phase: Phase::Forward,
+        step: 0,
+        sequence_number: None,
+        autograd_node: None,
+        forward_op_id: None,
+        module_path: None,
+        pystates_hash: None,
     }
 }
 
