@@ -20,12 +20,21 @@ print(float(jax.jit(update)({"a": jnp.ones(3), "b": jnp.ones(4)}, jnp.ones((2, 2
 """
 # Versions that the hook does not know.
 UNKNOWN = {
-    "no function": "import sys, types; sys.modules['jax._src.compiler'] = types.ModuleType('c')\n"
-    "from _stallmap_record import _jax; _jax.hook(); print('4.0')",
-    "no modules": "import jax._src.compiler as c; real = c.compile_or_get_cached.__wrapped__\n"
-    "class Other:\n    def __init__(self, inner): self.inner = inner\n"
-    "from _stallmap_record import _jax; c.compile_or_get_cached = lambda *a, **k: 4\n"
-    "_jax.hook(); c.compile_or_get_cached(None, None); print('4.0')",
+    "no function": """
+import sys, types
+sys.modules["jax._src.compiler"] = types.ModuleType("compiler")
+from _stallmap_record import _jax
+_jax.hook()
+print("4.0")
+""",
+    "no modules": """
+import jax._src.compiler as compiler
+from _stallmap_record import _jax
+compiler.compile_or_get_cached = lambda *arguments: 4
+_jax.hook()
+compiler.compile_or_get_cached(None, None)
+print("4.0")
+""",
 }
 
 
