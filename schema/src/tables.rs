@@ -5,6 +5,7 @@ use crate::table::{TableDef, TableRow};
 pub mod activity;
 pub mod code;
 pub mod compiled;
+pub mod hlo;
 pub mod launch;
 pub mod loss;
 pub mod memory;
@@ -40,6 +41,10 @@ pub const ALL: &[TableDef] = &[
     tensor::OpInput::TABLE,
     tensor::OpRange::TABLE,
     tensor::OpMetric::TABLE,
+    hlo::HloModule::TABLE,
+    hlo::HloInstruction::TABLE,
+    hlo::HloSource::TABLE,
+    hlo::HloLaunch::TABLE,
     memory::DeviceAllocation::TABLE,
     memory::Memcpy::TABLE,
     memory::Memset::TABLE,
@@ -83,6 +88,10 @@ const ADDED: &[&[TableDef]] = &[
         compiled::CompiledOrigin::TABLE,
         compiled::TritonKernel::TABLE,
         replay::ObjectRedirect::TABLE,
+        hlo::HloModule::TABLE,
+        hlo::HloInstruction::TABLE,
+        hlo::HloSource::TABLE,
+        hlo::HloLaunch::TABLE,
     ],
 ];
 

@@ -121,6 +121,8 @@ words! {
         Origin = "origin",
         /// Trials of a tuner: launches inside it are not the program's work.
         Tuning = "tuning",
+        /// An instruction of a program that XLA compiled, or its compilation.
+        Hlo = "hlo",
     }
     /// The interface that named a region.
     RangeSource {
@@ -130,6 +132,17 @@ words! {
         Torch = "torch",
         /// `stallmap.region` or `stallmap.step`.
         Stallmap = "stallmap",
+    }
+    /// The means by which a launch got its instruction of a compiled program.
+    HloMethod {
+        /// The kernel's code is the module's, and its name the instruction's.
+        Kernel = "kernel",
+        /// A library's kernel, by its position between kernels of the module.
+        Order = "order",
+        /// XLA's own NVTX range around the launch names it.
+        Range = "range",
+        /// Not an instruction: a trial that ran while the module was compiled.
+        Tuning = "tuning",
     }
     /// The part of a tensor in an op.
     Direction {

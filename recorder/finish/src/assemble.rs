@@ -31,7 +31,7 @@ use crate::rows::{IdBases, RunRows};
 use crate::runs::{self, RunState};
 use crate::sampling::{self, MergedSamples, SampledCode};
 use crate::summary::{BundleSummary, FinishProgress, FinishSummary, RunSummary};
-use crate::{launches, source, summaries, tensors, timeline, windows};
+use crate::{hlo, launches, source, summaries, tensors, timeline, windows};
 
 /// Rows of a batch of rows that are built one by one.
 const BATCH_ROWS: usize = 64 << 10;
@@ -105,7 +105,7 @@ pub(crate) fn assemble(
 impl CaptureAssembly<'_> {
     /// Reads a run's rows. Its launches are those of the capture afterwards.
     fn read(&mut self, run: &mut RunState) -> CodeMap {
-        run.read(self.folder, &mut self.bases, &mut self.losses);
+        run.read(self.folder, &self.modules, &mut self.bases, &mut self.losses);
         launches::pair(run, &mut self.losses);
         tensors::complete(run, &mut self.losses);
         name_functions(run, &mut self.modules, &mut self.losses);
@@ -151,6 +151,7 @@ impl CaptureAssembly<'_> {
         writer.append_rows([run.row.clone()])?;
         append(writer, take(&mut run.rows.options))?;
         append(writer, sorted(take(&mut run.rows.devices), |row| row.device_id))?;
+        hlo::write(run, writer)?;
         append(writer, take(&mut run.rows.launches))?;
         let graph_launches = take(&mut run.rows.graph_launches);
         append(writer, sorted(graph_launches, |row| (row.graph_id, row.graph_launch)))?;

@@ -25,6 +25,7 @@ mod code;
 mod compiled;
 pub mod error;
 mod file;
+mod hlo;
 mod hooks;
 mod launches;
 mod lives;

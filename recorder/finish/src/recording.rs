@@ -110,6 +110,11 @@ impl OpenedRecording {
         self.parts.iter().map(|part| part.hook_failures.as_slice()).enumerate()
     }
 
+    /// The folder of the recording that a run is part of, by the run's index.
+    pub(crate) fn folder(&self, run: usize) -> Option<&Path> {
+        self.parts.get(self.runs.get(run)?.part).map(|part| part.path.as_path())
+    }
+
     /// The folders of cubins.
     pub(crate) fn cubins(&self) -> Vec<PathBuf> {
         self.parts.iter().map(|part| part.path.join("cubins")).collect()

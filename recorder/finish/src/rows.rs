@@ -24,6 +24,7 @@ use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::activity::GpuActivity;
 use stallmap_schema::tables::code::Module;
 use stallmap_schema::tables::compiled::{CompiledOrigin, TritonKernel};
+use stallmap_schema::tables::hlo::{HloInstruction, HloLaunch, HloModule, HloSource};
 use stallmap_schema::tables::launch::{GraphLaunch, Launch, LaunchParameter, LaunchRun};
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::memory::{DeviceAllocation, Memcpy, Memset};
@@ -116,6 +117,10 @@ run_rows! {
     op_tensors: OpTensor,
     op_ranges: OpRange,
     op_metrics: OpMetric,
+    hlo_modules: HloModule,
+    hlo_instructions: HloInstruction,
+    hlo_sources: HloSource,
+    hlo_launches: HloLaunch,
     allocation_events: AllocationEvent,
     allocations: DeviceAllocation,
     access_counts: AccessCount,

@@ -9,6 +9,8 @@ use stallmap_schema::id::{ModuleId, RunId};
 use stallmap_schema::tables::run::{Run, RunOption};
 use stallmap_schema::word::{Instrument, LossKind};
 
+use crate::code::RecordedModules;
+use crate::hlo;
 use crate::hooks;
 use crate::loss::LossTotals;
 use crate::pairing::{self, PairedProcess};
@@ -57,8 +59,15 @@ impl RunState {
     }
 
     /// Reads the run's rows. Its identifiers count on from the bases, which are then those of the next run.
-    pub(crate) fn read(&mut self, folder: &OpenedRecording, bases: &mut IdBases, losses: &mut LossTotals) {
+    pub(crate) fn read(
+        &mut self,
+        folder: &OpenedRecording,
+        modules: &RecordedModules,
+        bases: &mut IdBases,
+        losses: &mut LossTotals,
+    ) {
         self.read_rows(folder, losses);
+        bases.hlo_modules += hlo::attribute(self, folder, modules, bases.hlo_modules, losses);
         let next = bases.after(&self.rows.last_ids());
         self.bases = std::mem::replace(bases, next);
         self.rows.globalize(self.row.run_id, &self.bases);

@@ -18,6 +18,11 @@ pub(crate) fn settle(run: &mut RunState, losses: &mut LossTotals) {
         return;
     }
     let mut records = std::mem::take(&mut run.rows.raw_activities);
+    // CUPTI leaves the times of work that never ended unset.
+    let before = records.len();
+    records.retain(|record| record.begin_ns < i64::MAX && record.end_ns != Some(i64::MAX));
+    let lost = (before - records.len()) as u64;
+    losses.add(run.run_id(), LossKind::Activity, "CUPTI gave no time", lost);
     records.sort_by_key(|record| (record.begin_ns, record.end_ns, record.correlation_id));
     let names = std::mem::take(&mut run.rows.activity_names);
     let names: BTreeMap<u64, String> = names.into_iter().map(|name| (name.name_id, name.name)).collect();

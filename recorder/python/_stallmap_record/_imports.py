@@ -80,6 +80,12 @@ def _inductor_choices():
     _tuning.hook_choices()
 
 
+def _jax():
+    from _stallmap_record import _jax as jax
+
+    jax.hook()
+
+
 # What to do after the import of a module.
 _AFTER = {
     _public.NAME: _public.connect,
@@ -90,6 +96,7 @@ _AFTER = {
     "jax": _launcher,
     "pycuda.driver": _launcher,
     "warp": _launcher,
+    "jax._src.compiler": _jax,
     "triton.runtime.jit": _triton,
     "triton.runtime.autotuner": _triton_tuner,
     "torch._inductor.utils": _inductor_metadata,

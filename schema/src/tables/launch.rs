@@ -58,8 +58,8 @@ crate::tables! {
         /// The kernel's node: its position among the kernel nodes of the graph, from 0.
         graph_node: Option<u32>,
         /// For a node of a graph, the `ordinal` that its capture took. `op_id`, `pystates_hash` and the storages that
-        /// its addresses meet are those of that time. Null where the node was added without a capture, and for every
-        /// other launch.
+        /// its addresses meet are those of that time. Null where the node was added without a capture, in programs that XLA
+        /// compiled, and for every other launch.
         capture_ordinal: Option<u64>,
         /// An earlier launch of the same kind whose accesses stand for this one's: the same function, grid, block, shared
         /// memory, and parameters but for addresses. Addresses of this launch are those of its own parameters in the

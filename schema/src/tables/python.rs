@@ -14,7 +14,7 @@ crate::tables! {
         original_file: String,
         /// Qualified name of the function.
         function: String,
-        /// First line of the function.
+        /// First line of the function. 0 where it is not known: JAX does not keep it.
         first_line: u32,
         /// The running line.
         line: u32,

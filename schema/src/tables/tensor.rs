@@ -12,7 +12,7 @@ crate::tables! {
         run_id: RunId => "run"."run_id",
         /// The kind of call.
         kind: OpKind,
-        /// Name with overload, such as aten::addmm.default. The kernel's or the region's name otherwise.
+        /// Name with overload, such as aten::addmm.default. The operation in JAX. The kernel's or the region's name otherwise.
         name: String,
         /// The op or region that encloses it on the same thread.
         parent_op_id: Option<OpId> => "op"."op_id",
@@ -32,7 +32,7 @@ crate::tables! {
         autograd_node: Option<String>,
         /// The forward op whose gradient this one computes.
         forward_op_id: Option<OpId> => "op"."op_id",
-        /// Dotted path of the innermost nn.Module, such as h.2.mlp. Null outside modules.
+        /// Dotted path of the innermost nn.Module, such as h.2.mlp, or of JAX's named scopes. Null outside modules.
         module_path: Option<String>,
         /// The Python stack of the call. In backward, that of the call of backward().
         pystates_hash: Option<PystatesHash>,
@@ -88,9 +88,11 @@ crate::tables! {
         span_bytes: u64,
         /// True if it is contiguous in its dimensions' order.
         is_contiguous: bool,
-        /// Dotted name of the parameter or buffer that it is, such as h.2.mlp.c_fc.weight, or of its gradient.
+        /// Dotted name of the parameter or buffer that it is, such as h.2.mlp.c_fc.weight, or of its gradient. In JAX, the
+        /// path of an argument or result, such as `params['head']['kernel']`, or the HLO instruction that makes it.
         name: Option<String>,
-        /// Its role in the model: parameter, gradient, buffer, optimizer_state. Null for other tensors.
+        /// Its role in the model: parameter, gradient, buffer, optimizer_state. In JAX: argument, result, temporary. Null
+        /// for other tensors.
         role: Option<String>,
     }
     /// One input of an op, as a source without tensors has it: a shape, and no address.

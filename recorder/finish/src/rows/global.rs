@@ -14,7 +14,11 @@ const MAX_LOCAL: u64 = (1 << 40) - 1;
 
 /// Offsets from a run's own identifiers to those of the capture.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct IdBases(BTreeMap<IdSpace, u64>);
+pub(crate) struct IdBases {
+    first: BTreeMap<IdSpace, u64>,
+    /// Modules of XLA so far, which the finalizing itself numbers.
+    pub(crate) hlo_modules: u64,
+}
 
 impl IdBases {
     /// An identifier of the run as the capture has it.
@@ -38,11 +42,11 @@ impl IdBases {
             let taken = last.get(&space).map_or(0, |&last| space.taken(last.min(MAX_LOCAL)));
             (space, self.of(space) + taken)
         };
-        Self(IdSpace::ALL.into_iter().map(next).collect())
+        Self { first: IdSpace::ALL.into_iter().map(next).collect(), hlo_modules: self.hlo_modules }
     }
 
     fn of(&self, space: IdSpace) -> u64 {
-        self.0.get(&space).copied().unwrap_or(0)
+        self.first.get(&space).copied().unwrap_or(0)
     }
 }
 
@@ -106,7 +110,7 @@ impl RunRows {
         self.visit_ids(&mut |space, id| *id = bases.global(space, *id));
         name! { self, run_id,
             run options devices launches launch_runs graph_launches activities states ops storages tensors allocations
-            copies fills bundles losses
+            copies fills bundles losses hlo_modules
         }
     }
 
@@ -126,6 +130,7 @@ impl RunRows {
             op_tensors: [op_id, tensor_id];
             op_ranges: [op_id];
             op_metrics: [op_id];
+            hlo_launches: [kernel_id];
             access_counts: [kernel_id];
             shape_counts: [kernel_id];
             allocation_events: [allocation_id, op_id];

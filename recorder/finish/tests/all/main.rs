@@ -6,6 +6,7 @@ mod append;
 mod bundles;
 mod code;
 mod finish;
+mod hlo;
 mod processes;
 mod ranges;
 mod recording;

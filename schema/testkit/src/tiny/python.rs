@@ -4,6 +4,7 @@ use super::{ACCESSES, at, op, tensor};
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::hash;
 use stallmap_schema::id::PystatesHash;
+use stallmap_schema::tables::hlo::{HloInstruction, HloModule, HloSource};
 use stallmap_schema::tables::python::{PythonFrame, PythonState, SourceLine};
 use stallmap_schema::tables::tensor::{Op, OpInput, OpMetric, OpRange, OpTensor};
 use stallmap_schema::word::{Direction, OpKind, Phase, RangeSource};
@@ -124,5 +125,38 @@ pub(super) fn ops(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
         value,
         unit: unit.map(str::to_owned),
     };
-    writer.append_rows([number("flops", 6e6, Some("flop")), number("tokens", 16.0, None)])
+    writer.append_rows([number("flops", 6e6, Some("flop")), number("tokens", 16.0, None)])?;
+    compiled_program(writer)
+}
+
+/// A program of XLA that launches nothing here.
+fn compiled_program(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
+    writer.append_rows([HloModule {
+        hlo_module_id: 0,
+        run_id: ACCESSES,
+        name: "jit_step".to_owned(),
+        begin_ns: 1,
+        end_ns: 2,
+        instruction_count: 1,
+        pystates_hash: None,
+    }])?;
+    writer.append_rows([HloInstruction {
+        hlo_module_id: 0,
+        instruction_id: 1,
+        name: "custom-call.1".to_owned(),
+        opcode: "custom-call".to_owned(),
+        call_target: Some("__cublas$gemm".to_owned()),
+        computation: "main".to_owned(),
+        op_name: Some("jit(step)/Dense_0/dot_general".to_owned()),
+        pystates_hash: None,
+    }])?;
+    writer.append_rows([HloSource {
+        hlo_module_id: 0,
+        instruction_id: 1,
+        position: 0,
+        weight: 1.0,
+        operation_count: 1,
+        op_name: Some("jit(step)/Dense_0/dot_general".to_owned()),
+        pystates_hash: None,
+    }])
 }
