@@ -5,7 +5,7 @@
 // A kernel is a template of one flag, WRONG, or gets wrong memory. A line `// at: NAME` holds the wrong access of case NAME,
 // and `// with: NAME` the access that it meets. `right` also accesses memory that no cudaMalloc returned: variables of the
 // module, managed and mapped memory, a pool, and memory mapped by hand. `--only device_heap` uses the heap of the device. Buffers stay allocated to the
-// end, so that nothing is allocated where another case's buffer was. Prints a line of JSON for each case.
+// end: nothing is allocated where another case's buffer was. Prints a line of JSON for each case.
 //
 // Build: nvcc -O3 -lineinfo -gencode 'arch=compute_90,code=[sm_90,compute_90]' -o sanitize_truth sanitize_truth.cu -lcuda
 

@@ -23,7 +23,7 @@ pub(crate) struct ProcessTree {
     root: PathBuf,
     /// Start of the program. Processes that started before it are not looked at.
     start_ticks: u64,
-    /// By process id. A process id comes round again: the start tells the processes apart.
+    /// By process id. A process id comes round again: the start distinguishes the processes.
     members: BTreeMap<u32, TreeMember>,
 }
 
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cause_is_told_by_the_environment() {
+    fn the_environment_gives_the_cause() {
         let root = tempfile::TempDir::new().unwrap();
         let root = root.path();
         add(root, 10, 1, &[], "");

@@ -25,7 +25,7 @@ pub(crate) struct ProcessWatch {
     thread: JoinHandle<WatchReport>,
 }
 
-/// What the watch saw.
+/// The observations of a watch.
 #[derive(Debug, Default)]
 pub(crate) struct WatchReport {
     /// Processes that used a GPU without the recorder.

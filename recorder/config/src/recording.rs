@@ -60,7 +60,7 @@ pub struct RecordingPass {
     /// The signal that ended it, where one did.
     #[serde(default)]
     pub exit_signal: Option<i32>,
-    /// What it did not record, as only `stallmap-record` sees it.
+    /// Its losses that only `stallmap-record` sees.
     #[serde(default)]
     pub losses: Vec<PassLoss>,
 }

@@ -322,8 +322,8 @@ fn a_launch_that_sampling_holds_has_the_program_sampled_continuously() {
     stallmap-record: warning: not recorded: 3 x segment: the process ended before it had written everything
     stallmap-record: warning: not recorded: 1 x source: a launch waits for what is behind it: sampled continuously
     "#);
-    let kept = fs::read_dir(place.path("a.stallmap.partial")).unwrap().flatten();
-    let runs = kept.filter(|entry| entry.file_name().to_string_lossy().starts_with("run-pc_samples"));
+    let entries = fs::read_dir(place.path("a.stallmap.partial")).unwrap().flatten();
+    let runs = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("run-pc_samples"));
     assert_eq!(runs.count(), 1, "the rows of the run that was given up are gone");
     let recording = fs::read_to_string(place.path("a.stallmap.partial/recording.json")).unwrap();
     assert!(recording.contains("\"reason\": \"a launch waits for what is behind it: sampled continuously\""));

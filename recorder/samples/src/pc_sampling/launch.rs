@@ -202,7 +202,7 @@ impl SamplingInstrument {
         })))
     }
 
-    /// How long a sampled launch may take. A run before measures all launches, and leaves those that are long.
+    /// Time that a sampled launch may take. A run before measures all launches, and writes down the long ones.
     fn patience(&self, longest_ns: Option<u64>) -> Duration {
         let longest = longest_ns.or(self.durations.as_ref().map(|_| 0));
         watch::patience(longest.map(Duration::from_nanos))

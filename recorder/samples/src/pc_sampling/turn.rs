@@ -38,8 +38,8 @@ struct HeldName {
 
 /// The names by GPU.
 static HELD: Mutex<BTreeMap<String, HeldName>> = Mutex::new(BTreeMap::new());
-/// The end of the last wait that was in vain.
-static LAST_VAIN_WAIT: Mutex<Option<Instant>> = Mutex::new(None);
+/// The end of the last wait after which the turn was still another process's.
+static LAST_FAILED_WAIT: Mutex<Option<Instant>> = Mutex::new(None);
 
 fn held() -> MutexGuard<'static, BTreeMap<String, HeldName>> {
     HELD.lock().unwrap_or_else(PoisonError::into_inner)
@@ -71,8 +71,8 @@ impl SamplingTurn {
 pub(super) fn take_after_wait(gpu: Option<&str>) -> Option<SamplingTurn> {
     let turn = SamplingTurn::take(gpu);
     let Some(gpu) = gpu.filter(|_| turn.is_none()) else { return turn };
-    let mut vain = LAST_VAIN_WAIT.lock().unwrap_or_else(PoisonError::into_inner);
-    if vain.is_some_and(|end| end.elapsed() < PAUSE) {
+    let mut failed = LAST_FAILED_WAIT.lock().unwrap_or_else(PoisonError::into_inner);
+    if failed.is_some_and(|end| end.elapsed() < PAUSE) {
         return None;
     }
     let deadline = Instant::now() + MAX_WAIT;
@@ -84,7 +84,7 @@ pub(super) fn take_after_wait(gpu: Option<&str>) -> Option<SamplingTurn> {
             return turn;
         }
     }
-    *vain = Some(Instant::now());
+    *failed = Some(Instant::now());
     None
 }
 

@@ -37,7 +37,7 @@ struct WatchState {
 #[derive(Debug)]
 pub(super) struct WatchedLaunch(u64);
 
-/// How long a launch may take that an earlier run of the program has measured. `None` where it has not.
+/// Time that a launch may take, whose longest an earlier run of the program has measured. `None` where it has not.
 pub(super) fn patience(longest: Option<Duration>) -> Duration {
     longest.map_or(UNMEASURED_PATIENCE, |longest| MEASURED_PATIENCE.max(longest * MEASURED_FACTOR))
 }
