@@ -47,7 +47,9 @@ type IsEnding = extern "C" fn() -> c_int;
 static READER: OnceLock<FrameReader> = OnceLock::new();
 
 /// The hashes of stacks, with the generation whose session recorded them.
-static STACKS: Mutex<Option<(usize, HashMap<u64, Option<PystatesHash>>)>> = Mutex::new(None);
+type KnownStacks = (usize, HashMap<u64, Option<PystatesHash>>);
+
+static STACKS: Mutex<Option<KnownStacks>> = Mutex::new(None);
 
 thread_local! {
     /// True while this thread reads its stack.

@@ -184,7 +184,7 @@ pub fn begin_early() {
     if IS_WAITING.try_with(Cell::get).unwrap_or(false) && recording().is_some() {
         IS_WAITING.set(false);
         with_ranges(|ranges| {
-            ranges.open.iter_mut().filter(|range| range.op_id.is_none()).for_each(OpenRange::record)
+            ranges.open.iter_mut().filter(|range| range.op_id.is_none()).for_each(OpenRange::record);
         });
     }
 }

@@ -10,7 +10,19 @@ use crate::lexer::{self, TokenKind};
 use crate::library::ViewDoc;
 
 /// Columns with sentences, parts of sentences, or statements to run.
-const PROSE: [&str; 8] = ["advice", "detail", "explanation", "fact", "item", "query", "sentence", "subject"];
+const PROSE: [&str; 11] = [
+    "advice",
+    "detail",
+    "explanation",
+    "fact",
+    "item",
+    "layer_missing",
+    "line_missing",
+    "op_missing",
+    "query",
+    "sentence",
+    "subject",
+];
 
 /// True if a view has no column of prose.
 pub(super) fn is_plain(view: &ViewDoc) -> bool {

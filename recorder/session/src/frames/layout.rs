@@ -139,8 +139,8 @@ fn code_layout(shown: &ShownStack) -> Option<FrameLayout> {
         file: only(8, &|frame| frame.file.to_ne_bytes().to_vec())?,
         name: {
             // A function's name and qualified name may be one object.
-            let found = (SIZE..CODE_BYTES).step_by(8);
-            found.filter(|&offset| holds(offset, &|frame| frame.name.to_ne_bytes().to_vec())).last()?
+            let mut last = (SIZE..CODE_BYTES).step_by(8).rev();
+            last.find(|&offset| holds(offset, &|frame| frame.name.to_ne_bytes().to_vec()))?
         },
         table: only(8, &|frame| frame.table.to_ne_bytes().to_vec())?,
         instructions: 0,

@@ -172,9 +172,9 @@ pub fn op_begin(words: &[i64]) -> i64 {
     let shapes_hash = if asks { message.shapes_hash() } else { 0 };
     let context = OpContext { op_id: Some(op_id), pystates_hash: message.pystates_hash, shapes_hash };
     if region.is_some() {
-        context::push_region(context)
+        context::push_region(context);
     } else {
-        context::push(context)
+        context::push(context);
     }
     if with_running(|stack| stack.push((running, region))).is_none() {
         session::lose_region();
@@ -235,7 +235,7 @@ pub fn range_push(words: &[i64]) {
             ranges::push(RangeBeginning { source, domain: 0, name, category: None, metrics });
         }
         Err(MalformedMessage) => {
-            session::lose(LossKind::Op, "Python sent a range that cannot be read", 1, None)
+            session::lose(LossKind::Op, "Python sent a range that cannot be read", 1, None);
         }
     }
 }
@@ -252,7 +252,7 @@ pub fn metrics(words: &[i64]) {
     match RegionMetrics::read(words) {
         Ok(RegionMetrics { op_id, metrics }) => ranges::emit_metrics(op_id, metrics),
         Err(MalformedMessage) => {
-            session::lose(LossKind::Op, "Python sent a number that cannot be read", 1, None)
+            session::lose(LossKind::Op, "Python sent a number that cannot be read", 1, None);
         }
     }
 }

@@ -113,6 +113,12 @@ pub(super) fn ops(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
         strides: vec![4, 1],
         value: None,
     }])?;
+    region_numbers(writer)?;
+    compiled_program(writer)
+}
+
+/// The origin of the region, and its numbers.
+fn region_numbers(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
     writer.append_rows([OpRange {
         op_id: op(1),
         source: RangeSource::Stallmap,
@@ -125,8 +131,7 @@ pub(super) fn ops(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
         value,
         unit: unit.map(str::to_owned),
     };
-    writer.append_rows([number("flops", 6e6, Some("flop")), number("tokens", 16.0, None)])?;
-    compiled_program(writer)
+    writer.append_rows([number("flops", 6e6, Some("flop")), number("tokens", 16.0, None)])
 }
 
 /// A program of XLA that launches nothing here.
