@@ -345,6 +345,7 @@ async fn sections_add_up_where_only_replays_were_sampled() {
             .replace("$sort", if name == "collectives" { "time_ns" } else { "samples" })
             .replace("$tensors", "1")
             .replace("$kernel", "1")
+            .replace("$block", "0")
             .replace("$pc", "16")
             .replace("$low", "1")
             .replace("$past", "2")

@@ -4,7 +4,7 @@ use crate::faults::record;
 use crate::python::recorder_folder;
 
 /// Hooks, and the stack of a frame as Python shows it.
-const HOOKS: &str = r#"
+const HOOKS: &str = r"
 import random, threading, types
 sys.path.append(FOLDER)
 from _stallmap_record import _frames, _library
@@ -22,10 +22,10 @@ def shown(frame):
     return hooks.state(fields)
 library.stallmap_stack.restype = ctypes.c_int64
 def learned(): _frames.learn(hooks); return hooks.stack() != 0
-"#;
+";
 
 fn run(program: &str) {
-    let hooks = HOOKS.replace("FOLDER", &format!("{:?}", recorder_folder()));
+    let hooks = HOOKS.replace("FOLDER", &format!("'{}'", recorder_folder().display()));
     let (_folder, output) = record(&format!("{hooks}{program}"));
     // 77: a Python whose frames are not read.
     assert!(output.status.success() || output.status.code() == Some(77), "{output:?}");
@@ -33,7 +33,7 @@ fn run(program: &str) {
 
 #[test]
 fn stacks_are_those_that_python_shows_with_the_gil_and_without() {
-    run(r#"
+    run(r"
 assert hooks.stack() == 0 and learned()
 def with_gil(): return hooks.stack(), shown(sys._getframe())
 def without_gil(): return library.stallmap_stack(), shown(sys._getframe())
@@ -52,12 +52,12 @@ for check in (with_gil, without_gil):
     thread.start(); thread.join()
     assert all(read == python and read for read, python in found), found
     assert len({read for read, _ in found}) == 5
-"#);
+");
 }
 
 #[test]
 fn threads_that_run_meanwhile_change_nothing() {
-    run(r#"
+    run(r"
 assert learned()
 def check(): return library.stallmap_stack(), shown(sys._getframe())
 ends = False
@@ -69,7 +69,7 @@ found = {check() for _ in range(2000)}
 ends = True
 for thread in threads: thread.join()
 assert len(found) == 1 and all(read == python for read, python in found), found
-"#);
+");
 }
 
 #[test]
@@ -92,7 +92,7 @@ for words in wrong:
 
 #[test]
 fn a_thread_that_is_not_pythons_has_no_stack() {
-    run(r#"
+    run(r"
 assert learned()
 found = []
 start = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
@@ -101,5 +101,5 @@ libc = ctypes.CDLL(None)
 assert libc.pthread_create(ctypes.byref(thread), None, library.stallmap_stack, None) == 0
 assert libc.pthread_join(thread, ctypes.byref(result)) == 0
 assert not result.value
-"#);
+");
 }

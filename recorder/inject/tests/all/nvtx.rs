@@ -202,7 +202,7 @@ nvtx.push(b"later")
 
 #[test]
 fn a_copy_of_nvtx_with_other_tables_is_refused_or_filled_as_far_as_it_goes() {
-    let recording = run(r#"
+    let recording = run(r"
 assert library.InitializeInjectionNvtx2(None) == 0
 assert Copy(size=4).attach() == 0
 small = Copy(cores=10, domains=0)
@@ -212,6 +212,6 @@ empty = Copy(); empty.slots = {}
 assert empty.attach() == 0
 none = Copy(); none.tables = CFUNCTYPE(c_void_p, c_uint32)(lambda number: None)
 assert none.attach() == 0
-"#);
+");
     assert!(recording.ops.is_empty());
 }

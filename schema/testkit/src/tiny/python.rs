@@ -3,7 +3,8 @@
 use super::{ACCESSES, at, op, tensor};
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::hash;
-use stallmap_schema::id::PystatesHash;
+use stallmap_schema::id::{FrameId, PystatesHash};
+use stallmap_schema::tables::compiled::{CompiledOrigin, TritonKernel};
 use stallmap_schema::tables::hlo::{HloInstruction, HloModule, HloSource};
 use stallmap_schema::tables::python::{PythonFrame, PythonState, SourceLine};
 use stallmap_schema::tables::tensor::{Op, OpInput, OpMetric, OpRange, OpTensor};
@@ -43,7 +44,17 @@ pub(super) fn python(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
     let mut states =
         [state(inner_state(), 0, &inner), state(inner_state(), 1, &outer), state(outer_state(), 0, &outer)];
     states.sort_by_key(|state| (state.pystates_hash, state.depth));
-    let mut frames = [inner, outer];
+    // Compiled code that launches nothing here.
+    let generated = PythonFrame {
+        frame_id: hash::frame_id("generated.py", "call", 1, 7),
+        file: "generated.py".to_owned(),
+        original_file: "/home/user/generated.py".to_owned(),
+        function: "call".to_owned(),
+        first_line: 1,
+        line: 7,
+    };
+    let frame_id = generated.frame_id;
+    let mut frames = [inner, outer, generated];
     frames.sort_by_key(|frame| frame.frame_id);
     writer.append_rows(frames)?;
     writer.append_rows(states)?;
@@ -51,7 +62,29 @@ pub(super) fn python(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
     writer.append_rows([
         line("/home/user/model.py", 12, "        hidden = self.embedding(tokens)"),
         line("/home/user/train.py", 30, "train(Model())"),
-    ])
+    ])?;
+    compiled_kernel(writer, frame_id)
+}
+
+/// The operation of a line of generated code, and the kernel's compiled version.
+fn compiled_kernel(writer: &mut CaptureWriter, frame_id: FrameId) -> Result<(), CaptureError> {
+    writer.append_rows([CompiledOrigin {
+        frame_id,
+        rank: 0,
+        op: "aten::mul.Tensor".to_owned(),
+        phase: None,
+        forward_op: Some("aten::relu.default".to_owned()),
+        module_path: Some("model.layer".to_owned()),
+        pystates_hash: Some(inner_state()),
+        weight: 1.0,
+    }])?;
+    writer.append_rows([TritonKernel {
+        name: "triton_poi_fused_mul_0".to_owned(),
+        file: "/home/user/generated.py".to_owned(),
+        line: 3,
+        signature: "x: *fp32, n: i32".to_owned(),
+        configuration: "XBLOCK: 1024".to_owned(),
+    }])
 }
 
 pub(super) fn ops(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
