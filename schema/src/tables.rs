@@ -82,17 +82,10 @@ const ADDED: &[&[TableDef]] = &[
     &[python::SourceLine::TABLE],
     &[replay::Ablation::TABLE, replay::AblationInstruction::TABLE],
     &[launch::LaunchCollective::TABLE, tensor::OpInput::TABLE],
-    &[
-        tensor::OpRange::TABLE,
-        tensor::OpMetric::TABLE,
-        compiled::CompiledOrigin::TABLE,
-        compiled::TritonKernel::TABLE,
-        replay::ObjectRedirect::TABLE,
-        hlo::HloModule::TABLE,
-        hlo::HloInstruction::TABLE,
-        hlo::HloSource::TABLE,
-        hlo::HloLaunch::TABLE,
-    ],
+    &[tensor::OpRange::TABLE, tensor::OpMetric::TABLE],
+    &[compiled::CompiledOrigin::TABLE, compiled::TritonKernel::TABLE],
+    &[replay::ObjectRedirect::TABLE],
+    &[hlo::HloModule::TABLE, hlo::HloInstruction::TABLE, hlo::HloSource::TABLE, hlo::HloLaunch::TABLE],
 ];
 
 /// Nullable columns that a later release added to a table: a file of an earlier release lacks them, and they read as

@@ -1,14 +1,14 @@
 //! Python frames and states, and the ops that they call.
 
-use super::{ACCESSES, at, op, tensor};
+use super::{ACCESSES, at, kernel, op, tensor};
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::hash;
 use stallmap_schema::id::{FrameId, PystatesHash};
 use stallmap_schema::tables::compiled::{CompiledOrigin, TritonKernel};
-use stallmap_schema::tables::hlo::{HloInstruction, HloModule, HloSource};
+use stallmap_schema::tables::hlo::{HloInstruction, HloLaunch, HloModule, HloSource};
 use stallmap_schema::tables::python::{PythonFrame, PythonState, SourceLine};
 use stallmap_schema::tables::tensor::{Op, OpInput, OpMetric, OpRange, OpTensor};
-use stallmap_schema::word::{Direction, OpKind, Phase, RangeSource};
+use stallmap_schema::word::{Direction, HloMethod, OpKind, Phase, RangeSource};
 use stallmap_write::CaptureWriter;
 
 fn frames() -> [PythonFrame; 2] {
@@ -167,7 +167,7 @@ fn region_numbers(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
     writer.append_rows([number("flops", 6e6, Some("flop")), number("tokens", 16.0, None)])
 }
 
-/// A program of XLA that launches nothing here.
+/// A program of XLA, whose instruction the last launch may be.
 fn compiled_program(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
     writer.append_rows([HloModule {
         hlo_module_id: 0,
@@ -196,5 +196,12 @@ fn compiled_program(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
         operation_count: 1,
         op_name: Some("jit(step)/Dense_0/dot_general".to_owned()),
         pystates_hash: None,
+    }])?;
+    writer.append_rows([HloLaunch {
+        kernel_id: kernel(2),
+        hlo_module_id: 0,
+        instruction_id: Some(1),
+        method: HloMethod::Order,
+        candidate_count: 2,
     }])
 }
