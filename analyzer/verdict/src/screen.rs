@@ -190,7 +190,10 @@ impl VerdictScreen<'_> {
         ];
         let room = self.columns.saturating_sub(INDENT.len());
         let fact = finding.fact.as_deref().unwrap_or_default();
-        let fact = wrap(&printable(fact), room);
+        // A kernel's name may be wider than the screen.
+        let words = printable(fact);
+        let words = words.split(' ').map(|word| shorten(word, room, ShortenSide::Middle));
+        let fact = wrap(&words.collect::<Vec<_>>().join(" "), room);
         lines.extend(fact.lines().map(|line| format!("{INDENT}{line}")));
         let advice = finding.advice.as_deref().unwrap_or_default();
         if self.is_whole {

@@ -45,6 +45,8 @@ fn a_screen_is_24_lines_of_80_columns() {
             "traffic_truth",
             "eight_ranks",
             "step_truth",
+            "range_truth",
+            "redirect_families",
         ]
         .iter()
         .any(|name| path.contains(name));
