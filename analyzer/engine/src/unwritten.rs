@@ -22,7 +22,7 @@ use stallmap_tables::defects::UnwrittenRead;
 /// A block without bytes.
 const NOWHERE: (u64, u64, Option<MemoryObject>) = (1, 0, None);
 
-/// A request of the current launch that may read what nothing wrote.
+/// A warp request of the current launch that may read bytes that nothing wrote.
 #[derive(Clone, Copy)]
 struct WaitingRequest {
     function_id: u64,

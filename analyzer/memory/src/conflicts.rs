@@ -42,7 +42,7 @@ pub struct AccessOrigin {
 pub struct InstructionConflict {
     /// The two instructions.
     pub instructions: [u32; 2],
-    /// A request of each: the one that is found first.
+    /// A warp request of each: the one that is found first.
     pub requests: [u32; 2],
     /// The first byte that both of these touch.
     pub address: u64,

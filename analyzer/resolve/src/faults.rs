@@ -146,7 +146,7 @@ impl AddressDefect {
     }
 }
 
-/// Some lanes of a request whose accesses are wrong in one way.
+/// Some lanes of a warp request whose accesses are wrong in one way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaultShare {
     /// The defect.
@@ -207,7 +207,7 @@ impl FaultSearch {
         self.judged = 0;
     }
 
-    /// The wrong accesses of a request.
+    /// The wrong accesses of a warp request.
     pub fn find(&mut self, request: &WarpRequest<'_>, found: &mut Vec<FaultShare>) {
         found.clear();
         if self.is_captured || request.access_bytes == 0 {
