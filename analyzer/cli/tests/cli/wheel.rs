@@ -1,4 +1,4 @@
-//! `scripts/wheel`: a wheel of the programs under test, installed into an environment of its own.
+//! The wheel of the programs under test, by `scripts/wheel` and by `pip install` of the clone.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -43,14 +43,18 @@ fn build(binaries: &Path, notices: &Path, folder: &Path) -> PathBuf {
     wheel.clone()
 }
 
-/// An environment with the wheel and nothing else.
-fn installed(wheel: &Path, folder: &Path) -> PathBuf {
+/// An environment with stallmap and nothing else, installed from the clone and the programs under test.
+fn installed(binaries: &Path, notices: &Path, folder: &Path) -> PathBuf {
     let environment = folder.join("environment");
     text(python().args(["-m", "venv"]).arg(&environment));
     let bin = environment.join("bin");
-    let mut pip = Command::new(bin.join("pip"));
+    let setting = |name: &str, value: &Path| format!("--config-settings={name}={}", value.display());
     text(
-        pip.args(["install", "--quiet", "--no-index", "--no-deps", "--disable-pip-version-check"]).arg(wheel),
+        Command::new(bin.join("pip"))
+            .args(["install", "--quiet", "--no-index", "--no-deps", "--disable-pip-version-check"])
+            .args(["--config-settings=level=0", "--config-settings=strip="])
+            .args([setting("binaries", binaries), setting("notices", notices)])
+            .arg(root()),
     );
     bin
 }
@@ -74,12 +78,10 @@ fn a_fresh_environment_has_every_part() {
     if python().args(["-c", "import venv, ensurepip"]).status().map_or(true, |status| !status.success()) {
         return skipped(1, "no Python with venv");
     }
-    let dist = folder.path().join("dist");
-    let wheel = build(&binaries, &folder.path().join("notices"), &dist);
-    let name = wheel.file_name().unwrap().to_string_lossy().into_owned();
+    let notices = folder.path().join("notices");
+    text(python().arg(root().join("scripts/notices")).arg("--output").arg(&notices));
     let version = env!("CARGO_PKG_VERSION");
-    assert!(name.starts_with(&format!("stallmap-{version}-py3-none-manylinux_2_")), "{name}");
-    let bin = installed(&wheel, folder.path());
+    let bin = installed(&binaries, &notices, folder.path());
 
     // The analyzer, by its name and as a module.
     let capture = root().join("testdata/inference_views.stallmap");
@@ -131,6 +133,9 @@ fn a_wheel_is_the_same_bytes_again_and_promises_no_older_system() {
     let first = build(&binaries, &notices, &one);
     let second = build(&binaries, &notices, &two);
     assert_eq!(first.file_name(), second.file_name());
+    let name = first.file_name().unwrap().to_string_lossy().into_owned();
+    let version = env!("CARGO_PKG_VERSION");
+    assert!(name.starts_with(&format!("stallmap-{version}-py3-none-manylinux_2_")), "{name}");
     assert!(std::fs::read(first).unwrap() == std::fs::read(second).unwrap(), "the bytes differ");
     let mut command = python();
     command.arg(root().join("scripts/wheel")).arg("--binaries").arg(&binaries).arg("--output").arg(&one);
