@@ -6,26 +6,7 @@ use stallmap_hlo::assign::{AssignedLaunch, AssignmentMeans, SeenLaunch, assign};
 use stallmap_hlo::executable::XlaExecutable;
 use stallmap_hlo::module::CompiledModule;
 use stallmap_hlo::plan::LaunchPlan;
-
-fn number(value: u64) -> Vec<u8> {
-    let mut value = value;
-    let mut bytes = Vec::new();
-    while value >= 0x80 {
-        bytes.push(u8::try_from(value & 0x7f).unwrap() | 0x80);
-        value >>= 7;
-    }
-    bytes.push(u8::try_from(value).unwrap());
-    bytes
-}
-
-fn field(tag: u64, content: impl AsRef<[u8]>) -> Vec<u8> {
-    let content = content.as_ref();
-    [number(tag << 3 | 2), number(content.len() as u64), content.to_vec()].concat()
-}
-
-fn value(tag: u64, content: u64) -> Vec<u8> {
-    [number(tag << 3), number(content)].concat()
-}
+use stallmap_testkit::protobuf::{field, value};
 
 /// An instruction: name, operation, number, frame, the computations that it calls.
 fn instruction(name: &str, opcode: &str, id: u64, frame: u64, calls: &[u64]) -> Vec<u8> {

@@ -1,5 +1,6 @@
 //! Captures made by hand, for tests and benchmarks.
 
+pub mod protobuf;
 pub mod repeat;
 mod replay;
 mod shapes;

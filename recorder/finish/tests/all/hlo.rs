@@ -14,31 +14,13 @@ use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::python::{PythonFrame, PythonState};
 use stallmap_schema::tables::tensor::{Op, OpTensor, Storage, Tensor};
 use stallmap_schema::word::{HloMethod, Instrument, OpKind, Phase};
+use stallmap_testkit::protobuf::{field, number, value};
 
 use crate::recording::{self, CUBIN, KERNEL, fact, put};
 
 /// Address of the argument's block, and of the block of temporaries.
 const ARGUMENT: u64 = 1 << 32;
 const TEMPORARIES: u64 = (1 << 32) + 4096;
-
-fn number(mut value: u64) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    while value >= 0x80 {
-        bytes.push(u8::try_from(value & 0x7f).unwrap() | 0x80);
-        value >>= 7;
-    }
-    bytes.push(u8::try_from(value).unwrap());
-    bytes
-}
-
-fn field(tag: u64, content: impl AsRef<[u8]>) -> Vec<u8> {
-    let content = content.as_ref();
-    [number(tag << 3 | 2), number(content.len() as u64), content.to_vec()].concat()
-}
-
-fn value(tag: u64, content: u64) -> Vec<u8> {
-    [number(tag << 3), number(content)].concat()
-}
 
 fn instruction(name: &str, opcode: &str, id: u64, op_name: &str, frame: u64, operands: &[u64]) -> Vec<u8> {
     let metadata = field(7, [field(2, op_name), value(15, frame)].concat());
