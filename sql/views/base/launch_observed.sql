@@ -7,6 +7,8 @@ CREATE VIEW launch_observed (
   kernel_id,
   -- True if every access is recorded or counted.
   is_whole,
+  -- True if each of its requests is a row: none was left out, and no other launch stands for it.
+  has_every_row,
   -- The first reason that applies: not recorded, accesses of another launch, requests left out, code not read,
   -- instructions without a patch point, global memory not recorded. Null if it is whole.
   reason
@@ -25,7 +27,7 @@ WITH lost AS (
   GROUP BY r.run_id
 ), judged AS (
   SELECT
-    l.kernel_id,
+    l.kernel_id, a.source <> 'none' AND a.source <> 'model launch' AND coalesce(c.requests, 0) = 0 AS has_every_row,
     CASE
       WHEN a.source = 'none' THEN 'not recorded'
       WHEN a.source = 'model launch' THEN 'accesses of another launch'
@@ -40,4 +42,4 @@ WITH lost AS (
   LEFT JOIN lost c ON c.kernel_id = l.kernel_id
   LEFT JOIN space s ON s.run_id = l.run_id
 )
-SELECT kernel_id, reason IS NULL, reason FROM judged
+SELECT kernel_id, reason IS NULL, has_every_row, reason FROM judged

@@ -11,17 +11,19 @@ CREATE VIEW unobserved_before (
   launch_count,
   -- Launches among these without an op whose tensors are known: nothing shows what they used.
   blind_count,
+  -- Launches before it of which not each request is a row. Counts say which memory they wrote, and not which bytes.
+  partial_count,
   -- False if the run made launches without a row: nothing shows when they ran.
   is_listed
 ) AS
 WITH missing AS (
   SELECT
-    l.run_id, coalesce(l.capture_ordinal, l.ordinal) AS ordinal, count(*) AS launches,
-    sum(CASE WHEN d.op_id IS NULL THEN 1 ELSE 0 END) AS blind
+    l.run_id, coalesce(l.capture_ordinal, l.ordinal) AS ordinal, sum(CASE WHEN o.is_whole THEN 0 ELSE 1 END) AS launches,
+    sum(CASE WHEN o.is_whole OR d.op_id IS NOT NULL THEN 0 ELSE 1 END) AS blind, count(*) AS partial
   FROM launch l
   JOIN launch_observed o ON o.kernel_id = l.kernel_id
   LEFT JOIN (SELECT DISTINCT op_id FROM op_tensor) d ON d.op_id = l.op_id
-  WHERE NOT o.is_whole
+  WHERE NOT (o.is_whole AND o.has_every_row)
   GROUP BY l.run_id, coalesce(l.capture_ordinal, l.ordinal)
 ), point AS (
   SELECT run_id, ordinal FROM launch
@@ -43,6 +45,7 @@ WITH missing AS (
 SELECT
   p.run_id, p.ordinal,
   CAST(coalesce(sum(m.launches) OVER before, 0) AS BIGINT), CAST(coalesce(sum(m.blind) OVER before, 0) AS BIGINT),
+  CAST(coalesce(sum(m.partial) OVER before, 0) AS BIGINT),
   coalesce(x.launches, 0) <= coalesce(y.launches, 0)
 FROM point p
 LEFT JOIN missing m ON m.run_id = p.run_id AND m.ordinal = p.ordinal

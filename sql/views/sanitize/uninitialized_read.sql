@@ -1,8 +1,9 @@
 -- Reads of one instruction of one launch of bytes that nothing wrote since their memory was allocated.
 --
 -- Exact to the byte. Writes are those of launches, copies and fills. Only where no launch since the allocation may have
--- written what the capture does not show: all of them were observed completely (`launch_observed`). `wrong_access_coverage`
--- counts the reads for which that is not known. Managed memory, memory of the host, and variables of modules do not count.
+-- written what the capture does not show: each of their requests, and of this one's, is a row (`launch_observed`). A default
+-- recording keeps the rows of all blocks of small launches only. `wrong_access_coverage` counts the reads for which that is not
+-- known. Managed memory, memory of the host, and variables of modules do not count.
 CREATE VIEW uninitialized_read (
   -- The launch.
   kernel_id,
@@ -70,9 +71,11 @@ SELECT
   c.label, c.type, element_index(u.address, t.address, t.element_bytes, t.sizes, t.strides),
   CAST(u.address AS BIGINT) - CAST(coalesce(t.address, s.address, a.address) AS BIGINT), c.born_at,
   u.byte_count, u.request_count, u.address, u.block, u.warp, u.lane_mask, coalesce(l.forward_line || ' (grad)', l.line), l.op,
-  coalesce(i.is_listed AND l.graph_id IS NULL AND x.run_id IS NULL AND e.launch_count = b.launch_count, false)
+  coalesce(i.is_listed AND l.graph_id IS NULL AND x.run_id IS NULL AND o.is_whole AND o.has_every_row AND e.partial_count = b.partial_count,
+    false)
 FROM unwritten u
 JOIN launch_context l ON l.kernel_id = u.kernel_id
+JOIN launch_observed o ON o.kernel_id = u.kernel_id
 LEFT JOIN storage s ON s.storage_id = u.storage_id
 LEFT JOIN device_allocation a ON a.allocation_id = u.allocation_id
 LEFT JOIN unobserved_before b ON b.run_id = l.run_id AND b.ordinal = coalesce(s.alloc_ordinal, a.alloc_ordinal)
