@@ -8,7 +8,7 @@ use crate::{answer, capture};
 use stallmap::session::Session;
 
 /// Captures of correct programs: of PyTorch, Triton and CUDA, with graphs and several ranks, and the twins of the wrong ones.
-const CORRECT: [&str; 12] = [
+const CORRECT: [&str; 13] = [
     "access_truth",
     "decode_step",
     "finding_truth",
@@ -17,6 +17,7 @@ const CORRECT: [&str; 12] = [
     "inference_views",
     "known_truth",
     "sanitize/right",
+    "sanitize/sampled_blocks",
     "sanitize/torch_right",
     "training_parts",
     "transformer_step",
