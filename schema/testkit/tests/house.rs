@@ -180,3 +180,18 @@ fn a_crate_has_at_most_6000_lines() {
         assert!(lines <= MAX_LINES, "{name} has {lines} lines without tests: split it");
     }
 }
+
+/// `scripts/test` skips them: rustdoc reads each crate with all of its dependencies to find that it has none.
+#[test]
+fn documentation_of_crates_has_no_code_that_rustdoc_would_run() {
+    for (name, member) in crates() {
+        for (file, text) in &member.files {
+            let documentation = text.lines().map(str::trim_start).filter_map(|line| {
+                line.strip_prefix("///").or_else(|| line.strip_prefix("//!")).map(str::trim_start)
+            });
+            let opening = documentation.filter(|line| line.starts_with("```")).step_by(2);
+            let wrong: Vec<&str> = opening.filter(|fence| *fence != "```text").collect();
+            assert!(wrong.is_empty(), "{name}: {file} opens a block of documentation without `text`");
+        }
+    }
+}
