@@ -33,6 +33,16 @@ impl SumVariance {
         self.freedom += other.freedom;
         self.pearson += other.pearson;
     }
+
+    /// That of a share of the value. Repeated launches differ as before.
+    fn scaled(self, share: f64) -> Self {
+        Self {
+            variance: self.variance * share * share,
+            squares: self.squares * share * share,
+            freedom: self.freedom * share,
+            pearson: self.pearson * share,
+        }
+    }
 }
 
 impl SumVariances {
@@ -41,6 +51,15 @@ impl SumVariances {
         self.samples.add(&other.samples);
         self.memory.add(&other.memory);
         self.time.add(&other.time);
+    }
+
+    /// Those of a share of the values.
+    pub(super) fn scaled(&self, share: f64) -> Self {
+        Self {
+            samples: self.samples.scaled(share),
+            memory: self.memory.scaled(share),
+            time: self.time.scaled(share),
+        }
     }
 
     /// The variance of the metric's sum, or of the numerator of its ratio. Launches are counted exactly.

@@ -16,6 +16,8 @@ pub(super) struct PathLaunch {
     pub(super) forward_frames: Vec<String>,
     /// See [`TreeLevel::Module`].
     pub(super) module: Vec<String>,
+    /// See [`TreeLevel::Layer`].
+    pub(super) layers: Vec<LayerShare>,
     /// See [`TreeLevel::Phase`].
     pub(super) phase: Option<String>,
     /// See [`TreeLevel::Step`].
@@ -30,6 +32,25 @@ pub(super) struct PathLaunch {
     pub(super) cost: LaunchCost,
     /// True if it has samples with an unknown time.
     pub(super) lacks_time: bool,
+}
+
+/// A layer's share of a launch.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct LayerShare {
+    /// Its kind, and its name if that is another one. None for the part outside modules.
+    pub(super) names: Vec<String>,
+    /// The shares of a launch add up to 1.
+    pub(super) weight: f64,
+}
+
+impl LayerShare {
+    /// A layer as the query names it. The part outside modules has no names.
+    pub(super) fn from_names(kind: String, layer: String, weight: f64) -> Self {
+        let mut names = vec![kind, layer];
+        names.dedup();
+        names.retain(|name| !name.is_empty());
+        Self { names, weight }
+    }
 }
 
 /// One name at one level.
@@ -67,8 +88,10 @@ struct StepNumbers {
 }
 
 impl PathLaunch {
-    fn names(&self, level: TreeLevel) -> &[String] {
+    /// The names at a level, for one of its layers.
+    fn names<'a>(&'a self, level: TreeLevel, layer: &'a LayerShare) -> &'a [String] {
         match level {
+            TreeLevel::Layer => &layer.names,
             TreeLevel::Python => &self.frames,
             TreeLevel::User => &self.user_frames,
             TreeLevel::Forward => &self.forward_frames,
@@ -78,6 +101,14 @@ impl PathLaunch {
             TreeLevel::Range => &self.ranges,
             TreeLevel::Op => &self.ops,
             TreeLevel::Kernel => self.kernel.as_slice(),
+        }
+    }
+
+    /// True if it has a name at a level.
+    fn has(&self, level: TreeLevel) -> bool {
+        match level {
+            TreeLevel::Layer => self.layers.iter().any(|layer| !layer.names.is_empty()),
+            _ => !self.names(level, &LayerShare::default()).is_empty(),
         }
     }
 }
@@ -91,33 +122,47 @@ pub(super) fn paths(
 ) -> LaunchPaths {
     let all =
         || launches.iter().flat_map(|(side, launches)| launches.iter().map(move |launch| (*side, launch)));
-    let levels: Vec<TreeLevel> = levels
-        .iter()
-        .copied()
-        .filter(|&level| all().any(|(_, launch)| !launch.names(level).is_empty()))
-        .collect();
+    let levels: Vec<TreeLevel> =
+        levels.iter().copied().filter(|&level| all().any(|(_, launch)| launch.has(level))).collect();
     let mut numbers = StepNumbers::default();
     let mut paths = Vec::new();
+    let whole = [LayerShare { names: Vec::new(), weight: 1.0 }];
+    let has_layers = levels.contains(&TreeLevel::Layer);
     for (side, launch) in all() {
-        let mut steps = Vec::new();
-        for &level in &levels {
-            let names = launch.names(level);
-            if names.is_empty() {
-                steps.push(numbers.number(level, nothing(level)));
-            }
-            steps.extend(names.iter().map(|name| match level {
-                TreeLevel::Python | TreeLevel::User | TreeLevel::Forward => {
-                    numbers.number(level, &frame(name, form))
-                }
-                _ => numbers.number(level, name),
-            }));
+        let layers = if has_layers && !launch.layers.is_empty() { &launch.layers[..] } else { &whole };
+        for layer in layers {
+            let steps = numbers.path(launch, layer, &levels, form);
+            paths.push(LaunchPath { steps, cost: PairedCosts::of(side, launch.cost.scaled(layer.weight)) });
         }
-        paths.push(LaunchPath { steps, cost: PairedCosts::of(side, launch.cost) });
     }
     LaunchPaths { steps: numbers.steps, paths }
 }
 
 impl StepNumbers {
+    /// The steps of a launch, for one of its layers.
+    fn path(
+        &mut self,
+        launch: &PathLaunch,
+        layer: &LayerShare,
+        levels: &[TreeLevel],
+        form: FrameName,
+    ) -> Vec<usize> {
+        let mut steps = Vec::new();
+        for &level in levels {
+            let names = launch.names(level, layer);
+            if names.is_empty() {
+                steps.push(self.number(level, nothing(level)));
+            }
+            steps.extend(names.iter().map(|name| match level {
+                TreeLevel::Python | TreeLevel::User | TreeLevel::Forward => {
+                    self.number(level, &frame(name, form))
+                }
+                _ => self.number(level, name),
+            }));
+        }
+        steps
+    }
+
     fn number(&mut self, level: TreeLevel, name: &str) -> usize {
         let at = self.known.iter().position(|(known, _)| *known == level).unwrap_or_else(|| {
             self.known.push((level, HashMap::new()));
@@ -139,7 +184,7 @@ const fn nothing(level: TreeLevel) -> &'static str {
     match level {
         TreeLevel::Python | TreeLevel::User => "(no Python stack)",
         TreeLevel::Forward => "(no forward op)",
-        TreeLevel::Module => "(outside modules)",
+        TreeLevel::Module | TreeLevel::Layer => "(outside modules)",
         TreeLevel::Phase | TreeLevel::Step | TreeLevel::Op => "(outside any operator)",
         TreeLevel::Range => "(outside of ranges)",
         TreeLevel::Kernel => "(unknown kernel)",
@@ -180,6 +225,30 @@ mod tests {
         let levels = [TreeLevel::Python, TreeLevel::Op];
         let expected = [["a.py:1 f"], ["(no Python stack)"]];
         assert_eq!(named(launches, &levels, FrameName::FileFunctionLine), expected);
+    }
+
+    #[test]
+    fn a_launch_of_several_layers_is_divided() {
+        let share =
+            |kind: &str, layer: &str, weight| LayerShare::from_names(kind.into(), layer.into(), weight);
+        let cost = LaunchCost { samples: 8.0, launches: 1.0, ..LaunchCost::default() };
+        let layers =
+            vec![share("blocks.*", "blocks.0", 0.75), share("head", "head", 0.125), share("", "", 0.125)];
+        let launches = || vec![PathLaunch { layers: layers.clone(), cost, ..launch(&[], &["aten::mul"]) }];
+        let levels = [TreeLevel::Layer, TreeLevel::Op];
+        let expected: [&[&str]; 3] = [
+            &["blocks.*", "blocks.0", "aten::mul"],
+            &["head", "aten::mul"],
+            &["(outside modules)", "aten::mul"],
+        ];
+        assert_eq!(named(launches(), &levels, FrameName::FileFunctionLine), expected);
+        let divided = paths(&[(CaptureSide::After, launches())], &levels, FrameName::FileFunctionLine);
+        let costs: Vec<_> =
+            divided.paths.iter().map(|path| (path.cost.after.samples, path.cost.after.launches)).collect();
+        assert_eq!(costs, [(6.0, 0.75), (1.0, 0.125), (1.0, 0.125)]);
+        // Without the level it stays whole.
+        let whole = [["aten::mul"]];
+        assert_eq!(named(launches(), &[TreeLevel::Op], FrameName::FileFunctionLine), whole);
     }
 
     #[test]
