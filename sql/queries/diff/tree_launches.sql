@@ -53,7 +53,7 @@ WITH cost AS (
 )
 SELECT
   p.frames, p.user_frames, p.forward_frames, p.module_path, p.phase, p.step, b.names AS ranges, p.ops, p.kernel,
-  p.samples, p.memory_samples, p.time_ns, g.flops, g.flops_ns, g.bytes, g.bytes_ns, y.layer_kinds, y.layers, y.layer_weights,
+  p.samples, p.memory_samples, p.time_ns, g.flops, g.flops_ns, g.bytes, g.bytes_ns, y.layer_kinds, y.layers, y.layer_weights, p.kernel_id,
   r.samples_variance, r.memory_variance, r.time_variance,
   CASE WHEN r.samples_expected > 0 THEN (r.launches - 1.0) / r.launches ELSE 0.0 END AS samples_freedom,
   CASE WHEN r.samples_expected > 0 THEN power(r.samples - r.samples_mean, 2) / r.samples_expected ELSE 0.0 END

@@ -25,7 +25,7 @@ WITH given AS (
 SELECT
   c.frames, c.user_frames, c.forward_frames, c.module_path, c.phase, c.step, r.names AS ranges, c.ops,
   coalesce(n.short_kernel, c.kernel) AS kernel, c.samples, c.memory_samples, c.time_ns,
-  g.flops, g.flops_ns, g.bytes, g.bytes_ns, y.layer_kinds, y.layers, y.layer_weights
+  g.flops, g.flops_ns, g.bytes, g.bytes_ns, y.layer_kinds, y.layers, y.layer_weights, c.kernel_id
 FROM call_path_cost c
 LEFT JOIN launch_range r ON r.kernel_id = c.kernel_id
 LEFT JOIN given g ON g.kernel_id = c.kernel_id

@@ -21,38 +21,29 @@ WITH origin AS (
     bool_or(regexp_like(original_file, '(site|dist)-packages/|/lib(64)?/python[0-9.]+/|/[a-z2-7]{2}/c[a-z2-7]{51}[.](py|cpp)$|^<')) AS is_foreign,
     bool_or(original_file LIKE '%/torch/nn/modules/module.py') AS is_call,
     bool_or(
-      regexp_like(function, '(^|[.])forward$') AND NOT regexp_like(original_file, '/(torch|functorch)/|^<')
+      regexp_like(function, '(^|[.])forward$') AND NOT regexp_like(original_file, '-packages/(torch|functorch)/|^<')
     ) AS is_forward
   FROM python_frame
   GROUP BY frame_id
 ), placed AS (
   SELECT
-    s.pystates_hash, s.depth, NOT o.is_foreign AS is_user, o.is_call, o.is_foreign AND o.is_forward AS is_forward
+    s.pystates_hash, s.depth, o.is_call, o.is_foreign AND o.is_forward AS is_forward,
+    min(CASE WHEN NOT o.is_foreign THEN s.depth END) OVER (PARTITION BY s.pystates_hash) AS user_depth
   FROM python_state s
   JOIN origin o ON o.frame_id = s.frame_id
-), own AS (
-  SELECT pystates_hash, min(depth) AS depth, min(CASE WHEN is_user THEN depth END) AS user_depth
+), found AS (
+  SELECT
+    pystates_hash, min(depth) AS depth, min(user_depth) AS user_depth,
+    min(CASE WHEN is_forward AND (user_depth IS NULL OR depth < user_depth) THEN depth END) AS forward_depth,
+    max(CASE WHEN is_call AND (user_depth IS NULL OR depth < user_depth) THEN depth END) AS call_depth
   FROM placed
   GROUP BY pystates_hash
-), called AS (
-  -- The outermost call of a module by the user's frame.
-  SELECT p.pystates_hash, max(p.depth) AS depth
-  FROM placed p
-  JOIN own o ON o.pystates_hash = p.pystates_hash
-  WHERE p.is_call AND (o.user_depth IS NULL OR p.depth < o.user_depth)
-  GROUP BY p.pystates_hash
-), module AS (
-  SELECT p.pystates_hash, min(p.depth) AS depth
-  FROM placed p
-  JOIN called c ON c.pystates_hash = p.pystates_hash
-  WHERE p.is_forward AND p.depth < c.depth
-  GROUP BY p.pystates_hash
 ), place AS (
   SELECT
-    o.pystates_hash, coalesce(m.depth, o.user_depth, o.depth) AS depth,
-    CASE WHEN m.depth IS NOT NULL THEN 'module' WHEN o.user_depth IS NOT NULL THEN 'user' ELSE 'library' END AS owner
-  FROM own o
-  LEFT JOIN module m ON m.pystates_hash = o.pystates_hash
+    pystates_hash,
+    CASE WHEN forward_depth < call_depth THEN forward_depth ELSE coalesce(user_depth, depth) END AS depth,
+    CASE WHEN forward_depth < call_depth THEN 'module' WHEN user_depth IS NOT NULL THEN 'user' ELSE 'library' END AS owner
+  FROM found
 )
 SELECT p.pystates_hash, f.file || ':' || CAST(f.line AS VARCHAR) || ' ' || f.function, f.frame_id, p.owner
 FROM place p

@@ -160,6 +160,12 @@ pub enum TreeLevel {
     Op,
     /// The kernel
     Kernel,
+    /// Device functions below the kernel, inlined ones too
+    Function,
+    /// Source line of the kernel's code
+    Line,
+    /// Instruction
+    Instruction,
 }
 
 /// Names of Python frames.

@@ -34,6 +34,11 @@ impl SumVariance {
         self.pearson += other.pearson;
     }
 
+    /// That of a part of the counted samples, which is a count too.
+    fn divided(self, share: f64) -> Self {
+        Self { variance: self.variance * share, ..self.scaled(share) }
+    }
+
     /// That of a share of the value. Repeated launches differ as before.
     fn scaled(self, share: f64) -> Self {
         Self {
@@ -51,6 +56,15 @@ impl SumVariances {
         self.samples.add(&other.samples);
         self.memory.add(&other.memory);
         self.time.add(&other.time);
+    }
+
+    /// Those of a part of the counted samples.
+    pub(super) fn divided(&self, share: f64) -> Self {
+        Self {
+            samples: self.samples.divided(share),
+            memory: self.memory.divided(share),
+            time: self.time.divided(share),
+        }
     }
 
     /// Those of a share of the values.

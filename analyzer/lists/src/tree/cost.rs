@@ -94,6 +94,12 @@ impl LaunchCost {
         }
     }
 
+    /// The part of the cost where some of the samples are. Without samples it has no parts.
+    pub(super) fn at(&self, samples: f64, memory_samples: f64) -> Self {
+        let share = if self.samples > 0.0 { samples / self.samples } else { 0.0 };
+        Self { samples, memory_samples, chances: self.chances.divided(share), ..self.scaled(share) }
+    }
+
     /// The metric. None for a ratio without a denominator.
     pub(super) fn value(&self, metric: TreeMetric) -> Option<f64> {
         let ratio = |part: f64, whole: f64| (whole > 0.0).then(|| part / whole);

@@ -33,6 +33,7 @@ rows! {
         layer_kinds: TextList,
         layers: TextList,
         layer_weights: NumberCells,
+        kernel_id: u64,
     }
 
     /// Variances of its numbers. Only a comparison needs them.
@@ -73,6 +74,8 @@ fn launch(found: TreeLaunchRow, uncertain: Option<&LaunchVariances>) -> PathLaun
     cost.chances = uncertain.map(|uncertain| chances(&cost, uncertain)).unwrap_or_default();
     let layers = found.layer_kinds.0.into_iter().zip(found.layers.0).zip(found.layer_weights.0);
     PathLaunch {
+        kernel_id: found.kernel_id,
+        sites: Vec::new(),
         layers: layers.map(|((kind, layer), weight)| LayerShare::from_names(kind, layer, weight)).collect(),
         frames: found.frames.0,
         user_frames: found.user_frames.0,

@@ -11,7 +11,9 @@ use super::*;
 #[test]
 fn parts_of_a_model_have_its_paths() {
     let script = program("parts.py");
-    let Some(recording) = record(&script, PassInstrument::Accesses, LaunchSelection::default()) else { return };
+    let Some(recording) = record(&script, PassInstrument::Accesses, LaunchSelection::default()) else {
+        return;
+    };
     assert_eq!(recording.stdout(), "fitted\n");
     assert_eq!(recording.rows::<LossTotal>(), []);
     let ops: Vec<Op> = recording.rows();
