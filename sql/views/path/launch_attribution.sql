@@ -107,7 +107,7 @@ SELECT
     WHEN is_trial THEN 'trial of a tuner'
     WHEN op_id IS NULL AND is_unmatched THEN 'of a run without ops, and no launch of the access run matches'
     WHEN op_id IS NULL THEN 'launched outside ops that Python ran'
-    WHEN phase = 'optimizer' THEN 'the optimizer''s tensors have no names'
+    WHEN phase = 'optimizer' THEN 'no tensor of the op has the name of a parameter'
     WHEN is_generated AND NOT is_compiled THEN 'generated code without a record of its operations'
     WHEN phase = 'backward' AND forward_op_id IS NULL THEN 'gradient of an op that is not known'
     WHEN phase = 'backward' THEN 'gradient of an op outside modules'
