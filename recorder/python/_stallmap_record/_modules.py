@@ -88,9 +88,15 @@ class Modules:
         return root if root is not None and root.holds(module) else None
 
     def _new_root(self, module):
-        root = _Root(weakref.ref(module), self._library, self._names)
-        for part in module.modules():
-            self._models[id(part)] = root
+        keys = [id(part) for part in module.modules()]
+
+        def forget(_):
+            for key in keys:
+                if self._models.get(key) is root:
+                    del self._models[key]
+
+        root = _Root(weakref.ref(module, forget), self._library, self._names)
+        self._models.update(dict.fromkeys(keys, root))
         return root
 
 
