@@ -23,9 +23,9 @@ pub(crate) struct ProcessTree {
     root: PathBuf,
     /// Start of the program. Processes that started before it are not looked at.
     start_ticks: u64,
-    /// Those that live, by process id. A process id comes round again: the start distinguishes the processes.
+    /// Living processes, by process id. A process id comes round again: the start distinguishes the processes.
     members: BTreeMap<u32, TreeMember>,
-    /// Those that have ended.
+    /// Processes of these that have ended.
     ended: Vec<EscapedProcess>,
 }
 

@@ -34,12 +34,12 @@ impl SumVariance {
         self.pearson += other.pearson;
     }
 
-    /// That of a part of the counted samples, which is a count too.
+    /// The variance of a part of the counted samples, which is a count too.
     fn divided(self, share: f64) -> Self {
         Self { variance: self.variance * share, ..self.scaled(share) }
     }
 
-    /// That of a share of the value. Repeated launches differ as before.
+    /// The variance of a share of the value. Repeated launches differ as before.
     fn scaled(self, share: f64) -> Self {
         Self {
             variance: self.variance * share * share,
@@ -58,7 +58,7 @@ impl SumVariances {
         self.time.add(&other.time);
     }
 
-    /// Those of a part of the counted samples.
+    /// The variances of a part of the counted samples.
     pub(super) fn divided(&self, share: f64) -> Self {
         Self {
             samples: self.samples.divided(share),
@@ -67,7 +67,7 @@ impl SumVariances {
         }
     }
 
-    /// Those of a share of the values.
+    /// The variances of a share of the values.
     pub(super) fn scaled(&self, share: f64) -> Self {
         Self {
             samples: self.samples.scaled(share),

@@ -61,7 +61,7 @@ impl LayerShare {
 /// A part of a launch that has a path of its own.
 #[derive(Clone, Copy, Debug, Default)]
 struct PathPart<'a> {
-    /// Its layer, where a level tells layers apart.
+    /// Its layer, where a level distinguishes layers.
     layer: Option<&'a LayerShare>,
     /// Its instruction, where a level lies below the kernel.
     site: Option<&'a CodeSite>,
@@ -137,7 +137,7 @@ impl PathLaunch {
         }
     }
 
-    /// Its parts: one for each of its instructions and layers, where a level tells these apart.
+    /// Its parts: one for each of its instructions and layers, where a level distinguishes these.
     fn parts<'a>(&'a self, has_layers: bool) -> Vec<PathPart<'a>> {
         let whole = PathPart { cost: self.cost, ..PathPart::default() };
         let sites = self.sites.iter().map(|own| PathPart {
