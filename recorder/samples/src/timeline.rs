@@ -26,7 +26,7 @@ pub(crate) use nodes::NodeClones;
 /// Kinds of records.
 const KINDS: [u32; 5] =
     [kind::CONCURRENT_KERNEL, kind::MEMCPY, kind::MEMCPY2, kind::MEMSET, kind::SYNCHRONIZATION];
-/// Milliseconds until CUPTI gives back records that are complete: a program that is killed loses what ran since.
+/// Milliseconds until CUPTI gives back full buffers: a program that is killed loses the times of what ran since.
 ///
 /// CUPTI's own thread does it. Calls of `cuptiActivityFlushAll` from another thread while copies are measured, before a
 /// program instantiates graphs or after, break XLA's command buffers (CUDA 13.0: `CUDA_ERROR_LAUNCH_FAILED`).
@@ -108,7 +108,7 @@ extern "C" fn requested(buffer: *mut *mut u8, bytes: *mut usize, most_records: *
     // SAFETY: CUPTI gives three outputs. Without a buffer it drops records, and counts them.
     unsafe {
         *buffer = memory;
-        *bytes = if memory.is_null() { 0 } else { buffers::BYTES };
+        *bytes = if memory.is_null() { 0 } else { buffers::used_bytes() };
         *most_records = 0;
     }
 }
@@ -116,6 +116,7 @@ extern "C" fn requested(buffer: *mut *mut u8, bytes: *mut usize, most_records: *
 extern "C" fn completed(context: DriverHandle, stream: u32, buffer: *mut u8, _bytes: usize, used: usize) {
     guard((), || {
         let Some(api) = ACTIVITY.get().filter(|_| !buffer.is_null()) else { return };
+        buffers::filled(session::now_ns());
         let (mut record, mut rows) = (null(), Vec::new());
         // SAFETY: the buffer is the one that `requested` made, with so many bytes of records in it.
         while unsafe { (api.next_record)(buffer, used, &raw mut record) } == 0 && !record.is_null() {

@@ -31,14 +31,11 @@ pub(super) fn line_at(table: &[u8], first_line: u32, offset: usize) -> Option<u3
 pub(super) fn line_in_pairs(table: &[u8], first_line: u32, offset: usize) -> Option<u32> {
     /// The distance of a range without a line.
     const NO_LINE: i8 = i8::MIN;
-    let (mut line, mut end, mut has_line) = (i64::from(first_line), 0, true);
+    let (mut line, mut end) = (i64::from(first_line), 0);
     let (pairs, _) = table.as_chunks::<2>();
     for &[length, distance] in pairs {
         let distance = distance.cast_signed();
-        // A range of distance 0 goes on as the one before.
-        if distance != 0 {
-            has_line = distance != NO_LINE;
-        }
+        let has_line = distance != NO_LINE;
         if has_line {
             line += i64::from(distance);
         }
@@ -96,10 +93,10 @@ mod tests {
 
     #[test]
     fn pairs_move_the_line() {
-        // Line 10 for six bytes in two ranges, line 12, nothing, line 11.
-        let table = [4, 0, 2, 0, 2, 2, 4, 0x80, 2, 0xff];
-        let lines = [0, 4, 6, 8, 10, 12, 14].map(|offset| line_in_pairs(&table, 10, offset));
-        assert_eq!(lines, [Some(10), Some(10), Some(12), None, None, Some(11), None]);
+        // Line 10 for six bytes in two ranges, line 12, nothing, line 12, line 11.
+        let table = [4, 0, 2, 0, 2, 2, 4, 0x80, 2, 0, 2, 0xff];
+        let lines = [0, 4, 6, 8, 10, 12, 14, 16].map(|offset| line_in_pairs(&table, 10, offset));
+        assert_eq!(lines, [Some(10), Some(10), Some(12), None, None, Some(12), Some(11), None]);
         assert_eq!(line_in_pairs(&[0xff], 10, 0), None);
     }
 
