@@ -184,6 +184,13 @@ impl AccessInstrument {
         drop(state);
         let launch = LaunchBeginning { data, code: code.as_deref(), given: given.as_ref() };
         let bundle = self.bundle_begins(launch, &name, ordinal, decision.is_ok());
+        let obstacle = match &code {
+            Some(code) if self.config.spaces.len() > 1 && code.allocating.contains(&name) => {
+                Some("it allocates memory, and dies where several address spaces are recorded")
+            }
+            _ if is_patched != Some(true) => Some("its module is not patched"),
+            _ => None,
+        };
         let function = code.as_deref().map(|code| code.function_id(&name));
         let is_selected = decision.is_ok() && is_patched.unwrap_or(false);
         let function = function.filter(|_| is_selected && self.config.counts());
@@ -203,13 +210,6 @@ impl AccessInstrument {
         let recorded = decision.is_ok() && accesses_of.is_none();
         let row = LaunchRun { begin_ns, recorded, ..begun(ordinal, stream_id) };
         let gathers = bundle.as_ref().is_some_and(|bundle| bundle.gathers());
-        let obstacle = match &code {
-            Some(code) if self.config.spaces.len() > 1 && code.allocating.contains(&name) => {
-                Some("it allocates memory, and dies where several address spaces are recorded")
-            }
-            _ if is_patched != Some(true) => Some("its module is not patched"),
-            _ => None,
-        };
         let (armed, row) = self.arm(data, row, obstacle, gathers);
         match (&armed, kinds) {
             (Some(_), Some(kinds)) => self.kinds.recorded(kinds, ordinal),
