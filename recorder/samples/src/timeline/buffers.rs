@@ -10,8 +10,8 @@ use std::sync::{Mutex, PoisonError};
 
 /// Bytes of a buffer: some ten thousand records.
 const BYTES: usize = 1 << 21;
-/// Least bytes of it that CUPTI uses: some records of each kind.
-const MIN_BYTES: usize = 1 << 12;
+/// Least bytes of it that CUPTI uses: some hundred records.
+const MIN_BYTES: usize = 1 << 15;
 /// Time between two full buffers, nanoseconds: with less, buffers grow, with more, they shrink.
 const MIN_FILL_NS: i64 = 50_000_000;
 const MAX_FILL_NS: i64 = 200_000_000;
