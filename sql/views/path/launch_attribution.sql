@@ -4,8 +4,8 @@ CREATE VIEW launch_attribution (
   kernel_id,
   -- True for the trial of a tuner, which is no work of the program.
   is_trial,
-  -- The line of the user or of the model (see `python_line`), in backward the line whose gradient it computes, else that
-  -- of a library.
+  -- The line of the user or of the model (see `python_line`), in backward the line whose gradient it computes, else a
+  -- library's line.
   line,
   -- Means of the line: compiled origin (torch.compile's own record), forward op (autograd's number), python stack, module
   -- frame (of a module of an installed package), library frame (of no such module either). Null without a line.
