@@ -112,7 +112,8 @@ def _owner(module):
         if code.co_argcount and code.co_varnames[0] == "self":
             caller = frame.f_locals.get("self")
             is_other = isinstance(caller, torch.nn.Module) and caller is not module
-            if is_other and any(part is module for part in caller.modules()):
+            # One that is being made may have no modules yet.
+            if is_other and "_modules" in vars(caller) and any(part is module for part in caller.modules()):
                 owner = caller
     return owner
 
