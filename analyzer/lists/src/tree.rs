@@ -1,12 +1,13 @@
 //! `stallmap tree`: cost of call paths, from either end, flat, or compared with another capture.
 //!
 //! ```text
-//! sql/queries/tree ──> read ──> path (names of the levels asked for) ──> forest ──> prune ──┐
+//! sql/queries/tree ──> read, code ──> path (names of the levels asked for) ──> forest ──> prune ──┐
 //!                                                            └─> flat ──────────────┴─> row ──> draw, export
 //! with --diff: sql/queries/diff/tree_launches ──> read, …; row ──> judge: sql/queries/diff/tree_nodes ──> row
 //! ```
 
 mod chance;
+mod code;
 mod cost;
 mod draw;
 mod export;
@@ -37,7 +38,7 @@ use crate::known::{CostCompleteness, known};
 use stallmap::library::queries::{self, CommandQuery};
 use stallmap_console::answer::asked;
 use stallmap_console::answer::write_rows;
-use stallmap_console::args::tree::{TreeArgs, TreeMetric, TreeSort};
+use stallmap_console::args::tree::{TreeArgs, TreeLevel, TreeMetric, TreeSort};
 use stallmap_console::context::{CommandContext, runtime};
 use stallmap_console::exit::{OK, Outcome};
 use stallmap_console::explain::arrow_failure;
@@ -103,11 +104,15 @@ fn show_sql(context: &CommandContext, args: &TreeArgs) -> Outcome {
     let session = context.open(&[(None, args.capture.clone())])?;
     let filter = runtime()?.block_on(LaunchFilter::of(&session, &args.filter))?;
     let filtered = |query: CommandQuery| filtered(filter.as_ref(), query);
-    if args.diff.is_none() {
-        return output::print(&filtered(queries::tree::LAUNCHES)).map(|()| OK);
+    let mut shown = if args.diff.is_none() {
+        vec![filtered(queries::tree::LAUNCHES)]
+    } else {
+        vec![filtered(queries::diff::TREE_LAUNCHES), queries::diff::TREE_NODES.sql(&[])]
+    };
+    if has_code(args) {
+        shown.extend([queries::tree::CODE, queries::tree::INSTRUCTIONS].map(filtered));
     }
-    let queries = [filtered(queries::diff::TREE_LAUNCHES), queries::diff::TREE_NODES.sql(&[])];
-    output::print(&queries.join("\n")).map(|()| OK)
+    output::print(&shown.join("\n")).map(|()| OK)
 }
 
 /// A query, restricted to the launches of a filter if there is one.
@@ -127,8 +132,18 @@ fn ask(context: &CommandContext, args: &TreeArgs, capture: &CaptureLocation) -> 
     let runtime = runtime()?;
     let known = runtime.block_on(known(&session))?;
     let filter = runtime.block_on(LaunchFilter::of(&session, &args.filter))?;
-    let rows = runtime.block_on(asked(&session, query, &filtered(filter.as_ref(), query)))?;
-    Ok(TreeLaunches { launches: read::launches(&rows)?, session, known, filter })
+    let answer = |query| runtime.block_on(asked(&session, query, &filtered(filter.as_ref(), query)));
+    let mut launches = read::launches(&answer(query)?)?;
+    if has_code(args) {
+        code::attach(&mut launches, &answer(queries::tree::CODE)?, &answer(queries::tree::INSTRUCTIONS)?)?;
+    }
+    Ok(TreeLaunches { launches, session, known, filter })
+}
+
+/// True if paths go on below the kernel.
+fn has_code(args: &TreeArgs) -> bool {
+    let below = [TreeLevel::Function, TreeLevel::Line, TreeLevel::Instruction];
+    args.by.iter().any(|level| below.contains(level))
 }
 
 /// Unknown times.

@@ -21,7 +21,7 @@ use crate::hot;
 use crate::injection::Injection;
 use crate::message::{self, MessagePrinter};
 use crate::process_tree::EscapedProcess;
-use crate::process_watch::{ProcessWatch, WatchReport};
+use crate::process_watch::ProcessWatch;
 use crate::record::code_of_all;
 
 /// Runs the program, once for each pass, and says how its runs ended.
@@ -40,7 +40,7 @@ pub(crate) struct PassRunner<'a> {
 impl PassRunner<'_> {
     /// Runs the program once, recording nothing.
     pub(crate) fn unrecorded(&self) -> Result<RunEnd, RecorderFailure> {
-        self.run(&mut self.command(), false).map(|(end, _)| end)
+        self.run(&mut self.command(), |_| ()).map(|(end, ())| end)
     }
 
     /// Runs the program under each of `instruments` and updates `recording` in the folder.
@@ -98,7 +98,9 @@ impl PassRunner<'_> {
             }
         }
         let started_ns = now_ns();
-        let (end, report) = self.run(&mut command, is_sampled_again)?;
+        let begin = |process_id| ProcessWatch::begin(process_id, self.folder.path(), is_sampled_again);
+        let (end, watch) = self.run(&mut command, begin)?;
+        let report = watch.end();
         let mut described = ended_pass(instrument, started_ns, end);
         described.losses = report.escaped.iter().map(escape_loss).collect();
         warn_of_escapes(&report.escaped);
@@ -182,18 +184,17 @@ impl PassRunner<'_> {
         command
     }
 
-    /// Runs the program to its end, and watches it meanwhile.
-    fn run(
+    /// Runs the program to its end. `begin` is called with its process id.
+    fn run<T>(
         &self,
         command: &mut Command,
-        is_sampled_again: bool,
-    ) -> Result<(RunEnd, WatchReport), RecorderFailure> {
+        begin: impl FnOnce(u32) -> T,
+    ) -> Result<(RunEnd, T), RecorderFailure> {
         let name = command.get_program().to_string_lossy().into_owned();
         let ran = self.signals.start(command).and_then(|mut child| {
-            let watch = ProcessWatch::begin(child.id(), self.folder.path(), is_sampled_again);
-            let status = self.signals.wait(&mut child);
-            let report = watch.end();
-            Ok((RunEnd { process_id: child.id(), status: status? }, report))
+            let begun = begin(child.id());
+            let status = self.signals.wait(&mut child)?;
+            Ok((RunEnd { process_id: child.id(), status }, begun))
         });
         ran.map_err(|error| {
             if let Some(code) = self.signals.ending().and_then(|signal| u8::try_from(128 + signal).ok()) {

@@ -23,8 +23,10 @@ pub(crate) struct ProcessTree {
     root: PathBuf,
     /// Start of the program. Processes that started before it are not looked at.
     start_ticks: u64,
-    /// By process id. A process id comes round again: the start distinguishes the processes.
+    /// Living processes, by process id. A process id comes round again: the start distinguishes the processes.
     members: BTreeMap<u32, TreeMember>,
+    /// Processes of these that have ended.
+    ended: Vec<EscapedProcess>,
 }
 
 /// A process as `/proc/PID/stat` describes it.
@@ -77,11 +79,12 @@ impl ProcessTree {
         let stat = ProcessStat::read(root, process_id);
         let member = stat.as_ref().map(|stat| (process_id, TreeMember::new(stat, true)));
         let start_ticks = stat.map_or(u64::MAX, |stat| stat.start_ticks);
-        Self { root: root.to_owned(), start_ticks, members: member.into_iter().collect() }
+        Self { root: root.to_owned(), start_ticks, members: member.into_iter().collect(), ended: Vec::new() }
     }
 
     /// Looks at all processes: new members, and those that use a GPU now.
     pub(crate) fn look(&mut self) {
+        self.forget_ended();
         self.find_members();
         for (&process_id, member) in &mut self.members {
             if matches!(member.recording, RecordingState::Recorded | RecordingState::Escaped(_)) {
@@ -98,11 +101,19 @@ impl ProcessTree {
 
     /// Processes that used a GPU without the recorder in them.
     pub(crate) fn escaped(&self) -> Vec<EscapedProcess> {
-        let escaped = |member: &TreeMember| match &member.recording {
-            RecordingState::Escaped(process) => Some(process.clone()),
-            _ => None,
-        };
-        self.members.values().filter_map(escaped).collect()
+        let living = self.members.values().filter_map(TreeMember::escaped);
+        self.ended.iter().chain(living).cloned().collect()
+    }
+
+    /// A process that gets the number of one that has ended is looked at as any other.
+    fn forget_ended(&mut self) {
+        let root = &self.root;
+        self.members.retain(|&process_id, member| {
+            let stat = ProcessStat::read(root, process_id);
+            let lives = stat.is_some_and(|stat| stat.start_ticks == member.start_ticks);
+            self.ended.extend(member.escaped().filter(|_| !lives).cloned());
+            lives
+        });
     }
 
     /// Ends every process of the tree.
@@ -145,6 +156,13 @@ impl ProcessTree {
 impl TreeMember {
     fn new(stat: &ProcessStat, is_descendant: bool) -> Self {
         Self { start_ticks: stat.start_ticks, is_descendant, recording: RecordingState::WithoutGpu }
+    }
+
+    fn escaped(&self) -> Option<&EscapedProcess> {
+        match &self.recording {
+            RecordingState::Escaped(process) => Some(process),
+            _ => None,
+        }
     }
 
     /// Its state after another look at its folder.
@@ -210,10 +228,15 @@ mod tests {
 
     /// A process in a folder that stands for `/proc`.
     fn add(root: &Path, id: u32, parent: u32, mapped: &[&str], environment: &str) {
+        add_started(root, id, (parent, 1000 + id), mapped, environment);
+    }
+
+    /// The same, with its start in ticks next to its parent.
+    fn add_started(root: &Path, id: u32, (parent, start): (u32, u32), mapped: &[&str], environment: &str) {
         let folder = root.join(id.to_string());
         fs::create_dir_all(folder.join("fd")).unwrap();
         let stat =
-            format!("{id} (worker ({id}) S {parent} 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {} 0 0\n", 1000 + id);
+            format!("{id} (worker ({id}) S {parent} 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {start} 0 0\n");
         fs::write(folder.join("stat"), stat).unwrap();
         fs::write(folder.join("environ"), environment).unwrap();
         let line = |name: &&str| format!("7f0000000000-7f0000001000 r-xp 00000000 00:00 0 /usr/lib/{name}\n");
@@ -254,10 +277,16 @@ mod tests {
             cause,
         };
         assert_eq!(tree.escaped(), [escaped(12, true), escaped(16, false)]);
-        // Its number comes round again.
-        fs::remove_dir_all(root.join("15")).unwrap();
+        // They end, and their numbers come round again: for a child that escapes too, and for one that uses no GPU.
+        for id in [12, 15, 16] {
+            fs::remove_dir_all(root.join(id.to_string())).unwrap();
+        }
+        add_started(root, 12, (10, 2000), &[], "");
+        add_started(root, 15, (10, 2000), &["libcuda.so.580.1"], "");
+        open_gpu(root, 15);
         tree.look();
-        assert_eq!(tree.escaped().len(), 2);
+        tree.look();
+        assert_eq!(tree.escaped(), [escaped(12, true), escaped(16, false), escaped(15, true)]);
     }
 
     #[test]

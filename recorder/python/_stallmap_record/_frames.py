@@ -28,7 +28,8 @@ def _described(frame):
     words = [id(types.CodeType)]
     while frame is not None:
         code = frame.f_code
-        name = getattr(code, "co_qualname", None)
+        # Python 3.10 has no qualified names.
+        name = getattr(code, "co_qualname", code.co_name)
         words += [id(code), frame.f_lasti, frame.f_lineno or 0, code.co_firstlineno]
         words += [id(code.co_filename), id(name), id(code.co_linetable)]
         frame = frame.f_back

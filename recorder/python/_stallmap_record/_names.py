@@ -5,6 +5,22 @@ import weakref
 from _stallmap_record._session import SESSION
 from _stallmap_record._tensors import IN, NO_BASE, is_plain, is_tensor
 
+# Wrappers of modules: torch.compile, FSDP, checkpoints. The program's module is the one inside.
+_WRAPPERS = {"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"}
+
+
+def plain(path):
+    """A dotted path without wrappers."""
+    return ".".join(name for name in path.split(".") if name not in _WRAPPERS)
+
+
+def _own(tensor):
+    """The tensor that has the memory: a distributed tensor has a local one. None of another composed tensor."""
+    if is_plain(type(tensor)):
+        return tensor
+    local = getattr(tensor, "_local_tensor", None)
+    return local if is_tensor(local) and is_plain(type(local)) else None
+
 
 class Names:
     """The names learnt so far. Names reach the library whenever the tensor behind one has changed."""
@@ -23,10 +39,10 @@ class Names:
 
     def of_root(self, module):
         """[(weak reference, name, role)] of a root module's parameters and buffers."""
-        owned = [(weakref.ref(tensor), name, "parameter") for name, tensor in module.named_parameters()]
+        owned = [(weakref.ref(tensor), plain(name), "parameter") for name, tensor in module.named_parameters()]
         for reference, name, _ in owned:
             self._parameters[id(reference())] = (reference, name)
-        owned += [(weakref.ref(tensor), name, "buffer") for name, tensor in module.named_buffers()]
+        owned += [(weakref.ref(tensor), plain(name), "buffer") for name, tensor in module.named_buffers()]
         for reference, _, _ in owned:
             # The id may have been another tensor's.
             self._addresses.pop(id(reference()), None)
@@ -39,8 +55,10 @@ class Names:
             tensor = reference()
             if tensor is None:
                 is_complete = False
-            elif is_plain(type(tensor)) and self._has_moved(tensor, role, tensor):
-                self._add(words, name, role, tensor)
+                continue
+            own = _own(tensor)
+            if own is not None and self._has_moved(tensor, role, own):
+                self._add(words, name, role, own)
         self._library.name(words)
         return is_complete
 
@@ -51,7 +69,7 @@ class Names:
         words = []
         try:
             for parameter in self._living() if parameters is None else parameters:
-                gradient = parameter.grad
+                gradient = None if parameter.grad is None else _own(parameter.grad)
                 if gradient is not None:
                     self._add(words, self._name(parameter), "gradient", gradient)
             self._library.name(words)
@@ -64,8 +82,9 @@ class Names:
         for parameter, state in optimizer.state.items():
             name = self._name(parameter) if is_tensor(parameter) else None
             for key, value in state.items() if isinstance(state, dict) else ():
-                if is_tensor(value) and is_plain(type(value)) and self._has_moved(parameter, key, value):
-                    self._add(words, f"{name}.{key}" if name else None, "optimizer_state", value)
+                own = _own(value) if is_tensor(value) else None
+                if own is not None and self._has_moved(parameter, key, own):
+                    self._add(words, f"{name}.{key}" if name else None, "optimizer_state", own)
         self._library.name(words)
 
     def _living(self):

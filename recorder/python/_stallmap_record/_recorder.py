@@ -1,5 +1,7 @@
 """Ops as the library wants them: begin with arguments, end with results."""
 
+import torch
+
 from _stallmap_record import _storages
 from _stallmap_record._session import SESSION
 from _stallmap_record._stacks import caller
@@ -34,7 +36,9 @@ class Recorder:
         elif origin is not None and origin.is_backward:
             phase, name, sequence, forward = _BACKWARD, 0, -1, 0
         else:
-            phase, name, sequence, forward = _OPTIMIZER if stack.in_optimizer else _FORWARD, 0, made, 0
+            # A closure that the optimizer calls computes the loss again, with gradients.
+            in_optimizer = stack.in_optimizer and not torch.is_grad_enabled()
+            phase, name, sequence, forward = _OPTIMIZER if in_optimizer else _FORWARD, 0, made, 0
         module = HERE.module
         if stack.is_generated:
             # One node stands for all of a compiled backward: its number is that of one forward op among many.

@@ -1,6 +1,7 @@
 """Trials of tuners: launches that choose a kernel's configuration, and are not the program's work."""
 
 import functools
+import os
 import sys
 import threading
 
@@ -18,6 +19,9 @@ CONVOLUTIONS = frozenset(
     )
 )
 _MOST = 1 << 12
+_CACHE = "TRITON_CACHE_DIR"
+# The folder that the program began with.
+_FOLDER = os.environ.get(_CACHE)
 
 # Triton may be used without PyTorch, which must not be imported for it.
 _recorder = None
@@ -43,9 +47,39 @@ def set_recorder(recorder, key):
 
 def hook_triton():
     """Marks the trials of `triton.autotune`."""
-    from triton.runtime.autotuner import Autotuner
+    from triton.runtime import autotuner
 
-    _mark(Autotuner, "_bench", "triton.autotune")
+    _mark(autotuner.Autotuner, "_bench", "triton.autotune")
+    _keep_choices(autotuner)
+
+
+def _keep_choices(autotuner):
+    """Keeps choices where the next run looks for them.
+
+    torch.compile moves Triton's cache while a program runs, but not in a run whose code comes from its own cache.
+    """
+    make = getattr(autotuner, "get_cache_manager", None)
+    if make is None:
+        return
+
+    def get_cache_manager(key):
+        folder = os.environ.get(_CACHE)
+        if folder == _FOLDER:
+            return make(key)
+        _set_cache(_FOLDER)
+        try:
+            return make(key)
+        finally:
+            _set_cache(folder)
+
+    autotuner.get_cache_manager = get_cache_manager
+
+
+def _set_cache(folder):
+    if folder is None:
+        os.environ.pop(_CACHE, None)
+    else:
+        os.environ[_CACHE] = folder
 
 
 def hook_generated():

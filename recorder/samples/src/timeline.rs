@@ -7,7 +7,6 @@
 use std::path::PathBuf;
 use std::ptr::null;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use stallmap_schema::word::LossKind;
 use stallmap_sys::cuda::DriverHandle;
@@ -27,16 +26,15 @@ pub(crate) use nodes::NodeClones;
 /// Kinds of records.
 const KINDS: [u32; 5] =
     [kind::CONCURRENT_KERNEL, kind::MEMCPY, kind::MEMCPY2, kind::MEMSET, kind::SYNCHRONIZATION];
-/// Flush the buffers whose records are all complete.
-const COMPLETE: u32 = 0;
+/// Milliseconds until CUPTI gives back full buffers: a program that is killed loses the times of what ran since.
+///
+/// CUPTI's own thread does it. Calls of `cuptiActivityFlushAll` from another thread while copies are measured, before a
+/// program instantiates graphs or after, break XLA's command buffers (CUDA 13.0: `CUDA_ERROR_LAUNCH_FAILED`).
+const PERIOD_MS: u32 = 200;
 /// Flush every buffer.
 const FORCED: u32 = 1;
 
 static ACTIVITY: OnceLock<Activity> = OnceLock::new();
-/// True once another profiler measures.
-static IS_GIVEN_AWAY: AtomicBool = AtomicBool::new(false);
-/// True once the program has instantiated a graph.
-static HAS_GRAPHS: AtomicBool = AtomicBool::new(false);
 
 /// Measures all work of the program's GPUs from now on.
 pub(crate) fn start(candidates: &[PathBuf]) -> Result<(), String> {
@@ -46,6 +44,17 @@ pub(crate) fn start(candidates: &[PathBuf]) -> Result<(), String> {
     unsafe {
         check((api.register_clock)(now), "set the clock of activity records")?;
         check((api.register_callbacks)(requested, completed), "give buffers to activity records")?;
+    }
+    // SAFETY: a call with a plain number.
+    let code = unsafe { (api.flush_period)(PERIOD_MS) };
+    if code != 0 {
+        let detail = Some(format!("CUPTI error {code}"));
+        session::lose(
+            LossKind::Source,
+            "times are written late: a program that is killed loses some",
+            1,
+            detail,
+        );
     }
     for kind in KINDS {
         // SAFETY: a call with a plain number.
@@ -59,22 +68,6 @@ pub(crate) fn start(candidates: &[PathBuf]) -> Result<(), String> {
     }
     queue::start();
     Ok(())
-}
-
-/// Records are written by full buffers only from now on: the program instantiates a CUDA graph. A flush while an executable
-/// graph's copies are measured breaks the launch (CUDA 13.0: `CUDA_ERROR_LAUNCH_FAILED` in command buffers of XLA).
-pub(crate) fn graph_begins() {
-    HAS_GRAPHS.store(true, Ordering::Release);
-}
-
-/// Writes the records that are complete. CUPTI's own thread writes those of full buffers only, and a program that is killed
-/// would lose the rest.
-fn write_complete() {
-    let is_unsafe = IS_GIVEN_AWAY.load(Ordering::Acquire) || HAS_GRAPHS.load(Ordering::Acquire);
-    if let Some(api) = ACTIVITY.get().filter(|_| !is_unsafe) {
-        // SAFETY: a call with a plain number. The last flush reports errors.
-        unsafe { (api.flush)(COMPLETE) };
-    }
 }
 
 /// Writes the records that are left.
@@ -92,10 +85,13 @@ pub(crate) fn shut_down() {
 /// Measures no more: another profiler can.
 pub(crate) fn give_way() {
     shut_down();
-    IS_GIVEN_AWAY.store(true, Ordering::Release);
-    for kind in KINDS.into_iter().filter(|_| ACTIVITY.get().is_some()) {
-        // SAFETY: a call with a plain number. A kind that was not enabled stays so.
-        ACTIVITY.get().map(|api| unsafe { (api.disable)(kind) });
+    let Some(api) = ACTIVITY.get() else { return };
+    // SAFETY: calls with plain numbers. A kind that was not enabled stays so.
+    unsafe {
+        (api.flush_period)(0);
+        for kind in KINDS {
+            (api.disable)(kind);
+        }
     }
 }
 
@@ -112,7 +108,7 @@ extern "C" fn requested(buffer: *mut *mut u8, bytes: *mut usize, most_records: *
     // SAFETY: CUPTI gives three outputs. Without a buffer it drops records, and counts them.
     unsafe {
         *buffer = memory;
-        *bytes = if memory.is_null() { 0 } else { buffers::BYTES };
+        *bytes = if memory.is_null() { 0 } else { buffers::used_bytes() };
         *most_records = 0;
     }
 }
@@ -120,6 +116,7 @@ extern "C" fn requested(buffer: *mut *mut u8, bytes: *mut usize, most_records: *
 extern "C" fn completed(context: DriverHandle, stream: u32, buffer: *mut u8, _bytes: usize, used: usize) {
     guard((), || {
         let Some(api) = ACTIVITY.get().filter(|_| !buffer.is_null()) else { return };
+        buffers::filled(session::now_ns());
         let (mut record, mut rows) = (null(), Vec::new());
         // SAFETY: the buffer is the one that `requested` made, with so many bytes of records in it.
         while unsafe { (api.next_record)(buffer, used, &raw mut record) } == 0 && !record.is_null() {

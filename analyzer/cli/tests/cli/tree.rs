@@ -91,6 +91,12 @@ snapshot!(
     "inference_views",
     ["tree", VIEWS, "--format", "csv", "-d", "4", "-m", "samples,time_per_launch"]
 );
+snapshot!(tree_layers, "transformer_step", ["tree", STEP, "--by", "layer,phase", "-t", "0.02"]);
+snapshot!(
+    tree_below_the_kernel,
+    "blame_truth",
+    ["tree", "blame_truth.stallmap", "--by", "kernel,function,line", "-t", "0.05"]
+);
 snapshot!(tree_sql, "inference_views", ["tree", VIEWS, "--sql"]);
 snapshot!(tree_of_itself, "inference_views", ["tree", VIEWS, "--diff", VIEWS, "-d", "3"]);
 snapshot!(

@@ -147,6 +147,9 @@ pub enum TreeLevel {
     Forward,
     /// Module path, one step per name. In backward, that of the forward op
     Module,
+    /// Kind of layer and layer: modules up to the first number of their path. A launch of several layers counts for each
+    /// with its share
+    Layer,
     /// Phase of the training step
     Phase,
     /// Optimizer steps completed before
@@ -157,6 +160,12 @@ pub enum TreeLevel {
     Op,
     /// The kernel
     Kernel,
+    /// Device functions below the kernel, inlined ones too
+    Function,
+    /// Source line of the kernel's code
+    Line,
+    /// Instruction
+    Instruction,
 }
 
 /// Names of Python frames.

@@ -33,6 +33,21 @@ impl SumVariance {
         self.freedom += other.freedom;
         self.pearson += other.pearson;
     }
+
+    /// The variance of a part of the counted samples, which is a count too.
+    fn divided(self, share: f64) -> Self {
+        Self { variance: self.variance * share, ..self.scaled(share) }
+    }
+
+    /// The variance of a share of the value. Repeated launches differ as before.
+    fn scaled(self, share: f64) -> Self {
+        Self {
+            variance: self.variance * share * share,
+            squares: self.squares * share * share,
+            freedom: self.freedom * share,
+            pearson: self.pearson * share,
+        }
+    }
 }
 
 impl SumVariances {
@@ -41,6 +56,24 @@ impl SumVariances {
         self.samples.add(&other.samples);
         self.memory.add(&other.memory);
         self.time.add(&other.time);
+    }
+
+    /// The variances of a part of the counted samples.
+    pub(super) fn divided(&self, share: f64) -> Self {
+        Self {
+            samples: self.samples.divided(share),
+            memory: self.memory.divided(share),
+            time: self.time.divided(share),
+        }
+    }
+
+    /// The variances of a share of the values.
+    pub(super) fn scaled(&self, share: f64) -> Self {
+        Self {
+            samples: self.samples.scaled(share),
+            memory: self.memory.scaled(share),
+            time: self.time.scaled(share),
+        }
     }
 
     /// The variance of the metric's sum, or of the numerator of its ratio. Launches are counted exactly.

@@ -37,6 +37,10 @@ impl GivenWork {
         self.time_ns += other.time_ns;
     }
 
+    fn scaled(self, share: f64) -> Self {
+        Self { work: self.work * share, time_ns: self.time_ns * share }
+    }
+
     /// The work. None where no launch has any.
     fn given(&self) -> Option<f64> {
         (self.work > 0.0 || self.time_ns > 0.0).then_some(self.work)
@@ -75,6 +79,25 @@ impl LaunchCost {
         self.flops.add(&other.flops);
         self.bytes.add(&other.bytes);
         self.chances.add(&other.chances);
+    }
+
+    /// A share of the cost.
+    pub(super) fn scaled(&self, share: f64) -> Self {
+        Self {
+            samples: self.samples * share,
+            memory_samples: self.memory_samples * share,
+            time_ns: self.time_ns * share,
+            launches: self.launches * share,
+            flops: self.flops.scaled(share),
+            bytes: self.bytes.scaled(share),
+            chances: self.chances.scaled(share),
+        }
+    }
+
+    /// The part of the cost where some of the samples are. Without samples it has no parts.
+    pub(super) fn at(&self, samples: f64, memory_samples: f64) -> Self {
+        let share = if self.samples > 0.0 { samples / self.samples } else { 0.0 };
+        Self { samples, memory_samples, chances: self.chances.divided(share), ..self.scaled(share) }
     }
 
     /// The metric. None for a ratio without a denominator.

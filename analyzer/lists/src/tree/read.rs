@@ -4,12 +4,12 @@ use arrow::array::RecordBatch;
 
 use stallmap::library::queries;
 use stallmap_console::exit::Outcome;
-use stallmap_console::row::{QueryRow as _, TextList};
+use stallmap_console::row::{NumberCells, QueryRow as _, TextList};
 use stallmap_console::rows;
 
 use super::chance::{SumVariance, SumVariances};
 use super::cost::{GivenWork, LaunchCost};
-use super::path::PathLaunch;
+use super::path::{LayerShare, PathLaunch};
 
 rows! {
     /// A launch as the query gives it.
@@ -30,6 +30,10 @@ rows! {
         flops_ns: Option<f64>,
         bytes: Option<f64>,
         bytes_ns: Option<f64>,
+        layer_kinds: TextList,
+        layers: TextList,
+        layer_weights: NumberCells,
+        kernel_id: u64,
     }
 
     /// Variances of its numbers. Only a comparison needs them.
@@ -68,7 +72,11 @@ fn launch(found: TreeLaunchRow, uncertain: Option<&LaunchVariances>) -> PathLaun
         chances: SumVariances::default(),
     };
     cost.chances = uncertain.map(|uncertain| chances(&cost, uncertain)).unwrap_or_default();
+    let layers = found.layer_kinds.0.into_iter().zip(found.layers.0).zip(found.layer_weights.0);
     PathLaunch {
+        kernel_id: found.kernel_id,
+        sites: Vec::new(),
+        layers: layers.map(|((kind, layer), weight)| LayerShare::from_names(kind, layer, weight)).collect(),
         frames: found.frames.0,
         user_frames: found.user_frames.0,
         forward_frames: found.forward_frames.0,

@@ -26,6 +26,7 @@ mod graphs;
 mod hex_text;
 mod label;
 mod life;
+mod lines;
 mod lost;
 mod lying;
 mod memory;

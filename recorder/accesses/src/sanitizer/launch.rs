@@ -184,6 +184,13 @@ impl AccessInstrument {
         drop(state);
         let launch = LaunchBeginning { data, code: code.as_deref(), given: given.as_ref() };
         let bundle = self.bundle_begins(launch, &name, ordinal, decision.is_ok());
+        let obstacle = match &code {
+            Some(code) if self.config.spaces.len() > 1 && code.allocating.contains(&name) => {
+                Some("it allocates memory, and dies where several address spaces are recorded")
+            }
+            _ if is_patched != Some(true) => Some("its module is not patched"),
+            _ => None,
+        };
         let function = code.as_deref().map(|code| code.function_id(&name));
         let is_selected = decision.is_ok() && is_patched.unwrap_or(false);
         let function = function.filter(|_| is_selected && self.config.counts());
@@ -203,7 +210,7 @@ impl AccessInstrument {
         let recorded = decision.is_ok() && accesses_of.is_none();
         let row = LaunchRun { begin_ns, recorded, ..begun(ordinal, stream_id) };
         let gathers = bundle.as_ref().is_some_and(|bundle| bundle.gathers());
-        let (armed, row) = self.arm(data, row, is_patched.unwrap_or(false), gathers);
+        let (armed, row) = self.arm(data, row, obstacle, gathers);
         match (&armed, kinds) {
             (Some(_), Some(kinds)) => self.kinds.recorded(kinds, ordinal),
             (Some(_), None) => {}
@@ -225,7 +232,7 @@ impl AccessInstrument {
         &self,
         data: &LaunchData,
         row: LaunchRun,
-        is_patched: bool,
+        obstacle: Option<&str>,
         gathers: bool,
     ) -> (Option<ArmedLaunch>, Option<LaunchRun>) {
         if !row.recorded {
@@ -235,8 +242,8 @@ impl AccessInstrument {
             session::lose(LossKind::Launch, "launch could not be instrumented", 1, Some(error));
             (None, Some(LaunchRun { recorded: false, ..row }))
         };
-        if !is_patched {
-            return failed(row, "its module is not patched".to_owned());
+        if let Some(obstacle) = obstacle {
+            return failed(row, obstacle.to_owned());
         }
         let place = RingContext { api: &self.api, context: data.context, stream: data.stream_handle };
         let state = &mut *self.lock();

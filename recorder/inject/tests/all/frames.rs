@@ -9,14 +9,14 @@ import random, threading, types
 sys.path.append(FOLDER)
 from _stallmap_record import _frames, _library
 from _stallmap_record._files import Files
-if sys.version_info < (3, 11): sys.exit(77)
+if sys.version_info < (3, 10): sys.exit(77)
 hooks, files = _library.load(), Files()
 def shown(frame):
     fields = []
     while frame is not None:
         code = frame.f_code
         if not code.co_filename.startswith(_frames._OWN):
-            fields += (files.normalized(code.co_filename), code.co_filename, code.co_qualname)
+            fields += (files.normalized(code.co_filename), code.co_filename, getattr(code, 'co_qualname', code.co_name))
             fields += (str(code.co_firstlineno), str(frame.f_lineno or 0))
         frame = frame.f_back
     return hooks.state(fields)

@@ -15,6 +15,7 @@ use tempfile::TempDir;
 
 mod forked;
 mod generated;
+mod parts;
 mod public;
 mod ranges;
 pub(crate) mod rows;

@@ -155,6 +155,7 @@ mod tests {
             kernels: kernels.iter().map(|name| (*name).to_owned()).collect(),
             functions: Vec::new(),
             variables: Vec::new(),
+            allocating: std::collections::BTreeSet::new(),
             path: None,
         })
     }

@@ -23,7 +23,7 @@ use super::rows::{self, CallTimes, LaunchSamples, RanKernel};
 use super::sampler::ContextSampler;
 use super::watch::{self, WatchedLaunch};
 use super::{LAST, SamplingInstrument, TakenSamples, driver, lock, run_exponent, samples};
-use crate::timeline::{self, NodeClones, queue};
+use crate::timeline::{NodeClones, queue};
 use stallmap_session::gpu::call::{self, LaunchCall};
 use stallmap_session::gpu::graphs;
 use stallmap_session::slot::ThreadSlot;
@@ -100,8 +100,6 @@ impl SamplingInstrument {
             if data.site != ENTER {
                 // SAFETY: by this function's contract. The call is ending.
                 unsafe { self.graph_call(id, data) };
-            } else if graphs::INSTANTIATIONS.contains(&id) {
-                timeline::graph_begins();
             }
         } else if MODULE_LOAD_IDS.contains(&id) {
             let has_loaded = data.site != ENTER && result(data) == 0 && !data.parameters.is_null();

@@ -9,8 +9,6 @@ use stallmap_session::session;
 
 /// Longest time until rows reach the session.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Pauses until CUPTI's records do.
-const RECORD_PAUSES: u32 = 4;
 /// Waiting launches at which the launching thread writes them itself.
 const MAX_WAITING: usize = 1 << 16;
 
@@ -33,11 +31,8 @@ impl WaitingRecords {
 pub(super) fn start() {
     let write = || {
         while !session::has_ended() {
-            for _ in 0..RECORD_PAUSES {
-                thread::sleep(PAUSE);
-                flush();
-            }
-            super::write_complete();
+            thread::sleep(PAUSE);
+            flush();
         }
     };
     if let Err(error) = thread::Builder::new().name("stallmap-timeline".into()).spawn(write) {

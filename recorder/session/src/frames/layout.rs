@@ -5,17 +5,21 @@
 
 use std::ffi::c_void;
 
-use super::lines::line_at;
+use super::lines::{line_at, line_in_pairs};
 use super::{MAX_FRAMES, TRAMPOLINE, WalkedFrame};
 
 /// Words of a shown frame.
 const FRAME_WORDS: usize = 7;
 /// Offsets at which the thread's state may hold its frame.
 const THREAD_OFFSETS: std::ops::Range<usize> = 24..256;
-/// Offsets of a frame's code and of the frame before, in Python 3.11 and from 3.12 on.
-const FRAME_OFFSETS: [(usize, usize); 2] = [(32, 48), (0, 8)];
-/// Offset of a frame's instruction, in all of these.
-const INSTRUCTION: usize = 56;
+/// Frames of Python 3.10, of 3.11, and from 3.12 on.
+const FRAME_FORMS: [FrameForm; 3] = [
+    FrameForm { code: 32, previous: 24, instruction: InstructionField::Index(96) },
+    FrameForm { code: 32, previous: 48, instruction: InstructionField::Address(56) },
+    FrameForm { code: 0, previous: 8, instruction: InstructionField::Address(56) },
+];
+/// Bytes of an instruction that an index counts.
+const INSTRUCTION_BYTES: usize = 2;
 /// Bytes of a code object that are searched.
 const CODE_BYTES: usize = 256;
 /// Offsets of an object's type, and of the size of one of variable size.
@@ -62,6 +66,23 @@ pub(super) struct DescribedFrame {
     pub(super) line: u32,
 }
 
+/// Offsets in a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FrameForm {
+    code: usize,
+    previous: usize,
+    instruction: InstructionField,
+}
+
+/// The offset of a frame's instruction, and its form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum InstructionField {
+    /// Its address.
+    Address(usize),
+    /// Its number in the code, 32 bits. Tables of lines are pairs there.
+    Index(usize),
+}
+
 /// Offsets in Python's objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FrameLayout {
@@ -69,8 +90,7 @@ pub(super) struct FrameLayout {
     thread: usize,
     /// The offset of the frame in what the thread's state points to, where it does not point to the frame itself.
     indirect: Option<usize>,
-    code: usize,
-    previous: usize,
+    form: FrameForm,
     first_line: usize,
     file: usize,
     name: usize,
@@ -108,7 +128,7 @@ pub(super) fn find(shown: &ShownStack, thread: usize) -> Option<FrameLayout> {
     let ways = [None, Some(0), Some(8)];
     let places = THREAD_OFFSETS.step_by(8).flat_map(|place| ways.map(|indirect| (place, indirect)));
     let layouts = places.flat_map(|(thread, indirect)| {
-        FRAME_OFFSETS.map(|(code, previous)| FrameLayout { thread, indirect, code, previous, ..base })
+        FRAME_FORMS.map(|form| FrameLayout { thread, indirect, form, ..base })
     });
     let mut right = layouts.into_iter().filter_map(|layout| layout.learned(shown, thread));
     right.next()
@@ -133,8 +153,7 @@ fn code_layout(shown: &ShownStack) -> Option<FrameLayout> {
         code_type: shown.code_type,
         thread: 0,
         indirect: None,
-        code: 0,
-        previous: 0,
+        form: FRAME_FORMS[0],
         first_line: only(4, &|frame| frame.first_line.to_ne_bytes().to_vec())?,
         file: only(8, &|frame| frame.file.to_ne_bytes().to_vec())?,
         name: {
@@ -184,16 +203,23 @@ impl FrameLayout {
             if frames.len() >= MAX_FRAMES {
                 break;
             }
-            next = word(frame + self.previous, read);
+            next = word(frame + self.form.previous, read);
         }
         frames
     }
 
     /// A frame of Python's code. `None` for frames that are not.
     fn frame(&self, frame: usize, read: &ReadMemory) -> Option<WalkedFrame> {
-        let code = word(frame + self.code, read)? & !MARKS;
+        let code = word(frame + self.form.code, read)? & !MARKS;
         let is_code = code != 0 && word(code + TYPE, read)? == self.code_type;
-        let instruction = word(frame + INSTRUCTION, read)?;
+        let instruction = match self.form.instruction {
+            InstructionField::Address(offset) => word(frame + offset, read)?,
+            // It is -1 in a frame that has not begun.
+            InstructionField::Index(offset) => {
+                let index = i32::try_from(half(frame + offset, read)?).unwrap_or(0);
+                code.checked_add(usize::try_from(index).ok()?.checked_mul(INSTRUCTION_BYTES)?)?
+            }
+        };
         is_code.then_some(WalkedFrame { code, instruction })
     }
 
@@ -222,7 +248,11 @@ impl FrameLayout {
         let mut bytes = vec![0; word(table + SIZE, read)?.min(MAX_TABLE)];
         let offset = frame.instruction.checked_sub(frame.code + self.instructions)?;
         let first_line = half(frame.code + self.first_line, read)?;
-        read(table + BYTES, &mut bytes).then(|| line_at(&bytes, first_line, offset)).flatten()
+        let line = match self.form.instruction {
+            InstructionField::Address(_) => line_at,
+            InstructionField::Index(_) => line_in_pairs,
+        };
+        read(table + BYTES, &mut bytes).then(|| line(&bytes, first_line, offset)).flatten()
     }
 
     /// A text. Others than ASCII are marked.

@@ -1,4 +1,4 @@
-//! Lines of instructions: Python's table of locations, as it is from 3.11 on.
+//! Lines of instructions: Python's table of locations, as it is from 3.11 on, and of lines, as 3.10 has it.
 
 /// The line of an instruction, by its byte offset. `None` where it has none.
 pub(super) fn line_at(table: &[u8], first_line: u32, offset: usize) -> Option<u32> {
@@ -22,6 +22,26 @@ pub(super) fn line_at(table: &[u8], first_line: u32, offset: usize) -> Option<u3
         }
         if offset < end {
             return u32::try_from(line).ok().filter(|_| kind != 15);
+        }
+    }
+    None
+}
+
+/// The line of an instruction in Python 3.10: pairs of bytes, the length of a range and how far its line is from the last one.
+pub(super) fn line_in_pairs(table: &[u8], first_line: u32, offset: usize) -> Option<u32> {
+    /// The distance of a range without a line.
+    const NO_LINE: i8 = i8::MIN;
+    let (mut line, mut end) = (i64::from(first_line), 0);
+    let (pairs, _) = table.as_chunks::<2>();
+    for &[length, distance] in pairs {
+        let distance = distance.cast_signed();
+        let has_line = distance != NO_LINE;
+        if has_line {
+            line += i64::from(distance);
+        }
+        end += usize::from(length);
+        if offset < end {
+            return u32::try_from(line).ok().filter(|_| has_line);
         }
     }
     None
@@ -70,6 +90,15 @@ impl LocationBytes<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pairs_move_the_line() {
+        // Line 10 for six bytes in two ranges, line 12, nothing, line 12, line 11.
+        let table = [4, 0, 2, 0, 2, 2, 4, 0x80, 2, 0, 2, 0xff];
+        let lines = [0, 4, 6, 8, 10, 12, 14, 16].map(|offset| line_in_pairs(&table, 10, offset));
+        assert_eq!(lines, [Some(10), Some(10), Some(12), None, None, Some(12), Some(11), None]);
+        assert_eq!(line_in_pairs(&[0xff], 10, 0), None);
+    }
 
     #[test]
     fn each_kind_of_entry_moves_the_line() {

@@ -12,7 +12,11 @@ use stallmap_schema::word::LossKind;
 
 use crate::session;
 
+mod calls;
 mod variables;
+
+/// The driver's function by which a kernel allocates memory.
+const ALLOCATION: &str = "malloc";
 
 /// Symbol type of functions in ELF.
 const STT_FUNC: u8 = 2;
@@ -30,6 +34,8 @@ pub struct LoadedCode {
     pub functions: Vec<String>,
     /// Mangled names of its variables, and their bytes.
     pub variables: Vec<(String, u64)>,
+    /// Names of these kernels and functions that allocate memory themselves.
+    pub allocating: BTreeSet<String>,
     /// Path of its stored cubin.
     pub path: Option<PathBuf>,
 }
@@ -116,6 +122,7 @@ fn parse(module_id: ModuleId, cubin: &[u8]) -> LoadedCode {
         kernels: BTreeSet::new(),
         functions: Vec::new(),
         variables: Vec::new(),
+        allocating: BTreeSet::new(),
         path: None,
     };
     let elf = match Elf::parse(cubin) {
@@ -126,6 +133,7 @@ fn parse(module_id: ModuleId, cubin: &[u8]) -> LoadedCode {
         }
     };
     code.variables = variables::of(&elf);
+    code.allocating = calls::callers(&elf, cubin, ALLOCATION);
     for symbol in elf.syms.iter().filter(|symbol| symbol.st_type() == STT_FUNC && symbol.st_shndx != 0) {
         let Some(name) = elf.strtab.get_at(symbol.st_name) else { continue };
         if symbol.st_other & ENTRY != 0 {

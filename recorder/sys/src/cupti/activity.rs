@@ -25,6 +25,8 @@ crate::functions! {
         disable: cuptiActivityDisable(u32) -> CuptiCode;
         /// (1: buffers that are not full too)
         flush: cuptiActivityFlushAll(u32) -> CuptiCode;
+        /// (milliseconds): CUPTI's own thread gives complete buffers back after so long
+        flush_period: cuptiActivityFlushPeriod(u32) -> CuptiCode;
         /// (buffer, its bytes in use, record)
         next_record: cuptiActivityGetNextRecord(*mut u8, usize, *mut *const ActivityHead) -> CuptiCode;
         /// (context, stream, records dropped since the last call)
