@@ -3,7 +3,7 @@
 -- No instrument observes these copies. The code shows which indices of a block select what it copies (`block_axes` of
 -- `tensor_map_use`). Blocks begin in order, x first: those at work at once copy a part of the object, and the next ones the
 -- same part again or another. It stays in L2 meanwhile if all that blocks at work copy takes a third of L2 or less (measured:
--- of the 60 MiB of an H200, 24 are too many). A launch with a copy of unknown indices has one pass.
+-- 24 MiB are too many for the 60 MiB of an H200). A launch with a copy of unknown indices has one pass.
 CREATE VIEW copy_reuse (
   -- The launch.
   kernel_id,
