@@ -2,8 +2,9 @@
 --
 -- No instrument observes these copies. The code shows which indices of a block select what it copies (`block_axes` of
 -- `tensor_map_use`). Blocks begin in order, x first: those at work at once copy a part of the object, and the next ones the
--- same part again or another. It stays in L2 meanwhile if all that blocks at work copy takes a third of L2 or less (measured:
--- 24 MiB are too many for the 60 MiB of an H200). A launch with a copy of unknown indices has one pass.
+-- same part again or another. It stays in L2 meanwhile if all that blocks at work copy takes a fifth of L2 or less, and nothing
+-- of it stays from two fifths on (measured on an H200 by 18 products). A launch with a copy of unknown indices
+-- has one pass.
 CREATE VIEW copy_reuse (
   -- The launch.
   kernel_id,
@@ -78,5 +79,7 @@ WITH axes AS (
 )
 SELECT
   kernel_id, is_storage, object_id, block_axes, wave_share, waves,
-  CASE WHEN all_known AND wave_bytes > l2_bytes / 3.0 THEN greatest(1.0, wave_share * waves) ELSE 1.0 END
+  CASE WHEN all_known
+    THEN 1.0 + (greatest(wave_share * waves, 1.0) - 1.0) * least(greatest(5.0 * wave_bytes / l2_bytes - 1.0, 0.0), 1.0)
+    ELSE 1.0 END
 FROM together
