@@ -2,9 +2,8 @@
 --
 -- No instrument observes these copies. The code shows which indices of a block select what it copies (`block_axes` of
 -- `tensor_map_use`). Blocks begin in order, x first: those at work at once copy a part of the object, and the next ones the
--- same part again or another. It stays in L2 meanwhile if all that blocks at work copy takes a fifth of L2 or less, and nothing
--- of it stays from two fifths on (measured on an H200 by 18 products). A launch with a copy of unknown indices
--- has one pass.
+-- same part again or another. It stays in L2 meanwhile if all that blocks at work copy takes a fifth of L2 or less. From two
+-- fifths on, nothing stays (measured on an H200 by 18 products). A launch with a copy of unknown indices has one pass.
 CREATE VIEW copy_reuse (
   -- The launch.
   kernel_id,
