@@ -155,6 +155,9 @@ stallmap_schema::tables! {
         kernel_function_id: FunctionId => "function"."function_id",
         /// Offset of the tensor map among that kernel's parameters, bytes, as in `tensor_map`.
         parameter_offset: u32,
+        /// Dimensions of the grid whose index in the block selects what it copies, such as `xz`. Blocks that differ in others
+        /// may copy the same. Null if unknown.
+        block_axes: Option<String>,
     }
     /// A copy and a pointer among the kernel's parameters: a bulk copy's address in device memory may be computed from it,
     /// or the kernel stores it into a tensor-map copy's tensor map.
@@ -170,6 +173,8 @@ stallmap_schema::tables! {
         /// Offset of the pointer among that kernel's parameters, bytes. Another number of eight bytes that is added to
         /// the address has a row too.
         parameter_offset: u32,
+        /// As in `tensor_map_use`.
+        block_axes: Option<String>,
     }
     /// One instruction of the work before a signal: before a warp arrives at an mbarrier that other warps wait for.
     ///

@@ -7,15 +7,18 @@ use stallmap_slice::analysis::{
     BarrierSignal, CodeBlock, CopyPointer, CopyTensorMap, FillKind, ProducerConfidence, ProducerLink,
     SharedMemoryFill, WaitClass, WaitProducer,
 };
+use stallmap_slice::axes::GridAxes;
 
 use super::findings::{MemoryInstruction, SectionFindings};
 
 /// The first bytes of a file. The last of them is the version of this layout.
-const MAGIC: [u8; 16] = *b"stallmap code 5\n";
+const MAGIC: [u8; 16] = *b"stallmap code 6\n";
 /// Bytes of a BLAKE3 hash.
 const HASH_BYTES: usize = 32;
 /// Placeholder for a missing distance: no path of a section is that long.
 const NO_DISTANCE: u32 = u32::MAX;
+/// Stands for dimensions of the grid that are not known.
+const NO_AXES: u8 = u8::MAX;
 /// Bytes before the findings.
 const HEAD_BYTES: usize = MAGIC.len() + 2 * HASH_BYTES;
 
@@ -44,10 +47,12 @@ pub(super) fn encode(key: &blake3::Hash, findings: &SectionFindings) -> Vec<u8> 
     body.list(&findings.tensor_maps, |body, map| {
         body.number(map.offset);
         body.number(map.parameter_offset);
+        body.axes(map.axes);
     });
     body.list(&findings.pointers, |body, pointer| {
         body.number(pointer.offset);
         body.number(pointer.parameter_offset);
+        body.axes(pointer.axes);
     });
     body.list(&findings.signals, |body, signal| {
         body.number(signal.offset);
@@ -93,10 +98,16 @@ pub(super) fn decode(key: &blake3::Hash, bytes: &[u8]) -> Option<SectionFindings
             })
         })?,
         producers: body.list(producer)?,
-        tensor_maps: body
-            .list(|body| Some(CopyTensorMap { offset: body.number()?, parameter_offset: body.number()? }))?,
-        pointers: body
-            .list(|body| Some(CopyPointer { offset: body.number()?, parameter_offset: body.number()? }))?,
+        tensor_maps: body.list(|body| {
+            Some(CopyTensorMap {
+                offset: body.number()?,
+                parameter_offset: body.number()?,
+                axes: body.axes()?,
+            })
+        })?,
+        pointers: body.list(|body| {
+            Some(CopyPointer { offset: body.number()?, parameter_offset: body.number()?, axes: body.axes()? })
+        })?,
         signals: body.list(|body| {
             Some(BarrierSignal { offset: body.number()?, work: body.list(AnalysisReader::number)? })
         })?,
@@ -134,6 +145,10 @@ fn distance(cycles: u32) -> Option<u32> {
 struct AnalysisWriter(Vec<u8>);
 
 impl AnalysisWriter {
+    fn axes(&mut self, axes: Option<GridAxes>) {
+        self.0.push(axes.map_or(NO_AXES, GridAxes::bits));
+    }
+
     fn number(&mut self, number: u32) {
         self.0.extend(number.to_le_bytes());
     }
@@ -162,6 +177,13 @@ impl AnalysisReader<'_> {
 
     fn number(&mut self) -> Option<u32> {
         self.take().map(u32::from_le_bytes)
+    }
+
+    fn axes(&mut self) -> Option<Option<GridAxes>> {
+        match self.byte()? {
+            NO_AXES => Some(None),
+            bits => GridAxes::from_bits(bits).map(Some),
+        }
     }
 
     /// A list grows with its items: a wrong count reserves nothing.
@@ -229,8 +251,12 @@ mod tests {
                 weight: 0.1,
                 confidence: ProducerConfidence::Low,
             }],
-            tensor_maps: vec![CopyTensorMap { offset: 0x10, parameter_offset: 128 }],
-            pointers: vec![CopyPointer { offset: 0x20, parameter_offset: 8 }],
+            tensor_maps: vec![CopyTensorMap {
+                offset: 0x10,
+                parameter_offset: 128,
+                axes: GridAxes::from_bits(5),
+            }],
+            pointers: vec![CopyPointer { offset: 0x20, parameter_offset: 8, axes: None }],
             signals: vec![BarrierSignal { offset: 0x30, work: vec![0x10, 0x30] }],
             fills: vec![SharedMemoryFill { offset: 0x30, fill: 0x10, kind: FillKind::Load, share: 0.5 }],
         }

@@ -11,6 +11,7 @@ use stallmap_sass::word::INSTRUCTION_BYTES;
 use stallmap_schema::id::{FunctionId, Pc};
 use stallmap_schema::table::TableRow;
 use stallmap_slice::analysis::{BarrierSignal, CodeBlock, ProducerLink, WaitClass, WaitProducer};
+use stallmap_slice::axes::GridAxes;
 
 use super::derived::{
     BasicBlock, BasicBlockEdge, FunctionCode, Instruction, PointerUse, ProducerCandidate, SharedFill,
@@ -345,6 +346,7 @@ pub(super) fn tensor_maps(section: &SectionCode, asked: &CodeScan) -> Result<Rec
             pc,
             kernel_function_id,
             parameter_offset,
+            block_axes: map.axes.map(GridAxes::name),
         })
     });
     asked.batch(rows)
@@ -357,7 +359,8 @@ pub(super) fn pointers(section: &SectionCode, asked: &CodeScan) -> Result<Record
         let (function_id, pc) = section.place(pointer.offset)?;
         let kernel_function_id = kernel?;
         let parameter_offset = pointer.parameter_offset;
-        let row = PointerUse { function_id, pc, kernel_function_id, parameter_offset };
+        let block_axes = pointer.axes.map(GridAxes::name);
+        let row = PointerUse { function_id, pc, kernel_function_id, parameter_offset, block_axes };
         asked.wants_function(function_id).then_some(row)
     });
     asked.batch(rows)

@@ -64,11 +64,9 @@ pub struct SourceCopy {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SectionFills {
     /// By read: the copies, the loads whose results are stored, else the stores.
-    by_read: BTreeMap<usize, Vec<usize>>,
-    /// All of these.
-    fills: BTreeSet<usize>,
-    /// The loads among them.
-    loads: BTreeSet<usize>,
+    by_read: BTreeMap<usize, BTreeSet<usize>>,
+    /// By read of these: the stores that put it there.
+    stores_of: BTreeMap<usize, BTreeSet<usize>>,
     /// By copy into shared memory: offsets of parameters.
     copies: BTreeMap<usize, Vec<u32>>,
     /// By copy out of shared memory: the same.
@@ -88,15 +86,9 @@ impl SectionFills {
         loads: &BTreeSet<usize>,
         stores: &BTreeSet<usize>,
     ) -> bool {
-        let fills = self.by_read.get(&read).filter(|fills| !fills.is_empty());
-        let Some(fills) = fills else { return !stores.is_empty() || self.any_copy(loads) };
-        // A store whose data is that of loads is known by these.
-        let is_hidden = |store: &usize| !self.fills.contains(store);
-        fills.iter().any(|fill| {
-            loads.contains(fill)
-                || stores.contains(fill)
-                || (self.loads.contains(fill) && stores.iter().any(is_hidden))
-        })
+        let Some(fills) = self.by_read.get(&read) else { return !stores.is_empty() || self.any_copy(loads) };
+        let by_stores = self.stores_of.get(&read).is_some_and(|its| !its.is_disjoint(stores));
+        by_stores || !fills.is_disjoint(loads)
     }
 }
 
@@ -260,14 +252,10 @@ impl SectionFills {
         let index = |offset: u32| (offset / INSTRUCTION_BYTES) as usize;
         let mut fills = Self::default();
         for fill in &analysis.fills {
-            let of_read = fills.by_read.entry(index(fill.offset)).or_default();
-            of_read.push(index(fill.fill));
-            fills.fills.insert(index(fill.fill));
-            let of_fill = analysis.instructions.get(index(fill.fill)).and_then(|one| one.memory);
-            if of_fill.is_some_and(|memory| matches!(memory.kind, MemoryEffect::Read | MemoryEffect::Atomic))
-            {
-                fills.loads.insert(index(fill.fill));
-            }
+            fills.by_read.entry(index(fill.offset)).or_default().insert(index(fill.fill));
+        }
+        for (read, store) in &analysis.fill_stores {
+            fills.stores_of.entry(index(*read)).or_default().insert(index(*store));
         }
         for (at, instruction) in analysis.instructions.iter().enumerate() {
             match instruction.memory.map(|memory| (memory.kind, memory.space)) {

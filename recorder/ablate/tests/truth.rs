@@ -202,3 +202,14 @@ fn objects_that_decide_the_work_and_written_ones_are_not_redirected() {
     let written = all.values().flatten().filter(|one| one.refusal.as_deref() == Some("the launch writes it"));
     assert!(written.count() >= 8);
 }
+
+#[test]
+fn a_tile_index_in_shared_memory_is_no_value_of_an_operand() {
+    // The warp that copies takes the number of its next tile from a counter and leaves it in shared memory, where others
+    // store their results.
+    let all = redirects("redirect_families.stallmap");
+    let attention = all.iter().find(|(kernel, _)| kernel.contains("sdpa_sm90")).unwrap();
+    assert_eq!(methods(attention.1), [("alias", None); 3], "{attention:?}");
+    let convolution = all.iter().find(|(kernel, _)| kernel.contains("fprop_implicit_gemm")).unwrap();
+    assert_eq!(methods(convolution.1)[0], ("alias", None), "{convolution:?}");
+}

@@ -100,6 +100,41 @@ impl SassInstruction {
         }
     }
 
+    /// The registers that say which part of a tensor a copy brings: a coordinate for each dimension of a tensor map, or
+    /// the address of a bulk copy. None for other instructions.
+    pub fn copy_coordinates(&self) -> impl Iterator<Item = Register> {
+        let copies = self.memory.filter(|memory| memory.kind == MemoryEffect::CopyIn);
+        let (first, count) = match (self.mnemonic, copies) {
+            // Behind the shared address and the mbarrier.
+            (Some("UTMALDG"), Some(_)) => {
+                (self.word.byte(32).saturating_add(2), (self.word.byte(79) & 7) + 1)
+            }
+            (Some("UBLKCP"), Some(MemoryOperand { space: MemorySpace::Global, .. })) => {
+                (self.word.byte(24), 2)
+            }
+            _ => (0, 0),
+        };
+        (first..first.saturating_add(count)).map(|index| Register { file: RegisterFile::Uniform, index })
+    }
+
+    /// The dimension of the grid whose index it reads, from 0: S2R and S2UR of it. An error for other values that differ
+    /// between blocks. `None` for all other instructions.
+    pub fn block_index(&self) -> Option<Result<u8, OtherSpecialValue>> {
+        const FIRST_INDEX: u8 = 0x25;
+        /// The thread's index, and its place in the warp: equal in each block.
+        const IN_BLOCK: [u8; 4] = [0x00, 0x21, 0x22, 0x23];
+        if !matches!(self.mnemonic, Some("S2R" | "S2UR")) {
+            return None;
+        }
+        match self.word.byte(72) {
+            name if IN_BLOCK.contains(&name) => None,
+            name => Some(match name.wrapping_sub(FIRST_INDEX) {
+                dimension @ 0..3 => Ok(dimension),
+                _ => Err(OtherSpecialValue),
+            }),
+        }
+    }
+
     /// Its operand that is no register, if it has one.
     pub fn literal(&self) -> Option<Literal> {
         Literal::of(self)
@@ -129,6 +164,10 @@ impl SassInstruction {
         self.arrives_at_mbarrier() && self.mnemonic == Some("SYNCS") && !self.word.bit(NO_BYTES)
     }
 }
+
+/// A value of a special register that may differ between blocks, and is no index of the block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OtherSpecialValue;
 
 /// Waits that an instruction is there for. LDGDEPBAR closes the group of copies (LDGSTS) before it, and counts one up
 /// on its write barrier until they are done.

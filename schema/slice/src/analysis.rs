@@ -4,9 +4,10 @@ use std::ops::Range;
 
 use petgraph::graph::NodeIndex;
 
+use crate::axes::GridAxes;
 use crate::copies::SectionCopies;
 use crate::definitions::RegisterWrites;
-use crate::fills::shared_fills;
+use crate::fills::{ReadContents, shared_fills};
 use crate::graph::FlowGraph;
 use crate::slice::producers;
 use crate::value::ValueQuery;
@@ -34,6 +35,8 @@ pub struct SectionAnalysis {
     pub signals: Vec<BarrierSignal>,
     /// Content of the shared memory that instructions read, by (read, fill).
     pub fills: Vec<SharedMemoryFill>,
+    /// The stores that may have put it there: the offsets of a read with fills and of a store, in order.
+    pub fill_stores: Vec<(u32, u32)>,
     /// Steps that the analysis took.
     pub steps: u64,
 }
@@ -169,6 +172,8 @@ pub struct CopyTensorMap {
     pub offset: u32,
     /// The tensor map's offset among the kernel's parameters, bytes.
     pub parameter_offset: u32,
+    /// The dimensions of the grid that say which part a block copies. `None` where they are not known.
+    pub axes: Option<GridAxes>,
 }
 
 /// A copy and a pointer among the kernel's parameters: a bulk copy's address may be computed from it, or the kernel
@@ -179,6 +184,8 @@ pub struct CopyPointer {
     pub offset: u32,
     /// The pointer's offset among the kernel's parameters, bytes. It may be another word of eight bytes that is added.
     pub parameter_offset: u32,
+    /// As in [`CopyTensorMap`].
+    pub axes: Option<GridAxes>,
 }
 
 /// An instruction by which a warp arrives at an mbarrier that others wait for, and the work before it.
@@ -235,13 +242,15 @@ pub fn analyze(code: &[u8], section: &CodeSection, sm: Sm) -> Result<SectionAnal
     let definitions = RegisterWrites::new(&instructions);
     let mut question = ValueQuery::new(&instructions, &flow, &definitions, sm, &work);
     let copies = SectionCopies::new(&instructions, &flow, &mut question, &work)?;
+    let ReadContents { fills, stores: fill_stores } = shared_fills(&instructions, &mut question, &work)?;
     Ok(SectionAnalysis {
         producers: producers(&instructions, &flow, &definitions, &copies, &work)?,
         blocks: blocks(&flow),
         tensor_maps: copies.tensor_maps(section),
         pointers: copies.pointers(section),
         signals: copies.signals(),
-        fills: shared_fills(&instructions, &mut question, &work)?,
+        fills,
+        fill_stores,
         steps: work.spent(),
         instructions,
     })

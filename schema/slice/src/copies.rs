@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::analysis::{BarrierSignal, CopyPointer, CopyTensorMap, offset};
+use crate::axes::{GridAxes, copy_axes};
 use crate::descriptors;
 use crate::graph::FlowGraph;
 use crate::loops::InnermostLoops;
@@ -35,6 +36,8 @@ pub(crate) struct SectionCopies {
     /// By bulk copy: words of constant bank 0 in the sum that is its address in device memory. By tensor-map copy: the
     /// words that the kernel stores into its tensor map.
     pointers: BTreeMap<usize, BTreeSet<u32>>,
+    /// By copy: the dimensions of the grid that say what it brings, where they are known.
+    axes: BTreeMap<usize, GridAxes>,
     /// By instruction that arrives at an awaited mbarrier: the work before it.
     signals: ArrivalWork,
 }
@@ -56,6 +59,12 @@ impl SectionCopies {
             }
         }
         pointers.extend(descriptors::made(instructions, flow, &tensor_maps, question, work)?);
+        let mut axes = BTreeMap::new();
+        for copy in tensor_maps.keys().chain(pointers.keys()) {
+            if let Some(known) = copy_axes(instructions, question, *copy, work)? {
+                axes.insert(*copy, known);
+            }
+        }
         let warps = by_warps(instructions, question)?;
         let copies = by_copies(instructions, flow, &warps, question, work)?;
         let loops = by_loop(flow, &copies, work)?;
@@ -79,7 +88,7 @@ impl SectionCopies {
             arriving.insert(index, met);
         }
         let signals = signals(flow, &groups, work)?;
-        Ok(Self { arriving, loops, tensor_maps, pointers, signals })
+        Ok(Self { arriving, loops, tensor_maps, pointers, axes, signals })
     }
 
     /// Copies that signal the mbarrier that an instruction tests, else the arrivals of warps. None for other
@@ -130,7 +139,11 @@ impl SectionCopies {
             let mut values = values.iter();
             let (value, None) = (values.next()?, values.next()) else { return None };
             let parameter_offset = parameter_offset(*value, section)?;
-            Some(CopyTensorMap { offset: offset(*index), parameter_offset })
+            Some(CopyTensorMap {
+                offset: offset(*index),
+                parameter_offset,
+                axes: self.axes.get(index).copied(),
+            })
         };
         self.tensor_maps.iter().filter_map(parameter).collect()
     }
@@ -148,7 +161,8 @@ impl SectionCopies {
             has_pointer.then_some(candidate)
         };
         let uses = self.pointers.iter().flat_map(|(index, words)| {
-            let used = |parameter_offset| CopyPointer { offset: offset(*index), parameter_offset };
+            let axes = self.axes.get(index).copied();
+            let used = move |parameter_offset| CopyPointer { offset: offset(*index), parameter_offset, axes };
             words.iter().filter_map(pointer).map(used)
         });
         uses.collect()

@@ -27,6 +27,17 @@ struct FillSource {
     /// The copy, or the load whose result is stored, or else the store.
     index: usize,
     kind: FillKind,
+    /// The store that puts it there. `None` for copies.
+    store: Option<usize>,
+}
+
+/// The content of the shared memory that instructions read.
+#[derive(Debug, Default)]
+pub(crate) struct ReadContents {
+    /// By (read, fill).
+    pub(crate) fills: Vec<SharedMemoryFill>,
+    /// Offsets of reads with fills and of the stores among these, in order.
+    pub(crate) stores: Vec<(u32, u32)>,
 }
 
 /// The fills of each read of shared memory, by (read, fill).
@@ -34,9 +45,9 @@ pub(crate) fn shared_fills(
     instructions: &[SassInstruction],
     question: &mut ValueQuery<'_>,
     work: &AnalysisBudget,
-) -> Result<Vec<SharedMemoryFill>, TooMuchWork> {
+) -> Result<ReadContents, TooMuchWork> {
     work.spend(instructions.len())?;
-    let mut found = Vec::new();
+    let mut found = ReadContents::default();
     let reads = instructions.iter().enumerate().filter(|(_, one)| reads_shared(one));
     let reads: Vec<usize> = reads.map(|(index, _)| index).collect();
     if reads.is_empty() {
@@ -55,7 +66,12 @@ pub(crate) fn shared_fills(
             work.spend(by_start.values().map(BTreeSet::len).sum())?;
             fills.extend(by_start.values().flatten().copied());
         }
-        found.extend(rows(read, &fills));
+        let rows = rows(read, &fills);
+        if !rows.is_empty() {
+            let stores: BTreeSet<usize> = fills.iter().filter_map(|fill| fill.store).collect();
+            found.stores.extend(stores.into_iter().map(|store| (offset(read), offset(store))));
+        }
+        found.fills.extend(rows);
     }
     Ok(found)
 }
@@ -88,7 +104,7 @@ fn fills_by_start(
         let Some(memory) = instruction.memory else { continue };
         let (starts, fills) = match (memory.space, memory.kind) {
             (MemorySpace::Global, MemoryEffect::CopyIn) => {
-                let copy = FillSource { index, kind: FillKind::Copy };
+                let copy = FillSource { index, kind: FillKind::Copy, store: None };
                 (addresses.starts(index)?, BTreeSet::from([copy]))
             }
             (MemorySpace::Shared, MemoryEffect::Write) if instruction.class != ExecutionUnit::Sync => {
@@ -161,7 +177,8 @@ impl StoredData<'_, '_> {
     /// The loads of device memory behind a store's data, else the store itself.
     fn fills(self, store: usize) -> Result<BTreeSet<FillSource>, TooMuchWork> {
         let Self { instructions, question, work } = self;
-        let itself = BTreeSet::from([FillSource { index: store, kind: FillKind::Computed }]);
+        let by_store = |index, kind| FillSource { index, kind, store: Some(store) };
+        let itself = BTreeSet::from([by_store(store, FillKind::Computed)]);
         let (mut fills, mut seen) = (BTreeSet::new(), BTreeSet::new());
         let mut open: Vec<(usize, Register)> =
             data(&instructions[store]).map(|register| (store, register)).collect();
@@ -196,7 +213,7 @@ impl StoredData<'_, '_> {
         if fills.is_empty() {
             return Ok(itself);
         }
-        Ok(fills.into_iter().map(|index| FillSource { index, kind }).collect())
+        Ok(fills.into_iter().map(|index| by_store(index, kind)).collect())
     }
 }
 

@@ -8,6 +8,7 @@
 //! never a panic. The work is bounded: see [`work`].
 
 pub mod analysis;
+pub mod axes;
 pub mod graph;
 pub mod work;
 

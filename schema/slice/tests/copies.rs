@@ -3,6 +3,7 @@
 
 use stallmap_sass::cubin::{CodeSection, CubinFunction, CubinParameter};
 use stallmap_slice::analysis::{SectionAnalysis, analyze};
+use stallmap_slice::axes::GridAxes;
 
 mod program;
 
@@ -123,5 +124,56 @@ fn work_before_a_single_signal_is_all_before_it() {
          SYNCS.ARRIVE R255 R9 R255
          EXIT",
         &[(6, &[0, 4, 5, 6])],
+    );
+}
+
+/// Dimensions of the grid that say what the copy of a program brings.
+#[track_caller]
+fn check_axes(program: &str, expected: Option<&str>) {
+    let pointers = run(program).pointers;
+    assert_eq!(pointers[0].axes.map(GridAxes::name).as_deref(), expected, "{program}");
+}
+
+#[test]
+fn coordinates_lead_to_the_indices_of_the_block() {
+    let program = "ULDC.64 R28 c544
+        LDC.64 R12 c528
+        STS.64 R8 R12
+        UTMACCTL.IV R28
+        S2R R4
+        S2R.CTAID.X R5
+        SHL3 R6 R5 R7
+        R2UR R22 R6
+        MOVI R10 #0
+        R2UR R23 R10
+        UTMALDG R28 R20
+        ADDI R10 R10 #64
+        R2UR R23 R10
+        @P0 BRA >10
+        EXIT";
+    check_axes(program, Some("x"));
+    check_axes(&program.replace("CTAID.X", "CTAID.Y"), Some("y"));
+    check_axes(&program.replace("S2R R4", "S2R.CTAID.Y R7"), Some("xy"));
+    // A block copies all of it: the index of a thread is the same in each.
+    check_axes(&program.replace("S2R.CTAID.X", "S2R"), Some(""));
+    // The next tile is what a counter in memory says, or the multiprocessor.
+    check_axes(&program.replace("S2R.CTAID.X R5", "LDG R5 R2 w0"), None);
+    check_axes(&program.replace("S2R.CTAID.X", "S2R.SMID"), None);
+}
+
+#[test]
+fn a_guard_says_if_and_not_what() {
+    check_axes(
+        "ULDC.64 R28 c544
+         LDC.64 R12 c528
+         STS.64 R8 R12
+         UTMACCTL.IV R28
+         S2R.CTAID.X R5
+         MOVI R6 #0
+         R2UR R22 R6
+         R2UR R23 R6
+         @P0 UTMALDG R28 R20
+         EXIT",
+        Some(""),
     );
 }

@@ -18,9 +18,13 @@ fn check(program: &str, expected: &str) {
         lines.iter().enumerate().flat_map(|(index, line)| assemble(index, line).to_le_bytes()).collect();
     let section = CodeSection { functions: vec![CubinFunction::default()], ..CodeSection::default() };
     let mut text = String::new();
-    for fill in analyze(&code, &section, SM).unwrap().fills {
+    let analysis = analyze(&code, &section, SM).unwrap();
+    for fill in analysis.fills {
         let (read, by, kind) = (fill.offset / 16, fill.fill / 16, fill.kind.name());
         writeln!(text, "{read} filled by {by}: {kind} {:.2}", fill.share).unwrap();
+    }
+    for (read, store) in analysis.fill_stores {
+        writeln!(text, "{} stored by {}", read / 16, store / 16).unwrap();
     }
     assert_eq!(text, expected);
 }
@@ -66,7 +70,7 @@ fn a_store_of_a_loaded_value_is_filled_by_the_load() {
          LDG R4 R2 w0
          STS.64 R9 R4 wait0
          LDS R0 R9",
-        "3 filled by 1: load 1.00\n",
+        "3 filled by 1: load 1.00\n3 stored by 2\n",
     );
 }
 
@@ -79,7 +83,7 @@ fn a_store_of_a_sum_is_computed_from_its_loads() {
          ADD R4 R4 R6 wait01
          STS.64 R9 R4
          LDS R0 R9",
-        "5 filled by 1: computed 0.50\n5 filled by 2: computed 0.50\n",
+        "5 filled by 1: computed 0.50\n5 filled by 2: computed 0.50\n5 stored by 4\n",
     );
 }
 
@@ -90,7 +94,7 @@ fn a_store_of_something_else_is_the_fill() {
          S2R R4
          STS.64 R9 R4
          LDS R0 R9",
-        "3 filled by 2: computed 1.00\n",
+        "3 filled by 2: computed 1.00\n3 stored by 2\n",
     );
 }
 

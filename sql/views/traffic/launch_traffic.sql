@@ -4,8 +4,8 @@
 -- Sectors are those of `pc_tensor`, their levels those of `launch_request_level`, of the model launch where a launch has
 -- its accesses. Stores and atomics always reach L2. An object that fits into L2 comes from device memory once. So do first
 -- touches of any object: where only some blocks were recorded, others touch the same memory first. Copies by
--- tensor maps and pointers, which no instrument observes, read their object once at least. Of what a launch stores, half of
--- a half of L2 stays there until it has ended (measured: 18 outputs of 8 to 96 MiB on an H100).
+-- tensor maps and pointers, which no instrument observes, read their object as often as `copy_reuse` says. Of what a launch
+-- stores, half of a half of L2 stays there until it has ended (measured: 18 outputs of 8 to 96 MiB on an H100).
 --
 -- L2 takes requests: parts of a line of 128 bytes, by cycles of a multiprocessor while all are at work. A load takes two, a
 -- store 2.3 and 1.5 for each sector (2.1 for a part of one), an atomic 0.5 and 2.4 for each sector. With less than half of
@@ -141,13 +141,13 @@ WITH object AS (
   SELECT
     c.kernel_id, c.function_id, c.pc, CAST(c.target AS VARCHAR) AS target, c.storage_id, c.tensor_id, c.allocation_id,
     o.object_bytes * c.share / sum(c.share) OVER (PARTITION BY c.kernel_id, o.is_storage, o.object_id) AS bytes,
-    coalesce(r.l2_share, 0.0) AS l2_share
+    coalesce(r.l2_share, 0.0) AS l2_share, coalesce(u.passes, 1.0) AS passes
   FROM pc_tensor_share c
   JOIN launch_copy o
     ON o.kernel_id = c.kernel_id AND o.function_id = c.function_id AND o.pc = c.pc
     AND o.is_storage = (c.storage_id IS NOT NULL) AND o.object_id = coalesce(c.storage_id, c.allocation_id)
-  LEFT JOIN object_residency r
-    ON r.kernel_id = c.kernel_id AND r.is_storage = o.is_storage AND r.object_id = o.object_id
+  LEFT JOIN object_residency r ON r.kernel_id = c.kernel_id AND r.is_storage = o.is_storage AND r.object_id = o.object_id
+  LEFT JOIN copy_reuse u ON u.kernel_id = c.kernel_id AND u.is_storage = o.is_storage AND u.object_id = o.object_id
   WHERE c.evidence = 'derived'
 ), moved AS (
   SELECT
@@ -165,8 +165,8 @@ WITH object AS (
   WINDOW object_of_launch AS (PARTITION BY s.kernel_id, s.storage_id, coalesce(s.storage_id, s.allocation_id))
   UNION ALL
   SELECT
-    kernel_id, function_id, pc, target, storage_id, tensor_id, allocation_id, false, 0.0, bytes,
-    2.0 * bytes / 128.0, 0.0, 1.0, NULL, 0.0, bytes * (1.0 - l2_share)
+    kernel_id, function_id, pc, target, storage_id, tensor_id, allocation_id, false, 0.0,
+    bytes * passes, 2.0 * bytes * passes / 128.0, 0.0, 1.0, NULL, 0.0, bytes * (passes - l2_share)
   FROM copied
 ), reached AS (
   SELECT

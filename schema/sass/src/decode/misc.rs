@@ -14,4 +14,5 @@ pub(super) static FAMILIES: &[OpFamily] = &[
     misc(0x118, "NOP"),
     family(0x1c8, "USETMAXREG", ExecutionUnit::Misc, &[UP.when(OperandCondition::Is(72, 8, 6))])
         .uniform_guard(),
+    misc(0x1c9, "USETSHMSZ").uniform_guard(),
 ];
