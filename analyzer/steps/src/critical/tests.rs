@@ -232,6 +232,8 @@ fn a_collective_leads_to_the_rank_that_came_last() {
     assert_eq!(texts(&found), [("forward", 50_000), ("launch", 5_000), ("collective 2", 15_000)]);
     let duration = |item| without(&model, &causes, window, &item);
     assert_eq!(duration(PathItem::Unknown), 70_000);
+    // A collective without a length still waits for the late rank.
+    assert_eq!(duration(PathItem::Collective(2)), 55_000);
     // Without the code of both ranks, the early one's kernel holds its collective up: 5 + 5 + 1 + 15 us.
     assert_eq!(duration(PathItem::Host(Some("forward".into()))), 26_000);
 }

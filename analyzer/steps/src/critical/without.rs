@@ -225,8 +225,10 @@ impl ReplayTimes<'_> {
         let mut new_ns = i64::MIN;
         if let Some((call_ns, event)) = call {
             let gap_ns = distance(call_ns, is_launched, causes.launch_ns, &PathItem::Launch);
-            // A call from before the step keeps its time.
-            new_ns = self.calls.get(&event).copied().unwrap_or(call_ns) + gap_ns;
+            // A call from before the step keeps its time. Work cannot begin before its call, other than by the clocks.
+            let old_ns = model.threads.get(event.0).and_then(|thread| thread.events.get(event.1));
+            let ahead_ns = old_ns.map_or(0, |old| old.time.0 - call_ns);
+            new_ns = self.calls.get(&event).map_or(call_ns, |new| new - ahead_ns) + gap_ns;
         }
         for (end_ns, before) in before.into_iter().chain(other) {
             let decides = !is_launched && latest == Some(end_ns);
@@ -245,15 +247,13 @@ impl ReplayTimes<'_> {
             (old, self.begins.get(&place).copied().unwrap_or(old))
         };
         let own = begin(place);
-        if work.item == *self.item {
-            self.ends.insert(place, own.1);
-            return;
-        }
         // A collective moves data from the begin of the last rank on.
         let ranks = work.match_id.and_then(|number| causes.matches.get(&number));
         let ranks = ranks.into_iter().flatten().map(|other| begin(*other));
         let ranks = ranks.filter(|(old, _)| *old < work.time.1).chain([own]);
         let (old, new) = ranks.fold((i64::MIN, i64::MIN), |all, one| (all.0.max(one.0), all.1.max(one.1)));
-        self.ends.insert(place, new + (work.time.1 - old));
+        // One that takes no time still waits for all ranks.
+        let length_ns = if work.item == *self.item { 0 } else { work.time.1 - old };
+        self.ends.insert(place, new + length_ns);
     }
 }
