@@ -43,7 +43,43 @@ def samples(stallmap):
     found["cutracer"] = "\n".join(map(json.dumps, cutracer())).encode()
     found["rocprofv3"] = json.dumps(rocprof()).encode()
     found["execution trace"] = json.dumps(execution()).encode()
+    found["xplane"] = xplane()
     return found
+
+
+def message(*fields):
+    """A message of protocol buffers: numbers and their values, which are numbers, texts or messages."""
+    found = b""
+    for number, value in fields:
+        value = value.encode() if isinstance(value, str) else value
+        found += varint(number << 3 | 2) + varint(len(value)) + value if isinstance(value, bytes) else varint(number << 3) + varint(value)
+    return found
+
+
+def varint(value):
+    found = b""
+    while value > 0x7F:
+        found, value = found + bytes([value & 0x7F | 0x80]), value >> 7
+    return found + bytes([value])
+
+
+def xplane():
+    """A trace of XLA's profiler: a GPU with a stream, and a thread that launches."""
+    names = ["profile_start_time", "correlation_id", "kernel_details", "memcpy_details", "hlo_op", "hlo_module", "step_num"]
+    details = "regs:32 static_shared:0 dynamic_shared:0 grid:8,1,1 block:128,1,1 occ_pct:100"
+    stats = [(5, message((1, number), (2, message((1, number), (2, name))))) for number, name in enumerate(names, 1)]
+    events = [(4, message((1, number), (2, message((1, number), (2, name))))) for number, name in enumerate(["fusion", "MemcpyD2H", "train"], 1)]
+    work, calls = [], []
+    for number in range(20):
+        correlation = (4, message((1, 2), (3, number)))
+        origin = [(4, message((1, 5), (5, "fusion"))), (4, message((1, 6), (5, "jit_f")))]
+        kernel = message((1, 1), (2, number * 10**6), (3, 10**5), correlation, (4, message((1, 3), (5, details))), *origin)
+        work.append((4, kernel if number % 4 else message((1, 2), (2, number * 10**6), (3, 10**4), correlation, (4, message((1, 4), (5, "size:4"))))))
+        calls.append((4, message((1, 3), (2, number * 10**6), (3, 10**5), (4, message((1, 7), (3, number))) if number % 5 == 0 else correlation)))
+    device = message((2, "/device:GPU:0"), (3, message((1, 7), (2, "Stream #7(Compute)"), *work)), *events, *stats)
+    host = message((2, "/host:CPU"), (3, message((1, 9), (2, "python3"), *calls)), *events, *stats)
+    environment = message((2, "Task Environment"), *stats, (6, message((1, 1), (3, 1_795_865_630_717_919_801))))
+    return message((1, device), (1, host), (1, environment))
 
 
 def database(path):

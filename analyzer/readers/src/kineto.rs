@@ -1,6 +1,6 @@
 //! Traces of PyTorch's profiler (Kineto): Chrome trace events in JSON, of all releases.
 
-mod category;
+pub(crate) mod category;
 mod collective;
 mod event;
 mod finish;
@@ -12,7 +12,7 @@ mod modules;
 mod owner;
 pub(crate) mod packets;
 mod slices;
-mod stacks;
+pub(crate) mod stacks;
 
 use std::collections::HashSet;
 use std::hash::Hash;
@@ -385,7 +385,7 @@ fn stream(arguments: &EventArguments, lane: &str) -> u64 {
 fn other_tool(arguments: &EventArguments) -> Option<&'static str> {
     let is_xla = |label: &str| label.starts_with("/device:") || label.starts_with("/host:CPU");
     if arguments.label.as_deref().is_some_and(is_xla) {
-        Some("a trace of XLA (JAX or TensorFlow), which is not imported")
+        Some("a trace of XLA (JAX or TensorFlow) as JSON: import the `.xplane.pb` that lies next to it")
     } else if arguments.is_of_rocprof {
         Some(
             "a trace of rocprof 1 or 2, which is not imported: record it with `rocprofv3 --output-format json`",

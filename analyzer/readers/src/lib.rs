@@ -18,6 +18,7 @@ mod proton;
 mod report;
 mod rocprof;
 mod snapshot;
+mod xplane;
 
 use stallmap_console::exit::{CommandFailure, Outcome, USAGE};
 
@@ -54,6 +55,7 @@ pub fn read(input: &ImportInput) -> Outcome<TraceModel> {
         FileForm::Pickle => snapshot::read(input),
         FileForm::MessagePack => proton::read_packed(input),
         FileForm::Packets => kineto::packets::read(input),
+        FileForm::Space => xplane::read(input),
         FileForm::Report => report::read(input),
         FileForm::Text => ncu::read(input),
     }
@@ -117,7 +119,7 @@ pub fn join(first: TraceModel, second: TraceModel) -> Outcome<TraceModel> {
         ("kineto", "execution trace") => Ok(execution::join(first, second)),
         ("execution trace", "kineto") => Ok(execution::join(second, first)),
         ("kineto", "kineto") => kineto::join(first, second),
-        ("nsys", "nsys") => join_processes(first, second),
+        ("nsys", "nsys") | (xplane::TOOL, xplane::TOOL) => join_processes(first, second),
         ("operator profiler", operators::correlation::TOOL) => {
             Ok(operators::correlation::join(first, &second))
         }

@@ -18,6 +18,7 @@ mod ranks;
 mod releases;
 mod report;
 mod rocprof;
+mod xplane;
 
 use std::fmt::Write as _;
 use std::fs;

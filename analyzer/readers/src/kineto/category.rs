@@ -63,7 +63,7 @@ pub(super) fn wait(kind: Option<&str>) -> SynchronizationKind {
 }
 
 /// The kind of wait that a call of a runtime or a driver is, by its name. None for other calls.
-pub(super) fn host_wait(name: &str) -> Option<SynchronizationKind> {
+pub(crate) fn host_wait(name: &str) -> Option<SynchronizationKind> {
     let (object, _) = name.split_once("Synchronize")?;
     let kinds = [
         ("Event", SynchronizationKind::Event),

@@ -227,7 +227,7 @@ fn add_reads(
 
 /// A name without the number behind it, as of `ProfilerStep#7`.
 fn unnumbered(name: &str) -> &str {
-    match name.rsplit_once('#') {
+    match name.rsplit_once("#step_num=").or_else(|| name.rsplit_once('#')) {
         Some((base, number)) if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) => {
             base
         }
