@@ -44,6 +44,9 @@ def samples(stallmap):
     found["rocprofv3"] = json.dumps(rocprof()).encode()
     found["execution trace"] = json.dumps(execution()).encode()
     found["xplane"] = xplane()
+    with tempfile.TemporaryDirectory() as folder:
+        rocpd(pathlib.Path(folder) / "rocpd.db")
+        found["rocpd"] = (pathlib.Path(folder) / "rocpd.db").read_bytes()
     return found
 
 
@@ -95,6 +98,24 @@ def database(path):
         row = (1000 * number, 1000 * number + 100, number, 11 << 24)
         base.execute("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?, ?, 0, 7, ?, ?, 1, 4, 1, 1, 32, 1, 1)", row)
         base.execute("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (?, ?, ?, ?)", (*row[:2], 11 << 24 | 5, number))
+    base.commit()
+    base.close()
+
+
+def rocpd(path):
+    base = sqlite3.connect(path)
+    base.executescript(
+        "CREATE TABLE rocpd_string_1 (id, string); CREATE TABLE rocpd_event_1 (id, stack_id, category_id);"
+        "CREATE TABLE rocpd_info_kernel_symbol_1 (id, display_name); CREATE TABLE rocpd_info_agent_1 (id, type, type_index);"
+        'CREATE TABLE rocpd_region_1 (start, "end", tid, name_id, event_id, extdata);'
+        'CREATE TABLE rocpd_kernel_dispatch_1 (start, "end", agent_id, stream_id, kernel_id, event_id, workgroup_size_x);'
+        "INSERT INTO rocpd_string_1 VALUES (1, 'MARKER_CORE_API'), (2, 'HIP_RUNTIME_API'), (3, 'hipLaunchKernel');"
+        "INSERT INTO rocpd_info_kernel_symbol_1 VALUES (1, 'k(int*)'); INSERT INTO rocpd_info_agent_1 VALUES (1, 'GPU', 0);"
+    )
+    for number in range(20):
+        base.execute("INSERT INTO rocpd_event_1 VALUES (?, ?, ?)", (number, number // 2, 1 + number % 2))
+        base.execute("INSERT INTO rocpd_region_1 VALUES (?, ?, 7, 3, ?, '{}')", (1000 * number, 1000 * number + 500, number))
+        base.execute("INSERT INTO rocpd_kernel_dispatch_1 VALUES (?, ?, 1, 2, 1, ?, 64)", (1000 * number, 1000 * number + 100, number))
     base.commit()
     base.close()
 

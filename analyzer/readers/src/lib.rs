@@ -16,6 +16,7 @@ mod nsys;
 mod operators;
 mod proton;
 mod report;
+mod rocpd;
 mod rocprof;
 mod snapshot;
 mod xplane;

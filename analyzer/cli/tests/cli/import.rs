@@ -17,6 +17,7 @@ mod proton;
 mod ranks;
 mod releases;
 mod report;
+mod rocpd;
 mod rocprof;
 mod xplane;
 

@@ -99,6 +99,8 @@ pub(crate) struct HostStretch {
     pub(crate) item: Option<usize>,
     /// The op.
     pub(crate) op_id: Option<u64>,
+    /// True between ops and calls, and in a region outside of ops: the thread may wait for another one.
+    pub(crate) is_rest: bool,
 }
 
 /// A thread that launches work.

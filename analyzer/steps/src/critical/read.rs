@@ -16,7 +16,7 @@ use crate::read::{optional, texts};
 pub(crate) const SOURCES: [(&str, &[&str]); 6] = [
     ("launch", &["kernel_id", "function_id"]),
     ("launch_run", &["run_id", "kernel_id", "thread_id", "begin_ns", "end_ns"]),
-    ("op", &["op_id", "run_id", "name", "thread_id", "begin_ns", "end_ns"]),
+    ("op", &["op_id", "run_id", "kind", "name", "thread_id", "begin_ns", "end_ns"]),
     (
         "gpu_activity",
         &[

@@ -13,6 +13,8 @@ pub(crate) struct HostSpan {
     pub(crate) item: usize,
     /// The op. None for a call.
     pub(crate) op_id: Option<u64>,
+    /// True for a region: code of the program, which may wait for another thread.
+    pub(crate) is_region: bool,
 }
 
 /// The stretches of a thread. A span that ends behind the one around it ends with that.
@@ -41,7 +43,8 @@ fn close(open: &mut Vec<HostSpan>, upto_ns: i64, found: &mut Vec<HostStretch>) {
 fn add(found: &mut Vec<HostStretch>, begin_ns: i64, span: Option<&HostSpan>) {
     found.pop_if(|last| last.begin_ns >= begin_ns);
     let item = span.map(|span| span.item);
-    found.push(HostStretch { begin_ns, item, op_id: span.and_then(|span| span.op_id) });
+    let is_rest = span.is_none_or(|span| span.is_region);
+    found.push(HostStretch { begin_ns, item, op_id: span.and_then(|span| span.op_id), is_rest });
 }
 
 #[cfg(test)]
@@ -50,7 +53,12 @@ mod tests {
 
     #[test]
     fn the_innermost_span_counts() {
-        let span = |item, begin_ns, end_ns| HostSpan { time: (begin_ns, end_ns), item, op_id: None };
+        let span = |item, begin_ns, end_ns| HostSpan {
+            time: (begin_ns, end_ns),
+            item,
+            op_id: None,
+            is_region: false,
+        };
         // An op with two calls in it, the second one as long as the op, then one that begins where it ends.
         let found = stretches(vec![span(0, 0, 100), span(1, 10, 20), span(1, 40, 120), span(2, 100, 110)]);
         let found: Vec<_> = found.iter().map(|stretch| (stretch.begin_ns, stretch.item)).collect();

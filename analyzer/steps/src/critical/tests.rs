@@ -17,8 +17,8 @@ impl PathProgram {
             self.0.host_items.push(PathItem::Host(Some((*name).to_owned())));
             let item = Some(self.0.host_items.len() - 1);
             stretches.retain(|stretch: &HostStretch| stretch.begin_ns != *begin_ns);
-            stretches.push(HostStretch { begin_ns: *begin_ns, item, op_id: None });
-            stretches.push(HostStretch { begin_ns: *end_ns, item: None, op_id: None });
+            stretches.push(HostStretch { begin_ns: *begin_ns, item, op_id: None, is_rest: false });
+            stretches.push(HostStretch { begin_ns: *end_ns, item: None, op_id: None, is_rest: true });
         }
         self.0.threads.push(HostThread { run, stretches, ..HostThread::default() });
         self.0.threads.len() - 1

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use arrow::array::{Array as _, RecordBatch};
 use arrow::datatypes::{Int64Type, UInt32Type, UInt64Type};
 use datafusion::error::Result;
-use stallmap_schema::word::CopyKind;
+use stallmap_schema::word::{CopyKind, OpKind};
 use stallmap_tables::column::column;
 
 use super::model::{CriticalModel, CriticalWork, HostEvent, HostThread, PathItem};
@@ -72,7 +72,7 @@ impl ThreadSources {
         let threads = column::<UInt32Type>(op, "thread_id")?;
         let begins = column::<Int64Type>(op, "begin_ns")?;
         let ends = column::<Int64Type>(op, "end_ns")?;
-        let names = texts(op, "name")?;
+        let (names, kinds) = (texts(op, "name")?, texts(op, "kind")?);
         let mut items: HashMap<String, usize> = HashMap::new();
         for row in (0..op.num_rows()).filter(|row| ends.is_valid(*row) && names.is_valid(*row)) {
             let Ok(run) = runs.binary_search(&run_ids.value(row)) else { continue };
@@ -89,7 +89,9 @@ impl ThreadSources {
             };
             let op_id = ids.value(row);
             self.ops.insert(op_id, thread);
-            let span = HostSpan { time: (begins.value(row), ends.value(row)), item, op_id: Some(op_id) };
+            let time = (begins.value(row), ends.value(row));
+            let is_region = kinds.value(row) == OpKind::Region.word();
+            let span = HostSpan { time, item, op_id: Some(op_id), is_region };
             self.spans.get_mut(thread).into_iter().for_each(|spans| spans.push(span));
         }
         Ok(())
@@ -145,7 +147,7 @@ impl ThreadSources {
             }
         }
         for (thread, begin_ns, end_ns) in events.keys().copied() {
-            let span = HostSpan { time: (begin_ns, end_ns), item: 0, op_id: None };
+            let span = HostSpan { time: (begin_ns, end_ns), item: 0, op_id: None, is_region: false };
             self.spans.get_mut(thread).into_iter().for_each(|spans| spans.push(span));
         }
         self.add_waits(&works, &mut events);

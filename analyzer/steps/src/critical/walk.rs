@@ -200,7 +200,7 @@ pub(crate) fn came_from(
     loop {
         let stretch = place.and_then(|place| thread.stretches.get(place));
         let begin_ns = stretch.map_or(since_ns, |stretch| stretch.begin_ns).max(since_ns);
-        let is_rest = stretch.is_none_or(|stretch| stretch.item.is_none());
+        let is_rest = stretch.is_none_or(|stretch| stretch.is_rest);
         if is_rest && end_ns - begin_ns >= MIN_REST_NS {
             let others = model.threads.iter().enumerate();
             let others = others.filter(|(other, found)| *other != at && found.run == thread.run);
@@ -220,5 +220,5 @@ pub(crate) fn came_from(
 /// The moment since which a thread rests. None if it does not rest.
 fn rest_before(thread: &HostThread, ns: i64) -> Option<i64> {
     let stretch = thread.stretches.get(thread.stretch_at(ns - 1)?)?;
-    stretch.item.is_none().then_some(stretch.begin_ns)
+    stretch.is_rest.then_some(stretch.begin_ns)
 }
