@@ -99,6 +99,16 @@ pub struct ProtoFields<'a> {
 }
 
 impl<'a> ProtoFields<'a> {
+    /// The position behind the last field.
+    pub fn position(&self) -> u64 {
+        self.at
+    }
+
+    /// The end of the bytes in a message that was given as far as it goes, before the error about it.
+    pub fn cut(&self) -> Option<u64> {
+        self.cut_at
+    }
+
     fn take(&mut self, count: usize) -> Option<&'a [u8]> {
         let (first, rest) = self.bytes.split_at_checked(count)?;
         self.bytes = rest;

@@ -11,6 +11,7 @@ mod host;
 mod memory;
 mod plane;
 mod program;
+mod space;
 
 use std::collections::{HashMap, HashSet};
 use std::io::Read as _;
@@ -18,10 +19,10 @@ use std::rc::Rc;
 
 use stallmap_console::exit::{CommandFailure, IO, Outcome};
 use stallmap_formats::input::ImportInput;
-use stallmap_formats::proto::{ProtoReader, ProtoValue};
+use stallmap_formats::proto::ProtoValue;
 use stallmap_schema::word::{Instrument, LossKind};
 
-use self::plane::{PlaneEvents, StatField, StatValue, TracePlane};
+use self::plane::{PlaneEvents, StatValue, TracePlane};
 use self::program::ModuleTable;
 use crate::join::{join_ops, join_steps};
 use crate::kineto::stacks::FrameFunctions;
@@ -50,7 +51,7 @@ impl SpaceDamage {
 }
 
 /// A launch call by its number.
-type LaunchCalls = HashMap<u64, TraceCall>;
+type DriverCalls = HashMap<u64, TraceCall>;
 
 /// A trace while it is read.
 #[derive(Default)]
@@ -60,11 +61,11 @@ struct SpaceReader {
     start_ns: i64,
     process: Option<u32>,
     names: HashSet<Rc<str>>,
-    calls: LaunchCalls,
+    calls: DriverCalls,
     /// The instruction of each kernel, by its place: module, program and instruction.
     instructions: Vec<(usize, program::KernelOrigin)>,
     functions: FrameFunctions,
-    memory: memory::DeviceMemory,
+    memory: memory::DeviceAllocations,
     damage: SpaceDamage,
     events: usize,
 }
@@ -102,15 +103,14 @@ impl SpaceReader {
     fn space(&mut self, bytes: &[u8]) {
         let mut planes = Vec::new();
         let mut warnings = 0;
-        for field in ProtoReader::new(bytes, 0).lenient() {
+        for field in space::fields(bytes, &mut self.damage) {
             match field {
-                Ok((1, ProtoValue::Message(plane))) => planes.push(TracePlane::read(plane, &mut self.damage)),
-                Ok((2 | 3, ProtoValue::Message(_))) => warnings += 1,
-                Ok((4, ProtoValue::Message(host))) => {
+                (1, ProtoValue::Message(plane)) => planes.push(TracePlane::read(plane, &mut self.damage)),
+                (2 | 3, ProtoValue::Message(_)) => warnings += 1,
+                (4, ProtoValue::Message(host)) => {
                     self.trace.facts.insert("xprof.host".to_owned(), host.text());
                 }
-                Ok(_) => {}
-                Err(reason) => self.damage.add(reason),
+                _ => {}
             }
         }
         let losses = &mut self.trace.losses;

@@ -43,7 +43,7 @@ WITH step AS (
   FROM critical_item i
   WHERE i.program_step IS NOT NULL
   UNION ALL
-  SELECT s.run_id, s.program_step, i.kind, i.function_id, i.name, CAST(0 AS BIGINT), i.path_ns
+  SELECT s.run_id, s.program_step, i.kind, i.function_id, i.name, CAST(0 AS BIGINT) AS path_ns, i.path_ns AS base_ns
   FROM step s
   JOIN base b ON b.run_id = s.run_id
   JOIN critical_item i ON i.run_id = b.run_id AND i.program_step = b.base_step

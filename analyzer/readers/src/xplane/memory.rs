@@ -18,15 +18,15 @@ struct MemoryChange {
     is_free: bool,
 }
 
-/// Those of a trace.
+/// All changes of a trace.
 #[derive(Debug, Default)]
-pub(super) struct DeviceMemory {
+pub(super) struct DeviceAllocations {
     changes: Vec<MemoryChange>,
     /// Events without an address.
     unread: u64,
 }
 
-impl DeviceMemory {
+impl DeviceAllocations {
     /// Adds an event.
     pub(super) fn add(&mut self, event: &PlaneEvent<'_>, device: i32, thread: u64, time_ns: i64) {
         let Some((address, bytes)) = event.address.zip(event.bytes) else {

@@ -86,7 +86,7 @@ pub(crate) struct PlaneEvents<'p, 'a> {
     pub(crate) id: u64,
     pub(crate) name: &'a str,
     pub(crate) begin_ns: i64,
-    events: Vec<ProtoReader<'a>>,
+    message: ProtoReader<'a>,
 }
 
 /// An event. Of several statistics with one name, the last counts.
@@ -193,13 +193,12 @@ impl<'a> TracePlane<'a> {
     pub(crate) fn lines(&self, damage: &mut SpaceDamage) -> Vec<PlaneEvents<'_, 'a>> {
         let mut lines = Vec::new();
         for message in &self.lines {
-            let mut line = PlaneEvents { plane: self, id: 0, name: "", begin_ns: 0, events: Vec::new() };
+            let mut line = PlaneEvents { plane: self, id: 0, name: "", begin_ns: 0, message: *message };
             for field in message.lenient() {
                 match field {
                     Ok((1, ProtoValue::Number(id))) => line.id = id,
                     Ok((2, ProtoValue::Message(name))) => line.name = text(name),
                     Ok((3, ProtoValue::Number(begin))) => line.begin_ns = begin.cast_signed(),
-                    Ok((4, ProtoValue::Message(event))) => line.events.push(event),
                     Ok(_) => {}
                     Err(reason) => damage.add(reason),
                 }
@@ -232,9 +231,12 @@ impl<'a> TracePlane<'a> {
 impl<'a> PlaneEvents<'_, 'a> {
     /// Its events, in the order of the file.
     pub(crate) fn read(&self, damage: &mut SpaceDamage) -> impl Iterator<Item = PlaneEvent<'a>> {
-        self.events
-            .iter()
-            .filter_map(|message| self.event(*message).map_err(|reason| damage.add(reason)).ok())
+        // Damage of the line itself was counted with its head.
+        let events = self.message.lenient().filter_map(|field| match field {
+            Ok((4, ProtoValue::Message(event))) => Some(event),
+            _ => None,
+        });
+        events.filter_map(|message| self.event(message).map_err(|reason| damage.add(reason)).ok())
     }
 
     fn event(&self, message: ProtoReader<'a>) -> Result<PlaneEvent<'a>, String> {

@@ -11,7 +11,7 @@ use stallmap_schema::word::{OpKind, Phase};
 use super::plane::{PlaneEvent, TracePlane};
 use crate::model::{TraceCall, TraceFrame, TraceModel, TraceOp};
 
-/// What a kernel's event says of its instruction.
+/// The instruction of a kernel, as its event names it.
 #[derive(Clone, Debug)]
 pub(super) struct KernelOrigin {
     module: Rc<str>,
@@ -41,13 +41,13 @@ impl KernelOrigin {
 }
 
 /// A module, with its instructions by the names of their kernels.
-struct NamedModule<'a> {
+struct ProfiledModule<'a> {
     module: CompiledModule<'a>,
     kernels: HashMap<String, u64>,
 }
 
 /// The modules of a trace, by `name(program)`.
-pub(super) struct ModuleTable<'a>(HashMap<&'a str, NamedModule<'a>>);
+pub(super) struct ModuleTable<'a>(HashMap<&'a str, ProfiledModule<'a>>);
 
 impl<'a> ModuleTable<'a> {
     /// Reads the modules that a plane of metadata holds.
@@ -58,12 +58,12 @@ impl<'a> ModuleTable<'a> {
             let module = CompiledModule::read(module.bytes)?;
             let instructions = module.computations.iter().flat_map(|computation| &computation.instructions);
             let kernels = instructions.map(|found| (kernel_name(found.name), found.id)).collect();
-            Some((name, NamedModule { module, kernels }))
+            Some((name, ProfiledModule { module, kernels }))
         });
         Self(modules.collect())
     }
 
-    fn get(&self, origin: &KernelOrigin) -> Option<&NamedModule<'a>> {
+    fn get(&self, origin: &KernelOrigin) -> Option<&ProfiledModule<'a>> {
         let name = match origin.program {
             Some(program) => format!("{}({program})", origin.module),
             None => origin.module.to_string(),
@@ -72,19 +72,18 @@ impl<'a> ModuleTable<'a> {
     }
 }
 
-impl<'a> NamedModule<'a> {
+impl<'a> ProfiledModule<'a> {
     /// The instruction of a kernel: in a command buffer that of the kernel's name.
     fn instruction(&self, origin: &KernelOrigin, kernel: &str) -> Option<&HloOperation<'a>> {
-        let (_, named) = self.module.named(&origin.instruction)?;
         if !origin.is_in_graph {
-            return Some(named);
+            return self.module.named(&origin.instruction).map(|(_, instruction)| instruction);
         }
         let id = self.kernels.get(kernel)?;
         self.module.instruction(*id).map(|(_, instruction)| instruction)
     }
 }
 
-/// What is known of the instruction of a kernel.
+/// The instruction of a kernel, as its module has it.
 #[derive(Clone)]
 struct FoundInstruction {
     name: Rc<str>,

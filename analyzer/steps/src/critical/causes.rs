@@ -1,10 +1,10 @@
-//! What each piece of work waited for, and how long such waits usually are.
+//! The causes of the begin of each piece of work, and usual times of launches and handovers.
 
 use std::collections::HashMap;
 
 use super::model::CriticalModel;
 
-/// Work that begins later than this behind another stream's end did not wait for it, as far as times tell.
+/// Work that begins later than this behind the end of another stream's work is not taken to have waited for it.
 const MAX_INFERRED_NS: i64 = 10_000;
 /// Launches whose kernel begins later than so many usual times behind its call waited for something else.
 const MAX_USUAL_LAUNCHES: i64 = 3;
@@ -12,7 +12,7 @@ const MAX_USUAL_LAUNCHES: i64 = 3;
 const DEFAULT_LAUNCH_NS: i64 = 5_000;
 const DEFAULT_HANDOVER_NS: i64 = 1_000;
 
-/// What a piece of work waited for.
+/// The work that a piece of work may have waited for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WorkCause {
     /// The work before it on its stream, by place.
@@ -48,7 +48,7 @@ impl CauseTable {
                 table.matches.entry(number).or_default().push(place);
             }
         }
-        // Without another rank, a collective waits for nobody.
+        // Without another rank, a collective waits for none.
         table.matches.retain(|_, works| works.len() > 1);
         table
     }

@@ -1,6 +1,6 @@
-//! What the critical path leads through: work of GPUs, threads of the host, and what each waits for.
+//! The program that a critical path leads through: work of GPUs, and threads of the host.
 
-/// What a piece of the path is charged to.
+/// The item that a piece of the path is charged to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum PathItem {
     /// A kernel, by its function.
@@ -69,7 +69,7 @@ pub(crate) struct CriticalWork {
     pub(crate) activity_id: u64,
     /// The launch of a kernel.
     pub(crate) kernel_id: Option<u64>,
-    /// What it is charged to.
+    /// The item that it is charged to.
     pub(crate) item: PathItem,
     /// Device and stream. None for work of no stream.
     pub(crate) stream: Option<(i32, u32)>,
@@ -95,7 +95,7 @@ pub(crate) struct HostEvent {
 pub(crate) struct HostStretch {
     /// Its begin.
     pub(crate) begin_ns: i64,
-    /// What the thread does, by the place of its item. None between ops and calls.
+    /// The op or call, by the place of its item. None between ops and calls.
     pub(crate) item: Option<usize>,
     /// The op.
     pub(crate) op_id: Option<u64>,

@@ -19,7 +19,7 @@ pub(crate) struct PathPiece {
     pub(crate) run: usize,
     /// Begin and end.
     pub(crate) time: (i64, i64),
-    /// What it is charged to.
+    /// The item that it is charged to.
     pub(crate) item: PathItem,
     /// The work: that which runs, or which follows a launch, a handover or a wait.
     pub(crate) work: Option<usize>,
@@ -31,7 +31,7 @@ pub(crate) struct PathPiece {
     pub(crate) relation: &'static str,
 }
 
-/// Where a walk is.
+/// The state of a walk.
 #[derive(Clone, Copy, Debug)]
 enum WalkState {
     /// At a moment of a piece of work.

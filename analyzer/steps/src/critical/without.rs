@@ -1,6 +1,6 @@
 //! A step once more, without an item: all times again, in the order in which they were, by the same causes.
 //!
-//! What a cause decided keeps its measured distance. All other causes of the same work count with the usual distance, or
+//! The cause that decided keeps its measured distance. All other causes of the same work count with the usual distance, or
 //! the measured one if that is less. So nothing moves where nothing is left out.
 
 use std::collections::HashMap;
@@ -9,14 +9,14 @@ use super::causes::CauseTable;
 use super::model::{CriticalModel, PathItem, StepWindow};
 use super::walk::came_from;
 
-/// What happens at a moment. Ends come before begins.
+/// An event of a step. Ends come before begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum StepMoment {
     WorkEnd(usize),
     Return(usize, usize),
     EventBegin(usize, usize),
     WorkBegin(usize),
-    /// Of work or a wait that takes no time.
+    /// The end of work that takes no time.
     EmptyEnd(usize),
     EmptyReturn(usize, usize),
 }
