@@ -261,7 +261,8 @@ fn random_program(seed: u64) -> (CriticalModel, CauseTable, StepWindow) {
         now += 500 + random.below(20_000);
         ops.push((names[usize::try_from(random.below(3)).unwrap()], begin, now - 400));
         let stream = usize::try_from(random.below(3)).unwrap();
-        let start = (now + 4_000 + random.below(1_500)).max(free[stream] + 500 + random.below(800));
+        // Work can begin a little before the work in front of it ends.
+        let start = (now + 4_000 + random.below(1_500)).max(free[stream] - 200 + random.below(1_500));
         let end = start + 1_000 + random.below(40_000);
         free[stream] = end;
         let kernel = PathItem::Kernel(random.below(4).unsigned_abs());

@@ -12,6 +12,9 @@ use super::model::{CriticalModel, CriticalWork, HostEvent, HostThread, PathItem}
 use super::stretches::{HostSpan, stretches};
 use crate::read::texts;
 
+/// Spans that are searched for one around a copy.
+const MAX_LEVELS: usize = 256;
+
 /// A call that launches work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CallSpan {
@@ -74,6 +77,8 @@ impl ThreadSources {
         let ends = column::<Int64Type>(op, "end_ns")?;
         let (names, kinds) = (texts(op, "name")?, texts(op, "kind")?);
         let mut items: HashMap<String, usize> = HashMap::new();
+        let is_op = |row: usize| kinds.is_valid(row) && kinds.value(row) == OpKind::Torch.word();
+        let has_ops = (0..op.num_rows()).any(is_op);
         for row in (0..op.num_rows()).filter(|row| ends.is_valid(*row) && names.is_valid(*row)) {
             let Ok(run) = runs.binary_search(&run_ids.value(row)) else { continue };
             // Threads that launch nothing hold nothing up, as far as is known.
@@ -90,7 +95,8 @@ impl ThreadSources {
             let op_id = ids.value(row);
             self.ops.insert(op_id, thread);
             let time = (begins.value(row), ends.value(row));
-            let is_region = kinds.value(row) == OpKind::Region.word();
+            // Without ops of PyTorch, regions are parts of a framework, which wait for no thread of autograd.
+            let is_region = has_ops && kinds.value(row) == OpKind::Region.word();
             let span = HostSpan { time, item, op_id: Some(op_id), is_region };
             self.spans.get_mut(thread).into_iter().for_each(|spans| spans.push(span));
         }
@@ -151,7 +157,8 @@ impl ThreadSources {
             self.spans.get_mut(thread).into_iter().for_each(|spans| spans.push(span));
         }
         self.add_waits(&works, &mut events);
-        add_reads(&works, calls, &mut events);
+        self.spans.iter_mut().for_each(|spans| spans.sort_by_key(|span| span.time));
+        self.add_reads(&works, calls, &mut events);
         let mut places: HashMap<(usize, i64, i64), usize> = HashMap::new();
         for (key, event) in events {
             let Some(thread) = threads.get_mut(key.0) else { continue };
@@ -198,33 +205,60 @@ impl ThreadSources {
             events.entry(key).or_insert(event);
         }
     }
+
+    /// Adds waits that no source has: a thread that copies to the host, and launches nothing before the copy has ended,
+    /// reads what was copied. Where another thread makes the copy, as in JAX, the one that reads is inside of an op or
+    /// region around the copy which launches nothing.
+    fn add_reads(
+        &self,
+        works: &[CriticalWork],
+        calls: &[Option<CallSpan>],
+        events: &mut BTreeMap<(usize, i64, i64), HostEvent>,
+    ) {
+        let mut added = Vec::new();
+        for (place, (work, call)) in works.iter().zip(calls).enumerate() {
+            let Some(CallSpan { thread, time }) = *call else { continue };
+            let is_read = work.item.name() == Some(CopyKind::DeviceToHost.word())
+                && matches!(work.item, PathItem::Copy(_));
+            if !is_read {
+                continue;
+            }
+            if work.time.1 > time.1 && is_free(events, thread, (time.1, work.time.1), time) {
+                added.push(((thread, time.1, work.time.1), place));
+            }
+            let others = self.places.iter().filter(|((run, _), other)| *run == work.run && **other != thread);
+            for other in others.map(|(_, other)| *other) {
+                if self
+                    .around(other, (time.0, work.time.1))
+                    .is_some_and(|span| is_free(events, other, span, (span.0, span.0)))
+                {
+                    added.push(((other, work.time.0.max(time.0), work.time.1), place));
+                }
+            }
+        }
+        for (key, work) in added {
+            events.entry(key).or_insert(HostEvent { time: (key.1, key.2), blocked_by: Some(work) });
+        }
+    }
+
+    /// The innermost op or region of a thread around a stretch of time.
+    fn around(&self, thread: usize, time: (i64, i64)) -> Option<(i64, i64)> {
+        let spans = self.spans.get(thread)?;
+        let begun = spans.partition_point(|span| span.time.0 <= time.0);
+        let recent = spans.get(..begun)?.iter().rev().take(MAX_LEVELS);
+        recent.map(|span| span.time).find(|span| span.1 >= time.1)
+    }
 }
 
-/// Adds waits that no source has: a thread that copies to the host, and launches nothing before the copy has ended, reads
-/// what was copied.
-fn add_reads(
-    works: &[CriticalWork],
-    calls: &[Option<CallSpan>],
-    events: &mut BTreeMap<(usize, i64, i64), HostEvent>,
-) {
-    let mut added = Vec::new();
-    for (place, (work, call)) in works.iter().zip(calls).enumerate() {
-        let Some(CallSpan { thread, time }) = call else { continue };
-        let is_read =
-            work.item.name() == Some(CopyKind::DeviceToHost.word()) && matches!(work.item, PathItem::Copy(_));
-        if !is_read || work.time.1 <= time.1 {
-            continue;
-        }
-        let next = events.range((*thread, time.0, time.1 + 1)..).next();
-        let is_free = next.is_none_or(|((other, begin, _), _)| other != thread || *begin >= work.time.1);
-        if is_free {
-            let event = HostEvent { time: (time.1, work.time.1), blocked_by: Some(place) };
-            added.push(((*thread, time.1, work.time.1), event));
-        }
-    }
-    for (key, event) in added {
-        events.entry(key).or_insert(event);
-    }
+/// True if a thread begins no call in a stretch of time, apart from one.
+fn is_free(
+    events: &BTreeMap<(usize, i64, i64), HostEvent>,
+    thread: usize,
+    time: (i64, i64),
+    but: (i64, i64),
+) -> bool {
+    let within = events.range((thread, time.0.min(but.0), i64::MIN)..=(thread, time.1, i64::MAX));
+    within.into_iter().all(|(_, event)| event.time == but || event.time.0 >= time.1 || event.time.0 < time.0)
 }
 
 /// A name without the number behind it, as of `ProfilerStep#7`.

@@ -200,10 +200,15 @@ impl ReplayTimes<'_> {
         self.anchor(at, event.time.1, began_ns.max(self.ended_ns(work) + wake_ns));
     }
 
-    /// The new end of work. Work that ended before the step keeps its end.
+    /// The new end of work. Work that ended before the step keeps its end. Of work that still runs, it is that of its
+    /// length: the next on a stream can begin before the end of the one before.
     fn ended_ns(&self, place: usize) -> i64 {
-        let old_ns = || self.replay.model.works.get(place).map_or(0, |work| work.time.1);
-        self.ends.get(&place).copied().unwrap_or_else(old_ns)
+        if let Some(end_ns) = self.ends.get(&place) {
+            return *end_ns;
+        }
+        let Some(work) = self.replay.model.works.get(place) else { return 0 };
+        let length_ns = if work.item == *self.item { 0 } else { work.time.1 - work.time.0 };
+        self.begins.get(&place).map_or(work.time.1, |begin_ns| begin_ns + length_ns)
     }
 
     fn begin(&mut self, place: usize) {
@@ -233,7 +238,10 @@ impl ReplayTimes<'_> {
         for (end_ns, before) in before.into_iter().chain(other) {
             let decides = !is_launched && latest == Some(end_ns);
             let gap_ns = distance(end_ns, decides, causes.handover_ns, &PathItem::Handover);
-            let moved_ns = end_ns - model.works.get(before).map_or(end_ns, |before| before.time.1);
+            let moved_ns = match model.works.get(before) {
+                Some(before) if before.item != *self.item => end_ns - before.time.1,
+                _ => 0,
+            };
             new_ns = new_ns.max(self.ended_ns(before) + moved_ns + gap_ns);
         }
         self.begins.insert(place, if new_ns == i64::MIN { begin_ns } else { new_ns });
