@@ -31,7 +31,7 @@ impl<'a> ProtoReader<'a> {
         Self { bytes, at }
     }
 
-    /// Its fields, the last one as far as it goes: a file that ends in a message has its begin. Then an error follows.
+    /// Its fields, the last one up to the end of the bytes: a file that ends in a message has its begin. Then an error follows.
     pub fn lenient(self) -> ProtoFields<'a> {
         ProtoFields { bytes: self.bytes, at: self.at, keeps_cut: true, cut_at: None }
     }
@@ -92,7 +92,7 @@ impl<'a> IntoIterator for ProtoReader<'a> {
 pub struct ProtoFields<'a> {
     bytes: &'a [u8],
     at: u64,
-    /// True if a message that ends too early is given as far as it goes.
+    /// True if a message that ends too early is given up to there.
     keeps_cut: bool,
     /// The end of the bytes in such a message.
     cut_at: Option<u64>,
@@ -104,7 +104,7 @@ impl<'a> ProtoFields<'a> {
         self.at
     }
 
-    /// The end of the bytes in a message that was given as far as it goes, before the error about it.
+    /// The end of the bytes in a message that was given in part, before the error about it.
     pub fn cut(&self) -> Option<u64> {
         self.cut_at
     }

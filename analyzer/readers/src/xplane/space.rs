@@ -1,4 +1,4 @@
-//! The planes of a space. Behind damage, reading goes on at the next plane that can be told by its name.
+//! The planes of a space. Behind damage, reading goes on at the next plane with a known name.
 
 use stallmap_formats::proto::{ProtoFields, ProtoReader, ProtoValue};
 

@@ -4,8 +4,8 @@ use stallmap_schema::id::{FunctionId, KernelId, OpId, RunId};
 use stallmap_tables::derived::OpenWord;
 
 stallmap_schema::tables! {
-    /// One piece of the critical path of a step: the chain of kernels, copies, waits and code of the host that decides
-    /// how long the step takes. Pieces of a step follow each other without gaps, and add up to its time.
+    /// One piece of the critical path of a step: the chain of kernels, copies, waits and code of the host that decides its
+    /// length. Pieces of a step follow each other without gaps, and add up to its time.
     ///
     /// A path is found backward from the last work of a step, each time from what begins to what it waited for last: its
     /// launch call, the work before it on its stream, work of another stream (by times), on the host the work that the

@@ -81,7 +81,7 @@ impl ThreadSources {
         let has_ops = (0..op.num_rows()).any(is_op);
         for row in (0..op.num_rows()).filter(|row| ends.is_valid(*row) && names.is_valid(*row)) {
             let Ok(run) = runs.binary_search(&run_ids.value(row)) else { continue };
-            // Threads that launch nothing hold nothing up, as far as is known.
+            // Threads that launch nothing are not known to hold anything up.
             let Some(thread) = self.places.get(&(run, threads.value(row))).copied() else { continue };
             let name = unnumbered(names.value(row));
             let item = match items.get(name) {

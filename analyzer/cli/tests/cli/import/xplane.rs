@@ -156,15 +156,14 @@ fn kernels_have_times_calls_instructions_and_steps() {
     let kernels = "SELECT o.name, o.module_path AS layer, o.phase, c.line, t.queue_ns AS queue, l.grid_y AS grid, l.register_count AS regs \
          FROM launch l JOIN op o ON o.op_id = l.op_id JOIN launch_context c ON c.kernel_id = l.kernel_id \
          JOIN launch_timeline t ON t.kernel_id = l.kernel_id ORDER BY t.begin_ns LIMIT 2";
-    let found: Vec<String> = rows(&place, "x.stallmap", kernels).iter().map(ToString::to_string).collect();
-    assert!(
-        found[0].contains(r#""name":"dot_general""#) && found[0].contains(r#""phase":"backward""#),
-        "{found:?}"
-    );
-    assert!(found[0].contains(r#""grid":2,"regs":32"#) && found[0].contains(r#""queue":10000"#), "{found:?}");
+    let found = rows(&place, "x.stallmap", kernels);
+    let (gemm, fusion) = (&found[0], &found[1]);
+    assert_eq!((&gemm["name"], &gemm["phase"]), (&"dot_general".into(), &"backward".into()), "{gemm}");
+    assert_eq!([&gemm["grid"], &gemm["regs"], &gemm["queue"]], [2, 32, 10_000], "{gemm}");
     // In a command buffer, the kernel's name leads to the instruction.
-    assert!(found[1].contains(r#""name":"add","layer":"layer0.mlp","phase":"forward""#), "{found:?}");
-    assert!(found.iter().all(|row| row.contains("train.py:17")), "{found:?}");
+    assert_eq!((&fusion["name"], &fusion["layer"]), (&"add".into(), &"layer0.mlp".into()), "{fusion}");
+    assert_eq!(fusion["phase"], "forward");
+    assert!(found.iter().all(|row| row["line"].as_str().is_some_and(|line| line.contains("train.py:17"))));
     assert_eq!(
         one(
             "SELECT count(*) AS n FROM (SELECT DISTINCT program_step FROM launch_phase WHERE found_by = 'range')"
