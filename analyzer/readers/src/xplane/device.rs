@@ -88,7 +88,7 @@ fn described(plane: &TracePlane<'_>, ordinal: i32) -> TraceDevice {
         };
         match (name, value) {
             ("gpu_device_name" | "device_type_string", StatValue::Text(text)) => {
-                text.clone_into(&mut device.name)
+                text.clone_into(&mut device.name);
             }
             ("core_count", _) => device.multiprocessors = small,
             ("compute_cap_major", _) => device.compute.0 = small,

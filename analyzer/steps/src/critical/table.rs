@@ -113,7 +113,7 @@ fn paths(read: &ReadProgram, windows: &[StepWindow]) -> (Vec<CriticalSegment>, V
         items.extend(item_rows(read, &causes, *window, &pieces, &mut left));
         let next = positions.entry(window.run).or_default();
         for piece in pieces {
-            segments.push(segment_row(read, *window, *next, piece));
+            segments.push(segment_row(read, *window, *next, &piece));
             *next += 1;
         }
     }
@@ -124,7 +124,7 @@ fn run_id(read: &ReadProgram, place: usize) -> RunId {
     RunId(read.runs.get(place).copied().unwrap_or(0))
 }
 
-fn segment_row(read: &ReadProgram, window: StepWindow, position: u64, piece: PathPiece) -> CriticalSegment {
+fn segment_row(read: &ReadProgram, window: StepWindow, position: u64, piece: &PathPiece) -> CriticalSegment {
     let work = piece.work.and_then(|place| read.model.works.get(place));
     CriticalSegment {
         run_id: run_id(read, window.run),

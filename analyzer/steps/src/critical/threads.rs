@@ -84,14 +84,12 @@ impl ThreadSources {
             // Threads that launch nothing are not known to hold anything up.
             let Some(thread) = self.places.get(&(run, threads.value(row))).copied() else { continue };
             let name = unnumbered(names.value(row));
-            let item = match items.get(name) {
-                Some(item) => *item,
-                None => {
-                    self.items.push(PathItem::Host(Some(name.to_owned())));
-                    items.insert(name.to_owned(), self.items.len() - 1);
-                    self.items.len() - 1
-                }
-            };
+            let item = items.get(name).copied().unwrap_or_else(|| {
+                let item = self.items.len();
+                self.items.push(PathItem::Host(Some(name.to_owned())));
+                items.insert(name.to_owned(), item);
+                item
+            });
             let op_id = ids.value(row);
             self.ops.insert(op_id, thread);
             let time = (begins.value(row), ends.value(row));
