@@ -67,6 +67,8 @@ struct SpaceReader {
     functions: FrameFunctions,
     memory: memory::DeviceAllocations,
     damage: SpaceDamage,
+    /// Events whose names are lost.
+    unnamed: u64,
     events: usize,
 }
 
@@ -205,6 +207,7 @@ impl SpaceReader {
             ),
             ("kernels of command buffers whose instruction is not known", unknown),
             ("calls of the driver that launch nothing", idle),
+            ("events without a name", self.unnamed),
             ("built-in functions in Python stacks", built_in),
         ];
         let losses = &mut trace.losses;
@@ -225,10 +228,16 @@ fn visit(
     events: &PlaneEvents<'_, '_>,
     start_ns: i64,
     damage: &mut SpaceDamage,
+    unnamed: &mut u64,
     mut visit: impl FnMut(plane::PlaneEvent<'_>, i64, Option<i64>) -> bool,
 ) {
     let base_ns = start_ns.saturating_add(events.begin_ns);
     for event in events.read(damage) {
+        // Names stand behind the lines of a plane: one that ends too early has none.
+        if event.name.is_empty() {
+            *unnamed += 1;
+            continue;
+        }
         let begin_ns = base_ns.saturating_add(nanoseconds(event.offset_ps));
         let end_ns = event.duration_ps.map(|length| begin_ns.saturating_add(nanoseconds(length)));
         if !visit(event, begin_ns, end_ns) {

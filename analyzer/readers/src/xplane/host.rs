@@ -15,11 +15,11 @@ const GPU_ALLOCATOR: &str = "GPU_";
 impl SpaceReader {
     /// Reads the plane.
     pub(super) fn host(&mut self, plane: &TracePlane<'_>) {
-        let mut damage = std::mem::take(&mut self.damage);
+        let (mut damage, mut unnamed) = (std::mem::take(&mut self.damage), self.unnamed);
         // Lines of one number are one thread: the lines of some profilers have none.
         for (place, line) in (1_u64..).zip(plane.lines(&mut damage)) {
             let thread = if line.id == 0 { place } else { line.id };
-            visit(&line, self.start_ns, &mut damage, |event, begin_ns, end_ns| {
+            visit(&line, self.start_ns, &mut damage, &mut unnamed, |event, begin_ns, end_ns| {
                 match end_ns {
                     Some(end_ns) => self.span(&event, TraceCall { thread, begin_ns, end_ns }),
                     None => self.moment(&event, thread, begin_ns),
@@ -27,7 +27,7 @@ impl SpaceReader {
                 self.count()
             });
         }
-        self.damage = damage;
+        (self.damage, self.unnamed) = (damage, unnamed);
     }
 
     /// A call of the driver, a function or a region.
