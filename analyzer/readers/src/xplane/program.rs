@@ -84,7 +84,7 @@ impl<'a> ProfiledModule<'a> {
 }
 
 /// A module, its program, and the name of an instruction or of its kernel.
-type InstructionKey = (Rc<str>, Option<u64>, Rc<str>);
+type KernelOriginKey = (Rc<str>, Option<u64>, Rc<str>);
 
 /// The instruction of a kernel, as its module has it.
 #[derive(Clone)]
@@ -174,7 +174,7 @@ pub(super) fn join(
     modules: &ModuleTable<'_>,
 ) -> u64 {
     let mut unknown = 0;
-    let mut known: HashMap<InstructionKey, FoundInstruction> = HashMap::new();
+    let mut known: HashMap<KernelOriginKey, FoundInstruction> = HashMap::new();
     let mut ops: HashMap<(Option<u64>, Rc<str>), usize> = HashMap::new();
     let mut stacks = SourceStacks::new(trace);
     for (place, origin) in origins {
