@@ -43,7 +43,46 @@ def samples(stallmap):
     found["cutracer"] = "\n".join(map(json.dumps, cutracer())).encode()
     found["rocprofv3"] = json.dumps(rocprof()).encode()
     found["execution trace"] = json.dumps(execution()).encode()
+    found["xplane"] = xplane()
+    with tempfile.TemporaryDirectory() as folder:
+        rocpd(pathlib.Path(folder) / "rocpd.db")
+        found["rocpd"] = (pathlib.Path(folder) / "rocpd.db").read_bytes()
     return found
+
+
+def message(*fields):
+    """A message of protocol buffers: numbers and their values, which are numbers, texts or messages."""
+    found = b""
+    for number, value in fields:
+        value = value.encode() if isinstance(value, str) else value
+        found += varint(number << 3 | 2) + varint(len(value)) + value if isinstance(value, bytes) else varint(number << 3) + varint(value)
+    return found
+
+
+def varint(value):
+    found = b""
+    while value > 0x7F:
+        found, value = found + bytes([value & 0x7F | 0x80]), value >> 7
+    return found + bytes([value])
+
+
+def xplane():
+    """A trace of XLA's profiler: a GPU with a stream, and a thread that launches."""
+    names = ["profile_start_time", "correlation_id", "kernel_details", "memcpy_details", "hlo_op", "hlo_module", "step_num"]
+    details = "regs:32 static_shared:0 dynamic_shared:0 grid:8,1,1 block:128,1,1 occ_pct:100"
+    stats = [(5, message((1, number), (2, message((1, number), (2, name))))) for number, name in enumerate(names, 1)]
+    events = [(4, message((1, number), (2, message((1, number), (2, name))))) for number, name in enumerate(["fusion", "MemcpyD2H", "train"], 1)]
+    work, calls = [], []
+    for number in range(20):
+        correlation = (4, message((1, 2), (3, number)))
+        origin = [(4, message((1, 5), (5, "fusion"))), (4, message((1, 6), (5, "jit_f")))]
+        kernel = message((1, 1), (2, number * 10**6), (3, 10**5), correlation, (4, message((1, 3), (5, details))), *origin)
+        work.append((4, kernel if number % 4 else message((1, 2), (2, number * 10**6), (3, 10**4), correlation, (4, message((1, 4), (5, "size:4"))))))
+        calls.append((4, message((1, 3), (2, number * 10**6), (3, 10**5), (4, message((1, 7), (3, number))) if number % 5 == 0 else correlation)))
+    device = message((2, "/device:GPU:0"), (3, message((1, 7), (2, "Stream #7(Compute)"), *work)), *events, *stats)
+    host = message((2, "/host:CPU"), (3, message((1, 9), (2, "python3"), *calls)), *events, *stats)
+    environment = message((2, "Task Environment"), *stats, (6, message((1, 1), (3, 1_795_865_630_717_919_801))))
+    return message((1, device), (1, host), (1, environment))
 
 
 def database(path):
@@ -59,6 +98,24 @@ def database(path):
         row = (1000 * number, 1000 * number + 100, number, 11 << 24)
         base.execute("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?, ?, 0, 7, ?, ?, 1, 4, 1, 1, 32, 1, 1)", row)
         base.execute("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (?, ?, ?, ?)", (*row[:2], 11 << 24 | 5, number))
+    base.commit()
+    base.close()
+
+
+def rocpd(path):
+    base = sqlite3.connect(path)
+    base.executescript(
+        "CREATE TABLE rocpd_string_1 (id, string); CREATE TABLE rocpd_event_1 (id, stack_id, category_id);"
+        "CREATE TABLE rocpd_info_kernel_symbol_1 (id, display_name); CREATE TABLE rocpd_info_agent_1 (id, type, type_index);"
+        'CREATE TABLE rocpd_region_1 (start, "end", tid, name_id, event_id, extdata);'
+        'CREATE TABLE rocpd_kernel_dispatch_1 (start, "end", agent_id, stream_id, kernel_id, event_id, workgroup_size_x);'
+        "INSERT INTO rocpd_string_1 VALUES (1, 'MARKER_CORE_API'), (2, 'HIP_RUNTIME_API'), (3, 'hipLaunchKernel');"
+        "INSERT INTO rocpd_info_kernel_symbol_1 VALUES (1, 'k(int*)'); INSERT INTO rocpd_info_agent_1 VALUES (1, 'GPU', 0);"
+    )
+    for number in range(20):
+        base.execute("INSERT INTO rocpd_event_1 VALUES (?, ?, ?)", (number, number // 2, 1 + number % 2))
+        base.execute("INSERT INTO rocpd_region_1 VALUES (?, ?, 7, 3, ?, '{}')", (1000 * number, 1000 * number + 500, number))
+        base.execute("INSERT INTO rocpd_kernel_dispatch_1 VALUES (?, ?, 1, 2, 1, ?, 64)", (1000 * number, 1000 * number + 100, number))
     base.commit()
     base.close()
 

@@ -19,8 +19,8 @@ use crate::row::QueryRow as _;
 use crate::rows;
 
 /// The sections of the report, in its order.
-pub const SECTIONS: [&str; 12] = [
-    "wrong", "findings", "tensors", "why", "kernels", "lines", "ops", "ranks", "counters", "replays",
+pub const SECTIONS: [&str; 13] = [
+    "wrong", "findings", "tensors", "why", "kernels", "lines", "ops", "path", "ranks", "counters", "replays",
     "losses", "coverage",
 ];
 

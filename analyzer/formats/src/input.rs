@@ -39,6 +39,8 @@ pub enum FileForm {
     MessagePack,
     /// Packets of Perfetto.
     Packets,
+    /// Planes of XLA's profiler.
+    Space,
     /// A report of Nsight Compute.
     Report,
     /// A folder of Parquet files.
@@ -199,6 +201,7 @@ fn known_form(head: &[u8]) -> Option<FileForm> {
         [0x90..=0x9f | 0xdc | 0xdd, ..] => Some(FileForm::MessagePack),
         _ => match head.iter().find(|byte| !byte.is_ascii_whitespace())? {
             b'{' | b'[' => Some(FileForm::Json),
+            _ if is_space(head) => Some(FileForm::Space),
             // The first packet of a trace. A newline at the beginning of a text has texts behind it.
             _ if head.first() == Some(&b'\n') && first.iter().copied().any(is_binary) => {
                 Some(FileForm::Packets)
@@ -207,6 +210,20 @@ fn known_form(head: &[u8]) -> Option<FileForm> {
             _ => Some(FileForm::Text),
         },
     }
+}
+
+/// True for the first plane of a space: a message with a number, or none, and a name.
+fn is_space(head: &[u8]) -> bool {
+    const NAMES: [&[u8]; 3] = [b"/host:", b"/device:", b"Task Environment"];
+    let begins_plane = |rest: &[u8]| match rest {
+        [0x12, _, name @ ..] => NAMES.iter().any(|known| name.starts_with(known)),
+        _ => false,
+    };
+    let is_end = |byte: &u8| *byte < 0x80;
+    let after = |bytes: &[u8]| bytes.iter().take(10).position(is_end).map(|end| end + 1);
+    let plane = head.strip_prefix(b"\n").and_then(|rest| rest.get(after(rest)?..));
+    let unnumbered = || plane?.strip_prefix(b"\x08").and_then(|rest| rest.get(after(rest)?..));
+    plane.is_some_and(begins_plane) || unnumbered().is_some_and(begins_plane)
 }
 
 /// True for bytes that no ASCII text has.
@@ -266,6 +283,8 @@ mod tests {
         assert_eq!(form(b"NVR\0\x02\0\0\0\x08\x07"), Some(FileForm::Report));
         assert_eq!(form(b"\"ID\",\"Process ID\""), Some(FileForm::Text));
         assert_eq!(form(b"\n\x1b\x40\x80\xa8\x96"), Some(FileForm::Packets));
+        assert_eq!(form(b"\n\xa9\xc2\x0b\x12\x0e/host:metadata\""), Some(FileForm::Space));
+        assert_eq!(form(b"\n\x40\x08\x07\x12\x0d/device:GPU:0"), Some(FileForm::Space));
         assert_eq!(form(b"\n\"ID\",\"Process ID\""), Some(FileForm::Text));
         assert_eq!(
             (form(b""), form(b"NVIDIA Tegra Profiler Report"), form(b"\x7fELF\x02")),

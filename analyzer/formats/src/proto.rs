@@ -31,6 +31,11 @@ impl<'a> ProtoReader<'a> {
         Self { bytes, at }
     }
 
+    /// Its fields, the last one up to the end of the bytes: a file that ends in a message has its begin. Then an error follows.
+    pub fn lenient(self) -> ProtoFields<'a> {
+        ProtoFields { bytes: self.bytes, at: self.at, keeps_cut: true, cut_at: None }
+    }
+
     /// Its bytes as a text. Bytes that are not UTF-8 become U+FFFD.
     pub fn text(self) -> String {
         String::from_utf8_lossy(self.bytes).into_owned()
@@ -79,7 +84,7 @@ impl<'a> IntoIterator for ProtoReader<'a> {
     type IntoIter = ProtoFields<'a>;
 
     fn into_iter(self) -> ProtoFields<'a> {
-        ProtoFields { bytes: self.bytes, at: self.at }
+        ProtoFields { bytes: self.bytes, at: self.at, keeps_cut: false, cut_at: None }
     }
 }
 
@@ -87,9 +92,23 @@ impl<'a> IntoIterator for ProtoReader<'a> {
 pub struct ProtoFields<'a> {
     bytes: &'a [u8],
     at: u64,
+    /// True if a message that ends too early is given up to there.
+    keeps_cut: bool,
+    /// The end of the bytes in such a message.
+    cut_at: Option<u64>,
 }
 
 impl<'a> ProtoFields<'a> {
+    /// The position behind the last field.
+    pub fn position(&self) -> u64 {
+        self.at
+    }
+
+    /// The end of the bytes in a message that was given in part, before the error about it.
+    pub fn cut(&self) -> Option<u64> {
+        self.cut_at
+    }
+
     fn take(&mut self, count: usize) -> Option<&'a [u8]> {
         let (first, rest) = self.bytes.split_at_checked(count)?;
         self.bytes = rest;
@@ -122,7 +141,12 @@ impl<'a> ProtoFields<'a> {
             2 => {
                 let length = usize::try_from(self.integer()?).map_err(|_| cut)?;
                 let at = self.at;
-                ProtoValue::Message(ProtoReader::new(self.take(length).ok_or(cut)?, at))
+                let mut bytes = self.take(length);
+                if bytes.is_none() && self.keeps_cut {
+                    bytes = self.take(self.bytes.len());
+                    self.cut_at = Some(self.at);
+                }
+                ProtoValue::Message(ProtoReader::new(bytes.ok_or(cut)?, at))
             }
             5 => {
                 let bytes = self.take(4).and_then(|bytes| bytes.first_chunk()).ok_or(cut)?;
@@ -138,6 +162,9 @@ impl<'a> Iterator for ProtoFields<'a> {
     type Item = Result<(u32, ProtoValue<'a>), String>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        if let Some(at) = self.cut_at.take() {
+            return Some(Err(format!("byte {at}: it ends in a message")));
+        }
         if self.bytes.is_empty() {
             return None;
         }
@@ -184,5 +211,8 @@ mod tests {
             let found = fields(bytes);
             assert!(found.last().unwrap().starts_with(&format!("Err(\"byte {at}: ")), "{found:?}");
         }
+        let cut: Vec<_> = ProtoReader::new(b"\x12\x07test", 100).lenient().collect();
+        assert!(matches!(&cut[0], Ok((2, ProtoValue::Message(text))) if text.bytes == b"test"), "{cut:?}");
+        assert_eq!(cut[1].as_ref().unwrap_err(), "byte 106: it ends in a message");
     }
 }

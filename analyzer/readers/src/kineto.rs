@@ -1,6 +1,6 @@
 //! Traces of PyTorch's profiler (Kineto): Chrome trace events in JSON, of all releases.
 
-mod category;
+pub(crate) mod category;
 mod collective;
 mod event;
 mod finish;
@@ -12,7 +12,7 @@ mod modules;
 mod owner;
 pub(crate) mod packets;
 mod slices;
-mod stacks;
+pub(crate) mod stacks;
 
 use std::collections::HashSet;
 use std::hash::Hash;
@@ -22,9 +22,9 @@ use std::rc::Rc;
 
 use stallmap_console::exit::{CommandFailure, IO, Outcome};
 use stallmap_formats::json::JsonStream;
-use stallmap_schema::word::{ActivityKind, LossKind, OpKind, Phase};
+use stallmap_schema::word::{ActivityKind, LossKind, OpKind, Phase, SynchronizationKind};
 
-use self::category::{EventCategory, direction, wait};
+use self::category::{EventCategory, direction, host_wait, wait};
 use self::event::{EventArguments, ThreadNumbers, TraceEvent};
 use self::left::OmittedEvents;
 use self::modules::ModuleCalls;
@@ -56,6 +56,8 @@ struct KinetoReader {
     cuda_version: Option<i32>,
     /// Calls that launch one kernel, by process and correlation.
     launches: Vec<(usize, i64, UnmatchedCall)>,
+    /// Calls that wait for a GPU, by process and correlation.
+    waits: Vec<(usize, i64, SynchronizationKind, TraceCall)>,
     functions: FrameFunctions,
     modules: ModuleCalls,
     memory: memory::AllocatorEvents,
@@ -330,6 +332,9 @@ impl KinetoReader {
         let Some((correlation, call)) = event.arguments.correlation.zip(self.span(&event)) else { return };
         self.owners.call(&event.thread.0, correlation, call);
         self.left.calls += 1;
+        if let Some(kind) = host_wait(&event.name) {
+            self.waits.push((process, correlation, kind, call));
+        }
         if event.name.contains("Launch") && event.name.contains("Kernel") {
             let TraceEvent { arguments, .. } = event;
             let name = arguments.kernel.map(Into::into);
@@ -380,7 +385,7 @@ fn stream(arguments: &EventArguments, lane: &str) -> u64 {
 fn other_tool(arguments: &EventArguments) -> Option<&'static str> {
     let is_xla = |label: &str| label.starts_with("/device:") || label.starts_with("/host:CPU");
     if arguments.label.as_deref().is_some_and(is_xla) {
-        Some("a trace of XLA (JAX or TensorFlow), which is not imported")
+        Some("a trace of XLA (JAX or TensorFlow) as JSON: import the `.xplane.pb` that lies next to it")
     } else if arguments.is_of_rocprof {
         Some(
             "a trace of rocprof 1 or 2, which is not imported: record it with `rocprofv3 --output-format json`",

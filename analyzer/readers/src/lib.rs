@@ -16,8 +16,10 @@ mod nsys;
 mod operators;
 mod proton;
 mod report;
+mod rocpd;
 mod rocprof;
 mod snapshot;
+mod xplane;
 
 use stallmap_console::exit::{CommandFailure, Outcome, USAGE};
 
@@ -54,6 +56,7 @@ pub fn read(input: &ImportInput) -> Outcome<TraceModel> {
         FileForm::Pickle => snapshot::read(input),
         FileForm::MessagePack => proton::read_packed(input),
         FileForm::Packets => kineto::packets::read(input),
+        FileForm::Space => xplane::read(input),
         FileForm::Report => report::read(input),
         FileForm::Text => ncu::read(input),
     }
@@ -117,7 +120,7 @@ pub fn join(first: TraceModel, second: TraceModel) -> Outcome<TraceModel> {
         ("kineto", "execution trace") => Ok(execution::join(first, second)),
         ("execution trace", "kineto") => Ok(execution::join(second, first)),
         ("kineto", "kineto") => kineto::join(first, second),
-        ("nsys", "nsys") => join_processes(first, second),
+        ("nsys", "nsys") | (xplane::TOOL, xplane::TOOL) => join_processes(first, second),
         ("operator profiler", operators::correlation::TOOL) => {
             Ok(operators::correlation::join(first, &second))
         }

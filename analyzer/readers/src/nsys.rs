@@ -1,7 +1,7 @@
 //! Reports of Nsight Systems, exported to SQLite or to a folder of Parquet files. Tables and columns are found by name: any may be missing.
 
-mod cell;
-mod database;
+pub(crate) mod cell;
+pub(crate) mod database;
 mod folder;
 mod range;
 
@@ -63,6 +63,11 @@ pub(crate) fn read(input: &ImportInput) -> Outcome<TraceModel> {
         processes: BTreeMap::new(),
         calls: HashMap::new(),
     };
+    if let ReportTables::Database(database) = &reading.tables
+        && let Some(trace) = crate::rocpd::read(database, &input.path)?
+    {
+        return Ok(trace);
+    }
     reading.names()?;
     reading.calls()?;
     reading.kernels()?;
@@ -333,7 +338,10 @@ impl NsysReader {
             ReportTables::Folder(_) => Ok(false),
         };
         let (what, hint) = if has("rocpd_")? {
-            ("is a database of rocprofv3 (rocpd)", "record again with `rocprofv3 --output-format json`")
+            (
+                "is a database of rocprofv3 (rocpd) without kernels",
+                "trace them with `rocprofv3 --kernel-trace`",
+            )
         } else if has("META_DATA_EXPORT")? || has("StringIds")? {
             (
                 "is a report of Nsight Systems without CUDA and NVTX",

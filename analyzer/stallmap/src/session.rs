@@ -52,6 +52,7 @@ use stallmap_engine::analyses::{self, AnalysisTable};
 use stallmap_engine::derived::{AccessShape, AccessTensor, PcTensorPart};
 use stallmap_engine::exec::RowGrain;
 use stallmap_engine::table::{CaptureEngine, DerivedTable, ParameterTables, PlacesTable};
+use stallmap_steps::critical::table::{CriticalPaths, CriticalTable, CriticalTableKind};
 use stallmap_steps::row::LaunchPhase;
 use stallmap_steps::table::PhaseTable;
 use stallmap_tables::captured::{CapturedTable, TablePresence};
@@ -499,7 +500,9 @@ fn derived() -> impl Iterator<Item = TableDef> {
         .chain(ParameterTables::ALL.map(ParameterTables::table))
         .chain(analyses::AnalysisKind::ALL.map(analyses::AnalysisKind::table))
         .chain(CodeTableKind::ALL.map(CodeTableKind::table))
-        .chain([LaunchPhase::TABLE, CaptureTable::TABLE])
+        .chain([LaunchPhase::TABLE])
+        .chain(CriticalTableKind::ALL.map(CriticalTableKind::table))
+        .chain([CaptureTable::TABLE])
 }
 
 /// Names that SQL reads without quotes.
@@ -543,6 +546,22 @@ fn register_code(schema: &dyn SchemaProvider, code: &Arc<CaptureCode>) -> Result
     Ok(())
 }
 
+/// The phases of a capture's launches, and the critical paths of its steps.
+fn register_steps(
+    schema: &dyn SchemaProvider,
+    tables: &BTreeMap<String, Arc<CapturedTable>>,
+) -> Result<(), AnalyzeError> {
+    let table = |name: &str| tables.get(name).cloned();
+    let Some(phases) = PhaseTable::new(table).map(Arc::new) else { return Ok(()) };
+    schema.register_table(LaunchPhase::TABLE.name.to_owned(), Arc::clone(&phases) as _)?;
+    let paths = CriticalPaths::new(phases, table).map(Arc::new);
+    for (paths, kind) in paths.iter().flat_map(|paths| CriticalTableKind::ALL.map(|kind| (paths, kind))) {
+        let table = CriticalTable::new(Arc::clone(paths), kind);
+        schema.register_table(kind.table().name.to_owned(), Arc::new(table))?;
+    }
+    Ok(())
+}
+
 /// The tables of a capture and those derived from them.
 fn register_tables(
     schema: &dyn SchemaProvider,
@@ -554,9 +573,7 @@ fn register_tables(
     }
     let listing = stallmap_tables::listing::listing(tables.values())?;
     schema.register_table(CaptureTable::TABLE.name.to_owned(), Arc::new(listing))?;
-    if let Some(phases) = PhaseTable::new(|name| tables.get(name).cloned()) {
-        schema.register_table(LaunchPhase::TABLE.name.to_owned(), Arc::new(phases))?;
-    }
+    register_steps(schema, tables)?;
     let Some(engine) = CaptureEngine::new(|name| tables.get(name).cloned()).map(Arc::new) else {
         return Ok(());
     };

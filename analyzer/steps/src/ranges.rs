@@ -4,9 +4,9 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// Names of ranges around steps, the most certain first: of PyTorch's profiler, of stallmap, of programs.
+/// Names of ranges around steps, the most certain first: of the profilers of PyTorch and XLA, of stallmap, of programs.
 const NAMES: [&str; 3] = [
-    r"^ProfilerStep#\d+$",
+    r"^ProfilerStep#\d+$|#step_num=\d+$",
     r"^stallmap[._]step\b",
     r"(?i)^((train|training|decode|decoding|prefill|inference|forward|generate|generation|model)[ _.-]?)?(step|iteration|iter)[ _.#:-]*\d*$",
 ];
@@ -57,7 +57,7 @@ mod tests {
         let mut ranges = StepRanges::default();
         for (name, span) in [
             ("ProfilerStep#8", (20, 30)),
-            ("ProfilerStep#7", (10, 20)),
+            ("train#step_num=7", (10, 20)),
             ("train_step 3", (1, 9)),
             ("step", (2, 3)),
             ("Optimizer.step#AdamW.step", (4, 5)),

@@ -207,13 +207,18 @@ fn trials(state: &RecordBatch, frame: &RecordBatch) -> Result<HashSet<u64>> {
     Ok(rows.map(|row| stacks.value(row)).collect())
 }
 
-fn optional<T: ArrowPrimitiveType>(batch: &RecordBatch, name: &str, row: usize) -> Result<Option<T::Native>> {
+/// A number of a row, if it is there.
+pub(crate) fn optional<T: ArrowPrimitiveType>(
+    batch: &RecordBatch,
+    name: &str,
+    row: usize,
+) -> Result<Option<T::Native>> {
     let values = column::<T>(batch, name)?;
     Ok(values.is_valid(row).then(|| values.value(row)))
 }
 
 /// A column of texts or words.
-fn texts(batch: &RecordBatch, name: &str) -> Result<StringArray> {
+pub(crate) fn texts(batch: &RecordBatch, name: &str) -> Result<StringArray> {
     let values = batch.column_by_name(name).ok_or_else(|| wrong(name))?;
     let values = cast(values, &DataType::Utf8)?;
     values.as_string_opt::<i32>().cloned().ok_or_else(|| wrong(name))

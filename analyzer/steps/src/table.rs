@@ -50,6 +50,11 @@ impl PhaseTable {
         usize::try_from(launch.rows()).ok()
     }
 
+    /// Its rows.
+    pub(crate) async fn batch(&self) -> Result<RecordBatch> {
+        self.rows.get_or_try_init(|| async { self.rows() }).await.cloned()
+    }
+
     fn rows(&self) -> Result<RecordBatch> {
         let read = self.sources.iter().zip(SOURCES).map(|(table, (_, columns))| table.read(columns));
         let sources: Vec<RecordBatch> = read.collect::<Result<_>>()?;
@@ -119,7 +124,7 @@ impl TableProvider for PhaseTable {
         _filters: &[Expr],
         _limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let rows = self.rows.get_or_try_init(|| async { self.rows() }).await?.clone();
+        let rows = self.batch().await?;
         Ok(MemorySourceConfig::try_new_exec(&[vec![rows]], Arc::clone(&self.schema), projection.cloned())?)
     }
 }

@@ -49,11 +49,17 @@ pub fn join_ops(trace: &mut TraceModel) {
 
 /// The begin of the name of a range around a step, as PyTorch's profiler writes it.
 const STEP: &str = "ProfilerStep#";
+/// A part of that name, as XLA's profiler writes it.
+const NUMBERED_STEP: &str = "#step_num=";
+
+fn is_step(name: &str) -> bool {
+    name.starts_with(STEP) || name.contains(NUMBERED_STEP)
+}
 
 /// Gives ops the number of steps that ended before them. Returns the number of steps.
 pub fn join_steps(trace: &mut TraceModel) -> usize {
     let mut ends: HashMap<usize, Vec<i64>> = HashMap::new();
-    for op in trace.ops.iter().filter(|op| op.name.starts_with(STEP)) {
+    for op in trace.ops.iter().filter(|op| is_step(&op.name)) {
         ends.entry(op.process).or_default().push(op.call.end_ns);
     }
     let mut steps = 0;

@@ -17,7 +17,9 @@ mod proton;
 mod ranks;
 mod releases;
 mod report;
+mod rocpd;
 mod rocprof;
+mod xplane;
 
 use std::fmt::Write as _;
 use std::fs;

@@ -62,6 +62,19 @@ pub(super) fn wait(kind: Option<&str>) -> SynchronizationKind {
     }
 }
 
+/// The kind of wait that a call of a runtime or a driver is, by its name. None for other calls.
+pub(crate) fn host_wait(name: &str) -> Option<SynchronizationKind> {
+    let (object, _) = name.split_once("Synchronize")?;
+    let kinds = [
+        ("Event", SynchronizationKind::Event),
+        ("Stream", SynchronizationKind::Stream),
+        ("Device", SynchronizationKind::Context),
+        ("Ctx", SynchronizationKind::Context),
+    ];
+    let kind = kinds.into_iter().find(|(word, _)| object.ends_with(word));
+    Some(kind.map_or(SynchronizationKind::Other, |(_, kind)| kind))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -72,6 +85,9 @@ mod tests {
         assert_eq!(EventCategory::of("Memcpy"), Some(EventCategory::Work(ActivityKind::Copy)));
         assert_eq!(EventCategory::of("overhead"), None);
         assert_eq!(direction("Memcpy HtoD (Pageable -> Device)"), CopyKind::HostToDevice);
+        assert_eq!(host_wait("cudaStreamSynchronize"), Some(SynchronizationKind::Stream));
+        assert_eq!(host_wait("hipDeviceSynchronize"), host_wait("cuCtxSynchronize"));
+        assert_eq!(host_wait("cudaLaunchKernel"), None);
         assert_eq!(direction("zeCommandListAppendMemoryCopy(D2M)"), CopyKind::DeviceToHost);
     }
 }

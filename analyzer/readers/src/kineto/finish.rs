@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 
-use stallmap_schema::word::{Instrument, LossKind};
+use stallmap_schema::word::{ActivityKind, Instrument, LossKind};
 
 use super::KinetoReader;
 use crate::join::{join_ops, join_steps, shift, span};
-use crate::model::{TraceCall, TraceKernel, TraceModel, TraceProcess, UnmatchedCall};
+use crate::model::{TraceActivity, TraceCall, TraceKernel, TraceModel, TraceProcess, UnmatchedCall};
 use crate::nest::{ThreadSpan, enclosing};
 
 impl KinetoReader {
@@ -15,6 +15,7 @@ impl KinetoReader {
         self.trace.tool = "kineto";
         self.name_processes();
         self.join_calls();
+        self.add_waits();
         join_ops(&mut self.trace);
         let steps = join_steps(&mut self.trace);
         self.join_pending();
@@ -71,6 +72,33 @@ impl KinetoReader {
         }
         for (work, group) in self.trace.works.iter_mut().zip(&self.work_groups) {
             (work.process, work.call) = find(*group, work.correlation, work.begin_ns);
+        }
+    }
+
+    /// Adds waits of which the trace has the call only. Where the profiler recorded the wait itself, that counts.
+    fn add_waits(&mut self) {
+        let waits = self.trace.works.iter().filter(|work| work.kind == ActivityKind::Synchronization);
+        let known: HashSet<(usize, Option<u64>)> =
+            waits.map(|wait| (wait.process, wait.correlation)).collect();
+        for (process, correlation, kind, call) in std::mem::take(&mut self.waits) {
+            let correlation = u64::try_from(correlation).ok();
+            if known.contains(&(process, correlation)) {
+                continue;
+            }
+            self.trace.works.push(TraceActivity {
+                process,
+                kind: ActivityKind::Synchronization,
+                device: None,
+                stream: None,
+                begin_ns: call.begin_ns,
+                end_ns: Some(call.end_ns),
+                bytes: None,
+                copy: None,
+                wait: Some(kind),
+                correlation,
+                call: Some(call),
+                op: None,
+            });
         }
     }
 

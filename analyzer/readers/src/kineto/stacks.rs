@@ -11,17 +11,17 @@ const MAX_FRAMES: usize = 512;
 
 /// Functions that ran, each with its frame.
 #[derive(Debug, Default)]
-pub(super) struct FrameFunctions {
+pub(crate) struct FrameFunctions {
     calls: Vec<(TraceCall, usize)>,
     frames: Vec<TraceFrame>,
     known: HashMap<TraceFrame, usize>,
     /// Calls of functions without a line.
-    pub(super) built_in: u64,
+    pub(crate) built_in: u64,
 }
 
 impl FrameFunctions {
     /// Adds a call of a function.
-    pub(super) fn add(&mut self, call: TraceCall, name: &str) {
+    pub(crate) fn add(&mut self, call: TraceCall, name: &str) {
         let Some(frame) = frame(name) else {
             self.built_in += 1;
             return;
@@ -35,7 +35,7 @@ impl FrameFunctions {
     }
 
     /// Gives ops and launch calls their stacks. A call may be deeper than its op: an op can be a Python function.
-    pub(super) fn join(self, trace: &mut TraceModel) {
+    pub(crate) fn join(self, trace: &mut TraceModel) {
         let spans: Vec<ThreadSpan> = self.calls.iter().map(|(call, _)| span(*call)).collect();
         let callers = parents(&spans);
         let mut stacks = FrameStacks::default();

@@ -1,23 +1,25 @@
 //! Rows of a report's tables, of either form: integers, texts and nulls.
 
 /// A value. Other types are null.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum SqlCell {
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum SqlCell {
     /// Nothing, or a value that is not read.
     Null,
     /// An integer.
     Integer(i64),
+    /// A number.
+    Real(f64),
     /// A text.
     Text(String),
 }
 
 /// A row: its values in the order of the columns that were requested.
 #[derive(Clone, Debug, Default)]
-pub(super) struct SqlRow(pub(super) Vec<SqlCell>);
+pub(crate) struct SqlRow(pub(crate) Vec<SqlCell>);
 
 impl SqlRow {
     /// An integer.
-    pub(super) fn integer(&self, column: usize) -> Option<i64> {
+    pub(crate) fn integer(&self, column: usize) -> Option<i64> {
         match self.0.get(column) {
             Some(SqlCell::Integer(value)) => Some(*value),
             _ => None,
@@ -25,12 +27,21 @@ impl SqlRow {
     }
 
     /// An integer that fits.
-    pub(super) fn number<T: TryFrom<i64>>(&self, column: usize) -> Option<T> {
+    pub(crate) fn number<T: TryFrom<i64>>(&self, column: usize) -> Option<T> {
         self.integer(column).and_then(|value| T::try_from(value).ok())
     }
 
+    /// A number, integers too.
+    pub(crate) fn real(&self, column: usize) -> Option<f64> {
+        match self.0.get(column) {
+            Some(SqlCell::Real(value)) => Some(*value),
+            Some(SqlCell::Integer(value)) => Some(*value as f64),
+            _ => None,
+        }
+    }
+
     /// A text.
-    pub(super) fn text(&self, column: usize) -> Option<&str> {
+    pub(crate) fn text(&self, column: usize) -> Option<&str> {
         match self.0.get(column) {
             Some(SqlCell::Text(text)) => Some(text),
             _ => None,
@@ -39,7 +50,7 @@ impl SqlRow {
 }
 
 /// The table of a name, or of that name with the largest version, as in `_V2`.
-pub(super) fn latest(names: impl Iterator<Item = String>, base: &str) -> Option<String> {
+pub(crate) fn latest(names: impl Iterator<Item = String>, base: &str) -> Option<String> {
     let version = |name: &String| match name.strip_prefix(base)? {
         "" => Some(0),
         rest => rest.strip_prefix("_V")?.parse::<u32>().ok(),

@@ -10,14 +10,14 @@ use super::MAX_ROWS;
 use super::cell::{SqlCell, SqlRow, latest};
 
 /// An open database.
-pub(super) struct OpenDatabase {
+pub(crate) struct OpenDatabase {
     connection: Connection,
     path: PathBuf,
 }
 
 impl OpenDatabase {
     /// Opens a file. Nothing in it runs: its schema is not trusted.
-    pub(super) fn open(path: &Path) -> Outcome<Self> {
+    pub(crate) fn open(path: &Path) -> Outcome<Self> {
         let wrong = |error: rusqlite::Error| failure(path, &error);
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags).map_err(wrong)?;
@@ -28,7 +28,7 @@ impl OpenDatabase {
     }
 
     /// Visits the rows of a table. Columns that it lacks are null. False if there is no such table.
-    pub(super) fn rows(&self, base: &str, columns: &[&str], mut visit: impl FnMut(&SqlRow)) -> Outcome<bool> {
+    pub(crate) fn rows(&self, base: &str, columns: &[&str], mut visit: impl FnMut(&SqlRow)) -> Outcome<bool> {
         let wrong = |error: rusqlite::Error| failure(&self.path, &error);
         let Some(table) = self.table(base).map_err(wrong)? else { return Ok(false) };
         let known = self.columns(&table).map_err(wrong)?;
@@ -46,11 +46,21 @@ impl OpenDatabase {
     }
 
     /// True if a table's name begins with a text.
-    pub(super) fn has(&self, begin: &str) -> Outcome<bool> {
+    pub(crate) fn has(&self, begin: &str) -> Outcome<bool> {
         let wrong = |error: rusqlite::Error| failure(&self.path, &error);
         let sql = "SELECT count(*) FROM sqlite_master WHERE substr(name, 1, length(?1)) = ?1";
         let count: i64 = self.connection.query_row(sql, [begin], |row| row.get(0)).map_err(wrong)?;
         Ok(count > 0)
+    }
+
+    /// The tables whose names begin with a text, in order.
+    pub(crate) fn tables(&self, begin: &str) -> Outcome<Vec<String>> {
+        let wrong = |error: rusqlite::Error| failure(&self.path, &error);
+        let sql = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%' \
+             AND substr(name, 1, length(?1)) = ?1 AND instr(name, '\"') = 0 ORDER BY name";
+        let mut statement = self.connection.prepare(sql).map_err(wrong)?;
+        let names = statement.query_map([begin], |row| row.get(0)).map_err(wrong)?;
+        names.collect::<rusqlite::Result<_>>().map_err(wrong)
     }
 
     /// A table of a name, or of that name with the largest version, as in `_V2`.
@@ -72,6 +82,7 @@ impl OpenDatabase {
 fn cell(row: &rusqlite::Row<'_>, column: usize) -> SqlCell {
     match row.get_ref(column) {
         Ok(ValueRef::Integer(value)) => SqlCell::Integer(value),
+        Ok(ValueRef::Real(value)) => SqlCell::Real(value),
         Ok(ValueRef::Text(text)) => SqlCell::Text(String::from_utf8_lossy(text).into_owned()),
         _ => SqlCell::Null,
     }

@@ -9,7 +9,7 @@ use crate::command::CommandFolder;
 
 /// A message of protocol buffers.
 #[derive(Clone, Default)]
-struct ProtoMessage(Vec<u8>);
+pub(super) struct ProtoMessage(pub(super) Vec<u8>);
 
 impl ProtoMessage {
     fn varint(&mut self, mut value: u64) {
@@ -20,24 +20,24 @@ impl ProtoMessage {
         self.0.push(value.to_le_bytes()[0]);
     }
 
-    fn uint(mut self, field: u64, value: u64) -> Self {
+    pub(super) fn uint(mut self, field: u64, value: u64) -> Self {
         self.varint(field << 3);
         self.varint(value);
         self
     }
 
-    fn bytes(mut self, field: u64, value: &[u8]) -> Self {
+    pub(super) fn bytes(mut self, field: u64, value: &[u8]) -> Self {
         self.varint(field << 3 | 2);
         self.varint(value.len() as u64);
         self.0.extend(value);
         self
     }
 
-    fn text(self, field: u64, value: &str) -> Self {
+    pub(super) fn text(self, field: u64, value: &str) -> Self {
         self.bytes(field, value.as_bytes())
     }
 
-    fn message(self, field: u64, value: &Self) -> Self {
+    pub(super) fn message(self, field: u64, value: &Self) -> Self {
         self.bytes(field, &value.0)
     }
 }

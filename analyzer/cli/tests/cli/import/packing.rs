@@ -103,7 +103,7 @@ fn a_message_says_what_a_database_is() {
     python(&place, DATABASES);
     for (name, reason, hint) in [
         ("report", "is a report of Nsight Systems without CUDA and NVTX", "-t cuda,nvtx"),
-        ("rocpd", "is a database of rocprofv3", "--output-format json"),
+        ("rocpd", "is a database of rocprofv3", "--kernel-trace"),
         ("other", "has no tables of CUDA and NVTX", "nsys export"),
     ] {
         let ran = place.run(&["import", name, "-o", "x.stallmap"]);

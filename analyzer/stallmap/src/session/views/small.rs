@@ -27,6 +27,7 @@ use stallmap_code::table::CodeTable;
 use stallmap_engine::analyses::AnalysisTable;
 use stallmap_engine::table::{DerivedTable, PlacesTable};
 use stallmap_joins::few;
+use stallmap_steps::critical::table::CriticalTable;
 use stallmap_steps::table::PhaseTable;
 use stallmap_tables::captured::CapturedTable;
 
@@ -170,6 +171,11 @@ fn size_of(scan: &TableScan, few: usize) -> Option<PlanReads> {
         return table.row_count().map(of_rows);
     }
     if let Some(table) = provider.downcast_ref::<PlacesTable>() {
+        let unknown = PlanReads { has_pointers: true, ..PlanReads::default() };
+        return Some(table.known_rows().map_or(unknown, of_rows));
+    }
+    if let Some(table) = provider.downcast_ref::<CriticalTable>() {
+        // Like pointers: one partition, and rows that are known once they are read.
         let unknown = PlanReads { has_pointers: true, ..PlanReads::default() };
         return Some(table.known_rows().map_or(unknown, of_rows));
     }

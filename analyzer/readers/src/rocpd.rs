@@ -1,0 +1,399 @@
+//! Databases of rocprofv3 (rocpd, its default format): SQLite, each process with tables of its own.
+//!
+//! A table's name ends with the process's identity. Kernels and copies have an event, whose stack is that of the call of
+//! HIP that launched them. Regions are calls of libraries, or markers of the program.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::rc::Rc;
+
+use stallmap_console::exit::{CommandFailure, IO, Outcome};
+use stallmap_schema::word::{ActivityKind, CopyKind, Instrument, LossKind, OpKind, SynchronizationKind};
+
+use crate::join::{join_ops, join_steps};
+use crate::kineto::category::host_wait;
+use crate::model::{
+    TraceActivity, TraceCall, TraceCounter, TraceDevice, TraceKernel, TraceModel, TraceOp, TraceProcess,
+};
+use crate::nsys::cell::SqlRow;
+use crate::nsys::database::OpenDatabase;
+
+/// The begin of the name of each process's dispatches.
+const DISPATCHES: &str = "rocpd_kernel_dispatch";
+
+/// A kernel's code.
+struct RocpdSymbol {
+    name: Rc<str>,
+    registers: Option<u32>,
+}
+
+/// An event: the stack of the call, and what it is of.
+#[derive(Clone, Copy, Debug, Default)]
+struct RocpdEvent {
+    stack: Option<u64>,
+    category: Option<i64>,
+}
+
+/// A database while it is read.
+struct RocpdReader<'a> {
+    database: &'a OpenDatabase,
+    trace: TraceModel,
+}
+
+/// The parts of one process.
+struct RocpdProcess {
+    place: usize,
+    /// The end of its tables' names.
+    suffix: String,
+    texts: HashMap<i64, Rc<str>>,
+    events: HashMap<i64, RocpdEvent>,
+    symbols: HashMap<i64, RocpdSymbol>,
+    /// GPUs by the tool's number.
+    ordinals: HashMap<i64, i32>,
+    /// Calls by their stack.
+    calls: HashMap<u64, TraceCall>,
+    /// Kernels by their event.
+    kernels: HashMap<i64, usize>,
+}
+
+/// Reads a database. None if it is not one of rocprofv3.
+pub(crate) fn read(database: &OpenDatabase, path: &Path) -> Outcome<Option<TraceModel>> {
+    let tables = database.tables(DISPATCHES)?;
+    if tables.is_empty() {
+        return Ok(None);
+    }
+    let mut reader =
+        RocpdReader { database, trace: TraceModel { tool: "rocprofv3", ..TraceModel::default() } };
+    for table in &tables {
+        let suffix = table.get(DISPATCHES.len()..).unwrap_or_default();
+        reader.process(suffix)?;
+    }
+    let trace = &reader.trace;
+    if trace.kernels.is_empty() && trace.works.is_empty() && trace.ops.is_empty() {
+        let message = format!(
+            "`{}` is a database of rocprofv3 (rocpd) without kernels, copies and markers",
+            path.display()
+        );
+        return Err(CommandFailure::message(IO, message)
+            .hint("trace them with `rocprofv3 --kernel-trace --memory-copy-trace`".to_owned()));
+    }
+    Ok(Some(reader.finish()))
+}
+
+impl RocpdReader<'_> {
+    /// Visits the rows of a table of a process.
+    fn rows(&self, table: &str, suffix: &str, columns: &[&str], visit: impl FnMut(&SqlRow)) -> Outcome<bool> {
+        self.database.rows(&format!("rocpd_{table}{suffix}"), columns, visit)
+    }
+
+    fn process(&mut self, suffix: &str) -> Outcome<()> {
+        let place = self.trace.processes.len();
+        let mut number = 0;
+        self.rows("info_process", suffix, &["pid"], |row| number = row.number(0).unwrap_or(number))?;
+        self.trace.processes.push(TraceProcess::of(number, Instrument::Timeline));
+        let mut process = RocpdProcess {
+            place,
+            suffix: suffix.to_owned(),
+            texts: HashMap::new(),
+            events: HashMap::new(),
+            symbols: HashMap::new(),
+            ordinals: HashMap::new(),
+            calls: HashMap::new(),
+            kernels: HashMap::new(),
+        };
+        self.names(&mut process)?;
+        self.agents(&mut process)?;
+        self.regions(&mut process)?;
+        self.kernels(&mut process)?;
+        self.copies(&process)?;
+        self.counters(&process)?;
+        self.left(&process)
+    }
+
+    fn names(&self, process: &mut RocpdProcess) -> Outcome<()> {
+        let suffix = process.suffix.clone();
+        self.rows("string", &suffix, &["id", "string"], |row| {
+            if let Some((id, text)) = row.integer(0).zip(row.text(1)) {
+                process.texts.insert(id, text.into());
+            }
+        })?;
+        self.rows("event", &suffix, &["id", "stack_id", "category_id"], |row| {
+            let event = RocpdEvent { stack: row.number(1), category: row.integer(2) };
+            process.events.extend(row.integer(0).map(|id| (id, event)));
+        })?;
+        let columns = ["id", "display_name", "kernel_name", "arch_vgpr_count"];
+        self.rows("info_kernel_symbol", &suffix, &columns, |row| {
+            let name =
+                row.text(1).filter(|name| !name.is_empty()).or(row.text(2)).unwrap_or("(unknown kernel)");
+            let symbol = RocpdSymbol { name: name.into(), registers: row.number(3) };
+            process.symbols.extend(row.integer(0).map(|id| (id, symbol)));
+        })?;
+        Ok(())
+    }
+
+    /// GPUs, in the order of the tool's numbers.
+    fn agents(&mut self, process: &mut RocpdProcess) -> Outcome<()> {
+        let mut gpus = BTreeMap::new();
+        self.rows(
+            "info_agent",
+            &process.suffix,
+            &["id", "type", "type_index", "product_name", "name"],
+            |row| {
+                if let (Some(id), Some("GPU")) = (row.integer(0), row.text(1)) {
+                    let name =
+                        row.text(3).filter(|name| !name.is_empty()).or(row.text(4)).unwrap_or_default();
+                    gpus.insert(id, (row.number::<i32>(2), name.to_owned()));
+                }
+            },
+        )?;
+        for (place, (id, (index, name))) in (0..).zip(gpus) {
+            let ordinal = index.unwrap_or(place);
+            process.ordinals.insert(id, ordinal);
+            self.trace.devices.push(TraceDevice { ordinal, name, ..TraceDevice::default() });
+        }
+        Ok(())
+    }
+
+    /// Calls of libraries by their stack, waits, and markers of the program.
+    fn regions(&mut self, process: &mut RocpdProcess) -> Outcome<()> {
+        let suffix = process.suffix.clone();
+        let mut trace = std::mem::take(&mut self.trace);
+        let columns = ["start", "end", "tid", "name_id", "event_id", "extdata"];
+        let result = self.rows("region", &suffix, &columns, |row| {
+            let [begin, end, thread] = [0, 1, 2].map(|column| row.integer(column));
+            let (Some(begin_ns), Some(end_ns), Some(thread)) = (begin, end, thread) else {
+                trace.losses.add(LossKind::Source, "regions without begin, end or thread", None);
+                return;
+            };
+            let call = TraceCall { thread: thread.unsigned_abs(), begin_ns, end_ns: end_ns.max(begin_ns) };
+            let name = process.text(row.integer(3));
+            let event = row.integer(4).and_then(|id| process.events.get(&id)).copied().unwrap_or_default();
+            if process.text(event.category).starts_with("MARKER") {
+                let name = message(row.text(5)).map_or(name, Into::into);
+                let op = TraceOp::of(call, OpKind::Region, name);
+                trace.ops.push(TraceOp { process: process.place, ..op });
+                return;
+            }
+            if let Some(kind) = host_wait(&name) {
+                trace.works.push(wait(process.place, kind, call, event.stack));
+            }
+            // Calls nest: the outermost one launches.
+            if let Some(stack) = event.stack {
+                let known = process.calls.entry(stack).or_insert(call);
+                if call.begin_ns < known.begin_ns {
+                    *known = call;
+                }
+            }
+        });
+        self.trace = trace;
+        result.map(drop)
+    }
+
+    fn kernels(&mut self, process: &mut RocpdProcess) -> Outcome<()> {
+        let suffix = process.suffix.clone();
+        let mut trace = std::mem::take(&mut self.trace);
+        let columns = [
+            "start",
+            "end",
+            "agent_id",
+            "stream_id",
+            "kernel_id",
+            "event_id",
+            "workgroup_size_x",
+            "workgroup_size_y",
+            "workgroup_size_z",
+            "grid_size_x",
+            "grid_size_y",
+            "grid_size_z",
+        ];
+        let result = self.rows("kernel_dispatch", &suffix, &columns, |row| {
+            let time_ns = row.integer(0).zip(row.integer(1)).filter(|(begin, end)| begin <= end);
+            if time_ns.is_none() {
+                trace.losses.add(LossKind::Source, "kernels without begin or end", None);
+            }
+            let sizes = |first: usize| {
+                let sizes = [0, 1, 2].map(|axis| row.number::<u32>(first + axis).filter(|size| *size > 0));
+                Some([sizes[0]?, sizes[1]?, sizes[2]?])
+            };
+            let block = sizes(6);
+            // The tool counts the work-items of all blocks.
+            let blocks = |([x, y, z], [width, height, depth]): ([u32; 3], [u32; 3])| {
+                [x.div_ceil(width), y.div_ceil(height), z.div_ceil(depth)]
+            };
+            let symbol = row.integer(4).and_then(|id| process.symbols.get(&id));
+            let stack = process.stack(row.integer(5));
+            process.kernels.extend(row.integer(5).map(|event| (event, trace.kernels.len())));
+            trace.kernels.push(TraceKernel {
+                process: process.place,
+                name: symbol.map_or_else(|| "(unknown kernel)".into(), |symbol| Rc::clone(&symbol.name)),
+                device: process.ordinal(row.integer(2)).unwrap_or(-1),
+                stream: row.number(3).unwrap_or(0),
+                time_ns,
+                grid: sizes(9).zip(block).map(blocks),
+                block,
+                registers: symbol.and_then(|symbol| symbol.registers),
+                correlation: stack,
+                call: stack.and_then(|stack| process.calls.get(&stack)).copied(),
+                ..TraceKernel::default()
+            });
+        });
+        self.trace = trace;
+        result.map(drop)
+    }
+
+    fn copies(&mut self, process: &RocpdProcess) -> Outcome<()> {
+        let mut trace = std::mem::take(&mut self.trace);
+        let columns =
+            ["start", "end", "dst_agent_id", "src_agent_id", "stream_id", "size", "event_id", "name_id"];
+        let result = self.rows("memory_copy", &process.suffix, &columns, |row| {
+            let time = row.integer(0).zip(row.integer(1)).filter(|(begin, end)| begin <= end);
+            let Some((begin_ns, end_ns)) = time else {
+                trace.losses.add(LossKind::Source, "copies without begin or end", None);
+                return;
+            };
+            let (to, from) = (process.ordinal(row.integer(2)), process.ordinal(row.integer(3)));
+            let stack = process.stack(row.integer(6));
+            trace.works.push(TraceActivity {
+                process: process.place,
+                kind: ActivityKind::Copy,
+                device: to.or(from),
+                stream: row.number(4),
+                begin_ns,
+                end_ns: Some(end_ns),
+                bytes: row.number(5),
+                copy: Some(match (from, to) {
+                    (None, Some(_)) => CopyKind::HostToDevice,
+                    (Some(_), None) => CopyKind::DeviceToHost,
+                    (Some(_), Some(_)) => CopyKind::DeviceToDevice,
+                    (None, None) => CopyKind::Other,
+                }),
+                wait: None,
+                correlation: stack,
+                call: stack.and_then(|stack| process.calls.get(&stack)).copied(),
+                op: None,
+            });
+        });
+        self.trace = trace;
+        result.map(drop)
+    }
+
+    /// Counters of kernels: a counter has a value for each part of the GPU.
+    fn counters(&mut self, process: &RocpdProcess) -> Outcome<()> {
+        let mut names: HashMap<i64, (Rc<str>, String)> = HashMap::new();
+        self.rows("info_pmc", &process.suffix, &["id", "name", "units"], |row| {
+            if let Some((id, name)) = row.integer(0).zip(row.text(1)) {
+                names.insert(id, (name.into(), row.text(2).unwrap_or_default().to_owned()));
+            }
+        })?;
+        let (mut sums, mut others) = (BTreeMap::<(usize, i64), f64>::new(), 0);
+        self.rows("pmc_event", &process.suffix, &["event_id", "pmc_id", "value"], |row| {
+            let kernel = row.integer(0).and_then(|event| process.kernels.get(&event)).copied();
+            match kernel.zip(row.integer(1)) {
+                Some(key) => *sums.entry(key).or_default() += row.real(2).unwrap_or(0.0),
+                None => others += 1,
+            }
+        })?;
+        for ((kernel, counter), value) in sums {
+            let (metric, unit) = names
+                .get(&counter)
+                .cloned()
+                .unwrap_or_else(|| (format!("counter {counter}").into(), String::new()));
+            let value = Some(value).filter(|value| value.is_finite());
+            self.trace.counters.push(TraceCounter { kernel, metric, value, unit });
+        }
+        self.trace.losses.add_many(LossKind::Source, "counters that are not of a kernel", others, None);
+        Ok(())
+    }
+
+    /// Counts what no table holds.
+    fn left(&mut self, process: &RocpdProcess) -> Outcome<()> {
+        for (table, kind, reason) in [
+            ("sample", LossKind::Sample, "samples in time"),
+            ("memory_allocate", LossKind::Source, "allocations of the driver"),
+        ] {
+            let mut count = 0;
+            self.rows(table, &process.suffix, &["id"], |_| count += 1)?;
+            self.trace.losses.add_many(kind, reason, count, None);
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> TraceModel {
+        let mut trace = self.trace;
+        join_ops(&mut trace);
+        join_steps(&mut trace);
+        let without = trace.kernels.iter().filter(|kernel| kernel.call.is_none()).count() as u64;
+        let losses = &mut trace.losses;
+        losses.add_many(LossKind::Source, "kernels without a launch call in the profile", without, None);
+        losses.lacks("the time of day: times are those of the system's own clock");
+        losses.lacks("clocks, memory and L2 size of GPUs, written as 0");
+        for part in ["tensors and Python stacks", "memory accesses", "machine code"] {
+            losses.lacks(part);
+        }
+        trace
+    }
+}
+
+impl RocpdProcess {
+    fn text(&self, id: Option<i64>) -> Rc<str> {
+        id.and_then(|id| self.texts.get(&id)).cloned().unwrap_or_default()
+    }
+
+    fn stack(&self, event: Option<i64>) -> Option<u64> {
+        self.events.get(&event?)?.stack
+    }
+
+    fn ordinal(&self, agent: Option<i64>) -> Option<i32> {
+        self.ordinals.get(&agent?).copied()
+    }
+}
+
+fn wait(
+    process: usize,
+    kind: SynchronizationKind,
+    call: TraceCall,
+    correlation: Option<u64>,
+) -> TraceActivity {
+    TraceActivity {
+        process,
+        kind: ActivityKind::Synchronization,
+        device: None,
+        stream: None,
+        begin_ns: call.begin_ns,
+        end_ns: Some(call.end_ns),
+        bytes: None,
+        copy: None,
+        wait: Some(kind),
+        correlation,
+        call: Some(call),
+        op: None,
+    }
+}
+
+/// The text of a marker: `{"message":"..."}`.
+fn message(extra: Option<&str>) -> Option<String> {
+    let (_, rest) = extra?.split_once("\"message\"")?;
+    let rest = rest.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')?;
+    let (mut text, mut is_escaped) = (String::new(), false);
+    for letter in rest.chars() {
+        match letter {
+            '"' if !is_escaped => return (!text.is_empty()).then_some(text),
+            '\\' if !is_escaped => is_escaped = true,
+            _ => {
+                text.push(letter);
+                is_escaped = false;
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn markers_have_their_messages() {
+        let message = |text| super::message(Some(text));
+        assert_eq!(message(r#"{"message": "train \"0\""}"#).as_deref(), Some(r#"train "0""#));
+        assert_eq!((message(r#"{"message":"#), message("{}")), (None, None));
+    }
+}

@@ -1,0 +1,253 @@
+//! XPlane: traces of XLA's profiler (JAX, TensorFlow), as protocol buffers.
+//!
+//! A space has planes: GPUs with their streams, the host with its threads, and a plane with the modules that XLA compiled.
+//! Events name their metadata by number. Times are picoseconds from the begin of their line, and lines count from the
+//! begin of the profile. A kernel has the number of its launch call, and the instruction of the module that it computes,
+//! also in a command buffer (CUDA graph), where the instruction is found by the kernel's name.
+
+mod details;
+mod device;
+mod host;
+mod memory;
+mod plane;
+mod program;
+mod space;
+
+use std::collections::{HashMap, HashSet};
+use std::io::Read as _;
+use std::rc::Rc;
+
+use stallmap_console::exit::{CommandFailure, IO, Outcome};
+use stallmap_formats::input::ImportInput;
+use stallmap_formats::proto::ProtoValue;
+use stallmap_schema::word::{Instrument, LossKind};
+
+use self::plane::{PlaneEvents, StatValue, TracePlane};
+use self::program::ModuleTable;
+use crate::join::{join_ops, join_steps};
+use crate::kineto::stacks::FrameFunctions;
+use crate::model::{TraceCall, TraceKernel, TraceModel, TraceProcess};
+
+/// Most bytes of a file: protocol buffers have no more.
+const MAX_FILE_BYTES: u64 = 2 << 30;
+/// Most events of a file.
+const MAX_EVENTS: usize = 1 << 24;
+/// The tool, as captures name it.
+pub(crate) const TOOL: &str = "xprof";
+
+/// Damage of a file: where its messages end before they should.
+#[derive(Debug, Default)]
+pub(crate) struct SpaceDamage {
+    count: u64,
+    first: Option<String>,
+}
+
+impl SpaceDamage {
+    /// Counts one, with its position and reason.
+    pub(crate) fn add(&mut self, reason: String) {
+        self.count += 1;
+        self.first.get_or_insert(reason);
+    }
+}
+
+/// A launch call by its number.
+type DriverCalls = HashMap<u64, TraceCall>;
+
+/// A trace while it is read.
+#[derive(Default)]
+struct SpaceReader {
+    trace: TraceModel,
+    /// Begin of the profile, nanoseconds since the Unix epoch.
+    start_ns: i64,
+    process: Option<u32>,
+    names: HashSet<Rc<str>>,
+    calls: DriverCalls,
+    /// The instruction of each kernel, by its place: module, program and instruction.
+    instructions: Vec<(usize, program::KernelOrigin)>,
+    functions: FrameFunctions,
+    memory: memory::DeviceAllocations,
+    damage: SpaceDamage,
+    /// Events whose names are lost.
+    unnamed: u64,
+    events: usize,
+}
+
+/// Reads a trace. What is damaged in it is a loss with its position.
+pub(crate) fn read(input: &ImportInput) -> Outcome<TraceModel> {
+    let mut bytes = Vec::new();
+    let result = input.open()?.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes);
+    let wrong = |message: String, hint: &str| Err(CommandFailure::message(IO, message).hint(hint.to_owned()));
+    let path = input.path.display();
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return wrong(format!("`{path}` has more than 2 GiB"), "profile fewer steps");
+    }
+    let mut reader = SpaceReader::default();
+    if let Err(error) = result {
+        reader.damage.add(format!("byte {}: {error}", bytes.len()));
+    }
+    reader.space(&bytes);
+    if reader.events > MAX_EVENTS {
+        return wrong(format!("`{path}` has more than {MAX_EVENTS} events"), "profile fewer steps");
+    }
+    let trace = &reader.trace;
+    if trace.kernels.is_empty() && trace.works.is_empty() && trace.ops.is_empty() {
+        let reason = reader.damage.first.map(|reason| format!(": {reason}")).unwrap_or_default();
+        let message = format!(
+            "`{path}` is a trace of XLA's profiler without work of a GPU and without events of the host{reason}"
+        );
+        return wrong(message, "`jax.profiler.trace` writes traces to plugins/profile/*/*.xplane.pb");
+    }
+    Ok(reader.trace)
+}
+
+impl SpaceReader {
+    /// Reads a space.
+    fn space(&mut self, bytes: &[u8]) {
+        let mut planes = Vec::new();
+        let mut warnings = 0;
+        for field in space::fields(bytes, &mut self.damage) {
+            match field {
+                (1, ProtoValue::Message(plane)) => planes.push(TracePlane::read(plane, &mut self.damage)),
+                (2 | 3, ProtoValue::Message(_)) => warnings += 1,
+                (4, ProtoValue::Message(host)) => {
+                    self.trace.facts.insert("xprof.host".to_owned(), host.text());
+                }
+                _ => {}
+            }
+        }
+        let losses = &mut self.trace.losses;
+        losses.add_many(LossKind::Source, "errors and warnings of the profiler", warnings, None);
+        for plane in &planes {
+            self.head(plane);
+        }
+        for plane in &planes {
+            if let Some(ordinal) = plane.gpu() {
+                self.device(plane, ordinal);
+            } else if plane.name == "/host:CPU" {
+                self.host(plane);
+            } else if plane.event_count() > 0 {
+                let reason = format!("events of plane `{}`", plane.name);
+                self.trace.losses.add_many(LossKind::Source, &reason, plane.event_count(), None);
+            }
+        }
+        let modules = ModuleTable::from_planes(&planes);
+        self.finish(&modules);
+    }
+
+    /// Facts that planes have about the profile: its begin, its process, versions.
+    fn head(&mut self, plane: &TracePlane<'_>) {
+        for (name, value) in plane.stats() {
+            match (name, value) {
+                ("profile_start_time", StatValue::Number(start)) => {
+                    self.start_ns = i64::try_from(start).unwrap_or(0);
+                }
+                ("process_id", StatValue::Number(process)) => {
+                    self.process = self.process.or(u32::try_from(process).ok());
+                }
+                (
+                    "jax_version" | "jaxlib_version" | "cuda_driver_version" | "cuda_runtime_version",
+                    value,
+                ) => {
+                    self.trace.facts.insert(format!("xprof.{name}"), value.text());
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// A name, which equal ones share.
+    fn shared(&mut self, name: &str) -> Rc<str> {
+        if let Some(known) = self.names.get(name) {
+            return Rc::clone(known);
+        }
+        let name: Rc<str> = name.into();
+        self.names.insert(Rc::clone(&name));
+        name
+    }
+
+    /// Counts events. False beyond the bound.
+    fn count(&mut self) -> bool {
+        self.events += 1;
+        self.events <= MAX_EVENTS
+    }
+
+    fn finish(&mut self, modules: &ModuleTable<'_>) {
+        let trace = &mut self.trace;
+        trace.tool = TOOL;
+        let cuda_version = trace.facts.get("xprof.cuda_driver_version").and_then(|text| text.parse().ok());
+        let process = TraceProcess::of(self.process.unwrap_or(0), Instrument::Timeline);
+        trace.processes.push(TraceProcess { cuda_version, ..process });
+        let mut launching = HashSet::new();
+        let mut call = |number: Option<u64>| {
+            let call = self.calls.get(&number?)?;
+            launching.insert(number);
+            Some(*call)
+        };
+        for kernel in &mut trace.kernels {
+            kernel.call = call(kernel.correlation);
+        }
+        for work in &mut trace.works {
+            work.call = work.call.or_else(|| call(work.correlation));
+        }
+        let idle = self.calls.len().saturating_sub(launching.len()) as u64;
+        join_ops(trace);
+        join_steps(trace);
+        let built_in = self.functions.built_in;
+        std::mem::take(&mut self.functions).join(trace);
+        std::mem::take(&mut self.memory).join(trace);
+        let unknown = program::join(trace, &self.instructions, modules);
+        let without = |is: &dyn Fn(&TraceKernel) -> bool| {
+            trace.kernels.iter().filter(|kernel| is(kernel)).count() as u64
+        };
+        let counts = [
+            ("kernels without a launch call in the trace", without(&|kernel| kernel.call.is_none())),
+            (
+                "kernels without grid and block, written as 0",
+                without(&|kernel| kernel.grid.is_none() || kernel.block.is_none()),
+            ),
+            ("kernels of command buffers whose instruction is not known", unknown),
+            ("calls of the driver that launch nothing", idle),
+            ("events without a name", self.unnamed),
+            ("built-in functions in Python stacks", built_in),
+        ];
+        let losses = &mut trace.losses;
+        for (reason, count) in counts {
+            losses.add_many(LossKind::Source, reason, count, None);
+        }
+        for part in ["stall samples", "memory accesses", "machine code", "tensors with addresses"] {
+            losses.lacks(part);
+        }
+        losses.lacks("memory clock and L2 size of GPUs, written as 0");
+        let first = self.damage.first.as_deref();
+        losses.add_many(LossKind::Source, "parts of the file that are damaged", self.damage.count, first);
+    }
+}
+
+/// Visits the events of a line, with their times.
+fn visit(
+    events: &PlaneEvents<'_, '_>,
+    start_ns: i64,
+    damage: &mut SpaceDamage,
+    unnamed: &mut u64,
+    mut visit: impl FnMut(plane::PlaneEvent<'_>, i64, Option<i64>) -> bool,
+) {
+    let base_ns = start_ns.saturating_add(events.begin_ns);
+    for event in events.read(damage) {
+        // Names stand behind the lines of a plane: one that ends too early has none.
+        if event.name.is_empty() {
+            *unnamed += 1;
+            continue;
+        }
+        let begin_ns = base_ns.saturating_add(nanoseconds(event.offset_ps));
+        let end_ns = event.duration_ps.map(|length| begin_ns.saturating_add(nanoseconds(length)));
+        if !visit(event, begin_ns, end_ns) {
+            return;
+        }
+    }
+}
+
+/// Picoseconds as nanoseconds, half to even.
+fn nanoseconds(ps: i64) -> i64 {
+    let (whole, rest) = (ps.div_euclid(1000), ps.rem_euclid(1000));
+    whole + i64::from(rest > 500 || rest == 500 && whole % 2 != 0)
+}

@@ -1,0 +1,99 @@
+//! The plane of the host: calls of the driver, regions, steps and Python functions, by thread.
+
+use stallmap_schema::word::{ActivityKind, LossKind, OpKind, Phase};
+
+use super::plane::{PlaneEvent, TracePlane};
+use super::{SpaceReader, visit};
+use crate::kineto::category::host_wait;
+use crate::model::{TraceActivity, TraceCall, TraceOp};
+
+/// The begin of names of Python functions.
+const FUNCTION: char = '$';
+/// The begin of names of allocators of GPU memory.
+const GPU_ALLOCATOR: &str = "GPU_";
+
+impl SpaceReader {
+    /// Reads the plane.
+    pub(super) fn host(&mut self, plane: &TracePlane<'_>) {
+        let (mut damage, mut unnamed) = (std::mem::take(&mut self.damage), self.unnamed);
+        // Lines of one number are one thread: the lines of some profilers have none.
+        for (place, line) in (1_u64..).zip(plane.lines(&mut damage)) {
+            let thread = if line.id == 0 { place } else { line.id };
+            visit(&line, self.start_ns, &mut damage, &mut unnamed, |event, begin_ns, end_ns| {
+                match end_ns {
+                    Some(end_ns) => self.span(&event, TraceCall { thread, begin_ns, end_ns }),
+                    None => self.moment(&event, thread, begin_ns),
+                }
+                self.count()
+            });
+        }
+        (self.damage, self.unnamed) = (damage, unnamed);
+    }
+
+    /// A call of the driver, a function or a region.
+    fn span(&mut self, event: &PlaneEvent<'_>, call: TraceCall) {
+        if let Some(kind) = host_wait(event.name) {
+            self.trace.works.push(TraceActivity {
+                process: 0,
+                kind: ActivityKind::Synchronization,
+                device: None,
+                stream: None,
+                begin_ns: call.begin_ns,
+                end_ns: Some(call.end_ns),
+                bytes: None,
+                copy: None,
+                wait: Some(kind),
+                correlation: event.correlation,
+                call: Some(call),
+                op: None,
+            });
+        } else if let Some(number) = event.correlation {
+            self.calls.insert(number, call);
+        } else if let Some(name) = event.name.strip_prefix(FUNCTION) {
+            self.functions.add(call, &function(name));
+        } else {
+            let name = match event.step {
+                // As the program wrote it.
+                Some(step) => self.shared(&format!("{}#step_num={step}", event.name)),
+                None => self.shared(event.name),
+            };
+            self.trace.ops.push(TraceOp { phase: Phase::Other, ..TraceOp::of(call, OpKind::Region, name) });
+        }
+    }
+
+    /// An event without a length: of an allocator, or a mark.
+    fn moment(&mut self, event: &PlaneEvent<'_>, thread: u64, time_ns: i64) {
+        let device = event.allocator.and_then(|name| {
+            let name = name.strip_prefix(GPU_ALLOCATOR)?;
+            name.split('_').next()?.parse::<i32>().ok()
+        });
+        match device {
+            Some(device) => self.memory.add(event, device, thread, time_ns),
+            None if event.allocator.is_some() => {
+                let reason = "allocations and frees of memory of the host";
+                self.trace.losses.add(LossKind::Source, reason, None);
+            }
+            None => {
+                self.trace.losses.add(LossKind::Source, "events without a length", Some(event.name));
+            }
+        }
+    }
+}
+
+/// A function as PyTorch's profiler names it. The profiler writes `file.py:12 name`.
+fn function(name: &str) -> String {
+    let parsed = name.split_once(' ').and_then(|(place, function)| {
+        let (file, line) = place.rsplit_once(':')?;
+        line.parse::<u32>().ok().map(|line| format!("{file}({line}): {function}"))
+    });
+    parsed.unwrap_or_else(|| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn functions_have_their_lines() {
+        assert_eq!(super::function("profiler.py:307 trace"), "profiler.py(307): trace");
+        assert_eq!(super::function("builtins len"), "builtins len");
+    }
+}
