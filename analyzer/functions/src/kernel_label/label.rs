@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn wrappers_give_way_to_what_they_run() {
         check(
-            "void cutlass::device_kernel<flash::enable_sm90<flash::FlashAttnFwdSm90<flash::CollectiveMainloop<2, cutlass::half_t>, float> > >(flash::Params)",
+            "void cutlass::device_kernel<flash::enable_sm90<flash::FlashAttnFwdSm90<flash::CollectiveMainloopFwd<2, cutlass::half_t>, float> > >(flash::Params)",
             "FlashAttnFwdSm90[f32]",
         );
         check("void cutlass::device_kernel<int>(int)", "int");
