@@ -24,8 +24,19 @@ const ALL: &str = "all samples";
 /// Columns for programs only.
 const DETAILS: &[&str] = &["full_name", "label_source"];
 /// Columns of findings for programs only.
-const UNSHOWN: &[&str] =
-    &["saving_samples", "samples", "subject", "kernel", "line", "op", "tensor_id", "found_by", "query"];
+const UNSHOWN: &[&str] = &[
+    "saving_samples",
+    "saving_low_ns",
+    "saving_high_ns",
+    "samples",
+    "subject",
+    "kernel",
+    "line",
+    "op",
+    "tensor_id",
+    "found_by",
+    "query",
+];
 
 /// Prints the list, or its query.
 pub fn run(context: &CommandContext, args: &TopArgs) -> Outcome {
@@ -91,7 +102,7 @@ fn column(what: TopRanking, sort: Option<TopSort>) -> Outcome<&'static str> {
         (TopRanking::Collectives, Some(TopSort::Samples | TopSort::MemorySamples)) => {
             wrong("samples of collectives are waits for other ranks", "sort them by time or launches")
         }
-        (TopRanking::Findings, None | Some(TopSort::Saving)) => Ok("saving_samples"),
+        (TopRanking::Findings, None | Some(TopSort::Saving)) => Ok("-CAST(finding_rank AS BIGINT)"),
         (TopRanking::Findings, Some(TopSort::Launches | TopSort::MemorySamples)) => {
             wrong("findings have neither launches nor memory stalls", "sort them by saving, samples or time")
         }

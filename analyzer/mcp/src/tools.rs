@@ -39,8 +39,8 @@ const TOOLS: [McpTool; 7] = [
     },
     McpTool {
         name: "findings",
-        description: "List inefficiencies, largest saving first: subject, location, advice, bounds of the saving as parts of \
-                      all samples, and a query with the evidence.",
+        description: "List inefficiencies, largest saving first: subject, location, advice, bounds of the saving in time \
+                      per step and in parts of all samples, and a query with the evidence.",
         arguments: &[CAPTURE, TOP],
         needed: &[],
     },

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use stallmap_console::output::number::{counted, grouped, measured, nanoseconds, percent};
+use stallmap_console::output::number::{counted, grouped, measured, nanosecond_range, nanoseconds, percent};
 use stallmap_console::rows;
 
 /// Programs with fewer launches repeat nothing, which needs no words.
@@ -97,6 +97,16 @@ rows! {
         pub tensor_id: Option<u64>,
         /// Upper bound of the saving, as a part of all samples.
         pub saving_share: Option<f64>,
+        /// Least time per step that a fix saves, nanoseconds.
+        pub saving_low_ns: Option<f64>,
+        /// Most time per step that a fix saves.
+        pub saving_high_ns: Option<f64>,
+        /// Time of the fix itself, nanoseconds.
+        pub fix_ns: Option<f64>,
+        /// Uses from which the fix pays.
+        pub pays_from: Option<f64>,
+        /// Kinds of other findings with its cause.
+        pub also: Option<String>,
         /// Findings in total.
         pub found: u64,
         /// Findings of its kind, which share the row and the saving.
@@ -206,10 +216,13 @@ impl FindingRow {
         self.found_by == "finding_wrong_access"
     }
 
-    /// The upper bound of its saving.
+    /// The interval of its saving per step. Without times, its upper bound.
     pub fn bound(&self) -> String {
         if self.is_wrong() {
             return "wrong".to_owned();
+        }
+        if let (Some(low), Some(high)) = (self.saving_low_ns, self.saving_high_ns) {
+            return nanosecond_range(low, high);
         }
         match self.saving_share.map(|share| share * 100.0) {
             Some(percent) if percent >= 9.95 => format!("≤ {percent:.0} %"),

@@ -75,6 +75,11 @@ pub(super) fn finding(finding: &FindingRow) -> Map<String, Value> {
         ("text", finding.text.as_deref().into()),
         ("tensor_id", finding.tensor_id.into()),
         ("saving_share", finding.saving_share.into()),
+        ("saving_low_ns", finding.saving_low_ns.into()),
+        ("saving_high_ns", finding.saving_high_ns.into()),
+        ("fix_ns", finding.fix_ns.into()),
+        ("pays_from", finding.pays_from.into()),
+        ("also", finding.also.as_deref().into()),
         ("query", finding.query.as_str().into()),
     ];
     fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()

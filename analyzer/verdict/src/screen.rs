@@ -181,17 +181,18 @@ impl VerdictScreen<'_> {
 
     /// Kind, bound, place and the line's text, then the fact, then the advice.
     fn finding(&self, finding: &FindingRow) -> Vec<String> {
-        let head = format!("{:>2} {:<7}  {}", finding.number, finding.bound(), finding.kind());
+        let head = format!("{:>2} {:<11}  {}", finding.number, finding.bound(), finding.kind());
         let place = finding.line.as_deref().filter(|line| !is_generated(line)).map(place).unwrap_or_default();
         let text = finding.text.as_deref().map(printable).unwrap_or_default();
-        let head = format!("{head:<36}  {place}  {text}");
+        let head = format!("{head:<39}  {place}  {text}");
         let mut lines = vec![
             self.paint(TextRole::Header, shorten(head.trim_end(), self.columns, ShortenSide::End).as_str()),
         ];
         let room = self.columns.saturating_sub(INDENT.len());
-        let fact = finding.fact.as_deref().unwrap_or_default();
+        let also = finding.also.as_ref().map(|also| format!(" (also {})", also.replace('_', " ")));
+        let fact = format!("{}{}", finding.fact.as_deref().unwrap_or_default(), also.unwrap_or_default());
         // A kernel's name may be wider than the screen.
-        let words = printable(fact);
+        let words = printable(&fact);
         let words = words.split(' ').map(|word| shorten(word, room, ShortenSide::Middle));
         let fact = wrap(&words.collect::<Vec<_>>().join(" "), room);
         lines.extend(fact.lines().map(|line| format!("{INDENT}{line}")));

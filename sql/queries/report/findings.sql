@@ -10,7 +10,7 @@ WITH listed AS (
   SELECT kernel, max(function_id) AS function_id FROM kernel_name GROUP BY kernel HAVING count(*) = 1
 ), placed AS (
   SELECT *, least($top + 1, row_number() OVER (
-    ORDER BY found_by = 'finding_wrong_access' DESC, is_in_steps DESC, finding = 'cpu_bound' DESC, saving_samples DESC, samples DESC, time_ns DESC NULLS LAST, finding, subject
+    ORDER BY finding_rank
   )) AS place
   FROM finding
 )

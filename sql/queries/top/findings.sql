@@ -3,7 +3,7 @@
 -- findings can share samples, so savings do not add up.
 WITH placed AS (
   SELECT *, least($top + 1, row_number() OVER (
-    ORDER BY found_by = 'finding_wrong_access' DESC, $sort DESC NULLS LAST, saving_samples DESC, samples DESC, finding, subject
+    ORDER BY found_by = 'finding_wrong_access' DESC, $sort DESC NULLS LAST, finding_rank
   )) AS place
   FROM finding
 )
@@ -11,6 +11,8 @@ SELECT
   CASE WHEN place <= $top THEN max(saving_share) END AS saving_share,
   CASE WHEN place <= $top THEN max(share) END AS share,
   CASE WHEN place <= $top THEN max(saving_samples) END AS saving_samples,
+  CASE WHEN place <= $top THEN max(saving_low_ns) END AS saving_low_ns,
+  CASE WHEN place <= $top THEN max(saving_high_ns) END AS saving_high_ns,
   CASE WHEN place <= $top THEN max(samples) END AS samples,
   CASE WHEN place <= $top THEN max(time_ns) END AS time_ns,
   CASE

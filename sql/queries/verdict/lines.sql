@@ -15,10 +15,13 @@ WITH taken AS (
   FROM taken
   GROUP BY kernel_id
 ), written AS (
-  -- A file of a compiler has a hash for its name, and no line that anyone wrote: the kernel says more.
+  -- A file of a compiler has a hash for its name, and no line that anyone wrote. A step's range is around everything. The
+  -- kernel says more.
   SELECT
     kernel_id, function_id, kernel, module_path,
-    CASE WHEN NOT regexp_like(coalesce(forward_line, line), '(^|/)c[a-z2-7]{40,}[.]py:') THEN coalesce(forward_line, line) END AS place
+    CASE WHEN NOT regexp_like(coalesce(forward_line, line),
+      '(^|/)c[a-z2-7]{40,}[.]py:|^ProfilerStep#|(^|[ _.-])(step|iteration|iter)[ _.#:-]*[0-9]* [(]range[)]$')
+      THEN coalesce(forward_line, line) END AS place
   FROM launch_context
 ), named AS (
   SELECT

@@ -1,14 +1,14 @@
 -- One kind of inefficient access: stalls of one kernel, launched at one line by one op, caused by its accesses to one
 -- tensor (grouped by name, or op, line, shape) or to one allocation outside tensors. No sample belongs to two rows.
 --
--- Kinds, by the producer, in this order of precedence: local_memory (it accesses local memory), atomic_wait (it updates
--- global memory atomically), scattered_access, uncoalesced_view, uncoalesced_access (a quarter or more of its sectors
--- exceed the fewest that hold the bytes: the class of its requests is gather, the tensor is a non-contiguous view, any
--- other), misaligned_access (half or more of its requests have unit stride but do not begin on a sector),
--- gather_latency (its op looks up rows by index, and uses no more sectors than needed). Instructions that take turns,
--- and together leave no byte out (`covered_bytes`), are not uncoalesced. Saving: the share of sectors beyond the fewest
--- (the stall time is assumed to grow with sectors). For local memory, atomics and gather_latency, all: loads in flight
--- hide each other's latency.
+-- Kinds and their rules are those of `access_fault`. Upper bound of the saving: the share of sectors beyond the fewest (the
+-- stall time is assumed to grow with sectors). For local memory, atomics and gather_latency, all.
+--
+-- Time saved: between three tenths (local memory: half) of the smaller and 1.15 (1.3) of the larger of two estimates: the time
+-- of the stalls, and what memory's busiest resource needs less (`traffic_relief`). Misaligned accesses and gather_latency begin
+-- at 0. The latter ends at 1.15 times the other launches, (n - 1) / n, if that is more: with more rows in one call,
+-- there is one launch. A view's data is copied once for all uses of a version: advised if the lower end pays for it, less its cost. If
+-- not, the advice is another layout where the data is created, from 0. Sources: the pairs of the book.
 CREATE VIEW finding_access (
   -- The kind of inefficiency.
   finding,
@@ -34,65 +34,52 @@ CREATE VIEW finding_access (
   saving_samples,
   -- GPU time that `samples` represent, nanoseconds. See `launch_time`.
   time_ns,
+  -- Least time that a fix saves, nanoseconds, over all launches and less its own cost. Null if unknown.
+  saving_low_ns,
+  -- Most time that a fix saves.
+  saving_high_ns,
+  -- Time that the fix takes each time it is made, nanoseconds: a copy. Null if it takes none.
+  fix_ns,
+  -- Uses of its result from which it pays. Null if it takes no time.
+  pays_from,
   -- SQL that shows its evidence.
   query
 ) AS
-WITH accessed AS (
-  SELECT
-    *,
-    ideal_sectors <= 0.75 * sectors AND NOT coalesce(class = 'strided' AND covered_bytes >= stride_bytes, false)
-      AS is_excessive
-  FROM access_cost
-  WHERE memory_space IS DISTINCT FROM 'shared'
-), kind AS (
-  SELECT
-    a.*, l.kernel, l.op, coalesce(l.forward_line || ' (grad)', l.line) AS line,
-    CASE
-      WHEN a.memory_space = 'local' THEN 'local_memory'
-      WHEN a.memory_kind IN ('atomic', 'reduction') AND a.object_id IS NOT NULL THEN 'atomic_wait'
-      WHEN a.is_excessive AND a.class = 'gather' THEN 'scattered_access'
-      WHEN a.is_excessive AND NOT t.is_contiguous THEN 'uncoalesced_view'
-      WHEN a.is_excessive THEN 'uncoalesced_access'
-      WHEN a.misaligned_share >= 0.5 AND a.ideal_sectors < a.sectors THEN 'misaligned_access'
-      WHEN a.memory_kind = 'read' AND a.class <> 'broadcast'
-        AND regexp_like(l.op, '(^|::)(embedding|embedding_bag|index|index_select|gather|take|take_along_dim)([.]|$)')
-        THEN 'gather_latency'
-    END AS finding
-  FROM accessed a
-  JOIN launch_context l ON l.kernel_id = a.kernel_id
-  LEFT JOIN tensor t ON t.tensor_id = a.tensor_id
-), saved AS (
-  SELECT
-    k.*,
-    CASE k.finding
-      WHEN 'local_memory' THEN k.samples
-      WHEN 'atomic_wait' THEN k.samples
-      WHEN 'gather_latency' THEN k.samples
-      ELSE k.samples * (1 - k.ideal_sectors / k.sectors)
-    END AS saving_samples
-  FROM kind k
-  WHERE k.finding IS NOT NULL
-), summed AS (
+WITH summed AS (
   SELECT
     s.finding, s.kernel_function_id, s.line, s.op, s.target, c.name, c.type, c.born_at, max(c.label) AS label,
     first_value(s.object_id ORDER BY s.samples DESC, s.object_id) AS object_id,
     first_value(s.tensor_id ORDER BY s.samples DESC, s.object_id) AS tensor_id,
     first_value(s.class ORDER BY s.samples DESC, s.object_id, s.pc) AS class,
     sum(s.samples) AS samples, sum(s.saving_samples) AS saving_samples, sum(s.time_ns) AS time_ns,
+    sum(s.time_ns * s.saving_samples / nullif(s.samples, 0.0)) AS stall_ns,
+    sum(s.least_ns) AS least_ns, sum(s.most_ns) AS most_ns, sum(s.whole_ns) AS whole_ns,
+    sum(s.copies * s.fix_ns) AS copies_ns, sum(s.fix_ns) / count(DISTINCT s.kernel_id) AS fix_ns,
+    count(DISTINCT s.kernel_id) AS launches,
     sum(s.sectors) / sum(s.request_count) AS sectors_per_request,
     sum(s.ideal_sectors) / sum(s.request_count) AS ideal_per_request
-  FROM saved s
+  FROM access_fault s
   LEFT JOIN target_context c ON c.target = s.target AND c.object_id = s.object_id
   GROUP BY s.finding, s.kernel_function_id, s.line, s.op, s.target, c.name, c.type, c.born_at
+), bounded AS (
+  SELECT
+    s.* EXCEPT (fix_ns),
+    CASE WHEN finding IN ('misaligned_access', 'gather_latency') THEN 0.0
+      ELSE CASE finding WHEN 'local_memory' THEN 0.5 ELSE 0.3 END * least(stall_ns, coalesce(least_ns, stall_ns)) END AS low_ns,
+    CASE finding WHEN 'gather_latency' THEN 1.15 * greatest(stall_ns, whole_ns * (1.0 - 1.0 / launches))
+      ELSE least(CASE finding WHEN 'local_memory' THEN 1.3 ELSE 1.15 END * greatest(stall_ns, coalesce(most_ns, 0.0)), whole_ns) END AS high_ns,
+    CASE WHEN is_copied THEN fix_ns END AS fix_ns,
+    CASE WHEN is_copied THEN ceil(2.0 * fix_ns * launches / (stall_ns + coalesce(most_ns, stall_ns))) END AS pays_from
+  FROM (SELECT *, finding = 'uncoalesced_view' AND NOT coalesce(regexp_like(op, '::(clone|copy_|_to_copy|contiguous|cat|stack)([.]|$)'), false) AS is_copied FROM summed) s
 ), worded AS (
   SELECT
-    s.*, n.kernel, n.short_kernel,
+    s.*, NOT is_copied OR low_ns >= coalesce(copies_ns, 0.0) AS pays, n.kernel, n.short_kernel,
     coalesce('`' || s.label || '`' || coalesce(' (' || s.type || ')', ''), 'local memory') AS object,
     coalesce(', launched at ' || s.line, '') AS place,
     CAST(CAST(s.sectors_per_request AS DECIMAL(9, 1)) AS VARCHAR) || ' sectors per request, where '
       || CAST(CAST(s.ideal_per_request AS DECIMAL(9, 1)) AS VARCHAR) || ' hold its bytes' AS sectors_words,
     coalesce('before ' || s.line, 'before the kernel') AS before
-  FROM summed s
+  FROM bounded s
   LEFT JOIN kernel_name n ON n.function_id = s.kernel_function_id
 )
 SELECT
@@ -130,10 +117,11 @@ SELECT
       ELSE 'Let neighbouring threads access neighbouring elements, or load a tile into shared memory first.'
     END
     WHEN 'uncoalesced_view' THEN CASE
-      WHEN regexp_like(op, '::(clone|copy_|_to_copy|contiguous|cat|stack)([.]|$)') THEN
+      WHEN NOT is_copied THEN
         'This copy makes it contiguous: let later ops read the view, or write the data in this layout where '
           || 'it is created' || coalesce(' (' || born_at || ')', '') || '.'
-      ELSE 'Make it contiguous once ' || before || ' (`.contiguous()`), or store its data in the layout that is read here.'
+      WHEN pays THEN 'Make it contiguous once ' || before || ' (`.contiguous()`), or store its data in the layout that is read here.'
+      ELSE 'Store its data in the layout that is read here, where it is created. A copy at each use costs more than it saves.'
     END
     WHEN 'uncoalesced_access' THEN
       'Let neighbouring threads access neighbouring elements: another layout, another order of loops, or a tile in shared '
@@ -144,6 +132,9 @@ SELECT
       || 'type.'
   END,
   kernel, line, op, tensor_id, samples, saving_samples, time_ns,
+  CASE WHEN pays THEN low_ns - coalesce(copies_ns, 0.0) ELSE 0.0 END,
+  CASE WHEN pays THEN high_ns - 0.3 * coalesce(copies_ns, 0.0) ELSE high_ns END,
+  fix_ns, pays_from,
   'SELECT kernel_id, function_id, pc, memory_space, memory_kind, class, request_count, sectors, ideal_sectors, samples '
     || 'FROM access_cost WHERE kernel_function_id = ' || CAST(kernel_function_id AS VARCHAR)
     || CASE WHEN object_id IS NULL THEN ' AND object_id IS NULL' ELSE ' AND object_id = ' || CAST(object_id AS VARCHAR) END

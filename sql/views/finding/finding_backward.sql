@@ -3,6 +3,9 @@
 -- Two is the ratio of a matrix product. Views that split a tensor cost nothing, but their gradients reassemble it. The
 -- backward cost of other views consists of copies, as in `finding_copy`. Saving: the cost of the gradient beyond twice
 -- the forward op.
+--
+-- Time saved: from 0 to the time beyond twice the forward op. Another formulation need not be faster. Without a split, ops on its
+-- parts become one: up to twice the gradient's time.
 CREATE VIEW finding_backward (
   -- The kind of inefficiency.
   finding,
@@ -28,6 +31,14 @@ CREATE VIEW finding_backward (
   saving_samples,
   -- GPU time that `samples` represent, nanoseconds. See `launch_time`.
   time_ns,
+  -- Least time that a fix saves, nanoseconds, over all launches and less its own cost. Null if unknown.
+  saving_low_ns,
+  -- Most time that a fix saves.
+  saving_high_ns,
+  -- Time that the fix takes each time it is made, nanoseconds: a copy. Null if it takes none.
+  fix_ns,
+  -- Uses of its result from which it pays. Null if it takes no time.
+  pays_from,
   -- SQL that shows its evidence.
   query
 ) AS
@@ -48,6 +59,8 @@ SELECT
   END,
   CAST(NULL AS VARCHAR) AS kernel, line || ' (grad)', op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id,
   backward_samples, backward_samples - 2 * forward_samples, backward_ns,
+  0.0 AS saving_low_ns, CASE WHEN forward_samples = 0 THEN 2.0 * backward_ns ELSE greatest(backward_ns - 2.0 * forward_ns, 0.0) END AS saving_high_ns,
+  CAST(NULL AS DOUBLE) AS fix_ns, CAST(NULL AS DOUBLE) AS pays_from,
   'SELECT kernel_id, kernel, l.op, l.phase, forward_line, samples, memory_samples FROM launch_context l JOIN sample_cost USING '
     || '(kernel_id) JOIN op o ON o.op_id = l.op_id JOIN op f ON f.op_id = o.forward_op_id WHERE f.name = '''
     || replace(op, '''', '''''') || ''' AND coalesce(forward_line, '''') = ''' || replace(coalesce(line, ''), '''', '''''')

@@ -4,6 +4,10 @@
 -- wavefronts beyond the fewest, of the samples that wait for the instruction (the stall time is assumed to grow with
 -- wavefronts). No instruction waits for the result of a write: conflicts of writes cost time too, and show here only by
 -- the loads behind them.
+--
+-- Time saved: a multiprocessor serves one wavefront per cycle. Wavefronts beyond the fewest take `conflict_ns`, up to the
+-- time that global memory leaves. From half of that, if it is a tenth of the launch or more, else from three tenths of the
+-- stalls, to the larger of both. Source: the transposition among the pairs of the book.
 CREATE VIEW finding_bank_conflict (
   -- The kind of inefficiency.
   finding,
@@ -29,28 +33,54 @@ CREATE VIEW finding_bank_conflict (
   saving_samples,
   -- GPU time that `samples` represent, nanoseconds. See `launch_time`.
   time_ns,
+  -- Least time that a fix saves, nanoseconds, over all launches and less its own cost. Null if unknown.
+  saving_low_ns,
+  -- Most time that a fix saves.
+  saving_high_ns,
+  -- Time that the fix takes each time it is made, nanoseconds: a copy. Null if it takes none.
+  fix_ns,
+  -- Uses of its result from which it pays. Null if it takes no time.
+  pays_from,
   -- SQL that shows its evidence.
   query
 ) AS
 WITH conflicting AS (
   SELECT
-    kernel_id, function_id, pc, CAST(sum(wavefronts) AS DOUBLE) AS wavefronts, CAST(sum(passes) AS DOUBLE) AS passes,
-    sum(request_count) AS requests
-  FROM bank_conflict
-  GROUP BY kernel_id, function_id, pc
-  HAVING sum(wavefronts) >= 2 * sum(passes)
+    b.kernel_id, b.function_id, b.pc, CAST(sum(b.wavefronts) AS DOUBLE) AS wavefronts, CAST(sum(b.passes) AS DOUBLE) AS passes,
+    sum(b.request_count) AS requests,
+    max(CAST(a.request_count AS DOUBLE) / nullif(a.held_request_count, 0)) AS scale
+  FROM bank_conflict b
+  LEFT JOIN launch_access a ON a.kernel_id = b.kernel_id
+  GROUP BY b.kernel_id, b.function_id, b.pc
+  HAVING sum(b.wavefronts) >= 2 * sum(b.passes)
 ), waited AS (
   SELECT kernel_id, kernel_function_id, function_id, pc, sum(samples) AS samples, sum(time_ns) AS time_ns
   FROM access_cost
   WHERE memory_space = 'shared'
   GROUP BY kernel_id, kernel_function_id, function_id, pc
+), served AS (
+  -- A multiprocessor serves one wavefront per cycle. What remains is no shorter than the traffic of global memory.
+  SELECT
+    w.*, c.wavefronts, c.passes, c.requests, t.time_ns AS launch_ns,
+    least(
+      coalesce(c.scale, 1.0) * (c.wavefronts - c.passes)
+        / (v.l1_lines_per_ns * least(v.multiprocessor_count, l.grid_x * l.grid_y * l.grid_z)),
+      t.time_ns * (1.0 - coalesce(m.busy_share, 0.0))
+    ) AS conflict_ns
+  FROM waited w
+  JOIN launch l ON l.kernel_id = w.kernel_id
+  JOIN conflicting c ON c.kernel_id = coalesce(l.accesses_of, w.kernel_id) AND c.function_id = w.function_id AND c.pc = w.pc
+  LEFT JOIN memory_rate v ON v.run_id = l.run_id AND v.device_id = l.device_id
+  LEFT JOIN launch_time t ON t.kernel_id = w.kernel_id
+  LEFT JOIN launch_limit m ON m.kernel_id = w.kernel_id
 ), summed AS (
   SELECT
     w.kernel_function_id, l.op, coalesce(l.forward_line || ' (grad)', l.line) AS line,
-    sum(w.samples) AS samples, sum(w.samples * (1 - c.passes / c.wavefronts)) AS saving_samples,
-    sum(w.time_ns) AS time_ns, sum(c.wavefronts) / sum(c.requests) AS wavefronts, sum(c.passes) / sum(c.requests) AS passes
-  FROM waited w
-  JOIN conflicting c ON c.kernel_id = w.kernel_id AND c.function_id = w.function_id AND c.pc = w.pc
+    sum(w.samples) AS samples, sum(w.samples * (1 - w.passes / w.wavefronts)) AS saving_samples,
+    sum(w.time_ns) AS time_ns, sum(w.wavefronts) / sum(w.requests) AS wavefronts, sum(w.passes) / sum(w.requests) AS passes,
+    sum(w.time_ns * (1 - w.passes / w.wavefronts)) AS stall_ns, sum(w.conflict_ns) AS conflict_ns,
+    sum(CASE WHEN w.conflict_ns >= 0.1 * w.launch_ns THEN 0.5 * w.conflict_ns ELSE 0.0 END) AS certain_ns
+  FROM served w
   JOIN launch_context l ON l.kernel_id = w.kernel_id
   GROUP BY w.kernel_function_id, l.op, coalesce(l.forward_line || ' (grad)', l.line)
 )
@@ -63,6 +93,9 @@ SELECT
     || CAST(CAST(s.passes AS DECIMAL(9, 1)) AS VARCHAR) || ' needed',
   'Let the lanes of a warp access different banks: pad the rows of the tile by one element, or swizzle its columns.',
   n.kernel, s.line, s.op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id, s.samples, s.saving_samples, s.time_ns,
+  greatest(0.3 * s.stall_ns, coalesce(s.certain_ns, 0.0)) AS saving_low_ns,
+  greatest(s.stall_ns, coalesce(s.conflict_ns, 0.0)) AS saving_high_ns,
+  CAST(NULL AS DOUBLE) AS fix_ns, CAST(NULL AS DOUBLE) AS pays_from,
   'SELECT b.kernel_id, b.function_id, b.pc, b.kind, b.access_bytes, b.request_count, b.wavefronts, b.passes, b.degree '
     || 'FROM bank_conflict b JOIN launch l ON l.kernel_id = b.kernel_id WHERE l.function_id = '
     || CAST(s.kernel_function_id AS VARCHAR) || ' AND b.degree >= 2 ORDER BY b.conflicts DESC'

@@ -5,6 +5,9 @@
 -- From the machine code: DADD, DFMA, DMUL, DSETP and DMNMX compute in double precision. Names with MMA use tensor
 -- cores. Thresholds: 5 % of the kernel's samples at instructions of double precision, any sample for the other kind.
 -- Saving: the samples at those instructions. For idle_tensor_cores, all except stalls for global memory.
+--
+-- Time saved: from half of the time of the saved samples to the kernel's time, except stalls for global memory: conversions go with
+-- double precision, and other instructions wait for both.
 CREATE VIEW finding_code (
   -- The kind of inefficiency.
   finding,
@@ -31,6 +34,14 @@ CREATE VIEW finding_code (
   saving_samples,
   -- GPU time that `samples` represent, nanoseconds. See `launch_time`.
   time_ns,
+  -- Least time that a fix saves, nanoseconds, over all launches and less its own cost. Null if unknown.
+  saving_low_ns,
+  -- Most time that a fix saves.
+  saving_high_ns,
+  -- Time that the fix takes each time it is made, nanoseconds: a copy. Null if it takes none.
+  fix_ns,
+  -- Uses of its result from which it pays. Null if it takes no time.
+  pays_from,
   -- SQL that shows its evidence.
   query
 ) AS
@@ -84,7 +95,9 @@ WITH code AS (
     l.function_id, l.op, coalesce(l.forward_line || ' (grad)', l.line) AS line, t.dtype,
     c.samples, coalesce(w.samples, 0.0) AS global_samples, c.time_ns, coalesce(d.samples, 0.0) AS double_samples,
     -- Null without a known tensor.
-    greatest(t.has_double, a.has_double) AS has_double, u.has_tensor,
+    -- In a program without a framework, types of parameters.
+    coalesce(greatest(t.has_double, a.has_double), CASE WHEN l.kernel LIKE '%(%' THEN
+      CASE WHEN regexp_like(l.kernel, '\bdouble\b') THEN 1 ELSE 0 END END) AS has_double, u.has_tensor,
     regexp_like(l.op, '(^|::)(mm|addmm|bmm|baddbmm|linear|convolution|convolution_backward)([.]|$)')
       AND t.dtype IS NOT NULL AS multiplies
   FROM launch_context l
@@ -104,7 +117,7 @@ WITH code AS (
     sum(CASE k.finding WHEN 'float64' THEN l.double_samples ELSE l.samples - l.global_samples END) AS saving_samples,
     sum(CASE k.finding WHEN 'float64' THEN l.time_ns * l.double_samples / nullif(l.samples, 0.0)
       ELSE l.time_ns END) AS time_ns,
-    sum(l.samples) AS kernel_samples
+    sum(l.time_ns * (1.0 - l.global_samples / nullif(l.samples, 0.0))) AS whole_ns, sum(l.samples) AS kernel_samples
   FROM launched l
   CROSS JOIN (VALUES ('float64'), ('idle_tensor_cores')) AS k(finding)
   LEFT JOIN product p ON p.function_id = l.function_id
@@ -132,6 +145,8 @@ SELECT
       ELSE 'Make dimensions multiples of 8 and align memory to 16 bytes: the library then chooses such a kernel.' END
   END,
   n.kernel, s.line, s.op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id, s.samples, s.saving_samples, s.time_ns,
+  0.5 * s.time_ns * s.saving_samples / nullif(s.samples, 0.0) AS saving_low_ns, greatest(s.whole_ns, s.time_ns) AS saving_high_ns,
+  CAST(NULL AS DOUBLE) AS fix_ns, CAST(NULL AS DOUBLE) AS pays_from,
   'SELECT mnemonic, count(*) AS instructions FROM instruction WHERE function_id = ' || CAST(s.function_id AS VARCHAR)
     || ' GROUP BY mnemonic ORDER BY instructions DESC, mnemonic'
 FROM summed s

@@ -6,6 +6,10 @@
 --
 -- Advice is for the largest part of these gaps: after waits of the host for the device, before copies to the device, or
 -- before launches. No GPU sample shows an idle GPU, so samples are 0 here. Time measures the cost.
+--
+-- Time saved: up to all of these gaps. At least, for late launches half of them, less 12 microseconds per launch call, by which the
+-- recorder makes calls longer. For late input, half of the gaps or of the device's busy time, whichever is less: one loader works while the device does. For waits,
+-- half of the time that is neither the device's busy time nor needed for the host's launch calls.
 CREATE VIEW finding_cpu (
   -- The kind of inefficiency.
   finding,
@@ -31,6 +35,14 @@ CREATE VIEW finding_cpu (
   saving_samples,
   -- Time without work because of late calls, nanoseconds.
   time_ns,
+  -- Least time that a fix saves, nanoseconds, over all launches and less its own cost. Null if unknown.
+  saving_low_ns,
+  -- Most time that a fix saves.
+  saving_high_ns,
+  -- Time that the fix takes each time it is made, nanoseconds: a copy. Null if it takes none.
+  fix_ns,
+  -- Uses of its result from which it pays. Null if it takes no time.
+  pays_from,
   -- SQL that shows its evidence.
   query
 ) AS
@@ -67,10 +79,25 @@ WITH imported AS (
   SELECT run_id, device_id, reason, sum(duration_ns) AS ns FROM gap WHERE NOT is_first GROUP BY run_id, device_id, reason
 ), reason AS (
   SELECT run_id, device_id, first_value(reason ORDER BY ns DESC, reason) AS reason FROM by_reason GROUP BY run_id, device_id
+), busy AS (
+  SELECT
+    s.run_id, s.device_id,
+    sum(CASE WHEN s.kernel_count + s.copy_count > 0 THEN s.duration_ns ELSE 0 END) AS busy_ns
+  FROM segment_phase s
+  WHERE s.program_phase IN ('steady', 'once')
+  GROUP BY s.run_id, s.device_id
+), called AS (
+  SELECT h.run_id, sum(h.host_ns) AS host_ns, count(*) AS calls
+  FROM host_time h
+  JOIN launch_phase p ON p.kernel_id = h.kernel_id
+  WHERE p.program_phase IN ('steady', 'once')
+  GROUP BY h.run_id
 ), placed AS (
   SELECT
     g.run_id, g.device_id, coalesce(l.forward_line || ' (grad)', l.line) AS line, l.op,
-    coalesce(l.forward_line || ' (grad)', l.line, n.short_kernel, CASE g.next_kind WHEN 'kernel' THEN NULL
+    -- A step's range is around everything.
+    coalesce(l.forward_line || ' (grad)', CASE WHEN NOT regexp_like(l.line,
+      '^ProfilerStep#|(^|[ _.-])(step|iteration|iter)[ _.#:-]*[0-9]* [(]range[)]$') THEN l.line END, n.short_kernel, CASE g.next_kind WHEN 'kernel' THEN NULL
       WHEN 'fill' THEN 'fills of memory' ELSE 'copies ' || replace(coalesce(g.next_copy_kind, 'of memory'), '_', ' ') END) AS place,
     sum(g.duration_ns) AS ns
   FROM gap g
@@ -92,6 +119,9 @@ WITH imported AS (
 ), waiting AS (
   SELECT
     d.run_id, d.device_id, d.steps, t.late_ns, t.gaps, t.longest_ns, t.first_ns, r.reason, w.place, w.line, w.op, w.ns AS worst_ns,
+    CASE r.reason WHEN 'wait' THEN 0.5 * least(t.late_ns, greatest(d.span_ns - greatest(b.busy_ns, coalesce(c.host_ns, 0)), 0))
+      WHEN 'input' THEN 0.5 * least(t.late_ns, b.busy_ns)
+      ELSE 0.5 * greatest(t.late_ns - 12e3 * coalesce(c.calls, 0), 0) END AS saving_low_ns,
     CAST(CAST(round(100.0 * t.late_ns / (d.span_ns - t.first_ns)) AS BIGINT) AS VARCHAR) || ' % of '
       || CASE WHEN d.steps > 1 THEN CAST(d.steps AS VARCHAR) || ' ' || h.noun || 's, together ' WHEN d.steps = 1 THEN 'a ' || h.noun || ' of ' ELSE '' END
       || CASE WHEN d.span_ns - t.first_ns < 1e9
@@ -100,6 +130,8 @@ WITH imported AS (
   FROM period d
   JOIN late t ON t.run_id = d.run_id AND t.device_id = d.device_id
   JOIN reason r ON r.run_id = d.run_id AND r.device_id = d.device_id
+  JOIN busy b ON b.run_id = d.run_id AND b.device_id = d.device_id
+  LEFT JOIN called c ON c.run_id = d.run_id
   LEFT JOIN worst w ON w.run_id = d.run_id AND w.device_id = d.device_id
   CROSS JOIN (SELECT CASE max(found_by) WHEN 'period' THEN 'iteration' ELSE 'step' END AS noun FROM launch_phase) h
   WHERE t.late_ns >= 0.2 * (d.span_ns - t.first_ns)
@@ -126,6 +158,7 @@ SELECT
     ELSE 'Launch less or earlier: CUDA graphs, torch.compile, larger batches, fewer synchronizations and host copies.' END,
   CAST(NULL AS VARCHAR) AS kernel, line, op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id,
   0.0 AS samples, 0.0 AS saving_samples, CAST(late_ns AS DOUBLE) AS time_ns,
+  CAST(saving_low_ns AS DOUBLE) AS saving_low_ns, CAST(late_ns AS DOUBLE) AS saving_high_ns, CAST(NULL AS DOUBLE) AS fix_ns, CAST(NULL AS DOUBLE) AS pays_from,
   'SELECT g.* FROM gpu_gap g JOIN segment_phase s ON s.run_id = g.run_id AND s.device_id = g.device_id AND s.begin_ns = g.begin_ns '
     || CASE WHEN first_ns > 0 THEN 'LEFT ANTI JOIN (SELECT min(kernel_id) AS kernel_id FROM launch GROUP BY run_id, function_id) f '
       || 'ON f.kernel_id = g.next_kernel_id ' ELSE '' END

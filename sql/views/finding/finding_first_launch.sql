@@ -27,6 +27,14 @@ CREATE VIEW finding_first_launch (
   saving_samples,
   -- GPU time that `samples` represent, nanoseconds. See `launch_time`.
   time_ns,
+  -- Least time that a fix saves, nanoseconds, over all launches and less its own cost. Null if unknown.
+  saving_low_ns,
+  -- Most time that a fix saves.
+  saving_high_ns,
+  -- Time that the fix takes each time it is made, nanoseconds: a copy. Null if it takes none.
+  fix_ns,
+  -- Uses of its result from which it pays. Null if it takes no time.
+  pays_from,
   -- SQL that shows its evidence.
   query
 ) AS
@@ -41,6 +49,7 @@ SELECT
   'Warm up before you measure. If each run begins like this, prefetch its data.',
   n.kernel, coalesce(l.forward_line || ' (grad)', l.line), l.op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id,
   f.first_samples, f.first_samples - f.later_samples, c.time_ns,
+  CAST(NULL AS DOUBLE) AS saving_low_ns, CAST(NULL AS DOUBLE) AS saving_high_ns, CAST(NULL AS DOUBLE) AS fix_ns, CAST(NULL AS DOUBLE) AS pays_from,
   'SELECT kernel_id, shape, occurrence, step, samples, memory_samples, time_ns FROM launch_measure WHERE '
     || 'function_id = ' || CAST(f.function_id AS VARCHAR) || ' ORDER BY kernel_id'
 FROM first_launch f

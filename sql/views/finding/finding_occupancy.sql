@@ -10,6 +10,9 @@
 -- that is excluded.
 -- tail_wave: the grid fills the GPU more than once, and a fifth or more of the block slots stay empty at the end.
 -- Saving: that part.
+--
+-- Time saved: two fifths to all of the saving's part of the time. For too_few_blocks up to half of the remaining time more,
+-- because more warps hide more latency.
 CREATE VIEW finding_occupancy (
   -- The kind of inefficiency.
   finding,
@@ -36,6 +39,14 @@ CREATE VIEW finding_occupancy (
   saving_samples,
   -- GPU time that `samples` represent, nanoseconds. See `launch_time`.
   time_ns,
+  -- Least time that a fix saves, nanoseconds, over all launches and less its own cost. Null if unknown.
+  saving_low_ns,
+  -- Most time that a fix saves.
+  saving_high_ns,
+  -- Time that the fix takes each time it is made, nanoseconds: a copy. Null if it takes none.
+  fix_ns,
+  -- Uses of its result from which it pays. Null if it takes no time.
+  pays_from,
   -- SQL that shows its evidence.
   query
 ) AS
@@ -140,6 +151,10 @@ SELECT
     ELSE 'Choose a grid that fills whole waves (smaller or larger tiles, or blocks that loop: a persistent kernel).'
   END,
   kernel, line, op, CAST(NULL AS BIGINT UNSIGNED), samples, saving_samples, time_ns,
+  0.4 * time_ns * saving_samples / nullif(samples, 0.0) AS saving_low_ns,
+  -- More warps hide more latency, also where blocks are.
+  CASE finding WHEN 'too_few_blocks' THEN 0.5 * time_ns * (1.0 + saving_samples / nullif(samples, 0.0))
+    ELSE time_ns * saving_samples / nullif(samples, 0.0) END AS saving_high_ns, CAST(NULL AS DOUBLE) AS fix_ns, CAST(NULL AS DOUBLE) AS pays_from,
   CASE finding
     WHEN 'too_few_blocks' THEN 'SELECT o.*, t.time_ns FROM launch_occupancy o JOIN launch_time t ON t.kernel_id = o.kernel_id '
       || 'JOIN launch_context l ON l.kernel_id = o.kernel_id WHERE o.idle_multiprocessor_share >= 0.25 AND o.device_id = '

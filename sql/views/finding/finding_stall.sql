@@ -3,6 +3,8 @@
 --
 -- Thresholds: 15 % of the kernel's samples for barriers, 30 % for its code. The lower end of the 95 % CI of their rate must
 -- pass. Saving: those samples.
+--
+-- Time saved: a fifth to all of the time of those samples.
 CREATE VIEW finding_stall (
   -- The kind of inefficiency.
   finding,
@@ -29,6 +31,14 @@ CREATE VIEW finding_stall (
   saving_samples,
   -- GPU time that `samples` represent, nanoseconds. See `launch_time`.
   time_ns,
+  -- Least time that a fix saves, nanoseconds, over all launches and less its own cost. Null if unknown.
+  saving_low_ns,
+  -- Most time that a fix saves.
+  saving_high_ns,
+  -- Time that the fix takes each time it is made, nanoseconds: a copy. Null if it takes none.
+  fix_ns,
+  -- Uses of its result from which it pays. Null if it takes no time.
+  pays_from,
   -- SQL that shows its evidence.
   query
 ) AS
@@ -73,6 +83,7 @@ SELECT
       || 'makes code smaller.'
   END,
   n.kernel, k.line, k.op, CAST(NULL AS BIGINT UNSIGNED) AS tensor_id, k.samples, k.samples AS saving_samples, k.time_ns,
+  0.2 * k.time_ns AS saving_low_ns, k.time_ns AS saving_high_ns, CAST(NULL AS DOUBLE) AS fix_ns, CAST(NULL AS DOUBLE) AS pays_from,
   'SELECT stall_reason, samples, samples_not_issued, share FROM kernel_stall WHERE function_id = '
     || CAST(k.function_id AS VARCHAR) || ' ORDER BY samples DESC'
 FROM kernel k

@@ -4,6 +4,10 @@
 -- Thresholds: device memory, L2, its requests, L1 or the places of atomics are busy for 60 % of the launch's measured time,
 -- at the rates of `memory_rate`. The object has a quarter of the traffic of `traffic_share`. Cost: samples of `traffic_charge`.
 -- Saving: all of them, if the object's bytes need not move.
+--
+-- Time saved, if the object's bytes need not move: between three tenths of the smaller and the larger of two estimates, the time of
+-- the charged samples, and what the busiest resource needs less (`traffic_relief`).
+-- Up to twice that for device memory, since a fused kernel neither stores nor loads the object, and 2 microseconds per launch.
 CREATE VIEW finding_traffic (
   -- The kind of inefficiency.
   finding,
@@ -29,6 +33,14 @@ CREATE VIEW finding_traffic (
   saving_samples,
   -- GPU time that `samples` represent, nanoseconds. See `launch_time`.
   time_ns,
+  -- Least time that a fix saves, nanoseconds, over all launches and less its own cost. Null if unknown.
+  saving_low_ns,
+  -- Most time that a fix saves.
+  saving_high_ns,
+  -- Time that the fix takes each time it is made, nanoseconds: a copy. Null if it takes none.
+  fix_ns,
+  -- Uses of its result from which it pays. Null if it takes no time.
+  pays_from,
   -- SQL that shows its evidence.
   query
 ) AS
@@ -48,11 +60,13 @@ WITH moved AS (
     l.function_id, l.op, coalesce(l.forward_line || ' (grad)', l.line) AS line, m.resource, m.target, o.name, o.type,
     o.born_at, max(o.label) AS label,
     first_value(m.tensor_id ORDER BY c.samples DESC, m.object_id) AS tensor_id,
-    sum(c.samples) AS samples, sum(c.time_ns) AS time_ns, avg(m.busy_share) AS busy_share, avg(m.share) AS share,
+    sum(c.samples) AS samples, sum(c.time_ns) AS time_ns, count(DISTINCT m.kernel_id) AS launches,
+    sum(r.time_ns * (1.0 - r.without_ns / r.busy_ns)) AS least_ns, sum(r.time_ns - r.without_ns) AS most_ns, avg(m.busy_share) AS busy_share, avg(m.share) AS share,
     avg(m.written_share / m.share) AS written_share, avg(m.updated_share / m.share) AS updated_share
   FROM moved m
   JOIN traffic_cost c ON c.kernel_id = m.kernel_id AND c.target = m.target AND c.object_id = m.object_id
   JOIN launch_context l ON l.kernel_id = m.kernel_id
+  LEFT JOIN traffic_relief r ON r.kernel_id = m.kernel_id AND r.target = m.target AND r.object_id = m.object_id
   LEFT JOIN target_context o ON o.target = m.target AND o.object_id = m.object_id
   GROUP BY l.function_id, l.op, coalesce(l.forward_line || ' (grad)', l.line), m.resource, m.target, o.name, o.type,
     o.born_at
@@ -90,6 +104,9 @@ SELECT
       || 'several copies.'
   END,
   kernel, line, op, tensor_id, samples, samples AS saving_samples, time_ns,
+  0.3 * least(time_ns, coalesce(least_ns, time_ns)) AS saving_low_ns, greatest(time_ns, coalesce(most_ns, 0.0)) * CASE resource WHEN 'device memory' THEN 2.0 ELSE 1.0 END
+    + 2e3 * launches AS saving_high_ns,
+  CAST(NULL AS DOUBLE) AS fix_ns, CAST(NULL AS DOUBLE) AS pays_from,
   'SELECT l.* FROM launch_limit l JOIN launch n ON n.kernel_id = l.kernel_id WHERE n.function_id = '
     || CAST(function_id AS VARCHAR) || ' ORDER BY l.busy_share DESC'
 FROM worded

@@ -26,6 +26,14 @@ CREATE VIEW finding_wrong_access (
   saving_samples,
   -- Null: no time is lost.
   time_ns,
+  -- Least time that a fix saves, nanoseconds, over all launches and less its own cost. Null if unknown.
+  saving_low_ns,
+  -- Most time that a fix saves.
+  saving_high_ns,
+  -- Time that the fix takes each time it is made, nanoseconds: a copy. Null if it takes none.
+  fix_ns,
+  -- Uses of its result from which it pays. Null if it takes no time.
+  pays_from,
   -- SQL that shows its evidence.
   query
 ) AS
@@ -63,5 +71,6 @@ SELECT
     ELSE 'Copy through other memory, or in parts that do not overlap.'
   END,
   kernel, line, op, tensor_id, 0.0 AS samples, 0.0 AS saving_samples, CAST(NULL AS DOUBLE) AS time_ns,
+  CAST(NULL AS DOUBLE) AS saving_low_ns, CAST(NULL AS DOUBLE) AS saving_high_ns, CAST(NULL AS DOUBLE) AS fix_ns, CAST(NULL AS DOUBLE) AS pays_from,
   'SELECT * FROM ' || defect || coalesce(' WHERE source_line = ''' || source_line || '''', '')
 FROM summed

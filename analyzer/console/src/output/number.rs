@@ -94,6 +94,30 @@ pub fn nanoseconds(count: f64) -> String {
     format!("{} s", measured(count / 1e9))
 }
 
+/// Least and most nanoseconds in one unit, with two digits. Up to the most, if the least is nothing.
+pub fn nanosecond_range(low: f64, high: f64) -> String {
+    let units = [(1e9, "s"), (1e6, "ms"), (1e3, "µs")];
+    let largest = low.abs().max(high.abs());
+    let (size, unit) = units.into_iter().find(|(size, _)| largest >= *size).unwrap_or((1.0, "ns"));
+    let digits = |value: f64| match value.abs() / size {
+        scaled if scaled >= 9.95 || size <= 1.0 => format!("{:.0}", value / size),
+        scaled if scaled >= 0.095 => format!("{:.1}", value / size),
+        _ => format!("{:.2}", value / size),
+    };
+    let (least, most) = (digits(low), digits(high));
+    if low < 0.0 {
+        return format!("{least} to {most} {unit}");
+    }
+    let is_nothing = least.trim_matches(['0', '.']).is_empty();
+    if is_nothing {
+        format!("≤ {most} {unit}")
+    } else if least == most {
+        format!("{most} {unit}")
+    } else {
+        format!("{least}–{most} {unit}")
+    }
+}
+
 fn scaled(number: f64, step: f64, units: &[&str]) -> String {
     let mut value = number;
     let mut unit = 0;
@@ -121,6 +145,14 @@ mod tests {
     fn thousands_are_grouped() {
         let texts = [0, 12, 123, 1234, -123_456, 1_234_567].map(grouped);
         assert_eq!(texts, ["0", "12", "123", "1,234", "-123,456", "1,234,567"]);
+    }
+
+    #[test]
+    fn ranges_have_one_unit() {
+        let ranges =
+            [(705.0, 1409.0), (0.0, 34e3), (120e3, 340e3), (-5e3, 40e3), (12e6, 12.2e6), (3.0, 900.0)];
+        let texts = ranges.map(|(low, high)| nanosecond_range(low, high));
+        assert_eq!(texts, ["0.7–1.4 µs", "≤ 34 µs", "120–340 µs", "-5.0 to 40 µs", "12 ms", "3–900 ns"]);
     }
 
     #[test]

@@ -6,6 +6,18 @@ use super::name::{arguments, identifier, path, without_anonymous, without_signat
 const MAX_BYTES: usize = 1 << 16;
 /// Deepest template that is read: names come from untrusted files.
 const MAX_LEVELS: usize = 24;
+/// More numbers than these say nothing.
+const MAX_NUMBERS: usize = 8;
+/// Templates whose first argument is what they run.
+const WRAPPERS: [&str; 7] = [
+    "device_kernel",
+    "enable_sm90",
+    "enable_sm90_or_later",
+    "Kernel",
+    "Kernel2",
+    "_kernel_agent",
+    "cuda_kernel",
+];
 /// Words of a functor's name that every functor has.
 const FUNCTOR_WORDS: [&str; 8] = ["kernel", "cuda", "functor", "impl", "nocast", "launch", "gpu", "op"];
 /// Element types: C++ name, label.
@@ -54,6 +66,10 @@ pub(super) fn label(name: &str, detail: LabelDetail) -> String {
     if name.starts_with("nvjet_") {
         return format!("{name} gemm");
     }
+    if let Some((complete, _)) = name.split_once("_stage").filter(|(head, _)| head.contains("_xmma_")) {
+        // Behind the tile are stages, warps and alignments.
+        return complete.to_owned();
+    }
     let short = without_anonymous(name);
     let Some(signed) = without_signature(&short).filter(|_| name.len() <= MAX_BYTES) else {
         return name.to_owned();
@@ -61,7 +77,7 @@ pub(super) fn label(name: &str, detail: LabelDetail) -> String {
     if let Some(complete) = cutlass(signed) {
         return complete.to_owned();
     }
-    let Some((base, part)) = last_named(signed) else { return name.to_owned() };
+    let Some((base, part)) = last_named(signed).map(unwrapped) else { return name.to_owned() };
     let arguments = arguments(part);
     let functor = functor(&arguments, MAX_LEVELS);
     let brackets = [functor.as_ref().and_then(|functor| functor.name.clone()), element(&arguments, functor)];
@@ -92,6 +108,16 @@ fn without_suffix(base: &str) -> &str {
 fn last_named(name: &str) -> Option<(&str, &str)> {
     let is_named = |found: &str| !found.is_empty() && found != "operator";
     path(name).into_iter().rev().map(|part| (identifier(part), part)).find(|(found, _)| is_named(found))
+}
+
+/// The template that a wrapper runs, as a name and its text.
+fn unwrapped<'a>(mut named: (&'a str, &'a str)) -> (&'a str, &'a str) {
+    for _ in 0..MAX_LEVELS {
+        let first = arguments(named.1).first().copied();
+        let Some(inner) = first.filter(|_| WRAPPERS.contains(&named.0)).and_then(last_named) else { break };
+        named = inner;
+    }
+    named
 }
 
 /// A function object among template arguments.
@@ -217,7 +243,11 @@ fn numbers(signed: &str) -> String {
         signed.split(['<', ',', '>']).map(|piece| piece.rsplit(')').next().unwrap_or_default().trim());
     let is_number = |piece: &&str| !piece.is_empty() && piece.bytes().all(|byte| byte.is_ascii_digit());
     let numbers: Vec<&str> = pieces.filter(is_number).collect();
-    if numbers.is_empty() { String::new() } else { format!("<{}>", numbers.join(",")) }
+    if numbers.is_empty() || numbers.len() > MAX_NUMBERS {
+        String::new()
+    } else {
+        format!("<{}>", numbers.join(","))
+    }
 }
 
 #[cfg(test)]
@@ -243,6 +273,19 @@ mod tests {
         check(
             "ncclDevKernel_Broadcast_RING_LL(ncclDevKernelArgsStorage<(unsigned long)4096>)",
             "ncclDevKernel_Broadcast_RING_LL",
+        );
+    }
+
+    #[test]
+    fn wrappers_give_way_to_what_they_run() {
+        check(
+            "void cutlass::device_kernel<flash::enable_sm90<flash::FlashAttnFwdSm90<flash::CollectiveMainloopFwd<2, cutlass::half_t>, float> > >(flash::Params)",
+            "FlashAttnFwdSm90[f32]",
+        );
+        check("void cutlass::device_kernel<int>(int)", "int");
+        check(
+            "sm80_xmma_gemm_f32f32_f32f32_f32_nt_n_tilesize32x32x8_stage3_warpsize1x2x1_ffma_aligna4_alignc4_execute_kernel__5x_cublas",
+            "sm80_xmma_gemm_f32f32_f32f32_f32_nt_n_tilesize32x32x8",
         );
     }
 

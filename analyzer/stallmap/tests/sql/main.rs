@@ -40,6 +40,7 @@ mod repeated;
 mod replay;
 mod requests;
 mod sanitize;
+mod savings;
 mod session;
 mod spans;
 mod sum;
