@@ -1,7 +1,7 @@
 -- Peaks of memory
--- The maximum of the memory in use of each GPU, and when. reserved: what the framework's allocator holds then. unused: what
--- of it no object has, largest unused: its largest piece, fragmentation: the part outside of it. failed: bytes that an
--- allocation asked for that failed, the largest, with the free bytes of the GPU then, and its line.
+-- The maximum of the memory in use of each GPU, and when. reserved: bytes that the framework's allocator holds then.
+-- unused: its bytes without an object, largest unused: the largest piece, fragmentation: the part outside of that piece.
+-- failed: bytes of an allocation that failed, the largest, with the free bytes of the GPU then, and its line.
 WITH failure AS (
   SELECT
     f.run_id, f.device_id, count(*) AS failures,

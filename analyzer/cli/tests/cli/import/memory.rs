@@ -109,7 +109,7 @@ fn a_snapshot_of_a_step_has_its_peak_by_category() {
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     let page = std::fs::read_to_string(place.path("page.html")).unwrap();
     assert!(page.contains(
-        "1 allocation failed, the largest of 1.10 TB while the GPU had 12.3 kB free, at train.py:10 step"
+        "1 allocation failed, the largest of 1 TiB while the GPU had 12.1 KiB free, at train.py:10 step"
     ));
     assert!(page.contains("No work of the GPUs has measured times in this capture"));
 }

@@ -256,7 +256,7 @@ function timeline(holder, data, lanes) {
     about.append(element("p", { className: "dim", textContent: parts(0, 4) + (idle ? `. Idle, in parts of the step: ${idle}` : "") }));
     const { sums, gaps } = workOf(step);
     if (!sums.length) about.append(element("p", { className: "dim", textContent: "The page holds no work of this step: see the number of rows below." }));
-    const list = (heading, rows) => rows.length && about.append(element("h4", { textContent: heading }), element("ul", {}, ...rows.map((row) => element("li", {}, ...row))));
+    const list = (heading, rows) => rows.length && about.append(element("h3", { textContent: heading }), element("ul", {}, ...rows.map((row) => element("li", {}, ...row))));
     list("Its work by time", sums.slice(0, LISTED).map((sum) => [leading(sum.name.text, sum.lane, sum.at), ` ${nanoseconds(sum.time)} in ${sum.count}`]));
     list("Its longest times without work", gaps.slice(0, LISTED).map(({ lane, at, gap }) => [`${nanoseconds(gap)} before `, leading(textOf(lane, at), lane, at), `: ${CAUSES[lane.cause[at]]}`]));
     about.append(queries(...stepQueries(step).map(([title, sql]) => query(title, sql))));
