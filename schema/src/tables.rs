@@ -46,6 +46,8 @@ pub const ALL: &[TableDef] = &[
     hlo::HloSource::TABLE,
     hlo::HloLaunch::TABLE,
     memory::DeviceAllocation::TABLE,
+    memory::StorageRequest::TABLE,
+    memory::AllocationFailure::TABLE,
     memory::Memcpy::TABLE,
     memory::Memset::TABLE,
     memory::MemoryAccess::TABLE,
@@ -85,6 +87,7 @@ const ADDED: &[&[TableDef]] = &[
     &[tensor::OpRange::TABLE, tensor::OpMetric::TABLE],
     &[compiled::CompiledOrigin::TABLE, compiled::TritonKernel::TABLE],
     &[replay::ObjectRedirect::TABLE],
+    &[memory::StorageRequest::TABLE, memory::AllocationFailure::TABLE],
     &[hlo::HloModule::TABLE, hlo::HloInstruction::TABLE, hlo::HloSource::TABLE, hlo::HloLaunch::TABLE],
 ];
 

@@ -3,6 +3,9 @@
   const wrong = [];
   const expect = (is, what) => is || wrong.push(what);
   const type = (input, text) => { input.value = text; input.dispatchEvent(new Event("input")); };
+  const drawn = async (part) => {
+    for (const _ of Array(100)) if (!part.drawn) await new Promise((done) => setTimeout(done, 50));
+  };
   const icicle = document.querySelector(".icicle");
   if (icicle) {
     const nodes = () => [...icicle.querySelectorAll(".node")];
@@ -82,6 +85,55 @@
       }
       expect(last === drawn.foldedExtent - 1, `the last of ${drawn.foldedExtent} elements is called ${last}`);
     }
+  }
+  const spans = document.querySelector(".spans");
+  if (spans) await drawn(spans);
+  if (spans) expect(spans.drawn, "the timeline is not drawn");
+  if (spans?.drawn) {
+    const { lanes, view, chosen } = spans.drawn;
+    const canvas = spans.querySelector("canvas");
+    const press = (key) => canvas.dispatchEvent(new KeyboardEvent("keydown", { key }));
+    const length = () => view().to - view().from;
+    const count = (kind) => lanes.filter((lane) => lane.kind === kind).reduce((sum, lane) => sum + lane.count, 0);
+    expect(count("stream") === DATA.timeline.counts[0], "pieces of work are missing");
+    expect(count("thread") === DATA.timeline.counts[2], "ops, ranges or waits are missing");
+    press("m");
+    const median = DATA.timeline.steps.find((step) => step.median);
+    const [from, to] = median ? [median.from, median.from + median.length] : [view().from, view().to];
+    expect(view().from <= from && view().to >= to && length() <= Math.max((to - from) * 1.1, 51), "it does not open at the median step");
+    expect(!median || spans.querySelector(".about").textContent.includes("the median one"), "the median step is not described");
+    for (const [key, is] of [["w", (before, after) => after < before], ["s", (before, after) => after > before], ["+", (before, after) => after < before], ["-", (before, after) => after > before]]) {
+      const before = length();
+      press(key);
+      expect(before <= 51 || is(before, length()), `${key} does not zoom`);
+    }
+    press("w");
+    for (const [key, sign] of [["d", 1], ["a", -1], ["ArrowRight", 1], ["ArrowLeft", -1]]) {
+      const before = view().from;
+      press(key);
+      expect(Math.sign(view().from - before) === sign, `${key} does not move`);
+    }
+    press("0");
+    expect(lanes.every((lane) => lane.begin[0] >= view().from && lane.furthest[lane.count - 1] <= view().to), "0 does not show all");
+    // From a step to its work, and back.
+    press("m");
+    const step = chosen();
+    const leading = spans.querySelector(".about li button");
+    if (leading) {
+      leading.click();
+      expect(chosen().lane.kind === "stream" && chosen().lane.step[chosen().at] === step.lane.of[step.at].step, "a step leads to no work of it");
+      const back = [...spans.querySelectorAll(".about button")].find((button) => button.textContent.startsWith("back to step"));
+      back?.click();
+      expect(chosen().lane === step.lane && chosen().at === step.at, "work does not lead back to its step");
+    }
+    press("ArrowDown");
+    expect(chosen(), "down chooses nothing");
+    press("0");
+    await new Promise(requestAnimationFrame);
+    await new Promise(requestAnimationFrame);
+    const ink = canvas.getContext("2d", { willReadFrequently: true }).getImageData(Math.round(canvas.width * 0.3), 0, Math.round(canvas.width * 0.7), canvas.height).data;
+    expect(ink.some((value) => value > 0), "the timeline is empty");
+    press("m");
   }
   const kernel = document.querySelector("a[href^='#code-']");
   if (kernel) {

@@ -19,9 +19,9 @@ use crate::row::QueryRow as _;
 use crate::rows;
 
 /// The sections of the report, in its order.
-pub const SECTIONS: [&str; 13] = [
-    "wrong", "findings", "tensors", "why", "kernels", "lines", "ops", "path", "ranks", "counters", "replays",
-    "losses", "coverage",
+pub const SECTIONS: [&str; 14] = [
+    "wrong", "findings", "tensors", "why", "kernels", "lines", "ops", "memory", "path", "ranks", "counters",
+    "replays", "losses", "coverage",
 ];
 
 /// Kernels by samples.

@@ -57,6 +57,10 @@ pub(crate) fn numbers(trace: &mut TraceModel) {
     for storage in &mut trace.storages {
         storage.alloc_ns.iter_mut().chain(&mut storage.free_ns).for_each(&mut time);
     }
+    for segment in &mut trace.segments {
+        segment.alloc_ns.iter_mut().chain(&mut segment.free_ns).for_each(&mut time);
+    }
+    trace.failures.iter_mut().map(|failure| &mut failure.time_ns).for_each(&mut time);
     trace.losses.add_many(LossKind::Source, "times beyond 2^62 ns, moved there", times, None);
     let sequences = trace.ops.iter_mut().filter_map(|op| op.sequence.as_mut());
     let calls = trace.kernels.iter_mut().filter_map(|kernel| kernel.collective.as_deref_mut());
@@ -64,7 +68,15 @@ pub(crate) fn numbers(trace: &mut TraceModel) {
     let far: u64 = sequences.map(|number| moved(number, -FAR, FAR)).sum();
 
     let amounts = trace.works.iter_mut().filter_map(|work| work.bytes.as_mut());
-    let amounts = amounts.chain(trace.storages.iter_mut().map(|storage| &mut storage.bytes));
+    let sizes = trace
+        .storages
+        .iter_mut()
+        .flat_map(|storage| std::iter::once(&mut storage.bytes).chain(&mut storage.requested));
+    let sizes = sizes.chain(trace.segments.iter_mut().map(|segment| &mut segment.bytes));
+    let sizes = sizes.chain(
+        trace.failures.iter_mut().flat_map(|failure| failure.bytes.iter_mut().chain(&mut failure.free_bytes)),
+    );
+    let amounts = amounts.chain(sizes);
     let calls = trace.kernels.iter_mut().filter_map(|kernel| kernel.collective.as_deref_mut());
     let amounts = amounts
         .chain(calls.flat_map(|call| [&mut call.in_elements, &mut call.out_elements].into_iter().flatten()));

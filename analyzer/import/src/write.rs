@@ -7,6 +7,7 @@ mod collective;
 mod inputs;
 mod into;
 mod matching;
+mod memory;
 mod names;
 mod packages;
 mod runs;
@@ -20,13 +21,13 @@ use stallmap_console::explain::capture_failure;
 use stallmap_formats::input::ImportInput;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::cell::Blob;
-use stallmap_schema::id::{Address, KernelId, OpId, PystatesHash, RunId, StorageId};
+use stallmap_schema::id::{KernelId, OpId, PystatesHash, RunId};
 use stallmap_schema::tables::launch::{Launch, LaunchRun};
 use stallmap_schema::tables::loss::Loss;
 use stallmap_schema::tables::python::{PythonFrame, PythonState};
 use stallmap_schema::tables::replay;
 use stallmap_schema::tables::tensor;
-use stallmap_schema::word::{Instrument, Match, StorageOrigin};
+use stallmap_schema::word::{Instrument, Match};
 use stallmap_trace::model::{LaunchRequests, TraceKernel, TraceModel};
 use stallmap_write::{CaptureForm, CaptureWriter};
 
@@ -89,7 +90,7 @@ impl<'a> RecordingWriter<'a> {
         self.python(writer)?;
         writer.append_rows((0..self.trace.ops.len()).filter_map(|place| self.op(place)))?;
         inputs::write(self, writer)?;
-        self.storages(writer)?;
+        memory::write(self, writer)?;
         access::write(self, writer)?;
         self.counters(writer)?;
         writer.append_rows(self.trace.losses.rows().map(|(kind, reason, lost_count, detail)| Loss {
@@ -230,53 +231,6 @@ impl<'a> RecordingWriter<'a> {
             module_path: op.module.as_ref().map(ToString::to_string),
             pystates_hash: op.stack.and_then(|stack| self.stacks.get(stack)).copied(),
         })
-    }
-
-    /// The times that ordinals of allocations count, by process: launch calls, or without any, allocations and frees.
-    fn moments(&self) -> BTreeMap<usize, Vec<i64>> {
-        let mut moments: BTreeMap<usize, Vec<i64>> = BTreeMap::new();
-        for storage in &self.trace.storages {
-            let times = storage.alloc_ns.into_iter().chain(storage.free_ns);
-            moments.entry(storage.process).or_default().extend(times);
-        }
-        let mut calls: BTreeMap<usize, Vec<i64>> = BTreeMap::new();
-        for (_, _, kernel) in self.launched() {
-            calls.entry(kernel.process).or_default().push(kernel.called_ns());
-        }
-        moments.extend(calls);
-        for times in moments.values_mut() {
-            times.sort_unstable();
-        }
-        moments
-    }
-
-    fn storages(&self, writer: &mut CaptureWriter) -> Result<(), CaptureError> {
-        let moments = self.moments();
-        let none = Vec::new();
-        let begins: Vec<i64> =
-            (0..self.trace.processes.len()).map(|process| self.extent(process).0).collect();
-        writer.append_rows((1..).map(StorageId).zip(&self.trace.storages).map(|(storage_id, storage)| {
-            let moments = moments.get(&storage.process).unwrap_or(&none);
-            let ordinal = |time: i64| moments.partition_point(|moment| *moment < time) as u64;
-            let alloc_ns = storage.alloc_ns.or(begins.get(storage.process).copied()).unwrap_or(0);
-            tensor::Storage {
-                storage_id,
-                run_id: run_id(storage.process),
-                device_id: storage.device,
-                address: Address(storage.address),
-                size_bytes: storage.bytes,
-                alloc_ns,
-                free_ns: storage.free_ns,
-                alloc_ordinal: storage.alloc_ns.map_or(0, ordinal),
-                free_ordinal: storage.free_ns.map(ordinal),
-                origin: if storage.alloc_ns.is_some() {
-                    StorageOrigin::Allocator
-                } else {
-                    StorageOrigin::Tensor
-                },
-                op_id: storage.op.map(op_id),
-            }
-        }))
     }
 
     /// Counters refer to bundles. A bundle without content says why there is none.

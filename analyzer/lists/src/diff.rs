@@ -31,6 +31,7 @@ use self::verdict::{DiffLineKernel, MetricWords, TotalChange, WorkShare};
 use stallmap::library::queries::{self as library, diff as queries};
 use stallmap_console::answer::SectionAnswer;
 use stallmap_console::args::diff::{DiffArgs, DiffDivisor, DiffFormat, DiffMetric, DiffPart};
+use stallmap_console::args::filter::ProgramPhase;
 use stallmap_console::args::gate::ChangeCondition;
 use stallmap_console::args::named::NamedCapture;
 use stallmap_console::context::{CommandContext, runtime};
@@ -108,7 +109,8 @@ pub async fn compared(
     top: u32,
 ) -> Outcome<ComparedPart> {
     let names = session.captures().iter().map(|capture| capture.name.clone()).collect();
-    let mut query = DiffQuery { names, per: DiffDivisor::Auto, top, is_all: false, spread: SPREAD };
+    let mut query =
+        DiffQuery { names, per: DiffDivisor::Auto, top, is_all: false, spread: SPREAD, phase: None };
     let script = query.comparable(metric);
     let found = ask(session, &script).await?;
     let facts = CaptureFact::read(queries::COMPARABLE.name, &found)?;
@@ -133,6 +135,12 @@ async fn compare(args: &DiffArgs, session: &Session, names: Vec<String>, parts: 
     let progress = ProgressSpinner::of(session.work(), "comparing facts");
     let parts = if is_tables(args, &names) { parts } else { &[DiffPart::Lines] };
     let (comparison, facts) = CaptureComparison::begin(args, session, names, parts).await?;
+    if let Some(phase) = comparison.query.phase {
+        let name = phase.name();
+        output::note(format_args!(
+            "only launches of `--phase {name}` are compared. Facts are of the whole captures"
+        ));
+    }
     if args.sql {
         drop(progress);
         return comparison.print_sql(parts);
@@ -163,7 +171,9 @@ impl<'a> CaptureComparison<'a> {
         names: Vec<String>,
         parts: &[DiffPart],
     ) -> Outcome<(Self, SectionAnswer)> {
-        let query = DiffQuery { names, per: args.per, top: args.rows, is_all: args.all, spread: args.spread };
+        let phase = args.phase.filter(|phase| *phase != ProgramPhase::All);
+        let query =
+            DiffQuery { names, per: args.per, top: args.rows, is_all: args.all, spread: args.spread, phase };
         let metric = args.metric.unwrap_or(DiffMetric::Time);
         let facts = query.comparable(metric);
         if !args.sql && session.remembered_script(&facts.text()).is_none() {

@@ -19,6 +19,8 @@ use stallmap_console::output::table::TextTable;
 use stallmap_console::output::value::NumberFormat;
 use stallmap_console::output::{self, written};
 
+/// GPUs whose peak is shown.
+const MAX_PEAKS: u64 = 64;
 /// Base of shares.
 const ALL: &str = "all samples";
 /// Columns for programs only.
@@ -62,7 +64,17 @@ pub fn run(context: &CommandContext, args: &TopArgs) -> Outcome {
     let absence = if is_empty { runtime.block_on(absent::why(&session, &sql)) } else { None };
     match args.format().for_programs() {
         Some(format) => write_rows(&rows, format)?,
-        None => show(args, section, &rows, absence.as_deref())?,
+        None => {
+            if args.what == TopRanking::Memory && !is_empty {
+                let peaks = runtime.block_on(asked(
+                    &session,
+                    queries::PEAK,
+                    &queries::PEAK.sql(&[("$top", MAX_PEAKS)]),
+                ))?;
+                peak(&peaks)?;
+            }
+            show(args, section, &rows, absence.as_deref())?;
+        }
     }
     Ok(OK)
 }
@@ -88,6 +100,11 @@ fn section(args: &TopArgs) -> Outcome<CommandQuery> {
             return Err(CommandFailure::message(USAGE, "collectives are of all launches")
                 .hint("leave out `--kernel`, `--line` and `--op`".to_owned()));
         }
+        TopRanking::Memory if args.filter.is_empty() => queries::MEMORY,
+        TopRanking::Memory => {
+            return Err(CommandFailure::message(USAGE, "memory is held by the whole program")
+                .hint("leave out `--kernel`, `--line`, `--op` and `--phase`".to_owned()));
+        }
         TopRanking::Findings => queries::FINDINGS,
     })
 }
@@ -97,6 +114,8 @@ fn column(what: TopRanking, sort: Option<TopSort>) -> Outcome<&'static str> {
     let wrong =
         |message: &str, hint: &str| Err(CommandFailure::message(USAGE, message).hint(hint.to_owned()));
     match (what, sort) {
+        (TopRanking::Memory, None) => Ok("size_bytes"),
+        (TopRanking::Memory, Some(_)) => wrong("memory is ranked by bytes", "leave out `--sort`"),
         (TopRanking::Collectives, None) => Ok("exposed_ns"),
         (TopRanking::Collectives, Some(TopSort::Launches)) => Ok("launches"),
         (TopRanking::Collectives, Some(TopSort::Samples | TopSort::MemorySamples)) => {
@@ -129,6 +148,9 @@ fn show(args: &TopArgs, section: CommandQuery, rows: &[RecordBatch], absence: Op
     }
     let table = TextTable::of(rows, NumberFormat::Report).map_err(arrow_failure)?.without_samples();
     let mut table = table.without(if output::is_wide() { &[] } else { DETAILS });
+    if args.what == TopRanking::Memory {
+        table = table.without_empty();
+    }
     if table.rows() == 0 {
         return output::print(&(heading + &nothing(section, absence)));
     }
@@ -138,6 +160,15 @@ fn show(args: &TopArgs, section: CommandQuery, rows: &[RecordBatch], absence: Op
     output::print(&heading)?;
     written(table.draw(&mut output::stdout(), canvas))?;
     output::print(&hint(&args.capture, section))
+}
+
+/// The peaks of GPUs, above what holds them.
+fn peak(rows: &[RecordBatch]) -> Outcome<()> {
+    let canvas = output::page();
+    output::print(&(canvas.paint.text(TextRole::Heading, queries::PEAK.title()) + "\n"))?;
+    let table = TextTable::of(rows, NumberFormat::Report).map_err(arrow_failure)?.without_empty();
+    written(table.draw(&mut output::stdout(), canvas))?;
+    output::print("\n")
 }
 
 fn hint(capture: &Path, section: CommandQuery) -> String {

@@ -1,5 +1,7 @@
 //! PyTorch's memory snapshots: lifetimes of allocations, with the Python stacks under which they were made.
 
+mod segments;
+
 use std::collections::{BTreeMap, HashMap};
 
 use stallmap_console::exit::{CommandFailure, IO, Outcome};
@@ -7,10 +9,17 @@ use stallmap_formats::input::ImportInput;
 use stallmap_formats::pickle::{PickleObjects, PickleValue};
 use stallmap_schema::word::{Instrument, LossKind, OpKind};
 
-use crate::model::{TraceCall, TraceFrame, TraceModel, TraceOp, TraceProcess, TraceStorage};
+use self::segments::LiveSegments;
+use crate::model::{TraceCall, TraceFailure, TraceFrame, TraceModel, TraceOp, TraceProcess, TraceStorage};
 
 /// The name of the op that stands for an allocation: a snapshot has stacks, and no ops.
 const ALLOCATION: &str = "alloc";
+
+/// The name of the op that stands for an allocation that failed.
+const FAILURE: &str = "failed alloc";
+
+/// PyTorch's allocator gives multiples of it.
+const ROUNDED_BYTES: u64 = 512;
 
 /// A snapshot while it is read.
 struct SnapshotReader<'a> {
@@ -58,14 +67,15 @@ impl SnapshotReader<'_> {
     fn events(&mut self, device: i32, events: PickleValue) {
         let pickle = self.pickle;
         let mut living: HashMap<u64, usize> = HashMap::new();
+        let mut segments = LiveSegments::of(device);
         for (number, event) in (0..).zip(pickle.items(events)) {
             let action = pickle.text(pickle.get(*event, "action")).unwrap_or_default();
-            if !["alloc", "free_completed"].contains(&action) {
-                self.trace.losses.add(
-                    LossKind::Memory,
-                    "events of segments, of free requests and of others",
-                    None,
-                );
+            if action == "oom" {
+                self.failure(device, *event, number);
+                continue;
+            }
+            if !["alloc", "free_completed"].contains(&action) && !LiveSegments::is_event(action) {
+                self.trace.losses.add(LossKind::Memory, "events of free requests and of others", None);
                 continue;
             }
             let address = self.number(*event, "addr").and_then(|address| u64::try_from(address).ok());
@@ -75,10 +85,23 @@ impl SnapshotReader<'_> {
                 continue;
             };
             let time_ns = self.time_ns(*event, number);
-            let storage =
-                TraceStorage { process: 0, device, address, bytes, alloc_ns: None, free_ns: None, op: None };
+            if LiveSegments::is_event(action) {
+                segments.add(&mut self.trace, action, (address, bytes), time_ns);
+                continue;
+            }
+            // Events have the bytes of the request, blocks those of the allocator too.
+            let storage = TraceStorage {
+                process: 0,
+                device,
+                address,
+                bytes: rounded(bytes),
+                requested: Some(bytes),
+                alloc_ns: None,
+                free_ns: None,
+                op: None,
+            };
             if action == "alloc" {
-                let op = self.allocation(*event, time_ns);
+                let op = self.allocation(*event, ALLOCATION, time_ns);
                 living.insert(address, self.trace.storages.len());
                 self.trace.storages.push(TraceStorage { alloc_ns: Some(time_ns), op, ..storage });
                 continue;
@@ -101,36 +124,64 @@ impl SnapshotReader<'_> {
         })
     }
 
-    /// Blocks that are allocated, and whose allocation is not among the events.
+    /// An allocation that failed. Its event has the free bytes of the device in the place of an address.
+    fn failure(&mut self, device: i32, event: PickleValue, number: i64) {
+        let time_ns = self.time_ns(event, number);
+        let bytes = |value: Option<i64>| value.and_then(|bytes| u64::try_from(bytes).ok());
+        let failure = TraceFailure {
+            process: 0,
+            device,
+            time_ns,
+            bytes: bytes(self.number(event, "size")),
+            free_bytes: bytes(self.number(event, "device_free")),
+            op: self.allocation(event, FAILURE, time_ns),
+        };
+        self.trace.failures.push(failure);
+    }
+
+    /// Segments, and blocks that are allocated: their sizes, and those whose allocation is not among the events.
     fn segments(&mut self, segments: PickleValue) {
         let pickle = self.pickle;
-        let living: std::collections::HashSet<(i32, u64)> = self
+        let living: HashMap<(i32, u64), usize> = self
             .trace
             .storages
             .iter()
-            .filter(|storage| storage.free_ns.is_none())
-            .map(|storage| (storage.device, storage.address))
+            .enumerate()
+            .filter(|(_, storage)| storage.free_ns.is_none())
+            .map(|(place, storage)| ((storage.device, storage.address), place))
             .collect();
         for segment in pickle.items(segments) {
             let device =
                 self.number(*segment, "device").and_then(|device| i32::try_from(device).ok()).unwrap_or(0);
             let mut next = self.number(*segment, "address").unwrap_or(0);
+            let whole = u64::try_from(next)
+                .ok()
+                .zip(self.number(*segment, "total_size").and_then(|bytes| u64::try_from(bytes).ok()));
+            if let Some(whole) = whole {
+                segments::add_older(&mut self.trace, device, whole);
+            }
             for block in pickle.items(pickle.get(*segment, "blocks")) {
                 let bytes = self.number(*block, "size").unwrap_or(0);
                 let address = self.number(*block, "address").unwrap_or(next);
                 next = address.saturating_add(bytes);
                 let is_active = pickle.text(pickle.get(*block, "state")) == Some("active_allocated");
                 let place = u64::try_from(address).ok().zip(u64::try_from(bytes).ok());
-                let Some((address, bytes)) =
-                    place.filter(|(address, _)| is_active && !living.contains(&(device, *address)))
-                else {
+                let Some((address, bytes)) = place.filter(|_| is_active) else { continue };
+                let requested =
+                    self.number(*block, "requested_size").and_then(|bytes| u64::try_from(bytes).ok());
+                let known =
+                    living.get(&(device, address)).and_then(|place| self.trace.storages.get_mut(*place));
+                if let Some(storage) = known {
+                    storage.bytes = bytes;
+                    storage.requested = requested.or(storage.requested);
                     continue;
-                };
+                }
                 let storage = TraceStorage {
                     process: 0,
                     device,
                     address,
                     bytes,
+                    requested,
                     alloc_ns: None,
                     free_ns: None,
                     op: None,
@@ -141,10 +192,10 @@ impl SnapshotReader<'_> {
     }
 
     /// An op for the stack of an allocation.
-    fn allocation(&mut self, event: PickleValue, time_ns: i64) -> Option<usize> {
+    fn allocation(&mut self, event: PickleValue, name: &'static str, time_ns: i64) -> Option<usize> {
         let stack = self.stack(self.pickle.get(event, "frames"))?;
         let call = TraceCall { thread: 0, begin_ns: time_ns, end_ns: time_ns };
-        self.trace.ops.push(TraceOp { stack: Some(stack), ..TraceOp::of(call, OpKind::Torch, ALLOCATION) });
+        self.trace.ops.push(TraceOp { stack: Some(stack), ..TraceOp::of(call, OpKind::Torch, name) });
         Some(self.trace.ops.len() - 1)
     }
 
@@ -183,14 +234,25 @@ impl SnapshotReader<'_> {
     }
 
     fn finish(mut self) -> TraceModel {
-        self.trace.facts = BTreeMap::from([(
-            "snapshot.ops".to_owned(),
-            format!("an op `{ALLOCATION}` stands for each allocation with a Python stack"),
-        )]);
+        self.trace.facts = BTreeMap::from([
+            (
+                "snapshot.ops".to_owned(),
+                format!("an op `{ALLOCATION}` stands for each allocation with a Python stack"),
+            ),
+            (
+                "snapshot.sizes".to_owned(),
+                format!("memory that was freed has its request rounded to {ROUNDED_BYTES} bytes"),
+            ),
+        ]);
         self.trace.processes.push(TraceProcess::of(0, Instrument::Native));
         for part in ["launches and kernels", "stall samples", "memory accesses", "tensors", "GPUs"] {
             self.trace.losses.lacks(part);
         }
         self.trace
     }
+}
+
+/// Bytes that the allocator gives for a request at least. It gives more where the rest of a block is too small to divide.
+fn rounded(bytes: u64) -> u64 {
+    bytes.max(1).checked_next_multiple_of(ROUNDED_BYTES).unwrap_or(bytes)
 }

@@ -34,7 +34,7 @@ const DEFAULT_TOP: u32 = 10;
 const BRIEF_TOP: u32 = 5;
 
 /// The sections in printing order.
-const SECTIONS: [CommandQuery; 13] = [
+const SECTIONS: [CommandQuery; 14] = [
     queries::WRONG,
     queries::FINDINGS,
     queries::TENSORS,
@@ -42,6 +42,7 @@ const SECTIONS: [CommandQuery; 13] = [
     queries::KERNELS,
     queries::LINES,
     queries::OPS,
+    queries::MEMORY,
     queries::PATH,
     queries::RANKS,
     queries::COUNTERS,
@@ -50,9 +51,9 @@ const SECTIONS: [CommandQuery; 13] = [
     queries::COVERAGE,
 ];
 /// Sections that the text without a choice of sections leaves to `--all`: the verdict has the first findings.
-const REPLACED: &[&str] = &["findings", "why", "path", "counters", "replays"];
+const REPLACED: &[&str] = &["findings", "why", "memory", "path", "counters", "replays"];
 /// Sections that are printed if they have rows, or on request.
-const OPTIONAL: &[&str] = &["wrong", "path", "ranks", "counters", "replays"];
+const OPTIONAL: &[&str] = &["wrong", "memory", "path", "ranks", "counters", "replays"];
 
 /// Sections that a filter of launches restricts. All other sections are about the whole capture.
 const FILTERED: &[&str] = &["findings", "tensors", "kernels", "lines", "ops"];

@@ -39,6 +39,15 @@ impl TraceModel {
             storage.op = storage.op.map(|op| op + ops);
             storage
         }));
+        self.segments.extend(other.segments.into_iter().map(|mut segment| {
+            process(&mut segment.process);
+            segment
+        }));
+        self.failures.extend(other.failures.into_iter().map(|mut failure| {
+            process(&mut failure.process);
+            failure.op = failure.op.map(|op| op + ops);
+            failure
+        }));
         self.counters.extend(other.counters.into_iter().map(|mut counter| {
             counter.kernel += kernels;
             counter

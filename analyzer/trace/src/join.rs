@@ -115,4 +115,10 @@ pub(crate) fn shift_processes(trace: &mut TraceModel, base_ns: i64, is_shifted: 
     for storage in trace.storages.iter_mut().filter(|storage| is_shifted(storage.process)) {
         storage.alloc_ns.iter_mut().chain(&mut storage.free_ns).for_each(add);
     }
+    for segment in trace.segments.iter_mut().filter(|segment| is_shifted(segment.process)) {
+        segment.alloc_ns.iter_mut().chain(&mut segment.free_ns).for_each(add);
+    }
+    for failure in trace.failures.iter_mut().filter(|failure| is_shifted(failure.process)) {
+        add(&mut failure.time_ns);
+    }
 }

@@ -33,6 +33,10 @@ pub struct TraceModel {
     pub stacks: Vec<Vec<usize>>,
     /// Allocations of the framework.
     pub storages: Vec<TraceStorage>,
+    /// Allocations of the driver, which the framework divides.
+    pub segments: Vec<TraceSegment>,
+    /// Allocations that failed.
+    pub failures: Vec<TraceFailure>,
     /// Hardware counters of kernels.
     pub counters: Vec<TraceCounter>,
     /// Memory accesses of kernels.
@@ -352,11 +356,47 @@ pub struct TraceStorage {
     pub address: u64,
     /// Bytes.
     pub bytes: u64,
+    /// Bytes that the program asked for, if the source has both.
+    pub requested: Option<u64>,
     /// Time of allocation. None if it is older than the recording.
     pub alloc_ns: Option<i64>,
     /// Time of the free.
     pub free_ns: Option<i64>,
     /// The op around the allocation, by place.
+    pub op: Option<usize>,
+}
+
+/// An allocation of the driver for the framework.
+#[derive(Debug)]
+pub struct TraceSegment {
+    /// Its process, by place.
+    pub process: usize,
+    /// CUDA's device ordinal.
+    pub device: i32,
+    /// First address.
+    pub address: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Time of allocation. None if it is older than the recording.
+    pub alloc_ns: Option<i64>,
+    /// Time of the free.
+    pub free_ns: Option<i64>,
+}
+
+/// An allocation of the framework that failed.
+#[derive(Debug)]
+pub struct TraceFailure {
+    /// Its process, by place.
+    pub process: usize,
+    /// CUDA's device ordinal.
+    pub device: i32,
+    /// Its time.
+    pub time_ns: i64,
+    /// Bytes of the allocation.
+    pub bytes: Option<u64>,
+    /// Bytes that were free on the device.
+    pub free_bytes: Option<u64>,
+    /// The op around it, by place.
     pub op: Option<usize>,
 }
 

@@ -40,6 +40,11 @@ rows! {
         pub(super) allocations: u64,
         pub(super) peak_bytes: Option<f64>,
         pub(super) left_bytes: Option<f64>,
+        pub(super) category: Option<String>,
+        pub(super) share: Option<f64>,
+        pub(super) failed_bytes: Option<f64>,
+        pub(super) free_bytes: Option<f64>,
+        pub(super) failed_at: Option<String>,
     }
 
     /// A part of all samples: a tensor, or everything of a kind.

@@ -4,7 +4,7 @@ use super::facts::{AllocationFacts, FindingRow, LineShare, ReasonFacts, RunFacts
 use super::phases::PhaseShares;
 use super::shares::{by_tensor, is_line, noun, place, shape};
 use stallmap_console::args::filter::ProgramPhase;
-use stallmap_console::output::number::{bytes, counted, grouped};
+use stallmap_console::output::number::{bytes, counted, grouped, percent};
 use stallmap_console::output::shorten::{ShortenSide, shorten};
 
 /// A tensor with this part of all samples is the verdict.
@@ -93,7 +93,22 @@ fn allocated(memory: &AllocationFacts) -> Option<String> {
         .left_bytes
         .filter(|left| *left > 0.0)
         .map_or_else(|| "all are freed".to_owned(), |left| format!("{} stay allocated", bytes(left)));
-    Some(format!("Its {allocations} peak at {peak}, and {left}."))
+    let most = memory.category.as_deref().zip(memory.share).filter(|(category, _)| *category != "other");
+    let most =
+        most.map_or_else(String::new, |(category, share)| format!(", {} of it {category}", percent(share)));
+    Some(format!("Its {allocations} peak at {peak}{most}, and {left}.{}", failed(memory).unwrap_or_default()))
+}
+
+/// The allocation that failed.
+fn failed(memory: &AllocationFacts) -> Option<String> {
+    let mut text = format!(" An allocation of {} failed", bytes(memory.failed_bytes?));
+    if let Some(free) = memory.free_bytes {
+        text += &format!(" while the GPU had {} free", bytes(free));
+    }
+    if let Some(line) = &memory.failed_at {
+        text += &format!(", at {line}");
+    }
+    Some(text + ".")
 }
 
 /// The kernel with most of the time.

@@ -1,6 +1,6 @@
 //! Device memory: allocations of the driver, copies, and the accesses of kernels.
 
-use crate::id::{Address, AllocationId, FunctionId, KernelId, OpId, Pc, PystatesHash, RunId};
+use crate::id::{Address, AllocationId, FunctionId, KernelId, OpId, Pc, PystatesHash, RunId, StorageId};
 use crate::word::{AccessKind, CopyKind, LanePattern, Space};
 
 crate::tables! {
@@ -30,6 +30,31 @@ crate::tables! {
         op_id: Option<OpId> => "op"."op_id",
         /// The Python stack of that op, or of the allocation. Null where no Python stack is known.
         pystates_hash: Option<PystatesHash>,
+    }
+    /// Bytes that the program asked for in an allocation of the framework, where the source has them next to those that
+    /// the allocator gave.
+    StorageRequest "storage_request" key [storage_id] sort [storage_id] {
+        /// The allocation.
+        storage_id: StorageId => "storage"."storage_id",
+        /// Bytes, before the allocator rounded them.
+        requested_bytes: u64,
+    }
+    /// One allocation of the framework that failed.
+    AllocationFailure "allocation_failure" key [] sort [run_id, time_ns] {
+        /// The run.
+        run_id: RunId => "run"."run_id",
+        /// CUDA's device ordinal.
+        device_id: i32,
+        /// Its time, nanoseconds since the Unix epoch.
+        time_ns: i64,
+        /// Ordinal of the first launch after it. In a run without launches, of the first allocation or free after it.
+        ordinal: u64,
+        /// Bytes of the allocation.
+        requested_bytes: Option<u64>,
+        /// Bytes that were free on the device.
+        free_bytes: Option<u64>,
+        /// The op or region that was running. It has the Python stack.
+        op_id: Option<OpId> => "op"."op_id",
     }
     /// One copy.
     Memcpy "memcpy" key [] sort [run_id, begin_ns] {

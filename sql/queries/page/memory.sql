@@ -1,13 +1,21 @@
 -- Memory in use
 -- Allocated bytes at the start of a launch, over the launches of the program: the maximum of each stretch of launches,
 -- and the value at its end. tensors: storages of the framework. allocations: driver allocations, part of which the
--- framework keeps in reserve. If several processes use a GPU of one number, the one with the highest peak.
+-- framework keeps in reserve. moment: in a program without launches, time counts allocations and frees. If several processes use a GPU of one number, the one with the highest peak.
 WITH shown AS (
   SELECT device_id, first_value(run_id ORDER BY live_bytes DESC, run_id) AS run_id FROM memory_peak GROUP BY device_id
-), width AS (
-  SELECT greatest(1, CAST(ceil(count(*) / CAST($top AS DOUBLE)) AS BIGINT)) AS launches, count(*) AS launch_count
+), counted AS (
+  -- Without launches, time is that of allocations and frees.
+  SELECT
+    CASE WHEN count(*) > 0 THEN 'launch' ELSE 'event' END AS moment,
+    CASE WHEN count(*) > 0 THEN count(*) ELSE (SELECT coalesce(max(ordinal), 0) + 1 FROM memory_in_use) END AS moments
   FROM launch
   WHERE run_id IN (SELECT run_id FROM shown)
+), width AS (
+  SELECT
+    greatest(1, CAST(ceil(moments / CAST($top AS DOUBLE)) AS BIGINT)) AS launches, CAST(moments AS BIGINT) AS launch_count,
+    moment
+  FROM counted
 ), step AS (
   SELECT c.device_id, c.ordinal, sum(c.bytes) AS bytes, sum(c.objects) AS objects
   FROM (
@@ -36,7 +44,8 @@ SELECT
   max(a.live_bytes) AS most_bytes,
   last_value(a.live_bytes ORDER BY a.ordinal) AS left_bytes,
   max(a.object_count) AS most_objects,
-  max(w.launch_count) AS launches
+  max(w.launch_count) AS launches,
+  max(w.moment) AS moment
 FROM alive a
 CROSS JOIN width w
 GROUP BY a.memory, a.device_id, a.ordinal / w.launches

@@ -33,7 +33,8 @@ SELECT
   sum(use_count) AS uses,
   CASE WHEN place <= $top THEN bool_or(is_live_at_peak) END AS is_live_at_peak,
   CASE WHEN place <= $top THEN max(patterns) END AS patterns,
-  (SELECT count(*) FROM launch) AS launches
+  CASE WHEN (SELECT count(*) FROM launch) > 0 THEN (SELECT count(*) FROM launch)
+    ELSE (SELECT coalesce(max(ordinal), 0) + 1 FROM memory_in_use) END AS launches
 FROM placed
 GROUP BY place
 ORDER BY place

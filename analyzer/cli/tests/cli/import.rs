@@ -7,6 +7,7 @@ mod damage;
 mod execution;
 mod graph;
 mod into;
+mod memory;
 mod operators;
 mod packets;
 mod packing;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::examples;
+use super::filter::ProgramPhase;
 use super::gate::ChangeCondition;
 use super::named::NamedCapture;
 use super::tree::share;
@@ -17,6 +18,7 @@ use super::tree::share;
     ("stallmap diff before.stallmap after.stallmap --all", "comparability, totals, and every part"),
     ("stallmap diff before.stallmap after.stallmap --by kernels,lines -m sectors", "some parts, another metric"),
     ("stallmap diff base.stallmap one.stallmap two.stallmap", "several captures, each compared with the first"),
+    ("stallmap diff before.stallmap after.stallmap --phase steady", "the steps only, without set-up"),
     ("stallmap diff main.stallmap pr.stallmap --fail-if 'time > +5% beyond noise'", "a gate: exit code 6 if it fails"),
     ("stallmap diff main.stallmap pr.stallmap --format markdown", "a comment for a pull request"),
     ("stallmap diff main.stallmap pr.stallmap --html diff.html", "a page that opens offline, with the code of changed lines"),
@@ -37,6 +39,9 @@ pub struct DiffArgs {
     /// Divisor of sums
     #[arg(long, value_enum, value_name = "UNIT", default_value_t = DiffDivisor::Auto)]
     pub per: DiffDivisor,
+    /// Only launches of this phase of the program: its steps, set-up or all [default: all]. Facts are of the whole captures
+    #[arg(long, value_enum, value_name = "PHASE")]
+    pub phase: Option<ProgramPhase>,
     /// Rows per part, the rest as one row
     #[arg(short = 'n', long = "top", value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub rows: u32,
@@ -160,6 +165,7 @@ impl DiffArgs {
             by: Vec::new(),
             metric: None,
             per: DiffDivisor::Auto,
+            phase: None,
             rows: 10,
             all: false,
             spread: 0.05,

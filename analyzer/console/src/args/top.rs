@@ -14,6 +14,7 @@ use super::list::ListFormat;
     ("stallmap top tensors train.stallmap", "the ten tensors that the GPU waited for most, and the rest as one row"),
     ("stallmap top kernels train.stallmap -n 30 --sort launches", "the most frequently launched kernels"),
     ("stallmap top collectives job.stallmap", "collectives of a job by exposed time, and the rank that the rest waited for"),
+    ("stallmap top memory train.stallmap", "the peak of each GPU, and what holds it: category, module, line"),
     ("stallmap top findings train.stallmap", "inefficiencies and recommended changes, by saving"),
     ("stallmap top lines train.stallmap --format csv", "for programs, with complete values"),
     ("stallmap top ops train.stallmap --sql", "its query, to run or to change"),
@@ -83,6 +84,8 @@ pub enum TopRanking {
     /// Collectives by kind, group and size, with bus bandwidth, waits and the rank that came last
     #[value(alias = "collective")]
     Collectives,
+    /// Memory at the peak by category, module, op and line, with fragmentation and failed allocations
+    Memory,
     /// Inefficiencies and recommended changes
     #[value(alias = "finding")]
     Findings,

@@ -177,6 +177,13 @@ impl TextTable {
         self
     }
 
+    /// The same table without columns that have no value in any row.
+    #[must_use]
+    pub fn without_empty(mut self) -> Self {
+        self.columns.retain(|column| column.cells.iter().any(|cell| !["-", ""].contains(&cell.as_str())));
+        self
+    }
+
     /// The columns that differ between rows, and the header and cell of each that does not. All columns of a single row.
     #[must_use]
     pub fn differing(self) -> (Self, Vec<(String, String)>) {

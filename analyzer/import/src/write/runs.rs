@@ -89,7 +89,10 @@ impl RecordingWriter<'_> {
             trace.ops.iter().filter(|op| op.process == process).map(|op| (op.call.begin_ns, op.call.end_ns));
         let storages = trace.storages.iter().filter(|storage| storage.process == process);
         let storages = storages.flat_map(|storage| storage.alloc_ns.into_iter().chain(storage.free_ns));
-        let all = calls.chain(times).chain(works).chain(ops).chain(storages.map(|time| (time, time)));
+        let segments = trace.segments.iter().filter(|segment| segment.process == process);
+        let segments = segments.flat_map(|segment| segment.alloc_ns.into_iter().chain(segment.free_ns));
+        let memory = storages.chain(segments).map(|time| (time, time));
+        let all = calls.chain(times).chain(works).chain(ops).chain(memory);
         all.reduce(|(begin, end), (other, last)| (begin.min(other), end.max(last))).unwrap_or((0, 0))
     }
 }

@@ -10,6 +10,7 @@ use stallmap::library;
 use stallmap::library::queries::diff as queries;
 
 use stallmap_console::args::diff::{DiffDivisor, DiffMetric, DiffPart};
+use stallmap_console::args::filter::ProgramPhase;
 
 /// Measure of the parts: a metric, and whether samples count as time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +34,8 @@ pub(super) struct DiffQuery {
     pub(super) is_all: bool,
     /// Relative variation of a launch between repetitions, without repeated launches.
     pub(super) spread: f64,
+    /// The phase of the program, unless it is all of them.
+    pub(super) phase: Option<ProgramPhase>,
 }
 
 /// Statements: tables to create, and the query over them.
@@ -179,7 +182,7 @@ impl DiffQuery {
         let unknown: Vec<String> = unknown.iter().map(|name| format!("'{name}'")).collect();
         let unknown = if unknown.is_empty() { "''".to_owned() } else { unknown.join(", ") };
         let rows = queries::TOTALS.body().replace("$unknown", &unknown);
-        let launches = table("diff_launch", &queries::MEASURE_LAUNCH.body());
+        let launches = self.measures("diff_launch", &queries::MEASURE_LAUNCH.body());
         let tables = vec![launches, alike(), table("diff_totals", &sums(&rows, MeasureLevel::Launch))];
         QueryScript { tables, query: self.compare("diff_totals", true) }
     }
@@ -187,7 +190,8 @@ impl DiffQuery {
     /// Work and speed in the change of time.
     pub(super) fn work(&self) -> QueryScript {
         let query = self.fill(&queries::WORK.body()).replace("$per", self.unit());
-        QueryScript { tables: vec![table("diff_launch", &queries::MEASURE_LAUNCH.body())], query }
+        let launches = self.measures("diff_launch", &queries::MEASURE_LAUNCH.body());
+        QueryScript { tables: vec![launches], query: self.launches(&query) }
     }
 
     /// The cost of a part.
@@ -203,7 +207,8 @@ impl DiffQuery {
         };
         let keys =
             keys(part).body().replace("FROM measured m", &format!("FROM (SELECT {columns} FROM {source}) m"));
-        let tables = vec![table(&source, &measured), alike(), table(&name, &sums(&self.fill(&keys), level))];
+        let tables =
+            vec![self.measures(&source, &measured), alike(), table(&name, &sums(&self.fill(&keys), level))];
         QueryScript { tables, query: self.compare(&name, self.is_all) }
     }
 
@@ -217,7 +222,32 @@ impl DiffQuery {
     fn compare(&self, table: &str, is_all: bool) -> String {
         let text = self.fill(&queries::COMPARE.body());
         let all = if is_all { "1" } else { "0" };
-        text.replace("$table", table).replace("$per", self.unit()).replace("$all", all)
+        self.launches(&text.replace("$table", table).replace("$per", self.unit()).replace("$all", all))
+    }
+
+    /// The table of measures, of the launches of the phase.
+    fn measures(&self, name: &str, rows: &str) -> String {
+        let Some(phase) = self.phase else { return table(name, rows) };
+        let words = phase.words();
+        let rows = rows.trim_end();
+        table(
+            name,
+            &format!(
+                "SELECT w.*\nFROM (\n{rows}\n) w\nJOIN every.launch_phase v ON v.capture = w.capture AND v.kernel_id = w.kernel_id\nWHERE v.program_phase IN ({words})"
+            ),
+        )
+    }
+
+    /// A query that counts launches and steps, of those of the phase.
+    fn launches(&self, text: &str) -> String {
+        let Some(phase) = self.phase else { return text.to_owned() };
+        let words = phase.words();
+        let launches = format!(
+            "FROM (\n    SELECT w.*\n    FROM every.launch w\n    JOIN every.launch_phase v ON v.capture = w.capture AND v.kernel_id = w.kernel_id\n    WHERE v.program_phase IN ({words})\n  ) l\n"
+        );
+        // The span of the timeline is that of all phases.
+        text.replace("FROM every.launch l\n", &launches)
+            .replace("CAST(max(span_ns) AS DOUBLE) AS span", "CAST(NULL AS DOUBLE) AS span")
     }
 
     /// The divisor of sums.

@@ -79,6 +79,7 @@ impl AllocatorEvents {
                 device: change.device,
                 address: change.address,
                 bytes: change.bytes.unsigned_abs(),
+                requested: None,
                 alloc_ns: None,
                 free_ns: None,
                 op: None,

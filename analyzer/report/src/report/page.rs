@@ -11,6 +11,7 @@ pub(crate) mod document;
 mod first;
 mod forest;
 mod heat;
+mod held;
 mod json;
 mod life;
 mod links;
@@ -48,6 +49,8 @@ const SENTENCES: u32 = 30;
 const STALL_BARS: u64 = 24;
 /// Stretches of launches in curves.
 const BINS: u64 = 400;
+/// GPUs with a sentence about their peak.
+const PEAKS: u64 = 64;
 /// Objects with a drawn lifetime.
 const OBJECTS: u64 = 40;
 
@@ -101,7 +104,12 @@ pub(super) async fn prepare(args: &ReportArgs, session: &Session) -> Outcome<()>
 fn texts(args: &ReportArgs) -> Vec<(CommandQuery, String)> {
     let top = [("$top", args.top.unwrap_or(DEFAULT_TOP).into())];
     let costs = COSTS.iter().chain(REPLAYED).map(|(query, _)| *query);
-    let others = [queries::report::FINDINGS, queries::report::LOSSES, queries::report::COVERAGE];
+    let others = [
+        queries::report::FINDINGS,
+        queries::report::MEMORY,
+        queries::report::LOSSES,
+        queries::report::COVERAGE,
+    ];
     let own = costs.chain(others).map(|query| (query, query.sql(&top)));
     own.chain([(queries::tree::LAUNCHES, queries::tree::LAUNCHES.sql(&[]))]).collect()
 }
@@ -116,7 +124,9 @@ async fn ahead<'a>(session: &'a Session, args: &ReportArgs) -> Outcome<SessionAs
         (queries::page::TIMELINE, timeline::STREAMS),
         (queries::page::MEMORY, BINS),
         (queries::page::OBJECTS, OBJECTS),
+        (queries::top::PEAK, PEAKS),
     ];
+    let drawings = drawings.into_iter().chain(timeline::SPANS);
     let drawings = drawings.map(|(query, top)| (query, query.sql(&[("$top", top)])));
     let all = accessed.into_iter().chain(drawings).chain(texts(args));
     asker.ask_ahead(all.collect()).await?;
@@ -160,7 +170,7 @@ async fn blocks(
 
     let mut blocks = vec![first::block(verdict, &findings, &pictures, &links)?];
     blocks.extend(paths::block(&asker.ask(queries::tree::LAUNCHES, &[]).await?)?);
-    blocks.extend(timeline::block(asker).await?);
+    blocks.push(timeline::block(asker, &links).await?);
     blocks.push(list("findings", &findings, &FINDINGS, &links)?);
     for (answer, layout) in &costs {
         blocks.push(list(answer.section.name, answer, layout, &links)?);
@@ -172,7 +182,9 @@ async fn blocks(
     blocks.extend(heat::block(asker, &links).await?);
     let memory = asker.ask(queries::page::MEMORY, &[("$top", BINS)]).await?;
     let objects = asker.ask(queries::page::OBJECTS, &[("$top", OBJECTS)]).await?;
-    blocks.extend(life::block(&memory, &objects)?);
+    let held = asker.ask(queries::report::MEMORY, &top).await?;
+    let peaks = asker.ask(queries::top::PEAK, &[("$top", PEAKS)]).await?;
+    blocks.push(life::block(&memory, &objects, (&held, &peaks))?);
     for (query, layout) in REPLAYED {
         let answer = asker.ask(*query, &top).await?;
         if answer.count() > 0 {

@@ -4,7 +4,9 @@ use super::python::outer_state;
 use super::{ACCESSES, POOL, REUSED, STRAY, TABLE, add, at, gather, kernel, op, storage, tensor};
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::id::{Address, AllocationId, Pc};
-use stallmap_schema::tables::memory::{AccessSummary, DeviceAllocation, Memcpy, MemoryAccess, Memset};
+use stallmap_schema::tables::memory::{
+    AccessSummary, AllocationFailure, DeviceAllocation, Memcpy, MemoryAccess, Memset, StorageRequest,
+};
 use stallmap_schema::tables::tensor::{Storage, Tensor};
 use stallmap_schema::word::{AccessKind, CopyKind, Space, StorageOrigin};
 use stallmap_write::CaptureWriter;
@@ -34,6 +36,16 @@ pub(super) fn storages(writer: &mut CaptureWriter) -> Result<(), CaptureError> {
         Storage { free_ns: Some(at(27)), free_ordinal: Some(2), ..block(2, REUSED, 512) },
         Storage { alloc_ns: at(29), alloc_ordinal: 2, op_id: Some(op(4)), ..block(3, REUSED, 512) },
     ])?;
+    writer.append_rows([StorageRequest { storage_id: storage(2), requested_bytes: 256 }])?;
+    writer.append_rows([AllocationFailure {
+        run_id: ACCESSES,
+        device_id: 0,
+        time_ns: at(30),
+        ordinal: 3,
+        requested_bytes: Some(1 << 40),
+        free_bytes: Some(1 << 30),
+        op_id: Some(op(4)),
+    }])?;
     let view = |number, storage_number, address, sizes: [i64; 2]| Tensor {
         tensor_id: tensor(number),
         run_id: ACCESSES,

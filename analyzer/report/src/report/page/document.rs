@@ -108,8 +108,14 @@ fn policy(nonce: &str, more: &str) -> String {
 }
 
 /// The page's scripts, in order of dependency.
-const SCRIPTS: [&str; 4] =
-    [include_str!("page.js"), include_str!("table.js"), include_str!("icicle.js"), include_str!("heat.js")];
+const SCRIPTS: [&str; 6] = [
+    include_str!("page.js"),
+    include_str!("table.js"),
+    include_str!("icicle.js"),
+    include_str!("heat.js"),
+    include_str!("spans.js"),
+    include_str!("timeline.js"),
+];
 
 /// The head up to the end of the style that every page has.
 fn head(html: &mut HtmlPage, subject: &PageSubject, nonce: &str, policy: &str) {

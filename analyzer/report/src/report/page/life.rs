@@ -29,6 +29,8 @@ rows! {
         most_bytes: f64,
         left_bytes: f64,
         launches: u64,
+        /// The unit of time: launch, or event of the allocator.
+        moment: String,
     }
 
     /// An object's lifetime.
@@ -48,14 +50,24 @@ rows! {
     }
 }
 
-/// The section. None if nothing was allocated.
-pub(super) fn block(memory: &SectionAnswer, objects: &SectionAnswer) -> Outcome<Option<PageSection>> {
+/// Text for a capture without allocations.
+const NO_MEMORY: &str = "No allocation of device memory is in this capture.";
+
+/// The section. `held` and `peaks` say what holds memory at the peak.
+pub(super) fn block(
+    memory: &SectionAnswer,
+    objects: &SectionAnswer,
+    (held, peaks): (&SectionAnswer, &SectionAnswer),
+) -> Outcome<PageSection> {
     let stretches: Vec<LaunchStretch> = read(memory)?;
-    if stretches.is_empty() {
-        return Ok(None);
-    }
     let mut block = PageSection::of("memory", memory);
+    if stretches.is_empty() {
+        block.doc.clear();
+        block.body.markup("<p class=\"dim\">").text(NO_MEMORY).markup("</p>\n");
+        return Ok(block);
+    }
     block.asked(objects);
+    super::held::add(&mut block, held, peaks)?;
     let html = &mut block.body;
     html.markup("<div class=\"curves\">\n");
     for stretches in stretches.chunk_by(|a, b| (&a.memory, a.device_id) == (&b.memory, b.device_id)) {
@@ -72,7 +84,7 @@ pub(super) fn block(memory: &SectionAnswer, objects: &SectionAnswer) -> Outcome<
         block.tables.push((name, data(&answer.rows, &layout, &PageLinks::default())?));
     }
     html.markup("</details>\n");
-    Ok(Some(block))
+    Ok(block)
 }
 
 /// The bytes in use as a stepped area.
@@ -88,10 +100,11 @@ fn curve(html: &mut HtmlPage, stretches: &[LaunchStretch]) {
     let x = |ordinal: u64| tenths(WIDTH * ordinal as f64 / last);
     let y = |bytes: f64| tenths(HEIGHT * (1.0 - bytes / most));
     let note = format!(
-        "{} on device {}: peak {} from launch {} of {}",
+        "{} on device {}: peak {} from {} {} of {}",
         first.memory,
         first.device_id.map_or_else(|| "?".to_owned(), |device| device.to_string()),
         bytes(peak.most_bytes),
+        first.moment,
         grouped(peak.first_ordinal.into()),
         grouped(first.launches.into()),
     );
@@ -111,7 +124,8 @@ fn curve(html: &mut HtmlPage, stretches: &[LaunchStretch]) {
         html.markup("H").number((begin + 1.0).min(WIDTH)).markup("V").number(y(stretch.left_bytes));
         html.markup("H").number(tenths(WIDTH * end / last));
     }
-    html.markup("V120Z\"/></svg></div>\n<div class=\"axis\"><span>launch 0</span><span>");
+    html.markup("V120Z\"/></svg></div>\n<div class=\"axis\"><span>");
+    html.text(&first.moment).markup(" 0</span><span>");
     html.text(&grouped(first.launches.into())).markup("</span></div></figure>\n");
 }
 

@@ -1,9 +1,13 @@
-//! Measured work over time: one row a stream, kernels and copies in equal stretches.
+//! Measured work over time: one row a stream, kernels and copies in equal stretches, and a timeline to zoom into.
 
-use stallmap::library::queries;
+mod pack;
+mod spans;
+
+use stallmap::library::queries::{self, CommandQuery};
 
 use super::ask::{SessionAsker, read};
 use super::block::PageSection;
+use super::links::PageLinks;
 use stallmap_console::exit::Outcome;
 use stallmap_console::output::html::HtmlPage;
 use stallmap_console::output::number::{counted, nanoseconds, percent};
@@ -35,12 +39,27 @@ rows! {
     }
 }
 
-/// The section. None if no time was measured.
-pub(super) async fn block(asker: &SessionAsker<'_>) -> Outcome<Option<PageSection>> {
+/// Text for a capture without measured times.
+const NO_TIMES: &str = "No work of the GPUs has measured times in this capture, so there is no timeline.";
+
+/// The queries of the timeline to zoom into, with the most rows of each.
+pub(super) const SPANS: [(CommandQuery, u64); 3] = [
+    (queries::page::ACTIVITIES, spans::MAX_ACTIVITIES),
+    (queries::page::HOST, spans::MAX_SPANS),
+    (queries::page::STEPS, 0),
+];
+
+/// The section.
+pub(super) async fn block(asker: &SessionAsker<'_>, links: &PageLinks) -> Outcome<PageSection> {
     let answer = asker.ask(queries::page::TIMELINE, &[("$top", STREAMS)]).await?;
     let rows: Vec<StreamWork> = read(&answer)?;
-    let Some(first) = rows.first() else { return Ok(None) };
     let mut block = PageSection::of("timeline", &answer);
+    let Some(first) = rows.first() else {
+        block.doc.clear();
+        block.body.markup("<p class=\"dim\">").text(NO_TIMES).markup("</p>\n");
+        return Ok(block);
+    };
+    drawing(asker, &mut block, links).await?;
     let html = &mut block.body;
     html.markup("<ul class=\"legend\"><li><svg class=\"swatch\" aria-hidden=\"true\"><rect class=\"kernels\" width=\"100%\" height=\"12\"/></svg>kernels</li>");
     html.markup("<li><svg class=\"swatch\" aria-hidden=\"true\"><rect class=\"copies\" width=\"100%\" height=\"12\"/></svg>copies and fills</li></ul>\n<ul class=\"timeline\">\n");
@@ -49,7 +68,21 @@ pub(super) async fn block(asker: &SessionAsker<'_>) -> Outcome<Option<PageSectio
     }
     html.markup("</ul>\n<div class=\"axis\"><span>0</span><span>").text(&nanoseconds(first.span_ns));
     html.markup("</span></div>\n");
-    Ok(Some(block))
+    Ok(block)
+}
+
+/// The timeline to zoom into, above the overview.
+async fn drawing(asker: &SessionAsker<'_>, block: &mut PageSection, links: &PageLinks) -> Outcome<()> {
+    let [work, host, steps] = SPANS.map(|(query, top)| (query, [("$top", top)]));
+    let work = asker.ask(work.0, &work.1).await?;
+    let host = asker.ask(host.0, &host.1).await?;
+    let steps = asker.ask(steps.0, &steps.1).await?;
+    let Some(data) = spans::data(&work, &host, &steps, links)? else { return Ok(()) };
+    [&work, &host, &steps].into_iter().for_each(|answer| block.asked(answer));
+    block.body.markup("<div class=\"spans\" data-picture=\"timeline\"></div>\n");
+    block.body.markup("<noscript><p class=\"doc\">The timeline to zoom into needs JavaScript. `stallmap export perfetto` writes one for a viewer.</p></noscript>\n<h3>All of the run</h3>\n");
+    block.data = Some(("timeline", data));
+    Ok(())
 }
 
 /// One stream: its name, its work, its drawing.
