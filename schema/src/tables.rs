@@ -3,6 +3,7 @@
 use crate::table::{TableDef, TableRow};
 
 pub mod activity;
+pub mod block;
 pub mod code;
 pub mod compiled;
 pub mod hlo;
@@ -52,6 +53,7 @@ pub const ALL: &[TableDef] = &[
     memory::AccessSummary::TABLE,
     memory::AccessHistogram::TABLE,
     sample::PcSample::TABLE,
+    block::BlockTime::TABLE,
     replay::Bundle::TABLE,
     replay::BundlePage::TABLE,
     replay::BundleSymbol::TABLE,
@@ -86,6 +88,7 @@ const ADDED: &[&[TableDef]] = &[
     &[compiled::CompiledOrigin::TABLE, compiled::TritonKernel::TABLE],
     &[replay::ObjectRedirect::TABLE],
     &[hlo::HloModule::TABLE, hlo::HloInstruction::TABLE, hlo::HloSource::TABLE, hlo::HloLaunch::TABLE],
+    &[block::BlockTime::TABLE],
 ];
 
 /// Nullable columns that a later release added to a table: a file of an earlier release lacks them, and they read as

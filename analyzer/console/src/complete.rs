@@ -19,9 +19,9 @@ use crate::row::QueryRow as _;
 use crate::rows;
 
 /// The sections of the report, in its order.
-pub const SECTIONS: [&str; 12] = [
-    "wrong", "findings", "tensors", "why", "kernels", "lines", "ops", "ranks", "counters", "replays",
-    "losses", "coverage",
+pub const SECTIONS: [&str; 13] = [
+    "wrong", "findings", "tensors", "why", "kernels", "blocks", "lines", "ops", "ranks", "counters",
+    "replays", "losses", "coverage",
 ];
 
 /// Kernels by samples.

@@ -34,12 +34,13 @@ const DEFAULT_TOP: u32 = 10;
 const BRIEF_TOP: u32 = 5;
 
 /// The sections in printing order.
-const SECTIONS: [CommandQuery; 12] = [
+const SECTIONS: [CommandQuery; 13] = [
     queries::WRONG,
     queries::FINDINGS,
     queries::TENSORS,
     queries::WHY,
     queries::KERNELS,
+    queries::BLOCKS,
     queries::LINES,
     queries::OPS,
     queries::RANKS,
@@ -51,7 +52,7 @@ const SECTIONS: [CommandQuery; 12] = [
 /// Sections that the text without a choice of sections leaves to `--all`: the verdict has the first findings.
 const REPLACED: &[&str] = &["findings", "why", "counters", "replays"];
 /// Sections that are printed if they have rows, or on request.
-const OPTIONAL: &[&str] = &["wrong", "ranks", "counters", "replays"];
+const OPTIONAL: &[&str] = &["wrong", "blocks", "ranks", "counters", "replays"];
 
 /// Sections that a filter of launches restricts. All other sections are about the whole capture.
 const FILTERED: &[&str] = &["findings", "tensors", "kernels", "lines", "ops"];
