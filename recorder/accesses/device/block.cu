@@ -3,7 +3,7 @@
 //
 // Nothing of the kernel is alive there, so no register is saved. Nothing waits for an answer: the block's first thread
 // stores when it begins, and each warp that leaves reduces its time into the block's. The layout is
-// `recorder/accesses/src/timing/layout.rs`, the way into the kernel `recorder/accesses/src/timing/code.rs`.
+// `recorder/accesses/src/timing/layout.rs`, the way into the kernel `schema/sass/src/splice.rs`.
 //
 // Compiled at run time for the GPU at hand, so it includes no header. RECORDS is the address of the first block's record.
 

@@ -2,10 +2,9 @@
 //!
 //! The copy writes into memory of its stream: launches of a stream follow each other. Before the launch that memory is
 //! zeroed, behind it it is copied to pinned memory, and a word there is set: the launch has ended. A thread reads what has
-//! ended. The launch path waits for no kernel. The code is `device/block.cu`, its way into a kernel [`code`].
+//! ended. The launch path waits for no kernel. The code is `device/block.cu`, its way into a kernel [`stallmap_sass::splice`].
 #![expect(unsafe_code, reason = "calls of the driver, and memory shared with the GPU")]
 
-pub mod code;
 mod layout;
 mod spans;
 
@@ -16,6 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use stallmap_sass::splice::{SplicedCode, spliced};
 use stallmap_schema::word::LossKind;
 use stallmap_session::session;
 use stallmap_sys::cuda::{ATTRIBUTE_MAX_DYNAMIC_SHARED_BYTES, ATTRIBUTE_SHARED_CARVEOUT, DriverHandle};
@@ -23,10 +23,12 @@ use stallmap_sys::replayer::{ATTRIBUTE_NON_PORTABLE_CLUSTER, Driver, HOST_PORTAB
 use stallmap_sys::sanitizer::Sanitizer;
 
 use crate::patch::{self, PatchSource};
-use code::TimerCode;
 use layout::RECORD_BYTES;
 use spans::SpanQueue;
 
+/// The kernels of `device/block.cu`.
+const ENTER: &str = "stallmap_block_enter";
+const EXIT: &str = "stallmap_block_exit";
 /// Blocks of a launch, at most.
 pub const MAX_BLOCKS: u64 = 1 << 20;
 /// Streams whose launches are timed, at most.
@@ -67,7 +69,7 @@ struct StreamTimer {
     /// Device memory for the records of the largest launch.
     records: u64,
     /// Code that writes there.
-    code: TimerCode,
+    code: SplicedCode,
     /// Copies of kernels, by module and function.
     copies: Mutex<BTreeMap<(usize, usize), Result<Arc<KernelCopy>, &'static str>>>,
     /// True while a thread calls a launch of the stream.
@@ -221,7 +223,7 @@ impl BlockTimer {
         }
         let (major, minor) = self.capability;
         let compiled = patch::compile(PatchSource::Blocks { records }, major, minor);
-        let code = compiled.and_then(|cubin| TimerCode::read(&cubin)).map_err(|error| {
+        let code = compiled.and_then(|cubin| SplicedCode::read(&cubin, ENTER, EXIT)).map_err(|error| {
             session::lose(LossKind::Source, "code for times of blocks could not be compiled", 1, Some(error));
             "code for times of blocks could not be compiled"
         })?;
@@ -361,9 +363,9 @@ impl StreamTimer {
 }
 
 impl KernelCopy {
-    fn load(driver: &Driver, kernel: &OriginalKernel<'_>, timer: &TimerCode) -> Result<Self, &'static str> {
+    fn load(driver: &Driver, kernel: &OriginalKernel<'_>, own: &SplicedCode) -> Result<Self, &'static str> {
         const REFUSED: &str = "the driver refuses its copy";
-        let cubin = code::timed(kernel.cubin, kernel.name, timer)?;
+        let cubin = spliced(kernel.cubin, kernel.name, own)?;
         let name = CString::new(kernel.name).map_err(|_| REFUSED)?;
         let (mut module, mut function) = (DriverHandle::NULL, DriverHandle::NULL);
         // SAFETY: the cubin is whole, and the outputs outlive the calls. The context is the thread's.

@@ -1,23 +1,24 @@
-//! A copy of a cubin whose kernel notes when its blocks begin and end.
+//! A copy of a cubin whose kernel runs other code before its first instruction, and before its exits.
 //!
 //! ```text
 //! kernel:  BRA begin          was its first instruction
 //!     next: ...
 //!          @P BRA end         was @P EXIT, for each exit
-//! begin:   (compiled code)    its stores are waited for: registers are the kernel's from here on
+//! begin:   (other code)       its stores are waited for: registers are the kernel's from here on
 //!          first instruction
 //!          BRA next
 //! end:     MEMBAR.SC.CTA      the kernel's stores have read their registers
-//!          (compiled code)
+//!          (other code)
 //!          EXIT
 //! ```
 //!
-//! Nothing is alive before a kernel's first instruction, nor at an exit: the compiled code uses any register. The code is
-//! appended to the kernel's section, and all sections behind it move. Pure: bytes in, bytes out.
+//! Nothing is alive before a kernel's first instruction, nor at an exit: the other code uses any register. It is appended to
+//! the kernel's section, and all sections behind it move.
 
 use goblin::elf::Elf;
-use stallmap_sass::cubin::{CodeSection, Cubin};
-use stallmap_sass::word::Sm;
+
+use crate::cubin::{CodeSection, Cubin};
+use crate::word::Sm;
 
 /// Instructions by their lowest twelve bits: family and form.
 mod opcode {
@@ -71,23 +72,26 @@ mod elf {
     pub(super) const SYMBOL_SIZE: usize = 0x10;
 }
 
-/// The code that notes the times of a block.
+/// Code for the begin and the end of a kernel.
 #[derive(Clone, Debug)]
-pub struct TimerCode {
+pub struct SplicedCode {
     begin: Vec<u128>,
     end: Vec<u128>,
     registers: u32,
 }
 
-impl TimerCode {
-    /// Reads compiled `device/block.cu`.
-    pub fn read(bytes: &[u8]) -> Result<Self, String> {
+impl SplicedCode {
+    /// Reads two compiled kernels. All lanes of a warp meet at the last exit of the first one: it has no other.
+    ///
+    /// # Errors
+    /// Code of another form.
+    pub fn read(bytes: &[u8], begin: &str, end: &str) -> Result<Self, String> {
         let cubin = Cubin::read(bytes).map_err(|error| error.to_string())?;
         let section = |name: &str| {
             let found = section_of(&cubin, name).map(|(_, section)| section);
             found.ok_or_else(|| format!("it has no {name}"))
         };
-        let (enter, exit) = (section("stallmap_block_enter")?, section("stallmap_block_exit")?);
+        let (enter, exit) = (section(begin)?, section(end)?);
         let begin = body(bytes, enter).ok_or("its code does not end as expected")?;
         let end = body(bytes, exit).ok_or("its code does not end as expected")?;
         // A second exit would make a warp diverge before the kernel begins.
@@ -126,27 +130,27 @@ fn section_of<'a>(cubin: &'a Cubin, kernel: &str) -> Option<(usize, &'a CodeSect
     cubin.sections.iter().enumerate().find(|(_, section)| is_its(section))
 }
 
-/// A copy of a cubin in which a kernel notes the times of its blocks.
+/// A copy of a cubin in which a kernel runs other code at its begin and its end.
 ///
 /// # Errors
 /// The reason why there is none.
-pub fn timed(bytes: &[u8], kernel: &str, timer: &TimerCode) -> Result<Vec<u8>, &'static str> {
+pub fn spliced(bytes: &[u8], kernel: &str, other: &SplicedCode) -> Result<Vec<u8>, &'static str> {
     let cubin = Cubin::read(bytes).map_err(|_| "its cubin cannot be read")?;
     if cubin.sm != ARCHITECTURE {
         return Err("code of its architecture cannot be changed");
     }
     let (_, section) = section_of(&cubin, kernel).ok_or("its cubin has no such kernel")?;
     let code: Vec<u128> = bytes.get(section.bytes.clone()).map(words).into_iter().flatten().collect();
-    let code = changed(&code, section, timer)?;
+    let code = changed(&code, section, other)?;
     grown(bytes, section, &code).ok_or("its cubin has another form than expected")
 }
 
-/// The code of a kernel's section with that of a timer.
-fn changed(code: &[u128], section: &CodeSection, timer: &TimerCode) -> Result<Vec<u128>, &'static str> {
+/// The code of a kernel's section with other code.
+fn changed(code: &[u128], section: &CodeSection, other: &SplicedCode) -> Result<Vec<u128>, &'static str> {
     let first = *code.first().ok_or("its cubin has no such kernel")?;
     // Registers are given in units of eight.
-    if section.registers.is_some_and(|registers| registers.next_multiple_of(8) < timer.registers) {
-        return Err("it has fewer registers than times need");
+    if section.registers.is_some_and(|registers| registers.next_multiple_of(8) < other.registers) {
+        return Err("it has fewer registers than the code needs");
     }
     if opcode::CONTROL.contains(&(first & 0xfff)) || section.references.contains_key(&0) {
         return Err("its first instruction cannot move");
@@ -160,7 +164,7 @@ fn changed(code: &[u128], section: &CodeSection, timer: &TimerCode) -> Result<Ve
     let mut changed = code.to_vec();
     let begin = changed.len();
     changed[0] = branch(0, begin, ALWAYS, 0);
-    let (_, body) = timer.begin.split_last().ok_or("it has fewer registers than times need")?;
+    let (_, body) = other.begin.split_last().ok_or("it has fewer registers than the code needs")?;
     changed
         .extend(body.iter().map(|word| if is(*word, opcode::STORE) { says_when_read(*word) } else { *word }));
     changed.push(first);
@@ -168,7 +172,7 @@ fn changed(code: &[u128], section: &CodeSection, timer: &TimerCode) -> Result<Ve
     changed.push(branch(back, 1, ALWAYS, ALL_BARRIERS));
     let end = changed.len();
     changed.push(FENCE | ALL_BARRIERS << WAIT_SHIFT);
-    let mut rest = timer.end.iter();
+    let mut rest = other.end.iter();
     changed.extend(rest.next().map(|word| word | ALL_BARRIERS << WAIT_SHIFT));
     changed.extend(rest);
     changed.push(BRANCH_TO_ITSELF);

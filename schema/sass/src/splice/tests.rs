@@ -2,11 +2,13 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-const TIMER: &[u8] = include_bytes!("../../../testdata/block.sm_90.cubin");
+const TIMER: &[u8] = include_bytes!("../../testdata/block.sm_90.cubin");
+const BEGIN: &str = "stallmap_block_enter";
+const END: &str = "stallmap_block_exit";
 const KERNELS: [&[u8]; 3] = [
-    include_bytes!("../../../../../schema/sass/testdata/cubins/calls.sm_90.abi8.cubin"),
-    include_bytes!("../../../../../schema/sass/testdata/cubins/nested.sm_90.abi8.cubin"),
-    include_bytes!("../../../../../schema/sass/testdata/cubins/linked.sm_90.abi8.cubin"),
+    include_bytes!("../../testdata/cubins/calls.sm_90.abi8.cubin"),
+    include_bytes!("../../testdata/cubins/nested.sm_90.abi8.cubin"),
+    include_bytes!("../../testdata/cubins/linked.sm_90.abi8.cubin"),
 ];
 
 fn code(bytes: &[u8], kernel: &str) -> Vec<u128> {
@@ -27,13 +29,13 @@ fn leads_to(code: &[u128], at: usize) -> usize {
 }
 
 #[test]
-fn a_kernel_begins_and_ends_in_the_timers_code() {
-    let timer = TimerCode::read(TIMER).unwrap();
+fn a_kernel_begins_and_ends_in_the_other_code() {
+    let timer = SplicedCode::read(TIMER, BEGIN, END).unwrap();
     let mut seen = 0;
     for bytes in KERNELS {
         for kernel in kernels(bytes) {
             let before = code(bytes, &kernel);
-            let after = match timed(bytes, &kernel, &timer) {
+            let after = match spliced(bytes, &kernel, &timer) {
                 Ok(changed) => code(&changed, &kernel),
                 Err(reason) => panic!("{kernel}: {reason}"),
             };
@@ -54,7 +56,7 @@ fn a_kernel_begins_and_ends_in_the_timers_code() {
                 }
             }
             assert!(is(after[end], FENCE & 0xfff) && after[end..].iter().any(|word| is(*word, opcode::EXIT)));
-            // Stores of the timer say when they have read their registers.
+            // Stores of the other code say when they have read their registers.
             let stores = after[begin..back].iter().filter(|word| is(**word, opcode::STORE));
             assert!(
                 stores.clone().count() == 1 && stores.clone().all(|word| word >> READ_SHIFT & READ_MASK != 7)
@@ -66,10 +68,10 @@ fn a_kernel_begins_and_ends_in_the_timers_code() {
 
 #[test]
 fn the_rest_of_a_cubin_stays() {
-    let timer = TimerCode::read(TIMER).unwrap();
+    let timer = SplicedCode::read(TIMER, BEGIN, END).unwrap();
     for bytes in KERNELS {
         let kernel = kernels(bytes).remove(0);
-        let changed = timed(bytes, &kernel, &timer).unwrap();
+        let changed = spliced(bytes, &kernel, &timer).unwrap();
         let (old, new) = (Elf::parse(bytes).unwrap(), Elf::parse(&changed).unwrap());
         let mut grown = BTreeSet::new();
         for (number, (before, after)) in old.section_headers.iter().zip(&new.section_headers).enumerate() {
@@ -97,17 +99,17 @@ fn the_rest_of_a_cubin_stays() {
 }
 
 #[test]
-fn what_cannot_be_timed_is_refused() {
-    let timer = TimerCode::read(TIMER).unwrap();
-    let older = include_bytes!("../../../../../schema/sass/testdata/cubins/calls.sm_80.abi7.cubin");
+fn what_cannot_be_spliced_is_refused() {
+    let timer = SplicedCode::read(TIMER, BEGIN, END).unwrap();
+    let older = include_bytes!("../../testdata/cubins/calls.sm_80.abi7.cubin");
     let kernel = kernels(older).remove(0);
-    assert_eq!(timed(older, &kernel, &timer), Err("code of its architecture cannot be changed"));
-    assert_eq!(timed(KERNELS[0], "no_such_kernel", &timer), Err("its cubin has no such kernel"));
-    let wide = TimerCode { registers: 300, ..timer.clone() };
+    assert_eq!(spliced(older, &kernel, &timer), Err("code of its architecture cannot be changed"));
+    assert_eq!(spliced(KERNELS[0], "no_such_kernel", &timer), Err("its cubin has no such kernel"));
+    let wide = SplicedCode { registers: 300, ..timer.clone() };
     let kernel = kernels(KERNELS[0]).remove(0);
-    assert_eq!(timed(KERNELS[0], &kernel, &wide), Err("it has fewer registers than times need"));
-    assert_eq!(timed(b"no cubin", "k", &timer), Err("its cubin cannot be read"));
-    assert!(TimerCode::read(KERNELS[0]).is_err());
+    assert_eq!(spliced(KERNELS[0], &kernel, &wide), Err("it has fewer registers than the code needs"));
+    assert_eq!(spliced(b"no cubin", "k", &timer), Err("its cubin cannot be read"));
+    assert!(SplicedCode::read(KERNELS[0], BEGIN, END).is_err());
 }
 
 #[test]
