@@ -61,7 +61,7 @@ impl PatchSource {
     }
 }
 
-/// Registers that code for blocks may use, at most.
+/// Limit of registers that code for blocks uses.
 const REGISTERS: u32 = 24;
 
 /// The compiled patches for compute capability `major.minor`. The error lists the attempts.

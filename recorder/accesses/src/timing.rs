@@ -29,13 +29,13 @@ use spans::SpanQueue;
 /// The kernels of `device/block.cu`.
 const ENTER: &str = "stallmap_block_enter";
 const EXIT: &str = "stallmap_block_exit";
-/// Blocks of a launch, at most.
+/// Limit of blocks of a launch.
 pub const MAX_BLOCKS: u64 = 1 << 20;
-/// Streams whose launches are timed, at most.
+/// Limit of streams whose launches are timed.
 const MAX_STREAMS: usize = 8;
 /// Pinned memory for launches that have not been read.
 const POOL_BYTES: u64 = 64 << 20;
-/// Launches that have not been read, at most.
+/// Limit of launches that have not been read.
 const MAX_WAITING: usize = 4096;
 /// Time that a launch waits for room while none gets free.
 const BEHIND: Duration = Duration::from_millis(20);

@@ -15,7 +15,7 @@ CREATE VIEW launch_balance (
   used_multiprocessors,
   -- Multiprocessors of the GPU. Null where it is not known.
   multiprocessor_count,
-  -- Blocks that a multiprocessor ran at once, at most.
+  -- The most blocks that a multiprocessor ran at once.
   slots,
   -- Blocks of the launch divided by those that ran at once.
   waves,

@@ -1,4 +1,4 @@
-//! What the GPU writes of a launch whose blocks are timed: the layout of `device/block.cu`.
+//! Records of blocks, as the GPU writes them: the layout of `device/block.cu`.
 
 use stallmap_schema::id::{KernelId, RunId};
 use stallmap_schema::tables::block::BlockTime;
