@@ -3,6 +3,7 @@
 use crate::table::{TableDef, TableRow};
 
 pub mod activity;
+pub mod block;
 pub mod code;
 pub mod compiled;
 pub mod hlo;
@@ -54,6 +55,7 @@ pub const ALL: &[TableDef] = &[
     memory::AccessSummary::TABLE,
     memory::AccessHistogram::TABLE,
     sample::PcSample::TABLE,
+    block::BlockTime::TABLE,
     replay::Bundle::TABLE,
     replay::BundlePage::TABLE,
     replay::BundleSymbol::TABLE,
@@ -89,6 +91,7 @@ const ADDED: &[&[TableDef]] = &[
     &[replay::ObjectRedirect::TABLE],
     &[memory::StorageRequest::TABLE, memory::AllocationFailure::TABLE],
     &[hlo::HloModule::TABLE, hlo::HloInstruction::TABLE, hlo::HloSource::TABLE, hlo::HloLaunch::TABLE],
+    &[block::BlockTime::TABLE],
 ];
 
 /// Nullable columns that a later release added to a table: a file of an earlier release lacks them, and they read as

@@ -51,6 +51,8 @@ words! {
         Native = "native",
         /// CUPTI's activity records, the program's own concurrency: begin and end of the work of each GPU.
         Timeline = "timeline",
+        /// Copies of kernels that note when and where their blocks run.
+        Blocks = "blocks",
     }
     /// The effect of an access on memory.
     AccessKind {

@@ -19,8 +19,8 @@ use crate::row::QueryRow as _;
 use crate::rows;
 
 /// The sections of the report, in its order.
-pub const SECTIONS: [&str; 14] = [
-    "wrong", "findings", "tensors", "why", "kernels", "lines", "ops", "memory", "path", "ranks", "counters",
+pub const SECTIONS: [&str; 15] = [
+    "wrong", "findings", "tensors", "why", "kernels", "blocks", "lines", "ops", "memory", "path", "ranks", "counters",
     "replays", "losses", "coverage",
 ];
 

@@ -5,9 +5,11 @@
 //! | launches | `GpuRenderStageEvent`, with the kernels and arguments of the GPU compute page |
 //! | copies and fills | `GpuRenderStageEvent` of stages of their own |
 //! | ops and launch calls | `TrackEvent` slices, one track per thread |
+//! | blocks | `TrackEvent` slices, one track per slot of each multiprocessor |
 //! | hardware counters | `GpuCounterEvent` at the launch's begin |
 //! | samples | `StackSample` at the launch's begin, with an inline call stack |
 
+mod blocks;
 mod copies;
 mod counters;
 mod kernels;
@@ -21,7 +23,7 @@ use crate::proto::MessageBuilder;
 use crate::round::whole;
 use crate::source::{ExportSource, FileFormat};
 use crate::stack::{CallFrame, LaunchStack};
-use crate::timeline::{CaptureTimeline, TimelineCounter};
+use crate::timeline::{CaptureTimeline, TimelineBlock, TimelineCounter};
 use names::InternedStrings;
 
 /// Perfetto.
@@ -30,6 +32,7 @@ pub(crate) const FORMAT: FileFormat = FileFormat {
         queries::LAUNCHES,
         queries::CALLS,
         queries::COPIES,
+        queries::BLOCKS,
         queries::PROGRAM,
         queries::DEVICES,
         queries::LOSSES,
@@ -52,18 +55,25 @@ fn write(source: &ExportSource) -> Outcome<Vec<u8>> {
     let timeline = CaptureTimeline::read(source)?;
     let measured: Vec<TimelineCounter> = source.read(queries::COUNTERS)?;
     let stacks: Vec<LaunchStack> = source.read(queries::LAUNCH_STACKS)?;
-    Ok(trace(&timeline, &measured, &stacks).finish())
+    let blocks: Vec<TimelineBlock> = source.read(queries::BLOCKS)?;
+    Ok(trace(&timeline, &measured, &stacks, &blocks).finish())
 }
 
-fn trace(timeline: &CaptureTimeline, measured: &[TimelineCounter], stacks: &[LaunchStack]) -> MessageBuilder {
+fn trace(
+    timeline: &CaptureTimeline,
+    measured: &[TimelineCounter],
+    stacks: &[LaunchStack],
+    blocks: &[TimelineBlock],
+) -> MessageBuilder {
     let mut trace = MessageBuilder::default();
     let names = InternedStrings::of(timeline, measured);
     trace.push(1, &first(&names));
     trace.push(1, &clocks(timeline.begin_ns()));
-    trace.push(1, &facts(timeline));
+    trace.push(1, &facts(timeline, blocks::left_out(blocks)));
     let packets = slices::packets(timeline)
         .chain(kernels::packets(timeline, &names))
         .chain(copies::packets(timeline, &names))
+        .chain(blocks::packets(blocks))
         .chain(counters::packets(timeline, measured, &names))
         .chain(samples(timeline, stacks));
     packets.for_each(|packet| trace.push(1, &packet));
@@ -99,9 +109,13 @@ fn clocks(begin_ns: u64) -> MessageBuilder {
 }
 
 /// Facts about the capture, as attributes of the trace.
-fn facts(timeline: &CaptureTimeline) -> MessageBuilder {
+fn facts(timeline: &CaptureTimeline, left_out: u64) -> MessageBuilder {
     let fact = |(name, text): (String, String)| MessageBuilder::default().text(1, &name).text(3, &text);
-    packet().message(126, &MessageBuilder::default().messages(1, timeline.facts().into_iter().map(fact)))
+    let mut facts = timeline.facts();
+    if left_out > 0 {
+        facts.insert("blocks left out".to_owned(), left_out.to_string());
+    }
+    packet().message(126, &MessageBuilder::default().messages(1, facts.into_iter().map(fact)))
 }
 
 /// Samples at the begin of their launches. Those of launches without a time are at the beginning: none is lost.

@@ -99,6 +99,19 @@ rows! {
         pub(crate) memory_bytes: u64,
     }
 
+    /// A block of a launch.
+    pub(crate) struct TimelineBlock {
+        pub(crate) kernel_id: u64,
+        pub(crate) process_id: i64,
+        pub(crate) multiprocessor: i64,
+        pub(crate) block: i64,
+        pub(crate) wave: i64,
+        pub(crate) kernel: Option<String> as "short_kernel",
+        pub(crate) begin_ns: i64,
+        pub(crate) duration_ns: i64,
+        pub(crate) blocks: i64,
+    }
+
     /// Things that the capture lacks.
     pub(crate) struct TimelineLoss {
         pub(crate) kind: String,

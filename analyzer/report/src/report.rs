@@ -34,12 +34,13 @@ const DEFAULT_TOP: u32 = 10;
 const BRIEF_TOP: u32 = 5;
 
 /// The sections in printing order.
-const SECTIONS: [CommandQuery; 14] = [
+const SECTIONS: [CommandQuery; 15] = [
     queries::WRONG,
     queries::FINDINGS,
     queries::TENSORS,
     queries::WHY,
     queries::KERNELS,
+    queries::BLOCKS,
     queries::LINES,
     queries::OPS,
     queries::MEMORY,
@@ -53,7 +54,7 @@ const SECTIONS: [CommandQuery; 14] = [
 /// Sections that the text without a choice of sections leaves to `--all`: the verdict has the first findings.
 const REPLACED: &[&str] = &["findings", "why", "memory", "path", "counters", "replays"];
 /// Sections that are printed if they have rows, or on request.
-const OPTIONAL: &[&str] = &["wrong", "memory", "path", "ranks", "counters", "replays"];
+const OPTIONAL: &[&str] = &["wrong", "blocks", "memory", "path", "ranks", "counters", "replays"];
 
 /// Sections that a filter of launches restricts. All other sections are about the whole capture.
 const FILTERED: &[&str] = &["findings", "tensors", "kernels", "lines", "ops"];

@@ -19,8 +19,9 @@ use stallmap_sys::sanitizer::{
 };
 
 use crate::kinds::LaunchKinds;
-use crate::patch;
+use crate::patch::{self, PatchSource};
 use crate::ring::{Ring, RingContext, SnapshotCopier};
+use crate::timing::BlockTimer;
 use bundle::SessionBundles;
 use modules::LoadedModule;
 use stallmap_session::gpu::device::{self, FunctionResources};
@@ -37,6 +38,7 @@ mod launch;
 mod memory;
 mod modules;
 mod snapshots;
+mod timing;
 mod turn;
 
 struct AccessInstrument {
@@ -67,6 +69,8 @@ struct SanitizerState {
     /// Contexts in which the patches could be loaded.
     patched: BTreeSet<HandleKey>,
     modules: BTreeMap<HandleKey, LoadedModule>,
+    /// Times of blocks, by context, where they are measured. `None` where they cannot be.
+    timers: BTreeMap<HandleKey, Option<Arc<BlockTimer>>>,
     /// Executable graphs that are there.
     graphs: BTreeSet<HandleKey>,
     /// Graphs whose kernels' addresses are recorded.
@@ -139,6 +143,7 @@ pub fn attach() -> Result<(), String> {
 /// Waits until all records are on their way to the disk.
 pub fn shut_down() {
     if let Some(instrument) = INSTRUMENT.get() {
+        instrument.end_timers(None);
         let mut state = instrument.lock();
         let contexts: Vec<HandleKey> = state.rings.keys().copied().collect();
         for context in contexts {
@@ -263,9 +268,12 @@ impl AccessInstrument {
         if state.devices.insert(data.device) {
             session::emit(device);
         }
+        if self.is_timing() {
+            return;
+        }
         let image = match state.compiled.get(&capability) {
             Some(image) => Arc::clone(image),
-            None => match patch::compile(capability.0, capability.1) {
+            None => match patch::compile(PatchSource::Accesses, capability.0, capability.1) {
                 Ok(image) => Arc::clone(state.compiled.entry(capability).or_insert(Arc::new(image))),
                 Err(error) => {
                     stallmap_session::guard::say(&format!("no memory accesses are recorded: {error}"));
@@ -285,6 +293,7 @@ impl AccessInstrument {
     }
 
     fn context_ends(&self, data: &ContextData) {
+        self.end_timers(Some(data.context.key()));
         // The ring's memory goes with the context. What is in it must be read before.
         let mut state = self.lock();
         self.end_ring(&mut state, data.context.key());

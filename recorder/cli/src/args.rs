@@ -97,6 +97,7 @@ pub(crate) struct RecordOptions {
 
 /// The volume of a recording.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 #[command(next_help_heading = "Volume")]
 pub(crate) struct VolumeOptions {
     /// Record only kernels whose name, mangled or not, matches this regular expression
@@ -130,6 +131,10 @@ pub(crate) struct VolumeOptions {
     /// Record the accesses of N blocks of each launch, spread evenly over its grid
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub blocks: Option<u64>,
+    /// Run the program once more, and record begin, end and multiprocessor of every block of the first launches of each
+    /// kind
+    #[arg(long)]
+    pub blocks_timeline: bool,
     /// Record only inside `stallmap.region(NAME)`
     #[arg(long, value_name = "NAME")]
     pub region: Option<String>,

@@ -151,6 +151,9 @@ fn written(summary: &FinishSummary, output: &Path) -> String {
         parts
             .push(format!("{} measured times", grouped(sum(Instrument::Timeline, |run| run.activity_count))));
     }
+    if of(Instrument::Blocks).next().is_some() {
+        parts.push(format!("times of {} blocks", grouped(sum(Instrument::Blocks, |run| run.block_count))));
+    }
     parts.extend(bundles(&summary.bundles));
     parts.extend(replays(&summary.runs));
     let bytes = grouped(summary.bytes);

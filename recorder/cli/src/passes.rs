@@ -146,6 +146,7 @@ impl PassRunner<'_> {
         let word = |instrument: &PassInstrument| match instrument {
             PassInstrument::Accesses => "accesses",
             PassInstrument::Timeline => "times",
+            PassInstrument::Blocks => "times of blocks",
             _ => "stalls",
         };
         let what = rest.iter().map(word).collect::<Vec<_>>().join(" and ");

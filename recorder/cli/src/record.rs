@@ -121,8 +121,8 @@ fn run(passes: &PassRunner, recording: &mut RecordingFile) -> Result<Vec<RunEnd>
 }
 
 /// The instruments of a recording.
-const PASSES: [PassInstrument; 3] =
-    [PassInstrument::Accesses, PassInstrument::PcSamples, PassInstrument::Timeline];
+const PASSES: [PassInstrument; 4] =
+    [PassInstrument::Accesses, PassInstrument::PcSamples, PassInstrument::Timeline, PassInstrument::Blocks];
 
 /// The folder proved that the output can be written. It holds no rows.
 fn remove_unless_it_holds_rows(folder: &RecordingFolder) {
@@ -161,7 +161,8 @@ fn instruments(options: &RecordOptions) -> Vec<PassInstrument> {
     if options.method.sampling == args::SamplingArg::Continuous && options.only.is_empty() {
         passes.retain(|pass| *pass != timeline);
     }
-    passes.into_iter().filter(|&(side, _)| wanted(side)).map(|(_, instrument)| instrument).collect()
+    let passes = passes.into_iter().filter(|&(side, _)| wanted(side)).map(|(_, instrument)| instrument);
+    passes.chain(options.volume.blocks_timeline.then_some(PassInstrument::Blocks)).collect()
 }
 
 fn config(options: &RecordOptions, folder: &folder::RecordingFolder) -> Config {
@@ -242,6 +243,7 @@ fn described_options(options: &RecordOptions) -> Vec<RecordingOption> {
         ("max-size", number(volume.max_size)),
         ("accesses", Some(word(&volume.accesses))),
         ("blocks", number(volume.blocks)),
+        ("blocks-timeline", volume.blocks_timeline.then(|| "true".to_owned())),
         ("region", volume.region.clone()),
         ("paused", Some(volume.paused.to_string())),
         ("signals", volume.signals.then(|| "true".to_owned())),

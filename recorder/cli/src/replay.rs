@@ -365,7 +365,10 @@ impl<'a> ReplayRound<'a> {
         let repeats = match instrument {
             PassInstrument::PcSamples => SAMPLE_REPEATS,
             PassInstrument::Native => NATIVE_REPEATS,
-            PassInstrument::Counters | PassInstrument::Accesses | PassInstrument::Timeline => 1,
+            PassInstrument::Counters
+            | PassInstrument::Accesses
+            | PassInstrument::Timeline
+            | PassInstrument::Blocks => 1,
         };
         let cold_by_itself = instrument == PassInstrument::Counters;
         Ok(WorkerPlan {

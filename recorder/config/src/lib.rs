@@ -99,6 +99,8 @@ pub enum PassInstrument {
     Native,
     /// CUPTI's activity records: measured times, the program's own concurrency.
     Timeline,
+    /// Begin and end of each block, by copies of kernels that note them. The sanitizer API announces launches.
+    Blocks,
 }
 
 /// Kernels that talk to other GPUs while they run, by a regular expression on their names: NCCL, NVSHMEM, PyTorch's

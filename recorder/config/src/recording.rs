@@ -77,8 +77,8 @@ pub struct PassLoss {
 
 impl PassInstrument {
     /// Every instrument.
-    pub const ALL: [Self; 5] =
-        [Self::Accesses, Self::PcSamples, Self::Counters, Self::Native, Self::Timeline];
+    pub const ALL: [Self; 6] =
+        [Self::Accesses, Self::PcSamples, Self::Counters, Self::Native, Self::Timeline, Self::Blocks];
 
     /// The instrument's text in captures and in folders' names.
     pub const fn word(self) -> &'static str {
@@ -88,6 +88,7 @@ impl PassInstrument {
             Self::Counters => "counters",
             Self::Native => "native",
             Self::Timeline => "timeline",
+            Self::Blocks => "blocks",
         }
     }
 }

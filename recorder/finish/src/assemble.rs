@@ -19,6 +19,7 @@ use stallmap_write::{CaptureForm, CaptureWriter};
 use self::launched::AssembledLaunches;
 use self::meter::StageMeter;
 use crate::access_table::{self, AccessTableInputs};
+use crate::block_times;
 use crate::bundles;
 use crate::code::{CodeMap, RecordedModules};
 use crate::compiled::{self, CompiledCode};
@@ -156,6 +157,7 @@ impl CaptureAssembly<'_> {
         let graph_launches = take(&mut run.rows.graph_launches);
         append(writer, sorted(graph_launches, |row| (row.graph_id, row.graph_launch)))?;
         append(writer, take(&mut run.rows.activities))?;
+        block_times::write(run, writer, &mut self.losses)?;
         append(writer, take(&mut run.rows.ops))?;
         append(writer, take(&mut run.rows.storages))?;
         append(writer, take(&mut run.rows.tensors))?;

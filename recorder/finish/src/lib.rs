@@ -20,6 +20,7 @@
 mod access_table;
 mod append;
 mod assemble;
+mod block_times;
 mod bundles;
 mod code;
 mod compiled;

@@ -158,6 +158,7 @@ impl RunFolder {
             PassInstrument::Accesses | PassInstrument::Counters | PassInstrument::Native => 0,
             PassInstrument::PcSamples => 1,
             PassInstrument::Timeline => 2,
+            PassInstrument::Blocks => 3,
         }
     }
 

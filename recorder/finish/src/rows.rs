@@ -22,6 +22,7 @@ use stallmap_schema::capture::segment::{FrameKind, FrameRef, SegmentFrame, Segme
 use stallmap_schema::id::RunId;
 use stallmap_schema::table::TableRow;
 use stallmap_schema::tables::activity::GpuActivity;
+use stallmap_schema::tables::block::BlockTime;
 use stallmap_schema::tables::code::Module;
 use stallmap_schema::tables::compiled::{CompiledOrigin, TritonKernel};
 use stallmap_schema::tables::hlo::{HloInstruction, HloLaunch, HloModule, HloSource};
@@ -103,6 +104,7 @@ run_rows! {
     activity_names: ActivityName,
     graph_node_numbers: GraphNodeNumber,
     activities: GpuActivity,
+    block_times: BlockTime,
     parameters: LaunchParameter,
     frames: PythonFrame,
     states: PythonState,

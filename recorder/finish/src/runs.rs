@@ -29,6 +29,8 @@ pub(crate) struct RunState {
     pub(crate) clean_end: bool,
     /// Rows of `gpu_activity`, which are written before the summary is made.
     pub(crate) activity_count: u64,
+    /// Rows of `block_time`, as above.
+    pub(crate) block_count: u64,
     /// Sums of the rows of `access_summary`.
     pub(crate) counted: CountedAccesses,
     /// Index among the folder's runs.
@@ -48,7 +50,7 @@ impl RunState {
     pub(crate) fn is_without_python(&self) -> bool {
         let is_continuous = |row: &RunOption| row.name == "sampling" && row.value == "continuous";
         match self.row.instrument {
-            Instrument::Timeline => true,
+            Instrument::Timeline | Instrument::Blocks => true,
             Instrument::PcSamples => self.rows.options.iter().any(is_continuous),
             _ => false,
         }
@@ -166,6 +168,7 @@ fn open_run(
         bases,
         clean_end,
         activity_count: 0,
+        block_count: 0,
         counted: CountedAccesses::default(),
         folder_index,
         crcs,
@@ -192,10 +195,11 @@ fn lose_unwritten(
 }
 
 /// Reasons of a process that another pass lacks, by that pass.
-const ALONE: [(Instrument, &str); 3] = [
+const ALONE: [(Instrument, &str); 4] = [
     (Instrument::Accesses, "no process of the accesses pass is this one"),
     (Instrument::PcSamples, "no process of the sampling pass is this one"),
     (Instrument::Timeline, "no process of the timeline pass is this one"),
+    (Instrument::Blocks, "no process of the blocks pass is this one"),
 ];
 
 /// The runs of a later pass refer to the first pass's run of the same process. See [`pairing`]. Every other run is its
@@ -273,6 +277,7 @@ fn unseen_run(run_id: RunId, run: &RunFolder, folder: &OpenedRecording) -> Run {
             PassInstrument::Counters => Instrument::Counters,
             PassInstrument::Native => Instrument::Native,
             PassInstrument::Timeline => Instrument::Timeline,
+            PassInstrument::Blocks => Instrument::Blocks,
         },
         reference_run_id: run_id,
         program: recording.program.clone(),

@@ -83,6 +83,8 @@ pub struct RunSummary {
     pub sample_count: u64,
     /// Work of the GPUs with its measured time.
     pub activity_count: u64,
+    /// Blocks with their time.
+    pub block_count: u64,
     /// Replays, by their result.
     pub replays: BTreeMap<ReplayResult, u64>,
     /// Values of hardware counters.
@@ -129,6 +131,7 @@ impl RunSummary {
             counted: run.counted,
             sample_count: sum(|row| row.sample_count),
             activity_count: run.activity_count,
+            block_count: run.block_count,
             replays,
             counter_count: run.rows.counters.len() as u64,
             experiment_count: (run.rows.ablations.len() + run.rows.redirects.len()) as u64,

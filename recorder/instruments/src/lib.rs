@@ -25,6 +25,7 @@ pub fn attach() -> bool {
             PassInstrument::Accesses => (sanitizer::attach(), "memory accesses"),
             PassInstrument::PcSamples => (pc_sampling::attach(), "stall samples"),
             PassInstrument::Timeline => (pc_sampling::attach(), "times"),
+            PassInstrument::Blocks => (sanitizer::attach(), "times of blocks"),
             // The replayer measures these itself.
             PassInstrument::Counters | PassInstrument::Native => (Ok(()), "replays"),
         };
@@ -49,7 +50,7 @@ pub fn give_way(profiler: &str) {
                 pc_sampling::give_way(profiler);
             }
         }
-        Some(PassInstrument::Accesses) => {
+        Some(PassInstrument::Accesses | PassInstrument::Blocks) => {
             let reason = "the program's own profiler cannot run with the recording of accesses";
             session::lose(LossKind::Source, reason, 1, Some(profiler.to_owned()));
         }
@@ -68,7 +69,7 @@ pub fn shut_down() {
         return;
     }
     match ATTACHED.get().copied().flatten() {
-        Some(PassInstrument::Accesses) => sanitizer::shut_down(),
+        Some(PassInstrument::Accesses | PassInstrument::Blocks) => sanitizer::shut_down(),
         Some(PassInstrument::PcSamples | PassInstrument::Timeline) => pc_sampling::shut_down(),
         Some(PassInstrument::Counters | PassInstrument::Native) | None => {}
     }

@@ -16,7 +16,7 @@ CPU = os.environ.get("STALLMAP_PYTHON_CPU") == "1"
 
 # A pass that measures time hooks regions only: Python would be slower than the GPU that it measures.
 _CONFIG = json.loads(os.environ.get("STALLMAP_CONFIG") or "{}")
-LIGHT = _CONFIG.get("instrument") == "timeline" or (
+LIGHT = _CONFIG.get("instrument") in ("timeline", "blocks") or (
     _CONFIG.get("instrument") == "pc_samples" and _CONFIG.get("sampling") == "continuous"
 )
 

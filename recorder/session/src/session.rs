@@ -159,6 +159,7 @@ impl RecorderSession {
             PassInstrument::Counters => Instrument::Counters,
             PassInstrument::Native => Instrument::Native,
             PassInstrument::Timeline => Instrument::Timeline,
+            PassInstrument::Blocks => Instrument::Blocks,
         };
         let mut arguments = host::arguments();
         let rank = ProcessRank::of_process(arguments.iter().map(String::as_str));

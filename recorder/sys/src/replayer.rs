@@ -82,6 +82,8 @@ crate::functions! {
         copy_to_device: cuMemcpyHtoD_v2(u64, *const c_void, usize) -> c_int;
         /// (destination, source, bytes)
         copy_to_host: cuMemcpyDtoH_v2(*mut c_void, u64, usize) -> c_int;
+        /// (destination, source, bytes, stream): the destination is pinned
+        copy_to_host_async: cuMemcpyDtoHAsync_v2(*mut c_void, u64, usize, DriverHandle) -> c_int;
         /// (destination, source, bytes, stream)
         copy_on_device: cuMemcpyDtoDAsync_v2(u64, u64, usize, DriverHandle) -> c_int;
         /// (destination, byte, bytes, stream)

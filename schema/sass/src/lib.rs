@@ -4,6 +4,8 @@
 //! cubin bytes ── Cubin ── Section (code, functions) ── decode ── Instruction
 //! ```
 //!
+//! [`splice`] adds code to a kernel.
+//!
 //! Pure: bytes in, values out. No files, no tables, no statistics of a run. Every input may be damaged: unreadable
 //! input is an error or an unknown instruction, never a panic.
 
@@ -15,6 +17,7 @@ pub mod line;
 pub mod literal;
 pub mod observable;
 pub mod register;
+pub mod splice;
 pub mod word;
 
 mod decode;

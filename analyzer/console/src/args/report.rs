@@ -37,7 +37,7 @@ pub struct ReportArgs {
     /// its waits 30]
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub top: Option<u32>,
-    /// Only this section (repeatable): wrong, findings, tensors, why, kernels, lines, ops, path, ranks, counters, replays,
+    /// Only this section (repeatable): wrong, findings, tensors, why, kernels, blocks, lines, ops, memory, path, ranks, counters, replays,
     /// losses, coverage
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "", add = ArgValueCandidates::new(complete::sections))]
     pub section: Vec<String>,

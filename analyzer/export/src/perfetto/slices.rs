@@ -8,8 +8,8 @@ use crate::round::unsigned;
 use crate::timeline::{CaptureTimeline, TimelineCall, TimelineLaunch};
 
 /// A slice begins, and ends.
-const BEGIN: u64 = 1;
-const END: u64 = 2;
+pub(super) const BEGIN: u64 = 1;
+pub(super) const END: u64 = 2;
 /// Threads of one process, in the numbers of tracks.
 const MAX_THREADS: u64 = 1 << 20;
 
@@ -93,7 +93,7 @@ fn launch_slice(launch: &TimelineLaunch) -> Option<ThreadSlice> {
 }
 
 /// A number as an argument of a slice.
-fn number(name: &str, value: u64) -> MessageBuilder {
+pub(super) fn number(name: &str, value: u64) -> MessageBuilder {
     MessageBuilder::default().text(10, name).uint(3, value)
 }
 

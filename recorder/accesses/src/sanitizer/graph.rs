@@ -138,7 +138,7 @@ impl AccessInstrument {
         let is_wanted = running.nodes.values().any(|node| node.decision.is_ok() && node.step.is_err());
         let count = u32::try_from(running.nodes.len()).unwrap_or(u32::MAX);
         running.launch = launch;
-        if !is_wanted && running.launch.is_some() {
+        if self.is_timing() || !is_wanted && running.launch.is_some() {
             return;
         }
         let count = if running.launch.is_some() { count } else { UNKNOWN_NODES };
@@ -240,7 +240,10 @@ impl AccessInstrument {
                 );
             }
         }
-        let recorded = decision.is_ok() && accesses_of.is_none();
+        if self.is_timing() && decision.is_ok() {
+            session::lose(LossKind::Activity, "blocks of a graph's node are not timed", 1, None);
+        }
+        let recorded = decision.is_ok() && accesses_of.is_none() && !self.is_timing();
         let row = LaunchRun { begin_ns, recorded, ..begun(ordinal, stream_id) };
         if self.arm_node(data, (row, position), running, is_patched)
             && let Some(kinds) = kinds

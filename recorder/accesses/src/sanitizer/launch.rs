@@ -130,6 +130,7 @@ impl AccessInstrument {
         if data.site != ENTER {
             let was_begun = GIVEN.with(ThreadSlot::take).is_none();
             Self::abandon_launch();
+            Self::timed_call_ends();
             self.end_turn();
             if has_failed && !was_begun && stepped().is_none() {
                 session::lose(LossKind::Launch, "refused by the driver", 1, None);
@@ -138,6 +139,8 @@ impl AccessInstrument {
         }
         self.patch_before_launch(call.function);
         self.prepare_snapshots();
+        // SAFETY: by this function's contract.
+        unsafe { self.time_call(id, &call, data.parameters) };
         let function = call.function;
         self.find_variables(function);
         self.begin_turn();
@@ -192,15 +195,16 @@ impl AccessInstrument {
             _ => None,
         };
         let function = code.as_deref().map(|code| code.function_id(&name));
-        let is_selected = decision.is_ok() && is_patched.unwrap_or(false);
-        let function = function.filter(|_| is_selected && self.config.counts());
+        let is_selected = decision.is_ok() && (is_patched.unwrap_or(false) || self.is_timing());
+        let function = function.filter(|_| is_selected && self.has_models());
         let kinds =
             function.map(|function| self.kinds_of(function, data, given.as_ref(), context::current()));
         let accesses_of = kinds.as_ref().and_then(|kinds| self.kinds.model(kinds));
         match &code {
             Some(_) if replayed::current().is_some() => {}
             Some(code) => {
-                (origin.context, origin.accesses_of) = (context::current(), accesses_of);
+                origin.context = context::current();
+                origin.accesses_of = accesses_of.filter(|_| !self.is_timing());
                 emit_launch(data, code, (&name, ordinal), origin, given, resources);
             }
             None => {
@@ -210,11 +214,17 @@ impl AccessInstrument {
         let recorded = decision.is_ok() && accesses_of.is_none();
         let row = LaunchRun { begin_ns, recorded, ..begun(ordinal, stream_id) };
         let gathers = bundle.as_ref().is_some_and(|bundle| bundle.gathers());
-        let (armed, row) = self.arm(data, row, obstacle, gathers);
-        match (&armed, kinds) {
-            (Some(_), Some(kinds)) => self.kinds.recorded(kinds, ordinal),
-            (Some(_), None) => {}
-            (None, _) => self.leave_out(data),
+        let (armed, row) = if self.is_timing() {
+            let has_model = decision.is_ok() && accesses_of.is_some();
+            (None, Some(self.time(data.stream_handle, row, has_model)))
+        } else {
+            self.arm(data, row, obstacle, gathers)
+        };
+        let is_timed = self.is_timing() && row.as_ref().is_some_and(|row| row.recorded);
+        match (armed.is_some() || is_timed, kinds) {
+            (true, Some(kinds)) => self.kinds.recorded(kinds, ordinal),
+            (true, None) => {}
+            (false, _) => self.leave_out(data),
         }
         RUNNING.with(|slot| slot.put(Box::new(RunningLaunch { armed, row, bundle })));
     }
@@ -342,6 +352,7 @@ impl AccessInstrument {
     pub(super) fn launch_ends(&self, data: &LaunchData) {
         let Some(running) = RUNNING.with(ThreadSlot::take) else { return };
         let RunningLaunch { armed, row, bundle } = *running;
+        Self::timed_ends();
         if let Some(row) = row {
             session::emit(LaunchRun { end_ns: Some(session::now_ns()), ..row });
         }

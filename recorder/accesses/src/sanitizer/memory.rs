@@ -28,7 +28,9 @@ impl AccessInstrument {
         state.next_allocation += 1;
         let id = AllocationId(state.next_allocation);
         state.allocations.insert(data.address, (id, data.size_bytes));
-        session::emit(allocation_event(data, id, false));
+        if !self.is_timing() {
+            session::emit(allocation_event(data, id, false));
+        }
     }
 
     pub(super) fn freed(&self, data: &MemoryData) {
@@ -39,13 +41,14 @@ impl AccessInstrument {
             bundles.memory().freed(data.address);
         }
         match self.lock().allocations.remove(&data.address) {
+            Some(_) if self.is_timing() => {}
             Some((id, _)) => session::emit(allocation_event(data, id, true)),
             None => session::lose(LossKind::Memory, "free of memory whose allocation was not seen", 1, None),
         }
     }
 
     pub(super) fn copied(&self, data: &MemcpyData) {
-        if replayed::is_session() {
+        if replayed::is_session() || self.is_timing() {
             return;
         }
         let [width, height, depth] = data.extent;
@@ -73,7 +76,7 @@ impl AccessInstrument {
     }
 
     pub(super) fn filled(&self, data: &MemsetData) {
-        if replayed::is_session() {
+        if replayed::is_session() || self.is_timing() {
             return;
         }
         let row_bytes = data.width * u64::from(data.element_bytes.max(1));

@@ -33,6 +33,8 @@ pub(super) struct LoadedModule {
     /// True if the selection takes launches of any of its kernels.
     is_wanted: bool,
     pub(super) is_patched: bool,
+    /// Its cubin, where blocks are timed.
+    image: Option<Arc<Vec<u8>>>,
     /// Kernels whose place in memory is recorded.
     placed: BTreeSet<String>,
     /// Device functions whose place is not known yet: the driver loads functions when they are needed.
@@ -61,6 +63,7 @@ impl AccessInstrument {
             context,
             is_wanted,
             is_patched: false,
+            image: self.is_timing().then(|| Arc::new(cubin.to_vec())),
             placed: BTreeSet::new(),
             unplaced,
         };
@@ -76,6 +79,7 @@ impl AccessInstrument {
 
     pub(super) fn module_unloads(&self, data: &SanitizerModuleData) {
         self.lock().modules.remove(&data.module.key());
+        self.forget_copies(data.module);
         if let Some(bundles) = &self.bundles {
             bundles.ended(data.module.key());
         }
@@ -183,6 +187,27 @@ impl AccessInstrument {
             let detail = Some(format!("sanitizer error {failed}"));
             session::lose(LossKind::Access, "module could not be patched", 1, detail);
         }
+    }
+
+    /// The cubin of a module, with its content.
+    pub(super) fn image(&self, module: DriverHandle) -> Option<(Arc<Vec<u8>>, Arc<LoadedCode>)> {
+        let state = self.lock();
+        let loaded = state.modules.get(&module.key())?;
+        Some((Arc::clone(loaded.image.as_ref()?), Arc::clone(&loaded.code)))
+    }
+
+    /// A module of the recorder's holds a copy of a kernel: its launches are those of the kernel.
+    pub(super) fn know_copy(&self, module: DriverHandle, code: Arc<LoadedCode>) {
+        self.lock().modules.entry(module.key()).or_insert_with(|| LoadedModule {
+            code,
+            handle: module.key(),
+            context: 0,
+            is_wanted: false,
+            is_patched: false,
+            image: None,
+            placed: BTreeSet::new(),
+            unplaced: Vec::new(),
+        });
     }
 
     /// The code that a launch runs, and whether it is patched.

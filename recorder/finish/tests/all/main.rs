@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod append;
+mod blocks;
 mod bundles;
 mod code;
 mod finish;

@@ -118,6 +118,26 @@ pub unsafe fn read(id: u32, parameters: *const c_void) -> Option<LaunchCall> {
     }
 }
 
+/// Gives a launch call another function or kernel.
+///
+/// # Safety
+/// As [`read`], and the call has not reached the driver. The function has the same parameters.
+pub unsafe fn replace_function(id: u32, parameters: *const c_void, function: DriverHandle) {
+    if parameters.is_null() {
+        return;
+    }
+    // SAFETY: by this function's contract. The driver reads the parameters behind its callbacks.
+    unsafe {
+        if launch_id::KERNEL_EX.contains(&id) {
+            let call = parameters.cast_mut().cast::<LaunchKernelEx>();
+            (&raw mut (*call).function).write(function);
+        } else {
+            let call = parameters.cast_mut().cast::<LaunchKernel>();
+            (&raw mut (*call).function).write(function);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -126,6 +126,19 @@ pub fn resources(function: DriverHandle) -> FunctionResources {
     }
 }
 
+/// The function of a launch call, which may have been given a kernel's handle.
+pub fn function_of(function: DriverHandle) -> Option<DriverHandle> {
+    let cuda = driver()?;
+    let (mut module, mut of_kernel) = (DriverHandle::NULL, DriverHandle::NULL);
+    // SAFETY: as in `module_of`.
+    unsafe {
+        if (cuda.function_get_module)(&raw mut module, function) == 0 {
+            return Some(function);
+        }
+        ((cuda.kernel_get_function)(&raw mut of_kernel, function) == 0).then_some(of_kernel)
+    }
+}
+
 /// The module of a launch call's function, which may be a kernel's handle. The driver loads it where it is not.
 pub fn module_of(function: DriverHandle) -> Option<DriverHandle> {
     let cuda = driver()?;
