@@ -1,6 +1,6 @@
 //! `stallmap-cluster sql`: a statement for a scheduler, and its rows as an Arrow stream on standard output.
 
-use std::io::{self, BufWriter, Write as _};
+use std::io::{BufWriter, Write as _};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,6 +15,7 @@ use stallmap::location::CaptureLocation;
 use crate::calls;
 use crate::error::{ClusterError, ClusterResult};
 use crate::messages::{ClusterQuery, SkippedMessage};
+use crate::output;
 use crate::transport::{ClusterChannels, SecurityArgs};
 
 /// `stallmap-cluster sql`
@@ -76,7 +77,7 @@ async fn write(mut rows: FlightRecordBatchStream) -> ClusterResult<()> {
     let Some(schema) = rows.schema().cloned() else {
         return Err(ClusterError::message("the scheduler's answer has no columns"));
     };
-    let mut writer = StreamWriter::try_new(BufWriter::new(io::stdout().lock()), &schema)?;
+    let mut writer = StreamWriter::try_new(BufWriter::new(output::rows()), &schema)?;
     let mut next = first;
     while let Some(batch) = next {
         writer.write(&batch)?;
@@ -90,12 +91,15 @@ async fn write(mut rows: FlightRecordBatchStream) -> ClusterResult<()> {
 fn report(skipped: &SkippedMessage) {
     for (name, reason) in &skipped.reasons {
         let reason = reason.lines().collect::<Vec<_>>().join(" ");
-        eprintln!("warning: skipped `{}`: {reason}", name.escape_debug());
+        output::note(format_args!("warning: skipped `{}`: {reason}", name.escape_debug()));
     }
     let count = skipped.reasons.len();
     if count > 0 {
         let word = if skipped.found == 1 { "capture" } else { "captures" };
-        eprintln!("{count} of {} {word} skipped: the rows are those of the rest", skipped.found);
+        output::note(format_args!(
+            "{count} of {} {word} skipped: the rows are those of the rest",
+            skipped.found
+        ));
     }
 }
 

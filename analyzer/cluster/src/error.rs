@@ -47,8 +47,11 @@ impl From<DataFusionError> for ClusterError {
 
 impl From<stallmap::error::AnalyzeError> for ClusterError {
     fn from(error: stallmap::error::AnalyzeError) -> Self {
-        let hint = error.hint().map(|hint| hint.to_string());
-        Self { message: error.to_string(), hint }
+        let text = error.to_string();
+        match text.split_once("; hint: ") {
+            Some((message, hint)) => Self::message(message).hint(hint),
+            None => Self::message(text),
+        }
     }
 }
 

@@ -24,6 +24,7 @@ use crate::calls;
 use crate::codec::LeafReader;
 use crate::error::{ClusterError, ClusterResult};
 use crate::messages::{PROBE, REGISTER, SKIPPED, SkippedMessage};
+use crate::output;
 use crate::prefix::AllowedPrefix;
 use crate::service::{ClusterCalls, ClusterService};
 use crate::skips::SkipBook;
@@ -81,7 +82,7 @@ pub(crate) async fn run(args: ExecutorArgs) -> ClusterResult<()> {
         .add_service(InterceptedService::new(worker.into_worker_server(), token.clone()))
         .add_service(InterceptedService::new(calls.into_server(), token))
         .serve(args.listen);
-    eprintln!("executor listens on {}", args.listen);
+    output::note(format_args!("executor listens on {}", args.listen));
     tokio::select! {
         ended = server => ended.map_err(|error| ClusterError::from(error).hint("is the address free?")),
         () = register(&channels, &args.scheduler, &url) => Ok(()),
@@ -92,7 +93,7 @@ pub(crate) async fn run(args: ExecutorArgs) -> ClusterResult<()> {
 async fn register(channels: &ClusterChannels, scheduler: &str, url: &Url) {
     let mut last = String::new();
     loop {
-        let said = match can_work() {
+        let outcome = match can_work() {
             Ok(()) => match channels.url(scheduler) {
                 Ok(scheduler) => {
                     calls::action(channels, &scheduler, REGISTER, url.as_str().as_bytes()).await.map(drop)
@@ -101,9 +102,10 @@ async fn register(channels: &ClusterChannels, scheduler: &str, url: &Url) {
             },
             Err(error) => Err(error),
         };
-        let now = said.map_or_else(|error| format!("not registered: {error}"), |()| "registered".to_owned());
+        let now =
+            outcome.map_or_else(|error| format!("not registered: {error}"), |()| "registered".to_owned());
         if now != last {
-            eprintln!("{now}");
+            output::note(&now);
             last = now;
         }
         sleep(SIGN).await;

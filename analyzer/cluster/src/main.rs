@@ -13,6 +13,7 @@ mod codec;
 mod error;
 mod executor;
 mod messages;
+mod output;
 mod planner;
 mod prefix;
 mod scheduler;
@@ -33,7 +34,7 @@ const STACK_BYTES: usize = 256 << 20;
 /// SQL over captures on several machines
 #[derive(Debug, Parser)]
 #[command(version)]
-struct ClusterArgs {
+struct ClusterCommandLine {
     #[command(subcommand)]
     role: ClusterRole,
 }
@@ -50,11 +51,11 @@ enum ClusterRole {
 }
 
 fn main() -> ExitCode {
-    let args = ClusterArgs::parse();
+    let args = ClusterCommandLine::parse();
     match run(args.role) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
+            output::note(format_args!("error: {error}"));
             ExitCode::FAILURE
         }
     }

@@ -64,7 +64,7 @@ pub(crate) fn context(
     Ok(SessionContext::new_with_state(state))
 }
 
-/// A leaf could have a task for each capture. The engine has one for each executor at most.
+/// A leaf could have a task for each capture. The engine limits them to one for each executor.
 fn tasks(event: DesiredTaskCountEvent<'_>) -> Option<Result<DesiredTaskCountEventResponse>> {
     let leaf = event.plan.downcast_ref::<FleetExec>()?;
     Some(Ok(DesiredTaskCountEventResponse::desired(leaf.captures_len().max(1))))

@@ -26,6 +26,7 @@ use crate::calls;
 use crate::codec::LeafWriter;
 use crate::error::{ClusterError, ClusterResult};
 use crate::messages::{ClusterQuery, PROBE, REGISTER, SKIPPED, SkippedMessage};
+use crate::output;
 use crate::planner::{ChosenExecutors, context};
 use crate::prefix::AllowedPrefix;
 use crate::service::{ClusterCalls, ClusterService, ReplyStream};
@@ -67,7 +68,7 @@ pub(crate) async fn run(args: SchedulerArgs) -> ClusterResult<()> {
     let calls = SchedulerCalls { prefix, memory_bytes: args.memory * MIB, executors };
     let service = ClusterService::new(calls).into_server();
     let server = server.add_service(InterceptedService::new(service, token)).serve(args.listen);
-    eprintln!("scheduler listens on {}", args.listen);
+    output::note(format_args!("scheduler listens on {}", args.listen));
     server.await.map_err(|error| ClusterError::from(error).hint("is the address free?"))
 }
 
@@ -81,14 +82,14 @@ impl KnownExecutors {
     fn add(&self, url: Url) {
         let name = url.to_string();
         if self.seen().insert(url, Instant::now()).is_none() {
-            eprintln!("executor {name} is here");
+            output::note(format_args!("executor {name} is here"));
         }
     }
 
     fn remove(&self, url: &Url, reason: &str) {
         self.channels.forget(url);
         if self.seen().remove(url).is_some() {
-            eprintln!("executor {url} is lost: {reason}");
+            output::note(format_args!("executor {url} is lost: {reason}"));
         }
     }
 
@@ -168,7 +169,7 @@ impl SchedulerCalls {
             if now == 0 || lost > MAX_LOST {
                 return Err(error);
             }
-            eprintln!("asking again without {now} of {} executors", executors.len());
+            output::note(format_args!("asking again without {now} of {} executors", executors.len()));
         }
     }
 
@@ -221,7 +222,7 @@ impl SchedulerCalls {
     }
 }
 
-/// A random id, so that no client can guess another's.
+/// A random id: clients cannot guess those of other queries.
 fn new_id() -> ClusterResult<String> {
     let mut bytes = [0; 16];
     let filled = SystemRandom::new().fill(&mut bytes);

@@ -25,6 +25,8 @@ use crate::error::{ClusterError, ClusterResult};
 
 /// The variable with the token.
 const TOKEN: &str = "STALLMAP_CLUSTER_TOKEN";
+/// The variable with the file of the authority's certificate.
+const CA: &str = "STALLMAP_CLUSTER_CA";
 /// Fewest characters of a token.
 const MIN_TOKEN: usize = 16;
 /// The header with the token.
@@ -42,6 +44,7 @@ pub(crate) struct SecurityArgs {
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// Certificate of the authority that signed the certificates of scheduler and executors (PEM). Connections use TLS
+    /// [default: the file in the variable STALLMAP_CLUSTER_CA, if it is set]
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
 }
@@ -138,7 +141,8 @@ impl ClusterChannels {
             Some(path) => String::from_utf8(read(path)?).map_err(|_| missing())?,
             None => std::env::var(TOKEN).map_err(|_| missing())?,
         };
-        let tls = match &args.ca {
+        let of_environment = || std::env::var_os(CA).filter(|path| !path.is_empty()).map(PathBuf::from);
+        let tls = match &args.ca.clone().or_else(of_environment) {
             Some(path) => Some(ClientTlsConfig::new().ca_certificate(Certificate::from_pem(read(path)?))),
             None => None,
         };

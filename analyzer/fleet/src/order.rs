@@ -16,9 +16,9 @@ use datafusion::sql::unparser::dialect::CustomDialectBuilder;
 use stallmap::session::resources::SessionResources;
 use stallmap_tables::location::CaptureLocation;
 
+use crate::FoundCapture;
 use crate::leaf::{CaptureQuery, FleetExec, LeafQuery};
 use crate::skipped::SkippedCaptures;
-use crate::FoundCapture;
 
 /// A leaf that another process can run.
 #[derive(Clone, Debug)]
@@ -42,8 +42,15 @@ impl LeafOrder {
             let location = CaptureLocation::from(address.as_str());
             (FoundCapture { location, name }, self.facts.slice(at, 1))
         };
-        let captures = self.captures.into_iter().enumerate().take(self.facts.num_rows()).map(capture).collect();
-        FleetExec::new(LeafQuery::Text(self.sql), captures, self.schema, self.partitions, (resources, skipped))
+        let captures =
+            self.captures.into_iter().enumerate().take(self.facts.num_rows()).map(capture).collect();
+        FleetExec::new(
+            LeafQuery::Text(self.sql),
+            captures,
+            self.schema,
+            self.partitions,
+            (resources, skipped),
+        )
     }
 }
 
@@ -58,7 +65,13 @@ impl FleetExec {
         let part = |at: usize| {
             let captures = self.captures.iter().skip(at).step_by(parts).cloned().collect();
             let shared = (self.resources.clone(), Arc::clone(&self.skipped));
-            Self::new(self.query.clone(), captures, Arc::clone(&self.properties.eq_properties.schema()), partitions, shared)
+            Self::new(
+                self.query.clone(),
+                captures,
+                Arc::clone(&self.properties.eq_properties.schema()),
+                partitions,
+                shared,
+            )
         };
         (0..parts).map(part).collect()
     }
@@ -146,7 +159,10 @@ fn is_plain(value: &ScalarValue) -> bool {
     let data_type = value.data_type();
     !value.is_null()
         && (data_type.is_integer()
-            || matches!(data_type, DataType::Boolean | DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View))
+            || matches!(
+                data_type,
+                DataType::Boolean | DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
+            ))
 }
 
 #[cfg(test)]
@@ -163,13 +179,15 @@ mod tests {
             filters,
             limit,
         };
-        let exact = vec![col("kernel").like(lit("g%'")).or(col("select").gt(lit(u64::MAX))), col("time").is_null()];
+        let exact =
+            vec![col("kernel").like(lit("g%'")).or(col("select").gt(lit(u64::MAX))), col("time").is_null()];
         assert_eq!(
             query(exact.clone(), Some(3)).sql().unwrap(),
             "SELECT \"kernel\", \"select\" FROM \"odd\"\"table\" \
              WHERE ((\"kernel\" LIKE 'g%''' OR (\"select\" > 18446744073709551615))) AND (\"time\" IS NULL) LIMIT 3"
         );
-        let inexact = vec![col("time").eq(lit(ScalarValue::TimestampNanosecond(Some(7), None))), col("a").gt(lit(0.1))];
+        let inexact =
+            vec![col("time").eq(lit(ScalarValue::TimestampNanosecond(Some(7), None))), col("a").gt(lit(0.1))];
         let sql = query([inexact, exact].concat(), Some(3)).sql().unwrap();
         assert!(!sql.contains("LIMIT") && !sql.contains("0.1") && sql.contains("IS NULL"), "{sql}");
         let nothing = CaptureQuery { columns: Vec::new(), ..query(Vec::new(), None) };
