@@ -93,7 +93,8 @@ impl LeafReader {
         let partitions = message.partitions.clamp(1, MAX_PARTITIONS) as usize;
         let mut resources = self.resources.clone();
         resources.memory_bytes = resources.memory_bytes.map(|bytes| bytes / partitions);
-        resources.cost_from = message.cost_from.parse().map_err(|error| plan_datafusion_err!("{error}"))?;
+        resources.cost_from =
+            message.cost_from.parse().map_err(|error: String| plan_datafusion_err!("{error}"))?;
         resources.reads_stored = !message.recomputes;
         let captures = message.addresses.into_iter().zip(message.names).collect();
         let order = LeafOrder { sql: message.sql, captures, facts, schema, partitions };

@@ -149,7 +149,7 @@ impl SchedulerCalls {
         let resources = SessionResources {
             memory_bytes: Some(self.memory_bytes),
             reads_stored: !query.recomputes,
-            cost_from: query.cost_from.parse().map_err(|error| ClusterError::message(format!("{error}")))?,
+            cost_from: query.cost_from.parse().map_err(|error: String| ClusterError::message(error))?,
             ..SessionResources::NONE
         };
         let fleet = self.open(&query.places, resources.clone()).await?;
