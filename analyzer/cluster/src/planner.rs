@@ -33,7 +33,7 @@ impl WorkerResolver for ChosenExecutors {
     fn get_urls(&self) -> Result<Vec<Url>> {
         // A plan for one executor would run in the scheduler.
         let times = if self.0.len() == 1 { 2 } else { 1 };
-        Ok(self.0.repeat(times))
+        Ok(self.0.iter().cycle().take(self.0.len() * times).cloned().collect())
     }
 }
 
