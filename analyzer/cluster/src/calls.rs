@@ -14,7 +14,7 @@ use crate::messages::ClusterQuery;
 use crate::transport::ClusterChannels;
 
 /// Maximum time of a small call.
-const SOON: Duration = Duration::from_secs(4);
+const SOON: Duration = Duration::from_secs(10);
 
 /// Calls an action, whose answer comes soon or not at all.
 pub(crate) async fn action(

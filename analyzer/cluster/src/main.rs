@@ -30,6 +30,10 @@ use self::error::{ClusterError, ClusterResult};
 
 /// Bytes of a thread's stack: reserved, and committed only as used. Plans of views are deep.
 const STACK_BYTES: usize = 256 << 20;
+/// Threads for each processor: captures are read by calls that block, and peers want signs of life meanwhile.
+const THREADS: usize = 4;
+/// Fewest threads.
+const MIN_THREADS: usize = 16;
 
 /// SQL over captures on several machines
 #[derive(Debug, Parser)]
@@ -62,7 +66,13 @@ fn main() -> ExitCode {
 }
 
 fn run(role: ClusterRole) -> ClusterResult<()> {
-    let runtime = Builder::new_multi_thread().enable_all().thread_stack_size(STACK_BYTES).build();
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = (THREADS * processors).max(MIN_THREADS);
+    let runtime = Builder::new_multi_thread()
+        .enable_all()
+        .worker_threads(threads)
+        .thread_stack_size(STACK_BYTES)
+        .build();
     let runtime = runtime.map_err(|error| ClusterError::message(format!("threads cannot start: {error}")))?;
     let work = runtime.spawn(async {
         match role {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
@@ -33,9 +33,14 @@ use crate::service::{ClusterCalls, ClusterService, ReplyStream};
 use crate::transport::{CertificateArgs, ClusterChannels, SecurityArgs};
 
 /// An executor without a sign of life for this time gets no work.
-const SILENT: Duration = Duration::from_secs(10);
+const SILENT: Duration = Duration::from_secs(30);
 /// Maximum executors that are lost in one statement.
 const MAX_LOST: usize = 8;
+/// Maximum times that a statement is asked again although all executors can work.
+const MAX_AGAIN: usize = 2;
+/// Words of errors of connections, which say nothing about the statement.
+const CONNECTION: [&str; 5] =
+    ["h2 protocol error", "http2 error", "transport error", "tcp connect error", "broken pipe"];
 /// Maximum bytes of the rows of an answer, which wait until all executors are done.
 const MAX_ANSWER: usize = 1 << 30;
 const MIB: usize = 1 << 20;
@@ -153,7 +158,7 @@ impl SchedulerCalls {
             ..SessionResources::NONE
         };
         let fleet = self.open(&query.places, resources.clone()).await?;
-        let mut lost = 0;
+        let (mut lost, mut again) = (0, 0);
         loop {
             let executors = self.executors.alive();
             if executors.is_empty() {
@@ -166,7 +171,12 @@ impl SchedulerCalls {
             };
             let now = self.executors.probe(&executors).await;
             lost += now;
-            if now == 0 || lost > MAX_LOST {
+            if now == 0 && is_of_connection(&error) {
+                again += 1;
+            } else if now == 0 {
+                return Err(error);
+            }
+            if lost > MAX_LOST || again > MAX_AGAIN {
                 return Err(error);
             }
             output::note(format_args!("asking again without {now} of {} executors", executors.len()));
@@ -220,6 +230,11 @@ impl SchedulerCalls {
         reasons.extend(fleet.skipped.all());
         Ok(ClusterAnswer { schema, rows, skipped: SkippedMessage { reasons, found: fleet.found as u64 } })
     }
+}
+
+fn is_of_connection(error: &ClusterError) -> bool {
+    let text = error.to_string();
+    CONNECTION.iter().any(|words| text.contains(words))
 }
 
 /// A random id: clients cannot guess those of other queries.

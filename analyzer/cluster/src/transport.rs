@@ -32,9 +32,9 @@ const MIN_TOKEN: usize = 16;
 /// The header with the token.
 const AUTHORIZATION: &str = "authorization";
 /// A peer that does not answer for twice this time is lost.
-const ALIVE: Duration = Duration::from_secs(4);
+const ALIVE: Duration = Duration::from_secs(10);
 /// Maximum time to connect.
-const CONNECT: Duration = Duration::from_secs(3);
+const CONNECT: Duration = Duration::from_secs(5);
 
 /// The token and the certificates of a process.
 #[derive(Args, Clone, Debug)]
