@@ -1,6 +1,7 @@
 //! The commands by name. Nothing is decided here.
 
 mod check;
+mod cluster;
 pub(crate) mod completions;
 pub(crate) mod describe;
 mod id;
@@ -101,6 +102,7 @@ fn run_command(context: &CommandContext, command: StallmapCommand) -> Outcome {
         StallmapCommand::Import(import) => stallmap_import::run(&import),
         StallmapCommand::Mcp(mcp) => stallmap_mcp::run(context, &mcp),
         StallmapCommand::Sql(sql) => sql::run(context, &sql),
+        StallmapCommand::Cluster(cluster) => cluster::run(&cluster),
         StallmapCommand::Info(info) => info::run(context, &info),
         StallmapCommand::Check(check) => check::run(context, &check),
         StallmapCommand::Prepare(prepare) => prepare::run(context, &prepare),

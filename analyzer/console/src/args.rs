@@ -35,7 +35,7 @@ use crate::{complete, exit};
 
 pub use self::report::{ReportArgs, ReportFormat};
 pub use self::source::{SourceArgs, SourceSort};
-pub use self::sql::{ParameterSetting, RowFormat, SqlArgs};
+pub use self::sql::{ClusterArgs, ParameterSetting, RowFormat, SqlArgs};
 
 /// Which tensor, line and kernel was the GPU waiting for?
 ///
@@ -136,6 +136,8 @@ pub enum StallmapCommand {
     Mcp(mcp::McpArgs),
     /// Query one capture, or several by name, in SQL: interactively, or with statements
     Sql(SqlArgs),
+    /// Start the scheduler or an executor of a cluster, for `sql --cluster`. Runs the program `stallmap-cluster`
+    Cluster(ClusterArgs),
     /// Show the content of a capture: runs and devices, tables or views. Or document one table or view
     Info(InfoArgs),
     /// Verify captures: container, hashes, schema, references, conservation of stalls

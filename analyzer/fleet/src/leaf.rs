@@ -43,19 +43,35 @@ pub(crate) struct CaptureQuery {
     pub(crate) limit: Option<usize>,
 }
 
+/// A query for the session of one capture: by its parts, or as text from another process.
+#[derive(Clone, Debug)]
+pub(crate) enum LeafQuery {
+    Parts(CaptureQuery),
+    Text(String),
+}
+
+impl fmt::Display for LeafQuery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Parts(query) => write!(f, "table={}", query.table),
+            Self::Text(sql) => write!(f, "sql={sql}"),
+        }
+    }
+}
+
 /// Runs a query in the session of each capture, and returns all rows with the facts of their capture.
-pub(crate) struct FleetExec {
-    query: CaptureQuery,
+pub struct FleetExec {
+    pub(crate) query: LeafQuery,
     /// Captures with their facts: a row each.
-    captures: Vec<(FoundCapture, RecordBatch)>,
-    resources: SessionResources,
-    skipped: Arc<SkippedCaptures>,
-    properties: Arc<PlanProperties>,
+    pub(crate) captures: Vec<(FoundCapture, RecordBatch)>,
+    pub(crate) resources: SessionResources,
+    pub(crate) skipped: Arc<SkippedCaptures>,
+    pub(crate) properties: Arc<PlanProperties>,
 }
 
 impl FleetExec {
     pub(crate) fn new(
-        query: CaptureQuery,
+        query: LeafQuery,
         captures: Vec<(FoundCapture, RecordBatch)>,
         schema: SchemaRef,
         partitions: usize,
@@ -82,7 +98,7 @@ impl fmt::Debug for FleetExec {
 
 impl DisplayAs for FleetExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "FleetExec: table={}, captures={}", self.query.table, self.captures.len())
+        write!(f, "FleetExec: {}, captures={}", self.query, self.captures.len())
     }
 }
 
@@ -143,7 +159,7 @@ type CaptureRows = BoxStream<'static, Result<RecordBatch>>;
 
 /// The query with all that it takes to run it.
 struct CaptureLeaf {
-    query: CaptureQuery,
+    query: LeafQuery,
     schema: SchemaRef,
     resources: SessionResources,
     skipped: Arc<SkippedCaptures>,
@@ -193,7 +209,11 @@ impl CaptureLeaf {
 
     /// The query over the capture's table.
     async fn plan(&self, session: &Session) -> Result<LogicalPlan, AnalyzeError> {
-        let CaptureQuery { table, columns, filters, limit } = &self.query;
+        let query = match &self.query {
+            LeafQuery::Parts(query) => query,
+            LeafQuery::Text(sql) => return session.plan(sql).await,
+        };
+        let CaptureQuery { table, columns, filters, limit } = query;
         let all = session.plan(&format!("SELECT * FROM \"{table}\"")).await?;
         let mut plan = LogicalPlanBuilder::from(all);
         for filter in filters {

@@ -14,6 +14,7 @@ mod facts;
 mod find;
 mod label;
 mod leaf;
+mod order;
 mod skipped;
 mod table;
 
@@ -31,6 +32,8 @@ use self::catalog::FleetSchema;
 use self::facts::CaptureFacts;
 pub use self::find::MAX_CAPTURES;
 use self::label::LabelOf;
+pub use self::leaf::FleetExec;
+pub use self::order::LeafOrder;
 pub use self::skipped::SkippedCaptures;
 
 /// The schema of a fleet in SQL, and its table of captures.
@@ -101,10 +104,15 @@ pub fn open(
     let facts = Arc::new(facts::read_all(captures, &skipped));
     let resources_of_all = SessionResources { cache: ResultCache::NONE, ..resources.clone() };
     let mut session = Session::without_rows_with(&resources_of_all)?;
-    session.context().register_udf(ScalarUDF::from(LabelOf::default()));
+    functions().into_iter().for_each(|function| session.context().register_udf(function));
     let schema = FleetSchema::new(Session::without_rows()?, facts, resources.clone(), Arc::clone(&skipped));
     session.lead_with(FLEET, Arc::new(schema))?;
     Ok(CaptureFleet { session, found, skipped })
+}
+
+/// The functions of fleets, next to those of sessions.
+pub fn functions() -> Vec<ScalarUDF> {
+    vec![ScalarUDF::from(LabelOf::default())]
 }
 
 /// A capture that was found: its address, and its name in the column `capture`.

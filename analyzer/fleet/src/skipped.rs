@@ -15,12 +15,12 @@ pub struct SkippedCaptures {
 
 impl SkippedCaptures {
     /// None so far.
-    pub(crate) fn new(say: impl Fn(&str, &str) + Send + Sync + 'static) -> Self {
+    pub fn new(say: impl Fn(&str, &str) + Send + Sync + 'static) -> Self {
         Self { reasons: Mutex::default(), say: Box::new(say) }
     }
 
     /// Notes that a capture cannot be read.
-    pub(crate) fn add(&self, name: &str, reason: &str) {
+    pub fn add(&self, name: &str, reason: &str) {
         let is_new = self.reasons().insert(name.to_owned(), reason.to_owned()).is_none();
         if is_new {
             (self.say)(name, reason);
@@ -30,6 +30,11 @@ impl SkippedCaptures {
     /// The reason, if a capture was skipped.
     pub fn reason(&self, name: &str) -> Option<String> {
         self.reasons().get(name).cloned()
+    }
+
+    /// All names, with the reasons.
+    pub fn all(&self) -> BTreeMap<String, String> {
+        self.reasons().clone()
     }
 
     /// Number of captures.

@@ -15,7 +15,7 @@ use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
 use datafusion::physical_plan::ExecutionPlan;
 use stallmap::session::resources::SessionResources;
 
-use crate::leaf::{CaptureQuery, FleetExec};
+use crate::leaf::{CaptureQuery, FleetExec, LeafQuery};
 use crate::skipped::SkippedCaptures;
 use crate::{AllFacts, facts};
 
@@ -151,7 +151,7 @@ impl TableProvider for FleetTable {
             chosen.iter().map(|at| (self.facts[*at].capture.clone(), self.rows.slice(*at, 1))).collect();
         let schema = Arc::new(self.schema.project(&columns)?);
         Ok(Arc::new(FleetExec::new(
-            query,
+            LeafQuery::Parts(query),
             captures,
             schema,
             partitions,

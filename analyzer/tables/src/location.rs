@@ -40,6 +40,14 @@ impl CaptureLocation {
         }
     }
 
+    /// The location as typed, with the secrets of a URL: for another process that opens the same capture.
+    pub fn address(&self) -> String {
+        match &self.url {
+            Some(CaptureUrl::Http(url)) => url.clone(),
+            _ => self.shown.display().to_string(),
+        }
+    }
+
     /// True for a remote capture.
     pub fn is_remote(&self) -> bool {
         self.url.is_some()

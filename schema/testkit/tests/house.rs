@@ -24,8 +24,12 @@ const UNSAFE: [&str; 12] = [
     "recorder/cli/src/memory.rs",
 ];
 /// Places that may name stdout or stderr. The recorder's library has one, for messages on stderr.
-const OUTPUT: [&str; 3] =
-    ["analyzer/console/src/output", "recorder/cli/src/", "recorder/session/src/guard.rs"];
+const OUTPUT: [&str; 4] = [
+    "analyzer/cluster/src/output.rs",
+    "analyzer/console/src/output",
+    "recorder/cli/src/",
+    "recorder/session/src/guard.rs",
+];
 
 /// The crates that a query runs in. They never write a capture.
 const READERS: [&str; 8] = [

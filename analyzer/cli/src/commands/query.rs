@@ -100,14 +100,14 @@ impl RowTarget {
 }
 
 /// An output that never leaves a partial file.
-struct OutputFile<'a> {
+pub(super) struct OutputFile<'a> {
     target: &'a RowTarget,
     is_text: bool,
     place: Option<StagedFile>,
 }
 
 impl<'a> OutputFile<'a> {
-    fn new(target: &'a RowTarget, format: RowFormat) -> Outcome<Self> {
+    pub(super) fn new(target: &'a RowTarget, format: RowFormat) -> Outcome<Self> {
         let place = match target {
             RowTarget::File(path) => Some(StagedFile::of(path)?),
             _ => None,
@@ -115,7 +115,7 @@ impl<'a> OutputFile<'a> {
         Ok(Self { target, is_text: format == RowFormat::Table, place })
     }
 
-    fn sink(&self) -> Outcome<RowSink> {
+    pub(super) fn sink(&self) -> Outcome<RowSink> {
         let stdout = || output::stdout_as(self.is_text);
         match (self.target, &self.place) {
             (RowTarget::Pager(pager), _) => {
@@ -129,12 +129,12 @@ impl<'a> OutputFile<'a> {
         }
     }
 
-    fn keep(mut self) -> Outcome<()> {
+    pub(super) fn keep(mut self) -> Outcome<()> {
         let renamed = self.place.take().map_or(Ok(()), StagedFile::keep);
         renamed.map_err(|error| self.failure(error.into()))
     }
 
-    fn failure(&self, error: WriteError) -> CommandFailure {
+    pub(super) fn failure(&self, error: WriteError) -> CommandFailure {
         let place = match self.target {
             RowTarget::Stdout | RowTarget::Pager(_) => "standard output".to_owned(),
             RowTarget::File(path) => format!("`{}`", path.display()),

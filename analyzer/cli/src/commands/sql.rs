@@ -16,6 +16,7 @@ use stallmap_console::output::rows::RowStyle;
 use stallmap_console::output::table::TableShape;
 use stallmap_fleet::FleetError;
 
+use crate::commands::cluster;
 use crate::commands::query::RowTarget;
 use stallmap_console::library::saved_query;
 
@@ -55,6 +56,9 @@ pub(super) fn run(context: &CommandContext, args: &SqlArgs) -> Outcome {
                 format!("--output takes the rows of one statement, not of {count}"),
             ));
         }
+    }
+    if let Some(scheduler) = &args.cluster {
+        return cluster::statements(context, (scheduler, args), text.as_deref(), (style, &target));
     }
     if !args.over.is_empty() {
         return over(context, &args.over, text.as_deref(), (style, target));

@@ -14,14 +14,16 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// Commands that begin with these are shown, not run: they record, or build.
 const FOREIGN: [&str; 5] = ["cargo", "git", "scripts/", "stallmap-record", "uvx"];
 
-/// External requirements of an example: servers, clients, Graphviz, a browser.
-const NEEDS: [&str; 10] = [
+/// External requirements of an example: servers, clients, a cluster, Graphviz, a browser.
+const NEEDS: [&str; 12] = [
     "http://",
     "https://",
     "s3://",
     "| dot",
     "stallmap-record ",
     "stallmap open ",
+    " --cluster ",
+    "stallmap cluster ",
     " --http ",
     " --postgres ",
     " --flight ",

@@ -1,5 +1,6 @@
 //! `stallmap sql`
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -32,6 +33,9 @@ pub struct SqlArgs {
     /// capture, commit, labels, rank, host, gpu and time. The table `fleet` lists the captures
     #[arg(long, value_name = "FOLDER|NAME.stallmap", num_args = 1.., conflicts_with_all = ["captures", "query"])]
     pub over: Vec<CaptureLocation>,
+    /// Run the statements on the cluster of this scheduler, whose executors read the captures. See `stallmap cluster`
+    #[arg(long, value_name = "HOST:PORT", requires = "over")]
+    pub cluster: Option<String>,
     /// Run these statements and exit
     #[arg(short, long, value_name = "SQL", allow_hyphen_values = true)]
     pub command: Vec<String>,
@@ -63,6 +67,19 @@ pub struct SqlArgs {
     /// Maximum rows of a table, 0 for all. The rest are counted [default: 100 on a terminal, otherwise all]
     #[arg(short = 'n', long, visible_alias = "top", value_name = "N")]
     pub rows: Option<usize>,
+}
+
+/// `stallmap cluster`
+#[derive(Args, Debug)]
+#[command(after_help = examples(&[
+    ("stallmap cluster scheduler --prefix runs/", "answer statements with the work of executors"),
+    ("stallmap cluster executor --scheduler 127.0.0.1:7271 --prefix runs/", "work for a scheduler"),
+    ("stallmap cluster -- executor --help", "the options of an executor"),
+]))]
+pub struct ClusterArgs {
+    /// Arguments of `stallmap-cluster`
+    #[arg(value_name = "ARGUMENT", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub arguments: Vec<OsString>,
 }
 
 /// Output format of rows.
