@@ -2,34 +2,42 @@
 //! which capture they are of.
 //!
 //! ```text
-//! folders ── find ──> captures ── facts ──> catalog of labels, ranks, hosts, GPUs, times
-//! SQL ── table: filters on facts choose captures ── leaf: a session of one capture runs its part ── union, aggregates
+//! folders, prefixes ── find ──> captures ── facts ──> catalog of labels, ranks, hosts, GPUs, times, rows, functions
+//! SQL ── table: filters choose captures by the catalog ── leaf: stored rows, or a session of one capture ── union, sums
 //! ```
 //!
 //! Joins within a view never cross captures: each capture plans and runs its own views, from its stored rows if it has
-//! some. A leaf needs the address of a capture and a part of a query, nothing else of this process.
+//! some. A leaf needs the address of a capture and a part of a query, nothing else of this process: [`answer`] is the
+//! entry for another process that has addresses and a statement.
 
 mod catalog;
+mod contents;
 mod facts;
 mod find;
+mod kept;
 mod label;
 mod leaf;
+mod prune;
 mod skipped;
 mod table;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
 use datafusion::logical_expr::ScalarUDF;
 use stallmap::code::ResultCache;
 use stallmap::error::AnalyzeError;
 use stallmap::location::CaptureLocation;
 use stallmap::session::Session;
 use stallmap::session::resources::SessionResources;
+use stallmap_schema::capture::error::CaptureError;
 
 use self::catalog::FleetSchema;
 use self::facts::CaptureFacts;
 pub use self::find::MAX_CAPTURES;
+use self::kept::KeptCatalog;
 use self::label::LabelOf;
 pub use self::skipped::SkippedCaptures;
 
@@ -48,14 +56,20 @@ pub enum FleetError {
         source: std::io::Error,
     },
     /// A prefix of a server, which has no list.
-    #[error("captures below a URL are not listed: `{}`", path.display())]
+    #[error("captures below this URL are not listed: `{}`", path.display())]
     Prefix {
         /// The URL.
         path: PathBuf,
     },
+    /// A prefix of a bucket cannot be listed.
+    #[error(transparent)]
+    List(CaptureError),
     /// Folders without captures.
     #[error("no captures found")]
     Empty,
+    /// No capture with the labels that were asked for.
+    #[error("no capture has these labels")]
+    NoLabel,
     /// More captures than a fleet may have.
     #[error("more than {MAX_CAPTURES} captures")]
     TooMany,
@@ -68,10 +82,13 @@ impl FleetError {
     /// Recommended action.
     pub const fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Prefix { .. } => Some("name the captures"),
-            Self::Empty => Some("name folders with .stallmap files, or captures"),
+            Self::Prefix { .. } => Some("name the captures, or a prefix as s3://BUCKET/PREFIX"),
+            Self::Empty => Some("name folders or prefixes with .stallmap files, or captures"),
+            Self::NoLabel => {
+                Some("`stallmap sql --over FOLDER -c 'SELECT capture, labels FROM fleet'` lists labels")
+            }
             Self::TooMany => Some("name a folder below"),
-            Self::Folder { .. } | Self::Analyze(_) => None,
+            Self::Folder { .. } | Self::Analyze(_) | Self::List(_) => None,
         }
     }
 }
@@ -84,9 +101,10 @@ pub struct CaptureFleet {
     pub found: usize,
     /// Captures that cannot be read.
     pub skipped: Arc<SkippedCaptures>,
+    facts: AllFacts,
 }
 
-/// Opens the captures in folders, and captures by name. One that cannot be read is skipped, and reported by `say`.
+/// Opens the captures in folders, below prefixes, and by name. One that cannot be read is skipped, and reported by `say`.
 ///
 /// # Errors
 /// Fails if a folder cannot be listed, or if there is no capture.
@@ -95,22 +113,77 @@ pub fn open(
     resources: &SessionResources,
     say: impl Fn(&str, &str) + Send + Sync + 'static,
 ) -> Result<CaptureFleet, FleetError> {
+    open_with(places, &[], resources, say)
+}
+
+/// The same, of the captures with these labels: keys and values.
+///
+/// # Errors
+/// Fails as [`open`], and if no capture has the labels.
+pub fn open_with(
+    places: &[CaptureLocation],
+    labels: &[(String, String)],
+    resources: &SessionResources,
+    say: impl Fn(&str, &str) + Send + Sync + 'static,
+) -> Result<CaptureFleet, FleetError> {
     let captures = find::captures(places)?;
-    let found = captures.len();
     let skipped = Arc::new(SkippedCaptures::new(say));
-    let facts = Arc::new(facts::read_all(captures, &skipped));
+    let kept = KeptCatalog::of(&resources.cache, places);
+    let mut facts = facts::read_all(captures, &kept, &skipped);
+    kept.keep(&facts);
+    facts.retain(|facts| labels.iter().all(|(key, value)| facts.labels.get(key) == Some(value)));
+    if facts.is_empty() {
+        return Err(FleetError::NoLabel);
+    }
+    let facts = Arc::new(facts);
     let resources_of_all = SessionResources { cache: ResultCache::NONE, ..resources.clone() };
     let mut session = Session::without_rows_with(&resources_of_all)?;
     session.context().register_udf(ScalarUDF::from(LabelOf::default()));
-    let schema = FleetSchema::new(Session::without_rows()?, facts, resources.clone(), Arc::clone(&skipped));
+    let state = Arc::downgrade(&session.context().state_ref());
+    let state = move || state.upgrade().map(|state| state.read().clone());
+    let known = Session::without_rows()?;
+    let schema = FleetSchema::new(
+        known,
+        Arc::clone(&facts),
+        resources.clone(),
+        (Arc::clone(&skipped), Box::new(state)),
+    );
     session.lead_with(FLEET, Arc::new(schema))?;
-    Ok(CaptureFleet { session, found, skipped })
+    Ok(CaptureFleet { session, found: facts.len(), skipped, facts })
+}
+
+impl CaptureFleet {
+    /// The location of a capture, by its name in the column `capture`.
+    pub fn location(&self, name: &str) -> Option<CaptureLocation> {
+        let facts = self.facts.iter().find(|facts| facts.capture.name == name);
+        facts.map(|facts| facts.capture.location.clone())
+    }
+}
+
+/// The rows of a statement over captures, which reads nothing else and changes nothing: a leaf of a distributed query. The
+/// batches have the schema, and the captures that cannot be read are named with their reasons.
+///
+/// # Errors
+/// Fails if there is no capture, and if the statement is wrong or fails.
+pub async fn answer(
+    captures: &[CaptureLocation],
+    sql: &str,
+    resources: &SessionResources,
+) -> Result<(SchemaRef, Vec<RecordBatch>, Arc<SkippedCaptures>), FleetError> {
+    let fleet = open(captures, resources, |_, _| {})?;
+    let plan = fleet.session.plan(sql).await?;
+    let frame = fleet.session.read(plan).await?;
+    let schema = Arc::clone(frame.schema().inner());
+    let rows = frame.collect().await.map_err(AnalyzeError::from)?;
+    Ok((schema, rows, fleet.skipped))
 }
 
 /// A capture that was found: its address, and its name in the column `capture`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FoundCapture {
     pub(crate) location: CaptureLocation,
+    /// The version of its content, if it is known without reading it.
+    pub(crate) version: Option<String>,
     pub(crate) name: String,
 }
 
