@@ -50,17 +50,19 @@ CREATE VIEW trend (
 WITH number AS (
   SELECT 'time' AS metric, *, time_ns AS value FROM trend_point WHERE time_ns IS NOT NULL
   UNION ALL
-  SELECT 'samples', *, samples FROM trend_point
+  SELECT 'samples', *, samples AS value FROM trend_point
   UNION ALL
-  SELECT 'memory', *, memory_samples FROM trend_point
+  SELECT 'memory', *, memory_samples AS value FROM trend_point
   UNION ALL
-  SELECT 'launches', *, CAST(launch_count AS DOUBLE) FROM trend_point WHERE launch_count IS NOT NULL
+  SELECT 'launches', *, CAST(launch_count AS DOUBLE) AS value FROM trend_point WHERE launch_count IS NOT NULL
 ), near AS (
   SELECT
     metric, kind, name, series, capture, commit, model, branch, rank, gpu, time, value,
     row_number() OVER (PARTITION BY metric, kind, series, model, branch, rank, gpu ORDER BY time, capture) AS point,
-    count(value) OVER before AS history, avg(value) OVER before AS expected, var_samp(value) OVER before AS variance,
-    count(value) OVER after AS later_count, avg(value) OVER after AS later, var_samp(value) OVER after AS later_variance
+    count(value) OVER before AS history, avg(value) OVER before AS expected,
+    greatest(var_samp(value) OVER before, 0.0) AS variance,
+    count(value) OVER after AS later_count, avg(value) OVER after AS later,
+    greatest(var_samp(value) OVER after, 0.0) AS later_variance
   FROM number
   WINDOW
     before AS (

@@ -43,7 +43,7 @@ WITH point AS (
   GROUP BY capture, commit, labels, rank, gpu, time
   UNION ALL
   SELECT
-    'kernel', kernel_label(kernel), CAST(function_id AS VARCHAR), capture, commit, labels, rank, gpu, time,
+    'kernel', kernel_label(kernel), hex(function_id), capture, commit, labels, rank, gpu, time,
     launch_count, samples, memory_samples, time_ns
   FROM kernel_cost
   UNION ALL
@@ -62,12 +62,12 @@ WITH point AS (
   FROM op_cost
   UNION ALL
   SELECT
-    'role', role, role, capture, commit, labels, rank, gpu, time, CAST(NULL AS BIGINT), samples, memory_samples,
+    'role', role AS name, role AS series, capture, commit, labels, rank, gpu, time, CAST(NULL AS BIGINT), samples, memory_samples,
     time_ns
   FROM role_cost
   UNION ALL
   SELECT
-    'tensor', coalesce(remainder, label), coalesce(remainder, label), capture, commit, labels, rank, gpu, time,
+    'tensor', coalesce(remainder, label) AS name, coalesce(remainder, label) AS series, capture, commit, labels, rank, gpu, time,
     CAST(NULL AS BIGINT), sum(samples), sum(memory_samples), sum(time_ns)
   FROM object_cost
   GROUP BY coalesce(remainder, label), capture, commit, labels, rank, gpu, time

@@ -125,7 +125,6 @@ fn code(error: &AnalyzeError) -> u8 {
         | AnalyzeError::DuplicateName { .. }
         | AnalyzeError::MissingName { .. }
         | AnalyzeError::BadName { .. } => USAGE,
-        AnalyzeError::StoredRows { .. } => CAPTURE,
         AnalyzeError::LibraryFolder { .. } => IO,
         AnalyzeError::Query(_)
         | AnalyzeError::ReadOnly { .. }

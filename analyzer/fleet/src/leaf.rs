@@ -25,6 +25,7 @@ use datafusion::physical_plan::{
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt as _, TryStreamExt as _};
 use stallmap::error::AnalyzeError;
+use stallmap::library;
 use stallmap::session::leaf::held_table;
 use stallmap::session::resources::SessionResources;
 use stallmap::session::{Session, UNNAMED};
@@ -212,10 +213,11 @@ impl CaptureLeaf {
     fn open(&self, capture: &FoundCapture) -> OpenedLeaf {
         let reader = capture.location.open()?;
         let table = &self.query.table;
-        let names = [entry::table(table), entry::table(StoredAnswer::TABLE.name)];
-        reader.prefetch(names.iter().map(String::as_str).filter(|name| {
-            reader.entry_bytes(name).is_ok_and(|bytes| bytes.size_bytes() <= MAX_PREFETCHED_BYTES)
-        }));
+        let is_view = library::views()?.iter().any(|view| view.name == *table);
+        let name = entry::table(if is_view { StoredAnswer::TABLE.name } else { table });
+        let is_small =
+            reader.entry_bytes(&name).is_ok_and(|bytes| bytes.size_bytes() <= MAX_PREFETCHED_BYTES);
+        reader.prefetch(is_small.then_some(name.as_str()).into_iter());
         let held = held_table(&reader, table, &self.context.resources)?;
         Ok((reader, held.filter(|_| self.context.state.is_some())))
     }
