@@ -1,6 +1,6 @@
 -- One thing over all captures of a fleet: the sum of its costs.
 CREATE VIEW cost_total (
-  -- What has the cost: total, kernel, line, op, tensor, role.
+  -- The kind of thing: total, kernel, line, op, tensor, role.
   kind,
   -- Its name in the newest capture.
   name,

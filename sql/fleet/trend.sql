@@ -1,5 +1,5 @@
--- One number of one thing in one capture of a fleet, in the order of time: what the captures before it let expect, and
--- whether it changed there.
+-- One number of one thing in one capture of a fleet, in the order of time, with the interval that earlier captures let
+-- expect, and the changes.
 --
 -- A series is one thing in captures of one model, branch, rank and GPU. The interval is that of the next value after up to
 -- eight earlier ones, with 99 % of Student's t distribution. A change is a value outside of it whose mean with up to four
@@ -8,7 +8,7 @@
 CREATE VIEW trend (
   -- The number: time (GPU nanoseconds), samples, memory (samples of memory stalls), launches.
   metric,
-  -- What has it: total, kernel, line, op, tensor, role.
+  -- The kind of thing: total, kernel, line, op, tensor, role.
   kind,
   -- Its name.
   name,

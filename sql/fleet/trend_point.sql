@@ -3,7 +3,7 @@
 -- Rows of a kind add up to the samples of the capture. The same `series` is the same thing in each capture: a kernel's
 -- code, the position of a line in its function, a name.
 CREATE VIEW trend_point (
-  -- What has the cost: total, kernel, line, op, tensor, role.
+  -- The kind of thing: total, kernel, line, op, tensor, role.
   kind,
   -- Its name, for reading.
   name,

@@ -212,7 +212,7 @@ pub struct CheckArgs {
     /// Captures. Optional with --library
     #[arg(value_name = "NAME.stallmap")]
     pub captures: Vec<CaptureLocation>,
-    /// Only compute two of the stored views again, by chance, and keep the outcome: later commands refuse stored rows that
+    /// Only compute two of the stored views again, at random, and keep the outcome: later commands refuse stored rows that
     /// differ. The first command that reads stored rows starts this in the background, if there is a cache
     #[arg(long)]
     pub sample: bool,

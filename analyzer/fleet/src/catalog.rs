@@ -93,9 +93,9 @@ impl SchemaProvider for FleetSchema {
             return self.view(view).await;
         }
         let Some(known) = self.known.table(name).await.map_err(external)? else { return Ok(None) };
-        let required = self.known.required_tables(name).await.map_err(external)?;
+        let needs = self.known.needs(name).await.map_err(external)?;
         let (facts, skipped) = (Arc::clone(&self.facts), Arc::clone(&self.skipped));
-        let own = (&known.schema(), required);
+        let own = (&known.schema(), needs);
         Ok(Some(Arc::new(FleetTable::new(name, own, facts, self.resources.clone(), skipped)?)))
     }
 

@@ -1,4 +1,4 @@
-//! What a capture holds: the rows of its tables, and its functions. A query that needs others never opens it.
+//! Contents of a capture: the rows of its tables, and its functions. A query that needs others never opens it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

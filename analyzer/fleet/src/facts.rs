@@ -18,8 +18,8 @@ use stallmap_schema::tables::run::{Device, Run, RunOption};
 
 use crate::FoundCapture;
 use crate::contents::CaptureContents;
-use crate::kept::KeptCatalog;
 use crate::skipped::SkippedCaptures;
+use crate::stored::StoredCatalog;
 
 /// The label with the commit of the program.
 const COMMIT: &str = "commit";
@@ -39,7 +39,7 @@ pub(crate) struct CaptureFacts {
     pub(crate) gpu: Option<String>,
     pub(crate) started_ns: Option<i64>,
     pub(crate) bytes: i64,
-    /// What it holds. None if it was not read.
+    /// Its contents. None if it was not read.
     pub(crate) contents: Option<CaptureContents>,
 }
 
@@ -92,11 +92,11 @@ fn catalog_schema() -> SchemaRef {
     Arc::new(Schema::new(all))
 }
 
-/// The facts about captures, in their order: kept ones, else from the captures. Those that cannot be read have none but
+/// The facts about captures, in their order: from the catalog, else from the captures. Those that cannot be read have none but
 /// their name.
 pub(crate) fn read_all(
     captures: Vec<FoundCapture>,
-    kept: &KeptCatalog,
+    stored: &StoredCatalog,
     skipped: &SkippedCaptures,
 ) -> Vec<CaptureFacts> {
     let is_remote = captures.iter().any(|capture| capture.location.is_remote());
@@ -107,7 +107,7 @@ pub(crate) fn read_all(
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(capture) = captures.get(at) else { break };
-            let facts = kept
+            let facts = stored
                 .facts(capture)
                 .map_or_else(|| CaptureFacts::read(capture).map_err(|error| error.to_string()), Ok);
             read.lock().unwrap_or_else(PoisonError::into_inner).insert(at, facts);

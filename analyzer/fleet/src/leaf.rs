@@ -59,7 +59,7 @@ pub(crate) struct CaptureQuery {
     pub(crate) limit: Option<usize>,
 }
 
-/// What all leaves of a query share.
+/// The parts that all leaves of a query share.
 #[derive(Clone)]
 pub(crate) struct LeafContext {
     /// The fleet's own state, for tables that need no session of their capture. The captures are the partitions.

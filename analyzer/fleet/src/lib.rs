@@ -14,11 +14,11 @@ mod catalog;
 mod contents;
 mod facts;
 mod find;
-mod kept;
 mod label;
 mod leaf;
 mod prune;
 mod skipped;
+mod stored;
 mod table;
 
 use std::path::PathBuf;
@@ -37,9 +37,9 @@ use stallmap_schema::capture::error::CaptureError;
 use self::catalog::FleetSchema;
 use self::facts::CaptureFacts;
 pub use self::find::MAX_CAPTURES;
-use self::kept::KeptCatalog;
 use self::label::LabelOf;
 pub use self::skipped::SkippedCaptures;
+use self::stored::StoredCatalog;
 
 /// The schema of a fleet in SQL, and its table of captures.
 pub const FLEET: &str = "fleet";
@@ -128,9 +128,9 @@ pub fn open_with(
 ) -> Result<CaptureFleet, FleetError> {
     let captures = find::captures(places)?;
     let skipped = Arc::new(SkippedCaptures::new(say));
-    let kept = KeptCatalog::of(&resources.cache, places);
-    let mut facts = facts::read_all(captures, &kept, &skipped);
-    kept.keep(&facts);
+    let stored = StoredCatalog::from_cache(&resources.cache, places);
+    let mut facts = facts::read_all(captures, &stored, &skipped);
+    stored.store(&facts);
     facts.retain(|facts| labels.iter().all(|(key, value)| facts.labels.get(key) == Some(value)));
     if facts.is_empty() {
         return Err(FleetError::NoLabel);

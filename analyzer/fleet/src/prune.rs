@@ -29,11 +29,13 @@ pub(crate) fn fulfilled(state: &dyn Session, condition: &Expr, rows: &RecordBatc
     Ok(values.as_boolean().iter().map(|value| value == Some(true)).collect())
 }
 
-/// True for a condition on nothing but functions, in a table that names them by id.
+/// True for a condition on nothing but the id or the name of a function, in a table that names functions by id. Rows can have
+/// the id of one function and the name of another, which calls it.
 pub(crate) fn is_about_functions(condition: &Expr, table: &SchemaRef) -> bool {
     let columns: BTreeSet<&str> = condition.column_refs().iter().map(|column| column.name.as_str()).collect();
     let has_id = table.field_with_name(FUNCTION).is_ok_and(|field| *field.data_type() == DataType::UInt64);
-    has_id && !columns.is_empty() && columns.is_subset(&BTreeSet::from([FUNCTION, KERNEL]))
+    let is_one = columns.len() == 1 && columns.iter().all(|column| [FUNCTION, KERNEL].contains(column));
+    has_id && is_one
 }
 
 /// True for each capture with a function that fulfils a condition on functions. A row without function counts as one of

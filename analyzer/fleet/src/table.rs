@@ -13,6 +13,7 @@ use datafusion::datasource::TableType;
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
 use datafusion::physical_plan::ExecutionPlan;
+use stallmap::session::leaf::TableNeeds;
 use stallmap::session::resources::SessionResources;
 
 use crate::facts::CaptureFacts;
@@ -28,8 +29,8 @@ pub(crate) struct FleetTable {
     schema: SchemaRef,
     /// The facts of all captures that this table shows.
     rows: RecordBatch,
-    /// Tables each of which, without rows, leaves a capture without rows of this one.
-    required: BTreeSet<String>,
+    /// The recorded tables that its rows depend on.
+    needs: TableNeeds,
     facts: AllFacts,
     resources: SessionResources,
     skipped: Arc<SkippedCaptures>,
@@ -39,7 +40,7 @@ impl FleetTable {
     /// The table over captures. A fact whose name is that of a column is not shown: `run.rank` is that of the run.
     pub(crate) fn new(
         name: &str,
-        (own, required): (&SchemaRef, BTreeSet<String>),
+        (own, needs): (&SchemaRef, TableNeeds),
         facts: AllFacts,
         resources: SessionResources,
         skipped: Arc<SkippedCaptures>,
@@ -54,7 +55,7 @@ impl FleetTable {
             name: name.to_owned(),
             schema: Arc::new(Schema::new(fields)),
             rows,
-            required,
+            needs,
             facts,
             resources,
             skipped,
@@ -83,7 +84,7 @@ impl FleetTable {
     fn chosen(&self, state: &dyn Session, filters: &[Expr]) -> Result<Vec<usize>> {
         let can_have_rows = |facts: &CaptureFacts| {
             self.skipped.reason(&facts.capture.name).is_none()
-                && facts.contents.as_ref().is_none_or(|contents| contents.has_rows_of(&self.required))
+                && facts.contents.as_ref().is_none_or(|contents| contents.has_rows_of(&self.needs.required))
         };
         let mut chosen: Vec<bool> = self.facts.iter().map(can_have_rows).collect();
         let mut restrict = |values: Vec<bool>| {
@@ -94,7 +95,10 @@ impl FleetTable {
             let filter = unqualified(filter.clone())?;
             match is_about_facts {
                 Some(true) => restrict(prune::fulfilled(state, &filter, &self.rows)?),
-                Some(false) if prune::is_about_functions(&filter, &self.schema) => {
+                Some(false)
+                    if self.needs.has_recorded_functions
+                        && prune::is_about_functions(&filter, &self.schema) =>
+                {
                     // A condition that fails on a function which no row names does not fail.
                     if let Ok(values) = prune::with_function(state, &filter, &self.schema, &self.facts) {
                         restrict(values);

@@ -66,7 +66,7 @@ pub fn open(reader: &CaptureReader) -> Result<BTreeMap<String, Arc<CapturedTable
     Ok(tables)
 }
 
-/// One table of a capture, without rows if the capture lacks it. None for a name that is no table, and in a capture whose
+/// One table of a capture, without rows if the capture lacks it. None for any other name, and in a capture whose
 /// numbers change while it is read.
 pub fn open_one(reader: &CaptureReader, name: &str) -> Result<Option<CapturedTable>, TableError> {
     let is_held = reader.tables().iter().any(|table| table.name == name);

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! captures ── fleet ──> trend_point, trend, cost_total (SQL over all captures)
-//!   ├── trend: series ──> picture, rows, changes; history ──> gates
+//!   ├── trend: series ──> picture, rows, changes, and history ──> gates
 //!   ├── top, report: costs of all captures together
 //!   └── choose: two captures by label ──> `diff`
 //! ```

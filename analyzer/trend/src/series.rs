@@ -94,7 +94,7 @@ impl TrendSeries {
         self.points.last().map_or("", |point| &point.name)
     }
 
-    /// The model, branch, rank and GPU that it is of, as far as they are known.
+    /// The model, branch, rank and GPU that it is of, those that are known.
     pub(crate) fn origin(&self) -> String {
         let Some(point) = self.points.last() else { return String::new() };
         let rank = point.rank.map(|rank| format!("rank {rank}"));

@@ -135,7 +135,7 @@ fn a_check_finds_numbers_that_were_not_computed() {
     assert_eq!(report("other"), report("off"));
 }
 
-/// Two views by chance are computed again, and the outcome is kept in the cache.
+/// Two views at random are computed again, and the cache holds the outcome.
 #[test]
 fn a_sample_that_differs_is_an_error_from_then_on() {
     let place = place();

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use datafusion::catalog::{MemTable, TableProvider};
+use stallmap_code::table::CodeTableKind;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_tables::captured::CapturedTable;
 
@@ -39,13 +40,26 @@ pub fn held_table(
     })
 }
 
+/// The recorded tables that a table or view depends on.
+#[derive(Clone, Debug, Default)]
+pub struct TableNeeds {
+    /// Tables each of which, without rows, leaves it without rows.
+    pub required: BTreeSet<String>,
+    /// True if all its functions are rows of the table `function`. Machine code holds others, which were never launched.
+    pub has_recorded_functions: bool,
+}
+
 impl Session {
-    /// Tables each of which, without rows, leaves a table or view of the first capture without rows.
-    pub async fn required_tables(&self, name: &str) -> Result<BTreeSet<String>, AnalyzeError> {
-        let Some(table) = self.table(name).await? else { return Ok(BTreeSet::new()) };
+    /// The needs of a table or view of the first capture.
+    pub async fn needs(&self, name: &str) -> Result<TableNeeds, AnalyzeError> {
+        let Some(table) = self.table(name).await? else { return Ok(TableNeeds::default()) };
         if let Some(view) = table.downcast_ref::<InlinedView>() {
-            return Ok(view.required().clone());
+            let is_code = |source: &String| CodeTableKind::ALL.iter().any(|kind| kind.table().name == source);
+            let has_recorded_functions = !view.sources().iter().any(is_code);
+            return Ok(TableNeeds { required: view.required().clone(), has_recorded_functions });
         }
-        Ok(table.downcast_ref::<CapturedTable>().map(|table| table.name().to_owned()).into_iter().collect())
+        let table = table.downcast_ref::<CapturedTable>();
+        let required = table.map(|table| table.name().to_owned()).into_iter().collect();
+        Ok(TableNeeds { required, has_recorded_functions: table.is_some() })
     }
 }

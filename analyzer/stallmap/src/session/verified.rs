@@ -1,7 +1,7 @@
 //! Samples of stored rows that were computed again: by a process of its own, after the first command that read them.
 //!
 //! To compute all stored rows of a capture takes as long as it took without them, so `check` does it and no other command. A
-//! sample costs a view or two, and its outcome is kept in the cache: rows that were found to differ are an error from then on.
+//! sample costs a view or two, and the cache holds its outcome: rows that were found to differ are an error from then on.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -68,7 +68,7 @@ impl Session {
         let is_there = cache.folder().is_some_and(Path::is_dir);
         if let Some(path) = outcome_path(cache, &capture.reader, &capture.store.rules()).filter(|_| is_there)
         {
-            // What cannot be kept is sampled again.
+            // An outcome that cannot be written is sampled again.
             drop(ResultCache::write(&path, &[found.as_bytes()]));
         }
         Ok(differing.iter().map(|view| super::answers::difference(view)).collect())

@@ -33,7 +33,7 @@ const MAX_FILE_BYTES: u64 = 1 << 30;
 const SERVERS: [&str; 4] = ["AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AWS_REGION", "AWS_DEFAULT_REGION"];
 
 /// The catalog that an earlier command left.
-pub(crate) struct KeptCatalog {
+pub(crate) struct StoredCatalog {
     path: Option<PathBuf>,
     /// Facts by the name of their capture, with the version of its content.
     facts: BTreeMap<String, CaptureFacts>,
@@ -41,9 +41,9 @@ pub(crate) struct KeptCatalog {
     is_stale: AtomicBool,
 }
 
-impl KeptCatalog {
+impl StoredCatalog {
     /// The catalog of captures in places. Empty without a cache.
-    pub(crate) fn of(cache: &ResultCache, places: &[CaptureLocation]) -> Self {
+    pub(crate) fn from_cache(cache: &ResultCache, places: &[CaptureLocation]) -> Self {
         let path = cache.trusted().map(|folder| folder.join("fleets").join(file_name(places)));
         let content = path.as_deref().and_then(|path| cache.read(path, MAX_FILE_BYTES));
         let read = |content: Vec<u8>| contained(|| decoded(content.into())).ok().flatten();
@@ -51,18 +51,19 @@ impl KeptCatalog {
         Self { path, facts, is_stale: AtomicBool::new(false) }
     }
 
-    /// The kept facts about a capture, if its content has not changed.
+    /// The stored facts about a capture, if its content has not changed.
     pub(crate) fn facts(&self, capture: &FoundCapture) -> Option<CaptureFacts> {
-        let kept = self.facts.get(&capture.name);
-        let kept = kept.filter(|kept| capture.version.is_some() && kept.capture.version == capture.version);
-        if kept.is_none() {
+        let known = self.facts.get(&capture.name);
+        let known =
+            known.filter(|known| capture.version.is_some() && known.capture.version == capture.version);
+        if known.is_none() {
             self.is_stale.store(true, Ordering::Relaxed);
         }
-        kept.map(|kept| CaptureFacts { capture: capture.clone(), ..kept.clone() })
+        known.map(|known| CaptureFacts { capture: capture.clone(), ..known.clone() })
     }
 
-    /// Keeps facts for later commands, if they differ from the kept ones. What cannot be written is read again.
-    pub(crate) fn keep(&self, facts: &[CaptureFacts]) {
+    /// Stores facts for later commands, if they differ from the stored ones. What cannot be written is read again.
+    pub(crate) fn store(&self, facts: &[CaptureFacts]) {
         let Some(path) = &self.path else { return };
         if !self.is_stale.load(Ordering::Relaxed) && facts.len() == self.facts.len() {
             return;
@@ -201,24 +202,24 @@ mod tests {
     }
 
     #[test]
-    fn facts_are_kept_until_their_capture_changes() {
+    fn facts_are_stored_until_their_capture_changes() {
         let folder = tempfile::tempdir().unwrap();
         let (cache, places) = (ResultCache::at(folder.path()), ["runs".into()]);
-        let before = KeptCatalog::of(&cache, &places);
+        let before = StoredCatalog::from_cache(&cache, &places);
         let all = [facts("a", "1"), facts("b", "1")];
         assert!(before.facts(&all[0].capture).is_none());
         before.keep(&all);
-        let after = KeptCatalog::of(&cache, &places);
-        let kept = after.facts(&all[1].capture).unwrap();
-        assert_eq!(format!("{kept:?}"), format!("{:?}", all[1]));
+        let after = StoredCatalog::from_cache(&cache, &places);
+        let found = after.facts(&all[1].capture).unwrap();
+        assert_eq!(format!("{found:?}"), format!("{:?}", all[1]));
         assert!(!after.is_stale.load(Ordering::Relaxed));
         assert!(after.facts(&facts("a", "2").capture).is_none());
         assert!(after.is_stale.load(Ordering::Relaxed));
-        // Another place has another file, a damaged file is none, and without a cache nothing is kept.
-        assert!(KeptCatalog::of(&cache, &["other".into()]).facts.is_empty());
+        // Another place has another file, a damaged file is none, and without a cache nothing is stored.
+        assert!(StoredCatalog::from_cache(&cache, &["other".into()]).facts.is_empty());
         std::fs::write(after.path.unwrap(), b"PAR1 but no more").unwrap();
-        assert!(KeptCatalog::of(&cache, &places).facts.is_empty());
-        let none = KeptCatalog::of(&ResultCache::NONE, &places);
+        assert!(StoredCatalog::from_cache(&cache, &places).facts.is_empty());
+        let none = StoredCatalog::from_cache(&ResultCache::NONE, &places);
         none.keep(&all);
         assert!(none.path.is_none());
     }
