@@ -22,7 +22,7 @@ const MAX_PICTURES: usize = 3;
 
 /// Prints the trends, and judges the conditions.
 pub fn run(context: &CommandContext, args: &TrendArgs) -> Outcome {
-    let sql = series::statement(args.by, args.metric);
+    let sql = series::statement(args.subject(), args.metric());
     if args.sql {
         return output::print(&sql).map(|()| OK);
     }
@@ -30,7 +30,7 @@ pub fn run(context: &CommandContext, args: &TrendArgs) -> Outcome {
     let runtime = runtime()?;
     let (total, rows) = {
         let _progress = ProgressSpinner::of(fleet.session.work(), "reading costs of all captures");
-        let total = series::statement(TrendSubject::Total, args.metric);
+        let total = series::statement(TrendSubject::Total, args.metric());
         let ask = |sql: String| runtime.block_on(async { fresh_rows(&fleet.session, &sql).await });
         (ask(total)?, ask(sql)?)
     };
@@ -57,7 +57,7 @@ pub fn run(context: &CommandContext, args: &TrendArgs) -> Outcome {
 /// The pictures of all launches, and the changes.
 fn text(args: &TrendArgs, total: &[TrendSeries], all: &[TrendSeries]) -> String {
     let canvas = output::page();
-    let mut text = pictures(args.metric, total, canvas);
+    let mut text = pictures(args.metric(), total, canvas);
     let mut changes: Vec<(&TrendSeries, &TrendRow)> =
         all.iter().flat_map(|series| series.changes().map(move |change| (series, change))).collect();
     let size = |change: &TrendRow| (change.later - change.expected.unwrap_or(0.0)).abs();
@@ -67,9 +67,9 @@ fn text(args: &TrendArgs, total: &[TrendSeries], all: &[TrendSeries]) -> String 
     if changes.is_empty() {
         text += "(no value is outside of what those before it let expect)\n";
     }
-    let most = usize::try_from(args.rows).unwrap_or(usize::MAX);
+    let most = args.rows();
     for (series, change) in changes.iter().take(most) {
-        text += &sentence(args.metric, series, change);
+        text += &sentence(args.metric(), series, change);
     }
     if changes.len() > most {
         text.extend(["and ", &grouped((changes.len() - most) as i128), " more\n"]);
@@ -128,14 +128,14 @@ pub(crate) fn sentence(metric: TrendMetric, series: &TrendSeries, change: &Trend
 fn show(args: &TrendArgs, all: &[TrendSeries]) -> Outcome<()> {
     let mut rows: Vec<&TrendSeries> = all.iter().collect();
     rows.sort_by_key(|series| series.changes().next().is_none());
-    let most = usize::try_from(args.rows).unwrap_or(usize::MAX);
+    let most = args.rows();
     let left = rows.len().saturating_sub(most);
     rows.truncate(most);
     let cells = |series: &TrendSeries| {
         let last = series.changes().last();
         [
             line(series, LINE_WIDTH),
-            shown(args.metric, series.last_value()),
+            shown(args.metric(), series.last_value()),
             last.and_then(|change| change.change).map(|change| ratio(1.0 + change)).unwrap_or_default(),
             last.map(|change| change.label().to_owned()).unwrap_or_default(),
             series.points.len().to_string(),
@@ -143,7 +143,7 @@ fn show(args: &TrendArgs, all: &[TrendSeries]) -> Outcome<()> {
         ]
     };
     let table = TextTable::of_text(
-        ["trend", title(args.metric), "change", "since", "captures", args.by.kind()],
+        ["trend", title(args.metric()), "change", "since", "captures", args.subject().kind()],
         rows.into_iter().map(cells).collect(),
     );
     let table = table.numbers(&[1, 2, 4]).whole(&[0]);

@@ -20,18 +20,18 @@ pub struct TrendArgs {
     /// Folders, s3:// prefixes, captures
     #[arg(value_name = "FOLDER|PREFIX|NAME.stallmap", required = true)]
     pub places: Vec<CaptureLocation>,
-    /// Things to follow
-    #[arg(long, value_enum, value_name = "WHAT", default_value_t = TrendSubject::Lines)]
-    pub by: TrendSubject,
-    /// Number to follow
-    #[arg(short, long, value_enum, value_name = "METRIC", default_value_t = TrendMetric::Time)]
-    pub metric: TrendMetric,
+    /// Things to follow [default: lines]
+    #[arg(long, value_enum, value_name = "WHAT")]
+    by: Option<TrendSubject>,
+    /// Number to follow [default: time]
+    #[arg(short, long, value_enum, value_name = "METRIC")]
+    metric: Option<TrendMetric>,
     /// Only captures with this label (repeatable)
     #[arg(long, value_name = "KEY=VALUE")]
     pub label: Vec<LabelCondition>,
-    /// Rows, the costliest and those that changed first
-    #[arg(short = 'n', long = "top", value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
-    pub rows: u32,
+    /// Rows, the costliest and those that changed first [default: 10]
+    #[arg(short = 'n', long = "top", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    rows: Option<u32>,
     /// Fail if this holds for the head, compared with the baseline: [PART.]METRIC > or < CHANGE [beyond noise]. Noise is
     /// the variation of the baseline's captures (repeatable)
     #[arg(long = "fail-if", value_name = "CONDITION")]
@@ -42,12 +42,12 @@ pub struct TrendArgs {
     /// With --fail-if: a label of the captures to judge (repeatable) [default: the newest one]
     #[arg(long, value_name = "KEY=VALUE", requires = "gates")]
     pub head: Vec<LabelCondition>,
-    /// Output format
-    #[arg(long, value_enum, default_value_t = ListFormat::Table)]
-    pub format: ListFormat,
+    /// Output format [default: table]
+    #[arg(long, value_enum)]
+    format: Option<ListFormat>,
     /// The same as --format json
     #[arg(long, conflicts_with = "format")]
-    pub json: bool,
+    json: bool,
     /// Print the query instead of running it
     #[arg(long)]
     pub sql: bool,
@@ -89,9 +89,24 @@ pub enum TrendMetric {
 }
 
 impl TrendArgs {
+    /// The things to follow.
+    pub fn subject(&self) -> TrendSubject {
+        self.by.unwrap_or(TrendSubject::Lines)
+    }
+
+    /// The number to follow.
+    pub fn metric(&self) -> TrendMetric {
+        self.metric.unwrap_or(TrendMetric::Time)
+    }
+
+    /// Maximum rows.
+    pub fn rows(&self) -> usize {
+        usize::try_from(self.rows.unwrap_or(10)).unwrap_or(usize::MAX)
+    }
+
     /// The output format.
     pub fn format(&self) -> ListFormat {
-        if self.json { ListFormat::Json } else { self.format }
+        if self.json { ListFormat::Json } else { self.format.unwrap_or(ListFormat::Table) }
     }
 }
 
