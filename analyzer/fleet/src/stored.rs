@@ -208,7 +208,7 @@ mod tests {
         let before = StoredCatalog::from_cache(&cache, &places);
         let all = [facts("a", "1"), facts("b", "1")];
         assert!(before.facts(&all[0].capture).is_none());
-        before.keep(&all);
+        before.store(&all);
         let after = StoredCatalog::from_cache(&cache, &places);
         let found = after.facts(&all[1].capture).unwrap();
         assert_eq!(format!("{found:?}"), format!("{:?}", all[1]));
@@ -220,7 +220,7 @@ mod tests {
         std::fs::write(after.path.unwrap(), b"PAR1 but no more").unwrap();
         assert!(StoredCatalog::from_cache(&cache, &places).facts.is_empty());
         let none = StoredCatalog::from_cache(&ResultCache::NONE, &places);
-        none.keep(&all);
+        none.store(&all);
         assert!(none.path.is_none());
     }
 }
