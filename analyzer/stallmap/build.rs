@@ -9,7 +9,11 @@ use std::{env, fs, io};
 fn main() -> io::Result<()> {
     let package = env::var("CARGO_MANIFEST_DIR").map_err(io::Error::other)?;
     let root = Path::new(&package).join("../../sql");
-    let lists = [list("VIEWS", &packages(&root.join("views"))?)?, list("RECIPES", &[root.join("cookbook")])?];
+    let lists = [
+        list("VIEWS", &packages(&root.join("views"))?)?,
+        list("FLEET_VIEWS", &[root.join("fleet")])?,
+        list("RECIPES", &[root.join("cookbook")])?,
+    ];
     let out = env::var("OUT_DIR").map_err(io::Error::other)?;
     fs::write(Path::new(&out).join("library.rs"), lists.concat())?;
     fs::write(Path::new(&out).join("rules.rs"), rules(&Path::new(&package).join("../.."))?)?;

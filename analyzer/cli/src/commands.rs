@@ -11,6 +11,7 @@ mod pack;
 mod prepare;
 pub(crate) mod query;
 mod redact;
+mod sampled;
 mod serve;
 mod sql;
 pub(crate) mod unknown;
@@ -31,6 +32,9 @@ use stallmap_lists::{block, diff, forest, top, tree};
 use stallmap_report::{open, report, source};
 use stallmap_schema::contained;
 use stallmap_verdict::why;
+
+/// Remote captures whose traffic is logged one by one.
+const MAX_TRAFFIC_LINES: usize = 4;
 
 /// Runs a command on a thread with a large stack. Returns its exit code.
 pub(crate) fn run(cli: CliArgs) -> Outcome {
@@ -55,9 +59,26 @@ fn dispatch(context: &CommandContext, cli: CliArgs) -> Outcome {
         Some(command) => run_command(context, command),
     };
     if outcome.is_ok() {
-        remote::traffic().iter().for_each(say_traffic);
+        say_all_traffic();
+        sampled::start();
     }
     outcome
+}
+
+/// Logs the traffic of reading remote captures: of each, or of all together if they are many.
+fn say_all_traffic() {
+    let (mut open, (closed, mut sum)) = (remote::traffic(), remote::closed_traffic());
+    if closed == 0 && open.len() <= MAX_TRAFFIC_LINES {
+        return open.iter().for_each(say_traffic);
+    }
+    let count = open.len() + closed;
+    for traffic in open.drain(..) {
+        sum.size_bytes += traffic.size_bytes;
+        sum.fetched_bytes += traffic.fetched_bytes;
+        sum.requests += traffic.requests;
+    }
+    sum.path = format!("{count} lists and captures").into();
+    say_traffic(&sum);
 }
 
 /// Logs the traffic of reading a remote capture.
@@ -87,19 +108,34 @@ fn without_command(context: &CommandContext, args: &VerdictArgs) -> Outcome {
 
 fn run_command(context: &CommandContext, command: StallmapCommand) -> Outcome {
     match command {
+        StallmapCommand::Report(report) if !report.over.is_empty() => {
+            stallmap_trend::report(context, &report)
+        }
         StallmapCommand::Report(report) => report::run(context, &report),
         StallmapCommand::Why(why) => why::run(context, &why),
         StallmapCommand::Open(open) if open.serve => stallmap_serve::web::open(context, &open),
         StallmapCommand::Open(open) => open::run(context, &open),
+        StallmapCommand::Top(top) if !top.over.is_empty() => stallmap_trend::top(context, &top),
         StallmapCommand::Top(top) => top::run(context, &top),
         StallmapCommand::Tree(tree) => tree::run(context, &tree),
         StallmapCommand::Forest(forest) => forest::run(context, &forest),
         StallmapCommand::Block(block) => block::run(context, &block),
+        StallmapCommand::Trend(trend) => stallmap_trend::trend(context, &trend),
+        StallmapCommand::Diff(diff) if !diff.over.is_empty() => {
+            let chosen = stallmap_trend::choose(context, diff)?;
+            run_command(context, StallmapCommand::Diff(chosen))
+        }
         StallmapCommand::Diff(diff) if diff.html.is_some() => stallmap_report::diff::run(context, &diff),
         StallmapCommand::Diff(diff) => diff::run(context, &diff),
         StallmapCommand::Source(source) => source::run(context, &source),
         StallmapCommand::Export(export) => export::run(context, &export),
-        StallmapCommand::Import(import) => stallmap_import::run(&import),
+        StallmapCommand::Import(import) => {
+            let code = stallmap_import::run(&import)?;
+            if !import.no_prepare {
+                prepare::written(context, &import.output);
+            }
+            Ok(code)
+        }
         StallmapCommand::Mcp(mcp) => stallmap_mcp::run(context, &mcp),
         StallmapCommand::Sql(sql) => sql::run(context, &sql),
         StallmapCommand::Cluster(cluster) => cluster::run(&cluster),

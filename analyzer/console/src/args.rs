@@ -7,6 +7,7 @@ pub mod filter;
 pub mod forest;
 pub mod gate;
 pub mod import;
+pub mod label;
 pub mod list;
 pub mod mcp;
 pub use stallmap::tables::memory;
@@ -21,6 +22,7 @@ mod source;
 mod sql;
 pub mod top;
 pub mod tree;
+pub mod trend;
 pub mod verdict;
 
 use std::path::PathBuf;
@@ -121,6 +123,8 @@ pub enum StallmapCommand {
     Block(block::BlockArgs),
     /// Compare captures: significant changes in tensors, lines, ops and kernels, with gates for tests
     Diff(diff::DiffArgs),
+    /// Show costs of many captures over time, with intervals and changes, and judge a capture by the history of others
+    Trend(trend::TrendArgs),
     /// Show a kernel's code by line and instruction, with stall reasons, producers and tensors
     Source(SourceArgs),
     /// Convert a capture to the files of another tool
@@ -210,6 +214,10 @@ pub struct CheckArgs {
     /// Captures. Optional with --library
     #[arg(value_name = "NAME.stallmap")]
     pub captures: Vec<CaptureLocation>,
+    /// Only compute two of the stored views again, at random, and keep the outcome: later commands refuse stored rows that
+    /// differ. The first command that reads stored rows starts this in the background, if there is a cache
+    #[arg(long)]
+    pub sample: bool,
 }
 
 /// `stallmap prepare`

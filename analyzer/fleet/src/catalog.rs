@@ -4,8 +4,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use datafusion::catalog::view::ViewTable;
 use datafusion::catalog::{MemTable, MemorySchemaProvider, SchemaProvider, TableProvider};
+use datafusion::common::config::Dialect;
+use datafusion::common::plan_err;
 use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::{DdlStatement, LogicalPlan};
+use stallmap::error::AnalyzeError;
+use stallmap::library::{self, ViewDoc};
 use stallmap::session::Session;
 use stallmap::session::resources::SessionResources;
 
@@ -20,19 +27,39 @@ pub(crate) struct FleetSchema {
     facts: AllFacts,
     resources: SessionResources,
     skipped: Arc<SkippedCaptures>,
+    /// The state that views over all captures are planned in. It holds this schema.
+    state: Box<StateSource>,
     /// Tables and views of statements.
     made: MemorySchemaProvider,
 }
+
+/// The state of the session whose schema this is. None when the session is gone.
+pub(crate) type StateSource = dyn Fn() -> Option<SessionState> + Send + Sync;
 
 impl FleetSchema {
     pub(crate) fn new(
         known: Session,
         facts: AllFacts,
         resources: SessionResources,
-        skipped: Arc<SkippedCaptures>,
+        (skipped, state): (Arc<SkippedCaptures>, Box<StateSource>),
     ) -> Self {
-        Self { known, facts, resources, skipped, made: MemorySchemaProvider::new() }
+        Self { known, facts, resources, skipped, state, made: MemorySchemaProvider::new() }
     }
+
+    /// A view over all captures, planned.
+    async fn view(&self, view: &ViewDoc) -> Result<Option<Arc<dyn TableProvider>>> {
+        let Some(state) = (self.state)() else { return Ok(None) };
+        let statement = state.sql_to_statement(&view.sql, &Dialect::Generic)?;
+        let LogicalPlan::Ddl(DdlStatement::CreateView(create)) = state.statement_to_plan(statement).await?
+        else {
+            return plan_err!("{} is not a view", view.name);
+        };
+        Ok(Some(Arc::new(ViewTable::new(create.input.as_ref().clone(), None))))
+    }
+}
+
+fn external(error: AnalyzeError) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
 }
 
 impl std::fmt::Debug for FleetSchema {
@@ -46,7 +73,9 @@ impl SchemaProvider for FleetSchema {
     fn table_names(&self) -> Vec<String> {
         let tables = self.known.tables().into_iter().map(|table| table.name);
         let views = self.known.library().unwrap_or_default().iter().map(|view| view.name.clone());
-        let mut names: BTreeSet<String> = tables.chain(views).chain(self.made.table_names()).collect();
+        let over_all = library::fleet_views().unwrap_or_default().iter().map(|view| view.name.clone());
+        let mut names: BTreeSet<String> =
+            tables.chain(views).chain(over_all).chain(self.made.table_names()).collect();
         names.insert(FLEET.to_owned());
         names.into_iter().collect()
     }
@@ -59,11 +88,15 @@ impl SchemaProvider for FleetSchema {
         if let Some(made) = self.made.table(name).await? {
             return Ok(Some(made));
         }
-        let known =
-            self.known.table(name).await.map_err(|error| DataFusionError::External(Box::new(error)))?;
-        let Some(known) = known else { return Ok(None) };
+        let over_all = library::fleet_views().map_err(external)?;
+        if let Some(view) = over_all.iter().find(|view| view.name == name) {
+            return self.view(view).await;
+        }
+        let Some(known) = self.known.table(name).await.map_err(external)? else { return Ok(None) };
+        let needs = self.known.needs(name).await.map_err(external)?;
         let (facts, skipped) = (Arc::clone(&self.facts), Arc::clone(&self.skipped));
-        Ok(Some(Arc::new(FleetTable::new(name, &known.schema(), facts, self.resources.clone(), skipped)?)))
+        let own = (&known.schema(), needs);
+        Ok(Some(Arc::new(FleetTable::new(name, own, facts, self.resources.clone(), skipped)?)))
     }
 
     fn register_table(

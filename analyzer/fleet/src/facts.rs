@@ -9,30 +9,38 @@ use std::thread;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, TimestampNanosecondArray, UInt32Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrow::error::ArrowError;
+use stallmap_schema::capture::entry;
 use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::labels::{CaptureLabels, RECORDED};
+use stallmap_schema::capture::manifest::TableEntry;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::tables::run::{Device, Run, RunOption};
 
 use crate::FoundCapture;
+use crate::contents::CaptureContents;
 use crate::skipped::SkippedCaptures;
+use crate::stored::StoredCatalog;
 
 /// The label with the commit of the program.
 const COMMIT: &str = "commit";
 /// Maximum rows of a table that facts are made from.
 const MAX_ROWS: usize = 100_000;
+/// Captures on servers that are read at the same time: each waits for answers.
+const REMOTE_AT_ONCE: usize = 16;
 
 /// The facts about a capture.
 #[derive(Clone, Debug)]
 pub(crate) struct CaptureFacts {
     pub(crate) capture: FoundCapture,
-    labels: CaptureLabels,
+    pub(crate) labels: CaptureLabels,
     /// The rank, if all runs have one and the same.
-    rank: Option<u32>,
-    host: Option<String>,
-    gpu: Option<String>,
-    started_ns: Option<i64>,
-    bytes: i64,
+    pub(crate) rank: Option<u32>,
+    pub(crate) host: Option<String>,
+    pub(crate) gpu: Option<String>,
+    pub(crate) started_ns: Option<i64>,
+    pub(crate) bytes: i64,
+    /// Its contents. None if it was not read.
+    pub(crate) contents: Option<CaptureContents>,
 }
 
 /// The columns of facts, in front of the rows of every table.
@@ -84,15 +92,24 @@ fn catalog_schema() -> SchemaRef {
     Arc::new(Schema::new(all))
 }
 
-/// The facts about captures, in their order. Those that cannot be read have none but their name.
-pub(crate) fn read_all(captures: Vec<FoundCapture>, skipped: &SkippedCaptures) -> Vec<CaptureFacts> {
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(captures.len()).max(1);
+/// The facts about captures, in their order: from the catalog, else from the captures. Those that cannot be read have none but
+/// their name.
+pub(crate) fn read_all(
+    captures: Vec<FoundCapture>,
+    stored: &StoredCatalog,
+    skipped: &SkippedCaptures,
+) -> Vec<CaptureFacts> {
+    let is_remote = captures.iter().any(|capture| capture.location.is_remote());
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let threads = if is_remote { threads.max(REMOTE_AT_ONCE) } else { threads }.min(captures.len()).max(1);
     let (next, read) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
     let work = || {
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(capture) = captures.get(at) else { break };
-            let facts = CaptureFacts::read(capture).map_err(|error| error.to_string());
+            let facts = stored
+                .facts(capture)
+                .map_or_else(|| CaptureFacts::read(capture).map_err(|error| error.to_string()), Ok);
             read.lock().unwrap_or_else(PoisonError::into_inner).insert(at, facts);
         }
     };
@@ -112,6 +129,8 @@ pub(crate) fn read_all(captures: Vec<FoundCapture>, skipped: &SkippedCaptures) -
 impl CaptureFacts {
     fn read(capture: &FoundCapture) -> Result<Self, CaptureError> {
         let reader = capture.location.open()?;
+        let held = entries(&reader);
+        reader.prefetch(held.iter().map(String::as_str));
         let (mut ranks, mut hosts, mut gpus) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         let mut started_ns: Option<i64> = None;
         reader.for_each_row(MAX_ROWS, |run: Run| {
@@ -128,19 +147,26 @@ impl CaptureFacts {
             gpu: joined(&gpus),
             started_ns: started_ns.or(Some(reader.manifest().created_ns)),
             bytes: reader.manifest().entries().map(|(_, bytes, _)| bytes.cast_signed()).sum(),
+            contents: Some(CaptureContents::read(&reader)?),
         })
     }
 
     fn unknown(capture: FoundCapture) -> Self {
         let (labels, rank, host, gpu, started_ns) = (CaptureLabels::new(), None, None, None, None);
-        Self { capture, labels, rank, host, gpu, started_ns, bytes: 0 }
+        Self { capture, labels, rank, host, gpu, started_ns, bytes: 0, contents: None }
     }
 
     /// All labels, as text that `label()` reads.
-    fn labels_text(&self) -> String {
+    pub(crate) fn labels_text(&self) -> String {
         let labels = self.labels.iter().map(|(key, value)| format!("{key}={value}"));
         labels.collect::<Vec<_>>().join(", ")
     }
+}
+
+/// The entries that facts are read from.
+fn entries(reader: &CaptureReader) -> Vec<String> {
+    let is_read = |table: &&TableEntry| ["run", "device", "run_option", "function"].contains(&&*table.name);
+    reader.tables().iter().filter(is_read).map(|table| entry::table(&table.name)).collect()
 }
 
 /// The labels of a capture: those of its recording, then those that were given to it later.

@@ -1,7 +1,8 @@
-//! The captures in folders, by name.
+//! The captures in folders and below prefixes of buckets, by name.
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use stallmap::location::CaptureLocation;
@@ -22,10 +23,10 @@ pub(crate) fn captures(places: &[CaptureLocation]) -> Result<Vec<FoundCapture>, 
     for place in places {
         let is_prefix = place.is_remote() && place.extension().is_none_or(|ending| ending != ENDING);
         if is_prefix {
-            return Err(FleetError::Prefix { path: place.to_path_buf() });
-        }
-        if place.is_remote() || !place.is_dir() || is_unpacked(place) {
-            found.push(FoundCapture { location: place.clone(), name: place.display().to_string() });
+            list_prefix(place, places.len() == 1, &mut found)?;
+        } else if place.is_remote() || !place.is_dir() || is_unpacked(place) {
+            let name = place.display().to_string();
+            found.push(FoundCapture { location: place.clone(), version: version(place), name });
         } else {
             // Folders may hold captures of one name.
             let root: &Path = if places.len() == 1 { place } else { Path::new("") };
@@ -55,7 +56,7 @@ fn list(root: &Path, folder: &Path, depth: usize, found: &mut Vec<FoundCapture>)
         }
         if is_file || is_folder && is_unpacked(&path) {
             let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
-            found.push(FoundCapture { location: path.into(), name });
+            found.push(FoundCapture { version: version(&path), location: path.into(), name });
         } else if is_folder && depth < MAX_DEPTH {
             list(root, &path, depth + 1, found)?;
         }
@@ -64,6 +65,39 @@ fn list(root: &Path, folder: &Path, depth: usize, found: &mut Vec<FoundCapture>)
         }
     }
     Ok(())
+}
+
+/// Adds the captures below a prefix of a bucket, by name.
+fn list_prefix(
+    prefix: &CaptureLocation,
+    is_only: bool,
+    found: &mut Vec<FoundCapture>,
+) -> Result<(), FleetError> {
+    let Some(listed) = prefix.listed() else {
+        return Err(FleetError::Prefix { path: prefix.to_path_buf() });
+    };
+    let is_hidden = |name: &str| name.split('/').any(|part| part.starts_with('.'));
+    for (location, object) in listed.map_err(FleetError::List)? {
+        let is_file = Path::new(&object.name).extension().is_some_and(|ending| ending == ENDING);
+        if !is_file || is_hidden(&object.name) {
+            continue;
+        }
+        let name = if is_only { object.name } else { location.display().to_string() };
+        let version = Some(format!("{} {}", object.size_bytes, object.version));
+        found.push(FoundCapture { location, version, name });
+        if found.len() > MAX_CAPTURES {
+            return Err(FleetError::TooMany);
+        }
+    }
+    Ok(())
+}
+
+/// The version of a capture's content, without reading it: size and time of its last change. None elsewhere than in files.
+fn version(path: &Path) -> Option<String> {
+    let manifest = path.join(entry::MANIFEST);
+    let metadata = path.metadata().ok()?;
+    let metadata = if metadata.is_dir() { manifest.metadata().ok()? } else { metadata };
+    Some(format!("{} {}.{:09} {}", metadata.len(), metadata.mtime(), metadata.mtime_nsec(), metadata.ino()))
 }
 
 /// True for a folder that is a capture.
@@ -99,7 +133,7 @@ mod tests {
         let twice = [root.path().into(), root.path().join("a").as_path().into()];
         let found = captures(&twice).unwrap();
         assert!(found.len() == 3 && found[0].name.ends_with("/a/one.stallmap"), "{found:?}");
-        assert!(matches!(captures(&["s3://bucket/runs".into()]), Err(FleetError::Prefix { .. })));
+        assert!(matches!(captures(&["https://host/runs".into()]), Err(FleetError::Prefix { .. })));
         fs::remove_file(root.path().join("b.stallmap")).unwrap();
         fs::remove_dir_all(root.path().join("a")).unwrap();
         assert!(matches!(captures(&[root.path().into()]), Err(FleetError::Empty)));

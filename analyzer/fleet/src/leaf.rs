@@ -1,5 +1,6 @@
-//! The operator over captures: each runs its part of a query in a session of its own, one after the other in each
-//! partition. A session is closed before the next one opens, so memory does not grow with the number of captures.
+//! The operator over captures: each runs its part of a query, one after the other in each partition. Tables, and views with
+//! stored rows, are read without a session of the capture. All else takes one, which is closed before the next one opens.
+//! So memory does not grow with the number of captures.
 
 use std::error::Error;
 use std::fmt;
@@ -8,22 +9,33 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array};
 use arrow::compute::{cast, take};
 use arrow::datatypes::SchemaRef;
+use datafusion::catalog::TableProvider;
 use datafusion::common::Column;
 use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::datasource::provider_as_source;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, lit};
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, execute_stream,
+};
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt as _, TryStreamExt as _};
 use stallmap::error::AnalyzeError;
+use stallmap::library;
+use stallmap::session::leaf::held_table;
 use stallmap::session::resources::SessionResources;
 use stallmap::session::{Session, UNNAMED};
+use stallmap_schema::capture::entry;
 use stallmap_schema::capture::error::CaptureError;
+use stallmap_schema::capture::reader::CaptureReader;
+use stallmap_schema::capture::stored::StoredAnswer;
+use stallmap_schema::table::TableRow as _;
 use stallmap_tables::error::TableError;
+use tokio::task::spawn_blocking;
 
 use crate::FoundCapture;
 use crate::skipped::SkippedCaptures;
@@ -31,6 +43,10 @@ use crate::skipped::SkippedCaptures;
 /// Maximum size of the rows of a capture that wait until all of them are read. The rows of a capture that is damaged
 /// further on are not returned, unless it has more.
 const MAX_HELD_BYTES: usize = 32 << 20;
+/// Captures on servers that are opened before their turn.
+const REMOTE_AHEAD: usize = 8;
+/// Maximum size of a table that is fetched whole.
+const MAX_PREFETCHED_BYTES: u64 = 1 << 20;
 
 /// A part of a query for the session of one capture.
 #[derive(Clone, Debug)]
@@ -41,6 +57,23 @@ pub(crate) struct CaptureQuery {
     /// Conditions on the table's own columns.
     pub(crate) filters: Vec<Expr>,
     pub(crate) limit: Option<usize>,
+}
+
+impl CaptureQuery {
+    /// The query over all rows of the capture's table.
+    fn part_of(&self, mut plan: LogicalPlanBuilder) -> Result<LogicalPlan> {
+        for filter in &self.filters {
+            plan = plan.filter(filter.clone())?;
+        }
+        let column = |name: &String| Expr::Column(Column::new_unqualified(name));
+        // A row without columns still counts.
+        let shown = if self.columns.is_empty() {
+            vec![lit(1).alias("row")]
+        } else {
+            self.columns.iter().map(column).collect()
+        };
+        plan.project(shown)?.limit(0, self.limit)?.build()
+    }
 }
 
 /// A query for the session of one capture: by its parts, or as text from another process.
@@ -59,13 +92,42 @@ impl fmt::Display for LeafQuery {
     }
 }
 
+/// The parts that all leaves of a query share.
+#[derive(Clone)]
+pub(crate) struct LeafContext {
+    /// The fleet's own state, for tables that need no session of their capture. The captures are the partitions.
+    state: Option<Arc<SessionState>>,
+    resources: SessionResources,
+    skipped: Arc<SkippedCaptures>,
+}
+
+impl LeafContext {
+    pub(crate) fn new(
+        state: &dyn datafusion::catalog::Session,
+        resources: SessionResources,
+        skipped: Arc<SkippedCaptures>,
+    ) -> Self {
+        let alone = |state: &SessionState| {
+            let mut state = state.clone();
+            state.config_mut().options_mut().execution.target_partitions = 1;
+            Arc::new(state)
+        };
+        let state = state.as_any().downcast_ref::<SessionState>().map(alone);
+        Self { state, resources, skipped }
+    }
+
+    /// For a leaf of another process: each capture has a session.
+    pub(crate) fn without_state(resources: SessionResources, skipped: Arc<SkippedCaptures>) -> Self {
+        Self { state: None, resources, skipped }
+    }
+}
+
 /// Runs a query in the session of each capture, and returns all rows with the facts of their capture.
 pub struct FleetExec {
     pub(crate) query: LeafQuery,
     /// Captures with their facts: a row each.
     pub(crate) captures: Vec<(FoundCapture, RecordBatch)>,
-    pub(crate) resources: SessionResources,
-    pub(crate) skipped: Arc<SkippedCaptures>,
+    pub(crate) context: LeafContext,
     pub(crate) properties: Arc<PlanProperties>,
 }
 
@@ -75,7 +137,7 @@ impl FleetExec {
         captures: Vec<(FoundCapture, RecordBatch)>,
         schema: SchemaRef,
         partitions: usize,
-        (resources, skipped): (SessionResources, Arc<SkippedCaptures>),
+        context: LeafContext,
     ) -> Self {
         let properties = PlanProperties::new(
             EquivalenceProperties::new(schema),
@@ -83,7 +145,7 @@ impl FleetExec {
             EmissionType::Incremental,
             Boundedness::Bounded,
         );
-        Self { query, captures, resources, skipped, properties: Arc::new(properties) }
+        Self { query, captures, context, properties: Arc::new(properties) }
     }
 }
 
@@ -141,13 +203,30 @@ impl ExecutionPlan for FleetExec {
         let leaf = Arc::new(CaptureLeaf {
             query: self.query.clone(),
             schema: Arc::clone(&schema),
-            resources: self.resources.clone(),
-            skipped: Arc::clone(&self.skipped),
+            context: self.context.clone(),
         });
+        let ahead =
+            if own.iter().any(|(capture, _)| capture.location.is_remote()) { REMOTE_AHEAD } else { 1 };
+        let opening = Arc::clone(&leaf);
         let rows = stream::iter(own)
-            .then(move |(capture, facts)| {
+            .map(move |(capture, facts)| {
+                let leaf = Arc::clone(&opening);
+                async move {
+                    // Reading waits for disks and servers.
+                    let opened = spawn_blocking({
+                        let capture = capture.clone();
+                        move || leaf.open(&capture)
+                    });
+                    (capture, facts, opened.await)
+                }
+            })
+            .buffered(ahead)
+            .then(move |(capture, facts, opened)| {
                 let leaf = Arc::clone(&leaf);
-                async move { leaf.rows(capture, facts).await }
+                async move {
+                    let opened = opened.map_err(|error| DataFusionError::External(Box::new(error)))?;
+                    leaf.rows(capture, facts, opened).await
+                }
             })
             .try_flatten();
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
@@ -157,22 +236,42 @@ impl ExecutionPlan for FleetExec {
 /// The rows of a capture.
 type CaptureRows = BoxStream<'static, Result<RecordBatch>>;
 
+/// A capture that was opened, with the table of the query if it takes no session.
+type OpenedLeaf = Result<(CaptureReader, Option<Arc<dyn TableProvider>>), AnalyzeError>;
+
 /// The query with all that it takes to run it.
 struct CaptureLeaf {
     query: LeafQuery,
     schema: SchemaRef,
-    resources: SessionResources,
-    skipped: Arc<SkippedCaptures>,
+    context: LeafContext,
 }
 
 impl CaptureLeaf {
+    /// Opens a capture, and reads what it stores of the query's table.
+    fn open(&self, capture: &FoundCapture) -> OpenedLeaf {
+        let reader = capture.location.open()?;
+        let LeafQuery::Parts(CaptureQuery { table, .. }) = &self.query else { return Ok((reader, None)) };
+        let is_view = library::views()?.iter().any(|view| view.name == *table);
+        let name = entry::table(if is_view { StoredAnswer::TABLE.name } else { table });
+        let is_small =
+            reader.entry_bytes(&name).is_ok_and(|bytes| bytes.size_bytes() <= MAX_PREFETCHED_BYTES);
+        reader.prefetch(is_small.then_some(name.as_str()).into_iter());
+        let held = held_table(&reader, table, &self.context.resources)?;
+        Ok((reader, held.filter(|_| self.context.state.is_some())))
+    }
+
     /// The rows of a capture. None of a capture that is damaged.
-    async fn rows(self: Arc<Self>, capture: FoundCapture, facts: RecordBatch) -> Result<CaptureRows> {
-        match self.run(&capture, &facts).await {
+    async fn rows(
+        self: Arc<Self>,
+        capture: FoundCapture,
+        facts: RecordBatch,
+        opened: OpenedLeaf,
+    ) -> Result<CaptureRows> {
+        match self.run(&capture, &facts, opened).await {
             Ok(rows) => Ok(rows),
             Err(error) => match damage(&error) {
                 Some(reason) => {
-                    self.skipped.add(&capture.name, &reason);
+                    self.context.skipped.add(&capture.name, &reason);
                     Ok(stream::empty().boxed())
                 }
                 None => Err(in_capture(error, &capture)),
@@ -184,13 +283,9 @@ impl CaptureLeaf {
         self: &Arc<Self>,
         capture: &FoundCapture,
         facts: &RecordBatch,
+        opened: OpenedLeaf,
     ) -> Result<CaptureRows, AnalyzeError> {
-        let reader = capture.location.open()?;
-        let session = Session::over(vec![(UNNAMED.to_owned(), reader)], &self.resources)?;
-        // The captures are the partitions.
-        session.context().state_ref().write().config_mut().options_mut().execution.target_partitions = 1;
-        let plan = self.plan(&session).await?;
-        let mut stream = session.read(plan).await?.execute_stream().await?;
+        let mut stream = self.stream(opened?).await?;
         let (mut held, mut held_bytes) = (Vec::new(), 0);
         while let Some(batch) = stream.try_next().await? {
             held_bytes += batch.get_array_memory_size();
@@ -207,23 +302,27 @@ impl CaptureLeaf {
         Ok(stream::iter(held).boxed())
     }
 
-    /// The query over the capture's table.
-    async fn plan(&self, session: &Session) -> Result<LogicalPlan, AnalyzeError> {
-        let query = match &self.query {
-            LeafQuery::Parts(query) => query,
-            LeafQuery::Text(sql) => return session.plan(sql).await,
-        };
-        let CaptureQuery { table, columns, filters, limit } = query;
-        let all = session.plan(&format!("SELECT * FROM \"{table}\"")).await?;
-        let mut plan = LogicalPlanBuilder::from(all);
-        for filter in filters {
-            plan = plan.filter(filter.clone())?;
+    /// The rows of the query, from the held table or in a session of the capture.
+    async fn stream(
+        &self,
+        (reader, held): (CaptureReader, Option<Arc<dyn TableProvider>>),
+    ) -> Result<SendableRecordBatchStream, AnalyzeError> {
+        let held = held.zip(self.context.state.as_ref());
+        if let (LeafQuery::Parts(query), Some((table, state))) = (&self.query, held) {
+            let all = LogicalPlanBuilder::scan(query.table.as_str(), provider_as_source(table), None)?;
+            let plan = state.create_physical_plan(&query.part_of(all)?).await?;
+            return Ok(execute_stream(plan, state.task_ctx())?);
         }
-        let column = |name: &String| Expr::Column(Column::new_unqualified(name));
-        // A row without columns still counts.
-        let shown =
-            if columns.is_empty() { vec![lit(1).alias("row")] } else { columns.iter().map(column).collect() };
-        Ok(plan.project(shown)?.limit(0, *limit)?.build()?)
+        let session = Session::over(vec![(UNNAMED.to_owned(), reader)], &self.context.resources)?;
+        session.context().state_ref().write().config_mut().options_mut().execution.target_partitions = 1;
+        let plan = match &self.query {
+            LeafQuery::Text(sql) => session.plan(sql).await?,
+            LeafQuery::Parts(query) => {
+                let all = session.plan(&format!("SELECT * FROM \"{}\"", query.table)).await?;
+                query.part_of(LogicalPlanBuilder::from(all))?
+            }
+        };
+        Ok(session.read(plan).await?.execute_stream().await?)
     }
 
     /// Rows with the facts of their capture, in the table's types.
@@ -247,7 +346,9 @@ impl CaptureLeaf {
 fn damage(error: &AnalyzeError) -> Option<String> {
     let query = match error {
         AnalyzeError::Query(query) => query,
-        AnalyzeError::Capture(_) | AnalyzeError::Table(_) => return Some(error.to_string()),
+        AnalyzeError::Capture(_) | AnalyzeError::Table(_) | AnalyzeError::StoredRows { .. } => {
+            return Some(error.to_string());
+        }
         _ => return None,
     };
     let mut next: Option<&(dyn Error + 'static)> = Some(query.find_root());

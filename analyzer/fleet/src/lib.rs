@@ -2,20 +2,24 @@
 //! which capture they are of.
 //!
 //! ```text
-//! folders ── find ──> captures ── facts ──> catalog of labels, ranks, hosts, GPUs, times
-//! SQL ── table: filters on facts choose captures ── leaf: a session of one capture runs its part ── union, aggregates
+//! folders, prefixes ── find ──> captures ── facts ──> catalog of labels, ranks, hosts, GPUs, times, rows, functions
+//! SQL ── table: filters choose captures by the catalog ── leaf: stored rows, or a session of one capture ── union, sums
 //! ```
 //!
 //! Joins within a view never cross captures: each capture plans and runs its own views, from its stored rows if it has
-//! some. A leaf needs the address of a capture and a part of a query, nothing else of this process.
+//! some. A leaf needs the address of a capture and a part of a query, nothing else of this process: a [`LeafOrder`] has both
+//! for another process.
 
 mod catalog;
+mod contents;
 mod facts;
 mod find;
 mod label;
 mod leaf;
 mod order;
+mod prune;
 mod skipped;
+mod stored;
 mod table;
 
 use std::path::PathBuf;
@@ -27,6 +31,7 @@ use stallmap::error::AnalyzeError;
 use stallmap::location::CaptureLocation;
 use stallmap::session::Session;
 use stallmap::session::resources::SessionResources;
+use stallmap_schema::capture::error::CaptureError;
 
 use self::catalog::FleetSchema;
 use self::facts::CaptureFacts;
@@ -35,6 +40,7 @@ use self::label::LabelOf;
 pub use self::leaf::FleetExec;
 pub use self::order::LeafOrder;
 pub use self::skipped::SkippedCaptures;
+use self::stored::StoredCatalog;
 
 /// The schema of a fleet in SQL, and its table of captures.
 pub const FLEET: &str = "fleet";
@@ -51,14 +57,20 @@ pub enum FleetError {
         source: std::io::Error,
     },
     /// A prefix of a server, which has no list.
-    #[error("captures below a URL are not listed: `{}`", path.display())]
+    #[error("captures below this URL are not listed: `{}`", path.display())]
     Prefix {
         /// The URL.
         path: PathBuf,
     },
+    /// A prefix of a bucket cannot be listed.
+    #[error(transparent)]
+    List(CaptureError),
     /// Folders without captures.
     #[error("no captures found")]
     Empty,
+    /// No capture with the labels that were asked for.
+    #[error("no capture has these labels")]
+    NoLabel,
     /// More captures than a fleet may have.
     #[error("more than {MAX_CAPTURES} captures")]
     TooMany,
@@ -71,10 +83,13 @@ impl FleetError {
     /// Recommended action.
     pub const fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Prefix { .. } => Some("name the captures"),
-            Self::Empty => Some("name folders with .stallmap files, or captures"),
+            Self::Prefix { .. } => Some("name the captures, or a prefix as s3://BUCKET/PREFIX"),
+            Self::Empty => Some("name folders or prefixes with .stallmap files, or captures"),
+            Self::NoLabel => {
+                Some("`stallmap sql --over FOLDER -c 'SELECT capture, labels FROM fleet'` lists labels")
+            }
             Self::TooMany => Some("name a folder below"),
-            Self::Folder { .. } | Self::Analyze(_) => None,
+            Self::Folder { .. } | Self::Analyze(_) | Self::List(_) => None,
         }
     }
 }
@@ -87,9 +102,10 @@ pub struct CaptureFleet {
     pub found: usize,
     /// Captures that cannot be read.
     pub skipped: Arc<SkippedCaptures>,
+    facts: AllFacts,
 }
 
-/// Opens the captures in folders, and captures by name. One that cannot be read is skipped, and reported by `say`.
+/// Opens the captures in folders, below prefixes, and by name. One that cannot be read is skipped, and reported by `say`.
 ///
 /// # Errors
 /// Fails if a folder cannot be listed, or if there is no capture.
@@ -98,16 +114,51 @@ pub fn open(
     resources: &SessionResources,
     say: impl Fn(&str, &str) + Send + Sync + 'static,
 ) -> Result<CaptureFleet, FleetError> {
+    open_with(places, &[], resources, say)
+}
+
+/// The same, of the captures with these labels: keys and values.
+///
+/// # Errors
+/// Fails as [`open`], and if no capture has the labels.
+pub fn open_with(
+    places: &[CaptureLocation],
+    labels: &[(String, String)],
+    resources: &SessionResources,
+    say: impl Fn(&str, &str) + Send + Sync + 'static,
+) -> Result<CaptureFleet, FleetError> {
     let captures = find::captures(places)?;
-    let found = captures.len();
     let skipped = Arc::new(SkippedCaptures::new(say));
-    let facts = Arc::new(facts::read_all(captures, &skipped));
+    let stored = StoredCatalog::from_cache(&resources.cache, places);
+    let mut facts = facts::read_all(captures, &stored, &skipped);
+    stored.store(&facts);
+    facts.retain(|facts| labels.iter().all(|(key, value)| facts.labels.get(key) == Some(value)));
+    if facts.is_empty() {
+        return Err(FleetError::NoLabel);
+    }
+    let facts = Arc::new(facts);
     let resources_of_all = SessionResources { cache: ResultCache::NONE, ..resources.clone() };
     let mut session = Session::without_rows_with(&resources_of_all)?;
     functions().into_iter().for_each(|function| session.context().register_udf(function));
-    let schema = FleetSchema::new(Session::without_rows()?, facts, resources.clone(), Arc::clone(&skipped));
+    let state = Arc::downgrade(&session.context().state_ref());
+    let state = move || state.upgrade().map(|state| state.read().clone());
+    let known = Session::without_rows()?;
+    let schema = FleetSchema::new(
+        known,
+        Arc::clone(&facts),
+        resources.clone(),
+        (Arc::clone(&skipped), Box::new(state)),
+    );
     session.lead_with(FLEET, Arc::new(schema))?;
-    Ok(CaptureFleet { session, found, skipped })
+    Ok(CaptureFleet { session, found: facts.len(), skipped, facts })
+}
+
+impl CaptureFleet {
+    /// The location of a capture, by its name in the column `capture`.
+    pub fn location(&self, name: &str) -> Option<CaptureLocation> {
+        let facts = self.facts.iter().find(|facts| facts.capture.name == name);
+        facts.map(|facts| facts.capture.location.clone())
+    }
 }
 
 /// The functions of fleets, next to those of sessions.
@@ -119,6 +170,8 @@ pub fn functions() -> Vec<ScalarUDF> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FoundCapture {
     pub(crate) location: CaptureLocation,
+    /// The version of its content, if it is known without reading it.
+    pub(crate) version: Option<String>,
     pub(crate) name: String,
 }
 

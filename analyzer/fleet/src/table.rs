@@ -3,21 +3,23 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use arrow::array::{AsArray as _, RecordBatch};
+use arrow::array::RecordBatch;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::Column;
 use datafusion::common::tree_node::{Transformed, TransformedResult as _, TreeNode as _};
-use datafusion::common::{Column, DFSchema};
 use datafusion::datasource::TableType;
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
 use datafusion::physical_plan::ExecutionPlan;
+use stallmap::session::leaf::TableNeeds;
 use stallmap::session::resources::SessionResources;
 
-use crate::leaf::{CaptureQuery, FleetExec, LeafQuery};
+use crate::facts::CaptureFacts;
+use crate::leaf::{CaptureQuery, FleetExec, LeafContext, LeafQuery};
 use crate::skipped::SkippedCaptures;
-use crate::{AllFacts, facts};
+use crate::{AllFacts, facts, prune};
 
 /// The rows of one table or view in all captures.
 #[derive(Debug)]
@@ -27,6 +29,8 @@ pub(crate) struct FleetTable {
     schema: SchemaRef,
     /// The facts of all captures that this table shows.
     rows: RecordBatch,
+    /// The recorded tables that its rows depend on.
+    needs: TableNeeds,
     facts: AllFacts,
     resources: SessionResources,
     skipped: Arc<SkippedCaptures>,
@@ -36,7 +40,7 @@ impl FleetTable {
     /// The table over captures. A fact whose name is that of a column is not shown: `run.rank` is that of the run.
     pub(crate) fn new(
         name: &str,
-        own: &SchemaRef,
+        (own, needs): (&SchemaRef, TableNeeds),
         facts: AllFacts,
         resources: SessionResources,
         skipped: Arc<SkippedCaptures>,
@@ -51,6 +55,7 @@ impl FleetTable {
             name: name.to_owned(),
             schema: Arc::new(Schema::new(fields)),
             rows,
+            needs,
             facts,
             resources,
             skipped,
@@ -75,16 +80,31 @@ impl FleetTable {
         if sides.len() == 1 { sides.into_iter().next().flatten() } else { None }
     }
 
-    /// Positions of the captures that fulfil conditions on facts, without those that cannot be read.
+    /// Positions of the captures that can have rows under conditions, without those that cannot be read.
     fn chosen(&self, state: &dyn Session, filters: &[Expr]) -> Result<Vec<usize>> {
-        let schema = DFSchema::try_from(self.rows.schema())?;
-        let mut chosen: Vec<bool> =
-            self.facts.iter().map(|facts| self.skipped.reason(&facts.capture.name).is_none()).collect();
-        for filter in filters.iter().filter(|filter| self.is_about_facts(filter) == Some(true)) {
-            let condition = state.create_physical_expr(unqualified(filter.clone())?, &schema)?;
-            let values = condition.evaluate(&self.rows)?.into_array(self.rows.num_rows())?;
-            for (is_chosen, value) in chosen.iter_mut().zip(values.as_boolean()) {
-                *is_chosen &= value == Some(true);
+        let can_have_rows = |facts: &CaptureFacts| {
+            self.skipped.reason(&facts.capture.name).is_none()
+                && facts.contents.as_ref().is_none_or(|contents| contents.has_rows_of(&self.needs.required))
+        };
+        let mut chosen: Vec<bool> = self.facts.iter().map(can_have_rows).collect();
+        let mut restrict = |values: Vec<bool>| {
+            chosen.iter_mut().zip(values).for_each(|(is_chosen, value)| *is_chosen &= value);
+        };
+        for filter in filters {
+            let is_about_facts = self.is_about_facts(filter);
+            let filter = unqualified(filter.clone())?;
+            match is_about_facts {
+                Some(true) => restrict(prune::fulfilled(state, &filter, &self.rows)?),
+                Some(false)
+                    if self.needs.has_recorded_functions
+                        && prune::is_about_functions(&filter, &self.schema) =>
+                {
+                    // A condition that fails on a function which no row names does not fail.
+                    if let Ok(values) = prune::with_function(state, &filter, &self.schema, &self.facts) {
+                        restrict(values);
+                    }
+                }
+                _ => {}
             }
         }
         Ok(chosen.into_iter().enumerate().filter_map(|(at, is_chosen)| is_chosen.then_some(at)).collect())
@@ -150,12 +170,7 @@ impl TableProvider for FleetTable {
         let captures =
             chosen.iter().map(|at| (self.facts[*at].capture.clone(), self.rows.slice(*at, 1))).collect();
         let schema = Arc::new(self.schema.project(&columns)?);
-        Ok(Arc::new(FleetExec::new(
-            LeafQuery::Parts(query),
-            captures,
-            schema,
-            partitions,
-            (resources, Arc::clone(&self.skipped)),
-        )))
+        let context = LeafContext::new(state, resources, Arc::clone(&self.skipped));
+        Ok(Arc::new(FleetExec::new(LeafQuery::Parts(query), captures, schema, partitions, context)))
     }
 }

@@ -34,6 +34,16 @@ pub enum AnalyzeError {
         /// The name.
         name: String,
     },
+    /// A sample of stored rows was computed again, and differs.
+    #[error(
+        "stored rows of view `{view}` are not those that it computes: `{}`; hint: --recompute ignores stored rows, `stallmap check` lists all that differ", path.display()
+    )]
+    StoredRows {
+        /// The view.
+        view: String,
+        /// The capture.
+        path: PathBuf,
+    },
     /// A table or the code of a capture cannot be read.
     #[error(transparent)]
     Table(TableError),

@@ -63,19 +63,36 @@ pub struct ColumnDoc {
 
 /// Every view, sorted by package and name.
 pub fn views() -> Result<&'static [ViewDoc], AnalyzeError> {
-    static PARSED: OnceLock<Result<Vec<ViewDoc>, (String, String)>> = OnceLock::new();
-    let views = PARSED.get_or_init(|| {
-        VIEWS
-            .iter()
-            .map(|&(package, name, text)| {
-                doc::parse(package, name, text).map_err(|flaw| (name.to_owned(), flaw.message))
-            })
-            .collect()
-    });
-    match views {
+    static PARSED: ParsedViews = OnceLock::new();
+    parsed(&PARSED, VIEWS)
+}
+
+/// The views over all captures of a fleet, by name. No session of a capture has them.
+pub fn fleet_views() -> Result<&'static [ViewDoc], AnalyzeError> {
+    static PARSED: ParsedViews = OnceLock::new();
+    parsed(&PARSED, FLEET_VIEWS)
+}
+
+/// Views, once they are parsed, or the name of the first wrong one with the reason.
+type ParsedViews = OnceLock<Result<Vec<ViewDoc>, (String, String)>>;
+
+fn parsed(
+    views: &'static ParsedViews,
+    files: &[(&str, &str, &str)],
+) -> Result<&'static [ViewDoc], AnalyzeError> {
+    let parse = |&(package, name, text): &(&str, &str, &str)| {
+        doc::parse(package, name, text).map_err(|flaw| (name.to_owned(), flaw.message))
+    };
+    match views.get_or_init(|| files.iter().map(parse).collect()) {
         Ok(views) => Ok(views),
         Err((view, reason)) => Err(AnalyzeError::View { view: view.clone(), reason: reason.clone() }),
     }
+}
+
+/// The statements whose views are worth storing: those of commands that read views whole, and of a fleet's views.
+pub(crate) fn whole_statements() -> Result<Vec<&'static str>, AnalyzeError> {
+    let queries = queries::ALL.iter().filter(|(_, query)| query.is_whole()).map(|(_, query)| query.text());
+    Ok(queries.chain(fleet_views()?.iter().map(|view| view.sql.as_str())).collect())
 }
 
 /// A question and the query for it.

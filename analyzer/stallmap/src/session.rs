@@ -5,10 +5,12 @@ pub(crate) mod bounded;
 mod context;
 pub mod every;
 mod hex_text;
+pub mod leaf;
 mod plain;
 mod remembered;
 pub mod resources;
 pub(crate) mod stored;
+pub mod verified;
 pub(crate) mod views;
 mod within;
 
@@ -167,6 +169,9 @@ impl Session {
             }
             let tables = stallmap_tables::open(&reader)?;
             let store = Arc::new(ViewStore::new(reader.clone(), resources));
+            if let Some(view) = store.differing() {
+                return Err(AnalyzeError::StoredRows { view, path: reader.path().to_owned() });
+            }
             let schema = PlannedSchema::new(session.state_in(&name), views, Arc::clone(&store))?;
             let code = Arc::new(CaptureCode::new(reader.clone(), resources.cache.clone()));
             register_tables(schema.as_ref(), &tables, &code)?;
@@ -322,10 +327,9 @@ impl Session {
 
     /// Computes all views that commands read whole. Returns their names.
     pub async fn prepare(&self) -> Result<Vec<&'static str>, AnalyzeError> {
-        let words: BTreeSet<&str> = library::queries::ALL
-            .iter()
-            .filter(|(_, query)| query.is_whole())
-            .flat_map(|(_, query)| lexer::tokens(query.text()))
+        let words: BTreeSet<&str> = library::whole_statements()?
+            .into_iter()
+            .flat_map(lexer::tokens)
             .filter(|token| token.kind == TokenKind::Word)
             .map(|token| token.text)
             .collect();

@@ -66,6 +66,22 @@ pub fn open(reader: &CaptureReader) -> Result<BTreeMap<String, Arc<CapturedTable
     Ok(tables)
 }
 
+/// One table of a capture, without rows if the capture lacks it. None for any other name, and in a capture whose
+/// numbers change while it is read.
+pub fn open_one(reader: &CaptureReader, name: &str) -> Result<Option<CapturedTable>, TableError> {
+    let is_held = reader.tables().iter().any(|table| table.name == name);
+    if stored::is_table(name) || reader.is_renumbered() {
+        return Ok(None);
+    }
+    match definition(name) {
+        definition if is_held => {
+            CapturedTable::open(name, definition, reader.table_entry(name)?.clone()).map(Some)
+        }
+        Some(definition) => CapturedTable::without_rows(definition, TablePresence::Unknown).map(Some),
+        None => Ok(None),
+    }
+}
+
 /// The declaration of a table, if this version knows it.
 pub fn definition(name: &str) -> Option<&'static TableDef> {
     stallmap_schema::tables::by_name(name)

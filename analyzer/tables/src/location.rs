@@ -10,7 +10,7 @@ use stallmap_schema::capture::error::CaptureError;
 use stallmap_schema::capture::reader::CaptureReader;
 use stallmap_schema::capture::source::RangeSource;
 
-use crate::remote::RemoteObject;
+use crate::remote::{self, ListedObject, RemoteObject};
 
 /// Location of a capture. As a path it is the form for messages, which omits secrets of a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +51,18 @@ impl CaptureLocation {
     /// True for a remote capture.
     pub fn is_remote(&self) -> bool {
         self.url.is_some()
+    }
+
+    /// The objects below this prefix of a bucket, each with its location. None for any other location: no other one is
+    /// listed.
+    pub fn listed(&self) -> Option<Result<Vec<(Self, ListedObject)>, CaptureError>> {
+        let Some(CaptureUrl::S3 { bucket, key }) = &self.url else { return None };
+        let below = |object: ListedObject| {
+            let url = CaptureUrl::S3 { bucket: bucket.clone(), key: object.key.clone() };
+            (Self { shown: url.shown().into(), url: Some(url) }, object)
+        };
+        let objects = remote::listed(bucket, key, &self.shown);
+        Some(objects.map(|objects| objects.into_iter().map(below).collect()))
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod blocks;
 mod error;
+mod list;
 mod store;
 
 use std::collections::BTreeMap;
@@ -22,11 +23,15 @@ use tokio::runtime::Runtime;
 
 use crate::location::CaptureUrl;
 use blocks::{BLOCK_BYTES, ObjectBlocks};
+pub use list::ListedObject;
+pub(crate) use list::listed;
 
 /// Bytes at the end of an object that are read on opening: a capture's directory is there.
 const TAIL_BYTES: u64 = 96 << 10;
 /// Maximum of concurrent requests.
 const REQUESTS_AT_ONCE: usize = 8;
+/// Open objects above which those that nothing reads are closed. Each holds its last bytes, and what was read.
+const MAX_OPEN: usize = 256;
 
 /// Traffic of reading an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,10 +69,41 @@ struct ObjectVersion {
 /// The open objects, by location.
 static OPEN: LazyLock<Mutex<BTreeMap<String, Arc<RemoteObject>>>> = LazyLock::new(Mutex::default);
 
-/// Traffic of each object so far.
+/// Traffic of objects that were closed, and of lists: their number, and all of it together.
+static CLOSED: LazyLock<Mutex<(usize, ReadTraffic)>> = LazyLock::new(Mutex::default);
+
+/// Traffic of each open object so far.
 pub fn traffic() -> Vec<ReadTraffic> {
     let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     open.values().map(|remote| remote.traffic()).collect()
+}
+
+/// Traffic of closed objects and of lists, without a location: their number, and the sum.
+pub fn closed_traffic() -> (usize, ReadTraffic) {
+    CLOSED.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// Counts the traffic of what is not open.
+fn add_closed(traffic: &ReadTraffic) {
+    let mut closed = CLOSED.lock().unwrap_or_else(PoisonError::into_inner);
+    closed.0 += 1;
+    closed.1.size_bytes += traffic.size_bytes;
+    closed.1.fetched_bytes += traffic.fetched_bytes;
+    closed.1.requests += traffic.requests;
+}
+
+/// Closes objects that nothing reads, if many are open. A fleet of captures would hold the ends of all of them.
+fn close_idle(open: &mut BTreeMap<String, Arc<RemoteObject>>) {
+    if open.len() < MAX_OPEN {
+        return;
+    }
+    open.retain(|_, remote| {
+        let is_read = Arc::strong_count(remote) > 1;
+        if !is_read {
+            add_closed(&remote.traffic());
+        }
+        is_read
+    });
 }
 
 impl RemoteObject {
@@ -98,7 +134,9 @@ impl RemoteObject {
             fetched_bytes: AtomicU64::new(tail.len() as u64),
             requests: AtomicU64::new(1),
         });
-        OPEN.lock().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::clone(&remote));
+        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        close_idle(&mut open);
+        open.insert(key, Arc::clone(&remote));
         Ok(remote)
     }
 

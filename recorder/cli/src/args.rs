@@ -248,6 +248,9 @@ pub(crate) struct RecoverOptions {
     /// Replace an existing capture
     #[arg(short, long)]
     pub force: bool,
+    /// Store no rows of views in the capture [default: `stallmap prepare --in-place`, if installed next to this program]
+    #[arg(long)]
+    pub no_prepare: bool,
     /// Verbosity
     #[command(flatten)]
     pub voice: MessageVerbosity,

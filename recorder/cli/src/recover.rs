@@ -9,7 +9,7 @@ use anyhow::{Context as _, anyhow};
 use crate::args::RecoverOptions;
 use crate::exit::RecorderFailure;
 use crate::message::MessagePrinter;
-use crate::{finishing, folder, replay};
+use crate::{finishing, folder, prepared, replay};
 
 /// Writes the capture, and reports losses.
 pub(crate) fn recover(options: &RecoverOptions) -> Result<ExitCode, RecorderFailure> {
@@ -31,7 +31,15 @@ pub(crate) fn recover(options: &RecoverOptions) -> Result<ExitCode, RecorderFail
     let messages = MessagePrinter(options.voice);
     finishing::finish(path, &output, options.force, messages)?;
     messages.result(format_args!("the folder remains: `{}`", path.display()));
+    prepare(options, &output);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Stores rows of views in the capture, unless that is not wanted.
+fn prepare(options: &RecoverOptions, capture: &Path) {
+    if !options.no_prepare {
+        prepared::prepare(capture, MessagePrinter(options.voice));
+    }
 }
 
 /// Adds the replays to the capture that they are of.
@@ -43,6 +51,7 @@ fn recover_replays(options: &RecoverOptions, output: &Path) -> Result<ExitCode, 
         folder::check_output(output, options.force)?;
     }
     finishing::append(&capture, path, output, MessagePrinter(options.voice))?;
+    prepare(options, output);
     let removed = std::fs::remove_dir_all(path).with_context(|| format!("remove `{}`", path.display()));
     removed.map_err(RecorderFailure::not_written)?;
     Ok(ExitCode::SUCCESS)

@@ -41,7 +41,8 @@ pub(super) fn run(context: &CommandContext, args: &CheckArgs) -> Outcome {
         None => OK,
     };
     for capture in &args.captures {
-        match check(context, capture) {
+        let checked = if args.sample { sample(context, capture) } else { check(context, capture) };
+        match checked {
             Ok(violations) => {
                 output::print(&verdict(capture, &violations))?;
                 if !violations.is_empty() {
@@ -97,6 +98,19 @@ fn check(context: &CommandContext, capture: &CaptureLocation) -> Outcome<Vec<Str
         Err(failure) => return Err(failure),
     }
     Ok(violations)
+}
+
+/// Differences of a sample of a capture's stored rows, one line each.
+fn sample(context: &CommandContext, capture: &CaptureLocation) -> Outcome<Vec<String>> {
+    let _progress = ProgressSpinner::start(format!("computing stored rows of {}", capture.display()));
+    let reader = capture.open().map_err(|error| capture_failure(&error))?;
+    let SessionResources { memory_bytes, cost_from, .. } = *context.resources();
+    let resources =
+        SessionResources { memory_bytes, cost_from, reads_stored: false, ..SessionResources::NONE };
+    let session = Session::over(vec![(UNNAMED.to_owned(), reader)], &resources)
+        .map_err(|error| explain(error, None))?;
+    let sampled = runtime()?.block_on(session.sample_answers(context.cache()));
+    sampled.map_err(|error| explain(error, Some(&session)))
 }
 
 /// Stalls that the views lose or count twice, and stored answers that differ from what their views compute.

@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use tokio::time::timeout;
+
 use stallmap::code::{self, AnalyzedSection, ResultCache};
 use stallmap::location::CaptureLocation;
 
@@ -16,6 +18,9 @@ use stallmap_console::output;
 use stallmap_console::output::number::{counted, grouped};
 use stallmap_console::output::progress::ProgressSpinner;
 use stallmap_report::report;
+
+/// Time after which rows are not stored in a capture that was just written.
+const MAX_TIME: Duration = Duration::from_mins(10);
 
 /// Prepares each capture, even if another one cannot be opened.
 pub(super) fn run(context: &CommandContext, args: &PrepareArgs) -> Outcome {
@@ -46,6 +51,31 @@ pub(super) fn run(context: &CommandContext, args: &PrepareArgs) -> Outcome {
         }
     }
     Ok(code)
+}
+
+/// Stores rows of views in a capture that was just written. A failure is a warning: the capture is complete without them.
+pub(super) fn written(context: &CommandContext, capture: &Path) {
+    let stored = tempfile::tempdir().map_err(no_folder).and_then(|folder| {
+        let context = context.recomputing(ResultCache::at(folder.path()));
+        let _progress = ProgressSpinner::start(format!("storing rows of views in {}", capture.display()));
+        let session = context.open(&[(None, CaptureLocation::from(capture))])?;
+        let stored = runtime()?.block_on(async {
+            timeout(MAX_TIME, session.store_answers()).await.map_err(|_| {
+                CommandFailure::message(
+                    IO,
+                    format!("it takes longer than {} minutes", MAX_TIME.as_secs() / 60),
+                )
+            })
+        })?;
+        stored.map_err(|error| explain(error, Some(&session)))
+    });
+    if let Err(failure) = stored {
+        let capture = output::path(capture);
+        output::note(format_args!(
+            "warning: no rows of views are stored in the capture, which is complete: {}; `stallmap prepare --in-place {capture}` stores them",
+            failure.reason()
+        ));
+    }
 }
 
 /// The cache's folder, if it is used.

@@ -8,13 +8,9 @@ use stallmap::location::CaptureLocation;
 use stallmap_console::args::{RowFormat, SqlArgs};
 use stallmap_console::context::{CommandContext, runtime};
 use stallmap_console::exit::{CommandFailure, IO, OK, Outcome, USAGE};
-use stallmap_console::explain::explain;
 use stallmap_console::output;
-use stallmap_console::output::number::counted;
-use stallmap_console::output::progress::ProgressSpinner;
 use stallmap_console::output::rows::RowStyle;
 use stallmap_console::output::table::TableShape;
-use stallmap_fleet::FleetError;
 
 use crate::commands::cluster;
 use crate::commands::query::RowTarget;
@@ -82,32 +78,11 @@ fn over(
     text: Option<&str>,
     (style, target): (RowStyle, RowTarget),
 ) -> Outcome {
-    let fleet = {
-        let _progress = ProgressSpinner::start("reading the captures' manifests".to_owned());
-        let skipped = |name: &str, reason: &str| {
-            let name = output::path(Path::new(name));
-            output::note(format_args!("warning: skipped `{name}`: {}", output::in_line(reason)));
-        };
-        stallmap_fleet::open(places, context.resources(), skipped).map_err(fleet_failure)?
-    };
+    let fleet = stallmap_trend::open(context, places, &[])?;
+    let (found, skipped) = (fleet.found, fleet.skipped);
     let outcome = run_shell(SqlShell::new(fleet.session, runtime()?, style, target)?, text);
-    let skipped = fleet.skipped.count();
-    if skipped > 0 {
-        let captures = counted(fleet.found as u64, "capture", "captures");
-        output::note(format_args!("{skipped} of {captures} skipped: the rows are those of the rest"));
-    }
+    stallmap_trend::say_skipped(found, &skipped);
     outcome
-}
-
-fn fleet_failure(error: FleetError) -> CommandFailure {
-    match error {
-        FleetError::Analyze(error) => explain(error, None),
-        FleetError::Folder { .. } => CommandFailure::new(IO, error),
-        other => {
-            let hint = other.hint().map(str::to_owned);
-            CommandFailure::new(USAGE, other).hint(hint)
-        }
-    }
 }
 
 /// The requested format, by option or by the file's extension.

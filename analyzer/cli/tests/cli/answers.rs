@@ -135,6 +135,47 @@ fn a_check_finds_numbers_that_were_not_computed() {
     assert_eq!(report("other"), report("off"));
 }
 
+/// Two views at random are computed again, and the cache holds the outcome.
+#[test]
+fn a_sample_that_differs_is_an_error_from_then_on() {
+    let place = place();
+    let path = place.path("stored.stallmap");
+    let (rules, truth) = answers(&path);
+    fs::create_dir_all(place.path("other")).unwrap();
+    let sample = ["check", "--sample", "stored.stallmap"];
+    let kernels = ["sql", "stored.stallmap", "-c", KERNELS];
+    let right = run(&place, "off", &kernels);
+    assert_eq!(run(&place, "other", &sample), ("stored.stallmap: ok\n".to_owned(), String::new(), Some(0)));
+    assert_eq!(run(&place, "other", &kernels), right);
+    // Every stored view is that of another one, but for the one that is asked for: any sample finds it.
+    let mut lie: CommandAnswers =
+        truth.keys().map(|name| (name.clone(), truth["kernel_name"].clone())).collect();
+    lie.insert("kernel_cost".to_owned(), of_another(&place, "kernel_cost"));
+    lie.remove("kernel_name");
+    write(&path, &rules, &lie);
+    let (wrong, _, code) = run(&place, "off", &kernels);
+    assert!(wrong != right.0 && code == Some(0));
+    // The first command with a cache starts the sample. It is a process of its own.
+    assert_eq!(run(&place, "third", &["report", "stored.stallmap"]).2, Some(0));
+    let is_sampled =
+        || place.path("third/sampled").read_dir().is_ok_and(|mut outcomes| outcomes.next().is_some());
+    for _ in 0..3000 {
+        if is_sampled() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    let (text, error, code) = run(&place, "third", &kernels);
+    assert!(text.is_empty() && code == Some(3), "{text}{error}");
+    assert!(error.contains("stored rows of view `") && error.contains("hint: --recompute"), "{error}");
+    assert_eq!(run(&place, "third", &recomputing(&kernels)).0, right.0);
+    // A fleet skips the capture.
+    let (_, error, _) = run(&place, "third", &["sql", "--over", "stored.stallmap", "-c", KERNELS]);
+    assert!(error.contains("warning: skipped `stored.stallmap`: stored rows of view"), "{error}");
+    let (text, _, code) = run(&place, "other", &sample);
+    assert!(code == Some(1) && text.contains("stored answer: rows of view `"), "{text}");
+}
+
 /// Sentences and advice are this release's.
 #[test]
 fn sentences_of_a_sender_are_not_read() {

@@ -116,6 +116,17 @@ fn furnish(place: &CommandFolder, example: &str) {
     }
     fs::create_dir_all(place.path("runs")).unwrap();
     fs::copy(bundled("inference_views"), place.path("runs/train.stallmap")).unwrap();
+    if ["trend ", "--base "].iter().any(|part| example.contains(part)) {
+        for (name, branch, commit) in
+            [("1", "main", "c1"), ("2", "main", "c2"), ("3", "main", "c3"), ("4", "pr", "9c01")]
+        {
+            let path = format!("runs/{name}.stallmap");
+            fs::copy(bundled("inference_views"), place.path(&path)).unwrap();
+            let labels = ["model=gpt2".to_owned(), format!("branch={branch}"), format!("commit={commit}")];
+            let labels = labels.each_ref().map(String::as_str);
+            place.run(&[&["label", path.as_str()], &labels[..]].concat()).expect_ok();
+        }
+    }
     for folder in ["my", "project", "shared", ".local/share/bash-completion/completions"] {
         fs::create_dir_all(place.path(folder)).unwrap();
     }

@@ -1,28 +1,32 @@
 //! Many captures as one database: `sql --over`, with labels, choice of captures, and damage.
 
-use std::fs;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Write as _;
 use std::path::Path;
+use std::process::Command;
 
 use stallmap_schema::capture::reader::CaptureReader;
 
 use crate::command::{CommandFolder, command};
+use crate::server::ObjectServer;
 
 /// Standard output, standard error and exit code, without a cache.
-fn run(place: &CommandFolder, arguments: &[&str]) -> (String, String, Option<i32>) {
+pub(crate) fn run(place: &CommandFolder, arguments: &[&str]) -> (String, String, Option<i32>) {
     let output = command(&place.path(".")).env("STALLMAP_CACHE", "off").args(arguments).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     (text(output.stdout), text(output.stderr), output.status.code())
 }
 
 /// The rows of a statement over a folder, as CSV.
-fn rows(place: &CommandFolder, sql: &str) -> String {
+pub(crate) fn rows(place: &CommandFolder, sql: &str) -> String {
     let (rows, error, code) = run(place, &["sql", "--over", "runs", "--format", "csv", "-c", sql]);
     assert_eq!(code, Some(0), "{error}");
     rows
 }
 
 /// A folder `runs` with captures of several programs, one of them in a folder of its own.
-fn place() -> CommandFolder {
+pub(crate) fn place() -> CommandFolder {
     let place = CommandFolder::new();
     fs::create_dir_all(place.path("runs/nightly")).unwrap();
     for (bundled, name) in [
@@ -144,7 +148,7 @@ fn damaged_captures_are_named_counted_and_skipped() {
     assert!(code == Some(0) || !error.contains("skipped `blame"), "{error}");
     for (arguments, words) in [
         (["--over", "empty"], "no captures found"),
-        (["--over", "s3://bucket/runs"], "captures below a URL are not listed"),
+        (["--over", "https://host/runs"], "captures below this URL are not listed"),
     ] {
         fs::create_dir_all(place.path("empty")).unwrap();
         let (_, error, code) = run(&place, &[&["sql"], &arguments[..], &["-c", "SELECT 1"]].concat());
@@ -193,4 +197,125 @@ fn labels_are_set_shown_and_removed_and_change_no_id() {
     assert_eq!(run(&place, &["label", name, "model="]).0, "");
     assert!(fs::read(place.path(name)).unwrap() == before.1, "the same file as before");
     assert!(Path::new(&place.path(name)).is_file());
+}
+
+/// The output of a command with a cache and with variables, which must succeed.
+fn run_with(place: &CommandFolder, arguments: &[&str], variables: &[(&str, &str)]) -> (String, String) {
+    let output = command(&place.path(".")).args(arguments).envs(variables.iter().copied()).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    let (text, error) = (text(output.stdout), text(output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{text}{error}");
+    (text, error)
+}
+
+#[test]
+fn the_catalog_is_a_cache_of_what_captures_hold() {
+    let place = place();
+    let cache = place.path("cache");
+    let ask = || {
+        let sql = "SELECT capture, gpu, bytes, skipped IS NULL AS is_read FROM fleet";
+        let arguments = ["sql", "--over", "runs", "--format", "csv", "-c", sql];
+        run_with(&place, &arguments, &[("STALLMAP_CACHE", cache.to_str().unwrap())]).0
+    };
+    let first = ask();
+    assert!(first.contains("nightly/time.stallmap,NVIDIA H100 80GB HBM3,"), "{first}");
+    // Other bytes with the same size and time: only the catalog knows the answer.
+    let path = place.path("runs/blame.stallmap");
+    let metadata = path.metadata().unwrap();
+    let file = File::options().write(true).open(&path).unwrap();
+    let bytes = vec![7; usize::try_from(metadata.len()).unwrap()];
+    (&file).write_all(&bytes).unwrap();
+    file.set_modified(metadata.modified().unwrap()).unwrap();
+    assert_eq!(ask(), first);
+    // A capture that changed is read again, and so are all without the file.
+    file.set_modified(metadata.modified().unwrap() + std::time::Duration::from_secs(1)).unwrap();
+    assert!(ask().contains("blame.stallmap,,0,false"));
+    fs::remove_dir_all(cache.join("fleets")).unwrap();
+    assert!(ask().contains("blame.stallmap,,0,false"));
+}
+
+#[test]
+fn captures_without_the_tables_or_the_functions_of_a_query_stay_closed() {
+    let place = place();
+    let opened = |sql: &str| {
+        let plan = rows(&place, &format!("EXPLAIN {sql}"));
+        plan.split("captures=").nth(1).unwrap_or("0").chars().next().unwrap().to_digit(10).unwrap()
+    };
+    // No capture holds experiments, and one holds no samples.
+    let has_samples = "SELECT count(DISTINCT capture) AS n FROM pc_sample";
+    let held: u32 = rows(&place, has_samples).lines().nth(1).unwrap().parse().unwrap();
+    assert_eq!(opened("SELECT * FROM pc_sample"), held);
+    assert_eq!(opened("SELECT * FROM redirect_launch"), 0);
+    let function =
+        rows(&place, "SELECT function_id FROM kernel_cost WHERE capture = 'blame.stallmap' LIMIT 1");
+    let function = function.lines().nth(1).unwrap();
+    for sql in [
+        format!("SELECT samples FROM kernel_cost WHERE function_id = {function}"),
+        format!("SELECT count(*) AS n FROM launch WHERE function_id IN ({function}, 7)"),
+        "SELECT sum(samples) AS n FROM kernel_cost WHERE kernel LIKE 'shared_chain%'".to_owned(),
+    ] {
+        let alone = run(&place, &["sql", "runs/blame.stallmap", "--format", "csv", "-c", &sql]);
+        assert_eq!(rows(&place, &sql), alone.0, "{sql}");
+        assert!(opened(&sql) <= 1, "{sql}");
+    }
+    // Rows without a kernel are of any capture.
+    assert_eq!(opened("SELECT * FROM launch WHERE function_id IS NULL"), 3);
+}
+
+#[test]
+fn a_prefix_of_a_bucket_is_a_fleet() {
+    let place = place();
+    let mut objects = BTreeMap::from([("runs/notes.txt".to_owned(), b"x".to_vec())]);
+    for name in ["blame.stallmap", "nightly/views.stallmap", "nightly/time.stallmap"] {
+        objects.insert(format!("runs/{name}"), fs::read(place.path("runs").join(name)).unwrap());
+    }
+    objects.insert("other/blame.stallmap".to_owned(), objects["runs/blame.stallmap"].clone());
+    let server = ObjectServer::start_bucket(objects);
+    let (root, cache) = (server.root(), place.path("cache"));
+    let variables = [("AWS_ENDPOINT_URL", root.as_str()), ("STALLMAP_CACHE", cache.to_str().unwrap())];
+    for sql in [
+        "SELECT capture, sum(samples) AS samples FROM pc_sample GROUP BY 1 ORDER BY 1",
+        "SELECT capture, gpu, rank, host FROM fleet ORDER BY 1",
+        "SELECT capture, kernel, samples FROM kernel_cost ORDER BY 1, 2, 3",
+    ] {
+        let arguments = ["sql", "--over", "s3://bucket/runs", "--format", "csv", "-c", sql];
+        let (remote, message) = run_with(&place, &arguments, &variables);
+        assert_eq!(remote, rows(&place, sql), "{message}");
+        assert!(message.contains("lists and captures"), "{message}");
+    }
+    // With the catalog, captures that are not asked for cost no request.
+    let before = server.requests();
+    let sql = "SELECT count(*) AS n FROM launch WHERE capture = 'blame.stallmap'";
+    let arguments = ["sql", "--over", "s3://bucket/runs/", "--format", "csv", "-c", sql];
+    run_with(&place, &arguments, &variables);
+    let first = server.requests() - before;
+    run_with(&place, &arguments, &variables);
+    let second = server.requests() - before - first;
+    let heads = server.heads();
+    assert!(second < first && second <= 4, "{first} then {second} requests");
+    assert!(heads.iter().rev().take(second).all(|head| !head.contains("nightly")), "{heads:?}");
+}
+
+/// The statements of the book for DuckDB, over exported rows.
+#[test]
+fn other_engines_give_the_same_answers() {
+    let python = std::env::var_os("STALLMAP_TEST_PYTHON").unwrap_or_else(|| "python3".into());
+    let has_engine = Command::new(&python).args(["-c", "import duckdb"]).output();
+    if !has_engine.is_ok_and(|output| output.status.success()) {
+        let line = b"skipped 1 test: no DuckDB: set STALLMAP_TEST_PYTHON to a Python that has it\n";
+        // Past the test harness, which hides the output of tests that pass.
+        std::io::stderr().write_all(line).unwrap();
+        return;
+    }
+    let place = CommandFolder::new();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/ask-elsewhere");
+    let output = Command::new(&python)
+        .arg(script)
+        .arg(place.path("asked"))
+        .args(["--stallmap", env!("CARGO_BIN_EXE_stallmap"), "--require", "duckdb"])
+        .env("STALLMAP_CACHE", "off")
+        .output()
+        .unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(stdout.starts_with("4 questions: duckdb"), "{stdout}{}", String::from_utf8_lossy(&output.stderr));
 }

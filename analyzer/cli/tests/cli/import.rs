@@ -28,8 +28,9 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
+use stallmap_schema::capture::reader::CaptureReader;
 
-use crate::command::CommandFolder;
+use crate::command::{CommandFolder, command};
 
 /// Kernels of a generated trace.
 const KERNELS: u64 = 40;
@@ -181,6 +182,21 @@ fn an_imported_capture_is_reported_and_holds_no_environment() {
     let secret = b"planted-secret".as_slice();
     assert!(tables.into_iter().all(|bytes| !bytes.windows(secret.len()).any(|part| part == secret)));
     place.run(&["x.stallmap"]).check("import_verdict");
+    // By default, rows of views are stored, and nothing else differs.
+    let prepared = ["import", "trace.json", "-o", "prepared.stallmap"];
+    let output = command(&place.path("")).args(prepared).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let open = |name: &str| CaptureReader::open(&place.path(name)).unwrap();
+    let (plain, prepared) = (open("x.stallmap"), open("prepared.stallmap"));
+    let has_rows = |reader: &CaptureReader| reader.tables().iter().any(|table| table.name == "stored_answer");
+    assert!(has_rows(&prepared) && !has_rows(&plain));
+    let hashes = |reader: &CaptureReader| {
+        let tables =
+            reader.tables().iter().filter(|table| !["stored_answer", "run_option"].contains(&&*table.name));
+        tables.map(|table| (table.name.clone(), table.rows)).collect::<Vec<_>>()
+    };
+    assert_eq!(hashes(&prepared), hashes(&plain));
+    place.run(&["check", "prepared.stallmap"]).expect_ok();
     for command in
         [&["report", "x.stallmap", "--all"][..], &["top", "kernels", "x.stallmap"], &["tree", "x.stallmap"]]
     {

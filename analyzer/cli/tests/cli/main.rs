@@ -35,6 +35,7 @@ mod share;
 mod snapshots;
 mod terminal;
 mod tree;
+mod trend;
 mod verdict;
 #[cfg(target_os = "linux")]
 mod wheel;

@@ -1,5 +1,6 @@
 //! A web server for one file, with configurable faults, that counts its responses.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::ops::Range;
@@ -43,14 +44,23 @@ struct ServerLog {
 impl ObjectServer {
     /// Serves a file under every path that ends with `a.stallmap`.
     pub(crate) fn start(file: Vec<u8>, manner: ServerBehaviour) -> Self {
+        Self::start_with(BTreeMap::from([(String::new(), file)]), manner)
+    }
+
+    /// Serves the objects of `bucket` by their keys in small letters, and lists them as S3 does.
+    pub(crate) fn start_bucket(objects: BTreeMap<String, Vec<u8>>) -> Self {
+        Self::start_with(objects, ServerBehaviour::Ranges)
+    }
+
+    fn start_with(files: BTreeMap<String, Vec<u8>>, manner: ServerBehaviour) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let log = Arc::new(ServerLog::default());
-        let (file, seen) = (Arc::new(file), Arc::clone(&log));
+        let (files, seen) = (Arc::new(files), Arc::clone(&log));
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                let (file, seen) = (Arc::clone(&file), Arc::clone(&seen));
-                thread::spawn(move || while answer(&stream, &file, manner, &seen).is_some() {});
+                let (files, seen) = (Arc::clone(&files), Arc::clone(&seen));
+                thread::spawn(move || while answer(&stream, &files, manner, &seen).is_some() {});
             }
         });
         Self { port, log }
@@ -80,13 +90,28 @@ impl ObjectServer {
 }
 
 /// Answers one request. `None` ends the connection.
-fn answer(mut stream: &TcpStream, file: &[u8], manner: ServerBehaviour, log: &ServerLog) -> Option<()> {
+fn answer(
+    mut stream: &TcpStream,
+    files: &BTreeMap<String, Vec<u8>>,
+    manner: ServerBehaviour,
+    log: &ServerLog,
+) -> Option<()> {
     let head = head(stream)?;
     let count = log.requests.fetch_add(1, Ordering::SeqCst);
     log.heads.lock().unwrap().push(head.clone());
-    let target = head.split(' ').nth(1)?.split('?').next()?.to_owned();
+    let address = head.split(' ').nth(1)?;
+    if address.contains("list-type=2") {
+        let body = listing(address, files);
+        return write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()).ok();
+    }
+    let target = address.split('?').next()?.to_owned();
+    // A single file has every name.
+    let file = match files.get("") {
+        Some(file) => Some(file).filter(|_| target.ends_with("a.stallmap")),
+        None => target.strip_prefix("/bucket/").and_then(|key| files.get(key)),
+    };
     let status = match manner {
-        _ if !target.ends_with("a.stallmap") => Some(404),
+        _ if file.is_none() => Some(404),
         ServerBehaviour::Status(status) => Some(status),
         ServerBehaviour::NoSuffixes if head.contains("range: bytes=-") => Some(400),
         ServerBehaviour::Stumbles if count.is_multiple_of(2) => Some(503),
@@ -95,6 +120,7 @@ fn answer(mut stream: &TcpStream, file: &[u8], manner: ServerBehaviour, log: &Se
     if let Some(status) = status {
         return write!(stream, "HTTP/1.1 {status} No\r\nContent-Length: 0\r\n\r\n").ok();
     }
+    let file = file?.as_slice();
     let asked = range(&head, file.len()).filter(|_| manner != ServerBehaviour::NoRanges);
     let tag = if manner == ServerBehaviour::Changes { count.min(1) } else { 0 };
     let (line, body) = match &asked {
@@ -114,6 +140,25 @@ fn answer(mut stream: &TcpStream, file: &[u8], manner: ServerBehaviour, log: &Se
     log.sent_bytes.fetch_add(body.len(), Ordering::SeqCst);
     stream.write_all(body).ok()?;
     (!is_cut).then_some(())
+}
+
+/// The objects below a prefix, as S3 lists them.
+fn listing(address: &str, files: &BTreeMap<String, Vec<u8>>) -> String {
+    let prefix = address.split(['?', '&']).find_map(|part| part.strip_prefix("prefix=")).unwrap_or_default();
+    let prefix = prefix.replace("%2f", "/");
+    let object = |(key, file): (&String, &Vec<u8>)| {
+        format!(
+            "<Contents><Key>{key}</Key><LastModified>2026-11-28T12:00:00.000Z</LastModified>\
+             <ETag>&quot;v{}&quot;</ETag><Size>{}</Size><StorageClass>STANDARD</StorageClass></Contents>",
+            file.len(),
+            file.len()
+        )
+    };
+    let objects: String = files.iter().filter(|(key, _)| key.starts_with(&prefix)).map(object).collect();
+    format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?><ListBucketResult><Name>bucket</Name><Prefix>{prefix}</Prefix>\
+         <KeyCount>1</KeyCount><MaxKeys>1000</MaxKeys><IsTruncated>false</IsTruncated>{objects}</ListBucketResult>"
+    )
 }
 
 /// A request's line and headers.

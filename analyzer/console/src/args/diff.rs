@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use stallmap::location::CaptureLocation;
 
 use super::examples;
 use super::filter::ProgramPhase;
 use super::gate::ChangeCondition;
+use super::label::LabelCondition;
 use super::named::NamedCapture;
 use super::tree::share;
 
@@ -20,6 +22,7 @@ use super::tree::share;
     ("stallmap diff base.stallmap one.stallmap two.stallmap", "several captures, each compared with the first"),
     ("stallmap diff before.stallmap after.stallmap --phase steady", "the steps only, without set-up"),
     ("stallmap diff main.stallmap pr.stallmap --fail-if 'time > +5% beyond noise'", "a gate: exit code 6 if it fails"),
+    ("stallmap diff --over runs/ --base branch=main --head commit=9c01", "the newest captures with these labels"),
     ("stallmap diff main.stallmap pr.stallmap --format markdown", "a comment for a pull request"),
     ("stallmap diff main.stallmap pr.stallmap --html diff.html", "a page that opens offline, with the code of changed lines"),
     ("stallmap diff main.stallmap pr.stallmap --format github", "annotations of a GitHub workflow"),
@@ -28,8 +31,18 @@ use super::tree::share;
 ]))]
 pub struct DiffArgs {
     /// Captures: each is compared with the first. In SQL they are a, b, c and so on, or NAME from NAME=CAPTURE
-    #[arg(value_name = "[NAME=]NAME.stallmap", required = true, num_args = 2..)]
+    #[arg(value_name = "[NAME=]NAME.stallmap", required_unless_present = "over", num_args = 2..)]
     pub captures: Vec<NamedCapture>,
+    /// Choose two captures in folders, below s3:// prefixes, or of listed ones: the newest with the labels of --base, and
+    /// the newest with those of --head
+    #[arg(long, value_name = "FOLDER|PREFIX|NAME.stallmap", num_args = 1.., conflicts_with = "captures")]
+    pub over: Vec<CaptureLocation>,
+    /// With --over: a label of the capture to compare with (repeatable)
+    #[arg(long, value_name = "KEY=VALUE", requires = "over")]
+    pub base: Vec<LabelCondition>,
+    /// With --over: a label of the other capture (repeatable) [default: the newest of all]
+    #[arg(long, value_name = "KEY=VALUE", requires = "over")]
+    pub head: Vec<LabelCondition>,
     /// Parts to compare as tables, comma-separated [default: lines, and with --all, json, jsonl or csv all but instructions]
     #[arg(long, value_enum, value_name = "PART", value_delimiter = ',')]
     pub by: Vec<DiffPart>,
@@ -162,6 +175,9 @@ impl DiffArgs {
     pub fn of(captures: Vec<NamedCapture>) -> Self {
         Self {
             captures,
+            over: Vec::new(),
+            base: Vec::new(),
+            head: Vec::new(),
             by: Vec::new(),
             metric: None,
             per: DiffDivisor::Auto,

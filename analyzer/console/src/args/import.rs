@@ -24,4 +24,7 @@ pub struct ImportArgs {
     /// Capture to write
     #[arg(short, long, value_name = "NAME.stallmap", required = true)]
     pub output: PathBuf,
+    /// Store no rows of views in the capture
+    #[arg(long)]
+    pub no_prepare: bool,
 }

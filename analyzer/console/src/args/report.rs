@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::ArgPredicate;
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
 use stallmap::location::CaptureLocation;
@@ -22,11 +23,26 @@ use crate::complete;
     ("stallmap report train.stallmap --line :31", "the launches of one line: findings, tensors, kernels, ops"),
     ("stallmap report train.stallmap --format json > report.json", "for programs, with complete values"),
     ("stallmap report train.stallmap --html report.html", "an HTML page with drawings, which opens offline"),
+    ("stallmap report --over runs/", "all captures in a folder: changes over time, and costs of all together"),
 ]))]
 pub struct ReportArgs {
     /// Capture: a .stallmap file, a folder written by `unpack`, or an https:// or s3:// URL of a file
-    #[arg(value_name = "NAME.stallmap")]
+    #[arg(
+        value_name = "NAME.stallmap",
+        required = false,
+        required_unless_present = "over",
+        default_value_if("over", ArgPredicate::IsPresent, "")
+    )]
     pub capture: CaptureLocation,
+    /// Report on all captures in folders, below s3:// prefixes, or listed ones, together: captures, changes over time,
+    /// and costs of kernels, lines, tensors and ranks
+    #[arg(
+        long,
+        value_name = "FOLDER|PREFIX|NAME.stallmap",
+        num_args = 1..,
+        conflicts_with_all = ["capture", "section", "html", "all", "kernel", "line", "op", "phase"]
+    )]
+    pub over: Vec<CaptureLocation>,
     /// Output format
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     pub format: ReportFormat,

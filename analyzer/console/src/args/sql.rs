@@ -20,6 +20,7 @@ use crate::complete;
     ("stallmap sql train.stallmap -c 'SELECT * FROM launch WHERE kernel_id = 0'", "the first launch"),
     ("stallmap sql a=before.stallmap b=after.stallmap", "several: FROM a.launch, FROM b.launch, or FROM every.launch"),
     ("stallmap sql --over runs/ -c 'SELECT capture, sum(samples) FROM pc_sample GROUP BY 1'", "all captures in a folder"),
+    ("stallmap sql --over s3://bucket/nightly -c 'SELECT * FROM fleet'", "all captures below a prefix of a bucket"),
     ("stallmap sql train.stallmap -f query.sql --format csv", "a file of statements, as CSV"),
     ("stallmap sql train.stallmap -c 'SELECT * FROM launch' -o launch.parquet", "write rows to a file"),
     ("echo 'SELECT * FROM run' | stallmap sql train.stallmap --format jsonl", "statements from another program"),
@@ -29,9 +30,9 @@ pub struct SqlArgs {
     /// Captures. Each of several has the name NAME from NAME=CAPTURE, or its file's
     #[arg(value_name = "[NAME=]NAME.stallmap", required_unless_present = "over")]
     pub captures: Vec<NamedCapture>,
-    /// Query all captures in folders, or listed ones, as one: each table and view has the rows of all, with the columns
-    /// capture, commit, labels, rank, host, gpu and time. The table `fleet` lists the captures
-    #[arg(long, value_name = "FOLDER|NAME.stallmap", num_args = 1.., conflicts_with_all = ["captures", "query"])]
+    /// Query all captures in folders, below s3:// prefixes, or listed ones, as one: each table and view has the rows of
+    /// all, with the columns capture, commit, labels, rank, host, gpu and time. The table `fleet` lists the captures
+    #[arg(long, value_name = "FOLDER|PREFIX|NAME.stallmap", num_args = 1.., conflicts_with_all = ["captures", "query"])]
     pub over: Vec<CaptureLocation>,
     /// Run the statements on the cluster of this scheduler, whose executors read the captures. See `stallmap cluster`
     #[arg(long, value_name = "HOST:PORT", requires = "over")]

@@ -1,5 +1,6 @@
 //! `stallmap top`
 
+use clap::builder::ArgPredicate;
 use clap::{Args, ValueEnum};
 use stallmap::location::CaptureLocation;
 
@@ -22,14 +23,28 @@ use super::list::ListFormat;
     ("stallmap top tensors train.stallmap --traffic", "the tensors that keep memory busy, stores among their accesses"),
     ("stallmap top tensors train.stallmap --shared", "the tensors whose tiles in shared memory were waited for"),
     ("stallmap top tensors train.stallmap --ablated", "the tensors by the time that experiments measured"),
+    ("stallmap top kernels --over runs/", "the costliest kernels of all captures in a folder"),
 ]))]
 pub struct TopArgs {
     /// Items to rank
     #[arg(value_enum, value_name = "WHAT")]
     pub what: TopRanking,
     /// Capture
-    #[arg(value_name = "NAME.stallmap")]
+    #[arg(
+        value_name = "NAME.stallmap",
+        required = false,
+        required_unless_present = "over",
+        default_value_if("over", ArgPredicate::IsPresent, "")
+    )]
     pub capture: CaptureLocation,
+    /// Rank over all captures in folders, below s3:// prefixes, or listed ones, together
+    #[arg(
+        long,
+        value_name = "FOLDER|PREFIX|NAME.stallmap",
+        num_args = 1..,
+        conflicts_with_all = ["capture", "ablated", "traffic", "shared", "kernel", "line", "op", "phase"]
+    )]
+    pub over: Vec<CaptureLocation>,
     /// Rows, the rest as one row
     #[arg(short = 'n', long = "top", value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub rows: u32,

@@ -34,6 +34,7 @@ pub fn plain(title: &str, body: &HtmlPage) -> ServedPage {
 pub(crate) fn report(capture: &CaptureLocation) -> ReportArgs {
     ReportArgs {
         capture: capture.clone(),
+        over: Vec::new(),
         format: ReportFormat::Text,
         json: false,
         all: false,

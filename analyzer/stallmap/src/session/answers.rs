@@ -33,8 +33,7 @@ impl Session {
     /// number of stored views. Views of too many rows, and those beyond a part of the capture's size, are not stored.
     pub async fn store_answers(&self) -> Result<usize, AnalyzeError> {
         let Some(capture) = self.captures.first() else { return Ok(0) };
-        let queries = library::queries::ALL.iter().filter(|(_, query)| query.is_whole());
-        let plain = plain_views(library::views()?, queries.map(|(_, query)| query.text()));
+        let plain = plain_views(library::views()?, library::whole_statements()?.into_iter());
         self.keep(&plain.keys().copied().collect::<Vec<_>>()).await?;
         let mut answers = BTreeMap::new();
         for view in plain.keys() {
@@ -51,17 +50,34 @@ impl Session {
     /// Computes the stored answers of the first capture again. Returns those that differ, one text each. The session
     /// must have no cache, and not read them.
     pub async fn differing_answers(&self) -> Result<Vec<String>, AnalyzeError> {
+        let differing = self.differing_among(|_| true).await?;
+        Ok(differing.iter().map(|view| difference(view)).collect())
+    }
+
+    /// The views that the first capture has stored rows of.
+    pub(super) fn stored_views(&self) -> Result<Vec<String>, AnalyzeError> {
+        let Some(capture) = self.captures.first() else { return Ok(Vec::new()) };
+        Ok(table::read(&capture.reader, &capture.store.rules())?.into_keys().collect())
+    }
+
+    /// The views whose stored rows differ from what they compute, of those that are asked for.
+    pub(super) async fn differing_among(
+        &self,
+        is_asked: impl Fn(&str) -> bool,
+    ) -> Result<Vec<String>, AnalyzeError> {
         let Some(capture) = self.captures.first() else { return Ok(Vec::new()) };
         let mut differing = Vec::new();
         for (view, bytes) in table::read(&capture.reader, &capture.store.rules())? {
+            if !is_asked(&view) {
+                continue;
+            }
             let is_known = self.views.iter().any(|known| known.name == view);
             let is_equal = match read_bounded(bytes).filter(|_| is_known) {
                 Some(stored) => self.has_rows(&view, &stored).await?,
                 None => false,
             };
             if !is_equal {
-                differing
-                    .push(format!("stored answer: rows of view `{view}` are not those that it computes"));
+                differing.push(view);
             }
         }
         Ok(differing)
@@ -87,6 +103,11 @@ impl OpenCapture {
         let entries = self.reader.manifest().entries().filter(|(path, _, _)| *path != answers);
         entries.fold(0, |sum, (_, bytes, _)| sum.saturating_add(usize::try_from(bytes).unwrap_or(usize::MAX)))
     }
+}
+
+/// The text of a difference.
+pub(super) fn difference(view: &str) -> String {
+    format!("stored answer: rows of view `{view}` are not those that it computes")
 }
 
 /// Removes answers until they are a small part of the capture: first those that are large for the number of their readers.

@@ -29,6 +29,7 @@ use stallmap_tables::packed::{self, ParquetEncoder};
 
 use super::plain::is_plain;
 use super::resources::{CostFrom, SessionResources};
+use super::verified;
 use crate::library::ViewDoc;
 
 include!(concat!(env!("OUT_DIR"), "/rules.rs"));
@@ -94,8 +95,9 @@ impl ViewStore {
 
     /// The stored rows of a view.
     pub(crate) fn get(&self, view: &ViewDoc) -> Option<StoredView> {
+        // The cache's key is a hash of the capture's content. Rows that it brings along need none.
         let cached = || load(&self.cache, &self.entry(&view.name)?);
-        let content = cached().or_else(|| self.answer(view))?;
+        let content = self.answer(view).or_else(cached)?;
         guarded(|| self.find(&view.name, content))
     }
 
@@ -123,14 +125,23 @@ impl ViewStore {
 
     /// The answers in the capture, if they are read. Those that cannot be read are computed.
     pub(crate) fn answers(&self) -> &BTreeMap<String, Vec<u8>> {
-        let read = || {
-            if self.reads_answers {
-                answers::read(&self.reader, &self.rules()).unwrap_or_default()
-            } else {
-                BTreeMap::new()
+        self.answers.get_or_init(|| {
+            let read = || {
+                // The manifest's hash of the rows is the key of what is known about them.
+                self.reader.verified_entry(&entry::table(StoredAnswer::TABLE.name)).ok()?;
+                answers::read(&self.reader, &self.rules()).ok()
+            };
+            let answers = if self.reads_answers { read().unwrap_or_default() } else { BTreeMap::new() };
+            if !answers.is_empty() {
+                verified::note_use(&self.cache, &self.reader, &self.rules());
             }
-        };
-        self.answers.get_or_init(read)
+            answers
+        })
+    }
+
+    /// The view whose rows in the capture are not those that it computes, as an earlier sample found. None if there is none.
+    pub(crate) fn differing(&self) -> Option<String> {
+        if self.reads_answers { verified::differing(&self.cache, &self.reader, &self.rules()) } else { None }
     }
 
     /// Stores the rows of a view. Returns false if there is no store, or it cannot be written.

@@ -1,8 +1,9 @@
 //! The client for a URL: HTTP, or S3 with the settings of the environment.
 
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use object_store::aws::AmazonS3Builder;
@@ -54,8 +55,32 @@ fn s3(
     key: &str,
     path: &Path,
 ) -> Result<(Arc<dyn ObjectStore>, object_store::path::Path), CaptureError> {
-    if bucket.is_empty() || key.is_empty() {
+    if key.is_empty() {
         return Err(error::refused("it names no object", "write s3://BUCKET/KEY", path));
+    }
+    let store = bucket_client(bucket, path)?;
+    let object = object_store::path::Path::parse(key)
+        .map_err(|cause| error::refused(cause.to_string(), "write s3://BUCKET/KEY", path))?;
+    Ok((store, object))
+}
+
+/// The clients of buckets. A client reads the system's certificates and holds connections: one serves all objects.
+static CLIENTS: LazyLock<Mutex<BTreeMap<String, Arc<dyn ObjectStore>>>> = LazyLock::new(Mutex::default);
+
+/// The client of a bucket, with the settings of the environment.
+pub(super) fn bucket_client(bucket: &str, path: &Path) -> Result<Arc<dyn ObjectStore>, CaptureError> {
+    let mut clients = CLIENTS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(client) = clients.get(bucket) {
+        return Ok(Arc::clone(client));
+    }
+    let client = new_client(bucket, path)?;
+    clients.insert(bucket.to_owned(), Arc::clone(&client));
+    Ok(client)
+}
+
+fn new_client(bucket: &str, path: &Path) -> Result<Arc<dyn ObjectStore>, CaptureError> {
+    if bucket.is_empty() {
+        return Err(error::refused("it names no bucket", "write s3://BUCKET/KEY", path));
     }
     let endpoint = endpoint();
     let is_plain = endpoint.as_deref().is_some_and(|endpoint| endpoint.starts_with("http://"));
@@ -77,9 +102,7 @@ fn s3(
         builder = builder.with_skip_signature(true);
     }
     let store = builder.build().map_err(|cause| bad_url(&cause, path))?;
-    let object = object_store::path::Path::parse(key)
-        .map_err(|cause| error::refused(cause.to_string(), "write s3://BUCKET/KEY", path))?;
-    Ok((Arc::new(store), object))
+    Ok(Arc::new(store))
 }
 
 /// A variable of the environment that is set and not empty.

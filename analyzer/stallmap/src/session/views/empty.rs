@@ -41,6 +41,46 @@ pub(crate) fn causes(plan: &LogicalPlan) -> Option<EmptyTables> {
     }
 }
 
+/// Tables each of which, without rows, leaves a plan without rows, by name. Tables that are computed are none of them.
+pub(crate) fn required(plan: &LogicalPlan) -> BTreeSet<String> {
+    match plan {
+        LogicalPlan::TableScan(scan) => required_by_scan(scan),
+        LogicalPlan::Projection(_)
+        | LogicalPlan::Filter(_)
+        | LogicalPlan::Window(_)
+        | LogicalPlan::Sort(_)
+        | LogicalPlan::Repartition(_)
+        | LogicalPlan::SubqueryAlias(_)
+        | LogicalPlan::Limit(_)
+        | LogicalPlan::Distinct(_)
+        | LogicalPlan::Union(_) => common(&plan.inputs()),
+        LogicalPlan::Aggregate(aggregate) if is_grouped(aggregate) => required(&aggregate.input),
+        LogicalPlan::Join(join) => match join.join_type {
+            JoinType::Inner | JoinType::LeftSemi | JoinType::RightSemi => {
+                &required(&join.left) | &required(&join.right)
+            }
+            JoinType::Left | JoinType::LeftAnti | JoinType::LeftMark => required(&join.left),
+            JoinType::Right | JoinType::RightAnti | JoinType::RightMark => required(&join.right),
+            JoinType::Full => common(&[&join.left, &join.right]),
+        },
+        _ => BTreeSet::new(),
+    }
+}
+
+/// The tables that every input requires.
+fn common(inputs: &[&LogicalPlan]) -> BTreeSet<String> {
+    let tables = inputs.iter().map(|input| required(input));
+    tables.reduce(|all, input| &all & &input).unwrap_or_default()
+}
+
+fn required_by_scan(scan: &TableScan) -> BTreeSet<String> {
+    let Ok(provider) = source_as_provider(&scan.source) else { return BTreeSet::new() };
+    if let Some(view) = provider.downcast_ref::<InlinedView>() {
+        return view.required().clone();
+    }
+    provider.downcast_ref::<CapturedTable>().map(|table| table.name().to_owned()).into_iter().collect()
+}
+
 /// A scan without rows, as a plan under the scan's name. None if there may be rows.
 pub(super) fn replaced(scan: &TableScan) -> Option<LogicalPlan> {
     causes_of_scan(scan).map(|_| of_scan(scan))

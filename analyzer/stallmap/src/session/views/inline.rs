@@ -43,6 +43,8 @@ pub(crate) struct InlinedView {
     sources: OnceLock<BTreeSet<String>>,
     /// The tables whose lack leaves it without rows, if it has none.
     causes: OnceLock<Option<EmptyTables>>,
+    /// Tables each of which, without rows, leaves it without rows.
+    required: OnceLock<BTreeSet<String>>,
     /// The number of its rows, if cached.
     count: OnceLock<usize>,
     /// The memory of its rows.
@@ -60,6 +62,7 @@ impl InlinedView {
             rows: OnceCell::new(),
             sources: OnceLock::new(),
             causes: OnceLock::new(),
+            required: OnceLock::new(),
             count: OnceLock::new(),
             memory: OnceLock::new(),
             store: None,
@@ -105,6 +108,11 @@ impl InlinedView {
     /// The tables whose lack leaves it without rows. None if it may have some. This takes no planning.
     pub(crate) fn causes(&self) -> Option<&EmptyTables> {
         self.causes.get_or_init(|| empty::causes(self.plan())).as_ref()
+    }
+
+    /// Tables each of which, without rows, leaves it without rows. This takes no planning.
+    pub(crate) fn required(&self) -> &BTreeSet<String> {
+        self.required.get_or_init(|| empty::required(self.plan()))
     }
 
     /// The number of its rows, if they are cached.

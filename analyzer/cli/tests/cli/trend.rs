@@ -1,0 +1,165 @@
+//! Costs of many captures: trends with intervals and changes, gates from history, rankings, the atlas of functions.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use crate::command::CommandFolder;
+use crate::fleet::{place, rows, run};
+
+/// A folder `runs` with captures of eight commits: five of one program, then three of a faster one.
+fn commits() -> CommandFolder {
+    let place = CommandFolder::new();
+    fs::create_dir_all(place.path("runs")).unwrap();
+    for commit in 0..8 {
+        let name = if commit < 5 { "inference_views" } else { "inference_views_contiguous" };
+        let bundled = format!("{}/../../testdata/{name}.stallmap", env!("CARGO_MANIFEST_DIR"));
+        let path = format!("runs/{commit}.stallmap");
+        fs::copy(bundled, place.path(&path)).unwrap();
+        let (commit, branch) =
+            (format!("commit=c{commit}"), if commit < 7 { "branch=main" } else { "branch=pr" });
+        assert_eq!(run(&place, &["label", &path, &commit, "model=views", branch]).2, Some(0));
+    }
+    place
+}
+
+/// Computed again from the points of each series: means, variances and Student's t of 99 %.
+#[test]
+fn trends_are_means_with_intervals() {
+    let place = commits();
+    let sql = "SELECT series, branch, value, history, expected, low, high, later FROM trend \
+               WHERE metric = 'samples' AND kind = 'line' ORDER BY series, branch, point";
+    let text = rows(&place, sql);
+    let t = [9.925, 5.841, 4.604, 4.032, 3.707, 3.499];
+    let mut earlier: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    let (mut points, mut intervals) = (0, 0);
+    for line in text.lines().skip(1) {
+        // A series may hold commas, and then quotes.
+        let cells: Vec<&str> = line.rsplitn(8, ',').collect();
+        let number = |at: usize| cells[at].parse::<f64>().ok();
+        let values = earlier.entry(format!("{},{}", cells[7], cells[6])).or_default();
+        let (low, expected, history) = (number(2), number(3), number(4).unwrap());
+        assert!((history - values.len() as f64).abs() < 0.5, "{line}");
+        if !values.is_empty() {
+            let n = values.len() as f64;
+            let mean = values.iter().sum::<f64>() / n;
+            assert!((expected.unwrap() - mean).abs() <= 1e-6 * mean.abs(), "{line}");
+            if values.len() >= 3 {
+                let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0);
+                let error = t[values.len() - 3] * (variance * (1.0 + 1.0 / n)).sqrt();
+                assert!((low.unwrap() - (mean - error)).abs() <= 1e-6 * mean.abs().max(1.0), "{line}");
+                intervals += 1;
+            } else {
+                assert_eq!(low, None, "{line}");
+            }
+        }
+        values.push(number(5).unwrap());
+        points += 1;
+    }
+    assert!(points > 20 && intervals > 8, "{text}");
+    // Points of a kind add up to the samples of each capture.
+    let sums = rows(
+        &place,
+        "SELECT kind, capture, round(sum(samples)) AS n FROM trend_point GROUP BY 1, 2 ORDER BY 2, 1",
+    );
+    for capture in 0..8 {
+        let name = format!("{capture}.stallmap");
+        let own: Vec<&str> = sums.lines().filter(|line| line.contains(&name)).collect();
+        let numbers: Vec<&str> = own.iter().map(|line| line.rsplit(',').next().unwrap()).collect();
+        assert!(numbers.len() == 6 && numbers.iter().all(|number| *number == numbers[0]), "{own:?}");
+    }
+}
+
+#[test]
+fn a_change_is_drawn_named_and_judged() {
+    let place = commits();
+    let (text, error, code) = run(&place, &["trend", "runs", "--label", "branch=main", "-m", "samples"]);
+    assert_eq!(code, Some(0), "{error}");
+    for part in ["samples of all launches in 7 captures: views, main, NVIDIA H200", "●", "▲", "Changes\nc"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let judge = |condition: &str, more: &[&str]| {
+        let arguments = [&["trend", "runs", "-m", "samples", "--fail-if", condition], more].concat();
+        let (_, error, code) = run(&place, &arguments);
+        (error, code)
+    };
+    let head = ["--head", "commit=c5", "--baseline", "commit=c0"];
+    let old = ["--head", "commit=c4", "--baseline", "branch=main"];
+    // One capture of a baseline has no noise.
+    let (error, code) = judge("samples > +5% beyond noise", &head);
+    assert!(code == Some(7) && error.contains("cannot be checked") && error.contains("hint: "), "{error}");
+    let (slower, slower_code) = judge("samples > +5%", &head);
+    let (faster, faster_code) = judge("samples < -5%", &head);
+    assert!(
+        matches!((slower_code, faster_code), (Some(0), Some(6)) | (Some(6), Some(0))),
+        "{slower}{faster}"
+    );
+    assert!(format!("{slower}{faster}").contains("failed: samples"), "{slower}{faster}");
+    // The variation of the baseline is larger than this change.
+    assert_eq!(judge("samples > +1% beyond noise", &old).1, Some(0));
+    assert_eq!(judge("samples > +1e6", &[]).1, Some(0));
+    assert_eq!(judge("sectors > +1%", &[]).1, Some(2));
+}
+
+#[test]
+fn rankings_and_reports_are_of_all_captures() {
+    let place = commits();
+    let sum = "SELECT round(sum(samples)) AS n FROM kernel_cost";
+    let all = rows(&place, sum).lines().nth(1).unwrap().to_owned();
+    for what in ["kernels", "lines", "tensors", "ops"] {
+        let arguments = ["top", what, "--over", "runs", "-n", "2", "--format", "csv"];
+        let (text, error, code) = run(&place, &arguments);
+        assert_eq!(code, Some(0), "{error}");
+        let samples =
+            text.lines().skip(1).map(|line| line.split(',').nth(2).unwrap().parse::<f64>().unwrap());
+        assert_eq!(format!("{:.1}", samples.sum::<f64>().round()), all, "{text}");
+    }
+    let (findings, error, _) = run(&place, &["top", "findings", "--over", "runs"]);
+    assert!(findings.contains("Costs in 8 captures") && error.is_empty(), "{findings}{error}");
+    let (report, error, code) = run(&place, &["report", "--over", "runs"]);
+    assert_eq!(code, Some(0), "{error}");
+    for part in ["GPU time of all launches", "Captures\n", "Kernels by cost", "Python lines by cost"] {
+        assert!(report.contains(part), "{part}: {report}");
+    }
+    let json = run(&place, &["report", "--over", "runs", "--json"]).0;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["sections"][0]["rows"].as_array().unwrap().len(), 5, "{json}");
+    // Two captures by label are compared as if they were named.
+    let chosen = run(&place, &["diff", "--over", "runs", "--base", "commit=c1", "--head", "commit=c6"]);
+    let named = run(&place, &["diff", "runs/1.stallmap", "runs/6.stallmap"]);
+    assert_eq!((&chosen.0, chosen.2), (&named.0, named.2), "{}", chosen.1);
+    assert!(chosen.1.contains("comparing `6.stallmap` with `1.stallmap`"), "{}", chosen.1);
+    let (_, error, code) = run(&place, &["diff", "--over", "runs", "--base", "commit=none"]);
+    assert!(code == Some(2) && error.contains("no other capture has commit=none"), "{error}");
+}
+
+#[test]
+fn the_atlas_holds_functions_by_their_code() {
+    let place = place();
+    let atlas = rows(
+        &place,
+        "SELECT count(*) AS n, count(DISTINCT function_id) AS f, round(sum(samples)) AS s FROM function_atlas",
+    );
+    let alone = rows(
+        &place,
+        "SELECT count(DISTINCT function_id) AS n, count(DISTINCT function_id) AS f, round(sum(samples)) AS s FROM kernel_cost",
+    );
+    assert_eq!(atlas, alone);
+    let mix = rows(
+        &place,
+        "SELECT function_id, round(sum(share), 6) AS share FROM function_stall GROUP BY 1 HAVING abs(sum(share) - 1.0) > 1e-9",
+    );
+    assert_eq!(mix.lines().count(), 1, "{mix}");
+    let patterns = rows(
+        &place,
+        "SELECT sum(samples) > 0.0 AS has, max(efficiency) <= 1.0 AS is_part FROM function_pattern",
+    );
+    assert!(patterns.ends_with("true,true\n"), "{patterns}");
+    // Each rank of a job is compared with the mean of all.
+    let ranks = "SELECT rank, launch_count, round(ratio - 1.0, 4) AS ratio FROM rank_spread ORDER BY 1";
+    assert_eq!(rows(&place, ranks), "rank,launch_count,ratio\n");
+    let bundled = format!("{}/../../testdata/two_ranks.stallmap", env!("CARGO_MANIFEST_DIR"));
+    let spread = run(&place, &["sql", "--over", &bundled, "--format", "csv", "-c", ranks]);
+    // 21,947.47 and 21,636.36 ns, whose mean is 21,791.92.
+    assert_eq!(spread.0, "rank,launch_count,ratio\n0,30,0.0071\n1,30,-0.0071\n");
+}
