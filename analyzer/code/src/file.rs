@@ -179,6 +179,8 @@ impl AnalysisReader<'_> {
         self.take().map(u32::from_le_bytes)
     }
 
+    /// The axes, which may be unknown. None where the file ends.
+    #[expect(clippy::option_option, reason = "each method has nothing where the file ends")]
     fn axes(&mut self) -> Option<Option<GridAxes>> {
         match self.byte()? {
             NO_AXES => Some(None),
