@@ -40,7 +40,7 @@ impl LeafOrder {
     pub fn exec(self, resources: SessionResources, skipped: Arc<SkippedCaptures>) -> FleetExec {
         let capture = |(at, (address, name)): (usize, (String, String))| {
             let location = CaptureLocation::from(address.as_str());
-            (FoundCapture { location, name }, self.facts.slice(at, 1))
+            (FoundCapture { location, version: None, name }, self.facts.slice(at, 1))
         };
         let captures =
             self.captures.into_iter().enumerate().take(self.facts.num_rows()).map(capture).collect();

@@ -62,21 +62,14 @@ pub fn run(context: &CommandContext, args: &TopArgs) -> Outcome {
     filter.iter().try_for_each(|filter| filter.say(args.format(), ALL))?;
     let is_empty = rows.iter().all(|batch| batch.num_rows() == 0);
     let absence = if is_empty { runtime.block_on(absent::why(&session, &sql)) } else { None };
-    match args.format().for_programs() {
-        Some(format) => write_rows(&rows, format)?,
-        None => {
-            if args.what == TopRanking::Memory && !is_empty {
-                let peaks = runtime.block_on(asked(
-                    &session,
-                    queries::PEAK,
-                    &queries::PEAK.sql(&[("$top", MAX_PEAKS)]),
-                ))?;
-                peak(&peaks)?;
-            }
-            show(args, section, &rows, absence.as_deref())?;
-        }
+    if let Some(format) = args.format().for_programs() {
+        return write_rows(&rows, format).map(|()| OK);
     }
-    Ok(OK)
+    if args.what == TopRanking::Memory && !is_empty {
+        let peaks = queries::PEAK.sql(&[("$top", MAX_PEAKS)]);
+        peak(&runtime.block_on(asked(&session, queries::PEAK, &peaks))?)?;
+    }
+    show(args, section, &rows, absence.as_deref()).map(|()| OK)
 }
 
 fn section(args: &TopArgs) -> Outcome<CommandQuery> {

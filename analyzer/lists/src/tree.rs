@@ -137,7 +137,7 @@ fn ask(context: &CommandContext, args: &TreeArgs, capture: &CaptureLocation) -> 
     if has_code(args) {
         code::attach(&mut launches, &answer(queries::tree::CODE)?, &answer(queries::tree::INSTRUCTIONS)?)?;
     }
-    Ok(TreeLaunches { launches, session, known, filter })
+    Ok(TreeLaunches { session, launches, known, filter })
 }
 
 /// True if paths go on below the kernel.

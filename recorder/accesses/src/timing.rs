@@ -64,6 +64,9 @@ unsafe impl Send for BlockTimer {}
 // SAFETY: as above.
 unsafe impl Sync for BlockTimer {}
 
+/// Copies of kernels by module and function, or why there is none.
+type KernelCopies = BTreeMap<(usize, usize), Result<Arc<KernelCopy>, &'static str>>;
+
 /// Memory and code for the launches of one stream.
 struct StreamTimer {
     /// Device memory for the records of the largest launch.
@@ -71,7 +74,7 @@ struct StreamTimer {
     /// Code that writes there.
     code: SplicedCode,
     /// Copies of kernels, by module and function.
-    copies: Mutex<BTreeMap<(usize, usize), Result<Arc<KernelCopy>, &'static str>>>,
+    copies: Mutex<KernelCopies>,
     /// True while a thread calls a launch of the stream.
     is_busy: AtomicBool,
 }
@@ -228,6 +231,7 @@ impl BlockTimer {
             "code for times of blocks could not be compiled"
         })?;
         let timer = StreamTimer { records, code, copies: Mutex::default(), is_busy: AtomicBool::new(false) };
+        #[expect(clippy::arc_with_non_send_sync, reason = "the timer of all streams, which holds it, is for all threads")]
         let timer = Arc::new(timer);
         streams.insert(stream.key(), Arc::clone(&timer));
         Ok(timer)
@@ -357,7 +361,7 @@ impl StreamTimer {
             .clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<(usize, usize), Result<Arc<KernelCopy>, &'static str>>> {
+    fn lock(&self) -> MutexGuard<'_, KernelCopies> {
         self.copies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

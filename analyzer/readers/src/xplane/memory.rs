@@ -63,6 +63,7 @@ impl DeviceAllocations {
                 device: change.device,
                 address: change.address,
                 bytes: change.bytes,
+                requested: None,
                 alloc_ns: (!change.is_free).then_some(change.time_ns),
                 free_ns: change.is_free.then_some(change.time_ns),
                 op: op.filter(|_| !change.is_free),

@@ -168,18 +168,24 @@ impl AccessInstrument {
             None => state.timers.values_mut().map(Option::take).collect(),
         };
         drop(state);
-        timers.iter().flatten().for_each(|timer| timer.drain());
+        for timer in timers.iter().flatten() {
+            timer.drain();
+        }
     }
 
     /// A module is unloaded.
     pub(super) fn forget_copies(&self, module: DriverHandle) {
         let timers: Vec<Arc<BlockTimer>> = self.lock().timers.values().flatten().cloned().collect();
-        timers.iter().for_each(|timer| timer.forget(module.key()));
+        for timer in &timers {
+            timer.forget(module.key());
+        }
     }
 
     fn collect_times(&self) {
         let timers: Vec<Arc<BlockTimer>> = self.lock().timers.values().flatten().cloned().collect();
-        timers.iter().for_each(|timer| timer.collect());
+        for timer in &timers {
+            timer.collect();
+        }
     }
 }
 

@@ -4,7 +4,9 @@ use stallmap_schema::id::{KernelId, RunId};
 use stallmap_schema::tables::block::BlockTime;
 
 /// Bytes of a block's record.
-pub const RECORD_BYTES: u64 = 32;
+pub(super) const RECORD_BYTES: u64 = RECORD_LEN as u64;
+/// The same as a length.
+const RECORD_LEN: usize = 32;
 /// Nanoseconds of a unit in which a record has its end.
 const UNIT_NS: u64 = 32;
 
@@ -23,7 +25,7 @@ struct BlockRecord {
 }
 
 impl BlockRecord {
-    fn of_bytes(bytes: &[u8; RECORD_BYTES as usize]) -> Self {
+    fn of_bytes(bytes: &[u8; RECORD_LEN]) -> Self {
         let (words, _) = bytes.as_chunks::<4>();
         let [low, high, begin_clock, multiprocessor, end_clock, end_units, ..] =
             <[[u8; 4]; 8]>::try_from(words).unwrap_or_default().map(u32::from_le_bytes);
@@ -49,7 +51,7 @@ fn low_bits(number: u64) -> u32 {
 /// Rows of a launch's blocks, from the bytes that the GPU wrote, and the number of blocks without times.
 ///
 /// Ends come from the multiprocessors' clock, which is finer than the GPU's. Its frequency is that of all blocks together.
-pub fn block_times(ordinal: u64, bytes: &[u8]) -> (Vec<BlockTime>, u64) {
+pub(super) fn block_times(ordinal: u64, bytes: &[u8]) -> (Vec<BlockTime>, u64) {
     let records = || bytes.as_chunks().0.iter().map(BlockRecord::of_bytes);
     let passed = records().filter_map(BlockRecord::passed).filter(|(ns, _)| *ns < LONG_NS);
     let (ns, cycles) = passed.fold((0_u64, 0_u64), |sum, one| (sum.0 + one.0, sum.1 + one.1));
