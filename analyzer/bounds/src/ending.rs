@@ -38,7 +38,7 @@ impl StatementEnd {
     }
 
     /// Work whose planning has this end.
-    pub async fn of<T>(self, work: impl Future<Output = T>) -> T {
+    pub async fn within<T>(self, work: impl Future<Output = T>) -> T {
         ENDING.scope(self, work).await
     }
 }
@@ -46,7 +46,7 @@ impl StatementEnd {
 /// An error after the end of the statement that is being planned.
 ///
 /// # Errors
-/// Fails after the end of [`StatementEnd::of`] around the caller. Without one it never does.
+/// Fails after the end of [`StatementEnd::within`] around the caller. Without one it never does.
 pub fn check() -> Result<()> {
     if ENDING.try_with(StatementEnd::is_over).unwrap_or(false) {
         return Err(DataFusionError::Execution("the statement ended while it was planned".to_owned()));

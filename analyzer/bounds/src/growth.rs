@@ -26,7 +26,7 @@ const SHORT_CASE: usize = 3;
 
 /// Fails for a plan whose expressions would become too large.
 pub fn check(plan: &LogicalPlan) -> Result<()> {
-    let parts = PlanGrowth::default().of(plan)?;
+    let parts = PlanGrowth::default().parts_of(plan)?;
     if parts <= MAX_PARTS {
         return Ok(());
     }
@@ -50,7 +50,7 @@ struct PlanGrowth(HashMap<*const LogicalPlan, PlanStep>);
 
 impl PlanGrowth {
     /// The parts of the expressions of a plan.
-    fn of(&mut self, plan: &LogicalPlan) -> Result<u64> {
+    fn parts_of(&mut self, plan: &LogicalPlan) -> Result<u64> {
         let mut waiting = vec![(plan, false)];
         while let Some((node, are_inputs_known)) = waiting.pop() {
             if self.0.contains_key(&from_ref(node)) {
@@ -90,7 +90,7 @@ impl PlanGrowth {
         })?;
         let columns = columns_of(node, &own, columns);
         for plan in subqueries {
-            parts = parts.saturating_add(self.of(&plan)?);
+            parts = parts.saturating_add(self.parts_of(&plan)?);
         }
         Ok(PlanStep { parts, columns })
     }

@@ -132,13 +132,13 @@ mod tests {
             let context = session(part);
             let frame = context.sql("SELECT 1 + a FROM (VALUES (1), (2)) t (a) WHERE a > 1").await.unwrap();
             let ending = StatementEnd::default();
-            let rows = ending.clone().of(frame.clone().collect()).await.unwrap();
+            let rows = ending.clone().within(frame.clone().collect()).await.unwrap();
             assert_eq!(rows.iter().map(RecordBatch::num_rows).sum::<usize>(), 1);
             ending.end();
-            let error = ending.of(frame.clone().collect()).await.unwrap_err().to_string();
+            let error = ending.within(frame.clone().collect()).await.unwrap_err().to_string();
             assert!(error.contains(ENDED), "{error}");
             let past = StatementEnd::at(std::time::Instant::now());
-            assert!(past.of(frame.clone().collect()).await.is_err());
+            assert!(past.within(frame.clone().collect()).await.is_err());
             frame.collect().await.unwrap();
         }
     }

@@ -71,7 +71,7 @@ impl SqlShell {
         style: RowStyle,
         target: RowTarget,
     ) -> Outcome<Self> {
-        let names = SessionNames::of(&session).map_err(|error| explain(error, None))?;
+        let names = SessionNames::from_session(&session).map_err(|error| explain(error, None))?;
         let pager = Pager::of_environment(|name| std::env::var(name).ok());
         let session = Arc::new(session);
         let (has_timing, is_interactive) = (false, false);
@@ -95,7 +95,8 @@ impl SqlShell {
             let done = self.run_statement(statement)?;
             if done.rows.is_none() {
                 // A view may have been created or dropped.
-                self.names = SessionNames::of(&self.session).map_err(|error| explain(error, None))?;
+                self.names =
+                    SessionNames::from_session(&self.session).map_err(|error| explain(error, None))?;
             }
             if self.has_timing {
                 output::note(timing(&done));

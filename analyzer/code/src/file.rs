@@ -86,8 +86,8 @@ pub(super) fn decode(key: &blake3::Hash, bytes: &[u8]) -> Option<SectionFindings
         memory: body.list(|body| {
             Some(MemoryInstruction {
                 offset: body.number()?,
-                class: ExecutionUnit::of(body.byte()?)?,
-                space: MemorySpace::of(body.byte()?)?,
+                class: ExecutionUnit::from_code(body.byte()?)?,
+                space: MemorySpace::from_code(body.byte()?)?,
             })
         })?,
         blocks: body.list(|body| {
@@ -116,7 +116,7 @@ pub(super) fn decode(key: &blake3::Hash, bytes: &[u8]) -> Option<SectionFindings
                 offset: body.number()?,
                 fill: body.number()?,
                 share: f64::from_le_bytes(body.take()?),
-                kind: FillKind::of(body.byte()?)?,
+                kind: FillKind::from_code(body.byte()?)?,
             })
         })?,
     };
@@ -131,9 +131,9 @@ fn producer(body: &mut AnalysisReader<'_>) -> Option<WaitProducer> {
         covered_cycles: distance(body.number()?),
         slot: body.number()?,
         weight: f64::from_le_bytes(body.take()?),
-        wait: WaitClass::of(body.byte()?)?,
-        link: ProducerLink::of(body.byte()?)?,
-        confidence: ProducerConfidence::of(body.byte()?)?,
+        wait: WaitClass::from_code(body.byte()?)?,
+        link: ProducerLink::from_code(body.byte()?)?,
+        confidence: ProducerConfidence::from_code(body.byte()?)?,
     })
 }
 
@@ -202,7 +202,7 @@ impl AnalysisReader<'_> {
 /// An enum value stored as a number.
 trait CodedEnum: Sized {
     fn code(self) -> u8;
-    fn of(code: u8) -> Option<Self>;
+    fn from_code(code: u8) -> Option<Self>;
 }
 
 macro_rules! coded {
@@ -212,7 +212,7 @@ macro_rules! coded {
                 match self { $(Self::$variant => $code,)+ }
             }
 
-            fn of(code: u8) -> Option<Self> {
+            fn from_code(code: u8) -> Option<Self> {
                 match code { $($code => Some(Self::$variant),)+ _ => None }
             }
         }

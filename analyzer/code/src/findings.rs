@@ -40,7 +40,7 @@ pub struct MemoryInstruction {
 
 impl SectionFindings {
     /// The cacheable part of an analysis.
-    pub fn of(analysis: SectionAnalysis) -> Self {
+    pub fn from_analysis(analysis: SectionAnalysis) -> Self {
         let instructions = || (0..).step_by(INSTRUCTION_BYTES as usize).zip(&analysis.instructions);
         let unknown = instructions().filter(|(_, instruction)| instruction.mnemonic.is_none());
         let unknown = unknown.map(|(offset, _)| offset).collect();

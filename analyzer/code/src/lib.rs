@@ -152,7 +152,7 @@ fn outcome(key: &blake3::Hash, found: &FoundSection, cache: &ResultCache) -> Ana
         Some(Err(error)) => return AnalysisOutcome::Refused(error.to_string()),
         None => return AnalysisOutcome::Refused("its analysis gave up".to_owned()),
     };
-    let findings = SectionFindings::of(analysis);
+    let findings = SectionFindings::from_analysis(analysis);
     let stored = cache.put(key, &findings);
     AnalysisOutcome::Computed(Arc::new(findings), stored)
 }

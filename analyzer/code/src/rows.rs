@@ -158,7 +158,7 @@ fn instruction(
     let maps = &section.findings.tensor_maps;
     let map = maps.binary_search_by_key(&offset, |map| map.offset).ok().and_then(|place| maps.get(place));
     let memory = decoded.memory;
-    let line = section.lines.of(offset).next();
+    let line = section.lines.at(offset).next();
     Some(Instruction {
         function_id: function.function_id,
         pc: Pc(offset - function.offset),
@@ -201,7 +201,7 @@ fn call_path(section: &SectionCode, offset: u32, asked: &CodeScan) -> Option<Str
     if !asked.wants("call_path") {
         return None;
     }
-    let frames: Vec<_> = section.lines.of(offset).collect();
+    let frames: Vec<_> = section.lines.at(offset).collect();
     let calls = frames.windows(2).filter_map(|pair| match pair {
         [inner, outer] => {
             let name = inner.function.unwrap_or("an inlined function");

@@ -47,7 +47,7 @@ impl SectionLines {
     }
 
     /// The lines of the instruction at an offset, innermost first.
-    pub fn of(&self, offset: u32) -> impl Iterator<Item = LineFrame<'_>> {
+    pub fn at(&self, offset: u32) -> impl Iterator<Item = LineFrame<'_>> {
         self.table.frames(self.section, offset)
     }
 }

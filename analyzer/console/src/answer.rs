@@ -55,7 +55,7 @@ pub async fn answers_of(
     session: &Session,
     texts: Vec<(CommandQuery, String)>,
 ) -> Outcome<Vec<SectionAnswer>> {
-    let _progress = ProgressSpinner::of(session.work(), "asking");
+    let _progress = ProgressSpinner::for_work(session.work(), "asking");
     let found = rows_of_all(session, &texts).await?;
     let mut answers = Vec::new();
     for ((section, sql), rows) in texts.into_iter().zip(found) {

@@ -20,8 +20,8 @@ use crate::rows;
 
 /// The sections of the report, in its order.
 pub const SECTIONS: [&str; 15] = [
-    "wrong", "findings", "tensors", "why", "kernels", "blocks", "lines", "ops", "memory", "path", "ranks", "counters",
-    "replays", "losses", "coverage",
+    "wrong", "findings", "tensors", "why", "kernels", "blocks", "lines", "ops", "memory", "path", "ranks",
+    "counters", "replays", "losses", "coverage",
 ];
 
 /// Kernels by samples.
@@ -54,7 +54,7 @@ pub(crate) fn kernels() -> Vec<CompletionCandidate> {
 
 /// The tables and views of the capture.
 pub(crate) fn relations() -> Vec<CompletionCandidate> {
-    let names = session().and_then(|session| SessionNames::of(&session).ok()).unwrap_or_default();
+    let names = session().and_then(|session| SessionNames::from_session(&session).ok()).unwrap_or_default();
     candidates(names.relations().map(str::to_owned))
 }
 

@@ -47,7 +47,7 @@ const MAX_COLUMNS: usize = 12;
 
 /// Reason why a capture could not be opened or a statement failed. The session provides the names that exist.
 pub fn explain(error: AnalyzeError, session: Option<&Session>) -> CommandFailure {
-    let names = session.and_then(|session| SessionNames::of(session).ok()).unwrap_or_default();
+    let names = session.and_then(|session| SessionNames::from_session(session).ok()).unwrap_or_default();
     match error {
         AnalyzeError::Query(error) => explain_query(&error, &names, ""),
         AnalyzeError::Capture(error) => capture_failure(&error),
@@ -68,7 +68,7 @@ fn damaged(text: &str, code: u8) -> CommandFailure {
 pub fn explain_in(error: AnalyzeError, session: &Session, sql: &str) -> CommandFailure {
     match error {
         AnalyzeError::Query(error) => {
-            explain_query(&error, &SessionNames::of(session).unwrap_or_default(), sql)
+            explain_query(&error, &SessionNames::from_session(session).unwrap_or_default(), sql)
         }
         other => explain(other, Some(session)),
     }

@@ -27,7 +27,7 @@ pub struct SessionNames {
 
 impl SessionNames {
     /// The names of an open session.
-    pub fn of(session: &Session) -> Result<Self, AnalyzeError> {
+    pub fn from_session(session: &Session) -> Result<Self, AnalyzeError> {
         let context = session.context();
         let mut functions: BTreeSet<String> = context.udfs().into_iter().collect();
         functions.extend(context.udafs());

@@ -38,7 +38,7 @@ pub(super) struct StrideAnalysis {
 }
 
 impl StrideCount {
-    fn of(bytes: Option<i32>, access_bytes: u8, address: u64) -> Self {
+    fn for_access(bytes: Option<i32>, access_bytes: u8, address: u64) -> Self {
         let bytes = bytes.map(i32::unsigned_abs);
         let offset = bytes.and_then(|bytes| address.checked_rem(bytes.into()));
         Self { bytes, access_bytes, offset }
@@ -105,7 +105,7 @@ impl AccessAnalysis for StrideAnalysis {
                 self.key = Some(key);
             }
             let bytes = strides.is_valid(row).then(|| strides.value(row));
-            self.add(StrideCount::of(bytes, access_bytes[row], address[row]), address[row]);
+            self.add(StrideCount::for_access(bytes, access_bytes[row], address[row]), address[row]);
         }
         Ok(())
     }

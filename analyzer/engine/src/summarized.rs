@@ -157,7 +157,7 @@ impl SummarizedLaunches {
                 ResolvedRow::One(target) => out.push((*row, target)),
                 ResolvedRow::Several(storage) => {
                     let met: Vec<&CountedRange> =
-                        of(pieces, row.instruction).iter().filter(|piece| piece.meets(row)).collect();
+                        ranges_of(pieces, row.instruction).iter().filter(|piece| piece.meets(row)).collect();
                     if met.is_empty() {
                         out.push((*row, AddressTarget::Storage(storage)));
                     }
@@ -174,7 +174,7 @@ impl SummarizedLaunches {
 }
 
 /// The pieces of an instruction.
-fn of(pieces: &[CountedRange], instruction: SummaryInstruction) -> &[CountedRange] {
+fn ranges_of(pieces: &[CountedRange], instruction: SummaryInstruction) -> &[CountedRange] {
     let begin = pieces.partition_point(|piece| piece.instruction < instruction);
     let end = pieces.partition_point(|piece| piece.instruction <= instruction);
     pieces.get(begin..end).unwrap_or_default()

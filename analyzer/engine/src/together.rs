@@ -144,7 +144,7 @@ struct LastBins {
 
 impl TensorBins {
     /// The rows of some tensors, empty unless they are those of the last call.
-    fn of(&self, views: &BTreeSet<u32>) -> Arc<OnceCell<PassTables>> {
+    fn for_views(&self, views: &BTreeSet<u32>) -> Arc<OnceCell<PassTables>> {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if last.views != *views {
             *last = LastBins { views: views.clone(), rows: Arc::default() };
@@ -214,7 +214,7 @@ impl CaptureEngine {
         let asked = AnalysisScan::new(filters, &*self.index().await?);
         let Some(views) = asked.views() else { return Ok(None) };
         let pass = TablePass { kinds: &BINS, filters, keeps_parts: false };
-        let cell = self.last_bins().of(views);
+        let cell = self.last_bins().for_views(views);
         let rows = cell.get_or_try_init(|| self.together(state, &pass)).await?;
         Ok(rows.get(place).and_then(Option::as_ref).map(|(rows, _)| rows.clone()))
     }

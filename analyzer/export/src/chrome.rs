@@ -50,7 +50,7 @@ fn write(source: &ExportSource) -> Outcome<Vec<u8>> {
         more.entry(row.kernel_id).or_default().extend(row.arguments());
     }
     let inputs = inputs(source.read(queries::INPUTS)?);
-    let calls = HostCalls::of(&timeline);
+    let calls = HostCalls::from_timeline(&timeline);
     let clock = RelativeClock { base_ns: timeline.begin_ns() / SECOND_NS * SECOND_NS };
     let mut events = names(&timeline);
     events.extend(timeline.calls.iter().map(|call| clock.call(call, inputs.get(&call.op_id))));
@@ -234,7 +234,7 @@ struct HostCalls {
 }
 
 impl HostCalls {
-    fn of(timeline: &CaptureTimeline) -> Self {
+    fn from_timeline(timeline: &CaptureTimeline) -> Self {
         let mut kernels: BTreeMap<CallKey, (u64, u64)> = BTreeMap::new();
         for launch in &timeline.launches {
             if let Some(key) = call_key(launch) {

@@ -29,7 +29,7 @@ pub(crate) fn run(context: &CommandContext, args: &FoldedExport) -> Outcome {
         return output::print(&sql).map(|()| OK);
     }
     let batches = {
-        let _progress = ProgressSpinner::of(session.work(), "querying call paths");
+        let _progress = ProgressSpinner::for_work(session.work(), "querying call paths");
         runtime()?.block_on(rows(&session, &sql))?
     };
     let stacks = FoldedStack::read(queries::FOLDED.name, &batches)?;

@@ -66,7 +66,7 @@ fn trace(
     blocks: &[TimelineBlock],
 ) -> MessageBuilder {
     let mut trace = MessageBuilder::default();
-    let names = InternedStrings::of(timeline, measured);
+    let names = InternedStrings::from_timeline(timeline, measured);
     trace.push(1, &first(&names));
     trace.push(1, &clocks(timeline.begin_ns()));
     trace.push(1, &facts(timeline, blocks::left_out(blocks)));

@@ -60,7 +60,7 @@ impl ExportSource {
 
     /// The rows of a query.
     pub(crate) fn read<R: QueryRow>(&self, query: CommandQuery) -> Outcome<Vec<R>> {
-        let _progress = ProgressSpinner::of(self.session.work(), format!("querying {}", query.name));
+        let _progress = ProgressSpinner::for_work(self.session.work(), format!("querying {}", query.name));
         R::read(query.name, &self.batches(&query.sql(&[]))?)
     }
 

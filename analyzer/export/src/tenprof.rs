@@ -43,7 +43,7 @@ pub(crate) fn run(context: &CommandContext, args: &FolderExport) -> Outcome {
         return Ok(OK);
     }
     let folder = ExportFolder::new(&args.folder)?;
-    let progress = ProgressSpinner::of(session.work(), "asking");
+    let progress = ProgressSpinner::for_work(session.work(), "asking");
     let runtime = runtime()?;
     for (name, sql) in [("tensor_stall_cost.csv", &cost), ("pc_samples.csv", &samples)] {
         progress.say(format!("querying {name}"));

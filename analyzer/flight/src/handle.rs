@@ -31,7 +31,7 @@ pub(crate) struct StatementHandle {
 
 impl StatementHandle {
     /// A statement without values.
-    pub(crate) fn of(sql: String) -> Self {
+    pub(crate) fn for_sql(sql: String) -> Self {
         Self { sql, values: Vec::new() }
     }
 
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn handles_return() {
-        let handle = StatementHandle::of("SELECT 1".to_owned());
+        let handle = StatementHandle::for_sql("SELECT 1".to_owned());
         assert_eq!(StatementHandle::read(&handle.bytes()).unwrap(), handle);
         assert_eq!(StatementHandle::read(b"\x0a\xffSELECT").unwrap_err().state(), "26000");
     }

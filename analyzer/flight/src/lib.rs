@@ -45,8 +45,8 @@ const PROTOCOL: &str = "h2";
 /// # Errors
 /// Fails if an option is wrong, a capture cannot be opened, or the port is taken.
 pub fn run(context: &CommandContext, args: &ServeArgs) -> Outcome {
-    let endpoint = ListenEndpoint::of(args.flight.as_deref().unwrap_or_default(), args, &[PROTOCOL])?;
-    let secret = ServerSecret::of(args)?;
+    let endpoint = ListenEndpoint::from_text(args.flight.as_deref().unwrap_or_default(), args, &[PROTOCOL])?;
+    let secret = ServerSecret::from_args(args)?;
     let session = context.open(&folder::captures(&args.captures)?)?;
     let threads = query_threads()?;
     let longest = Duration::from_secs(args.timeout);

@@ -168,7 +168,7 @@ impl FlightSqlService for SessionService {
         query: CommandStatementQuery,
         request: Request<FlightDescriptor>,
     ) -> FlightInfoReply {
-        let handle = StatementHandle::of(query.query);
+        let handle = StatementHandle::for_sql(query.query);
         let ticket = TicketStatementQuery { statement_handle: handle.bytes() };
         self.statement(handle, ticket.as_any().encode_to_vec().into(), request).await
     }
@@ -186,7 +186,7 @@ impl FlightSqlService for SessionService {
         query: ActionCreatePreparedStatementRequest,
         _request: Request<Action>,
     ) -> Result<ActionCreatePreparedStatementResult, Status> {
-        let (queries, handle) = (Arc::clone(&self.queries), StatementHandle::of(query.query));
+        let (queries, handle) = (Arc::clone(&self.queries), StatementHandle::for_sql(query.query));
         let prepared_statement_handle = handle.bytes();
         self.queries
             .work(async move {

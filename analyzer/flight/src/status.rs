@@ -24,7 +24,7 @@ pub(crate) fn status(refusal: &CodedFailure) -> Status {
 
 /// The status for an error of the library within a statement.
 pub(crate) fn failed(error: AnalyzeError, session: &Session, sql: &str) -> Status {
-    status(&CodedFailure::of(error, session, sql))
+    status(&CodedFailure::from_error(error, session, sql))
 }
 
 /// The status for a call that the server cannot read.

@@ -64,7 +64,7 @@ pub struct ImportInput {
 
 impl ImportInput {
     /// Reads a file once, for its hash and its form.
-    pub fn of(path: &Path) -> Outcome<Self> {
+    pub fn from_path(path: &Path) -> Outcome<Self> {
         let wrong = |error: io::Error| CommandFailure::io(error, format!("read `{}`", path.display()));
         let mut hasher = blake3::Hasher::new();
         if path.is_dir() {
@@ -113,7 +113,7 @@ fn unpacked(path: &Path) -> Outcome<Box<dyn Read>> {
         let mut first = vec![0; archive::TAR_BLOCK_BYTES];
         let length = read_start(&mut reader, &mut first).map_err(wrong)?;
         first.truncate(length);
-        let kind = BytePacking::of(&first);
+        let kind = BytePacking::from_bytes(&first);
         let whole = Cursor::new(first).chain(reader);
         reader = match kind {
             BytePacking::Gzip => Box::new(bounded(MultiGzDecoder::new(BufReader::new(whole)))),
@@ -146,7 +146,7 @@ enum BytePacking {
 }
 
 impl BytePacking {
-    fn of(first: &[u8]) -> Self {
+    fn from_bytes(first: &[u8]) -> Self {
         match first {
             [0x1f, 0x8b, ..] => Self::Gzip,
             [0x28, 0xb5, 0x2f, 0xfd, ..] => Self::Zstd,

@@ -276,7 +276,7 @@ impl RowNumbers {
         }
     }
 
-    fn of(
+    fn from_value(
         value: &ColumnarValue,
         convert: impl Fn(&dyn arrow::array::Array) -> Result<Vec<i64>>,
     ) -> Result<Self> {
@@ -298,7 +298,7 @@ fn numbers(value: &ColumnarValue) -> Result<RowNumbers> {
     if !value.data_type().is_integer() {
         return Ok(RowNumbers::One(0));
     }
-    RowNumbers::of(value, |array| {
+    RowNumbers::from_value(value, |array| {
         let numbers = cast(array, &DataType::Int64)?;
         Ok(numbers.as_primitive::<Int64Type>().iter().map(Option::unwrap_or_default).collect())
     })
@@ -306,7 +306,7 @@ fn numbers(value: &ColumnarValue) -> Result<RowNumbers> {
 
 /// Bytes of texts, 0 where there is none.
 fn lengths(value: &ColumnarValue) -> Result<RowNumbers> {
-    RowNumbers::of(value, |array| {
+    RowNumbers::from_value(value, |array| {
         if !matches!(array.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) {
             return Ok(vec![0; array.len()]);
         }

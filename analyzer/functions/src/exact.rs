@@ -22,7 +22,7 @@ pub(super) struct ExactSum {
 
 impl ExactSum {
     /// A sum from its count and parts.
-    pub(super) fn of(count: u64, parts: impl IntoIterator<Item = f64>) -> Self {
+    pub(super) fn from_parts(count: u64, parts: impl IntoIterator<Item = f64>) -> Self {
         let mut sum = Self::default();
         sum.merge(count, parts);
         sum
@@ -137,7 +137,7 @@ mod tests {
 
     use super::*;
 
-    fn of(terms: &[f64]) -> ExactSum {
+    fn sum_of(terms: &[f64]) -> ExactSum {
         let mut sum = ExactSum::default();
         for term in terms {
             sum.add(*term);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     fn sum(terms: &[f64]) -> f64 {
-        of(terms).value()
+        sum_of(terms).value()
     }
 
     /// Integers of 2^-40: their sum is exact in 128 bits, and converting it rounds half to even.
@@ -181,8 +181,8 @@ mod tests {
             }
             let whole = sum(&terms);
             let (first, second) = terms.split_at(at.min(terms.len()));
-            let (first, second) = (of(first), of(second));
-            let mut merged = ExactSum::of(second.count, second.parts());
+            let (first, second) = (sum_of(first), sum_of(second));
+            let mut merged = ExactSum::from_parts(second.count, second.parts());
             merged.merge(first.count, first.parts());
             prop_assert_eq!(merged.count, terms.len() as u64);
             prop_assert_eq!(merged.value().to_bits(), whole.to_bits());
@@ -194,7 +194,7 @@ mod tests {
         fn what_is_removed_leaves_no_trace(
             stays in prop::collection::vec(-1e9..1e9, 0..20), gone in prop::collection::vec(-1e30..1e30, 0..20),
         ) {
-            let mut left = of(&[stays.clone(), gone.clone()].concat());
+            let mut left = sum_of(&[stays.clone(), gone.clone()].concat());
             for term in &gone {
                 left.remove(*term);
             }
@@ -215,9 +215,9 @@ mod tests {
     #[test]
     fn sums_without_rounding_are_small() {
         assert_eq!(size_of::<ExactSum>(), 32);
-        assert_eq!(of(&[1.0, 2.0]).parts().collect::<Vec<_>>(), [3.0]);
-        assert_eq!(of(&[1.0, -1.0]).parts().count(), 0);
-        assert_eq!(of(&[0.1; 3]).parts().count(), 2);
+        assert_eq!(sum_of(&[1.0, 2.0]).parts().collect::<Vec<_>>(), [3.0]);
+        assert_eq!(sum_of(&[1.0, -1.0]).parts().count(), 0);
+        assert_eq!(sum_of(&[0.1; 3]).parts().count(), 2);
     }
 
     #[test]

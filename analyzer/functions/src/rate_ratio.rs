@@ -53,7 +53,7 @@ impl RatioInterval {
         }
     }
 
-    fn of(self, counts: ExposedCounts) -> f64 {
+    fn value(self, counts: ExposedCounts) -> f64 {
         match self {
             Self::Low => counts.low(),
             Self::High => counts.high(),
@@ -126,7 +126,7 @@ impl ScalarUDFImpl for RateRatio {
         let rows = a.iter().zip(s).zip(b.iter().zip(t));
         let answers = rows.map(|((a, s), (b, t))| {
             let counts = ExposedCounts { a: a?, a_exposure: s?, b: b?, b_exposure: t? };
-            counts.are_counts().then(|| self.answer.of(counts))
+            counts.are_counts().then(|| self.answer.value(counts))
         });
         Ok(ColumnarValue::Array(Arc::new(answers.collect::<Float64Array>())))
     }

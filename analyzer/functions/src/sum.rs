@@ -142,7 +142,7 @@ impl AggregateUDFImpl for SumFunction {
 
 impl SumUse {
     /// The result of a sum. None without terms.
-    fn of(self, sum: &ExactSum) -> Option<f64> {
+    fn result(self, sum: &ExactSum) -> Option<f64> {
         #[expect(clippy::cast_precision_loss, reason = "an average is rounded")]
         let count = sum.count as f64;
         (sum.count > 0).then(|| match self {
@@ -187,7 +187,7 @@ impl Accumulator for RunningSum {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        Ok(ScalarValue::Float64(self.result.of(&self.sum)))
+        Ok(ScalarValue::Float64(self.result.result(&self.sum)))
     }
 
     fn size(&self) -> usize {
@@ -253,7 +253,7 @@ impl GroupsAccumulator for GroupSums {
 
     fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
         let sums = self.take(emit_to);
-        Ok(Arc::new(sums.iter().map(|sum| self.result.of(sum)).collect::<Float64Array>()))
+        Ok(Arc::new(sums.iter().map(|sum| self.result.result(sum)).collect::<Float64Array>()))
     }
 
     fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
@@ -263,7 +263,7 @@ impl GroupsAccumulator for GroupSums {
     fn convert_to_state(&self, values: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
         let terms = values[0].as_primitive::<Float64Type>().iter().enumerate();
         let sums = terms.map(|(row, term)| match term.filter(|_| is_selected(filter, row)) {
-            Some(term) => ExactSum::of(1, [term]),
+            Some(term) => ExactSum::from_parts(1, [term]),
             None => ExactSum::default(),
         });
         Ok(state(&sums.collect::<Vec<_>>()))

@@ -27,14 +27,14 @@ pub fn run(args: &ImportArgs) -> Outcome {
         return Err(CommandFailure::message(USAGE, "no file to import"));
     };
     let progress = ProgressSpinner::start(format!("reading {}", path.display()));
-    let input = ImportInput::of(path)?;
+    let input = ImportInput::from_path(path)?;
     let names: Vec<Option<u32>> = args.files.iter().map(|path| ranks::rank_of_name(path)).collect();
     let ranks = ranks::distinct(&names);
     let mut trace = ranks::with_rank(read(&input)?, ranks.first().copied());
     let mut inputs = vec![input];
     for (place, path) in more.iter().enumerate() {
         progress.say(format!("reading {}", path.display()));
-        let input = ImportInput::of(path)?;
+        let input = ImportInput::from_path(path)?;
         trace = join(trace, ranks::with_rank(read(&input)?, ranks.get(place + 1).copied()))?;
         inputs.push(input);
     }

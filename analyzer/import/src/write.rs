@@ -38,7 +38,7 @@ use self::names::NumberedNames;
 pub(crate) fn write(trace: &TraceModel, inputs: &[ImportInput], output: &Path) -> Outcome<()> {
     let write = || -> Result<(), CaptureError> {
         let mut writer = CaptureWriter::create(output, CaptureForm::File)?;
-        RecordingWriter::of(trace).write(&mut writer, inputs)?;
+        RecordingWriter::for_trace(trace).write(&mut writer, inputs)?;
         writer.note([format!("imported from {}", trace.tool)]);
         writer.finish().map(drop)
     };
@@ -58,7 +58,7 @@ struct RecordingWriter<'a> {
 }
 
 impl<'a> RecordingWriter<'a> {
-    fn of(trace: &'a TraceModel) -> Self {
+    fn for_trace(trace: &'a TraceModel) -> Self {
         let mut order: Vec<usize> = (0..trace.kernels.len()).collect();
         let begin = |kernel: &TraceKernel| kernel.time_ns.map(|(begin, _)| begin);
         order.sort_by_key(|&place| {
@@ -72,7 +72,7 @@ impl<'a> RecordingWriter<'a> {
         });
         let ordinals = ordinals.collect();
         let stacks = names::stack_hashes(trace);
-        Self { trace, order, ordinals, names: NumberedNames::of(trace), stacks }
+        Self { trace, order, ordinals, names: NumberedNames::from_trace(trace), stacks }
     }
 
     fn write(&self, writer: &mut CaptureWriter, inputs: &[ImportInput]) -> Result<(), CaptureError> {

@@ -47,7 +47,7 @@ struct SeenKeys {
 
 impl KeyFilter {
     /// The filter of a join by one key. None if its type is not that of identifiers.
-    pub(crate) fn of(join: &HashJoinExec) -> Option<Self> {
+    pub(crate) fn for_join(join: &HashJoinExec) -> Option<Self> {
         let [(first_key, key)] = join.on() else { return None };
         let (first_key, key) = (Arc::clone(first_key), Arc::clone(key));
         let schema = join.right().schema();

@@ -87,7 +87,7 @@ impl KeysOfJoins {
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         let [(_, key)] = join.on() else { return Ok(None) };
         let Some(column) = position(key).filter(|_| drops_others(join)) else { return Ok(None) };
-        let Some(filter) = KeyFilter::of(join) else { return Ok(None) };
+        let Some(filter) = KeyFilter::for_join(join) else { return Ok(None) };
         let Some(right) = self.filtered(join.right(), column, filter.filter(), config)? else {
             return Ok(None);
         };

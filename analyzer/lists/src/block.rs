@@ -35,7 +35,7 @@ pub fn run(context: &CommandContext, args: &BlockArgs) -> Outcome {
     };
     let runtime = runtime()?;
     let rows = {
-        let _progress = ProgressSpinner::of(session.work(), format!("querying {}", section.name));
+        let _progress = ProgressSpinner::for_work(session.work(), format!("querying {}", section.name));
         runtime.block_on(asked(&session, section, &sql))?
     };
     if let Some(format) = args.format().for_programs() {
@@ -46,7 +46,7 @@ pub fn run(context: &CommandContext, args: &BlockArgs) -> Outcome {
     for line in section.doc() {
         heading += &(canvas.paint.text(TextRole::Dim, line) + "\n");
     }
-    let table = TextTable::of(&rows, NumberFormat::Report).map_err(arrow_failure)?;
+    let table = TextTable::from_batches(&rows, NumberFormat::Report).map_err(arrow_failure)?;
     if table.rows() == 0 {
         let absence = runtime.block_on(absent::why(&session, &sql));
         return output::print(&(heading + &nothing(section, absence.as_deref()))).map(|()| OK);

@@ -114,7 +114,7 @@ pub async fn compared(
     let script = query.comparable(metric);
     let found = ask(session, &script).await?;
     let facts = CaptureFact::read(queries::COMPARABLE.name, &found)?;
-    let decision = FactDecision::of(&facts, DiffDivisor::Auto);
+    let decision = FactDecision::from_facts(&facts, DiffDivisor::Auto);
     query.per = decision.per;
     let base = query.names.first().map_or("", String::as_str);
     let refusal = fact::refusal(&facts, base);
@@ -132,7 +132,7 @@ pub async fn compared(
 }
 
 async fn compare(args: &DiffArgs, session: &Session, names: Vec<String>, parts: &[DiffPart]) -> Outcome {
-    let progress = ProgressSpinner::of(session.work(), "comparing facts");
+    let progress = ProgressSpinner::for_work(session.work(), "comparing facts");
     let parts = if is_tables(args, &names) { parts } else { &[DiffPart::Lines] };
     let (comparison, facts) = CaptureComparison::begin(args, session, names, parts).await?;
     if let Some(phase) = comparison.query.phase {
@@ -201,7 +201,7 @@ impl<'a> CaptureComparison<'a> {
         let script = query.comparable(metric);
         let rows = ask(session, &script).await?;
         let facts = CaptureFact::read(queries::COMPARABLE.name, &rows)?;
-        let decision = FactDecision::of(&facts, args.per);
+        let decision = FactDecision::from_facts(&facts, args.per);
         query.per = decision.per;
         let section = SectionAnswer { section: queries::COMPARABLE, sql: script.text(), rows, absence: None };
         Ok((Self { args, session, query, script, decision, facts, metric }, section))

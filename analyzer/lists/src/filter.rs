@@ -72,7 +72,7 @@ impl LaunchFilter {
     ///
     /// # Errors
     /// Fails if the capture has no kernel, line or op of a name, with those that it has as a hint.
-    pub async fn of(session: &Session, args: &FilterArgs) -> Outcome<Option<Self>> {
+    pub async fn from_args(session: &Session, args: &FilterArgs) -> Outcome<Option<Self>> {
         if args.is_empty() {
             return Ok(None);
         }

@@ -48,12 +48,12 @@ pub fn run(context: &CommandContext, args: &ForestArgs) -> Outcome {
         context.open(&[(None, args.capture.clone())])?
     };
     let runtime = runtime()?;
-    let filter = runtime.block_on(LaunchFilter::of(&session, &args.filter))?;
+    let filter = runtime.block_on(LaunchFilter::from_args(&session, &args.filter))?;
     if args.sql {
         return output::print(&filtered(filter.as_ref()).join("\n")).map(|()| OK);
     }
     let (known, forest) = {
-        let _progress = ProgressSpinner::of(session.work(), "querying tensors");
+        let _progress = ProgressSpinner::for_work(session.work(), "querying tensors");
         let queries = filtered(filter.as_ref());
         (runtime.block_on(known(&session))?, runtime.block_on(asked(&session, args.each, &queries))?)
     };
@@ -83,7 +83,7 @@ async fn asked(session: &Session, each: bool, [nodes, edges, others]: &[String; 
     let edges = TensorRelation::read("edges", &rows(session, edges).await?)?;
     let others = UnattributedSamples::read("others", &rows(session, others).await?)?;
     let others = others.into_iter().map(|other| (other.remainder, other.samples)).collect();
-    Ok(TensorForest::of(&nodes, &edges, others, each))
+    Ok(TensorForest::from_tensors(&nodes, &edges, others, each))
 }
 
 /// The queries of the forest: tensors, relations, and costs outside the trees.

@@ -49,11 +49,11 @@ pub(crate) async fn known(session: &Session) -> Outcome<CostCompleteness> {
         .next();
     let lost = answer::asked(session, queries::report::LOSSES, &queries::report::LOSSES.sql(&[])).await?;
     let is_lossy = lost.iter().any(|batch| batch.num_rows() > 0);
-    Ok(found.map(|found| CostCompleteness::of(found, is_lossy)).unwrap_or_default())
+    Ok(found.map(|found| CostCompleteness::from_row(found, is_lossy)).unwrap_or_default())
 }
 
 impl CostCompleteness {
-    fn of(found: CompletenessRow, is_lossy: bool) -> Self {
+    fn from_row(found: CompletenessRow, is_lossy: bool) -> Self {
         Self {
             launches: found.launches.unwrap_or_default(),
             sampled_launches: found.sampled_launches.unwrap_or_default(),

@@ -49,13 +49,13 @@ pub fn run(context: &CommandContext, args: &TopArgs) -> Outcome {
         context.open(&[(None, args.capture.clone())])?
     };
     let runtime = runtime()?;
-    let filter = runtime.block_on(LaunchFilter::of(&session, &args.filter))?;
+    let filter = runtime.block_on(LaunchFilter::from_args(&session, &args.filter))?;
     let sql = filter.as_ref().map_or(sql.clone(), |filter| filter.sql(&sql));
     if args.sql {
         return output::print(&sql).map(|()| OK);
     }
     let (known, rows) = {
-        let _progress = ProgressSpinner::of(session.work(), format!("querying {}", section.name));
+        let _progress = ProgressSpinner::for_work(session.work(), format!("querying {}", section.name));
         (runtime.block_on(known(&session))?, runtime.block_on(asked(&session, section, &sql))?)
     };
     known.say(&args.capture, args.format())?;
@@ -139,7 +139,7 @@ fn show(args: &TopArgs, section: CommandQuery, rows: &[RecordBatch], absence: Op
     for line in section.doc() {
         heading += &(canvas.paint.text(TextRole::Dim, line) + "\n");
     }
-    let table = TextTable::of(rows, NumberFormat::Report).map_err(arrow_failure)?.without_samples();
+    let table = TextTable::from_batches(rows, NumberFormat::Report).map_err(arrow_failure)?.without_samples();
     let mut table = table.without(if output::is_wide() { &[] } else { DETAILS });
     if args.what == TopRanking::Memory {
         table = table.without_empty();
@@ -159,7 +159,7 @@ fn show(args: &TopArgs, section: CommandQuery, rows: &[RecordBatch], absence: Op
 fn peak(rows: &[RecordBatch]) -> Outcome<()> {
     let canvas = output::page();
     output::print(&(canvas.paint.text(TextRole::Heading, queries::PEAK.title()) + "\n"))?;
-    let table = TextTable::of(rows, NumberFormat::Report).map_err(arrow_failure)?.without_empty();
+    let table = TextTable::from_batches(rows, NumberFormat::Report).map_err(arrow_failure)?.without_empty();
     written(table.draw(&mut output::stdout(), canvas))?;
     output::print("\n")
 }

@@ -102,7 +102,7 @@ fn measured<'a>(args: &TreeArgs, mut launches: impl Iterator<Item = &'a PathLaun
 fn show_sql(context: &CommandContext, args: &TreeArgs) -> Outcome {
     // The capture is opened anyway, to report a wrong path.
     let session = context.open(&[(None, args.capture.clone())])?;
-    let filter = runtime()?.block_on(LaunchFilter::of(&session, &args.filter))?;
+    let filter = runtime()?.block_on(LaunchFilter::from_args(&session, &args.filter))?;
     let filtered = |query: CommandQuery| filtered(filter.as_ref(), query);
     let mut shown = if args.diff.is_none() {
         vec![filtered(queries::tree::LAUNCHES)]
@@ -127,11 +127,11 @@ fn ask(context: &CommandContext, args: &TreeArgs, capture: &CaptureLocation) -> 
         context.open(&[(None, capture.clone())])?
     };
     let _progress =
-        ProgressSpinner::of(session.work(), format!("asking {} for call paths", capture.display()));
+        ProgressSpinner::for_work(session.work(), format!("asking {} for call paths", capture.display()));
     let query = if args.diff.is_some() { queries::diff::TREE_LAUNCHES } else { queries::tree::LAUNCHES };
     let runtime = runtime()?;
     let known = runtime.block_on(known(&session))?;
-    let filter = runtime.block_on(LaunchFilter::of(&session, &args.filter))?;
+    let filter = runtime.block_on(LaunchFilter::from_args(&session, &args.filter))?;
     let answer = |query| runtime.block_on(asked(&session, query, &filtered(filter.as_ref(), query)));
     let mut launches = read::launches(&answer(query)?)?;
     if has_code(args) {
@@ -177,7 +177,7 @@ fn compare(
     let all = choose(args, paths, &whole);
     let family: Vec<PairedCosts> = all.iter().map(|row| row.total).collect();
     let question = JudgeQuery { family: &family, metrics: &args.metrics, spread: args.spread };
-    let _progress = ProgressSpinner::of(session.work(), "comparing call paths");
+    let _progress = ProgressSpinner::for_work(session.work(), "comparing call paths");
     runtime()?.block_on(judge::judge(session, &queries::diff::TREE_NODES.sql(&[]), rows, question))
 }
 
@@ -186,7 +186,7 @@ fn choose(args: &TreeArgs, paths: &path::LaunchPaths, choice: &RowChoice<'_>) ->
     if args.flat {
         flat::rows(paths, choice)
     } else {
-        prune::rows(&PathForest::of(paths, args.bottom_up), &paths.steps, choice)
+        prune::rows(&PathForest::from_paths(paths, args.bottom_up), &paths.steps, choice)
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) struct CappedRows {
 
 impl CappedRows {
     /// The rows of a query. One row more than `most` shows that there are more.
-    pub(crate) fn of(batches: &[RecordBatch], most: usize) -> Outcome<Self> {
+    pub(crate) fn from_batches(batches: &[RecordBatch], most: usize) -> Outcome<Self> {
         let batches = batches.iter().map(with_hex).collect::<Result<Vec<_>, _>>().map_err(arrow_failure)?;
         let text = json_rows(&batches)?;
         let all: Vec<Value> =

@@ -9,7 +9,7 @@ pub(crate) struct CallParameters<'a>(Option<&'a Map<String, Value>>);
 
 impl<'a> CallParameters<'a> {
     /// The arguments of a message.
-    pub(crate) fn of(value: Option<&'a Value>) -> Self {
+    pub(crate) fn from_value(value: Option<&'a Value>) -> Self {
         Self(value.and_then(Value::as_object))
     }
 
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn arguments_have_names_and_types() {
         let given = json!({ "kernel": "softmax", "top": 3, "line": null, "query": 1 });
-        let arguments = CallParameters::of(Some(&given));
+        let arguments = CallParameters::from_value(Some(&given));
         assert_eq!(arguments.text("kernel").unwrap(), Some("softmax"));
         assert_eq!(arguments.text("line").unwrap(), None);
         assert_eq!(arguments.count("top", 10, 200).unwrap(), 3);

@@ -124,13 +124,13 @@ async fn described(name: String, path: String, session: Session) -> Outcome<Desk
 
 /// The rows of a query of the library.
 async fn library_rows(session: &Session, query: CommandQuery) -> Outcome<Vec<Value>> {
-    let rows = CappedRows::of(&kept_rows(session, &query.sql(&[])).await?, usize::MAX)?;
+    let rows = CappedRows::from_batches(&kept_rows(session, &query.sql(&[])).await?, usize::MAX)?;
     Ok(rows.into_values())
 }
 
 /// The rows of a statement that the server wrote.
 pub(crate) async fn ask(session: &Session, sql: &str, most: usize) -> Outcome<CappedRows> {
-    CappedRows::of(&kept_rows(session, sql).await?, most)
+    CappedRows::from_batches(&kept_rows(session, sql).await?, most)
 }
 
 /// The rows of a statement that the agent wrote: one that only reads.
@@ -147,7 +147,7 @@ pub(crate) async fn ask_for_agent(session: &Session, sql: &str, most: usize) -> 
     if rows.is_empty() {
         rows.push(arrow::array::RecordBatch::new_empty(schema));
     }
-    CappedRows::of(&rows, most)
+    CappedRows::from_batches(&rows, most)
 }
 
 /// True for statements that create, drop, set or write.

@@ -75,7 +75,7 @@ impl McpServer {
     fn call(&self, parameters: &Value) -> Result<Value, String> {
         let name = parameters.get("name").and_then(Value::as_str).ok_or("the call has no `name`")?;
         let tool = tools::find(name).ok_or_else(|| format!("unknown tool. Tools: {}", tools::names()))?;
-        let arguments = CallParameters::of(parameters.get("arguments"));
+        let arguments = CallParameters::from_value(parameters.get("arguments"));
         let answered = self.runtime.block_on(self.timed(tools::run(tool, &self.desk, &arguments)));
         let (text, is_error) = match answered {
             Ok(answer) => (answer.to_string(), false),
@@ -90,7 +90,7 @@ impl McpServer {
     async fn timed<T>(&self, work: impl Future<Output = Outcome<T>>) -> Outcome<T> {
         let deadline = Instant::now() + self.longest;
         let ending = StatementEnd::at(deadline);
-        match timeout_at(deadline.into(), ending.clone().of(work)).await {
+        match timeout_at(deadline.into(), ending.clone().within(work)).await {
             Ok(Err(_)) if ending.is_over() => Err(self.over()),
             Ok(answered) => answered,
             Err(_) => Err(self.over()),

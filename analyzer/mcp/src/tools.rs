@@ -217,10 +217,10 @@ async fn diff(desk: &CaptureDesk, arguments: &CallParameters<'_>) -> Outcome<Val
     let top = arguments.count("top", FEW_ROWS, MAX_ROWS)?;
     let compared = compared(session, part, metric, u32::try_from(top).unwrap_or(u32::MAX)).await?;
     let all: Vec<&DeskCapture> = desk.captures().iter().collect();
-    let facts = CappedRows::of(&compared.facts.rows, MAX_ROWS)?.into_values();
+    let facts = CappedRows::from_batches(&compared.facts.rows, MAX_ROWS)?.into_values();
     let mut more = Map::from_iter([("comparability".to_owned(), Value::from(facts))]);
     match compared.part {
-        Ok(part) => Ok(answer(&all, &part.sql, CappedRows::of(&part.rows, MAX_ROWS)?, more)),
+        Ok(part) => Ok(answer(&all, &part.sql, CappedRows::from_batches(&part.rows, MAX_ROWS)?, more)),
         Err(reason) => {
             more.insert("not_comparable".to_owned(), Value::from(crate::answer::shown(&reason)));
             Ok(answer(&all, &compared.facts.sql, CappedRows::default(), more))

@@ -46,7 +46,7 @@ struct DrawnBins {
 }
 
 impl DrawnBins {
-    fn of(view: &TensorView) -> Box<Self> {
+    fn for_view(view: &TensorView) -> Box<Self> {
         Box::new(Self { grid: BinGrid::new(view), line: None })
     }
 }
@@ -74,7 +74,7 @@ impl BinFinder {
         } else {
             self.compute(number, view, request, lane_mask)
         };
-        let drawn = self.drawn[place].get_or_insert_with(|| DrawnBins::of(view));
+        let drawn = self.drawn[place].get_or_insert_with(|| DrawnBins::for_view(view));
         (&drawn.grid, &self.cells[cells])
     }
 
@@ -114,7 +114,7 @@ impl BinFinder {
             self.cells.clear();
             self.known.clear();
         }
-        let drawn = self.drawn[number as usize].get_or_insert_with(|| DrawnBins::of(view));
+        let drawn = self.drawn[number as usize].get_or_insert_with(|| DrawnBins::for_view(view));
         let DrawnBins { grid, line } = &mut **drawn;
         self.touched.clear();
         let mut bins = ViewBins { view, grid, line, touched: &mut self.touched };

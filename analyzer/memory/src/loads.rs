@@ -206,7 +206,7 @@ impl LaunchLoads {
                 return;
             }
         }
-        let regular = RegularLanes::of(access).filter(|_| request.bytes > 0);
+        let regular = RegularLanes::from_request(access).filter(|_| request.bytes > 0);
         request.begin = self.count;
         if let Some(regular) = regular {
             let all = access.lane_mask.count_ones();

@@ -109,7 +109,7 @@ mod tests {
                 access_bytes: 4,
                 lanes: request::ActiveLanes::Regular(stride),
             };
-            let regular = RegularLanes::of(&access).unwrap();
+            let regular = RegularLanes::from_request(&access).unwrap();
             let seen = |lanes: LaneIter<'_>| lanes.map(|lane| (lane.lane, lane.address)).collect::<Vec<_>>();
             let listed = |sampler: HashSampler| {
                 let lanes = (0..mask.count_ones()).map(|place| regular.lane(place));

@@ -17,7 +17,7 @@ pub(super) struct RegularLanes {
 
 impl RegularLanes {
     /// The lanes of an access, if they are adjacent and regular, and none is past the last address.
-    pub(super) fn of(access: &WarpRequest<'_>) -> Option<Self> {
+    pub(super) fn from_request(access: &WarpRequest<'_>) -> Option<Self> {
         let ActiveLanes::Regular(stride) = access.lanes else { return None };
         let (mask, count) = (access.lane_mask, i64::from(access.lane_mask.count_ones()));
         let span = i64::from(stride.unsigned_abs()) * (count - 1);
@@ -107,7 +107,7 @@ mod tests {
                     access_bytes: bytes.into(),
                     lanes: ActiveLanes::Regular(stride),
                 };
-                let regular = RegularLanes::of(&access).unwrap();
+                let regular = RegularLanes::from_request(&access).unwrap();
                 let lanes = mask.count_ones();
                 let own: Vec<(u32, u64)> = (0..lanes)
                     .map(|place| regular.lane(place))
@@ -139,8 +139,8 @@ mod tests {
             access_bytes: 4,
             lanes: ActiveLanes::Regular(4),
         };
-        assert!(RegularLanes::of(&access(u64::MAX - 128, u32::MAX)).is_some());
-        assert!(RegularLanes::of(&access(u64::MAX - 127, u32::MAX)).is_none());
-        assert!(RegularLanes::of(&access(0x1000, 5)).is_none());
+        assert!(RegularLanes::from_request(&access(u64::MAX - 128, u32::MAX)).is_some());
+        assert!(RegularLanes::from_request(&access(u64::MAX - 127, u32::MAX)).is_none());
+        assert!(RegularLanes::from_request(&access(0x1000, 5)).is_none());
     }
 }

@@ -57,20 +57,20 @@ struct SectorLoader {
 }
 
 impl LaunchLoads {
-    fn of(&self, touch: &SectorTouch) -> Option<&LoadRequest> {
+    fn for_touch(&self, touch: &SectorTouch) -> Option<&LoadRequest> {
         self.requests.get(touch.request as usize)
     }
 
     /// A load of a sector that nothing else touches has new bytes only.
     pub(super) fn first_in_sector(&self, touch: &SectorTouch, fresh: &mut [u8]) {
-        if self.of(touch).is_some_and(|request| !request.is_store) {
+        if self.for_touch(touch).is_some_and(|request| !request.is_store) {
             set(fresh, touch, EVERY_SCOPE);
         }
     }
 
     /// The lanes of a touch with the bytes of its sector that they access.
     fn accessed(&self, touch: &SectorTouch, first_byte: u64) -> impl Iterator<Item = (usize, SectorMask)> {
-        let request = self.of(touch);
+        let request = self.for_touch(touch);
         let bytes = request.map_or(0, |request| u64::from(request.bytes));
         let lanes = request.into_iter().flat_map(|request| self.lanes(request, touch.positions()));
         lanes.map(move |lane| (usize::from(lane.lane), within(lane.address, bytes, first_byte)))
@@ -108,11 +108,12 @@ impl SectorLoads {
     /// Processes the first of the remaining touches, together with those at the same time. Sets, per lane, one bit per
     /// scope in which a byte of a load was not loaded before. Returns the number of processed touches.
     pub(super) fn step(&mut self, touches: &[SectorTouch], all: &LaunchLoads, fresh: &mut [u8]) -> usize {
-        let Some(request) = touches.first().and_then(|touch| all.of(touch)) else { return 1 };
-        let is_now =
-            |other: &&SectorTouch| all.of(other).is_some_and(|other| other.sequence == request.sequence);
+        let Some(request) = touches.first().and_then(|touch| all.for_touch(touch)) else { return 1 };
+        let is_now = |other: &&SectorTouch| {
+            all.for_touch(other).is_some_and(|other| other.sequence == request.sequence)
+        };
         let count = 1 + touches.iter().skip(1).take_while(is_now).count();
-        let now = touches.iter().take(count).filter_map(|touch| Some((touch, all.of(touch)?)));
+        let now = touches.iter().take(count).filter_map(|touch| Some((touch, all.for_touch(touch)?)));
         now.clone().filter(|(_, request)| !request.is_store).for_each(|(touch, request)| {
             self.compare(touch, request, all, fresh);
         });

@@ -185,7 +185,7 @@ impl LaunchTouches {
         sampler: HashSampler,
         most: usize,
     ) -> Vec<StreamWalk> {
-        let requests = self.of(stream);
+        let requests = self.for_stream(stream);
         let wanted = most.min(self.sectors.len() / TOUCHES_AT_A_TIME).max(1);
         let (mut walks, mut begin, mut end, mut touches) = (Vec::new(), 0, 0, 0);
         for own in requests.chunk_by(|one, other| stream.is_same(one, other)) {
@@ -199,7 +199,7 @@ impl LaunchTouches {
         walks
     }
 
-    fn of(&self, stream: RequestStream) -> &[StreamRequest] {
+    fn for_stream(&self, stream: RequestStream) -> &[StreamRequest] {
         let order = self.orders.iter().find(|(known, _)| *known == stream);
         order.map(|(_, requests)| requests.as_slice()).unwrap_or_default()
     }
@@ -293,7 +293,7 @@ impl StreamWalk {
 
     /// Continues for a while. Returns true if requests remain.
     pub fn step(&mut self, all: &LaunchTouches) -> bool {
-        let requests = all.of(self.stream).get(..self.stop).unwrap_or_default();
+        let requests = all.for_stream(self.stream).get(..self.stop).unwrap_or_default();
         let mut walked = 0;
         while walked < TOUCHES_AT_A_TIME {
             let Some(request) = requests.get(self.next) else { return false };

@@ -208,7 +208,7 @@ impl CutracerReader {
         let warp = record.warp.ok_or("requests without a warp")?;
         let sass = self.sass(record);
         let instruction = match sass.as_deref() {
-            Some(sass) => TracedInstruction::of(sass)?,
+            Some(sass) => TracedInstruction::from_sass(sass)?,
             None => record.instruction()?,
         };
         let first = TraceAccess {
@@ -242,7 +242,7 @@ impl CutracerReader {
             }
         }
         self.trace.tool = "cutracer";
-        self.trace.processes.push(TraceProcess::of(0, Instrument::Accesses));
+        self.trace.processes.push(TraceProcess::with_number(0, Instrument::Accesses));
         let without = self.trace.kernels.iter().filter(|kernel| kernel.requests.is_none()).count() as u64;
         let losses = &mut self.trace.losses;
         losses.add_many(LossKind::Launch, "launches without a trace of accesses", without, None);

@@ -175,7 +175,7 @@ impl ExecutionReader {
             values,
             None,
         );
-        trace.processes.push(TraceProcess::of(self.process.unwrap_or(0), Instrument::Native));
+        trace.processes.push(TraceProcess::with_number(self.process.unwrap_or(0), Instrument::Native));
         trace.losses.lacks("times of ops and the run, written as 0");
         for part in ["launches and kernels", "stall samples", "memory accesses", "Python stacks", "GPUs"] {
             trace.losses.lacks(part);
@@ -215,7 +215,7 @@ fn op(node: &TraceNode, places: &HashMap<i64, usize>, ops: &[TraceOp]) -> TraceO
         sequence: node.sequence.filter(|sequence| *sequence >= 0),
         forward: place(node.forward).filter(|_| phase == Phase::Backward),
         record: node.record.filter(|record| *record > 0),
-        ..TraceOp::of(call, kind, overload(node))
+        ..TraceOp::for_call(call, kind, overload(node))
     }
 }
 

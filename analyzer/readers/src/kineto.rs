@@ -223,7 +223,7 @@ impl KinetoReader {
 
     /// Adds an event.
     fn take(&mut self, event: TraceEvent) {
-        match (event.phase.as_str(), EventCategory::of(&event.category)) {
+        match (event.phase.as_str(), EventCategory::from_text(&event.category)) {
             ("X", Some(category)) => {
                 self.left.arguments(&event);
                 match category {
@@ -360,7 +360,7 @@ impl KinetoReader {
             record: record.or(external),
             inputs: (!inputs.is_empty()).then(|| shared(&mut self.inputs, inputs)),
             collective: collective.map(|arguments| arguments.call().into()),
-            ..TraceOp::of(call, kind, name)
+            ..TraceOp::for_call(call, kind, name)
         });
     }
 }

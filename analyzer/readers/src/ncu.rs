@@ -77,8 +77,10 @@ pub(crate) fn read(input: &ImportInput) -> Outcome<TraceModel> {
     let mut places: Vec<(usize, u32)> =
         processes.into_iter().map(|(number, place)| (place, number)).collect();
     places.sort_unstable();
-    trace.processes =
-        places.into_iter().map(|(_, number)| TraceProcess::of(number, Instrument::Counters)).collect();
+    trace.processes = places
+        .into_iter()
+        .map(|(_, number)| TraceProcess::with_number(number, Instrument::Counters))
+        .collect();
     lose_durations(&mut trace);
     for part in [
         "times of launches",

@@ -357,9 +357,9 @@ impl NsysReader {
         let mut numbers: Vec<(usize, u32)> =
             self.processes.iter().map(|(number, place)| (*place, *number)).collect();
         numbers.sort_unstable();
-        self.trace
-            .processes
-            .extend(numbers.into_iter().map(|(_, number)| TraceProcess::of(number, Instrument::Timeline)));
+        self.trace.processes.extend(
+            numbers.into_iter().map(|(_, number)| TraceProcess::with_number(number, Instrument::Timeline)),
+        );
         join_ops(&mut self.trace);
         join_steps(&mut self.trace);
         let mut base_ns = None;

@@ -180,7 +180,7 @@ impl OperatorReader {
     fn finish(mut self) -> TraceModel {
         span_ops(&mut self.trace);
         self.trace.tool = "operator profiler";
-        self.trace.processes.push(TraceProcess::of(0, Instrument::Timeline));
+        self.trace.processes.push(TraceProcess::with_number(0, Instrument::Timeline));
         let unknown = self.trace.counters.iter().filter(|counter| counter.unit == UNKNOWN_UNIT);
         let unknown: BTreeMap<&str, u64> = unknown.fold(BTreeMap::new(), |mut counts, counter| {
             *counts.entry(&*counter.metric).or_default() += 1;
@@ -215,7 +215,7 @@ impl OperatorReader {
 fn named_op(trace: &mut TraceModel, name: String, parent: Option<usize>) -> usize {
     let place = trace.ops.len();
     let call = TraceCall { thread: place as u64, begin_ns: 0, end_ns: 0 };
-    trace.ops.push(TraceOp { parent, phase: Phase::Forward, ..TraceOp::of(call, OpKind::Torch, name) });
+    trace.ops.push(TraceOp { parent, phase: Phase::Forward, ..TraceOp::for_call(call, OpKind::Torch, name) });
     place
 }
 

@@ -57,7 +57,7 @@ pub(crate) fn read(input: &ImportInput) -> Outcome<TraceModel> {
 }
 
 fn parse(reader: impl Read) -> Result<TraceModel, String> {
-    let mut stream = MessageStream::of(reader)?;
+    let mut stream = MessageStream::from_reader(reader)?;
     // The version. All versions have the same messages.
     stream.next()?;
     let mut reading = NcuReportReader::default();
@@ -125,7 +125,8 @@ impl NcuReportReader {
         }
         Ok(known.unwrap_or_else(|| {
             let program = program.unwrap_or_default();
-            processes.push(TraceProcess { program, ..TraceProcess::of(number, Instrument::Counters) });
+            processes
+                .push(TraceProcess { program, ..TraceProcess::with_number(number, Instrument::Counters) });
             processes.len() - 1
         }))
     }
@@ -192,7 +193,7 @@ impl NcuReportReader {
             return Err(format!("it has more than {MAX_KERNELS} kernels"));
         }
         let mut kernel = TraceKernel { process, device: -1, ..TraceKernel::default() };
-        let mut sampled = SampledAddresses::of(place);
+        let mut sampled = SampledAddresses::for_kernel(place);
         for field in message {
             match field? {
                 (5, ProtoValue::Message(name)) => kernel.name = name.text().into(),
@@ -242,7 +243,7 @@ impl NcuReportReader {
         match (metric.value, metric.value.and_then(MetricValue::number)) {
             (_, Some(value)) => {
                 ncu::describe(kernel, &name, value);
-                let unit = unit::of(&name);
+                let unit = unit::from_name(&name);
                 let counter = TraceCounter { kernel: sampled.kernel, metric: name, value: Some(value), unit };
                 self.trace.counters.push(counter);
             }

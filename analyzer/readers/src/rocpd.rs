@@ -90,7 +90,7 @@ impl RocpdReader<'_> {
         let place = self.trace.processes.len();
         let mut number = 0;
         self.rows("info_process", suffix, &["pid"], |row| number = row.number(0).unwrap_or(number))?;
-        self.trace.processes.push(TraceProcess::of(number, Instrument::Timeline));
+        self.trace.processes.push(TraceProcess::with_number(number, Instrument::Timeline));
         let mut process = RocpdProcess {
             place,
             suffix: suffix.to_owned(),
@@ -170,7 +170,7 @@ impl RocpdReader<'_> {
             let event = row.integer(4).and_then(|id| process.events.get(&id)).copied().unwrap_or_default();
             if process.text(event.category).starts_with("MARKER") {
                 let name = message(row.text(5)).map_or(name, Into::into);
-                let op = TraceOp::of(call, OpKind::Region, name);
+                let op = TraceOp::for_call(call, OpKind::Region, name);
                 trace.ops.push(TraceOp { process: process.place, ..op });
                 return;
             }

@@ -257,8 +257,11 @@ impl RocprofReader {
         }
         let mut trace = self.trace;
         trace.tool = "rocprofv3";
-        trace.processes =
-            self.numbers.into_iter().map(|number| TraceProcess::of(number, Instrument::Timeline)).collect();
+        trace.processes = self
+            .numbers
+            .into_iter()
+            .map(|number| TraceProcess::with_number(number, Instrument::Timeline))
+            .collect();
         join_ops(&mut trace);
         let without = trace.kernels.iter().filter(|kernel| kernel.call.is_none()).count() as u64;
         let losses = &mut trace.losses;

@@ -195,7 +195,7 @@ impl SnapshotReader<'_> {
     fn allocation(&mut self, event: PickleValue, name: &'static str, time_ns: i64) -> Option<usize> {
         let stack = self.stack(self.pickle.get(event, "frames"))?;
         let call = TraceCall { thread: 0, begin_ns: time_ns, end_ns: time_ns };
-        self.trace.ops.push(TraceOp { stack: Some(stack), ..TraceOp::of(call, OpKind::Torch, name) });
+        self.trace.ops.push(TraceOp { stack: Some(stack), ..TraceOp::for_call(call, OpKind::Torch, name) });
         Some(self.trace.ops.len() - 1)
     }
 
@@ -244,7 +244,7 @@ impl SnapshotReader<'_> {
                 format!("memory that was freed has its request rounded to {ROUNDED_BYTES} bytes"),
             ),
         ]);
-        self.trace.processes.push(TraceProcess::of(0, Instrument::Native));
+        self.trace.processes.push(TraceProcess::with_number(0, Instrument::Native));
         for part in ["launches and kernels", "stall samples", "memory accesses", "tensors", "GPUs"] {
             self.trace.losses.lacks(part);
         }

@@ -175,7 +175,7 @@ impl SpaceReader {
         let trace = &mut self.trace;
         trace.tool = TOOL;
         let cuda_version = trace.facts.get("xprof.cuda_driver_version").and_then(|text| text.parse().ok());
-        let process = TraceProcess::of(self.process.unwrap_or(0), Instrument::Timeline);
+        let process = TraceProcess::with_number(self.process.unwrap_or(0), Instrument::Timeline);
         trace.processes.push(TraceProcess { cuda_version, ..process });
         let mut launching = HashSet::new();
         let mut call = |number: Option<u64>| {

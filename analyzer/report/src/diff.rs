@@ -88,7 +88,8 @@ pub(crate) fn since(
 ) -> Outcome<PageSection> {
     let named =
         |name: &str, path: &CaptureLocation| NamedCapture { name: Some(name.to_owned()), path: path.clone() };
-    let shown = shown(context, &DiffArgs::of(vec![named("baseline", base), named("current", capture)]))?;
+    let shown =
+        shown(context, &DiffArgs::for_captures(vec![named("baseline", base), named("current", capture)]))?;
     let mut block = verdict(&shown, &[]);
     block.id = "change";
     "Change since the baseline".clone_into(&mut block.title);

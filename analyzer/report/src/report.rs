@@ -70,7 +70,7 @@ pub fn run(context: &CommandContext, args: &ReportArgs) -> Outcome {
         context.open(&[(None, args.capture.clone())])?
     };
     let runtime = runtime()?;
-    let filter = runtime.block_on(LaunchFilter::of(&session, &args.filter))?;
+    let filter = runtime.block_on(LaunchFilter::from_args(&session, &args.filter))?;
     if filter.is_some() {
         wanted = filtered(wanted, &args.section)?;
     }
@@ -88,7 +88,7 @@ pub fn run(context: &CommandContext, args: &ReportArgs) -> Outcome {
     let subject = runtime.block_on(subject::subject(&session))?;
     if let Some(path) = &args.html {
         runtime.block_on(page::prepare(args, &session))?;
-        let verdict = runtime.block_on(VerdictRows::of(&session))?;
+        let verdict = runtime.block_on(VerdictRows::from_session(&session))?;
         let change = match &args.baseline {
             Some(base) => Some(crate::diff::since(context, base, &args.capture)?),
             None => None,
@@ -107,7 +107,8 @@ pub fn run(context: &CommandContext, args: &ReportArgs) -> Outcome {
         let all: Vec<_> = texts.iter().cloned().chain(stallmap_verdict::texts()).collect();
         runtime.block_on(prepare_views(&session, &all))?;
     }
-    let verdict = if has_verdict { Some(runtime.block_on(VerdictRows::of(&session))?) } else { None };
+    let verdict =
+        if has_verdict { Some(runtime.block_on(VerdictRows::from_session(&session))?) } else { None };
     let mut answers = runtime.block_on(answers_of(&session, texts))?;
     let is_asked_for = |section: CommandQuery| args.section.iter().any(|name| name == section.name);
     if is_brief {
@@ -143,7 +144,7 @@ pub async fn prepare(session: &Session, capture: &CaptureLocation) -> Outcome<()
     brief.retain(|section| !REPLACED.contains(&section.name));
     answers(session, &brief, &top(BRIEF_TOP)).await?;
     let subject = subject::subject(session).await?;
-    let verdict = VerdictRows::of(session).await?;
+    let verdict = VerdictRows::from_session(session).await?;
     page::page(&served::report(capture), session, (subject, None), &verdict).await.map(drop)
 }
 

@@ -59,7 +59,7 @@ pub fn run(context: &CommandContext, args: &SourceArgs) -> Outcome {
         context.open(&[(None, args.capture.clone())])?
     };
     let runtime = runtime()?;
-    let filter = runtime.block_on(LaunchFilter::of(&session, &args.filter))?;
+    let filter = runtime.block_on(LaunchFilter::from_args(&session, &args.filter))?;
     let Some(kernel) = runtime.block_on(kernel::choose(&session, filter.as_ref()))? else {
         return output::print("(the capture has no kernels)\n").map(|()| OK);
     };
@@ -72,7 +72,7 @@ pub fn run(context: &CommandContext, args: &SourceArgs) -> Outcome {
     if let Some(format) = args.format().list().for_programs() {
         return for_program(&mut output::data(), &args.capture, &answers, format).map(|()| OK);
     }
-    let listing = KernelListing::of(&answers)?.ok_or_else(|| {
+    let listing = KernelListing::from_answers(&answers)?.ok_or_else(|| {
         CommandFailure::message(QUERY, format!("function {kernel:#x} is not in the capture"))
     })?;
     show(args, &listing)
@@ -80,7 +80,7 @@ pub fn run(context: &CommandContext, args: &SourceArgs) -> Outcome {
 
 /// As text, or as a page if a file is given.
 fn show(args: &SourceArgs, listing: &KernelListing) -> Outcome {
-    let files = SourceTexts::of(&listing.lines, args.root.as_deref());
+    let files = SourceTexts::from_lines(&listing.lines, args.root.as_deref());
     let groups = group::groups(listing, args.sort);
     let top = usize::try_from(args.top).unwrap_or(usize::MAX);
     if let Some(path) = &args.html {
@@ -132,8 +132,8 @@ pub async fn part(
     prefix: &str,
 ) -> Outcome<Option<KernelPart>> {
     let answers = asked(session, function).await?;
-    let Some(listing) = KernelListing::of(&answers)? else { return Ok(None) };
-    let files = SourceTexts::of(&listing.lines, root);
+    let Some(listing) = KernelListing::from_answers(&answers)? else { return Ok(None) };
+    let files = SourceTexts::from_lines(&listing.lines, root);
     let groups = group::groups(&listing, SourceSort::Samples);
     let (html, places) = page::part(&listing, &files, &groups, (size.places, size.rows), prefix);
     let queries =

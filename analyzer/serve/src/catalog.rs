@@ -43,7 +43,7 @@ impl SessionCatalog {
 }
 
 async fn build(session: &Session) -> Result<(), AnalyzeError> {
-    let relations = Arc::new(CatalogRelations::of(session).await?);
+    let relations = Arc::new(CatalogRelations::from_session(session).await?);
     let schema = Arc::new(MemorySchemaProvider::new());
     for (name, table) in tables::all(&relations)? {
         schema.register_table(name.to_owned(), table)?;

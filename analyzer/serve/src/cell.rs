@@ -23,7 +23,10 @@ pub(crate) struct BatchCells {
 
 impl BatchCells {
     /// The columns in the types that were announced.
-    pub(crate) fn of(batch: &RecordBatch, types: &[(ColumnType, ValueFormat)]) -> Result<Self, ArrowError> {
+    pub(crate) fn for_batch(
+        batch: &RecordBatch,
+        types: &[(ColumnType, ValueFormat)],
+    ) -> Result<Self, ArrowError> {
         let columns = batch.columns().iter().zip(types).map(|(array, (column, format))| {
             Ok((column.kind, column.is_array, *format, column.prepared(array)?))
         });

@@ -10,11 +10,11 @@ use super::*;
 
 /// A value's bytes behind the header of its row.
 fn written(array: ArrayRef, format: ValueFormat) -> Vec<u8> {
-    let column = ColumnType::of(array.data_type());
+    let column = ColumnType::from_arrow(array.data_type());
     let schema = Schema::new(vec![Field::new("x", array.data_type().clone(), true)]);
     let batch = RecordBatch::try_new(Arc::new(schema), vec![array]).unwrap();
     let mut out = BytesMut::new();
-    BatchCells::of(&batch, &[(column, format)]).unwrap().put(0, &mut out);
+    BatchCells::for_batch(&batch, &[(column, format)]).unwrap().put(0, &mut out);
     assert_eq!(u32::from_be_bytes(out[1..5].try_into().unwrap()) as usize, out.len() - 1);
     out[11..].to_vec()
 }

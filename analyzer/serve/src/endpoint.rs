@@ -28,7 +28,7 @@ impl ListenEndpoint {
     ///
     /// # Errors
     /// Fails if the text is no address, the certificate cannot be read, or an address beyond loopback has none.
-    pub fn of(text: &str, args: &ServeArgs, protocols: &[&str]) -> Outcome<Self> {
+    pub fn from_text(text: &str, args: &ServeArgs, protocols: &[&str]) -> Outcome<Self> {
         let address = address(text)?;
         let tls = match (&args.tls_cert, &args.tls_key) {
             (Some(certificate), Some(key)) => Some(acceptor(certificate, key, protocols)?),

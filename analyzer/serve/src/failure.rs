@@ -30,7 +30,7 @@ impl CodedFailure {
     }
 
     /// Why a statement failed.
-    pub fn of(error: AnalyzeError, session: &Session, sql: &str) -> Self {
+    pub fn from_error(error: AnalyzeError, session: &Session, sql: &str) -> Self {
         Self { state: state(&error), failure: explain_in(error, session, sql) }
     }
 

@@ -94,7 +94,7 @@ impl PostgresType {
         same.or_else(|| is_text(type_id).then_some(Self::Text))
     }
 
-    fn of(data_type: &DataType) -> Self {
+    fn from_arrow(data_type: &DataType) -> Self {
         match data_type {
             DataType::Boolean => Self::Bool,
             DataType::Int8 | DataType::Int16 | DataType::UInt8 => Self::Int2,
@@ -110,7 +110,7 @@ impl PostgresType {
             DataType::Date32 | DataType::Date64 => Self::Date,
             DataType::Timestamp(_, None) => Self::Timestamp,
             DataType::Timestamp(_, Some(_)) => Self::TimestampTz,
-            DataType::Dictionary(_, value) => Self::of(value),
+            DataType::Dictionary(_, value) => Self::from_arrow(value),
             _ => Self::Text,
         }
     }
@@ -135,14 +135,14 @@ impl PostgresType {
 
 impl ColumnType {
     /// The type for a column. Structs and lists of lists are texts.
-    pub(crate) fn of(data_type: &DataType) -> Self {
+    pub(crate) fn from_arrow(data_type: &DataType) -> Self {
         match data_type {
             DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _)
                 if !item.data_type().is_nested() =>
             {
-                Self { kind: PostgresType::of(item.data_type()), is_array: true }
+                Self { kind: PostgresType::from_arrow(item.data_type()), is_array: true }
             }
-            other => Self { kind: PostgresType::of(other), is_array: false },
+            other => Self { kind: PostgresType::from_arrow(other), is_array: false },
         }
     }
 

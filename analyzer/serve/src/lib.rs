@@ -50,7 +50,7 @@ pub fn run(context: &CommandContext, args: &ServeArgs) -> Outcome {
     if let Some(address) = &args.http {
         return web::run(context, args, address);
     }
-    let settings = ServeSettings::of(args)?;
+    let settings = ServeSettings::from_args(args)?;
     let captures = folder::captures(&args.captures)?;
     let session = context.open(&captures)?;
     let queries = query_threads()?;

@@ -12,7 +12,7 @@ use crate::message::ValueFormat;
 
 /// The type of a parameter on the wire: the client's, else the statement's, else text.
 pub(crate) fn kind(declared: u32, expected: Option<&DataType>) -> PostgresType {
-    let expected = || expected.map(ColumnType::of).filter(|column| !column.is_array);
+    let expected = || expected.map(ColumnType::from_arrow).filter(|column| !column.is_array);
     PostgresType::of_id(declared)
         .or_else(|| expected().map(|column| column.kind))
         .unwrap_or(PostgresType::Text)

@@ -99,7 +99,7 @@ pub(crate) type AnswerColumn = (String, ColumnType);
 /// The columns of a plan.
 pub(crate) fn columns(plan: &LogicalPlan) -> Vec<AnswerColumn> {
     let fields = plan.schema().fields().iter();
-    fields.map(|field| (field.name().clone(), ColumnType::of(field.data_type()))).collect()
+    fields.map(|field| (field.name().clone(), ColumnType::from_arrow(field.data_type()))).collect()
 }
 
 /// Sends the names and types of columns.
@@ -130,8 +130,8 @@ pub(crate) async fn planned(
         own.session.plan(&text).await
     });
     let plan = limit.work(wire, planning.result()).await??;
-    let plan = plan.map_err(|error| CodedFailure::of(error, session, sql))?;
-    Session::check_reads_only(&plan).map_err(|error| CodedFailure::of(error, session, sql))?;
+    let plan = plan.map_err(|error| CodedFailure::from_error(error, session, sql))?;
+    Session::check_reads_only(&plan).map_err(|error| CodedFailure::from_error(error, session, sql))?;
     if plan.schema().fields().len() > usize::from(u16::MAX / 2) {
         return Err(CodedFailure::message(
             "54011",
@@ -184,9 +184,9 @@ impl RunningQuery {
                 let Some(batch) = limit.work(wire, self.batches.recv()).await? else {
                     return self.ended().await.map(|()| false);
                 };
-                let fail = |error| CodedFailure::of(error, session, &self.sql);
+                let fail = |error| CodedFailure::from_error(error, session, &self.sql);
                 let batch = batch.map_err(fail)?;
-                let cells = BatchCells::of(&batch, &self.types);
+                let cells = BatchCells::for_batch(&batch, &self.types);
                 let cells = cells.map_err(|error| fail(DataFusionError::from(error).into()))?;
                 self.batch = Some((cells, 0, batch.num_rows()));
                 continue;

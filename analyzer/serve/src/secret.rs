@@ -24,7 +24,7 @@ impl ServerSecret {
     ///
     /// # Errors
     /// Fails if the file cannot be read, and if the password is too short.
-    pub fn of(args: &ServeArgs) -> Outcome<Self> {
+    pub fn from_args(args: &ServeArgs) -> Outcome<Self> {
         match password(args.password_file.as_deref())? {
             Some(text) => Ok(Self { text, is_given: true }),
             None => Self::random(),

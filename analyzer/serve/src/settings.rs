@@ -21,9 +21,9 @@ pub(crate) struct ServeSettings {
 
 impl ServeSettings {
     /// Checks the options.
-    pub(crate) fn of(args: &ServeArgs) -> Outcome<Self> {
-        let endpoint = ListenEndpoint::of(args.postgres.as_deref().unwrap_or_default(), args, &[])?;
-        let secret = ServerSecret::of(args)?;
+    pub(crate) fn from_args(args: &ServeArgs) -> Outcome<Self> {
+        let endpoint = ListenEndpoint::from_text(args.postgres.as_deref().unwrap_or_default(), args, &[])?;
+        let secret = ServerSecret::from_args(args)?;
         Ok(Self {
             endpoint,
             verifier: ScramVerifier::new(&secret.text, random()?),

@@ -46,8 +46,8 @@ use host::WebHost;
 
 /// Serves until a signal ends the program.
 pub(crate) fn run(context: &CommandContext, args: &ServeArgs, address: &str) -> Outcome {
-    let endpoint = ListenEndpoint::of(address, args, &[])?;
-    serve(context, args, endpoint, &ServerSecret::of(args)?, false)
+    let endpoint = ListenEndpoint::from_text(address, args, &[])?;
+    serve(context, args, endpoint, &ServerSecret::from_args(args)?, false)
 }
 
 /// `stallmap open --serve`: serves one capture on a free port of this machine, and shows its page in the browser.
@@ -57,7 +57,7 @@ pub(crate) fn run(context: &CommandContext, args: &ServeArgs, address: &str) -> 
 pub fn open(context: &CommandContext, args: &OpenArgs) -> Outcome {
     let capture = NamedCapture { name: None, path: args.capture.clone() };
     let serving = ServeArgs { captures: vec![capture], root: args.root.clone(), ..defaults()? };
-    let endpoint = ListenEndpoint::of("127.0.0.1:0", &serving, &[])?;
+    let endpoint = ListenEndpoint::from_text("127.0.0.1:0", &serving, &[])?;
     serve(context, &serving, endpoint, &ServerSecret::random()?, true)
 }
 

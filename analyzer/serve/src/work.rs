@@ -49,7 +49,7 @@ impl<T: Send + 'static> QueryTask<T> {
     /// Starts work.
     pub fn start(threads: &Handle, work: impl Future<Output = T> + Send + 'static) -> Self {
         let ending = StatementEnd::default();
-        let handle = threads.spawn(ending.clone().of(work));
+        let handle = threads.spawn(ending.clone().within(work));
         let stop = TaskStop { abort: handle.abort_handle(), ending };
         Self { handle, stop }
     }

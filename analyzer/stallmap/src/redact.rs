@@ -133,7 +133,7 @@ fn replace(
     let mut words = WordRedactor::new(&options.salt, options.also.contains(&AlsoRedact::Files));
     change::meet(reader, &mut words, options)?;
     let cubins = cubins(reader, &mut words, options)?;
-    let identities = IdentityMap::of(reader, &mut words, options, &cubins)?;
+    let identities = IdentityMap::from_capture(reader, &mut words, options, &cubins)?;
     let shift_ns = if options.also.contains(&AlsoRedact::Times) { shift_ns(reader)? } else { 0 };
     let mut redactor = CaptureRedactor::new(words, identities, change::rebase(reader)?, options.clone());
     redactor.set_shift_ns(shift_ns);

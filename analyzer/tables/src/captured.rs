@@ -136,7 +136,7 @@ impl CapturedTable {
 
     /// The table of a capture of format 1, with new numbers.
     pub(super) fn renumbered(mut self, numbering: &Arc<IdNumbering>) -> Self {
-        self.renumbering = ColumnRenumbering::of(&self.name, numbering);
+        self.renumbering = ColumnRenumbering::for_table(&self.name, numbering);
         if let Some(renumbering) = &self.renumbering {
             self.statistics = renumbering.statistics(&self.schema, self.statistics);
         }

@@ -152,7 +152,7 @@ impl ExecutionPlan for GuardExec {
         let input = self.input.execute(partition, context)?;
         let schema = input.schema();
         let (captured, mut row) = (self.captured.clone(), 0);
-        let mut order = captured.as_ref().and_then(|_| StreamOrder::of(&self.input));
+        let mut order = captured.as_ref().and_then(|_| StreamOrder::from_plan(&self.input));
         let checked = move |batch: Result<RecordBatch>| {
             let batch = batch.map_err(|error| match &captured {
                 Some(captured) => captured.explain(error),

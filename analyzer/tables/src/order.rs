@@ -23,7 +23,7 @@ pub(super) struct StreamOrder {
 
 impl StreamOrder {
     /// The order of a plan's rows. None without one.
-    pub(super) fn of(plan: &Arc<dyn ExecutionPlan>) -> Option<Self> {
+    pub(super) fn from_plan(plan: &Arc<dyn ExecutionPlan>) -> Option<Self> {
         let column =
             |expr: &PhysicalSortExpr| Some((expr.expr.downcast_ref::<Column>()?.index(), expr.options));
         let columns: Vec<_> = plan.output_ordering()?.iter().map_while(column).collect();

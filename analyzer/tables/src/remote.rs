@@ -116,13 +116,13 @@ impl RemoteObject {
         if let Some(open) = OPEN.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Ok(Arc::clone(open));
         }
-        let (store, object) = store::of(url, path)?;
+        let (store, object) = store::for_url(url, path)?;
         let (meta, range, tail) = {
             let (store, object) = (Arc::clone(&store), object.clone());
             wait(async move { tail(store.as_ref(), &object).await })
                 .map_err(|cause| error::failure("open capture", &cause, url, path))?
         };
-        let version = ObjectVersion::of(&meta);
+        let version = ObjectVersion::from_meta(&meta);
         let mut blocks = ObjectBlocks::new(version.size);
         blocks.insert(range.start, &tail);
         let remote = Arc::new(Self {
@@ -164,7 +164,7 @@ impl RemoteObject {
         let fetched = fetched.map_err(|cause| error::reading(&cause, &self.path))?;
         let checked = fetched.into_iter().map(|(meta, range, bytes)| {
             self.fetched_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-            if ObjectVersion::of(&meta) != self.version {
+            if ObjectVersion::from_meta(&meta) != self.version {
                 return Err(error::changed(&self.path));
             }
             Ok((range.start, bytes))
@@ -206,7 +206,7 @@ impl RangeSource for RemoteObject {
 }
 
 impl ObjectVersion {
-    fn of(meta: &ObjectMeta) -> Self {
+    fn from_meta(meta: &ObjectMeta) -> Self {
         let tag = meta.e_tag.clone();
         // With a tag, times are irrelevant: mirrors of one object differ in them.
         let modified_ns = meta.last_modified.timestamp_nanos_opt().filter(|_| tag.is_none());

@@ -30,7 +30,7 @@ pub(super) struct ColumnRenumbering {
 
 impl ColumnRenumbering {
     /// The renumbering of a table. `None` if the table holds no ids.
-    pub(super) fn of(table: &str, numbering: &Arc<IdNumbering>) -> Option<Self> {
+    pub(super) fn for_table(table: &str, numbering: &Arc<IdNumbering>) -> Option<Self> {
         let columns: Vec<_> = numbering::columns(table).collect();
         (!columns.is_empty()).then(|| Self { numbering: Arc::clone(numbering), columns })
     }

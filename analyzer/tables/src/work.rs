@@ -19,12 +19,12 @@ struct WorkCounts {
 impl SessionWork {
     /// A scan begins that reads about this number of rows.
     pub fn scan(self: &Arc<Self>, rows: u64) -> WorkTask {
-        WorkTask::of(Arc::clone(self), |work| &work.rows, rows)
+        WorkTask::for_work(Arc::clone(self), |work| &work.rows, rows)
     }
 
     /// A view is to be computed.
     pub fn view(self: &Arc<Self>) -> WorkTask {
-        WorkTask::of(Arc::clone(self), |work| &work.views, 1)
+        WorkTask::for_work(Arc::clone(self), |work| &work.views, 1)
     }
 
     /// Forgets what is done: another question begins.
@@ -62,7 +62,7 @@ pub struct WorkTask {
 }
 
 impl WorkTask {
-    fn of(work: Arc<SessionWork>, counts: fn(&SessionWork) -> &WorkCounts, size: u64) -> Self {
+    fn for_work(work: Arc<SessionWork>, counts: fn(&SessionWork) -> &WorkCounts, size: u64) -> Self {
         counts(&work).expected.fetch_add(size, Ordering::Relaxed);
         Self { work, counts, left: size }
     }

@@ -80,7 +80,7 @@ pub struct TraceProcess {
 
 impl TraceProcess {
     /// A process of which nothing but its number is known.
-    pub fn of(number: u32, instrument: Instrument) -> Self {
+    pub fn with_number(number: u32, instrument: Instrument) -> Self {
         Self {
             number,
             program: String::new(),
@@ -314,7 +314,7 @@ pub struct InputValue {
 
 impl TraceOp {
     /// An op of which nothing but its call and its name are known.
-    pub fn of(call: TraceCall, kind: OpKind, name: impl Into<Rc<str>>) -> Self {
+    pub fn for_call(call: TraceCall, kind: OpKind, name: impl Into<Rc<str>>) -> Self {
         Self {
             process: 0,
             call,

@@ -212,7 +212,9 @@ mod tests {
     fn trace(ranks: &[&[(u64, i64)]], with_numbers: bool) -> TraceModel {
         let mut trace = TraceModel::default();
         for (process, collectives) in ranks.iter().enumerate() {
-            trace.processes.push(TraceProcess::of(u32::try_from(process).unwrap(), Instrument::Timeline));
+            trace
+                .processes
+                .push(TraceProcess::with_number(u32::try_from(process).unwrap(), Instrument::Timeline));
             for (number, (size, end)) in (0..).zip(*collectives) {
                 let call = CollectiveCall {
                     in_elements: Some(*size),

@@ -54,7 +54,7 @@ pub fn run(context: &CommandContext, args: &ReportArgs) -> Outcome {
     let fleet = open(context, &args.over, &[])?;
     let runtime = runtime()?;
     let answers = {
-        let _progress = ProgressSpinner::of(fleet.session.work(), "reading costs of all captures");
+        let _progress = ProgressSpinner::for_work(fleet.session.work(), "reading costs of all captures");
         let mut answers = Vec::new();
         for section in &sections {
             answers.push(runtime.block_on(fresh_rows(&fleet.session, &section.sql))?);
@@ -107,7 +107,7 @@ async fn changes(session: &Session, top: u32) -> Outcome<String> {
 fn show(sections: &[FleetSection], answers: &[Vec<RecordBatch>]) -> Outcome<()> {
     let canvas = output::page();
     for (section, rows) in sections.iter().zip(answers) {
-        let table = TextTable::of(rows, NumberFormat::Report).map_err(arrow_failure)?;
+        let table = TextTable::from_batches(rows, NumberFormat::Report).map_err(arrow_failure)?;
         if table.rows() > 0 {
             output::print(&(canvas.paint.text(TextRole::Heading, section.title) + "\n"))?;
             written(table.draw(&mut output::stdout(), canvas))?;

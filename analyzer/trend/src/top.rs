@@ -25,7 +25,7 @@ pub fn run(context: &CommandContext, args: &TopArgs) -> Outcome {
     }
     let fleet = open(context, &args.over, &[])?;
     let rows = {
-        let _progress = ProgressSpinner::of(fleet.session.work(), "reading costs of all captures");
+        let _progress = ProgressSpinner::for_work(fleet.session.work(), "reading costs of all captures");
         runtime()?.block_on(fresh_rows(&fleet.session, &sql))?
     };
     if let Some(format) = args.format().for_programs() {
@@ -34,7 +34,7 @@ pub fn run(context: &CommandContext, args: &TopArgs) -> Outcome {
         let canvas = output::page();
         let captures = counted(fleet.found as u64, "capture", "captures");
         output::print(&(canvas.paint.text(TextRole::Heading, &format!("Costs in {captures}")) + "\n"))?;
-        let table = TextTable::of(&rows, NumberFormat::Report).map_err(arrow_failure)?;
+        let table = TextTable::from_batches(&rows, NumberFormat::Report).map_err(arrow_failure)?;
         written(table.draw(&mut output::stdout(), canvas))?;
     }
     say_skipped(fleet.found, &fleet.skipped);

@@ -29,7 +29,7 @@ pub fn run(context: &CommandContext, args: &TrendArgs) -> Outcome {
     let fleet = open(context, &args.places, &args.label)?;
     let runtime = runtime()?;
     let (total, rows) = {
-        let _progress = ProgressSpinner::of(fleet.session.work(), "reading costs of all captures");
+        let _progress = ProgressSpinner::for_work(fleet.session.work(), "reading costs of all captures");
         let total = series::statement(TrendSubject::Total, args.metric());
         let ask = |sql: String| runtime.block_on(async { fresh_rows(&fleet.session, &sql).await });
         (ask(total)?, ask(sql)?)

@@ -79,7 +79,7 @@ pub fn run(context: &CommandContext, args: &VerdictArgs) -> Outcome {
     }
     let phase = args.phase.unwrap_or(ProgramPhase::Steady);
     let verdict = {
-        let _progress = ProgressSpinner::of(session.work(), "looking for the verdict");
+        let _progress = ProgressSpinner::for_work(session.work(), "looking for the verdict");
         runtime()?.block_on(VerdictRows::of_findings(
             &session,
             if args.verbose { ALL_FINDINGS } else { FINDINGS },
@@ -122,7 +122,7 @@ async fn memory(session: &Session) -> Outcome<Option<AllocationFacts>> {
 
 impl VerdictRows {
     /// Queries a capture.
-    pub async fn of(session: &Session) -> Outcome<Self> {
+    pub async fn from_session(session: &Session) -> Outcome<Self> {
         Self::of_findings(session, FINDINGS, ProgramPhase::Steady).await
     }
 

@@ -46,9 +46,9 @@ pub fn run(context: &CommandContext, args: &WhyArgs) -> Outcome {
         context.open(&[(None, args.capture.clone())])?
     };
     let runtime = runtime()?;
-    let filter = runtime.block_on(LaunchFilter::of(&session, &args.filter))?;
+    let filter = runtime.block_on(LaunchFilter::from_args(&session, &args.filter))?;
     let finding = {
-        let _progress = ProgressSpinner::of(session.work(), "querying findings");
+        let _progress = ProgressSpinner::for_work(session.work(), "querying findings");
         runtime.block_on(finding(&session, filter.as_ref(), args.number))?
     };
     if args.sql {
@@ -157,7 +157,7 @@ fn instructions(finding: &FindingRow, rows: u32) -> Option<String> {
 }
 
 fn show(title: &str, rows: &[RecordBatch]) -> Outcome<()> {
-    let table = TextTable::of(rows, NumberFormat::Report).map_err(arrow_failure)?;
+    let table = TextTable::from_batches(rows, NumberFormat::Report).map_err(arrow_failure)?;
     if table.rows() == 0 {
         return Ok(());
     }

@@ -284,7 +284,8 @@ impl DecodedSection {
     pub(crate) fn new(code: &[u8], section: &CodeSection, sm: Sm) -> Result<Self, OmissionRefusal> {
         let words = code.as_chunks::<16>().0.iter();
         let instructions: Vec<_> = words.map(|word| decode(InstructionWord::from_bytes(*word), sm)).collect();
-        let flow = FlowGraph::new(&instructions, section, &AnalysisBudget::of(instructions.len()))?;
+        let flow =
+            FlowGraph::new(&instructions, section, &AnalysisBudget::for_instructions(instructions.len()))?;
         let calls = SectionCalls::new(&instructions, &flow, section);
         Ok(Self { instructions, flow, calls })
     }

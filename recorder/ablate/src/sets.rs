@@ -125,7 +125,7 @@ impl LaunchAccesses {
     ///
     /// # Errors
     /// A cubin that cannot be read.
-    pub fn of(
+    pub fn experiments(
         &self,
         capture: &CaptureReader,
         kernel_id: KernelId,

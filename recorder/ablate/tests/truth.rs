@@ -31,7 +31,7 @@ fn experiments(name: &str, targets: ExperimentKinds) -> BTreeMap<String, Vec<Exp
     }
     let kernels: BTreeSet<KernelId> = first.values().copied().collect();
     let all = LaunchAccesses::read(&capture, &kernels).unwrap();
-    first.into_iter().map(|(name, id)| (name, all.of(&capture, id, targets).unwrap())).collect()
+    first.into_iter().map(|(name, id)| (name, all.experiments(&capture, id, targets).unwrap())).collect()
 }
 
 /// Made once: three tests look at them.
@@ -40,7 +40,7 @@ static LATENCY: LazyLock<BTreeMap<String, Vec<Experiment>>> =
 
 const ALL: ExperimentKinds = ExperimentKinds { tensors: true, lines: true, instructions: true };
 
-fn of<'a>(all: &'a BTreeMap<String, Vec<Experiment>>, name: &str) -> &'a [Experiment] {
+fn experiments_of<'a>(all: &'a BTreeMap<String, Vec<Experiment>>, name: &str) -> &'a [Experiment] {
     let found = all.iter().find(|(mangled, _)| mangled.contains(name));
     found.map_or_else(|| panic!("{name} in {:?}", all.keys()), |(_, experiments)| experiments)
 }
@@ -58,15 +58,15 @@ fn loads_that_are_only_added_can_be_left_out() {
     let all = &*LATENCY;
     // Two buffers are read, and one is written.
     for kernel in ["two_levels", "two_streams", "past_l1", "shared_global", "copies"] {
-        assert_eq!(tensors(of(all, kernel)), (vec![], 3), "{kernel}");
-        assert!(of(all, kernel).iter().all(|one| !one.is_counted), "{kernel}");
+        assert_eq!(tensors(experiments_of(all, kernel)), (vec![], 3), "{kernel}");
+        assert!(experiments_of(all, kernel).iter().all(|one| !one.is_counted), "{kernel}");
     }
 }
 
 #[test]
 fn an_index_into_a_small_table_can_be_left_out_if_the_work_stays_the_same() {
     let all = &*LATENCY;
-    let pipelined = of(all, "pipelined");
+    let pipelined = experiments_of(all, "pipelined");
     assert_eq!(tensors(pipelined), (vec![], 3));
     let counted = pipelined.iter().filter(|one| one.target == "tensor" && one.is_counted).count();
     assert_eq!(counted, 2, "both loads reach the index of the small table");
@@ -76,13 +76,13 @@ fn an_index_into_a_small_table_can_be_left_out_if_the_work_stays_the_same() {
 fn pointers_and_indices_are_not_left_out() {
     let all = &experiments("known_truth.stallmap", ALL);
     for kernel in ["chase", "chase_loop", "gather", "histogram"] {
-        let (refused, _) = tensors(of(all, kernel));
+        let (refused, _) = tensors(experiments_of(all, kernel));
         assert!(
             refused.iter().any(|reason| reason.contains("address of an access")),
             "{kernel}: {refused:?}"
         );
     }
-    let (refused, made) = tensors(of(all, "copy_unit"));
+    let (refused, made) = tensors(experiments_of(all, "copy_unit"));
     assert_eq!((refused, made), (vec![], 2));
 }
 
@@ -90,7 +90,7 @@ fn pointers_and_indices_are_not_left_out() {
 fn only_guards_change() {
     let capture = capture("latency_truth.stallmap");
     let all = &*LATENCY;
-    let experiment = of(all, "pipelined").iter().find(|one| one.refusal.is_none()).unwrap();
+    let experiment = experiments_of(all, "pipelined").iter().find(|one| one.refusal.is_none()).unwrap();
     let hash = capture.manifest().files.iter().find_map(|file| file.path.strip_prefix("cubins/")).unwrap();
     let cubin = capture.cubin(hash.split_once('.').unwrap().0).unwrap();
     let code = FunctionCubin::read(&cubin).unwrap();
@@ -194,10 +194,10 @@ fn objects_that_decide_the_work_and_written_ones_are_not_redirected() {
     let all = &redirects("known_truth.stallmap");
     for kernel in ["chase", "chase_loop"] {
         let address = Some("its value reaches the address of an access");
-        assert_eq!(methods(of(all, kernel)), [("", address), ("preload", None)], "{kernel}");
+        assert_eq!(methods(experiments_of(all, kernel)), [("", address), ("preload", None)], "{kernel}");
     }
     // Its bins are counted by atomics.
-    assert_eq!(methods(of(all, "histogram")), [("preload", None)]);
+    assert_eq!(methods(experiments_of(all, "histogram")), [("preload", None)]);
     let all = &redirects("training_parts.stallmap");
     let written = all.values().flatten().filter(|one| one.refusal.as_deref() == Some("the launch writes it"));
     assert!(written.count() >= 8);

@@ -231,7 +231,10 @@ impl BlockTimer {
             "code for times of blocks could not be compiled"
         })?;
         let timer = StreamTimer { records, code, copies: Mutex::default(), is_busy: AtomicBool::new(false) };
-        #[expect(clippy::arc_with_non_send_sync, reason = "the timer of all streams, which holds it, is for all threads")]
+        #[expect(
+            clippy::arc_with_non_send_sync,
+            reason = "the timer of all streams, which holds it, is for all threads"
+        )]
         let timer = Arc::new(timer);
         streams.insert(stream.key(), Arc::clone(&timer));
         Ok(timer)

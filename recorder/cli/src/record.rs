@@ -28,7 +28,7 @@ pub(crate) fn record(options: &RecordOptions) -> Result<ExitCode, RecorderFailur
     };
     bundles::check(options)?;
     let messages = MessagePrinter(options.method.voice);
-    let named = folder::of_rank(output, ProcessRank::of(|name| std::env::var(name).ok()));
+    let named = folder::of_rank(output, ProcessRank::from_environment(|name| std::env::var(name).ok()));
     if named != output {
         messages.result(format_args!("this is one of several ranks: its capture is `{}`", named.display()));
     }

@@ -75,7 +75,7 @@ const AGENTS: [&str; 3] = ["torchrun", "torch.distributed.run", "torch.distribut
 
 impl ProcessRank {
     /// The rank from the environment, if its numbers agree. `variable` looks up a variable.
-    pub fn of(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
+    pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
         LAUNCHERS.iter().find_map(|launcher| launcher.rank(&variable))
     }
 
@@ -92,7 +92,7 @@ impl ProcessRank {
         if is_agent {
             return None;
         }
-        Self::of(|name| std::env::var(name).ok())
+        Self::from_environment(|name| std::env::var(name).ok())
     }
 }
 
@@ -116,7 +116,7 @@ mod tests {
 
     fn rank_of(variables: &[(&str, &str)]) -> Option<(u32, Option<u32>, Option<u32>)> {
         let find = |name: &str| variables.iter().find(|(known, _)| *known == name);
-        let rank = ProcessRank::of(|name| find(name).map(|(_, value)| (*value).to_owned()))?;
+        let rank = ProcessRank::from_environment(|name| find(name).map(|(_, value)| (*value).to_owned()))?;
         Some((rank.rank, rank.local_rank, rank.world_size))
     }
 

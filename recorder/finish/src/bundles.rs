@@ -39,7 +39,7 @@ pub(crate) fn write(
 ) -> Result<(), FinishError> {
     let segment = source.segment;
     let frames = std::mem::take(&mut run.rows.pages);
-    let mut bundles = RunBundles::of(run, &frames, losses);
+    let mut bundles = RunBundles::from_run(run, &frames, losses);
     let contents = RunContents::new(source, frames.contents());
     let used = bundles.use_contents(&frames, segment, &contents);
     let written = contents.write(&run.bases, &used, writer)?;
@@ -68,7 +68,7 @@ struct RunBundles {
 
 impl RunBundles {
     /// The bundles of launches that are in the capture. Others are counted as lost.
-    fn of(run: &mut RunState, frames: &PageFrames, losses: &mut LossTotals) -> Self {
+    fn from_run(run: &mut RunState, frames: &PageFrames, losses: &mut LossTotals) -> Self {
         let run_id = run.run_id();
         let known: BTreeSet<KernelId> = run.rows.launches.iter().map(|row| row.kernel_id).collect();
         let mut rows: BTreeMap<KernelId, Bundle> =

@@ -155,8 +155,8 @@ pub(crate) fn match_launches(reference: &DescribedLaunches, run: &DescribedLaunc
 pub(crate) fn match_without_python(reference: &DescribedLaunches, run: &DescribedLaunches) -> LaunchMatches {
     let mut matches = match_up_to(reference, run, LaunchLikeness::up_to_shared);
     let mut numbers = LikenessNumbers::default();
-    let of_reference = numbers.of(reference, LaunchLikeness::up_to_shared);
-    let of_run = numbers.of(run, LaunchLikeness::up_to_shared);
+    let of_reference = numbers.for_run(reference, LaunchLikeness::up_to_shared);
+    let of_run = numbers.for_run(run, LaunchLikeness::up_to_shared);
     let (expected, seen) = (tally(reference, &of_reference), tally(run, &of_run));
     for (launch, number) in numbered(run, &of_run) {
         if expected.get(&number) != seen.get(&number)
@@ -181,7 +181,7 @@ fn match_up_to(
         LaunchLikeness { dynamic_shared_bytes, ..part(likeness) }
     };
     let mut numbers = LikenessNumbers::default();
-    let (of_reference, of_run) = (numbers.of(reference, known), numbers.of(run, known));
+    let (of_reference, of_run) = (numbers.for_run(reference, known), numbers.for_run(run, known));
     let (reference, run) = (count(reference, &of_reference), count(run, &of_run));
     let threads = threads::pair(&reference, &run);
     let reasons = MismatchReasons::new(numbers.into_likenesses(), &of_reference);
@@ -200,7 +200,8 @@ fn match_up_to(
         }
         let mut left = candidates.into_iter();
         for launch in others {
-            let found = left.next().map(|other| other.kernel_id).ok_or_else(|| reasons.of(launch.likeness));
+            let found =
+                left.next().map(|other| other.kernel_id).ok_or_else(|| reasons.for_number(launch.likeness));
             matches.insert(launch.kernel_id, found);
         }
     }

@@ -78,7 +78,7 @@ impl SampleMerger<'_> {
         let mut unknown_launch = 0;
         for sample in &self.raw.samples {
             let counter = self.counters.get(sample.reason as usize).copied().unwrap_or(SampleCounter::Taken);
-            let Some((ordinal, kernel_id)) = launches.of(sample) else {
+            let Some((ordinal, kernel_id)) = launches.for_sample(sample) else {
                 if matches!(counter, SampleCounter::Samples(_)) {
                     unknown_launch += sample.samples;
                 }
@@ -169,7 +169,7 @@ impl SampledLaunches {
     }
 
     /// The launch of a sample: its ordinal, and its identifier in the capture.
-    fn of(&self, sample: &InternedSample) -> Option<(u64, KernelId)> {
+    fn for_sample(&self, sample: &InternedSample) -> Option<(u64, KernelId)> {
         match sample.ordinal {
             Some(ordinal) => Some((ordinal, *self.by_ordinal.get(&ordinal)?)),
             None => self.by_correlation.get(&sample.correlation_id).copied(),
@@ -189,7 +189,7 @@ pub(crate) fn correct_functions(run: &mut RunState, modules: &RecordedModules) {
     let mut found: BTreeMap<KernelId, Option<FunctionId>> = BTreeMap::new();
     for sample in &rows.samples.samples {
         let name = rows.samples.name(sample.function);
-        let Some((_, kernel_id)) = launches.of(sample) else { continue };
+        let Some((_, kernel_id)) = launches.for_sample(sample) else { continue };
         if of_launch.get(&kernel_id).is_none_or(|kernel| *kernel != name) {
             continue;
         }

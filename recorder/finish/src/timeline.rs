@@ -28,7 +28,7 @@ pub(crate) fn settle(run: &mut RunState, losses: &mut LossTotals) {
     let names: BTreeMap<u64, String> = names.into_iter().map(|name| (name.name_id, name.name)).collect();
     let mut streams: BTreeMap<(u32, u32), u32> = BTreeMap::new();
     let mut ran_on: BTreeMap<KernelId, u32> = BTreeMap::new();
-    let launches = LaunchCalls::of(run).assign(&records, &names);
+    let launches = LaunchCalls::from_run(run).assign(&records, &names);
     for ((activity_id, record), kernel_id) in (0..).zip(records).zip(launches) {
         let next = u32::try_from(streams.len()).unwrap_or(u32::MAX);
         let stream_id = record
@@ -100,7 +100,7 @@ struct LaunchCalls {
 }
 
 impl LaunchCalls {
-    fn of(run: &RunState) -> Self {
+    fn from_run(run: &RunState) -> Self {
         let names = run.rows.code_ranges.iter().map(|range| (range.function_id, range.name.clone()));
         let rows: BTreeMap<KernelId, &Launch> =
             run.rows.launches.iter().map(|launch| (launch.kernel_id, launch)).collect();

@@ -51,12 +51,12 @@ impl<'a> RequestRecord<'a> {
     /// The record at the start of bytes, and its length; `None` where there is none.
     pub(crate) fn read(bytes: &'a [u8]) -> Option<(Self, usize)> {
         let (slot, rest) = bytes.split_first_chunk()?;
-        let record = Self::of(slot, rest)?;
+        let record = Self::from_slot(slot, rest)?;
         Some((record, record.bytes()))
     }
 
     /// The record with this first slot, before these bytes; `None` where there is none.
-    pub(crate) fn of(slot: &[u8; SLOT_BYTES], rest: &'a [u8]) -> Option<Self> {
+    pub(crate) fn from_slot(slot: &[u8; SLOT_BYTES], rest: &'a [u8]) -> Option<Self> {
         let request = RequestHeader::read(slot);
         let known = matches!(request.encoding, REGULAR | OFFSETS_32 | OFFSETS_64)
             && request.lane_mask != 0
@@ -173,7 +173,7 @@ impl<'a> RequestRecord<'a> {
 
     /// A row of lanes, lowest lane first, that are near enough to each other.
     fn piece<'b>(&self, lanes: &[(u64, u32)], offsets: &'b mut [u32; LANES]) -> LaneColumns<'b> {
-        let LaneExtent { first, last, shift } = LaneExtent::of(lanes);
+        let LaneExtent { first, last, shift } = LaneExtent::from_lanes(lanes);
         for (offset, (address, _)) in offsets.iter_mut().zip(lanes) {
             *offset = u32::try_from((address - first) >> shift).unwrap_or(u32::MAX);
         }
@@ -198,7 +198,7 @@ struct LaneExtent {
 }
 
 impl LaneExtent {
-    fn of(lanes: &[(u64, u32)]) -> Self {
+    fn from_lanes(lanes: &[(u64, u32)]) -> Self {
         let addresses = || lanes.iter().map(|lane| lane.0);
         let first = addresses().min().unwrap_or(0);
         let bits = addresses().fold(0, |bits, address| bits | (address - first));
@@ -209,7 +209,7 @@ impl LaneExtent {
 
 /// True if the distances of lanes from the first of them fit their column.
 fn fits(lanes: &[(u64, u32)]) -> bool {
-    let LaneExtent { first, last, shift } = LaneExtent::of(lanes);
+    let LaneExtent { first, last, shift } = LaneExtent::from_lanes(lanes);
     u32::try_from((last - first) >> shift).is_ok()
 }
 

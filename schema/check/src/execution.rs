@@ -108,7 +108,7 @@ fn check_module<'a>(
     let Some(callees) = cubin.as_ref().and_then(KernelCallees::new) else { return };
     let id = |name: &str| stallmap_schema::hash::function_id(module.module_id, name);
     for (kernel, name) in kernels {
-        let Some(executed) = callees.of(name) else { continue };
+        let Some(executed) = callees.for_kernel(name) else { continue };
         let executed: BTreeSet<FunctionId> = executed.into_iter().map(id).collect();
         let of_kernel = sampled.range((kernel, FunctionId(0))..=(kernel, FunctionId(u64::MAX)));
         for ((_, function), launch) in of_kernel.filter(|((_, function), _)| !executed.contains(function)) {

@@ -157,11 +157,11 @@ impl ReadProgress {
 /// The least and the greatest of some numbers. To find them takes less time than to compare each with both bounds. Texts are
 /// returned as they are.
 fn extremes(rows: &ArrayRef) -> ArrayRef {
-    fn of<T: ArrowPrimitiveType>(rows: &PrimitiveArray<T>) -> Option<ArrayRef> {
+    fn bounds_of<T: ArrowPrimitiveType>(rows: &PrimitiveArray<T>) -> Option<ArrayRef> {
         let extremes = PrimitiveArray::<T>::new(vec![min(rows)?, max(rows)?].into(), None);
         Some(Arc::new(extremes.with_data_type(rows.data_type().clone())))
     }
-    let found = downcast_primitive_array!(rows => of(rows), _ => None);
+    let found = downcast_primitive_array!(rows => bounds_of(rows), _ => None);
     found.unwrap_or_else(|| Arc::clone(rows))
 }
 

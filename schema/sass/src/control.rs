@@ -26,7 +26,7 @@ pub struct IssueControl {
 
 impl IssueControl {
     /// The control word of an instruction.
-    pub const fn of(word: InstructionWord) -> Self {
+    pub const fn from_word(word: InstructionWord) -> Self {
         Self {
             stall_cycles: word.byte(105) & 0xf,
             yield_hint: word.bit(109),

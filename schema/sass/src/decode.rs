@@ -64,7 +64,7 @@ fn unknown(word: InstructionWord, sm: Sm) -> SassInstruction {
         reads: guard_register(guard).into_iter().collect(),
         memory: None,
         flow: WarpFlow::Next,
-        control: IssueControl::of(word),
+        control: IssueControl::from_word(word),
     }
 }
 
@@ -92,14 +92,14 @@ fn known(word: InstructionWord, sm: Sm, family: &'static OpFamily) -> SassInstru
         reads,
         memory: family.memory.map(|rule| memory::read(&rule, family.operands, word, sm)),
         flow: flow::read(family.flow, word, sm),
-        control: IssueControl::of(word),
+        control: IssueControl::from_word(word),
     }
 }
 
 fn add(set: &mut Registers, operand: &FamilyOperand, word: InstructionWord, sm: Sm) {
     let Some(first) = operand.first(word, sm) else { return };
     let room = u16::from(operand::zero_index(first.file, sm).saturating_sub(first.index));
-    match operand.width.of(word).min(room) {
+    match operand.width.registers(word).min(room) {
         1 => set.insert(first),
         width => set.insert_run(first, width),
     }

@@ -43,7 +43,7 @@ impl SassInstruction {
     /// Its name with modifiers, as nvdisasm prints it, such as LDG.E.128.CONSTANT. Its opcode where it is not known.
     pub fn full_name(&self) -> String {
         match self.mnemonic {
-            Some(name) => name.to_owned() + &modifiers::of(self),
+            Some(name) => name.to_owned() + &modifiers::for_instruction(self),
             None => format!("?{:04x}", self.word.opcode()),
         }
     }
@@ -137,7 +137,7 @@ impl SassInstruction {
 
     /// Its operand that is no register, if it has one.
     pub fn literal(&self) -> Option<Literal> {
-        Literal::of(self)
+        Literal::from_instruction(self)
     }
 
     /// Signed bytes from the next instruction to the target of a branch or call. `None` where a register says.

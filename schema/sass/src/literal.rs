@@ -26,7 +26,7 @@ pub enum Literal {
 impl Literal {
     /// The literal of an instruction. Its place is the same in all classes of arithmetic: the form (bits 9 to 11)
     /// decides which of the last two sources it is.
-    pub(crate) fn of(instruction: &SassInstruction) -> Option<Self> {
+    pub(crate) fn from_instruction(instruction: &SassInstruction) -> Option<Self> {
         let word = instruction.word;
         match instruction.class {
             // LDCU's field begins a bit lower.

@@ -48,7 +48,7 @@ impl Modifiers {
 }
 
 /// The modifiers of an instruction, each behind a point.
-pub(crate) fn of(instruction: &SassInstruction) -> String {
+pub(crate) fn for_instruction(instruction: &SassInstruction) -> String {
     let Some(name) = instruction.mnemonic else { return String::new() };
     let mut modifiers = Modifiers::default();
     let (word, sm) = (instruction.word, instruction.sm);

@@ -111,15 +111,15 @@ fn relocations_with_and_without_addends_name_what_is_called() {
 fn a_kernel_executes_what_its_section_holds_and_what_its_code_names() {
     let cubin = Cubin::read(&bytes("nested.sm_90.abi8.cubin")).unwrap();
     let callees = KernelCallees::new(&cubin).unwrap();
-    let nested = callees.of("_ZN6shapes6nestedEPfPKfi").unwrap();
+    let nested = callees.for_kernel("_ZN6shapes6nestedEPfPKfi").unwrap();
     let inner = "$_ZN6shapes6nestedEPfPKfi$_Z6calledPKfi";
     assert!(nested.contains("_ZN6shapes6nestedEPfPKfi") && nested.contains(inner), "{nested:?}");
     assert!(!nested.contains("_Z6chosenPfif") && !nested.contains("_Z4sumsIdEvPT_PKS0_"), "{nested:?}");
-    assert!(!callees.of("_Z6chosenPfif").unwrap().contains(inner));
-    assert_eq!(callees.of("no such kernel"), None);
+    assert!(!callees.for_kernel("_Z6chosenPfif").unwrap().contains(inner));
+    assert_eq!(callees.for_kernel("no such kernel"), None);
     for name in ["calls.sm_80.abi7.cubin", "calls.sm_90.abi8.cubin"] {
         let cubin = Cubin::read(&bytes(name)).unwrap();
-        let called = KernelCallees::new(&cubin).unwrap().of("_Z5callsPfPKfi").unwrap();
+        let called = KernelCallees::new(&cubin).unwrap().for_kernel("_Z5callsPfPKfi").unwrap();
         assert!(called.iter().any(|function| function.starts_with("_Z4herePKfi")), "{called:?}");
         // Its address stands in a variable.
         assert!(cubin.pointed.contains("_Z9elsewherePKfi"), "{:?}", cubin.pointed);
@@ -130,7 +130,7 @@ fn a_kernel_executes_what_its_section_holds_and_what_its_code_names() {
 fn callees_of_a_linked_cubin_are_found_across_sections_and_by_pointers() {
     let cubin = Cubin::read(&bytes("linked.sm_90.abi8.cubin")).unwrap();
     let callees = KernelCallees::new(&cubin).unwrap();
-    let of = |kernel| Vec::from_iter(callees.of(kernel).unwrap());
+    let of = |kernel| Vec::from_iter(callees.for_kernel(kernel).unwrap());
     let pointed = ["_Z5firstPKfi", "_Z6secondPKfi"];
     let root = "__cuda_sm20_sqrt_rn_f32_slowpath";
     assert_eq!(of("plain"), [pointed[0], pointed[1], "plain"]);

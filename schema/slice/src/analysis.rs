@@ -237,7 +237,7 @@ impl FillKind {
 pub fn analyze(code: &[u8], section: &CodeSection, sm: Sm) -> Result<SectionAnalysis, TooMuchWork> {
     let words = code.as_chunks::<16>().0.iter();
     let instructions: Vec<_> = words.map(|bytes| decode(InstructionWord::from_bytes(*bytes), sm)).collect();
-    let work = AnalysisBudget::of(instructions.len());
+    let work = AnalysisBudget::for_instructions(instructions.len());
     let flow = FlowGraph::new(&instructions, section, &work)?;
     let definitions = RegisterWrites::new(&instructions);
     let mut question = ValueQuery::new(&instructions, &flow, &definitions, sm, &work);

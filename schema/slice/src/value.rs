@@ -59,7 +59,7 @@ pub(crate) enum ConstantBase {
 
 impl ConstantBase {
     /// A base that is computed from others in some way.
-    fn of(parts: impl Hash) -> Self {
+    fn from_parts(parts: impl Hash) -> Self {
         let mut name = DefaultHasher::new();
         parts.hash(&mut name);
         Self::Unknown(name.finish())
@@ -81,7 +81,7 @@ impl BasedConstant {
     fn plus(self, other: Self) -> Self {
         let base = match (self.base, other.base) {
             (ConstantBase::Zero, base) | (base, ConstantBase::Zero) => base,
-            (one, other) => ConstantBase::of((one.min(other), one.max(other))),
+            (one, other) => ConstantBase::from_parts((one.min(other), one.max(other))),
         };
         let walk = self.walk.with(other.walk);
         Self { base, constant: self.constant.wrapping_add(other.constant), walk }
@@ -91,7 +91,7 @@ impl BasedConstant {
         let base = match self.base {
             _ if factor == 1 => return self,
             ConstantBase::Zero => ConstantBase::Zero,
-            base => ConstantBase::of((base, factor)),
+            base => ConstantBase::from_parts((base, factor)),
         };
         // A number that is not known times the bytes of a stage is any of the stages.
         let any = if base == ConstantBase::Zero {
@@ -215,7 +215,7 @@ impl<'a> ValueQuery<'a> {
                     continue;
                 }
                 for operand in
-                    ResultExpression::of(&self.instructions[*definition], register, self.sm).parts()
+                    ResultExpression::for_register(&self.instructions[*definition], register, self.sm).parts()
                 {
                     match operand {
                         ExpressionOperand::Register(register) => open.push((*definition, register)),
@@ -264,7 +264,7 @@ impl<'a> ValueQuery<'a> {
                     self.assumed = assumed;
                 }
                 None => {
-                    values.insert(BasedConstant::from_base(ConstantBase::of(register)));
+                    values.insert(BasedConstant::from_base(ConstantBase::from_parts(register)));
                 }
             }
         }
@@ -314,7 +314,7 @@ impl<'a> ValueQuery<'a> {
     }
 
     fn result(&mut self, index: usize, register: Register) -> Result<BTreeSet<BasedConstant>, TooMuchWork> {
-        match ResultExpression::of(&self.instructions[index], register, self.sm) {
+        match ResultExpression::for_register(&self.instructions[index], register, self.sm) {
             ResultExpression::Unknown => {
                 Ok(BTreeSet::from([BasedConstant::from_base(self.unknown(index, register))]))
             }
@@ -340,7 +340,7 @@ impl<'a> ValueQuery<'a> {
         let SassInstruction { word, reads, .. } = &self.instructions[index];
         let place = register.index.wrapping_sub(word.byte(16));
         let is_own = !reads.is_empty();
-        ConstantBase::of((is_own.then_some(index), word.computation(), place))
+        ConstantBase::from_parts((is_own.then_some(index), word.computation(), place))
     }
 
     /// A sum in a circle without what the circle adds, which becomes the walk of its values.
@@ -401,7 +401,7 @@ impl<'a> ValueQuery<'a> {
             ExpressionOperand::Register(register) => self.register(index, register),
             ExpressionOperand::Value(value) => Ok(BTreeSet::from([value])),
             ExpressionOperand::Product => {
-                Ok(BTreeSet::from([BasedConstant::from_base(ConstantBase::of((index, "product")))]))
+                Ok(BTreeSet::from([BasedConstant::from_base(ConstantBase::from_parts((index, "product")))]))
             }
         }
     }

@@ -29,7 +29,7 @@ pub struct TooMuchWork {
 
 impl AnalysisBudget {
     /// The steps for a number of instructions.
-    pub fn of(instruction_count: usize) -> Self {
+    pub fn for_instructions(instruction_count: usize) -> Self {
         let most = (instruction_count as u64).saturating_mul(STEPS_PER_INSTRUCTION).saturating_add(STEPS);
         Self { most, left: Cell::new(most) }
     }

@@ -43,7 +43,7 @@ pub struct CaptureIdentity {
 
 impl CaptureIdentity {
     /// The identity of a capture's content. Everything in it is read.
-    pub fn of(reader: &CaptureReader) -> Result<Self, CaptureError> {
+    pub fn from_capture(reader: &CaptureReader) -> Result<Self, CaptureError> {
         let mut tables = BTreeMap::new();
         let recorded = |table: &&TableEntry| table.rows > 0 && !stored::is_table(&table.name);
         for table in reader.tables().iter().filter(recorded) {

@@ -45,7 +45,7 @@ impl IdSpace {
         [Self::Launch, Self::Op, Self::Storage, Self::Tensor, Self::Allocation, Self::Content];
 
     /// The space that a column's numbers are of, if they are numbers at all.
-    pub fn of(table: &str, column: &str) -> Option<Self> {
+    pub fn for_column(table: &str, column: &str) -> Option<Self> {
         let (mut table, mut column) = (table, column);
         loop {
             if let Some(space) = Self::ALL.into_iter().find(|space| space.owner() == (table, column)) {
@@ -86,7 +86,7 @@ impl IdSpace {
 pub fn columns(table: &str) -> impl Iterator<Item = (&'static str, IdSpace)> {
     let columns = tables::by_name(table).map(|table| (table.name, table.columns));
     columns.into_iter().flat_map(|(table, columns)| {
-        columns.iter().filter_map(move |column| Some((column.name, IdSpace::of(table, column.name)?)))
+        columns.iter().filter_map(move |column| Some((column.name, IdSpace::for_column(table, column.name)?)))
     })
 }
 
@@ -258,12 +258,12 @@ mod tests {
             for column in table.columns {
                 let looks = NAMES.iter().any(|name| column.name.ends_with(name))
                     || ["content_after_id", "accesses_of"].contains(&column.name);
-                let space = IdSpace::of(table.name, column.name);
+                let space = IdSpace::for_column(table.name, column.name);
                 assert_eq!(space.is_some(), looks, "{}.{}", table.name, column.name);
             }
         }
-        assert_eq!(IdSpace::of("counter", "kernel_id"), Some(IdSpace::Launch));
-        assert_eq!(IdSpace::of("tensor", "base_tensor_id"), Some(IdSpace::Tensor));
+        assert_eq!(IdSpace::for_column("counter", "kernel_id"), Some(IdSpace::Launch));
+        assert_eq!(IdSpace::for_column("tensor", "base_tensor_id"), Some(IdSpace::Tensor));
     }
 
     #[test]

@@ -39,7 +39,11 @@ pub(super) fn open(path: &Path) -> Result<OpenedFile, CaptureError> {
     if found.len() <= READ_BYTES {
         return Ok(OpenedFile::Read(fs::read(path).map_err(failed)?.into()));
     }
-    Ok(OpenedFile::File(Arc::new(OpenFile { file, version: FileVersion::of(&found), path: path.to_owned() })))
+    Ok(OpenedFile::File(Arc::new(OpenFile {
+        file,
+        version: FileVersion::from_metadata(&found),
+        path: path.to_owned(),
+    })))
 }
 
 impl From<OpenedFile> for EntryBytes {
@@ -70,7 +74,7 @@ struct FileVersion {
 }
 
 impl FileVersion {
-    fn of(found: &Metadata) -> Self {
+    fn from_metadata(found: &Metadata) -> Self {
         Self { size: found.len(), modified: found.modified().ok() }
     }
 }
@@ -117,7 +121,7 @@ impl RangeSource for OpenFile {
 
     fn unchanged(&self) -> Result<(), CaptureError> {
         let found = self.file.metadata().map_err(CaptureError::io("read", &self.path))?;
-        if FileVersion::of(&found) == self.version { Ok(()) } else { Err(self.changed()) }
+        if FileVersion::from_metadata(&found) == self.version { Ok(()) } else { Err(self.changed()) }
     }
 }
 

@@ -56,7 +56,7 @@ const REPEATED: [&str; 16] = [
 ///
 /// A table that cannot be read or written.
 pub fn write(reader: &CaptureReader, output: &Path, times: RepeatShape) -> Result<(), CaptureError> {
-    let mut repeated = RepeatedRun { reader, times, sizes: RunSizes::of(reader)? };
+    let mut repeated = RepeatedRun { reader, times, sizes: RunSizes::from_capture(reader)? };
     rewrite(reader, output, CaptureForm::File, &mut repeated).map(drop)
 }
 
@@ -83,7 +83,7 @@ struct RunSizes {
 }
 
 impl RunSizes {
-    fn of(reader: &CaptureReader) -> Result<Self, CaptureError> {
+    fn from_capture(reader: &CaptureReader) -> Result<Self, CaptureError> {
         let launches = rows::<Launch>(reader)?;
         let ops: BTreeMap<OpId, String> =
             rows::<Op>(reader)?.into_iter().map(|op| (op.op_id, op.name)).collect();

@@ -29,7 +29,7 @@ fn tiny_capture() -> (TempDir, PathBuf) {
 }
 
 fn identity(path: &Path) -> CaptureIdentity {
-    CaptureIdentity::of(&CaptureReader::open(path).unwrap()).unwrap()
+    CaptureIdentity::from_capture(&CaptureReader::open(path).unwrap()).unwrap()
 }
 
 /// Rewrites every table, one with a change.

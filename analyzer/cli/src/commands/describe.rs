@@ -121,7 +121,7 @@ async fn typed_columns(session: &Session, name: &str) -> Outcome<Vec<(String, St
 }
 
 fn unknown(error: stallmap::error::AnalyzeError, name: &str, session: &Session) -> CommandFailure {
-    let names = SessionNames::of(session).unwrap_or_default();
+    let names = SessionNames::from_session(session).unwrap_or_default();
     let plain = name.rsplit('.').next().unwrap_or(name);
     if names.relations().any(|relation| relation == plain) {
         return explain(error, Some(session));

@@ -24,7 +24,7 @@ pub(super) fn run(args: &IdArgs) -> Outcome {
         let fail = |error| capture_failure(&error);
         let reader = capture.open().map_err(fail)?;
         let capture_id = reader.manifest().capture_id.clone();
-        known.push((capture, capture_id, CaptureIdentity::of(&reader).map_err(fail)?));
+        known.push((capture, capture_id, CaptureIdentity::from_capture(&reader).map_err(fail)?));
     }
     let mut text = Vec::new();
     for (index, (capture, capture_id, identity)) in known.iter().enumerate() {

@@ -79,7 +79,7 @@ async fn rows(session: &Session, sql: &str) -> Outcome<TextTable> {
     let fail = |error| explain(error, Some(session));
     let frame = session.sql(sql).await.map_err(fail)?;
     let batches = frame.collect().await.map_err(|error| fail(error.into()))?;
-    TextTable::of(&batches, NumberFormat::Report).map_err(arrow_failure)
+    TextTable::from_batches(&batches, NumberFormat::Report).map_err(arrow_failure)
 }
 
 fn facts(manifest: &Manifest) -> TextTable {

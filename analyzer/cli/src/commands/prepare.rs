@@ -111,7 +111,8 @@ fn prepare(context: &CommandContext, capture: &CaptureLocation, in_place: bool) 
     let code = code::analyze(&reader, context.cache()).map_err(|error| explain(error.into(), None))?;
     let session = context.open(&[(None, capture.clone())])?;
     drop(progress);
-    let progress = ProgressSpinner::of(session.work(), format!("computing views of {}", capture.display()));
+    let progress =
+        ProgressSpinner::for_work(session.work(), format!("computing views of {}", capture.display()));
     let runtime = runtime()?;
     let fail = |error| explain(error, Some(&session));
     let views = if in_place {

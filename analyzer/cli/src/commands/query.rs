@@ -109,7 +109,7 @@ pub(super) struct OutputFile<'a> {
 impl<'a> OutputFile<'a> {
     pub(super) fn new(target: &'a RowTarget, format: RowFormat) -> Outcome<Self> {
         let place = match target {
-            RowTarget::File(path) => Some(StagedFile::of(path)?),
+            RowTarget::File(path) => Some(StagedFile::for_path(path)?),
             _ => None,
         };
         Ok(Self { target, is_text: format == RowFormat::Table, place })

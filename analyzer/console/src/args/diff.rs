@@ -172,7 +172,7 @@ pub enum DiffDivisor {
 
 impl DiffArgs {
     /// A comparison with the defaults of the command line. The first capture is the base.
-    pub fn of(captures: Vec<NamedCapture>) -> Self {
+    pub fn for_captures(captures: Vec<NamedCapture>) -> Self {
         Self {
             captures,
             over: Vec::new(),

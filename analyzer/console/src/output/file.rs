@@ -13,7 +13,7 @@ const ZIP: [u8; 4] = *b"PK\x03\x04";
 
 /// Writes a file: its old content stays until the new one is complete.
 pub fn save(path: &Path, content: &[u8]) -> Outcome<()> {
-    let place = StagedFile::of(path)?;
+    let place = StagedFile::for_path(path)?;
     let fail = |error: io::Error| CommandFailure::io(error, format!("write `{}`", path.display()));
     fs::write(place.path(), content).map_err(fail)?;
     place.keep().map_err(fail)
@@ -29,7 +29,7 @@ pub struct StagedFile {
 
 impl StagedFile {
     /// A place for a file. Refused where a capture is.
-    pub fn of(path: &Path) -> Outcome<Self> {
+    pub fn for_path(path: &Path) -> Outcome<Self> {
         if is_capture(path) {
             let failure = CommandFailure::message(
                 IO,

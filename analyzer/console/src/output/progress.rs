@@ -32,7 +32,7 @@ impl ProgressSpinner {
     }
 
     /// The same, for queries. After 2 s it shows the time that is left, estimated from the part of the work that is done.
-    pub fn of(work: Arc<SessionWork>, message: impl Into<String>) -> Self {
+    pub fn for_work(work: Arc<SessionWork>, message: impl Into<String>) -> Self {
         Self::after(PATIENCE, work, message)
     }
 

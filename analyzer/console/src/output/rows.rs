@@ -206,7 +206,7 @@ impl RowWriter for TableRows {
 
 /// Draws the rows that wait. The first batch has none: it names the columns.
 fn draw(rows: &mut TableRows) -> Result<(), WriteError> {
-    let table = TextTable::of(&rows.collected, NumberFormat::Exact)?;
+    let table = TextTable::from_batches(&rows.collected, NumberFormat::Exact)?;
     let is_whole = rows.style.canvas.width.is_some() || super::is_wide();
     let table = if is_whole { table } else { table.bounded() };
     rows.collected.truncate(1);

@@ -71,7 +71,7 @@ pub enum TableShape {
 
 impl TextTable {
     /// A table of a query's rows.
-    pub fn of(batches: &[RecordBatch], look: NumberFormat) -> Result<Self, ArrowError> {
+    pub fn from_batches(batches: &[RecordBatch], look: NumberFormat) -> Result<Self, ArrowError> {
         let mut table = Self { can_fold: look == NumberFormat::Report, ..Self::default() };
         for batch in batches {
             if table.columns.is_empty() {
@@ -243,7 +243,7 @@ impl TextTable {
         if total(&comfortable) <= limit {
             return self.draw_columns(out, canvas.paint, &comfortable);
         }
-        if let Some(fold) = ColumnFold::of(self, limit) {
+        if let Some(fold) = ColumnFold::for_table(self, limit) {
             return fold.draw(self, out, canvas.paint);
         }
         if let Some(narrower) = self.narrower() {

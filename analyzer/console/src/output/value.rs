@@ -31,7 +31,7 @@ impl NumberFormat {
 
 /// A column's name as text, without the unit, which each value has.
 pub fn header(name: &str) -> String {
-    let name = match ColumnQuantity::of(name) {
+    let name = match ColumnQuantity::from_name(name) {
         ColumnQuantity::Bytes => name.strip_suffix("_bytes").unwrap_or(name),
         ColumnQuantity::Nanoseconds => name.strip_suffix("_ns").unwrap_or(name),
         ColumnQuantity::Share => name.strip_suffix("_share").unwrap_or(name),
@@ -103,7 +103,7 @@ pub fn rows(batch: &RecordBatch) -> Result<Vec<Vec<Option<String>>>, ArrowError>
 
 fn column(name: &str, array: &dyn Array, look: NumberFormat) -> Result<Vec<String>, ArrowError> {
     let quantity =
-        if look == NumberFormat::Report { ColumnQuantity::of(name) } else { ColumnQuantity::Number };
+        if look == NumberFormat::Report { ColumnQuantity::from_name(name) } else { ColumnQuantity::Number };
     match array.data_type() {
         data_type if data_type.is_floating() || look == NumberFormat::Report && is_decimal(data_type) => {
             let array = cast(array, &DataType::Float64)?;
@@ -187,7 +187,7 @@ enum ColumnQuantity {
 }
 
 impl ColumnQuantity {
-    fn of(name: &str) -> Self {
+    fn from_name(name: &str) -> Self {
         let ends = |suffix: &str| name.ends_with(suffix);
         match name {
             "share" => Self::Share,

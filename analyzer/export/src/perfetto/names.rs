@@ -57,7 +57,7 @@ pub(super) struct InternedStrings {
 
 impl InternedStrings {
     /// The names of a timeline and its counters.
-    pub(super) fn of(timeline: &CaptureTimeline, measured: &[TimelineCounter]) -> Self {
+    pub(super) fn from_timeline(timeline: &CaptureTimeline, measured: &[TimelineCounter]) -> Self {
         let mut names = Self::default();
         for launch in &timeline.launches {
             let next = names.kernels.len() as u64 + 1;

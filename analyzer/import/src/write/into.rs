@@ -66,7 +66,7 @@ pub(crate) fn into(
         return Err(CommandFailure::message(USAGE, message)
             .hint("import the trace by itself, and compare with `stallmap diff`".to_owned()));
     };
-    let mut joining = JoiningRows::of(trace, inputs, &launches);
+    let mut joining = JoiningRows::for_trace(trace, inputs, &launches);
     rewrite(&reader, output, CaptureForm::File, &mut joining).map_err(wrong)?;
     Ok(joining.note)
 }
@@ -103,8 +103,8 @@ fn launches(reader: &CaptureReader) -> Result<Option<CaptureLaunches>, CaptureEr
 }
 
 impl JoiningRows {
-    fn of(trace: &TraceModel, inputs: &[ImportInput], launches: &CaptureLaunches) -> Self {
-        let writing = RecordingWriter::of(trace);
+    fn for_trace(trace: &TraceModel, inputs: &[ImportInput], launches: &CaptureLaunches) -> Self {
+        let writing = RecordingWriter::for_trace(trace);
         let placed = writing.order.iter().filter_map(|&place| Some((place, trace.kernels.get(place)?)));
         let placed: Vec<(usize, &TraceKernel)> = placed.collect();
         let shaped =

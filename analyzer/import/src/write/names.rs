@@ -24,7 +24,7 @@ pub(super) struct NumberedNames {
 
 impl NumberedNames {
     /// The names of a recording.
-    pub(super) fn of(trace: &TraceModel) -> Self {
+    pub(super) fn from_trace(trace: &TraceModel) -> Self {
         let mut names = Self {
             modules: BTreeMap::new(),
             functions: BTreeMap::new(),

@@ -63,7 +63,7 @@ impl TextColumns {
 
     fn table(self, look: NumberFormat) -> Result<TextTable, ArrowError> {
         let batch = RecordBatch::try_new(Arc::new(Schema::new(self.fields)), self.cells)?;
-        Ok(TextTable::of(&[batch], look)?.numbers(&self.numbers))
+        Ok(TextTable::from_batches(&[batch], look)?.numbers(&self.numbers))
     }
 }
 

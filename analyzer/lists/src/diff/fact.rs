@@ -41,7 +41,7 @@ pub(super) struct FactDecision {
 }
 
 impl FactDecision {
-    pub(super) fn of(facts: &[CaptureFact], per: DiffDivisor) -> Self {
+    pub(super) fn from_facts(facts: &[CaptureFact], per: DiffDivisor) -> Self {
         let differs =
             |name: &str| facts.iter().any(|fact| fact.name == name && fact.base_value != fact.value);
         let lacks = |name: &str| {

@@ -56,7 +56,7 @@ enum MeasureLevel {
 }
 
 impl MeasureLevel {
-    const fn of(part: DiffPart) -> Self {
+    const fn for_part(part: DiffPart) -> Self {
         match part {
             DiffPart::Tensors | DiffPart::Roles => Self::Tensor,
             DiffPart::Instructions => Self::Instruction,
@@ -196,7 +196,7 @@ impl DiffQuery {
 
     /// The cost of a part.
     pub(super) fn part(&self, part: DiffPart, measure: DiffMeasure) -> QueryScript {
-        let level = MeasureLevel::of(part);
+        let level = MeasureLevel::for_part(part);
         let (source, measured) = measure.table(level);
         let name = format!("diff_{}_{}", part.name(), measure.name());
         let columns = match (level, measure.columns()) {

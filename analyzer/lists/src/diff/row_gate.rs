@@ -45,7 +45,9 @@ fn first_rows(rows: &[RecordBatch], count: usize) -> Outcome<String> {
     let canvas = TableCanvas { paint: TextPaint::PLAIN, ..output::page() };
     let canvas = TableCanvas { width: canvas.width.map(|width| width.saturating_sub(2)), ..canvas };
     let mut table = Vec::new();
-    written(TextTable::of(&first, NumberFormat::Exact).map_err(arrow_failure)?.draw(&mut table, canvas))?;
+    written(
+        TextTable::from_batches(&first, NumberFormat::Exact).map_err(arrow_failure)?.draw(&mut table, canvas),
+    )?;
     let table = String::from_utf8_lossy(&table);
     let mut lines: Vec<String> = table.lines().map(|line| format!("  {line}")).collect();
     if count > SHOWN_ROWS {

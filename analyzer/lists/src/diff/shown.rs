@@ -106,7 +106,7 @@ async fn compare(
     session: &Session,
     captures: Vec<(String, CaptureLocation)>,
 ) -> Outcome<ShownComparison> {
-    let progress = ProgressSpinner::of(session.work(), "comparing facts");
+    let progress = ProgressSpinner::for_work(session.work(), "comparing facts");
     let names = captures.iter().map(|(name, _)| name.clone()).collect();
     let (comparison, facts) = CaptureComparison::begin(args, session, names, &PARTS).await?;
     if let Some(refusal) = comparison.refusal() {

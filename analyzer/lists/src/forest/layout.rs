@@ -41,7 +41,7 @@ struct LayeredGraph {
 pub(super) fn layout(heights: &[f64], edges: &[(usize, usize)]) -> ForestLayout {
     let forward = without_circles(heights.len(), edges);
     let layer = layers(heights.len(), &forward);
-    let mut graph = LayeredGraph::of(heights, layer);
+    let mut graph = LayeredGraph::from_heights(heights, layer);
     let passed: Vec<Vec<usize>> =
         forward.iter().map(|&(source, target)| graph.join(source, target)).collect();
     graph.order();
@@ -124,7 +124,7 @@ fn layers(nodes: usize, edges: &[(usize, usize)]) -> Vec<usize> {
 }
 
 impl LayeredGraph {
-    fn of(heights: &[f64], layer: Vec<usize>) -> Self {
+    fn from_heights(heights: &[f64], layer: Vec<usize>) -> Self {
         let mut rows = vec![Vec::new(); layer.iter().max().map_or(0, |last| last + 1)];
         for (node, &layer) in layer.iter().enumerate() {
             rows[layer].push(node);

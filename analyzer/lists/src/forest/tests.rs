@@ -45,7 +45,7 @@ fn steps() -> TensorForest {
         tensor(7, Some(5), "row", 0.0),
     ];
     let relations = [relation(2, 3, "copy"), relation(2, 5, "copy"), relation(6, 1, "in_place")];
-    TensorForest::of(&tensors, &relations, vec![("(elsewhere)".into(), 4.0)], false)
+    TensorForest::from_tensors(&tensors, &relations, vec![("(elsewhere)".into(), 4.0)], false)
 }
 
 fn names(picture: &ForestPicture) -> Vec<&str> {
@@ -70,7 +70,7 @@ fn what_has_other_views_is_another() {
         tensor(3, Some(2), "row", 0.0),
         tensor(4, Some(2), "row", 0.0),
     ];
-    let forest = TensorForest::of(&tensors, &[], Vec::new(), false);
+    let forest = TensorForest::from_tensors(&tensors, &[], Vec::new(), false);
     let counts: Vec<usize> = forest.nodes.iter().map(|node| node.count).collect();
     assert_eq!((counts, forest.nodes[1].tree_samples), (vec![1, 1, 2], 1.0));
 }
@@ -88,7 +88,7 @@ fn the_way_to_the_costliest_goes_through_copies() {
 #[test]
 fn tensors_without_samples_are_shown() {
     let tensors = [tensor(1, None, "weight", 0.0), tensor(2, Some(1), "row", 0.0), tensor(3, None, "x", 0.0)];
-    let forest = TensorForest::of(&tensors, &[], Vec::new(), false);
+    let forest = TensorForest::from_tensors(&tensors, &[], Vec::new(), false);
     assert_eq!(names(&forest.choose(&choice(9)).unwrap()), ["weight", "row", "x"]);
     assert_eq!(forest.choose(&choice(1)).unwrap().hidden.0, 1);
 }
@@ -105,7 +105,7 @@ fn trees_are_found_by_a_part_of_a_name() {
 #[test]
 fn names_cannot_become_markup() {
     let evil = "</title><script>alert('1')</script>\"\u{1b}";
-    let forest = TensorForest::of(&[tensor(1, None, evil, 1.0)], &[], Vec::new(), false);
+    let forest = TensorForest::from_tensors(&[tensor(1, None, evil, 1.0)], &[], Vec::new(), false);
     let picture = forest.choose(&choice(1)).unwrap();
     for text in [draw(&picture, DrawingTarget::File), draw(&picture, DrawingTarget::Page)] {
         assert!(!text.contains("<script") && !text.contains('\u{1b}'), "{text}");
@@ -116,7 +116,7 @@ fn names_cannot_become_markup() {
 #[test]
 fn bases_in_a_circle_are_trees_of_their_own() {
     let tensors = [tensor(1, Some(2), "one", 1.0), tensor(2, Some(1), "two", 2.0)];
-    let forest = TensorForest::of(&tensors, &[], Vec::new(), false);
+    let forest = TensorForest::from_tensors(&tensors, &[], Vec::new(), false);
     let picture = forest.choose(&choice(5)).unwrap();
     assert_eq!(names(&picture), ["one", "two"]);
     assert!((picture.total - 3.0).abs() < 1e-9);
@@ -138,7 +138,7 @@ proptest! {
             .collect();
         let relations: Vec<TensorRelation> = copies.into_iter().map(|(a, b)| relation(a, b, "copy")).collect();
         let expected = 3.0 + tensors.iter().map(|tensor| tensor.samples).sum::<f64>();
-        let forest = TensorForest::of(&tensors, &relations, vec![("(elsewhere)".into(), 3.0)], false);
+        let forest = TensorForest::from_tensors(&tensors, &relations, vec![("(elsewhere)".into(), 3.0)], false);
         let picture = forest.choose(&choice(top)).unwrap();
         let hidden: f64 = picture.hidden_views.iter().map(|views| views.1).sum::<f64>() + picture.hidden.1;
         let shown: f64 = picture.nodes.iter().map(|node| node.samples).sum();

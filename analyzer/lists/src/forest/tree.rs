@@ -64,7 +64,7 @@ pub(crate) struct ForestEdge {
 
 impl TensorForest {
     /// The forest of a capture's tensors.
-    pub(super) fn of(
+    pub(super) fn from_tensors(
         tensors: &[ForestTensor],
         relations: &[TensorRelation],
         others: Vec<(String, f64)>,

@@ -77,7 +77,7 @@ impl SumVariances {
     }
 
     /// The variance of the metric's sum, or of the numerator of its ratio. Launches are counted exactly.
-    pub(super) fn of(&self, metric: TreeMetric) -> SumVariance {
+    pub(super) fn for_metric(&self, metric: TreeMetric) -> SumVariance {
         match metric {
             TreeMetric::Samples => self.samples,
             TreeMetric::MemorySamples | TreeMetric::MemoryShare => self.memory,

@@ -143,7 +143,7 @@ impl LaunchCost {
 
 impl PairedCosts {
     /// The sum of one launch.
-    pub(super) fn of(side: CaptureSide, cost: LaunchCost) -> Self {
+    pub(super) fn for_side(side: CaptureSide, cost: LaunchCost) -> Self {
         match side {
             CaptureSide::Before => Self { before: cost, ..Self::default() },
             CaptureSide::After => Self { after: cost, ..Self::default() },

@@ -29,7 +29,7 @@ pub(super) struct PathForest(Vec<PathNode>);
 
 impl PathForest {
     /// The forest of paths, from their first step or from their last.
-    pub(super) fn of(paths: &LaunchPaths, is_bottom_up: bool) -> Self {
+    pub(super) fn from_paths(paths: &LaunchPaths, is_bottom_up: bool) -> Self {
         let root = PathNode {
             step: None,
             parent: ROOT,

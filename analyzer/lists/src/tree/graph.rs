@@ -32,7 +32,7 @@ pub struct GraphNode {
 /// The call paths of the query's rows.
 pub fn graph(rows: &[RecordBatch], levels: &[TreeLevel], most_nodes: usize) -> Outcome<Vec<GraphNode>> {
     let paths = paths(&[(CaptureSide::After, read::launches(rows)?)], levels, FrameName::FileFunctionLine);
-    let forest = PathForest::of(&paths, false);
+    let forest = PathForest::from_paths(&paths, false);
     let all = forest.nodes().get(ROOT).map(|root| root.total.after).unwrap_or_default();
     let has = |metric: &TreeMetric| all.sum(*metric) > 0.0;
     let metric =

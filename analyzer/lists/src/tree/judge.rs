@@ -101,8 +101,8 @@ fn table(entries: &[JudgedEntry], question: JudgeQuery<'_>) -> Result<RecordBatc
     };
     let [base_value, value] = side(LaunchCost::sum);
     let [base_exposure, exposure] = side(LaunchCost::exposure);
-    let [base_variance, variance] = side(|cost, metric| cost.chances.of(metric).variance);
-    let [base_squares, squares] = side(|cost, metric| cost.chances.of(metric).squares);
+    let [base_variance, variance] = side(|cost, metric| cost.chances.for_metric(metric).variance);
+    let [base_squares, squares] = side(|cost, metric| cost.chances.for_metric(metric).squares);
     let both = |of: fn(&LaunchCost, TreeMetric) -> f64| {
         numbers(&|entry, metric| of(&entry.costs.before, metric) + of(&entry.costs.after, metric))
     };
@@ -123,8 +123,8 @@ fn table(entries: &[JudgedEntry], question: JudgeQuery<'_>) -> Result<RecordBatc
         ("variance", variance),
         ("base_squares", base_squares),
         ("squares", squares),
-        ("freedom", both(|cost, metric| cost.chances.of(metric).freedom)),
-        ("pearson", both(|cost, metric| cost.chances.of(metric).pearson)),
+        ("freedom", both(|cost, metric| cost.chances.for_metric(metric).freedom)),
+        ("pearson", both(|cost, metric| cost.chances.for_metric(metric).pearson)),
     ];
     RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true)))
 }

@@ -181,7 +181,7 @@ pub(super) fn paths(
     for (side, launch) in all() {
         for part in launch.parts(has_layers) {
             let steps = numbers.path(launch, &part, &levels, form);
-            paths.push(LaunchPath { steps, cost: PairedCosts::of(side, part.cost) });
+            paths.push(LaunchPath { steps, cost: PairedCosts::for_side(side, part.cost) });
         }
     }
     LaunchPaths { steps: numbers.steps, paths }

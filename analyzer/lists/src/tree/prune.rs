@@ -48,7 +48,7 @@ struct TreePruner<'a> {
 
 /// The rows of a forest, parents before children.
 pub(super) fn rows(forest: &PathForest, steps: &[PathStep], choice: &RowChoice<'_>) -> Vec<TreeRow> {
-    let pruner = TreePruner::of(forest, steps, choice);
+    let pruner = TreePruner::for_forest(forest, steps, choice);
     let whole = PendingContent::Node(ROOT);
     let mut tasks = vec![PendingRow {
         what: whole,
@@ -87,7 +87,7 @@ pub(super) fn rows(forest: &PathForest, steps: &[PathStep], choice: &RowChoice<'
 }
 
 impl<'a> TreePruner<'a> {
-    fn of(forest: &'a PathForest, steps: &'a [PathStep], choice: &'a RowChoice<'a>) -> Self {
+    fn for_forest(forest: &'a PathForest, steps: &'a [PathStep], choice: &'a RowChoice<'a>) -> Self {
         let matching = |regex: Option<&regex::Regex>, otherwise| {
             let is_match = |step: &PathStep| regex.map_or(otherwise, |regex| regex.is_match(&step.name));
             steps.iter().map(is_match).collect::<Vec<bool>>()

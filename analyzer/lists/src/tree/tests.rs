@@ -56,7 +56,7 @@ fn step() -> Vec<PathLaunch> {
     ]
 }
 
-fn of(after: Vec<PathLaunch>) -> LaunchPaths {
+fn launches_after(after: Vec<PathLaunch>) -> LaunchPaths {
     paths(&[(CaptureSide::After, after)], &LEVELS, FrameName::FileFunctionLine)
 }
 
@@ -65,7 +65,7 @@ fn between(before: Vec<PathLaunch>, after: Vec<PathLaunch>) -> LaunchPaths {
 }
 
 fn tree(paths: &LaunchPaths, is_bottom_up: bool, choice: &RowChoice<'_>) -> Vec<TreeRow> {
-    prune::rows(&PathForest::of(paths, is_bottom_up), &paths.steps, choice)
+    prune::rows(&PathForest::from_paths(paths, is_bottom_up), &paths.steps, choice)
 }
 
 fn picture(paths: &LaunchPaths, rows: &[TreeRow], is_diff: bool) -> String {
@@ -139,7 +139,7 @@ proptest! {
         sort in any_sort(),
         (is_diff, is_bottom_up) in any::<(bool, bool)>(),
     ) {
-        let paths = if is_diff { between(before, after) } else { of(after) };
+        let paths = if is_diff { between(before, after) } else { launches_after(after) };
         let choice = RowChoice {
             include: include.as_ref(),
             exclude: exclude.as_ref(),
@@ -175,8 +175,8 @@ proptest! {
 
     #[test]
     fn nothing_is_hidden_where_nothing_is_asked_for(launches in any_launches(), is_bottom_up in any::<bool>()) {
-        let paths = of(launches);
-        let forest = PathForest::of(&paths, is_bottom_up);
+        let paths = launches_after(launches);
+        let forest = PathForest::from_paths(&paths, is_bottom_up);
         let rows = tree(&paths, is_bottom_up, &EVERYTHING);
         prop_assert_eq!(rows.len(), forest.nodes().len());
         prop_assert!(!rows.iter().any(|row| matches!(row.what, TreeRowKind::Hidden(..))));
@@ -185,7 +185,7 @@ proptest! {
 
 #[test]
 fn chains_stay_at_their_place_and_branchings_are_drawn() {
-    let paths = of(step());
+    let paths = launches_after(step());
     let expected = "  share  samples  self  path
 ───────  ───────  ────  ────
 100.0 %      100     -  all launches
@@ -207,7 +207,7 @@ fn chains_stay_at_their_place_and_branchings_are_drawn() {
 
 #[test]
 fn callers_are_below_what_they_call() {
-    let paths = of(step());
+    let paths = launches_after(step());
     let expected = "  share  samples  self  path
 ───────  ───────  ────  ────
 100.0 %      100     -  all launches
@@ -220,7 +220,7 @@ fn callers_are_below_what_they_call() {
 
 #[test]
 fn what_filters_hide_has_rows_of_its_own() {
-    let paths = of(step());
+    let paths = launches_after(step());
     let (include, exclude) = (Regex::new("f$").unwrap(), Regex::new("^fill$").unwrap());
     let included = RowChoice { include: Some(&include), depth: 2, ..EVERYTHING };
     let expected = "  share  samples  self  path
@@ -247,7 +247,7 @@ fn what_filters_hide_has_rows_of_its_own() {
 
 #[test]
 fn the_costliest_rows_have_the_paths_to_them() {
-    let paths = of(step());
+    let paths = launches_after(step());
     let expected = "  share  samples  self  path
 ───────  ───────  ────  ────
 100.0 %      100     -  all launches
@@ -271,7 +271,7 @@ fn the_costliest_rows_have_the_paths_to_them() {
 
 #[test]
 fn a_recursive_function_is_counted_once_a_path() {
-    let paths = of(step());
+    let paths = launches_after(step());
     let rows = flat::rows(&paths, &EVERYTHING);
     let total = |name: &str| {
         rows.iter().find(|row| row.what.name(&paths.steps) == name).map(|row| row.total.after.samples)
@@ -342,7 +342,7 @@ fn twenty_thousand_nodes_are_a_tree() {
         let frames = frames.into_iter().chain([format!("layer{number}"), format!("leaf{number}")]);
         PathLaunch { frames: frames.collect(), ..launch(&[], &[], "k", number) }
     });
-    let paths = of(launches.collect());
+    let paths = launches_after(launches.collect());
     let rows = tree(&paths, false, &EVERYTHING);
     assert_eq!(rows.len(), 1 + 1 + 65 + 650 + 3 * 6_500);
     check_totals(&paths, &rows, true);
@@ -354,7 +354,7 @@ fn stacks_of_any_depth_are_drawn_in_lines_of_bounded_length() {
     // At each level one launch ends, and another continues.
     let launches = (1..2_000_usize)
         .map(|depth| PathLaunch { frames: vec!["f.py:1 f".to_owned(); depth], ..launch(&[], &[], "k", 1) });
-    let paths = of(launches.collect());
+    let paths = launches_after(launches.collect());
     let rows = tree(&paths, false, &EVERYTHING);
     check_totals(&paths, &rows, true);
     assert!(picture(&paths, &rows, false).lines().all(|line| line.chars().count() < 140));

@@ -13,7 +13,7 @@ pub(super) struct TracedInstruction {
 
 impl TracedInstruction {
     /// The access of SASS such as `@!P0 LDG.E.128 R4, desc[UR4][R2.64] ;`. An error is the reason for none.
-    pub(super) fn of(sass: &str) -> Result<Self, &'static str> {
+    pub(super) fn from_sass(sass: &str) -> Result<Self, &'static str> {
         let mut words = sass.split_whitespace().filter(|word| !word.starts_with("/*"));
         let mut word = words.next().unwrap_or_default();
         if word.starts_with('@') {
@@ -73,7 +73,7 @@ mod tests {
             ("@P0", Err("requests of other instructions")),
             ("", Err("requests of other instructions")),
         ] {
-            assert_eq!(TracedInstruction::of(sass), expected, "{sass}");
+            assert_eq!(TracedInstruction::from_sass(sass), expected, "{sass}");
         }
     }
 }

@@ -18,7 +18,7 @@ pub(super) enum EventCategory {
 
 impl EventCategory {
     /// The category of a text. Before PyTorch 1.10 the words are others. None if it is not read.
-    pub(super) fn of(text: &str) -> Option<Self> {
+    pub(super) fn from_text(text: &str) -> Option<Self> {
         Some(match text {
             "kernel" | "Kernel" | "concurrent_kernel" => Self::Kernel,
             "gpu_memcpy" | "Memcpy" => Self::Work(ActivityKind::Copy),
@@ -81,9 +81,9 @@ mod tests {
 
     #[test]
     fn words_of_all_releases_and_runtimes_are_known() {
-        assert_eq!(EventCategory::of("Runtime"), EventCategory::of("xpu_runtime"));
-        assert_eq!(EventCategory::of("Memcpy"), Some(EventCategory::Work(ActivityKind::Copy)));
-        assert_eq!(EventCategory::of("overhead"), None);
+        assert_eq!(EventCategory::from_text("Runtime"), EventCategory::from_text("xpu_runtime"));
+        assert_eq!(EventCategory::from_text("Memcpy"), Some(EventCategory::Work(ActivityKind::Copy)));
+        assert_eq!(EventCategory::from_text("overhead"), None);
         assert_eq!(direction("Memcpy HtoD (Pageable -> Device)"), CopyKind::HostToDevice);
         assert_eq!(host_wait("cudaStreamSynchronize"), Some(SynchronizationKind::Stream));
         assert_eq!(host_wait("hipDeviceSynchronize"), host_wait("cuCtxSynchronize"));

@@ -42,7 +42,7 @@ impl KinetoReader {
             rank: if is_one { self.rank.or(rank) } else { rank },
             world_size: self.world_size,
             cuda_version: self.cuda_version,
-            ..TraceProcess::of(number, Instrument::Timeline)
+            ..TraceProcess::with_number(number, Instrument::Timeline)
         };
         self.trace.processes = processes.into_iter().map(process).collect();
         if self.owners.is_empty() {
@@ -50,7 +50,7 @@ impl KinetoReader {
                 rank: self.rank,
                 world_size: self.world_size,
                 cuda_version: self.cuda_version,
-                ..TraceProcess::of(0, Instrument::Timeline)
+                ..TraceProcess::with_number(0, Instrument::Timeline)
             });
         }
     }

@@ -13,9 +13,9 @@ const LISTS: [&str; 2] = ["sizes = [", "input_op_ids = ["];
 /// The op of a range.
 pub(super) fn op(call: TraceCall, text: &str) -> TraceOp {
     let Some((name, sequence, record)) = torch_op(text) else {
-        return TraceOp { phase: phase_of_range(text), ..TraceOp::of(call, OpKind::Region, text) };
+        return TraceOp { phase: phase_of_range(text), ..TraceOp::for_call(call, OpKind::Region, text) };
     };
-    TraceOp { phase: phase(name), sequence, record, ..TraceOp::of(call, OpKind::Torch, name) }
+    TraceOp { phase: phase(name), sequence, record, ..TraceOp::for_call(call, OpKind::Torch, name) }
 }
 
 fn phase_of_range(text: &str) -> Phase {

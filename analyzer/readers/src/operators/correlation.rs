@@ -42,7 +42,7 @@ pub(crate) fn read(json: &mut JsonStream<impl Read>) -> Outcome<TraceModel> {
         let op = op.map(|op| *ops.entry(op).or_insert_with_key(|op| named_op(&mut trace, op.clone(), None)));
         trace.kernels.push(TraceKernel { name: name.into(), device: -1, op, ..TraceKernel::default() });
     }
-    trace.processes.push(TraceProcess::of(0, Instrument::Timeline));
+    trace.processes.push(TraceProcess::with_number(0, Instrument::Timeline));
     for part in ["times of kernels", "grids and blocks, written as 0", "hardware counters", "GPUs"] {
         trace.losses.lacks(part);
     }

@@ -74,7 +74,7 @@ impl TracePaths {
             return ScopeContext { stack: Some(self.stack(frame, outer.stack)), ..outer };
         }
         let call = TraceCall { thread: 0, begin_ns: 0, end_ns: 0 };
-        let op = TraceOp::of(call, OpKind::Region, node.name.clone());
+        let op = TraceOp::for_call(call, OpKind::Region, node.name.clone());
         self.trace.ops.push(TraceOp { parent: outer.op, stack: outer.stack, ..op });
         ScopeContext { op: Some(self.trace.ops.len() - 1), ..outer }
     }
@@ -148,7 +148,7 @@ impl TracePaths {
             "proton.times".to_owned(),
             "sums of call paths, shared out evenly among their launches".to_owned(),
         )]);
-        self.trace.processes.push(TraceProcess::of(0, Instrument::Counters));
+        self.trace.processes.push(TraceProcess::with_number(0, Instrument::Counters));
         let losses = &mut self.trace.losses;
         losses.lacks("times of launches, scopes and the run, written as 0");
         losses.lacks("grids and blocks, written as 0");

@@ -68,7 +68,7 @@ impl<'a> BlockHeader<'a> {
 
 impl<R: Read> MessageStream<R> {
     /// The messages behind the first four bytes of a report.
-    pub(super) fn of(reader: R) -> Result<Self, String> {
+    pub(super) fn from_reader(reader: R) -> Result<Self, String> {
         let mut stream = Self { reader, at: 0 };
         let mut magic = Vec::new();
         stream.fill(&mut magic, 4)?;

@@ -76,7 +76,7 @@ pub(super) struct SampledAddresses {
 
 impl SampledAddresses {
     /// No samples of a kernel.
-    pub(super) fn of(kernel: usize) -> Self {
+    pub(super) fn for_kernel(kernel: usize) -> Self {
         Self { kernel, reference: None, period_cycles: None, taken: None, base: None, rows: BTreeMap::new() }
     }
 
@@ -179,7 +179,7 @@ fn sampling_process(trace: &mut TraceModel, reference: usize) -> usize {
     found.unwrap_or_else(|| {
         let Some(process) = trace.processes.get(reference) else { return reference };
         let program = process.program.clone();
-        let of_samples = TraceProcess::of(process.number, Instrument::PcSamples);
+        let of_samples = TraceProcess::with_number(process.number, Instrument::PcSamples);
         trace.processes.push(TraceProcess { program, reference: Some(reference), ..of_samples });
         trace.processes.len() - 1
     })

@@ -27,7 +27,7 @@ const COUNTED: [(&str, &str); 5] = [
 
 /// The unit of a metric as CUPTI and a page of ncu name it. Empty for a number without a unit, and for a name that no
 /// rule knows.
-pub(super) fn of(name: &str) -> String {
+pub(super) fn from_name(name: &str) -> String {
     // Some sections put their own name in front.
     let counter = name.find("__").map_or(name, |at| {
         let begin = name.get(..at).and_then(|front| front.rfind('.')).map_or(0, |dot| dot + 1);
@@ -77,7 +77,7 @@ fn counted(base: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::of;
+    use super::from_name;
 
     #[test]
     fn names_decide_units() {
@@ -94,7 +94,7 @@ mod tests {
             ("launch__waves_per_multiprocessor", ""),
             ("é.__x", ""),
         ] {
-            assert_eq!(of(name), unit, "{name}");
+            assert_eq!(from_name(name), unit, "{name}");
         }
     }
 }

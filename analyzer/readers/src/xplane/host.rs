@@ -57,7 +57,9 @@ impl SpaceReader {
                 Some(step) => self.shared(&format!("{}#step_num={step}", event.name)),
                 None => self.shared(event.name),
             };
-            self.trace.ops.push(TraceOp { phase: Phase::Other, ..TraceOp::of(call, OpKind::Region, name) });
+            self.trace
+                .ops
+                .push(TraceOp { phase: Phase::Other, ..TraceOp::for_call(call, OpKind::Region, name) });
         }
     }
 

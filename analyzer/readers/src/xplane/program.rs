@@ -210,6 +210,6 @@ fn op(trace: &TraceModel, call: TraceCall, parent: Option<usize>, found: &FoundI
         stack: found.stack,
         phase: found.phase,
         module: found.module.clone(),
-        ..TraceOp::of(call, OpKind::Hlo, Rc::clone(&found.name))
+        ..TraceOp::for_call(call, OpKind::Hlo, Rc::clone(&found.name))
     }
 }

@@ -116,7 +116,7 @@ fn texts(args: &ReportArgs) -> Vec<(CommandQuery, String)> {
 
 /// An asker of a session, with the answers of the queries that depend on no other.
 async fn ahead<'a>(session: &'a Session, args: &ReportArgs) -> Outcome<SessionAsker<'a>> {
-    let mut asker = SessionAsker::of(session);
+    let mut asker = SessionAsker::for_session(session);
     let accessed = heat::sql_of_accessed(&asker).await?;
     let drawings = [
         (queries::page::STALLS, STALL_BARS),
@@ -143,7 +143,7 @@ async fn blocks(
     let stalls = asker.ask(queries::page::STALLS, &[("$top", STALL_BARS)]).await?;
     let kernels = asker.ask(queries::report::KERNELS, &top).await?;
     let parts = code::parts(asker, &kernels, args.root.as_deref()).await?;
-    let pictures = RequestPictures::of(asker).await?;
+    let pictures = RequestPictures::from_session(asker).await?;
     let findings = asker.ask(queries::report::FINDINGS, &top).await?;
     let mut costs = Vec::new();
     for (query, layout) in COSTS {
@@ -320,7 +320,7 @@ fn coverage(answer: &SectionAnswer) -> Outcome<PageSection> {
 
 /// Losses, or the statement that there are none.
 fn losses(answer: &SectionAnswer) -> Outcome<PageSection> {
-    let mut block = PageSection::of("losses", answer);
+    let mut block = PageSection::for_answer("losses", answer);
     if answer.count() == 0 {
         "Losses".clone_into(&mut block.title);
         block.doc.clear();
@@ -352,7 +352,7 @@ fn list(
     layout: &TableLayout,
     links: &PageLinks,
 ) -> Outcome<PageSection> {
-    let mut block = PageSection::of(id, answer);
+    let mut block = PageSection::for_answer(id, answer);
     if answer.count() == 0 {
         block.body.markup("<p class=\"dim\">(nothing of this kind was recorded)</p>\n");
     } else {

@@ -21,7 +21,7 @@ pub use document::ServedPage;
 pub async fn page(session: &Session, capture: &CaptureLocation, root: Option<&Path>) -> Outcome<ServedPage> {
     let args = ReportArgs { root: root.map(Path::to_owned), ..report(capture) };
     let program = subject::subject(session).await?;
-    let verdict = VerdictRows::of(session).await?;
+    let verdict = VerdictRows::from_session(session).await?;
     page::served(&args, session, &program, &verdict).await
 }
 

@@ -79,7 +79,8 @@ fn section(subject: &str, is_brief: bool, answer: &SectionAnswer) -> Outcome<Str
         _ => &[],
     };
     let folded = if is_brief && is_narrow && answer.section.name == "tensors" { FOLDED } else { &[] };
-    let table = TextTable::of(&answer.rows, NumberFormat::Report).map_err(arrow_failure)?.without_samples();
+    let table =
+        TextTable::from_batches(&answer.rows, NumberFormat::Report).map_err(arrow_failure)?.without_samples();
     let table = table.without(if output::is_wide() { &[] } else { IDENTITIES }).without(hidden);
     let table = table.without(folded).prose("why", canvas).advice("sentence", "advice", canvas);
     if table.rows() > 0 {

@@ -17,7 +17,7 @@ pub(super) struct SourceTexts {
 
 impl SourceTexts {
     /// The recorded text of lines, and those of their files that are here or below a folder.
-    pub(super) fn of(lines: &[ListingLine], root: Option<&Path>) -> Self {
+    pub(super) fn from_lines(lines: &[ListingLine], root: Option<&Path>) -> Self {
         let recorded =
             lines.iter().filter_map(|line| Some(((line.file.clone(), line.number), line.text.clone()?)));
         let names = lines.iter().map(|line| line.file.as_str());

@@ -200,7 +200,7 @@ pub(super) struct KernelListing {
 
 impl KernelListing {
     /// The listing of the results. None if the capture has no launch of the kernel.
-    pub(super) fn of(answers: &[SectionAnswer]) -> Outcome<Option<Self>> {
+    pub(super) fn from_answers(answers: &[SectionAnswer]) -> Outcome<Option<Self>> {
         let Some(kernel) = read::<ListingKernel>(answers, "kernel")?.into_iter().next() else {
             return Ok(None);
         };

@@ -43,7 +43,7 @@ pub(super) fn page(
         files,
         prefix: "",
         headings: ALONE,
-        excerpt: ListingExcerpt::of(listing, usize::MAX),
+        excerpt: ListingExcerpt::for_listing(listing, usize::MAX),
     };
     let nonce = nonce(listing);
     let mut html = HtmlPage::default();
@@ -88,8 +88,13 @@ pub(super) fn part(
     (top, most_rows): (usize, usize),
     prefix: &str,
 ) -> (HtmlPage, Vec<(CodeAddress, String)>) {
-    let page =
-        CodePage { listing, files, prefix, headings: PART, excerpt: ListingExcerpt::of(listing, most_rows) };
+    let page = CodePage {
+        listing,
+        files,
+        prefix,
+        headings: PART,
+        excerpt: ListingExcerpt::for_listing(listing, most_rows),
+    };
     let mut html = HtmlPage::default();
     page.body(&mut html, groups, top);
     let places =

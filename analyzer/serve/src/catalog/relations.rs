@@ -32,7 +32,7 @@ pub(super) struct CatalogRelations {
 
 impl CatalogRelations {
     /// The relations of every capture.
-    pub(super) async fn of(session: &Session) -> Result<Self, AnalyzeError> {
+    pub(super) async fn from_session(session: &Session) -> Result<Self, AnalyzeError> {
         let schemas: Vec<String> = session.captures().iter().map(|capture| capture.name.clone()).collect();
         let mut list = Vec::new();
         let tables = session.tables();
@@ -81,6 +81,6 @@ async fn columns(
         |column: &str| docs.iter().find(|(name, _)| *name == column).map_or("", |(_, doc)| doc).to_owned();
     let fields = schema.fields().iter();
     Ok(fields
-        .map(|field| (field.name().clone(), ColumnType::of(field.data_type()), doc(field.name())))
+        .map(|field| (field.name().clone(), ColumnType::from_arrow(field.data_type()), doc(field.name())))
         .collect())
 }

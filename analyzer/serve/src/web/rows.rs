@@ -49,7 +49,8 @@ pub(crate) async fn shown(
     while !rows.is_full()
         && let Some(part) = running.next(channel, limit).await?
     {
-        let fail = |error| CodedFailure::of(DataFusionError::from(error).into(), &capture.session, sql);
+        let fail =
+            |error| CodedFailure::from_error(DataFusionError::from(error).into(), &capture.session, sql);
         rows.add(&part).map_err(fail)?;
     }
     let is_exact = !rows.is_full() || counted(&mut running, &mut rows.more, channel, limit).await?;

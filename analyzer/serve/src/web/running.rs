@@ -80,7 +80,7 @@ async fn run(
     format: Option<RowFormat>,
     sender: &mpsc::Sender<Result<ResultPart, CodedFailure>>,
 ) -> Result<(), CodedFailure> {
-    let fail = |error: AnalyzeError| CodedFailure::of(error, session, sql);
+    let fail = |error: AnalyzeError| CodedFailure::from_error(error, session, sql);
     let plan = session.plan(sql).await.map_err(fail)?;
     Session::check_reads_only(&plan).map_err(fail)?;
     let mut stream = started(session, plan).await.map_err(fail)?;

@@ -26,7 +26,7 @@ pub(super) struct IdentityMap {
 
 impl IdentityMap {
     /// Identities of a capture's frames, stacks and functions.
-    pub(super) fn of(
+    pub(super) fn from_capture(
         reader: &CaptureReader,
         words: &mut WordRedactor,
         options: &RedactOptions,

@@ -70,7 +70,7 @@ impl Session {
             all.update(capture.name.as_bytes());
             all.update(capture.store.content()?.as_bytes());
         }
-        CacheEntry::of(cache, "answers", &all.finalize(), &blake3::hash(question.as_bytes()).to_hex())
+        CacheEntry::for_name(cache, "answers", &all.finalize(), &blake3::hash(question.as_bytes()).to_hex())
     }
 
     /// The cache, which all captures share.

@@ -157,7 +157,7 @@ impl ViewStore {
     fn entry(&self, view: &str) -> Option<CacheEntry> {
         // Without a cache nothing is hashed.
         self.cache.folder()?;
-        CacheEntry::of(&self.cache, "views", &self.content()?, &self.name(view))
+        CacheEntry::for_name(&self.cache, "views", &self.content()?, &self.name(view))
     }
 
     /// The name of a thing that depends on the samples that count as cost: its own name where these are the default.
@@ -199,7 +199,12 @@ pub(super) struct CacheEntry {
 
 impl CacheEntry {
     /// The rows of a view or of a query, which these rules make from this content. None without a cache.
-    pub(super) fn of(cache: &ResultCache, kind: &str, content: &blake3::Hash, name: &str) -> Option<Self> {
+    pub(super) fn for_name(
+        cache: &ResultCache,
+        kind: &str,
+        content: &blake3::Hash,
+        name: &str,
+    ) -> Option<Self> {
         let content = content.to_hex();
         let (first, rest) = content.split_at(2);
         let key = format!("{kind}/{first}/{rest}/{RULES}/{name}.parquet");

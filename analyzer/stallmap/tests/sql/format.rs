@@ -107,8 +107,12 @@ fn captures_of_format_1_become_their_twins() {
     for name in TWINS {
         let [old, new] = twins(name, folder.path()).map(|path| CaptureReader::open(&path).unwrap());
         assert_eq!(check(&old), [], "{name}");
-        let identity = CaptureIdentity::of(&new).unwrap();
-        assert_eq!(CaptureIdentity::of(&old).unwrap(), identity, "{name}: its number is of what it holds");
+        let identity = CaptureIdentity::from_capture(&new).unwrap();
+        assert_eq!(
+            CaptureIdentity::from_capture(&old).unwrap(),
+            identity,
+            "{name}: its number is of what it holds"
+        );
         let (file, unpacked) = (folder.path().join(format!("{name}.stallmap")), folder.path().join(name));
         pack_opened(&old, &file).unwrap();
         unpack_opened(&old, &unpacked).unwrap();
@@ -117,7 +121,7 @@ fn captures_of_format_1_become_their_twins() {
             assert_eq!(written.manifest().format.major, 2);
             assert_eq!(written.manifest().created_ns, old.manifest().created_ns);
             assert_eq!(check(&written), []);
-            assert_eq!(CaptureIdentity::of(&written).unwrap(), identity);
+            assert_eq!(CaptureIdentity::from_capture(&written).unwrap(), identity);
         }
     }
 }
@@ -133,7 +137,8 @@ fn parts_and_redacted_captures_are_those_of_the_twin() {
             ["part", "redacted"].map(|name| folder.path().join(format!("{name}_{format}")));
         pack_part(&reader, &selection, &part, CaptureForm::File).unwrap();
         redact::redact(&reader, &redaction, &redacted).unwrap();
-        [part, redacted].map(|path| CaptureIdentity::of(&CaptureReader::open(&path).unwrap()).unwrap())
+        [part, redacted]
+            .map(|path| CaptureIdentity::from_capture(&CaptureReader::open(&path).unwrap()).unwrap())
     };
     for name in TWINS {
         let [old, new] = twins(name, folder.path());

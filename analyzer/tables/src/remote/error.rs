@@ -27,13 +27,13 @@ pub(super) fn failure(
     path: &Path,
 ) -> CaptureError {
     let is_s3 = matches!(url, CaptureUrl::S3 { .. });
-    of(action, error, if is_s3 { FORBIDDEN_S3 } else { FORBIDDEN_HTTP }, path)
+    from_action(action, error, if is_s3 { FORBIDDEN_S3 } else { FORBIDDEN_HTTP }, path)
 }
 
 /// Why a part of an open object could not be read.
 pub(super) fn reading(error: &StoreError, path: &Path) -> CaptureError {
     let forbidden = if path.starts_with("s3:") { FORBIDDEN_S3 } else { FORBIDDEN_HTTP };
-    of("read capture", error, forbidden, path)
+    from_action("read capture", error, forbidden, path)
 }
 
 /// The object is another one than was opened.
@@ -70,7 +70,12 @@ pub(super) fn refuses_ranges_from_the_end(error: &StoreError) -> bool {
     })
 }
 
-fn of(action: &'static str, error: &StoreError, forbidden: &'static str, path: &Path) -> CaptureError {
+fn from_action(
+    action: &'static str,
+    error: &StoreError,
+    forbidden: &'static str,
+    path: &Path,
+) -> CaptureError {
     let not_reached = if path.starts_with("s3:") { NOT_REACHED_S3 } else { NOT_REACHED };
     let (cause, hint) = match error {
         StoreError::NotFound { .. } => ("HTTP status 404 Not Found".to_owned(), NOT_FOUND),

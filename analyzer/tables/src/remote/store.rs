@@ -33,7 +33,7 @@ const CREDENTIALS: [&str; 5] = [
 ];
 
 /// The client for a URL, and the object's path in it.
-pub(super) fn of(
+pub(super) fn for_url(
     url: &CaptureUrl,
     path: &Path,
 ) -> Result<(Arc<dyn ObjectStore>, object_store::path::Path), CaptureError> {

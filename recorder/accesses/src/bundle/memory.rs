@@ -29,7 +29,7 @@ pub enum AllocationKind {
 
 impl AllocationKind {
     /// The kind of an allocation with the API's flags; `is_host` where the API announced it as host memory.
-    pub fn of(flags: u32, is_host: bool) -> Self {
+    pub fn from_flags(flags: u32, is_host: bool) -> Self {
         let has = |flag: u32| flags & flag != 0;
         if has(memory_flag::MANAGED) {
             Self::Managed
@@ -156,7 +156,7 @@ mod tests {
             (0x80, false, AllocationKind::DeviceLaunches),
         ];
         for (flags, is_host, kind) in cases {
-            assert_eq!(AllocationKind::of(flags, is_host), kind, "{flags:#x}");
+            assert_eq!(AllocationKind::from_flags(flags, is_host), kind, "{flags:#x}");
         }
     }
 

@@ -57,7 +57,7 @@ impl PageSet {
         if !matches!(request.space, SPACE_GLOBAL | SPACE_GLOBAL_ASYNC) {
             return;
         }
-        let access = PageAccess::of(request.flags);
+        let access = PageAccess::from_flags(request.flags);
         if access == PageAccess::NONE || request.lane_mask == 0 {
             return;
         }
@@ -167,7 +167,7 @@ impl PageAccess {
     const NONE: Self = Self { reads: false, writes: false, is_atomic: false };
 
     /// Atomics do both. A prefetch does neither.
-    fn of(flags: u8) -> Self {
+    fn from_flags(flags: u8) -> Self {
         if flags & PREFETCH != 0 {
             return Self::NONE;
         }

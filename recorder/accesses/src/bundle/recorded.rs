@@ -149,7 +149,7 @@ pub fn add(
     page: &super::PageBytes,
     emit: impl FnOnce(u64, Vec<u8>),
 ) -> Result<RecordedContent, BundleRefusal> {
-    contents.add(page, emit).map_err(|contents::BudgetSpent| BundleRefusal::of(reason::BUDGET))
+    contents.add(page, emit).map_err(|contents::BudgetSpent| BundleRefusal::for_reason(reason::BUDGET))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ pub struct BundleRefusal {
 
 impl BundleRefusal {
     /// A reason that says all.
-    pub fn of(reason: &'static str) -> Self {
+    pub fn for_reason(reason: &'static str) -> Self {
         Self { reason, detail: String::new() }
     }
 

@@ -135,20 +135,20 @@ impl AccessInstrument {
         LaunchBeginning { data, code, given }: LaunchBeginning,
     ) -> Result<(), BundleRefusal> {
         if recorder.is_spent {
-            return Err(BundleRefusal::of(reason::BUDGET));
+            return Err(BundleRefusal::for_reason(reason::BUDGET));
         }
-        let code = code.ok_or_else(|| BundleRefusal::of("its module was not seen"))?;
-        let given = given.ok_or_else(|| BundleRefusal::of("its launch call was not seen"))?;
+        let code = code.ok_or_else(|| BundleRefusal::for_reason("its module was not seen"))?;
+        let given = given.ok_or_else(|| BundleRefusal::for_reason("its launch call was not seen"))?;
         let name = prepared.kind.kernel.name.clone();
         prepared.uses = recorder.uses(code, &name);
         if let Some(reason) = prepared.uses.refusal {
-            return Err(BundleRefusal::of(reason));
+            return Err(BundleRefusal::for_reason(reason));
         }
         let variables = recorder.variables(data.module);
-        prepared.symbols =
-            variables.ok_or_else(|| BundleRefusal::of("its module's variables were not looked for"))?;
+        prepared.symbols = variables
+            .ok_or_else(|| BundleRefusal::for_reason("its module's variables were not looked for"))?;
         if prepared.symbols.iter().map(|symbol| symbol.bytes).sum::<usize>() > MAX_VARIABLE_BYTES {
-            return Err(BundleRefusal::of("its module's variables have more than 16 MiB"));
+            return Err(BundleRefusal::for_reason("its module's variables have more than 16 MiB"));
         }
         let all = recorder.wanderers.contains(&name);
         let block_at = |address| torch::calls::storage_at(address).map(|(start, bytes)| start..start + bytes);
@@ -156,7 +156,7 @@ impl AccessInstrument {
         let memory = bundles.memory().clone();
         prepared.candidates = candidates::find(&given.parameters.bytes, &memory, data.device, block_at, all);
         if prepared.candidates.saved.count() > MAX_SAVED_BYTES / PAGE_BYTES_U64 {
-            return Err(BundleRefusal::of("what it may write has more than 16 GiB"));
+            return Err(BundleRefusal::for_reason("what it may write has more than 16 GiB"));
         }
         prepared.numbered = NumberedPages::new(&prepared.candidates.saved);
         self.save(prepared, recorder, data, &memory)
@@ -196,7 +196,8 @@ impl AccessInstrument {
             Some(refusal) => Err(refusal),
             None => completed.and_then(|gathering| {
                 let gathered = gathering.take(prepared.kernel_id.0);
-                let touched = gathered.ok_or_else(|| BundleRefusal::of("its accesses could not be read"))?;
+                let touched =
+                    gathered.ok_or_else(|| BundleRefusal::for_reason("its accesses could not be read"))?;
                 // A copy, as before the launch.
                 let memory = bundles.memory().clone();
                 self.record_memory(&memory, &mut recorder, data, &prepared, &touched)

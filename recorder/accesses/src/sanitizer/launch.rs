@@ -358,11 +358,11 @@ impl AccessInstrument {
         }
         let place = RingContext { api: &self.api, context: data.context, stream: data.stream_handle };
         let completed = match &armed {
-            None => Err(BundleRefusal::of("launch could not be instrumented")),
+            None => Err(BundleRefusal::for_reason("launch could not be instrumented")),
             Some(armed) if self.waits() => settle(armed, place),
             Some(armed) => {
                 own(|| armed.submitted(place));
-                Err(BundleRefusal::of("launch was not waited for"))
+                Err(BundleRefusal::for_reason("launch was not waited for"))
             }
         };
         if let Some(bundle) = bundle {

@@ -21,7 +21,7 @@ impl AccessInstrument {
                 address: data.address,
                 bytes: data.size_bytes,
                 device: data.device,
-                kind: AllocationKind::of(data.flags, is_host),
+                kind: AllocationKind::from_flags(data.flags, is_host),
             });
         }
         let mut state = self.lock();

@@ -18,7 +18,7 @@ pub(crate) fn check(library: Option<&Path>, package: Option<String>) -> DoctorCh
         let version = probe::in_a_process(ProbedPart::Library, &path).map_err(anyhow::Error::msg)?;
         Ok(version.as_str().map(str::to_owned))
     });
-    of(&[
+    check_of(&[
         ("stallmap-record", Some(OWN.to_owned())),
         ("library", library.ok().flatten()),
         ("stallmap", analyzer()),
@@ -26,7 +26,7 @@ pub(crate) fn check(library: Option<&Path>, package: Option<String>) -> DoctorCh
     ])
 }
 
-fn of(parts: &[(&str, Option<String>)]) -> DoctorCheck {
+fn check_of(parts: &[(&str, Option<String>)]) -> DoctorCheck {
     let text = |(name, version): &(&str, Option<String>)| {
         version.as_ref().map_or_else(|| format!("no {name}"), |version| format!("{name} {version}"))
     };
@@ -59,7 +59,7 @@ mod tests {
 
     fn parts(library: Option<&str>, package: Option<&str>) -> DoctorCheck {
         let own = |text: Option<&str>| text.map(str::to_owned);
-        of(&[
+        check_of(&[
             ("stallmap-record", own(Some(OWN))),
             ("library", own(library)),
             ("stallmap", None),

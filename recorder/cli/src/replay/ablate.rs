@@ -34,7 +34,7 @@ impl ReplayRound<'_> {
         let accesses = LaunchAccesses::read(capture, &kernels).map_err(unreadable)?;
         let mut experiments = BTreeMap::new();
         for kernel_id in kernels {
-            let found = accesses.of(capture, kernel_id, targets).map_err(unreadable)?;
+            let found = accesses.experiments(capture, kernel_id, targets).map_err(unreadable)?;
             if !found.is_empty() {
                 experiments.insert(kernel_id.0, found);
             }

@@ -83,7 +83,7 @@ impl<'a> PiecePass<'a> {
 
 impl<'a> LargeLaunch<'a> {
     pub(super) fn new(source: LaunchSource<'a>, limits: ConversionLimits) -> Self {
-        Self { stage: LargeStage::of(FramePasses::new(source, limits)), parts: 0 }
+        Self { stage: LargeStage::from_passes(FramePasses::new(source, limits)), parts: 0 }
     }
 
     /// The next step that no thread does yet.
@@ -129,7 +129,7 @@ impl<'a> LargeLaunch<'a> {
                 let left = sorted.parts();
                 LargeStage::Writing { passes, sorted: Arc::new(sorted), begun: 0, left }
             }
-            None => LargeStage::of(passes),
+            None => LargeStage::from_passes(passes),
         };
     }
 
@@ -142,7 +142,7 @@ impl<'a> LargeLaunch<'a> {
             if let LargeStage::Writing { passes, .. } =
                 std::mem::replace(&mut self.stage, LargeStage::Between)
             {
-                self.stage = LargeStage::of(passes);
+                self.stage = LargeStage::from_passes(passes);
             }
         }
     }
@@ -156,7 +156,7 @@ impl<'a> LargeLaunch<'a> {
 
 impl<'a> LargeStage<'a> {
     /// The beginning of the next pass.
-    fn of(passes: FramePasses<'a>) -> Self {
+    fn from_passes(passes: FramePasses<'a>) -> Self {
         let left = passes.pieces();
         match passes.next() {
             Some(keep) => {

@@ -18,7 +18,7 @@ pub(super) fn write(
     losses: &mut LossTotals,
 ) -> Result<(), FinishError> {
     let parameters = launches::parameters(run, losses);
-    let memory = DeviceMemory::of(run);
+    let memory = DeviceMemory::from_run(run);
     append(writer, parameters.iter().flat_map(|parameter| tensor_maps(parameter, &memory)))?;
     append(writer, parameters)
 }
@@ -27,7 +27,7 @@ pub(super) fn write(
 struct DeviceMemory(Vec<(Address, Address)>);
 
 impl DeviceMemory {
-    fn of(run: &RunState) -> Self {
+    fn from_run(run: &RunState) -> Self {
         let ranges = run
             .rows
             .allocations

@@ -30,7 +30,7 @@ impl<'a> KernelExecutions<'a> {
         let found = by_kernel.entry(kernel).or_insert_with(|| {
             let module_id = modules.module_of(kernel)?;
             let callees = callees.entry(module_id).or_insert_with(|| modules.callees(module_id));
-            let names = callees.as_ref()?.of(modules.name(kernel))?;
+            let names = callees.as_ref()?.for_kernel(modules.name(kernel))?;
             Some(names.into_iter().map(|name| hash::function_id(module_id, name)).collect())
         });
         found.as_ref().is_none_or(|found| found.contains(&function))

@@ -69,17 +69,17 @@ impl RecordedModules {
             let path = files.get(&module_id).map(|(_, path)| path.clone());
             (module_id, KnownModule::read(row, path))
         };
-        Self::of(merged.into_par_iter().map(read).collect())
+        Self::from_modules(merged.into_par_iter().map(read).collect())
     }
 
     /// Modules as a capture has them.
     pub(crate) fn of_capture(reader: &Arc<CaptureReader>, rows: impl IntoIterator<Item = Module>) -> Self {
         let read = |row: Module| (row.module_id, KnownModule::of_capture(row, Arc::clone(reader)));
-        Self::of(rows.into_iter().map(read).collect())
+        Self::from_modules(rows.into_iter().map(read).collect())
     }
 
     /// Modules, with the functions that their cubins name.
-    fn of(modules: BTreeMap<ModuleId, KnownModule>) -> Self {
+    fn from_modules(modules: BTreeMap<ModuleId, KnownModule>) -> Self {
         let mut functions = BTreeMap::new();
         for (module_id, known) in &modules {
             for (_, code) in known.functions() {

@@ -15,7 +15,7 @@ impl LikenessNumbers {
     }
 
     /// The numbers of a part of each likeness of a run. Several may share that part.
-    pub(super) fn of(
+    pub(super) fn for_run(
         &mut self,
         run: &DescribedLaunches,
         part: impl Fn(&LaunchLikeness) -> LaunchLikeness,

@@ -35,7 +35,7 @@ impl MismatchReasons {
     }
 
     /// The reason of a launch of this likeness.
-    pub(super) fn of(&self, number: u32) -> &'static str {
+    pub(super) fn for_number(&self, number: u32) -> &'static str {
         let Some(likeness) = self.all.get(number as usize) else {
             return "function not launched in reference run";
         };

@@ -23,12 +23,12 @@ pub(crate) struct IdBases {
 impl IdBases {
     /// An identifier of the run as the capture has it.
     pub(crate) fn global(&self, space: IdSpace, local: u64) -> u64 {
-        self.of(space) + local.min(MAX_LOCAL)
+        self.for_space(space) + local.min(MAX_LOCAL)
     }
 
     /// The run's own form of an identifier.
     pub(crate) fn local(&self, space: IdSpace, global: u64) -> u64 {
-        global.saturating_sub(self.of(space))
+        global.saturating_sub(self.for_space(space))
     }
 
     /// A launch's ordinal in the run.
@@ -40,12 +40,12 @@ impl IdBases {
     pub(crate) fn after(&self, last: &BTreeMap<IdSpace, u64>) -> Self {
         let next = |space| {
             let taken = last.get(&space).map_or(0, |&last| space.taken(last.min(MAX_LOCAL)));
-            (space, self.of(space) + taken)
+            (space, self.for_space(space) + taken)
         };
         Self { first: IdSpace::ALL.into_iter().map(next).collect(), hlo_modules: self.hlo_modules }
     }
 
-    fn of(&self, space: IdSpace) -> u64 {
+    fn for_space(&self, space: IdSpace) -> u64 {
         self.first.get(&space).copied().unwrap_or(0)
     }
 }

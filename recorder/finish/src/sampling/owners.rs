@@ -41,7 +41,7 @@ pub(crate) fn settle(run: &mut RunState, modules: &RecordedModules, losses: &mut
     let mut functions: BTreeMap<SampledFunctionKey, Vec<FunctionId>> = BTreeMap::new();
     let mut ownerless = 0;
     for mut sample in std::mem::take(&mut raw.samples) {
-        let launch = launches.of(&sample).filter(|_| sample.window.is_none());
+        let launch = launches.for_sample(&sample).filter(|_| sample.window.is_none());
         let key = (sample.cubin_crc, sample.function);
         let owner = launch.map(|(ordinal, _)| {
             let functions = functions

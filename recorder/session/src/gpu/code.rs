@@ -132,7 +132,7 @@ fn parse(module_id: ModuleId, cubin: &[u8]) -> LoadedCode {
             return code;
         }
     };
-    code.variables = variables::of(&elf);
+    code.variables = variables::from_elf(&elf);
     code.allocating = calls::callers(&elf, cubin, ALLOCATION);
     for symbol in elf.syms.iter().filter(|symbol| symbol.st_type() == STT_FUNC && symbol.st_shndx != 0) {
         let Some(name) = elf.strtab.get_at(symbol.st_name) else { continue };

@@ -26,7 +26,7 @@ impl<'a> KernelCallees<'a> {
     }
 
     /// Functions of one kernel, itself too. `None` where the cubin has no such function.
-    pub fn of(&self, kernel: &str) -> Option<BTreeSet<&'a str>> {
+    pub fn for_kernel(&self, kernel: &str) -> Option<BTreeSet<&'a str>> {
         let mut waiting = vec![*self.sections.get(kernel)?];
         waiting.extend(self.cubin.pointed.iter().filter_map(|name| self.sections.get(name.as_str())));
         let mut found = BTreeSet::new();

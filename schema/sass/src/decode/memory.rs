@@ -63,10 +63,10 @@ pub(super) fn read(
     MemoryOperand {
         space: rule.space,
         kind: rule.kind,
-        bytes: rule.bytes.of(word),
+        bytes: rule.bytes.bytes(word),
         address: first_of(OperandRole::Address),
         uniform: first_of(OperandRole::Base),
-        offset: rule.offset.of(word, sm),
+        offset: rule.offset.bytes(word, sm),
         is_past_l1: is_past_l1(rule, word, sm),
     }
 }
@@ -86,7 +86,7 @@ fn is_past_l1(rule: &MemoryRule, word: InstructionWord, sm: Sm) -> bool {
 }
 
 impl LaneWidth {
-    fn of(self, word: InstructionWord) -> u32 {
+    fn bytes(self, word: InstructionWord) -> u32 {
         match self {
             Self::Unknown => 0,
             Self::Fixed(bytes) => bytes,
@@ -109,7 +109,7 @@ const fn bytes_of_size(size: u64) -> u32 {
 }
 
 impl AddressOffset {
-    fn of(self, word: InstructionWord, sm: Sm) -> i32 {
+    fn bytes(self, word: InstructionWord, sm: Sm) -> i32 {
         let bytes = match self {
             Self::None => 0,
             Self::Signed(start, width) => word.signed(start, width),

@@ -88,7 +88,7 @@ impl OperandCondition {
 }
 
 impl RegisterCount {
-    pub(super) fn of(self, word: InstructionWord) -> u16 {
+    pub(super) fn registers(self, word: InstructionWord) -> u16 {
         match self {
             Self::Fixed(width) => width,
             Self::Size(start) => registers_of_size(word.bits(start, 3)),

@@ -38,7 +38,7 @@ struct BlockEffect {
 }
 
 impl BlockEffect {
-    fn of(instructions: &[SassInstruction], first: usize) -> Self {
+    fn from_instructions(instructions: &[SassInstruction], first: usize) -> Self {
         let mut passed = Self::default();
         for (index, instruction) in (first..).zip(instructions) {
             let zeroed = zeroed_barriers(instruction);
@@ -75,7 +75,7 @@ impl<'a> BarrierSetters<'a> {
         work: &AnalysisBudget,
     ) -> Result<Self, TooMuchWork> {
         let passed = |(_, range): (_, &std::ops::Range<usize>)| {
-            BlockEffect::of(instructions.get(range.clone()).unwrap_or_default(), range.start)
+            BlockEffect::from_instructions(instructions.get(range.clone()).unwrap_or_default(), range.start)
         };
         let blocks: Vec<BlockEffect> = flow.blocks().map(passed).collect();
         work.spend(instructions.len())?;

@@ -41,7 +41,7 @@ const LAST_THREE_BYTES: u64 = 0x654;
 
 impl ResultExpression {
     /// The value that an instruction puts into one of the registers that it writes.
-    pub(super) fn of(instruction: &SassInstruction, register: Register, sm: Sm) -> Self {
+    pub(super) fn for_register(instruction: &SassInstruction, register: Register, sm: Sm) -> Self {
         let operands = SourceOperands { word: instruction.word, sm };
         let place = register.index.wrapping_sub(instruction.word.byte(16));
         let Some(name) = instruction.mnemonic else { return Self::Unknown };

@@ -29,7 +29,8 @@ pub(super) fn encode(
     if form.encoding != Encoding::BYTE_STREAM_SPLIT || !is_list {
         return Ok(None);
     }
-    let lists: Option<Vec<NumberLists<'_>>> = batches.iter().map(|array| NumberLists::of(array)).collect();
+    let lists: Option<Vec<NumberLists<'_>>> =
+        batches.iter().map(|array| NumberLists::from_array(array)).collect();
     let Some(lists) = lists else { return Ok(None) };
     let mut pages = Vec::new();
     let mut page = ListPage::default();
@@ -64,7 +65,7 @@ struct NumberLists<'a> {
 }
 
 impl<'a> NumberLists<'a> {
-    fn of(array: &'a ArrayRef) -> Option<Self> {
+    fn from_array(array: &'a ArrayRef) -> Option<Self> {
         let array = array.as_list_opt::<i32>()?;
         let numbers = array.values().as_primitive_opt::<UInt32Type>()?;
         (numbers.null_count() == 0).then_some(Self { array, numbers })

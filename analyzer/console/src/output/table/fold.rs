@@ -23,7 +23,7 @@ pub(super) struct ColumnFold<'a> {
 
 impl<'a> ColumnFold<'a> {
     /// Fold of a table into so many columns. None if it does not fold.
-    pub(super) fn of(table: &'a TextTable, limit: usize) -> Option<Self> {
+    pub(super) fn for_table(table: &'a TextTable, limit: usize) -> Option<Self> {
         let (numbers, texts): (Vec<_>, Vec<_>) = table.columns.iter().partition(|column| column.is_number);
         let (&first, others) = texts.split_first()?;
         let numbers: Vec<_> = numbers.into_iter().map(|column| (column, column.natural())).collect();

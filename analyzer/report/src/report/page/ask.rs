@@ -18,8 +18,8 @@ pub(super) struct SessionAsker<'a> {
 
 impl<'a> SessionAsker<'a> {
     /// An asker of this session.
-    pub(super) fn of(session: &'a Session) -> Self {
-        Self { session, progress: ProgressSpinner::of(session.work(), "asking"), known: Vec::new() }
+    pub(super) fn for_session(session: &'a Session) -> Self {
+        Self { session, progress: ProgressSpinner::for_work(session.work(), "asking"), known: Vec::new() }
     }
 
     /// The session.

@@ -26,7 +26,7 @@ pub(crate) struct PageSection {
 
 impl PageSection {
     /// The section of a result, still empty.
-    pub(crate) fn of(id: &'static str, answer: &SectionAnswer) -> Self {
+    pub(crate) fn for_answer(id: &'static str, answer: &SectionAnswer) -> Self {
         let title = answer.section.title().to_owned();
         let queries = vec![(title.clone(), answer.sql.clone())];
         Self { id, title, doc: answer.section.doc().collect(), queries, ..Self::default() }

@@ -112,7 +112,7 @@ pub(super) async fn block(asker: &SessionAsker<'_>, links: &PageLinks) -> Outcom
     let sums: Vec<HeatSum> = read(&accessed)?;
     let tensors = least_uniform(tensors, &sums);
     let identities: Vec<u64> = tensors.iter().take(HEAT_MAPS).map(|tensor| tensor.tensor_id).collect();
-    let mut block = PageSection::of("accesses", &accessed);
+    let mut block = PageSection::for_answer("accesses", &accessed);
     "Accesses of tensors".clone_into(&mut block.title);
     block.queries.clear();
     block.asked(&drawn);
@@ -129,7 +129,7 @@ pub(super) async fn block(asker: &SessionAsker<'_>, links: &PageLinks) -> Outcom
     let pictures: Vec<Value> = tensors
         .iter()
         .take(HEAT_MAPS)
-        .filter_map(|tensor| picture(tensor, &of(tensor, &cells), &sums))
+        .filter_map(|tensor| picture(tensor, &accesses_of(tensor, &cells), &sums))
         .collect();
     if pictures.is_empty() {
         block.body.markup("<p class=\"dim\">").text(NO_TENSORS).markup("</p>\n");
@@ -178,7 +178,7 @@ fn uniform(html: &mut HtmlPage, sums: &[HeatSum]) {
 
 /// The section without heat maps.
 fn none(drawn: &SectionAnswer) -> PageSection {
-    let mut block = PageSection { doc: Vec::new(), ..PageSection::of("accesses", drawn) };
+    let mut block = PageSection { doc: Vec::new(), ..PageSection::for_answer("accesses", drawn) };
     "Accesses of tensors".clone_into(&mut block.title);
     block.body.markup("<p class=\"dim\">").text(NO_TENSORS).markup("</p>\n");
     block
@@ -209,7 +209,7 @@ fn tables(
 }
 
 /// A tensor's bins, by kind of access.
-fn of<'a>(tensor: &DrawnTensor, cells: &'a [HeatAccess]) -> Vec<&'a [HeatAccess]> {
+fn accesses_of<'a>(tensor: &DrawnTensor, cells: &'a [HeatAccess]) -> Vec<&'a [HeatAccess]> {
     let kinds = cells.chunk_by(|a, b| (a.tensor_id, &a.kind) == (b.tensor_id, &b.kind));
     kinds.filter(|cells| cells.iter().all(|cell| cell.tensor_id == tensor.tensor_id)).collect()
 }

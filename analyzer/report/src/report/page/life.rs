@@ -60,7 +60,7 @@ pub(super) fn block(
     (held, peaks): (&SectionAnswer, &SectionAnswer),
 ) -> Outcome<PageSection> {
     let stretches: Vec<LaunchStretch> = read(memory)?;
-    let mut block = PageSection::of("memory", memory);
+    let mut block = PageSection::for_answer("memory", memory);
     if stretches.is_empty() {
         block.doc.clear();
         block.body.markup("<p class=\"dim\">").text(NO_MEMORY).markup("</p>\n");

@@ -20,7 +20,7 @@ pub(super) fn block(answer: &SectionAnswer) -> Outcome<Option<PageSection>> {
     if nodes.len() < 2 {
         return Ok(None);
     }
-    let mut block = PageSection::of("paths", answer);
+    let mut block = PageSection::for_answer("paths", answer);
     block.doc = vec![
         "Cost of call paths: frames of the user's Python code, modules, operators, kernels.",
         "Below each name are its callees, as wide as their share. The stripe is the share of memory stalls.",

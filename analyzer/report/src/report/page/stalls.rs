@@ -57,7 +57,7 @@ pub(super) fn add(answer: &SectionAnswer, links: &mut PageLinks) -> Outcome<()> 
 /// The section.
 pub(super) fn block(answer: &SectionAnswer, links: &PageLinks) -> Outcome<PageSection> {
     let rows: Vec<StallRow> = read(answer)?;
-    let mut block = PageSection::of("stalls", answer);
+    let mut block = PageSection::for_answer("stalls", answer);
     let html = &mut block.body;
     html.markup(reason::HATCH);
     legend(html, &rows);

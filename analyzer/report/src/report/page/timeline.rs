@@ -53,7 +53,7 @@ pub(super) const SPANS: [(CommandQuery, u64); 3] = [
 pub(super) async fn block(asker: &SessionAsker<'_>, links: &PageLinks) -> Outcome<PageSection> {
     let answer = asker.ask(queries::page::TIMELINE, &[("$top", STREAMS)]).await?;
     let rows: Vec<StreamWork> = read(&answer)?;
-    let mut block = PageSection::of("timeline", &answer);
+    let mut block = PageSection::for_answer("timeline", &answer);
     let Some(first) = rows.first() else {
         block.doc.clear();
         block.body.markup("<p class=\"dim\">").text(NO_TIMES).markup("</p>\n");

@@ -31,7 +31,7 @@ pub(super) struct WarpLanes {
 
 impl WarpLanes {
     /// A warp request by the addresses of its lanes. Lanes beyond a warp and accesses beyond 255 bytes do not exist.
-    pub(super) fn of(addresses: impl IntoIterator<Item = (u32, u64)>, access_bytes: u64) -> Self {
+    pub(super) fn from_addresses(addresses: impl IntoIterator<Item = (u32, u64)>, access_bytes: u64) -> Self {
         let access_bytes = access_bytes.min(u8::MAX.into());
         let lanes: BTreeMap<u32, u64> = addresses.into_iter().filter(|(lane, _)| *lane < LANES).collect();
         let mut sectors: BTreeMap<u64, u32> = BTreeMap::new();
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     fn strided(stride: u64, access_bytes: u64) -> WarpLanes {
-        WarpLanes::of((0..32).map(|lane| (lane, 4096 + u64::from(lane) * stride)), access_bytes)
+        WarpLanes::from_addresses((0..32).map(|lane| (lane, 4096 + u64::from(lane) * stride)), access_bytes)
     }
 
     #[test]
@@ -174,8 +174,8 @@ mod tests {
         assert_eq!(counts(strided(4, 4)), (32, 4, 128, 4));
         assert_eq!(counts(strided(0, 8)), (32, 1, 8, 1));
         // Accesses across the end of a sector touch two.
-        assert_eq!(counts(WarpLanes::of([(0, 30)], 4)), (1, 2, 4, 1));
-        assert_eq!(counts(WarpLanes::of([(40, 0), (3, u64::MAX)], 16)), (1, 1, 1, 1));
+        assert_eq!(counts(WarpLanes::from_addresses([(0, 30)], 4)), (1, 2, 4, 1));
+        assert_eq!(counts(WarpLanes::from_addresses([(40, 0), (3, u64::MAX)], 16)), (1, 1, 1, 1));
         assert_eq!(counts(WarpLanes::default()), (0, 0, 0, 0));
     }
 

@@ -107,10 +107,10 @@ impl CostliestInstruction {
 
 impl RequestPictures {
     /// Queries a capture.
-    pub(super) async fn of(asker: &SessionAsker<'_>) -> Outcome<Self> {
+    pub(super) async fn from_session(asker: &SessionAsker<'_>) -> Outcome<Self> {
         let answer = asker.ask(queries::page::WARPS, &[("$top", PICTURES)]).await?;
         let rows: Vec<CostliestInstruction> = read(&answer)?;
-        let mut block = PageSection::of("warps", &answer);
+        let mut block = PageSection::for_answer("warps", &answer);
         if let Some(row) = rows.first() {
             summary(&mut block.body, row);
         }
@@ -157,7 +157,7 @@ impl RequestPictures {
 /// The request of one tensor. None without lanes.
 fn picture(row: CostliestInstruction, parts: Vec<LaneCluster>) -> Option<RequestPicture> {
     let access_bytes = parts.first()?.access_bytes.unwrap_or(0);
-    let warp = WarpLanes::of(parts.iter().flat_map(LaneCluster::lanes), access_bytes);
+    let warp = WarpLanes::from_addresses(parts.iter().flat_map(LaneCluster::lanes), access_bytes);
     let part = parts.into_iter().next().filter(|_| warp.sectors() > 0)?;
     Some(RequestPicture { row, part, warp })
 }

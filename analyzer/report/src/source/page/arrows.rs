@@ -31,7 +31,7 @@ struct ListingArrow {
 
 impl FunctionArrows {
     /// The arrows between instructions, each at its row.
-    pub(super) fn of(listing: &KernelListing, rows: &[(usize, &ListingInstruction)]) -> Self {
+    pub(super) fn for_listing(listing: &KernelListing, rows: &[(usize, &ListingInstruction)]) -> Self {
         let places: BTreeMap<CodeAddress, usize> = rows.iter().map(|&(at, row)| (row.place(), at)).collect();
         let mut arrows = Vec::new();
         for &(to, row) in rows {

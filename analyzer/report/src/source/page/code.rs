@@ -121,7 +121,7 @@ impl CodePage<'_> {
             .filter_map(|(at, shown)| if let ExcerptRow::Row(row) = shown { Some((at, *row)) } else { None })
             .collect();
         html.markup("<div class=\"rows\">\n");
-        FunctionArrows::of(self.listing, &placed).draw(html, shown.len());
+        FunctionArrows::for_listing(self.listing, &placed).draw(html, shown.len());
         html.markup("<div class=\"lines\">\n");
         for row in &shown {
             match row {

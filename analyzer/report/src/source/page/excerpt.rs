@@ -25,7 +25,7 @@ pub(super) enum ExcerptRow<'a> {
 
 impl<'a> ListingExcerpt<'a> {
     /// About so many instructions and lines: the hottest.
-    pub(super) fn of(listing: &'a KernelListing, most_rows: usize) -> Self {
+    pub(super) fn for_listing(listing: &'a KernelListing, most_rows: usize) -> Self {
         let places = (listing.instructions.len() > most_rows).then(|| hottest(listing, most_rows));
         let lines = (listing.lines.len() > most_rows).then(|| {
             let mut lines: Vec<&ListingLine> = listing.lines.iter().collect();

@@ -186,7 +186,7 @@ fn steps(plans: &[&LogicalPlan], views: &[Arc<dyn TableProvider>]) -> Result<Vec
     let mut readings = StatementReads::default();
     let mut places = Vec::new();
     for plan in plans {
-        let reads = readings.of(plan)?;
+        let reads = readings.views_of(plan)?;
         places.extend(reads.into_iter().enumerate().flat_map(|(place, count)| repeat_n(place, count)));
     }
     let named: Vec<&LogicalPlan> =
@@ -300,7 +300,7 @@ impl StatementReads {
     }
 
     /// Counts the reads of each known table in a plan, and adds new ones.
-    fn of(&mut self, plan: &LogicalPlan) -> Result<Vec<usize>> {
+    fn views_of(&mut self, plan: &LogicalPlan) -> Result<Vec<usize>> {
         let mut reads = Vec::new();
         plan.apply_with_subqueries(|node| {
             if let LogicalPlan::TableScan(scan) = node
@@ -326,7 +326,7 @@ impl StatementReads {
                 return Ok(None);
             }
             let is_worth = is_worth(view)?;
-            let reads = self.of(view.plan())?;
+            let reads = self.views_of(view.plan())?;
             ReadRelation { provider, reads, is_worth, is_derived: false }
         } else if provider.downcast_ref::<DerivedTable>().is_some_and(|table| table.keeper().is_some()) {
             ReadRelation { provider, reads: Vec::new(), is_worth: true, is_derived: true }

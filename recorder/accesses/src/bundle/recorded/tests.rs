@@ -61,7 +61,7 @@ fn list(pages: &PageRanges) -> Vec<u64> {
 const OBSERVED: KernelUses = KernelUses { tensor_maps: false, others: false, prints: false, refusal: None };
 const COPIES: KernelUses = KernelUses { tensor_maps: true, others: false, prints: false, refusal: None };
 
-fn of(
+fn pages_of(
     uses: KernelUses,
     candidates: &LaunchPages,
     read: &[u64],
@@ -77,7 +77,7 @@ fn of(
 #[test]
 fn what_is_observed_needs_no_guess() {
     let candidates = LaunchPages { saved: ranges(4..9), pointed: ranges(4..9), ..LaunchPages::default() };
-    let found = of(OBSERVED, &candidates, &[2, 5], &[5, 6]).unwrap();
+    let found = pages_of(OBSERVED, &candidates, &[2, 5], &[5, 6]).unwrap();
     assert_eq!(
         [&found.all, &found.written, &found.searched].map(list),
         [vec![2, 5, 6], vec![5, 6], vec![5, 6]]
@@ -87,20 +87,20 @@ fn what_is_observed_needs_no_guess() {
 #[test]
 fn a_write_that_was_not_saved_is_refused() {
     let candidates = LaunchPages { saved: ranges(4..6), ..LaunchPages::default() };
-    assert_eq!(of(OBSERVED, &candidates, &[], &[5, 6]).unwrap_err().reason, reason::OUTSIDE);
+    assert_eq!(pages_of(OBSERVED, &candidates, &[], &[5, 6]).unwrap_err().reason, reason::OUTSIDE);
 }
 
 #[test]
 fn tensor_maps_say_what_is_read_and_without_them_it_is_all() {
     let mut candidates =
         LaunchPages { saved: ranges(0..12), pointed: ranges(2..8), mapped: ranges(3..5), map_count: 1 };
-    let found = of(COPIES, &candidates, &[10], &[]).unwrap();
+    let found = pages_of(COPIES, &candidates, &[10], &[]).unwrap();
     assert_eq!((list(&found.all), list(&found.searched).len()), (vec![3, 4, 10], 12));
-    let found = of(KernelUses { others: true, ..COPIES }, &candidates, &[], &[]).unwrap();
+    let found = pages_of(KernelUses { others: true, ..COPIES }, &candidates, &[], &[]).unwrap();
     assert_eq!(list(&found.all), [2, 3, 4, 5, 6, 7]);
     candidates.map_count = 0;
     candidates.mapped = PageRanges::default();
-    assert_eq!(list(&of(COPIES, &candidates, &[], &[]).unwrap().all), [2, 3, 4, 5, 6, 7]);
+    assert_eq!(list(&pages_of(COPIES, &candidates, &[], &[]).unwrap().all), [2, 3, 4, 5, 6, 7]);
 }
 
 proptest! {
@@ -130,7 +130,7 @@ proptest! {
         let reads: Vec<u64> = reads.into_iter().collect();
         let seen: Vec<u64> = if is_observed { writes.keys().copied().collect() } else { Vec::new() };
         let uses = if is_observed { OBSERVED } else { COPIES };
-        let touched = of(uses, &candidates, &reads, &seen).unwrap();
+        let touched = pages_of(uses, &candidates, &reads, &seen).unwrap();
         let mut add = |page: &PageBytes| Ok(RecordedContent { content_id: u64::from(page[0]), is_new: false });
         let changed = changes(&touched, &saved, window, &mut reader(&after), &mut add).unwrap();
         let at = |page: u64| usize::try_from(page).unwrap();

@@ -34,7 +34,7 @@ impl AccessInstrument {
         let source = CopySource { device, stream: DriverHandle::NULL };
         let pages = memory.device_pages(device);
         if pages.count() > MAX_SAVED_BYTES / PAGE_BYTES_U64 {
-            return Err(BundleRefusal::of("its CUDA graph may write more than 16 GiB"));
+            return Err(BundleRefusal::for_reason("its CUDA graph may write more than 16 GiB"));
         }
         let count = usize::try_from(pages.count()).unwrap_or(usize::MAX);
         let mut read =

@@ -64,11 +64,12 @@ impl AccessInstrument {
         if !self.wants_any(bundles, &launch.nodes, planned) {
             return;
         }
-        let steps = self.graphs.steps(exec).map_err(BundleRefusal::of);
+        let steps = self.graphs.steps(exec).map_err(BundleRefusal::for_reason);
         let walked = steps.and_then(|steps| {
-            let device = device::current().ok_or_else(|| BundleRefusal::of("its device is not known"))?;
-            let context =
-                device::current_context().ok_or_else(|| BundleRefusal::of("its context is not known"))?;
+            let device =
+                device::current().ok_or_else(|| BundleRefusal::for_reason("its device is not known"))?;
+            let context = device::current_context()
+                .ok_or_else(|| BundleRefusal::for_reason("its context is not known"))?;
             let walk = GraphWalk { stream, context, device, nodes: &launch.nodes, steps: &steps };
             self.walk(bundles, &walk, planned)
         });
@@ -125,7 +126,7 @@ impl AccessInstrument {
         let mut symbols: Vec<ModuleVariable> = Vec::new();
         for node in walk.nodes {
             if self.selector.is_collective(&node.name) {
-                return Err(BundleRefusal::of("a kernel of its CUDA graph waits for other GPUs"));
+                return Err(BundleRefusal::for_reason("a kernel of its CUDA graph waits for other GPUs"));
             }
             let is_foreign = |address| {
                 memory.at(address).is_some_and(|allocation| {
@@ -136,14 +137,16 @@ impl AccessInstrument {
                 })
             };
             if words(&node.parameters.bytes).any(is_foreign) {
-                return Err(BundleRefusal::of(
+                return Err(BundleRefusal::for_reason(
                     "a kernel of its CUDA graph uses memory that is not the device's own",
                 ));
             }
             let module = device::module_of(DriverHandle::of_key(node.function));
             let code = module.and_then(|module| Self::code_of(&self.lock(), module).zip(Some(module)));
             let Some(((code, _), module)) = code else {
-                return Err(BundleRefusal::of("the module of a kernel of its CUDA graph was not seen"));
+                return Err(BundleRefusal::for_reason(
+                    "the module of a kernel of its CUDA graph was not seen",
+                ));
             };
             bundles.find_variables(&code, module);
             let mut recorder = bundles.recorder();
@@ -158,7 +161,7 @@ impl AccessInstrument {
             symbols.extend(new);
         }
         if symbols.iter().map(|symbol| symbol.bytes).sum::<usize>() > MAX_VARIABLE_BYTES {
-            return Err(BundleRefusal::of("the variables of its CUDA graph have more than 16 MiB"));
+            return Err(BundleRefusal::for_reason("the variables of its CUDA graph have more than 16 MiB"));
         }
         Ok(symbols)
     }

@@ -12,7 +12,7 @@ const CONSTANTS: [&str; 3] = ["$str", "__unnamed_", "__cudart_"];
 const LIBRARY: [&str; 2] = ["4cuda3std", "THRUST_"];
 
 /// Mangled names and bytes of variables in device memory and in the constant bank that programs fill.
-pub(super) fn of(elf: &Elf) -> Vec<(String, u64)> {
+pub(super) fn from_elf(elf: &Elf) -> Vec<(String, u64)> {
     let section = |symbol: &Sym| {
         let section = elf.section_headers.get(symbol.st_shndx)?;
         elf.shdr_strtab.get_at(section.sh_name)
@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn variables_of_a_cubin() {
         let cubin = include_bytes!("../../../../../schema/sass/testdata/cubins/calls.sm_90.abi8.cubin");
-        assert_eq!(of(&Elf::parse(cubin).unwrap()), [("chosen_before".to_owned(), 8)]);
+        assert_eq!(from_elf(&Elf::parse(cubin).unwrap()), [("chosen_before".to_owned(), 8)]);
     }
 
     #[test]
