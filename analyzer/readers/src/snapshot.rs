@@ -67,7 +67,7 @@ impl SnapshotReader<'_> {
     fn events(&mut self, device: i32, events: PickleValue) {
         let pickle = self.pickle;
         let mut living: HashMap<u64, usize> = HashMap::new();
-        let mut segments = LiveSegments::of(device);
+        let mut segments = LiveSegments::for_device(device);
         for (number, event) in (0..).zip(pickle.items(events)) {
             let action = pickle.text(pickle.get(*event, "action")).unwrap_or_default();
             if action == "oom" {

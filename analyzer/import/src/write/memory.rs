@@ -14,7 +14,7 @@ use super::{RecordingWriter, op_id, run_id};
 
 /// Writes all tables of memory.
 pub(super) fn write(writing: &RecordingWriter<'_>, writer: &mut CaptureWriter) -> Result<(), CaptureError> {
-    let clock = MemoryClock::of(writing);
+    let clock = MemoryClock::for_recording(writing);
     let trace = writing.trace;
     writer.append_rows(storages(trace, &clock))?;
     writer.append_rows(allocations(trace, &clock))?;
@@ -47,7 +47,7 @@ struct MemoryClock {
 }
 
 impl MemoryClock {
-    fn of(writing: &RecordingWriter<'_>) -> Self {
+    fn for_recording(writing: &RecordingWriter<'_>) -> Self {
         let mut moments: BTreeMap<usize, Vec<i64>> = BTreeMap::new();
         for storage in &writing.trace.storages {
             let times = storage.alloc_ns.into_iter().chain(storage.free_ns);

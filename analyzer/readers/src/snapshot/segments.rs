@@ -12,7 +12,7 @@ pub(super) struct LiveSegments {
 
 impl LiveSegments {
     /// Segments of a GPU, none yet.
-    pub(super) fn of(device: i32) -> Self {
+    pub(super) fn for_device(device: i32) -> Self {
         Self { device, living: BTreeMap::new() }
     }
 
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn a_segment_that_grew_is_older_only_where_no_event_has_it() {
         let mut trace = TraceModel::default();
-        let mut live = LiveSegments::of(0);
+        let mut live = LiveSegments::for_device(0);
         live.add(&mut trace, "segment_map", (200, 100), 5);
         live.add(&mut trace, "segment_map", (300, 50), 6);
         live.add(&mut trace, "segment_unmap", (300, 50), 7);
