@@ -1,7 +1,7 @@
 -- Shares by line
 -- All samples of some phases of the program, as parts of 1, by the line that launched the kernels, with its gradient.
 -- Without samples, all time. Kernels without a line that anyone wrote are rows under their label. A line with more than
--- half of all, or a sixth outside of `forward`, which is mostly in several modules of a model, is shown by module: numbers in paths are *, and text is the line. kind:
+-- half of all, or a sixth outside of `forward`, which is mostly in several modules of a model, is shown by module: numbers in paths with names are *, and text is the line. kind:
 -- line, module, kernel, other (the rest). text: the line's, as the program ran it.
 WITH taken AS (
   SELECT c.*, sum(c.samples) OVER () AS all_samples
@@ -37,7 +37,8 @@ WITH taken AS (
   GROUP BY kind, label, module_path
 ), of_module AS (
   SELECT
-    kind, label, regexp_replace(module_path, '\b[0-9]+\b', '*', 'g') AS module,
+    kind, label, CASE WHEN regexp_like(module_path, '[^0-9.]') THEN regexp_replace(module_path, '\b[0-9]+\b', '*', 'g')
+      ELSE 'module ' || module_path END AS module,
     sum(samples) AS samples, sum(memory_samples) AS memory_samples
   FROM of_path
   GROUP BY 1, 2, 3
