@@ -17,7 +17,7 @@ use stallmap::session::resources::SessionResources;
 use stallmap_tables::location::CaptureLocation;
 
 use crate::FoundCapture;
-use crate::leaf::{CaptureQuery, FleetExec, LeafQuery};
+use crate::leaf::{CaptureQuery, FleetExec, LeafContext, LeafQuery};
 use crate::skipped::SkippedCaptures;
 
 /// A leaf that another process can run.
@@ -49,7 +49,7 @@ impl LeafOrder {
             captures,
             self.schema,
             self.partitions,
-            (resources, skipped),
+            LeafContext::without_state(resources, skipped),
         )
     }
 }
@@ -64,13 +64,12 @@ impl FleetExec {
     pub fn split(&self, parts: usize, partitions: usize) -> Vec<Self> {
         let part = |at: usize| {
             let captures = self.captures.iter().skip(at).step_by(parts).cloned().collect();
-            let shared = (self.resources.clone(), Arc::clone(&self.skipped));
             Self::new(
                 self.query.clone(),
                 captures,
                 Arc::clone(&self.properties.eq_properties.schema()),
                 partitions,
-                shared,
+                self.context.clone(),
             )
         };
         (0..parts).map(part).collect()

@@ -101,14 +101,14 @@ fn allocated(memory: &AllocationFacts) -> Option<String> {
 
 /// The allocation that failed.
 fn failed(memory: &AllocationFacts) -> Option<String> {
-    let mut text = format!(" An allocation of {} failed", bytes(memory.failed_bytes?));
-    if let Some(free) = memory.free_bytes {
-        text += &format!(" while the GPU had {} free", bytes(free));
-    }
-    if let Some(line) = &memory.failed_at {
-        text += &format!(", at {line}");
-    }
-    Some(text + ".")
+    let failed = bytes(memory.failed_bytes?);
+    let free = memory.free_bytes.map(|free| format!(" while the GPU had {} free", bytes(free)));
+    let line = memory.failed_at.as_ref().map(|line| format!(", at {line}"));
+    Some(format!(
+        " An allocation of {failed} failed{}{}.",
+        free.unwrap_or_default(),
+        line.unwrap_or_default()
+    ))
 }
 
 /// The kernel with most of the time.

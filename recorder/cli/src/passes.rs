@@ -193,9 +193,9 @@ impl PassRunner<'_> {
     ) -> Result<(RunEnd, T), RecorderFailure> {
         let name = command.get_program().to_string_lossy().into_owned();
         let ran = self.signals.start(command).and_then(|mut child| {
-            let begun = begin(child.id());
+            let watch = begin(child.id());
             let status = self.signals.wait(&mut child)?;
-            Ok((RunEnd { process_id: child.id(), status }, begun))
+            Ok((RunEnd { process_id: child.id(), status }, watch))
         });
         ran.map_err(|error| {
             if let Some(code) = self.signals.ending().and_then(|signal| u8::try_from(128 + signal).ok()) {

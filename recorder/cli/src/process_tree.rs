@@ -235,9 +235,9 @@ mod tests {
     fn add_started(root: &Path, id: u32, (parent, start): (u32, u32), mapped: &[&str], environment: &str) {
         let folder = root.join(id.to_string());
         fs::create_dir_all(folder.join("fd")).unwrap();
-        let stat =
+        let status =
             format!("{id} (worker ({id}) S {parent} 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {start} 0 0\n");
-        fs::write(folder.join("stat"), stat).unwrap();
+        fs::write(folder.join("stat"), status).unwrap();
         fs::write(folder.join("environ"), environment).unwrap();
         let line = |name: &&str| format!("7f0000000000-7f0000001000 r-xp 00000000 00:00 0 /usr/lib/{name}\n");
         fs::write(folder.join("maps"), mapped.iter().map(line).collect::<String>()).unwrap();

@@ -19,16 +19,12 @@ impl MultiprocessorSlots {
     /// The track of the first slot that is free at a time, for a block that ends at another. `new` is the track of a slot
     /// that is not there yet.
     fn take(&mut self, begin_ns: u64, end_ns: u64, new: u64) -> u64 {
-        match self.0.iter_mut().find(|(end, _)| *end <= begin_ns) {
-            Some((end, track)) => {
-                *end = end_ns;
-                *track
-            }
-            None => {
-                self.0.push((end_ns, new));
-                new
-            }
+        if let Some((end, track)) = self.0.iter_mut().find(|(end, _)| *end <= begin_ns) {
+            *end = end_ns;
+            return *track;
         }
+        self.0.push((end_ns, new));
+        new
     }
 }
 
