@@ -2,6 +2,7 @@
 //!
 //! Conditions are a help: the plan above a leaf applies them again. So those that text may not keep exactly are left out.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -67,7 +68,7 @@ impl FleetExec {
             Self::new(
                 self.query.clone(),
                 captures,
-                Arc::clone(&self.properties.eq_properties.schema()),
+                Arc::clone(self.properties.eq_properties.schema()),
                 partitions,
                 self.context.clone(),
             )
@@ -106,10 +107,10 @@ impl CaptureQuery {
         let mut sql = format!("SELECT {columns} FROM {}", quoted(&self.table));
         for (at, filter) in self.filters.iter().filter(|filter| is_exact_as_text(filter)).enumerate() {
             let word = if at == 0 { "WHERE" } else { "AND" };
-            sql.push_str(&format!(" {word} ({})", unparser.expr_to_sql(filter)?));
+            write!(sql, " {word} ({})", unparser.expr_to_sql(filter)?).unwrap_or_default();
         }
         if let Some(limit) = self.limit.filter(|_| self.filters.iter().all(is_exact_as_text)) {
-            sql.push_str(&format!(" LIMIT {limit}"));
+            write!(sql, " LIMIT {limit}").unwrap_or_default();
         }
         Ok(sql)
     }

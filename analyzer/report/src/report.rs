@@ -89,10 +89,8 @@ pub fn run(context: &CommandContext, args: &ReportArgs) -> Outcome {
     if let Some(path) = &args.html {
         runtime.block_on(page::prepare(args, &session))?;
         let verdict = runtime.block_on(VerdictRows::from_session(&session))?;
-        let change = match &args.baseline {
-            Some(base) => Some(crate::diff::since(context, base, &args.capture)?),
-            None => None,
-        };
+        let since = |base| crate::diff::since(context, base, &args.capture);
+        let change = args.baseline.as_ref().map(since).transpose()?;
         let text = runtime.block_on(page::page(args, &session, (subject, change), &verdict))?;
         page::save(path, &text)?;
         output::wrote(path);

@@ -1,5 +1,7 @@
 //! Memory at the peak by category: a bar of categories for each GPU, and a sentence about its allocator.
 
+use std::fmt::Write as _;
+
 use super::ask::read;
 use super::block::PageSection;
 use super::links::PageLinks;
@@ -90,31 +92,33 @@ fn sentence(peak: &DevicePeak) -> String {
     let rank = peak.rank.map(|rank| format!("Rank {rank}, ")).unwrap_or_default();
     let mut text = format!("{rank}GPU {}: {} in use", peak.device_id, bytes(peak.peak_bytes));
     if let Some(line) = &peak.peak_at {
-        text += &format!(" at the peak, before the launch at {line}");
+        write!(text, " at the peak, before the launch at {line}").unwrap_or_default();
     } else {
         text += " at the peak";
     }
     if let Some(requested) = peak.requested_bytes {
-        text += &format!(". The program asked for {} of it", bytes(requested));
+        write!(text, ". The program asked for {} of it", bytes(requested)).unwrap_or_default();
     }
     if let (Some(reserved), Some(unused), Some(pieces), Some(largest)) =
         (peak.reserved_bytes, peak.unused_bytes, peak.unused_count, peak.largest_unused_bytes)
     {
-        text += &format!(". The allocator holds {}, of which {} are unused", bytes(reserved), bytes(unused));
+        write!(text, ". The allocator holds {}, of which {} are unused", bytes(reserved), bytes(unused))
+            .unwrap_or_default();
         if pieces > 0 {
-            text += &format!(" in {}, the largest of {}", counted(pieces, "piece", "pieces"), bytes(largest));
+            write!(text, " in {}, the largest of {}", counted(pieces, "piece", "pieces"), bytes(largest))
+                .unwrap_or_default();
         }
     }
     if let Some(failures) = peak.failures {
-        text += &format!(". {} failed", counted(failures, "allocation", "allocations"));
+        write!(text, ". {} failed", counted(failures, "allocation", "allocations")).unwrap_or_default();
         if let Some(failed) = peak.failed_bytes {
-            text += &format!(", the largest of {}", bytes(failed));
+            write!(text, ", the largest of {}", bytes(failed)).unwrap_or_default();
         }
         if let Some(free) = peak.free_bytes {
-            text += &format!(" while the GPU had {} free", bytes(free));
+            write!(text, " while the GPU had {} free", bytes(free)).unwrap_or_default();
         }
         if let Some(line) = &peak.failed_at {
-            text += &format!(", at {line}");
+            write!(text, ", at {line}").unwrap_or_default();
         }
     }
     text + "."
@@ -157,10 +161,10 @@ fn legend(row: &HeldCategory) -> String {
         counted(row.objects, "object", "objects")
     );
     if let Some(requested) = row.requested_bytes.filter(|requested| *requested < row.size_bytes) {
-        text += &format!(", {} requested", bytes(requested));
+        write!(text, ", {} requested", bytes(requested)).unwrap_or_default();
     }
     if let (Some(held_by), Some(held)) = (&row.held_by, row.held_bytes) {
-        text += &format!(", {} by {held_by}", bytes(held));
+        write!(text, ", {} by {held_by}", bytes(held)).unwrap_or_default();
     }
     text
 }

@@ -78,7 +78,9 @@ async fn drawing(asker: &SessionAsker<'_>, block: &mut PageSection, links: &Page
     let host = asker.ask(host.0, &host.1).await?;
     let steps = asker.ask(steps.0, &steps.1).await?;
     let Some(data) = spans::data(&work, &host, &steps, links)? else { return Ok(()) };
-    [&work, &host, &steps].into_iter().for_each(|answer| block.asked(answer));
+    for answer in [&work, &host, &steps] {
+        block.asked(answer);
+    }
     block.body.markup("<div class=\"spans\" data-picture=\"timeline\"></div>\n");
     block.body.markup("<noscript><p class=\"doc\">The timeline to zoom into needs JavaScript. `stallmap export perfetto` writes one for a viewer.</p></noscript>\n<h3>All of the run</h3>\n");
     block.data = Some(("timeline", data));
