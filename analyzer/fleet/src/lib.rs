@@ -139,7 +139,9 @@ pub fn open_with(
     let facts = Arc::new(facts);
     let resources_of_all = SessionResources { cache: ResultCache::NONE, ..resources.clone() };
     let mut session = Session::without_rows_with(&resources_of_all)?;
-    functions().into_iter().for_each(|function| session.context().register_udf(function));
+    for function in functions() {
+        session.context().register_udf(function);
+    }
     let state = Arc::downgrade(&session.context().state_ref());
     let state = move || state.upgrade().map(|state| state.read().clone());
     let known = Session::without_rows()?;

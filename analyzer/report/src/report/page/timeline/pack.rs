@@ -104,8 +104,12 @@ mod tests {
         #[test]
         fn numbers_come_back(counts in prop::collection::vec(any::<u64>(), 0..20), times in prop::collection::vec(any::<i64>(), 0..20)) {
             let mut columns = [PackedColumn::default(), PackedColumn::default()];
-            counts.iter().for_each(|count| columns[0].count(*count));
-            times.iter().for_each(|time| columns[1].next(*time));
+            for count in &counts {
+                columns[0].count(*count);
+            }
+            for time in &times {
+                columns[1].next(*time);
+            }
             let mut found = unpacked(&packed(&columns).unwrap());
             let mut last = 0_i64;
             let read: Vec<i64> = found.pop().unwrap().into_iter().map(|value| {
