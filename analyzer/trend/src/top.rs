@@ -89,6 +89,10 @@ fn kind(what: TopRanking) -> Outcome<&'static str> {
         TopRanking::Ops => "op",
         TopRanking::Lines => "line",
         TopRanking::Kernels => "kernel",
+        TopRanking::Memory => {
+            return Err(CommandFailure::message(USAGE, "memory is held within one program")
+                .hint("stallmap top memory NAME.stallmap".to_owned()));
+        }
         TopRanking::Collectives | TopRanking::Findings => {
             return Err(CommandFailure::message(USAGE, "collectives are ranked within one capture")
                 .hint("stallmap top collectives NAME.stallmap".to_owned()));
