@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 
 use arrow::ipc::reader::StreamReader;
+use stallmap::location::CaptureLocation;
 use stallmap::statements;
 use stallmap_console::args::{ClusterArgs, SqlArgs};
 use stallmap_console::context::CommandContext;
@@ -52,7 +53,7 @@ pub(super) fn statements(
         command.arg("sql").arg(format!("--scheduler={scheduler}")).arg(format!("--command={sql}"));
         command.arg(format!("--cost-from={}", context.resources().cost_from));
         command.args((!context.resources().reads_stored).then_some("--recompute"));
-        command.arg("--over").args(args.over.iter().map(|place| place.address()));
+        command.arg("--over").args(args.over.iter().map(CaptureLocation::address));
         statement(&mut command, style, target)?;
     }
     Ok(OK)
