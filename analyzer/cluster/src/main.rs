@@ -4,8 +4,8 @@
 //! stallmap sql --cluster ── sql ──> scheduler ── parts of the plan ──> executors ── leaves ──> captures below a prefix
 //! ```
 //!
-//! The engine is `datafusion-distributed`. Its plans have one operator of stallmap: a leaf, which is SQL and the addresses
-//! of captures.
+//! The engine is `datafusion-distributed`. Its plans have one operator of stallmap: a leaf, which is SQL and
+//! addresses of captures.
 
 mod calls;
 mod client;

@@ -1,4 +1,4 @@
-//! What processes of a cluster say to each other, next to the rows and plans of the engine.
+//! Messages between processes of a cluster, next to the rows and plans of the engine.
 
 use std::collections::BTreeMap;
 

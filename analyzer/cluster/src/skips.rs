@@ -15,7 +15,7 @@ pub(crate) struct SkipBook {
 }
 
 impl SkipBook {
-    /// Those of a query, from its first leaf on.
+    /// Skipped captures of a query, from its first leaf on.
     pub(crate) fn of_query(&self, query: &str) -> Arc<SkippedCaptures> {
         let mut queries = self.queries.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, skipped)) = queries.iter().find(|(known, _)| known == query) {

@@ -4,8 +4,8 @@
 -- Kinds and their rules are those of `access_fault`. Upper bound of the saving: the share of sectors beyond the fewest (the
 -- stall time is assumed to grow with sectors). For local memory, atomics and gather_latency, all.
 --
--- Time saved: between three tenths (local memory: half) of the smaller and 1.15 (1.3) of the larger of two estimates: the time
--- of the stalls, and what memory's busiest resource needs less (`traffic_relief`). Misaligned accesses and gather_latency begin
+-- Time saved: between three tenths (local memory: half) of the smaller and 1.15 (1.3) of the larger of two estimates: the
+-- time of the stalls, and what memory's busiest resource needs less (`traffic_relief`). Misaligned accesses and gather_latency begin
 -- at 0. The latter ends at 1.15 times the other launches, (n - 1) / n, if that is more: with more rows in one call,
 -- there is one launch. A view's data is copied once for all uses of a version: advised if the lower end pays for it, less its cost. If
 -- not, the advice is another layout where the data is created, from 0. Sources: the pairs of the book.

@@ -35,8 +35,10 @@ const FALLING: [(&str, usize); 4] = [
 ];
 
 /// Text that a pattern may match, as (end of the path, text, reason).
-const EXCEPTIONS: [(&str, &str, &str); 1] =
-    [("redact/words.rs", "\"nobody\"", "the name of a user on every Linux system")];
+const EXCEPTIONS: [(&str, &str, &str); 2] = [
+    ("redact/words.rs", "\"nobody\"", "the name of a user on every Linux system"),
+    ("scripts/wheel_backend.py", "; extra ==", "a condition in the metadata of a Python package"),
+];
 
 /// Endings of the files that are read.
 const EXTENSIONS: [&str; 6] = ["rs", "sql", "md", "py", "js", "html"];
