@@ -47,7 +47,7 @@ fn lines_get_their_text_from_files_of_the_same_version() {
     assert!(packed.stderr.starts_with("text of 21 of 60 source lines\n"), "{}", packed.stderr);
     place.run(&["check", "text.stallmap"]).expect_ok();
     place.run(&["text.stallmap"]).check("verdict_with_text");
-    let why = place.run(&["why", "text.stallmap", "3"]).stdout;
+    let why = place.run(&["why", "text.stallmap", "2"]).stdout;
     assert!(why.contains("transformer_step.py:81 train_step: optimizer.step()"), "{why}");
     let texts = |capture: &str| {
         let sql = "SELECT count(*), count(text) FROM source_line";
