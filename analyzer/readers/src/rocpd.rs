@@ -8,7 +8,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use stallmap_console::exit::{CommandFailure, IO, Outcome};
-use stallmap_schema::word::{ActivityKind, CopyKind, Instrument, LossKind, OpKind, SynchronizationKind};
+use stallmap_schema::word::{ActivityKind, CopyKind, Instrument, LossKind, OpKind};
 
 use crate::join::{join_ops, join_steps};
 use crate::kineto::category::host_wait;
@@ -175,7 +175,7 @@ impl RocpdReader<'_> {
                 return;
             }
             if let Some(kind) = host_wait(&name) {
-                trace.works.push(wait(process.place, kind, call, event.stack));
+                trace.works.push(TraceActivity::for_wait(process.place, kind, call, event.stack));
             }
             // Calls nest: the outermost one launches.
             if let Some(stack) = event.stack {
@@ -345,28 +345,6 @@ impl RocpdProcess {
 
     fn ordinal(&self, agent: Option<i64>) -> Option<i32> {
         self.ordinals.get(&agent?).copied()
-    }
-}
-
-fn wait(
-    process: usize,
-    kind: SynchronizationKind,
-    call: TraceCall,
-    correlation: Option<u64>,
-) -> TraceActivity {
-    TraceActivity {
-        process,
-        kind: ActivityKind::Synchronization,
-        device: None,
-        stream: None,
-        begin_ns: call.begin_ns,
-        end_ns: Some(call.end_ns),
-        bytes: None,
-        copy: None,
-        wait: Some(kind),
-        correlation,
-        call: Some(call),
-        op: None,
     }
 }
 

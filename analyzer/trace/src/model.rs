@@ -262,6 +262,31 @@ pub struct TraceActivity {
     pub op: Option<usize>,
 }
 
+impl TraceActivity {
+    /// A wait for the GPU of which the source has the call only.
+    pub fn for_wait(
+        process: usize,
+        kind: SynchronizationKind,
+        call: TraceCall,
+        correlation: Option<u64>,
+    ) -> Self {
+        Self {
+            process,
+            kind: ActivityKind::Synchronization,
+            device: None,
+            stream: None,
+            begin_ns: call.begin_ns,
+            end_ns: Some(call.end_ns),
+            bytes: None,
+            copy: None,
+            wait: Some(kind),
+            correlation,
+            call: Some(call),
+            op: None,
+        }
+    }
+}
+
 /// An op or a region.
 #[derive(Debug)]
 pub struct TraceOp {

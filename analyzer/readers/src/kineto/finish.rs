@@ -85,20 +85,7 @@ impl KinetoReader {
             if known.contains(&(process, correlation)) {
                 continue;
             }
-            self.trace.works.push(TraceActivity {
-                process,
-                kind: ActivityKind::Synchronization,
-                device: None,
-                stream: None,
-                begin_ns: call.begin_ns,
-                end_ns: Some(call.end_ns),
-                bytes: None,
-                copy: None,
-                wait: Some(kind),
-                correlation,
-                call: Some(call),
-                op: None,
-            });
+            self.trace.works.push(TraceActivity::for_wait(process, kind, call, correlation));
         }
     }
 

@@ -1,6 +1,6 @@
 //! The plane of the host: calls of the driver, regions, steps and Python functions, by thread.
 
-use stallmap_schema::word::{ActivityKind, LossKind, OpKind, Phase};
+use stallmap_schema::word::{LossKind, OpKind, Phase};
 
 use super::plane::{PlaneEvent, TracePlane};
 use super::{SpaceReader, visit};
@@ -33,20 +33,7 @@ impl SpaceReader {
     /// A call of the driver, a function or a region.
     fn span(&mut self, event: &PlaneEvent<'_>, call: TraceCall) {
         if let Some(kind) = host_wait(event.name) {
-            self.trace.works.push(TraceActivity {
-                process: 0,
-                kind: ActivityKind::Synchronization,
-                device: None,
-                stream: None,
-                begin_ns: call.begin_ns,
-                end_ns: Some(call.end_ns),
-                bytes: None,
-                copy: None,
-                wait: Some(kind),
-                correlation: event.correlation,
-                call: Some(call),
-                op: None,
-            });
+            self.trace.works.push(TraceActivity::for_wait(0, kind, call, event.correlation));
         } else if let Some(number) = event.correlation {
             self.calls.insert(number, call);
         } else if let Some(name) = event.name.strip_prefix(FUNCTION) {
