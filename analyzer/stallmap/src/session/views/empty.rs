@@ -14,56 +14,66 @@ use super::inline::InlinedView;
 /// Tables without rows: schema and name, without schema if the plan names none.
 pub(super) type EmptyTables = BTreeSet<(String, String)>;
 
+/// The inputs that decide whether a plan has rows.
+enum EmptyingInputs<'a> {
+    /// It never has rows.
+    Never,
+    /// It has none if the scan has none.
+    Scan(&'a TableScan),
+    /// It has none if every one of these has none.
+    Every(Vec<&'a LogicalPlan>),
+    /// It has none if one of these has none.
+    Either(&'a LogicalPlan, &'a LogicalPlan),
+    /// It may have rows without rows of its inputs.
+    Unknown,
+}
+
+impl<'a> EmptyingInputs<'a> {
+    fn from_plan(plan: &'a LogicalPlan) -> Self {
+        match plan {
+            LogicalPlan::EmptyRelation(empty) if !empty.produce_one_row => Self::Never,
+            LogicalPlan::TableScan(scan) => Self::Scan(scan),
+            LogicalPlan::Projection(_)
+            | LogicalPlan::Filter(_)
+            | LogicalPlan::Window(_)
+            | LogicalPlan::Sort(_)
+            | LogicalPlan::Repartition(_)
+            | LogicalPlan::SubqueryAlias(_)
+            | LogicalPlan::Limit(_)
+            | LogicalPlan::Distinct(_)
+            | LogicalPlan::Union(_) => Self::Every(plan.inputs()),
+            LogicalPlan::Aggregate(aggregate) if is_grouped(aggregate) => Self::Every(vec![&aggregate.input]),
+            LogicalPlan::Join(join) => match join.join_type {
+                JoinType::Inner | JoinType::LeftSemi | JoinType::RightSemi => {
+                    Self::Either(&join.left, &join.right)
+                }
+                JoinType::Left | JoinType::LeftAnti | JoinType::LeftMark => Self::Every(vec![&join.left]),
+                JoinType::Right | JoinType::RightAnti | JoinType::RightMark => Self::Every(vec![&join.right]),
+                JoinType::Full => Self::Every(vec![&join.left, &join.right]),
+            },
+            _ => Self::Unknown,
+        }
+    }
+}
+
 /// The tables whose lack leaves a plan without rows. None if it may have some.
 pub(crate) fn causes(plan: &LogicalPlan) -> Option<EmptyTables> {
-    match plan {
-        LogicalPlan::EmptyRelation(empty) => (!empty.produce_one_row).then(EmptyTables::new),
-        LogicalPlan::TableScan(scan) => causes_of_scan(scan),
-        LogicalPlan::Projection(_)
-        | LogicalPlan::Filter(_)
-        | LogicalPlan::Window(_)
-        | LogicalPlan::Sort(_)
-        | LogicalPlan::Repartition(_)
-        | LogicalPlan::SubqueryAlias(_)
-        | LogicalPlan::Limit(_)
-        | LogicalPlan::Distinct(_)
-        | LogicalPlan::Union(_) => all(&plan.inputs()),
-        LogicalPlan::Aggregate(aggregate) if is_grouped(aggregate) => causes(&aggregate.input),
-        LogicalPlan::Join(join) => match join.join_type {
-            JoinType::Inner | JoinType::LeftSemi | JoinType::RightSemi => {
-                either(causes(&join.left), causes(&join.right))
-            }
-            JoinType::Left | JoinType::LeftAnti | JoinType::LeftMark => causes(&join.left),
-            JoinType::Right | JoinType::RightAnti | JoinType::RightMark => causes(&join.right),
-            JoinType::Full => all(&[&join.left, &join.right]),
-        },
-        _ => None,
+    match EmptyingInputs::from_plan(plan) {
+        EmptyingInputs::Never => Some(EmptyTables::new()),
+        EmptyingInputs::Scan(scan) => causes_of_scan(scan),
+        EmptyingInputs::Every(inputs) => all(&inputs),
+        EmptyingInputs::Either(left, right) => either(causes(left), causes(right)),
+        EmptyingInputs::Unknown => None,
     }
 }
 
 /// Tables each of which, without rows, leaves a plan without rows, by name. Tables that are computed are none of them.
 pub(crate) fn required(plan: &LogicalPlan) -> BTreeSet<String> {
-    match plan {
-        LogicalPlan::TableScan(scan) => required_by_scan(scan),
-        LogicalPlan::Projection(_)
-        | LogicalPlan::Filter(_)
-        | LogicalPlan::Window(_)
-        | LogicalPlan::Sort(_)
-        | LogicalPlan::Repartition(_)
-        | LogicalPlan::SubqueryAlias(_)
-        | LogicalPlan::Limit(_)
-        | LogicalPlan::Distinct(_)
-        | LogicalPlan::Union(_) => common(&plan.inputs()),
-        LogicalPlan::Aggregate(aggregate) if is_grouped(aggregate) => required(&aggregate.input),
-        LogicalPlan::Join(join) => match join.join_type {
-            JoinType::Inner | JoinType::LeftSemi | JoinType::RightSemi => {
-                &required(&join.left) | &required(&join.right)
-            }
-            JoinType::Left | JoinType::LeftAnti | JoinType::LeftMark => required(&join.left),
-            JoinType::Right | JoinType::RightAnti | JoinType::RightMark => required(&join.right),
-            JoinType::Full => common(&[&join.left, &join.right]),
-        },
-        _ => BTreeSet::new(),
+    match EmptyingInputs::from_plan(plan) {
+        EmptyingInputs::Scan(scan) => required_by_scan(scan),
+        EmptyingInputs::Every(inputs) => common(&inputs),
+        EmptyingInputs::Either(left, right) => &required(left) | &required(right),
+        EmptyingInputs::Never | EmptyingInputs::Unknown => BTreeSet::new(),
     }
 }
 
