@@ -252,7 +252,8 @@ impl SnapshotReader<'_> {
     }
 }
 
-/// Bytes that the allocator gives for a request at least. It gives more where the rest of a block is too small to divide.
+/// The least bytes that the allocator takes for some requested ones. It takes more where the rest of a block is too small to
+/// divide.
 fn rounded(bytes: u64) -> u64 {
     bytes.max(1).checked_next_multiple_of(ROUNDED_BYTES).unwrap_or(bytes)
 }

@@ -26,7 +26,7 @@ pub struct ListedObject {
     pub version: String,
 }
 
-/// The objects below a prefix, by name. A request for each thousand.
+/// The objects below a prefix, by name. The server lists a thousand per call.
 pub(crate) fn listed(bucket: &str, prefix: &str, path: &Path) -> Result<Vec<ListedObject>, CaptureError> {
     let url = CaptureUrl::S3 { bucket: bucket.to_owned(), key: prefix.to_owned() };
     let client = store::bucket_client(bucket, path)?;
