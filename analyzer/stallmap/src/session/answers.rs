@@ -5,11 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use arrow::array::RecordBatch;
-use arrow::compute::concat_batches;
+use arrow::array::{RecordBatch, UInt64Array};
+use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
-use arrow::row::{RowConverter, SortField};
+use arrow::row::{RowConverter, Rows, SortField};
 use datafusion::error::DataFusionError;
 use stallmap_schema::capture::entry;
 use stallmap_schema::capture::stored::{self as table, StoredAnswer};
@@ -38,7 +38,7 @@ impl Session {
         let mut answers = BTreeMap::new();
         for view in plain.keys() {
             if let Some(stored) = capture.store.written(view) {
-                let bytes = encode_small(&stored).map_err(failed)?;
+                let bytes = encode_small(&in_order(stored).map_err(failed)?).map_err(failed)?;
                 answers.insert((*view).to_owned(), bytes);
             }
         }
@@ -145,15 +145,30 @@ fn failed(error: impl std::error::Error + Send + Sync + 'static) -> AnalyzeError
     DataFusionError::External(Box::new(error)).into()
 }
 
+/// The same rows in one order: equal rows are equal bytes, and take the same part of a capture's size.
+fn in_order(stored: StoredRows) -> Result<StoredRows, ArrowError> {
+    let batch = concat_batches(&stored.schema, &stored.rows)?;
+    let Some(rows) = comparable(&batch)? else { return Ok(stored) };
+    let mut order: Vec<usize> = (0..rows.num_rows()).collect();
+    order.sort_unstable_by_key(|row| rows.row(*row));
+    let order: UInt64Array = order.into_iter().map(|row| row as u64).collect();
+    Ok(StoredRows { rows: vec![take_record_batch(&batch, &order)?], ..stored })
+}
+
 /// Rows as comparable bytes, sorted.
 fn sorted(schema: &SchemaRef, rows: &[RecordBatch]) -> Result<Vec<Vec<u8>>, ArrowError> {
-    let batch = concat_batches(schema, rows)?;
-    if batch.num_columns() == 0 || batch.num_rows() == 0 {
-        return Ok(Vec::new());
-    }
-    let fields = schema.fields().iter().map(|field| SortField::new(field.data_type().clone())).collect();
-    let rows = RowConverter::new(fields)?.convert_columns(batch.columns())?;
+    let Some(rows) = comparable(&concat_batches(schema, rows)?)? else { return Ok(Vec::new()) };
     let mut rows: Vec<Vec<u8>> = rows.iter().map(|row| row.as_ref().to_vec()).collect();
     rows.sort_unstable();
     Ok(rows)
+}
+
+/// Rows as comparable bytes. None if there are none.
+fn comparable(batch: &RecordBatch) -> Result<Option<Rows>, ArrowError> {
+    if batch.num_columns() == 0 || batch.num_rows() == 0 {
+        return Ok(None);
+    }
+    let schema = batch.schema();
+    let fields = schema.fields().iter().map(|field| SortField::new(field.data_type().clone())).collect();
+    RowConverter::new(fields)?.convert_columns(batch.columns()).map(Some)
 }
