@@ -13,7 +13,7 @@
 
 use arrow::array::{Array as _, ArrayRef, AsArray as _, RecordBatch};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field, Float64Type, Int64Type};
+use arrow::datatypes::{DataType, Field, Int64Type};
 use stallmap_schema::cell::ColumnCell;
 
 use crate::exit::{CommandFailure, Outcome, QUERY};
@@ -43,10 +43,6 @@ pub struct TextList(pub Vec<String>);
 /// A list of integers. A null is an empty list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IntegerCells(pub Vec<i64>);
-
-/// A list of numbers. A null is an empty list.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct NumberCells(pub Vec<f64>);
 
 macro_rules! cells {
     ($($type:ty)+) => {$(
@@ -88,20 +84,6 @@ impl RowValue for IntegerCells {
         }
         let numbers = column.as_list_opt::<i32>()?.value(row);
         Some(Self(numbers.as_primitive_opt::<Int64Type>()?.iter().flatten().collect()))
-    }
-}
-
-impl RowValue for NumberCells {
-    fn data_type() -> DataType {
-        DataType::List(Field::new_list_field(DataType::Float64, true).into())
-    }
-
-    fn at(column: &ArrayRef, row: usize) -> Option<Self> {
-        if column.is_null(row) {
-            return Some(Self::default());
-        }
-        let numbers = column.as_list_opt::<i32>()?.value(row);
-        Some(Self(numbers.as_primitive_opt::<Float64Type>()?.iter().flatten().collect()))
     }
 }
 

@@ -109,6 +109,9 @@ fn show_sql(context: &CommandContext, args: &TreeArgs) -> Outcome {
     } else {
         vec![filtered(queries::diff::TREE_LAUNCHES), queries::diff::TREE_NODES.sql(&[])]
     };
+    if args.by.contains(&TreeLevel::Layer) {
+        shown.push(filtered(queries::tree::LAYERS));
+    }
     if has_code(args) {
         shown.extend([queries::tree::CODE, queries::tree::INSTRUCTIONS].map(filtered));
     }
@@ -134,6 +137,9 @@ fn ask(context: &CommandContext, args: &TreeArgs, capture: &CaptureLocation) -> 
     let filter = runtime.block_on(LaunchFilter::from_args(&session, &args.filter))?;
     let answer = |query| runtime.block_on(asked(&session, query, &filtered(filter.as_ref(), query)));
     let mut launches = read::launches(&answer(query)?)?;
+    if args.by.contains(&TreeLevel::Layer) {
+        read::attach_layers(&mut launches, &answer(queries::tree::LAYERS)?)?;
+    }
     if has_code(args) {
         code::attach(&mut launches, &answer(queries::tree::CODE)?, &answer(queries::tree::INSTRUCTIONS)?)?;
     }

@@ -38,22 +38,10 @@ WITH cost AS (
     max(CASE WHEN metric = 'bytes' THEN time_ns END) AS bytes_ns
   FROM launch_metric
   GROUP BY kernel_id
-), layer AS (
-  SELECT kernel_id, layer_kind, layer, sum(weight) AS weight
-  FROM launch_layer
-  GROUP BY kernel_id, layer_kind, layer
-), layered AS (
-  SELECT
-    kernel_id,
-    array_agg(coalesce(layer_kind, '') ORDER BY layer) AS layer_kinds,
-    array_agg(coalesce(layer, '') ORDER BY layer) AS layers,
-    array_agg(weight ORDER BY layer) AS layer_weights
-  FROM layer
-  GROUP BY kernel_id
 )
 SELECT
   p.frames, p.user_frames, p.forward_frames, p.module_path, p.phase, p.step, b.names AS ranges, p.ops, p.kernel,
-  p.samples, p.memory_samples, p.time_ns, g.flops, g.flops_ns, g.bytes, g.bytes_ns, y.layer_kinds, y.layers, y.layer_weights, p.kernel_id,
+  p.samples, p.memory_samples, p.time_ns, g.flops, g.flops_ns, g.bytes, g.bytes_ns, p.kernel_id,
   r.samples_variance, r.memory_variance, r.time_variance,
   CASE WHEN r.samples_expected > 0 THEN (r.launches - 1.0) / r.launches ELSE 0.0 END AS samples_freedom,
   CASE WHEN r.samples_expected > 0 THEN power(r.samples - r.samples_mean, 2) / r.samples_expected ELSE 0.0 END
@@ -67,5 +55,4 @@ FROM call_path_cost p
 JOIN repeated r ON r.kernel_id = p.kernel_id
 LEFT JOIN launch_range b ON b.kernel_id = p.kernel_id
 LEFT JOIN given g ON g.kernel_id = p.kernel_id
-LEFT JOIN layered y ON y.kernel_id = p.kernel_id
 ORDER BY p.kernel_id

@@ -9,26 +9,13 @@ WITH given AS (
     max(CASE WHEN metric = 'bytes' THEN time_ns END) AS bytes_ns
   FROM launch_metric
   GROUP BY kernel_id
-), layer AS (
-  SELECT kernel_id, layer_kind, layer, sum(weight) AS weight
-  FROM launch_layer
-  GROUP BY kernel_id, layer_kind, layer
-), layered AS (
-  SELECT
-    kernel_id,
-    array_agg(coalesce(layer_kind, '') ORDER BY layer) AS layer_kinds,
-    array_agg(coalesce(layer, '') ORDER BY layer) AS layers,
-    array_agg(weight ORDER BY layer) AS layer_weights
-  FROM layer
-  GROUP BY kernel_id
 )
 SELECT
   c.frames, c.user_frames, c.forward_frames, c.module_path, c.phase, c.step, r.names AS ranges, c.ops,
   coalesce(n.short_kernel, c.kernel) AS kernel, c.samples, c.memory_samples, c.time_ns,
-  g.flops, g.flops_ns, g.bytes, g.bytes_ns, y.layer_kinds, y.layers, y.layer_weights, c.kernel_id
+  g.flops, g.flops_ns, g.bytes, g.bytes_ns, c.kernel_id
 FROM call_path_cost c
 LEFT JOIN launch_range r ON r.kernel_id = c.kernel_id
 LEFT JOIN given g ON g.kernel_id = c.kernel_id
-LEFT JOIN layered y ON y.kernel_id = c.kernel_id
 LEFT JOIN kernel_name n ON n.function_id = c.function_id
 ORDER BY c.kernel_id

@@ -1,10 +1,12 @@
 //! Reads launches from the rows of the query.
 
+use std::collections::HashMap;
+
 use arrow::array::RecordBatch;
 
 use stallmap::library::queries;
 use stallmap_console::exit::Outcome;
-use stallmap_console::row::{NumberCells, QueryRow as _, TextList};
+use stallmap_console::row::{QueryRow as _, TextList};
 use stallmap_console::rows;
 
 use super::chance::{SumVariance, SumVariances};
@@ -30,10 +32,15 @@ rows! {
         flops_ns: Option<f64>,
         bytes: Option<f64>,
         bytes_ns: Option<f64>,
-        layer_kinds: TextList,
-        layers: TextList,
-        layer_weights: NumberCells,
         kernel_id: u64,
+    }
+
+    /// A layer that a launch works for.
+    struct TreeLayerRow {
+        kernel_id: u64,
+        layer_kind: Option<String>,
+        layer: Option<String>,
+        weight: f64,
     }
 
     /// Variances of its numbers. Only a comparison needs them.
@@ -59,6 +66,20 @@ pub(super) fn launches(rows: &[RecordBatch]) -> Outcome<Vec<PathLaunch>> {
     Ok(found.map(|(at, found)| launch(found, uncertain.get(at))).collect())
 }
 
+/// Gives the launches their layers.
+pub(super) fn attach_layers(launches: &mut [PathLaunch], rows: &[RecordBatch]) -> Outcome<()> {
+    let mut layers: HashMap<u64, Vec<LayerShare>> = HashMap::new();
+    for row in TreeLayerRow::read(queries::tree::LAYERS.name, rows)? {
+        let (kind, layer) = (row.layer_kind.unwrap_or_default(), row.layer.unwrap_or_default());
+        let share = LayerShare::from_names(kind, layer, row.weight);
+        layers.entry(row.kernel_id).or_default().push(share);
+    }
+    for launch in launches {
+        launch.layers = layers.remove(&launch.kernel_id).unwrap_or_default();
+    }
+    Ok(())
+}
+
 fn launch(found: TreeLaunchRow, uncertain: Option<&LaunchVariances>) -> PathLaunch {
     // What is not known adds nothing.
     let samples = found.samples.unwrap_or_default();
@@ -72,11 +93,10 @@ fn launch(found: TreeLaunchRow, uncertain: Option<&LaunchVariances>) -> PathLaun
         chances: SumVariances::default(),
     };
     cost.chances = uncertain.map(|uncertain| chances(&cost, uncertain)).unwrap_or_default();
-    let layers = found.layer_kinds.0.into_iter().zip(found.layers.0).zip(found.layer_weights.0);
     PathLaunch {
         kernel_id: found.kernel_id,
         sites: Vec::new(),
-        layers: layers.map(|((kind, layer), weight)| LayerShare::from_names(kind, layer, weight)).collect(),
+        layers: Vec::new(),
         frames: found.frames.0,
         user_frames: found.user_frames.0,
         forward_frames: found.forward_frames.0,
