@@ -333,12 +333,39 @@ fn rows_of(builder: ParquetRecordBatchReaderBuilder<Bytes>) -> Option<StoredRows
     Some(StoredRows { schema, rows, sources })
 }
 
-/// Writes a file. Other rules' rows of the capture are removed first.
+/// Writes a file. Other rules' rows of the capture are removed with the first.
 fn write(path: &Path, parts: &[&[u8]]) -> std::io::Result<()> {
     let folder = path.parent().unwrap_or(path);
     if !folder.exists() {
-        // The folder may not exist. What remains only takes space.
-        drop(folder.parent().map(fs::remove_dir_all));
+        remove_others(folder);
     }
     ResultCache::write(path, parts)
+}
+
+/// Removes the folders next to one, which another thread may already fill. What remains only takes space.
+fn remove_others(folder: &Path) {
+    let Some(Ok(folders)) = folder.parent().map(fs::read_dir) else { return };
+    for other in folders.flatten().filter(|other| Some(other.file_name().as_os_str()) != folder.file_name()) {
+        drop(fs::remove_dir_all(other.path()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::remove_others;
+
+    #[test]
+    fn rows_of_other_rules_go_and_rows_of_another_thread_stay() {
+        let capture = tempfile::tempdir().unwrap();
+        let [own, other] = ["own", "other"].map(|rules| capture.path().join(rules));
+        for folder in [&own, &other] {
+            fs::create_dir(folder).unwrap();
+            fs::write(folder.join("view"), "rows").unwrap();
+        }
+        remove_others(&own);
+        assert!(own.join("view").exists() && !other.exists());
+        remove_others(&capture.path().join("missing").join("rules"));
+    }
 }
