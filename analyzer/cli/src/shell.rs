@@ -267,10 +267,14 @@ fn hear_signals() -> Outcome<()> {
 }
 
 fn greet(shell: &SqlShell) {
-    let captures = shell.session.captures().iter();
-    let captures: Vec<String> = captures
-        .map(|capture| format!("{} = {}", capture.name, output::path(capture.reader.path())))
-        .collect();
+    let captures: Vec<String> = if shell.session.is_led() {
+        vec!["all captures: `fleet` has a row of each".to_owned()]
+    } else {
+        let captures = shell.session.captures().iter();
+        captures
+            .map(|capture| format!("{} = {}", capture.name, output::path(capture.reader.path())))
+            .collect()
+    };
     output::note(format_args!(
         "{}\n{} tables, {} views. .help lists commands, .examples shows questions, .quit exits",
         captures.join("\n"),

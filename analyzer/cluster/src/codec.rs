@@ -10,7 +10,7 @@ use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
 use datafusion::common::{internal_err, plan_datafusion_err, plan_err};
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::TaskContext;
+use datafusion::execution::{SessionState, TaskContext};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
 use prost::Message as _;
@@ -58,6 +58,7 @@ impl PhysicalExtensionCodec for LeafWriter {
         let message = LeafMessage {
             query: self.query.clone(),
             sql: order.sql,
+            table: order.table,
             addresses,
             names,
             facts: stream(&order.facts.schema(), Some(&order.facts))?,
@@ -73,6 +74,8 @@ impl PhysicalExtensionCodec for LeafWriter {
 /// Reads leaves, and refuses those over captures outside of a prefix.
 #[derive(Clone, Debug)]
 pub(crate) struct LeafReader {
+    /// Stallmap's functions, and no tables.
+    pub(crate) state: Arc<SessionState>,
     pub(crate) prefix: AllowedPrefix,
     pub(crate) resources: SessionResources,
     pub(crate) skips: Arc<SkipBook>,
@@ -97,8 +100,9 @@ impl LeafReader {
             message.cost_from.parse().map_err(|error: String| plan_datafusion_err!("{error}"))?;
         resources.reads_stored = !message.recomputes;
         let captures = message.addresses.into_iter().zip(message.names).collect();
-        let order = LeafOrder { sql: message.sql, captures, facts, schema, partitions };
-        Ok(order.exec(resources, self.skips.of_query(&message.query)))
+        let LeafMessage { sql, table, query, .. } = message;
+        let order = LeafOrder { sql, table, captures, facts, schema, partitions };
+        Ok(order.exec(&self.state, resources, self.skips.of_query(&query)))
     }
 }
 

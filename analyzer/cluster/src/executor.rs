@@ -74,8 +74,10 @@ pub(crate) async fn run(args: ExecutorArgs) -> ClusterResult<()> {
         memory_bytes: Some(args.memory * MIB),
         ..SessionResources::NONE
     };
-    let leaves = LeafReader { prefix, resources: resources.clone(), skips: Arc::clone(&skips) };
-    let worker = worker(&resources, leaves, channels.clone())?;
+    let state = Arc::new(Session::without_rows_with(&resources)?.context().state());
+    let (own, book) = (Arc::clone(&state), Arc::clone(&skips));
+    let leaves = LeafReader { state: own, prefix, resources: resources.clone(), skips: book };
+    let worker = worker(&resources, &state, leaves, channels.clone())?;
     let calls = ClusterService::new(ExecutorCalls { skips });
     let token = channels.token();
     let server = server
@@ -125,10 +127,11 @@ fn can_work() -> ClusterResult<()> {
 /// The engine's worker, with stallmap's functions and no way to read files but by leaves.
 fn worker(
     resources: &SessionResources,
+    functions: &Arc<SessionState>,
     leaves: LeafReader,
     channels: ClusterChannels,
 ) -> ClusterResult<Worker> {
-    let functions = Session::without_rows_with(resources)?.context().state();
+    let functions = Arc::clone(functions);
     let runtime = stallmap_tables::pool::runtime(resources.memory_bytes)?;
     let runtime = RuntimeEnvBuilder::from_runtime_env(&runtime)
         .with_object_store_registry(Arc::new(NoObjectStores))

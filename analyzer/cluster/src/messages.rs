@@ -49,6 +49,9 @@ pub(crate) struct LeafMessage {
     pub(crate) cost_from: String,
     #[prost(bool, tag = "9")]
     pub(crate) recomputes: bool,
+    /// The table that the query reads.
+    #[prost(string, tag = "10")]
+    pub(crate) table: String,
 }
 
 /// The captures that a query skipped, behind its rows.

@@ -11,12 +11,13 @@ use arrow::error::ArrowError;
 use datafusion::common::{Column, SchemaError, TableReference};
 use datafusion::error::DataFusionError;
 use stallmap::error::AnalyzeError;
+use stallmap::library::FLEET;
 use stallmap::session::Session;
 use stallmap::tables::error::TableError;
 use stallmap_schema::capture::error::CaptureError;
 
 use super::excerpt;
-use super::names::{SessionNames, nearest};
+use super::names::{SessionNames, in_fleets, nearest};
 use crate::exit::{CAPTURE, CommandFailure, IO, QUERY, USAGE};
 use crate::output;
 
@@ -260,15 +261,21 @@ fn no_table(qualified: &str, names: &SessionNames, sql: &str) -> CommandFailure 
     let (table, capture) = (parts.next().unwrap_or(qualified), parts.next());
     if let Some(capture) = capture.filter(|name| !names.captures.iter().any(|known| known == name)) {
         let captures = names.captures.join(", ");
-        return CommandFailure::message(QUERY, format!("no capture is named `{capture}`"))
+        let (noun, hint) = if names.captures == [FLEET] {
+            ("schema", "write the table's name alone: it has the rows of all captures".to_owned())
+        } else {
+            ("capture", format!("captures here: {captures}"))
+        };
+        return CommandFailure::message(QUERY, format!("no {noun} is named `{capture}`"))
             .excerpt(excerpt::of_name(sql, capture, false))
-            .hint(format!("captures here: {captures}"));
+            .hint(hint);
     }
     let synonym = SYNONYMS.iter().find(|(name, _)| table.eq_ignore_ascii_case(name));
-    let hint = match (synonym, nearest(table, names.relations())) {
-        (Some((_, hint)), _) => (*hint).to_owned(),
-        (None, Some(name)) => format!("did you mean `{name}`?"),
-        (None, None) => {
+    let hint = match (synonym, in_fleets(table), nearest(table, names.relations())) {
+        (Some((_, hint)), ..) => (*hint).to_owned(),
+        (None, Some(hint), _) => hint,
+        (None, None, Some(name)) => format!("did you mean `{name}`?"),
+        (None, None, None) => {
             "`stallmap info NAME.stallmap` (in the shell: .tables, .views) lists tables and views".to_owned()
         }
     };

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use datafusion::execution::FunctionRegistry;
 use futures::executor::block_on;
 use stallmap::error::AnalyzeError;
+use stallmap::library;
 use stallmap::session::Session;
-use stallmap::session::every::EVERY;
 
 /// The names of a session.
 #[derive(Clone, Debug, Default)]
 pub struct SessionNames {
-    /// Captures, each a schema, and the one of them all.
+    /// Schemas: captures, and the one of them all. Of a fleet, its own.
     pub captures: Vec<String>,
     /// Columns by table.
     pub tables: BTreeMap<String, Vec<String>>,
@@ -41,13 +41,7 @@ impl SessionNames {
         let mut views: BTreeMap<String, Vec<String>> = views.collect();
         views.extend(made(session));
         Ok(Self {
-            captures: session
-                .captures()
-                .iter()
-                .map(|capture| capture.name.as_str())
-                .chain([EVERY])
-                .map(str::to_owned)
-                .collect(),
+            captures: session.schema_names().into_iter().map(str::to_owned).collect(),
             tables: tables.collect(),
             views,
             functions,
@@ -76,8 +70,9 @@ impl SessionNames {
 fn made(session: &Session) -> Vec<(String, Vec<String>)> {
     let context = session.context();
     let mut catalogs = context.catalog_names().into_iter().filter_map(|name| context.catalog(&name));
-    let first = session.captures().first().map(|capture| capture.name.clone()).unwrap_or_default();
-    let Some(schema) = catalogs.find_map(|catalog| catalog.schema(&first)) else {
+    let schemas = session.schema_names();
+    let first = schemas.first().copied().unwrap_or_default();
+    let Some(schema) = catalogs.find_map(|catalog| catalog.schema(first)) else {
         return Vec::new();
     };
     let known: BTreeSet<String> = session.tables().into_iter().map(|table| table.name).collect();
@@ -97,6 +92,14 @@ fn made(session: &Session) -> Vec<(String, Vec<String>)> {
             Some((name, columns))
         })
         .collect()
+}
+
+/// The command that reads a view over many captures, for those who name it in one. None if there is no such view.
+pub fn in_fleets(name: &str) -> Option<String> {
+    let is_view = library::fleet_views().is_ok_and(|views| views.iter().any(|view| view.name == name));
+    is_view.then(|| {
+        format!("`{name}` is over many captures: stallmap sql --over FOLDER -c 'SELECT * FROM {name}'")
+    })
 }
 
 fn signatures(session: &Session) -> BTreeMap<String, String> {
@@ -155,6 +158,7 @@ mod tests {
         check("TENSOR", Some("tensor"));
         check("ops", Some("op"));
         check("elephant", None);
+        assert!(in_fleets("trend").is_some() && in_fleets("launch").is_none());
         assert_eq!(nearest("tensor_costs", ["tensor", "tensor_cost"].into_iter()), Some("tensor_cost"));
     }
 }

@@ -57,6 +57,19 @@ pub(crate) fn fields() -> Vec<Field> {
     ]
 }
 
+/// The meaning of each column of facts, then of those that only the table of captures has.
+pub(crate) const DOCS: [(&str, &str); 9] = [
+    ("capture", "The capture: its path below the folder. With several folders, the path with the folder."),
+    ("commit", "Its label `commit`."),
+    ("labels", "All its labels as text. `label(labels, 'model')` is one."),
+    ("rank", "The rank of its runs. Null for several."),
+    ("host", "Hosts of its runs."),
+    ("gpu", "Names of its devices."),
+    ("time", "Start of its first run."),
+    ("bytes", "Bytes of its tables and files."),
+    ("skipped", "Reason why it cannot be read. Null if it can."),
+];
+
 /// The facts as a batch, a row for each capture.
 pub(crate) fn batch(facts: &[CaptureFacts]) -> Result<RecordBatch, ArrowError> {
     let text = |value: fn(&CaptureFacts) -> Option<String>| -> ArrayRef {
@@ -85,7 +98,7 @@ pub(crate) fn catalog(facts: &[CaptureFacts], skipped: &SkippedCaptures) -> Resu
 }
 
 /// The columns of the table of captures.
-fn catalog_schema() -> SchemaRef {
+pub(crate) fn catalog_schema() -> SchemaRef {
     let mut all = fields();
     all.push(Field::new("bytes", DataType::Int64, false));
     all.push(Field::new("skipped", DataType::Utf8, true));

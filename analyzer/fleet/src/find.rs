@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use stallmap::location::CaptureLocation;
 use stallmap_schema::capture::entry;
+use stallmap_schema::capture::error::CaptureError;
 
 use crate::{FleetError, FoundCapture};
 
@@ -24,7 +25,20 @@ pub(crate) fn captures(places: &[CaptureLocation]) -> Result<Vec<FoundCapture>, 
         let is_prefix = place.is_remote() && place.extension().is_none_or(|ending| ending != ENDING);
         if is_prefix {
             list_prefix(place, places.len() == 1, &mut found)?;
-        } else if place.is_remote() || !place.is_dir() || is_unpacked(place) {
+            continue;
+        }
+        if !place.is_remote() {
+            // A damaged capture is skipped. A name that was typed wrong is an error.
+            let metadata = fs::symlink_metadata(place);
+            metadata.map_err(|source| {
+                FleetError::Capture(CaptureError::Io {
+                    action: "open capture",
+                    path: place.to_path_buf(),
+                    source,
+                })
+            })?;
+        }
+        if place.is_remote() || !place.is_dir() || is_unpacked(place) {
             let name = place.display().to_string();
             found.push(FoundCapture { location: place.clone(), version: version(place), name });
         } else {
@@ -33,13 +47,20 @@ pub(crate) fn captures(places: &[CaptureLocation]) -> Result<Vec<FoundCapture>, 
             list(root, place, 0, &mut found)?;
         }
     }
-    let mut names = BTreeSet::new();
-    found.retain(|capture| names.insert(capture.name.clone()));
+    let mut seen = BTreeSet::new();
+    found.retain(|capture| seen.insert(identity(capture, places.len())));
     match found.len() {
-        0 => Err(FleetError::Empty),
+        0 => Err(FleetError::Empty { places: places.iter().map(|place| place.to_path_buf()).collect() }),
         count if count > MAX_CAPTURES => Err(FleetError::TooMany),
         _ => Ok(found),
     }
+}
+
+/// A capture in two places has one identity: its file without links and steps. Within one place, names differ.
+fn identity(capture: &FoundCapture, places: usize) -> PathBuf {
+    let location = &capture.location;
+    let file = if places > 1 && !location.is_remote() { location.canonicalize().ok() } else { None };
+    file.unwrap_or_else(|| location.to_path_buf())
 }
 
 /// Adds the captures below a folder, by name. Links to folders are not followed: they may lead in circles.
@@ -77,7 +98,7 @@ fn list_prefix(
         return Err(FleetError::Prefix { path: prefix.to_path_buf() });
     };
     let is_hidden = |name: &str| name.split('/').any(|part| part.starts_with('.'));
-    for (location, object) in listed.map_err(FleetError::List)? {
+    for (location, object) in listed.map_err(FleetError::Capture)? {
         let is_file = Path::new(&object.name).extension().is_some_and(|ending| ending == ENDING);
         if !is_file || is_hidden(&object.name) {
             continue;
@@ -133,9 +154,13 @@ mod tests {
         let twice = [root.path().into(), root.path().join("a").as_path().into()];
         let found = captures(&twice).unwrap();
         assert!(found.len() == 3 && found[0].name.ends_with("/a/one.stallmap"), "{found:?}");
+        let again = [root.path().into(), root.path().join("a/..").as_path().into()];
+        assert_eq!(captures(&again).unwrap().len(), 3);
+        let absent = captures(&[root.path().join("none").as_path().into()]);
+        assert!(matches!(absent, Err(FleetError::Capture(_))), "{absent:?}");
         assert!(matches!(captures(&["https://host/runs".into()]), Err(FleetError::Prefix { .. })));
         fs::remove_file(root.path().join("b.stallmap")).unwrap();
         fs::remove_dir_all(root.path().join("a")).unwrap();
-        assert!(matches!(captures(&[root.path().into()]), Err(FleetError::Empty)));
+        assert!(matches!(captures(&[root.path().into()]), Err(FleetError::Empty { .. })));
     }
 }

@@ -9,12 +9,16 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array};
 use arrow::compute::{cast, take};
 use arrow::datatypes::SchemaRef;
-use datafusion::catalog::TableProvider;
+use datafusion::catalog::{
+    CatalogProvider as _, CatalogProviderList as _, MemoryCatalogProvider, MemoryCatalogProviderList,
+    MemorySchemaProvider, SchemaProvider as _, TableProvider,
+};
 use datafusion::common::Column;
+use datafusion::common::config::Dialect;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::datasource::provider_as_source;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
+use datafusion::execution::{SendableRecordBatchStream, SessionState, SessionStateBuilder, TaskContext};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, lit};
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions};
@@ -76,18 +80,27 @@ impl CaptureQuery {
     }
 }
 
-/// A query for the session of one capture: by its parts, or as text from another process.
+/// A query for one capture: by its parts, or as text from another process, with the table that it reads.
 #[derive(Clone, Debug)]
 pub(crate) enum LeafQuery {
     Parts(CaptureQuery),
-    Text(String),
+    Text { sql: String, table: String },
+}
+
+impl LeafQuery {
+    pub(crate) fn table(&self) -> &str {
+        match self {
+            Self::Parts(query) => &query.table,
+            Self::Text { table, .. } => table,
+        }
+    }
 }
 
 impl fmt::Display for LeafQuery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Parts(query) => write!(f, "table={}", query.table),
-            Self::Text(sql) => write!(f, "sql={sql}"),
+            Self::Text { sql, .. } => write!(f, "sql={sql}"),
         }
     }
 }
@@ -114,11 +127,6 @@ impl LeafContext {
         };
         let state = state.as_any().downcast_ref::<SessionState>().map(alone);
         Self { state, resources, skipped }
-    }
-
-    /// For a leaf of another process: each capture has a session.
-    pub(crate) fn without_state(resources: SessionResources, skipped: Arc<SkippedCaptures>) -> Self {
-        Self { state: None, resources, skipped }
     }
 }
 
@@ -250,8 +258,8 @@ impl CaptureLeaf {
     /// Opens a capture, and reads what it stores of the query's table.
     fn open(&self, capture: &FoundCapture) -> OpenedLeaf {
         let reader = capture.location.open()?;
-        let LeafQuery::Parts(CaptureQuery { table, .. }) = &self.query else { return Ok((reader, None)) };
-        let is_view = library::views()?.iter().any(|view| view.name == *table);
+        let table = self.query.table();
+        let is_view = library::views()?.iter().any(|view| view.name == table);
         let name = entry::table(if is_view { StoredAnswer::TABLE.name } else { table });
         let is_small =
             reader.entry_bytes(&name).is_ok_and(|bytes| bytes.size_bytes() <= MAX_PREFETCHED_BYTES);
@@ -307,16 +315,21 @@ impl CaptureLeaf {
         &self,
         (reader, held): (CaptureReader, Option<Arc<dyn TableProvider>>),
     ) -> Result<SendableRecordBatchStream, AnalyzeError> {
-        let held = held.zip(self.context.state.as_ref());
-        if let (LeafQuery::Parts(query), Some((table, state))) = (&self.query, held) {
-            let all = LogicalPlanBuilder::scan(query.table.as_str(), provider_as_source(table), None)?;
-            let plan = state.create_physical_plan(&query.part_of(all)?).await?;
+        if let Some((table, state)) = held.zip(self.context.state.as_ref()) {
+            let plan = match &self.query {
+                LeafQuery::Parts(query) => {
+                    let name = query.table.as_str();
+                    query.part_of(LogicalPlanBuilder::scan(name, provider_as_source(table), None)?)?
+                }
+                LeafQuery::Text { sql, table: name } => plan_over(state, sql, (name, table)).await?,
+            };
+            let plan = state.create_physical_plan(&plan).await?;
             return Ok(execute_stream(plan, state.task_ctx())?);
         }
         let session = Session::over(vec![(UNNAMED.to_owned(), reader)], &self.context.resources)?;
         session.context().state_ref().write().config_mut().options_mut().execution.target_partitions = 1;
         let plan = match &self.query {
-            LeafQuery::Text(sql) => session.plan(sql).await?,
+            LeafQuery::Text { sql, .. } => session.plan(sql).await?,
             LeafQuery::Parts(query) => {
                 let all = session.plan(&format!("SELECT * FROM \"{}\"", query.table)).await?;
                 query.part_of(LogicalPlanBuilder::from(all))?
@@ -340,6 +353,26 @@ impl CaptureLeaf {
         let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
     }
+}
+
+/// The plan of a statement that only reads, and nothing but one table.
+async fn plan_over(
+    state: &SessionState,
+    sql: &str,
+    (name, table): (&str, Arc<dyn TableProvider>),
+) -> Result<LogicalPlan, AnalyzeError> {
+    let options = &state.config_options().catalog;
+    let (schema, catalog) = (MemorySchemaProvider::new(), MemoryCatalogProvider::new());
+    schema.register_table(name.to_owned(), table)?;
+    catalog.register_schema(&options.default_schema, Arc::new(schema))?;
+    let catalogs = MemoryCatalogProviderList::new();
+    catalogs.register_catalog(options.default_catalog.clone(), Arc::new(catalog));
+    let state =
+        SessionStateBuilder::new_from_existing(state.clone()).with_catalog_list(Arc::new(catalogs)).build();
+    let statement = state.sql_to_statement(sql, &Dialect::Generic)?;
+    let plan = state.statement_to_plan(statement).await?;
+    Session::check_reads_only(&plan)?;
+    Ok(plan)
 }
 
 /// The reason, if an error is one of the capture and not of the query.

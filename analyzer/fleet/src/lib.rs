@@ -16,6 +16,7 @@ mod facts;
 mod find;
 mod label;
 mod leaf;
+mod names;
 mod order;
 mod prune;
 mod skipped;
@@ -30,6 +31,7 @@ use stallmap::code::ResultCache;
 use stallmap::error::AnalyzeError;
 use stallmap::location::CaptureLocation;
 use stallmap::session::Session;
+use stallmap::session::led::LeadingSchema;
 use stallmap::session::resources::SessionResources;
 use stallmap_schema::capture::error::CaptureError;
 
@@ -43,7 +45,7 @@ pub use self::skipped::SkippedCaptures;
 use self::stored::StoredCatalog;
 
 /// The schema of a fleet in SQL, and its table of captures.
-pub const FLEET: &str = "fleet";
+pub use stallmap::library::FLEET;
 
 /// Why a fleet cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -62,15 +64,29 @@ pub enum FleetError {
         /// The URL.
         path: PathBuf,
     },
-    /// A prefix of a bucket cannot be listed.
+    /// A place that was named is not there, or a prefix of a bucket cannot be listed.
     #[error(transparent)]
-    List(CaptureError),
+    Capture(CaptureError),
     /// Folders without captures.
-    #[error("no captures found")]
-    Empty,
+    #[error("no capture is in {}", listed(places))]
+    Empty {
+        /// The folders.
+        places: Vec<PathBuf>,
+    },
+    /// Every capture is damaged. Each was reported.
+    #[error("no capture can be read in {}", listed(places))]
+    Unreadable {
+        /// The folders.
+        places: Vec<PathBuf>,
+    },
     /// No capture with the labels that were asked for.
-    #[error("no capture has these labels")]
-    NoLabel,
+    #[error("no capture in {} has {labels}", listed(places))]
+    NoLabel {
+        /// The labels.
+        labels: String,
+        /// The folders.
+        places: Vec<PathBuf>,
+    },
     /// More captures than a fleet may have.
     #[error("more than {MAX_CAPTURES} captures")]
     TooMany,
@@ -84,14 +100,22 @@ impl FleetError {
     pub const fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Prefix { .. } => Some("name the captures, or a prefix as s3://BUCKET/PREFIX"),
-            Self::Empty => Some("name folders or prefixes with .stallmap files, or captures"),
-            Self::NoLabel => {
+            Self::Empty { .. } => Some("name folders or prefixes with .stallmap files, or captures"),
+            Self::Unreadable { .. } => Some("`stallmap check NAME.stallmap` lists the errors of one"),
+            Self::NoLabel { .. } => {
                 Some("`stallmap sql --over FOLDER -c 'SELECT capture, labels FROM fleet'` lists labels")
             }
             Self::TooMany => Some("name a folder below"),
-            Self::Folder { .. } | Self::Analyze(_) | Self::List(_) => None,
+            Self::Folder { .. } => Some("name the captures and folders that can be read"),
+            Self::Analyze(_) | Self::Capture(_) => None,
         }
     }
+}
+
+/// Places for a message, each between quotes, in one line.
+fn listed(places: &[PathBuf]) -> String {
+    let quoted = |place: &PathBuf| format!("`{}`", place.display().to_string().escape_debug());
+    places.iter().map(quoted).collect::<Vec<_>>().join(", ")
 }
 
 /// An open fleet.
@@ -132,9 +156,16 @@ pub fn open_with(
     let stored = StoredCatalog::from_cache(&resources.cache, places);
     let mut facts = facts::read_all(captures, &stored, &skipped);
     stored.store(&facts);
+    let typed = || places.iter().map(|place| place.to_path_buf()).collect();
+    if skipped.count() == facts.len() {
+        return Err(FleetError::Unreadable { places: typed() });
+    }
+    // Labels of captures that cannot be read are not known.
+    let found = facts.len();
     facts.retain(|facts| labels.iter().all(|(key, value)| facts.labels.get(key) == Some(value)));
     if facts.is_empty() {
-        return Err(FleetError::NoLabel);
+        let labels = labels.iter().map(|(key, value)| format!("{key}={value}"));
+        return Err(FleetError::NoLabel { labels: labels.collect::<Vec<_>>().join(", "), places: typed() });
     }
     let facts = Arc::new(facts);
     let resources_of_all = SessionResources { cache: ResultCache::NONE, ..resources.clone() };
@@ -145,17 +176,23 @@ pub fn open_with(
     let state = Arc::downgrade(&session.context().state_ref());
     let state = move || state.upgrade().map(|state| state.read().clone());
     let known = Session::without_rows()?;
-    let schema = FleetSchema::new(
+    let (tables, views) = (names::tables(&known, &facts), names::views()?);
+    let schema = Arc::new(FleetSchema::new(
         known,
         Arc::clone(&facts),
         resources.clone(),
         (Arc::clone(&skipped), Box::new(state)),
-    );
-    session.lead_with(FLEET, Arc::new(schema))?;
-    Ok(CaptureFleet { session, found: facts.len(), skipped, facts })
+    ));
+    session.lead_with(LeadingSchema { name: FLEET, schema, tables, views })?;
+    Ok(CaptureFleet { session, found, skipped, facts })
 }
 
 impl CaptureFleet {
+    /// Number of captures with the labels that were asked for, without those that were skipped so far.
+    pub fn read_count(&self) -> usize {
+        self.facts.iter().filter(|facts| self.skipped.reason(&facts.capture.name).is_none()).count()
+    }
+
     /// The location of a capture, by its name in the column `capture`.
     pub fn location(&self, name: &str) -> Option<CaptureLocation> {
         let facts = self.facts.iter().find(|facts| facts.capture.name == name);

@@ -10,6 +10,7 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::common::tree_node::{TreeNode as _, TreeNodeRecursion};
 use datafusion::error::Result;
+use datafusion::execution::SessionState;
 use datafusion::logical_expr::{Expr, Operator};
 use datafusion::scalar::ScalarValue;
 use datafusion::sql::unparser::Unparser;
@@ -26,6 +27,8 @@ use crate::skipped::SkippedCaptures;
 pub struct LeafOrder {
     /// The query in each capture.
     pub sql: String,
+    /// The table that it reads. Its recorded or stored rows are read without a session of their capture.
+    pub table: String,
     /// Address and name of each capture.
     pub captures: Vec<(String, String)>,
     /// The facts about each capture that the leaf returns: a row each.
@@ -37,8 +40,13 @@ pub struct LeafOrder {
 }
 
 impl LeafOrder {
-    /// The operator of an order.
-    pub fn exec(self, resources: SessionResources, skipped: Arc<SkippedCaptures>) -> FleetExec {
+    /// The operator of an order, in a state with stallmap's functions.
+    pub fn exec(
+        self,
+        state: &SessionState,
+        resources: SessionResources,
+        skipped: Arc<SkippedCaptures>,
+    ) -> FleetExec {
         let capture = |(at, (address, name)): (usize, (String, String))| {
             let location = CaptureLocation::from(address.as_str());
             (FoundCapture { location, version: None, name }, self.facts.slice(at, 1))
@@ -46,11 +54,11 @@ impl LeafOrder {
         let captures =
             self.captures.into_iter().enumerate().take(self.facts.num_rows()).map(capture).collect();
         FleetExec::new(
-            LeafQuery::Text(self.sql),
+            LeafQuery::Text { sql: self.sql, table: self.table },
             captures,
             self.schema,
             self.partitions,
-            LeafContext::without_state(resources, skipped),
+            LeafContext::new(state, resources, skipped),
         )
     }
 }
@@ -83,8 +91,9 @@ impl FleetExec {
         Ok(LeafOrder {
             sql: match &self.query {
                 LeafQuery::Parts(query) => query.sql()?,
-                LeafQuery::Text(sql) => sql.clone(),
+                LeafQuery::Text { sql, .. } => sql.clone(),
             },
+            table: self.query.table().to_owned(),
             captures: self
                 .captures
                 .iter()

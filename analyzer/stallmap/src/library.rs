@@ -18,6 +18,9 @@ use crate::error::AnalyzeError;
 
 include!(concat!(env!("OUT_DIR"), "/library.rs"));
 
+/// The package of views over all captures of a fleet, and the schema that has them.
+pub const FLEET: &str = "fleet";
+
 /// A view of the library, from its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViewDoc {
@@ -38,6 +41,15 @@ pub struct ViewDoc {
 }
 
 impl ViewDoc {
+    /// The file that declares it: the user's, or one of the repository.
+    pub fn source(&self) -> PathBuf {
+        let Self { package, name, .. } = self;
+        self.file.clone().unwrap_or_else(|| match package.as_str() {
+            FLEET => format!("sql/fleet/{name}.sql").into(),
+            package => format!("sql/views/{package}/{name}.sql").into(),
+        })
+    }
+
     /// An example query: its own, or one that lists rows, the costliest first if it has costs.
     pub fn example(&self) -> String {
         let has = |name: &str| self.columns.iter().any(|column| column.name == name);

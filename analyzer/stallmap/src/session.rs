@@ -6,6 +6,7 @@ mod context;
 pub mod every;
 mod hex_text;
 pub mod leaf;
+pub mod led;
 mod plain;
 mod remembered;
 pub mod resources;
@@ -34,6 +35,7 @@ use stallmap_write::{CaptureForm, CaptureWriter};
 use self::context::context;
 use self::every::{EVERY, UnionSchema};
 use self::hex_text::hex_numbers;
+use self::led::LeadingNames;
 use self::resources::SessionResources;
 use self::stored::ViewStore;
 use self::views::empty::causes;
@@ -83,7 +85,8 @@ pub struct Session {
     queries: Vec<SavedQuery>,
     /// True after a statement that made something, or changed a setting.
     is_changed: Arc<AtomicBool>,
-    is_led: bool,
+    /// The schema in the place of the captures, if one leads.
+    leading: Option<LeadingNames>,
 }
 
 /// One open capture.
@@ -159,7 +162,7 @@ impl Session {
             views: views.to_vec(),
             queries: Vec::new(),
             is_changed: Arc::default(),
-            is_led: false,
+            leading: None,
         };
         let mut schemas = Vec::new();
         for (name, reader) in captures {
@@ -206,23 +209,6 @@ impl Session {
             return Ok(None);
         };
         Ok(schema.table(name).await?)
-    }
-
-    /// Adds a schema. From now on, names without schema refer to it.
-    pub fn lead_with(&mut self, name: &str, schema: Arc<dyn SchemaProvider>) -> Result<(), AnalyzeError> {
-        self.is_led = true;
-        if let Some(catalog) = self.context.catalog(CATALOG) {
-            catalog.register_schema(name, schema)?;
-        }
-        name.clone_into(
-            &mut self.context.state_ref().write().config_mut().options_mut().catalog.default_schema,
-        );
-        Ok(())
-    }
-
-    /// True if names without schema refer to other tables than those of its captures: see [`Session::lead_with`].
-    pub const fn is_led(&self) -> bool {
-        self.is_led
     }
 
     /// Adds a user's own views and queries to every capture. A library with a fault adds nothing.
@@ -413,7 +399,10 @@ impl Session {
 
     /// The tables of all captures, in reading order, those that this version does not know last.
     pub fn tables(&self) -> Vec<TableInfo> {
-        self.captures.iter().flat_map(OpenCapture::table_infos).collect()
+        match &self.leading {
+            Some(leading) => leading.tables.clone(),
+            None => self.captures.iter().flat_map(OpenCapture::table_infos).collect(),
+        }
     }
 
     /// The session's state with unqualified names meaning one capture.

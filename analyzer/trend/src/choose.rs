@@ -54,7 +54,8 @@ fn newest(
     chosen.map(|(location, name)| (name, location)).ok_or_else(|| {
         let labels: Vec<String> = labels.iter().map(ToString::to_string).collect();
         let labels = if labels.is_empty() { "any label".to_owned() } else { labels.join(", ") };
-        CommandFailure::message(USAGE, format!("no other capture has {labels}")).hint(
+        let other = if base.is_some() { "other " } else { "" };
+        CommandFailure::message(USAGE, format!("no {other}capture has {labels}")).hint(
             "`stallmap sql --over FOLDER -c 'SELECT capture, labels FROM fleet'` lists labels".to_owned(),
         )
     })

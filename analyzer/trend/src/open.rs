@@ -5,7 +5,7 @@ use std::path::Path;
 use stallmap::location::CaptureLocation;
 use stallmap_console::args::label::LabelCondition;
 use stallmap_console::context::CommandContext;
-use stallmap_console::exit::{CommandFailure, IO, Outcome, USAGE};
+use stallmap_console::exit::{CAPTURE, CommandFailure, IO, Outcome, USAGE};
 use stallmap_console::explain::{capture_failure, explain};
 use stallmap_console::output;
 use stallmap_console::output::number::counted;
@@ -42,11 +42,15 @@ pub fn say_skipped(found: usize, skipped: &SkippedCaptures) {
 fn failure(error: FleetError) -> CommandFailure {
     match error {
         FleetError::Analyze(error) => explain(error, None),
-        FleetError::List(error) => capture_failure(&error),
-        FleetError::Folder { .. } => CommandFailure::new(IO, error),
+        FleetError::Capture(error) => capture_failure(&error),
         other => {
+            let code = match other {
+                FleetError::Folder { .. } => IO,
+                FleetError::Unreadable { .. } => CAPTURE,
+                _ => USAGE,
+            };
             let hint = other.hint().map(str::to_owned);
-            CommandFailure::new(USAGE, other).hint(hint)
+            CommandFailure::new(code, other).hint(hint)
         }
     }
 }

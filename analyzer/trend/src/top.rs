@@ -32,7 +32,7 @@ pub fn run(context: &CommandContext, args: &TopArgs) -> Outcome {
         write_rows(&rows, format)?;
     } else {
         let canvas = output::page();
-        let captures = counted(fleet.found as u64, "capture", "captures");
+        let captures = counted(fleet.read_count() as u64, "capture", "captures");
         output::print(&(canvas.paint.text(TextRole::Heading, &format!("Costs in {captures}")) + "\n"))?;
         let table = TextTable::from_batches(&rows, NumberFormat::Report).map_err(arrow_failure)?;
         written(table.draw(&mut output::stdout(), canvas))?;

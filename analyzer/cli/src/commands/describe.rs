@@ -8,7 +8,7 @@ use stallmap::tables::captured::TablePresence;
 
 use stallmap_console::exit::{CommandFailure, Outcome, USAGE};
 use stallmap_console::explain::explain;
-use stallmap_console::names::{SessionNames, nearest};
+use stallmap_console::names::{SessionNames, in_fleets, nearest};
 use stallmap_console::output;
 use stallmap_console::output::number::{bytes, grouped};
 use stallmap_console::output::paint::TextRole;
@@ -23,6 +23,8 @@ pub(crate) fn tables(session: &Session) -> TextTable {
             TablePresence::Unknown => without("not recorded"),
             // Tables computed on demand have no known size.
             TablePresence::Held if table.is_derived => without("computed on demand"),
+            // The catalog of a fleet counts rows.
+            TablePresence::Held if session.is_led() => (grouped(table.rows.into()), "-".to_owned()),
             TablePresence::Held => (grouped(table.rows.into()), bytes(table.size_bytes as f64)),
         };
         [table_name(session, &table), rows, size, first_sentence(&table.doc)]
@@ -85,7 +87,10 @@ fn describe(session: &Session, name: &str) -> Outcome<DescribedRelation> {
     if let Some(view) = views.iter().find(|view| view.name == name) {
         let kind = match &view.file {
             Some(file) => format!("view of {}", output::path(file)),
-            None => format!("view of sql/views/{}", view.package),
+            None => format!(
+                "view of {}",
+                view.source().with_file_name("").display().to_string().trim_end_matches('/')
+            ),
         };
         let columns = view.columns.iter().map(|column| (column.name.clone(), column.doc.clone())).collect();
         let sql = Some((view.example(), view.sql.clone()));
@@ -127,10 +132,10 @@ fn unknown(error: stallmap::error::AnalyzeError, name: &str, session: &Session) 
         return explain(error, Some(session));
     }
     let known = names.relations().chain(names.functions.iter().map(String::as_str));
-    let hint = nearest(plain, known).map_or_else(
-        || "`.tables` and `.views` list names in the shell, `stallmap info NAME.stallmap --views` outside of it".to_owned(),
-        |near| format!("did you mean `{near}`?"),
-    );
+    let near = in_fleets(plain).or_else(|| Some(format!("did you mean `{}`?", nearest(plain, known)?)));
+    let hint = near.unwrap_or_else(|| {
+        "`.tables` and `.views` list names in the shell, `stallmap info NAME.stallmap --views` outside of it".to_owned()
+    });
     CommandFailure::message(USAGE, format!("no table or view `{name}`")).hint(hint)
 }
 

@@ -147,13 +147,97 @@ fn damaged_captures_are_named_counted_and_skipped() {
     );
     assert!(code == Some(0) || !error.contains("skipped `blame"), "{error}");
     for (arguments, words) in [
-        (["--over", "empty"], "no captures found"),
+        (["--over", "empty"], "no capture is in `empty`"),
         (["--over", "https://host/runs"], "captures below this URL are not listed"),
     ] {
         fs::create_dir_all(place.path("empty")).unwrap();
         let (_, error, code) = run(&place, &[&["sql"], &arguments[..], &["-c", "SELECT 1"]].concat());
         assert!(code == Some(2) && error.contains(words) && error.contains("hint: "), "{code:?} {error}");
     }
+}
+
+/// Commands over a place that holds nothing to read fail alike: they would show no costs as if there were none.
+#[test]
+fn places_without_a_capture_that_can_be_read_are_errors() {
+    let place = place();
+    fs::create_dir_all(place.path("notes/inner")).unwrap();
+    fs::write(place.path("notes/readme.txt"), "x").unwrap();
+    fs::create_dir(place.path("torn")).unwrap();
+    fs::write(place.path("torn/a.stallmap"), "x").unwrap();
+    fs::write(place.path("x.json"), "{}").unwrap();
+    for (name, code, words) in [
+        ("notes", 2, "error: no capture is in `notes`\nhint: name folders or prefixes with .stallmap files"),
+        (
+            "runs/blam.stallmap",
+            3,
+            "error: open capture: No such file or directory (os error 2): `runs/blam.stallmap`\nhint: did you mean",
+        ),
+        ("none", 3, "error: open capture: No such file or directory (os error 2): `none`"),
+        ("", 3, "error: open capture: No such file or directory (os error 2): ``"),
+        ("torn", 3, "error: no capture can be read in `torn`\nhint: `stallmap check"),
+        ("x.json", 3, "error: no capture can be read in `x.json`"),
+    ] {
+        for arguments in [
+            &["sql", "--over", name, "-c", "SELECT 1"][..],
+            &["report", "--over", name],
+            &["top", "kernels", "--over", name],
+            &["diff", "--over", name, "--base", "commit=a"],
+            &["trend", name],
+        ] {
+            let (text, error, found) = run(&place, arguments);
+            assert!(
+                text.is_empty() && found == Some(code) && error.contains(words),
+                "{arguments:?}: {found:?} {error}"
+            );
+        }
+    }
+    let (_, error, code) = run(&place, &["trend", "runs", "--label", "model=none"]);
+    assert!(code == Some(2) && error.contains("no capture in `runs` has model=none\nhint: "), "{error}");
+    fs::rename(place.path("torn/a.stallmap"), place.path("runs/torn.stallmap")).unwrap();
+    let (text, error, _) = run(&place, &["top", "kernels", "--over", "runs", "-n", "1"]);
+    assert!(
+        text.contains("Costs in 3 captures\n") && error.contains("1 of 4 captures skipped"),
+        "{text}{error}"
+    );
+}
+
+/// Names of a fleet are those of its tables and views: no table of one capture hides behind them.
+#[test]
+fn names_of_a_fleet_are_documented_and_no_other_is_there() {
+    let place = place();
+    let ask = |sql: &str| run(&place, &["sql", "--over", "runs", "--format", "csv", "-c", sql]);
+    for (sql, words) in [
+        ("SELECT * FROM lunch", "no table or view `lunch`"),
+        ("SELECT * FROM lunch", "hint: did you mean `launch`?"),
+        ("SELECT * FROM capture.launch", "no schema is named `capture`"),
+        ("SELECT * FROM every.launch", "hint: write the table's name alone"),
+    ] {
+        let (text, error, code) = ask(sql);
+        assert!(text.is_empty() && code == Some(4) && error.contains(words), "{sql}: {error}");
+    }
+    assert_eq!(ask("SELECT count(*) AS n FROM fleet.launch").0, ask("SELECT count(*) AS n FROM launch").0);
+    let counted = ask("SELECT count(*) AS n FROM launch").0.lines().nth(1).unwrap().to_owned();
+    let tables = ask(".tables").0;
+    let row = |name: &str| {
+        let rows = tables.lines().map(|line| line.split_whitespace().take(3).collect::<Vec<_>>());
+        rows.filter(|row| row.first() == Some(&name)).flatten().skip(1).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!((row("launch"), row("fleet")), (format!("{counted} -"), "3 -".to_owned()), "{tables}");
+    assert!(ask(".views").0.lines().any(|line| line.starts_with("fleet") && line.contains(" trend_point ")));
+    let doc = ask(".doc trend_point").0;
+    assert!(
+        doc.starts_with("trend_point (view of sql/fleet)") && doc.contains("Its label `commit`."),
+        "{doc}"
+    );
+    let doc = ask(".doc kernel_cost").0;
+    assert!(doc.contains("All its labels as text") && doc.contains("(view of sql/views/"), "{doc}");
+    let views = ask("CREATE VIEW hot AS SELECT capture FROM launch;\n.schema hot").0;
+    assert!(views.contains("capture"), "{views}");
+    // In one capture, they are pointed to.
+    let (_, error, _) = run(&place, &["sql", "runs/blame.stallmap", "-c", "SELECT * FROM trend"]);
+    assert!(error.contains("hint: `trend` is over many captures: stallmap sql --over FOLDER"), "{error}");
+    let (_, error, code) = run(&place, &["info", "runs/blame.stallmap", "trend_point"]);
+    assert!(code == Some(2) && error.contains("hint: `trend_point` is over many captures"), "{error}");
 }
 
 #[test]

@@ -130,7 +130,7 @@ fn rankings_and_reports_are_of_all_captures() {
     assert_eq!((&chosen.0, chosen.2), (&named.0, named.2), "{}", chosen.1);
     assert!(chosen.1.contains("comparing `6.stallmap` with `1.stallmap`"), "{}", chosen.1);
     let (_, error, code) = run(&place, &["diff", "--over", "runs", "--base", "commit=none"]);
-    assert!(code == Some(2) && error.contains("no other capture has commit=none"), "{error}");
+    assert!(code == Some(2) && error.contains("no capture has commit=none"), "{error}");
 }
 
 #[test]

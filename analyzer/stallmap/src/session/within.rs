@@ -19,7 +19,7 @@ impl Session {
             queries: self.queries.clone(),
             // The schema of all captures is more than this capture: no answer depends on it alone.
             is_changed: Arc::new(AtomicBool::new(true)),
-            is_led: false,
+            leading: None,
         })
     }
 }

@@ -13,6 +13,8 @@ use datafusion::logical_expr::Documentation;
 use futures::executor::block_on;
 use stallmap::library::{self, QueryRecipe, ViewDoc};
 use stallmap::session::Session;
+use stallmap::session::resources::SessionResources;
+use stallmap_fleet::CaptureFleet;
 
 use crate::{answer, open, sql_folder};
 
@@ -54,15 +56,35 @@ fn the_page_of_views_is_what_their_files_say() {
         }
         view_page(&mut page, view, &session);
     }
+    let fleet = fleet(&folder.path().join("fleet"));
+    page += FLEET_VIEWS;
+    for view in library::fleet_views().unwrap() {
+        view_page(&mut page, view, &fleet.session);
+    }
     check("reference/views.md", &page);
 }
 
+const FLEET_VIEWS: &str = "
+## fleet
+
+Views over all captures of `stallmap sql --over`. There, each table and view above begins with the columns of
+[Many captures](../guide/fleet.md#columns).
+";
+
+/// A fleet of one capture.
+fn fleet(folder: &Path) -> CaptureFleet {
+    fs::create_dir(folder).unwrap();
+    open("tiny", folder);
+    stallmap_fleet::open(&[folder.into()], &SessionResources::NONE, |name, why| panic!("{name}: {why}"))
+        .unwrap()
+}
+
 fn view_page(page: &mut String, view: &ViewDoc, session: &Session) {
-    let ViewDoc { name, package, doc, .. } = view;
+    let ViewDoc { name, doc, .. } = view;
     writeln!(page, "\n### {name}\n\n{doc}\n").unwrap();
     let reads = reads(session, view);
     let list = reads.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-    writeln!(page, "`sql/views/{package}/{name}.sql` reads {list}.\n").unwrap();
+    writeln!(page, "`{}` reads {list}.\n", view.source().display()).unwrap();
     writeln!(page, "| column | type | meaning |\n|---|---|---|").unwrap();
     let plan = block_on(session.plan(&format!("SELECT * FROM {name}"))).unwrap();
     for (column, field) in view.columns.iter().zip(plan.schema().fields()) {
@@ -101,6 +123,11 @@ async fn examples_of_views_run_on_a_capture_and_without_rows() {
             let ran = answer(session, &view.example()).await;
             assert!(ran.is_ok(), "example of `{}`: {ran:?}", view.name);
         }
+    }
+    let fleet = fleet(&folder.path().join("fleet"));
+    for view in library::fleet_views().unwrap() {
+        let ran = answer(&fleet.session, &view.example()).await;
+        assert!(ran.is_ok(), "example of `{}`: {ran:?}", view.name);
     }
 }
 
