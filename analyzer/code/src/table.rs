@@ -5,9 +5,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
-use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::ScalarValue;
-use datafusion::datasource::TableType;
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -26,7 +24,7 @@ use super::derived::{
 };
 use super::rows::{self, CodeScan};
 use super::{AnalyzedSection, CaptureCode, SectionCode};
-use stallmap_tables::plain;
+use stallmap_tables::provider::{DerivedRows, DerivedScan, DerivedTable, RowCount};
 
 /// Which of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +84,7 @@ impl CodeTableKind {
 
     fn of_section(self, section: &SectionCode, asked: &CodeScan) -> Result<RecordBatch> {
         match self {
-            // Its rows are not by section: see `CodeTable::batches`.
+            // Its rows are not by section: see `CodeRows::batches`.
             Self::Function => Ok(RecordBatch::new_empty(Arc::clone(&asked.schema))),
             Self::Instruction => rows::instructions(section, asked),
             Self::Block => rows::blocks(section, asked),
@@ -101,20 +99,24 @@ impl CodeTableKind {
     }
 }
 
-/// One of the tables over a capture's code.
+/// The rows of one of the tables over a capture's code.
 #[derive(Debug)]
-pub struct CodeTable {
+pub struct CodeRows {
     code: Arc<CaptureCode>,
     kind: CodeTableKind,
-    schema: SchemaRef,
 }
 
-impl CodeTable {
-    /// A table over a capture's code.
-    pub fn new(code: Arc<CaptureCode>, kind: CodeTableKind) -> Self {
-        Self { code, kind, schema: plain(&kind.table().schema()) }
-    }
+/// The tables over a capture's code.
+pub fn tables(code: &Arc<CaptureCode>) -> impl Iterator<Item = DerivedTable> {
+    CodeTableKind::ALL.into_iter().map(|kind| table(code, kind))
+}
 
+/// One of them.
+pub fn table(code: &Arc<CaptureCode>, kind: CodeTableKind) -> DerivedTable {
+    DerivedTable::new(Arc::new(CodeRows { code: Arc::clone(code), kind }))
+}
+
+impl CodeRows {
     /// The code.
     pub fn code(&self) -> &Arc<CaptureCode> {
         &self.code
@@ -131,35 +133,29 @@ impl CodeTable {
 }
 
 #[async_trait]
-impl TableProvider for CodeTable {
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
+impl DerivedRows for CodeRows {
+    fn table(&self) -> TableDef {
+        self.kind.table()
     }
 
-    fn table_type(&self) -> TableType {
-        TableType::Base
-    }
-
-    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
-        let pushed = |filter: &&Expr| match functions_of(filter) {
+    fn pushdown(&self, filter: &Expr) -> TableProviderFilterPushDown {
+        match functions_of(filter) {
             Some(_) => TableProviderFilterPushDown::Inexact,
             None => TableProviderFilterPushDown::Unsupported,
-        };
-        Ok(filters.iter().map(pushed).collect())
+        }
     }
 
-    async fn scan(
-        &self,
-        _state: &dyn Session,
-        projection: Option<&Vec<usize>>,
-        filters: &[Expr],
-        _limit: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
+    /// Known when the code is analyzed.
+    fn row_count(&self) -> RowCount {
+        RowCount::Later
+    }
+
+    async fn plan(&self, scan: DerivedScan<'_>) -> Result<Arc<dyn ExecutionPlan>> {
         let analyzed =
             self.code.analyzed().await.map_err(|error| DataFusionError::External(Box::new(error)))?;
-        let columns = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
-        let schema = Arc::new(self.schema.project(&columns)?);
-        let functions = filters.iter().find_map(functions_of);
+        let columns = scan.columns();
+        let schema = Arc::new(scan.schema.project(&columns)?);
+        let functions = scan.filters.iter().find_map(functions_of);
         let asked = CodeScan { columns, schema: Arc::clone(&schema), functions };
         if self.kind == CodeTableKind::Instruction {
             // The one table too large to be there at once.

@@ -17,6 +17,7 @@ mod order;
 pub mod packed;
 pub mod parameters;
 pub mod pool;
+pub mod provider;
 mod reader;
 pub mod remote;
 mod renumber;
