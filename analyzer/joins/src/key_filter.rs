@@ -5,24 +5,21 @@
 //! never ends.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::array::{Array as _, AsArray as _, RecordBatch, UInt64Array};
 use arrow::datatypes::{DataType, SchemaRef, UInt64Type};
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, DynamicFilterPhysicalExpr, InListExpr, lit};
-use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties as _, PlanProperties,
-};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties as _};
 use futures::StreamExt as _;
+
+use crate::pass::RowPass;
 
 /// The filter of the rows of a join's second side: those with a key of the first. It passes all rows until the first
 /// side has ended, and is complete then.
@@ -113,77 +110,37 @@ impl KeyFilter {
 
 /// Passes the rows of a join's first side on, and completes a filter with their keys.
 #[derive(Debug)]
-pub(crate) struct KeysExec {
-    input: Arc<dyn ExecutionPlan>,
-    filter: Arc<KeyFilter>,
-}
+pub(crate) struct KeysPass(pub(crate) Arc<KeyFilter>);
 
-impl KeysExec {
-    /// Over the first side of the join of a filter.
-    pub(crate) const fn new(input: Arc<dyn ExecutionPlan>, filter: Arc<KeyFilter>) -> Self {
-        Self { input, filter }
-    }
-}
-
-impl DisplayAs for KeysExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "KeysExec: key={}", self.filter.first_key)
-    }
-}
-
-impl ExecutionPlan for KeysExec {
+impl RowPass for KeysPass {
     fn name(&self) -> &'static str {
         "KeysExec"
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
+    fn line(&self) -> String {
+        format!("KeysExec: key={}", self.0.first_key)
     }
 
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
+    fn expression(&self) -> Option<&Arc<dyn PhysicalExpr>> {
+        Some(&self.0.first_key)
     }
 
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn apply_expressions(
+    fn pass(
         &self,
-        visit: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        visit(&self.filter.first_key)
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-        self.replace_children(children, options)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-        _: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let input =
-            children.pop().ok_or_else(|| DataFusionError::Internal("KeysExec has one child".into()))?;
-        Ok(Arc::new(Self::new(input, Arc::clone(&self.filter))))
-    }
-
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let input = self.input.execute(partition, context)?;
-        let partitions = self.input.output_partitioning().partition_count();
-        let part = OpenPartition { filter: Arc::clone(&self.filter), partitions };
+        side: &Arc<dyn ExecutionPlan>,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let input = side.execute(partition, context)?;
+        let partitions = side.output_partitioning().partition_count();
+        let part = OpenPartition { filter: Arc::clone(&self.0), partitions };
         let next = async |(mut input, part): (SendableRecordBatchStream, OpenPartition)| {
             let rows = input.next().await?;
             let rows = rows.and_then(|rows| part.filter.add(&rows).map(|()| rows));
             Some((rows, (input, part)))
         };
         let rows = futures::stream::unfold((input, part), next);
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows)))
+        Ok(Box::pin(RecordBatchStreamAdapter::new(side.schema(), rows)))
     }
 }
 

@@ -23,8 +23,9 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 
-use crate::key_filter::{KeyFilter, KeysExec};
+use crate::key_filter::{KeyFilter, KeysPass};
 use crate::known::HiddenExec;
+use crate::pass::PassExec;
 
 /// The operator that has only rows whose column passes a filter. The filter is complete once the join has its keys.
 /// None if it is another operator, or cannot leave rows out by this column.
@@ -91,7 +92,7 @@ impl KeysOfJoins {
         let Some(right) = self.filtered(join.right(), column, filter.filter(), config)? else {
             return Ok(None);
         };
-        let left = Arc::new(KeysExec::new(Arc::clone(join.left()), Arc::new(filter)));
+        let left = PassExec::over(Arc::clone(join.left()), KeysPass(Arc::new(filter)));
         Ok(Some(Arc::new(join.builder().with_new_children(vec![left, right])?.build()?)))
     }
 

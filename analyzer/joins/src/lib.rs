@@ -15,6 +15,7 @@ mod known;
 #[cfg(test)]
 mod known_tests;
 pub mod nulls;
+pub mod pass;
 mod passes;
 #[cfg(test)]
 mod pause_tests;

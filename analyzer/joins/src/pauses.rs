@@ -5,26 +5,25 @@
 //! asks for the next batch, and a filter above can drop all rows that a join returns. Here, the second side of a nested
 //! loop gives away as many rows at a time as are compared in a moment, and every join counts its batches as a scan does.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult as _, TreeNode as _, TreeNodeRecursion};
-use datafusion::error::{DataFusionError, Result};
+use datafusion::common::tree_node::{Transformed, TransformedResult as _, TreeNode as _};
+use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coop::make_cooperative;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::unnest::UnnestExec;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::StreamExt as _;
 
+use crate::pass::{PassExec, RowPass};
 use crate::texts;
 
 /// Pairs of rows that a nested loop compares in one step.
@@ -54,11 +53,8 @@ impl PhysicalOptimizerRule for JoinPauses {
                 return Ok(Transformed::no(plan));
             }
             // Its own operator instead of DataFusion's: the operators above keep what is known of their inputs.
-            Ok(Transformed::yes(Arc::new(SliceExec {
-                role: PauseRole::Rests,
-                rows: Arc::default(),
-                input: plan,
-            }) as _))
+            let pass = SlicePass { role: PauseRole::Rests, rows: Arc::default() };
+            Ok(Transformed::yes(PassExec::over(plan, pass)))
         };
         plan.transform_up(pause).data()
     }
@@ -78,7 +74,7 @@ fn in_slices(join: Arc<dyn ExecutionPlan>, roles: [PauseRole; 2]) -> Result<Arc<
     let sides = join.children().into_iter().zip(roles);
     let sides = sides.map(|(side, role)| match role {
         PauseRole::Passes => Arc::clone(side),
-        role => Arc::new(SliceExec { role, rows: Arc::clone(&rows), input: Arc::clone(side) }) as _,
+        role => PassExec::over(Arc::clone(side), SlicePass { role, rows: Arc::clone(&rows) }),
     });
     let sides = sides.collect();
     join.replace_children(sides, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep))
@@ -125,68 +121,34 @@ impl SlicePace {
 
 /// Passes its input's rows on.
 #[derive(Debug)]
-struct SliceExec {
+struct SlicePass {
     role: PauseRole,
     /// Rows of the first side.
     rows: Arc<AtomicUsize>,
-    input: Arc<dyn ExecutionPlan>,
 }
 
-impl DisplayAs for SliceExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.role {
-            PauseRole::Rests => "SliceExec: rests",
-            PauseRole::Counts => "SliceExec: counts",
-            PauseRole::Passes | PauseRole::Slices | PauseRole::Paced => "SliceExec",
-        })
-    }
-}
-
-impl ExecutionPlan for SliceExec {
+impl RowPass for SlicePass {
     fn name(&self) -> &'static str {
         "SliceExec"
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
+    fn line(&self) -> String {
+        let role = match self.role {
+            PauseRole::Rests => ": rests",
+            PauseRole::Counts => ": counts",
+            PauseRole::Passes | PauseRole::Slices | PauseRole::Paced => "",
+        };
+        format!("{}{role}", self.name())
     }
 
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn apply_expressions(
+    fn pass(
         &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-        self.replace_children(children, options)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-        _: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let input =
-            children.pop().ok_or_else(|| DataFusionError::Internal("SliceExec has one child".into()))?;
-        Ok(Arc::new(Self { role: self.role, rows: Arc::clone(&self.rows), input }))
-    }
-
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let (rows, schema) = (Arc::clone(&self.rows), self.schema());
-        let input = self.input.execute(partition, context)?;
+        input: &Arc<dyn ExecutionPlan>,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let (rows, schema) = (Arc::clone(&self.rows), input.schema());
+        let input = input.execute(partition, context)?;
         let passed = match self.role {
             PauseRole::Counts => {
                 rows.store(0, Ordering::Relaxed);
