@@ -18,7 +18,7 @@ use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
 use datafusion::datasource::physical_plan::FileScanConfig;
 use parquet::errors::ParquetError;
-use stallmap_joins::pass::{PassExec, RowPass};
+use stallmap_planning::pass::{PassExec, RowPass};
 use stallmap_schema::capture::bounds;
 use stallmap_schema::capture::source::EntryBytes;
 use stallmap_schema::contained::contained_future;

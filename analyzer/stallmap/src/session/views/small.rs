@@ -24,7 +24,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
 use stallmap_code::CaptureCode;
 use stallmap_code::table::CodeRows;
-use stallmap_joins::few;
+use stallmap_planning::few;
 use stallmap_tables::captured::CapturedTable;
 use stallmap_tables::provider::{DerivedTable, RowCount};
 
