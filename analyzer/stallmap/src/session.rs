@@ -49,7 +49,6 @@ use crate::library::query::SavedQuery;
 use crate::library::user::UserLibrary;
 use crate::library::{self, ViewDoc};
 use stallmap_code::CaptureCode;
-use stallmap_code::table::CodeTableKind;
 use stallmap_engine::table::CaptureEngine;
 use stallmap_tables::captured::{CapturedTable, TablePresence};
 use stallmap_tables::listing::CaptureTable;
@@ -552,7 +551,7 @@ fn derived_tables(
     let table = |name: &str| tables.get(name).cloned();
     let mut derived = Vec::new();
     if let Some(engine) = CaptureEngine::new(table).map(Arc::new) {
-        engine.set_code(Arc::new(stallmap_code::table::table(code, CodeTableKind::BarrierStep)));
+        engine.set_code(Arc::new(stallmap_code::table::barrier_steps(code)));
         derived.extend(engine.tables());
     }
     derived.extend(stallmap_code::table::tables(code));
