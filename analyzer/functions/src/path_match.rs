@@ -92,10 +92,10 @@ impl PathPattern {
         for step in &self.0 {
             let mut next = vec![false; names.len() + 1];
             next[0] = matches!(step, PatternStep::Any) && reached[0];
-            for (place, name) in names.iter().enumerate() {
-                next[place + 1] = match step {
-                    PatternStep::Any => reached[place + 1] || next[place],
-                    step => reached[place] && step.is_name(name),
+            for (index, name) in names.iter().enumerate() {
+                next[index + 1] = match step {
+                    PatternStep::Any => reached[index + 1] || next[index],
+                    step => reached[index] && step.is_name(name),
                 };
             }
             reached = next;

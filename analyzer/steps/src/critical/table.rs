@@ -89,12 +89,12 @@ fn paths(read: &ReadProgram, windows: &[StepWindow]) -> (Vec<CriticalSegment>, V
     (segments, items)
 }
 
-fn run_id(read: &ReadProgram, place: usize) -> RunId {
-    RunId(read.runs.get(place).copied().unwrap_or(0))
+fn run_id(read: &ReadProgram, index: usize) -> RunId {
+    RunId(read.runs.get(index).copied().unwrap_or(0))
 }
 
 fn segment_row(read: &ReadProgram, window: StepWindow, position: u64, piece: &PathPiece) -> CriticalSegment {
-    let work = piece.work.and_then(|place| read.model.works.get(place));
+    let work = piece.work.and_then(|index| read.model.works.get(index));
     CriticalSegment {
         run_id: run_id(read, window.run),
         position,
@@ -127,8 +127,8 @@ fn item_rows(
     let mut sums: Vec<_> = sums.into_iter().collect();
     sums.sort_by_key(|(_, (path_ns, _))| std::cmp::Reverse(*path_ns));
     let replay = StepReplay::new(&read.model, causes, window);
-    let mut row = |(place, (item, (path_ns, segment_count))): (usize, (&PathItem, (i64, u64)))| {
-        let is_replayed = place < MAX_ITEMS && *item != PathItem::Unknown && *left >= replay.moments();
+    let mut row = |(index, (item, (path_ns, segment_count))): (usize, (&PathItem, (i64, u64)))| {
+        let is_replayed = index < MAX_ITEMS && *item != PathItem::Unknown && *left >= replay.moments();
         *left = left.saturating_sub(if is_replayed { replay.moments() } else { 0 });
         CriticalItem {
             run_id: run_id(read, window.run),

@@ -49,7 +49,7 @@ impl AddressSpace {
         translation: AddressTranslation,
     ) -> Result<Self, ReplayError> {
         let granules: BTreeSet<u64> = bundles.into_iter().flat_map(granules).collect();
-        let mut place = Self {
+        let mut space = Self {
             gpu,
             spans: BTreeMap::new(),
             mapped: BTreeMap::new(),
@@ -57,10 +57,10 @@ impl AddressSpace {
             redirected: BTreeMap::new(),
         };
         for span in spans(&granules) {
-            let actual = place.reserve_span(span, translation)?;
-            place.spans.insert(span.recorded, (span, actual));
+            let actual = space.reserve_span(span, translation)?;
+            space.spans.insert(span.recorded, (span, actual));
         }
-        Ok(place)
+        Ok(space)
     }
 
     fn reserve_span(&self, span: AddressSpan, translation: AddressTranslation) -> Result<u64, ReplayError> {

@@ -33,16 +33,16 @@ impl LaneAddresses {
         let (mut taken, mut rest) = (0, lanes);
         let mut last = None;
         while rest != 0 {
-            let place = rest.trailing_zeros();
+            let index = rest.trailing_zeros();
             rest &= rest - 1;
-            let sector = regular.lane(place).address / SECTOR_BYTES;
+            let sector = regular.lane(index).address / SECTOR_BYTES;
             // Neighbors are mostly in the same sector.
             let is_in = match last {
                 Some((known, is_in)) if known == sector => is_in,
                 _ => sampler.keeps(sector),
             };
             last = Some((sector, is_in));
-            taken |= u32::from(is_in) << place;
+            taken |= u32::from(is_in) << index;
         }
         (Self::Part(regular, taken), taken.count_ones())
     }
@@ -76,12 +76,12 @@ impl Iterator for LaneIter<'_> {
     #[inline]
     fn next(&mut self) -> Option<RequestLane> {
         match self {
-            Self::Regular(regular, places) => places.next().map(|place| regular.lane(place)),
+            Self::Regular(regular, addresses) => addresses.next().map(|index| regular.lane(index)),
             Self::Part(regular, taken, left) => {
                 *left = left.checked_sub(1)?;
-                let place = taken.trailing_zeros();
+                let index = taken.trailing_zeros();
                 *taken &= taken.checked_sub(1)?;
-                Some(regular.lane(place))
+                Some(regular.lane(index))
             }
             Self::Listed(lanes) => lanes.next().copied(),
         }
@@ -112,19 +112,19 @@ mod tests {
             let regular = RegularLanes::from_request(&access).unwrap();
             let seen = |lanes: LaneIter<'_>| lanes.map(|lane| (lane.lane, lane.address)).collect::<Vec<_>>();
             let listed = |sampler: HashSampler| {
-                let lanes = (0..mask.count_ones()).map(|place| regular.lane(place));
+                let lanes = (0..mask.count_ones()).map(|index| regular.lane(index));
                 let taken = lanes.filter(|lane| sampler.keeps(lane.address / SECTOR_BYTES));
                 taken.map(|lane| (lane.lane, lane.address)).collect::<Vec<_>>()
             };
-            let (places, count) = LaneAddresses::in_sample(regular, first(mask.count_ones()), half);
-            assert_eq!(seen(places.lanes(0..count, &[])), listed(half));
+            let (addresses, count) = LaneAddresses::in_sample(regular, first(mask.count_ones()), half);
+            assert_eq!(seen(addresses.lanes(0..count, &[])), listed(half));
             for from in 0..count {
                 let range = from as usize..(from + 1).min(count) as usize;
-                assert_eq!(seen(places.lanes(from..from + 1, &[])), listed(half)[range]);
+                assert_eq!(seen(addresses.lanes(from..from + 1, &[])), listed(half)[range]);
             }
-            let LaneAddresses::Part(_, taken) = places else { panic!("{places:?}") };
-            let (places, count) = LaneAddresses::in_sample(regular, taken, quarter);
-            assert_eq!(seen(places.lanes(0..count, &[])), listed(quarter));
+            let LaneAddresses::Part(_, taken) = addresses else { panic!("{addresses:?}") };
+            let (addresses, count) = LaneAddresses::in_sample(regular, taken, quarter);
+            assert_eq!(seen(addresses.lanes(0..count, &[])), listed(quarter));
         }
     }
 }
