@@ -37,7 +37,7 @@ pub trait DerivedRows: Any + Debug + Send + Sync {
     async fn plan(&self, scan: DerivedScan<'_>) -> Result<Arc<dyn ExecutionPlan>>;
 }
 
-/// Number of rows of a table, as far as it is known before a scan.
+/// Number of rows of a table, before a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowCount {
     /// The number.

@@ -40,7 +40,7 @@ struct CriticalPaths {
     /// The tables that [`SOURCES`] names, in its order.
     sources: [Arc<CapturedTable>; SOURCES.len()],
     phases: Arc<PhaseRows>,
-    /// Those of [`TABLES`].
+    /// The rows of [`TABLES`].
     rows: OnceCell<[RecordBatch; 2]>,
 }
 
